@@ -95,8 +95,8 @@ func (d *definitions) Set(text string) error {
 func (d *definitions) String() string { return "" }
 
 func defineFlag(to *definitions) cli.Flag {
-	return &cli.GenericFlag{Name: "define", Value: to, Usage: "give a variable of makeflows its value, over that of " +
-		"the file, `NAME=VALUE`; in JX the value is JSON, else a text (may be repeated)"}
+	return &cli.GenericFlag{Name: "define", Value: to, Usage: "set `NAME=VALUE` in makeflows, over what they set; " +
+		"in JX the value is JSON, else a text (may be repeated)"}
 }
 
 // byteSize is a flag whose value is an amount of bytes above 0.

@@ -77,6 +77,18 @@ Options:
 	}
 }
 
+// An option names its value, its default and what it takes once.
+func TestHelpSaysThingsOnce(t *testing.T) {
+	t.Setenv("COLUMNS", "60")
+	for _, name := range allCommands() {
+		for text := range strings.SplitSeq(expect(t, exitOK, nil, "help", name), "\n  -") {
+			if strings.Count(text, "(default: ") > 1 || strings.Count(text, "CLASS=N") > 1 {
+				t.Errorf("gantry help %s: %s", name, text)
+			}
+		}
+	}
+}
+
 // A line of usage has the arguments: words in capitals, or a choice of words.
 func TestUsageNamesArguments(t *testing.T) {
 	t.Setenv("COLUMNS", "132")

@@ -19,14 +19,14 @@ import (
 // givenFlags are those by which the user gives commands variables, secrets and directories of this host.
 func givenFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "env", Usage: "set an environment variable of all commands, over that of the " +
-			"workflow, `NAME[=VALUE]`; without a value it is that of gantry's own environment (may be repeated)"},
+		&cli.StringSliceFlag{Name: "env", Usage: "set `NAME[=VALUE]` in the environment of all commands, over that " +
+			"of the workflow; without a value it is that of gantry's own environment (may be repeated)"},
 		&cli.StringSliceFlag{Name: "env-file", Usage: "set environment variables from a `FILE` of lines " +
 			"NAME[=VALUE]; --env overrides it (may be repeated)"},
-		&cli.StringSliceFlag{Name: "secret", Usage: "give all commands a file /run/secrets/NAME, with the value of " +
-			"the environment variable NAME or the content of a file, `NAME[=FILE]` (may be repeated)"},
-		&cli.StringSliceFlag{Name: "mount", Usage: "let all commands read a file or directory of this host, " +
-			"`HOST:CONTAINER:ro` (may be repeated)"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands a file /run/secrets/NAME with " +
+			"the content of FILE, or else the value of the environment variable NAME (may be repeated)"},
+		&cli.StringSliceFlag{Name: "mount", Usage: "`HOST:CONTAINER:ro`: let all commands read HOST, a file or " +
+			"directory of this host, at the path CONTAINER (may be repeated)"},
 	}
 }
 

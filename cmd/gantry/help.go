@@ -95,7 +95,8 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// placeholderOf takes the name of a flag's value out of its usage, where it stands in backquotes.
+// placeholderOf takes the name of a flag's value out of its usage, where it stands in backquotes. The
+// usage keeps it, unless it is the beginning, before a colon.
 func placeholderOf(f cli.DocGenerationFlag) (placeholder, usage string) {
 	usage = f.GetUsage()
 	if !f.TakesValue() {
@@ -103,6 +104,9 @@ func placeholderOf(f cli.DocGenerationFlag) (placeholder, usage string) {
 	}
 	if before, rest, ok := strings.Cut(usage, "`"); ok {
 		if name, after, ok := strings.Cut(rest, "`"); ok {
+			if meaning, ok := strings.CutPrefix(after, ": "); ok && before == "" {
+				return name, meaning
+			}
 			return name, before + name + after
 		}
 	}

@@ -37,8 +37,8 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
 			watchFlag(), portFlag(), noPredictionFlag(),
 			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
-			&cli.StringSliceFlag{Name: "inputs", Usage: "with --with: `DIR` with input files, again for each " +
-				"(default: as the run began)"},
+			&cli.StringSliceFlag{Name: "inputs", Usage: "with --with: `DIR` with input files (may be repeated; " +
+				"default: as the run began)"},
 			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(), defineFlag(new(definitions)),
 			&cli.BoolFlag{Name: "repair", Usage: "with --with: repair the workflow as far as possible"},
 			maxInputFlag(new(byteSize)), onEndFlag(),

@@ -57,7 +57,7 @@ Estimates come from earlier runs of the same task types in the log, else from th
 Ctrl-C once lets running and frozen tasks end, twice stops them, three times kills them. gantry resume continues the
 run after any of these, and after a crash.
 
-Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 host or Docker not usable,
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
@@ -97,7 +97,8 @@ func runFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 			Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 		&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
-			"for every task (default: as gantry calibrate measured for such a task, else 150ms)"},
+			"for every task",
+			DefaultText: "as gantry calibrate measured for such a task, else " + dockerStartup.String()},
 		hostModelFlag(),
 		watchFlag(), portFlag(), noPredictionFlag(),
 		&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, and start nothing"},

@@ -144,7 +144,7 @@ func runtimeUsage(here bool) string {
 			text = append(text, r.Name+" ("+r.Does+")")
 		}
 	}
-	return "where tasks run: " + strings.Join(text, ", ")
+	return "`RUNTIME`: where tasks run: " + strings.Join(text, ", ")
 }
 
 // enter gives this process the rights that a runtime takes, before it does anything else: it may begin again.

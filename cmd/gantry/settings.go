@@ -118,11 +118,11 @@ func planFlags() []cli.Flag {
 			"a range A..B, or all: one run each"},
 		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
 		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
-		&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows, again for each " +
-			"(default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"},
+		&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
+			"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"},
 		catalogFlag(), siteFlag(), walltimeFlag(),
-		&cli.StringSliceFlag{Name: "retry", Usage: "retry N times after an attempt that ended as CLASS, `CLASS=N`: " +
-			retryClasses()},
+		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
+			"one of " + retryClasses() + " (may be repeated)"},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
 			Usage: "short for --retry exit-code=N --retry output-missing=N"},
 		&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of the " +

@@ -242,7 +242,7 @@ func (s *settings) readAs(c *cli.Context, l *load.Loader) error {
 // catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
 func catalogFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "catalog", Usage: "`FILE` with catalogs or properties of " +
-		"Pegasus, again for each; it counts before those of the workflow (default: replicas.yml, " +
+		"Pegasus, which count before those of the workflow (may be repeated; default: replicas.yml, " +
 		"transformations.yml, sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
 }
 

@@ -91,8 +91,8 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 				"fails (default: as the workflow says, else as the server was told)"},
 			&cli.StringFlag{Name: "tenant", Usage: "`TENANT` that the workflow counts for (default: as a workload " +
 				"file says)"},
-			&cli.StringFlag{Name: "class", Usage: "deadline, regular or low (default: deadline if there is one, else " +
-				"regular)"},
+			&cli.StringFlag{Name: "class", Usage: "`CLASS`: deadline, regular or low (default: deadline if there " +
+				"is one, else regular)"},
 			&cli.StringFlag{Name: "deadline", Usage: "`WHEN` it has to have ended: in 2h, or at 18:00"},
 			&cli.StringFlag{Name: "release", Usage: "`WHEN` it may start: in 2h, or at 18:00 (default: at once)"},
 			&cli.BoolFlag{Name: "reject-late", Usage: "have it refused if the policy finds no plan that meets its " +
@@ -105,8 +105,8 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the workflow (default: that of its file)"},
 			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
 			&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
-			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows, again for each " +
-				"(default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the " +
+			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
+				"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the " +
 				"trace)"},
 			catalogFlag(),
 			siteFlag(),
@@ -175,9 +175,9 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 
 // submitSecretFlag is --secret of gantry submit.
 func submitSecretFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "secret", Usage: "give all commands of the submission, and nobody else, a file " +
-		"/run/secrets/NAME, with the value of the environment variable NAME or the content of a file, `NAME[=FILE]` " +
-		"(may be repeated)"}
+	return &cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands of the submission, and " +
+		"nobody else, a file /run/secrets/NAME with the content of FILE, or else the value of the environment " +
+		"variable NAME (may be repeated)"}
 }
 
 // submitSecrets reads the values of secrets, which go to the server and not into the workflow.
