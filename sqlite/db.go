@@ -164,7 +164,8 @@ func (db *DB) setUp() error {
 	}
 	_, err := db.conn.Exec(setup, nil)
 	if err == nil && db.mode == Bulk {
-		// Copying pages from the WAL to their places is best done once, at the end; within reason.
+		// A WAL that begins again from its start is written to pages that the file system has in memory already. Each
+		// time, both files are synced, beside the simulation.
 		var page int64
 		if page, err = db.queryInt("PRAGMA page_size"); err == nil {
 			_, err = db.conn.Exec(fmt.Sprint("PRAGMA wal_autocheckpoint = ", mostWAL/page), nil)
@@ -178,7 +179,7 @@ func (db *DB) setUp() error {
 
 const (
 	bulkPage = 16 << 10
-	mostWAL  = 256 << 20 // bytes of the WAL of simulations
+	mostWAL  = 16 << 20 // bytes of the WAL of simulations, exceeded by one transaction
 )
 
 // migrate brings an older log to the current format. Before it changes anything it refuses a log that it cannot
