@@ -281,6 +281,7 @@ type Snapshot struct {
 	Flows    []FlowState
 	Coming   []Submission
 	Capacity []unit.Vector // by node
+	Growing  int           // tasks that have not ended of workflows that are left out
 }
 
 // FlowState is how a workflow stands that has not ended.
@@ -315,6 +316,11 @@ func (in *Intake) Snapshot(most int) *Snapshot {
 	}
 	for _, w := range v.Present() {
 		if v.Grown(w) {
+			for t := range v.All(w) {
+				if !v.Phase(t).Ended() {
+					s.Growing++
+				}
+			}
 			continue // more may come at any time
 		}
 		f := FlowState{Workflow: w, Release: v.Workflow(w).Release}

@@ -324,6 +324,9 @@ func (s *Server) expect(ctx context.Context, since time.Time) (map[string]Expect
 // foretold adds what is expected of a submission that is not over.
 func (s *Server) foretold(st *api.Status, e *entry, all map[string]Expectation, note string) {
 	x := &api.Expected{Note: note}
+	if e.single { // all has workflows, and those that grow are left out
+		all, x.Note = nil, "nothing is predicted: its workflow may grow"
+	}
 	if f, ok := all[e.Name]; ok {
 		at := func(t planner.Time) time.Time { return s.About.Started.Add(time.Duration(t)) }
 		x.End, x.Low, x.High = at(f.End), at(f.Low), at(f.High)

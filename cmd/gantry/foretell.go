@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type foreteller struct {
 }
 
 // expect returns what is expected of all that is present, by the name of the workflow, as of an instant after since if
-// that can be had before the end of ctx. The note says why there is nothing.
+// that can be had before the end of ctx. The note says why there is nothing, or what was left out.
 func (f *foreteller) expect(ctx context.Context, since time.Time) (map[string]server.Expectation, string, error) {
 	for {
 		f.mu.Lock()
@@ -65,11 +66,11 @@ func (f *foreteller) refresh(done chan struct{}, due time.Time) {
 	f.mu.Lock()
 	with := *f.s
 	f.mu.Unlock()
-	names, err := f.make(context.Background(), &with)
+	names, note, err := f.make(context.Background(), &with)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.s.programs = with.programs
-	f.made, f.names, f.note, f.err = began, names, "", nil
+	f.made, f.names, f.note, f.err = began, names, note, nil
 	if errors.Is(err, executor.ErrClosed) {
 		f.err = err
 	} else if err != nil {
@@ -92,27 +93,31 @@ func (f *foreteller) plansBy(policy string) {
 // errTooMany is of runs that are not predicted.
 var errTooMany = errors.New("too many tasks wait")
 
-func (f *foreteller) make(ctx context.Context, s *session) (map[string]server.Expectation, error) {
+func (f *foreteller) make(ctx context.Context, s *session) (names map[string]server.Expectation, note string,
+	err error) {
 	var snap *executor.Snapshot
 	if err := s.serving.inbox.Ask(ctx, func(in *executor.Intake) error {
 		snap = in.Snapshot(foretellTasks)
 		return nil
 	}); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if snap == nil {
-		return nil, errTooMany
+		return nil, "", errTooMany
+	}
+	if snap.Growing > 0 {
+		note = fmt.Sprintf("without %s of workflows that may grow", plural(snap.Growing, "task"))
 	}
 	if time.Since(f.read) > programsStaleAt && runtimeOf(s.set.Runtime).Programs {
 		programs, err := programsOf(ctx, s.db, usualRuntime.Name, "", s.set.Host)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		s.programs, f.read = programs, time.Now()
 	}
 	parts, err := s.parts(0)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	past, err := forecast.Live(parts, snap, func(w planner.WorkflowID) (*executor.Submission, error) {
 		adm, err := s.db.Admission(ctx, s.name, w)
@@ -122,12 +127,13 @@ func (f *foreteller) make(ctx context.Context, s *session) (map[string]server.Ex
 		return &adm.Submission, nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for i := range past.Arrivals {
 		past.Arrivals[i].At = max(past.Arrivals[i].At, past.Now)
 	}
-	return foretell(ctx, s, past)
+	names, err = foretell(ctx, s, past)
+	return names, note, err
 }
 
 // foretell makes the courses, and takes from them when each workflow starts and ends.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,4 +109,29 @@ func TestNamesWithLineBreaksStayInTheirRow(t *testing.T) {
 	expect(t, exitOK, nil, "submit", "--dir", dir, "--task", "a\nb\tc", "--image", "i", "--", "true")
 	expect(t, exitOK, nil, "wait", "--dir", dir, "1")
 	expect(t, exitOK, []string{"1  a^Jb^Ic "}, "queue", "--all", "--dir", dir)
+}
+
+// What is expected of a workflow leaves out those that grow, and says so; of their tasks nothing is predicted.
+func TestPredictionsSayWhatMayGrow(t *testing.T) {
+	dir := t.TempDir()
+	cluster := cliTest{t, t.TempDir()}.write("cluster.yaml",
+		"nodes:\n- {name: big, cores: 4, memory: 8GB}\n- {name: small, cores: 1, memory: 8GB}\n")
+	s := serveIn(t, dir, "--runtime", "null", "--oversubscribe", "--cluster", cluster)
+	expect(t, exitOK, nil, "node", "drain", "--dir", dir, "big")
+	s.task("a", "--cpus", "4")
+	second := s.task("b", "--cpus", "4")
+	expect(t, exitOK, []string{"to end ", ", without 2 tasks of workflows that may grow\n"}, "submit", "--dir", dir,
+		montage)
+	id, err := strconv.ParseInt(second, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := api.NewClient(dir).Expected(t.Context(), id)
+	if err != nil || st.Expected == nil || !st.Expected.End.IsZero() ||
+		st.Expected.Note != "nothing is predicted: its workflow may grow" {
+		t.Errorf("%+v (%v)", st, err)
+	}
+	expect(t, exitOK, nil, "node", "resume", "--dir", dir, "big")
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
 }
