@@ -120,7 +120,7 @@ type olderFormatError struct {
 
 func (e olderFormatError) Error() string {
 	if e.have == schemaVersion {
-		return fmt.Sprintf("open log %s: it lacks a counter that this gantry has", e.path)
+		return fmt.Sprintf("open log %s: it lacks a column that this gantry has", e.path)
 	}
 	return fmt.Sprintf("open log %s: it has format %d, this gantry reads %d", e.path, e.have, schemaVersion)
 }
@@ -204,7 +204,7 @@ func (db *DB) migrate() error {
 		if err != nil {
 			return err
 		}
-		missing, err := db.missingCounters()
+		missing, err := db.missingColumns()
 		if err != nil || have >= schemaVersion && len(missing) == 0 {
 			return err
 		}
@@ -222,11 +222,11 @@ func (db *DB) migrate() error {
 				return fmt.Errorf("bring it to format %d: %w", v, err)
 			}
 		}
-		if missing, err = db.missingCounters(); err != nil {
+		if missing, err = db.missingColumns(); err != nil {
 			return err
 		}
 		for _, column := range missing {
-			if _, err := db.conn.Exec("ALTER TABLE attempt_rows ADD COLUMN "+column+" INTEGER", nil); err != nil {
+			if _, err := db.conn.Exec("ALTER TABLE "+column, nil); err != nil {
 				return err
 			}
 		}
@@ -287,20 +287,30 @@ func scriptText(name string) (string, error) {
 	return strings.ReplaceAll(string(text), "{counters}", more), nil
 }
 
-// missingCounters are the columns that planner.Usage needs in table attempts and that are not there.
-func (db *DB) missingCounters() ([]string, error) {
-	have, err := db.strings("SELECT name FROM pragma_table_info('attempt_rows')")
+// missingColumns adds, behind ALTER TABLE, the columns that are not there: what planner.Usage needs in table attempts,
+// and what came to this format after logs had been made with it.
+func (db *DB) missingColumns() ([]string, error) {
+	have, err := db.strings(columnsThere)
 	if err != nil {
 		return nil, err
 	}
 	var missing []string
 	for _, c := range counterColumns() {
 		if !slices.Contains(have, c) {
-			missing = append(missing, c)
+			missing = append(missing, "attempt_rows ADD COLUMN "+c+" INTEGER")
 		}
+	}
+	if !slices.Contains(have, archivedColumn) {
+		missing = append(missing, "runs ADD COLUMN "+archivedColumn+" TEXT")
 	}
 	return missing, nil
 }
+
+const archivedColumn = "archived"
+
+// columnsThere are the names of columns in which logs of this format differ.
+const columnsThere = "SELECT name FROM pragma_table_info('attempt_rows') UNION ALL " +
+	"SELECT name FROM pragma_table_info('runs') WHERE name = '" + archivedColumn + "'"
 
 // counterColumns are the columns of table attempts that hold members of planner.Usage.
 func counterColumns() (names []string) {
@@ -373,8 +383,8 @@ func (db *DB) openReaders() error {
 		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path,
 			have, schemaVersion)
 	}
-	want, there := counterColumns(), 0
-	err = db.readers.QueryRow("SELECT count(*) FROM pragma_table_info('attempt_rows') WHERE name IN ('" +
+	want, there := append(counterColumns(), archivedColumn), 0
+	err = db.readers.QueryRow("SELECT count(*) FROM (" + columnsThere + ") WHERE name IN ('" +
 		strings.Join(want, "', '") + "')").Scan(&there)
 	if err == nil && there < len(want) {
 		err = olderFormatError{db.path, have}

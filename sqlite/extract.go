@@ -155,7 +155,7 @@ func (db *DB) fill(from string, s *Submitted) error {
 			[]driver.Value{int64(planner.KindPlanCommitted)}); err != nil {
 			return err
 		}
-		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
+		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL, archived = NULL,
 			counts = (SELECT json_group_object(x.state, x.n) FROM (
 				SELECT t.state, count(*) AS n FROM main.task_rows t GROUP BY t.state
 				UNION ALL SELECT 'workflows', 1) x),

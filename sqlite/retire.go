@@ -165,9 +165,8 @@ func (db *DB) findOld(before time.Time) error {
 // countRuns brings up to date what the archive says of runs as a whole.
 func (db *DB) countRuns() error {
 	return db.transact(func() error {
-		_, err := db.conn.Exec("UPDATE main.runs SET counts = (SELECT json_group_object(x.state, x.n) FROM (SELECT "+
-			"t.state, count(*) AS n FROM main.task_rows t WHERE t.run = runs.id GROUP BY t.state UNION ALL "+
-			"SELECT 'workflows', count(*) FROM main.workflows w WHERE w.run = runs.id) x)", nil)
+		_, err := db.conn.Exec("UPDATE main.runs SET counts = NULL; UPDATE main.runs SET counts = "+
+			"(SELECT n.counts FROM main.run_counts n WHERE n.run = runs.id)", nil)
 		return err
 	})
 }
@@ -266,8 +265,9 @@ func (b *batch) copy(out *DB) error {
 			"at_ns, ?2, '{}', 1 FROM whole.events WHERE run = ?1 ORDER BY seq DESC LIMIT 1",
 			[]driver.Value{b.run, int64(planner.KindPlanCommitted)})
 		if err == nil {
-			_, err = out.conn.Exec("UPDATE main.runs SET state = 'finished', ended_ns = coalesce(ended_ns, (SELECT "+
-				"max(at_ns) FROM main.events WHERE run = ?1)) WHERE id = ?1", []driver.Value{b.run})
+			_, err = out.conn.Exec("UPDATE main.runs SET state = 'finished', archived = NULL, "+
+				"ended_ns = coalesce(ended_ns, (SELECT max(at_ns) FROM main.events WHERE run = ?1)) WHERE id = ?1",
+				[]driver.Value{b.run})
 		}
 		return err
 	})
@@ -320,6 +320,12 @@ func (b *batch) remove(ctx context.Context, db *DB) (moved int, err error) {
 			}
 		}
 		if err := b.know(db); err != nil {
+			return err
+		}
+		if _, err := db.conn.Exec("UPDATE main.runs SET archived = (SELECT json_group_object(x.state, x.n) FROM ("+
+			"SELECT y.state, sum(y.n) AS n FROM (SELECT a.key AS state, a.value AS n FROM json_each(runs.archived) a "+
+			"UNION ALL SELECT t.state, 1 FROM main.task_rows t"+b.where("task")+") y GROUP BY y.state) x) "+
+			"WHERE id = ?1", []driver.Value{b.run}); err != nil {
 			return err
 		}
 		for _, x := range retired {

@@ -129,7 +129,8 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 			return fmt.Errorf("there is a run %q already: give another name, or continue it with gantry resume",
 				info.Name)
 		}
-		_, err := db.conn.Exec(`INSERT INTO runs(name, runtime, policy, command, version, started_wall, started_unix_ns, seed, time_scale, size_scale,
+		_, err := db.conn.Exec(`INSERT INTO runs(name, runtime, policy, command, version, started_wall,
+			started_unix_ns, seed, time_scale, size_scale,
 			cluster, platform, host, settings) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			[]driver.Value{info.Name, info.Runtime, info.Policy, texts[0], info.Version,
 				info.Started.UTC().Format(time.RFC3339Nano),
@@ -235,8 +236,9 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 	info := RunInfo{Name: found}
 	var started int64
 	var texts [5]sql.NullString
-	err = db.readers.QueryRowContext(ctx, `SELECT runtime, policy, version, started_unix_ns, seed, time_scale, size_scale,
-		command, cluster, platform, host, settings FROM runs WHERE id = ?`, id).Scan(&info.Runtime, &info.Policy, &info.Version, &started,
+	err = db.readers.QueryRowContext(ctx, `SELECT runtime, policy, version, started_unix_ns, seed, time_scale,
+		size_scale, command, cluster, platform, host, settings FROM runs WHERE id = ?`, id).Scan(&info.Runtime,
+		&info.Policy, &info.Version, &started,
 		&info.Seed, &info.TimeScale, &info.SizeScale, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4])
 	if err != nil {
 		return 0, RunInfo{}, db.wrap("read", err)
@@ -417,7 +419,7 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 				}
 			}
 			_, err := r.db.conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, "+
-				"makespan_ns = ?, counts = (SELECT "+countsOf+" FROM runs r WHERE r.id = runs.id) WHERE id = ?",
+				"makespan_ns = ?, counts = (SELECT n.counts FROM run_counts n WHERE n.run = runs.id) WHERE id = ?",
 				[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano),
 					known(int64(p.at), p.seq > 0),
 					known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id})

@@ -32,6 +32,7 @@ type Overview struct {
 	Running   int      `json:"running"` // starting, running or suspended
 	Failed    int      `json:"failed"`
 	Skipped   int      `json:"skipped"`
+	Archived  int      `json:"archived"` // of the tasks, those whose rows are in the archive
 	ExitCode  *int     `json:"exit_code"`
 	Makespan  *Span    `json:"makespan_s"`
 	Clock     Span     `json:"clock_s"`
@@ -195,23 +196,17 @@ type Warning struct {
 }
 
 const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
-	coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
+	coalesce(r.ended_ns, (SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
 	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'
 		ORDER BY w.workflow LIMIT 3)),
-	coalesce(r.counts, ` + countsOf + `)
+	(SELECT n.counts FROM run_counts n WHERE n.run = r.id),
+	(SELECT coalesce(sum(a.value), 0) FROM json_each(r.archived) a)
 	FROM runs r `
-
-// countsOf is runs.counts of a run r as it is now: JSON of the number of its tasks by state, and of its workflows.
-const countsOf = `(SELECT json_group_object(x.state, x.n) FROM (
-	SELECT y.state, sum(y.n) AS n FROM (
-		SELECT t.state, count(*) AS n FROM task_rows t WHERE t.run = r.id GROUP BY t.state
-		UNION ALL SELECT c.state, c.tasks FROM task_chunks c WHERE c.run = r.id) y GROUP BY y.state
-	UNION ALL SELECT 'workflows', count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') x)`
 
 func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
 	var names, counts []byte
 	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
-		&names, &counts)
+		&names, &counts, &o.Archived)
 	if err == nil {
 		err = json.Unmarshal(names, &o.Names)
 	}
@@ -289,8 +284,10 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	}, overviewQuery+"WHERE r.id = ?", id)
 	read(func(rows *sql.Rows) error {
 		return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
-	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) + (SELECT coalesce(sum(rounds), 0) FROM event_chunks WHERE run = id),
-		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) + (SELECT coalesce(sum(took_ns), 0) FROM event_chunks WHERE run = id) FROM runs WHERE id = ?`, id)
+	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) +
+		(SELECT coalesce(sum(rounds), 0) FROM event_chunks WHERE run = id),
+		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) +
+		(SELECT coalesce(sum(took_ns), 0) FROM event_chunks WHERE run = id) FROM runs WHERE id = ?`, id)
 	read(func(rows *sql.Rows) error { return rows.Scan(&s.Reused, &s.Saved, &s.PeakDisk) },
 		`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
 		LEFT JOIN reuses u ON u.run = r.id AND u.from_run <> ''
@@ -313,10 +310,13 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		err := rows.Scan(&p.How, &p.Count, &p.Tasks, &p.Away, &p.Lost)
 		s.Preemptions = append(s.Preemptions, p)
 		return err
-	}, `SELECT s.how, count(*), count(DISTINCT a.task), coalesce(sum(s.until_ns - s.since_ns), 0), coalesce(sum(s.lost_ns), 0)
-		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt WHERE s.run = ? AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`, id)
+	}, `SELECT s.how, count(*), count(DISTINCT a.task), coalesce(sum(s.until_ns - s.since_ns), 0),
+		coalesce(sum(s.lost_ns), 0)
+		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt WHERE s.run = ?
+			AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`, id)
 	read(func(rows *sql.Rows) error { return rows.Scan(&s.Locality) },
-		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
+		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
+		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
 	read(func(rows *sql.Rows) error { return rows.Scan(&s.Starting) },
 		`SELECT 100.0 * total(a.started_ns - coalesce(a.staged_ns, a.queued_ns)) / nullif(total(a.ended_ns - a.queued_ns
 			- max(0, a.ended_ns - a.started_ns - a.ran_ns)), 0)
@@ -335,8 +335,10 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		err := rows.Scan(&d.Name, &d.State, &d.Due, &d.Predicted, &d.Ended, &d.Late)
 		s.Deadlines = append(s.Deadlines, d)
 		return err
-	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted'
-		ORDER BY x.seq LIMIT 1), CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END, w.state IN ('failed', 'cancelled') OR w.state != 'refused' AND coalesce(w.ended_ns > w.due_ns, 0)
+	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND
+			x.workflow = w.workflow AND x.topic = 'predicted'
+		ORDER BY x.seq LIMIT 1), CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END,
+			w.state IN ('failed', 'cancelled') OR w.state != 'refused' AND coalesce(w.ended_ns > w.due_ns, 0)
 		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL AND w.state <> 'continued'
 		ORDER BY w.due_ns, w.workflow`, id)
 	read(func(rows *sql.Rows) error {
@@ -344,7 +346,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		err := rows.Scan(&c.Name, &c.Count)
 		s.Remappings = append(s.Remappings, c)
 		return err
-	}, `SELECT topic, count(*) FROM notes WHERE run = ? AND topic IN ('remapped', 'remap-failed', 'remap-limit') GROUP BY 1 ORDER BY 1 DESC`, id)
+	}, `SELECT topic, count(*) FROM notes WHERE run = ? AND topic IN ('remapped', 'remap-failed', 'remap-limit')
+		GROUP BY 1 ORDER BY 1 DESC`, id)
 	read(func(rows *sql.Rows) error {
 		p := new(PlanSummary)
 		err := rows.Scan(&p.Tasks, seconds(&p.Late), seconds(&p.Off), seconds(&p.Most))
@@ -352,8 +355,10 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 			s.Plan = p
 		}
 		return err
-	}, `SELECT count(*), avg(t.ended_ns - x.instant_ns) / 1e9, avg(abs(t.ended_ns - x.instant_ns)) / 1e9, max(abs(t.ended_ns - x.instant_ns)) / 1e9
-		FROM notes x JOIN tasks t ON t.run = x.run AND t.task = x.task WHERE x.run = ? AND x.topic = 'planned' AND t.state = 'done'`, id)
+	}, `SELECT count(*), avg(t.ended_ns - x.instant_ns) / 1e9, avg(abs(t.ended_ns - x.instant_ns)) / 1e9,
+		max(abs(t.ended_ns - x.instant_ns)) / 1e9
+		FROM notes x JOIN tasks t ON t.run = x.run AND t.task = x.task WHERE x.run = ? AND x.topic = 'planned' AND
+			t.state = 'done'`, id)
 	read(func(rows *sql.Rows) error {
 		var k KindSummary
 		var peak, in, out *float64
@@ -363,7 +368,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		k.PeakMemory, k.Read, k.Written = bytesOf(peak), bytesOf(in), bytesOf(out)
 		s.Kinds = append(s.Kinds, k)
 		return err
-	}, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s, measured_min_s, measured_max_s, runtime_s, cpu_total_s,
+	}, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s, measured_min_s,
+		measured_max_s, runtime_s, cpu_total_s,
 		peak_mb, read_mb, written_mb FROM v_kinds WHERE run = ? ORDER BY tasks DESC, kind`, name)
 	read(func(rows *sql.Rows) error {
 		var e EstimateSummary
@@ -392,8 +398,10 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 			err := rows.Scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
 			*of.to = append(*of.to, f)
 			return err
-		}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code, coalesce(a.message, ''), t.attempts
-		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON n.run = t.run AND n.node = t.node
+		}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code,
+			coalesce(a.message, ''), t.attempts
+		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON
+			n.run = t.run AND n.node = t.node
 		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt
 		WHERE t.run = ?1 AND `+of.which+` ORDER BY a.ended_ns`, id)
 	}

@@ -68,8 +68,17 @@ func TestArchivedSubmissionsAreShownAsBefore(t *testing.T) {
 		t.Errorf("the log has %d tasks and %d attempts", tasks, attempts)
 	}
 	archive := filepath.Join(dir, sqlite.ArchiveDir)
-	expect(t, exitOK, []string{fmt.Sprintf("archived, and not counted above: %d tasks of %d workflows: gantry show "+
-		"--dir %s lab", flows*25, flows, archive)}, "show", "--dir", dir, "lab")
+	said := func(counted string) string {
+		return fmt.Sprintf("archived: %d tasks, counted %s: gantry show --dir %s lab", flows*25, counted, archive)
+	}
+	expect(t, exitOK, []string{said("above but for types, nodes and attempts"), fmt.Sprintf("%d tasks of %d done",
+		flows*25, flows*25+25), "montage-25-1  done      25    25 "}, "show", "--dir", dir, "lab")
+	expect(t, exitOK, []string{"archived", fmt.Sprintf(" %d/%d      %d ", flows*25, flows*25+25, flows*25)}, "ls",
+		"--dir", dir)
+	expect(t, exitOK, []string{said("only there")}, "report", "--dir", dir, "lab")
+	expect(t, exitOK, []string{"montage-25-17/ID00003 ", "done on "}, "explain", "--dir", dir, "lab",
+		"montage-25-17/ID00003")
+	expect(t, exitOK, []string{fmt.Sprintf(" %d/%d ", flows*25, flows*25)}, "ls", "--dir", archive)
 	if tasks, attempts := count(archive); tasks != flows*25 || attempts != flows*25 {
 		t.Errorf("the archive has %d tasks and %d attempts of %d", tasks, attempts, flows*25)
 	}

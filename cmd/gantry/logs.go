@@ -26,10 +26,10 @@ func logsCommand() *cli.Command {
 		Name:      "logs",
 		Usage:     "print what a task said: its standard output, then its standard error",
 		ArgsUsage: "[RUN] TASK",
-		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if several workflows have it, or
-#ID; gantry show --tasks lists them. Standard output of the task goes to standard output, its standard error to
-standard error. On a terminal, control characters are made visible (^[ for escape); in a pipe or a file, all bytes are
-as the task wrote them.
+		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if
+several workflows have it, or #ID; gantry show --tasks lists them. Archived tasks are found, too. Standard output of the
+task goes to standard output, its standard error to standard error. On a terminal, control characters are
+made visible (^[ for escape); in a pipe or a file, all bytes are as the task wrote them.
 
    gantry logs RUN TASK
    gantry logs --follow TASK
@@ -59,11 +59,34 @@ func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
 		return nil, nil, err
 	}
 	life, err := db.Task(c.Context, args[0], args[1])
+	if err == nil {
+		return db, life, nil
+	}
+	if unknown := new(sqlite.UnknownTaskError); errors.As(err, &unknown) && !unknown.Several {
+		if old, life := archivedTask(c, unknown.Run, args[1]); life != nil {
+			return old, life, db.Close()
+		}
+	}
+	db.Close()
+	return nil, nil, logError(err)
+}
+
+// archivedTask finds a task in the archive of the log; nil if it is not there.
+func archivedTask(c *cli.Context, run, task string) (*sqlite.DB, *sqlite.Life) {
+	path := filepath.Join(c.String("dir"), sqlite.ArchiveDir, sqlite.FileName)
+	if _, err := os.Stat(path); err != nil {
+		return nil, nil
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, nil
+	}
+	life, err := db.Task(c.Context, run, task)
 	if err != nil {
 		db.Close()
-		return nil, nil, logError(err)
+		return nil, nil
 	}
-	return db, life, nil
+	return db, life
 }
 
 // workDir is where an attempt ran.

@@ -21,8 +21,11 @@ func lsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "ls",
 		Usage: "list the runs in the log, the newest first",
-		Description: `State "crashed": gantry was killed, the machine crashed, or the log could no longer be written, as on a full disk.
+		Description: `State "crashed": gantry was killed, the machine crashed, or the log could no longer be written,
+as on a full disk.
 State "host-error": the run could not continue because of the disk or the Docker Engine. gantry resume continues both.
+
+Column "archived", if there is something to say: how many of the tasks gantry archive has moved.
 
 Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "size", Usage: "also show how much disk the files of each " +
@@ -56,6 +59,10 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			if c.Bool("size") {
 				titles = slices.Insert(titles, 1, "-disk")
 			}
+			archived := slices.ContainsFunc(runs, func(o sqlite.Overview) bool { return o.Archived > 0 })
+			if archived {
+				titles = slices.Insert(titles, slices.Index(titles, "-failed"), "-archived")
+			}
 			t := newTable(c.App.Writer, columns.Of(c.App.Writer), titles...)
 			for _, r := range runs {
 				started := r.Started
@@ -64,6 +71,9 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				}
 				cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
 					strconv.Itoa(r.Failed + r.Skipped), span(r.Makespan), started, named(r.Workflows, r.Names)}
+				if archived {
+					cells = slices.Insert(cells, 5, strconv.Itoa(r.Archived))
+				}
 				if c.Bool("size") {
 					cells = slices.Insert(cells, 1, size(r.Disk))
 				}

@@ -169,7 +169,20 @@ func reportRun(c *cli.Context, name string) error {
 	if err := printMetrics(c.App.Writer, values); err != nil {
 		return err
 	}
+	if err := noteArchived(c, log, info.Name); err != nil {
+		return err
+	}
 	return drawn(c, log, []string{name})
+}
+
+// noteArchived says of a run what a report of it lacks.
+func noteArchived(c *cli.Context, log *sqlite.DB, run string) error {
+	o, err := log.Overview(c.Context, run)
+	if err != nil {
+		return logError(err)
+	}
+	printArchived(c, o, "only there")
+	return nil
 }
 
 // drawn draws the figures of runs, if they are asked for.

@@ -103,8 +103,14 @@ func writePage(c *cli.Context, names []string, file string) error {
 	if err := writeTo(c, file, write); err != nil {
 		return err
 	}
-	if file != "-" {
-		fmt.Fprintf(c.App.Writer, "wrote %s: open it in a browser\n", file)
+	if file == "-" {
+		return nil
+	}
+	fmt.Fprintf(c.App.Writer, "wrote %s: open it in a browser\n", file)
+	for _, name := range names {
+		if err := noteArchived(c, db, name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -66,11 +65,7 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				return nil
 			}
 			printSummary(c.App.Writer, s, nil)
-			if name := c.Args().First(); name == "" || name == s.Run { // else it is one submission
-				if err := printArchived(c, s.Run); err != nil {
-					return logError(err)
-				}
-			}
+			printArchived(c, &s.Overview, "above but for types, nodes and attempts")
 			if s.State == sqlite.Running || s.State == crashed {
 				printPaused(c, s.Run, s.Runtime)
 			}
@@ -79,34 +74,12 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 	}
 }
 
-// printArchived says what of a run is in its archive, and so is not counted.
-func printArchived(c *cli.Context, run string) error {
-	dir := filepath.Join(c.String("dir"), sqlite.ArchiveDir)
-	if _, err := os.Stat(filepath.Join(dir, sqlite.FileName)); err != nil {
-		return nil
+// printArchived says what of a run is in its archive.
+func printArchived(c *cli.Context, o *sqlite.Overview, counted string) {
+	if o.Archived > 0 {
+		fmt.Fprintf(c.App.Writer, "archived: %s, counted %s: gantry show --dir %s %s\n", plural(o.Archived, "task"),
+			counted, filepath.Join(c.String("dir"), sqlite.ArchiveDir), o.Run)
 	}
-	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	rows, err := db.Query(c.Context, "SELECT count(*), total(w.tasks) FROM workflows w JOIN runs r ON r.id = w.run "+
-		"WHERE r.name = ?", run)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	flows, tasks := 0, 0.0
-	for rows.Next() {
-		if err := rows.Scan(&flows, &tasks); err != nil {
-			return err
-		}
-	}
-	if flows > 0 {
-		fmt.Fprintf(c.App.Writer, "archived, and not counted above: %s of %s: gantry show --dir %s %s\n",
-			plural(int(tasks), "task"), plural(flows, "workflow"), dir, run)
-	}
-	return rows.Err()
 }
 
 // printPaused lists what is paused of a run that is under way. A Docker Engine that does not answer is no reason to

@@ -33,6 +33,13 @@ func Check(ctx context.Context, path string) error {
 		"pragma_foreign_key_check") {
 		c.wrong("foreign key: %s", s)
 	}
+	for _, s := range c.texts("SELECT name || ': ' || counted || ' tasks done in run_counts, ' || there || " +
+		"' in rows' " +
+		"FROM (SELECT r.name, coalesce(n.counts ->> '$.done', 0) - coalesce(r.archived ->> '$.done', 0) AS counted, " +
+		"(SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done') AS there " +
+		"FROM runs r JOIN run_counts n ON n.run = r.id) WHERE counted <> there") {
+		c.wrong("%s", s)
+	}
 	for _, run := range c.texts("SELECT name FROM runs ORDER BY id") {
 		if err := c.run(run); err != nil {
 			c.wrong("run %s: %w", run, err)
@@ -220,7 +227,8 @@ func (c *checker) run(run string) error {
 		return nil // its last rows are missing, as FORMAT.md says
 	}
 	n := 0
-	c.rows(`SELECT t.task, t.workflow, t.state, t.attempts, coalesce(t.attempt, -1) FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ?`, func(r *sql.Rows) error {
+	c.rows(`SELECT t.task, t.workflow, t.state, t.attempts, coalesce(t.attempt, -1) FROM tasks t
+		JOIN runs r ON r.id = t.run WHERE r.name = ?`, func(r *sql.Rows) error {
 		n++
 		var id planner.TaskID
 		var have taskModel
@@ -236,7 +244,8 @@ func (c *checker) run(run string) error {
 		c.wrong("run %s: %d rows of tasks, %d by the events", run, n, len(tasks))
 	}
 	n = 0
-	c.rows(`SELECT a.attempt, a.task, a.node, a.try, a.started_ns IS NOT NULL, coalesce(a.outcome, ''), a.exit_code FROM attempts a JOIN runs r ON r.id = a.run
+	c.rows(`SELECT a.attempt, a.task, a.node, a.try, a.started_ns IS NOT NULL, coalesce(a.outcome, ''), a.exit_code
+		FROM attempts a JOIN runs r ON r.id = a.run
 		WHERE r.name = ?`, func(r *sql.Rows) error {
 		n++
 		var id planner.AttemptID

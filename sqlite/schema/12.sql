@@ -51,6 +51,13 @@ UPDATE runs SET counts = (SELECT json_group_object(x.state, x.n) FROM (
     UNION ALL SELECT 'workflows', count(*) FROM workflows w WHERE w.run = runs.id AND w.state <> 'continued') x)
   WHERE state <> 'running';
 
+-- Tasks of the run that gantry archive moved, by state. Logs of this format that began without the column get it when they are opened.
+ALTER TABLE runs ADD COLUMN archived TEXT;
+
+-- They count the tasks of a run that is under way: all that its workflows have, and those that are not done.
+CREATE INDEX workflows_sized ON workflows(run, state, tasks) WHERE tasks >= 0;
+CREATE INDEX tasks_not_done ON task_rows(run, state) WHERE state <> 'done';
+
 -- What was handed in to a server, from the moment it is acknowledged on. Numbers are never used again.
 CREATE TABLE submitted (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,

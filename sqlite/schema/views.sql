@@ -8,13 +8,10 @@ CREATE VIEW v_runs AS
 SELECT r.name AS run, r.runtime, r.policy, r.state, r.started_wall AS started, r.exit_code,
   (SELECT count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') AS workflows,
   (SELECT coalesce(sum(w.tasks), 0) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') AS tasks,
-  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.state = 'done')
-    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.state = 'done') AS succeeded,
-  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.state = 'failed')
-    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.state = 'failed') AS failed,
+  coalesce(n.counts ->> '$.done', 0) AS succeeded, coalesce(n.counts ->> '$.failed', 0) AS failed,
   k.at_ns / 1e9 AS clock_s,
   r.makespan_ns / 1e9 AS makespan_s, r.seed, r.time_scale, r.size_scale, r.resumes, r.version
-FROM runs r JOIN clocks k ON k.run = r.id;
+FROM runs r JOIN clocks k ON k.run = r.id JOIN run_counts n ON n.run = r.id;
 
 CREATE VIEW v_attempts AS
 SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.try, n.name AS node, a.outcome, a.exit_code,
@@ -108,7 +105,8 @@ FROM runs r CROSS JOIN json_each((
 CREATE VIEW v_workflows AS
 SELECT r.name AS run, w.name AS workflow, w.label, w.tenant, w.class, w.state, w.tasks,
   (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'done')
-    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND c.state = 'done') AS succeeded,
+    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND c.state = 'done')
+    + (SELECT coalesce(sum(s.options ->> '$.archived.Done'), 0) FROM submitted s WHERE s.run = r.id AND s.workflow = w.workflow) AS succeeded,
   (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'failed')
     + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND c.state = 'failed') AS failed,
   w.arrived_ns / 1e9 AS arrived_s, w.release_ns / 1e9 AS release_s, w.due_ns / 1e9 AS due_s,
@@ -316,6 +314,22 @@ FROM (
 ) x;
 
 -- The last event of a run, and so its clock.
+-- counts of runs, also while they are under way and then by look-ups: what is not done has an index, and the other tasks of a real run are done.
+-- A simulation has rows only of what is over. The conditions on tasks and state are those of the partial indexes.
+CREATE VIEW run_counts AS
+SELECT r.id AS run, coalesce(r.counts, (SELECT json_group_object(x.state, x.n) FROM (
+  SELECT y.state, sum(y.n) AS n FROM (
+    SELECT t.state, count(*) AS n FROM task_rows t WHERE t.run = r.id AND t.state <> 'done' GROUP BY t.state
+    UNION ALL SELECT 'done', CASE
+      WHEN r.runtime = 'sim' OR EXISTS (SELECT 1 FROM event_chunks e WHERE e.run = r.id) THEN (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.state = 'done')
+      ELSE (SELECT coalesce(sum(w.tasks), 0) FROM workflows w WHERE w.run = r.id AND w.tasks >= 0)
+        - (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.state <> 'done')
+        - (SELECT coalesce(sum(a.value), 0) FROM json_each(r.archived) a) END
+    UNION ALL SELECT a.key, a.value FROM json_each(r.archived) a
+    UNION ALL SELECT c.state, c.tasks FROM task_chunks c WHERE c.run = r.id) y GROUP BY y.state
+  UNION ALL SELECT 'workflows', count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued' AND w.tasks >= 0) x)) AS counts
+FROM runs r;
+
 CREATE VIEW clocks AS
 SELECT r.id AS run, coalesce(
   (SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1),
