@@ -99,7 +99,10 @@ func TestRunsWithoutADaemonAreRefusedCleanly(t *testing.T) {
 			home, store := t.TempDir(), filepath.Join(t.TempDir(), "images")
 			t.Setenv(image.DirEnv, store)
 			t.Setenv(oci.RuntimeEnv, c.runtime)
-			expect(t, exitHost, c.words, "run", "--runtime", "oci", "--dir", home, "--image", "file://"+c.archive, flow)
+			for _, dry := range []string{"--dry-run", "--dry-run=false"} {
+				expect(t, exitHost, c.words, "run", dry, "--runtime", "oci", "--dir", home, "--image",
+					"file://"+c.archive, flow)
+			}
 			for _, pattern := range []string{"layers/*", "images/*", "tmp/*"} {
 				if left, _ := filepath.Glob(filepath.Join(store, pattern)); len(left) > 0 {
 					t.Errorf("left: %v", left)
@@ -109,6 +112,30 @@ func TestRunsWithoutADaemonAreRefusedCleanly(t *testing.T) {
 				t.Errorf("left: %v", left)
 			}
 		})
+	}
+}
+
+// A dry run looks for images where the run would, and leaves the store as it is.
+func TestADryRunWithoutADaemonLooksIntoTheStore(t *testing.T) {
+	needsOCI(t)
+	noDocker(t)
+	home, store := t.TempDir(), filepath.Join(t.TempDir(), "images")
+	t.Setenv(image.DirEnv, store)
+	flow := filepath.Join(home, "Makeflow")
+	if err := os.WriteFile(flow, []byte("out:\n\ttrue\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	dry := []string{"run", "--dry-run", "--runtime", "oci", "--dir", home, "--image"}
+	expect(t, exitOK, []string{"unpack it", "expected makespan"}, append(dry, "file://"+archiveFor(t, runtime.GOARCH),
+		flow)...)
+	expect(t, exitOK, []string{"pull it"}, append(dry, "registry.invalid/some:1", flow)...)
+	expect(t, exitInput, []string{"--pull never", "nothing was started"}, append(dry, "registry.invalid/some:1",
+		"--pull", "never", flow)...)
+	expect(t, exitInput, []string{"scripts/build-image.sh"}, append(dry, "gantry/no-such-image", flow)...)
+	for _, pattern := range []string{"layers/*", "images/*", "names/*", "uses/*", "tmp/*"} {
+		if left, _ := filepath.Glob(filepath.Join(store, pattern)); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
 	}
 }
 

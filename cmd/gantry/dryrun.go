@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,7 @@ import (
 	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/forecast"
-	"gantry/executor/stage"
+	"gantry/executor/oci/image"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 )
@@ -57,7 +58,7 @@ type dryStep struct {
 type dryImage struct {
 	Image  string `json:"image"`
 	ID     string `json:"id"`     // "" if it is not here
-	Action string `json:"action"` // present, or what the run would do: pull, load
+	Action string `json:"action"` // present, or what the run would do: pull, load, unpack; on Slurm: look for
 }
 
 // dryInput is a file from outside.
@@ -146,49 +147,62 @@ func (s *session) past(c *cli.Context) (*sqlite.DB, error) {
 
 // dryImages looks at the images of programs, and at what a run needs of this host beside them.
 func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
-	images := []dryImage{}
-	if !runtimeOf(s.set.Runtime).Programs {
-		return images, nil
+	out := []dryImage{}
+	row := rowOf(s.set.Runtime)
+	if !row.Programs {
+		return out, nil
 	}
 	binary, err := docker.FindTaskBinary()
 	if err == nil {
 		err = docker.CheckTaskBinary(ctx, binary)
 	}
+	if err == nil && row.engine != nil {
+		err = checkEngine(ctx, row.engine, binary)
+	}
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, failf(exitHost, "%w\nnothing was started", err)
 	}
-	var wanted []docker.Wanted
-	for name := range s.wanted {
-		wanted = append(wanted, docker.Wanted{Ref: name})
+	names := slices.Sorted(maps.Keys(s.wanted))
+	if row.cluster != nil { // each node looks for itself when the run begins
+		for _, name := range names {
+			out = append(out, dryImage{Image: name, Action: "look for"})
+		}
+		return out, nil
 	}
-	slices.SortFunc(wanted, func(a, b docker.Wanted) int { return strings.Compare(a.Ref, b.Ref) })
-	found, err := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: stage.Caller().Rights().Open,
-		Look: true}.Images(ctx, wanted)
+	if len(names) == 0 {
+		return out, nil
+	}
+	wanted := make([]docker.Wanted, len(names))
+	for i, name := range names {
+		wanted[i].Ref = name
+	}
+	s.looks = true
+	show := &arriving{progress: s.view, parts: map[string][2]int64{}}
+	found, err := row.images(ctx, s, wanted, show)
 	switch {
-	case errors.Is(err, container.ErrNoImage):
+	case errors.Is(err, container.ErrNoImage), errors.Is(err, image.ErrNoImage):
 		return nil, failf(exitInput, "%w\nnothing was started", err)
 	case err != nil:
 		return nil, failf(exitHost, "%w\nnothing was started", err)
 	}
-	if len(wanted) == 0 { // the emulator's image is made when it is needed
-		engine, err := docker.Connect(ctx, "")
-		if err != nil {
-			return nil, fail(exitHost, err)
-		}
-		engine.Close()
-	}
 	for i, x := range found {
-		action := "present"
-		switch again := s.set.Pull == string(docker.PullAlways) && !strings.HasPrefix(x.Ref, "gantry/"); {
-		case x.ID != "" && !again:
-		case strings.HasPrefix(x.Ref, "file://"):
-			action = "load"
-		default:
-			action = "pull"
+		if x.Source == "local" {
+			x.Source = "present"
 		}
-		images = append(images, dryImage{wanted[i].Ref, x.ID, action})
+		out = append(out, dryImage{names[i], x.ID, x.Source})
 	}
-	return images, nil
+	return out, nil
+}
+
+// checkEngine opens the engine of containers, as a run does first.
+func checkEngine(ctx context.Context, open openEngine, binary string) error {
+	e, err := open(ctx, engineWants{binary: binary})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	_, err = e.Host(ctx)
+	return err
 }
 
 // dryInputs lists the files from outside.

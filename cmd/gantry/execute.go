@@ -76,6 +76,7 @@ type session struct {
 	serving     *serving             // takes work while the run is under way; nil: it does not
 	forecast    *forecast.Forecast   // before it began; nil: none
 	slurm       *onSlurm             // nil: the nodes are this host's
+	looks       bool                 // images are only looked at
 	follower    *follower            // expects the end while the run is under way; nil: nobody does
 }
 

@@ -116,7 +116,7 @@ func (s *session) fetchImages(ctx context.Context) error {
 
 // fetchDocker makes images present in the Docker Engine.
 func fetchDocker(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error) {
-	return docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: stage.Caller().Rights().Open,
+	return docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: stage.Caller().Rights().Open, Look: s.looks,
 		Begin: func(ref string) {
 			doing := "pulling"
 			if strings.HasPrefix(ref, "file://") {
@@ -148,7 +148,7 @@ func fetchStored(ctx context.Context, s *session, wanted []docker.Wanted, show *
 	engine := &docker.Source{}
 	defer engine.Close()
 	logins := sync.OnceValues(docker.ReadLogins)
-	f := image.Fetch{Pull: image.Pull(s.set.Pull), Engine: engine, Open: stage.Caller().Rights().Open,
+	f := image.Fetch{Pull: image.Pull(s.set.Pull), Engine: engine, Open: stage.Caller().Rights().Open, Look: s.looks,
 		Login: func(domain string) (l image.Login, err error) {
 			all, err := logins()
 			if err == nil {

@@ -52,7 +52,7 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 		}
 	}
 	if x.Look {
-		return Image{}, nil
+		return Image{Source: "load"}, nil
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return Image{}, refused(container.ErrUnusable, shown, err.Error(), "read it from another disk")

@@ -59,7 +59,7 @@ type Image struct {
 	Digest   string // NAME@sha256:... in a registry; "" if the image never was in one
 	Platform string // such as linux/amd64
 	Bytes    int64  // on disk, layers shared with other images included
-	Source   string // "local" if it was there, "pulled" or "loaded"
+	Source   string // "local" if it was there, "pulled" or "loaded"; with Fetch.Look "pull" or "load"
 	Took     time.Duration
 }
 
@@ -184,7 +184,7 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (Image, erro
 			"docker pull "+ref+", or leave out --pull never")
 	}
 	if x.Look {
-		return Image{}, nil
+		return Image{Source: "pull"}, nil
 	}
 	if err := x.pull(ctx, shown, named); err != nil {
 		return Image{}, err

@@ -55,6 +55,8 @@ type Fetch struct {
 	Begin    func(ref, doing string)
 	Progress func(ref string, done, total int64)
 	End      func(*Image)
+	// Look only looks at what is here: an image that would be fetched comes back without an ID.
+	Look bool
 }
 
 // own is the name space of the images that gantry and its scripts build. Nothing of it is ever pulled: whoever has that
@@ -92,7 +94,7 @@ func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []Wanted) ([]*Image, 
 			began := time.Now()
 			if out[i], errs[i] = x.fetch(ctx, &wanted[i]); errs[i] == nil {
 				out[i].Ref, out[i].Took = wanted[i].Ref, time.Since(began)
-				if out[i].Source != "local" && f.End != nil {
+				if out[i].Source != "local" && f.End != nil && !f.Look {
 					f.End(out[i])
 				}
 			}
@@ -166,13 +168,16 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (*Image, err
 		return nil, refused(ErrNoImage, shown, where+", and --pull never forbids to fetch it",
 			"leave out --pull never, or name an archive of docker save")
 	}
+	if x.Look {
+		return &Image{Source: "pull"}, nil
+	}
 	i, err := x.pull(ctx, shown, named)
 	return i, x.named(full, i, err)
 }
 
 // named keeps what a reference stands for.
 func (x *fetcher) named(full string, i *Image, err error) error {
-	if err != nil || i == nil {
+	if err != nil || i == nil || x.Look {
 		return err
 	}
 	if err := x.setName(name{full, i.ID, i.Digest}); err != nil {
@@ -183,8 +188,11 @@ func (x *fetcher) named(full string, i *Image, err error) error {
 
 // have returns an image that the store has whole, and notes that the run needs it; nil if it does not.
 func (x *fetcher) have(ctx context.Context, id, digestName string) (*Image, error) {
-	if _, err := x.Image(id); err != nil {
+	if i, err := x.Image(id); err != nil {
 		return nil, nil
+	} else if x.Look {
+		i.Digest = digestName
+		return i, nil
 	}
 	if err := x.hold(ctx, x.self, digest.Digest(id), nil); err != nil {
 		return nil, err
@@ -217,6 +225,9 @@ func (x *fetcher) fromEngine(ctx context.Context, shown, ref string) (*Image, er
 		if i, err := x.have(ctx, have, digestName); i != nil || err != nil {
 			return i, err
 		}
+	}
+	if x.Look {
+		return &Image{Source: "unpack"}, nil
 	}
 	x.Begin(shown, "unpacking")
 	const remedy = "try docker save, and look whether the Docker Engine is well"
@@ -278,12 +289,20 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 			return i, err
 		}
 	}
-	x.Begin(shown, "unpacking")
+	if !x.Look {
+		x.Begin(shown, "unpacking")
+	}
 	src, err := x.archive(ctx, f)
 	if err != nil {
 		return nil, x.explain(shown, err, remedy)
 	}
 	defer src.close()
+	if x.Look {
+		if _, err := accept(src); err != nil {
+			return nil, x.explain(shown, err, remedy)
+		}
+		return &Image{Source: "unpack"}, nil
+	}
 	for k := range src.layers {
 		src.layers[k].verify = true
 	}
@@ -356,8 +375,8 @@ func (x *fetcher) same(ctx context.Context, w *Wanted, archive string) (*Image, 
 	return i, err
 }
 
-// ensure unpacks the layers of an image that the store does not have.
-func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image, error) {
+// accept says what is wrong with the configuration of an image that is to be unpacked.
+func accept(src *source) (*v1.Image, error) {
 	if got := digest.FromBytes(src.config); got != src.id {
 		return nil, damaged("its configuration has the digest %s, not %s", got, src.id)
 	}
@@ -371,6 +390,15 @@ func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image
 	}
 	if !runs(c.Platform) {
 		return nil, fmt.Errorf("%w: %s, this one is %s", errPlatform, platform(c.Platform), platform(host()))
+	}
+	return c, nil
+}
+
+// ensure unpacks the layers of an image that the store does not have.
+func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image, error) {
+	c, err := accept(src)
+	if err != nil {
+		return nil, err
 	}
 	_, missing := x.Image(string(src.id))
 	if err := x.hold(ctx, x.self, src.id, src.config); err != nil {

@@ -41,7 +41,7 @@ type Image struct {
 	Digest   string // NAME@sha256:... in a registry; "" if it never was in one
 	Platform string // such as linux/amd64
 	Bytes    int64  // on disk, layers shared with other images included
-	Source   string // "local" if the store had it, else "unpacked" or "pulled"
+	Source   string // "local" if the store had it, else "unpacked" or "pulled"; with Fetch.Look "unpack" or "pull"
 	Took     time.Duration
 
 	// Layers are directories, the lowest first: those of an overlay, of which each hides what lies below. Nothing may
