@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"time"
 
 	"gantry/planner/unit"
@@ -21,8 +22,12 @@ type ProgramRun struct {
 }
 
 // ProgramRuns returns the latest attempts of programs that ended well, the latest first, at most a given number: those
-// of one run, or of all runs on a runtime if run is "". Emulated tasks are left out.
-func (db *DB) ProgramRuns(ctx context.Context, runtime, run string, latest int) ([]ProgramRun, error) {
+// of one run, or of all runs if run is "", on the runtimes of that name. Emulated tasks are left out.
+func (db *DB) ProgramRuns(ctx context.Context, runtimes []string, run string, latest int) ([]ProgramRun, error) {
+	names, err := json.Marshal(runtimes)
+	if err != nil {
+		return nil, err
+	}
 	return collect(ctx, db, func(rows *sql.Rows) (p ProgramRun, err error) {
 		return p, rows.Scan(&p.Run, &p.Workflow, &p.Task, &p.Kind, &p.Identity, &p.Input, &p.Ran, &p.CPU, &p.Millicores,
 			&p.Speed, &p.Startup)
@@ -32,7 +37,7 @@ func (db *DB) ProgramRuns(ctx context.Context, runtime, run string, latest int) 
 			max(0, a.started_ns - coalesce(a.staged_ns, a.queued_ns))
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = a.run AND t.task = a.task
 		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow JOIN nodes n ON n.run = a.run AND n.node = a.node
-		WHERE r.runtime = ?1 AND (?2 = '' OR r.name = ?2) AND t.image IS NOT NULL AND a.outcome = 'ok'
+		WHERE r.runtime IN (SELECT value FROM json_each(?1)) AND (?2 = '' OR r.name = ?2) AND t.image IS NOT NULL AND a.outcome = 'ok'
 			AND a.ran_ns IS NOT NULL
-		ORDER BY a.run DESC, a.attempt DESC LIMIT ?3`, runtime, run, latest)
+		ORDER BY a.run DESC, a.attempt DESC LIMIT ?3`, string(names), run, latest)
 }

@@ -53,8 +53,9 @@ func (s *session) simulated(seed uint64) sim.Config {
 	cfg := s.simulation(0)
 	cfg.Noise, cfg.Seed = seed != 0, seed
 	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
-		run, cpu, ok := s.programs.draw(l, s.platform.Nodes[l.Node].Speed, seed)
-		return sim.Measured{Startup: s.set.Startup, Run: run, CPU: cpu, Outcome: planner.OK}, ok
+		m, ok := s.programs.draw(l, s.platform.Nodes[l.Node].Speed, seed)
+		m.Startup = s.set.Startup
+		return m, ok
 	}
 	return cfg
 }
@@ -81,11 +82,8 @@ func (s *session) rememberPrograms(ctx context.Context, db *sqlite.DB, run strin
 	if s.programs = new(programTimes); db == nil {
 		return nil
 	}
-	if s.programs, err = programsOf(ctx, db, usualRuntime.Name, run, s.set.Host); err != nil {
+	if s.programs, err = programsOf(ctx, db, s.set, run, s.undisturbed(ctx, db)); err != nil {
 		return fail(exitHost, err)
-	}
-	if m, err := db.FindModel(ctx, ""); err == nil && m.TimeScale == s.set.TimeScale && m.SizeScale == s.set.SizeScale {
-		s.programs.model = m.Model
 	}
 	return nil
 }

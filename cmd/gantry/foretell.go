@@ -109,7 +109,7 @@ func (f *foreteller) make(ctx context.Context, s *session) (names map[string]ser
 		note = fmt.Sprintf("without %s of workflows that may grow", plural(snap.Growing, "task"))
 	}
 	if time.Since(f.read) > programsStaleAt && runtimeOf(s.set.Runtime).Programs {
-		programs, err := programsOf(ctx, s.db, usualRuntime.Name, "", s.set.Host)
+		programs, err := programsOf(ctx, s.db, s.set, "", nil)
 		if err != nil {
 			return nil, "", err
 		}

@@ -11,6 +11,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/forecast"
 	"gantry/executor/hostmodel"
+	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
@@ -51,16 +52,23 @@ const (
 // usualQuota is how kernels hold programs to a limit where no model of the host says so.
 var usualQuota = hostmodel.Quota{PeriodNanos: int64(20 * time.Millisecond)}
 
-// programsOf reads the times of programs: those of one run if it is named. The model of the host may be nil.
-func programsOf(ctx context.Context, db *sqlite.DB, runtime, run string, host *hostmodel.Model) (*programTimes,
-	error) {
-	all, err := db.ProgramRuns(ctx, runtime, run, mostProgramRuns)
+// runsPrograms selects the runtimes on which programs run, whoever makes their containers.
+func runsPrograms(c *executor.Capabilities) bool { return c.Programs }
+
+// programsOf reads the times of programs: those of one run if it is named. The model is the latest that was trained on
+// programs and at the scales of the run. Undisturb, if set, takes from the times what disturbed the programs.
+func programsOf(ctx context.Context, db *sqlite.DB, set *settings, run string,
+	undisturb func([]sqlite.ProgramRun)) (*programTimes, error) {
+	all, err := db.ProgramRuns(ctx, runtimeNames(runsPrograms), run, mostProgramRuns)
 	if err != nil {
 		return nil, err
 	}
+	if undisturb != nil {
+		undisturb(all)
+	}
 	p := &programTimes{run: run, same: map[programKey][]sqlite.ProgramRun{}, named: map[[2]string][]sqlite.ProgramRun{},
 		kinds: map[string][]sqlite.ProgramRun{}, spread: map[string]float64{}, quota: usualQuota}
-	if host != nil {
+	if host := set.Host; host != nil {
 		p.setUp, p.quota = time.Duration(host.Emulator.StartCPUNanos), host.Quota
 		p.quota.Stretch = hostmodel.Curve{} // of single bursts; a program is many
 	}
@@ -82,6 +90,20 @@ func programsOf(ctx context.Context, db *sqlite.DB, runtime, run string, host *h
 		starts[i] = all[i].Startup
 	}
 	p.startup = forecast.RangeOf(starts).Expected
+	models, err := db.Models(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range models {
+		m := &models[i]
+		if !runtimeOf(m.Runtime).Programs || m.TimeScale != set.TimeScale || m.SizeScale != set.SizeScale {
+			continue
+		}
+		if m, err := db.FindModel(ctx, m.Reference()); err == nil { // else it is damaged: an earlier one has to do
+			p.model = m.Model
+			break
+		}
+	}
 	return p, nil
 }
 
@@ -202,9 +224,10 @@ func positive(speed float64) float64 {
 
 // draw returns how long an attempt of a program takes in a repetition, and its CPU time; repetition 0 is without noise.
 // It knows nothing of emulated tasks, and of programs that never ran.
-func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (run, cpu time.Duration, ok bool) {
+func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (m sim.Measured, ok bool) {
+	m.Outcome = planner.OK
 	if p == nil || len(l.Spec.Command) == 0 && p.run == "" {
-		return 0, 0, false
+		return m, false
 	}
 	var input unit.Bytes
 	for _, f := range l.Spec.Inputs {
@@ -212,12 +235,12 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (run
 	}
 	millicores := int64(float64(l.Hold[unit.CPU]) * positive(speed))
 	r := rand.New(rand.NewPCG(seed, uint64(l.Task)<<16+uint64(l.Try)))
-	noisy := func(sd float64, run, cpu time.Duration) (time.Duration, time.Duration, bool) {
-		if seed == 0 {
-			return run, cpu, true
+	noisy := func(sd float64) (sim.Measured, bool) {
+		if seed != 0 {
+			x := math.Exp(sd * r.NormFloat64())
+			m.Run, m.CPU = time.Duration(x*float64(m.Run)), time.Duration(x*float64(m.CPU))
 		}
-		x := math.Exp(sd * r.NormFloat64())
-		return time.Duration(x * float64(run)), time.Duration(x * float64(cpu)), true
+		return m, true
 	}
 	spread, ok := p.spread[l.Spec.Kind]
 	if !ok {
@@ -230,28 +253,40 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (run
 	}
 	kind := p.kinds[l.Spec.Kind]
 	if len(runs) > 0 {
-		run, cpu = p.middleOf(runs, speed, millicores)
-		return noisy(spread, run, cpu)
+		m.Run, m.CPU = p.middleOf(runs, speed, millicores)
+		m.Drift = driftSince(runs)
+		return noisy(spread)
 	}
 	if run, sd, ok := p.trained(l, input, speed); ok {
+		m.Run, m.Drift = run, 1
 		if usual, used := p.middleOf(kind, speed, millicores); usual > 0 {
-			cpu = time.Duration(float64(run) * float64(used) / float64(usual))
+			m.CPU = time.Duration(float64(run) * float64(used) / float64(usual))
 		}
-		return noisy(sd, run, cpu)
+		return noisy(sd)
 	}
-	switch {
-	case len(kind) > 0 && seed == 0:
-		run, cpu = p.middleOf(kind, speed, millicores)
-		return run, cpu, true
-	case len(kind) > 0:
-		run, cpu = p.transfer(&kind[r.IntN(len(kind))], speed, millicores)
-		return run, cpu, true
+	if len(kind) > 0 {
+		if m.Drift = driftSince(kind); seed == 0 {
+			m.Run, m.CPU = p.middleOf(kind, speed, millicores)
+		} else {
+			m.Run, m.CPU = p.transfer(&kind[r.IntN(len(kind))], speed, millicores)
+		}
+		return m, true
 	}
 	if p.misses == nil {
 		p.misses = map[string]bool{}
 	}
 	p.misses[l.Spec.Kind] = true
-	return 0, 0, false
+	return m, false
+}
+
+// driftSince is the exponent of a host's drift between runs in which a program was measured and another one: the drift
+// of that one, and of the mean of those.
+func driftSince(runs []sqlite.ProgramRun) float64 {
+	seen := map[string]bool{}
+	for i := range runs {
+		seen[runs[i].Run] = true
+	}
+	return math.Sqrt(1 + 1/float64(len(seen)))
 }
 
 // trained asks the model.

@@ -51,12 +51,12 @@ func TestProgramsDrawTheirOwnCPUTime(t *testing.T) {
 		named: map[[2]string][]sqlite.ProgramRun{{"w", "t"}: {{Ran: time.Second, CPU: 50 * ms, Millicores: 1000}}},
 		kinds: map[string][]sqlite.ProgramRun{"k": {{Ran: time.Second, CPU: time.Second, Millicores: 1000}}}}
 	l := &executor.Launch{Spec: spec, Hold: unit.Vector{unit.CPU: 1000}}
-	if run, cpu, ok := p.draw(l, 1, 0); !ok || run != time.Second || cpu != 50*ms {
-		t.Errorf("%v, %v, %v", run, cpu, ok)
+	if m, ok := p.draw(l, 1, 0); !ok || m.Run != time.Second || m.CPU != 50*ms {
+		t.Errorf("%+v, %v", m, ok)
 	}
 	for seed := range uint64(5) {
-		if run, cpu, _ := p.draw(l, 0.5, seed); float64(cpu) > 0.5*float64(run)+1 {
-			t.Errorf("seed %d: %v of CPU time within %v on half a core", seed, cpu, run)
+		if m, _ := p.draw(l, 0.5, seed); float64(m.CPU) > 0.5*float64(m.Run)+1 {
+			t.Errorf("seed %d: %v of CPU time within %v on half a core", seed, m.CPU, m.Run)
 		}
 	}
 }

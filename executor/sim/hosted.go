@@ -88,7 +88,7 @@ const (
 const (
 	drawRun = numPhases + iota
 	drawCommon
-	drawDrift // and the phase
+	drawDrift // of all phases: a host that is slow is slow at everything
 )
 
 const (
@@ -193,7 +193,7 @@ func NewHosted(cfg Config) *Hosted {
 	common := h.drawn(h.m.Common, 0, 0, drawCommon)
 	for i, p := range h.phases {
 		if h.drift[i] = common; len(p.Drift) > 0 {
-			h.drift[i] = h.drawn(p.Drift, 0, 0, drawDrift+i)
+			h.drift[i] = h.drawn(p.Drift, 0, 0, drawDrift)
 		}
 	}
 	return h
@@ -576,7 +576,11 @@ func (h *Hosted) estimate(c *course) {
 		if cpu <= 0 {
 			cpu = m.Run
 		}
-		c.cost = programCost(m.Run, cpu)
+		slower := 1.0
+		if m.Drift != 0 {
+			slower = math.Pow(h.drift[pStart]/h.m.DriftOf(h.phases[pStart]).Mean(), m.Drift)
+		}
+		c.cost = programCost(time.Duration(float64(m.Run)*slower), time.Duration(float64(cpu)*slower))
 	case l.Spec.Emulated():
 		s := l.Emulation(speed)
 		for i, f := range l.Spec.Inputs { // of those from outside, too

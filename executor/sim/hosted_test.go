@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -296,6 +297,31 @@ func TestStartsDisturbProgramsBeforeAllCoresAreBusy(t *testing.T) {
 	h.drain()
 	about(t, "one beside a start", h.ran(a), 10*time.Second+30*ms)
 	about(t, "one that computes hardly", h.ran(b), 10*ms)
+}
+
+// On a host that is slower in one run than in another, given work takes as much longer as starts do, and a given time
+// as long as ever.
+func TestMeasuredProgramsDriftWithTheirHost(t *testing.T) {
+	m := hostmodel.Example(4)
+	m.Phases.Start.Drift = hostmodel.Spread{0.5, 1.5}
+	factors := map[float64]bool{}
+	for seed := range uint64(5) {
+		for drift, want := range map[float64]float64{0: 0, 1: 1, 2: 2} {
+			cfg := sim.Config{Host: m, Noise: true, Seed: seed, Measured: func(*executor.Launch) (sim.Measured, bool) {
+				return sim.Measured{Run: time.Second, Outcome: planner.OK, Drift: drift}, true
+			}}
+			h := onHost(t, cfg, 1)
+			id := h.launch(0, 1, &executor.TaskSpec{Name: "p"})
+			h.drain()
+			u := h.exits[id].Usage
+			slower := float64(u.Started.Sub(u.Created)) / float64(80*ms)
+			factors[slower] = true
+			about(t, "a program", h.ran(id), time.Duration(math.Pow(slower, want)*float64(time.Second)))
+		}
+	}
+	if len(factors) < 5 {
+		t.Errorf("all runs have the factors %v", factors)
+	}
 }
 
 // A program below its greatest rate makes up on idle cores for what a start takes from it.

@@ -54,6 +54,9 @@ type Measured struct {
 	// CPU is the CPU time of the program, of simulations with a Host, which take no Startup from here: Run is the time
 	// of the program alone there, within its limits. 0: it computes all the time, on one core.
 	CPU time.Duration
+	// Drift is how much of the host's drift, the factor by which starts in this run are slower than usual, the program
+	// has, as an exponent: work that is given is done as fast as the host is, a given time passes anyhow. 0: none.
+	Drift float64
 }
 
 // Runtime implements executor.Runtime in virtual time.

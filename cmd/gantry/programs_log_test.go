@@ -1,0 +1,161 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/executor/hostmodel"
+)
+
+// programTask is a task of a workflow of real programs.
+type programTask struct {
+	name, kind, script string
+	seconds            float64 // in the trace
+	input              int     // bytes; 0: it has none
+}
+
+// writePrograms writes a workflow of independent programs and their inputs, and returns its path.
+func writePrograms(t *testing.T, tasks ...programTask) string {
+	t.Helper()
+	dir := t.TempDir()
+	type object = map[string]any
+	var specs, runs, files []object
+	for _, x := range tasks {
+		spec := object{"id": x.name, "name": x.kind, "parents": []string{}, "children": []string{}}
+		if x.input > 0 {
+			in := x.name + ".in"
+			if err := os.WriteFile(filepath.Join(dir, in), make([]byte, x.input), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, object{"id": in, "sizeInBytes": x.input})
+			spec["inputFiles"] = []string{in}
+		}
+		specs = append(specs, spec)
+		runs = append(runs, object{"id": x.name, "runtimeInSeconds": x.seconds, "coreCount": 1, "avgCPU": 100,
+			"image": "gantry/busybox:latest", "command": object{"program": "sh", "arguments": []string{"-ec", x.script}}})
+	}
+	text, err := json.Marshal(object{"name": "programs", "schemaVersion": "1.5", "workflow": object{
+		"specification": object{"tasks": specs, "files": files},
+		"execution":     object{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": runs}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "programs.json")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sized sleeps for a tenth of a millisecond for each byte of its input.
+func sized(name string, input int) programTask {
+	return programTask{name, "sized", fmt.Sprintf(`n=$(wc -c <%s.in); sleep $(awk "BEGIN { print $n / 10000 }")`, name),
+		0.1, input}
+}
+
+// After runs on inputs of several sizes, a trained model predicts a program on another size.
+func TestProgramsOnInputsOfAnotherSizeArePredicted(t *testing.T) {
+	needsBusybox(t)
+	home := "--dir=" + t.TempDir()
+	for k := range 3 {
+		var tasks []programTask
+		for i := range 4 {
+			tasks = append(tasks, sized(fmt.Sprintf("s%d", i), 1000+4000*i+1500*k))
+		}
+		expect(t, exitOK, nil, "run", home, "--quiet", "--oversubscribe", writePrograms(t, tasks...))
+	}
+	other := writePrograms(t, sized("other", 20_000))
+	takes := func() float64 {
+		var d struct {
+			Steps []struct {
+				Begin float64 `json:"begin_s"`
+				End   float64 `json:"end_s"`
+			}
+		}
+		out := expect(t, exitOK, nil, "run", home, "--dry-run", "--json", other)
+		if err := json.Unmarshal([]byte(out), &d); err != nil || len(d.Steps) != 1 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return d.Steps[0].End - d.Steps[0].Begin
+	}
+	if usual := takes(); usual > 1.6 {
+		t.Errorf("without a model it is to take %.2f s, not the median of its type", usual)
+	}
+	expect(t, exitOK, nil, "predict", home)
+	if got := takes(); got < 1.8 || got > 2.6 {
+		t.Errorf("it is to take %.2f s: it sleeps for 2 s", got)
+	}
+}
+
+// What was measured without a daemon counts, too.
+func TestProgramsOfRunsWithoutADaemonArePredicted(t *testing.T) {
+	needsBusybox(t)
+	needsOCI(t)
+	home := "--dir=" + t.TempDir()
+	flow := writePrograms(t, programTask{"one", "nap", "sleep 0.7", 0.1, 0})
+	expect(t, exitOK, nil, "run", home, "--quiet", "--runtime", "oci", "--name", "first", flow)
+	for _, runtime := range []string{"oci", "docker"} {
+		out := expect(t, exitOK, nil, "run", home, "--dry-run", "--runtime", runtime, flow)
+		if strings.Contains(out, "nothing was measured") {
+			t.Errorf("on %s:\n%s", runtime, out)
+		}
+	}
+	expect(t, exitOK, nil, "simulate", home, "--measured", "first", flow)
+}
+
+// What starts cost a program in the run in which it was measured is in the simulation of a run like that once, not
+// twice: the program lasts as long as it did.
+func TestDisturbedProgramsAreSimulatedAsMeasured(t *testing.T) {
+	home := t.TempDir()
+	tasks := []programTask{{"long", "long", "true", 0.8, 0}}
+	for i := range 4 {
+		tasks = append(tasks, programTask{fmt.Sprintf("short%d", i), "short", "true", 0.1, 0})
+	}
+	flow := writePrograms(t, tasks...)
+	cluster := filepath.Join(home, "cluster.yaml")
+	if err := os.WriteFile(cluster, []byte("nodes:\n  - {name: a, cores: 1}\n  - {name: b, cores: 1}\n"),
+		0o644); err != nil {
+		t.Fatal(err)
+	}
+	model := hostFile(t, func(m *hostmodel.Model) {
+		m.Interference = hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 1},
+			Factor: [][]float64{{1, 8}}}
+	})
+	dir := "--dir=" + home
+	expect(t, exitOK, nil, "run", dir, "--quiet", "--runtime", "null", "--name", "first", "--cluster", cluster, flow)
+	raw, err := sql.Open("sqlite3", "file:"+filepath.Join(home, logName))
+	if err == nil { // as if it had been in containers
+		_, err = raw.Exec(`UPDATE runs SET runtime = 'docker'; UPDATE attempt_rows SET ran_ns = 1e9 * (SELECT
+			CASE t.name WHEN 'long' THEN 0.8 ELSE 0.1 END FROM tasks t WHERE t.run = attempt_rows.run
+			AND t.task = attempt_rows.task)`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	expect(t, exitOK, nil, "simulate", dir, "--quiet", "--name", "again", "--measured", "first", "--cluster", cluster,
+		"--host-model", model, flow)
+	took := map[string]float64{}
+	rows, err := raw.Query(`SELECT r.name, a.ran_ns / 1e9 FROM attempts a JOIN runs r ON r.id = a.run
+		JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE t.name = 'long'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var run string
+		var seconds float64
+		if err := rows.Scan(&run, &seconds); err != nil {
+			t.Fatal(err)
+		}
+		took[run] = seconds
+	}
+	if first, again := took["first"], took["again"]; first < 0.7 || again < 0.92*first || again > 1.08*first {
+		t.Errorf("it took %.2f s, and is simulated with %.2f s", first, again)
+	}
+}
