@@ -103,7 +103,9 @@ func (s *session) predict(ctx context.Context, subs []executor.Submission) error
 	}
 	if err == nil {
 		s.foresee(ctx, subs)
-		s.follower = s.newFollower(subs)
+		if s.follower = s.newFollower(subs); s.follower != nil && s.forecast != nil {
+			s.follower.end = s.forecast.Course.End
+		}
 	}
 	return err
 }
@@ -366,6 +368,15 @@ func (f *follower) expected() planner.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.end
+}
+
+// when is the same on the wall clock; zero if it is not known.
+func (f *follower) when() time.Time {
+	end := f.expected()
+	if end == unit.Never {
+		return time.Time{}
+	}
+	return f.s.started.Add(time.Duration(end))
 }
 
 func (f *follower) close() {

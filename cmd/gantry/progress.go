@@ -28,6 +28,7 @@ type progress struct {
 	json   bool
 	bar    *progressbar.ProgressBar // of a simulation; nil where lines are not redrawn
 	board  *board                   // of a run; nil where lines are not redrawn
+	ends   func() time.Time         // of a run, as a simulation expects it; zero: not known
 	begun  time.Time
 	total  int
 	done   int
@@ -73,6 +74,7 @@ func (p *progress) begin(s *session) {
 		which = fmt.Sprintf(", repetition %d of %d (--repetition)", s.set.Repetition, s.repetitions)
 	}
 	p.line("%s: %s on %s, policy %s%s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy, which)
+	p.ends = s.follower.when
 	if terminal(os.Stderr) && !runtimeOf(s.set.Runtime).Virtual {
 		p.board = newBoard(os.Stderr, s.platform, s.engine.Planner.Draft(), s.started)
 		p.board.simulated = s.follower.expected
@@ -169,10 +171,22 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 	}
 	for percent := 100 * p.done / max(p.total, 1); percent >= p.next; p.next += plainStep {
 		if percent < p.next+plainStep {
-			p.line("%s of %d done, %d running, %d failed, %s", plural(p.done, "task"), p.total, v.UnderWayCount(),
-				p.failed, time.Since(p.begun).Round(100*time.Millisecond))
+			p.line("%s of %d done, %d running, %d failed, %s%s", plural(p.done, "task"), p.total, v.UnderWayCount(),
+				p.failed, time.Since(p.begun).Round(100*time.Millisecond), p.expected())
 		}
 	}
+}
+
+// expected says when the run is expected to end, if that is known and there is something to wait for.
+func (p *progress) expected() string {
+	if p.done >= p.total || p.ends == nil {
+		return ""
+	}
+	end := p.ends()
+	if end.IsZero() {
+		return ""
+	}
+	return ", ends about " + end.Format("15:04:05")
 }
 
 // continued takes in tasks that stand for others, and those that ended without an attempt.
