@@ -48,6 +48,9 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 		{"with a text for a number", "model = json_set(model, '$.disk.read_bytes_per_second', 'much')",
 			hostmodel.ErrDamaged, "string"},
 		{"of yesterday", "created_wall = 'yesterday'", hostmodel.ErrDamaged, "yesterday"},
+		{"of long ago", "created_wall = '2019-05-06T07:08:09Z'", hostmodel.ErrOld, "days ago"},
+		{"of long ago that was refined", "created_wall = '2019-05-06T07:08:09Z', refined_wall = strftime('%FT%TZ')", nil,
+			"days ago"},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, logName)
@@ -56,6 +59,7 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := hostmodel.Example(4)
+		m.Measured.At = time.Now()
 		m.Host, _ = here(t.Context(), usualRuntime.Name, dir) // without an engine where there is none
 		if _, err := keepHostModel(t.Context(), db, m); err != nil {
 			t.Fatal(err)

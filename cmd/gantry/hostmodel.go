@@ -82,7 +82,7 @@ func fileSystem(dir string) string {
 }
 
 // findHostModel returns the host model of the log that a runtime here has: the newest that was measured on this host.
-// Its error wraps hostmodel.ErrNone, ErrForeign or ErrDamaged where there is none to use, and says what to do.
+// Its error wraps hostmodel.ErrNone, ErrForeign, ErrDamaged or ErrOld where there is none to use, and says what to do.
 func findHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*hostmodel.Model, *sqlite.HostModel,
 	error) {
 	rows, err := db.HostModels(ctx, runtime)
@@ -106,6 +106,10 @@ func findHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 				err = m.Fits(at)
 			}
 		}
+		if last := later(rows[i].Created, rows[i].Refined); err == nil && time.Since(last) > old {
+			err = fmt.Errorf("%w: it was last measured or refined %s: run gantry calibrate", hostmodel.ErrOld,
+				ago(time.Since(last)))
+		}
 		if err == nil {
 			return m, &rows[i], nil
 		}
@@ -114,6 +118,13 @@ func findHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 		}
 	}
 	return nil, &rows[0], first
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // mostEarlier is how many earlier calibrations say how steady a host is.
@@ -162,7 +173,7 @@ func keepHostModel(ctx context.Context, db *sqlite.DB, m *hostmodel.Model) (*sql
 	return row, db.KeepHostModel(ctx, row)
 }
 
-// old is the age from which a model is reported as old: kernels, engines and neighbours change.
+// old is the age from which a model is not used: kernels, engines and neighbours change.
 const old = 90 * 24 * time.Hour
 
 const (
@@ -184,8 +195,6 @@ func describeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) 
 		row.Engine, ago(age), plural(row.Refinements, "run"))
 	if len(m.Measured.Warnings) > 0 {
 		advice = strings.Join(m.Measured.Warnings, "; ")
-	} else if age > old {
-		advice = "it is old: gantry calibrate measures this host again"
 	}
 	return true, text, advice
 }
