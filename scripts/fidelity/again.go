@@ -11,7 +11,9 @@ import (
 )
 
 // again predicts real runs that were kept, with the gantry of today: none of them runs again. The actual times are
-// those of the other directory, which stays as it is.
+// those of the other directory, which stays as it is. Predictions know what was known before the run. The simulations
+// that the order of starts and the causes are of are made in the log of the run, though: of real programs their
+// policies know how long the run itself took.
 func (x *harness) again(from, model string) error {
 	old := &harness{dir: from}
 	rows, err := old.rows()
@@ -88,7 +90,7 @@ func (x *harness) rowAgain(old *harness, w *row, model string) error {
 			return err
 		}
 		const sim = "sim"
-		if _, err := x.gantry("rm", "--dir", dir, sim); err != nil { // or the new one would learn from it
+		if _, err := x.gantry("rm", "--dir", dir, sim, "replay"); err != nil { // or the new one would learn from them
 			return err
 		}
 		if err := x.simulate(&r, &w.workflow, path, sim, common); err != nil {
@@ -114,6 +116,8 @@ func (x *harness) print() error {
 	verdicts(&b, rows)
 	table(&b, rows)
 	causes(&b, rows)
+	b.WriteString("The column starts and the errors by cause of real programs are of simulations that knew how long " +
+		"the run took: they say less than those of the page.\n")
 	_, err = os.Stdout.WriteString(b.String())
 	return err
 }

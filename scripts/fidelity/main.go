@@ -56,7 +56,8 @@ func main() {
 	flag.StringVar(&only, "only", "", "workflows to run, separated by commas (default: all)")
 	write := flag.Bool("write", false, "run nothing: write the page of what was measured")
 	again := flag.String("again", "", "run nothing: predict the runs that this directory keeps with today's gantry, "+
-		"keep that in -dir, and print how well it would have predicted")
+		"keep that in -dir, and print how well it would have predicted; of real programs, the order of starts and the "+
+		"errors by cause are of simulations that know the run")
 	model := flag.String("model", "", "with -again: a host model (gantry calibrate --json) in place of the kept one")
 	flag.Parse()
 	if only != "" {
