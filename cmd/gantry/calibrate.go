@@ -161,6 +161,11 @@ func (s *session) correctModel(ctx context.Context, c *cli.Context, m *hostmodel
 	return err
 }
 
+// engineCPU is the CPU time that the Docker Engine has used since it began.
+func engineCPU() time.Duration {
+	return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim")
+}
+
 // measureHost runs the measurements in a run directory of their own, which is gone afterwards.
 func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.Context) (m *hostmodel.Model,
 	err error) {
@@ -214,7 +219,7 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 		return nil, err
 	}
 	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"), Before: before,
-		Engine: func() time.Duration { return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim") }}
+		Engine: engineCPU}
 	if !c.Bool("json") && !c.Bool("quiet") {
 		o.Step = printStep(c)
 	}

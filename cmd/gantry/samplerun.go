@@ -47,11 +47,13 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 		return fail(exitHost, err)
 	}
 	var names []string
+	var busy []float64
 	for _, w := range calibrate.SampleWorkflows(c.Bool("quick")) {
 		path := filepath.Join(home, w.Name+".json")
 		if err := writeSample(path, &w); err != nil {
 			return fail(exitHost, err)
 		}
+		busy = append(busy, calibrate.Others(ctx, engineCPU))
 		cmd := thisProgram(ctx, "run", "--quiet", "--no-prediction", "--runtime", m.Host.Runtime, "--dir", home,
 			"--name", w.Name, "--policy", w.Policy, "--cluster", cluster, "--oversubscribe", "--estimator", "declared",
 			"--host-model", model, path)
@@ -68,11 +70,12 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 	}
 	defer log.Close()
 	var runs []calibrate.SampleRun
-	for _, name := range names {
+	for i, name := range names {
 		r, err := sampleRun(ctx, c, log, name)
 		if err != nil {
 			return fail(exitHost, err)
 		}
+		r.Busy = busy[i]
 		runs = append(runs, *r)
 	}
 	if err := calibrate.Correct(m, before, runs); err != nil {

@@ -71,11 +71,18 @@ func Measure(ctx context.Context, lab *Lab, o Options) (*hostmodel.Model, error)
 	if o.Quick {
 		s.n = 4
 	}
-	begun := time.Now()
+	begun, whole := time.Now(), Meter()
+	var others []float64
 	total := 0.0
-	for _, step := range steps {
+	for i, step := range steps {
 		if o.Step != nil {
 			o.Step(step.what, total*MeasureShare)
+		}
+		if i > 0 {
+			if err := s.settle(ctx); err != nil {
+				return nil, err
+			}
+			others = append(others, Others(ctx, s.engine))
 		}
 		if err := step.do(s, ctx); err != nil {
 			return nil, fmt.Errorf("measure %s: %w", step.what, err)
@@ -83,6 +90,9 @@ func Measure(ctx context.Context, lab *Lab, o Options) (*hostmodel.Model, error)
 		total += step.share
 	}
 	m := s.m
+	m.Measured.BusyCores = mean(append(others, m.Measured.BusyCores))
+	_, stolen := whole.Read()
+	m.Measured.Stolen = min(1, stolen/float64(s.Host.Cores))
 	m.Measured.At, m.Measured.TookNanos = time.Now().UTC(), int64(time.Since(begun))
 	m.Measured.Containers = s.containers
 	s.fit()
@@ -144,6 +154,18 @@ func (s *surveyor) removed(ctx context.Context, out []Result) error {
 	return nil
 }
 
+// settle waits until nothing is left of all containers so far, but not for ever.
+func (s *surveyor) settle(ctx context.Context) error {
+	for deadline := time.Now().Add(2 * time.Second); s.left() && time.Now().Before(deadline); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
 // rest measures what happens while nothing is asked for.
 func (s *surveyor) rest(ctx context.Context) error {
 	load, engine, own := Meter(), s.engine(), OwnCPU()
@@ -162,8 +184,7 @@ func (s *surveyor) rest(ctx context.Context) error {
 	use := hostmodel.Use{GantryNanos: float64(gantry) / wall, EngineNanos: float64(used) / wall}
 	load.Less(used + gantry)
 	s.m.Idle = use
-	s.m.Measured.BusyCores, s.m.Measured.Stolen = load.Read()
-	s.m.Measured.Stolen = min(1, s.m.Measured.Stolen/float64(s.Host.Cores))
+	s.m.Measured.BusyCores, _ = load.Read()
 	_, err := s.perform(ctx, Trial{}) // the first is slower: the engine reads its image
 	return err
 }
@@ -671,6 +692,13 @@ func deviation(values []float64) float64 {
 		squares += (math.Log(x) - mean) * (math.Log(x) - mean)
 	}
 	return math.Sqrt(squares / max(1, float64(len(values)-1)))
+}
+
+func mean(xs []float64) (sum float64) {
+	for _, x := range xs {
+		sum += x / float64(len(xs))
+	}
+	return sum
 }
 
 func clamp(x, least, most float64) float64 { return min(most, max(least, x)) }

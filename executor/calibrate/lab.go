@@ -103,6 +103,18 @@ func (l *Lab) began(a planner.AttemptID) bool {
 	return len(l.marks[a]) > 0
 }
 
+// left reports whether a container is not removed yet.
+func (l *Lab) left() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, marks := range l.marks {
+		if _, ok := marks[executor.Removed]; !ok {
+			return true
+		}
+	}
+	return false
+}
+
 const room = 48 << 20 // memory of a task beyond what it is asked to hold
 
 // firstOutput is the position of the first output among the files of a trial.

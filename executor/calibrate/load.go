@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"slices"
 	"strconv"
@@ -66,6 +67,22 @@ func (l *Load) Read() (busy, stolen float64) {
 		return 0, 0
 	}
 	return max(0, (b-l.busy-l.own).Seconds()/wall), max(0, (s-l.stolen).Seconds()/wall)
+}
+
+// glance is how long Others looks. Many glances make up for coarse ticks.
+const glance = 250 * time.Millisecond
+
+// Others looks for a moment how many cores others use; nothing runs for gantry meanwhile. Engine is the CPU time of the
+// container engine since it began.
+func Others(ctx context.Context, engine func() time.Duration) float64 {
+	load, of, own := Meter(), engine(), OwnCPU()
+	select {
+	case <-ctx.Done():
+	case <-time.After(glance):
+	}
+	load.Less(max(0, engine()-of) + OwnCPU() - own)
+	busy, _ := load.Read()
+	return busy
 }
 
 // ProgramsCPU is the CPU time that running programs whose names begin with one of these have used, with that of their

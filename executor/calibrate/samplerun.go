@@ -59,6 +59,7 @@ type Course struct {
 // SampleRun is a workflow of calibration that was run, and can be simulated.
 type SampleRun struct {
 	Name     string
+	Busy     float64           // cores that others used just before it
 	Courses  map[string]Course // by task
 	Simulate func(m *hostmodel.Model) (map[string]Course, error)
 }
@@ -75,7 +76,13 @@ const (
 // added; programs have the spread that they had. What is left of starts differs from run to run, and from the models
 // that were corrected before: that is their drift.
 func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) error {
-	var rest []float64
+	var rest, busy []float64
+	for i := range runs {
+		busy = append(busy, runs[i].Busy)
+	}
+	if len(runs) > 0 {
+		m.Measured.BusyCores = m.Measured.BusyCores*MeasureShare + mean(busy)*(1-MeasureShare)
+	}
 	var programs hostmodel.Spread
 	for round := range corrections + 1 {
 		var alone, beside sums
@@ -134,7 +141,8 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 			m.Run = hostmodel.Spread{programs.Mean()} // until all is known
 		}
 	}
-	wide, _ := uncertainty(m)
+	wide, warnings := uncertainty(m)
+	m.Measured.Warnings = warnings
 	if len(programs) > 0 {
 		m.Run = programs.Widen(wide)
 	}
