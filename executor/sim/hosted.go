@@ -88,7 +88,7 @@ const (
 const (
 	drawRun = numPhases + iota
 	drawCommon
-	drawDrift // of all phases: a host that is slow is slow at everything
+	drawDrift // and the phase
 )
 
 const (
@@ -192,8 +192,12 @@ func NewHosted(cfg Config) *Hosted {
 	}
 	common := h.drawn(h.m.Common, 0, 0, drawCommon)
 	for i, p := range h.phases {
+		what := drawDrift + i
+		if i == pCreate { // it drifts as starting does
+			what = drawDrift + pStart
+		}
 		if h.drift[i] = common; len(p.Drift) > 0 {
-			h.drift[i] = h.drawn(p.Drift, 0, 0, drawDrift)
+			h.drift[i] = h.drawn(p.Drift, 0, 0, what)
 		}
 	}
 	return h
