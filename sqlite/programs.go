@@ -37,7 +37,7 @@ func (db *DB) ProgramRuns(ctx context.Context, runtimes []string, run string, la
 			max(0, a.started_ns - coalesce(a.staged_ns, a.queued_ns))
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = a.run AND t.task = a.task
 		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow JOIN nodes n ON n.run = a.run AND n.node = a.node
-		WHERE r.runtime IN (SELECT value FROM json_each(?1)) AND (?2 = '' OR r.name = ?2) AND t.image IS NOT NULL AND a.outcome = 'ok'
-			AND a.ran_ns IS NOT NULL
+		WHERE r.runtime IN (SELECT value FROM json_each(?1)) AND (?2 = '' OR r.name = ?2)
+			AND t.image IS NOT NULL AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
 		ORDER BY a.run DESC, a.attempt DESC LIMIT ?3`, string(names), run, latest)
 }

@@ -37,7 +37,8 @@ func writePrograms(t *testing.T, tasks ...programTask) string {
 		}
 		specs = append(specs, spec)
 		runs = append(runs, object{"id": x.name, "runtimeInSeconds": x.seconds, "coreCount": 1, "avgCPU": 100,
-			"image": "gantry/busybox:latest", "command": object{"program": "sh", "arguments": []string{"-ec", x.script}}})
+			"image":   "gantry/busybox:latest",
+			"command": object{"program": "sh", "arguments": []string{"-ec", x.script}}})
 	}
 	text, err := json.Marshal(object{"name": "programs", "schemaVersion": "1.5", "workflow": object{
 		"specification": object{"tasks": specs, "files": files},

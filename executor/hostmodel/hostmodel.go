@@ -251,8 +251,8 @@ func (m *Model) Encode() ([]byte, error) {
 	return json.MarshalIndent(m, "", "  ")
 }
 
-// ErrDamaged says that a stored model cannot be used whatever the host; ErrForeign that it describes another one; ErrOld
-// that nothing was measured for long.
+// ErrDamaged says that a stored model cannot be used whatever the host; ErrForeign that it describes another one;
+// ErrOld that nothing was measured for long.
 var (
 	ErrDamaged = errors.New("damaged host model")
 	ErrForeign = errors.New("model of another host")
