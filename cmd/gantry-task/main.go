@@ -118,13 +118,14 @@ type task struct {
 	exit     func(code int)
 	report   emulate.Report
 	pace     *pace
-	reading  []byte       // buffers for I/O, aligned to pages
-	writing  []byte       //
-	held     []byte       // the memory asked for
-	computed atomic.Int64 // CPU nanoseconds spent on purpose
-	ownThen  int64        // and others, when computing ended; 0: there was none
-	toWrite  atomic.Int64 // bytes of outputs
-	toRead   int64        // bytes of inputs
+	reading  []byte        // buffers for I/O, aligned to pages
+	writing  []byte        //
+	held     []byte        // the memory asked for
+	giving   time.Duration // how long giving that back takes
+	computed atomic.Int64  // CPU nanoseconds spent on purpose
+	ownThen  int64         // and others, when computing ended; 0: there was none
+	toWrite  atomic.Int64  // bytes of outputs
+	toRead   int64         // bytes of inputs
 	hasRead  int64
 	allRead  atomic.Bool
 	writes   int64 // toWrite at the begin
@@ -150,8 +151,8 @@ func (t *task) missf(format string, args ...any) {
 	t.report.Misses = append(t.report.Misses, fmt.Sprintf(format, args...))
 }
 
-// work takes the memory, does the three parts of the work side by side, and waits for the end of the run. A miss ends
-// it: outputs of a task without its inputs would only deceive.
+// work takes the memory, does the three parts of the work side by side, and gives the memory back at the end of the
+// run. A miss ends it: outputs of a task without its inputs would only deceive.
 func (t *task) work() {
 	begun := time.Now()
 	t.takeMemory()
@@ -180,10 +181,15 @@ func (t *task) work() {
 			last, ended = p.name, p.ended
 		}
 	}
-	for t.pace.now() < t.pace.run && !t.halts() {
-		t.pace.pause(t.pace.run)
+	for t.pace.now() < t.pace.run-t.giving && !t.halts() {
+		t.pace.pause(t.pace.run - t.giving)
 	}
 	t.mayHalt()
+	t.accountMemory()
+	t.giveMemory()
+	for t.pace.now() < t.pace.run && !t.failed.Load() {
+		t.pace.pause(t.pace.run)
+	}
 	if late := t.pace.now() - t.pace.run; t.pace.run > 0 && late > emulate.Late(t.pace.run) {
 		t.report.LateNanos, t.report.LimitedBy = int64(late), last
 	}

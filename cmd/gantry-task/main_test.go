@@ -217,6 +217,25 @@ func TestMemoryIsReallyHeld(t *testing.T) {
 	}
 }
 
+// Touching a gigabyte takes the kernel longer than a program is taken to go without a look at the clock.
+func TestTakingMemoryIsPartOfTheRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a gigabyte of memory")
+	}
+	const run = 5 * time.Second
+	e, r := emulated(t, t.TempDir(), emulate.Spec{RunNanos: int64(run), MemoryBytes: 1 << 30})
+	if e.code != 0 {
+		t.Fatalf("exit code %d: %s", e.code, e.stderr)
+	}
+	wall, touching := time.Duration(r.Phases.WallNanos), time.Duration(r.Phases.MemoryNanos)
+	if touching < 300*time.Millisecond || touching > run*4/5 {
+		t.Skipf("touching memory took %v, which shows nothing", touching)
+	}
+	if most := run + touching/2; wall > most {
+		t.Errorf("it lasted %v and touched memory for %v, %v longer than asked", wall, touching, wall-run)
+	}
+}
+
 func TestFilesAreReadAndWrittenByteForByte(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		for _, bytes := range []int64{0, 1, 4095, 4096, 4097, 1 << 20, 5<<20 + 123} {

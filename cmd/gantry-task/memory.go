@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,7 @@ const memoryPercent = 5 // memory short by more is a miss
 
 const bufferBytes = emulate.IOBytes // of the buffer for I/O
 
-// takeMemory maps and touches what is asked beyond the emulator's own resident set. It is held until the process ends.
+// takeMemory maps and touches what is asked beyond the emulator's own resident set. It is held until the work is done.
 func (t *task) takeMemory() {
 	for _, b := range []struct {
 		buffer *[]byte
@@ -25,7 +26,7 @@ func (t *task) takeMemory() {
 			continue
 		}
 		var err error
-		if *b.buffer, err = mapped(bufferBytes); err != nil {
+		if *b.buffer, err = t.mapped(bufferBytes); err != nil {
 			t.missf("memory: a buffer of %d bytes: %v", bufferBytes, err)
 			return
 		}
@@ -44,19 +45,33 @@ func (t *task) takeMemory() {
 	if asked <= own {
 		return
 	}
-	if t.held, err = mapped(asked - own); err != nil {
+	begun := time.Now()
+	if t.held, err = t.mapped(asked - own); err != nil {
 		t.missf("memory: asked %d bytes: %v", asked, err)
+	}
+	// Giving it back takes the kernel about an eighth of that, which is part of the run.
+	t.giving = min(time.Since(begun)/8, t.pace.run/10)
+}
+
+// giveMemory returns what was held.
+func (t *task) giveMemory() {
+	if t.held != nil {
+		unix.Munmap(t.held)
+		t.held = nil
 	}
 }
 
 // mapped returns n bytes of anonymous memory, every page written to: memory that is only mapped costs nothing.
-func mapped(n int64) ([]byte, error) {
+func (t *task) mapped(n int64) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, err
 	}
 	for i, page := 0, os.Getpagesize(); i < len(b); i += page {
 		b[i] = byte(i/page) | 1
+		if i/page%1024 == 0 { // much memory takes longer than the pace believes without a look
+			t.pace.now()
+		}
 	}
 	return b, nil
 }
