@@ -24,6 +24,8 @@ func TestTasksLastAsLongAsTheCoresRequire(t *testing.T) {
 		{"longer than asked", 100, 2 * second, emulate.LimitedByCPU, "wall time"},
 		{"twice the cores", 400, 2 * second, emulate.LimitedByCPU, ""},
 		{"twice the cores, and longer", 400, 3 * second, emulate.LimitedByCPU, "wall time"},
+		{"twice the cores, within 2 % of that", 400, 2*second + second/30, emulate.LimitedByCPU, ""},
+		{"hardly longer, as a container is", 400, second + second/30, "", ""},
 		{"sooner than asked", 400, second / 2, emulate.LimitedByCPU, "wall time"},
 		{"twice the cores, and nothing said", 400, 2 * second, "", "limited by"},
 		{"twice the cores, and something else said", 400, 2 * second, emulate.LimitedByWrite, "limited by"},
