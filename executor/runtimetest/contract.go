@@ -210,27 +210,35 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			if first.Outcome != planner.Preempted || first.Kept <= 0 || first.Kept >= 1 {
 				t.Fatalf("%s: outcome %v, kept %v, %s", how, first.Outcome, first.Kept, first.Message)
 			}
-			l.Attempt, l.Try, l.Queued = 1, 2, h.Runtime.Now()
 			l.From = &executor.Checkpoint{Try: 1, Node: l.Node, Done: first.Kept, In: first.Ran, Size: l.Keeps.Size}
 			if how == "elsewhere" {
 				l.Node = planner.NodeID(h.Nodes - 1)
 			}
-			h.must(h.Runtime.Start(h.ctx, l))
-			h.untilStarted(1)
-			h.must(h.Runtime.Checkpoint(h.ctx, 1, time.Minute))
-			second := h.untilExit(1)
+			var second *planner.AttemptExited
+			for patience := 0; second == nil || second.Kept == 0 && patience < 32; patience = 2*patience + 1 {
+				l.Attempt, l.Try, l.Queued = l.Attempt+1, l.Try+1, h.Runtime.Now()
+				h.must(h.Runtime.Start(h.ctx, l))
+				h.untilStarted(l.Attempt)
+				for range patience {
+					h.pass()
+				}
+				h.must(h.Runtime.Checkpoint(h.ctx, l.Attempt, time.Minute))
+				if second = h.untilExit(l.Attempt); second.Outcome != planner.Preempted {
+					break
+				}
+			}
 			if second.Outcome != planner.Preempted || second.Kept < first.Kept {
 				t.Fatalf("%s: outcome %v, kept %v after %v, %s", how, second.Outcome, second.Kept, first.Kept,
 					second.Message)
 			}
-			l.Attempt, l.Try, l.Queued = 2, 3, h.Runtime.Now()
-			l.From = &executor.Checkpoint{Try: 2, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran,
+			l.From = &executor.Checkpoint{Try: l.Try, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran,
 				Size: l.Keeps.Size}
+			l.Attempt, l.Try, l.Queued = l.Attempt+1, l.Try+1, h.Runtime.Now()
 			rest := *l.Spec // what is left is a fraction: of less work it is soon done
 			rest.Run /= 100
 			l.Spec = &rest
 			h.must(h.Runtime.Start(h.ctx, l))
-			if x := h.untilExit(2); x.Outcome != planner.OK || x.Kept != 0 {
+			if x := h.untilExit(l.Attempt); x.Outcome != planner.OK || x.Kept != 0 {
 				t.Fatalf("%s: outcome %v, kept %v, %s", how, x.Outcome, x.Kept, x.Message)
 			}
 		}
