@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -51,33 +52,29 @@ const nextSeq = 11
 // wrongFlows are workflows that do not continue the state, or are no DAG.
 func wrongFlows(t *testing.T) map[string]planner.Body {
 	t.Helper()
+	type arrived = planner.WorkflowArrived
 	out := map[string]planner.Body{}
-	for name, spoil := range map[string]func(b *planner.WorkflowArrived){
-		"an id that is taken":        func(b *planner.WorkflowArrived) { b.Workflow.ID = 0 },
-		"an id too far":              func(b *planner.WorkflowArrived) { b.Workflow.ID = 2 },
-		"a task of another id":       func(b *planner.WorkflowArrived) { b.Tasks[1].ID++ },
-		"a task of another workflow": func(b *planner.WorkflowArrived) { b.Tasks[1].Workflow = 0 },
-		"a file of another id":       func(b *planner.WorkflowArrived) { b.Files[0].ID = 0 },
-		"a file beyond":              func(b *planner.WorkflowArrived) { b.Files[0].ID++ },
-		"a file of negative size":    func(b *planner.WorkflowArrived) { b.Files[0].Size = -1 },
-		"a file of a foreign task":   func(b *planner.WorkflowArrived) { b.Files[0].Producer = 0 },
-		"a file on no node":          func(b *planner.WorkflowArrived) { b.Files[0].Homes = []planner.NodeID{2} },
-		"a foreign parent":           func(b *planner.WorkflowArrived) { b.Tasks[1].Parents[0] = 0 },
-		"a parent twice": func(b *planner.WorkflowArrived) {
-			b.Tasks[1].Parents = []planner.TaskID{7,
-				7}
-		},
-		"a child that does not know it": func(b *planner.WorkflowArrived) { b.Tasks[1].Parents = nil },
-		"a parent that does not know it": func(b *planner.WorkflowArrived) {
-			b.Tasks[0].Children = nil
-		},
-		"a child twice":           func(b *planner.WorkflowArrived) { b.Tasks[0].Children = []planner.TaskID{8, 8} },
-		"a foreign file":          func(b *planner.WorkflowArrived) { b.Tasks[0].Inputs = []planner.FileID{0} },
-		"a negative need":         func(b *planner.WorkflowArrived) { b.Tasks[0].Need[unit.CPU] = -1 },
-		"an order without a task": func(b *planner.WorkflowArrived) { b.Workflow.Tasks = b.Workflow.Tasks[:1] },
-		"an order that repeats":   func(b *planner.WorkflowArrived) { b.Workflow.Tasks = []planner.TaskID{7, 7} },
-		"a child first":           func(b *planner.WorkflowArrived) { b.Workflow.Tasks = []planner.TaskID{8, 7} },
-		"a foreign task in order": func(b *planner.WorkflowArrived) { b.Workflow.Tasks = []planner.TaskID{0, 8} },
+	for name, spoil := range map[string]func(b *arrived){
+		"an id that is taken":            func(b *arrived) { b.Workflow.ID = 0 },
+		"an id too far":                  func(b *arrived) { b.Workflow.ID = 2 },
+		"a task of another id":           func(b *arrived) { b.Tasks[1].ID++ },
+		"a task of another workflow":     func(b *arrived) { b.Tasks[1].Workflow = 0 },
+		"a file of another id":           func(b *arrived) { b.Files[0].ID = 0 },
+		"a file beyond":                  func(b *arrived) { b.Files[0].ID++ },
+		"a file of negative size":        func(b *arrived) { b.Files[0].Size = -1 },
+		"a file of a foreign task":       func(b *arrived) { b.Files[0].Producer = 0 },
+		"a file on no node":              func(b *arrived) { b.Files[0].Homes = []planner.NodeID{2} },
+		"a foreign parent":               func(b *arrived) { b.Tasks[1].Parents[0] = 0 },
+		"a parent twice":                 func(b *arrived) { b.Tasks[1].Parents = []planner.TaskID{7, 7} },
+		"a child that does not know it":  func(b *arrived) { b.Tasks[1].Parents = nil },
+		"a parent that does not know it": func(b *arrived) { b.Tasks[0].Children = nil },
+		"a child twice":                  func(b *arrived) { b.Tasks[0].Children = []planner.TaskID{8, 8} },
+		"a foreign file":                 func(b *arrived) { b.Tasks[0].Inputs = []planner.FileID{0} },
+		"a negative need":                func(b *arrived) { b.Tasks[0].Need[unit.CPU] = -1 },
+		"an order without a task":        func(b *arrived) { b.Workflow.Tasks = b.Workflow.Tasks[:1] },
+		"an order that repeats":          func(b *arrived) { b.Workflow.Tasks = []planner.TaskID{7, 7} },
+		"a child first":                  func(b *arrived) { b.Workflow.Tasks = []planner.TaskID{8, 7} },
+		"a foreign task in order":        func(b *arrived) { b.Workflow.Tasks = []planner.TaskID{0, 8} },
 	} {
 		b := &planner.WorkflowArrived{Workflow: planner.Workflow{ID: 1, Tasks: []planner.TaskID{7, 8}},
 			Tasks: []planner.Task{{ID: 7, Workflow: 1, Children: []planner.TaskID{8}, Outputs: []planner.FileID{1}},
@@ -87,6 +84,68 @@ func wrongFlows(t *testing.T) map[string]planner.Body {
 		out["workflow: "+name] = b
 	}
 	return out
+}
+
+// growth adds a child of f, which waits, and a child of that.
+func growth() *planner.WorkflowGrown {
+	return &planner.WorkflowGrown{Tasks: []planner.Task{
+		{ID: 7, Parents: []planner.TaskID{5}, Children: []planner.TaskID{8}, Outputs: []planner.FileID{1}},
+		{ID: 8, Parents: []planner.TaskID{7}, Inputs: []planner.FileID{0, 1}}},
+		Files: []planner.File{{ID: 1, Producer: 7}}}
+}
+
+// wrongGrowths are tasks that cannot be added to a workflow.
+func wrongGrowths() map[string]planner.Body {
+	type grown = planner.WorkflowGrown
+	out := map[string]planner.Body{}
+	for name, spoil := range map[string]func(b *grown){
+		"of no workflow":                 func(b *grown) { b.Workflow = 1 },
+		"of workflow -1":                 func(b *grown) { b.Workflow = -1 },
+		"by no task":                     func(b *grown) { b.Tasks, b.Files = nil, nil },
+		"by a task that is there":        func(b *grown) { b.Tasks[0].ID = 6 },
+		"by a task of another workflow":  func(b *grown) { b.Tasks[1].Workflow = 1 },
+		"by a formal task":               func(b *grown) { b.Tasks[1].Formal = true },
+		"by a child first":               func(b *grown) { b.Tasks[0].Parents[0] = 8 },
+		"below no task":                  func(b *grown) { b.Tasks[0].Parents[0] = 9 },
+		"above a task that is there":     func(b *grown) { b.Tasks[0].Children[0] = 5 },
+		"a child that does not know it":  func(b *grown) { b.Tasks[1].Parents = nil },
+		"a parent that does not know it": func(b *grown) { b.Tasks[0].Children = nil },
+		"by a file that is there":        func(b *grown) { b.Files[0].ID = 0 },
+		"a read of no file":              func(b *grown) { b.Tasks[1].Inputs[0] = 2 },
+		"a write of an earlier file":     func(b *grown) { b.Tasks[0].Outputs[0] = 0 },
+		"a negative need":                func(b *grown) { b.Tasks[0].Need[unit.CPU] = -1 },
+	} {
+		b := growth()
+		spoil(b)
+		out["growth: "+name] = b
+	}
+	return out
+}
+
+// continuable are a workflow that has ended, and one that may take its place.
+func continuable() []planner.Body {
+	flow := func(w planner.WorkflowID, t planner.TaskID) *planner.WorkflowArrived {
+		return &planner.WorkflowArrived{Workflow: planner.Workflow{ID: w, Tasks: []planner.TaskID{t}},
+			Tasks: []planner.Task{{ID: t, Workflow: w}}}
+	}
+	return []planner.Body{flow(1, 7), planner.WorkflowCancelled{Workflow: 1}, flow(2, 8)}
+}
+
+// again continues it.
+var again = &planner.WorkflowContinued{Workflow: 2, Of: 1, Tries: []int32{1}}
+
+// wrongContinuations are those that cannot be after what is continuable.
+func wrongContinuations() map[string]planner.Body {
+	return map[string]planner.Body{
+		"of what has not ended":   &planner.WorkflowContinued{Workflow: 2, Of: 0, Tries: []int32{1}},
+		"of no workflow":          &planner.WorkflowContinued{Workflow: 2, Of: -1, Tries: []int32{1}},
+		"of itself":               &planner.WorkflowContinued{Workflow: 1, Of: 1, Tries: []int32{1}},
+		"of a later one":          &planner.WorkflowContinued{Workflow: 1, Of: 2, Tries: []int32{1}},
+		"by no workflow":          &planner.WorkflowContinued{Workflow: 3, Of: 1, Tries: []int32{1}},
+		"without tries":           &planner.WorkflowContinued{Workflow: 2, Of: 1},
+		"with tries of more":      &planner.WorkflowContinued{Workflow: 2, Of: 1, Tries: []int32{1, 1}},
+		"with less than no tries": &planner.WorkflowContinued{Workflow: 2, Of: 1, Tries: []int32{-1}},
+	}
 }
 
 // wrongOrders are orders that cannot be.
@@ -129,6 +188,18 @@ func wrongOrders() map[string]planner.Order {
 	}
 }
 
+// happened is the history, and what followed at its end.
+func happened(t *testing.T, more ...planner.Body) *planner.State {
+	t.Helper()
+	s := history(t)
+	for i, b := range more {
+		if err := s.Apply(planner.Event{Seq: nextSeq + uint64(i), At: second, Body: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
 // Every kind of event, wrong in every way there is: Apply says so, and changes nothing.
 func TestAWrongEventChangesNothing(t *testing.T) {
 	wrong := wrongFlows(t)
@@ -164,6 +235,14 @@ func TestAWrongEventChangesNothing(t *testing.T) {
 		"a negative capacity":    planner.NodeChanged{Capacity: unit.Vector{-1}},
 		"cancelling no workflow": planner.WorkflowCancelled{Workflow: 1},
 		"cancelling workflow -1": planner.WorkflowCancelled{Workflow: -1},
+		"cancelling no task":     planner.TaskCancelled{Task: 7},
+		"cancelling task -1":     planner.TaskCancelled{Task: -1},
+		"reuse of no task":       &planner.TaskReused{Task: 7},
+		"reuse of task -1":       &planner.TaskReused{Task: -1},
+		"reuse of what runs":     &planner.TaskReused{Task: 0},
+		"reuse of what waits":    &planner.TaskReused{Task: 5},
+		"reuse of what is over":  &planner.TaskReused{Task: 3},
+		"reuse on no node":       &planner.TaskReused{Task: 4, Node: 2},
 		"a reason of no task":    &planner.PlanCommitted{Reasons: []planner.Wait{{Task: 7}}},
 		"a note on no task":      &planner.PlanCommitted{Notes: []planner.Note{{Task: 7}}},
 		"a note on no workflow": &planner.PlanCommitted{Notes: []planner.Note{{Workflow: 1,
@@ -185,16 +264,41 @@ func TestAWrongEventChangesNothing(t *testing.T) {
 		}
 		wrong["second order: "+name] = &planner.PlanCommitted{Round: 4, Orders: []planner.Order{good, o}}
 	}
+	maps.Copy(wrong, wrongGrowths())
+	cases := map[string][]planner.Body{} // the last of each is wrong
 	for name, b := range wrong {
+		cases[name] = []planner.Body{b}
+	}
+	for name, b := range wrongContinuations() {
+		cases["continuation "+name] = append(continuable(), b)
+	}
+	cases["continuation: twice"] = append(continuable(), again, again)
+	cases["growth: of what has ended"] = append(continuable()[:2], &planner.WorkflowGrown{Workflow: 1,
+		Tasks: []planner.Task{{ID: 8, Workflow: 1}}})
+	cases["growth: of what was cancelled"] = []planner.Body{planner.WorkflowCancelled{}, growth()}
+	cases["growth: below a task that was skipped"] = []planner.Body{planner.TaskCancelled{Task: 5}, growth()}
+	// the only kinds that say nothing which could be wrong
+	met := map[planner.EventKind]bool{planner.KindWoke: true, planner.KindPolicyChanged: true}
+	for name, bodies := range cases {
+		last := len(bodies) - 1
+		if b := bodies[last]; b != nil {
+			met[b.Kind()] = true
+		}
 		t.Run(name, func(t *testing.T) {
-			s := history(t)
-			if err := s.Apply(planner.Event{Seq: nextSeq, At: 2 * second, Body: b}); err == nil {
+			s := happened(t, bodies[:last]...)
+			e := planner.Event{Seq: nextSeq + uint64(last), At: 2 * second, Body: bodies[last]}
+			if err := s.Apply(e); err == nil {
 				t.Error("it was taken for right")
 			}
-			if !reflect.DeepEqual(s, history(t)) {
+			if !reflect.DeepEqual(s, happened(t, bodies[:last]...)) {
 				t.Error("it changed the state")
 			}
 		})
+	}
+	for k := planner.KindWorkflowArrived; k <= planner.KindTaskCancelled; k++ {
+		if !met[k] {
+			t.Errorf("there is no wrong %s", k)
+		}
 	}
 	for name, e := range map[string]planner.Event{
 		"a number that was":      {Seq: nextSeq - 1, At: 2 * second, Body: planner.Woke{}},
@@ -211,6 +315,18 @@ func TestAWrongEventChangesNothing(t *testing.T) {
 
 // What the wrong events of the test above are alike but for one thing is right.
 func TestRightEventsAreTaken(t *testing.T) {
+	for name, bodies := range map[string][]planner.Body{
+		"a growth":                      {growth()},
+		"a continuation":                append(continuable(), again),
+		"cancelling a task":             {planner.TaskCancelled{Task: 4}},
+		"a reused task":                 {&planner.TaskReused{Task: 4, Node: 1}},
+		"a reused task without outputs": {&planner.TaskReused{Task: 4, Node: planner.None}},
+		"another policy":                {planner.PolicyChanged{Policy: "cpp"}},
+	} {
+		if reflect.DeepEqual(happened(t, bodies...), happened(t, bodies[:len(bodies)-1]...)) {
+			t.Errorf("%s changed nothing", name)
+		}
+	}
 	for name, b := range map[string]planner.Body{
 		"a start":       planner.AttemptStarted{Attempt: 2},
 		"an exit":       &planner.AttemptExited{Attempt: 4, Outcome: planner.Preempted, Kept: 0.5},
