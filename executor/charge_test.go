@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/sim"
+	"gantry/executor/enginetest"
 	"gantry/planner"
-	"gantry/planner/policy"
-	"gantry/planner/predict"
 )
 
 // Each round takes 2 s by a clock of the test. Charged once, a starts at 2; charged twice, at 4. What arrives or ends
@@ -24,24 +22,18 @@ func TestPlanningIsChargedToVirtualTime(t *testing.T) {
 		{2, 4e9, 14e9, 4e9, 13e9},
 	} {
 		p := single(1, 1)
-		pol, err := policy.Parse("gbf")
-		if err != nil {
-			t.Fatal(err)
-		}
 		var clock time.Time
 		reads := 0
-		declared := &predict.Declared{}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-			planner.DefaultRetryRules(), pol, declared, 1), Charge: x.charge,
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-			Arrivals: []executor.Submission{{Name: "A", Workflow: dag("A", "a=10")},
-				{Name: "B", At: 1e9, Workflow: dag("B", "b=5")}},
-			Wall: func() time.Time {
-				if reads++; reads%2 == 0 {
-					clock = clock.Add(2 * time.Second)
-				}
-				return clock
-			}}
+		e := enginetest.New(t, p, enginetest.Policy(t, "gbf"),
+			executor.Submission{Name: "A", Workflow: dag("A", "a=10")},
+			executor.Submission{Name: "B", At: 1e9, Workflow: dag("B", "b=5")})
+		e.Charge = x.charge
+		e.Wall = func() time.Time {
+			if reads++; reads%2 == 0 {
+				clock = clock.Add(2 * time.Second)
+			}
+			return clock
+		}
 		usage, seen, n := map[planner.TaskID]planner.Usage{}, map[planner.WorkflowID]planner.Time{},
 			planner.WorkflowID(0)
 		e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {

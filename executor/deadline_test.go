@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/oracletest"
 	"gantry/executor/sim"
 	"gantry/planner"
@@ -57,12 +58,10 @@ func runDeadlines(t *testing.T, spec string, factor float64, reject bool) stream
 	}
 	declared := &predict.Declared{}
 	out := streamed{notes: map[string]int{}}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-		planner.DefaultRetryRules(), pol, declared, 1),
-		Arrivals: deadlineStream(3, 150, 8), Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
-			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
-				declared.Declare(id, time.Duration(float64(run)*factor), on, s)
-			}}}
+	e := enginetest.With(t, p, pol, declared, deadlineStream(3, 150, 8)...)
+	e.Admit.Declare = func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
+		declared.Declare(id, time.Duration(float64(run)*factor), on, s)
+	}
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 		for _, ev := range events {
 			switch b := ev.Body.(type) {
@@ -165,14 +164,9 @@ func TestMarginOfTSP2IsForWhatNoEstimateKnows(t *testing.T) {
 			subs = append(subs, executor.Submission{At: at, Name: fmt.Sprint("w", i), Workflow: dag(fmt.Sprint("w", i),
 				"a=4 b=5 c=6; a>c b>c"), Due: at + 30e9})
 		}
-		declared := &predict.Declared{}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p, Startup: 200 * time.Millisecond}),
-			Arrivals: subs,
-			Planner:  planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-			Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
-		if _, err := e.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		e := enginetest.New(t, p, pol, subs...)
+		e.Runtime = sim.New(sim.Config{Platform: p, Startup: 200 * time.Millisecond})
+		enginetest.Run(t, e)
 		v := e.Planner.View()
 		for w := range planner.WorkflowID(v.Workflows()) {
 			if _, end := v.Times(w); end > v.Workflow(w).Due {

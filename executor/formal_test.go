@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -33,20 +33,14 @@ func TestTasksWithoutRuntimeTakeNoPlace(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
 			p := single(1)
-			pol, err := policy.Parse(row.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			est := &predict.Declared{}
 			asked := 0
-			e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, 1),
-				Runtime: sim.New(sim.Config{Platform: p, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
-					asked++
-					return planner.OK, 1
-				}}),
-				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
-				Arrivals: []executor.Submission{{Name: "a", Workflow: withEnds(), Due: unit.Never},
-					{Name: "b", Workflow: withEnds(), At: 1e9, Release: 1e9, Due: unit.Never}}}
+			e := enginetest.New(t, p, enginetest.Policy(t, row.Name),
+				executor.Submission{Name: "a", Workflow: withEnds(), Due: unit.Never},
+				executor.Submission{Name: "b", Workflow: withEnds(), At: 1e9, Release: 1e9, Due: unit.Never})
+			e.Runtime = sim.New(sim.Config{Platform: p, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+				asked++
+				return planner.OK, 1
+			}})
 			begun, done := map[planner.TaskID]planner.Time{}, map[planner.TaskID]planner.Time{}
 			e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 				for _, ev := range events {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/sim"
+	"gantry/executor/enginetest"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
@@ -74,12 +74,7 @@ func simulateWith(t *testing.T, p *planner.Platform, spec string, errors predict
 	}
 	declared := &predict.Declared{Model: errors}
 	got := map[string]stay{}
-	e := &executor.Engine{
-		Runtime:  sim.New(sim.Config{Platform: p}),
-		Planner:  planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-		Arrivals: subs,
-	}
+	e := enginetest.With(t, p, pol, declared, subs...)
 	var names []string
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 		for _, a := range admitted {

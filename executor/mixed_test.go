@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/oracletest"
 	"gantry/executor/sim"
 	"gantry/planner"
@@ -82,18 +83,8 @@ func clusters(overlapped bool, cores ...int64) *planner.Platform {
 // stays simulates and returns what ran, such as "A1 R1[0,15]", by start and then by name, and when each workflow ended.
 func stays(t *testing.T, p *planner.Platform, spec string, subs ...executor.Submission) (got []string, ends []float64) {
 	t.Helper()
-	pol, err := policy.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := &predict.Declared{}
-	e := &executor.Engine{
-		Runtime: sim.New(sim.Config{Platform: p}),
-		Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-			Preempt: scenario.Preempt{LargestInput: true}},
-		Arrivals: slices.Clone(subs),
-	}
+	e := enginetest.New(t, p, enginetest.Policy(t, spec), slices.Clone(subs)...)
+	e.Admit.Preempt = scenario.Preempt{LargestInput: true}
 	type stay struct {
 		start planner.Time
 		text  string
@@ -538,16 +529,8 @@ func TestPreemptedTasksLoseNoWork(t *testing.T) {
 	p, subs := thesisLoad(t, 4, 200*time.Second)
 	subs = subs[:40]
 	for _, checkpoints := range []bool{true, false} {
-		pol, err := policy.Parse("mows")
-		if err != nil {
-			t.Fatal(err)
-		}
-		declared := &predict.Declared{}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-			planner.DefaultRetryRules(), pol, declared, 1),
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-				Preempt: scenario.Preempt{LargestInput: true, None: !checkpoints}},
-			Arrivals: slices.Clone(subs)}
+		e := enginetest.New(t, p, enginetest.Policy(t, "mows"), slices.Clone(subs)...)
+		e.Admit.Preempt = scenario.Preempt{LargestInput: true, None: !checkpoints}
 		done := map[planner.TaskID]float64{} // share of the task that its attempts did
 		var costs [][]int64
 		preemptions := 0

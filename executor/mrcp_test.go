@@ -8,9 +8,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/sim"
 	"gantry/planner"
-	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
 )
@@ -66,27 +64,19 @@ func TestMRCPPlansMapAndReduceSlotsApart(t *testing.T) {
 // a is estimated to take 4 s and takes 8: b, behind it, would miss its deadline where it is planned.
 func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 	p := single(1, 1)
-	pol, err := policy.Parse("mrcp-rm")
-	if err != nil {
-		t.Fatal(err)
-	}
 	declared, got := &predict.Declared{}, map[string]stay{}
 	var notes []planner.Note
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-		planner.DefaultRetryRules(), pol, declared, 1),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
-			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
-				if run == 8e9 {
-					run = 4e9
-				}
-				declared.Declare(id, run, on, s)
-			}},
-		Arrivals: []executor.Submission{
-			{Name: "A", Workflow: dag("A", "a=8"), Due: 7e9},
-			{Name: "C", Workflow: dag("C", "c=5"), Due: 6e9},
-			{Name: "B", Workflow: dag("B", "b=3.5"), Due: 9e9},
-			{Name: "D", Workflow: dag("D", "d=10"), Due: 100e9},
-		}}
+	e := enginetest.With(t, p, enginetest.Policy(t, "mrcp-rm"), declared,
+		executor.Submission{Name: "A", Workflow: dag("A", "a=8"), Due: 7e9},
+		executor.Submission{Name: "C", Workflow: dag("C", "c=5"), Due: 6e9},
+		executor.Submission{Name: "B", Workflow: dag("B", "b=3.5"), Due: 9e9},
+		executor.Submission{Name: "D", Workflow: dag("D", "d=10"), Due: 100e9})
+	e.Admit.Declare = func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
+		if run == 8e9 {
+			run = 4e9
+		}
+		declared.Declare(id, run, on, s)
+	}
 	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 		for _, ev := range events {
 			switch b := ev.Body.(type) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -86,15 +87,12 @@ func TestPredictedMemoryIsSafe(t *testing.T) {
 			}
 			return planner.OutOfMemory, 0.5
 		}
-		est := &predict.Declared{}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p, Fault: fault}),
-			Planner:  planner.New(p, planner.DefaultRetryRules(), pol, est, 1),
-			Arrivals: []executor.Submission{{Name: "w", Workflow: flow}},
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare,
-				Memory: func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool) {
-					return model.MemoryLimit(kind, &predict.Features{Input: input, CPU: need[unit.CPU],
-						Memory: unit.Bytes(need[unit.Memory])})
-				}}}
+		e := enginetest.New(t, p, pol, executor.Submission{Name: "w", Workflow: flow})
+		e.Runtime = sim.New(sim.Config{Platform: p, Fault: fault})
+		e.Admit.Memory = func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool) {
+			return model.MemoryLimit(kind, &predict.Features{Input: input, CPU: need[unit.CPU],
+				Memory: unit.Bytes(need[unit.Memory])})
+		}
 		if _, err := e.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}

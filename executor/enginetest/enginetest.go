@@ -5,6 +5,7 @@ package enginetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"gantry/executor"
 	"gantry/executor/sim"
@@ -25,13 +26,24 @@ func Policy(t testing.TB, spec string) planner.Policy {
 }
 
 // New returns an engine that simulates submissions, by arrival, on a platform. A test may change what it likes before
-// Run; an estimator of its own needs a planner of its own, too.
+// Run.
 func New(t testing.TB, p *planner.Platform, pol planner.Policy, subs ...executor.Submission) *executor.Engine {
-	declared := &predict.Declared{}
+	return With(t, p, pol, &predict.Declared{}, subs...)
+}
+
+// Estimator is told what traces declare.
+type Estimator interface {
+	planner.Estimator
+	Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
+}
+
+// With is New with another estimator.
+func With(t testing.TB, p *planner.Platform, pol planner.Policy, est Estimator,
+	subs ...executor.Submission) *executor.Engine {
 	e := &executor.Engine{
-		Planner:  planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+		Planner:  planner.New(p, planner.DefaultRetryRules(), pol, est, 1),
 		Runtime:  sim.New(sim.Config{Platform: p}),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
 		Arrivals: subs,
 	}
 	if _, bench := t.(*testing.B); !bench {

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/metrics"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
-	"gantry/planner/predict"
 )
 
 // One processor, first come, first served: a runs 0 to 4, b, which may only start at 10, from 10 to 12, c from 4 to 9.
@@ -46,19 +46,12 @@ func TestProportionLateAndTurnaroundCountFromTheEarliestStart(t *testing.T) {
 
 func TestMappingTimeIsThatOfTheRoundsAtTheArrival(t *testing.T) {
 	p := platform(1)
-	pol, err := policy.Parse("cpp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared, clock := &predict.Declared{}, time.Unix(0, 0)
+	clock := time.Unix(0, 0)
 	c := metrics.NewCollector(p)
-	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1),
-		Runtime: sim.New(sim.Config{Platform: p}), Arrivals: deadlines(),
-		Watch: c.Watch, Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-		Wall: func() time.Time { clock = clock.Add(3 * time.Second); return clock }} // every round takes 3 s
-	if _, err := e.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), deadlines()...)
+	e.Watch = c.Watch
+	e.Wall = func() time.Time { clock = clock.Add(3 * time.Second); return clock } // every round takes 3 s
+	enginetest.Run(t, e)
 	// a and b share the round at 0; that at 1 can do nothing for c, and is kept all the same.
 	for i, want := range []float64{1.5, 1.5, 3} {
 		near(t, "mapping of "+c.Workflows()[i].Name, c.Workflows()[i].Mapping.Seconds(), want)

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/metrics"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -64,14 +64,10 @@ func simulateBy(t *testing.T, pol planner.Policy, p *planner.Platform, cfg sim.C
 	subs ...executor.Submission) *metrics.Collector {
 	t.Helper()
 	cfg.Platform = p
-	declared := &predict.Declared{}
 	c := metrics.NewCollector(p)
-	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Runtime: sim.New(cfg),
-		Arrivals: subs, Watch: c.Watch,
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
-	if _, err := e.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e := enginetest.New(t, p, pol, subs...)
+	e.Runtime, e.Watch = sim.New(cfg), c.Watch
+	enginetest.Run(t, e)
 	return c
 }
 
@@ -156,19 +152,11 @@ func (m measuring) Next(ctx context.Context, until planner.Time) ([]planner.Body
 }
 
 func TestWorkflowsBeginWhenTheirFirstProgramDid(t *testing.T) {
-	p, declared := platform(1, 1), &predict.Declared{}
-	pol, err := policy.Parse("cpp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := platform(1, 1)
 	c := metrics.NewCollector(p)
-	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1),
-		Runtime:  measuring{sim.New(sim.Config{Platform: p, Startup: 1e9})},
-		Arrivals: example()[:1], Watch: c.Watch, Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
-			Declare: declared.Declare}}
-	if _, err := e.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), example()[:1]...)
+	e.Runtime, e.Watch = measuring{sim.New(sim.Config{Platform: p, Startup: 1e9})}, c.Watch
+	enginetest.Run(t, e)
 	w := c.Workflows()[0] // three starts of containers, of 1 s each, on a path of 8 s
 	near(t, "wait", w.Wait().Seconds(), 0.5)
 	near(t, "makespan", w.Makespan().Seconds(), 10.5)

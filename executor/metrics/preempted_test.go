@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/metrics"
-	"gantry/executor/sim"
 	"gantry/planner"
-	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/trace"
@@ -41,17 +40,11 @@ func TestPreemptionsAndWhatTheyLost(t *testing.T) {
 		12.0 / 15}} {
 		p := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{1000, 1 << 30,
 			unit.Unlimited}, Keeps: unit.Of(unit.Memory)}}}
-		declared := &predict.Declared{}
 		c := metrics.NewCollector(p)
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-			planner.DefaultRetryRules(), inTurn{how}, declared, 1),
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-				Preempt: scenario.Preempt{Restart: true}}, Watch: c.Watch,
-			Arrivals: []executor.Submission{{Name: "w", Workflow: &trace.Workflow{Name: "w",
-				Tasks: []trace.Task{{ID: "t", Kind: "k", Cores: 1, Runtime: 10 * time.Second, Retries: -1}}}}}}
-		if _, err := e.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		e := enginetest.New(t, p, inTurn{how}, executor.Submission{Name: "w", Workflow: &trace.Workflow{Name: "w",
+			Tasks: []trace.Task{{ID: "t", Kind: "k", Cores: 1, Runtime: 10 * time.Second, Retries: -1}}}})
+		e.Watch, e.Admit.Preempt = c.Watch, scenario.Preempt{Restart: true}
+		enginetest.Run(t, e)
 		got := map[string]float64{}
 		for _, v := range c.Run(metrics.Window{}) {
 			got[v.Name] = v.Value

@@ -16,6 +16,8 @@ import (
 // Runs is an estimator that knows the run of each task at speed 1, and is never surprised by an overrun for long.
 type Runs []time.Duration
 
+var _ planner.Ranker = &Runs{}
+
 // Run implements planner.Estimator.
 func (r *Runs) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 	return planner.Estimate{Run: onSpeed((*r)[t.ID], n.Speed), Source: planner.SourceDeclared}
@@ -27,9 +29,12 @@ func (r *Runs) Remaining(t *planner.Task, n *planner.Node, ran time.Duration) ti
 }
 
 // Unscaled implements planner.Ranker.
-func (r *Runs) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) {
+func (r *Runs) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
 	return r.Run(t, n).Run, 1
 }
+
+// Work implements planner.Ranker.
+func (r *Runs) Work(*planner.Task) (w planner.Work, ok bool) { return w, false }
 
 // BySpeed implements planner.Ranker.
 func (r *Runs) BySpeed(*planner.Task) bool { return true }

@@ -9,36 +9,18 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/plannertest"
 	"gantry/planner/policy"
 	"gantry/planner/remap"
 	"gantry/planner/unit"
 )
 
-// runs is an estimator that knows the runtimes at speed 1, by task.
-type runs []time.Duration
-
-func (r *runs) Run(t *planner.Task, n *planner.Node) planner.Estimate {
-	return planner.Estimate{Run: time.Duration(float64((*r)[t.ID]) / n.Speed)}
-}
-
-func (r *runs) Remaining(t *planner.Task, n *planner.Node, ran time.Duration) time.Duration {
-	return max(r.Run(t, n).Run-ran, ran/8, time.Millisecond)
-}
-
-func (r *runs) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
-	return r.Run(t, n).Run, 1
-}
-func (r *runs) Work(*planner.Task) (w planner.Work, ok bool) { return w, false }
-func (r *runs) BySpeed(*planner.Task) bool                   { return true }
-
 // bench drives a planner by hand. Instants and durations are in seconds.
 type bench struct {
+	*plannertest.Bench
 	t     *testing.T
-	p     *planner.Planner
 	pol   planner.Policy
-	est   *runs
 	notes []planner.Note
-	now   planner.Time
 }
 
 func at(s float64) planner.Time { return planner.Time(s*1e9 + 0.5) }
@@ -46,25 +28,17 @@ func at(s float64) planner.Time { return planner.Time(s*1e9 + 0.5) }
 // newBench has slots slots, two on each node.
 func newBench(t *testing.T, spec string, slots int) *bench {
 	t.Helper()
-	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
-	for n := 0; n < slots; n += 2 {
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(n / 2), Name: fmt.Sprint("n", n/2), Speed: 1,
-			Capacity: unit.Vector{1000 * int64(min(2, slots-n)), unit.Unlimited, unit.Unlimited}})
+	nodes := "nodes" + strings.Repeat(" 2", slots/2) + strings.Repeat(" 1", slots%2)
+	s, err := plannertest.Parse(nodes)
+	if err != nil {
+		t.Fatal(err)
 	}
+	s.Run = append(s.Run, 0) // runs are given by hand, and may differ from the estimates
 	pol, err := policy.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, pol: pol, est: &runs{}}
-	b.p = planner.New(p, planner.DefaultRetryRules(), pol, b.est, 1)
-	return b
-}
-
-func (b *bench) apply(body planner.Body) {
-	b.t.Helper()
-	if err := b.p.Apply(planner.Event{Seq: b.p.Seq() + 1, At: b.now, Body: body}); err != nil {
-		b.t.Fatal(err)
-	}
+	return &bench{Bench: s.Bench(t, pol), t: t, pol: pol}
 }
 
 // task is a task to be: its runtime and its parents.
@@ -77,9 +51,9 @@ type task struct {
 // arrive admits a workflow; a deadline of 0 is none.
 func (b *bench) arrive(release, due float64, tasks ...task) {
 	b.t.Helper()
-	v := b.p.View()
+	v := b.Planner.View()
 	first := planner.TaskID(v.Tasks())
-	w := planner.Workflow{ID: planner.WorkflowID(v.Workflows()), Class: planner.Deadline, Arrived: b.now,
+	w := planner.Workflow{ID: planner.WorkflowID(v.Workflows()), Class: planner.Deadline, Arrived: b.Now,
 		Release: at(release), Due: at(due)}
 	if due == 0 {
 		w.Due = unit.Never
@@ -91,7 +65,7 @@ func (b *bench) arrive(release, due float64, tasks ...task) {
 		if x.run == 0 {
 			all[i].Need, all[i].Formal = unit.Vector{}, true
 		}
-		*b.est = append(*b.est, time.Duration(at(x.run)))
+		*b.Est = append(*b.Est, time.Duration(at(x.run)))
 	}
 	for i, x := range tasks {
 		for _, p := range x.parents {
@@ -109,37 +83,37 @@ func (b *bench) arrive(release, due float64, tasks ...task) {
 			}
 		}
 	}
-	b.apply(&planner.WorkflowArrived{Workflow: w, Tasks: all})
+	b.Apply(&planner.WorkflowArrived{Workflow: w, Tasks: all})
 }
 
 func (b *bench) plan() {
 	b.t.Helper()
-	pc, err := b.p.Plan(b.t.Context(), b.now)
+	pc, err := b.Planner.Plan(b.t.Context(), b.Now)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.notes = append(b.notes, pc.Notes...)
-	b.apply(pc)
+	b.Apply(pc)
 }
 
 // exit ends the attempt of a task.
 func (b *bench) exit(t planner.TaskID) {
 	b.t.Helper()
-	a := b.p.View().Current(t)
-	if b.p.View().Phase(t) == planner.Starting {
-		b.apply(planner.AttemptStarted{Attempt: a})
+	a := b.Planner.View().Current(t)
+	if b.Planner.View().Phase(t) == planner.Starting {
+		b.Apply(planner.AttemptStarted{Attempt: a})
 	}
-	b.apply(&planner.AttemptExited{Attempt: a, Outcome: planner.OK})
+	b.Apply(&planner.AttemptExited{Attempt: a, Outcome: planner.OK})
 }
 
 // formalities lets dummies end that are ready, as the engine does before it plans.
 func (b *bench) formalities() {
 	b.t.Helper()
-	for pc := b.p.Formalities(b.now); pc != nil; pc = b.p.Formalities(b.now) {
-		b.apply(pc)
+	for pc := b.Planner.Formalities(b.Now); pc != nil; pc = b.Planner.Formalities(b.Now) {
+		b.Apply(pc)
 		for _, o := range pc.Orders {
-			b.apply(planner.AttemptStarted{Attempt: o.Attempt})
-			b.apply(&planner.AttemptExited{Attempt: o.Attempt, Outcome: planner.OK})
+			b.Apply(planner.AttemptStarted{Attempt: o.Attempt})
+			b.Apply(&planner.AttemptExited{Attempt: o.Attempt, Outcome: planner.OK})
 		}
 	}
 }
@@ -243,7 +217,7 @@ func TestRemappingByDeadlineSucceeds(t *testing.T) {
 	b.arrive(100, 130, task{run: 10})
 	b.plan()
 	b.wantPlan("0[100,110]")
-	b.now = at(1)
+	b.Now = at(1)
 	b.arrive(100, 109, task{run: 8})
 	b.plan()
 	b.wantPlan("1[100,108] 0[108,118]")
@@ -262,7 +236,7 @@ func laxityExample(t *testing.T, spec string) *bench {
 	b.arrive(100, 110, task{run: 5})
 	b.plan()
 	b.wantPlan("0[100,105] 1[100,105]")
-	b.now = at(1)
+	b.Now = at(1)
 	b.arrive(100, 111, task{run: 10})
 	b.plan()
 	return b
@@ -319,7 +293,7 @@ func TestFailedRemappingLeavesThePlanAsItWas(t *testing.T) {
 		b.arrive(120, 190, figure2()...)
 		b.plan()
 		before := b.schedule()
-		b.now = at(1)
+		b.Now = at(1)
 		b.arrive(100, 112, task{run: 10})
 		b.plan()
 		after := b.schedule()
@@ -386,12 +360,12 @@ func TestWhichJobsAreInTheWay(t *testing.T) {
 // until lets time pass: the planner is asked whenever it wants to be.
 func (b *bench) until(s float64) {
 	b.t.Helper()
-	for w := b.p.Wake(); w <= at(s); w = b.p.Wake() {
-		b.now = w
-		b.apply(planner.Woke{})
+	for w := b.Planner.Wake(); w <= at(s); w = b.Planner.Wake() {
+		b.Now = w
+		b.Apply(planner.Woke{})
 		b.plan()
 	}
-	b.now = at(s)
+	b.Now = at(s)
 }
 
 // On one slot x1 should run for [0,10], then another job for [10,16], then x2, the child of x1, for [16,20], due at 24.
@@ -403,7 +377,7 @@ func TestOverrunThatEndangersADeadlineRemapsTheJob(t *testing.T) {
 	b.arrive(0, 24, task{run: 10}, task{run: 4, parents: []int{0}})
 	b.plan()
 	b.wantPlan("0[10,16] 1[0,10] 2[16,20]")
-	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.Apply(planner.AttemptStarted{Attempt: 0})
 	b.until(12.5)
 	if got := b.topics(remap.TopicRemapped); got != "" {
 		t.Fatalf("notes %q, though no deadline is in danger", got)
@@ -430,8 +404,8 @@ func TestOverrunPushesWhatDependsOnIt(t *testing.T) {
 	b.arrive(0, 100, task{run: 20}, task{run: 5})
 	b.plan()
 	b.wantPlan("0[0,8] 1[8,12] 2[0,20] 3[12,17]")
-	b.apply(planner.AttemptStarted{Attempt: 0})
-	b.apply(planner.AttemptStarted{Attempt: 1})
+	b.Apply(planner.AttemptStarted{Attempt: 0})
+	b.Apply(planner.AttemptStarted{Attempt: 1})
 	b.until(8.5)
 	b.wantPlan("2[0,20]")
 	stays := b.schedule()
@@ -463,7 +437,7 @@ func TestWhatEndsEarlyLetsTSP1MoveUp(t *testing.T) {
 		b.wantPlan(plans[0])
 		begin := b.schedule()[0].Start.Seconds()
 		b.until(begin)
-		b.apply(planner.AttemptStarted{Attempt: 0})
+		b.Apply(planner.AttemptStarted{Attempt: 0})
 		b.until(begin + 3)
 		b.exit(0)
 		b.plan()
@@ -486,7 +460,7 @@ func TestMovingUpKeepsNobodyWaiting(t *testing.T) {
 	b.arrive(0, 100, task{run: 5})
 	b.plan()
 	b.wantPlan("0[0,10] 1[10,14] 2[14,24] 3[24,29]")
-	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.Apply(planner.AttemptStarted{Attempt: 0})
 	b.until(4)
 	b.exit(0)
 	b.plan()
@@ -499,10 +473,10 @@ func TestAJobThatCouldNotBeHelpedIsTriedAgainWhenThereIsRoom(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 1)
 	b.arrive(0, 100, task{run: 10})
 	b.plan()
-	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.Apply(planner.AttemptStarted{Attempt: 0})
 	b.arrive(0, 40, task{run: 6})
 	b.plan()
-	b.now = at(1)
+	b.Now = at(1)
 	b.arrive(1, 14, task{run: 5})
 	b.plan()
 	b.wantPlan("1[10,16] 2[16,21]")
@@ -521,14 +495,14 @@ func TestAJobThatCannotBeHelpedIsNotTriedForEver(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 2)
 	b.arrive(0, 100, task{run: 200}, task{run: 1, parents: []int{0}})
 	b.plan()
-	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.Apply(planner.AttemptStarted{Attempt: 0})
 	first := strings.Count(b.topics(remap.TopicRemapFailed), "remap-failed 0")
 	for i, s := range []float64{1, 2, 3, 4, 60} {
-		b.now = at(s - 0.5)
-		b.arrive(b.now.Seconds(), 1000, task{run: 5})
+		b.Now = at(s - 0.5)
+		b.arrive(b.Now.Seconds(), 1000, task{run: 5})
 		b.plan()
-		b.apply(planner.AttemptStarted{Attempt: planner.AttemptID(i + 1)})
-		b.now = at(s)
+		b.Apply(planner.AttemptStarted{Attempt: planner.AttemptID(i + 1)})
+		b.Now = at(s)
 		b.exit(planner.TaskID(i + 2))
 		b.plan()
 	}
@@ -557,7 +531,7 @@ func TestTheEndOfADummyIsNoRoom(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 1)
 	b.arrive(0, 9, task{run: 4}, task{run: 0, parents: []int{0}}, task{run: 6, parents: []int{1}})
 	b.plan()
-	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.Apply(planner.AttemptStarted{Attempt: 0})
 	b.until(4)
 	b.exit(0)
 	b.formalities()
@@ -580,7 +554,7 @@ func TestADummyDoesNotExecute(t *testing.T) {
 		}
 		b.plan()
 		b.wantPlan("1[90,100]")
-		b.now = at(1)
+		b.Now = at(1)
 		if !ended {
 			b.formalities()
 			b.plan()
@@ -604,7 +578,7 @@ func TestADummyDoesNotCountForContained(t *testing.T) {
 		b.plan()
 		b.arrive(1, 150, task{run: 0}, task{run: 10, parents: []int{0}})
 		if ended {
-			b.now = at(1)
+			b.Now = at(1)
 			b.formalities()
 		}
 		b.plan()
