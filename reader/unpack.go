@@ -221,15 +221,10 @@ func decode(in *bufio.Reader) *bufio.Reader {
 // Keys are the keys of the outermost mapping of a JSON or YAML text, as far as the bytes go: of YAML those at the left
 // margin.
 func Keys(text []byte, whole bool) map[string]bool {
-	keys := map[string]bool{}
 	if bytes.HasPrefix(text, []byte("{")) {
-		j := NewJSON(bufio.NewReader(bytes.NewReader(text)))
-		j.Object(func(key string) error {
-			keys[key] = true
-			return j.Skip()
-		})
-		return keys
+		return flowKeys(text)
 	}
+	keys := map[string]bool{}
 	lines := bytes.Split(text, []byte("\n"))
 	if !whole {
 		lines = lines[:len(lines)-1]
@@ -239,6 +234,44 @@ func Keys(text []byte, whole bool) map[string]bool {
 			rune(line[0])) {
 			keys[strings.Trim(strings.TrimSpace(string(key)), `"'`)] = true
 		}
+	}
+	return keys
+}
+
+// flowKeys are the keys of the outermost mapping of a text in flow style, which JSON is.
+func flowKeys(text []byte) map[string]bool {
+	keys := map[string]bool{}
+	depth, begin := 0, -1 // begin: of a key; -1: this is a value
+	first := true         // nothing but blanks since a key or value may begin
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case strings.IndexByte(" \t\r\n", c) >= 0:
+			continue
+		case first && (c == '"' || c == '\''):
+			for i++; i < len(text) && text[i] != c; i++ {
+				if c == '"' && text[i] == '\\' {
+					i++
+				}
+			}
+		case c == '#' && text[i-1] <= ' ':
+			for i++; i < len(text) && text[i] != '\n'; i++ {
+			}
+			continue
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth == 0 {
+				return keys
+			}
+		case c == ':' && depth == 1 && begin >= 0:
+			keys[strings.Trim(strings.TrimSpace(string(text[begin:i])), `"'`)] = true
+			begin = -1
+		}
+		if depth == 1 && (c == '{' || c == ',') {
+			begin = i + 1
+		}
+		first = strings.IndexByte("{[,:", c) >= 0
 	}
 	return keys
 }

@@ -29,6 +29,8 @@ type YAML struct {
 	lists  map[string][]yamlPart // of a large document, whose lists are not in its tree
 	Items  map[string]int        // how many elements they have
 	over   bool                  // a bound was told: nothing more is read
+	// KeyLine is the line of the key that Mapping has just told.
+	KeyLine int
 }
 
 // yamlPart is some elements of a list, as text.
@@ -432,6 +434,7 @@ func (y *YAML) mapping(n *Node, what string, outer map[string]bool, f func(key s
 		if seen[key] {
 			y.Faults.Fail("duplicate-key", y.Line(k), "", "%s: %s is given twice", what, key)
 		} else if seen[key] = true; !outer[key] {
+			y.KeyLine = y.Line(k)
 			f(key, value)
 		}
 	}

@@ -250,7 +250,7 @@ func (y *doc) search(v *reader.Node) *Search {
 	y.keyed(v, "search", []yamlKey{
 		{"parameter", func(v *reader.Node) {
 			s.Parameter = y.Text(v)
-			y.factorName(s.Parameter, v)
+			y.factorName(s.Parameter, y.Line(v))
 		}},
 		{"from", y.number(&s.From, "from", known, "a number")},
 		{"to", y.number(&s.To, "to", known, "a number")},
@@ -267,7 +267,7 @@ func (y *doc) search(v *reader.Node) *Search {
 func (y *doc) factors(v *reader.Node) []Factor {
 	var out []Factor
 	y.Mapping(v, "factors", func(name string, v *reader.Node) {
-		if !y.factorName(name, v) {
+		if !y.factorName(name, y.KeyLine) {
 			return
 		}
 		f := Factor{Name: name, Line: y.Line(v)}
@@ -308,7 +308,7 @@ func (y *doc) flow(v *reader.Node) string {
 	return y.Text(v)
 }
 
-func (y *doc) factorName(name string, v *reader.Node) bool {
+func (y *doc) factorName(name string, line int) bool {
 	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload",
 		"utilisation"}
 	if slices.Contains(known, name) {
@@ -320,7 +320,7 @@ func (y *doc) factorName(name string, v *reader.Node) bool {
 			return true
 		}
 	}
-	y.Faults.Fail("unknown-key", y.Line(v), "", "unknown factor %q; %s", name,
+	y.Faults.Fail("unknown-key", line, "", "unknown factor %q; %s", name,
 		spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
 	return false
 }

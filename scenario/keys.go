@@ -123,7 +123,7 @@ func (y *doc) keyed(n *reader.Node, what string, table []yamlKey) bool {
 		if !y.Faults.Full() && len(key) < 100 {
 			hint = "; " + spelling.Hint(key, known)
 		}
-		y.Faults.Fail("unknown-key", y.Line(v), "", "%s: unknown key %q%s", what, key, hint)
+		y.Faults.Fail("unknown-key", y.KeyLine, "", "%s: unknown key %q%s", what, key, hint)
 	})
 }
 

@@ -182,7 +182,7 @@ func (b *builder) parseCatalog(c *catalog, data []byte) {
 				r.siteCatalog(root)
 			case "pegasus":
 			default:
-				r.unknown(v, "the catalog", key)
+				r.unknown("the catalog", key)
 			}
 		})
 		y.List("replicas", replicas, r.replica)

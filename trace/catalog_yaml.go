@@ -17,10 +17,11 @@ func (r *catalogReader) fail(v *reader.Node, rule, format string, args ...any) {
 	r.b.catalogFault(r.c, r.y.Line(v), rule, format, args...)
 }
 
-// unknown refuses a key that the schema does not have; x- begins extensions.
-func (r *catalogReader) unknown(v *reader.Node, what, key string) {
+// unknown refuses the key at hand, which the schema does not have; x- begins extensions.
+func (r *catalogReader) unknown(what, key string) {
 	if !strings.HasPrefix(key, "x-") {
-		r.fail(v, "unknown-key", "%s has the key %q, which the schema of Pegasus does not have", what, key)
+		r.b.catalogFault(r.c, r.y.KeyLine, "unknown-key", "%s has the key %q, which the schema of Pegasus does not "+
+			"have", what, key)
 	}
 }
 
@@ -40,7 +41,7 @@ func (r *catalogReader) replicas(v *reader.Node) {
 			r.y.Sequence(v, key, r.replica)
 		case "pegasus":
 		default:
-			r.unknown(v, "the replica catalog", key)
+			r.unknown("the replica catalog", key)
 		}
 	})
 }
@@ -64,7 +65,7 @@ func (r *catalogReader) replica(v *reader.Node) {
 						pfn = r.y.Text(v)
 					case "site":
 					default:
-						r.unknown(v, "a pfn", key)
+						r.unknown("a pfn", key)
 					}
 				})
 				if pfn == "" {
@@ -84,7 +85,7 @@ func (r *catalogReader) replica(v *reader.Node) {
 				}
 			})
 		default:
-			r.unknown(v, "a replica", key)
+			r.unknown("a replica", key)
 		}
 	}) {
 		return
@@ -127,7 +128,7 @@ func (r *catalogReader) transformations(v *reader.Node) {
 			r.y.Sequence(v, key, r.transformation)
 		case "pegasus":
 		default:
-			r.unknown(v, "the transformation catalog", key)
+			r.unknown("the transformation catalog", key)
 		}
 	})
 }
@@ -151,7 +152,7 @@ func (r *catalogReader) container(v *reader.Node) {
 			r.profiles(&x.profiles, v)
 		case "image.site", "bypass", "metadata":
 		default:
-			r.unknown(v, "a container", key)
+			r.unknown("a container", key)
 		}
 	}) {
 		return
@@ -195,7 +196,7 @@ func (r *catalogReader) transformation(v *reader.Node) {
 			r.b.noEffect("hooks of transformations")
 		case "metadata":
 		default:
-			r.unknown(v, "a transformation", key)
+			r.unknown("a transformation", key)
 		}
 	}) {
 		return
@@ -226,7 +227,7 @@ func (r *catalogReader) site(x *executable, v *reader.Node) {
 			r.profiles(&at.profiles, v)
 		case "arch", "os.type", "os.release", "os.version", "metadata", "bypass":
 		default:
-			r.unknown(v, "a site of a transformation", key)
+			r.unknown("a site of a transformation", key)
 		}
 	}) {
 		return
@@ -261,7 +262,7 @@ func (r *catalogReader) siteCatalog(v *reader.Node) {
 						r.profiles(&given, v)
 					case "directories", "grids", "arch", "os.type", "os.release", "os.version":
 					default:
-						r.unknown(v, "a site", key)
+						r.unknown("a site", key)
 					}
 				})
 				if name == "" {
@@ -274,7 +275,7 @@ func (r *catalogReader) siteCatalog(v *reader.Node) {
 		case "$ref":
 			r.b.obstacle(r.y.Line(v), "", "siteCatalog refers to %s: name that file with --catalog", r.y.Text(v))
 		default:
-			r.unknown(v, "the site catalog", key)
+			r.unknown("the site catalog", key)
 		}
 	})
 }

@@ -148,11 +148,16 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	return b.wf, b.faults.Sorted(), nil
 }
 
+// isYAML reports whether a source is YAML by its name.
+func isYAML(source string) bool {
+	name := strings.TrimSuffix(strings.ToLower(source), ".gz")
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
 // brokenYAML reports whether a source that is YAML by its name has a syntax error, which hides the keys that tell the
 // format, and makes that error the fault.
 func (b *builder) brokenYAML() bool {
-	name := strings.TrimSuffix(strings.ToLower(b.wf.Source), ".gz")
-	if !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
+	if !isYAML(b.wf.Source) {
 		return false
 	}
 	data, err := b.in.All()
@@ -194,15 +199,17 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 	if text[0] != '<' {
 		keys = reader.Keys(text, whole)
 	}
-	switch text[0] {
-	case '<':
+	// In YAML keys need no quotes.
+	flow := isYAML(source) && !bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte(`"`))
+	switch {
+	case text[0] == '<':
 		switch root := xmlRoot(text); root {
 		case "adag", "":
 			return DAX, nil
 		default:
 			return unknown("an XML document <" + root + ">")
 		}
-	case '{':
+	case text[0] == '{' && !flow:
 		switch {
 		case keys["workflow"]:
 			return WfFormat, nil

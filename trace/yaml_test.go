@@ -70,3 +70,24 @@ func TestLargeYAMLIsReadInPiecesAsInOne(t *testing.T) {
 		})
 	}
 }
+
+// A mapping in flow style, whose keys need no quotes, is YAML in a file that is YAML by its name.
+func TestFlowMappingsAreYAML(t *testing.T) {
+	for text, want := range map[string]string{
+		"{pegasus: '5.0', name: w, jobs: [{type: job, id: a, name: x}]}": "",
+		"{pegasus: '5.0', name: w, jobs: [{type: job, id: a}":            "not YAML",
+		"{a: b}": "nor a Pegasus YAML mapping",
+	} {
+		w, faults, err := trace.Read(strings.NewReader(text), "w.yaml", trace.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := fmt.Sprint(faults)
+		if trace.HasErrors(faults) != (want != "") || !strings.Contains(said, want) {
+			t.Errorf("%s: %s, want %q", text, said, want)
+		}
+		if want == "" && (w.Format != trace.PegasusYAML || len(w.Tasks) != 1) {
+			t.Errorf("%s: %s of %d tasks", text, w.Format, len(w.Tasks))
+		}
+	}
+}
