@@ -19,14 +19,14 @@ func convertCommand() *cli.Command {
 		Name:      "convert",
 		Usage:     "write a workflow as WfFormat 1.5 or DAX",
 		ArgsUsage: "FILE|-",
-		Description: `Reads the formats of gantry check. WfFormat 1.5 validates against the published schema. Nothing is invented: values
-missing in the trace stay missing. Values that the schema has no place for (image, redirections, environment, ...)
-are kept in properties of gantry, which it reads back.
+		Description: `Reads the formats of gantry check. WfFormat 1.5 validates against the published schema. Nothing is
+invented: values missing in the trace stay missing. Values that the schema has no place for (image, redirections,
+environment, ...) are kept in properties of gantry, which it reads back.
 
 Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be read.`,
 		Flags: append(readFlags(&o.read),
 			&cli.StringFlag{Name: "to", Value: "wfformat",
-				Usage: "format to write: wfformat (1.5) or dax (2.1, which holds less)", Destination: &o.to},
+				Usage: "`FORMAT` to write: wfformat (1.5) or dax (2.1, which holds less)", Destination: &o.to},
 			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-",
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out}),
 		Action: func(c *cli.Context) error {

@@ -75,7 +75,7 @@ Exit codes: 0 written, 2 wrong command line, 3 no log, run or workflow, 4 the lo
 written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "format", Aliases: []string{"F"}, Value: "csv",
-				Usage: strings.Join(exportFormats(), ", ")},
+				Usage: "`FORMAT`: " + strings.Join(exportFormats(), ", ")},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"},
 				Usage: "write to `FILE`, or into a directory (default: standard output)"},
 			&cli.StringFlag{Name: "workflow", Usage: "wfformat, rocrate: only the workflow `NAME`"},

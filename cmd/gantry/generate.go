@@ -45,12 +45,11 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "list", Usage: "list the kinds and their sizes", Destination: &list},
 			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks", Destination: &o.tasks},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random choices", Destination: &o.seed},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random choices", Destination: &o.seed},
 			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m",
-				DefaultText: "as generated",
-				Destination: &o.total},
-			&cli.StringFlag{Name: "format", Usage: "dax or wfformat", DefaultText: "by the ending of FILE, else dax",
-				Destination: &o.format},
+				DefaultText: "as generated", Destination: &o.total},
+			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: dax or wfformat", Destination: &o.format,
+				DefaultText: "by the ending of FILE, else dax"},
 			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-",
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out},
 		}, parameterFlags()...),
@@ -102,7 +101,7 @@ func parameterFlags() (flags []cli.Flag) {
 		case p.Switch:
 			flags = append(flags, &cli.BoolFlag{Name: p.Flag(), Category: of, Usage: about})
 		default:
-			flags = append(flags, &cli.StringFlag{Name: p.Flag(), Category: of, Usage: about,
+			flags = append(flags, &cli.StringFlag{Name: p.Flag(), Category: of, Usage: "`" + p.Value + "`: " + about,
 				DefaultText: strings.Join(usual, ", ")})
 		}
 	}

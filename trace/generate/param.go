@@ -23,8 +23,9 @@ type Param struct {
 	Key     string // in a workload file; the flag has dashes for underscores
 	About   string // for people
 	Default string
-	NoFlag  bool // it is for workload files only
-	Switch  bool // true or false
+	Value   string // what stands for its value in help: N, or a unit
+	NoFlag  bool   // it is for workload files only
+	Switch  bool   // true or false
 
 	way  way
 	must string // what its values have to be
@@ -49,7 +50,7 @@ func whole(x float64) bool { return x == math.Trunc(x) }
 
 // numbers completes a parameter that is a number from least to most.
 func (p Param) numbers(least, most float64, must string) Param {
-	p.read, p.must = reader.Number, must
+	p.read, p.must, p.Value = reader.Number, must, "N"
 	p.ok = func(x float64) bool { return x >= least && x <= most }
 	return p
 }
@@ -211,7 +212,7 @@ func daggenParams() []Param {
 func mapReduceParams() []Param {
 	return []Param{
 		{Key: "map_time", About: "longest map time: whole seconds up to it are equally likely",
-			Default: DefaultMapReduce.LongestMap.String(), way: fixed, read: readDuration,
+			Default: DefaultMapReduce.LongestMap.String(), Value: "DURATION", way: fixed, read: readDuration,
 			ok:   func(x float64) bool { return x >= 1e9 && x <= 1e15 },
 			must: "a duration from 1s to 1000000s, such as 50s",
 			set:  func(p Parameters, x, _ float64) { p.(*MapReduce).LongestMap = time.Duration(x) }},
@@ -234,10 +235,10 @@ func mixedParams() []Param {
 	shape := param("shape", "above 1 short with many tasks side by side, below 1 long", u.Shape,
 		func(m *Mixed, x, _ float64) { m.Shape = x }).numbers(0, 1000, "above 0 and up to 1000")
 	shape.ok = func(x float64) bool { return x > 0 && x <= 1000 }
-	wdag := param("wdag", "mean cost of the tasks, in seconds", u.WDAG,
+	wdag := param("wdag", "mean cost of the tasks", u.WDAG,
 		func(m *Mixed, x, _ float64) { m.WDAG = x }).
 		numbers(1, 1e8, "a number, or a range such as 100..1000, from 1 to 1e+08")
-	wdag.way = uniform
+	wdag.way, wdag.Value = uniform, "SECONDS"
 	processors := param("processors", "number of processors of a task, such as 4 or 1..4",
 		fmt.Sprintf("%d..%d", u.Processors[0], u.Processors[1]),
 		func(m *Mixed, low, high float64) { m.Processors = [2]int{int(low), int(high)} }).wholes(1, 1_000_000)
