@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -67,5 +69,21 @@ func TestEveryDefaultIsValid(t *testing.T) {
 		if _, err := policy.Parse(row.Name); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// README.md has a line for each policy.
+func TestTheReadmeHasALineForEachPolicy(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range policy.Table() {
+		if strings.Count(string(text), "\n| `"+row.Name+"` | ") != 1 {
+			t.Errorf("README.md has no line, or several, for policy %s", row.Name)
+		}
+	}
+	if want := fmt.Sprintf("| %d to choose from |", len(policy.Table())); !strings.Contains(string(text), want) {
+		t.Errorf("README.md does not say %q", want)
 	}
 }
