@@ -17,7 +17,6 @@ import (
 	"gantry/executor/calibrate"
 	"gantry/executor/container"
 	"gantry/executor/hostmodel"
-	"gantry/executor/slurm"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
@@ -56,7 +55,7 @@ stopped by a signal.`,
 			if c.NArg() > 0 {
 				return failf(exitUsage, "calibrate takes no arguments")
 			}
-			if c.String("runtime") == slurm.Capabilities.Name {
+			if onNodes(c.String("runtime")) {
 				return calibrateNodes(c)
 			}
 			if err := (&settings{}).readSlurm(c, false); err != nil {

@@ -12,8 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor/container"
-	"gantry/executor/docker"
-	"gantry/executor/slurm"
 	"gantry/sqlite"
 )
 
@@ -44,14 +42,11 @@ not enforced).`,
 			if err != nil {
 				return fail(exitHost, err)
 			}
-			binary, err := docker.FindTaskBinary()
-			if err == nil {
-				err = docker.CheckTaskBinary(c.Context, binary)
-			}
+			binary, err := taskBinary(c.Context)
 			if err != nil {
-				return fail(exitHost, err)
+				return err
 			}
-			if c.String("runtime") == slurm.Capabilities.Name {
+			if onNodes(c.String("runtime")) {
 				return doctorSlurm(c)
 			}
 			row := rowOf(c.String("runtime"))

@@ -152,10 +152,7 @@ func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
 	if !row.Programs {
 		return out, nil
 	}
-	binary, err := docker.FindTaskBinary()
-	if err == nil {
-		err = docker.CheckTaskBinary(ctx, binary)
-	}
+	binary, err := taskBinary(ctx)
 	if err == nil && row.engine != nil {
 		err = checkEngine(ctx, row.engine, binary)
 	}

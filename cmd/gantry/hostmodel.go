@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,11 +28,11 @@ func hereWithout(runtime, dir string) hostmodel.Host {
 // here describes this host with a runtime whose run directories lie below dir.
 func here(ctx context.Context, runtime, dir string) (hostmodel.Host, error) {
 	h := hereWithout(runtime, dir)
-	i := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == runtime })
-	if i < 0 || runtimes[i].engine == nil {
+	row := rowOf(runtime)
+	if row == nil || row.engine == nil {
 		return h, failf(exitUsage, "--runtime %s: it has no containers, so there is nothing to measure", runtime)
 	}
-	engine, err := runtimes[i].engine(ctx, engineWants{})
+	engine, err := row.engine(ctx, engineWants{})
 	if err != nil {
 		return h, fail(exitHost, err)
 	}

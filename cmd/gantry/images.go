@@ -55,13 +55,13 @@ func (i *images) unlogged() []sqlite.Image {
 // fetchImages makes the images present that programs of the run need, before anything of them is started, and keeps
 // what their names stand for: for a run that continues these are the images that it began with.
 func (s *session) fetchImages(ctx context.Context) error {
-	at := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == s.set.Runtime })
+	row := rowOf(s.set.Runtime)
 	var before []sqlite.Image
 	if s.log != nil {
 		before = s.log.Info().Images
 	}
 	// A run that was killed may have left images half unpacked, even if nothing is to be started any more.
-	if at < 0 || runtimes[at].images == nil || len(s.wanted)+len(before) == 0 && runtimes[at].cluster == nil {
+	if row == nil || row.images == nil || len(s.wanted)+len(before) == 0 && row.cluster == nil {
 		return nil
 	}
 	names := make([]string, 0, len(s.wanted))
@@ -70,7 +70,7 @@ func (s *session) fetchImages(ctx context.Context) error {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 && runtimes[at].cluster == nil {
+	if len(names) == 0 && row.cluster == nil {
 		return nil
 	}
 	slices.Sort(names)
@@ -82,7 +82,7 @@ func (s *session) fetchImages(ctx context.Context) error {
 		}
 	}
 	show := &arriving{progress: s.view, noun: "image", doing: "pulling", parts: map[string][2]int64{}}
-	found, err := runtimes[at].images(ctx, s, wanted, show)
+	found, err := row.images(ctx, s, wanted, show)
 	show.close()
 	switch {
 	case errors.Is(err, container.ErrNoImage), errors.Is(err, image.ErrNoImage):

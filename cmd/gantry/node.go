@@ -146,14 +146,12 @@ func runNode(c *cli.Context) error {
 		}
 		return nil
 	}
-	if c.String("runtime") == oci.Capabilities.Name {
-		at, err := image.DefaultDir()
-		if err == nil {
-			w.store, err = image.Open(at)
-		}
-		if err != nil {
+	if row := rowOf(c.String("runtime")); row != nil && row.store {
+		var s session
+		if err := s.openStore(); err != nil {
 			return fail(exitHost, err)
 		}
+		w.store = s.store
 		defer w.store.Close()
 	}
 	e, tree, err := nodeEngine(c, c.String("runtime"), w)

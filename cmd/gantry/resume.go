@@ -61,7 +61,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			if err := s.openLive(c); err != nil {
 				return err
 			}
-			if row := rowOf(s.set.Runtime); row != nil && row.cluster != nil {
+			if onNodes(s.set.Runtime) {
 				if err := s.reallocate(c.Context, c); err != nil {
 					return err
 				}

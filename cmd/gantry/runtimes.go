@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +38,8 @@ type runtimeRow struct {
 	images func(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error)
 	// engine opens the engine that makes containers of runs in some directories; nil: it makes none
 	engine openEngine
+	// store says that images lie in gantry's own store
+	store bool
 	// facts are those of the host that the engine does not know; nil: none
 	facts func(ctx context.Context) []container.Fact
 	// cluster finds the nodes of a run, which are other hosts; nil: they are this host's
@@ -88,7 +89,7 @@ func ociEngine(_ context.Context, w engineWants) (container.Engine, error) {
 var runtimes = []runtimeRow{
 	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine,
 		shell: &dockerShells},
-	{Capabilities: &oci.Capabilities, open: openOCI, images: fetchOCI, engine: ociEngine,
+	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine, store: true,
 		facts: storeFacts, enter: oci.Enter, shell: &ociShells},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate,
 		abandon: abandonSteps, shell: &dockerShells},
@@ -119,6 +120,12 @@ func rowOf(name string) *runtimeRow {
 		}
 	}
 	return nil
+}
+
+// onNodes reports whether a runtime runs tasks on the nodes of a cluster.
+func onNodes(runtime string) bool {
+	row := rowOf(runtime)
+	return row != nil && row.cluster != nil
 }
 
 // runtimeNames lists the runtimes that satisfy a condition.
@@ -159,15 +166,32 @@ func enter(runtime string) error {
 
 // openRuntime makes the runtime of the run.
 func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime, error) {
-	i := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == s.set.Runtime })
-	if i < 0 {
+	row := rowOf(s.set.Runtime)
+	if row == nil {
 		return nil, failf(exitInput, "run %s is on the %s runtime, which this gantry does not have", s.name,
 			s.set.Runtime)
 	}
 	if err := s.keepImages(ctx); err != nil {
 		return nil, fail(exitHost, err)
 	}
-	return runtimes[i].open(ctx, s, o)
+	if row.store && s.serving != nil { // its images come while it runs
+		if err := s.openStore(); err != nil {
+			return nil, fail(exitHost, err)
+		}
+	}
+	return row.open(ctx, s, o)
+}
+
+// taskBinary finds the task emulator.
+func taskBinary(ctx context.Context) (string, error) {
+	binary, err := docker.FindTaskBinary()
+	if err == nil {
+		err = docker.CheckTaskBinary(ctx, binary)
+	}
+	if err != nil {
+		return "", fail(exitHost, err)
+	}
+	return binary, nil
 }
 
 // openContainers makes the runtime of containers that an engine makes.
@@ -175,16 +199,6 @@ func openContainers(open openEngine) func(context.Context, *session, opening) (e
 	return func(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
 		return newContainers(ctx, s, o, open)
 	}
-}
-
-// openOCI opens the store of images first for a server, whose images come while it runs.
-func openOCI(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
-	if s.serving != nil {
-		if err := s.openStore(); err != nil {
-			return nil, fail(exitHost, err)
-		}
-	}
-	return newContainers(ctx, s, o, ociEngine)
 }
 
 func newContainers(ctx context.Context, s *session, o opening, open openEngine) (executor.Runtime, error) {
@@ -222,12 +236,9 @@ func newContainers(ctx context.Context, s *session, o opening, open openEngine) 
 		}
 	}
 	cfg.Milestone = o.milestone
-	binary, err := docker.FindTaskBinary()
-	if err == nil {
-		err = docker.CheckTaskBinary(ctx, binary)
-	}
+	binary, err := taskBinary(ctx)
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, err
 	}
 	cfg.TaskBinary = binary
 	engine, err := open(ctx, engineWants{[]string{s.dir}, binary, o.emulated, s.store})

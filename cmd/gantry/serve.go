@@ -99,7 +99,7 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if rowOf(set.Runtime).cluster != nil {
+	if onNodes(set.Runtime) {
 		return failf(exitUsage, "--runtime %s: gantry serve runs tasks on this host; gantry run uses that runtime",
 			set.Runtime)
 	}
