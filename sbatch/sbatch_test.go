@@ -271,7 +271,8 @@ func TestCancelReads(t *testing.T) {
 	for _, c := range []struct {
 		args, want string
 	}{
-		{"1 2", "1 2"}, {"3", "3 4"}, {"3_1", "4"}, {"4", "4"}, {"-u ann", "1 3 4"}, {"-u 1001", "2"}, {"--name b", "2"},
+		{"1 2", "1 2"}, {"3", "3 4"}, {"3_1", "4"}, {"4", "4"}, {"-u ann", "1 3 4"}, {"-u 1001", "2"},
+		{"--name b", "2"},
 		{"-u ann --state=R", "4"}, {"--me", "1 3 4"}, {"99", ""}, {"1 -Q 2", "1 2"}, {"-s TERM 1", "1"},
 		{"", "error"}, {"abc", "error"}, {"1_x", "error"}, {"-s USR1 1", "error"}, {"3_[0-1]", "error"},
 		{"--nonsense 1", "error"}, {"--wckey x 1", "error"},

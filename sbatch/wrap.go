@@ -216,8 +216,8 @@ func (j *Job) fileName(pattern string) (string, error) {
 			flush()
 			b.WriteString(`"$SLURM_JOB_NAME"`)
 		default:
-			return "", fmt.Errorf("pattern %q: %%%c is not known; %%j is the job, %%A and %%a the array and the index, "+
-				"%%x its name, %%u the user", pattern, pattern[k])
+			return "", fmt.Errorf("pattern %q: %%%c is not known; %%j is the job, %%A and %%a the array and the "+
+				"index, %%x its name, %%u the user", pattern, pattern[k])
 		}
 		i = k
 	}

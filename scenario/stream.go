@@ -28,12 +28,12 @@ import (
 //	     brange: [0.1, 1], wdag: 100..1000, processors: 1..4}
 //	                            # tasks over several processors that cost differently on each node; see generate.Mixed
 //	  - {trace: montage.dax, fraction: 0.1, inputs: data, image: busybox}     # or a directory of traces: equal shares
-//	  - {generator: terasort, tasks: 3, class: deadline}      # all of this part are of one class, whatever classes say
+//	  - {generator: terasort, tasks: 3, class: deadline} # all of this part are of one class, whatever classes say
 //	tasks: 30                   # sizes of what generators make: a number, or a range 30..38
 //	sizes:                      # or classes of sizes
 //	  - {fraction: 0.75, tasks: 30..38, even: true}
 //	  - {fraction: 0.25, tasks: 40..198, even: true}
-//	files: true                 # false leaves the files of generated workflows out: nothing is read, written or copied
+//	files: true                 # false leaves the files of generated workflows out: nothing is read or written
 //	total_runtime:              # of all tasks of a workflow; runtimes are scaled to it
 //	  distribution: hyper-gamma # lognormal, constant or as-generated
 //	  mean: 1h                  # as-generated: one factor for the whole stream brings its mean there

@@ -117,7 +117,7 @@ func IsWorkload(text []byte) bool {
 //	cool_down: 1000             # at the end, or a time before the last arrival; 0
 //	data: {block: 64MB}         # of all workflows that do not say themselves
 //	preempt: {checkpoint: input} # how tasks may leave their place; see Preempt
-//	scale_times: true           # arrivals, releases and deadlines take part in --time-scale; true if there is a stream
+//	scale_times: true           # arrivals, releases and deadlines take part in --time-scale; usual for streams
 //
 // The keys of a stream, at the same level, are described at Stream. Durations are those of Go ("90s", "1h30m"). Unknown
 // keys are refused. The first fault is returned as an error with its line. The traces themselves are not opened.

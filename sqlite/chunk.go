@@ -78,8 +78,7 @@ type waitGroup struct {
 
 const chunkColumns = "task, last_task, workflow, tasks, need_millicores, need_memory_bytes, need_disk_bps, " +
 	"time_limit_ns, imputed, image, state, try, hold_millicores, hold_memory_bytes, hold_disk_bps, " +
-	"estimate_spread_ns, estimate_samples, " +
-	"estimate_source, outcome, exit_code, message, lost_ns, rows"
+	"estimate_spread_ns, estimate_samples, estimate_source, outcome, exit_code, message, lost_ns, rows"
 
 func newPacker(conn *sqlite3.SQLiteConn, run int64) (*packer, error) {
 	p := new(packer)

@@ -74,7 +74,8 @@ func (p *Past) History(ctx context.Context, latest int) ([]Measurement, error) {
 			return nil
 		}, `SELECT t.kind, `+wholeRun+`, n.speed FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
 			JOIN nodes n ON n.run = a.run AND n.node = a.node
-			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL ORDER BY a.ended_ns DESC, a.attempt DESC`, run)
+			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL ORDER BY a.ended_ns DESC,
+			a.attempt DESC`, run)
 	})
 	slices.Reverse(out)
 	return out, err
@@ -127,8 +128,10 @@ func (p *Past) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
 			return j,
 				rows.Scan(&j.After, &j.Service)
 		},
-			`WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ?1 GROUP BY t.workflow)
-			SELECT coalesce(w.arrived_ns - lag(w.arrived_ns) OVER (ORDER BY w.arrived_ns, w.workflow), -1), iif(w.state = 'done', coalesce(x.ran_ns, 0), 0)
+			`WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM attempts a JOIN tasks t ON t.run = a.run
+				AND t.task = a.task WHERE a.run = ?1 GROUP BY t.workflow)
+			SELECT coalesce(w.arrived_ns - lag(w.arrived_ns) OVER (ORDER BY w.arrived_ns, w.workflow), -1),
+			iif(w.state = 'done', coalesce(x.ran_ns, 0), 0)
 			FROM workflows w LEFT JOIN ran x ON x.workflow = w.workflow WHERE w.run = ?1
 			ORDER BY w.arrived_ns DESC, w.workflow DESC LIMIT ?2`, run, latest-len(out))
 		out = append(out, jobs...)

@@ -108,6 +108,7 @@ func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkfl
 	return collect(ctx, db, func(rows *sql.Rows) (w MeasuredWorkflow, err error) {
 		return w, rows.Scan(&w.Workflow, &w.Tasks, &w.Counts, &w.Arrived, &w.Due, &w.Wait, &w.Makespan, &w.Response,
 			&w.Work, &w.Critical, &w.Slowdown, &w.SLR)
-	}, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s, makespan_s, response_s, work_s, critical_path_s, slowdown, slr FROM v_slowdowns
+	}, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s, makespan_s, response_s, work_s, critical_path_s,
+		slowdown, slr FROM v_slowdowns
 		WHERE run = ? ORDER BY arrived_s, position`, name)
 }

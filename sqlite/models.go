@@ -63,8 +63,8 @@ func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 			return err
 		}
 		m.Version = int(last) + 1
-		_, err = db.conn.Exec(`INSERT INTO models(name, version, method, created_wall, gantry, runtime, time_scale, size_scale, seed, runs, samples, features,
-			held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		_, err = db.conn.Exec(`INSERT INTO models(name, version, method, created_wall, gantry, runtime, time_scale,
+			size_scale, seed, runs, samples, features, held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			[]driver.Value{m.Name, int64(m.Version), string(m.Method), m.Created.UTC().Format(time.RFC3339Nano),
 				m.Gantry, m.Runtime, m.TimeScale, m.SizeScale,
 				int64(m.Seed), texts[0], int64(m.Samples), texts[1], texts[2], texts[3], texts[4]})
@@ -135,6 +135,7 @@ func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]T
 			m.Model = nil
 		}
 		return m, nil
-	}, `SELECT name, version, method, created_wall, gantry, runtime, time_scale, size_scale, seed, samples, runs, held_out, scores, `+model+
+	}, `SELECT name, version, method, created_wall, gantry, runtime, time_scale, size_scale, seed, samples, runs,
+		held_out, scores, `+model+
 		` FROM models `+where, args...)
 }

@@ -20,9 +20,8 @@ import (
 // of a real run its rows, of a simulation all of its tasks and attempts, unpacked into a database in memory.
 
 // rowsOnly are views of a connection that show rows and no chunks.
-const rowsOnly = "CREATE TEMP VIEW tasks AS SELECT * FROM main.task_rows;\n" +
-	"CREATE TEMP VIEW attempts AS SELECT * FROM main.attempt_rows;\n" +
-	"CREATE TEMP VIEW waits AS SELECT * FROM main.wait_rows;\n"
+const rowsOnly = "CREATE TEMP VIEW tasks AS SELECT * FROM main.task_rows;\nCREATE TEMP VIEW attempts AS SELECT * " +
+	"FROM main.attempt_rows;\nCREATE TEMP VIEW waits AS SELECT * FROM main.wait_rows;\n"
 
 // pool makes connections that have views of their own.
 type pool struct {

@@ -297,9 +297,8 @@ func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (
 
 // positionOfTask is the position of task t in the admission of its workflow w.
 const positionOfTask = "iif(EXISTS (SELECT 1 FROM growths g WHERE g.run = w.run AND g.workflow = w.workflow), " +
-	"(SELECT count(*) FROM tasks o WHERE o.run = t.run AND o.workflow = t.workflow AND o.task >= " +
-	"w.first_task AND o.task < t.task), " +
-	"t.task - w.first_task)"
+	"(SELECT count(*) FROM tasks o WHERE o.run = t.run AND o.workflow = t.workflow AND o.task >= w.first_task AND " +
+	"o.task < t.task), t.task - w.first_task)"
 
 // Position returns the workflow of a task and its position there. The run is given as in Summary.
 func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w planner.WorkflowID, position int,

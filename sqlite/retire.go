@@ -119,9 +119,8 @@ func (db *DB) Archive(ctx context.Context, path string, before time.Time) (sum A
 }
 
 // batchTables have what a batch is about, on each connection.
-const batchTables = "CREATE TEMP TABLE b_task(id INTEGER PRIMARY KEY); " +
-	"CREATE TEMP TABLE b_attempt(id INTEGER PRIMARY KEY); CREATE TEMP TABLE b_file(id INTEGER PRIMARY KEY); " +
-	"CREATE TEMP TABLE b_note(id INTEGER PRIMARY KEY);"
+const batchTables = "CREATE TEMP TABLE b_task(id INTEGER PRIMARY KEY); CREATE TEMP TABLE b_attempt(id INTEGER " +
+	"PRIMARY KEY); CREATE TEMP TABLE b_file(id INTEGER PRIMARY KEY); CREATE TEMP TABLE b_note(id INTEGER PRIMARY KEY);"
 
 // findOld lists what is to be archived, by workflow: most tables have no index for that.
 func (db *DB) findOld(before time.Time) error {

@@ -134,8 +134,7 @@ const (
 	taskColumns = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, " +
 		"queued_ns, ended_ns"
 	attemptShared = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, " +
-		"estimate_samples, estimate_source, " +
-		"outcome, exit_code, message, done, before_ns, kept, lost_ns"
+		"estimate_samples, estimate_source, outcome, exit_code, message, done, before_ns, kept, lost_ns"
 	attemptColumns = "attempt, task, node, planned_end_ns, estimate_ns, ran_ns"
 )
 

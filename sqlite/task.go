@@ -246,8 +246,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	l := &Life{Run: name, ID: t}
 	if err := db.readers.QueryRowContext(ctx, `SELECT r.runtime, r.policy, r.state,
 		coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
-		w.name, t.name, t.kind, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.imputed,
-		coalesce(t.image, ''), coalesce(i.digest, i.id, ''), coalesce(i.id, ''),
+		w.name, t.name, t.kind, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns,
+		t.imputed, coalesce(t.image, ''), coalesce(i.digest, i.id, ''), coalesce(i.id, ''),
 		w.arrived_ns, w.release_ns, w.state
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.id = ? AND t.task = ?`, id, t).
@@ -260,7 +260,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		return r, rows.Scan(&r.Task, &r.State, &r.Node, &r.Ended, &r.Outcome)
 	}
 	const relatives = `SELECT p.name, p.state, coalesce(n.name, ''), p.ended_ns, coalesce(a.outcome, '') FROM tasks p
-		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run AND a.attempt = p.attempt WHERE p.run = ?1 AND `
+		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run
+		AND a.attempt = p.attempt WHERE p.run = ?1 AND `
 	if l.Parents, err = collect(ctx, db, relative, relatives+"p.task IN (SELECT parent FROM edges WHERE run = ?1 "+
 		"AND child = ?2) ORDER BY p.ended_ns, p.task", id, t); err != nil {
 		return nil, err
@@ -291,7 +292,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		}
 		if w.Held, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
 			`SELECT t.name FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
-			WHERE a.run = ?1 AND a.queued_ns <= ?2 AND (a.ended_ns IS NULL OR a.ended_ns > ?2) ORDER BY a.attempt`, id, int64(w.Since)); err != nil {
+			WHERE a.run = ?1 AND a.queued_ns <= ?2 AND (a.ended_ns IS NULL OR a.ended_ns > ?2)
+			ORDER BY a.attempt`, id, int64(w.Since)); err != nil {
 			return nil, err
 		}
 		w.Holds = len(w.Held)
@@ -300,8 +302,9 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) {
 		return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant)
 	},
-		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t JOIN notes x ON x.run = t.run AND (x.task = t.task OR
-		x.task IS NULL AND x.workflow = t.workflow) WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`, id, t); err != nil {
+		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t JOIN notes x ON x.run = t.run
+			AND (x.task = t.task OR x.task IS NULL AND x.workflow = t.workflow) WHERE t.run = ? AND t.task = ?
+			ORDER BY x.seq, x.position`, id, t); err != nil {
 		return nil, err
 	}
 	if l.Attempts, err = collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
@@ -312,11 +315,13 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU,
 			&a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost,
 			&a.Dropped)
-	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''), v.queued_ns, v.staged_ns, v.created_ns,
-		v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''),
-		a.planned_end_ns, v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes,
-		v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes,
-		v.done, v.before_ns, v.kept, v.lost_ns, v.dropped_bytes
+	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''),
+		v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns,
+		v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''), a.planned_end_ns,
+		v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns,
+		v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores,
+		v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes, v.done, v.before_ns, v.kept,
+		v.lost_ns, v.dropped_bytes
 		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task IN (`+
 		forerunners+`) ORDER BY a.attempt`, name, id, t); err != nil {
 		return nil, err
@@ -340,7 +345,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	l.Suspensions, err = collect(ctx, db, func(rows *sql.Rows) (s Suspension, err error) {
 		return s, rows.Scan(&s.Try, &s.Node, &s.How, &s.Ordered, &s.Since, &s.Until, &s.Kept, &s.Lost)
 	}, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept, s.lost_ns
-		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
+		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt
+		LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
 		WHERE a.run = ?2 AND a.task IN (`+forerunners+`) AND ?1 ORDER BY s.seq`, 1, id, t)
 	return l, err
 }

@@ -140,7 +140,8 @@ func TestRunsOfEveryFormatAreFinished(t *testing.T) {
 			if engine.Arrivals, err = run.Submissions(t.Context(), engine.Planner.View().Workflows()); err != nil {
 				t.Fatal(err)
 			}
-			engine.Runtime = &losing{Runtime: null.New(time.Now().Add(-engine.Planner.View().Now().Sub(0) - time.Second))}
+			now := time.Duration(engine.Planner.View().Now())
+			engine.Runtime = &losing{Runtime: null.New(time.Now().Add(-now - time.Second))}
 			if err := engine.Recover(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -30,9 +30,8 @@ func WriteDAX(to io.Writer, w *Workflow) error {
 		}
 	}
 	d.str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- written by gantry -->\n<adag " +
-		"xmlns=\"http://pegasus.isi.edu/schema/DAX\"" +
-		" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"" +
-		" xsi:schemaLocation=\"http://pegasus.isi.edu/schema/DAX http://pegasus.isi.edu/schema/dax-2.1.xsd\" " +
+		"xmlns=\"http://pegasus.isi.edu/schema/DAX\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" " +
+		"xsi:schemaLocation=\"http://pegasus.isi.edu/schema/DAX http://pegasus.isi.edu/schema/dax-2.1.xsd\" " +
 		"version=\"2.1\" count=\"1\" index=\"0\"")
 	d.attr("name", w.Name)
 	d.str(" jobCount=\"")
@@ -235,8 +234,10 @@ func (d *daxWriter) argument(t *Task) {
 		if i > 0 {
 			d.str(" ")
 		}
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\"\\#;&|<>()$`*?[]{}~!", r) }) {
-			if strings.Contains(word, "  ") || strings.ContainsFunc(word, func(r rune) bool { return r != ' ' && unicode.IsSpace(r) }) {
+		spaced := strings.ContainsFunc(word, unicode.IsSpace)
+		if word == "" || spaced || strings.ContainsAny(word, "'\"\\#;&|<>()$`*?[]{}~!") {
+			if spaced && (strings.Contains(word, "  ") ||
+				strings.ContainsFunc(strings.ReplaceAll(word, " ", ""), unicode.IsSpace)) {
 				d.fail("argument %q has white space that DAX does not keep; write WfFormat instead", word)
 			}
 			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

@@ -70,8 +70,8 @@ func (b *builder) words(line int, task, text string) []string {
 }
 
 // operators are the words that only a shell gives a meaning: a list of arguments that holds one is a command line.
-var operators = map[string]bool{">": true, ">>": true, "<": true, "<<": true, "|": true, "||": true, "&&": true, "&": true, ";": true,
-	"1>": true, "2>": true, "2>>": true, "&>": true, "2>&1": true, ">&": true}
+var operators = map[string]bool{">": true, ">>": true, "<": true, "<<": true, "|": true, "||": true, "&&": true,
+	"&": true, ";": true, "1>": true, "2>": true, "2>>": true, "&>": true, "2>&1": true, ">&": true}
 
 // needsShell reports whether a shell would do more with the text than split it into words.
 func needsShell(text string) bool { return strings.ContainsAny(text, "|&;<>()$`\n*?[~") }

@@ -17,9 +17,9 @@ func compareCommand() *cli.Command {
 		Name:      "compare",
 		Usage:     "compare policies in an experiment, or two runs of the log",
 		ArgsUsage: "RESULTS... | RUN RUN",
-		Description: `Results of gantry experiment: the policies side by side, a table for every combination of the other factors, with 95 %
-confidence intervals over repetitions. --against POLICY shows the differences to that policy, repetition by repetition
-on the same load, and so detects much smaller differences.
+		Description: `Results of gantry experiment: the policies side by side, a table for every combination of the
+other factors, with 95 % confidence intervals over repetitions. --against POLICY shows the differences to that policy,
+repetition by repetition on the same load, and so detects much smaller differences.
 
 Two runs of the log with the same workflows: the order of starts (Kendall's tau: 1 is the same, -1 reversed), the
 relative difference of makespans, and where the time of each workflow and task went: waiting for a node, staging

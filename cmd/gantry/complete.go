@@ -67,8 +67,8 @@ func completionCommand() *cli.Command {
 		Name:      "completion",
 		Usage:     "print the completion script of a shell",
 		ArgsUsage: "bash|zsh|fish",
-		Description: `The script completes commands, options, policies, runs, tasks and files. Put one of these lines into the file that your
-shell reads at its start:
+		Description: `The script completes commands, options, policies, runs, tasks and files. Put one of these lines
+into the file that your shell reads at its start:
 
    source <(gantry completion bash)      in ~/.bashrc
    source <(gantry completion zsh)       in ~/.zshrc, after compinit

@@ -21,24 +21,20 @@ import (
 func estimateFlags(usual string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "estimator", DefaultText: usual,
-			Usage: "`NAME` of the source of runtime estimates: declared (the trace), " +
-				"history[:N] (mean of up to N runs of the same task type, of this run and of earlier runs on the same " +
-				"runtime and scales; declared " +
-				"if none; N is 1000), corrected[:M] (declared, times measured over declared of the last M tasks, on " +
-				"containers also those of " +
-				"earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of gantry predict, the latest by default; " +
-				"declared for unknown task " +
-				"types), oracle (the true runtime; simulate only)"},
+			Usage: "`NAME` of the source of runtime estimates: declared (the trace), history[:N] (mean of up to N " +
+				"runs of the same task type, of this run and of earlier runs on the same runtime and scales; " +
+				"declared if none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
+				"tasks, on containers also those of earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of " +
+				"gantry predict, the latest by default; declared for unknown task types), oracle (the true runtime; " +
+				"simulate only)"},
 		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks by the " +
-			"peaks that the model has seen, with " +
-			"headroom, instead of the declared memory; task types with fewer than 40 peaks, and inputs outside of " +
-			"the training range, keep the declared " +
-			"memory; a task that runs out of memory gets at least the declared memory in its next try"},
+			"peaks that the model has seen, with headroom, instead of the declared memory; task types with fewer " +
+			"than 40 peaks, and inputs outside of the training range, keep the declared memory; a task that runs out " +
+			"of memory gets at least the declared memory in its next try"},
 		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, " +
-			"static:F, random1:F (a factor for " +
-			"each workflow), random2:F (random seconds, scaled by --time-scale), or uniform:U (estimates stay, true " +
-			"runtimes vary); F and U are above 0 and at most 1000; " +
-			"without --estimator they apply to all estimates"},
+			"static:F, random1:F (a factor for each workflow), random2:F (random seconds, scaled by --time-scale), " +
+			"or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; without " +
+			"--estimator they apply to all estimates"},
 	}
 }
 

@@ -23,11 +23,11 @@ func predictCommand() *cli.Command {
 		Name:      "predict",
 		Usage:     "train models of runtimes and memory on what earlier runs measured",
 		ArgsUsage: "[train | ls | show [MODEL]]",
-		Description: `Trains a model on the runs in the log, prints its errors on the latest runs when trained on the others, and keeps it in
-the log, trained on all, as the next version of its name. For every task type it tries the history (median), ridge
-regression and a multilayer perceptron with two hidden layers beside the declared runtime, and picks the one with the
-smallest cross-validated error. Their inputs are the size of the input files, cores, memory, the speed of the node,
-and the number of running tasks.
+		Description: `Trains a model on the runs in the log, prints its errors on the latest runs when trained on the
+others, and keeps it in the log, trained on all, as the next version of its name. For every task type it tries the
+history (median), ridge regression and a multilayer perceptron with two hidden layers beside the declared runtime, and
+picks the one with the smallest cross-validated error. Their inputs are the size of the input files, cores, memory, the
+speed of the node, and the number of running tasks.
 
    gantry predict                               train, evaluate and keep
    gantry predict --held-out 3                  evaluate on the three latest runs
@@ -45,13 +45,13 @@ cannot be read or written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "model", Value: "default", Usage: "`NAME` of the model"},
 			&cli.StringFlag{Name: "method", Value: string(predict.Auto),
-				Usage: "auto (the best for each task type), history, ridge or mlp"},
+				Usage: "`METHOD`: auto (the best for each task type), history, ridge or mlp"},
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
-			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on docker, sim or null (default: that of the " +
-				"latest run)"},
+			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`: docker, sim or null (default: " +
+				"that of the latest run)"},
 			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the training of the perceptron"},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the training of the perceptron"},
 			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate, keep nothing"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},

@@ -272,7 +272,8 @@ func TestDeadlinesOfSubmissions(t *testing.T) {
 		!strings.Contains(out, "cancelled") || !strings.Contains(out, "on request") {
 		t.Errorf("wait for what was cancelled: exit %d, %s", code, out)
 	}
-	expect(t, exitOK, []string{"on request", "no plan of the policy meets its deadline"}, "queue", "--all", "--dir", dir)
+	expect(t, exitOK, []string{"on request", "no plan of the policy meets its deadline"}, "queue", "--all", "--dir",
+		dir)
 	expect(t, exitUsage, []string{"--deadline"}, "submit", "--dir", dir, "--deadline", "tomorrow", montage)
 	expect(t, exitUsage, []string{"not after"}, "submit", "--dir", dir, "--deadline", "1h", "--release", "2h", montage)
 }

@@ -14,9 +14,9 @@ func simulateCommand() *cli.Command {
 		Name:      "simulate",
 		Usage:     "plan and run workflows in virtual time, with the same planner as run",
 		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
-		Description: `Takes the same input as gantry run, and needs no Docker. A task lasts as long as its trace says, divided by the
-speed of its node, or as long as the cost matrix of the workload says. Copies between nodes take as long as the links
-of the cluster file allow.
+		Description: `Takes the same input as gantry run, and needs no Docker. A task lasts as long as its trace says,
+divided by the speed of its node, or as long as the cost matrix of the workload says. Copies between nodes take as long
+as the links of the cluster file allow.
 
    gantry simulate --policy heft --cluster nodes.yaml montage.dax
    gantry simulate --cluster nodes.yaml --count 500 --errors random1:2 stream.yaml

@@ -85,5 +85,6 @@ func TestSnakemake(t *testing.T) {
 		t.Errorf("the result begins with %q", got)
 	}
 	t.Setenv("GANTRY_DIR", runs)
-	expect(t, exitOK, []string{"|split|COMPLETED", "|count|COMPLETED"}, "sacct", "-a", "-P", "-o", "JobID,JobName,State")
+	expect(t, exitOK, []string{"|split|COMPLETED", "|count|COMPLETED"}, "sacct", "-a", "-P", "-o",
+		"JobID,JobName,State")
 }

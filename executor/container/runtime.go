@@ -306,9 +306,8 @@ func (r *Runtime) lacks(onDisk bool) []lack {
 			"(overlay, tmpfs, network file system, or no node of it in /dev?): choose another --dir", r.cfg.Dir)})
 	case r.tree.Mode() != cgroup.Unified:
 		out = append(out, lack{"blkio-buffered", "on cgroup v1 writes are held to block I/O limits, and counted, " +
-			"only if the program syncs them or " +
-			"uses O_DIRECT (gantry's emulator does); writes left to the page cache go unlimited: cgroup v2 has no " +
-			"such gap (boot with systemd.unified_cgroup_hierarchy=1)"})
+			"only if the program syncs them or uses O_DIRECT (gantry's emulator does); writes left to the page cache " +
+			"go unlimited: cgroup v2 has no such gap (boot with systemd.unified_cgroup_hierarchy=1)"})
 	}
 	if swaps, _ := os.ReadFile("/proc/swaps"); strings.Count(string(swaps), "\n") > 1 && (!r.host.LimitsSwap ||
 		!r.tree.SwapAccounted()) {

@@ -216,8 +216,7 @@ func checkStatic(program []byte) error {
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return errors.New("needs shared libraries, which its image does not have: build it as make " +
-				"build does")
+			return errors.New("needs shared libraries, which its image does not have: build it as make build does")
 		}
 	}
 	return nil

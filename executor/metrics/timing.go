@@ -4,7 +4,7 @@ package metrics
 //
 //	mapping_mean, mapping_p99, mapping_max   O: the rounds at the arrival of a workflow, seconds
 //	mapping_share                            O/T: mapping_mean over turnaround_mean
-//	planning_mean                            all rounds with an outcome, divided by the workflows that arrived, seconds
+//	planning_mean                            all rounds with an outcome, over the workflows that arrived, seconds
 func (c *Collector) timing(win Window, counted []*Workflow, put func(name string, v float64)) {
 	if c.planned == 0 || len(counted) == 0 {
 		return

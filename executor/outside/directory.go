@@ -34,7 +34,8 @@ func placeName(path string) error {
 	case path == "/" || path == "/tmp":
 		return errors.New("a container has its own: work in a directory below")
 	}
-	if i := slices.IndexFunc(taken, func(t string) bool { return path == t || strings.HasPrefix(path, t+"/") }); i >= 0 {
+	below := func(top string) bool { return path == top || strings.HasPrefix(path, top+"/") }
+	if i := slices.IndexFunc(taken, below); i >= 0 {
 		return fmt.Errorf("below %s, which is the container's own", taken[i])
 	}
 	return nil

@@ -58,7 +58,7 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 	if waitFor == planner.None && fits < unit.Never {
 		waitFor = first // too late or nothing to preempt: it waits where it fits first
 	}
-	// Every node that could hold it is kept for others, or full of what frozen tasks keep: these have to continue first.
+	// Every node that could hold it is kept for others, or full of what frozen tasks keep: these continue first.
 	if waitFor == planner.None {
 		a.misfit(c, t)
 		q.Defer(c, t)

@@ -27,9 +27,8 @@ func deadlines() []Row {
 					"how laxity is distributed (PD: proportionally, ED: evenly over the phases), what it is taken " +
 						"from (SL: execution on the empty system, TL: beside the present load), and when tasks are " +
 						"planned (TSP1: early, TSP2: as late as their sub-deadlines allow)"},
-				{"margin", []string{"0", "0..1000000000"}, "milliseconds that TSP2 leaves between the planned end " +
-					"of a task and its sub-deadline, for what takes longer than estimated, such as starts of " +
-					"containers"},
+				{"margin", []string{"0", "0..1000000000"}, "milliseconds that TSP2 leaves between the planned end of " +
+					"a task and its sub-deadline, for what takes longer than estimated, such as starts of containers"},
 				{"max_remap_attempts", []string{"4", "0..1000000"},
 					"attempts at planning again for one workflow, nested ones included; 0: any number"},
 				{"max_jobs_to_remap", []string{"0", "0..1000000"},
@@ -58,8 +57,7 @@ func deadlines() []Row {
 			},
 			Readings: []string{
 				"A job executes within [s, d] if its interval, from the first start to the last end of tasks that " +
-					"take " +
-					"time, overlaps it (in_the_way).",
+					"take time, overlaps it (in_the_way).",
 				"A job is late if it is planned to end after its deadline; at the deadline it is on time.",
 				"Ties: of sub-deadlines the lower task, of deadlines the smaller laxity, of normalized laxities the " +
 					"earlier deadline, then in both the earlier arrival. Laxities are compared exactly.",
@@ -67,17 +65,14 @@ func deadlines() []Row {
 					"lowest node. A TSP2 task that cannot meet its sub-deadline starts as soon as it can from where " +
 					"it should have started on, and its job is remapped only if it is late.",
 				"Parents of a common child get the latest sub-deadline among them in topological order: tasks " +
-					"without " +
-					"parents by number, then what becomes free, in that order.",
+					"without parents by number, then what becomes free, in that order.",
 				"Once a job was remapped, TSP1 places what is left of it, also when remapping failed.",
 				"A workflow without a deadline has infinite laxity and is planned by TSP1.",
 				"A task that starts at the instant of an arrival may still be moved.",
 				"Tasks of several sizes are packed: planned tasks move between alike nodes, at their times, where " +
-					"that " +
-					"makes room. The search is complete up to 48 such tasks, within counted steps.",
+					"that makes room. The search is complete up to 48 such tasks, within counted steps.",
 				"The paper has exact estimates only. Of what runs late, the plan bends, and a job that becomes late " +
-					"is " +
-					"remapped; of what ends early, ready tasks of TSP1 move up, and late jobs are tried again.",
+					"is remapped; of what ends early, ready tasks of TSP1 move up, and late jobs are tried again.",
 			},
 		},
 		{
@@ -108,8 +103,7 @@ func deadlines() []Row {
 			},
 			Readings: []string{
 				"Ties go to the workflow that arrived first, then to the task of the lower number; of nodes of one " +
-					"speed " +
-					"to the first.",
+					"speed to the first.",
 				"Nothing is held back for a task that does not fit, and nothing is preempted.",
 			},
 		},

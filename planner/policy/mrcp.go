@@ -33,19 +33,16 @@ func solved() []Row {
 		},
 		Readings: []string{
 			"The model was not at hand: any precedences, one resource that sums up alike nodes, as few jobs late as " +
-				"can " +
-				"be, then the smallest sum of turnarounds.",
+				"can be, then the smallest sum of turnarounds.",
 			"Where nodes differ in speed or needs in size the model has every node, up to 4096 tasks times nodes; " +
 				"beyond, amounts are added up and runtimes averaged over the nodes.",
 			"The search begins with the best of list schedules: greedy EDF (up to 150 tasks), RM-DCWF with its " +
 				"remappings (pd-sl-tsp1), and jobs by deadline, laxity, normalized laxity and length.",
-			"Up to 15 tasks the number of late jobs is the smallest there is. Batches of more tasks of several " +
-				"sizes may " +
-				"have more late than rm-dcwf has, which moves planned tasks between nodes.",
+			"Up to 15 tasks the number of late jobs is the smallest there is. Batches of more tasks of several sizes " +
+				"may have more late than rm-dcwf has, which moves planned tasks between nodes.",
 			"Workflows are planned for what is known now: one whose earliest start is to come keeps no room.",
 			"When a late task endangers a deadline that was to be met, the model is solved again, once for each " +
-				"workflow " +
-				"between two arrivals.",
+				"workflow between two arrivals.",
 		},
 	}}
 }

@@ -43,9 +43,8 @@ func planned() []Row {
 		{
 			Name: "heft", Title: "heterogeneous earliest finish time",
 			Source: "Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002",
-			About: "Plans all tasks ahead by upward rank, each where it finishes earliest, in gaps too; follows " +
-				"that plan in order, and plans again when a workflow arrives, a node changes or a task has to be " +
-				"repeated.",
+			About: "Plans all tasks ahead by upward rank, each where it finishes earliest, in gaps too; follows that " +
+				"plan in order, and plans again when a workflow arrives, a node changes or a task has to be repeated.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{}
 				queue := &order.Keyed{Members: order.Unplaced, Prepare: ranks.Update, Changed: ranks.Changed,

@@ -175,9 +175,8 @@ func tenants() []Row {
 				{"by", []string{"memory", "dominant"}, "what use is counted in: memory, as YARN does unless told " +
 					"otherwise, or the dominant resource"},
 				{"elastic", []string{"yes", "no"}, "whether a queue may use what the others leave; if not, its part " +
-					"is its share of those of all queues: " +
-					"the three classes and the queues that shares lists count from the start, other tenants from " +
-					"their first job on"},
+					"is its share of those of all queues: the three classes and the queues that shares lists count " +
+					"from the start, other tenants from their first job on"},
 				misfitParam,
 				{"data", []string{"looked-at", "ignored"}, "whether a node that asks is given a task of the job " +
 					"whose data it has, if there is one"},

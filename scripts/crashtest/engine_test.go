@@ -158,7 +158,8 @@ func (e *engine) endShims() {
 	for _, path := range paths {
 		var pid int
 		text, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(text), "containerd-shim") || !strings.Contains(string(text), e.dir+"/") {
+		if err != nil || !strings.Contains(string(text), "containerd-shim") ||
+			!strings.Contains(string(text), e.dir+"/") {
 			continue
 		}
 		if _, err := fmt.Sscanf(path, "/proc/%d/cmdline", &pid); err == nil {

@@ -45,9 +45,8 @@ the emulator's own; bytes exact. A cell in bold misses its bar.
 		cpuTime)
 
 	b.WriteString("## Memory\n\nTasks of 1 s at 50 % CPU. The control group's peak has page tables, kernel memory " +
-		"and files in the cache in it, too.\n\n" +
-		"| asked MB | resident MB | the emulator's own MB | peak of the control group MB |\n" +
-		"| ---: | ---: | ---: | ---: |\n")
+		"and files in the cache in it, too.\n\n| asked MB | resident MB | the emulator's own MB | peak of the " +
+		"control group MB |\n| ---: | ---: | ---: | ---: |\n")
 	mb := func(n unit.Bytes) string { return fmt.Sprintf("%.2f", float64(n)/1e6) }
 	for _, m := range r.Cells {
 		if a := m.All[len(m.All)-1]; m.Cell.Resident > 0 {
@@ -56,10 +55,9 @@ the emulator's own; bytes exact. A cell in bold misses its bar.
 		}
 	}
 	b.WriteString("\n## Files\n\nTasks of 1 s at 50 % CPU that read one file and write two, or one under a limit. " +
-		"The kernel counts whole blocks, and metadata of the file system.\n\n" +
-		"| asked: bytes read, written | limit | read, written | counted by the kernel | wall time beyond 1 s | " +
-		"limited by |\n" +
-		"| ---: | ---: | ---: | ---: | ---: | --- |\n")
+		"The kernel counts whole blocks, and metadata of the file system.\n\n| asked: bytes read, written | limit | " +
+		"read, written | counted by the kernel | wall time beyond 1 s | limited by |\n| ---: | ---: | ---: | ---: | " +
+		"---: | --- |\n")
 	for _, m := range r.Cells {
 		if len(m.Cell.Reads) == 0 {
 			continue

@@ -341,8 +341,7 @@ func table(b *strings.Builder, rows []row) {
 		"the longest and the shortest over it, *inside* how many repetitions were in the interval of 80 %. " +
 		"*Starts* is Kendall's tau of the order of starts against the simulation without noise.\n\n")
 	b.WriteString("| workflow | tasks | policy | predicted | interval of 80 % | actual | error | spread | inside | " +
-		"starts |\n" +
-		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+		"starts |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for i := range rows {
 		r := &rows[i]
 		inside := 0

@@ -44,11 +44,12 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		columns = append(columns[:len(columns):len(columns)], ExtendedColumns...)
 	}
 	fmt.Fprintln(out, strings.Join(columns, "\t"))
-	rows, err := db.Query(ctx, `SELECT a.attempt, a.try, w.name, t.name, t.kind, coalesce(a.outcome, ''), a.exit_code, a.queued_ns, a.started_ns, a.ended_ns,
-		a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns,
-		coalesce((SELECT max(b.ended_ns) FROM attempts b WHERE a.try > 1 AND b.run = a.run AND b.task = a.task AND b.attempt < a.attempt),
-			(SELECT max(p.ended_ns) FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent WHERE d.run = a.run AND d.child = a.task),
-			max(w.arrived_ns, w.release_ns))
+	rows, err := db.Query(ctx, `SELECT a.attempt, a.try, w.name, t.name, t.kind, coalesce(a.outcome, ''), a.exit_code,
+		a.queued_ns, a.started_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes,
+		a.written_bytes, a.estimate_ns, coalesce((SELECT max(b.ended_ns) FROM attempts b
+		WHERE a.try > 1 AND b.run = a.run AND b.task = a.task AND b.attempt < a.attempt), (SELECT max(p.ended_ns)
+		FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
+		WHERE d.run = a.run AND d.child = a.task), max(w.arrived_ns, w.release_ns))
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY a.attempt`, info.Name)
 	if err != nil {

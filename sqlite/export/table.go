@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	tasksQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, n.name AS node, t.attempts,
-	t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed,
-	t.queued_ns, t.ended_ns, t.image, coalesce(i.digest, i.id) AS image_digest,
+	tasksQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, n.name AS node,
+		t.attempts, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns,
+		t.imputed, t.queued_ns, t.ended_ns, t.image, coalesce(i.digest, i.id) AS image_digest,
 	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from, u.reason AS not_reused
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
 	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
@@ -35,15 +35,16 @@ const (
 	FROM runs r JOIN v_attempts v ON v.run = r.name JOIN attempts a ON a.run = r.id AND a.attempt = v.attempt
 	JOIN tasks t ON t.run = r.id AND t.task = a.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.name = ?1
-	UNION ALL SELECT r.name, w.name, t.name, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
-	t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[2]s, t.image, coalesce(i.digest, i.id),
+	UNION ALL SELECT r.name, w.name, t.name, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes,
+	t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[2]s, t.image, coalesce(i.digest, i.id),
 	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL), t.task
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.attempts = 0 AND t.state <> 'continued'
 	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
 	JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.name = ?1
 	ORDER BY by_task, 13`
-	attemptColumnsQuery = `SELECT group_concat('v.' || name || ' AS ' || name, ', '), group_concat('NULL', ', ') FROM pragma_table_info('v_attempts')
+	attemptColumnsQuery = `SELECT group_concat('v.' || name || ' AS ' || name, ', '), group_concat('NULL', ', ')
+		FROM pragma_table_info('v_attempts')
 	WHERE ?1 IS NOT NULL AND name NOT IN ('run', 'workflow', 'task', 'kind', 'attempt')`
 )
 

@@ -217,8 +217,9 @@ func (p *part) execution() trace.TaskExecution {
 // keptParts returns, for the tasks of a workflow that went on from checkpoints, what the attempts before the last one
 // did of them.
 func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (map[int64]*part, error) {
-	rows, err := db.Query(ctx, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
-		a.kept > coalesce(a.done, 0), a.done IS NOT NULL FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?
+	rows, err := db.Query(ctx, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes,
+		a.read_bytes, a.written_bytes, a.kept > coalesce(a.done, 0), a.done IS NOT NULL FROM runs r
+		JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?
 		WHERE r.name = ? AND (a.kept IS NOT NULL OR a.done IS NULL) ORDER BY a.attempt`, workflow, run)
 	if err != nil {
 		return nil, err

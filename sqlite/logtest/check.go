@@ -33,11 +33,10 @@ func Check(ctx context.Context, path string) error {
 		"pragma_foreign_key_check") {
 		c.wrong("foreign key: %s", s)
 	}
-	for _, s := range c.texts("SELECT name || ': ' || counted || ' tasks done in run_counts, ' || there || " +
-		"' in rows' " +
-		"FROM (SELECT r.name, coalesce(n.counts ->> '$.done', 0) - coalesce(r.archived ->> '$.done', 0) AS counted, " +
-		"(SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done') AS there " +
-		"FROM runs r JOIN run_counts n ON n.run = r.id) WHERE counted <> there") {
+	for _, s := range c.texts("SELECT name || ': ' || counted || ' tasks done in run_counts, ' || there || ' in " +
+		"rows' FROM (SELECT r.name, coalesce(n.counts ->> '$.done', 0) - coalesce(r.archived ->> '$.done', 0) AS " +
+		"counted, (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done') AS there FROM runs r JOIN " +
+		"run_counts n ON n.run = r.id) WHERE counted <> there") {
 		c.wrong("%s", s)
 	}
 	for _, run := range c.texts("SELECT name FROM runs ORDER BY id") {

@@ -274,8 +274,10 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 		return nil, err
 	}
 	rows, err := db.Query(ctx, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
-		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-			WHERE d.run = r.id AND d.child = t.task), 0)), a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns, a.ran_ns, coalesce(t.ended_ns, a.ended_ns)
+		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d
+		CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
+			WHERE d.run = r.id AND d.child = t.task), 0)), a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns,
+			a.ran_ns, coalesce(t.ended_ns, a.ended_ns)
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ? AND a.outcome = 'ok' AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)
@@ -296,7 +298,8 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 }
 
 func flowsOf(ctx context.Context, db *sqlite.DB, run string) (map[string][2]int64, error) {
-	rows, err := db.Query(ctx, `SELECT w.name, coalesce(w.ended_ns - w.started_ns, 0), coalesce(w.ended_ns - w.arrived_ns, 0)
+	rows, err := db.Query(ctx, `SELECT w.name, coalesce(w.ended_ns - w.started_ns, 0),
+		coalesce(w.ended_ns - w.arrived_ns, 0)
 		FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ?`, run)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,8 @@ func limit(table, root, controller, v1, v2 string) (group, text string) {
 		}
 		for at := filepath.Clean("/" + parts[2]); strings.Contains(at, "slurm"); at = filepath.Dir(at) {
 			value, err := os.ReadFile(filepath.Join(dir, at, file))
-			if text := strings.TrimSpace(string(value)); err == nil && text != "" && text != "max" && text != unlimited {
+			text := strings.TrimSpace(string(value))
+			if err == nil && text != "" && text != "max" && text != unlimited {
 				return at, text
 			}
 		}
