@@ -111,6 +111,17 @@ type Preparation struct {
 	After []planner.AttemptID // parents that are under way: there is time until they have begun
 }
 
+// Likely is the start that a launch is, before it has an attempt and after.
+type Likely struct {
+	Task planner.TaskID
+	Try  int32
+	Node planner.NodeID
+	Hold unit.Vector
+}
+
+// Likely names the start.
+func (l *Launch) Likely() Likely { return Likely{l.Task, l.Try, l.Node, l.Hold} }
+
 // Preparing is what preparing a start takes.
 type Preparing struct {
 	Lead   time.Duration // how long before the start it has to begin
@@ -173,15 +184,12 @@ type TaskSpec struct {
 	Name      string // the trace's task id, unique within the workflow
 	Kind      string
 	Command   []string // argv; with Shell one element, a script for sh -c; empty: the task emulator runs
-	Shell     bool
-	Expand    bool     // Command is a program and the text of its arguments, which are parsed as bash does
 	Mounts    []string // as ParseMount reads them
 	Image     string
 	Env       []string
 	Stdin     string // logical file names
 	Stdout    string
 	Stderr    string
-	Network   bool
 	Inputs    []*FileSpec
 	Outputs   []*FileSpec
 	Renames   []trace.Rename  // files that have another name in the directory of the task
@@ -193,30 +201,32 @@ type TaskSpec struct {
 	Declared  time.Duration   // what the trace says of a node of speed 1, time scale applied; 0: as Run
 	Run       time.Duration   // true runtime on a node of speed 1, time scale applied
 	RunOn     []time.Duration // true runtime by node, where the workload gives a cost matrix; else nil
+	Shell     bool
+	Expand    bool // Command is a program and the text of its arguments, which are parsed as bash does
+	Network   bool
 }
 
-// FileSpec is what a file really is.
+// FileSpec is what a file really is. A large workflow has many: members stand in an order that takes little memory.
 type FileSpec struct {
-	ID       planner.FileID
-	Name     string     // as the trace says; never a path to be trusted
-	Size     unit.Bytes // size scale applied
-	Sized    bool
+	Name     string // as the trace says; never a path to be trusted
 	External string // path on the host of a file from outside; "" if it is to be made up or is produced
-	Modified int64  // of External when it was found, nanoseconds since 1970; 0: not known
-	Produced bool   // it is not there until a task wrote it
-	Final    bool   // a result: no task reads it, or the trace says so
 	Program  string // name under which tasks find a program; "" for data
-	// Checkpoint files survive a retry; Optional ones need not be written.
-	Checkpoint, Optional bool
 	// Homes are the nodes that have a file from outside when its workflow arrives; nil: all.
-	Homes []planner.NodeID
+	Homes    []planner.NodeID
+	Size     unit.Bytes // size scale applied
+	Modified int64      // of External when it was found, nanoseconds since 1970; 0: not known
 	// A large file from outside that is not on all nodes is split: Block, from 0, of Blocks. Then Size is the block's,
 	// and in the External file it reaches from From to To; To 0 is its end. Tasks see the whole under Name. Blocks 0:
 	// it is not split.
-	Block, Blocks int32
 	From, To      unit.Bytes
-	// Glob says that Name is a pattern: the files that its program left and that match it are one output.
-	Glob bool
+	Block, Blocks int32
+	ID            planner.FileID
+	Sized         bool
+	Produced      bool // it is not there until a task wrote it
+	Final         bool // a result: no task reads it, or the trace says so
+	Checkpoint    bool // it survives a retry
+	Optional      bool // it need not be written
+	Glob          bool // Name is a pattern: the files that its program left and that match it are one output
 }
 
 // GlobDir is where what globs matched lies, on nodes and in work directories; tasks cannot use the name.

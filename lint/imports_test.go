@@ -37,6 +37,7 @@ var layers = []layer{
 	{"gantry/scenario", []string{"gantry/reader", "gantry/trace/generate"}, "scenarios name traces and generators"},
 	{"gantry/planner/timeline", []string{"gantry/planner/unit"}, "a timeline knows units only"},
 	{"gantry/planner/heap", nil, "it is a leaf"},
+	{"gantry/planner/seed", nil, "it is a leaf"},
 	{"gantry/planner/order", []string{"gantry/planner", "gantry/planner/unit", "gantry/planner/exact",
 		"gantry/planner/timeline", "gantry/planner/heap", "gantry/planner/rank", "gantry/planner/cp",
 		"gantry/planner/share", "gantry/planner/predict", "gantry/planner/retain"}, "a queue knows no allocator"},

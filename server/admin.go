@@ -13,8 +13,11 @@ import (
 	"gantry/server/api"
 )
 
-// mayAdminister refuses whoever is neither root nor the user of the server.
-func (s *Server) mayAdminister(by Peer) error {
+// administer reads a request, and refuses whoever is neither root nor the user of the server.
+func (s *Server) administer(r *http.Request, by Peer, into any) error {
+	if err := read(r, into); err != nil {
+		return err
+	}
 	if by.UID != 0 && by.UID != s.Owner {
 		return &api.Error{Code: api.Denied, Message: "only root and the user of the server may do that"}
 	}
@@ -89,10 +92,7 @@ func (s *Server) listNodes(ctx context.Context, _ *http.Request, _ Peer) (any, e
 
 func (s *Server) changeNode(ctx context.Context, r *http.Request, by Peer) (any, error) {
 	var req api.ChangeNode
-	if err := read(r, &req); err != nil {
-		return nil, err
-	}
-	if err := s.mayAdminister(by); err != nil {
+	if err := s.administer(r, by, &req); err != nil {
 		return nil, err
 	}
 	name := r.PathValue("name")
@@ -142,10 +142,7 @@ func (s *Server) changeNode(ctx context.Context, r *http.Request, by Peer) (any,
 
 func (s *Server) setPolicy(ctx context.Context, r *http.Request, by Peer) (any, error) {
 	var req api.SetPolicy
-	if err := read(r, &req); err != nil {
-		return nil, err
-	}
-	if err := s.mayAdminister(by); err != nil {
+	if err := s.administer(r, by, &req); err != nil {
 		return nil, err
 	}
 	s.changing.Lock()

@@ -378,6 +378,12 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 			Tenant: sub.Tenant, Name: sub.Name, Kind: sqlite.KindWorkflow, Wall: wall, At: now, Arrival: sub.At,
 			Options: optionsOf(req.Workflows[i].Labels, secrets), Definition: definition}
 	}
+	return s.acceptAll(rows, subs, by, identify)
+}
+
+// acceptAll accepts submissions, which get their numbers by identify, and lets them arrive.
+func (s *Server) acceptAll(rows []sqlite.Submitted, subs []executor.Submission, by Peer,
+	identify func(*executor.Submission, *sqlite.Submitted)) (any, error) {
 	if err := s.accept(rows, by.UID, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
 		sub := subs[i]
 		identify(&sub, row)
@@ -476,10 +482,7 @@ func userName(uid int) string {
 
 func (s *Server) drain(_ context.Context, r *http.Request, by Peer) (any, error) {
 	var req api.Drain
-	if err := read(r, &req); err != nil {
-		return nil, err
-	}
-	if err := s.mayAdminister(by); err != nil {
+	if err := s.administer(r, by, &req); err != nil {
 		return nil, err
 	}
 	s.Drain()

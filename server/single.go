@@ -33,7 +33,7 @@ func joined(sub *executor.Submission, row *sqlite.Submitted) error {
 	join, o, err := joinOf(row)
 	if err == nil {
 		sub.Joins, sub.Name = join, executor.EscapeName(o.Workflow)
-		numbered(sub, row.ID)
+		numbered(sub, row)
 	}
 	return err
 }
@@ -121,19 +121,12 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 	if err := s.within(ctx, tasks); err != nil {
 		return nil, err
 	}
-	if err := s.accept(rows, by.UID, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
-		sub := subs[i]
-		numbered(&sub, row.ID)
-		s.add(*row, &sub)
-		return func(in *executor.Intake) { in.Arrive(sub) }
-	}); err != nil {
-		return nil, err
-	}
-	return acceptedAs(rows), nil
+	return s.acceptAll(rows, subs, by, numbered)
 }
 
 // numbered gives a single task its number. The workflow that it opens is called after it, if it opens one.
-func numbered(sub *executor.Submission, id int64) {
+func numbered(sub *executor.Submission, row *sqlite.Submitted) {
+	id := row.ID
 	sub.ID = id
 	w := *sub.Workflow
 	w.Tasks = slices.Clone(w.Tasks)

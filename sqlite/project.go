@@ -421,12 +421,7 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 			f.left--
 		}
 		t.state, t.ended = taskDone, end
-		if f.left == 0 && f.withdrawn == "" {
-			f.state, f.ended = flowDone, lastEnd(f)
-			if p.out == nil {
-				p.flows[f.id] = nil
-			}
-		}
+		p.done(f)
 	case planner.Preempted, planner.Lost:
 		t.state, t.ended = taskWaiting, unit.Never
 	default:
@@ -491,6 +486,16 @@ func (p *projection) continued(ev *planner.Event, b *planner.WorkflowContinued) 
 	return p.out.addContinued(b)
 }
 
+// done ends a workflow if that was its last task.
+func (p *projection) done(f *flow) {
+	if f.left == 0 && f.withdrawn == "" {
+		f.state, f.ended = flowDone, lastEnd(f)
+		if p.out == nil {
+			p.flows[f.id] = nil
+		}
+	}
+}
+
 // reused ends a task that takes over the outputs of an earlier attempt.
 func (p *projection) reused(ev *planner.Event, b *planner.TaskReused) error {
 	f, i, err := p.flowOfTask(b.Task)
@@ -509,12 +514,7 @@ func (p *projection) reused(ev *planner.Event, b *planner.TaskReused) error {
 	if p.last == unit.Never || ev.At > p.last {
 		p.last = ev.At
 	}
-	if f.left == 0 && f.withdrawn == "" {
-		f.state, f.ended = flowDone, lastEnd(f)
-		if p.out == nil {
-			p.flows[f.id] = nil
-		}
-	}
+	p.done(f)
 	return p.out.addReused(ev, b)
 }
 

@@ -49,11 +49,7 @@ func archive(c *cli.Context) error {
 	if err != nil {
 		return failf(exitUsage, "--before %s: %w", c.String("before"), err)
 	}
-	home, err := filepath.Abs(c.String("dir"))
-	if err != nil {
-		return fail(exitHost, err)
-	}
-	db, err := openToWrite(home)
+	home, db, err := logToWrite(c)
 	if err != nil {
 		return err
 	}

@@ -59,22 +59,11 @@ func calibrateNodes(c *cli.Context) error {
 	if err != nil {
 		return fail(exitHost, err)
 	}
-	root, err := s.sharedDir()
+	check, done, err := s.slurmCheck("--runtime", noContainers, "--speed")
 	if err != nil {
 		return fail(exitHost, err)
 	}
-	dir, err := os.MkdirTemp(root, "calibrate-")
-	if err != nil {
-		return fail(exitHost, err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return fail(exitHost, err)
-	}
-	check := slurm.Check{Dir: dir, Args: []string{"--runtime", noContainers, "--speed"}, Carry: s.set.Shared == ""}
-	if check.Program, err = putPrograms(filepath.Join(dir, "bin")); err != nil {
-		return fail(exitHost, err)
-	}
+	defer done()
 	a, err := s.findAllocation(c.Context, c.String("slurm-job"), false)
 	if err != nil {
 		return slurmError(err)

@@ -105,13 +105,9 @@ func (s *session) warnEdited(ctx context.Context, f sqlite.Flow) error {
 // corrected reads a file with corrected workflows of the run.
 func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow) (all []correction, err error) {
 	in := &inputs{paths: []string{with}, seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
-		Loader: load.Loader{Platform: s.platform, MaxInput: int64(*c.Generic("max-input").(*byteSize)),
-			TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64), Count: s.set.Count, Warn: s.view.warn,
-			Repair: c.Bool("repair")}}
-	if err := s.set.readAs(c, &in.Loader); err != nil {
-		return nil, err
-	}
-	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
+		Loader: load.Loader{Platform: s.platform, TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64),
+			Count: s.set.Count, Warn: s.view.warn}}
+	if err := s.set.readAs(c, in); err != nil {
 		return nil, err
 	}
 	subs, err := in.submissions()

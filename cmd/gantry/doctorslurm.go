@@ -27,22 +27,11 @@ func doctorSlurm(c *cli.Context) error {
 	c.Context, stop = signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	root, err := s.sharedDir()
+	check, done, err := s.slurmCheck("--probe")
 	if err != nil {
 		return fail(exitHost, err)
 	}
-	dir, err := os.MkdirTemp(root, "doctor-")
-	if err != nil {
-		return fail(exitHost, err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return fail(exitHost, err)
-	}
-	program, err := putPrograms(filepath.Join(dir, "bin"))
-	if err != nil {
-		return fail(exitHost, err)
-	}
+	defer done()
 	a, err := s.findAllocation(c.Context, c.String("slurm-job"), false)
 	if c.Context.Err() != nil && a == nil {
 		return failf(exitInterrupted, "stopped")
@@ -51,13 +40,12 @@ func doctorSlurm(c *cli.Context) error {
 	}
 	s.slurm = &onSlurm{allocation: a}
 	defer s.leave(nil)
-	check := slurm.Check{Dir: dir, Program: program, Args: []string{"--probe"}, Carry: s.set.Shared == ""}
 	if s.set.NodeRuntime != "" {
 		check.Args = append(check.Args, "--runtime", s.set.NodeRuntime)
 	}
 	lacking, unusable := 0, 0
 	for _, n := range a.Nodes() {
-		facts, usable, err := examineNode(c, check, a, n, root)
+		facts, usable, err := examineNode(c, check, a, n)
 		if c.Context.Err() != nil {
 			return failf(exitInterrupted, "stopped")
 		}
@@ -82,8 +70,9 @@ func doctorSlurm(c *cli.Context) error {
 }
 
 // examineNode returns what is known of a node, and whether gantry can run tasks there.
-func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation, n allocation.Node,
-	root string) (facts []container.Fact, usable bool, err error) {
+func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation,
+	n allocation.Node) (facts []container.Fact, usable bool, err error) {
+	root := filepath.Dir(check.Dir)
 	if !n.Up {
 		return []container.Fact{{Name: "node", Verdict: container.No, Evidence: "Slurm says that it is " + n.State,
 			Advice: "leave it out (salloc --exclude)"}}, false, nil

@@ -14,6 +14,7 @@ import (
 	"gantry/executor/forecast"
 	"gantry/executor/sim"
 	"gantry/planner"
+	"gantry/planner/seed"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 )
@@ -71,7 +72,7 @@ func (s *session) parts(repetition int) (*forecast.Parts, error) {
 		return nil, err
 	}
 	c.learn(s.learned)
-	return &forecast.Parts{Planner: pl, Admit: adm, Sim: s.simulated(uint64(repetition) * 0x9e3779b97f4a7c15)}, nil
+	return &forecast.Parts{Planner: pl, Admit: adm, Sim: s.simulated(seed.Repetition(0, repetition))}, nil
 }
 
 // rememberPrograms reads what was measured of the programs of the run.

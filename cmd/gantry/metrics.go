@@ -217,6 +217,11 @@ func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
 		runs = append(runs, f)
 	}
 	files, err := tables.RunFigures(runs, c.String("out"))
+	return listDrawn(c, files, err)
+}
+
+// listDrawn lists the files of figures in --out.
+func listDrawn(c *cli.Context, files []string, err error) error {
 	if err != nil {
 		return failf(exitHost, "report: %w", err)
 	}

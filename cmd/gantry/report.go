@@ -16,10 +16,11 @@ func reportCommand() *cli.Command {
 		Name:      "report",
 		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
 		ArgsUsage: "RESULTS|RUN...",
-		Description: `RESULTS is a file of gantry experiment, also while the experiment writes it. --out draws the figures as SVG and PNG, as
-far as the experiment has their data: slowdown (box plots; its standard deviation against the error factor; mean
-against utilisation and other parameters; against size in a panel for each policy), response, workflows in the system
-over time, the time of batches; with deadlines, the proportion of late workflows, turnaround and mapping time.
+		Description: `RESULTS is a file of gantry experiment, also while the experiment writes it. --out draws the
+figures as SVG and PNG, as far as the experiment has their data: slowdown (box plots; its standard deviation against the
+error factor; mean against utilisation and other parameters; against size in a panel for each policy), response,
+workflows in the system over time, the time of batches; with deadlines, the proportion of late workflows, turnaround and
+mapping time.
 
 RUN is a run of the log. Of the workflows that count (without warm_up and cool_down of the workload) it prints wait,
 makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
@@ -95,14 +96,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 			}
 			defer db.Close()
 			files, err := tables.Figures(c.Context, db, c.String("out"))
-			if err != nil {
-				return failf(exitHost, "report: %w", err)
-			}
-			if !c.Bool("json") {
-				fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"),
-					strings.Join(files, "\n  "))
-			}
-			return nil
+			return listDrawn(c, files, err)
 		},
 	}
 }

@@ -33,11 +33,7 @@ gantry works on a run.`,
 			if c.NArg() == 0 {
 				return failf(exitUsage, "rm: name the runs to remove (gantry ls lists them)")
 			}
-			home, err := filepath.Abs(c.String("dir"))
-			if err != nil {
-				return fail(exitHost, err)
-			}
-			db, err := openToWrite(home)
+			home, db, err := logToWrite(c)
 			if err != nil {
 				return err
 			}
@@ -58,6 +54,15 @@ gantry works on a run.`,
 			return nil
 		},
 	}
+}
+
+// logToWrite opens the log below --dir, which it returns, too.
+func logToWrite(c *cli.Context) (home string, db *sqlite.DB, err error) {
+	if home, err = filepath.Abs(c.String("dir")); err != nil {
+		return "", nil, fail(exitHost, err)
+	}
+	db, err = openToWrite(home)
+	return home, db, err
 }
 
 // openToWrite opens the log below home, which has to be there.

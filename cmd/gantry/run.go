@@ -131,7 +131,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 			return nil, failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
 		}
 	}
-	elsewhere := rowOf(set.Runtime).cluster != nil
+	elsewhere := onNodes(set.Runtime)
 	if err := set.readSlurm(c, elsewhere); err != nil {
 		return nil, err
 	}
@@ -278,13 +278,9 @@ type prepared struct {
 func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
 	set := s.set
 	in.paths, in.seed, in.repetition = c.Args().Slice(), set.Seed, set.Repetition-1
-	in.Platform, in.Repair, in.Count, in.Warn = s.platform, c.Bool("repair"), set.Count, s.view.warn
-	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
+	in.Platform, in.Count, in.Warn = s.platform, set.Count, s.view.warn
 	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
-	if err := set.readAs(c, &in.Loader); err != nil {
-		return p, err
-	}
-	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
+	if err := set.readAs(c, in); err != nil {
 		return p, err
 	}
 	p.planner, p.admitter, err = s.planner()

@@ -20,6 +20,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/hostmodel"
 	"gantry/planner"
+	"gantry/planner/seed"
 	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/sqlite"
@@ -124,7 +125,7 @@ func planFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
 			"one of " + retryClasses() + " (may be repeated)"},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
-			Usage: "short for --retry exit-code=N --retry output-missing=N"},
+			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
 		&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of the " +
 			"largest input), or none (default: as the workload says, else 4KiB)"},
 		&cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
@@ -138,7 +139,8 @@ func planFlags() []cli.Flag {
 		defineFlag(new(definitions)),
 		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
 			"workflow"},
-		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random choices (a workload file may set its own)"},
+		&cli.Uint64Flag{Name: "seed", Value: 1,
+			Usage: "`SEED` of all random choices (a workload file may set its own)"},
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of the run (default: a new one)"},
 		dirFlag(),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
@@ -179,7 +181,7 @@ func readSettings(c *cli.Context) (*settings, error) {
 }
 
 // draws is the seed of errors and of policies: each repetition has its own.
-func (s *settings) draws() uint64 { return s.Seed + uint64(max(1, s.Repetition)-1)*0x9e3779b97f4a7c15 }
+func (s *settings) draws() uint64 { return seed.Repetition(s.Seed, max(1, s.Repetition)-1) }
 
 // retryClasses lists the classes that an attempt to be retried may have ended as.
 func retryClasses() string {

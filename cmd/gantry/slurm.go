@@ -317,24 +317,34 @@ func clusterOf(a *allocation.Allocation, file *scenario.Cluster, given bool,
 	return out, nil
 }
 
-// fetchOnNodes asks all nodes whether they can run what is to be run, and has them fetch the images.
-func fetchOnNodes(ctx context.Context, s *session, wanted []docker.Wanted, _ *arriving) ([]docker.Image, error) {
+// slurmCheck is what asks nodes, with a directory for their answers, which done removes.
+func (s *session) slurmCheck(args ...string) (c slurm.Check, done func(), err error) {
 	root, err := s.sharedDir()
 	if err != nil {
-		return nil, err
+		return c, nil, err
 	}
-	dir, err := os.MkdirTemp(root, "gantry-check-")
+	c = slurm.Check{Args: args, Carry: s.set.Shared == ""}
+	if c.Dir, err = os.MkdirTemp(root, "gantry-check-"); err != nil {
+		return c, nil, err
+	}
+	dir := c.Dir
+	done = func() { os.RemoveAll(dir) }
+	if err = os.Chmod(dir, 0o755); err == nil {
+		c.Program, err = putPrograms(filepath.Join(dir, "bin"))
+	}
+	if err != nil {
+		done()
+	}
+	return c, done, err
+}
+
+// fetchOnNodes asks all nodes whether they can run what is to be run, and has them fetch the images.
+func fetchOnNodes(ctx context.Context, s *session, wanted []docker.Wanted, _ *arriving) ([]docker.Image, error) {
+	c, done, err := s.slurmCheck("--pull", s.set.Pull)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
-	c := slurm.Check{Dir: dir, Args: []string{"--pull", s.set.Pull}, Carry: s.set.Shared == ""}
-	if c.Program, err = putPrograms(filepath.Join(dir, "bin")); err != nil {
-		return nil, err
-	}
+	defer done()
 	if s.set.NodeRuntime != "" {
 		c.Args = append(c.Args, "--runtime", s.set.NodeRuntime)
 	}
@@ -356,7 +366,7 @@ func fetchOnNodes(ctx context.Context, s *session, wanted []docker.Wanted, _ *ar
 		c.Withdraw(ctx, s.slurm.allocation, s.slurm.reports)
 		return nil, err
 	}
-	s.noteCarried(root)
+	s.noteCarried(filepath.Dir(c.Dir))
 	return images, nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/executor"
-	"gantry/executor/load"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/trace"
@@ -210,8 +209,13 @@ func notFound(workflow string, missing []outside.Missing) string {
 	return b.String()
 }
 
-// readAs takes over how workflows are to be read, as far as the command line says it, and gives it to a loader.
-func (s *settings) readAs(c *cli.Context, l *load.Loader) error {
+// readAs takes over how workflows are to be read, as far as the command line says it.
+func (s *settings) readAs(c *cli.Context, in *inputs) (err error) {
+	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
+	in.Repair = c.Bool("repair")
+	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
+		return err
+	}
 	if c.IsSet("catalog") {
 		s.Catalogs = nil
 		for _, path := range c.StringSlice("catalog") {
@@ -235,7 +239,7 @@ func (s *settings) readAs(c *cli.Context, l *load.Loader) error {
 		s.Define = map[string]string{}
 	}
 	maps.Copy(s.Define, *c.Generic("define").(*definitions))
-	l.Catalogs, l.Site, l.EnforceWalltime, l.Define = s.Catalogs, s.Site, s.EnforceWalltime, s.Define
+	in.Catalogs, in.Site, in.EnforceWalltime, in.Define = s.Catalogs, s.Site, s.EnforceWalltime, s.Define
 	return nil
 }
 

@@ -132,14 +132,9 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 	if err := set.readGiven(c); err != nil {
 		return nil, err
 	}
-	in := &inputs{paths: c.Args().Slice(), seed: 1, Loader: load.Loader{Platform: platform, Repair: c.Bool("repair"),
-		MaxInput: int64(*c.Generic("max-input").(*byteSize)), TimeScale: max(about.TimeScale,
-			math.SmallestNonzeroFloat64), Warn: s.view.warn}}
-	err := set.readAs(c, &in.Loader)
-	if err != nil {
-		return nil, err
-	}
-	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
+	in := &inputs{paths: c.Args().Slice(), seed: 1, Loader: load.Loader{Platform: platform, Warn: s.view.warn,
+		TimeScale: max(about.TimeScale, math.SmallestNonzeroFloat64)}}
+	if err := set.readAs(c, in); err != nil {
 		return nil, err
 	}
 	subs, err := in.submissions()
@@ -590,17 +585,18 @@ func clockOf(t *time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// submissionID reads the id of a submission.
-func submissionID(c *cli.Context) (int64, error) {
+// submission is what the argument of a command names, and the server to ask.
+func submission(c *cli.Context) (id int64, cl *api.Client, err error) {
 	if c.NArg() != 1 {
-		return 0, failf(exitUsage, "%s: name one submission by the number that gantry submit printed", c.Command.Name)
+		return 0, nil, failf(exitUsage, "%s: name one submission by the number that gantry submit printed",
+			c.Command.Name)
 	}
-	id, err := strconv.ParseInt(c.Args().First(), 10, 64)
-	if err != nil || id < 1 {
-		return 0, failf(exitUsage, "%s %s: it is no number of a submission; gantry queue lists them", c.Command.Name,
-			c.Args().First())
+	if id, err = strconv.ParseInt(c.Args().First(), 10, 64); err != nil || id < 1 {
+		return 0, nil, failf(exitUsage, "%s %s: it is no number of a submission; gantry queue lists them",
+			c.Command.Name, c.Args().First())
 	}
-	return id, nil
+	cl, err = client(c)
+	return id, cl, err
 }
 
 func waitCommand() *cli.Command {
@@ -615,11 +611,7 @@ Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wro
 or it was refused, 4 no server.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
 		Action: func(c *cli.Context) error {
-			id, err := submissionID(c)
-			if err != nil {
-				return err
-			}
-			cl, err := client(c)
+			id, cl, err := submission(c)
 			if err != nil {
 				return err
 			}
@@ -693,11 +685,7 @@ func cancelCommand() *cli.Command {
 Exit codes: 0 cancelled or over, 2 wrong command line, 3 no such submission, 4 no server, or it is another user's.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
 		Action: func(c *cli.Context) error {
-			id, err := submissionID(c)
-			if err != nil {
-				return err
-			}
-			cl, err := client(c)
+			id, cl, err := submission(c)
 			if err != nil {
 				return err
 			}
@@ -725,8 +713,7 @@ runs has ended.
 Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
 		Flags: []cli.Flag{
 			dirFlag(),
-			&cli.BoolFlag{Name: "now", Usage: "start nothing more; what waits is left to the " +
-				"next gantry serve"},
+			&cli.BoolFlag{Name: "now", Usage: "start nothing more; what waits is left to the next gantry serve"},
 			&cli.BoolFlag{Name: "no-wait", Usage: "do not wait until it has ended"},
 			quietFlag(),
 		},

@@ -12,7 +12,6 @@ import (
 	"gantry/executor"
 	"gantry/executor/control"
 	"gantry/executor/fault"
-	"gantry/planner"
 	"gantry/planner/unit"
 )
 
@@ -21,28 +20,18 @@ import (
 // waits there. An order binds the container to its attempt by a link to that directory, stages the inputs, and releases
 // the launcher; whatever was not bound when gantry ended is removed as if it had never been. Under Runtime.mu.
 type ahead struct {
-	list    map[likely]*attempt
+	list    map[executor.Likely]*attempt
 	lead    executor.Lead
 	life    string // of this gantry: no ticket of an earlier one comes again
 	tickets int
 }
-
-// likely is a start that is likely to be ordered.
-type likely struct {
-	task planner.TaskID
-	try  int32
-	node planner.NodeID
-	hold unit.Vector
-}
-
-func likelyOf(l *executor.Launch) likely { return likely{l.Task, l.Try, l.Node, l.Hold} }
 
 func newAhead() (ahead, error) {
 	var life [4]byte
 	if _, err := rand.Read(life[:]); err != nil {
 		return ahead{}, fmt.Errorf("random numbers: %w", err)
 	}
-	return ahead{list: map[likely]*attempt{}, life: hex.EncodeToString(life[:])}, nil
+	return ahead{list: map[executor.Likely]*attempt{}, life: hex.EncodeToString(life[:])}, nil
 }
 
 // Prepares implements executor.Preparer.
@@ -62,13 +51,13 @@ func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error 
 	if r.closing {
 		return nil
 	}
-	wanted := make(map[likely]bool, len(soon))
+	wanted := make(map[executor.Likely]bool, len(soon))
 	for i := range soon {
-		wanted[likelyOf(&soon[i].Launch)] = true
+		wanted[soon[i].Likely()] = true
 	}
 	r.giveUpAhead(wanted) // first: it may be the same task, for another place
 	for i := range soon {
-		key := likelyOf(&soon[i].Launch)
+		key := soon[i].Likely()
 		if a := r.ahead.list[key]; a != nil {
 			if !r.watcher.Over(a.key) {
 				continue
@@ -91,7 +80,7 @@ func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error 
 }
 
 // giveUpAhead gives up what is not wanted. r.mu is held.
-func (r *Runtime) giveUpAhead(wanted map[likely]bool) {
+func (r *Runtime) giveUpAhead(wanted map[executor.Likely]bool) {
 	for key, a := range r.ahead.list {
 		if !wanted[key] {
 			delete(r.ahead.list, key)
@@ -102,10 +91,10 @@ func (r *Runtime) giveUpAhead(wanted map[likely]bool) {
 
 // takeAhead returns the attempt that was prepared for a launch; nil if there is none. r.mu is held.
 func (r *Runtime) takeAhead(l *executor.Launch) *attempt {
-	a := r.ahead.list[likelyOf(l)]
-	delete(r.ahead.list, likelyOf(l))
+	a := r.ahead.list[l.Likely()]
+	delete(r.ahead.list, l.Likely())
 	for key, other := range r.ahead.list {
-		if key.task == l.Task { // for another place
+		if key.Task == l.Task { // for another place
 			delete(r.ahead.list, key)
 			other.abandon()
 		}

@@ -404,7 +404,7 @@ func (a *attempt) end(x *planner.AttemptExited) {
 	close(a.done)
 	if x.Outcome == planner.Lost && a.r.far != nil {
 		if why := a.r.far.Hopeless(a.id); why != "" {
-			x.Final, x.Message = true, join(x.Message, why)
+			x.Final, x.Message = true, evidence.Join(x.Message, why)
 		}
 	}
 	a.r.emit(x)
@@ -534,7 +534,7 @@ func (a *attempt) harvest(c State, gone, broken bool) {
 	}
 	e.DiskFull = a.freeDisk()
 	v := e.Judge()
-	x.Outcome, x.ExitCode, x.Message = v.Outcome, v.Code, join(v.Message, x.Message)
+	x.Outcome, x.ExitCode, x.Message = v.Outcome, v.Code, evidence.Join(v.Message, x.Message)
 	if x.Outcome == planner.OK {
 		if missing, err := r.files.Publish(&a.l, a.note()); err != nil {
 			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))
@@ -548,11 +548,11 @@ func (a *attempt) harvest(c State, gone, broken bool) {
 	if x.Outcome == planner.Preempted && a.l.Keeps != nil {
 		a.keep(x)
 	}
-	x.Message = join(x.Message, a.truncated(&e, x))
+	x.Message = evidence.Join(x.Message, a.truncated(&e, x))
 	if x.Outcome != planner.OK {
-		x.Message = join(x.Message, a.lastWords(x.Outcome))
+		x.Message = evidence.Join(x.Message, a.lastWords(x.Outcome))
 	} else if a.emulated() {
-		x.Message = join(x.Message, a.late(x.Ran))
+		x.Message = evidence.Join(x.Message, a.late(x.Ran))
 	}
 	a.leave(x)
 	r.mu.Lock()
@@ -770,13 +770,6 @@ func limitsOf(l cgroup.Limits) planner.Limits {
 		out.CPUMillicores = int64((float64(l.CPUQuota)*1000)/float64(l.CPUPeriod) + 0.5)
 	}
 	return out
-}
-
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + ": " + b
 }
 
 // lastWords is the end of what the program said on standard error; of an emulated task, what it missed.

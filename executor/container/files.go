@@ -9,6 +9,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/emulate"
+	"gantry/executor/evidence"
 	"gantry/executor/stage"
 	"gantry/planner"
 )
@@ -85,7 +86,7 @@ func (a *attempt) keep(x *planner.AttemptExited) {
 	if err == nil {
 		err = fmt.Errorf("it left none within the grace time of %v, exit code %d", grace, x.ExitCode)
 	}
-	x.Message = join(fmt.Sprintf("its work of %v is lost: checkpoint: %v", x.Ran.Round(time.Millisecond), err),
+	x.Message = evidence.Join(fmt.Sprintf("its work of %v is lost: checkpoint: %v", x.Ran.Round(time.Millisecond), err),
 		x.Message)
 }
 

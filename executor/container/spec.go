@@ -121,7 +121,7 @@ func (a *attempt) configure() {
 			io = r.cfg.IO[a.l.Node]
 		}
 		if d := hold[unit.Disk]; d > 0 && d != unit.Unlimited {
-			io.ReadBps, io.WriteBps = lesser(io.ReadBps, d), lesser(io.WriteBps, d)
+			io.ReadBps, io.WriteBps = unit.Tighter(io.ReadBps, d), unit.Tighter(io.WriteBps, d)
 		}
 		l.ReadBps, l.WriteBps, l.ReadIOPS, l.WriteIOPS = io.ReadBps, io.WriteBps, io.ReadIOPS, io.WriteIOPS
 	}
@@ -134,14 +134,6 @@ func (a *attempt) hide(s *Spec, place string) {
 	if top := filepath.Dir(a.r.cfg.Dir); top == place || strings.HasPrefix(top, place+"/") {
 		s.Tmpfs[top] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
 	}
-}
-
-// lesser is the smaller limit, where 0 is none.
-func lesser(a, b int64) int64 {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // argv is the task's own command.

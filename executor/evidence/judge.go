@@ -170,7 +170,7 @@ func (e Evidence) Judge() Verdict {
 func (e Evidence) Missing(missing string) Verdict {
 	v := Verdict{Outcome: planner.OutputMissing, Message: missing}
 	if e.Acted { // it was asked to stop, and did without its outputs
-		v.Outcome, v.Message = e.asked(), join(e.limit(), missing)
+		v.Outcome, v.Message = e.asked(), Join(e.limit(), missing)
 	}
 	return v
 }
@@ -281,7 +281,8 @@ func Plural(n int64, one, many string) string {
 	return strconv.FormatInt(n, 10) + " " + many
 }
 
-func join(a, b string) string {
+// Join puts a colon between two parts of a message, either of which may be "".
+func Join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
 	}

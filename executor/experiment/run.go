@@ -15,6 +15,7 @@ import (
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
+	"gantry/planner/seed"
 	"gantry/scenario"
 )
 
@@ -43,10 +44,10 @@ type Outcome struct {
 // seriesPoints bounds the series that is kept of a run.
 const seriesPoints = 1000
 
-// seed is that of everything random in a repetition beside the load: the same for all cells, so that they meet the same
-// draws.
-func seed(x *scenario.Experiment, w *scenario.Workload, repetition int) uint64 {
-	return max(1, x.Seed, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
+// seedOf is that of everything random in a repetition beside the load: the same for all cells, so that they meet the
+// same draws.
+func seedOf(x *scenario.Experiment, w *scenario.Workload, repetition int) uint64 {
+	return seed.Repetition(max(1, x.Seed, w.Seed), repetition)
 }
 
 // simulate runs one repetition of a cell.
@@ -54,7 +55,7 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	subs []executor.Submission) (*Outcome, error) {
 	begun := time.Now()
 	out := &Outcome{Cell: c, Repetition: repetition, State: Done}
-	s := seed(x, c.load.file, repetition)
+	s := seedOf(x, c.load.file, repetition)
 	window := metrics.Window{Total: len(subs)}
 	p, err := c.load.platform(repetition)
 	if err != nil {
@@ -155,7 +156,7 @@ func (w *workload) submissions(repetition int) ([]executor.Submission, error) {
 
 // platform makes the platform of a repetition.
 func (w *workload) platform(repetition int) (*planner.Platform, error) {
-	return executor.PlatformOf(w.cluster.Draw(seed(&scenario.Experiment{}, w.file, repetition)))
+	return executor.PlatformOf(w.cluster.Draw(seedOf(&scenario.Experiment{}, w.file, repetition)))
 }
 
 // check draws little of the load: what is wrong with it shows.

@@ -12,6 +12,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/seed"
 	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/trace"
@@ -186,7 +187,7 @@ func (l *Loader) mixedCosts(m *generate.Mixed, w *trace.Workflow, seed uint64) [
 
 // streamSeed is the seed of one repetition.
 func streamSeed(w *scenario.Workload, repetition int) uint64 {
-	return max(1, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
+	return seed.Repetition(max(1, w.Seed), repetition)
 }
 
 // parts resolves the sources of the mix: traces are read, and a directory of them shares the fraction.

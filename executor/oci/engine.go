@@ -424,34 +424,33 @@ func (e *Engine) process(k *known, id string) (*process, error) {
 	return p, err
 }
 
-// Signal sends a signal to the first process.
-func (e *Engine) Signal(_ context.Context, id, signal string) error {
+// running returns a container that runs, and its first process.
+func (e *Engine) running(id string) (*known, *process, error) {
 	k, err := e.find(id)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	p, err := e.process(k, id)
+	if err == nil && (p == nil || p.ended()) {
+		err = fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict)
+	}
+	return k, p, err
+}
+
+// Signal sends a signal to the first process.
+func (e *Engine) Signal(_ context.Context, id, signal string) error {
+	_, p, err := e.running(id)
 	if err != nil {
 		return err
-	}
-	if p == nil || p.ended() {
-		return fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict)
 	}
 	return p.signal(unix.SignalNum(signal))
 }
 
 // Freeze has the kernel freeze or thaw the processes of the container's control group.
 func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
-	k, err := e.find(id)
+	k, _, err := e.running(id)
 	if err != nil {
 		return err
-	}
-	p, err := e.process(k, id)
-	if err != nil {
-		return err
-	}
-	if p == nil || p.ended() {
-		return fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict)
 	}
 	if err := e.tree.Freeze(ctx, k.record.Group, frozen); err != nil {
 		return fmt.Errorf("%w: %w", container.ErrBusy, err)

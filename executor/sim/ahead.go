@@ -11,16 +11,6 @@ import (
 	"gantry/planner/unit"
 )
 
-// likely is a start that is likely to be ordered.
-type likely struct {
-	task planner.TaskID
-	try  int32
-	node planner.NodeID
-	hold unit.Vector
-}
-
-func likelyOf(l *executor.Launch) likely { return likely{l.Task, l.Try, l.Node, l.Hold} }
-
 // Prepares implements executor.Preparer.
 func (r *Runtime) Prepares() executor.Preparing {
 	if r.cfg.Startup == 0 {
@@ -32,9 +22,9 @@ func (r *Runtime) Prepares() executor.Preparing {
 // Prepare implements executor.Preparer: the start of a container takes its time, from now or from when the last parent
 // begins.
 func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error {
-	ready := make(map[likely]planner.Time, len(soon))
+	ready := make(map[executor.Likely]planner.Time, len(soon))
 	for i := range soon {
-		key := likelyOf(&soon[i].Launch)
+		key := soon[i].Likely()
 		at, known := r.ahead[key]
 		if !known {
 			from := r.now
@@ -56,11 +46,11 @@ func (r *Runtime) takeReady(l *executor.Launch) planner.Time {
 	if len(r.ahead) == 0 {
 		return unit.Never
 	}
-	at, ok := r.ahead[likelyOf(l)]
+	at, ok := r.ahead[l.Likely()]
 	if !ok {
 		return unit.Never
 	}
-	delete(r.ahead, likelyOf(l))
+	delete(r.ahead, l.Likely())
 	return at
 }
 
@@ -81,9 +71,9 @@ func (h *Hosted) Prepares() executor.Preparing {
 
 // Prepare implements executor.Preparer. What is prepared takes places for starts, and CPU time of the host.
 func (h *Hosted) Prepare(_ context.Context, soon []executor.Preparation) error {
-	next := make(map[likely]*readiness, len(soon))
+	next := make(map[executor.Likely]*readiness, len(soon))
 	for i := range soon {
-		key := likelyOf(&soon[i].Launch)
+		key := soon[i].Likely()
 		if next[key] = h.ahead[key]; next[key] == nil {
 			next[key] = h.ready(&soon[i])
 		}
@@ -96,15 +86,15 @@ func (h *Hosted) Prepare(_ context.Context, soon []executor.Preparation) error {
 }
 
 // inOrder yields what is no longer wanted, in the order of its tasks.
-func (h *Hosted) inOrder(next map[likely]*readiness) iter.Seq[*readiness] {
-	var gone []likely
+func (h *Hosted) inOrder(next map[executor.Likely]*readiness) iter.Seq[*readiness] {
+	var gone []executor.Likely
 	for key := range h.ahead {
 		if next[key] == nil {
 			gone = append(gone, key)
 		}
 	}
-	slices.SortFunc(gone, func(a, b likely) int {
-		return cmp.Or(cmp.Compare(a.task, b.task), cmp.Compare(a.try, b.try), cmp.Compare(a.node, b.node))
+	slices.SortFunc(gone, func(a, b executor.Likely) int {
+		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Try, b.Try), cmp.Compare(a.Node, b.Node))
 	})
 	return func(yield func(*readiness) bool) {
 		for _, key := range gone {
@@ -179,8 +169,8 @@ func (h *Hosted) thrownAway(c *course) bool {
 
 // takeReadiness returns the container that was started ahead for an attempt; nil if there is none.
 func (h *Hosted) takeReadiness(l *executor.Launch) *readiness {
-	r := h.ahead[likelyOf(l)]
-	delete(h.ahead, likelyOf(l))
+	r := h.ahead[l.Likely()]
+	delete(h.ahead, l.Likely())
 	return r
 }
 

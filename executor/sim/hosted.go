@@ -13,6 +13,7 @@ import (
 	"gantry/executor/hostmodel"
 	"gantry/planner"
 	"gantry/planner/heap"
+	"gantry/planner/seed"
 	"gantry/planner/unit"
 )
 
@@ -52,7 +53,7 @@ type Hosted struct {
 	toRemove  int
 	bringing  map[planner.FileID]*course // files from outside: who made them
 	drift     [numPhases]float64         // what phases of a kind share in this run
-	ahead     map[likely]*readiness
+	ahead     map[executor.Likely]*readiness
 	lead      executor.Lead
 }
 
@@ -224,7 +225,7 @@ func (h *Hosted) limits(l *executor.Launch) emulate.Limits {
 		lim.CPUMillicores = max(1, int64(math.Round(float64(c)*h.cfg.Platform.Nodes[l.Node].Speed)))
 	}
 	if d := l.Hold[unit.Disk]; d > 0 && d != unit.Unlimited {
-		lim.ReadBps, lim.WriteBps = lesser(lim.ReadBps, d), lesser(lim.WriteBps, d)
+		lim.ReadBps, lim.WriteBps = unit.Tighter(lim.ReadBps, d), unit.Tighter(lim.WriteBps, d)
 	}
 	lim.ReadBps = int64(float64(lim.ReadBps) * min(1, h.m.Disk.ReadLimit.At(float64(lim.ReadBps))))
 	lim.WriteBps = int64(float64(lim.WriteBps) * min(1, h.m.Disk.WriteLimit.At(float64(lim.WriteBps))))
@@ -249,14 +250,6 @@ func (h *Hosted) burst(c *emulate.Cost, l emulate.Limits) {
 			}
 		}
 	}
-}
-
-// lesser is the smaller limit, where 0 is none.
-func lesser(a, b int64) int64 {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // Now implements executor.Clock.
@@ -1149,13 +1142,8 @@ func (h *Hosted) drawn(s hostmodel.Spread, t planner.TaskID, try int32, what int
 		return s.Mean()
 	}
 	x := h.cfg.Seed
-	for _, v := range []uint64{uint64(t) + 1, uint64(try) + 1, uint64(what) + 1} { // splitmix64
-		x = (x ^ v) * 0x9e3779b97f4a7c15
-		x ^= x >> 30
-		x *= 0xbf58476d1ce4e5b9
-		x ^= x >> 27
-		x *= 0x94d049bb133111eb
-		x ^= x >> 31
+	for _, v := range []uint64{uint64(t) + 1, uint64(try) + 1, uint64(what) + 1} {
+		x = seed.Spread((x ^ v) * seed.Golden)
 	}
-	return s.At(float64(x>>11) / (1 << 53))
+	return s.At(seed.Fraction(x))
 }

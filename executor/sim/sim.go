@@ -69,7 +69,7 @@ type Runtime struct {
 	attempts []attempt // under way; others are used again
 	unused   []int32
 	bodies   []planner.Body
-	ahead    map[likely]planner.Time // when containers that were started ahead are ready
+	ahead    map[executor.Likely]planner.Time // when containers that were started ahead are ready
 }
 
 var (

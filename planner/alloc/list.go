@@ -69,14 +69,9 @@ const (
 func list(c *planner.Cycle, q planner.Queue,
 	decide func(planner.TaskID, planner.NodeID) (planner.TaskID, decision)) error {
 	for c.Draft.AnyFree() {
-		t, ok := q.Next(c)
+		t, ok := unlimited(c, q)
 		if !ok {
 			return nil
-		}
-		if c.Draft.Limited(t) {
-			limited(c, t)
-			q.Defer(c, t)
-			continue
 		}
 		need := c.Task(t).Need
 		n := c.Draft.Fastest(need)
@@ -136,9 +131,16 @@ func ahead(c *planner.Cycle, t planner.TaskID, site planner.Site, ok bool) error
 	return c.Draft.Reserve(segment(t, site, start))
 }
 
-// limited says that the limit of its tenant keeps t from starting.
-func limited(c *planner.Cycle, t planner.TaskID) {
-	c.Explain(t, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
+// unlimited returns the next task that the limit of its tenant lets start; those before it wait for that.
+func unlimited(c *planner.Cycle, q planner.Queue) (planner.TaskID, bool) {
+	for {
+		t, ok := q.Next(c)
+		if !ok || !c.Draft.Limited(t) {
+			return t, ok
+		}
+		c.Explain(t, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
+		q.Defer(c, t)
+	}
 }
 
 func segment(t planner.TaskID, s planner.Site, start unit.Time) planner.Segment {

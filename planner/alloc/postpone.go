@@ -12,7 +12,7 @@ import (
 // it is estimated to finish earlier on the busy node that becomes idle first (the fastest, then the lowest id among
 // equals). On nodes of several tasks, busy is a node without room, and idle one with room for this task.
 type BusyFinishesFirst struct {
-	ends []release
+	planned room // by the ends that were planned
 	// What is about to start on each node, of the first counted reservations of the round.
 	starting map[planner.NodeID][]release
 	counted  int
@@ -99,28 +99,13 @@ func (b *BusyFinishesFirst) consider(c *planner.Cycle, n planner.NodeID, soonest
 // room returns when n is estimated to have room for need: as its tasks end, each when it was planned to end, or now if
 // that is past.
 func (b *BusyFinishesFirst) room(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
-	b.ends = b.ends[:0]
+	r := &b.planned
+	r.ends = r.ends[:0]
 	for _, a := range c.Active(n) {
 		att := c.Attempt(a)
-		b.ends = append(b.ends, release{max(att.Until, c.Now()), att.Hold})
+		r.ends = append(r.ends, release{max(att.Until, c.Now()), att.Hold})
 	}
-	b.ends = append(b.ends, b.starting[n]...)
-	if len(b.ends) > 1 {
-		slices.SortFunc(b.ends, func(x, y release) int {
-			switch {
-			case x.at < y.at:
-				return -1
-			case x.at > y.at:
-				return 1
-			}
-			return 0
-		})
-	}
-	free := c.Draft.Free(n)
-	for _, e := range b.ends {
-		if free = free.Add(e.hold); need.Fits(free) {
-			return e.at
-		}
-	}
-	return unit.Never
+	r.ends = append(r.ends, b.starting[n]...)
+	slices.SortFunc(r.ends, byEnd)
+	return r.freed(c.Draft.Free(n), need)
 }

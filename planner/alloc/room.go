@@ -21,7 +21,13 @@ func (r *room) at(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.
 	if need.Fits(free) {
 		return c.Now()
 	}
-	for _, e := range r.on(c, n) {
+	r.on(c, n)
+	return r.freed(free, need)
+}
+
+// freed returns when need fits into what is free, as r.ends give back what they hold; Never if it does not.
+func (r *room) freed(free, need unit.Vector) planner.Time {
+	for _, e := range r.ends {
 		if free = free.Add(e.hold); need.Fits(free) {
 			return e.at
 		}
@@ -43,6 +49,8 @@ func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
 			r.ends = append(r.ends, release{seg.End, seg.Hold})
 		}
 	}
-	slices.SortStableFunc(r.ends, func(x, y release) int { return cmp.Compare(x.at, y.at) })
+	slices.SortStableFunc(r.ends, byEnd)
 	return r.ends
 }
+
+func byEnd(x, y release) int { return cmp.Compare(x.at, y.at) }

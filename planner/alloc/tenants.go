@@ -205,14 +205,9 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 		}
 	}
 	for len(a.batch) < most {
-		t, ok := q.Next(c)
+		t, ok := unlimited(c, q)
 		if !ok {
 			return nil
-		}
-		if c.Draft.Limited(t) {
-			limited(c, t)
-			q.Defer(c, t)
-			continue
 		}
 		urgent := q.Urgent()
 		if !urgent && len(a.batch) == 0 {

@@ -262,16 +262,7 @@ func (q *Joint) settle(c *planner.Cycle, g int32) {
 }
 
 func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
-	if len(q.misfits) == 0 {
-		return false
-	}
-	need := c.Task(t).Need
-	for _, m := range q.misfits {
-		if atLeast(need, m) {
-			return true
-		}
-	}
-	return false
+	return len(q.misfits) > 0 && misfit(q.misfits, c.Task(t).Need)
 }
 
 // Next implements planner.Queue.

@@ -180,7 +180,7 @@ func (q *Keyed) Next(c *planner.Cycle) (planner.TaskID, bool) {
 		i := q.heap.Items[0]
 		cl := &q.classes[i]
 		switch t := cl.heap.Items[0].task; {
-		case q.misfit(cl.need):
+		case misfit(q.misfits, cl.need):
 			q.heap.remove(i)
 			q.passed = append(q.passed, i)
 		case c.Unplaced(t):
@@ -192,8 +192,9 @@ func (q *Keyed) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	return planner.None, false
 }
 
-func (q *Keyed) misfit(need unit.Vector) bool {
-	for _, m := range q.misfits {
+// misfit reports whether a need is at least one that did not fit.
+func misfit(misfits []unit.Vector, need unit.Vector) bool {
+	for _, m := range misfits {
 		if atLeast(need, m) {
 			return true
 		}

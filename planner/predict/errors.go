@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/seed"
 	"gantry/trace/spelling"
 )
 
@@ -115,13 +116,5 @@ const (
 
 // draw is uniform on [0, 1), by splitmix64 over its arguments.
 func (m ErrorModel) draw(stream, id uint64) float64 {
-	x := mix(mix(mix(m.Seed)+stream) + id)
-	return float64(x>>11) / (1 << 53)
-}
-
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return seed.Fraction(seed.Mix(seed.Mix(seed.Mix(m.Seed)+stream) + id))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/seed"
 	"gantry/planner/unit"
 )
 
@@ -227,30 +228,22 @@ func (u *usage) state(k int) uint64 {
 			s.pinned[s.pieces[i].node] = true
 		}
 	}
-	h := mix(uint64(k))
+	h := seed.Mix(uint64(k))
 	for n, holds := range s.holds[:len(u.bins)] {
 		node := uint64(0)
 		for _, q := range holds {
 			if x := &s.pieces[q]; x.end > s.pieces[k].start {
 				piece := uint64(x.end)
 				for _, d := range u.dims {
-					piece = mix(piece) + uint64(x.need[d])
+					piece = seed.Mix(piece) + uint64(x.need[d])
 				}
-				node += mix(piece)
+				node += seed.Mix(piece)
 			}
 		}
 		if s.pinned[n] {
-			node += mix(uint64(n) + 1)
+			node += seed.Mix(uint64(n) + 1)
 		}
-		h += mix(node)
+		h += seed.Mix(node)
 	}
 	return h
-}
-
-// mix spreads bits (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

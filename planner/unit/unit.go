@@ -164,3 +164,11 @@ func add(a, b int64) int64 {
 	}
 	return s
 }
+
+// Tighter is the smaller of two limits, of which 0 is none.
+func Tighter(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -309,7 +309,7 @@ func TestDoctorIsStopped(t *testing.T) {
 		if left := s.jobs(t); len(left) > 0 {
 			t.Errorf("allocation %v was not given back", left)
 		}
-		if left, _ := filepath.Glob(filepath.Join(w.runs(), "doctor-*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(w.runs(), "gantry-check-*")); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 	}
