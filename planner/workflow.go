@@ -75,18 +75,18 @@ type Task struct {
 	Formal bool
 	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one
 	// continues from there, on any node. CheckpointSize is what then has to be brought to another node.
-	Checkpointable bool       `json:",omitempty"`
-	CheckpointSize unit.Bytes `json:",omitempty"`
+	Checkpointable bool `json:",omitempty"`
 	// Restartable says that the user allows to preempt the task by ending it: its work is lost.
-	Restartable bool `json:",omitempty"`
+	Restartable    bool       `json:",omitempty"`
+	CheckpointSize unit.Bytes `json:",omitempty"`
 }
 
 // File is a logical file of a workflow, or a block of one that is split. One that no task writes is on its homes from
 // the start.
 type File struct {
 	ID       FileID
+	Producer TaskID // None for a file from outside
 	Size     unit.Bytes
-	Producer TaskID   // None for a file from outside
 	Homes    []NodeID // of a file from outside: the nodes with a replica, distinct; nil: all nodes
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/klauspost/compress/s2"
+
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -20,8 +22,10 @@ type archive struct {
 	writing bool
 	format  byte // of the definition
 	out     []byte
-	in      []byte  // what is left to read
-	col     []int64 // memory of a column
+	sink    *s2.Writer // takes out piece by piece; nil: out is all
+	sunk    int        // bytes that it took
+	in      []byte     // what is left to read
+	col     []int64    // memory of a column
 	err     error
 
 	masked unsafe.Pointer // the rows that mask is of
@@ -38,6 +42,20 @@ func (x *archive) fail(err error) {
 		x.err = err
 	}
 	x.in = nil
+}
+
+// spillAt is how many bytes of out are written together.
+const spillAt = 256 << 10
+
+// spill writes what out has to sink, once that is worth it.
+func (x *archive) spill() {
+	if x.sink == nil || len(x.out) < spillAt {
+		return
+	}
+	if _, err := x.sink.Write(x.out); err != nil {
+		x.fail(err)
+	}
+	x.sunk, x.out = x.sunk+len(x.out), x.out[:0]
 }
 
 func (x *archive) put(v int64) { x.out = binary.AppendVarint(x.out, v) }
@@ -129,6 +147,7 @@ func (x *archive) end() {
 		i = k
 	}
 	tell(len(x.col))
+	x.spill()
 }
 
 // flat writes a column of n times a number, at least four, as end does.
@@ -238,6 +257,7 @@ func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 		for i, r := range rows {
 			if col[i] != same {
 				x.out = append(x.out, *member(r)...)
+				x.spill()
 			}
 		}
 		return

@@ -21,9 +21,9 @@ const (
 	definitionFormat = 9
 	// without declared memory; 5 is without catalogs and sources, 7 without RejectLate, 8 without users
 	oldestDefinition = 4
-	definitionLarge  = 2000 // tasks: more than that much memory is not kept
-	// largestDefinition bounds what is unpacked of a definition that a client sent: bytes, some hundred for each task of
-	// the largest workflows.
+	definitionLarge  = 2000 // tasks: larger ones are streamed
+	// largestDefinition bounds what is unpacked of a definition that a client sent: bytes, some hundred for each task
+	// of the largest workflows.
 	largestDefinition = 1 << 30
 )
 
@@ -32,6 +32,8 @@ const (
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	s2Magic   = []byte{0xff}
+	// what a stream of S2 begins with; as a block it would come to six bytes, which no definition has
+	s2Stream = []byte("\xff\x06\x00\x00S2sTwO")
 )
 
 // packedLess is how much less of a definition S2 may make. A definition may come from a client, and S2 wants the memory
@@ -76,13 +78,18 @@ func encodeAdmission(a *executor.Admission) ([]byte, error) {
 }
 
 func (d *definer) encode(a *executor.Admission) ([]byte, error) {
+	large := len(a.Tasks) > definitionLarge ||
+		a.Submission.Workflow != nil && len(a.Submission.Workflow.Tasks) > definitionLarge
+	if large {
+		if blob, err := streamed(a); blob != nil || err != nil {
+			return blob, err
+		}
+		defer func() { *d = definer{} }() // that much memory is not kept
+	}
 	x := &d.archive
 	x.out, x.writing, x.format, x.err = append(x.out[:0], definitionFormat), true, definitionFormat, nil
 	x.masked = nil
 	x.admission(a)
-	if len(a.Tasks) > definitionLarge {
-		defer func() { *d = definer{} }() // that much memory is not kept
-	}
 	if x.err != nil {
 		return nil, x.err
 	}
@@ -101,6 +108,26 @@ func (d *definer) encode(a *executor.Admission) ([]byte, error) {
 	return bytes.Clone(d.packed[:1+n]), nil
 }
 
+// streamed encodes a large definition piece by piece, so that it is never in memory as a whole before it is packed; nil
+// if S2 makes so little of it that nobody would unpack it.
+func streamed(a *executor.Admission) ([]byte, error) {
+	var packed bytes.Buffer
+	x := &archive{writing: true, format: definitionFormat, out: []byte{definitionFormat},
+		sink: s2.NewWriter(&packed, s2.WriterConcurrency(1), s2.WriterBlockSize(blockSize))}
+	x.admission(a)
+	_, err := x.sink.Write(x.out)
+	if err = errors.Join(x.err, err, x.sink.Close()); err != nil {
+		return nil, err
+	}
+	if x.sunk+len(x.out) > packedLess*packed.Len() {
+		return nil, nil
+	}
+	return packed.Bytes(), nil
+}
+
+// blockSize bounds the blocks of streams.
+const blockSize = 256 << 10
+
 func decodeAdmission(blob []byte) (*executor.Admission, error) {
 	if bytes.HasPrefix(blob, gzipMagic) {
 		zip, err := gzip.NewReader(bytes.NewReader(blob))
@@ -114,7 +141,18 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 			return nil, fmt.Errorf("it has more than %d bytes", largestDefinition)
 		}
 	}
-	if bytes.HasPrefix(blob, s2Magic) {
+	if bytes.HasPrefix(blob, s2Stream) {
+		most := min(largestDefinition, packedLess*len(blob))
+		in := s2.NewReader(bytes.NewReader(blob), s2.ReaderMaxBlockSize(blockSize))
+		text, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
+		if err == nil && len(text) > most {
+			err = fmt.Errorf("%d bytes of it are more than %d", len(blob), most)
+		}
+		if err != nil {
+			return nil, err
+		}
+		blob = text
+	} else if bytes.HasPrefix(blob, s2Magic) {
 		n, err := s2.DecodedLen(blob[1:])
 		if err == nil && (n > largestDefinition || n > packedLess*(len(blob)-1)) {
 			err = fmt.Errorf("%d bytes of it are to be %d", len(blob), n)

@@ -103,8 +103,6 @@ type Task struct {
 	WrittenBytes int64
 
 	Command               []string // argv; a single element with Shell set is a script for sh -c
-	Shell                 bool     // the trace asks for a shell
-	Expand                bool     // Command is a program and a text, parsed as bash does its arguments
 	Image                 string   // container image as in Container, "" if the trace names none
 	Env                   []string // KEY=value, sorted
 	Renames               []Rename
@@ -117,6 +115,8 @@ type Task struct {
 	Phase       int32
 	Container   int32 // from 1 on, in Workflow.Containers; 0: none
 	SubWorkflow bool  // a <dax>, <dag>, pegasusWorkflow or condorWorkflow node
+	Shell       bool  // the trace asks for a shell
+	Expand      bool  // Command is a program and a text, parsed as bash does its arguments
 
 	Known   Fields
 	Imputed Fields
