@@ -118,4 +118,5 @@ func (t *task) account() {
 	if len(r.Misses) == 0 && (spent < least || spent > most) {
 		t.missf("cpu: asked %v, spent %v", time.Duration(asked), time.Duration(spent))
 	}
+	t.accountMemory()
 }

@@ -185,7 +185,7 @@ func (t *task) work() {
 		t.pace.pause(t.pace.run - t.giving)
 	}
 	t.mayHalt()
-	t.accountMemory()
+	t.account()
 	t.giveMemory()
 	for t.pace.now() < t.pace.run && !t.failed.Load() {
 		t.pace.pause(t.pace.run)
@@ -193,7 +193,6 @@ func (t *task) work() {
 	if late := t.pace.now() - t.pace.run; t.pace.run > 0 && late > emulate.Late(t.pace.run) {
 		t.report.LateNanos, t.report.LimitedBy = int64(late), last
 	}
-	t.account()
 }
 
 func (t *task) leaveReport() error {
