@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -236,44 +237,37 @@ func (j *JSON) scalar() (found string, null bool, err error) {
 	return string(j.buf), string(j.buf) == "null", err
 }
 
-// Same is Text with one copy of equal texts, which same has.
-func (j *JSON) Same(same map[string]string) (string, error) {
-	if c, err := j.Peek(); err != nil || c != '"' {
-		return j.Text()
-	}
-	j.at++
-	if err := j.quoted(); err != nil {
-		return "", err
-	}
-	s, ok := same[string(j.buf)]
-	if !ok {
-		s = string(j.buf)
-		same[s] = s
-	}
-	return s, nil
-}
-
 // Text consumes a string, or the digits of a number; null is "".
 func (j *JSON) Text() (string, error) {
+	text, _, err := j.Bytes()
+	return string(text), err
+}
+
+// Bytes is Text that is valid until more is read, and whether it was in quotes.
+func (j *JSON) Bytes() (text []byte, quoted bool, err error) {
 	c, err := j.Peek()
 	if err != nil {
-		return "", err
+		return nil, false, err
 	}
 	switch {
 	case c == '"':
 		j.at++
-		err := j.quoted()
-		return string(j.buf), err
+		if err := j.quoted(); err != nil {
+			return nil, true, err
+		}
+		return j.buf, true, nil
 	case c == '-' || c == 'N' || c == 'I' || c >= '0' && c <= '9':
-		err := j.bare()
-		return string(j.buf), err
+		if err := j.bare(); err != nil {
+			return nil, false, err
+		}
+		return j.buf, false, nil
 	}
 	line := j.Line
 	found, null, err := j.scalar()
 	if err != nil || null {
-		return "", err
+		return nil, false, err
 	}
-	return "", &TypeError{line, found + " where a text should be"}
+	return nil, false, &TypeError{line, found + " where a text should be"}
 }
 
 // truth consumes true or false.
@@ -321,7 +315,8 @@ func plainText(s []byte) int {
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
 		w := binary.LittleEndian.Uint64(s[i:])
-		if (w|(w-' '*each)|((w^'"'*each)-each)|((w^'\\'*each)-each))&high != 0 {
+		if ends := (w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\\'*each) - each)) & high; ends != 0 {
+			i += bits.TrailingZeros64(ends) / 8 // or a byte of a character beyond ASCII
 			break
 		}
 	}

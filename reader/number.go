@@ -22,8 +22,13 @@ var (
 // Number reads a finite decimal number, blanks around it allowed. NaN, infinities and hexadecimal are refused.
 func Number(text string) (float64, error) {
 	text = strings.TrimSpace(text)
-	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
+	if text == "" {
 		return 0, errNotNumber
+	}
+	for i := range len(text) {
+		if c := text[i]; (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c|0x20 != 'e' {
+			return 0, errNotNumber
+		}
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if errors.Is(err, strconv.ErrRange) {

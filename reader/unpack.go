@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ type Input struct {
 	Err        error
 	most       int64 // of decompressed bytes; 0: the usual
 	size       int64 // of the file, as far as it was read
+	whole      int64 // the size of all of it; 0: not known
 	text       int64 // of what is in it
 	compressed bool
 	used       int64 // what the caller keeps of it
@@ -31,6 +33,11 @@ type Input struct {
 // What is wrong with the compression is an error of reading. Close ends the reading.
 func Open(r io.Reader, maxInput int64) *Input {
 	in := &Input{most: maxInput, spared: -1}
+	if f, ok := r.(interface{ Stat() (os.FileInfo, error) }); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			in.whole = info.Size()
+		}
+	}
 	in.spare()
 	in.Reader = bufio.NewReaderSize(counter{r, in, false}, Window)
 	text, err := in.unpack()
@@ -117,6 +124,16 @@ func (in *Input) mostText() int64 {
 func (in *Input) Keep(bytes int) bool {
 	in.used += int64(bytes)
 	return in.used <= keepBase+keepTimes*in.counted()
+}
+
+// Expect estimates how many there are in the whole file of something of which there were n so far, at least a half more
+// and at most 16 times as many.
+func (in *Input) Expect(n int) int {
+	if in == nil || in.whole <= in.size || n < 1024 {
+		return 2 * n
+	}
+	share := float64(in.whole) / float64(in.size)
+	return int(float64(n) * min(max(1.5, share*1.02), 16))
 }
 
 // Beside counts the text of another file that is read together with this one.

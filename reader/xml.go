@@ -3,8 +3,10 @@ package reader
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -85,6 +87,11 @@ func (x *XML) Next() (XMLToken, error) {
 		if n := x.quickStart(window); n > 0 {
 			x.in.Discard(n)
 			return XMLStart, x.begin(x.Name)
+		}
+		if n := plainValue(window); n > 0 && n < len(window) && window[n] == '<' {
+			x.Start, x.Text = x.Line, append(x.Text[:0], window[:n]...)
+			x.in.Discard(n)
+			return XMLText, nil
 		}
 	}
 	for {
@@ -214,30 +221,48 @@ var quickBytes = func() (is [256]byte) {
 	return is
 }()
 
+// nameEnd returns where a name without prefix ends that begins at from; 0 if none does, or window ends with it.
+func nameEnd(window []byte, from int) int {
+	i := from
+	for i < len(window) && quickBytes[window[i]]&inName != 0 {
+		i++
+	}
+	if i == from || i == len(window) || i-from > MaxName || window[from] <= '9' {
+		return 0
+	}
+	return i
+}
+
+// plainValue is how many bytes of a value stand for themselves, and are neither quotes nor beyond ASCII.
+func plainValue(s []byte) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		if ends := (w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\''*each) - each) | ((w ^ '&'*each) - each) |
+			((w ^ '<'*each) - each)) & high; ends != 0 {
+			return i + bits.TrailingZeros64(ends)/8
+		}
+	}
+	for i < len(s) && quickBytes[s[i]]&inValue != 0 {
+		i++
+	}
+	return i
+}
+
 // quickStart returns the length of a start tag, whose name and attributes it notes; 0 if window does not begin with a
 // whole one of names in ASCII and of values without references, whose attributes are few and different. Any other tag
 // is for element to judge.
 func (x *XML) quickStart(window []byte) int {
 	const most = 32
-	i, lines := 1, 0
-	name := func() []byte {
-		from := i
-		for i < len(window) && quickBytes[window[i]]&inName != 0 {
-			i++
-		}
-		if i == from || i == len(window) || i-from > MaxName || window[from] <= '9' {
-			return nil
-		}
-		return window[from:i]
-	}
 	if len(window) < 3 || window[0] != '<' {
 		return 0
 	}
-	element := name()
-	if element == nil {
+	i := nameEnd(window, 1)
+	if i == 0 {
 		return 0
 	}
-	attrs := x.Attrs[:0]
+	element, attrs, lines := window[1:i], x.Attrs[:0], 0
+	seen := uint64(0) // of the names, by length and last byte
 	for {
 		from := i
 		for ; i < len(window); i++ {
@@ -261,27 +286,28 @@ func (x *XML) quickStart(window []byte) int {
 			}
 			return i + 1
 		}
-		attr := name()
-		if attr == nil || i-len(attr) == from || len(attrs) == most || i+1 >= len(window) || window[i] != '=' {
+		end := nameEnd(window, i)
+		if end == 0 || i == from || len(attrs) == most || end+1 >= len(window) || window[end] != '=' {
 			return 0
 		}
-		quote := window[i+1]
-		i += 2
+		attr, quote := window[i:end], window[end+1]
 		if quote != '"' && quote != '\'' {
 			return 0
 		}
-		value := i
-		for i < len(window) && quickBytes[window[i]]&inValue != 0 {
-			i++
-		}
+		value := end + 2
+		i = value + plainValue(window[value:])
 		if i == len(window) || window[i] != quote {
 			return 0
 		}
-		for k := range attrs {
-			if string(attrs[k].Name) == string(attr) {
-				return 0
+		bit := uint64(1) << ((attr[len(attr)-1] ^ byte(len(attr)<<2)) & 63)
+		if seen&bit != 0 {
+			for k := range attrs {
+				if string(attrs[k].Name) == string(attr) {
+					return 0
+				}
 			}
 		}
+		seen |= bit
 		attrs = append(attrs, XMLAttr{attr, window[value:i]})
 		i++
 	}

@@ -13,21 +13,19 @@ import (
 
 // builder collects what a reader finds and resolves it into a Workflow. Readers of all formats feed the same one.
 type builder struct {
-	in     *reader.Input
 	wf     *Workflow
 	opt    ReadOptions
 	faults reader.Faults
-	byID   map[string]int32
-	byName map[string]int32 // files
-	recent int32            // a file that was asked for
-	uses   []fileUse        // parallel to wf.Files
-	lists  slab
-	more   map[int32][]int32
+	names
+	uses  []fileUse // parallel to wf.Files
+	lists slab
+	more  map[int32][]int32
 	// listed are the sizes that a replica catalogue gives; they count for files whose uses give none.
 	listed map[string]listedSize
 	edges  []edge
 	late   []lateEdge
-	intern map[string]string
+	// forward: the edges that were linked all lead to tasks later in the file, so that none is on a cycle.
+	forward bool
 	// quietTwins: the format tells every edge twice, so that duplicates are no fault.
 	quietTwins bool
 	lacks      bool // room for more
@@ -62,9 +60,8 @@ type lateEdge struct {
 }
 
 func newBuilder(source string, opt ReadOptions) *builder {
-	return &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, byID: map[string]int32{},
-		byName: map[string]int32{},
-		more:   map[int32][]int32{}, intern: map[string]string{}}
+	return &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, names: newNames(),
+		more: map[int32][]int32{}}
 }
 
 // label is the base name of a file without the endings that tell its format.
@@ -92,6 +89,7 @@ const (
 	edgeKept       = 60
 	factKept       = 48
 	executableKept = 400
+	sameKept       = 110
 )
 
 // keep counts bytes that are kept.
@@ -106,17 +104,24 @@ func (b *builder) full(line int) bool {
 }
 
 // same returns one copy of equal strings.
-func (b *builder) same(s string) string {
-	if t, ok := b.intern[s]; ok {
-		return t
+func (b *builder) same(s string) string { return b.sameAs(b.number(s)) }
+
+// sameAs is same of a text that has a number.
+func (b *builder) sameAs(n int32) string {
+	x := &b.all[n]
+	if !x.counted {
+		x.counted = true
+		b.keep(sameKept + len(x.text))
 	}
-	b.keep(110 + len(s))
-	b.intern[s] = s
-	return s
+	return x.text
 }
 
 // task adds a task and returns it, or nil where the id is missing or taken.
-func (b *builder) task(id string, line int) *Task {
+func (b *builder) task(id string, line int) *Task { return b.taskAs(b.number(id), line) }
+
+// taskAs is task by the number of the id.
+func (b *builder) taskAs(n int32, line int) *Task {
+	id := b.all[n].text
 	if len(id) > reader.MaxName {
 		b.faults.Fail("bound", line, id, "%s", reader.TooLongName)
 		return nil
@@ -125,42 +130,40 @@ func (b *builder) task(id string, line int) *Task {
 		b.faults.Fail("missing-id", line, "", "a task without an id; give it one")
 		return nil
 	}
-	if old, ok := b.byID[id]; ok {
+	if old := b.all[n].task; old >= 0 {
 		b.faults.Fail("duplicate-id", line, id, "task id %s is taken by the task on line %d; ids have to be unique", id,
 			b.wf.Tasks[old].Line)
 		return nil
 	}
-	if n := len(b.wf.Tasks); n == cap(b.wf.Tasks) { // tasks are large: append would copy them too often
-		b.wf.Tasks = slices.Grow(b.wf.Tasks, max(16, min(n, 1<<16)))
-	}
+	b.wf.Tasks = grown(b.in, b.wf.Tasks)
 	b.keep(taskKept + len(id))
-	b.byID[id] = int32(len(b.wf.Tasks))
+	b.all[n].task = int32(len(b.wf.Tasks))
 	b.wf.Tasks = append(b.wf.Tasks, Task{ID: id, Line: line, Retries: -1})
 	return &b.wf.Tasks[len(b.wf.Tasks)-1]
 }
 
 // file returns the index of a logical file.
-func (b *builder) file(name string) int32 {
-	if i := b.recent; int(i) < len(b.wf.Files) && b.wf.Files[i].Name == name {
-		return i
+func (b *builder) file(name string) int32 { return b.fileAs(b.number(name)) }
+
+// fileAs is file by the number of the name.
+func (b *builder) fileAs(number int32) int32 {
+	x := &b.all[number]
+	if x.file >= 0 {
+		return x.file
 	}
-	if i, ok := b.byName[name]; ok {
-		return i
-	}
-	if n := len(b.wf.Tasks); len(name) > reader.MaxName && !b.faults.Ended() {
+	if n := len(b.wf.Tasks); len(x.text) > reader.MaxName && !b.faults.Ended() {
 		b.faults.Fail("bound", b.wf.Tasks[n-1].Line, b.wf.Tasks[n-1].ID, "%s", reader.TooLongName)
 	}
-	i := int32(len(b.wf.Files))
-	b.keep(fileKept + len(name))
-	b.byName[name] = i
-	b.wf.Files = append(b.wf.Files, File{Name: name, Producer: -1})
-	b.uses = append(b.uses, fileUse{})
-	return i
+	x.file = int32(len(b.wf.Files))
+	b.keep(fileKept + len(x.text))
+	b.wf.Files = append(grown(b.in, b.wf.Files), File{Name: x.text, Producer: -1})
+	b.uses = append(grown(b.in, b.uses), fileUse{})
+	return x.file
 }
 
 // reads adds an input to the last task, once.
-func (b *builder) reads(name string) int32 {
-	t, f := &b.wf.Tasks[len(b.wf.Tasks)-1], b.file(name)
+func (b *builder) reads(f int32) int32 {
+	t := &b.wf.Tasks[len(b.wf.Tasks)-1]
 	if !slices.Contains(last(t.Inputs, 64), f) {
 		b.keep(edgeKept)
 		t.Inputs = b.lists.add(t.Inputs, f)
@@ -169,9 +172,9 @@ func (b *builder) reads(name string) int32 {
 }
 
 // writes adds an output to the last task, once.
-func (b *builder) writes(name string) int32 {
+func (b *builder) writes(f int32) int32 {
 	me := int32(len(b.wf.Tasks) - 1)
-	t, f := &b.wf.Tasks[me], b.file(name)
+	t := &b.wf.Tasks[me]
 	switch p := b.wf.Files[f].Producer; {
 	case p == me || slices.Contains(last(b.more[f], 1), me):
 		return f
@@ -259,8 +262,8 @@ func (b *builder) bytes(f int32, n int64, produced bool, line int) {
 
 // depends adds the edge parent → child by ids.
 func (b *builder) depends(parent, child string, line int) {
-	p, okP := b.byID[parent]
-	c, okC := b.byID[child]
+	p, okP := b.taskOf(parent)
+	c, okC := b.taskOf(child)
 	if okP && okC {
 		b.follows(p, c, line)
 		return
@@ -272,7 +275,7 @@ func (b *builder) depends(parent, child string, line int) {
 // follows adds an edge between tasks.
 func (b *builder) follows(parent, child int32, line int) {
 	b.keep(edgeKept)
-	b.edges = append(b.edges, edge{parent, child, int32(line)})
+	b.edges = append(grown(b.in, b.edges), edge{parent, child, int32(line)})
 }
 
 func (b *builder) runtime(t *Task, text string, line int) {
@@ -395,8 +398,8 @@ func (b *builder) dropUnordered() {
 
 func (b *builder) resolveLate() {
 	for _, l := range b.late {
-		p, okP := b.byID[l.parent]
-		c, okC := b.byID[l.child]
+		p, okP := b.taskOf(l.parent)
+		c, okC := b.taskOf(l.child)
 		switch {
 		case (!okC || !okP) && b.faults.Ended(): // it may be in what was not read
 		case !okC:
@@ -455,6 +458,7 @@ func (b *builder) link(edges []edge) {
 	edges = byChild(edges, len(b.wf.Tasks))
 	tasks, kept := b.wf.Tasks, edges[:0]
 	fanout := make([]int32, len(tasks))
+	b.forward = true
 	for _, e := range edges {
 		if e.parent == e.child {
 			b.faults.Warn("self-edge", int(e.line), tasks[e.child].ID,
@@ -472,25 +476,33 @@ func (b *builder) link(edges []edge) {
 		}
 		kept = append(kept, e)
 		fanout[e.parent]++
+		b.forward = b.forward && e.parent < e.child
 	}
 	b.edges = kept
 	parents, children := make([]int32, len(kept)), make([]int32, len(kept))
-	at := int32(0)
+	next, at := make([]int32, len(tasks)), int32(0) // where the next child of a task goes
 	for i, n := range fanout {
-		tasks[i].Parents, tasks[i].Children = nil, nil
-		if n > 0 {
-			tasks[i].Children = children[at : at : at+n]
-		}
+		next[i] = at
 		at += n
 	}
-	for from := 0; from < len(kept); {
-		to := from
-		for c := kept[from].child; to < len(kept) && kept[to].child == c; to++ {
-			parents[to] = kept[to].parent
-			p := &tasks[kept[to].parent]
-			p.Children = append(p.Children, c)
+	for i, e := range kept {
+		parents[i] = e.parent
+		children[next[e.parent]] = e.child
+		next[e.parent]++
+	}
+	from := 0
+	for i := range tasks {
+		t, to := &tasks[i], from
+		for to < len(kept) && kept[to].child == int32(i) {
+			to++
 		}
-		tasks[kept[from].child].Parents = parents[from:to:to]
+		t.Parents, t.Children = nil, nil
+		if to > from {
+			t.Parents = parents[from:to:to]
+		}
+		if end := next[i]; fanout[i] > 0 {
+			t.Children = children[end-fanout[i] : end : end]
+		}
 		from = to
 	}
 }
@@ -527,6 +539,9 @@ func byChild(edges []edge, tasks int) []edge {
 // acyclic checks the graph; implied are the edges that files add to it. A cycle is an error naming it, or, by repair,
 // is broken by dropping the edges that lead back in a depth-first walk in file order.
 func (b *builder) acyclic(implied []edge) {
+	if b.forward {
+		return
+	}
 	cycle := b.wf.cycle()
 	if cycle == nil {
 		return
@@ -670,6 +685,9 @@ func (b *builder) implied() []edge {
 			}
 		}
 	}
+	if len(out) == 0 {
+		return nil
+	}
 	out = byChild(out, len(b.wf.Tasks))
 	return slices.CompactFunc(out, func(x, y edge) bool { return x.child == y.child && x.parent == y.parent })
 }
@@ -742,6 +760,9 @@ func (b *builder) unsafeNames() {
 	}
 	for i := range b.wf.Files {
 		f := &b.wf.Files[i]
+		if plainName(f.Name) {
+			continue
+		}
 		safe, reserved := SafeName(f.Name), ReservedName(f.Name)
 		if safe && !reserved {
 			continue
@@ -758,6 +779,12 @@ func (b *builder) unsafeNames() {
 				"simulate go on, gantry run refuses the workflow", f.Name)
 		}
 	}
+}
+
+// plainName reports whether a name is clearly safe and not reserved, as most are: these rules cost more.
+func plainName(name string) bool {
+	return name != "" && name[0] != '.' && name[0] != 'e' && strings.IndexByte(name, '/') < 0 &&
+		strings.IndexByte(name, 0) < 0
 }
 
 // SafeName reports whether a logical file name stays below the directory that it is used in: it is relative, has no

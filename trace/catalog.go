@@ -315,9 +315,9 @@ func (b *builder) environment(c *catalog, text string) string {
 	})
 }
 
-// use adds a file to the last task. Kind is input, output, inout, checkpoint or none; keep is whether the file is a
-// result, "" if that is not said.
-func (b *builder) use(name, kind, keep string, optional bool, line int) (f int32, out bool) {
+// use adds a file, by the number of its name, to the last task. Kind is input, output, inout, checkpoint or none; keep
+// is whether the file is a result, "" if that is not said.
+func (b *builder) use(name int32, kind, keep string, optional bool, line int) (f int32, out bool) {
 	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
 	in := kind == "input" || kind == "inout"
 	out = kind == "output" || kind == "inout" || kind == "checkpoint"
@@ -326,12 +326,13 @@ func (b *builder) use(name, kind, keep string, optional bool, line int) (f int32
 	case "none", "":
 		return -1, false
 	default:
-		b.faults.Warn("unknown-link", line, id, "task %s uses %s as %q: ignored", id, name, kind)
-		b.obstacle(line, id, "it uses %s as %q, which is neither input, output, inout nor checkpoint", name, kind)
+		text := b.all[name].text
+		b.faults.Warn("unknown-link", line, id, "task %s uses %s as %q: ignored", id, text, kind)
+		b.obstacle(line, id, "it uses %s as %q, which is neither input, output, inout nor checkpoint", text, kind)
 		return -1, false
 	}
 	if in {
-		f = b.reads(name)
+		f = b.reads(b.fileAs(name))
 		if b.cat.spare == nil {
 			b.cat.spare = map[int32]int{}
 		}
@@ -340,7 +341,7 @@ func (b *builder) use(name, kind, keep string, optional bool, line int) (f int32
 		}
 	}
 	if out {
-		f = b.writes(name)
+		f = b.writes(b.fileAs(name))
 		file := &b.wf.Files[f]
 		switch keep {
 		case "true":
@@ -534,7 +535,10 @@ func (b *builder) programFile(x *executable, at *location, key transformation) i
 		b.cat.programs = map[*executable]int32{}
 	}
 	name := key.String()
-	for b.byName[name] != 0 || len(b.wf.Files) > 0 && b.wf.Files[0].Name == name {
+	for {
+		if _, taken := b.fileOf(name); !taken {
+			break
+		}
 		name += "~"
 	}
 	i := b.file(name)

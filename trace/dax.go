@@ -14,9 +14,13 @@ type daxReader struct {
 	x        *reader.XML
 	stop     bool // a fault was told that ends the reading
 	shared   profiles
-	children int      // <child> elements
-	listed   int      // files that are named before the jobs
-	given    profiles // of the job that is read
+	children int       // <child> elements
+	listed   int       // files that are named before the jobs
+	given    profiles  // of the job that is read
+	recent   [16]int32 // numbers of words
+	used     int       // files of the job that is read
+	files    [8]guess
+	refs     [8]guess
 }
 
 // readDAX reads DAX 1.8 to 3.6. A task's command is its executable (the file:// address of an <executable> of the same
@@ -39,14 +43,10 @@ func (b *builder) readDAX() {
 
 // known returns the names and values that are there already, so that each is kept once.
 func (d *daxReader) known(value []byte) (string, bool) {
-	if i, ok := d.b.byName[string(value)]; ok {
-		return d.b.wf.Files[i].Name, true
+	if n, ok := d.b.numbers[string(value)]; ok {
+		return d.b.all[n].text, true
 	}
-	if i, ok := d.b.byID[string(value)]; ok {
-		return d.b.wf.Tasks[i].ID, true
-	}
-	s, ok := d.b.intern[string(value)]
-	return s, ok
+	return "", false
 }
 
 // word returns an attribute of which there are few different ones.
@@ -60,10 +60,15 @@ func (d *daxReader) word(name string) string {
 }
 
 func (d *daxReader) sameBytes(text []byte) string {
-	if s, ok := d.b.intern[string(text)]; ok {
-		return s
+	if len(text) == 0 {
+		return d.b.sameAs(0)
 	}
-	return d.b.same(string(text))
+	recent := &d.recent[(text[0]^byte(len(text)))%16]
+	if d.b.all[*recent].text != string(text) {
+		*recent = d.b.numberOf(text)
+		d.b.sameAs(*recent)
+	}
+	return d.b.all[*recent].text
 }
 
 // token moves to the next token; after a fault, and at the end, it is reader.XMLEOF.
@@ -313,7 +318,7 @@ func (d *daxReader) profile(to *profiles) {
 // job reads one node of the graph. The files of the jobs nested in a <dflow> are not files of the outer graph.
 func (d *daxReader) job() {
 	b, kind, line := d.b, d.x.Name, d.x.Start
-	t := b.task(d.attr("id"), line)
+	t := b.taskAs(d.number("id"), line)
 	if t == nil {
 		d.stop = d.stop || b.faults.Ended()
 		d.skip()
@@ -328,10 +333,13 @@ func (d *daxReader) job() {
 	}
 	t.Name = cmp.Or(name, d.word("file"), t.Kind)
 	key := transformation{d.word("namespace"), name, d.word("version")}
-	d.given = d.given[:0]
-	for _, a := range []string{"runtime", "cores", "memory"} {
-		if v, ok := d.x.Attr(a); ok {
-			d.given = append(d.given, profile{namespace: "attribute", key: a, value: v, line: line})
+	d.given, d.used = d.given[:0], 0
+	for _, key := range [...]string{"runtime", "cores", "memory"} {
+		for i := range d.x.Attrs {
+			if a := &d.x.Attrs[i]; string(a.Name) == key {
+				d.given = append(d.given, profile{namespace: "attribute", key: key, value: b.copied(a.Value),
+					line: line})
+			}
 		}
 	}
 	argument := ""
@@ -373,13 +381,13 @@ func (b *builder) redirections() {
 	t := &b.wf.Tasks[len(b.wf.Tasks)-1]
 	in, out, err := t.Stdin, t.Stdout, t.Stderr
 	if in != "" {
-		b.reads(in)
+		b.reads(b.file(in))
 	}
 	if out != "" {
-		b.writes(out)
+		b.writes(b.file(out))
 	}
 	if err != "" {
-		b.writes(err)
+		b.writes(b.file(err))
 	}
 }
 
@@ -389,16 +397,19 @@ func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 // uses reads a file of a job. A program is returned by the name of its transformation.
 func (d *daxReader) uses() (program transformation, ok bool) {
 	b, line := d.b, d.x.Start
-	var name, link, keep, optional, size string
+	var link, keep, optional, size string
+	var name int32
+	near := &d.files[d.used%8]
+	d.used++
 	dontTransfer, sized, named := false, false, false
 	bytes, digits := int64(0), false
 	for i := range d.x.Attrs {
 		switch v := d.x.Attrs[i].Value; string(d.x.Attrs[i].Name) {
 		case "file":
-			name, named = d.file(v), true
+			name, named = b.numberNear(near, v), true
 		case "name":
 			if !named {
-				name = d.file(v)
+				name = b.numberNear(near, v)
 			}
 		case "link":
 			link = d.sameBytes(v)
@@ -420,7 +431,7 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 		}
 	}
 	if ok {
-		program = transformation{d.attr("namespace"), name, d.attr("version")}
+		program = transformation{d.attr("namespace"), b.all[name].text, d.attr("version")}
 	}
 	if keep == "" && dontTransfer {
 		keep = "false"
@@ -434,7 +445,7 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 	})
 	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
 	switch {
-	case name == "":
+	case name == 0:
 		b.faults.Warn("unnamed-file", line, id, "task %s has a file without a name: ignored", id)
 		return program, false
 	case ok && b.lookupExecutable(program) != nil:
@@ -443,7 +454,7 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 		if sized && !digits { // not a data flow, but the number should be one
 			if _, err := reader.Count(size, 1); err != nil {
 				b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v",
-					size, name, err)
+					size, b.all[name].text, err)
 			}
 		}
 		return program, false
@@ -461,29 +472,33 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 	return program, false
 }
 
-// file returns the one string of a file's name.
-func (d *daxReader) file(name []byte) string {
-	if i, ok := d.b.byName[string(name)]; ok {
-		d.b.recent = i
-		return d.b.wf.Files[i].Name
-	}
-	return string(name)
-}
-
-// task returns the task that an attribute names, if it was read already.
-func (d *daxReader) task(attr string) (int32, bool) {
+// number is that of the value of an attribute.
+func (d *daxReader) number(attr string) int32 {
 	for i := range d.x.Attrs {
 		if a := &d.x.Attrs[i]; string(a.Name) == attr {
-			t, ok := d.b.byID[string(a.Value)]
-			return t, ok
+			return d.b.numberOf(a.Value)
 		}
 	}
-	return 0, false
+	return 0
+}
+
+// task returns the id that an attribute gives, "" without it, and the task that has it, -1 if none was read yet.
+func (d *daxReader) task(attr string, near *guess) (id string, task int32) {
+	for i := range d.x.Attrs {
+		if a := &d.x.Attrs[i]; string(a.Name) == attr {
+			if n, ok := d.b.found(near, a.Value); ok {
+				return d.b.all[n].text, d.b.all[n].task
+			}
+			return string(a.Value), -1
+		}
+	}
+	return "", -1
 }
 
 func (d *daxReader) child() {
-	me, known := d.task("ref")
-	ref, line := d.attr("ref"), d.x.Start
+	ref, me := d.task("ref", &d.refs[0])
+	parents := 0
+	line := d.x.Start
 	d.children++
 	if ref == "" {
 		d.b.faults.Fail("missing-id", line, "", "a <child> without ref; name the task that depends")
@@ -492,13 +507,15 @@ func (d *daxReader) child() {
 	}
 	d.each(func(name string) {
 		if name == "parent" {
-			if p, found := d.task("ref"); found && known {
-				d.b.follows(p, me, d.x.Start)
+			parents++
+			switch p, task := d.task("ref", &d.refs[1+parents%7]); {
+			case task >= 0 && me >= 0:
+				d.b.follows(task, me, d.x.Start)
 				d.full()
-			} else if p := d.attr("ref"); p != "" {
+			case p != "":
 				d.b.depends(p, ref, d.x.Start)
 				d.full()
-			} else {
+			default:
 				d.b.faults.Fail("missing-id", d.x.Start, ref,
 					"a <parent> of %s without ref; name the task it depends on", ref)
 			}

@@ -2,10 +2,15 @@ package trace_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"gantry/reader"
 	"gantry/reader/readertest"
@@ -95,15 +100,56 @@ func FuzzDAX(f *testing.F) {
 
 func FuzzWfFormat(f *testing.F) {
 	for _, s := range []string{
-		wf(`{"name": "a", "id": "1", "runtime": 1.5, "files": [{"link": "input", "name": "f", "path": "/p/", "size": 3}], "command": {"program": "x", "arguments": [">"]}}`),
+		wf(`{"name": "a", "id": "1", "runtime": 1.5, "files": [{"link": "input", "name": "f", "path": "/p/",
+			"size": 3}], "command": {"program": "x", "arguments": [">"]}}`),
 		wf(`{"name": "a", "children": ["b"]}, {"name": "b", "parents": ["a", "b"], "memory": "7", "cores": 1e2}`),
-		`{"schemaVersion": "1.5", "workflow": {"execution": {"tasks": [{"id": "a", "runtimeInSeconds": 1}], "machines": [{"cpu": {"coreCount": 9}, "memoryInBytes": 5}]},
-			"specification": {"originalFileIds": {"f": "g h"}, "files": [{"id": "f", "sizeInBytes": 1}], "tasks": [{"id": "a", "name": "\ud83d\ude00", "inputFiles": ["f"]}]}}}`,
-		`{"schemaVersion": "0.1", "wms": {"name": "Makeflow"}, "workflow": {"jobs": [{"name": "a", "arguments": ["./a"]}]}}`,
+		`{"schemaVersion": "1.5", "workflow": {"execution": {"tasks": [{"id": "a", "runtimeInSeconds": 1}],
+			"machines": [{"cpu": {"coreCount": 9}, "memoryInBytes": 5}]},
+			"specification": {"originalFileIds": {"f": "g h"}, "files": [{"id": "f", "sizeInBytes": 1}],
+			"tasks": [{"id": "a", "name": "\ud83d\ude00", "inputFiles": ["f"]}]}}}`,
+		`{"schemaVersion": "0.1", "wms": {"name": "Makeflow"}, "workflow": {"jobs": [{"name": "a",
+			"arguments": ["./a"]}]}}`,
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(readable)
+}
+
+// FuzzWfFormatAtAGlance compares a file that comes in large pieces with the same one that comes byte by byte, of which
+// nothing is read at a glance: behind its beginning, by which the format is told and which is buffered, it has blanks.
+func FuzzWfFormatAtAGlance(f *testing.F) {
+	for _, s := range []string{
+		wf(`{"name": "a", "id": "1", "runtime": 1.5, "files": [{"link": "inout", "name": "f", "size": 3,
+			"sizeInBytes": 4}, {"link": "input", "name": "g"}], "command": {"program": "x", "arguments": [">", "x"]}}`),
+		wf(`{"name": "a", "children": ["b", "b"]}, {"name": "b", "parents": ["a", 1], "memory": "7", "name": "b"}`),
+		`{"schemaVersion": "1.5", "workflow": {"execution": {"tasks": [{"id": "a", "runtimeInSeconds": 1,
+			"machines": ["m"]}, {"id": "a"}]}, "specification": {"files": [{"id": "f", "sizeInBytes": 1},
+			{"id": "f"}], "tasks": [{"id": "a", "name": "\ud83d\ude00", "inputFiles": ["f", "d/"],
+			"outputFiles": [], "parents": ["b"], "category": "c", "extra": 1},
+			{"id": "b", "name": "c_ID1", "command": {"program": "c", "shell": false}}]}}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	blanks := bytes.Repeat([]byte(" "), reader.Window)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 || data[0] != '{' {
+			return
+		}
+		data = slices.Concat(data[:1], blanks, data[1:])
+		for _, repair := range []bool{false, true} {
+			var read [2]string
+			head, rest := data[:1+len(blanks)], data[1+len(blanks):]
+			for i, r := range []io.Reader{bytes.NewReader(data),
+				io.MultiReader(bytes.NewReader(head), iotest.OneByteReader(bytes.NewReader(rest)))} {
+				w, faults, err := trace.Read(r, "fuzz.json", trace.ReadOptions{Repair: repair})
+				text, _ := json.Marshal(w)
+				read[i] = fmt.Sprint(string(text), faults, err)
+			}
+			if read[0] != read[1] {
+				t.Fatalf("as a whole:\n%s\nbyte by byte:\n%s", read[0], read[1])
+			}
+		}
+	})
 }
 
 func FuzzYAML(f *testing.F) {
@@ -111,7 +157,8 @@ func FuzzYAML(f *testing.F) {
 		yml("- {id: a, name: x, arguments: [1, 1.1], uses: [{lfn: f, type: output, metadata: {size: '5'}}], " +
 			"profiles: {pegasus: {runtime: 2}}}\n"),
 		yml("- &a {id: a, name: x}\n- <<: *a\n  id: b\njobDependencies:\n- id: a\n  children: [b]\n"),
-		`{"pegasus": 5.0, "jobs": [{"id": "a", "name": "x"}], "transformationCatalog": {"containers": [{"name": "c", "image": "docker://i"}]}}`,
+		`{"pegasus": 5.0, "jobs": [{"id": "a", "name": "x"}], "transformationCatalog": {"containers": [{"name": "c",
+			"image": "docker://i"}]}}`,
 		"x-pegasus: ~\njobs: !!seq [{id: |\n  a\n}]\n",
 	} {
 		f.Add([]byte(s))

@@ -101,7 +101,7 @@ func (b *builder) rule(r *flowRule) {
 	}
 	for _, f := range r.outputs {
 		name := path.Clean(f.name)
-		if old, ok := b.byName[name]; ok && b.wf.Files[old].Producer >= 0 {
+		if old, ok := b.fileOf(name); ok && b.wf.Files[old].Producer >= 0 {
 			t := &b.wf.Tasks[b.wf.Files[old].Producer]
 			b.faults.Fail("duplicate-output", r.line, id, "%s is written by the rule on line %d, too: a file has one "+
 				"rule", name, t.Line)
@@ -165,9 +165,9 @@ func (b *builder) flowFile(f flowFile, read bool) string {
 	name := path.Clean(f.name)
 	t := &b.wf.Tasks[len(b.wf.Tasks)-1]
 	if read {
-		b.reads(name)
+		b.reads(b.file(name))
 	} else {
-		b.writes(name)
+		b.writes(b.file(name))
 	}
 	if f.as != "" && path.Clean(f.as) != name {
 		as := path.Clean(f.as)
@@ -257,7 +257,7 @@ func (b *builder) inDirectories() {
 	for i := range b.wf.Files {
 		if f := &b.wf.Files[i]; f.Producer < 0 && strings.Contains(f.Name, "/") {
 			for dir := path.Dir(f.Name); dir != "." && dir != "/"; dir = path.Dir(dir) {
-				if k, ok := b.byName[dir]; ok && b.wf.Files[k].Producer < 0 {
+				if k, ok := b.fileOf(dir); ok && b.wf.Files[k].Producer < 0 {
 					outer[int32(i)] = k
 				}
 			}

@@ -201,7 +201,7 @@ func (p *pegasusReader) uses(v *reader.Node) (program transformation, ok bool) {
 		program.name = name
 		return program, true
 	}
-	if f, out := b.use(name, kind, stageOut, optional, y.Line(v)); f >= 0 && size != nil {
+	if f, out := b.use(b.number(name), kind, stageOut, optional, y.Line(v)); f >= 0 && size != nil {
 		b.size(f, y.Text(size), out, y.Line(size))
 	}
 	return program, false

@@ -24,30 +24,33 @@ type wfDocument struct {
 	executed                    []wfTask // execution.tasks of 1.5
 	files                       []wfFile // specification.files of 1.5
 	original                    map[string]string
-	programs                    map[string]string // of execution.tasks by id
-	kilobyteRM                  bool              // a machine's memory is so small that memory must be in KB
+	programs                    []int32 // of execution.tasks, by the number of the id: of their texts
+	kilobyteRM                  bool    // a machine's memory is so small that memory must be in KB
 	makespan                    wfFact
 	executedAt                  string
 	facts                       []wfFact // of the task that is read
+	counted                     []int32  // names that a glance counted as kept
 	open                        []string // keys of the objects that are read
 	room                        []wfFact // for facts of tasks, allocated ahead
+	guesses                     [wfEnv + 1][8]guess
 }
 
 // wfTask is a task with what was found of it, in the order of the file.
 type wfTask struct {
-	line  int32
-	facts []wfFact
+	line     int32
+	id, name int32 // numbers of texts
+	facts    []wfFact
 }
 
-// wfFact is a value as it is written, and where.
+// wfFact is a value as it is written, by the number of its text, and where.
 type wfFact struct {
-	text string
+	text int32
 	line int32
 	kind wfKind
 }
 
 type wfFile struct {
-	name string
+	name int32 // number of the text
 	line int32
 	size wfFact
 }
@@ -95,17 +98,48 @@ const (
 	wfEnv
 )
 
+// recurs reports whether one text is kept of all facts of that kind with that text.
+func (k wfKind) recurs() bool { return k == wfCategory || k >= wfParent && k != wfSize }
+
+// names reports whether facts of that kind name a task or a file.
+func (k wfKind) names() bool {
+	return k == wfID || k == wfName || k >= wfParent && k <= wfOutput
+}
+
+// wfKey is how the value of a key of a task is read.
+type wfKey struct {
+	read func(d *wfDocument) error
+	form wfForm
+	kind wfKind // of a wfValue and of wfValues
+	bit  uint64 // of this key
+}
+
+// wfForm is what a glance knows of a value.
+type wfForm uint8
+
+const (
+	wfOther wfForm = iota // nothing
+	wfValue
+	wfValues
+	wfUses
+	wfCommandLine
+	wfIgnored
+)
+
 // wfKeys are the keys of a task, in all versions.
-var wfKeys map[string]func(d *wfDocument) error
+var wfKeys map[string]wfKey
 
 func init() { // its readers look into it
-	value := func(kind wfKind) func(d *wfDocument) error {
-		return func(d *wfDocument) error { return d.fact(kind) }
+	value := func(kind wfKind) wfKey {
+		return wfKey{read: func(d *wfDocument) error { return d.fact(kind) }, form: wfValue, kind: kind}
 	}
-	values := func(kind wfKind) func(d *wfDocument) error {
-		return func(d *wfDocument) error { return d.list(func() error { return d.fact(kind) }) }
+	values := func(kind wfKind) wfKey {
+		return wfKey{read: func(d *wfDocument) error { return d.list(func() error { return d.fact(kind) }) },
+			form: wfValues, kind: kind}
 	}
-	wfKeys = map[string]func(d *wfDocument) error{
+	other := func(read func(d *wfDocument) error) wfKey { return wfKey{read: read} }
+	ignored := wfKey{read: func(d *wfDocument) error { return d.j.Skip() }, form: wfIgnored}
+	wfKeys = map[string]wfKey{
 		"name": value(wfName), "id": value(wfID), "originalId": value(wfOriginal), "category": value(wfCategory),
 		"parents": values(wfParent), "children": values(wfChild), "childrens": values(wfChild),
 		"runtime": value(wfRuntime), "runtimeInSeconds": value(wfRuntimeNew), "cores": value(wfCores),
@@ -113,13 +147,24 @@ func init() { // its readers look into it
 		"avgCPU":    value(wfAvgCPU), "memory": value(wfMemory), "memoryInBytes": value(wfMemoryInBytes),
 		"bytesRead":    value(wfBytesRead),
 		"bytesWritten": value(wfBytesWritten), "readBytes": value(wfReadBytes), "writtenBytes": value(wfWrittenBytes),
-		"files": (*wfDocument).uses, "inputFiles": values(wfInput), "outputFiles": values(wfOutput),
-		"arguments": (*wfDocument).arguments, "command": (*wfDocument).command, "image": value(wfImage),
-		"container": (*wfDocument).container,
-		"stdin":     value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr), "env": (*wfDocument).env,
+		"files":      {read: (*wfDocument).uses, form: wfUses},
+		"inputFiles": values(wfInput), "outputFiles": values(wfOutput),
+		"arguments": other((*wfDocument).arguments), "image": value(wfImage),
+		"command":   {read: (*wfDocument).command, form: wfCommandLine},
+		"container": other((*wfDocument).container),
+		"stdin":     value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr),
+		"env":     other((*wfDocument).env),
 		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
 		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
-		"subWorkflow": (*wfDocument).subWorkflow,
+		"subWorkflow": other((*wfDocument).subWorkflow),
+		"executedAt":  ignored, "machine": ignored, "machines": ignored, "priority": ignored, "type": ignored,
+		"inputFilesBytes": ignored, "outputFilesBytes": ignored,
+	}
+	bit := uint64(1)
+	for key, k := range wfKeys {
+		k.bit = bit
+		wfKeys[key] = k
+		bit <<= 1
 	}
 }
 
@@ -144,7 +189,7 @@ func init() { // its readers look into it
 // command overrides this. A piece such as "--percent-cpu 0.6" (long option and value in one, as WfCommons writes) is
 // split.
 func (b *builder) readWfFormat() {
-	d := &wfDocument{b: b, j: reader.NewJSON(b.in.Reader), original: map[string]string{}, programs: map[string]string{}}
+	d := &wfDocument{b: b, j: reader.NewJSON(b.in.Reader), original: map[string]string{}}
 	err := d.object(d.top)
 	if err == nil {
 		err = d.j.End()
@@ -208,8 +253,11 @@ func (d *wfDocument) workflow(key string) error {
 				return d.list(func() error { return d.task(&d.tasks) })
 			case "files":
 				return d.list(func() error {
+					if d.glanceFile() {
+						return nil
+					}
 					f, err := d.file(nil)
-					d.files = append(d.files, f)
+					d.files = append(grown(d.b.in, d.files), f)
 					return cmp.Or(err, d.keep(fileKept))
 				})
 			case "opaqueFileIds", "dataDependencies":
@@ -289,20 +337,32 @@ func (d *wfDocument) text(s *string) (err error) {
 }
 
 // value reads a text or a number.
-func (d *wfDocument) value(v *wfFact) (err error) {
-	_, err = d.j.Peek() // the value may stand on a line of its own
+func (d *wfDocument) value(v *wfFact) error {
+	_, err := d.j.Peek() // the value may stand on a line of its own
 	v.line = int32(d.j.Line)
 	if err == nil {
-		if v.kind >= wfParent || v.kind == wfCategory {
-			n := len(d.b.intern)
-			if v.text, err = d.j.Same(d.b.intern); len(d.b.intern) > n {
-				d.b.keep(110)
-			}
-		} else {
-			v.text, err = d.j.Text()
-		}
+		var text []byte
+		var quoted bool
+		text, quoted, err = d.j.Bytes()
+		v.text = d.keepText(v.kind, text, quoted)
 	}
 	return d.tolerate(err)
+}
+
+// keepText returns the number of the text of a fact.
+func (d *wfDocument) keepText(kind wfKind, text []byte, quoted bool) int32 {
+	if quoted && kind.recurs() {
+		n := d.b.numberOf(text)
+		if x := &d.b.all[n]; !x.counted {
+			x.counted = true
+			d.b.keep(sameKept)
+		}
+		return n
+	}
+	if kind.names() {
+		return d.b.numberOf(text)
+	}
+	return d.b.apart(d.b.copied(text))
 }
 
 // fact reads a value of the current task.
@@ -310,8 +370,11 @@ func (d *wfDocument) fact(kind wfKind) error {
 	v := wfFact{kind: kind}
 	err := d.value(&v)
 	d.facts = append(d.facts, v)
-	return cmp.Or(err, d.keep(len(v.text)))
+	return cmp.Or(err, d.keep(len(d.said(v))))
 }
+
+// said is the text of a fact.
+func (d *wfDocument) said(f wfFact) string { return d.b.text(f.text) }
 
 // keep counts what is kept of the document before it is interpreted.
 func (d *wfDocument) keep(bytes int) error {
@@ -350,21 +413,33 @@ func (d *wfDocument) task(to *[]wfTask) error {
 	if c, err := d.j.Peek(); err == nil && c != '{' {
 		return d.object(nil) // tells the fault
 	}
-	t := wfTask{line: int32(d.j.Line)}
+	line := int32(d.j.Line)
+	d.facts = d.facts[:0]
+	if d.glanceTask() {
+		*to = append(grown(d.b.in, *to), d.taskOfFacts(line))
+		return nil
+	}
 	d.facts = d.facts[:0]
 	err := d.object(func(key string) error {
-		if read := wfKeys[key]; read != nil {
-			return read(d)
+		if key, ok := wfKeys[key]; ok {
+			return key.read(d)
 		}
 		return d.j.Skip()
 	})
+	*to = append(grown(d.b.in, *to), d.taskOfFacts(line))
+	return cmp.Or(err, d.keep((len(d.facts)+2)*factKept))
+}
+
+// taskOfFacts makes a task of the facts that were read.
+func (d *wfDocument) taskOfFacts(line int32) wfTask {
+	t := wfTask{line: line}
 	if n := len(d.facts); n > len(d.room) {
-		d.room = make([]wfFact, max(n, 1024))
+		d.room = make([]wfFact, max(n, 4096))
 	}
 	n := copy(d.room, d.facts)
 	t.facts, d.room = d.room[:n:n], d.room[n:]
-	*to = append(*to, t)
-	return cmp.Or(err, d.keep((n+2)*factKept))
+	t.id, t.name = t.one(wfID), t.one(wfName)
+	return t
 }
 
 // uses reads the files of a task up to 1.4, each with its link.
@@ -372,20 +447,24 @@ func (d *wfDocument) uses() error {
 	return d.list(func() error {
 		link := ""
 		f, err := d.file(&link)
-		for _, way := range []struct {
-			kind wfKind
-			link string
-		}{{wfInput, "input"}, {wfOutput, "output"}} {
-			if link == way.link || link == "inout" {
-				f.size.kind = wfSize
-				d.facts = append(d.facts, wfFact{f.name, f.line, way.kind})
-				if f.size.text != "" {
-					d.facts = append(d.facts, f.size)
-				}
-			}
-		}
+		d.use(f, link)
 		return err
 	})
+}
+
+// use adds a file to the facts of a task.
+func (d *wfDocument) use(f wfFile, link string) {
+	for _, way := range [...]struct {
+		kind wfKind
+		link string
+	}{{wfInput, "input"}, {wfOutput, "output"}} {
+		if link == way.link || link == "inout" {
+			d.facts = append(d.facts, wfFact{f.name, f.line, way.kind})
+			if f.size.text != 0 {
+				d.facts = append(d.facts, f.size)
+			}
+		}
+	}
 }
 
 // file reads a file: in 1.5 an entry of specification.files, before that an entry of a task's files with its link.
@@ -394,17 +473,17 @@ func (d *wfDocument) file(link *string) (f wfFile, err error) {
 		return f, d.object(nil) // tells the fault
 	}
 	f.line = int32(d.j.Line)
-	var path string
+	var name, path string
 	err = d.object(func(key string) error {
 		switch key {
 		case "name", "id":
-			return d.text(&f.name)
+			return d.text(&name)
 		case "path":
 			return d.text(&path)
 		case "size", "sizeInBytes": // the newer one wins, wherever it stands
-			var v wfFact
+			v := wfFact{kind: wfSize}
 			err := d.value(&v)
-			if v.text != "" && (key == "sizeInBytes" || f.size.text == "") {
+			if v.text != 0 && (key == "sizeInBytes" || f.size.text == 0) {
 				f.size = v
 			}
 			return err
@@ -415,7 +494,8 @@ func (d *wfDocument) file(link *string) (f wfFile, err error) {
 		}
 		return d.j.Skip()
 	})
-	f.name = d.b.same(path + f.name) // 1.4 of Nextflow: only path and name together are the file
+	f.name = d.b.number(path + name) // 1.4 of Nextflow: only path and name together are the file
+	d.b.sameAs(f.name)
 	return f, err
 }
 
@@ -435,7 +515,7 @@ func (d *wfDocument) command() error {
 		switch key {
 		case "program":
 			err := d.fact(wfProgram)
-			if d.facts[n].text != "" {
+			if d.facts[n].text != 0 {
 				d.facts = append(d.facts, wfFact{kind: wfCommand})
 			}
 			return err
@@ -459,7 +539,7 @@ func (d *wfDocument) subWorkflow() error { return d.truth(wfSubWorkflow) }
 
 func (d *wfDocument) truth(kind wfKind) error {
 	yes, err := d.j.Truth()
-	d.facts = append(d.facts, wfFact{text: strconv.FormatBool(yes), kind: kind})
+	d.facts = append(d.facts, wfFact{text: d.b.number(strconv.FormatBool(yes)), kind: kind})
 	return d.tolerate(err)
 }
 
@@ -467,7 +547,8 @@ func (d *wfDocument) env() error {
 	return d.object(func(key string) error {
 		v := wfFact{kind: wfEnv}
 		err := d.value(&v)
-		v.text = d.b.same(key + "=" + v.text)
+		v.text = d.b.number(key + "=" + d.said(v))
+		d.b.sameAs(v.text)
 		d.facts = append(d.facts, v)
 		return err
 	})
@@ -487,6 +568,6 @@ func (d *wfDocument) container() error {
 		}
 		return d.j.Skip()
 	})
-	d.facts = append(d.facts, wfFact{text: cmp.Or(image, name), kind: wfImage})
+	d.facts = append(d.facts, wfFact{text: d.b.apart(cmp.Or(image, name)), kind: wfImage})
 	return err
 }

@@ -47,64 +47,65 @@ func (d *wfDocument) finish() {
 		b.faults.Warn("size-unit", 1, "", "Makeflow instances give file sizes in KB rather than bytes: taken as "+
 			"they are written (--kilobytes multiplies by 1000)")
 	}
-	if d.makespan.text != "" {
-		m, err := reader.Seconds(d.makespan.text)
+	if text := d.said(d.makespan); text != "" {
+		m, err := reader.Seconds(text)
 		if err != nil || m < 0 {
 			b.faults.Judge(b.opt.Repair, "bad-number", int(d.makespan.line), "", "taken as unknown",
-				"makespan %q is not a number of seconds", d.makespan.text)
+				"makespan %q is not a number of seconds", text)
 			m = 0
 		}
 		w.Makespan = m
 	}
 
 	// Files of 1.5 come first: their sizes hold for every use.
-	sizes := make(map[string]int32, len(d.files))
+	listed := make([]int32, len(b.all)) // by the number of the name, in d.files, from 1 on
 	for i, f := range d.files {
-		if f.name == "" {
+		if f.name == 0 {
 			b.faults.Fail("missing-id", int(f.line), "", "a file without an id; give it one")
-		} else if old, ok := sizes[f.name]; ok {
+		} else if old := listed[f.name]; old > 0 {
 			b.faults.Fail("duplicate-id", int(f.line), "",
-				"file id %s is taken by the file on line %d; ids have to be unique", f.name, d.files[old].line)
+				"file id %s is taken by the file on line %d; ids have to be unique", b.all[f.name].text,
+				d.files[old-1].line)
 		} else {
-			sizes[f.name] = int32(i)
+			listed[f.name] = int32(i + 1)
 		}
 	}
 
+	d.programs = make([]int32, len(b.all))
 	for i := range d.executed {
-		d.programs[d.executed[i].one(wfID)] = d.executed[i].one(wfProgram)
+		d.programs[d.executed[i].id] = d.executed[i].one(wfProgram)
 	}
 	w.Tasks = make([]Task, 0, len(d.tasks))
 	keys := d.keys()
 	for i := range d.tasks {
 		t := &d.tasks[i]
-		out := b.task(keys[i], int(t.line))
+		out := b.taskAs(keys[i], int(t.line))
 		if out == nil {
 			continue
 		}
-		out.Name, out.Kind = cmp.Or(t.one(wfName), keys[i]), d.kind(t, keys[i])
+		out.Name, out.Kind = b.all[cmp.Or(t.name, keys[i])].text, d.kind(t, keys[i])
 		if out.Kind != out.Name {
 			out.Kind = b.same(out.Kind)
 		}
-		d.addFiles(t, sizes)
+		d.addFiles(t, listed)
 		d.tell(out, t)
 		if b.full(int(t.line)) {
 			return
 		}
 	}
-	ran := make(map[string]bool, len(d.executed))
+	ran := make([]bool, len(w.Tasks))
 	for i := range d.executed {
 		e := &d.executed[i]
-		id := e.one(wfID)
-		at, ok := b.byID[id]
+		id := b.all[e.id]
 		switch {
-		case !ok:
-			d.stray(id, int(e.line), keys)
-		case ran[id]:
-			b.faults.Warn("duplicate-execution", int(e.line), id,
-				"execution.tasks tells twice of task %s: the first is taken", id)
+		case id.task < 0:
+			d.stray(id.text, int(e.line), keys)
+		case ran[id.task]:
+			b.faults.Warn("duplicate-execution", int(e.line), id.text,
+				"execution.tasks tells twice of task %s: the first is taken", id.text)
 		default:
-			ran[id] = true
-			d.tell(&w.Tasks[at], e)
+			ran[id.task] = true
+			d.tell(&w.Tasks[id.task], e)
 		}
 	}
 	d.references(keys)
@@ -112,9 +113,13 @@ func (d *wfDocument) finish() {
 }
 
 // stray notes an execution entry that fits no task.
-func (d *wfDocument) stray(id string, line int, keys []string) {
+func (d *wfDocument) stray(id string, line int, keys []int32) {
 	w, hint := d.b.wf, ""
-	if near := spelling.Nearest(id, keys); near != "" {
+	texts := make([]string, len(keys))
+	for i, key := range keys {
+		texts[i] = d.b.all[key].text
+	}
+	if near := spelling.Nearest(id, texts); near != "" {
 		hint = " (did you mean " + near + "?)"
 	}
 	if len(w.Obstacles) < reader.MaxErrors {
@@ -125,10 +130,10 @@ func (d *wfDocument) stray(id string, line int, keys []string) {
 		"specification.tasks does not have%s: ignored, but gantry run refuses it without --emulate", id, hint)
 }
 
-// one is a fact of which there is one; of several the last that says something.
-func (t *wfTask) one(kind wfKind) (text string) {
+// one is the text of a fact of which there is one; of several the last that says something.
+func (t *wfTask) one(kind wfKind) (text int32) {
 	for i := range t.facts {
-		if f := &t.facts[i]; f.kind == kind && f.text != "" {
+		if f := &t.facts[i]; f.kind == kind && f.text != 0 {
 			text = f.text
 		}
 	}
@@ -137,39 +142,35 @@ func (t *wfTask) one(kind wfKind) (text string) {
 
 // keys decides what identifies each task: its id where ids are complete, unique and what the parents refer to; else the
 // name, where names are unique.
-func (d *wfDocument) keys() []string {
-	type key struct{ id, name string }
-	all := make([]key, len(d.tasks))
-	byID, byName := make(map[string]struct{}, len(all)), make(map[string]struct{}, len(all))
+func (d *wfDocument) keys() []int32 {
+	const isID, isName = 1, 2
+	is := make([]uint8, len(d.b.all))
+	ids, names := true, true
 	for i := range d.tasks {
-		all[i] = key{d.tasks[i].one(wfID), d.tasks[i].one(wfName)}
-		byID[all[i].id], byName[all[i].name] = struct{}{}, struct{}{}
+		t := &d.tasks[i]
+		ids = ids && t.id != 0 && is[t.id]&isID == 0
+		is[t.id] |= isID
+		names = names && t.name != 0 && is[t.name]&isName == 0
+		is[t.name] |= isName
 	}
-	_, noID := byID[""]
-	_, noName := byName[""]
-	ids, names := len(byID) == len(all) && !noID, len(byName) == len(all) && !noName
 	asID, asName := 0, 0
 	for i := range d.tasks {
 		if !ids || !names { // there is nothing to choose
 			break
 		}
 		for _, f := range d.tasks[i].facts {
-			if f.kind != wfParent {
-				continue
-			}
-			if _, ok := byID[f.text]; ok {
-				asID++
-			}
-			if _, ok := byName[f.text]; ok {
-				asName++
+			if f.kind == wfParent {
+				asID += int(is[f.text] & isID)
+				asName += int(is[f.text] & isName / isName)
 			}
 		}
 	}
 	useName := names && (!ids || asName > asID)
-	keys := make([]string, len(all))
-	for i := range all {
-		if keys[i] = cmp.Or(all[i].id, all[i].name); useName {
-			keys[i] = all[i].name
+	keys := make([]int32, len(d.tasks))
+	for i := range keys {
+		t := &d.tasks[i]
+		if keys[i] = cmp.Or(t.id, t.name); useName {
+			keys[i] = t.name
 		}
 	}
 	return keys
@@ -177,38 +178,39 @@ func (d *wfDocument) keys() []string {
 
 // references adds the dependencies. They are said by keys, in some versions by names though tasks have ids, or by ids
 // though keys are names; children repeat what parents say.
-func (d *wfDocument) references(keys []string) {
-	var others map[string]string // names, else ids, of those whose key is another
-	key := func(ref string) string {
-		if _, ok := d.b.byID[ref]; ok {
-			return ref
+func (d *wfDocument) references(keys []int32) {
+	all := d.b.all
+	var others map[int32]int32 // names, else ids, of those whose key is another
+	key := func(ref int32) string {
+		if all[ref].task >= 0 {
+			return all[ref].text
 		}
 		if others == nil {
-			others = map[string]string{}
+			others = map[int32]int32{}
 			for _, kind := range []wfKind{wfID, wfName} { // names count more
 				for i := range d.tasks {
 					others[d.tasks[i].one(kind)] = keys[i]
 				}
 			}
 		}
-		return cmp.Or(others[ref], ref)
+		return all[cmp.Or(others[ref], ref)].text
 	}
 	for i := range d.tasks {
-		me, known := d.b.byID[keys[i]]
+		id := &all[keys[i]]
 		for _, f := range d.tasks[i].facts {
 			if f.kind != wfParent && f.kind != wfChild {
 				continue
 			}
-			at, ok := d.b.byID[f.text]
+			at := all[f.text].task
 			switch parent := f.kind == wfParent; {
-			case known && ok && parent:
-				d.b.follows(at, me, int(f.line))
-			case known && ok:
-				d.b.follows(me, at, int(f.line))
+			case id.task >= 0 && at >= 0 && parent:
+				d.b.follows(at, id.task, int(f.line))
+			case id.task >= 0 && at >= 0:
+				d.b.follows(id.task, at, int(f.line))
 			case parent:
-				d.b.depends(key(f.text), keys[i], int(f.line))
+				d.b.depends(key(f.text), id.text, int(f.line))
 			default:
-				d.b.depends(keys[i], key(f.text), int(f.line))
+				d.b.depends(id.text, key(f.text), int(f.line))
 			}
 		}
 		if d.b.full(int(d.tasks[i].line)) {
@@ -227,10 +229,8 @@ func (d *wfDocument) originals() {
 	d.b.resolveLate() // while ids are those of the file
 	for i := range d.tasks {
 		t := &d.tasks[i]
-		if original := t.one(wfOriginal); original != "" {
-			if at, ok := d.b.byID[t.one(wfID)]; ok {
-				d.b.wf.Tasks[at].ID = original
-			}
+		if original := t.one(wfOriginal); original != 0 && d.b.all[t.id].task >= 0 {
+			d.b.wf.Tasks[d.b.all[t.id].task].ID = d.b.text(original)
 		}
 	}
 }
@@ -238,17 +238,18 @@ func (d *wfDocument) originals() {
 // kind is the transformation of a task: its category, else for Nextflow the process, which is the name, else the name
 // without the number that the system appended; where that still begins with the program ("fast2bfq_fast2bfq_HEP2_1"),
 // the program.
-func (d *wfDocument) kind(t *wfTask, key string) string {
-	if category := t.one(wfCategory); category != "" {
-		return category
+func (d *wfDocument) kind(t *wfTask, key int32) string {
+	if category := t.one(wfCategory); category != 0 {
+		return d.b.text(category)
 	}
-	name := cmp.Or(t.one(wfName), key)
+	name := d.b.all[cmp.Or(t.name, key)].text
 	if d.nextflow {
 		return name
 	}
 	digits := len(name) - len(strings.TrimRight(name, "0123456789"))
 	if s, ok := strings.CutSuffix(name[:len(name)-digits], "_ID"); ok && digits > 0 && s != "" {
-		if p := cmp.Or(t.one(wfProgram), d.programs[t.one(wfID)]); p != "" && strings.HasPrefix(s, p+"_") {
+		p := d.b.text(cmp.Or(t.one(wfProgram), d.programs[t.id]))
+		if p != "" && len(s) > len(p) && s[len(p)] == '_' && strings.HasPrefix(s, p) {
 			return p
 		}
 		return s
@@ -260,7 +261,7 @@ func (d *wfDocument) kind(t *wfTask, key string) string {
 }
 
 // addFiles adds the files of the task that was added last, inputs first.
-func (d *wfDocument) addFiles(t *wfTask, sizes map[string]int32) {
+func (d *wfDocument) addFiles(t *wfTask, listed []int32) {
 	b := d.b
 	for _, kind := range []wfKind{wfInput, wfOutput} {
 		for i, u := range t.facts {
@@ -270,28 +271,38 @@ func (d *wfDocument) addFiles(t *wfTask, sizes map[string]int32) {
 			if b.lacks {
 				return
 			}
-			if u.text == "" {
-				id := cmp.Or(t.one(wfID), t.one(wfName))
+			if u.text == 0 {
+				id := b.all[cmp.Or(t.id, t.name)].text
 				b.faults.Warn("unnamed-file", int(u.line), id, "task %s has a file without a name: ignored", id)
 				continue
 			}
-			name, f := u.text, int32(0)
-			if !b.wf.OpaqueNames { // a directory may be written with a slash, and without
-				name = cmp.Or(strings.TrimRight(name, "/"), name)
-			}
+			f := b.fileAs(d.fileName(u.text))
 			if kind == wfInput {
-				f = b.reads(name)
+				b.reads(f)
 			} else {
-				f = b.writes(name)
+				b.writes(f)
 			}
 			if i+1 < len(t.facts) && t.facts[i+1].kind == wfSize {
 				size := &t.facts[i+1]
-				b.size(f, size.text, kind == wfOutput, int(size.line))
-			} else if at, ok := sizes[u.text]; ok && !b.uses[f].hasOut && d.files[at].size.text != "" {
-				b.size(f, d.files[at].size.text, true, int(d.files[at].size.line))
+				b.size(f, d.said(*size), kind == wfOutput, int(size.line))
+			} else if at := listed[u.text]; at > 0 && !b.uses[f].hasOut && d.files[at-1].size.text != 0 {
+				size := &d.files[at-1].size
+				b.size(f, d.said(*size), true, int(size.line))
 			}
 		}
 	}
+}
+
+// fileName is the number of the name of a file: a directory may be written with a slash, and without.
+func (d *wfDocument) fileName(written int32) int32 {
+	text := d.b.all[written].text
+	if d.b.wf.OpaqueNames || text[len(text)-1] != '/' {
+		return written
+	}
+	if name := strings.TrimRight(text, "/"); name != "" {
+		return d.b.number(name)
+	}
+	return written
 }
 
 // tell fills in what is known of the task itself.
@@ -301,36 +312,36 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	var env []string
 	for _, f := range x.facts {
 		if f.kind == wfEnv {
-			env = append(env, f.text)
-		} else if f.kind < wfSingles && (f.text != "" || f.kind == wfCommand) {
+			env = append(env, d.said(f))
+		} else if f.kind < wfSingles && (f.text != 0 || f.kind == wfCommand) {
 			one[f.kind] = f
 		}
 	}
 	newer := func(kind, older wfKind) wfFact {
-		if one[kind].text == "" {
+		if one[kind].text == 0 {
 			return one[older]
 		}
 		return one[kind]
 	}
-	if v := newer(wfRuntimeNew, wfRuntime); v.text != "" {
-		b.runtime(t, v.text, int(v.line))
+	if v := newer(wfRuntimeNew, wfRuntime); v.text != 0 {
+		b.runtime(t, d.said(v), int(v.line))
 	}
-	if v := newer(wfCoresNew, wfCores); v.text != "" {
-		b.cores(t, v.text, int(v.line))
+	if v := newer(wfCoresNew, wfCores); v.text != 0 {
+		b.cores(t, d.said(v), int(v.line))
 	}
-	if v := one[wfAvgCPU]; v.text != "" {
+	if v := one[wfAvgCPU]; v.text != 0 {
 		// Nextflow says 0 of a process too short to be sampled.
-		if n := b.positive(t, "avgCPU", v.text, int(v.line)); n > 0 || n == 0 && !d.nextflow {
+		if n := b.positive(t, "avgCPU", d.said(v), int(v.line)); n > 0 || n == 0 && !d.nextflow {
 			t.AvgCPU = n
 			t.Known |= AvgCPU
 		}
 	}
 	memory, scale := newer(wfMemoryInBytes, wfMemory), int64(1)
-	if one[wfMemoryInBytes].text == "" && old || d.kilobyteRM && !old {
+	if one[wfMemoryInBytes].text == 0 && old || d.kilobyteRM && !old {
 		scale = 1000
 	}
-	if memory.text != "" {
-		b.memory(t, memory.text, scale, int(memory.line))
+	if memory.text != 0 {
+		b.memory(t, d.said(memory), scale, int(memory.line))
 	}
 	for _, io := range []struct {
 		what        string
@@ -340,13 +351,13 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	}{{"bytes read", wfReadBytes, wfBytesRead, &t.ReadBytes, ReadBytes}, {"bytes written", wfWrittenBytes,
 		wfBytesWritten, &t.WrittenBytes, WrittenBytes}} {
 		v, scale := newer(io.kind, io.older), int64(1)
-		if one[io.kind].text == "" && old && (d.makeflow || d.nextflow) {
+		if one[io.kind].text == 0 && old && (d.makeflow || d.nextflow) {
 			scale = 1000
 		}
-		if v.text == "" {
+		if v.text == 0 {
 			continue
 		}
-		if n, ok := b.amount(t, io.what, v.text, scale, int(v.line)); ok {
+		if n, ok := b.amount(t, io.what, d.said(v), scale, int(v.line)); ok {
 			*io.to = n
 			t.Known |= io.known
 		}
@@ -357,34 +368,34 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 			t.Known |= Command
 		}
 	}
-	if v := one[wfImage]; v.text != "" {
-		b.image(t, v.text)
+	if v := one[wfImage]; v.text != 0 {
+		b.image(t, d.said(v))
 	}
-	t.Stdin, t.Stdout, t.Stderr = cmp.Or(one[wfStdin].text, t.Stdin), cmp.Or(one[wfStdout].text, t.Stdout),
-		cmp.Or(one[wfStderr].text, t.Stderr)
+	t.Stdin, t.Stdout, t.Stderr = cmp.Or(d.said(one[wfStdin]), t.Stdin), cmp.Or(d.said(one[wfStdout]), t.Stdout),
+		cmp.Or(d.said(one[wfStderr]), t.Stderr)
 	if env != nil {
 		slices.Sort(env)
 		t.Env = env
 	}
 	number := func(kind wfKind, what string, most float64) float64 {
-		return min(b.positive(t, what, one[kind].text, int(one[kind].line)), most)
+		return min(b.positive(t, what, d.said(one[kind]), int(one[kind].line)), most)
 	}
-	if one[wfRetries].text != "" {
+	if one[wfRetries].text != 0 {
 		t.Retries = int(number(wfRetries, "retries", 1e6))
 	}
-	if one[wfPhase].text != "" {
+	if one[wfPhase].text != 0 {
 		t.Phase = int32(number(wfPhase, "phase", maxPhase))
 	}
-	if one[wfDisk].text != "" {
+	if one[wfDisk].text != 0 {
 		t.DiskBps = int64(number(wfDisk, "diskBytesPerSecond", maxRate))
 	}
-	if v := one[wfTimeLimit]; v.text != "" {
-		b.limit(t, "timeLimitInSeconds", v.text, 1e9, int(v.line))
+	if v := one[wfTimeLimit]; v.text != 0 {
+		b.limit(t, "timeLimitInSeconds", d.said(v), 1e9, int(v.line))
 	}
-	if v := one[wfDiskLimit]; v.text != "" {
-		t.DiskLimit, _ = b.amount(t, "diskLimitInBytes", v.text, 1, int(v.line))
+	if v := one[wfDiskLimit]; v.text != 0 {
+		t.DiskLimit, _ = b.amount(t, "diskLimitInBytes", d.said(v), 1, int(v.line))
 	}
-	t.SubWorkflow = t.SubWorkflow || one[wfSubWorkflow].text == "true"
+	t.SubWorkflow = t.SubWorkflow || d.said(one[wfSubWorkflow]) == "true"
 }
 
 // image sets the container image; the way Pegasus and Singularity write Docker images is accepted.
@@ -397,14 +408,14 @@ func (b *builder) image(t *Task, image string) {
 
 // argv interprets a command by the rule that readWfFormat states.
 func (d *wfDocument) argv(x *wfTask, one *[wfSingles]wfFact, kind string) (argv []string, shell bool) {
-	program, id := one[wfProgram].text, cmp.Or(one[wfID].text, one[wfName].text)
+	program, id := d.said(one[wfProgram]), cmp.Or(d.said(one[wfID]), d.said(one[wfName]))
 	var pieces []string
 	for _, f := range x.facts {
 		switch f.kind {
 		case wfArgument:
-			pieces = append(pieces, f.text)
+			pieces = append(pieces, d.said(f))
 		case wfArgv:
-			argv = append(argv, f.text)
+			argv = append(argv, d.said(f))
 		}
 	}
 	if argv != nil {
@@ -419,8 +430,8 @@ func (d *wfDocument) argv(x *wfTask, one *[wfSingles]wfFact, kind string) (argv 
 	all := append([]string{program}, pieces...)
 	line := strings.Join(all, " ")
 	switch {
-	case one[wfShell].text != "":
-		shell = one[wfShell].text == "true"
+	case one[wfShell].text != 0:
+		shell = d.said(one[wfShell]) == "true"
 		if !shell {
 			return all, false
 		}
