@@ -306,6 +306,10 @@ func (s *session) drive(ctx context.Context) error {
 	defer s.serving.begin(s)()
 	s.view.begin(s)
 	s.announce()
+	if virtual && s.set.Host != nil && !s.ideal {
+		s.view.note("simulated as this host runs containers, by what gantry calibrate measured (--host-model none: " +
+			"ideal machines)")
+	}
 	if s.follower != nil {
 		s.follower.run(ctx, func() planner.Time { return planner.Time(time.Since(s.started)) })
 	}

@@ -162,6 +162,9 @@ func (s *session) announce() {
 
 // basisNote says how far a prediction can be trusted.
 func (s *session) basisNote() string {
+	if able := runtimeOf(s.set.Runtime); !able.Programs {
+		return fmt.Sprintf(" by the runtimes of the trace; on the %s runtime %s", able.Name, able.Does)
+	}
 	text := ""
 	if s.basis() != basisCalibrated {
 		text = fmt.Sprintf(" (rough: it takes each container to start in %s; gantry calibrate measures this host)",

@@ -19,7 +19,8 @@ func TestADryRunStartsNothing(t *testing.T) {
 	args := []string{"run", "--dir=" + dir, "--dry-run", "--runtime", "null", "--name", "x",
 		"--cluster", "../../examples/heft/cluster.yaml", "--policy", "heft"}
 	workload := "../../examples/heft/workload.yaml"
-	out := expect(t, exitOK, []string{"start 10 tasks on 3 nodes", "Nothing is started", "expected makespan"},
+	out := expect(t, exitOK, []string{"start 10 tasks on 3 nodes", "Nothing is started", "expected makespan",
+		"tasks end at once"},
 		append(args, workload)...)
 	if n := strings.Count(out, "emulated"); n != 10 {
 		t.Errorf("%d lines of tasks:\n%s", n, out)

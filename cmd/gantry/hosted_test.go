@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/executor/hostmodel"
 	"gantry/sqlite"
@@ -69,6 +71,7 @@ func TestSimulateOnAHost(t *testing.T) {
 		t.Helper()
 		db, err := sqlite.Open(filepath.Join(home, logName), sqlite.Durable)
 		if err == nil {
+			m.Measured.At = time.Now()
 			_, err = keepHostModel(t.Context(), db, m)
 			db.Close()
 		}
@@ -108,6 +111,31 @@ func TestSimulateOnAHost(t *testing.T) {
 	}
 	expect(t, exitInput, []string{"--host-model this", "elsewhere"}, "simulate", "--no-log", "--dir", home,
 		"--host-model", "this", trace)
+}
+
+// Ending and publishing take 35 ms in the example. What follows waits for that, and not from the end of the program on.
+func TestComparedRunsHaveWhatEndingTakes(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"two.json": `{"name": "two", "schemaVersion": "1.5", "workflow": {
+		"specification": {"tasks": [{"name": "a", "id": "a", "children": ["b"], "parents": []},
+			{"name": "b", "id": "b", "children": [], "parents": ["a"]}]},
+		"execution": {"makespanInSeconds": 10, "executedAt": "2024-01-01T00:00:00Z",
+			"tasks": [{"id": "a", "runtimeInSeconds": 10}, {"id": "b", "runtimeInSeconds": 10}]}}}`})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	for _, name := range []string{"x", "y"} {
+		expect(t, exitOK, nil, "simulate", home, "--quiet", "--name", name, "--host-model", hostFile(t, nil),
+			filepath.Join(dir, "two.json"))
+	}
+	var c struct {
+		Phases []struct {
+			Waiting int64 `json:"waiting_ns"`
+			Ending  int64 `json:"ending_ns"`
+		} `json:"mean_phases"`
+	}
+	out := expect(t, exitOK, nil, "compare", home, "--json", "x", "y")
+	if err := json.Unmarshal([]byte(out), &c); err != nil || len(c.Phases) != 2 || c.Phases[1].Ending != 35e6 ||
+		c.Phases[1].Waiting != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
 }
 
 func TestHostModelsThatAreNone(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -273,11 +274,17 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	if err != nil {
 		return nil, err
 	}
+	known, err := knownEnds(ctx, db, run)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := db.Query(ctx, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
 		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d
 		CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-			WHERE d.run = r.id AND d.child = t.task), 0)), a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns,
-			a.ran_ns, coalesce(t.ended_ns, a.ended_ns)
+			WHERE d.run = r.id AND d.child = t.task), 0)),
+		(SELECT json_group_array(p.attempt) FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
+			WHERE d.run = r.id AND d.child = t.task AND p.attempt IS NOT NULL),
+		a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns, a.ran_ns
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ? AND a.outcome = 'ok' AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)
@@ -288,11 +295,40 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	out := map[[2]string]taskRow{}
 	for rows.Next() {
 		var r taskRow
-		if err := rows.Scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &r.queued,
-			&r.staged, &r.started, &r.ended, &r.span, &r.over); err != nil {
+		var parents []byte
+		if err := rows.Scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &parents,
+			&r.queued, &r.staged, &r.started, &r.ended, &r.span); err != nil {
 			return nil, fmt.Errorf("read the tasks of run %s: %w", run, err)
 		}
+		r.over = sql.NullInt64{Int64: max(r.ended.Int64, known[r.attempt]), Valid: true}
+		var of []int64
+		if err := json.Unmarshal(parents, &of); err != nil {
+			return nil, fmt.Errorf("read the parents of task %s of run %s: %w", r.task, run, err)
+		}
+		for _, a := range of { // what follows waits for that
+			r.ready.Int64 = max(r.ready.Int64, min(known[a], r.queued.Int64))
+		}
 		out[[2]string{r.workflow, r.task}] = r
+	}
+	return out, rows.Err()
+}
+
+// knownEnds has when gantry knew of the end of each attempt of a run.
+func knownEnds(ctx context.Context, db *sqlite.DB, run string) (map[int64]int64, error) {
+	const exited = 5 // the kind of the event
+	rows, err := db.Query(ctx, `SELECT coalesce(body ->> 'attempt', 0), CAST(round(at_s * 1e9) AS INTEGER)
+		FROM v_events WHERE run = ? AND kind = ?`, run, exited)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[int64]int64{}
+	for rows.Next() {
+		var attempt, at int64
+		if err := rows.Scan(&attempt, &at); err != nil {
+			return nil, fmt.Errorf("read the ends of run %s: %w", run, err)
+		}
+		out[attempt] = at
 	}
 	return out, rows.Err()
 }
