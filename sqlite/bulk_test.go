@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -178,8 +181,36 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			if !reflect.DeepEqual(lives[0], lives[1]) {
 				t.Errorf("life of a task: %+v and %+v", lives[0], lives[1])
 			}
+			var summaries [2]string
+			for i, path := range paths {
+				s, err := open(t, path, sqlite.ReadOnly).Summary(ctx, "calm")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Log = ""
+				summaries[i] = rounded(t, s)
+			}
+			if summaries[0] != summaries[1] || !strings.Contains(summaries[0], "exit-code") {
+				t.Errorf("summaries:\n%s\n%s", summaries[0], summaries[1])
+			}
 		})
 	}
+}
+
+// rounded is the JSON of v with nine digits of each fraction: a sum depends on the order of its parts.
+func rounded(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`-?\d+\.\d+`).ReplaceAllStringFunc(string(text), func(s string) string {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strconv.FormatFloat(x, 'g', 9, 64)
+	})
 }
 
 // dump gives the rows of a table as text, in an order of its own; definitions may differ.

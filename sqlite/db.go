@@ -66,6 +66,7 @@ type DB struct {
 	mode    Mode
 	readers *sql.DB
 	general *sql.DB // readers that see the views of the log as they are; nil in handles of one run
+	packed  bool    // the handle of a simulation whose tasks and attempts are in chunks
 	query   string  // of the data source name of readers
 	opened  *opened // simulations that were asked for; shared by all handles of the log
 

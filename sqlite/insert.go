@@ -176,7 +176,7 @@ func (in *inserter) takeInt(n int64) {
 }
 
 // takeValue adds a value of a row that end completes.
-func (in *inserter) takeValue(v value) {
+func (in *inserter) takeValue(v *value) {
 	switch v.kind {
 	case isNumber:
 		in.takeInt(v.n)

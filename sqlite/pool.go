@@ -139,7 +139,7 @@ func (db *DB) of(ctx context.Context, id int64) (*DB, error) {
 		setup += fmt.Sprintf("CREATE TEMP VIEW %ss AS SELECT * FROM unpacked.%ss;\n", name, name)
 	}
 	setup += "CREATE TEMP VIEW waits AS SELECT * FROM main.waits;\n"
-	u.db = &DB{path: db.path, mode: ReadOnly, query: db.query, opened: o, runs: map[*Run]struct{}{},
+	u.db = &DB{path: db.path, mode: ReadOnly, query: db.query, opened: o, runs: map[*Run]struct{}{}, packed: true,
 		readers: newPool(dsn(db.path, db.query), setup, func() error { return u.fill(id, attach) })}
 	o.runs[id], o.order = u, append(o.order, u)
 	return u.db, nil

@@ -264,15 +264,24 @@ func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
 
 // Summary sums up a run, given by name, by a prefix of it that is no other's, or "" for the latest.
 func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
-	db, id, name, err := db.find(ctx, run)
+	of, id, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
+	}
+	var sums *sums
+	if of.packed {
+		if sums, err = db.sumsOf(ctx, id); err != nil {
+			return nil, db.wrap("read", err)
+		}
+	}
+	if sums == nil { // tasks and attempts are asked for
+		db = of
 	}
 	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{},
 		Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{},
 		Estimates: []EstimateSummary{},
 		Failures:  []Failure{}, Doubts: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
-	read := func(scan func(*sql.Rows) error, query string, args ...any) {
+	var read reading = func(scan func(*sql.Rows) error, query string, args ...any) {
 		if err == nil {
 			_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, scan(rows) }, query,
 				args...)
@@ -294,18 +303,6 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 			AND EXISTS (SELECT 1 FROM tasks t WHERE t.run = u.run AND t.task = u.task AND t.state = 'done')
 		WHERE r.id = ? GROUP BY r.id`, id)
 	read(func(rows *sql.Rows) error {
-		var c Count
-		var ran Span
-		if err := rows.Scan(&c.Name, &c.Count, &ran); err != nil {
-			return err
-		}
-		s.Attempts += c.Count
-		s.Lost += ran
-		s.Outcomes = append(s.Outcomes, c)
-		return nil
-	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ? "+
-		"GROUP BY 1 ORDER BY 2 DESC, 1", id)
-	read(func(rows *sql.Rows) error {
 		var p Preemptions
 		err := rows.Scan(&p.How, &p.Count, &p.Tasks, &p.Away, &p.Lost)
 		s.Preemptions = append(s.Preemptions, p)
@@ -314,14 +311,6 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		coalesce(sum(s.lost_ns), 0)
 		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt WHERE s.run = ?
 			AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`, id)
-	read(func(rows *sql.Rows) error { return rows.Scan(&s.Locality) },
-		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
-		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
-	read(func(rows *sql.Rows) error { return rows.Scan(&s.Starting) },
-		`SELECT 100.0 * total(a.started_ns - coalesce(a.staged_ns, a.queued_ns)) / nullif(total(a.ended_ns - a.queued_ns
-			- max(0, a.ended_ns - a.started_ns - a.ran_ns)), 0)
-		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ? AND a.ended_ns IS NOT NULL
-			AND a.started_ns IS NOT NULL AND a.created_ns IS NOT NULL AND a.created_ns < a.started_ns`, id)
 	read(func(rows *sql.Rows) error {
 		var w WorkflowSummary
 		err := rows.Scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan),
@@ -359,6 +348,69 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		max(abs(t.ended_ns - x.instant_ns)) / 1e9
 		FROM notes x JOIN tasks t ON t.run = x.run AND t.task = x.task WHERE x.run = ? AND x.topic = 'planned' AND
 			t.state = 'done'`, id)
+	if sums != nil {
+		sums.read(s, read, id)
+	} else {
+		sumUp(s, read, id, name)
+	}
+	read(func(rows *sql.Rows) error {
+		var w Warning
+		err := rows.Scan(&w.Rule, &w.Message, &w.Count)
+		s.Warnings = append(s.Warnings, w)
+		return err
+	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
+	if err != nil {
+		return nil, err
+	}
+	if s.Images, err = db.images(ctx, id); err != nil {
+		return nil, err
+	}
+	if s.Predictions, err = db.Predictions(ctx, name); err != nil {
+		return nil, err
+	}
+	metrics, err := db.Metrics(ctx, name)
+	for _, m := range metrics {
+		if !math.IsNaN(m.Value) {
+			s.Metrics[m.Name] = m.Value
+		}
+	}
+	return s, err
+}
+
+// reading asks a query, unless one before has failed.
+type reading func(scan func(*sql.Rows) error, query string, args ...any)
+
+func scanFailure(to *[]Failure) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var f Failure
+		err := rows.Scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
+		*to = append(*to, f)
+		return err
+	}
+}
+
+// sumUp reads what a summary has of tasks and attempts.
+func sumUp(s *Summary, read reading, id int64, name string) {
+	read(func(rows *sql.Rows) error {
+		var c Count
+		var ran Span
+		if err := rows.Scan(&c.Name, &c.Count, &ran); err != nil {
+			return err
+		}
+		s.Attempts += c.Count
+		s.Lost += ran
+		s.Outcomes = append(s.Outcomes, c)
+		return nil
+	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ? "+
+		"GROUP BY 1 ORDER BY 2 DESC, 1", id)
+	read(func(rows *sql.Rows) error { return rows.Scan(&s.Locality) },
+		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
+		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
+	read(func(rows *sql.Rows) error { return rows.Scan(&s.Starting) },
+		`SELECT 100.0 * total(a.started_ns - coalesce(a.staged_ns, a.queued_ns)) / nullif(total(a.ended_ns - a.queued_ns
+			- max(0, a.ended_ns - a.started_ns - a.ran_ns)), 0)
+		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ? AND a.ended_ns IS NOT NULL
+			AND a.started_ns IS NOT NULL AND a.created_ns IS NOT NULL AND a.created_ns < a.started_ns`, id)
 	read(func(rows *sql.Rows) error {
 		var k KindSummary
 		var peak, in, out *float64
@@ -393,40 +445,13 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		which string
 	}{{&s.Failures, "t.state = 'failed'"}, {&s.Doubts, "t.state = 'done' AND a.message IS NOT NULL AND t.task IN " +
 		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL)"}} {
-		read(func(rows *sql.Rows) error {
-			var f Failure
-			err := rows.Scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
-			*of.to = append(*of.to, f)
-			return err
-		}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code,
-			coalesce(a.message, ''), t.attempts
+		read(scanFailure(of.to), `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''),
+			a.exit_code, coalesce(a.message, ''), t.attempts
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON
 			n.run = t.run AND n.node = t.node
 		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt
 		WHERE t.run = ?1 AND `+of.which+` ORDER BY a.ended_ns`, id)
 	}
-	read(func(rows *sql.Rows) error {
-		var w Warning
-		err := rows.Scan(&w.Rule, &w.Message, &w.Count)
-		s.Warnings = append(s.Warnings, w)
-		return err
-	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
-	if err != nil {
-		return nil, err
-	}
-	if s.Images, err = db.images(ctx, id); err != nil {
-		return nil, err
-	}
-	if s.Predictions, err = db.Predictions(ctx, name); err != nil {
-		return nil, err
-	}
-	metrics, err := db.Metrics(ctx, name)
-	for _, m := range metrics {
-		if !math.IsNaN(m.Value) {
-			s.Metrics[m.Name] = m.Value
-		}
-	}
-	return s, err
 }
 
 // collect reads the rows of a query.
