@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -173,14 +174,13 @@ func (s *session) basisNote() string {
 	if s.programs == nil {
 		return text
 	}
-	if n := len(s.programs.misses); n > 0 {
-		names := make([]string, 0, n)
-		for name := range s.programs.misses {
-			names = append(names, name)
-		}
-		slices.Sort(names)
+	if len(s.programs.misses) > 0 {
 		text += fmt.Sprintf("; nothing was measured of %s yet: their runtimes are those of the trace",
-			namesOf(names, 3))
+			namesOf(slices.Sorted(maps.Keys(s.programs.misses)), 3))
+	}
+	if len(s.programs.others) > 0 {
+		text += fmt.Sprintf("; %s ran on inputs of other sizes only: their runtimes are the medians of that (gantry "+
+			"predict trains a model on sizes)", namesOf(slices.Sorted(maps.Keys(s.programs.others)), 3))
 	}
 	return text
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -27,6 +28,7 @@ type programTimes struct {
 	model  *predict.Model // nil: none was trained
 	spread map[string]float64
 	misses map[string]bool // types of which nothing is known
+	others map[string]bool // types of which nothing is known on inputs of that size
 	// startup is the median time that their containers took to start.
 	startup time.Duration
 	// setUp is the CPU time of a container before its program, which the kernel counts with that of the program.
@@ -265,6 +267,12 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (m s
 		return noisy(sd)
 	}
 	if len(kind) > 0 {
+		if !slices.ContainsFunc(kind, func(r sqlite.ProgramRun) bool { return r.Input == input }) {
+			if p.others == nil {
+				p.others = map[string]bool{}
+			}
+			p.others[l.Spec.Kind] = true
+		}
 		if m.Drift = driftSince(kind); seed == 0 {
 			m.Run, m.CPU = p.middleOf(kind, speed, millicores)
 		} else {

@@ -71,6 +71,12 @@ func TestProgramsOnInputsOfAnotherSizeArePredicted(t *testing.T) {
 		expect(t, exitOK, nil, "run", home, "--quiet", "--oversubscribe", writePrograms(t, tasks...))
 	}
 	other := writePrograms(t, sized("other", 20_000))
+	says := func(hint bool) {
+		out := expect(t, exitOK, nil, "run", home, "--dry-run", other)
+		if strings.Contains(out, "gantry predict") != hint {
+			t.Errorf("a hint: %v; it says\n%s", hint, out)
+		}
+	}
 	takes := func() float64 {
 		var d struct {
 			Steps []struct {
@@ -87,7 +93,9 @@ func TestProgramsOnInputsOfAnotherSizeArePredicted(t *testing.T) {
 	if usual := takes(); usual > 1.6 {
 		t.Errorf("without a model it is to take %.2f s, not the median of its type", usual)
 	}
+	says(true)
 	expect(t, exitOK, nil, "predict", home)
+	says(false)
 	if got := takes(); got < 1.8 || got > 2.6 {
 		t.Errorf("it is to take %.2f s: it sleeps for 2 s", got)
 	}
