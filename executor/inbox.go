@@ -300,6 +300,7 @@ type TaskState struct {
 	Node    planner.NodeID // of the current or last attempt
 	Ordered planner.Time   // of the attempt under way
 	Started planner.Time   // unit.Never: not yet
+	Until   planner.Time   // its planned end
 	Hold    unit.Vector
 }
 
@@ -334,6 +335,7 @@ func (in *Intake) Snapshot(most int) *Snapshot {
 			if a := v.Last(t); a != planner.None {
 				att := v.Attempt(a)
 				x.Node, x.Ordered, x.Started, x.Hold = att.Node, att.Ordered, att.Started, att.Hold
+				x.Until = att.Until
 			}
 			if spec := in.e.specs[t]; spec != nil {
 				f.Name = spec.Workflow.Name

@@ -36,7 +36,9 @@ func platform(nodes int) *planner.Platform {
 }
 
 // maker makes simulations with a startup of 1 s; in repetition k all programs take k seconds more.
-func maker(t *testing.T, p *planner.Platform) forecast.Maker {
+func maker(t *testing.T, p *planner.Platform) forecast.Maker { return makerOf(t, p, "cpp") }
+
+func makerOf(t *testing.T, p *planner.Platform, policy string) forecast.Maker {
 	return func(k int) (*forecast.Parts, error) {
 		declared := &predict.Declared{Startup: time.Second}
 		cfg := sim.Config{Platform: p, Startup: time.Second}
@@ -44,7 +46,7 @@ func maker(t *testing.T, p *planner.Platform) forecast.Maker {
 			return run + time.Duration(k)*time.Second
 		}
 		return &forecast.Parts{
-			Planner: planner.New(p, planner.DefaultRetryRules(), enginetest.Policy(t, "cpp"), declared, 1),
+			Planner: planner.New(p, planner.DefaultRetryRules(), enginetest.Policy(t, policy), declared, 1),
 			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Sim: cfg,
 		}, nil
 	}
@@ -113,6 +115,37 @@ func TestAForecastContinuesFromWhatHasHappened(t *testing.T) {
 			}
 			if c.Begin != 0 || len(c.Attempts) != 3 {
 				t.Errorf("%d nodes: from %v on: begin %v, %d attempts", nodes, now, c.Begin, len(c.Attempts))
+			}
+		}
+	}
+}
+
+// What is left of a run under way is simulated from its state alone, by policies that plan ahead, too.
+func TestAForecastOfWhatIsUnderWay(t *testing.T) {
+	const s = planner.Time(time.Second)
+	waits := executor.TaskState{Phase: planner.Waiting, Node: planner.None, Started: unit.Never}
+	under := executor.TaskState{Phase: planner.Running, Started: s, Until: 3 * s, Hold: unit.Vector{1000, 1e9, 1e9}}
+	starts := under
+	starts.Phase, starts.Started = planner.Starting, unit.Never
+	for _, policy := range []string{"cpp", "heft", "wheft", "rm-dcwf", "mrcp-rm", "fifo", "edf", "3dsf", "drf"} {
+		for _, first := range []executor.TaskState{under, starts} {
+			p := platform(1)
+			parts, err := makerOf(t, p, policy)(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			flow := fork()
+			past, err := forecast.Live(parts, &executor.Snapshot{Now: s, Capacity: []unit.Vector{p.Nodes[0].Capacity},
+				Flows: []executor.FlowState{{Name: "fork", Started: 0, Tasks: []executor.TaskState{first, waits, waits}}}},
+				func(planner.WorkflowID) (*executor.Submission, error) { return &flow, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := forecast.Simulate(t.Context(), makerOf(t, p, policy), past, 0)
+			if err != nil {
+				t.Errorf("%s: %v", policy, err)
+			} else if c.End < 13*s || c.End > 13*s+s/100 { // what starts is seen to run a moment later
+				t.Errorf("%s, %v: it ends at %v, not at 13s", policy, first.Phase, c.End)
 			}
 		}
 	}

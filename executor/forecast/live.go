@@ -137,7 +137,7 @@ func (l *live) order(t planner.TaskID, x executor.TaskState) *planner.PlanCommit
 	v := l.pl.View()
 	return &planner.PlanCommitted{
 		Orders: []planner.Order{{Kind: planner.OrderStart, Task: t, Node: x.Node, Hold: x.Hold,
-			Attempt: planner.AttemptID(v.Attempts()), Try: 1, Until: unit.Never}},
+			Attempt: planner.AttemptID(v.Attempts()), Try: 1, Until: x.Until}},
 	}
 }
 
