@@ -40,9 +40,10 @@ as() {
 submit() {
 	local user=$1 said id
 	shift
-	said=$(as "$user" gantry submit "$@") # it waits a moment for a prediction
-	id=${said%%:*}
-	as "$user" gantry queue --quiet --json >"$served/../planned-$id.json"
+	said=$(as "$user" gantry submit --json "$@") # it waits a moment for a prediction
+	id=${said#*\"ids\":[}
+	id=${id%%]*}
+	echo "$said" >"$served/../planned-$id.json"
 	ids+=("$user:$id")
 }
 

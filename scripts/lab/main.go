@@ -33,6 +33,7 @@ type hold struct {
 	tenant       string
 	cores        float64
 	began, ended float64
+	estimate     float64 // of its time, when it started
 }
 
 type run struct {
@@ -100,7 +101,8 @@ func read(dir, policy string) (*run, error) {
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	held, err := db.Query(ctx, `SELECT w.tenant, a.hold_millicores / 1e3, a.queued_ns / 1e9, a.ended_ns / 1e9
+	held, err := db.Query(ctx, `SELECT w.tenant, a.hold_millicores / 1e3, a.queued_ns / 1e9, a.ended_ns / 1e9,
+			coalesce(a.estimate_ns, 0) / 1e9
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
 		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow JOIN runs r ON r.id = w.run
 		WHERE r.name = ? AND a.ended_ns IS NOT NULL`, policy)
@@ -110,7 +112,7 @@ func read(dir, policy string) (*run, error) {
 	defer held.Close()
 	for held.Next() {
 		var h hold
-		if err := held.Scan(&h.tenant, &h.cores, &h.began, &h.ended); err != nil {
+		if err := held.Scan(&h.tenant, &h.cores, &h.began, &h.ended, &h.estimate); err != nil {
 			return nil, err
 		}
 		r.holds = append(r.holds, h)
@@ -179,18 +181,14 @@ func table(r *run) [][]string {
 	return out
 }
 
-// users has a row for each user, with what that got under each policy.
+// users has a row for each user and policy: what that got, planned and measured, on average over its workflows and in
+// all. Planned core time is what tasks were estimated to take when they started.
 func users(all []run) [][]string {
-	head := []string{"user"}
-	for i := range all {
-		p := all[i].policy
-		head = append(head, p+": turnaround", p+": waited", p+": core time held", p+": planned off by")
-	}
-	out := [][]string{head}
+	out := [][]string{{"user", "policy", "workflows", "turnaround planned", "turnaround", "waited",
+		"core time planned", "core time held"}}
 	for _, who := range tenants(all) {
-		row := []string{who}
 		for i := range all {
-			var took, waited, held, off float64
+			var took, planned, waited, held, estimated float64
 			n, known := 0, 0
 			for _, f := range all[i].flows {
 				if f.tenant != who {
@@ -200,25 +198,27 @@ func users(all []run) [][]string {
 				took, waited = took+f.ended-f.arrived, waited+f.started-f.arrived
 				if f.end > 0 {
 					known++
-					off += max(f.end-f.ended, f.ended-f.end)
+					planned += f.end - f.arrived
 				}
+			}
+			if n == 0 {
+				continue
 			}
 			for _, h := range all[i].holds {
 				if h.tenant == who {
-					held += h.cores * (h.ended - h.began)
+					held, estimated = held+h.cores*(h.ended-h.began), estimated+h.cores*h.estimate
 				}
 			}
 			text := "–"
 			if known > 0 {
-				text = seconds(off / float64(known))
+				text = seconds(planned / float64(known))
 			}
-			if n == 0 {
-				row = append(row, "–", "–", "–", "–")
-				continue
+			if known > 0 && known < n {
+				text += fmt.Sprintf(" (%d of %d)", known, n)
 			}
-			row = append(row, seconds(took/float64(n)), seconds(waited/float64(n)), seconds(held), text)
+			out = append(out, []string{who, all[i].policy, fmt.Sprint(n), text, seconds(took / float64(n)),
+				seconds(waited / float64(n)), seconds(estimated), seconds(held)})
 		}
-		out = append(out, row)
 	}
 	return out
 }
@@ -325,8 +325,8 @@ body{font:15px/1.4 sans-serif;max-width:62em;margin:2em auto;padding:0 1em}table
 td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}td:first-child,th:first-child,td:nth-child(2),
 th:nth-child(2){text-align:left}svg{width:100%}text{font:11px sans-serif}b{padding-right:1em}</style>
 <h1>What each user got</h1><p>Times are measured, from when a workflow was handed in to when it ended.
-“Planned” is what gantry expected when the workflow was handed in. Nothing is expected of workflows that grow, as
-those of Snakemake.</p>`)
+“Planned” is what gantry expected when the workflow was handed in, and of core time when each task started. Nothing is
+expected of workflows that grow, as those of Snakemake, but for the time of their tasks.</p>`)
 	b.WriteString("<h2>By user</h2>" + rowsOf(users(all)))
 	for i := range all {
 		fmt.Fprintf(&b, "<h2>Policy %s</h2><p>", html.EscapeString(all[i].policy))
