@@ -31,8 +31,8 @@ type Config struct {
 	Platform *planner.Platform
 	About    api.Server          // what does not change
 	Now      func() planner.Time // on the axis of the run
-	// Check says whether a submission can run here and makes present what it needs, such as images. It is not called
-	// for two at once.
+	// Check says whether a submission can run here and makes present what it needs, such as images, which may take
+	// long. It may be called for several at once.
 	Check func(ctx context.Context, sub *executor.Submission, by Peer) error
 	// Stop has the engine start nothing more.
 	Stop func()
@@ -70,7 +70,7 @@ type Server struct {
 	Config
 	http http.Server
 
-	checking sync.Mutex
+	entering sync.Mutex // held from when limits are looked at until they count what enters
 	changing sync.Mutex
 	intake   sync.RWMutex // held for reading from when work is accepted until the engine has it
 	drained  bool         // guarded by intake
@@ -98,8 +98,8 @@ type entry struct {
 	text         string       // how that is to its deadline
 }
 
-// Expectation is when a workflow is expected to start and end, on the axis of the run.
-type Expectation struct{ Start, End, Low, High planner.Time }
+// Expectation is when a workflow is expected to start and end, on the axis of the run, each within an interval.
+type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time }
 
 // New returns a server. What the log has of submissions that are not over is given by Restore.
 func New(cfg Config) *Server {
@@ -332,8 +332,6 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		}
 		subs[i] = *sub
 	}
-	s.checking.Lock()
-	defer s.checking.Unlock()
 	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil {
 		return a, err
 	}
@@ -352,6 +350,11 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	tasks := map[string]int{}
 	for i := range subs {
 		tasks[subs[i].Tenant] += len(subs[i].Workflow.Tasks)
+	}
+	s.entering.Lock()
+	defer s.entering.Unlock()
+	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil { // meanwhile
+		return a, err
 	}
 	if err := s.within(ctx, tasks); err != nil {
 		return nil, err
@@ -407,7 +410,7 @@ var errKeyTaken error = &api.Error{Code: api.Denied,
 	Message: "the key of this request is that of another user's: choose another"}
 
 // repeated is the answer to a request that was accepted before, whose client did not hear so: no limit, and no drain,
-// takes that back. nil: it is a new one. s.checking is held.
+// takes that back. nil: it is a new one.
 func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.Accepted, error) {
 	rows, err := s.DB.SubmittedWith(ctx, req.Key)
 	switch {

@@ -44,10 +44,8 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 		return nil, invalidf("one request may hand in %d tasks, not %d", api.MaxTogether, len(req.Tasks))
 	}
 	subs := make([]executor.Submission, len(req.Tasks))
+	after := make([][]executor.Dependency, len(req.Tasks))
 	rows := make([]sqlite.Submitted, len(req.Tasks))
-	now, wall := s.Now(), time.Now()
-	s.checking.Lock()
-	defer s.checking.Unlock()
 	if a, err := s.repeated(ctx, req, by); a != nil || err != nil {
 		return a, err
 	}
@@ -73,27 +71,36 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 		if err := s.attribute(sub, by); err != nil {
 			return nil, err
 		}
-		after, err := s.dependencies(ctx, t.After, sub, by)
-		if err != nil {
+		if after[i], err = s.dependencies(ctx, t.After, sub, by); err != nil {
 			return nil, err
 		}
 		if err := s.checkSingle(ctx, sub, by); err != nil {
 			return nil, err
 		}
+		subs[i] = *sub
+	}
+	s.entering.Lock()
+	defer s.entering.Unlock()
+	if a, err := s.repeated(ctx, req, by); a != nil || err != nil { // meanwhile
+		return a, err
+	}
+	now, wall := s.Now(), time.Now()
+	for i := range subs {
+		sub := &subs[i]
 		sub.At += now
-		if sub.Due > 0 {
-			sub.Due += now
+		if sub.Due > 0 { // to the second: tasks that are due at 18:00 are of one workflow
+			due := s.About.Started.Add(time.Duration(sub.Due + now)).Round(time.Second)
+			sub.Due = max(1, planner.Time(due.Sub(s.About.Started.Round(0)))) // 0 is none
 		}
-		join := executor.Join{After: after,
-			Key: fmt.Sprintf("%d/%d/%d/%s/%s", by.UID, sub.Class, int64(sub.Due), sub.Tenant, sub.Name)}
+		join := &executor.Join{After: after[i]}
+		sub.Joins = join
+		join.Key = fmt.Sprintf("%d/%d/%d/%s/%s", by.UID, sub.Class, int64(sub.Due), sub.Tenant, sub.Name)
 		if sub.Due == 0 {
 			join.Key = fmt.Sprintf("%d/%d/%s/%s", by.UID, sub.Class, sub.Tenant, sub.Name)
 		}
 		if sub.By != nil { // a user who has other groups by now has other rights
 			join.Key = fmt.Sprintf("%s of %v", join.Key, *sub.By)
 		}
-		sub.Joins = &join
-		subs[i] = *sub
 	}
 	secrets, forget, err := s.keepSecrets(req, by, subs)
 	if err != nil {

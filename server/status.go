@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -211,69 +212,128 @@ const (
 	explaining    = 300 * time.Millisecond
 )
 
-// mostListed bounds how many submissions an answer has.
-const mostListed = 1000
+// mostListed bounds how many submissions an answer has of those that are over, and of those that are not; mostChosen,
+// how many of those that were asked for by number or by user.
+const (
+	mostListed = 1000
+	mostChosen = 10_000
+)
 
 func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	of, err := api.ReadQueueOf(r.URL.Query())
+	if err != nil {
+		return nil, invalidf("%v", err)
+	}
 	about, err := s.about(ctx, r, by)
 	if err != nil {
 		return nil, err
 	}
 	server, _ := about.(*api.Server)
 	q := &api.Queue{Server: *server, Submissions: []api.Status{}}
-	s.mu.Lock()
-	present := make([]entry, 0, len(s.entries))
-	for _, e := range s.entries {
-		present = append(present, *e)
+	most, mostOver := mostListed, mostListed
+	if of.IDs != nil || of.Users != nil {
+		most = mostChosen
 	}
-	s.mu.Unlock()
-	slices.SortFunc(present, func(a, b entry) int { return cmp.Compare(a.ID, b.ID) })
-	if more := len(present) - mostListed; more > 0 {
-		present, q.More = present[:mostListed], more
+	if of.IDs != nil {
+		mostOver = mostChosen
 	}
-	live, err := s.live(ctx, present)
+	rows, err := s.asked(ctx, of, mostOver)
 	if err != nil {
 		return nil, err
 	}
-	// What is expected is as of the last prediction, or of one that is quick.
-	soon, cancel := context.WithTimeout(ctx, queuePatience)
-	all, note, err := s.expect(soon, time.Now().Add(-stale))
-	cancel()
+	present, here := s.present(of, rows)
+	if more := len(present) - most; more > 0 {
+		present, q.More = present[:most], more
+	}
+	live, err := s.live(ctx, present, !of.Brief)
 	if err != nil {
 		return nil, err
 	}
-	for i := range live {
-		s.foretold(&live[i], &present[i], all, note)
-	}
-	for i := range live {
-		if !s.maySee(by, live[i].UID) {
-			live[i] = veiled(live[i])
-		}
-	}
-	q.Submissions = append(q.Submissions, live...)
-	if r.URL.Query().Get("all") == "" {
-		return q, nil
-	}
-	rows, err := s.DB.SubmittedTo(ctx, mostListed)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		if slices.ContainsFunc(present, func(e entry) bool { return e.ID == row.ID }) {
-			continue
-		}
-		o, err := s.DB.Outcome(ctx, row.ID)
+	if !of.Brief {
+		// What is expected is as of the last prediction, or of one that is quick.
+		soon, cancel := context.WithTimeout(ctx, queuePatience)
+		all, note, err := s.expect(soon, time.Now().Add(-stale))
+		cancel()
 		if err != nil {
 			return nil, err
 		}
-		st := *StatusOf(o, s.About.Started)
-		if !s.maySee(by, st.UID) {
-			st = veiled(st)
+		for i := range live {
+			s.foretold(&live[i], &present[i], all, note)
 		}
-		q.Submissions = append(q.Submissions, st)
+	}
+	q.Submissions = append(q.Submissions, live...)
+	if of.All {
+		for i := range rows {
+			if here[rows[i].ID] {
+				continue
+			}
+			if i == mostOver {
+				q.Older = true
+				break
+			}
+			o, err := s.DB.OutcomeOf(ctx, &rows[i])
+			if err != nil {
+				return nil, err
+			}
+			q.Submissions = append(q.Submissions, *StatusOf(o, s.About.Started))
+		}
+	}
+	for i := range q.Submissions {
+		if !s.maySee(by, q.Submissions[i].UID) {
+			q.Submissions[i] = veiled(q.Submissions[i])
+		}
 	}
 	slices.SortFunc(q.Submissions, func(a, b api.Status) int { return cmp.Compare(a.ID, b.ID) })
 	return q, nil
+}
+
+// asked reads the rows of the submissions that are asked for by number or, if what has ended is, of the latest ones:
+// at most one more than so many.
+func (s *Server) asked(ctx context.Context, of api.QueueOf, most int) (rows []sqlite.Submitted, err error) {
+	if of.IDs == nil && of.All {
+		return s.DB.SubmittedTo(ctx, of.Users, most+1)
+	}
+	keys := map[string]bool{}
+	for _, id := range of.IDs {
+		row, err := s.DB.Submitted(ctx, id)
+		if unknown := new(sqlite.UnknownSubmissionError); errors.As(err, &unknown) || err == nil && keys[row.Key] {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		keys[row.Key] = true
+		with, err := s.DB.SubmittedWith(ctx, row.Key)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, with...)
+	}
+	return slices.DeleteFunc(rows, func(row sqlite.Submitted) bool {
+		return of.Users != nil && !slices.Contains(of.Users, row.UID)
+	}), nil
+}
+
+// present are the submissions that are not over and asked for, in order; rows are those of a question for some.
+func (s *Server) present(of api.QueueOf, rows []sqlite.Submitted) (present []entry, here map[int64]bool) {
+	here = map[int64]bool{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	take := func(e *entry) {
+		if e != nil && !here[e.ID] && (of.Users == nil || slices.Contains(of.Users, e.UID)) {
+			present, here[e.ID] = append(present, *e), true
+		}
+	}
+	if of.IDs != nil {
+		for i := range rows {
+			take(s.entries[rows[i].ID])
+		}
+	} else {
+		for _, e := range s.entries {
+			take(e)
+		}
+	}
+	slices.SortFunc(present, func(a, b entry) int { return cmp.Compare(a.ID, b.ID) })
+	return present, here
 }
 
 // patience bounds how long a client waits for a prediction.
@@ -306,7 +366,14 @@ func (s *Server) expected(ctx context.Context, r *http.Request, by Peer) (any, e
 	st.Due, st.Release = s.wall(e.due, 0), s.wall(max(e.release, e.Arrival), e.At)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	all, note, err := s.expect(ctx, time.Now())
+	since := time.Now().Add(-stale) // one prediction does for all of a request
+	if e.Wall.After(since) {
+		since = e.Wall
+	}
+	all, note, err := s.expect(ctx, since)
+	if _, known := all[e.Name]; err == nil && !known && !e.single {
+		all, note, err = s.expect(ctx, time.Now()) // it was made before this one arrived
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -330,8 +397,9 @@ func (s *Server) foretold(st *api.Status, e *entry, all map[string]Expectation, 
 	if f, ok := all[e.Name]; ok {
 		at := func(t planner.Time) time.Time { return s.About.Started.Add(time.Duration(t)) }
 		x.End, x.Low, x.High = at(f.End), at(f.Low), at(f.High)
-		if start := at(f.Start); st.Started == nil {
-			x.Start = &start
+		if st.Started == nil {
+			start, low, high := at(f.Start), at(f.StartLow), at(f.StartHigh)
+			x.Start, x.StartLow, x.StartHigh = &start, &low, &high
 		}
 	}
 	if e.planned && e.due > 0 {
@@ -345,8 +413,8 @@ func (s *Server) foretold(st *api.Status, e *entry, all map[string]Expectation, 
 	}
 }
 
-// live is how submissions stand that are not over, by the engine.
-func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
+// live is how submissions stand that are not over, by the engine. Why one waits is explained, or said in a word.
+func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Status, error) {
 	out := make([]api.Status, len(of))
 	at := make(map[planner.WorkflowID]*api.Status, len(of))
 	singles := map[planner.TaskID]*api.Status{}
@@ -409,9 +477,9 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 			}
 			if first, _ := v.Times(w); first != unit.Never {
 				st.Started = s.wall(first, -1)
-				if st.State == "waiting" {
-					st.State = "running"
-				}
+			}
+			if st.State == "waiting" && (st.Started != nil || st.Running > 0) {
+				st.State = "running"
 			}
 		}
 		for st, t := range ready {
@@ -429,7 +497,7 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 			st.Reason = "what runs of it is being ended"
 		case st.Release != nil && st.Release.After(now):
 			st.Reason = "it is released at " + st.Release.Local().Format(time.DateTime)
-		case waits && s.Why != nil && time.Since(now) < explaining:
+		case waits && explain && s.Why != nil && time.Since(now) < explaining:
 			st.Reason = s.Why(ctx, t)
 		case waits:
 			st.Reason = brief[st]

@@ -107,7 +107,7 @@ func (s *Server) restoreLoads(v planner.View, tenant func(planner.TenantID) stri
 }
 
 // within refuses what would exceed the limits of tenants: tasks has how many more of each wait. It is called under
-// s.checking, so that nobody else comes between it and the count of what it lets in.
+// s.entering, so that nobody else comes between it and the count of what it lets in.
 func (s *Server) within(ctx context.Context, tasks map[string]int) error {
 	if s.Limits == nil {
 		return nil

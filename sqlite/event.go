@@ -312,6 +312,35 @@ type (
 // decodeBody reads what encodeBody or, from version 4 on, terse wrote. Of a WorkflowArrived it gives the id only, of a
 // WorkflowGrown also that of the first task.
 func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.Time, x *terse) (planner.Body, error) {
+	if b := quickBody(kind, text, version); b != nil {
+		return b, nil
+	}
+	return anyBody(kind, text, version, at, x)
+}
+
+// quickBody reads a body of one of the frequent kinds as encodeBody writes it; nil: it is none.
+func quickBody(kind planner.EventKind, text []byte, version int64) planner.Body {
+	switch kind {
+	case planner.KindAttemptStarted:
+		b := new(planner.AttemptStarted)
+		if quickly(text, b) {
+			return *b
+		}
+	case planner.KindAttemptExited:
+		b := new(planner.AttemptExited)
+		if version < 4 && quickly(text, b) { // later ones leave out usage that follows from the rest
+			return b
+		}
+	case planner.KindPlanCommitted:
+		b := new(planner.PlanCommitted)
+		if quickly(text, b) {
+			return b
+		}
+	}
+	return nil
+}
+
+func anyBody(kind planner.EventKind, text []byte, version int64, at planner.Time, x *terse) (planner.Body, error) {
 	switch kind {
 	case planner.KindWorkflowArrived:
 		b, err := decode[planner.WorkflowCancelled](text)

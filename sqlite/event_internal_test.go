@@ -14,20 +14,30 @@ import (
 func FuzzBodies(f *testing.F) {
 	for kind, text := range map[uint8]string{1: `{"workflow":3}`, 2: `{"attempt":7}`, 6: `{"file":1,"node":2}`,
 		7: `{"capacity":[1,2,3]}`, 8: `{}`, 10: `{}`, 13: `{"workflow":2,"first_task":40}`,
-		5: `{"attempt":1,"outcome":2,"exit_code":-1,"ran_ns":5,"kept":0.25,"final":1,"usage":{"cpu_user_ns":1,"missing":15,"applied":{"pids":9}},"message":"<a>"}`,
-		9: `{"round":1,"orders":[{"kind":1,"hold":[1,0,0],"estimate":{"run_ns":4,"source":1}}],"waits":[[1,3,0,-1,9]],"notes":[{"topic":"t","text":"x"}]}`} {
+		5: `{"attempt":1,"outcome":2,"exit_code":-1,"ran_ns":5,"kept":0.25,"final":1,` +
+			`"usage":{"cpu_user_ns":1,"missing":15,"applied":{"pids":9}},"message":"<a>"}`,
+		9: `{"round":1,"orders":[{"kind":1,"hold":[1,0,0],"estimate":{"run_ns":4,"source":1}}],` +
+			`"waits":[[1,3,0,-1,9]],"notes":[{"topic":"t","text":"x"}]}`} {
 		f.Add(kind, []byte(text))
 	}
 	f.Add(uint8(5), []byte(`{"message_base64":"/w==","usage":{}}`))
 	f.Add(uint8(9), []byte(`{"round":3,"took_ns":7,"starts":[[0,0,1,1000]],"waits":[[1,3,0,-1,0],[1,5,0,2,9]]}`))
 	f.Add(uint8(5), []byte(`{"attempt":7,"outcome":1,"ran_ns":5}`))
 	f.Add(uint8(9), []byte(`{"starts":[[0,0,1,1000]],"orders":null,"waits":[]}`))
+	f.Add(uint8(9), []byte(`{"round":07,"waits":[[1,300,0,-1,0]],"notes":[]}`))
+	f.Add(uint8(5), []byte(`{"attempt":1,"attempt":9223372036854775807,"message":"\u00e9\n"}`))
 	f.Fuzz(func(t *testing.T, kind uint8, text []byte) {
 		tasks := new(terse)
 		tasks.needs.add(unit.Vector{1, 2, 3})
 		for version := int64(1); version <= eventVersion; version++ {
 			const at = planner.Time(1e9)
 			body, err := decodeBody(planner.EventKind(kind), text, version, at, tasks)
+			if fast := quickBody(planner.EventKind(kind), text, version); fast != nil {
+				slow, err := anyBody(planner.EventKind(kind), text, version, at, tasks)
+				if err != nil || !reflect.DeepEqual(fast, slow) {
+					t.Fatalf("%s\nis read as       %+v\nand in short as %+v, %v", text, slow, fast, err)
+				}
+			}
 			if err != nil {
 				continue
 			}

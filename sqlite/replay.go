@@ -35,20 +35,87 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 		}
 	}
 	if r.w == nil || r.w.seq > 0 {
-		return r.db.replay(ctx, r.id, r.info.Name, each)
+		return r.db.replay(ctx, r.id, r.info.Name, 0, each)
 	}
 	// The rows to come continue from here.
 	p := newProjection()
-	err := r.db.replay(ctx, r.id, r.info.Name, func(e planner.Event, a *executor.Admission) error {
-		if err := p.apply(&e, a); err != nil {
-			return err
-		}
-		return each(e, a)
-	})
+	err := ahead(ctx, func(ctx context.Context, give func(logged) error) error {
+		return r.db.replay(ctx, r.id, r.info.Name, 0, func(e planner.Event, a *executor.Admission) error {
+			if err := p.apply(&e, a); err != nil {
+				return err
+			}
+			return give(logged{e, a})
+		})
+	}, func(x logged) error { return each(x.Event, x.admission) })
 	if err == nil {
 		r.w.projection = p
 	}
 	return err
+}
+
+// logged is an event with the admission that it came with, if any.
+type logged struct {
+	planner.Event
+	admission *executor.Admission
+}
+
+// aheadTasks is how much is read before it is taken: events, and tasks of the workflows that arrive with them.
+const aheadTasks = 1000
+
+// ahead has read, in a goroutine of its own, give what take is called for in the same order. Up to three times
+// aheadTasks are read and not taken. The first error ends both.
+func ahead(ctx context.Context, read func(ctx context.Context, give func(logged) error) error,
+	take func(logged) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	parts := make(chan []logged, 1)
+	var unread error // of read; it is there once parts is closed
+	go func() {
+		defer close(parts)
+		var part []logged
+		tasks := 0
+		send := func() error {
+			select {
+			case parts <- part:
+				part, tasks = make([]logged, 0, len(part)), 0
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		unread = read(ctx, func(x logged) error {
+			part = append(part, x)
+			if tasks++; x.admission != nil {
+				tasks += len(x.admission.Tasks)
+			}
+			if tasks < aheadTasks {
+				return nil
+			}
+			return send()
+		})
+		if err := send(); unread == nil {
+			unread = err
+		}
+	}()
+	var err error
+	for part := range parts {
+		for i := 0; i < len(part) && err == nil; i++ {
+			if err = take(part[i]); err != nil {
+				cancel()
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return unread
+}
+
+// ReplayAfter is Replay of what follows on an event, by its number, for somebody who follows a run under way on
+// containers or the null runtime.
+func (r *Run) ReplayAfter(ctx context.Context, seq uint64, each func(e planner.Event,
+	admission *executor.Admission) error) error {
+	return r.db.replay(ctx, r.id, r.info.Name, seq, each)
 }
 
 // Events gives what Run.Replay gives, of a run that is not to be continued. The run is given as in Summary.
@@ -58,13 +125,18 @@ func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	if err != nil {
 		return err
 	}
-	return db.replay(ctx, id, info.Name, each)
+	return db.replay(ctx, id, info.Name, 0, each)
 }
 
-func (db *DB) replay(ctx context.Context, id int64, run string, each func(planner.Event,
+// replay gives the events after one; runs with chunks are read from the first one on.
+func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, each func(planner.Event,
 	*executor.Admission) error) error {
-	var last uint64
 	var admitted terse
+	var short bool // bodies refer to tasks
+	if err := db.readers.QueryRowContext(ctx, "SELECT runtime = 'sim' OR EXISTS (SELECT 1 FROM event_chunks c WHERE "+
+		"c.run = r.id) FROM runs r WHERE id = ?", id).Scan(&short); err != nil {
+		return db.wrap("read", err)
+	}
 	event := func(seq uint64, at planner.Time, kind int64, version int64, body ...json.RawMessage) error {
 		bad := func(format string, args ...any) error {
 			return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, seq, fmt.Errorf(format, args...))
@@ -101,18 +173,21 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 		}
 		if admission != nil {
 			e.Body = admission.Event()
-			admitted.arrived(admission.Arrived.Tasks)
+			if short {
+				admitted.arrived(admission.Arrived.Tasks)
+			}
 		}
 		return each(e, admission)
 	}
 	if err := db.rows(ctx, func(rows *sql.Rows) error {
 		var seq, at, kind, version int64
-		var body []byte
+		var body sql.RawBytes // until the next row
 		if err := rows.Scan(&seq, &at, &kind, &body, &version); err != nil {
 			return db.wrap("read", err)
 		}
-		return event(uint64(seq), planner.Time(at), kind, version, body)
-	}, "SELECT seq, at_ns, kind, body, v FROM events WHERE run = ? ORDER BY seq", id); err != nil {
+		return event(uint64(seq), planner.Time(at), kind, version, json.RawMessage(body))
+	}, "SELECT seq, at_ns, kind, body, v FROM events WHERE run = ? AND seq > ? ORDER BY seq", id,
+		int64(last)); err != nil {
 		return err
 	}
 	return db.rows(ctx, func(rows *sql.Rows) error {

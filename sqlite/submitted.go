@@ -184,10 +184,16 @@ func (db *DB) SubmittedWith(ctx context.Context, key string) ([]Submitted, error
 		submittedColumns+"WHERE s.key = ? ORDER BY s.position", key)
 }
 
-// SubmittedTo returns the latest submissions to any server of the log, the newest first, at most that many.
-func (db *DB) SubmittedTo(ctx context.Context, most int) ([]Submitted, error) {
+// SubmittedTo returns the latest submissions to any server of the log, the newest first, at most that many; of these
+// users, by number, unless that is nil.
+func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) ([]Submitted, error) {
+	text, err := json.Marshal(users)
+	if err != nil {
+		return nil, err
+	}
 	return collect(ctx, db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
-		submittedColumns+"ORDER BY s.id DESC LIMIT ?", most)
+		submittedColumns+"WHERE ?1 = 'null' OR s.uid IN (SELECT value FROM json_each(?1)) ORDER BY s.id DESC LIMIT ?2",
+		string(text), most)
 }
 
 // SubmittedAs returns the submission that a workflow of the run was; nil if it was there when the run began.
@@ -317,6 +323,12 @@ func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	return db.OutcomeOf(ctx, s)
+}
+
+// OutcomeOf returns how a submission stands whose row was read just now. Runs of servers have no chunks, so tables of
+// rows are asked: the views take several times as long.
+func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	if a := s.archived(); a != nil {
 		return a.outcome(s), nil
 	}
@@ -332,34 +344,43 @@ func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 	if s.Workflow == planner.None {
 		return o, nil
 	}
-	const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND " +
+	const of = "(SELECT count(*) FROM task_rows t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND " +
 		"w.first_task + w.tasks - 1 AND t.state "
-	query, args := "SELECT w.state, w.tasks, "+of+"= 'done'), "+of+"IN ('failed', 'skipped')), w.started_ns, "+
+	query, args := "SELECT w.state, w.tasks, iif(w.state = 'done', w.tasks, "+of+"= 'done')), "+
+		"iif(w.state = 'done', 0, "+of+"IN ('failed', 'skipped'))), w.started_ns, "+
 		"w.ended_ns, NULL FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",
 		[]any{s.Run, s.Workflow}
 	if s.Task != planner.None {
 		query, args = "SELECT t.state, 1, t.state = 'done', t.state IN ('failed', 'skipped'), "+
-			"t.queued_ns, t.ended_ns, (SELECT a.exit_code FROM attempts a WHERE a.run = t.run AND a.attempt = "+
-			"t.attempt) FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.task = ?", []any{s.Run, s.Task}
+			"t.queued_ns, t.ended_ns, (SELECT a.exit_code FROM attempt_rows a WHERE a.run = t.run AND a.attempt = "+
+			"t.attempt) FROM task_rows t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.task = ?",
+			[]any{s.Run, s.Task}
 	}
-	err = db.readers.QueryRowContext(ctx, query, args...).Scan(&o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started,
+	err := db.readers.QueryRowContext(ctx, query, args...).Scan(&o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started,
 		&o.Ended, &o.Exit)
+	if errors.Is(err, sql.ErrNoRows) {
+		if now, e := db.Submitted(ctx, s.ID); e == nil && now.archived() != nil { // meanwhile
+			return now.archived().outcome(now), nil
+		}
+	}
 	if err != nil {
 		return nil, db.wrap("read", err)
 	}
 	if o.Tasks != 1 {
 		return o, nil
 	}
-	task, args := "t.task = ?", []any{s.Run, s.Task}
+	task, args := "t.task = ?2", []any{s.Run, s.Task}
 	if s.Task == planner.None {
-		task = "t.task = (SELECT first_task FROM workflows w WHERE w.run = t.run AND w.workflow = ?)"
+		// The run is not that of t: SQLite would look at all tasks of that.
+		task = "t.task = (SELECT w.first_task FROM workflows w JOIN runs o ON o.id = w.run WHERE o.name = ?1 AND " +
+			"w.workflow = ?2)"
 		args[1] = s.Workflow
 	}
 	a := &o.Attempt
 	err = db.readers.QueryRowContext(ctx, "SELECT coalesce(a.outcome, ''), n.name, coalesce(a.peak_memory_bytes, 0), "+
-		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), a.exit_code, t.ended_ns FROM tasks t "+
-		"JOIN runs r ON r.id = t.run JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
-		"JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.name = ? AND "+task,
+		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), a.exit_code, t.ended_ns FROM task_rows t "+
+		"JOIN runs r ON r.id = t.run JOIN attempt_rows a ON a.run = t.run AND a.attempt = t.attempt "+
+		"JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.name = ?1 AND "+task,
 		args...).Scan(&a.Outcome, &a.Node, &a.Peak, &a.CPU, &o.Exit, &o.Ended)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, db.wrap("read", err)

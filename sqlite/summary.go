@@ -78,6 +78,8 @@ type Summary struct {
 	Starting *float64  `json:"starting_percent"`
 	Warnings []Warning `json:"warnings"`
 	Images   []Image   `json:"images"` // that programs ran in, by name
+	// Policies are those that planned, in turn, if there was more than one.
+	Policies []PolicyChange `json:"policies,omitempty"`
 	// Metrics are what Measure kept of a run that is over.
 	Metrics map[string]float64 `json:"metrics"`
 }
@@ -359,6 +361,13 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		s.Warnings = append(s.Warnings, w)
 		return err
 	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
+	read(func(rows *sql.Rows) error {
+		var c PolicyChange
+		err := rows.Scan(&c.Seq, &c.At, &c.Policy)
+		s.Policies = append(s.Policies, c)
+		return err
+	}, "SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND EXISTS (SELECT 1 FROM policies "+
+		"WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq", id)
 	if err != nil {
 		return nil, err
 	}

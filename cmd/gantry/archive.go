@@ -122,16 +122,22 @@ func instantBefore(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	hours := text
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		hours = days + "h"
-	}
-	d, err := time.ParseDuration(hours)
+	d, err := durationOf(text)
 	if err != nil || d < 0 {
 		return time.Time{}, errors.New("it is no date such as 2026-11-01, and no duration such as 30d or 12h")
 	}
-	if hours != text {
-		d *= 24
-	}
 	return now.Add(-d), nil
+}
+
+// durationOf reads a duration, such as 90m or 2d.
+func durationOf(text string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	d, err := time.ParseDuration(days + "h")
+	if err == nil && (d*24)/24 != d {
+		err = errors.New("it is too long")
+	}
+	return d * 24, err
 }

@@ -7,6 +7,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// separated is a list each of whose texts may be several, with commas between them.
+func separated(texts []string) (all []string) {
+	for _, text := range texts {
+		all = append(all, strings.Split(text, ",")...)
+	}
+	return all
+}
+
 // interspersed lets a command's flags stand behind its arguments too; the flag library stops at the first argument.
 // args are those of the process, the name of the command at 1; what follows "--" are arguments.
 func interspersed(args []string, commands []*cli.Command) []string {

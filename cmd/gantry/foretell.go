@@ -141,7 +141,7 @@ func foretell(ctx context.Context, s *session, past *forecast.Past) (map[string]
 	ctx, cancel := context.WithTimeout(ctx, foretellWhole)
 	defer cancel()
 	names := map[string]server.Expectation{}
-	ends := map[string][]time.Duration{}
+	starts, ends := map[string][]time.Duration{}, map[string][]time.Duration{}
 	if len(past.Batches)+len(past.Arrivals) == 0 {
 		return names, nil
 	}
@@ -158,17 +158,23 @@ func foretell(ctx context.Context, s *session, past *forecast.Past) (map[string]
 				continue
 			}
 			if k == 0 {
-				names[w.Name] = server.Expectation{Start: w.Started, End: w.Ended, Low: w.Ended, High: w.Ended}
+				names[w.Name] = server.Expectation{Start: w.Started, StartLow: w.Started, StartHigh: w.Started,
+					End: w.Ended, Low: w.Ended, High: w.Ended}
 			} else {
+				starts[w.Name] = append(starts[w.Name], w.Started.Sub(past.Now))
 				ends[w.Name] = append(ends[w.Name], w.Ended.Sub(past.Now))
 			}
 		}
 	}
 	for name, e := range names {
-		if r := forecast.RangeOf(ends[name]); len(ends[name]) > 1 {
-			e.End, e.Low, e.High = past.Now.Add(r.Expected), past.Now.Add(r.Low), past.Now.Add(r.High)
-			names[name] = e
+		if len(ends[name]) < 2 {
+			continue
 		}
+		r := forecast.RangeOf(starts[name])
+		e.Start, e.StartLow, e.StartHigh = past.Now.Add(r.Expected), past.Now.Add(r.Low), past.Now.Add(r.High)
+		r = forecast.RangeOf(ends[name])
+		e.End, e.Low, e.High = past.Now.Add(r.Expected), past.Now.Add(r.Low), past.Now.Add(r.High)
+		names[name] = e
 	}
 	return names, nil
 }

@@ -27,7 +27,8 @@ func logsCommand() *cli.Command {
 		Usage:     "print what a task said: its standard output, then its standard error",
 		ArgsUsage: "[RUN] TASK",
 		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if
-several workflows have it, or #ID; gantry show --tasks lists them. Archived tasks are found, too. Standard output of the
+several workflows have it, or #ID; gantry show --tasks lists them. RUN may be the number of a submission to a server; of
+one that has a single task it is enough. Archived tasks are found, too. Standard output of the
 task goes to standard output, its standard error to standard error. On a terminal, control characters are
 made visible (^[ for escape); in a pipe or a file, all bytes are as the task wrote them.
 
@@ -58,6 +59,11 @@ func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.NArg() == 1 && db.OfOne() {
+		if args, err = onlyTask(c, db); err != nil {
+			return nil, nil, errors.Join(err, db.Close())
+		}
+	}
 	life, err := db.Task(c.Context, args[0], args[1])
 	if err == nil {
 		return db, life, nil
@@ -69,6 +75,23 @@ func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
 	}
 	db.Close()
 	return nil, nil, logError(err)
+}
+
+// onlyTask names the task of a submission that has only one, as the arguments of findTask.
+func onlyTask(c *cli.Context, db *sqlite.DB) (args []string, err error) {
+	id := c.Args().First()
+	var names []string
+	if err := db.Tasks(c.Context, id, func(x sqlite.TaskRow) error {
+		names = append(names, x.Workflow+"/"+x.Task)
+		return nil
+	}); err != nil {
+		return nil, logError(err)
+	}
+	if len(names) != 1 {
+		return nil, failf(exitUsage, "submission %s has %s: name one with gantry %s %s TASK; gantry show --tasks %s "+
+			"lists them", id, plural(len(names), "task"), c.Command.Name, id, id)
+	}
+	return []string{id, names[0]}, nil
 }
 
 // archivedTask finds a task in the archive of the log; nil if it is not there.

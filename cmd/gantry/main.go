@@ -148,6 +148,7 @@ Exit codes:
 		// Errors are printed once, below, with their exit code.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
+	app.DisableSliceFlagSeparator = true // values of variables and names of files may have commas
 	cli.HelpPrinter = printHelp
 	app.OnUsageError = usageError(app, args)
 	for _, cmd := range app.Commands {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -387,4 +388,58 @@ func TestAServerWhoseDiskFills(t *testing.T) {
 	expect(t, exitOK, []string{"done, 2 of 2"}, "wait", "--dir", dir, "1")
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
+}
+
+// While the server fetches what one submission needs, others are taken.
+func TestAnInputThatIsSlowHoldsUpNobody(t *testing.T) {
+	needsBusybox(t)
+	asked, send := make(chan bool), make(chan bool)
+	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			asked <- true
+			<-send
+		}
+		_, _ = w.Write([]byte("far\n"))
+	}))
+	t.Cleanup(far.Close)
+	c := cliTest{t, t.TempDir()}
+	dir := filepath.Join(c.dir, "runs")
+	s := serveIn(t, dir)
+	flow := c.write("far.yml", `pegasus: 5.0.4
+name: far
+replicaCatalog: {replicas: [{lfn: f, pfns: [{site: s, pfn: "`+far.URL+`/f"}]}]}
+transformationCatalog:
+  transformations: [{name: cat, sites: [{name: local, pfn: /bin/cat, type: installed}]}]
+jobs: [{type: job, id: t, name: cat, arguments: [f], uses: [{lfn: f, type: input}]}]
+`)
+	slow := gantryProcess("submit", "--dir", dir, "--no-prediction", "--image", "gantry/busybox", flow)
+	var said bytes.Buffer
+	slow.Stdout, slow.Stderr = &said, &said
+	if err := slow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- slow.Wait() }()
+	select {
+	case <-asked:
+	case err := <-ended:
+		t.Fatalf("nothing was fetched: %v\n%s", err, said.String())
+	}
+	one := s.submit("--task", "one", "--image", "gantry/busybox", "--", "true")
+	two := s.submit("--emulate", "--no-prediction", "--release", "1h", montage)
+	if one != "1" || two != "2" {
+		t.Errorf("the others have the numbers %s and %s", one, two)
+	}
+	close(send)
+	if err := <-ended; err != nil {
+		t.Errorf("%v\n%s", err, said.String())
+	}
+	expect(t, exitOK, []string{"far-3 done"}, "wait", "--dir", dir, "3")
+	expect(t, exitOK, nil, "cancel", "--dir", dir, "2")
+	// What has commands and no image is refused, also by a server that continues a run.
+	bare := c.write("Makeflow", "out:\n\techo >out\n")
+	expect(t, exitInput, []string{"no image to run it in"}, "submit", "--dir", dir, bare)
+	s.kill()
+	serveIn(t, dir)
+	expect(t, exitInput, []string{"no image to run it in"}, "submit", "--dir", dir, bare)
 }

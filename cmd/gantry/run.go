@@ -438,7 +438,11 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 	if err := s.open(sqlite.Durable); err != nil {
 		return nil, err
 	}
-	over, err := s.db.Summary(c.Context, name)
+	info, err := s.db.Info(c.Context, name)
+	if err != nil {
+		return nil, fail(exitInput, err)
+	}
+	over, err := s.db.Overview(c.Context, info.Name)
 	if err != nil {
 		return nil, fail(exitInput, err)
 	}

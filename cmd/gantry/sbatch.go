@@ -218,7 +218,11 @@ func (x *slurmCall) after(j *sbatch.Job) (out []api.Dependency, err error) {
 	if len(j.After) == 0 {
 		return nil, nil
 	}
-	rows, err := x.jobs(true)
+	sel := &sbatch.Select{}
+	for _, a := range j.After {
+		sel.Jobs = append(sel.Jobs, a.Dependency)
+	}
+	rows, err := x.jobs(sel, api.QueueOf{All: true, Brief: true})
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +240,7 @@ func (x *slurmCall) after(j *sbatch.Job) (out []api.Dependency, err error) {
 		case a.Index >= 0:
 			return nil, fmt.Errorf("--dependency: there is no job %s", a.Dependency)
 		default:
-			out = append(out, d) // one of long ago, or none, as the server will say
+			out = append(out, d) // there is none, as the server will say
 		}
 	}
 	return out, nil
@@ -414,16 +418,50 @@ func slurmState(st *api.Status) sbatch.State {
 // keepEnded is how long squeue lists jobs after their end: Slurm's default.
 const keepEnded = 300 * time.Second
 
-// jobs are those that the server has, and those that ended, by number.
-func (x *slurmCall) jobs(ended bool) ([]sbatch.Row, error) {
-	q, err := x.client.Queue(x.Context.Context, ended)
-	if err != nil {
-		return nil, err
+// jobs are those that may be meant, by number: those that are named with all elements of their arrays.
+func (x *slurmCall) jobs(sel *sbatch.Select, of api.QueueOf) (rows []sbatch.Row, err error) {
+	for _, name := range sel.Users {
+		if len(sel.Jobs) > 0 {
+			break // that one is of another user is no reason not to know it
+		}
+		if u, err := user.Lookup(name); err == nil {
+			name = u.Uid
+		}
+		uid, err := strconv.Atoi(name)
+		if err != nil || len(sel.Users) > api.MaxAsked/2 {
+			of.Users = nil // Select knows
+			break
+		}
+		of.Users = append(of.Users, uid)
 	}
-	var rows []sbatch.Row
-	for i := range q.Submissions {
-		rows = append(rows, jobOf(&q.Submissions[i]))
+	ids := []int64{}
+	for _, d := range sel.Jobs {
+		ids = append(ids, d.ID)
 	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	parts := [][]int64{nil} // all
+	if len(ids) > 0 {
+		parts = slices.Collect(slices.Chunk(ids, api.MaxAsked/2))
+	}
+	seen := map[int64]bool{}
+	for _, part := range parts {
+		of.IDs = part
+		q, err := x.client.Queue(x.Context.Context, of)
+		if err != nil {
+			return nil, err
+		}
+		if q.More > 0 {
+			x.note([]string{fmt.Sprintf("%d jobs more that are not over are left out; name jobs by number", q.More)})
+		}
+		for i := range q.Submissions {
+			if st := &q.Submissions[i]; !seen[st.ID] {
+				seen[st.ID] = true
+				rows = append(rows, jobOf(st))
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b sbatch.Row) int { return cmp.Compare(a.ID, b.ID) })
 	return rows, nil
 }
 
@@ -433,7 +471,7 @@ func squeueAction(x *slurmCall) error {
 		return err
 	}
 	x.note(q.Notes)
-	rows, err := x.jobs(q.Select.Ended() || len(q.Select.Jobs) > 0)
+	rows, err := x.jobs(&q.Select, api.QueueOf{All: q.Select.Ended() || len(q.Select.Jobs) > 0})
 	if err != nil {
 		return err
 	}
@@ -456,7 +494,7 @@ func sacctAction(x *slurmCall) error {
 		return err
 	}
 	x.note(a.Notes)
-	rows, err := x.jobs(true)
+	rows, err := x.jobs(&a.Select, api.QueueOf{All: true, Brief: true})
 	if err != nil {
 		return err
 	}
@@ -469,7 +507,7 @@ func scancelAction(x *slurmCall) error {
 		return err
 	}
 	x.note(c.Notes)
-	rows, err := x.jobs(false)
+	rows, err := x.jobs(&c.Select, api.QueueOf{All: len(c.Select.Jobs) > 0, Brief: true})
 	if err != nil {
 		return err
 	}
@@ -479,6 +517,11 @@ func scancelAction(x *slurmCall) error {
 		}
 		if _, err := x.client.Cancel(x.Context.Context, rows[i].ID); err != nil {
 			return fmt.Errorf("job %d: %w", rows[i].ID, err)
+		}
+	}
+	for _, d := range c.Select.Jobs {
+		if !c.Quiet && !slices.ContainsFunc(rows, func(r sbatch.Row) bool { return r.Is(d) }) {
+			return fmt.Errorf("kill job error on job id %s: invalid job id specified", d)
 		}
 	}
 	return nil

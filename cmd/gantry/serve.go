@@ -87,6 +87,7 @@ type serving struct {
 	group    int                // whose members may hand in work; server.OwnerOnly: none
 	mu       sync.Mutex         // guards check
 	check    *executor.Admitter // to try whether a workflow can be admitted
+	fetching sync.Mutex         // held while images are fetched, and inputs are read whole to know their content
 	tenants  map[string]string  // that users count for whose tenant is another one; *: any
 	foretell *foreteller
 	limits   tenantLimits                   // nil: none
@@ -244,20 +245,27 @@ func (v *serving) setPolicy(ctx context.Context, s *session, name string) error 
 	if _, err := policy.Parse(name); err != nil {
 		return &api.Error{Code: api.Invalid, Message: err.Error()}
 	}
-	if err := v.inbox.Ask(ctx, func(in *executor.Intake) error {
-		pl, adm, err := with.planner()
-		if err != nil {
-			return &api.Error{Code: api.Invalid, Message: err.Error()}
-		}
-		with.learn(with.learned)
-		fresh := &executor.Engine{Planner: pl, Admit: adm}
-		if err := s.log.Replay(context.WithoutCancel(ctx), func(e planner.Event, a *executor.Admission) error {
+	pl, adm, err := with.planner()
+	if err != nil {
+		return &api.Error{Code: api.Invalid, Message: err.Error()}
+	}
+	with.learn(with.learned)
+	fresh := &executor.Engine{Planner: pl, Admit: adm}
+	read := func(ctx context.Context) error {
+		return s.log.ReplayAfter(ctx, pl.Seq(), func(e planner.Event, a *executor.Admission) error {
 			b := executor.Batch{Events: []planner.Event{e}}
 			if a != nil {
 				b.Admissions = []*executor.Admission{a}
 			}
 			return fresh.Replay(b)
-		}); err != nil {
+		})
+	}
+	// A long log is read while the run continues; what has happened meanwhile, in its turn.
+	if err := read(ctx); err != nil {
+		return err
+	}
+	if err := v.inbox.Ask(ctx, func(in *executor.Intake) error {
+		if err := read(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 		return in.ChangePolicy(name, pl, adm)
@@ -269,44 +277,29 @@ func (v *serving) setPolicy(ctx context.Context, s *session, name string) error 
 	return nil
 }
 
-// admissible says why a submission cannot run here, and makes present the images that it needs.
+// admissible says why a submission cannot run here, and makes present the images and files that it needs. Others that
+// need nothing which has to be fetched do not wait for that.
 func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Submission) error {
 	refused := func(err error) error { return &api.Error{Code: api.Invalid, Message: err.Error()} }
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err := v.check.Check(sub); err != nil {
+	wanted := map[string]bool{}
+	if err := v.runnable(s, sub, wanted); err != nil {
 		return refused(err)
-	}
-	adm, err := v.check.Admit(sub, 0)
-	if err == nil {
-		err = v.limits.runnable(adm)
-	}
-	if err != nil {
-		return refused(err)
-	}
-	_, noImage := v.check.Emulated(sub)
-	if err := s.runnable(sub, noImage); err != nil {
-		return refused(err)
-	}
-	if sub.By != nil {
-		if err := v.ownImages(sub); err != nil {
-			return refused(err)
-		}
-	}
-	for _, c := range sub.Workflow.Containers {
-		for _, m := range c.Mounts {
-			if err := v.mountable(s, sub, m); err != nil {
-				return refused(fmt.Errorf("workflow %s: mount %s: %w", sub.Name, m, err))
-			}
-		}
 	}
 	if runtimeOf(s.set.Runtime).Programs {
 		if err := s.fetchSources(ctx, []executor.Submission{*sub}); err != nil {
 			return refused(err)
 		}
 	}
-	s.wanted = nil
-	v.check.Images(sub, s.want)
+	absent := s.engine.Reuse != nil
+	for name := range wanted {
+		absent = absent || s.images.id(name) == ""
+	}
+	if !absent {
+		return nil
+	}
+	v.fetching.Lock()
+	defer v.fetching.Unlock()
+	s.wanted = wanted
 	if err := s.fetchImages(ctx); err != nil {
 		return refused(err)
 	}
@@ -318,6 +311,48 @@ func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Subm
 			return refused(err)
 		}
 	}
+	return nil
+}
+
+// runnable says what is wrong with a submission, and notes the images that it wants.
+func (v *serving) runnable(s *session, sub *executor.Submission, wanted map[string]bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	fetched := *sub // files at addresses are not there yet, which is no reason to refuse it
+	w := *sub.Workflow
+	w.Files = slices.Clone(w.Files)
+	for i, x := range sub.Sources {
+		w.Files[i].Optional = w.Files[i].Optional || remote(x)
+	}
+	fetched.Workflow = &w
+	if err := v.check.Check(&fetched); err != nil {
+		return err
+	}
+	adm, err := v.check.Admit(&fetched, 0)
+	if err == nil {
+		err = v.limits.runnable(adm)
+	}
+	if err != nil {
+		return err
+	}
+	_, noImage := v.check.Emulated(sub)
+	// What is handed in is new, also to a run that continues.
+	if err := (&session{set: s.set}).runnable(sub, noImage); err != nil {
+		return err
+	}
+	if sub.By != nil {
+		if err := v.ownImages(sub); err != nil {
+			return err
+		}
+	}
+	for _, c := range sub.Workflow.Containers {
+		for _, m := range c.Mounts {
+			if err := v.mountable(s, sub, m); err != nil {
+				return fmt.Errorf("workflow %s: mount %s: %w", sub.Name, m, err)
+			}
+		}
+	}
+	v.check.Images(sub, func(image string) { wanted[image] = true })
 	return nil
 }
 

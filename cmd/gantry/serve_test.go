@@ -6,12 +6,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"gantry/executor"
 	"gantry/server/api"
+	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // served is a directory with a server, which is a process of its own.
@@ -256,7 +260,7 @@ func TestNodesAndThePolicyChangeWhileServing(t *testing.T) {
 	}
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
-	expect(t, exitOK, []string{"policy heft"}, "show", "--dir", dir)
+	expect(t, exitOK, []string{"policy heft on docker, rm-dcwf until "}, "show", "--dir", dir)
 }
 
 func TestDeadlinesOfSubmissions(t *testing.T) {
@@ -276,4 +280,92 @@ func TestDeadlinesOfSubmissions(t *testing.T) {
 		dir)
 	expect(t, exitUsage, []string{"--deadline"}, "submit", "--dir", dir, "--deadline", "tomorrow", montage)
 	expect(t, exitUsage, []string{"not after"}, "submit", "--dir", dir, "--deadline", "1h", "--release", "2h", montage)
+}
+
+// Who asks for a refusal learns of it, as text and as JSON, and JSON has what is expected.
+func TestWhatIsExpectedIsInJSON(t *testing.T) {
+	dir := t.TempDir()
+	serveIn(t, dir, "--runtime", "null", "--policy", "rm-dcwf")
+	submit := func(code int, args ...string) (said struct {
+		IDs         []int64
+		Submissions []api.Status
+	}) {
+		t.Helper()
+		out := expect(t, code, nil, append([]string{"submit", "--json", "--dir", dir, montage}, args...)...)
+		if err := json.NewDecoder(strings.NewReader(out)).Decode(&said); err != nil {
+			t.Fatal(err, out)
+		}
+		return said
+	}
+	got := submit(exitOK, "--deadline", "2d", "--release", "1d", montage)
+	if len(got.IDs) != 2 || len(got.Submissions) != 2 || got.Submissions[1].Expected.End.IsZero() ||
+		*got.Submissions[1].Expected.Late || time.Until(*got.Submissions[1].Due) < 47*time.Hour {
+		t.Errorf("two with deadlines: %+v", got)
+	}
+	if got := submit(exitOK, "--release", "1h", "--no-prediction"); len(got.IDs) != 1 || got.Submissions != nil {
+		t.Errorf("nobody asked for a prediction: %+v", got)
+	}
+	got = submit(exitInput, "--reject-late", "--deadline", "1ms")
+	if len(got.IDs) != 1 || len(got.Submissions) != 1 || got.Submissions[0].State != "refused" {
+		t.Errorf("one that is late: %+v", got)
+	}
+	expect(t, exitUsage, []string{"no workflow has a deadline"}, "submit", "--dir", dir, "--reject-late", montage)
+}
+
+// However many wait, each is found by its number; lists are bounded, and say so.
+func TestOneOfManyIsFound(t *testing.T) {
+	dir := t.TempDir()
+	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
+	req := &api.Submit{}
+	for i := range 1100 {
+		one := &trace.Workflow{Name: "w", Label: "w", Tasks: []trace.Task{{ID: "t" + strconv.Itoa(i), Kind: "k",
+			Cores: 1, Retries: -1, Runtime: 1}}}
+		definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "w", Workflow: one, At: 3600e9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Tasks = append(req.Tasks, api.Task{Workflow: "w", Definition: definition})
+	}
+	if _, err := api.NewClient(dir).Submit(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GANTRY_DIR", dir)
+	expect(t, exitOK, []string{"1000  t999 ", "and 100 more"}, "queue", "--dir", dir)
+	if out := expect(t, exitOK, []string{"1100 PD\n"}, "squeue", "-h", "-o", "%i %t", "--me"); strings.Count(out,
+		"\n") != 1100 {
+		t.Errorf("squeue --me lists %d jobs", strings.Count(out, "\n"))
+	}
+	if out, said := expectBoth(t, exitOK, "squeue", "-h"); strings.Count(out, "\n") != 1000 ||
+		!strings.Contains(said, "100 jobs more") {
+		t.Errorf("squeue lists %d jobs, and says %q", strings.Count(out, "\n"), said)
+	}
+	for _, job := range []string{"1", "1100"} {
+		expect(t, exitOK, []string{job + " PD\n"}, "squeue", "-h", "-o", "%i %t", "-j", job)
+		expect(t, exitOK, nil, "scancel", job)
+		expect(t, exitOK, []string{"CANCELLED"}, "sacct", "-n", "-X", "-o", "State", "-j", job)
+	}
+	for _, unknown := range [][]string{{"squeue", "-j", "1101"}, {"scancel", "1101"}, {"scancel", "7_1"}} {
+		expectBoth(t, exitSlurm, unknown...)
+	}
+	expect(t, exitOK, nil, "scancel", "-Q", "1101")
+	// What ended is found however long ago.
+	for range 11 {
+		flows := &api.Submit{}
+		for i := range 100 {
+			definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "late", Workflow: &trace.Workflow{
+				Name: "late", Label: "late", Tasks: []trace.Task{{ID: "t" + strconv.Itoa(i), Kind: "k", Cores: 1,
+					Retries: -1, Runtime: 1}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			flows.Workflows = append(flows.Workflows, api.Workflow{Name: "late", Definition: definition})
+		}
+		if _, err := api.NewClient(dir).Submit(t.Context(), flows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, exitOK, nil, "wait", "--dir", dir, "2200")
+	expect(t, exitOK, []string{"CANCELLED"}, "sacct", "-n", "-X", "-o", "State", "-j", "1")
+	expect(t, exitOK, []string{"Older ones are not listed"}, "queue", "--dir", dir, "--all")
+	s.kill()
 }

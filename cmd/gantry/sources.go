@@ -62,10 +62,12 @@ func (s *session) checkArchives(ctx context.Context, w *trace.Workflow) error {
 	return nil
 }
 
+// remote reports whether a file is at an address, and was not fetched yet.
+func remote(x executor.Source) bool { return x.URL != "" && x.Path == "" }
+
 // fetchSources fetches the files that are at addresses, before the run is in the log, and refuses a run whose inputs do
 // not fit on the disk.
 func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) error {
-	remote := func(src executor.Source) bool { return src.URL != "" && src.Path == "" }
 	adm, owner := s.admitter(), stage.Caller()
 	show := &arriving{progress: s.view, noun: "input file", doing: "fetching", parts: map[string][2]int64{}}
 	get := &outside.Fetcher{Dir: filepath.Join(s.dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,

@@ -93,8 +93,10 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 				"file says)"},
 			&cli.StringFlag{Name: "class", Usage: "`CLASS`: deadline, regular or low (default: deadline if there " +
 				"is one, else regular)"},
-			&cli.StringFlag{Name: "deadline", Usage: "`WHEN` it has to have ended: in 2h, or at 18:00"},
-			&cli.StringFlag{Name: "release", Usage: "`WHEN` it may start: in 2h, or at 18:00 (default: at once)"},
+			&cli.StringFlag{Name: "deadline", Usage: "`WHEN` it has to have ended: in 2h or 3d, at " +
+				"18:00, or at \"2026-12-24 18:00\""},
+			&cli.StringFlag{Name: "release", Usage: "`WHEN` it may start, as the deadline (default: at " +
+				"once)"},
 			&cli.BoolFlag{Name: "reject-late", Usage: "have it refused if the policy finds no plan that meets its " +
 				"deadline"},
 			&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of " +
@@ -250,7 +252,7 @@ func (h *handing) read(c *cli.Context) (err error) {
 
 // fromNow reads an instant to come: a duration such as 2h, a time of day, the next one, or a date with a time.
 func fromNow(text string, now time.Time) (time.Duration, error) {
-	if d, err := time.ParseDuration(text); err == nil {
+	if d, err := durationOf(text); err == nil {
 		if d <= 0 {
 			return 0, errors.New("it has to be in the future")
 		}
@@ -273,14 +275,11 @@ func fromNow(text string, now time.Time) (time.Duration, error) {
 			return t.Sub(now), nil
 		}
 	}
-	return 0, errors.New("give a duration such as 2h or 90m, a time such as 18:00, or 2026-12-24 18:00")
+	return 0, errors.New("give a duration such as 90m, 2h or 3d, a time such as 18:00, or 2026-12-24 18:00")
 }
 
-// settle writes into a workflow what the command line says of it and of its tasks: the server knows the workflow alone.
-func (h *handing) settle(sub *executor.Submission) {
-	if h.name != "" {
-		sub.Name = h.name
-	}
+// classify writes into a submission for whom it is, and when it may start and has to end.
+func (h *handing) classify(sub *executor.Submission) {
 	if h.tenant != "" {
 		sub.Tenant = h.tenant
 	}
@@ -293,6 +292,14 @@ func (h *handing) settle(sub *executor.Submission) {
 	if h.class != nil {
 		sub.Class = *h.class
 	}
+}
+
+// settle writes into a workflow what the command line says of it and of its tasks: the server knows the workflow alone.
+func (h *handing) settle(sub *executor.Submission) {
+	if h.name != "" {
+		sub.Name = h.name
+	}
+	h.classify(sub)
 	sub.RejectLate = sub.RejectLate || h.late
 	w := *sub.Workflow // others may share it
 	w.Tasks, w.Containers = slices.Clone(w.Tasks), slices.Clone(w.Containers)
@@ -359,6 +366,9 @@ func submit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool("reject-late") && !slices.ContainsFunc(subs, func(s executor.Submission) bool { return s.Due > 0 }) {
+		return failf(exitUsage, "--reject-late: no workflow has a deadline; give one with --deadline")
+	}
 	req := &api.Submit{}
 	if req.Secrets, err = submitSecrets(c); err != nil {
 		return err
@@ -374,50 +384,57 @@ func submit(c *cli.Context) error {
 	if err != nil {
 		return serverError(err)
 	}
-	if c.Bool("json") {
-		printJSON(c.App.Writer, a)
-		return nil
-	}
+	asks := c.Bool("reject-late") || !c.Bool("quiet") && !c.Bool("no-prediction")
 	for i, id := range a.IDs {
-		if c.Bool("quiet") {
+		switch {
+		case c.Bool("json"):
+		case c.Bool("quiet"):
 			fmt.Fprintln(c.App.Writer, id)
-		} else {
+		default:
 			fmt.Fprintf(c.App.Writer, "%d: %s, %s\n", id, a.Names[i], plural(len(subs[i].Workflow.Tasks), "task"))
 		}
 	}
-	if (c.Bool("quiet") || c.Bool("no-prediction")) && !c.Bool("reject-late") {
-		return nil
+	var expected []*api.Status
+	if asks {
+		expected, err = foretold(c, cl, a.IDs)
 	}
-	return foretold(c, cl, a.IDs)
+	if c.Bool("json") { // what was handed in, also if nobody knows what is expected of it
+		printJSON(c.App.Writer, struct {
+			*api.Accepted
+			Submissions []*api.Status `json:"submissions,omitempty"`
+		}{a, expected})
+	}
+	return err
 }
 
 // mostForetold bounds the lines of predictions.
 const mostForetold = 20
 
-// foretold prints what is expected of what was handed in, and fails if any of it was refused.
-func foretold(c *cli.Context, cl *api.Client, ids []int64) error {
-	var late error
+// foretold returns what is expected of what was handed in, and prints it as text. It fails if any of it was refused.
+func foretold(c *cli.Context, cl *api.Client, ids []int64) (all []*api.Status, late error) {
+	text := !c.Bool("quiet") && !c.Bool("json")
 	for i, id := range ids {
 		if i == mostForetold && !c.Bool("reject-late") {
-			fmt.Fprintf(c.App.Writer, "gantry queue shows what is expected of the others\n")
+			if text {
+				fmt.Fprintf(c.App.Writer, "gantry queue shows what is expected of the others\n")
+			}
 			break
 		}
 		st, err := cl.Expected(c.Context, id)
 		if err != nil {
-			return serverError(fmt.Errorf("it is handed in, but what is expected of it is not known: %w", err))
+			return all, serverError(fmt.Errorf("it is handed in, but what is expected of it is not known: %w", err))
 		}
+		all = append(all, st)
 		switch {
 		case st.State == sqlite.Refused:
-			late = failf(exitInput, "%d: %s is refused: no plan of the policy meets its deadline", st.ID, st.Name)
-			fmt.Fprintln(c.App.ErrWriter, "gantry: "+late.Error())
-		case !c.Bool("quiet"):
+			late = fail(exitInput, nil)
+			fmt.Fprintf(c.App.ErrWriter, "gantry: %d: %s is refused: no plan of the policy meets its deadline\n", st.ID,
+				st.Name)
+		case text:
 			fmt.Fprintf(c.App.Writer, "%d: %s\n", st.ID, expectation(st))
 		}
 	}
-	if late != nil {
-		return fail(exitInput, nil)
-	}
-	return nil
+	return all, late
 }
 
 // expectation says what is expected of a submission.
@@ -430,16 +447,19 @@ func expectation(st *api.Status) string {
 		return "nothing is predicted yet"
 	}
 	var text []string
+	within := func(at, low, high *time.Time) string {
+		if low == nil || high == nil || clockOf(low) == clockOf(high) {
+			return clockOf(at)
+		}
+		return fmt.Sprintf("%s (%s to %s with a probability of 80 %%)", clockOf(at), clockOf(low), clockOf(high))
+	}
 	if x.Start != nil {
-		text = append(text, "expected to start "+clockOf(x.Start))
+		text = append(text, "expected to start "+within(x.Start, x.StartLow, x.StartHigh))
 	}
 	if !x.End.IsZero() {
-		end := "to end " + clockOf(&x.End)
+		end := "to end " + within(&x.End, &x.Low, &x.High)
 		if x.Start == nil {
 			end = "expected " + end
-		}
-		if x.High.After(x.Low) {
-			end += fmt.Sprintf(" (%s to %s with a probability of 80 %%)", clockOf(&x.Low), clockOf(&x.High))
 		}
 		text = append(text, end)
 	}
@@ -499,7 +519,7 @@ Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 				}
 				return nil
 			}
-			q, err := cl.Queue(c.Context, c.Bool("all"))
+			q, err := cl.Queue(c.Context, api.QueueOf{All: c.Bool("all")})
 			if err != nil {
 				return serverError(err)
 			}
@@ -570,6 +590,9 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	t.end()
 	if q.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", q.More)
+	}
+	if q.Older {
+		fmt.Fprintln(w, "Older ones are not listed: gantry show ID shows one.")
 	}
 }
 

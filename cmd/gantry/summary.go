@@ -94,6 +94,9 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 		}
 	}
 	fmt.Fprintf(b, "\n  policy %s on %s", s.Policy, s.Runtime)
+	for i := 1; i < len(s.Policies); i++ {
+		fmt.Fprintf(b, ", %s until %s", s.Policies[i-1].Policy, instantOf(s.Policies[i].At))
+	}
 	if s.TimeScale != 1 || s.SizeScale != 1 {
 		fmt.Fprintf(b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
 	}

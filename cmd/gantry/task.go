@@ -45,8 +45,8 @@ func taskFlags() []cli.Flag {
 // checkTaskFlags refuses flags that would say nothing.
 func checkTaskFlags(c *cli.Context) error {
 	if c.IsSet("task") {
-		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "env-file",
-			"tenant", "class", "deadline", "release", "reject-late", "checkpoint", "preempt"} {
+		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "reject-late",
+			"checkpoint", "preempt"} {
 			if c.IsSet(name) {
 				return failf(exitUsage, "--%s is about workflows: leave it out with --task", name)
 			}
@@ -68,7 +68,7 @@ func submitTask(c *cli.Context, cl *api.Client, about *api.Server) error {
 		return err
 	}
 	task := api.Task{Workflow: c.String("workflow")}
-	if task.After, err = dependencies(c.StringSlice("after")); err != nil {
+	if task.After, err = dependencies(separated(c.StringSlice("after"))); err != nil {
 		return err
 	}
 	if task.Definition, err = sqlite.EncodeSubmission(sub); err != nil {
@@ -139,33 +139,20 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 		}
 		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
 	}
-	if c.IsSet("retries") {
-		if t.Retries = c.Int("retries"); t.Retries < 0 {
-			return nil, failf(exitUsage, "--retries %d: write a number from 0 on", t.Retries)
-		}
+	h := &handing{settings: &settings{}, retries: -1}
+	if err := h.read(c); err != nil {
+		return nil, err
 	}
+	if err := h.readGiven(c); err != nil {
+		return nil, err
+	}
+	t.Retries, t.Env = h.retries, h.Env
 	if c.Bool("emulate") {
 		t.Command, t.Image = nil, ""
 	}
 	w := &trace.Workflow{Name: c.String("workflow"), Label: c.String("workflow"), Source: "gantry submit --task"}
-	env, mounts := []string{}, []string{}
-	for _, text := range c.StringSlice("env") {
-		text, err := variable(text)
-		if err != nil {
-			return nil, failf(exitUsage, "--env: %w", err)
-		}
-		env = append(env, text)
-	}
-	for _, text := range c.StringSlice("mount") {
-		m, err := mountOf(text)
-		if err != nil {
-			return nil, failf(exitInput, "--mount %s: %w", text, err)
-		}
-		mounts = append(mounts, m)
-	}
-	t.Env = executor.MergeEnv(nil, env)
-	if len(mounts) > 0 {
-		w.Containers, t.Container = []trace.Container{{Name: name, Image: t.Image, Mounts: mounts}}, 1
+	if len(h.Mounts) > 0 {
+		w.Containers, t.Container = []trace.Container{{Name: name, Image: t.Image, Mounts: h.Mounts}}, 1
 	}
 	if err := taskFiles(c, w, &t); err != nil {
 		return nil, err
@@ -173,6 +160,8 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 	w.Tasks = []trace.Task{t}
 	trace.Impute(w, trace.Defaults{})
 	sub := &executor.Submission{Name: name, Workflow: w}
+	h.classify(sub)
+	sub.At, sub.Release = sub.Release, 0 // until then it is in no workflow
 	if !runtimeOf(about.Runtime).Programs {
 		return sub, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/server/api"
 )
@@ -100,6 +101,64 @@ func TestSingleTasksOutliveTheirServer(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &summary); err != nil || summary.Done != 4 || summary.Tasks != 7 {
 		t.Errorf("4 of 7 tasks are done: %+v (%v)", summary, err)
 	}
+}
+
+// What counts for another tenant, is due at another time or is of another class is of another workflow. A task that is
+// released later is in none until then.
+func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
+	dir := t.TempDir()
+	s := serveIn(t, dir, "--runtime", "null", "--name", "lab", "--cluster", cliTest{t, t.TempDir()}.write("c.yaml",
+		"nodes: [{name: n, cores: 4, memory: 8GB}]\n"), "--oversubscribe")
+	expect(t, exitOK, nil, "node", "drain", "--dir", dir, "n")
+	at := time.Now().Add(48 * time.Hour).Format("2006-01-02 15:04")
+	due := []string{"--tenant", "lab", "--deadline", at}
+	for i, args := range [][]string{due, due, {"--tenant", "lab"}, {"--tenant", "lab", "--class", "low"},
+		{"--tenant", "other"}, {"--tenant", "lab"}} {
+		if id := s.task("t", args...); id != strconv.Itoa(i+1) {
+			t.Fatalf("task %d has number %s", i+1, id)
+		}
+	}
+	released := s.task("t", "--release", "1h")
+	q, err := api.NewClient(dir).Queue(t.Context(), api.QueueOf{})
+	if err != nil || len(q.Submissions) != 7 {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	if a := q.Submissions[0]; a.Tenant != "lab" || a.Class != "deadline" ||
+		a.Due == nil || a.Due.Local().Format("2006-01-02 15:04:05") != at+":00" {
+		t.Errorf("the first is %+v", a)
+	}
+	const query = "SELECT group_concat(workflow, ' ') FROM (SELECT coalesce(workflow, '-') AS workflow FROM " +
+		"submitted ORDER BY id)"
+	if got := one[string](t, dir, query); got != "0 0 1 2 3 1 -" {
+		t.Errorf("the workflows of the tasks are %s", got)
+	}
+	expect(t, exitOK, []string{"it is released at"}, "queue", "--dir", dir)
+	expect(t, exitOK, []string{"cancelled"}, "cancel", "--dir", dir, released)
+}
+
+// Values and names may have commas; lists of numbers have them between.
+func TestCommasInValues(t *testing.T) {
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	dir := filepath.Join(c.dir, "runs")
+	s := serveIn(t, dir)
+	c.write("a,b.txt", "in\n")
+	c.write("vars", "FROM=c,d\n")
+	t.Chdir(c.dir)
+	image := []string{"submit", "-q", "--dir", dir, "--image", "gantry/busybox", "--task"}
+	one := strings.TrimSpace(expect(t, exitOK, nil, append(image, "one", "--env", "LIST=a,b", "--env-file", "vars",
+		"--input", "a,b.txt", "--output", "o,p.txt", "--", "sh", "-c",
+		`cat a,b.txt >o,p.txt; echo $LIST $FROM >>o,p.txt`)...))
+	two := strings.TrimSpace(expect(t, exitOK, nil, append(image, "two", "--", "true")...))
+	three := strings.TrimSpace(expect(t, exitOK, nil, append(image, "three", "--after", one+","+two, "--input",
+		"o,p.txt", "--stdout", "copy", "--", "cat", "o,p.txt")...))
+	expect(t, exitOK, nil, "wait", "--dir", dir, three)
+	found, _ := filepath.Glob(filepath.Join(dir, "*", "results", "*", "copy"))
+	if len(found) != 1 || read(t, found[0]) != "in\na,b c,d\n" {
+		t.Errorf("%v: the last one wrote something else", found)
+	}
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
 }
 
 // A name with line breaks stays in its row.

@@ -39,23 +39,19 @@ func tenantLimitFlag() cli.Flag {
 // readLimits reads the flags. It is nil if there are none.
 func readLimits(c *cli.Context) (tenantLimits, error) {
 	var all tenantLimits
-	name := ""
-	for i, text := range c.StringSlice("tenant-limit") { // which were split at their commas
-		given, rest, ok := strings.Cut(text, "=")
-		switch {
-		case ok:
-			name = given
-		case i == 0:
+	for _, text := range c.StringSlice("tenant-limit") {
+		name, rest, ok := strings.Cut(text, "=")
+		if !ok {
 			return nil, failf(exitUsage, "--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
-		default:
-			rest = text
 		}
 		if all == nil {
 			all = tenantLimits{}
 		}
 		l := all[name]
-		if err := readLimit(&l, rest); err != nil {
-			return nil, failf(exitUsage, "--tenant-limit %s: %w", text, err)
+		for _, one := range strings.Split(rest, ",") {
+			if err := readLimit(&l, one); err != nil {
+				return nil, failf(exitUsage, "--tenant-limit %s: %w", text, err)
+			}
 		}
 		all[name] = l
 	}

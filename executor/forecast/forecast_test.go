@@ -136,7 +136,8 @@ func TestAForecastOfWhatIsUnderWay(t *testing.T) {
 			}
 			flow := fork()
 			past, err := forecast.Live(parts, &executor.Snapshot{Now: s, Capacity: []unit.Vector{p.Nodes[0].Capacity},
-				Flows: []executor.FlowState{{Name: "fork", Started: 0, Tasks: []executor.TaskState{first, waits, waits}}}},
+				Flows: []executor.FlowState{{Name: "fork", Started: 0,
+					Tasks: []executor.TaskState{first, waits, waits}}}},
 				func(planner.WorkflowID) (*executor.Submission, error) { return &flow, nil })
 			if err != nil {
 				t.Fatal(err)

@@ -325,8 +325,8 @@ body{font:15px/1.4 sans-serif;max-width:62em;margin:2em auto;padding:0 1em}table
 td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}td:first-child,th:first-child,td:nth-child(2),
 th:nth-child(2){text-align:left}svg{width:100%}text{font:11px sans-serif}b{padding-right:1em}</style>
 <h1>What each user got</h1><p>Times are measured, from when a workflow was handed in to when it ended.
-“Planned” is what gantry expected when the workflow was handed in, and of core time when each task started. Nothing is
-expected of workflows that grow, as those of Snakemake, but for the time of their tasks.</p>`)
+“Planned” is what gantry expected when the workflow was handed in, and of core time when each task started. Nothing
+is expected of workflows that grow, as those of Snakemake, but for the time of their tasks.</p>`)
 	b.WriteString("<h2>By user</h2>" + rowsOf(users(all)))
 	for i := range all {
 		fmt.Fprintf(&b, "<h2>Policy %s</h2><p>", html.EscapeString(all[i].policy))

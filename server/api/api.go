@@ -4,6 +4,9 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -152,7 +155,10 @@ type Status struct {
 // Expected is when a submission is expected to start and end.
 type Expected struct {
 	Start *time.Time `json:"start,omitempty"` // nil: it has started
-	End   time.Time  `json:"end"`
+	// StartLow and StartHigh bound the start, as Low and High the end; nil: it has started.
+	StartLow  *time.Time `json:"start_low,omitempty"`
+	StartHigh *time.Time `json:"start_high,omitempty"`
+	End       time.Time  `json:"end"`
 	// Low and High bound the end with a probability of 80 %; the same where nothing varies.
 	Low  time.Time `json:"low"`
 	High time.Time `json:"high"`
@@ -162,11 +168,63 @@ type Expected struct {
 	Note string `json:"note,omitempty"` // what the policy, or the prediction, has to say of it
 }
 
-// Queue is the answer to a question for all submissions.
+// QueueOf says which submissions a list is to have. The zero value is those that are not over.
+type QueueOf struct {
+	All   bool    // also the latest of those that are over
+	IDs   []int64 // only these, of any age, and what came with the same requests; at most MaxAsked
+	Users []int   // only those of these users, by number
+	Brief bool    // nothing is predicted, and no reason explained
+}
+
+// MaxAsked bounds the ids and the users of a QueueOf.
+const MaxAsked = 500
+
+func (q QueueOf) query() url.Values {
+	v := url.Values{}
+	if q.All {
+		v.Set("all", "1")
+	}
+	if q.Brief {
+		v.Set("brief", "1")
+	}
+	for _, id := range q.IDs {
+		v.Add("id", strconv.FormatInt(id, 10))
+	}
+	for _, uid := range q.Users {
+		v.Add("user", strconv.Itoa(uid))
+	}
+	return v
+}
+
+// ReadQueueOf reads the query of a request.
+func ReadQueueOf(v url.Values) (q QueueOf, err error) {
+	q.All, q.Brief = v.Get("all") != "", v.Get("brief") != ""
+	if n := len(v["id"]) + len(v["user"]); n > MaxAsked {
+		return q, fmt.Errorf("it asks for %d submissions and users, and may for %d", n, MaxAsked)
+	}
+	for _, text := range v["id"] {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return q, fmt.Errorf("%q is no number of a submission", text)
+		}
+		q.IDs = append(q.IDs, id)
+	}
+	for _, text := range v["user"] {
+		uid, err := strconv.Atoi(text)
+		if err != nil {
+			return q, fmt.Errorf("%q is no number of a user", text)
+		}
+		q.Users = append(q.Users, uid)
+	}
+	return q, nil
+}
+
+// Queue is the answer to a question for submissions.
 type Queue struct {
 	Server      Server   `json:"server"`
 	Submissions []Status `json:"submissions"`
-	More        int      `json:"more,omitempty"` // that were left out, as there are too many
+	More        int      `json:"more,omitempty"`  // that are not over and were left out, as there are too many
+	Older       bool     `json:"older,omitempty"` // some that are over were left out
 }
 
 // Server describes the server.

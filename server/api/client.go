@@ -237,14 +237,10 @@ func (c *Client) About(ctx context.Context) (*Server, error) {
 	return &s, c.Do(ctx, http.MethodGet, "/server", nil, &s)
 }
 
-// Queue lists submissions: those that are not over and, with all, the latest others.
-func (c *Client) Queue(ctx context.Context, all bool) (*Queue, error) {
-	path := "/submissions"
-	if all {
-		path += "?all=1"
-	}
+// Queue lists submissions.
+func (c *Client) Queue(ctx context.Context, of QueueOf) (*Queue, error) {
 	var q Queue
-	return &q, c.Do(ctx, http.MethodGet, path, nil, &q)
+	return &q, c.Do(ctx, http.MethodGet, "/submissions?"+of.query().Encode(), nil, &q)
 }
 
 // Tenants says how the tenants stand.
