@@ -72,13 +72,9 @@ func (s *settings) readHostModel(c *cli.Context) error {
 	}
 }
 
-// storedHostModel is the model that the log has of this host with the runtime of the run, or with the one that runs
-// usually take.
+// storedHostModel is the model that the log has of this host with the runtime of the run, of the run that is simulated,
+// or else with the one that runs usually take.
 func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
-	runtime := s.Runtime
-	if runtimeOf(runtime).Virtual {
-		runtime = usualRuntime.Name
-	}
 	path := filepath.Join(c.String("dir"), logName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, hostmodel.ErrNone
@@ -88,6 +84,15 @@ func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
 		return nil, hostmodel.ErrNone // of an older format, for one: whoever needs it says so
 	}
 	defer db.Close()
+	runtime := s.Runtime
+	if runtimeOf(runtime).Virtual {
+		runtime = usualRuntime.Name
+		if run := c.String("measured"); run != "" {
+			if info, err := db.Info(c.Context, run); err == nil { // else whoever needs it says so
+				runtime = info.Runtime
+			}
+		}
+	}
 	dir, err := filepath.Abs(c.String("dir"))
 	if err != nil {
 		return nil, err

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/executor/hostmodel"
+	"gantry/sqlite"
 )
 
 // programTask is a task of a workflow of real programs.
@@ -137,16 +139,7 @@ func TestDisturbedProgramsAreSimulatedAsMeasured(t *testing.T) {
 	})
 	dir := "--dir=" + home
 	expect(t, exitOK, nil, "run", dir, "--quiet", "--runtime", "null", "--name", "first", "--cluster", cluster, flow)
-	raw, err := sql.Open("sqlite3", "file:"+filepath.Join(home, logName))
-	if err == nil { // as if it had been in containers
-		_, err = raw.Exec(`UPDATE runs SET runtime = 'docker'; UPDATE attempt_rows SET ran_ns = 1e9 * (SELECT
-			CASE t.name WHEN 'long' THEN 0.8 ELSE 0.1 END FROM tasks t WHERE t.run = attempt_rows.run
-			AND t.task = attempt_rows.task)`)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer raw.Close()
+	raw := pretend(t, home, "docker")
 	expect(t, exitOK, nil, "simulate", dir, "--quiet", "--name", "again", "--measured", "first", "--cluster", cluster,
 		"--host-model", model, flow)
 	took := map[string]float64{}
@@ -166,5 +159,46 @@ func TestDisturbedProgramsAreSimulatedAsMeasured(t *testing.T) {
 	}
 	if first, again := took["first"], took["again"]; first < 0.7 || again < 0.92*first || again > 1.08*first {
 		t.Errorf("it took %.2f s, and is simulated with %.2f s", first, again)
+	}
+}
+
+// pretend makes the run of a log one in containers, in which the program long took 0.8 s and others took 0.1 s.
+func pretend(t *testing.T, home, runtime string) *sql.DB {
+	t.Helper()
+	raw, err := sql.Open("sqlite3", "file:"+filepath.Join(home, logName))
+	if err == nil {
+		_, err = raw.Exec(`UPDATE runs SET runtime = ?; UPDATE attempt_rows SET ran_ns = 1e9 * (SELECT
+			CASE t.name WHEN 'long' THEN 0.8 ELSE 0.1 END FROM tasks t WHERE t.run = attempt_rows.run
+			AND t.task = attempt_rows.task)`, runtime)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Close() })
+	return raw
+}
+
+// A simulation of a run takes what was measured of this host with the runtime of that run.
+func TestASimulationTakesTheHostModelOfItsRun(t *testing.T) {
+	for runtime, want := range map[string]string{"docker": "makespan 945ms", "oci": "makespan 3.945s"} {
+		home := t.TempDir()
+		flow := writePrograms(t, programTask{"long", "long", "true", 0.8, 0})
+		expect(t, exitOK, nil, "run", "--dir="+home, "--quiet", "--runtime", "null", "--name", "first", flow)
+		pretend(t, home, runtime)
+		db, err := sqlite.Open(filepath.Join(home, logName), sqlite.Durable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, longer := range map[string]float64{"docker": 0, "oci": 3e9} {
+			m := hostmodel.Example(4)
+			m.Measured.At = time.Now()
+			m.Host, _ = here(t.Context(), name, home)
+			m.Phases.Start.Wall.BaseNanos += longer
+			if _, err := keepHostModel(t.Context(), db, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		db.Close()
+		expect(t, exitOK, []string{want}, "simulate", "--dir="+home, "--no-log", "--measured", "first", flow)
 	}
 }
