@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/emulate"
 	"gantry/executor/hostmodel"
@@ -72,8 +73,8 @@ func (s *settings) readHostModel(c *cli.Context) error {
 	}
 }
 
-// storedHostModel is the model that the log has of this host with the runtime of the run, of the run that is simulated,
-// or else with the one that runs usually take.
+// storedHostModel is the model that the log has of this host with the runtime of the run, or of the run that is
+// simulated; else with the one that runs usually take, or with any other if that was never measured.
 func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
 	path := filepath.Join(c.String("dir"), logName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -84,12 +85,12 @@ func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
 		return nil, hostmodel.ErrNone // of an older format, for one: whoever needs it says so
 	}
 	defer db.Close()
-	runtime := s.Runtime
-	if runtimeOf(runtime).Virtual {
-		runtime = usualRuntime.Name
+	names := []string{s.Runtime}
+	if runtimeOf(s.Runtime).Virtual {
+		names = append([]string{usualRuntime.Name}, runtimeNames(makesContainers)...)
 		if run := c.String("measured"); run != "" {
 			if info, err := db.Info(c.Context, run); err == nil { // else whoever needs it says so
-				runtime = info.Runtime
+				names = []string{info.Runtime}
 			}
 		}
 	}
@@ -97,9 +98,17 @@ func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := findHostModel(c.Context, db, runtime, dir)
+	var m *hostmodel.Model
+	for _, name := range names {
+		if m, _, err = findHostModel(c.Context, db, name, dir); !errors.Is(err, hostmodel.ErrNone) {
+			break
+		}
+	}
 	return m, err
 }
+
+// makesContainers selects the runtimes that make containers on this host.
+func makesContainers(c *executor.Capabilities) bool { return rowOf(c.Name).engine != nil }
 
 // simulation is the configuration of a simulation of the run.
 func (s *session) simulation(start planner.Time) sim.Config {

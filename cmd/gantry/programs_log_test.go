@@ -178,6 +178,23 @@ func pretend(t *testing.T, home, runtime string) *sql.DB {
 	return raw
 }
 
+// keepModel keeps a model of this host with a runtime, whose containers take that much longer than 80 ms to start.
+func keepModel(t *testing.T, home, runtime string, longer time.Duration) {
+	t.Helper()
+	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	m := hostmodel.Example(4)
+	m.Measured.At = time.Now()
+	m.Host, _ = here(t.Context(), runtime, home)
+	m.Phases.Start.Wall.BaseNanos += float64(longer)
+	if _, err := keepHostModel(t.Context(), db, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A simulation of a run takes what was measured of this host with the runtime of that run.
 func TestASimulationTakesTheHostModelOfItsRun(t *testing.T) {
 	for runtime, want := range map[string]string{"docker": "makespan 945ms", "oci": "makespan 3.945s"} {
@@ -185,20 +202,18 @@ func TestASimulationTakesTheHostModelOfItsRun(t *testing.T) {
 		flow := writePrograms(t, programTask{"long", "long", "true", 0.8, 0})
 		expect(t, exitOK, nil, "run", "--dir="+home, "--quiet", "--runtime", "null", "--name", "first", flow)
 		pretend(t, home, runtime)
-		db, err := sqlite.Open(filepath.Join(home, logName), sqlite.Durable)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, longer := range map[string]float64{"docker": 0, "oci": 3e9} {
-			m := hostmodel.Example(4)
-			m.Measured.At = time.Now()
-			m.Host, _ = here(t.Context(), name, home)
-			m.Phases.Start.Wall.BaseNanos += longer
-			if _, err := keepHostModel(t.Context(), db, m); err != nil {
-				t.Fatal(err)
-			}
-		}
-		db.Close()
+		keepModel(t, home, "docker", 0)
+		keepModel(t, home, "oci", 3*time.Second)
 		expect(t, exitOK, []string{want}, "simulate", "--dir="+home, "--no-log", "--measured", "first", flow)
 	}
+}
+
+// Where only containers without a daemon were measured, simulations of this host are of those.
+func TestASimulationTakesTheHostModelThatThereIs(t *testing.T) {
+	home := t.TempDir()
+	flow := writePrograms(t, programTask{"long", "long", "true", 0.8, 0})
+	keepModel(t, home, "oci", 3*time.Second)
+	expect(t, exitOK, []string{"makespan 3.945s"}, "simulate", "--dir="+home, "--no-log", flow)
+	keepModel(t, home, "docker", 0)
+	expect(t, exitOK, []string{"makespan 945ms"}, "simulate", "--dir="+home, "--no-log", flow)
 }
