@@ -256,13 +256,13 @@ func refuse(w http.ResponseWriter, err error) {
 	status, refused := http.StatusBadRequest, new(api.Error)
 	if !errors.As(err, &refused) {
 		refused = &api.Error{Code: api.Failed, Message: err.Error()}
-		unknown := new(sqlite.UnknownSubmissionError)
+		unknown, none := new(sqlite.UnknownSubmissionError), new(sqlite.NotArrivedError)
 		switch {
 		case errors.Is(err, executor.ErrClosed):
 			refused.Code = api.Ending
 		case sqlite.IsDisk(err):
 			refused.Code = api.Full
-		case errors.As(err, &unknown):
+		case errors.As(err, &unknown), errors.As(err, &none):
 			refused.Code = api.Unknown
 		}
 	}
@@ -525,6 +525,11 @@ func (s *Server) about(ctx context.Context, _ *http.Request, _ Peer) (any, error
 		about.Waiting -= about.Running
 		return nil
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loads { // those that are released later, or come after others, wait, too
+		about.Waiting += l.coming
+	}
 	return &about, err
 }
 

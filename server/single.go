@@ -65,6 +65,10 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 		if len(sub.Workflow.Tasks) != 1 || sub.Release != 0 {
 			return nil, invalidf("a single task is one task, and has no release")
 		}
+		if name := sub.Workflow.Tasks[0].ID; !plainText(name) {
+			return nil, invalidf("the name of a single task has at most %d bytes, and this one has %d", longestText,
+				len(name))
+		}
 		if err := checkLabels(t.Labels); err != nil {
 			return nil, err
 		}

@@ -14,11 +14,31 @@ import (
 	"gantry/planner"
 )
 
+// NotArrivedError is of a submission that no run has any rows of: it waits, or was settled before it arrived.
+type NotArrivedError struct {
+	ID             int64
+	State, Message string
+}
+
+func (e *NotArrivedError) Error() string {
+	switch {
+	case e.State == Accepted:
+		return fmt.Sprintf("submission %d has not arrived, so there is nothing of it yet: gantry queue says why", e.ID)
+	case e.Message == "":
+		return fmt.Sprintf("submission %d was %s before it arrived, so there is nothing of it", e.ID, e.State)
+	}
+	return fmt.Sprintf("submission %d was %s before it arrived, so there is nothing of it: %s", e.ID, e.State,
+		e.Message)
+}
+
 // Extract returns a log with one submission alone, as a run of its own: the rows of its workflow, or of its one task.
 // It is found by the number of the submission as well as by the name of its run, which it keeps, as files lie below
 // that. It is a copy in a directory for temporary files, which goes with Close.
 func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 	s, err := db.Submitted(ctx, id)
+	if err == nil && s.Workflow == planner.None {
+		err = &NotArrivedError{ID: id, State: s.State, Message: s.Message}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -498,11 +498,11 @@ func submissionIn(ctx context.Context, db *sqlite.DB, name string, whole bool) (
 
 // logError gives an error of reading the log its exit code.
 func logError(err error) error {
-	run, task := new(sqlite.UnknownRunError), new(sqlite.UnknownTaskError)
+	run, task, none := new(sqlite.UnknownRunError), new(sqlite.UnknownTaskError), new(sqlite.NotArrivedError)
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &run), errors.As(err, &task), errors.Is(err, sqlite.ErrNoLog):
+	case errors.As(err, &run), errors.As(err, &task), errors.As(err, &none), errors.Is(err, sqlite.ErrNoLog):
 		return fail(exitInput, err)
 	}
 	return fail(exitHost, err)

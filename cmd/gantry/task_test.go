@@ -119,6 +119,7 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 		}
 	}
 	released := s.task("t", "--release", "1h")
+	expect(t, exitOK, []string{"tasks.1/t"}, "explain", "--dir", dir, "1") // the only task of that number
 	q, err := api.NewClient(dir).Queue(t.Context(), api.QueueOf{})
 	if err != nil || len(q.Submissions) != 7 {
 		t.Fatalf("%+v, %v", q, err)
@@ -132,8 +133,18 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 	if got := one[string](t, dir, query); got != "0 0 1 2 3 1 -" {
 		t.Errorf("the workflows of the tasks are %s", got)
 	}
-	expect(t, exitOK, []string{"it is released at"}, "queue", "--dir", dir)
+	expect(t, exitOK, []string{"it is released at", " 7 waiting"}, "queue", "--dir", dir)
+	expect(t, exitInput, []string{"submission 7 has not arrived"}, "show", "--dir", dir, released)
 	expect(t, exitOK, []string{"cancelled"}, "cancel", "--dir", dir, released)
+	for _, command := range []string{"show", "explain", "logs", "export", "report"} {
+		args := []string{command, "--dir", dir, released}
+		if command == "report" {
+			args = append(args, "--html", "-")
+		}
+		expect(t, exitInput, []string{"submission 7 was cancelled before it arrived"}, args...)
+	}
+	expect(t, exitInput, []string{"at most 256 bytes"}, "submit", "--dir", dir, "--task", strings.Repeat("x", 257),
+		"--", "true")
 }
 
 // Values and names may have commas; lists of numbers have them between.
