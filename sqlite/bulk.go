@@ -108,7 +108,10 @@ func (b *bulk) append(more executor.Batch) error {
 	}
 	b.gathered.Events = append(b.gathered.Events, more.Events...)
 	b.gathered.Admissions = append(b.gathered.Admissions, more.Admissions...)
-	if len(b.gathered.Events) < bulkEvents {
+	large := slices.ContainsFunc(more.Admissions, func(a *executor.Admission) bool {
+		return len(a.Tasks) > definitionLarge // its trace need not stay in memory
+	})
+	if len(b.gathered.Events) < bulkEvents && !large {
 		return nil
 	}
 	b.pass()

@@ -58,7 +58,7 @@ func main() { os.Exit(gantry()) }
 
 func gantry() int {
 	if os.Getenv("GOGC") == "" {
-		// Collecting rarely makes simulations a third faster; the limit keeps 100,000 tasks within 300 MB.
+		// Collecting rarely makes simulations a third faster; the limit keeps large ones small.
 		debug.SetGCPercent(400)
 		reader.SetMemoryLimit(memoryLimit)
 		runtime.SetFinalizer(new(collection), makeRoom)
@@ -72,7 +72,7 @@ func gantry() int {
 }
 
 // memoryLimit is what the collector keeps memory below, as long as what lives fits in it.
-const memoryLimit = 190 << 20
+const memoryLimit = 150 << 20
 
 // lasting says that the process lives for long: less garbage may lie about.
 var lasting atomic.Bool
@@ -100,7 +100,7 @@ func makeRoom(*collection) {
 	if lasting.Load() {
 		most = mostForALasting
 	}
-	reader.SetMemoryLimit(max(memoryLimit, int64(live*(1+min(most, share*share/6)))))
+	reader.SetMemoryLimit(max(memoryLimit, int64(live*(1+min(most, share*share/20)))))
 	runtime.SetFinalizer(new(collection), makeRoom)
 }
 
