@@ -164,21 +164,21 @@ func (p *packer) addTask(a *fresh, i int, state taskState, s *single) error {
 	buf := append(g.rows, "[,"[min(g.n, 1)], '[')
 	g.n++
 	g.last = max(g.last, t.ID)
-	buf = strconv.AppendInt(buf, int64(t.ID-g.first), 10)
+	buf = appendInt(buf, int64(t.ID-g.first))
 	buf = appendText(append(buf, ','), spec.Name)
 	buf = appendText(append(buf, ','), spec.Kind)
-	buf = strconv.AppendInt(append(buf, ','), int64(t.Stage), 10)
+	buf = appendInt(append(buf, ','), int64(t.Stage))
 	buf = appendKnown(append(buf, ','), int64(cmp.Or(spec.Declared, spec.Run)), said.runtime)
-	buf = strconv.AppendInt(append(buf, ','), inputBytes(&a.Admission, t), 10)
+	buf = appendInt(append(buf, ','), inputBytes(&a.Admission, t))
 	buf = append(buf, ',')
 	if len(t.Parents) == 0 {
 		buf = append(buf, "null"...)
 	} else {
 		buf = append(appendParents(buf, t.Parents), ']')
 	}
-	buf = strconv.AppendInt(append(buf, ','), int64(s.id), 10)
-	buf = strconv.AppendInt(append(buf, ','), int64(s.node), 10)
-	buf = strconv.AppendInt(append(buf, ','), int64(s.queued), 10)
+	buf = appendInt(append(buf, ','), int64(s.id))
+	buf = appendInt(append(buf, ','), int64(s.node))
+	buf = appendInt(append(buf, ','), int64(s.queued))
 	buf = appendKnown(append(buf, ','), s.ran, s.ran != unknown)
 	buf = appendKnown(append(buf, ','), s.run, s.run != unknown)
 	if s.more != nil {
@@ -196,7 +196,7 @@ func (p *packer) addTask(a *fresh, i int, state taskState, s *single) error {
 func appendParents(buf []byte, parents []planner.TaskID) []byte {
 	for j, q := range parents {
 		buf = append(buf, "[,"[min(j, 1)])
-		buf = strconv.AppendInt(buf, int64(q), 10)
+		buf = appendInt(buf, int64(q))
 	}
 	return buf
 }
@@ -205,7 +205,7 @@ func appendKnown(buf []byte, n int64, known bool) []byte {
 	if !known {
 		return append(buf, "null"...)
 	}
-	return strconv.AppendInt(buf, n, 10)
+	return appendInt(buf, n)
 }
 
 func appendMaybe(buf []byte, v driver.Value) []byte {
@@ -275,9 +275,9 @@ func (p *packer) addWait(ev *planner.Event, wait planner.Wait, dim string, node,
 	}
 	buf := append(g.rows, "[,"[min(g.n, 1)], '[')
 	g.n++
-	buf = strconv.AppendInt(buf, int64(wait.Task), 10)
+	buf = appendInt(buf, int64(wait.Task))
 	buf = strconv.AppendUint(append(buf, ','), ev.Seq-g.seq, 10)
-	buf = strconv.AppendInt(append(buf, ','), int64(ev.At), 10)
+	buf = appendInt(append(buf, ','), int64(ev.At))
 	if node != nil || until != nil {
 		buf = appendMaybe(append(buf, ','), node)
 		buf = appendMaybe(append(buf, ','), until)

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -18,6 +20,54 @@ import (
 
 // flatTypes are structs that are written as the array of all their numbers: there are many of them.
 var flatTypes = map[reflect.Type]bool{reflect.TypeFor[planner.Wait](): true}
+
+// appendInt is strconv.AppendInt with base 10. A log is numbers for the most part: writing digits where they go, and
+// not elsewhere first, halves their cost.
+func appendInt(buf []byte, n int64) []byte {
+	u := uint64(n)
+	if n < 0 {
+		buf, u = append(buf, '-'), -u
+	}
+	if u < 10 {
+		return append(buf, '0'+byte(u))
+	}
+	digits := bits.Len64(u) * 1233 >> 12 // by the binary logarithm; one too few from a power of ten on
+	if u >= powersOfTen[digits] {
+		digits++
+	}
+	i := len(buf) + digits
+	buf = slices.Grow(buf, digits)[:i]
+	for u >= 100 {
+		q := u / 100
+		two := twoDigits[u-100*q]
+		i -= 2
+		buf[i], buf[i+1] = two[0], two[1]
+		u = q
+	}
+	if u < 10 {
+		buf[i-1] = '0' + byte(u)
+		return buf
+	}
+	buf[i-2], buf[i-1] = twoDigits[u][0], twoDigits[u][1]
+	return buf
+}
+
+var (
+	powersOfTen = func() (all [20]uint64) {
+		power := uint64(1)
+		for i := range all {
+			all[i] = power
+			power *= 10
+		}
+		return all
+	}()
+	twoDigits = func() (all [100][2]byte) {
+		for i := range all {
+			all[i] = [2]byte{'0' + byte(i/10), '0' + byte(i%10)}
+		}
+		return all
+	}()
+)
 
 // field is a member of a struct.
 type field struct {
@@ -61,7 +111,7 @@ func appendStruct(buf []byte, v reflect.Value) ([]byte, error) {
 		switch f.kind {
 		case reflect.Int, reflect.Int32, reflect.Int64:
 			if n := x.Int(); n != 0 {
-				buf = strconv.AppendInt(member(buf, f.key), n, 10)
+				buf = appendInt(member(buf, f.key), n)
 			}
 			continue
 		case reflect.String:
@@ -88,7 +138,7 @@ func appendStruct(buf []byte, v reflect.Value) ([]byte, error) {
 func appendValue(buf []byte, v reflect.Value, kind reflect.Kind) ([]byte, error) {
 	switch kind {
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return strconv.AppendInt(buf, v.Int(), 10), nil
+		return appendInt(buf, v.Int()), nil
 	case reflect.Uint8:
 		return strconv.AppendUint(buf, v.Uint(), 10), nil
 	case reflect.Bool:

@@ -89,8 +89,8 @@ func (x *terse) starts(at planner.Time, orders []planner.Order) bool {
 // encode appends the JSON of an event: its distance in time from the one before, its kind, and its body of version 6.
 // That is a list if the event says no more than most of its kind do, else an object as in version 4.
 func (x *terse) encode(buf []byte, step time.Duration, at planner.Time, body planner.Body) ([]byte, error) {
-	buf = strconv.AppendInt(append(buf, '['), int64(step), 10)
-	buf = strconv.AppendInt(append(buf, ','), int64(body.Kind()), 10)
+	buf = appendInt(append(buf, '['), int64(step))
+	buf = appendInt(append(buf, ','), int64(body.Kind()))
 	buf = append(buf, ',')
 	switch b := body.(type) {
 	case *planner.WorkflowArrived:
@@ -98,17 +98,17 @@ func (x *terse) encode(buf []byte, step time.Duration, at planner.Time, body pla
 	case *planner.WorkflowGrown:
 		x.arrived(b.Tasks)
 	case planner.AttemptStarted:
-		return append(strconv.AppendInt(buf, int64(b.Attempt), 10), ']'), nil
+		return append(appendInt(buf, int64(b.Attempt)), ']'), nil
 	case *planner.AttemptExited:
 		if *b == (planner.AttemptExited{Attempt: b.Attempt, Outcome: planner.OK, Ran: b.Ran,
 			Usage: x.usage(at, b.Ran)}) {
-			buf = strconv.AppendInt(buf, int64(b.Attempt), 10)
-			return append(strconv.AppendInt(append(buf, ','), int64(b.Ran), 10), ']'), nil
+			buf = appendInt(buf, int64(b.Attempt))
+			return append(appendInt(append(buf, ','), int64(b.Ran)), ']'), nil
 		}
 	case *planner.PlanCommitted:
 		if b.Notes == nil && (b.Orders == nil || x.starts(at, b.Orders)) && (b.Reasons == nil || len(b.Reasons) > 0) {
-			buf = strconv.AppendInt(buf, b.Round, 10)
-			buf = strconv.AppendInt(append(buf, ','), int64(b.Took), 10)
+			buf = appendInt(buf, b.Round)
+			buf = appendInt(append(buf, ','), int64(b.Took))
 			buf = appendStarts(append(buf, ','), b.Orders)
 			if len(b.Reasons) > 0 {
 				buf = appendWaits(append(buf, ','), b.Reasons)
@@ -132,7 +132,7 @@ func appendStarts(buf []byte, orders []planner.Order) []byte {
 			if k > 0 {
 				buf = append(buf, ',')
 			}
-			buf = strconv.AppendInt(buf, n, 10)
+			buf = appendInt(buf, n)
 		}
 		buf = append(buf, ']')
 	}
@@ -144,12 +144,12 @@ func appendWaits(buf []byte, waits []planner.Wait) []byte {
 	for i := range waits {
 		w := &waits[i]
 		buf = append(buf, "[,"[min(i, 1)], '[')
-		buf = strconv.AppendInt(buf, int64(w.Task), 10)
-		buf = strconv.AppendInt(append(buf, ','), int64(w.Reason.Code), 10)
+		buf = appendInt(buf, int64(w.Task))
+		buf = appendInt(append(buf, ','), int64(w.Reason.Code))
 		if none := (planner.Reason{Code: w.Reason.Code, Node: planner.None}); w.Reason != none {
-			buf = strconv.AppendInt(append(buf, ','), int64(w.Reason.Dim), 10)
-			buf = strconv.AppendInt(append(buf, ','), int64(w.Reason.Node), 10)
-			buf = strconv.AppendInt(append(buf, ','), int64(w.Reason.At), 10)
+			buf = appendInt(append(buf, ','), int64(w.Reason.Dim))
+			buf = appendInt(append(buf, ','), int64(w.Reason.Node))
+			buf = appendInt(append(buf, ','), int64(w.Reason.At))
 		}
 		buf = append(buf, ']')
 	}

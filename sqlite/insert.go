@@ -119,13 +119,19 @@ func statement(c *sqlite3.SQLiteConn, query string) (*sqlite3.SQLiteStmt, error)
 
 // newInserter makes an inserter of INSERT or, where the last row of a key counts, INSERT OR REPLACE.
 func newInserter(c *sqlite3.SQLiteConn, verb, table, shared, columns string) (*inserter, error) {
-	in := &inserter{shared: strings.Count(shared, ",") + 1, width: strings.Count(columns, ",") + 1, most: chunk}
+	of, own := strings.Count(shared, ",")+1, strings.Count(columns, ",")+1
+	return newBatch(c, verb+" INTO "+table+"("+shared+", "+columns+") VALUES (?"+strings.Repeat(",?", of+own-1)+")", of,
+		own)
+}
+
+// newBatch makes an inserter of any statement that returns no rows: its first arguments are shared, the others those of
+// a row.
+func newBatch(c *sqlite3.SQLiteConn, query string, shared, width int) (*inserter, error) {
+	in := &inserter{shared: shared, width: width, most: chunk}
 	in.values = make([]driver.Value, in.shared)
 	in.cells = make([]C.cell, in.shared, in.shared+in.most*in.width)
 	var err error
-	in.stmt, err = statement(c, verb+" INTO "+table+"("+shared+", "+columns+") VALUES (?"+strings.Repeat(",?",
-		in.shared+in.width-1)+")")
-	if err != nil {
+	if in.stmt, err = statement(c, query); err != nil {
 		return nil, err
 	}
 	s := reflect.ValueOf(in.stmt).Elem().FieldByName("s") // the driver does not give it away

@@ -670,7 +670,7 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 		}
 	}
 	p.changedFlows = emptied(p.changedFlows)
-	return nil
+	return p.out.flowChanged.flush()
 }
 
 // writeTask writes a task for the first time, with its attempt if that was kept for it.

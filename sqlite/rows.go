@@ -28,7 +28,8 @@ type tables struct {
 
 	workflows, growths, tasks, files, replicas, attempts, notes, waits *inserter
 	more                                                               []*inserter // of one kind of log only
-	taskChanged, flowChanged, suspended, overtaken                     *update
+	flowChanged                                                        *inserter
+	taskChanged, suspended, overtaken                                  *update
 	flowContinued, flowSuperseded, taskReused, known                   *update
 
 	packer     *packer // of a simulation: what it takes has no rows of its own
@@ -193,8 +194,6 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 	}{
 		{&t.taskChanged, "UPDATE task_rows SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, " +
 			"ended_ns = ? WHERE run = ? AND task = ?"},
-		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ?, tasks = ? WHERE run = ? AND " +
-			"workflow = ?"},
 		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, " +
 			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = iif(workflow " +
@@ -210,6 +209,13 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 			*q.up, err = newUpdate(conn, q.query)
 		}
 	}
+	if err == nil {
+		t.flowChanged, err = newBatch(conn, "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, "+
+			"tasks = ?5 WHERE run = ?1 AND workflow = ?6", 1, 5)
+	}
+	if err == nil {
+		err = t.flowChanged.share(run)
+	}
 	if err != nil {
 		t.close()
 		return nil, err
@@ -219,8 +225,8 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 
 // inserters are in the order in which tables are filled.
 func (t *tables) inserters() []*inserter {
-	return append([]*inserter{t.workflows, t.growths, t.tasks, t.files, t.replicas, t.attempts, t.notes, t.waits},
-		t.more...)
+	return append([]*inserter{t.workflows, t.growths, t.tasks, t.files, t.replicas, t.attempts, t.notes, t.waits,
+		t.flowChanged}, t.more...)
 }
 
 func (t *tables) close() {
@@ -232,8 +238,8 @@ func (t *tables) close() {
 			in.close()
 		}
 	}
-	for _, u := range []*update{t.taskChanged, t.flowChanged, t.suspended, t.overtaken, t.flowContinued,
-		t.flowSuperseded, t.taskReused, t.known} {
+	for _, u := range []*update{t.taskChanged, t.suspended, t.overtaken, t.flowContinued, t.flowSuperseded,
+		t.taskReused, t.known} {
 		if u != nil {
 			u.stmt.Close()
 		}
@@ -304,10 +310,9 @@ func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) err
 	return nil
 }
 
-// changeFlow updates a workflow.
+// changeFlow updates a workflow, at the latest with the next flush.
 func (t *tables) changeFlow(f *flow) error {
-	return t.flowChanged.exec(f.name(), reached(f.started), reached(f.ended), int64(len(f.tasks)), t.run,
-		int64(f.id))
+	return t.flowChanged.add(f.name(), reached(f.started), reached(f.ended), int64(len(f.tasks)), int64(f.id))
 }
 
 // addContinued says that a workflow stands for another.
