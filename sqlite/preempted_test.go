@@ -98,6 +98,12 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for most, brief := range map[int]bool{sum.Tasks - 1: true, sum.Tasks: false} {
+			s, err := db.SummaryWithin(t.Context(), "r", most)
+			if err != nil || s.Brief != brief || s.Tasks != sum.Tasks || (len(s.WorkflowRow) == 0) != brief {
+				t.Errorf("within %d of %d tasks: %+v (%v)", most, sum.Tasks, s, err)
+			}
+		}
 		if sum.Lost != sqlite.Span(6*time.Second) ||
 			fmt.Sprint(sum.Preemptions) != fmt.Sprint([]sqlite.Preemptions{{How: "checkpoint", Count: 2, Tasks: 1,
 				Away: 3e9},

@@ -78,6 +78,8 @@ type Summary struct {
 	Starting *float64  `json:"starting_percent"`
 	Warnings []Warning `json:"warnings"`
 	Images   []Image   `json:"images"` // that programs ran in, by name
+	// Brief says that there are too many tasks: all but the overview, warnings and policies is left out.
+	Brief bool `json:"brief,omitempty"`
 	// Policies are those that planned, in turn, if there was more than one.
 	Policies []PolicyChange `json:"policies,omitempty"`
 	// Metrics are what Measure kept of a run that is over.
@@ -266,6 +268,12 @@ func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
 
 // Summary sums up a run, given by name, by a prefix of it that is no other's, or "" for the latest.
 func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
+	return db.SummaryWithin(ctx, run, math.MaxInt)
+}
+
+// SummaryWithin is Summary that is brief about a run with more tasks than most, if these are rows of their own: what
+// takes longer the more there are is left out.
+func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary, error) {
 	of, id, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
@@ -293,6 +301,12 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		_, s.Overview, err = scanOverview(rows)
 		return err
 	}, overviewQuery+"WHERE r.id = ?", id)
+	if s.Brief = sums == nil && s.Tasks > most; s.Brief {
+		read(func(rows *sql.Rows) error { return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale) },
+			"SELECT seed, time_scale, size_scale FROM runs WHERE id = ?", id)
+		s.changes(read, id)
+		return s, err
+	}
 	read(func(rows *sql.Rows) error {
 		return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
 	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) +
@@ -355,19 +369,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	} else {
 		sumUp(s, read, id, name)
 	}
-	read(func(rows *sql.Rows) error {
-		var w Warning
-		err := rows.Scan(&w.Rule, &w.Message, &w.Count)
-		s.Warnings = append(s.Warnings, w)
-		return err
-	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
-	read(func(rows *sql.Rows) error {
-		var c PolicyChange
-		err := rows.Scan(&c.Seq, &c.At, &c.Policy)
-		s.Policies = append(s.Policies, c)
-		return err
-	}, "SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND EXISTS (SELECT 1 FROM policies "+
-		"WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq", id)
+	s.changes(read, id)
 	if err != nil {
 		return nil, err
 	}
@@ -461,6 +463,23 @@ func sumUp(s *Summary, read reading, id int64, name string) {
 		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt
 		WHERE t.run = ?1 AND `+of.which+` ORDER BY a.ended_ns`, id)
 	}
+}
+
+// changes reads warnings, and which policies planned.
+func (s *Summary) changes(read reading, id int64) {
+	read(func(rows *sql.Rows) error {
+		var w Warning
+		err := rows.Scan(&w.Rule, &w.Message, &w.Count)
+		s.Warnings = append(s.Warnings, w)
+		return err
+	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
+	read(func(rows *sql.Rows) error {
+		var c PolicyChange
+		err := rows.Scan(&c.Seq, &c.At, &c.Policy)
+		s.Policies = append(s.Policies, c)
+		return err
+	}, "SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND EXISTS (SELECT 1 FROM policies "+
+		"WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq", id)
 }
 
 // collect reads the rows of a query.

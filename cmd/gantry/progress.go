@@ -357,7 +357,11 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 			shortPath(s.db.Path()))
 		return nil
 	}
-	summary, err := s.db.Summary(context.WithoutCancel(ctx), s.name)
+	most := math.MaxInt
+	if s.serving != nil {
+		most = mostSummed
+	}
+	summary, err := s.db.SummaryWithin(context.WithoutCancel(ctx), s.name, most)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +16,10 @@ import (
 	"gantry/executor/container"
 	"gantry/sqlite"
 )
+
+// mostSummed bounds the tasks that are summed up unless somebody asks for it: of more an answer takes longer than a
+// second.
+const mostSummed = 200_000
 
 func showCommand() *cli.Command {
 	return &cli.Command{
@@ -36,6 +41,8 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks, with the names that gantry explain and gantry logs " +
 				"take"},
+			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("sum up a run of more than %d tasks, too, which takes long",
+				mostSummed)},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object, or with --tasks one for each task; null is " +
 				"unknown"},
 		},
@@ -48,7 +55,11 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				return err
 			}
 			defer db.Close()
-			s, err := db.Summary(c.Context, c.Args().First())
+			most := mostSummed
+			if c.Bool("all") {
+				most = math.MaxInt
+			}
+			s, err := db.SummaryWithin(c.Context, c.Args().First(), most)
 			if err != nil {
 				return logError(err)
 			}

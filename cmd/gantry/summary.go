@@ -56,14 +56,19 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 	width := columns.Of(w)
 	var b strings.Builder
 	printOverview(&b, s)
-	printWorkflows(&b, width, s, most.workflows)
-	printDeadlines(&b, width, s, most.deadlines)
-	printTypes(&b, width, s, most.types)
-	printEstimates(&b, width, s)
-	printNodes(&b, width, s, most.nodes)
-	printSlowdowns(&b, s)
-	printFailures(&b, s)
-	printImages(&b, s)
+	if s.Brief {
+		fmt.Fprintf(&b, "Its tasks are too many to be summed up at once: gantry show --all %s does that. Of a server, "+
+			"gantry queue --all lists submissions, and gantry show ID sums up one.\n\n", s.Run)
+	} else {
+		printWorkflows(&b, width, s, most.workflows)
+		printDeadlines(&b, width, s, most.deadlines)
+		printTypes(&b, width, s, most.types)
+		printEstimates(&b, width, s)
+		printNodes(&b, width, s, most.nodes)
+		printSlowdowns(&b, s)
+		printFailures(&b, s)
+		printImages(&b, s)
+	}
 	for _, x := range s.Warnings {
 		if told[x.Message] {
 			continue
