@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -103,12 +104,7 @@ func (t *Tree) Has(controller string) bool {
 		controller = "io"
 	}
 	b, _ := os.ReadFile(filepath.Join(t.root, "cgroup.controllers"))
-	for _, c := range strings.Fields(string(b)) {
-		if c == controller {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Fields(string(b)), controller)
 }
 
 // Group returns the path of the group that the names lead to. Names must have been escaped by Name.

@@ -53,8 +53,7 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 			capacity[unit.Disk] = d
 		}
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: n.Name, Group: g, Capacity: capacity,
-			Speed: n.Speed,
-			Keeps: unit.Of(unit.Memory)})
+			Speed: n.Speed, Keeps: unit.Of(unit.Memory)})
 	}
 	p.Bandwidth = make([][]unit.BytesPerSecond, len(p.Groups))
 	p.Latency = make([][]int64, len(p.Groups))

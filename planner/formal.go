@@ -127,8 +127,7 @@ func (p *Planner) Formalities(at Time) *PlanCommitted {
 	pc := &PlanCommitted{Round: p.round}
 	for i, t := range s.formal {
 		pc.Orders = append(pc.Orders, Order{Kind: OrderStart, Attempt: AttemptID(s.attempts.len() + i), Task: t,
-			Node: None,
-			Try:  s.lives.at(t).tries + 1, Until: at})
+			Node: None, Try: s.lives.at(t).tries + 1, Until: at})
 	}
 	return pc
 }

@@ -47,8 +47,7 @@ func (d *Draft) orders(est Estimator) []Order {
 		}
 		t := d.s.tasks.of(it.task)
 		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold,
-			Try:   l.tries + 1,
-			Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
+			Try: l.tries + 1, Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
 		next++
 	}
 	for _, it := range starts {

@@ -124,8 +124,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 		return nil, fmt.Errorf("round %d at %v: %w", p.round, at, err)
 	}
 	p.explainRest(c)
-	p.state.news = News{Arrived: p.state.news.Arrived[:0], Grown: p.state.news.Grown[:0],
-		Ready:    p.state.news.Ready[:0],
+	p.state.news = News{Arrived: p.state.news.Arrived[:0], Grown: p.state.news.Grown[:0], Ready: p.state.news.Ready[:0],
 		Finished: p.state.news.Finished[:0],
 		Ended:    p.state.news.Ended[:0], Appeared: p.state.news.Appeared[:0], Suspended: p.state.news.Suspended[:0]}
 	p.wake = unit.Never

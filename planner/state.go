@@ -421,8 +421,7 @@ func (s *State) ordered(o *Order, at Time) {
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
 		a := Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never, Until: o.Until,
-			Try:       o.Try,
-			Suspended: unit.Never, Done: l.done}
+			Try: o.Try, Suspended: unit.Never, Done: l.done}
 		if s.tasks.of(o.Task).Formal { // logs before format 9 have it on the first node
 			l.node, a.Node = None, None
 			s.attempts.push(a)

@@ -96,11 +96,9 @@ const Utilisation = "workload.arrivals.utilisation"
 // With quick, the values of the key quick replace the others.
 func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error) {
 	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)),
-		Repetitions: 1, KeepWorkflows: true,
-		KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
+		Repetitions: 1, KeepWorkflows: true, KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
 	if err := read(r, "experiment", source, func(y *doc, root *reader.Node) {
-		y.experiment(x, root,
-			quick)
+		y.experiment(x, root, quick)
 	}); err != nil {
 		return nil, err
 	}

@@ -38,8 +38,7 @@ type tally struct {
 
 func newPlaces() places {
 	return places{map[planner.TaskID]chain{}, map[planner.AttemptID]planner.Vacate{},
-		map[planner.TaskID]planner.AttemptID{},
-		map[planner.AttemptID][]*suspension{}}
+		map[planner.TaskID]planner.AttemptID{}, map[planner.AttemptID][]*suspension{}}
 }
 
 // tally folds the end of an attempt into the chain of its task, by the rules of planner.State.

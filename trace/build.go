@@ -404,12 +404,10 @@ func (b *builder) resolveLate() {
 		case (!okC || !okP) && b.faults.Ended(): // it may be in what was not read
 		case !okC:
 			b.faults.Judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped",
-				"there is no task %q, which should depend on %q",
-				l.child, l.parent)
+				"there is no task %q, which should depend on %q", l.child, l.parent)
 		case !okP:
 			b.faults.Judge(b.opt.Repair, "unknown-parent", l.line, l.child, "the dependency is dropped",
-				"task %s depends on %q, which is no task",
-				l.child, l.parent)
+				"task %s depends on %q, which is no task", l.child, l.parent)
 		default:
 			b.edges = append(b.edges, edge{p, c, int32(l.line)})
 		}
@@ -462,15 +460,13 @@ func (b *builder) link(edges []edge) {
 	for _, e := range edges {
 		if e.parent == e.child {
 			b.faults.Warn("self-edge", int(e.line), tasks[e.child].ID,
-				"task %s is its own parent: the dependency is dropped",
-				tasks[e.child].ID)
+				"task %s is its own parent: the dependency is dropped", tasks[e.child].ID)
 			continue
 		}
 		if n := len(kept); n > 0 && kept[n-1].parent == e.parent && kept[n-1].child == e.child {
 			if !b.quietTwins {
 				b.faults.Warn("duplicate-edge", int(e.line), tasks[e.child].ID,
-					"task %s is said twice to depend on %s: once is enough",
-					tasks[e.child].ID, tasks[e.parent].ID)
+					"task %s is said twice to depend on %s: once is enough", tasks[e.child].ID, tasks[e.parent].ID)
 			}
 			continue
 		}
@@ -587,8 +583,7 @@ func (b *builder) acyclic(implied []edge) {
 			nor = ", nor reads what it writes"
 		}
 		b.faults.Repaired(reader.MaxErrors, "cycle", int(x.line), t.ID,
-			"cycle broken: task %s no longer waits for %s%s",
-			t.ID, b.wf.Tasks[e.parent].ID, nor)
+			"cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
 	}
 	b.edges = slices.DeleteFunc(b.edges, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
 	b.wf.FileEdges -= countFunc(implied, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })

@@ -516,8 +516,7 @@ func (b *builder) place(i int32, x *executable, at *location, key transformation
 		paths := b.paths(x.from, at.pfn)
 		if !filepath.IsAbs(paths[0]) {
 			b.obstacle(0, "", "%s:%d: transformation %s is installed at %s, which is no path",
-				cmp.Or(x.from.source, b.wf.Source),
-				x.line, key, at.pfn)
+				cmp.Or(x.from.source, b.wf.Source), x.line, key, at.pfn)
 			return key.name
 		}
 		return paths[0]

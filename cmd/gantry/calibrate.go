@@ -217,8 +217,7 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 	if err != nil {
 		return nil, err
 	}
-	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"), Before: before,
-		Engine: engineCPU}
+	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"), Before: before, Engine: engineCPU}
 	if !c.Bool("json") && !c.Bool("quiet") {
 		o.Step = printStep(c)
 	}

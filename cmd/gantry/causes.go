@@ -112,8 +112,7 @@ func (r *rehearsal) substituted(ctx context.Context, info *sqlite.RunInfo,
 	}
 	cfg := sim.Config{Platform: s.platform, Startup: s.set.Startup}
 	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
-		p, ok := phases(forecast.Key{Workflow: l.Spec.Workflow.Name, Task: l.Spec.Name},
-			s.platform.Nodes[l.Node].Speed)
+		p, ok := phases(forecast.Key{Workflow: l.Spec.Workflow.Name, Task: l.Spec.Name}, s.platform.Nodes[l.Node].Speed)
 		return sim.Measured{Startup: p.Staging + p.Start, Staged: true, Run: p.Run + p.End, Outcome: planner.OK}, ok
 	}
 	course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {

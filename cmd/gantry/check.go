@@ -391,8 +391,7 @@ func (r *report) print(out io.Writer) error {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
 		}
 		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, count(r.Types, "type"),
-			count(r.Edges, "edge"),
-			byFiles, count(r.Components, "component"))
+			count(r.Edges, "edge"), byFiles, count(r.Components, "component"))
 		fmt.Fprintf(&b, "  shape          %s, width %d\n", count(r.Levels, "level"), r.Width)
 		path := "undefined"
 		if r.CriticalPath != nil {

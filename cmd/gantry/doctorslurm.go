@@ -94,8 +94,7 @@ func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation,
 	defer check.Withdraw(c.Context, a, reports)
 	facts = []container.Fact{{Name: "shared-directory", Verdict: container.Yes, Evidence: "it sees " + root}}
 	if r.Carried != "" {
-		facts[0] = container.Fact{Name: "shared-directory", Verdict: container.No,
-			Evidence: "it does not see " + root,
+		facts[0] = container.Fact{Name: "shared-directory", Verdict: container.No, Evidence: "it does not see " + root,
 			Advice: "sbcast brings files there, and job steps fetch what tasks leave; --shared names a directory " +
 				"that nodes share"}
 	}

@@ -507,8 +507,7 @@ func (s *session) listen(control chan<- executor.Control, leave func()) (stop fu
 				}
 				s.view.note("%s", [...]string{"",
 					"stopping: running tasks may end, no task is started (Ctrl-C again stops them)",
-					"stopping running tasks (Ctrl-C again kills them)",
-					"killing running tasks"}[level])
+					"stopping running tasks (Ctrl-C again kills them)", "killing running tasks"}[level])
 				control <- level
 			}
 		}

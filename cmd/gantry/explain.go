@@ -119,8 +119,7 @@ func explain(w io.Writer, l *sqlite.Life) {
 		steps = append(steps, suspensionSteps(l, &l.Suspensions[i])...)
 	}
 	slices.SortStableFunc(steps, func(x, y step) int {
-		return cmp.Or(cmp.Compare(x.at, y.at),
-			cmp.Compare(x.rank, y.rank))
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.rank, y.rank))
 	})
 	for _, s := range steps {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)

@@ -47,8 +47,7 @@ type term struct{ name, meaning string }
 
 func appHelp(app *cli.App) helpPage {
 	p := helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]",
-		text:    app.Description,
-		options: optionTerms(app.Flags)}
+		text: app.Description, options: optionTerms(app.Flags)}
 	for _, c := range app.Commands {
 		p.commands = append(p.commands, term{c.Name, c.Usage})
 	}
@@ -61,8 +60,7 @@ func commandHelp(c *cli.Command) helpPage {
 		synopsis += " [OPTIONS]"
 	}
 	return helpPage{name: "gantry " + c.Name, usage: c.Usage, synopsis: strings.TrimSpace(synopsis + " " + c.ArgsUsage),
-		text:    c.Description,
-		options: options}
+		text: c.Description, options: options}
 }
 
 func optionTerms(flags []cli.Flag) []term {

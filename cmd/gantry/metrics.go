@@ -314,8 +314,7 @@ func workflowMetrics(collector *metrics.Collector, window metrics.Window) []sqli
 	for i := range out {
 		w := &collector.Workflows()[i]
 		out[i] = sqlite.WorkflowMetrics{Workflow: w.ID, Counts: counts[w.ID], Wait: -1, Makespan: -1, Response: -1,
-			Work:         w.Work,
-			CriticalPath: w.CriticalPath, Lowest: w.Lowest}
+			Work: w.Work, CriticalPath: w.CriticalPath, Lowest: w.Lowest}
 		if w.Done() {
 			out[i].Wait, out[i].Makespan, out[i].Response = w.Wait(), w.Makespan(), w.Response()
 		}

@@ -59,8 +59,7 @@ func replay(c *cli.Context, name string) error {
 		}
 	}
 	s := &session{set: set, ideal: true, name: c.String("name"), out: c,
-		view:     newProgress(c.Bool("quiet"), c.Bool("json")),
-		platform: &info.Platform}
+		view: newProgress(c.Bool("quiet"), c.Bool("json")), platform: &info.Platform}
 	defer s.close()
 	pl, adm, subs, err := s.repeat(c, log, &info)
 	if err != nil {

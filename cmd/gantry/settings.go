@@ -152,8 +152,7 @@ func readSettings(c *cli.Context) (*settings, error) {
 	s := &settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"),
 		SizeScale: c.Float64("size-scale"),
 		Image:     c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"),
-		RejectLate: c.Bool("reject-late"), Retries: separated(c.StringSlice("retry")),
-		Count: c.Int("count")}
+		RejectLate: c.Bool("reject-late"), Retries: separated(c.StringSlice("retry")), Count: c.Int("count")}
 	if c.IsSet("count") && s.Count < 1 {
 		return nil, failf(exitUsage, "--count %d: at least one workflow", s.Count)
 	}

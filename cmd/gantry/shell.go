@@ -270,8 +270,7 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	out := []string{"run", "--rm", "--interactive", "--name", b.name, "--label", "gantry.shell=" + l.Run,
 		"--user", fmt.Sprintf("%d:%d", user.UID, user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,nosuid,nodev,size=64m,mode=1777",
-		"--env", "HOME=/tmp",
-		"--mount", "type=bind,source=" + b.work + ",target=" + b.work,
+		"--env", "HOME=/tmp", "--mount", "type=bind,source=" + b.work + ",target=" + b.work,
 		"--mount", "type=bind,source=" + b.nodeDir() + ",target=" + b.nodeDir() + ",readonly"}
 	if terminal {
 		out = append(out, "--tty", "--env", "TERM="+os.Getenv("TERM"))

@@ -116,9 +116,8 @@ func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 	}
 	asked := time.Duration(float64(c.Run) * c.CPU / 100)
 	v := Verdict{WallOff: median(func(a *Achieved) time.Duration { return a.Wall - c.Run }),
-		WallMost: max(grain, c.least()/50),
-		CPUOff:   median(func(a *Achieved) time.Duration { return a.CPU - asked }),
-		CPUMost:  max(asked/50, ending+median(func(a *Achieved) time.Duration { return a.Own }))}
+		WallMost: max(grain, c.least()/50), CPUOff: median(func(a *Achieved) time.Duration { return a.CPU - asked }),
+		CPUMost: max(asked/50, ending+median(func(a *Achieved) time.Duration { return a.Own }))}
 	miss := func(format string, args ...any) { v.Misses = append(v.Misses, fmt.Sprintf(format, args...)) }
 	// What starting costs counts as the task's, so that it may need less than its cores say.
 	if late := v.WallOff - (c.least() - c.Run); !c.Contended && c.Rate == 0 && (v.WallOff < -v.WallMost ||

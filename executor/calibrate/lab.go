@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -227,26 +228,14 @@ func (l *Lab) until(ctx context.Context, known func() bool) error {
 
 // Running waits until the programs of trials run.
 func (l *Lab) Running(ctx context.Context, ids []planner.AttemptID) error {
-	return l.until(ctx, func() bool {
-		for _, id := range ids {
-			if !l.begun[id] && l.ends[id] == nil {
-				return false
-			}
-		}
-		return true
-	})
+	waits := func(id planner.AttemptID) bool { return !l.begun[id] && l.ends[id] == nil }
+	return l.until(ctx, func() bool { return !slices.ContainsFunc(ids, waits) })
 }
 
 // Wait waits for the end of trials.
 func (l *Lab) Wait(ctx context.Context, ids []planner.AttemptID) (out []Result, err error) {
-	if err := l.until(ctx, func() bool {
-		for _, id := range ids {
-			if l.ends[id] == nil {
-				return false
-			}
-		}
-		return true
-	}); err != nil {
+	runs := func(id planner.AttemptID) bool { return l.ends[id] == nil }
+	if err := l.until(ctx, func() bool { return !slices.ContainsFunc(ids, runs) }); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {

@@ -99,8 +99,7 @@ func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, t
 		return facts, err
 	}
 	p := &prober{Runtime: r, wf: &executor.WorkflowSpec{Name: "doctor"},
-		ends:  map[planner.AttemptID]*planner.AttemptExited{},
-		begun: map[planner.AttemptID]bool{}}
+		ends: map[planner.AttemptID]*planner.AttemptExited{}, begun: map[planner.AttemptID]bool{}}
 	groups := Fact{"node-limits", Yes, "control groups of nodes can be made, with limits", ""}
 	if r.group == "" {
 		groups = Fact{"node-limits", No, "this user may not make control groups",
@@ -120,8 +119,7 @@ func swapFact(t *cgroup.Tree, engine bool) Fact {
 		return Fact{"swap-limit", Yes, "the kernel does not account for swap, and this host has none", ""}
 	default:
 		return Fact{"swap-limit", No, "the kernel does not account for swap, and this host has some: tasks can swap " +
-			"beyond their memory limit",
-			"boot with swapaccount=1, or switch swap off"}
+			"beyond their memory limit", "boot with swapaccount=1, or switch swap off"}
 	}
 }
 
@@ -239,8 +237,7 @@ func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
 	}
 	spent := x.Usage.CPUUser + x.Usage.CPUSystem
 	f.Evidence = fmt.Sprintf("at a tenth of a CPU, %v of CPU time took %v; held back for %v",
-		spent.Round(time.Millisecond),
-		x.Ran.Round(time.Millisecond), x.Usage.CPUThrottled.Round(time.Millisecond))
+		spent.Round(time.Millisecond), x.Ran.Round(time.Millisecond), x.Usage.CPUThrottled.Round(time.Millisecond))
 	switch {
 	case x.Usage.CPUThrottled > 0 || x.Usage.Missing&planner.CounterThrottled != 0 && x.Ran > 5*spent:
 		return f.judge(true)

@@ -268,8 +268,7 @@ func (e *Engine) pid() int {
 	}
 	var peer *unix.Ucred
 	if e := raw.Control(func(fd uintptr) {
-		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
-			unix.SO_PEERCRED)
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); e != nil || err != nil {
 		return 0
 	}

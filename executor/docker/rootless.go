@@ -15,8 +15,7 @@ import (
 // isRootless reports whether the engine runs without root. Gantry needs more than such an engine has; see rootlessFact.
 func isRootless(info *system.Info) bool {
 	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
-		return slices.Contains(strings.Split(o, ","),
-			"name=rootless")
+		return slices.Contains(strings.Split(o, ","), "name=rootless")
 	})
 }
 

@@ -174,8 +174,7 @@ func (l *Loader) listed(sub *executor.Submission, a *scenario.Arrival) error {
 		return err
 	}
 	*sub = executor.Submission{At: planner.Time(a.Arrive), Workflow: w, Name: cmp.Or(a.Name, w.Label), Tenant: a.Tenant,
-		Class:   class(a.Class),
-		Release: planner.Time(a.Release), Due: planner.Time(a.Deadline)}
+		Class: class(a.Class), Release: planner.Time(a.Release), Due: planner.Time(a.Deadline)}
 	if sub.Inputs, err = l.inputs(a.Inputs); err != nil {
 		return err
 	}
@@ -193,8 +192,7 @@ func placement(own *scenario.Data, w *scenario.Workload, repetition, i int) *exe
 		return nil
 	}
 	return &executor.Placement{Rule: executor.PlacementRule(d.Placement), Block: unit.Bytes(d.Block),
-		Replicas: d.Replicas,
-		Seed:     streamSeed(w, repetition) + uint64(i)*0xd1342543de82ef95}
+		Replicas: d.Replicas, Seed: streamSeed(w, repetition) + uint64(i)*0xd1342543de82ef95}
 }
 
 func (l *Loader) inputs(dir string) (string, error) {

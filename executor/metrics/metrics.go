@@ -188,8 +188,7 @@ func (c *Collector) hold(v planner.View, n planner.NodeID) {
 func (c *Collector) arrive(adm *executor.Admission) {
 	a := &adm.Arrived
 	w := Workflow{ID: a.Workflow.ID, Name: adm.Spec.Name, Label: adm.Spec.Label, Tenant: adm.Submission.Tenant,
-		Tasks:   len(a.Tasks),
-		Arrived: a.Workflow.Arrived, Started: unit.Never, Ended: unit.Never, Due: a.Workflow.Due}
+		Tasks: len(a.Tasks), Arrived: a.Workflow.Arrived, Started: unit.Never, Ended: unit.Never, Due: a.Workflow.Due}
 	w.Work, w.CriticalPath, w.Lowest = c.lengths(adm)
 	if w.Release = a.Workflow.Release; w.Release <= w.Arrived {
 		w.Release = 0

@@ -64,11 +64,9 @@ func (r *Runtime) end(l *executor.Launch) {
 	if !l.Started {
 		r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: l.Attempt})
 	}
-	r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: l.Attempt,
-		Outcome: planner.OK,
+	r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: l.Attempt, Outcome: planner.OK,
 		Usage: planner.Usage{Queued: l.Queued, Staged: now, Created: now, Started: now, Ended: now, InputBytes: read,
-			CopiedBytes: copied + l.Ahead,
-			Missing:     planner.CountersAll}})
+			CopiedBytes: copied + l.Ahead, Missing: planner.CountersAll}})
 }
 
 // know notes an attempt, and reports whether it was known.

@@ -153,8 +153,7 @@ func (in *Instance) Platform() *planner.Platform {
 	}
 	for i, n := range in.Nodes {
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i), Group: n.Group,
-			Speed:    n.Speed,
-			Capacity: unit.Vector{n.Cores, cmp.Or(n.Memory, unit.Unlimited), unit.Unlimited}})
+			Speed: n.Speed, Capacity: unit.Vector{n.Cores, cmp.Or(n.Memory, unit.Unlimited), unit.Unlimited}})
 	}
 	return p
 }
@@ -165,8 +164,7 @@ func (w *Workflow) workflow(name string) *trace.Workflow {
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		x := trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: float64(t.Cores) / 1000, Retries: -1, Runtime: t.Run,
-			Phase:       t.Stage,
-			MemoryBytes: max(0, t.Memory-executor.EmulatorMemory), Known: trace.Runtime}
+			Phase: t.Stage, MemoryBytes: max(0, t.Memory-executor.EmulatorMemory), Known: trace.Runtime}
 		for _, q := range t.Parents {
 			x.Parents = append(x.Parents, int32(q))
 			flow.Tasks[q].Children = append(flow.Tasks[q].Children, int32(i))
@@ -323,8 +321,7 @@ func (in Instance) String() string {
 		for i := range flow.Tasks {
 			t := &flow.Tasks[i]
 			fmt.Fprintf(&b, "  task %d runs %v (estimate %v), %g cores, memory %d, stage %d, after %v\n", i, t.Run,
-				t.Estimate(), float64(t.Cores)/1000,
-				t.Memory, t.Stage, t.Parents)
+				t.Estimate(), float64(t.Cores)/1000, t.Memory, t.Stage, t.Parents)
 			if t.Lost > 0 || t.Fail {
 				fmt.Fprintf(&b, "    %d attempts are lost, then it fails: %v\n", t.Lost, t.Fail)
 			}

@@ -417,8 +417,7 @@ type harness struct {
 
 func open(t *testing.T, setup func(t *testing.T) Setup) *harness {
 	h := &harness{Setup: setup(t), t: t, ctx: t.Context(), started: map[planner.AttemptID]int{},
-		exited: map[planner.AttemptID]int{},
-		exits:  map[planner.AttemptID]*planner.AttemptExited{}}
+		exited: map[planner.AttemptID]int{}, exits: map[planner.AttemptID]*planner.AttemptExited{}}
 	t.Cleanup(func() {
 		if err := h.Runtime.Close(); err != nil {
 			t.Errorf("close: %v", err)

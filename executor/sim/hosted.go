@@ -723,8 +723,7 @@ func (h *Hosted) wind(c *course) {
 		for _, f := range c.l.Spec.Outputs {
 			bytes += int64(f.Size)
 		}
-		h.phase(c, pPublish, publish.Wall.Nanos(files, bytes), publish.CPU.Nanos(files, bytes),
-			func() { h.report(c) })
+		h.phase(c, pPublish, publish.Wall.Nanos(files, bytes), publish.CPU.Nanos(files, bytes), func() { h.report(c) })
 	})
 }
 

@@ -198,8 +198,7 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, life: hex.EncodeToString(life[:]), over: make(chan struct{}), known: map[string]*job{},
-		losses: map[string]losses{},
-		down:   make([]time.Time, len(cfg.Nodes)), failed: make([]int, len(cfg.Nodes))}
+		losses: map[string]losses{}, down: make([]time.Time, len(cfg.Nodes)), failed: make([]int, len(cfg.Nodes))}
 	for range cfg.Nodes {
 		e.sent = append(e.sent, map[string]identity{})
 	}

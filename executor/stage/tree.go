@@ -111,8 +111,7 @@ func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, fr
 		if e.Dir {
 			err = os.Mkdir(at, 0o755)
 		} else {
-			err = copyWhole(ctx, at, 0, 0o644, extent{path: filepath.Join(from, e.Name),
-				open: user.Open})
+			err = copyWhole(ctx, at, 0, 0o644, extent{path: filepath.Join(from, e.Name), open: user.Open})
 		}
 		if err == nil {
 			err = owner.takes(at)

@@ -171,8 +171,7 @@ func (q *Solved) solve(c *planner.Cycle) {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(s.Start[a], s.Start[b]),
-			cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(s.Start[a], s.Start[b]), cmp.Compare(a, b))
 	})
 	q.order = q.order[:0]
 	for _, i := range order {

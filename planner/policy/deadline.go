@@ -48,8 +48,7 @@ func deadlines() []Row {
 					Margin:      time.Duration(p.Number("margin")) * time.Millisecond,
 					MaxAttempts: int(p.Number("max_remap_attempts")),
 					MaxJobs:     int(p.Number("max_jobs_to_remap")), Contained: p["in_the_way"] == "contained",
-					PastOnly: p["late"] == "past-deadline",
-					Restart:  p["sweep"] == "restart"}
+					PastOnly: p["late"] == "past-deadline", Restart: p["sweep"] == "restart"}
 				if config[0] == "ed" {
 					c.Distribution = budget.Even
 				}

@@ -86,8 +86,7 @@ func (h *History) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 	}
 	m := &h.kinds[t.Kind]
 	return planner.Estimate{Run: unit.AtSpeed(time.Duration(math.Round(m.mean)), n.Speed) + h.Declared.Start(t),
-		Spread:  unit.AtSpeed(m.deviation(), n.Speed),
-		Samples: m.n, Source: planner.SourceHistory}
+		Spread: unit.AtSpeed(m.deviation(), n.Speed), Samples: m.n, Source: planner.SourceHistory}
 }
 
 // Remaining implements planner.Estimator.

@@ -104,8 +104,7 @@ func (j *job) index(t planner.TaskID) int32 {
 		return int32(t - first)
 	}
 	i, _ := slices.BinarySearchFunc(j.tasks, t, func(x *planner.Task, t planner.TaskID) int {
-		return cmp.Compare(x.ID,
-			t)
+		return cmp.Compare(x.ID, t)
 	})
 	return int32(i)
 }

@@ -3,6 +3,7 @@ package retain
 
 import (
 	"errors"
+	"slices"
 
 	"gantry/planner"
 )
@@ -116,15 +117,7 @@ func (f Float) outdated(c *planner.Cycle) bool {
 // Broken reports whether a node has changed or a task wants a place that no plan gives it: it has to be repeated, or
 // has come to be eligible.
 func Broken(c *planner.Cycle) bool {
-	if c.News.Changed {
-		return true
-	}
-	for _, t := range c.News.Ready {
-		if c.Unplaced(t) {
-			return true
-		}
-	}
-	return false
+	return c.News.Changed || slices.ContainsFunc(c.News.Ready, c.Unplaced)
 }
 
 func (f Float) drop(c *planner.Cycle) {

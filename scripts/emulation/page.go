@@ -41,8 +41,7 @@ the emulator's own; bytes exact. A cell in bold misses its bar.
 		"most of it to start; a task that asks for less than that gets it all the same.", false, cpuTime)
 	r.matrix(&b, "With as many other tasks computing as the host has cores: wall time", "No bar: a task gets the "+
 		"share of the cores that the kernel gives it. Quota and pace are the same as above.", true, wall)
-	r.matrix(&b, "With as many other tasks computing: CPU time", "The bar of CPU time holds here, too.", true,
-		cpuTime)
+	r.matrix(&b, "With as many other tasks computing: CPU time", "The bar of CPU time holds here, too.", true, cpuTime)
 
 	b.WriteString("## Memory\n\nTasks of 1 s at 50 % CPU. The control group's peak has page tables, kernel memory " +
 		"and files in the cache in it, too.\n\n| asked MB | resident MB | the emulator's own MB | peak of the " +

@@ -98,8 +98,7 @@ func (o *options) part(ctx context.Context, name, about string, size int, run fu
 	err := run(ctx, m)
 	took := time.Since(m.begun)
 	fmt.Printf("%s: %d attempts in %v, %.0f a second, CPU time %v; ends: %s\n", name, m.attempts,
-		took.Round(time.Second),
-		float64(m.attempts)/took.Seconds(), cpuTime().Round(time.Second), m.endsText())
+		took.Round(time.Second), float64(m.attempts)/took.Seconds(), cpuTime().Round(time.Second), m.endsText())
 	if len(m.samples) > 0 {
 		err = errors.Join(err, m.write(filepath.Join(o.out, name+".csv")), m.draw(filepath.Join(o.out, name+".svg"),
 			fmt.Sprintf("%d %s", m.attempts, about)))

@@ -123,8 +123,7 @@ func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluste
 	seed := o.seed + uint64(k)
 	workflows := int(float64(min(o.run, m.size-m.attempts))/containersPerWorkflow) + 1
 	s := stream{m: m, db: db, name: m.run, runtime: &docker.Capabilities,
-		policy: policies[k%len(policies)], cluster: cluster,
-		seed: seed, scale: 1e-4, base: base,
+		policy: policies[k%len(policies)], cluster: cluster, seed: seed, scale: 1e-4, base: base,
 		load: fmt.Sprintf(dockerLoad, seed, workflows)}
 	err := s.run(ctx, func(p *planner.Platform, origin time.Time) (executor.Runtime, error) {
 		cfg := container.Config{Run: m.run, Dir: dir, Platform: p, Version: "soak", Seed: seed, Origin: origin,
@@ -184,12 +183,10 @@ func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time)
 	}
 	declared := &predict.Declared{}
 	admit := &executor.Admitter{Platform: platform, TimeScale: s.scale, SizeScale: s.scale,
-		SafeNames: s.runtime.Programs, Preempt: scenario.DefaultPreempt(),
-		Declare: declared.Declare}
+		SafeNames: s.runtime.Programs, Preempt: scenario.DefaultPreempt(), Declare: declared.Declare}
 	started := time.Now()
 	log, err := s.db.CreateRun(ctx, sqlite.RunInfo{Name: s.name, Runtime: s.runtime.Name, Policy: s.policy,
-		Command: os.Args,
-		Version: "soak", Started: started,
+		Command: os.Args, Version: "soak", Started: started,
 		Seed: int64(s.seed), TimeScale: s.scale, SizeScale: s.scale, Cluster: s.cluster, Platform: *platform})
 	if err != nil {
 		return err
@@ -200,8 +197,7 @@ func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time)
 		return err
 	}
 	engine := &executor.Engine{Runtime: rt, Store: log, Planner: planner.New(platform, planner.DefaultRetryRules(), pol,
-		declared, s.seed), Admit: admit,
-		Arrivals: subs, Watch: s.m.watch, Wall: time.Now}
+		declared, s.seed), Admit: admit, Arrivals: subs, Watch: s.m.watch, Wall: time.Now}
 	_, err = engine.Run(ctx)
 	if closing := rt.Close(); err == nil {
 		err = closing

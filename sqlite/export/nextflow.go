@@ -77,8 +77,7 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		cells := []string{strconv.FormatInt(attempt+1, 10), hash(info.Name, flow, task, strconv.FormatInt(try, 10)),
 			native, name, status(outcome, started != nil), number(exit),
 			o.instant(info.Started, queued), o.duration(between(queued, ended)), o.duration(realtime),
-			o.load(cpu, realtime),
-			o.memory(peak), "-", o.memory(read), o.memory(written)}
+			o.load(cpu, realtime), o.memory(peak), "-", o.memory(read), o.memory(written)}
 		if o.Extended {
 			class := outcome
 			if class == "ok" || class == "" {

@@ -24,8 +24,7 @@ type measure struct{ kind, metric, title, axis string }
 // deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of
 // Lim et al. 2017) against each parameter that is swept.
 func (p *painter) deadlines(cells []*results.Cell) error {
-	return p.sweep(cells, swept,
-		measure{"late", "late_share", "Proportion of late workflows", "proportion late P"},
+	return p.sweep(cells, swept, measure{"late", "late_share", "Proportion of late workflows", "proportion late P"},
 		measure{"turnaround", "turnaround_mean", "Mean turnaround from the earliest start", "mean turnaround T (s)"},
 		measure{"mapping", "mapping_mean", "Mean time to map a workflow", "mean mapping time O (s)"})
 }
@@ -42,8 +41,7 @@ func (p *painter) sweeps(cells []*results.Cell) error {
 			}
 		}
 	}
-	return p.sweep(cells, params,
-		measure{"mean-slowdown", "slowdown_mean", "Mean slowdown", "mean slowdown"},
+	return p.sweep(cells, params, measure{"mean-slowdown", "slowdown_mean", "Mean slowdown", "mean slowdown"},
 		measure{"mean-response", "response_mean", "Mean response", "mean response (s)"})
 }
 

@@ -219,8 +219,7 @@ func (p *painter) boxes(g group) error {
 					continue
 				}
 				b, err := addBox(pl, at, colourOf(i), func(metric string) float64 {
-					return mean(c,
-						"slowdown_"+metric)
+					return mean(c, "slowdown_"+metric)
 				})
 				if err != nil {
 					return err

@@ -201,8 +201,7 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		for i := range 2 {
 			order := slices.Clone(byFlow[name])
 			slices.SortFunc(order, func(x, y int) int {
-				return cmp.Compare(c.Tasks[x].attempt[i],
-					c.Tasks[y].attempt[i])
+				return cmp.Compare(c.Tasks[x].attempt[i], c.Tasks[y].attempt[i])
 			})
 			for at, t := range order {
 				c.Tasks[t].Order[i] = at + 1

@@ -327,8 +327,7 @@ func (db *DB) keep(ctx context.Context, o *experiment.Outcome, version, ended st
 			insert("INSERT INTO workflows VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", len(o.Workflows), func(i int) []any {
 				w := &o.Workflows[i]
 				return []any{id, rep, w.ID, w.Label, w.Tenant, w.Tasks, int64(w.Arrived), int64(w.Started),
-					int64(w.Ended), int64(w.Work),
-					int64(w.CriticalPath), int64(w.Lowest)}
+					int64(w.Ended), int64(w.Work), int64(w.CriticalPath), int64(w.Lowest)}
 			}),
 			insert("INSERT INTO series VALUES (?,?,?,?)", len(o.Series), func(i int) []any {
 				return []any{id, rep, int64(o.Series[i].At), o.Series[i].N}

@@ -235,17 +235,15 @@ func mixedParams() []Param {
 	shape := param("shape", "above 1 short with many tasks side by side, below 1 long", u.Shape,
 		func(m *Mixed, x, _ float64) { m.Shape = x }).numbers(0, 1000, "above 0 and up to 1000")
 	shape.ok = func(x float64) bool { return x > 0 && x <= 1000 }
-	wdag := param("wdag", "mean cost of the tasks", u.WDAG,
-		func(m *Mixed, x, _ float64) { m.WDAG = x }).
+	wdag := param("wdag", "mean cost of the tasks", u.WDAG, func(m *Mixed, x, _ float64) { m.WDAG = x }).
 		numbers(1, 1e8, "a number, or a range such as 100..1000, from 1 to 1e+08")
 	wdag.way, wdag.Value = uniform, "SECONDS"
 	processors := param("processors", "number of processors of a task, such as 4 or 1..4",
 		fmt.Sprintf("%d..%d", u.Processors[0], u.Processors[1]),
 		func(m *Mixed, low, high float64) { m.Processors = [2]int{int(low), int(high)} }).wholes(1, 1_000_000)
 	processors.way, processors.must = fixed, "a whole number, or a range of them such as 1..4, from 1 to 1000000"
-	return []Param{shape,
-		param("out_degree", "most immediate descendants of a task", u.OutDegree,
-			func(m *Mixed, x, _ float64) { m.OutDegree = int(x) }).wholes(1, 1_000_000),
+	return []Param{shape, param("out_degree", "most immediate descendants of a task", u.OutDegree,
+		func(m *Mixed, x, _ float64) { m.OutDegree = int(x) }).wholes(1, 1_000_000),
 		param("ccr", "mean communication cost (at 1 MB/s) over mean computation cost", u.CCR,
 			func(m *Mixed, x, _ float64) { m.CCR = x }).numbers(0, 1e6, "a number from 0 to 1000000"),
 		brange, wdag, processors}

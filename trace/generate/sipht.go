@@ -112,8 +112,7 @@ func (s *siphtFiles) part(patsers int) {
 		s.made("OutBlastParsed", 1002636.75, 995765999448.69), s.made("OutCandidates", 222136.25, 9508831415.85),
 		s.made("OutCandidates2", 222136.25, 9508831415.85), s.made("OutCandidates3", 222136.25, 9508831415.85),
 		s.made("OutConsIG", 422672.75, 60310327140.69), s.made("OutIG", 605995, 103944177), s.made("OutORF", 328412.5,
-			559717064.75),
-		s.made("OutTerm_temp", 115600.75, 1330343466.19), s.made("OutTerms", 53733.5, 184633890.75),
+			559717064.75), s.made("OutTerm_temp", 115600.75, 1330343466.19), s.made("OutTerms", 53733.5, 184633890.75),
 		s.made("OutTermsIG", 18803.75, 23633877.69))
 
 	parse := s.task("FFN_Parse", s.normal(1.64, 0.06))
@@ -138,8 +137,7 @@ func (s *siphtFiles) part(patsers int) {
 	s.link(parse, synteny, s.ofCode("", "_parsed.ffn", 802506.75, 18062265579.69))
 	s.link(concat, annotate, concatenated)
 	s.link(candidate, annotate, s.n(s.prefix).n("BLAST_").n(s.code).file(s.blast), s.made("blast_candidate.out", 2965.5,
-		24644.25),
-		s.made("blast_candidate.err", 544.75, 0.19))
+		24644.25), s.made("blast_candidate.err", 544.75, 0.19))
 	s.link(qrna, annotate, s.ofCode("", "_QRNA.txt.all.CUTOFF0.ID[100:0].GC[100:0].gff", 175489.75, 90766297.69))
 	s.writes(qrna, s.made("qrna.err", 610, 0), s.made("qrna.out", 4809.62, 9530118.98), s.ofCode("", "_QRNA.txt",
 		773386.5, 201840720.75),

@@ -93,8 +93,7 @@ func Lognormal(mean time.Duration, variation float64) (*Distribution, error) {
 	variance := math.Log1p(variation * variation)
 	mu, sigma := math.Log(mean.Seconds())-variance/2, math.Sqrt(variance)
 	return &Distribution{Mean: mean, draw: func(r *rand.Rand) float64 {
-		return distuv.LogNormal{Mu: mu, Sigma: sigma,
-			Src: r}.Rand()
+		return distuv.LogNormal{Mu: mu, Sigma: sigma, Src: r}.Rand()
 	}}, nil
 }
 

@@ -187,8 +187,7 @@ func Request(ctx context.Context, w Wants, progress func(string)) (*Allocation, 
 	if err := ready(); err != nil {
 		return nil, err
 	}
-	r := request{wants: w, progress: progress, ids: make(chan string, 1),
-		started: make(chan *os.Process, 1)}
+	r := request{wants: w, progress: progress, ids: make(chan string, 1), started: make(chan *os.Process, 1)}
 	id, err := r.wait(ctx)
 	if err != nil {
 		if id != "" {

@@ -61,8 +61,7 @@ type step struct {
 
 // Run runs the container and, in a bundle, those that In names.
 func Run(ctx context.Context, cfg Config, id string) error {
-	s := &step{Config: cfg, alone: make(chan struct{}), brought: make(chan string, 1),
-		told: make(chan string, 1)}
+	s := &step{Config: cfg, alone: make(chan struct{}), brought: make(chan string, 1), told: make(chan string, 1)}
 	var err error
 	if cfg.Carried {
 		if err := Mine(cfg.RunDir); err != nil {

@@ -67,8 +67,7 @@ func write(w io.Writer, path, name, version string, at time.Time, with []string)
 	for _, c := range with {
 		n, v, _ := strings.Cut(c, "@")
 		components = append(components, cdx.Component{BOMRef: "pkg:generic/" + n + "@" + v,
-			Type: cdx.ComponentTypeLibrary, Name: n, Version: v,
-			PackageURL: "pkg:generic/" + n + "@" + v})
+			Type: cdx.ComponentTypeLibrary, Name: n, Version: v, PackageURL: "pkg:generic/" + n + "@" + v})
 	}
 	bom.Components = &components
 	refs := make([]string, len(components))
