@@ -69,17 +69,23 @@ func (l *Load) Read() (busy, stolen float64) {
 	return max(0, (b-l.busy-l.own).Seconds()/wall), max(0, (s-l.stolen).Seconds()/wall)
 }
 
-// glance is how long Others looks. Many glances make up for coarse ticks.
-const glance = 250 * time.Millisecond
+const (
+	lull   = 150 * time.Millisecond // the engine clears up after containers that are gone
+	glance = 250 * time.Millisecond // how long Others looks: many glances make up for coarse ticks
+)
 
 // Others looks for a moment how many cores others use; nothing runs for gantry meanwhile. Engine is the CPU time of the
 // container engine since it began.
 func Others(ctx context.Context, engine func() time.Duration) float64 {
-	load, of, own := Meter(), engine(), OwnCPU()
-	select {
-	case <-ctx.Done():
-	case <-time.After(glance):
+	pause := func(d time.Duration) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d):
+		}
 	}
+	pause(lull)
+	load, of, own := Meter(), engine(), OwnCPU()
+	pause(glance)
 	load.Less(max(0, engine()-of) + OwnCPU() - own)
 	busy, _ := load.Read()
 	return busy
