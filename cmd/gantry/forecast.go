@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -73,7 +74,17 @@ func (s *session) parts(repetition int) (*forecast.Parts, error) {
 		return nil, err
 	}
 	c.learn(s.learned)
-	return &forecast.Parts{Planner: pl, Admit: adm, Sim: s.simulated(seed.Repetition(0, repetition))}, nil
+	cfg := s.simulated(seed.Repetition(0, repetition))
+	cfg.Drift = evenly(repetition)
+	return &forecast.Parts{Planner: pl, Admit: adm, Sim: cfg}, nil
+}
+
+// evenly has the repetitions from 1 on cover the numbers between 0 and 1, however many they are: what all of a
+// repetition shares moves their median, which few that were drawn would leave to chance (additive recurrence of the
+// golden ratio).
+func evenly(repetition int) float64 {
+	_, x := math.Modf(0.5 + float64(repetition)*(math.Phi-1))
+	return x
 }
 
 // rememberPrograms reads what was measured of the programs of the run.

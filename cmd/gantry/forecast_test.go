@@ -151,3 +151,22 @@ func TestStartsThatDominateAreAnnounced(t *testing.T) {
 		}
 	}
 }
+
+// Few repetitions, too, have as many slow hosts as fast ones.
+func TestRepetitionsCoverTheDriftOfTheHost(t *testing.T) {
+	for n := 4; n <= 100; n++ {
+		slow := 0
+		for k := 1; k <= n; k++ {
+			x := evenly(k)
+			if x <= 0 || x >= 1 {
+				t.Fatalf("repetition %d has the quantile %v", k, x)
+			}
+			if x > 0.5 {
+				slow++
+			}
+		}
+		if slow < n/2-1 || slow > (n+1)/2+1 {
+			t.Errorf("%d of %d repetitions are slow", slow, n)
+		}
+	}
+}

@@ -197,7 +197,12 @@ func NewHosted(cfg Config) *Hosted {
 		if i == pCreate { // it drifts as starting does
 			what = drawDrift + pStart
 		}
-		if h.drift[i] = common; len(p.Drift) > 0 {
+		switch {
+		case len(p.Drift) == 0:
+			h.drift[i] = common
+		case what == drawDrift+pStart && cfg.Noise && cfg.Drift > 0:
+			h.drift[i] = p.Drift.At(cfg.Drift)
+		default:
 			h.drift[i] = h.drawn(p.Drift, 0, 0, what)
 		}
 	}

@@ -324,6 +324,19 @@ func TestMeasuredProgramsDriftWithTheirHost(t *testing.T) {
 	}
 }
 
+// Whoever repeats a simulation says how slow the host is in each.
+func TestTheDriftOfARunIsWhatItIsToldToBe(t *testing.T) {
+	m := hostmodel.Example(4)
+	m.Phases.Start.Drift = hostmodel.Spread{0.5, 1.5}
+	for quantile, want := range map[float64]time.Duration{0.25: 60 * ms, 0.5: 80 * ms, 1: 120 * ms} {
+		h := onHost(t, sim.Config{Host: m, Noise: true, Seed: 1, Drift: quantile}, 1)
+		id := h.launch(0, 1, busy(time.Second))
+		h.drain()
+		u := h.exits[id].Usage
+		about(t, "a start", u.Started.Sub(u.Created), want)
+	}
+}
+
 // A program below its greatest rate makes up on idle cores for what a start takes from it.
 func TestDisturbedProgramsCatchUpOnIdleCores(t *testing.T) {
 	m := hostmodel.Example(2)

@@ -41,7 +41,9 @@ type Config struct {
 	Starts int
 	IO     []emulate.Limits
 	Noise  bool
-	Seed   uint64
+	// Drift, with Noise, is the quantile of how slow the host is for all starts of the run; 0: Seed draws it.
+	Drift float64
+	Seed  uint64
 }
 
 // Measured is how an attempt went in a run that was measured.
