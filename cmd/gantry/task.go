@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -235,6 +236,10 @@ func locateInputs(c *cli.Context, sub *executor.Submission) error {
 	}
 	for i, x := range sub.Sources {
 		if f := &sub.Workflow.Files[i]; f.Producer < 0 && x.Path == "" {
+			if _, err := os.Lstat(f.Name); err == nil {
+				return failf(exitInput, "--input %s: it is in this directory, but you may not read it, or it is no "+
+					"ordinary file", f.Name)
+			}
 			return failf(exitInput, "--input %s: it is not in this directory; if an earlier task writes it, name that "+
 				"with --after, or their workflow with --workflow", f.Name)
 		}

@@ -164,6 +164,10 @@ func TestCommasInValues(t *testing.T) {
 	three := strings.TrimSpace(expect(t, exitOK, nil, append(image, "three", "--after", one+","+two, "--input",
 		"o,p.txt", "--stdout", "copy", "--", "cat", "o,p.txt")...))
 	expect(t, exitOK, nil, "wait", "--dir", dir, three)
+	expect(t, exitInput, []string{"--input runs: it is in this directory, but"}, append(image, "x", "--input", "runs",
+		"--", "true")...)
+	expect(t, exitInput, []string{"--input none: it is not in this directory"}, append(image, "x", "--input", "none",
+		"--", "true")...)
 	found, _ := filepath.Glob(filepath.Join(dir, "*", "results", "*", "copy"))
 	if len(found) != 1 || read(t, found[0]) != "in\na,b c,d\n" {
 		t.Errorf("%v: the last one wrote something else", found)
