@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -29,8 +31,11 @@ var ErrNoServer = errors.New("no gantry serves this directory")
 type Client struct {
 	// Patience is how long a request is repeated while a server that was there does not answer; 0 is Patience.
 	Patience time.Duration
-	// Notify is told, once per request, that the server does not answer; nil: nobody is.
+	// Notify is told, once per request, that the server does not answer; nil: nobody is. It may be called from another
+	// goroutine.
 	Notify func(message string)
+	// Silence is how long a server may take for an answer before Notify is told; 0 is Silence.
+	Silence time.Duration
 
 	dir      string
 	http     http.Client
@@ -39,6 +44,9 @@ type Client struct {
 
 // Patience is how long clients wait for a server that does not answer.
 const Patience = 60 * time.Second
+
+// Silence is how long a server may take for an answer before somebody is told. Fetching images and inputs takes long.
+const Silence = 15 * time.Second
 
 // starting is how long a server may take until its socket is there, if both are started together.
 const starting = 2 * time.Second
@@ -98,6 +106,14 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	patience := c.Patience
 	if patience == 0 {
 		patience = Patience
+	}
+	if c.Notify != nil && !strings.Contains(path, "wait=") {
+		silence := cmp.Or(c.Silence, Silence)
+		told := time.AfterFunc(silence, func() {
+			c.Notify(fmt.Sprintf("the server has not answered for %v: it fetches what a submission needs, or it is "+
+				"stuck; waiting", silence))
+		})
+		defer told.Stop()
 	}
 	begun := time.Now()
 	var since, last time.Time // when the server was found not to answer, and when it was asked last
