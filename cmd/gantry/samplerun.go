@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,7 +49,16 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 	var busy []float64
 	for _, w := range calibrate.SampleWorkflows(c.Bool("quick")) {
 		path := filepath.Join(home, w.Name+".json")
-		if err := writeSample(path, &w); err != nil {
+		text, err := w.WfFormat(10_000_000, func(t *calibrate.SampleTask) int64 {
+			if len(t.After) > 0 {
+				return 0
+			}
+			return t.Bytes
+		})
+		if err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		if err != nil {
 			return fail(exitHost, err)
 		}
 		busy = append(busy, calibrate.Others(ctx, engineCPU))
@@ -132,42 +140,4 @@ func sampleRun(ctx context.Context, c *cli.Context, log *sqlite.DB, name string)
 		return out, nil
 	}
 	return r, nil
-}
-
-// writeSample writes a sample workflow as WfFormat.
-func writeSample(path string, w *calibrate.SampleWorkflow) error {
-	type object = map[string]any
-	var tasks, runs, files []object
-	id := func(i int) string { return fmt.Sprintf("%s-%d", w.Tasks[i].Kind, i) }
-	file := func(name string, size int64) string {
-		files = append(files, object{"id": name, "sizeInBytes": size})
-		return name
-	}
-	children := make([][]string, len(w.Tasks))
-	for i, t := range w.Tasks {
-		for _, p := range t.After {
-			children[p] = append(children[p], id(i))
-		}
-	}
-	for i, t := range w.Tasks {
-		in, parents := []string{}, []string{}
-		if len(t.After) == 0 {
-			in = append(in, file(id(i)+".in", t.Bytes))
-		}
-		for _, p := range t.After {
-			in, parents = append(in, id(p)+".out"), append(parents, id(p))
-		}
-		tasks = append(tasks, object{"id": id(i), "name": t.Kind, "parents": parents,
-			"children": append([]string{}, children[i]...), "inputFiles": in,
-			"outputFiles": []string{file(id(i)+".out", t.Bytes)}})
-		runs = append(runs, object{"id": id(i), "runtimeInSeconds": t.Seconds, "coreCount": 1, "avgCPU": t.CPU,
-			"memoryInBytes": 10_000_000})
-	}
-	text, err := json.Marshal(object{"name": w.Name, "schemaVersion": "1.5", "workflow": object{
-		"specification": object{"tasks": tasks, "files": files},
-		"execution":     object{"makespanInSeconds": 0, "executedAt": "unknown", "tasks": runs}}})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o600)
 }

@@ -1,6 +1,8 @@
 package calibrate
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -48,6 +50,42 @@ func SampleWorkflows(quick bool) []SampleWorkflow {
 		return all[:3]
 	}
 	return append(all, SampleWorkflow{"burst-again", "cpp", burst}, SampleWorkflow{"fork-again", "gbf", all[2].Tasks})
+}
+
+// WfFormat is the workflow as a WfFormat file. Its tasks may hold that many bytes of memory, and read says how many
+// bytes one reads from outside; 0: it has no such file.
+func (w *SampleWorkflow) WfFormat(memory int64, read func(t *SampleTask) int64) ([]byte, error) {
+	type object = map[string]any
+	var tasks, runs, files []object
+	id := func(i int) string { return fmt.Sprintf("%s-%02d", w.Tasks[i].Kind, i) }
+	file := func(name string, size int64) string {
+		files = append(files, object{"id": name, "sizeInBytes": size})
+		return name
+	}
+	children := make([][]string, len(w.Tasks))
+	for i, t := range w.Tasks {
+		for _, p := range t.After {
+			children[p] = append(children[p], id(i))
+		}
+	}
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		in, parents := []string{}, []string{}
+		if size := read(t); size > 0 {
+			in = append(in, file(id(i)+".in", size))
+		}
+		for _, p := range t.After {
+			in, parents = append(in, id(p)+".out"), append(parents, id(p))
+		}
+		tasks = append(tasks, object{"id": id(i), "name": t.Kind, "parents": parents,
+			"children": append([]string{}, children[i]...), "inputFiles": in,
+			"outputFiles": []string{file(id(i)+".out", t.Bytes)}})
+		runs = append(runs, object{"id": id(i), "runtimeInSeconds": t.Seconds, "coreCount": 1, "avgCPU": t.CPU,
+			"memoryInBytes": memory})
+	}
+	return json.Marshal(object{"name": w.Name, "schemaVersion": "1.5", "workflow": object{
+		"specification": object{"tasks": tasks, "files": files},
+		"execution":     object{"makespanInSeconds": 0, "executedAt": "unknown", "tasks": runs}}})
 }
 
 // Course is how an attempt of a sample run went, really or in a simulation. Instants are since the run began.

@@ -2,11 +2,12 @@ package main
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+
+	"gantry/executor/calibrate"
 )
 
 // workflow is one of the page.
@@ -89,8 +90,6 @@ func fingerprint() string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%+v", workflows())))
 }
 
-type object = map[string]any
-
 // write writes the workflow as WfFormat, unless it has a file, and returns the path.
 func (w *workflow) write(x *harness) (string, error) {
 	if w.file != "" {
@@ -104,35 +103,15 @@ func (w *workflow) write(x *harness) (string, error) {
 		_, err := x.gantry(append(append([]string{"generate"}, w.generate...), "--output", path)...)
 		return path, err
 	}
-	var tasks, runs, files []object
-	id := func(i int) string { return fmt.Sprintf("%s-%02d", w.tasks[i].kind, i) }
-	file := func(name string, size int64) string {
-		files = append(files, object{"id": name, "sizeInBytes": size})
-		return name
+	sample, read := calibrate.SampleWorkflow{Name: w.name}, map[*calibrate.SampleTask]int64{}
+	for _, t := range w.tasks {
+		sample.Tasks = append(sample.Tasks, calibrate.SampleTask{Kind: t.kind, Seconds: t.seconds, CPU: t.cpu,
+			Bytes: t.write, After: t.after})
 	}
-	children := make([][]string, len(w.tasks))
-	for i, t := range w.tasks {
-		for _, p := range t.after {
-			children[p] = append(children[p], id(i))
-		}
+	for i := range sample.Tasks {
+		read[&sample.Tasks[i]] = w.tasks[i].read
 	}
-	for i, t := range w.tasks {
-		in, parents := []string{}, []string{}
-		if t.read > 0 {
-			in = append(in, file(id(i)+".in", t.read))
-		}
-		for _, p := range t.after {
-			in, parents = append(in, id(p)+".out"), append(parents, id(p))
-		}
-		tasks = append(tasks, object{"id": id(i), "name": t.kind, "parents": parents,
-			"children": append([]string{}, children[i]...), "inputFiles": in,
-			"outputFiles": []string{file(id(i)+".out", t.write)}})
-		runs = append(runs, object{"id": id(i), "runtimeInSeconds": t.seconds, "coreCount": 1, "avgCPU": t.cpu,
-			"memoryInBytes": 20 * mb})
-	}
-	text, err := json.MarshalIndent(object{"name": w.name, "schemaVersion": "1.5", "workflow": object{
-		"specification": object{"tasks": tasks, "files": files},
-		"execution":     object{"makespanInSeconds": 0, "executedAt": "unknown", "tasks": runs}}}, "", " ")
+	text, err := sample.WfFormat(20*mb, func(t *calibrate.SampleTask) int64 { return read[t] })
 	if err != nil {
 		return "", err
 	}
