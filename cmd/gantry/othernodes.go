@@ -59,11 +59,11 @@ func nodeChanges(was, now *planner.Platform) (to map[planner.NodeID]unit.Vector,
 		}
 		if less != old.Capacity {
 			to[old.ID] = less
-			said = append(said, fmt.Sprintf("node %s has %v from now on", old.Name, less))
+			said = append(said, fmt.Sprintf("node %s has %s from now on", old.Name, amounts(less)))
 		}
 		if larger || n.Speed != old.Speed {
-			said = append(said, fmt.Sprintf("node %s is larger there or has another speed: it stays within %v and at "+
-				"speed %g, as the run began%s", old.Name, old.Capacity, old.Speed, restart))
+			said = append(said, fmt.Sprintf("node %s is larger there or has another speed: it stays within %s and at "+
+				"speed %g, as the run began%s", old.Name, amounts(old.Capacity), old.Speed, restart))
 		}
 	}
 	for i := range now.Nodes {
@@ -80,4 +80,16 @@ func (v *serving) changeNodes() {
 		to := v.nodes[n]
 		v.inbox.Post(func(in *executor.Intake) error { return in.ChangeNode(n, to) })
 	}
+}
+
+// amounts are those of a node for people, as far as they are bounded.
+func amounts(v unit.Vector) string {
+	text := cores(v[unit.CPU])
+	if v[unit.Memory] != unit.Unlimited {
+		text += ", " + size(&v[unit.Memory]) + " of memory"
+	}
+	if v[unit.Disk] != unit.Unlimited {
+		text += ", " + size(&v[unit.Disk]) + "/s of disk"
+	}
+	return text
 }

@@ -33,7 +33,7 @@ func TestAServerFollowsAnotherClusterFile(t *testing.T) {
 	expect(t, exitOK, nil, "cancel", "--dir", dir, "1")
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
-	for _, want := range []string{"node b is not there any more", "node a has <2000 millicores",
+	for _, want := range []string{"node b is not there any more", "node a has 2 cores, 4 GB of memory",
 		"node c is larger there", "node d is new"} {
 		if !strings.Contains(s.err.String(), want) {
 			t.Errorf("the server does not say %q:\n%s", want, s.err.String())
