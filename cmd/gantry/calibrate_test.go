@@ -140,7 +140,7 @@ func testCalibrate(t *testing.T, runtime string) {
 	if row.Engine == "" || time.Since(row.Created) > time.Hour || m.Measured.Containers < 40 ||
 		m.Phases.Start.Wall.BaseNanos < 1e6 || m.Emulator.StartCPUNanos < 1e5 ||
 		len(m.Phases.Start.Slowdown.Factor) < 2 || m.Phases.Copy.Wall.FileNanos+m.Phases.Copy.Wall.ByteNanos == 0 ||
-		len(m.Interference.Factor) < 2 {
+		len(m.Interference.Factor) < 2 || len(m.CoreSpeed.X) < min(2, m.Host.Cores) {
 		t.Errorf("%+v, %+v", row, m)
 	}
 	nothingIsLeft(t, home)

@@ -58,7 +58,8 @@ var steps = []struct {
 	do    func(*surveyor, context.Context) error
 }{
 	{"the host at rest", 0.04, (*surveyor).rest},
-	{"containers, one after the other", 0.2, (*surveyor).alone},
+	{"cores, while others are idle and busy", 0.01, (*surveyor).cores},
+	{"containers, one after the other", 0.19, (*surveyor).alone},
 	{"files", 0.17, (*surveyor).files},
 	{"the disk, with and without limits", 0.1, (*surveyor).disk},
 	{"the CPU quota", 0.14, (*surveyor).quota},
@@ -773,6 +774,9 @@ func Table(m *hostmodel.Model) (rows [][2]string) {
 		last := len(c.X) - 1
 		add("under a CPU quota", "bursts of %.0f ms take %.2f times what its periods say, bursts of %.0f ms %.2f times",
 			c.X[0]/1e6, c.Y[0], c.X[last]/1e6, c.Y[last])
+	}
+	if c := &m.CoreSpeed; len(c.X) > 1 {
+		add("a core computes", "at %.0f %% of its speed while all others are busy", c.Y[len(c.Y)-1]*100)
 	}
 	if f := &m.Interference; len(f.Together) > 0 {
 		k, b := f.Together[len(f.Together)-1], f.BusyCores[len(f.BusyCores)-1]

@@ -60,6 +60,9 @@ type Model struct {
 	// for starts that are held and of cores that programs keep busy: several programs start a container, so that tasks
 	// lose time before all cores are busy. Empty: they lose only what the host does not have.
 	Interference Surface `json:"interference"`
+	// CoreSpeed is how fast a core computes, against a host at rest, by the number of other cores that are busy. It is
+	// for people: what a program took when it was measured has it in it, and emulated tasks are asked for CPU time.
+	CoreSpeed Curve `json:"core_speed"`
 	// Idle is what gantry and the engine use while nothing happens.
 	Idle Use `json:"idle"`
 	// PerContainer is how the CPU time of all phases of one container is shared out. Phases have the sums.

@@ -55,6 +55,9 @@ func TestValidateRefusesWhatCannotBe(t *testing.T) {
 		{"arguments that do not ascend", func(m *hostmodel.Model) {
 			m.Quota.Stretch = hostmodel.Curve{X: []float64{0, 0}, Y: []float64{1, 1}}
 		}, "does not ascend"},
+		{"cores that stop", func(m *hostmodel.Model) {
+			m.CoreSpeed = hostmodel.Curve{X: []float64{0, 1}, Y: []float64{1, 0}}
+		}, "core_speed"},
 		{"falling quantiles", func(m *hostmodel.Model) { m.Run = hostmodel.Spread{1, 0.5} }, "run falls"},
 		{"quantile of 0", func(m *hostmodel.Model) { m.Common = hostmodel.Spread{0, 1} }, "common"},
 		{"drift that falls", func(m *hostmodel.Model) { m.Phases.Start.Drift = hostmodel.Spread{2, 1} },

@@ -58,7 +58,8 @@ func (m *Model) Validate() error {
 	}
 	errs = append(errs, d.ReadLimit.validate("disk.read_limit", 0.01, 2),
 		d.WriteLimit.validate("disk.write_limit", 0.01, 2), m.Quota.Stretch.validate("quota.stretch", 0.5, 100),
-		m.Interference.validate("interference"), m.Run.validate("run"), m.Common.validate("common"))
+		m.CoreSpeed.validate("core_speed", 0.1, 10), m.Interference.validate("interference"), m.Run.validate("run"),
+		m.Common.validate("common"))
 	return errors.Join(errs...)
 }
 
