@@ -83,6 +83,7 @@ func Refine(m *hostmodel.Model, all []Ended, busy float64, starts int) bool {
 	}
 	if changed {
 		m.Measured.Runs++
+		m.Measured.Steadied = 0
 		m.Common = blend(m.Common, hostmodel.SpreadOf(common), 1/float64(m.Measured.Runs+4))
 	}
 	return changed

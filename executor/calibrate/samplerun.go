@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -44,7 +45,8 @@ func SampleWorkflows(quick bool) []SampleWorkflow {
 		{"ladder", "mows", []SampleTask{{"left", 0.3, 90, 5_000_000, nil}, {"right", 0.3, 5, 5_000_000, nil},
 			{"left", 0.25, 60, 100_000, []int{0}}, {"right", 0.2, 60, 100_000, []int{1}},
 			{"last", 0.1, 90, 1000, []int{2, 3}}}},
-		{"pair", "heft", []SampleTask{{"one", 0.5, 90, 100_000, nil}, {"other", 0.4, 90, 100_000, nil}}},
+		{"pair", "heft", []SampleTask{{"first", 0.1, 90, 100_000, nil}, {"one", 0.4, 90, 100_000, []int{0}},
+			{"other", 0.3, 90, 100_000, []int{0}}}},
 	}
 	if quick {
 		return all[:3]
@@ -107,12 +109,15 @@ const (
 	notAhead    = 5 * time.Millisecond // a container that waits for its task starts it in less
 	mostFactor  = 3                    // by how much a correction changes a phase
 	leastModels = 4                    // that say how steady a host is
+	lasting     = 24 * time.Hour       // for how long a host is taken to start containers as fast as before
+	mostSteady  = 1.5                  // by how much starts may differ from those before on a host that has not changed
 )
 
 // Correct has a model say of its phases what real runs took: measurements one by one see nothing of what a run does
-// beside them. Starts alone have a factor, starts beside others another one; what staging and ending took longer is
-// added; programs have the spread that they had. What is left of starts differs from run to run, and from the models
-// that were corrected before: that is their drift.
+// beside them. Starts alone on a host at rest have a factor, starts beside others or beside programs have others; what
+// staging and ending took longer is added; programs have the spread that they had. A host is slower at some minutes
+// than at others, so starts take the median of this model and those that were measured of the host the day before. What
+// is left of starts differs from run to run, and from the models that were corrected before: that is their drift.
 func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) error {
 	var rest, busy []float64
 	for i := range runs {
@@ -123,7 +128,7 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 	}
 	var programs hostmodel.Spread
 	for round := range corrections + 1 {
-		var alone, beside sums
+		var starts [2][2]sums // alone or beside other starts, on a host at rest or beside programs
 		var staging, ending, run []float64
 		rest = rest[:0]
 		for i := range runs {
@@ -147,11 +152,8 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 				}
 				staging = append(staging, float64((real.Staged-real.Queued)-(sim.Staged-sim.Queued)))
 				all.add(a, b)
-				if starting(runs[i].Courses, task) > 1 {
-					beside.add(a, b)
-				} else {
-					alone.add(a, b)
-				}
+				together, busy := starting(runs[i].Courses, task)
+				starts[min(together-1, 1)][min(busy, 1)].add(a, b)
 			}
 			if all.n > 0 {
 				rest = append(rest, all.took/all.said)
@@ -160,18 +162,7 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 		if round == corrections {
 			break
 		}
-		one, several := alone.factor(), beside.factor()
-		for _, p := range []*hostmodel.Phase{&m.Phases.Create, &m.Phases.Start} {
-			p.Wall.BaseNanos *= one
-			for k, row := range p.Slowdown.Factor {
-				for i := range row {
-					if p.Slowdown.Together[k] > 1 {
-						row[i] = clamp(row[i]*several/one, 1, 1000)
-					}
-				}
-			}
-			p.Slowdown.Raise()
-		}
+		correctStarts(&m.Phases, &starts)
 		m.Phases.Stage.Wall.BaseNanos = max(0, m.Phases.Stage.Wall.BaseNanos+typicalOf(staging))
 		m.Phases.End.Wall.BaseNanos = max(0, m.Phases.End.Wall.BaseNanos+typicalOf(ending))
 		if len(run) >= leastEnded {
@@ -185,12 +176,9 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 		m.Run = programs.Widen(wide)
 	}
 	drift := hostmodel.LogNormal(deviation(rest), len(rest))
-	starts := func(m *hostmodel.Model) float64 {
-		return m.Phases.Create.Wall.BaseNanos + m.Phases.Start.Wall.BaseNanos
-	}
-	between := []float64{1}
-	for _, b := range before {
-		between = append(between, clamp(starts(b)/starts(m), 1.0/absurd, absurd))
+	between, err := steady(m, before, runs)
+	if err != nil {
+		return err
 	}
 	if len(between) >= leastModels { // two or three that differ say little
 		drift = wider(drift, hostmodel.LogNormal(deviation(between), len(between)))
@@ -200,6 +188,71 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 		m.Phases.Create.Drift, m.Phases.Start.Drift = drift, drift
 	}
 	return nil
+}
+
+// correctStarts has starts take what they took: alone or beside others, at rest or beside programs. Few starts of a
+// kind have the factor of those like them.
+func correctStarts(ph *hostmodel.Phases, all *[2][2]sums) {
+	alone := all[0][0].plus(all[0][1]).factor(1)
+	beside := all[1][0].plus(all[1][1]).factor(1)
+	base := all[0][0].factor(alone)
+	for _, p := range []*hostmodel.Phase{&ph.Create, &ph.Start} {
+		p.Wall.BaseNanos *= base
+		for k, row := range p.Slowdown.Factor {
+			together, usual := min(1, int(p.Slowdown.Together[k])-1), alone
+			if together > 0 {
+				usual = beside
+			}
+			for i := range row {
+				if busy := p.Slowdown.BusyCores[i] > 0; busy {
+					row[i] = clamp(row[i]*all[together][1].factor(usual)/base, 1, 1000)
+				} else if together > 0 {
+					row[i] = clamp(row[i]*all[together][0].factor(usual)/base, 1, 1000)
+				}
+			}
+		}
+		p.Slowdown.Raise()
+	}
+}
+
+// steady has starts take the median of what a model says and what those before it said when they were measured, and
+// returns how much longer each said that the starts of the runs took, this model, which has 1, included. Models of
+// another day do not count for the median, nor those that differ much: the host has changed.
+func steady(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) (between []float64, err error) {
+	said := func(m *hostmodel.Model) (sum float64, err error) {
+		for i := range runs {
+			courses, err := runs[i].Simulate(m)
+			if err != nil {
+				return 0, err
+			}
+			for _, task := range slices.Sorted(maps.Keys(courses)) {
+				sum += float64(courses[task].Started - courses[task].Staged)
+			}
+		}
+		return sum / cmp.Or(m.Measured.Steadied, 1), nil
+	}
+	own, err := said(m)
+	if err != nil || own <= 0 {
+		return []float64{1}, err
+	}
+	between = []float64{1}
+	recent := []float64{1}
+	for _, b := range before {
+		other, err := said(b)
+		if err != nil {
+			return nil, err
+		}
+		x := clamp(other/own, 1.0/absurd, absurd)
+		between = append(between, x)
+		if m.Measured.At.Sub(b.Measured.At) < lasting && x < mostSteady && x > 1/mostSteady {
+			recent = append(recent, x)
+		}
+	}
+	m.Measured.Steadied = median(recent)
+	for _, p := range []*hostmodel.Phase{&m.Phases.Create, &m.Phases.Start} {
+		p.Wall.BaseNanos *= m.Measured.Steadied
+	}
+	return between, nil
 }
 
 // sums are of what starts took, and of what the model said.
@@ -212,10 +265,12 @@ func (s *sums) add(took, said time.Duration) {
 	s.took, s.said, s.n = s.took+float64(took), s.said+float64(said), s.n+1
 }
 
-// factor is what took over what was said, within bounds; 1 for too few.
-func (s *sums) factor() float64 {
+func (s sums) plus(o sums) sums { return sums{s.took + o.took, s.said + o.said, s.n + o.n} }
+
+// factor is what took over what was said, within bounds; the usual one for too few.
+func (s sums) factor(usual float64) float64 {
 	if s.n < 3 {
-		return 1
+		return usual
 	}
 	return clamp(s.took/s.said, 1.0/mostFactor, mostFactor)
 }
@@ -233,13 +288,17 @@ func plausible(took, said time.Duration) bool {
 	return took > 0 && said > 0 && took < said*absurd && said < took*absurd
 }
 
-// starting is how many containers of a run were being started at some instant at which that of a task was.
-func starting(all map[string]Course, task string) (n int) {
+// starting is how many containers of a run were being started at some instant at which that of a task was, and how
+// many programs ran when its start began.
+func starting(all map[string]Course, task string) (together, busy int) {
 	x := all[task]
 	for _, o := range all {
 		if o.Staged < x.Started && o.Started > x.Staged && o.Started-o.Staged >= notAhead || o == x {
-			n++
+			together++
+		}
+		if o.Started <= x.Staged && o.Ended > x.Staged {
+			busy++
 		}
 	}
-	return n
+	return together, busy
 }

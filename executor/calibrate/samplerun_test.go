@@ -131,6 +131,80 @@ func TestSampleRunsWidenWithEarlierCalibrationsAndOthersWork(t *testing.T) {
 	}
 }
 
+// Starts beside a program take longer than those on a host at rest, also where no other container starts.
+func TestSampleRunsTellABusyHostFromOneAtRest(t *testing.T) {
+	const ms = time.Millisecond
+	courses := func(rest, busy time.Duration) map[string]calibrate.Course {
+		out := map[string]calibrate.Course{}
+		for i := range 4 {
+			at := time.Duration(i) * 10 * time.Second
+			for k, start := range []time.Duration{rest, busy} {
+				c := calibrate.Course{Queued: at, Staged: at + 10*ms, Started: at + 10*ms + start, Node: "whole"}
+				c.Ended = c.Started + 3*time.Second
+				c.Over = c.Ended + 35*ms
+				out[fmt.Sprint(i, k)] = c
+				at += time.Second
+			}
+		}
+		return out
+	}
+	m := hostmodel.Example(4)
+	for _, p := range []*hostmodel.Phase{&m.Phases.Create, &m.Phases.Start} {
+		p.Slowdown = hostmodel.Surface{Together: []float64{1, 3}, BusyCores: []float64{0, 1},
+			Factor: [][]float64{{1, 1.1}, {1.2, 1.3}}}
+	}
+	says := func(m *hostmodel.Model, busy float64) time.Duration {
+		p := &m.Phases
+		return time.Duration(p.Create.Wall.BaseNanos*p.Create.Slowdown.At(1, busy) +
+			p.Start.Wall.BaseNanos*p.Start.Slowdown.At(1, busy))
+	}
+	err := calibrate.Correct(m, nil, []calibrate.SampleRun{{Name: "a", Courses: courses(90*ms, 150*ms),
+		Simulate: func(m *hostmodel.Model) (map[string]calibrate.Course, error) {
+			return courses(says(m, 0), says(m, 1)), nil
+		}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rest, busy := says(m, 0), says(m, 1); (rest-90*ms).Abs() > ms || (busy-150*ms).Abs() > ms {
+		t.Errorf("starts take %v, beside a program %v, not 90 and 150 ms", rest, busy)
+	}
+}
+
+// One calibration may fall into a slow minute of the host.
+func TestACalibrationIsHeldAgainstThoseBefore(t *testing.T) {
+	now := time.Now()
+	model := func(age time.Duration, factor float64) *hostmodel.Model {
+		m := measuredModel()
+		m.Measured.At = now.Add(-age)
+		m.Phases.Create.Wall.BaseNanos *= factor
+		m.Phases.Start.Wall.BaseNanos *= factor
+		return m
+	}
+	moved := model(time.Hour, 1.2) // it measured 1
+	moved.Measured.Steadied = 1.2
+	for _, c := range []struct {
+		name   string
+		before []*hostmodel.Model
+		want   float64 // milliseconds that a start takes; the runs say 120
+	}{
+		{"none", nil, 120},
+		{"one", []*hostmodel.Model{model(time.Hour, 1)}, 110},
+		{"two alike", []*hostmodel.Model{model(time.Hour, 1), model(2*time.Hour, 1)}, 100},
+		{"one of another day", []*hostmodel.Model{model(25*time.Hour, 1)}, 120},
+		{"a host that has changed", []*hostmodel.Model{model(time.Hour, 2), model(time.Hour, 2)}, 120},
+		{"one that was moved itself", []*hostmodel.Model{moved}, 110},
+	} {
+		m := model(0, 1)
+		runs := []calibrate.SampleRun{sampled("a", 120*time.Millisecond, 144*time.Millisecond)}
+		if err := calibrate.Correct(m, c.before, runs); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := starts(m); math.Abs(got-c.want) > 1 {
+			t.Errorf("%s: starts take %.1f ms, not %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestASimulationThatFailsCorrectsNothing(t *testing.T) {
 	broken := errors.New("broken")
 	r := sampled("a", time.Second, time.Second)

@@ -99,6 +99,8 @@ type Measured struct {
 	// gave to others.
 	BusyCores float64 `json:"busy_cores"`
 	Stolen    float64 `json:"stolen"`
+	// Steadied is by what factor starts were moved towards those of earlier calibrations; 0: they were not.
+	Steadied float64 `json:"steadied,omitempty"`
 	// Warnings say what widened the spreads, for people.
 	Warnings []string `json:"warnings,omitempty"`
 }

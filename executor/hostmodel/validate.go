@@ -50,6 +50,7 @@ func (m *Model) Validate() error {
 		{"disk.copy_bytes_per_second", d.CopyBytesPerSecond, leastRate, mostRate},
 		{"quota.period_nanos", float64(m.Quota.PeriodNanos), 1e6, 1e9},
 		{"quota.slice_nanos", float64(m.Quota.SliceNanos), 1e4, 1e9},
+		{"measured.steadied", m.Measured.Steadied, 0, 10},
 		{"idle.gantry_nanos", m.Idle.GantryNanos, 0, 1e12}, {"idle.engine_nanos", m.Idle.EngineNanos, 0, 1e12},
 		{"per_container.gantry_nanos", m.PerContainer.GantryNanos, 0, mostNanos},
 		{"per_container.engine_nanos", m.PerContainer.EngineNanos, 0, mostNanos},
