@@ -49,8 +49,8 @@ func (t *task) takeMemory() {
 	if t.held, err = t.mapped(asked - own); err != nil {
 		t.missf("memory: asked %d bytes: %v", asked, err)
 	}
-	// Giving it back takes the kernel about an eighth of that, which is part of the run.
-	t.giving = min(time.Since(begun)/8, t.pace.run/10)
+	// Giving it back takes the kernel up to a quarter of that, which is part of the run.
+	t.giving = min(time.Since(begun)/4, t.pace.run/10)
 }
 
 // giveMemory returns what was held.
