@@ -49,19 +49,26 @@ type step struct {
 	out     sync.Mutex
 	alone   chan struct{} // closed when In ends
 	brought chan string
-	told    chan string // secrets
+	told    chan string   // secrets
+	stop    chan struct{} // closed when Slurm ends the step
 
 	mu      sync.Mutex
 	id, own string // of the container that runs, here and with the engine; "" while none does
 	done    int    // orders of it that were carried out
 	paused  bool
 	pid     int
+	killed  bool // gantry ordered a signal
 	stopped bool
 }
 
+// stopTime is how long after a program that failed the signal may come with which Slurm ends the step. Slurm sends it
+// to one process after the other, and the program may be before this one.
+const stopTime = 250 * time.Millisecond
+
 // Run runs the container and, in a bundle, those that In names.
 func Run(ctx context.Context, cfg Config, id string) error {
-	s := &step{Config: cfg, alone: make(chan struct{}), brought: make(chan string, 1), told: make(chan string, 1)}
+	s := &step{Config: cfg, alone: make(chan struct{}), brought: make(chan string, 1), told: make(chan string, 1),
+		stop: make(chan struct{})}
 	var err error
 	if cfg.Carried {
 		if err := Mine(cfg.RunDir); err != nil {
@@ -169,6 +176,9 @@ func (s *step) obey(ctx context.Context, cancel func()) {
 			s.look()
 		case <-s.Stop:
 			s.mu.Lock()
+			if !s.stopped {
+				close(s.stop)
+			}
 			s.stopped = true
 			id := s.own
 			s.mu.Unlock()
@@ -216,6 +226,7 @@ func (s *step) act(dir Dir, order string) error {
 	defer cancel()
 	switch verb, name, _ := strings.Cut(order, " "); verb {
 	case "signal":
+		s.killed = true
 		return s.Engine.Signal(ctx, s.own, name)
 	case "freeze", "thaw":
 		if err := s.Engine.Freeze(ctx, s.own, verb == "freeze"); err != nil {
@@ -274,7 +285,7 @@ func (s *step) one(ctx context.Context, id string) error {
 		fmt.Fprintln(os.Stderr, "gantry-task: node:", err)
 	}
 	s.mu.Lock()
-	s.id, s.own, s.done, s.paused, s.pid = id, own, 0, false, state.Pid
+	s.id, s.own, s.done, s.paused, s.pid, s.killed = id, own, 0, false, state.Pid, false
 	s.mu.Unlock()
 	s.say("started %s", id)
 	s.look()
@@ -284,6 +295,15 @@ func (s *step) one(ctx context.Context, id string) error {
 	}
 	s.mu.Lock()
 	s.id, s.own = "", ""
+	killed := s.killed
+	s.mu.Unlock()
+	if r.State.ExitCode != 0 && !killed {
+		select {
+		case <-s.stop:
+		case <-time.After(stopTime):
+		}
+	}
+	s.mu.Lock()
 	r.Stopped = s.stopped
 	s.mu.Unlock()
 	r.State.Labels = nil
