@@ -2,18 +2,20 @@ package executor_test
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"gantry/executor/oracletest"
+	"gantry/planner"
 	"gantry/planner/unit"
 )
 
-// bentPlan is RM-DCWF, and its FIFO, with wrong estimates, on pools of alike nodes and tasks of one core: jobs are
-// mapped as in the paper; as ARCHITECTURE.md says, what overruns or starts late pushes its descendants, and what is
-// planned in its slot; a job that is so made late is remapped; what ends early lets ready tasks of jobs mapped by TSP1
-// move up, and jobs that could not be helped be tried again.
+// bentPlan is RM-DCWF, and its FIFO, with wrong estimates, on pools of alike nodes and tasks of one core, or pools of
+// one node and tasks of any size: jobs are mapped as in the paper; as ARCHITECTURE.md says, what overruns or starts
+// late pushes its descendants, and what is planned in its room; a job that is so made late is remapped; what ends early
+// lets ready tasks of jobs mapped by TSP1 move up, and jobs that could not be helped be tried again.
 type bentPlan struct {
 	*world
 	budgets  *dcwf // for sub-deadlines, by estimates
@@ -73,22 +75,21 @@ func byStart(list []*bentTask, at func(t *bentTask) unit.Time) []*bentTask {
 
 func plannedStart(t *bentTask) unit.Time { return t.start }
 
-// slots is how many tasks run at once in a pool.
-func (p *bentPlan) slots(k int) (n int) {
-	for _, node := range p.budgets.pools[k] {
-		n += int(p.Nodes[node].Cores / 1000)
+// room reports whether a pool has room for a task at an instant, beside others.
+func (p *bentPlan) room(k int, at unit.Time, t *bentTask) bool {
+	cores, memory := p.task(t.f, t.i).Cores, p.task(t.f, t.i).Memory
+	for _, o := range p.all(func(o *bentTask) bool {
+		return o != t && !o.over && o.pool == k && o.start <= at && o.end > at
+	}) {
+		cores, memory = cores+p.task(o.f, o.i).Cores, memory+p.task(o.f, o.i).Memory
 	}
-	return n
+	for _, n := range p.budgets.pools[k] {
+		cores, memory = cores-p.Nodes[n].Cores, memory-cmp.Or(p.Nodes[n].Memory, math.MaxInt64/8)
+	}
+	return cores <= 0 && memory <= 0
 }
 
-// used is how many slots of a pool are in use at an instant, without those of one task.
-func (p *bentPlan) used(k int, at unit.Time, but *bentTask) int {
-	return len(p.all(func(t *bentTask) bool {
-		return t != but && !t.over && t.pool == k && t.start <= at && t.end > at
-	}))
-}
-
-// free is the first instant from which a slot of a pool is free for so long.
+// free is the first instant from which a pool has room for a task for so long.
 func (p *bentPlan) free(k int, t *bentTask, from unit.Time, lasts time.Duration) unit.Time {
 	points := []unit.Time{from}
 	for _, o := range p.all(func(o *bentTask) bool { return o != t && !o.over && o.pool == k && o.end > from }) {
@@ -104,12 +105,9 @@ func (p *bentPlan) free(k int, t *bentTask, from unit.Time, lasts time.Duration)
 }
 
 func (p *bentPlan) fits(k int, t *bentTask, s, e unit.Time) bool {
-	if p.used(k, s, t) >= p.slots(k) {
-		return false
-	}
-	return !slices.ContainsFunc(p.all(func(o *bentTask) bool {
+	return p.room(k, s, t) && !slices.ContainsFunc(p.all(func(o *bentTask) bool {
 		return !o.over && o.pool == k && o.start > s && o.start < e
-	}), func(o *bentTask) bool { return p.used(k, o.start, t) >= p.slots(k) })
+	}), func(o *bentTask) bool { return !p.room(k, o.start, t) })
 }
 
 // push makes what depends on a task start no earlier than it ends.
@@ -151,8 +149,8 @@ func (p *bentPlan) after(t *bentTask) unit.Time {
 	return from
 }
 
-// latestFree is the last instant, not before from, from which a slot of a pool is free for a task that ends by until;
-// false if there is none.
+// latestFree is the last instant, not before from, from which a pool has room for a task that ends by until; false if
+// there is none.
 func (p *bentPlan) latestFree(k int, t *bentTask, from, until unit.Time) (unit.Time, bool) {
 	est := p.estimate(t, k)
 	points := []unit.Time{until - unit.Time(est)}
@@ -168,6 +166,16 @@ func (p *bentPlan) latestFree(k int, t *bentTask, from, until unit.Time) (unit.T
 	return 0, false
 }
 
+// pools lists the pools of which a node can hold a task.
+func (p *bentPlan) pools(t *bentTask) (out []int) {
+	for k := range p.budgets.pools {
+		if p.budgets.fitsPool(k, t.f, t.i) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
 // estimate is how long a task is estimated to run in a pool.
 func (p *bentPlan) estimate(t *bentTask, k int) time.Duration {
 	return p.run(p.task(t.f, t.i).Estimate(), p.budgets.pools[k][0])
@@ -179,7 +187,7 @@ func (p *bentPlan) place(t *bentTask, est unit.Time) (pool int, start unit.Time)
 	sub := t.job.sub[t.i]
 	if p.latest {
 		pool, start = -1, -1
-		for k := range p.budgets.pools {
+		for _, k := range p.pools(t) {
 			if s, ok := p.latestFree(k, t, est, sub); ok && s > start {
 				pool, start = k, s
 			}
@@ -189,7 +197,7 @@ func (p *bentPlan) place(t *bentTask, est unit.Time) (pool int, start unit.Time)
 		}
 	}
 	end := unit.Never
-	for k := range p.budgets.pools {
+	for _, k := range p.pools(t) {
 		from, run := est, p.estimate(t, k)
 		if p.latest {
 			from = max(from, sub-unit.Time(run))
@@ -213,10 +221,9 @@ func (p *bentPlan) admit(f int) *bentJob {
 			j.tasks[q].children = append(j.tasks[q].children, t)
 		}
 		j.tasks, j.e[i] = append(j.tasks, t), t.est
-		for k := range p.budgets.pools {
-			if e := p.estimate(t, k); k == 0 || e < j.e[i] {
-				j.e[i] = e
-			}
+		j.e[i] = math.MaxInt64
+		for _, k := range p.pools(t) {
+			j.e[i] = min(j.e[i], p.estimate(t, k))
 		}
 	}
 	p.budgets.now = p.now
@@ -427,7 +434,7 @@ func (p *bentPlan) rescue() {
 func (p *bentPlan) slip(t *bentTask) {
 	from, best := max(p.after(t), p.now.Add(time.Millisecond)), *t
 	best.end = unit.Never
-	for k := range p.budgets.pools {
+	for _, k := range p.pools(t) {
 		est := p.estimate(t, k)
 		if s := p.free(k, t, from, 1); s.Add(est) < best.end {
 			best.pool, best.est, best.start, best.end = k, est, s, s.Add(est)
@@ -465,7 +472,7 @@ func (p *bentPlan) round() {
 	if p.reach > p.now {
 		for _, t := range byStart(p.all(func(t *bentTask) bool { return !t.due && !t.runs && t.start < p.reach }),
 			plannedStart) {
-			if p.used(t.pool, t.start, t) >= p.slots(t.pool) {
+			if !p.room(t.pool, t.start, t) {
 				lasts := t.end.Sub(t.start)
 				t.start = p.free(t.pool, t, t.start, 1)
 				t.end = t.start.Add(lasts)
@@ -565,6 +572,14 @@ func TestDeadlinesWithWrongEstimatesAgainstTheOracle(t *testing.T) {
 			oracletest.Compare(t, 200, shape, differ)
 			shape.Groups, shape.Speeds = 2, []float64{0.5, 1, 1.5} // several pools
 			oracletest.Compare(t, 200, shape, differ)
+			shape.Sizes, shape.Memory = true, true
+			oracletest.Compare(t, 200, shape, func(in oracletest.Instance) (string, error) {
+				in.Nodes = slices.Clone(in.Nodes)
+				for n := range in.Nodes { // a pool of its own, so that there is one way only to pack it
+					in.Nodes[n].Group = planner.GroupID(n)
+				}
+				return differ(in)
+			})
 		})
 	}
 }
