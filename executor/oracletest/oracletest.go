@@ -198,7 +198,11 @@ func (w *Workflow) costs() (costs [][]int64) {
 }
 
 // Simulate runs an instance by the engine in simulation.
-func Simulate(in Instance, spec string) (*Course, error) {
+func Simulate(in Instance, spec string) (*Course, error) { return SimulateWatched(in, spec, nil) }
+
+// SimulateWatched lets watch see every round once the policy has planned, in the terms of the policy: of has the
+// workflow and number of a task.
+func SimulateWatched(in Instance, spec string, watch func(c *planner.Cycle, of []Stay)) (*Course, error) {
 	pol, err := policy.Parse(spec)
 	if err != nil {
 		return nil, err
@@ -206,6 +210,9 @@ func Simulate(in Instance, spec string) (*Course, error) {
 	p := in.Platform()
 	var subs []executor.Submission
 	var of []Stay // by task id: its workflow and number
+	if watch != nil {
+		pol = &watched{pol, func(c *planner.Cycle) { watch(c, of) }}
+	}
 	for w := range in.Workflows {
 		flow := &in.Workflows[w]
 		subs = append(subs, executor.Submission{At: flow.Arrive, Name: fmt.Sprint("w", w),
@@ -272,6 +279,21 @@ func Simulate(in Instance, spec string) (*Course, error) {
 	}
 	Sort(out.Stays)
 	return out, nil
+}
+
+// watched is a policy that somebody looks at. It neither learns nor has expectations of its own of what overruns.
+type watched struct {
+	planner.Policy
+	watch func(c *planner.Cycle)
+}
+
+// Plan implements planner.Policy.
+func (w *watched) Plan(ctx context.Context, c *planner.Cycle) error {
+	err := w.Policy.Plan(ctx, c)
+	if err == nil {
+		w.watch(c)
+	}
+	return err
 }
 
 // Sort orders attempts by start, workflow and task.

@@ -62,7 +62,10 @@ func (q *Solved) Outdated(c *planner.Cycle) bool {
 	if !q.asked {
 		q.since, q.asked = c.Now(), true
 	}
-	arrived := func(w planner.WorkflowID) bool { return c.Workflow(w).Release <= c.Now() }
+	arrived := func(w planner.WorkflowID) bool { // of tasks without time alone there is nothing to plan
+		flow := c.Workflow(w)
+		return flow.Release <= c.Now() && len(flow.Tasks) > 0
+	}
 	q.wanted = slices.ContainsFunc(c.News.Arrived, arrived) || slices.ContainsFunc(c.News.Grown, arrived) ||
 		retain.Broken(c)
 	if q.wanted {
