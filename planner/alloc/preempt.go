@@ -20,7 +20,7 @@ type victim struct {
 }
 
 // makeRoom is the preemption phase of PDSonQueue (3DSF, section 7.3, Algorithm 5, lines 16 to 27) for an urgent task
-// that fits nowhere. If the next task to end on some node makes room for it in time, it waits for that; else regular
+// that fits nowhere. If what ends next on some node makes room for it in time, it waits for that; else regular
 // tasks are preempted where the least of them has to go, the newest first. What is free on the node where it waits is
 // kept for it.
 func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
@@ -35,8 +35,9 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 		if a.closed[n] || !task.Need.Fits(c.Capacity(n)) {
 			continue
 		}
-		if ends := a.room.on(c, n); len(ends) > 0 && ends[0].at < soon && ends[0].at.Sub(c.Now()) <= slack &&
-			task.Need.Fits(c.Draft.Free(n).Add(ends[0].hold)) {
+		ends, free := a.room.on(c, n), c.Draft.Free(n) // what ends together makes room together
+		if len(ends) > 0 && ends[0].at < soon && ends[0].at.Sub(c.Now()) <= slack &&
+			a.room.freed(free, task.Need) == ends[0].at {
 			waitFor, soon = n, ends[0].at
 		}
 		if a.rests[n] && task.Need.Fits(c.Draft.Free(n)) {

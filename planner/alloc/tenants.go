@@ -141,7 +141,9 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 			return err
 		}
 		if c.Draft.Dues()+c.Draft.Plans() == before {
-			return nil // all of them wait: a round looks no further
+			// All of them wait: a round looks no further, but for those that were cut off the batch and have no answer
+			// yet. Dues counts what was rolled back, too.
+			return nil
 		}
 	}
 	return nil

@@ -1,7 +1,10 @@
 // Package heap has the binary heap of all that is taken out in some order.
 package heap
 
-import "cmp"
+import (
+	"cmp"
+	"iter"
+)
 
 // Heap has the element in front that is before all others. The zero value with a Before is empty.
 type Heap[T any] struct {
@@ -47,6 +50,26 @@ func (h *Heap[T]) Fix(at int) {
 		h.up(at)
 	} else {
 		h.down(at)
+	}
+}
+
+// Ordered yields the elements in their order, and takes none out. The next one costs the logarithm of the number of
+// those before it.
+func (h *Heap[T]) Ordered() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		next := Heap[int]{Before: func(a, b *int) bool { return h.Before(&h.Items[*a], &h.Items[*b]) }}
+		for at := 0; at < len(h.Items); {
+			if !yield(h.Items[at]) {
+				return
+			}
+			for child := 2*at + 1; child <= 2*at+2 && child < len(h.Items); child++ {
+				next.Push(child)
+			}
+			if next.Len() == 0 {
+				return
+			}
+			at = next.Pop()
+		}
 	}
 }
 

@@ -53,6 +53,20 @@ func TestAHeapIsASortedSlice(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %d elements, %d expected, or the wrong one in front", seed, step, h.Len(),
 					len(all))
 			}
+			few := slices.SortedFunc(slices.Values(all), func(a, b *thing) int { return a.key - b.key })
+			few = few[:min(5, len(few))]
+			for x := range h.Ordered() {
+				if len(few) == 0 {
+					break
+				}
+				if x != few[0] {
+					t.Fatalf("seed %d, step %d: %+v comes in order, want %+v", seed, step, x, few[0])
+				}
+				few = few[1:]
+			}
+			if len(few) > 0 {
+				t.Fatalf("seed %d, step %d: %+v is left out of the order", seed, step, few[0])
+			}
 			for i, x := range h.Items {
 				if x.at != i {
 					t.Fatalf("seed %d, step %d: %+v is at %d", seed, step, x, i)

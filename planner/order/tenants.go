@@ -395,8 +395,11 @@ func (q *Tenants) Sibling(c *planner.Cycle, t planner.TaskID, holds func(planner
 	if q.level != regular || holds(t) {
 		return t
 	}
-	task, lane := c.Task(t), q.lanes[q.at].heap.Items
-	for _, s := range lane[:min(few, len(lane))] {
+	task, seen := c.Task(t), 0
+	for s := range q.lanes[q.at].heap.Ordered() {
+		if seen++; seen > few {
+			break
+		}
 		if other := c.Task(s); other.Workflow == task.Workflow && other.Need == task.Need && c.Unplaced(s) && holds(s) {
 			return s
 		}

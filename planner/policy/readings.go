@@ -31,6 +31,21 @@ var readings = map[string][]string{
 		"With start=planned no task starts before its planned start, which is a stricter reading of a policy that " +
 			"is completely plan-driven between arrivals.",
 	},
+	"3dsf": {inTime, makesRoom, comesBack, byShare, batches, byIdleness, judgment},
+	"pds": {inTime, makesRoom, comesBack,
+		"Regular tasks are served first come, first served: by job, then by task id."},
+	"dla": {
+		"Jobs are served first come, first served; within a job the lower task id comes first. A task without " +
+			"room holds back those of the same dominant resource.",
+		batches, byIdleness, judgment},
+	"drf": {byShare},
+	"capacity": {
+		"The queue that uses least of its capacity is served. Ties go to the queue whose next task asks for " +
+			"less, then to the one whose first job came first; queues of classes are in the order deadline, " +
+			"regular, low.",
+		"Nodes ask in turn: the next with room after the one that was served last. Of the job that is served it " +
+			"is given the first task whose data it has, among the first 32 tasks of the queue.",
+	},
 }
 
 const (
@@ -38,6 +53,34 @@ const (
 		"so a tie is a tie. Tasks that find no room are passed over until the next round."
 	plans = "Between two plans, a task starts as soon as its node has room and every task planned there before it " +
 		"has its own, also before its planned start. Ties of finish times go to the lower node id."
+)
+
+// Readings of 3DSF.
+const (
+	inTime = "How long a deadline job may wait is its deadline less the run times along its longest path on the " +
+		"fastest nodes, without copies. Ties go to the earlier job, then the lower task id. A task without room " +
+		"holds back those of the same dominant resource; CPU counts before memory, and memory before disk I/O. " +
+		"That a job cannot end in time any more is found when something ends or arrives, not in between."
+	makesRoom = "If what ends next on a node makes enough room in time, a deadline task waits for it, and what " +
+		"is free on that node is kept. Else regular tasks make room, on the node where the fewest of high " +
+		"priority have to, then the fewest at all. Tasks that still copy their inputs are left alone. A " +
+		"deadline task that is too late suspends nobody and waits where it has room first."
+	comesBack = "Suspended tasks continue in the order of their suspension, before new regular tasks. What is " +
+		"free on the node of one that has no room yet is kept for it; of one that left its node, on the node " +
+		"that has room first."
+	byShare = "Ties of shares go to the tenant whose next task asks for the smaller share, then to the one " +
+		"whose first job came first: the order of the paper's table 1."
+	batches = "A batch has the next tasks of the queue that each have room, and that need no more together than " +
+		"is free. Where one loses its room to others of the batch, it and those after it are served next. When " +
+		"all of a batch wait for nodes, those behind them wait until the next round."
+	byIdleness = "A node serves one task of a matching. Tasks left over are matched again, by what is idle " +
+		"then: the part of a node's cores that is free. A task may go to the nodes that hold most of its input. " +
+		"Ties go to the earlier task and the lower node id."
+	judgment = "A task that reads much and whose nodes are full waits for the first of them to have room, if " +
+		"that is sooner than the copies to another node would take, and in time. Line 1 of Algorithm 4 has this " +
+		"the other way round. Else it goes to the idlest node with room, of a rack that has its data before " +
+		"others. A task that runs longer than estimated is expected to run for another eighth of the time it " +
+		"has run."
 )
 
 // mixedReadings are those of online workflow management.
