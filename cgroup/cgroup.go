@@ -88,10 +88,10 @@ func Open(root string, systemd bool) (*Tree, error) {
 	return t, nil
 }
 
-// Mode tells the layout.
+// Mode returns the layout.
 func (t *Tree) Mode() Mode { return t.mode }
 
-// Systemd tells whether groups are slices.
+// Systemd reports whether groups are slices.
 func (t *Tree) Systemd() bool { return t.systemd }
 
 // Has reports whether the host has the controller: cpu, memory, blkio (io on v2) or pids.
@@ -301,7 +301,7 @@ func (t *Tree) create2(group string, l Limits) error {
 		}
 		sort.Slice(r.IO.Max, func(i, j int) bool { return r.IO.Max[i].Type < r.IO.Max[j].Type })
 	}
-	// systemd would take limits away that it was not told of; block I/O is not among what the library tells it
+	// systemd would take limits away that it does not know; block I/O is not among what the library passes to it
 	if t.systemd {
 		if _, err := cgroup2.NewSystemd("/", filepath.Base(group), -1, r); err != nil {
 			return err

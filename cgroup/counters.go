@@ -32,7 +32,7 @@ type Counters struct {
 	Got          Set   // which of them could be read
 }
 
-// Set tells the counters that could be read.
+// Set returns the counters that could be read.
 type Set uint8
 
 const (

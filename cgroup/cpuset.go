@@ -8,7 +8,7 @@ import (
 )
 
 // Cores returns how many cores the cpusets of groups below a root leave to their processes: the fewest of those groups
-// that are there and have one. 0: no cpuset says anything.
+// that exist and have one. 0: no cpuset says anything.
 func Cores(root string, groups ...string) int {
 	fewest := 0
 	for _, g := range groups {

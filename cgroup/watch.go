@@ -379,7 +379,7 @@ func (w *Watcher) created(buf []byte, now time.Time) {
 	}
 }
 
-// found begins to follow a group that is there now: runc writes its first process to the list of processes some
+// found begins to follow a group that exists now: runc writes its first process to the list of processes some
 // milliseconds later, if it has not done so already.
 func (w *Watcher) found(e *watch, now time.Time) {
 	w.unwatch(e)
@@ -459,7 +459,7 @@ func (w *Watcher) unfollow(e *watch) {
 	}
 }
 
-// procs returns a pidfd of a process that lives in the group, -1 if none does, and whether the group is there.
+// procs returns a pidfd of a process that lives in the group, -1 if none does, and whether the group exists.
 func (w *Watcher) procs(e *watch) (pidfd int, there bool) {
 	var buf [4096]byte // the first pids, which are the lowest, are enough: the container's first process is among them
 	if e.files == nil {
@@ -522,7 +522,7 @@ func (w *Watcher) end(e *watch) {
 	w.readLimits(e)
 }
 
-// probe is how soon a group without a process is looked at, in case inotify was not told of one; the interval doubles.
+// probe is how soon a group without a process is looked at, in case inotify missed one; the interval doubles.
 const probe = 25 * time.Millisecond
 
 // timers takes the samples that are due and looks again where no process was found.

@@ -548,7 +548,7 @@ func (a *Admitter) inputSize(sub *Submission, t *trace.Task) (sum unit.Bytes) {
 	return sum
 }
 
-// realSize returns the size of a file from outside whose trace does not tell it.
+// realSize returns the size of a file from outside whose trace does not have it.
 func realSize(f *trace.File, external string) (size int64, ok bool) {
 	if f.Sized && !f.Imputed || external == "" {
 		return 0, false
@@ -560,7 +560,7 @@ func realSize(f *trace.File, external string) (size int64, ok bool) {
 	return st.Size(), true
 }
 
-// Check tells whether a submission can be admitted, and changes nothing.
+// Check reports whether a submission can be admitted, and changes nothing.
 func (a *Admitter) Check(sub *Submission) error {
 	a.prepare()
 	w := sub.Workflow

@@ -24,7 +24,7 @@ const WaitingMemory = 16 << 20
 // guessed.
 const guessesTried = 8
 
-// prepare tells the runtime which starts are due soon.
+// prepare gives the runtime the starts that are due soon.
 func (e *Engine) prepare(ctx context.Context, now planner.Time) error {
 	r, ok := e.Runtime.(Preparer)
 	if !ok {

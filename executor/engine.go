@@ -437,7 +437,7 @@ func (e *Engine) arrive(now planner.Time) error {
 	return nil
 }
 
-// know keeps what a runtime will have to be told of the tasks of a workflow.
+// know keeps what a runtime will have to know of the tasks of a workflow.
 func (e *Engine) know(adm *Admission) {
 	if e.filesOf == nil {
 		e.filesOf = map[planner.WorkflowID][]planner.FileID{}
@@ -601,7 +601,7 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 	return nil
 }
 
-// launch tells a runtime all it needs to know of an attempt.
+// launch is all that a runtime needs to know of an attempt.
 func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 	v := e.Planner.View()
 	att := v.Attempt(a)

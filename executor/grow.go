@@ -22,7 +22,7 @@ type Growth struct {
 // Grown reports whether the admission added tasks to a workflow that had arrived before.
 func (a *Admission) Grown() bool { return a.Submission.Grows != nil }
 
-// Event is what tells the planner of the admission.
+// Event informs the planner of the admission.
 func (a *Admission) Event() planner.Body {
 	if !a.Grown() {
 		return &a.Arrived

@@ -74,7 +74,7 @@ func (b *Inbox) Close() {
 	b.ring()
 }
 
-// ring tells the engine that there is something new.
+// ring wakes the engine: there is something new.
 func (b *Inbox) ring() {
 	select {
 	case b.bell <- struct{}{}:
@@ -203,7 +203,7 @@ func (in *Intake) ChangeNode(n planner.NodeID, to unit.Vector) error {
 
 func (e *Engine) changeNode(now planner.Time, n planner.NodeID, to unit.Vector) error {
 	v := e.Planner.View()
-	var held unit.Vector // also by those that are frozen: they go on there
+	var held unit.Vector // also by those that are frozen: they continue there
 	for _, a := range v.Active(n) {
 		held = held.Add(v.Attempt(a).Hold)
 	}

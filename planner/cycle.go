@@ -94,7 +94,7 @@ func (c *Cycle) Unplaced(t TaskID) bool {
 // Explain says why t does not start now. It goes to the log.
 func (c *Cycle) Explain(t TaskID, r Reason) { c.explain(t, r) }
 
-// Note tells people something. It goes to the log with the outcome of the round.
+// Note is a remark for people. It goes to the log with the outcome of the round.
 func (c *Cycle) Note(n Note) { c.notes = append(c.notes, n) }
 
 // WakeAt asks for a round at that instant, if none comes before.

@@ -587,7 +587,7 @@ func sameUse(a, b *Segment, from Time) bool {
 	return a.Node == b.Node && a.End == b.End && a.Hold == b.Hold && max(a.Start, from) == max(b.Start, from)
 }
 
-// Changes counts how often what is used from then on became another: what Usage tells stays true as long as it is the
+// Changes counts how often what is used from then on became another: what Usage returns stays true as long as it is the
 // same.
 func (d *Draft) Changes() uint64 { return d.changes }
 

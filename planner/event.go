@@ -228,7 +228,7 @@ type Note struct {
 	Topic    string     `json:"topic"`    // a stable short name, documented with the policy
 	Workflow WorkflowID `json:"workflow"` // None: it is about no one workflow
 	Task     TaskID     `json:"task"`     // None: it is about no one task
-	At       Time       `json:"at_ns"`    // the instant it tells; unit.Never: none
+	At       Time       `json:"at_ns"`    // the instant it is about; unit.Never: none
 	Text     string     `json:"text"`
 }
 

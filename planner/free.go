@@ -97,7 +97,7 @@ func (d *Draft) AnyFree() bool {
 	return d.room.tree[1][unit.CPU] > 0
 }
 
-// Fastest returns the fastest node on which need is free now, the lowest id among equals, as Free tells it; None if
+// Fastest returns the fastest node on which need is free now, the lowest id among equals, as Free has it; None if
 // there is none.
 func (d *Draft) Fastest(need unit.Vector) NodeID { return d.housing(need, +1) }
 

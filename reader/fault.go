@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Severity tells errors, which make a workflow unusable, from warnings, for which a stated rule says what is then done.
+// Severity distinguishes errors, which make a workflow unusable, from warnings, for which a stated rule says what is
+// then done.
 type Severity uint8
 
 const (

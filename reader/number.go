@@ -11,7 +11,7 @@ import (
 	"github.com/docker/go-units"
 )
 
-// MaxSeconds is the longest duration that nanoseconds in an int64 can tell: 292 years.
+// MaxSeconds is the longest duration that nanoseconds in an int64 can express: 292 years.
 const MaxSeconds = float64(math.MaxInt64) / 1e9
 
 var (

@@ -185,7 +185,7 @@ type FormatError struct{ Rule, Message string }
 
 func (e *FormatError) Error() string { return e.Message }
 
-// Damage tells an error of reading the data, or of their wrapping.
+// Damage reports an error of reading the data, or of their wrapping.
 func (l *Faults) Damage(err error, line int) {
 	var fe *FormatError
 	switch {
@@ -198,7 +198,7 @@ func (l *Faults) Damage(err error, line int) {
 	}
 }
 
-// Grammar tells an error of a tokeniser; what is the language.
+// Grammar reports an error of a tokeniser; what is the language.
 func (l *Faults) Grammar(err error, what string, line int) {
 	var syntax *SyntaxError
 	switch {

@@ -373,7 +373,7 @@ func (x *XML) declaration() error {
 	}
 	label, _, _ := strings.Cut(text[1:], text[:1])
 	switch strings.ToLower(label) {
-	case "utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16le", "utf-16be": // of UTF-16 it is the bytes that tell
+	case "utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16le", "utf-16be": // UTF-16 is recognised by its bytes
 	case "iso-8859-1", "latin1", "latin-1", "windows-1252":
 		x.in = bufio.NewReaderSize(&latin1{in: x.in}, Window)
 	default:
@@ -632,7 +632,7 @@ func entity(name string) (rune, bool) {
 	return rune(n), true
 }
 
-// Attr returns an attribute of the element that starts, and whether it is there.
+// Attr returns an attribute of the element that starts, and whether it has one of that name.
 func (x *XML) Attr(name string) (string, bool) {
 	for i := range x.Attrs {
 		if a := &x.Attrs[i]; string(a.Name) == name {

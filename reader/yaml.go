@@ -28,8 +28,8 @@ type YAML struct {
 	values int                   // how many were looked at below aliases
 	lists  map[string][]yamlPart // of a large document, whose lists are not in its tree
 	Items  map[string]int        // how many elements they have
-	over   bool                  // a bound was told: nothing more is read
-	// KeyLine is the line of the key that Mapping has just told.
+	over   bool                  // a bound was exceeded: nothing more is read
+	// KeyLine is the line of the key that Mapping has just yielded.
 	KeyLine int
 }
 

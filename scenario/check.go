@@ -25,7 +25,8 @@ var kinds = []struct {
 	{"experiment", []string{"factors", "workload", "cluster", "search", "quick", "keep", "limit", "title"}},
 }
 
-// Kind tells from a text, or its beginning, whether it is a workload, cluster or experiment file; "" is none of them.
+// Kind recognises by a text, or its beginning, whether it is a workload, cluster or experiment file; "" is none of
+// them.
 func Kind(text []byte) string {
 	if len(text) == 0 || text[0] == '<' {
 		return ""
@@ -63,7 +64,7 @@ type About struct {
 	Lines []string
 }
 
-// Check reads a file of a kind that Kind tells, and looks whether the files that it names are there. An error is a
+// Check reads a file of a kind that Kind knows, and looks whether the files that it names exist. An error is a
 // *FileError, or one of reading r.
 func Check(kind string, r io.Reader, source string) (about About, err error) {
 	tell := func(format string, args ...any) { about.Lines = append(about.Lines, fmt.Sprintf(format, args...)) }

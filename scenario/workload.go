@@ -71,7 +71,7 @@ const maxArrivals = 1_000_000
 
 // IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace: a mapping with the key
 // workflows or the key mix. Where a file is no trace either, another key of a stream, or a slip in one of the two, will
-// do: reading it tells.
+// do: reading it shows that.
 func IsWorkload(text []byte) bool {
 	text = bytes.TrimLeft(text, "\xef\xbb\xbf \t\r\n")
 	keys := reader.Keys(text, true)

@@ -218,7 +218,7 @@ func (s *Server) checkSingle(ctx context.Context, sub *executor.Submission, by P
 	return s.Check(ctx, &trial, by)
 }
 
-// Enter tells the engine what became of earlier submissions to the run. It is called before Run.
+// Enter gives the engine the outcomes of earlier submissions to the run. It is called before Run.
 func (s *Server) Enter(ctx context.Context, e *executor.Engine) error {
 	rows, err := s.Run.Entered(ctx)
 	if err != nil {

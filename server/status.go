@@ -73,7 +73,7 @@ func (s *Server) promises(notes []planner.Note) {
 	}
 }
 
-// wakeLocked tells those who wait for a submission that it may be over.
+// wakeLocked wakes those who wait for a submission: it may be over.
 func (s *Server) wakeLocked(id int64) {
 	for c := range s.waiters[id] {
 		close(c)
@@ -288,7 +288,7 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 }
 
 // asked reads the rows of the submissions that are asked for by number or, if what has ended is, of the latest ones:
-// at most one more than so many.
+// at most one more than the limit.
 func (s *Server) asked(ctx context.Context, of api.QueueOf, most int) (rows []sqlite.Submitted, err error) {
 	if of.IDs == nil && of.All {
 		return s.DB.SubmittedTo(ctx, of.Users, most+1)

@@ -188,8 +188,8 @@ func none[T, M any](x *archive, rows []*T, member func(*T) *M) bool {
 	return set == 0
 }
 
-// integers is a column of numbers.
-func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *archive, rows []*T, member func(*T) *N) {
+// column is one of members that become numbers.
+func column[T, M any](x *archive, rows []*T, member func(*T) *M, number func(M) int64, of func(int64) M) {
 	if none(x, rows, member) {
 		x.flat(len(rows), 0)
 		return
@@ -197,44 +197,30 @@ func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *a
 	col := x.begin(len(rows))
 	for i, r := range rows {
 		if x.writing {
-			col[i] = int64(*member(r))
+			col[i] = number(*member(r))
 		} else {
-			*member(r) = N(col[i])
+			*member(r) = of(col[i])
 		}
 	}
 	x.end()
+}
+
+func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *archive, rows []*T, member func(*T) *N) {
+	column(x, rows, member, func(n N) int64 { return int64(n) }, func(v int64) N { return N(v) })
 }
 
 func floats[T any](x *archive, rows []*T, member func(*T) *float64) {
-	if none(x, rows, member) {
-		x.flat(len(rows), 0)
-		return
-	}
-	col := x.begin(len(rows))
-	for i, r := range rows {
-		if x.writing {
-			col[i] = int64(math.Float64bits(*member(r)))
-		} else {
-			*member(r) = math.Float64frombits(uint64(col[i]))
-		}
-	}
-	x.end()
+	column(x, rows, member, func(f float64) int64 { return int64(math.Float64bits(f)) },
+		func(v int64) float64 { return math.Float64frombits(uint64(v)) })
 }
 
 func flags[T any](x *archive, rows []*T, member func(*T) *bool) {
-	if none(x, rows, member) {
-		x.flat(len(rows), 0)
-		return
-	}
-	col := x.begin(len(rows))
-	for i, r := range rows {
-		if !x.writing {
-			*member(r) = col[i] != 0
-		} else if col[i] = 0; *member(r) {
-			col[i] = 1
+	column(x, rows, member, func(set bool) int64 {
+		if set {
+			return 1
 		}
-	}
-	x.end()
+		return 0
+	}, func(v int64) bool { return v != 0 })
 }
 
 // texts is a column of lengths, -1 for a text like the one before, and then the texts.
@@ -420,7 +406,7 @@ func (x *archive) admission(a *executor.Admission) {
 	words(x, []*executor.Admission{a}, func(a *executor.Admission) *[]string { return &a.Kinds })
 }
 
-// traced is the workflow as its trace tells it.
+// traced is the workflow as its trace describes it.
 func (x *archive) traced(flows []*trace.Workflow) {
 	type workflow = trace.Workflow
 	texts(x, flows, func(w *workflow) *string { return &w.Name })

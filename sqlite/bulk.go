@@ -16,7 +16,7 @@ import (
 const bulkEvents = 16384
 
 const (
-	usualBodies = 512 << 10 // bytes of the bodies of so many events
+	usualBodies = 512 << 10 // bytes of the bodies of bulkEvents events
 	spareBodies = 4 << 20   // bytes of memory for them that are kept to be used again, at most
 )
 

@@ -57,7 +57,7 @@ func newPool(dsn, setup string, begin func() error) *sql.DB {
 type opened struct {
 	mu    sync.Mutex
 	runs  map[int64]*unpacked
-	order []*unpacked // as they were opened, also what simulations were before they went on
+	order []*unpacked // as they were opened, also what simulations were before they continued
 }
 
 // unpacked is a simulation whose chunks are unpacked when rows are first asked for.

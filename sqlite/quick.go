@@ -102,7 +102,7 @@ func (q *quick) value(v reflect.Value, kind reflect.Kind) bool {
 	return false
 }
 
-// list reads an array of so many members; -1: of any number.
+// list reads an array of n members; -1: of any number.
 func (q *quick) list(member func(i int) bool, n int) bool {
 	if !q.is('[') {
 		return false

@@ -272,7 +272,7 @@ func (b *batch) copy(out *DB) error {
 	})
 }
 
-// know tells a connection what the batch is about.
+// know gives a connection what the batch is about.
 func (b *batch) know(db *DB) error {
 	for _, k := range kinds {
 		if _, err := db.conn.Exec("DELETE FROM temp.b_"+k, nil); err != nil {

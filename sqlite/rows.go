@@ -500,7 +500,7 @@ type traced struct {
 	runtime bool         // the runtime is known or imputed
 }
 
-// diskShare stands beside the fields of a trace, of which hardly any tells block I/O: it is the task's share of its
+// diskShare stands beside the fields of a trace, of which hardly any has block I/O: it is the task's share of its
 // node.
 const diskShare trace.Fields = 1 << 8
 

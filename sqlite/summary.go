@@ -70,7 +70,7 @@ type Summary struct {
 	Estimates   []EstimateSummary `json:"estimates"`
 	Nodes       []NodeSummary     `json:"nodes"`
 	Failures    []Failure         `json:"failures"`
-	// tasks that ended ok although something went wrong within them, as the message tells
+	// tasks that ended ok although something went wrong within them, as the message says
 	Doubts []Failure `json:"doubts"`
 	// Predictions are the latest of the run: what a simulation expected of it.
 	Predictions []Prediction `json:"predictions"`

@@ -10,7 +10,7 @@ import (
 	"gantry/trace/spelling"
 )
 
-// Life is what the log has of one task: what explain tells.
+// Life is what the log has of one task: what explain shows.
 type Life struct {
 	Run       string     `json:"run"`
 	Runtime   string     `json:"runtime"`
@@ -232,7 +232,7 @@ const forerunners = `WITH RECURSIVE line(flow, name) AS (
 	WHERE w.continues IS NOT NULL)
 	SELECT t.task FROM line l JOIN tasks t ON t.run = ?2 AND t.workflow = l.flow AND t.name = l.name`
 
-// Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
+// Task returns the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
 // #ID.
 func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	db, id, name, err := db.find(ctx, run)
@@ -273,31 +273,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 			return nil, err
 		}
 	}
-	if l.Waits, err = collect(ctx, db, func(rows *sql.Rows) (w Waiting, err error) {
-		return w, rows.Scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
-	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM (
-			SELECT run, seq, since_ns, reason, dim, node, until_ns FROM main.wait_rows WHERE run = ?1 AND task = ?2
-			UNION ALL
-			SELECT c.run, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), j.value ->> 3,
-				j.value ->> 4
-			FROM main.wait_chunks c CROSS JOIN json_each(c.rows) j
-			WHERE c.run = ?1 AND instr(c.rows, '[' || ?2 || ',') > 0 AND j.value ->> 0 = ?2) w
-		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node ORDER BY w.seq`, id, t); err != nil {
+	if l.Waits, err = db.waitsOf(ctx, id, t); err != nil {
 		return nil, err
-	}
-	for i := range l.Waits {
-		w := &l.Waits[i]
-		if w.Reason != "no-node-free" && w.Reason != "outranked" {
-			continue
-		}
-		if w.Held, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
-			`SELECT t.name FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
-			WHERE a.run = ?1 AND a.queued_ns <= ?2 AND (a.ended_ns IS NULL OR a.ended_ns > ?2)
-			ORDER BY a.attempt`, id, int64(w.Since)); err != nil {
-			return nil, err
-		}
-		w.Holds = len(w.Held)
-		w.Held = w.Held[:min(len(w.Held), 5)]
 	}
 	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) {
 		return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant)
@@ -307,23 +284,7 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 			ORDER BY x.seq, x.position`, id, t); err != nil {
 		return nil, err
 	}
-	if l.Attempts, err = collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
-		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged,
-			&a.Created, &a.Started, &a.Ended,
-			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU,
-			&a.HoldMemory, &a.CPUUser, &a.CPUSystem,
-			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU,
-			&a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost,
-			&a.Dropped)
-	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''),
-		v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns,
-		v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''), a.planned_end_ns,
-		v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns,
-		v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores,
-		v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes, v.done, v.before_ns, v.kept,
-		v.lost_ns, v.dropped_bytes
-		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task IN (`+
-		forerunners+`) ORDER BY a.attempt`, name, id, t); err != nil {
+	if l.Attempts, err = db.attemptsOfTask(ctx, name, id, t); err != nil {
 		return nil, err
 	}
 	if l.Reuses, err = collect(ctx, db, func(rows *sql.Rows) (u Reuse, err error) {
@@ -349,6 +310,59 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
 		WHERE a.run = ?2 AND a.task IN (`+forerunners+`) AND ?1 ORDER BY s.seq`, 1, id, t)
 	return l, err
+}
+
+// waitsOf returns why a task waited, and who held what it waited for.
+func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
+	all, err := collect(ctx, db, func(rows *sql.Rows) (w Waiting, err error) {
+		return w, rows.Scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
+	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM (
+			SELECT run, seq, since_ns, reason, dim, node, until_ns FROM main.wait_rows WHERE run = ?1 AND task = ?2
+			UNION ALL
+			SELECT c.run, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), j.value ->> 3,
+				j.value ->> 4
+			FROM main.wait_chunks c CROSS JOIN json_each(c.rows) j
+			WHERE c.run = ?1 AND instr(c.rows, '[' || ?2 || ',') > 0 AND j.value ->> 0 = ?2) w
+		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node ORDER BY w.seq`, id, t)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		w := &all[i]
+		if w.Reason != "no-node-free" && w.Reason != "outranked" {
+			continue
+		}
+		if w.Held, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
+			`SELECT t.name FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
+			WHERE a.run = ?1 AND a.queued_ns <= ?2 AND (a.ended_ns IS NULL OR a.ended_ns > ?2)
+			ORDER BY a.attempt`, id, int64(w.Since)); err != nil {
+			return nil, err
+		}
+		w.Holds = len(w.Held)
+		w.Held = w.Held[:min(len(w.Held), 5)]
+	}
+	return all, nil
+}
+
+// attemptsOfTask returns the attempts of a task, those before its workflow was continued among them.
+func (db *DB) attemptsOfTask(ctx context.Context, run string, id, t int64) ([]Attempt, error) {
+	return collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
+		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged,
+			&a.Created, &a.Started, &a.Ended,
+			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU,
+			&a.HoldMemory, &a.CPUUser, &a.CPUSystem,
+			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU,
+			&a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost,
+			&a.Dropped)
+	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''),
+		v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns,
+		v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''), a.planned_end_ns,
+		v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns,
+		v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores,
+		v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes, v.done, v.before_ns, v.kept,
+		v.lost_ns, v.dropped_bytes
+		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task IN (`+
+		forerunners+`) ORDER BY a.attempt`, run, id, t)
 }
 
 // maxTaskNames bounds TaskNames.

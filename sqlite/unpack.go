@@ -358,7 +358,7 @@ func (s *scanner) expect(c byte) {
 	s.at++
 }
 
-// more says whether the list goes on, and steps over the comma.
+// more says whether the list continues, and steps over the comma.
 func (s *scanner) more() bool {
 	if s.at >= len(s.text) {
 		return false

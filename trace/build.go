@@ -26,7 +26,7 @@ type builder struct {
 	late   []lateEdge
 	// forward: the edges that were linked all lead to tasks later in the file, so that none is on a cycle.
 	forward bool
-	// quietTwins: the format tells every edge twice, so that duplicates are no fault.
+	// quietTwins: the format has every edge twice, so that duplicates are no fault.
 	quietTwins bool
 	lacks      bool // room for more
 	line       int  // on which the workflow, or its list of tasks, begins
@@ -95,7 +95,7 @@ const (
 // keep counts bytes that are kept.
 func (b *builder) keep(bytes int) { b.lacks = b.in != nil && !b.in.Keep(bytes) }
 
-// full reports, and tells once, that the workflow takes more memory than a file of its size may.
+// full returns, and reports once, that the workflow takes more memory than a file of its size may.
 func (b *builder) full(line int) bool {
 	if b.lacks && !b.faults.Ended() {
 		b.faults.Fail("bound", line, "", "%s", b.in.TooMuch())

@@ -101,7 +101,7 @@ type catalogs struct {
 	own        *catalog // of the workflow itself, among them
 	properties profiles
 	programs   map[*executable]int32 // files of the stageable ones
-	obstacles  map[string]bool       // told already
+	obstacles  map[string]bool       // reported already
 	without    map[string]int        // tasks by what has no effect on one host
 	order      []string              // of without
 	site       string                // that the user prefers
@@ -469,7 +469,7 @@ func (b *builder) contain(t *Task, at *location) profiles {
 	if c.kind == "singularity" {
 		b.faults.Repaired(reader.MaxErrors, "singularity", c.Line, t.ID, "container %s is of type singularity: it "+
 			"runs in Docker, from the same image", c.Name)
-		c.kind = "" // told
+		c.kind = "" // reported
 	}
 	b.image(t, c.Image)
 	t.Container = 1 + int32(slices.IndexFunc(b.wf.Containers, func(x Container) bool { return x.Name == c.Name }))
@@ -622,7 +622,7 @@ func (x *container) where(workflow string) string {
 	return fmt.Sprintf("%s:%d", cmp.Or(x.Source, workflow), x.Line)
 }
 
-// catalogFault tells an error of a catalog, which may be another file than the workflow.
+// catalogFault reports an error of a catalog, which may be another file than the workflow.
 func (b *builder) catalogFault(c *catalog, line int, rule, format string, args ...any) {
 	if c.source != "" {
 		format, line = fmt.Sprintf("%s:%d: ", strings.ReplaceAll(c.source, "%", "%%"), line)+format, 0

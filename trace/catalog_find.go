@@ -86,7 +86,7 @@ func (b *builder) near(name string) (path string, ok bool) {
 	return "", false
 }
 
-// openCatalog reads a catalog or, unless has is nil, properties, which may name catalogs. It tells them apart by
+// openCatalog reads a catalog or, unless has is nil, properties, which may name catalogs. It distinguishes them by
 // content, and notes what the file is.
 func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
 	c, data := b.catalogFile(path)
@@ -191,7 +191,7 @@ func (b *builder) parseCatalog(c *catalog, data []byte) {
 	b.absorb(c, &faults)
 }
 
-// absorb tells the faults of another file.
+// absorb reports the faults of another file.
 func (b *builder) absorb(c *catalog, faults *reader.Faults) {
 	for _, f := range faults.Sorted() {
 		if f.Severity == Error {

@@ -12,7 +12,7 @@ import (
 type daxReader struct {
 	b        *builder
 	x        *reader.XML
-	stop     bool // a fault was told that ends the reading
+	stop     bool // a fault was reported that ends the reading
 	shared   profiles
 	children int       // <child> elements
 	listed   int       // files that are named before the jobs
@@ -41,7 +41,7 @@ func (b *builder) readDAX() {
 	}
 }
 
-// known returns the names and values that are there already, so that each is kept once.
+// known returns the names and values that exist already, so that each is kept once.
 func (d *daxReader) known(value []byte) (string, bool) {
 	if n, ok := d.b.numbers[string(value)]; ok {
 		return d.b.all[n].text, true

@@ -228,7 +228,7 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 	r.flowEnvironment()
 }
 
-// flowEnvironment adds what makeflow tells programs of their resources. Cores count as threads.
+// flowEnvironment adds the variables by which makeflow passes programs their resources. Cores count as threads.
 func (r *flowRule) flowEnvironment() {
 	told, given := r.told, map[string]string{}
 	if told == nil {

@@ -85,7 +85,7 @@ func defined(text string) any {
 	return text
 }
 
-// jxFault tells an error of an expression, and reports whether there was one.
+// jxFault reports an error of an expression, and returns whether there was one.
 func (b *builder) jxFault(err error, known ...string) bool {
 	e := new(jx.Error)
 	switch {

@@ -49,7 +49,7 @@ const (
 	maxSubstitutions = 32
 )
 
-// stop ends the reading; its fault was told.
+// stop ends the reading; its fault was reported.
 type stop struct{}
 
 func (b *builder) readMake(text string) {
@@ -69,7 +69,7 @@ func (b *builder) readMake(text string) {
 	r.finish()
 }
 
-// fail tells an error that ends the reading.
+// fail reports an error that ends the reading.
 func (l *lexer) fail(rule string, line int, format string, args ...any) {
 	l.b.faults.Fail(rule, line, "", format, args...)
 	panic(stop{})
@@ -349,7 +349,7 @@ func inName(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// undefined tells once of a variable that nobody sets.
+// undefined reports a variable that nobody sets, once.
 func (l *lexer) undefined(name string, line int) {
 	if l.unknown[name] {
 		return

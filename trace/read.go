@@ -109,9 +109,9 @@ func Open(path string, opt ReadOptions) (*Workflow, []Fault, error) {
 	return Read(f, path, opt)
 }
 
-// Read reads a workflow: DAX, Pegasus 5 YAML, WfFormat or a makeflow, told apart by content, in UTF-8 or UTF-16, plain,
-// gzip or the only file of a zip archive. What is wrong in the data is in the faults, errors first; the error is one of
-// reading r. The workflow is nil where nothing could be recognised; with error faults it is as much as could be
+// Read reads a workflow: DAX, Pegasus 5 YAML, WfFormat or a makeflow, distinguished by content, in UTF-8 or UTF-16,
+// plain, gzip or the only file of a zip archive. What is wrong in the data is in the faults, errors first; the error is
+// one of reading r. The workflow is nil where nothing could be recognised; with error faults it is as much as could be
 // understood, for a report, and must not be run.
 func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, error) {
 	opt.sizeScale = 1
@@ -176,8 +176,8 @@ func (b *builder) brokenYAML() bool {
 
 const isWorkload = "a workload file, which gantry run and gantry simulate take, and no workflow"
 
-// sniff tells the format from the first bytes, without consuming them; makeflows that are not JSON by the name of the
-// file.
+// sniff recognises the format by the first bytes, without consuming them; makeflows that are not JSON by the name of
+// the file.
 func sniff(in *bufio.Reader, source string) (Format, error) {
 	head, err := in.Peek(reader.Window)
 	whole := err != nil // all of it is in head

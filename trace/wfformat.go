@@ -217,7 +217,7 @@ func (d *wfDocument) tolerate(err error) error {
 	return errStop
 }
 
-// errStop ends the reading of a document whose fault was told.
+// errStop ends the reading of a document whose fault was reported.
 var errStop = errors.New("stop")
 
 func (d *wfDocument) top(key string) error {

@@ -52,7 +52,7 @@ type TaskExecution struct {
 
 // WriteWfFormat writes w as WfFormat 1.5. What the trace does not tell is left out, and so is all that Impute filled
 // in. The schema demands a makespan and a start time as soon as there is a runtime: where the trace has none they are 0
-// and "unknown". It demands a runtime of whatever else execution.tasks tells: facts of a task without one stand in
+// and "unknown". It demands a runtime of whatever else execution.tasks has: facts of a task without one stand in
 // specification.tasks, in the same words.
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them,

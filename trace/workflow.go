@@ -49,8 +49,8 @@ const (
 // Has reports whether every field of g is in f.
 func (f Fields) Has(g Fields) bool { return f&g == g }
 
-// Workflow is one DAG as a trace tells it, after its dependencies were resolved. Tasks and Files are dense: they refer
-// to each other by index.
+// Workflow is one DAG as a trace describes it, after its dependencies were resolved. Tasks and Files are dense: they
+// refer to each other by index.
 type Workflow struct {
 	Name    string
 	Label   string // how people recognise it: the file's base name without endings; Name for standard input

@@ -15,7 +15,7 @@ import (
 // is done again.
 const haltWithin = 500 * time.Millisecond
 
-// progress is what a checkpoint has to tell, kept while the work continues.
+// progress is what a checkpoint holds, kept while the work continues.
 type progress struct {
 	mu    sync.Mutex // files count when they are whole
 	files struct {

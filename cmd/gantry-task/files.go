@@ -252,7 +252,7 @@ func (t *task) writeFile(f emulate.File) (int64, error) {
 	if direct {
 		t.report.DirectWrites++
 	}
-	// Some file systems tell of a full disk only here.
+	// Some file systems report a full disk only here.
 	if cerr := unix.Close(fd); err == nil {
 		err = cerr
 	}

@@ -69,7 +69,7 @@ func (t *task) mapped(n int64) ([]byte, error) {
 	}
 	for i, page := 0, os.Getpagesize(); i < len(b); i += page {
 		b[i] = byte(i/page) | 1
-		if i/page%1024 == 0 { // much memory takes longer than the pace believes without a look
+		if i/page%1024 == 0 { // much memory takes longer than the pace expects without a look
 			t.pace.now()
 		}
 	}

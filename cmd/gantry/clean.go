@@ -42,107 +42,113 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 a runtime that runs of the log ne
 			&cli.BoolFlag{Name: "keep-reuse", Usage: "with --files: keep the inputs and outputs that --reuse needs"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 1 {
-				return failf(exitUsage, "clean: name one run, or none for all")
+		Action: clean,
+	}
+}
+
+// cleaning is what gantry clean did.
+type cleaning struct {
+	container.Cleaned
+	images, files []string // removed images; runs whose files were deleted
+	freed         int64    // bytes
+	noEngine      error    // why no images of a Docker Engine were cleaned
+}
+
+func clean(c *cli.Context) error {
+	if c.NArg() > 1 {
+		return failf(exitUsage, "clean: name one run, or none for all")
+	}
+	if c.Bool("keep-reuse") && !c.Bool("files") {
+		return failf(exitUsage, "--keep-reuse: say --files, which deletes files; nothing else does")
+	}
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	ctx, run := c.Context, c.Args().First()
+	for _, r := range runtimes {
+		if r.enter != nil && (c.Bool("images") && hasStore() || ranOn(ctx, dir, run, r.Name)) {
+			if err := enter(r.Name); err != nil {
+				return err
 			}
-			dir, err := filepath.Abs(c.String("dir"))
-			if err != nil {
-				return fail(exitHost, err)
-			}
-			if c.Bool("keep-reuse") && !c.Bool("files") {
-				return failf(exitUsage, "--keep-reuse: say --files, which deletes files; nothing else does")
-			}
-			for _, r := range runtimes {
-				ran := func() bool { return ranOn(c.Context, dir, c.Args().First(), r.Name) }
-				if r.enter != nil && (c.Bool("images") && hasStore() || ran()) {
-					if err := enter(r.Name); err != nil {
-						return err
-					}
-				}
-			}
-			shells, err := cleanShells(c.Context, dir, c.Args().First())
-			if err != nil {
-				return fail(exitHost, err)
-			}
-			done, err := cleanUsable(c.Context, dir, c.Args().First())
-			if err != nil && !errors.Is(err, errPartly) {
-				return fail(exitHost, err)
-			}
-			partly := err
-			done.Containers = append(done.Containers, shells...)
-			var images []string
-			var freed int64
-			var noEngine error
-			if c.Bool("images") {
-				if images, err = docker.RemoveTaskImages(c.Context, ""); err != nil {
-					if !errors.Is(err, container.ErrUnusable) {
-						return fail(exitHost, err)
-					}
-					noEngine = err
-				}
-				stored, bytes, err := removeStored(c.Context)
-				if images, freed = append(images, stored...), bytes; err != nil {
-					return fail(exitHost, err)
-				}
-			}
-			var cleaned []string
-			if c.Bool("files") {
-				var bytes int64
-				cleaned, bytes, err = cleanFiles(c.Context, dir, c.Args().First(), c.Bool("keep-reuse"))
-				if freed += bytes; err != nil {
-					return err
-				}
-			}
-			if noEngine != nil { // most often there is none, and nothing to clean
-				fmt.Fprintf(c.App.ErrWriter, "gantry clean: no images of a Docker Engine are cleaned: %v\n", noEngine)
-			}
-			out := c.App.Writer
-			if c.Bool("json") {
-				printJSON(out, map[string]any{"files_of": orEmpty(cleaned), "freed_bytes": freed,
-					"containers": orEmpty(done.Containers),
-					"groups":     orEmpty(done.Groups),
-					"held":       orEmpty(done.Held), "unknown": orEmpty(done.Unknown), "images": orEmpty(images)})
-				return partlyDone(partly)
-			}
-			for _, name := range done.Containers {
-				fmt.Fprintf(out, "removed container %s\n", name)
-			}
-			for _, group := range done.Groups {
-				fmt.Fprintf(out, "removed control group %s\n", group)
-			}
-			for _, run := range cleaned {
-				fmt.Fprintf(out, "deleted files of run %s\n", run)
-			}
-			for _, image := range images {
-				fmt.Fprintf(out, "removed image %s\n", image)
-			}
-			if len(cleaned) > 0 || freed > 0 {
-				fmt.Fprintf(out, "%s freed\n", size(&freed))
-			}
-			for _, run := range done.Held {
-				fmt.Fprintf(out, "left run %s alone: a gantry works on it\n", run)
-			}
-			for _, group := range done.Unknown {
-				fmt.Fprintf(out, "left control group %s alone: its run is not in %s\n", group, dir)
-			}
-			if len(done.Containers)+len(done.Groups)+len(done.Held)+len(done.Unknown)+len(images)+len(cleaned) == 0 {
-				fmt.Fprintln(out, "nothing to clean")
-			}
-			return partlyDone(partly)
-		},
+		}
+	}
+	shells, err := cleanShells(ctx, dir, run)
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	var done cleaning
+	var partly error
+	if done.Cleaned, partly = cleanUsable(ctx, dir, run); partly != nil && !errors.Is(partly, errPartly) {
+		return fail(exitHost, partly)
+	}
+	done.Containers = append(done.Containers, shells...)
+	if c.Bool("images") {
+		if err := done.cleanImages(ctx); err != nil {
+			return fail(exitHost, err)
+		}
+	}
+	if c.Bool("files") {
+		var bytes int64
+		done.files, bytes, err = cleanFiles(ctx, dir, run, c.Bool("keep-reuse"))
+		if done.freed += bytes; err != nil {
+			return err
+		}
+	}
+	done.print(c, dir)
+	if partly != nil {
+		return fail(exitHost, partly)
+	}
+	return nil
+}
+
+// cleanImages removes images that nothing needs.
+func (d *cleaning) cleanImages(ctx context.Context) (err error) {
+	if d.images, err = docker.RemoveTaskImages(ctx, ""); err != nil {
+		if !errors.Is(err, container.ErrUnusable) {
+			return err
+		}
+		d.noEngine = err
+	}
+	stored, bytes, err := removeStored(ctx)
+	d.images, d.freed = append(d.images, stored...), bytes
+	return err
+}
+
+func (d *cleaning) print(c *cli.Context, dir string) {
+	if d.noEngine != nil { // most often there is none, and nothing to clean
+		fmt.Fprintf(c.App.ErrWriter, "gantry clean: no images of a Docker Engine are cleaned: %v\n", d.noEngine)
+	}
+	out := c.App.Writer
+	if c.Bool("json") {
+		printJSON(out, map[string]any{"files_of": orEmpty(d.files), "freed_bytes": d.freed,
+			"containers": orEmpty(d.Containers), "groups": orEmpty(d.Groups), "held": orEmpty(d.Held),
+			"unknown": orEmpty(d.Unknown), "images": orEmpty(d.images)})
+		return
+	}
+	count := 0
+	list := func(names []string, format string, more ...any) {
+		count += len(names)
+		for _, name := range names {
+			fmt.Fprintf(out, format+"\n", append([]any{name}, more...)...)
+		}
+	}
+	list(d.Containers, "removed container %s")
+	list(d.Groups, "removed control group %s")
+	list(d.files, "deleted files of run %s")
+	list(d.images, "removed image %s")
+	if len(d.files) > 0 || d.freed > 0 {
+		fmt.Fprintf(out, "%s freed\n", size(&d.freed))
+	}
+	list(d.Held, "left run %s alone: a gantry works on it")
+	list(d.Unknown, "left control group %s alone: its run is not in %s", dir)
+	if count == 0 {
+		fmt.Fprintln(out, "nothing to clean")
 	}
 }
 
 // errPartly says that something could not be cleaned, as a runtime is not usable here.
 var errPartly = errors.New("the rest is cleaned")
-
-func partlyDone(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fail(exitHost, err)
-}
 
 // cleanUsable removes what runs left by every runtime that is usable here. One that is not is an error, at the end, if
 // a run of the log may have left something by it, or if no other is usable.

@@ -102,7 +102,7 @@ func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking in
 	return lacking
 }
 
-// hostModelFacts says what the log has of this host. It is no limit: where it is missing the verdict is unknown.
+// hostModelFacts says what the log has of this host. It is no limit: if it is missing the verdict is unknown.
 func hostModelFacts(ctx context.Context, dir string) (facts []container.Fact) {
 	db, err := sqlite.Open(filepath.Join(dir, logName), sqlite.ReadOnly)
 	if err == nil {

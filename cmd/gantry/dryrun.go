@@ -17,10 +17,8 @@ import (
 
 	"gantry/columns"
 	"gantry/executor"
-	"gantry/executor/container"
-	"gantry/executor/docker"
+	"gantry/executor/container/fetch"
 	"gantry/executor/forecast"
-	"gantry/executor/oci/image"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 )
@@ -169,7 +167,7 @@ func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
 	if len(names) == 0 {
 		return out, nil
 	}
-	wanted := make([]docker.Wanted, len(names))
+	wanted := make([]fetch.Wanted, len(names))
 	for i, name := range names {
 		wanted[i].Ref = name
 	}
@@ -177,7 +175,7 @@ func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
 	show := &arriving{progress: s.view, parts: map[string][2]int64{}}
 	found, err := row.images(ctx, s, wanted, show)
 	switch {
-	case errors.Is(err, container.ErrNoImage), errors.Is(err, image.ErrNoImage):
+	case errors.Is(err, fetch.ErrNoImage):
 		return nil, failf(exitInput, "%w\nnothing was started", err)
 	case err != nil:
 		return nil, failf(exitHost, "%w\nnothing was started", err)

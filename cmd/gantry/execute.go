@@ -369,7 +369,7 @@ func (s *session) watch(v planner.View, events []planner.Event, admitted []*exec
 	s.serving.watch(v, events, admitted)
 }
 
-// broken ends a run that cannot go on. What was logged stays, and the run can be resumed.
+// broken ends a run that cannot continue. What was logged stays, and the run can be resumed.
 func (s *session) broken(ctx context.Context, err error) error {
 	code := exitInternal
 	if errors.Is(err, container.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) ||

@@ -28,7 +28,7 @@ const (
 type foreteller struct {
 	mu      sync.Mutex
 	s       *session      // as it is to be simulated
-	running chan struct{} // closed when the prediction that is made now is there; nil: none is
+	running chan struct{} // closed when the prediction that is being made is complete; nil: none is
 	made    time.Time     // as of when the last one is
 	due     time.Time     // no other one is made before
 	read    time.Time     // measurements of programs

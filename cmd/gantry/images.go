@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
-	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/docker"
 	"gantry/executor/oci"
 	"gantry/executor/oci/image"
@@ -23,7 +22,7 @@ import (
 )
 
 func pullFlag() cli.Flag {
-	return &cli.StringFlag{Name: "pull", Value: string(docker.PullMissing),
+	return &cli.StringFlag{Name: "pull", Value: string(fetch.PullMissing),
 		Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"}
 }
 
@@ -74,7 +73,7 @@ func (s *session) fetchImages(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(names)
-	wanted := make([]docker.Wanted, len(names))
+	wanted := make([]fetch.Wanted, len(names))
 	for i, name := range names {
 		wanted[i].Ref = name
 		if k := slices.IndexFunc(before, func(b sqlite.Image) bool { return b.Ref == name }); k >= 0 {
@@ -85,7 +84,7 @@ func (s *session) fetchImages(ctx context.Context) error {
 	found, err := row.images(ctx, s, wanted, show)
 	show.close()
 	switch {
-	case errors.Is(err, container.ErrNoImage), errors.Is(err, image.ErrNoImage):
+	case errors.Is(err, fetch.ErrNoImage):
 		return failf(exitInput, "%w\nnothing was started", err)
 	case err != nil:
 		return failf(exitHost, "%w\nnothing was started", err)
@@ -114,21 +113,20 @@ func (s *session) fetchImages(ctx context.Context) error {
 	return nil
 }
 
+// fetching says how images of a run are fetched.
+func (s *session) fetching(show *arriving) fetch.Options {
+	return fetch.Options{Pull: fetch.Pull(s.set.Pull), Open: stage.Caller().Rights().Open, Look: s.looks,
+		Begin:    func(ref, doing string) { show.begin(doing + " image " + ref) },
+		Progress: show.update, End: show.end}
+}
+
 // fetchDocker makes images present in the Docker Engine.
-func fetchDocker(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error) {
-	return docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: stage.Caller().Rights().Open, Look: s.looks,
-		Begin: func(ref string) {
-			doing := "pulling"
-			if strings.HasPrefix(ref, "file://") {
-				doing = "loading"
-			}
-			show.begin(doing + " image " + ref)
-		},
-		Progress: show.update, End: show.end}.Images(ctx, wanted)
+func fetchDocker(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error) {
+	return docker.Fetch{Options: s.fetching(show)}.Images(ctx, wanted)
 }
 
 // fetchOCI unpacks images in the store of this host, if it can run containers without a daemon.
-func fetchOCI(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error) {
+func fetchOCI(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error) {
 	e, err := oci.Open(oci.Config{})
 	if err != nil {
 		return nil, err
@@ -141,34 +139,28 @@ func fetchOCI(ctx context.Context, s *session, wanted []docker.Wanted, show *arr
 }
 
 // fetchStored unpacks images in the store of this host, which the session holds from then on.
-func fetchStored(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error) {
+func fetchStored(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error) {
 	if err := s.openStore(); err != nil {
 		return nil, err
 	}
 	engine := &docker.Source{}
 	defer engine.Close()
 	logins := sync.OnceValues(docker.ReadLogins)
-	f := image.Fetch{Pull: image.Pull(s.set.Pull), Engine: engine, Open: stage.Caller().Rights().Open, Look: s.looks,
+	f := image.Fetch{Options: s.fetching(show), Engine: engine,
 		Login: func(domain string) (l image.Login, err error) {
 			all, err := logins()
 			if err == nil {
 				l.User, l.Password, l.Identity, l.Token, err = all.For(domain)
 			}
 			return l, err
-		},
-		Begin:    func(ref, doing string) { show.begin(doing + " image " + ref) },
-		Progress: show.update, End: func(i *image.Image) { show.end(plainImage(i)) }}
-	var ask []image.Wanted
-	for _, w := range wanted {
-		ask = append(ask, image.Wanted(w))
-	}
-	found, err := s.store.Fetch(ctx, f, ask)
+		}}
+	found, err := s.store.Fetch(ctx, f, wanted)
 	if err != nil {
 		return nil, err
 	}
-	var out []docker.Image
+	var out []fetch.Image
 	for _, i := range found {
-		out = append(out, plainImage(i))
+		out = append(out, i.Image)
 	}
 	return out, nil
 }
@@ -191,12 +183,6 @@ func (s *session) keepImages(ctx context.Context) error {
 		return nil
 	}
 	return s.store.Keep(ctx, s.dir)
-}
-
-// plainImage is what the log keeps of an image.
-func plainImage(i *image.Image) docker.Image {
-	return docker.Image{Ref: i.Ref, ID: i.ID, Digest: i.Digest, Platform: i.Platform, Bytes: i.Bytes, Source: i.Source,
-		Took: i.Took}
 }
 
 // arriving shows how images and files arrive: on a terminal one line that is redrawn, elsewhere a line every ten
@@ -260,7 +246,7 @@ func (p *arriving) draw(done, total int64) {
 	_ = p.bar.Set64(done)
 }
 
-func (p *arriving) end(i docker.Image) {
+func (p *arriving) end(i fetch.Image) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note("%s image %s (%s, %s)", i.Source, imageName(i.Ref, i.Digest), units.HumanSize(float64(i.Bytes)),

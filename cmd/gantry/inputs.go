@@ -119,11 +119,11 @@ func (in *inputs) sniff(path string) (text []byte, workload bool, err error) {
 	return text, scenario.IsWorkload(text[:min(len(text), sniffed)]), err
 }
 
-// sniffed is how much of a text tells a workload from a trace.
+// sniffed is how much of a text distinguishes a workload from a trace.
 const sniffed = 1 << 16
 
-// sniffWorkload tells a workload from a trace by the beginning of its text. The text is whole for a workload and for
-// standard input.
+// sniffWorkload distinguishes a workload from a trace by the beginning of its text. The text is whole for a workload
+// and for standard input.
 func sniffWorkload(path string) (text []byte, workload bool, err error) {
 	if trace.IsMakeflow(path) {
 		return nil, false, nil

@@ -104,7 +104,8 @@ const (
 	hostError sqlite.State = "host-error" // interrupted, though nobody asked for it
 )
 
-// stateNow is the state of a run as of now: the log alone cannot tell a run under way from one whose gantry was killed.
+// stateNow is the state of a run as of now: the log alone cannot distinguish a run under way from one whose gantry was
+// killed.
 func stateNow(dir string, r *sqlite.Overview) sqlite.State {
 	if r.State == sqlite.Running && runtimeOf(r.Runtime).Adopts && !held(filepath.Join(dir, r.Run, "lock")) {
 		return crashed
@@ -120,7 +121,7 @@ func stateNow(dir string, r *sqlite.Overview) sqlite.State {
 func held(lock string) bool { return isLocked(lock) || isLocked(filepath.Dir(lock)) }
 
 // isLocked reports whether a process has a lock on the file. It looks the lock up instead of trying it: a lock tried,
-// if only for a moment, would turn a gantry away that comes for it. Where the kernel does not tell, a lock that exists
+// if only for a moment, would turn a gantry away that comes for it. Where the kernel does not say, a lock that exists
 // is taken as held.
 func isLocked(lock string) bool {
 	var file unix.Stat_t

@@ -322,7 +322,7 @@ func workflowMetrics(collector *metrics.Collector, window metrics.Window) []sqli
 	return out
 }
 
-// measuredWorkflow is a workflow of a run that is not over, as the log would tell it.
+// measuredWorkflow is a workflow of a run that is not over, as the log would show it.
 func measuredWorkflow(collector *metrics.Collector, m *sqlite.WorkflowMetrics) sqlite.MeasuredWorkflow {
 	w := &collector.Workflows()[m.Workflow]
 	out := sqlite.MeasuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: m.Counts, Arrived: w.Arrived.Seconds(),

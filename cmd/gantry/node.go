@@ -18,9 +18,9 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/docker"
 	"gantry/executor/oci"
-	"gantry/executor/oci/image"
 	"gantry/executor/slurm"
 	"gantry/executor/slurm/node"
 )
@@ -214,7 +214,7 @@ func checkNode(c *cli.Context) error {
 		}
 		if err := fetchOnNode(c, r, w); err != nil {
 			r.Failed = err.Error()
-			r.NoImage = errors.Is(err, container.ErrNoImage) || errors.Is(err, image.ErrNoImage)
+			r.NoImage = errors.Is(err, fetch.ErrNoImage)
 		}
 		break
 	}
@@ -282,7 +282,7 @@ func withinFact(tree *cgroup.Tree) container.Fact {
 // fetchOnNode makes images present on this node.
 func fetchOnNode(c *cli.Context, r *slurm.Report, w engineWants) error {
 	row := rowOf(r.Runtime)
-	var wanted []docker.Wanted
+	var wanted []fetch.Wanted
 	if text := c.String("images"); text != "" {
 		if err := json.Unmarshal([]byte(text), &wanted); err != nil {
 			return fmt.Errorf("--images: %w", err)
@@ -308,8 +308,7 @@ func fetchOnNode(c *cli.Context, r *slurm.Report, w engineWants) error {
 		if err != nil {
 			return err
 		}
-		r.Images = append(r.Images, slurm.Image{Ref: i.Ref, ID: i.ID, Digest: i.Digest, Platform: i.Platform,
-			Bytes: i.Bytes, Source: i.Source, Took: int64(i.Took), Env: env})
+		r.Images = append(r.Images, slurm.Image{Image: i, Env: env})
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func lastLines(path string) []string {
 	}
 	begin := max(0, info.Size()-tailBytes)
 	text := make([]byte, info.Size()-begin)
-	n, _ := f.ReadAt(text, begin) // what is there
+	n, _ := f.ReadAt(text, begin) // as much as there is
 	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text[:n]), "�"), "\n"), "\n")
 	if begin > 0 && len(lines) > 1 {
 		lines = lines[1:] // the first is cut

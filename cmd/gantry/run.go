@@ -21,7 +21,7 @@ import (
 	"gantry/cmd/gantry/early"
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/docker"
+	"gantry/executor/container/fetch"
 	"gantry/planner"
 	"gantry/reader"
 	"gantry/scenario"
@@ -152,8 +152,8 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 			return nil, failf(exitUsage, "--%s %s: it has to be a size above 0, such as 64MB", flag, text)
 		}
 	}
-	if set.Pull = c.String("pull"); !slices.Contains(docker.Pulls(), set.Pull) {
-		return nil, failf(exitUsage, "--pull %s: choose one of %s", set.Pull, strings.Join(docker.Pulls(), ", "))
+	if set.Pull = c.String("pull"); !slices.Contains(fetch.Pulls(), set.Pull) {
+		return nil, failf(exitUsage, "--pull %s: choose one of %s", set.Pull, strings.Join(fetch.Pulls(), ", "))
 	}
 	if set.Starts < 1 {
 		return nil, failf(exitUsage, "--starts %d: at least one", set.Starts)
@@ -230,7 +230,7 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 		predicts: !c.Bool("no-prediction")}
 	defer s.close()
 	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
-	ctx, release := c.Context, func() {} // until the run is there: who stops gantry before leaves nothing
+	ctx, release := c.Context, func() {} // until the run exists: who stops gantry before leaves nothing
 	if find := rowOf(set.Runtime).cluster; find != nil {
 		if err := s.readUnplaced(c, stdin); err != nil {
 			return 0, err

@@ -8,6 +8,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/docker"
 	"gantry/executor/null"
 	"gantry/executor/oci"
@@ -35,7 +36,7 @@ type runtimeRow struct {
 	*executor.Capabilities
 	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
 	// images makes images present, where the runtime looks for them; nil: it needs none
-	images func(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error)
+	images func(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error)
 	// engine opens the engine that makes containers of runs in some directories; nil: it makes none
 	engine openEngine
 	// store says that images lie in gantry's own store

@@ -236,7 +236,7 @@ func plansDeadlines(name string) bool {
 	return err == nil && ok
 }
 
-// setPolicy has another policy plan: one that has been told all that is in the log.
+// setPolicy lets another policy plan: one that has seen all that is in the log.
 func (v *serving) setPolicy(ctx context.Context, s *session, name string) error {
 	with := *s
 	set := *s.set

@@ -38,7 +38,7 @@ type settings struct {
 	Mounts   []string `json:"mounts,omitempty"`
 	Secrets  []string `json:"secrets,omitempty"`
 	Emulate  bool     `json:"emulate,omitempty"`
-	Pull     string   `json:"pull,omitempty"` // docker.Pull
+	Pull     string   `json:"pull,omitempty"` // fetch.Pull
 	Fit      bool     `json:"fit,omitempty"`
 	Strict   bool     `json:"strict,omitempty"`
 	FailFast bool     `json:"fail_fast,omitempty"`

@@ -102,7 +102,7 @@ func shell(c *cli.Context) error {
 // sheller is how a runtime opens shells.
 type sheller struct {
 	enter func(ctx context.Context, b *sandbox, program string, tty bool) error
-	// remove removes the container of a shell of a run, whose directory is dir, if it is there.
+	// remove removes the container of a shell of a run, whose directory is dir, if it exists.
 	remove func(ctx context.Context, dir, name string) error
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/docker"
 	"gantry/executor/load"
 	"gantry/executor/slurm"
@@ -339,7 +340,7 @@ func (s *session) slurmCheck(args ...string) (c slurm.Check, done func(), err er
 }
 
 // fetchOnNodes asks all nodes whether they can run what is to be run, and has them fetch the images.
-func fetchOnNodes(ctx context.Context, s *session, wanted []docker.Wanted, _ *arriving) ([]docker.Image, error) {
+func fetchOnNodes(ctx context.Context, s *session, wanted []fetch.Wanted, _ *arriving) ([]fetch.Image, error) {
 	c, done, err := s.slurmCheck("--pull", s.set.Pull)
 	if err != nil {
 		return nil, err
@@ -358,7 +359,7 @@ func fetchOnNodes(ctx context.Context, s *session, wanted []docker.Wanted, _ *ar
 			c.Nodes = append(c.Nodes, n)
 		}
 	}
-	var images []docker.Image
+	var images []fetch.Image
 	if s.slurm.reports, err = c.Ask(ctx, s.slurm.allocation); err == nil {
 		images, err = agreed(s.slurm.reports, wanted)
 	}
@@ -392,11 +393,11 @@ func oneOrMore(names []string, one, more string) string {
 }
 
 // agreed are the images that all nodes have.
-func agreed(reports []slurm.Report, wanted []docker.Wanted) (images []docker.Image, err error) {
+func agreed(reports []slurm.Report, wanted []fetch.Wanted) (images []fetch.Image, err error) {
 	for _, r := range reports {
 		switch {
 		case r.NoImage:
-			return nil, fmt.Errorf("node %s: %w: %s", r.Node, container.ErrNoImage, r.Failed)
+			return nil, fmt.Errorf("node %s: %w: %s", r.Node, fetch.ErrNoImage, r.Failed)
 		case r.Runtime == "":
 			return nil, fmt.Errorf("node %s has no runtime for containers: %s (--node-runtime none runs programs "+
 				"without)", r.Node, r.Failed)
@@ -408,12 +409,11 @@ func agreed(reports []slurm.Report, wanted []docker.Wanted) (images []docker.Ima
 		for _, w := range wanted {
 			at := slices.IndexFunc(r.Images, func(i slurm.Image) bool { return i.Ref == w.Ref })
 			if at < 0 {
-				return nil, fmt.Errorf("node %s: %w: %s", r.Node, container.ErrNoImage, w.Ref)
+				return nil, fmt.Errorf("node %s: %w: %s", r.Node, fetch.ErrNoImage, w.Ref)
 			}
 			i := r.Images[at]
-			if k := slices.IndexFunc(images, func(d docker.Image) bool { return d.Ref == w.Ref }); k < 0 {
-				images = append(images, docker.Image{Ref: i.Ref, ID: i.ID, Digest: i.Digest, Platform: i.Platform,
-					Bytes: i.Bytes, Source: i.Source, Took: time.Duration(i.Took)})
+			if k := slices.IndexFunc(images, func(d fetch.Image) bool { return d.Ref == w.Ref }); k < 0 {
+				images = append(images, i.Image)
 			} else if images[k].ID != i.ID {
 				return nil, fmt.Errorf("image %s is %s on node %s, %s on another: remove it there, or name it by its "+
 					"digest", w.Ref, i.ID, r.Node, images[k].ID)
@@ -493,7 +493,7 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 	return slurm.Runtime{Inner: r.(slurm.Inner)}, nil
 }
 
-// abandonSteps ends the job steps of the run in a directory, if its allocation is there.
+// abandonSteps ends the job steps of the run in a directory, if its allocation exists.
 func abandonSteps(ctx context.Context, dir string) ([]string, error) {
 	var last lastAllocation
 	text, err := os.ReadFile(usedFile(placed(dir)))
@@ -526,7 +526,7 @@ func (o *onSlurm) environment(image string) ([]string, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("image %s: %w", image, container.ErrNoImage)
+	return nil, fmt.Errorf("image %s: %w", image, fetch.ErrNoImage)
 }
 
 // leave gives back an allocation that gantry requested, unless programs still run in it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/docker"
+	"gantry/executor/container/fetch"
 	"gantry/executor/docker/registrytest"
 	"gantry/executor/oci/image"
 )
@@ -40,8 +40,8 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 		t.Setenv(image.DirEnv, filepath.Join(t.TempDir(), "images"))
 		for round, source := range []string{want.source, "local"} {
 			s := &session{set: &settings{}, view: newProgress(true, false)}
-			s.set.Pull = string(docker.PullMissing)
-			got, err := fetchStored(t.Context(), s, []docker.Wanted{{Ref: ref}},
+			s.set.Pull = string(fetch.PullMissing)
+			got, err := fetchStored(t.Context(), s, []fetch.Wanted{{Ref: ref}},
 				&arriving{progress: s.view, parts: map[string][2]int64{}})
 			if err != nil {
 				t.Fatalf("%s: %v", ref, err)

@@ -50,7 +50,7 @@ func rowsFor(tasks int, deadlines bool) rows {
 	return rows{workflows: 5, deadlines: 12, types: 12, nodes: 5, predictions: 20}
 }
 
-// printSummary prints the outcome of a run, without the warnings in told: they were printed before.
+// printSummary prints the outcome of a run, without the warnings in told: those were printed before.
 func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 	most := rowsFor(s.Tasks, len(s.Deadlines) > 0)
 	width := columns.Of(w)

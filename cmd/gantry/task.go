@@ -213,7 +213,7 @@ func taskFiles(c *cli.Context, w *trace.Workflow, t *trace.Task) error {
 	return nil
 }
 
-// locateInputs finds the input files that are there, as the caller may read them. Others have to be outputs of earlier
+// locateInputs finds the input files that exist, as the caller may read them. Others have to be outputs of earlier
 // tasks, which the server knows.
 func locateInputs(c *cli.Context, sub *executor.Submission) error {
 	here, err := filepath.Abs(".")

@@ -42,7 +42,7 @@ func newUpkeep(s *session) *upkeep {
 		counted: map[planner.FileID]bool{}}
 }
 
-// begin comes when the runtime is there and the log was read back.
+// begin comes when the runtime exists and the log was read back.
 func (u *upkeep) begin() {
 	area := u.s.area()
 	if u.s.resumes {

@@ -102,7 +102,7 @@ func shareDir(home string, group int) error {
 	} else if err := f.Close(); err != nil {
 		return err
 	}
-	// What is there already is of servers before, which were one user's or this group's.
+	// What exists already is of earlier servers, which were one user's or this group's.
 	entries, err := os.ReadDir(home)
 	if err != nil {
 		return err

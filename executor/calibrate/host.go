@@ -359,7 +359,7 @@ func (s *surveyor) files(ctx context.Context) error {
 	at := func(t Trial) (p [len(walls)]float64, r []Result, err error) {
 		var all [len(walls)][]float64
 		for range reps {
-			if len(t.Fetch) > 0 { // what was fetched is there
+			if len(t.Fetch) > 0 { // what was fetched has arrived
 				out, err := s.perform(ctx, Trial{Node: 1, Writes: t.Fetch})
 				if err != nil {
 					return p, nil, err

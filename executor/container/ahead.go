@@ -295,7 +295,7 @@ func (a *attempt) seal() {
 	}
 }
 
-// wait waits for the end of the container: seen, or else told by the engine, some 30 ms later.
+// wait waits for the end of the container: seen, or else reported by the engine, some 30 ms later.
 func (a *attempt) wait(broken bool) (seen bool, code int, err error) {
 	r := a.r
 	over := make(chan struct{})

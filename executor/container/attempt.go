@@ -19,6 +19,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/container/fetch"
 	"gantry/executor/container/launch"
 	"gantry/executor/control"
 	"gantry/executor/emulate"
@@ -381,7 +382,7 @@ func (a *attempt) notStarted(err error) {
 		x.Outcome = planner.Lost
 		x.Message = "the " + r.host.Name + " was stopped, or did not answer, before the program began: " + err.Error()
 	default:
-		x.Message, x.Final = explain(err), errors.Is(err, ErrNoImage) || errdefs.IsInvalidArgument(err)
+		x.Message, x.Final = explain(err), errors.Is(err, fetch.ErrNoImage) || errdefs.IsInvalidArgument(err)
 	}
 	a.usage.Ended = r.Now()
 	a.usage.Missing = planner.CountersAll
@@ -460,7 +461,7 @@ func (a *attempt) follow() {
 			}
 			a.harvest(State{}, true, broken)
 			return
-		case err != nil: // refuses to tell: ask again, there is nothing better to do
+		case err != nil: // no answer: ask again, there is nothing better to do
 			r.warn("inspect", fmt.Sprintf("%s: %v", a, err))
 		case c.Over():
 			a.harvest(c, false, broken)
@@ -503,7 +504,7 @@ func (a *attempt) sawAll() bool {
 	return !a.adopted && !f.Ended.IsZero() && f.Exact&a.wanted() == a.wanted() && !a.witness(f.Ended).IsZero()
 }
 
-// ownInspection is what the engine would tell of a container that ended well, if sawAll.
+// ownInspection is what the engine would report of a container that ended well, if sawAll.
 func (a *attempt) ownInspection() State {
 	over := a.watched().Ended
 	return State{Status: evidence.Exited, ExitCode: a.code, Started: a.witness(over), Finished: over,
@@ -926,7 +927,7 @@ func (a *attempt) pause() {
 	a.applyPause(true)
 }
 
-// applyPause freezes or thaws the container until that is what is wanted; announce tells the engine's loop.
+// applyPause freezes or thaws the container until that is what is wanted; announce informs the engine's loop.
 func (a *attempt) applyPause(announce bool) {
 	r := a.r
 	a.pausing.Lock()

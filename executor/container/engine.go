@@ -16,7 +16,7 @@ import (
 type Engine interface {
 	// Host says what the engine is and can do here; its errors wrap ErrUnusable.
 	Host(ctx context.Context) (Host, error)
-	// Create makes a container; one of that name that is there is replaced. It may change s.Image to the one it took.
+	// Create makes a container; an existing one of that name is replaced. It may change s.Image to the one it took.
 	Create(ctx context.Context, s *Spec) (id string, err error)
 	Start(ctx context.Context, id string) error
 	// Signal sends a signal, such as "SIGTERM", to the first process. A container that does not run is
@@ -171,8 +171,6 @@ func (blind) Close()                                      {}
 var (
 	// ErrUnusable says that this host or its engine cannot run containers as asked; the message says what to do.
 	ErrUnusable = errors.New("host or container engine not usable")
-	// ErrNoImage says that the engine does not have an image.
-	ErrNoImage = errors.New("image is not on this host")
 	// ErrNoAnswer says that the engine took longer than it may. What was asked for may happen later.
 	ErrNoAnswer = errors.New("the engine does not answer")
 	// ErrLost says that a container, or the host that it was to be on, is gone by nobody's fault of this run.

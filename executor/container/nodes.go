@@ -5,7 +5,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// followNodes has policies plan with the nodes that are there, and Next fail once none is left.
+// followNodes has policies plan with the nodes that are present, and Next fail once none is left.
 func (r *Runtime) followNodes() {
 	err := r.far.Follow(r.ctx, func(node int, up bool) {
 		r.mu.Lock()

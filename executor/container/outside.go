@@ -31,7 +31,7 @@ func (r *Runtime) listen() {
 		r.engine.Pauses(r.ctx, r.name, func(attempt string) {
 			id, err := strconv.Atoi(attempt)
 			if err != nil {
-				r.lookAtPauses() // of which nobody has told
+				r.lookAtPauses() // of which nobody has informed us
 				return
 			}
 			r.mu.Lock()

@@ -36,7 +36,7 @@ const AttemptName = "gantry-%s-a%d"
 const (
 	LabelRun      = "gantry.run"
 	LabelHostName = "gantry.host-name" // of the run: executor.HostName
-	LabelDir      = "gantry.dir"       // the run directory, whose lock tells whether a gantry works on the run
+	LabelDir      = "gantry.dir"       // the run directory, whose lock shows whether a gantry works on the run
 	LabelWorkflow = "gantry.workflow"
 	LabelTask     = "gantry.task"
 	LabelAttempt  = "gantry.attempt"
@@ -634,7 +634,8 @@ func (r *Runtime) Discard() {
 	r.discard = true
 }
 
-// Close waits until what was forgotten is removed. Containers that run go on; attempts that had not started never do.
+// Close waits until what was forgotten is removed. Containers that run continue; attempts that had not started never
+// do.
 func (r *Runtime) Close() error {
 	r.mu.Lock()
 	if r.closing {

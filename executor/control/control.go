@@ -41,7 +41,7 @@ func (m Maker) String() string { return makers[m] }
 // Dir is a control directory.
 type Dir string
 
-// Make makes the directory, unless it is there, and reserves room for the accounts in it: no program begins whose end a
+// Make makes the directory, unless it exists, and reserves room for the accounts in it: no program begins whose end a
 // full disk would keep from being noted. With open the launcher is another user on the host than gantry: then only the
 // directory above keeps others out.
 func (d Dir) Make(open bool) error {

@@ -10,56 +10,40 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"strings"
 
 	"github.com/docker/docker/api/types/registry"
 
-	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 )
 
 // archive makes the image of an archive present. One that the engine has already is loaded again only if asked.
-func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (Image, error) {
-	open := x.Open
-	if open == nil {
-		open = os.Open
-	}
-	f, err := open(name)
+func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (fetch.Image, error) {
+	f, _, err := x.OpenArchive(shown, name)
 	if err != nil {
-		return Image{}, refused(container.ErrNoImage, shown, err.Error(),
-			"write the archive with docker save, or correct the path")
+		return fetch.Image{}, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err != nil {
-		return Image{}, refused(container.ErrNoImage, shown, err.Error(),
-			"write the archive with docker save, or correct the path")
-	}
 	ids, err := archived(f)
 	switch {
 	case err != nil:
-		return Image{}, refused(container.ErrNoImage, shown, err.Error(), "write it again with docker save")
+		return fetch.Image{}, fetch.NoImage(shown, err.Error(), "write it again with docker save")
 	case len(ids) > 1:
-		return Image{}, refused(container.ErrNoImage, shown, fmt.Sprintf("the archive has %d images", len(ids)),
+		return fetch.Image{}, fetch.NoImage(shown, fmt.Sprintf("the archive has %d images", len(ids)),
 			"write one with docker save that has only the image that is meant")
 	case len(ids) == 1 && !again:
-		if i, err := x.inspect(ctx, ids[0]); err == nil || errors.Is(err, container.ErrNoImage) {
+		if i, err := x.inspect(ctx, ids[0]); err == nil || errors.Is(err, fetch.ErrNoImage) {
 			return i, err
 		}
 	}
 	if x.Look {
-		return Image{Source: "load"}, nil
+		return fetch.Image{Source: "load"}, nil
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return Image{}, refused(container.ErrUnusable, shown, err.Error(), "read it from another disk")
+		return fetch.Image{}, fetch.Unusable(shown, err.Error(), "read it from another disk")
 	}
-	if x.Begin != nil {
-		x.Begin(shown)
-	}
+	x.Begin(shown, "loading")
 	answer, err := x.cli.ImageLoad(ctx, f)
 	var text []string
 	if err == nil {
@@ -67,12 +51,12 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 		answer.Body.Close()
 	}
 	if ctx.Err() != nil {
-		return Image{}, ctx.Err()
+		return fetch.Image{}, ctx.Err()
 	}
 	if err != nil {
-		return Image{}, x.why(ctx, shown, "", registry.AuthConfig{}, nil, fmt.Errorf("docker load: %w", err))
+		return fetch.Image{}, x.why(ctx, shown, "", registry.AuthConfig{}, nil, fmt.Errorf("docker load: %w", err))
 	}
-	loaded := Image{}
+	loaded := fetch.Image{}
 	for _, line := range text {
 		_, ref, ok := strings.Cut(line, "Loaded image: ")
 		if !ok {
@@ -83,16 +67,16 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 		}
 		i, err := x.inspect(ctx, ref)
 		if err != nil {
-			return Image{}, x.local(shown, err)
+			return fetch.Image{}, x.local(shown, err)
 		}
 		if loaded.ID != "" && loaded.ID != i.ID {
-			return Image{}, refused(container.ErrNoImage, shown, "the archive has several images",
+			return fetch.Image{}, fetch.NoImage(shown, "the archive has several images",
 				"write one with docker save that has only the image that is meant")
 		}
 		loaded = i
 	}
 	if loaded.ID == "" {
-		return Image{}, refused(container.ErrNoImage, shown, "the archive has no image: "+strings.Join(text, " "),
+		return fetch.Image{}, fetch.NoImage(shown, "the archive has no image: "+strings.Join(text, " "),
 			"write it with docker save")
 	}
 	loaded.Source = "loaded"

@@ -1,15 +1,11 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,62 +18,13 @@ import (
 	"github.com/docker/docker/client"
 
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 )
 
-// Pull says when images are fetched from their registries.
-type Pull string
-
-const (
-	PullMissing Pull = "missing" // those that the engine does not have
-	PullAlways  Pull = "always"  // all, as a tag may have moved
-	PullNever   Pull = "never"
-)
-
-// Pulls lists the values of Pull.
-func Pulls() []string { return []string{string(PullMissing), string(PullAlways), string(PullNever)} }
-
-// own is the name space of the images that gantry and its scripts build. Nothing of it is ever pulled: whoever has that
-// name in a public registry is somebody else.
-const own = "gantry/"
-
-// archivePrefixes begin the names of images in archives. Those of the OCI take a Docker Engine that knows them.
-var archivePrefixes = []string{"file://", "docker-archive:", "oci-archive:"}
-
-// Wanted is an image that programs of a run need.
-type Wanted struct {
-	// Ref is as the workflow names it: a reference, docker:// and a reference, or one of archivePrefixes and the path
-	// of an archive that "docker save" wrote.
-	Ref string
-	// ID and Digest are those of the image that ran before under this name, if a run continues; else "".
-	ID, Digest string
-}
-
-// Image is an image that the engine has.
-type Image struct {
-	Ref      string // as the workflow names it
-	ID       string // sha256:..., which no other image ever has
-	Digest   string // NAME@sha256:... in a registry; "" if the image never was in one
-	Platform string // such as linux/amd64
-	Bytes    int64  // on disk, layers shared with other images included
-	Source   string // "local" if it was there, "pulled" or "loaded"; with Fetch.Look "pull" or "load"
-	Took     time.Duration
-}
-
-// Fetch says how images are fetched.
+// Fetch fetches images into the engine.
 type Fetch struct {
+	fetch.Options
 	Host string // of the engine; "": as the Docker client's environment says
-	Pull Pull
-	// Begin hears that an image is being pulled or loaded, End that it is there, Progress the bytes so far and the
-	// bytes known of. They are called from several goroutines; nil drops them.
-	Begin    func(ref string)
-	Progress func(ref string, done, total int64)
-	End      func(Image)
-	// Patience is how long an image may arrive without progress; 0: DefaultPatience.
-	Patience time.Duration
-	// Open opens an archive as the calling user may; nil: os.Open.
-	Open func(path string) (*os.File, error)
-	// Look only looks at what is here: an image that would be pulled or loaded comes back without an ID.
-	Look bool
 }
 
 // DefaultPatience is how long an image may arrive without progress. Engines say nothing while they check a layer.
@@ -95,9 +42,9 @@ type fetcher struct {
 }
 
 // Images makes all images present, in parallel, and returns them in the order of wanted. An error names each image that
-// cannot be had, with the reason and what to do; it wraps container.ErrNoImage if the workflow is at
+// cannot be had, with the reason and what to do; it wraps fetch.ErrNoImage if the workflow is at
 // fault, else container.ErrUnusable.
-func (f Fetch) Images(ctx context.Context, wanted []Wanted) ([]Image, error) {
+func (f Fetch) Images(ctx context.Context, wanted []fetch.Wanted) ([]fetch.Image, error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}
@@ -106,6 +53,7 @@ func (f Fetch) Images(ctx context.Context, wanted []Wanted) ([]Image, error) {
 		return nil, err
 	}
 	light.Close()
+	f.Options = f.Started(DefaultPatience)
 	x := &fetcher{Fetch: f, logins: sync.OnceValues(ReadLogins)}
 	// The usual transport, which reads answers while it still sends an archive.
 	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
@@ -121,7 +69,7 @@ func (f Fetch) Images(ctx context.Context, wanted []Wanted) ([]Image, error) {
 		return nil, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
 	}
 	x.platform = v.Os + "/" + v.Arch
-	out, errs := make([]Image, len(wanted)), make([]error, len(wanted))
+	out, errs := make([]fetch.Image, len(wanted)), make([]error, len(wanted))
 	var work sync.WaitGroup
 	for i := range wanted {
 		work.Go(func() { out[i], errs[i] = x.fetch(ctx, &wanted[i]) })
@@ -134,39 +82,33 @@ func (f Fetch) Images(ctx context.Context, wanted []Wanted) ([]Image, error) {
 }
 
 // fetch makes one image present.
-func (x *fetcher) fetch(ctx context.Context, w *Wanted) (Image, error) {
+func (x *fetcher) fetch(ctx context.Context, w *fetch.Wanted) (fetch.Image, error) {
 	began := time.Now()
-	ref := strings.TrimPrefix(w.Ref, "docker://")
-	path, archive := "", false
-	for _, prefix := range archivePrefixes {
-		if rest, ok := strings.CutPrefix(ref, prefix); ok {
-			path, archive = rest, true
-		}
-	}
-	var i Image
+	name, archive := w.Name()
+	var i fetch.Image
 	var err error
 	switch {
 	case w.ID != "":
-		i, err = x.same(ctx, w, ref, path, archive)
+		i, err = x.same(ctx, w, name, archive)
 	case archive:
-		i, err = x.archive(ctx, w.Ref, path, x.Pull == PullAlways)
+		i, err = x.archive(ctx, w.Ref, name, x.Pull == fetch.PullAlways)
 	default:
-		i, err = x.reference(ctx, w.Ref, ref)
+		i, err = x.reference(ctx, w.Ref, name)
 	}
 	if err != nil {
-		return Image{}, err
+		return fetch.Image{}, err
 	}
 	i.Ref, i.Took = w.Ref, time.Since(began)
-	if i.Source != "local" && i.ID != "" && x.End != nil {
+	if i.Source != "local" && i.ID != "" {
 		x.End(i)
 	}
 	return i, nil
 }
 
 // reference makes the image of a reference present.
-func (x *fetcher) reference(ctx context.Context, shown, ref string) (Image, error) {
+func (x *fetcher) reference(ctx context.Context, shown, ref string) (fetch.Image, error) {
 	named, invalid := reference.ParseNormalizedNamed(ref)
-	if x.Pull != PullAlways || invalid != nil || strings.HasPrefix(ref, own) {
+	if x.Pull != fetch.PullAlways || invalid != nil || strings.HasPrefix(ref, fetch.Own) {
 		i, err := x.inspect(ctx, ref)
 		if err == nil || invalid == nil && !errdefs.IsNotFound(err) {
 			return i, x.local(shown, err)
@@ -174,20 +116,20 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (Image, erro
 	}
 	switch {
 	case invalid != nil:
-		return Image{}, refused(container.ErrNoImage, shown, invalid.Error(),
+		return fetch.Image{}, fetch.NoImage(shown, invalid.Error(),
 			"write it as NAME:TAG or REGISTRY/NAME:TAG")
-	case strings.HasPrefix(ref, own):
-		return Image{}, noImage(shown)
-	case x.Pull == PullNever:
-		return Image{}, refused(container.ErrNoImage, shown,
+	case strings.HasPrefix(ref, fetch.Own):
+		return fetch.Image{}, noImage(shown)
+	case x.Pull == fetch.PullNever:
+		return fetch.Image{}, fetch.NoImage(shown,
 			"the Docker Engine does not have it, and --pull never forbids to fetch it",
 			"docker pull "+ref+", or leave out --pull never")
 	}
 	if x.Look {
-		return Image{Source: "pull"}, nil
+		return fetch.Image{Source: "pull"}, nil
 	}
 	if err := x.pull(ctx, shown, named); err != nil {
-		return Image{}, err
+		return fetch.Image{}, err
 	}
 	i, err := x.inspect(ctx, ref)
 	i.Source = "pulled"
@@ -195,7 +137,7 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (Image, erro
 }
 
 // same makes the image present that ran before under the name.
-func (x *fetcher) same(ctx context.Context, w *Wanted, ref, path string, archive bool) (Image, error) {
+func (x *fetcher) same(ctx context.Context, w *fetch.Wanted, name string, archive bool) (fetch.Image, error) {
 	i, err := x.inspect(ctx, w.ID)
 	if err == nil || !errdefs.IsNotFound(err) {
 		i.Digest = w.Digest
@@ -205,8 +147,8 @@ func (x *fetcher) same(ctx context.Context, w *Wanted, ref, path string, archive
 	gone := "the image that this run began with, " + w.ID + ", is no longer on this host"
 	switch {
 	case archive:
-		i, err = x.archive(ctx, w.Ref, path, false)
-	case w.Digest != "" && x.Pull != PullNever:
+		i, err = x.archive(ctx, w.Ref, name, false)
+	case w.Digest != "" && x.Pull != fetch.PullNever:
 		var named reference.Named
 		if named, err = reference.ParseNormalizedNamed(w.Digest); err == nil {
 			err = x.pull(ctx, w.Ref, named)
@@ -216,31 +158,31 @@ func (x *fetcher) same(ctx context.Context, w *Wanted, ref, path string, archive
 			i.Source = "pulled"
 		}
 	default:
-		return Image{}, refused(container.ErrNoImage, w.Ref, gone, remedy)
+		return fetch.Image{}, fetch.NoImage(w.Ref, gone, remedy)
 	}
 	if err == nil && i.ID != w.ID {
-		err = refused(container.ErrNoImage, w.Ref, gone+": it is "+i.ID+" now", remedy)
+		err = fetch.NoImage(w.Ref, gone+": it is "+i.ID+" now", remedy)
 	}
 	return i, err
 }
 
 // local says what is wrong with an image that the engine was asked for.
 func (x *fetcher) local(shown string, err error) error {
-	if err == nil || errors.Is(err, container.ErrNoImage) {
+	if err == nil || errors.Is(err, fetch.ErrNoImage) {
 		return err
 	}
 	return fmt.Errorf("%w: image %s: ask the Docker Engine for it: %w", container.ErrUnusable, shown, err)
 }
 
 // inspect returns an image that the engine has.
-func (x *fetcher) inspect(ctx context.Context, ref string) (Image, error) {
+func (x *fetcher) inspect(ctx context.Context, ref string) (fetch.Image, error) {
 	a, err := x.cli.ImageInspect(ctx, ref)
 	if err != nil {
-		return Image{}, err
+		return fetch.Image{}, err
 	}
-	i := Image{ID: a.ID, Platform: a.Os + "/" + a.Architecture, Bytes: a.Size, Source: "local"}
+	i := fetch.Image{ID: a.ID, Platform: a.Os + "/" + a.Architecture, Bytes: a.Size, Source: "local"}
 	if !x.runs(a.Os, a.Architecture) {
-		return i, refused(container.ErrNoImage, ref, "it is for "+i.Platform+", this host is "+x.platform,
+		return i, fetch.NoImage(ref, "it is for "+i.Platform+", this host is "+x.platform,
 			"docker pull --platform "+x.platform+" "+ref+", or name another image")
 	}
 	i.Digest = digestOf(ref, a.RepoDigests)
@@ -272,20 +214,12 @@ func (x *fetcher) runs(system, arch string) bool {
 	if arch == "386" && x.platform == "linux/amd64" || arch == "arm" && x.platform == "linux/arm64" {
 		return true
 	}
-	// an emulator of the processor that the kernel knows
-	names := map[string]string{"arm64": "aarch64", "amd64": "x86_64", "386": "i386"}
-	if n := names[arch]; n != "" {
-		arch = n
-	}
-	_, err := os.Stat(filepath.Join("/proc/sys/fs/binfmt_misc", "qemu-"+arch))
-	return err == nil && runtime.GOOS == "linux"
+	return fetch.Emulated(arch)
 }
 
 // pull fetches an image from its registry.
 func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named) error {
-	if x.Begin != nil {
-		x.Begin(shown)
-	}
+	x.Begin(shown, "pulling")
 	domain := reference.Domain(named)
 	var auth registry.AuthConfig
 	logins, loginErr := x.logins()
@@ -298,19 +232,18 @@ func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named)
 	}
 	asked, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	patience := cmp.Or(x.Patience, DefaultPatience)
-	watch := time.AfterFunc(patience, func() { giveUp(errSilent) })
+	watch := time.AfterFunc(x.Patience, func() { giveUp(errSilent) })
 	defer watch.Stop()
 	answer, err := x.cli.ImagePull(asked, named.String(), image.PullOptions{RegistryAuth: encoded})
 	if err == nil {
-		_, err = x.follow(shown, answer, func() { watch.Reset(patience) })
+		_, err = x.follow(shown, answer, func() { watch.Reset(x.Patience) })
 		answer.Close()
 	}
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.Is(context.Cause(asked), errSilent):
-		return refused(container.ErrUnusable, shown, fmt.Sprintf("%s for %s from the registry %s", errSilent, patience,
+		return fetch.Unusable(shown, fmt.Sprintf("%s for %s from the registry %s", errSilent, x.Patience,
 			domain), "check that it is up and that this host reaches it, or docker load the image")
 	}
 	return x.why(ctx, shown, domain, auth, loginErr, err)
@@ -360,26 +293,10 @@ func (x *fetcher) follow(shown string, stream io.Reader, heard func()) (text []s
 			l.done = l.total
 		}
 		done, total = done+l.done, total+l.total
-		if x.Progress != nil && total > 0 {
+		if total > 0 {
 			x.Progress(shown, done, total)
 		}
 	}
-}
-
-// ImageError says why an image cannot be had, and what to do. It wraps container.ErrNoImage if the workflow is at
-// fault, else container.ErrUnusable.
-type ImageError struct {
-	Ref, Reason, Remedy string
-	kind                error
-}
-
-func (e *ImageError) Error() string {
-	return fmt.Sprintf("image %s: %s (%s)", e.Ref, e.Reason, e.Remedy)
-}
-func (e *ImageError) Unwrap() error { return e.kind }
-
-func refused(kind error, ref, reason, remedy string) error {
-	return &ImageError{ref, reason, remedy, kind}
 }
 
 // why explains why an image could not be pulled or loaded. The engine gives most reasons in words alone, which differ
@@ -403,13 +320,13 @@ func (x *fetcher) why(ctx context.Context, shown, domain string, auth registry.A
 		if info, err := x.cli.Info(ctx); err == nil && info.DockerRootDir != "" {
 			root = info.DockerRootDir
 		}
-		return refused(container.ErrUnusable, shown, "the disk of the Docker Engine is full: "+text,
+		return fetch.Unusable(shown, "the disk of the Docker Engine is full: "+text,
 			"free space in "+root+", for example with docker system prune")
 	case says("no matching manifest", "no match for platform", "does not provide the specified platform"):
-		return refused(container.ErrNoImage, shown, who+" has it, but not for "+x.platform+": "+text,
+		return fetch.NoImage(shown, who+" has it, but not for "+x.platform+": "+text,
 			"name another image or tag")
 	case says("toomanyrequests", "rate limit"):
-		return refused(container.ErrUnusable, shown, who+" limits pulls: "+text, denied+", or try again later")
+		return fetch.Unusable(shown, who+" limits pulls: "+text, denied+", or try again later")
 	case says("unauthorized", "denied", "no basic auth", "authentication required", "incorrect username",
 		"authorization failed", "forbidden"):
 		reason, remedy := who+" refuses it without a login: ", "check the name, or log in with "+denied
@@ -420,23 +337,23 @@ func (x *fetcher) why(ctx context.Context, shown, domain string, auth registry.A
 		if loginErr != nil {
 			text += "; " + loginErr.Error()
 		}
-		return refused(container.ErrUnusable, shown, reason+text, remedy)
+		return fetch.Unusable(shown, reason+text, remedy)
 	case says("manifest unknown", "not found", "name unknown", "no such image"):
-		return refused(container.ErrNoImage, shown, who+" does not have it: "+text, "check name, tag and digest")
+		return fetch.NoImage(shown, who+" does not have it: "+text, "check name, tag and digest")
 	case says("digest"):
-		return refused(container.ErrUnusable, shown, who+" sends other content than its digest says: "+text,
+		return fetch.Unusable(shown, who+" sends other content than its digest says: "+text,
 			"try again; if it stays, tell whoever runs the registry")
 	case says("http response to https client"):
-		return refused(container.ErrUnusable, shown, who+" speaks HTTP only: "+text,
+		return fetch.Unusable(shown, who+" speaks HTTP only: "+text,
 			"add it to insecure-registries in /etc/docker/daemon.json if you trust the network")
 	case says("x509", "certificate"):
-		return refused(container.ErrUnusable, shown, "the certificate of "+who+" is not valid here: "+text,
+		return fetch.Unusable(shown, "the certificate of "+who+" is not valid here: "+text,
 			"put its authority into /etc/docker/certs.d/"+domain+"/ca.crt")
 	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "network is unreachable", "eof",
 		"connection reset", "deadline exceeded", "server misbehaving", "no route to host", "tls handshake",
 		"request canceled"):
-		return refused(container.ErrUnusable, shown, who+" cannot be reached: "+text,
+		return fetch.Unusable(shown, who+" cannot be reached: "+text,
 			"check the name and the network, or bring the image by docker load and use --pull never")
 	}
-	return refused(container.ErrUnusable, shown, text, "try docker pull "+strings.TrimPrefix(shown, "docker://"))
+	return fetch.Unusable(shown, text, "try docker pull "+strings.TrimPrefix(shown, "docker://"))
 }

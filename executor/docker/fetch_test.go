@@ -25,7 +25,7 @@ import (
 	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
 
-	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/docker"
 	"gantry/executor/docker/registrytest"
 )
@@ -96,11 +96,11 @@ func remove(t *testing.T, cli *client.Client, ref string) {
 }
 
 // fetch fetches one image.
-func fetch(t *testing.T, pull docker.Pull, wanted docker.Wanted) (docker.Image, error) {
+func fetched(t *testing.T, pull fetch.Pull, wanted fetch.Wanted) (fetch.Image, error) {
 	t.Helper()
-	got, err := docker.Fetch{Pull: pull}.Images(t.Context(), []docker.Wanted{wanted})
+	got, err := docker.Fetch{Options: fetch.Options{Pull: pull}}.Images(t.Context(), []fetch.Wanted{wanted})
 	if err != nil {
-		return docker.Image{}, err
+		return fetch.Image{}, err
 	}
 	return got[0], nil
 }
@@ -151,10 +151,10 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 
 	var mu sync.Mutex
 	began, ended := map[string]bool{}, map[string]string{}
-	both := docker.Fetch{Pull: docker.PullMissing,
-		Begin: func(ref string) { mu.Lock(); began[ref] = true; mu.Unlock() },
-		End:   func(i docker.Image) { mu.Lock(); ended[i.Ref] = i.ID; mu.Unlock() }}
-	got, err := both.Images(t.Context(), []docker.Wanted{{Ref: one}, {Ref: "docker://" + two}, {Ref: busybox}})
+	both := docker.Fetch{Options: fetch.Options{Pull: fetch.PullMissing,
+		Begin: func(ref, _ string) { mu.Lock(); began[ref] = true; mu.Unlock() },
+		End:   func(i fetch.Image) { mu.Lock(); ended[i.Ref] = i.ID; mu.Unlock() }}}
+	got, err := both.Images(t.Context(), []fetch.Wanted{{Ref: one}, {Ref: "docker://" + two}, {Ref: busybox}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,24 +170,24 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 			t.Errorf("%s: %+v", ref, x)
 		}
 	}
-	if x, err := fetch(t, docker.PullMissing, docker.Wanted{Ref: one}); err != nil || x.Source != "local" ||
+	if x, err := fetched(t, fetch.PullMissing, fetch.Wanted{Ref: one}); err != nil || x.Source != "local" ||
 		x.ID != got[0].ID || x.Digest != got[0].Digest {
 		t.Errorf("again: %+v, %v", x, err)
 	}
 
 	// The tag moves: only always sees it, and a run continues with what it began with.
 	push(t, cli, one, "third "+domain, registry.AuthConfig{}, runtime.GOARCH)
-	moved, err := fetch(t, docker.PullAlways, docker.Wanted{Ref: one})
+	moved, err := fetched(t, fetch.PullAlways, fetch.Wanted{Ref: one})
 	if err != nil || moved.ID == got[0].ID || moved.Source != "pulled" {
 		t.Errorf("after the tag moved: %+v, %v", moved, err)
 	}
-	before := docker.Wanted{Ref: one, ID: got[0].ID, Digest: got[0].Digest}
-	if x, err := fetch(t, docker.PullMissing, before); err != nil || x.ID != got[0].ID {
+	before := fetch.Wanted{Ref: one, ID: got[0].ID, Digest: got[0].Digest}
+	if x, err := fetched(t, fetch.PullMissing, before); err != nil || x.ID != got[0].ID {
 		t.Errorf("the image of before: %+v, %v", x, err)
 	}
 	remove(t, cli, got[0].Digest)
-	_, err = fetch(t, docker.PullNever, before)
-	refuses(t, err, container.ErrNoImage, one, got[0].ID, "no longer")
+	_, err = fetched(t, fetch.PullNever, before)
+	refuses(t, err, fetch.ErrNoImage, one, got[0].ID, "no longer")
 
 	// An archive stands for its image, too.
 	path, text := filepath.Join(t.TempDir(), "one.tar"), archive(t, one, "third "+domain, runtime.GOARCH)
@@ -202,7 +202,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		x, err := fetch(t, docker.PullMissing, docker.Wanted{Ref: "file://" + path})
+		x, err := fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + path})
 		if err != nil || x.Source != source || x.ID != moved.ID {
 			t.Errorf("archive: %+v, %v", x, err)
 		}
@@ -212,24 +212,24 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "file://" + path})
-		refuses(t, err, container.ErrNoImage, path, "docker save")
+		_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + path})
+		refuses(t, err, fetch.ErrNoImage, path, "docker save")
 	}
 	for _, absent := range []string{"/nonexistent.tar", t.TempDir()} {
-		_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "file://" + absent})
-		refuses(t, err, container.ErrNoImage, absent, "docker save")
+		_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + absent})
+		refuses(t, err, fetch.ErrNoImage, absent, "docker save")
 	}
 
 	// What cannot be had.
-	_, err = fetch(t, docker.PullNever, docker.Wanted{Ref: one})
-	refuses(t, err, container.ErrNoImage, one, "--pull never")
-	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: domain + "/one:absent"})
-	refuses(t, err, container.ErrNoImage, domain+"/one:absent", "does not have it", "check name, tag and digest")
+	_, err = fetched(t, fetch.PullNever, fetch.Wanted{Ref: one})
+	refuses(t, err, fetch.ErrNoImage, one, "--pull never")
+	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: domain + "/one:absent"})
+	refuses(t, err, fetch.ErrNoImage, domain+"/one:absent", "does not have it", "check name, tag and digest")
 	wrong := domain + "/one@sha256:" + strings.Repeat("a", 64)
-	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: wrong})
-	refuses(t, err, container.ErrNoImage, wrong, "does not have it")
-	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "127.0.0.1:1/x"})
-	refuses(t, err, container.ErrUnusable, "127.0.0.1:1/x", "cannot be reached", "connection refused", "docker load")
+	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: wrong})
+	refuses(t, err, fetch.ErrNoImage, wrong, "does not have it")
+	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "127.0.0.1:1/x"})
+	refuses(t, err, fetch.ErrUnusable, "127.0.0.1:1/x", "cannot be reached", "connection refused", "docker load")
 	// Somebody who accepts connections and says nothing is given up on.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -237,23 +237,23 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	}
 	defer silent.Close()
 	mute := silent.Addr().String() + "/x"
-	_, err = docker.Fetch{Pull: docker.PullMissing, Patience: 300 * time.Millisecond}.Images(t.Context(),
-		[]docker.Wanted{{Ref: mute}})
-	refuses(t, err, container.ErrUnusable, mute, "no answer, and no progress for 300ms", "check that it is up")
+	impatient := fetch.Options{Pull: fetch.PullMissing, Patience: 300 * time.Millisecond}
+	_, err = docker.Fetch{Options: impatient}.Images(t.Context(), []fetch.Wanted{{Ref: mute}})
+	refuses(t, err, fetch.ErrUnusable, mute, "no answer, and no progress for 300ms", "check that it is up")
 	for _, bad := range []string{"UPPER", "a b", "x:", "-"} {
-		_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: bad})
-		refuses(t, err, container.ErrNoImage, bad, "NAME:TAG")
+		_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: bad})
+		refuses(t, err, fetch.ErrNoImage, bad, "NAME:TAG")
 	}
-	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "gantry/nothing:1"})
-	refuses(t, err, container.ErrNoImage, "gantry/nothing:1", "never pulled", "scripts/debian-image.sh")
+	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "gantry/nothing:1"})
+	refuses(t, err, fetch.ErrNoImage, "gantry/nothing:1", "never pulled", "scripts/debian-image.sh")
 	foreign := domain + "/foreign"
 	push(t, cli, foreign, "foreign "+domain, registry.AuthConfig{}, "s390x")
-	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: foreign})
-	refuses(t, err, container.ErrNoImage, foreign, "linux/s390x", "this host is linux/")
+	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: foreign})
+	refuses(t, err, fetch.ErrNoImage, foreign, "linux/s390x", "this host is linux/")
 
 	// All that are missing are named at once.
-	_, err = both.Images(t.Context(), []docker.Wanted{{Ref: one + "x"}, {Ref: busybox}, {Ref: two + ":x"}})
-	refuses(t, err, container.ErrNoImage, one+"x", two+":x")
+	_, err = both.Images(t.Context(), []fetch.Wanted{{Ref: one + "x"}, {Ref: busybox}, {Ref: two + ":x"}})
+	refuses(t, err, fetch.ErrNoImage, one+"x", two+":x")
 
 	// The registry's disk has gone wrong.
 	damaged := domain + "/damaged"
@@ -269,8 +269,8 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: damaged})
-	refuses(t, err, container.ErrUnusable, damaged, "digest")
+	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: damaged})
+	refuses(t, err, fetch.ErrUnusable, damaged, "digest")
 }
 
 func TestImagesArriveWithTheLoginOfTheUser(t *testing.T) {
@@ -284,20 +284,20 @@ func TestImagesArriveWithTheLoginOfTheUser(t *testing.T) {
 	ref := domain + "/private"
 	push(t, cli, ref, "private "+domain,
 		registry.AuthConfig{Username: registrytest.User, Password: registrytest.Password}, runtime.GOARCH)
-	wanted := docker.Wanted{Ref: ref}
+	wanted := fetch.Wanted{Ref: ref}
 	auths := func(password string) config {
 		both := base64.StdEncoding.EncodeToString([]byte(registrytest.User + ":" + password))
 		return config{"auths": config{domain: config{"auth": both}}}
 	}
 
 	dockerConfig(t, config{})
-	_, err = fetch(t, docker.PullMissing, wanted)
-	refuses(t, err, container.ErrUnusable, ref, "without a login", "docker login "+domain)
+	_, err = fetched(t, fetch.PullMissing, wanted)
+	refuses(t, err, fetch.ErrUnusable, ref, "without a login", "docker login "+domain)
 	dockerConfig(t, auths("wrong"))
-	_, err = fetch(t, docker.PullMissing, wanted)
-	refuses(t, err, container.ErrUnusable, ref, "the login of your Docker configuration", "docker login "+domain)
+	_, err = fetched(t, fetch.PullMissing, wanted)
+	refuses(t, err, fetch.ErrUnusable, ref, "the login of your Docker configuration", "docker login "+domain)
 	dockerConfig(t, auths(registrytest.Password))
-	if _, err = fetch(t, docker.PullMissing, wanted); err != nil {
+	if _, err = fetched(t, fetch.PullMissing, wanted); err != nil {
 		t.Fatal(err)
 	}
 	remove(t, cli, ref)
@@ -314,21 +314,21 @@ echo '{"ServerURL": "'"$server"'", "Username": "ann", "Secret": "pass word"}'
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	if _, err = fetch(t, docker.PullMissing, wanted); err != nil {
+	if _, err = fetched(t, fetch.PullMissing, wanted); err != nil {
 		t.Fatal(err)
 	}
 	remove(t, cli, ref)
 	dockerConfig(t, config{"credHelpers": config{domain: "absent"}})
-	_, err = fetch(t, docker.PullMissing, wanted)
-	refuses(t, err, container.ErrUnusable, ref, "docker-credential-absent", "docker login "+domain)
+	_, err = fetched(t, fetch.PullMissing, wanted)
+	refuses(t, err, fetch.ErrUnusable, ref, "docker-credential-absent", "docker login "+domain)
 	dir = dockerConfig(t, config{"credHelpers": config{domain: "test"}, "credsStore": "absent"})
-	if _, err = fetch(t, docker.PullMissing, wanted); err != nil {
+	if _, err = fetched(t, fetch.PullMissing, wanted); err != nil {
 		t.Fatal(err)
 	}
 	remove(t, cli, ref)
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"auths": `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = fetch(t, docker.PullMissing, wanted)
-	refuses(t, err, container.ErrUnusable, ref, "config.json")
+	_, err = fetched(t, fetch.PullMissing, wanted)
+	refuses(t, err, fetch.ErrUnusable, ref, "config.json")
 }

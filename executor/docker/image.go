@@ -23,6 +23,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/emulate"
 )
 
@@ -43,7 +44,7 @@ type Images interface {
 		error)
 }
 
-// CheckImage returns container.ErrNoImage, with advice, if the engine does not have the image. Nothing is pulled.
+// CheckImage returns fetch.ErrNoImage, with advice, if the engine does not have the image. Nothing is pulled.
 func CheckImage(ctx context.Context, cli Images, ref string) error {
 	if ref == "" {
 		return errors.New("no image is named: name one with --image, or in the workload file or trace")
@@ -62,14 +63,14 @@ func CheckImage(ctx context.Context, cli Images, ref string) error {
 func noImage(ref string) error {
 	remedy := "fetch it with \"docker pull " + ref + "\""
 	switch {
-	case ref == own+"busybox" || ref == own+"busybox:latest":
+	case ref == fetch.Own+"busybox" || ref == fetch.Own+"busybox:latest":
 		remedy = "build it with scripts/build-image.sh"
-	case strings.HasPrefix(ref, own):
-		remedy = "names that begin with " + own + " are those of images built here, never pulled: " +
+	case strings.HasPrefix(ref, fetch.Own):
+		remedy = "names that begin with " + fetch.Own + " are those of images built here, never pulled: " +
 			"scripts/debian-image.sh " + ref +
 			" PACKAGE..."
 	}
-	return &ImageError{ref, container.ErrNoImage.Error(), remedy, container.ErrNoImage}
+	return fetch.NoImage(ref, fetch.ErrNoImage.Error(), remedy)
 }
 
 // FindTaskBinary returns the path of the task emulator: $GANTRY_TASK, else gantry-task beside the running program, else
@@ -136,7 +137,7 @@ func EnsureTaskImage(ctx context.Context, cli Images, binary string) (ref string
 		return "", fmt.Errorf("task emulator %s: %w", binary, err)
 	}
 	ref = taskRef(program)
-	if err := CheckImage(ctx, cli, ref); !errors.Is(err, container.ErrNoImage) {
+	if err := CheckImage(ctx, cli, ref); !errors.Is(err, fetch.ErrNoImage) {
 		return ref, err
 	}
 	layer, err := taskLayer(program)

@@ -17,6 +17,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/docker"
 	"gantry/planner"
 )
@@ -126,7 +127,7 @@ func TestMissingImageErrorTellsWhatToDo(t *testing.T) {
 		t.Error(err)
 	}
 	err := docker.CheckImage(context.Background(), s, "absent:1")
-	if !errors.Is(err, container.ErrNoImage) || !strings.Contains(err.Error(), "docker pull absent:1") {
+	if !errors.Is(err, fetch.ErrNoImage) || !strings.Contains(err.Error(), "docker pull absent:1") {
 		t.Error(err)
 	}
 	if err := docker.CheckImage(context.Background(), s, ""); err == nil || !strings.Contains(err.Error(), "--image") {

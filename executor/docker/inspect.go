@@ -16,8 +16,8 @@ import (
 	"gantry/executor/evidence"
 )
 
-// inspection is what gantry wants to know of a container, as the engine tells it: a tenth of that. It is asked for once
-// per container, and decoding all of it takes a quarter of a millisecond of CPU time.
+// inspection is what gantry wants to know of a container, as the engine reports it: a tenth of that. It is asked for
+// once per container, and decoding all of it takes a quarter of a millisecond of CPU time.
 type inspection struct {
 	State      *types.State
 	HostConfig struct {
@@ -84,7 +84,7 @@ func (e *Engine) ask(ctx context.Context, method, id, what string, answer any) e
 	return json.Unmarshal(body, answer)
 }
 
-// timeOf is the zero Time if the engine does not tell.
+// timeOf is the zero Time if the engine does not say.
 func timeOf(s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || t.Year() <= 1 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gantry/executor"
+	"gantry/executor/container/fetch"
 	"gantry/executor/docker"
 	"gantry/executor/oci"
 	"gantry/executor/oci/image"
@@ -51,7 +52,8 @@ var fillStore = sync.OnceValues(func() (id string, err error) {
 		}
 	}
 	ref := "file://" + archive
-	got, err := store.Fetch(context.Background(), image.Fetch{Pull: "missing"}, []image.Wanted{{Ref: ref}})
+	got, err := store.Fetch(context.Background(), image.Fetch{Options: fetch.Options{Pull: "missing"}},
+		[]fetch.Wanted{{Ref: ref}})
 	if err != nil {
 		return "", err
 	}

@@ -136,7 +136,7 @@ func total(files []File) (bytes int64) {
 	return bytes
 }
 
-// rate is the least of the rates that are there.
+// rate is the least of the known rates.
 func rate(bps, iops int64, disk float64) (r float64) {
 	for _, x := range []float64{float64(bps), float64(iops) * IOBytes, disk} {
 		if x > 0 && (r == 0 || x < r) {

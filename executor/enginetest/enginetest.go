@@ -31,7 +31,7 @@ func New(t testing.TB, p *planner.Platform, pol planner.Policy, subs ...executor
 	return With(t, p, pol, &predict.Declared{}, subs...)
 }
 
-// Estimator is told what traces declare.
+// Estimator gets what traces declare.
 type Estimator interface {
 	planner.Estimator
 	Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)

@@ -35,7 +35,7 @@ type Evidence struct {
 	EngineOOM  bool   // it reports an out-of-memory kill, and the peak reached the limit
 
 	// Of the kernel.
-	Told        bool // it told how the first process ended
+	Told        bool // it reported how the first process ended
 	Exited      bool // that returned a code itself; else a signal ended it
 	OOMKills    int64
 	PeakMemory  int64 // bytes

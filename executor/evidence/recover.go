@@ -21,7 +21,7 @@ func (c Container) String() string { return containers[c] }
 type Found struct {
 	Live      bool // by the log it is under way
 	Container Container
-	Control   bool // its control directory is there
+	Control   bool // its control directory exists
 	Claim     control.Maker
 	Over      bool // the launcher noted the end of the program
 	// Waits: its container was started ahead, and its launcher has not been released.

@@ -177,7 +177,7 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 	return c, nil
 }
 
-// fail tells an error with the combination and with the line of the value of the factor at fault; "" is none.
+// fail reports an error with the combination and with the line of the value of the factor at fault; "" is none.
 func (p *plan) fail(c *Cell, factor string, err error) error {
 	for _, block := range p.file.Blocks {
 		for _, f := range block {

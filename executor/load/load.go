@@ -126,7 +126,7 @@ func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Subm
 	return subs, nil
 }
 
-// at tells an error with the line of a workload file.
+// at reports an error with the line of a workload file.
 func at(w *scenario.Workload, line int, err error) error {
 	if line == 0 { // changed since it was read, as by experiments
 		return fmt.Errorf("%s: %w", w.Source, err)
@@ -238,7 +238,7 @@ func (l *Loader) trace(from origin) (*trace.Workflow, error) {
 	return w, nil
 }
 
-// Trace reads the trace of a file, tells its warnings, and fills in what it lacks by the rules of trace.Impute.
+// Trace reads the trace of a file, reports its warnings, and fills in what it lacks by the rules of trace.Impute.
 func (l *Loader) Trace(path string) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, l.Options())
 	if err != nil {

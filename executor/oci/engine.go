@@ -30,6 +30,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/control"
 	"gantry/executor/evidence"
 	"gantry/executor/oci/image"
@@ -56,7 +57,7 @@ type Config struct {
 	CgroupRoot string // "": cgroup.Root, or what is delegated to this process
 }
 
-// Images has the images of tasks by what container.Spec names.
+// Images has the images of tasks by what container.Spec names; an error wraps fetch.ErrNoImage.
 type Images interface {
 	Image(ref string) (*image.Image, error)
 }
@@ -703,11 +704,11 @@ func (e *Engine) image(ref string) (*image.Image, error) {
 		return i, nil
 	}
 	if e.images == nil {
-		return nil, fmt.Errorf("image %s: %w", ref, container.ErrNoImage)
+		return nil, fmt.Errorf("image %s: %w", ref, fetch.ErrNoImage)
 	}
 	i, err := e.images.Image(ref)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", container.ErrNoImage, err)
+		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

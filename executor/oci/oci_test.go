@@ -18,6 +18,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/oci"
 	"gantry/executor/oci/image"
 	"gantry/executor/runtimetest"
@@ -86,7 +87,8 @@ func stored(t testing.TB, dir string) (*image.Store, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	got, err := store.Fetch(t.Context(), image.Fetch{Pull: "missing"}, []image.Wanted{{Ref: "file://" + path}})
+	got, err := store.Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: "missing"}},
+		[]fetch.Wanted{{Ref: "file://" + path}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 
 // Containers of a user who is not root. Gantry begins again in a user namespace, where it is root and the user keeps
 // his ID, and in a control group that the user's service manager delegates. All gantries of a user share that group,
-// so that one finds the containers of another that was killed: it is there as long as a process is in it.
+// so that one finds the containers of another that was killed: it exists as long as a process is in it.
 
 // scope is the unit with the delegated control group.
 const scope = "gantry.scope"

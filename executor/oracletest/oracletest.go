@@ -70,7 +70,7 @@ type Task struct {
 	On      []time.Duration `json:",omitempty"` // run on each node, whatever its speed
 	// what the copy of its output to another node takes; 0: its children read nothing
 	Copy time.Duration `json:",omitempty"`
-	Lost int           `json:",omitempty"` // so many attempts are lost when half of the run is over, and made again
+	Lost int           `json:",omitempty"` // attempts that are lost when half of the run is over
 	Fail bool          `json:",omitempty"` // the attempt after those fails then: the task and what follows it
 }
 

@@ -107,7 +107,7 @@ func (p *Player) Take(ctx context.Context, e planner.Event, admission *executor.
 	return nil
 }
 
-// change has another policy plan from now on. It is told all that happened before.
+// change has another policy plan from now on. It gets all that happened before.
 func (p *Player) change(policy string, at planner.Time) error {
 	if p.Changed == nil {
 		p.Diverged = fmt.Sprintf("since the policy changed to %s, at %v", policy,

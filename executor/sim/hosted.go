@@ -107,7 +107,7 @@ type course struct {
 	first   []planner.FileID
 	waiters []*course // for the files that it brings
 	waits   int       // for files that others bring
-	next    func()    // once they are there
+	next    func()    // once they have arrived
 	place   bool      // it holds one for starts
 
 	cost     emulate.Cost
@@ -376,7 +376,7 @@ func (h *Hosted) stage(c *course) {
 	}
 }
 
-// brought tells those who wait for the files of c, and continues.
+// brought wakes those who wait for the files of c, and continues.
 func (h *Hosted) brought(c *course) {
 	h.tell(c)
 	h.copies(c)

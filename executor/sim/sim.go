@@ -101,7 +101,7 @@ type attempt struct {
 	state   state
 	version uint32 // of the item in the queue that counts
 	outcome planner.Outcome
-	left    time.Duration // of the run, when it last started or went on
+	left    time.Duration // of the run, when it last started or continued
 	whole   time.Duration // run of the whole task on this node
 	before  time.Duration // what an earlier attempt did of it
 	kept    float64       // fraction that the checkpoint has which it leaves at its end

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/slurm/allocation"
 )
 
@@ -37,10 +38,8 @@ type Report struct {
 
 // Image is an image that a node has.
 type Image struct {
-	Ref, ID, Digest, Platform, Source string
-	Bytes                             int64
-	Took                              int64 // nanoseconds to fetch it
-	Env                               []string
+	fetch.Image
+	Env []string
 }
 
 // Check says what is asked of nodes before a run begins.

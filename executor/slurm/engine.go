@@ -26,6 +26,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/evidence"
 	"gantry/executor/slurm/allocation"
 	"gantry/executor/slurm/node"
@@ -341,7 +342,7 @@ func (e *Engine) try(ctx context.Context, j *job) error {
 	began, err := j.dir.Began()
 	switch {
 	case r != nil && r.Failed != "" && r.NoImage:
-		return fmt.Errorf("node %s: %w: %s", j.launch.Node, container.ErrNoImage, r.Failed)
+		return fmt.Errorf("node %s: %w: %s", j.launch.Node, fetch.ErrNoImage, r.Failed)
 	case r != nil && r.Failed != "" && r.Invalid:
 		return fmt.Errorf("node %s: %w: %s", j.launch.Node, errdefs.ErrInvalidArgument, r.Failed)
 	case r != nil && r.Failed != "":
@@ -824,7 +825,7 @@ func (e *Engine) finish(j *job, lost string) {
 	}
 }
 
-// Close ends what this process has. Steps go on; those that wait for a container end.
+// Close ends what this process has. Steps continue; those that wait for a container end.
 func (e *Engine) Close() error {
 	e.end()
 	e.mu.Lock()
@@ -890,7 +891,7 @@ func (e *Engine) tidy() {
 
 var _ container.Far = (*Engine)(nil)
 
-// lives reports whether the step of a container is there.
+// lives reports whether the step of a container exists.
 func (e *Engine) lives(ctx context.Context, j *job) bool {
 	e.mu.Lock()
 	s, lost := j.step, j.lost

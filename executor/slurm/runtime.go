@@ -5,7 +5,7 @@ import (
 )
 
 // Inner is the runtime of containers as one of Slurm has it: starts are not prepared, as what waits for its task would
-// have to be told over the network.
+// have to be sent over the network.
 type Inner interface {
 	executor.Runtime
 	executor.Recoverer

@@ -59,7 +59,7 @@ func (s *Area) Remove(w *executor.WorkflowSpec, f *executor.FileSpec) (freed int
 	for n := range s.nodes {
 		at := s.Path(planner.NodeID(n), w, f)
 		if f.Glob {
-			files, _ := Files(at) // if it is there
+			files, _ := Files(at) // if it exists
 			for _, name := range files {
 				paths = append(paths, filepath.Join(s.resultsDir(w), name))
 			}

@@ -421,7 +421,7 @@ func (s *Area) show(ctx context.Context, t *executor.TaskSpec, at, dir, name str
 
 // bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere
 // comes to node n when it is first read there. It is a copy of the user's own, made once per run, or made-up content
-// where the trace has only a size. Nodes share it by hard links: it is there from the start, so nothing is to be waited
+// where the trace has only a size. Nodes share it by hard links: it exists from the start, so nothing is to be waited
 // for.
 func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, n planner.NodeID) error {
 	if _, err := localName(f.Name); err != nil {
@@ -531,7 +531,7 @@ type making struct {
 	err  error
 }
 
-// do has the file at path produced unless it is there. Whoever comes meanwhile waits for the first.
+// do produces the file at path unless it exists. Callers that come meanwhile wait for the first.
 func (o *once) do(ctx context.Context, path string, produce func() error) error {
 	for {
 		o.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// room tells when nodes are estimated to have room.
+// room knows when nodes are estimated to have room.
 type room struct{ ends []release }
 
 // at returns when need is estimated to be free on n as what runs there ends, in the order in which it is estimated to;

@@ -254,7 +254,7 @@ func (q *Tenants) head(c *planner.Cycle, first int) int {
 	return best
 }
 
-// refresh tells the ledger what a member wants next.
+// refresh gives the ledger what a member wants next.
 func (q *Tenants) refresh(c *planner.Cycle, m planner.TenantID) {
 	if q.ledger == nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"gantry/planner/retain"
 )
 
-// FWP is a pipeline that learns, and tells its target.
+// FWP is a pipeline that learns, and reports its target.
 type FWP struct {
 	planner.Pipeline[planner.Queue]
 	*order.Fair

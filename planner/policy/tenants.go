@@ -124,7 +124,7 @@ func tenants() []Row {
 				", section 7, Algorithm 5",
 			About: "Tasks of deadline jobs by earliest maximal waiting time, then regular ones first come, first " +
 				"served, both apart by dominant resource; what a deadline job cannot wait for is taken from regular " +
-				"tasks, the newest of low priority first, which go on when there is room again. Expected waits by " +
+				"tasks, the newest of low priority first, which continue when there is room again. Expected waits by " +
 				"M/M/n are noted.",
 			Params: []Param{orderParam, lateParam, roomParam, recentParam},
 			New: func(p Params) planner.Policy {

@@ -37,7 +37,7 @@ var (
 )
 
 // Declare says how long t is estimated to run on a node of speed 1 or, if on is not nil, on each node by id. Source
-// tells declared values from defaults.
+// distinguishes declared values from defaults.
 func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source) {
 	for int(t) >= len(d.pages)*pageSize {
 		d.pages, d.gone = append(d.pages, make([]declaration, pageSize)), append(d.gone, 0)

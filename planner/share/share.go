@@ -155,7 +155,7 @@ func (l *Ledger) Resize(total unit.Vector) {
 // Used returns what tenant m has.
 func (l *Ledger) Used(m planner.TenantID) unit.Vector { return l.at(m).used }
 
-// Wants returns the demand of the next task of tenant m, as it was told last.
+// Wants returns the demand of the next task of tenant m, as it was set last.
 func (l *Ledger) Wants(m planner.TenantID) unit.Vector { return l.at(m).next }
 
 // Share returns the share of tenant m.

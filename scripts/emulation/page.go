@@ -100,7 +100,7 @@ func (r *results) busy() float64 {
 
 func (m *measured) judge() calibrate.Verdict { return m.Cell.Judge(m.All, m.ending) }
 
-// close tells every row what ending costs.
+// close gives every row what ending costs.
 func (r *results) close() {
 	for i := range r.Cells {
 		m := &r.Cells[i]

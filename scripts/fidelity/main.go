@@ -124,7 +124,7 @@ func (x *harness) gantryJSON(v any, args ...string) error {
 // wants reports whether a workflow was asked for.
 func (x *harness) wants(name string) bool { return len(x.only) == 0 || slices.Contains(x.only, name) }
 
-// measure makes all that the page is made of, but for what is there already.
+// measure makes all that the page is made of, but for what exists already.
 func (x *harness) measure() error {
 	if err := x.setAside(); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (x *harness) measure() error {
 	return x.late()
 }
 
-// once does a piece of work unless its result is there, and keeps the result.
+// once does a piece of work unless its result exists, and keeps the result.
 func (x *harness) once(name string, do func() (any, error)) error {
 	path := filepath.Join(x.dir, "results", name+".json")
 	if _, err := os.Stat(path); err == nil {

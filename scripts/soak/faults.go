@@ -32,7 +32,7 @@ type faulty struct {
 	node    map[planner.AttemptID]planner.NodeID // of attempts that have not ended yet
 	held    []*planner.AttemptExited             // they run on
 	out     []planner.Body
-	gone    planner.NodeID // the node that left; None: all are there
+	gone    planner.NodeID // the node that left; None: all are present
 	outages int
 }
 

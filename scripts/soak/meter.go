@@ -206,7 +206,7 @@ func (m *meter) quarter(of, k int) float64 {
 	return sum / float64(max(1, n))
 }
 
-// fewSamples are too few to tell growth from the noise of a short soak: it is shown, and fails nothing.
+// fewSamples are too few to distinguish growth from the noise of a short soak: it is shown, and fails nothing.
 const fewSamples = 50
 
 // judge fails what is larger in the last quarter of the attempts than in the second.

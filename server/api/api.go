@@ -122,7 +122,7 @@ type Status struct {
 	Workflow string `json:"workflow,omitempty"` // of a single task: what its user calls its workflow
 	User     string `json:"user,omitempty"`
 	UID      int    `json:"uid"`
-	// Veiled says that it is another user's: only its number, name, user and state are there.
+	// Veiled says that it is another user's: only its number, name, user and state are given.
 	Veiled bool   `json:"veiled,omitempty"`
 	Tenant string `json:"tenant,omitempty"`
 	Class  string `json:"class,omitempty"`

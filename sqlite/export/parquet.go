@@ -17,25 +17,6 @@ import (
 // rowGroup is how many rows are kept until they are written.
 const rowGroup = 5000
 
-// ParquetTasks writes what Tasks writes as a Parquet file.
-func ParquetTasks(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	return writeParquet(ctx, w, db, tasksQuery, run)
-}
-
-// ParquetAttempts writes what Attempts writes as a Parquet file.
-func ParquetAttempts(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	return writeParquet(ctx, w, db, attemptsQuery, run)
-}
-
-// Parquet writes what CSV writes as a Parquet file.
-func Parquet(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	query, err := tableQuery(ctx, db, run)
-	if err != nil {
-		return err
-	}
-	return writeParquet(ctx, w, db, query, run)
-}
-
 // writeParquet writes the rows of a query, in groups: columns have the names and the order of the CSV file, and are
 // 64-bit integers, doubles or strings; what is not known is null. The metadata of the file has the beginning of the
 // run, which instants count from.

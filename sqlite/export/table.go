@@ -48,28 +48,24 @@ const (
 	WHERE ?1 IS NOT NULL AND name NOT IN ('run', 'workflow', 'task', 'kind', 'attempt')`
 )
 
-// Tasks writes the tasks of a run as CSV, one row each. The names of columns tell their units; what is not known is
-// empty.
-func Tasks(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	return writeCSV(ctx, w, db, tasksQuery, run)
-}
+// Tables of a run, as CSV and as Parquet files. The names of columns show their units.
+var (
+	Tasks           = table(writeCSV, tasks)        // a row for each task
+	Attempts        = table(writeCSV, attempts)     // a row for each attempt
+	CSV             = table(writeCSV, both)         // a row for each attempt, and for each task that has none
+	ParquetTasks    = table(writeParquet, tasks)    // what Tasks writes
+	ParquetAttempts = table(writeParquet, attempts) // what Attempts writes
+	Parquet         = table(writeParquet, both)     // what CSV writes
+)
 
-// Attempts writes the attempts of a run as CSV.
-func Attempts(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	return writeCSV(ctx, w, db, attemptsQuery, run)
-}
+// query is that of a table.
+type query func(ctx context.Context, db *sqlite.DB, run string) (string, error)
 
-// CSV writes tasks and attempts of a run as one table: a row for each attempt, and one for each task that has none.
-func CSV(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	query, err := tableQuery(ctx, db, run)
-	if err != nil {
-		return err
-	}
-	return writeCSV(ctx, w, db, query, run)
-}
+func tasks(context.Context, *sqlite.DB, string) (string, error)    { return tasksQuery, nil }
+func attempts(context.Context, *sqlite.DB, string) (string, error) { return attemptsQuery, nil }
 
-// tableQuery is bothQuery with the columns of v_attempts.
-func tableQuery(ctx context.Context, db *sqlite.DB, run string) (query string, err error) {
+// both is bothQuery with the columns of v_attempts.
+func both(ctx context.Context, db *sqlite.DB, run string) (query string, err error) {
 	err = each(ctx, db, func(scan scanner) error {
 		var columns, nulls string
 		err := scan(&columns, &nulls)
@@ -77,6 +73,17 @@ func tableQuery(ctx context.Context, db *sqlite.DB, run string) (query string, e
 		return err
 	}, attemptColumnsQuery, run)
 	return query, err
+}
+
+func table(write func(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error,
+	of query) func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+	return func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+		query, err := of(ctx, db, run)
+		if err != nil {
+			return err
+		}
+		return write(ctx, w, db, query, run)
+	}
 }
 
 // JSON writes one object with the summary, the tasks and the attempts of a run. What is not known is null.
@@ -122,6 +129,7 @@ func JSON(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	return out.Flush()
 }
 
+// writeCSV writes the rows of a query; what is not known is empty.
 func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error {
 	out := csv.NewWriter(w)
 	var line []string

@@ -214,7 +214,7 @@ func (p *part) execution() trace.TaskExecution {
 	return x
 }
 
-// keptParts returns, for the tasks of a workflow that went on from checkpoints, what the attempts before the last one
+// keptParts returns, for the tasks of a workflow that continued from checkpoints, what the attempts before the last one
 // did of them.
 func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (map[int64]*part, error) {
 	rows, err := db.Query(ctx, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes,

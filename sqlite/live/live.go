@@ -279,7 +279,7 @@ func (s *Server) serveData(w http.ResponseWriter) {
 	}
 }
 
-// serveEvents tells a client of each version of the data. One that does not read misses versions and, in the end, its
+// serveEvents sends a client each version of the data. One that does not read misses versions and, in the end, its
 // connection.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()

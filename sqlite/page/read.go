@@ -191,7 +191,7 @@ func (r *reader) predicted() error {
 		ORDER BY at_ns DESC LIMIT 1`, r.id, sqlite.ScopeRun)
 }
 
-// goesOn lets the clock of a run that is watched go on between its events.
+// goesOn lets the clock of a run that is watched advance between its events.
 func (r *reader) goesOn(started time.Time, o *Options) error {
 	if r.out.State != string(sqlite.Running) {
 		return nil

@@ -306,7 +306,7 @@ func WriteText(w io.Writer, tables []Table) error {
 // WriteSearches prints the ends of searches for people.
 func WriteSearches(w io.Writer, searches []results.Search) error {
 	tw := columns.New(w, false)
-	// What all have in common is not told.
+	// What all have in common is left out.
 	all := map[string]bool{"policy": true}
 	for _, s := range searches {
 		for k, v := range s.Params {

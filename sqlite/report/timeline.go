@@ -289,7 +289,7 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 		from, to vg.Length
 		color    color.RGBA
 	}
-	pending := map[int]run{} // by row: bars that are too narrow to be told apart are one
+	pending := map[int]run{} // by row: bars that are too narrow to be distinguished are one
 	fill := func(from, to vg.Length, row int, colour color.RGBA) {
 		top, bottom := y(float64(-row))-vg.Points(min(1, tall*0.1)), y(float64(-row-1))+room
 		c.FillPolygon(colour, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: top}, {X: from, Y: top}})

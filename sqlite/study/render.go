@@ -173,7 +173,7 @@ func repetitions(set *results.Set) string {
 	return fmt.Sprintf("%d", set.Repetitions)
 }
 
-// Complete says whether all repetitions of all experiments are there, in a sentence.
+// Complete says whether no repetition of any experiment is missing, in a sentence.
 func (w writer) Complete() string {
 	var missing, quick []string
 	for _, x := range w.s.Experiments {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +15,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/container/fetch"
 )
 
 // Engine is the Docker Engine of this host, as far as images need it.
@@ -28,40 +28,12 @@ type Engine interface {
 	Save(ctx context.Context, id string) (io.ReadCloser, error)
 }
 
-// Pull says when images are fetched from their registries: "missing", "always" or "never".
-type Pull string
-
-// Wanted is an image that programs of a run need.
-type Wanted struct {
-	// Ref is as the workflow names it: a reference, docker:// and a reference, or one of ArchivePrefixes and a path.
-	Ref string
-	// ID and Digest are those of the image that ran before under this name, if a run continues; else "".
-	ID, Digest string
-}
-
-// ArchivePrefixes begin the names of images in archives, of docker save or of the OCI's image layout.
-var ArchivePrefixes = []string{"file://", "docker-archive:", "oci-archive:"}
-
 // Fetch says how images come into the store.
 type Fetch struct {
-	Pull   Pull
-	Engine Engine                              // nil: there is none
-	Login  func(domain string) (Login, error)  // for a registry, such as docker.io; nil: none
-	Open   func(path string) (*os.File, error) // opens an archive as the calling user may; nil: os.Open
-	// Patience is how long a registry may send nothing; 0: DefaultPatience.
-	Patience time.Duration
-	// Begin hears what is being done with an image, End that it is there, Progress the bytes so far and those known of.
-	// They are called from several goroutines; nil drops them.
-	Begin    func(ref, doing string)
-	Progress func(ref string, done, total int64)
-	End      func(*Image)
-	// Look only looks at what is here: an image that would be fetched comes back without an ID.
-	Look bool
+	fetch.Options
+	Engine Engine                             // nil: there is none
+	Login  func(domain string) (Login, error) // for a registry, such as docker.io; nil: none
 }
-
-// own is the name space of the images that gantry and its scripts build. Nothing of it is ever pulled: whoever has that
-// name in a public registry is somebody else.
-const own = "gantry/"
 
 // fetcher brings the images of a run.
 type fetcher struct {
@@ -76,16 +48,8 @@ const unpackers = 3
 // Fetch brings all images into the store, in parallel, and returns them in the order of wanted. An error names each
 // image that cannot be had, with the reason and what to do; it wraps ErrNoImage if the workflow is at fault, else
 // ErrUnusable. Nothing is left of an image that could not be unpacked.
-func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []Wanted) ([]*Image, error) {
-	if f.Patience == 0 {
-		f.Patience = DefaultPatience
-	}
-	if f.Open == nil {
-		f.Open = os.Open
-	}
-	if f.Begin == nil {
-		f.Begin = func(string, string) {}
-	}
+func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]*Image, error) {
+	f.Options = f.Started(DefaultPatience)
 	x := &fetcher{f, s, make(chan struct{}, unpackers)}
 	out, errs := make([]*Image, len(wanted)), make([]error, len(wanted))
 	var work sync.WaitGroup
@@ -94,8 +58,8 @@ func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []Wanted) ([]*Image, 
 			began := time.Now()
 			if out[i], errs[i] = x.fetch(ctx, &wanted[i]); errs[i] == nil {
 				out[i].Ref, out[i].Took = wanted[i].Ref, time.Since(began)
-				if out[i].Source != "local" && f.End != nil && !f.Look {
-					f.End(out[i])
+				if out[i].Source != "local" && !f.Look {
+					f.End(out[i].Image)
 				}
 			}
 		})
@@ -111,21 +75,15 @@ func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []Wanted) ([]*Image, 
 }
 
 // fetch brings one image.
-func (x *fetcher) fetch(ctx context.Context, w *Wanted) (*Image, error) {
-	ref := strings.TrimPrefix(w.Ref, "docker://")
-	archive := ""
-	for _, p := range ArchivePrefixes {
-		if path, ok := strings.CutPrefix(ref, p); ok {
-			archive = path
-		}
-	}
+func (x *fetcher) fetch(ctx context.Context, w *fetch.Wanted) (*Image, error) {
+	name, archive := w.Name()
 	switch {
 	case w.ID != "":
-		return x.same(ctx, w, archive)
-	case archive != "":
-		return x.fromArchive(ctx, w.Ref, archive)
+		return x.same(ctx, w, name, archive)
+	case archive:
+		return x.fromArchive(ctx, w.Ref, name)
 	}
-	return x.reference(ctx, w.Ref, ref)
+	return x.reference(ctx, w.Ref, name)
 }
 
 // reference brings the image of a reference: from the Docker Engine, where a new one is built, else the store, else the
@@ -137,9 +95,9 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (*Image, err
 		named = reference.TagNameOnly(named)
 		full = named.String()
 	}
-	ours := strings.HasPrefix(ref, own)
+	ours := strings.HasPrefix(ref, fetch.Own)
 	var away error
-	if x.Pull != "always" || invalid != nil || ours {
+	if x.Pull != fetch.PullAlways || invalid != nil || ours {
 		i, err := x.fromEngine(ctx, shown, ref)
 		if i != nil || err != nil && !errors.Is(err, errAway) {
 			return i, x.named(full, i, err)
@@ -160,16 +118,16 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (*Image, err
 	}
 	switch {
 	case invalid != nil:
-		return nil, refused(ErrNoImage, shown, invalid.Error(), "write it as NAME:TAG or REGISTRY/NAME:TAG")
+		return nil, fetch.NoImage(shown, invalid.Error(), "write it as NAME:TAG or REGISTRY/NAME:TAG")
 	case ours:
-		return nil, refused(ErrNoImage, shown, where, "images named "+own+"... are those built here, never pulled: "+
+		return nil, fetch.NoImage(shown, where, "images named "+fetch.Own+"... are those built here, never pulled: "+
 			"scripts/build-image.sh or scripts/debian-image.sh "+ref+" PACKAGE..., or name an archive of docker save")
-	case x.Pull == "never":
-		return nil, refused(ErrNoImage, shown, where+", and --pull never forbids to fetch it",
+	case x.Pull == fetch.PullNever:
+		return nil, fetch.NoImage(shown, where+", and --pull never forbids to fetch it",
 			"leave out --pull never, or name an archive of docker save")
 	}
 	if x.Look {
-		return &Image{Source: "pull"}, nil
+		return &Image{Image: fetch.Image{Source: "pull"}}, nil
 	}
 	i, err := x.pull(ctx, shown, named)
 	return i, x.named(full, i, err)
@@ -227,7 +185,7 @@ func (x *fetcher) fromEngine(ctx context.Context, shown, ref string) (*Image, er
 		}
 	}
 	if x.Look {
-		return &Image{Source: "unpack"}, nil
+		return &Image{Image: fetch.Image{Source: "unpack"}}, nil
 	}
 	x.Begin(shown, "unpacking")
 	const remedy = "try docker save, and look whether the Docker Engine is well"
@@ -266,25 +224,18 @@ func (x *fetcher) idOf(ref string) string {
 // fromArchive brings the image of an archive.
 func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, error) {
 	const remedy = "write it again with docker save"
-	f, err := x.Open(path)
+	f, st, err := x.OpenArchive(shown, path)
 	if err != nil {
-		return nil, refused(ErrNoImage, shown, err.Error(), "write the archive with docker save, or correct the path")
+		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err != nil {
-		return nil, refused(ErrNoImage, shown, err.Error(), "write the archive with docker save, or correct the path")
-	}
 	// One that is as it was needs no look inside.
 	version, err := filepath.Abs(path)
 	if err != nil {
 		return nil, x.explain(shown, err, remedy)
 	}
 	version = fmt.Sprintf("archive:%s:%d:%d", version, st.Size(), st.ModTime().UnixNano())
-	if x.Pull != "always" {
+	if x.Pull != fetch.PullAlways {
 		if i, err := x.have(ctx, x.idOf(version), ""); i != nil || err != nil {
 			return i, err
 		}
@@ -301,7 +252,7 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 		if _, err := accept(src); err != nil {
 			return nil, x.explain(shown, err, remedy)
 		}
-		return &Image{Source: "unpack"}, nil
+		return &Image{Image: fetch.Image{Source: "unpack"}}, nil
 	}
 	for k := range src.layers {
 		src.layers[k].verify = true
@@ -344,7 +295,7 @@ func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named)
 }
 
 // same brings the image that ran before under the name.
-func (x *fetcher) same(ctx context.Context, w *Wanted, archive string) (*Image, error) {
+func (x *fetcher) same(ctx context.Context, w *fetch.Wanted, name string, archive bool) (*Image, error) {
 	if i, err := x.have(ctx, w.ID, w.Digest); i != nil || err != nil {
 		return i, err
 	}
@@ -356,18 +307,18 @@ func (x *fetcher) same(ctx context.Context, w *Wanted, archive string) (*Image, 
 	}
 	switch {
 	case i != nil || err != nil:
-	case archive != "":
-		i, err = x.fromArchive(ctx, w.Ref, archive)
-	case w.Digest != "" && x.Pull != "never":
+	case archive:
+		i, err = x.fromArchive(ctx, w.Ref, name)
+	case w.Digest != "" && x.Pull != fetch.PullNever:
 		var named reference.Named
 		if named, err = reference.ParseNormalizedNamed(w.Digest); err == nil {
 			i, err = x.pull(ctx, w.Ref, named)
 		}
 	default:
-		return nil, refused(ErrNoImage, w.Ref, gone, remedy)
+		return nil, fetch.NoImage(w.Ref, gone, remedy)
 	}
 	if err == nil && i.ID != w.ID {
-		err = refused(ErrNoImage, w.Ref, gone+": it is "+i.ID+" now", remedy)
+		err = fetch.NoImage(w.Ref, gone+": it is "+i.ID+" now", remedy)
 	}
 	if err == nil {
 		i.Digest = w.Digest
@@ -442,9 +393,7 @@ func (x *fetcher) unpackAll(ctx context.Context, shown string, ids []digest.Dige
 			}
 			var before int64
 			told := func(n int64) {
-				if sum := done.Add(n - before); x.Progress != nil {
-					x.Progress(shown, sum, total.Load())
-				}
+				x.Progress(shown, done.Add(n-before), total.Load())
 				before = n
 			}
 			if err := x.ensureLayer(ctx, d, layers[k], told, waits); err != nil {
@@ -468,29 +417,23 @@ func runs(p v1.Platform) bool {
 	case arch == h.Architecture, arch == "386" && h.Architecture == "amd64", arch == "arm" && h.Architecture == "arm64":
 		return true
 	}
-	// an emulator of the processor that the kernel knows
-	names := map[string]string{"arm64": "aarch64", "amd64": "x86_64", "386": "i386"}
-	if n := names[arch]; n != "" {
-		arch = n
-	}
-	_, err := os.Stat(filepath.Join("/proc/sys/fs/binfmt_misc", "qemu-"+filepath.Base(arch)))
-	return err == nil && runtime.GOOS == "linux"
+	return fetch.Emulated(arch)
 }
 
 // explain says why an image that was found cannot be unpacked, and what to do.
 func (x *fetcher) explain(shown string, err error, remedy string) error {
-	var known *Error
+	var known *fetch.Error
 	switch {
 	case errors.As(err, &known), errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, errFull), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return refused(ErrUnusable, shown, "the disk of the store of images is full: "+err.Error(),
+		return fetch.Unusable(shown, "the disk of the store of images is full: "+err.Error(),
 			"free space in "+x.dir+", for example with gantry clean --images, or set "+DirEnv+" to another disk")
 	case errors.Is(err, errPlatform):
-		return refused(ErrUnusable, shown, err.Error(), "name an image for "+platform(host()))
+		return fetch.Unusable(shown, err.Error(), "name an image for "+platform(host()))
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP):
-		return refused(ErrUnusable, shown, err.Error(), "the file system of "+x.dir+" does not take all that an image "+
+		return fetch.Unusable(shown, err.Error(), "the file system of "+x.dir+" does not take all that an image "+
 			"has: set "+DirEnv+" to a directory on a local disk, and look at gantry doctor --runtime oci")
 	}
-	return refused(ErrUnusable, shown, err.Error(), remedy)
+	return fetch.Unusable(shown, err.Error(), remedy)
 }

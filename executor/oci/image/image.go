@@ -9,40 +9,16 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go/v1"
+
+	"gantry/executor/container/fetch"
 )
-
-var (
-	// ErrNoImage says that nobody has the image that a workflow names: the workflow is at fault.
-	ErrNoImage = errors.New("no such image")
-	// ErrUnusable says that an image is there and cannot be had: it is damaged, for another kind of host, the disk is
-	// full, or its registry does not give it.
-	ErrUnusable = errors.New("image not usable")
-)
-
-// Error says why an image cannot be had, and what to do. It wraps ErrNoImage or ErrUnusable.
-type Error struct {
-	Ref, Reason, Remedy string
-	kind                error
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("image %s: %s (%s)", e.Ref, e.Reason, e.Remedy) }
-func (e *Error) Unwrap() error { return e.kind }
-
-func refused(kind error, ref, reason, remedy string) error { return &Error{ref, reason, remedy, kind} }
 
 // Image is an image whose layers are all in the store.
 type Image struct {
-	Ref      string // as the workflow names it
-	ID       string // sha256:... of its configuration, as with Docker's own image store: no other image ever has it
-	Digest   string // NAME@sha256:... in a registry; "" if it never was in one
-	Platform string // such as linux/amd64
-	Bytes    int64  // on disk, layers shared with other images included
-	Source   string // "local" if the store had it, else "unpacked" or "pulled"; with Fetch.Look "unpack" or "pull"
-	Took     time.Duration
+	fetch.Image // its ID is the digest of its configuration, as with Docker's own image store
 
 	// Layers are directories, the lowest first: those of an overlay, of which each hides what lies below. Nothing may
 	// be written there.
@@ -101,7 +77,8 @@ func platform(p v1.Platform) string {
 
 // image describes an image of the store by its configuration.
 func (s *Store) image(id digest.Digest, c *v1.Image) *Image {
-	i := &Image{ID: string(id), Platform: c.OS + "/" + c.Architecture, Config: c.Config, Source: "local"}
+	i := &Image{Image: fetch.Image{ID: string(id), Platform: c.OS + "/" + c.Architecture, Source: "local"},
+		Config: c.Config}
 	for k, d := range c.RootFS.DiffIDs {
 		// Overlayfs takes no layer twice. The higher one hides all that is in the lower.
 		if !slices.Contains(c.RootFS.DiffIDs[k+1:], d) {

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"gantry/executor/container/fetch"
 	"gantry/executor/oci/image"
 )
 
@@ -127,9 +128,9 @@ func open(t testing.TB) *image.Store {
 	return s
 }
 
-func fetch(t testing.TB, s *image.Store, ref string) (*image.Image, error) {
+func fetched(t testing.TB, s *image.Store, ref string) (*image.Image, error) {
 	t.Helper()
-	got, err := s.Fetch(t.Context(), image.Fetch{Pull: "missing"}, []image.Wanted{{Ref: ref}})
+	got, err := s.Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: "missing"}}, []fetch.Wanted{{Ref: ref}})
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +186,7 @@ func TestAnImageIsAsItsLayersSay(t *testing.T) {
 		file("all/new", "n"), file("all/.wh..wh..opq", ""), dir("kind"), file("kind/x", "x"), file("/abs", "abs"))
 	again := pack(t, file("again", "1"))
 	s := open(t)
-	i, err := fetch(t, s, write(t, saved(t, runtime.GOARCH, low, again, high, again)))
+	i, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, low, again, high, again)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,8 +287,8 @@ func TestDamagedImagesLeaveNothingBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			ref := write(t, c.archive)
-			_, err := fetch(t, s, ref)
-			if !errors.Is(err, image.ErrUnusable) || !strings.Contains(err.Error(), c.words) ||
+			_, err := fetched(t, s, ref)
+			if !errors.Is(err, fetch.ErrUnusable) || !strings.Contains(err.Error(), c.words) ||
 				!strings.Contains(err.Error(), ref) {
 				t.Errorf("%v\ndoes not say %q", err, c.words)
 			}
@@ -301,15 +302,15 @@ func TestAChangedArchiveOfAKnownImageIsRefused(t *testing.T) {
 	root(t)
 	s := open(t)
 	fine := saved(t, runtime.GOARCH, pack(t, file("a", strings.Repeat("content", 1000))))
-	if _, err := fetch(t, s, write(t, fine)); err != nil {
+	if _, err := fetched(t, s, write(t, fine)); err != nil {
 		t.Fatal(err)
 	}
 	changed := bytes.Replace(fine, []byte("contentcontent"), []byte("contentContent"), 1)
-	if _, err := fetch(t, s, write(t, changed)); !errors.Is(err, image.ErrUnusable) ||
+	if _, err := fetched(t, s, write(t, changed)); !errors.Is(err, fetch.ErrUnusable) ||
 		!strings.Contains(err.Error(), "unpacks to the digest") {
 		t.Errorf("a changed archive: %v", err)
 	}
-	if _, err := fetch(t, s, write(t, fine)); err != nil {
+	if _, err := fetched(t, s, write(t, fine)); err != nil {
 		t.Errorf("the archive as it was: %v", err)
 	}
 }
@@ -322,7 +323,7 @@ func TestAChangedArchiveBesideTheImageIsRefused(t *testing.T) {
 	bad := write(t, bytes.Replace(fine, []byte("contentcontent"), []byte("contentContent"), 1))
 	for range 30 {
 		s := open(t)
-		_, err := s.Fetch(t.Context(), image.Fetch{}, []image.Wanted{{Ref: good}, {Ref: bad}})
+		_, err := s.Fetch(t.Context(), image.Fetch{}, []fetch.Wanted{{Ref: good}, {Ref: bad}})
 		if err == nil || !strings.Contains(err.Error(), "unpacks to the digest") ||
 			strings.Contains(err.Error(), good) {
 			t.Errorf("a changed archive beside the image: %v", err)
@@ -347,7 +348,7 @@ func TestNoPathEscapes(t *testing.T) {
 		link(tar.TypeSymlink, "d", "tmp"), file("d/"+"3", "x"), dir("d"), file("d/4", "x"),
 		link(tar.TypeSymlink, "proc", "/proc/self/root"), dir("proc"), file("proc/5", "x"))
 	s := open(t)
-	i, err := fetch(t, s, write(t, saved(t, runtime.GOARCH, layer)))
+	i, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, layer)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +367,7 @@ func TestLayersMayBeCompressed(t *testing.T) {
 	layer := pack(t, file("a", "1"))
 	for name, archive := range map[string][]byte{"gzip": gzipped(t, saved(t, runtime.GOARCH, layer)),
 		"zstd": zstandard(t, saved(t, runtime.GOARCH, layer))} {
-		i, err := fetch(t, open(t), write(t, archive))
+		i, err := fetched(t, open(t), write(t, archive))
 		if err != nil || len(i.Layers) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/container/fetch"
 )
 
 // maxOption is how long the list of lower directories may be: the kernel takes a page of mount options, of which the
@@ -29,7 +31,7 @@ func (i *Image) Lower() (lowerdir string, done func(), err error) {
 	for _, d := range slices.Backward(i.layers) {
 		link := s.link(d)
 		if link == "" {
-			return "", nil, fmt.Errorf("%w: layer %s of image %s is no longer in the store", ErrUnusable, d, i.ID)
+			return "", nil, fmt.Errorf("%w: layer %s of image %s is no longer in the store", fetch.ErrUnusable, d, i.ID)
 		}
 		links = append(links, link)
 	}

@@ -25,6 +25,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 	"oras.land/oras-go/v2/registry/remote/retry"
+
+	"gantry/executor/container/fetch"
 )
 
 // Login is what a registry wants to know of a user; all empty without one.
@@ -357,11 +359,11 @@ func (p *puller) why(shown string, err error) error {
 	var host x509.HostnameError
 	switch {
 	case errors.Is(err, errStalled):
-		return refused(ErrUnusable, shown, who+" stalls: "+text, "try again later, or bring the image as an archive")
+		return fetch.Unusable(shown, who+" stalls: "+text, "try again later, or bring the image as an archive")
 	case errors.Is(err, errdef.ErrNotFound):
-		return refused(ErrNoImage, shown, who+" does not have it: "+text, "check name, tag and digest")
+		return fetch.NoImage(shown, who+" does not have it: "+text, "check name, tag and digest")
 	case status == http.StatusTooManyRequests:
-		return refused(ErrUnusable, shown, who+" limits pulls: "+text, denied+", or try again later")
+		return fetch.Unusable(shown, who+" limits pulls: "+text, denied+", or try again later")
 	case status == http.StatusUnauthorized, status == http.StatusForbidden,
 		errors.Is(err, auth.ErrBasicCredentialNotFound):
 		reason, remedy := who+" refuses it without a login: ", "check the name, or log in with "+denied
@@ -372,16 +374,16 @@ func (p *puller) why(shown string, err error) error {
 		if p.loginErr != nil {
 			text += "; " + p.loginErr.Error()
 		}
-		return refused(ErrUnusable, shown, reason+text, remedy)
+		return fetch.Unusable(shown, reason+text, remedy)
 	case errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &host):
-		return refused(ErrUnusable, shown, "the certificate of "+who+" is not valid here: "+text,
+		return fetch.Unusable(shown, "the certificate of "+who+" is not valid here: "+text,
 			"put its authority into /etc/docker/certs.d/"+p.domain+"/ca.crt")
 	case strings.Contains(text, "HTTP response to HTTPS client"):
-		return refused(ErrUnusable, shown, who+" speaks HTTP only: "+text,
+		return fetch.Unusable(shown, who+" speaks HTTP only: "+text,
 			"add it to insecure-registries in /etc/docker/daemon.json if you trust the network")
 	case status != 0:
-		return refused(ErrUnusable, shown, who+" answers with an error: "+text, "try again later")
+		return fetch.Unusable(shown, who+" answers with an error: "+text, "try again later")
 	}
-	return refused(ErrUnusable, shown, who+" cannot be reached: "+text,
+	return fetch.Unusable(shown, who+" cannot be reached: "+text,
 		"check the name and the network, or bring the image as an archive of docker save")
 }

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gantry/executor/container/fetch"
 	"gantry/executor/oci/image"
 )
 
@@ -135,7 +136,7 @@ func TestRegistriesGiveImagesOfAllKinds(t *testing.T) {
 		r.domain + "/tools@" + r.tags["index"],
 	} {
 		s := open(t)
-		i, err := fetch(t, s, ref)
+		i, err := fetched(t, s, ref)
 		if err != nil {
 			t.Errorf("%s: %v", ref, err)
 			continue
@@ -150,10 +151,10 @@ func TestRegistriesGiveImagesOfAllKinds(t *testing.T) {
 		// A tag that is in the store is not looked up again, unless that is asked for.
 		asked := 0
 		r.answer(func(http.ResponseWriter, *http.Request) bool { asked++; return false })
-		for pull, want := range map[image.Pull]bool{"never": false, "missing": false, "always": true} {
+		for pull, want := range map[fetch.Pull]bool{"never": false, "missing": false, "always": true} {
 			asked = 0
-			if _, err := s.Fetch(t.Context(), image.Fetch{Pull: pull}, []image.Wanted{{Ref: ref}}); err != nil ||
-				asked > 0 != want {
+			_, err := s.Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: pull}}, []fetch.Wanted{{Ref: ref}})
+			if err != nil || asked > 0 != want {
 				t.Errorf("%s, --pull %s: %d requests, %v", ref, pull, asked, err)
 			}
 		}
@@ -176,35 +177,35 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 		kind   error
 		words  string
 	}{
-		"other host": {r.image(ociManifest, "riscv64", [][]byte{layer}, [][]byte{layer}), nil, image.ErrUnusable,
+		"other host": {r.image(ociManifest, "riscv64", [][]byte{layer}, [][]byte{layer}), nil, fetch.ErrUnusable,
 			"linux/riscv64, this one is"},
 		"no such platform": {r.addJSON(ociIndex, m{"schemaVersion": 2, "manifests": []m{{"mediaType": ociManifest,
 			"digest": good["digest"], "size": good["size"], "platform": m{"os": "linux",
 				"architecture": "s390x"}}}}), nil,
-			image.ErrUnusable, "linux/s390x, this one is"},
-		"old schema": {r.addJSON(manifest2, m{"schemaVersion": 1, "fsLayers": []m{}}), nil, image.ErrUnusable,
+			fetch.ErrUnusable, "linux/s390x, this one is"},
+		"old schema": {r.addJSON(manifest2, m{"schemaVersion": 1, "fsLayers": []m{}}), nil, fetch.ErrUnusable,
 			"schema 1"},
-		"no tag": {m{"digest": "sha256:none"}, nil, image.ErrNoImage, "does not have it"},
+		"no tag": {m{"digest": "sha256:none"}, nil, fetch.ErrNoImage, "does not have it"},
 		"fewer layers": {r.image(ociManifest, runtime.GOARCH, [][]byte{layer, layer}, [][]byte{layer}), nil,
-			image.ErrUnusable, "names 2 layers, and there are 1"},
+			fetch.ErrUnusable, "names 2 layers, and there are 1"},
 		"other layer": {r.image(ociManifest, runtime.GOARCH, [][]byte{pack(t)}, [][]byte{layer}), nil,
-			image.ErrUnusable, "unpacks to the digest"},
+			fetch.ErrUnusable, "unpacks to the digest"},
 		"changed blob": {good, func(w http.ResponseWriter, q *http.Request) bool {
 			if is(q, blob) {
 				http.ServeContent(w, q, "", time.Time{}, strings.NewReader(strings.Replace(string(layer), "content",
 					"CONTENT", 1)))
 			}
 			return is(q, blob)
-		}, image.ErrUnusable, "digest"},
+		}, fetch.ErrUnusable, "digest"},
 		"no login": {good, func(w http.ResponseWriter, q *http.Request) bool {
 			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return true
-		}, image.ErrUnusable, "without a login"},
+		}, fetch.ErrUnusable, "without a login"},
 		"limit": {good, func(w http.ResponseWriter, q *http.Request) bool {
 			w.WriteHeader(http.StatusForbidden)
 			return true
-		}, image.ErrUnusable, "refuses"},
+		}, fetch.ErrUnusable, "refuses"},
 		"it stalls": {good, func(w http.ResponseWriter, q *http.Request) bool {
 			if is(q, blob) {
 				w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
@@ -213,21 +214,21 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 				<-never
 			}
 			return is(q, blob)
-		}, image.ErrUnusable, "stalls"},
+		}, fetch.ErrUnusable, "stalls"},
 		"it breaks off": {good, func(w http.ResponseWriter, q *http.Request) bool {
 			if is(q, blob) {
 				w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
 				w.Write(layer[:1000])
 			}
 			return is(q, blob)
-		}, image.ErrUnusable, "cannot be reached"},
+		}, fetch.ErrUnusable, "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := r.tag("x", c.d)
 			r.answer(c.before)
 			s := open(t)
-			_, err := s.Fetch(t.Context(), image.Fetch{Pull: "missing", Patience: time.Second},
-				[]image.Wanted{{Ref: ref}})
+			_, err := s.Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: "missing", Patience: time.Second}},
+				[]fetch.Wanted{{Ref: ref}})
 			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) ||
 				!strings.Contains(err.Error(), ref) {
 				t.Errorf("%v\ndoes not say %q", err, c.words)
@@ -264,14 +265,14 @@ func TestPullsGoOn(t *testing.T) {
 		return false
 	})
 	var most int64
-	_, err := open(t).Fetch(t.Context(), image.Fetch{Pull: "missing",
-		Progress: func(_ string, done, total int64) { most = max(most, done*100/total) },
+	_, err := open(t).Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: "missing",
+		Progress: func(_ string, done, total int64) { most = max(most, done*100/total) }},
 		Login: func(domain string) (image.Login, error) {
 			if domain != r.domain {
 				return image.Login{}, fmt.Errorf("asked for %s", domain)
 			}
 			return image.Login{User: "ann", Password: "pass word"}, nil
-		}}, []image.Wanted{{Ref: ref}})
+		}}, []fetch.Wanted{{Ref: ref}})
 	if err != nil || broke.Load() == 0 || resumed.Load() == 0 || most != 100 {
 		t.Errorf("%v; %d broke off, %d taken up, %d %%", err, broke.Load(), resumed.Load(), most)
 	}
@@ -304,14 +305,14 @@ func TestAFullDisk(t *testing.T) {
 			zstandard(t, big)})),
 		"many files": write(t, saved(t, runtime.GOARCH, pack(t, many...))),
 	} {
-		_, err := fetch(t, s, ref)
-		if !errors.Is(err, image.ErrUnusable) || !strings.Contains(err.Error(), "full") ||
+		_, err := fetched(t, s, ref)
+		if !errors.Is(err, fetch.ErrUnusable) || !strings.Contains(err.Error(), "full") ||
 			!strings.Contains(err.Error(), "clean --images") {
 			t.Errorf("%s: %v", name, err)
 		}
 		nothing(t, s)
 	}
-	if _, err := fetch(t, s, write(t, saved(t, runtime.GOARCH, small))); err != nil {
+	if _, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, small))); err != nil {
 		t.Errorf("an image that fits: %v", err)
 	}
 }
@@ -333,7 +334,7 @@ func TestSeveralUnpackAtOnce(t *testing.T) {
 				return
 			}
 			defer s.Close()
-			if i, err := fetch(t, s, ref); err != nil || len(i.Layers) != 4 {
+			if i, err := fetched(t, s, ref); err != nil || len(i.Layers) != 4 {
 				t.Error(err)
 			}
 		})
@@ -352,7 +353,7 @@ func TestKilledWhileUnpacking(t *testing.T) {
 	if dir := os.Getenv("GANTRY_TEST_STORE"); dir != "" {
 		s, err := image.Open(dir)
 		if err == nil {
-			_, err = fetch(t, s, os.Getenv("GANTRY_TEST_REF"))
+			_, err = fetched(t, s, os.Getenv("GANTRY_TEST_REF"))
 		}
 		t.Fatal(err)
 	}
@@ -397,7 +398,7 @@ func TestKilledWhileUnpacking(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	r.answer(nil)
-	if _, err := fetch(t, s, ref); err != nil {
+	if _, err := fetched(t, s, ref); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) != 1 { // its own
@@ -416,7 +417,7 @@ func TestManyLayersAreMounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	i, err := fetch(t, s, write(t, saved(t, runtime.GOARCH, layers[:127]...)))
+	i, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, layers[:127]...)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,7 +428,7 @@ func TestManyLayersAreMounted(t *testing.T) {
 	if last, _ := os.ReadFile(filepath.Join(at, "last")); string(last) != "126" {
 		t.Errorf("last: %q", last)
 	}
-	if _, err := fetch(t, s, write(t, saved(t, runtime.GOARCH, layers...))); !errors.Is(err, image.ErrUnusable) ||
+	if _, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, layers...))); !errors.Is(err, fetch.ErrUnusable) ||
 		!strings.Contains(err.Error(), "128 layers") {
 		t.Errorf("128 layers: %v", err)
 	}
@@ -444,7 +445,7 @@ func TestImagesStayAsLongAsTheyAreNeeded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fetch(t, s, ref); err != nil {
+		if _, err := fetched(t, s, ref); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Keep(t.Context(), run); err != nil {
@@ -470,7 +471,7 @@ func TestImagesStayAsLongAsTheyAreNeeded(t *testing.T) {
 	remove(0, 0)
 	unfinished = ""
 	remove(1, 1)
-	if _, err := fetch(t, running, b); err != nil {
+	if _, err := fetched(t, running, b); err != nil {
 		t.Error(err)
 	}
 	running.Close()
@@ -488,7 +489,7 @@ func FuzzArchive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := open(t)
 		for _, archive := range [][]byte{b, saved(t, runtime.GOARCH, b)} {
-			if _, err := fetch(t, s, write(t, archive)); err != nil && !errors.Is(err, image.ErrUnusable) {
+			if _, err := fetched(t, s, write(t, archive)); err != nil && !errors.Is(err, fetch.ErrUnusable) {
 				t.Error(err)
 			}
 		}

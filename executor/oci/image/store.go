@@ -20,6 +20,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/container/fetch"
 )
 
 // DirEnv is the environment variable that names the directory of the store.
@@ -72,7 +74,8 @@ func Open(dir string) (*Store, error) {
 		wants: map[digest.Digest]int{}}
 	for _, sub := range []string{"images", "layers", "l", "names", "uses", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			return nil, fmt.Errorf("%w: store of images: %w (set %s to another directory)", ErrUnusable, err, DirEnv)
+			return nil, fmt.Errorf("%w: store of images: %w (set %s to another directory)", fetch.ErrUnusable, err,
+				DirEnv)
 		}
 	}
 	return s, nil
@@ -118,7 +121,7 @@ func (s *Store) lock(ctx context.Context, name string, exclusive bool) (free fun
 func (s *Store) tryLock(name string, exclusive bool) (free func(), err error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+		return nil, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
 	sum := sha256.Sum256([]byte(name))
 	l := unix.Flock_t{Type: unix.F_RDLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) >> 2), Len: 1}
@@ -246,13 +249,13 @@ func (s *Store) setName(n name) error {
 func (s *Store) Image(id string) (*Image, error) {
 	c, err := s.config(digest.Digest(id))
 	if err != nil {
-		return nil, refused(ErrNoImage, id, err.Error(), "fetch it with gantry run")
+		return nil, fetch.NoImage(id, err.Error(), "fetch it with gantry run")
 	}
 	i := s.image(digest.Digest(id), c)
 	for _, d := range i.layers {
 		bytes, ok := s.layerBytes(d)
 		if !ok {
-			return nil, refused(ErrNoImage, id, "its layer "+string(d)+" is not in the store",
+			return nil, fetch.NoImage(id, "its layer "+string(d)+" is not in the store",
 				"fetch it with gantry run")
 		}
 		i.Bytes += bytes
@@ -311,7 +314,7 @@ func (s *Store) Keep(ctx context.Context, dir string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+		return fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
 	return nil
 }
@@ -406,7 +409,7 @@ type Entry struct {
 	Names    []string `json:"names"` // references that stood for it when they were last looked up
 	Platform string   `json:"platform"`
 	Bytes    int64    `json:"bytes"`   // layers shared with other images included
-	Whole    bool     `json:"whole"`   // all its layers are there
+	Whole    bool     `json:"whole"`   // it has all its layers
 	Runs     []string `json:"runs"`    // directories of runs that used it
 	Created  string   `json:"created"` // RFC 3339; "" if the image does not say
 }
@@ -469,7 +472,7 @@ func (s *Store) List() ([]Entry, error) {
 func (s *Store) entries(sub string) (names []string, err error) {
 	all, err := os.ReadDir(filepath.Join(s.dir, sub))
 	if err != nil {
-		return nil, fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+		return nil, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
 	for _, e := range all {
 		names = append(names, e.Name())
@@ -528,7 +531,7 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 func (s *Store) sweep() (freed int64, err error) {
 	trash, err := s.scratch()
 	if err != nil {
-		return 0, fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+		return 0, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
 	defer func() { err = errors.Join(err, removeAll(trash)) }()
 	keep := map[string]bool{}

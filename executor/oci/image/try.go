@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+
+	"gantry/executor/container/fetch"
 )
 
 // Try unpacks a small layer, to see whether the file system of the store takes all that images have, and returns how
@@ -17,7 +19,7 @@ func (s *Store) Try(ctx context.Context) (free int64, err error) {
 	}
 	dir, err := s.scratch()
 	if err != nil {
-		return 0, fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+		return 0, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
 	defer removeAll(dir)
 	var b bytes.Buffer

@@ -331,7 +331,7 @@ func (u *unpacker) opaque(parent int, base string) error {
 	return err
 }
 
-// dir makes a directory, or changes one that is there. The root has no parent.
+// dir makes a directory, or changes one that exists. The root has no parent.
 func (u *unpacker) dir(name string, parent int, base string, h *tar.Header) error {
 	if u.dirBytes += len(name) + 64; u.dirBytes > maxDirBytes {
 		return damaged("it has too many directories")

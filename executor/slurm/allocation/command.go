@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrAway says that slurmctld did not answer. Steps go on meanwhile, and it may answer later.
+// ErrAway says that slurmctld did not answer. Steps continue meanwhile, and it may answer later.
 var ErrAway = errors.New("slurmctld does not answer")
 
 const (

@@ -16,6 +16,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/control"
 )
 
@@ -368,7 +369,7 @@ func (s *step) wait(ctx context.Context, id string) (container.State, error) {
 
 // failed notes that a container was not started.
 func (s *step) failed(dir Dir, id string, err error) error {
-	return s.end(dir, id, &Result{Failed: err.Error(), NoImage: errors.Is(err, container.ErrNoImage),
+	return s.end(dir, id, &Result{Failed: err.Error(), NoImage: errors.Is(err, fetch.ErrNoImage),
 		Invalid: errdefs.IsInvalidArgument(err)})
 }
 

@@ -21,7 +21,7 @@ type Cluster struct {
 }
 
 // Patience is how long a test waits for Slurm to notice something: on a busy host slurmctld takes up to two minutes to
-// find that a node is gone. It bounds failing tests; others go on at once.
+// find that a node is gone. It bounds failing tests; others continue at once.
 const Patience = 3 * time.Minute
 
 // Up brings a cluster up, sets SLURM_CONF for the test, and ends the cluster with it. Tests are skipped on hosts that
