@@ -89,7 +89,9 @@ func TestRunsWithoutADaemonAreRefusedCleanly(t *testing.T) {
 		name, runtime, archive string
 		words                  []string
 	}{
-		{"no OCI runtime", "/no/such/crun", good, []string{"no /no/such/crun on this host", "apt install crun"}},
+		{"no OCI runtime", "no-such-crun", good, []string{"no no-such-crun on this host", "apt install crun"}},
+		{"none at its path", "/no/such/crun", good, []string{oci.RuntimeEnv, "/no/such/crun"}},
+		{"one that may not run", "/etc/passwd", good, []string{oci.RuntimeEnv, "/etc/passwd", "permission denied"}},
 		{"one that fails", "/bin/false", good, []string{"/bin/false does not run"}},
 		{"another architecture", "", archiveFor(t, foreign), []string{foreign, "linux/" + runtime.GOARCH}},
 		{"no archive", "", damaged, []string{damaged, "no archive of images"}},

@@ -65,10 +65,10 @@ func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error 
 			a.abandon() // somebody removed it, or the engine was stopped
 		}
 		a := r.newPrepared(soon[i].Launch)
-		var after []<-chan struct{}
+		var after []*attempt
 		for _, p := range soon[i].After {
 			if parent := r.attempts[p]; parent != nil {
-				after = append(after, parent.runs)
+				after = append(after, parent)
 			}
 		}
 		r.ahead.list[key] = a
@@ -120,7 +120,7 @@ func (a *attempt) useTicket(ticket string) {
 }
 
 // getReady starts the container once the parents have begun, and continues as the attempt that is ordered, if one is.
-func (a *attempt) getReady(after []<-chan struct{}) {
+func (a *attempt) getReady(after []*attempt) {
 	r := a.r
 	defer r.work.Done()
 	defer a.abandon()
@@ -166,21 +166,32 @@ func (a *attempt) getReady(after []<-chan struct{}) {
 		a.notStarted(err)
 		return
 	}
-	if usable {
+	if e, ok := r.engine.(Renamer); ok && usable {
 		r.work.Add(1)
-		go a.rename()
+		go a.rename(e)
 	}
 	a.follow()
 }
 
-// prepare does what can be done of a start before it is ordered.
-func (a *attempt) prepare(after []<-chan struct{}) error {
+// headStart is for how long a program that has been released has the processors before the next container is prepared.
+const headStart = 5 * time.Millisecond
+
+// prepare does what can be done of a start before it is ordered, once the programs of those before it have begun.
+func (a *attempt) prepare(after []*attempt) error {
 	r := a.r
-	for _, begun := range after {
+	for _, before := range after {
 		select {
-		case <-begun:
+		case <-before.runs:
 		case <-a.staging.Done():
 			return a.staging.Err()
+		}
+		if left := headStart - time.Since(before.began); left > 0 {
+			select {
+			case <-time.After(left):
+			case <-before.done:
+			case <-a.staging.Done():
+				return a.staging.Err()
+			}
 		}
 	}
 	from := time.Now()
@@ -276,11 +287,20 @@ type Renamer interface {
 	Rename(ctx context.Context, id, name string) error
 }
 
+// renameAfter is how long a program has run before its container gets another name: that costs the engine several
+// milliseconds of CPU time, and a write to the disk. Who looks for a container by name takes longer than that.
+const renameAfter = 2 * time.Second
+
 // rename gives the container the name that those of attempts have. Nothing of gantry depends on it.
-func (a *attempt) rename() {
+func (a *attempt) rename(e Renamer) {
 	defer a.r.work.Done()
-	if e, ok := a.r.engine.(Renamer); ok {
+	wait := time.NewTimer(renameAfter)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
 		_ = e.Rename(a.r.ctx, a.id, fmt.Sprintf(AttemptName, a.r.name, a.l.Attempt))
+	case <-a.done:
+	case <-a.r.ctx.Done():
 	}
 }
 

@@ -81,6 +81,7 @@ type attempt struct {
 	staging context.Context // ends when the attempt is killed before its program runs
 	abandon context.CancelFunc
 	runs    chan struct{} // closed when the program runs, or will not
+	began   time.Time     // set before; zero if it will not
 	done    chan struct{} // closed when the container has ended
 
 	// Under r.mu:
@@ -317,7 +318,7 @@ func (a *attempt) running(since time.Time, lives bool) {
 	r := a.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a.phase = running
+	a.phase, a.began = running, since
 	close(a.runs)
 	if !a.l.Started {
 		r.emit(planner.AttemptStarted{Attempt: a.l.Attempt})

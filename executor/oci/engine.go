@@ -151,14 +151,18 @@ const RuntimeEnv = "GANTRY_OCI_RUNTIME"
 // findRuntime returns the path of crun, else of runc.
 func findRuntime() (string, error) {
 	names := []string{"crun", "runc"}
-	if name := os.Getenv(RuntimeEnv); name != "" {
+	if name := os.Getenv(RuntimeEnv); strings.Contains(name, "/") {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			err = fmt.Errorf("%w: %s names no OCI runtime: %w (correct the path, or leave %[2]s out)",
+				container.ErrUnusable, RuntimeEnv, err)
+		}
+		return path, err
+	} else if name != "" {
 		names = []string{name}
 	}
 	for _, name := range names {
 		for _, dir := range []string{"", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/"} {
-			if dir != "" && strings.Contains(name, "/") {
-				continue
-			}
 			if path, err := exec.LookPath(dir + name); err == nil {
 				return path, nil
 			}

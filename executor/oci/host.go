@@ -42,7 +42,8 @@ func (e *Engine) runtime(ctx context.Context) container.Fact {
 	said, err := exec.CommandContext(ctx, e.program, "--version").Output()
 	if err != nil {
 		return container.Fact{Name: runtimeFact, Verdict: container.No,
-			Evidence: fmt.Sprintf("the OCI runtime %s does not run: %v", e.program, err), Advice: "apt install crun"}
+			Evidence: fmt.Sprintf("the OCI runtime %s does not run: %v", e.program, err),
+			Advice:   "apt install crun, or set " + RuntimeEnv + " to the path of another"}
 	}
 	version, _, _ := strings.Cut(string(said), "\n")
 	return container.Fact{Name: runtimeFact, Verdict: container.Yes,
