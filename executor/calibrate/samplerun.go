@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -119,7 +120,7 @@ const (
 // than at others, so starts take the median of this model and those that were measured of the host the day before. What
 // is left of starts differs from run to run, and from the models that were corrected before: that is their drift.
 func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) error {
-	var rest, busy []float64
+	var rest, alike, busy []float64
 	for i := range runs {
 		busy = append(busy, runs[i].Busy)
 	}
@@ -130,13 +131,14 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 	for round := range corrections + 1 {
 		var starts [2][2]sums // alone or beside other starts, on a host at rest or beside programs
 		var staging, ending, run []float64
-		rest = rest[:0]
+		rest, alike = rest[:0], alike[:0]
 		for i := range runs {
 			simulated, err := runs[i].Simulate(m)
 			if err != nil {
 				return err
 			}
 			var all sums
+			var each []float64
 			for _, task := range slices.Sorted(maps.Keys(runs[i].Courses)) {
 				real, sim := runs[i].Courses[task], simulated[task]
 				if sim.Over == 0 {
@@ -152,11 +154,15 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 				}
 				staging = append(staging, float64((real.Staged-real.Queued)-(sim.Staged-sim.Queued)))
 				all.add(a, b)
+				each = append(each, float64(a)/float64(b))
 				together, busy := starting(runs[i].Courses, task)
 				starts[min(together-1, 1)][min(busy, 1)].add(a, b)
 			}
 			if all.n > 0 {
 				rest = append(rest, all.took/all.said)
+			}
+			if len(each) > 1 {
+				alike = append(alike, math.Pow(deviation(each), 2)/float64(len(each)))
 			}
 		}
 		if round == corrections {
@@ -175,7 +181,7 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 	if len(programs) > 0 {
 		m.Run = programs.Widen(wide)
 	}
-	drift := hostmodel.LogNormal(deviation(rest), len(rest))
+	drift := hostmodel.LogNormal(shared(deviation(rest), mean(alike)), len(rest))
 	between, err := steady(m, before, runs)
 	if err != nil {
 		return err
@@ -213,6 +219,12 @@ func correctStarts(ph *hostmodel.Phases, all *[2][2]sums) {
 		}
 		p.Slowdown.Raise()
 	}
+}
+
+// shared is the standard deviation of what the starts of a run share: runs differ by that, and by what their few starts
+// differ on their own, which has the given variance. It is at least half of what runs differ by: both are estimates.
+func shared(deviation, own float64) float64 {
+	return max(deviation/2, math.Sqrt(max(0, deviation*deviation-own)))
 }
 
 // steady has starts take the median of what a model says and what those before it said when they were measured, and

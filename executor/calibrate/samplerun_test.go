@@ -170,6 +170,33 @@ func TestSampleRunsTellABusyHostFromOneAtRest(t *testing.T) {
 	}
 }
 
+// What single starts differ by is no drift: runs would have it twice.
+func TestStartsThatScatterAreNoDrift(t *testing.T) {
+	width := func(scatter float64) float64 {
+		var runs []calibrate.SampleRun
+		for i, factor := range []float64{1, 1.2, 1, 1.2} {
+			r := sampled(fmt.Sprint(i), time.Duration(factor*100)*time.Millisecond, 120*time.Millisecond)
+			for k := range 4 {
+				name := fmt.Sprint("alone", k)
+				c := r.Courses[name]
+				longer := time.Duration(scatter * (1 - 2*float64(k%2)) * float64(c.Started-c.Staged))
+				c.Started, c.Ended, c.Over = c.Started+longer, c.Ended+longer, c.Over+longer
+				r.Courses[name] = c
+			}
+			runs = append(runs, r)
+		}
+		m := measuredModel()
+		if err := calibrate.Correct(m, nil, runs); err != nil {
+			t.Fatal(err)
+		}
+		return m.Phases.Start.Drift.At(0.9) / m.Phases.Start.Drift.At(0.1)
+	}
+	if alike, scattered := width(0), width(0.3); alike < 1.05 || scattered >= alike || scattered < 1.01 {
+		t.Errorf("the drift is %.3f wide where the starts of a run are alike, %.3f where they are not", alike,
+			scattered)
+	}
+}
+
 // One calibration may fall into a slow minute of the host.
 func TestACalibrationIsHeldAgainstThoseBefore(t *testing.T) {
 	now := time.Now()
