@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"cmp"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 // flowTask is a task of a stream.
 type flowTask struct {
 	wf, i             int
-	cores             int64
+	need              [2]int64      // millicores, bytes
 	run, est          time.Duration // at speed 1
 	parents, children []*flowTask
 	rank              *big.Rat
@@ -37,7 +38,7 @@ type flowSystem struct {
 	in      oracletest.Instance
 	now     unit.Time
 	flows   [][]*flowTask
-	free    []int64
+	free    [][2]int64
 	active  []*flowTask // in the order in which they started
 	done    []*flowTask // that take time, in the order in which they ended
 	stays   []oracletest.Stay
@@ -50,7 +51,7 @@ type flowSystem struct {
 func newFlowSystem(in oracletest.Instance, averageSpeed bool) *flowSystem {
 	s := &flowSystem{in: in, arrived: make([]bool, len(in.Workflows))}
 	for _, n := range in.Nodes {
-		s.free = append(s.free, n.Cores)
+		s.free = append(s.free, capacityOf(n))
 	}
 	factor := func(cores int64) *big.Rat {
 		sum, nodes := new(big.Rat), int64(0)
@@ -73,7 +74,7 @@ func newFlowSystem(in oracletest.Instance, averageSpeed bool) *flowSystem {
 	for w := range in.Workflows {
 		var flow []*flowTask
 		for i, t := range in.Workflows[w].Tasks {
-			j := &flowTask{wf: w, i: i, cores: t.Cores, run: t.Run, est: t.Estimate(), node: -1,
+			j := &flowTask{wf: w, i: i, need: [2]int64{t.Cores, t.Memory}, run: t.Run, est: t.Estimate(), node: -1,
 				lost: t.Lost}
 			for _, p := range t.Parents {
 				j.parents = append(j.parents, flow[p])
@@ -88,11 +89,16 @@ func newFlowSystem(in oracletest.Instance, averageSpeed bool) *flowSystem {
 					j.rank = c.rank
 				}
 			}
-			j.rank = new(big.Rat).Add(j.rank, new(big.Rat).Mul(factor(j.cores), big.NewRat(int64(j.est), 1)))
+			j.rank = new(big.Rat).Add(j.rank, new(big.Rat).Mul(factor(j.need[0]), big.NewRat(int64(j.est), 1)))
 		}
 		s.flows = append(s.flows, flow)
 	}
 	return s
+}
+
+// capacityOf is what a node has: millicores, bytes.
+func capacityOf(n oracletest.Node) [2]int64 {
+	return [2]int64{n.Cores, cmp.Or(n.Memory, math.MaxInt64/4)}
 }
 
 func (s *flowSystem) on(d time.Duration, n int) time.Duration {
@@ -113,7 +119,7 @@ func (s *flowSystem) begin(j *flowTask, n int) {
 	if j.lost > 0 || s.in.Workflows[j.wf].Tasks[j.i].Fail {
 		j.end = s.now.Add(s.on(j.run, n) / 2)
 	}
-	s.free[n] -= j.cores
+	s.free[n] = [2]int64{s.free[n][0] - j.need[0], s.free[n][1] - j.need[1]}
 	s.active = append(s.active, j)
 }
 
@@ -145,7 +151,7 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 				still = append(still, j)
 				continue
 			}
-			s.free[j.node] += j.cores
+			s.free[j.node] = [2]int64{s.free[j.node][0] + j.need[0], s.free[j.node][1] + j.need[1]}
 			switch {
 			case j.lost > 0: // it is made again
 				j.state, j.planned = 1, false
@@ -187,7 +193,7 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 func (s *flowSystem) fastest(j *flowTask) int {
 	best := -1
 	for n, free := range s.free {
-		if free >= j.cores && (best < 0 || s.in.Nodes[n].Speed > s.in.Nodes[best].Speed) {
+		if fits(j.need, free) && (best < 0 || s.in.Nodes[n].Speed > s.in.Nodes[best].Speed) {
 			best = n
 		}
 	}
@@ -212,14 +218,16 @@ func byRank(jobs []*flowTask, lowest bool) *flowTask {
 // greedy starts tasks now, one by one. choose picks from the eligible tasks of each workflow that has any, none of
 // which needs as much as one that found no room in this round.
 func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits func(j *flowTask) bool) {
-	tooMuch := int64(1 << 62)
+	var tooMuch [][2]int64
 	held := map[int]bool{}
 	for {
 		var eligible [][]*flowTask
 		for w, flow := range s.flows {
 			var jobs []*flowTask
 			for _, j := range flow {
-				if j.state == 1 && j.cores < tooMuch && !held[w] {
+				if j.state == 1 && !held[w] && !slices.ContainsFunc(tooMuch, func(need [2]int64) bool {
+					return fits(need, j.need)
+				}) {
 					jobs = append(jobs, j)
 				}
 			}
@@ -234,7 +242,7 @@ func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits
 		n := s.fastest(j)
 		switch {
 		case n < 0:
-			tooMuch = j.cores
+			tooMuch = append(tooMuch, j.need)
 		case waits != nil && waits(j):
 			held[j.wf] = true
 		default:
@@ -248,7 +256,7 @@ func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits
 func (s *flowSystem) busyFinishesFirst(j *flowTask) bool {
 	idle, busy, from := -1, -1, unit.Never
 	for n, free := range s.free {
-		if free == 0 {
+		if free[0] == 0 {
 			continue
 		}
 		if idle >= 0 && s.in.Nodes[n].Speed != s.in.Nodes[idle].Speed {
@@ -452,10 +460,10 @@ func (s *flowSystem) follow(arrived bool, overrun time.Duration, strict bool,
 		})
 		free := s.free[n]
 		for _, j := range queue {
-			if j.cores > free || strict && j.start > s.now {
+			if !fits(j.need, free) || strict && j.start > s.now {
 				break
 			}
-			if free -= j.cores; j.state == 1 {
+			if free[0], free[1] = free[0]-j.need[0], free[1]-j.need[1]; j.state == 1 {
 				s.begin(j, n)
 			}
 		}
@@ -491,7 +499,8 @@ func (s *flowSystem) plan(j *flowTask) {
 	best, at, end := -1, unit.Never, unit.Never
 	order := 0
 	for n := range s.free {
-		if s.in.Nodes[n].Cores < j.cores {
+		total := capacityOf(s.in.Nodes[n])
+		if !fits(j.need, total) {
 			continue
 		}
 		var there []*flowTask
@@ -506,18 +515,18 @@ func (s *flowSystem) plan(j *flowTask) {
 			}
 		}
 		d := s.on(j.est, n)
-		fits := func(start unit.Time) bool {
+		free := func(start unit.Time) bool {
 			for _, point := range append(there, &flowTask{start: start}) {
 				if point.start != start && (point.start < start || point.start >= start.Add(d)) {
 					continue
 				}
-				used := int64(0)
+				used := j.need
 				for _, o := range there {
 					if o.start <= max(point.start, start) && o.till > max(point.start, start) {
-						used += o.cores
+						used[0], used[1] = used[0]+o.need[0], used[1]+o.need[1]
 					}
 				}
-				if used+j.cores > s.in.Nodes[n].Cores {
+				if !fits(used, total) {
 					return false
 				}
 			}
@@ -531,7 +540,7 @@ func (s *flowSystem) plan(j *flowTask) {
 		}
 		slices.Sort(starts)
 		for _, start := range starts {
-			if fits(start) {
+			if free(start) {
 				if start.Add(d) < end {
 					best, at, end = n, start, start.Add(d)
 				}
@@ -603,6 +612,8 @@ func TestOnlinePoliciesAgreeWithTheirOracles(t *testing.T) {
 			if !strings.HasPrefix(spec, "owm") {
 				shape.Wrong, shape.Speeds, shape.Cores, shape.Sizes = true, []float64{0.5, 1, 1.5}, 4, true
 				oracletest.Compare(t, 70, shape, differ)
+				shape.Memory = true
+				oracletest.Compare(t, 50, shape, differ)
 			}
 		})
 	}
@@ -635,6 +646,7 @@ func TestGreedyBackfillingTakesAnyTaskOfTheFirstWorkflow(t *testing.T) {
 	for _, shape := range []oracletest.Shape{
 		{NoDue: true, Dummies: true, Released: true, Cores: 1},
 		{NoDue: true, Dummies: true, Released: true, Cores: 3, Speeds: []float64{0.5, 1, 1.5}, Wrong: true},
+		{NoDue: true, Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true},
 	} {
 		oracletest.Compare(t, 100, shape, differ)
 		shape.Lost, shape.Fails = true, true
