@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,17 +143,13 @@ func (s *poolSim) serveBatch(held map[*poolTask]bool) bool {
 			break // none from behind one without room
 		}
 		batch, behind[t], needs, urgent = append(batch, t), true, with, why == urgentTurn
-		for d := range t.need { // it counts for the next turn
-			s.used[s.tenant[t.wf]][d] += t.need[d]
-		}
+		s.count(t, +1) // for the next turn
 		if why == parkedTurn {
 			break
 		}
 	}
 	for _, t := range batch {
-		for d := range t.need {
-			s.used[s.tenant[t.wf]][d] -= t.need[d]
-		}
+		s.count(t, -1)
 	}
 	// Tasks of a batch may take each other's room. Then it is cut before the first that has none.
 	for {
@@ -419,5 +417,34 @@ func TestTenantsWithSmallDataAgainstTheOracle(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// What runs of more instances found: tasks that end next at one instant and make room for a deadline task together, and
+// a node that is closed for a suspended task while a batch is gathered.
+func TestTenantsOnInstancesThatWereFound(t *testing.T) {
+	text, err := os.ReadFile("testdata/tenants.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	suite := pool{urgent: true, split: true, room: true, shares: 1}
+	edf := suite
+	edf.edf, edf.ahead, edf.data = true, true, &dataRules{batch: 3}
+	for i, c := range []struct {
+		spec  string
+		rules pool
+	}{{"3dsf", suite}, {"3dsf:large=0,batch=3,order=edf,late=ahead", edf}} {
+		in, err := oracletest.Parse(lines[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		course, err := oracletest.Simulate(in, c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := oracletest.Difference(course.Stays, tenantsOracle(in, c.rules), true); d != "" {
+			t.Errorf("%s: %s\n%s", c.spec, d, in)
+		}
 	}
 }

@@ -50,7 +50,8 @@ type poolTask struct {
 	begun            unit.Time
 	running, stopped bool     // stopped: suspended
 	fresh            bool     // it makes room in this round: it has from the next one on
-	done             *big.Rat // the part of it that a checkpoint has
+	done             *big.Rat // the part of it that a checkpoint has; nil: there is none
+	kept             int      // where the checkpoint is
 	eligible         bool     // it has become so
 	parents          []*poolTask
 	size             time.Duration // what the copy of its output to another rack takes
@@ -147,8 +148,8 @@ func (s *poolSim) isUrgent(t *poolTask) bool {
 
 func (s *poolSim) begin(t *poolTask, n int) {
 	if t.copied = 0; !t.stopped || s.rules.leave {
-		if t.copied = s.copying(t, n); t.stopped && s.copies {
-			t.copied += s.between(s.checkpoint, t.node, n)
+		if t.copied = s.copying(t, n); t.done != nil && s.copies {
+			t.copied += s.between(s.checkpoint, t.kept, n)
 		}
 		t.start = time.Duration(s.now) + t.copied
 	}
@@ -156,18 +157,25 @@ func (s *poolSim) begin(t *poolTask, n int) {
 	t.stopped, s.began = false, true
 	for d := range t.need {
 		s.nodes[n].free[d] -= t.need[d]
-		s.used[s.tenant[t.wf]][d] += t.need[d]
 	}
+	s.count(t, +1)
 	s.ready = slices.DeleteFunc(s.ready, func(o *poolTask) bool { return o == t })
 	s.parked = slices.DeleteFunc(s.parked, func(o *poolTask) bool { return o == t })
 	s.running = append(s.running, t)
 }
 
+// count counts what a task holds for its tenant, or takes that back.
+func (s *poolSim) count(t *poolTask, sign int64) {
+	for d := range t.need {
+		s.used[s.tenant[t.wf]][d] += sign * t.need[d]
+	}
+}
+
 func (s *poolSim) leave(t *poolTask) {
 	for d := range t.need {
 		s.nodes[t.node].free[d] += t.need[d]
-		s.used[s.tenant[t.wf]][d] -= t.need[d]
 	}
+	s.count(t, -1)
 	t.running = false
 	s.running = slices.DeleteFunc(s.running, func(o *poolTask) bool { return o == t })
 }
@@ -258,6 +266,9 @@ func (s *poolSim) round() {
 		s.nodes[n].closed = false
 	}
 	for _, t := range s.parked {
+		if t.fresh {
+			s.count(t, -1)
+		}
 		t.fresh = false
 	}
 	s.emptied, s.wake, s.began = s.emptied[:0], unit.Never, false
@@ -446,14 +457,16 @@ func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
 			s.left = true
 			for _, v := range victims {
 				ran := s.now.Sub(v.begun.Add(v.copied))
-				if v.ran += ran; s.rules.leave {
+				if v.ran += ran; s.rules.leave && ran > 0 {
 					if v.done == nil {
 						v.done = new(big.Rat)
 					}
 					v.done.Add(v.done, big.NewRat(int64(ran), int64(s.on(v, v.node, v.run))))
+					v.kept = v.node
 				}
 				v.stopped, v.fresh = true, true
 				s.leave(v)
+				s.count(v, +1) // until it has made room
 				s.parked = append(s.parked, v)
 				if s.rules.leave {
 					s.stays = append(s.stays, oracletest.Stay{Workflow: v.wf, Task: v.i, Node: v.node,
@@ -531,10 +544,7 @@ func (s *poolSim) victims(t *poolTask) (at int, best []*poolTask) {
 func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 	s := &poolSim{rules: rules, copies: in.Held, checkpoint: in.Checkpoint, holds: map[*poolTask][]int{}}
 	for _, n := range in.Nodes {
-		node := poolNode{total: [2]int64{n.Cores, n.Memory}, speed: n.Speed, rack: n.Group}
-		if n.Memory == 0 {
-			node.total[1] = math.MaxInt64 / 4
-		}
+		node := poolNode{total: capacityOf(n), speed: n.Speed, rack: n.Group}
 		s.total[1] += n.Memory
 		node.free = node.total
 		s.nodes = append(s.nodes, node)
@@ -640,7 +650,9 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		}
 		for len(arrivals) > 0 && arrivals[0].at == s.now {
 			for _, t := range arrivals[0].tasks {
-				s.seen = max(s.seen, s.tenant[t.wf]+1)
+				if t.run > 0 {
+					s.seen = max(s.seen, s.tenant[t.wf]+1)
+				}
 				if t.waits == 0 {
 					enter(t)
 				}

@@ -281,7 +281,7 @@ func SimulateWatched(in Instance, spec string, watch func(c *planner.Cycle, of [
 	return out, nil
 }
 
-// watched is a policy that somebody looks at. It neither learns nor has expectations of its own of what overruns.
+// watched is a policy that somebody looks at. It has no expectations of its own of what overruns.
 type watched struct {
 	planner.Policy
 	watch func(c *planner.Cycle)
@@ -294,6 +294,13 @@ func (w *watched) Plan(ctx context.Context, c *planner.Cycle) error {
 		w.watch(c)
 	}
 	return err
+}
+
+// Observe implements planner.Observer.
+func (w *watched) Observe(v planner.View, e planner.Event) {
+	if o, ok := w.Policy.(planner.Observer); ok {
+		o.Observe(v, e)
+	}
 }
 
 // Sort orders attempts by start, workflow and task.

@@ -199,13 +199,6 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 	a.batch = a.batch[:0]
 	var free, needs unit.Vector // of all open nodes, and of the batch: a batch that needs more would be cut
-	if most > 1 {
-		for n := range a.closed {
-			if !a.closed[n] && !a.rests[n] {
-				free = free.Add(c.Draft.Free(planner.NodeID(n)))
-			}
-		}
-	}
 	for len(a.batch) < most {
 		t, ok := unlimited(c, q)
 		if !ok {
@@ -239,6 +232,9 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 				}
 				continue
 			}
+			if len(a.batch) == 0 && most > 1 {
+				free = a.free(c)
+			}
 			alone := q.Resuming()
 			q.Take(c, t)
 			needs = needs.Add(c.Task(t).Need)
@@ -258,6 +254,16 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 		}
 	}
 	return nil
+}
+
+// free returns what is free on all open nodes together.
+func (a *Tenants) free(c *planner.Cycle) (free unit.Vector) {
+	for n := range a.closed {
+		if !a.closed[n] && !a.rests[n] {
+			free = free.Add(c.Draft.Free(planner.NodeID(n)))
+		}
+	}
+	return free
 }
 
 // keep closes the node that is the first to have room for need, for a preempted task that left its node: new regular

@@ -65,9 +65,9 @@ const (
 		"is free on that node is kept. Else regular tasks make room, on the node where the fewest of high " +
 		"priority have to, then the fewest at all. Tasks that still copy their inputs are left alone. A " +
 		"deadline task that is too late suspends nobody and waits where it has room first."
-	comesBack = "Suspended tasks continue in the order of their suspension, before new regular tasks. What is " +
-		"free on the node of one that has no room yet is kept for it; of one that left its node, on the node " +
-		"that has room first."
+	comesBack = "Suspended tasks continue in the order of their suspension, before new regular tasks. They " +
+		"count for their tenant until they have made room. What is free on the node of one that has no room yet " +
+		"is kept for it; of one that left its node, on the node that has room first."
 	byShare = "Ties of shares go to the tenant whose next task asks for the smaller share, then to the one " +
 		"whose first job came first: the order of the paper's table 1."
 	batches = "A batch has the next tasks of the queue that each have room, and that need no more together than " +
