@@ -115,10 +115,11 @@ const (
 )
 
 // Correct has a model say of its phases what real runs took: measurements one by one see nothing of what a run does
-// beside them. Starts alone on a host at rest have a factor, starts beside others or beside programs have others; what
-// staging and ending took longer is added; programs have the spread that they had. A host is slower at some minutes
-// than at others, so starts take the median of this model and those that were measured of the host the day before. What
-// is left of starts differs from run to run, and from the models that were corrected before: that is their drift.
+// beside them. Starts alone on a host at rest have a factor, starts beside others or beside programs have others, and
+// so has ending; what staging took longer is added; programs have the spread that they had. A host is slower at some
+// minutes than at others, so starts take the median of this model and those that were measured of the host the day
+// before. What is left of starts differs from run to run, and from the models that were corrected before: that is
+// their drift.
 func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) error {
 	var rest, alike, busy []float64
 	for i := range runs {
@@ -130,7 +131,8 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 	var programs hostmodel.Spread
 	for round := range corrections + 1 {
 		var starts [2][2]sums // alone or beside other starts, on a host at rest or beside programs
-		var staging, ending, run []float64
+		var ending sums
+		var staging, run []float64
 		rest, alike = rest[:0], alike[:0]
 		for i := range runs {
 			simulated, err := runs[i].Simulate(m)
@@ -144,7 +146,9 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 				if sim.Over == 0 {
 					continue
 				}
-				ending = append(ending, float64((real.Over-real.Ended)-(sim.Over-sim.Ended)))
+				if a, b := real.Over-real.Ended, sim.Over-sim.Ended; plausible(a, b) {
+					ending.add(a, b)
+				}
 				if a, b := real.Ended-real.Started, sim.Ended-sim.Started; real.Node == sim.Node && plausible(a, b) {
 					run = append(run, float64(a)/float64(b)*m.Run.Mean())
 				}
@@ -169,8 +173,13 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 			break
 		}
 		correctStarts(&m.Phases, &starts)
-		m.Phases.Stage.Wall.BaseNanos = max(0, m.Phases.Stage.Wall.BaseNanos+typicalOf(staging))
-		m.Phases.End.Wall.BaseNanos = max(0, m.Phases.End.Wall.BaseNanos+typicalOf(ending))
+		stage := &m.Phases.Stage.Wall.BaseNanos
+		*stage = max(*stage/2, *stage+typicalOf(staging))
+		end := ending.factor(1)
+		for _, x := range []*float64{&m.Phases.End.Wall.BaseNanos, &m.Phases.Publish.Wall.BaseNanos,
+			&m.Phases.Publish.Wall.FileNanos} {
+			*x *= end
+		}
 		if len(run) >= leastEnded {
 			programs = hostmodel.SpreadOf(run)
 			m.Run = hostmodel.Spread{programs.Mean()} // until all is known
