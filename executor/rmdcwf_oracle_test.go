@@ -27,6 +27,10 @@ type dcwf struct {
 	even, trueLaxity, tsp2, fifo bool // x, y and z of the configuration
 	latest, byLaxity             bool
 	attempts                     [][]int
+
+	planned func(k int) []interval // what runs in a pool, and what is planned there
+	// the first instant from which a task has room in pool k beside others
+	earliest func(k, f, i int, run time.Duration, from unit.Time, others []interval) unit.Time
 }
 
 // dcwfJob is a job as it is planned.
@@ -59,6 +63,7 @@ func newDCWF(in oracletest.Instance, spec string, onNode func(f, i int) int) *dc
 		o.pools[k] = append(o.pools[k], n)
 	}
 	o.jobs = make([]*dcwfJob, len(in.Workflows))
+	o.planned, o.earliest = o.inPool, o.packed
 	return o
 }
 
@@ -143,8 +148,8 @@ func (o *dcwf) fit(k int, all []interval) bool {
 	return try(0)
 }
 
-// earliest is the first instant from which a task has room in pool k beside others.
-func (o *dcwf) earliest(k, f, i int, run time.Duration, from unit.Time, others []interval) unit.Time {
+// packed is the first instant from which a task has room in pool k beside others, however these are packed.
+func (o *dcwf) packed(k, f, i int, run time.Duration, from unit.Time, others []interval) unit.Time {
 	starts := []unit.Time{from}
 	for _, x := range others {
 		if x.end > from {
@@ -262,7 +267,7 @@ func (o *dcwf) budget(j *dcwfJob) {
 		}
 		sample[i] = o.place(j, i, est, false, func(k int) (others []interval) {
 			if o.trueLaxity {
-				others = o.inPool(k)
+				others = o.planned(k)
 			}
 			for q, at := range sample {
 				if at.is && at.pool == k {
