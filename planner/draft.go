@@ -297,7 +297,7 @@ func (d *Draft) reserve(seg Segment, later bool) error {
 	if has { // continues after a suspension: what it keeps it has already
 		hold, seg.kept = hold.Sub(old.Hold), old.Hold
 	}
-	if now && d.impatient && (phase == Waiting || !hold.Fits(d.Free(seg.Node))) {
+	if now && d.impatient && (phase == Waiting || !hold.Fits(d.unclaimed(seg.Node))) {
 		now = false // it follows what is estimated to end now, and has not
 	}
 	if now && d.s.platform.Overlapped && !d.inputsOn(t, seg.Node) {
@@ -322,6 +322,20 @@ func (d *Draft) reserve(seg Segment, later bool) error {
 		d.lookFor = append(d.lookFor, seg.Task)
 	}
 	return nil
+}
+
+// unclaimed is what is free on node n now beside what tasks claim that are planned there for now and cannot start yet.
+func (d *Draft) unclaimed(n NodeID) unit.Vector {
+	free := d.Free(n)
+	for seg := range d.Planned(n) {
+		if seg.Start > d.now {
+			break
+		}
+		if !d.Limited(seg.Task) {
+			free = free.Sub(seg.Hold)
+		}
+	}
+	return free
 }
 
 // Release takes the planned segments of t and of its descendants out, and says which tasks lost their place, t first.
