@@ -5,7 +5,8 @@
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by
 //	        GNU parallel (xargs if that is missing), all with the same number in flight
 //	ways    trivial containers side by side at 1, 2, 4 and 8 in flight and as a chain: gantry with Docker and
-//	        without a daemon, bare loops over the Engine API and over crun, and the peers that are installed
+//	        without a daemon, bare loops over the Engine API and over crun (whose chain is one container after the
+//	        other), and the peers that are installed
 //	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
 //	log     ls, show, explain and report on a log of 1,000 runs and 10 million attempts, which takes some 5 GB of disk
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
@@ -17,8 +18,10 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,11 +47,12 @@ func main() {
 		loads = flag.String("loads", strings.Join(loadNames, ","), "columns of the part ways, as numbers at once")
 	)
 	flag.StringVar(&b.gantry, "gantry", "bin/gantry", "the binary to measure")
-	flag.IntVar(&b.n, "n", 200, "containers per repetition")
+	flag.IntVar(&b.n, "n", 200, "containers per repetition of the part docker")
 	flag.IntVar(&b.inFlight, "c", 4, "containers in flight")
 	flag.IntVar(&b.reps, "reps", 3, "repetitions; the median counts")
 	flag.IntVar(&b.attempts, "attempts", 10_000_000, "attempts of the part log, in runs of 10,000")
-	flag.DurationVar(&b.limit, "for", 5*time.Minute, "time of the part ways; cells that come later are left out")
+	flag.IntVar(&b.each, "each", 100, "containers per cell of the part ways")
+	flag.DurationVar(&b.limit, "for", 20*time.Minute, "time of the part ways; cells that come later are left out")
 	flag.StringVar(&b.other, "before", "",
 		"the gantry of an earlier build, with its gantry-task beside it, for the part before")
 	flag.StringVar(&b.dir, "inputs", "", "write the workflows of the part before into this directory, and no more")
@@ -81,23 +85,27 @@ type bench struct {
 	gantry, dir       string
 	other, only       string
 	n, inFlight, reps int
-	attempts          int
+	each, attempts    int
 	limit             time.Duration
 	waysOf, loads     []string // of the part ways
 }
 
+// run measures all parts: one that fails, as where there is no Docker Engine, keeps no other from being measured.
 func (b *bench) run(parts []string) error {
+	known := map[string]func() error{"null": b.null, "docker": b.docker, "ways": b.ways, "read": b.read, "log": b.log,
+		"plan": b.plan, "stream": b.stream, "before": b.before}
 	for _, p := range parts {
-		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "ways": b.ways,
-			"read": b.read, "log": b.log, "plan": b.plan, "stream": b.stream, "before": b.before}[p]
-		if !ok {
-			return fmt.Errorf("unknown part %q: null, docker, ways, read, log, plan, stream or before", p)
-		}
-		if err := part(); err != nil {
-			return fmt.Errorf("%s: %w", p, err)
+		if known[p] == nil {
+			return fmt.Errorf("unknown part %q: %s", p, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 	}
-	return nil
+	var failed []error
+	for _, p := range parts {
+		if err := known[p](); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p, err))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // cost is what a program took.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,8 +34,8 @@ var (
 	loadNames = []string{"1", "2", "4", "8", "chain"}
 )
 
-// runtimes prints all ways side by side: tasks a second, and CPU time per task of the whole machine, less what it uses
-// anyway.
+// ways prints all ways side by side: wall time, CPU time per task of the whole machine, less what it uses anyway, and
+// tasks a second. A way that fails does not keep others from being measured.
 func (b *bench) ways() error {
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -61,67 +62,107 @@ func (b *bench) ways() error {
 		case chain:
 			columns = append(columns, column{name, 1, true})
 		case err == nil && inFlight > 0:
-			columns = append(columns, column{name + " in flight", inFlight, false})
+			columns = append(columns, column{name + " at once", inFlight, false})
 		default:
 			return fmt.Errorf("load %q: want a number of containers at once, or chain", name)
 		}
 	}
 	idle := idleCPU()
-	cells := make([][]string, len(all))
+	cells := make([][]cell, len(all))
 	end := time.Now().Add(b.limit)
+	var failed []error
 	for _, c := range columns { // the ways in turns, so that a busy machine is busy for all
 		for i, w := range all {
-			cell := "no time left"
-			if w.missing == "" && time.Now().Before(end) {
-				if cell, err = b.cell(w, c.inFlight, c.chain, idle); err != nil {
-					return fmt.Errorf("%s, %s: %w", w.name, c.name, err)
+			if w.missing != "" {
+				continue
+			}
+			got := cell{without: "no time"}
+			if time.Now().Before(end) {
+				fmt.Fprintf(os.Stderr, "measuring %s, %s\n", w.name, c.name)
+				if got, err = b.cell(w, c.inFlight, c.chain, idle); err != nil {
+					failed, got = append(failed, fmt.Errorf("%s, %s: %w", w.name, c.name, err)), cell{without: "failed"}
 				}
 			}
-			cells[i] = append(cells[i], cell)
+			cells[i] = append(cells[i], got)
 		}
 	}
-	fmt.Printf("%d trivial containers a cell, all limits on: wall seconds, CPU ms a task of the whole machine, "+
-		"tasks a second\n", b.n)
+	fmt.Printf("%d trivial containers each, all limits on\n", b.each)
 	if idle > busy {
 		fmt.Printf("  other programs use %.1f cores: times are upper bounds, and CPU time cannot be told apart\n", idle)
 	} else if idle > 0.1 {
 		fmt.Printf("  other programs use %.1f cores, which is taken off: figures are approximate\n", idle)
 	}
-	fmt.Printf("  %-28s", "")
-	for _, c := range columns {
-		fmt.Printf(" %-19s", c.name)
-	}
-	fmt.Println()
-	for i, w := range all {
-		fmt.Printf("  %-28s", w.name)
-		if w.missing != "" {
-			fmt.Println(" " + w.missing)
-			continue
-		}
-		for _, cell := range cells[i] {
-			fmt.Printf(" %-19s", cell)
+	for _, f := range figures {
+		fmt.Printf("  %-34s", f.title)
+		for _, c := range columns {
+			fmt.Printf(" %9s", c.name)
 		}
 		fmt.Println()
+		for i, w := range all {
+			if w.missing != "" {
+				continue
+			}
+			fmt.Printf("    %-32s", w.name)
+			for _, c := range cells[i] {
+				text := c.without
+				if text == "" {
+					text = f.of(c)
+				}
+				fmt.Printf(" %9s", text)
+			}
+			fmt.Println()
+		}
 	}
-	return nil
+	for _, w := range all {
+		if w.missing != "" {
+			fmt.Printf("  without %s: %s\n", w.name, w.missing)
+		}
+	}
+	if slices.ContainsFunc(cells, func(row []cell) bool { return slices.Contains(row, cell{without: "no time"}) }) {
+		fmt.Printf("  no time: -for was over after %v; a longer time, or fewer containers (-each), complete it\n",
+			b.limit)
+	}
+	return errors.Join(failed...)
 }
 
 // busy is how many cores others may use so that CPU time of the machine says something.
 var busy = float64(runtime.NumCPU()) / 2
 
+// cell is what running the containers took in one way.
+type cell struct {
+	wall    time.Duration
+	cpu     time.Duration // of a container; negative if it cannot be told from others'
+	rate    float64       // containers a second
+	without string        // why there are no figures; "" if there are
+}
+
+// figures are the tables of cells.
+var figures = []struct {
+	title string
+	of    func(cell) string
+}{
+	{"wall time, s", func(c cell) string { return fmt.Sprintf("%.2f", c.wall.Seconds()) }},
+	{"CPU time of the machine a task, ms", func(c cell) string {
+		if c.cpu < 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.0f", c.cpu.Seconds()*1000)
+	}},
+	{"tasks a second", func(c cell) string { return fmt.Sprintf("%.1f", c.rate) }},
+}
+
 // cell measures one way with a number in flight.
-func (b *bench) cell(w way, inFlight int, chain bool, idle float64) (string, error) {
+func (b *bench) cell(w way, inFlight int, chain bool, idle float64) (cell, error) {
 	before, begun := machineCPU(), time.Now()
-	if err := w.run(b.n, inFlight, chain); err != nil {
-		return "", err
+	if err := w.run(b.each, inFlight, chain); err != nil {
+		return cell{}, err
 	}
-	wall := time.Since(begun)
-	cpu := "-"
+	c := cell{wall: time.Since(begun), cpu: -1}
+	c.rate = float64(b.each) / c.wall.Seconds()
 	if idle <= busy {
-		used := machineCPU() - before - time.Duration(idle*float64(wall))
-		cpu = fmt.Sprintf("%.0f ms", used.Seconds()*1000/float64(b.n))
+		c.cpu = max(0, machineCPU()-before-time.Duration(idle*float64(c.wall))) / time.Duration(b.each)
 	}
-	return fmt.Sprintf("%.2f s %s %.1f/s", wall.Seconds(), cpu, float64(b.n)/wall.Seconds()), nil
+	return c, nil
 }
 
 type column struct {
@@ -328,13 +369,23 @@ func dockerRun() []string {
 		"--cpu-quota", "20000", "--log-driver", "none", "--tmpfs", "/tmp", image, "true"}
 }
 
-// peer is another program that runs the same tasks by the docker command.
-func (b *bench) peer(name, program, versionOf string, version []string, run func(dir string, n, inFlight int,
+// peer is another program that runs the same tasks by the docker command. Leaves says that each leaves a file t0, t1...
+func (b *bench) peer(name, program, versionOf string, leaves bool, run func(dir string, n, inFlight int,
 	chain bool) ([]string, error)) way {
 	w := way{name: "docker run by " + name}
-	if out, err := exec.Command(program, version...).CombinedOutput(); err != nil || !strings.Contains(string(out),
-		versionOf) {
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(program, args...)
+		// Debian's Makeflow begins with MPI, which wants a daemon that is in another package, or to be told that there
+		// is none.
+		cmd.Env = append(os.Environ(), "OMPI_MCA_ess_singleton_isolated=1")
+		return cmd
+	}
+	if _, err := exec.LookPath(program); err != nil {
 		w.missing = "not installed"
+	} else if out, err := command("--version").CombinedOutput(); err != nil {
+		w.missing = fmt.Sprintf("does not run: %v: %s", err, lastLine(string(out)))
+	} else if !strings.Contains(string(out), versionOf) {
+		w.missing = program + " is another program"
 	}
 	w.run = func(n, inFlight int, chain bool) error {
 		dir, err := os.MkdirTemp(b.dir, "peer")
@@ -345,16 +396,22 @@ func (b *bench) peer(name, program, versionOf string, version []string, run func
 		if err != nil {
 			return err
 		}
-		cmd := exec.Command(program, args...)
+		cmd := command(args...)
 		cmd.Dir = dir
-		_, err = measure(cmd)
-		return err
+		if _, err = measure(cmd); err != nil {
+			return err
+		}
+		// Makeflow says that all is well whatever becomes of its tasks.
+		if done, _ := filepath.Glob(filepath.Join(dir, "t[0-9]*")); leaves && len(done) != n {
+			return fmt.Errorf("%s ran %d of %d containers", program, len(done), n)
+		}
+		return nil
 	}
 	return w
 }
 
 func (b *bench) parallel() way {
-	return b.peer("GNU parallel", "parallel", "GNU parallel", []string{"--version"}, func(_ string, n, inFlight int,
+	return b.peer("GNU parallel", "parallel", "GNU parallel", false, func(_ string, n, inFlight int,
 		_ bool) ([]string, error) {
 		return append([]string{"-N0", fmt.Sprintf("-j%d", inFlight), strings.Join(dockerRun(), " "), ":::"},
 			numbers(n)...), nil
@@ -362,7 +419,7 @@ func (b *bench) parallel() way {
 }
 
 func (b *bench) snakemake() way {
-	return b.peer("Snakemake", "snakemake", ".", []string{"--version"}, func(dir string, n, inFlight int,
+	return b.peer("Snakemake", "snakemake", ".", true, func(dir string, n, inFlight int,
 		chain bool) ([]string, error) {
 		rules := "rule all:\n    input: [f't{i}' for i in range(" + strconv.Itoa(n) + ")]\n"
 		for i := range n {
@@ -378,7 +435,7 @@ func (b *bench) snakemake() way {
 }
 
 func (b *bench) makeflow() way {
-	return b.peer("Makeflow", "makeflow", "akeflow", []string{"--version"}, func(dir string, n, inFlight int,
+	return b.peer("Makeflow", "makeflow", "akeflow", true, func(dir string, n, inFlight int,
 		chain bool) ([]string, error) {
 		var rules strings.Builder
 		for i := range n {
