@@ -161,15 +161,19 @@ func (s *flowSystem) copying(j *flowTask, n int) (sum time.Duration) {
 
 func (s *flowSystem) begin(j *flowTask, n int) {
 	j.copied = s.copying(j, n)
-	at := s.now.Add(j.copied)
-	j.state, j.node, j.start = 2, n, s.now
-	j.end, j.till = at.Add(s.on(j.run, n)), at.Add(s.on(j.est, n))
+	at, planned := s.now.Add(j.copied), j.till.Sub(j.start)
+	if j.till = at.Add(s.on(j.est, n)); j.planned { // copies may take less than they were planned to
+		j.till = s.now.Add(planned)
+	}
+	j.state, j.node, j.start, j.end = 2, n, s.now, at.Add(s.on(j.run, n))
 	if j.lost > 0 || s.in.Workflows[j.wf].Tasks[j.i].Fail {
 		j.end = at.Add(s.on(j.run, n) / 2)
 	}
 	s.free[n] = [2]int64{s.free[n][0] - j.need[0], s.free[n][1] - j.need[1]}
 	s.active = append(s.active, j)
 }
+
+func takesTime(j *flowTask) bool { return j.run > 0 }
 
 // simulate asks the policy at every instant at which something happens, after all that does.
 func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
@@ -178,7 +182,7 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 		for w := range s.flows {
 			if at := s.in.Workflows[w].Arrive; !s.arrived[w] {
 				next = min(next, at)
-			} else if at := s.in.Workflows[w].Release; at > s.now {
+			} else if at := s.in.Workflows[w].Release; at > s.now && slices.ContainsFunc(s.flows[w], takesTime) {
 				next = min(next, at)
 			}
 		}

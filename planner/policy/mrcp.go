@@ -38,8 +38,9 @@ func solved() []Row {
 				"beyond, amounts are added up and runtimes averaged over the nodes.",
 			"The search begins with the best of list schedules: greedy EDF (up to 150 tasks), RM-DCWF with its " +
 				"remappings (pd-sl-tsp1), and jobs by deadline, laxity, normalized laxity and length.",
-			"Up to 15 tasks the number of late jobs is the smallest there is. Batches of more tasks of several sizes " +
-				"may have more late than rm-dcwf has, which moves planned tasks between nodes.",
+			"Up to 15 tasks the number of late jobs is the smallest there is; up to 7 tasks on alike nodes, with " +
+				"alike needs, the sum of turnarounds is, too. Batches of more tasks of several sizes may have more " +
+				"late than rm-dcwf has, which moves planned tasks between nodes.",
 			"Workflows are planned for what is known now: one whose earliest start is to come keeps no room.",
 			"When a late task endangers a deadline that was to be met, the model is solved again, once for each " +
 				"workflow between two arrivals.",

@@ -52,7 +52,8 @@ const (
 	online = "Ties go to the earlier workflow, then the lower task id, then the lower node id. Ranks are exact, and " +
 		"so a tie is a tie. Tasks that find no room are passed over until the next round."
 	plans = "Between two plans, a task starts as soon as its node has room and every task planned there before it " +
-		"has its own, also before its planned start. Ties of finish times go to the lower node id."
+		"has its own, also before its planned start. It is expected to stay as long as it was planned to. Ties of " +
+		"finish times go to the lower node id."
 )
 
 // Readings of 3DSF.
