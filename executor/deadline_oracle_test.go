@@ -145,31 +145,15 @@ func (w *world) next(wanted unit.Time) bool {
 // edf is greedy: whenever something happened, the ready tasks in order of deadline, workflow and number, each on the
 // fastest node that has room, the lowest of equals; what fits nowhere is passed over.
 func edf(in oracletest.Instance) []oracletest.Stay {
-	w := newWorld(in)
-	for {
-		w.settle()
-		var ready [][2]int
-		w.each(func(f, i int) {
-			if w.ready(f, i) {
-				ready = append(ready, [2]int{f, i})
-			}
-		})
-		slices.SortStableFunc(ready, func(a, b [2]int) int { return cmp.Compare(w.due(a[0]), w.due(b[0])) })
-		for _, x := range ready {
-			best := -1
-			for n := range w.Nodes {
-				if w.free(x[0], x[1], n) && (best < 0 || w.Nodes[n].Speed > w.Nodes[best].Speed) {
-					best = n
-				}
-			}
-			if best >= 0 {
-				w.start(x[0], x[1], best)
-			}
-		}
-		if !w.next(unit.Never) {
-			return w.stays
-		}
-	}
+	s := newFlowSystem(in, true)
+	return s.simulate(func(bool) {
+		s.greedy(func(e [][]*flowTask) *flowTask {
+			return slices.MinFunc(e, func(a, b []*flowTask) int {
+				return cmp.Compare(cmp.Or(in.Workflows[a[0].wf].Due, unit.Never),
+					cmp.Or(in.Workflows[b[0].wf].Due, unit.Never))
+			})[0]
+		}, nil)
+	})
 }
 
 // shapes are what all oracles of this family are compared on.
@@ -178,8 +162,9 @@ var shapes = map[string]oracletest.Shape{
 	"wrong":      {Dummies: true, Released: true, Wrong: true},
 	"speeds":     {Dummies: true, Released: true, Speeds: []float64{0.5, 1, 1.5}},
 	"sizes":      {Dummies: true, Released: true, Sizes: true, Memory: true},
-	"all": {Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true, Speeds: []float64{0.5, 1,
-		1.5}},
+	"racks":      {Dummies: true, Released: true, Sizes: true, Held: true, Groups: 2},
+	"all": {Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true, Speeds: []float64{0.5, 1, 1.5},
+		Held: true, Groups: 2},
 }
 
 // against compares a policy with an oracle attempt by attempt.
