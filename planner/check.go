@@ -47,7 +47,7 @@ func (s *State) check(e *Event) error {
 	case *AttemptExited:
 		return s.checkExit(b)
 	case FileAppeared:
-		if b.File < 0 || int(b.File) >= len(s.files) {
+		if b.File < 0 || int(b.File) >= s.files.len() {
 			return fmt.Errorf("file %d appeared: it is not known", b.File)
 		}
 		return s.checkNode(b.Node)
@@ -162,7 +162,7 @@ func (s *State) checkArrival(b *WorkflowArrived) error {
 	if int(b.Workflow.ID) != len(s.workflows) {
 		return fmt.Errorf("expected id %d", len(s.workflows))
 	}
-	own := &arrival{WorkflowArrived: b, first: TaskID(s.tasks.len()), file: FileID(len(s.files))}
+	own := &arrival{WorkflowArrived: b, first: TaskID(s.tasks.len()), file: FileID(s.files.len())}
 	up, down, err := s.checkParts(own)
 	if err != nil {
 		return err
@@ -351,7 +351,7 @@ func (s *State) checkOrder(o *Order, next AttemptID) error {
 		}
 		return s.checkOf(o)
 	case OrderCopy:
-		if o.File < 0 || int(o.File) >= len(s.files) {
+		if o.File < 0 || int(o.File) >= s.files.len() {
 			return fmt.Errorf("file %d is not known", o.File)
 		}
 		if s.lives.at(o.Task).phase.Ended() {

@@ -29,20 +29,13 @@ func (w *workflowState) add(p part) {
 // addFiles takes in new files.
 func (s *State) addFiles(files []File) {
 	for _, f := range files {
-		s.files = append(s.files, f)
-		home := NodeID(None)
-		if len(f.Homes) > 0 {
-			home = f.Homes[0]
-		} else if f.Producer == None {
-			home = everywhere
-		}
-		s.home = append(s.home, home)
+		s.files.push(f)
 	}
 }
 
 func (s *State) grow(b *WorkflowGrown) {
 	w := &s.workflows[b.Workflow]
-	p := part{first: TaskID(s.tasks.len()), files: FileID(len(s.files))}
+	p := part{first: TaskID(s.tasks.len()), files: FileID(s.files.len())}
 	p.past, p.pastFiles = p.first+TaskID(len(b.Tasks)), p.files+FileID(len(b.Files))
 	w.add(p)
 	w.left += int32(len(b.Tasks))
@@ -98,7 +91,7 @@ func (s *State) checkGrowth(b *WorkflowGrown) error {
 		return errors.New("no task is added")
 	}
 	own := &arrival{WorkflowArrived: &WorkflowArrived{Workflow: w.Workflow, Tasks: b.Tasks, Files: b.Files},
-		first: TaskID(s.tasks.len()), file: FileID(len(s.files)), grows: s}
+		first: TaskID(s.tasks.len()), file: FileID(s.files.len()), grows: s}
 	up, down, err := s.checkParts(own)
 	if err != nil {
 		return err

@@ -21,9 +21,7 @@ type State struct {
 	tasks     tasks
 	lives     table[TaskID, life]
 	attempts  attempts
-	files     []File
-	home      []NodeID                // by file: the first node that has it; None: nowhere yet; everywhere
-	more      map[FileID][]NodeID     // copies beyond the homes of the file
+	files     files
 	ahead     map[TaskID][]stock      // copied for tasks that have not started since
 	held      []unit.Vector           // by node: what attempts under way hold
 	capacity  []unit.Vector           // by node, as NodeChanged left it
@@ -44,9 +42,6 @@ type State struct {
 	sealed        []int   // pages of tasks packed since the draft packed its own
 	news          News
 }
-
-// everywhere is the home of a file that is on all nodes.
-const everywhere NodeID = -2
 
 // News is what changed since the last round.
 type News struct {
@@ -114,7 +109,7 @@ type Attempt struct {
 
 // NewState returns the state before the first event.
 func NewState(p *Platform, rules RetryRules) *State {
-	s := &State{platform: p, rules: rules, more: map[FileID][]NodeID{}, ahead: map[TaskID][]stock{},
+	s := &State{platform: p, rules: rules, files: files{more: map[FileID][]NodeID{}}, ahead: map[TaskID][]stock{},
 		formals: map[WorkflowID][]TaskID{}, below: map[TaskID][]TaskID{}}
 	s.held = make([]unit.Vector, len(p.Nodes))
 	s.active = make([][]AttemptID, len(p.Nodes))
@@ -173,7 +168,7 @@ func (s *State) Apply(e Event) error {
 
 func (s *State) arrive(b *WorkflowArrived, at Time) {
 	w := b.Workflow
-	first, firstFile := TaskID(s.tasks.len()), FileID(len(s.files))
+	first, firstFile := TaskID(s.tasks.len()), FileID(s.files.len())
 	s.workflows = append(s.workflows, workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never,
 		ended: unit.Never, continues: None})
 	s.workflows[w.ID].add(part{first, first + TaskID(len(b.Tasks)), firstFile, firstFile + FileID(len(b.Files))})
@@ -443,7 +438,7 @@ func (s *State) ordered(o *Order, at Time) {
 		s.attempts.at(o.Attempt).Leaving = o.Kind.Vacates()
 		s.lives.at(o.Task).preempted++
 	case OrderCopy:
-		s.ahead[o.Task] = append(s.ahead[o.Task], stock{o.Node, s.files[o.File].Size})
+		s.ahead[o.Task] = append(s.ahead[o.Task], stock{o.Node, s.files.of(o.File).Size})
 	}
 }
 
@@ -549,7 +544,7 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 	delete(s.formals, w)
 	for _, p := range s.workflows[w].parts {
 		for f := p.files; f < p.pastFiles; f++ {
-			s.files[f].Homes = nil
+			s.files.end(f)
 		}
 	}
 	if i, ok := slices.BinarySearch(s.present, w); ok {
@@ -558,11 +553,11 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 }
 
 func (s *State) place(f FileID, n NodeID) {
-	switch {
-	case s.home[f] == None:
-		s.home[f] = n
-	case s.View().Has(n, f):
+	switch p := s.files.of(f); {
+	case p.home == None:
+		p.home = n
+	case s.View().Has(n, f) || s.files.pages[f>>pageBits] == nil: // or nobody asks any more
 	default:
-		s.more[f] = append(s.more[f], n)
+		s.files.more[f] = append(s.files.more[f], n)
 	}
 }

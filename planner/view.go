@@ -233,27 +233,28 @@ func (v View) Vacates(t TaskID) Vacate {
 }
 
 // File returns a file of an admitted workflow. It must not be changed.
-func (v View) File(f FileID) *File { return &v.s.files[f] }
+func (v View) File(f FileID) *File { return &v.s.files.of(f).File }
 
 // Has reports whether file f lies on node n.
 func (v View) Has(n NodeID, f FileID) bool {
-	h := v.s.home[f]
-	return h == n || h == everywhere || h != None && (slices.Contains(v.s.files[f].Homes, n) ||
-		len(v.s.more) > 0 && slices.Contains(v.s.more[f], n))
+	p := v.s.files.of(f)
+	return p.home == n || p.home == everywhere || p.home != None && (slices.Contains(p.Homes, n) ||
+		len(v.s.files.more) > 0 && slices.Contains(v.s.files.more[f], n))
 }
 
 // Nearest returns the node that file f is best copied from to node n (least time, then lowest id); None if it exists
 // nowhere.
 func (v View) Nearest(f FileID, n NodeID) NodeID {
-	h := v.s.home[f]
+	p := v.s.files.of(f)
+	h := p.home
 	if h == None {
 		return None
 	}
 	if h == everywhere || h == n {
 		return n
 	}
-	size, best := v.s.files[f].Size, h
-	for _, list := range [2][]NodeID{v.s.files[f].Homes, v.s.more[f]} {
+	size, best := p.Size, h
+	for _, list := range [2][]NodeID{p.Homes, v.s.files.more[f]} {
 		for _, m := range list {
 			if m == n {
 				return n
