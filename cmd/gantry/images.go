@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -28,9 +29,10 @@ func pullFlag() cli.Flag {
 
 // images are what names of images stand for.
 type images struct {
-	mu    sync.RWMutex
-	ids   map[string]string // by name
-	found []sqlite.Image    // unless the log has them
+	mu     sync.RWMutex
+	ids    map[string]string        // by name
+	found  []sqlite.Image           // unless the log has them
+	coming map[string]chan struct{} // by name, those that somebody fetches; closed when that is over
 }
 
 // id is the ID of the image of that name; "" if it is not known.
@@ -43,6 +45,43 @@ func (i *images) id(name string) string {
 	return i.ids[name]
 }
 
+// claim returns which of the names are not known and nobody fetches, which the caller is to do and then release. If
+// there is none, it returns a channel that is closed when another may be known, or nil if all are.
+func (i *images) claim(names map[string]bool) (mine map[string]bool, others <-chan struct{}) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	mine = map[string]bool{}
+	for name := range names {
+		if i.ids[name] != "" {
+			continue
+		}
+		if c := i.coming[name]; c != nil {
+			others = c
+			continue
+		}
+		mine[name] = true
+	}
+	if i.coming == nil {
+		i.coming = map[string]chan struct{}{}
+	}
+	over := make(chan struct{})
+	for name := range mine {
+		i.coming[name] = over
+	}
+	return mine, others
+}
+
+// release ends what claim began.
+func (i *images) release(mine map[string]bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	over := i.coming[slices.Sorted(maps.Keys(mine))[0]]
+	for name := range mine {
+		delete(i.coming, name)
+	}
+	close(over)
+}
+
 // unlogged are the images that were found before there was a run in the log.
 func (i *images) unlogged() []sqlite.Image {
 	if i == nil {
@@ -51,31 +90,35 @@ func (i *images) unlogged() []sqlite.Image {
 	return i.found
 }
 
-// fetchImages makes the images present that programs of the run need, before anything of them is started, and keeps
-// what their names stand for: for a run that continues these are the images that it began with.
-func (s *session) fetchImages(ctx context.Context) error {
+// fetchImages makes wanted images present that programs of the run need, before anything of them is started, and keeps
+// what their names stand for: for a run that continues these are the images that it began with. In a server, several
+// goroutines may do so.
+func (s *session) fetchImages(ctx context.Context, names map[string]bool) error {
 	row := rowOf(s.set.Runtime)
+	if s.images == nil {
+		s.images = &images{}
+	}
 	var before []sqlite.Image
 	if s.log != nil {
+		s.images.mu.RLock()
 		before = s.log.Info().Images
+		s.images.mu.RUnlock()
 	}
 	// A run that was killed may have left images half unpacked, even if nothing is to be started any more.
-	if row == nil || row.images == nil || len(s.wanted)+len(before) == 0 && row.cluster == nil {
+	if row == nil || row.images == nil || len(names)+len(before) == 0 && row.cluster == nil {
 		return nil
 	}
-	names := make([]string, 0, len(s.wanted))
-	for name := range s.wanted {
+	var wanted []fetch.Wanted
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if s.images.id(name) == "" {
-			names = append(names, name)
+			wanted = append(wanted, fetch.Wanted{Ref: name})
 		}
 	}
-	if len(names) == 0 && row.cluster == nil {
+	if len(wanted) == 0 && row.cluster == nil {
 		return nil
 	}
-	slices.Sort(names)
-	wanted := make([]fetch.Wanted, len(names))
-	for i, name := range names {
-		wanted[i].Ref = name
+	for i := range wanted {
+		name := wanted[i].Ref
 		if k := slices.IndexFunc(before, func(b sqlite.Image) bool { return b.Ref == name }); k >= 0 {
 			wanted[i].ID, wanted[i].Digest = before[k].ID, before[k].Digest
 		}
@@ -88,9 +131,6 @@ func (s *session) fetchImages(ctx context.Context) error {
 		return failf(exitInput, "%w\nnothing was started", err)
 	case err != nil:
 		return failf(exitHost, "%w\nnothing was started", err)
-	}
-	if s.images == nil {
-		s.images = &images{}
 	}
 	s.images.mu.Lock()
 	defer s.images.mu.Unlock()

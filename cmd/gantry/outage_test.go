@@ -17,6 +17,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -231,6 +232,13 @@ func TestAServerThatIsSilent(t *testing.T) {
 	s := serveIn(t, dir, "--runtime", "null")
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
+	}
+	for stopped := false; !stopped; time.Sleep(time.Millisecond) { // or it answers first
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped = bytes.Contains(stat, []byte(") T "))
 	}
 	cl, said := api.NewClient(dir), make(chan string, 1)
 	cl.Silence, cl.Notify = time.Millisecond, func(text string) { said <- text }
@@ -468,4 +476,53 @@ jobs: [{type: job, id: t, name: cat, arguments: [f], uses: [{lfn: f, type: input
 	s.kill()
 	serveIn(t, dir)
 	expect(t, exitInput, []string{"no image to run it in"}, "submit", "--dir", dir, bare)
+}
+
+// An image that comes slowly holds up neither tasks whose images are there nor submissions that need other images.
+func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
+	needsBusybox(t)
+	asked, send := make(chan bool), make(chan bool)
+	var once sync.Once
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v2/":
+			return
+		case strings.HasPrefix(r.URL.Path, "/v2/slow/"):
+			once.Do(func() { close(asked) })
+			<-send
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(registry.Close)
+	domain := strings.TrimPrefix(registry.URL, "http://")
+	dir := t.TempDir()
+	s := serveIn(t, dir)
+	slow := gantryProcess("submit", "--dir", dir, "--task", "slow", "--image", domain+"/slow:1", "--", "true")
+	var said bytes.Buffer
+	slow.Stdout, slow.Stderr = &said, &said
+	if err := slow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- slow.Wait() }()
+	select {
+	case <-asked:
+	case err := <-ended:
+		t.Fatalf("nothing was pulled: %v\n%s", err, said.String())
+	}
+	expect(t, exitInput, []string{domain + "/fast:1"}, "submit", "--dir", dir, "--task", "fast", "--image",
+		domain+"/fast:1", "--", "true")
+	one := s.submit("--task", "one", "--image", "gantry/busybox", "--", "true")
+	expect(t, exitOK, []string{"one done"}, "wait", "--dir", dir, one)
+	select {
+	case err := <-ended:
+		t.Errorf("its image is still to come: %v\n%s", err, said.String())
+	default:
+	}
+	close(send)
+	if err := <-ended; err == nil || !strings.Contains(said.String(), domain+"/slow:1") {
+		t.Errorf("%v\n%s", err, said.String())
+	}
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
 }

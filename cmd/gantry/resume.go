@@ -168,7 +168,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	if s.follower != nil {
 		s.follower.coming = slices.Clone(s.engine.Arrivals)
 	}
-	if err := s.fetchImages(c.Context); err != nil {
+	if err := s.fetchImages(c.Context, s.wanted); err != nil {
 		_ = s.log.Finish(c.Context, sqlite.Interrupted, exitHost)
 		return err
 	}

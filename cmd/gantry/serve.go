@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,7 +88,7 @@ type serving struct {
 	group    int                // whose members may hand in work; server.OwnerOnly: none
 	mu       sync.Mutex         // guards check
 	check    *executor.Admitter // to try whether a workflow can be admitted
-	fetching sync.Mutex         // held while images are fetched, and inputs are read whole to know their content
+	hashing  sync.Mutex         // held while inputs are read whole to know their content
 	tenants  map[string]string  // that users count for whose tenant is another one; *: any
 	foretell *foreteller
 	limits   tenantLimits                   // nil: none
@@ -277,8 +278,8 @@ func (v *serving) setPolicy(ctx context.Context, s *session, name string) error 
 	return nil
 }
 
-// admissible says why a submission cannot run here, and makes present the images and files that it needs. Others that
-// need nothing which has to be fetched do not wait for that.
+// admissible says why a submission cannot run here, and makes present the images and files that it needs. Others do not
+// wait for that.
 func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Submission) error {
 	refused := func(err error) error { return &api.Error{Code: api.Invalid, Message: err.Error()} }
 	wanted := map[string]bool{}
@@ -290,25 +291,42 @@ func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Subm
 			return refused(err)
 		}
 	}
-	absent := s.engine.Reuse != nil
-	for name := range wanted {
-		absent = absent || s.images.id(name) == ""
+	if err := v.fetch(ctx, s, wanted); err != nil {
+		return refused(err)
 	}
-	if !absent {
+	if s.engine.Reuse == nil {
 		return nil
 	}
-	v.fetching.Lock()
-	defer v.fetching.Unlock()
-	s.wanted = wanted
-	if err := s.fetchImages(ctx); err != nil {
+	v.hashing.Lock()
+	defer v.hashing.Unlock()
+	if err := s.keeper.HashInputs(ctx, sourcesOf(sub)); err != nil {
 		return refused(err)
 	}
-	if err := s.keepImages(ctx); err != nil {
-		return refused(err)
-	}
-	if s.engine.Reuse != nil {
-		if err := s.keeper.HashInputs(ctx, sourcesOf(sub)); err != nil {
-			return refused(err)
+	return nil
+}
+
+// fetch makes images present. A submission waits for those that it needs, whoever fetches them, and for no others.
+func (v *serving) fetch(ctx context.Context, s *session, wanted map[string]bool) error {
+	for len(wanted) > 0 {
+		mine, others := s.images.claim(wanted)
+		if len(mine) > 0 {
+			err := s.fetchImages(ctx, mine)
+			if err == nil {
+				err = s.keepImages(ctx)
+			}
+			s.images.release(mine)
+			if err != nil {
+				return err
+			}
+		}
+		maps.DeleteFunc(wanted, func(name string, _ bool) bool { return mine[name] || s.images.id(name) != "" })
+		if others == nil {
+			break
+		}
+		select {
+		case <-others: // if it failed there, it is tried here
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil
