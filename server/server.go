@@ -43,8 +43,8 @@ type Config struct {
 	// Expect predicts when workflows start and end, by name, as of an instant after since if that can be had before the
 	// end of ctx. The note says why nothing is predicted. nil: nothing ever is.
 	Expect func(ctx context.Context, since time.Time) (all map[string]Expectation, note string, err error)
-	// Why says why a task that could start does not; nil: nobody knows.
-	Why func(ctx context.Context, t planner.TaskID) string
+	// Why says why a task that could start does not, while others are under way; nil: nobody knows.
+	Why func(ctx context.Context, t planner.TaskID, others *UnderWay) string
 	// Deadlines reports whether a policy plans for deadlines.
 	Deadlines func(policy string) bool
 	Owner     int // the user of the server
@@ -97,6 +97,15 @@ type entry struct {
 	promised     planner.Time // when it is to end by that
 	text         string       // how that is to its deadline
 }
+
+// UnderWay is what was under way when somebody asked: how many tasks, and the names of the first.
+type UnderWay struct {
+	Names []string
+	Count int
+}
+
+// mostNamed bounds Names.
+const mostNamed = 5
 
 // Expectation is when a workflow is expected to start and end, on the axis of the run, each within an interval.
 type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time }

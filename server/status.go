@@ -453,10 +453,16 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 	}
 	ready := map[*api.Status]planner.TaskID{} // of those of which nothing runs, a task that could
 	brief := map[*api.Status]string{}
+	var others UnderWay
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
 		s.liveSingles(v, singles, ready)
 		for a := range v.UnderWay() {
+			// Whose task it is that is named, not everybody may see.
+			if spec := in.Spec(v.Attempt(a).Task); spec != nil && len(others.Names) < mostNamed && !s.Shared {
+				others.Names = append(others.Names, spec.Name)
+			}
+			others.Count++
 			if st := at[v.Task(v.Attempt(a).Task).Workflow]; st != nil {
 				st.Running++
 				if st.Tasks == 1 {
@@ -498,7 +504,7 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 		case st.Release != nil && st.Release.After(now):
 			st.Reason = "it is released at " + st.Release.Local().Format(time.DateTime)
 		case waits && explain && s.Why != nil && time.Since(now) < explaining:
-			st.Reason = s.Why(ctx, t)
+			st.Reason = s.Why(ctx, t, &others)
 		case waits:
 			st.Reason = brief[st]
 		}

@@ -121,7 +121,7 @@ type olderFormatError struct {
 
 func (e olderFormatError) Error() string {
 	if e.have == schemaVersion {
-		return fmt.Sprintf("open log %s: it lacks a column that this gantry has", e.path)
+		return fmt.Sprintf("open log %s: it lacks what this gantry has added", e.path)
 	}
 	return fmt.Sprintf("open log %s: it has format %d, this gantry reads %d", e.path, e.have, schemaVersion)
 }
@@ -205,7 +205,7 @@ func (db *DB) migrate() error {
 		if err != nil {
 			return err
 		}
-		missing, err := db.missingColumns()
+		missing, err := db.missing()
 		if err != nil || have >= schemaVersion && len(missing) == 0 {
 			return err
 		}
@@ -223,11 +223,11 @@ func (db *DB) migrate() error {
 				return fmt.Errorf("bring it to format %d: %w", v, err)
 			}
 		}
-		if missing, err = db.missingColumns(); err != nil {
+		if missing, err = db.missing(); err != nil {
 			return err
 		}
-		for _, column := range missing {
-			if _, err := db.conn.Exec("ALTER TABLE "+column, nil); err != nil {
+		for _, statement := range missing {
+			if _, err := db.conn.Exec(statement, nil); err != nil {
 				return err
 			}
 		}
@@ -288,30 +288,43 @@ func scriptText(name string) (string, error) {
 	return strings.ReplaceAll(string(text), "{counters}", more), nil
 }
 
-// missingColumns adds, behind ALTER TABLE, the columns that are not there: what planner.Usage needs in table attempts,
-// and what came to this format after logs had been made with it.
-func (db *DB) missingColumns() ([]string, error) {
-	have, err := db.strings(columnsThere)
+// missing are the statements that add what is not there: columns that planner.Usage needs in table attempts, and what
+// came to this format after logs had been made with it.
+func (db *DB) missing() (statements []string, err error) {
+	have, err := db.strings(laterThere)
 	if err != nil {
 		return nil, err
 	}
-	var missing []string
-	for _, c := range counterColumns() {
-		if !slices.Contains(have, c) {
-			missing = append(missing, "attempt_rows ADD COLUMN "+c+" INTEGER")
+	for _, x := range later() {
+		if !slices.Contains(have, x.name) {
+			statements = append(statements, x.statement)
 		}
 	}
-	if !slices.Contains(have, archivedColumn) {
-		missing = append(missing, "runs ADD COLUMN "+archivedColumn+" TEXT")
-	}
-	return missing, nil
+	return statements, nil
 }
 
-const archivedColumn = "archived"
+// addition is a column or an index in which logs of this format differ.
+type addition struct{ name, statement string }
 
-// columnsThere are the names of columns in which logs of this format differ.
-const columnsThere = "SELECT name FROM pragma_table_info('attempt_rows') UNION ALL " +
-	"SELECT name FROM pragma_table_info('runs') WHERE name = '" + archivedColumn + "'"
+func later() []addition {
+	all := []addition{
+		{"archived", "ALTER TABLE runs ADD COLUMN archived TEXT"},
+		{"submitted_by_user", "CREATE INDEX submitted_by_user ON submitted(uid)"},
+		{"workflows_by_name", "CREATE INDEX workflows_by_name ON workflows(run, name)"},
+		{"notes_by_workflow", "CREATE INDEX notes_by_workflow ON notes(run, workflow)"},
+		// By it the attempts of a task are found that are not its last one: they did not end well.
+		{"attempts_not_ok", "CREATE INDEX attempts_not_ok ON attempt_rows(run, task) WHERE outcome <> 'ok'"},
+	}
+	for _, c := range counterColumns() {
+		all = append(all, addition{c, "ALTER TABLE attempt_rows ADD COLUMN " + c + " INTEGER"})
+	}
+	return all
+}
+
+// laterThere are the names of additions that are there, among others.
+const laterThere = "SELECT name FROM pragma_table_info('attempt_rows') UNION ALL " +
+	"SELECT name FROM pragma_table_info('runs') WHERE name = 'archived' UNION ALL " +
+	"SELECT name FROM sqlite_schema WHERE type = 'index'"
 
 // counterColumns are the columns of table attempts that hold members of planner.Usage.
 func counterColumns() (names []string) {
@@ -384,8 +397,12 @@ func (db *DB) openReaders() error {
 		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path,
 			have, schemaVersion)
 	}
-	want, there := append(counterColumns(), archivedColumn), 0
-	err = db.readers.QueryRow("SELECT count(*) FROM (" + columnsThere + ") WHERE name IN ('" +
+	var want []string
+	for _, x := range later() {
+		want = append(want, x.name)
+	}
+	there := 0
+	err = db.readers.QueryRow("SELECT count(*) FROM (" + laterThere + ") WHERE name IN ('" +
 		strings.Join(want, "', '") + "')").Scan(&there)
 	if err == nil && there < len(want) {
 		err = olderFormatError{db.path, have}

@@ -5,12 +5,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
+	"gantry/executor"
 	"gantry/planner"
 )
 
@@ -101,7 +102,8 @@ func (db *DB) Name(ctx context.Context, id int64) error {
 	return err
 }
 
-// fill copies the rows of a submission from another log.
+// fill copies the rows of a submission from another log. No statement looks at more of that than the submission has:
+// all is found by number, and by indexes.
 func (db *DB) fill(from string, s *Submitted) error {
 	if _, err := db.conn.Exec("ATTACH DATABASE ? AS whole", []driver.Value{dsn(from, "mode=ro")}); err != nil {
 		return db.wrap("read", err)
@@ -112,67 +114,56 @@ func (db *DB) fill(from string, s *Submitted) error {
 		if err != nil {
 			return err
 		}
-		tables, err := db.strings("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+		// Without statistics SQLite takes the primary key for as good as an index: that is named where it matters.
+		copyRows := func(where string, tables ...string) {
+			for _, table := range tables {
+				var columns []string
+				if err == nil {
+					columns, err = db.strings("SELECT name FROM pragma_table_info('" + table + "')")
+				}
+				if names := strings.Join(columns, ", "); err == nil {
+					_, err = db.conn.Exec("INSERT OR IGNORE INTO main."+table+"("+names+") SELECT "+names+
+						" FROM whole."+table+" "+where, []driver.Value{run})
+				}
+			}
+		}
+		find := func(of func() (string, error)) (where string) {
+			if err == nil {
+				where, err = of()
+			}
+			return where
+		}
+		workflow := fmt.Sprintf("WHERE run = ?1 AND workflow = %d", s.Workflow)
+		notes := "INDEXED BY notes_by_workflow " + workflow
+		copyRows("WHERE id = ?1", "runs")
+		copyRows("WHERE run = ?1", "nodes", "images", "policies")
+		copyRows(workflow, "workflows", "workflow_metrics")
+		if task := fmt.Sprint(s.Task); s.Task != planner.None {
+			copyRows(workflow+" AND task = "+task, "submitted")
+			copyRows(workflow+" AND first_task = "+task, "growths")
+			copyRows(notes+" AND coalesce(task, "+task+") = "+task, "notes")
+			find(func() (string, error) { return "", db.alone(s) })
+		} else {
+			copyRows(workflow, "submitted", "growths")
+			copyRows(notes, "notes")
+		}
+		copyRows(find(db.tasksOf), "task_rows")
+		// An attempt that is not the last one of its task did not end well.
+		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.task_rows UNION ALL SELECT a.attempt FROM "+
+			"main.task_rows t CROSS JOIN whole.attempt_rows a INDEXED BY attempts_not_ok ON a.run = ?1 AND "+
+			"a.task = t.task AND a.outcome <> 'ok')",
+			"attempt_rows")
+		copyRows(find(db.filesOf), "files")
+		copyRows("WHERE run = ?1 AND task IN (SELECT task FROM main.task_rows)", "wait_rows", "reuses")
+		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.attempt_rows)", "samples", "suspensions")
+		copyRows("WHERE run = ?1 AND file IN (SELECT file FROM main.files)", "replicas", "contents")
+		// The last event is the clock of the run. It may be of another submission: its time alone is taken.
+		copyRows("WHERE run = ?1 AND seq = (SELECT max(seq) FROM whole.events WHERE run = ?1)", "events")
+		if err == nil {
+			_, err = db.conn.Exec("UPDATE main.events SET kind = ?, body = '{}'",
+				[]driver.Value{int64(planner.KindPlanCommitted)})
+		}
 		if err != nil {
-			return err
-		}
-		bounds := map[string]func(run int64, s *Submitted) (string, error){"task_rows": db.tasksOf,
-			"attempt_rows": db.attemptsOf, "files": db.filesOf}
-		of := map[string]string{
-			"workflow": fmt.Sprintf("workflow = %d", s.Workflow),
-			"task":     "task IN (SELECT task FROM main.task_rows)",
-			"child":    "child IN (SELECT task FROM main.task_rows)",
-			"attempt":  "attempt IN (SELECT attempt FROM main.attempt_rows)",
-			"file":     "file IN (SELECT file FROM main.files)",
-		}
-		copyRows := func(table string) error {
-			columns, err := db.strings("SELECT name FROM pragma_table_info('" + table + "')")
-			if err != nil {
-				return err
-			}
-			where := ""
-			for _, c := range []string{"workflow", "child", "attempt", "task", "file"} {
-				// an attempt is known by its task before it is there
-				if slices.Contains(columns, c) && !(table == "attempt_rows" && c == "attempt") {
-					where = of[c]
-					break
-				}
-			}
-			switch {
-			case table == "runs":
-				where = "id = ?1"
-			case !slices.Contains(columns, "run"):
-				return nil
-			case bounds[table] != nil:
-				numbers, err := bounds[table](run, s)
-				if err != nil {
-					return err
-				}
-				where = "run = ?1 AND " + where + numbers
-			case where != "":
-				where = "run = ?1 AND " + where
-			case slices.Contains([]string{"nodes", "images", "policies"}, table):
-				where = "run = ?1"
-			case table == "events": // the last one, which is the clock of the run
-				where = "run = ?1 AND seq = (SELECT max(seq) FROM whole.events WHERE run = ?1)"
-			default:
-				return nil // of the run as a whole
-			}
-			names := strings.Join(columns, ", ")
-			_, err = db.conn.Exec("INSERT OR IGNORE INTO main."+table+"("+names+") SELECT "+names+" FROM whole."+table+
-				" WHERE "+where, []driver.Value{run})
-			return err
-		}
-		first := []string{"runs", "workflows", "task_rows", "attempt_rows", "files"}
-		rest := slices.DeleteFunc(tables, func(t string) bool { return slices.Contains(first, t) })
-		for _, table := range slices.Concat(first, rest) {
-			if err := copyRows(table); err != nil {
-				return err
-			}
-		}
-		// The last event may be of another submission: its time alone is taken.
-		if _, err := db.conn.Exec("UPDATE main.events SET kind = ?, body = '{}'",
-			[]driver.Value{int64(planner.KindPlanCommitted)}); err != nil {
 			return err
 		}
 		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL, archived = NULL,
@@ -188,88 +179,86 @@ func (db *DB) fill(from string, s *Submitted) error {
 	})
 }
 
-// tasksOf is a condition that bounds the numbers of the tasks of a submission, as a log may have many others.
-func (db *DB) tasksOf(run int64, s *Submitted) (string, error) {
-	if s.Task != planner.None {
-		return fmt.Sprintf(" AND task = %d", s.Task), nil
+// tasksOf selects the tasks of the workflow, which are numbered one after the other unless it grew.
+func (db *DB) tasksOf() (string, error) {
+	const of = " FROM main.workflows WHERE NOT EXISTS (SELECT 1 FROM main.growths)"
+	n, err := db.queryInt("SELECT coalesce(max(tasks), -1)" + of)
+	if err != nil || n < 0 {
+		return "WHERE run = ?1 AND workflow IN (SELECT workflow FROM main.workflows)", err
 	}
-	const of = " FROM whole.workflows w WHERE run = ? AND workflow = ? AND NOT EXISTS (SELECT 1 FROM whole.growths g " +
-		"WHERE g.run = w.run AND g.workflow = w.workflow)"
-	first, err := db.queryInt("SELECT coalesce(max(first_task), -1)"+of, run, int64(s.Workflow))
-	if err != nil || first < 0 {
-		return "", err
-	}
-	n, err := db.queryInt("SELECT max(tasks)"+of, run, int64(s.Workflow))
-	return fmt.Sprintf(" AND task BETWEEN %d AND %d", first, first+n-1), err
+	first, err := db.queryInt("SELECT max(first_task)" + of)
+	return fmt.Sprintf("WHERE run = ?1 AND task BETWEEN %d AND %d", first, first+n-1), err
 }
 
-// attemptsOf is the same of its attempts: those ordered between its arrival and its end. Their numbers are in the order
-// of time. Its workflow and tasks are copied already.
-func (db *DB) attemptsOf(run int64, s *Submitted) (string, error) {
-	ends := "main.workflows"
-	if s.Task != planner.None {
-		ends = "main.task_rows"
-	}
-	began, err := db.queryInt("SELECT coalesce(min(arrived_ns), 0) FROM main.workflows")
+// alone makes of the workflow of a single task one with that task only: the others are submissions of their own.
+func (db *DB) alone(s *Submitted) error {
+	grown, err := db.definitions("SELECT definition FROM main.growths")
 	if err != nil {
-		return "", err
+		return err
 	}
-	ended, err := db.queryInt("SELECT coalesce(max(ended_ns), -1) FROM " + ends)
-	if err != nil {
-		return "", err
-	}
-	const later = "SELECT queued_ns >= ? FROM whole.attempt_rows WHERE run = ? AND attempt >= ? AND queued_ns IS NOT " +
-		"NULL ORDER BY attempt LIMIT 1"
-	most, err := db.queryInt("SELECT coalesce(max(attempt), -1) FROM whole.attempt_rows WHERE run = ?", run)
-	if err != nil {
-		return "", err
-	}
-	first, err := db.bisect(later, began, run, most)
-	if err != nil || ended < 0 {
-		return fmt.Sprintf(" AND attempt >= %d", first), err
-	}
-	next, err := db.bisect(later, ended+1, run, most)
-	if err != nil {
-		return "", err
-	}
-	last, err := db.queryInt("SELECT coalesce(max(attempt), -1) FROM main.task_rows")
-	return fmt.Sprintf(" AND attempt BETWEEN %d AND %d", first, max(next-1, last)), err
-}
-
-// filesOf is the same of its files, which have the order of workflows but for those of workflows that grew.
-func (db *DB) filesOf(run int64, s *Submitted) (string, error) {
-	if s.Task != planner.None {
-		return "", nil
-	}
-	const later = "SELECT workflow >= ? FROM whole.files WHERE run = ? AND file >= ? AND workflow NOT IN (SELECT " +
-		"workflow FROM whole.growths) ORDER BY file LIMIT 1"
-	most, err := db.queryInt("SELECT coalesce(max(file), -1) FROM whole.files WHERE run = ?", run)
-	if err != nil {
-		return "", err
-	}
-	first, err := db.bisect(later, int64(s.Workflow), run, most)
-	if err != nil {
-		return "", err
-	}
-	next, err := db.bisect(later, int64(s.Workflow)+1, run, most)
-	return fmt.Sprintf(" AND file BETWEEN %d AND %d", first, next-1), err
-}
-
-// bisect returns the smallest number from which on later holds of all rows of the run, most+1 if there is none. later
-// takes a bound, the run and a number, and asks the first row from there on.
-func (db *DB) bisect(later string, bound, run, most int64) (int64, error) {
-	low, high := int64(0), most+1
-	for low < high {
-		middle := (low + high) / 2
-		holds, err := db.queryInt("SELECT coalesce(("+later+"), 1)", bound, run, middle)
+	for _, a := range grown { // it came after others
+		a.Submission.Grows = nil
+		for i := range a.Arrived.Tasks {
+			a.Arrived.Tasks[i].Parents = nil
+		}
+		blob, err := encodeAdmission(a)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if holds != 0 {
-			high = middle
-		} else {
-			low = middle + 1
+		if _, err := db.conn.Exec("UPDATE main.workflows SET definition = ?", []driver.Value{blob}); err != nil {
+			return err
 		}
 	}
-	return low, nil
+	if _, err := db.conn.Exec("DELETE FROM main.growths", nil); err != nil {
+		return err
+	}
+	_, err = db.conn.Exec(`UPDATE main.workflows SET first_task = ?1, tasks = 1, arrived_ns = ?2,
+		(state, started_ns, ended_ns) = (SELECT
+			CASE t.state WHEN 'skipped' THEN 'cancelled' WHEN 'ready' THEN 'waiting' WHEN 'starting' THEN 'running'
+				WHEN 'suspended' THEN 'running' ELSE t.state END, t.queued_ns, t.ended_ns
+			FROM whole.task_rows t WHERE t.run = workflows.run AND t.task = ?1)`,
+		[]driver.Value{int64(s.Task), int64(s.Arrival)})
+	return err
+}
+
+// definitions reads admissions on the writer connection.
+func (db *DB) definitions(query string) (all []*executor.Admission, err error) {
+	rows, err := db.conn.Query(query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	dest := make([]driver.Value, 1)
+	for {
+		if err := rows.Next(dest); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		blob, _ := dest[0].([]byte)
+		a, err := decodeAdmission(blob)
+		if err != nil {
+			return nil, fmt.Errorf("its definition is damaged: %w", err)
+		}
+		all = append(all, a)
+	}
+}
+
+// filesOf selects the files of the submission. Its definitions have their numbers; a log has no index of files by
+// workflow.
+func (db *DB) filesOf() (string, error) {
+	all, err := db.definitions("SELECT definition FROM main.workflows UNION ALL SELECT definition FROM main.growths")
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, a := range all {
+		if n := len(a.Files); len(all) == 1 && n > 0 && a.Files[n-1].ID-a.Files[0].ID == planner.FileID(n-1) {
+			return fmt.Sprintf("WHERE run = ?1 AND file BETWEEN %d AND %d", a.Files[0].ID, a.Files[n-1].ID), nil
+		}
+		for _, f := range a.Files {
+			ids = append(ids, strconv.Itoa(int(f.ID)))
+		}
+	}
+	return "WHERE run = ?1 AND file IN (" + strings.Join(ids, ",") + ")", nil
 }

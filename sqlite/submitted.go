@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"gantry/executor"
@@ -186,14 +188,22 @@ func (db *DB) SubmittedWith(ctx context.Context, key string) ([]Submitted, error
 
 // SubmittedTo returns the latest submissions to any server of the log, the newest first, at most that many; of these
 // users, by number, unless that is nil.
-func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) ([]Submitted, error) {
-	text, err := json.Marshal(users)
-	if err != nil {
-		return nil, err
+func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []Submitted, err error) {
+	scan := func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) }
+	const order = "ORDER BY s.id DESC LIMIT ?"
+	if users == nil {
+		return collect(ctx, db, scan, submittedColumns+order, most)
 	}
-	return collect(ctx, db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
-		submittedColumns+"WHERE ?1 = 'null' OR s.uid IN (SELECT value FROM json_each(?1)) ORDER BY s.id DESC LIMIT ?2",
-		string(text), most)
+	for _, user := range users { // one by one they are found by an index, in this order
+		of, err := collect(ctx, db, scan, submittedColumns+"WHERE s.uid = ? "+order, user, most)
+		if err != nil {
+			return nil, err
+		}
+		latest = append(latest, of...)
+	}
+	slices.SortFunc(latest, func(a, b Submitted) int { return cmp.Compare(b.ID, a.ID) })
+	latest = slices.CompactFunc(latest, func(a, b Submitted) bool { return a.ID == b.ID })
+	return latest[:min(len(latest), most)], nil
 }
 
 // SubmittedAs returns the submission that a workflow of the run was; nil if it was there when the run began.

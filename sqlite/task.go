@@ -3,10 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"gantry/planner"
 	"gantry/trace/spelling"
 )
 
@@ -73,9 +75,11 @@ type Waiting struct {
 	Dim    string `json:"dim"`
 	Node   string `json:"node"`
 	Until  *Span  `json:"until_s"`
-	// Held are tasks that were under way when it began to wait for a free node, and how many there were.
+	// Held are tasks that were under way when it began to wait for a free node, and how many there were; of a run of
+	// very many attempts those of the latest ones.
 	Held  []string `json:"held"`
 	Holds int      `json:"holds"`
+	Now   bool     `json:"-"` // or that are under way as this is asked
 }
 
 // Attempt is one attempt of a task. Nil is not known, not measured, or not reached.
@@ -178,6 +182,21 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 	}
 	scan := func(rows *sql.Rows) (m match, err error) { return m, rows.Scan(&m.id, &m.name) }
 	unknown := &UnknownTaskError{Run: run, Name: name}
+	for i := range name { // a workflow and its tasks are found without a look at the others
+		if name[i] != '/' {
+			continue
+		}
+		matches, err := collect(ctx, db, scan, "SELECT t.task, ?2 FROM workflows w INDEXED BY workflows_by_name "+
+			"CROSS JOIN tasks t ON t.run = ?1 AND t.task >= w.first_task AND t.task < w.first_task + w.tasks AND "+
+			"t.workflow = w.workflow "+
+			"WHERE w.run = ?1 AND w.name = ?2 AND t.name = ?3 AND t.state <> 'continued'", id, name[:i], name[i+1:])
+		if err != nil {
+			return 0, err
+		}
+		if len(matches) == 1 {
+			return matches[0].id, nil
+		}
+	}
 	for i, by := range []string{"(t.name = ?2 OR w.name || '/' || t.name = ?2)",
 		"(lower(t.kind) = lower(?2) OR lower(w.name || '/' || t.kind) = lower(?2)) ORDER BY t.task",
 		"instr(lower(t.name), lower(?2)) > 0 ORDER BY t.task"} {
@@ -226,11 +245,24 @@ type Noted struct {
 }
 
 // forerunners selects task ?3 of run ?2 and those of its name in the workflows that its workflow continues.
-const forerunners = `WITH RECURSIVE line(flow, name) AS (
-	SELECT workflow, name FROM tasks WHERE run = ?2 AND task = ?3
-	UNION SELECT w.continues, l.name FROM line l JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow
+const forerunners = `WITH RECURSIVE line(flow, name, own) AS (
+	SELECT workflow, name, 1 FROM tasks WHERE run = ?2 AND task = ?3
+	UNION SELECT w.continues, l.name, 0 FROM line l JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow
 	WHERE w.continues IS NOT NULL)
-	SELECT t.task FROM line l JOIN tasks t ON t.run = ?2 AND t.workflow = l.flow AND t.name = l.name`
+	SELECT ?3 AS task UNION SELECT t.task FROM line l CROSS JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow
+	CROSS JOIN tasks t ON t.run = ?2 AND t.task >= w.first_task AND t.task < w.first_task + w.tasks AND t.name = l.name
+	WHERE NOT l.own`
+
+// attemptsOf selects the attempts of those: the last of each, and all that did not end well.
+func (db *DB) attemptsOf() string {
+	attempts := "attempt_rows INDEXED BY attempts_not_ok" // SQLite would look at all attempts of the run
+	if db.packed {
+		attempts = "attempts"
+	}
+	return `SELECT attempt FROM tasks WHERE run = ?2 AND task IN (` + forerunners + `)
+		UNION ALL SELECT attempt FROM ` + attempts + ` WHERE run = ?2 AND task IN (` + forerunners + `)
+		AND outcome <> 'ok'`
+}
 
 // Task returns the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
 // #ID.
@@ -279,9 +311,10 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) {
 		return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant)
 	},
-		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t JOIN notes x ON x.run = t.run
-			AND (x.task = t.task OR x.task IS NULL AND x.workflow = t.workflow) WHERE t.run = ? AND t.task = ?
-			ORDER BY x.seq, x.position`, id, t); err != nil {
+		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t
+			CROSS JOIN notes x INDEXED BY notes_by_workflow ON x.run = t.run AND x.workflow = t.workflow AND
+			coalesce(x.task, t.task) = t.task
+			WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`, id, t); err != nil {
 		return nil, err
 	}
 	if l.Attempts, err = db.attemptsOfTask(ctx, name, id, t); err != nil {
@@ -308,7 +341,7 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	}, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept, s.lost_ns
 		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt
 		LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
-		WHERE a.run = ?2 AND a.task IN (`+forerunners+`) AND ?1 ORDER BY s.seq`, 1, id, t)
+		WHERE a.run = ?2 AND a.attempt IN (`+db.attemptsOf()+`) AND ?1 ORDER BY s.seq`, 1, id, t)
 	return l, err
 }
 
@@ -329,13 +362,18 @@ func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
 	}
 	for i := range all {
 		w := &all[i]
-		if w.Reason != "no-node-free" && w.Reason != "outranked" {
+		if !WaitsForOthers(w.Reason) {
 			continue
+		}
+		from, to, err := db.latestAt(ctx, id, w.Since)
+		if err != nil {
+			return nil, err
 		}
 		if w.Held, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
 			`SELECT t.name FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
-			WHERE a.run = ?1 AND a.queued_ns <= ?2 AND (a.ended_ns IS NULL OR a.ended_ns > ?2)
-			ORDER BY a.attempt`, id, int64(w.Since)); err != nil {
+			WHERE a.run = ?1 AND a.attempt BETWEEN ?3 AND ?4 AND a.queued_ns <= ?2
+				AND (a.ended_ns IS NULL OR a.ended_ns > ?2)
+			ORDER BY a.attempt`, id, int64(w.Since), from, to); err != nil {
 			return nil, err
 		}
 		w.Holds = len(w.Held)
@@ -361,8 +399,68 @@ func (db *DB) attemptsOfTask(ctx context.Context, run string, id, t int64) ([]At
 		v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores,
 		v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes, v.done, v.before_ns, v.kept,
 		v.lost_ns, v.dropped_bytes
-		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task IN (`+
-		forerunners+`) ORDER BY a.attempt`, run, id, t)
+		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.attempt IN (`+
+		db.attemptsOf()+`) ORDER BY a.attempt`, run, id, t)
+}
+
+// WaitsForOthers reports whether a reason to wait is what other tasks hold.
+func WaitsForOthers(reason string) bool { return reason == "no-node-free" || reason == "outranked" }
+
+// LastWait tells of a task of a run of a server only what it is waiting for, which takes a moment in any log. The run
+// is given by its whole name.
+func (db *DB) LastWait(ctx context.Context, run string, t planner.TaskID) (*Life, error) {
+	l := &Life{Run: run, ID: int64(t)}
+	var since, until *Span
+	var w Waiting
+	err := db.readers.QueryRowContext(ctx, `SELECT r.policy, r.state, t.name, t.state, t.need_millicores,
+		t.need_memory_bytes, t.need_disk_bps, x.since_ns, coalesce(x.reason, ''), coalesce(x.dim, ''),
+		coalesce(n.name, ''), x.until_ns
+		FROM runs r JOIN task_rows t ON t.run = r.id AND t.task = ?2
+		LEFT JOIN wait_rows x ON x.run = r.id AND x.task = ?2 AND
+			x.seq = (SELECT max(seq) FROM wait_rows WHERE run = r.id AND task = ?2)
+		LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node WHERE r.name = ?1`, run, int64(t)).
+		Scan(&l.Policy, &l.RunState, &l.Task, &l.State, &l.CPU, &l.Memory, &l.Disk, &since, &w.Reason, &w.Dim, &w.Node,
+			&until)
+	if err != nil {
+		return nil, db.wrap("read", err)
+	}
+	if since != nil {
+		w.Since, w.Until = *since, until
+		l.Waits = []Waiting{w}
+	}
+	return l, nil
+}
+
+// mostLookedAt bounds the attempts among which those are looked for that were under way at an instant.
+const mostLookedAt = 100_000
+
+// latestAt returns the numbers of the latest attempts of a run at an instant: so many, or all of a shorter run.
+// Attempts are numbered in the order of time.
+func (db *DB) latestAt(ctx context.Context, run int64, at Span) (from, to int64, err error) {
+	var last int64
+	if err := db.readers.QueryRowContext(ctx, "SELECT coalesce(max(attempt), 0) FROM attempts WHERE run = ?", run).
+		Scan(&last); err != nil {
+		return 0, 0, db.wrap("read", err)
+	}
+	if last < mostLookedAt {
+		return 0, last, nil
+	}
+	low, high := int64(0), last+1
+	for low < high {
+		middle := (low + high) / 2
+		var later bool
+		err := db.readers.QueryRowContext(ctx, "SELECT queued_ns > ? FROM attempts WHERE run = ? AND attempt >= ? AND "+
+			"queued_ns IS NOT NULL ORDER BY attempt LIMIT 1", int64(at), run, middle).Scan(&later)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return 0, 0, db.wrap("read", err)
+		}
+		if later || err != nil {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return max(0, low-mostLookedAt), low, nil
 }
 
 // maxTaskNames bounds TaskNames.

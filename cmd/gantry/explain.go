@@ -260,10 +260,17 @@ func parentSteps(l *sqlite.Life) []step {
 func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	held := ""
 	if x.Holds > 0 {
-		held = fmt.Sprintf("; running then: %s", strings.Join(x.Held, ", "))
-		if more := x.Holds - len(x.Held); more > 0 {
-			held += fmt.Sprintf(" and %d more", more)
+		when, names := "then", strings.Join(x.Held, ", ")
+		if x.Now {
+			when = "now"
 		}
+		switch more := x.Holds - len(x.Held); {
+		case names == "":
+			names = plural(more, "task")
+		case more > 0:
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		held = fmt.Sprintf("; running %s: %s", when, names)
 	}
 	switch x.Reason {
 	case "waits-for-parents":

@@ -206,10 +206,14 @@ func (v *serving) server(s *session) {
 		},
 		SetPolicy: func(ctx context.Context, policy string) error { return v.setPolicy(ctx, s, policy) },
 		Expect:    v.foretell.expect,
-		Why: func(ctx context.Context, t planner.TaskID) string {
-			life, err := s.db.Task(ctx, s.name, fmt.Sprintf("#%d", t))
-			if err != nil {
+		Why: func(ctx context.Context, t planner.TaskID, others *server.UnderWay) string {
+			life, err := s.db.LastWait(ctx, s.name, t)
+			if err != nil || life.State != "waiting" { // it has started since
 				return ""
+			}
+			if n := len(life.Waits); n > 0 && sqlite.WaitsForOthers(life.Waits[n-1].Reason) {
+				w := &life.Waits[n-1]
+				w.Held, w.Holds, w.Now = others.Names, others.Count, true
 			}
 			return life.Task + ": " + verdict(life)
 		},

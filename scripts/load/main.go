@@ -156,6 +156,11 @@ func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
 		return err
 	}
 	flows := slices.Repeat([]api.Workflow{{Name: "w", Definition: definition}}, together)
+	one, err := definitionOf(1)
+	if err != nil {
+		return err
+	}
+	tasks := slices.Repeat([]api.Task{{Workflow: "stream", Definition: one}}, together/10)
 	began, about := time.Now(), &api.Server{}
 	for done, said := 0, 0; done < l.attempts || about.Workflows > 0; {
 		if about, err = c.About(ctx); err != nil {
@@ -168,7 +173,10 @@ func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
 		if _, err := c.Submit(ctx, &api.Submit{Workflows: flows}); err != nil {
 			return err
 		}
-		if done += together * l.size; done >= said+l.attempts/10 {
+		if _, err := c.Submit(ctx, &api.Submit{Tasks: tasks}); err != nil {
+			return err
+		}
+		if done += together*l.size + len(tasks); done >= said+l.attempts/10 {
 			said = done
 			l.memory(pid, fmt.Sprintf("after %d attempts and %.0f s", done, time.Since(began).Seconds()))
 		}
@@ -183,14 +191,20 @@ func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
 	return nil
 }
 
-// definitionOf is a workflow of chains of four tasks.
+// definitionOf is a workflow of chains of four tasks, each of which reads what the one before it writes.
 func definitionOf(size int) ([]byte, error) {
 	w := &trace.Workflow{Name: "w", Label: "w"}
 	for i := range size {
 		w.Tasks = append(w.Tasks, trace.Task{ID: "t" + strconv.Itoa(i), Kind: "k", Cores: 1, Retries: -1,
 			Runtime: time.Duration(1+i%7) * time.Second, MemoryBytes: 100 << 20})
+		if size == 1 { // it may be of a workflow that grows, in which names of files are not used twice
+			break
+		}
+		w.Files = append(w.Files, trace.File{Name: "f" + strconv.Itoa(i), Size: 1 << 20, Sized: true,
+			Producer: int32(i)})
+		w.Tasks[i].Outputs = []int32{int32(i)}
 		if i > 0 && i%4 != 0 { // chains of four
-			w.Tasks[i].Parents = []int32{int32(i - 1)}
+			w.Tasks[i].Parents, w.Tasks[i].Inputs = []int32{int32(i - 1)}, []int32{int32(i - 1)}
 			w.Tasks[i-1].Children = []int32{int32(i)}
 		}
 	}
@@ -239,7 +253,8 @@ func (l *load) submit(ctx context.Context, when string, n, size int) error {
 
 // look times commands that people give.
 func (l *load) look(ctx context.Context, when string) error {
-	for _, args := range [][]string{{"queue"}, {"queue", "--tenants"}, {"show", "1"}} {
+	for _, args := range [][]string{{"queue"}, {"queue", "--all"}, {"queue", "--tenants"}, {"show", "1"}, {"show"},
+		{"explain", "1", "t5"}} {
 		began := time.Now()
 		out, err := exec.CommandContext(ctx, l.gantry, append(args, "--dir", l.dir)...).CombinedOutput()
 		took := time.Since(began)

@@ -1,0 +1,90 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/planner"
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+)
+
+// The log of a submission has all attempts of its tasks, its files and its notes, and nothing of others.
+func TestExtractHasAllOfASubmission(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.sqlite")
+	db := open(t, path, sqlite.Durable)
+	l := logtest.New(t, db, logtest.Info("r"))
+	for i, name := range []string{"other", "mine", "last"} {
+		at := planner.Time(i) * 10 * logtest.Second
+		first := l.Arrive(at, name, []string{"a", "b"}, [][]int32{nil, {0}})
+		for try := int32(1); try <= 3; try++ {
+			a := l.Start(at, first, try, 0, time.Second)
+			outcome, code := planner.ExitCode, 1
+			if try == 3 {
+				outcome, code = planner.OK, 0
+			}
+			l.Exit(at+logtest.Second, a, outcome, code, "")
+		}
+		l.Event(at+2*logtest.Second, &planner.PlanCommitted{Round: int64(90 + i), Notes: []planner.Note{
+			{Topic: "of-flow", Workflow: planner.WorkflowID(i), Task: planner.None, Text: name},
+			{Topic: "of-task", Workflow: planner.WorkflowID(i), Task: first, Text: name}}})
+	}
+	raw, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.Exec("INSERT INTO submitted(id, run, key, position, uid, gid, pid, user, tenant, name, kind, " +
+		"accepted_wall, accepted_ns, at_ns, state, workflow) SELECT 7, id, 'k', 0, 0, 0, 0, '', '', 'mine', " +
+		"'workflow', '2026-01-01T00:00:00Z', 0, 0, 'arrived', 1 FROM runs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	one, err := db.Extract(t.Context(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	for query, want := range map[string]string{
+		"SELECT group_concat(name) FROM workflows":          "mine",
+		"SELECT group_concat(task) FROM tasks":              "2,3",
+		"SELECT group_concat(attempt) FROM attempts":        "3,4,5",
+		"SELECT group_concat(DISTINCT workflow) FROM files": "1",
+		"SELECT count(*) FROM files":                        "3",
+		"SELECT group_concat(text || topic) FROM notes":     "mineof-flow,mineof-task",
+		"SELECT count(*) || ' ' || max(at_ns) FROM events":  "1 22000000000",
+		"SELECT group_concat(id) FROM submitted":            "7",
+		"SELECT counts ->> '$.done' FROM runs":              "1",
+	} {
+		rows, err := one.Query(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got sql.NullString
+		for rows.Next() {
+			if err := rows.Scan(&got); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows.Close()
+		if got.String != want {
+			t.Errorf("%s: %s, not %s", query, got.String, want)
+		}
+	}
+	life, err := one.Task(t.Context(), "7", "mine/a_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(life.Attempts) != 3 || len(life.Notes) != 2 || !strings.HasPrefix(life.Attempts[1].Outcome, "exit") {
+		t.Errorf("%+v", life)
+	}
+	// The same of the whole log.
+	life, err = db.Task(t.Context(), "r", "mine/a_0")
+	if err != nil || len(life.Attempts) != 3 || len(life.Notes) != 2 {
+		t.Errorf("%+v, %v", life, err)
+	}
+}
