@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 
 	"gantry/planner"
@@ -279,9 +280,9 @@ func (in *Intake) ChangePolicy(policy string, pl *planner.Planner, adm *Admitter
 type Snapshot struct {
 	Now      planner.Time
 	Flows    []FlowState
-	Coming   []Submission
+	Coming   []Submission  // also those that are held
+	Refs     map[int64]Ref // of the submissions that those come after, as far as they are under way
 	Capacity []unit.Vector // by node
-	Growing  int           // tasks that have not ended of workflows that are left out
 }
 
 // FlowState is how a workflow stands that has not ended.
@@ -291,11 +292,13 @@ type FlowState struct {
 	Cancelled bool
 	Release   planner.Time
 	Started   planner.Time // unit.Never: not yet
-	Tasks     []TaskState  // by position
+	Tasks     []TaskState  // by position; of a workflow that has grown, those that have not ended
+	Grown     bool
 }
 
 // TaskState is how a task stands.
 type TaskState struct {
+	Task    planner.TaskID
 	Phase   planner.Phase
 	Node    planner.NodeID // of the current or last attempt
 	Ordered planner.Time   // of the attempt under way
@@ -304,33 +307,29 @@ type TaskState struct {
 	Hold    unit.Vector
 }
 
-// Snapshot returns the state of what has not ended; nil if that has more tasks. Workflows that have grown are left out.
+// Snapshot returns the state of what has not ended; nil if that has more tasks.
 func (in *Intake) Snapshot(most int) *Snapshot {
 	v := in.View()
-	s := &Snapshot{Now: in.now, Coming: slices.Clone(in.e.Arrivals)}
+	s := &Snapshot{Now: in.now, Coming: slices.Concat(in.e.Arrivals, in.e.held), Refs: map[int64]Ref{}}
 	for n := range v.Nodes() {
 		s.Capacity = append(s.Capacity, v.Capacity(planner.NodeID(n)))
 	}
 	total := 0
 	for i := range s.Coming {
 		total += len(s.Coming[i].Workflow.Tasks)
+		in.e.apart(&s.Coming[i], s.Refs)
 	}
 	for _, w := range v.Present() {
-		if v.Grown(w) {
-			for t := range v.All(w) {
-				if !v.Phase(t).Ended() {
-					s.Growing++
-				}
-			}
-			continue // more may come at any time
-		}
-		f := FlowState{Workflow: w, Release: v.Workflow(w).Release}
+		f := FlowState{Workflow: w, Release: v.Workflow(w).Release, Grown: v.Grown(w)}
 		f.Started, _ = v.Times(w)
 		for t := range v.All(w) {
+			if f.Grown && v.Phase(t).Ended() {
+				continue
+			}
 			if total++; total > most {
 				return nil
 			}
-			var x TaskState
+			x := TaskState{Task: t}
 			x.Phase, x.Node, x.Started = v.Phase(t), planner.None, unit.Never
 			if a := v.Last(t); a != planner.None {
 				att := v.Attempt(a)
@@ -348,6 +347,34 @@ func (in *Intake) Snapshot(most int) *Snapshot {
 		return nil
 	}
 	return s
+}
+
+// apart makes of a single task that has not arrived one of a workflow of its own, which comes only after what is under
+// way: a forecast knows nothing else. Refs gets what that is.
+func (e *Engine) apart(sub *Submission, refs map[int64]Ref) {
+	if sub.Joins == nil {
+		return
+	}
+	join := Join{Key: strconv.FormatInt(sub.ID, 10), Of: sub.Joins.Of}
+	for _, d := range sub.Joins.After {
+		if e.standing(d.ID) != pending {
+			continue
+		}
+		join.After = append(join.After, d)
+		if r := e.refs[d.ID]; r.Workflow != planner.None {
+			refs[d.ID] = r
+		}
+	}
+	sub.Joins = &join
+	if sub.Sources == nil {
+		return
+	}
+	w := *sub.Workflow
+	w.Files = slices.Clone(w.Files)
+	for i := range w.Files { // nobody looks for what others are to write
+		w.Files[i].Optional = w.Files[i].Optional || sub.Sources[i].Path == ""
+	}
+	sub.Workflow = &w
 }
 
 // requests takes in what was asked.

@@ -40,9 +40,9 @@ type Config struct {
 	Trouble func() string
 	// SetPolicy has another policy plan; the error is an *api.Error if there is no such policy.
 	SetPolicy func(ctx context.Context, policy string) error
-	// Expect predicts when workflows start and end, by name, as of an instant after since if that can be had before the
-	// end of ctx. The note says why nothing is predicted. nil: nothing ever is.
-	Expect func(ctx context.Context, since time.Time) (all map[string]Expectation, note string, err error)
+	// Expect predicts when workflows and single tasks start and end, as of an instant after since if that can be had
+	// before the end of ctx. The note says why nothing is predicted. nil: nothing ever is.
+	Expect func(ctx context.Context, since time.Time) (all Expectations, note string, err error)
 	// Why says why a task that could start does not, while others are under way; nil: nobody knows.
 	Why func(ctx context.Context, t planner.TaskID, others *UnderWay) string
 	// Deadlines reports whether a policy plans for deadlines.
@@ -93,6 +93,7 @@ type entry struct {
 	tasks        int
 	arrived      bool
 	single       bool
+	flow         string       // name of its workflow; of a single task: as long as that has not arrived
 	planned      bool         // the policy has said what it expects of it
 	promised     planner.Time // when it is to end by that
 	text         string       // how that is to its deadline
@@ -107,7 +108,24 @@ type UnderWay struct {
 // mostNamed bounds Names.
 const mostNamed = 5
 
-// Expectation is when a workflow is expected to start and end, on the axis of the run, each within an interval.
+// Expectations are those of workflows by name, and of single tasks that have arrived. One that has not is to have a
+// workflow of its own.
+type Expectations struct {
+	Workflows map[string]Expectation
+	Tasks     map[planner.TaskID]Expectation
+}
+
+func (x *Expectations) of(e *entry) (f Expectation, known bool) {
+	if e.single && e.arrived {
+		f, known = x.Tasks[e.Task]
+		return f, known
+	}
+	f, known = x.Workflows[e.flow]
+	return f, known
+}
+
+// Expectation is when something is expected to start and end, on the axis of the run, each within an interval. The zero
+// value is of what cannot start on the nodes as they are.
 type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time }
 
 // New returns a server. What the log has of submissions that are not over is given by Restore.
@@ -185,7 +203,8 @@ func (s *Server) Restore(ctx context.Context, v planner.View, tenant func(planne
 			continue // it was there when the run began
 		}
 		flow := v.Workflow(w)
-		e := &entry{Submitted: *row, release: flow.Release, due: flow.Due, class: flow.Class, arrived: true}
+		e := &entry{Submitted: *row, flow: row.Name, release: flow.Release, due: flow.Due, class: flow.Class,
+			arrived: true}
 		for range v.All(w) {
 			e.tasks++
 		}
@@ -207,7 +226,7 @@ func (s *Server) add(row sqlite.Submitted, sub *executor.Submission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loadOf(row.Tenant).coming += len(sub.Workflow.Tasks)
-	s.entries[row.ID] = &entry{Submitted: row, release: sub.Release, due: sub.Due, class: sub.Class,
+	s.entries[row.ID] = &entry{Submitted: row, flow: sub.Name, release: sub.Release, due: sub.Due, class: sub.Class,
 		tasks: len(sub.Workflow.Tasks), single: row.Kind == sqlite.KindTask}
 	s.holdLocked(&row)
 }

@@ -258,7 +258,7 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 			return nil, err
 		}
 		for i := range live {
-			s.foretold(&live[i], &present[i], all, note)
+			s.foretold(&live[i], &present[i], &all, note)
 		}
 	}
 	q.Submissions = append(q.Submissions, live...)
@@ -371,30 +371,29 @@ func (s *Server) expected(ctx context.Context, r *http.Request, by Peer) (any, e
 		since = e.Wall
 	}
 	all, note, err := s.expect(ctx, since)
-	if _, known := all[e.Name]; err == nil && !known && !e.single {
+	if _, known := all.of(e); err == nil && !known {
 		all, note, err = s.expect(ctx, time.Now()) // it was made before this one arrived
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.foretold(st, e, all, note)
+	s.foretold(st, e, &all, note)
 	return st, nil
 }
 
-func (s *Server) expect(ctx context.Context, since time.Time) (map[string]Expectation, string, error) {
+func (s *Server) expect(ctx context.Context, since time.Time) (Expectations, string, error) {
 	if s.Expect == nil {
-		return nil, "nothing is predicted", nil
+		return Expectations{}, "nothing is predicted", nil
 	}
 	return s.Expect(ctx, since)
 }
 
 // foretold adds what is expected of a submission that is not over.
-func (s *Server) foretold(st *api.Status, e *entry, all map[string]Expectation, note string) {
+func (s *Server) foretold(st *api.Status, e *entry, all *Expectations, note string) {
 	x := &api.Expected{Note: note}
-	if e.single { // all has workflows, and those that grow are left out
-		all, x.Note = nil, "nothing is predicted: its workflow may grow"
-	}
-	if f, ok := all[e.Name]; ok {
+	if f, ok := all.of(e); ok && f == (Expectation{}) {
+		x.Note = "nothing is predicted: it cannot start on the nodes as they are"
+	} else if ok {
 		at := func(t planner.Time) time.Time { return s.About.Started.Add(time.Duration(t)) }
 		x.End, x.Low, x.High = at(f.End), at(f.Low), at(f.High)
 		if st.Started == nil {

@@ -133,6 +133,16 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 				t.Errorf("task %d: %+v", k, w.Tasks[k])
 			}
 		}
+		rest, ids, err := db.Rest(ctx, "calm", 1, []planner.TaskID{10, 13})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := rest.Workflow; !slices.Equal(ids, []planner.TaskID{10, 13}) || len(w.Tasks) != 2 ||
+			len(w.Tasks[0].Parents) != 0 || !slices.Equal(w.Tasks[1].Parents, []int32{0}) || len(w.Files) != 3 {
+			t.Errorf("of workflow 1 tasks %v are left: %+v", ids, w)
+		} else if f := w.Files[w.Tasks[0].Inputs[0]]; f.Producer >= 0 || !f.Optional {
+			t.Errorf("what an ended task wrote is %+v", f)
+		}
 		for query, want := range map[string]int{
 			"SELECT tasks FROM workflows WHERE workflow = 1":                                        5,
 			"SELECT sum(tasks) FROM growths":                                                        12,

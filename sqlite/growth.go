@@ -89,6 +89,48 @@ func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission)
 	return nil
 }
 
+// Rest returns what is left of a workflow of a run to which tasks were added, as a submission: what came with the given
+// tasks, in their order. The tasks have the numbers that are returned. What others wrote is from outside.
+func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks []planner.TaskID) (
+	*executor.Submission, []planner.TaskID, error) {
+	_, id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := db.arrival(ctx, id, int64(w))
+	if err != nil {
+		return nil, nil, err
+	}
+	whole := *all
+	empty := *all.Submission.Workflow
+	empty.Files, empty.Tasks, empty.Containers = nil, nil, nil
+	all = &executor.Admission{Submission: all.Submission, Spec: all.Spec}
+	all.Submission.Workflow, all.Submission.Sources, all.Submission.Costs = &empty, nil, nil
+	m := newMerger(all)
+	for _, t := range tasks {
+		if _, there := m.tasks[t]; there {
+			continue
+		}
+		more := &whole
+		if n := len(whole.Arrived.Tasks); n == 0 || t > whole.Arrived.Tasks[n-1].ID {
+			if more, err = db.defined(ctx, "SELECT definition FROM growths WHERE run = ? AND workflow = ? AND "+
+				"first_task <= ? ORDER BY first_task DESC LIMIT 1", id, int64(w), int64(t)); err != nil {
+				return nil, nil, err
+			}
+		}
+		m.merge(more)
+	}
+	ids := make([]planner.TaskID, len(all.Arrived.Tasks))
+	for i := range ids {
+		ids[i] = all.Arrived.Tasks[i].ID
+	}
+	for i := range empty.Files {
+		f := &empty.Files[i]
+		f.Optional = f.Optional || f.Producer < 0
+	}
+	return &all.Submission, ids, nil
+}
+
 // merger appends admissions to that of their workflow.
 type merger struct {
 	to    *executor.Admission
@@ -136,7 +178,7 @@ func (m *merger) merge(more *executor.Admission) {
 	for i := range more.Arrived.Tasks {
 		t := &more.Arrived.Tasks[i]
 		for _, p := range t.Parents {
-			if at := m.tasks[p]; at < base {
+			if at, ok := m.tasks[p]; ok && at < base {
 				above := &a.Arrived.Tasks[at]
 				above.Children = append(slices.Clip(above.Children), t.ID)
 			}
@@ -183,7 +225,9 @@ func (m *merger) trace(w *trace.Workflow, more *executor.Admission, base int32) 
 		t.Inputs, t.Outputs = moved(t.Inputs, at), moved(t.Outputs, at)
 		t.Parents = nil
 		for _, p := range more.Arrived.Tasks[i].Parents {
-			t.Parents = append(t.Parents, m.tasks[p])
+			if at, ok := m.tasks[p]; ok {
+				t.Parents = append(t.Parents, at)
+			}
 		}
 		t.Children = slices.Clone(t.Children)
 		for k := range t.Children {

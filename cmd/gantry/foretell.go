@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -32,19 +31,19 @@ type foreteller struct {
 	made    time.Time     // as of when the last one is
 	due     time.Time     // no other one is made before
 	read    time.Time     // measurements of programs
-	names   map[string]server.Expectation
+	all     server.Expectations
 	note    string
 	err     error
 }
 
-// expect returns what is expected of all that is present, by the name of the workflow, as of an instant after since if
-// that can be had before the end of ctx. The note says why there is nothing, or what was left out.
-func (f *foreteller) expect(ctx context.Context, since time.Time) (map[string]server.Expectation, string, error) {
+// expect returns what is expected of all that is present, as of an instant after since if that can be had before the
+// end of ctx. The note says why there is nothing.
+func (f *foreteller) expect(ctx context.Context, since time.Time) (server.Expectations, string, error) {
 	for {
 		f.mu.Lock()
 		if f.made.After(since) || ctx.Err() != nil {
 			defer f.mu.Unlock()
-			return f.names, f.note, f.err
+			return f.all, f.note, f.err
 		}
 		if f.running == nil {
 			f.running = make(chan struct{})
@@ -66,11 +65,11 @@ func (f *foreteller) refresh(done chan struct{}, due time.Time) {
 	f.mu.Lock()
 	with := *f.s
 	f.mu.Unlock()
-	names, note, err := f.make(context.Background(), &with)
+	all, err := f.make(context.Background(), &with)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.s.programs = with.programs
-	f.made, f.names, f.note, f.err = began, names, note, nil
+	f.made, f.all, f.note, f.err = began, all, "", nil
 	if errors.Is(err, executor.ErrClosed) {
 		f.err = err
 	} else if err != nil {
@@ -93,88 +92,138 @@ func (f *foreteller) plansBy(policy string) {
 // errTooMany is of runs that are not predicted.
 var errTooMany = errors.New("too many tasks wait")
 
-func (f *foreteller) make(ctx context.Context, s *session) (names map[string]server.Expectation, note string,
-	err error) {
+func (f *foreteller) make(ctx context.Context, s *session) (all server.Expectations, err error) {
 	var snap *executor.Snapshot
 	if err := s.serving.inbox.Ask(ctx, func(in *executor.Intake) error {
 		snap = in.Snapshot(foretellTasks)
 		return nil
 	}); err != nil {
-		return nil, "", err
+		return all, err
 	}
 	if snap == nil {
-		return nil, "", errTooMany
-	}
-	if snap.Growing > 0 {
-		note = fmt.Sprintf("without %s of workflows that may grow", plural(snap.Growing, "task"))
+		return all, errTooMany
 	}
 	if time.Since(f.read) > programsStaleAt && runtimeOf(s.set.Runtime).Programs {
 		programs, err := programsOf(ctx, s.db, s.set, "", nil)
 		if err != nil {
-			return nil, "", err
+			return all, err
 		}
 		s.programs, f.read = programs, time.Now()
 	}
 	parts, err := s.parts(0)
 	if err != nil {
-		return nil, "", err
+		return all, err
 	}
-	past, err := forecast.Live(parts, snap, func(w planner.WorkflowID) (*executor.Submission, error) {
-		adm, err := s.db.Admission(ctx, s.name, w)
-		if err != nil {
-			return nil, err
+	past, err := forecast.Live(parts, snap, func(w *executor.FlowState) (*executor.Submission, []planner.TaskID,
+		error) {
+		if w.Grown {
+			left := make([]planner.TaskID, len(w.Tasks))
+			for i := range left {
+				left[i] = w.Tasks[i].Task
+			}
+			return s.db.Rest(ctx, s.name, w.Workflow, left)
 		}
-		return &adm.Submission, nil
+		adm, err := s.db.Admission(ctx, s.name, w.Workflow)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &adm.Submission, nil, nil
 	})
 	if err != nil {
-		return nil, "", err
+		return all, err
 	}
 	for i := range past.Arrivals {
 		past.Arrivals[i].At = max(past.Arrivals[i].At, past.Now)
 	}
-	names, err = foretell(ctx, s, past)
-	return names, note, err
+	return foretell(ctx, s, past)
 }
 
-// foretell makes the courses, and takes from them when each workflow starts and ends.
-func foretell(ctx context.Context, s *session, past *forecast.Past) (map[string]server.Expectation, error) {
+// foretell makes the courses, and takes from them when each workflow and each single task starts and ends.
+func foretell(ctx context.Context, s *session, past *forecast.Past) (all server.Expectations, err error) {
 	ctx, cancel := context.WithTimeout(ctx, foretellWhole)
 	defer cancel()
-	names := map[string]server.Expectation{}
-	starts, ends := map[string][]time.Duration{}, map[string][]time.Duration{}
 	if len(past.Batches)+len(past.Arrivals) == 0 {
-		return names, nil
+		return all, nil
 	}
+	names, tasks := map[string]*course{}, map[planner.TaskID]*course{}
 	began := time.Now()
 	for k := 0; k <= foretellMost && (k == 0 || time.Since(began) < foretellTime); k++ {
-		course, err := forecast.Simulate(ctx, s.parts, past, k)
+		c, err := forecast.Simulate(ctx, s.parts, past, k)
 		if err != nil && k > 0 {
 			break
 		} else if err != nil {
-			return nil, err
+			return all, err
 		}
-		for _, w := range course.Workflows {
-			if w.Started == unit.Never {
-				continue
+		for _, w := range c.Workflows {
+			switch {
+			case w.Ended == unit.Never: // it is stuck
+				courseOf(names, w.Name).add(k, 0, 0)
+			case w.Started != unit.Never: // it is not refused
+				courseOf(names, w.Name).add(k, w.Started, w.Ended)
 			}
-			if k == 0 {
-				names[w.Name] = server.Expectation{Start: w.Started, StartLow: w.Started, StartHigh: w.Started,
-					End: w.Ended, Low: w.Ended, High: w.Ended}
-			} else {
-				starts[w.Name] = append(starts[w.Name], w.Started.Sub(past.Now))
-				ends[w.Name] = append(ends[w.Name], w.Ended.Sub(past.Now))
+		}
+		spans := map[planner.TaskID][2]planner.Time{} // of all attempts
+		for i := range c.Attempts {
+			a := &c.Attempts[i]
+			if t, ok := past.Tasks[a.Task]; ok {
+				span, again := spans[t]
+				if !again {
+					span[0] = a.Queued
+				}
+				spans[t] = [2]planner.Time{span[0], max(span[1], a.Over)}
+			}
+		}
+		for spec, t := range past.Tasks {
+			if span, ok := spans[t]; ok || c.Workflows[spec.Workflow.ID].Ended == unit.Never {
+				courseOf(tasks, t).add(k, span[0], span[1])
 			}
 		}
 	}
-	for name, e := range names {
-		if len(ends[name]) < 2 {
-			continue
-		}
-		r := forecast.RangeOf(starts[name])
-		e.Start, e.StartLow, e.StartHigh = past.Now.Add(r.Expected), past.Now.Add(r.Low), past.Now.Add(r.High)
-		r = forecast.RangeOf(ends[name])
-		e.End, e.Low, e.High = past.Now.Add(r.Expected), past.Now.Add(r.Low), past.Now.Add(r.High)
-		names[name] = e
+	all.Workflows, all.Tasks = map[string]server.Expectation{}, map[planner.TaskID]server.Expectation{}
+	for name, c := range names {
+		all.Workflows[name] = c.expectation(past.Now)
 	}
-	return names, nil
+	for t, c := range tasks {
+		all.Tasks[t] = c.expectation(past.Now)
+	}
+	return all, nil
+}
+
+// course is when something starts and ends: without noise, and in the repetitions with noise.
+type course struct {
+	start, end   planner.Time
+	starts, ends []planner.Time
+}
+
+func courseOf[K comparable](all map[K]*course, key K) *course {
+	if all[key] == nil {
+		all[key] = &course{}
+	}
+	return all[key]
+}
+
+func (c *course) add(repetition int, start, end planner.Time) {
+	if repetition == 0 {
+		c.start, c.end = start, end
+		return
+	}
+	c.starts, c.ends = append(c.starts, start), append(c.ends, end)
+}
+
+func (c *course) expectation(now planner.Time) server.Expectation {
+	e := server.Expectation{Start: c.start, StartLow: c.start, StartHigh: c.start, End: c.end, Low: c.end, High: c.end}
+	if len(c.ends) < 2 || e == (server.Expectation{}) {
+		return e
+	}
+	within := func(all []planner.Time) (expected, low, high planner.Time) {
+		spans := make([]time.Duration, len(all))
+		for i, t := range all {
+			spans[i] = t.Sub(now)
+		}
+		r := forecast.RangeOf(spans)
+		return now.Add(r.Expected), now.Add(r.Low), now.Add(r.High)
+	}
+	e.Start, e.StartLow, e.StartHigh = within(c.starts)
+	e.End, e.Low, e.High = within(c.ends)
+	return e
 }

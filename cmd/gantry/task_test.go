@@ -185,26 +185,43 @@ func TestNamesWithLineBreaksStayInTheirRow(t *testing.T) {
 	expect(t, exitOK, []string{"1  a^Jb^Ic "}, "queue", "--all", "--dir", dir)
 }
 
-// What is expected of a workflow leaves out those that grow, and says so; of their tasks nothing is predicted.
-func TestPredictionsSayWhatMayGrow(t *testing.T) {
+// Each single task is expected to start and end on its own, and what cannot start keeps nothing else from being
+// predicted.
+func TestSingleTasksArePredicted(t *testing.T) {
 	dir := t.TempDir()
 	cluster := cliTest{t, t.TempDir()}.write("cluster.yaml",
 		"nodes:\n- {name: big, cores: 4, memory: 8GB}\n- {name: small, cores: 1, memory: 8GB}\n")
 	s := serveIn(t, dir, "--runtime", "null", "--oversubscribe", "--cluster", cluster)
 	expect(t, exitOK, nil, "node", "drain", "--dir", dir, "big")
-	s.task("a", "--cpus", "4")
-	second := s.task("b", "--cpus", "4")
-	expect(t, exitOK, []string{"to end ", ", without 2 tasks of workflows that may grow\n"}, "submit", "--dir", dir,
-		montage)
-	id, err := strconv.ParseInt(second, 10, 64)
-	if err != nil {
-		t.Fatal(err)
+	expected := func(id string) *api.Status {
+		t.Helper()
+		n, err := strconv.ParseInt(id, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := api.NewClient(dir).Expected(t.Context(), n)
+		if err != nil || st.Expected == nil {
+			t.Fatalf("%+v (%v)", st, err)
+		}
+		return st
 	}
-	st, err := api.NewClient(dir).Expected(t.Context(), id)
-	if err != nil || st.Expected == nil || !st.Expected.End.IsZero() ||
-		st.Expected.Note != "nothing is predicted: its workflow may grow" {
-		t.Errorf("%+v (%v)", st, err)
+	first := s.task("a", "--cpus", "4", "--estimate", "20s")
+	second := s.task("b", "--cpus", "4", "--estimate", "20s")
+	expect(t, exitOK, []string{"to end "}, "submit", "--dir", dir, montage)
+	third := s.task("c", "--release", "1h", "--estimate", "20s")
+	fourth := s.task("d", "--estimate", "20s", "--after", third)
+	c, d := expected(third).Expected, expected(fourth).Expected
+	if c.Start == nil || d.Start == nil || time.Until(*c.Start) < 50*time.Minute || d.Start.Before(c.End) ||
+		d.End.Before(*d.Start) {
+		t.Errorf("c is expected %+v, d %+v", c, d)
 	}
+	for _, id := range []string{first, second} {
+		if x := expected(id).Expected; !x.End.IsZero() {
+			t.Errorf("%s is expected to end, and cannot start: %+v", id, x)
+		}
+	}
+	expect(t, exitOK, []string{"~"}, "queue", "--dir", dir)
+	expect(t, exitOK, nil, "cancel", "--dir", dir, third)
 	expect(t, exitOK, nil, "node", "resume", "--dir", dir, "big")
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)

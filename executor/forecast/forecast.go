@@ -3,6 +3,7 @@ package forecast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,6 +30,10 @@ type Past struct {
 	Batches  []executor.Batch // none: the run has not begun
 	Now      planner.Time     // at least the instant of the last event
 	Arrivals []executor.Submission
+	// Of a run of which only the present state is known: the numbers that tasks have in it, and what single tasks that
+	// are to arrive come after, by its number there.
+	Tasks map[*executor.TaskSpec]planner.TaskID
+	Refs  map[int64]executor.Ref
 }
 
 // Attempt is an attempt of a simulated course.
@@ -50,7 +55,7 @@ type Attempt struct {
 type Workflow struct {
 	Name           string
 	Arrived        planner.Time
-	Started, Ended planner.Time // of its first attempt, of its last; unit.Never if there is none
+	Started, Ended planner.Time // of its first attempt, of its last; unit.Never if there is none, or it never ends
 }
 
 // Course is one simulation of a run. Attempts are in the order in which they were ordered.
@@ -263,6 +268,9 @@ func Simulate(ctx context.Context, make Maker, past *Past, repetition int) (*Cou
 	}
 	e.Runtime = rt
 	defer rt.Close()
+	for id, r := range past.Refs {
+		e.Refer(id, r)
+	}
 	if len(past.Batches) > 0 {
 		for _, b := range past.Batches {
 			if err := e.Replay(b); err != nil {
@@ -276,6 +284,10 @@ func Simulate(ctx context.Context, make Maker, past *Past, repetition int) (*Cou
 		}
 	}
 	res, err := e.Run(ctx)
+	if past.Tasks != nil && errors.Is(err, executor.ErrStuck) { // on nodes that are away: the rest is known
+		w.stuck(v)
+		err = nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("simulate the run: %w", err)
 	}
@@ -391,6 +403,13 @@ func (w *watcher) exited(v planner.View, b *planner.AttemptExited, at planner.Ti
 	w.course.End = max(w.course.End, at)
 	flow := &w.course.Workflows[w.of[v.Attempt(b.Attempt).Task]]
 	flow.Ended = max(flow.Ended, at)
+}
+
+// stuck says of the workflows that have not ended that they never do.
+func (w *watcher) stuck(v planner.View) {
+	for _, id := range v.Present() {
+		w.course.Workflows[id].Ended = unit.Never
+	}
 }
 
 func (w *watcher) finish() *Course {

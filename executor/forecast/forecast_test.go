@@ -138,7 +138,7 @@ func TestAForecastOfWhatIsUnderWay(t *testing.T) {
 			past, err := forecast.Live(parts, &executor.Snapshot{Now: s, Capacity: []unit.Vector{p.Nodes[0].Capacity},
 				Flows: []executor.FlowState{{Name: "fork", Started: 0,
 					Tasks: []executor.TaskState{first, waits, waits}}}},
-				func(planner.WorkflowID) (*executor.Submission, error) { return &flow, nil })
+				func(*executor.FlowState) (*executor.Submission, []planner.TaskID, error) { return &flow, nil, nil })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,15 +12,18 @@ import (
 
 // Live makes the past of a run of which only the present state is known, so that what a forecast of a long run costs
 // does not depend on how long it has lasted: workflows that have ended are left out, tasks that are done are taken as
-// reused, and what is under way was begun when it was. Submission returns what a workflow was handed in as. The parts
-// are used up.
+// reused, and what is under way was begun when it was. Submission returns what a workflow was handed in as, and if it
+// has grown what is left of it, with the number of each of its tasks in the run. The parts are used up.
 func Live(
 	parts *Parts,
 	s *executor.Snapshot,
-	submission func(planner.WorkflowID) (*executor.Submission, error),
+	submission func(*executor.FlowState) (*executor.Submission, []planner.TaskID, error),
 ) (*Past,
 	error) {
+	past := &Past{Now: s.Now, Arrivals: s.Coming, Tasks: map[*executor.TaskSpec]planner.TaskID{},
+		Refs: map[int64]executor.Ref{}}
 	l := &live{pl: parts.Planner, at: s.Now}
+	flows, tasks := map[planner.WorkflowID]planner.WorkflowID{}, map[planner.TaskID]planner.TaskID{}
 	for i := range s.Flows {
 		for _, t := range s.Flows[i].Tasks {
 			if underWay(t.Phase) {
@@ -31,15 +34,30 @@ func Live(
 	var begun []begun
 	for i := range s.Flows {
 		f := &s.Flows[i]
-		sub, err := submission(f.Workflow)
+		sub, ids, err := submission(f)
 		if err != nil {
 			return nil, err
+		}
+		if f.Grown {
+			f = placed(f, ids)
 		}
 		more, err := l.flow(parts.Admit, f, *sub, s.Now)
 		if err != nil {
 			return nil, fmt.Errorf("forecast workflow %s: %w", f.Name, err)
 		}
 		begun = append(begun, more...)
+		adm := l.batch.Admissions[len(l.batch.Admissions)-1]
+		flows[f.Workflow] = adm.Spec.ID
+		for k, t := range adm.Tasks {
+			past.Tasks[t] = f.Tasks[k].Task
+			tasks[f.Tasks[k].Task] = adm.Arrived.Tasks[k].ID
+		}
+	}
+	for id, r := range s.Refs {
+		if r.Workflow = flows[r.Workflow]; r.Task != planner.None {
+			r.Task = tasks[r.Task]
+		}
+		past.Refs[id] = r
 	}
 	if err := l.run(begun); err != nil {
 		return nil, err
@@ -52,11 +70,28 @@ func Live(
 			}
 		}
 	}
-	past := &Past{Now: s.Now, Arrivals: s.Coming}
 	if len(l.batch.Events) > 0 {
 		past.Batches = []executor.Batch{l.batch}
 	}
 	return past, nil
+}
+
+// placed has the tasks of a workflow in this order. Those that the snapshot does not have are done.
+func placed(f *executor.FlowState, ids []planner.TaskID) *executor.FlowState {
+	at := map[planner.TaskID]executor.TaskState{}
+	for _, t := range f.Tasks {
+		at[t.Task] = t
+	}
+	whole := *f
+	whole.Tasks = make([]executor.TaskState, len(ids))
+	for k, id := range ids {
+		t, ok := at[id]
+		if !ok {
+			t = executor.TaskState{Task: id, Phase: planner.Done, Started: unit.Never}
+		}
+		whole.Tasks[k] = t
+	}
+	return &whole
 }
 
 func underWay(p planner.Phase) bool { return p == planner.Starting || p == planner.Running }
