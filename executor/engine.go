@@ -130,7 +130,13 @@ func (e *Engine) turn(ctx context.Context) error {
 		return e.prepare(ctx, now)
 	}
 	// 3. Plan.
-	orders, err := e.plan(ctx, now)
+	arrived := len(e.batch.Admissions) > 0
+	if slices.ContainsFunc(e.batch.Admissions, (*Admission).large) {
+		if err := e.keep(ctx); err != nil { // the trace need not stay in memory while the workflow is planned
+			return err
+		}
+	}
+	orders, err := e.plan(ctx, now, arrived)
 	if err != nil {
 		return err
 	}
@@ -507,9 +513,9 @@ func (e *Engine) refuse(now planner.Time, notes []planner.Note) error {
 	return nil
 }
 
-// plan asks the policy once, if a round could differ from the last one. Once nothing more is to start, it only lets
-// frozen tasks continue.
-func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, error) {
+// plan asks the policy once, if a round could differ from the last one; arrived says that workflows have. Once nothing
+// more is to start, it only lets frozen tasks continue.
+func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) ([]planner.Order, error) {
 	if e.control == Drain {
 		if pc := e.Planner.Thaw(now); pc != nil {
 			return pc.Orders, e.take(now, pc)
@@ -532,7 +538,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 		e.spend(took)
 	}
 	if len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0 {
-		if e.Wall == nil || len(e.batch.Admissions) == 0 {
+		if e.Wall == nil || !arrived {
 			return nil, nil
 		}
 		// what it takes to map a workflow is kept even if nothing is to be done yet

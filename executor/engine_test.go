@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -278,5 +279,46 @@ func TestWorkflowsAreDrawnOnArrival(t *testing.T) {
 	if err != nil || res.Ended != 12e9 || len(res.Refused) != 1 ||
 		res.Refused[0].Error() != "w.yaml:3: it cannot be drawn" {
 		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// batches keeps what the engine logged, but for what it does to them afterwards.
+type batches []executor.Batch
+
+func (s *batches) Append(_ context.Context, b executor.Batch) error {
+	*s = append(*s, executor.Batch{Events: slices.Clone(b.Events), Admissions: slices.Clone(b.Admissions)})
+	return nil
+}
+
+// A large workflow is logged before it is planned, so that its trace leaves memory. A run that ended between the two
+// continues.
+func TestALargeWorkflowIsLoggedBeforeItIsPlanned(t *testing.T) {
+	const tasks = 2500
+	var log batches
+	first := newBench(t, 100, failing("", 0, 0), executor.Submission{Name: "bag", Workflow: bag(tasks)})
+	first.Store = &log
+	if _, err := first.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(log[0].Events); n != 1 || log[0].Events[0].Body.Kind() != planner.KindWorkflowArrived {
+		t.Fatalf("the first batch has %d events, the first of kind %v", n, log[0].Events[0].Body.Kind())
+	}
+	if log[1].Events[0].Body.Kind() != planner.KindPlanCommitted || log[1].Events[0].At != log[0].Events[0].At {
+		t.Fatalf("the second batch begins with %v", log[1].Events[0])
+	}
+	again := newBench(t, 100, failing("", 0, 0))
+	again.Watch = nil // it was told of the arrival before
+	if err := again.Replay(log[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	result, err := again.Run(t.Context())
+	if left, failed := again.Planner.View().Progress(0); err != nil || left != 0 || failed != 0 {
+		t.Fatalf("%d left, %d failed, %v", left, failed, err)
+	}
+	if want := first.Planner.View().Now(); result.Ended != want {
+		t.Errorf("it ends at %v instead of %v", result.Ended, want)
 	}
 }

@@ -51,6 +51,9 @@ type Admission struct {
 	Kinds      []string // names of kinds this admission introduced, ids continuing
 }
 
+// large reports whether its trace takes much memory.
+func (a *Admission) large() bool { return len(a.Tasks) > 2000 }
+
 // delay lets a workflow of a closed system arrive at now.
 func (s *Submission) delay(now planner.Time) {
 	late := now.Sub(s.At)

@@ -23,6 +23,7 @@ func words[T any](s []T) []uint32 {
 func pack(all []uint32, rows int) packed {
 	n := len(all) / rows
 	p := packed{base: make([]uint32, n), size: make([]uint8, n), rows: rows}
+	bytes := 0
 	for c := range n {
 		least, most := all[c], all[c]
 		for i := c; i < len(all); i += n {
@@ -31,7 +32,6 @@ func pack(all []uint32, rows int) packed {
 		p.base[c] = least
 		switch span := most - least; {
 		case span == 0:
-			continue
 		case span < 1<<8:
 			p.size[c] = 1
 		case span < 1<<16:
@@ -39,13 +39,25 @@ func pack(all []uint32, rows int) packed {
 		default:
 			p.size[c] = 4
 		}
-		for i := c; i < len(all); i += n {
-			var b [4]byte
-			binary.LittleEndian.PutUint32(b[:], all[i]-least)
-			p.data = append(p.data, b[:p.size[c]]...)
+		bytes += int(p.size[c]) * rows
+	}
+	p.data = make([]byte, 0, bytes)
+	for c, least := range p.base {
+		switch p.size[c] {
+		case 1:
+			for i := c; i < len(all); i += n {
+				p.data = append(p.data, byte(all[i]-least))
+			}
+		case 2:
+			for i := c; i < len(all); i += n {
+				p.data = binary.LittleEndian.AppendUint16(p.data, uint16(all[i]-least))
+			}
+		case 4:
+			for i := c; i < len(all); i += n {
+				p.data = binary.LittleEndian.AppendUint32(p.data, all[i]-least)
+			}
 		}
 	}
-	p.data = append(make([]byte, 0, len(p.data)), p.data...) // without what append kept free
 	return p
 }
 

@@ -109,9 +109,12 @@ func (b *bulk) append(more executor.Batch) error {
 	b.gathered.Events = append(b.gathered.Events, more.Events...)
 	b.gathered.Admissions = append(b.gathered.Admissions, more.Admissions...)
 	large := slices.ContainsFunc(more.Admissions, func(a *executor.Admission) bool {
-		return len(a.Tasks) > definitionLarge // its trace need not stay in memory
+		return len(a.Tasks) > definitionLarge // its trace leaves memory before it is planned
 	})
-	if len(b.gathered.Events) < bulkEvents && !large {
+	if large {
+		return b.flush()
+	}
+	if len(b.gathered.Events) < bulkEvents {
 		return nil
 	}
 	b.pass()

@@ -136,9 +136,9 @@ func (p *packer) single(s *single, a *attempt) bool {
 }
 
 // addTask adds a task with its only attempt.
-func (p *packer) addTask(a *fresh, i int, state taskState, s *single) error {
-	t, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], a.said[i]
-	kin := kin{t.Need, spec.TimeLimit, said.imputed, spec.Image, state, 1}
+func (p *packer) addTask(t *fresh, state taskState, s *single) error {
+	spec := t.spec
+	kin := kin{t.need, spec.TimeLimit, t.imputed, spec.Image, state, 1}
 	var g *group
 	for k := range p.groups {
 		if p.groups[k].like == s.like && p.groups[k].kin == kin {
@@ -154,27 +154,27 @@ func (p *packer) addTask(a *fresh, i int, state taskState, s *single) error {
 			p.groups = append(p.groups, group{})
 		}
 		g = &p.groups[len(p.groups)-1]
-		g.kin, g.like, g.first, g.last = kin, s.like, t.ID, t.ID
+		g.kin, g.like, g.first, g.last = kin, s.like, t.id, t.id
 	case g.n == chunkRows:
-		if err := p.flushGroup(t.Workflow, g); err != nil {
+		if err := p.flushGroup(t.flow, g); err != nil {
 			return err
 		}
-		g.first, g.last = t.ID, t.ID
+		g.first, g.last = t.id, t.id
 	}
 	buf := append(g.rows, "[,"[min(g.n, 1)], '[')
 	g.n++
-	g.last = max(g.last, t.ID)
-	buf = appendInt(buf, int64(t.ID-g.first))
+	g.last = max(g.last, t.id)
+	buf = appendInt(buf, int64(t.id-g.first))
 	buf = appendText(append(buf, ','), spec.Name)
 	buf = appendText(append(buf, ','), spec.Kind)
-	buf = appendInt(append(buf, ','), int64(t.Stage))
-	buf = appendKnown(append(buf, ','), int64(cmp.Or(spec.Declared, spec.Run)), said.runtime)
-	buf = appendInt(append(buf, ','), inputBytes(&a.Admission, t))
+	buf = appendInt(append(buf, ','), int64(t.stage))
+	buf = appendKnown(append(buf, ','), int64(cmp.Or(spec.Declared, spec.Run)), t.runtime)
+	buf = appendInt(append(buf, ','), t.input)
 	buf = append(buf, ',')
-	if len(t.Parents) == 0 {
+	if len(t.parents) == 0 {
 		buf = append(buf, "null"...)
 	} else {
-		buf = append(appendParents(buf, t.Parents), ']')
+		buf = append(appendParents(buf, t.parents), ']')
 	}
 	buf = appendInt(append(buf, ','), int64(s.id))
 	buf = appendInt(append(buf, ','), int64(s.node))

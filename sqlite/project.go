@@ -7,6 +7,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/trace"
 )
 
 // projection folds the events of a run into the rows of its workflows, tasks and attempts. There is one for both kinds
@@ -53,20 +54,36 @@ type flow struct {
 	singles        []single // of a simulation: by position
 }
 
-// fresh is an admission without its trace, which would stay in memory until the workflow is over, and what that said of
-// each task.
+// fresh is a task until it is a row: what that has of its admission, which would take much memory until the workflow is
+// over.
 type fresh struct {
-	executor.Admission
-	said []traced
+	spec    *executor.TaskSpec
+	parents []planner.TaskID
+	need    unit.Vector
+	input   int64 // bytes
+	id      planner.TaskID
+	flow    planner.WorkflowID
+	stage   int32
+	imputed trace.Fields // what its trace did not say
+	runtime bool         // the runtime is known or imputed
+	formal  bool
 }
 
-func freshOf(a *executor.Admission) fresh {
-	f := fresh{*a, make([]traced, len(a.Tasks))}
-	for i := range f.said {
-		f.said[i] = tracedOf(a, i)
+func freshOf(a *executor.Admission, i int) fresh {
+	t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
+	x := fresh{spec: spec, parents: t.Parents, need: t.Need, input: inputBytes(a, t), id: t.ID, flow: t.Workflow,
+		stage: t.Stage, runtime: spec.Declared != 0 || spec.Run != 0, formal: t.Formal}
+	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
+		t := &from.Tasks[i]
+		x.runtime, x.imputed = (t.Known | t.Imputed).Has(trace.Runtime), t.Imputed|trace.Command&^t.Known
+		if x.need[unit.Memory] != 0 { // or there is none to be short of
+			x.imputed |= trace.Memory &^ t.Known
+		}
+		if x.need[unit.Disk] != 0 && t.DiskBps == 0 {
+			x.imputed |= diskShare
+		}
 	}
-	f.Submission = executor.Submission{}
-	return f
+	return x
 }
 
 // part has the tasks of a workflow that came with one admission, and those that follow.
@@ -311,8 +328,11 @@ func (p *projection) add(f *flow, a *executor.Admission) {
 	}
 	if p.out == nil { // they are
 		f.rows = len(f.tasks)
-	} else {
-		f.fresh = append(f.fresh, freshOf(a))
+		return
+	}
+	f.fresh = slices.Grow(f.fresh, len(a.Tasks))
+	for i := range a.Tasks {
+		f.fresh = append(f.fresh, freshOf(a, i))
 	}
 }
 
@@ -674,33 +694,30 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 }
 
 // writeTask writes a task for the first time, with its attempt if that was kept for it.
-func (p *projection) writeTask(f *flow, a *fresh, i int) error {
+func (p *projection) writeTask(f *flow, x *fresh) error {
 	at := f.rows
 	t := &f.tasks[at]
 	if at >= len(f.singles) || f.singles[at].like == nil {
-		return p.out.addTask(a, i, t)
+		return p.out.addTask(x, t)
 	}
 	s := &f.singles[at]
 	if t.tries == 1 && t.last == s.id && t.node == s.node && t.queued == s.queued && t.ended == s.ended {
-		return p.out.packer.addTask(a, i, t.state, s)
+		return p.out.packer.addTask(x, t.state, s)
 	}
-	if err := p.out.addSingle(a.Arrived.Tasks[i].ID, s); err != nil {
+	if err := p.out.addSingle(x.id, s); err != nil {
 		return err
 	}
-	return p.out.addTask(a, i, t)
+	return p.out.addTask(x, t)
 }
 
 // writeTasks makes rows of the tasks of a workflow, or changes those that are.
 func (p *projection) writeTasks(f *flow) error {
 	if len(f.fresh) > 0 {
-		for k := range f.fresh {
-			a := &f.fresh[k]
-			for i := range a.Tasks {
-				if err := p.writeTask(f, a, i); err != nil {
-					return err
-				}
-				f.rows++
+		for i := range f.fresh {
+			if err := p.writeTask(f, &f.fresh[i]); err != nil {
+				return err
 			}
+			f.rows++
 		}
 		if p.out.packer != nil {
 			if err := p.out.packer.flushFlow(f.id); err != nil {

@@ -339,27 +339,27 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 		int64(b.Ran))
 }
 
-// addTask adds the task at position i of an admission, as x has it by now.
-func (t *tables) addTask(a *fresh, i int, x *task) error {
-	p, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], a.said[i]
-	if kin := (kin{p.Need, spec.TimeLimit, said.imputed, spec.Image, x.state, x.tries}); kin != t.kin {
+// addTask adds a task, as x has it by now.
+func (t *tables) addTask(p *fresh, x *task) error {
+	spec := p.spec
+	if kin := (kin{p.need, spec.TimeLimit, p.imputed, spec.Image, x.state, x.tries}); kin != t.kin {
 		t.kin = kin
-		if err := t.tasks.share(append(t.values[:0], t.run, p.Need[unit.CPU], p.Need[unit.Memory], p.Need[unit.Disk],
-			known(int64(spec.TimeLimit), spec.TimeLimit != 0), imputedNames(said.imputed), message(spec.Image),
+		if err := t.tasks.share(append(t.values[:0], t.run, p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
+			known(int64(spec.TimeLimit), spec.TimeLimit != 0), imputedNames(p.imputed), message(spec.Image),
 			taskStates[x.state], int64(x.tries))...); err != nil {
 			return err
 		}
 	}
 	var parents driver.Value
-	if len(p.Parents) > 0 {
-		parents = text(append(appendParents(make([]byte, 0, 8*len(p.Parents)+2), p.Parents), ']'))
+	if len(p.parents) > 0 {
+		parents = text(append(appendParents(make([]byte, 0, 8*len(p.parents)+2), p.parents), ']'))
 	}
-	if t.identify && !p.Formal {
+	if t.identify && !p.formal {
 		identity := spec.Identity()
-		t.identities = append(t.identities, identified{int64(p.ID), identity[:]})
+		t.identities = append(t.identities, identified{int64(p.id), identity[:]})
 	}
-	v := append(t.values[:0], int64(p.ID), int64(p.Workflow), spec.Name, spec.Kind, int64(p.Stage),
-		known(int64(cmp.Or(spec.Declared, spec.Run)), said.runtime), inputBytes(&a.Admission, p), parents)
+	v := append(t.values[:0], int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage),
+		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input, parents)
 	return t.tasks.add(append(v, x.where(), known(int64(x.last), x.last != planner.None), reached(x.queued),
 		reached(x.ended))...)
 }
@@ -494,30 +494,9 @@ func (t *tables) dropSuspension(s *suspension) error {
 	return t.overtaken.exec(t.run, int64(s.attempt), int64(s.seq))
 }
 
-// traced is what its trace said of a task.
-type traced struct {
-	imputed trace.Fields // what it did not say
-	runtime bool         // the runtime is known or imputed
-}
-
 // diskShare stands beside the fields of a trace, of which hardly any has block I/O: it is the task's share of its
 // node.
 const diskShare trace.Fields = 1 << 8
-
-func tracedOf(a *executor.Admission, i int) traced {
-	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
-		t, need := &from.Tasks[i], &a.Arrived.Tasks[i].Need
-		imputed := t.Imputed | trace.Command&^t.Known
-		if need[unit.Memory] != 0 { // or there is none to be short of
-			imputed |= trace.Memory &^ t.Known
-		}
-		if need[unit.Disk] != 0 && t.DiskBps == 0 {
-			imputed |= diskShare
-		}
-		return traced{imputed, (t.Known | t.Imputed).Has(trace.Runtime)}
-	}
-	return traced{runtime: a.Tasks[i].Declared != 0 || a.Tasks[i].Run != 0}
-}
 
 // inputBytes is what a task reads, as the planner knows it.
 func inputBytes(a *executor.Admission, t *planner.Task) (sum int64) {

@@ -88,7 +88,7 @@ func runExperiment(c *cli.Context, path string) error {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return failf(exitInput, "experiment: %w", err)
+		return failf(exitInput, "experiment: %s", reading(err))
 	}
 	x, err := scenario.ReadExperiment(f, path, c.Bool("quick"))
 	f.Close()

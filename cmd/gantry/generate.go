@@ -160,7 +160,7 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 	write := map[string]func(io.Writer, *trace.Workflow) error{"dax": trace.WriteDAX,
 		"wfformat": trace.WriteWfFormat}[o.format]
 	if write == nil {
-		return failf(exitUsage, "generate: unknown format %q; there are dax and wfformat", o.format)
+		return failf(exitUsage, "unknown format %q: use one of dax, wfformat", o.format)
 	}
 	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Parameters: o.params})
 	if err != nil {

@@ -72,7 +72,7 @@ func gantry() int {
 }
 
 // memoryLimit is what the collector keeps memory below, as long as what lives fits in it.
-const memoryLimit = 150 << 20
+const memoryLimit = 130 << 20
 
 // lasting says that the process lives for long: less garbage may lie about.
 var lasting atomic.Bool
@@ -83,24 +83,31 @@ const (
 	mostForALasting = 0.4
 )
 
+// mostUsed is the most memory that Go has used, in bytes.
+var mostUsed int64
+
 // collection is garbage from the beginning: its finalizer runs after each collection.
 type collection struct{ _ *byte } // a pointer, as what has none may share memory with what lives
 
 // makeRoom raises the limit where what lives comes near it: the collector would run all the time and find nothing. The
-// more lives, the larger its share that may lie about as garbage, as the more it costs to collect.
+// more lives, the larger its share that may lie about as garbage, as the more it costs to collect. Nearly as much as
+// was used before may be used again: that does not raise the peak.
 func makeRoom(*collection) {
 	if reader.SetMemoryLimit(-1) == math.MaxInt64 {
 		return // a command wants none
 	}
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(sample)
 	live := float64(sample[0].Value.Uint64())
+	mostUsed = max(mostUsed, int64(sample[1].Value.Uint64()-sample[2].Value.Uint64()))
 	share := live / memoryLimit
-	most := mostGarbage
+	most, again := mostGarbage, 0.95
 	if lasting.Load() {
-		most = mostForALasting
+		most, again = mostForALasting, 0
 	}
-	reader.SetMemoryLimit(max(memoryLimit, int64(live*(1+min(most, share*share/20)))))
+	limit := int64(live * (1 + min(most, share*share/20)))
+	reader.SetMemoryLimit(max(memoryLimit, limit, int64(again*float64(mostUsed))))
 	runtime.SetFinalizer(new(collection), makeRoom)
 }
 

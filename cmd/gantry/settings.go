@@ -217,7 +217,7 @@ func readCluster(path string) (*scenario.Cluster, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, failf(exitInput, "cluster file: %w", err)
+		return nil, failf(exitInput, "cluster file: %s", reading(err))
 	}
 	defer f.Close()
 	c, err := scenario.ReadCluster(f, path)
