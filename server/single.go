@@ -324,7 +324,10 @@ func (s *Server) liveSingles(v planner.View, of map[planner.TaskID]*api.Status, 
 				st.Node = s.Platform.Nodes[n].Name
 			}
 		}
-		if phase == planner.Waiting && st.Reason == "" {
+		switch {
+		case phase != planner.Waiting:
+			st.Reason = ""
+		case st.Reason == "": // it reads what another writes
 			st.Reason = planner.WaitsForParents.String()
 		}
 		switch phase {

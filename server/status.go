@@ -442,7 +442,7 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 				out[i].State = sqlite.Cancelled
 			}
 			if e.single {
-				singles[e.Task] = &out[i]
+				singles[e.Task], out[i].Reason = &out[i], more.waitsFor()
 				continue
 			}
 			at[e.Workflow] = &out[i]

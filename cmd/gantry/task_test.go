@@ -206,7 +206,7 @@ func TestSingleTasksArePredicted(t *testing.T) {
 		return st
 	}
 	first := s.task("a", "--cpus", "4", "--estimate", "20s")
-	second := s.task("b", "--cpus", "4", "--estimate", "20s")
+	second := s.task("b", "--cpus", "4", "--estimate", "20s", "--after", first)
 	expect(t, exitOK, []string{"to end "}, "submit", "--dir", dir, montage)
 	third := s.task("c", "--release", "1h", "--estimate", "20s")
 	fourth := s.task("d", "--estimate", "20s", "--after", third)
@@ -220,7 +220,8 @@ func TestSingleTasksArePredicted(t *testing.T) {
 			t.Errorf("%s is expected to end, and cannot start: %+v", id, x)
 		}
 	}
-	expect(t, exitOK, []string{"~"}, "queue", "--dir", dir)
+	expect(t, exitOK, []string{"~", "it comes after " + first + "\n", "it comes after " + third + "\n"},
+		"queue", "--dir", dir)
 	expect(t, exitOK, nil, "cancel", "--dir", dir, third)
 	expect(t, exitOK, nil, "node", "resume", "--dir", dir, "big")
 	expect(t, exitOK, nil, "drain", "--dir", dir)
