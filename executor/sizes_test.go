@@ -3,6 +3,7 @@ package executor_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"gantry/executor/oracletest"
 )
@@ -52,5 +53,24 @@ func TestTasksOfSeveralSizesArePlannedTightly(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A task that needs much memory, and is the first to do so, moves no planned task to another node: those of before are
+// packed as tightly as they can run.
+func TestPackedTasksKeepTheirNodesWhenMemoryBecomesScarce(t *testing.T) {
+	task := func(seconds, cores, gigabytes int64) []oracletest.Task {
+		return []oracletest.Task{{Run: time.Duration(seconds) * time.Second, Cores: 1000 * cores,
+			Memory: gigabytes * 1e9, Stage: 1}}
+	}
+	node := oracletest.Node{Cores: 4000, Memory: 10e9, Speed: 1}
+	in := oracletest.Instance{Nodes: []oracletest.Node{node, node}, Workflows: []oracletest.Workflow{
+		{Due: 18e9, Tasks: task(3, 4, 1)},
+		{Release: 6e9, Tasks: task(9, 3, 1)},
+		{Due: 27e9, Tasks: append(task(15, 1, 1), task(6, 1, 1)...)},
+		{Arrive: 3e9, Tasks: task(3, 1, 8)},
+	}}
+	if late := lateOf(t, in, "rm-dcwf:ed-sl-tsp2"); late > 0 {
+		t.Errorf("%d workflows are late, none has to be", late)
 	}
 }

@@ -62,16 +62,22 @@ func (p *Policy) learn(k int, need unit.Vector) {
 	if !pool.learn(need) {
 		return
 	}
-	pool.usage.rearrange(p.c.Now())
-	pool.idle.rearrange(0)
+	packed := pool.usage.bins != nil
 	var all []start
 	for _, j := range p.present {
 		for i := range j.at {
 			if at := &j.at[i]; int(at.pool) == k && j.occupies(int32(i)) {
 				all = append(all, start{j, int32(i)})
+				if packed { // it keeps its node: where CPU was enough for all before, so is what is scarce now
+					at.slot = onNode(pool.usage.stays[at.slot].node)
+				} else {
+					at.slot = anywhere
+				}
 			}
 		}
 	}
+	pool.usage.rearrange(p.c.Now())
+	pool.idle.rearrange(0)
 	slices.SortFunc(all, func(a, b start) int { // what runs first, then as an interval graph is coloured
 		x, y := &a.j.at[a.i], &b.j.at[b.i]
 		return cmp.Or(cmp.Compare(y.stage, x.stage), cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id),
@@ -79,7 +85,6 @@ func (p *Policy) learn(k int, need unit.Vector) {
 	})
 	for _, s := range all {
 		at := &s.j.at[s.i]
-		at.slot = anywhere
 		if at.stage >= bound {
 			seg, _ := p.c.Draft.Of(s.j.task(s.i))
 			at.slot = onNode(p.indexOf[seg.Node])
