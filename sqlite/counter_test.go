@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -133,11 +134,13 @@ func TestASimulationWithoutACounterIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, s := range []string{"UPDATE task_chunks SET rows = replace(rows, ',987654]', ']')",
-		"ALTER TABLE attempt_rows DROP COLUMN dropped_bytes"} {
-		if _, err := raw.Exec(s); err != nil {
-			t.Fatal(err)
-		}
+	later := regexp.MustCompile(`,987654(,0)*\]`) // with later counters
+	text := later.ReplaceAllString(query[string](t, path, "SELECT rows FROM task_chunks"), "]")
+	if _, err := raw.Exec("UPDATE task_chunks SET rows = CAST(? AS TEXT)", text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.Exec("ALTER TABLE attempt_rows DROP COLUMN dropped_bytes"); err != nil {
+		t.Fatal(err)
 	}
 	if n := query[int](t, path, "SELECT count(*) FROM task_chunks WHERE rows LIKE '%321]%'"); n != 1 {
 		t.Fatalf("%d chunks end before the counter", n)
