@@ -264,12 +264,12 @@ func (s *Store) Image(id string) (*Image, error) {
 }
 
 func (s *Store) config(id digest.Digest) (*v1.Image, error) {
-	if err := known(id); err != nil {
-		return nil, err
+	if known(id) != nil {
+		return nil, fetch.ErrNoImage
 	}
 	text, err := os.ReadFile(s.configFile(id))
 	if err != nil {
-		return nil, errors.New("it is not in the store")
+		return nil, fetch.ErrNoImage
 	}
 	if digest.FromBytes(text) != id {
 		return nil, errors.New("its configuration was changed in the store")
