@@ -524,6 +524,7 @@ func (s *surveyor) disk(ctx context.Context) error {
 func (s *surveyor) quota(ctx context.Context) error {
 	q := &s.m.Quota
 	q.PeriodNanos, q.SliceNanos = int64(20*time.Millisecond), int64(5*time.Millisecond)
+	periods := *q
 	for _, burst := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond} {
 		var factors []float64
 		for _, limit := range []int64{250, 500} {
@@ -536,7 +537,7 @@ func (s *surveyor) quota(ctx context.Context) error {
 				}
 				r := out[0].Report
 				spent := float64(r.CPU.Achieved - r.StartCPUNanos)
-				if plain := q.Wall(spent, 1, limit); spent > 0 && plain > 0 && r.Phases.ComputeNanos > 0 {
+				if plain := periods.Wall(spent, 1, limit); spent > 0 && plain > 0 && r.Phases.ComputeNanos > 0 {
 					least = min(least, float64(r.Phases.ComputeNanos)/plain)
 				}
 			}
