@@ -1,6 +1,7 @@
 package forecast_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -35,7 +36,8 @@ func platform(nodes int) *planner.Platform {
 	return p
 }
 
-// maker makes simulations with a startup of 1 s; in repetition k all programs take k seconds more.
+// maker makes simulations with a startup of 1 s; in repetition k all programs take k seconds more. Estimates are of
+// each node, as with a host model.
 func maker(t *testing.T, p *planner.Platform) forecast.Maker { return makerOf(t, p, "cpp") }
 
 func makerOf(t *testing.T, p *planner.Platform, policy string) forecast.Maker {
@@ -45,9 +47,14 @@ func makerOf(t *testing.T, p *planner.Platform, policy string) forecast.Maker {
 		cfg.Actual = func(_ planner.TaskID, run time.Duration) time.Duration {
 			return run + time.Duration(k)*time.Second
 		}
+		each := func(t planner.TaskID, run time.Duration, _ []time.Duration, s planner.Source) {
+			declared.Declare(t, run, slices.Repeat([]time.Duration{run}, len(p.Nodes)), s)
+		}
 		return &forecast.Parts{
 			Planner: planner.New(p, planner.DefaultRetryRules(), enginetest.Policy(t, policy), declared, 1),
-			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Sim: cfg,
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: each,
+				Forget: declared.Forget},
+			Sim: cfg,
 		}, nil
 	}
 }
@@ -87,35 +94,39 @@ func TestAForecastHasTheMedianAndEightyPercentOfItsRepetitions(t *testing.T) {
 // A forecast from the middle of a run includes what has happened: if the rest goes as simulated, it ends as the whole
 // simulation does, from whatever instant it is made.
 func TestAForecastContinuesFromWhatHasHappened(t *testing.T) {
-	for _, nodes := range []int{1, 2} {
-		p := platform(nodes)
-		parts, err := maker(t, p)(0)
+	for _, policy := range []string{"cpp", "heft", "wheft", "rm-dcwf", "mrcp-rm", "mows", "fifo", "3dsf", "drf"} {
+		for _, nodes := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s on %d", policy, nodes), func(t *testing.T) { continues(t, policy, platform(nodes)) })
+		}
+	}
+}
+
+func continues(t *testing.T, policy string, p *planner.Platform) {
+	parts, err := makerOf(t, p, policy)(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts.Sim.Start = 0
+	var batches []executor.Batch
+	e := &executor.Engine{Planner: parts.Planner, Admit: parts.Admit, Runtime: sim.New(parts.Sim),
+		Arrivals: []executor.Submission{fork()},
+		Watch: func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
+			batches = append(batches, executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
+		}}
+	res := enginetest.Run(t, e)
+	for i := 1; i < len(batches); i++ {
+		at := func(k int) planner.Time { return batches[k].Events[len(batches[k].Events)-1].At }
+		now := (at(i-1) + at(i)) / 2
+		past := &forecast.Past{Batches: batches[:i], Now: now}
+		c, err := forecast.Simulate(t.Context(), makerOf(t, p, policy), past, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts.Sim.Start = 0
-		var batches []executor.Batch
-		e := &executor.Engine{Planner: parts.Planner, Admit: parts.Admit, Runtime: sim.New(parts.Sim),
-			Arrivals: []executor.Submission{fork()},
-			Watch: func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
-				batches = append(batches, executor.Batch{Events: slices.Clone(events),
-					Admissions: slices.Clone(admitted)})
-			}}
-		res := enginetest.Run(t, e)
-		for i := 1; i < len(batches); i++ {
-			at := func(k int) planner.Time { return batches[k].Events[len(batches[k].Events)-1].At }
-			now := (at(i-1) + at(i)) / 2
-			past := &forecast.Past{Batches: batches[:i], Now: now}
-			c, err := forecast.Simulate(t.Context(), maker(t, p), past, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if off := c.End.Sub(res.Ended); off != 0 {
-				t.Errorf("%d nodes: from %v on it ends at %v, not at %v", nodes, now, c.End, res.Ended)
-			}
-			if c.Begin != 0 || len(c.Attempts) != 3 {
-				t.Errorf("%d nodes: from %v on: begin %v, %d attempts", nodes, now, c.Begin, len(c.Attempts))
-			}
+		if off := c.End.Sub(res.Ended); off != 0 {
+			t.Errorf("from %v on it ends at %v, not at %v", now, c.End, res.Ended)
+		}
+		if c.Begin != 0 || len(c.Attempts) != 3 {
+			t.Errorf("from %v on: begin %v, %d attempts", now, c.Begin, len(c.Attempts))
 		}
 	}
 }

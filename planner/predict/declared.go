@@ -52,12 +52,14 @@ func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Durati
 	d.len = max(d.len, int(t)+1)
 }
 
-// Forget gives back what was declared of a task of a workflow that has ended. It is called once for each task.
+// Forget gives back what was declared of a task of a workflow that has ended. It is called once for each task. A policy
+// may still ask for its estimate, as of a task without any: in the round of the instant at which the workflow ended.
 func (d *Declared) Forget(t planner.TaskID) {
 	if int(t) >= len(d.pages)*pageSize {
 		return
 	}
 	delete(d.on, t)
+	d.pages[t/pageSize][t%pageSize] = declaration{}
 	if d.gone[t/pageSize]++; d.gone[t/pageSize] == pageSize {
 		d.pages[t/pageSize] = nil
 	}
