@@ -45,6 +45,7 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 	if err != nil {
 		return fail(exitHost, err)
 	}
+	settle(ctx)
 	var names []string
 	var busy []float64
 	for _, w := range calibrate.SampleWorkflows(c.Bool("quick")) {
@@ -90,6 +91,16 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 		return fail(exitHost, err)
 	}
 	return nil
+}
+
+// settle waits until what was measured leaves nothing behind: files that are still written back, and containers that
+// are removed, make starts slower than users meet them.
+func settle(ctx context.Context) {
+	syscall.Sync()
+	select {
+	case <-ctx.Done():
+	case <-time.After(3 * time.Second):
+	}
 }
 
 // sampleRun reads a sample run from its log.

@@ -116,10 +116,10 @@ const (
 
 // Correct has a model say of its phases what real runs took: measurements one by one see nothing of what a run does
 // beside them. Starts alone on a host at rest have a factor, starts beside others or beside programs have others, and
-// so has ending; what staging took longer is added; programs have the spread that they had. A host is slower at some
-// minutes than at others, so starts take the median of this model and those that were measured of the host the day
-// before. What is left of starts differs from run to run, and from the models that were corrected before: that is
-// their drift.
+// so has ending; what staging and emulated programs took longer is added, as long programs are late by no more than
+// short ones; programs have the spread that they had. A host is slower at some minutes than at others, so starts take
+// the median of this model and those that were measured of the host the day before. What is left of starts differs from
+// run to run, and from the models that were corrected before: that is their drift.
 func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) error {
 	var rest, alike, busy []float64
 	for i := range runs {
@@ -128,12 +128,13 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 	if len(runs) > 0 {
 		m.Measured.BusyCores = m.Measured.BusyCores*MeasureShare + mean(busy)*(1-MeasureShare)
 	}
-	var programs hostmodel.Spread
+	var lasted sums // of programs
+	var run []float64
 	for round := range corrections + 1 {
 		var starts [2][2]sums // alone or beside other starts, on a host at rest or beside programs
 		var ending sums
-		var staging, run []float64
-		rest, alike = rest[:0], alike[:0]
+		var staging, late []float64
+		rest, alike, run, lasted = rest[:0], alike[:0], run[:0], sums{}
 		for i := range runs {
 			simulated, err := runs[i].Simulate(m)
 			if err != nil {
@@ -150,7 +151,8 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 					ending.add(a, b)
 				}
 				if a, b := real.Ended-real.Started, sim.Ended-sim.Started; real.Node == sim.Node && plausible(a, b) {
-					run = append(run, float64(a)/float64(b)*m.Run.Mean())
+					run, late = append(run, float64(a)/float64(b)), append(late, float64(a-b))
+					lasted.add(a, b)
 				}
 				a, b := real.Started-real.Staged, sim.Started-sim.Staged
 				if a < notAhead || b < notAhead || !plausible(a, b) {
@@ -181,13 +183,18 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 			*x *= end
 		}
 		if len(run) >= leastEnded {
-			programs = hostmodel.SpreadOf(run)
-			m.Run = hostmodel.Spread{programs.Mean()} // until all is known
+			m.Emulator.EndNanos = max(0, m.Emulator.EndNanos+int64(typicalOf(late)))
+			m.Run = nil // until all is known
 		}
 	}
 	wide, warnings := uncertainty(m)
 	m.Measured.Warnings = warnings
-	if len(programs) > 0 {
+	if len(run) >= leastEnded {
+		programs := hostmodel.SpreadOf(run)
+		usual := lasted.factor(1) / programs.Mean()
+		for i := range programs {
+			programs[i] *= usual
+		}
 		m.Run = programs.Widen(wide)
 	}
 	drift := hostmodel.LogNormal(shared(deviation(rest), mean(alike)), len(rest))
