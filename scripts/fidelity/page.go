@@ -218,6 +218,15 @@ func above(all []float64, limit float64) (n int) {
 	return n
 }
 
+// replayText says what a simulation with the measured durations makes of the order of starts.
+func replayText(taus []float64) string {
+	if len(taus) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Simulated with the durations that these runs measured, tau is at least %.3f: with 1, all "+
+		"that differs is how long tasks take, not what the policy does then.", slices.Min(taus))
+}
+
 // verdicts holds the measurements against the bars, and says of those that are missed what the measurements show.
 func verdicts(b *strings.Builder, rows []row) {
 	errs := each(rows, func(r row) float64 { return math.Abs(r.err()) })
@@ -225,6 +234,7 @@ func verdicts(b *strings.Builder, rows []row) {
 	inside, all, longer := 0, 0, 0
 	var reasons []string
 	var beyond, disordered []string
+	var wide, off, replayed []float64
 	for i := range rows {
 		r := &rows[i]
 		if math.Abs(r.err()) > r.limit() {
@@ -232,9 +242,15 @@ func verdicts(b *strings.Builder, rows []row) {
 		}
 		if r.tau() < 0.95 {
 			disordered = append(disordered, fmt.Sprintf("%s under %s", r.name, r.policy))
+			for _, x := range r.runs {
+				if x.Replay != nil {
+					replayed = append(replayed, x.Replay.Tau)
+				}
+			}
 		}
 		for _, x := range r.runs {
 			all++
+			wide, off = append(wide, (x.High-x.Low)/2/x.Predicted), append(off, math.Abs(x.Actual/x.Predicted-1))
 			switch {
 			case x.Actual > x.High:
 				longer++
@@ -261,10 +277,11 @@ func verdicts(b *strings.Builder, rows []row) {
 		"The rows beyond their limits, each with the two causes that most of the difference is put down to:")
 	line("order of starts: Kendall's tau at least 0.95", fmt.Sprintf("median %.3f, least %.3f, %d of %d below",
 		median(taus), slices.Min(taus), len(disordered), len(rows)), len(disordered) == 0,
-		"Starts in another order: "+strings.Join(disordered, ", ")+".")
-	line("intervals of 80 % cover 70 to 90 % of runs", fmt.Sprintf("%.0f %% (%d of %d)", 100*coverage, inside, all),
+		"Starts in another order: "+strings.Join(disordered, ", ")+"."+replayText(replayed))
+	line("intervals of 80 % cover 70 to 90 % of runs", fmt.Sprintf("%.1f %% (%d of %d)", 100*coverage, inside, all),
 		coverage >= 0.7 && coverage <= 0.9, fmt.Sprintf("Of the runs outside their intervals, %d took longer and %d "+
-			"less.", longer, all-inside-longer))
+			"less. Intervals reach %.1f %% to either side in the median, and the errors of 80 %% of the runs %.1f %%.",
+			longer, all-inside-longer, 100*median(wide), 100*slices.Sorted(slices.Values(off))[all*4/5]))
 	line("policies ranked as in reality: tau at least 0.8", fmt.Sprintf("%.2f (%d pairs alike, %d not; %d differ less "+
 		"than their repetitions do)", tauOf(same, other), same, other, ties), tauOf(same, other) >= 0.8,
 		"Pairs in the other order: "+strings.Join(wrong, "; ")+".")
