@@ -354,17 +354,13 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 			rules := c.rules
 			rules.data = &c.data
 			waited, moved := 0, 0
-			shapes := []oracletest.Shape{
-				{Held: true, Sizes: true, Dummies: true, Released: true},
-				{Held: true, Groups: 2, Speeds: []float64{0.5, 1, 1.5}},
-				{Held: true, Groups: 2, Sizes: true, Wrong: true},
-			}
+			shapes := localityShapes
 			if rules.shares > 0 {
 				shapes = tenantsWithData
 			}
 			for _, shape := range shapes {
 				shape.Checkpoints = rules.leave
-				oracletest.Compare(t, 80, shape, func(in oracletest.Instance) (string, error) {
+				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
 					course, err := oracletest.Simulate(in, c.spec)
 					if err != nil {
 						return "", err
@@ -387,10 +383,17 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 	}
 }
 
-var tenantsWithData = []oracletest.Shape{
-	{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true},
-	{Held: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: []float64{0.5, 1, 1.5}},
-	{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true},
+var localityShapes = []sampled{
+	{80, oracletest.Shape{Held: true, Sizes: true, Dummies: true, Released: true}},
+	{80, oracletest.Shape{Held: true, Groups: 2, Speeds: speeds}},
+	{80, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Wrong: true}},
+	{40, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Wrong: true, Speeds: speeds}},
+}
+
+var tenantsWithData = []sampled{
+	{80, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true}},
+	{80, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: speeds}},
+	{80, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
 }
 
 // Copies take time, but no task is large. Nodes that ask in turn may look at what they hold.
@@ -408,7 +411,7 @@ func TestTenantsWithSmallDataAgainstTheOracle(t *testing.T) {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
 			for _, shape := range tenantsWithData {
-				oracletest.Compare(t, 70, shape, func(in oracletest.Instance) (string, error) {
+				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
 					course, err := oracletest.Simulate(in, c.spec)
 					if err != nil {
 						return "", err

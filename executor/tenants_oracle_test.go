@@ -668,6 +668,15 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 	return s.stays
 }
 
+// tenantShapes are what policies for tenants are compared with their oracle on.
+var tenantShapes = []sampled{
+	{70, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true}},
+	{70, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Speeds: speeds}},
+	{70, oracletest.Shape{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true}},
+	{40, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Speeds: speeds, Wrong: true, Dummies: true,
+		Released: true, Groups: 2}},
+}
+
 func TestTenantsAgainstTheOracle(t *testing.T) {
 	for _, c := range []struct {
 		spec  string
@@ -693,12 +702,8 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			for _, shape := range []oracletest.Shape{
-				{Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true},
-				{Sizes: true, Memory: true, Tenants: 3, Speeds: []float64{0.5, 1, 1.5}},
-				{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true},
-			} {
-				oracletest.Compare(t, 70, shape, func(in oracletest.Instance) (string, error) {
+			for _, shape := range tenantShapes {
+				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
 					course, err := oracletest.Simulate(in, c.spec)
 					if err != nil {
 						return "", err
@@ -708,6 +713,13 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 			}
 		})
 	}
+}
+
+var leavingShapes = []sampled{
+	{100, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true}},
+	{100, oracletest.Shape{Sizes: true, Tenants: 3, Nodes: 2, Dummies: true, Released: true, Checkpoints: true}},
+	{60, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true, Wrong: true, Speeds: speeds,
+		Groups: 2}},
 }
 
 // Tasks that make room by leaving, with a checkpoint, continue on any node, before new regular tasks.
@@ -724,11 +736,8 @@ func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
 			left := 0
-			for _, shape := range []oracletest.Shape{
-				{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true},
-				{Sizes: true, Tenants: 3, Nodes: 2, Dummies: true, Released: true, Checkpoints: true},
-			} {
-				oracletest.Compare(t, 100, shape, func(in oracletest.Instance) (string, error) {
+			for _, shape := range leavingShapes {
+				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
 					course, err := oracletest.Simulate(in, c.spec)
 					if err != nil {
 						return "", err

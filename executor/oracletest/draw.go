@@ -34,6 +34,7 @@ type Shape struct {
 	Tenants  int  // at most; with more than one, workflows are of all classes
 	// what leaves its node for another task continues from a checkpoint, on any node
 	Checkpoints bool
+	From        uint64 // Compare draws instances from this one on
 }
 
 const step = 3 * time.Second
@@ -151,11 +152,13 @@ func (in *Instance) spread(r *rand.Rand, w *Workflow) {
 	}
 }
 
-// Compare draws n instances and compares a policy with its oracle on each: differ returns what they disagree in, "" if
-// nothing. The first disagreement is shrunk and reported.
+// Compare draws n instances, see Seeds, and compares a policy with its oracle on each: differ returns what they
+// disagree in, "" if nothing. The first disagreement is shrunk and reported. Seeds count from GANTRY_TEST_SEED, else
+// from 0.
 func Compare(t *testing.T, n int, s Shape, differ func(Instance) (string, error)) {
 	t.Helper()
-	for seed := range Seeds(uint64(n)) {
+	for i := range Seeds(uint64(n)) {
+		seed := first + s.From + i
 		in := Draw(rand.New(rand.NewPCG(seed, 14)), s)
 		what, err := differ(in)
 		if err != nil {

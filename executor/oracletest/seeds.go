@@ -1,12 +1,36 @@
 package oracletest
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+)
 
 var part = 1 // of the instances of a test, one in this many is tried
 
-// Seeds is how many of n random instances a test tries. Under the race detector it is a sixth: simulations run on one
-// goroutine, where the detector finds nothing and takes several times as long. make test runs them without it, too.
-func Seeds(n uint64) uint64 { return max(1, n/uint64(part)) }
+// Tests try so many times their random instances, from this seed on.
+var (
+	times = setting("GANTRY_TEST_INSTANCES", 1)
+	first = setting("GANTRY_TEST_SEED", 0)
+)
+
+func setting(name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		panic(fmt.Sprintf("%s=%s is not a whole number", name, text))
+	}
+	return n
+}
+
+// Seeds is how many of n random instances a test tries: GANTRY_TEST_INSTANCES times as many, if that is set. Under the
+// race detector it is a sixth: simulations run on one goroutine, where the detector finds nothing and takes several
+// times as long. make test runs them without it, too.
+func Seeds(n uint64) uint64 { return max(1, n*times/uint64(part)) }
 
 // Takes reports whether a test that goes through many cases tries case i, counted from 0.
 func Takes(i int) bool { return i%part == 0 }

@@ -34,7 +34,8 @@ type release struct {
 func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle planner.NodeID) (planner.Contest, bool) {
 	nodes := c.Nodes()
 	speed := nodes[idle].Speed
-	if nodes[c.Draft.Slowest(t.Need)].Speed != speed || c.BySpeed(t) && speed >= c.Draft.TopSpeed() {
+	alike := c.BySpeed(t) && !c.Copies(t) // nodes of one speed are
+	if nodes[c.Draft.Slowest(t.Need)].Speed != speed || alike && speed >= c.Draft.TopSpeed() {
 		return planner.Contest{}, false // speeds differ, or no node is faster
 	}
 	busy, from := b.first(c, t.Need)
@@ -47,7 +48,7 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 	if same && b.due == c.Draft.Dues() {
 		return b.busy, b.from
 	}
-	if !same {
+	if !same || b.taken(c) {
 		if b.now != c.Now() || b.round != c.Round() || b.starting == nil {
 			if b.starting == nil {
 				b.starting = map[planner.NodeID][]release{}
@@ -66,13 +67,23 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 			b.consider(c, planner.NodeID(n), soonest)
 		}
 	}
-	// What was busy stays so; tasks that are about to start make other nodes busy.
+	// What was busy stays so, and has room as soon; tasks that are about to start make other nodes busy.
 	b.count(c)
 	for seg := range c.Draft.DueFrom(b.due) {
 		b.consider(c, seg.Node, c.Now())
 	}
 	b.due = c.Draft.Dues()
 	return b.busy, b.from
+}
+
+// taken reports whether tasks of other needs have been given what the chosen node has left: then it has room later.
+func (b *BusyFinishesFirst) taken(c *planner.Cycle) bool {
+	for seg := range c.Draft.DueFrom(b.due) {
+		if seg.Node == b.busy {
+			return true
+		}
+	}
+	return false
 }
 
 // count takes in what has been reserved for this round since it was called last.

@@ -12,6 +12,8 @@ var readings = map[string][]string{
 		"Of busy nodes that become idle together, the fastest counts, then the lowest id; the paper says the first. " +
 			"A task that runs longer than estimated counts as ending now.",
 		"A task that waits for a busy node keeps its whole workflow waiting until the next round.",
+		"On nodes with several cores, a node is busy that has no room for the task, until enough of its tasks are " +
+			"estimated to have ended. Copies count on both sides.",
 	},
 	"fdws": {online, "Tasks that run count as not done. Tasks that take no time do not count at all."},
 	"hr":   {online},

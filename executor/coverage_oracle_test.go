@@ -1,0 +1,168 @@
+package executor_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/executor/oracletest"
+)
+
+// sampled is a shape of instances, and how many of them a policy is compared with its oracle on.
+type sampled struct {
+	n int
+	oracletest.Shape
+}
+
+var speeds = []float64{0.5, 1, 1.5}
+
+// families are the policies that have oracles, each with one that stands for all.
+var families = []struct {
+	name, spec string
+	shapes     []sampled
+	apart      int // so many times as many instances, as not all policies meet the same
+}{
+	{"`gbf`", "gbf:pick=first", greedyShapes, 1},
+	{"`cpp`, `owm`, `fdws`, `hr`, `fwp`, `heft`, `wheft`", "cpp", onlineShapes, 1},
+	{"`pds`, `3dsf`, `drf`, `capacity`", "3dsf", tenantShapes, 1},
+	{"the same, leaving nodes", "3dsf:room=leave", leavingShapes, 1},
+	{"the same, with data; `dla`", "3dsf:large=0", slices.Concat(tenantsWithData, localityShapes), 1},
+	{"`edf`", "edf", greedyDeadlines, 1},
+	{"`rm-dcwf`, `fifo`", "rm-dcwf", exactShapes, 1},
+	{"the same, wrong estimates", "rm-dcwf", bentShapes, 1},
+	{"`mrcp-rm`", "edf", solved(), 1},
+	{"`owm-mp`, `mows`, `pipeline`", "mows", rigidShapes, 22},
+}
+
+func solved() (all []sampled) {
+	for _, name := range []string{"unit slots", "sizes", "memory", "speeds", "all"} {
+		all = append(all, batchStreamWrong(solvedShapes[name])...)
+	}
+	return all
+}
+
+// features are what instances may have, and runs of them.
+var features = []struct {
+	name string
+	has  func(in *oracletest.Instance, stays []oracletest.Stay) bool
+}{
+	{"ties", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
+		return pair(in, func(a, b *oracletest.Task) bool {
+			return a.Run == b.Run && a.Cores == b.Cores && a.Memory == b.Memory
+		})
+	}},
+	{"no time", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
+		return each(in, func(t *oracletest.Task) bool { return t.Run == 0 })
+	}},
+	{"release at an end", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
+		return slices.ContainsFunc(in.Workflows, func(w oracletest.Workflow) bool {
+			return w.Release > w.Arrive &&
+				slices.ContainsFunc(stays, func(s oracletest.Stay) bool { return s.End == w.Release })
+		})
+	}},
+	{"cores", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
+		return pair(in, func(a, b *oracletest.Task) bool { return a.Cores != b.Cores })
+	}},
+	{"memory", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
+		return pair(in, func(a, b *oracletest.Task) bool { return a.Memory != b.Memory })
+	}},
+	{"wrong both ways", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
+		return each(in, func(t *oracletest.Task) bool { return t.Estimate() > t.Run }) &&
+			each(in, func(t *oracletest.Task) bool { return t.Estimate() < t.Run })
+	}},
+	{"suspended", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
+		seen := map[[2]int]bool{}
+		return slices.ContainsFunc(stays, func(s oracletest.Stay) bool {
+			t, key := &in.Workflows[s.Workflow].Tasks[s.Task], [2]int{s.Workflow, s.Task}
+			again := t.Lost == 0 && seen[key] // it left its node
+			seen[key] = true
+			run := time.Duration(float64(t.Run) / in.Nodes[s.Node].Speed)
+			if t.On != nil {
+				run = t.On[s.Node]
+			}
+			return again || s.End.Sub(s.Start) > run // it was frozen
+		})
+	}},
+	{"several racks or clusters", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
+		return slices.ContainsFunc(in.Nodes, func(n oracletest.Node) bool { return n.Group != in.Nodes[0].Group })
+	}},
+	{"speeds", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
+		return slices.ContainsFunc(in.Nodes, func(n oracletest.Node) bool { return n.Speed != in.Nodes[0].Speed })
+	}},
+}
+
+func each(in *oracletest.Instance, is func(t *oracletest.Task) bool) bool {
+	return slices.ContainsFunc(in.Workflows, func(w oracletest.Workflow) bool {
+		return slices.ContainsFunc(w.Tasks, func(t oracletest.Task) bool { return is(&t) })
+	})
+}
+
+// pair reports whether two tasks that take time are as asked.
+func pair(in *oracletest.Instance, are func(a, b *oracletest.Task) bool) bool {
+	var before []*oracletest.Task
+	return each(in, func(t *oracletest.Task) bool {
+		if t.Run == 0 {
+			return false
+		}
+		found := slices.ContainsFunc(before, func(o *oracletest.Task) bool { return are(o, t) })
+		before = append(before, t)
+		return found
+	})
+}
+
+// CONTRIBUTING.md has a table of what instances each family of policies is compared with its oracle on: a feature that
+// is ticked is that of ten instances or more, one that is not is of none.
+func TestOraclesCoverWhatTheTableSays(t *testing.T) {
+	row := "| policies | instances | tasks |"
+	for _, f := range features {
+		row += " " + f.name + " |"
+	}
+	want := row + "\n|" + strings.Repeat(" --- |", len(features)+3) + "\n"
+	for _, f := range families {
+		instances, least, most := 0, 1<<30, 0
+		has := make([]int, len(features))
+		for _, s := range f.shapes {
+			instances += s.n * f.apart
+			for seed := range uint64(s.n * f.apart) {
+				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 14)), s.Shape)
+				n := 0
+				for _, w := range in.Workflows {
+					n += len(w.Tasks)
+				}
+				least, most = min(least, n), max(most, n)
+				stays := mustSimulate(t, in, f.spec)
+				for k := range features {
+					if features[k].has(&in, stays) {
+						has[k]++
+					}
+				}
+			}
+		}
+		if instances < 200 {
+			t.Errorf("%s: %d instances only", f.name, instances)
+		}
+		want += fmt.Sprintf("| %s | %d | %d–%d |", f.name, instances, least, most)
+		for k, n := range has {
+			switch {
+			case n >= 10:
+				want += " ✓ |"
+			case n == 0:
+				want += " – |"
+			default:
+				t.Errorf("%s: only %d instances with %s", f.name, n, features[k].name)
+			}
+		}
+		want += "\n"
+	}
+	text, err := os.ReadFile("../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), want) {
+		t.Errorf("CONTRIBUTING.md does not have\n%s", want)
+	}
+}
