@@ -7,13 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
 	"os/user"
+	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gantry/executor"
@@ -63,6 +65,8 @@ type Config struct {
 	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
 	// there.
 	Results func(run, workflow, file string) executor.Source
+	// Fault is told what an operator has to know of a fault of the server's own. It may be called from any goroutine.
+	Fault func(message string)
 }
 
 // Server answers requests. Its methods may be called from any goroutine.
@@ -74,6 +78,7 @@ type Server struct {
 	changing sync.Mutex
 	intake   sync.RWMutex // held for reading from when work is accepted until the engine has it
 	drained  bool         // guarded by intake
+	faulty   atomic.Int64 // requests whose handler panicked
 
 	mu      sync.Mutex
 	entries map[int64]*entry              // submissions that are not over
@@ -134,6 +139,9 @@ func New(cfg Config) *Server {
 		singles: map[planner.TaskID]*entry{},
 		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, loads: map[string]*load{},
 		left: map[planner.WorkflowID]leftOf{}}
+	if s.Fault == nil {
+		s.Fault = func(string) {}
+	}
 	if s.Trouble == nil {
 		s.Trouble = func() string { return "" }
 	}
@@ -153,10 +161,13 @@ func New(cfg Config) *Server {
 	handle("GET "+api.Prefix+"/nodes", s.listNodes)
 	handle("POST "+api.Prefix+"/nodes/{name}", s.changeNode)
 	handle("POST "+api.Prefix+"/policy", s.setPolicy)
-	s.http.Handler = mux
+	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.admit(w, r)
+		mux.ServeHTTP(w, r)
+	})
 	s.http.ReadHeaderTimeout, s.http.ReadTimeout = 10*time.Second, 5*time.Minute
 	s.http.MaxHeaderBytes = 16 << 10
-	s.http.ErrorLog = log.New(io.Discard, "", 0)
+	s.http.ErrorLog = log.New(faults(s.Fault), "", 0)
 	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		by, err := peerOf(c)
 		if err != nil {
@@ -276,6 +287,33 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 	answer(w, http.StatusOK, out)
 }
 
+// mostStacks bounds how often a fault is told with its stack, as who finds one may ask for it again and again.
+const mostStacks = 100
+
+// admit answers a request whose handler panicked, and tells the operator, who alone can do something about it.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	by, _ := r.Context().Value(peerKey{}).(Peer)
+	text := fmt.Sprintf("%s %s of user %d failed by a fault of gantry's own: %v", r.Method, r.URL, by.UID, fault)
+	if s.faulty.Add(1) <= mostStacks {
+		text += "\n" + string(debug.Stack())
+	}
+	s.Fault(text)
+	refuse(w, fmt.Errorf("%s %s failed by a fault of gantry's own, and may have been carried out or not (gantry queue "+
+		"and gantry show say); gantry serve has printed the fault, for its operator to report", r.Method, r.URL.Path))
+}
+
+// faults takes in the lines of a logger.
+type faults func(message string)
+
+func (f faults) Write(line []byte) (int, error) {
+	f(strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
 // errNotYours is the answer to who may not use the server.
 var errNotYours error = &api.Error{Code: api.Denied, Message: "this server belongs to another user"}
 
@@ -301,9 +339,13 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 func answer(w http.ResponseWriter, status int, out any) {
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic(fmt.Errorf("write the answer: %w", err)) // nothing of it is under way
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(out) // a client that is gone asks again
+	_, _ = w.Write(append(text, '\n')) // a client that is gone asks again
 }
 
 // invalidf is the answer to a request that is wrong.

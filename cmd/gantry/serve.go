@@ -217,6 +217,7 @@ func (v *serving) server(s *session) {
 			}
 			return life.Task + ": " + verdict(life)
 		},
+		Fault:     func(message string) { s.view.say("fault: %s", message) },
 		Deadlines: plansDeadlines,
 		Owner:     stage.Caller().UID,
 		Shared:    v.group != server.OwnerOnly,
