@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -149,6 +150,8 @@ func (s *Server) setPolicy(ctx context.Context, r *http.Request, by Peer) (any, 
 	defer s.changing.Unlock()
 	before := s.policy()
 	if req.Policy != before {
+		s.next(req.Policy)
+		defer s.next("")
 		if err := s.SetPolicy(ctx, req.Policy); err != nil {
 			return nil, err
 		}
@@ -157,6 +160,24 @@ func (s *Server) setPolicy(ctx context.Context, r *http.Request, by Peer) (any, 
 		s.mu.Unlock()
 	}
 	return &api.PolicySet{Policy: req.Policy, Before: before}, nil
+}
+
+// next notes which policy is to plan; "": no other one.
+func (s *Server) next(policy string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.About.Next, s.nextSince = policy, time.Now()
+}
+
+// doing says what may keep other requests from being answered. The engine has no part in it.
+func (s *Server) doing(context.Context, *http.Request, Peer) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.About.Next == "" {
+		return &api.Doing{}, nil
+	}
+	return &api.Doing{What: "reads its log, so that policy " + s.About.Next + " can plan from then on; tasks run on",
+		For: time.Since(s.nextSince)}, nil
 }
 
 // policy is the one that plans now.

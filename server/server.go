@@ -80,14 +80,15 @@ type Server struct {
 	drained  bool         // guarded by intake
 	faulty   atomic.Int64 // requests whose handler panicked
 
-	mu      sync.Mutex
-	entries map[int64]*entry              // submissions that are not over
-	flows   map[planner.WorkflowID]*entry // those that have arrived
-	singles map[planner.TaskID]*entry     // the same of single tasks
-	waiters map[int64]map[chan struct{}]bool
-	holders map[string]int   // submissions that are not over, by the key of their secrets
-	loads   map[string]*load // by tenant
-	left    map[planner.WorkflowID]leftOf
+	mu        sync.Mutex
+	nextSince time.Time                     // About.Next is the policy to be
+	entries   map[int64]*entry              // submissions that are not over
+	flows     map[planner.WorkflowID]*entry // those that have arrived
+	singles   map[planner.TaskID]*entry     // the same of single tasks
+	waiters   map[int64]map[chan struct{}]bool
+	holders   map[string]int   // submissions that are not over, by the key of their secrets
+	loads     map[string]*load // by tenant
+	left      map[planner.WorkflowID]leftOf
 }
 
 // entry is a submission that is not over.
@@ -150,6 +151,7 @@ func New(cfg Config) *Server {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
 	}
 	handle("GET "+api.Prefix+"/server", s.about)
+	handle("GET "+api.Prefix+"/doing", s.doing)
 	handle("POST "+api.Prefix+"/submissions", s.submit)
 	handle("GET "+api.Prefix+"/submissions", s.queue)
 	handle("GET "+api.Prefix+"/submissions/{id}", s.status)

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/server/api"
 )
@@ -50,5 +53,48 @@ func TestAnAnswerThatCannotBeWritten(t *testing.T) {
 	}()
 	if w.Code == http.StatusOK || !strings.Contains(w.Body.String(), `"code":"failed"`) {
 		t.Errorf("it answers %d %s", w.Code, w.Body)
+	}
+}
+
+// Who has to wait while the log is read for another policy hears that it is so.
+func TestWhoWaitsForAnotherPolicyIsTold(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Listen(dir, OwnerOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	reading, read := make(chan struct{}), make(chan struct{})
+	s := New(Config{Owner: os.Geteuid(), About: api.Server{Policy: "cpp"},
+		SetPolicy: func(context.Context, string) error {
+			close(reading)
+			<-read
+			return nil
+		}})
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	set := make(chan error, 2)
+	ask := func(cl *api.Client) {
+		_, err := cl.SetPolicy(t.Context(), "heft")
+		set <- err
+	}
+	go ask(api.NewClient(dir))
+	<-reading
+	other, said := api.NewClient(dir), make(chan string, 1)
+	other.Silence, other.Notify = time.Millisecond, func(text string) { said <- text }
+	go ask(other)
+	want := "has not answered for 1ms: for 0s it reads its log, so that policy heft can plan from then on"
+	if text := <-said; !strings.Contains(text, want) {
+		t.Errorf("it says %q", text)
+	}
+	close(read)
+	for range 2 {
+		if err := <-set; err != nil {
+			t.Error(err)
+		}
+	}
+	var doing api.Doing
+	if err := other.Do(t.Context(), http.MethodGet, "/doing", nil, &doing); err != nil || doing != (api.Doing{}) {
+		t.Errorf("afterwards it does %+v (%v)", doing, err)
 	}
 }

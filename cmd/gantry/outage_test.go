@@ -247,7 +247,7 @@ func TestAServerThatIsSilent(t *testing.T) {
 		_, err := cl.About(t.Context())
 		ended <- err
 	}()
-	if text := <-said; !strings.Contains(text, "has not answered for 1ms") {
+	if text := <-said; !strings.Contains(text, "has not answered for 1ms: it reads its log back") {
 		t.Errorf("it says %q", text)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {

@@ -536,8 +536,11 @@ Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 func printQueue(c *cli.Context, q *api.Queue) {
 	w := c.App.Writer
 	draining := ""
+	if q.Server.Next != "" {
+		draining = ", " + q.Server.Next + " once it has read the log"
+	}
 	if q.Server.Draining {
-		draining = ", draining"
+		draining += ", draining"
 	}
 	fmt.Fprintf(w, "Run %s, policy %s on %s%s: %s, %s running, %d waiting\n", q.Server.Run, q.Server.Policy,
 		q.Server.Runtime, draining, plural(q.Server.Workflows, "workflow"), plural(q.Server.Running, "task"),

@@ -233,6 +233,7 @@ type Server struct {
 	PID       int       `json:"pid"`
 	Version   string    `json:"version"`
 	Policy    string    `json:"policy"`
+	Next      string    `json:"next_policy,omitempty"` // reads the log, and plans then
 	Runtime   string    `json:"runtime"`
 	TimeScale float64   `json:"time_scale"` // of emulated tasks
 	Started   time.Time `json:"started"`    // the run
@@ -243,6 +244,13 @@ type Server struct {
 	Workflows int             `json:"workflows"`         // present
 	Waiting   int             `json:"waiting"`           // tasks that have not started
 	Running   int             `json:"running"`           // attempts under way
+}
+
+// Doing is what keeps a server from answering at once, and for how long by now; "" if it knows of nothing. It is asked
+// for while another request has no answer.
+type Doing struct {
+	What string        `json:"what,omitempty"`
+	For  time.Duration `json:"for,omitempty"`
 }
 
 // Tenants is how the tenants stand.

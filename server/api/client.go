@@ -109,11 +109,13 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	}
 	if c.Notify != nil && !strings.Contains(path, "wait=") {
 		silence := cmp.Or(c.Silence, Silence)
-		told := time.AfterFunc(silence, func() {
-			c.Notify(fmt.Sprintf("the server has not answered for %v: it fetches what a submission needs, or it is "+
-				"stuck; waiting", silence))
-		})
-		defer told.Stop()
+		asking, answered := context.WithCancel(ctx)
+		defer answered()
+		defer time.AfterFunc(silence, func() {
+			if why := c.why(asking); asking.Err() == nil {
+				c.Notify(fmt.Sprintf("the server has not answered for %v: %s; waiting", silence, why))
+			}
+		}).Stop()
 	}
 	begun := time.Now()
 	var since, last time.Time // when the server was found not to answer, and when it was asked last
@@ -173,6 +175,21 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 		case <-time.After(retryEvery):
 		}
 	}
+}
+
+// why says why a server does not answer, as far as that can be known.
+func (c *Client) why(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, starting)
+	defer cancel()
+	var doing Doing
+	err := c.once(ctx, http.MethodGet, "/doing", nil, &doing)
+	switch {
+	case err != nil && !errors.As(err, new(*Error)): // one of an older version has an answer of that kind
+		return "it reads its log back, which takes minutes if that is long, or its host is busy, or it is stuck"
+	case doing.What != "":
+		return fmt.Sprintf("for %v it %s", doing.For.Round(time.Second), doing.What)
+	}
+	return "it is there, and fetches what a submission needs, or plans"
 }
 
 // gone reports whether the server that made the socket has ended, and no other one has the directory: the kernel
