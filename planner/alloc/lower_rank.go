@@ -25,6 +25,8 @@ type Preemption struct {
 	Ranks *rank.Upward
 	Limit int     // how often a task may be preempted
 	Floor float64 // share of its stay that a preempted task must have before it
+	// Claims hears of tasks that are to start where others leave for them.
+	Claims interface{ Claim(t planner.TaskID) }
 
 	running [][]planner.AttemptID // by workflow, in the order in which they started
 	victims []planner.AttemptID
@@ -128,6 +130,9 @@ func (p *Preemption) place(c *planner.Cycle, r *Rigid, t planner.TaskID) place {
 		victim := c.Attempt(a).Task
 		if seg, ok := c.Draft.Of(victim); ok && p.may(c, seg) {
 			if found := p.instead(c, r, seg, least); found.node != planner.None {
+				if found.start == c.Now() {
+					p.Claims.Claim(t)
+				}
 				c.Note(planner.Note{Topic: "preempted", Workflow: w, Task: victim, At: c.Now(), Text: fmt.Sprintf(
 					"leaves %s (%s) so that task %d, which ranks higher, ends at %v instead of %v",
 					c.Nodes()[seg.Node].Name, c.Vacates(victim), t, found.end, least.end)})

@@ -94,10 +94,15 @@ func (b *BusyFinishesFirst) count(c *planner.Cycle) {
 	b.counted = c.Draft.Dues()
 }
 
-// consider takes node n if it is without room and has it earlier than the present choice, or as early and is faster.
+// consider takes node n if it is without room and has it earlier than the present choice, or as early and is faster, or
+// no slower and of a lower id.
 func (b *BusyFinishesFirst) consider(c *planner.Cycle, n planner.NodeID, soonest planner.Time) {
 	better := func(at planner.Time) bool {
-		return at < b.from || at == b.from && b.busy != planner.None && c.Nodes()[n].Speed > c.Nodes()[b.busy].Speed
+		if at != b.from || b.busy == planner.None {
+			return at < b.from
+		}
+		speed, other := c.Nodes()[n].Speed, c.Nodes()[b.busy].Speed
+		return speed > other || speed == other && n < b.busy
 	}
 	if !better(soonest) || !b.need.Fits(c.Capacity(n)) || b.need.Fits(c.Draft.Free(n)) {
 		return

@@ -76,7 +76,8 @@ func newMixed(p Params) planner.Policy {
 	m := &Mixed{Pipeline: planner.Pipeline[alloc.WaitingQueue]{Retain: kept, Queue: q, Allocate: a},
 		observers: []planner.Observer{q, kept}}
 	if p["preempt"] == "lower-rank" {
-		a.Preemption = &alloc.Preemption{Ranks: ranks, Limit: int(p.Number("limit")), Floor: p.Number("floor")}
+		a.Preemption = &alloc.Preemption{Ranks: ranks, Limit: int(p.Number("limit")), Floor: p.Number("floor"),
+			Claims: kept}
 		m.observers = append(m.observers, a.Preemption)
 	}
 	return m

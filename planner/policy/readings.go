@@ -97,7 +97,8 @@ var mixedReadings = []string{
 		"the queue stays for that pass, also if the last task of another workflow has left it. A task whose " +
 		"estimated start is now is allocated, also if its data is still on the way.",
 	"Moving a checkpoint occupies the target cluster. A preempted task stands in the queue at once; what stands " +
-		"behind it waits until it has left its place.",
+		"behind it waits until it has left its place. The task for which it leaves takes that place, before others " +
+		"that were allocated there and are late.",
 	"Only a task that was ordered to start before the other was eligible can be preempted for it, and only if more " +
 		"than the share floor of its stay is left.",
 	"A task that was allocated ahead starts at its planned start. Once a task of its cluster has ended or left " +

@@ -2,6 +2,7 @@ package retain
 
 import (
 	"errors"
+	"slices"
 
 	"gantry/planner"
 )
@@ -9,7 +10,9 @@ import (
 // Allocated keeps the places of ready tasks that were allocated ahead of their start, as they wait for their inputs or
 // for processors (Wang, MOWS, sections 3-3 and 3-4). On each node they start in the order of their planned starts: at
 // the planned start or, when a task there ended otherwise than estimated, as soon as that takes nothing from those
-// allocated before. A change of nodes gives all places up.
+// allocated before. A change of nodes gives all places up. A task for which another leaves its node is before all
+// others: "the system will suspend the lowerly ranked task to release resources for the higherly ranked task's
+// immediate execution" (section 3-3).
 type Allocated struct {
 	Requeue interface {
 		Add(c *planner.Cycle, t planner.TaskID)
@@ -17,7 +20,11 @@ type Allocated struct {
 
 	offPlan []bool // by node: a task ended or left otherwise than estimated
 	tasks   []planner.TaskID
+	claims  []planner.TaskID // planned, and wait until others have left for them
 }
+
+// Claim says that another task leaves its node for t, which is planned there for now.
+func (a *Allocated) Claim(t planner.TaskID) { a.claims = append(a.claims, t) }
 
 // Observe notes where the plan was not kept.
 func (a *Allocated) Observe(v planner.View, e planner.Event) {
@@ -37,8 +44,17 @@ func (a *Allocated) Observe(v planner.View, e planner.Event) {
 
 // Retain implements planner.Retainer.
 func (a *Allocated) Retain(c *planner.Cycle) error {
+	a.claims = slices.DeleteFunc(a.claims, func(t planner.TaskID) bool {
+		seg, ok := c.Draft.Of(t)
+		return !ok || seg.Kind != planner.Planned
+	})
 	if c.Draft.Plans() == 0 {
 		return nil
+	}
+	for _, t := range a.claims {
+		if err := a.start(c, t); err != nil {
+			return err
+		}
 	}
 	for n := range c.Nodes() {
 		node := planner.NodeID(n)

@@ -1,0 +1,42 @@
+package executor_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"gantry/executor/oracletest"
+)
+
+// What runs of more instances found in which a policy and its oracle disagreed: busy nodes of one speed that become
+// idle together, the one of the lower id in the same round; and a place that a task leaves for another, while a third
+// is planned there and late.
+func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
+	text, err := os.ReadFile("testdata/found.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var c struct {
+			Policy   string
+			Instance oracletest.Instance
+		}
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatal(err)
+		}
+		oracle := onlineOracles[c.Policy]
+		if phases, ok := rigidPhases[c.Policy]; ok {
+			oracle = func(in oracletest.Instance) []oracletest.Stay {
+				return newRigidSim(in, strings.Split(phases, ",")).simulate()
+			}
+		}
+		course, err := oracletest.Simulate(c.Instance, c.Policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := oracletest.Difference(course.Stays, oracle(c.Instance), true); d != "" {
+			t.Errorf("%s: %s\n%s", c.Policy, d, c.Instance)
+		}
+	}
+}
