@@ -20,24 +20,11 @@ func (w *work) hidden() {
 	}
 }
 
-// on runs a command where a node sees files.
-func (w *work) on(node string, args ...string) string {
-	w.t.Helper()
-	pid, err := os.ReadFile(filepath.Join(w.Dir, "slurmd."+node+".pid"))
-	w.must(err)
-	out, err := exec.Command("nsenter", append([]string{"--mount", "--target", strings.TrimSpace(string(pid))},
-		args...)...).CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("%v on node %s: %v\n%s", args, node, err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 // clean fails if a node has anything below the directory of runs.
 func (w *work) clean() {
 	w.t.Helper()
 	for _, n := range w.Nodes {
-		if left := w.on(n, "find", w.runs(), "-mindepth", "1"); left != "" {
+		if left := w.On(w.t, n, "find", w.runs(), "-mindepth", "1"); left != "" {
 			w.t.Errorf("left on node %s:\n%s", n, left)
 		}
 	}
@@ -153,7 +140,7 @@ lazy: in.txt
 		w.must(os.WriteFile(filepath.Join(w.dir, "in"), make([]byte, 100<<20), 0o644))
 		w.hidden()
 		full := s.Nodes[0]
-		w.on(full, "mount", "-o", "remount,size=90m", w.runs())
+		w.On(t, full, "mount", "-o", "remount,size=90m", w.runs())
 		w.run("--slurm", "nodes=4,time=10m").ends(ok)
 		ends := w.outcomes("sum")
 		if len(ends) == 0 || ends[len(ends)-1] != "ok" {

@@ -10,16 +10,6 @@ import (
 	"gantry/executor/slurm/slurmtest"
 )
 
-// blocked has a file be on a node where a directory is to be made.
-func (s *site) blocked(t *testing.T, node, path string) {
-	t.Helper()
-	pid, err := os.ReadFile(filepath.Join(s.Dir, "slurmd."+node+".pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Command(t, "nsenter", "--mount", "--target", strings.TrimSpace(string(pid)), "touch", path)
-}
-
 // What cannot be is said, with exit code 4, before anything starts.
 func TestRefused(t *testing.T) {
 	s := newSite(t)
@@ -75,7 +65,7 @@ func TestRefused(t *testing.T) {
 			shared = filepath.Join(w.dir, "top")
 			w.must(os.MkdirAll(filepath.Join(shared, "runs"), 0o755))
 			s.Hide(t, s.Nodes[1], shared)
-			s.blocked(t, s.Nodes[1], filepath.Join(shared, "runs"))
+			s.On(t, s.Nodes[1], "touch", filepath.Join(shared, "runs")) // a file where the directory is to be
 			s.Command(t, "salloc", "--no-shell", "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
 			mine = s.job(t)
 		}, func(t *testing.T) { s.Show(t, s.Nodes[1]) }, func() []string {

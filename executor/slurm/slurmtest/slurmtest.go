@@ -192,14 +192,7 @@ func (c *Cluster) KillMunge(t testing.TB) {
 // kill kills the daemon whose id a file below the cluster's directory has, and waits for its end.
 func (c *Cluster) kill(t testing.TB, file string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(c.Dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	pid := c.process(t, file)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +204,29 @@ func (c *Cluster) kill(t testing.TB, file string) {
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		return strings.HasPrefix(rest, "Z")
 	})
+	if err := os.Remove(filepath.Join(c.Dir, file)); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+}
+
+// process waits for the id of a daemon in its file: a daemon writes it after the command that starts it has returned.
+func (c *Cluster) process(t testing.TB, file string) (pid int) {
+	t.Helper()
+	Eventually(t, "an id in "+file, func() bool {
+		text, err := os.ReadFile(filepath.Join(c.Dir, file))
+		if err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		}
+		return err == nil
+	})
+	return pid
+}
+
+// On runs a command where a node sees files.
+func (c *Cluster) On(t testing.TB, node string, args ...string) string {
+	t.Helper()
+	pid := strconv.Itoa(c.process(t, "slurmd."+node+".pid"))
+	return c.Command(t, "nsenter", append([]string{"--mount", "--target", pid}, args...)...)
 }
 
 // programs is the directory of gantry and gantry-task, "" before they are built.
