@@ -105,8 +105,8 @@ func (db *DB) Remember(s reuse.Stamp, sum reuse.Sum, hashed time.Time) error {
 // Candidates returns the attempts of all runs that ended well, or took over outputs of one, of tasks of that identity;
 // the latest run first. At most most of them.
 func (db *DB) Candidates(ctx context.Context, identity []byte, most int) ([]reuse.Candidate, error) {
-	return collect(ctx, db, func(rows *sql.Rows) (c reuse.Candidate, err error) {
-		return c, rows.Scan(&c.RunID, &c.Run, &c.Workflow, &c.Flow, &c.Task, &c.Attempt, &c.Ran, &c.From, &c.Image)
+	return collect(ctx, db, func(scan Scan) (c reuse.Candidate, err error) {
+		return c, scan(&c.RunID, &c.Run, &c.Workflow, &c.Flow, &c.Task, &c.Attempt, &c.Ran, &c.From, &c.Image)
 	}, `SELECT r.id, r.name, w.workflow, w.name, x.task, x.attempt, x.ran_ns, x.from_run, coalesce(i.id, '') FROM (
 		SELECT t.run, t.task, t.workflow, t.image, a.attempt, a.ran_ns, '' AS from_run FROM tasks t
 			JOIN attempts a ON a.run = t.run
@@ -125,10 +125,10 @@ func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[st
 		name string
 		c    reuse.Content
 	}
-	rows, err := collect(ctx, db, func(rows *sql.Rows) (x row, err error) {
+	rows, err := collect(ctx, db, func(scan Scan) (x row, err error) {
 		var inode, device int64
 		var sum []byte
-		err = rows.Scan(&x.name, &x.c.File, &x.c.Place, &x.c.Stamp.Size, &x.c.Stamp.Modified, &x.c.Stamp.Changed,
+		err = scan(&x.name, &x.c.File, &x.c.Place, &x.c.Stamp.Size, &x.c.Stamp.Modified, &x.c.Stamp.Changed,
 			&inode, &device, &sum, &x.c.Removed)
 		x.c.Stamp.Inode, x.c.Stamp.Device = uint64(inode), uint64(device)
 		if len(sum) == len(reuse.Sum{}) {

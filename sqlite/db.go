@@ -10,7 +10,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -338,21 +337,12 @@ func counterColumns() (names []string) {
 func (db *DB) strings(query string) ([]string, error) { return stringsOf(db.conn, query) }
 
 func stringsOf(c *sqlite3.SQLiteConn, query string) (out []string, err error) {
-	rows, err := c.Query(query, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	dest := make([]driver.Value, 1)
-	for {
-		if err := rows.Next(dest); errors.Is(err, io.EOF) {
-			return out, nil
-		} else if err != nil {
-			return nil, err
-		}
-		name, _ := dest[0].(string)
-		out = append(out, name)
-	}
+	err = written(c, func(row []driver.Value) error {
+		text, _ := row[0].(string)
+		out = append(out, text)
+		return nil
+	}, query)
+	return out, err
 }
 
 func (db *DB) openReaders() error {
@@ -484,6 +474,9 @@ func (db *DB) transact(f func() error) error {
 
 // wrap names the file and what to do.
 func (db *DB) wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
 	advice := ""
 	if code := new(sqlite3.Error); errors.As(err, code) {
 		switch code.Code {

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -223,25 +222,16 @@ func (db *DB) alone(s *Submitted) error {
 
 // definitions reads admissions on the writer connection.
 func (db *DB) definitions(query string) (all []*executor.Admission, err error) {
-	rows, err := db.conn.Query(query, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	dest := make([]driver.Value, 1)
-	for {
-		if err := rows.Next(dest); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
-			return nil, err
-		}
-		blob, _ := dest[0].([]byte)
+	err = written(db.conn, func(row []driver.Value) error {
+		blob, _ := row[0].([]byte)
 		a, err := decodeAdmission(blob)
 		if err != nil {
-			return nil, fmt.Errorf("its definition is damaged: %w", err)
+			return fmt.Errorf("its definition is damaged: %w", err)
 		}
 		all = append(all, a)
-	}
+		return nil
+	}, query)
+	return all, err
 }
 
 // filesOf selects the files of the submission. Its definitions have their numbers; a log has no index of files by

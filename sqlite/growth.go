@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 
@@ -72,9 +71,8 @@ func (db *DB) growth(ctx context.Context, run int64, b grownBody) (*executor.Adm
 // withGrowths appends to a workflow, as it arrived, the tasks that were added to it.
 func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission) error {
 	w := int64(a.Spec.ID)
-	firsts, err := collect(ctx, db, func(rows *sql.Rows) (t planner.TaskID, err error) { return t, rows.Scan(&t) },
-		"SELECT first_task FROM growths WHERE run = ? AND "+
-			"workflow = ? ORDER BY first_task", run, w)
+	firsts, err := columnOf[planner.TaskID](ctx, db, "SELECT first_task FROM growths WHERE run = ? AND "+
+		"workflow = ? ORDER BY first_task", run, w)
 	if err != nil || len(firsts) == 0 {
 		return err
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -63,10 +62,10 @@ func (p *Past) History(ctx context.Context, latest int) ([]Measurement, error) {
 	var out []Measurement
 	have := map[string]int{}
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		return true, db.rows(ctx, func(rows *sql.Rows) error {
+		return true, db.rows(ctx, func(scan Scan) error {
 			var m Measurement
-			if err := rows.Scan(&m.Kind, &m.Ran, &m.Speed); err != nil {
-				return db.wrap("read", err)
+			if err := scan(&m.Kind, &m.Ran, &m.Speed); err != nil {
+				return err
 			}
 			if have[m.Kind]++; have[m.Kind] <= latest {
 				out = append(out, m)
@@ -83,8 +82,7 @@ func (p *Past) History(ctx context.Context, latest int) ([]Measurement, error) {
 
 // each calls f for the runs, the latest first, until it returns false.
 func (p *Past) each(ctx context.Context, f func(db *DB, run int64) (more bool, err error)) error {
-	runs, err := collect(ctx, p.db, func(rows *sql.Rows) (id int64, err error) { return id, rows.Scan(&id) },
-		`SELECT r.id FROM `+p.own+earlierRuns+` ORDER BY r.id DESC`, p.args...)
+	runs, err := columnOf[int64](ctx, p.db, `SELECT r.id FROM `+p.own+earlierRuns+` ORDER BY r.id DESC`, p.args...)
 	for i := 0; i < len(runs) && err == nil; i++ {
 		var of *DB
 		if of, err = p.db.of(ctx, runs[i]); err == nil {
@@ -105,8 +103,8 @@ type Correction struct{ Ran, Declared time.Duration }
 func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error) {
 	var out []Correction
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		all, err := collect(ctx, db, func(rows *sql.Rows) (c Correction, err error) {
-			return c, rows.Scan(&c.Ran, &c.Declared)
+		all, err := collect(ctx, db, func(scan Scan) (c Correction, err error) {
+			return c, scan(&c.Ran, &c.Declared)
 		}, `SELECT `+wholeRun+`, CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER) FROM attempts a
 			JOIN tasks t ON t.run = a.run AND t.task = a.task AND t.trace_runtime_ns > 0
 			JOIN nodes n ON n.run = a.run AND n.node = a.node AND n.speed > 0
@@ -124,9 +122,9 @@ func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error
 func (p *Past) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
 	var out []queueing.Job // the latest first
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		jobs, err := collect(ctx, db, func(rows *sql.Rows) (j queueing.Job, err error) {
+		jobs, err := collect(ctx, db, func(scan Scan) (j queueing.Job, err error) {
 			return j,
-				rows.Scan(&j.After, &j.Service)
+				scan(&j.After, &j.Service)
 		},
 			`WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM attempts a JOIN tasks t ON t.run = a.run
 				AND t.task = a.task WHERE a.run = ?1 GROUP BY t.workflow)

@@ -54,10 +54,10 @@ func (db *DB) RefineHostModel(ctx context.Context, m *HostModel, at time.Time) e
 // HostModels lists the host models of a runtime, the newest first; of all runtimes if its name is "". Rows that cannot
 // be read are among them, as damaged.
 func (db *DB) HostModels(ctx context.Context, runtime string) ([]HostModel, error) {
-	return collect(ctx, db, func(rows *sql.Rows) (m HostModel, err error) {
+	return collect(ctx, db, func(scan Scan) (m HostModel, err error) {
 		var created, model string
 		var refined sql.NullString
-		if err := rows.Scan(&m.ID, &m.Runtime, &m.Host, &m.Kernel, &m.Engine, &m.Cores, &m.Gantry, &created, &m.Busy,
+		if err := scan(&m.ID, &m.Runtime, &m.Host, &m.Kernel, &m.Engine, &m.Cores, &m.Gantry, &created, &m.Busy,
 			&refined, &m.Refinements, &model); err != nil {
 			m.Damaged = err
 			return m, nil

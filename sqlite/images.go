@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 )
 
@@ -48,8 +47,8 @@ func (r *Run) AddImages(images []Image) error {
 
 // images returns what the names of images stood for in a run, by name.
 func (db *DB) images(ctx context.Context, run int64) ([]Image, error) {
-	return collect(ctx, db, func(rows *sql.Rows) (i Image, err error) {
-		return i, rows.Scan(&i.Ref, &i.ID, &i.Digest, &i.Platform, &i.Bytes, &i.Source, &i.Took)
+	return collect(ctx, db, func(scan Scan) (i Image, err error) {
+		return i, scan(&i.Ref, &i.ID, &i.Digest, &i.Platform, &i.Bytes, &i.Source, &i.Took)
 	}, `SELECT image, id, coalesce(digest, ''), platform, size_bytes, source, took_ns FROM images WHERE run = ?
 		ORDER BY image`, run)
 }

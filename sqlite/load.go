@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 )
 
 // Load is something that tasks hold or use of a node.
@@ -67,10 +66,10 @@ func (db *DB) Changes(ctx context.Context, run string, load Load, each func(Chan
 	if err != nil {
 		return err
 	}
-	return db.rows(ctx, func(rows *sql.Rows) error {
+	return db.rows(ctx, func(scan Scan) error {
 		var c Change
-		if err := rows.Scan(&c.Node, &c.At, &c.By); err != nil {
-			return db.wrap("read", err)
+		if err := scan(&c.Node, &c.At, &c.By); err != nil {
+			return err
 		}
 		return each(c)
 	}, `SELECT node, at, sum(change) FROM (`+loads[load]+`) WHERE node >= 0

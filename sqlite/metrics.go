@@ -72,10 +72,10 @@ func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(rows *sql.Rows) (Metric, error) {
+	return collect(ctx, db, func(scan Scan) (Metric, error) {
 		var m Metric
 		var value sql.NullFloat64
-		err := rows.Scan(&m.Name, &value)
+		err := scan(&m.Name, &value)
 		if m.Value = value.Float64; !value.Valid {
 			m.Value = math.NaN()
 		}
@@ -105,8 +105,8 @@ func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkfl
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(rows *sql.Rows) (w MeasuredWorkflow, err error) {
-		return w, rows.Scan(&w.Workflow, &w.Tasks, &w.Counts, &w.Arrived, &w.Due, &w.Wait, &w.Makespan, &w.Response,
+	return collect(ctx, db, func(scan Scan) (w MeasuredWorkflow, err error) {
+		return w, scan(&w.Workflow, &w.Tasks, &w.Counts, &w.Arrived, &w.Due, &w.Wait, &w.Makespan, &w.Response,
 			&w.Work, &w.Critical, &w.Slowdown, &w.SLR)
 	}, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s, makespan_s, response_s, work_s, critical_path_s,
 		slowdown, slr FROM v_slowdowns

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
@@ -113,11 +112,11 @@ func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]T
 	if where == "" {
 		where = "ORDER BY id DESC"
 	}
-	return collect(ctx, db, func(rows *sql.Rows) (m TrainedModel, err error) {
+	return collect(ctx, db, func(scan Scan) (m TrainedModel, err error) {
 		var created string
 		var seed int64
 		var texts [4]string
-		if err := rows.Scan(&m.Name, &m.Version, &m.Method, &created, &m.Gantry, &m.Runtime, &m.TimeScale, &m.SizeScale,
+		if err := scan(&m.Name, &m.Version, &m.Method, &created, &m.Gantry, &m.Runtime, &m.TimeScale, &m.SizeScale,
 			&seed, &m.Samples, &texts[0],
 			&texts[1], &texts[2], &texts[3]); err != nil {
 			return m, err

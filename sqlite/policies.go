@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 
 	"gantry/executor"
@@ -41,7 +40,7 @@ func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) 
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, of, func(rows *sql.Rows) (c PolicyChange, err error) {
-		return c, rows.Scan(&c.Seq, &c.At, &c.Policy)
+	return collect(ctx, of, func(scan Scan) (c PolicyChange, err error) {
+		return c, scan(&c.Seq, &c.At, &c.Policy)
 	}, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq", id)
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 )
 
@@ -49,9 +48,9 @@ func (r *Run) Predict(all []Prediction) error {
 
 // Predictions returns the latest predictions of a run, those of the run first, then of workflows, then of types.
 func (db *DB) Predictions(ctx context.Context, run string) ([]Prediction, error) {
-	return collect(ctx, db, func(rows *sql.Rows) (p Prediction, err error) {
+	return collect(ctx, db, func(scan Scan) (p Prediction, err error) {
 		var made, expected, low, high *Span
-		err = rows.Scan(seconds(&made), &p.Scope, &p.Name, &p.Basis, &p.Tasks, &p.Repetitions, seconds(&expected),
+		err = scan(seconds(&made), &p.Scope, &p.Name, &p.Basis, &p.Tasks, &p.Repetitions, seconds(&expected),
 			seconds(&low), seconds(&high), seconds(&p.Actual), &p.Error, &p.Within)
 		if err == nil {
 			p.At, p.Expected, p.Low, p.High = *made, *expected, *low, *high

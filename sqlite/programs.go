@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"time"
 
@@ -28,8 +27,8 @@ func (db *DB) ProgramRuns(ctx context.Context, runtimes []string, run string, la
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(rows *sql.Rows) (p ProgramRun, err error) {
-		return p, rows.Scan(&p.Run, &p.Workflow, &p.Task, &p.Kind, &p.Identity, &p.Input, &p.Ran, &p.CPU, &p.Millicores,
+	return collect(ctx, db, func(scan Scan) (p ProgramRun, err error) {
+		return p, scan(&p.Run, &p.Workflow, &p.Task, &p.Kind, &p.Identity, &p.Input, &p.Ran, &p.CPU, &p.Millicores,
 			&p.Speed, &p.Startup)
 	}, `SELECT r.name, w.name, t.name, t.kind, coalesce(CAST(t.identity AS TEXT), ''), coalesce(t.input_bytes, 0),
 			`+wholeRun+`,

@@ -179,22 +179,22 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 		}
 		return each(e, admission)
 	}
-	if err := db.rows(ctx, func(rows *sql.Rows) error {
+	if err := db.rows(ctx, func(scan Scan) error {
 		var seq, at, kind, version int64
 		var body sql.RawBytes // until the next row
-		if err := rows.Scan(&seq, &at, &kind, &body, &version); err != nil {
-			return db.wrap("read", err)
+		if err := scan(&seq, &at, &kind, &body, &version); err != nil {
+			return err
 		}
 		return event(uint64(seq), planner.Time(at), kind, version, json.RawMessage(body))
 	}, "SELECT seq, at_ns, kind, body, v FROM events WHERE run = ? AND seq > ? ORDER BY seq", id,
 		int64(last)); err != nil {
 		return err
 	}
-	return db.rows(ctx, func(rows *sql.Rows) error {
+	return db.rows(ctx, func(scan Scan) error {
 		var first, version int64
 		var bodies []byte
-		if err := rows.Scan(&first, &bodies, &version); err != nil {
-			return db.wrap("read", err)
+		if err := scan(&first, &bodies, &version); err != nil {
+			return err
 		}
 		var chunk [][]json.RawMessage
 		if err := json.Unmarshal(bodies, &chunk); err != nil {
@@ -221,24 +221,6 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 		}
 		return nil
 	}, "SELECT seq, bodies, v FROM event_chunks WHERE run = ? ORDER BY seq", id)
-}
-
-// rows gives the rows of a query one by one.
-func (db *DB) rows(ctx context.Context, each func(*sql.Rows) error, query string, args ...any) error {
-	rows, err := db.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return db.wrap("read", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows); err != nil {
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return db.wrap("read", err)
-	}
-	return nil
 }
 
 // admission reads a workflow as it was admitted, with all tasks that were added to it.
@@ -276,8 +258,7 @@ func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Ad
 	if err != nil {
 		return err
 	}
-	flows, err := collect(ctx, db, func(rows *sql.Rows) (w int64, err error) { return w, rows.Scan(&w) },
-		"SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow", id)
+	flows, err := columnOf[int64](ctx, db, "SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow", id)
 	if err != nil {
 		return err
 	}
@@ -315,30 +296,17 @@ func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return &Snapshot{db, tx}, nil
 }
 
-// Query is that of DB.
-func (s *Snapshot) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+// Each is that of DB.
+func (s *Snapshot) Each(ctx context.Context, f func(Scan) error, query string, args ...any) error {
 	rows, err := s.tx.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, s.db.wrap("read", err)
+		return s.db.wrap("read", err)
 	}
-	return rows, nil
+	return s.db.EachOf(rows, f)
 }
 
 // Close ends the snapshot.
 func (s *Snapshot) Close() { _ = s.tx.Rollback() } // it wrote nothing
-
-// Query asks the log something of one's own. It cannot write. If that is about one run, ask the handle Of it.
-func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	pool := db.readers
-	if db.general != nil {
-		pool = db.general
-	}
-	rows, err := pool.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, db.wrap("read", err)
-	}
-	return rows, nil
-}
 
 // Flow is a workflow of a run that no other continues.
 type Flow struct {
@@ -355,8 +323,8 @@ func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(rows *sql.Rows) (f Flow, err error) {
-		return f, rows.Scan(&f.ID, &f.Name, &f.Label, &f.State, &f.Source, &f.Ended)
+	return collect(ctx, db, func(scan Scan) (f Flow, err error) {
+		return f, scan(&f.ID, &f.Name, &f.Label, &f.State, &f.Source, &f.Ended)
 	}, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM workflows "+
 		"WHERE run = ? AND state <> 'continued' ORDER BY workflow", id)
 }

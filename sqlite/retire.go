@@ -2,12 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,23 +170,16 @@ func (db *DB) countRuns() error {
 
 // numbers reads rows of numbers on the writer connection.
 func (db *DB) numbers(query string, each func([]int64), args ...driver.Value) error {
-	rows, err := db.conn.Query(query, args)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	dest, out := make([]driver.Value, len(rows.Columns())), make([]int64, len(rows.Columns()))
-	for {
-		if err := rows.Next(dest); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		for i := range dest {
-			out[i], _ = dest[i].(int64)
+	var out []int64
+	return written(db.conn, func(row []driver.Value) error {
+		out = out[:0]
+		for _, v := range row {
+			n, _ := v.(int64)
+			out = append(out, n)
 		}
 		each(out)
-	}
+		return nil
+	}, query, args...)
 }
 
 // batch is some workflows of a run, and the numbers of what they have.
@@ -294,8 +285,8 @@ func (b *batch) know(db *DB) error {
 
 // remove takes from the log what is in the archive. It returns how many submissions that were.
 func (b *batch) remove(ctx context.Context, db *DB) (moved int, err error) {
-	ids, err := collect(ctx, db, func(rows *sql.Rows) (id int64, err error) { return id, rows.Scan(&id) },
-		"SELECT id FROM submitted WHERE run = ?1 AND workflow IN ("+b.workflows+")", b.run)
+	ids, err := columnOf[int64](ctx, db, "SELECT id FROM submitted WHERE run = ?1 AND workflow IN ("+
+		b.workflows+")", b.run)
 	if err != nil {
 		return 0, err
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 )
 
 // Statistics are the numbers of a run that pegasus-statistics has. Nil is not known yet.
@@ -84,8 +83,8 @@ func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
 	for _, c := range []*WorkCounts{&s.Workflows, &s.Tasks, &s.Jobs} {
 		c.Incomplete = c.Total - c.Succeeded - c.Failed
 	}
-	s.Transformations, err = collect(ctx, db, func(rows *sql.Rows) (t Transformation, err error) {
-		return t, rows.Scan(&t.Name, &t.Count, &t.Succeeded, &t.Failed, &t.Min, &t.Max, &t.Mean, &t.Total)
+	s.Transformations, err = collect(ctx, db, func(scan Scan) (t Transformation, err error) {
+		return t, scan(&t.Name, &t.Count, &t.Succeeded, &t.Failed, &t.Min, &t.Max, &t.Mean, &t.Total)
 	}, `SELECT t.kind, count(*), sum(a.outcome = 'ok'), sum(a.outcome <> 'ok'), min(a.ran_ns), max(a.ran_ns),
 		sum(a.ran_ns) / count(*), sum(a.ran_ns)
 		FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
@@ -102,8 +101,8 @@ func (db *DB) Blocked(ctx context.Context, run string, task int64) ([]string, er
 		return nil, err
 	}
 	type edge struct{ child, parent int64 }
-	edges, err := collect(ctx, db, func(rows *sql.Rows) (e edge, err error) {
-		return e, rows.Scan(&e.child, &e.parent)
+	edges, err := collect(ctx, db, func(scan Scan) (e edge, err error) {
+		return e, scan(&e.child, &e.parent)
 	}, `SELECT e.child, e.parent FROM tasks t JOIN tasks o ON o.run = t.run AND o.workflow = t.workflow
 		JOIN edges e ON e.run = o.run AND e.child = o.task WHERE t.run = ? AND t.task = ?`, id, task)
 	if err != nil {
@@ -123,11 +122,11 @@ func (db *DB) Blocked(ctx context.Context, run string, task int64) ([]string, er
 		}
 	}
 	all := []string{}
-	err = db.rows(ctx, func(rows *sql.Rows) error {
+	err = db.rows(ctx, func(scan Scan) error {
 		var t int64
 		var name string
-		if err := rows.Scan(&t, &name); err != nil {
-			return db.wrap("read", err)
+		if err := scan(&t, &name); err != nil {
+			return err
 		}
 		if below[t] {
 			all = append(all, name)

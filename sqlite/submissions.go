@@ -33,27 +33,19 @@ func (db *DB) insertSubmissions(run int64, subs []executor.Submission, blobs [][
 // Submissions returns what was handed in from that position on: the number of workflows that have arrived leaves those
 // still to come.
 func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission, error) {
-	rows, err := r.db.readers.QueryContext(ctx, "SELECT name, definition FROM submissions WHERE run = ? AND "+
-		"position >= ? ORDER BY position", r.id, from)
-	if err != nil {
-		return nil, r.db.wrap("read", err)
-	}
-	defer rows.Close()
 	var out []executor.Submission
-	for rows.Next() {
+	err := r.db.rows(ctx, func(scan Scan) error {
 		var name string
 		var blob []byte
-		if err := rows.Scan(&name, &blob); err != nil {
-			return nil, r.db.wrap("read", err)
+		if err := scan(&name, &blob); err != nil {
+			return err
 		}
 		a, err := decodeAdmission(blob)
 		if err != nil {
-			return nil, fmt.Errorf("read log %s: run %s, submission %s: %w", r.db.path, r.info.Name, name, err)
+			return fmt.Errorf("read log %s: run %s, submission %s: %w", r.db.path, r.info.Name, name, err)
 		}
 		out = append(out, a.Submission)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, r.db.wrap("read", err)
-	}
-	return out, nil
+		return nil
+	}, "SELECT name, definition FROM submissions WHERE run = ? AND position >= ? ORDER BY position", r.id, from)
+	return out, err
 }

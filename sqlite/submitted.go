@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -123,38 +122,18 @@ const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, 
 
 // submittedBy reads the rows of a request on the connection of the writer, so that it sees its own transaction.
 func (db *DB) submittedBy(key string) (out []Submitted, err error) {
-	rows, err := db.conn.Query(submittedColumns+"WHERE s.key = ? ORDER BY s.position", []driver.Value{key})
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	dest := make([]driver.Value, len(rows.Columns()))
-	for {
-		err := rows.Next(dest)
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		} else if err != nil {
-			return nil, err
-		}
-		n := func(i int) int64 { v, _ := dest[i].(int64); return v }
-		text := func(i int) string { v, _ := dest[i].(string); return v }
-		s := Submitted{ID: n(0), Run: text(1), Key: text(2), Position: int(n(3)), UID: int(n(4)), GID: int(n(5)),
-			PID: int(n(6)), User: text(7), Tenant: text(8), Name: text(9), Kind: text(10), At: planner.Time(n(12)),
-			Arrival: planner.Time(n(13)), State: text(14), Message: text(15), Workflow: planner.WorkflowID(n(16)),
-			Task: planner.TaskID(n(17)), Options: text(18)}
-		if s.Wall, err = time.Parse(time.RFC3339Nano, text(11)); err != nil {
-			return nil, err
-		}
+	err = written(db.conn, func(row []driver.Value) error {
+		s, err := scanSubmitted(scanned(row))
 		out = append(out, s)
-	}
+		return err
+	}, submittedColumns+"WHERE s.key = ? ORDER BY s.position", key)
+	return out, err
 }
 
-func scanSubmitted(rows *sql.Rows, more ...any) (s Submitted, err error) {
+func scanSubmitted(scan Scan) (s Submitted, err error) {
 	var wall string
-	err = rows.Scan(
-		append([]any{&s.ID, &s.Run, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name,
-			&s.Kind, &wall, &s.At, &s.Arrival, &s.State, &s.Message, &s.Workflow, &s.Task, &s.Options}, more...)...)
-	if err == nil {
+	if err = scan(&s.ID, &s.Run, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name, &s.Kind,
+		&wall, &s.At, &s.Arrival, &s.State, &s.Message, &s.Workflow, &s.Task, &s.Options); err == nil {
 		s.Wall, err = time.Parse(time.RFC3339Nano, wall)
 	}
 	return s, err
@@ -169,7 +148,7 @@ func (e *UnknownSubmissionError) Error() string {
 
 // Submitted returns a submission of any run of the log.
 func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
-	all, err := collect(ctx, db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+	all, err := collect(ctx, db, scanSubmitted,
 		submittedColumns+"WHERE s.id = ?", id)
 	if err != nil {
 		return nil, err
@@ -182,20 +161,19 @@ func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
 
 // SubmittedWith returns the submissions of a request; none if it was not accepted.
 func (db *DB) SubmittedWith(ctx context.Context, key string) ([]Submitted, error) {
-	return collect(ctx, db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+	return collect(ctx, db, scanSubmitted,
 		submittedColumns+"WHERE s.key = ? ORDER BY s.position", key)
 }
 
 // SubmittedTo returns the latest submissions to any server of the log, the newest first, at most that many; of these
 // users, by number, unless that is nil.
 func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []Submitted, err error) {
-	scan := func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) }
 	const order = "ORDER BY s.id DESC LIMIT ?"
 	if users == nil {
-		return collect(ctx, db, scan, submittedColumns+order, most)
+		return collect(ctx, db, scanSubmitted, submittedColumns+order, most)
 	}
 	for _, user := range users { // one by one they are found by an index, in this order
-		of, err := collect(ctx, db, scan, submittedColumns+"WHERE s.uid = ? "+order, user, most)
+		of, err := collect(ctx, db, scanSubmitted, submittedColumns+"WHERE s.uid = ? "+order, user, most)
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +186,7 @@ func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []
 
 // SubmittedAs returns the submission that a workflow of the run was; nil if it was there when the run began.
 func (r *Run) SubmittedAs(ctx context.Context, w planner.WorkflowID) (*Submitted, error) {
-	all, err := collect(ctx, r.db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+	all, err := collect(ctx, r.db, scanSubmitted,
 		submittedColumns+"WHERE s.run = ? AND s.workflow = ? AND s.task IS NULL", r.id, w)
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -219,9 +197,9 @@ func (r *Run) SubmittedAs(ctx context.Context, w planner.WorkflowID) (*Submitted
 // ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end,
 // or something that was accepted has not arrived.
 func (db *DB) ToServe(ctx context.Context) (string, error) {
-	names, err := collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
-		"SELECT name FROM runs r WHERE json_extract(settings, '$.serve') AND (state IN ('running', 'interrupted') OR "+
-			"EXISTS (SELECT 1 FROM submitted s WHERE s.run = r.id AND s.state = 'accepted')) ORDER BY id DESC LIMIT 1")
+	names, err := columnOf[string](ctx, db, "SELECT name FROM runs r WHERE json_extract(settings, '$.serve') "+
+		"AND (state IN ('running', 'interrupted') OR EXISTS (SELECT 1 FROM submitted s WHERE s.run = r.id "+
+		"AND s.state = 'accepted')) ORDER BY id DESC LIMIT 1")
 	if err != nil || len(names) == 0 {
 		return "", err
 	}
@@ -232,9 +210,9 @@ func (db *DB) ToServe(ctx context.Context) (string, error) {
 func (r *Run) Waiting(ctx context.Context) ([]Submitted, error) {
 	const query = "SELECT id, key, position, uid, gid, pid, user, tenant, name, kind, accepted_ns, at_ns, " +
 		"coalesce(options, ''), definition FROM submitted WHERE run = ? AND state = 'accepted' ORDER BY at_ns, id"
-	return collect(ctx, r.db, func(rows *sql.Rows) (s Submitted, err error) {
+	return collect(ctx, r.db, func(scan Scan) (s Submitted, err error) {
 		s.Run, s.State, s.Workflow, s.Task = r.info.Name, Accepted, planner.None, planner.None
-		return s, rows.Scan(&s.ID, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name, &s.Kind,
+		return s, scan(&s.ID, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name, &s.Kind,
 			&s.At, &s.Arrival, &s.Options, &s.Definition)
 	}, query, r.id)
 }
@@ -251,13 +229,13 @@ func (db *DB) WorkflowName(ctx context.Context, run string, w planner.WorkflowID
 
 // WorkflowsOf returns the names of the workflows of a tenant in a run.
 func (db *DB) WorkflowsOf(ctx context.Context, run, tenant string) ([]string, error) {
-	return collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
-		"SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.tenant = ?", run, tenant)
+	return columnOf[string](ctx, db, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run "+
+		"WHERE r.name = ? AND w.tenant = ?", run, tenant)
 }
 
 // Entered returns the submissions to the run that have arrived or were settled, in order.
 func (r *Run) Entered(ctx context.Context) ([]Submitted, error) {
-	return collect(ctx, r.db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+	return collect(ctx, r.db, scanSubmitted,
 		submittedColumns+"WHERE s.run = ? AND s.state <> 'accepted' ORDER BY s.id", r.id)
 }
 

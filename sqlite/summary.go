@@ -199,7 +199,7 @@ type Warning struct {
 	Count   int    `json:"count"`
 }
 
-const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
+const overviewQuery = `SELECT r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
 	coalesce(r.ended_ns, (SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
 	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'
 		ORDER BY w.workflow LIMIT 3)),
@@ -207,9 +207,9 @@ const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.star
 	(SELECT coalesce(sum(a.value), 0) FROM json_each(r.archived) a)
 	FROM runs r `
 
-func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
+func scanOverview(scan Scan) (o Overview, err error) {
 	var names, counts []byte
-	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
+	err = scan(&o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
 		&names, &counts, &o.Archived)
 	if err == nil {
 		err = json.Unmarshal(names, &o.Names)
@@ -226,21 +226,17 @@ func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
 	o.Workflows = n["workflows"]
 	o.Done, o.Failed, o.Skipped = n[taskStates[taskDone]], n[taskStates[taskFailed]], n[taskStates[taskSkipped]]
 	o.Running = n[taskStates[taskStarting]] + n[taskStates[taskRunning]] + n[taskStates[taskSuspended]]
-	return id, o, err
+	return o, err
 }
 
 // Runs lists all runs, the newest first.
 func (db *DB) Runs(ctx context.Context) ([]Overview, error) {
-	return collect(ctx, db, func(rows *sql.Rows) (Overview, error) {
-		_, o, err := scanOverview(rows)
-		return o, err
-	}, overviewQuery+"ORDER BY r.id DESC")
+	return collect(ctx, db, scanOverview, overviewQuery+"ORDER BY r.id DESC")
 }
 
 // State is how a run stands; it costs little.
 func (db *DB) State(ctx context.Context, run string) (State, error) {
-	states, err := collect(ctx, db, func(rows *sql.Rows) (s State, err error) { return s, rows.Scan(&s) },
-		"SELECT state FROM runs WHERE name = ?", run)
+	states, err := columnOf[State](ctx, db, "SELECT state FROM runs WHERE name = ?", run)
 	if err != nil {
 		return "", err
 	}
@@ -256,10 +252,7 @@ func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := collect(ctx, db, func(rows *sql.Rows) (Overview, error) {
-		_, o, err := scanOverview(rows)
-		return o, err
-	}, overviewQuery+"WHERE r.id = ?", id)
+	all, err := collect(ctx, db, scanOverview, overviewQuery+"WHERE r.id = ?", id)
 	if err != nil {
 		return nil, err
 	}
@@ -291,53 +284,52 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 		Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{},
 		Estimates: []EstimateSummary{},
 		Failures:  []Failure{}, Doubts: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
-	var read reading = func(scan func(*sql.Rows) error, query string, args ...any) {
+	var read reading = func(scan func(Scan) error, query string, args ...any) {
 		if err == nil {
-			_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, scan(rows) }, query,
-				args...)
+			err = db.rows(ctx, scan, query, args...)
 		}
 	}
-	read(func(rows *sql.Rows) (err error) {
-		_, s.Overview, err = scanOverview(rows)
+	read(func(scan Scan) (err error) {
+		s.Overview, err = scanOverview(scan)
 		return err
 	}, overviewQuery+"WHERE r.id = ?", id)
 	if s.Brief = sums == nil && s.Tasks > most; s.Brief {
-		read(func(rows *sql.Rows) error { return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale) },
+		read(func(scan Scan) error { return scan(&s.Seed, &s.TimeScale, &s.SizeScale) },
 			"SELECT seed, time_scale, size_scale FROM runs WHERE id = ?", id)
 		s.changes(read, id)
 		return s, err
 	}
-	read(func(rows *sql.Rows) error {
-		return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
+	read(func(scan Scan) error {
+		return scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
 	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) +
 		(SELECT coalesce(sum(rounds), 0) FROM event_chunks WHERE run = id),
 		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) +
 		(SELECT coalesce(sum(took_ns), 0) FROM event_chunks WHERE run = id) FROM runs WHERE id = ?`, id)
-	read(func(rows *sql.Rows) error { return rows.Scan(&s.Reused, &s.Saved, &s.PeakDisk) },
+	read(func(scan Scan) error { return scan(&s.Reused, &s.Saved, &s.PeakDisk) },
 		`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
 		LEFT JOIN reuses u ON u.run = r.id AND u.from_run <> ''
 			AND EXISTS (SELECT 1 FROM tasks t WHERE t.run = u.run AND t.task = u.task AND t.state = 'done')
 		WHERE r.id = ? GROUP BY r.id`, id)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var p Preemptions
-		err := rows.Scan(&p.How, &p.Count, &p.Tasks, &p.Away, &p.Lost)
+		err := scan(&p.How, &p.Count, &p.Tasks, &p.Away, &p.Lost)
 		s.Preemptions = append(s.Preemptions, p)
 		return err
 	}, `SELECT s.how, count(*), count(DISTINCT a.task), coalesce(sum(s.until_ns - s.since_ns), 0),
 		coalesce(sum(s.lost_ns), 0)
 		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt WHERE s.run = ?
 			AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`, id)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var w WorkflowSummary
-		err := rows.Scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan),
+		err := scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan),
 			seconds(&w.Response))
 		s.WorkflowRow = append(s.WorkflowRow, w)
 		return err
 	}, "SELECT workflow, label, state, tasks, succeeded, wait_s, makespan_s, iif(state = 'refused', NULL, "+
 		"response_s) FROM v_workflows WHERE run = ? ORDER BY arrived_s, workflow", name)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var d DeadlineSummary
-		err := rows.Scan(&d.Name, &d.State, &d.Due, &d.Predicted, &d.Ended, &d.Late)
+		err := scan(&d.Name, &d.State, &d.Due, &d.Predicted, &d.Ended, &d.Late)
 		s.Deadlines = append(s.Deadlines, d)
 		return err
 	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND
@@ -346,16 +338,16 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 			w.state IN ('failed', 'cancelled') OR w.state != 'refused' AND coalesce(w.ended_ns > w.due_ns, 0)
 		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL AND w.state <> 'continued'
 		ORDER BY w.due_ns, w.workflow`, id)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var c Count
-		err := rows.Scan(&c.Name, &c.Count)
+		err := scan(&c.Name, &c.Count)
 		s.Remappings = append(s.Remappings, c)
 		return err
 	}, `SELECT topic, count(*) FROM notes WHERE run = ? AND topic IN ('remapped', 'remap-failed', 'remap-limit')
 		GROUP BY 1 ORDER BY 1 DESC`, id)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		p := new(PlanSummary)
-		err := rows.Scan(&p.Tasks, seconds(&p.Late), seconds(&p.Off), seconds(&p.Most))
+		err := scan(&p.Tasks, seconds(&p.Late), seconds(&p.Off), seconds(&p.Most))
 		if p.Tasks > 0 {
 			s.Plan = p
 		}
@@ -389,12 +381,12 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 }
 
 // reading asks a query, unless one before has failed.
-type reading func(scan func(*sql.Rows) error, query string, args ...any)
+type reading func(scan func(Scan) error, query string, args ...any)
 
-func scanFailure(to *[]Failure) func(*sql.Rows) error {
-	return func(rows *sql.Rows) error {
+func scanFailure(to *[]Failure) func(Scan) error {
+	return func(scan Scan) error {
 		var f Failure
-		err := rows.Scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
+		err := scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
 		*to = append(*to, f)
 		return err
 	}
@@ -402,10 +394,10 @@ func scanFailure(to *[]Failure) func(*sql.Rows) error {
 
 // sumUp reads what a summary has of tasks and attempts.
 func sumUp(s *Summary, read reading, id int64, name string) {
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var c Count
 		var ran Span
-		if err := rows.Scan(&c.Name, &c.Count, &ran); err != nil {
+		if err := scan(&c.Name, &c.Count, &ran); err != nil {
 			return err
 		}
 		s.Attempts += c.Count
@@ -414,18 +406,18 @@ func sumUp(s *Summary, read reading, id int64, name string) {
 		return nil
 	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ? "+
 		"GROUP BY 1 ORDER BY 2 DESC, 1", id)
-	read(func(rows *sql.Rows) error { return rows.Scan(&s.Locality) },
+	read(func(scan Scan) error { return scan(&s.Locality) },
 		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
 		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
-	read(func(rows *sql.Rows) error { return rows.Scan(&s.Starting) },
+	read(func(scan Scan) error { return scan(&s.Starting) },
 		`SELECT 100.0 * total(a.started_ns - coalesce(a.staged_ns, a.queued_ns)) / nullif(total(a.ended_ns - a.queued_ns
 			- max(0, a.ended_ns - a.started_ns - a.ran_ns)), 0)
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ? AND a.ended_ns IS NOT NULL
 			AND a.started_ns IS NOT NULL AND a.created_ns IS NOT NULL AND a.created_ns < a.started_ns`, id)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var k KindSummary
 		var peak, in, out *float64
-		err := rows.Scan(&k.Kind, &k.Tasks, &k.Done, &k.Failed, &k.Attempts, seconds(&k.Estimated),
+		err := scan(&k.Kind, &k.Tasks, &k.Done, &k.Failed, &k.Attempts, seconds(&k.Estimated),
 			seconds(&k.Measured), seconds(&k.Shortest),
 			seconds(&k.Longest), seconds(&k.Runtime), seconds(&k.CPU), &peak, &in, &out)
 		k.PeakMemory, k.Read, k.Written = bytesOf(peak), bytesOf(in), bytesOf(out)
@@ -434,9 +426,9 @@ func sumUp(s *Summary, read reading, id int64, name string) {
 	}, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s, measured_min_s,
 		measured_max_s, runtime_s, cpu_total_s,
 		peak_mb, read_mb, written_mb FROM v_kinds WHERE run = ? ORDER BY tasks DESC, kind`, name)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var e EstimateSummary
-		err := rows.Scan(&e.Source, &e.Attempts, &e.Ratio, &e.Lowest, &e.Highest, &e.Error)
+		err := scan(&e.Source, &e.Attempts, &e.Ratio, &e.Lowest, &e.Highest, &e.Error)
 		s.Estimates = append(s.Estimates, e)
 		return err
 	}, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1)) FROM (
@@ -445,9 +437,9 @@ func sumUp(s *Summary, read reading, id int64, name string) {
 				- max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))), 0) AS ratio
 			FROM attempts a WHERE a.run = ? AND a.outcome = 'ok' AND a.estimate_ns IS NOT NULL)
 		GROUP BY source ORDER BY 2 DESC, 1`, id)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var n NodeSummary
-		err := rows.Scan(&n.Node, &n.Cores, &n.Speed, &n.Attempts, &n.Held, &n.Used)
+		err := scan(&n.Node, &n.Cores, &n.Speed, &n.Attempts, &n.Held, &n.Used)
 		s.Nodes = append(s.Nodes, n)
 		return err
 	}, "SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation WHERE run = ?", name)
@@ -467,37 +459,19 @@ func sumUp(s *Summary, read reading, id int64, name string) {
 
 // changes reads warnings, and which policies planned.
 func (s *Summary) changes(read reading, id int64) {
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var w Warning
-		err := rows.Scan(&w.Rule, &w.Message, &w.Count)
+		err := scan(&w.Rule, &w.Message, &w.Count)
 		s.Warnings = append(s.Warnings, w)
 		return err
 	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
-	read(func(rows *sql.Rows) error {
+	read(func(scan Scan) error {
 		var c PolicyChange
-		err := rows.Scan(&c.Seq, &c.At, &c.Policy)
+		err := scan(&c.Seq, &c.At, &c.Policy)
 		s.Policies = append(s.Policies, c)
 		return err
 	}, "SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND EXISTS (SELECT 1 FROM policies "+
 		"WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq", id)
-}
-
-// collect reads the rows of a query.
-func collect[T any](ctx context.Context, db *DB, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T,
-	error) {
-	all := []T{}
-	err := db.rows(ctx, func(rows *sql.Rows) error {
-		v, err := scan(rows)
-		if err != nil {
-			return db.wrap("read", err)
-		}
-		all = append(all, v)
-		return nil
-	}, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
 }
 
 // seconds scans a column of seconds, NULL to nil.

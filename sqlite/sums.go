@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"maps"
 	"slices"
@@ -331,8 +330,8 @@ func (s *sums) read(to *Summary, read reading, id int64) {
 		to.Estimates = append(to.Estimates, x)
 	}
 	slices.SortStableFunc(to.Estimates, func(a, b EstimateSummary) int { return cmp.Compare(b.Attempts, a.Attempts) })
-	read(func(rows *sql.Rows) error {
-		n, err := s.scanNode(rows)
+	read(func(scan Scan) error {
+		n, err := s.scanNode(scan)
 		to.Nodes = append(to.Nodes, n)
 		return err
 	}, nodesQuery, id)
@@ -356,10 +355,10 @@ const nodesQuery = `SELECT n.node, n.name, n.capacity_millicores / 1e3, n.speed,
 		- (SELECT min(w.arrived_ns) FROM workflows w WHERE w.run = r.id)) / 1e9
 	FROM runs r JOIN nodes n ON n.run = r.id WHERE r.id = ? ORDER BY n.node`
 
-func (s *sums) scanNode(rows *sql.Rows) (n NodeSummary, err error) {
+func (s *sums) scanNode(scan Scan) (n NodeSummary, err error) {
 	var id int64
 	var span *float64
-	if err := rows.Scan(&id, &n.Node, &n.Cores, &n.Speed, &span); err != nil {
+	if err := scan(&id, &n.Node, &n.Cores, &n.Speed, &span); err != nil {
 		return n, err
 	}
 	sum := s.nodes[id]

@@ -180,7 +180,7 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		id   int64
 		name string
 	}
-	scan := func(rows *sql.Rows) (m match, err error) { return m, rows.Scan(&m.id, &m.name) }
+	scan := func(scan Scan) (m match, err error) { return m, scan(&m.id, &m.name) }
 	unknown := &UnknownTaskError{Run: run, Name: name}
 	for i := range name { // a workflow and its tasks are found without a look at the others
 		if name[i] != '/' {
@@ -214,9 +214,8 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 			return 0, unknown
 		}
 	}
-	names, err := collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
-		"SELECT name FROM tasks WHERE run = ?1 AND state <> 'continued' UNION SELECT kind FROM tasks WHERE run = ?1 "+
-			"AND state <> 'continued'", id)
+	names, err := columnOf[string](ctx, db, "SELECT name FROM tasks WHERE run = ?1 AND state <> 'continued' "+
+		"UNION SELECT kind FROM tasks WHERE run = ?1 AND state <> 'continued'", id)
 	if err != nil {
 		return 0, err
 	}
@@ -288,8 +287,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 			&l.Imputed, &l.Image, &l.Digest, &l.ImageID, &l.Arrived, &l.Release, &l.Flow); err != nil {
 		return nil, db.wrap("read", err)
 	}
-	relative := func(rows *sql.Rows) (r Relative, err error) {
-		return r, rows.Scan(&r.Task, &r.State, &r.Node, &r.Ended, &r.Outcome)
+	relative := func(scan Scan) (r Relative, err error) {
+		return r, scan(&r.Task, &r.State, &r.Node, &r.Ended, &r.Outcome)
 	}
 	const relatives = `SELECT p.name, p.state, coalesce(n.name, ''), p.ended_ns, coalesce(a.outcome, '') FROM tasks p
 		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run
@@ -308,8 +307,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if l.Waits, err = db.waitsOf(ctx, id, t); err != nil {
 		return nil, err
 	}
-	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) {
-		return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant)
+	if l.Notes, err = collect(ctx, db, func(scan Scan) (n Noted, err error) {
+		return n, scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant)
 	},
 		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t
 			CROSS JOIN notes x INDEXED BY notes_by_workflow ON x.run = t.run AND x.workflow = t.workflow AND
@@ -320,8 +319,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if l.Attempts, err = db.attemptsOfTask(ctx, name, id, t); err != nil {
 		return nil, err
 	}
-	if l.Reuses, err = collect(ctx, db, func(rows *sql.Rows) (u Reuse, err error) {
-		return u, rows.Scan(&u.At, &u.Continued, &u.Run, &u.Attempt, &u.Ran, &u.Reason, &u.Task, &u.Try)
+	if l.Reuses, err = collect(ctx, db, func(scan Scan) (u Reuse, err error) {
+		return u, scan(&u.At, &u.Continued, &u.Run, &u.Attempt, &u.Ran, &u.Reason, &u.Task, &u.Try)
 	}, `SELECT u.at_ns, w.continues IS NOT NULL, coalesce(u.from_run, ''), u.from_attempt, u.ran_ns,
 		coalesce(u.reason, ''), coalesce(ft.name, ''), fa.try
 		FROM reuses u JOIN tasks t ON t.run = u.run AND t.task = u.task
@@ -336,8 +335,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		t).Scan(&l.Arrived); err != nil {
 		return nil, db.wrap("read", err)
 	}
-	l.Suspensions, err = collect(ctx, db, func(rows *sql.Rows) (s Suspension, err error) {
-		return s, rows.Scan(&s.Try, &s.Node, &s.How, &s.Ordered, &s.Since, &s.Until, &s.Kept, &s.Lost)
+	l.Suspensions, err = collect(ctx, db, func(scan Scan) (s Suspension, err error) {
+		return s, scan(&s.Try, &s.Node, &s.How, &s.Ordered, &s.Since, &s.Until, &s.Kept, &s.Lost)
 	}, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept, s.lost_ns
 		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt
 		LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
@@ -347,8 +346,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 
 // waitsOf returns why a task waited, and who held what it waited for.
 func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
-	all, err := collect(ctx, db, func(rows *sql.Rows) (w Waiting, err error) {
-		return w, rows.Scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
+	all, err := collect(ctx, db, func(scan Scan) (w Waiting, err error) {
+		return w, scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
 	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM (
 			SELECT run, seq, since_ns, reason, dim, node, until_ns FROM main.wait_rows WHERE run = ?1 AND task = ?2
 			UNION ALL
@@ -369,8 +368,8 @@ func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.Held, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
-			`SELECT t.name FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
+		if w.Held, err = columnOf[string](ctx, db, `SELECT t.name FROM attempts a
+			JOIN tasks t ON t.run = a.run AND t.task = a.task
 			WHERE a.run = ?1 AND a.attempt BETWEEN ?3 AND ?4 AND a.queued_ns <= ?2
 				AND (a.ended_ns IS NULL OR a.ended_ns > ?2)
 			ORDER BY a.attempt`, id, int64(w.Since), from, to); err != nil {
@@ -384,8 +383,8 @@ func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
 
 // attemptsOfTask returns the attempts of a task, those before its workflow was continued among them.
 func (db *DB) attemptsOfTask(ctx context.Context, run string, id, t int64) ([]Attempt, error) {
-	return collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
-		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged,
+	return collect(ctx, db, func(scan Scan) (a Attempt, err error) {
+		return a, scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged,
 			&a.Created, &a.Started, &a.Ended,
 			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU,
 			&a.HoldMemory, &a.CPUUser, &a.CPUSystem,
@@ -473,9 +472,8 @@ func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
-		`SELECT iif((SELECT count(*) FROM workflows WHERE run = t.run AND state <> 'continued') = 1,
-			t.name, w.name || '/' || t.name)
+	return columnOf[string](ctx, db, `SELECT iif((SELECT count(*) FROM workflows
+			WHERE run = t.run AND state <> 'continued') = 1, t.name, w.name || '/' || t.name)
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
 		WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, id, maxTaskNames)
 }
@@ -499,14 +497,13 @@ func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) e
 	if err != nil {
 		return err
 	}
-	_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) {
+	return db.rows(ctx, func(scan Scan) error {
 		var t TaskRow
-		if err := rows.Scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Outcome, &t.Node, &t.Attempts, &t.Wait,
+		if err := scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Outcome, &t.Node, &t.Attempts, &t.Wait,
 			&t.Runtime); err != nil {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, each(t)
+		return each(t)
 	}, `SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s
 		FROM v_tasks WHERE run = ?`, name)
-	return err
 }

@@ -28,9 +28,9 @@ func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, erro
 		id  int64
 		run TrainingRun
 	}
-	rows, err := collect(ctx, db, func(rows *sql.Rows) (r row, err error) {
+	rows, err := collect(ctx, db, func(scan Scan) (r row, err error) {
 		var started int64
-		err = rows.Scan(&r.id, &r.run.Name, &started, &r.run.Runtime, &r.run.TimeScale, &r.run.SizeScale)
+		err = scan(&r.id, &r.run.Name, &started, &r.run.Runtime, &r.run.TimeScale, &r.run.SizeScale)
 		r.run.Started = time.Unix(0, started).UTC()
 		return r, err
 	}, "SELECT id, name, started_unix_ns, runtime, time_scale, size_scale FROM runs WHERE ? IN ('', runtime) ORDER "+
@@ -63,8 +63,8 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 		speed                                     float64
 		well, whole                               bool
 	}
-	all, err := collect(ctx, db, func(rows *sql.Rows) (a attempt, err error) {
-		return a, rows.Scan(&a.kind, &a.queued, &a.ended, &a.ran, &a.declared, &a.input, &a.peak, &a.cpu, &a.memory,
+	all, err := collect(ctx, db, func(scan Scan) (a attempt, err error) {
+		return a, scan(&a.kind, &a.queued, &a.ended, &a.ran, &a.declared, &a.input, &a.peak, &a.cpu, &a.memory,
 			&a.speed, &a.well, &a.whole)
 	}, `SELECT t.kind, a.queued_ns, a.ended_ns, a.ran_ns, t.trace_runtime_ns, t.input_bytes, a.peak_memory_bytes,
 		a.hold_millicores, a.hold_memory_bytes, n.speed, coalesce(a.outcome = 'ok', 0), NOT EXISTS (SELECT 1

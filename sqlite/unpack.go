@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -273,21 +272,8 @@ func (u *unpacker) unpackTasks() error {
 
 // eachRow calls f for each row that a query finds of a run, and then has what it inserted written.
 func eachRow(c *sqlite3.SQLiteConn, query string, run int64, f func([]driver.Value) error, into ...*inserter) error {
-	rows, err := c.Query(query, []driver.Value{run})
-	if err != nil {
+	if err := written(c, f, query, run); err != nil {
 		return err
-	}
-	defer rows.Close()
-	dest := make([]driver.Value, len(rows.Columns()))
-	for {
-		if err = rows.Next(dest); err == nil {
-			err = f(dest)
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return err
-		}
 	}
 	for _, in := range into {
 		if err := in.flush(); err != nil {

@@ -94,25 +94,20 @@ func linkRuns(c *cli.Context, home, dir string) error {
 		return err
 	}
 	defer db.Close()
-	rows, err := db.Query(c.Context, "SELECT name FROM runs")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return db.Each(c.Context, func(scan sqlite.Scan) error {
 		var name string
-		if err := rows.Scan(&name); err != nil {
+		if err := scan(&name); err != nil {
 			return err
 		}
 		if _, err := os.Stat(filepath.Join(home, name)); err != nil {
-			continue // its files were removed
+			return nil // its files were removed
 		}
 		if err := os.Symlink(filepath.Join("..", name), filepath.Join(dir, name)); err != nil &&
 			!errors.Is(err, os.ErrExist) {
 			return err
 		}
-	}
-	return rows.Err()
+		return nil
+	}, "SELECT name FROM runs")
 }
 
 // instantBefore reads a date, or how long ago something was.

@@ -69,7 +69,20 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 	if err != nil {
 		return nil, err
 	}
-	rows, err := log.Query(ctx, `WITH heard AS MATERIALIZED (
+	out := map[forecast.Key]forecast.Happened{}
+	err = log.Each(ctx, func(scan sqlite.Scan) error {
+		var k forecast.Key
+		var h forecast.Happened
+		var staged, started, ran, ended, over time.Duration
+		if err := scan(&k.Workflow, &k.Task, &h.Node, &h.Speed, &h.Queued, &staged, &started, &ran, &ended,
+			&over); err != nil {
+			return err
+		}
+		h.Phases = forecast.Phases{Staging: max(0, staged-h.Queued), Start: max(0, started-staged),
+			Run: min(ran, max(0, ended-started)), End: max(0, over-ended)}
+		out[k] = h
+		return nil
+	}, `WITH heard AS MATERIALIZED (
 			SELECT coalesce(body ->> 'attempt', 0) AS attempt, CAST(round(max(at_s) * 1e9) AS INTEGER) AS at_ns
 			FROM v_events WHERE run = ?1 AND kind = ?2 GROUP BY 1)
 		SELECT w.name, t.name, n.name, n.speed, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
@@ -79,24 +92,7 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 		LEFT JOIN heard h ON h.attempt = a.attempt
 		WHERE r.name = ?1 AND a.outcome = 'ok' AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
 			AND a.ended_ns IS NOT NULL`, run, exited)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := map[forecast.Key]forecast.Happened{}
-	for rows.Next() {
-		var k forecast.Key
-		var h forecast.Happened
-		var staged, started, ran, ended, over time.Duration
-		if err := rows.Scan(&k.Workflow, &k.Task, &h.Node, &h.Speed, &h.Queued, &staged, &started, &ran, &ended,
-			&over); err != nil {
-			return nil, fmt.Errorf("read the attempts of run %s: %w", run, err)
-		}
-		h.Phases = forecast.Phases{Staging: max(0, staged-h.Queued), Start: max(0, started-staged),
-			Run: min(ran, max(0, ended-started)), End: max(0, over-ended)}
-		out[k] = h
-	}
-	return out, rows.Err()
+	return out, err
 }
 
 // substituted simulates a run of the log with other phases, and returns its makespan.

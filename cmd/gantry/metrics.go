@@ -394,23 +394,19 @@ func measuredRuntimes(ctx context.Context, log *sqlite.DB, run string) (map[meas
 	if err != nil {
 		return nil, err
 	}
-	rows, err := log.Query(ctx, `SELECT w.name, t.name, a.ran_ns * n.speed FROM runs r JOIN tasks t ON t.run = r.id
+	out := map[measuredKey]time.Duration{}
+	err = log.Each(ctx, func(scan sqlite.Scan) error {
+		var k measuredKey
+		var ran float64
+		if err := scan(&k.workflow, &k.task, &ran); err != nil {
+			return err
+		}
+		out[k] = time.Duration(ran)
+		return nil
+	}, `SELECT w.name, t.name, a.ran_ns * n.speed FROM runs r JOIN tasks t ON t.run = r.id
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
 		JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL`, run)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := map[measuredKey]time.Duration{}
-	for rows.Next() {
-		var k measuredKey
-		var ran float64
-		if err := rows.Scan(&k.workflow, &k.task, &ran); err != nil {
-			return nil, fmt.Errorf("read the runtimes of run %s: %w", run, err)
-		}
-		out[k] = time.Duration(ran)
-	}
-	return out, rows.Err()
+	return out, err
 }

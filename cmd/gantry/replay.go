@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -151,34 +150,19 @@ func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 	if err != nil {
 		return nil, err
 	}
-	rows, err := log.Query(c.Context, `WITH heard AS MATERIALIZED (
-			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) AS at_ns
-			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind = ? GROUP BY 1)
-		SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
-			max(a.ended_ns, coalesce(h.at_ns, 0)) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
-			coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL, coalesce(n.name, '')
-		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
-		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
-			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
-		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
-			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, exited, run)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	outcomes := map[string]planner.Outcome{}
 	for _, o := range planner.Outcomes() {
 		outcomes[o.String()] = o
 	}
 	out := map[measuredKey]measuredAttempt{}
-	for rows.Next() {
+	err = log.Each(c.Context, func(scan sqlite.Scan) error {
 		var k measuredKey
 		var outcome, node string
 		var queued, staged, started, ended int64
 		var copied, kept bool
-		if err := rows.Scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied,
+		if err := scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied,
 			&kept, &node); err != nil {
-			return nil, fmt.Errorf("read the attempts of run %s: %w", run, err)
+			return err
 		}
 		from := queued // laying files out is part of the start, unless they were copied: that is simulated
 		if copied {
@@ -195,6 +179,17 @@ func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 			m.Run += next.Run
 		}
 		out[k] = m
-	}
-	return out, rows.Err()
+		return nil
+	}, `WITH heard AS MATERIALIZED (
+			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) AS at_ns
+			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind = ? GROUP BY 1)
+		SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
+			max(a.ended_ns, coalesce(h.at_ns, 0)) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
+			coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL, coalesce(n.name, '')
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
+			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
+		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
+			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, exited, run)
+	return out, err
 }

@@ -79,45 +79,33 @@ func read(dir, policy string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.Query(ctx, `SELECT w.name, w.tenant, w.state, w.arrived_ns / 1e9,
+	if err := db.Each(ctx, func(scan sqlite.Scan) error {
+		var f flow
+		if err := scan(&f.name, &f.tenant, &f.state, &f.arrived, &f.started, &f.ended, &f.due, &f.tasks,
+			&f.cpu); err != nil {
+			return err
+		}
+		r.flows = append(r.flows, f)
+		return nil
+	}, `SELECT w.name, w.tenant, w.state, w.arrived_ns / 1e9,
 			coalesce(w.started_ns, w.arrived_ns) / 1e9, w.ended_ns / 1e9, coalesce(w.due_ns, 0) / 1e9,
 			count(DISTINCT a.task),
 			coalesce(sum(a.cpu_user_ns + a.cpu_system_ns), 0) / 1e9
 		FROM workflows w JOIN tasks t ON t.run = w.run AND t.workflow = w.workflow
 		JOIN attempts a ON a.run = t.run AND a.task = t.task JOIN runs r ON r.id = w.run
-		WHERE r.name = ? GROUP BY w.workflow ORDER BY w.arrived_ns`, policy)
-	if err != nil {
+		WHERE r.name = ? GROUP BY w.workflow ORDER BY w.arrived_ns`, policy); err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var f flow
-		if err := rows.Scan(&f.name, &f.tenant, &f.state, &f.arrived, &f.started, &f.ended, &f.due, &f.tasks,
-			&f.cpu); err != nil {
-			return nil, err
-		}
-		r.flows = append(r.flows, f)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	held, err := db.Query(ctx, `SELECT w.tenant, a.hold_millicores / 1e3, a.queued_ns / 1e9, a.ended_ns / 1e9,
+	if err := db.Each(ctx, func(scan sqlite.Scan) error {
+		var h hold
+		err := scan(&h.tenant, &h.cores, &h.began, &h.ended, &h.estimate)
+		r.holds = append(r.holds, h)
+		return err
+	}, `SELECT w.tenant, a.hold_millicores / 1e3, a.queued_ns / 1e9, a.ended_ns / 1e9,
 			coalesce(a.estimate_ns, 0) / 1e9
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
 		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow JOIN runs r ON r.id = w.run
-		WHERE r.name = ? AND a.ended_ns IS NOT NULL`, policy)
-	if err != nil {
-		return nil, err
-	}
-	defer held.Close()
-	for held.Next() {
-		var h hold
-		if err := held.Scan(&h.tenant, &h.cores, &h.began, &h.ended, &h.estimate); err != nil {
-			return nil, err
-		}
-		r.holds = append(r.holds, h)
-	}
-	if err := held.Err(); err != nil {
+		WHERE r.name = ? AND a.ended_ns IS NOT NULL`, policy); err != nil {
 		return nil, err
 	}
 	return r, r.planned(filepath.Join(dir, policy), info.Started)

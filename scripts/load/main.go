@@ -296,16 +296,9 @@ func (l *load) rounds(ctx context.Context) error {
 	}
 	defer db.Close()
 	var rounds, starts, total, most, events int64
-	rows, err := db.Query(ctx, "SELECT count(*), sum(starts), sum(took_ns), max(took_ns), "+
-		"(SELECT count(*) FROM events) FROM plans")
+	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&rounds, &starts, &total, &most, &events) },
+		"SELECT count(*), sum(starts), sum(took_ns), max(took_ns), (SELECT count(*) FROM events) FROM plans")
 	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	if rows.Next() {
-		err = rows.Scan(&rounds, &starts, &total, &most, &events)
-	}
-	if err := errors.Join(err, rows.Err()); err != nil {
 		return err
 	}
 	fmt.Printf("%d rounds, %d starts, %d events: planning took %.2f ms a round, at most %.1f ms, %.1f µs an event\n",

@@ -68,7 +68,7 @@ func Chrome(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	}
 	c := &chrome{ctx: ctx, db: db, run: info.Name, out: bufio.NewWriter(w)}
 	var state string
-	err = each(ctx, db, func(scan scanner) error { return scan(&c.id, &c.clock, &state) },
+	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&c.id, &c.clock, &state) },
 		`SELECT r.id, coalesce(k.at_ns, 0), r.state FROM runs r LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`,
 		info.Name)
 	if err != nil {
@@ -154,7 +154,7 @@ type chromeAttempt struct {
 }
 
 func (c *chrome) attempts() error {
-	return each(c.ctx, c.db, func(scan scanner) error {
+	return c.db.Each(c.ctx, func(scan sqlite.Scan) error {
 		var a chromeAttempt
 		var task int
 		var node int
@@ -193,7 +193,7 @@ func (c *chrome) attempts() error {
 
 // reused writes tasks that took over outputs of an earlier attempt as instants of their node.
 func (c *chrome) reused() error {
-	return each(c.ctx, c.db, func(scan scanner) error {
+	return c.db.Each(c.ctx, func(scan sqlite.Scan) error {
 		var at, node, attempt int64
 		var workflow, task, kind, run string
 		var ran *float64
@@ -241,7 +241,7 @@ func (c *chrome) phases(p place, attempt int64, staged, started *int64) {
 // frozen reads the suspensions of attempts that kept their places.
 func (c *chrome) frozen() error {
 	c.away = map[int64][][2]int64{}
-	return each(c.ctx, c.db, func(scan scanner) error {
+	return c.db.Each(c.ctx, func(scan sqlite.Scan) error {
 		var attempt, since, until int64
 		err := scan(&attempt, &since, &until)
 		c.away[attempt] = append(c.away[attempt], [2]int64{since, until})
@@ -253,7 +253,7 @@ func (c *chrome) frozen() error {
 // workflows writes them as asynchronous slices, since they overlap, and deadlines as instants.
 func (c *chrome) workflows() error {
 	pid := 0
-	return each(c.ctx, c.db, func(scan scanner) error {
+	return c.db.Each(c.ctx, func(scan sqlite.Scan) error {
 		var name, tenant, class, state string
 		var id, tasks, arrived, ended int64
 		var due *int64

@@ -44,26 +44,14 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		columns = append(columns[:len(columns):len(columns)], ExtendedColumns...)
 	}
 	fmt.Fprintln(out, strings.Join(columns, "\t"))
-	rows, err := db.Query(ctx, `SELECT a.attempt, a.try, w.name, t.name, t.kind, coalesce(a.outcome, ''), a.exit_code,
-		a.queued_ns, a.started_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes,
-		a.written_bytes, a.estimate_ns, coalesce((SELECT max(b.ended_ns) FROM attempts b
-		WHERE a.try > 1 AND b.run = a.run AND b.task = a.task AND b.attempt < a.attempt), (SELECT max(p.ended_ns)
-		FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-		WHERE d.run = a.run AND d.child = a.task), max(w.arrived_ns, w.release_ns))
-		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
-		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY a.attempt`, info.Name)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	onHost := executor.HostName(info.Name, filepath.Join(filepath.Dir(db.Path()), info.Name))
-	for rows.Next() {
+	if err := db.Each(ctx, func(scan sqlite.Scan) error {
 		var attempt, try int64
 		var flow, task, kind, outcome string
 		var exit, queued, started, ended, cpu, peak, read, written, estimate, ready *int64
-		if err := rows.Scan(&attempt, &try, &flow, &task, &kind, &outcome, &exit, &queued, &started, &ended, &cpu,
+		if err := scan(&attempt, &try, &flow, &task, &kind, &outcome, &exit, &queued, &started, &ended, &cpu,
 			&peak, &read, &written, &estimate, &ready); err != nil {
-			return fmt.Errorf("read log %s: %w", db.Path(), err)
+			return err
 		}
 		native := "-"
 		if o.On.Attempts != "" {
@@ -93,9 +81,17 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 			cells[i] = oneLine.Replace(cells[i])
 		}
 		fmt.Fprintln(out, strings.Join(cells, "\t"))
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read log %s: %w", db.Path(), err)
+		return nil
+	}, `SELECT a.attempt, a.try, w.name, t.name, t.kind, coalesce(a.outcome, ''), a.exit_code,
+		a.queued_ns, a.started_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes,
+		a.written_bytes, a.estimate_ns, coalesce((SELECT max(b.ended_ns) FROM attempts b
+		WHERE a.try > 1 AND b.run = a.run AND b.task = a.task AND b.attempt < a.attempt), (SELECT max(p.ended_ns)
+		FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
+		WHERE d.run = a.run AND d.child = a.task), max(w.arrived_ns, w.release_ns))
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY a.attempt`,
+		info.Name); err != nil {
+		return err
 	}
 	if err := cached(ctx, out, db, info.Name, len(columns)); err != nil {
 		return err
@@ -105,7 +101,7 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 
 // cached writes the tasks that took over outputs of other runs, as Nextflow does: they had no attempt.
 func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string, columns int) error {
-	return each(ctx, db, func(scan scanner) error {
+	return db.Each(ctx, func(scan sqlite.Scan) error {
 		var id int64
 		var flow, task, kind string
 		if err := scan(&id, &flow, &task, &kind); err != nil {

@@ -58,7 +58,7 @@ func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query, run st
 		parquet.CreatedBy("gantry", info.Version, ""), parquet.KeyValueMetadata("gantry.run", info.Name),
 		parquet.KeyValueMetadata("gantry.started_unix_ns", strconv.FormatInt(info.Started.UnixNano(), 10)))
 	count := 0
-	if err := scanAll(db, rows, func(scan scanner) error {
+	if err := db.EachOf(rows, func(scan sqlite.Scan) error {
 		if err := scan(dest...); err != nil {
 			return err
 		}

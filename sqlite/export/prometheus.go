@@ -87,7 +87,8 @@ func Prometheus(ctx context.Context, w io.Writer, db *sqlite.DB, run string) err
 		return err
 	}
 	var id int64
-	err = each(ctx, db, func(scan scanner) error { return scan(&id) }, "SELECT id FROM runs WHERE name = ?", info.Name)
+	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&id) }, "SELECT id FROM runs WHERE name = ?",
+		info.Name)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func Prometheus(ctx context.Context, w io.Writer, db *sqlite.DB, run string) err
 			columns[i] = &values[i]
 		}
 		columns = append(columns, &value)
-		err := each(ctx, db, func(scan scanner) error {
+		err := db.Each(ctx, func(scan sqlite.Scan) error {
 			if err := scan(columns...); err != nil {
 				return err
 			}

@@ -254,7 +254,7 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 		names[int64(t.ID)] = a.Tasks[i]
 	}
 	images := map[string]entity{}
-	if err := each(ctx, db, func(scan scanner) error {
+	if err := db.Each(ctx, func(scan sqlite.Scan) error {
 		var name, id, digest string
 		if err := scan(&name, &id, &digest); err != nil {
 			return err
@@ -266,7 +266,7 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 		return 0, 0, "", err
 	}
 	first = -1
-	err = each(ctx, db, func(scan scanner) error {
+	err = db.Each(ctx, func(scan sqlite.Scan) error {
 		var id, task, try, queued int64
 		var node, outcome, message string
 		var ended, cpu, peak, read, written, exit *int64

@@ -4,7 +4,6 @@ package export
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -66,7 +65,7 @@ func attempts(context.Context, *sqlite.DB, string) (string, error) { return atte
 
 // both is bothQuery with the columns of v_attempts.
 func both(ctx context.Context, db *sqlite.DB, run string) (query string, err error) {
-	err = each(ctx, db, func(scan scanner) error {
+	err = db.Each(ctx, func(scan sqlite.Scan) error {
 		var columns, nulls string
 		err := scan(&columns, &nulls)
 		query = fmt.Sprintf(bothQuery, columns, nulls)
@@ -194,7 +193,7 @@ func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(co
 	for i := range values {
 		dest[i] = &values[i]
 	}
-	return scanAll(db, rows, func(scan scanner) error {
+	return db.EachOf(rows, func(scan sqlite.Scan) error {
 		if err := scan(dest...); err != nil {
 			return err
 		}
@@ -215,32 +214,4 @@ func ask(ctx context.Context, db *sqlite.DB, run string) (*sqlite.DB, sqlite.Run
 	}
 	info, err := of.Info(ctx, run)
 	return of, info, err
-}
-
-// scanner reads the columns of a row.
-type scanner func(columns ...any) error
-
-// each calls f for every row of a query.
-func each(ctx context.Context, db *sqlite.DB, f func(scanner) error, query string, args ...any) error {
-	rows, err := db.Query(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	return scanAll(db, rows, f)
-}
-
-func scanAll(db *sqlite.DB, rows *sql.Rows, f func(scanner) error) error {
-	damaged := func(err error) error {
-		if err != nil {
-			return fmt.Errorf("read log %s: %w", db.Path(), err)
-		}
-		return nil
-	}
-	for rows.Next() {
-		if err := f(func(columns ...any) error { return damaged(rows.Scan(columns...)) }); err != nil {
-			return err
-		}
-	}
-	return damaged(rows.Err())
 }

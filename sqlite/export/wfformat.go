@@ -77,28 +77,19 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := db.Query(ctx, `SELECT t.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.hold_millicores,
-		a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
-		FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
-		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`,
-		int64(a.Spec.ID), info.Name)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
 	used := make([]bool, len(info.Platform.Nodes))
 	began, ended := int64(math.MaxInt64), int64(math.MinInt64)
-	for rows.Next() {
+	if err := db.Each(ctx, func(scan sqlite.Scan) error {
 		var task, node, hold int64
 		var queued, start, end, ran *int64
 		var last part
-		if err := rows.Scan(&task, &node, &queued, &start, &end, &hold, &ran, &last.cpu, &last.memory, &last.read,
+		if err := scan(&task, &node, &queued, &start, &end, &hold, &ran, &last.cpu, &last.memory, &last.read,
 			&last.written); err != nil {
-			return nil, nil, fmt.Errorf("read log %s: %w", db.Path(), err)
+			return err
 		}
 		i, ok := place[task]
 		if !ok || ran == nil {
-			continue
+			return nil
 		}
 		last.ran = *ran
 		if p := parts[task]; p != nil {
@@ -119,11 +110,15 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 			ended = max(ended, *end)
 		}
 		did.Tasks[i] = x
+		return nil
+	}, `SELECT t.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.hold_millicores,
+		a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
+		FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
+		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`,
+		int64(a.Spec.ID), info.Name); err != nil {
+		return nil, nil, err
 	}
-	if err := rows.Err(); err != nil {
-		return nil, nil, fmt.Errorf("read log %s: %w", db.Path(), err)
-	}
-	if err := each(ctx, db, func(scan scanner) error {
+	if err := db.Each(ctx, func(scan sqlite.Scan) error {
 		var task int64
 		var from string
 		err := scan(&task, &from)
@@ -217,37 +212,33 @@ func (p *part) execution() trace.TaskExecution {
 // keptParts returns, for the tasks of a workflow that continued from checkpoints, what the attempts before the last one
 // did of them.
 func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (map[int64]*part, error) {
-	rows, err := db.Query(ctx, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes,
-		a.read_bytes, a.written_bytes, a.kept > coalesce(a.done, 0), a.done IS NOT NULL FROM runs r
-		JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?
-		WHERE r.name = ? AND (a.kept IS NOT NULL OR a.done IS NULL) ORDER BY a.attempt`, workflow, run)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[int64]*part{}
-	for rows.Next() {
+	err := db.Each(ctx, func(scan sqlite.Scan) error {
 		var task int64
 		var ran *int64
 		var p part
 		var kept *bool
 		var resumed bool
-		if err := rows.Scan(&task, &ran, &p.cpu, &p.memory, &p.read, &p.written, &kept, &resumed); err != nil {
-			return nil, fmt.Errorf("read log %s: %w", db.Path(), err)
+		if err := scan(&task, &ran, &p.cpu, &p.memory, &p.read, &p.written, &kept, &resumed); err != nil {
+			return err
 		}
 		if !resumed { // it began again: what was before it counts no more
 			delete(out, task)
 		}
 		if kept == nil || !*kept || ran == nil {
-			continue
+			return nil
 		}
 		p.ran = *ran
 		if before := out[task]; before != nil {
 			p.add(before)
 		}
 		out[task] = &p
-	}
-	return out, rows.Err()
+		return nil
+	}, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes,
+		a.read_bytes, a.written_bytes, a.kept > coalesce(a.done, 0), a.done IS NOT NULL FROM runs r
+		JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?
+		WHERE r.name = ? AND (a.kept IS NOT NULL OR a.done IS NULL) ORDER BY a.attempt`, workflow, run)
+	return out, err
 }
 
 // sum is nil if one of them is not known.

@@ -62,28 +62,16 @@ func (c *checker) wrong(format string, args ...any) {
 	}
 }
 
-func (c *checker) rows(query string, each func(*sql.Rows) error, args ...any) {
-	rows, err := c.db.Query(c.ctx, query, args...)
-	if err != nil {
-		c.wrong("%w", err)
-		return
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows); err != nil {
-			c.wrong("%w", err)
-			return
-		}
-	}
-	if err := rows.Err(); err != nil {
+func (c *checker) rows(query string, each func(sqlite.Scan) error, args ...any) {
+	if err := c.db.Each(c.ctx, each, query, args...); err != nil {
 		c.wrong("%w", err)
 	}
 }
 
 func (c *checker) texts(query string) (out []string) {
-	c.rows(query, func(r *sql.Rows) error {
+	c.rows(query, func(scan sqlite.Scan) error {
 		var s string
-		err := r.Scan(&s)
+		err := scan(&s)
 		out = append(out, s)
 		return err
 	})
@@ -116,7 +104,7 @@ func (c *checker) run(run string) error {
 	c.db = of
 	defer func() { c.db = all }()
 	var state string
-	c.rows("SELECT state FROM runs WHERE name = ?", func(r *sql.Rows) error { return r.Scan(&state) }, run)
+	c.rows("SELECT state FROM runs WHERE name = ?", func(scan sqlite.Scan) error { return scan(&state) }, run)
 	tasks, attempts := map[planner.TaskID]*taskModel{}, map[planner.AttemptID]*attemptModel{}
 	cancelled, failed := map[planner.WorkflowID]bool{}, map[planner.TaskID]bool{}
 	workflows, events := map[planner.WorkflowID]int{}, 0
@@ -221,17 +209,17 @@ func (c *checker) run(run string) error {
 	}
 	var simulated bool
 	c.rows("SELECT EXISTS (SELECT 1 FROM event_chunks c JOIN runs r ON r.id = c.run WHERE r.name = ?)",
-		func(r *sql.Rows) error { return r.Scan(&simulated) }, run)
+		func(scan sqlite.Scan) error { return scan(&simulated) }, run)
 	if simulated && state == string(sqlite.Running) {
 		return nil // its last rows are missing, as FORMAT.md says
 	}
 	n := 0
 	c.rows(`SELECT t.task, t.workflow, t.state, t.attempts, coalesce(t.attempt, -1) FROM tasks t
-		JOIN runs r ON r.id = t.run WHERE r.name = ?`, func(r *sql.Rows) error {
+		JOIN runs r ON r.id = t.run WHERE r.name = ?`, func(scan sqlite.Scan) error {
 		n++
 		var id planner.TaskID
 		var have taskModel
-		err := r.Scan(&id, &have.workflow, &have.state, &have.attempts, &have.last)
+		err := scan(&id, &have.workflow, &have.state, &have.attempts, &have.last)
 		if want := tasks[id]; err == nil && want == nil {
 			c.wrong("run %s: task %d is in no event", run, id)
 		} else if err == nil && have != *want {
@@ -245,12 +233,12 @@ func (c *checker) run(run string) error {
 	n = 0
 	c.rows(`SELECT a.attempt, a.task, a.node, a.try, a.started_ns IS NOT NULL, coalesce(a.outcome, ''), a.exit_code
 		FROM attempts a JOIN runs r ON r.id = a.run
-		WHERE r.name = ?`, func(r *sql.Rows) error {
+		WHERE r.name = ?`, func(scan sqlite.Scan) error {
 		n++
 		var id planner.AttemptID
 		var have attemptModel
 		var code sql.NullInt64
-		err := r.Scan(&id, &have.task, &have.node, &have.try, &have.started, &have.outcome, &code)
+		err := scan(&id, &have.task, &have.node, &have.try, &have.started, &have.outcome, &code)
 		want := attempts[id]
 		if err != nil || want == nil {
 			c.wrong("run %s: attempt %d is in no event", run, id)
@@ -270,11 +258,11 @@ func (c *checker) run(run string) error {
 	}
 	n = 0
 	c.rows(`SELECT u.task, u.from_run || ' ' || u.from_attempt FROM reuses u JOIN runs r ON r.id = u.run
-		WHERE r.name = ? AND u.from_attempt IS NOT NULL`, func(r *sql.Rows) error {
+		WHERE r.name = ? AND u.from_attempt IS NOT NULL`, func(scan sqlite.Scan) error {
 		n++
 		var id planner.TaskID
 		var have string
-		err := r.Scan(&id, &have)
+		err := scan(&id, &have)
 		if have != reused[id] {
 			c.wrong("run %s: task %d takes over %q, by its events %q", run, id, have, reused[id])
 		}
@@ -285,12 +273,12 @@ func (c *checker) run(run string) error {
 	}
 	n = 0
 	c.rows("SELECT w.workflow, w.tasks, w.state FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ?",
-		func(r *sql.Rows) error {
+		func(scan sqlite.Scan) error {
 			n++
 			var id planner.WorkflowID
 			var size int
 			var have string
-			err := r.Scan(&id, &size, &have)
+			err := scan(&id, &size, &have)
 			if size != workflows[id] {
 				c.wrong("run %s: workflow %d has %d tasks, by its events %d", run, id, size, workflows[id])
 			}

@@ -19,22 +19,17 @@ func Multiply(ctx context.Context, path string, n int) error {
 	}
 	defer raw.Close()
 	raw.SetMaxOpenConns(1)
-	columns := func(table string) (names []string, err error) {
-		err = eachText(ctx, raw, func(s string) { names = append(names, s) },
-			"SELECT name FROM pragma_table_info('"+table+"')")
-		return names, err
-	}
-	var runs, tables []string
-	if err := eachText(ctx, raw, func(s string) { runs = append(runs, s) }, "SELECT name FROM runs"); err != nil {
+	runs, err := texts(ctx, raw, "SELECT name FROM runs")
+	if err != nil {
 		return err
 	}
-	if err := eachText(ctx, raw, func(s string) { tables = append(tables, s) },
-		"SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"); err != nil {
+	tables, err := texts(ctx, raw, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+	if err != nil {
 		return err
 	}
 	copies := []string{} // statements; ?1 is the run, ?2 what is added to its name
 	for _, table := range append([]string{"runs"}, tables...) {
-		names, err := columns(table)
+		names, err := texts(ctx, raw, "SELECT name FROM pragma_table_info('"+table+"')")
 		if err != nil {
 			return err
 		}
@@ -76,19 +71,13 @@ func Multiply(ctx context.Context, path string, n int) error {
 	return err
 }
 
-// eachText calls f with each text that a query finds.
-func eachText(ctx context.Context, db *sql.DB, f func(string), query string) error {
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+// texts are those that a query finds.
+func texts(ctx context.Context, raw *sql.DB, query string) (out []string, err error) {
+	err = scan(ctx, raw, query, func(rows *sql.Rows) error {
 		var s string
-		if err := rows.Scan(&s); err != nil {
-			return err
-		}
-		f(s)
-	}
-	return rows.Err()
+		err := rows.Scan(&s)
+		out = append(out, s)
+		return err
+	})
+	return out, err
 }

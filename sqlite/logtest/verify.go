@@ -25,25 +25,21 @@ func Verify(ctx context.Context, path string) (problems []string, err error) {
 	}
 	defer raw.Close()
 	for query, sound := range map[string]string{"PRAGMA integrity_check": "ok", "PRAGMA foreign_key_check": ""} {
-		rows, err := raw.QueryContext(ctx, query)
-		if err != nil {
-			return nil, err
-		}
-		columns, _ := rows.Columns()
-		for rows.Next() && len(problems) < mostProblems {
+		if err := scan(ctx, raw, query, func(rows *sql.Rows) error {
+			columns, err := rows.Columns()
+			if err != nil || len(problems) >= mostProblems {
+				return err
+			}
 			values, places := make([]sql.NullString, len(columns)), make([]any, len(columns))
 			for i := range values {
 				places[i] = &values[i]
 			}
-			if err := rows.Scan(places...); err != nil {
-				rows.Close()
-				return nil, err
-			}
-			if values[0].String != sound {
+			err = rows.Scan(places...)
+			if err == nil && values[0].String != sound {
 				problems = append(problems, fmt.Sprintf("%s: %v", query, values))
 			}
-		}
-		if err := rows.Close(); err != nil {
+			return err
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -153,7 +149,7 @@ func compare(ctx context.Context, db *sqlite.DB, raw *sql.DB, run string) (probl
 	}
 	err = scan(ctx, raw, "SELECT attempt, task, try, node, started_ns, ended_ns, coalesce(outcome, ''), "+
 		"coalesce(exit_code, -1), coalesce(message, '') "+
-		"FROM attempts WHERE run = ? ORDER BY attempt", id, func(rows *sql.Rows) error {
+		"FROM attempts WHERE run = ? ORDER BY attempt", func(rows *sql.Rows) error {
 		var n int
 		var a attemptRow
 		var started, ended sql.NullInt64
@@ -168,12 +164,12 @@ func compare(ctx context.Context, db *sqlite.DB, raw *sql.DB, run string) (probl
 			bad("attempt %d has the row %+v, the events say %+v", n, a, attempts[n])
 		}
 		return nil
-	})
+	}, id)
 	if err != nil {
 		return nil, err
 	}
 	err = scan(ctx, raw, "SELECT task, state, attempts, coalesce(attempt, -1) FROM tasks WHERE run = ? ORDER BY task",
-		id, func(rows *sql.Rows) error {
+		func(rows *sql.Rows) error {
 			var n int
 			var state string
 			var t taskRow
@@ -189,7 +185,7 @@ func compare(ctx context.Context, db *sqlite.DB, raw *sql.DB, run string) (probl
 				bad("task %d is %s, and its last attempt ended with %q", n, state, attempts[max(t.last, 0)].outcome)
 			}
 			return nil
-		})
+		}, id)
 	return problems, err
 }
 
@@ -200,8 +196,8 @@ func reached(ns sql.NullInt64) planner.Time {
 	return planner.Time(ns.Int64)
 }
 
-func scan(ctx context.Context, raw *sql.DB, query string, id int64, each func(*sql.Rows) error) error {
-	rows, err := raw.QueryContext(ctx, query, id)
+func scan(ctx context.Context, raw *sql.DB, query string, each func(*sql.Rows) error, args ...any) error {
+	rows, err := raw.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}

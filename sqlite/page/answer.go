@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"gantry/sqlite"
 	"slices"
 	"time"
 )
@@ -159,7 +160,7 @@ func (r *reader) why(task int, from, to int64) string {
 			best, most = last, span
 		}
 	}
-	_ = r.each(func(scan func(...any) error) error {
+	_ = r.each(func(scan sqlite.Scan) error {
 		var at int64
 		var reason, dim string
 		if err := scan(&at, &reason, &dim); err != nil {

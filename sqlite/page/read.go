@@ -153,25 +153,15 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	return r.out, nil
 }
 
-// each runs a query and hands every row to scan.
-func (r *reader) each(scan func(func(...any) error) error, query string, args ...any) error {
-	rows, err := r.log.Query(r.ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+// each calls f for each row of a query.
+func (r *reader) each(f func(sqlite.Scan) error, query string, args ...any) error {
+	return r.log.Each(r.ctx, f, query, args...)
 }
 
 func (r *reader) head() error {
 	o := r.out
 	found := false
-	err := r.each(func(scan func(...any) error) error {
+	err := r.each(func(scan sqlite.Scan) error {
 		found = true
 		return scan(&r.id, &o.State, &o.Started, &o.Resumes, &o.Makespan, &r.clock)
 	}, `SELECT r.id, r.state, r.started_wall, r.resumes, r.makespan_ns, coalesce(c.at_ns, 0) FROM runs r
@@ -183,7 +173,7 @@ func (r *reader) head() error {
 }
 
 func (r *reader) predicted() error {
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		r.out.Predicted = new(predicted)
 		p := r.out.Predicted
 		return scan(&p.Made, &p.Makespan, &p.Low, &p.High)
@@ -204,7 +194,7 @@ func (r *reader) goesOn(started time.Time, o *Options) error {
 }
 
 func (r *reader) nodes() error {
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		var n node
 		if err := scan(&n.Name, &n.Group, &n.Millicores, &n.Memory, &n.Disk, &n.Speed); err != nil {
 			return err
@@ -217,7 +207,7 @@ func (r *reader) nodes() error {
 }
 
 func (r *reader) workflows() error {
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		var w workflow
 		var number int
 		err := scan(&number, &w.Name, &w.Tenant, &w.Class, &w.State, &w.Arrived, &w.Release, &w.Due, &w.Ended, &w.Tasks)
@@ -232,7 +222,7 @@ func (r *reader) workflows() error {
 }
 
 func (r *reader) readTasks() error {
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		t := task{last: -1}
 		var number, of int
 		if err := scan(&number, &t.name, &t.kind, &t.state, &of, &t.imputed, &t.cores, &t.memory, &t.disk,
@@ -250,7 +240,7 @@ func (r *reader) readTasks() error {
 }
 
 func (r *reader) edges() error {
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		var child, parent int
 		if err := scan(&child, &parent); err != nil {
 			return err
@@ -265,7 +255,7 @@ func (r *reader) edges() error {
 // reused reads tasks that ended without an attempt of their own.
 func (r *reader) reused() error {
 	r.out.Reused = []reused{}
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		var x reused
 		err := scan(&x.Task, &x.At, &x.Run, &x.Ran)
 		x.Task = r.places.place(x.Task)
@@ -277,7 +267,7 @@ func (r *reader) reused() error {
 
 func (r *reader) attempts() error {
 	r.out.Odd = []odd{}
-	err := r.each(func(scan func(...any) error) error {
+	err := r.each(func(scan sqlite.Scan) error {
 		l := life{lane: -1}
 		var x odd
 		if err := scan(&l.id, &l.task, &l.try, &l.node, &l.queued, &l.staged, &l.started, &l.ended, &l.planned,
@@ -352,7 +342,7 @@ func (r *reader) numbers() map[int64]int {
 func (r *reader) ends() error {
 	const exited = 5 // the kind of the event
 	var number map[int64]int
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		var id, at int64
 		if err := scan(&id, &at); err != nil {
 			return err
@@ -370,7 +360,7 @@ func (r *reader) ends() error {
 func (r *reader) suspensions() error {
 	o := r.out
 	number := r.numbers()
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		var id, since, until int64
 		var how string
 		if err := scan(&id, &since, &until, &how); err != nil {
@@ -388,7 +378,7 @@ func (r *reader) suspensions() error {
 
 func (r *reader) warnings() error {
 	r.out.Warnings = []warning{}
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		var w warning
 		err := scan(&w.Message, &w.Count)
 		r.out.Warnings = append(r.out.Warnings, w)
@@ -443,7 +433,7 @@ func (r *reader) failures(o *Options) error {
 // notes are what the policy said.
 func (r *reader) notes() error {
 	r.out.Notes = []note{}
-	err := r.each(func(scan func(...any) error) error {
+	err := r.each(func(scan sqlite.Scan) error {
 		var n note
 		if err := scan(&n.At, &n.Workflow, &n.Task, &n.Topic, &n.Text, &n.Instant); err != nil {
 			return err
@@ -463,7 +453,7 @@ func (r *reader) notes() error {
 
 func (r *reader) metrics() error {
 	r.out.Metrics = map[string]*float64{}
-	return r.each(func(scan func(...any) error) error {
+	return r.each(func(scan sqlite.Scan) error {
 		var name string
 		var value *float64
 		err := scan(&name, &value)

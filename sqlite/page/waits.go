@@ -1,5 +1,7 @@
 package page
 
+import "gantry/sqlite"
+
 // waits says how many tasks waited and why, on average over each of many short spans.
 type waits struct {
 	Bin     float64     `json:"bin"` // length of a span
@@ -80,7 +82,7 @@ func (r *reader) waits() error {
 		return r.clock
 	}
 	reasons, w := newList(), &r.out.Wait
-	err := r.each(func(scan func(...any) error) error {
+	err := r.each(func(scan sqlite.Scan) error {
 		var t int
 		var from, node, planned int64
 		var why, dim string

@@ -277,7 +277,25 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.Query(ctx, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
+	out := map[[2]string]taskRow{}
+	err = db.Each(ctx, func(scan sqlite.Scan) error {
+		var r taskRow
+		var parents []byte
+		if err := scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &parents,
+			&r.queued, &r.staged, &r.started, &r.ended, &r.span); err != nil {
+			return err
+		}
+		r.over = sql.NullInt64{Int64: max(r.ended.Int64, known[r.attempt]), Valid: true}
+		var of []int64
+		if err := json.Unmarshal(parents, &of); err != nil {
+			return fmt.Errorf("read the parents of task %s of run %s: %w", r.task, run, err)
+		}
+		for _, a := range of { // what follows waits for that
+			r.ready.Int64 = max(r.ready.Int64, min(known[a], r.queued.Int64))
+		}
+		out[[2]string{r.workflow, r.task}] = r
+		return nil
+	}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
 		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d
 		CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
 			WHERE d.run = r.id AND d.child = t.task), 0)),
@@ -287,69 +305,39 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ? AND a.outcome = 'ok' AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := map[[2]string]taskRow{}
-	for rows.Next() {
-		var r taskRow
-		var parents []byte
-		if err := rows.Scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &parents,
-			&r.queued, &r.staged, &r.started, &r.ended, &r.span); err != nil {
-			return nil, fmt.Errorf("read the tasks of run %s: %w", run, err)
-		}
-		r.over = sql.NullInt64{Int64: max(r.ended.Int64, known[r.attempt]), Valid: true}
-		var of []int64
-		if err := json.Unmarshal(parents, &of); err != nil {
-			return nil, fmt.Errorf("read the parents of task %s of run %s: %w", r.task, run, err)
-		}
-		for _, a := range of { // what follows waits for that
-			r.ready.Int64 = max(r.ready.Int64, min(known[a], r.queued.Int64))
-		}
-		out[[2]string{r.workflow, r.task}] = r
-	}
-	return out, rows.Err()
+	return out, err
 }
 
 // knownEnds has when gantry knew of the end of each attempt of a run.
 func knownEnds(ctx context.Context, db *sqlite.DB, run string) (map[int64]int64, error) {
 	const exited = 5 // the kind of the event
-	rows, err := db.Query(ctx, `SELECT coalesce(body ->> 'attempt', 0), CAST(round(at_s * 1e9) AS INTEGER)
-		FROM v_events WHERE run = ? AND kind = ?`, run, exited)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[int64]int64{}
-	for rows.Next() {
+	err := db.Each(ctx, func(scan sqlite.Scan) error {
 		var attempt, at int64
-		if err := rows.Scan(&attempt, &at); err != nil {
-			return nil, fmt.Errorf("read the ends of run %s: %w", run, err)
+		if err := scan(&attempt, &at); err != nil {
+			return err
 		}
 		out[attempt] = at
-	}
-	return out, rows.Err()
+		return nil
+	}, `SELECT coalesce(body ->> 'attempt', 0), CAST(round(at_s * 1e9) AS INTEGER)
+		FROM v_events WHERE run = ? AND kind = ?`, run, exited)
+	return out, err
 }
 
 func flowsOf(ctx context.Context, db *sqlite.DB, run string) (map[string][2]int64, error) {
-	rows, err := db.Query(ctx, `SELECT w.name, coalesce(w.ended_ns - w.started_ns, 0),
-		coalesce(w.ended_ns - w.arrived_ns, 0)
-		FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ?`, run)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string][2]int64{}
-	for rows.Next() {
+	err := db.Each(ctx, func(scan sqlite.Scan) error {
 		var name string
 		var x [2]int64
-		if err := rows.Scan(&name, &x[0], &x[1]); err != nil {
-			return nil, fmt.Errorf("read the workflows of run %s: %w", run, err)
+		if err := scan(&name, &x[0], &x[1]); err != nil {
+			return err
 		}
 		out[name] = x
-	}
-	return out, rows.Err()
+		return nil
+	}, `SELECT w.name, coalesce(w.ended_ns - w.started_ns, 0),
+		coalesce(w.ended_ns - w.arrived_ns, 0)
+		FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ?`, run)
+	return out, err
 }
 
 // Kendall returns Kendall's rank correlation tau-b of pairs of numbers, and how many of the pairs of pairs that are

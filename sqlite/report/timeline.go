@@ -62,27 +62,15 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 		return nil, err
 	}
 	t := &Timeline{Run: info.Name, Policy: info.Policy, makespan: -1}
-	read := func(query string, each func(scan func(...any) error) error) error {
-		rows, err := db.Query(ctx, query, info.Name)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := each(rows.Scan); err != nil {
-				return fmt.Errorf("read the timeline of run %s: %w", info.Name, err)
-			}
-		}
-		return rows.Err()
-	}
+	read := func(query string, f func(sqlite.Scan) error) error { return db.Each(ctx, f, query, info.Name) }
 	if err := read(`SELECT coalesce(k.at_ns, 0), coalesce(r.makespan_ns, -1) FROM runs r
 		LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`,
-		func(scan func(...any) error) error { return scan(&t.end, &t.makespan) }); err != nil {
+		func(scan sqlite.Scan) error { return scan(&t.end, &t.makespan) }); err != nil {
 		return nil, err
 	}
 	if err := read(`SELECT n.name, coalesce(n.capacity_millicores, 0), coalesce(n.capacity_memory_bytes, 0)
 		FROM runs r JOIN nodes n ON n.run = r.id WHERE r.name = ? ORDER BY n.node`,
-		func(scan func(...any) error) error {
+		func(scan sqlite.Scan) error {
 			var n timelineNode
 			err := scan(&n.name, &n.millicores, &n.bytes)
 			n.name = visible(n.name)
@@ -92,7 +80,7 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 		return nil, err
 	}
 	if err := read(`SELECT w.name, coalesce(w.due_ns, -1) FROM runs r JOIN workflows w ON w.run = r.id
-		WHERE r.name = ? ORDER BY w.workflow`, func(scan func(...any) error) error {
+		WHERE r.name = ? ORDER BY w.workflow`, func(scan sqlite.Scan) error {
 		var f timelineFlow
 		err := scan(&f.name, &f.due)
 		f.name = visible(f.name)
@@ -107,7 +95,7 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 		coalesce(a.ended_ns, -1), coalesce(a.planned_end_ns, -1), coalesce(a.outcome, '')
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		WHERE r.name = ? AND a.queued_ns IS NOT NULL AND a.node >= 0 ORDER BY a.attempt`,
-		func(scan func(...any) error) error {
+		func(scan sqlite.Scan) error {
 			var b bar
 			var id int64
 			var outcome string
@@ -145,7 +133,7 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 	if err := read(`SELECT s.attempt, s.since_ns, coalesce(s.until_ns, -1)
 		FROM runs r JOIN suspensions s ON s.run = r.id
 		WHERE r.name = ? AND s.how = 'freeze' AND s.since_ns IS NOT NULL ORDER BY s.attempt, s.since_ns`,
-		func(scan func(...any) error) error {
+		func(scan sqlite.Scan) error {
 			var id, since, until int64
 			if err := scan(&id, &since, &until); err != nil {
 				return err
