@@ -376,7 +376,7 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 					return oracletest.Difference(course.Stays, tenantsOracle(in, rules), true), nil
 				})
 			}
-			if c.data.hops < 2 && (waited < int(oracletest.Seeds(18)) || moved < int(oracletest.Seeds(18))) {
+			if c.data.hops < 2 && (waited < int(oracletest.Times(18)) || moved < int(oracletest.Times(18))) {
 				t.Errorf("tasks wait for data %d times, and have it moved %d times", waited, moved)
 			}
 		})

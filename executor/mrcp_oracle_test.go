@@ -462,7 +462,7 @@ func TestMRCPLosesToNobodyOnABatch(t *testing.T) {
 			}
 		})
 	}
-	if won < int(oracletest.Seeds(10)) {
+	if won < int(oracletest.Times(10)) {
 		t.Errorf("mrcp-rm had fewer late than all others only %d times", won)
 	}
 }

@@ -98,7 +98,7 @@ func TestPreemptionInEveryWayKeepsTheRules(t *testing.T) {
 			}
 		}
 	}
-	if enough := int(oracletest.Seeds(100)); suspended < enough || resumed < enough || kept < enough {
+	if enough := int(oracletest.Times(100)); suspended < enough || resumed < enough || kept < enough {
 		t.Fatalf("only %d suspensions, %d resumptions and %d checkpoints: the test shows too little", suspended,
 			resumed, kept)
 	}

@@ -153,12 +153,11 @@ func (in *Instance) spread(r *rand.Rand, w *Workflow) {
 }
 
 // Compare draws n instances, see Seeds, and compares a policy with its oracle on each: differ returns what they
-// disagree in, "" if nothing. The first disagreement is shrunk and reported. Seeds count from GANTRY_TEST_SEED, else
-// from 0.
+// disagree in, "" if nothing. The first disagreement is shrunk and reported.
 func Compare(t *testing.T, n int, s Shape, differ func(Instance) (string, error)) {
 	t.Helper()
-	for i := range Seeds(uint64(n)) {
-		seed := first + s.From + i
+	for seed := range Seeds(uint64(n)) {
+		seed += s.From
 		in := Draw(rand.New(rand.NewPCG(seed, 14)), s)
 		what, err := differ(in)
 		if err != nil {

@@ -2,6 +2,7 @@ package oracletest
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"strconv"
 	"testing"
@@ -27,10 +28,21 @@ func setting(name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Seeds is how many of n random instances a test tries: GANTRY_TEST_INSTANCES times as many, if that is set. Under the
+// Times is how many of n random instances a test tries: GANTRY_TEST_INSTANCES times as many, if that is set. Under the
 // race detector it is a sixth: simulations run on one goroutine, where the detector finds nothing and takes several
 // times as long. make test runs them without it, too.
-func Seeds(n uint64) uint64 { return max(1, n*times/uint64(part)) }
+func Times(n uint64) uint64 { return max(1, n*times/uint64(part)) }
+
+// Seeds are those of n random instances, see Times: from GANTRY_TEST_SEED on, else from 0.
+func Seeds(n uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for i := range Times(n) {
+			if !yield(first + i) {
+				return
+			}
+		}
+	}
+}
 
 // Takes reports whether a test that goes through many cases tries case i, counted from 0.
 func Takes(i int) bool { return i%part == 0 }

@@ -71,7 +71,8 @@ func deadlines() []Row {
 				"Tasks of several sizes are packed: planned tasks move between alike nodes, at their times, where " +
 					"that makes room. The search is complete up to 48 such tasks, within counted steps.",
 				"The paper has exact estimates only. Of what runs late, the plan bends, and a job that becomes late " +
-					"is remapped; of what ends early, ready tasks of TSP1 move up, and late jobs are tried again.",
+					"is remapped; of what ends early, ready tasks of TSP1 move up, and late jobs are tried again. " +
+					"What has not ended counts as late 1 ms after its estimated end.",
 			},
 		},
 		{
