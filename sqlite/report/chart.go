@@ -15,7 +15,6 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"gantry/sqlite/results"
 )
@@ -182,15 +181,7 @@ func (c *Chart) figure() (*figure, error) {
 			f.name(name, thumbs[k]...)
 		}
 	}
-	for s, is := range shown {
-		switch {
-		case !is:
-		case s == len(shades)-1:
-			f.name(fmt.Sprintf("parallelism over %d", 1<<s), legendDot{shades[s]})
-		default:
-			f.name(fmt.Sprintf("parallelism %d to %d", 1<<s, 2<<s), legendDot{shades[s]})
-		}
-	}
+	f.shades(shown)
 	return f, nil
 }
 
@@ -257,28 +248,15 @@ func (d *drawing) span(values ...float64) {
 }
 
 func (d *drawing) lines(i, k int) ([]plot.Thumbnailer, error) {
-	s := &d.p.Series[i]
-	colour := colourOf(k)
 	var points withIntervals
-	for _, x := range s.Points {
+	for _, x := range d.p.Series[i].Points {
 		points.put(float64(x.Category)+0.05*(float64(i)-float64(len(d.p.Series)-1)/2), x.Value)
 		d.span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half))
 	}
 	if len(points.XYs) == 0 {
 		return nil, nil
 	}
-	line, dots, err := plotter.NewLinePoints(points.XYs)
-	if err != nil {
-		return nil, err
-	}
-	bars, err := plotter.NewYErrorBars(points)
-	if err != nil {
-		return nil, err
-	}
-	line.Color, dots.Color, bars.Color = colour, colour, colour
-	dots.Shape, dots.Radius = glyphOf(k), vg.Points(2.5)
-	d.plot.Add(line, dots, bars)
-	return []plot.Thumbnailer{line, dots}, nil
+	return points.add(d.plot, k)
 }
 
 func (d *drawing) bars(i, k int) (thumbs []plot.Thumbnailer, _ error) {
@@ -287,7 +265,7 @@ func (d *drawing) bars(i, k int) (thumbs []plot.Thumbnailer, _ error) {
 	wide := 0.8 / float64(len(d.p.Series))
 	for _, x := range s.Points {
 		left := float64(x.Category) - 0.4 + wide*float64(i)
-		rect, err := rectangle(left+0.03*wide, left+0.97*wide, x.Value.Mean, colour)
+		rect, err := rectangle(left+0.03*wide, left+0.97*wide, 0, x.Value.Mean, colour)
 		if err != nil {
 			return nil, err
 		}
@@ -306,9 +284,7 @@ func (d *drawing) bars(i, k int) (thumbs []plot.Thumbnailer, _ error) {
 }
 
 func (d *drawing) histogram(i, k int) (thumbs []plot.Thumbnailer, _ error) {
-	s := &d.p.Series[i]
-	colour := colourOf(k)
-	for _, x := range s.Points {
+	for _, x := range d.p.Series[i].Points {
 		if x.Value.Mean <= 0 {
 			continue
 		}
@@ -316,12 +292,10 @@ func (d *drawing) histogram(i, k int) (thumbs []plot.Thumbnailer, _ error) {
 		if d.p.Log {
 			floor = 0.05
 		}
-		rect, err := plotter.NewPolygon(plotter.XYs{{X: x.X, Y: floor}, {X: x.X, Y: x.Value.Mean},
-			{X: x.X + x.Width, Y: x.Value.Mean}, {X: x.X + x.Width, Y: floor}})
+		rect, err := rectangle(x.X, x.X+x.Width, floor, x.Value.Mean, colourOf(k))
 		if err != nil {
 			return nil, err
 		}
-		rect.Color, rect.LineStyle.Color, rect.LineStyle.Width = pale(colour), colour, vg.Points(0.5)
 		d.plot.Add(rect)
 		thumbs = []plot.Thumbnailer{rect}
 		d.span(x.Value.Mean)
@@ -335,15 +309,12 @@ func (d *drawing) boxes(i, k int) (thumbs []plot.Thumbnailer, _ error) {
 	wide := 0.84 / float64(len(d.p.Series))
 	for _, x := range s.Points {
 		b := x.Box
-		of := map[string]float64{"median": b.Median, "p25": b.Q1, "p75": b.Q3, "p5": b.Low, "p95": b.High,
-			"mean": b.Mean}
-		box, err := addBox(d.plot, float64(x.Category)-0.42+wide*(float64(i)+0.5), colour,
-			func(statistic string) float64 { return of[statistic] })
+		box, err := b.add(d.plot, float64(x.Category)-0.42+wide*(float64(i)+0.5), colour)
 		if err != nil {
 			return nil, err
 		}
 		box.Width = d.f.width / vg.Length(max(1, len(d.p.Categories))) * vg.Length(wide) * 0.75
-		thumbs = []plot.Thumbnailer{swatch{colour}}
+		thumbs = []plot.Thumbnailer{solid{pale(colour)}}
 		d.span(b.Low, b.High, b.Mean)
 	}
 	return thumbs, nil
@@ -359,19 +330,7 @@ func (d *drawing) scatter(i, _ int) ([]plot.Thumbnailer, error) {
 			d.span(dot.Slowdown)
 		}
 	}
-	for at, xys := range xys {
-		if len(xys) == 0 {
-			continue
-		}
-		dots, err := plotter.NewScatter(xys)
-		if err != nil {
-			return nil, err
-		}
-		dots.GlyphStyle = draw.GlyphStyle{Color: shades[at], Radius: vg.Points(1.3), Shape: draw.CircleGlyph{}}
-		d.plot.Add(dots)
-		d.shown[at] = true
-	}
-	return nil, nil
+	return nil, addDots(d.plot, xys, vg.Points(1.3), d.shown)
 }
 
 func nonNaN(x float64) float64 {
@@ -386,21 +345,12 @@ func pale(c color.RGBA) color.RGBA {
 	return color.RGBA{150 + c.R/5*2, 150 + c.G/5*2, 150 + c.B/5*2, 255}
 }
 
-func rectangle(left, right, high float64, colour color.RGBA) (*plotter.Polygon, error) {
-	p, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: 0}, {X: left, Y: high}, {X: right, Y: high},
-		{X: right, Y: 0}})
+func rectangle(left, right, low, high float64, colour color.RGBA) (*plotter.Polygon, error) {
+	p, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: low}, {X: left, Y: high}, {X: right, Y: high},
+		{X: right, Y: low}})
 	if err != nil {
 		return nil, err
 	}
 	p.Color, p.LineStyle.Color, p.LineStyle.Width = pale(colour), colour, vg.Points(0.5)
 	return p, nil
-}
-
-// swatch is a filled square in a legend.
-type swatch struct{ colour color.RGBA }
-
-// Thumbnail implements plot.Thumbnailer.
-func (s swatch) Thumbnail(c *draw.Canvas) {
-	c.FillPolygon(pale(s.colour), []vg.Point{{X: c.Min.X, Y: c.Min.Y}, {X: c.Min.X, Y: c.Max.Y},
-		{X: c.Max.X, Y: c.Max.Y}, {X: c.Max.X, Y: c.Min.Y}})
 }

@@ -188,8 +188,6 @@ func byErrors(cells []*results.Cell) (kinds []string, of map[string][]*results.C
 	return kinds, of
 }
 
-func mean(c *results.Cell, metric string) float64 { return metrics.Confidence(c.Sample(metric)).Mean }
-
 // errorsAs names a kind of error model in titles.
 func errorsAs(kind string) string {
 	if kind == "none" {
@@ -218,19 +216,18 @@ func (p *painter) boxes(g group) error {
 				if policyOf(c) != name || len(c.Sample("slowdown_median")) == 0 {
 					continue
 				}
-				b, err := addBox(pl, at, colourOf(i), func(metric string) float64 {
-					return mean(c, "slowdown_"+metric)
-				})
-				if err != nil {
+				of := func(statistic string) float64 {
+					return metrics.Confidence(c.Sample("slowdown_" + statistic)).Mean
+				}
+				b := Box{of("p5"), of("p25"), of("median"), of("p75"), of("p95"), of("mean")}
+				low, high = min(low, b.Low), max(high, b.High, b.Mean)
+				_, factor := errorOf(c)
+				label := strings.TrimSuffix(name+" "+factorLabel(factor), " none")
+				if err := f.box(label, at, colourOf(i), b); err != nil {
 					return err
 				}
-				low, high = min(low, b.AdjLow), max(high, b.AdjHigh, mean(c, "slowdown_mean"))
-				_, factor := errorOf(c)
-				f.record(strings.TrimSuffix(name+" "+factorLabel(factor), " none"), at, b.AdjLow, b.Quartile1, b.Median,
-					b.Quartile3, b.AdjHigh, mean(c, "slowdown_mean"))
 				tick := plot.Tick{Value: at}
 				if kind != "none" {
-					_, factor := errorOf(c)
 					tick.Label = factorLabel(factor)
 				}
 				ticks = append(ticks, tick)
@@ -280,28 +277,31 @@ func (f *figure) boxAxes(pl *plot.Plot, ticks []plot.Tick, low, high float64) {
 	fromZero(&pl.Y)
 }
 
-// addBox draws a box with its dot; of gives its numbers by the name of the statistic.
-func addBox(pl *plot.Plot, at float64, colour color.RGBA, of func(statistic string) float64) (*plotter.BoxPlot, error) {
-	median := of("median")
-	b, err := plotter.NewBoxPlot(vg.Points(13), at, plotter.Values{median})
+// add draws a box with its dot.
+func (b Box) add(pl *plot.Plot, at float64, colour color.RGBA) (*plotter.BoxPlot, error) {
+	box, err := plotter.NewBoxPlot(vg.Points(13), at, plotter.Values{b.Median})
 	if err != nil {
 		return nil, err
 	}
-	b.Median, b.Quartile1, b.Quartile3 = median, of("p25"), of("p75")
-	b.AdjLow, b.AdjHigh = of("p5"), of("p95")
-	b.Min, b.Max = b.AdjLow, b.AdjHigh
-	pale := colour
-	pale.R, pale.G, pale.B = 150+pale.R/5*2, 150+pale.G/5*2, 150+pale.B/5*2
-	b.FillColor = pale
-	b.BoxStyle.Color, b.WhiskerStyle.Color = colour, colour
-	b.WhiskerStyle.Dashes = nil
-	dot, err := plotter.NewScatter(plotter.XYs{{X: at, Y: of("mean")}})
+	box.Median, box.Quartile1, box.Quartile3 = b.Median, b.Q1, b.Q3
+	box.AdjLow, box.AdjHigh, box.Min, box.Max = b.Low, b.High, b.Low, b.High
+	box.FillColor = pale(colour)
+	box.BoxStyle.Color, box.WhiskerStyle.Color = colour, colour
+	box.WhiskerStyle.Dashes = nil
+	dot, err := plotter.NewScatter(plotter.XYs{{X: at, Y: b.Mean}})
 	if err != nil {
 		return nil, err
 	}
 	dot.GlyphStyle = draw.GlyphStyle{Color: color.Black, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}
-	pl.Add(b, dot)
-	return b, nil
+	pl.Add(box, dot)
+	return box, nil
+}
+
+// box adds a box to the plot of a figure.
+func (f *figure) box(name string, at float64, colour color.RGBA, b Box) error {
+	f.record(name, at, b.Low, b.Q1, b.Median, b.Q3, b.High, b.Mean)
+	_, err := b.add(f.rows[0][0], at, colour)
+	return err
 }
 
 // withIntervals is a line through means with their confidence intervals.
@@ -310,38 +310,40 @@ type withIntervals struct {
 	plotter.YErrors
 }
 
-// curve adds the curve of a policy to the plot of a figure.
-func (f *figure) curve(i int, name string, points withIntervals) error {
-	line, dots, err := plotter.NewLinePoints(points.XYs)
+// add draws the line in the i-th colour, and returns what a legend shows of it.
+func (w withIntervals) add(pl *plot.Plot, i int) ([]plot.Thumbnailer, error) {
+	line, dots, err := plotter.NewLinePoints(w.XYs)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	bars, err := plotter.NewYErrorBars(points)
+	bars, err := plotter.NewYErrorBars(w)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	line.Color, dots.Color, bars.Color = colourOf(i), colourOf(i), colourOf(i)
 	dots.Shape, dots.Radius = glyphOf(i), vg.Points(2.5)
-	f.rows[0][0].Add(line, dots, bars)
-	f.name(name, line, dots)
+	pl.Add(line, dots, bars)
+	return []plot.Thumbnailer{line, dots}, nil
+}
+
+// curve adds the curve of a policy to the plot of a figure.
+func (f *figure) curve(i int, name string, points withIntervals) error {
+	thumbs, err := points.add(f.rows[0][0], i)
+	if err != nil {
+		return err
+	}
+	f.name(name, thumbs...)
 	for k, at := range points.XYs {
 		f.record(name, at.X, at.Y, at.Y-points.YErrors[k].Low, at.Y+points.YErrors[k].High)
 	}
 	return nil
 }
 
-func (w *withIntervals) add(x float64, sample []float64) {
-	w.put(x, Interval(metrics.Confidence(sample)))
-}
-
 func (w *withIntervals) put(x float64, i Interval) {
 	if i.N == 0 {
 		return
 	}
-	half := i.Half
-	if math.IsNaN(half) {
-		half = 0
-	}
+	half := nonNaN(i.Half)
 	w.XYs = append(w.XYs, plotter.XY{X: x, Y: i.Mean})
 	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
 }
@@ -395,7 +397,7 @@ func (p *painter) byFactor(g group, kind, metric, title, label string, scale flo
 				if byPolicy {
 					x = float64(i)
 				}
-				points.add(x, sample)
+				points.put(x, Interval(metrics.Confidence(sample)))
 			}
 			if len(points.XYs) == 0 {
 				continue
@@ -456,7 +458,7 @@ func (p *painter) utilisations(g group) error {
 		var points withIntervals
 		for _, c := range ascending {
 			if rho := imposed(c); !math.IsNaN(rho) && policyOf(c) == name {
-				points.add(rho, c.Sample("slowdown_mean"))
+				points.put(rho, Interval(metrics.Confidence(c.Sample("slowdown_mean"))))
 			}
 		}
 		if len(points.XYs) < 2 {
@@ -482,6 +484,36 @@ var shades = []color.NRGBA{{253, 201, 38, 255}, {251, 159, 58, 255}, {237, 121, 
 // shadeOf is the class of a parallelism.
 func shadeOf(parallelism float64) int {
 	return max(0, min(len(shades)-1, int(math.Log2(max(1, parallelism)))))
+}
+
+// addDots draws dots, by their shades, and notes which shades there are.
+func addDots(pl *plot.Plot, byShade []plotter.XYs, radius vg.Length, shown []bool) error {
+	for s, xys := range byShade {
+		if len(xys) == 0 {
+			continue
+		}
+		dots, err := plotter.NewScatter(xys)
+		if err != nil {
+			return err
+		}
+		dots.GlyphStyle = draw.GlyphStyle{Color: shades[s], Radius: radius, Shape: draw.CircleGlyph{}}
+		pl.Add(dots)
+		shown[s] = true
+	}
+	return nil
+}
+
+// shades explains the shades that are shown.
+func (f *figure) shades(shown []bool) {
+	for s, is := range shown {
+		switch {
+		case !is:
+		case s == len(shades)-1:
+			f.name(fmt.Sprintf("parallelism over %d", 1<<s), legendDot{shades[s]})
+		default:
+			f.name(fmt.Sprintf("parallelism %d to %d", 1<<s, 2<<s), legendDot{shades[s]})
+		}
+	}
 }
 
 // dots are the workflows of one policy or run.
@@ -542,7 +574,7 @@ func scattered(title string, all []dots) (*figure, error) {
 	if !slices.ContainsFunc(all, func(d dots) bool { return len(d.points) > 100 }) {
 		radius = vg.Points(2.5)
 	}
-	shown := make([]plot.Thumbnailer, len(shades))
+	shown := make([]bool, len(shades))
 	lines := make([]plot.Thumbnailer, 2)
 	for i, d := range all {
 		pl := newPlot("", "")
@@ -563,17 +595,8 @@ func scattered(title string, all []dots) (*figure, error) {
 				f.record(d.name, x.Tasks, x.Slowdown, x.Parallelism)
 			}
 		}
-		for s, xys := range xys {
-			if len(xys) == 0 {
-				continue
-			}
-			dots, err := plotter.NewScatter(xys)
-			if err != nil {
-				return nil, err
-			}
-			dots.GlyphStyle = draw.GlyphStyle{Color: shades[s], Radius: radius, Shape: draw.CircleGlyph{}}
-			pl.Add(dots)
-			shown[s] = legendDot{shades[s]}
+		if err := addDots(pl, xys, radius, shown); err != nil {
+			return nil, err
 		}
 		s := metrics.Summarise(sample)
 		for k, l := range []struct {
@@ -596,15 +619,7 @@ func scattered(title string, all []dots) (*figure, error) {
 			fromZero(&pl.Y)
 		}
 	}
-	for s, dot := range shown {
-		switch {
-		case dot == nil:
-		case s == len(shades)-1:
-			f.name(fmt.Sprintf("parallelism over %d", 1<<s), dot)
-		default:
-			f.name(fmt.Sprintf("parallelism %d to %d", 1<<s, 2<<s), dot)
-		}
-	}
+	f.shades(shown)
 	f.name("mean", lines[0])
 	f.name("median", lines[1])
 	return f, nil
@@ -618,10 +633,19 @@ func (d legendDot) Thumbnail(c *draw.Canvas) {
 	c.DrawGlyph(draw.GlyphStyle{Color: d.colour, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}, c.Center())
 }
 
-// overTime is a number of workflows over time, of one policy or run.
+// overTime is a number that changes over time, in seconds, of one policy, run or tenant.
 type overTime struct {
-	name  string
-	steps metrics.Steps
+	name string
+	xys  plotter.XYs
+}
+
+// system is the number of workflows in the system.
+func system(name string, steps metrics.Steps) overTime {
+	o := overTime{name: name}
+	for _, s := range steps {
+		o.xys = append(o.xys, plotter.XY{X: s.At.Seconds(), Y: float64(s.N)})
+	}
+	return o
 }
 
 // inSystem draws the number of workflows in the system over time in the first repetition, a line per policy.
@@ -636,59 +660,50 @@ func (p *painter) inSystem(g group) error {
 		if len(c.Runs) > 0 && c.Runs[0].Repetition == 0 && c.Runs[0].State == experiment.Diverged {
 			name += " (cut off)"
 		}
-		all = append(all, overTime{name, series})
+		all = append(all, system(name, series))
 	}
-	f, err := numbers(titled("Workflows in the system over time, first repetition", g.title), all)
+	f, err := jumps(titled("Workflows in the system over time, first repetition", g.title),
+		"workflows in the system", all)
 	if f == nil || err != nil {
 		return err
 	}
 	return p.save(f, "in-system", g.title)
 }
 
-// numbers draws numbers of workflows over time; nil if there are none.
-func numbers(title string, all []overTime) (*figure, error) {
+// jumps draws numbers over time; nil if there are none.
+func jumps(title, what string, all []overTime) (*figure, error) {
 	longest := 0.0
 	for _, o := range all {
-		if n := len(o.steps); n > 1 {
-			longest = max(longest, o.steps[n-1].At.Seconds())
+		if n := len(o.xys); n > 1 {
+			longest = max(longest, o.xys[n-1].X)
 		}
 	}
 	if longest == 0 {
 		return nil, nil
 	}
 	unit, seconds := timeUnit(longest)
-	f, pl := single(title, "time since the beginning ("+unit+")", "workflows in the system")
+	f, pl := single(title, "time since the beginning ("+unit+")", what)
 	for i, o := range all {
-		if len(o.steps) < 2 {
+		if len(o.xys) < 2 {
 			continue
 		}
-		xys := make(plotter.XYs, len(o.steps))
-		for k, s := range o.steps {
-			xys[k] = plotter.XY{X: s.At.Seconds() / seconds, Y: float64(s.N)}
+		for k := range o.xys {
+			o.xys[k].X /= seconds
 		}
-		line, err := steps(xys, i)
+		line, err := plotter.NewLine(o.xys)
 		if err != nil {
 			return nil, err
 		}
+		line.StepStyle, line.Color, line.Width = plotter.PostStep, colourOf(i), vg.Points(0.8)
 		pl.Add(line)
 		f.name(o.name, line)
-		for _, at := range xys {
+		for _, at := range o.xys {
 			f.record(o.name, at.X, at.Y)
 		}
 	}
 	pl.X.Min = 0
 	fromZero(&pl.Y)
 	return f, nil
-}
-
-// steps is the i-th line of a number that jumps.
-func steps(xys plotter.XYs, i int) (*plotter.Line, error) {
-	line, err := plotter.NewLine(xys)
-	if err != nil {
-		return nil, err
-	}
-	line.StepStyle, line.Color, line.Width = plotter.PostStep, colourOf(i), vg.Points(0.8)
-	return line, nil
 }
 
 // timeUnit is a unit for an axis of that many seconds.
@@ -729,7 +744,7 @@ func RunFigures(runs []Figure, dir string) ([]string, error) {
 		if len(r.Workflows) > 0 {
 			all = append(all, dots{name, r.Workflows})
 		}
-		over = append(over, overTime{name, r.InSystem})
+		over = append(over, system(name, r.InSystem))
 		timelines = append(timelines, r.Timeline)
 	}
 	p.name = strings.Join(names[:min(len(names), 4)], " ")
@@ -748,7 +763,7 @@ func RunFigures(runs []Figure, dir string) ([]string, error) {
 			return p.files, err
 		}
 	}
-	f, err := numbers("Workflows in the system over time", over)
+	f, err := jumps("Workflows in the system over time", "workflows in the system", over)
 	if f != nil && err == nil {
 		err = p.save(f, "in-system", "")
 	}
@@ -779,14 +794,11 @@ func (p *painter) runBoxes(all []dots) error {
 			sample[k] = x.Slowdown
 		}
 		s := metrics.Summarise(sample)
-		of := map[string]float64{"mean": s.Mean, "median": s.Median, "p5": s.P5, "p25": s.P25, "p75": s.P75,
-			"p95": s.P95}
-		if _, err := addBox(pl, float64(i), colourOf(i),
-			func(statistic string) float64 { return of[statistic] }); err != nil {
+		low, high = min(low, s.P5), max(high, s.P95, s.Mean)
+		b := Box{s.P5, s.P25, s.Median, s.P75, s.P95, s.Mean}
+		if err := f.box(d.name, float64(i), colourOf(i), b); err != nil {
 			return err
 		}
-		low, high = min(low, s.P5), max(high, s.P95, s.Mean)
-		f.record(d.name, float64(i), s.P5, s.P25, s.Median, s.P75, s.P95, s.Mean)
 		ticks = append(ticks, plot.Tick{Value: float64(i), Label: d.name})
 	}
 	f.boxAxes(pl, ticks, low, high)
@@ -796,36 +808,17 @@ func (p *painter) runBoxes(all []dots) error {
 
 // shares draws the dominant share of each tenant of a run over time.
 func (p *painter) shares(r Figure) error {
-	longest := 0.0
+	var all []overTime
 	for _, s := range r.Shares {
-		if n := len(s.Points); n > 1 {
-			longest = max(longest, s.Points[n-1].At.Seconds())
+		o := overTime{name: s.Tenant}
+		for _, x := range s.Points {
+			o.xys = append(o.xys, plotter.XY{X: x.At.Seconds(), Y: x.Share})
 		}
+		all = append(all, o)
 	}
-	if longest == 0 {
-		return nil
+	f, err := jumps("Dominant shares of tenants, "+r.Run, "dominant share", all)
+	if f == nil || err != nil {
+		return err
 	}
-	unit, seconds := timeUnit(longest)
-	f, pl := single("Dominant shares of tenants, "+r.Run, "time since the beginning ("+unit+")", "dominant share")
-	for i, s := range r.Shares {
-		xys := make(plotter.XYs, len(s.Points))
-		for k, x := range s.Points {
-			xys[k] = plotter.XY{X: x.At.Seconds() / seconds, Y: x.Share}
-		}
-		if len(xys) < 2 {
-			continue
-		}
-		line, err := steps(xys, i)
-		if err != nil {
-			return err
-		}
-		pl.Add(line)
-		f.name(s.Tenant, line)
-		for _, at := range xys {
-			f.record(s.Tenant, at.X, at.Y)
-		}
-	}
-	pl.X.Min = 0
-	fromZero(&pl.Y)
 	return p.save(f, "shares", "")
 }
