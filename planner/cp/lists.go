@@ -24,7 +24,8 @@ func (s *solver) greedy() {
 		order[i] = int32(i)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
-		return cmp.Compare(s.p.Jobs[s.p.Tasks[a].Job].Due, s.p.Jobs[s.p.Tasks[b].Job].Due)
+		x, y := &s.p.Tasks[a], &s.p.Tasks[b]
+		return cmp.Or(cmp.Compare(s.p.Jobs[x.Job].Due, s.p.Jobs[y.Job].Due), cmp.Compare(x.Number, y.Number))
 	})
 	done := make([]bool, len(s.p.Tasks))
 	ends := make([]unit.Time, len(s.p.Jobs))
@@ -146,11 +147,12 @@ func (d *dcwf) sweep(tasks []int32, of []budget.Task, sub []unit.Time) (out []in
 		byRun[k] = int32(k)
 	}
 	slices.SortStableFunc(byRun, func(a, b int32) int {
-		c := cmp.Compare(d.p.Tasks[tasks[b]].Run, d.p.Tasks[tasks[a]].Run)
+		x, y := &d.p.Tasks[tasks[a]], &d.p.Tasks[tasks[b]]
+		c := cmp.Compare(y.Run, x.Run)
 		if c == 0 && sub != nil {
 			c = cmp.Compare(sub[a], sub[b])
 		}
-		return c
+		return cmp.Or(c, cmp.Compare(x.Number, y.Number))
 	})
 	placed := make([]bool, len(tasks))
 	for len(out) < len(tasks) {

@@ -49,6 +49,7 @@ type Task struct {
 	RunOn   []time.Duration // by node; negative where it does not fit
 	After   unit.Time       // end of its last started parent; 0 if none has started
 	Parents []int32         // among Tasks
+	Number  int64           // of equals the lower comes first, then the one that stands first
 }
 
 // Solution is a schedule. Late is the objective, sum of N_j; Ends, the sum of the ends of all jobs after Now, decides

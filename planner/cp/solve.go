@@ -126,7 +126,8 @@ func (s *solver) order() {
 		}
 	}
 	longest := func(a, b int32) int {
-		return cmp.Or(cmp.Compare(s.p.Tasks[b].Run, s.p.Tasks[a].Run), cmp.Compare(a, b))
+		x, y := &s.p.Tasks[a], &s.p.Tasks[b]
+		return cmp.Or(cmp.Compare(y.Run, x.Run), cmp.Compare(x.Number, y.Number), cmp.Compare(a, b))
 	}
 	for j := range ready {
 		// One sweep after the other: what becomes ready in a sweep waits for the next, so that sorting costs n log n.

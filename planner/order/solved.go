@@ -18,7 +18,8 @@ import (
 // summed up for that; an allocator that places the tasks in this order where they finish first matches them with
 // nodes, and starts none later than the solution does (what was placed before only frees slots from then on). Else
 // the model has every node, and the solution a node for each task, as long as it is small; of a large one the sum is
-// taken, and the mean runtime over the nodes. Copies of files are left to the allocator.
+// taken, and the mean runtime over the nodes. Where needs are alike, the nodes of one speed are summed up. Copies of
+// files are left to the allocator.
 //
 // The model is solved again when a workflow may start, a node changes or a task wants a place that has none; and when a
 // task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between two of
@@ -42,6 +43,7 @@ type Solved struct {
 	retried []bool           // by workflow: solved again because it was endangered
 	refused []bool           // by workflow: not to be planned
 	speeds  []speedOfNodes   // of nodes that are there
+	slots   [][]slot         // by pool of the model; none: it has nodes
 }
 
 type speedOfNodes struct {
@@ -180,7 +182,7 @@ func (q *Solved) solve(c *planner.Cycle) {
 	for _, i := range order {
 		q.order = append(q.order, tasks[i])
 		if q.on[tasks[i]] = planner.None; len(p.Nodes) > 0 {
-			q.on[tasks[i]] = planner.NodeID(s.On[i])
+			q.on[tasks[i]] = q.house(s.On[i], s.Start[i], s.Start[i].Add(p.Tasks[i].RunOn[s.On[i]]))
 		}
 	}
 	for j, w := range workflows {
@@ -332,7 +334,76 @@ func (q *Solved) byNode(c *planner.Cycle, p *cp.Problem, tasks []planner.TaskID)
 			}
 		}
 	}
+	q.pool(p)
 	return true
+}
+
+// slot is room for one task on a node.
+type slot struct {
+	node  planner.NodeID
+	until unit.Time // it is taken
+}
+
+// pool sums up the nodes of a model on which everything runs as long, if there is one need only: slots of alike nodes
+// are alike. What runs there keeps its own.
+func (q *Solved) pool(p *cp.Problem) {
+	q.slots = q.slots[:0]
+	needs := needsOf(p)
+	if len(needs) != 1 {
+		return
+	}
+	alike := func(m, n int) bool {
+		return !slices.ContainsFunc(p.Tasks, func(t cp.Task) bool { return t.RunOn[m] != t.RunOn[n] })
+	}
+	var first []int // node of each pool
+	in := make([]int32, len(p.Nodes))
+	for n := range p.Nodes {
+		k := slices.IndexFunc(first, func(m int) bool { return alike(m, n) })
+		if k < 0 {
+			k = len(first)
+			first, q.slots = append(first, n), append(q.slots, nil)
+		}
+		in[n] = int32(k)
+		for range min(slotsOn(p.Nodes[n], needs[0]), int64(len(p.Tasks)+len(p.Fixed))) {
+			q.slots[k] = append(q.slots[k], slot{node: planner.NodeID(n)})
+		}
+	}
+	p.Nodes, p.Capacity = nil, unit.Vector{}
+	for _, slots := range q.slots {
+		capacity := unit.Vector{}
+		for d, v := range needs[0] {
+			capacity[d] = v * int64(len(slots))
+		}
+		p.Nodes, p.Capacity = append(p.Nodes, capacity), p.Capacity.Add(capacity)
+	}
+	for i := range p.Tasks {
+		on := make([]time.Duration, len(first))
+		for k, n := range first {
+			on[k] = p.Tasks[i].RunOn[n]
+		}
+		p.Tasks[i].RunOn = on
+	}
+	for i := range p.Fixed {
+		f := &p.Fixed[i]
+		slots := q.slots[in[f.Node]]
+		k := slices.IndexFunc(slots, func(s slot) bool { return s.node == planner.NodeID(f.Node) && s.until == 0 })
+		if k >= 0 {
+			slots[k].until = f.End
+		}
+		f.Node = in[f.Node]
+	}
+}
+
+// house returns the node for a task that a solution has during [start, end), which asks for all in the order of their
+// starts: on is a node or, with slots, a pool.
+func (q *Solved) house(on int32, start, end unit.Time) planner.NodeID {
+	if len(q.slots) == 0 {
+		return planner.NodeID(on)
+	}
+	slots := q.slots[on]
+	k := slices.IndexFunc(slots, func(s slot) bool { return s.until <= start }) // no more stays overlap than there are
+	slots[k].until = end
+	return slots[k].node
 }
 
 // needsOf lists the needs of a model, as many as slots can be counted for and one more.
@@ -368,7 +439,7 @@ func (q *Solved) task(c *planner.Cycle, t planner.TaskID) (x cp.Task, ok bool) {
 	if !slices.ContainsFunc(c.Nodes(), func(n planner.Node) bool { return task.Need.Fits(c.Capacity(n.ID)) }) {
 		return x, false
 	}
-	x = cp.Task{Need: task.Need, Run: q.run(c, task)}
+	x = cp.Task{Need: task.Need, Run: q.run(c, task), Number: int64(t)}
 	for _, parent := range task.Parents {
 		if c.Phase(parent) == planner.Done {
 			continue
@@ -431,6 +502,17 @@ func summed(c *planner.Cycle, p *cp.Problem) {
 	}
 }
 
+// slotsOn returns how many tasks of a need a node holds at once.
+func slotsOn(capacity, need unit.Vector) int64 {
+	count := int64(1 << 30)
+	for d := range need {
+		if need[d] > 0 && capacity[d] != unit.Unlimited {
+			count = min(count, capacity[d]/need[d])
+		}
+	}
+	return count
+}
+
 // slotsOf returns how many tasks of each need all nodes hold at once; false if the needs are in each other's way.
 func slotsOf(c *planner.Cycle, needs []unit.Vector) (slots unit.Vector, ok bool) {
 	if len(needs) > int(unit.Dims) {
@@ -440,12 +522,7 @@ func slotsOf(c *planner.Cycle, needs []unit.Vector) (slots unit.Vector, ok bool)
 		capacity := c.Capacity(planner.NodeID(n))
 		all := unit.Vector{}
 		for k, need := range needs {
-			count := int64(1 << 30)
-			for d := range need {
-				if need[d] > 0 && capacity[d] != unit.Unlimited {
-					count = min(count, capacity[d]/need[d])
-				}
-			}
+			count := slotsOn(capacity, need)
 			for d := range need {
 				if capacity[d] != unit.Unlimited {
 					all[d] += count * need[d]

@@ -35,7 +35,8 @@ func solved() []Row {
 			"The model was not at hand: any precedences, one resource that sums up alike nodes, as few jobs late as " +
 				"can be, then the smallest sum of turnarounds.",
 			"Where nodes differ in speed or needs in size the model has every node, up to 4096 tasks times nodes; " +
-				"beyond, amounts are added up and runtimes averaged over the nodes.",
+				"beyond, amounts are added up and runtimes averaged over the nodes. With alike needs, nodes of one " +
+				"speed are summed up.",
 			"The search begins with the best of list schedules: greedy EDF (up to 150 tasks), RM-DCWF with its " +
 				"remappings (pd-sl-tsp1), and jobs by deadline, laxity, normalized laxity and length.",
 			"Up to 15 tasks the number of late jobs is the smallest there is; up to 7 tasks on alike nodes, with " +
