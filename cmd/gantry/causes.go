@@ -98,11 +98,7 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 // substituted simulates a run of the log with other phases, and returns its makespan.
 func (r *rehearsal) substituted(ctx context.Context, info *sqlite.RunInfo,
 	phases func(forecast.Key, float64) (forecast.Phases, bool)) (time.Duration, error) {
-	s, err := r.session(info, "")
-	if err != nil {
-		return 0, err
-	}
-	pl, adm, subs, err := s.repeat(r.c, r.log, info)
+	s, pl, adm, subs, err := r.again(info, "")
 	if err != nil {
 		return 0, err
 	}

@@ -29,6 +29,8 @@ type rehearsal struct {
 	log  *sqlite.DB
 	left time.Duration // for other policies; what is used up is gone
 	only []string      // policies to simulate; nil: chosen for the run
+	run  *recorded     // that was simulated last
+	of   string        // its name
 }
 
 // Bounds of what is computed for a page.
@@ -89,6 +91,19 @@ func (r *rehearsal) session(info *sqlite.RunInfo, policy string) (*session, erro
 	view := newProgress(true, false)
 	view.out = io.Discard
 	return &session{set: set, ideal: true, out: r.c, view: view, platform: &info.Platform}, nil
+}
+
+// again makes all that a simulation of a run of the log with a policy needs.
+func (r *rehearsal) again(info *sqlite.RunInfo, policy string) (s *session, pl *planner.Planner,
+	adm *executor.Admitter, subs []executor.Submission, err error) {
+	rec, err := r.recorded(info)
+	if err == nil {
+		s, err = r.session(info, policy)
+	}
+	if err == nil {
+		pl, adm, subs, err = s.repeatOf(r.c, r.log, info, rec)
+	}
+	return s, pl, adm, subs, err
 }
 
 // plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
@@ -170,16 +185,19 @@ type workflowFacts struct {
 // others simulates the run with its own policy and with three others, as long as there is time.
 func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
 	names := r.only
-	if names == nil {
-		flows, err := r.facts(ctx, info.Name)
-		if err != nil || len(flows) == 0 {
-			x.OtherNote = "Other policies cannot be simulated: the run has no workflows."
-			return
-		}
-		names = candidates(flows, info.Policy)
-	}
-	if len(names) == 0 {
+	if names != nil && len(names) == 0 {
 		return
+	}
+	defer func() { r.run = nil }() // it is large
+	began := time.Now()
+	rec, err := r.recorded(info)
+	r.left -= time.Since(began)
+	if err != nil {
+		x.OtherNote = "Other policies cannot be simulated: " + err.Error() + "."
+		return
+	}
+	if names == nil {
+		names = candidates(rec.flows, info.Policy)
 	}
 	got := 0
 	for i, name := range append([]string{""}, names...) {
@@ -191,7 +209,7 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 				replayTime)
 			break
 		}
-		began := time.Now()
+		began = time.Now()
 		limited, cancel := context.WithTimeout(ctx, r.left)
 		o, err := r.other(limited, info, name)
 		cancel()
@@ -215,26 +233,29 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 	}
 }
 
-func (r *rehearsal) facts(ctx context.Context, run string) (out []workflowFacts, err error) {
-	err = r.log.Admissions(ctx, run, func(a *executor.Admission) error {
-		w := &a.Arrived.Workflow
-		f := workflowFacts{tenant: a.Submission.Tenant, due: w.Due != unit.Never}
-		for i := range a.Arrived.Tasks {
-			f.wide = f.wide || a.Arrived.Tasks[i].Need[unit.CPU] > 1000
+// recorded reads a run once for all of its simulations.
+func (r *rehearsal) recorded(info *sqlite.RunInfo) (*recorded, error) {
+	if r.run == nil || r.of != info.Name {
+		var err error
+		if r.run, err = record(r.c, r.log, info); err != nil {
+			return nil, err
 		}
-		out = append(out, f)
-		return nil
-	})
-	return out, err
+		r.of = info.Name
+	}
+	return r.run, nil
+}
+
+func factsOf(a *executor.Admission) workflowFacts {
+	f := workflowFacts{tenant: a.Submission.Tenant, due: a.Arrived.Workflow.Due != unit.Never}
+	for i := range a.Arrived.Tasks {
+		f.wide = f.wide || a.Arrived.Tasks[i].Need[unit.CPU] > 1000
+	}
+	return f
 }
 
 // other simulates a run of the log with a policy; "" is its own.
 func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string) (*page.Other, error) {
-	s, err := r.session(info, name)
-	if err != nil {
-		return nil, err
-	}
-	pl, adm, subs, err := s.repeat(r.c, r.log, info)
+	s, pl, adm, subs, err := r.again(info, name)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -93,39 +94,62 @@ func (s *session) informed(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo)
 	return pl, adm, nil
 }
 
-// repeat makes all that a simulation of a run of the log with what was measured in it needs.
-func (s *session) repeat(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (pl *planner.Planner,
-	adm *executor.Admitter, subs []executor.Submission, err error) {
-	if pl, adm, err = s.informed(c, log, info); err != nil {
-		return nil, nil, nil, err
-	}
-	err = log.Admissions(c.Context, info.Name, func(a *executor.Admission) error {
+// recorded is what a run of the log was asked for and what was measured in it.
+type recorded struct {
+	subs     []executor.Submission
+	flows    []workflowFacts // of subs
+	attempts map[measuredKey]measuredAttempt
+}
+
+// record reads what simulations of a run of the log need, however many there are.
+func record(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorded, error) {
+	r := &recorded{}
+	err := log.Admissions(c.Context, info.Name, func(a *executor.Admission) error {
 		sub := a.Submission
 		sub.At = a.Arrived.Workflow.Arrived
-		subs = append(subs, sub)
+		r.subs, r.flows = append(r.subs, sub), append(r.flows, factsOf(a))
 		return nil
 	})
 	if err != nil {
-		return nil, nil, nil, fail(exitHost, err)
+		return nil, fail(exitHost, err)
 	}
-	if len(subs) == 0 {
-		return nil, nil, nil, failf(exitInput, "run %s has no workflows: there is nothing to replay", info.Name)
+	if len(r.subs) == 0 {
+		return nil, failf(exitInput, "run %s has no workflows: there is nothing to replay", info.Name)
 	}
-	attempts, err := measuredAttempts(c, log, info.Name)
+	if r.attempts, err = measuredAttempts(c, log, info.Name); err != nil {
+		return nil, fail(exitHost, err)
+	}
+	return r, nil
+}
+
+// repeat makes all that a simulation of a run of the log with what was measured in it needs.
+func (s *session) repeat(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (pl *planner.Planner,
+	adm *executor.Admitter, subs []executor.Submission, err error) {
+	r, err := record(c, log, info)
 	if err != nil {
-		return nil, nil, nil, fail(exitHost, err)
+		return nil, nil, nil, err
 	}
-	if len(attempts) == 0 {
+	return s.repeatOf(c, log, info, r)
+}
+
+// repeatOf is repeat of what was read before.
+func (s *session) repeatOf(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo, r *recorded) (pl *planner.Planner,
+	adm *executor.Admitter, subs []executor.Submission, err error) {
+	if len(r.attempts) == 0 {
 		return nil, nil, nil, failf(exitInput, "run %s has no attempt that was measured from start to end: there is "+
 			"nothing to replay", info.Name)
 	}
+	if pl, adm, err = s.informed(c, log, info); err != nil {
+		return nil, nil, nil, err
+	}
 	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
-		m, ok := attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
+		m, ok := r.attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
 		if m.node == s.platform.Nodes[l.Node].Name { // the files came from where they did
 			m.Measured.Staged, m.Measured.Staging = m.copied, m.staging
 		}
 		return m.Measured, ok
 	}
+	subs = slices.Clone(r.subs)
 	if _, err := s.check(subs); err != nil {
 		return nil, nil, nil, err
 	}

@@ -65,9 +65,9 @@ func (r *reader) answer() {
 		staged := max(l.staged, l.queued)
 		started := max(l.started, staged)
 		if failed {
-			add(i, retrying, l.outcome, l.queued, l.ended)
+			add(i, retrying, r.outcomes.texts[l.outcome], l.queued, l.ended)
 		} else {
-			add(i, computing, t.kind, started, l.ended)
+			add(i, computing, r.kinds.texts[t.kind], started, l.ended)
 			if s := min(suspended[i], l.ended-started); s > 0 {
 				o.Parts[computing] -= s
 				o.Parts[away] += s
@@ -104,7 +104,7 @@ func (r *reader) before(i int) int {
 		return -1
 	}
 	next := -1
-	for _, p := range t.parents {
+	for _, p := range r.parents(t) {
 		if k := r.tasks[p].last; k >= 0 && k != i && (next < 0 || r.lives[k].ended > r.lives[next].ended) {
 			next = k
 		}
@@ -130,7 +130,7 @@ func (r *reader) bound() {
 		}
 		v.state = 1
 		best := int64(0)
-		for _, p := range r.tasks[t].parents {
+		for _, p := range r.parents(&r.tasks[t]) {
 			best = max(best, length(p))
 		}
 		if last := r.tasks[t].last; last >= 0 {

@@ -83,31 +83,23 @@ func (r *reader) columns() {
 
 func (r *reader) taskColumns(c counter) {
 	o, t := r.out, &r.out.Task
-	kinds, imputations := newList(), newList("")
 	var names strings.Builder
 	for i := range r.tasks {
 		x := &r.tasks[i]
 		names.WriteString(strings.ReplaceAll(x.name, "\n", " "))
 		names.WriteByte('\n')
-		t.Workflow, t.Kind = append(t.Workflow, int64(x.workflow)), append(t.Kind, kinds.number(x.kind))
-		state := int64(0)
-		for k, s := range states {
-			if s == x.state {
-				state = int64(k)
-			}
-		}
-		t.State, t.Imputed = append(t.State, state), append(t.Imputed, imputations.number(x.imputed))
+		t.Workflow, t.Kind = append(t.Workflow, int64(x.workflow)), append(t.Kind, x.kind)
+		t.State, t.Imputed = append(t.State, x.state), append(t.Imputed, x.imputed)
 		t.Cores, t.Memory = append(t.Cores, x.cores), append(t.Memory, x.memory/kilo)
 		t.Disk, t.Limit = append(t.Disk, x.disk/kilo), append(t.Limit, c.count(x.limit))
-		for _, p := range x.parents {
+		for _, p := range r.parents(x) {
 			o.Edges[0], o.Edges[1] = append(o.Edges[0], int64(i)), append(o.Edges[1], int64(p))
 		}
 	}
-	o.Names, o.Kinds, o.Imputations = names.String(), kinds.texts, imputations.texts
+	o.Names, o.Kinds, o.Imputations = names.String(), r.kinds.texts, r.imputed.texts
 }
 
 func (r *reader) attemptColumns(c counter) {
-	outcomes, sources := newList(""), newList("")
 	a := &r.out.Attempt
 	for i := range r.lives {
 		l := &r.lives[i]
@@ -136,7 +128,12 @@ func (r *reader) attemptColumns(c counter) {
 		if mark(knowsEstimate, l.estimate); l.estimate >= 0 {
 			wrong = c.count(l.estimate) - (end - staged)
 		}
-		put := func(to *column, v int64) { *to = append(*to, v) }
+		put := func(to *column, v int64) {
+			if i == 0 {
+				*to = make(column, 0, len(r.lives))
+			}
+			*to = append(*to, v)
+		}
 		put(&a.Task, int64(l.task))
 		put(&a.Try, int64(l.try))
 		put(&a.Node, int64(l.node))
@@ -150,8 +147,8 @@ func (r *reader) attemptColumns(c counter) {
 		put(&a.Error, wrong)
 		put(&a.Spread, c.count(l.spread))
 		put(&a.Samples, l.samples)
-		put(&a.Source, sources.number(l.source))
-		put(&a.Outcome, outcomes.number(l.outcome))
+		put(&a.Source, l.source)
+		put(&a.Outcome, l.outcome)
 		put(&a.Cores, l.millicores-t.cores)
 		put(&a.Memory, l.memory/kilo-t.memory/kilo)
 		put(&a.Disk, l.disk/kilo-t.disk/kilo)
@@ -167,5 +164,5 @@ func (r *reader) attemptColumns(c counter) {
 		put(&a.AppliedWrite, l.appliedWrite/kilo)
 		put(&a.Known, known)
 	}
-	r.out.Outcomes, r.out.Sources = outcomes.texts, sources.texts
+	r.out.Outcomes, r.out.Sources = r.outcomes.texts, r.sources.texts
 }

@@ -5,7 +5,6 @@ package page
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -17,6 +16,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"gantry/sqlite"
 )

@@ -2,11 +2,12 @@ package page
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // The data of a page is one JSON object, a payload, compressed by gzip and written as base64. web/data.js reads it.

@@ -12,7 +12,8 @@ import (
 	"gantry/sqlite"
 )
 
-// life is an attempt as the log has it, in nanoseconds and bytes; below 0 is not known.
+// life is an attempt as the log has it, in nanoseconds and bytes; below 0 is not known. It has no pointers: there may
+// be very many, and the collector would look at each again and again.
 type life struct {
 	id int64
 	// heard is when gantry knew of the end.
@@ -23,8 +24,8 @@ type life struct {
 	cpu, throttled, peak, read, written, copied            int64
 	millicores, memory, disk                               int64
 	appliedCores, appliedMemory, appliedRead, appliedWrite int64
-	outcome, source                                        string
-	exit                                                   *int64
+	outcome, source                                        int64 // in the lists of the reader
+	exit                                                   int64 // -1: not known
 }
 
 // end is when the attempt left its node, or how far the run got.
@@ -37,9 +38,10 @@ func (l *life) end(clock int64) int64 {
 
 // task is what is known of a task besides its attempts.
 type task struct {
-	name, kind, state, imputed string
+	name                       string
+	kind, state, imputed       int64 // in states and the lists of the reader
 	workflow                   int
-	parents                    []int
+	first, parents             int // of the parents of the run: where those of the task begin, and how many they are
 	last                       int // attempt; -1: none
 	cores, memory, disk, limit int64
 }
@@ -53,6 +55,9 @@ type reader struct {
 	tasks []task
 	lives []life
 	clock int64
+
+	ancestors                         []int // parents of all tasks, those of one together
+	kinds, imputed, outcomes, sources *list
 
 	flows, places placed // of workflows and of tasks
 }
@@ -113,8 +118,9 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	}
 	defer log.Close()
 	r := &reader{
-		ctx: ctx,
-		log: log,
+		ctx:   ctx,
+		log:   log,
+		kinds: newList(), imputed: newList(""), outcomes: newList(""), sources: newList(""),
 		out: &run{
 			Name:      info.Name,
 			Policy:    info.Policy,
@@ -225,10 +231,13 @@ func (r *reader) readTasks() error {
 	return r.each(func(scan sqlite.Scan) error {
 		t := task{last: -1}
 		var number, of int
-		if err := scan(&number, &t.name, &t.kind, &t.state, &of, &t.imputed, &t.cores, &t.memory, &t.disk,
+		var kind, state, imputed string
+		if err := scan(&number, &t.name, &kind, &state, &of, &imputed, &t.cores, &t.memory, &t.disk,
 			&t.limit); err != nil {
 			return err
 		}
+		t.kind, t.state, t.imputed = r.kinds.number(kind), max(0, int64(slices.Index(states, state))),
+			r.imputed.number(imputed)
 		if t.workflow = r.flows.place(of); t.workflow < 0 {
 			return fmt.Errorf("task %d names workflow %d, which the run does not have: the log is damaged", number, of)
 		}
@@ -246,11 +255,19 @@ func (r *reader) edges() error {
 			return err
 		}
 		if child, parent = r.places.place(child), r.places.place(parent); child >= 0 && parent >= 0 {
-			r.tasks[child].parents = append(r.tasks[child].parents, parent)
+			t := &r.tasks[child]
+			if t.parents == 0 {
+				t.first = len(r.ancestors)
+			}
+			t.parents++
+			r.ancestors = append(r.ancestors, parent)
 		}
 		return nil
 	}, `SELECT child, parent FROM edges WHERE run = ? ORDER BY child, parent`, r.id)
 }
+
+// parents are those of a task.
+func (r *reader) parents(t *task) []int { return r.ancestors[t.first:][:t.parents] }
 
 // reused reads tasks that ended without an attempt of their own.
 func (r *reader) reused() error {
@@ -267,13 +284,16 @@ func (r *reader) reused() error {
 
 func (r *reader) attempts() error {
 	r.out.Odd = []odd{}
+	r.lives = make([]life, 0, len(r.tasks))
 	err := r.each(func(scan sqlite.Scan) error {
 		l := life{lane: -1}
 		var x odd
+		var source, outcome string
+		var exit *int64
 		if err := scan(&l.id, &l.task, &l.try, &l.node, &l.queued, &l.staged, &l.started, &l.ended, &l.planned,
-			&l.estimate, &l.spread, &l.samples, &l.source, &l.outcome, &l.cpu, &l.throttled, &l.peak, &l.read,
+			&l.estimate, &l.spread, &l.samples, &source, &outcome, &l.cpu, &l.throttled, &l.peak, &l.read,
 			&l.written, &l.copied, &l.millicores, &l.memory, &l.disk, &l.appliedCores, &l.appliedMemory, &l.appliedRead,
-			&l.appliedWrite, &l.exit, &x.Message, &x.OOM, &x.Dropped, &x.Moved, &x.Done, &x.Kept, &x.Before,
+			&l.appliedWrite, &exit, &x.Message, &x.OOM, &x.Dropped, &x.Moved, &x.Done, &x.Kept, &x.Before,
 			&x.Lost); err != nil {
 			return err
 		}
@@ -282,8 +302,12 @@ func (r *reader) attempts() error {
 			return fmt.Errorf("an attempt names task %d and node %d, which the run does not have: the log is damaged",
 				number, l.node)
 		}
-		if l.exit != nil && *l.exit > 0 {
-			x.Exit = l.exit
+		l.source, l.outcome, l.exit = r.sources.number(source), r.outcomes.number(outcome), -1
+		if exit != nil {
+			l.exit = *exit
+		}
+		if l.exit > 0 {
+			x.Exit = exit
 		}
 		if x != (odd{}) {
 			x.Attempt, x.Message = len(r.lives), cut(x.Message, maxMessage)
@@ -321,7 +345,7 @@ func (r *reader) attempts() error {
 func (r *reader) ready(t *task) int64 {
 	w := &r.out.Workflows[t.workflow]
 	at := max(w.Arrived, w.Release)
-	for _, p := range t.parents {
+	for _, p := range r.parents(t) {
 		if last := r.tasks[p].last; last >= 0 {
 			at = max(at, r.lives[last].end(r.clock))
 		}
@@ -359,7 +383,7 @@ func (r *reader) ends() error {
 
 func (r *reader) suspensions() error {
 	o := r.out
-	number := r.numbers()
+	var number map[int64]int
 	return r.each(func(scan sqlite.Scan) error {
 		var id, since, until int64
 		var how string
@@ -368,6 +392,9 @@ func (r *reader) suspensions() error {
 		}
 		if until < 0 {
 			until = r.clock
+		}
+		if number == nil {
+			number = r.numbers()
 		}
 		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, int64(number[id])), append(o.Away.How, how)
 		o.Away.Since, o.Away.Until = append(o.Away.Since, since), append(o.Away.Until, until)
@@ -410,7 +437,7 @@ func (r *reader) failures(o *Options) error {
 	}
 	var failed []int
 	for i := range r.lives {
-		if l := &r.lives[i]; l.outcome != "" && l.outcome != "ok" && l.outcome != "preempted" {
+		if o := r.outcomes.texts[r.lives[i].outcome]; o != "" && o != "ok" && o != "preempted" {
 			failed = append(failed, i)
 		}
 	}
@@ -420,8 +447,11 @@ func (r *reader) failures(o *Options) error {
 		l := &r.lives[i]
 		t := &r.tasks[l.task]
 		w := r.out.Workflows[t.workflow].Name
-		f := failure{Attempt: i, Task: w + "/" + t.name, Outcome: l.outcome, Exit: l.exit, Message: messages[i],
+		f := failure{Attempt: i, Task: w + "/" + t.name, Outcome: r.outcomes.texts[l.outcome], Message: messages[i],
 			Output: []string{}}
+		if l.exit >= 0 {
+			f.Exit = &l.exit
+		}
 		if o.Output != nil {
 			f.Output = append(f.Output, o.Output(r.out.Name, w, t.name, l.try)...)
 		}
