@@ -513,16 +513,19 @@ func (e *Engine) refuse(now planner.Time, notes []planner.Note) error {
 	return nil
 }
 
-// plan asks the policy once, if a round could differ from the last one; arrived says that workflows have. Once nothing
-// more is to start, it only lets frozen tasks continue.
-func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) ([]planner.Order, error) {
-	if e.control == Drain {
+// plan asks the policy once, if a round could differ from the last one; arrived says that workflows have. Before that
+// it lets frozen tasks continue if the policy does not; once nothing more is to start, it does nothing else.
+func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orders []planner.Order, err error) {
+	if e.control == Drain || e.control == 0 && e.Planner.Thaws() {
 		if pc := e.Planner.Thaw(now); pc != nil {
-			return pc.Orders, e.take(now, pc)
+			orders = pc.Orders
+			if err := e.take(now, pc); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if e.control != 0 || !e.Planner.Due(now) {
-		return nil, nil
+		return orders, nil
 	}
 	var begun time.Time
 	if e.Wall != nil {
@@ -539,7 +542,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) ([]pl
 	}
 	if len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0 {
 		if e.Wall == nil || !arrived {
-			return nil, nil
+			return orders, nil
 		}
 		// what it takes to map a workflow is kept even if nothing is to be done yet
 		pc = &planner.PlanCommitted{Round: pc.Round}
@@ -548,7 +551,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) ([]pl
 	if err := e.take(now, pc); err != nil {
 		return nil, err
 	}
-	return pc.Orders, e.refuse(now, pc.Notes)
+	return append(orders, pc.Orders...), e.refuse(now, pc.Notes)
 }
 
 // spend charges what a round took to virtual time.

@@ -269,10 +269,24 @@ func (in *Intake) ChangePolicy(policy string, pl *planner.Planner, adm *Admitter
 			pl.Seq())
 	}
 	in.e.Planner, in.e.Admit = pl, adm
+	return in.begins(policy)
+}
+
+// SwitchPolicy is ChangePolicy for a policy that needs nothing of the log. It reports false for any other, and has
+// changed nothing then.
+func (in *Intake) SwitchPolicy(policy string, to planner.Policy) (switched bool, err error) {
+	if !in.e.Planner.Switch(to) {
+		return false, nil
+	}
+	return true, in.begins(policy)
+}
+
+// begins says that a policy plans from now on.
+func (in *Intake) begins(policy string) error {
 	if err := in.e.take(in.now, planner.PolicyChanged{Policy: policy}); err != nil {
 		return err
 	}
-	pl.Restore()
+	in.e.Planner.Restore()
 	return nil
 }
 

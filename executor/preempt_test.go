@@ -308,6 +308,8 @@ type wayPolicy struct {
 	restart bool
 }
 
+func (w *wayPolicy) Suspends() {}
+
 func (w *wayPolicy) Plan(ctx context.Context, c *planner.Cycle) error {
 	if err := (retain.Drop{}).Retain(c); err != nil {
 		return err

@@ -131,6 +131,40 @@ func (d *Draft) begin(now Time) {
 	}
 }
 
+// restart leaves of the draft what a replay of the log brings back: what runs, until it was to end when it was ordered,
+// and what is frozen or about to leave. It is called between two rounds.
+func (d *Draft) restart() {
+	for n := range d.queues {
+		for _, it := range d.queues[n].items {
+			if d.current(NodeID(n), it) {
+				d.put(it.task, d.unplanned(it.task))
+			}
+		}
+		d.queues[n], d.ahead[n] = planQueue{}, nil
+		d.room.touch(NodeID(n))
+		for _, a := range d.s.active[n] {
+			att := d.s.attempts.at(a)
+			if seg, ok := d.Of(att.Task); ok && seg.Kind == Active {
+				d.segs.at(att.Task).End = max(att.Until, seg.Start)
+			}
+		}
+	}
+	d.looking, d.forgets, d.undo, d.lookFor = nil, 0, d.undo[:0], d.lookFor[:0]
+	clear(d.copies)
+	d.changes++
+}
+
+// unplanned is the segment of a planned task that nobody has planned.
+func (d *Draft) unplanned(t TaskID) Segment {
+	l := d.s.lives.at(t)
+	if l.phase == Running && d.s.attempts.at(l.attempt).Leaving == Suspend {
+		a := d.s.attempts.at(l.attempt)
+		return Segment{Task: t, Node: a.Node, Hold: a.Hold.Keep(d.s.platform.Nodes[a.Node].Keeps), Start: d.now,
+			End: unit.Never, Kind: Parked}
+	}
+	return d.without(t)
+}
+
 // refresh moves the ends of segments that run longer than estimated.
 func (d *Draft) refresh(n NodeID) {
 	for _, a := range d.s.active[n] {

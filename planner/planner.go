@@ -26,6 +26,7 @@ type Planner struct {
 	learn  Observer // the estimator, if it learns
 	cycle  Cycle
 	idle   PlanCommitted // of rounds without an outcome
+	seed   uint64
 }
 
 // New returns a planner for a run that begins. Seed fixes every random choice of the policy.
@@ -33,17 +34,36 @@ func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint6
 	s := NewState(p, rules)
 	learn, _ := est.(Observer)
 	est = whatIsLeft(s, est)
-	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est,
-		rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
-	pl.cycle = Cycle{View: s.View(), Draft: pl.draft, Est: est, Rand: pl.rand, explain: pl.explain}
+	pl := &Planner{state: s, draft: newDraft(s, est), est: est, learn: learn, seed: seed}
+	pl.follow(policy)
+	return pl
+}
+
+// follow has a policy plan that has not planned yet.
+func (p *Planner) follow(policy Policy) {
+	p.policy, p.wake, p.told = policy, unit.Never, nil
+	p.pol, _ = policy.(Observer)
+	p.rand = rand.New(rand.NewPCG(p.seed, 0x67616e747279))
+	p.cycle = Cycle{View: p.View(), Draft: p.draft, Est: p.est, Rand: p.rand, learns: p.learn != nil,
+		explain: p.explain}
+	p.draft.overrun, p.draft.impatient = 0, false
 	if x, ok := policy.(interface {
 		ExpectsOverrunsToEnd() (left time.Duration, ok bool)
 	}); ok {
-		pl.draft.overrun, pl.draft.impatient = x.ExpectsOverrunsToEnd()
+		p.draft.overrun, p.draft.impatient = x.ExpectsOverrunsToEnd()
 	}
-	pl.pol, _ = policy.(Observer)
-	pl.learn, pl.cycle.learns = learn, learn != nil
-	return pl
+}
+
+// Switch has another policy plan from now on, which decides as if it had been given the log: state and estimator follow
+// from that alone, and of the plan stays what it says. Restore has to follow. A policy that learns from what happens
+// needs the log itself; then Switch changes nothing and reports false.
+func (p *Planner) Switch(policy Policy) bool {
+	if _, learns := policy.(Observer); learns {
+		return false
+	}
+	p.draft.restart()
+	p.follow(policy)
+	return true
 }
 
 // View is what is known of the run.
@@ -146,15 +166,24 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	return pc, nil
 }
 
-// Thaw orders frozen tasks to continue as far as there is room for them, in place of a round: where nothing more is
-// started nobody else would. It returns nil if there are none.
+// Thaws reports whether the policy leaves it to Thaw to let frozen tasks continue.
+func (p *Planner) Thaws() bool {
+	_, suspends := p.policy.(Suspender)
+	return !suspends
+}
+
+// Thaw orders frozen tasks to continue as far as there is room for them, where nobody else would: before rounds of a
+// policy that suspends none, and in place of rounds where nothing more is started. It returns nil if there are none.
 func (p *Planner) Thaw(at Time) *PlanCommitted {
 	s := p.state
+	if s.frozen == 0 {
+		return nil
+	}
 	var pc *PlanCommitted
 	taken := map[NodeID]unit.Vector{}
 	for a := range s.View().UnderWay() {
 		att := s.attempts.at(a)
-		if s.lives.at(att.Task).phase != Suspended || att.Resuming {
+		if s.lives.at(att.Task).phase != Suspended || att.Resuming || p.draft.Limited(att.Task) {
 			continue
 		}
 		more := att.Hold.Sub(s.holds(a))
@@ -165,9 +194,13 @@ func (p *Planner) Thaw(at Time) *PlanCommitted {
 		if pc == nil {
 			p.round++
 			pc = &PlanCommitted{Round: p.round}
+			s.news.Changed = true // plans did not count on it
 		}
 		pc.Orders = append(pc.Orders, Order{Kind: OrderResume, Attempt: a, Task: att.Task, Node: att.Node,
 			Hold: att.Hold, Until: at.Add(att.Until.Sub(att.Suspended))})
+		if p.draft.Limits() {
+			break // limits do not count it yet
+		}
 	}
 	return pc
 }

@@ -36,6 +36,7 @@ type State struct {
 	kept          int      // tasks not ended that have a checkpoint
 	ended         int      // workflows ended
 	underWayCount int      // attempts under way
+	frozen        int      // of these
 	continuations int      // workflows that continue others
 	reuses        map[TaskID]*TaskReused
 	quotas        *quotas // of tenants; nil: there are none
@@ -240,6 +241,7 @@ func (s *State) attemptStarted(a AttemptID, at Time) {
 func (s *State) attemptSuspended(a AttemptID, at Time) {
 	att := s.attempts.at(a)
 	s.lives.at(att.Task).phase = Suspended
+	s.frozen++
 	att.Suspended, att.Leaving = at, 0
 	s.news.Suspended = append(s.news.Suspended, att.Task)
 	s.held[att.Node] = s.held[att.Node].Sub(att.Hold).Add(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps))
@@ -251,6 +253,7 @@ func (s *State) attemptSuspended(a AttemptID, at Time) {
 func (s *State) attemptResumed(a AttemptID, at Time) {
 	att := s.attempts.at(a)
 	s.lives.at(att.Task).phase = Running
+	s.frozen--
 	att.Paused += at.Sub(att.Suspended)
 	att.Suspended, att.Resuming = unit.Never, false
 }
@@ -259,6 +262,9 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 	att := s.attempts.at(b.Attempt)
 	t := att.Task
 	l := s.lives.at(t)
+	if l.phase == Suspended {
+		s.frozen--
+	}
 	if att.Node != None {
 		s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
 		if l.phase != Suspended || att.Resuming {

@@ -168,19 +168,28 @@ func (s *session) hold() error {
 	return nil
 }
 
-// planner makes the planner of the run and its admission.
-func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
+// policy makes the policy of the settings.
+func (s *session) policy() (planner.Policy, error) {
 	pol, err := policy.Parse(s.set.Policy)
 	if err != nil {
-		return nil, nil, fail(exitUsage, err)
+		return nil, fail(exitUsage, err)
 	}
 	if s.set.RejectLate {
 		refuser, ok := pol.(planner.Refuser)
 		if !ok {
-			return nil, nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines; use "+
-				"rm-dcwf, mrcp-rm or fifo", s.set.Policy)
+			return nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, "+
+				"mrcp-rm or fifo", s.set.Policy)
 		}
 		refuser.RejectLate()
+	}
+	return pol, nil
+}
+
+// planner makes the planner of the run and its admission.
+func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
+	pol, err := s.policy()
+	if err != nil {
+		return nil, nil, err
 	}
 	rules, err := retryRules(s.set.Retries)
 	if err != nil {

@@ -242,15 +242,35 @@ func plansDeadlines(name string) bool {
 	return err == nil && ok
 }
 
-// setPolicy lets another policy plan: one that has seen all that is in the log.
+// setPolicy lets another policy plan, as if it had seen all that is in the log.
 func (v *serving) setPolicy(ctx context.Context, s *session, name string) error {
 	with := *s
 	set := *s.set
 	set.Policy = name
 	with.set = &set
-	if _, err := policy.Parse(name); err != nil {
+	pol, err := with.policy()
+	if err != nil {
 		return &api.Error{Code: api.Invalid, Message: err.Error()}
 	}
+	switched := false
+	if err := v.inbox.Ask(ctx, func(in *executor.Intake) (err error) {
+		switched, err = in.SwitchPolicy(name, pol)
+		return err
+	}); err != nil {
+		return err
+	}
+	if !switched {
+		if err := v.learnedPolicy(ctx, &with); err != nil {
+			return err
+		}
+	}
+	v.foretell.plansBy(name)
+	s.view.note("policy %s plans from now on", name)
+	return nil
+}
+
+// learnedPolicy lets a policy plan that learns from what happens: it reads the log.
+func (v *serving) learnedPolicy(ctx context.Context, with *session) error {
 	pl, adm, err := with.planner()
 	if err != nil {
 		return &api.Error{Code: api.Invalid, Message: err.Error()}
@@ -258,7 +278,7 @@ func (v *serving) setPolicy(ctx context.Context, s *session, name string) error 
 	with.learn(with.learned)
 	fresh := &executor.Engine{Planner: pl, Admit: adm}
 	read := func(ctx context.Context) error {
-		return s.log.ReplayAfter(ctx, pl.Seq(), func(e planner.Event, a *executor.Admission) error {
+		return with.log.ReplayAfter(ctx, pl.Seq(), func(e planner.Event, a *executor.Admission) error {
 			b := executor.Batch{Events: []planner.Event{e}}
 			if a != nil {
 				b.Admissions = []*executor.Admission{a}
@@ -270,17 +290,12 @@ func (v *serving) setPolicy(ctx context.Context, s *session, name string) error 
 	if err := read(ctx); err != nil {
 		return err
 	}
-	if err := v.inbox.Ask(ctx, func(in *executor.Intake) error {
+	return v.inbox.Ask(ctx, func(in *executor.Intake) error {
 		if err := read(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
-		return in.ChangePolicy(name, pl, adm)
-	}); err != nil {
-		return err
-	}
-	v.foretell.plansBy(name)
-	s.view.note("policy %s plans from now on", name)
-	return nil
+		return in.ChangePolicy(with.set.Policy, pl, adm)
+	})
 }
 
 // admissible says why a submission cannot run here, and makes present the images and files that it needs. Others do not

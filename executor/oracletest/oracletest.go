@@ -296,6 +296,9 @@ func (w *watched) Plan(ctx context.Context, c *planner.Cycle) error {
 	return err
 }
 
+// Suspends implements planner.Suspender: nobody else is to let tasks continue.
+func (w *watched) Suspends() {}
+
 // Observe implements planner.Observer.
 func (w *watched) Observe(v planner.View, e planner.Event) {
 	if o, ok := w.Policy.(planner.Observer); ok {

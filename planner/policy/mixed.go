@@ -49,6 +49,9 @@ type Mixed struct {
 	observers []planner.Observer
 }
 
+// Suspends implements planner.Suspender.
+func (m *Mixed) Suspends() {}
+
 // Observe implements planner.Observer.
 func (m *Mixed) Observe(v planner.View, e planner.Event) {
 	for _, o := range m.observers {

@@ -41,6 +41,9 @@ func (t *tenancy) Plan(ctx context.Context, c *planner.Cycle) error {
 	return t.Pipeline.Plan(ctx, c)
 }
 
+// Suspends implements planner.Suspender.
+func (t *tenancy) Suspends() {}
+
 // Observe implements planner.Observer.
 func (t *tenancy) Observe(v planner.View, e planner.Event) {
 	t.queue.Observe(v, e)

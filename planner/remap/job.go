@@ -151,7 +151,11 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 			continue
 		case phase.Placed():
 			seg, _ := c.Draft.Of(t)
-			j.at[i] = placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start,
+			pool := p.poolOf[seg.Node]
+			if j.runs[int(i)*len(p.pools)+int(pool)] < 0 { // it holds less than it needs, and its node is drained
+				pool = nowhere
+			}
+			j.at[i] = placement{active, pool, onNode(p.indexOf[seg.Node]), seg.Start,
 				c.Draft.ActiveEnd(t), seg.Start}
 			p.occupy(j, i)
 			p.ends.Push(item{j.at[i].end, j, i})
