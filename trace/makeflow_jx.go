@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -265,9 +266,7 @@ func (r *jxReader) rule(o *jx.Object) {
 		return
 	}
 	env := map[string]string{}
-	for k, v := range r.env {
-		env[k] = v
-	}
+	maps.Copy(env, r.env)
 	if c := r.cats[rule.category]; c != nil {
 		if v, ok := c.Get("resources"); ok {
 			r.resources(rule.resources, v, c.Line)

@@ -185,11 +185,7 @@ func (a *analysis) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\n  %s\n", how(f.Outcome, f.ExitCode, f.Message))
 	if n := len(f.Blocked); n > 0 {
-		names := strings.Join(f.Blocked[:min(n, mostNamed)], ", ")
-		if n > mostNamed {
-			names += fmt.Sprintf(" and %d more", n-mostNamed)
-		}
-		fmt.Fprintf(w, "  It blocked %s: %s\n", plural(n, "task"), names)
+		fmt.Fprintf(w, "  It blocked %s: %s\n", plural(n, "task"), namesOf(f.Blocked, mostNamed))
 	}
 	for _, s := range []struct{ name, text string }{{"standard error", f.Error}, {"standard output", f.Output}} {
 		if s.text != "" {

@@ -84,8 +84,7 @@ func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation,
 	}
 	if err != nil {
 		f := container.Fact{Name: "shared-directory", Verdict: container.No, Evidence: err.Error()}
-		var said *allocation.Error
-		if errors.As(err, &said) {
+		if said, ok := errors.AsType[*allocation.Error](err); ok {
 			f.Evidence, f.Advice = said.What, said.Remedy
 		}
 		return []container.Fact{f}, false, nil

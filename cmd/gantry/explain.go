@@ -176,7 +176,7 @@ func verdict(l *sqlite.Life) string {
 		}
 		took := last.Ran
 		if took != nil && last.Before != nil {
-			took = ptr(*took + *last.Before)
+			took = new(*took + *last.Before)
 		}
 		text := fmt.Sprintf("done on %s, in %s", last.Node, span(took))
 		if n := len(l.Attempts); n > 1 {
@@ -217,17 +217,14 @@ func verdict(l *sqlite.Life) string {
 func relatives(all []sqlite.Relative) string {
 	const most = 5
 	var parts []string
-	for i, r := range all {
-		if i == most {
-			return strings.Join(parts, ", ") + fmt.Sprintf(" and %d more", len(all)-most)
-		}
+	for _, r := range all[:min(most, len(all))] {
 		state := r.State
 		if r.State == "failed" && r.Outcome != "" {
 			state = r.Outcome
 		}
 		parts = append(parts, r.Task+" ("+state+")")
 	}
-	return strings.Join(parts, ", ")
+	return named(len(all), parts)
 }
 
 // parentSteps are the ends of the parents; of many, only the last, for which the task waited longest.
@@ -260,15 +257,12 @@ func parentSteps(l *sqlite.Life) []step {
 func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	held := ""
 	if x.Holds > 0 {
-		when, names := "then", strings.Join(x.Held, ", ")
+		when, names := "then", named(x.Holds, x.Held)
 		if x.Now {
 			when = "now"
 		}
-		switch more := x.Holds - len(x.Held); {
-		case names == "":
-			names = plural(more, "task")
-		case more > 0:
-			names += fmt.Sprintf(" and %d more", more)
+		if len(x.Held) == 0 {
+			names = plural(x.Holds, "task")
 		}
 		held = fmt.Sprintf("; running %s: %s", when, names)
 	}
@@ -323,7 +317,7 @@ func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
 	}
 	if s.Until != nil {
 		steps = append(steps, step{*s.Until, start, fmt.Sprintf("attempt %d: its suspension of %s ended", s.Try,
-			span(ptr(*s.Until-*s.Since)))})
+			span(new(*s.Until-*s.Since)))})
 	}
 	return steps
 }
@@ -383,7 +377,7 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 		}
 		var used []string
 		if a.CPUUser != nil && a.CPUSystem != nil {
-			used = append(used, span(ptr(*a.CPUUser+*a.CPUSystem))+" of CPU")
+			used = append(used, span(new(*a.CPUUser+*a.CPUSystem))+" of CPU")
 		}
 		if a.PeakMemory != nil {
 			used = append(used, size(a.PeakMemory)+" at most")

@@ -124,24 +124,21 @@ func (e *exporting) write(name string, write exporter) error {
 	return writeTo(e.c, to, func(w io.Writer) error { return write(e.c.Context, w, e.db, e.info.Name) })
 }
 
-func (e *exporting) csv() error {
-	if !e.into {
-		return e.write("", export.CSV)
-	}
-	if err := e.write("tasks.csv", export.Tasks); err != nil {
-		return err
-	}
-	return e.write("attempts.csv", export.Attempts)
-}
+func (e *exporting) csv() error { return e.tables("csv", export.CSV, export.Tasks, export.Attempts) }
 
 func (e *exporting) parquet() error {
+	return e.tables("parquet", export.Parquet, export.ParquetTasks, export.ParquetAttempts)
+}
+
+// tables writes one file with both tables, or into a directory a file of each.
+func (e *exporting) tables(format string, both, tasks, attempts exporter) error {
 	if !e.into {
-		return e.write("", export.Parquet)
+		return e.write("", both)
 	}
-	if err := e.write("tasks.parquet", export.ParquetTasks); err != nil {
+	if err := e.write("tasks."+format, tasks); err != nil {
 		return err
 	}
-	return e.write("attempts.parquet", export.ParquetAttempts)
+	return e.write("attempts."+format, attempts)
 }
 
 func (e *exporting) json() error { return e.write(e.info.Name+".json", export.JSON) }

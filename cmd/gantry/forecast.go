@@ -196,21 +196,6 @@ func (s *session) basisNote() string {
 	return text
 }
 
-// namesOf names the first of several.
-func namesOf(names []string, most int) string {
-	text := ""
-	for i, n := range names {
-		if i == most {
-			return text + fmt.Sprintf(" and %d more", len(names)-i)
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += n
-	}
-	return text
-}
-
 func rangeText(r forecast.Range, repetitions int) string {
 	text := "about " + short(r.Expected)
 	if repetitions > 1 && r.High > r.Low {
@@ -219,7 +204,7 @@ func rangeText(r forecast.Range, repetitions int) string {
 	return text
 }
 
-func short(d time.Duration) string { return span(ptr(sqlite.Span(d))) }
+func short(d time.Duration) string { return span(new(sqlite.Span(d))) }
 
 // Bounds of the share that starts of containers have in the time for which tasks hold their nodes.
 const (

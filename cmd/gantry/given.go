@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -184,19 +185,12 @@ func (s *settings) secrets() (map[string]string, error) {
 }
 
 // readAtMost reads a small file.
-func readAtMost(f *os.File, most int) (string, error) {
-	buf := make([]byte, most+1)
-	n := 0
-	for n < len(buf) {
-		k, err := f.Read(buf[n:])
-		if n += k; err != nil || k == 0 {
-			break
-		}
-	}
-	if n > most {
+func readAtMost(f io.Reader, most int64) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if int64(len(text)) > most {
 		return "", fmt.Errorf("it has more than %d bytes", most)
 	}
-	return string(buf[:n]), nil
+	return string(text), err
 }
 
 // targets refuses two mounts at one place.

@@ -48,8 +48,7 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 	var subs []executor.Submission
 	for _, f := range files {
 		more, err := in.file(f, len(files) == 1)
-		var coded *exitError
-		if errors.As(err, &coded) {
+		if _, ok := errors.AsType[*exitError](err); ok {
 			return nil, err
 		} else if err != nil {
 			return nil, fail(exitInput, err)

@@ -89,15 +89,6 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 	}
 }
 
-// named lists the first names of n workflows.
-func named(n int, names []string) string {
-	text := strings.Join(names, ", ")
-	if more := n - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
 // States that the log does not have.
 const (
 	crashed   sqlite.State = "crashed"    // running in the log, although no gantry holds it

@@ -84,9 +84,8 @@ func writePage(c *cli.Context, names []string, file string) error {
 	}
 	defer db.Close()
 	for i, name := range names {
-		var unknown *sqlite.UnknownRunError
 		info, err := db.Info(c.Context, name)
-		if errors.As(err, &unknown) {
+		if _, ok := errors.AsType[*sqlite.UnknownRunError](err); ok {
 			return failf(exitInput, "report: %w", err)
 		} else if err != nil {
 			return failf(exitHost, "report: %w", err)

@@ -210,7 +210,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 		plural(len(m.Runs), "run"), m.Runtime, m.TimeScale, m.SizeScale)
 	if len(m.HeldOut) > 0 {
 		fmt.Fprintf(w, ";\nevaluated on the latest %d of them, trained on the others: %s", len(m.HeldOut),
-			names(m.HeldOut))
+			namesOf(m.HeldOut, 5))
 	} else {
 		fmt.Fprint(w, "; to evaluate it on later runs there have to be some")
 	}
@@ -249,14 +249,6 @@ func tenths(p *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f %%", *p)
-}
-
-func names(all []string) string {
-	const most = 5
-	if len(all) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
-	}
-	return strings.Join(all, ", ")
 }
 
 func listModels(c *cli.Context) error {
@@ -312,7 +304,7 @@ func showModel(c *cli.Context, name string) error {
 	}
 	fmt.Fprintf(c.App.Writer, "Model %s, method %s, seed %d, by gantry %s at %s\n", m.Reference(), m.Method, m.Seed,
 		m.Gantry, m.Created.Local().Format(time.DateTime))
-	fmt.Fprintf(c.App.Writer, "Features: %s\nRuns: %s\n", strings.Join(m.Model.Features, ", "), names(m.Runs))
+	fmt.Fprintf(c.App.Writer, "Features: %s\nRuns: %s\n", strings.Join(m.Model.Features, ", "), namesOf(m.Runs, 5))
 	printModel(c, m)
 	return nil
 }

@@ -106,6 +106,20 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// named lists the first names of n.
+func named(n int, names []string) string {
+	text := strings.Join(names, ", ")
+	if more := n - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// namesOf lists the first names.
+func namesOf(names []string, most int) string {
+	return named(len(names), names[:min(most, len(names))])
+}
+
 // watch is the engine's: it sees every batch.
 func (p *progress) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 	if p.quiet {
@@ -232,7 +246,7 @@ func (p *progress) predicted(v planner.View, notes []planner.Note) {
 	}
 }
 
-func instantOf(t planner.Time) string { return span(ptr(sqlite.Span(t))) }
+func instantOf(t planner.Time) string { return span(new(sqlite.Span(t))) }
 
 // forget drops the names of workflows that have ended: a long stream is mostly such.
 func (p *progress) forget(v planner.View, events []planner.Event) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"gantry/executor"
 	"gantry/trace"
@@ -27,10 +26,7 @@ func (s *session) runnable(sub *executor.Submission, noImage []*trace.Task) erro
 		}
 		names = append(names, name)
 	}
-	if more := len(noImage) - most; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
 	return failf(exitInput, "workflow %s: %s: %s with a command but no image to run it in: %s; name an image with "+
 		"--image, or emulate all tasks with --emulate", sub.Name, w.Source, plural(len(noImage), "task"),
-		strings.Join(names, ", "))
+		named(len(noImage), names))
 }

@@ -179,8 +179,7 @@ func printWorkflows(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 	t := newTable(b, width, withColumn(expected != nil, 5, "-predicted", "workflow", "state", "-tasks", "-done",
 		"-wait", "-makespan", "-response")...)
 	for i, f := range s.WorkflowRow {
-		if i == most && len(s.WorkflowRow) > i+1 {
-			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
+		if t.full(i, most, len(s.WorkflowRow)) {
 			break
 		}
 		t.row(withColumn(expected != nil, 5, span(expected[f.Name]), f.Name, f.State, strconv.Itoa(f.Tasks),
@@ -195,8 +194,7 @@ func printTypes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 	t := newTable(b, width, withColumn(expected != nil, 3, "-predicted", "type", "-tasks", "-estimated", "-measured",
 		"-min", "-max", "-CPU", "-peak memory", "-read", "-written")...)
 	for i, k := range s.Kinds {
-		if i == most && len(s.Kinds) > i+1 {
-			t.row(fmt.Sprintf("... %d more", len(s.Kinds)-i))
+		if t.full(i, most, len(s.Kinds)) {
 			break
 		}
 		t.row(withColumn(expected != nil, 3, span(expected[k.Kind]), k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated),
@@ -219,8 +217,7 @@ func printEstimates(b *strings.Builder, width int, s *sqlite.Summary) {
 func printNodes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 	t := newTable(b, width, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
 	for i, n := range s.Nodes {
-		if i == most && len(s.Nodes) > i+1 {
-			t.row(fmt.Sprintf("... %d more", len(s.Nodes)-i))
+		if t.full(i, most, len(s.Nodes)) {
 			break
 		}
 		cores := "unlimited"
@@ -289,7 +286,7 @@ func shortPath(path string) string {
 }
 
 // meant writes a number of seconds for people.
-func meant(seconds float64) string { return span(ptr(sqlite.Span(seconds * 1e9))) }
+func meant(seconds float64) string { return span(new(sqlite.Span(seconds * 1e9))) }
 
 // printDeadlines prints which deadlines were met, and how far the ends of tasks were from the plan.
 func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) {
@@ -297,7 +294,7 @@ func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 		return
 	}
 	t := newTable(b, width, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
-	late, refused := 0, 0
+	late, refused, full := 0, 0, false
 	for i, d := range s.Deadlines {
 		if d.Late {
 			late++
@@ -305,10 +302,7 @@ func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 		if d.State == "refused" {
 			refused++
 		}
-		if i == most && len(s.Deadlines) > i+1 {
-			t.row(fmt.Sprintf("... %d more", len(s.Deadlines)-i))
-		}
-		if i >= most && len(s.Deadlines) > most+1 {
+		if full = full || t.full(i, most, len(s.Deadlines)); full {
 			continue
 		}
 		verdict, spare := "", (*sqlite.Span)(nil)
@@ -316,7 +310,7 @@ func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 		case d.State == "failed" || d.State == "cancelled" || d.State == "refused":
 			verdict = d.State
 		case d.Ended != nil:
-			spare = ptr(d.Due - *d.Ended)
+			spare = new(d.Due - *d.Ended)
 			if verdict = "met"; d.Late {
 				verdict = "missed"
 			}
@@ -388,6 +382,15 @@ func (t *textTable) row(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
+// full is whether row i of n is one too many, and then adds how many there are more. One row more than most fits.
+func (t *textTable) full(i, most, n int) bool {
+	if i != most || n == most+1 {
+		return false
+	}
+	t.row(fmt.Sprintf("... %d more", n-i))
+	return true
+}
+
 // oneLine shows what would end the line of a table, or move its columns, as a name of a task may have it.
 var oneLine = strings.NewReplacer("\n", "^J", "\r", "^M", "\t", "^I")
 
@@ -407,7 +410,7 @@ func span(s *sqlite.Span) string {
 	d := time.Duration(*s)
 	switch {
 	case d < 0:
-		return "-" + span(ptr(-*s))
+		return "-" + span(new(-*s))
 	case d < 10*time.Millisecond:
 		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
 	case d < time.Second:
@@ -419,8 +422,6 @@ func span(s *sqlite.Span) string {
 	}
 	return d.Round(time.Second).String()
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // size writes an amount of data for people; "-" if it is not known.
 func size(b *int64) string {

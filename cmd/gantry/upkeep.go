@@ -53,9 +53,7 @@ func (u *upkeep) begin() {
 		return
 	}
 	u.queue = make(chan pastFile, 1024)
-	u.work.Add(1)
-	go func() {
-		defer u.work.Done()
+	u.work.Go(func() {
 		for x := range u.queue {
 			if x.done != nil {
 				close(x.done)
@@ -63,7 +61,7 @@ func (u *upkeep) begin() {
 			}
 			u.remove(area, x)
 		}
-	}()
+	})
 	for _, x := range u.past {
 		u.queue <- x
 	}

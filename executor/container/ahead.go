@@ -323,12 +323,10 @@ func (a *attempt) wait(broken bool) (seen bool, code int, err error) {
 		code int
 		err  error
 	}
-	r.work.Add(1)
-	go func() {
-		defer r.work.Done()
+	r.work.Go(func() {
 		defer close(over)
 		told.code, told.err = r.engine.Wait(r.ctx, a.id)
-	}()
+	})
 	ends := r.watcher.Ends(a.key)
 	for {
 		select {

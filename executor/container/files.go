@@ -100,9 +100,7 @@ func (r *Runtime) Copy(_ context.Context, c executor.Copy) error {
 	if r.closing {
 		return errors.New("the runtime is closed")
 	}
-	r.work.Add(1)
-	go func() {
-		defer r.work.Done()
+	r.work.Go(func() {
 		for {
 			_, err := r.files.Copy(r.ctx, c.Spec, c.Workflow, c.From, c.To)
 			if err == nil {
@@ -119,6 +117,6 @@ func (r *Runtime) Copy(_ context.Context, c executor.Copy) error {
 				return
 			}
 		}
-	}()
+	})
 	return nil
 }

@@ -512,9 +512,7 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 	}
 	// The engine is still clearing up.
 	r.removing++
-	r.work.Add(1)
-	go func() {
-		defer r.work.Done()
+	r.work.Go(func() {
 		select {
 		case <-a.told:
 		case <-r.ctx.Done():
@@ -524,7 +522,7 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 		defer r.mu.Unlock()
 		r.removing--
 		r.throwAway(g)
-	}()
+	})
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,9 +56,7 @@ func (e *Engine) bring(s *step, j *job, number string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err == nil {
-		for path, id := range sent {
-			e.sent[j.node][path] = id
-		}
+		maps.Copy(e.sent[j.node], sent)
 		_, err = fmt.Fprintf(s.run.Stdin(), "brought %s\n", j.id)
 	}
 	if err != nil {

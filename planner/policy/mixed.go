@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,9 +99,7 @@ func combined(name, title, about string, parts ...string) Row {
 	}
 	return Row{Name: name, Title: title, Source: thesis, About: about, Params: params,
 		New: func(p Params) planner.Policy {
-			for k, v := range fixed {
-				p[k] = v
-			}
+			maps.Copy(p, fixed)
 			return newMixed(p)
 		}}
 }

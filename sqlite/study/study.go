@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -327,13 +328,9 @@ func orList(a, b Values) Values {
 // with returns a selector with the parameters of another, which win.
 func (s Selector) with(others ...Selector) Selector {
 	out := Selector{}
-	for k, v := range s {
-		out[k] = v
-	}
+	maps.Copy(out, s)
 	for _, o := range others {
-		for k, v := range o {
-			out[k] = v
-		}
+		maps.Copy(out, o)
 	}
 	return out
 }

@@ -349,9 +349,8 @@ func (p *puller) why(shown string, err error) error {
 		denied = "docker login"
 	}
 	text := err.Error()
-	var answer *errcode.ErrorResponse
 	status := 0
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		status = answer.StatusCode
 	}
 	var unknown x509.UnknownAuthorityError
