@@ -10,8 +10,8 @@ import (
 )
 
 // What runs of more instances found in which a policy and its oracle disagreed: busy nodes of one speed that become
-// idle together, the one of the lower id in the same round; and a place that a task leaves for another, while a third
-// is planned there and late.
+// idle together, the one of the lower id in the same round; a place that a task leaves for another, while a third is
+// planned there and late; and tasks that end together, of which one still counts among the last four.
 func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
 	text, err := os.ReadFile("testdata/found.jsonl")
 	if err != nil {

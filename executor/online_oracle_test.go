@@ -40,7 +40,7 @@ type flowSystem struct {
 	flows   [][]*flowTask
 	free    [][2]int64
 	active  []*flowTask // in the order in which they started
-	done    []*flowTask // that take time, in the order in which they ended
+	done    []*flowTask // that take time, in the order in which they ended, then of their numbers
 	stays   []oracletest.Stay
 	arrived []bool
 	wake    unit.Time           // something is planned to start then; 0: nobody asked
@@ -224,6 +224,9 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 				Start: j.start.Add(j.copied), End: j.end})
 		}
 		s.active = still
+		slices.SortStableFunc(s.done, func(a, b *flowTask) int { // at one instant by their numbers
+			return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.wf, b.wf), cmp.Compare(a.i, b.i))
+		})
 		arrived := again
 		for w, flow := range s.flows {
 			if s.in.Workflows[w].Arrive > s.now {

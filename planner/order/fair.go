@@ -3,6 +3,7 @@ package order
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"gantry/planner"
@@ -39,6 +40,7 @@ type standing struct {
 
 // ending is a completed task, or a completed workflow.
 type ending struct {
+	at       planner.Time
 	task     planner.TaskID
 	node     planner.NodeID
 	ran      time.Duration
@@ -59,7 +61,7 @@ func (f *Fair) Observe(v planner.View, e planner.Event) {
 		return
 	}
 	att := v.Attempt(x.Attempt)
-	end := ending{task: att.Task, node: att.Node, ran: x.Ran}
+	end := ending{at: e.At, task: att.Task, node: att.Node, ran: x.Ran}
 	if u := &x.Usage; u.Staged > 0 && u.Started >= u.Staged && u.Started != unit.Never {
 		end.ran += u.Started.Sub(u.Staged) // estimates include the start of a container
 	}
@@ -75,12 +77,15 @@ func (f *Fair) Update(c *planner.Cycle) {
 	if n := c.View.Workflows() - len(f.standings); n > 0 {
 		f.standings = append(f.standings, make([]standing, n)...)
 	}
-	for i := range f.endings {
-		end := &f.endings[i]
-		task := c.Task(end.task)
-		f.correction.Add(end.ran, f.Ranks.Estimated(c, task, end.node))
+	slices.SortFunc(f.endings, func(a, b ending) int { // as they were reported at one instant decides nothing
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.task, b.task))
+	})
+	for _, end := range f.endings {
+		f.correction.Add(end.ran, f.Ranks.Estimated(c, c.Task(end.task), end.node))
+	}
+	for _, end := range f.endings {
 		if end.workflow {
-			f.closed(c, task.Workflow, end.response)
+			f.closed(c, c.Task(end.task).Workflow, end.response)
 		}
 	}
 	if len(f.endings) > 0 || f.xi == 0 {

@@ -19,7 +19,8 @@ var readings = map[string][]string{
 	"hr":   {online},
 	"fwp": {online,
 		"The target slowdown is the same for all workflows, and so k changes no decision.",
-		"The estimate of a completed task is that on its node. Before any task has completed, the correction is 1.",
+		"The estimate of a completed task is that on its node. Of tasks that complete at one instant the one of the " +
+			"lower number comes first. Before any task has completed, the correction is 1.",
 	},
 	"heft": {plans,
 		"A task that runs longer than estimated is expected to run for another eighth of the time it has run, at " +
