@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gantry/executor"
 	"gantry/server/api"
 )
 
@@ -96,5 +98,35 @@ func TestWhoWaitsForAnotherPolicyIsTold(t *testing.T) {
 	var doing api.Doing
 	if err := other.Do(t.Context(), http.MethodGet, "/doing", nil, &doing); err != nil || doing != (api.Doing{}) {
 		t.Errorf("afterwards it does %+v (%v)", doing, err)
+	}
+}
+
+// A client whose server said why it ends says so when no other one comes.
+func TestAServerThatHasEnded(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Listen(dir, OwnerOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	s := New(Config{Owner: os.Geteuid(), SetPolicy: func(context.Context, string) error {
+		return errors.Join(l.Unlink(), fmt.Errorf("%w: the disk is full", executor.ErrClosed))
+	}})
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	cl, said := api.NewClient(dir), []string{}
+	cl.Patience, cl.Silence = 200*time.Millisecond, 100*time.Millisecond
+	told := make(chan string, 10)
+	cl.Notify = func(text string) { told <- text }
+	_, err = cl.SetPolicy(t.Context(), "heft")
+	if !errors.Is(err, api.ErrNoServer) || !strings.Contains(err.Error(), "the server has ended (the run takes no "+
+		"more requests: the disk is full)") {
+		t.Errorf("the client says %v", err)
+	}
+	for len(told) > 0 {
+		said = append(said, <-told)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "the server does not answer") {
+		t.Errorf("meanwhile it says %q", said)
 	}
 }

@@ -34,7 +34,11 @@ Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log 
 				printJSON(c.App.Writer, life)
 				return nil
 			}
-			explain(c.App.Writer, life)
+			name := life.Run
+			if db.OfOne() {
+				name = c.Args().First()
+			}
+			explain(c.App.Writer, life, name)
 			return nil
 		},
 	}
@@ -64,8 +68,8 @@ func cores(millicores int64) string {
 	return fmt.Sprintf("%g cores", float64(millicores)/1000)
 }
 
-// explain prints the state of a task and the reason for it, then its history.
-func explain(w io.Writer, l *sqlite.Life) {
+// explain prints the state of a task and the reason for it, then its history. Name is that of the run or submission.
+func explain(w io.Writer, l *sqlite.Life, name string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
 	need := cores(l.CPU)
@@ -125,7 +129,7 @@ func explain(w io.Writer, l *sqlite.Life) {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
 	}
 	if last := lastAttempt(l); last != nil && last.Outcome != "" && last.Outcome != "ok" {
-		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", l.Run, l.Task)
+		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", name, l.Task)
 	}
 	_, _ = io.WriteString(w, b.String())
 }

@@ -383,6 +383,6 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 		printJSON(s.out.App.Writer, summary)
 		return nil
 	}
-	printSummary(s.out.App.Writer, summary, p.warnings)
+	printSummary(s.out.App.Writer, summary, "", p.warnings)
 	return nil
 }

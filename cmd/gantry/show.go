@@ -75,7 +75,12 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				printJSON(c.App.Writer, s)
 				return nil
 			}
-			printSummary(c.App.Writer, s, nil)
+			submission := ""
+			if db.OfOne() {
+				submission = c.Args().First()
+				s.Log = filepath.Join(c.String("dir"), sqlite.FileName)
+			}
+			printSummary(c.App.Writer, s, submission, nil)
 			printArchived(c, &s.Overview, "above but for types, nodes and attempts")
 			if s.State == sqlite.Running || s.State == crashed {
 				printPaused(c, s.Run, s.Runtime)

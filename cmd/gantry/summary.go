@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/columns"
+	"gantry/executor"
 	"gantry/sqlite"
 )
 
@@ -50,9 +52,10 @@ func rowsFor(tasks int, deadlines bool) rows {
 	return rows{workflows: 5, deadlines: 12, types: 12, nodes: 5, predictions: 20}
 }
 
-// printSummary prints the outcome of a run, without the warnings in told: those were printed before.
-func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
-	most := rowsFor(s.Tasks, len(s.Deadlines) > 0)
+// printSummary prints the outcome of a run, or of one submission to a server if that is named, without the warnings in
+// told: those were printed before.
+func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool) {
+	most, name := rowsFor(s.Tasks, len(s.Deadlines) > 0), cmp.Or(submission, s.Run)
 	width := columns.Of(w)
 	var b strings.Builder
 	printOverview(&b, s)
@@ -66,7 +69,7 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 		printEstimates(&b, width, s)
 		printNodes(&b, width, s, most.nodes)
 		printSlowdowns(&b, s)
-		printFailures(&b, s)
+		printFailures(&b, s, name)
 		printImages(&b, s)
 	}
 	for _, x := range s.Warnings {
@@ -79,11 +82,17 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 		}
 		fmt.Fprintf(&b, "warning: %s%s\n", x.Message, times)
 	}
-	fmt.Fprintf(&b, "tasks: gantry show --tasks %s\n", s.Run)
-	if dir := filepath.Join(filepath.Dir(s.Log), s.Run, "results"); isDirectory(dir) {
+	fmt.Fprintf(&b, "tasks: gantry show --tasks %s\n", name)
+	dir := filepath.Join(filepath.Dir(s.Log), s.Run, "results")
+	if submission != "" && len(s.WorkflowRow) == 1 {
+		dir = filepath.Join(dir, executor.EscapeName(s.WorkflowRow[0].Name))
+	}
+	if isDirectory(dir) {
 		fmt.Fprintf(&b, "results: %s\n", shortPath(dir))
 	}
-	fmt.Fprintf(&b, "log: %s\n", shortPath(s.Log))
+	if submission == "" { // that of one is made for the answer, or not for its user to read
+		fmt.Fprintf(&b, "log: %s\n", shortPath(s.Log))
+	}
 	_, _ = io.WriteString(w, b.String())
 }
 
@@ -244,7 +253,7 @@ func printSlowdowns(b *strings.Builder, s *sqlite.Summary) {
 }
 
 // printFailures prints tasks that failed and tasks whose success is in doubt.
-func printFailures(b *strings.Builder, s *sqlite.Summary) {
+func printFailures(b *strings.Builder, s *sqlite.Summary, name string) {
 	for _, of := range []struct {
 		title string
 		tasks []sqlite.Failure
@@ -260,7 +269,7 @@ func printFailures(b *strings.Builder, s *sqlite.Summary) {
 			}
 			fmt.Fprintf(b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
 		}
-		fmt.Fprintf(b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n\n", s.Run, s.Run)
+		fmt.Fprintf(b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n\n", name, name)
 	}
 }
 

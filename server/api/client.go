@@ -112,13 +112,14 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 		asking, answered := context.WithCancel(ctx)
 		defer answered()
 		defer time.AfterFunc(silence, func() {
-			if why := c.why(asking); asking.Err() == nil {
+			if why := c.why(asking); why != "" && asking.Err() == nil {
 				c.Notify(fmt.Sprintf("the server has not answered for %v: %s; waiting", silence, why))
 			}
 		}).Stop()
 	}
 	begun := time.Now()
 	var since, last time.Time // when the server was found not to answer, and when it was asked last
+	var ending *Error         // what a server said that was about to end
 	var waited time.Duration  // since then, without time in which the host, or this process, stood still
 	for {
 		err := c.once(ctx, method, path, body, out)
@@ -131,6 +132,8 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 			return err
 		case errors.As(err, &refused) && refused.Code != Ending:
 			return err
+		case refused.Code == Ending:
+			ending = refused
 		case errors.Is(err, fs.ErrNotExist) && since.IsZero() && time.Since(begun) < starting:
 			// It may be starting.
 			select {
@@ -165,6 +168,9 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 			if c.Notify != nil {
 				c.Notify(text)
 			}
+		} else if waited > wait && ending != nil {
+			return fmt.Errorf("%w: the server has ended (%w), and no other one came: start it again with gantry serve",
+				ErrNoServer, ending)
 		} else if waited > wait {
 			return fmt.Errorf("%w: %w; it was killed or is stuck: start it again with gantry serve", ErrNoServer,
 				plain(err))
@@ -177,13 +183,15 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	}
 }
 
-// why says why a server does not answer, as far as that can be known.
+// why says why a server does not answer, as far as that can be known; "" if nobody is there, which is told already.
 func (c *Client) why(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()
 	var doing Doing
 	err := c.once(ctx, http.MethodGet, "/doing", nil, &doing)
 	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return ""
 	case err != nil && !errors.As(err, new(*Error)): // one of an older version has an answer of that kind
 		return "it reads its log back, which takes minutes if that is long, or its host is busy, or it is stuck"
 	case doing.What != "":
