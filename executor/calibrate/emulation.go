@@ -98,7 +98,9 @@ func (l *Lab) Perform(ctx context.Context, c Cell, cores, n int) (out []Achieved
 type Verdict struct {
 	WallOff, WallMost time.Duration // median of what the wall time is off, and its bar
 	CPUOff, CPUMost   time.Duration // of the CPU time beyond what was asked
-	Misses            []string      // bars that the median missed
+	Misses            []string      // bars that were missed
+	WallMissed        bool          // whether that of wall time is among them
+	CPUMissed         bool          // and that of CPU time
 }
 
 // Judge says which bars were missed. Wall time is judged for uncontended cells without a limit of I/O only: the others
@@ -120,11 +122,12 @@ func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 		CPUMost: max(asked/50, ending+median(func(a *Achieved) time.Duration { return a.Own }))}
 	miss := func(format string, args ...any) { v.Misses = append(v.Misses, fmt.Sprintf(format, args...)) }
 	// What starting costs counts as the task's, so that it may need less than its cores say.
-	if late := v.WallOff - (c.least() - c.Run); !c.Contended && c.Rate == 0 && (v.WallOff < -v.WallMost ||
-		late > v.WallMost) {
+	late := v.WallOff - (c.least() - c.Run)
+	v.WallMissed = !c.Contended && c.Rate == 0 && (v.WallOff < -v.WallMost || late > v.WallMost)
+	if v.WallMissed {
 		miss("wall time off by %v, more than %v", v.WallOff.Round(100*time.Microsecond), v.WallMost)
 	}
-	if v.CPUOff.Abs() > v.CPUMost {
+	if v.CPUMissed = v.CPUOff.Abs() > v.CPUMost; v.CPUMissed {
 		miss("CPU time off by %v, more than %v", v.CPUOff.Round(100*time.Microsecond),
 			v.CPUMost.Round(100*time.Microsecond))
 	}
