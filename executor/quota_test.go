@@ -20,7 +20,7 @@ import (
 func TestEveryPolicyHoldsTenantsToTheirLimits(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
-			for seed := range oracletest.Seeds(30) {
+			for _, seed := range slices.AppendSeq([]uint64{803}, oracletest.Seeds(30)) { // 803 was found
 				r := rand.New(rand.NewPCG(seed, 79))
 				p := randomPlatform(r)
 				limits := []int64{[]int64{1000, 2000, 500}[r.IntN(3)], 0}

@@ -83,8 +83,11 @@ func (f Float) Retain(c *planner.Cycle) error {
 		}
 		var start []planner.TaskID
 		for seg := range c.Draft.Planned(node) {
-			if c.Draft.Limited(seg.Task) {
-				continue // it claims nothing as long as its tenant has enough
+			if c.Draft.Limited(seg.Task) { // it claims nothing as long as its tenant has enough
+				if c.Phase(seg.Task) == planner.Ready && seg.Hold.Fits(free) && !(f.Strict && seg.Start > c.Now()) {
+					c.Explain(seg.Task, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
+				}
+				continue
 			}
 			if !seg.Hold.Fits(free) || f.Strict && seg.Start > c.Now() {
 				break
