@@ -176,7 +176,7 @@ func taskFiles(c *cli.Context, w *trace.Workflow, t *trace.Task) error {
 		k, known := at[name]
 		switch {
 		case !trace.SafeName(name):
-			return failf(exitUsage, "--%s %s: file names are relative and without \"..\"", flag, name)
+			return failf(exitUsage, "--%s %q: file names are relative and without \"..\"", flag, name)
 		case known && (written || w.Files[k].Producer == 0):
 			return failf(exitUsage, "--%s %s: a task reads a file or writes it, once", flag, name)
 		case known:
@@ -201,7 +201,7 @@ func taskFiles(c *cli.Context, w *trace.Workflow, t *trace.Task) error {
 		{"output", c.StringSlice("output"), true}, {"stdout", []string{c.String("stdout")}, true},
 		{"stderr", []string{c.String("stderr")}, true}} {
 		for _, name := range list.names {
-			if name == "" {
+			if name == "" && !c.IsSet(list.flag) {
 				continue
 			}
 			if err := file(list.flag, name, list.written); err != nil {

@@ -44,6 +44,10 @@ func TestSingleTasksComeAfterOthers(t *testing.T) {
 		"--after", "99", "--", "true")
 	expect(t, exitUsage, []string{"--after x"}, "submit", "--dir", dir, "--task", "x", "--after", "x", "--", "true")
 	expect(t, exitUsage, []string{"command"}, "submit", "--dir", dir, "--task", "x")
+	for _, name := range []string{"", "../x", "/x"} { // such as of a variable that is not set
+		expect(t, exitUsage, []string{"--output \"" + name + "\""}, "submit", "--dir", dir, "--task", "x", "--output",
+			name, "--", "true")
+	}
 	expect(t, exitUsage, []string{"--task"}, "submit", "--dir", dir, "--cpus", "2", montage)
 	expect(t, exitInput, []string{"1000 cores"}, "submit", "--dir", dir, "--task", "x", "--cpus", "1000", "--", "true")
 	expect(t, exitOK, nil, "drain", "--dir", dir)
