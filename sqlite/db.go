@@ -481,8 +481,8 @@ func (db *DB) wrap(doing string, err error) error {
 	if code := new(sqlite3.Error); errors.As(err, code) {
 		switch code.Code {
 		case sqlite3.ErrFull:
-			advice = ": the disk or the quota is full; what was logged before is kept: free space there, then go on " +
-				"with gantry resume, or with gantry serve if it was a server"
+			advice = ": the disk or the quota is full; what was logged before is kept: free space there, then " +
+				"continue with gantry resume, or with gantry serve if it was a server"
 		case sqlite3.ErrIoErr:
 			advice = fmt.Sprintf(" (%v): the disk does not take or give the data; what was logged before is kept: "+
 				"look at its space and health, then continue it with gantry resume",

@@ -375,7 +375,7 @@ func (r *report) print(out io.Writer) error {
 	fmt.Fprintf(&b, "%s: %s\n", r.File, verdict)
 	for i, line := range r.about {
 		if i == 0 {
-			fmt.Fprintf(&b, "  format         %s %.80q\n", r.Format, r.Name)
+			fmt.Fprintf(&b, "  format         %s%s\n", r.Format, inQuotes(" ", r.Name))
 		}
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
@@ -385,7 +385,7 @@ func (r *report) print(out io.Writer) error {
 			version = "(no version)"
 		}
 		version = fmt.Sprintf("%.80s", version)
-		fmt.Fprintf(&b, "  format         %s %s, workflow %.80q\n", r.Format, version, r.Name)
+		fmt.Fprintf(&b, "  format         %s %s%s\n", r.Format, version, inQuotes(", workflow ", r.Name))
 		byFiles := ""
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
@@ -502,4 +502,12 @@ func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Wor
 		return nil, failf(exitInput, "%s", strings.Join(errs, "\n"))
 	}
 	return w, nil
+}
+
+// inQuotes is a name in quotes behind a text; nothing if there is no name.
+func inQuotes(before, name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s%.80q", before, name)
 }
