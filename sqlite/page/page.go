@@ -51,7 +51,7 @@ func Write(ctx context.Context, w io.Writer, db *sqlite.DB, names []string, o Op
 	if err != nil {
 		return err
 	}
-	text, _, err := document(base64.StdEncoding.EncodeToString(pack(data, gzip.BestCompression)),
+	text, _, err := document(base64.StdEncoding.EncodeToString(pack(data, thorough)),
 		strings.Join(names, ", "), false)
 	if err != nil {
 		return err
