@@ -658,12 +658,15 @@ func (d *Draft) account(seg Segment, sign int) {
 	d.planned += sign
 	if seg.due {
 		d.room.touch(seg.Node)
+		pending := &d.pending[seg.Node]
 		if sign > 0 {
-			d.pending[seg.Node] = d.pending[seg.Node].Add(seg.Hold.Sub(seg.kept))
+			pending.Increase(&seg.Hold)
+			pending.Decrease(&seg.kept)
 			d.charge(seg.Task, seg.Hold[unit.CPU])
 			d.starts = append(d.starts, planItem{seg.Start, seg.seq, seg.Task})
 		} else {
-			d.pending[seg.Node] = d.pending[seg.Node].Sub(seg.Hold.Sub(seg.kept))
+			pending.Decrease(&seg.Hold)
+			pending.Increase(&seg.kept)
 			d.charge(seg.Task, -seg.Hold[unit.CPU])
 		}
 		return

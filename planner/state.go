@@ -266,7 +266,8 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 		s.frozen--
 	}
 	if att.Node != None {
-		s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
+		held := s.holds(b.Attempt)
+		s.held[att.Node].Decrease(&held)
 		if l.phase != Suspended || att.Resuming {
 			s.charge(t, -att.Hold[unit.CPU])
 		}
@@ -308,7 +309,8 @@ func (s *State) succeeded(t TaskID, n NodeID, at Time) {
 		s.place(f, n)
 	}
 	for _, c := range s.children(t) {
-		if s.lives.at(c).missing--; s.lives.at(c).missing == 0 && s.lives.at(c).phase == Waiting {
+		l := s.lives.at(c)
+		if l.missing--; l.missing == 0 && l.phase == Waiting {
 			s.becomeReady(c)
 		}
 	}
@@ -433,7 +435,7 @@ func (s *State) ordered(o *Order, at Time) {
 		delete(s.ahead, o.Task)
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
-		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
+		s.held[o.Node].Increase(&o.Hold)
 		s.charge(o.Task, o.Hold[unit.CPU])
 	case OrderResume:
 		att := s.attempts.at(o.Attempt)

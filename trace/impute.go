@@ -52,14 +52,19 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 		d.Runtime = time.Second
 	}
 	var done []Imputation
-	note := func(field, rule string) {
+	var fields []Fields // of done
+	note := func(f Fields, rule string) {
 		for i := range done {
-			if done[i].Field == field && done[i].Rule == rule {
+			if fields[i] == f && done[i].Rule == rule {
 				done[i].Count++
 				return
 			}
 		}
-		done = append(done, Imputation{field, rule, 1})
+		field := "file-size"
+		if f != 0 {
+			field = f.String()
+		}
+		done, fields = append(done, Imputation{field, rule, 1}), append(fields, f)
 	}
 	runtimes, memory := map[string][]time.Duration{}, map[string]int64{}
 	var all []time.Duration
@@ -89,7 +94,7 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 		t := &w.Tasks[i]
 		fill := func(f Fields, rule string) {
 			t.Imputed |= f
-			note(f.String(), rule)
+			note(f, rule)
 		}
 		if !t.Known.Has(Cores) && !t.Imputed.Has(Cores) {
 			t.Cores = 1
@@ -129,7 +134,7 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 		for i := range w.Files {
 			if f := &w.Files[i]; !f.Sized {
 				f.Size, f.Sized, f.Imputed = d.FileSize, true, true
-				note("file-size", fmt.Sprintf(ruleDefaultFormat, fmt.Sprint(d.FileSize, " B")))
+				note(0, fmt.Sprintf(ruleDefaultFormat, fmt.Sprint(d.FileSize, " B")))
 			}
 		}
 	}

@@ -3,7 +3,6 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -135,8 +134,8 @@ func (a *item) less(b *item) bool {
 	if a.at != b.at {
 		return a.at < b.at
 	}
-	if c := cmp.Compare(a.kind, b.kind); c != 0 {
-		return c < 0
+	if a.kind != b.kind {
+		return a.kind < b.kind
 	}
 	return a.seq < b.seq
 }

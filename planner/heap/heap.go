@@ -35,13 +35,36 @@ func (h *Heap[T]) Remove(at int) T {
 	if h.Moved != nil {
 		h.Moved(&h.Items[at], -1)
 	}
-	h.Items[at] = h.Items[last]
+	if at < last {
+		if at > 0 && h.Before(&h.Items[last], &h.Items[(at-1)/2]) {
+			h.Items[at] = h.Items[last]
+			h.up(at)
+		} else {
+			h.fill(at, last)
+		}
+	}
 	h.Items[last] = zero // nothing is held that left
 	h.Items = h.Items[:last]
-	if at < last {
-		h.Fix(at)
-	}
 	return gone
+}
+
+// fill moves the last element to i, or to where its key belongs below.
+func (h *Heap[T]) fill(i, last int) {
+	items, x := h.Items[:last], &h.Items[last]
+	for {
+		k := 2*i + 1
+		if k+1 < last && h.Before(&items[k+1], &items[k]) {
+			k++
+		}
+		if k >= last || !h.Before(&items[k], x) {
+			break
+		}
+		items[i] = items[k]
+		h.settled(i)
+		i = k
+	}
+	items[i] = *x
+	h.settled(i)
 }
 
 // Fix moves the element at a place to where its key belongs, after that has changed.

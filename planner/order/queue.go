@@ -22,7 +22,7 @@ func (k *Key) compare(l *Key) int {
 	if k.Major != l.Major {
 		return cmp.Compare(k.Major, l.Major)
 	}
-	if c := l.Rank.Compare(k.Rank); c != 0 {
+	if c := exact.Compare(&l.Rank, &k.Rank); c != 0 {
 		return c
 	}
 	return cmp.Compare(k.Minor, l.Minor)
@@ -80,6 +80,9 @@ type entry struct {
 }
 
 func (e *entry) less(f *entry) bool {
+	if e.key.Major != f.key.Major {
+		return e.key.Major < f.key.Major
+	}
 	if c := e.key.compare(&f.key); c != 0 {
 		return c < 0
 	}

@@ -85,6 +85,22 @@ func (v Vector) Sub(w Vector) Vector {
 	return v
 }
 
+// Increase is Add where v lies, without copies of it.
+func (v *Vector) Increase(w *Vector) {
+	for i := range v {
+		v[i] = add(v[i], w[i])
+	}
+}
+
+// Decrease is Sub where v lies, without copies of it.
+func (v *Vector) Decrease(w *Vector) {
+	for i := range v {
+		if v[i] != Unlimited {
+			v[i] -= w[i]
+		}
+	}
+}
+
 // Fits reports whether every component of v is at most that of w. A component that needs nothing always fits, even
 // where w is overdrawn.
 func (v Vector) Fits(w Vector) bool {
