@@ -93,8 +93,8 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 				"file says)"},
 			&cli.StringFlag{Name: "class", Usage: "`CLASS`: deadline, regular or low (default: deadline if there " +
 				"is one, else regular)"},
-			&cli.StringFlag{Name: "deadline", Usage: "`WHEN` it has to have ended: in 2h or 3d, at " +
-				"18:00, or at \"2026-12-24 18:00\""},
+			&cli.StringFlag{Name: "deadline", Usage: "`WHEN` it has to have ended: 2h or 3d from now, " +
+				"18:00, or \"2026-12-24 18:00\""},
 			&cli.StringFlag{Name: "release", Usage: "`WHEN` it may start, as the deadline (default: at " +
 				"once)"},
 			&cli.BoolFlag{Name: "reject-late", Usage: "have it refused if the policy finds no plan that meets its " +
@@ -384,18 +384,26 @@ func submit(c *cli.Context) error {
 	if err != nil {
 		return serverError(err)
 	}
-	asks := c.Bool("reject-late") || !c.Bool("quiet") && !c.Bool("no-prediction")
+	titles := make([]string, len(a.IDs))
+	for i := range titles {
+		titles[i] = a.Names[i] + ", " + plural(len(subs[i].Workflow.Tasks), "task")
+	}
+	return acknowledge(c, cl, a, titles)
+}
+
+// acknowledge prints the numbers of what was handed in, then what is expected of it.
+func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, titles []string) (err error) {
 	for i, id := range a.IDs {
 		switch {
 		case c.Bool("json"):
 		case c.Bool("quiet"):
 			fmt.Fprintln(c.App.Writer, id)
 		default:
-			fmt.Fprintf(c.App.Writer, "%d: %s, %s\n", id, a.Names[i], plural(len(subs[i].Workflow.Tasks), "task"))
+			fmt.Fprintf(c.App.Writer, "%d: %s\n", id, titles[i])
 		}
 	}
 	var expected []*api.Status
-	if asks {
+	if c.Bool("reject-late") || !c.Bool("quiet") && !c.Bool("no-prediction") {
 		expected, err = foretold(c, cl, a.IDs)
 	}
 	if c.Bool("json") { // what was handed in, also if nobody knows what is expected of it

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -80,17 +79,10 @@ func submitTask(c *cli.Context, cl *api.Client, about *api.Server) error {
 		return err
 	}
 	a, err := cl.Submit(c.Context, &api.Submit{Tasks: []api.Task{task}, Secrets: secrets})
-	switch {
-	case err != nil:
+	if err != nil {
 		return serverError(err)
-	case c.Bool("json"):
-		printJSON(c.App.Writer, a)
-	case c.Bool("quiet"):
-		fmt.Fprintln(c.App.Writer, a.IDs[0])
-	default:
-		fmt.Fprintf(c.App.Writer, "%d: %s\n", a.IDs[0], a.Names[0])
 	}
-	return nil
+	return acknowledge(c, cl, a, a.Names)
 }
 
 // dependencies reads ID, ID:ended and ID:failed.

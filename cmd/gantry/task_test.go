@@ -50,6 +50,10 @@ func TestSingleTasksComeAfterOthers(t *testing.T) {
 	}
 	expect(t, exitUsage, []string{"--task"}, "submit", "--dir", dir, "--cpus", "2", montage)
 	expect(t, exitInput, []string{"1000 cores"}, "submit", "--dir", dir, "--task", "x", "--cpus", "1000", "--", "true")
+	later := expect(t, exitOK, []string{": later\n", ": expected to start ", ", to end "}, "submit", "--dir", dir,
+		"--task", "later", "--release", "2h", "--", "true")
+	id, _, _ := strings.Cut(later, ":")
+	expect(t, exitOK, nil, "cancel", "--dir", dir, id)
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
 }
