@@ -17,6 +17,8 @@ import (
 // inTurn preempts task 0 at 2 s in the way given, and lets it continue at 5 s.
 type inTurn struct{ how planner.Vacate }
 
+func (inTurn) Suspends() {}
+
 func (p inTurn) Plan(_ context.Context, c *planner.Cycle) error {
 	for _, at := range []planner.Time{2e9, 5e9} {
 		if c.Now() < at {
