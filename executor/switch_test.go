@@ -288,8 +288,8 @@ func (s *switching) freeze(to string, drained bool) {
 	}
 }
 
-// A task that holds nothing, as it took no time by its estimate when it was ordered, runs on a node that is drained. Of
-// what it is estimated to need by now the node has nothing, which ended the server when rm-dcwf planned anew.
+// A task was estimated to take no time when it was ordered, so it holds nothing. Its node is drained, and has nothing
+// of what the task is estimated to need by now. rm-dcwf panicked when it planned such a task again.
 func TestATaskThatNeedsMoreThanItsDrainedNodeHas(t *testing.T) {
 	s := switching{t: t, seed: 50, policies: []string{"owm", "rm-dcwf", "owm-mp+swf", "rm-dcwf"}}
 	s.run()

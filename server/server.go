@@ -65,7 +65,7 @@ type Config struct {
 	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
 	// there.
 	Results func(run, workflow, file string) executor.Source
-	// Fault is told what an operator has to know of a fault of the server's own. It may be called from any goroutine.
+	// Fault takes what an operator has to know of a fault of the server's own. It may be called from any goroutine.
 	Fault func(message string)
 }
 
@@ -289,7 +289,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 	answer(w, http.StatusOK, out)
 }
 
-// mostStacks bounds how often a fault is told with its stack, as who finds one may ask for it again and again.
+// mostStacks bounds how many faults are printed with their stacks: whoever finds one may ask for it again and again.
 const mostStacks = 100
 
 // admit answers a request whose handler panicked, and tells the operator, who alone can do something about it.

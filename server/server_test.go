@@ -35,7 +35,7 @@ func TestAHandlerThatPanics(t *testing.T) {
 		refused := new(api.Error)
 		if !errors.As(err, &refused) || refused.Code != api.Failed ||
 			!strings.HasPrefix(refused.Message, "GET /v1/submissions/7 failed by a fault of gantry's own") {
-			t.Fatalf("the client is told %v", err)
+			t.Fatalf("the client gets %v", err)
 		}
 		text := <-told
 		for _, want := range []string{"GET /v1/submissions/7 of user ", "no such shelf", "TestAHandlerThatPanics"} {

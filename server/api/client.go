@@ -183,7 +183,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	}
 }
 
-// why says why a server does not answer, as far as that can be known; "" if nobody is there, which is told already.
+// why says why a server does not answer, as far as that can be known; "" if nobody is there, which the caller says.
 func (c *Client) why(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()
