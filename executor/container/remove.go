@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -183,6 +184,27 @@ func (c *Cleaned) Add(other Cleaned) {
 	}
 }
 
+// makes is how long an engine may take to make a container for a gantry that was killed meanwhile.
+const makes = 10 * time.Second
+
+// inTheMaking reports whether an engine may still make a container for an attempt of a run that nobody works on: the
+// attempt has had a control directory for a short time only, no program was begun, and no container was removed.
+func inTheMaking(runDir string) bool {
+	dirs, _ := os.ReadDir(filepath.Join(runDir, "control"))
+	return slices.ContainsFunc(dirs, func(e os.DirEntry) bool {
+		info, err := e.Info()
+		if err != nil || !e.IsDir() || time.Since(info.ModTime()) > makes {
+			return false
+		}
+		dir := control.Dir(filepath.Join(runDir, "control", e.Name()))
+		if by, _, err := dir.Claimed(); err != nil || by != control.Nobody {
+			return false
+		}
+		_, removed, err := dir.Asked()
+		return err == nil && !removed
+	})
+}
+
 // Clean removes containers, control groups and files of secrets that gantry left on this host, of one run or, if run
 // is "", of all. A run whose lock is held is left alone. Control groups do not show where their run lies: those of
 // runs that are not in dir are left alone too, and so are their secrets. Log and files stay; a run is still resumable
@@ -197,10 +219,6 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 	tree, err := cgroup.Open(cmp.Or(host.Groups, cgroup.Root), host.Systemd)
 	if err != nil {
 		return out, err
-	}
-	all, err := engine.List(ctx, LabelRun, run)
-	if err != nil {
-		return out, fmt.Errorf("clean: list containers: %w", err)
 	}
 	held := map[string]bool{} // by the control group of the run
 	look := func(name, runDir string) bool {
@@ -217,21 +235,41 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 		}
 		return h
 	}
-	for _, c := range all {
-		if look(c.Labels[LabelRun], c.Labels[LabelDir]) || run != "" && c.Labels[LabelDir] != filepath.Join(dir, run) {
-			continue
-		}
-		if dir := control.Dir(c.Labels[LabelControl]); dir != "" {
-			_ = dir.Ask(0, control.Remove) // it is gone if the attempt's end was logged
-		}
-		if err := engine.Remove(ctx, c.ID); err != nil {
-			return out, fmt.Errorf("clean: remove container %.12s: %w", c.ID, err)
-		}
-		out.Containers = append(out.Containers, c.Name)
-	}
 	entries, _ := os.ReadDir(dir)
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return !e.IsDir() || run != "" && run != e.Name() })
+	_, alone := engine.(Tidier) // it makes no container once gantry has ended
+	for {
+		all, err := engine.List(ctx, LabelRun, run)
+		if err != nil {
+			return out, fmt.Errorf("clean: list containers: %w", err)
+		}
+		for _, c := range all {
+			runDir := c.Labels[LabelDir]
+			if look(c.Labels[LabelRun], runDir) || run != "" && runDir != filepath.Join(dir, run) {
+				continue
+			}
+			if dir := control.Dir(c.Labels[LabelControl]); dir != "" {
+				_ = dir.Ask(0, control.Remove) // it is gone if the attempt's end was logged
+			}
+			if err := engine.Remove(ctx, c.ID); err != nil {
+				return out, fmt.Errorf("clean: remove container %.12s: %w", c.ID, err)
+			}
+			out.Containers = append(out.Containers, c.Name)
+		}
+		if alone || !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+			runDir := filepath.Join(dir, e.Name())
+			return !look(e.Name(), runDir) && inTheMaking(runDir)
+		}) {
+			break
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return out, fmt.Errorf("clean: %w", context.Cause(ctx))
+		}
+	}
 	for _, e := range entries {
-		if !e.IsDir() || look(e.Name(), filepath.Join(dir, e.Name())) || run != "" && run != e.Name() {
+		if look(e.Name(), filepath.Join(dir, e.Name())) {
 			continue
 		}
 		host := executor.HostName(e.Name(), filepath.Join(dir, e.Name()))

@@ -21,6 +21,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/control"
 	"gantry/executor/docker"
 	"gantry/executor/evidence"
 	"gantry/planner"
@@ -277,10 +278,12 @@ func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
 					onHost = executor.HostName(run, dir)
 					labels[container.LabelHostName] = onHost
 				}
+				files := dir
 				if c.control {
-					labels[container.LabelControl] = filepath.Join(dir, "control", "a3")
+					files = filepath.Join(dir, "control", "a3")
+					labels[container.LabelControl] = files
 				}
-				if err := os.MkdirAll(filepath.Join(dir, "control", "a3"), 0o755); err != nil {
+				if err := os.MkdirAll(files, 0o755); err != nil {
 					t.Fatal(err)
 				}
 				group = tree.Group("gantry", tree.Name(onHost))
@@ -324,6 +327,55 @@ func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// lister is an engine that does something once its containers were listed.
+type lister struct {
+	container.Engine
+	then func()
+}
+
+func (l *lister) List(ctx context.Context, label, value string) ([]container.Listed, error) {
+	all, err := l.Engine.List(ctx, label, value)
+	if l.then != nil {
+		l.then()
+		l.then = nil
+	}
+	return all, err
+}
+
+// The Docker Engine still makes a container for a gantry that was killed: clean removes it, too.
+func TestCleanWaitsForAContainerInTheMaking(t *testing.T) {
+	engine(t)
+	cli, err := docker.Connect(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	base, run := t.TempDir(), fmt.Sprintf("late-%x", time.Now().UnixNano()&0xffffff)
+	ctl := control.Dir(filepath.Join(base, run, "control", "a3"))
+	if err := os.MkdirAll(filepath.Dir(string(ctl)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := ctl.Make(false); err != nil {
+		t.Fatal(err)
+	}
+	name := "gantry-" + run + "-a3"
+	e := &lister{Engine: (&rig{t: t}).engine(), then: func() {
+		labels := map[string]string{container.LabelRun: run, container.LabelDir: filepath.Join(base, run),
+			container.LabelControl: string(ctl)}
+		if _, err := cli.ContainerCreate(t.Context(), &types.Config{Image: busybox, Labels: labels},
+			&types.HostConfig{}, nil, nil, name); err != nil {
+			t.Error(err)
+		}
+	}}
+	got, err := container.Clean(t.Context(), e, base, run)
+	if err != nil || !slices.Equal(got.Containers, []string{name}) {
+		t.Errorf("removed containers %v, %v", got.Containers, err)
+	}
+	if left := (&rig{t: t, config: container.Config{Run: run}}).containers(); len(left) > 0 {
+		t.Errorf("containers %v are left", left)
 	}
 }
 
