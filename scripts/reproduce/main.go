@@ -31,7 +31,6 @@ const (
 	// first is how many repetitions all experiments get before any gets more, so that a run that is ended early has
 	// intervals for everything.
 	first = 3
-	least = 2 * time.Second // between two lines about the time left
 )
 
 // suite is the file reproduce.yaml.
@@ -84,9 +83,9 @@ type runner struct {
 	jobs  int
 	dir   string
 	suite
-	done  []float64 // CPU seconds that results had at the beginning, by experiment
-	begun time.Time
-	ran   float64 // CPU seconds, as the suite has them, that were run now
+	done []float64     // CPU seconds that results had at the beginning, by experiment
+	ran  float64       // CPU seconds, as the suite has them, that were run now
+	took time.Duration // for that; comparing samples of earlier results does not count
 }
 
 func (r *runner) read() error {
@@ -160,7 +159,6 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	fmt.Printf("%d experiments, about %s of CPU time, %s of it done; results in %s\n", len(r.Experiments),
 		round(whole), round(whole-left), r.dir)
-	r.begun = time.Now()
 	for pass, most := range []int{first, 1 << 30} {
 		for i := range r.Experiments {
 			x := &r.Experiments[i]
@@ -170,11 +168,13 @@ func (r *runner) run(ctx context.Context) error {
 			}
 			todo := r.cost(x, n, wanted[i]) - r.done[i]
 			r.say(fmt.Sprintf("%s, %d of %d repetitions", x.File, n, wanted[i]), whole, left)
+			begun := time.Now()
 			if err := r.experiment(ctx, x, n); err != nil {
 				return err
 			}
 			if todo > 0 {
 				r.ran += todo
+				r.took += time.Since(begun)
 				r.done[i] += todo
 				left -= todo
 			}
@@ -187,8 +187,8 @@ func (r *runner) run(ctx context.Context) error {
 // long as that is little.
 func (r *runner) say(what string, whole, left float64) {
 	rate := float64(r.jobs)
-	if took := time.Since(r.begun).Seconds(); r.ran > 30 && took > least.Seconds() {
-		rate = r.ran / took
+	if r.ran > 30 && r.took > 0 {
+		rate = r.ran / r.took.Seconds()
 	}
 	fmt.Printf("%s: %s; %.0f %% done, about %s left\n", time.Now().Format(time.TimeOnly), what,
 		100*(whole-left)/whole, round(left/rate))
