@@ -100,7 +100,7 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 		}
 	}
 	s.db = db // of models; it is open for reading only
-	f, err := forecast.Make(ctx, s.parts, &forecast.Past{Arrivals: subs}, s.forecastBounds())
+	f, err := s.makeForecast(ctx, &forecast.Past{Arrivals: subs})
 	s.db = nil
 	if err != nil {
 		return fail(exitInput, err)

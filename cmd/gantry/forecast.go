@@ -134,7 +134,7 @@ func (s *session) predictRest(ctx context.Context, now planner.Time) error {
 	f := s.follower
 	past := &forecast.Past{Batches: f.batches, Now: now, Arrivals: f.coming}
 	var err error
-	if s.forecast, err = forecast.Make(ctx, s.parts, past, s.forecastBounds()); err != nil {
+	if s.forecast, err = s.makeForecast(ctx, past); err != nil {
 		s.view.note("the end of the run cannot be predicted: %v", err)
 		return nil
 	}
@@ -152,12 +152,32 @@ func (s *session) foresee(ctx context.Context, subs []executor.Submission) {
 		return
 	}
 	past := &forecast.Past{Arrivals: subs}
-	f, err := forecast.Make(ctx, s.parts, past, s.forecastBounds())
+	f, err := s.makeForecast(ctx, past)
 	if err != nil {
 		s.view.note("the makespan cannot be predicted: %v", err)
 		return
 	}
 	s.forecast = f
+}
+
+// makeForecast predicts a run. What depends on programs that were never measured gets no interval: runtimes of a trace
+// may be off by any factor.
+func (s *session) makeForecast(ctx context.Context, past *forecast.Past) (*forecast.Forecast, error) {
+	f, err := forecast.Make(ctx, s.parts, past, s.forecastBounds())
+	if err != nil || s.programs == nil || len(s.programs.misses) == 0 {
+		return f, err
+	}
+	point := func(r *forecast.Range) { r.Low, r.High = r.Expected, r.Expected }
+	point(&f.Makespan)
+	for i := range f.Workflows {
+		point(&f.Workflows[i].Range)
+	}
+	for i := range f.Kinds {
+		if k := &f.Kinds[i]; s.programs.misses[k.Name] {
+			point(&k.Range)
+		}
+	}
+	return f, nil
 }
 
 // announce prints the prediction before the run.

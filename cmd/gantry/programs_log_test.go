@@ -109,13 +109,18 @@ func TestProgramsOfRunsWithoutADaemonArePredicted(t *testing.T) {
 	needsOCI(t)
 	home := "--dir=" + t.TempDir()
 	flow := writePrograms(t, programTask{"one", "nap", "sleep 0.7", 0.1, 0})
-	expect(t, exitOK, nil, "run", home, "--quiet", "--runtime", "oci", "--name", "first", flow)
-	for _, runtime := range []string{"oci", "docker"} {
+	predicts := func(runtime string, measured bool) {
+		t.Helper()
 		out := expect(t, exitOK, nil, "run", home, "--dry-run", "--runtime", runtime, flow)
-		if strings.Contains(out, "nothing was measured") {
+		unknown, interval := strings.Contains(out, "nothing was measured"), strings.Contains(out, "probability")
+		if unknown == measured || interval != measured {
 			t.Errorf("on %s:\n%s", runtime, out)
 		}
 	}
+	predicts("oci", false) // no interval is known of what the trace says
+	expect(t, exitOK, nil, "run", home, "--quiet", "--runtime", "oci", "--name", "first", flow)
+	predicts("oci", true)
+	predicts("docker", true)
 	expect(t, exitOK, nil, "simulate", home, "--measured", "first", flow)
 }
 

@@ -291,7 +291,7 @@ SELECT run, at_ns / 1e9 AS at_s, sum(step) OVER (PARTITION BY run ORDER BY at_ns
 CREATE VIEW v_predictions AS
 SELECT x.run, x.made_s, x.scope, x.name, x.basis, x.tasks, x.repetitions, x.expected_ns / 1e9 AS predicted_s, x.low_ns / 1e9 AS low_s, x.high_ns / 1e9 AS high_s,
   x.actual_ns / 1e9 AS actual_s, 100.0 * (x.expected_ns - x.actual_ns) / nullif(x.actual_ns, 0) AS error_pct,
-  x.actual_ns BETWEEN x.low_ns AND x.high_ns AS within
+  CASE WHEN x.high_ns > x.low_ns THEN x.actual_ns BETWEEN x.low_ns AND x.high_ns END AS within
 FROM (
   SELECT r.name AS run, p.at_ns / 1e9 AS made_s, p.scope, p.name, p.basis, p.tasks, p.repetitions, p.expected_ns, p.low_ns, p.high_ns,
     CASE p.scope
