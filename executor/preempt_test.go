@@ -21,6 +21,8 @@ import (
 // nodes.
 type juggler struct{ most int }
 
+func (juggler) Suspends() {}
+
 func (j juggler) Plan(ctx context.Context, c *planner.Cycle) error {
 	if err := (retain.Drop{}).Retain(c); err != nil {
 		return err
@@ -118,6 +120,8 @@ type script struct {
 	victim map[string]string
 	how    planner.Vacate
 }
+
+func (s *script) Suspends() {}
 
 func (s *script) Plan(ctx context.Context, c *planner.Cycle) error {
 	if err := (retain.Drop{}).Retain(c); err != nil {

@@ -21,8 +21,8 @@ var ErrUnsupported = errors.New("the policy cannot plan this load")
 // a note of TopicRefused, upon which they are cancelled.
 type Refuser interface{ RejectLate() }
 
-// Suspender is a policy that suspends tasks and lets them continue: each that does has to say so. Under any other one,
-// which does not know of such tasks, those that were suspended before it came continue as soon as there is room.
+// Suspender is a policy that suspends tasks and lets them continue: a round in which another one suspends a task is an
+// error. Under policies that suspend none, tasks suspended before continue as soon as there is room.
 type Suspender interface{ Suspends() }
 
 // Estimator gives policies the estimated durations.
