@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -28,11 +29,13 @@ var kinds = []struct {
 // Kind recognises by a text, or its beginning, whether it is a workload, cluster or experiment file; "" is none of
 // them.
 func Kind(text []byte) string {
+	text = bytes.TrimLeft(text, "\xef\xbb\xbf \t\r\n")
 	if len(text) == 0 || text[0] == '<' {
 		return ""
 	}
 	keys := reader.Keys(text, true)
-	if keys["pegasus"] || keys["x-pegasus"] || keys["workflow"] || keys["schemaVersion"] {
+	if keys["pegasus"] || keys["x-pegasus"] || keys["workflow"] && text[0] == '{' ||
+		keys["schemaVersion"] && !keys["workflows"] {
 		return ""
 	}
 	for _, exact := range []bool{true, false} { // else a slip in a key will do
@@ -65,10 +68,11 @@ type About struct {
 }
 
 // Check reads a file of a kind that Kind knows, and looks whether the files that it names exist. An error is a
-// *FileError, or one of reading r.
-func Check(kind string, r io.Reader, source string) (about About, err error) {
+// *FileError, or one of reading r. Policy says what is wrong with a policy.
+func Check(kind string, r io.Reader, source string, policy func(string) error) (about About, err error) {
 	tell := func(format string, args ...any) { about.Lines = append(about.Lines, fmt.Sprintf(format, args...)) }
 	var named []path
+	var faults reader.Faults
 	switch kind {
 	case "workload":
 		w, err := ReadWorkload(r, source)
@@ -110,16 +114,25 @@ func Check(kind string, r io.Reader, source string) (about About, err error) {
 		tell("runs           %.0f in all", x.runs())
 		for _, block := range x.Blocks {
 			for _, f := range block {
-				if f.Name != "workload" && f.Name != "cluster" {
-					continue
-				}
 				for i, v := range f.Values {
+					if f.Name == "policy" {
+						if err := policy(v); err != nil {
+							faults.Fail("policy", f.Lines[i], "", "%v", err)
+						}
+					}
+					if f.Name != "workload" && f.Name != "cluster" {
+						continue
+					}
 					named = append(named, path{f.Lines[i], f.Name, below(filepath.Dir(source), v)})
 				}
 			}
 		}
 	}
-	return about, missing(kind, source, named)
+	absentFiles(named, &faults)
+	if all := faults.Sorted(); reader.HasErrors(all) {
+		return about, &FileError{kind, source, all[0], all}
+	}
+	return about, nil
 }
 
 // path is a file that another one names.
@@ -128,9 +141,8 @@ type path struct {
 	what, path string
 }
 
-// missing is the error of files that are not there.
-func missing(kind, source string, named []path) error {
-	var faults reader.Faults
+// absentFiles finds files that are not there.
+func absentFiles(named []path, faults *reader.Faults) {
 	seen := map[string]bool{}
 	for _, p := range named {
 		if p.path == "" || p.path == "-" || seen[p.path] {
@@ -138,16 +150,16 @@ func missing(kind, source string, named []path) error {
 		}
 		seen[p.path] = true
 		if _, err := os.Stat(p.path); err != nil {
-			why := err.Error()
-			if errors.Is(err, fs.ErrNotExist) {
-				why = "there is no such file"
-			}
-			faults.Fail("missing-file", p.line, "", "%s %s: %s", p.what, p.path, strings.TrimPrefix(why,
-				"stat "+p.path+": "))
+			faults.Fail("missing-file", p.line, "", "%s %s: %s", p.what, p.path, absent(p.path, err))
 		}
 	}
-	if all := faults.Sorted(); reader.HasErrors(all) {
-		return &FileError{kind, source, all[0], all}
+}
+
+// absent is why a file cannot be opened, without its path.
+func absent(path string, err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "there is no such file"
 	}
-	return nil
+	_, why, _ := strings.Cut(err.Error(), path+": ")
+	return why
 }

@@ -35,6 +35,11 @@ func TestFilesAreCheckedByTheirKind(t *testing.T) {
 			"x runs 8 in all"},
 		{"workload: w.yaml\ncluster: other.yaml\nfactors: {policy: heft}\n", "experiment",
 			"line 2: cluster other.yaml: there is no such file"},
+		{"workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [heft, hefft]}\n", "experiment",
+			"line 3: hefft is no policy"},
+		{"workflow:\n- {trace: a}\n", "workload",
+			`line 1: the workload: unknown key "workflow"; did you mean workflows?`},
+		{"\ufeffnodes: [{name: n}]\n", "cluster", "nodes 1"},
 		{"workload: w.yaml\ncluster: c.yaml\nfactors: {policy: heft, " + manyFactors() + "}\n", "experiment",
 			"make 1e+10 runs, more than 10000000"},
 		{"pegasus: '5.0'\njobs: []\n", "", ""},
@@ -48,7 +53,13 @@ func TestFilesAreCheckedByTheirKind(t *testing.T) {
 		if kind == "" {
 			continue
 		}
-		about, err := scenario.Check(kind, strings.NewReader(c.text), filepath.Join(dir, "x.yaml"))
+		source := filepath.Join(dir, "x.yaml")
+		about, err := scenario.Check(kind, strings.NewReader(c.text), source, func(spec string) error {
+			if spec == "hefft" {
+				return errors.New("hefft is no policy")
+			}
+			return nil
+		})
 		got := strings.Join(strings.Fields(strings.Join(slices.Concat([]string{about.Name}, about.Lines), " ")), " ")
 		if err != nil {
 			got = strings.ReplaceAll(err.Error(), dir+"/", "")

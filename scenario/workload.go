@@ -3,7 +3,6 @@
 package scenario
 
 import (
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -14,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"gantry/trace/spelling"
 
 	"gantry/reader"
 )
@@ -69,29 +66,8 @@ type Costs struct {
 
 const maxArrivals = 1_000_000
 
-// IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace: a mapping with the key
-// workflows or the key mix. Where a file is no trace either, another key of a stream, or a slip in one of the two, will
-// do: reading it shows that.
-func IsWorkload(text []byte) bool {
-	text = bytes.TrimLeft(text, "\xef\xbb\xbf \t\r\n")
-	keys := reader.Keys(text, true)
-	switch {
-	case keys["pegasus"], keys["x-pegasus"]:
-		return false
-	case keys["workflows"], keys["mix"]:
-		return true
-	case bytes.HasPrefix(text, []byte("{")) && keys["workflow"], keys["schemaVersion"]: // WfFormat
-		return false
-	}
-	own := []string{"workflows", "mix", "count", "arrivals", "total_runtime", "tenants", "deadlines", "releases",
-		"warm_up", "cool_down"}
-	for k := range keys {
-		if spelling.Nearest(k, own) != "" {
-			return true
-		}
-	}
-	return false
-}
+// IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace.
+func IsWorkload(text []byte) bool { return Kind(text) == "workload" }
 
 // ReadWorkload reads a workload file, YAML (or JSON, which is YAML); its schema is schema/workload.schema.json.
 //
@@ -340,7 +316,7 @@ func (c *Costs) add(task, node string, d time.Duration) bool {
 func readCosts(path string) (*Costs, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %s", path, absent(path, err))
 	}
 	defer f.Close()
 	in := reader.Open(f, 0)

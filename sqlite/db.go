@@ -51,11 +51,17 @@ type UnknownRunError struct {
 func (e *UnknownRunError) Error() string {
 	switch {
 	case len(e.Known) == 0:
-		return "the log has no runs yet"
+		return "the log has no runs yet: gantry run and gantry simulate make them"
 	case e.Name == "":
 		return "which run? known: " + list(e.Known, 10)
 	}
 	return fmt.Sprintf("no run %q in the log; known: %s", e.Name, list(e.Known, 10))
+}
+
+// Taken is the error of a name that a run of the log has.
+func Taken(name string) error {
+	return fmt.Errorf("there is a run %q already: give another name, continue it with gantry resume, or remove it "+
+		"with gantry rm", name)
 }
 
 // DB is an open log. Its methods may be called from several goroutines; there is one writer connection, and a pool of

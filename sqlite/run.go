@@ -126,8 +126,7 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 		if n, err := db.queryInt("SELECT count(*) FROM runs WHERE name = ?", info.Name); err != nil {
 			return err
 		} else if n > 0 {
-			return fmt.Errorf("there is a run %q already: give another name, or continue it with gantry resume",
-				info.Name)
+			return Taken(info.Name)
 		}
 		_, err := db.conn.Exec(`INSERT INTO runs(name, runtime, policy, command, version, started_wall,
 			started_unix_ns, seed, time_scale, size_scale,

@@ -174,7 +174,18 @@ func (b *builder) brokenYAML() bool {
 	return false
 }
 
-const isWorkload = "a workload file, which gantry run and gantry simulate take, and no workflow"
+// scenarioFile says by its keys what is no workflow, but a file of package scenario; "" if it is none.
+func scenarioFile(keys map[string]bool) string {
+	switch {
+	case keys["workflows"], keys["mix"]:
+		return "a workload file, which gantry run and gantry simulate take, and no workflow"
+	case keys["nodes"]:
+		return "a cluster file, for --cluster, and no workflow"
+	case keys["factors"]:
+		return "an experiment file, for gantry experiment, and no workflow"
+	}
+	return ""
+}
 
 // sniff recognises the format by the first bytes, without consuming them; makeflows that are not JSON by the name of
 // the file.
@@ -217,8 +228,8 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 			return Makeflow, nil
 		case keys["processes"], keys["signals"]:
 			return unknown("a HyperFlow workflow")
-		case keys["workflows"], keys["mix"]:
-			return unknown(isWorkload)
+		case scenarioFile(keys) != "":
+			return unknown(scenarioFile(keys))
 		case keys["pegasus"]:
 			return PegasusYAML, nil
 		case keys["$schema"], whole && len(keys) > 0 && !keys["schemaVersion"] && bytes.HasSuffix(bytes.TrimSpace(text),
@@ -234,14 +245,14 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 		return unknown("a Pegasus catalogue, not a workflow")
 	case keys["pegasus"]:
 		return PegasusYAML, nil
-	case keys["workflows"], keys["mix"]:
-		return unknown(isWorkload)
+	case scenarioFile(keys) != "":
+		return unknown(scenarioFile(keys))
 	case bytes.HasPrefix(text, []byte("digraph")):
 		return unknown("a DOT graph")
 	case bytes.IndexByte(text[:min(len(text), 512)], 0) >= 0:
 		return unknown("binary data, or a text that is neither UTF-8 nor UTF-16")
 	}
-	return unknown("neither XML, JSON nor a Pegasus YAML mapping")
+	return unknown("neither a workflow nor, by its keys, a workload, cluster or experiment file")
 }
 
 // xmlRoot is the local name of the root element, "" where the bytes do not show it.

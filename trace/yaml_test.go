@@ -76,7 +76,7 @@ func TestFlowMappingsAreYAML(t *testing.T) {
 	for text, want := range map[string]string{
 		"{pegasus: '5.0', name: w, jobs: [{type: job, id: a, name: x}]}": "",
 		"{pegasus: '5.0', name: w, jobs: [{type: job, id: a}":            "not YAML",
-		"{a: b}": "nor a Pegasus YAML mapping",
+		"{a: b}": "neither a workflow nor, by its keys",
 	} {
 		w, faults, err := trace.Read(strings.NewReader(text), "w.yaml", trace.ReadOptions{})
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker/go-units"
@@ -22,6 +23,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
+	"gantry/planner/policy"
 	"gantry/reader"
 	"gantry/scenario"
 	"gantry/trace"
@@ -273,7 +275,10 @@ func scenarioFile(file string) (kind string, r *report) {
 	if kind = scenario.Kind(head); kind == "" || err != nil {
 		return "", nil
 	}
-	about, err := scenario.Check(kind, io.MultiReader(bytes.NewReader(head), f), file)
+	about, err := scenario.Check(kind, io.MultiReader(bytes.NewReader(head), f), file, func(spec string) error {
+		_, err := policy.Parse(spec)
+		return err
+	})
 	var wrong *scenario.FileError
 	switch {
 	case errors.As(err, &wrong):
@@ -298,6 +303,19 @@ func (r *report) write(out io.Writer, asJSON bool) error {
 		return json.NewEncoder(out).Encode(r)
 	}
 	return r.print(out)
+}
+
+// openText opens a file to read its text.
+func openText(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.New(reading(err))
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return nil, errors.New(path + " is a directory; name a file")
+	}
+	return f, nil
 }
 
 // reading explains an error of reading a file.
@@ -487,7 +505,9 @@ func seconds(s float64) string {
 // notes.
 func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
-	if err != nil {
+	if errors.Is(err, syscall.EISDIR) {
+		return nil, failf(exitInput, "%s is a directory; name a file", path)
+	} else if err != nil {
 		return nil, failf(exitInput, "%s", reading(err))
 	}
 	var errs []string

@@ -34,7 +34,7 @@ workflows: its runs may need the emulator's.
 
 What another runtime left is removed where Docker, or an OCI runtime, cannot be used.
 
-Exit codes: 0 cleaned, 2 wrong command line, 4 a runtime that runs of the log need is not usable here.`,
+Exit codes: 0 cleaned, 2 wrong command line, 3 no such run, 4 a runtime that runs of the log need is not usable here.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "images", Usage: "also remove images of other builds of the task emulator that no " +
 				"container uses, and unpacked images that no run needs"},
@@ -95,6 +95,9 @@ func clean(c *cli.Context) error {
 			return err
 		}
 	}
+	if run != "" && done.none() && !known(ctx, dir, run) {
+		return failf(exitInput, "clean: there is no run %q in %s (gantry ls lists them)", run, dir)
+	}
 	done.print(c, dir)
 	if partly != nil {
 		return fail(exitHost, partly)
@@ -126,9 +129,7 @@ func (d *cleaning) print(c *cli.Context, dir string) {
 			"unknown": orEmpty(d.Unknown), "images": orEmpty(d.images)})
 		return
 	}
-	count := 0
 	list := func(names []string, format string, more ...any) {
-		count += len(names)
 		for _, name := range names {
 			fmt.Fprintf(out, format+"\n", append([]any{name}, more...)...)
 		}
@@ -142,9 +143,14 @@ func (d *cleaning) print(c *cli.Context, dir string) {
 	}
 	list(d.Held, "left run %s alone: a gantry works on it")
 	list(d.Unknown, "left control group %s alone: its run is not in %s", dir)
-	if count == 0 {
+	if d.none() {
 		fmt.Fprintln(out, "nothing to clean")
 	}
+}
+
+// none reports whether nothing was found.
+func (d *cleaning) none() bool {
+	return len(d.Containers)+len(d.Groups)+len(d.files)+len(d.images)+len(d.Held)+len(d.Unknown) == 0
 }
 
 // errPartly says that something could not be cleaned, as a runtime is not usable here.
@@ -217,6 +223,20 @@ func ranOn(ctx context.Context, home, run, runtime string) bool {
 	return err != nil || slices.ContainsFunc(runs, func(r sqlite.Overview) bool {
 		return r.Runtime == runtime && (run == "" || r.Run == run)
 	})
+}
+
+// known reports whether there is something of a run: rows in the log, or its directory.
+func known(ctx context.Context, home, run string) bool {
+	if _, err := os.Stat(filepath.Join(home, run)); err == nil {
+		return true
+	}
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		return false
+	}
+	defer db.Close()
+	runs, err := db.Runs(ctx)
+	return err != nil || slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.Run == run })
 }
 
 // cleanRuns removes containers and control groups that runtimes left of a run, or of all if run is "".

@@ -114,7 +114,7 @@ func TestOptionsAreReportedAsTyped(t *testing.T) {
 		{[]string{"run", "-polcy", "heft"}, "gantry run has no option -polcy; did you mean --policy?"},
 		{[]string{"ls", "--frobnicate"}, "gantry ls has no option --frobnicate; see gantry ls --help"},
 		{[]string{"run", "--policy"}, "--policy needs a value (see gantry run --help)"},
-		{[]string{"run", "--count", "x"}, `invalid value "x" for --count: parse error (see gantry run --help)`},
+		{[]string{"run", "--count", "x"}, `invalid value "x" for --count: give a whole number (see gantry run --help)`},
 		{[]string{"simulate", "--time-scale", "0", "x.dax"}, "--time-scale 0: simulated tasks take time"},
 		{[]string{"completion", "tcsh"}, "bash, zsh or fish"},
 	} {

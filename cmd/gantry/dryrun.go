@@ -137,8 +137,7 @@ func (s *session) past(c *cli.Context) (*sqlite.DB, error) {
 	}
 	if info, err := db.Info(c.Context, s.name); s.name != "" && err == nil && info.Name == s.name {
 		db.Close()
-		return nil, failf(exitInput, "there is a run %q already: give another name, or continue it with gantry resume",
-			s.name)
+		return nil, fail(exitInput, sqlite.Taken(s.name))
 	}
 	return db, nil
 }

@@ -86,9 +86,9 @@ func runExperiment(c *cli.Context, path string) error {
 		debug.SetGCPercent(200)
 		reader.SetMemoryLimit(math.MaxInt64)
 	}
-	f, err := os.Open(path)
+	f, err := openText(path)
 	if err != nil {
-		return failf(exitInput, "experiment: %s", reading(err))
+		return failf(exitInput, "experiment: %w", err)
 	}
 	x, err := scenario.ReadExperiment(f, path, c.Bool("quick"))
 	f.Close()

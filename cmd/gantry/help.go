@@ -320,6 +320,23 @@ func unknownCommand(app *cli.App, name string) error {
 	return failf(exitUsage, "unknown command %q; %s", name, spelling.Hint(name, names))
 }
 
+// wanted says what the value of a flag has to be.
+func wanted(flags []cli.Flag, name string) string {
+	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	if i < 0 {
+		return "give another value"
+	}
+	switch flags[i].(type) {
+	case *cli.DurationFlag:
+		return "give a duration such as 90s"
+	case *cli.BoolFlag:
+		return "give true or false"
+	case *cli.Float64Flag:
+		return "give a number"
+	}
+	return "give a whole number"
+}
+
 // usageError says what is wrong with the command line in one line. The flag library writes flags with one dash,
 // whatever was typed.
 func usageError(app *cli.App, args []string) cli.OnUsageErrorFunc {
@@ -335,8 +352,11 @@ func usageError(app *cli.App, args []string) cli.OnUsageErrorFunc {
 		if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 			return failf(exitUsage, "%s needs a value (see %s --help)", typed(name, args), of)
 		}
-		if before, rest, ok := strings.Cut(text, " for flag -"); ok {
+		if before, rest, ok := strings.Cut(strings.Replace(text, " for -", " for flag -", 1), " for flag -"); ok {
 			name, reason, _ := strings.Cut(rest, ": ")
+			if reason == "parse error" {
+				reason = wanted(flags, name)
+			}
 			return failf(exitUsage, "%s for %s: %s (see %s --help)", before, typed(name, args), reason, of)
 		}
 		return failf(exitUsage, "%w (see %s --help)", err, of)

@@ -43,7 +43,7 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 		in.Warn("%s: not a workflow trace, skipped", s)
 	}
 	if len(files) == 0 {
-		return nil, failf(exitInput, "%s: no workflow traces there", strings.Join(in.paths, ", "))
+		return nil, failf(exitInput, "%s: no workflow below this directory", strings.Join(in.paths, ", "))
 	}
 	var subs []executor.Submission
 	for _, f := range files {

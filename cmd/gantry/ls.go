@@ -55,6 +55,9 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				printJSON(c.App.Writer, runs)
 				return nil
 			}
+			if len(runs) == 0 {
+				fmt.Fprintln(c.App.ErrWriter, "gantry:", new(sqlite.UnknownRunError))
+			}
 			titles := []string{"run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows"}
 			if c.Bool("size") {
 				titles = slices.Insert(titles, 1, "-disk")

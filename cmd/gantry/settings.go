@@ -215,9 +215,9 @@ func readCluster(path string) (*scenario.Cluster, error) {
 	if path == "" {
 		return hostCluster()
 	}
-	f, err := os.Open(path)
+	f, err := openText(path)
 	if err != nil {
-		return nil, failf(exitInput, "cluster file: %s", reading(err))
+		return nil, failf(exitInput, "cluster file: %w", err)
 	}
 	defer f.Close()
 	c, err := scenario.ReadCluster(f, path)

@@ -172,8 +172,7 @@ func (s *session) unused(c *cli.Context) error {
 	}
 	defer db.Close()
 	if info, err := db.Info(c.Context, s.name); err == nil && info.Name == s.name {
-		return failf(exitInput, "there is a run %q already: give another name, or continue it with gantry resume",
-			s.name)
+		return fail(exitInput, sqlite.Taken(s.name))
 	}
 	return nil
 }

@@ -220,7 +220,7 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 			return fail(err)
 		}
 		if len(files) == 0 {
-			return fail(fmt.Errorf("%s: no workflow traces there", src.Trace))
+			return fail(fmt.Errorf("%s: no workflow below this directory", src.Trace))
 		}
 		inputs, err := l.inputs(src.Inputs)
 		if err != nil {
