@@ -41,9 +41,10 @@ func checkCommand() *cli.Command {
 		Name:      "check",
 		Usage:     "show what is in a workflow, and every error of its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
-		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows
-(also by name), told apart by content, in UTF-8 or UTF-16, plain, gzip or zip, and workload, cluster and experiment
-files, whose paths are checked too; a directory stands for the workflow files below it, "-" for standard input.
+		Description: `Reads workflows: Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows.
+It also reads workload, cluster and experiment files, and looks for the files that they name. Formats are recognised by
+content, makeflows also by name. Text is UTF-8 or UTF-16, plain, gzip or zip. A directory stands for the workflow files
+below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be.
 Warnings say which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a

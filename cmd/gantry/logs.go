@@ -24,7 +24,7 @@ const followEvery = 200 * time.Millisecond
 func logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
-		Usage:     "print what a task said: its standard output, then its standard error",
+		Usage:     "print the output of a task: its standard output, then its standard error",
 		ArgsUsage: "[RUN] TASK",
 		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if
 several workflows have it, or #ID; gantry show --tasks lists them. RUN may be the number of a submission to a server; of

@@ -14,7 +14,14 @@ func policiesCommand() *cli.Command {
 		Name:      "policies",
 		Usage:     "list the scheduling policies and their parameters; of those named, also how their papers are read",
 		ArgsUsage: "[NAME...]",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Description: `NAME:KEY=VALUE sets a parameter, and NAME:KEY=VALUE,KEY=VALUE several. Values are divided by
+"|" or commas; the first one is the default, and 0..9 is a range.
+
+   gantry policies rm-dcwf
+   gantry simulate --policy rm-dcwf:config=pd-sl-tsp1 montage.dax
+
+Exit codes: 0 listed, 2 no such policy.`,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			type param struct {
 				Name   string   `json:"name"`

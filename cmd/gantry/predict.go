@@ -48,8 +48,8 @@ cannot be read or written.`,
 				Usage: "`METHOD`: auto (the best for each task type), history, ridge or mlp"},
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
-			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`: docker, sim or null (default: " +
-				"that of the latest run)"},
+			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`, one of " +
+				strings.Join(runtimeNames(anyRuntime), ", ") + " (default: that of the latest run)"},
 			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the training of the perceptron"},
 			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate, keep nothing"},

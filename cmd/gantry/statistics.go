@@ -19,8 +19,7 @@ func statisticsCommand() *cli.Command {
 		Description: `Without RUN it is the latest run.
 
    Tasks       tasks of the workflows that arrived
-   Jobs        tasks that took a place on a node or are to: not those without time, nor those whose results were
-               reused
+   Jobs        tasks that took a place on a node or are to: not those without time or with reused results
    Incomplete  not ended, or skipped
    Retries     attempts after the first of each task
 
