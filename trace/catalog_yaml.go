@@ -35,13 +35,16 @@ func (r *catalogReader) truth(v *reader.Node) bool {
 
 // replicas reads a replica catalog.
 func (r *catalogReader) replicas(v *reader.Node) {
-	r.y.Mapping(v, "the replica catalog", func(key string, v *reader.Node) {
-		switch key {
-		case "replicas":
-			r.y.Sequence(v, key, r.replica)
-		case "pegasus":
-		default:
-			r.unknown("the replica catalog", key)
+	r.lists(v, "the replica catalog", map[string]func(*reader.Node){"replicas": r.replica})
+}
+
+// lists reads a catalog, which consists of lists.
+func (r *catalogReader) lists(v *reader.Node, what string, read map[string]func(*reader.Node)) {
+	r.y.Mapping(v, what, func(key string, v *reader.Node) {
+		if f := read[key]; f != nil {
+			r.y.Sequence(v, key, f)
+		} else if key != "pegasus" {
+			r.unknown(what, key)
 		}
 	})
 }
@@ -120,17 +123,8 @@ func (r *catalogReader) checksum(v *reader.Node) (sum string) {
 
 // transformations reads a transformation catalog, containers among it.
 func (r *catalogReader) transformations(v *reader.Node) {
-	r.y.Mapping(v, "the transformation catalog", func(key string, v *reader.Node) {
-		switch key {
-		case "containers":
-			r.y.Sequence(v, key, r.container)
-		case "transformations":
-			r.y.Sequence(v, key, r.transformation)
-		case "pegasus":
-		default:
-			r.unknown("the transformation catalog", key)
-		}
-	})
+	r.lists(v, "the transformation catalog", map[string]func(*reader.Node){"containers": r.container,
+		"transformations": r.transformation})
 }
 
 func (r *catalogReader) container(v *reader.Node) {

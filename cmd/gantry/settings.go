@@ -117,24 +117,17 @@ func planFlags() []cli.Flag {
 		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
 		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
 			"a range A..B, or all: one run each"},
-		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
-		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
-		&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
-			"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"},
-		catalogFlag(), siteFlag(), walltimeFlag(),
+		imageFlag(), emulateFlag(), inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(),
 		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
 			"one of " + retryClasses() + " (may be repeated)"},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
 			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
-		&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of the " +
-			"largest input), or none (default: as the workload says, else 4KiB)"},
-		&cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
-			"restart, which loses their work (default: as the workload says, else freeze)"},
+		checkpointFlag(), preemptFlag(),
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
 			"independent branches continue)"},
 		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival " +
 			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
-		&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
+		repairFlag(),
 		maxInputFlag(new(byteSize)),
 		defineFlag(new(definitions)),
 		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +

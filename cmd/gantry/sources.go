@@ -251,6 +251,33 @@ func catalogFlag() cli.Flag {
 		"transformations.yml, sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
 }
 
+func imageFlag() cli.Flag {
+	return &cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"}
+}
+
+func emulateFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"}
+}
+
+func inputsFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
+		"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"}
+}
+
+func repairFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"}
+}
+
+func checkpointFlag() cli.Flag {
+	return &cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of " +
+		"the largest input), or none (default: as the workload says, else 4KiB)"}
+}
+
+func preemptFlag() cli.Flag {
+	return &cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
+		"restart, which loses their work (default: as the workload says, else freeze)"}
+}
+
 func siteFlag() cli.Flag {
 	return &cli.StringFlag{Name: "site", Usage: "take Pegasus transformations from `SITE` where " +
 		"catalogs have them on several (default: the first with a container)"}

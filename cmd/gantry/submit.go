@@ -99,23 +99,11 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 				"once)"},
 			&cli.BoolFlag{Name: "reject-late", Usage: "have it refused if the policy finds no plan that meets its " +
 				"deadline"},
-			&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of " +
-				"the largest input), or none (default: as the workload says, else 4KiB)"},
-			&cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
-				"restart, which loses their work (default: as the workload says, else freeze)"},
+			checkpointFlag(), preemptFlag(),
 			&cli.BoolFlag{Name: "no-prediction", Usage: "do not wait for a prediction of its start and end"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the workflow (default: that of its file)"},
-			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
-			&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
-			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
-				"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the " +
-				"trace)"},
-			catalogFlag(),
-			siteFlag(),
-			walltimeFlag(),
-			containerMountsFlag(),
-			&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
-			maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
+			imageFlag(), emulateFlag(), inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(),
+			repairFlag(), maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
 			&cli.StringFlag{Name: "task", Usage: "hand in one task of that `NAME`: the command after --"},
 			quietFlag(), jsonFlag(),
 		}, taskFlags()...),

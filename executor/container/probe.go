@@ -217,22 +217,23 @@ func (p *prober) until(ctx context.Context, known func() bool) bool {
 	return true
 }
 
-// end waits for the end of an attempt and says why nothing can be concluded if it did not come about.
-func (p *prober) end(ctx context.Context, id planner.AttemptID) (*planner.AttemptExited, string) {
+// end waits for the end of an attempt. It returns nil if nothing can be concluded, and f then says why.
+func (p *prober) end(ctx context.Context, id planner.AttemptID, f *Fact) *planner.AttemptExited {
 	if !p.until(ctx, func() bool { return p.ends[id] != nil }) {
-		return nil, "the container did not end within half a minute"
+		f.Evidence = "the container did not end within half a minute"
+		return nil
 	}
 	if x := p.ends[id]; x.Outcome == planner.HostError || x.Outcome == planner.Lost {
-		return nil, x.Message
+		f.Evidence = x.Message
+		return nil
 	}
-	return p.ends[id], ""
+	return p.ends[id]
 }
 
 func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
 	f := Fact{Name: "cpu-quota", Advice: "the kernel needs CONFIG_CFS_BANDWIDTH"}
-	x, why := p.end(ctx, id)
+	x := p.end(ctx, id, &f)
 	if x == nil {
-		f.Evidence = why
 		return f
 	}
 	spent := x.Usage.CPUUser + x.Usage.CPUSystem
@@ -250,9 +251,8 @@ func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
 
 func (p *prober) memory(ctx context.Context, id planner.AttemptID) Fact {
 	f := Fact{Name: "memory-limit", Advice: "the kernel needs the memory controller (boot with cgroup_enable=memory)"}
-	x, why := p.end(ctx, id)
+	x := p.end(ctx, id, &f)
 	if x == nil {
-		f.Evidence = why
 		return f
 	}
 	f.Evidence = fmt.Sprintf("64 MiB under a limit of 24 MiB: %v, %d kills counted by the kernel, peak %d MB",
@@ -262,9 +262,8 @@ func (p *prober) memory(ctx context.Context, id planner.AttemptID) Fact {
 
 func (p *prober) pids(ctx context.Context, id planner.AttemptID) Fact {
 	f := Fact{Name: "pids-limit", Advice: "the kernel needs the pids controller"}
-	x, why := p.end(ctx, id)
+	x := p.end(ctx, id, &f)
 	if x == nil {
-		f.Evidence = why
 		return f
 	}
 	f.Evidence = fmt.Sprintf("%d threads under a limit of %d: %v (limit read back: %d)", 4*probePIDs, probePIDs,
@@ -275,9 +274,8 @@ func (p *prober) pids(ctx context.Context, id planner.AttemptID) Fact {
 func (p *prober) counters(ctx context.Context, id planner.AttemptID) Fact {
 	f := Fact{Name: "final-counters", Advice: "run gantry as root, or by sudo, so that it can keep counters when " +
 		"containers are gone"}
-	x, why := p.end(ctx, id)
+	x := p.end(ctx, id, &f)
 	if x == nil {
-		f.Evidence = why
 		return f
 	}
 	u := x.Usage
@@ -342,9 +340,8 @@ func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string
 			f.Advice = "the program does not wait for them; the kernel writes them back later, counted and at the limit"
 		}
 	}
-	x, why := p.end(ctx, id)
+	x := p.end(ctx, id, &f)
 	if x == nil {
-		f.Evidence = why
 		return f
 	}
 	rep, err := emulate.ReadReport(filepath.Join(p.cfg.Dir, "work", p.wf.Name, name+"-1"))
