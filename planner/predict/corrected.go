@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"slices"
 	"time"
 
 	"gantry/planner"
@@ -39,7 +40,7 @@ func (c *Corrected) Observe(v planner.View, e planner.Event) {
 		att := v.Attempt(x.Attempt)
 		t := v.Task(att.Task)
 		declared := c.Declared.Run(t, &v.Nodes()[att.Node]).Run - c.Declared.Start(t)
-		c.Prior(planner.Whole(x.Ran, att.Done), declared)
+		c.ratio.AddAt(e.At, att.Task, planner.Whole(x.Ran, att.Done), exact.Int(uint64(max(0, declared))))
 	}
 }
 
@@ -80,6 +81,10 @@ type Ratio struct {
 	next  int
 
 	measured, estimated total
+
+	// Of the pairs that AddAt added last, those of one instant: their tasks, ascending.
+	instant planner.Time
+	tasks   []planner.TaskID
 }
 
 type pair struct{ measured, high, low uint64 } // high and low are what was estimated
@@ -135,6 +140,31 @@ func (r *Ratio) Add(measured time.Duration, estimated exact.Number) {
 	}
 	r.measured.add(0, p.measured)
 	r.estimated.add(p.high, p.low)
+}
+
+// AddAt takes in the pair of a task that ended at an instant, no earlier than those before. Those that end together are
+// in order of tasks, so that the order of their reports decides nothing.
+func (r *Ratio) AddAt(at planner.Time, task planner.TaskID, measured time.Duration, estimated exact.Number) {
+	if at != r.instant {
+		r.instant, r.tasks = at, r.tasks[:0]
+	}
+	if len(r.tasks) == r.size { // nothing older is left
+		if task < r.tasks[0] {
+			return
+		}
+		r.tasks = slices.Delete(r.tasks, 0, 1)
+	}
+	r.Add(measured, estimated)
+	k, found := slices.BinarySearch(r.tasks, task)
+	if found {
+		k++
+	}
+	r.tasks = slices.Insert(r.tasks, k, task)
+	for newer, i := len(r.tasks)-1-k, r.next; newer > 0; newer-- { // those come after it
+		i = (i + r.size - 1) % r.size
+		older := (i + r.size - 1) % r.size
+		r.pairs[i], r.pairs[older] = r.pairs[older], r.pairs[i]
+	}
 }
 
 // Len returns how many pairs there are.
