@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 )
 
@@ -22,15 +23,17 @@ func words[T any](s []T) []uint32 {
 // pack takes in all words of a number of rows.
 func pack(all []uint32, rows int) packed {
 	n := len(all) / rows
-	p := packed{base: make([]uint32, n), size: make([]uint8, n), rows: rows}
-	bytes := 0
-	for c := range n {
-		least, most := all[c], all[c]
-		for i := c; i < len(all); i += n {
-			least, most = min(least, all[i]), max(most, all[i])
+	p := packed{base: slices.Clone(all[:n]), size: make([]uint8, n), rows: rows}
+	most := slices.Clone(all[:n])
+	for from := 0; from < len(all); from += n { // in the order of memory
+		row, low, high := all[from:from+n], p.base[:n], most[:n]
+		for c, v := range row {
+			low[c], high[c] = min(low[c], v), max(high[c], v)
 		}
-		p.base[c] = least
-		switch span := most - least; {
+	}
+	bytes := 0
+	for c, least := range p.base {
+		switch span := most[c] - least; {
 		case span == 0:
 		case span < 1<<8:
 			p.size[c] = 1
@@ -41,20 +44,27 @@ func pack(all []uint32, rows int) packed {
 		}
 		bytes += int(p.size[c]) * rows
 	}
-	p.data = make([]byte, 0, bytes)
+	p.data = make([]byte, bytes)
+	data := p.data
 	for c, least := range p.base {
-		switch p.size[c] {
+		size := int(p.size[c])
+		column := data[:size*rows]
+		data = data[len(column):]
+		switch i := c; size {
 		case 1:
-			for i := c; i < len(all); i += n {
-				p.data = append(p.data, byte(all[i]-least))
+			for at := range column {
+				column[at] = byte(all[i] - least)
+				i += n
 			}
 		case 2:
-			for i := c; i < len(all); i += n {
-				p.data = binary.LittleEndian.AppendUint16(p.data, uint16(all[i]-least))
+			for ; len(column) > 0; column = column[2:] {
+				binary.LittleEndian.PutUint16(column, uint16(all[i]-least))
+				i += n
 			}
 		case 4:
-			for i := c; i < len(all); i += n {
-				p.data = binary.LittleEndian.AppendUint32(p.data, all[i]-least)
+			for ; len(column) > 0; column = column[4:] {
+				binary.LittleEndian.PutUint32(column, all[i]-least)
+				i += n
 			}
 		}
 	}
