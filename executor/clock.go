@@ -8,10 +8,12 @@ import (
 
 // ThreadTime is the CPU time of the calling thread, for Engine.Wall: what else the machine does is not counted. The
 // goroutine that runs the engine has to be locked to its thread.
-func ThreadTime() time.Time {
+func ThreadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return time.Now()
+		return time.Since(loaded)
 	}
-	return time.Unix(t.Unix())
+	return time.Duration(t.Nano())
 }
+
+var loaded = time.Now()

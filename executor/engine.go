@@ -39,8 +39,8 @@ type Engine struct {
 	Results func(workflow, file string) Source
 	// Watch receives every batch after it was kept: progress for people. It must be quick.
 	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
-	// Wall reads the wall clock to time the policy; nil times nothing. It never influences a decision.
-	Wall func() time.Time
+	// Wall reads a clock to time the policy; nil times nothing. It never influences a decision.
+	Wall func() time.Duration
 	// Charge, with Wall and a Runtime that is a Spender, lets each round take Charge times as long in virtual time as
 	// it did by Wall: what it orders begins only then, and what happens meanwhile is seen after it. The course of a
 	// simulation then depends on the machine. 0: none.
@@ -527,7 +527,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 	if e.control != 0 || !e.Planner.Due(now) {
 		return orders, nil
 	}
-	var begun time.Time
+	var begun time.Duration
 	if e.Wall != nil {
 		begun = e.Wall()
 	}
@@ -537,7 +537,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 	}
 	var took time.Duration
 	if e.Wall != nil {
-		took = e.Wall().Sub(begun)
+		took = e.Wall() - begun
 		e.spend(took)
 	}
 	if len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0 {

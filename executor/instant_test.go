@@ -70,9 +70,9 @@ func TestAPolicyIsAskedOnceAtEachInstant(t *testing.T) {
 				e := enginetest.New(t, single(1, 1), enginetest.Policy(t, row.Name), subs...)
 				asked, leaving := map[planner.Time]int{}, map[planner.Time]bool{}
 				now := e.Planner.View().Now
-				e.Wall = func() time.Time {
+				e.Wall = func() time.Duration {
 					asked[max(now(), e.Runtime.Now())]++
-					return time.Time{}
+					return 0
 				}
 				e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 					for _, ev := range events {

@@ -13,36 +13,27 @@ import (
 )
 
 // bulkEvents is how many events of a simulation are written together, as one row.
-const bulkEvents = 16384
+const bulkEvents = 8192
 
 const (
-	usualBodies = 512 << 10 // bytes of the bodies of bulkEvents events
+	usualBodies = 256 << 10 // bytes of the bodies of bulkEvents events
 	spareBodies = 4 << 20   // bytes of memory for them that are kept to be used again, at most
 )
 
 // bulk is the log of a simulation on its way. A simulation can be repeated, so its log may be lost with the process,
 // and it is written for little: events by the thousand, rows of tasks and attempts once, when they have ended. What is
-// handed in is encoded beside the engine, and written beside both.
+// handed in is encoded and written beside the engine.
 type bulk struct {
 	db       *DB
 	w        *bulkWriter
 	gathered executor.Batch
-	encoding chan executor.Batch
-	writing  chan bulkBatch
-	spare    chan []byte          // memory of bodies
+	handed   chan executor.Batch
 	used     chan []planner.Event // memory of batches
-	stages   sync.WaitGroup
+	writing  sync.WaitGroup
 	underWay sync.WaitGroup // batches
 
 	mu  sync.Mutex
 	err error // the first one: nothing is written after it
-}
-
-// bulkBatch is a batch with what can be made of it without the database.
-type bulkBatch struct {
-	executor.Batch
-	bodies      []byte // JSON: [[at_ns, kind, body], ...]
-	definitions [][]byte
 }
 
 func newBulk(db *DB, run int64) (*bulk, error) {
@@ -50,33 +41,11 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bulk{db: db, w: w, encoding: make(chan executor.Batch, 1), writing: make(chan bulkBatch, 1),
-		spare: make(chan []byte, 2), used: make(chan []planner.Event, 4)}
-	for range cap(b.spare) {
-		b.spare <- nil
-	}
-	b.stages.Go(func() {
-		defer close(b.writing)
-		var enc bulkEncoder
-		for batch := range b.encoding {
-			text := (<-b.spare)[:0]
-			if len(batch.Events) >= bulkEvents {
-				text = slices.Grow(text, usualBodies)
-			}
-			encoded, err := enc.encode(batch, text)
-			b.fail(err)
-			b.writing <- encoded
-		}
-	})
-	b.stages.Go(func() {
-		for batch := range b.writing {
-			if b.failure() == nil {
-				b.fail(db.transact(func() error { return w.append(&batch) }))
-			}
-			if cap(batch.bodies) > spareBodies {
-				batch.bodies = nil
-			}
-			b.spare <- batch.bodies
+	// A batch is handed over once the one before is written: what waits is memory that the collector has to look at.
+	b := &bulk{db: db, w: w, handed: make(chan executor.Batch), used: make(chan []planner.Event, 2)}
+	b.writing.Go(func() {
+		for batch := range b.handed {
+			b.write(&batch)
 			select {
 			case b.used <- emptied(batch.Events):
 			default:
@@ -85,6 +54,18 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 		}
 	})
 	return b, nil
+}
+
+// write encodes a batch and writes it, unless an earlier one failed.
+func (b *bulk) write(batch *executor.Batch) {
+	if b.failure() != nil {
+		return
+	}
+	err := b.w.encode(batch)
+	if err == nil {
+		err = b.db.transact(func() error { return b.w.append(batch) })
+	}
+	b.fail(err)
 }
 
 func (b *bulk) fail(err error) {
@@ -126,7 +107,7 @@ func (b *bulk) pass() {
 		return
 	}
 	b.underWay.Add(1)
-	b.encoding <- b.gathered
+	b.handed <- b.gathered
 	b.gathered = executor.Batch{}
 	select {
 	case b.gathered.Events = <-b.used:
@@ -151,39 +132,42 @@ func (b *bulk) end(over bool) error {
 
 func (b *bulk) close() {
 	b.underWay.Wait()
-	close(b.encoding)
-	b.stages.Wait()
+	close(b.handed)
+	b.writing.Wait()
 	b.w.close()
-}
-
-// bulkEncoder makes of a batch what can be made of it without the database.
-type bulkEncoder struct {
-	definer
-	terse
-}
-
-func (enc *bulkEncoder) encode(batch executor.Batch, text []byte) (bulkBatch, error) {
-	out := bulkBatch{Batch: batch}
-	last := planner.Time(0)
-	for i := range batch.Events {
-		ev := &batch.Events[i]
-		step := time.Duration(ev.At - last)
-		last = ev.At
-		var err error
-		if text, err = enc.terse.encode(append(text, "[,"[min(i, 1)]), step, ev.At, ev.Body); err != nil {
-			return out, fmt.Errorf("event %d: %w", ev.Seq, err)
-		}
-	}
-	out.bodies = append(text, ']')
-	var err error
-	out.definitions, err = enc.definitionsOf(batch)
-	return out, err
 }
 
 // bulkWriter turns batches of a simulation into rows, those of workflows and attempts when they are over.
 type bulkWriter struct {
 	*projection
+	definer
+	terse
+	bodies []byte // of the batch, JSON: [[step, kind, body...], ...]
 	chunks *update
+}
+
+// encode makes of a batch what can be made of it without the database.
+func (w *bulkWriter) encode(batch *executor.Batch) error {
+	if cap(w.bodies) > spareBodies {
+		w.bodies = nil
+	}
+	text, last := w.bodies[:0], planner.Time(0)
+	if len(batch.Events) >= bulkEvents {
+		text = slices.Grow(text, usualBodies)
+	}
+	for i := range batch.Events {
+		ev := &batch.Events[i]
+		step := time.Duration(ev.At - last)
+		last = ev.At
+		var err error
+		if text, err = w.terse.encode(append(text, "[,"[min(i, 1)]), step, ev.At, ev.Body); err != nil {
+			return fmt.Errorf("event %d: %w", ev.Seq, err)
+		}
+	}
+	w.bodies = append(text, ']')
+	var err error
+	w.out.definitions, err = w.definitionsOf(*batch)
+	return err
 }
 
 func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
@@ -211,9 +195,8 @@ func (w *bulkWriter) close() {
 }
 
 // append writes a batch within the transaction that the caller opened.
-func (w *bulkWriter) append(b *bulkBatch) error {
+func (w *bulkWriter) append(b *executor.Batch) error {
 	kinds, rounds, took := 0, 0, int64(0)
-	w.out.definitions = b.definitions
 	arrival := 0
 	for i := range b.Events {
 		ev := &b.Events[i]
@@ -234,7 +217,7 @@ func (w *bulkWriter) append(b *bulkBatch) error {
 	if err := w.writeEnded(); err != nil {
 		return err
 	}
-	return w.chunks.exec(w.out.run, int64(b.Events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, b.bodies,
+	return w.chunks.exec(w.out.run, int64(b.Events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, w.bodies,
 		int64(eventVersion))
 }
 

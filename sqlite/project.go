@@ -35,6 +35,7 @@ type projection struct {
 	// What was used for that which is over and written.
 	spareAttempts []*attempt
 	spareTasks    spares[task]
+	spareFresh    spares[fresh]
 	spareSingles  spares[single]
 }
 
@@ -329,6 +330,9 @@ func (p *projection) add(f *flow, a *executor.Admission) {
 	if p.out == nil { // they are
 		f.rows = len(f.tasks)
 		return
+	}
+	if f.fresh == nil {
+		f.fresh = p.spareFresh.take(len(a.Tasks))
 	}
 	f.fresh = slices.Grow(f.fresh, len(a.Tasks))
 	for i := range a.Tasks {
@@ -725,6 +729,7 @@ func (p *projection) writeTasks(f *flow) error {
 			}
 		}
 		p.spareSingles.give(f.singles)
+		p.spareFresh.give(f.fresh)
 		f.fresh, f.singles = nil, nil
 		if err := p.out.putIdentities(); err != nil {
 			return err

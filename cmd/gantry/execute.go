@@ -284,8 +284,7 @@ func (s *session) drive(ctx context.Context) error {
 	}
 	if s.log != nil { // who else would hear of it
 		begun := time.Now()
-		// time.Now reads two clocks.
-		s.engine.Wall = func() time.Time { return begun.Add(time.Since(begun)) }
+		s.engine.Wall = func() time.Duration { return time.Since(begun) }
 	}
 	if s.set.Charge > 0 {
 		runtime.LockOSThread()

@@ -46,11 +46,11 @@ func TestProportionLateAndTurnaroundCountFromTheEarliestStart(t *testing.T) {
 
 func TestMappingTimeIsThatOfTheRoundsAtTheArrival(t *testing.T) {
 	p := platform(1)
-	clock := time.Unix(0, 0)
+	clock := time.Duration(0)
 	c := metrics.NewCollector(p)
 	e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), deadlines()...)
 	e.Watch = c.Watch
-	e.Wall = func() time.Time { clock = clock.Add(3 * time.Second); return clock } // every round takes 3 s
+	e.Wall = func() time.Duration { clock += 3 * time.Second; return clock } // every round takes 3 s
 	enginetest.Run(t, e)
 	// a and b share the round at 0; that at 1 can do nothing for c, and is kept all the same.
 	for i, want := range []float64{1.5, 1.5, 3} {

@@ -157,11 +157,11 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 			att := v.Attempt(b.Attempt)
 			c.hold(v, att.Node)
 			c.preempted.ended(att, b)
-			id := v.Task(att.Task).Workflow
-			if !v.Task(att.Task).Formal {
-				c.began(id, b.Usage.Started)
+			task := v.Task(att.Task)
+			if !task.Formal {
+				c.began(task.Workflow, b.Usage.Started)
 			}
-			c.end(v, id)
+			c.end(v, task.Workflow)
 		case planner.TaskCancelled:
 			c.end(v, v.Task(b.Task).Workflow)
 		case planner.WorkflowCancelled:

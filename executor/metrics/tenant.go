@@ -136,17 +136,21 @@ func (t *tenancy) left(m planner.TenantID) {
 }
 
 func (t *tenancy) take(v planner.View, e *planner.Event) {
+	if e.Body.Kind() == planner.KindAttemptStarted {
+		return // it holds what it held when it was ordered
+	}
 	for a, change := range v.Changes(e) {
 		t.hold(v, a, change)
 	}
 	if b, ok := e.Body.(*planner.AttemptExited); ok {
+		id := v.Attempt(b.Attempt).Task
 		if b.Outcome == planner.OK || b.Kept > 0 {
-			t.service[v.Task(v.Attempt(b.Attempt).Task).Workflow] += b.Ran
+			t.service[v.Task(id).Workflow] += b.Ran
 		}
 		t.read += b.Usage.InputBytes
 		local := b.Usage.InputBytes - b.Usage.CopiedBytes
 		t.local += local
-		if !t.later[v.Attempt(b.Attempt).Task] {
+		if local != 0 && !t.later[id] {
 			t.first += local
 		}
 	}
@@ -157,7 +161,10 @@ func (t *tenancy) hold(v planner.View, a planner.AttemptID, change unit.Vector) 
 	for d, x := range change {
 		t.held[d] += float64(x)
 	}
-	m := v.Workflow(v.Task(v.Attempt(a).Task).Workflow).Tenant
+	m := planner.TenantID(0)
+	if len(t.names) > 1 {
+		m = v.Workflow(v.Task(v.Attempt(a).Task).Workflow).Tenant
+	}
 	t.used[m] = t.used[m].Add(change)
 	share := 0.0
 	for d, x := range t.used[m] {

@@ -197,7 +197,8 @@ func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time)
 		return err
 	}
 	engine := &executor.Engine{Runtime: rt, Store: log, Planner: planner.New(platform, planner.DefaultRetryRules(), pol,
-		declared, s.seed), Admit: admit, Arrivals: subs, Watch: s.m.watch, Wall: time.Now}
+		declared, s.seed), Admit: admit, Arrivals: subs, Watch: s.m.watch,
+		Wall: func() time.Duration { return time.Since(started) }}
 	_, err = engine.Run(ctx)
 	if closing := rt.Close(); err == nil {
 		err = closing
