@@ -42,9 +42,11 @@ const wanted int32 = -1
 // squeeze returns the first instant in [from, before) from which need is free for dur, and on which node, if others
 // move.
 func (u *usage) squeeze(need *unit.Vector, dur time.Duration, from, before planner.Time) (planner.Time, int32, bool) {
+	if u.budget -= len(u.stays) / 16; u.budget <= 0 {
+		return 0, 0, false
+	}
 	s := &u.search
 	s.starts = append(s.starts[:0], from)
-	u.budget -= len(u.stays) / 16
 	for i := range u.stays { // room can begin only where a stay ends
 		if x := &u.stays[i]; x.live && x.end > from && x.end < before {
 			s.starts = append(s.starts, x.end)
@@ -63,8 +65,10 @@ func (u *usage) squeezeLate(need *unit.Vector, dur time.Duration, from, until pl
 	if last < from {
 		return 0, 0, false
 	}
+	if u.budget -= len(u.stays) / 16; u.budget <= 0 {
+		return 0, 0, false
+	}
 	s.starts = append(s.starts[:0], last)
-	u.budget -= len(u.stays) / 16
 	for i := range u.stays { // room can end only where a stay begins
 		if x := &u.stays[i]; x.live && x.start-planner.Time(dur) >= from && x.start-planner.Time(dur) < last {
 			s.starts = append(s.starts, x.start-planner.Time(dur))
@@ -137,7 +141,9 @@ func (u *usage) gather(new *stay, whole bool) bool {
 	from, until := new.start, new.end
 	for {
 		s.pieces = append(s.pieces[:0], piece{stay: new, id: wanted})
-		u.budget -= 1 + len(u.stays)/16
+		if u.budget -= 1 + len(u.stays)/16; u.budget <= 0 {
+			return false
+		}
 		low, high, movable := from, until, 0
 		for i := range u.stays {
 			x := &u.stays[i]
@@ -152,7 +158,7 @@ func (u *usage) gather(new *stay, whole bool) bool {
 			}
 		}
 		switch {
-		case movable > mostMovable || u.budget <= 0:
+		case movable > mostMovable:
 			return false
 		case low == from && high == until:
 			return true

@@ -264,7 +264,7 @@ func (u *usage) somewhere(start, end planner.Time, need *unit.Vector) int32 {
 		if u.bins[n].fits(u.dims, start, end, need) {
 			return int32(n)
 		}
-		if at, ok := u.bins[n].earliest(u.dims, need, 1, start); ok && at < soonest {
+		if at, ok := u.bins[n].earliest(u.dims, need, 1, start, soonest); ok {
 			best, soonest = int32(n), at
 		}
 	}
@@ -377,14 +377,15 @@ func (b *bin) fits(dims []unit.Dim, start, end planner.Time, need *unit.Vector) 
 	return true
 }
 
-// earliest returns the first instant, from the given one on, from which need is free for dur.
-func (b *bin) earliest(dims []unit.Dim, need *unit.Vector, dur time.Duration, from planner.Time) (planner.Time, bool) {
+// earliest returns the first instant in [from, before) from which need is free for dur.
+func (b *bin) earliest(dims []unit.Dim, need *unit.Vector, dur time.Duration, from, before planner.Time) (planner.Time,
+	bool) {
 	for agreed := 0; agreed < len(dims); {
 		for _, d := range dims {
 			at := from
 			if need[d] > 0 {
 				var ok bool
-				if at, ok = b.of[d].Earliest(need[d], dur, from); !ok {
+				if at, ok = b.of[d].EarliestBefore(need[d], dur, from, before); !ok {
 					return 0, false
 				}
 			}
@@ -408,7 +409,11 @@ func (u *usage) soonest(need *unit.Vector, dur time.Duration, from planner.Time)
 		}
 	}
 	for n := range u.bins {
-		if start, fits := u.bins[n].earliest(u.dims, need, dur, from); fits && start < at {
+		b := &u.bins[n]
+		if b.full >= at { // it begins later than there, where fits found no room
+			continue
+		}
+		if start, fits := b.earliest(u.dims, need, dur, b.full, at); fits {
 			at, slot = start, onNode(int32(n))
 		}
 	}
@@ -464,7 +469,8 @@ func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time
 		at, ok = u.count(need).Earliest(1, dur, from)
 		return at, 0, ok
 	}
-	from, ok = u.all.earliest(u.dims, need, dur, from) // on no node before: nodes together hold no less than one
+	// On no node before: nodes together hold no less than one.
+	from, ok = u.all.earliest(u.dims, need, dur, from, unit.Never)
 	if !ok {
 		return 0, anywhere, false
 	}
@@ -496,7 +502,7 @@ func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner
 		}
 	}
 	for n := range u.bins {
-		if start, fits := u.bins[n].latest(u.dims, need, dur, from, until); fits && start > at {
+		if start, fits := u.bins[n].latest(u.dims, need, dur, max(from, at+1), until); fits {
 			at, slot = start, onNode(int32(n))
 		}
 	}

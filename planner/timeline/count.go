@@ -267,9 +267,14 @@ func (c *Count) Blocked(start, end unit.Time, n int64) (at unit.Time, blocked bo
 
 // Earliest returns the first instant, from the given one on, from which n more fit for dur; false if there is none.
 func (c *Count) Earliest(n int64, dur time.Duration, from unit.Time) (unit.Time, bool) {
+	return c.EarliestBefore(n, dur, from, unit.Never)
+}
+
+// EarliestBefore returns the first instant in [from, before) from which n more fit for dur; false if there is none.
+func (c *Count) EarliestBefore(n int64, dur time.Duration, from, before unit.Time) (unit.Time, bool) {
 	limit := c.capacity - n
 	from = max(from, c.begin)
-	if limit < 0 || from == unit.Never {
+	if limit < 0 || from >= before {
 		return 0, false
 	}
 	if dur <= 0 {
@@ -286,15 +291,15 @@ func (c *Count) Earliest(n int64, dur time.Duration, from unit.Time) (unit.Time,
 			// all of it if full until there, else nothing: a branch would be guessed wrong
 			start += (at[i] - start) & unit.Time((limit-used)>>63)
 			if at[i]-start >= unit.Time(dur) {
-				return start, true
+				return start, start < before
 			}
 			used += by[i]
 		}
 		for k++; k < len(c.blocks) && (used <= limit && c.blocks[k].first-start < unit.Time(dur) && c.below(k, limit) ||
 			used > limit && c.above(k, limit)); k++ {
 		}
-		if k == len(c.blocks) || used <= limit && c.blocks[k].first-start >= unit.Time(dur) {
-			return start, used <= limit
+		if k == len(c.blocks) || used <= limit && c.blocks[k].first-start >= unit.Time(dur) || start >= before {
+			return start, used <= limit && start < before
 		}
 		if used > limit {
 			c.near = k // where what is asked next will begin
