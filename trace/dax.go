@@ -43,7 +43,7 @@ func (b *builder) readDAX() {
 
 // known returns the names and values that exist already, so that each is kept once.
 func (d *daxReader) known(value []byte) (string, bool) {
-	if n, ok := d.b.numbers[string(value)]; ok {
+	if n, _, ok := d.b.find(borrowed(value)); ok {
 		return d.b.all[n].text, true
 	}
 	return "", false
