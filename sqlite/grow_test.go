@@ -33,7 +33,7 @@ func step(k int, reads bool) *trace.Workflow {
 }
 
 // growingEngine simulates three workflows that arrive with one task and grow by four, alternately: each task reads
-// what the one before it wrote.
+// what the one before it wrote. The last one of w2 fails.
 func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
 	t.Helper()
 	platform := logtest.Info("calm").Platform
@@ -45,6 +45,9 @@ func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
 	e := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1), Store: store,
 		Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
 		Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+			if l.Task == 14 { // the last of w2
+				return planner.ExitCode, 1
+			}
 			if l.Try == 1 && l.Task%4 == 1 {
 				return planner.Lost, 0.5
 			}
@@ -143,14 +146,20 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 		} else if f := w.Files[w.Tasks[0].Inputs[0]]; f.Producer >= 0 || !f.Optional {
 			t.Errorf("what an ended task wrote is %+v", f)
 		}
+		for _, name := range []string{"w2/t0", "w2/t4"} {
+			if life, err := db.Task(ctx, "calm", name); err != nil || life.Workflow+"/"+life.Task != name {
+				t.Errorf("task %s: %+v, %v", name, life, err)
+			}
+		}
 		for query, want := range map[string]int{
 			"SELECT tasks FROM workflows WHERE workflow = 1":                                        5,
 			"SELECT sum(tasks) FROM growths":                                                        12,
 			"SELECT count(*) FROM edges":                                                            12,
-			"SELECT count(*) FROM v_tasks WHERE state = 'done' AND workflow = 'w2'":                 5,
+			"SELECT count(*) FROM v_tasks WHERE state = 'done' AND workflow = 'w2'":                 4,
 			"SELECT count(*) FROM files WHERE workflow = 1":                                         5,
 			"SELECT count(*) FROM tasks WHERE input_bytes = 10 AND parents IS NOT NULL":             12,
-			"SELECT count(*) FROM v_workflows WHERE tasks = 5 AND succeeded = 5 AND state = 'done'": 3,
+			"SELECT count(*) FROM v_workflows WHERE tasks = 5 AND succeeded = 5 AND state = 'done'": 2,
+			"SELECT count(*) FROM v_workflows WHERE succeeded = 4 AND failed = 1":                   1,
 		} {
 			rows, err := db.Query(ctx, query)
 			if err != nil {

@@ -20,6 +20,12 @@ func bodyOfGrowth(b *planner.WorkflowGrown) grownBody {
 	return grownBody{b.Workflow, b.Tasks[0].ID}
 }
 
+// ofWorkflow is the condition on a row t of tasks that it is of workflow w. The tasks with which a workflow arrived are
+// numbered one after the other, and those that it got later are behind them: no index is needed to find them.
+const ofWorkflow = "t.workflow = w.workflow AND t.task >= w.first_task AND t.task < coalesce((SELECT g.first_task + " +
+	"g.tasks FROM growths g WHERE g.run = w.run AND g.workflow = w.workflow ORDER BY g.first_task DESC LIMIT 1), " +
+	"w.first_task + w.tasks)"
+
 // addGrowth adds tasks that were added to a workflow, but for their own rows, and the files that are new with them.
 func (t *tables) addGrowth(a *executor.Admission) error {
 	if t == nil {

@@ -332,8 +332,7 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	if s.Workflow == planner.None {
 		return o, nil
 	}
-	const of = "(SELECT count(*) FROM task_rows t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND " +
-		"w.first_task + w.tasks - 1 AND t.state "
+	const of = "(SELECT count(*) FROM task_rows t WHERE t.run = w.run AND " + ofWorkflow + " AND t.state "
 	query, args := "SELECT w.state, w.tasks, iif(w.state = 'done', w.tasks, "+of+"= 'done')), "+
 		"iif(w.state = 'done', 0, "+of+"IN ('failed', 'skipped'))), w.started_ns, "+
 		"w.ended_ns, NULL FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",

@@ -187,8 +187,7 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 			continue
 		}
 		matches, err := collect(ctx, db, scan, "SELECT t.task, ?2 FROM workflows w INDEXED BY workflows_by_name "+
-			"CROSS JOIN tasks t ON t.run = ?1 AND t.task >= w.first_task AND t.task < w.first_task + w.tasks AND "+
-			"t.workflow = w.workflow "+
+			"CROSS JOIN tasks t ON t.run = ?1 AND "+ofWorkflow+" "+
 			"WHERE w.run = ?1 AND w.name = ?2 AND t.name = ?3 AND t.state <> 'continued'", id, name[:i], name[i+1:])
 		if err != nil {
 			return 0, err
@@ -249,7 +248,7 @@ const forerunners = `WITH RECURSIVE line(flow, name, own) AS (
 	UNION SELECT w.continues, l.name, 0 FROM line l JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow
 	WHERE w.continues IS NOT NULL)
 	SELECT ?3 AS task UNION SELECT t.task FROM line l CROSS JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow
-	CROSS JOIN tasks t ON t.run = ?2 AND t.task >= w.first_task AND t.task < w.first_task + w.tasks AND t.name = l.name
+	CROSS JOIN tasks t ON t.run = ?2 AND ` + ofWorkflow + ` AND t.name = l.name
 	WHERE NOT l.own`
 
 // attemptsOf selects the attempts of those: the last of each, and all that did not end well.

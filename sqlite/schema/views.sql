@@ -101,20 +101,23 @@ FROM runs r CROSS JOIN json_each((
     ) x GROUP BY x.kind HAVING count(x.state) > 0
   ) y)) k;
 
--- The tasks of a workflow are numbered one after the other: no index is needed to find them.
+-- Tasks with which a workflow arrives are numbered one after the other, and tasks that it gets later are behind them: no index is needed to find them.
 CREATE VIEW v_workflows AS
 SELECT r.name AS run, w.name AS workflow, w.label, w.tenant, w.class, w.state, w.tasks,
-  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'done')
-    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND c.state = 'done')
+  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.last_task AND t.workflow = w.workflow AND t.state = 'done')
+    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.last_task AND c.workflow = w.workflow AND c.state = 'done')
     + (SELECT coalesce(sum(s.options ->> '$.archived.Done'), 0) FROM submitted s WHERE s.run = r.id AND s.workflow = w.workflow) AS succeeded,
-  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'failed')
-    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND c.state = 'failed') AS failed,
+  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.last_task AND t.workflow = w.workflow AND t.state = 'failed')
+    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.last_task AND c.workflow = w.workflow AND c.state = 'failed') AS failed,
   w.arrived_ns / 1e9 AS arrived_s, w.release_ns / 1e9 AS release_s, w.due_ns / 1e9 AS due_s,
   w.started_ns / 1e9 AS started_s, w.ended_ns / 1e9 AS ended_s,
   (w.started_ns - max(w.arrived_ns, w.release_ns)) / 1e9 AS wait_s,
   (w.ended_ns - w.started_ns) / 1e9 AS makespan_s,
   (w.ended_ns - w.arrived_ns) / 1e9 AS response_s
-FROM runs r JOIN workflows w ON w.run = r.id AND w.state <> 'continued';
+FROM runs r JOIN (
+  SELECT w.*, coalesce((SELECT g.first_task + g.tasks FROM growths g WHERE g.run = w.run AND g.workflow = w.workflow
+    ORDER BY g.first_task DESC LIMIT 1), w.first_task + w.tasks) - 1 AS last_task FROM workflows w
+) w ON w.run = r.id AND w.state <> 'continued';
 
 -- The sums are kept by node in an object: a join with them would sum up all runs of the log, whichever is asked for.
 CREATE VIEW v_utilisation AS
