@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gantry/reader"
+	"gantry/trace"
 	"gantry/trace/spelling"
 )
 
@@ -72,6 +73,11 @@ type About struct {
 func Check(kind string, r io.Reader, source string, policy func(string) error) (about About, err error) {
 	tell := func(format string, args ...any) { about.Lines = append(about.Lines, fmt.Sprintf(format, args...)) }
 	var named []path
+	type listed struct {
+		line int
+		text string
+	}
+	var policies []listed
 	var faults reader.Faults
 	switch kind {
 	case "workload":
@@ -85,13 +91,15 @@ func Check(kind string, r io.Reader, source string, policy func(string) error) (
 		}
 		for i := range w.Arrivals {
 			a := &w.Arrivals[i]
-			named = append(named, path{a.Line, "trace", a.Trace}, path{a.Line, "inputs", a.Inputs})
+			named = append(named, path{a.Line, "trace", a.Trace, trace.CheckFile},
+				path{a.Line, "inputs", a.Inputs, exists})
 		}
 		if s := w.Stream; s != nil {
 			tell("stream         %d drawn, arrivals %s", s.Count, s.Arrivals.Process)
 			for i := range s.Mix {
-				named = append(named, path{s.Mix[i].Line, "trace", s.Mix[i].Trace}, path{s.Mix[i].Line, "inputs",
-					s.Mix[i].Inputs})
+				m := &s.Mix[i]
+				named = append(named, path{m.Line, "trace", m.Trace, workflows},
+					path{m.Line, "inputs", m.Inputs, exists})
 			}
 		}
 	case "cluster":
@@ -115,42 +123,64 @@ func Check(kind string, r io.Reader, source string, policy func(string) error) (
 		for _, block := range x.Blocks {
 			for _, f := range block {
 				for i, v := range f.Values {
-					if f.Name == "policy" {
-						if err := policy(v); err != nil {
-							faults.Fail("policy", f.Lines[i], "", "%v", err)
-						}
+					switch f.Name {
+					case "policy":
+						policies = append(policies, listed{f.Lines[i], v})
+					case "workload", "cluster":
+						named = append(named, path{f.Lines[i], f.Name, below(filepath.Dir(source), v), exists})
 					}
-					if f.Name != "workload" && f.Name != "cluster" {
-						continue
-					}
-					named = append(named, path{f.Lines[i], f.Name, below(filepath.Dir(source), v)})
 				}
 			}
 		}
 	}
-	absentFiles(named, &faults)
+	unusable(named, &faults)
+	for _, p := range policies {
+		if faults.Full() { // what is wrong with a policy is long
+			break
+		}
+		if err := policy(p.text); err != nil {
+			faults.Fail("policy", p.line, "", "%v", err)
+		}
+	}
 	if all := faults.Sorted(); reader.HasErrors(all) {
 		return about, &FileError{kind, source, all[0], all}
 	}
 	return about, nil
 }
 
-// path is a file that another one names.
+// path is a file that another one names, and what looks whether it is as it has to be.
 type path struct {
 	line       int
 	what, path string
+	look       func(string) error
 }
 
-// absentFiles finds files that are not there.
-func absentFiles(named []path, faults *reader.Faults) {
+// exists looks for a file or directory.
+func exists(path string) error {
+	_, err := os.Stat(path)
+	return err
+}
+
+// workflows looks for a workflow, or a directory with some.
+func workflows(path string) error {
+	_, _, err := trace.Find([]string{path})
+	return err
+}
+
+// unusable finds files that are not there, or not what they have to be.
+func unusable(named []path, faults *reader.Faults) {
 	seen := map[string]bool{}
 	for _, p := range named {
 		if p.path == "" || p.path == "-" || seen[p.path] {
 			continue
 		}
 		seen[p.path] = true
-		if _, err := os.Stat(p.path); err != nil {
+		err := p.look(p.path)
+		switch wrong := new(fs.PathError); {
+		case errors.As(err, &wrong):
 			faults.Fail("missing-file", p.line, "", "%s %s: %s", p.what, p.path, absent(p.path, err))
+		case err != nil:
+			faults.Fail("unreadable", p.line, "", "%v", err)
 		}
 	}
 }

@@ -15,7 +15,11 @@ func TestFilesAreCheckedByTheirKind(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"w.yaml": "name: day\nworkflows:\n- {trace: a.dax, copies: 3}\ncount: " +
 		"2\nmix: [{generator: montage, tasks: 20}]\n",
-		"c.yaml": "nodes: [{name: n, count: 2, cores: 4}]\n", "a.dax": ""} {
+		"c.yaml": "nodes: [{name: n, count: 2, cores: 4}]\n", "a.dax": "", "empty/notes": "none\n",
+		"full/a.dax": "<adag/>"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -26,6 +30,9 @@ func TestFilesAreCheckedByTheirKind(t *testing.T) {
 			"day workflows 3 listed stream 2 drawn, arrivals batch"},
 		{"workflows:\n- {trace: a.dax}\n- {trace: b.dax, inputs: data}\n", "workload",
 			"line 3: trace b.dax: there is no such file"},
+		{"workflows:\n- {trace: a.dax}\n- {trace: empty}\n", "workload", "line 3: empty is a directory; name a file"},
+		{"count: 2\nmix:\n- {trace: empty}\n", "workload", "line 3: empty: no workflow below this directory"},
+		{"count: 2\nmix:\n- {trace: full}\n", "workload", "stream 2 drawn"},
 		{"name: lab\nnodes: [{name: n, count: 2, cores: 4}]\n", "cluster", "lab nodes 2, 8 cores in all"},
 		{"nods: [{name: n}]\n", "cluster", `line 1: the cluster: unknown key "nods"; did you mean nodes?`},
 		{"nodes: [{name: n}]\nlynks:\n- a\n", "cluster",

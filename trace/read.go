@@ -39,8 +39,8 @@ type ReadOptions struct {
 }
 
 // Find expands directories into the workflow files below them, sorted. Files of another kind that lie in a directory
-// are skipped and returned as such; a path that is named itself is returned whatever it is. "-" stands for standard
-// input.
+// are skipped and returned as such, also with the error that no path has a workflow; a path that is named itself is
+// returned whatever it is. "-" stands for standard input.
 func Find(paths []string) (files, skipped []string, err error) {
 	for _, p := range paths {
 		if p == "-" {
@@ -77,7 +77,19 @@ func Find(paths []string) (files, skipped []string, err error) {
 			return nil, nil, err
 		}
 	}
+	if len(files) == 0 && len(paths) > 0 {
+		return nil, skipped, fmt.Errorf("%s: no workflow below this directory", strings.Join(paths, ", "))
+	}
 	return files, skipped, nil
+}
+
+// CheckFile refuses what is not there, and a directory where a file is to be read.
+func CheckFile(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory; name a file", path)
+	}
+	return err
 }
 
 func sniffFile(path string) (Format, error) {
@@ -99,6 +111,9 @@ func sniffFile(path string) (Format, error) {
 func Open(path string, opt ReadOptions) (*Workflow, []Fault, error) {
 	if path == "-" {
 		return Read(os.Stdin, path, opt)
+	}
+	if err := CheckFile(path); err != nil {
+		return nil, nil, err
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/docker/go-units"
@@ -174,18 +173,13 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 	bad, total := 0, 0
 	for _, p := range paths {
 		files, skipped, err := trace.Find([]string{p})
+		for _, s := range skipped {
+			fmt.Fprintf(notes, "gantry: %s: not a workflow, skipped\n", s)
+		}
 		if err != nil {
 			if err := unreadable(p, err).write(out, o.json); err != nil {
 				return fail(exitHost, err)
 			}
-			bad, total = bad+1, total+1
-			continue
-		}
-		for _, s := range skipped {
-			fmt.Fprintf(notes, "gantry: %s: not a workflow, skipped\n", s)
-		}
-		if len(files) == 0 {
-			fmt.Fprintf(notes, "gantry: %s: no workflow below this directory\n", p)
 			bad, total = bad+1, total+1
 		}
 		for _, f := range files {
@@ -308,13 +302,12 @@ func (r *report) write(out io.Writer, asJSON bool) error {
 
 // openText opens a file to read its text.
 func openText(path string) (*os.File, error) {
+	if err := trace.CheckFile(path); err != nil {
+		return nil, errors.New(reading(err))
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, errors.New(reading(err))
-	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		f.Close()
-		return nil, errors.New(path + " is a directory; name a file")
 	}
 	return f, nil
 }
@@ -506,9 +499,7 @@ func seconds(s float64) string {
 // notes.
 func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
-	if errors.Is(err, syscall.EISDIR) {
-		return nil, failf(exitInput, "%s is a directory; name a file", path)
-	} else if err != nil {
+	if err != nil {
 		return nil, failf(exitInput, "%s", reading(err))
 	}
 	var errs []string

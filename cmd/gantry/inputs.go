@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"gantry/executor"
 	"gantry/executor/load"
@@ -36,14 +35,11 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 			"standard input")
 	}
 	files, skipped, err := trace.Find(in.paths)
-	if err != nil {
-		return nil, failf(exitInput, "%s", reading(err))
-	}
 	for _, s := range skipped {
 		in.Warn("%s: not a workflow trace, skipped", s)
 	}
-	if len(files) == 0 {
-		return nil, failf(exitInput, "%s: no workflow below this directory", strings.Join(in.paths, ", "))
+	if err != nil {
+		return nil, failf(exitInput, "%s", reading(err))
 	}
 	var subs []executor.Submission
 	for _, f := range files {

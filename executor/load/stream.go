@@ -219,9 +219,6 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 		if err != nil {
 			return fail(err)
 		}
-		if len(files) == 0 {
-			return fail(fmt.Errorf("%s: no workflow below this directory", src.Trace))
-		}
 		inputs, err := l.inputs(src.Inputs)
 		if err != nil {
 			return fail(err)
