@@ -20,7 +20,7 @@ func Cores(root string, groups ...string) int {
 			if err != nil {
 				continue
 			}
-			if n := count(strings.TrimSpace(string(text))); n > 0 && (fewest == 0 || n < fewest) {
+			if n := CountCPUs(strings.TrimSpace(string(text))); n > 0 && (fewest == 0 || n < fewest) {
 				fewest = n
 			}
 		}
@@ -28,8 +28,8 @@ func Cores(root string, groups ...string) int {
 	return fewest
 }
 
-// count is how many numbers a list such as 0-3,8 has; 0 if it is none.
-func count(list string) (n int) {
+// CountCPUs is how many CPUs a list such as 0-3,8 has; 0 if it is none.
+func CountCPUs(list string) (n int) {
 	for part := range strings.SplitSeq(list, ",") {
 		from, to, span := strings.Cut(part, "-")
 		if !span {

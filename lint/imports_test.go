@@ -75,7 +75,7 @@ var layers = []layer{
 		"runtimes know the engine, never each other, the log or the commands"},
 	{"gantry/executor/oci/image", []string{"gantry/executor/container/fetch"}, "it is a store of its own"},
 	{"gantry/executor/oci/userns", nil, "it is a leaf"},
-	{"gantry/executor/slurm/allocation", nil, "it is a leaf"},
+	{"gantry/executor/slurm/allocation", []string{"gantry/cgroup"}, "an allocation knows nothing of runs"},
 	{"gantry/executor/slurm/slurmtest", nil, "it is a leaf"},
 	{"gantry/executor/slurm", []string{"gantry/planner/**", "gantry/cgroup", "gantry/executor",
 		"gantry/executor/evidence", "gantry/executor/container", "gantry/executor/container/fetch",

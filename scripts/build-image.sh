@@ -4,21 +4,12 @@
 set -euo pipefail
 
 REF=gantry/busybox:latest
-export DOCKER_HOST=${DOCKER_HOST:-unix:///var/run/docker.sock}
+. "$(dirname "${BASH_SOURCE[0]}")/engine.sh"
 
 say() { echo "build-image: $*"; }
 die() {
 	printf 'build-image: %s\n' "$@" >&2
 	exit 1
-}
-
-# engine CMD...: the docker CLI, through sudo where only root may use the socket.
-engine() {
-	if [[ $DOCKER_HOST == unix://* && -S ${DOCKER_HOST#unix://} && ! -w ${DOCKER_HOST#unix://} ]] && command -v sudo >/dev/null; then
-		sudo DOCKER_HOST="$DOCKER_HOST" docker "$@"
-	else
-		docker "$@"
-	fi
 }
 
 command -v docker >/dev/null || die "there is no docker command: install it (apt-get install docker-cli, or docker.io), then try again"

@@ -10,22 +10,13 @@
 # these packages before; --force builds it again.
 set -euo pipefail
 
-export DOCKER_HOST=${DOCKER_HOST:-unix:///var/run/docker.sock}
+. "$(dirname "${BASH_SOURCE[0]}")/engine.sh"
 EPOCH=1577836800 # of all files: an image says nothing of when it was built
 
 say() { echo "debian-image: $*" >&2; }
 die() {
 	printf 'debian-image: %s\n' "$@" >&2
 	exit 1
-}
-
-# engine CMD...: the docker command, through sudo if only root may use the socket.
-engine() {
-	if [[ $DOCKER_HOST == unix://* && -S ${DOCKER_HOST#unix://} && ! -w ${DOCKER_HOST#unix://} ]] && command -v sudo >/dev/null; then
-		sudo DOCKER_HOST="$DOCKER_HOST" docker "$@"
-	else
-		docker "$@"
-	fi
 }
 
 usage="usage: scripts/debian-image.sh [--force] NAME PACKAGE..."

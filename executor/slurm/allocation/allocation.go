@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"gantry/cgroup"
 )
 
 // Node is a node of an allocation.
@@ -329,7 +331,7 @@ func (a *Allocation) describe(ctx context.Context, list string) ([]Node, error) 
 		if err != nil {
 			return nil, err
 		}
-		cores := countIDs(rest[m[4]:m[5]])
+		cores := cgroup.CountCPUs(rest[m[4]:m[5]])
 		memory, err := megabytes(rest[m[6]:m[7]])
 		if err != nil {
 			return nil, err
@@ -368,23 +370,6 @@ func megabytes(text string) (int64, error) {
 		return 0, fmt.Errorf("%q is no number of megabytes", clip(text, 20))
 	}
 	return n << 20, nil
-}
-
-// countIDs counts the numbers of a list such as 0-3,8.
-func countIDs(list string) (n int) {
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, ranged := strings.Cut(part, "-")
-		if !ranged {
-			last = first
-		}
-		from, err := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		if err != nil || err2 != nil || to < from || to-from > 1<<20 {
-			return 0
-		}
-		n += to - from + 1
-	}
-	return n
 }
 
 var hostlist = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.,\[\]-]*$`)
