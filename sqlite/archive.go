@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unsafe"
 
@@ -25,11 +26,10 @@ type archive struct {
 	sunk    int        // bytes that it took
 	in      []byte     // what is left to read
 	col     []int64    // memory of a column
-	texts   []byte     // memory of those of a column
 	err     error
 
-	looked   unsafe.Pointer // the first of the structs that any and all are of
-	any, all []uint64       // their words, by or and by and
+	masked unsafe.Pointer // the rows that mask is of
+	mask   []uint64       // the words of all rows, by or
 }
 
 // mostRows bounds what a damaged count makes.
@@ -58,7 +58,7 @@ func (x *archive) spill() {
 	x.sunk, x.out = x.sunk+len(x.out), x.out[:0]
 }
 
-func (x *archive) put(v int64) { x.out = appendVarint(x.out, v) }
+func (x *archive) put(v int64) { x.out = binary.AppendVarint(x.out, v) }
 
 func (x *archive) get() int64 {
 	v, n := binary.Varint(x.in)
@@ -108,58 +108,46 @@ func (x *archive) end() {
 		return
 	}
 	const worth = 3 // equal steps that are worth a run of their own
-	col := x.col
-	if n := len(col); n > worth { // most columns are one number
+	step := func(i int) int64 {
+		if i == 0 {
+			return x.col[0]
+		}
+		return x.col[i] - x.col[i-1]
+	}
+	if n := len(x.col); n > worth { // most columns are one number
 		i := 1
-		for i < n && col[i] == col[0] {
+		for i < n && x.col[i] == x.col[0] {
 			i++
 		}
 		if i == n {
-			x.flat(n, col[0])
+			x.flat(n, x.col[0])
 			return
 		}
 	}
-	last := int64(0)
-	for i, v := range col {
-		col[i], last = v-last, v
+	told := 0 // what precedes is written
+	tell := func(to int) {
+		if told < to {
+			x.put(int64(to-told) << 1)
+			for ; told < to; told++ {
+				x.put(step(told))
+			}
+		}
 	}
-	out := x.out
-	written := 0
-	for i := 0; i < len(col); {
-		k, step := i+1, col[i]
-		for k < len(col) && col[k] == step {
+	for i := 0; i < len(x.col); {
+		k := i + 1
+		for k < len(x.col) && step(k) == step(i) {
 			k++
 		}
 		if k-i >= worth {
-			out = appendSteps(out, col[written:i])
-			out = appendVarint(appendVarint(out, int64(k-i)<<1|1), step)
-			written = k
+			tell(i)
+			x.put(int64(k-i)<<1 | 1)
+			x.put(step(i))
+			told = k
 		}
 		i = k
 	}
-	x.out = appendSteps(out, col[written:])
+	tell(len(x.col))
 	x.spill()
-}
-
-// appendSteps appends a run of steps that are written one by one.
-func appendSteps(out []byte, steps []int64) []byte {
-	if len(steps) == 0 {
-		return out
-	}
-	out = appendVarint(out, int64(len(steps))<<1)
-	for _, v := range steps {
-		out = appendVarint(out, v)
-	}
-	return out
-}
-
-// appendVarint is binary.AppendVarint, which is not inlined.
-func appendVarint(out []byte, v int64) []byte {
-	u := uint64(v)<<1 ^ uint64(v>>63)
-	if u < 0x80 {
-		return append(out, byte(u))
-	}
-	return binary.AppendUvarint(out, u)
 }
 
 // flat writes a column of n times a number, at least four, as end does.
@@ -173,161 +161,115 @@ func (x *archive) flat(n int, v int64) {
 	x.put(0)
 }
 
-// spot is where structs have a member whose column is written.
-type spot struct {
-	rows   []unsafe.Pointer // the structs
-	at     uintptr
-	length uintptr // bytes
-	zero   bool    // it is zero in all of them
-}
-
-// spotOf finds a member of structs. It looks at whole structs once for all of their columns, most of which are one
-// value.
-func spotOf[T, M any](x *archive, rows []*T, of func(*T) *M) spot {
-	m := spot{rows: *(*[]unsafe.Pointer)(unsafe.Pointer(&rows)), length: unsafe.Sizeof(*new(M))}
-	if len(rows) == 0 {
-		return m
-	}
-	m.at = uintptr(unsafe.Pointer(of(rows[0]))) - uintptr(m.rows[0])
+// none reports whether a member is zero in all rows, most of which are in most columns. It looks at whole structs once
+// for all of their columns.
+func none[T, M any](x *archive, rows []*T, member func(*T) *M) bool {
+	const word = unsafe.Sizeof(uint64(0))
 	size := unsafe.Sizeof(*new(T))
-	if m.at >= size {
-		panic(fmt.Sprintf("a member of %T is elsewhere", rows))
+	if !x.writing || len(rows) < 4 || size < 8*word || size%word != 0 {
+		return false
 	}
-	if len(rows) < fewRows || size < 8*wordSize || size%wordSize != 0 {
-		return m
-	}
-	if x.looked != m.rows[0] {
-		x.looked = m.rows[0]
-		x.look(m.rows, size/wordSize)
-	}
-	m.zero = true
-	for _, w := range x.any[m.at/wordSize : (m.at+m.length+wordSize-1)/wordSize] {
-		m.zero = m.zero && w == 0
-	}
-	return m
-}
-
-const (
-	wordSize = unsafe.Sizeof(uint64(0))
-	fewRows  = 4
-)
-
-// look takes in which bits are set in all structs, and which in any of them.
-func (x *archive) look(rows []unsafe.Pointer, words uintptr) {
-	of := func(row unsafe.Pointer) []uint64 { return unsafe.Slice((*uint64)(row), words) }
-	x.any, x.all = append(x.any[:0], of(rows[0])...), append(x.all[:0], of(rows[0])...)
-	rows = rows[1:]
-	for ; len(rows) >= 2; rows = rows[2:] {
-		or, and, a, b := x.any[:words], x.all[:words], of(rows[0])[:words], of(rows[1])[:words]
-		for i := range or {
-			v, w := a[i], b[i]
-			or[i] |= v | w
-			and[i] &= v & w
+	if key := unsafe.Pointer(&rows[0]); x.masked != key {
+		x.masked, x.mask = key, append(x.mask[:0], make([]uint64, size/word)...)
+		for _, r := range rows {
+			for i, w := range unsafe.Slice((*uint64)(unsafe.Pointer(r)), len(x.mask)) {
+				x.mask[i] |= w
+			}
 		}
 	}
-	for _, row := range rows {
-		for i, w := range of(row) {
-			x.any[i] |= w
-			x.all[i] &= w
-		}
+	at := uintptr(unsafe.Pointer(member(rows[0]))) - uintptr(unsafe.Pointer(rows[0]))
+	if at >= size {
+		return false // it is not in the struct
 	}
+	set := uint64(0)
+	for _, w := range x.mask[at/word : (at+unsafe.Sizeof(*new(M))+word-1)/word] {
+		set |= w
+	}
+	return set == 0
 }
 
-// one returns the bits of a number that is the same in all structs.
-func (x *archive) one(m spot) (bits uint64, ok bool) {
-	if x.looked != m.rows[0] || m.at/wordSize >= uintptr(len(x.any)) {
-		return 0, false
-	}
-	shift, mask := m.at%wordSize*8, ^uint64(0)>>(8*(wordSize-m.length))
-	bits = x.any[m.at/wordSize] >> shift & mask
-	return bits, bits == x.all[m.at/wordSize]>>shift&mask
-}
-
-// integers is a column of numbers.
-func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *archive, rows []*T, of func(*T) *N) {
-	if !x.writing {
-		for i, v := range x.begin(len(rows)) {
-			*of(rows[i]) = N(v)
-		}
+// column is one of members that become numbers.
+func column[T, M any](x *archive, rows []*T, member func(*T) *M, number func(M) int64, of func(int64) M) {
+	if none(x, rows, member) {
+		x.flat(len(rows), 0)
 		return
 	}
-	m := spotOf(x, rows, of)
-	if len(rows) >= fewRows {
-		if v, ok := x.one(m); ok {
-			x.flat(len(rows), int64(N(v)))
-			return
-		}
-	}
 	col := x.begin(len(rows))
-	for i, r := range m.rows {
-		col[i] = int64(*(*N)(unsafe.Add(r, m.at)))
+	for i, r := range rows {
+		if x.writing {
+			col[i] = number(*member(r))
+		} else {
+			*member(r) = of(col[i])
+		}
 	}
 	x.end()
 }
 
-// floats is a column of numbers by their bits.
-func floats[T any](x *archive, rows []*T, of func(*T) *float64) {
-	integers(x, rows, func(r *T) *uint64 { return (*uint64)(unsafe.Pointer(of(r))) })
+func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *archive, rows []*T, member func(*T) *N) {
+	column(x, rows, member, func(n N) int64 { return int64(n) }, func(v int64) N { return N(v) })
 }
 
-// flags is a column of 0 and 1.
-func flags[T any](x *archive, rows []*T, of func(*T) *bool) {
-	if x.writing {
-		integers(x, rows, func(r *T) *uint8 { return (*uint8)(unsafe.Pointer(of(r))) })
-		return
-	}
-	for i, v := range x.begin(len(rows)) {
-		*of(rows[i]) = v != 0
-	}
+func floats[T any](x *archive, rows []*T, member func(*T) *float64) {
+	column(x, rows, member, func(f float64) int64 { return int64(math.Float64bits(f)) },
+		func(v int64) float64 { return math.Float64frombits(uint64(v)) })
+}
+
+func flags[T any](x *archive, rows []*T, member func(*T) *bool) {
+	column(x, rows, member, func(set bool) int64 {
+		if set {
+			return 1
+		}
+		return 0
+	}, func(v int64) bool { return v != 0 })
 }
 
 // texts is a column of lengths, -1 for a text like the one before, and then the texts.
-func texts[T any, S ~string](x *archive, rows []*T, of func(*T) *S) {
+func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 	const same = -1
-	col, last := x.col, ""
+	if none(x, rows, member) {
+		x.flat(len(rows), same)
+		return
+	}
+	col, last := x.begin(len(rows)), S("")
 	if x.writing {
-		m := spotOf(x, rows, of)
-		if m.zero {
-			x.flat(len(rows), same)
-			return
-		}
-		col, x.texts = x.begin(len(rows)), x.texts[:0]
-		for i, r := range m.rows {
-			if s := *(*string)(unsafe.Add(r, m.at)); s == last {
+		for i, r := range rows {
+			if s := *member(r); s == last {
 				col[i] = same
 			} else {
 				col[i], last = int64(len(s)), s
-				x.texts = append(x.texts, s...)
 			}
 		}
 		x.end()
-		x.out = append(x.out, x.texts...)
-		x.spill()
+		for i, r := range rows {
+			if col[i] != same {
+				x.out = append(x.out, *member(r)...)
+				x.spill()
+			}
+		}
 		return
 	}
-	for i, n := range x.begin(len(rows)) {
-		if n != same {
+	for i, r := range rows {
+		if n := col[i]; n != same {
 			if n < 0 || n > int64(len(x.in)) {
 				x.fail(errTruncated)
 				return
 			}
-			last, x.in = string(x.in[:n]), x.in[n:]
+			last, x.in = S(x.in[:n]), x.in[n:]
 		}
-		*of(rows[i]) = S(last)
+		*member(r) = last
 	}
 }
 
 // lengths is a column of the lengths of slices, -1 for nil; those that are read are made.
-func lengths[T, E any](x *archive, rows []*T, of func(*T) *[]E) (sum int) {
+func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
+	if none(x, rows, member) {
+		x.flat(len(rows), -1)
+		return 0
+	}
+	col := x.begin(len(rows))
 	if x.writing {
-		m := spotOf(x, rows, of)
-		if m.zero {
-			x.flat(len(rows), -1)
-			return 0
-		}
-		col := x.begin(len(rows))
-		for i, r := range m.rows {
-			s := *(*[]E)(unsafe.Add(r, m.at))
+		for i, r := range rows {
+			s := *member(r)
 			if col[i] = int64(len(s)); s == nil {
 				col[i] = -1
 			}
@@ -336,7 +278,6 @@ func lengths[T, E any](x *archive, rows []*T, of func(*T) *[]E) (sum int) {
 		x.end()
 		return sum
 	}
-	col := x.begin(len(rows))
 	for i := range rows {
 		if col[i] < -1 || col[i] > mostRows || sum > mostRows-int(max(0, col[i])) {
 			x.fail(errTruncated)
@@ -347,38 +288,31 @@ func lengths[T, E any](x *archive, rows []*T, of func(*T) *[]E) (sum int) {
 	all := make([]E, sum)
 	for i, r := range rows {
 		if n := col[i]; n >= 0 {
-			*of(r), all = all[:n:n], all[n:]
+			*member(r), all = all[:n:n], all[n:]
 		}
 	}
 	return sum
 }
 
 // lists is a column of lists of numbers.
-func lists[T any, N ~int | ~int32 | ~int64](x *archive, rows []*T, of func(*T) *[]N) {
-	n := lengths(x, rows, of)
+func lists[T any, N ~int | ~int32 | ~int64](x *archive, rows []*T, member func(*T) *[]N) {
+	n := lengths(x, rows, member)
 	if n == 0 && x.writing {
 		return // as begin and end of no numbers
 	}
-	col := x.begin(n)
-	if x.writing {
-		m := spotOf(x, rows, of)
-		for _, r := range m.rows {
-			list := *(*[]N)(unsafe.Add(r, m.at))
-			for i, v := range list {
-				col[i] = int64(v)
-			}
-			col = col[len(list):]
-		}
-		x.end()
-		return
-	}
+	col, i := x.begin(n), 0
 	for _, r := range rows {
-		list := *of(r)
+		list := *member(r)
 		for k := range list {
-			list[k] = N(col[k])
+			if x.writing {
+				col[i] = int64(list[k])
+			} else {
+				list[k] = N(col[i])
+			}
+			i++
 		}
-		col = col[len(list):]
 	}
+	x.end()
 }
 
 // words is a column of lists of texts.

@@ -88,7 +88,7 @@ func (d *definer) encode(a *executor.Admission) ([]byte, error) {
 	}
 	x := &d.archive
 	x.out, x.writing, x.format, x.err = append(x.out[:0], definitionFormat), true, definitionFormat, nil
-	x.looked = nil
+	x.masked = nil
 	x.admission(a)
 	if x.err != nil {
 		return nil, x.err
