@@ -410,8 +410,11 @@ func (r *report) print(out io.Writer) error {
 			path = seconds(*r.CriticalPath)
 		}
 		fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.Runtime), path)
-		fmt.Fprintf(&b, "  files          %d, %d with a size: %d B (%s)\n", r.Files, r.Sized, r.Bytes,
-			units.HumanSize(float64(r.Bytes)))
+		sizes := "none with a size"
+		if r.Sized > 0 {
+			sizes = fmt.Sprintf("%d with a size: %d B (%s)", r.Sized, r.Bytes, units.HumanSize(float64(r.Bytes)))
+		}
+		fmt.Fprintf(&b, "  files          %d, %s\n", r.Files, sizes)
 		var known, missing []string
 		for _, f := range trace.Fields(0).Each() {
 			name := f.String()
