@@ -183,8 +183,11 @@ func database(t *testing.T, module, pkg, symbol string) string {
 		"index/modules.json": `[{"path":"` + module +
 			`","vulns":[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]}]`,
 		"index/vulns.json": `[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]`,
-		"ID/GO-2026-0001.json": `{"schema_version":"1.3.1","id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z","summary":"made up",
-			"affected":[{"package":{"name":"` + module + `","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],
+		"ID/GO-2026-0001.json": `{"schema_version":"1.3.1","id":"GO-2026-0001","summary":"made up",
+			"modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z",
+			"database_specific":{"url":"https://vuln.example/GO-2026-0001"},
+			"affected":[{"package":{"name":"` + module + `","ecosystem":"Go"},
+			"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],
 			"ecosystem_specific":{"imports":[{"path":"` + pkg + `","symbols":["` + symbol + `"]}]}}]}`,
 	} {
 		path = filepath.Join(dir, path)
@@ -215,7 +218,7 @@ func TestVulnerabilitiesFailAndAnUnreachableDatabaseIsSaid(t *testing.T) {
 		strings.Contains(out, "NOT CHECKED") {
 		t.Errorf("without vulnerabilities it ends with %d: %s", code, out)
 	}
-	if code, out := check(database(t, "gonum.org/v1/gonum", "gonum.org/v1/gonum/mat", "NewDense")); code == 0 ||
+	if code, out := check(database(t, "gonum.org/v1/gonum", "gonum.org/v1/gonum/mat", "NewDense")); code != 3 ||
 		!strings.Contains(out, "GO-2026-0001") {
 		t.Errorf("with a vulnerability it ends with %d: %s", code, out)
 	}
