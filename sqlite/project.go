@@ -272,8 +272,9 @@ func (p *projection) touch(f *flow) {
 	}
 }
 
+// touchAttempt has an attempt written; a simulation writes those that ended.
 func (p *projection) touchAttempt(x *attempt) {
-	if !x.changed && p.out != nil {
+	if !x.changed && p.out != nil && (p.out.packer == nil || x.exit != nil) {
 		x.changed = true
 		p.changedAttempts = append(p.changedAttempts, x)
 	}
@@ -429,14 +430,19 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 		return err
 	}
 	x.exit = b
-	p.touchAttempt(x)
+	f, i, err := p.flowOfTask(x.order.Task)
+	if err != nil {
+		return err
+	}
+	if !p.keepSingle(f, i, x) {
+		p.touchAttempt(x)
+	}
 	if p.out == nil {
 		p.attempts[b.Attempt-p.next] = nil
 		p.forgetEnded()
 	}
-	f, i, err := p.flowOfTask(x.order.Task)
 	if f == nil {
-		return err
+		return nil
 	}
 	t := p.touchTask(f, i)
 	switch b.Outcome {
@@ -588,19 +594,11 @@ func (p *projection) write() error {
 	return p.writeFlows(func(*flow) bool { return true })
 }
 
-// writeEnded writes what is over: workflows, with the attempts that were kept for their chunks, and attempts that have
+// writeEnded writes what is over: workflows, with the attempts that were kept for their chunks, and attempts that get
 // rows of their own.
 func (p *projection) writeEnded() error {
 	for _, x := range p.changedAttempts {
-		if x.exit == nil {
-			x.changed = false
-			continue
-		}
-		kept, err := p.keepSingle(x)
-		if err == nil && !kept {
-			err = p.writeAttempt(x)
-		}
-		if err != nil {
+		if err := p.writeAttempt(x); err != nil {
 			return err
 		}
 	}
@@ -609,11 +607,11 @@ func (p *projection) writeEnded() error {
 	return p.writeFlows(func(f *flow) bool { return f.state != flowOpen })
 }
 
-// keepSingle keeps an attempt that ended for the chunk of its task. If it is not the first one, that gets a row.
-func (p *projection) keepSingle(x *attempt) (kept bool, err error) {
-	f, i, err := p.flowOfTask(x.order.Task)
-	if f == nil || i < f.rows || p.out.packer == nil || i < len(f.singles) && f.singles[i].like != nil {
-		return false, err
+// keepSingle keeps an attempt that ended for the chunk of its task, which is at position i of f. If it is not the first
+// one, it gets a row.
+func (p *projection) keepSingle(f *flow, i int, x *attempt) (kept bool) {
+	if f == nil || p.out == nil || p.out.packer == nil || i < f.rows || i < len(f.singles) && f.singles[i].like != nil {
+		return false
 	}
 	if f.singles == nil {
 		f.singles = p.spareSingles.take(len(f.tasks))
@@ -622,11 +620,11 @@ func (p *projection) keepSingle(x *attempt) (kept bool, err error) {
 		f.singles = slices.Grow(f.singles, n-len(f.singles))[:n]
 	}
 	if !p.out.packer.single(&f.singles[i], x) {
-		return false, nil
+		return false
 	}
 	p.attempts[x.order.Attempt-p.next] = nil
 	p.spareAttempts = append(p.spareAttempts, x)
-	return true, nil
+	return true
 }
 
 // newAttempt returns memory for one of several attempts.
