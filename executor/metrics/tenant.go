@@ -140,7 +140,7 @@ func (t *tenancy) take(v planner.View, e *planner.Event) {
 		return // it holds what it held when it was ordered
 	}
 	for a, change := range v.Changes(e) {
-		t.hold(v, a, change)
+		t.hold(v, a, &change)
 	}
 	if b, ok := e.Body.(*planner.AttemptExited); ok {
 		id := v.Attempt(b.Attempt).Task
@@ -157,19 +157,19 @@ func (t *tenancy) take(v planner.View, e *planner.Event) {
 }
 
 // hold takes in by how much what an attempt holds has changed.
-func (t *tenancy) hold(v planner.View, a planner.AttemptID, change unit.Vector) {
-	for d, x := range change {
-		t.held[d] += float64(x)
+func (t *tenancy) hold(v planner.View, a planner.AttemptID, change *unit.Vector) {
+	for d := range change {
+		t.held[d] += float64(change[d])
 	}
 	m := planner.TenantID(0)
 	if len(t.names) > 1 {
 		m = v.Workflow(v.Task(v.Attempt(a).Task).Workflow).Tenant
 	}
-	t.used[m] = t.used[m].Add(change)
-	share := 0.0
-	for d, x := range t.used[m] {
+	used, share := &t.used[m], 0.0
+	used.Increase(change)
+	for d := range used {
 		if t.total[d] > 0 && t.total[d] != unit.Unlimited {
-			share = max(share, float64(x)/float64(t.total[d]))
+			share = max(share, float64(used[d])/float64(t.total[d]))
 		}
 	}
 	if t.jobs[m] > 0 {
