@@ -107,20 +107,13 @@ func (h *Heap[T]) Init() {
 // pointer to it.
 
 func (h *Heap[T]) up(i int) {
-	above := (i - 1) / 2
-	if i > 0 && h.Before(&h.Items[i], &h.Items[above]) {
-		n := len(h.Items)
-		items := append(h.Items, h.Items[i]) // it lies behind all others until its place is known
-		h.Items = items[:n]
-		for x := &items[n]; ; above = (i - 1) / 2 {
-			items[i] = items[above]
-			h.settled(i)
-			if i = above; i == 0 || !h.Before(x, &items[(i-1)/2]) {
-				break
-			}
+	for i > 0 {
+		above := (i - 1) / 2
+		if !h.Before(&h.Items[i], &h.Items[above]) {
+			break
 		}
-		items[i] = items[n]
-		clear(items[n:])
+		h.swap(i, above)
+		i = above
 	}
 	h.settled(i)
 }
