@@ -28,9 +28,7 @@ type dcwf struct {
 	latest, byLaxity             bool
 	attempts                     [][]int
 
-	planned func(k int) []interval // what runs in a pool, and what is planned there
-	// the first instant from which a task has room in pool k beside others
-	earliest func(k, f, i int, run time.Duration, from unit.Time, others []interval) unit.Time
+	sample func(j *dcwfJob) []dcwfPlace // the sample schedule of DBW
 }
 
 // dcwfJob is a job as it is planned.
@@ -63,7 +61,7 @@ func newDCWF(in oracletest.Instance, spec string, onNode func(f, i int) int) *dc
 		o.pools[k] = append(o.pools[k], n)
 	}
 	o.jobs = make([]*dcwfJob, len(in.Workflows))
-	o.planned, o.earliest = o.inPool, o.packed
+	o.sample = o.sampled
 	return o
 }
 
@@ -218,7 +216,7 @@ func (o *dcwf) place(j *dcwfJob, i int, est unit.Time, latest bool, others func(
 		if latest {
 			from = max(from, j.sub[i]-unit.Time(run))
 		}
-		if s := o.earliest(k, j.f, i, run, from, others(k)); s.Add(run) < best.end {
+		if s := o.packed(k, j.f, i, run, from, others(k)); s.Add(run) < best.end {
 			best = dcwfPlace{true, k, s, s.Add(run)}
 		}
 	}
@@ -253,8 +251,8 @@ func (o *dcwf) sweeps(j *dcwfJob, open func(i int) bool) (out []int) {
 	return out
 }
 
-// budget is the DBW algorithm.
-func (o *dcwf) budget(j *dcwfJob) {
+// sampled is the sample schedule of a job, on the empty system or beside all that is planned.
+func (o *dcwf) sampled(j *dcwfJob) []dcwfPlace {
 	tasks := o.Workflows[j.f].Tasks
 	sample, from := make([]dcwfPlace, len(tasks)), j.s
 	if o.trueLaxity {
@@ -267,7 +265,7 @@ func (o *dcwf) budget(j *dcwfJob) {
 		}
 		sample[i] = o.place(j, i, est, false, func(k int) (others []interval) {
 			if o.trueLaxity {
-				others = o.planned(k)
+				others = o.inPool(k)
 			}
 			for q, at := range sample {
 				if at.is && at.pool == k {
@@ -277,6 +275,12 @@ func (o *dcwf) budget(j *dcwfJob) {
 			return others
 		})
 	}
+	return sample
+}
+
+// budget is the DBW algorithm.
+func (o *dcwf) budget(j *dcwfJob) {
+	tasks, sample := o.Workflows[j.f].Tasks, o.sample(j)
 	end := j.s
 	for _, at := range sample {
 		end = max(end, at.end)
