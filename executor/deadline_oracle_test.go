@@ -124,11 +124,12 @@ func (w *world) free(f, i, node int) bool {
 }
 
 // next moves to the next instant at which something happens, or one that is wanted earlier; false if there is none.
+// The release of a workflow whose tasks all take no time is nothing that a policy hears of.
 func (w *world) next(wanted unit.Time) bool {
 	at := wanted
 	for f := range w.Workflows {
 		for _, t := range []unit.Time{w.Workflows[f].Arrive, w.release(f)} {
-			if t > w.now {
+			if t > w.now && (t == w.Workflows[f].Arrive || len(w.Workflows[f].Tasks) > 0) {
 				at = min(at, t)
 			}
 		}

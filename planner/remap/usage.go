@@ -469,7 +469,8 @@ func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time
 		at, ok = u.count(need).Earliest(1, dur, from)
 		return at, 0, ok
 	}
-	// On no node before: nodes together hold no less than one.
+	// On no node before: nodes together hold no less than one. What a node has too much of, where a plan bent, counts
+	// against all: it takes the first room that comes, on whatever node.
 	from, ok = u.all.earliest(u.dims, need, dur, from, unit.Never)
 	if !ok {
 		return 0, anywhere, false
