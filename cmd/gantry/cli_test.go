@@ -220,15 +220,15 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 // Each script asks a gantry; here one that writes what it was asked.
 func TestCompletionScriptsAskGantry(t *testing.T) {
 	dir := t.TempDir()
-	stub := filepath.Join(dir, "gantry")
-	if err := os.WriteFile(stub, []byte("#!/bin/sh\nprintf 'show\\tsum up\\nsimulate\\tplan\\n'\n"),
+	program := filepath.Join(dir, "gantry")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf 'show\\tsum up\\nsimulate\\tplan\\n'\n"),
 		0o755); err != nil {
 		t.Fatal(err)
 	}
 	for shell, rest := range map[string]string{
-		"bash": "\nCOMP_WORDS=(" + stub + " s); COMP_CWORD=1; _gantry; printf '%s ' \"${COMPREPLY[@]}\"\n",
+		"bash": "\nCOMP_WORDS=(" + program + " s); COMP_CWORD=1; _gantry; printf '%s ' \"${COMPREPLY[@]}\"\n",
 		"zsh":  "\n", // sourced only: completion needs an interactive zsh
-		"fish": "\ncomplete -C '" + stub + " s' | cut -f1 | tr '\\n' ' '\n",
+		"fish": "\ncomplete -C '" + program + " s' | cut -f1 | tr '\\n' ' '\n",
 	} {
 		t.Run(shell, func(t *testing.T) {
 			script := expect(t, exitOK, []string{completeWord, filesLine}, "completion", shell)

@@ -177,7 +177,7 @@ func optionNames(c *cli.Command) []term {
 	terms := []term{{"--help", "show help"}}
 	for _, f := range c.Flags {
 		if doc, ok := f.(cli.DocGenerationFlag); ok {
-			_, usage := placeholderOf(doc)
+			_, usage := valueOf(doc)
 			for _, n := range f.Names() {
 				terms = append(terms, term{dashed(n), usage})
 			}

@@ -70,20 +70,20 @@ func optionTerms(flags []cli.Flag) []term {
 		if !ok || slices.Contains(f.Names(), "help") {
 			continue // every command has --help
 		}
-		placeholder, meaning := placeholderOf(doc)
-		terms = append(terms, term{flagNames(f, placeholder), meaning + defaultOf(f, doc)})
+		value, meaning := valueOf(doc)
+		terms = append(terms, term{flagNames(f, value), meaning + defaultOf(f, doc)})
 	}
 	return terms
 }
 
 // flagNames lists the names of a flag as they are typed, short ones first.
-func flagNames(f cli.Flag, placeholder string) string {
+func flagNames(f cli.Flag, value string) string {
 	names := slices.Clone(f.Names())
 	slices.SortStableFunc(names, func(a, b string) int { return min(len(a), 2) - min(len(b), 2) })
 	for i, n := range names {
 		names[i] = dashed(n)
 	}
-	return strings.TrimSpace(strings.Join(names, ", ") + " " + placeholder)
+	return strings.TrimSpace(strings.Join(names, ", ") + " " + value)
 }
 
 func dashed(name string) string {
@@ -93,9 +93,9 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// placeholderOf takes the name of a flag's value out of its usage, where it stands in backquotes. The
+// valueOf takes the name of a flag's value out of its usage, where it stands in backquotes. The
 // usage keeps it, unless it is the beginning, before a colon.
-func placeholderOf(f cli.DocGenerationFlag) (placeholder, usage string) {
+func valueOf(f cli.DocGenerationFlag) (value, usage string) {
 	usage = f.GetUsage()
 	if !f.TakesValue() {
 		return "", usage
