@@ -108,46 +108,38 @@ func (x *archive) end() {
 		return
 	}
 	const worth = 3 // equal steps that are worth a run of their own
-	step := func(i int) int64 {
-		if i == 0 {
-			return x.col[0]
-		}
-		return x.col[i] - x.col[i-1]
-	}
-	if n := len(x.col); n > worth { // most columns are one number
-		i := 1
-		for i < n && x.col[i] == x.col[0] {
-			i++
-		}
-		if i == n {
-			x.flat(n, x.col[0])
-			return
-		}
-	}
-	told := 0 // what precedes is written
-	tell := func(to int) {
-		if told < to {
-			x.put(int64(to-told) << 1)
-			for ; told < to; told++ {
-				x.put(step(told))
-			}
-		}
-	}
-	for i := 0; i < len(x.col); {
-		k := i + 1
-		for k < len(x.col) && step(k) == step(i) {
+	col := x.col
+	n, told, last := len(col), 0, int64(0) // what precedes told is written; last precedes i
+	for i := 0; i < n; {
+		step, k := col[i]-last, i+1
+		for k < n && col[k]-col[k-1] == step {
 			k++
 		}
 		if k-i >= worth {
-			tell(i)
+			x.steps(col, told, i)
 			x.put(int64(k-i)<<1 | 1)
-			x.put(step(i))
+			x.put(step)
 			told = k
 		}
-		i = k
+		i, last = k, col[k-1]
 	}
-	tell(len(x.col))
+	x.steps(col, told, n)
 	x.spill()
+}
+
+// steps writes a run of steps that are written one by one, those from one number to another.
+func (x *archive) steps(col []int64, from, to int) {
+	if from == to {
+		return
+	}
+	out, last := binary.AppendVarint(x.out, int64(to-from)<<1), int64(0)
+	if from > 0 {
+		last = col[from-1]
+	}
+	for _, v := range col[from:to] {
+		out, last = binary.AppendVarint(out, v-last), v
+	}
+	x.out = out
 }
 
 // flat writes a column of n times a number, at least four, as end does.

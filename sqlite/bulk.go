@@ -61,11 +61,7 @@ func (b *bulk) write(batch *executor.Batch) {
 	if b.failure() != nil {
 		return
 	}
-	err := b.w.encode(batch)
-	if err == nil {
-		err = b.db.transact(func() error { return b.w.append(batch) })
-	}
-	b.fail(err)
+	b.fail(b.db.transact(func() error { return b.w.append(batch) }))
 }
 
 func (b *bulk) fail(err error) {
@@ -146,30 +142,6 @@ type bulkWriter struct {
 	chunks *update
 }
 
-// encode makes of a batch what can be made of it without the database.
-func (w *bulkWriter) encode(batch *executor.Batch) error {
-	if cap(w.bodies) > spareBodies {
-		w.bodies = nil
-	}
-	text, last := w.bodies[:0], planner.Time(0)
-	if len(batch.Events) >= bulkEvents {
-		text = slices.Grow(text, usualBodies)
-	}
-	for i := range batch.Events {
-		ev := &batch.Events[i]
-		step := time.Duration(ev.At - last)
-		last = ev.At
-		var err error
-		if text, err = w.terse.encode(append(text, "[,"[min(i, 1)]), step, ev.At, ev.Body); err != nil {
-			return fmt.Errorf("event %d: %w", ev.Seq, err)
-		}
-	}
-	w.bodies = append(text, ']')
-	var err error
-	w.out.definitions, err = w.definitionsOf(*batch)
-	return err
-}
-
 func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 	w := &bulkWriter{projection: newProjection()}
 	var err error
@@ -194,26 +166,48 @@ func (w *bulkWriter) close() {
 	w.chunks.stmt.Close()
 }
 
-// append writes a batch within the transaction that the caller opened.
+// append writes a batch within the transaction that the caller opened. An event is encoded and taken in while it is in
+// the caches of the processor.
 func (w *bulkWriter) append(b *executor.Batch) error {
 	kinds, rounds, took := 0, 0, int64(0)
-	arrival := 0
+	if cap(w.bodies) > spareBodies {
+		w.bodies = nil
+	}
+	text, last, admissions := w.bodies[:0], planner.Time(0), b.Admissions
+	if len(b.Events) >= bulkEvents {
+		text = slices.Grow(text, usualBodies)
+	}
 	for i := range b.Events {
 		ev := &b.Events[i]
+		step := time.Duration(ev.At - last)
+		last = ev.At
 		kinds |= 1 << ev.Body.Kind()
+		var err error
+		if text, err = w.terse.encode(append(text, "[,"[min(i, 1)]), step, ev.At, ev.Body); err != nil {
+			return fmt.Errorf("event %d: %w", ev.Seq, err)
+		}
 		var admission *executor.Admission
 		switch body := ev.Body.(type) {
 		case *planner.WorkflowArrived, *planner.WorkflowGrown:
-			admission = b.Admissions[arrival]
-			arrival++
+			if len(admissions) == 0 {
+				return fmt.Errorf("event %d: its admission is missing", ev.Seq)
+			}
+			admission, admissions = admissions[0], admissions[1:]
+			blob, err := w.keep(admission)
+			if err != nil {
+				return err
+			}
+			w.out.definitions = append(w.out.definitions[:0], blob)
 		case *planner.PlanCommitted:
 			rounds++
 			took += int64(body.Took)
 		}
+		w.out.packer.plain = w.terse.plain
 		if err := w.apply(ev, admission); err != nil {
 			return err
 		}
 	}
+	w.bodies = append(text, ']')
 	if err := w.writeEnded(); err != nil {
 		return err
 	}

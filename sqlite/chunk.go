@@ -55,6 +55,7 @@ type packer struct {
 	like         *alike // of the last attempt
 	groups       []group
 	waiting      []waitGroup
+	plain        bool // the attempt at hand was not measured, ran as soon as it was ordered, and ended well
 }
 
 // group is a chunk of tasks on its way.
@@ -104,7 +105,7 @@ func (p *packer) close() {
 func (p *packer) single(s *single, a *attempt) bool {
 	x, b := a.order, a.exit
 	u := &b.Usage
-	if x.Try != 1 || u.Missing != planner.CountersAll || u.Applied != (planner.Limits{}) ||
+	if x.Try != 1 || !p.plain && (u.Missing != planner.CountersAll || u.Applied != (planner.Limits{})) ||
 		a.tally.before != (chain{}) || a.tally.kept != 0 {
 		return false
 	}
@@ -123,9 +124,7 @@ func (p *packer) single(s *single, a *attempt) bool {
 		s.run = int64(x.Est.Run)
 	}
 	at := u.Queued
-	plain := planner.Usage{Queued: at, Staged: at, Created: at, Started: at, Ended: at.Add(b.Ran),
-		Missing: planner.CountersAll}
-	if *u != plain || x.Until != at.Add(x.Est.Run) || s.run == unknown {
+	if !p.plain && *u != plainUsage(u.Ended, b.Ran) || x.Until != at.Add(x.Est.Run) || s.run == unknown {
 		s.more = append(make([]int64, 0, 5+len(chunkCounters)), int64(u.Staged), int64(u.Created), int64(u.Started),
 			int64(u.Ended), int64(x.Until))
 		for _, c := range chunkCounters {

@@ -58,13 +58,22 @@ func (d *definer) definitionsOf(b executor.Batch) (out [][]byte, err error) {
 		return nil, fmt.Errorf("a batch has %d arrivals and growths, but %d admissions", arrivals, len(b.Admissions))
 	}
 	for _, a := range b.Admissions {
-		blob, err := d.encode(a)
+		blob, err := d.keep(a)
 		if err != nil {
-			return nil, fmt.Errorf("keep workflow %s: %w", a.Submission.Name, err)
+			return nil, err
 		}
 		out = append(out, blob)
 	}
 	return out, nil
+}
+
+// keep encodes an admission.
+func (d *definer) keep(a *executor.Admission) ([]byte, error) {
+	blob, err := d.encode(a)
+	if err != nil {
+		return nil, fmt.Errorf("keep workflow %s: %w", a.Submission.Name, err)
+	}
+	return blob, nil
 }
 
 // admits reports whether an event comes with an admission.

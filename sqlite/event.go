@@ -47,6 +47,7 @@ func bodyVersion(body planner.Body) int64 {
 // after it has run; no more is said of them than which, where and how long.
 type terse struct {
 	needs pages[unit.Vector] // by task
+	plain bool               // the last attempt that ended is one of most, see encode
 }
 
 // arrived takes in the tasks that later bodies refer to.
@@ -56,8 +57,8 @@ func (x *terse) arrived(tasks []planner.Task) {
 	}
 }
 
-// usage is that of an attempt of which nothing was measured and which ran as soon as it was ordered.
-func (x *terse) usage(at planner.Time, ran time.Duration) planner.Usage {
+// plainUsage is that of an attempt of which nothing was measured and which ran as soon as it was ordered.
+func plainUsage(at planner.Time, ran time.Duration) planner.Usage {
 	t := at.Add(-ran)
 	return planner.Usage{Queued: t, Staged: t, Created: t, Started: t, Ended: at,
 		Missing: planner.CountersAll}
@@ -100,8 +101,9 @@ func (x *terse) encode(buf []byte, step time.Duration, at planner.Time, body pla
 	case planner.AttemptStarted:
 		return append(appendInt(buf, int64(b.Attempt)), ']'), nil
 	case *planner.AttemptExited:
-		if *b == (planner.AttemptExited{Attempt: b.Attempt, Outcome: planner.OK, Ran: b.Ran,
-			Usage: x.usage(at, b.Ran)}) {
+		x.plain = *b == planner.AttemptExited{Attempt: b.Attempt, Outcome: planner.OK, Ran: b.Ran,
+			Usage: plainUsage(at, b.Ran)}
+		if x.plain {
 			buf = appendInt(buf, int64(b.Attempt))
 			return append(appendInt(append(buf, ','), int64(b.Ran)), ']'), nil
 		}
@@ -161,7 +163,7 @@ func (x *terse) object(buf []byte, at planner.Time, body planner.Body) ([]byte, 
 	switch b := body.(type) {
 	case *planner.AttemptExited:
 		short := *b
-		if b.Usage == x.usage(at, b.Ran) {
+		if b.Usage == plainUsage(at, b.Ran) {
 			short.Usage = planner.Usage{}
 		} else if b.Usage == (planner.Usage{}) {
 			buf, err := encodeBody(buf, b)
@@ -221,7 +223,7 @@ func (x *terse) listed(kind planner.EventKind, fields []json.RawMessage, at plan
 		}
 		ran := time.Duration(n[1])
 		return &planner.AttemptExited{Attempt: planner.AttemptID(n[0]), Outcome: planner.OK, Ran: ran,
-			Usage: x.usage(at, ran)}, nil
+			Usage: plainUsage(at, ran)}, nil
 	case planner.KindPlanCommitted:
 		n, err := numbers(2)
 		if err != nil {
@@ -358,7 +360,7 @@ func anyBody(kind planner.EventKind, text []byte, version int64, at planner.Time
 		if b.Usage != nil {
 			exit.Usage = *b.Usage
 		} else if version >= 4 {
-			exit.Usage = x.usage(at, exit.Ran)
+			exit.Usage = plainUsage(at, exit.Ran)
 		}
 		if b.Bytes != nil {
 			exit.Message = string(b.Bytes)
