@@ -87,8 +87,6 @@ type Collector struct {
 	busyAt    []float64  // by workflow: core-seconds held until it arrived
 	steps     Steps
 	present   int
-	held      []int64 // by node, millicores
-	total     int64   // millicores
 	busy      float64 // core-seconds held until now
 	now       planner.Time
 	backfills int // tasks allocated ahead of others before them in the queue
@@ -104,7 +102,7 @@ type Collector struct {
 
 // NewCollector returns a collector for a run on p.
 func NewCollector(p *planner.Platform) *Collector {
-	c := &Collector{platform: p, held: make([]int64, len(p.Nodes)), tenancy: newTenancy(p)}
+	c := &Collector{platform: p, tenancy: newTenancy(p)}
 	for i := range p.Nodes {
 		c.fastest = max(c.fastest, p.Nodes[i].Speed)
 	}
@@ -117,7 +115,7 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 	if now > c.now {
 		c.fresh = 0
 	}
-	c.busy += float64(c.total) / 1000 * now.Sub(c.now).Seconds()
+	c.busy += c.tenancy.held[unit.CPU] / 1000 * now.Sub(c.now).Seconds()
 	c.now = now
 	c.events += uint64(len(events))
 	c.tenancy.pass(now)
@@ -145,17 +143,9 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 			c.took(b.Took)
 			for o := range b.Orders {
 				c.preempted.ordered(b.Orders[o].Kind)
-				if b.Orders[o].Kind != planner.OrderCopy {
-					c.hold(v, b.Orders[o].Node)
-				}
 			}
-		case planner.AttemptSuspended:
-			c.hold(v, v.Attempt(b.Attempt).Node)
-		case planner.AttemptResumed:
-			c.hold(v, v.Attempt(b.Attempt).Node)
 		case *planner.AttemptExited:
 			att := v.Attempt(b.Attempt)
-			c.hold(v, att.Node)
 			c.preempted.ended(att, b)
 			task := v.Task(att.Task)
 			if !task.Formal {
@@ -173,16 +163,6 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 			c.end(v, v.Task(b.Task).Workflow)
 		}
 	}
-}
-
-// hold takes stock of a node.
-func (c *Collector) hold(v planner.View, n planner.NodeID) {
-	if n == planner.None {
-		return // a formal task
-	}
-	held := v.Held(n)[unit.CPU]
-	c.total += held - c.held[n]
-	c.held[n] = held
 }
 
 func (c *Collector) arrive(adm *executor.Admission) {
