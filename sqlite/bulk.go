@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -12,12 +11,11 @@ import (
 	"gantry/planner"
 )
 
-// bulkEvents is how many events of a simulation are written together, as one row.
-const bulkEvents = 8192
-
 const (
-	usualBodies = 256 << 10 // bytes of the bodies of bulkEvents events
-	spareBodies = 4 << 20   // bytes of memory for them that are kept to be used again, at most
+	bulkEvents  = 8192    // events of a simulation that are written together
+	chunkEvents = 2048    // events in a row
+	usualBodies = 30      // bytes of the body of an event
+	spareBodies = 1 << 20 // bytes of memory for them that are kept to be used again, at most
 )
 
 // bulk is the log of a simulation on its way. A simulation can be repeated, so its log may be lost with the process,
@@ -138,80 +136,79 @@ type bulkWriter struct {
 	*projection
 	definer
 	terse
-	bodies []byte // of the batch, JSON: [[step, kind, body...], ...]
-	chunks *update
+	chunks *inserter
+	bodies text // of the next row, JSON: [[step, kind, body...], ...]
 }
 
 func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 	w := &bulkWriter{projection: newProjection()}
 	var err error
-	if w.out, err = newTables(conn, run, "INSERT"); err != nil {
+	w.out, err = newTables(conn, run, "INSERT",
+		table{&w.chunks, "INSERT", "event_chunks", "run", "seq, at_ns, kinds, rounds, took_ns, bodies, v"})
+	if err != nil {
 		return nil, err
 	}
 	w.out.workflows.most = bulkChunk
 	if w.out.packer, err = newPacker(conn, run); err != nil {
 		w.out.close()
-		return nil, err
-	}
-	w.chunks, err = newUpdate(conn, "INSERT INTO event_chunks(run, seq, at_ns, kinds, rounds, took_ns, bodies, v) "+
-		"VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?)")
-	if err != nil {
-		w.out.close()
 	}
 	return w, err
 }
 
-func (w *bulkWriter) close() {
-	w.out.close()
-	w.chunks.stmt.Close()
+func (w *bulkWriter) close() { w.out.close() }
+
+// append writes a batch within the transaction that the caller opened.
+func (w *bulkWriter) append(b *executor.Batch) error {
+	admissions := b.Admissions
+	for events := range slices.Chunk(b.Events, chunkEvents) {
+		var err error
+		if admissions, err = w.chunk(events, admissions); err != nil {
+			return err
+		}
+	}
+	return w.writeEnded()
 }
 
-// append writes a batch within the transaction that the caller opened. An event is encoded and taken in while it is in
-// the caches of the processor.
-func (w *bulkWriter) append(b *executor.Batch) error {
-	kinds, rounds, took := 0, 0, int64(0)
+// chunk makes a row of events, and takes them in. Each is encoded and taken in while it is in the caches of the
+// processor. It returns the admissions that are left.
+func (w *bulkWriter) chunk(events []planner.Event, admissions []*executor.Admission) ([]*executor.Admission, error) {
+	kinds, rounds, took, last := 0, 0, int64(0), planner.Time(0)
 	if cap(w.bodies) > spareBodies {
 		w.bodies = nil
 	}
-	text, last, admissions := w.bodies[:0], planner.Time(0), b.Admissions
-	if len(b.Events) >= bulkEvents {
-		text = slices.Grow(text, usualBodies)
-	}
-	for i := range b.Events {
-		ev := &b.Events[i]
-		step := time.Duration(ev.At - last)
-		last = ev.At
+	w.bodies = slices.Grow(w.bodies[:0], usualBodies*len(events))
+	for i := range events {
+		ev := &events[i]
 		kinds |= 1 << ev.Body.Kind()
 		var err error
-		if text, err = w.terse.encode(append(text, "[,"[min(i, 1)]), step, ev.At, ev.Body); err != nil {
-			return fmt.Errorf("event %d: %w", ev.Seq, err)
+		w.bodies, err = w.terse.encode(append(w.bodies, "[,"[min(i, 1)]), ev.At.Sub(last), ev.At, ev.Body)
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
+		last = ev.At
 		var admission *executor.Admission
 		switch body := ev.Body.(type) {
 		case *planner.WorkflowArrived, *planner.WorkflowGrown:
 			if len(admissions) == 0 {
-				return fmt.Errorf("event %d: its admission is missing", ev.Seq)
+				return nil, fmt.Errorf("event %d: its admission is missing", ev.Seq)
 			}
 			admission, admissions = admissions[0], admissions[1:]
-			blob, err := w.keep(admission)
+			definition, err := w.keep(admission)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			w.out.definitions = append(w.out.definitions[:0], blob)
+			w.out.definitions = append(w.out.definitions[:0], definition)
 		case *planner.PlanCommitted:
 			rounds++
 			took += int64(body.Took)
 		}
 		w.out.packer.plain = w.terse.plain
 		if err := w.apply(ev, admission); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	w.bodies = append(text, ']')
-	if err := w.writeEnded(); err != nil {
-		return err
-	}
-	return w.chunks.exec(w.out.run, int64(b.Events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, w.bodies,
+	w.bodies = append(w.bodies, ']')
+	return admissions, w.chunks.add(int64(events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, w.bodies,
 		int64(eventVersion))
 }
 
