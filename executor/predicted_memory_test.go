@@ -21,7 +21,7 @@ import (
 // Of a thousand tasks of each kind that no model was trained on, at most one in a hundred runs out of the memory that
 // it is limited to by prediction in its first try, and none fails for good, however the peaks of the kind are spread:
 // limits lie above the largest peak that was measured, further tries get at least what is declared, and inputs beyond
-// those of the training are limited to what is declared.
+// those of the training are limited to what is declared. So are peaks that spread too much for so few of them.
 func TestPredictedMemoryIsSafe(t *testing.T) {
 	const held, declared = 1000, 2e9 // tasks of a kind; bytes
 	var r *rand.Rand
@@ -104,7 +104,7 @@ func TestPredictedMemoryIsSafe(t *testing.T) {
 		}
 		t.Logf("%s: of %d tasks %d had a predicted limit, %d ran out of memory in their first try", kind, v.Tasks(),
 			limited, over)
-		if over*100 > held || failed+below+beyond > 0 || limited < held/2 {
+		if over*100 > held || failed+below+beyond > 0 || kind != "wide" && limited < held/2 {
 			t.Errorf("%s: %d failed for good; %d further tries had less than declared, and %d tasks of larger inputs",
 				kind, failed, below, beyond)
 		}

@@ -194,8 +194,7 @@ func TestMemoryOfContainersIsPredicted(t *testing.T) {
 	const tasks = 20 // two runs of them are enough to set limits
 	dax := `<adag version="2.1" name="m">`
 	for i := range tasks {
-		dax += fmt.Sprintf(`<job id="t%d" name="touch" runtime="0.1">
-			<profile namespace="pegasus" key="memory">40</profile></job>`, i)
+		dax += fmt.Sprintf(`<job id="t%d" name="small" runtime="0.1"/>`, i) // each may use half of the node's memory
 	}
 	dax += "</adag>"
 	dir := writeFiles(t, map[string]string{"m.dax": dax, "c.yaml": "nodes: [{name: n, cores: 2, memory: 500MB}]\n"})
@@ -210,7 +209,7 @@ func TestMemoryOfContainersIsPredicted(t *testing.T) {
 	peak := one[int64](t, home, "SELECT max(peak_memory_bytes) "+fmt.Sprintf(of, "<>"))
 	held := one[int64](t, home, "SELECT max(hold_memory_bytes) "+fmt.Sprintf(of, "="))
 	before := one[int64](t, home, "SELECT min(hold_memory_bytes) "+fmt.Sprintf(of, "<>"))
-	if held >= before || float64(held) < 1.2*float64(peak) || float64(held) > 2*float64(peak) {
+	if held >= before || float64(held) < 1.2*float64(peak) || float64(held) > 4*float64(peak) {
 		t.Errorf("tasks that peaked at %d bytes and held %d may hold %d as predicted", peak, before, held)
 	}
 	if n := one[int](t, home, "SELECT count(*) "+fmt.Sprintf(of, "=")+" AND outcome = 'ok'"); n != tasks {

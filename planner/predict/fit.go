@@ -56,7 +56,6 @@ type Regression struct {
 	// Least and Most are what was measured: ridge regression predicts no less than half of Least, the perceptron, which
 	// cannot be trusted far from what it was trained on, not beyond half of Least and twice Most.
 	Least, Most float64
-	Middle      float64 `json:",omitempty"` // the median of what was measured
 	// Ratios are measured over predicted of samples that the prediction had not seen (cross-validation), ascending.
 	Ratios []float64
 }
@@ -98,7 +97,7 @@ func (r *Regression) deviation() float64 {
 
 // fit trains by one method. Rows are features, targets above 0.
 func fit(method Method, x [][]float64, y []float64, seed uint64) *Regression {
-	r := &Regression{Method: method, Least: slices.Min(y), Most: slices.Max(y), Middle: median(y)}
+	r := &Regression{Method: method, Least: slices.Min(y), Most: slices.Max(y)}
 	switch method {
 	case ByRidge:
 		r.Ridge = FitRidge(x, y, ridgePenalty)
@@ -109,7 +108,7 @@ func fit(method Method, x [][]float64, y []float64, seed uint64) *Regression {
 		}
 		r.MLP = FitMLP(x, logs, seed)
 	default:
-		r.Median = r.Middle
+		r.Median = median(y)
 	}
 	return r
 }

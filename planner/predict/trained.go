@@ -27,26 +27,50 @@ const (
 	// than the others, n samples miss it and the next task hits it with a probability of p(1-p)^n, which is below 1 %
 	// for all p from 37 samples on.
 	minPeaks = 40
+	// allShown is from how many peaks on at most one model in 10,000 has more than 10 of 1,000 tasks beyond the largest
+	// peak, whatever the distribution. If fewer were measured, those that need the most may not have shown.
+	allShown = 1000
 	headroom = 1.2 // of a limit above the largest peak
-	rare     = 100 // at most one task in a hundred is to exceed its limit
+	unshown  = 3.5 // the same with fewer peaks than allShown: the largest may need three times as much
+	// tailEnds is of how many peaks the largest is exceeded by at most 0.35 % of the tasks in 999 of 1,000 models:
+	// ln 1000 / 0.0035. Of 1,000 tasks that are exceeded with that probability more than 10 are in 1 of 1,000 cases.
+	tailEnds = 2000
 )
 
-// MemoryLimit returns the memory that a task of that kind may be limited to so that at most one in a hundred needs
-// more. The limit lies above the largest peak that was measured and above the 90 % interval of the prediction, by
-// headroom and by as much as the largest of a hundred lognormal peaks is expected to exceed the largest of those
-// measured. It is false, and the declared memory holds, if the model has fewer than 40 peaks of that kind or if the
-// input or the declared memory is outside of what it was trained on: there is no safe prediction then.
+// headroom returns by which factor a limit lies above what the largest residual makes of a prediction. It takes the
+// tail of the residuals for one of Pareto, which no lognormal or normal tail is heavier than. The tail index is the
+// mean logarithm of the larger half of the residuals over their median (Hill 1975), and three standard errors. The
+// factor moves the largest of n to where the largest of tailEnds is expected.
+func (k *KindModel) headroom() float64 {
+	ratios, n := k.Memory.Ratios, float64(k.MemorySamples)
+	larger, mid, index := ratios[len(ratios)/2:], middle(ratios), 0.0
+	for _, r := range larger {
+		index += math.Log(r / mid)
+	}
+	index *= (1 + 3/math.Sqrt(n/2)) / float64(len(larger))
+	least := headroom
+	if k.MemorySamples < allShown {
+		least = unshown
+	}
+	return max(least, math.Pow(tailEnds/n, index))
+}
+
+// MemoryLimit returns the memory, in bytes, that a task of that kind may be limited to so that of 1,000 tasks at most
+// 10 need more. The limit is the prediction times the largest residual (what was measured over what was predicted)
+// times the headroom: 3.5, or 1.2 from 1,000 peaks on, and more the heavier the tail and the fewer the peaks. It lies
+// at least 20 % above the largest peak; apart from that it is at most what is declared. It is false, and the declared
+// memory holds, if the model has fewer than 40 peaks of that kind or if the input or the declared memory is outside of
+// what it was trained on. Nothing is safe with fewer than 1,000 peaks if tasks that have not shown among them need more
+// than three times as much as all others.
 func (m *Model) MemoryLimit(kind string, f *Features) (unit.Bytes, bool) {
 	k := m.Kinds[kind]
 	if k == nil || k.Memory == nil || k.MemorySamples < minPeaks || !k.MemoryInput.has(f.Input) ||
 		!k.MemoryDeclared.has(f.Memory) {
 		return 0, false
 	}
-	of := f.forMemory()
-	_, high := k.Memory.Interval(&of, Coverage)
-	tail := max(0, math.Log(rare)/math.Log(float64(k.MemorySamples+1))-1)
-	largest := k.Memory.Most * math.Pow(k.Memory.Most/k.Memory.Middle, tail)
-	return unit.Bytes(math.Ceil(headroom * max(high, largest))), true
+	of, least := f.forMemory(), headroom*k.Memory.Most
+	limit := max(least, k.Memory.Predict(&of)*k.Memory.Ratios[len(k.Memory.Ratios)-1]*k.headroom())
+	return unit.Bytes(math.Ceil(min(limit, max(least, float64(f.Memory))))), true
 }
 
 // Trained estimates runtimes with a model that was trained on earlier runs. Kinds that the model does not know, or of

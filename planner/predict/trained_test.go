@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -290,50 +289,125 @@ func TestMemoryLimits(t *testing.T) {
 		{"never seen", "none", predict.Features{Input: 5e8, CPU: 1000, Memory: 1 << 30}, false},
 	} {
 		limit, ok := model.MemoryLimit(c.kind, &c.of)
-		if ok != c.ok || ok && (limit < largest*12/10 || limit > largest*3) {
+		if ok != c.ok || ok && (limit < largest*12/10 || limit > largest*4) {
 			t.Errorf("%s: limit %d, %v; the largest peak is %d", c.name, limit, ok, largest)
 		}
 	}
 }
 
-// Of attempts that were not trained on at most one in a hundred runs out of memory in its first try, whatever the peaks
-// are like.
-func TestFewAttemptsRunOutOfPredictedMemory(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 7))
-	peaks := map[string]func(gb float64) float64{
-		"constant": func(float64) float64 { return 20e6 },
-		"narrow":   func(float64) float64 { return 50e6 * math.Exp(0.05*r.NormFloat64()) },
-		"wide":     func(float64) float64 { return 50e6 * math.Exp(0.5*r.NormFloat64()) },
-		"line":     func(gb float64) float64 { return (10e6 + 200e6*gb) * math.Exp(0.1*r.NormFloat64()) },
-		"two": func(float64) float64 {
-			return []float64{30e6, 30e6, 30e6, 90e6}[r.IntN(4)] * (1 +
-				0.1*r.Float64())
-		},
-	}
-	draw := func(kind string, n int) []predict.Sample {
-		out := measured(kind, n, 0.2, uint64(n), func(gb float64) float64 { return 1 + gb })
-		for i := range out {
-			out[i].Peak = unit.Bytes(peaks[kind](float64(out[i].Features.Input) / 1e9))
+// peaksOf are kinds of peaks, in bytes, by the size of the input in GB.
+var peaksOf = map[string]func(r *rand.Rand, gb float64) float64{
+	"constant":        lognormal(0),
+	"normal":          func(r *rand.Rand, _ float64) float64 { return 1e8 * max(0.05, 1+0.3*r.NormFloat64()) },
+	"lognormal 0.05":  lognormal(0.05),
+	"lognormal 0.5":   lognormal(0.5),
+	"lognormal 1":     lognormal(1),
+	"Pareto 3":        pareto(3),
+	"Pareto 2":        pareto(2),
+	"Pareto 1.5":      pareto(1.5),
+	"a quarter is 10": mixed(0.25, 10, 0.05),
+	"a seventh is 3":  mixed(1.0/7, 3, 0.05),
+	"a 20th is 3":     mixed(0.05, 3, 0.05),
+	"a 50th is 3":     mixed(0.02, 3, 0.05),
+	"a 100th is 3":    mixed(0.01, 3, 0.05),
+	"line":            func(r *rand.Rand, gb float64) float64 { return (0.1 + 2*gb) * lognormal(0.1)(r, gb) },
+	"wide line":       func(r *rand.Rand, gb float64) float64 { return (0.1 + 2*gb) * lognormal(0.5)(r, gb) },
+	"heavy line":      func(r *rand.Rand, gb float64) float64 { return (0.1 + 2*gb) * pareto(2)(r, gb) },
+	"curve":           func(r *rand.Rand, gb float64) float64 { return (0.1 + 3*gb*gb) * lognormal(0.1)(r, gb) },
+}
+
+func lognormal(sigma float64) func(r *rand.Rand, gb float64) float64 {
+	return func(r *rand.Rand, _ float64) float64 { return 1e8 * math.Exp(sigma*r.NormFloat64()) }
+}
+
+func pareto(shape float64) func(r *rand.Rand, gb float64) float64 {
+	return func(r *rand.Rand, _ float64) float64 { return 1e8 * math.Pow(1-r.Float64(), -1/shape) }
+}
+
+// mixed has a share of tasks that need so many times as much as the others.
+func mixed(share, times, sigma float64) func(r *rand.Rand, gb float64) float64 {
+	return func(r *rand.Rand, _ float64) float64 {
+		x := lognormal(sigma)(r, 0)
+		if r.Float64() < share {
+			x *= times
 		}
-		return out
+		return x
 	}
-	for _, kind := range slices.Sorted(maps.Keys(peaks)) {
-		attempts, limited, over := 0, 0, 0
-		for _, n := range []int{40, 40, 60} {
-			model := predict.Fit(draw(kind, n), 1).Model(predict.ByHistory)
-			for _, s := range draw(kind, 400) {
-				attempts++
-				if limit, ok := model.MemoryLimit(kind, &s.Features); ok {
-					limited++
-					if s.Peak > limit {
-						over++
+}
+
+// withPeaks draws n attempts of kind k.
+func withPeaks(r *rand.Rand, n int, peak func(r *rand.Rand, gb float64) float64, declared unit.Bytes) []predict.Sample {
+	out := make([]predict.Sample, n)
+	for i := range out {
+		gb := 0.1 + 0.9*r.Float64()
+		out[i] = predict.Sample{Kind: "k", Ran: time.Second, Peak: unit.Bytes(peak(r, gb)),
+			Features: predict.Features{Input: unit.Bytes(gb * 1e9), CPU: 1000, Memory: declared, Speed: 1}}
+	}
+	return out
+}
+
+// Of 1,000 attempts that a model was not trained on at most 10 run out of memory in their first try, however the peaks
+// are spread, for each of 200 models of each kind of peaks, with few peaks and with many. So much memory is declared
+// that no limit is left out for it.
+func TestFewAttemptsRunOutOfPredictedMemory(t *testing.T) {
+	const declared = 1 << 60
+	for name, peak := range peaksOf {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, n := range []int{40, 100, 1000} {
+				worst, sum := 0, 0
+				for seed := range uint64(200) {
+					r := rand.New(rand.NewPCG(seed, uint64(n)))
+					samples := withPeaks(r, n, peak, declared)
+					method, kept := predict.ByHistory, unit.Bytes(0)
+					if strings.HasSuffix(name, "line") && seed%2 == 1 {
+						method = predict.ByRidge
 					}
+					model, over := predict.FitPeaks(samples, seed, method), 0
+					for _, s := range withPeaks(r, 1000, peak, declared) {
+						limit, ok := kept, kept > 0 // the median has one limit for all
+						if !ok {
+							limit, ok = model.MemoryLimit("k", &s.Features)
+						}
+						if ok && s.Peak > limit {
+							over++
+						}
+						if ok && method == predict.ByHistory {
+							kept = limit
+						}
+					}
+					worst, sum = max(worst, over), sum+over
+				}
+				if t.Logf("%d peaks: %.3f %% ran out of memory, %.1f %% of the worst model", n, float64(sum)/2000,
+					float64(worst)/10); worst > 10 {
+					t.Errorf("%d of 1,000 attempts ran out of memory that a model of %d peaks predicted", worst, n)
 				}
 			}
+		})
+	}
+}
+
+// Where peaks are alike, most of what is declared is saved, also with few peaks.
+func TestPredictedMemorySavesWhatIsDeclaredInVain(t *testing.T) {
+	const declared = 2e9 // 20 times a usual peak
+	for _, c := range []struct {
+		kind  string
+		n     int
+		saved float64 // of what is declared, at least
+	}{
+		{"constant", 40, 0.7}, {"lognormal 0.05", 40, 0.7}, {"lognormal 0.05", 1000, 0.9}, {"normal", 100, 0.6},
+		{"line", 1000, 0.8}, {"Pareto 1.5", 40, 0},
+	} {
+		r := rand.New(rand.NewPCG(1, uint64(c.n)))
+		model := predict.FitPeaks(withPeaks(r, c.n, peaksOf[c.kind], declared), 1, predict.ByRidge)
+		sum := 0.0
+		for _, s := range withPeaks(r, 1000, peaksOf[c.kind], declared) {
+			if limit, ok := model.MemoryLimit("k", &s.Features); ok {
+				sum += 1 - float64(limit)/declared
+			}
 		}
-		t.Logf("%s: of %d attempts %d had a predicted limit and %d ran out of it", kind, attempts, limited, over)
-		if over*100 > attempts || limited*2 < attempts {
-			t.Errorf("%s: of %d attempts %d had a predicted limit and %d ran out of it", kind, attempts, limited, over)
+		if t.Logf("%s, %d peaks: %.1f %% saved", c.kind, c.n, sum/10); sum/1000 < c.saved {
+			t.Errorf("%s: with %d peaks %.1f %% of the declared memory is saved", c.kind, c.n, sum/10)
 		}
 	}
 }
