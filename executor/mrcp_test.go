@@ -8,6 +8,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
+	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
@@ -41,6 +42,23 @@ func TestMRCPKeepsWorkflowsAsideUntilTheirEarliestStart(t *testing.T) {
 		executor.Submission{Name: "R", Workflow: dag("R", "r=3"), Release: 10e9, Due: 13e9},
 		executor.Submission{Name: "B", At: 1e9, Workflow: dag("B", "b=5"), Due: 30e9})
 	places(t, got, "a@1[0,9] b@1[9,14] r@1[14,17]")
+}
+
+// The model has all tasks over by 9 s; the plan, which has the copy of what one of them reads, by 12 s.
+func TestMRCPPredictsCopies(t *testing.T) {
+	const s = time.Second
+	writes := oracletest.Task{Run: 6 * s, Copy: 6 * s, Cores: 1000, Stage: 1}
+	course, err := oracletest.Simulate(oracletest.Instance{Held: true,
+		Nodes: []oracletest.Node{{Cores: 1000, Speed: 1}, {Cores: 1000, Speed: 1}},
+		Workflows: []oracletest.Workflow{{Due: 11e9, Tasks: []oracletest.Task{writes, writes,
+			{Run: 3 * s, Cores: 1000, Stage: 2, Parents: []int{0, 1}}}}}}, "mrcp-rm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := course.Stays[2].End; end != 12e9 || len(course.Notes) != 1 || course.Notes[0].At != end ||
+		!strings.Contains(course.Notes[0].Text, "missed by 1s") {
+		t.Errorf("it ends at %v: %+v", end, course.Notes)
+	}
 }
 
 func TestMRCPPlansMapAndReduceSlotsApart(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // nodes, and starts none later than the solution does (what was placed before only frees slots from then on). Else
 // the model has every node, and the solution a node for each task, as long as it is small; of a large one the sum is
 // taken, and the mean runtime over the nodes. Where needs are alike, the nodes of one speed are summed up. Copies of
-// files are left to the allocator.
+// files are left to the allocator: when workflows end is what it makes of the solution.
 //
 // The model is solved again when a workflow may start, a node changes or a task wants a place that has none; and when a
 // task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between two of
@@ -39,11 +39,19 @@ type Solved struct {
 	next    int
 	on      []planner.NodeID // by task of the last solution: its node; None: any
 	index   []int32          // by task: place in the model, from 1 on; 0: not there
-	ends    []unit.Time      // by workflow: as the last solution has it; 0: none has it
+	ends    []unit.Time      // by workflow: as the last plan has it; 0: none has it
+	solved  bool             // in this round
+	fits    []promise        // of workflows that are planned for the first time in this round
 	retried []bool           // by workflow: solved again because it was endangered
 	refused []bool           // by workflow: not to be planned
 	speeds  []speedOfNodes   // of nodes that are there
 	slots   [][]slot         // by pool of the model; none: it has nodes
+}
+
+// promise is a workflow with its laxity.
+type promise struct {
+	w      planner.WorkflowID
+	laxity time.Duration
 }
 
 type speedOfNodes struct {
@@ -185,12 +193,36 @@ func (q *Solved) solve(c *planner.Cycle) {
 			q.on[tasks[i]] = q.house(s.On[i], s.Start[i], s.Start[i].Add(p.Tasks[i].RunOn[s.On[i]]))
 		}
 	}
+	q.solved = true
 	for j, w := range workflows {
 		if q.fresh(c, w) {
-			q.predict(c, w, s.End[j], laxity(p, int32(j)))
+			q.fits = append(q.fits, promise{w, laxity(p, int32(j))})
 		}
-		q.ends[w] = max(1, s.End[j])
 	}
+}
+
+// Planned says that the tasks have their places by the last solution: it learns when workflows end by that.
+func (q *Solved) Planned(c *planner.Cycle) {
+	if !q.solved {
+		return
+	}
+	for _, w := range c.Present() {
+		if c.Workflow(w).Release > c.Now() || q.refused[w] {
+			continue
+		}
+		q.ends[w] = 1
+		for _, t := range c.Workflow(w).Tasks {
+			if seg, ok := c.Draft.Of(t); ok && seg.Kind == planner.Active {
+				q.ends[w] = max(q.ends[w], c.Draft.ActiveEnd(t))
+			} else if ok {
+				q.ends[w] = max(q.ends[w], seg.End)
+			}
+		}
+	}
+	for _, f := range q.fits {
+		q.predict(c, f.w, q.ends[f.w], f.laxity)
+	}
+	q.solved, q.fits = false, q.fits[:0]
 }
 
 // fresh reports whether a workflow is planned for the first time; those that could start before a restart were promised

@@ -42,6 +42,9 @@ func solved() []Row {
 			"Up to 15 tasks the number of late jobs is the smallest there is; up to 7 tasks on alike nodes, with " +
 				"alike needs, the sum of turnarounds is, too. Batches of more tasks of several sizes may have more " +
 				"late than rm-dcwf has, which moves planned tasks between nodes.",
+			"Copies are in the plan, not in the model: tasks are placed in the order of their starts in the " +
+				"solution, with the copies of their inputs, each on its node there or, where nodes are summed up, " +
+				"where it ends first. Whether a workflow is refused is decided by the model.",
 			"Workflows are planned for what is known now: one whose earliest start is to come keeps no room.",
 			"When a late task endangers a deadline that was to be met, the model is solved again, once for each " +
 				"workflow between two arrivals.",
@@ -66,5 +69,6 @@ func (m *modelled) Plan(ctx context.Context, c *planner.Cycle) error {
 	if err := m.queue.Err(); err != nil {
 		return fmt.Errorf("mrcp-rm: %w", err)
 	}
+	m.queue.Planned(c)
 	return nil
 }
