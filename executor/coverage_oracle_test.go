@@ -34,13 +34,15 @@ var families = []struct {
 	{"`edf`", "edf", greedyDeadlines, 1},
 	{"`rm-dcwf`, `fifo`", "rm-dcwf", exactShapes, 1},
 	{"the same, wrong estimates", "rm-dcwf", bentShapes, 1},
-	{"`mrcp-rm`", "edf", solved(), 1},
+	{"the same, copies", "rm-dcwf", copyingShapes, 1},
+	{"`mrcp-rm`", "edf", solved(solvedShapes), 1},
+	{"the same, copies", "mrcp-rm", solved(copiedShapes), 1},
 	{"`owm-mp`, `mows`, `pipeline`", "mows", rigidShapes, 22},
 }
 
-func solved() (all []sampled) {
-	for _, name := range []string{"unit slots", "sizes", "memory", "speeds", "all"} {
-		all = append(all, batchStreamWrong(solvedShapes[name])...)
+func solved(shapes map[string]oracletest.Shape) (all []sampled) {
+	for _, shape := range shapes {
+		all = append(all, batchStreamWrong(shape)...)
 	}
 	return all
 }
@@ -92,6 +94,15 @@ var features = []struct {
 	}},
 	{"speeds", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
 		return slices.ContainsFunc(in.Nodes, func(n oracletest.Node) bool { return n.Speed != in.Nodes[0].Speed })
+	}},
+	{"copies", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
+		return slices.ContainsFunc(stays, func(a oracletest.Stay) bool {
+			return slices.ContainsFunc(stays, func(b oracletest.Stay) bool {
+				tasks := in.Workflows[a.Workflow].Tasks
+				return a.Workflow == b.Workflow && a.Node != b.Node && tasks[a.Task].Copy > 0 &&
+					slices.Contains(tasks[b.Task].Parents, a.Task)
+			})
+		})
 	}},
 }
 

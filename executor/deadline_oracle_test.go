@@ -15,8 +15,10 @@ import (
 type world struct {
 	oracletest.Instance
 	now   unit.Time
-	stays []oracletest.Stay // of tasks that started
+	stays []oracletest.Stay // of tasks that started, from when their inputs were there
 	ended map[[2]int]bool
+	// by workflow and task: the parents whose output it reads, which is copied to its node within its stay; nil: none
+	reads [][][]int
 }
 
 func newWorld(in oracletest.Instance) *world { return &world{Instance: in, ended: map[[2]int]bool{}} }
@@ -50,6 +52,70 @@ func joined(in oracletest.Instance) (out oracletest.Instance, number [][]int) {
 	return out, number
 }
 
+// readers returns what tasks read of an instance whose tasks without time were taken out: number has what their numbers
+// were. A task reads what its parents write, not what those of a parent without time do.
+func readers(in oracletest.Instance, number [][]int) [][][]int {
+	reads := make([][][]int, len(number))
+	for f, tasks := range number {
+		reads[f] = make([][]int, len(tasks))
+		for i, was := range tasks {
+			for _, q := range in.Workflows[f].Tasks[was].Parents {
+				if in.Workflows[f].Tasks[q].Copy > 0 {
+					reads[f][i] = append(reads[f][i], slices.Index(tasks, q))
+				}
+			}
+		}
+	}
+	return reads
+}
+
+// inputs are the parents of a task that it reads from.
+func (w *world) inputs(f, i int) []int {
+	if w.reads == nil || len(w.Nodes) == 1 {
+		return nil
+	}
+	return w.reads[f][i]
+}
+
+// holds reports whether a node has the output of a task: it ran there, or another that reads it began to.
+func (w *world) holds(f, q, n int) bool {
+	return w.ended[[2]int{f, q}] && slices.ContainsFunc(w.stays, func(s oracletest.Stay) bool {
+		return s.Workflow == f && s.Node == n && s.Start <= w.now &&
+			(s.Task == q || slices.Contains(w.inputs(f, s.Task), q))
+	})
+}
+
+// between is how long the output of a task is on its way from a node to another: half as long within a group.
+func (w *world) between(f, q, from, to int) time.Duration {
+	switch d := w.task(f, q).Copy; {
+	case from == to:
+		return 0
+	case w.Nodes[from].Group == w.Nodes[to].Group:
+		return d / 2
+	default:
+		return d
+	}
+}
+
+// nearest is the node that has the output of a task and from which it comes to another soonest, the first of equals.
+func (w *world) nearest(f, q, to int) int {
+	best := -1
+	for n := range w.Nodes {
+		if w.holds(f, q, n) && (best < 0 || w.between(f, q, n, to) < w.between(f, q, best, to)) {
+			best = n
+		}
+	}
+	return best
+}
+
+// copied is how long what a task reads is on its way to a node if it is to start there now, one file after the other.
+func (w *world) copied(f, i, to int) (d time.Duration) {
+	for _, q := range w.inputs(f, i) {
+		d += w.between(f, q, w.nearest(f, q, to), to)
+	}
+	return d
+}
+
 func (w *world) task(f, i int) *oracletest.Task { return &w.Workflows[f].Tasks[i] }
 
 // release is the earliest start of a workflow.
@@ -64,8 +130,9 @@ func (w *world) run(d time.Duration, node int) time.Duration {
 }
 
 func (w *world) start(f, i, node int) {
-	w.stays = append(w.stays, oracletest.Stay{Workflow: f, Task: i, Node: node, Start: w.now,
-		End: w.now.Add(w.run(w.task(f, i).Run, node))})
+	begun := w.now.Add(w.copied(f, i, node))
+	w.stays = append(w.stays, oracletest.Stay{Workflow: f, Task: i, Node: node, Start: begun,
+		End: begun.Add(w.run(w.task(f, i).Run, node))})
 }
 
 // started reports whether a task has started.

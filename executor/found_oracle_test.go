@@ -11,7 +11,8 @@ import (
 
 // What runs of more instances found in which a policy and its oracle disagreed: busy nodes of one speed that become
 // idle together, the one of the lower id in the same round; a place that a task leaves for another, while a third is
-// planned there and late; and tasks that end together, of which one still counts among the last four.
+// planned there and late; tasks that end together, of which one still counts among the last four; and plans that copies
+// made later than the solution that they came from.
 func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
 	text, err := os.ReadFile("testdata/found.jsonl")
 	if err != nil {
@@ -24,6 +25,12 @@ func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
+		}
+		if c.Policy == "mrcp-rm" {
+			if what, err := mrcpDiffers(c.Instance, 0); err != nil || what != "" {
+				t.Errorf("%s: %s, %v\n%s", c.Policy, what, err, c.Instance)
+			}
+			continue
 		}
 		oracle := onlineOracles[c.Policy]
 		if phases, ok := rigidPhases[c.Policy]; ok {

@@ -3,6 +3,7 @@ package executor_test
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,7 +19,8 @@ import (
 // of the plans that are as good is taken is left open by that: the oracle takes it from the policy that it checks.
 // Between two plans tasks start in the order of the plan of their node as soon as there is room; when one is so late
 // that a workflow would be late which was not to be, everything is planned again, once for each workflow between two
-// that may start.
+// that may start. Copies of inputs are in the plan alone: it has to come about from starts that are as good without
+// them.
 type mrcpPlan struct {
 	*world
 	made    map[unit.Time][][]oracletest.Stay // what the policy had planned after each round, by node
@@ -40,7 +42,7 @@ func (p *mrcpPlan) fits(f, i, n int) bool {
 func (p *mrcpPlan) running() (out []oracletest.Stay) {
 	for _, s := range p.stays {
 		if s.End > p.now {
-			s.End = p.till[[2]int{s.Workflow, s.Task}]
+			s.Start, s.End = min(s.Start, p.now), p.till[[2]int{s.Workflow, s.Task}]
 			out = append(out, s)
 		}
 	}
@@ -86,8 +88,8 @@ func (p *mrcpPlan) room(f, i, n int, from, to unit.Time, others []oracletest.Sta
 	})
 }
 
-// earliest is the first instant from which a task has room on a node beside others.
-func (p *mrcpPlan) earliest(f, i, n int, from unit.Time, others []oracletest.Stay) unit.Time {
+// earliest is the first instant from which a task has room on a node beside others for so long.
+func (p *mrcpPlan) earliest(f, i, n int, from unit.Time, lasts time.Duration, others []oracletest.Stay) unit.Time {
 	points := []unit.Time{from}
 	for _, o := range others {
 		if o.Node == n && o.End > from {
@@ -96,7 +98,7 @@ func (p *mrcpPlan) earliest(f, i, n int, from unit.Time, others []oracletest.Sta
 	}
 	slices.Sort(points)
 	k := slices.IndexFunc(points, func(at unit.Time) bool {
-		return p.room(f, i, n, at, at.Add(p.estimate(f, i, n)), others)
+		return p.room(f, i, n, at, at.Add(lasts), others)
 	})
 	return points[k]
 }
@@ -178,7 +180,7 @@ func (p *mrcpPlan) can(set int, wanted func(ends map[int]unit.Time) bool) bool {
 				if !p.fits(x[0], x[1], n) {
 					continue
 				}
-				at := p.earliest(x[0], x[1], n, from, placed)
+				at := p.earliest(x[0], x[1], n, from, p.estimate(x[0], x[1], n), placed)
 				end[x] = at.Add(p.estimate(x[0], x[1], n))
 				placed = append(placed, oracletest.Stay{Workflow: x[0], Task: x[1], Node: n, Start: at, End: end[x]})
 				if try(left - 1) {
@@ -237,7 +239,7 @@ func (p *mrcpPlan) adopt() string {
 			for _, q := range p.task(f, i).Parents {
 				from = max(from, end[[2]int{f, q}])
 			}
-			if s.Start < from || s.End != s.Start.Add(p.estimate(f, i, s.Node)) ||
+			if s.Start < from || s.End != s.Start.Add(p.stay(f, i, s.Node, slices.Concat(made...))) ||
 				!p.room(f, i, s.Node, s.Start, s.End, all) {
 				return fmt.Sprintf("planned at %v as it cannot be: %v", p.now, s)
 			}
@@ -247,16 +249,147 @@ func (p *mrcpPlan) adopt() string {
 			open, could = open+n, append(could, f)
 		}
 	}
+	if p.reads != nil {
+		most := 0
+		if open <= exhaustive {
+			most, could = p.onTime(could)
+		}
+		if open > 0 && !p.comesAbout(slices.Concat(made...), most, could) {
+			return fmt.Sprintf("no starts without copies that are as good as can be make the plan of %v", p.now)
+		}
+		return ""
+	}
 	return p.better(ends, open, could)
 }
 
-// better says how a plan could be better that lets workflows end like this; "" if it could not.
-func (p *mrcpPlan) better(ends map[int]unit.Time, open int, could []int) string {
-	could = slices.DeleteFunc(could, func(f int) bool {
+// exhaustive is how many open tasks have all their schedules searched for how few workflows are late, at most, where
+// instances may have more.
+const exhaustive = 9
+
+// stay is how long a task stays on a node, with the copies of its inputs, beside a plan.
+func (p *mrcpPlan) stay(f, i, n int, plan []oracletest.Stay) time.Duration {
+	d := p.estimate(f, i, n)
+	for _, q := range p.inputs(f, i) {
+		if p.ended[[2]int{f, q}] {
+			d += p.between(f, q, p.nearest(f, q, n), n)
+		} else {
+			d += p.between(f, q, find(append(plan, p.running()...), f, q).Node, n)
+		}
+	}
+	return d
+}
+
+// onTime returns how many of some workflows can be on time without copies, and those that can be at all.
+func (p *mrcpPlan) onTime(of []int) (most int, could []int) {
+	could = p.notLost(of)
+	for set := range 1 << len(could) {
+		mask, n := 0, 0
+		for k, f := range could {
+			mask, n = mask|set>>k&1<<f, n+set>>k&1
+		}
+		if n > most && p.can(mask, func(ends map[int]unit.Time) bool { return p.late(ends) == 0 }) {
+			most = n
+		}
+	}
+	return most, could
+}
+
+// comesAbout reports whether tasks can start without copies in an order in which so many of some workflows are on
+// time, so that a plan comes about if they are placed in it, with their copies: each as soon as it can be, on the node
+// that it has there too or, where nodes are alike and needs too, where it ends first.
+func (p *mrcpPlan) comesAbout(plan []oracletest.Stay, most int, could []int) bool {
+	alike := true
+	for _, s := range append(plan, p.running()...) {
+		x, y := p.task(s.Workflow, s.Task), p.task(plan[0].Workflow, plan[0].Task)
+		alike = alike && x.Cores == y.Cores && x.Memory == y.Memory
+	}
+	for n := range p.Nodes {
+		alike = alike && p.Nodes[n].Speed == p.Nodes[0].Speed
+	}
+	placed, bare := p.running(), p.running() // with copies, and without
+	seen := map[string]bool{}
+	var try func(from unit.Time) bool
+	try = func(from unit.Time) bool {
+		late, key := 0, binary.AppendVarint(nil, int64(from))
+		for _, f := range could {
+			if slices.ContainsFunc(bare, func(s oracletest.Stay) bool { return s.Workflow == f && s.End > p.due(f) }) {
+				late++
+			}
+		}
+		for _, s := range plan {
+			if at := find(bare, s.Workflow, s.Task); at != nil {
+				key = append(binary.AppendVarint(key, int64(at.Start)), byte(at.Node))
+			} else {
+				key = append(key, 0xff, 0xff)
+			}
+		}
+		if len(could)-late < most || seen[string(key)] || len(placed) == len(plan)+len(p.running()) {
+			return len(could)-late >= most && !seen[string(key)]
+		}
+		seen[string(key)] = true
+	tasks:
+		for _, s := range plan {
+			f, i := s.Workflow, s.Task
+			if find(placed, f, i) != nil {
+				continue
+			}
+			begin, soonest := from, p.now
+			for _, q := range p.task(f, i).Parents {
+				if p.ended[[2]int{f, q}] {
+					continue
+				}
+				at := find(placed, f, q)
+				if at == nil {
+					continue tasks
+				}
+				begin, soonest = max(begin, find(bare, f, q).End), max(soonest, at.End)
+			}
+			best := oracletest.Stay{End: unit.Never}
+			for n := range p.Nodes {
+				if !p.fits(f, i, n) || !alike && n != s.Node {
+					continue
+				}
+				lasts := p.stay(f, i, n, plan)
+				at := p.earliest(f, i, n, soonest, lasts, placed)
+				if at.Add(lasts) < best.End {
+					best = oracletest.Stay{Workflow: f, Task: i, Node: n, Start: at, End: at.Add(lasts)}
+				}
+			}
+			if best != s {
+				continue
+			}
+			bareStay := oracletest.Stay{Workflow: f, Task: i, Node: s.Node, Start: unit.Never}
+			for n := range p.Nodes {
+				if !p.fits(f, i, n) || !alike && n != s.Node {
+					continue
+				}
+				if at := p.earliest(f, i, n, begin, p.estimate(f, i, n), bare); at < bareStay.Start {
+					bareStay.Node, bareStay.Start, bareStay.End = n, at, at.Add(p.estimate(f, i, n))
+				}
+			}
+			placed, bare = append(placed, best), append(bare, bareStay)
+			if try(bareStay.Start) {
+				return true
+			}
+			placed, bare = placed[:len(placed)-1], bare[:len(bare)-1]
+		}
+		return false
+	}
+	return try(p.now)
+}
+
+// notLost are those of some workflows that nothing that runs makes late.
+func (p *mrcpPlan) notLost(of []int) []int {
+	return slices.DeleteFunc(of, func(f int) bool {
 		return slices.ContainsFunc(p.running(), func(s oracletest.Stay) bool {
 			return s.Workflow == f && s.End > p.due(f)
 		})
 	})
+}
+
+// better says how a plan could be better that lets workflows end like this; "" if it could not.
+func (p *mrcpPlan) better(ends map[int]unit.Time, open int, could []int) string {
+	could = p.notLost(could)
 	onTime := 0
 	for _, f := range could {
 		if ends[f] <= p.due(f) {
@@ -349,7 +482,7 @@ func (p *mrcpPlan) round() string {
 			}
 			if p.ready(s.Workflow, s.Task) { // else it has the first claim on the room
 				p.start(s.Workflow, s.Task, n)
-				p.till[[2]int{s.Workflow, s.Task}] = p.now.Add(p.estimate(s.Workflow, s.Task, n))
+				p.till[[2]int{s.Workflow, s.Task}] = p.now.Add(s.End.Sub(s.Start))
 			} else {
 				waits = append(waits, s)
 			}
@@ -364,6 +497,9 @@ func mrcpDiffers(in oracletest.Instance, few int) (string, error) {
 	p := &mrcpPlan{world: newWorld(timed), made: map[unit.Time][][]oracletest.Stay{},
 		ends: make([]unit.Time, len(in.Workflows)), retried: make([]bool, len(in.Workflows)),
 		till: map[[2]int]unit.Time{}, few: few}
+	if in.Held {
+		p.reads = readers(in, number)
+	}
 	plans := func(c *planner.Cycle, of []oracletest.Stay) {
 		made := make([][]oracletest.Stay, len(in.Nodes))
 		add := func(seg planner.Segment) {
@@ -410,7 +546,15 @@ var solvedShapes = map[string]oracletest.Shape{
 	"all":        {Tasks: 9, Nodes: 3, Sizes: true, Memory: true, Speeds: speeds},
 }
 
-// batchStreamWrong are what each of solvedShapes is drawn as.
+// copiedShapes are what it is compared with its oracle on where inputs are copied between nodes.
+var copiedShapes = map[string]oracletest.Shape{
+	"copies":            {Tasks: 11, Nodes: 3, Cores: 2, Groups: 2, Held: true},
+	"copies and speeds": {Tasks: 9, Nodes: 3, Cores: 2, Groups: 2, Held: true, Speeds: speeds},
+	"copies and sizes":  {Tasks: 9, Nodes: 3, Groups: 2, Held: true, Sizes: true, Memory: true},
+	"copies, all":       {Groups: 2, Held: true, Sizes: true, Memory: true, Speeds: speeds},
+}
+
+// batchStreamWrong are what each of solvedShapes and copiedShapes is drawn as.
 func batchStreamWrong(shape oracletest.Shape) []sampled {
 	shape.Dummies = true
 	batch, stream := shape, shape
@@ -423,7 +567,9 @@ func batchStreamWrong(shape oracletest.Shape) []sampled {
 // Whenever it plans, mrcp-rm has as few workflows late as can be, and it follows its plans as its oracle does: batches
 // and streams, with estimates that are right or wrong in both directions.
 func TestMRCPAgainstTheOracle(t *testing.T) {
-	for name, shape := range solvedShapes {
+	shapes := maps.Clone(solvedShapes)
+	maps.Copy(shapes, copiedShapes)
+	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			few := map[string]int{"unit slots": 7}[name]

@@ -70,6 +70,10 @@ func deadlines() []Row {
 				"A task that starts at the instant of an arrival may still be moved.",
 				"Tasks of several sizes are packed: planned tasks move between alike nodes, at their times, where " +
 					"that makes room. The search is complete up to 48 such tasks, within counted steps.",
+				"The paper has no copies. They lengthen stays; tasks are ordered by their runs alone. On which of " +
+					"several alike nodes a task will be is not planned: an input from these comes from another of " +
+					"them, unless the first and the last have it. The task starts on the one where its inputs are " +
+					"soonest.",
 				"The paper has exact estimates only. Of what runs late, the plan bends, and a job that becomes late " +
 					"is remapped; of what ends early, ready tasks of TSP1 move up, and late jobs are tried again. " +
 					"What has not ended counts as late 1 ms after its estimated end.",
