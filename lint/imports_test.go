@@ -65,7 +65,7 @@ var layers = []layer{
 		"gantry/executor/emulate", "gantry/executor/stage", "gantry/executor/evidence", "gantry/executor/control",
 		"gantry/executor/fault", "gantry/executor/container/**"}, "containers know no engine that makes them"},
 	{"gantry/executor/oci", []string{"gantry/planner/**", "gantry/cgroup", "gantry/executor",
-		"gantry/executor/evidence", "gantry/executor/control", "gantry/executor/container",
+		"gantry/executor/evidence", "gantry/executor/control", "gantry/executor/fault", "gantry/executor/container",
 		"gantry/executor/container/fetch", "gantry/executor/oci/image", "gantry/executor/oci/userns"},
 		"runtimes know the engine, never each other, the log or the commands"},
 	{"gantry/executor/docker/**", []string{"gantry/trace", "gantry/planner/**", "gantry/cgroup", "gantry/executor",
