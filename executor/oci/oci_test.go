@@ -112,6 +112,22 @@ func skipUnusable(t testing.TB) {
 	}
 }
 
+// networks is how many network namespaces this process holds on to.
+func networks(t *testing.T) int {
+	t.Helper()
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, "net:") {
+			n++
+		}
+	}
+	return n
+}
+
 // The contract of runtimes, on a host where no Docker Engine is needed. Nothing of a container is left after it.
 func TestContract(t *testing.T) {
 	skipUnusable(t)
@@ -196,6 +212,9 @@ func TestContract(t *testing.T) {
 				return &executor.FileSpec{ID: 1, Name: "f"}
 			}}
 	})
+	if n := networks(t); n > 0 {
+		t.Errorf("%d network namespaces of containers are kept", n)
+	}
 }
 
 // A gantry that is killed may leave a container whose first process waits to be told to begin. For the next one the
