@@ -233,7 +233,7 @@ func (r *run) gantry(command string, args ...string) *process {
 		p.cmd.Env = append(os.Environ(), "DOCKER_HOST="+r.host)
 	}
 	if r.images != "" {
-		p.cmd.Env = append(p.cmd.Env, "GANTRY_IMAGES="+r.images)
+		p.cmd.Env = append(p.cmd.Environ(), "GANTRY_IMAGES="+r.images)
 	}
 	return p
 }

@@ -109,7 +109,10 @@ func newFaulty(t *testing.T, gantry string) *faulty {
 	if err := os.WriteFile(source, doc, 0o644); err != nil {
 		t.Error(err)
 	}
-	r.args = []string{"--name", name, "--quiet", source}
+	r.args = []string{"--name", name, "--quiet", "--runtime", runtimeUnderTest(t), source}
+	if runtimeUnderTest(t) == "oci" {
+		r.images = filepath.Join(r.home, "images")
+	}
 	return r
 }
 
@@ -118,7 +121,7 @@ func (r *faulty) moments(t *testing.T, command string, args ...string) []string 
 	t.Helper()
 	path := filepath.Join(r.home, "moments")
 	p := r.gantry(command, args...)
-	p.cmd.Env = append(os.Environ(), "GANTRY_FAULT_TRACE="+path)
+	p.cmd.Env = append(p.cmd.Environ(), "GANTRY_FAULT_TRACE="+path)
 	if code, out := p.wait(t); code != 0 {
 		t.Fatalf("gantry %s ends with %d:\n%s", command, code, out)
 	}
@@ -133,7 +136,7 @@ func (r *faulty) moments(t *testing.T, command string, args ...string) []string 
 func (r *faulty) dies(t *testing.T, moment int, command string, args ...string) bool {
 	t.Helper()
 	p := r.gantry(command, args...)
-	p.cmd.Env = append(os.Environ(), fmt.Sprintf("GANTRY_FAULT=%d", moment))
+	p.cmd.Env = append(p.cmd.Environ(), fmt.Sprintf("GANTRY_FAULT=%d", moment))
 	code, out := p.wait(t)
 	if code != 0 && code != -1 && !(code == exitInput && command == "resume") {
 		t.Errorf("gantry %s, to die at moment %d, ends with %d:\n%s", command, moment, code, out)
