@@ -31,7 +31,7 @@ const (
 // forecastBounds are those of the prediction before a run. Where nothing varies there is nothing to repeat.
 func (s *session) forecastBounds() forecast.Bounds {
 	b := forecast.Bounds{Repetitions: 100, Least: 40, Time: time.Second, Whole: 10 * time.Second, Share: forecastShare}
-	if s.basis() == basisDeclared && s.programs == nil {
+	if s.basis() == basisDeclared && s.programs.empty() {
 		b.Repetitions = 0
 	}
 	return b

@@ -109,6 +109,9 @@ func programsOf(ctx context.Context, db *sqlite.DB, set *settings, run string,
 	return p, nil
 }
 
+// empty reports whether nothing is known of any program.
+func (p *programTimes) empty() bool { return p == nil || len(p.kinds) == 0 && p.model == nil }
+
 // measuredIn makes the planner of a simulation whose programs last as long as in the run that the settings name.
 // Estimates begin with what runs on containers measured, and containers start as they did there unless told otherwise.
 func (s *session) measuredIn(c *cli.Context) (*planner.Planner, *executor.Admitter, error) {
