@@ -321,7 +321,7 @@ func compiled(stateDir string) string {
 	if err != nil {
 		return ""
 	}
-	return base64.StdEncoding.EncodeToString(bpf)
+	return base64.StdEncoding.EncodeToString(shorter(bpf))
 }
 
 // run has the OCI runtime start a container: it ends when the program is about to begin. "crun run" forks twice to
