@@ -11,8 +11,8 @@ import (
 
 // shorter returns a filter of system calls, as seccomp(2) takes it, that decides the same in fewer steps: it finds the
 // number of a call by halving, where libseccomp compares with one after the other. For each container the kernel
-// translates the filter and tries it on every number: that was a thirtieth of what a container costs. A filter that does
-// more with the number than compare it is returned as it is.
+// translates the filter and tries it on every number: that was a thirtieth of what a container costs. A filter that
+// does more with the number than compare it is returned as it is.
 func shorter(filter []byte) []byte {
 	s := shortening{old: make([]unix.SockFilter, len(filter)/8), ids: map[step]int{}, seen: map[point]int{},
 		placed: map[int]int{}}
