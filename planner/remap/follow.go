@@ -560,7 +560,7 @@ func (p *Policy) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
 		}
 		until = min(until, at.start)
 	}
-	return u.bins[n].fits(u.dims, now, until, &j.needs[i])
+	return u.fits(n, now, until, &j.needs[i])
 }
 
 func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (bool, error) {

@@ -88,7 +88,7 @@ func (u *usage) tryAll(need *unit.Vector, dur time.Duration) (planner.Time, int3
 			continue
 		}
 		u.budget--
-		if u.all.fits(u.dims, at, at.Add(dur), need) { // necessary; not enough
+		if u.allFit(at, at.Add(dur), need) { // necessary; not enough
 			if node, ok := u.rearrangeFor(&stay{start: at, end: at.Add(dur), need: *need, node: -1, live: true}); ok {
 				return at, node, true
 			}
@@ -107,7 +107,7 @@ func (u *usage) rearrangeFor(new *stay) (int32, bool) {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.need[unit.CPU], a.need[unit.CPU]),
 			cmp.Compare(a.id, b.id))
 	})
-	for len(s.holds) < len(u.bins) {
+	for len(s.holds) < u.nodes {
 		s.holds, s.pinned = append(s.holds, nil), append(s.pinned, false)
 	}
 	for n := range s.holds {
@@ -126,9 +126,7 @@ func (u *usage) rearrangeFor(new *stay) (int32, bool) {
 		case p.id == wanted:
 			node = p.on
 		case p.on != p.node:
-			u.book(p.stay, -1)
-			p.stay.node = p.on
-			u.book(p.stay, +1)
+			u.move(p.id, p.on)
 		}
 	}
 	return node, true
@@ -184,7 +182,7 @@ func (u *usage) place(k int) bool {
 	if p.node >= 0 && u.try(k, p.node) {
 		return true
 	}
-	for n := int32(0); int(n) < len(u.bins); n++ {
+	for n := int32(0); int(n) < u.nodes; n++ {
 		if u.budget <= 0 {
 			return false // given up: nothing is known of this state
 		}
@@ -235,7 +233,7 @@ func (u *usage) state(k int) uint64 {
 		}
 	}
 	h := seed.Mix(uint64(k))
-	for n, holds := range s.holds[:len(u.bins)] {
+	for n, holds := range s.holds[:u.nodes] {
 		node := uint64(0)
 		for _, q := range holds {
 			if x := &s.pieces[q]; x.end > s.pieces[k].start {

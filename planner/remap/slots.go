@@ -62,7 +62,7 @@ func (p *Policy) learn(k int, need unit.Vector) {
 	if !pool.learn(need) {
 		return
 	}
-	packed := pool.usage.bins != nil
+	packed := pool.usage.shelves != nil
 	var all []start
 	for _, j := range p.present {
 		for i := range j.at {

@@ -112,30 +112,25 @@ type usage struct {
 	*layout
 	slots []*timeline.Count // by kind, unless packed
 
-	bins   []bin  // by node
-	all    bin    // of all nodes together
-	stays  []stay // those that are over are used again
-	unused []int32
-	pruned int // the bin that was pruned last
-	budget int // steps that searches may take; see search
-	search search
+	shelves []*timeline.Shelf          // of the nodes, in their order
+	all     [unit.Dims]*timeline.Count // of all nodes together
+	stays   []stay                     // those that are over are used again
+	unused  []int32
+	budget  int // steps that searches may take; see search
+	search  search
 
 	saving bool
 	saved  struct {
-		stays  []stay
-		unused []int32
-		bins   []int // whose counts are saved
+		stays   int
+		unused  []int32
+		changed []change
 	}
 }
 
-// bin is what a node has in use over time, by dimension that can be short.
-type bin struct {
-	of    [unit.Dims]*timeline.Count
-	saved bool
-
-	// What was refused last: at an instant there is less free than that. It holds until something is removed.
-	full     planner.Time
-	fullNeed unit.Vector // of one dimension; of none: nothing is known
+// change is a stay as it was before a change since save.
+type change struct {
+	id int32
+	stay
 }
 
 // stay is a task in a packed pool.
@@ -151,23 +146,24 @@ func newUsage(l *layout) *usage { return &usage{layout: l, budget: budgetCap} }
 
 // rearrange drops everything, to be added again after the layout has changed.
 func (u *usage) rearrange(now planner.Time) {
-	u.slots, u.stays, u.unused, u.bins = nil, nil, nil, nil
+	u.slots, u.stays, u.unused, u.shelves = nil, nil, nil, nil
 	if !u.packed {
 		return
 	}
-	u.bins = make([]bin, u.nodes)
-	for n := range u.bins {
-		u.bins[n] = u.newBin(1, now)
+	for n := 0; n < u.nodes; n += timeline.ShelfNodes {
+		shelf := timeline.NewShelf(min(u.nodes-n, timeline.ShelfNodes), u.capacity, u.dims)
+		shelf.Prune(now)
+		u.shelves = append(u.shelves, shelf)
 	}
-	u.all = u.newBin(int64(u.nodes), now)
+	for _, d := range u.dims {
+		u.all[d] = timeline.NewCount(u.capacity[d] * int64(u.nodes))
+		u.all[d].Prune(now)
+	}
 }
 
-func (u *usage) newBin(nodes int64, now planner.Time) (b bin) {
-	for _, d := range u.dims {
-		b.of[d] = timeline.NewCount(u.capacity[d] * nodes)
-		b.of[d].Prune(now)
-	}
-	return b
+// shelf returns where a node is counted, and its number there.
+func (u *usage) shelf(node int32) (*timeline.Shelf, int) {
+	return u.shelves[node/timeline.ShelfNodes], int(node % timeline.ShelfNodes)
 }
 
 // count returns the count of the slots for a need.
@@ -203,7 +199,9 @@ func (u *usage) add(start, end planner.Time, need *unit.Vector, slot int32, fixe
 	case slot >= 0:
 		node = u.stays[slot].node
 	case slot == anywhere:
-		node = u.somewhere(start, end, need)
+		if _, node = u.claim(start, end.Sub(start), need); node < 0 { // more is in use than there is, for ever
+			node = 0
+		}
 	default:
 		node = -2 - slot
 	}
@@ -213,8 +211,9 @@ func (u *usage) add(start, end planner.Time, need *unit.Vector, slot int32, fixe
 	} else {
 		u.stays = append(u.stays, stay{})
 	}
+	u.keep(id)
 	u.stays[id] = stay{start, end, *need, node, fixed, true}
-	u.book(&u.stays[id], +1)
+	u.book(&u.stays[id])
 	u.sum(&u.stays[id], +1)
 	u.budget = min(u.budget+budgetPerStay, budgetCap)
 	return id
@@ -226,64 +225,58 @@ func (u *usage) remove(slot int32, start, end planner.Time, need *unit.Vector) {
 		u.count(need).Add(start, end, -1)
 		return
 	}
+	u.keep(slot)
 	s := &u.stays[slot]
-	u.book(s, -1)
+	u.unbook(s)
 	u.sum(s, -1)
 	s.live = false
 	u.unused = append(u.unused, slot)
 }
 
-func (u *usage) book(s *stay, sign int64) {
-	b := &u.bins[s.node]
-	if u.saving && !b.saved {
-		b.saved = true
-		u.saved.bins = append(u.saved.bins, int(s.node))
-		for _, d := range u.dims {
-			b.of[d].Save()
-		}
-	}
-	if sign < 0 {
-		b.fullNeed = unit.Vector{}
-	}
-	for _, d := range u.dims {
-		b.of[d].Add(s.start, s.end, sign*s.need[d])
-	}
+func (u *usage) book(s *stay) {
+	shelf, n := u.shelf(s.node)
+	shelf.Add(n, s.start, s.end, &s.need)
+}
+
+func (u *usage) unbook(s *stay) {
+	shelf, n := u.shelf(s.node)
+	shelf.Remove(n, s.start, s.end, &s.need)
 }
 
 func (u *usage) sum(s *stay, sign int64) {
-	u.all.fullNeed = unit.Vector{}
 	for _, d := range u.dims {
-		u.all.of[d].Add(s.start, s.end, sign*s.need[d])
+		u.all[d].Add(s.start, s.end, sign*s.need[d])
 	}
 }
 
-// somewhere returns the node on which a stay fits or, if there is none, on which it fits soonest.
-func (u *usage) somewhere(start, end planner.Time, need *unit.Vector) int32 {
-	best, soonest := int32(0), unit.Never
-	for n := range u.bins {
-		if u.bins[n].fits(u.dims, start, end, need) {
-			return int32(n)
-		}
-		if at, ok := u.bins[n].earliest(u.dims, need, 1, start, soonest); ok {
-			best, soonest = int32(n), at
-		}
-	}
-	return best
+// move puts a stay on another node.
+func (u *usage) move(id, node int32) {
+	u.keep(id)
+	s := &u.stays[id]
+	u.unbook(s)
+	s.node = node
+	u.book(s)
 }
 
-// prune forgets what was before an instant; of packed nodes one at a time, as nobody asks for the past.
+// keep remembers a stay that is to be changed.
+func (u *usage) keep(id int32) {
+	if u.saving && int(id) < u.saved.stays {
+		u.saved.changed = append(u.saved.changed, change{id, u.stays[id]})
+	}
+}
+
+// claim returns where and when a stay has room at once or, if it has none, has it first if only for an instant; -1 if
+// never.
+func (u *usage) claim(start planner.Time, dur time.Duration, need *unit.Vector) (at planner.Time, node int32) {
+	if at, node = u.soonest(need, dur, start, start+1); node < 0 {
+		at, node = u.soonest(need, 1, start, unit.Never)
+	}
+	return at, node
+}
+
+// prune forgets what was before an instant.
 func (u *usage) prune(before planner.Time) {
-	for _, c := range u.slots {
-		c.Prune(before)
-	}
-	if len(u.bins) == 0 {
-		return
-	}
-	u.pruned = (u.pruned + 1) % len(u.bins)
-	for _, d := range u.dims {
-		u.bins[u.pruned].of[d].Prune(before)
-		u.all.of[d].Prune(before)
-	}
+	u.each(func(c *timeline.Count) { c.Prune(before) }, func(s *timeline.Shelf) { s.Prune(before) })
 }
 
 // reset takes everything out.
@@ -294,157 +287,106 @@ func (u *usage) reset() {
 	if len(u.stays) == 0 {
 		return
 	}
-	for i := range u.stays {
-		if s := &u.stays[i]; s.live || len(u.unused) == 0 {
-			u.bins[s.node].reset(u.dims)
-		}
+	for _, s := range u.shelves {
+		s.Reset()
 	}
-	u.all.reset(u.dims)
+	for _, d := range u.dims {
+		u.all[d].Reset(u.all[d].Capacity())
+	}
 	u.stays, u.unused = u.stays[:0], u.unused[:0]
-}
-
-func (b *bin) reset(dims []unit.Dim) {
-	b.fullNeed = unit.Vector{}
-	for _, d := range dims {
-		b.of[d].Reset(b.of[d].Capacity())
-	}
 }
 
 // save remembers what is in use, for restore or forget.
 func (u *usage) save() {
 	u.saving = true
-	for _, c := range u.slots {
-		c.Save()
-	}
-	if u.packed {
-		u.saved.stays, u.saved.unused = append(u.saved.stays[:0], u.stays...), append(u.saved.unused[:0], u.unused...)
-		for _, d := range u.dims {
-			u.all.of[d].Save()
-		}
-	}
+	u.each((*timeline.Count).Save, (*timeline.Shelf).Save)
+	u.saved.stays, u.saved.unused, u.saved.changed = len(u.stays), append(u.saved.unused[:0], u.unused...),
+		u.saved.changed[:0]
 }
 
-func (u *usage) forget() { u.close((*timeline.Count).Forget) }
+func (u *usage) forget() {
+	u.saving = false
+	u.each((*timeline.Count).Forget, (*timeline.Shelf).Forget)
+}
 
 // restore comes back to what was saved.
 func (u *usage) restore() {
-	u.close((*timeline.Count).Restore)
-	if u.packed {
-		u.stays, u.saved.stays = u.saved.stays, u.stays
-		u.unused, u.saved.unused = u.saved.unused, u.unused
-	}
-}
-
-func (u *usage) close(end func(*timeline.Count)) {
 	u.saving = false
-	for _, c := range u.slots {
-		end(c)
+	u.each((*timeline.Count).Restore, (*timeline.Shelf).Restore)
+	u.stays = u.stays[:u.saved.stays]
+	for _, c := range slices.Backward(u.saved.changed) {
+		u.stays[c.id] = c.stay
 	}
-	if !u.packed {
-		return
-	}
-	for _, d := range u.dims {
-		end(u.all.of[d])
-		for _, n := range u.saved.bins {
-			end(u.bins[n].of[d])
-		}
-	}
-	for _, n := range u.saved.bins {
-		u.bins[n].saved, u.bins[n].fullNeed = false, unit.Vector{}
-	}
-	u.saved.bins = u.saved.bins[:0]
+	u.unused, u.saved.unused = u.saved.unused, u.unused
 }
 
-// fits reports whether need is free on a node all over [start, end).
-func (b *bin) fits(dims []unit.Dim, start, end planner.Time, need *unit.Vector) bool {
-	if start <= b.full && b.full < end {
-		for _, d := range dims {
-			if b.fullNeed[d] > 0 && need[d] >= b.fullNeed[d] {
-				return false
-			}
+// each does something to all counts.
+func (u *usage) each(count func(*timeline.Count), shelf func(*timeline.Shelf)) {
+	for _, c := range u.slots {
+		count(c)
+	}
+	for _, s := range u.shelves {
+		shelf(s)
+	}
+	if u.packed {
+		for _, d := range u.dims {
+			count(u.all[d])
 		}
 	}
-	for _, d := range dims {
-		if need[d] <= 0 {
-			continue
+}
+
+// soonest returns the first instant in [from, before) at which a packed node has need free for dur, and the first of
+// those nodes; -1 if there is none.
+func (u *usage) soonest(need *unit.Vector, dur time.Duration, from, before planner.Time) (at planner.Time, node int32) {
+	at, node = before, -1
+	for k, s := range u.shelves {
+		if start, n, ok := s.Earliest(need, dur, from, at); ok {
+			at, node = start, int32(k*timeline.ShelfNodes+n)
 		}
-		if at, blocked := b.of[d].Blocked(start, end, need[d]); blocked {
-			b.full, b.fullNeed = at, unit.Vector{}
-			b.fullNeed[d] = need[d]
+		if at == from {
+			break
+		}
+	}
+	return at, node
+}
+
+// fits reports whether need is free on a packed node all over [start, end).
+func (u *usage) fits(node int32, start, end planner.Time, need *unit.Vector) bool {
+	shelf, n := u.shelf(node)
+	return shelf.Fits(n, start, end, need)
+}
+
+// allFit reports whether need is free all over [start, end) on all nodes together.
+func (u *usage) allFit(start, end planner.Time, need *unit.Vector) bool {
+	for _, d := range u.dims {
+		if need[d] > 0 && !u.all[d].Fits(start, end, need[d]) {
 			return false
 		}
 	}
 	return true
 }
 
-// earliest returns the first instant in [from, before) from which need is free for dur.
-func (b *bin) earliest(dims []unit.Dim, need *unit.Vector, dur time.Duration, from, before planner.Time) (planner.Time,
-	bool) {
-	for agreed := 0; agreed < len(dims); {
-		for _, d := range dims {
-			at := from
+// agree asks all dimensions that are needed in turn for the next instant that suits them, until all agree.
+func (u *usage) agree(need *unit.Vector, at planner.Time, next func(*timeline.Count, int64, planner.Time) (planner.Time,
+	bool)) (planner.Time, bool) {
+	for agreed := 0; agreed < len(u.dims); {
+		for _, d := range u.dims {
+			then := at
 			if need[d] > 0 {
 				var ok bool
-				if at, ok = b.of[d].EarliestBefore(need[d], dur, from, before); !ok {
+				if then, ok = next(u.all[d], need[d], at); !ok {
 					return 0, false
 				}
 			}
-			if agreed++; at != from {
-				from, agreed = at, 1
+			if agreed++; then != at {
+				at, agreed = then, 1
 			}
-			if agreed == len(dims) {
+			if agreed == len(u.dims) {
 				break
 			}
 		}
 	}
-	return from, true
-}
-
-// soonest returns the first instant at which a packed node has need free for dur.
-func (u *usage) soonest(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, slot int32) {
-	at, slot = unit.Never, anywhere
-	for n := range u.bins { // most often one has room at once, which is cheaper to ask
-		if u.bins[n].fits(u.dims, from, from.Add(dur), need) {
-			return from, onNode(int32(n))
-		}
-	}
-	for n := range u.bins {
-		b := &u.bins[n]
-		if b.full >= at { // it begins later than there, where fits found no room
-			continue
-		}
-		if start, fits := b.earliest(u.dims, need, dur, b.full, at); fits {
-			at, slot = start, onNode(int32(n))
-		}
-	}
-	return at, slot
-}
-
-// latest returns the last instant, from the given one on, from which need is free for dur and over by until.
-func (b *bin) latest(dims []unit.Dim, need *unit.Vector, dur time.Duration, from, until planner.Time) (planner.Time,
-	bool) {
-	start := until - planner.Time(dur)
-	if start < from {
-		return 0, false
-	}
-	for agreed := 0; agreed < len(dims); {
-		for _, d := range dims {
-			at := start
-			if need[d] > 0 {
-				var ok bool
-				if at, ok = b.of[d].Latest(need[d], dur, from, start.Add(dur)); !ok {
-					return 0, false
-				}
-			}
-			if agreed++; at != start {
-				start, agreed = at, 1
-			}
-			if agreed == len(dims) {
-				break
-			}
-		}
-	}
-	return start, true
+	return at, true
 }
 
 // overdrawn reports whether more is in use at an instant than there is, of what is needed, where the stay of a slot is.
@@ -453,12 +395,9 @@ func (u *usage) overdrawn(at planner.Time, need *unit.Vector, slot int32) bool {
 		c := u.count(need)
 		return c.Used(at) > c.Capacity()
 	}
-	for _, d := range u.dims {
-		if c := u.bins[u.stays[slot].node].of[d]; need[d] > 0 && c.Used(at) > c.Capacity() {
-			return true
-		}
-	}
-	return false
+	shelf, n := u.shelf(u.stays[slot].node)
+	used := shelf.Used(n, at)
+	return slices.ContainsFunc(u.dims, func(d unit.Dim) bool { return need[d] > 0 && used[d] > u.capacity[d] })
 }
 
 // earliest returns the first instant, from the given one on, from which need is free for dur, and the slot to add it
@@ -471,16 +410,19 @@ func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time
 	}
 	// On no node before: nodes together hold no less than one. What a node has too much of, where a plan bent, counts
 	// against all: it takes the first room that comes, on whatever node.
-	from, ok = u.all.earliest(u.dims, need, dur, from, unit.Never)
+	from, ok = u.agree(need, from, func(c *timeline.Count, n int64, at planner.Time) (planner.Time, bool) {
+		return c.Earliest(n, dur, at)
+	})
 	if !ok {
 		return 0, anywhere, false
 	}
-	if at, slot = u.soonest(need, dur, from); at > from && len(u.bins) > 1 && u.budget > 0 {
+	at, node := u.soonest(need, dur, from, unit.Never)
+	if at > from && u.nodes > 1 && u.budget > 0 {
 		if start, n, found := u.squeeze(need, dur, from, at); found {
-			return start, onNode(n), true
+			at, node = start, n
 		}
 	}
-	return at, slot, slot != anywhere
+	return at, onNode(node), node >= 0
 }
 
 // latest returns the last instant, from the given one on, from which need is free for dur and over by until, and the
@@ -491,28 +433,25 @@ func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner
 		at, ok = u.count(need).Latest(1, dur, from, until)
 		return at, 0, ok
 	}
-	last, ok := u.all.latest(u.dims, need, dur, from, until)
+	last, ok := u.agree(need, until.Add(-dur), func(c *timeline.Count, n int64, at planner.Time) (planner.Time, bool) {
+		return c.Latest(n, dur, from, at.Add(dur))
+	})
 	if !ok {
 		return 0, anywhere, false
 	}
 	until = last.Add(dur)
-	at, slot = -1, anywhere
-	for n := range u.bins {
-		if u.bins[n].fits(u.dims, last, until, need) {
-			return last, onNode(int32(n)), true
+	at, node := planner.Time(-1), int32(-1)
+	for k, s := range u.shelves {
+		if start, n, fits := s.Latest(need, dur, max(from, at+1), until); fits {
+			at, node = start, int32(k*timeline.ShelfNodes+n)
 		}
 	}
-	for n := range u.bins {
-		if start, fits := u.bins[n].latest(u.dims, need, dur, max(from, at+1), until); fits {
-			at, slot = start, onNode(int32(n))
-		}
-	}
-	if len(u.bins) > 1 && u.budget > 0 {
+	if at < last && u.nodes > 1 && u.budget > 0 {
 		if start, n, found := u.squeezeLate(need, dur, max(from, at+1), until); found {
-			return start, onNode(n), true
+			at, node = start, n
 		}
 	}
-	return at, slot, slot != anywhere
+	return at, onNode(node), node >= 0
 }
 
 // sometime returns when a stay that has lost its place has the first claim on room, if only for an instant: from then
@@ -522,11 +461,6 @@ func (u *usage) sometime(need *unit.Vector, dur time.Duration, from planner.Time
 	if !u.packed {
 		return u.earliest(need, 1, from)
 	}
-	for n := range u.bins {
-		if u.bins[n].fits(u.dims, from, from.Add(dur), need) {
-			return from, onNode(int32(n)), true
-		}
-	}
-	at, slot = u.soonest(need, 1, from)
-	return at, slot, slot != anywhere
+	at, node := u.claim(from, dur, need)
+	return at, onNode(node), node >= 0
 }

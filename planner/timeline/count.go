@@ -233,48 +233,35 @@ func (c *Count) Prune(before unit.Time) {
 
 // Fits reports whether n more fit all over [start, end).
 func (c *Count) Fits(start, end unit.Time, n int64) bool {
-	_, blocked := c.Blocked(start, end, n)
-	return !blocked
-}
-
-// Blocked returns the first instant in [start, end) at which n more do not fit; false if there is none.
-func (c *Count) Blocked(start, end unit.Time, n int64) (at unit.Time, blocked bool) {
 	limit := c.capacity - n
 	start = max(start, c.begin)
 	if start >= end || limit < 0 {
-		return start, limit < 0
+		return limit >= 0
 	}
 	k := c.block(start)
 	i, used := c.steps[k].until(start)
-	at = start
 	for {
 		s := c.steps[k]
 		for used += c.blocks[k].base; used <= limit && i < s.n && s.at[i] < end; i++ {
 			used += s.by[i]
-			at = s.at[i]
 		}
 		if used > limit {
-			return at, true
+			return false
 		}
 		for k++; k < len(c.blocks) && c.below(k, limit); k++ {
 		}
 		if k == len(c.blocks) || c.blocks[k].first >= end {
-			return 0, false
+			return true
 		}
-		i, used, at = 0, 0, c.blocks[k].first
+		i, used = 0, 0
 	}
 }
 
 // Earliest returns the first instant, from the given one on, from which n more fit for dur; false if there is none.
 func (c *Count) Earliest(n int64, dur time.Duration, from unit.Time) (unit.Time, bool) {
-	return c.EarliestBefore(n, dur, from, unit.Never)
-}
-
-// EarliestBefore returns the first instant in [from, before) from which n more fit for dur; false if there is none.
-func (c *Count) EarliestBefore(n int64, dur time.Duration, from, before unit.Time) (unit.Time, bool) {
 	limit := c.capacity - n
 	from = max(from, c.begin)
-	if limit < 0 || from >= before {
+	if limit < 0 || from == unit.Never {
 		return 0, false
 	}
 	if dur <= 0 {
@@ -291,15 +278,15 @@ func (c *Count) EarliestBefore(n int64, dur time.Duration, from, before unit.Tim
 			// all of it if full until there, else nothing: a branch would be guessed wrong
 			start += (at[i] - start) & unit.Time((limit-used)>>63)
 			if at[i]-start >= unit.Time(dur) {
-				return start, start < before
+				return start, true
 			}
 			used += by[i]
 		}
 		for k++; k < len(c.blocks) && (used <= limit && c.blocks[k].first-start < unit.Time(dur) && c.below(k, limit) ||
 			used > limit && c.above(k, limit)); k++ {
 		}
-		if k == len(c.blocks) || used <= limit && c.blocks[k].first-start >= unit.Time(dur) || start >= before {
-			return start, used <= limit && start < before
+		if k == len(c.blocks) || used <= limit && c.blocks[k].first-start >= unit.Time(dur) {
+			return start, used <= limit
 		}
 		if used > limit {
 			c.near = k // where what is asked next will begin

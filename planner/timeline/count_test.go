@@ -79,10 +79,6 @@ func TestCountAnswersAsProfile(t *testing.T) {
 				t.Fatalf("earliest of %d for %d from %d: %d %v, want %d %v", n, dur, from, got, ok, want, fits)
 			}
 			until := from + unit.Time(rapid.Int64Range(0, span).Draw(t, "until"))
-			got, ok = count.EarliestBefore(n, dur, from, until)
-			if fits = fits && want < until; ok != fits || ok && got != want {
-				t.Fatalf("earliest of %d for %d in %d..%d: %d %v, want %d %v", n, dur, from, until, got, ok, want, fits)
-			}
 			got, ok = count.Latest(n, dur, from, until)
 			want, fits = profile.Latest(unit.Vector{n}, dur, from, until)
 			if ok != fits || ok && got != want {

@@ -1,0 +1,598 @@
+package timeline
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// ShelfNodes is the most nodes of a Shelf.
+const ShelfNodes = 64
+
+// Shelf is the usage over time of a few alike nodes, in the dimensions that can be short. Where a need fits first on
+// any of them is found in one pass over what changes on all of them. That costs less than a question to each node: most
+// of those have no room, and to find the place in a usage takes longer than to read on from there. Breakpoints lie in
+// sorted blocks as in Count, each with the node that they are about; a block knows what each node has in use where it
+// begins. A Shelf may be overdrawn. What is asked of it is kept in it, so that only one goroutine may ask at a time.
+type Shelf struct {
+	nodes    int
+	capacity unit.Vector
+	dims     []unit.Dim
+	begin    unit.Time // what was before is forgotten, and reads as nothing used
+	firsts   []unit.Time
+	blocks   []*shelfBlock // each about the time from its first instant to that of the next
+	near     int           // the block that was asked for last
+	unused   []*shelfBlock
+
+	// While a state is saved, blocks of before are replaced, not changed.
+	saving   bool
+	epoch    int64
+	saved    shelfState
+	replaced []*shelfBlock
+
+	pass pass
+}
+
+type shelfState struct {
+	begin  unit.Time
+	firsts []unit.Time
+	blocks []*shelfBlock
+}
+
+// shelfWidth is the most breakpoints of a block. Those of one instant, at most one for each node, lie in one block.
+const shelfWidth = 2 * ShelfNodes
+
+// shelfBlock has breakpoints by instant, one for each node in which something changes there. Those at which nothing
+// changes any more stay until they are in the way: what is removed often comes back.
+type shelfBlock struct {
+	epoch int64
+	n     int
+	idle  int // breakpoints at which nothing changes
+	at    [shelfWidth]unit.Time
+	node  [shelfWidth]uint8
+	by    [unit.Dims][shelfWidth]int64 // how much more is in use from there on
+	base  [unit.Dims][ShelfNodes]int64 // in use before its breakpoints, by node
+}
+
+// pass is the state of a search that goes over the breakpoints: what each node has in use, and since when (or until
+// when) the need fits there.
+type pass struct {
+	dims  []unit.Dim // that are needed
+	limit unit.Vector
+	at    unit.Time // where it begins
+	used  [unit.Dims][ShelfNodes]int64
+	free  [unit.Dims][ShelfNodes]unit.Time
+	all   [ShelfNodes]unit.Time // since (or until) when all of it is free, if it is several
+}
+
+// NewShelf returns the usage of that many idle nodes, at most ShelfNodes, of which these dimensions can be short. None
+// of them is [unit.Unlimited].
+func NewShelf(nodes int, capacity unit.Vector, dims []unit.Dim) *Shelf {
+	s := &Shelf{nodes: nodes, capacity: capacity, dims: dims}
+	s.Reset()
+	return s
+}
+
+// Reset makes all nodes idle again, and keeps the memory.
+func (s *Shelf) Reset() {
+	s.unused = append(s.unused, s.blocks...)
+	s.begin, s.near, s.firsts, s.blocks = 0, 0, append(s.firsts[:0], 0), s.blocks[:0]
+	first := s.take()
+	for _, d := range s.dims {
+		clear(first.base[d][:])
+	}
+	s.blocks = append(s.blocks, first)
+}
+
+// Add takes need more on a node during [start, end); end may be [unit.Never]. What is over before Prune's instant
+// changes nothing.
+func (s *Shelf) Add(node int, start, end unit.Time, need *unit.Vector) {
+	s.add(node, start, end, need, 1)
+}
+
+// Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
+func (s *Shelf) Remove(node int, start, end unit.Time, need *unit.Vector) {
+	s.add(node, start, end, need, -1)
+}
+
+func (s *Shelf) add(node int, start, end unit.Time, need *unit.Vector, times int64) {
+	if start = max(start, s.begin); start >= end {
+		return
+	}
+	k := s.roomy(start, s.block(start))
+	last := len(s.blocks) - 1
+	if end < unit.Never {
+		for last = k; last+1 < len(s.blocks) && s.firsts[last+1] <= end; last++ {
+		}
+		last = s.roomy(end, last)
+		if k+1 < len(s.blocks) && s.firsts[k+1] <= start { // they were in one block
+			k++
+		}
+		s.put(last, node, end, need, -times)
+	}
+	s.put(k, node, start, need, times)
+	for ; last > k; last-- {
+		b := s.own(last)
+		for _, d := range s.dims {
+			b.base[d][node] += times * need[d]
+		}
+	}
+}
+
+// roomy sees to it that the block k of an instant has room for two breakpoints, and returns the block that the instant
+// then is in.
+func (s *Shelf) roomy(at unit.Time, k int) int {
+	if s.blocks[k].n <= shelfWidth-2 {
+		return k
+	}
+	b := s.own(k)
+	if s.tidy(b); b.n <= shelfWidth*3/4 {
+		return k
+	}
+	if s.split(k); at >= s.firsts[k+1] {
+		k++
+	}
+	return k
+}
+
+// put makes an instant a breakpoint of a node from which on that many times need more are in use, as far as its block
+// reaches.
+func (s *Shelf) put(k, node int, at unit.Time, need *unit.Vector, times int64) {
+	b := s.own(k)
+	i := b.before(at)
+	for i < b.n && b.at[i] == at && b.node[i] != uint8(node) {
+		i++
+	}
+	if i == b.n || b.at[i] != at {
+		copy(b.at[i+1:b.n+1], b.at[i:b.n])
+		copy(b.node[i+1:b.n+1], b.node[i:b.n])
+		b.at[i], b.node[i] = at, uint8(node)
+		for _, d := range s.dims {
+			by := &b.by[d]
+			copy(by[i+1:b.n+1], by[i:b.n])
+			by[i] = 0
+		}
+		b.n++
+		b.idle++
+	}
+	if s.changes(b, i) {
+		b.idle++
+	}
+	for _, d := range s.dims {
+		b.by[d][i] += times * need[d]
+	}
+	if s.changes(b, i) {
+		b.idle--
+	}
+}
+
+// changes reports whether anything changes at a breakpoint.
+func (s *Shelf) changes(b *shelfBlock, i int) bool {
+	for _, d := range s.dims {
+		if b.by[d][i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// split moves the upper half of a block to a new one. There are more breakpoints than nodes, so that it can be split
+// between instants.
+func (s *Shelf) split(k int) {
+	low, high := s.own(k), s.take()
+	half := low.n / 2
+	for half < low.n && low.at[half] == low.at[half-1] {
+		half++
+	}
+	if half == low.n {
+		half = low.before(low.at[low.n-1])
+	}
+	high.n = copy(high.at[:], low.at[half:low.n])
+	copy(high.node[:], low.node[half:low.n])
+	low.n = half
+	for _, d := range s.dims {
+		copy(high.by[d][:], low.by[d][half:half+high.n])
+		high.base[d] = low.base[d]
+		for i, node := range low.node[:half] {
+			high.base[d][node] += low.by[d][i]
+		}
+	}
+	s.firsts = append(s.firsts, 0)
+	copy(s.firsts[k+2:], s.firsts[k+1:])
+	s.blocks = append(s.blocks, nil)
+	copy(s.blocks[k+2:], s.blocks[k+1:])
+	s.firsts[k+1], s.blocks[k+1] = high.at[0], high
+}
+
+// Save remembers the state, for Restore or Forget. Only one is remembered.
+func (s *Shelf) Save() {
+	s.saving = true
+	s.epoch++
+	s.saved = shelfState{s.begin, append(s.saved.firsts[:0], s.firsts...), append(s.saved.blocks[:0], s.blocks...)}
+}
+
+// Restore brings back the saved state.
+func (s *Shelf) Restore() {
+	for _, b := range s.blocks {
+		if b.epoch == s.epoch {
+			s.unused = append(s.unused, b)
+		}
+	}
+	s.begin, s.near, s.saving, s.replaced = s.saved.begin, 0, false, s.replaced[:0]
+	s.firsts, s.saved.firsts = s.saved.firsts, s.firsts
+	s.blocks, s.saved.blocks = s.saved.blocks, s.blocks
+}
+
+// Forget gives the saved state up.
+func (s *Shelf) Forget() {
+	s.unused = append(s.unused, s.replaced...)
+	s.saving, s.replaced = false, s.replaced[:0]
+}
+
+// own returns a block to be changed.
+func (s *Shelf) own(k int) *shelfBlock {
+	b := s.blocks[k]
+	if !s.saving || b.epoch == s.epoch {
+		return b
+	}
+	mine := s.take()
+	mine.n, mine.idle = b.n, b.idle
+	copy(mine.at[:b.n], b.at[:b.n])
+	copy(mine.node[:b.n], b.node[:b.n])
+	for _, d := range s.dims {
+		copy(mine.by[d][:b.n], b.by[d][:b.n])
+		mine.base[d] = b.base[d]
+	}
+	s.blocks[k] = mine
+	s.replaced = append(s.replaced, b)
+	return mine
+}
+
+// Prune forgets the past: before that instant nothing counts as used, and Add and Remove leave it alone.
+func (s *Shelf) Prune(before unit.Time) {
+	if before <= s.begin {
+		return
+	}
+	s.begin = before
+	k := s.block(before)
+	if k == 0 {
+		return
+	}
+	for _, b := range s.blocks[:k] {
+		if s.saving && b.epoch != s.epoch {
+			s.replaced = append(s.replaced, b)
+		} else {
+			s.unused = append(s.unused, b)
+		}
+	}
+	s.firsts, s.blocks, s.near = append(s.firsts[:0], s.firsts[k:]...), append(s.blocks[:0], s.blocks[k:]...), 0
+}
+
+// Used returns what a node has in use at an instant.
+func (s *Shelf) Used(node int, at unit.Time) (used unit.Vector) {
+	if at < s.begin {
+		return used
+	}
+	b := s.blocks[s.block(at)]
+	for _, d := range s.dims {
+		used[d] = b.base[d][node]
+		for i, n := range b.node[:b.before(at+1)] {
+			if int(n) == node {
+				used[d] += b.by[d][i]
+			}
+		}
+	}
+	return used
+}
+
+// Fits reports whether need fits on a node all over [start, end).
+func (s *Shelf) Fits(node int, start, end unit.Time, need *unit.Vector) bool {
+	start = max(start, s.begin)
+	if start >= end {
+		return true
+	}
+	used := s.Used(node, start)
+	k := s.block(start)
+	for i := s.blocks[k].before(start + 1); ; i = 0 {
+		b := s.blocks[k]
+		for ; ; i++ {
+			for _, d := range s.dims {
+				if need[d] > 0 && used[d] > s.capacity[d]-need[d] {
+					return false
+				}
+			}
+			for i < b.n && b.node[i] != uint8(node) {
+				i++
+			}
+			if i == b.n || b.at[i] >= end {
+				break
+			}
+			for _, d := range s.dims {
+				used[d] += b.by[d][i]
+			}
+		}
+		if k++; k == len(s.blocks) || s.firsts[k] >= end {
+			return true
+		}
+	}
+}
+
+// Earliest returns the first instant in [from, before) from which need fits on one node for dur, which is positive, and
+// the first of those nodes; false if there is none.
+func (s *Shelf) Earliest(need *unit.Vector, dur time.Duration, from, before unit.Time) (unit.Time, int, bool) {
+	if from = max(from, s.begin); from >= before {
+		return 0, 0, false
+	}
+	k := s.block(from)
+	b := s.scan(k)
+	i := b.before(from + 1)
+	p := &s.pass
+	p.start(s, need, b, i, from, unit.Never)
+	at, node := p.first(s.nodes)
+	for {
+		last, j := k+1 == len(s.blocks), b.n
+		until := at.Add(dur)
+		found := at < unit.Never && (last || s.firsts[k+1] >= until)
+		if found { // what matters to it ends in this block
+			j = b.before(until)
+		}
+		known := at < unit.Never
+		if known {
+			p.forward(b, i, j)
+			i = max(i, j)
+		}
+		for ; at == unit.Never && i < j; i++ {
+			p.forward(b, i, i+1)
+			at = p.since(int(b.node[i]))
+		}
+		again := found || !known || p.since(node) != at // of equals the first is wanted
+		if at == from {                                 // all that are free since then were so at first
+			for node < s.nodes && p.since(node) != at {
+				node++
+			}
+			if found && node < s.nodes {
+				return at, node, true
+			}
+			again = node == s.nodes
+		}
+		if again {
+			was := at
+			if at, node = p.first(s.nodes); at < unit.Never && at >= before {
+				return 0, 0, false
+			}
+			if found && at == was {
+				return at, node, true
+			}
+		}
+		if i < b.n || last && at < unit.Never {
+			continue
+		}
+		if k++; last || at == unit.Never && s.firsts[k] >= before {
+			return 0, 0, false
+		}
+		b, i = s.scan(k), 0
+	}
+}
+
+// scan returns a block to be looked through. It drops the idle breakpoints if they are many.
+func (s *Shelf) scan(k int) *shelfBlock {
+	b := s.blocks[k]
+	if b.idle > b.n/4 && (!s.saving || b.epoch == s.epoch) {
+		s.tidy(b)
+	}
+	return b
+}
+
+// Latest returns the last instant, from the given one on, from which need fits on one node for dur, which is positive,
+// and is over by until, and the first of those nodes; false if there is none.
+func (s *Shelf) Latest(need *unit.Vector, dur time.Duration, from, until unit.Time) (unit.Time, int, bool) {
+	from = max(from, s.begin)
+	length := unit.Time(dur)
+	if from > until || until-from < length {
+		return 0, 0, false
+	}
+	k := s.block(until)
+	b := s.blocks[k]
+	i := b.before(until)
+	p := &s.pass
+	p.start(s, need, b, i, until, never)
+	end, node := p.last(s.nodes)
+	for {
+		j := 0
+		found := end != never && s.firsts[k] <= end-length
+		if found {
+			j = b.before(end - length + 1)
+		}
+		known := end != never
+		if known {
+			p.backward(b, j, i)
+			i = min(i, j)
+		}
+		for ; end == never && i > 0; i-- {
+			p.backward(b, i-1, i)
+			end = p.until(int(b.node[i-1]))
+		}
+		if found || !known || p.until(node) != end {
+			was := end
+			if end, node = p.last(s.nodes); end != never && end-length < from {
+				return 0, 0, false
+			}
+			if found && end == was {
+				return end - length, node, true
+			}
+		}
+		if i > 0 || s.firsts[k] <= from && end != never {
+			continue
+		}
+		if s.firsts[k] <= from {
+			return 0, 0, false
+		}
+		k--
+		b = s.blocks[k]
+		i = b.n
+	}
+}
+
+// never is the end of a stretch of time in which nothing is free.
+const never unit.Time = -1
+
+// start begins a search behind the first n breakpoints of a block: where need fits it does so from or until an instant,
+// elsewhere never.
+func (p *pass) start(s *Shelf, need *unit.Vector, b *shelfBlock, n int, at, never unit.Time) {
+	p.dims, p.at = p.dims[:0], at
+	for _, d := range s.dims {
+		if need[d] <= 0 {
+			continue
+		}
+		p.dims, p.limit[d] = append(p.dims, d), s.capacity[d]-need[d]
+		used, free := &p.used[d], &p.free[d]
+		copy(used[:s.nodes], b.base[d][:s.nodes])
+		for i, node := range b.node[:n] {
+			used[node%ShelfNodes] += b.by[d][i]
+		}
+		for node, u := range used[:s.nodes] {
+			if free[node] = at; u > p.limit[d] {
+				free[node] = never
+			}
+		}
+	}
+}
+
+// forward goes over the breakpoints i to j of a block: a node is free from when enough is until it is not. It does not
+// branch on what no processor could foresee.
+func (p *pass) forward(b *shelfBlock, i, j int) {
+	for _, d := range p.dims {
+		used, free, limit := &p.used[d], &p.free[d], p.limit[d]
+		by, at, nodes := b.by[d][:j], b.at[:j], b.node[:j]
+		for k := i; k < len(by); k++ {
+			node := nodes[k] % ShelfNodes
+			u := used[node] + by[k]
+			used[node] = u
+			free[node] = min(free[node], at[k]) | unit.Time((limit-u)>>63)&math.MaxInt64
+		}
+	}
+}
+
+// backward goes over the breakpoints j to i of a block from the last to the first.
+func (p *pass) backward(b *shelfBlock, i, j int) {
+	for _, d := range p.dims {
+		used, free, limit := &p.used[d], &p.free[d], p.limit[d]
+		for k := j - 1; k >= i; k-- {
+			node := b.node[k] % ShelfNodes
+			u := used[node] - b.by[d][k]
+			used[node] = u
+			free[node] = max(free[node], b.at[k]) | unit.Time((limit-u)>>63)
+		}
+	}
+}
+
+// since returns since when all that is needed is free on a node.
+func (p *pass) since(node int) unit.Time {
+	at := p.at
+	for _, d := range p.dims {
+		at = max(at, p.free[d][node])
+	}
+	return at
+}
+
+// until returns until when all that is needed is free on a node.
+func (p *pass) until(node int) unit.Time {
+	at := p.at
+	for _, d := range p.dims {
+		at = min(at, p.free[d][node])
+	}
+	return at
+}
+
+// first returns which node is free for longest, and since when.
+func (p *pass) first(nodes int) (unit.Time, int) {
+	all, at := p.together(nodes, func(a, b unit.Time) unit.Time { return max(a, b) }), unit.Never
+	for _, since := range all {
+		at = min(at, since)
+	}
+	return at, slices.Index(all, at)
+}
+
+// last returns which node is free until the latest instant, and until when.
+func (p *pass) last(nodes int) (unit.Time, int) {
+	all, at := p.together(nodes, func(a, b unit.Time) unit.Time { return min(a, b) }), never
+	for _, until := range all {
+		at = max(at, until)
+	}
+	return at, slices.Index(all, at)
+}
+
+// together returns by node since or until when all that is needed is free.
+func (p *pass) together(nodes int, narrower func(a, b unit.Time) unit.Time) []unit.Time {
+	if len(p.dims) == 1 {
+		return p.free[p.dims[0]][:nodes]
+	}
+	all := p.all[:nodes]
+	for n := range all {
+		all[n] = p.at
+		for _, d := range p.dims {
+			all[n] = narrower(all[n], p.free[d][n])
+		}
+	}
+	return all
+}
+
+// block returns the block that an instant is in.
+func (s *Shelf) block(at unit.Time) int {
+	lo, hi := 0, len(s.firsts)
+	if k := s.near; s.firsts[k] <= at {
+		lo = k
+		if k+1 < hi && at < s.firsts[k+1] {
+			return k
+		}
+	} else {
+		hi = k
+	}
+	for lo+1 < hi {
+		if mid := (lo + hi) / 2; s.firsts[mid] <= at {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	s.near = lo
+	return lo
+}
+
+// before returns how many breakpoints there are before an instant, without a branch on what it looks at.
+func (b *shelfBlock) before(at unit.Time) int {
+	i := 0
+	for n := b.n; n > 0; {
+		half := (n + 1) / 2
+		i += half & int((b.at[(i+half-1)%shelfWidth]-at)>>63)
+		n -= half
+	}
+	return i
+}
+
+// tidy drops the breakpoints at which nothing changes.
+func (s *Shelf) tidy(b *shelfBlock) {
+	n := 0
+	for i := range b.n {
+		if s.changes(b, i) {
+			b.at[n], b.node[n] = b.at[i], b.node[i]
+			for _, d := range s.dims {
+				b.by[d][n] = b.by[d][i]
+			}
+			n++
+		}
+	}
+	b.n, b.idle = n, 0
+}
+
+func (s *Shelf) take() *shelfBlock {
+	if n := len(s.unused); n > 0 {
+		b := s.unused[n-1]
+		s.unused = s.unused[:n-1]
+		b.n, b.idle, b.epoch = 0, 0, s.epoch
+		return b
+	}
+	return &shelfBlock{epoch: s.epoch}
+}
