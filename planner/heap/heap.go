@@ -107,15 +107,17 @@ func (h *Heap[T]) Init() {
 // pointer to it.
 
 func (h *Heap[T]) up(i int) {
-	for i > 0 {
-		above := (i - 1) / 2
-		if !h.Before(&h.Items[i], &h.Items[above]) {
-			break
-		}
-		h.swap(i, above)
-		i = above
+	at := i
+	for at > 0 && h.Before(&h.Items[i], &h.Items[(at-1)/2]) {
+		at = (at - 1) / 2
 	}
-	h.settled(i)
+	x := h.Items[i]
+	for ; i > at; i = (i - 1) / 2 {
+		h.Items[i] = h.Items[(i-1)/2]
+		h.settled(i)
+	}
+	h.Items[at] = x
+	h.settled(at)
 }
 
 func (h *Heap[T]) down(i int) {
@@ -127,15 +129,10 @@ func (h *Heap[T]) down(i int) {
 		if k >= len(h.Items) || !h.Before(&h.Items[k], &h.Items[i]) {
 			break
 		}
-		h.swap(i, k)
+		h.Items[i], h.Items[k] = h.Items[k], h.Items[i]
+		h.settled(i)
 		i = k
 	}
-	h.settled(i)
-}
-
-// swap moves the element at i on to k; the one there has its place in i.
-func (h *Heap[T]) swap(i, k int) {
-	h.Items[i], h.Items[k] = h.Items[k], h.Items[i]
 	h.settled(i)
 }
 

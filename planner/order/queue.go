@@ -2,7 +2,6 @@
 package order
 
 import (
-	"cmp"
 	"slices"
 
 	"gantry/planner"
@@ -16,16 +15,6 @@ type Key struct {
 	Major int64
 	Rank  exact.Number
 	Minor int64
-}
-
-func (k *Key) compare(l *Key) int {
-	if k.Major != l.Major {
-		return cmp.Compare(k.Major, l.Major)
-	}
-	if c := exact.Compare(&l.Rank, &k.Rank); c != 0 {
-		return c
-	}
-	return cmp.Compare(k.Minor, l.Minor)
 }
 
 // Members says which tasks enter a queue, and when.
@@ -83,8 +72,11 @@ func (e *entry) less(f *entry) bool {
 	if e.key.Major != f.key.Major {
 		return e.key.Major < f.key.Major
 	}
-	if c := e.key.compare(&f.key); c != 0 {
+	if c := exact.Compare(&f.key.Rank, &e.key.Rank); c != 0 {
 		return c < 0
+	}
+	if e.key.Minor != f.key.Minor {
+		return e.key.Minor < f.key.Minor
 	}
 	return e.task < f.task
 }
