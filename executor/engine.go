@@ -359,41 +359,39 @@ func (e *Engine) killAll(ctx context.Context) error {
 
 // take numbers and applies what happened.
 func (e *Engine) take(now planner.Time, b planner.Body) error {
-	if x, ok := b.(*planner.AttemptExited); ok {
-		v := e.Planner.View()
-		if int(x.Attempt) < v.Attempts() && v.Attempt(x.Attempt).Over {
-			return nil // said twice, as after an adoption
-		}
-		// no runtime has heard of those
-		if int(x.Attempt) >= v.Attempts() || !v.Task(v.Attempt(x.Attempt).Task).Formal {
-			e.exited = append(e.exited, x.Attempt)
-		}
-	}
-	ev := planner.Event{Seq: e.Planner.Seq() + 1, At: now, Body: b}
-	t := planner.TaskID(planner.None) // that may not end well
+	v, t := e.Planner.View(), planner.TaskID(planner.None) // that ends
+	unwell := false                                        // it may not end well
 	switch x := b.(type) {
 	case planner.TaskCancelled:
-		t = x.Task
+		t, unwell = x.Task, true
 	case *planner.AttemptExited:
-		if int(x.Attempt) < e.Planner.View().Attempts() && x.Outcome != planner.OK {
-			t = e.Planner.View().Attempt(x.Attempt).Task
+		if int(x.Attempt) >= v.Attempts() {
+			break // which is an error
 		}
+		att := v.Attempt(x.Attempt)
+		if att.Over {
+			return nil // said twice, as after an adoption
+		}
+		if att.Node != planner.None { // no runtime has heard of formal tasks
+			e.exited = append(e.exited, x.Attempt)
+		}
+		t, unwell = att.Task, x.Outcome != planner.OK
 	}
-	below := e.submittedBelow(t) // with the end of its workflow it loses its links
+	var below []planner.TaskID
+	if unwell {
+		below = e.submittedBelow(t) // with the end of its workflow it loses its links
+	}
+	ev := planner.Event{Seq: e.Planner.Seq() + 1, At: now, Body: b}
 	if err := e.Planner.Apply(ev); err != nil {
 		return err
 	}
 	e.batch.Events = append(e.batch.Events, ev)
-	v := e.Planner.View()
-	if t != planner.None && v.Phase(t).Ended() {
+	if unwell && v.Phase(t).Ended() {
 		e.failing = e.failing || v.Phase(t) == planner.Failed
 		e.cancelBelow(now, t, below)
 	}
-	switch x := b.(type) {
-	case planner.TaskCancelled:
-		e.forget(v.Task(x.Task).Workflow)
-	case *planner.AttemptExited:
-		e.forget(v.Task(v.Attempt(x.Attempt).Task).Workflow)
+	if t != planner.None {
+		e.forget(v.Task(t).Workflow)
 	}
 	return nil
 }
@@ -551,7 +549,12 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 	if err := e.take(now, pc); err != nil {
 		return nil, err
 	}
-	return append(orders, pc.Orders...), e.refuse(now, pc.Notes)
+	if orders == nil {
+		orders = pc.Orders
+	} else {
+		orders = append(orders, pc.Orders...)
+	}
+	return orders, e.refuse(now, pc.Notes)
 }
 
 // spend charges what a round took to virtual time.

@@ -165,7 +165,7 @@ func (e *Engine) find(sub *Submission) {
 
 // joins takes in single tasks whose dependencies have ended. It says whether any was admitted.
 func (e *Engine) joins(now planner.Time) (any bool, err error) {
-	if e.control != 0 {
+	if e.control != 0 || len(e.held) == 0 {
 		return false, nil
 	}
 	for again := true; again; { // one that is refused lets others be refused
