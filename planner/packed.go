@@ -24,17 +24,24 @@ func words[T any](s []T) []uint32 {
 func pack(all []uint32, rows int) packed {
 	n := len(all) / rows
 	p := packed{base: slices.Clone(all[:n]), size: make([]uint8, n), rows: rows}
-	most := slices.Clone(all[:n])
-	for from := 0; from < len(all); from += n { // in the order of memory
-		row, low, high := all[from:from+n], p.base[:n], most[:n]
-		for c, v := range row {
-			low[c], high[c] = min(low[c], v), max(high[c], v)
+	differs := make([]uint32, n)
+	for rest := all; len(rest) >= n; rest = rest[n:] { // in the order of memory
+		row, base := rest[:len(differs)], p.base[:len(differs)]
+		for c := range differs {
+			differs[c] |= row[c] ^ base[c]
 		}
 	}
 	bytes := 0
-	for c, least := range p.base {
-		switch span := most[c] - least; {
-		case span == 0:
+	for c, bits := range differs {
+		if bits == 0 {
+			continue // most columns
+		}
+		least, most := all[c], all[c]
+		for i := c; i < len(all); i += n {
+			least, most = min(least, all[i]), max(most, all[i])
+		}
+		p.base[c] = least
+		switch span := most - least; {
 		case span < 1<<8:
 			p.size[c] = 1
 		case span < 1<<16:
