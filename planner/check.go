@@ -97,14 +97,18 @@ func (s *State) checkTask(t TaskID) error {
 
 // checkAttempt reports why an attempt is not under way, its task in that phase.
 func (s *State) checkAttempt(a AttemptID, want Phase) error {
-	if a < 0 || int(a) >= s.attempts.len() || s.attempts.at(a).Over {
+	if !s.underWay(a) {
 		return fmt.Errorf("attempt %d is not under way", a)
 	}
-	t := s.attempts.at(a).Task
-	if p := s.lives.at(t).phase; p != want {
+	t := s.attempts.open(a).Task
+	if p := s.lives.open(t).phase; p != want {
 		return fmt.Errorf("attempt %d of task %d is %s, not %s", a, t, p, want)
 	}
 	return nil
+}
+
+func (s *State) underWay(a AttemptID) bool {
+	return a >= 0 && int(a) < s.attempts.len() && !s.attempts.at(a).Over
 }
 
 func (s *State) checkContinued(b *WorkflowContinued) error {
@@ -147,7 +151,7 @@ func (s *State) checkReused(b *TaskReused) error {
 
 func (s *State) checkExit(b *AttemptExited) error {
 	switch {
-	case b.Attempt < 0 || int(b.Attempt) >= s.attempts.len() || s.attempts.at(b.Attempt).Over:
+	case !s.underWay(b.Attempt):
 		return fmt.Errorf("attempt %d exited: it is not under way", b.Attempt)
 	case b.Outcome < OK || b.Outcome > lastOutcome:
 		return fmt.Errorf("attempt %d exited: unknown outcome %d", b.Attempt, b.Outcome)

@@ -91,8 +91,8 @@ func (c *Cycle) Unplaced(t TaskID) bool {
 	if c.Phase(t).Ended() {
 		return false
 	}
-	seg, ok := c.Draft.Of(t)
-	return !ok || seg.Kind == Parked
+	seg := c.Draft.stay(t)
+	return seg == nil || seg.Kind == Parked
 }
 
 // Explain says why t does not start now. It goes to the log.
@@ -118,14 +118,14 @@ type Site struct {
 func (c *Cycle) From(t *Task) (Time, bool) {
 	from := max(c.now, c.Workflow(t.Workflow).Release)
 	for _, p := range t.Parents {
-		seg, ok := c.Draft.Of(p)
-		switch {
-		case c.Phase(p) == Done:
-		case !ok || seg.Kind == Parked:
-			return 0, false
-		default:
-			from = max(from, c.believedEnd(seg))
+		if c.Phase(p) == Done {
+			continue
 		}
+		seg := c.Draft.stay(p)
+		if seg == nil || seg.Kind == Parked {
+			return 0, false
+		}
+		from = max(from, c.believedEnd(seg))
 	}
 	return from, true
 }
@@ -136,7 +136,7 @@ func (c *Cycle) Learns() bool { return c.learns }
 // Copies reports whether inputs of t, or its checkpoint, may have to be copied between nodes, so that sites differ by
 // more than the speed of nodes.
 func (c *Cycle) Copies(t *Task) bool {
-	return len(c.Nodes()) > 1 && (len(t.Inputs) > 0 || c.Done(t.ID) > 0)
+	return len(c.Nodes()) > 1 && (len(t.Inputs) > 0 || c.s.kept > 0 && c.Done(t.ID) > 0)
 }
 
 // BySpeed reports whether t is estimated to run alike on all nodes of one speed.
@@ -159,8 +159,8 @@ func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	if !ok {
 		return Site{}, false
 	}
-	run := c.Est.Run(task, node)
-	if c.Phase(t) == Suspended {
+	run, life := c.Est.Run(task, node), c.s.lives.at(t)
+	if life.phase == Suspended {
 		a := c.Current(t)
 		if att := c.Attempt(a); att.Node != n {
 			return Site{}, false
@@ -171,7 +171,8 @@ func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	}
 	// A run estimated to take no time still holds its place for an instant.
 	site := Site{Node: n, Need: task.Need, More: task.Need, From: from, Dur: max(run.Run, 1), Run: run}
-	if at, _ := c.Checkpoint(t); at != None {
+	if life.done > 0 {
+		at, _ := c.Checkpoint(t)
 		site.Dur += c.Platform().MoveTime(task.CheckpointSize, at, n)
 	}
 	if !c.Copies(task) {
@@ -188,7 +189,7 @@ func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	return site, true
 }
 
-func (c *Cycle) believedEnd(seg Segment) Time {
+func (c *Cycle) believedEnd(seg *Segment) Time {
 	if seg.Kind == Active {
 		return c.Draft.ActiveEnd(seg.Task)
 	}
@@ -209,7 +210,7 @@ func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
 		return max(at, c.now+1), d // even a copy that takes no time has to be reported
 	}
 	if p := c.File(f).Producer; p != None {
-		if seg, ok := c.Draft.Of(p); ok {
+		if seg := c.Draft.stay(p); seg != nil {
 			d := c.Platform().MoveTime(c.File(f).Size, seg.Node, n)
 			return c.believedEnd(seg).Add(d), d
 		}

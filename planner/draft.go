@@ -182,10 +182,20 @@ func (d *Draft) refresh(n NodeID) {
 
 // Of returns the segment of t, and whether it has one.
 func (d *Draft) Of(t TaskID) (Segment, bool) {
-	if int(t) >= d.segs.len() || d.segs.at(t).Kind == NoStay {
-		return Segment{}, false
+	if seg := d.stay(t); seg != nil {
+		return *seg, true
 	}
-	return *d.segs.at(t), true
+	return Segment{}, false
+}
+
+// stay returns the segment of t where it lies, which is not to be changed; nil if it has none.
+func (d *Draft) stay(t TaskID) *Segment {
+	if int(t) < d.segs.len() {
+		if seg := d.segs.at(t); seg.Kind != NoStay {
+			return seg
+		}
+	}
+	return nil
 }
 
 // On yields the segments on node n: those under way, those due now, then the planned ones by start.
@@ -305,32 +315,31 @@ func (d *Draft) plan(seg Segment, later bool) error {
 }
 
 func (d *Draft) reserve(seg Segment, later bool) error {
-	phase := d.s.lives.at(seg.Task).phase
-	old, has := d.Of(seg.Task)
+	phase, old := d.s.lives.at(seg.Task).phase, d.stay(seg.Task)
 	switch {
 	case phase.Ended():
 		return ErrEnded
-	case has && old.Kind != Parked:
+	case old != nil && old.Kind != Parked:
 		return ErrPlaced
-	case has && old.Node != seg.Node:
+	case old != nil && old.Node != seg.Node:
 		return ErrMoved
 	case seg.Start < d.now:
 		return ErrPast
 	case seg.End < seg.Start:
 		return fmt.Errorf("it ends at %v", seg.End)
 	}
-	t := d.s.tasks.of(seg.Task)
+	t := d.s.tasks.open(seg.Task)
 	for _, p := range t.Parents {
-		if d.s.lives.at(p).phase == Done {
+		if d.s.lives.open(p).phase == Done {
 			continue
 		}
-		if ps, ok := d.Of(p); !ok || ps.Kind == Parked || ps.End > seg.Start {
+		if ps := d.stay(p); ps == nil || ps.Kind == Parked || ps.End > seg.Start {
 			return ErrPrecedence
 		}
 	}
 	now := seg.Start == d.now && !later
 	hold := seg.Hold
-	if has { // continues after a suspension: what it keeps it has already
+	if old != nil { // continues after a suspension: what it keeps it has already
 		hold, seg.kept = hold.Sub(old.Hold), old.Hold
 	}
 	if now && d.impatient && (phase == Waiting || !hold.Fits(d.unclaimed(seg.Node))) {
@@ -593,29 +602,27 @@ func (d *Draft) inputsOn(t *Task, n NodeID) bool {
 
 // set changes the segment of t and remembers the old one.
 func (d *Draft) set(t TaskID, seg Segment) {
-	old := Segment{}
-	if int(t) < d.segs.len() {
-		old = *d.segs.at(t)
-	}
+	old := d.put(t, seg)
 	d.undo = append(d.undo, change{task: t, old: old})
-	d.put(t, seg)
 }
 
-// put changes the segment of t and all that is derived from it.
-func (d *Draft) put(t TaskID, seg Segment) {
+// put changes the segment of t and all that is derived from it. It returns the old one.
+func (d *Draft) put(t TaskID, seg Segment) Segment {
 	if n := int(t) + 1 - d.segs.len(); n > 0 {
 		d.segs.grow(n)
 	}
 	if k := int(t >> pageBits); d.segs.pages[k] == nil {
 		d.segs.unpack(k) // a plan with tasks that were withdrawn is taken back
 	}
-	old := d.segs.at(t)
-	if !sameUse(old, &seg, max(d.now, d.s.now)) {
+	at := d.segs.open(t)
+	old := *at
+	if !sameUse(&old, &seg, max(d.now, d.s.now)) {
 		d.changes++
 	}
-	d.account(*old, -1)
-	*d.segs.at(t) = seg
-	d.account(seg, +1)
+	d.account(&old, -1)
+	*at = seg
+	d.account(&seg, +1)
+	return old
 }
 
 // seal packs what is known of tasks whose workflows have ended.
@@ -642,7 +649,7 @@ func sameUse(a, b *Segment, from Time) bool {
 func (d *Draft) Changes() uint64 { return d.changes }
 
 // account adds a segment to the sums, or takes it out.
-func (d *Draft) account(seg Segment, sign int) {
+func (d *Draft) account(seg *Segment, sign int) {
 	if seg.Kind == NoStay {
 		return
 	}
@@ -730,9 +737,11 @@ func (q *planQueue) sort(d *Draft) {
 	}
 }
 
-func (d *Draft) isCurrent(it planItem) bool {
-	seg := d.segs.at(it.task)
-	return seg.Kind == Planned && seg.seq == it.seq && seg.Start == it.start
+func (d *Draft) isCurrent(it planItem) bool { return it.stands(d.segs.at(it.task)) }
+
+// stands reports whether the segment that its task has now is the one of the item.
+func (a planItem) stands(seg *Segment) bool {
+	return seg.Kind == Planned && seg.seq == a.seq && seg.Start == a.start
 }
 
 func (d *Draft) current(n NodeID, it planItem) bool {

@@ -65,7 +65,7 @@ func (x *files) end(f FileID) {
 	if x.left[k]--; x.left[k] > 0 || len(page) < pageSize {
 		return
 	}
-	past := make([]pastFile, pageSize)
+	past := new([pageSize]pastFile)
 	for i := range page {
 		past[i] = pastFile{page[i].Producer, page[i].Size, page[i].home}
 	}

@@ -23,29 +23,30 @@ func (d *Draft) orders(est Estimator) []Order {
 		out = make([]Order, 0, len(starts))
 	}
 	for _, it := range starts {
-		if !d.isCurrent(it) || !d.segs.at(it.task).due {
+		seg := d.segs.at(it.task)
+		if !it.stands(seg) || !seg.due {
 			continue
 		}
-		seg := *d.segs.at(it.task)
-		l := d.s.lives.at(it.task)
+		l := d.s.lives.open(it.task)
 		extra := seg.Hold
 		if l.phase == Suspended {
 			extra = extra.Sub(d.s.holds(l.attempt))
 		}
 		free := d.s.capacity[seg.Node].Sub(d.s.held[seg.Node]).Sub(d.taken[seg.Node])
 		if (l.phase != Ready && l.phase != Suspended) || !extra.Fits(free) {
-			seg.due = false
-			d.put(it.task, seg)
+			later := *seg
+			later.due = false
+			d.put(it.task, later)
 			continue
 		}
-		d.taken[seg.Node] = d.taken[seg.Node].Add(extra)
-		d.segs.at(it.task).seq = 0 // ordered: a rollback may have left a second item of the same reservation
+		d.taken[seg.Node].Increase(&extra)
+		seg.seq = 0 // ordered: a rollback may have left a second item of the same reservation
 		if l.phase == Suspended {
 			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node,
 				Hold: seg.Hold, Until: seg.End})
 			continue
 		}
-		t := d.s.tasks.of(it.task)
+		t := d.s.tasks.open(it.task)
 		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold,
 			Try: l.tries + 1, Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
 		next++
@@ -104,7 +105,7 @@ func (d *Draft) observe(e Event) {
 		att := d.s.attempts.at(b.Attempt)
 		d.room.touch(att.Node)
 		d.freed(att.Task, att.Node)
-		if seg, ok := d.Of(att.Task); ok && seg.Kind != Planned {
+		if seg := d.stay(att.Task); seg != nil && seg.Kind != Planned {
 			d.put(att.Task, Segment{})
 		}
 		if b.Outcome != OK {

@@ -238,7 +238,7 @@ func (p *Planner) explainRest(c *Cycle) {
 		if c.Phase(t) != Ready {
 			continue
 		}
-		if seg, ok := p.draft.Of(t); ok {
+		if seg := p.draft.stay(t); seg != nil {
 			if !seg.due {
 				p.explain(t, Reason{Code: PlannedLater, Node: seg.Node, At: seg.Start})
 			}

@@ -140,6 +140,7 @@ func (s *State) Apply(e Event) error {
 		s.attemptResumed(b.Attempt, e.At)
 	case *AttemptExited:
 		s.attemptExited(b, e.At)
+		s.attempts.end(b.Attempt)
 	case FileAppeared:
 		s.place(b.File, b.Node)
 		s.news.Appeared = append(s.news.Appeared, b.File)
@@ -205,7 +206,7 @@ func (s *State) release(at Time) {
 // open makes the first tasks of a workflow ready.
 func (s *State) open(w WorkflowID) {
 	for t := range s.all(w) {
-		if s.lives.at(t).phase == Waiting && s.lives.at(t).missing == 0 {
+		if l := s.lives.at(t); l.phase == Waiting && l.missing == 0 {
 			s.becomeReady(t)
 		}
 	}
@@ -225,11 +226,11 @@ func (s *State) all(w WorkflowID) iter.Seq[TaskID] {
 }
 
 func (s *State) attemptStarted(a AttemptID, at Time) {
-	att := s.attempts.at(a)
+	att := s.attempts.open(a)
 	att.Started = at
-	s.lives.at(att.Task).phase = Running
+	s.lives.open(att.Task).phase = Running
 	// The attempt brought what it reads with it.
-	task := s.tasks.of(att.Task)
+	task := s.tasks.open(att.Task)
 	for _, f := range task.Inputs {
 		s.place(f, att.Node)
 	}
@@ -259,23 +260,25 @@ func (s *State) attemptResumed(a AttemptID, at Time) {
 }
 
 func (s *State) attemptExited(b *AttemptExited, at Time) {
-	att := s.attempts.at(b.Attempt)
+	att := s.attempts.open(b.Attempt)
 	t := att.Task
-	l := s.lives.at(t)
-	if l.phase == Suspended {
+	l := s.lives.open(t)
+	frozen := l.phase == Suspended
+	if frozen {
 		s.frozen--
 	}
 	if att.Node != None {
-		held := s.holds(b.Attempt)
-		s.held[att.Node].Decrease(&held)
-		if l.phase != Suspended || att.Resuming {
-			s.charge(t, -att.Hold[unit.CPU])
+		if held := &att.Hold; frozen && !att.Resuming {
+			keeps := held.Keep(s.platform.Nodes[att.Node].Keeps)
+			s.held[att.Node].Decrease(&keeps)
+		} else {
+			s.held[att.Node].Decrease(held)
+			s.charge(t, -held[unit.CPU])
 		}
-		s.deactivate(b.Attempt)
+		s.deactivate(att)
 		s.news.Freed = true
 	}
 	att.Over, att.Leaving = true, 0
-	defer s.attempts.end(b.Attempt)
 	if b.Outcome == OK {
 		s.keep(l, 0, 0, None)
 		l.phase = Done
@@ -305,11 +308,11 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 
 // succeeded takes in that task t is done and its outputs are on node n.
 func (s *State) succeeded(t TaskID, n NodeID, at Time) {
-	for _, f := range s.tasks.of(t).Outputs {
+	for _, f := range s.tasks.open(t).Outputs {
 		s.place(f, n)
 	}
 	for _, c := range s.children(t) {
-		l := s.lives.at(c)
+		l := s.lives.open(c)
 		if l.missing--; l.missing == 0 && l.phase == Waiting {
 			s.becomeReady(c)
 		}
@@ -419,13 +422,13 @@ func (s *State) cancelTask(t TaskID, at Time) {
 func (s *State) ordered(o *Order, at Time) {
 	switch o.Kind {
 	case OrderStart:
-		l := s.lives.at(o.Task)
+		l := s.lives.open(o.Task)
 		s.dropReady(o.Task)
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
 		a := Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never, Until: o.Until,
 			Try: o.Try, Suspended: unit.Never, Done: l.done}
-		if s.tasks.of(o.Task).Formal { // logs before format 9 have it on the first node
+		if s.tasks.open(o.Task).Formal { // logs before format 9 have it on the first node
 			l.node, a.Node = None, None
 			s.attempts.push(a)
 			return
@@ -476,20 +479,19 @@ func (s *State) holds(a AttemptID) unit.Vector {
 	return att.Hold
 }
 
-func (s *State) deactivate(a AttemptID) {
-	att := s.attempts.at(a)
+func (s *State) deactivate(att *Attempt) {
 	list := s.active[att.Node]
 	last := len(list) - 1
 	list[att.pos] = list[last]
-	s.attempts.at(list[att.pos]).pos = att.pos
+	s.attempts.open(list[last]).pos = att.pos
 	s.active[att.Node] = list[:last]
 	s.underWayCount--
 }
 
 func (s *State) becomeReady(t TaskID) {
-	l := s.lives.at(t)
+	l := s.lives.open(t)
 	l.phase = Ready
-	if s.tasks.of(t).Formal {
+	if s.tasks.open(t).Formal {
 		s.formal = append(s.formal, t)
 		return
 	}
@@ -499,16 +501,16 @@ func (s *State) becomeReady(t TaskID) {
 }
 
 func (s *State) dropReady(t TaskID) {
-	if s.tasks.of(t).Formal {
+	if s.tasks.open(t).Formal {
 		i := slices.Index(s.formal, t)
 		s.formal = slices.Delete(s.formal, i, i+1)
 		return
 	}
-	pos, last := s.lives.at(t).readyPos, len(s.ready)-1
-	s.ready[pos] = s.ready[last]
-	s.lives.at(s.ready[pos]).readyPos = pos
+	l, last := s.lives.open(t), len(s.ready)-1
+	s.ready[l.readyPos] = s.ready[last]
+	s.lives.open(s.ready[last]).readyPos = l.readyPos
 	s.ready = s.ready[:last]
-	s.lives.at(t).readyPos = None
+	l.readyPos = None
 }
 
 // taskFailed takes note of a task that failed or was skipped.
@@ -522,7 +524,7 @@ func (s *State) taskFailed(t TaskID, at Time) {
 }
 
 func (s *State) taskEnded(t TaskID, at Time) {
-	task := s.tasks.of(t)
+	task := s.tasks.open(t)
 	w := &s.workflows[task.Workflow]
 	if task.Formal {
 		w.formal--

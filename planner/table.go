@@ -5,7 +5,7 @@ import "gantry/planner/unit"
 // table is a growing list in pages, by id: growing moves nothing, which for tables of all tasks of a long run is most
 // of what growing costs. Ids of another kind do not index it. Pages of what is over are packed.
 type table[I ~int32, T any] struct {
-	pages  [][]T
+	pages  []*[pageSize]T
 	packed []packed // by page, in place of that of pages; shorter if no later page is packed
 	n      int
 }
@@ -21,13 +21,13 @@ func (t *table[I, T]) len() int { return t.n }
 func (t *table[I, T]) grow(n int) {
 	t.n += n
 	for len(t.pages)*pageSize < t.n {
-		t.pages = append(t.pages, make([]T, pageSize))
+		t.pages = append(t.pages, new([pageSize]T))
 	}
 }
 
 func (t *table[I, T]) push(v T) {
 	t.grow(1)
-	t.pages[(t.n-1)>>pageBits][(t.n-1)&(pageSize-1)] = v
+	*t.open(I(t.n - 1)) = v
 }
 
 // at returns element i, which must exist. It stays where it is; of a packed page it is a copy.
@@ -37,6 +37,9 @@ func (t *table[I, T]) at(i I) *T {
 	}
 	return t.unpacked(i)
 }
+
+// open is at where the page is not packed, as something of it can still change: it is compiled into its callers.
+func (t *table[I, T]) open(i I) *T { return &t.pages[i>>pageBits][i&(pageSize-1)] }
 
 func (t *table[I, T]) unpacked(i I) *T {
 	out := make([]T, 1)
@@ -49,16 +52,17 @@ func (t *table[I, T]) pack(k int) {
 	for len(t.packed) <= k {
 		t.packed = append(t.packed, packed{})
 	}
-	t.packed[k] = pack(words(t.pages[k]), len(t.pages[k]))
+	t.packed[k] = pack(words(t.pages[k][:]), pageSize)
 	t.pages[k] = nil
 }
 
 // unpack lets a page be written to again.
 func (t *table[I, T]) unpack(k int) {
-	page := make([]T, pageSize)
-	size := len(words(page)) / pageSize
+	page := new([pageSize]T)
+	all := words(page[:])
+	size := len(all) / pageSize
 	for i := range page {
-		t.packed[k].row(i, words(page)[i*size:(i+1)*size])
+		t.packed[k].row(i, all[i*size:(i+1)*size])
 	}
 	t.pages[k], t.packed[k] = page, packed{}
 }
@@ -124,13 +128,13 @@ func (x *tasks) ended(t TaskID) *Task {
 // end drops the links of a task whose workflow has ended. It reports whether that was the last one of its page, which
 // then is packed.
 func (x *tasks) end(t TaskID) bool {
-	task := x.of(t)
+	task := x.open(t)
 	task.Parents, task.Children, task.Inputs, task.Outputs = nil, nil, nil, nil
 	k := int(t >> pageBits)
 	if x.left[k]--; x.left[k] > 0 || x.n < (k+1)*pageSize {
 		return false
 	}
-	page := make([]pastTask, pageSize)
+	page := new([pageSize]pastTask)
 	for i := range page {
 		t := &x.pages[k][i]
 		page[i] = pastTask{t.Workflow, t.Kind, t.Stage, t.Retries, t.Need, t.CheckpointSize, t.Formal,
