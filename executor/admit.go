@@ -57,7 +57,9 @@ type Admitter struct {
 	tenants   map[string]planner.TenantID
 	called    []string                    // names of tenants, by id
 	shares    map[unit.Vector]unit.Vector // what share made of needs
-	biggest   map[int64]*planner.Node     // what largest found
+	asked     unit.Vector                 // the last need of these that was asked for
+	shared    unit.Vector
+	biggest   map[int64]*planner.Node // what largest found
 	// of the workflow at hand: where each file of its trace begins; empty: at its own position
 	blocks []int32
 }
@@ -507,8 +509,7 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 			need[unit.Disk] = most
 		}
 	}
-	a.share(&need)
-	return need, touched, nil
+	return a.share(need), touched, nil
 }
 
 // limitMemory sets the memory of need as Memory has it, and returns what is declared if that is more, else 0.
@@ -724,13 +725,19 @@ func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
 
 // share gives a task what its trace does not ask for: memory and block I/O in proportion to its cores, by the node that
 // has least of them per core among those that can hold it.
-func (a *Admitter) share(need *unit.Vector) {
-	if full, ok := a.shares[*need]; ok {
-		*need = full
-		return
+func (a *Admitter) share(need unit.Vector) unit.Vector {
+	if need != a.asked { // most tasks need what the last one needed
+		full, ok := a.shares[need]
+		if !ok {
+			full = a.shareOf(need)
+			a.shares[need] = full
+		}
+		a.asked, a.shared = need, full
 	}
-	asked := *need
-	defer func() { a.shares[asked] = *need }()
+	return a.shared
+}
+
+func (a *Admitter) shareOf(need unit.Vector) unit.Vector {
 	memory, disk := int64(unit.Unlimited), int64(unit.Unlimited)
 	for i := range a.Platform.Nodes {
 		c := a.Platform.Nodes[i].Capacity
@@ -751,6 +758,7 @@ func (a *Admitter) share(need *unit.Vector) {
 	if need[unit.Disk] == 0 && disk != unit.Unlimited {
 		need[unit.Disk] = max(disk, 1)
 	}
+	return need
 }
 
 // largest returns the node with most memory among those with that many millicores; nil if there is none.

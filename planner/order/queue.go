@@ -36,7 +36,8 @@ type Keyed struct {
 	Changed func() []planner.TaskID
 
 	classes []class
-	byNeed  map[kind]int32
+	byKind  map[kind]int32
+	last    int32         // the class of the last task that entered
 	heap    *numbered     // classes that have tasks and are not passed over, by their best task
 	misfits []unit.Vector // what fits nowhere in this round
 	passed  []int32       // classes passed over
@@ -59,7 +60,7 @@ func kindOf(c *planner.Cycle, t planner.TaskID) kind {
 }
 
 type class struct {
-	need unit.Vector
+	kind
 	heap heap.Heap[entry]
 }
 
@@ -83,8 +84,8 @@ func (e *entry) less(f *entry) bool {
 
 // Update implements planner.Queue.
 func (q *Keyed) Update(c *planner.Cycle) {
-	if q.byNeed == nil {
-		q.byNeed = map[kind]int32{}
+	if q.byKind == nil {
+		q.byKind = map[kind]int32{}
 		q.heap = newNumbered(q.less)
 	}
 	q.misfits = q.misfits[:0]
@@ -134,24 +135,32 @@ func (q *Keyed) Add(c *planner.Cycle, t planner.TaskID) {
 		return
 	}
 	q.queued[t] = true
-	need := c.Task(t).Need
-	k := kindOf(c, t)
-	i, ok := q.byNeed[k]
-	if !ok {
-		i = int32(len(q.classes))
-		q.byNeed[k] = i
-		q.classes = append(q.classes, class{need: need, heap: heap.Heap[entry]{Before: (*entry).less}})
-		q.heap.grow(len(q.classes))
-	}
+	i := q.class(kindOf(c, t))
 	q.classes[i].heap.Push(entry{q.Key(c, t), t})
 	q.fix(i)
+}
+
+// class returns the class of a kind of tasks. Most tasks are of the kind of the last one.
+func (q *Keyed) class(k kind) int32 {
+	if int(q.last) < len(q.classes) && q.classes[q.last].kind == k {
+		return q.last
+	}
+	i, ok := q.byKind[k]
+	if !ok {
+		i = int32(len(q.classes))
+		q.byKind[k] = i
+		q.classes = append(q.classes, class{kind: k, heap: heap.Heap[entry]{Before: (*entry).less}})
+		q.heap.grow(len(q.classes))
+	}
+	q.last = i
+	return i
 }
 
 // rekey gives tasks of the queue the keys that they have by now.
 func (q *Keyed) rekey(c *planner.Cycle, tasks []planner.TaskID) {
 	var of []int32 // their classes
 	for _, t := range tasks {
-		if i, ok := q.byNeed[kindOf(c, t)]; ok && q.queued[t] && !slices.Contains(of, i) {
+		if i, ok := q.byKind[kindOf(c, t)]; ok && q.queued[t] && !slices.Contains(of, i) {
 			of = append(of, i)
 		}
 	}
