@@ -245,18 +245,20 @@ func each(text []byte, ends []int, f func(i int, piece string)) {
 
 // group gives the bs of every a in the order of pairs, or by swap the as of every b.
 func group(n int, pairs []pair, swap bool, f func(a int, bs []int32)) {
-	start := make([]int, n+1)
+	if len(pairs) == 0 {
+		return
+	}
+	next := make([]int32, n+1) // where the next b of each a goes: first its first place, then that of the next a
 	for _, p := range pairs {
 		if swap {
 			p.a = p.b
 		}
-		start[p.a+1]++
+		next[p.a+1]++
 	}
 	for i := range n {
-		start[i+1] += start[i]
+		next[i+1] += next[i]
 	}
 	all := make([]int32, len(pairs))
-	next := slices.Clone(start[:n])
 	for _, p := range pairs {
 		if swap {
 			p.a, p.b = p.b, p.a
@@ -264,9 +266,11 @@ func group(n int, pairs []pair, swap bool, f func(a int, bs []int32)) {
 		all[next[p.a]] = p.b
 		next[p.a]++
 	}
-	for i := range n {
-		if start[i] < start[i+1] {
-			f(i, all[start[i]:start[i+1]:start[i+1]])
+	from := int32(0)
+	for i, to := range next[:n] {
+		if from < to {
+			f(i, all[from:to:to])
 		}
+		from = to
 	}
 }
