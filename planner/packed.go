@@ -37,7 +37,7 @@ func pack(all []uint64, rows int) packed {
 			}
 			least, most := p.base[c], p.base[c]
 			for i := w; i < len(all); i += n {
-				v := uint32(all[i] >> shift)
+				v := uint32(all[i] >> (shift & 63))
 				least, most = min(least, v), max(most, v)
 			}
 			p.base[c] = least
@@ -53,19 +53,27 @@ func pack(all []uint64, rows int) packed {
 		}
 	}
 	p.data = make([]byte, bytes)
-	column := p.data
+	data := p.data
 	for c, least := range p.base {
 		size, shift := int(p.size[c]), c%2*32
-		for i := c / 2; size > 0 && i < len(all); i += n {
-			switch v := uint32(all[i]>>shift) - least; size {
-			case 1:
-				column[0] = byte(v)
-			case 2:
-				binary.LittleEndian.PutUint16(column, uint16(v))
-			case 4:
-				binary.LittleEndian.PutUint32(column, v)
+		column := data[:size*rows]
+		data = data[len(column):]
+		switch i := c / 2; size {
+		case 1:
+			for at := range column {
+				column[at] = byte(uint32(all[i]>>(shift&63)) - least)
+				i += n
 			}
-			column = column[size:]
+		case 2:
+			for ; len(column) > 0; column = column[2:] {
+				binary.LittleEndian.PutUint16(column, uint16(uint32(all[i]>>(shift&63))-least))
+				i += n
+			}
+		case 4:
+			for ; len(column) > 0; column = column[4:] {
+				binary.LittleEndian.PutUint32(column, uint32(all[i]>>(shift&63))-least)
+				i += n
+			}
 		}
 	}
 	return p
