@@ -300,7 +300,9 @@ func (s *State) checkPlan(b *PlanCommitted) error {
 			moved = append(moved, o.Task)
 		}
 	}
-	slices.Sort(moved)
+	if len(moved) > 1 {
+		slices.Sort(moved)
+	}
 	for i := 1; i < len(moved); i++ {
 		if moved[i] == moved[i-1] {
 			return fmt.Errorf("round %d: task %d is ordered about twice", b.Round, moved[i])

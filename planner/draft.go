@@ -85,6 +85,7 @@ type Draft struct {
 	changes uint64
 	taken   []unit.Vector // by node: scratch of orders
 	spare   []planItem    // memory of the last round's starts
+	arena   []Order       // memory for orders of this round and later ones
 	// impatient says that the policy expects what runs longer than estimated to end after overrun, which may be at
 	// once.
 	impatient bool
@@ -230,7 +231,10 @@ func (d *Draft) Planned(n NodeID) iter.Seq[Segment] {
 
 // Free returns what can be held on node n from now on by tasks that start now, if the future is left out of account.
 func (d *Draft) Free(n NodeID) unit.Vector {
-	return d.s.capacity[n].Sub(d.s.held[n]).Sub(d.pending[n])
+	free := d.s.capacity[n]
+	free.Decrease(&d.s.held[n])
+	free.Decrease(&d.pending[n])
+	return free
 }
 
 // ActiveEnd returns when the attempt of t that is under way is estimated to end: in the future or, by an impatient

@@ -19,8 +19,13 @@ func (d *Draft) orders(est Estimator) []Order {
 	next := AttemptID(d.s.attempts.len())
 	starts := d.starts
 	d.starts = d.spare[:0]
-	if out == nil && len(starts) > 0 {
-		out = make([]Order, 0, len(starts))
+	if n := len(starts); out == nil && n > 0 {
+		if cap(d.arena)-len(d.arena) < n {
+			d.arena = make([]Order, 0, max(n, 64))
+		}
+		at := len(d.arena)
+		d.arena = d.arena[:at+n]
+		out = d.arena[at : at : at+n]
 	}
 	for _, it := range starts {
 		seg := d.segs.at(it.task)
@@ -32,7 +37,9 @@ func (d *Draft) orders(est Estimator) []Order {
 		if l.phase == Suspended {
 			extra = extra.Sub(d.s.holds(l.attempt))
 		}
-		free := d.s.capacity[seg.Node].Sub(d.s.held[seg.Node]).Sub(d.taken[seg.Node])
+		free := d.s.capacity[seg.Node]
+		free.Decrease(&d.s.held[seg.Node])
+		free.Decrease(&d.taken[seg.Node])
 		if (l.phase != Ready && l.phase != Suspended) || !extra.Fits(free) {
 			later := *seg
 			later.due = false

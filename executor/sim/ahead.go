@@ -30,7 +30,7 @@ func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error 
 			from := r.now
 			for _, p := range soon[i].After {
 				if a := r.at(p); a != nil && a.state == staging {
-					from = max(from, a.usage.Started)
+					from = max(from, a.begins)
 				}
 			}
 			at = from.Add(r.cfg.Startup)

@@ -70,6 +70,7 @@ type Runtime struct {
 	attempts []attempt // under way; others are used again
 	unused   []int32
 	bodies   []planner.Body
+	exits    []planner.AttemptExited          // memory for the next ones
 	ahead    map[executor.Likely]planner.Time // when containers that were started ahead are ready
 }
 
@@ -106,7 +107,12 @@ type attempt struct {
 	kept    float64       // fraction that the checkpoint has which it leaves at its end
 	since   planner.Time  // running since
 	ran     time.Duration
-	usage   planner.Usage
+	queued  planner.Time
+	staged  planner.Time // inputs in place
+	begins  planner.Time
+	inputs  unit.Bytes
+	copied  unit.Bytes // of these
+	moved   unit.Bytes // of its checkpoint
 }
 
 type kind uint8
@@ -185,24 +191,22 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	a.before = a.whole - planner.Undone(a.whole, done)
 	staged := r.now
 	for _, f := range l.Spec.Inputs {
-		a.usage.InputBytes += f.Size
+		a.inputs += f.Size
 	}
-	a.usage.CopiedBytes = l.Ahead
+	a.copied = l.Ahead
 	for _, f := range l.Fetch {
 		staged = staged.Add(r.cfg.Platform.MoveTime(f.Spec.Size, f.From, l.Node))
-		a.usage.CopiedBytes += f.Spec.Size
+		a.copied += f.Spec.Size
 	}
 	if l.From != nil && l.From.Node != l.Node {
 		staged = staged.Add(r.cfg.Platform.MoveTime(l.From.Size, l.From.Node, l.Node))
-		a.usage.MovedBytes = l.From.Size
+		a.moved = l.From.Size
 	}
 	if inPlace {
 		staged = r.now.Add(staging)
 	}
 	begun := min(staged.Add(startup), max(staged, ready))
-	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun,
-		unit.Never
-	a.usage.Missing = planner.CountersAll
+	a.queued, a.staged, a.begins = l.Queued, staged, begun
 	r.push(item{at: begun, kind: started, attempt: l.Attempt, version: a.version})
 	return nil
 }
@@ -349,7 +353,6 @@ func (r *Runtime) happen(it *item) {
 		r.bodies = append(r.bodies, planner.AttemptResumed{Attempt: it.attempt})
 	case exited:
 		r.stand(a, it.at)
-		a.usage.Ended = it.at
 		code := 0
 		if a.outcome != planner.OK {
 			code = -1
@@ -357,8 +360,16 @@ func (r *Runtime) happen(it *item) {
 				code = 1
 			}
 		}
-		r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: it.attempt, Outcome: a.outcome, ExitCode: code,
-			Ran: a.ran, Kept: a.kept, Usage: a.usage})
+		if len(r.exits) == 0 {
+			r.exits = make([]planner.AttemptExited, 32)
+		}
+		x := &r.exits[0]
+		r.exits = r.exits[1:]
+		x.Attempt, x.Outcome, x.ExitCode, x.Ran, x.Kept = it.attempt, a.outcome, code, a.ran, a.kept
+		u := &x.Usage
+		u.Queued, u.Staged, u.Created, u.Started, u.Ended = a.queued, a.staged, a.begins, a.begins, it.at
+		u.InputBytes, u.CopiedBytes, u.MovedBytes, u.Missing = a.inputs, a.copied, a.moved, planner.CountersAll
+		r.bodies = append(r.bodies, x)
 		r.unused = append(r.unused, r.places[it.attempt]-1)
 		r.places[it.attempt] = gone
 	}
