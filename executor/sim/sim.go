@@ -66,6 +66,8 @@ type Runtime struct {
 	now      planner.Time
 	seq      uint64
 	queue    heap.Heap[item]
+	begun    []item    // starts at the instant at which they were ordered, from taken on: most need no queue
+	taken    int
 	places   []int32   // by attempt: index in attempts and one; 0 if it is not known yet, gone once it is over
 	attempts []attempt // under way; others are used again
 	unused   []int32
@@ -308,23 +310,49 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		return nil, err
 	}
 	r.bodies = r.bodies[:0]
-	for r.queue.Len() > 0 && !r.counts(&r.queue.Items[0]) {
-		r.queue.Pop()
+	next := r.next()
+	for next != nil && !r.counts(next) {
+		r.pop()
+		next = r.next()
 	}
-	if until = max(until, r.now); r.queue.Len() == 0 || r.queue.Items[0].at > until {
+	if until = max(until, r.now); next == nil || next.at > until {
 		if until == unit.Never {
 			return nil, fmt.Errorf("simulation at %v: nothing will happen any more", r.now)
 		}
 		r.now = until
 		return nil, nil
 	}
-	r.now = max(r.now, r.queue.Items[0].at)
-	for r.queue.Len() > 0 && r.queue.Items[0].at <= r.now {
-		if it := r.queue.Pop(); r.counts(&it) {
+	r.now = max(r.now, next.at)
+	for next != nil && next.at <= r.now {
+		if it := r.pop(); r.counts(&it) {
 			r.happen(&it)
 		}
+		next = r.next()
 	}
 	return r.bodies, nil
+}
+
+// next is what happens next; nil if nothing does. It is valid until something is pushed or popped.
+func (r *Runtime) next() *item {
+	if r.taken < len(r.begun) && (r.queue.Len() == 0 || r.begun[r.taken].less(&r.queue.Items[0])) {
+		return &r.begun[r.taken]
+	}
+	if r.queue.Len() == 0 {
+		return nil
+	}
+	return &r.queue.Items[0]
+}
+
+// pop takes out what happens next.
+func (r *Runtime) pop() item {
+	if r.taken == len(r.begun) || r.next() != &r.begun[r.taken] {
+		return r.queue.Pop()
+	}
+	it := r.begun[r.taken]
+	if r.taken++; r.taken == len(r.begun) {
+		r.begun, r.taken = r.begun[:0], 0
+	}
+	return it
 }
 
 // counts reports whether an item still stands: orders since may have overtaken it.
@@ -412,5 +440,9 @@ func (r *Runtime) house(id planner.AttemptID) *attempt {
 func (r *Runtime) push(it item) {
 	r.seq++
 	it.seq = r.seq
-	r.queue.Push(it)
+	if it.kind == started && it.at == r.now {
+		r.begun = append(r.begun, it)
+	} else {
+		r.queue.Push(it)
+	}
 }
