@@ -251,16 +251,17 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		}
 		adm.Tasks[i] = &specs[i]
 		declared := a.limitMemory(sub, &w.Tasks[i], &need)
-		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: adm.Spec.ID, Stage: stage[i],
-			Need: need, DeclaredMemory: declared,
-			Parents: a.parentsOf(&edges, sub, g, i), Children: a.taskIDs(&edges, w.Tasks[i].Children),
-			Inputs: fileIDs(specs[i].Inputs), Outputs: fileIDs(specs[i].Outputs),
-			Retries: int32(w.Tasks[i].Retries), Restartable: preempt.Restart}
+		t := &arrived.Tasks[i]
+		t.ID, t.Workflow, t.Stage = a.tasks+planner.TaskID(i), adm.Spec.ID, stage[i]
+		t.Need, t.DeclaredMemory = need, declared
+		t.Parents, t.Children = a.parentsOf(&edges, sub, g, i), a.taskIDs(&edges, w.Tasks[i].Children)
+		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
+		t.Retries, t.Restartable = int32(w.Tasks[i].Retries), preempt.Restart
 		if g == nil && formal(sub, i) && len(specs[i].Command) == 0 {
-			arrived.Tasks[i].Need, arrived.Tasks[i].Formal = unit.Vector{}, true
+			t.Need, t.Formal = unit.Vector{}, true
 			continue
 		}
-		if t := &arrived.Tasks[i]; len(specs[i].Command) == 0 && !preempt.None {
+		if len(specs[i].Command) == 0 && !preempt.None {
 			t.Checkpointable, t.CheckpointSize = true, a.checkpointSize(preempt, w, w.Tasks[i].Inputs)
 		}
 	}
@@ -442,7 +443,7 @@ func (a *Admitter) runs(t *trace.Task) (image string, ok bool) {
 
 func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) (unit.Vector, error) {
 	t := &sub.Workflow.Tasks[i]
-	*spec = TaskSpec{Workflow: adm.Spec, Name: t.ID, Kind: t.Kind, AvgCPU: t.AvgCPU}
+	spec.Workflow, spec.Name, spec.Kind, spec.AvgCPU = adm.Spec, t.ID, t.Kind, t.AvgCPU
 	scale := 1.0
 	image, runs := a.runs(t)
 	if runs {

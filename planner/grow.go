@@ -44,7 +44,7 @@ func (s *State) grow(b *WorkflowGrown) {
 		w.Tasks, w.grown = slices.Clone(w.Tasks), true
 	}
 	for i := range b.Tasks {
-		s.tasks.push(b.Tasks[i])
+		s.tasks.push(&b.Tasks[i])
 		t := b.Tasks[i].ID
 		l := life{readyPos: None, attempt: None, node: None}
 		for _, parent := range b.Tasks[i].Parents {
@@ -60,7 +60,7 @@ func (s *State) grow(b *WorkflowGrown) {
 				s.below[parent] = append(slices.Clip(below), t)
 			}
 		}
-		s.lives.push(l)
+		*s.lives.push() = l
 		w.Tasks = append(w.Tasks, t)
 	}
 	if !slices.Contains(s.news.Arrived, b.Workflow) && !slices.Contains(s.news.Grown, b.Workflow) {

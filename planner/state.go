@@ -176,8 +176,9 @@ func (s *State) arrive(b *WorkflowArrived, at Time) {
 	s.workflows[w.ID].add(part{first, first + TaskID(len(b.Tasks)), firstFile, firstFile + FileID(len(b.Files))})
 	s.addFiles(b.Files)
 	for i := range b.Tasks {
-		s.tasks.push(b.Tasks[i])
-		s.lives.push(life{missing: int32(len(b.Tasks[i].Parents)), readyPos: None, attempt: None, node: None})
+		s.tasks.push(&b.Tasks[i])
+		l := s.lives.push()
+		l.missing, l.readyPos, l.attempt, l.node = int32(len(b.Tasks[i].Parents)), None, None, None
 	}
 	s.linkThrough(b)
 	s.present = append(s.present, w.ID)
@@ -426,15 +427,14 @@ func (s *State) ordered(o *Order, at Time) {
 		s.dropReady(o.Task)
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
-		a := Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never, Until: o.Until,
-			Try: o.Try, Suspended: unit.Never, Done: l.done}
+		a := s.attempts.push()
+		a.Task, a.Node, a.Hold, a.Try, a.Done = o.Task, o.Node, o.Hold, o.Try, l.done
+		a.Ordered, a.Started, a.Until, a.Suspended = at, unit.Never, o.Until, unit.Never
 		if s.tasks.open(o.Task).Formal { // logs before format 9 have it on the first node
 			l.node, a.Node = None, None
-			s.attempts.push(a)
 			return
 		}
 		a.Ahead, a.pos = s.copiedAhead(o.Task, o.Node), int32(len(s.active[o.Node]))
-		s.attempts.push(a)
 		delete(s.ahead, o.Task)
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++

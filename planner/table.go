@@ -25,9 +25,10 @@ func (t *table[I, T]) grow(n int) {
 	}
 }
 
-func (t *table[I, T]) push(v T) {
+// push appends a zero element, to be filled where it lies.
+func (t *table[I, T]) push() *T {
 	t.grow(1)
-	*t.open(I(t.n - 1)) = v
+	return t.open(I(t.n - 1))
 }
 
 // at returns element i, which must exist. It stays where it is; of a packed page it is a copy.
@@ -102,8 +103,8 @@ type pastTask struct {
 	formal, checkpointable, restartable bool
 }
 
-func (x *tasks) push(t Task) {
-	x.table.push(t)
+func (x *tasks) push(t *Task) {
+	*x.table.push() = *t
 	for len(x.left) < len(x.pages) {
 		x.left, x.past.pages = append(x.left, 0), append(x.past.pages, nil)
 	}

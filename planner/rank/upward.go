@@ -332,10 +332,11 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 		fresh = w.Tasks // ties may be others anywhere
 	}
 	for _, t := range fresh {
-		u.at(t).position = 0
+		at, own := u.at(t), u.Unscaled(t)
+		at.position = 0
 		for _, p := range c.Task(t).Parents {
-			if u.Unscaled(p).Compare(u.Unscaled(t)) == 0 {
-				u.at(t).position = max(u.Position(t), u.Position(p)+1)
+			if r := u.Unscaled(p); exact.Compare(&r, &own) == 0 {
+				at.position = max(at.position, u.Position(p)+1)
 			}
 		}
 	}
@@ -386,12 +387,13 @@ func (u *Upward) rank(c *planner.Cycle, f *flow, t *planner.Task) {
 		if bytes, shares := u.sent[child]; communicates && shares {
 			r = r.Plus(u.fixed).Plus(u.perByte.Times(bytes))
 		}
-		if best.Compare(r) < 0 {
+		if exact.Compare(&best, &r) < 0 {
 			best = r
 		}
 	}
-	u.put(t.ID, run.Plus(best))
-	if r := u.Unscaled(t.ID); f.length.Compare(r) < 0 {
+	r := run.Plus(best)
+	u.put(t.ID, r)
+	if exact.Compare(&f.length, &r) < 0 {
 		f.length = r
 	}
 }

@@ -125,9 +125,11 @@ func distinct(n int, draw func() uint64) []uint64 {
 
 // task adds a task of a type; a runtime in seconds.
 func (g *dag) task(kind string, seconds float64) int32 {
-	g.tasks = append(g.tasks, trace.Task{Name: kind, Kind: kind, Retries: -1, Known: trace.Runtime,
-		Runtime: g.rounded(seconds)})
-	return int32(len(g.tasks) - 1)
+	n := len(g.tasks)
+	g.tasks = append(g.tasks, trace.Task{})
+	t := &g.tasks[n]
+	t.Name, t.Kind, t.Retries, t.Known, t.Runtime = kind, kind, -1, trace.Runtime, g.rounded(seconds)
+	return int32(n)
 }
 
 func (g *dag) runs(task int32, seconds float64) { g.tasks[task].Runtime = g.rounded(seconds) }
