@@ -107,9 +107,9 @@ func (s *State) children(t TaskID) []TaskID {
 func (s *State) ofFormal(e *Event) bool {
 	switch b := e.Body.(type) {
 	case *PlanCommitted:
-		return len(b.Orders) > 0 && b.Orders[0].Kind == OrderStart && s.attempts.at(b.Orders[0].Attempt).Node == None
+		return len(b.Orders) > 0 && b.Orders[0].Kind == OrderStart && s.attempts.open(b.Orders[0].Attempt).Node == None
 	case AttemptStarted:
-		return s.attempts.at(b.Attempt).Node == None
+		return s.attempts.open(b.Attempt).Node == None
 	case *AttemptExited:
 		return s.attempts.at(b.Attempt).Node == None
 	}

@@ -28,7 +28,7 @@ func (d *Draft) orders(est Estimator) []Order {
 		out = d.arena[at : at : at+n]
 	}
 	for _, it := range starts {
-		seg := d.segs.at(it.task)
+		seg := d.segs.open(it.task)
 		if !it.stands(seg) || !seg.due {
 			continue
 		}
@@ -59,7 +59,7 @@ func (d *Draft) orders(est Estimator) []Order {
 		next++
 	}
 	for _, it := range starts {
-		d.taken[d.segs.at(it.task).Node] = unit.Vector{}
+		d.taken[d.segs.open(it.task).Node] = unit.Vector{}
 	}
 	d.spare = starts
 	if d.s.platform.Overlapped {

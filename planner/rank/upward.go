@@ -280,7 +280,8 @@ func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
 }
 
 func (u *Upward) byRank(a, b planner.TaskID) int {
-	if c := u.Unscaled(b).Compare(u.Unscaled(a)); c != 0 {
+	x, y := u.Unscaled(a), u.Unscaled(b)
+	if c := exact.Compare(&y, &x); c != 0 {
 		return c
 	}
 	return cmp.Or(cmp.Compare(u.Position(a), u.Position(b)), cmp.Compare(a, b))
