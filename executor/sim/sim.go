@@ -66,7 +66,7 @@ type Runtime struct {
 	now      planner.Time
 	seq      uint64
 	queue    heap.Heap[item]
-	begun    []item    // starts at the instant at which they were ordered, from taken on: most need no queue
+	begun    []item // starts at the instant at which they were ordered, from taken on: most need no queue
 	taken    int
 	places   []int32   // by attempt: index in attempts and one; 0 if it is not known yet, gone once it is over
 	attempts []attempt // under way; others are used again
