@@ -294,7 +294,7 @@ func (p *mrcpPlan) onTime(of []int) (most int, could []int) {
 	return most, could
 }
 
-// comesAbout reports whether tasks can start without copies in an order in which so many of some workflows are on
+// comesAbout reports whether tasks can start without copies in an order in which enough of some workflows are on
 // time, so that a plan comes about if they are placed in it, with their copies: each as soon as it can be, on the node
 // that it has there too or, where nodes are alike and needs too, where it ends first.
 func (p *mrcpPlan) comesAbout(plan []oracletest.Stay, most int, could []int) bool {

@@ -324,7 +324,7 @@ func pareto(shape float64) func(r *rand.Rand, gb float64) float64 {
 	return func(r *rand.Rand, _ float64) float64 { return 1e8 * math.Pow(1-r.Float64(), -1/shape) }
 }
 
-// mixed has a share of tasks that need so many times as much as the others.
+// mixed has a share of tasks that need several times as much as the others.
 func mixed(share, times, sigma float64) func(r *rand.Rand, gb float64) float64 {
 	return func(r *rand.Rand, _ float64) float64 {
 		x := lognormal(sigma)(r, 0)
