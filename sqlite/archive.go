@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,8 +29,8 @@ type archive struct {
 	col     []int64    // memory of a column
 	err     error
 
-	masked unsafe.Pointer // the rows that mask is of
-	mask   []uint64       // the words of all rows, by or
+	surveyed unsafe.Pointer // the rows that or and and are of
+	or, and  []uint64       // the words of all rows
 }
 
 // mostRows bounds what a damaged count makes.
@@ -153,72 +154,120 @@ func (x *archive) flat(n int, v int64) {
 	x.put(0)
 }
 
-// none reports whether a member is zero in all rows, most of which are in most columns. It looks at whole structs once
-// for all of their columns.
-func none[T, M any](x *archive, rows []*T, member func(*T) *M) bool {
+// survey looks at whole structs once for all of their columns, most of which have one value in all rows.
+func (x *archive) survey(rows []unsafe.Pointer, words int) {
+	first := unsafe.Slice((*uint64)(rows[0]), words)
+	or, and := append(x.or[:0], first...), append(x.and[:0], first...)
+	for _, r := range rows[1:] { // one after the other, as they lie in memory
+		row := unsafe.Slice((*uint64)(r), words)
+		or, and := or[:len(row)], and[:len(row)]
+		for i, w := range row {
+			or[i] |= w
+			and[i] &= w
+		}
+	}
+	x.or, x.and = or, and
+}
+
+// addresses are pointers as they lie in memory.
+func addresses[T any](rows []*T) []unsafe.Pointer {
+	return unsafe.Slice((*unsafe.Pointer)(unsafe.Pointer(unsafe.SliceData(rows))), len(rows))
+}
+
+// offset is where a member lies in the struct that has it.
+func offset[T, M any](row *T, member func(*T) *M) uintptr {
+	at := uintptr(unsafe.Pointer(member(row))) - uintptr(unsafe.Pointer(row))
+	if at+unsafe.Sizeof(*new(M)) > unsafe.Sizeof(*row) {
+		panic("a column is of a member that is not in the struct")
+	}
+	return at
+}
+
+// uniform returns the value of a member that all rows have; false if they differ, or are too few to look.
+func uniform[T, M any](x *archive, rows []*T, member func(*T) *M) (v M, ok bool) {
 	const word = unsafe.Sizeof(uint64(0))
 	size := unsafe.Sizeof(*new(T))
 	if !x.writing || len(rows) < 4 || size < 8*word || size%word != 0 {
-		return false
+		return v, false
 	}
-	if key := unsafe.Pointer(&rows[0]); x.masked != key {
-		x.masked, x.mask = key, append(x.mask[:0], make([]uint64, size/word)...)
-		for _, r := range rows {
-			for i, w := range unsafe.Slice((*uint64)(unsafe.Pointer(r)), len(x.mask)) {
-				x.mask[i] |= w
-			}
-		}
+	if key := unsafe.Pointer(&rows[0]); x.surveyed != key {
+		x.surveyed = key
+		x.survey(addresses(rows), int(size/word))
 	}
-	at := uintptr(unsafe.Pointer(member(rows[0]))) - uintptr(unsafe.Pointer(rows[0]))
-	if at >= size {
-		return false // it is not in the struct
+	at := offset(rows[0], member)
+	or := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&x.or[0]), at)), unsafe.Sizeof(v))
+	and := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&x.and[0]), at)), unsafe.Sizeof(v))
+	if !bytes.Equal(or, and) {
+		return v, false
 	}
-	set := uint64(0)
-	for _, w := range x.mask[at/word : (at+unsafe.Sizeof(*new(M))+word-1)/word] {
-		set |= w
-	}
-	return set == 0
+	return *member(rows[0]), true
 }
 
-// column is one of members that become numbers.
-func column[T, M any](x *archive, rows []*T, member func(*T) *M, number func(M) int64, of func(int64) M) {
-	if none(x, rows, member) {
-		x.flat(len(rows), 0)
+// column is one of members that become numbers: of one byte or two, which have no sign, of four or of eight.
+func column[T, M any](x *archive, rows []*T, member func(*T) *M, number func(M) int64) {
+	if len(rows) == 0 {
+		x.begin(0)
 		return
 	}
-	col := x.begin(len(rows))
-	for i, r := range rows {
-		if x.writing {
-			col[i] = number(*member(r))
-		} else {
-			*member(r) = of(col[i])
-		}
+	if v, ok := uniform(x, rows, member); ok {
+		x.flat(len(rows), number(v))
+		return
 	}
+	x.begin(len(rows))
+	x.move(addresses(rows), offset(rows[0], member), unsafe.Sizeof(*new(M)))
 	x.end()
 }
 
+// move takes the numbers of a column out of its rows, or puts them there.
+func (x *archive) move(rows []unsafe.Pointer, at, size uintptr) {
+	switch size {
+	case 1:
+		numbersOf[uint8](x, rows, at)
+	case 2:
+		numbersOf[uint16](x, rows, at)
+	case 4:
+		numbersOf[int32](x, rows, at)
+	case 8:
+		numbersOf[int64](x, rows, at)
+	}
+}
+
+func numbersOf[N uint8 | uint16 | int32 | int64](x *archive, rows []unsafe.Pointer, at uintptr) {
+	col := x.col[:len(rows)]
+	if x.writing {
+		for i, r := range rows {
+			col[i] = int64(*(*N)(unsafe.Add(r, at)))
+		}
+		return
+	}
+	for i, r := range rows {
+		*(*N)(unsafe.Add(r, at)) = N(col[i])
+	}
+}
+
 func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *archive, rows []*T, member func(*T) *N) {
-	column(x, rows, member, func(n N) int64 { return int64(n) }, func(v int64) N { return N(v) })
+	column(x, rows, member, func(n N) int64 { return int64(n) })
 }
 
 func floats[T any](x *archive, rows []*T, member func(*T) *float64) {
-	column(x, rows, member, func(f float64) int64 { return int64(math.Float64bits(f)) },
-		func(v int64) float64 { return math.Float64frombits(uint64(v)) })
+	column(x, rows, member, func(f float64) int64 { return int64(math.Float64bits(f)) })
 }
 
 func flags[T any](x *archive, rows []*T, member func(*T) *bool) {
-	column(x, rows, member, func(set bool) int64 {
-		if set {
-			return 1
+	byteOf := func(r *T) *uint8 { return (*uint8)(unsafe.Pointer(member(r))) }
+	column(x, rows, byteOf, func(n uint8) int64 { return int64(n) })
+	for _, r := range rows {
+		if x.writing {
+			break
 		}
-		return 0
-	}, func(v int64) bool { return v != 0 })
+		*byteOf(r) = min(*byteOf(r), 1) // whatever a damaged one has
+	}
 }
 
 // texts is a column of lengths, -1 for a text like the one before, and then the texts.
 func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 	const same = -1
-	if none(x, rows, member) {
+	if v, ok := uniform(x, rows, member); ok && v == "" {
 		x.flat(len(rows), same)
 		return
 	}
@@ -254,7 +303,7 @@ func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 
 // lengths is a column of the lengths of slices, -1 for nil; those that are read are made.
 func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
-	if none(x, rows, member) {
+	if v, ok := uniform(x, rows, member); ok && v == nil {
 		x.flat(len(rows), -1)
 		return 0
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -137,7 +138,7 @@ type bulkWriter struct {
 	definer
 	terse
 	chunks *inserter
-	bodies text // of the next row, JSON: [[step, kind, body...], ...]
+	bodies text // of the next row, JSON: [event, ...], see terse.encode
 }
 
 func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
@@ -181,7 +182,8 @@ func (w *bulkWriter) chunk(events []planner.Event, admissions []*executor.Admiss
 		ev := &events[i]
 		kinds |= 1 << ev.Body.Kind()
 		var err error
-		w.bodies, err = w.terse.encode(append(w.bodies, "[,"[min(i, 1)]), ev.At.Sub(last), ev.At, ev.Body)
+		w.bodies, err = w.terse.encode(append(w.bodies, "[,"[min(i, 1)]), time.Duration(ev.At-last), ev.At,
+			ev.Body)
 		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
@@ -197,7 +199,8 @@ func (w *bulkWriter) chunk(events []planner.Event, admissions []*executor.Admiss
 			if err != nil {
 				return nil, err
 			}
-			w.out.definitions = append(w.out.definitions[:0], definition)
+			w.out.definitions = append(w.out.definitions[:0], definition) // it is taken before the next one
+			w.terse.arrived(admission)
 		case *planner.PlanCommitted:
 			rounds++
 			took += int64(body.Took)

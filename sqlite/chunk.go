@@ -72,9 +72,18 @@ type group struct {
 type waitGroup struct {
 	code planner.ReasonCode
 	dim  string
-	seq  uint64
-	n    int
+	seq  uint64  // of the first one
+	last waitRow // the row at hand
+	n    int     // waits
 	rows text
+}
+
+// waitRow is what the waits of a row share.
+type waitRow struct {
+	seq   uint64
+	since planner.Time
+	node  planner.NodeID
+	until planner.Time
 }
 
 const chunkColumns = "task, last_task, workflow, tasks, need_millicores, need_memory_bytes, need_disk_bps, " +
@@ -167,7 +176,8 @@ func (p *packer) addTask(t *fresh, state taskState, s *single) error {
 	buf = appendText(append(buf, ','), spec.Name)
 	buf = appendText(append(buf, ','), spec.Kind)
 	buf = appendInt(append(buf, ','), int64(t.stage))
-	buf = appendKnown(append(buf, ','), int64(cmp.Or(spec.Declared, spec.Run)), t.runtime)
+	run := int64(traced(spec))
+	buf = appendKnown(append(buf, ','), run, t.runtime)
 	buf = appendInt(append(buf, ','), t.input)
 	buf = append(buf, ',')
 	if len(t.parents) == 0 {
@@ -178,8 +188,10 @@ func (p *packer) addTask(t *fresh, state taskState, s *single) error {
 	buf = appendInt(append(buf, ','), int64(s.id))
 	buf = appendInt(append(buf, ','), int64(s.node))
 	buf = appendInt(append(buf, ','), int64(s.queued))
-	buf = appendKnown(append(buf, ','), s.ran, s.ran != unknown)
-	buf = appendKnown(append(buf, ','), s.run, s.run != unknown)
+	if s.ran != run || s.run != run || !t.runtime || s.more != nil {
+		buf = appendKnown(append(buf, ','), s.ran, s.ran != unknown)
+		buf = appendKnown(append(buf, ','), s.run, s.run != unknown)
+	}
 	if s.more != nil {
 		buf = append(buf, ',')
 		for k, n := range s.more {
@@ -251,8 +263,8 @@ func (p *packer) flushFlow(flow planner.WorkflowID) error {
 	return nil
 }
 
-// addWait adds a row of waits.
-func (p *packer) addWait(ev *planner.Event, wait planner.Wait, dim string, node, until driver.Value) error {
+// addWait adds a wait. Those that begin together are one row.
+func (p *packer) addWait(ev *planner.Event, wait planner.Wait, dim string) error {
 	var g *waitGroup
 	for k := range p.waiting {
 		if p.waiting[k].code == wait.Reason.Code && p.waiting[k].dim == dim {
@@ -264,7 +276,7 @@ func (p *packer) addWait(ev *planner.Event, wait planner.Wait, dim string, node,
 	case g == nil:
 		p.waiting = append(p.waiting, waitGroup{code: wait.Reason.Code, dim: dim})
 		g = &p.waiting[len(p.waiting)-1]
-	case g.n >= chunkRows && ev.Seq != g.seq: // one sequence number begins one chunk
+	case g.n >= chunkRows && ev.Seq != g.last.seq: // one sequence number begins one chunk
 		if err := p.flushWaits(g); err != nil {
 			return err
 		}
@@ -272,24 +284,37 @@ func (p *packer) addWait(ev *planner.Event, wait planner.Wait, dim string, node,
 	if g.n == 0 {
 		g.seq = ev.Seq
 	}
-	buf := append(g.rows, "[,"[min(g.n, 1)], '[')
+	last := waitRow{ev.Seq, ev.At, wait.Reason.Node, wait.Reason.At}
+	switch {
+	case g.n == 0:
+		g.rows = append(g.rows, "[[["...)
+	case g.last == last:
+		g.rows = append(g.rows, ',')
+	default:
+		g.rows = append(g.endRow(), ",[["...)
+	}
 	g.n++
-	buf = appendInt(buf, int64(wait.Task))
-	buf = strconv.AppendUint(append(buf, ','), ev.Seq-g.seq, 10)
-	buf = appendInt(append(buf, ','), int64(ev.At))
-	if node != nil || until != nil {
+	g.last, g.rows = last, appendInt(g.rows, int64(wait.Task))
+	return nil
+}
+
+// endRow ends the row at hand.
+func (g *waitGroup) endRow() text {
+	buf := strconv.AppendUint(append(g.rows, "],"...), g.last.seq-g.seq, 10)
+	buf = appendInt(append(buf, ','), int64(g.last.since))
+	if node, until := whereAndWhen(planner.Reason{Code: g.code, Node: g.last.node, At: g.last.until}); node != nil ||
+		until != nil {
 		buf = appendMaybe(append(buf, ','), node)
 		buf = appendMaybe(append(buf, ','), until)
 	}
-	g.rows = append(buf, ']')
-	return nil
+	return append(buf, ']')
 }
 
 func (p *packer) flushWaits(g *waitGroup) error {
 	if g.n == 0 {
 		return nil
 	}
-	err := p.waits.add(int64(g.seq), g.code.String(), g.dim, append(g.rows, ']'))
+	err := p.waits.add(int64(g.seq), g.code.String(), g.dim, append(g.endRow(), ']'))
 	g.n, g.rows = 0, g.rows[:0]
 	return err
 }
@@ -335,8 +360,9 @@ func (t *tables) addSingle(id planner.TaskID, s *single) error {
 }
 
 // Views of rows and of chunks. In a chunk, a row of a task is [task from the first on, name, kind, stage,
-// trace_runtime_ns, input_bytes, parents, attempt, node, queued_ns, ran_ns, estimate_ns, more]; more is left out, or
-// [staged_ns, created_ns, started_ns, ended_ns, planned_end_ns, counters...].
+// trace_runtime_ns, input_bytes, parents, attempt, node, queued_ns, ran_ns, estimate_ns, more]. It ends before ran_ns
+// if that and estimate_ns are trace_runtime_ns; more is left out, or [staged_ns, created_ns, started_ns, ended_ns,
+// planned_end_ns, counters...].
 var chunkTask = map[string]string{
 	"run": "c.run", "task": "c.task + (j.value ->> 0)", "workflow": "c.workflow", "name": "j.value ->> 1",
 	"kind": "j.value ->> 2", "stage": "j.value ->> 3", "trace_runtime_ns": "j.value ->> 4",
@@ -347,16 +373,20 @@ var chunkTask = map[string]string{
 
 var chunkAttempt = map[string]string{
 	"run": "c.run", "task": "c.task + (j.value ->> 0)", "attempt": "j.value ->> 7", "node": "j.value ->> 8",
-	"queued_ns": "j.value ->> 9", "ran_ns": "j.value ->> 10", "estimate_ns": "j.value ->> 11",
+	"queued_ns": "j.value ->> 9", "ran_ns": chunkRan, "estimate_ns": chunkEstimate,
 	"staged_ns": chunkInstant(0), "created_ns": chunkInstant(1), "started_ns": chunkInstant(2), "ended_ns": chunkEnded,
-	"planned_end_ns": "iif(json_array_length(j.value) = 12, (j.value ->> 9) + (j.value ->> 11), " +
+	"planned_end_ns": "iif(json_array_length(j.value) < 13, (j.value ->> 9) + " + chunkEstimate + ", " +
 		"j.value ->> '$[12][4]')",
 }
 
-const chunkEnded = "iif(json_array_length(j.value) = 12, (j.value ->> 9) + (j.value ->> 10), j.value ->> '$[12][3]')"
+const (
+	chunkRan      = "(j.value ->> iif(json_array_length(j.value) = 10, 4, 10))"
+	chunkEstimate = "(j.value ->> iif(json_array_length(j.value) = 10, 4, 11))"
+	chunkEnded    = "iif(json_array_length(j.value) < 13, (j.value ->> 9) + " + chunkRan + ", j.value ->> '$[12][3]')"
+)
 
 func chunkInstant(n int) string {
-	return fmt.Sprintf("iif(json_array_length(j.value) = 12, j.value ->> 9, j.value ->> '$[12][%d]')", n)
+	return fmt.Sprintf("iif(json_array_length(j.value) < 13, j.value ->> 9, j.value ->> '$[12][%d]')", n)
 }
 
 // taskOnly are columns of chunks that are of tasks.
@@ -383,7 +413,7 @@ func (db *DB) rowViews() (string, error) {
 			own = append(own, c)
 			expression, ok := v.of[c]
 			if k := slices.IndexFunc(chunkCounters, func(x counter) bool { return x.column == c }); !ok && k >= 0 {
-				expression = fmt.Sprintf("iif(json_array_length(j.value) = 12, 0, j.value ->> '$[12][%d]')", 5+k)
+				expression = fmt.Sprintf("iif(json_array_length(j.value) < 13, 0, j.value ->> '$[12][%d]')", 5+k)
 			} else if !ok && slices.Contains(shared, c) {
 				expression = "c." + c
 			} else if !ok {
@@ -465,5 +495,6 @@ func inParts(views string) (string, error) {
 }
 
 const waitsView = "CREATE VIEW waits AS SELECT run, task, seq, since_ns, reason, dim, node, until_ns FROM wait_rows " +
-	"UNION ALL\nSELECT c.run, j.value ->> 0, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), " +
-	"j.value ->> 3, j.value ->> 4 FROM wait_chunks c CROSS JOIN json_each(c.rows) j;\n"
+	"UNION ALL\nSELECT c.run, i.value, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), " +
+	"j.value ->> 3, j.value ->> 4 FROM wait_chunks c CROSS JOIN json_each(c.rows) j " +
+	"CROSS JOIN json_each(j.value, '$[0]') i;\n"

@@ -111,6 +111,34 @@ func TestALogWithoutACounterGetsIt(t *testing.T) {
 	}
 }
 
+// A log whose views are those of an earlier gantry gets its own when it is opened, by a reader too.
+func TestALogWithEarlierViewsGetsThem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	db, err := sqlite.Open(path, sqlite.Bulk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logtest.Diamond(t, db, "calm")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	events := query[int](t, path, "SELECT count(*) FROM v_events")
+	raw := rawDB(t, path)
+	for _, statement := range []string{"DROP VIEW chunk_events", "CREATE VIEW chunk_events AS SELECT 1 AS id, '' AS run, " +
+		"1 AS v, 1 AS seq, 1 AS at_ns, 1 AS kind, '{}' AS body WHERE false"} {
+		if _, err := raw.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := query[int](t, path, "SELECT count(*) FROM v_events"); n == events {
+		t.Fatal("the view shows all")
+	}
+	open(t, path, sqlite.ReadOnly)
+	if n := query[int](t, path, "SELECT count(*) FROM v_events"); n != events {
+		t.Errorf("%d events of %d", n, events)
+	}
+}
+
 // So does that of a simulation, whose attempts are in chunks: these end before the counter.
 func TestASimulationWithoutACounterIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)

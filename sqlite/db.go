@@ -319,6 +319,7 @@ func later() []addition {
 		{"notes_by_workflow", "CREATE INDEX notes_by_workflow ON notes(run, workflow)"},
 		// By it the attempts of a task are found that are not its last one: they did not end well.
 		{"attempts_not_ok", "CREATE INDEX attempts_not_ok ON attempt_rows(run, task) WHERE outcome <> 'ok'"},
+		{viewsOf, "SELECT 1"}, // all views are made again, whatever is missing
 	}
 	for _, c := range counterColumns() {
 		all = append(all, addition{c, "ALTER TABLE attempt_rows ADD COLUMN " + c + " INTEGER"})
@@ -326,8 +327,12 @@ func later() []addition {
 	return all
 }
 
+// viewsOf stands for views that read chunks of events of version 7, and the rows of tasks and waits of that time.
+const viewsOf = "views of version 7"
+
 // laterThere are the names of additions that are there, among others.
 const laterThere = "SELECT name FROM pragma_table_info('attempt_rows') UNION ALL " +
+	"SELECT '" + viewsOf + "' FROM sqlite_schema WHERE name = 'chunk_events' AND sql LIKE '% AS alone,%' UNION ALL " +
 	"SELECT name FROM pragma_table_info('runs') WHERE name = 'archived' UNION ALL " +
 	"SELECT name FROM sqlite_schema WHERE type = 'index'"
 

@@ -40,6 +40,9 @@ var (
 // at once that its beginning asks for.
 const packedLess = 256
 
+// packFrom is from how many bytes on S2 makes a definition so much smaller that it is worth its time.
+const packFrom = 4 << 10
+
 // definer encodes definitions, one after the other in the same memory.
 type definer struct {
 	archive archive
@@ -62,12 +65,12 @@ func (d *definer) definitionsOf(b executor.Batch) (out [][]byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, blob)
+		out = append(out, bytes.Clone(blob))
 	}
 	return out, nil
 }
 
-// keep encodes an admission.
+// keep encodes an admission, into memory that the next one takes.
 func (d *definer) keep(a *executor.Admission) ([]byte, error) {
 	blob, err := d.encode(a)
 	if err != nil {
@@ -97,10 +100,13 @@ func (d *definer) encode(a *executor.Admission) ([]byte, error) {
 	}
 	x := &d.archive
 	x.out, x.writing, x.format, x.err = append(x.out[:0], definitionFormat), true, definitionFormat, nil
-	x.masked = nil
+	x.surveyed = nil
 	x.admission(a)
 	if x.err != nil {
 		return nil, x.err
+	}
+	if len(x.out) < packFrom {
+		return x.out, nil
 	}
 	most := s2.MaxEncodedLen(len(x.out))
 	if most < 0 {
@@ -112,9 +118,9 @@ func (d *definer) encode(a *executor.Admission) ([]byte, error) {
 	d.packed[0] = s2Magic[0]
 	n := len(s2.Encode(d.packed[1:most+1], x.out))
 	if len(x.out) > packedLess*n {
-		return bytes.Clone(x.out), nil
+		return x.out, nil
 	}
-	return bytes.Clone(d.packed[:1+n]), nil
+	return d.packed[:1+n], nil
 }
 
 // streamed encodes a large definition piece by piece, so that it is never in memory as a whole before it is packed; nil

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -17,8 +18,9 @@ import (
 // eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused,
 // never guessed at. Version 2 has checkpoints: attempt exited has kept, and orders have kind 6. In version 3 attempt
 // exited says that it is final. Bodies of version 4 leave out what follows from the rest, see terse. In version 5
-// workflows grow. In version 6 most bodies of simulations are lists without names.
-const eventVersion = 6
+// workflows grow. In version 6 most bodies of simulations are lists without names; in version 7 they leave out more,
+// see encode.
+const eventVersion = 7
 
 // bodyVersion is the least version that reads a body right: older gantries continue with logs that have nothing newer
 // in them.
@@ -46,14 +48,26 @@ func bodyVersion(body planner.Body) int64 {
 // terse is how simulations write bodies. Their events are mostly of one kind: a task starts as it was planned, and ends
 // after it has run; no more is said of them than which, where and how long.
 type terse struct {
-	needs pages[unit.Vector] // by task
-	plain bool               // the last attempt that ended is one of most, see encode
+	tasks pages[admitted]
+	plain bool          // the last attempt that ended is one of most, see encode
+	usual planner.Usage // of such an attempt: memory
+}
+
+// admitted is what later bodies leave out of a task.
+type admitted struct {
+	need unit.Vector
+	run  time.Duration // by its trace; 0: not known
 }
 
 // arrived takes in the tasks that later bodies refer to.
-func (x *terse) arrived(tasks []planner.Task) {
-	for i := range tasks {
-		x.needs.put(int(tasks[i].ID), tasks[i].Need)
+func (x *terse) arrived(a *executor.Admission) {
+	for i := range a.Arrived.Tasks {
+		t := &a.Arrived.Tasks[i]
+		known := admitted{need: t.Need}
+		if runtimeKnown(a, i) {
+			known.run = traced(a.Tasks[i])
+		}
+		x.tasks.put(int(t.ID), known)
 	}
 }
 
@@ -67,11 +81,11 @@ func plainUsage(at planner.Time, ran time.Duration) planner.Usage {
 // order is the first attempt of a task with what it needs, estimated to run for so long from now on.
 func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.TaskID, node planner.NodeID,
 	run time.Duration) (o planner.Order, ok bool) {
-	if task < 0 || int(task) >= x.needs.len() {
+	if task < 0 || int(task) >= x.tasks.len() {
 		return o, false
 	}
 	return planner.Order{Kind: planner.OrderStart, Attempt: attempt, Task: task, Node: node,
-		Hold: *x.needs.at(int(task)), Try: 1, Until: at.Add(run),
+		Hold: x.tasks.at(int(task)).need, Try: 1, Until: at.Add(run),
 		Est: planner.Estimate{Run: run, Source: planner.SourceDeclared}}, true
 }
 
@@ -79,31 +93,30 @@ func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.T
 func (x *terse) starts(at planner.Time, orders []planner.Order) bool {
 	for i := range orders {
 		o := &orders[i]
-		if plain, ok := x.order(at, o.Attempt, o.Task, o.Node, o.Est.Run); !ok || *o != plain ||
-			o.Hold == (unit.Vector{}) {
+		if o.Kind != planner.OrderStart || o.Task < 0 || int(o.Task) >= x.tasks.len() || o.Try != 1 ||
+			o.Hold == (unit.Vector{}) || o.Hold != x.tasks.at(int(o.Task)).need || o.Until != at.Add(o.Est.Run) ||
+			o.Est != (planner.Estimate{Run: o.Est.Run, Source: planner.SourceDeclared}) || o.File != 0 || o.From != 0 {
 			return false
 		}
 	}
 	return len(orders) > 0
 }
 
-// encode appends the JSON of an event: its distance in time from the one before, its kind, and its body of version 6.
-// That is a list if the event says no more than most of its kind do, else an object as in version 4.
+// encode appends the JSON of an event: its distance in time from the one before, its kind, and its body. That is a list
+// if the event says no more than most of its kind do, else an object as in version 4. An attempt that starts at the
+// instant of the event before is its number alone.
 func (x *terse) encode(buf []byte, step time.Duration, at planner.Time, body planner.Body) ([]byte, error) {
+	if b, ok := body.(planner.AttemptStarted); ok && step == 0 {
+		return appendInt(buf, int64(b.Attempt)), nil
+	}
 	buf = appendInt(append(buf, '['), int64(step))
 	buf = appendInt(append(buf, ','), int64(body.Kind()))
 	buf = append(buf, ',')
 	switch b := body.(type) {
-	case *planner.WorkflowArrived:
-		x.arrived(b.Tasks)
-	case *planner.WorkflowGrown:
-		x.arrived(b.Tasks)
 	case planner.AttemptStarted:
 		return append(appendInt(buf, int64(b.Attempt)), ']'), nil
 	case *planner.AttemptExited:
-		x.plain = *b == planner.AttemptExited{Attempt: b.Attempt, Outcome: planner.OK, Ran: b.Ran,
-			Usage: plainUsage(at, b.Ran)}
-		if x.plain {
+		if x.plain = x.ordinary(at, b); x.plain {
 			buf = appendInt(buf, int64(b.Attempt))
 			return append(appendInt(append(buf, ','), int64(b.Ran)), ']'), nil
 		}
@@ -111,7 +124,7 @@ func (x *terse) encode(buf []byte, step time.Duration, at planner.Time, body pla
 		if b.Notes == nil && (b.Orders == nil || x.starts(at, b.Orders)) && (b.Reasons == nil || len(b.Reasons) > 0) {
 			buf = appendInt(buf, b.Round)
 			buf = appendInt(append(buf, ','), int64(b.Took))
-			buf = appendStarts(append(buf, ','), b.Orders)
+			buf = x.appendStarts(append(buf, ','), b.Orders)
 			if len(b.Reasons) > 0 {
 				buf = appendWaits(append(buf, ','), b.Reasons)
 			}
@@ -122,19 +135,29 @@ func (x *terse) encode(buf []byte, step time.Duration, at planner.Time, body pla
 	return append(buf, ']'), err
 }
 
-func appendStarts(buf []byte, orders []planner.Order) []byte {
+// ordinary says whether all there is to say of the end of an attempt is how long it ran.
+func (x *terse) ordinary(at planner.Time, b *planner.AttemptExited) bool {
+	if b.Outcome != planner.OK || b.ExitCode != 0 || b.Kept != 0 || b.Final || b.Message != "" {
+		return false
+	}
+	began, u := at.Add(-b.Ran), &x.usual
+	u.Queued, u.Staged, u.Created, u.Started, u.Ended, u.Missing = began, began, began, began, at, planner.CountersAll
+	return b.Usage == *u
+}
+
+// appendStarts leaves out how long a task is to run if its trace says the same.
+func (x *terse) appendStarts(buf []byte, orders []planner.Order) []byte {
 	buf = append(buf, '[')
 	for i := range orders {
 		o := &orders[i]
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		buf = append(buf, '[')
-		for k, n := range [4]int64{int64(o.Attempt), int64(o.Task), int64(o.Node), int64(o.Est.Run)} {
-			if k > 0 {
-				buf = append(buf, ',')
-			}
-			buf = appendInt(buf, n)
+		buf = appendInt(append(buf, '['), int64(o.Attempt))
+		buf = appendInt(append(buf, ','), int64(o.Task))
+		buf = appendInt(append(buf, ','), int64(o.Node))
+		if o.Est.Run == 0 || o.Est.Run != x.tasks.at(int(o.Task)).run {
+			buf = appendInt(append(buf, ','), int64(o.Est.Run))
 		}
 		buf = append(buf, ']')
 	}
@@ -177,7 +200,7 @@ func (x *terse) object(buf []byte, at planner.Time, body planner.Body) ([]byte, 
 		rest := *b
 		rest.Orders = nil
 		buf, err := encodeBody(buf, &rest)
-		return append(appendStarts(member(buf[:len(buf)-1], `"starts":`), b.Orders), '}'), err
+		return append(x.appendStarts(member(buf[:len(buf)-1], `"starts":`), b.Orders), '}'), err
 	}
 	return encodeBody(buf, body)
 }
@@ -230,8 +253,7 @@ func (x *terse) listed(kind planner.EventKind, fields []json.RawMessage, at plan
 			return nil, err
 		}
 		plan := &planner.PlanCommitted{Round: n[0], Took: time.Duration(n[1])}
-		var starts [][4]int64
-		var waits [][]int64
+		var starts, waits [][]int64
 		if len(fields) > 2 {
 			err = json.Unmarshal(fields[2], &starts)
 		}
@@ -261,16 +283,20 @@ func (x *terse) listed(kind planner.EventKind, fields []json.RawMessage, at plan
 var errOutOfRange = errors.New("a number of it is out of range")
 
 // startsOf adds the orders of first attempts to a plan.
-func (x *terse) startsOf(plan *planner.PlanCommitted, starts [][4]int64, at planner.Time) error {
+func (x *terse) startsOf(plan *planner.PlanCommitted, starts [][]int64, at planner.Time) error {
 	for _, s := range starts {
-		if s[0] < 0 || s[0] > math.MaxInt32 || s[2] < 0 || s[2] > math.MaxInt32 {
+		if n := len(s); n < 3 || n > 4 || s[0] < 0 || s[0] > math.MaxInt32 || s[2] < 0 || s[2] > math.MaxInt32 {
 			return fmt.Errorf("start %v is out of range", s)
 		}
-		o, ok := x.order(at, planner.AttemptID(s[0]), planner.TaskID(min(s[1], math.MaxInt32)),
-			planner.NodeID(s[2]), time.Duration(s[3]))
+		task := planner.TaskID(min(s[1], math.MaxInt32))
+		o, ok := x.order(at, planner.AttemptID(s[0]), task, planner.NodeID(s[2]), 0)
 		if !ok {
 			return fmt.Errorf("start %v is of a task that was not admitted", s)
 		}
+		if o.Est.Run = x.tasks.at(int(task)).run; len(s) > 3 {
+			o.Est.Run = time.Duration(s[3])
+		}
+		o.Until = at.Add(o.Est.Run)
 		plan.Orders = append(plan.Orders, o)
 	}
 	return nil
@@ -307,7 +333,8 @@ type (
 	planBody struct {
 		planner.PlanCommitted
 		Reasons []flat[planner.Wait] `json:"waits"`
-		Starts  [][4]int64           `json:"starts"` // attempt, task, node, run_ns: instead of orders
+		// attempt, task, node, and run_ns if it is not what the trace of the task says: instead of orders
+		Starts [][]int64 `json:"starts"`
 	}
 )
 

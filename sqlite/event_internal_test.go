@@ -22,13 +22,14 @@ func FuzzBodies(f *testing.F) {
 	}
 	f.Add(uint8(5), []byte(`{"message_base64":"/w==","usage":{}}`))
 	f.Add(uint8(9), []byte(`{"round":3,"took_ns":7,"starts":[[0,0,1,1000]],"waits":[[1,3,0,-1,0],[1,5,0,2,9]]}`))
+	f.Add(uint8(9), []byte(`{"round":3,"took_ns":7,"starts":[[0,0,1],[0,0,1,7],[0,0,1,0]]}`))
 	f.Add(uint8(5), []byte(`{"attempt":7,"outcome":1,"ran_ns":5}`))
 	f.Add(uint8(9), []byte(`{"starts":[[0,0,1,1000]],"orders":null,"waits":[]}`))
 	f.Add(uint8(9), []byte(`{"round":07,"waits":[[1,300,0,-1,0]],"notes":[]}`))
 	f.Add(uint8(5), []byte(`{"attempt":1,"attempt":9223372036854775807,"message":"\u00e9\n"}`))
 	f.Fuzz(func(t *testing.T, kind uint8, text []byte) {
 		tasks := new(terse)
-		tasks.needs.add(unit.Vector{1, 2, 3})
+		tasks.tasks.add(admitted{need: unit.Vector{1, 2, 3}, run: 1000})
 		for version := int64(1); version <= eventVersion; version++ {
 			const at = planner.Time(1e9)
 			body, err := decodeBody(planner.EventKind(kind), text, version, at, tasks)
@@ -60,7 +61,7 @@ func FuzzBodies(f *testing.F) {
 			if string(event[0]) != "7" || string(event[1]) != strconv.Itoa(int(kind)) {
 				t.Fatalf("%s: step and kind are wrong", listed)
 			}
-			for v, written := range map[int64][]json.RawMessage{1: {plain}, 4: {short}, 6: event[2:]} {
+			for v, written := range map[int64][]json.RawMessage{1: {plain}, 4: {short}, 7: event[2:]} {
 				if again, err := tasks.decode(body.Kind(), written, v, at); err != nil ||
 					!reflect.DeepEqual(again, body) {
 					t.Fatalf("%s\nis read as   %+v\nwritten as   %s\nread again as %+v, %v", text, body, written, again,

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -73,10 +75,10 @@ type fresh struct {
 func freshOf(a *executor.Admission, i int) fresh {
 	t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
 	x := fresh{spec: spec, parents: t.Parents, need: t.Need, input: inputBytes(a, t), id: t.ID, flow: t.Workflow,
-		stage: t.Stage, runtime: spec.Declared != 0 || spec.Run != 0, formal: t.Formal}
+		stage: t.Stage, runtime: runtimeKnown(a, i), formal: t.Formal}
 	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
 		t := &from.Tasks[i]
-		x.runtime, x.imputed = (t.Known | t.Imputed).Has(trace.Runtime), t.Imputed|trace.Command&^t.Known
+		x.imputed = t.Imputed | trace.Command&^t.Known
 		if x.need[unit.Memory] != 0 { // or there is none to be short of
 			x.imputed |= trace.Memory &^ t.Known
 		}
@@ -86,6 +88,17 @@ func freshOf(a *executor.Admission, i int) fresh {
 	}
 	return x
 }
+
+// runtimeKnown says whether a trace, or a rule in its place, has the runtime of a task.
+func runtimeKnown(a *executor.Admission, i int) bool {
+	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
+		return (from.Tasks[i].Known | from.Tasks[i].Imputed).Has(trace.Runtime)
+	}
+	return traced(a.Tasks[i]) != 0
+}
+
+// traced is how long a task runs by its trace, on a node of speed 1.
+func traced(t *executor.TaskSpec) time.Duration { return cmp.Or(t.Declared, t.Run) }
 
 // part has the tasks of a workflow that came with one admission, and those that follow.
 type part struct {

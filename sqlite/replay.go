@@ -174,7 +174,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 		if admission != nil {
 			e.Body = admission.Event()
 			if short {
-				admitted.arrived(admission.Arrived.Tasks)
+				admitted.arrived(admission)
 			}
 		}
 		return each(e, admission)
@@ -196,13 +196,16 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 		if err := scan(&first, &bodies, &version); err != nil {
 			return err
 		}
-		var chunk [][]json.RawMessage
+		var chunk []json.RawMessage
 		if err := json.Unmarshal(bodies, &chunk); err != nil {
 			return fmt.Errorf("read log %s: run %s, events from %d on: %w", db.path, run, first, err)
 		}
 		now := int64(0)
-		for i, e := range chunk {
-			if len(e) < 3 {
+		for i, text := range chunk {
+			var e []json.RawMessage
+			if text[0] != '[' { // an attempt starts
+				e = []json.RawMessage{json.RawMessage("0"), startedKind, text}
+			} else if err := json.Unmarshal(text, &e); err != nil || len(e) < 3 {
 				return fmt.Errorf("read log %s: run %s, event %d: it has %d members", db.path, run, first+int64(i),
 					len(e))
 			}
@@ -222,6 +225,9 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 		return nil
 	}, "SELECT seq, bodies, v FROM event_chunks WHERE run = ? ORDER BY seq", id)
 }
+
+// startedKind is the kind of attempt started, JSON.
+var startedKind = json.RawMessage(strconv.Itoa(int(planner.KindAttemptStarted)))
 
 // admission reads a workflow as it was admitted, with all tasks that were added to it.
 func (db *DB) admission(ctx context.Context, run, workflow int64) (*executor.Admission, error) {

@@ -443,25 +443,29 @@ func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {
 	if t == nil {
 		return nil
 	}
-	why := wait.Reason
-	var dim, node, until driver.Value
-	lacks := ""
-	switch why.Code {
-	case planner.NoNodeFree:
-		lacks = why.Dim.String()
-		dim = lacks
-	case planner.PlannedLater:
-		node, until = int64(why.Node), reached(why.At)
-	case planner.NotYetReleased:
-		until = reached(why.At)
+	why, dim := wait.Reason, ""
+	if why.Code == planner.NoNodeFree {
+		dim = why.Dim.String()
 	}
 	if t.packer != nil {
-		return t.packer.addWait(ev, wait, lacks, node, until)
+		return t.packer.addWait(ev, wait, dim)
 	}
-	if err := t.waits.share(t.run, why.Code.String(), dim); err != nil {
+	if err := t.waits.share(t.run, why.Code.String(), message(dim)); err != nil {
 		return err
 	}
+	node, until := whereAndWhen(why)
 	return t.waits.add(int64(wait.Task), int64(ev.Seq), int64(ev.At), node, until)
+}
+
+// whereAndWhen are the node that a task waits for, and until when it does, of the reasons that have them.
+func whereAndWhen(why planner.Reason) (node, until driver.Value) {
+	switch why.Code {
+	case planner.PlannedLater:
+		return int64(why.Node), reached(why.At)
+	case planner.NotYetReleased:
+		return nil, reached(why.At)
+	}
+	return nil, nil
 }
 
 func (t *tables) addNotes(ev *planner.Event, notes []planner.Note) error {

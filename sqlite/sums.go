@@ -277,9 +277,13 @@ func (s *sums) chunks(c *sqlite3.SQLiteConn, run int64) error {
 		return unpackRows(v[5], func(r *scanner) error {
 			r.skip(2) // task and name
 			l.kind = r.next().text
-			r.skip(5) // stage, trace_runtime_ns, input_bytes, parents and attempt
+			r.skip(1) // stage
+			traced := r.next().number()
+			r.skip(3) // input_bytes, parents and attempt
 			l.node, l.queued = r.next().n, r.next().number()
-			l.ran, l.estimate = r.next().number(), r.next().number()
+			if l.ran, l.estimate = traced, traced; r.more() {
+				l.ran, l.estimate = r.next().number(), r.next().number()
+			}
 			l.staged, l.created, l.started = l.queued, l.queued, l.queued
 			l.ended = number{l.queued.n + l.ran.n, l.queued.known && l.ran.known}
 			l.input, l.copied = number{0, true}, number{0, true}

@@ -352,8 +352,8 @@ func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
 			UNION ALL
 			SELECT c.run, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), j.value ->> 3,
 				j.value ->> 4
-			FROM main.wait_chunks c CROSS JOIN json_each(c.rows) j
-			WHERE c.run = ?1 AND instr(c.rows, '[' || ?2 || ',') > 0 AND j.value ->> 0 = ?2) w
+			FROM main.wait_chunks c CROSS JOIN json_each(c.rows) j CROSS JOIN json_each(j.value, '$[0]') i
+			WHERE c.run = ?1 AND c.rows GLOB '*[[,]' || ?2 || '[],]*' AND i.value = ?2) w
 		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node ORDER BY w.seq`, id, t)
 	if err != nil {
 		return nil, err

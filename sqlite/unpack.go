@@ -222,7 +222,10 @@ func (u *unpacker) unpackTasks() error {
 		return unpackRows(v[own+2], func(s *scanner) error {
 			task := first + s.next().n
 			name, kind, stage, traced, input, parents := s.next(), s.next(), s.next(), s.next(), s.next(), s.next()
-			attempt, node, queued, ran, estimate := s.next(), s.next(), s.next(), s.next(), s.next()
+			attempt, node, queued, ran, estimate := s.next(), s.next(), s.next(), traced, traced
+			if s.more() {
+				ran, estimate = s.next(), s.next()
+			}
 			if !s.more() {
 				more[0], more[1], more[2] = queued, queued, queued
 				more[3], more[4] = plus(queued, ran), plus(queued, estimate)

@@ -164,7 +164,8 @@ FROM (
     FROM runs r
     CROSS JOIN wait_chunks c ON c.run = r.id
     CROSS JOIN json_each(c.rows) j
-    CROSS JOIN task_rows t ON t.run = r.id AND t.task = j.value ->> 0 AND t.state = 'waiting'
+    CROSS JOIN json_each(j.value, '$[0]') i
+    CROSS JOIN task_rows t ON t.run = r.id AND t.task = i.value AND t.state = 'waiting'
     JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
     LEFT JOIN nodes n ON n.run = r.id AND n.node = j.value ->> 3
 --}
@@ -234,24 +235,27 @@ SELECT x.run, x.seq, x.at_ns / 1e9, x.kind, CASE
   WHEN x.kind = 9 AND x.body -> 'starts' IS NOT NULL THEN
     json_patch('{}', json_object('round', x.body ->> 'round', 'took_ns', x.body ->> 'took_ns', 'orders', json((
       SELECT json_group_array(json(o.text)) FROM (SELECT json_patch('{}', json_object('kind', 1, 'attempt', nullif(s.value ->> 0, 0), 'task', nullif(s.value ->> 1, 0),
-        'node', nullif(s.value ->> 2, 0), 'hold', json(coalesce(
-          (SELECT json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps) FROM {task_rows} t WHERE t.run = x.id AND t.task = s.value ->> 1),
+        'node', nullif(s.value ->> 2, 0), 'hold', json(json_remove(s.of, '$[3]')),
+        'try', 1, 'until_ns', nullif(x.at_ns + coalesce(s.value ->> 3, s.of ->> 3, 0), 0),
+        'estimate', json_patch('{}', json_object('run_ns', nullif(coalesce(s.value ->> 3, s.of ->> 3), 0), 'source', 1)))) AS text
+        FROM (SELECT z.key, z.value, coalesce(
+          (SELECT json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.trace_runtime_ns) FROM {task_rows} t WHERE t.run = x.id AND t.task = z.value ->> 1),
 --{
-          (SELECT json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps) FROM chunk_tasks t
-            WHERE t.run = x.id AND t.first <= s.value ->> 1 AND t.last >= s.value ->> 1 AND t.task = s.value ->> 1 ORDER BY t.first DESC LIMIT 1),
+          (SELECT json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.trace_runtime_ns) FROM chunk_tasks t
+            WHERE t.run = x.id AND t.first <= z.value ->> 1 AND t.last >= z.value ->> 1 AND t.task = z.value ->> 1 ORDER BY t.first DESC LIMIT 1),
 --}
-          NULL)),
-        'try', 1, 'until_ns', nullif(x.at_ns + (s.value ->> 3), 0), 'estimate', json_patch('{}', json_object('run_ns', nullif(s.value ->> 3, 0), 'source', 1)))) AS text
-        FROM json_each(x.body, '$.starts') s ORDER BY s.key) o)),
+          NULL) AS of FROM json_each(x.body, '$.starts') z ORDER BY z.key LIMIT -1) s) o)), -- LIMIT: "of" is looked up once
       'waits', json(x.body -> 'waits'), 'notes', json(x.body -> 'notes')))
   ELSE x.body END
 FROM (
   SELECT id, run, v, seq, at_ns, kind, body, nullif(at_ns - coalesce(body ->> 'ran_ns', 0), 0) AS began_ns FROM chunk_events
 ) x;
 
--- Events of chunks with bodies as in version 4. From version 6 on a chunk has steps of time, and most bodies as lists without names.
+-- Events of chunks with bodies as in version 4. From version 6 on a chunk has steps of time, and most bodies as lists without
+-- names; from 7 on an attempt that starts with the event before is its number alone.
 CREATE VIEW chunk_events AS
 SELECT x.id, x.run, x.v, x.seq, x.at_ns, x.kind, CASE
+  WHEN x.alone THEN json_patch('{}', json_object('attempt', nullif(x.event, 0)))
   WHEN x.v < 6 OR json_type(x.event, '$[2]') = 'object' THEN x.event -> 2
   WHEN x.kind = 2 THEN json_patch('{}', json_object('attempt', nullif(x.event ->> 2, 0)))
   WHEN x.kind = 5 THEN json_patch('{}', json_object('attempt', nullif(x.event ->> 2, 0), 'outcome', 1, 'ran_ns', nullif(x.event ->> 3, 0)))
@@ -261,8 +265,8 @@ SELECT x.id, x.run, x.v, x.seq, x.at_ns, x.kind, CASE
       coalesce(w.value ->> 2, 0), coalesce(w.value ->> 3, -1), coalesce(w.value ->> 4, 0))) FROM json_each(x.event, '$[5]') w)), NULL)))
   END AS body
 FROM (
-  SELECT r.id, r.name AS run, c.v, c.seq + j.key AS seq, j.value ->> 1 AS kind, j.value AS event,
-    iif(c.v < 6, j.value ->> 0, sum(j.value ->> 0) OVER (PARTITION BY r.name, c.seq ORDER BY j.key)) AS at_ns
+  SELECT r.id, r.name AS run, c.v, c.seq + j.key AS seq, iif(j.type = 'integer', 2, j.value ->> 1) AS kind, j.value AS event, j.type = 'integer' AS alone,
+    iif(c.v < 6, j.value ->> 0, sum(iif(j.type = 'integer', 0, j.value ->> 0)) OVER (PARTITION BY r.name, c.seq ORDER BY j.key)) AS at_ns
   FROM runs r JOIN event_chunks c ON c.run = r.id, json_each(c.bodies) j
 ) x;
 
