@@ -124,8 +124,8 @@ func TestALogWithEarlierViewsGetsThem(t *testing.T) {
 	}
 	events := query[int](t, path, "SELECT count(*) FROM v_events")
 	raw := rawDB(t, path)
-	for _, statement := range []string{"DROP VIEW chunk_events", "CREATE VIEW chunk_events AS SELECT 1 AS id, '' AS run, " +
-		"1 AS v, 1 AS seq, 1 AS at_ns, 1 AS kind, '{}' AS body WHERE false"} {
+	for _, statement := range []string{"DROP VIEW chunk_events", "CREATE VIEW chunk_events AS " +
+		"SELECT 1 AS id, '' AS run, 1 AS v, 1 AS seq, 1 AS at_ns, 1 AS kind, '{}' AS body WHERE false"} {
 		if _, err := raw.Exec(statement); err != nil {
 			t.Fatal(err)
 		}
