@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -235,13 +236,13 @@ func (x *terse) listed(kind planner.EventKind, fields []json.RawMessage, at plan
 	switch kind {
 	case planner.KindAttemptStarted:
 		n, err := numbers(1)
-		if err != nil || n[0] < 0 || n[0] > math.MaxInt32 {
+		if err != nil || n[0] != int64(int32(n[0])) {
 			return nil, cmp.Or(err, errOutOfRange)
 		}
 		return planner.AttemptStarted{Attempt: planner.AttemptID(n[0])}, nil
 	case planner.KindAttemptExited:
 		n, err := numbers(2)
-		if err != nil || n[0] < 0 || n[0] > math.MaxInt32 {
+		if err != nil || n[0] != int64(int32(n[0])) {
 			return nil, cmp.Or(err, errOutOfRange)
 		}
 		ran := time.Duration(n[1])
@@ -255,10 +256,10 @@ func (x *terse) listed(kind planner.EventKind, fields []json.RawMessage, at plan
 		plan := &planner.PlanCommitted{Round: n[0], Took: time.Duration(n[1])}
 		var starts, waits [][]int64
 		if len(fields) > 2 {
-			err = json.Unmarshal(fields[2], &starts)
+			starts, err = numberLists(fields[2])
 		}
 		if err == nil && len(fields) > 3 {
-			err = json.Unmarshal(fields[3], &waits)
+			waits, err = numberLists(fields[3])
 		}
 		if err == nil {
 			err = x.startsOf(plan, starts, at)
@@ -357,7 +358,8 @@ func quickBody(kind planner.EventKind, text []byte, version int64) planner.Body 
 		}
 	case planner.KindAttemptExited:
 		b := new(planner.AttemptExited)
-		if version < 4 && quickly(text, b) { // later ones leave out usage that follows from the rest
+		// later ones leave out usage that follows from the rest
+		if (version < 4 || bytes.Contains(text, []byte(`"usage":`))) && quickly(text, b) {
 			return b
 		}
 	case planner.KindPlanCommitted:

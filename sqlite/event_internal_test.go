@@ -71,3 +71,35 @@ func FuzzBodies(f *testing.F) {
 		}
 	})
 }
+
+// A list is split as encoding/json splits it. What that refuses is refused, or one of its members is.
+func FuzzSplit(f *testing.F) {
+	for _, text := range []string{`[]`, `[1]`, `[ 1, 2]`, `[[1,2],{"a":"],"},-3,"\"]"]`, `[1,,2]`, `[1]]`, `[[1}`, `["a`,
+		`[1,2],`, ``} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var want []json.RawMessage
+		invalid := json.Unmarshal(text, &want)
+		got, err := split(nil, text)
+		if invalid == nil {
+			if err != nil || len(got) != len(want) {
+				t.Fatalf("%s is split into %q, %v", text, got, err)
+			}
+			for i := range got {
+				if string(got[i]) != string(want[i]) {
+					t.Fatalf("member %d of %s is %s", i, text, got[i])
+				}
+			}
+			return
+		}
+		for _, member := range got {
+			if !json.Valid(member) {
+				err = invalid
+			}
+		}
+		if err == nil {
+			t.Fatalf("%s is split into %q", text, got)
+		}
+	})
+}

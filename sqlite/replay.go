@@ -190,22 +190,22 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 		int64(last)); err != nil {
 		return err
 	}
+	var chunk, e []json.RawMessage // memory
 	return db.rows(ctx, func(scan Scan) error {
 		var first, version int64
 		var bodies []byte
 		if err := scan(&first, &bodies, &version); err != nil {
 			return err
 		}
-		var chunk []json.RawMessage
-		if err := json.Unmarshal(bodies, &chunk); err != nil {
+		var err error
+		if chunk, err = split(chunk[:0], bodies); err != nil {
 			return fmt.Errorf("read log %s: run %s, events from %d on: %w", db.path, run, first, err)
 		}
 		now := int64(0)
 		for i, text := range chunk {
-			var e []json.RawMessage
 			if text[0] != '[' { // an attempt starts
-				e = []json.RawMessage{json.RawMessage("0"), startedKind, text}
-			} else if err := json.Unmarshal(text, &e); err != nil || len(e) < 3 {
+				e = append(e[:0], json.RawMessage("0"), startedKind, text)
+			} else if e, err = split(e[:0], text); err != nil || len(e) < 3 {
 				return fmt.Errorf("read log %s: run %s, event %d: it has %d members", db.path, run, first+int64(i),
 					len(e))
 			}

@@ -2,8 +2,8 @@ package page
 
 import (
 	"fmt"
-	"gantry/sqlite"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -160,17 +160,12 @@ func (r *reader) why(task int, from, to int64) string {
 			best, most = last, span
 		}
 	}
-	_ = r.each(func(scan sqlite.Scan) error {
-		var at int64
-		var reason, dim string
-		if err := scan(&at, &reason, &dim); err != nil {
-			return err
-		}
-		take(at)
-		since, last = at, reasonText(reason, dim)
-		return nil
-	}, `SELECT since_ns, reason, coalesce(dim, '') FROM waits WHERE run = ? AND task = ? ORDER BY since_ns, seq`,
-		r.id, r.places.number(task))
+	w := &r.out.Wait // by task and time
+	for k, _ := slices.BinarySearch(w.Task, int64(task)); k < len(w.Task) && w.Task[k] == int64(task); k++ {
+		take(w.Since[k])
+		reason, dim, _ := strings.Cut(r.out.Reasons[w.Reason[k]], " ")
+		since, last = w.Since[k], reasonText(reason, dim)
+	}
 	take(to)
 	return best
 }
