@@ -215,7 +215,8 @@ func TestSingleTasksArePredicted(t *testing.T) {
 	}
 	first := s.task("a", "--cpus", "4", "--estimate", "20s")
 	second := s.task("b", "--cpus", "4", "--estimate", "20s", "--after", first)
-	expect(t, exitOK, []string{"to end "}, "submit", "--dir", dir, montage)
+	// Released at once it might have ended before it is predicted.
+	expect(t, exitOK, []string{"3: ", "to end "}, "submit", "--dir", dir, "--release", "1h", montage)
 	third := s.task("c", "--release", "1h", "--estimate", "20s")
 	fourth := s.task("d", "--estimate", "20s", "--after", third)
 	c, d := expected(third).Expected, expected(fourth).Expected
@@ -230,6 +231,7 @@ func TestSingleTasksArePredicted(t *testing.T) {
 	}
 	expect(t, exitOK, []string{"~", "it comes after " + first + "\n", "it comes after " + third + "\n"},
 		"queue", "--dir", dir)
+	expect(t, exitOK, nil, "cancel", "--dir", dir, "3")
 	expect(t, exitOK, nil, "cancel", "--dir", dir, third)
 	expect(t, exitOK, nil, "node", "resume", "--dir", dir, "big")
 	expect(t, exitOK, nil, "drain", "--dir", dir)
