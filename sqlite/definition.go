@@ -40,7 +40,7 @@ var (
 // at once that its beginning asks for.
 const packedLess = 256
 
-// packFrom is from how many bytes on S2 makes a definition so much smaller that it is worth its time.
+// packFrom is the size from which on definitions are packed, in bytes. S2 saves little of smaller ones.
 const packFrom = 4 << 10
 
 // definer encodes definitions, one after the other in the same memory.

@@ -209,5 +209,6 @@ func numberLists(text []byte) (all [][]int64, err error) {
 		return all, nil
 	}
 	all = nil
-	return all, json.Unmarshal(text, &all)
+	err = json.Unmarshal(text, &all)
+	return all, err
 }
