@@ -67,18 +67,17 @@ type reader struct {
 type placed struct {
 	n  int
 	at map[int]int // nil: they are the same
-	of []int       // the reverse
 }
 
 func (p *placed) add(number int) {
 	if p.at == nil && number != p.n {
 		p.at = map[int]int{}
 		for i := range p.n {
-			p.at[i], p.of = i, append(p.of, i)
+			p.at[i] = i
 		}
 	}
 	if p.at != nil {
-		p.at[number], p.of = p.n, append(p.of, number)
+		p.at[number] = p.n
 	}
 	p.n++
 }
@@ -93,14 +92,6 @@ func (p *placed) place(number int) int {
 		return -1
 	}
 	return at
-}
-
-// number is that of a place.
-func (p *placed) number(place int) int {
-	if p.at != nil {
-		return p.of[place]
-	}
-	return place
 }
 
 // read reads a run. What the parts say is of one moment.
