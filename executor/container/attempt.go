@@ -457,8 +457,8 @@ func (a *attempt) follow() {
 		case r.ctx.Err() != nil:
 			return
 		case errdefs.IsNotFound(err):
-			if r.far != nil {
-				a.loss = err.Error()
+			if r.far != nil { // what ended its container's step may have ended its program before
+				a.loss, broken = err.Error(), true
 			}
 			a.harvest(State{}, true, broken)
 			return

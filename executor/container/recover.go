@@ -228,7 +228,7 @@ func (a *attempt) adopt() {
 	}
 	if a.id == "" { // only the launcher's account is left
 		a.running(time.Now(), false)
-		a.harvest(State{}, true, false)
+		a.harvest(State{}, true, r.far != nil)
 		return
 	}
 	a.group = a.groupOf(a.id)

@@ -152,6 +152,58 @@ func killSruns(t *testing.T, dir string) {
 	}
 }
 
+// endProgramFirst sends SIGTERM to the program of the only step of a run before cancel lets Slurm send it to gantry's
+// own process there, as Slurm itself may: it goes from one process to the next.
+func endProgramFirst(t *testing.T, dir string, cancel func()) {
+	t.Helper()
+	node, text := 0, ""
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		args, _ := os.ReadFile(path)
+		a := strings.Split(string(args), "\x00")
+		if len(a) < 2 || filepath.Base(a[0]) != "gantry-task" || a[1] != "slurm-node" ||
+			!strings.Contains(string(args), dir) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		node = pid
+	}
+	if node == 0 {
+		t.Fatal("gantry's process of the step is not found")
+	}
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", node))
+	for _, path := range tasks {
+		children, _ := os.ReadFile(path)
+		text += string(children)
+	}
+	program, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatalf("the program of the step: %v", err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(syscall.Kill(node, syscall.SIGSTOP))
+	must(syscall.Kill(program, syscall.SIGTERM))
+	slurmtest.Eventually(t, "the end of the program", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", program))
+		return err != nil || strings.Contains(string(status), "State:\tZ")
+	})
+	cancel()
+	slurmtest.Eventually(t, "Slurm's signal", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", node))
+		return err != nil || !strings.Contains(string(status), "State:\tT") ||
+			strings.Contains(string(status), "ShdPnd:\t0000000000004")
+	})
+	_ = syscall.Kill(node, syscall.SIGCONT)
+}
+
 // What a killed step has left is ended before its task can be tried again, also where gantry was away meanwhile.
 func TestKilledStepLeavesNothing(t *testing.T) {
 	for _, runtime := range []string{"oci", "docker"} {
@@ -216,6 +268,27 @@ func TestFaults(t *testing.T) {
 		s.Command(t, "scancel", s.step(t))
 		r.wants(r.exit(l), planner.Lost, "step")
 	})
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a step that ends after its program is lost, gantry away %v", away), func(t *testing.T) {
+			r := s.newRig(t, 0)
+			l := r.launch(0, r.held())
+			r.untilBegun(l.Spec)
+			id := s.step(t)
+			if away {
+				r.must(r.Close())
+			}
+			endProgramFirst(t, r.config.Dir, func() { s.Command(t, "scancel", id) })
+			if away {
+				slurmtest.Eventually(t, "the end of the step", func() bool {
+					steps, err := s.allocation.Steps(t.Context())
+					return err == nil && len(steps) == 0
+				})
+				l.Started = true
+				r.again(l)
+			}
+			r.wants(r.exit(l), planner.Lost, "step")
+		})
+	}
 	t.Run("a step that somebody kills is lost", func(t *testing.T) {
 		r := s.newRig(t, 0)
 		l := r.launch(0, r.held())
