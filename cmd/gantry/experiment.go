@@ -41,8 +41,8 @@ on --jobs.
 
 The same command continues an interrupted experiment, and keeps the runs that have ended. FILE may get more values or
 repetitions in the meantime. Runs whose system diverges are cut off at the limits of FILE, and counted.
---earlier continues from the short form that gantry report --save writes. If another build made it, a run of each policy
-is repeated first: only if all come out the same, digit for digit, the others count.
+--earlier continues from the short form that gantry report --save writes. If other builds made it, a run of each policy
+on each load by each build is repeated first: only if all come out the same, digit for digit, the others count.
 
 The results are SQLite. Views: v_intervals (means with 95 % confidence intervals over repetitions), v_metrics,
 v_workflows.
@@ -60,7 +60,7 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 			&cli.IntFlag{Name: "repetitions", Usage: "run at most `N` repetitions now; the same command without it " +
 				"runs the rest", DefaultText: "those of FILE"},
 			&cli.StringFlag{Name: "earlier", Usage: "take runs over from `FILE`, results in short form; those of " +
-				"another build only if a run of each policy that is repeated comes out the same digit for digit"},
+				"another build only if the runs that are repeated come out the same digit for digit"},
 			&cli.BoolFlag{Name: "quick", Usage: "the short variant, with the values below quick in FILE"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 		},

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -29,8 +30,14 @@ type Earlier struct {
 	set     *Set
 	cells   map[string]*Cell // by Key of the experiment's cells
 	version string           // of the build that takes over
-	sample  map[string]int   // by key: the repetition that is simulated again
+	sample  map[sampled]bool // what is simulated again
 	took    time.Duration    // of a run, on average
+}
+
+// sampled is a run of the sample.
+type sampled struct {
+	key string // of the cell
+	rep int
 }
 
 // NewEarlier looks through results in short form. The error says why no run of them counts.
@@ -45,7 +52,7 @@ func NewEarlier(set *Set, info Info) (*Earlier, error) {
 	case len(set.Dots) > 0:
 		return nil, fmt.Errorf("they are without all the workflows that this experiment keeps")
 	}
-	e := &Earlier{set: set, cells: map[string]*Cell{}, version: info.Version, sample: map[string]int{}}
+	e := &Earlier{set: set, cells: map[string]*Cell{}, version: info.Version, sample: map[sampled]bool{}}
 	runs := 0
 	for _, c := range set.Cells {
 		if c.Inputs != "" {
@@ -70,12 +77,11 @@ func (c *Cell) key() string {
 	return e.Key()
 }
 
-// choose chooses the sample: a run of each policy whose planning is not charged, by other builds and not checked by
-// this one. Other builds choose others.
+// choose chooses the sample: a run of each policy on each load by each other build that this one did not check, of those
+// whose planning is not charged. Other builds choose others.
 func (e *Earlier) choose() {
 	type choice struct {
-		key   string
-		rep   int
+		sampled
 		place uint64
 	}
 	best := map[string]choice{}
@@ -83,10 +89,10 @@ func (e *Earlier) choose() {
 		if charged, err := strconv.ParseFloat(c.Params["charge_planning"], 64); err == nil && charged > 0 {
 			continue
 		}
-		policy := ""
+		of := ""
 		for _, name := range slices.Sorted(maps.Keys(c.Params)) {
-			if name == "policy" || strings.HasPrefix(name, "policy.") {
-				policy += name + "=" + c.Params[name] + " "
+			if name == "policy" || strings.HasPrefix(name, "policy.") || name == "workload" {
+				of += name + "=" + c.Params[name] + " "
 			}
 		}
 		for _, r := range c.Runs {
@@ -95,14 +101,14 @@ func (e *Earlier) choose() {
 			}
 			h := fnv.New64a()
 			fmt.Fprintf(h, "%s %s %d", e.version, key, r.Repetition)
-			x := choice{key, r.Repetition, h.Sum64()}
-			if b, ok := best[policy]; !ok || x.place < b.place {
-				best[policy] = x
+			x := choice{sampled{key, r.Repetition}, h.Sum64()}
+			if b, ok := best[of+r.Build]; !ok || x.place < b.place {
+				best[of+r.Build] = x
 			}
 		}
 	}
 	for _, x := range best {
-		e.sample[x.key] = x.rep
+		e.sample[x.sampled] = true
 	}
 }
 
@@ -119,8 +125,7 @@ func (e *Earlier) known(build string) bool {
 
 // Sample reports whether a run has to be repeated before any run of other builds is taken over.
 func (e *Earlier) Sample(c *experiment.Cell, repetition int) bool {
-	rep, ok := e.sample[c.Key()]
-	return ok && rep == repetition
+	return e.sample[sampled{c.Key(), repetition}]
 }
 
 // Has reports whether a run is among the earlier ones.
@@ -143,9 +148,11 @@ func byTheClock(metric string) bool {
 // for digit in all that is not measured by the clock. Else it takes none, and says what differs.
 func (db *DB) TakeOver(ctx context.Context, e *Earlier) (differs string, err error) {
 	checked := Check{Build: e.version}
-	for _, key := range slices.Sorted(maps.Keys(e.sample)) {
-		rep, c := e.sample[key], e.cells[key]
-		id, ok := db.cells[key]
+	for _, x := range slices.SortedFunc(maps.Keys(e.sample), func(a, b sampled) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.rep, b.rep))
+	}) {
+		rep, c := x.rep, e.cells[x.key]
+		id, ok := db.cells[x.key]
 		if !ok {
 			continue // the experiment does not have it any more
 		}
@@ -188,7 +195,7 @@ func (db *DB) TakeOver(ctx context.Context, e *Earlier) (differs string, err err
 	}
 	checks := slices.Clone(e.set.Checks)
 	if checked.Runs > 0 {
-		for _, b := range e.set.Builds { // a policy stands for all runs of it
+		for _, b := range e.set.Builds { // all of its runs were charged, or have failed
 			if !e.known(b) && !slices.Contains(checked.Earlier, b) {
 				checked.Earlier = append(checked.Earlier, b)
 			}

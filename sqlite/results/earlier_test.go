@@ -142,3 +142,56 @@ func TestRunsOfAnotherBuildAreTakenOverIfASampleIsTheSame(t *testing.T) {
 		t.Error("results with other limits are taken over")
 	}
 }
+
+// Every build may have simulated a policy on a load otherwise than the others, so that each is sampled on each.
+func TestASampleHasEachPolicyOnEachLoadByEachBuild(t *testing.T) {
+	dir := t.TempDir()
+	x := read(t, "name: small\nworkload: w.yaml\ncluster: c.yaml\nrepetitions: 2\nkeep: []\n"+
+		"factors: {policy: [cpp, fdws], workload: [w.yaml, v.yaml], errors: [none, \"random2:2\"]}\n")
+	var earlier *results.Earlier
+	for i, version := range []string{"a", "b", "c"} {
+		path := filepath.Join(dir, version+".sqlite")
+		info := results.Info{Name: "small", Settings: map[string]int{"limit": 1}, Version: version,
+			Repetitions: x.Repetitions}
+		db, err := results.Create(path, info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		run := func(repetitions int, only func(*experiment.Cell, int) bool) {
+			t.Helper()
+			r := experiment.Runner{File: x, Store: db, Repetitions: repetitions, Only: only}
+			if err := r.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i > 0 {
+			set, err := results.Load(t.Context(), filepath.Join(dir, "short.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if earlier, err = results.NewEarlier(set, info); err != nil {
+				t.Fatal(err)
+			}
+			if n, want := earlier.Samples(), 4*i; n != want { // two policies, two loads
+				t.Errorf("%d runs are sampled of %d builds, want %d", n, i, want)
+			}
+			run(0, earlier.Sample)
+			if differs, err := db.TakeOver(t.Context(), earlier); differs != "" || err != nil {
+				t.Fatalf("%q differs, %v", differs, err)
+			}
+		}
+		run(i+1, nil)
+		set, err := results.Load(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := set.WriteShort(&b, func(string) bool { return true }, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "short.jsonl"), b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -48,7 +48,8 @@ cool_down: 5
 func read(t *testing.T, text string) *scenario.Experiment {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"w.yaml": workload, "c.yaml": "nodes: [{name: n, count: 10}]\n"} {
+	for name, text := range map[string]string{"w.yaml": workload, "v.yaml": workload,
+		"c.yaml": "nodes: [{name: n, count: 10}]\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
