@@ -204,19 +204,25 @@ func (t *Tree) SwapAccounted() bool {
 	return err == nil
 }
 
-// Create makes a group with its ancestors and gives it limits; a group that exists gets the limits again.
+// Create makes a group with its ancestors and gives it limits; a group that exists gets the limits again. Meanwhile
+// others may remove ancestors that are still empty.
 func (t *Tree) Create(group string, l Limits) error {
-	var err error
+	create := t.create1
 	if t.mode == Unified {
-		err = t.create2(group, l)
-	} else {
-		err = t.create1(group, l)
+		create = t.create2
+	}
+	err := create(group, l)
+	for n := 0; n < createTries && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)); n++ {
+		err = create(group, l)
 	}
 	if err != nil {
 		return fmt.Errorf("control group %s: %w", group, err)
 	}
 	return nil
 }
+
+// createTries is how often a group is made again that was gone before it had its limits.
+const createTries = 20
 
 // Make makes a group without limits below one that Create made, as cheaply as can be: only where the watcher looks.
 // Docker makes the rest of it when it makes a container below it.
@@ -387,6 +393,20 @@ func (t *Tree) Remove(group string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// RemoveEmpty deletes a group if it is empty: one that another process makes below it meanwhile stays.
+func (t *Tree) RemoveEmpty(group string) {
+	gone := true
+	for _, top := range t.tops {
+		err := syscall.Rmdir(filepath.Join(top, group))
+		gone = gone && (err == nil || err == syscall.ENOENT)
+	}
+	if gone && t.systemd && t.mode == Unified { // it is to forget the slice
+		if m, err := cgroup2.LoadSystemd("/", filepath.Base(group)); err == nil {
+			_ = m.DeleteSystemd()
+		}
+	}
 }
 
 // Clear removes a group, after killing what is in it. It looks for processes only where the group does not go at once.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -316,6 +318,39 @@ func TestKernelAppliesLimits(t *testing.T) {
 	}
 	if got := x.Children(group); len(got) != 0 {
 		t.Errorf("children after removal %v", got)
+	}
+}
+
+// A run that ends removes gantry's own group, which another one may just be about to use.
+func TestAGroupThatIsRemovedMeanwhileIsMadeAgain(t *testing.T) {
+	x, top := kernel(t)
+	done := make(chan struct{})
+	var removing sync.WaitGroup
+	defer removing.Wait()
+	defer close(done)
+	removing.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(100 * time.Microsecond):
+				x.RemoveEmpty(top)
+			}
+		}
+	})
+	for n := range 300 {
+		run := filepath.Join(top, fmt.Sprint("run-", n))
+		group := filepath.Join(run, "n0")
+		err := x.Create(group, cgroup.Limits{CPUQuota: 10 * time.Millisecond, CPUPeriod: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatalf("group %d: %v", n, err)
+		}
+		if !slices.Contains(x.Children(run), "n0") {
+			t.Fatalf("group %d is gone", n)
+		}
+		if err := x.Remove(run); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

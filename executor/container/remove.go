@@ -294,7 +294,7 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 			out.Groups = append(out.Groups, group)
 		}
 	}
-	removeIfEmpty(tree)
+	tree.RemoveEmpty(top)
 	return out, nil
 }
 

@@ -727,14 +727,8 @@ func (r *Runtime) removeGroup() error {
 	if err := r.tree.Remove(r.group); err != nil {
 		return err
 	}
-	removeIfEmpty(r.tree)
+	r.tree.RemoveEmpty(r.tree.Group("gantry"))
 	return nil
-}
-
-func removeIfEmpty(t *cgroup.Tree) {
-	if top := t.Group("gantry"); len(t.Children(top)) == 0 {
-		_ = t.Remove(top) // another gantry may begin a run just now
-	}
 }
 
 // call makes a request to the engine, and again, later and later, as long as there is none: it may have been restarted.

@@ -77,8 +77,8 @@ func (c *Cell) key() string {
 	return e.Key()
 }
 
-// choose chooses the sample: a run of each policy on each load by each other build that this one did not check, of those
-// whose planning is not charged. Other builds choose others.
+// choose chooses the sample: a run of each policy on each load by each other build that this one did not check, of
+// those whose planning is not charged. Other builds choose others.
 func (e *Earlier) choose() {
 	type choice struct {
 		sampled
