@@ -120,12 +120,18 @@ func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 }
 
 func TestMRCPRefusesModelsBeyondItsBound(t *testing.T) {
-	p := slots(2)
-	e := enginetest.New(t, p, enginetest.Policy(t, "mrcp-rm:tasks=3"),
-		executor.Submission{Name: "A", Workflow: dag("A", "a=1 b=1 c=1 d=1"), Due: 10e9})
-	if _, err := e.Run(t.Context()); !errors.Is(err, planner.ErrUnsupported) ||
-		!strings.Contains(err.Error(), "the constraint model would have 4 tasks (workflows: 1), more than its bound "+
-			"of 3") {
-		t.Errorf("%v", err)
+	large := executor.Submission{Name: "A", Workflow: dag("A", "a=1 b=1 c=1 d=1"), Due: 10e9}
+	later := large
+	later.At = 1e9
+	for says, subs := range map[string][]executor.Submission{
+		"4 tasks (workflows: 1)": {large},
+		"4 tasks (workflows: 2)": { // what the last model had is running by then
+			{Name: "B", Workflow: dag("B", "a=5 b=5"), Due: 10e9}, later},
+	} {
+		e := enginetest.New(t, slots(2), enginetest.Policy(t, "mrcp-rm:tasks=3"), subs...)
+		if _, err := e.Run(t.Context()); !errors.Is(err, planner.ErrUnsupported) ||
+			!strings.Contains(err.Error(), "the constraint model would have "+says+", more than its bound of 3") {
+			t.Errorf("%s: %v", says, err)
+		}
 	}
 }

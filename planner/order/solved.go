@@ -161,6 +161,7 @@ func (q *Solved) solve(c *planner.Cycle) {
 		q.index[t] = 0
 	}
 	if len(tasks) > q.Most {
+		q.order = q.order[:0]
 		q.err = fmt.Errorf("%w: the constraint model would have %d tasks (workflows: %d), more than its bound of "+
 			"%d: raise it by the parameter tasks, or "+
 			"choose rm-dcwf, which has none", planner.ErrUnsupported, len(tasks), len(workflows), q.Most)
