@@ -41,7 +41,7 @@ type suite struct {
 
 type runnable struct {
 	File    string  `yaml:"file"`
-	Seconds float64 `yaml:"seconds"` // CPU time of a repetition
+	Seconds float64 `yaml:"seconds"` // of a repetition, on one core
 	Quick   float64 `yaml:"quick"`   // of all of the quick variant; 0: it is left out of that
 }
 
@@ -83,8 +83,8 @@ type runner struct {
 	jobs  int
 	dir   string
 	suite
-	done []float64     // CPU seconds that results had at the beginning, by experiment
-	ran  float64       // CPU seconds, as the suite has them, that were run now
+	done []float64     // seconds of results that there were at the beginning, by experiment
+	ran  float64       // seconds, as the suite has them, that were run now
 	took time.Duration // for that; comparing samples of earlier results does not count
 }
 
