@@ -83,7 +83,7 @@ bench: build images ## the headline benchmarks, as ratios within one run
 load: build ## a server with 100,000 waiting tasks and 1,000 submissions a minute, on the null runtime; 3 minutes
 	go run ./scripts/load
 
-scale: build ## simulate 100,000 tasks on 1,000 nodes under every greedy policy, time planner and log, and tiny tasks on Slurm; 10 minutes
+scale: build ## simulate 100,000 tasks on 1,000 nodes under every greedy policy and fifo, time planner and log, and tiny tasks on Slurm; 10 minutes
 	go run ./scripts/scale
 	scripts/tiny-steps
 

@@ -466,6 +466,9 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	return need, err
 }
 
+// lessOrFit says what to do about a need that no node has.
+const lessOrFit = "ask for less, or let --fit of gantry run, simulate or serve cut it"
+
 // need returns what a task may hold, and what the emulator touches of it; an error if no node can give it.
 func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touched unit.Bytes, err error) {
 	cores := t.Cores
@@ -476,7 +479,7 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	largest := a.largest(need[unit.CPU])
 	if largest == nil {
 		if !a.Fit {
-			return need, 0, a.refuse(sub, t, "needs %g cores: the largest node has %g; --fit cuts needs down to it",
+			return need, 0, a.refuse(sub, t, "needs %g cores: the largest node has %g; "+lessOrFit,
 				cores, float64(a.mostCores())/1000)
 		}
 		need[unit.CPU] = a.mostCores()
@@ -493,7 +496,7 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	if most := largest.Capacity[unit.Memory]; need[unit.Memory] > most {
 		if !a.Fit {
 			return need, 0, a.refuse(sub, t, "needs %d MB of memory: the largest node that has its cores has %d MB; "+
-				"--fit cuts needs down to it, --size-scale scales them",
+				lessOrFit+", or --size-scale scales it",
 				need[unit.Memory]/1e6, most/1e6)
 		}
 		need[unit.Memory] = most
@@ -504,7 +507,7 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 		if most := a.mostDisk(need); t.DiskBps > most {
 			if !a.Fit {
 				return need, 0, a.refuse(sub, t, "needs %.1f MB/s of block I/O: no node that has its cores and "+
-					"memory gives more than %.1f MB/s; --fit cuts needs down to it",
+					"memory gives more than %.1f MB/s; "+lessOrFit,
 					float64(t.DiskBps)/1e6, float64(most)/1e6)
 			}
 			need[unit.Disk] = most

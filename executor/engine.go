@@ -720,8 +720,17 @@ func (e *Engine) leftOver() string {
 	}
 	s := fmt.Sprintf("%d tasks of %d workflows", left, len(v.Present()))
 	for _, t := range v.Ready() {
-		return s + fmt.Sprintf(", task %s of workflow %s among them, which needs %v", e.specs[t].Name,
-			e.specs[t].Workflow.Name, v.Task(t).Need)
+		need := v.Task(t).Need
+		s += fmt.Sprintf(", task %s of workflow %s among them, which needs %g cores, %.1f MB of memory and %.1f "+
+			"MB/s of disk", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
+			float64(need[unit.Memory])/1e6, float64(need[unit.Disk])/1e6)
+		break
+	}
+	for n := range v.Nodes() {
+		if v.Capacity(planner.NodeID(n)) == (unit.Vector{}) {
+			s += fmt.Sprintf("; node %s takes no tasks (drained: gantry node resume %s of a server)", v.Nodes()[n].Name,
+				v.Nodes()[n].Name)
+		}
 	}
 	return s
 }

@@ -264,5 +264,5 @@ func (p *Planner) whyNot(c *Cycle, t TaskID) Reason {
 			return Reason{Code: NoNodeFree, Dim: p.draft.Short(need), Node: None}
 		}
 	}
-	return Reason{Code: Outranked, Node: None}
+	return Reason{Code: NoNode, Node: None}
 }

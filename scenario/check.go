@@ -12,6 +12,7 @@ import (
 
 	"gantry/reader"
 	"gantry/trace"
+	"gantry/trace/generate"
 	"gantry/trace/spelling"
 )
 
@@ -100,6 +101,7 @@ func Check(kind string, r io.Reader, source string, policy func(string) error) (
 				m := &s.Mix[i]
 				named = append(named, path{m.Line, "trace", m.Trace, workflows},
 					path{m.Line, "inputs", m.Inputs, exists})
+				generated(m, s.Sizes, &faults)
 			}
 		}
 	case "cluster":
@@ -146,6 +148,27 @@ func Check(kind string, r io.Reader, source string, policy func(string) error) (
 		return about, &FileError{kind, source, all[0], all}
 	}
 	return about, nil
+}
+
+// generated finds a generator that there is not, and sizes that it does not make.
+func generated(m *StreamSource, sizes []generate.SizeClass, faults *reader.Faults) {
+	if m.Generator == "" {
+		return
+	}
+	k, err := generate.Find(m.Generator)
+	if err != nil {
+		faults.Fail("generator", m.Line, "", "%v", err)
+		return
+	}
+	if m.Sizes != nil {
+		sizes = m.Sizes
+	}
+	for _, s := range sizes {
+		if err := k.Check(s.Min); err != nil {
+			faults.Fail("generator", m.Line, "", "%v", err)
+			return
+		}
+	}
 }
 
 // path is a file that another one names, and what looks whether it is as it has to be.

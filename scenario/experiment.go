@@ -229,8 +229,11 @@ func (y *doc) checkExperiment(x *Experiment, root *reader.Node) {
 		}
 		for _, need := range []string{"workload", "cluster", "policy"} {
 			if !has[need] {
-				y.Faults.Fail("missing-"+need, y.Line(root), "", "an experiment needs a %s, as a key or as a factor",
-					need)
+				where := "as a key or as a factor"
+				if need == "policy" {
+					where = "as a factor"
+				}
+				y.Faults.Fail("missing-"+need, y.Line(root), "", "an experiment needs a %s, %s", need, where)
 				return
 			}
 		}

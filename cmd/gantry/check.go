@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
+	"gantry/executor/experiment"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/planner/policy"
@@ -274,8 +275,15 @@ func scenarioFile(file string) (kind string, r *report) {
 		_, err := policy.Parse(spec)
 		return err
 	})
+	var combined error
+	if err == nil && kind == "experiment" {
+		combined = checkCombinations(file)
+	}
 	var wrong *scenario.FileError
 	switch {
+	case combined != nil:
+		r = examine(file, nil, []trace.Fault{{Severity: trace.Error, Rule: "combination", Count: 1,
+			Message: strings.TrimPrefix(combined.Error(), "experiment "+file+": ")}})
 	case errors.As(err, &wrong):
 		r = examine(file, nil, wrong.Faults)
 	case err != nil:
@@ -285,6 +293,20 @@ func scenarioFile(file string) (kind string, r *report) {
 	}
 	r.Format, r.Name, r.about = kind+" file", about.Name, about.Lines
 	return kind, r
+}
+
+// checkCombinations finds what is wrong with the values of the factors of an experiment, which is without faults else.
+func checkCombinations(file string) error {
+	f, err := openText(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	x, err := scenario.ReadExperiment(f, file, false)
+	if err == nil {
+		err = (&experiment.Runner{File: x}).Check()
+	}
+	return err
 }
 
 // unreadable is the report of a file that could not be opened or read.

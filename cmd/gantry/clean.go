@@ -59,7 +59,7 @@ func clean(c *cli.Context) error {
 		return failf(exitUsage, "clean: name one run, or none for all")
 	}
 	if c.Bool("keep-reuse") && !c.Bool("files") {
-		return failf(exitUsage, "--keep-reuse: say --files, which deletes files; nothing else does")
+		return failf(exitUsage, "--keep-reuse works only with --files: add --files")
 	}
 	dir, err := filepath.Abs(c.String("dir"))
 	if err != nil {

@@ -293,6 +293,9 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 		return "its workflow is released at " + span(x.Until)
 	case "unplaced":
 		return "policy " + l.Policy + " gave it no place in this round"
+	case "no-node":
+		return "no node can take it now: those that could are drained, cut down or gone (gantry show, gantry node " +
+			"resume)"
 	case "tenant-limit":
 		return "tasks of its tenant hold all cores that the limit of the tenant lets them"
 	}

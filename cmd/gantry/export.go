@@ -34,7 +34,8 @@ var exporters = []struct {
 	name, about string
 	write       func(*exporting) error
 }{
-	{"csv", "a row for each attempt, with its task; into a directory: tasks.csv and attempts.csv", (*exporting).csv},
+	{"csv", "a row for each attempt, with its task, and for each task without one; into a directory: tasks.csv and " +
+		"attempts.csv", (*exporting).csv},
 	{"parquet", "the same tables for pandas, R, DuckDB ...; into a directory: tasks.parquet, attempts.parquet",
 		(*exporting).parquet},
 	{"json", "one object: summary, tasks, attempts", (*exporting).json},

@@ -90,7 +90,7 @@ func (f *foreteller) plansBy(policy string) {
 }
 
 // errTooMany is of runs that are not predicted.
-var errTooMany = errors.New("too many tasks wait")
+var errTooMany = errors.New("the workflows that have not ended have too many tasks")
 
 func (f *foreteller) make(ctx context.Context, s *session) (all server.Expectations, err error) {
 	var snap *executor.Snapshot

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -34,6 +35,7 @@ func generateCommand() *cli.Command {
 		Description: `KIND is one of --list:
 
    an application  with the structure, runtimes and file sizes of the Pegasus WorkflowGenerator
+   an exemplar     a job of 3DSF's evaluation, such as terasort, pi or telecom
    random          a layered DAG with the parameters of daggen
    mapreduce       a job of N map tasks and a random number of reduce tasks
    mixed           a DAG of tasks on several processors (Wang, MOWS); its costs by cluster need a workload file
@@ -121,7 +123,7 @@ func parameters(c *cli.Context, k *generate.Kind) (generate.Parameters, error) {
 				k.Name)
 		}
 		if err := choices.Set(key, fmt.Sprint(c.Value(flag))); err != nil {
-			return nil, fmt.Errorf("--%w", err)
+			return nil, errors.New("--" + strings.Replace(err.Error(), key, flag, 1))
 		}
 	}
 	if choices == nil {

@@ -333,6 +333,8 @@ func wanted(flags []cli.Flag, name string) string {
 		return "give true or false"
 	case *cli.Float64Flag:
 		return "give a number"
+	case *cli.UintFlag, *cli.Uint64Flag:
+		return "give a whole number from 0"
 	}
 	return "give a whole number"
 }

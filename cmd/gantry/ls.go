@@ -23,7 +23,8 @@ func lsCommand() *cli.Command {
 		Usage: "list the runs in the log, the newest first",
 		Description: `State "crashed": gantry was killed, the machine crashed, or the log could no longer be written,
 as on a full disk.
-State "host-error": the run could not continue because of the disk or the Docker Engine. gantry resume continues both.
+State "host-error": the run could not continue because of the disk or the Docker Engine.
+gantry resume continues both, but for simulations, which are started again.
 
 Column "archived", if there is something to say: how many of the tasks gantry archive has moved.
 

@@ -26,8 +26,8 @@ The log has each change, and a server that is started again keeps to it.
 
 Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more than it had, 4 no server.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.Float64Flag{Name: "cores", Usage: "with set: `CORES` that tasks may hold (default: all)"},
-			&cli.StringFlag{Name: "memory", Usage: "with set: `SIZE` of memory that tasks may hold (default: all)"},
+			&cli.Float64Flag{Name: "cores", Usage: "with set: `CORES` that tasks may hold"},
+			&cli.StringFlag{Name: "memory", Usage: "with set: `SIZE` of memory that tasks may hold"},
 			quietFlag(), jsonFlag()},
 		Action: func(c *cli.Context) error {
 			cl, err := client(c)
@@ -46,10 +46,13 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 			verb, name := c.Args().First(), c.Args().Get(1)
 			to := map[string]string{"drain": api.NodeDrained, "resume": api.NodeWhole, "set": api.NodeSet}
 			if req.To = to[verb]; req.To == "" || c.NArg() != 2 {
-				return failf(exitUsage, "node: it is drain, resume or set, and the name of one node")
+				return failf(exitUsage, "node: write gantry node drain NAME, resume NAME or set NAME")
 			}
-			if given := c.IsSet("cores") || c.IsSet("memory"); given != (verb == "set") {
+			switch given := c.IsSet("cores") || c.IsSet("memory"); {
+			case given && verb != "set":
 				return failf(exitUsage, "node %s: --cores and --memory go with set", verb)
+			case !given && verb == "set":
+				return failf(exitUsage, "node set: give --cores, --memory or both")
 			}
 			if req.Cores = c.Float64("cores"); c.IsSet("cores") && !(req.Cores >= 0.001 && req.Cores < 1e6) {
 				return failf(exitUsage, "--cores %v: give a number above 0", req.Cores)
@@ -117,7 +120,7 @@ Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no ser
 				fmt.Fprintln(c.App.Writer, about.Policy)
 				return nil
 			case c.Args().First() != "set" || c.NArg() != 2:
-				return failf(exitUsage, "policy: it is set and one policy; gantry policies lists them")
+				return failf(exitUsage, "policy: write gantry policy set POLICY; gantry policies lists them")
 			}
 			set, err := cl.SetPolicy(c.Context, c.Args().Get(1))
 			if err != nil {

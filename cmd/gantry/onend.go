@@ -15,8 +15,8 @@ import (
 
 func onEndFlag() cli.Flag {
 	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, " +
-		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, GANTRY_DIR " +
-		"and GANTRY_LOG in its environment; its exit code changes nothing"}
+		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, " +
+		"GANTRY_RUN_DIR, GANTRY_DIR and GANTRY_LOG in its environment; its exit code changes nothing"}
 }
 
 // atEnd runs the command that is to run when the run ends. What it says goes to standard error, as standard output has
@@ -41,7 +41,7 @@ func (s *session) atEnd(state sqlite.State, code int) {
 	c.Stdout, c.Stderr = os.Stderr, os.Stderr
 	c.Env = append(os.Environ(), "GANTRY_RUN="+s.name, "GANTRY_STATE="+string(state),
 		"GANTRY_EXIT_CODE="+strconv.Itoa(code), "GANTRY_TASKS="+strconv.Itoa(tasks),
-		"GANTRY_FAILED="+strconv.Itoa(failed), "GANTRY_DIR="+s.dir, "GANTRY_LOG="+s.db.Path(),
+		"GANTRY_FAILED="+strconv.Itoa(failed), "GANTRY_DIR="+s.home, "GANTRY_RUN_DIR="+s.dir, "GANTRY_LOG="+s.db.Path(),
 		"GANTRY_RESULTS="+filepath.Join(s.dir, "results"))
 	if err := c.Run(); err != nil {
 		fmt.Fprintf(os.Stderr, "gantry: --on-end %s: %v\n", s.set.OnEnd, err)

@@ -45,7 +45,7 @@ cannot be read or written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "model", Value: "default", Usage: "`NAME` of the model"},
 			&cli.StringFlag{Name: "method", Value: string(predict.Auto),
-				Usage: "`METHOD`: auto (the best for each task type), history, ridge or mlp"},
+				Usage: "`METHOD`: auto (the best for each task type), declared, history, ridge or mlp"},
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
 			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`, one of " +
@@ -64,7 +64,7 @@ cannot be read or written.`,
 			case verb == "show" && c.NArg() <= 2:
 				return showModel(c, c.Args().Get(1))
 			}
-			return failf(exitUsage, "gantry predict %s: it is train, ls, or show and one model",
+			return failf(exitUsage, "gantry predict %s: write gantry predict train, ls or show MODEL",
 				strings.Join(c.Args().Slice(), " "))
 		},
 	}
@@ -81,8 +81,10 @@ func trainModel(c *cli.Context) error {
 		return failf(exitUsage, "--method: %w", err)
 	case name != executor.EscapeName(name):
 		return failf(exitUsage, "--model %s: letters, digits, _, - and . only", name)
-	case c.Int("held-out") < 0 || c.Int("latest") < 1:
-		return failf(exitUsage, "--held-out cannot be negative, and --latest is at least 1")
+	case c.Int("held-out") < 0:
+		return failf(exitUsage, "--held-out %d: give a number from 0", c.Int("held-out"))
+	case c.Int("latest") < 1:
+		return failf(exitUsage, "--latest %d: give a number from 1", c.Int("latest"))
 	case c.IsSet("runtime") && !slices.Contains(runtimeNames(anyRuntime), c.String("runtime")):
 		return failf(exitUsage, "--runtime %s: choose one of %s", c.String("runtime"),
 			strings.Join(runtimeNames(anyRuntime), ", "))

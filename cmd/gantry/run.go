@@ -453,6 +453,10 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 			over.Runtime)
 	}
 	with := c.String("with")
+	if with != "" && !runtimeOf(over.Runtime).Programs {
+		return nil, failf(exitInput, "--with: run %s is on the %s runtime, which has no files: there is nothing that "+
+			"a corrected workflow could keep; start it again", s.name, over.Runtime)
+	}
 	if over.State == sqlite.Finished && with == "" && s.serving == nil {
 		return nil, failf(exitInput, "run %s has ended (%s): there is nothing to resume; --with FILE continues it "+
 			"with a corrected workflow", s.name, over.State)

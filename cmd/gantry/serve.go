@@ -69,7 +69,7 @@ by root with --group NAME, it serves the members of that group, and runs the wor
 Ctrl-C once lets running tasks end and starts no more, twice stops them, three times kills them.
 
 Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
-gantry serves the directory, 130 stopped; start it again to continue.`,
+gantry serves the directory, 130 stopped, or drained at once with work left; start it again to continue.`,
 		Flags: append(serveFlags(), usersFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

@@ -149,13 +149,16 @@ func readSettings(c *cli.Context) (*settings, error) {
 	if c.IsSet("count") && s.Count < 1 {
 		return nil, failf(exitUsage, "--count %d: at least one workflow", s.Count)
 	}
+	if !(s.TimeScale > 0) && c.Command.Name == "simulate" {
+		return nil, failf(exitUsage, "--time-scale %v: simulated tasks take time; give a number above 0", s.TimeScale)
+	}
 	for name, f := range map[string]float64{"time-scale": s.TimeScale, "size-scale": s.SizeScale} {
 		if !(f >= 0) || math.IsInf(f, 0) {
 			return nil, failf(exitUsage, "--%s %v: give a number of at least 0", name, f)
 		}
 	}
-	if s.TimeScale == 0 && c.Command.Name == "simulate" {
-		return nil, failf(exitUsage, "--time-scale 0: simulated tasks take time; give a number above 0")
+	if n := c.Int("retries"); n < 0 {
+		return nil, failf(exitUsage, "--retries %d: give a number from 0", n)
 	}
 	if c.IsSet("retries") {
 		n := strconv.Itoa(c.Int("retries"))

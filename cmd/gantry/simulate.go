@@ -57,7 +57,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 				"simulated time; no two such simulations are the same"},
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
 			&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
-			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan"},
+			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
 		),
 		Action: func(c *cli.Context) error {
 			if run := c.String("replay"); run != "" {
@@ -67,8 +67,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if err != nil {
 				return err
 			}
-			if set.TimeScale == 0 {
-				return failf(exitUsage, "--time-scale 0: no task would take any time; give a number above 0")
+			if c.Bool("no-log") && c.Bool("json") {
+				return failf(exitUsage, "--json prints what is in the log: it cannot go with --no-log")
 			}
 			set.Runtime, set.Startup = simulation.Name, c.Duration("startup")
 			if set.Startup < 0 {

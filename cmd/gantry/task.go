@@ -117,7 +117,7 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 		Cores: c.Float64("cpus"), Retries: -1, TimeLimit: c.Duration("time-limit"), Runtime: c.Duration("estimate"),
 		Known: trace.Cores | trace.Command}
 	if t.Cores <= 0 {
-		return nil, failf(exitUsage, "--cpus %g: a task needs some", t.Cores)
+		return nil, failf(exitUsage, "--cpus %g: give a number of cores above 0", t.Cores)
 	}
 	if t.TimeLimit < 0 || t.Runtime < 0 {
 		return nil, failf(exitUsage, "--time-limit and --estimate are above 0")

@@ -33,6 +33,8 @@ func reasonText(reason, dim string) string {
 		return "the policy holds it back"
 	case "tenant-limit":
 		return "its tenant is at its limit"
+	case "no-node":
+		return "no node can take it"
 	case "draining":
 		return "the run is being stopped"
 	}

@@ -143,7 +143,8 @@ func IsResults(path string) bool {
 func known(d *sql.DB) error {
 	var id, version int
 	if err := d.QueryRow("PRAGMA application_id").Scan(&id); err != nil {
-		return fmt.Errorf("it is no file of results: %w", err)
+		return fmt.Errorf("it is no file of results; the short form of --save works with --markdown and --html: %w",
+			err)
 	}
 	if id != applicationID {
 		return errors.New("it is no file of results of gantry experiment")

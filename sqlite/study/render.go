@@ -71,8 +71,8 @@ const legend = `Numbers are means over repetitions with 95 % confidence interval
 paired, repetition by repetition on the same load. A verdict is computed: *agrees*, *agrees in sign*
 (the difference lies on the paper's side of zero, but neither within a quarter of the paper's
 figure, or the part that a reading says, nor with it in its interval), *intervals overlap* (the data
-does not decide), *disagrees* (the other sign, or neither the paper's sign nor its figure in the
-interval). Of several comparisons the worst counts. A system counts as stable if the 95 % interval
+does not decide), *disagrees* (the other sign, or neither the paper's sign nor its figure within a
+quarter of the interval). Of several comparisons the worst counts. A system counts as stable if the 95 % interval
 (Wilson) of the share of runs that both tests find stable lies above one half.
 In tables, [5] are the repetitions there are, if some are missing. Of builds, "b repeated 4 of a" says
 that build b simulated four runs of build a again and got the same digits, those of the clock excepted.`

@@ -118,7 +118,7 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.check(n); err != nil {
+	if err := k.Check(n); err != nil {
 		return nil, err
 	}
 	source := fmt.Sprintf("generate %s --tasks %d --seed %d", k.Name, n, seed)
@@ -143,7 +143,8 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 	return g.workflow(k.title, n, source), nil
 }
 
-func (k Kind) check(n int) error {
+// Check reports why no workflow of the kind has that many tasks, or about as many.
+func (k Kind) Check(n int) error {
 	if n < k.Least {
 		return fmt.Errorf("%s workflows of %d tasks cannot be made; they have at least %d", k.Name, n, k.Least)
 	}

@@ -339,7 +339,7 @@ func (m *Mix) check() error {
 		}
 		for _, c := range m.Sizes {
 			for _, n := range []int{c.Min, c.Max} {
-				if err := k.check(n); err != nil && c.Min == c.Max {
+				if err := k.Check(n); err != nil && c.Min == c.Max {
 					return err
 				} else if err != nil {
 					return fmt.Errorf("tasks %d..%d: %w", c.Min, c.Max, err)

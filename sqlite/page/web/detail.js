@@ -27,6 +27,7 @@ function waiting(run, need, k) {
     case 'draining': return 'gantry was stopping and started no more tasks';
     case 'not-yet-released': return `its workflow is released at ${until}`;
     case 'unplaced': return `policy ${run.policy} gave it no place in this round`;
+    case 'no-node': return 'no node can take it now: those that could are drained, cut down or gone';
     case 'tenant-limit': return 'tasks of its tenant hold all cores that the limit of the tenant lets them';
   }
   return code;

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What cannot work is refused before anything happens, with what to do instead.
+func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
+	const montage = "../../examples/montage/montage-25.dax"
+	home := "--dir=" + t.TempDir()
+	if code, _, errs := invoke(t, "run", "-q", home, "--runtime=null", "--name=n", montage); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitInput, "the null runtime, which has no files", []string{"resume", home, "n", "--with", montage}},
+		{exitUsage, "cannot go with --no-log", []string{"simulate", "--no-log", "--json", montage}},
+		{exitUsage, "--time-scale -1: simulated tasks take time; give a number above 0",
+			[]string{"simulate", home, "--time-scale=-1", montage}},
+		{exitUsage, "--retries -1: give a number from 0", []string{"simulate", home, "--retries=-1", montage}},
+		{exitUsage, "--map-time is \"5\"", []string{"generate", "mapreduce", "-n", "5", "--map-time", "5"}},
+		{exitUsage, "give a whole number from 0", []string{"generate", "--seed=-1", "montage"}},
+		{exitUsage, "--held-out -1: give a number from 0", []string{"predict", "train", home, "--held-out=-1"}},
+		{exitUsage, "--latest 0: give a number from 1", []string{"predict", "train", home, "--latest=0"}},
+		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
+	} {
+		code, _, errs := invoke(t, c.args...)
+		if code != c.code || !strings.Contains(errs, c.says) {
+			t.Errorf("%v: exit code %d, want %d, %q lacks %q", c.args, code, c.code, errs, c.says)
+		}
+	}
+}
+
+// A command at the end of a run finds the run by the environment that it gets.
+func TestTheCommandAtTheEndFindsItsRun(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	code, _, errs := invoke(t, "run", "-q", "--dir="+dir, "--runtime=null", "--name=n", "--on-end",
+		"echo $GANTRY_DIR $GANTRY_RUN_DIR $GANTRY_RUN $GANTRY_STATE $GANTRY_TASKS $GANTRY_FAILED >"+out,
+		"../../examples/montage/montage-25.dax")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	got, err := os.ReadFile(out)
+	if want := dir + " " + filepath.Join(dir, "n") + " n finished 25 0\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
+// A task that waits for a node that is drained is told so.
+func TestATaskThatNoNodeCanTakeSaysWhy(t *testing.T) {
+	dir := t.TempDir()
+	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
+	expect(t, exitOK, nil, "node", "--dir", dir, "drain", "host")
+	id := s.submit(montage)
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, out, errs := invoke(t, "explain", "--dir", dir, id, "ID00000")
+		if strings.Contains(out, "no node can take it now") {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("it does not say why: %s%s", out, errs)
+		}
+	}
+	expect(t, exitOK, nil, "node", "--dir", dir, "resume", "host")
+	expect(t, exitOK, nil, "wait", "-q", "--dir", dir, id)
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+}
+
+// gantry check finds what an experiment or a simulation would refuse.
+func TestCheckFindsWhatIsRefusedLater(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"c.yaml": "nodes: [{name: n, cores: 4}]\n",
+		"w.yaml": "mix: [{generator: montage}]\ntasks: 30\ncount: 2\narrivals: {process: batch}\n",
+		"e.yaml": "cluster: c.yaml\nworkload: w.yaml\nfactors:\n  policy: [gbf]\n  errors: [none, 'static:0']\n",
+		"f.yaml": "cluster: c.yaml\nworkload: w.yaml\nfactors:\n  policy: [gbf]\n  utilisation: [0.5]\n",
+		"g.yaml": "cluster: c.yaml\nworkload: w.yaml\nfactors: {policy: [gbf]}\n",
+		"u.yaml": "mix:\n- {generator: montag}\ntasks: 30\ncount: 2\narrivals: {process: batch}\n",
+		"v.yaml": "mix:\n- {generator: montage}\ntasks: 5\ncount: 2\narrivals: {process: batch}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, exitOK, nil, "check", filepath.Join(dir, "g.yaml"))
+	for name, says := range map[string]string{
+		"e.yaml": "line 5: cluster=c.yaml errors=static:0",
+		"f.yaml": "utilisation",
+		"u.yaml": `line 2: generator: there is no generator "montag"`,
+		"v.yaml": "line 2: generator: montage workflows of 5 tasks cannot be made; they have at least 13",
+	} {
+		code, out, _ := invoke(t, "check", filepath.Join(dir, name))
+		if code != exitInput || !strings.Contains(out, says) {
+			t.Errorf("%s: exit code %d, %q lacks %q", name, code, out, says)
+		}
+	}
+}
