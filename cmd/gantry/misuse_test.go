@@ -54,7 +54,7 @@ func TestTheCommandAtTheEndFindsItsRun(t *testing.T) {
 	}
 }
 
-// A task that waits for a node that is drained is told so.
+// While its only node is drained, a task waits for the reason no-node.
 func TestATaskThatNoNodeCanTakeSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
