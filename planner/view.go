@@ -147,38 +147,43 @@ func (v View) UnderWayCount() int { return v.s.underWayCount }
 // Holds returns what an attempt under way holds now: of a frozen one what its node keeps.
 func (v View) Holds(a AttemptID) unit.Vector { return v.s.holds(a) }
 
-// Changes yields by how much an event, which the state has taken in, changed what attempts hold.
-func (v View) Changes(e *Event) iter.Seq2[AttemptID, unit.Vector] {
+// Changes yields by how much an event, which the state has taken in, changed what attempts hold. The amounts must not be
+// changed, nor kept.
+func (v View) Changes(e *Event) iter.Seq2[AttemptID, *unit.Vector] {
 	frozen := func(att *Attempt) unit.Vector { return att.Hold.Keep(v.Nodes()[att.Node].Keeps) }
-	return func(yield func(AttemptID, unit.Vector) bool) {
+	return func(yield func(AttemptID, *unit.Vector) bool) {
+		var more unit.Vector
 		switch b := e.Body.(type) {
 		case *PlanCommitted:
 			for i := range b.Orders {
 				o := &b.Orders[i]
-				var more unit.Vector
+				change := &o.Hold
 				switch o.Kind {
 				case OrderStart:
-					more = o.Hold
 				case OrderResume:
 					att := v.Attempt(o.Attempt)
 					more = att.Hold.Sub(frozen(att))
+					change = &more
 				default:
 					continue
 				}
-				if !yield(o.Attempt, more) {
+				if !yield(o.Attempt, change) {
 					return
 				}
 			}
 		case AttemptSuspended:
 			att := v.Attempt(b.Attempt)
-			yield(b.Attempt, frozen(att).Sub(att.Hold))
+			more = frozen(att).Sub(att.Hold)
+			yield(b.Attempt, &more)
 		case *AttemptExited:
 			att := v.Attempt(b.Attempt)
-			held := att.Hold
 			if att.Suspended != unit.Never && !att.Resuming {
-				held = frozen(att)
+				more = frozen(att)
+			} else {
+				more = att.Hold
 			}
-			yield(b.Attempt, unit.Vector{}.Sub(held))
+			more = unit.Vector{}.Sub(more)
+			yield(b.Attempt, &more)
 		}
 	}
 }

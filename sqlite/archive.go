@@ -29,8 +29,11 @@ type archive struct {
 	col     []int64    // memory of a column
 	err     error
 
+	varied   bool           // no column is expected to have one value in all rows
 	surveyed unsafe.Pointer // the rows that or and and are of
 	or, and  []uint64       // the words of all rows
+
+	usual template // that of the last plain workflow
 }
 
 // mostRows bounds what a damaged count makes.
@@ -187,7 +190,7 @@ func offset[T, M any](row *T, member func(*T) *M) uintptr {
 func uniform[T, M any](x *archive, rows []*T, member func(*T) *M) (v M, ok bool) {
 	const word = unsafe.Sizeof(uint64(0))
 	size := unsafe.Sizeof(*new(T))
-	if !x.writing || len(rows) < 4 || size < 8*word || size%word != 0 {
+	if !x.writing || x.varied || len(rows) < 4 || size < 8*word || size%word != 0 {
 		return v, false
 	}
 	if key := unsafe.Pointer(&rows[0]); x.surveyed != key {
@@ -207,6 +210,11 @@ func uniform[T, M any](x *archive, rows []*T, member func(*T) *M) (v M, ok bool)
 func column[T, M any](x *archive, rows []*T, member func(*T) *M, number func(M) int64) {
 	if len(rows) == 0 {
 		x.begin(0)
+		return
+	}
+	if x.writing && len(rows) == 1 { // as end writes it
+		x.put(1 << 1)
+		x.put(number(*member(rows[0])))
 		return
 	}
 	if v, ok := uniform(x, rows, member); ok {
@@ -482,44 +490,48 @@ func (x *archive) traced(flows []*trace.Workflow) {
 			flags(x, files, func(f *trace.File) *bool { return &f.Checkpoint })
 			flags(x, files, func(f *trace.File) *bool { return &f.Optional })
 		}
-		type task = trace.Task
-		tasks := pointers(w.Tasks)
-		texts(x, tasks, func(t *task) *string { return &t.ID })
-		texts(x, tasks, func(t *task) *string { return &t.Name })
-		texts(x, tasks, func(t *task) *string { return &t.Kind })
-		integers(x, tasks, func(t *task) *int { return &t.Line })
-		lists(x, tasks, func(t *task) *[]int32 { return &t.Parents })
-		lists(x, tasks, func(t *task) *[]int32 { return &t.Children })
-		lists(x, tasks, func(t *task) *[]int32 { return &t.Inputs })
-		lists(x, tasks, func(t *task) *[]int32 { return &t.Outputs })
-		integers(x, tasks, func(t *task) *time.Duration { return &t.Runtime })
-		floats(x, tasks, func(t *task) *float64 { return &t.Cores })
-		integers(x, tasks, func(t *task) *int64 { return &t.MemoryBytes })
-		floats(x, tasks, func(t *task) *float64 { return &t.AvgCPU })
-		integers(x, tasks, func(t *task) *int64 { return &t.ReadBytes })
-		integers(x, tasks, func(t *task) *int64 { return &t.WrittenBytes })
-		words(x, tasks, func(t *task) *[]string { return &t.Command })
-		flags(x, tasks, func(t *task) *bool { return &t.Shell })
-		texts(x, tasks, func(t *task) *string { return &t.Image })
-		words(x, tasks, func(t *task) *[]string { return &t.Env })
-		texts(x, tasks, func(t *task) *string { return &t.Stdin })
-		texts(x, tasks, func(t *task) *string { return &t.Stdout })
-		texts(x, tasks, func(t *task) *string { return &t.Stderr })
-		integers(x, tasks, func(t *task) *time.Duration { return &t.TimeLimit })
-		integers(x, tasks, func(t *task) *int { return &t.Retries })
-		integers(x, tasks, func(t *task) *int64 { return &t.DiskBps })
-		integers(x, tasks, func(t *task) *int32 { return &t.Phase })
-		flags(x, tasks, func(t *task) *bool { return &t.SubWorkflow })
-		integers(x, tasks, func(t *task) *trace.Fields { return &t.Known })
-		integers(x, tasks, func(t *task) *trace.Fields { return &t.Imputed })
-		if x.format > 5 {
-			flags(x, tasks, func(t *task) *bool { return &t.Expand })
-			integers(x, tasks, func(t *task) *int32 { return &t.Container })
-			renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
-		}
-		if x.format > 6 {
-			integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
-		}
+		x.tracedTasks(pointers(w.Tasks))
+	}
+}
+
+// tracedTasks are those of the workflow as its trace describes them.
+func (x *archive) tracedTasks(tasks []*trace.Task) {
+	type task = trace.Task
+	texts(x, tasks, func(t *task) *string { return &t.ID })
+	texts(x, tasks, func(t *task) *string { return &t.Name })
+	texts(x, tasks, func(t *task) *string { return &t.Kind })
+	integers(x, tasks, func(t *task) *int { return &t.Line })
+	lists(x, tasks, func(t *task) *[]int32 { return &t.Parents })
+	lists(x, tasks, func(t *task) *[]int32 { return &t.Children })
+	lists(x, tasks, func(t *task) *[]int32 { return &t.Inputs })
+	lists(x, tasks, func(t *task) *[]int32 { return &t.Outputs })
+	integers(x, tasks, func(t *task) *time.Duration { return &t.Runtime })
+	floats(x, tasks, func(t *task) *float64 { return &t.Cores })
+	integers(x, tasks, func(t *task) *int64 { return &t.MemoryBytes })
+	floats(x, tasks, func(t *task) *float64 { return &t.AvgCPU })
+	integers(x, tasks, func(t *task) *int64 { return &t.ReadBytes })
+	integers(x, tasks, func(t *task) *int64 { return &t.WrittenBytes })
+	words(x, tasks, func(t *task) *[]string { return &t.Command })
+	flags(x, tasks, func(t *task) *bool { return &t.Shell })
+	texts(x, tasks, func(t *task) *string { return &t.Image })
+	words(x, tasks, func(t *task) *[]string { return &t.Env })
+	texts(x, tasks, func(t *task) *string { return &t.Stdin })
+	texts(x, tasks, func(t *task) *string { return &t.Stdout })
+	texts(x, tasks, func(t *task) *string { return &t.Stderr })
+	integers(x, tasks, func(t *task) *time.Duration { return &t.TimeLimit })
+	integers(x, tasks, func(t *task) *int { return &t.Retries })
+	integers(x, tasks, func(t *task) *int64 { return &t.DiskBps })
+	integers(x, tasks, func(t *task) *int32 { return &t.Phase })
+	flags(x, tasks, func(t *task) *bool { return &t.SubWorkflow })
+	integers(x, tasks, func(t *task) *trace.Fields { return &t.Known })
+	integers(x, tasks, func(t *task) *trace.Fields { return &t.Imputed })
+	if x.format > 5 {
+		flags(x, tasks, func(t *task) *bool { return &t.Expand })
+		integers(x, tasks, func(t *task) *int32 { return &t.Container })
+		renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
+	}
+	if x.format > 6 {
+		integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
 	}
 }
 
@@ -579,8 +591,12 @@ func (x *archive) planned(a *planner.WorkflowArrived) {
 	integers(x, files, func(f *planner.File) *unit.Bytes { return &f.Size })
 	integers(x, files, func(f *planner.File) *planner.TaskID { return &f.Producer })
 	lists(x, files, func(f *planner.File) *[]planner.NodeID { return &f.Homes })
+	x.plannedTasks(pointers(a.Tasks))
+}
+
+// plannedTasks are those of the workflow as the planner knows them.
+func (x *archive) plannedTasks(tasks []*planner.Task) {
 	type task = planner.Task
-	tasks := pointers(a.Tasks)
 	integers(x, tasks, func(t *task) *planner.TaskID { return &t.ID })
 	integers(x, tasks, func(t *task) *planner.WorkflowID { return &t.Workflow })
 	integers(x, tasks, func(t *task) *planner.KindID { return &t.Kind })
@@ -629,41 +645,46 @@ func (x *archive) files(a *executor.Admission) {
 
 // tasks are those of the workflow as the executor knows them.
 func (x *archive) tasks(a *executor.Admission) {
-	type task = executor.TaskSpec
 	made(x, &a.Tasks)
 	x.of(a)
-	texts(x, a.Tasks, func(t *task) *string { return &t.Name })
-	texts(x, a.Tasks, func(t *task) *string { return &t.Kind })
-	words(x, a.Tasks, func(t *task) *[]string { return &t.Command })
-	flags(x, a.Tasks, func(t *task) *bool { return &t.Shell })
-	texts(x, a.Tasks, func(t *task) *string { return &t.Image })
-	words(x, a.Tasks, func(t *task) *[]string { return &t.Env })
-	texts(x, a.Tasks, func(t *task) *string { return &t.Stdin })
-	texts(x, a.Tasks, func(t *task) *string { return &t.Stdout })
-	texts(x, a.Tasks, func(t *task) *string { return &t.Stderr })
-	flags(x, a.Tasks, func(t *task) *bool { return &t.Network })
+	x.specs(a, a.Tasks)
+}
+
+// specs are tasks of the workflow.
+func (x *archive) specs(a *executor.Admission, tasks []*executor.TaskSpec) {
+	type task = executor.TaskSpec
+	texts(x, tasks, func(t *task) *string { return &t.Name })
+	texts(x, tasks, func(t *task) *string { return &t.Kind })
+	words(x, tasks, func(t *task) *[]string { return &t.Command })
+	flags(x, tasks, func(t *task) *bool { return &t.Shell })
+	texts(x, tasks, func(t *task) *string { return &t.Image })
+	words(x, tasks, func(t *task) *[]string { return &t.Env })
+	texts(x, tasks, func(t *task) *string { return &t.Stdin })
+	texts(x, tasks, func(t *task) *string { return &t.Stdout })
+	texts(x, tasks, func(t *task) *string { return &t.Stderr })
+	flags(x, tasks, func(t *task) *bool { return &t.Network })
 	place := map[*executor.FileSpec]int64{}
 	if x.writing {
 		for i, f := range a.Files {
 			place[f] = int64(i)
 		}
 	}
-	x.references(a, place, func(t *task) *[]*executor.FileSpec { return &t.Inputs })
-	x.references(a, place, func(t *task) *[]*executor.FileSpec { return &t.Outputs })
-	integers(x, a.Tasks, func(t *task) *time.Duration { return &t.TimeLimit })
-	integers(x, a.Tasks, func(t *task) *int64 { return &t.Cores })
-	floats(x, a.Tasks, func(t *task) *float64 { return &t.AvgCPU })
-	integers(x, a.Tasks, func(t *task) *unit.Bytes { return &t.Memory })
-	integers(x, a.Tasks, func(t *task) *time.Duration { return &t.Declared })
-	integers(x, a.Tasks, func(t *task) *time.Duration { return &t.Run })
-	lists(x, a.Tasks, func(t *task) *[]time.Duration { return &t.RunOn })
+	x.references(a, tasks, place, func(t *task) *[]*executor.FileSpec { return &t.Inputs })
+	x.references(a, tasks, place, func(t *task) *[]*executor.FileSpec { return &t.Outputs })
+	integers(x, tasks, func(t *task) *time.Duration { return &t.TimeLimit })
+	integers(x, tasks, func(t *task) *int64 { return &t.Cores })
+	floats(x, tasks, func(t *task) *float64 { return &t.AvgCPU })
+	integers(x, tasks, func(t *task) *unit.Bytes { return &t.Memory })
+	integers(x, tasks, func(t *task) *time.Duration { return &t.Declared })
+	integers(x, tasks, func(t *task) *time.Duration { return &t.Run })
+	lists(x, tasks, func(t *task) *[]time.Duration { return &t.RunOn })
 	if x.format > 5 {
-		flags(x, a.Tasks, func(t *task) *bool { return &t.Expand })
-		words(x, a.Tasks, func(t *task) *[]string { return &t.Mounts })
-		renames(x, a.Tasks, func(t *task) *[]trace.Rename { return &t.Renames })
+		flags(x, tasks, func(t *task) *bool { return &t.Expand })
+		words(x, tasks, func(t *task) *[]string { return &t.Mounts })
+		renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
 	}
 	if x.format > 6 {
-		integers(x, a.Tasks, func(t *task) *int64 { return &t.DiskLimit })
+		integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
 	}
 }
 
@@ -704,10 +725,10 @@ func (x *archive) of(a *executor.Admission) {
 }
 
 // references gives files by their position in the workflow.
-func (x *archive) references(a *executor.Admission, place map[*executor.FileSpec]int64,
+func (x *archive) references(a *executor.Admission, tasks []*executor.TaskSpec, place map[*executor.FileSpec]int64,
 	member func(*executor.TaskSpec) *[]*executor.FileSpec) {
-	col, i := x.begin(lengths(x, a.Tasks, member)), 0
-	for _, t := range a.Tasks {
+	col, i := x.begin(lengths(x, tasks, member)), 0
+	for _, t := range tasks {
 		files := *member(t)
 		for k := range files {
 			if x.writing {

@@ -18,8 +18,9 @@ import (
 // compressed by S2; logs up to format 11 have gzip. All that admission decided is kept: on replay nothing is
 // decided again.
 const (
-	definitionFormat = 9
-	// without declared memory; 5 is without catalogs and sources, 7 without RejectLate, 8 without users
+	definitionFormat = 10
+	// without declared memory; 5 is without catalogs and sources, 7 without RejectLate, 8 without users, 9 without plain
+	// tasks
 	oldestDefinition = 4
 	definitionLarge  = 2000 // tasks: larger ones are streamed
 	// largestDefinition bounds what is unpacked of a definition that a client sent: bytes, some hundred for each task
@@ -90,8 +91,9 @@ func encodeAdmission(a *executor.Admission) ([]byte, error) {
 }
 
 func (d *definer) encode(a *executor.Admission) ([]byte, error) {
-	large := len(a.Tasks) > definitionLarge ||
-		a.Submission.Workflow != nil && len(a.Submission.Workflow.Tasks) > definitionLarge
+	plain := plain(a)
+	large := !plain && (len(a.Tasks) > definitionLarge ||
+		a.Submission.Workflow != nil && len(a.Submission.Workflow.Tasks) > definitionLarge)
 	if large {
 		if blob, err := streamed(a); blob != nil || err != nil {
 			return blob, err
@@ -101,7 +103,13 @@ func (d *definer) encode(a *executor.Admission) ([]byte, error) {
 	x := &d.archive
 	x.out, x.writing, x.format, x.err = append(x.out[:0], definitionFormat), true, definitionFormat, nil
 	x.surveyed = nil
-	x.admission(a)
+	if plain {
+		x.put(int64(len(a.Tasks)))
+		x.plainTasks(a, len(a.Tasks))
+	} else {
+		x.put(0)
+		x.admission(a)
+	}
 	if x.err != nil {
 		return nil, x.err
 	}
@@ -127,7 +135,7 @@ func (d *definer) encode(a *executor.Admission) ([]byte, error) {
 // if S2 makes so little of it that nobody would unpack it.
 func streamed(a *executor.Admission) ([]byte, error) {
 	var packed bytes.Buffer
-	x := &archive{writing: true, format: definitionFormat, out: []byte{definitionFormat},
+	x := &archive{writing: true, format: definitionFormat, out: []byte{definitionFormat, 0},
 		sink: s2.NewWriter(&packed, s2.WriterConcurrency(1), s2.WriterBlockSize(blockSize))}
 	x.admission(a)
 	_, err := x.sink.Write(x.out)
@@ -187,7 +195,11 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 	}
 	x := &archive{in: blob[1:], format: blob[0]}
 	a := new(executor.Admission)
-	x.admission(a)
+	if n := x.plainCount(); n == 0 {
+		x.admission(a)
+	} else {
+		x.plainTasks(a, n)
+	}
 	if x.err == nil && len(x.in) > 0 {
 		x.err = fmt.Errorf("%d bytes are left over", len(x.in))
 	}

@@ -3,6 +3,7 @@
 package trace
 
 import (
+	"strconv"
 	"time"
 
 	"gantry/reader"
@@ -70,6 +71,30 @@ type Workflow struct {
 	// Obstacles are why a real run has to be refused although the workflow can be simulated and emulated; each begins
 	// with its file and line.
 	Obstacles []string
+	// Plain says that the workflow was generated without files, that Number gave the IDs, that names are kinds, and that
+	// tasks differ in no more than these, Phase, Parents, Children and Runtime.
+	Plain bool
+}
+
+// Number gives tasks the IDs ID00000, ID00001 and so on, as DAX files have them.
+func Number(tasks []Task) {
+	text, ends := make([]byte, 0, 8*len(tasks)), make([]int, len(tasks))
+	for i := range tasks {
+		text = AppendDigits(append(text, "ID"...), int64(i))
+		ends[i] = len(text)
+	}
+	all, from := string(text), 0
+	for i, to := range ends {
+		tasks[i].ID, from = all[from:to], to
+	}
+}
+
+// AppendDigits appends a number from 0 on in at least five digits.
+func AppendDigits(to []byte, i int64) []byte {
+	for at := int64(10_000); at > i && at > 1; at /= 10 {
+		to = append(to, '0')
+	}
+	return strconv.AppendInt(to, i, 10)
 }
 
 // Container is an image as a catalog names it.

@@ -129,9 +129,9 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 		c.tenancy.arrive(adm)
 	}
 	for i := range events {
-		c.tenancy.take(v, &events[i])
 		switch b := events[i].Body.(type) {
 		case *planner.PlanCommitted:
+			c.tenancy.changed(v, &events[i])
 			for i := range b.Notes {
 				switch b.Notes[i].Topic {
 				case "backfilled":
@@ -144,10 +144,14 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 			for o := range b.Orders {
 				c.preempted.ordered(b.Orders[o].Kind)
 			}
+		case planner.AttemptSuspended:
+			c.tenancy.changed(v, &events[i])
 		case *planner.AttemptExited:
+			c.tenancy.changed(v, &events[i])
 			att := v.Attempt(b.Attempt)
 			c.preempted.ended(att, b)
 			task := v.Task(att.Task)
+			c.tenancy.ended(task, b)
 			if !task.Formal {
 				c.began(task.Workflow, b.Usage.Started)
 			}

@@ -135,24 +135,23 @@ func (t *tenancy) left(m planner.TenantID) {
 	}
 }
 
-func (t *tenancy) take(v planner.View, e *planner.Event) {
-	if e.Body.Kind() == planner.KindAttemptStarted {
-		return // it holds what it held when it was ordered
-	}
+// changed takes in by how much an event changed what attempts hold.
+func (t *tenancy) changed(v planner.View, e *planner.Event) {
 	for a, change := range v.Changes(e) {
-		t.hold(v, a, &change)
+		t.hold(v, a, change)
 	}
-	if b, ok := e.Body.(*planner.AttemptExited); ok {
-		id := v.Attempt(b.Attempt).Task
-		if b.Outcome == planner.OK || b.Kept > 0 {
-			t.service[v.Task(id).Workflow] += b.Ran
-		}
-		t.read += b.Usage.InputBytes
-		local := b.Usage.InputBytes - b.Usage.CopiedBytes
-		t.local += local
-		if local != 0 && !t.later[id] {
-			t.first += local
-		}
+}
+
+// ended takes in the end of an attempt of a task.
+func (t *tenancy) ended(task *planner.Task, b *planner.AttemptExited) {
+	if b.Outcome == planner.OK || b.Kept > 0 {
+		t.service[task.Workflow] += b.Ran
+	}
+	t.read += b.Usage.InputBytes
+	local := b.Usage.InputBytes - b.Usage.CopiedBytes
+	t.local += local
+	if local != 0 && !t.later[task.ID] {
+		t.first += local
 	}
 }
 

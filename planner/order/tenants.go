@@ -437,7 +437,7 @@ func (q *Tenants) Share(m planner.TenantID) share.Fraction { return q.ledger.Sha
 func (q *Tenants) Observe(v planner.View, e planner.Event) {
 	if q.Rule != nil {
 		for a, change := range v.Changes(&e) {
-			q.holds(v, a, change)
+			q.holds(v, a, *change)
 		}
 	}
 	switch b := e.Body.(type) {

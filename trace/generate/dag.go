@@ -155,7 +155,7 @@ func (g *dag) int(i int64) *dag {
 
 func (g *dag) id(task int32) *dag {
 	if !g.bare {
-		g.text = appendID(g.text, task)
+		g.text = trace.AppendDigits(append(g.text, "ID"...), int64(task))
 	}
 	return g
 }
@@ -163,18 +163,9 @@ func (g *dag) id(task int32) *dag {
 // digits writes five digits.
 func (g *dag) digits(i int64) *dag {
 	if !g.bare {
-		g.text = appendPadded(g.text, i)
+		g.text = trace.AppendDigits(g.text, i)
 	}
 	return g
-}
-
-func appendID(to []byte, task int32) []byte { return appendPadded(append(to, "ID"...), int64(task)) }
-
-func appendPadded(to []byte, i int64) []byte {
-	for at := int64(10_000); at > i && at > 1; at /= 10 {
-		to = append(to, '0')
-	}
-	return strconv.AppendInt(to, i, 10)
 }
 
 // file adds a file of the name written so far; without files it is -1, which reads, writes and link pass over.
@@ -217,13 +208,11 @@ func (g *dag) link(parent, child int32, files ...int32) {
 // workflow resolves what was collected.
 func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
 	w := &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1",
-		Tasks: g.tasks, Files: g.files}
-	ids, ends := make([]byte, 0, 8*len(g.tasks)), make([]int, len(g.tasks))
+		Tasks: g.tasks, Files: g.files, Plain: g.bare}
+	trace.Number(g.tasks)
 	for i := range g.tasks {
-		ids = appendID(ids, int32(i))
-		ends[i] = len(ids)
+		w.Plain = w.Plain && g.tasks[i].Known == trace.Runtime
 	}
-	each(ids, ends, func(i int, id string) { g.tasks[i].ID = id })
 	each(g.text, g.ends, func(i int, name string) { g.files[i].Name = name })
 	group(len(g.tasks), g.edges, false,
 		func(t int, children []int32) { slices.Sort(children); g.tasks[t].Children = children })
