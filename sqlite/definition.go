@@ -19,8 +19,8 @@ import (
 // decided again.
 const (
 	definitionFormat = 10
-	// without declared memory; 5 is without catalogs and sources, 7 without RejectLate, 8 without users, 9 without plain
-	// tasks
+	// without declared memory; 5 is without catalogs and sources, 7 without RejectLate, 8 without users, 9 without
+	// plain tasks
 	oldestDefinition = 4
 	definitionLarge  = 2000 // tasks: larger ones are streamed
 	// largestDefinition bounds what is unpacked of a definition that a client sent: bytes, some hundred for each task

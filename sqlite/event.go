@@ -50,27 +50,42 @@ func bodyVersion(body planner.Body) int64 {
 // after it has run; no more is said of them than which, where and how long.
 type terse struct {
 	tasks pages[admitted]
+	needs []unit.Vector // that tasks have
 	plain bool          // the last attempt that ended is one of most, see encode
 	usual planner.Usage // of such an attempt: memory
 }
 
-// admitted is what later bodies leave out of a task.
+// admitted is what later bodies leave out of a task. There are many: it takes little memory.
 type admitted struct {
-	need unit.Vector
 	run  time.Duration // by its trace; 0: not known
+	need int32         // in needs
 }
 
 // arrived takes in the tasks that later bodies refer to.
 func (x *terse) arrived(a *executor.Admission) {
 	for i := range a.Arrived.Tasks {
 		t := &a.Arrived.Tasks[i]
-		known := admitted{need: t.Need}
+		known := admitted{need: x.needOf(&t.Need)}
 		if runtimeKnown(a, i) {
 			known.run = traced(a.Tasks[i])
 		}
 		x.tasks.put(int(t.ID), known)
 	}
 }
+
+// needOf returns where a need is in needs. Tasks that follow each other mostly need the same.
+func (x *terse) needOf(need *unit.Vector) int32 {
+	for i := len(x.needs) - 1; i >= max(0, len(x.needs)-4); i-- {
+		if x.needs[i] == *need {
+			return int32(i)
+		}
+	}
+	x.needs = append(x.needs, *need)
+	return int32(len(x.needs) - 1)
+}
+
+// need is what a task needs.
+func (x *terse) need(task planner.TaskID) *unit.Vector { return &x.needs[x.tasks.at(int(task)).need] }
 
 // plainUsage is that of an attempt of which nothing was measured and which ran as soon as it was ordered.
 func plainUsage(at planner.Time, ran time.Duration) planner.Usage {
@@ -86,7 +101,7 @@ func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.T
 		return o, false
 	}
 	return planner.Order{Kind: planner.OrderStart, Attempt: attempt, Task: task, Node: node,
-		Hold: x.tasks.at(int(task)).need, Try: 1, Until: at.Add(run),
+		Hold: *x.need(task), Try: 1, Until: at.Add(run),
 		Est: planner.Estimate{Run: run, Source: planner.SourceDeclared}}, true
 }
 
@@ -95,7 +110,7 @@ func (x *terse) starts(at planner.Time, orders []planner.Order) bool {
 	for i := range orders {
 		o := &orders[i]
 		if o.Kind != planner.OrderStart || o.Task < 0 || int(o.Task) >= x.tasks.len() || o.Try != 1 ||
-			o.Hold == (unit.Vector{}) || o.Hold != x.tasks.at(int(o.Task)).need || o.Until != at.Add(o.Est.Run) ||
+			o.Hold == (unit.Vector{}) || o.Hold != *x.need(o.Task) || o.Until != at.Add(o.Est.Run) ||
 			o.Est != (planner.Estimate{Run: o.Est.Run, Source: planner.SourceDeclared}) || o.File != 0 || o.From != 0 {
 			return false
 		}

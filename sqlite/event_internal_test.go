@@ -29,7 +29,8 @@ func FuzzBodies(f *testing.F) {
 	f.Add(uint8(5), []byte(`{"attempt":1,"attempt":9223372036854775807,"message":"\u00e9\n"}`))
 	f.Fuzz(func(t *testing.T, kind uint8, text []byte) {
 		tasks := new(terse)
-		tasks.tasks.add(admitted{need: unit.Vector{1, 2, 3}, run: 1000})
+		tasks.needs = []unit.Vector{{1, 2, 3}}
+		tasks.tasks.add(admitted{run: 1000})
 		for version := int64(1); version <= eventVersion; version++ {
 			const at = planner.Time(1e9)
 			body, err := decodeBody(planner.EventKind(kind), text, version, at, tasks)

@@ -167,6 +167,7 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 			c.end(v, v.Task(b.Task).Workflow)
 		}
 	}
+	c.tenancy.settle()
 }
 
 func (c *Collector) arrive(adm *executor.Admission) {

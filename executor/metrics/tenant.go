@@ -53,9 +53,11 @@ type tenancy struct {
 	service []time.Duration // by workflow: what its attempts ran whose work counts
 	read    unit.Bytes
 	local   unit.Bytes
-	first   unit.Bytes // of local, what tasks without predecessors read
-	later   []bool     // by task: it has predecessors; a task that has ended no longer says so
-	names   []string   // by tenant
+	first   unit.Bytes  // of local, what tasks without predecessors read
+	later   []bool      // by task: it has predecessors; a task that has ended no longer says so
+	names   []string    // by tenant
+	moved   unit.Vector // at this instant, of one tenant: not in what follows yet
+	moving  planner.TenantID
 	used    []unit.Vector
 	share   []float64
 	jobs    []int // by tenant: present
@@ -125,6 +127,7 @@ func (t *tenancy) arrive(adm *executor.Admission) {
 
 // left takes in that a workflow of m has ended.
 func (t *tenancy) left(m planner.TenantID) {
+	t.settle()
 	if t.jobs[m]--; t.jobs[m] == 0 {
 		t.active--
 		t.sum -= t.share[m]
@@ -135,10 +138,19 @@ func (t *tenancy) left(m planner.TenantID) {
 	}
 }
 
-// changed takes in by how much an event changed what attempts hold.
+// changed takes in by how much an event changed what attempts hold. What it says of an instant counts once settle is
+// called: mostly what ends is followed by what starts, and nothing has changed.
 func (t *tenancy) changed(v planner.View, e *planner.Event) {
 	for a, change := range v.Changes(e) {
-		t.hold(v, a, change)
+		m := planner.TenantID(0)
+		if len(t.names) > 1 {
+			m = v.Workflow(v.Task(v.Attempt(a).Task).Workflow).Tenant
+		}
+		if m != t.moving {
+			t.settle()
+			t.moving = m
+		}
+		t.moved.Increase(change)
 	}
 }
 
@@ -155,22 +167,21 @@ func (t *tenancy) ended(task *planner.Task, b *planner.AttemptExited) {
 	}
 }
 
-// hold takes in by how much what an attempt holds has changed.
-func (t *tenancy) hold(v planner.View, a planner.AttemptID, change *unit.Vector) {
-	for d := range change {
-		t.held[d] += float64(change[d])
+// settle takes in by how much what a tenant holds has changed.
+func (t *tenancy) settle() {
+	if t.moved == (unit.Vector{}) {
+		return
 	}
-	m := planner.TenantID(0)
-	if len(t.names) > 1 {
-		m = v.Workflow(v.Task(v.Attempt(a).Task).Workflow).Tenant
-	}
+	m := t.moving
 	used, share := &t.used[m], 0.0
-	used.Increase(change)
+	used.Increase(&t.moved)
 	for d := range used {
+		t.held[d] += float64(t.moved[d])
 		if t.total[d] > 0 && t.total[d] != unit.Unlimited {
 			share = max(share, float64(used[d])/float64(t.total[d]))
 		}
 	}
+	t.moved = unit.Vector{}
 	if t.jobs[m] > 0 {
 		t.sum += share - t.share[m]
 		t.squares += share*share - t.share[m]*t.share[m]
@@ -181,7 +192,7 @@ func (t *tenancy) hold(v planner.View, a planner.AttemptID, change *unit.Vector)
 	if n := len(p); n > 0 && p[n-1].At == t.now {
 		p = p[:n-1]
 	}
-	if n := len(p); n == 0 || p[n-1].Share != share { // mostly what ends is followed by what starts
+	if n := len(p); n == 0 || p[n-1].Share != share {
 		p = append(p, SharePoint{t.now, share})
 	}
 	t.points[m] = p
