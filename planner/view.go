@@ -147,8 +147,8 @@ func (v View) UnderWayCount() int { return v.s.underWayCount }
 // Holds returns what an attempt under way holds now: of a frozen one what its node keeps.
 func (v View) Holds(a AttemptID) unit.Vector { return v.s.holds(a) }
 
-// Changes yields by how much an event, which the state has taken in, changed what attempts hold. The amounts must not be
-// changed, nor kept.
+// Changes yields by how much an event, which the state has taken in, changed what attempts hold. The amounts must not
+// be changed, nor kept.
 func (v View) Changes(e *Event) iter.Seq2[AttemptID, *unit.Vector] {
 	frozen := func(att *Attempt) unit.Vector { return att.Hold.Keep(v.Nodes()[att.Node].Keeps) }
 	return func(yield func(AttemptID, *unit.Vector) bool) {
