@@ -496,6 +496,9 @@ func (x *archive) traced(flows []*trace.Workflow) {
 
 // tracedTasks are those of the workflow as its trace describes them.
 func (x *archive) tracedTasks(tasks []*trace.Task) {
+	if len(tasks) == 0 {
+		return // as columns of no rows
+	}
 	type task = trace.Task
 	texts(x, tasks, func(t *task) *string { return &t.ID })
 	texts(x, tasks, func(t *task) *string { return &t.Name })
@@ -596,6 +599,9 @@ func (x *archive) planned(a *planner.WorkflowArrived) {
 
 // plannedTasks are those of the workflow as the planner knows them.
 func (x *archive) plannedTasks(tasks []*planner.Task) {
+	if len(tasks) == 0 {
+		return // as columns of no rows
+	}
 	type task = planner.Task
 	integers(x, tasks, func(t *task) *planner.TaskID { return &t.ID })
 	integers(x, tasks, func(t *task) *planner.WorkflowID { return &t.Workflow })
@@ -652,6 +658,9 @@ func (x *archive) tasks(a *executor.Admission) {
 
 // specs are tasks of the workflow.
 func (x *archive) specs(a *executor.Admission, tasks []*executor.TaskSpec) {
+	if len(tasks) == 0 {
+		return
+	}
 	type task = executor.TaskSpec
 	texts(x, tasks, func(t *task) *string { return &t.Name })
 	texts(x, tasks, func(t *task) *string { return &t.Kind })
