@@ -42,9 +42,9 @@ func checkCommand() *cli.Command {
 		Usage:     "show what is in a workflow, and every error of its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
 		Description: `Reads workflows: Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows.
-It also reads workload, cluster and experiment files, and looks for the files that they name. Formats are recognised by
-content, makeflows also by name. Text is UTF-8 or UTF-16, plain, gzip or zip. A directory stands for the workflow files
-below it, "-" for standard input.
+It also reads workload, cluster and experiment files, the traces that a workload file names, and looks for the other
+files that they name. Formats are recognised by content, makeflows also by name. Text is UTF-8 or UTF-16, plain, gzip or
+zip. A directory stands for the workflow files below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be.
 Warnings say which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a
@@ -205,7 +205,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 
 // inspect reads a file of any kind.
 func inspect(file string, o checkOptions) *report {
-	if kind, r := scenarioFile(file); kind != "" {
+	if kind, r := scenarioFile(file, o.read); kind != "" {
 		return r
 	}
 	w, faults, err := trace.Open(file, o.read)
@@ -258,7 +258,7 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 }
 
 // scenarioFile is the report of a workload, cluster or experiment file; of another file the kind is "".
-func scenarioFile(file string) (kind string, r *report) {
+func scenarioFile(file string, read trace.ReadOptions) (kind string, r *report) {
 	if file == "-" || trace.IsMakeflow(file) {
 		return "", nil
 	}
@@ -271,10 +271,11 @@ func scenarioFile(file string) (kind string, r *report) {
 	if kind = scenario.Kind(head); kind == "" || err != nil {
 		return "", nil
 	}
-	about, err := scenario.Check(kind, io.MultiReader(bytes.NewReader(head), f), file, func(spec string) error {
-		_, err := policy.Parse(spec)
-		return err
-	})
+	about, err := scenario.Check(kind, io.MultiReader(bytes.NewReader(head), f), file, read,
+		func(spec string) error {
+			_, err := policy.Parse(spec)
+			return err
+		})
 	var combined error
 	if err == nil && kind == "experiment" {
 		combined = checkCombinations(file)

@@ -84,6 +84,8 @@ func TestCheckFindsWhatIsRefusedLater(t *testing.T) {
 		"f.yaml": "cluster: c.yaml\nworkload: w.yaml\nfactors:\n  policy: [gbf]\n  utilisation: [0.5]\n",
 		"g.yaml": "cluster: c.yaml\nworkload: w.yaml\nfactors: {policy: [gbf]}\n",
 		"u.yaml": "mix:\n- {generator: montag}\ntasks: 30\ncount: 2\narrivals: {process: batch}\n",
+		"b.dax":  "<adag>\n<job id='a' runtime='x'/></adag>",
+		"b.yaml": "workflows:\n- trace: b.dax\n",
 		"v.yaml": "mix:\n- {generator: montage}\ntasks: 5\ncount: 2\narrivals: {process: batch}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -91,7 +93,9 @@ func TestCheckFindsWhatIsRefusedLater(t *testing.T) {
 		}
 	}
 	expect(t, exitOK, nil, "check", filepath.Join(dir, "g.yaml"))
+	expect(t, exitOK, nil, "check", "--repair", filepath.Join(dir, "b.yaml"))
 	for name, says := range map[string]string{
+		"b.yaml": "b.dax:2: runtime \"x\" of task a is not a number",
 		"e.yaml": "line 5: cluster=c.yaml errors=static:0",
 		"f.yaml": "utilisation",
 		"u.yaml": `line 2: generator: there is no generator "montag"`,
