@@ -224,6 +224,7 @@ func TestASubmissionIsReadLikeARun(t *testing.T) {
 		t.Errorf("%d lines of CSV, want 26", n)
 	}
 	expect(t, exitOK, nil, "report", "--dir", dir, "2", "--html", filepath.Join(dir, "2.html"))
+	expect(t, exitUsage, []string{"report 2: these metrics are of a whole run"}, "report", "--dir", dir, "2")
 	expect(t, exitInput, []string{`no run "77"`}, "show", "--dir", dir, "77")
 }
 

@@ -477,8 +477,8 @@ func readLog(c *cli.Context) (*sqlite.DB, error) {
 		return nil, logError(err)
 	}
 	for _, arg := range c.Args().Slice() {
-		// Metrics, and what is of several runs, are of these as a whole.
-		whole := c.Command.Name == "compare" || c.Command.Name == "report" && (c.NArg() > 1 || !c.IsSet("html"))
+		// What is of several runs is of these as a whole.
+		whole := c.Command.Name == "compare" || c.Command.Name == "report" && c.NArg() > 1
 		one, err := submissionIn(c.Context, db, arg, whole)
 		if err != nil || one != nil {
 			return one, errors.Join(err, db.Close())
