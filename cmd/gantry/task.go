@@ -153,7 +153,9 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 	w.Tasks = []trace.Task{t}
 	trace.Impute(w, trace.Defaults{})
 	sub := &executor.Submission{Name: name, Workflow: w}
-	h.classify(sub)
+	if err := h.classify(sub); err != nil {
+		return nil, err
+	}
 	sub.At, sub.Release = sub.Release, 0 // until then it is in no workflow
 	if !runtimeOf(about.Runtime).Programs {
 		return sub, nil
