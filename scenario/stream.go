@@ -575,7 +575,7 @@ func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
 func readTimes(path string, column int) (out []time.Duration, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %s", path, absent(path, err))
 	}
 	defer f.Close()
 	in := reader.Open(f, 0)

@@ -193,7 +193,7 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 		"workflow: [{trace: x}]":                                   `line 1: the workload: unknown key "workflow"; did you mean workflows?`,
 		"count: 5\nmix: [{generator: rndom, tasks: 30, fat: 0.5}]": `fat is for generator random, and this one is "rndom"`,
 		mix + "arrivals: {process: trace, times: none.csv}": "line 3: arrivals: " +
-			"times open none.csv",
+			"times none.csv: there is no such file",
 		"count: 5\nmix: [{generator: montage}]": "how large are the " +
 			"workflows of generator montage",
 		"count: 5\nmix: [{generator: montage, tasks: 30, sizes: [{tasks: 5}]}]": "exclude each other",

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -312,8 +311,8 @@ func checkCombinations(file string) error {
 
 // unreadable is the report of a file that could not be opened or read.
 func unreadable(file string, err error) *report {
-	return examine(file, nil, []trace.Fault{{Severity: trace.Error, Rule: "unreadable", Message: reading(err),
-		Count: 1}})
+	return examine(file, nil, []trace.Fault{{Severity: trace.Error, Rule: "unreadable", Count: 1,
+		Message: trace.Plain(err).Error()}})
 }
 
 func (r *report) write(out io.Writer, asJSON bool) error {
@@ -326,22 +325,20 @@ func (r *report) write(out io.Writer, asJSON bool) error {
 // openText opens a file to read its text.
 func openText(path string) (*os.File, error) {
 	if err := trace.CheckFile(path); err != nil {
-		return nil, errors.New(reading(err))
+		return nil, trace.Plain(err)
 	}
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, errors.New(reading(err))
-	}
-	return f, nil
+	return f, trace.Plain(err)
 }
 
-// reading explains an error of reading a file.
-func reading(err error) string {
-	missing := new(fs.PathError)
-	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) {
-		return missing.Path + ": no such file or directory; check the path"
+// readText reads a file whole.
+func readText(path string) ([]byte, error) {
+	f, err := openText(path)
+	if err != nil {
+		return nil, err
 	}
-	return err.Error()
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
@@ -526,7 +523,7 @@ func seconds(s float64) string {
 func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
 	if err != nil {
-		return nil, failf(exitInput, "%s", reading(err))
+		return nil, fail(exitInput, trace.Plain(err))
 	}
 	var errs []string
 	for _, f := range faults {

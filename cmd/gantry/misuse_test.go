@@ -30,6 +30,16 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, "--held-out -1: give a number from 0", []string{"predict", "train", home, "--held-out=-1"}},
 		{exitUsage, "--latest 0: give a number from 1", []string{"predict", "train", home, "--latest=0"}},
 		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
+		{exitInput, "--env-file: /none: no such file or directory; check the path",
+			[]string{"run", home, "--env-file=/none", montage}},
+		{exitInput, "--host-model: /none: no such file", []string{"simulate", home, "--host-model=/none", montage}},
+		{exitInput, "--mount /none:/x:ro: /none: no such file", []string{"run", home, "--mount=/none:/x:ro", montage}},
+		{exitInput, "report: /none: no such file", []string{"report", "x.sqlite", "--markdown", "--study=/none"}},
+		{exitInput, "w.yaml:1: /none.dax: no such file", []string{"simulate", home,
+			cliTest{t, t.TempDir()}.write("w.yaml", "workflows: [{trace: /none.dax}]\n")}},
+		{exitInput, "line 2: arrivals: times /none: there is no such file", []string{"simulate", home,
+			cliTest{t, t.TempDir()}.write("w.yaml", "{count: 1, mix: [{generator: montage, tasks: 20}],\n"+
+				"arrivals: {process: trace, times: /none}}\n")}},
 	} {
 		code, _, errs := invoke(t, c.args...)
 		if code != c.code || !strings.Contains(errs, c.says) {

@@ -155,7 +155,7 @@ func (x *slurmCall) note(notes []string) {
 func sbatchAction(x *slurmCall) error {
 	j, err := sbatch.Parse(x.args, sbatch.Host{Dir: x.me.Dir, Env: os.LookupEnv, Real: withoutLinks,
 		Read: func(path string) ([]byte, error) {
-			f, err := os.Open(path)
+			f, err := openText(path)
 			if err != nil {
 				return nil, err
 			}

@@ -27,6 +27,7 @@ import (
 	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // How many containers start at once by default: each node works on some, and srun takes processes here.
@@ -92,7 +93,7 @@ func (s *settings) readSlurm(c *cli.Context, on bool) error {
 			return fail(exitHost, err)
 		}
 		if st, err := os.Stat(s.Shared); err != nil {
-			return failf(exitHost, "--shared: %w", err)
+			return failf(exitHost, "--shared: %w", trace.Plain(err))
 		} else if !st.IsDir() {
 			return failf(exitHost, "--shared %s: it is no directory", s.Shared)
 		}

@@ -128,6 +128,7 @@ func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Subm
 
 // at reports an error with the line of a workload file.
 func at(w *scenario.Workload, line int, err error) error {
+	err = trace.Plain(err)
 	if line == 0 { // changed since it was read, as by experiments
 		return fmt.Errorf("%s: %w", w.Source, err)
 	}
