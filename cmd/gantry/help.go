@@ -303,6 +303,9 @@ func versionCommand() *cli.Command {
 		Name:  "version",
 		Usage: "show the version of gantry",
 		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "version takes no arguments")
+			}
 			cli.ShowVersion(c)
 			return nil
 		},

@@ -34,6 +34,8 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, "--port -1: give a number", []string{"watch", home, "--port=-1", "n"}},
 		{exitUsage, "--grace -1s: it cannot be negative",
 			[]string{"run", home, "--runtime=null", "--dry-run", "--grace=-1s", montage}},
+		{exitUsage, `policy "heft:": a parameter is missing`, []string{"simulate", home, "--policy=heft:", montage}},
+		{exitUsage, "version takes no arguments", []string{"version", "x"}},
 		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
 		{exitInput, "--env-file: /none: no such file or directory; check the path",
 			[]string{"run", home, "--env-file=/none", montage}},
