@@ -116,7 +116,8 @@ func Check(kind string, r io.Reader, source string, read trace.ReadOptions, poli
 		for i := range c.Nodes {
 			cores += c.Nodes[i].Cores
 		}
-		tell("nodes          %d, %g cores in all", len(c.Nodes), cores)
+		tell("nodes          %d", len(c.Nodes))
+		tell("cores          %g in all", cores)
 	case "experiment":
 		x, err := ReadExperiment(r, source, false)
 		if err != nil {

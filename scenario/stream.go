@@ -216,7 +216,7 @@ func (y *doc) checkStream(s *Stream) {
 	case s.Count == 0:
 		y.Faults.Fail("missing-count", s.Line, "", "a mix without count: say how many workflows there are")
 	case s.Arrivals.Process == "trace" && len(s.Arrivals.Times) < s.Count:
-		y.Faults.Fail("few-times", s.Arrivals.Line, "", "%d recorded arrival times for %d workflows",
+		y.Faults.Fail("few-times", s.Arrivals.Line, "", "too few recorded arrival times: %d, and count is %d",
 			len(s.Arrivals.Times), s.Count)
 	case len(s.Tenants) > 0 && tenants == 0:
 		y.Faults.Fail("bad-value", s.Line, "", "the fractions of tenants have to sum to more than 0")

@@ -199,7 +199,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 	if total == 1 {
 		return fail(exitInput, nil)
 	}
-	return failf(exitInput, "%d of %d files have errors", bad, total)
+	return failf(exitInput, "errors in %d of %d files", bad, total)
 }
 
 // inspect reads a file of any kind.
@@ -397,9 +397,9 @@ func (r *report) print(out io.Writer) error {
 	var b strings.Builder
 	verdict := "ok"
 	if n := len(r.Errors); n > 0 {
-		verdict = count(n, "error")
+		verdict = plural(n, "error")
 	} else if n := len(r.Warnings); n > 0 {
-		verdict = "ok, " + count(n, "warning")
+		verdict = "ok, " + plural(n, "warning")
 	}
 	if len(r.Errors) == 0 && len(r.Obstacles) > 0 {
 		verdict += "; gantry run refuses it"
@@ -422,9 +422,9 @@ func (r *report) print(out io.Writer) error {
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
 		}
-		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, count(r.Types, "type"),
-			count(r.Edges, "edge"), byFiles, count(r.Components, "component"))
-		fmt.Fprintf(&b, "  shape          %s, width %d\n", count(r.Levels, "level"), r.Width)
+		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, plural(r.Types, "type"),
+			plural(r.Edges, "edge"), byFiles, plural(r.Components, "component"))
+		fmt.Fprintf(&b, "  shape          %s, width %d\n", plural(r.Levels, "level"), r.Width)
 		path := "undefined"
 		if r.CriticalPath != nil {
 			path = seconds(*r.CriticalPath)
@@ -451,7 +451,7 @@ func (r *report) print(out io.Writer) error {
 		list(&b, "known", known)
 		list(&b, "missing", missing)
 		for _, i := range r.Imputed {
-			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, count(i.Count, "task"), i.Rule)
+			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, plural(i.Count, "task"), i.Rule)
 		}
 	}
 	list(&b, "catalogs", r.Catalogs)
@@ -500,13 +500,6 @@ func share(name string, n, of int) string {
 		return name + " of all"
 	}
 	return fmt.Sprintf("%s of %d", name, n)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // seconds writes a duration in seconds and, if it is long, in hours.

@@ -98,8 +98,8 @@ func trainModel(c *cli.Context) error {
 		held = max(1, len(runs)/5)
 	}
 	if held >= len(runs) && held > 0 {
-		return failf(exitUsage, "--held-out %d: there are %d runs to learn from, and one at least has to be left to "+
-			"train on", held, len(runs))
+		return failf(exitUsage, "--held-out %d: of %s to learn from one at least has to be left to train on",
+			held, plural(len(runs), "run"))
 	}
 	split := len(runs) - held
 	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: version(),
@@ -175,7 +175,8 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 			where = "of the runs on " + on + ", the log has"
 		}
 		if unsized > 0 {
-			why = fmt.Sprintf(" (%d attempts are of a gantry that did not keep the sizes of inputs)", unsized)
+			why = fmt.Sprintf(" (left out: %s of a gantry that did not keep the sizes of inputs)",
+				plural(unsized, "attempt"))
 		}
 		return nil, failf(exitInput, "there is nothing to learn from: %s no attempt that ended well%s", where, why)
 	}

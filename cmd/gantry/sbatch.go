@@ -452,7 +452,7 @@ func (x *slurmCall) jobs(sel *sbatch.Select, of api.QueueOf) (rows []sbatch.Row,
 			return nil, err
 		}
 		if q.More > 0 {
-			x.note([]string{fmt.Sprintf("%d jobs more that are not over are left out; name jobs by number", q.More)})
+			x.note([]string{fmt.Sprintf("left out, though not over: %s; name jobs by number", plural(q.More, "job"))})
 		}
 		for i := range q.Submissions {
 			if st := &q.Submissions[i]; !seen[st.ID] {

@@ -344,7 +344,7 @@ func TestOneOfManyIsFound(t *testing.T) {
 		t.Errorf("squeue --me lists %d jobs", strings.Count(out, "\n"))
 	}
 	if out, said := expectBoth(t, exitOK, "squeue", "-h"); strings.Count(out, "\n") != 1000 ||
-		!strings.Contains(said, "100 jobs more") {
+		!strings.Contains(said, "left out, though not over: 100 jobs") {
 		t.Errorf("squeue lists %d jobs, and says %q", strings.Count(out, "\n"), said)
 	}
 	for _, job := range []string{"1", "1100"} {

@@ -248,8 +248,9 @@ func matchNodes(p *planner.Platform, a *allocation.Allocation) ([]string, error)
 		}
 	}
 	if len(taken) == 0 {
-		return nil, fmt.Errorf("no node of allocation %s is as large as those that the run began with (%d cores, "+
-			"%d MB of memory)", a.ID(), p.Nodes[0].Capacity[unit.CPU]/1000, p.Nodes[0].Capacity[unit.Memory]/1e6)
+		return nil, fmt.Errorf("no node of allocation %s is as large as those that the run began with (%s, "+
+			"%d MB of memory)", a.ID(), cores(p.Nodes[0].Capacity[unit.CPU]),
+			p.Nodes[0].Capacity[unit.Memory]/1e6)
 	}
 	return out, nil
 }

@@ -277,7 +277,7 @@ func printFailures(b *strings.Builder, s *sqlite.Summary, name string) {
 func printImages(b *strings.Builder, s *sqlite.Summary) {
 	for i, x := range s.Images {
 		if i == maxSummaryImages && len(s.Images) > i+1 {
-			fmt.Fprintf(b, "  ... %d more images\n", len(s.Images)-i)
+			fmt.Fprintf(b, "  ... %s\n", plural(len(s.Images)-i, "more image"))
 			break
 		}
 		fmt.Fprintf(b, "image %s, %s\n", imageName(x.Ref, x.Name()), x.Source)

@@ -70,7 +70,7 @@ func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 		clear(subs[l.Count:])
 		subs = subs[:l.Count]
 	} else if l.Count > len(subs) && l.Warn != nil {
-		l.Warn("there are %d workflows in all, and not %d", len(subs), l.Count)
+		l.Warn("%d workflows are asked for; in all there are %d", l.Count, len(subs))
 	}
 	seen, next := make(map[string]bool, len(subs)), map[string]int{}
 	for i := range subs {
