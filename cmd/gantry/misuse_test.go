@@ -35,6 +35,12 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, "--grace -1s: it cannot be negative",
 			[]string{"run", home, "--runtime=null", "--dry-run", "--grace=-1s", montage}},
 		{exitUsage, `policy "heft:": a parameter is missing`, []string{"simulate", home, "--policy=heft:", montage}},
+		{exitUsage, "--slurm-job abc: give the number",
+			[]string{"run", home, "--runtime=slurm", "--slurm-job=abc", montage}},
+		{exitInput, "needs 1.034 GB of memory: the largest node that has its cores has 1 B", []string{"simulate", home,
+			"--cluster", cliTest{t, t.TempDir()}.write("c.yaml", "nodes: [{name: n, cores: 1, memory: 1}]\n"),
+			cliTest{t, t.TempDir()}.write("m.json", `{"name": "m", "schemaVersion": "1.4", "workflow": {"makespan": 1, `+
+				`"tasks": [{"name": "a", "id": "a", "type": "compute", "runtime": 1, "memory": 1000000000}]}}`)}},
 		{exitUsage, "version takes no arguments", []string{"version", "x"}},
 		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
 		{exitInput, "--env-file: /none: no such file or directory; check the path",

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -249,8 +250,8 @@ func matchNodes(p *planner.Platform, a *allocation.Allocation) ([]string, error)
 	}
 	if len(taken) == 0 {
 		return nil, fmt.Errorf("no node of allocation %s is as large as those that the run began with (%s, "+
-			"%d MB of memory)", a.ID(), cores(p.Nodes[0].Capacity[unit.CPU]),
-			p.Nodes[0].Capacity[unit.Memory]/1e6)
+			"%s of memory)", a.ID(), cores(p.Nodes[0].Capacity[unit.CPU]),
+			size(&p.Nodes[0].Capacity[unit.Memory]))
 	}
 	return out, nil
 }
@@ -268,6 +269,9 @@ func slurmError(err error) error {
 func (s *session) findAllocation(ctx context.Context, job string, dry bool) (*allocation.Allocation, error) {
 	switch {
 	case job != "":
+		if n, err := strconv.Atoi(job); err != nil || n < 1 {
+			return nil, failf(exitUsage, "--slurm-job %s: give the number of a Slurm job; squeue --me lists yours", job)
+		}
 		return allocation.Attach(ctx, job)
 	case s.set.Slurm != "" && dry:
 		return nil, failf(exitUsage, "--dry-run requests no allocation: name one with --slurm-job")
