@@ -38,7 +38,9 @@ speed of the node, and the number of running tasks.
 
 Only runs on one runtime and at one time and size scale go together: those of the latest run, unless options say
 otherwise. Errors are means of |predicted - measured| / measured; "in 90 %" is the share of measurements within their
-predicted 90 % interval.
+predicted 90 % interval, "left at half" the error of the time that was left when half of a task's time was over. The
+method mean is what was measured of a type in the mean, to compare with. By task type: "runtime by", "left by" and
+"memory by" are the methods that were picked. In ls, "of declared" and "of the mean" are the runtime errors of these.
 
 Exit codes: 0 trained or listed, 2 wrong command line, 3 no log, no such model, nothing to learn from, 4 the log
 cannot be read or written.`,

@@ -491,6 +491,11 @@ func queueCommand() *cli.Command {
    gantry queue --all      also what has ended, the latest 1000
    gantry queue --tenants  by tenant: what it holds and waits for, its dominant share, Jain's index of the shares
 
+Of a tenant: "workflows" have arrived in the run, "present" ones have not ended; "waiting" and "running" are tasks,
+"cores" and "memory" what these hold. "share" is the largest share that it holds of what all nodes have, "of" the
+resource. "mean wait" and "longest" are times from arrival to first start of workflows that have started; "oldest" is
+how long one waits that has not.
+
 Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 		Flags: []cli.Flag{
 			dirFlag(),
