@@ -274,11 +274,11 @@ func TestDeadlinesOfSubmissions(t *testing.T) {
 	expect(t, exitOK, []string{"it is released at"}, "queue", "--dir", dir)
 	expect(t, exitOK, []string{"1: montage-25-1 cancelled"}, "cancel", "--dir", dir, "1")
 	if code, out, _ := invoke(t, "wait", "--dir", dir, "1"); code != exitTasksFailed ||
-		!strings.Contains(out, "cancelled") || !strings.Contains(out, "on request") {
+		!strings.Contains(out, "cancelled") || !strings.Contains(out, "withdrawn with gantry cancel") {
 		t.Errorf("wait for what was cancelled: exit %d, %s", code, out)
 	}
-	expect(t, exitOK, []string{"on request", "no plan of the policy meets its deadline"}, "queue", "--all", "--dir",
-		dir)
+	expect(t, exitOK, []string{"withdrawn with gantry cancel", "no plan of the policy meets its deadline"}, "queue",
+		"--all", "--dir", dir)
 	expect(t, exitUsage, []string{"--deadline"}, "submit", "--dir", dir, "--deadline", "tomorrow", montage)
 	expect(t, exitUsage, []string{"not after"}, "submit", "--dir", dir, "--deadline", "1h", "--release", "2h", montage)
 	for _, args := range [][]string{{montage}, {"--task", "a", "--image", "i", "--", "true"}} {

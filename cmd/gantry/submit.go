@@ -716,9 +716,10 @@ func cancelCommand() *cli.Command {
 		Name:      "cancel",
 		Usage:     "withdraw a submission: end what runs of it, start nothing more",
 		ArgsUsage: "ID",
-		Description: `What has ended stays as it is.
+		Description: `Tasks that have ended stay as they are.
 
-Exit codes: 0 cancelled or over, 2 wrong command line, 3 no such submission, 4 no server, or it is another user's.`,
+Exit codes: 0 it is cancelled, or had ended before, 2 wrong command line, 3 no such submission, 4 no server, or the
+submission is another user's.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
 		Action: func(c *cli.Context) error {
 			id, cl, err := submission(c)
