@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/go-units"
+
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
@@ -301,6 +303,11 @@ func formal(sub *Submission, i int) bool {
 		t.ReadBytes+t.WrittenBytes == 0
 }
 
+// size writes an amount of data for people.
+func size(b int64) string {
+	return units.CustomSize("%.4g %s", float64(b), 1000, []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"})
+}
+
 func (a *Admitter) refuse(sub *Submission, t *trace.Task, format string, args ...any) error {
 	where := ""
 	if t.Line > 0 {
@@ -495,9 +502,9 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	}
 	if most := largest.Capacity[unit.Memory]; need[unit.Memory] > most {
 		if !a.Fit {
-			return need, 0, a.refuse(sub, t, "needs %d MB of memory: the largest node that has its cores has %d MB; "+
+			return need, 0, a.refuse(sub, t, "needs %s of memory: the largest node that has its cores has %s; "+
 				lessOrFit+", or --size-scale scales it",
-				need[unit.Memory]/1e6, most/1e6)
+				size(need[unit.Memory]), size(most))
 		}
 		need[unit.Memory] = most
 		touched = max(0, min(touched, unit.Bytes(most-EmulatorMemory)))

@@ -718,11 +718,11 @@ func (e *Engine) leftOver() string {
 		n, _ := v.Progress(w)
 		left += n
 	}
-	s := fmt.Sprintf("%d tasks of %d workflows", left, len(v.Present()))
+	s := fmt.Sprintf("tasks left: %d (workflows: %d)", left, len(v.Present()))
 	for _, t := range v.Ready() {
 		need := v.Task(t).Need
-		s += fmt.Sprintf(", task %s of workflow %s among them, which needs %g cores, %.1f MB of memory and %.1f "+
-			"MB/s of disk", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
+		s += fmt.Sprintf(", among them task %s of workflow %s, which needs CPU %g, memory %.1f MB and disk %.1f "+
+			"MB/s", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
 			float64(need[unit.Memory])/1e6, float64(need[unit.Disk])/1e6)
 		break
 	}

@@ -379,6 +379,9 @@ func combinations() (specs []string) {
 		}
 		specs = next
 	}
+	for i := range specs {
+		specs[i] = strings.TrimSuffix(specs[i], ",")
+	}
 	return specs
 }
 

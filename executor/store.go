@@ -29,7 +29,7 @@ const (
 	SettledRefused   = "refused"
 	SettledCancelled = "cancelled"
 
-	OnRequest = "on request" // why something was cancelled that nothing was wrong with
+	OnRequest = "withdrawn with gantry cancel or scancel" // why something was cancelled that nothing was wrong with
 )
 
 // Settled is a submission, by the id that it was acknowledged with, that will not arrive.

@@ -131,8 +131,11 @@ func (l *Faults) Sorted() []Fault {
 		shown++
 	}
 	if more := l.errors - shown; more > 0 {
-		return slices.Insert(l.list, shown, Fault{Severity: Error, Rule: "more",
-			Message: fmt.Sprintf("and %d more errors", more), Count: 1})
+		text := fmt.Sprintf("and %d more errors", more)
+		if more == 1 {
+			text = "and 1 more error"
+		}
+		return slices.Insert(l.list, shown, Fault{Severity: Error, Rule: "more", Message: text, Count: 1})
 	}
 	return l.list
 }

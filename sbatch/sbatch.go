@@ -190,7 +190,7 @@ func (j *Job) script(opts []given, rest []string, host Host) (err error) {
 	case len(rest) > 0:
 		j.Path, j.Args, j.Name = rest[0], rest[1:], path.Base(rest[0])
 		if j.Script, err = host.Read(j.Path); err != nil {
-			return fmt.Errorf("open script %s: %w", j.Path, err)
+			return fmt.Errorf("open the script: %w", err)
 		}
 	default:
 		j.Name = "sbatch"

@@ -69,9 +69,10 @@ type About struct {
 	Lines []string
 }
 
-// Check reads a file of a kind that Kind knows, and looks whether the files that it names exist. An error is a
-// *FileError, or one of reading r. Policy says what is wrong with a policy.
-func Check(kind string, r io.Reader, source string, policy func(string) error) (about About, err error) {
+// Check reads a file of a kind that Kind knows, reads the traces that it names, and looks whether its other files
+// exist. An error is a *FileError, or one of reading r. Policy says what is wrong with a policy.
+func Check(kind string, r io.Reader, source string, read trace.ReadOptions, policy func(string) error) (about About,
+	err error) {
 	tell := func(format string, args ...any) { about.Lines = append(about.Lines, fmt.Sprintf(format, args...)) }
 	var named []path
 	type listed struct {
@@ -80,6 +81,7 @@ func Check(kind string, r io.Reader, source string, policy func(string) error) (
 	}
 	var policies []listed
 	var faults reader.Faults
+	sound := func(path string) error { return soundTrace(path, read) }
 	switch kind {
 	case "workload":
 		w, err := ReadWorkload(r, source)
@@ -92,14 +94,14 @@ func Check(kind string, r io.Reader, source string, policy func(string) error) (
 		}
 		for i := range w.Arrivals {
 			a := &w.Arrivals[i]
-			named = append(named, path{a.Line, "trace", a.Trace, trace.CheckFile},
+			named = append(named, path{a.Line, "trace", a.Trace, sound},
 				path{a.Line, "inputs", a.Inputs, exists})
 		}
 		if s := w.Stream; s != nil {
 			tell("stream         %d drawn, arrivals %s", s.Count, s.Arrivals.Process)
 			for i := range s.Mix {
 				m := &s.Mix[i]
-				named = append(named, path{m.Line, "trace", m.Trace, workflows},
+				named = append(named, path{m.Line, "trace", m.Trace, soundTraces(sound)},
 					path{m.Line, "inputs", m.Inputs, exists})
 				generated(m, s.Sizes, &faults)
 			}
@@ -114,7 +116,8 @@ func Check(kind string, r io.Reader, source string, policy func(string) error) (
 		for i := range c.Nodes {
 			cores += c.Nodes[i].Cores
 		}
-		tell("nodes          %d, %g cores in all", len(c.Nodes), cores)
+		tell("nodes          %d", len(c.Nodes))
+		tell("cores          %g in all", cores)
 	case "experiment":
 		x, err := ReadExperiment(r, source, false)
 		if err != nil {
@@ -184,10 +187,35 @@ func exists(path string) error {
 	return err
 }
 
-// workflows looks for a workflow, or a directory with some.
-func workflows(path string) error {
-	_, _, err := trace.Find([]string{path})
-	return err
+// soundTrace reads a trace, and says what is wrong with it first.
+func soundTrace(path string, read trace.ReadOptions) error {
+	w, faults, err := trace.Open(path, read)
+	switch {
+	case err != nil:
+		return err
+	case reader.HasErrors(faults):
+		line := ""
+		if faults[0].Line > 0 {
+			line = fmt.Sprintf(":%d", faults[0].Line)
+		}
+		return fmt.Errorf("%s%s: %s; gantry check %s shows all", path, line, faults[0].Message, path)
+	case len(w.Tasks) == 0:
+		return fmt.Errorf("%s: the workflow has no tasks", path)
+	}
+	return nil
+}
+
+// soundTraces looks for a trace, or a directory with some.
+func soundTraces(sound func(string) error) func(string) error {
+	return func(path string) error {
+		files, _, err := trace.Find([]string{path})
+		for _, f := range files {
+			if err == nil {
+				err = sound(f)
+			}
+		}
+		return err
+	}
 }
 
 // unusable finds files that are not there, or not what they have to be.
@@ -203,7 +231,7 @@ func unusable(named []path, faults *reader.Faults) {
 		case errors.As(err, &wrong):
 			faults.Fail("missing-file", p.line, "", "%s %s: %s", p.what, p.path, absent(p.path, err))
 		case err != nil:
-			faults.Fail("unreadable", p.line, "", "%v", err)
+			faults.Fail(p.what, p.line, "", "%v", err)
 		}
 	}
 }

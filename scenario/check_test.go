@@ -9,14 +9,16 @@ import (
 	"testing"
 
 	"gantry/scenario"
+	"gantry/trace"
 )
 
 func TestFilesAreCheckedByTheirKind(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"w.yaml": "name: day\nworkflows:\n- {trace: a.dax, copies: 3}\ncount: " +
 		"2\nmix: [{generator: montage, tasks: 20}]\n",
-		"c.yaml": "nodes: [{name: n, count: 2, cores: 4}]\n", "a.dax": "", "empty/notes": "none\n",
-		"full/a.dax": "<adag/>"} {
+		"c.yaml": "nodes: [{name: n, count: 2, cores: 4}]\n", "a.dax": "<adag><job id='a'/></adag>",
+		"empty/notes": "none\n", "full/a.dax": "<adag><job id='a'/></adag>",
+		"bad/b.dax": "<adag>\n<job id='a' runtime='-1'/></adag>"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -33,11 +35,12 @@ func TestFilesAreCheckedByTheirKind(t *testing.T) {
 		{"workflows:\n- {trace: a.dax}\n- {trace: empty}\n", "workload", "line 3: empty is a directory; name a file"},
 		{"count: 2\nmix:\n- {trace: empty}\n", "workload", "line 3: empty: no workflow below this directory"},
 		{"count: 2\nmix:\n- {trace: full}\n", "workload", "stream 2 drawn"},
-		{"name: lab\nnodes: [{name: n, count: 2, cores: 4}]\n", "cluster", "lab nodes 2, 8 cores in all"},
+		{"count: 2\nmix:\n- {trace: bad}\n", "workload", "line 3: bad/b.dax:2: task a has runtime -1 s"},
+		{"name: lab\nnodes: [{name: n, count: 2, cores: 4}]\n", "cluster", "lab nodes 2 cores 8 in all"},
 		{"nods: [{name: n}]\n", "cluster", `line 1: the cluster: unknown key "nods"; did you mean nodes?`},
 		{"nodes: [{name: n}]\nlynks:\n- a\n", "cluster",
 			`line 2: the cluster: unknown key "lynks"; did you mean links?`},
-		{"{nodes: [{name: 'n, {', cores: 4}], # all\n  \"links\": []}\n", "cluster", "nodes 1, 4 cores in all"},
+		{"{nodes: [{name: 'n, {', cores: 4}], # all\n  \"links\": []}\n", "cluster", "nodes 1 cores 4 in all"},
 		{"workload: w.yaml\ncluster: c.yaml\nrepetitions: 4\nfactors: {policy: [heft, cpp]}\n", "experiment",
 			"x runs 8 in all"},
 		{"workload: w.yaml\ncluster: other.yaml\nfactors: {policy: heft}\n", "experiment",
@@ -61,12 +64,13 @@ func TestFilesAreCheckedByTheirKind(t *testing.T) {
 			continue
 		}
 		source := filepath.Join(dir, "x.yaml")
-		about, err := scenario.Check(kind, strings.NewReader(c.text), source, func(spec string) error {
-			if spec == "hefft" {
-				return errors.New("hefft is no policy")
-			}
-			return nil
-		})
+		about, err := scenario.Check(kind, strings.NewReader(c.text), source, trace.ReadOptions{},
+			func(spec string) error {
+				if spec == "hefft" {
+					return errors.New("hefft is no policy")
+				}
+				return nil
+			})
 		got := strings.Join(strings.Fields(strings.Join(slices.Concat([]string{about.Name}, about.Lines), " ")), " ")
 		if err != nil {
 			got = strings.ReplaceAll(err.Error(), dir+"/", "")

@@ -191,7 +191,7 @@ func TestCostsAreReadFromCSV(t *testing.T) {
 		t.Errorf("%v", w.Arrivals[0].Costs.Seconds)
 	}
 	for csv, says := range map[string]string{"": "it is empty", "t1,p1,14\n": "the header has to be",
-		"task,node,seconds\nt1,p1\n":   "wrong number of fields",
+		"task,node,seconds\nt1,p1\n":   "line 2 has other fields than task,node,seconds",
 		"task,node,seconds\nt1,p1,x\n": `line 2: seconds "x" of task t1`, "task,node,seconds\nt1,p1,-1\n": "negative",
 		"task,node,seconds\nt1,p1,1\nt1,p1,1\n": "line 3: task t1 on node p1 is given twice"} {
 		if _, err := readWith(csv); err == nil || !strings.Contains(err.Error(), says) {

@@ -216,7 +216,7 @@ func (y *doc) checkStream(s *Stream) {
 	case s.Count == 0:
 		y.Faults.Fail("missing-count", s.Line, "", "a mix without count: say how many workflows there are")
 	case s.Arrivals.Process == "trace" && len(s.Arrivals.Times) < s.Count:
-		y.Faults.Fail("few-times", s.Arrivals.Line, "", "%d recorded arrival times for %d workflows",
+		y.Faults.Fail("few-times", s.Arrivals.Line, "", "too few recorded arrival times: %d, and count is %d",
 			len(s.Arrivals.Times), s.Count)
 	case len(s.Tenants) > 0 && tenants == 0:
 		y.Faults.Fail("bad-value", s.Line, "", "the fractions of tenants have to sum to more than 0")
@@ -575,7 +575,7 @@ func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
 func readTimes(path string, column int) (out []time.Duration, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %s", path, absent(path, err))
 	}
 	defer f.Close()
 	in := reader.Open(f, 0)

@@ -193,7 +193,7 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 		"workflow: [{trace: x}]":                                   `line 1: the workload: unknown key "workflow"; did you mean workflows?`,
 		"count: 5\nmix: [{generator: rndom, tasks: 30, fat: 0.5}]": `fat is for generator random, and this one is "rndom"`,
 		mix + "arrivals: {process: trace, times: none.csv}": "line 3: arrivals: " +
-			"times open none.csv",
+			"times none.csv: there is no such file",
 		"count: 5\nmix: [{generator: montage}]": "how large are the " +
 			"workflows of generator montage",
 		"count: 5\nmix: [{generator: montage, tasks: 30, sizes: [{tasks: 5}]}]": "exclude each other",
@@ -277,7 +277,7 @@ func TestArrivalTimesAreReadFromAFile(t *testing.T) {
 			t.Errorf("%q: %v", c[0], w.Stream.Arrivals.Times)
 		}
 	}
-	for _, c := range [][3]string{{"0\n", "", "1 recorded arrival times for 2 workflows"},
+	for _, c := range [][3]string{{"0\n", "", "too few recorded arrival times: 1, and count is 2"},
 		{"1,2\n", "", "line 1 has 2 fields"}, {"0\n-1\n", "", "line 2"},
 		{"a\nb\n", "", "line 2"}, {"0\n1\n", ", column: 2", "line 1 has no column 2"}} {
 		if _, err := read(c[0], c[1]); err == nil || !strings.Contains(err.Error(), c[2]) {

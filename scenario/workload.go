@@ -333,6 +333,10 @@ func readCosts(path string) (*Costs, error) {
 			}
 			return c, nil
 		}
+		if errors.Is(err, csv.ErrFieldCount) {
+			line, _ := r.FieldPos(0)
+			return nil, fmt.Errorf("%s: line %d has other fields than task,node,seconds", path, line)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}

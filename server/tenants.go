@@ -123,9 +123,9 @@ func (s *Server) within(ctx context.Context, tasks map[string]int) error {
 		l := *s.loadOf(t)
 		s.mu.Unlock()
 		if waits := l.coming + l.left - l.running; limit.Waiting > 0 && waits+tasks[t] > limit.Waiting {
-			return &api.Error{Code: api.Full, Message: fmt.Sprintf("%s has %d tasks that wait, and with %d more it "+
-				"exceeds its limit of %d: hand them in once others have started, or cancel some", tenantName(t),
-				waits, tasks[t], limit.Waiting)}
+			return &api.Error{Code: api.Full, Message: fmt.Sprintf("%s may have %d waiting tasks, has %d, and "+
+				"would have %d more: hand them in once others have started, or cancel some", tenantName(t),
+				limit.Waiting, waits, tasks[t])}
 		}
 		if limit.Disk > 0 && s.DiskUse != nil {
 			used, err := s.DiskUse(ctx, t)

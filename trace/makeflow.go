@@ -221,7 +221,7 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 				t.ID)
 		case flowGPUs, flowMPI:
 			if x := b.positive(t, strings.ToLower(key), v.text, v.line); x > 0 && (key == flowGPUs || x > 1) {
-				b.cannotRun(v.line, "task %s asks for %s %s, which gantry cannot give", t.ID, v.text, key)
+				b.cannotRun(v.line, "task %s sets %s to %s, which gantry cannot give", t.ID, key, v.text)
 			}
 		}
 	}

@@ -92,6 +92,14 @@ func CheckFile(path string) error {
 	return err
 }
 
+// Plain says in plain words that a file is not there; other errors it returns as they are.
+func Plain(err error) error {
+	if missing := new(fs.PathError); errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) {
+		return errors.New(missing.Path + ": no such file or directory; check the path")
+	}
+	return err
+}
+
 func sniffFile(path string) (Format, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -42,9 +41,9 @@ func checkCommand() *cli.Command {
 		Usage:     "show what is in a workflow, and every error of its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
 		Description: `Reads workflows: Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows.
-It also reads workload, cluster and experiment files, and looks for the files that they name. Formats are recognised by
-content, makeflows also by name. Text is UTF-8 or UTF-16, plain, gzip or zip. A directory stands for the workflow files
-below it, "-" for standard input.
+It also reads workload, cluster and experiment files, the traces that a workload file names, and looks for the other
+files that they name. Formats are recognised by content, makeflows also by name. Text is UTF-8 or UTF-16, plain, gzip or
+zip. A directory stands for the workflow files below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be.
 Warnings say which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a
@@ -200,12 +199,12 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 	if total == 1 {
 		return fail(exitInput, nil)
 	}
-	return failf(exitInput, "%d of %d files have errors", bad, total)
+	return failf(exitInput, "errors in %d of %d files", bad, total)
 }
 
 // inspect reads a file of any kind.
 func inspect(file string, o checkOptions) *report {
-	if kind, r := scenarioFile(file); kind != "" {
+	if kind, r := scenarioFile(file, o.read); kind != "" {
 		return r
 	}
 	w, faults, err := trace.Open(file, o.read)
@@ -258,7 +257,7 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 }
 
 // scenarioFile is the report of a workload, cluster or experiment file; of another file the kind is "".
-func scenarioFile(file string) (kind string, r *report) {
+func scenarioFile(file string, read trace.ReadOptions) (kind string, r *report) {
 	if file == "-" || trace.IsMakeflow(file) {
 		return "", nil
 	}
@@ -271,10 +270,11 @@ func scenarioFile(file string) (kind string, r *report) {
 	if kind = scenario.Kind(head); kind == "" || err != nil {
 		return "", nil
 	}
-	about, err := scenario.Check(kind, io.MultiReader(bytes.NewReader(head), f), file, func(spec string) error {
-		_, err := policy.Parse(spec)
-		return err
-	})
+	about, err := scenario.Check(kind, io.MultiReader(bytes.NewReader(head), f), file, read,
+		func(spec string) error {
+			_, err := policy.Parse(spec)
+			return err
+		})
 	var combined error
 	if err == nil && kind == "experiment" {
 		combined = checkCombinations(file)
@@ -311,8 +311,8 @@ func checkCombinations(file string) error {
 
 // unreadable is the report of a file that could not be opened or read.
 func unreadable(file string, err error) *report {
-	return examine(file, nil, []trace.Fault{{Severity: trace.Error, Rule: "unreadable", Message: reading(err),
-		Count: 1}})
+	return examine(file, nil, []trace.Fault{{Severity: trace.Error, Rule: "unreadable", Count: 1,
+		Message: trace.Plain(err).Error()}})
 }
 
 func (r *report) write(out io.Writer, asJSON bool) error {
@@ -325,22 +325,20 @@ func (r *report) write(out io.Writer, asJSON bool) error {
 // openText opens a file to read its text.
 func openText(path string) (*os.File, error) {
 	if err := trace.CheckFile(path); err != nil {
-		return nil, errors.New(reading(err))
+		return nil, trace.Plain(err)
 	}
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, errors.New(reading(err))
-	}
-	return f, nil
+	return f, trace.Plain(err)
 }
 
-// reading explains an error of reading a file.
-func reading(err error) string {
-	missing := new(fs.PathError)
-	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) {
-		return missing.Path + ": no such file or directory; check the path"
+// readText reads a file whole.
+func readText(path string) ([]byte, error) {
+	f, err := openText(path)
+	if err != nil {
+		return nil, err
 	}
-	return err.Error()
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
@@ -399,9 +397,9 @@ func (r *report) print(out io.Writer) error {
 	var b strings.Builder
 	verdict := "ok"
 	if n := len(r.Errors); n > 0 {
-		verdict = count(n, "error")
+		verdict = plural(n, "error")
 	} else if n := len(r.Warnings); n > 0 {
-		verdict = "ok, " + count(n, "warning")
+		verdict = "ok, " + plural(n, "warning")
 	}
 	if len(r.Errors) == 0 && len(r.Obstacles) > 0 {
 		verdict += "; gantry run refuses it"
@@ -424,9 +422,9 @@ func (r *report) print(out io.Writer) error {
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
 		}
-		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, count(r.Types, "type"),
-			count(r.Edges, "edge"), byFiles, count(r.Components, "component"))
-		fmt.Fprintf(&b, "  shape          %s, width %d\n", count(r.Levels, "level"), r.Width)
+		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, plural(r.Types, "type"),
+			plural(r.Edges, "edge"), byFiles, plural(r.Components, "component"))
+		fmt.Fprintf(&b, "  shape          %s, width %d\n", plural(r.Levels, "level"), r.Width)
 		path := "undefined"
 		if r.CriticalPath != nil {
 			path = seconds(*r.CriticalPath)
@@ -453,7 +451,7 @@ func (r *report) print(out io.Writer) error {
 		list(&b, "known", known)
 		list(&b, "missing", missing)
 		for _, i := range r.Imputed {
-			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, count(i.Count, "task"), i.Rule)
+			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, plural(i.Count, "task"), i.Rule)
 		}
 	}
 	list(&b, "catalogs", r.Catalogs)
@@ -504,13 +502,6 @@ func share(name string, n, of int) string {
 	return fmt.Sprintf("%s of %d", name, n)
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // seconds writes a duration in seconds and, if it is long, in hours.
 func seconds(s float64) string {
 	text := fmt.Sprintf("%.10g s", s)
@@ -525,7 +516,7 @@ func seconds(s float64) string {
 func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
 	if err != nil {
-		return nil, failf(exitInput, "%s", reading(err))
+		return nil, fail(exitInput, trace.Plain(err))
 	}
 	var errs []string
 	for _, f := range faults {

@@ -199,6 +199,7 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 	home := simulated(t)
 	t.Setenv("GANTRY_DIR", home)
 	for _, c := range []struct{ line, want string }{
+		{"slurm-n", ""},
 		{"sim", "simulate"},
 		{"simulate --pol", "--policy"},
 		{"simulate --policy wh", "wheft"},

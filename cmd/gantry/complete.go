@@ -112,7 +112,9 @@ func complete(app *cli.App, words []string) {
 func commandTerms(app *cli.App) []term {
 	var terms []term
 	for _, c := range app.Commands {
-		terms = append(terms, term{c.Name, c.Usage})
+		if !c.Hidden {
+			terms = append(terms, term{c.Name, c.Usage})
+		}
 	}
 	return terms
 }

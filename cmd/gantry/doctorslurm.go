@@ -53,7 +53,7 @@ func doctorSlurm(c *cli.Context) error {
 			return err
 		}
 		if !c.Bool("json") {
-			fmt.Fprintf(c.App.Writer, "node %s: %s, %d MB\n", n.Name, plural(n.Cores, "core"), n.Memory>>20)
+			fmt.Fprintf(c.App.Writer, "node %s: %s, %s\n", n.Name, plural(n.Cores, "core"), size(&n.Memory))
 		}
 		lacking += printFacts(c, n.Name, facts)
 		if !usable {

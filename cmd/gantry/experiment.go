@@ -141,16 +141,17 @@ func runExperiment(c *cli.Context, path string) error {
 	p := view.last
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return failf(exitInterrupted, "stopped after %d of %d runs; continue with the same command", p.Done, p.Runs)
+		return failf(exitInterrupted, "stopped after %d of %s; continue with the same command", p.Done,
+			plural(p.Runs, "run"))
 	case sqlite.IsDisk(err):
 		return fail(exitHost, err)
 	case err != nil:
 		return fail(exitInternal, err)
 	}
-	view.line("%s: %d runs (%d kept from before, %d diverged), in %s", out, p.Done, p.Kept, p.Diverged,
+	view.line("%s: %s (%d kept from before, %d diverged), in %s", out, plural(p.Done, "run"), p.Kept, p.Diverged,
 		time.Since(view.begun).Round(time.Millisecond))
 	if p.Failed > 0 {
-		return failf(exitTasksFailed, "%d runs could not be run; the first: %s", p.Failed, view.failed)
+		return failf(exitTasksFailed, "%s could not be run; the first: %s", plural(p.Failed, "simulation"), view.failed)
 	}
 	view.line("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
 	return nil
@@ -262,7 +263,8 @@ func (v *experimentView) report(p experiment.Progress) {
 		return
 	}
 	if now := time.Now(); now.After(v.next) && p.Done < p.Runs {
-		v.line("%d of %d runs, %d diverged, about %s left", p.Done, p.Runs, p.Diverged, p.Left.Round(time.Second))
+		v.line("%d of %s, %d diverged, about %s left", p.Done, plural(p.Runs, "run"), p.Diverged,
+			p.Left.Round(time.Second))
 		v.next = now.Add(plainEvery)
 	}
 }

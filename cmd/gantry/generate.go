@@ -45,7 +45,8 @@ asked for gets slightly fewer, and a line on standard error says so.
 
 Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "list", Usage: "list the kinds and their sizes", Destination: &list},
+			&cli.BoolFlag{Name: "list", Usage: "list the kinds: other names (ALSO), the fewest tasks (LEAST), and " +
+				"how many tasks a workflow has if N are asked for (TASKS)", Destination: &list},
 			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks", Destination: &o.tasks},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random choices", Destination: &o.seed},
 			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m",

@@ -15,6 +15,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/stage"
+	"gantry/trace"
 )
 
 // givenFlags are those by which the user gives commands variables, secrets and directories of this host.
@@ -35,7 +36,7 @@ func givenFlags() []cli.Flag {
 func (s *settings) readGiven(c *cli.Context) (err error) {
 	env := []string{}
 	for _, file := range c.StringSlice("env-file") {
-		text, err := os.ReadFile(file)
+		text, err := readText(file)
 		if err != nil {
 			return failf(exitInput, "--env-file: %w", err)
 		}
@@ -141,7 +142,7 @@ func mountOf(text string) (string, error) {
 		from, err = filepath.EvalSymlinks(from)
 	}
 	if err != nil {
-		return "", err
+		return "", trace.Plain(err)
 	}
 	user := stage.Caller().Rights()
 	if st, err := os.Stat(from); err != nil {

@@ -46,12 +46,8 @@ type helpPage struct {
 type term struct{ name, meaning string }
 
 func appHelp(app *cli.App) helpPage {
-	p := helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]",
-		text: app.Description, options: optionTerms(app.Flags)}
-	for _, c := range app.Commands {
-		p.commands = append(p.commands, term{c.Name, c.Usage})
-	}
-	return p
+	return helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]",
+		text: app.Description, commands: commandTerms(app), options: optionTerms(app.Flags)}
 }
 
 func commandHelp(c *cli.Command) helpPage {
@@ -303,6 +299,9 @@ func versionCommand() *cli.Command {
 		Name:  "version",
 		Usage: "show the version of gantry",
 		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "version takes no arguments")
+			}
 			cli.ShowVersion(c)
 			return nil
 		},

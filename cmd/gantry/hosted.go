@@ -54,7 +54,7 @@ func (s *settings) readHostModel(c *cli.Context) error {
 		s.Host = m
 		return nil
 	default:
-		text, err := os.ReadFile(name)
+		text, err := readText(name)
 		if err != nil {
 			return failf(exitInput, "--host-model: %w", err)
 		}

@@ -190,8 +190,8 @@ func describeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) 
 		return false, "not used: " + err.Error(), "gantry calibrate measures this host again"
 	}
 	age := time.Since(row.Created)
-	text = fmt.Sprintf("%s with %d cores, kernel %s, %s; measured %s, refined by %s", row.Host, row.Cores, row.Kernel,
-		row.Engine, ago(age), plural(row.Refinements, "run"))
+	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s, refined by %s", row.Host, plural(row.Cores, "core"),
+		row.Kernel, row.Engine, ago(age), plural(row.Refinements, "run"))
 	if len(m.Measured.Warnings) > 0 {
 		advice = strings.Join(m.Measured.Warnings, "; ")
 	}

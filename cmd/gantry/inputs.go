@@ -39,7 +39,7 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 		in.Warn("%s: not a workflow trace, skipped", s)
 	}
 	if err != nil {
-		return nil, failf(exitInput, "%s", reading(err))
+		return nil, fail(exitInput, trace.Plain(err))
 	}
 	var subs []executor.Submission
 	for _, f := range files {

@@ -134,8 +134,9 @@ func reportRun(c *cli.Context, name string) error {
 	}
 	defer log.Close()
 	if log.OfOne() {
-		return failf(exitUsage, "report %s: these metrics are of a whole run; --html FILE makes the page of a "+
-			"submission, gantry show %s prints it", name, name)
+		return failf(exitUsage, "report %s: these metrics are of a whole run, and %s is the number of a submission; "+
+			"gantry report RUN prints them (gantry ls lists runs), gantry show %s sums the submission up, --html FILE "+
+			"makes its page", name, name, name)
 	}
 	info, values, flows, err := metricsOf(c.Context, log, name)
 	if err != nil {

@@ -29,7 +29,30 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, "give a whole number from 0", []string{"generate", "--seed=-1", "montage"}},
 		{exitUsage, "--held-out -1: give a number from 0", []string{"predict", "train", home, "--held-out=-1"}},
 		{exitUsage, "--latest 0: give a number from 1", []string{"predict", "train", home, "--latest=0"}},
+		{exitUsage, "--port 99999: give a number from 0 to 65535",
+			[]string{"run", home, "--runtime=null", "--dry-run", "--watch", "--port=99999", montage}},
+		{exitUsage, "--port -1: give a number", []string{"watch", home, "--port=-1", "n"}},
+		{exitUsage, "--grace -1s: it cannot be negative",
+			[]string{"run", home, "--runtime=null", "--dry-run", "--grace=-1s", montage}},
+		{exitUsage, `policy "heft:": a parameter is missing`, []string{"simulate", home, "--policy=heft:", montage}},
+		{exitUsage, "--slurm-job abc: give the number",
+			[]string{"run", home, "--runtime=slurm", "--slurm-job=abc", montage}},
+		{exitInput, "needs 1.034 GB of memory: the largest node that has its cores has 1 B", []string{"simulate", home,
+			"--cluster", cliTest{t, t.TempDir()}.write("c.yaml", "nodes: [{name: n, cores: 1, memory: 1}]\n"),
+			cliTest{t, t.TempDir()}.write("m.json", `{"name": "m", "schemaVersion": "1.4", "workflow": {"makespan": 1, `+
+				`"tasks": [{"name": "a", "id": "a", "type": "compute", "runtime": 1, "memory": 1000000000}]}}`)}},
+		{exitUsage, "version takes no arguments", []string{"version", "x"}},
 		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
+		{exitInput, "--env-file: /none: no such file or directory; check the path",
+			[]string{"run", home, "--env-file=/none", montage}},
+		{exitInput, "--host-model: /none: no such file", []string{"simulate", home, "--host-model=/none", montage}},
+		{exitInput, "--mount /none:/x:ro: /none: no such file", []string{"run", home, "--mount=/none:/x:ro", montage}},
+		{exitInput, "report: /none: no such file", []string{"report", "x.sqlite", "--markdown", "--study=/none"}},
+		{exitInput, "w.yaml:1: /none.dax: no such file", []string{"simulate", home,
+			cliTest{t, t.TempDir()}.write("w.yaml", "workflows: [{trace: /none.dax}]\n")}},
+		{exitInput, "line 2: arrivals: times /none: there is no such file", []string{"simulate", home,
+			cliTest{t, t.TempDir()}.write("w.yaml", "{count: 1, mix: [{generator: montage, tasks: 20}],\n"+
+				"arrivals: {process: trace, times: /none}}\n")}},
 	} {
 		code, _, errs := invoke(t, c.args...)
 		if code != c.code || !strings.Contains(errs, c.says) {
@@ -84,6 +107,8 @@ func TestCheckFindsWhatIsRefusedLater(t *testing.T) {
 		"f.yaml": "cluster: c.yaml\nworkload: w.yaml\nfactors:\n  policy: [gbf]\n  utilisation: [0.5]\n",
 		"g.yaml": "cluster: c.yaml\nworkload: w.yaml\nfactors: {policy: [gbf]}\n",
 		"u.yaml": "mix:\n- {generator: montag}\ntasks: 30\ncount: 2\narrivals: {process: batch}\n",
+		"b.dax":  "<adag>\n<job id='a' runtime='x'/></adag>",
+		"b.yaml": "workflows:\n- trace: b.dax\n",
 		"v.yaml": "mix:\n- {generator: montage}\ntasks: 5\ncount: 2\narrivals: {process: batch}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -91,7 +116,9 @@ func TestCheckFindsWhatIsRefusedLater(t *testing.T) {
 		}
 	}
 	expect(t, exitOK, nil, "check", filepath.Join(dir, "g.yaml"))
+	expect(t, exitOK, nil, "check", "--repair", filepath.Join(dir, "b.yaml"))
 	for name, says := range map[string]string{
+		"b.yaml": "b.dax:2: runtime \"x\" of task a is not a number",
 		"e.yaml": "line 5: cluster=c.yaml errors=static:0",
 		"f.yaml": "utilisation",
 		"u.yaml": `line 2: generator: there is no generator "montag"`,

@@ -38,7 +38,9 @@ speed of the node, and the number of running tasks.
 
 Only runs on one runtime and at one time and size scale go together: those of the latest run, unless options say
 otherwise. Errors are means of |predicted - measured| / measured; "in 90 %" is the share of measurements within their
-predicted 90 % interval.
+predicted 90 % interval, "left at half" the error of the time that was left when half of a task's time was over. The
+method mean is what was measured of a type in the mean, to compare with. By task type: "runtime by", "left by" and
+"memory by" are the methods that were picked. In ls, "of declared" and "of the mean" are the runtime errors of these.
 
 Exit codes: 0 trained or listed, 2 wrong command line, 3 no log, no such model, nothing to learn from, 4 the log
 cannot be read or written.`,
@@ -98,8 +100,8 @@ func trainModel(c *cli.Context) error {
 		held = max(1, len(runs)/5)
 	}
 	if held >= len(runs) && held > 0 {
-		return failf(exitUsage, "--held-out %d: there are %d runs to learn from, and one at least has to be left to "+
-			"train on", held, len(runs))
+		return failf(exitUsage, "--held-out %d: of %s to learn from one at least has to be left to train on",
+			held, plural(len(runs), "run"))
 	}
 	split := len(runs) - held
 	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: version(),
@@ -175,7 +177,8 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 			where = "of the runs on " + on + ", the log has"
 		}
 		if unsized > 0 {
-			why = fmt.Sprintf(" (%d attempts are of a gantry that did not keep the sizes of inputs)", unsized)
+			why = fmt.Sprintf(" (left out: %s of a gantry that did not keep the sizes of inputs)",
+				plural(unsized, "attempt"))
 		}
 		return nil, failf(exitInput, "there is nothing to learn from: %s no attempt that ended well%s", where, why)
 	}

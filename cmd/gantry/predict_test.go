@@ -176,7 +176,7 @@ func TestPredictSaysWhatItCannot(t *testing.T) {
 	expect(t, exitInput, []string{"nothing to learn from"}, "predict", "--runtime", "docker", "--dir", home)
 	expect(t, exitUsage, []string{"choose one of auto"}, "predict", "--method", "forest", "--dir", home)
 	expect(t, exitUsage, []string{"--estimator declared"}, "predict", "--method", "declared", "--dir", home)
-	expect(t, exitUsage, []string{"1 runs to learn from"}, "predict", "--held-out", "1", "--dir", home)
+	expect(t, exitUsage, []string{"of 1 run to learn from one at least"}, "predict", "--held-out", "1", "--dir", home)
 	expect(t, exitUsage, []string{"write gantry predict train, ls or show MODEL"}, "predict", "shwo", "--dir", home)
 	expect(t, exitUsage, []string{"letters"}, "predict", "--model", "a b", "--dir", home)
 	expect(t, exitOK, []string{"Trained on 21 attempts of 1 run", "there have to be some", "Kept as default@1"},

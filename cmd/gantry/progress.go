@@ -96,7 +96,7 @@ func describe(p *planner.Platform) string {
 	for i := range p.Nodes {
 		millicores += p.Nodes[i].Capacity[0]
 	}
-	return fmt.Sprintf("%s with %g cores", plural(len(p.Nodes), "node"), float64(millicores)/1000)
+	return plural(len(p.Nodes), "node") + " with " + cores(millicores)
 }
 
 func plural(n int, noun string) string {

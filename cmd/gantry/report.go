@@ -47,7 +47,8 @@ Runs with --html FILE: one HTML file without a server or network. It shows why t
 critical path that was measured), the timeline of every attempt against its plan and the plan as each round of
 planning left it, utilisation, why tasks waited, a table of all attempts, box plots by task type, the graph of
 dependencies, estimates against measurements, deadlines and tenants, failures and settings. It simulates the run with
-three other policies (--policies), for 10 s at most. Several runs appear side by side. Without RUN it is the latest run.
+three other policies (--policies), for 10 s at most. Several runs appear side by side. Without RUN it is the latest run;
+the number of a submission to a server makes the page of that alone.
 
    gantry report --html run.html
    gantry report RUN RUN --html runs.html

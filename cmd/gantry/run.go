@@ -119,6 +119,9 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	if err := set.readGiven(c); err != nil {
 		return nil, err
 	}
+	if set.Grace < 0 {
+		return nil, failf(exitUsage, "--grace %s: it cannot be negative", set.Grace)
+	}
 	able := runtimeOf(set.Runtime)
 	if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
 		return nil, failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))

@@ -43,7 +43,8 @@ for jobs of Nextflow, else sbatch), and starts after other jobs if --dependency 
    sbatch --container gantry/busybox -c 2 --mem 1G -t 10 script.sh
    sbatch --container gantry/busybox --wrap 'sort big.txt >sorted.txt'
 
-An option that gantry cannot honour is refused, or has no effect on the job and is reported.`, sbatchAction},
+An option that gantry cannot honour is refused, or has no effect on the job and is reported. With --wait the exit
+code is the highest of those of the jobs; a job that did not run counts as 1.`, sbatchAction},
 		{"squeue", "list jobs as Slurm's command of that name does", `Jobs that ended are listed for five minutes.
 
    squeue -h -o '%i %t' -t all`, squeueAction},
@@ -67,7 +68,7 @@ func slurmName(program string) string {
 func (s slurmCommand) command() *cli.Command {
 	return &cli.Command{Name: s.name, Usage: s.usage, ArgsUsage: "[OPTIONS AND ARGUMENTS OF SLURM]",
 		SkipFlagParsing: true, // they are Slurm's
-		Description:     s.text + "\n\nExit codes: 0 done, 1 not done.",
+		Description:     s.text + "\n\nExit codes: 0 it did what was asked, 1 it did not, and says why.",
 		Action: func(c *cli.Context) error {
 			x, err := newSlurmCall(c, s.name)
 			if err == nil {
@@ -155,7 +156,7 @@ func (x *slurmCall) note(notes []string) {
 func sbatchAction(x *slurmCall) error {
 	j, err := sbatch.Parse(x.args, sbatch.Host{Dir: x.me.Dir, Env: os.LookupEnv, Real: withoutLinks,
 		Read: func(path string) ([]byte, error) {
-			f, err := os.Open(path)
+			f, err := openText(path)
 			if err != nil {
 				return nil, err
 			}
@@ -452,7 +453,7 @@ func (x *slurmCall) jobs(sel *sbatch.Select, of api.QueueOf) (rows []sbatch.Row,
 			return nil, err
 		}
 		if q.More > 0 {
-			x.note([]string{fmt.Sprintf("%d jobs more that are not over are left out; name jobs by number", q.More)})
+			x.note([]string{fmt.Sprintf("left out, though not over: %s; name jobs by number", plural(q.More, "job"))})
 		}
 		for i := range q.Submissions {
 			if st := &q.Submissions[i]; !seen[st.ID] {

@@ -259,6 +259,7 @@ func TestSlurmLimitsAndRefusals(t *testing.T) {
 		{[]string{"sbatch", "-D", "/etc", "--wrap", "true"}, "own"},
 		{[]string{"sbatch", "-D", os.Getenv("GANTRY_DIR"), "--wrap", "true"}, "gantry's own directory"},
 		{[]string{"sbatch", "-D", "/no/such", "--wrap", "true"}, "no such"},
+		{[]string{"sbatch", "/no/script"}, "open the script: /no/script: no such file or directory; check the path"},
 		{[]string{"sbatch", "--container", "gantry/none", "--wrap", "true"}, "gantry/none"},
 		{[]string{"sbatch", "-c", "9999", "--wrap", "true"}, "9999 cores"},
 		{[]string{"squeue", "-j", "99"}, "99"},

@@ -224,6 +224,7 @@ func TestASubmissionIsReadLikeARun(t *testing.T) {
 		t.Errorf("%d lines of CSV, want 26", n)
 	}
 	expect(t, exitOK, nil, "report", "--dir", dir, "2", "--html", filepath.Join(dir, "2.html"))
+	expect(t, exitUsage, []string{"report 2: these metrics are of a whole run"}, "report", "--dir", dir, "2")
 	expect(t, exitInput, []string{`no run "77"`}, "show", "--dir", dir, "77")
 }
 
@@ -273,13 +274,20 @@ func TestDeadlinesOfSubmissions(t *testing.T) {
 	expect(t, exitOK, []string{"it is released at"}, "queue", "--dir", dir)
 	expect(t, exitOK, []string{"1: montage-25-1 cancelled"}, "cancel", "--dir", dir, "1")
 	if code, out, _ := invoke(t, "wait", "--dir", dir, "1"); code != exitTasksFailed ||
-		!strings.Contains(out, "cancelled") || !strings.Contains(out, "on request") {
+		!strings.Contains(out, "cancelled") || !strings.Contains(out, "withdrawn with gantry cancel") {
 		t.Errorf("wait for what was cancelled: exit %d, %s", code, out)
 	}
-	expect(t, exitOK, []string{"on request", "no plan of the policy meets its deadline"}, "queue", "--all", "--dir",
-		dir)
+	expect(t, exitOK, []string{"withdrawn with gantry cancel", "no plan of the policy meets its deadline"}, "queue",
+		"--all", "--dir", dir)
 	expect(t, exitUsage, []string{"--deadline"}, "submit", "--dir", dir, "--deadline", "tomorrow", montage)
 	expect(t, exitUsage, []string{"not after"}, "submit", "--dir", dir, "--deadline", "1h", "--release", "2h", montage)
+	for _, args := range [][]string{{montage}, {"--task", "a", "--image", "i", "--", "true"}} {
+		expect(t, exitUsage, []string{"has no deadline; give one with --deadline"},
+			append([]string{"submit", "--dir", dir, "--class", "deadline"}, args...)...)
+	}
+	dated := cliTest{t, dir}.write("dated.yaml", "workflows: [{trace: one.dax, deadline: 2h}]\n")
+	cliTest{t, dir}.write("one.dax", oneTask)
+	expect(t, exitOK, nil, "submit", "--dir", dir, "--class", "deadline", dated)
 }
 
 // Who asks for a refusal learns of it, as text and as JSON, and JSON has what is expected.
@@ -336,7 +344,7 @@ func TestOneOfManyIsFound(t *testing.T) {
 		t.Errorf("squeue --me lists %d jobs", strings.Count(out, "\n"))
 	}
 	if out, said := expectBoth(t, exitOK, "squeue", "-h"); strings.Count(out, "\n") != 1000 ||
-		!strings.Contains(said, "100 jobs more") {
+		!strings.Contains(said, "left out, though not over: 100 jobs") {
 		t.Errorf("squeue lists %d jobs, and says %q", strings.Count(out, "\n"), said)
 	}
 	for _, job := range []string{"1", "1100"} {

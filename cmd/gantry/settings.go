@@ -276,8 +276,8 @@ func checkHost(c *scenario.Cluster, oversubscribe bool) error {
 			"scale the speeds and --time-scale, or use --oversubscribe", asked, cores)
 	}
 	if askedMemory > memory {
-		return failf(exitInput, "the cluster asks for %d MB of memory, this host has %d MB: make it smaller, or use "+
-			"--oversubscribe", askedMemory/1e6, memory/1e6)
+		return failf(exitInput, "the cluster asks for %s of memory, this host has %s: make it smaller, or use "+
+			"--oversubscribe", size(&askedMemory), size(&memory))
 	}
 	return nil
 }

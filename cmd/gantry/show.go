@@ -35,6 +35,9 @@ attempts; peak memory is the largest. "-" means not measured.
 
 Estimates, by source: estimated over measured, and the mean error in percent of measured.
 
+Deadlines: "remapped" is how often plans were made anew so that all deadlines can be met; "remap-failed", how often
+that could not be, and the plans stayed; "remap-limit", how often a bound of the policy was reached.
+
 Nodes: "cores held" is the share of its cores that tasks held over the makespan, "cores used" the CPU time they used.
 
 Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log cannot be read.`,

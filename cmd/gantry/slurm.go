@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // How many containers start at once by default: each node works on some, and srun takes processes here.
@@ -92,7 +94,7 @@ func (s *settings) readSlurm(c *cli.Context, on bool) error {
 			return fail(exitHost, err)
 		}
 		if st, err := os.Stat(s.Shared); err != nil {
-			return failf(exitHost, "--shared: %w", err)
+			return failf(exitHost, "--shared: %w", trace.Plain(err))
 		} else if !st.IsDir() {
 			return failf(exitHost, "--shared %s: it is no directory", s.Shared)
 		}
@@ -247,8 +249,9 @@ func matchNodes(p *planner.Platform, a *allocation.Allocation) ([]string, error)
 		}
 	}
 	if len(taken) == 0 {
-		return nil, fmt.Errorf("no node of allocation %s is as large as those that the run began with (%d cores, "+
-			"%d MB of memory)", a.ID(), p.Nodes[0].Capacity[unit.CPU]/1000, p.Nodes[0].Capacity[unit.Memory]/1e6)
+		return nil, fmt.Errorf("no node of allocation %s is as large as those that the run began with (%s, "+
+			"%s of memory)", a.ID(), cores(p.Nodes[0].Capacity[unit.CPU]),
+			size(&p.Nodes[0].Capacity[unit.Memory]))
 	}
 	return out, nil
 }
@@ -266,6 +269,9 @@ func slurmError(err error) error {
 func (s *session) findAllocation(ctx context.Context, job string, dry bool) (*allocation.Allocation, error) {
 	switch {
 	case job != "":
+		if n, err := strconv.Atoi(job); err != nil || n < 1 {
+			return nil, failf(exitUsage, "--slurm-job %s: give the number of a Slurm job; squeue --me lists yours", job)
+		}
 		return allocation.Attach(ctx, job)
 	case s.set.Slurm != "" && dry:
 		return nil, failf(exitUsage, "--dry-run requests no allocation: name one with --slurm-job")

@@ -11,6 +11,7 @@ import (
 
 	"gantry/sqlite/results"
 	"gantry/sqlite/study"
+	"gantry/trace"
 )
 
 // isResults reports whether a file has results of an experiment, in either form.
@@ -33,7 +34,7 @@ func writeStudy(c *cli.Context) error {
 	case errors.As(err, &output):
 		return failf(exitHost, "report: %w", err)
 	case err != nil:
-		return failf(exitInput, "report: %w", err)
+		return failf(exitInput, "report: %w", trace.Plain(err))
 	}
 	write := func(w io.Writer) error { _, err := w.Write(text); return err }
 	if !c.IsSet("html") {
@@ -62,7 +63,7 @@ func saveResults(c *cli.Context) error {
 	for _, path := range c.StringSlice("study") {
 		s, err := study.Read(path)
 		if err != nil {
-			return fail(exitInput, err)
+			return fail(exitInput, trace.Plain(err))
 		}
 		studies = append(studies, s)
 	}

@@ -91,8 +91,8 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 				"fails (default: as the workflow says, else as the server was told)"},
 			&cli.StringFlag{Name: "tenant", Usage: "`TENANT` that the workflow counts for (default: as a workload " +
 				"file says)"},
-			&cli.StringFlag{Name: "class", Usage: "`CLASS`: deadline, regular or low (default: deadline if there " +
-				"is one, else regular)"},
+			&cli.StringFlag{Name: "class", Usage: "`CLASS`: deadline (it needs one), regular or low (default: " +
+				"deadline if there is one, else regular)"},
 			&cli.StringFlag{Name: "deadline", Usage: "`WHEN` it has to have ended: 2h or 3d from now, " +
 				"18:00, or \"2026-12-24 18:00\""},
 			&cli.StringFlag{Name: "release", Usage: "`WHEN` it may start, as the deadline (default: at " +
@@ -150,7 +150,9 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 		}
 	}
 	for i := range subs {
-		h.settle(&subs[i])
+		if err := h.settle(&subs[i]); err != nil {
+			return nil, err
+		}
 	}
 	if !programs {
 		return subs, nil
@@ -267,7 +269,7 @@ func fromNow(text string, now time.Time) (time.Duration, error) {
 }
 
 // classify writes into a submission for whom it is, and when it may start and has to end.
-func (h *handing) classify(sub *executor.Submission) {
+func (h *handing) classify(sub *executor.Submission) error {
 	if h.tenant != "" {
 		sub.Tenant = h.tenant
 	}
@@ -280,14 +282,20 @@ func (h *handing) classify(sub *executor.Submission) {
 	if h.class != nil {
 		sub.Class = *h.class
 	}
+	if sub.Class == planner.Deadline && sub.Due == 0 {
+		return failf(exitUsage, "--class deadline: %s has no deadline; give one with --deadline", sub.Name)
+	}
+	return nil
 }
 
 // settle writes into a workflow what the command line says of it and of its tasks: the server knows the workflow alone.
-func (h *handing) settle(sub *executor.Submission) {
+func (h *handing) settle(sub *executor.Submission) error {
 	if h.name != "" {
 		sub.Name = h.name
 	}
-	h.classify(sub)
+	if err := h.classify(sub); err != nil {
+		return err
+	}
 	sub.RejectLate = sub.RejectLate || h.late
 	w := *sub.Workflow // others may share it
 	w.Tasks, w.Containers = slices.Clone(w.Tasks), slices.Clone(w.Containers)
@@ -312,6 +320,7 @@ func (h *handing) settle(sub *executor.Submission) {
 		}
 		t.Env = executor.MergeEnv(t.Env, h.Env)
 	}
+	return nil
 }
 
 // locateFor finds the files from outside as the caller may read them.
@@ -481,6 +490,11 @@ func queueCommand() *cli.Command {
 		Description: `   gantry queue
    gantry queue --all      also what has ended, the latest 1000
    gantry queue --tenants  by tenant: what it holds and waits for, its dominant share, Jain's index of the shares
+
+Of a tenant: "workflows" have arrived in the run, "present" ones have not ended; "waiting" and "running" are tasks,
+"cores" and "memory" what these hold. "share" is the largest share that it holds of what all nodes have, "of" the
+resource. "mean wait" and "longest" are times from arrival to first start of workflows that have started; "oldest" is
+how long one waits that has not.
 
 Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 		Flags: []cli.Flag{
@@ -702,9 +716,10 @@ func cancelCommand() *cli.Command {
 		Name:      "cancel",
 		Usage:     "withdraw a submission: end what runs of it, start nothing more",
 		ArgsUsage: "ID",
-		Description: `What has ended stays as it is.
+		Description: `Tasks that have ended stay as they are.
 
-Exit codes: 0 cancelled or over, 2 wrong command line, 3 no such submission, 4 no server, or it is another user's.`,
+Exit codes: 0 it is cancelled, or had ended before, 2 wrong command line, 3 no such submission, 4 no server, or the
+submission is another user's.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
 		Action: func(c *cli.Context) error {
 			id, cl, err := submission(c)

@@ -277,7 +277,7 @@ func printFailures(b *strings.Builder, s *sqlite.Summary, name string) {
 func printImages(b *strings.Builder, s *sqlite.Summary) {
 	for i, x := range s.Images {
 		if i == maxSummaryImages && len(s.Images) > i+1 {
-			fmt.Fprintf(b, "  ... %d more images\n", len(s.Images)-i)
+			fmt.Fprintf(b, "  ... %s\n", plural(len(s.Images)-i, "more image"))
 			break
 		}
 		fmt.Fprintf(b, "image %s, %s\n", imageName(x.Ref, x.Name()), x.Source)
@@ -477,8 +477,8 @@ func readLog(c *cli.Context) (*sqlite.DB, error) {
 		return nil, logError(err)
 	}
 	for _, arg := range c.Args().Slice() {
-		// Metrics, and what is of several runs, are of these as a whole.
-		whole := c.Command.Name == "compare" || c.Command.Name == "report" && (c.NArg() > 1 || !c.IsSet("html"))
+		// What is of several runs is of these as a whole.
+		whole := c.Command.Name == "compare" || c.Command.Name == "report" && c.NArg() > 1
 		one, err := submissionIn(c.Context, db, arg, whole)
 		if err != nil || one != nil {
 			return one, errors.Join(err, db.Close())

@@ -23,8 +23,8 @@ func taskFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with --task: `CORES` that it may use"},
 		&cli.StringFlag{Name: "memory", Usage: "with --task: `SIZE` of memory that it may use, such as 1G (default: " +
 			"the share of a node by cores)"},
-		&cli.StringSliceFlag{Name: "after", Usage: "with --task: it starts once submission `ID` has ended well, as " +
-			"ID:ended whatever way, as ID:failed not well (may be repeated)"},
+		&cli.StringSliceFlag{Name: "after", Usage: "with --task: start it once submission `ID` has succeeded; with " +
+			"ID:ended once that has ended in any way, with ID:failed once it has failed (may be repeated)"},
 		&cli.StringSliceFlag{Name: "input", Usage: "with --task: `FILE` that it reads: an output of an earlier task " +
 			"by name, or a file of this directory (may be repeated)"},
 		&cli.StringSliceFlag{Name: "output", Usage: "with --task: `FILE` that it writes; it is a result (may be " +
@@ -153,7 +153,9 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 	w.Tasks = []trace.Task{t}
 	trace.Impute(w, trace.Defaults{})
 	sub := &executor.Submission{Name: name, Workflow: w}
-	h.classify(sub)
+	if err := h.classify(sub); err != nil {
+		return nil, err
+	}
 	sub.At, sub.Release = sub.Release, 0 // until then it is in no workflow
 	if !runtimeOf(about.Runtime).Programs {
 		return sub, nil

@@ -23,7 +23,7 @@ func TestAServerHoldsTenantsToTheirLimits(t *testing.T) {
 	s := serveIn(t, dir, serve...)
 	later := []string{"submit", "-q", "--dir", dir, "--release", "2h", montage, "--tenant"}
 	expect(t, exitOK, []string{"1"}, append(later, "lab")...)
-	over := "tenant lab has 25 tasks that wait, and with 25 more it exceeds its limit of 30"
+	over := "tenant lab may have 30 waiting tasks, has 25, and would have 25 more"
 	expect(t, exitHost, []string{over}, append(later, "lab")...)
 	expect(t, exitInput, []string{"needs 1 core, and the limit of tenant other is 0.5 cores"},
 		append(later, "other")...)

@@ -48,7 +48,13 @@ read or the port is in use.`,
 }
 
 func portFlag() cli.Flag {
-	return &cli.IntFlag{Name: "port", Usage: "serve the page at port `N` of this host (default: any that is free)"}
+	return &cli.IntFlag{Name: "port", Usage: "serve the page at port `N` of this host (default: any that is free)",
+		Action: func(_ *cli.Context, port int) error {
+			if port < 0 || port > 65535 {
+				return failf(exitUsage, "--port %d: give a number from 0 to 65535", port)
+			}
+			return nil
+		}}
 }
 
 func watchFlag() cli.Flag {
@@ -183,15 +189,11 @@ func (l *liveOne) Data(ctx context.Context) ([]byte, bool, error) {
 
 // listenLive opens the server of the page of a run.
 func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error) {
-	port := c.Int("port")
-	if port < 0 || port > 65535 {
-		return nil, failf(exitUsage, "--port %d: give a number from 0 to 65535", port)
-	}
 	handlers := map[string]http.Handler{}
 	if c.Bool("metrics") {
 		handlers["metrics"] = export.MetricsHandler(db, run)
 	}
-	server, err := live.Listen(port, &liveRun{c: c, db: db, home: c.String("dir"), run: run}, handlers)
+	server, err := live.Listen(c.Int("port"), &liveRun{c: c, db: db, home: c.String("dir"), run: run}, handlers)
 	if err != nil {
 		return nil, failf(exitHost, "serve the page: %w", err)
 	}

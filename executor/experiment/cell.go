@@ -340,7 +340,7 @@ func (p *plan) read(path string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, trace.Plain(err)
 	}
 	p.texts[path] = text
 	return text, nil

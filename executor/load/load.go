@@ -70,7 +70,7 @@ func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 		clear(subs[l.Count:])
 		subs = subs[:l.Count]
 	} else if l.Count > len(subs) && l.Warn != nil {
-		l.Warn("there are %d workflows in all, and not %d", len(subs), l.Count)
+		l.Warn("%d workflows are asked for; in all there are %d", l.Count, len(subs))
 	}
 	seen, next := make(map[string]bool, len(subs)), map[string]int{}
 	for i := range subs {
@@ -128,6 +128,7 @@ func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Subm
 
 // at reports an error with the line of a workload file.
 func at(w *scenario.Workload, line int, err error) error {
+	err = trace.Plain(err)
 	if line == 0 { // changed since it was read, as by experiments
 		return fmt.Errorf("%s: %w", w.Source, err)
 	}

@@ -107,7 +107,7 @@ func Table() []Row {
 // Parse makes the policy that spec names: "heft", or with parameters "gbf:pick=first". A word alone, as in "gbf:first",
 // is the value of the parameter that may take it. An unknown name or value is answered with the known ones.
 func Parse(spec string) (planner.Policy, error) {
-	name, rest, _ := strings.Cut(spec, ":")
+	name, rest, colon := strings.Cut(spec, ":")
 	row, err := Named(name)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,15 @@ func Parse(spec string) (planner.Policy, error) {
 	for _, p := range row.Params {
 		params[p.Name] = p.Values[0]
 	}
-	for _, part := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' }) {
+	var parts []string
+	if colon {
+		parts = strings.Split(rest, ",")
+	}
+	for _, part := range parts {
+		if part == "" {
+			return nil, fmt.Errorf("policy %q: a parameter is missing after a colon or a comma; leave that out, or "+
+				"give a parameter", spec)
+		}
 		k, v, named := strings.Cut(part, "=")
 		j := slices.IndexFunc(row.Params, func(p Param) bool {
 			return named && p.Name == k ||

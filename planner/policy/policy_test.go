@@ -13,7 +13,7 @@ func TestParametersAreChecked(t *testing.T) {
 	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000",
 		"fwp:m=1", "wheft", "heft", "rm-dcwf", "rm-dcwf:ed-tl-tsp2",
 		"rm-dcwf:config=pd-sl-tsp1,max_remap_attempts=0,contained", "fifo", "edf",
-		"pipeline:", "pipeline:lower-rank,easy,swf,limit=0,floor=1,copy=allocated,all-eft,sws",
+		"pipeline", "pipeline:lower-rank,easy,swf,limit=0,floor=1,copy=allocated,all-eft,sws",
 		"owm-mp+swf+backfilling:copy=allocated", "owm-mp+preemptive+swf:limit=7"} {
 		if _, err := policy.Parse(spec); err != nil {
 			t.Errorf("%s: %v", spec, err)
@@ -36,6 +36,9 @@ func TestParametersAreChecked(t *testing.T) {
 		"fwp:m=1.5":     "1..1000000",
 		"fwp:m=":        "1..1000000",
 		"fwp:k=NaN":     "1..1000000",
+
+		"heft:":         "a parameter is missing",
+		"pipeline:sws,": "a parameter is missing",
 
 		"capacity:shares=N/N/…": "choose one of equal, N/N/…",
 

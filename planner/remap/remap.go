@@ -339,7 +339,7 @@ func (p *Policy) noteRemap(topic string, j *job, jobs int) {
 	if p.byLaxity {
 		order = "laxities"
 	}
-	text := fmt.Sprintf("%d jobs in order of %s, %d attempts", jobs, order, len(p.attempts))
+	text := fmt.Sprintf("jobs in order of %s: %d, attempts: %d", order, jobs, len(p.attempts))
 	p.c.Note(planner.Note{Topic: topic, Workflow: j.id, Task: planner.None, At: p.c.Now(), Text: text})
 }
 

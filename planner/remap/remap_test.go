@@ -222,7 +222,7 @@ func TestRemappingByDeadlineSucceeds(t *testing.T) {
 	b.plan()
 	b.wantPlan("1[100,108] 0[108,118]")
 	if got, want := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit),
-		"remapped 1: 2 jobs in order of deadlines, 1 attempts"; got != want {
+		"remapped 1: jobs in order of deadlines: 2, attempts: 1"; got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
 }
@@ -245,8 +245,8 @@ func laxityExample(t *testing.T, spec string) *bench {
 func TestRemappingByLaxitySucceedsWhereByDeadlineFails(t *testing.T) {
 	b := laxityExample(t, "rm-dcwf")
 	b.wantPlan("2[100,110] 0[100,105] 1[105,110]")
-	want := "remap-failed 2: 3 jobs in order of deadlines, 1 attempts; remapped 2: 3 jobs in order of laxities, 2 " +
-		"attempts"
+	want := "remap-failed 2: jobs in order of deadlines: 3, attempts: 1; remapped 2: jobs in order of laxities: 3, " +
+		"attempts: 2"
 	if got := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit); got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
@@ -264,7 +264,7 @@ func TestFIFOMovesNothing(t *testing.T) {
 func TestAttemptsAreLimitedAndThatIsTold(t *testing.T) {
 	b := laxityExample(t, "rm-dcwf:max_remap_attempts=1")
 	b.wantPlan("0[100,105] 1[100,105] 2[105,115]")
-	want := "remap-failed 2: 3 jobs in order of deadlines, 1 attempts; remap-limit 2: no more than 1 attempts"
+	want := "remap-failed 2: jobs in order of deadlines: 3, attempts: 1; remap-limit 2: no more than 1 attempts"
 	if got := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit); got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
@@ -383,7 +383,7 @@ func TestOverrunThatEndangersADeadlineRemapsTheJob(t *testing.T) {
 		t.Fatalf("notes %q, though no deadline is in danger", got)
 	}
 	b.until(15)
-	if got := b.topics(remap.TopicRemapped); !strings.HasPrefix(got, "remapped 1: 2 jobs in order of deadlines") {
+	if got := b.topics(remap.TopicRemapped); !strings.HasPrefix(got, "remapped 1: jobs in order of deadlines: 2") {
 		t.Fatalf("notes %q tell of no remapping", got)
 	}
 	b.exit(1)
@@ -484,7 +484,8 @@ func TestAJobThatCouldNotBeHelpedIsTriedAgainWhenThereIsRoom(t *testing.T) {
 	b.exit(0)
 	b.plan()
 	b.wantPlan("2[5,10] 1[10,16]")
-	if got, want := b.topics(remap.TopicRemapped), "remapped 2: 2 jobs in order of deadlines, 1 attempts"; got != want {
+	want := "remapped 2: jobs in order of deadlines: 2, attempts: 1"
+	if got := b.topics(remap.TopicRemapped); got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
 }
@@ -563,7 +564,8 @@ func TestADummyDoesNotExecute(t *testing.T) {
 		b.plan()
 		b.arrive(1, 20, task{run: 15})
 		b.plan()
-		if got := b.topics(remap.TopicRemapFailed); !strings.HasPrefix(got, "remap-failed 2: 2 jobs") {
+		got := b.topics(remap.TopicRemapFailed)
+		if !strings.HasPrefix(got, "remap-failed 2: jobs in order of deadlines: 2") {
 			t.Errorf("dummy over when mapped %v: notes %q, want a failure with jobs 1 and 2 only", ended, got)
 		}
 	}
@@ -588,7 +590,7 @@ func TestADummyDoesNotCountForContained(t *testing.T) {
 		b.wantPlan("0[5,25] 2[25,35] 3[35,43]")
 		b.arrive(24, 36, task{run: 8})
 		b.plan()
-		if got := b.topics(remap.TopicRemapped); !strings.HasPrefix(got, "remapped 3: 2 jobs") {
+		if got := b.topics(remap.TopicRemapped); !strings.HasPrefix(got, "remapped 3: jobs in order of deadlines: 2") {
 			t.Errorf("dummy over %v: notes %q", ended, b.topics(remap.TopicRemapped, remap.TopicRemapFailed))
 		}
 	}

@@ -409,7 +409,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	if c.Runs[0].TimeScale != c.Runs[1].TimeScale {
 		fmt.Fprintln(w, "The time scales differ: so do all durations.")
 	}
-	fmt.Fprintf(w, "\nMakespan of B against A: %s. %d tasks in both, %d on the same node; %d in A only, %d in B "+
+	fmt.Fprintf(w, "\nMakespan of B against A: %s. Tasks: %d in both, %d on the same node; %d in A only, %d in B "+
 		"only.\n", percent(c.MakespanError), len(c.Tasks),
 		c.SameNode, c.Only[0], c.Only[1])
 	fmt.Fprintf(w, "Order of starts: Kendall's tau %s as ordered (%d of %d pairs swapped), %s as begun.\n\n",

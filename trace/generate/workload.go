@@ -222,7 +222,7 @@ func Utilised(utilisation, speeds float64) Arrivals {
 func Recorded(times []time.Duration) Arrivals {
 	return func(n int, _ uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
 		if len(times) < n {
-			return nil, fmt.Errorf("arrivals: %d recorded times for %d workflows", len(times), n)
+			return nil, fmt.Errorf("arrivals: recorded times are fewer than workflows: %d and %d", len(times), n)
 		}
 		at := slices.Clone(times)
 		slices.Sort(at)

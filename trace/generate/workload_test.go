@@ -406,7 +406,7 @@ func TestBadLoadsAreRefusedWithAReason(t *testing.T) {
 			Sources: []generate.Source{montage}}}, "no such size"},
 		{load{Workflows: 1, Mix: of(montage), Totals: paperTotals(), MeanTotal: 1},
 			"excludes a distribution"},
-		{load{Workflows: 2, Mix: of(montage), Arrivals: generate.Recorded(nil)}, "0 recorded times for 2"},
+		{load{Workflows: 2, Mix: of(montage), Arrivals: generate.Recorded(nil)}, "fewer than workflows: 0 and 2"},
 	} {
 		if _, err := c.l.Plan(1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one with %q", c.l.Mix, err, c.want)

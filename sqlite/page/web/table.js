@@ -65,7 +65,7 @@ export function tasks(run) {
     }))), ...(last < order.length ? [space(order.length - last)] : []));
     if (active !== undefined) body.querySelector(`tr[data-i="${active}"]`)?.focus({preventScroll: true});
     table.setAttribute('aria-rowcount', order.length + 2);
-    status.textContent = `${order.length} of ${run.n} attempts`;
+    status.textContent = `${order.length} of ${run.n} ${run.n === 1 ? 'attempt' : 'attempts'}`;
   }
   function keys(e, i) {
     if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); run.choose(i); return; }
