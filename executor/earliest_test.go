@@ -65,7 +65,8 @@ func TestEarliestFinishIsThatOfItsSlowTwin(t *testing.T) {
 				Planner: planner.New(p, planner.DefaultRetryRules(),
 					&planner.Pipeline[planner.Queue]{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: a},
 					est, seed),
-				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare}}
+				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare,
+					Forget: est.Forget}}
 			for w := range 8 {
 				flow := layered(r, 5+r.IntN(60), 20*time.Second)
 				for k := range flow.Tasks {

@@ -51,6 +51,7 @@ type Engine struct {
 	filesOf  map[planner.WorkflowID][]planner.FileID
 	control  Control
 	batch    Batch
+	ended    []planner.TaskID // of workflows that have ended: the next round may still ask for their estimates
 	exited   []planner.AttemptID
 	failing  bool
 	rejected []error
@@ -404,7 +405,7 @@ func (e *Engine) forget(w planner.WorkflowID) {
 		}
 		for t := range e.Planner.View().All(w) {
 			if e.specs[t] != nil && e.Admit.Forget != nil {
-				e.Admit.Forget(t)
+				e.ended = append(e.ended, t)
 			}
 			e.specs[t] = nil
 		}
@@ -538,6 +539,10 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 		took = e.Wall() - begun
 		e.spend(took)
 	}
+	for _, t := range e.ended {
+		e.Admit.Forget(t)
+	}
+	e.ended = e.ended[:0]
 	if len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0 {
 		if e.Wall == nil || !arrived {
 			return orders, nil

@@ -50,7 +50,8 @@ func newBench(t *testing.T, cores int64, fault func(l *executor.Launch) (planner
 	declared := &predict.Declared{}
 	b := &bench{outcomes: map[string][]planner.Outcome{}, memory: map[string][]int64{}}
 	b.Engine = &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+			Forget: declared.Forget},
 		Runtime:  sim.New(sim.Config{Platform: p, Fault: fault}),
 		Arrivals: subs,
 		Watch: func(v planner.View, events []planner.Event, admitted []*executor.Admission) {

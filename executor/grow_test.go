@@ -301,7 +301,8 @@ func TestRanksFollowGrowth(t *testing.T) {
 		}
 		checked := &comparing{pol, t, []*rank.Upward{{}, {AverageSpeed: true}, {Bound: true}}}
 		e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), checked, declared, seed),
-			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+				Forget: declared.Forget},
 			Runtime: sim.New(sim.Config{Platform: p})}
 		growing(r, e, int(seed%2))
 		if _, err := e.Run(t.Context()); err != nil {

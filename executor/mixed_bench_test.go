@@ -81,7 +81,7 @@ func runThesis(tb testing.TB, p *planner.Platform, subs []executor.Submission, s
 	declared := &predict.Declared{}
 	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
 		planner.DefaultRetryRules(), pol, declared, 1),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Forget: declared.Forget,
 			Preempt: scenario.Preempt{LargestInput: true}},
 		Arrivals: append([]executor.Submission(nil), subs...)}
 	res, err := e.Run(tb.Context())
@@ -102,7 +102,8 @@ func crowded(tb testing.TB, spec string) *planner.Planner {
 		tb.Fatal(err)
 	}
 	declared := &predict.Declared{}
-	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}
+	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+		Forget: declared.Forget}
 	pl := planner.New(p, planner.DefaultRetryRules(), pol, declared, 1)
 	apply := func(b planner.Body) {
 		if err := pl.Apply(planner.Event{Seq: pl.Seq() + 1, Body: b}); err != nil {
@@ -167,7 +168,8 @@ func BenchmarkCrowdedRound(b *testing.B) {
 func BenchmarkRemainingTimes(b *testing.B) {
 	p, subs := thesisLoad(b, 4, time.Second)
 	declared := &predict.Declared{}
-	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}
+	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+		Forget: declared.Forget}
 	ranks, times := &rank.Upward{}, &order.RemainingTimes{}
 	pl := planner.New(p, planner.DefaultRetryRules(), planFunc(func(c *planner.Cycle) {
 		ranks.Update(c)

@@ -181,7 +181,8 @@ func TestRanksAndRemainingTimesOfTheThesisExamples(t *testing.T) {
 			[]float64{131.667, 101.667, 103.333, 100, 73.333, 71.667, 31.667}, []float64{85}},
 	} {
 		declared := &predict.Declared{}
-		admit := &executor.Admitter{Platform: c.p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}
+		admit := &executor.Admitter{Platform: c.p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+			Forget: declared.Forget}
 		ranks, times := &rank.Upward{}, &order.RemainingTimes{}
 		var got, left []float64
 		pl := planner.New(c.p, planner.DefaultRetryRules(), planFunc(func(cy *planner.Cycle) {

@@ -82,7 +82,8 @@ func streamEngine(tb testing.TB, p *planner.Platform, spec string, est *predict.
 	}
 	return &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
 		planner.DefaultRetryRules(), pol, est, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare,
+			Forget: est.Forget},
 		Arrivals: append([]executor.Submission(nil), subs...)}
 }
 

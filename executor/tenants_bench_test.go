@@ -50,8 +50,9 @@ func BenchmarkThirtyThousandJobs(b *testing.B) {
 				}
 				declared := &predict.Declared{}
 				e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-					Runtime:  sim.New(sim.Config{Platform: p}),
-					Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+					Runtime: sim.New(sim.Config{Platform: p}),
+					Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+						Forget: declared.Forget},
 					Arrivals: append([]executor.Submission(nil), subs...)}
 				res, err := e.Run(b.Context())
 				if err != nil || len(res.Refused) > 0 {

@@ -242,6 +242,7 @@ func SimulateWatched(in Instance, spec string, watch func(c *planner.Cycle, of [
 		Arrivals: subs,
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
 			Preempt: scenario.Preempt{None: in.Checkpoint == 0, Checkpoint: int64(in.Checkpoint / byteTime)},
+			Forget:  declared.Forget,
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				t := &in.Workflows[of[id].Workflow].Tasks[of[id].Task]
 				if on != nil {

@@ -52,8 +52,8 @@ func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Durati
 	d.len = max(d.len, int(t)+1)
 }
 
-// Forget gives back what was declared of a task of a workflow that has ended. It is called once for each task. A policy
-// may still ask for its estimate, as of a task without any: in the round of the instant at which the workflow ended.
+// Forget gives back what was declared of a task of a workflow that has ended. It is called once for each task, after
+// the round that heard of the end: policies may ask for estimates of what ended last.
 func (d *Declared) Forget(t planner.TaskID) {
 	if int(t) >= len(d.pages)*pageSize {
 		return
