@@ -229,7 +229,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	if sub.Due == 0 {
 		arrived.Workflow.Due = unit.Never
 	}
-	stage := stages(w, order)
+	stage := a.stages(sub, order)
 	if g != nil {
 		adm.Spec, arrived.Workflow = g.spec, *g.view.Workflow(sub.Grows.Of)
 		stage = g.stages(sub, order)
@@ -259,7 +259,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		t.Parents, t.Children = a.parentsOf(&edges, sub, g, i), a.taskIDs(&edges, w.Tasks[i].Children)
 		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
 		t.Retries, t.Restartable = int32(w.Tasks[i].Retries), preempt.Restart
-		if g == nil && formal(sub, i) && len(specs[i].Command) == 0 {
+		if g == nil && a.formal(sub, i) {
 			t.Need, t.Formal = unit.Vector{}, true
 			continue
 		}
@@ -293,9 +293,12 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 }
 
 // formal reports whether task i is one that was added for form, as a single entry or exit: the trace says that it takes
-// no time, and it has neither files nor bytes to read and write.
-func formal(sub *Submission, i int) bool {
+// no time, it has neither files nor bytes to read and write, and no program runs.
+func (a *Admitter) formal(sub *Submission, i int) bool {
 	t := &sub.Workflow.Tasks[i]
+	if _, runs := a.runs(t); runs {
+		return false
+	}
 	if sub.Costs != nil && slices.ContainsFunc(sub.Costs[i], func(c int64) bool { return c != 0 }) {
 		return false
 	}
@@ -881,30 +884,24 @@ func topological(w *trace.Workflow) ([]int32, error) {
 }
 
 // stages returns the execution phase of each task, from 0 on: as the trace says or, where it says nothing of any task,
-// the level. A task without one among others that have one, such as a dummy task, is in the last phase of its parents.
-func stages(w *trace.Workflow, order []int32) []int32 {
-	if !slices.ContainsFunc(w.Tasks, func(t trace.Task) bool { return t.Phase > 0 }) {
-		return levels(w, order)
-	}
+// the level. A dummy task, and a task without a phase among others that have one, is in the last phase of its parents.
+func (a *Admitter) stages(sub *Submission, order []int32) []int32 {
+	w := sub.Workflow
+	phased := slices.ContainsFunc(w.Tasks, func(t trace.Task) bool { return t.Phase > 0 })
 	out := make([]int32, len(w.Tasks))
+	next := make([]int32, len(w.Tasks)) // by task: the level that its children have at least
 	for _, t := range order {
-		if p := w.Tasks[t].Phase; p > 0 {
-			out[t] = p - 1
-			continue
+		task := &w.Tasks[t]
+		level := int32(0)
+		for _, p := range task.Parents {
+			out[t], level = max(out[t], out[p]), max(level, next[p])
 		}
-		for _, p := range w.Tasks[t].Parents {
-			out[t] = max(out[t], out[p])
-		}
-	}
-	return out
-}
-
-// levels returns the length of the longest path from a root to each task, in edges.
-func levels(w *trace.Workflow, order []int32) []int32 {
-	out := make([]int32, len(w.Tasks))
-	for _, t := range order {
-		for _, c := range w.Tasks[t].Children {
-			out[c] = max(out[c], out[t]+1)
+		next[t] = level
+		switch {
+		case task.Phase > 0:
+			out[t] = task.Phase - 1
+		case !phased && !a.formal(sub, int(t)):
+			out[t], next[t] = level, level+1
 		}
 	}
 	return out
