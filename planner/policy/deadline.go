@@ -63,6 +63,8 @@ func deadlines() []Row {
 				"A task is planned where it ends first (TSP1) or can start last (TSP2); ties go to the pool of the " +
 					"lowest node. A TSP2 task that cannot meet its sub-deadline starts as soon as it can from where " +
 					"it should have started on, and its job is remapped only if it is late.",
+				"Tasks without time are in the last phase of their parents, and make no sub-deadlines equal: only " +
+					"tasks that take time count as common children.",
 				"Parents of a common child get the latest sub-deadline among them in topological order: tasks " +
 					"without parents by number, then what becomes free, in that order.",
 				"Once a job was remapped, TSP1 places what is left of it, also when remapping failed.",

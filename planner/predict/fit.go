@@ -270,7 +270,7 @@ func Fit(samples []Sample, seed uint64) *Fits {
 				append(declared, s.declaredWork())
 			known = known && s.Declared > 0
 			if s.Peak > 0 {
-				withPeak, peaks = append(withPeak, s.Features.forMemory()), append(peaks, float64(s.Peak))
+				withPeak, peaks = append(withPeak, s.Features.forMemory()), append(peaks, s.peak())
 			}
 		}
 		if !known {

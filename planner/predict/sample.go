@@ -44,5 +44,14 @@ func (f Features) forMemory() Features {
 // work is a runtime as models see it: in seconds at speed 1.
 func (s *Sample) work() float64 { return s.Ran.Seconds() * normal(s.Features.Speed) }
 
+// peak is the peak as models see it, in bytes. One that reached the limit has page cache in it, of which the kernel
+// leaves as much as there is room for: the task did with that limit, and gets the same again.
+func (s *Sample) peak() float64 {
+	if m := s.Features.Memory; s.Peak >= m-m/100 && s.Peak <= m {
+		return float64(m) / headroom
+	}
+	return float64(s.Peak)
+}
+
 // declaredWork is the same of what was declared.
 func (s *Sample) declaredWork() float64 { return s.Declared.Seconds() * normal(s.Features.Speed) }

@@ -295,6 +295,25 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
+// Page cache fills a limit: limits do not rise from training to training by it.
+func TestPeaksThatReachTheLimitDoNotRaiseIt(t *testing.T) {
+	const declared = 2e9
+	limit := unit.Bytes(declared)
+	for range 5 {
+		var samples []predict.Sample
+		for range 60 {
+			samples = append(samples, predict.Sample{Kind: "k", Ran: time.Second, Peak: limit - 4096,
+				Features: predict.Features{Input: 1e9, CPU: 1000, Memory: limit, Speed: 1}})
+		}
+		model := predict.Fit(samples, 1).Model(predict.Auto)
+		next, ok := model.MemoryLimit("k", &predict.Features{Input: 1e9, CPU: 1000, Memory: limit})
+		if !ok || next < declared*0.999 || next > declared*1.001 {
+			t.Fatalf("limit %d, %v; %d was declared", next, ok, int64(declared))
+		}
+		limit = next
+	}
+}
+
 // peaksOf are kinds of peaks, in bytes, by the size of the input in GB.
 var peaksOf = map[string]func(r *rand.Rand, gb float64) float64{
 	"constant":        lognormal(0),
