@@ -81,7 +81,8 @@ func runThesis(tb testing.TB, p *planner.Platform, subs []executor.Submission, s
 	declared := &predict.Declared{}
 	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
 		planner.DefaultRetryRules(), pol, declared, 1),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Forget: declared.Forget,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+			Forget:  declared.Forget,
 			Preempt: scenario.Preempt{LargestInput: true}},
 		Arrivals: append([]executor.Submission(nil), subs...)}
 	res, err := e.Run(tb.Context())

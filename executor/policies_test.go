@@ -410,7 +410,8 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 	build := func(from planner.Time) *executor.Engine {
 		declared := &predict.Declared{}
 		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol(), declared, seed),
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Forget: declared.Forget,
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+				Forget:  declared.Forget,
 				Preempt: scenario.Preempt{Restart: true, Checkpoint: 1e6}},
 			Runtime: adopting{sim.New(sim.Config{Platform: p, Start: from})}}
 	}
