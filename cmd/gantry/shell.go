@@ -497,7 +497,8 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 	}
 	for _, m := range b.spec.Mounts {
 		p := executor.ParseMount(m) // a task may have written to it: nothing that happens in a shell stays
-		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true})
+		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true,
+			Given: true})
 	}
 	user := b.user()
 	stop := func() {}

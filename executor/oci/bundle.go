@@ -42,10 +42,16 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 	}
 	mounts := []specs.Mount{{Destination: "/etc/hostname", Type: "bind", Source: filepath.Join(dir, "hostname"),
 		Options: []string{"rbind", "ro", "rprivate"}}}
-	for _, m := range s.Mounts {
+	for i, m := range s.Mounts {
 		o := []string{"rbind", "rprivate"}
 		if m.ReadOnly {
 			o = []string{"rbind", "ro", "rprivate"}
+		}
+		if guarded(m) {
+			m.Source = guard(dir, i)
+			if err := os.Mkdir(m.Source, 0o700); err != nil {
+				return nil, err
+			}
 		}
 		mounts = append(mounts, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: o})
 	}

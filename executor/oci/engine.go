@@ -279,7 +279,7 @@ func (e *Engine) Start(_ context.Context, id string) error {
 		return fmt.Errorf("%w: container %.12s was made by another gantry", errdefs.ErrConflict, id)
 	}
 	if err := e.rooted(k, func() error { return e.run(k.record.Dir, id) }); err != nil {
-		return err
+		return covered(k.spec, err)
 	}
 	p, err := e.process(k, id)
 	e.mu.Lock()
@@ -310,6 +310,11 @@ func (e *Engine) rooted(k *known, f func() error) error {
 			return err
 		}
 		defer unmountRoot(root)
+		undo, err := guardMounts(k.record.Dir, k.spec)
+		if err != nil {
+			return err
+		}
+		defer undo()
 		return f()
 	})
 }
