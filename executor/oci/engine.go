@@ -295,17 +295,17 @@ func (e *Engine) Start(_ context.Context, id string) error {
 
 // rooted calls f on a thread that sees the root of a container.
 func (e *Engine) rooted(k *known, f func() error) error {
-	lower := ""
-	if k.image != nil {
-		list, done, err := k.image.Lower()
-		if err != nil {
-			return err
-		}
-		defer done()
-		lower = list
-	}
 	root := filepath.Join(k.record.Dir, "root")
 	return e.threads.do(func() error {
+		lower := ""
+		if k.image != nil {
+			list, done, err := k.image.Lower() // here: overlayfs takes directories of this mount namespace only
+			if err != nil {
+				return err
+			}
+			defer done()
+			lower = list
+		}
 		if err := mountRoot(root, lower); err != nil {
 			return err
 		}

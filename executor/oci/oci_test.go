@@ -72,21 +72,39 @@ func tarred(t testing.TB, path string, files ...[2]string) []byte {
 	return text
 }
 
-// stored is a store with an image that has one program, /act, and the image's ID. No Docker Engine has a part in it.
-func stored(t testing.TB, dir string) (*image.Store, string) {
+// act is a layer with one program, /act.
+func act(t testing.TB, dir string) []byte {
 	t.Helper()
 	program, err := os.ReadFile(build(t, "./testdata/act", filepath.Join(dir, "act")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer := tarred(t, filepath.Join(dir, "layer.tar"), [2]string{"act", string(program)})
+	return tarred(t, filepath.Join(dir, "layer.tar"), [2]string{"act", string(program)})
+}
+
+// stored is a store with an image that has one program, /act, and the image's ID. No Docker Engine has a part in it.
+func stored(t testing.TB, dir string) (*image.Store, string) {
+	t.Helper()
+	return storedAt(t, dir, filepath.Join(dir, "images"), act(t, dir))
+}
+
+// storedAt is a store at a path with an image of these layers, and the image's ID.
+func storedAt(t testing.TB, dir, at string, layers ...[]byte) (*image.Store, string) {
+	t.Helper()
+	var ids, names []string
+	var files [][2]string
+	for i, l := range layers {
+		ids = append(ids, fmt.Sprintf("%q", fmt.Sprintf("sha256:%x", sha256.Sum256(l))))
+		files = append(files, [2]string{fmt.Sprintf("layer%d.tar", i), string(l)})
+		names = append(names, fmt.Sprintf("%q", files[i][0]))
+	}
 	config := fmt.Sprintf(`{"architecture": %q, "os": "linux", "config": {}, "rootfs": {"type": "layers", `+
-		`"diff_ids": ["sha256:%x"]}}`, runtime.GOARCH, sha256.Sum256(layer))
+		`"diff_ids": [%s]}}`, runtime.GOARCH, strings.Join(ids, ", "))
 	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(config)))
 	path := filepath.Join(dir, "image.tar")
-	tarred(t, path, [2]string{"layer.tar", string(layer)}, [2]string{name, config}, [2]string{"manifest.json",
-		fmt.Sprintf(`[{"Config": %q, "RepoTags": ["act:1"], "Layers": ["layer.tar"]}]`, name)})
-	store, err := image.Open(filepath.Join(dir, "images"))
+	tarred(t, path, append(files, [2]string{name, config}, [2]string{"manifest.json", fmt.Sprintf(`[{"Config": %q, `+
+		`"RepoTags": ["act:1"], "Layers": [%s]}]`, name, strings.Join(names, ", "))})...)
+	store, err := image.Open(at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,4 +309,54 @@ func groups(t *testing.T, group string) []string {
 		found = append(found, dirs...)
 	}
 	return found
+}
+
+// started makes and starts a container with one program, and returns how it ended.
+func started(t *testing.T, store *image.Store, id string, args ...string) container.State {
+	t.Helper()
+	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}, Images: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	group := fmt.Sprintf("gantry-test-oci-%x", time.Now().UnixNano()&0xffffff)
+	c, err := e.Create(t.Context(), &container.Spec{Name: "one", Image: id, Args: args, Dir: "/",
+		Group: func(string) string { return group }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Remove(context.Background(), c); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := e.Start(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = e.Wait(t.Context(), c)
+	s, err := e.Inspect(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Images run whatever the length and the path of the list of their layers.
+func TestLayersAreMountedWhateverTheirPaths(t *testing.T) {
+	skipUnusable(t)
+	dir := t.TempDir()
+	program := act(t, dir)
+	var many [][]byte
+	for i := range 126 {
+		many = append(many, tarred(t, filepath.Join(dir, "small.tar"), [2]string{fmt.Sprint("f", i), ""}))
+	}
+	for _, c := range []struct {
+		at     string
+		layers [][]byte
+	}{{"images", append(many, program)}, {"a:b,c", [][]byte{program}}, {`d\e f`, [][]byte{program}}} {
+		store, id := storedAt(t, t.TempDir(), filepath.Join(dir, c.at), c.layers...)
+		if s := started(t, store, id, "/act", "fail"); s.Status != evidence.Exited || s.ExitCode != 1 {
+			t.Errorf("%d layers in %s: %+v", len(c.layers), c.at, s)
+		}
+	}
 }
