@@ -156,6 +156,7 @@ func (b *sandbox) nodeDir() string {
 
 // prepare makes a directory like that of an attempt.
 func (b *sandbox) prepare() error {
+	container.UsualUmask()
 	above := filepath.Join(b.dir, "work", executor.EscapeName(b.spec.Workflow.Name))
 	for _, dir := range []string{above, b.nodeDir()} { // a task may not have begun
 		if err := os.MkdirAll(dir, 0o755); err != nil {

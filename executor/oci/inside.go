@@ -80,6 +80,7 @@ func (x *inside) enter() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
+	unix.Umask(0o022) // of this thread: it goes with the namespace
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
