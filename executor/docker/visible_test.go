@@ -46,6 +46,8 @@ var differences = []struct{ fact, reason string }{
 		"device, crun below the host's"},
 	{`(file|mount) /sys/fs/cgroup/(hugetlb|misc|net_cls|net_prio|net_cls,net_prio|perf_event|rdma)(/.*)?`,
 		"hierarchies that neither limit nor count are hidden from crun"},
+	{`limit Max (core file size|processes|open files|locked memory|pending signals)`, "those that the Docker Engine's have " +
+		"where systemd starts it; this one has those of the shell that started it"},
 	{`self cgroup`, "the empty hierarchy of cgroup v2 on a hybrid host is hidden from crun, and those of v1 that " +
 		"neither limit nor count"},
 	{`status SigIgn`, "Docker's shim ignores a signal of the C library"},

@@ -70,8 +70,10 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 		}
 		return strings.Compare(a.Destination, b.Destination)
 	})
+	oom, _ := oomScore()
 	c := &specs.Spec{Version: "1.0.2", Hostname: host,
 		Process: &specs.Process{Args: s.Args, Cwd: s.Dir, Env: environment(env, host, s.Env), NoNewPrivileges: true,
+			Rlimits: rlimits(), OOMScoreAdj: &oom,
 			Capabilities: &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities,
 				Permitted: capabilities}, ApparmorProfile: e.apparmor},
 		Root:   &specs.Root{Path: filepath.Join(dir, "root"), Readonly: true},

@@ -369,6 +369,9 @@ func (e *Engine) run(dir, id string) error {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), errors.Join(err, full(dir)), lastLine(string(said)))
 	}
 	if e.crun {
+		if err := score(dir); err != nil {
+			return err
+		}
 		return fault.Do("begin", func() error { return begin(fifo(dir, id)) })
 	}
 	return nil

@@ -32,9 +32,10 @@ var usualNice = func() int {
 	return 20 - nice // the system call returns 40 to 1
 }()
 
-// usual gives this thread the priority and the timers that programs are to have. Package cgroup may have changed those
-// of all threads since the last time.
+// usual gives this thread the priority, the processors and the timers that programs are to have. Package cgroup may
+// have changed those of all threads since the last time.
 func usual() {
+	_ = unix.SchedSetaffinity(0, &everyCPU)
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), usualNice)
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, usualSlack, 0, 0, 0)
 }

@@ -311,8 +311,8 @@ func groups(t *testing.T, group string) []string {
 	return found
 }
 
-// started makes and starts a container with one program, and returns how it ended.
-func started(t *testing.T, store *image.Store, id string, args ...string) container.State {
+// says runs a container with one program and returns what that said.
+func says(t *testing.T, store *image.Store, id string, args ...string) string {
 	t.Helper()
 	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}, Images: store})
 	if err != nil {
@@ -334,11 +334,11 @@ func started(t *testing.T, store *image.Store, id string, args ...string) contai
 		t.Fatal(err)
 	}
 	_, _ = e.Wait(t.Context(), c)
-	s, err := e.Inspect(t.Context(), c)
+	stdout, stderr, err := e.Output(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return string(stdout) + string(stderr)
 }
 
 // Images run whatever the length and the path of the list of their layers.
@@ -355,8 +355,45 @@ func TestLayersAreMountedWhateverTheirPaths(t *testing.T) {
 		layers [][]byte
 	}{{"images", append(many, program)}, {"a:b,c", [][]byte{program}}, {`d\e f`, [][]byte{program}}} {
 		store, id := storedAt(t, t.TempDir(), filepath.Join(dir, c.at), c.layers...)
-		if s := started(t, store, id, "/act", "fail"); s.Status != evidence.Exited || s.ExitCode != 1 {
-			t.Errorf("%d layers in %s: %+v", len(c.layers), c.at, s)
+		if out := says(t, store, id, "/act", "show", "/proc/self/comm"); out != "act\n" {
+			t.Errorf("%d layers in %s: %q", len(c.layers), c.at, out)
 		}
+	}
+}
+
+// Programs have the same limits, processors and chance to be ended whatever those of the shell that started gantry are.
+func TestLimitsOfTheShellAreNotThoseOfPrograms(t *testing.T) {
+	skipUnusable(t)
+	const again = "GANTRY_TEST_LIMITS"
+	dir := t.TempDir()
+	store, id := stored(t, dir)
+	out := says(t, store, id, "/act", "show", "/proc/self/limits", "/proc/self/oom_score_adj",
+		"/proc/self/status")
+	var facts []string
+	for line := range strings.Lines(out) {
+		if _, name, ok := strings.Cut(line, "Max "); ok && name != "" || strings.HasPrefix(line, "Cpus_allowed") ||
+			strings.Trim(line, "0123456789\n-") == "" {
+			facts = append(facts, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	found := strings.Join(facts, "\n")
+	if path := os.Getenv(again); path != "" {
+		if err := os.WriteFile(path, []byte(found), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	seen := filepath.Join(dir, "seen")
+	odd := exec.Command("bash", "-c", "ulimit -S -n 500 -c 0 -f 1000000 -s 4096 -l 64 -t 1000 -i 100; "+
+		"echo 500 >/proc/self/oom_score_adj; exec taskset -c 0 \"$@\"", "bash", os.Args[0], "-test.run", "^"+t.Name()+"$")
+	odd.Env = append(os.Environ(), again+"="+seen)
+	if said, err := odd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if other, err := os.ReadFile(seen); err != nil || string(other) != found {
+		t.Errorf("in a shell with odd limits:\n%s\nin this one:\n%s\n%v", other, found, err)
+	}
+	if os.Geteuid() == 0 && len(facts) != 19 || !strings.Contains(found, "\n0\n") {
+		t.Errorf("%d facts, or not the score 0:\n%s", len(facts), found)
 	}
 }
