@@ -91,6 +91,7 @@ type Engine struct {
 	bpf   string // the compiled profile of system calls, once crun has left one
 	known map[string]*known
 	found map[string]*image.Image // by what names them
+	above map[string]cover        // by image ID
 	// bundles are directories for those of containers, which go at Close if they are empty
 	bundles map[string]string // by run directory
 	nets    []*os.File        // network namespaces of containers that are gone
@@ -130,7 +131,7 @@ const (
 // and says what to do.
 func Open(cfg Config) (*Engine, error) {
 	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
-		bundles: map[string]string{}, found: map[string]*image.Image{},
+		bundles: map[string]string{}, found: map[string]*image.Image{}, above: map[string]cover{},
 		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
 	root := cmp.Or(cfg.CgroupRoot, userns.Groups(), cgroup.Root)
 	if below, ok := strings.CutPrefix(root, cgroup.Root); ok {
@@ -306,7 +307,11 @@ func (e *Engine) rooted(k *known, f func() error) error {
 			defer done()
 			lower = list
 		}
-		if err := mountRoot(root, lower); err != nil {
+		above, err := e.cover(k.image, root, lower)
+		if err != nil {
+			return err
+		}
+		if err := mountRoot(root, lower, above); err != nil {
 			return err
 		}
 		defer unmountRoot(root)
@@ -317,6 +322,29 @@ func (e *Engine) rooted(k *known, f func() error) error {
 		defer undo()
 		return f()
 	})
+}
+
+// cover is what has to be above the layers of an image, which it looks at once, mounted at dir.
+func (e *Engine) cover(i *image.Image, dir, lower string) (cover, error) {
+	id := ""
+	if i != nil {
+		id = i.ID
+	}
+	e.mu.Lock()
+	c, ok := e.above[id]
+	e.mu.Unlock()
+	if ok {
+		return c, nil
+	}
+	if err := mountRoot(dir, lower, cover{}); err != nil {
+		return c, err
+	}
+	c = coverOf(dir)
+	unmountRoot(dir)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.above[id] = c
+	return c, nil
 }
 
 // compiled is the profile of system calls that crun compiled for a container, in base64; "" if there is none, as with

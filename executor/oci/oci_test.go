@@ -311,8 +311,8 @@ func groups(t *testing.T, group string) []string {
 	return found
 }
 
-// says runs a container with one program and returns what that said.
-func says(t *testing.T, store *image.Store, id string, args ...string) string {
+// says runs a container and returns what its program said.
+func says(t *testing.T, s *container.Spec, store *image.Store) string {
 	t.Helper()
 	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}, Images: store})
 	if err != nil {
@@ -320,8 +320,8 @@ func says(t *testing.T, store *image.Store, id string, args ...string) string {
 	}
 	defer e.Close()
 	group := fmt.Sprintf("gantry-test-oci-%x", time.Now().UnixNano()&0xffffff)
-	c, err := e.Create(t.Context(), &container.Spec{Name: "one", Image: id, Args: args, Dir: "/",
-		Group: func(string) string { return group }})
+	s.Name, s.Dir, s.Group = "one", "/", func(string) string { return group }
+	c, err := e.Create(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,8 @@ func TestLayersAreMountedWhateverTheirPaths(t *testing.T) {
 		layers [][]byte
 	}{{"images", append(many, program)}, {"a:b,c", [][]byte{program}}, {`d\e f`, [][]byte{program}}} {
 		store, id := storedAt(t, t.TempDir(), filepath.Join(dir, c.at), c.layers...)
-		if out := says(t, store, id, "/act", "show", "/proc/self/comm"); out != "act\n" {
+		s := &container.Spec{Image: id, Args: []string{"/act", "show", "/proc/self/comm"}}
+		if out := says(t, s, store); out != "act\n" {
 			t.Errorf("%d layers in %s: %q", len(c.layers), c.at, out)
 		}
 	}
@@ -367,8 +368,8 @@ func TestLimitsOfTheShellAreNotThoseOfPrograms(t *testing.T) {
 	const again = "GANTRY_TEST_LIMITS"
 	dir := t.TempDir()
 	store, id := stored(t, dir)
-	out := says(t, store, id, "/act", "show", "/proc/self/limits", "/proc/self/oom_score_adj",
-		"/proc/self/status")
+	out := says(t, &container.Spec{Image: id, Args: []string{"/act", "show", "/proc/self/limits",
+		"/proc/self/oom_score_adj", "/proc/self/status"}}, store)
 	var facts []string
 	for line := range strings.Lines(out) {
 		if _, name, ok := strings.Cut(line, "Max "); ok && name != "" || strings.HasPrefix(line, "Cpus_allowed") ||
@@ -395,5 +396,18 @@ func TestLimitsOfTheShellAreNotThoseOfPrograms(t *testing.T) {
 	}
 	if os.Geteuid() == 0 && len(facts) != 19 || !strings.Contains(found, "\n0\n") {
 		t.Errorf("%d facts, or not the score 0:\n%s", len(facts), found)
+	}
+}
+
+// A container of an image without layers is made; there is only what every container has.
+func TestAnImageMayHaveNoLayers(t *testing.T) {
+	skipUnusable(t)
+	dir := t.TempDir()
+	program := build(t, "./testdata/act", filepath.Join(dir, "act"))
+	store, id := storedAt(t, dir, filepath.Join(dir, "images"))
+	out := says(t, &container.Spec{Image: id, Args: []string{"/act", "show", "/etc/hosts", "/proc/self/comm"},
+		Mounts: []container.Mount{{Source: program, Target: "/act", ReadOnly: true}}}, store)
+	if out != "act\n" {
+		t.Errorf("%q", out)
 	}
 }
