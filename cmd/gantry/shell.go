@@ -156,6 +156,7 @@ func (b *sandbox) nodeDir() string {
 
 // prepare makes a directory like that of an attempt.
 func (b *sandbox) prepare() error {
+	container.UsualUmask()
 	above := filepath.Join(b.dir, "work", executor.EscapeName(b.spec.Workflow.Name))
 	for _, dir := range []string{above, b.nodeDir()} { // a task may not have begun
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -497,7 +498,8 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 	}
 	for _, m := range b.spec.Mounts {
 		p := executor.ParseMount(m) // a task may have written to it: nothing that happens in a shell stays
-		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true})
+		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true,
+			Given: true})
 	}
 	user := b.user()
 	stop := func() {}

@@ -98,6 +98,8 @@ type Spec struct {
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
+	// Given is what the caller or a workflow names: nothing is ever made in it, not even a place for another mount.
+	Given bool `json:",omitempty"`
 }
 
 // State is what an engine knows of a container.

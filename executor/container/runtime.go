@@ -236,6 +236,10 @@ func orElse[T comparable](v *T, d T) {
 // if it cannot.
 const minAddressSpace = 4 << 30
 
+// UsualUmask has this process make files that programs can read, who are others than root: theirs, and directories that
+// they work in. Who wants to keep others out does so by the run directory, or one above, which are made before.
+func UsualUmask() { unix.Umask(0o022) }
+
 func (r *Runtime) prepare(ctx context.Context) error {
 	var space unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &space) == nil && space.Cur < minAddressSpace {
@@ -247,6 +251,9 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		return err
 	}
 	var onDisk bool
+	if r.far == nil { // on other hosts programs may have the umask of this process
+		UsualUmask()
+	}
 	if r.files, err = stage.Open(r.cfg.Dir, r.cfg.Platform, r.cfg.Seed); err != nil {
 		return err
 	}

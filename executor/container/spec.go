@@ -76,7 +76,7 @@ func (a *attempt) configure() {
 	}
 	for _, m := range t.Mounts {
 		p := executor.ParseMount(m)
-		s.Mounts = append(s.Mounts, Mount{Source: p.From, Target: p.To, ReadOnly: !p.Writable})
+		s.Mounts = append(s.Mounts, Mount{Source: p.From, Target: p.To, ReadOnly: !p.Writable, Given: true})
 		if p.InPlace {
 			a.hide(s, p.To)
 		}

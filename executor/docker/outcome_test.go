@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/stage"
@@ -304,4 +306,25 @@ func ownedBy(t *testing.T, path string) uint32 {
 		t.Fatal(err)
 	}
 	return st.Sys().(*syscall.Stat_t).Uid
+}
+
+// What programs need can be read by them, whatever umask gantry is started with.
+func TestProgramsReadTheirFilesWhateverTheUmask(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ string) {
+		for _, mask := range []int{0o077, 0o037, 0o007} {
+			usual := unix.Umask(mask)
+			r := newRig(t, nil)
+			out := r.file("dir/out")
+			s := r.sh("mkdir -p dir && echo content >dir/out", out)
+			r.wants(r.exit(r.launch(s, nil)), planner.OK)
+			next := r.sh("test $(cat dir/out) = content && umask")
+			next.Inputs = []*executor.FileSpec{out}
+			r.wants(r.exit(r.launch(next, nil)), planner.OK)
+			if said := r.read(filepath.Join(r.work(next), ".command.out")); said != "0022\n" {
+				t.Errorf("umask %o: %q in the container", mask, said)
+			}
+			r.wants(r.exit(r.launch(r.emulated(), nil)), planner.OK)
+			unix.Umask(usual)
+		}
+	})
 }

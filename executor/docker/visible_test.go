@@ -1,6 +1,8 @@
 package docker_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -10,8 +12,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
+	"gantry/executor/oci/image"
 	"gantry/executor/stage"
 	"gantry/planner"
 )
@@ -36,6 +41,7 @@ var differences = []struct{ fact, reason string }{
 	{`(file|mount) /proc/interrupts`, "masked since Docker 28.3"},
 	{`file /proc/latency_stats|file /sys/devices/virtual/powercap`, "masked in Docker by its version"},
 	{`(file|mount) /sys/fs/cgroup`, "crun makes it with other permissions on cgroup v1; it is mounted read-only"},
+	{`(file|mount) /tmp`, "runc before 1.2 gives it the mode of the image's, whatever it is told"},
 	{`mount /`, "Docker's root follows the unmounts of the host"},
 	{`mount /etc/hostname`, "the same file from another directory"},
 	{`mount /(proc/acpi|proc/scsi|sys|sys/firmware|sys/devices/virtual/powercap)`,
@@ -46,6 +52,8 @@ var differences = []struct{ fact, reason string }{
 		"device, crun below the host's"},
 	{`(file|mount) /sys/fs/cgroup/(hugetlb|misc|net_cls|net_prio|net_cls,net_prio|perf_event|rdma)(/.*)?`,
 		"hierarchies that neither limit nor count are hidden from crun"},
+	{`limit Max (core file size|processes|open files|locked memory|pending signals)`, "those that the Docker Engine's have " +
+		"where systemd starts it; this one has those of the shell that started it"},
 	{`self cgroup`, "the empty hierarchy of cgroup v2 on a hybrid host is hidden from crun, and those of v1 that " +
 		"neither limit nor count"},
 	{`status SigIgn`, "Docker's shim ignores a signal of the C library"},
@@ -163,6 +171,15 @@ func TestAProgramSeesAndMayDoTheSame(t *testing.T) {
 			}
 		}
 	}
+	alike(t, found)
+}
+
+// alike tests that programs of both engines found the same, but for the known differences.
+func alike(t *testing.T, found map[string]map[string]string) {
+	t.Helper()
+	if t.Failed() {
+		return
+	}
 	all := maps.Clone(found["docker"])
 	maps.Copy(all, found["oci"])
 	for _, fact := range slices.Sorted(maps.Keys(all)) {
@@ -175,6 +192,102 @@ func TestAProgramSeesAndMayDoTheSame(t *testing.T) {
 		}) {
 			t.Errorf("%s: %q in Docker, %q without a daemon", fact, d, o)
 		}
+	}
+}
+
+// packed makes an archive of files: pairs of a name and the content, "-> TO" for a link, or nothing for a directory,
+// whose name may be followed by its mode.
+func packed(t *testing.T, files ...[2]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, f := range files {
+		name, mode, _ := strings.Cut(f[0], " ")
+		h := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f[1]))}
+		if mode != "" {
+			_, _ = fmt.Sscanf(mode, "%o", &h.Mode)
+		}
+		if to, ok := strings.CutPrefix(f[1], "-> "); ok {
+			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, to, 0
+		} else if strings.HasSuffix(name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			if _, err := w.Write([]byte(f[1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// imported makes an image of a root directory and changes, as docker import takes them. It returns its names for the
+// Docker Engine and without a daemon.
+func imported(t *testing.T, root []byte, changes ...string) map[string]string {
+	t.Helper()
+	storedBusybox(t) // for the store
+	name := fmt.Sprintf("gantry-test-%x:1", time.Now().UnixNano())
+	args := []string{"import"}
+	for _, c := range changes {
+		args = append(args, "--change", c)
+	}
+	load := exec.Command("docker", append(args, "-", name)...)
+	load.Stdin = bytes.NewReader(root)
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("docker import: %v\n%s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", name).Run() })
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	if out, err := exec.Command("docker", "save", "-o", archive, name).CombinedOutput(); err != nil {
+		t.Fatalf("docker save: %v\n%s", err, out)
+	}
+	got, err := store.Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: "missing"}},
+		[]fetch.Wanted{{Ref: "file://" + archive}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"docker": name, "oci": got[0].ID}
+}
+
+// What the engine puts above an image is the same, whatever the image has there.
+func TestAProgramSeesTheSameWhateverTheImageHas(t *testing.T) {
+	engine(t)
+	needOCI(t)
+	program := probe(t)
+	for _, c := range []struct {
+		name  string
+		files [][2]string
+	}{
+		{"files", [][2]string{{"etc/ 0711", ""}, {"etc/hosts", "1.2.3.4 five"}, {"etc/resolv.conf", "nameserver 1.1.1.1"},
+			{"etc/mtab", "none"}, {"etc/hostname", "mine"}, {"etc/own", "own"}, {"tmp/ 0777", ""}}},
+		{"links", [][2]string{{"real/etc/own", "own"}, {"real/etc/hostname", "-> ../run2/hn"}, {"etc", "-> real/etc"},
+			{"proc", "-> real"}, {"sys", "-> real/nowhere"}, {"dev", "-> /real"}, {"tmp/ 1777", ""}}},
+		{"links of files", [][2]string{{"etc/hosts", "-> own"}, {"etc/resolv.conf", "-> /run/r"}, {"etc/own", "own"},
+			{"etc/hostname", "-> nowhere"}, {"etc/mtab/", ""}, {"real/tmp/ 1777", ""}, {"tmp", "-> real/tmp"}}},
+		{"files for directories", [][2]string{{"etc", "file"}, {"dev", "file"}, {"proc", "file"}, {"sys", "file"},
+			{"tmp/ 1777", ""}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			names := imported(t, packed(t, c.files...))
+			found := map[string]map[string]string{}
+			onBoth(t, func(t *testing.T, engine string) {
+				r := newRig(t, func(c *container.Config) { c.PIDs = 64 })
+				s := r.sh("")
+				s.Image, s.Command, s.Shell = names[engine], []string{"/probe", "argument"}, false
+				s.Mounts, s.Env = []string{program + ":/probe"}, []string{"OWN=1"}
+				for range 2 {
+					r.wants(r.exit(r.launch(s, nil)), planner.OK)
+				}
+				found[engine] = facts(t, r.config.Dir, r.read(filepath.Join(r.work(s), ".command.out")))
+			})
+			alike(t, found)
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gantry/executor"
@@ -85,6 +86,26 @@ func TestADirectoryOfTheHostIsNotExchanged(t *testing.T) {
 		for _, dir := range []string{place + "-moved", other} {
 			if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 				t.Errorf("%s: %v, %v", dir, entries, err)
+			}
+		}
+	})
+}
+
+// No place for another mount is made in a directory of the host, which the container has in the place of its own.
+func TestNothingIsMadeInADirectoryOfTheHost(t *testing.T) {
+	onBoth(t, func(t *testing.T, engine string) {
+		r := newRig(t, func(c *container.Config) { c.Secrets = map[string]string{"S": "value"} })
+		for _, at := range []string{"/etc", "/run", filepath.Dir(r.config.Dir)} {
+			dir := t.TempDir()
+			s := r.sh("true")
+			s.Mounts = []string{dir + ":" + at}
+			x := r.exit(r.launch(s, nil))
+			r.wants(x, planner.HostError)
+			if why := "a mount (" + at + ") hides"; engine == "oci" && (!x.Final || !strings.Contains(x.Message, why)) {
+				t.Errorf("%s: want %q, and no other try: %s", at, why, x.Message)
+			}
+			if made, err := os.ReadDir(dir); len(made) > 0 || err != nil {
+				t.Errorf("%s: %v was made in the directory of the host: %v", at, made, err)
 			}
 		}
 	})

@@ -42,10 +42,16 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 	}
 	mounts := []specs.Mount{{Destination: "/etc/hostname", Type: "bind", Source: filepath.Join(dir, "hostname"),
 		Options: []string{"rbind", "ro", "rprivate"}}}
-	for _, m := range s.Mounts {
+	for i, m := range s.Mounts {
 		o := []string{"rbind", "rprivate"}
 		if m.ReadOnly {
 			o = []string{"rbind", "ro", "rprivate"}
+		}
+		if guarded(m) {
+			m.Source = guard(dir, i)
+			if err := os.Mkdir(m.Source, 0o700); err != nil {
+				return nil, err
+			}
 		}
 		mounts = append(mounts, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: o})
 	}
@@ -64,8 +70,10 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 		}
 		return strings.Compare(a.Destination, b.Destination)
 	})
+	oom, _ := oomScore()
 	c := &specs.Spec{Version: "1.0.2", Hostname: host,
 		Process: &specs.Process{Args: s.Args, Cwd: s.Dir, Env: environment(env, host, s.Env), NoNewPrivileges: true,
+			Rlimits: rlimits(), OOMScoreAdj: &oom,
 			Capabilities: &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities,
 				Permitted: capabilities}, ApparmorProfile: e.apparmor},
 		Root:   &specs.Root{Path: filepath.Join(dir, "root"), Readonly: true},

@@ -91,6 +91,7 @@ type Engine struct {
 	bpf   string // the compiled profile of system calls, once crun has left one
 	known map[string]*known
 	found map[string]*image.Image // by what names them
+	above map[string]cover        // by image ID
 	// bundles are directories for those of containers, which go at Close if they are empty
 	bundles map[string]string // by run directory
 	nets    []*os.File        // network namespaces of containers that are gone
@@ -130,7 +131,7 @@ const (
 // and says what to do.
 func Open(cfg Config) (*Engine, error) {
 	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
-		bundles: map[string]string{}, found: map[string]*image.Image{},
+		bundles: map[string]string{}, found: map[string]*image.Image{}, above: map[string]cover{},
 		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
 	root := cmp.Or(cfg.CgroupRoot, userns.Groups(), cgroup.Root)
 	if below, ok := strings.CutPrefix(root, cgroup.Root); ok {
@@ -279,7 +280,7 @@ func (e *Engine) Start(_ context.Context, id string) error {
 		return fmt.Errorf("%w: container %.12s was made by another gantry", errdefs.ErrConflict, id)
 	}
 	if err := e.rooted(k, func() error { return e.run(k.record.Dir, id) }); err != nil {
-		return err
+		return covered(k.spec, err)
 	}
 	p, err := e.process(k, id)
 	e.mu.Lock()
@@ -295,23 +296,55 @@ func (e *Engine) Start(_ context.Context, id string) error {
 
 // rooted calls f on a thread that sees the root of a container.
 func (e *Engine) rooted(k *known, f func() error) error {
-	lower := ""
-	if k.image != nil {
-		list, done, err := k.image.Lower()
+	root := filepath.Join(k.record.Dir, "root")
+	return e.threads.do(func() error {
+		lower := ""
+		if k.image != nil {
+			list, done, err := k.image.Lower() // here: overlayfs takes directories of this mount namespace only
+			if err != nil {
+				return err
+			}
+			defer done()
+			lower = list
+		}
+		above, err := e.cover(k.image, root, lower)
 		if err != nil {
 			return err
 		}
-		defer done()
-		lower = list
-	}
-	root := filepath.Join(k.record.Dir, "root")
-	return e.threads.do(func() error {
-		if err := mountRoot(root, lower); err != nil {
+		if err := mountRoot(root, lower, above); err != nil {
 			return err
 		}
 		defer unmountRoot(root)
+		undo, err := guardMounts(k.record.Dir, k.spec)
+		if err != nil {
+			return err
+		}
+		defer undo()
 		return f()
 	})
+}
+
+// cover is what has to be above the layers of an image, which it looks at once, mounted at dir.
+func (e *Engine) cover(i *image.Image, dir, lower string) (cover, error) {
+	id := ""
+	if i != nil {
+		id = i.ID
+	}
+	e.mu.Lock()
+	c, ok := e.above[id]
+	e.mu.Unlock()
+	if ok {
+		return c, nil
+	}
+	if err := mountRoot(dir, lower, cover{}); err != nil {
+		return c, err
+	}
+	c = coverOf(dir)
+	unmountRoot(dir)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.above[id] = c
+	return c, nil
 }
 
 // compiled is the profile of system calls that crun compiled for a container, in base64; "" if there is none, as with
@@ -364,6 +397,9 @@ func (e *Engine) run(dir, id string) error {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), errors.Join(err, full(dir)), lastLine(string(said)))
 	}
 	if e.crun {
+		if err := score(dir); err != nil {
+			return err
+		}
 		return fault.Do("begin", func() error { return begin(fifo(dir, id)) })
 	}
 	return nil

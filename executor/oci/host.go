@@ -90,7 +90,7 @@ func (e *Engine) overlay(context.Context) container.Fact {
 		defer os.Remove(dir)
 		err = e.threads.do(func() error {
 			defer unmountRoot(dir)
-			return mountRoot(dir, "")
+			return mountRoot(dir, "", cover{})
 		})
 	}
 	if err != nil {

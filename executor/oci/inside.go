@@ -32,9 +32,10 @@ var usualNice = func() int {
 	return 20 - nice // the system call returns 40 to 1
 }()
 
-// usual gives this thread the priority and the timers that programs are to have. Package cgroup may have changed those
-// of all threads since the last time.
+// usual gives this thread the priority, the processors and the timers that programs are to have. Package cgroup may
+// have changed those of all threads since the last time.
 func usual() {
+	_ = unix.SchedSetaffinity(0, &everyCPU)
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), usualNice)
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, usualSlack, 0, 0, 0)
 }
@@ -80,6 +81,7 @@ func (x *inside) enter() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
+	unix.Umask(0o022) // of this thread: it goes with the namespace
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
@@ -92,45 +94,25 @@ func (x *inside) enter() error {
 	return nil
 }
 
-// lowest fills the lowest layer: what Docker gives each container whose image does not have it.
-func lowest(dir string) error {
-	err := unix.Mkdir(dir+"/tmp", 0o755)
-	if err == nil {
-		err = unix.Chmod(dir+"/tmp", 0o1777)
-	}
-	if err == nil {
-		err = unix.Mkdir(dir+"/etc", 0o755)
-	}
-	for _, name := range []string{"/etc/hosts", "/etc/resolv.conf"} {
-		if err == nil {
-			err = unix.Mknod(dir+name, unix.S_IFREG|0o755, 0)
-		}
-	}
-	if err == nil {
-		err = unix.Symlink("/proc/mounts", dir+"/etc/mtab")
-	}
-	return err
-}
-
-// mountRoot mounts what a container has as its root at dir: the layers, and above them an empty file system in memory
-// for the mount points. The layers are as overlay takes them; "" for none.
-func mountRoot(dir, lower string) error {
+// mountRoot mounts what a container has as its root at dir: the layers, and above them a file system in memory with the
+// cover, for the mount points. The layers are as overlay takes them; "" for none.
+func mountRoot(dir, lower string, c cover) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=4m,mode=755"); err != nil {
 		return fmt.Errorf("mount %s: %w", dir, err)
 	}
 	var err error
-	for _, sub := range []string{"/upper", "/work", "/none"} {
+	made := []string{"/upper", "/work"}
+	if lower == "" {
+		lower, made = escape(dir+"/none"), append(made, "/none")
+	}
+	for _, sub := range made {
 		if err == nil {
 			err = unix.Mkdir(dir+sub, 0o755)
 		}
 	}
 	if err == nil {
-		err = lowest(dir + "/none")
+		err = c.fill(dir + "/upper")
 	}
-	if lower != "" {
-		lower += ":"
-	}
-	lower += escape(dir + "/none")
 	if err == nil {
 		options := "lowerdir=" + lower + ",upperdir=" + escape(dir) + "/upper,workdir=" + escape(dir) + "/work"
 		if userns.Inside() { // where nobody can set the attributes that overlayfs keeps otherwise

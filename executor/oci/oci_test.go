@@ -72,21 +72,39 @@ func tarred(t testing.TB, path string, files ...[2]string) []byte {
 	return text
 }
 
-// stored is a store with an image that has one program, /act, and the image's ID. No Docker Engine has a part in it.
-func stored(t testing.TB, dir string) (*image.Store, string) {
+// act is a layer with one program, /act.
+func act(t testing.TB, dir string) []byte {
 	t.Helper()
 	program, err := os.ReadFile(build(t, "./testdata/act", filepath.Join(dir, "act")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer := tarred(t, filepath.Join(dir, "layer.tar"), [2]string{"act", string(program)})
+	return tarred(t, filepath.Join(dir, "layer.tar"), [2]string{"act", string(program)})
+}
+
+// stored is a store with an image that has one program, /act, and the image's ID. No Docker Engine has a part in it.
+func stored(t testing.TB, dir string) (*image.Store, string) {
+	t.Helper()
+	return storedAt(t, dir, filepath.Join(dir, "images"), act(t, dir))
+}
+
+// storedAt is a store at a path with an image of these layers, and the image's ID.
+func storedAt(t testing.TB, dir, at string, layers ...[]byte) (*image.Store, string) {
+	t.Helper()
+	var ids, names []string
+	var files [][2]string
+	for i, l := range layers {
+		ids = append(ids, fmt.Sprintf("%q", fmt.Sprintf("sha256:%x", sha256.Sum256(l))))
+		files = append(files, [2]string{fmt.Sprintf("layer%d.tar", i), string(l)})
+		names = append(names, fmt.Sprintf("%q", files[i][0]))
+	}
 	config := fmt.Sprintf(`{"architecture": %q, "os": "linux", "config": {}, "rootfs": {"type": "layers", `+
-		`"diff_ids": ["sha256:%x"]}}`, runtime.GOARCH, sha256.Sum256(layer))
+		`"diff_ids": [%s]}}`, runtime.GOARCH, strings.Join(ids, ", "))
 	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(config)))
 	path := filepath.Join(dir, "image.tar")
-	tarred(t, path, [2]string{"layer.tar", string(layer)}, [2]string{name, config}, [2]string{"manifest.json",
-		fmt.Sprintf(`[{"Config": %q, "RepoTags": ["act:1"], "Layers": ["layer.tar"]}]`, name)})
-	store, err := image.Open(filepath.Join(dir, "images"))
+	tarred(t, path, append(files, [2]string{name, config}, [2]string{"manifest.json", fmt.Sprintf(`[{"Config": %q, `+
+		`"RepoTags": ["act:1"], "Layers": [%s]}]`, name, strings.Join(names, ", "))})...)
+	store, err := image.Open(at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,4 +309,105 @@ func groups(t *testing.T, group string) []string {
 		found = append(found, dirs...)
 	}
 	return found
+}
+
+// says runs a container and returns what its program said.
+func says(t *testing.T, s *container.Spec, store *image.Store) string {
+	t.Helper()
+	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}, Images: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	group := fmt.Sprintf("gantry-test-oci-%x", time.Now().UnixNano()&0xffffff)
+	s.Name, s.Dir, s.Group = "one", "/", func(string) string { return group }
+	c, err := e.Create(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Remove(context.Background(), c); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := e.Start(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = e.Wait(t.Context(), c)
+	stdout, stderr, err := e.Output(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(stdout) + string(stderr)
+}
+
+// Images run whatever the length and the path of the list of their layers.
+func TestLayersAreMountedWhateverTheirPaths(t *testing.T) {
+	skipUnusable(t)
+	dir := t.TempDir()
+	program := act(t, dir)
+	var many [][]byte
+	for i := range 126 {
+		many = append(many, tarred(t, filepath.Join(dir, "small.tar"), [2]string{fmt.Sprint("f", i), ""}))
+	}
+	for _, c := range []struct {
+		at     string
+		layers [][]byte
+	}{{"images", append(many, program)}, {"a:b,c", [][]byte{program}}, {`d\e f`, [][]byte{program}}} {
+		store, id := storedAt(t, t.TempDir(), filepath.Join(dir, c.at), c.layers...)
+		s := &container.Spec{Image: id, Args: []string{"/act", "show", "/proc/self/comm"}}
+		if out := says(t, s, store); out != "act\n" {
+			t.Errorf("%d layers in %s: %q", len(c.layers), c.at, out)
+		}
+	}
+}
+
+// Programs have the same limits, processors and chance to be ended whatever those of the shell that started gantry are.
+func TestLimitsOfTheShellAreNotThoseOfPrograms(t *testing.T) {
+	skipUnusable(t)
+	const again = "GANTRY_TEST_LIMITS"
+	dir := t.TempDir()
+	store, id := stored(t, dir)
+	out := says(t, &container.Spec{Image: id, Args: []string{"/act", "show", "/proc/self/limits",
+		"/proc/self/oom_score_adj", "/proc/self/status"}}, store)
+	var facts []string
+	for line := range strings.Lines(out) {
+		if _, name, ok := strings.Cut(line, "Max "); ok && name != "" || strings.HasPrefix(line, "Cpus_allowed") ||
+			strings.Trim(line, "0123456789\n-") == "" {
+			facts = append(facts, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	found := strings.Join(facts, "\n")
+	if path := os.Getenv(again); path != "" {
+		if err := os.WriteFile(path, []byte(found), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	seen := filepath.Join(dir, "seen")
+	odd := exec.Command("bash", "-c", "ulimit -S -n 500 -c 0 -f 1000000 -s 4096 -l 64 -t 1000 -i 100; "+
+		"echo 500 >/proc/self/oom_score_adj; exec taskset -c 0 \"$@\"", "bash", os.Args[0], "-test.run", "^"+t.Name()+"$")
+	odd.Env = append(os.Environ(), again+"="+seen)
+	if said, err := odd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if other, err := os.ReadFile(seen); err != nil || string(other) != found {
+		t.Errorf("in a shell with odd limits:\n%s\nin this one:\n%s\n%v", other, found, err)
+	}
+	if os.Geteuid() == 0 && len(facts) != 19 || !strings.Contains(found, "\n0\n") {
+		t.Errorf("%d facts, or not the score 0:\n%s", len(facts), found)
+	}
+}
+
+// A container of an image without layers is made; there is only what every container has.
+func TestAnImageMayHaveNoLayers(t *testing.T) {
+	skipUnusable(t)
+	dir := t.TempDir()
+	program := build(t, "./testdata/act", filepath.Join(dir, "act"))
+	store, id := storedAt(t, dir, filepath.Join(dir, "images"))
+	out := says(t, &container.Spec{Image: id, Args: []string{"/act", "show", "/etc/hosts", "/proc/self/comm"},
+		Mounts: []container.Mount{{Source: program, Target: "/act", ReadOnly: true}}}, store)
+	if out != "act\n" {
+		t.Errorf("%q", out)
+	}
 }

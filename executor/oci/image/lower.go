@@ -19,11 +19,12 @@ import (
 // rest is for the other directories.
 const maxOption = 3600
 
-// Lower returns the image's layers as the value of overlay's option lowerdir, the highest first. A list that is too
-// long by its paths goes over a descriptor of this process, which done closes once the overlay is mounted.
+// Lower returns the image's layers as the value of overlay's option lowerdir, the highest first; "" if it has none. A
+// list that is too long by its paths, or whose paths overlay cannot take, goes over a descriptor of this process, which
+// done closes once the overlay is mounted: on the calling thread, if that has a mount namespace of its own.
 func (i *Image) Lower() (lowerdir string, done func(), err error) {
 	if len(i.Layers) == 0 {
-		return "", nil, fmt.Errorf("image %s has no layers", i.ID)
+		return "", func() {}, nil
 	}
 	top := filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(i.Layers[0]))), "l")
 	s := &Store{dir: filepath.Dir(top)}

@@ -188,6 +188,10 @@ func files() {
 	for _, path := range []string{"/", "/.dockerenv", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab"} {
 		say("file "+path, "%s", describe(path))
 	}
+	for _, path := range []string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/own"} {
+		text, err := os.ReadFile(path)
+		say("content "+path, "%q %s", text, outcome(err))
+	}
 	for _, name := range []string{"net/ipv4/ip_unprivileged_port_start", "net/ipv4/ping_group_range", "kernel/shmmax",
 		"kernel/msgmax", "kernel/sem", "fs/mqueue/queues_max", "kernel/domainname", "net/ipv4/ip_forward",
 		"net/ipv6/conf/all/disable_ipv6", "vm/overcommit_memory", "kernel/pid_max"} {

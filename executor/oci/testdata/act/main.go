@@ -10,6 +10,14 @@ func main() {
 	switch os.Args[1] {
 	case "sleep":
 		time.Sleep(5 * time.Minute)
+	case "show":
+		for _, path := range os.Args[2:] {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				panic(err)
+			}
+			os.Stdout.Write(text)
+		}
 	case "fail":
 		os.Exit(1)
 	case "hold":

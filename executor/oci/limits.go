@@ -1,0 +1,116 @@
+package oci
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+// Programs have the limits that the Docker Engine's have where systemd starts it, whatever those of the shell are that
+// starts gantry: of most resources the kernel's own.
+
+const unlimited = uint64(unix.RLIM_INFINITY)
+
+// rlimits are the limits of the first process, and of all that it starts: as far as this process may give them.
+var rlimits = sync.OnceValue(func() []specs.POSIXRlimit {
+	const files = 1 << 20
+	pending := number("/proc/sys/kernel/threads-max", 1<<16) / 2
+	open := min(files, number("/proc/sys/fs/nr_open", files))
+	all := []struct {
+		name       string
+		resource   int
+		soft, hard uint64
+	}{{"CPU", unix.RLIMIT_CPU, unlimited, unlimited}, {"FSIZE", unix.RLIMIT_FSIZE, unlimited, unlimited},
+		{"DATA", unix.RLIMIT_DATA, unlimited, unlimited}, {"STACK", unix.RLIMIT_STACK, 8 << 20, unlimited},
+		{"CORE", unix.RLIMIT_CORE, unlimited, unlimited}, {"RSS", unix.RLIMIT_RSS, unlimited, unlimited},
+		{"NPROC", unix.RLIMIT_NPROC, unlimited, unlimited}, {"NOFILE", unix.RLIMIT_NOFILE, open, open},
+		{"MEMLOCK", unix.RLIMIT_MEMLOCK, 8 << 20, 8 << 20}, {"AS", unix.RLIMIT_AS, unlimited, unlimited},
+		{"LOCKS", unix.RLIMIT_LOCKS, unlimited, unlimited}, {"SIGPENDING", unix.RLIMIT_SIGPENDING, pending, pending},
+		{"MSGQUEUE", unix.RLIMIT_MSGQUEUE, 819200, 819200}, {"NICE", unix.RLIMIT_NICE, 0, 0},
+		{"RTPRIO", unix.RLIMIT_RTPRIO, 0, 0}, {"RTTIME", unix.RLIMIT_RTTIME, unlimited, unlimited}}
+	raises := mayRaise()
+	var limits []specs.POSIXRlimit
+	for _, l := range all {
+		var own unix.Rlimit
+		if err := unix.Getrlimit(l.resource, &own); err != nil {
+			continue
+		}
+		if !raises {
+			l.hard = min(l.hard, own.Max)
+			l.soft = min(l.soft, l.hard)
+		}
+		limits = append(limits, specs.POSIXRlimit{Type: "RLIMIT_" + l.name, Hard: l.hard, Soft: l.soft})
+	}
+	return limits
+})
+
+const scoreFile = "oom_score_adj" // of a process, in /proc
+
+// oomScore is how readily the kernel ends programs where memory is short: not more readily than others, as far as this
+// process may say so. It is inherited if it is that of this process.
+var oomScore = sync.OnceValues(func() (score int, inherited bool) {
+	const path = "/proc/self/" + scoreFile
+	text, err := os.ReadFile(path)
+	own, err2 := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || err2 != nil || own <= 0 {
+		return 0, own == 0
+	}
+	if os.WriteFile(path, []byte("0"), 0) != nil { // lower than whoever started this process allows
+		return own, true
+	}
+	_ = os.WriteFile(path, text, 0)
+	return 0, false
+})
+
+// score gives the first process of a container its score: crun takes 0 for none.
+func score(dir string) error {
+	score, inherited := oomScore()
+	if inherited {
+		return nil
+	}
+	pid, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err == nil {
+		path := "/proc/" + strings.TrimSpace(string(pid)) + "/" + scoreFile
+		err = os.WriteFile(path, strconv.AppendInt(nil, int64(score), 10), 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it was killed
+		return nil
+	}
+	return err
+}
+
+// mayRaise reports whether this process may raise limits beyond its own.
+func mayRaise() bool {
+	const sysResource = 1 << unix.CAP_SYS_RESOURCE
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if set, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			caps, err := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
+			return err == nil && caps&sysResource != 0 && initial()
+		}
+	}
+	return false
+}
+
+// number reads a file with one number.
+func number(path string, otherwise uint64) uint64 {
+	text, err := os.ReadFile(path)
+	n, err2 := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || err2 != nil {
+		return otherwise
+	}
+	return n
+}
+
+// everyCPU is all that there may be: the kernel takes those of them that a thread may have.
+var everyCPU = func() (all unix.CPUSet) {
+	all.Fill()
+	return all
+}()
