@@ -50,6 +50,9 @@ const unpackers = 3
 // ErrUnusable. Nothing is left of an image that could not be unpacked.
 func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]*Image, error) {
 	f.Options = f.Started(DefaultPatience)
+	if !f.Look {
+		s.tidy() // it takes space
+	}
 	x := &fetcher{f, s, make(chan struct{}, unpackers)}
 	out, errs := make([]*Image, len(wanted)), make([]error, len(wanted))
 	var work sync.WaitGroup
