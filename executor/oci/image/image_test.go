@@ -373,3 +373,25 @@ func TestLayersMayBeCompressed(t *testing.T) {
 		}
 	}
 }
+
+// Programs that write archives as docker save does give the configuration various names. One that is a digest is
+// verified.
+func TestTheConfigurationOfAnArchiveMayHaveAnyName(t *testing.T) {
+	root(t)
+	layer := pack(t, file("a", "1"))
+	config := about(runtime.GOARCH, layer)
+	hex, other := sum([]byte(config)), sum([]byte("other"))
+	for name, damaged := range map[string]bool{"sha256:" + hex: false, "config.json": false, hex: false,
+		hex + ".json": false, "blobs/sha256/" + hex: false, "sha256:none": false, "sha256:" + other: true,
+		other + ".json": true, "blobs/sha256/" + other: true} {
+		list, _ := json.Marshal([]map[string]any{{"Config": name, "Layers": []string{"l.tar"}}})
+		i, err := fetched(t, open(t), write(t, pack(t, file(name, config), file("l.tar", string(layer)),
+			file("manifest.json", string(list)))))
+		switch {
+		case damaged && (err == nil || !strings.Contains(err.Error(), "has the digest sha256:"+hex)):
+			t.Errorf("%s: %v", name, err)
+		case !damaged && (err != nil || i.ID != "sha256:"+hex):
+			t.Errorf("%s: %v, %v", name, i, err)
+		}
+	}
+}
