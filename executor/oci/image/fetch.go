@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/distribution/reference"
@@ -238,6 +239,9 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 		return nil, x.explain(shown, err, remedy)
 	}
 	version = fmt.Sprintf("archive:%s:%d:%d", version, st.Size(), st.ModTime().UnixNano())
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok { // touch sets none of these back
+		version += fmt.Sprintf(".%d.%d.%d", sys.Ctim.Nano(), sys.Dev, sys.Ino)
+	}
 	if x.Pull != fetch.PullAlways {
 		if i, err := x.have(ctx, x.idOf(version), ""); i != nil || err != nil {
 			return i, err

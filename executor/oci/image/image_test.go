@@ -395,3 +395,46 @@ func TestTheConfigurationOfAnArchiveMayHaveAnyName(t *testing.T) {
 		}
 	}
 }
+
+// An archive that was replaced is another one, whatever its size and its time of modification: written anew, or another
+// file that was moved to its place.
+func TestAReplacedArchiveIsAnother(t *testing.T) {
+	root(t)
+	s := open(t)
+	one, two := saved(t, runtime.GOARCH, pack(t, file("a", "1"))), saved(t, runtime.GOARCH, pack(t, file("a", "2")))
+	ref := write(t, one)
+	path := strings.TrimPrefix(ref, "docker-archive:")
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(path string, content []byte) {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, st.ModTime(), st.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := path + ".other"
+	put(moved, one)
+	var last *image.Image
+	for k, next := range []func(){func() {}, func() { put(path, two) }, func() {
+		if err := os.Rename(moved, path); err != nil {
+			t.Fatal(err)
+		}
+	}} {
+		next()
+		i, err := fetched(t, s, ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != nil && i.ID == last.ID {
+			t.Errorf("change %d is not seen", k)
+		}
+		last = i
+		if again, err := fetched(t, s, ref); err != nil || again.ID != i.ID {
+			t.Errorf("%v, %v", again, err)
+		}
+	}
+}
