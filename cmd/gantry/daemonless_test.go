@@ -35,7 +35,10 @@ func noDocker(t *testing.T) {
 }
 
 // archiveFor is an archive of an image for an architecture. Its only layer is empty.
-func archiveFor(t *testing.T, arch string) string {
+func archiveFor(t *testing.T, arch string) string { return archiveOf(t, arch, "x:1") }
+
+// archiveOf is such an archive of an image of that name.
+func archiveOf(t *testing.T, arch, tag string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), arch+".tar")
 	f, err := os.Create(path)
@@ -49,7 +52,7 @@ func archiveFor(t *testing.T, arch string) string {
 		`"diff_ids": ["sha256:%x"]}}`, arch, sha256.Sum256(layer))
 	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(config)))
 	for _, file := range []struct{ name, content string }{{"layer.tar", string(layer)}, {name, config},
-		{"manifest.json", fmt.Sprintf(`[{"Config": %q, "RepoTags": ["x:1"], "Layers": ["layer.tar"]}]`, name)}} {
+		{"manifest.json", fmt.Sprintf(`[{"Config": %q, "RepoTags": [%q], "Layers": ["layer.tar"]}]`, name, tag)}} {
 		if err := w.WriteHeader(&tar.Header{Name: file.name, Mode: 0o644, Size: int64(len(file.content))}); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/gantry/early"
 	"gantry/executor/container/fetch"
 	"gantry/executor/docker"
 	"gantry/executor/oci"
@@ -151,6 +152,22 @@ func (s *session) fetchImages(ctx context.Context, names map[string]bool) error 
 		return s.log.AddImages(fresh)
 	}
 	return nil
+}
+
+// fetchFirst is fetchImages for all that the run needs, before anything is started. The first signal ends it, and
+// nothing stays of an image that was being unpacked.
+func (s *session) fetchFirst(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer early.Cancel(stop)()
+	err := s.fetchImages(ctx, s.wanted)
+	if ctx.Err() == nil {
+		return err
+	}
+	if s.resumes && s.serving == nil {
+		return failf(exitInterrupted, "stopped; nothing was started; continue with: gantry resume %s", s.name)
+	}
+	return failf(exitInterrupted, "stopped; nothing was started")
 }
 
 // fetching says how images of a run are fetched.

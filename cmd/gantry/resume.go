@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -168,8 +169,12 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	if s.follower != nil {
 		s.follower.coming = slices.Clone(s.engine.Arrivals)
 	}
-	if err := s.fetchImages(c.Context, s.wanted); err != nil {
-		_ = s.log.Finish(c.Context, sqlite.Interrupted, exitHost)
+	if err := s.fetchFirst(c.Context); err != nil {
+		code := exitHost
+		if e, ok := errors.AsType[*exitError](err); ok {
+			code = e.code
+		}
+		_ = s.log.Finish(c.Context, sqlite.Interrupted, code)
 		return err
 	}
 	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on

@@ -260,9 +260,7 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	if c.Bool("dry-run") {
 		return s.repetitions, s.dry(c, p.subs)
 	}
-	if err := s.fetchImages(ctx, s.wanted); ctx.Err() != nil {
-		return 0, failf(exitInterrupted, "stopped; nothing was started")
-	} else if err != nil {
+	if err := s.fetchFirst(ctx); err != nil {
 		return 0, err
 	}
 	release()

@@ -828,6 +828,12 @@ func (a *attempt) late(ran time.Duration) string {
 
 // leave writes what a person finds in the work directory after the end.
 func (a *attempt) leave(x *planner.AttemptExited) {
+	if a.spec == nil && x.Outcome != planner.OK && !a.old && a.r.cfg.TaskBinary != "" { // an earlier gantry made it
+		a.configure()
+		if a.expand(a.staging) != nil {
+			a.spec = nil
+		}
+	}
 	_ = a.as(func() error {
 		a.leaveNotes(x)
 		return nil

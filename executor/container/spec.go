@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/container/fetch"
 	"gantry/executor/container/launch"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
@@ -37,6 +39,9 @@ const (
 	// minQuota is the least that the kernel takes.
 	minQuota = time.Millisecond
 )
+
+// LauncherCapabilities are those of the launcher alone, which gives them up before the program begins.
+var LauncherCapabilities = []string{"SETUID", "SETGID", "SETPCAP"}
 
 // configure says how the container is to be.
 func (a *attempt) configure() {
@@ -239,13 +244,25 @@ func (a *attempt) script() string {
 	return "#!/bin/sh\nexec " + Quote(argv) + "\n"
 }
 
-// runScript is the docker command that runs the task as gantry does, for people. Docker's own command cannot switch the
-// network off as cheaply as the API; --network none is equal but for that.
+// emptyImage is an image without files, which .command.run makes for the emulator.
+const emptyImage = "gantry/task:empty"
+
+// runScript is the docker command that runs the task as gantry does, for people, whatever engine ran it. Docker's own
+// command cannot switch the network off as cheaply as the API; --network none is equal but for that. The control
+// directory is one in the memory of the container.
 func (a *attempt) runScript() string {
 	s, l := a.spec, a.spec.Limits
-	args := []string{"docker", "run", "--rm", "--user", "0:0", "--workdir", s.Dir, "--read-only", "--cap-drop", "ALL",
-		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:" + s.Tmpfs["/tmp"], "--pids-limit",
-		strconv.FormatInt(l.PIDs, 10)}
+	args := []string{"docker", "run", "--rm", "--user", "0:0", "--workdir", s.Dir, "--read-only", "--cap-drop", "ALL"}
+	for _, c := range LauncherCapabilities {
+		args = append(args, "--cap-add", c)
+	}
+	args = append(args, "--security-opt", "no-new-privileges", "--pids-limit", strconv.FormatInt(l.PIDs, 10), "--tmpfs",
+		controlDir+":rw,nosuid,nodev,noexec,size=64k,mode=0700")
+	for _, path := range slices.Sorted(maps.Keys(s.Tmpfs)) {
+		if path != controlTop {
+			args = append(args, "--tmpfs", path+":"+s.Tmpfs[path])
+		}
+	}
 	if !s.Network {
 		args = append(args, "--network", "none")
 	}
@@ -266,11 +283,15 @@ func (a *attempt) runScript() string {
 			args = append(args, d.flag, fmt.Sprintf("%s:%d", l.Device.Path, d.rate))
 		}
 	}
-	for _, m := range s.Mounts {
-		if strings.HasPrefix(m.Target, SecretsIn+"/") { // which are gone with the run
+	mounts := s.Mounts
+	if a.emulated() {
+		mounts = append(mounts[:len(mounts):len(mounts)], Mount{Source: a.r.cfg.TaskBinary, Target: TaskProgram, ReadOnly: true})
+	}
+	for _, m := range mounts {
+		if m.Target == controlDir || strings.HasPrefix(m.Target, SecretsIn+"/") { // which are gone with the run
 			continue
 		}
-		mount := fmt.Sprintf("type=bind,source=%s,target=%s", m.Source, m.Target)
+		mount := "type=bind," + field("source="+m.Source) + "," + field("target="+m.Target)
 		if m.ReadOnly {
 			mount += ",readonly"
 		}
@@ -279,14 +300,51 @@ func (a *attempt) runScript() string {
 	for _, e := range s.Env {
 		args = append(args, "--env", e)
 	}
-	args = append(args, "--entrypoint", s.Args[0], cmp.Or(s.Image, "gantry/task"))
+	image, pull := a.findImage()
+	args = append(args, "--pull", pull, "--entrypoint", s.Args[0])
 	of := "the " + a.r.host.Name
 	if a.r.far != nil {
 		of = "node " + a.r.cfg.Platform.Nodes[a.l.Node].Name + ", in a job step,"
 	}
 	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of %s for task %s of workflow %s, try %d, as a command for "+
-		"Docker.\nexec %s\n", of, oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try,
-		Quote(append(args, s.Args[1:]...)))
+		"Docker.\n# It works in the directory of that try, and ends with the exit code of the program.\n%s"+
+		"exec %s \"$image\" %s\n", of, oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try, image,
+		Quote(args), Quote(s.Args[1:]))
+}
+
+// findImage is the part of runScript that finds the image: the one that the attempt had, if the Docker Engine has it,
+// else what its name stands for now. docker run pulls that as pull says.
+func (a *attempt) findImage() (script, pull string) {
+	const unless = "docker image inspect \"$image\" >/dev/null 2>&1 ||\n\t"
+	if a.emulated() {
+		return "image=" + emptyImage + "\n" + unless + "head -c 1024 /dev/zero | docker import - \"$image\" >/dev/null ||" +
+			" exit 125\n", "never"
+	}
+	wanted := fetch.Wanted{Ref: a.l.Spec.Image}
+	name, archive := wanted.Name()
+	script, pull = "image="+Quote([]string{a.spec.Image})+"\n", "missing"
+	if strings.HasPrefix(name, fetch.Own) {
+		pull = "never"
+	}
+	switch {
+	case archive:
+		if path, err := filepath.Abs(name); err == nil {
+			name = path
+		}
+		script += unless + "image=$(docker load --quiet --input " + Quote([]string{name}) +
+			" | sed -n 's/^Loaded image[^:]*: //p' | tail -n 1)\n"
+	case name != a.spec.Image:
+		script += unless + "image=" + Quote([]string{name}) + "\n"
+	}
+	return script, pull
+}
+
+// field is a part of a list with commas, as docker reads one.
+func field(s string) string {
+	if strings.ContainsAny(s, ",\"\n\r") {
+		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
 }
 
 // Quote makes a shell command line of argv.

@@ -64,7 +64,7 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 	h := &types.HostConfig{
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
-		CapAdd:         []string{"SETUID", "SETGID", "SETPCAP"}, // of the launcher alone, which gives them up
+		CapAdd:         container.LauncherCapabilities,
 		SecurityOpt:    []string{"no-new-privileges"},
 		Tmpfs:          s.Tmpfs,
 		LogConfig:      types.LogConfig{Type: "none"},

@@ -82,7 +82,8 @@ func TestContainerThatEndedMeanwhileIsHarvested(t *testing.T) {
 	r := newRig(t, nil)
 	out := r.file("out")
 	good := r.launched(r.sh("sleep 0.5; echo content > out", out))
-	bad := r.launched(r.sh("sleep 0.5; exit 9"))
+	fails := r.sh("sleep 0.5; exit 9")
+	bad := r.launched(fails)
 	bad.Started = false // gantry died before it noted the start
 	r.must(r.Close())
 	time.Sleep(1500 * time.Millisecond)
@@ -98,6 +99,10 @@ func TestContainerThatEndedMeanwhileIsHarvested(t *testing.T) {
 	}
 	if os.Geteuid() == 0 && (x.Usage.Missing&planner.CounterCPU != 0 || x.Usage.CPUUser+x.Usage.CPUSystem == 0) {
 		t.Errorf("its control group still had the CPU time: %+v", x.Usage)
+	}
+	again := exec.Command(filepath.Join(s.work(fails), ".command.run"))
+	if said, err := again.CombinedOutput(); again.ProcessState == nil || again.ProcessState.ExitCode() != 9 {
+		t.Errorf("its .command.run: %v: %s", err, said)
 	}
 }
 

@@ -87,11 +87,12 @@ func guard() {
 func Cancel(f func()) (release func()) {
 	mu.Lock()
 	defer mu.Unlock()
+	before := cancel
 	cancel = f
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
-		cancel = nil
+		cancel = before
 	}
 }
 

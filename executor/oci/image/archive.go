@@ -151,8 +151,8 @@ func (a *archived) docker() (*source, error) {
 		return nil, err
 	}
 	src.id = digest.FromBytes(src.config)
-	if want := strings.TrimSuffix(path.Base(list[0].Config), ".json"); want != src.id.Encoded() {
-		return nil, damaged("its configuration has the digest %s, not %s", src.id, shorten(want))
+	if want := digestIn(list[0].Config); want != "" && want != src.id {
+		return nil, damaged("its configuration has the digest %s, not %s", src.id, want)
 	}
 	for _, name := range list[0].Layers {
 		var d digest.Digest
@@ -166,6 +166,17 @@ func (a *archived) docker() (*source, error) {
 		src.layers = append(src.layers, b)
 	}
 	return src, nil
+}
+
+// digestIn is the digest that the name of a configuration is, as HEX.json, blobs/sha256/HEX or sha256:HEX; "" if it is
+// none: programs other than Docker's may give it any name.
+func digestIn(name string) digest.Digest {
+	hex := strings.TrimPrefix(strings.TrimSuffix(path.Base(name), ".json"), "sha256:")
+	d := digest.NewDigestFromEncoded(digest.SHA256, hex)
+	if d.Validate() != nil {
+		return ""
+	}
+	return d
 }
 
 // oci reads an archive of the OCI's image layout.

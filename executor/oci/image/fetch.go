@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/distribution/reference"
@@ -50,6 +51,9 @@ const unpackers = 3
 // ErrUnusable. Nothing is left of an image that could not be unpacked.
 func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]*Image, error) {
 	f.Options = f.Started(DefaultPatience)
+	if !f.Look {
+		s.tidy() // it takes space
+	}
 	x := &fetcher{f, s, make(chan struct{}, unpackers)}
 	out, errs := make([]*Image, len(wanted)), make([]error, len(wanted))
 	var work sync.WaitGroup
@@ -235,6 +239,9 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 		return nil, x.explain(shown, err, remedy)
 	}
 	version = fmt.Sprintf("archive:%s:%d:%d", version, st.Size(), st.ModTime().UnixNano())
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok { // touch sets none of these back
+		version += fmt.Sprintf(".%d.%d.%d", sys.Ctim.Nano(), sys.Dev, sys.Ino)
+	}
 	if x.Pull != fetch.PullAlways {
 		if i, err := x.have(ctx, x.idOf(version), ""); i != nil || err != nil {
 			return i, err

@@ -373,3 +373,68 @@ func TestLayersMayBeCompressed(t *testing.T) {
 		}
 	}
 }
+
+// Programs that write archives as docker save does give the configuration various names. One that is a digest is
+// verified.
+func TestTheConfigurationOfAnArchiveMayHaveAnyName(t *testing.T) {
+	root(t)
+	layer := pack(t, file("a", "1"))
+	config := about(runtime.GOARCH, layer)
+	hex, other := sum([]byte(config)), sum([]byte("other"))
+	for name, damaged := range map[string]bool{"sha256:" + hex: false, "config.json": false, hex: false,
+		hex + ".json": false, "blobs/sha256/" + hex: false, "sha256:none": false, "sha256:" + other: true,
+		other + ".json": true, "blobs/sha256/" + other: true} {
+		list, _ := json.Marshal([]map[string]any{{"Config": name, "Layers": []string{"l.tar"}}})
+		i, err := fetched(t, open(t), write(t, pack(t, file(name, config), file("l.tar", string(layer)),
+			file("manifest.json", string(list)))))
+		switch {
+		case damaged && (err == nil || !strings.Contains(err.Error(), "has the digest sha256:"+hex)):
+			t.Errorf("%s: %v", name, err)
+		case !damaged && (err != nil || i.ID != "sha256:"+hex):
+			t.Errorf("%s: %v, %v", name, i, err)
+		}
+	}
+}
+
+// An archive that was replaced is another one, whatever its size and its time of modification: written anew, or another
+// file that was moved to its place.
+func TestAReplacedArchiveIsAnother(t *testing.T) {
+	root(t)
+	s := open(t)
+	one, two := saved(t, runtime.GOARCH, pack(t, file("a", "1"))), saved(t, runtime.GOARCH, pack(t, file("a", "2")))
+	ref := write(t, one)
+	path := strings.TrimPrefix(ref, "docker-archive:")
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(path string, content []byte) {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, st.ModTime(), st.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := path + ".other"
+	put(moved, one)
+	var last *image.Image
+	for k, next := range []func(){func() {}, func() { put(path, two) }, func() {
+		if err := os.Rename(moved, path); err != nil {
+			t.Fatal(err)
+		}
+	}} {
+		next()
+		i, err := fetched(t, s, ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != nil && i.ID == last.ID {
+			t.Errorf("change %d is not seen", k)
+		}
+		last = i
+		if again, err := fetched(t, s, ref); err != nil || again.ID != i.ID {
+			t.Errorf("%v, %v", again, err)
+		}
+	}
+}

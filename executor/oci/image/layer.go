@@ -117,7 +117,7 @@ func (b *blob) check(ctx context.Context, d digest.Digest, told func(int64)) err
 		return nil
 	}
 	err := b.read(ctx, d, 1<<62, nil, told, func(r io.Reader) error {
-		_, err := io.Copy(io.Discard, r)
+		_, err := io.Copy(until{ctx}, r)
 		return err
 	})
 	if err != nil {
@@ -125,6 +125,11 @@ func (b *blob) check(ctx context.Context, d digest.Digest, told func(int64)) err
 	}
 	return nil
 }
+
+// until takes bytes until a context ends.
+type until struct{ ctx context.Context }
+
+func (u until) Write(b []byte) (int, error) { return len(b), u.ctx.Err() }
 
 // read gives use the plain archive of a layer, of at most that many bytes, and verifies it: packed and plain.
 func (b *blob) read(ctx context.Context, d digest.Digest, most int64, over error, told func(int64),

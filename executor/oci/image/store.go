@@ -68,9 +68,13 @@ type Store struct {
 	wants map[digest.Digest]int // how often this process holds an image
 }
 
-// Open opens the store in a directory, and makes it. The caller closes it when its run no longer needs the images.
+// process begins the name of what a process uses.
+const process = "process "
+
+// Open opens the store in a directory, and makes it. What killed processes left is removed. The caller closes the store
+// when its run no longer needs the images.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir, self: fmt.Sprintf("process %d-%d", os.Getpid(), time.Now().UnixNano()),
+	s := &Store{dir: dir, self: fmt.Sprintf(process+"%d-%d", os.Getpid(), time.Now().UnixNano()),
 		wants: map[digest.Digest]int{}}
 	for _, sub := range []string{"images", "layers", "l", "names", "uses", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
@@ -78,6 +82,7 @@ func Open(dir string) (*Store, error) {
 				DirEnv)
 		}
 	}
+	s.tidy()
 	return s, nil
 }
 
@@ -86,13 +91,13 @@ func (s *Store) Dir() string { return s.dir }
 
 // Close gives up what the store holds for this process, and removes what killed ones left.
 func (s *Store) Close() {
+	s.tidy()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	os.Remove(filepath.Join(s.dir, "uses", key(s.self)))
+	os.Remove(filepath.Join(s.dir, s.useFile(s.self)))
 	if s.tmp != "" {
 		_ = removeAll(s.tmp)
 	}
-	s.removeLeft()
 	for _, give := range s.holds {
 		give()
 	}
@@ -123,11 +128,7 @@ func (s *Store) tryLock(name string, exclusive bool) (free func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
-	sum := sha256.Sum256([]byte(name))
-	l := unix.Flock_t{Type: unix.F_RDLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) >> 2), Len: 1}
-	if exclusive {
-		l.Type = unix.F_WRLCK
-	}
+	l := lockOf(name, exclusive)
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EACCES) {
@@ -136,6 +137,15 @@ func (s *Store) tryLock(name string, exclusive bool) (free func(), err error) {
 		return nil, err
 	}
 	return func() { f.Close() }, nil
+}
+
+func lockOf(name string, exclusive bool) unix.Flock_t {
+	sum := sha256.Sum256([]byte(name))
+	l := unix.Flock_t{Type: unix.F_RDLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) >> 2), Len: 1}
+	if exclusive {
+		l.Type = unix.F_WRLCK
+	}
+	return l
 }
 
 // changes is the name of the lock of whoever registers uses or removes images.
@@ -148,7 +158,6 @@ func (s *Store) tmpDir() (string, error) {
 	if s.tmp != "" {
 		return s.tmp, nil
 	}
-	s.removeLeft() // it takes space
 	// the lock comes before the directory: nobody takes it for one that was left
 	name := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
 	free, err := s.tryLock("tmp/"+name, true)
@@ -164,16 +173,70 @@ func (s *Store) tmpDir() (string, error) {
 	return s.tmp, nil
 }
 
-// removeLeft removes what processes were unpacking when they were killed.
-func (s *Store) removeLeft() {
-	top := filepath.Join(s.dir, "tmp")
-	left, _ := os.ReadDir(top)
-	for _, e := range left {
-		if free, err := s.tryLock("tmp/"+e.Name(), true); err == nil {
-			_ = removeAll(filepath.Join(top, e.Name()))
-			free()
+// tidyPatience is how long tidy waits for others that change the store. It is not needed for anything but space.
+const tidyPatience = 10 * time.Second
+
+// tidy removes what processes left that were killed while they unpacked: layers of no image, images without all of
+// their layers, and notes of what the processes used. What others work on stays.
+func (s *Store) tidy() {
+	files, _ := s.entries("uses")
+	dirs, _ := s.entries("tmp")
+	killed := slices.ContainsFunc(files, func(f string) bool { return processUses(f) && s.free("uses/"+f) })
+	dirs = slices.DeleteFunc(dirs, func(d string) bool { return !s.free("tmp/" + d) })
+	if !killed && len(dirs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tidyPatience)
+	defer cancel()
+	free, err := s.lock(ctx, changes, true)
+	if err != nil {
+		return
+	}
+	err = s.removeLeft()
+	free()
+	for _, d := range dirs { // last: another tidies if this process is killed here
+		if err == nil && s.free("tmp/"+d) {
+			_ = removeAll(filepath.Join(s.dir, "tmp", d))
 		}
 	}
+}
+
+// free reports whether no process holds a lock.
+func (s *Store) free(name string) bool {
+	f, err := os.Open(filepath.Join(s.dir, "lock"))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	l := lockOf(name, true)
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l) == nil && l.Type == unix.F_UNLCK
+}
+
+// removeLeft removes images that are not whole and that no process works on, layers of no image, and what killed
+// processes used. The caller holds the lock of changes.
+func (s *Store) removeLeft() error {
+	uses, err := s.uses()
+	if err != nil {
+		return err
+	}
+	images, err := s.entries("images")
+	for _, file := range images {
+		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
+		if _, e := s.Image(string(id)); e != nil && !slices.ContainsFunc(uses, func(u use) bool {
+			return u.live && slices.Contains(u.Images, string(id))
+		}) {
+			err = errors.Join(err, os.Remove(s.configFile(id)))
+		}
+	}
+	if err == nil {
+		_, err = s.sweep()
+	}
+	for _, u := range uses { // last, see tidy
+		if err == nil && !u.live && strings.HasPrefix(u.Dir, process) {
+			err = os.Remove(u.path)
+		}
+	}
+	return err
 }
 
 // scratch returns a new directory for what is being unpacked.
@@ -295,12 +358,39 @@ func (s *Store) layerBytes(d digest.Digest) (bytes int64, ok bool) {
 type use struct {
 	Dir    string // the run directory, or Store.self
 	Images []string
+
+	path string
+	live bool // the process that noted it is there
+}
+
+// useFile is the file of what a run, or this process, uses.
+func (s *Store) useFile(dir string) string {
+	if dir == s.self {
+		return filepath.Join("uses", strings.ReplaceAll(dir, " ", "-")+".json")
+	}
+	return filepath.Join("uses", key(dir))
+}
+
+// processUses reports whether a name is one that useFile gives to what a process uses.
+func processUses(file string) bool { return strings.HasPrefix(file, strings.TrimSpace(process)) }
+
+// uses returns what runs and processes use.
+func (s *Store) uses() (all []use, err error) {
+	files, err := s.entries("uses")
+	for _, file := range files {
+		u := use{path: filepath.Join(s.dir, "uses", file)}
+		if text, err := os.ReadFile(u.path); err == nil && json.Unmarshal(text, &u) == nil {
+			u.live = !s.free("uses/" + file)
+			all = append(all, u)
+		}
+	}
+	return all, err
 }
 
 // Keep notes that the run in a directory needs the images that this store has fetched. Nobody removes them as long as
 // the store is open, or the run is not over.
 func (s *Store) Keep(ctx context.Context, dir string) error {
-	text, err := os.ReadFile(filepath.Join(s.dir, "uses", key(s.self)))
+	text, err := os.ReadFile(filepath.Join(s.dir, s.useFile(s.self)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -326,7 +416,7 @@ func (s *Store) hold(ctx context.Context, dir string, id digest.Digest, config [
 		return err
 	}
 	defer free()
-	file := filepath.Join("uses", key(dir))
+	file := s.useFile(dir)
 	mine, err := s.lock(ctx, file, false)
 	if err != nil {
 		return err
@@ -369,38 +459,37 @@ func (s *Store) abandon(id digest.Digest) error {
 	if left > 0 {
 		return nil
 	}
+	uses, err := s.uses()
+	if err != nil {
+		return err
+	}
+	_, missing := s.Image(string(id))
 	others := false
-	files, _ := s.entries("uses")
-	for _, file := range files {
-		path := filepath.Join(s.dir, "uses", file)
-		var u use
-		text, err := os.ReadFile(path)
-		if err != nil || json.Unmarshal(text, &u) != nil || !slices.Contains(u.Images, string(id)) {
-			continue
+	for _, u := range uses {
+		if slices.Contains(u.Images, string(id)) && u.Dir != s.self {
+			others = others || u.live || missing == nil // what is half there serves no run that may continue
 		}
-		if u.Dir != s.self {
-			others = true
-			continue
+	}
+	if !others {
+		if err := os.Remove(s.configFile(id)); err != nil {
+			return err
 		}
-		u.Images = slices.DeleteFunc(u.Images, func(i string) bool { return i == string(id) })
-		if len(u.Images) == 0 {
-			err = os.Remove(path)
-		} else {
-			text, _ := json.Marshal(u)
-			err = s.put(filepath.Join("uses", file), text)
-		}
-		if err != nil {
+		if _, err := s.sweep(); err != nil {
 			return err
 		}
 	}
-	if others {
-		return nil
+	for _, u := range uses { // last: another tidies if this process is killed before
+		at := slices.Index(u.Images, string(id))
+		if u.Dir != s.self || at < 0 {
+			continue
+		}
+		if u.Images = slices.Delete(u.Images, at, at+1); len(u.Images) == 0 {
+			return os.Remove(u.path)
+		}
+		text, _ := json.Marshal(u)
+		return s.put(s.useFile(s.self), text)
 	}
-	if err := os.Remove(s.configFile(id)); err != nil {
-		return err
-	}
-	_, err = s.sweep()
-	return err
+	return nil
 }
 
 // Entry is an image as List and Remove show it.
@@ -498,6 +587,9 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 		return nil, 0, err
 	}
 	defer free()
+	if _, err := s.tmpDir(); err != nil { // by which another knows if this process is killed on the way
+		return nil, 0, err
+	}
 	list, err := s.List()
 	if err != nil {
 		return nil, 0, err
