@@ -285,7 +285,8 @@ func (a *attempt) runScript() string {
 	}
 	mounts := s.Mounts
 	if a.emulated() {
-		mounts = append(mounts[:len(mounts):len(mounts)], Mount{Source: a.r.cfg.TaskBinary, Target: TaskProgram, ReadOnly: true})
+		mounts = append(mounts[:len(mounts):len(mounts)], Mount{Source: a.r.cfg.TaskBinary, Target: TaskProgram,
+			ReadOnly: true})
 	}
 	for _, m := range mounts {
 		if m.Target == controlDir || strings.HasPrefix(m.Target, SecretsIn+"/") { // which are gone with the run
