@@ -182,7 +182,7 @@ func (p *puller) source(ctx context.Context, named reference.Named) (*source, er
 		}
 		return text, remoteCause(ctx, err)
 	}
-	m, err := choose(text, host(), get)
+	m, err := choose(text, host(), get, false)
 	if err != nil {
 		return nil, err
 	}
