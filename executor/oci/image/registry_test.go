@@ -169,6 +169,8 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 	good := r.image(ociManifest, runtime.GOARCH, [][]byte{layer}, [][]byte{layer})
 	blob := "sha256:" + sum(layer)
 	is := func(q *http.Request, what string) bool { return strings.HasSuffix(q.URL.Path, what) }
+	config := "sha256:" + sum([]byte(about(runtime.GOARCH, layer)))
+	var breaks atomic.Int64
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	for name, c := range map[string]struct {
@@ -218,10 +220,43 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 		"it breaks off": {good, func(w http.ResponseWriter, q *http.Request) bool {
 			if is(q, blob) {
 				w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
-				w.Write(layer[:1000])
+				w.Write(layer[:1000+breaks.Add(1)])
 			}
 			return is(q, blob)
 		}, fetch.ErrUnusable, "cannot be reached"},
+		"it is cut off": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
+				w.Write(layer[:1000])
+			}
+			return is(q, blob)
+		}, fetch.ErrUnusable, fmt.Sprintf("damaged: it is cut off after 1000 of %d bytes", len(layer))},
+		"short": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				http.ServeContent(w, q, "", time.Time{}, strings.NewReader(string(layer[:1000])))
+			}
+			return is(q, blob)
+		}, fetch.ErrUnusable, "damaged: the registry has not as many bytes"},
+		"short without a length": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				w.(http.Flusher).Flush()
+				w.Write(layer[:1000])
+			}
+			return is(q, blob)
+		}, fetch.ErrUnusable, "damaged"},
+		"short configuration": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, config) {
+				http.ServeContent(w, q, "", time.Time{}, strings.NewReader("{}"))
+			}
+			return is(q, config)
+		}, fetch.ErrUnusable, "damaged: the registry has not as many bytes"},
+		"configuration cut off": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, config) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(about(runtime.GOARCH, layer))))
+				w.Write([]byte("{"))
+			}
+			return is(q, config)
+		}, fetch.ErrUnusable, "damaged: its description is cut off after 1 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := r.tag("x", c.d)
@@ -232,6 +267,10 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) ||
 				!strings.Contains(err.Error(), ref) {
 				t.Errorf("%v\ndoes not say %q", err, c.words)
+			}
+			if strings.Contains(c.words, "damaged") && (strings.Contains(err.Error(), "reached") ||
+				!strings.Contains(err.Error(), "tell whoever runs the registry "+r.domain)) {
+				t.Errorf("%v\ndoes not say what to do", err)
 			}
 			nothing(t, s)
 		})
