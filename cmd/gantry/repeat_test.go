@@ -82,8 +82,8 @@ func TestCommandRunBringsTheImage(t *testing.T) {
 	const name = "gantry-test/x:1"
 	archive := archiveOf(t, runtime.GOARCH, name)
 	t.Cleanup(func() { exec.Command("docker", "rmi", name).Run() })
-	c.gantry(exitTasksFailed, "run", "-q", "--runtime", "oci", "--name", "r", "--image", "file://"+archive, "--retries", "0",
-		c.write("Makeflow", "out:\n\tno-such-program\n"))
+	c.gantry(exitTasksFailed, "run", "-q", "--runtime", "oci", "--name", "r", "--image", "file://"+archive, "--retries",
+		"0", c.write("Makeflow", "out:\n\tno-such-program\n"))
 	if code, _, errs := c.repeated("r/work/Makeflow/out-1"); code != 127 || !strings.Contains(errs, "/bin/sh") {
 		t.Errorf("exit code %d, %q", code, errs)
 	}

@@ -318,8 +318,8 @@ func (a *attempt) runScript() string {
 func (a *attempt) findImage() (script, pull string) {
 	const unless = "docker image inspect \"$image\" >/dev/null 2>&1 ||\n\t"
 	if a.emulated() {
-		return "image=" + emptyImage + "\n" + unless + "head -c 1024 /dev/zero | docker import - \"$image\" >/dev/null ||" +
-			" exit 125\n", "never"
+		return "image=" + emptyImage + "\n" + unless +
+			"head -c 1024 /dev/zero | docker import - \"$image\" >/dev/null || exit 125\n", "never"
 	}
 	wanted := fetch.Wanted{Ref: a.l.Spec.Image}
 	name, archive := wanted.Name()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -192,7 +193,7 @@ func (a *archived) oci(host v1.Platform) (*source, error) {
 		}
 		return a.read(name)
 	}
-	m, err := choose(text, host, get)
+	m, err := choose(text, host, get, true)
 	if err != nil {
 		return nil, err
 	}
@@ -217,9 +218,12 @@ func (a *archived) oci(host v1.Platform) (*source, error) {
 // maxDepth is how deep lists of images may lie in each other.
 const maxDepth = 4
 
-// choose finds the manifest for a platform in a manifest, or in a list of them that may have lists in turn.
-func choose(text []byte, host v1.Platform, get func(v1.Descriptor) ([]byte, error)) (*v1.Manifest, error) {
-	for range maxDepth {
+// choose finds the manifest for a platform in a manifest, or in a list of them that may have lists in turn. With
+// several the text is a list of images, and not one of what one image is on several platforms: it has to name one for
+// this.
+func choose(text []byte, host v1.Platform, get func(v1.Descriptor) ([]byte, error), several bool) (*v1.Manifest,
+	error) {
+	for depth := range maxDepth {
 		var x struct {
 			v1.Manifest
 			Manifests []v1.Descriptor `json:"manifests"`
@@ -237,7 +241,7 @@ func choose(text []byte, host v1.Platform, get func(v1.Descriptor) ([]byte, erro
 		case x.Manifests == nil:
 			return &x.Manifest, nil
 		}
-		d, err := among(x.Manifests, host)
+		d, err := among(x.Manifests, host, several && depth == 0)
 		if err != nil {
 			return nil, err
 		}
@@ -254,8 +258,8 @@ func choose(text []byte, host v1.Platform, get func(v1.Descriptor) ([]byte, erro
 // errPlatform says that an image is for other hosts.
 var errPlatform = errors.New("it is for other hosts")
 
-// among chooses an image of a list.
-func among(list []v1.Descriptor, host v1.Platform) (v1.Descriptor, error) {
+// among chooses an image of a list. With several the list may have other images than that.
+func among(list []v1.Descriptor, host v1.Platform, several bool) (v1.Descriptor, error) {
 	var found []v1.Descriptor
 	var others []string
 	for _, d := range list {
@@ -274,12 +278,26 @@ func among(list []v1.Descriptor, host v1.Platform) (v1.Descriptor, error) {
 	case len(found) == 0:
 		return v1.Descriptor{}, damaged("its list of images is empty")
 	}
-	for _, d := range found[1:] { // variants of a processor are equal here
-		if d.Digest != found[0].Digest && d.Platform == nil {
-			return v1.Descriptor{}, damaged("it has %d images, not the one that is meant", len(found))
+	images := map[digest.Digest]bool{found[0].Digest: true} // with several names it is several times in the list
+	for k, d := range found[1:] {
+		same := func(other v1.Descriptor) bool {
+			return other.Platform == nil || samePlatform(d.Platform, other.Platform)
+		}
+		// variants of a processor are equal here
+		if d.Platform == nil || several && slices.ContainsFunc(found[:k+1], same) {
+			images[d.Digest] = true
 		}
 	}
+	if len(images) > 1 {
+		return v1.Descriptor{}, damaged("it has %d images for this host, not the one that is meant", len(images))
+	}
 	return found[0], nil
+}
+
+// samePlatform reports whether two platforms are equal in all that images differ in.
+func samePlatform(a, b *v1.Platform) bool {
+	return a.OS == b.OS && a.Architecture == b.Architecture && a.Variant == b.Variant && a.OSVersion == b.OSVersion &&
+		slices.Equal(a.OSFeatures, b.OSFeatures)
 }
 
 // host is the platform of this host.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -435,6 +436,39 @@ func TestAReplacedArchiveIsAnother(t *testing.T) {
 		last = i
 		if again, err := fetched(t, s, ref); err != nil || again.ID != i.ID {
 			t.Errorf("%v, %v", again, err)
+		}
+	}
+}
+
+// Times are as with Docker: those before 1970, and those that nanoseconds cannot count, are 1970.
+func TestTimesOfFilesAreKept(t *testing.T) {
+	root(t)
+	at := map[string]int64{"old": -1, "first": 0, "now": 1_700_000_000, "2107": 1 << 32, "2150": 5_680_281_600,
+		"2300": 10_413_792_000}
+	var entries []entry
+	for name, seconds := range at {
+		f := file(name, "x")
+		f.ModTime, f.Format = time.Unix(seconds, 0), tar.FormatPAX
+		entries = append(entries, f)
+	}
+	probe := filepath.Join(t.TempDir(), "late")
+	if err := os.WriteFile(probe, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(probe, time.Unix(at["2150"], 0), time.Unix(at["2150"], 0)); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(probe); err != nil || st.ModTime().Unix() != at["2150"] {
+		t.Skipf("needs a file system that knows 2150: %v, %v", st, err)
+	}
+	i, err := fetched(t, open(t), write(t, saved(t, runtime.GOARCH, pack(t, entries...))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at["old"], at["2300"] = 0, 0
+	for name, want := range at {
+		if st, err := os.Stat(filepath.Join(i.Layers[0], name)); err != nil || st.ModTime().Unix() != want {
+			t.Errorf("%s: %v, %v", name, st.ModTime(), err)
 		}
 	}
 }

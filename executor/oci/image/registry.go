@@ -182,7 +182,7 @@ func (p *puller) source(ctx context.Context, named reference.Named) (*source, er
 		}
 		return text, remoteCause(ctx, err)
 	}
-	m, err := choose(text, host(), get)
+	m, err := choose(text, host(), get, false)
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +205,9 @@ func bounded(in io.Reader, progress func()) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(&moving{in, progress}, maxConfig+1))
 	if err == nil && len(text) > maxConfig {
 		err = damaged("its description is larger than %d bytes", maxConfig)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = damaged("its description is cut off after %d bytes: %w", len(text), err)
 	}
 	return text, err
 }
@@ -236,6 +239,8 @@ func remoteCause(ctx context.Context, err error) error {
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 		err = cause
+	} else if strings.Contains(err.Error(), "mismatch Content-Length") { // says the library, and has no name for it
+		return damaged("the registry has not as many bytes as the image says: %w", err)
 	}
 	return &remoteError{err}
 }
@@ -263,13 +268,14 @@ type layer struct {
 	ctx      context.Context
 	in       io.ReadCloser
 	at       int64
-	left     int // tries
+	cut      int64 // where the answer before ended too early; -1: it did not
+	left     int   // tries
 	progress func()
 	stop     func()
 }
 
 func (p *puller) open(ctx context.Context, what v1.Descriptor) io.ReadCloser {
-	return &layer{p: p, what: what, outer: ctx, left: tries, stop: func() {}}
+	return &layer{p: p, what: what, outer: ctx, cut: -1, left: tries, stop: func() {}}
 }
 
 func (l *layer) Read(b []byte) (int, error) {
@@ -288,7 +294,13 @@ func (l *layer) Read(b []byte) (int, error) {
 		if err == nil {
 			continue
 		}
-		err = remoteCause(l.ctx, err)
+		cut := errors.Is(err, io.ErrUnexpectedEOF)
+		if err = remoteCause(l.ctx, err); cut && l.cut == l.at { // a connection breaks off elsewhere the next time
+			err = damaged("it is cut off after %d of %d bytes", l.at, l.what.Size)
+		}
+		if l.cut = -1; cut {
+			l.cut = l.at
+		}
 		l.Close()
 		if l.left--; l.left <= 0 || l.outer.Err() != nil || final(err) {
 			return 0, err
@@ -338,7 +350,8 @@ func (l *layer) Close() error {
 // final reports whether asking again cannot help.
 func final(err error) bool {
 	var answer *errcode.ErrorResponse
-	return errors.Is(err, errStalled) || errors.Is(err, errdef.ErrNotFound) || errors.As(err, &answer)
+	return errors.Is(err, errDamaged) || errors.Is(err, errStalled) || errors.Is(err, errdef.ErrNotFound) ||
+		errors.As(err, &answer)
 }
 
 // why explains why a registry does not give an image.

@@ -169,6 +169,8 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 	good := r.image(ociManifest, runtime.GOARCH, [][]byte{layer}, [][]byte{layer})
 	blob := "sha256:" + sum(layer)
 	is := func(q *http.Request, what string) bool { return strings.HasSuffix(q.URL.Path, what) }
+	config := "sha256:" + sum([]byte(about(runtime.GOARCH, layer)))
+	var breaks atomic.Int64
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	for name, c := range map[string]struct {
@@ -218,10 +220,43 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 		"it breaks off": {good, func(w http.ResponseWriter, q *http.Request) bool {
 			if is(q, blob) {
 				w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
-				w.Write(layer[:1000])
+				w.Write(layer[:1000+breaks.Add(1)])
 			}
 			return is(q, blob)
 		}, fetch.ErrUnusable, "cannot be reached"},
+		"it is cut off": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
+				w.Write(layer[:1000])
+			}
+			return is(q, blob)
+		}, fetch.ErrUnusable, fmt.Sprintf("damaged: it is cut off after 1000 of %d bytes", len(layer))},
+		"short": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				http.ServeContent(w, q, "", time.Time{}, strings.NewReader(string(layer[:1000])))
+			}
+			return is(q, blob)
+		}, fetch.ErrUnusable, "damaged: the registry has not as many bytes"},
+		"short without a length": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				w.(http.Flusher).Flush()
+				w.Write(layer[:1000])
+			}
+			return is(q, blob)
+		}, fetch.ErrUnusable, "damaged"},
+		"short configuration": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, config) {
+				http.ServeContent(w, q, "", time.Time{}, strings.NewReader("{}"))
+			}
+			return is(q, config)
+		}, fetch.ErrUnusable, "damaged: the registry has not as many bytes"},
+		"configuration cut off": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, config) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(about(runtime.GOARCH, layer))))
+				w.Write([]byte("{"))
+			}
+			return is(q, config)
+		}, fetch.ErrUnusable, "damaged: its description is cut off after 1 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := r.tag("x", c.d)
@@ -232,6 +267,10 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) ||
 				!strings.Contains(err.Error(), ref) {
 				t.Errorf("%v\ndoes not say %q", err, c.words)
+			}
+			if strings.Contains(c.words, "damaged") && (strings.Contains(err.Error(), "reached") ||
+				!strings.Contains(err.Error(), "tell whoever runs the registry "+r.domain)) {
+				t.Errorf("%v\ndoes not say what to do", err)
 			}
 			nothing(t, s)
 		})
@@ -494,4 +533,66 @@ func FuzzArchive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// layout is an archive of the OCI's image layout with those images in its list, and all that the registry has.
+func (r *registry) layout(t testing.TB, images ...m) []byte {
+	t.Helper()
+	list, _ := json.Marshal(m{"schemaVersion": 2, "manifests": images})
+	files := []entry{file("oci-layout", `{"imageLayoutVersion": "1.0.0"}`), file("index.json", string(list))}
+	for d, b := range r.blobs {
+		files = append(files, file("blobs/sha256/"+strings.TrimPrefix(d, "sha256:"), string(b)))
+	}
+	return pack(t, files...)
+}
+
+// An OCI archive has one image for this host, with any number of names, for any number of other hosts, and with what
+// tells how it was built. One that has several is refused.
+func TestAnOCIArchiveNamesOneImage(t *testing.T) {
+	root(t)
+	r := &registry{blobs: map[string][]byte{}, tags: map[string]string{}, kinds: map[string]string{}}
+	a, b := pack(t, file("a", "1")), pack(t, file("b", "2"))
+	on := func(d m, arch, variant string) m {
+		d["platform"] = m{"os": "linux", "architecture": arch, "variant": variant}
+		return d
+	}
+	first := func() m { return r.image(ociManifest, runtime.GOARCH, [][]byte{a}, [][]byte{a}) }
+	second := func() m { return r.image(ociManifest, runtime.GOARCH, [][]byte{b}, [][]byte{b}) }
+	foreign := on(r.image(ociManifest, "riscv64", [][]byte{b}, [][]byte{b}), "riscv64", "")
+	note := r.addJSON(ociManifest, m{"schemaVersion": 2, "config": m{"digest": "sha256:" + sum(a)}})
+	note["platform"] = m{"os": "unknown", "architecture": "unknown"}
+	mine := func(d m) m { return on(d, runtime.GOARCH, "") }
+	index := func(images ...m) m { return r.addJSON(ociIndex, m{"schemaVersion": 2, "manifests": images}) }
+	named := first()
+	named["annotations"] = m{"org.opencontainers.image.ref.name": "other"}
+	inner := index(note, foreign, mine(first()))
+	id := "sha256:" + sum([]byte(about(runtime.GOARCH, a)))
+	for name, c := range map[string]struct {
+		images []m
+		found  int
+	}{
+		"one":                      {[]m{first()}, 1},
+		"one and a note":           {[]m{note, mine(first())}, 1},
+		"other hosts":              {[]m{foreign, mine(first()), note}, 1},
+		"nested":                   {[]m{inner}, 1},
+		"deep":                     {[]m{index(inner)}, 1},
+		"two names":                {[]m{first(), named}, 1},
+		"variants":                 {[]m{on(first(), runtime.GOARCH, "v1"), on(second(), runtime.GOARCH, "v2")}, 1},
+		"nested of one platform":   {[]m{index(mine(first()), mine(second()))}, 1}, // as in a registry
+		"two":                      {[]m{first(), second()}, 2},
+		"two of a platform":        {[]m{mine(first()), mine(second())}, 2},
+		"one of a platform":        {[]m{mine(first()), second()}, 2},
+		"one of a platform, later": {[]m{second(), mine(first())}, 2},
+		"nested and another":       {[]m{inner, mine(second())}, 2},
+		"two names and another":    {[]m{mine(first()), mine(first()), note, mine(second())}, 2},
+	} {
+		ref := "oci-archive:" + strings.TrimPrefix(write(t, r.layout(t, c.images...)), "docker-archive:")
+		i, err := fetched(t, open(t), ref)
+		switch {
+		case c.found == 1 && (err != nil || i.ID != id):
+			t.Errorf("%s: %v, %v", name, i, err)
+		case c.found > 1 && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d images", c.found))):
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -468,12 +468,11 @@ func (u *unpacker) attributes(path string, h *tar.Header) error {
 	return nil
 }
 
-// touch sets the time of change, within the years that file systems know.
+// touch sets the time of change. One that nanoseconds cannot count, as after 2262, is 1970, as with Docker; the kernel
+// takes the latest that the file system knows for a later one.
 func (u *unpacker) touch(parent int, base string, t time.Time) error {
-	if t.Unix() < 0 {
+	if t.Unix() < 0 || t.After(time.Unix(0, math.MaxInt64)) {
 		t = time.Unix(0, 0)
-	} else if t.Unix() > math.MaxUint32 {
-		t = time.Unix(math.MaxUint32, 0)
 	}
 	ts := unix.NsecToTimespec(t.UnixNano())
 	return unix.UtimesNanoAt(parent, base, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
