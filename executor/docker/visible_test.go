@@ -264,7 +264,7 @@ func TestAProgramSeesTheSameWhateverTheImageHas(t *testing.T) {
 		name  string
 		files [][2]string
 	}{
-		{"files", [][2]string{{"etc/ 0711", ""}, {"etc/hosts", "1.2.3.4 five"}, {"etc/resolv.conf", "nameserver 1.1.1.1"},
+		{"files", [][2]string{{"etc/ 0711", ""}, {"etc/hosts", "1.2.3.4 five"}, {"etc/resolv.conf", "nameserver x"},
 			{"etc/mtab", "none"}, {"etc/hostname", "mine"}, {"etc/own", "own"}, {"tmp/ 0777", ""}}},
 		{"links", [][2]string{{"real/etc/own", "own"}, {"real/etc/hostname", "-> ../run2/hn"}, {"etc", "-> real/etc"},
 			{"proc", "-> real"}, {"sys", "-> real/nowhere"}, {"dev", "-> /real"}, {"tmp/ 1777", ""}}},

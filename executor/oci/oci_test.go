@@ -386,7 +386,8 @@ func TestLimitsOfTheShellAreNotThoseOfPrograms(t *testing.T) {
 	}
 	seen := filepath.Join(dir, "seen")
 	odd := exec.Command("bash", "-c", "ulimit -S -n 500 -c 0 -f 1000000 -s 4096 -l 64 -t 1000 -i 100; "+
-		"echo 500 >/proc/self/oom_score_adj; exec taskset -c 0 \"$@\"", "bash", os.Args[0], "-test.run", "^"+t.Name()+"$")
+		"echo 500 >/proc/self/oom_score_adj; exec taskset -c 0 \"$@\"", "bash", os.Args[0], "-test.run",
+		"^"+t.Name()+"$")
 	odd.Env = append(os.Environ(), again+"="+seen)
 	if said, err := odd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
