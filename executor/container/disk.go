@@ -3,6 +3,7 @@ package container
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"gantry/executor/stage"
@@ -44,13 +45,20 @@ func (r *Runtime) watchDisk() {
 	}
 }
 
-// overDisk measures the work directory and reports whether it was ever beyond the limit.
+// overDisk measures the work directory and the volumes of the image, and reports whether it was ever beyond the limit.
 func (a *attempt) overDisk() bool {
 	limit := a.diskLimit()
 	if limit <= 0 {
 		return false
 	}
 	bytes, err := stage.DiskUse(a.dir)
+	if err == nil {
+		var volumes int64
+		if volumes, err = stage.DiskUse(a.volumes()); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		bytes += volumes
+	}
 	if err != nil {
 		a.r.warn("disk", fmt.Sprintf("disk use of %s: %v", a, err))
 	}

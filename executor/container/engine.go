@@ -3,6 +3,9 @@ package container
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +89,8 @@ type Spec struct {
 	Mounts  []Mount
 	Tmpfs   map[string]string // options by path
 	Keep    bool              // what the first process says is kept, for Output
+	// Volumes is a directory, not made yet, for those that the image declares as volumes; "" leaves that to the engine.
+	Volumes string `json:",omitempty"`
 	// Parent is the control group below which the container's is to be, as cgroup.Tree.Parent names it; "" leaves that
 	// to the engine.
 	Parent string
@@ -101,6 +106,21 @@ type Mount struct {
 	// Given is what the caller or a workflow names: nothing is ever made in it, not even a place for another mount.
 	Given bool `json:",omitempty"`
 }
+
+// Declared returns the volumes of an image that a container has besides its mounts, in order.
+func (s *Spec) Declared(volumes map[string]struct{}) (paths []string) {
+	for path := range volumes {
+		if path = filepath.Clean("/" + path); path != "/" && s.Tmpfs[path] == "" &&
+			!slices.ContainsFunc(s.Mounts, func(m Mount) bool { return filepath.Clean(m.Target) == path }) {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// Volume is where the nth of them is.
+func (s *Spec) Volume(n int) string { return filepath.Join(s.Volumes, strconv.Itoa(n)) }
 
 // State is what an engine knows of a container.
 type State struct {

@@ -79,6 +79,9 @@ func (a *attempt) configure() {
 	if a.parent != "" {
 		s.Parent = r.tree.Parent(a.parent)
 	}
+	if r.far == nil && os.Geteuid() == 0 { // else the Docker Engine would make files there that gantry cannot remove
+		s.Volumes = a.volumes()
+	}
 	for _, m := range t.Mounts {
 		p := executor.ParseMount(m)
 		s.Mounts = append(s.Mounts, Mount{Source: p.From, Target: p.To, ReadOnly: !p.Writable, Given: true})
@@ -140,6 +143,10 @@ func (a *attempt) hide(s *Spec, place string) {
 		s.Tmpfs[top] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
 	}
 }
+
+// volumes is where the volumes of the image are, which others than root cannot enter: files may be there that have the
+// set-user-id bit.
+func (a *attempt) volumes() string { return filepath.Join(string(a.ctl), "volumes") }
 
 // argv is the task's own command.
 func (a *attempt) argv() []string {

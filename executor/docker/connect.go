@@ -89,6 +89,8 @@ type Engine struct {
 	patience   time.Duration
 	taskBinary string
 
+	declared sync.Map // volumes of images, map[string]struct{} by the image
+
 	mu    sync.Mutex
 	image string // of the emulator; "" until it is needed
 }

@@ -37,6 +37,11 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (id string, err 
 		}
 	}
 	config, host := configure(s)
+	if !emulated {
+		if host.Mounts, err = e.withVolumes(ctx, host.Mounts, s); err != nil {
+			return "", err
+		}
+	}
 	c, err := e.cli.ContainerCreate(ctx, config, host, nil, nil, s.Name)
 	if errdefs.IsConflict(err) {
 		if err := e.Remove(ctx, s.Name); err != nil {
@@ -90,6 +95,42 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 	h.BlkioDeviceReadBps, h.BlkioDeviceWriteBps = device(l.ReadBps), device(l.WriteBps)
 	h.BlkioDeviceReadIOps, h.BlkioDeviceWriteIOps = device(l.ReadIOPS), device(l.WriteIOPS)
 	return c, h
+}
+
+// withVolumes adds the volumes that the image declares. They are the engine's, which fills them with what the image has
+// there and forgets them with the container, and lie where the container is to have them.
+func (e *Engine) withVolumes(ctx context.Context, mounts []mount.Mount, s *container.Spec) ([]mount.Mount, error) {
+	if s.Volumes == "" {
+		return mounts, nil
+	}
+	declared, known := e.declared.Load(s.Image)
+	if !known {
+		i, err := e.cli.ImageInspect(ctx, s.Image)
+		if errdefs.IsNotFound(err) {
+			return nil, noImage(s.Image)
+		}
+		if err != nil {
+			return nil, err
+		}
+		declared = map[string]struct{}(nil)
+		if i.Config != nil {
+			declared = i.Config.Volumes
+		}
+		e.declared.Store(s.Image, declared)
+	}
+	for n, path := range s.Declared(declared.(map[string]struct{})) {
+		dir := s.Volume(n)
+		if err := os.RemoveAll(dir); err != nil { // of a request whose answer was lost
+			return nil, err
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: path, VolumeOptions: &mount.VolumeOptions{
+			DriverConfig: &mount.Driver{Name: "local", Options: map[string]string{"type": "none", "o": "bind",
+				"device": dir}}}})
+	}
+	return mounts, nil
 }
 
 // Start starts a container.

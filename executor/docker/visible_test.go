@@ -291,6 +291,50 @@ func TestAProgramSeesTheSameWhateverTheImageHas(t *testing.T) {
 	}
 }
 
+// The volumes that an image declares can be written to, have what the image has there, count as disk space, and go with
+// the attempt.
+func TestVolumesOfAnImageBelongToTheAttempt(t *testing.T) {
+	engine(t)
+	needOCI(t)
+	pull := exec.Command("sh", "-c", `id=$(docker create "$1" none) && docker export "$id"; docker rm "$id" >&2`, "sh",
+		busybox)
+	root, err := pull.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Entries after the end of the archive would not be read.
+	seeded := packed(t, [2]string{"scratch/ 1777", ""}, [2]string{"scratch/seed 0640", "seed"},
+		[2]string{"scratch/sub/ 0700", ""}, [2]string{"scratch/sub/more", "more"}, [2]string{"scratch/link", "-> seed"})
+	names := imported(t, append(seeded[:len(seeded)-1024:len(seeded)-1024], root...),
+		`VOLUME ["/scratch", "/new/volume", "/scratch/", "/tmp"]`)
+	found := map[string]string{}
+	onBoth(t, func(t *testing.T, engine string) {
+		r := newRig(t, func(c *container.Config) { c.Disk = 4 << 20 })
+		for range 2 { // the second has what the image has, and nothing of the first
+			s := r.sh("find /scratch /new -exec stat -c '%n %F %a %u %g %s' {} + | grep -v directory; " +
+				"stat -c '%n %a %u %g %h' /scratch /scratch/sub /new/volume; echo x >/scratch/x && ls /scratch; " +
+				"touch /new/volume/x || echo refused; touch /beside || echo refused; echo t >/tmp/t")
+			s.Image = names[engine]
+			a := r.launch(s, nil)
+			r.wants(r.exit(a), planner.OK)
+			found[engine] += r.read(filepath.Join(r.work(s), ".command.out"))
+			r.must(r.Forget(r.ctx, a))
+		}
+		s := r.sh("dd if=/dev/zero of=/scratch/big bs=1M count=6")
+		s.Image = names[engine]
+		a := r.launch(s, nil)
+		r.wants(r.exit(a), planner.OutOfDisk, "limit is 4194304")
+		r.must(r.Forget(r.ctx, a))
+		waitFor(t, func() bool {
+			left, _ := filepath.Glob(filepath.Join(r.config.Dir, "control", "*", "*"))
+			return len(left) == 0
+		})
+	})
+	if !strings.Contains(found["oci"], "/scratch/seed regular file 640 0 0 4\n") || found["docker"] != found["oci"] {
+		t.Errorf("in Docker:\n%s\nwithout a daemon:\n%s", found["docker"], found["oci"])
+	}
+}
+
 // A program that ends all it can reach ends neither the launcher nor itself.
 func TestAProgramMayKillAllItSees(t *testing.T) {
 	onBoth(t, func(t *testing.T, engine string) {

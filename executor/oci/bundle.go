@@ -31,7 +31,8 @@ var (
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // bundle is the configuration of a container for an OCI runtime: the same container that the Docker Engine makes of s.
-func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs.Spec, error) {
+// Volumes are those of its image.
+func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string) (*specs.Spec, error) {
 	if s.Network {
 		return nil, fmt.Errorf("%w: it needs a network, which containers of this runtime do not have "+
 			"(--runtime docker)", errdefs.ErrInvalidArgument)
@@ -58,6 +59,10 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 	if s.Image == "" {
 		mounts = append(mounts, specs.Mount{Destination: container.TaskProgram, Type: "bind", Source: e.taskBinary,
 			Options: []string{"rbind", "ro", "rprivate"}})
+	}
+	for n, path := range volumes {
+		mounts = append(mounts, specs.Mount{Destination: path, Type: "bind", Source: s.Volume(n),
+			Options: []string{"rbind", "rprivate"}})
 	}
 	for path, options := range s.Tmpfs {
 		mounts = append(mounts, specs.Mount{Destination: path, Type: "tmpfs", Source: "tmpfs",

@@ -107,8 +107,10 @@ type known struct {
 	record record
 	spec   *container.Spec // nil if another process made it
 	image  *image.Image    // nil if it has none, or another process made it
-	pid    *process        // nil until it runs
-	net    *os.File        // its network namespace; nil if another process made it
+	// volumes are the paths of those of the image, unless another process made it
+	volumes []string
+	pid     *process // nil until it runs
+	net     *os.File // its network namespace; nil if another process made it
 }
 
 // record is what is kept of a container.
@@ -119,7 +121,9 @@ type record struct {
 	Labels map[string]string `json:"labels"`
 	Memory int64             `json:"memory_limit_bytes"`
 	Counts bool              `json:"counts_io"`
-	Boot   string            `json:"boot"`
+	// Volumes is the directory of the volumes of the image; "" if it has none.
+	Volumes string `json:"volumes,omitempty"`
+	Boot    string `json:"boot"`
 }
 
 const (
@@ -222,12 +226,6 @@ func (e *Engine) create(ctx context.Context, s *container.Spec, change func(*spe
 	dir := filepath.Join(e.bundlesOf(e.dirs[0]), id)
 	k := &known{file: filepath.Join(e.dirs[0], records, id), spec: s, record: record{Name: s.Name, Dir: dir,
 		Group: s.Group(id), Labels: s.Labels, Memory: s.Limits.Memory, Counts: s.CountsIO(), Boot: bootID()}}
-	if err := k.keep(); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o700); err != nil {
-		return "", err
-	}
 	var env []string
 	if s.Image != "" {
 		i, err := e.image(s.Image)
@@ -235,8 +233,21 @@ func (e *Engine) create(ctx context.Context, s *container.Spec, change func(*spe
 			return "", err
 		}
 		env, k.image = i.Config.Env, i
+		if k.volumes = s.Declared(i.Config.Volumes); len(k.volumes) > 0 {
+			s.Volumes = cmp.Or(s.Volumes, k.file+volumes)
+			k.record.Volumes = s.Volumes
+		}
 	}
-	c, err := e.bundle(s, id, dir, env)
+	if err := k.keep(); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o700); err != nil {
+		return "", err
+	}
+	if err := k.makeVolumes(); err != nil {
+		return "", err
+	}
+	c, err := e.bundle(s, id, dir, env, k.volumes)
 	if err != nil {
 		return "", err
 	}
@@ -315,6 +326,9 @@ func (e *Engine) rooted(k *known, f func() error) error {
 			return err
 		}
 		defer unmountRoot(root)
+		if err := k.fillVolumes(root); err != nil {
+			return err
+		}
 		undo, err := guardMounts(k.record.Dir, k.spec)
 		if err != nil {
 			return err
@@ -574,6 +588,11 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 			}
 		}
 	}
+	if k.record.Volumes != "" {
+		if err := os.RemoveAll(k.record.Volumes); err != nil {
+			return err
+		}
+	}
 	if err := os.Remove(k.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -762,8 +781,13 @@ func (e *Engine) Tidy() error {
 		return err
 	}
 	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), part) {
-			if err := os.Remove(filepath.Join(listed, entry.Name())); err != nil {
+		id, isVolumes := strings.CutSuffix(entry.Name(), volumes)
+		if isVolumes {
+			_, err := os.Lstat(filepath.Join(listed, id))
+			isVolumes = errors.Is(err, fs.ErrNotExist)
+		}
+		if isVolumes || strings.HasSuffix(entry.Name(), part) {
+			if err := os.RemoveAll(filepath.Join(listed, entry.Name())); err != nil {
 				return err
 			}
 		}
