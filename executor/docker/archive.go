@@ -33,7 +33,7 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 		return fetch.Image{}, fetch.NoImage(shown, fmt.Sprintf("the archive has %d images", len(ids)),
 			"write one with docker save that has only the image that is meant")
 	case len(ids) == 1 && !again:
-		if i, err := x.inspect(ctx, ids[0]); err == nil || errors.Is(err, fetch.ErrNoImage) {
+		if i, err := x.inspect(ctx, ids[0]); err == nil || errors.Is(err, fetch.ErrUnusable) {
 			return i, err
 		}
 	}

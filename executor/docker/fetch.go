@@ -168,7 +168,7 @@ func (x *fetcher) same(ctx context.Context, w *fetch.Wanted, name string, archiv
 
 // local says what is wrong with an image that the engine was asked for.
 func (x *fetcher) local(shown string, err error) error {
-	if err == nil || errors.Is(err, fetch.ErrNoImage) {
+	if err == nil || errors.Is(err, fetch.ErrNoImage) || errors.Is(err, fetch.ErrUnusable) {
 		return err
 	}
 	return fmt.Errorf("%w: image %s: ask the Docker Engine for it: %w", container.ErrUnusable, shown, err)
@@ -182,7 +182,7 @@ func (x *fetcher) inspect(ctx context.Context, ref string) (fetch.Image, error) 
 	}
 	i := fetch.Image{ID: a.ID, Platform: a.Os + "/" + a.Architecture, Bytes: a.Size, Source: "local"}
 	if !x.runs(a.Os, a.Architecture) {
-		return i, fetch.NoImage(ref, "it is for "+i.Platform+", this host is "+x.platform,
+		return i, fetch.Unusable(ref, "it is for "+i.Platform+", this host is "+x.platform,
 			"docker pull --platform "+x.platform+" "+ref+", or name another image")
 	}
 	i.Digest = digestOf(ref, a.RepoDigests)
@@ -323,7 +323,7 @@ func (x *fetcher) why(ctx context.Context, shown, domain string, auth registry.A
 		return fetch.Unusable(shown, "the disk of the Docker Engine is full: "+text,
 			"free space in "+root+", for example with docker system prune")
 	case says("no matching manifest", "no match for platform", "does not provide the specified platform"):
-		return fetch.NoImage(shown, who+" has it, but not for "+x.platform+": "+text,
+		return fetch.Unusable(shown, who+" has it, but not for "+x.platform+": "+text,
 			"name another image or tag")
 	case says("toomanyrequests", "rate limit"):
 		return fetch.Unusable(shown, who+" limits pulls: "+text, denied+", or try again later")

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -249,7 +250,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	foreign := domain + "/foreign"
 	push(t, cli, foreign, "foreign "+domain, registry.AuthConfig{}, "s390x")
 	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: foreign})
-	refuses(t, err, fetch.ErrNoImage, foreign, "linux/s390x", "this host is linux/")
+	refuses(t, err, fetch.ErrUnusable, foreign, "linux/s390x", "this host is linux/")
 
 	// All that are missing are named at once.
 	_, err = both.Images(t.Context(), []fetch.Wanted{{Ref: one + "x"}, {Ref: busybox}, {Ref: two + ":x"}})
@@ -271,6 +272,23 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	}
 	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: damaged})
 	refuses(t, err, fetch.ErrUnusable, damaged, "digest")
+}
+
+// An image for another kind of host is there, and cannot be used.
+func TestAnImageForAnotherHostIsUnusable(t *testing.T) {
+	engine(t)
+	name := fmt.Sprintf("gantry-test-%x:1", time.Now().UnixNano())
+	path := filepath.Join(t.TempDir(), "image.tar")
+	if err := os.WriteFile(path, archive(t, name, "content", "s390x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", name).Run() })
+	for range 2 { // the second finds it in the engine
+		_, err := fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + path})
+		refuses(t, err, fetch.ErrUnusable, "linux/s390x", "this host is")
+	}
+	_, err := fetched(t, fetch.PullMissing, fetch.Wanted{Ref: name})
+	refuses(t, err, fetch.ErrUnusable, name, "linux/s390x")
 }
 
 func TestImagesArriveWithTheLoginOfTheUser(t *testing.T) {
