@@ -133,16 +133,18 @@ func (e *Engine) system() []specs.Mount {
 	return all
 }
 
-// environment is that of the first process, as Docker makes it: an entry of the task holds against one of the image.
+// environment is that of the first process, as Docker makes it: an entry of the task holds against one of the image,
+// and of several of the image that have one name the first.
 func environment(image []string, host string, own []string) []string {
 	env := []string{defaultPath, "HOSTNAME=" + host}
-	for _, list := range [][]string{image, own} {
+	usual := len(env)
+	for i, list := range [][]string{image, own} {
 		for _, entry := range list {
 			name, _, _ := strings.Cut(entry, "=")
 			at := slices.IndexFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
 			if at < 0 {
 				env = append(env, entry)
-			} else {
+			} else if i > 0 || at < usual {
 				env[at] = entry
 			}
 		}
