@@ -410,6 +410,10 @@ func (e *Engine) run(dir, id string) error {
 		said, _ := os.ReadFile(filepath.Join(dir, "err"))
 		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), errors.Join(err, full(dir)), lastLine(string(said)))
 	}
+	if _, err := os.Lstat(filepath.Join(dir, "pid")); err != nil { // without it nobody finds the container
+		return fmt.Errorf("%s made no container, and said nothing of it: is it an OCI runtime? (%s)", e.program,
+			RuntimeEnv)
+	}
 	if e.crun {
 		if err := score(dir); err != nil {
 			return err

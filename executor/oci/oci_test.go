@@ -412,3 +412,25 @@ func TestAnImageMayHaveNoLayers(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 }
+
+// A program that is no OCI runtime ends the start with an error: what there is not cannot be lost.
+func TestARuntimeThatDoesNothingIsAnError(t *testing.T) {
+	skipUnusable(t)
+	t.Setenv(oci.RuntimeEnv, "/bin/true")
+	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}, TaskBinary: "/bin/true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	id, err := e.Create(t.Context(), &container.Spec{Name: "none", Args: []string{container.TaskProgram}, Dir: "/",
+		Group: func(string) string { return "gantry-test-oci-none" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context(), id); err == nil || !strings.Contains(err.Error(), "made no container") {
+		t.Errorf("%v", err)
+	}
+	if err := e.Remove(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
