@@ -59,6 +59,11 @@ func (e *Engine) privileges(context.Context) container.Fact {
 		return f
 	}
 	if os.Geteuid() == 0 {
+		if lacking := lackingCapabilities(); len(lacking) > 0 {
+			return container.Fact{Name: "privileges", Verdict: container.No,
+				Evidence: "gantry runs as root without " + strings.Join(lacking, ", "),
+				Advice:   "give it all capabilities (a container needs --privileged for that), or use --runtime docker"}
+		}
 		return f
 	}
 	missing := "mounting layers, and control groups of whole nodes, take root"
@@ -68,6 +73,23 @@ func (e *Engine) privileges(context.Context) container.Fact {
 	return container.Fact{Name: "privileges", Verdict: container.No,
 		Evidence: "containers without a daemon and without root: " + missing,
 		Advice:   "run gantry as root or by sudo, or use --runtime docker as a member of the group docker"}
+}
+
+// lackingCapabilities are those of root that containers take and this process does not have.
+func lackingCapabilities() (lacking []string) {
+	has := effective()
+	for _, c := range []struct {
+		name string
+		bit  int
+	}{{"CHOWN", unix.CAP_CHOWN}, {"DAC_OVERRIDE", unix.CAP_DAC_OVERRIDE}, {"FOWNER", unix.CAP_FOWNER},
+		{"KILL", unix.CAP_KILL}, {"MKNOD", unix.CAP_MKNOD}, {"NET_ADMIN", unix.CAP_NET_ADMIN},
+		{"SETGID", unix.CAP_SETGID}, {"SETPCAP", unix.CAP_SETPCAP}, {"SETUID", unix.CAP_SETUID},
+		{"SYS_ADMIN", unix.CAP_SYS_ADMIN}} {
+		if has&(1<<c.bit) == 0 {
+			lacking = append(lacking, "CAP_"+c.name)
+		}
+	}
+	return lacking
 }
 
 // groups tests whether control groups can be made.
@@ -85,14 +107,17 @@ func (e *Engine) groups(context.Context) container.Fact {
 
 // overlay mounts one.
 func (e *Engine) overlay(context.Context) container.Fact {
-	dir, err := os.MkdirTemp("", "gantry-overlay-")
-	if err == nil {
-		defer os.Remove(dir)
-		err = e.threads.do(func() error {
-			defer unmountRoot(dir)
-			return mountRoot(dir, "", cover{})
-		})
+	dir, err := os.MkdirTemp(memoryDir(), "overlay-")
+	if err != nil {
+		return container.Fact{Name: "overlay", Verdict: container.No,
+			Evidence: "there is no place to try overlayfs: " + err.Error(),
+			Advice:   "mount /run or /dev/shm in memory, or set TMPDIR to a directory that can be written to"}
 	}
+	defer os.Remove(dir)
+	err = e.threads.do(func() error {
+		defer unmountRoot(dir)
+		return mountRoot(dir, "", cover{})
+	})
 	if err != nil {
 		return container.Fact{Name: "overlay", Verdict: container.No,
 			Evidence: "overlayfs cannot be used: " + err.Error(),

@@ -87,16 +87,18 @@ func score(dir string) error {
 }
 
 // mayRaise reports whether this process may raise limits beyond its own.
-func mayRaise() bool {
-	const sysResource = 1 << unix.CAP_SYS_RESOURCE
+func mayRaise() bool { return effective()&(1<<unix.CAP_SYS_RESOURCE) != 0 && initial() }
+
+// effective are the capabilities of this process.
+func effective() uint64 {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
 		if set, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			caps, err := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
-			return err == nil && caps&sysResource != 0 && initial()
+			caps, _ := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
+			return caps
 		}
 	}
-	return false
+	return 0
 }
 
 // number reads a file with one number.

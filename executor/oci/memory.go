@@ -20,19 +20,26 @@ func (e *Engine) bundlesOf(run string) string {
 		return dir
 	}
 	dir := filepath.Join(run, records, "bundles")
+	if own := memoryDir(); own != "" {
+		sum := sha256.Sum256([]byte(run))
+		dir = filepath.Join(own, hex.EncodeToString(sum[:8]))
+	}
+	e.bundles[run] = dir
+	return dir
+}
+
+// memoryDir is a directory of this user's in memory; "" if there is none.
+func memoryDir() string {
 	tops := []string{"/run", "/dev/shm"}
 	if own := os.Getenv("XDG_RUNTIME_DIR"); userns.Inside() && own != "" {
 		tops = []string{own} // nobody else can enter it
 	}
 	for _, top := range tops {
 		if own := filepath.Join(top, "gantry"); inMemory(top) && makeOwn(own) {
-			sum := sha256.Sum256([]byte(run))
-			dir = filepath.Join(own, hex.EncodeToString(sum[:8]))
-			break
+			return own
 		}
 	}
-	e.bundles[run] = dir
-	return dir
+	return ""
 }
 
 // inMemory reports whether a directory lies in memory.

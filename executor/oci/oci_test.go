@@ -434,3 +434,41 @@ func TestARuntimeThatDoesNothingIsAnError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Host says what root has to have, and needs no directory for temporary files.
+func TestHostSaysWhatIsMissing(t *testing.T) {
+	const again = "GANTRY_TEST_HOST"
+	if os.Getenv(again) != "" {
+		e, err := oci.Open(oci.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		_, err = e.Host(t.Context())
+		fmt.Println(err)
+		return
+	}
+	skipUnusable(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, lacking := range []string{"", "net_admin", "mknod"} {
+		c := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+		if lacking != "" {
+			c.Args = append([]string{"setpriv", "--bounding-set=-" + lacking, c.Path}, c.Args[1:]...)
+			c.Path, c.Err = exec.LookPath("setpriv")
+		}
+		c.Env = append(os.Environ(), "TMPDIR=/nowhere", again+"=1")
+		said, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		want := "root without CAP_" + strings.ToUpper(lacking) + " "
+		if lacking == "" {
+			want = "<nil>" // no error
+		}
+		if !strings.Contains(string(said), want) {
+			t.Errorf("without %q: %s", lacking, said)
+		}
+	}
+}
