@@ -32,6 +32,7 @@ var families = []struct {
 	{"the same, leaving nodes", "3dsf:room=leave", leavingShapes, 1},
 	{"the same, with data; `dla`", "3dsf:large=0", slices.Concat(tenantsWithData, localityShapes), 1},
 	{"`edf`", "edf", greedyDeadlines, 1},
+	{"`gbf` to `fwp`, `edf`, overlapped", "cpp", overlappedShapes, 1},
 	{"`rm-dcwf`, `fifo`", "rm-dcwf", exactShapes, 1},
 	{"the same, wrong estimates", "rm-dcwf", bentShapes, 1},
 	{"the same, copies", "rm-dcwf", copyingShapes, 1},

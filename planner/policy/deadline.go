@@ -96,7 +96,7 @@ func deadlines() []Row {
 			About: "Starts the ready tasks of the workflow with the earliest deadline first, on the fastest idle " +
 				"node; what does not fit is passed over. Plans nothing ahead.",
 			New: func(Params) planner.Policy {
-				return &planner.Pipeline[planner.Queue]{
+				return &planner.Pipeline[alloc.Skipper]{
 					Retain: retain.Drop{},
 					Queue: &order.Keyed{Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
 						w := c.Workflow(c.Task(t).Workflow)
@@ -109,6 +109,7 @@ func deadlines() []Row {
 				"Ties go to the workflow that arrived first, then to the task of the lower number; of nodes of one " +
 					"speed to the first.",
 				"Nothing is held back for a task that does not fit, and nothing is preempted.",
+				promised,
 			},
 		},
 	}

@@ -11,7 +11,7 @@ import (
 
 // FWP is a pipeline that learns, and reports its target.
 type FWP struct {
-	planner.Pipeline[planner.Queue]
+	planner.Pipeline[alloc.Skipper]
 	*order.Fair
 }
 
@@ -32,7 +32,7 @@ func dynamic() []Row {
 			Params: []Param{{"pick", []string{"random", "first"},
 				"which eligible task of the workflow: a random one, or the lowest id"}},
 			New: func(p Params) planner.Policy {
-				return &planner.Pipeline[planner.Queue]{
+				return &planner.Pipeline[alloc.Skipper]{
 					Retain: retain.Drop{}, Queue: &order.Joint{Random: p["pick"] == "random"}, Allocate: &alloc.List{},
 				}
 			},
@@ -42,7 +42,7 @@ func dynamic() []Row {
 			About: "Like gbf, but of the first workflow the eligible task with the highest upward rank.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline[planner.Queue]{
+				return &planner.Pipeline[alloc.Skipper]{
 					Retain: retain.Drop{},
 					Queue: &order.Keyed{Prepare: ranks.Update, Changed: ranks.Changed, Key: func(c *planner.Cycle,
 						t planner.TaskID) order.Key {
@@ -78,7 +78,7 @@ func dynamic() []Row {
 				"critical path.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline[planner.Queue]{
+				return &planner.Pipeline[alloc.Skipper]{
 					Retain: retain.Drop{},
 					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID,
 						_ planner.TaskID) exact.Fraction {
@@ -95,7 +95,7 @@ func dynamic() []Row {
 				"the one with the highest if they belong to one.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline[planner.Queue]{
+				return &planner.Pipeline[alloc.Skipper]{
 					Retain:   retain.Drop{},
 					Queue:    &order.Joint{Ranks: ranks, Hybrid: true, Key: byRank(ranks)},
 					Allocate: &alloc.List{},
@@ -115,7 +115,7 @@ func dynamic() []Row {
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				fair := order.NewFair(ranks, int(p.Number("k")), int(p.Number("m")))
-				return &FWP{Fair: fair, Pipeline: planner.Pipeline[planner.Queue]{
+				return &FWP{Fair: fair, Pipeline: planner.Pipeline[alloc.Skipper]{
 					Retain:   retain.Drop{},
 					Queue:    &order.Joint{Ranks: ranks, Moving: fair, Prepare: fair.Update},
 					Allocate: &alloc.List{},
