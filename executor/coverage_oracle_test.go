@@ -31,6 +31,7 @@ var families = []struct {
 	{"`pds`, `3dsf`, `drf`, `capacity`", "3dsf", tenantShapes, 1},
 	{"the same, leaving nodes", "3dsf:room=leave", leavingShapes, 1},
 	{"the same, with data; `dla`", "3dsf:large=0", slices.Concat(tenantsWithData, localityShapes), 1},
+	{"the same, overlapped", "3dsf:large=0", overlappedTenants, 1},
 	{"`edf`", "edf", greedyDeadlines, 1},
 	{"`gbf` to `fwp`, `edf`, overlapped", "cpp", overlappedShapes, 1},
 	{"`rm-dcwf`, `fifo`", "rm-dcwf", exactShapes, 1},

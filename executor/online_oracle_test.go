@@ -381,8 +381,8 @@ func (s *flowSystem) promise(j *flowTask, n int) {
 	}
 }
 
-// keepPromises begins jobs whose copies have come, on each node in the order of their planned starts, or before those if
-// they take nothing from others. One that is late claims its room whether it can begin or not.
+// keepPromises begins jobs whose copies have come, on each node in the order of their planned starts, or before those
+// if they take nothing from others. One that is late claims its room whether it can begin or not.
 func (s *flowSystem) keepPromises() {
 	for _, a := range s.active {
 		if a.believed <= s.now {
@@ -429,9 +429,8 @@ func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits
 		for w, flow := range s.flows {
 			var jobs []*flowTask
 			for _, j := range flow {
-				if j.state == 1 && !j.promised && !held[w] && !passed[j] && !slices.ContainsFunc(tooMuch, func(need [2]int64) bool {
-					return fits(need, j.need)
-				}) {
+				over := slices.ContainsFunc(tooMuch, func(need [2]int64) bool { return fits(need, j.need) })
+				if j.state == 1 && !j.promised && !held[w] && !passed[j] && !over {
 					jobs = append(jobs, j)
 				}
 			}
@@ -908,8 +907,8 @@ func earliestDue(in oracletest.Instance) []oracletest.Stay {
 	})
 }
 
-// Where copies overlap other work, a node that is promised to a task which waits for them is idle for no task that would
-// run into that; other idle nodes are tried, and nobody overtakes who was chosen before.
+// Where copies overlap other work, a node that is promised to a task which waits for them is idle for no task that
+// would run into that; other idle nodes are tried, and nobody overtakes who was chosen before.
 func TestOverlappedCopiesAgainstTheOracle(t *testing.T) {
 	for _, spec := range []string{"gbf:pick=first", "cpp", "owm", "owm:order=highest", "fdws", "hr", "fwp:m=4", "edf"} {
 		t.Run(spec, func(t *testing.T) {

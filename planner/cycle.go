@@ -95,8 +95,8 @@ func (c *Cycle) Unplaced(t TaskID) bool {
 	return seg == nil || seg.Kind == Parked
 }
 
-// Unstarted reports whether t has not ended and was not ordered to start, not in this round either: it wants a place, or
-// has one that is planned.
+// Unstarted reports whether t has not ended and was not ordered to start, not in this round either: it wants a place,
+// or has one that is planned.
 func (c *Cycle) Unstarted(t TaskID) bool {
 	if c.Phase(t).Ended() {
 		return false

@@ -11,8 +11,8 @@ import (
 )
 
 // List starts tasks now, in the order of the queue, each on the fastest node that has enough free (lowest id among
-// equals), and passes over tasks that fit nowhere: greedy list scheduling with backfilling. Only tasks that wait for their
-// copies have reservations.
+// equals), and passes over tasks that fit nowhere: greedy list scheduling with backfilling. Only tasks that wait for
+// their copies have reservations.
 type List struct{}
 
 // Postponing is a List that lets tasks wait for a busy node until the next round.
@@ -114,9 +114,9 @@ func list(c *planner.Cycle, q Skipper,
 	return nil
 }
 
-// begin starts an eligible task on n, which is idle for it. Where copies overlap other work and its inputs are elsewhere
-// it is planned to start when they are there: the node is promised to it, and works on others until then. False: what is
-// free is kept for a task for which others leave.
+// begin starts an eligible task on n, which is idle for it. Where copies overlap other work and its inputs are
+// elsewhere it is planned to start when they are there: the node is promised to it, and works on others until then.
+// False: what is free is kept for a task for which others leave.
 func begin(c *planner.Cycle, t planner.TaskID, n planner.NodeID) (bool, error) {
 	site, ok := c.Site(t, n)
 	if !ok || site.From > c.Now() {

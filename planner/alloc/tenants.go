@@ -137,12 +137,13 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 		if len(a.batch) == 0 {
 			return nil
 		}
-		if err := a.placeBatch(c, q); err != nil {
+		whole, err := a.placeBatch(c, q)
+		if err != nil {
 			return err
 		}
-		if c.Draft.Dues()+c.Draft.Plans() == before {
+		if whole && c.Draft.Dues()+c.Draft.Plans() == before {
 			// All of them wait: a round looks no further, but for those that were cut off the batch and have no answer
-			// yet. Dues counts what was rolled back, too.
+			// yet.
 			return nil
 		}
 	}
@@ -151,14 +152,15 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 
 // placeBatch gives each task of the batch its answer. Tasks of a batch compete for the same room, and a later one may
 // take the room of an earlier one. Then the batch is cut before the first task without room and placed again, so that
-// this task is the next to be served and holds back those behind it, as if tasks were served one by one.
-func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
-	for {
+// this task is the next to be served and holds back those behind it, as if tasks were served one by one. It reports
+// whether the batch was not cut.
+func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) (whole bool, err error) {
+	for whole = true; ; whole = false {
 		mark := c.Draft.Mark()
 		a.after = a.after[:0]
 		if a.Data != nil {
 			if err := a.Data.place(c, a, q); err != nil {
-				return err
+				return whole, err
 			}
 		}
 		for i := range a.batch {
@@ -168,7 +170,7 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 			}
 			if n := a.fastest(c, c.Task(b.task)); n != planner.None {
 				if err := a.put(c, q, b, n); err != nil {
-					return err
+					return whole, err
 				}
 			}
 		}
@@ -177,10 +179,10 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 			for _, f := range a.after {
 				f()
 			}
-			return nil
+			return whole, nil
 		}
 		if len(a.batch) == 1 {
-			return fmt.Errorf("task %d was given room on a node that has none", a.batch[0].task)
+			return whole, fmt.Errorf("task %d was given room on a node that has none", a.batch[0].task)
 		}
 		cut = max(cut, 1) // alone, the first has room
 		c.Draft.Rollback(mark)
@@ -342,8 +344,8 @@ func (a *Tenants) close(n planner.NodeID) {
 	}
 }
 
-// put starts a task of the batch on n, which is idle for it. Where its room is kept for a task for which others leave it
-// waits.
+// put starts a task of the batch on n, which is idle for it. Where its room is kept for a task for which others leave
+// it waits.
 func (a *Tenants) put(c *planner.Cycle, q Tenancy, b *candidate, n planner.NodeID) error {
 	ok, err := begin(c, b.task, n)
 	if err != nil {

@@ -13,7 +13,8 @@ var readings = map[string][]string{
 			"A task that runs longer than estimated counts as ending now.",
 		"A task that waits for a busy node keeps its whole workflow waiting until the next round.",
 		"On nodes with several cores, a node is busy that has no room for the task, until enough of its tasks are " +
-			"estimated to have ended. Copies count on both sides. A node that is only promised is neither idle nor busy.",
+			"estimated to have ended. Copies count on both sides. A node that is only promised is neither idle nor " +
+			"busy.",
 	},
 	"fdws": {online, promised,
 		"Tasks that run count as not done. Tasks that take no time do not count at all."},
@@ -57,8 +58,8 @@ var readings = map[string][]string{
 const (
 	online = "Ties go to the earlier workflow, then the lower task id, then the lower node id. Ranks are exact, and " +
 		"so a tie is a tie. Tasks that find no room are passed over until the next round."
-	promised = "Where copies overlap other work, a task that starts on a node without its inputs is promised the node " +
-		"from when they are there. By estimates, such a node is idle only for tasks that take nothing from those it " +
+	promised = "Where copies overlap other work, a task that starts on a node without its inputs is promised the " +
+		"node from when they are there. By estimates, such a node is idle only for tasks that take nothing from those it " +
 		"is promised to; for others the next idle node counts, or they are passed over. On a node, tasks that were " +
 		"promised it start in the order of their planned starts; one that is late has the first claim. A task that " +
 		"runs longer than estimated is expected to run for another eighth of the time it has run."
