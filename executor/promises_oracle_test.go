@@ -90,8 +90,8 @@ func (s *poolSim) beside(n int) [2]int64 {
 	return free
 }
 
-// isIdle reports whether a node has room for a task now, and the task takes nothing from those that the node is promised
-// to. One of them that is late claims its room.
+// isIdle reports whether a node has room for a task now, and the task takes nothing from those that the node is
+// promised to. One of them that is late claims its room.
 func (s *poolSim) isIdle(t *poolTask, n int) bool {
 	free, promised := s.nodes[n].free, s.promisedOn(n)
 	for _, p := range promised {
