@@ -1,13 +1,20 @@
 package executor_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
+	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
+
+// greedyPolicies decide for this instant only.
+var greedyPolicies = []string{"gbf:pick=first", "cpp", "owm", "fdws", "hr", "fwp", "edf", "drf", "3dsf", "pds", "dla"}
 
 // overlappedPlatform has nodes of one core in the racks given. What is copied to another rack takes a second, and
 // another one for each megabyte, and overlaps other work.
@@ -31,7 +38,6 @@ func reading(w *trace.Workflow, child int32, megabytes int64) {
 // What a report of an independent check found: nodes that idle beside one that is promised, a task that overtakes one
 // that was chosen before it, and one bound behind another although a node that has its data is idle before.
 func TestPromisedNodesAreIdleForNobodyElse(t *testing.T) {
-	online := []string{"gbf:pick=first", "cpp", "owm", "fdws", "hr", "fwp", "edf", "drf", "3dsf", "pds", "dla"}
 	inOrder := []string{"gbf:pick=first", "edf", "drf", "3dsf", "pds"}
 	for _, c := range []struct {
 		name     string
@@ -42,10 +48,10 @@ func TestPromisedNodesAreIdleForNobodyElse(t *testing.T) {
 		b        string  // arrives at 3 s
 		want     map[string]stay
 	}{
-		{"m would run into c on y, and z is idle", online, []planner.GroupID{0, 1, 0}, "a=2 b=60 c=30; a>b a>c",
+		{"m would run into c on y, and z is idle", greedyPolicies, []planner.GroupID{0, 1, 0}, "a=2 b=60 c=30; a>b a>c",
 			[]int64{0, 0, 10}, "m=70",
 			map[string]stay{"a": {0, 0, 2}, "b": {0, 2, 62}, "c": {1, 13, 43}, "m": {2, 3, 73}}},
-		{"copies of e would come before those of c, which was chosen first", online, []planner.GroupID{0, 1},
+		{"copies of e would come before those of c, which was chosen first", greedyPolicies, []planner.GroupID{0, 1},
 			"a=2 b=60 c=30 e=29; a>b a>c a>e", []int64{0, 0, 10, 9}, "",
 			map[string]stay{"a": {0, 0, 2}, "b": {0, 2, 62}, "c": {1, 13, 43}, "e": {1, 53, 82}}},
 		{"e is not bound to y behind c, and takes x, which has its data", inOrder, []planner.GroupID{0, 1},
@@ -69,6 +75,39 @@ func TestPromisedNodesAreIdleForNobodyElse(t *testing.T) {
 					t.Errorf("%s: %s: task %s: %+v, want %+v", c.name, spec, task, got[task], w)
 				}
 			}
+		}
+	}
+}
+
+// away loses node 1 as soon as a copy has come.
+type away struct {
+	executor.Runtime
+	lost bool
+}
+
+func (a *away) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
+	bodies, err := a.Runtime.Next(ctx, until)
+	if copied := slices.ContainsFunc(bodies, func(b planner.Body) bool {
+		_, ok := b.(planner.FileAppeared)
+		return ok
+	}); copied && !a.lost {
+		a.lost = true
+		bodies = append([]planner.Body{planner.NodeChanged{Node: 1}}, bodies...)
+	}
+	return bodies, err
+}
+
+// A task that waits for its copies on a node which is lost is given another.
+func TestPromisesOfALostNodeAreGivenUp(t *testing.T) {
+	for _, spec := range greedyPolicies {
+		flow := dag("A", "a=2 b=60 c=30; a>b a>c")
+		reading(flow, 2, 10)
+		p := overlappedPlatform(0, 1, 0)
+		e := enginetest.New(t, p, enginetest.Policy(t, spec), executor.Submission{Name: "A", Workflow: flow})
+		r := &away{Runtime: sim.New(sim.Config{Platform: p})}
+		e.Runtime = r
+		if res := enginetest.Run(t, e); !r.lost || res.Ended.Seconds() != 62 {
+			t.Errorf("%s: lost %v, ended at %v s, want 62 s", spec, r.lost, res.Ended.Seconds())
 		}
 	}
 }

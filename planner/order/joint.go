@@ -33,10 +33,11 @@ type Joint struct {
 	Prepare func(c *planner.Cycle)
 
 	groups  []group
-	unused  []int32   // indices of groups
-	groupOf []int32   // by workflow: index of its group and one; 0 if it has no eligible task
-	heap    *numbered // groups with a representative; in no order if keys move
-	queued  []bool    // by task
+	unused  []int32          // indices of groups
+	groupOf []int32          // by workflow: index of its group and one; 0 if it has no eligible task
+	heap    *numbered        // groups with a representative; in no order if keys move
+	queued  []bool           // by task
+	back    []planner.TaskID // lost their places
 	needs   map[unit.Vector]int
 	misfits []unit.Vector           // what fits nowhere in this round
 	skipped map[planner.TaskID]bool // tasks that are passed over alone in this round
@@ -132,6 +133,10 @@ func (q *Joint) Update(c *planner.Cycle) {
 		touch(c.Task(t).Workflow)
 	}
 	fresh := c.News.Ready
+	if len(q.back) > 0 {
+		fresh = append(q.back, fresh...)
+		q.back = nil
+	}
 	for len(fresh) > 0 {
 		// Tasks of one workflow become ready in a row.
 		w, k := c.Task(fresh[0]).Workflow, 1
@@ -153,6 +158,9 @@ func (q *Joint) Update(c *planner.Cycle) {
 	}
 	q.touched = touched
 }
+
+// Add lets an eligible task enter again that lost its place.
+func (q *Joint) Add(_ *planner.Cycle, t planner.TaskID) { q.back = append(q.back, t) }
 
 // enter lets tasks of one workflow in.
 func (q *Joint) enter(c *planner.Cycle, w planner.WorkflowID, tasks []planner.TaskID) {

@@ -59,10 +59,11 @@ const (
 	online = "Ties go to the earlier workflow, then the lower task id, then the lower node id. Ranks are exact, and " +
 		"so a tie is a tie. Tasks that find no room are passed over until the next round."
 	promised = "Where copies overlap other work, a task that starts on a node without its inputs is promised the " +
-		"node from when they are there. By estimates, such a node is idle only for tasks that take nothing from those " +
-		"it is promised to; for others the next idle node counts, or they are passed over. On a node, tasks that " +
-		"were promised it start in the order of their planned starts; one that is late has the first claim. A task that " +
-		"runs longer than estimated is expected to run for another eighth of the time it has run."
+		"node from when they are there. By estimates, such a node is idle only for tasks that take nothing " +
+		"from those it is promised to; for others the next idle node counts, or they are passed over. On a " +
+		"node, tasks that were promised it start in the order of their planned starts; one that is late has " +
+		"the first claim. A task that runs longer than estimated is expected to run for another eighth of the " +
+		"time it has run."
 	plans = "Between two plans, a task starts as soon as its node has room and every task planned there before it " +
 		"has its own, also before its planned start. It is expected to stay as long as it was planned to. Ties of " +
 		"finish times go to the lower node id."

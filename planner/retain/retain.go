@@ -16,7 +16,7 @@ type Drop struct {
 	// Promised keeps the places of tasks that preempted others, until these have left: nobody else takes them in
 	// between.
 	Promised bool
-	// Requeue is given the tasks that lose a place; nil where the queue still has them.
+	// Requeue is given the tasks that lose a place, as where their node is lost; nil: they have ended.
 	Requeue Requeuer
 }
 
@@ -40,7 +40,8 @@ func (d Drop) Retain(c *planner.Cycle) error {
 	for n := range c.Nodes() {
 		for seg := range c.Draft.Planned(planner.NodeID(n)) {
 			promised := d.Promised && !c.News.Changed && seg.Start <= c.Now()
-			if (overlapped || promised) && c.Phase(seg.Task) == planner.Ready {
+			gone := c.News.Changed && !seg.Hold.Fits(c.Capacity(planner.NodeID(n)))
+			if (overlapped && !gone || promised) && c.Phase(seg.Task) == planner.Ready {
 				waiting = append(waiting, seg.Task)
 			} else {
 				lost = append(lost, seg.Task)
