@@ -12,7 +12,7 @@ import (
 // What runs of more instances found in which a policy and its oracle disagreed: busy nodes of one speed that become
 // idle together, the one of the lower id in the same round; a place that a task leaves for another, while a third is
 // planned there and late; tasks that end together, of which one still counts among the last four; and plans that copies
-// made later than the solution that they came from.
+// made later than the solution that they came from; and a task that waits for its copies, which has not started.
 func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
 	text, err := os.ReadFile("testdata/found.jsonl")
 	if err != nil {

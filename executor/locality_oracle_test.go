@@ -100,7 +100,7 @@ func (s *poolSim) homes(t *poolTask) (out []int) {
 }
 
 func (s *poolSim) open(t *poolTask, n int) bool {
-	return !s.nodes[n].closed && fits(t.need, s.nodes[n].free)
+	return !s.nodes[n].closed && s.isIdle(t, n)
 }
 
 func (s *poolSim) idle(n int) int64 {
@@ -109,7 +109,7 @@ func (s *poolSim) idle(n int) int64 {
 
 // released is when a full node is estimated to have room for a task.
 func (s *poolSim) released(t *poolTask, n int) unit.Time {
-	free := s.nodes[n].free
+	free := s.beside(n)
 	if fits(t.need, free) {
 		return s.now
 	}
@@ -175,6 +175,7 @@ func (s *poolSim) saved(batch []*poolTask) func() {
 	old := *s
 	old.nodes, old.ready, old.parked = slices.Clone(s.nodes), slices.Clone(s.ready), slices.Clone(s.parked)
 	old.running, old.used = slices.Clone(s.running), slices.Clone(s.used)
+	old.promises, old.coming = slices.Clone(s.promises), maps.Clone(s.coming)
 	var tasks []poolTask
 	for _, t := range batch {
 		tasks = append(tasks, *t)
@@ -197,7 +198,7 @@ func (s *poolSim) placeBatch(batch []*poolTask, urgent bool) (waits map[*poolTas
 			weights[n] = s.idle(n)
 		}
 		for i, t := range batch {
-			if t.running || !s.isLarge(t) {
+			if t.running || t.promised || !s.isLarge(t) {
 				continue
 			}
 			for _, n := range s.homes(t) {
@@ -211,21 +212,21 @@ func (s *poolSim) placeBatch(batch []*poolTask, urgent bool) (waits map[*poolTas
 		}
 		for i, n := range matching(weights, edges) {
 			if n >= 0 {
-				s.begin(batch[i], n)
+				s.give(batch[i], n)
 			}
 		}
 	}
 	for _, t := range batch {
-		if !t.running && s.isLarge(t) {
+		if !t.running && !t.promised && s.isLarge(t) {
 			s.judge(t, urgent, waits)
 		}
 	}
 	for _, t := range batch {
-		if n := s.place(t); n >= 0 && !t.running && !s.isLarge(t) {
-			s.begin(t, n)
+		if n := s.place(t); n >= 0 && !t.running && !t.promised && !s.isLarge(t) {
+			s.give(t, n)
 		}
 	}
-	return waits, slices.IndexFunc(batch, func(t *poolTask) bool { return !t.running && waits[t] == 0 })
+	return waits, slices.IndexFunc(batch, func(t *poolTask) bool { return !t.running && !t.promised && waits[t] == 0 })
 }
 
 // judge lets a task wait for a node that holds its data, or move.
@@ -252,7 +253,7 @@ func (s *poolSim) judge(t *poolTask, urgent bool, waits map[*poolTask]unit.Time)
 	case home >= 0 && when.Sub(s.now) < s.copying(t, to) && !(urgent && when > latest(t)):
 		waits[t] = when
 	default:
-		s.begin(t, to)
+		s.give(t, to)
 	}
 }
 

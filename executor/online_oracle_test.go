@@ -31,6 +31,9 @@ type flowTask struct {
 	size, copied      time.Duration // what a copy of its output to another rack takes, and copies of its input did
 	planned           bool
 	group             int
+	promised          bool      // it waits on its node for copies that overlap other work
+	number            int       // of its promise
+	believed          unit.Time // when it is expected to end, as often as it overruns
 }
 
 // flowSystem is the state of a simulation.
@@ -45,12 +48,21 @@ type flowSystem struct {
 	arrived []bool
 	wake    unit.Time           // something is planned to start then; 0: nobody asked
 	holds   map[*flowTask][]int // nodes with the output of a task
+	coming  map[flowCopy]unit.Time
+	made    int // promises
+}
+
+// flowCopy is a copy of the output of a task to a node that overlaps other work.
+type flowCopy struct {
+	of *flowTask
+	to int
 }
 
 // newFlowSystem knows the ranks of all tasks: the run at the mean speed, or the mean of the runs, and the largest
 // rank of the children, with the mean copy.
 func newFlowSystem(in oracletest.Instance, averageSpeed bool) *flowSystem {
-	s := &flowSystem{in: in, arrived: make([]bool, len(in.Workflows)), holds: map[*flowTask][]int{}}
+	s := &flowSystem{in: in, arrived: make([]bool, len(in.Workflows)), holds: map[*flowTask][]int{},
+		coming: map[flowCopy]unit.Time{}}
 	for _, n := range in.Nodes {
 		s.free = append(s.free, capacityOf(n))
 	}
@@ -159,12 +171,15 @@ func (s *flowSystem) copying(j *flowTask, n int) (sum time.Duration) {
 }
 
 func (s *flowSystem) begin(j *flowTask, n int) {
-	j.copied = s.copying(j, n)
+	if j.copied = 0; !s.in.Overlapped {
+		j.copied = s.copying(j, n)
+	}
 	at, planned := s.now.Add(j.copied), j.till.Sub(j.start)
 	if j.till = at.Add(s.on(j.est, n)); j.planned { // copies may take less than they were planned to
 		j.till = s.now.Add(planned)
 	}
 	j.state, j.node, j.start, j.end = 2, n, s.now, at.Add(s.on(j.run, n))
+	j.promised, j.believed = false, j.till
 	if j.lost > 0 || s.in.Workflows[j.wf].Tasks[j.i].Fail {
 		j.end = at.Add(s.on(j.run, n) / 2)
 	}
@@ -188,6 +203,9 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 		for _, j := range s.active {
 			next = min(next, j.end)
 		}
+		for _, at := range s.coming {
+			next = min(next, at)
+		}
 		if s.wake > s.now {
 			next = min(next, s.wake)
 		}
@@ -196,6 +214,12 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 		}
 		s.now = next
 		again := false
+		for f, at := range s.coming {
+			if at == s.now {
+				s.holds[f.of] = append(s.holds[f.of], f.to)
+				delete(s.coming, f)
+			}
+		}
 		var still []*flowTask
 		for _, j := range s.active {
 			if j.start.Add(j.copied) <= s.now { // files are on a node once a program reads them
@@ -249,15 +273,134 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 	}
 }
 
-// fastest returns the fastest node with room, the first of equals; -1 if there is none.
+// fastest returns the fastest node that is idle for a job, the first of equals; -1 if there is none.
 func (s *flowSystem) fastest(j *flowTask) int {
 	best := -1
-	for n, free := range s.free {
-		if fits(j.need, free) && (best < 0 || s.in.Nodes[n].Speed > s.in.Nodes[best].Speed) {
+	for n := range s.free {
+		if s.idle(j, n) && (best < 0 || s.in.Nodes[n].Speed > s.in.Nodes[best].Speed) {
 			best = n
 		}
 	}
 	return best
+}
+
+// idle reports whether a node has room for a job now and, where it is promised to others that wait for their copies,
+// the job would take nothing from them. One of them that is late claims its room.
+func (s *flowSystem) idle(j *flowTask, n int) bool {
+	free := s.free[n]
+	for _, p := range s.promised(n) {
+		if p.start <= s.now {
+			free = [2]int64{free[0] - p.need[0], free[1] - p.need[1]}
+		}
+	}
+	return fits(j.need, free) && (len(s.promised(n)) == 0 || s.fitsFrom(j, n, s.there(j, n)))
+}
+
+// promised lists to whom a node is promised, by planned start, then in the order in which they were chosen.
+func (s *flowSystem) promised(n int) (out []*flowTask) {
+	for _, flow := range s.flows {
+		for _, j := range flow {
+			if j.promised && j.node == n {
+				out = append(out, j)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *flowTask) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
+	})
+	return out
+}
+
+// fitsFrom reports whether a node is estimated to have room for a job from an instant on, beside what runs and others
+// that it is promised to.
+func (s *flowSystem) fitsFrom(j *flowTask, n int, from unit.Time) bool {
+	type stay struct {
+		*flowTask
+		until unit.Time
+	}
+	var stays []stay
+	points, until := []unit.Time{from}, from.Add(s.on(j.est, n))
+	for _, a := range s.active {
+		if a.node == n {
+			stays = append(stays, stay{a, a.believed})
+		}
+	}
+	for _, p := range s.promised(n) {
+		if p != j {
+			if stays = append(stays, stay{p, p.till}); p.start > from && p.start < until {
+				points = append(points, p.start)
+			}
+		}
+	}
+	for _, at := range points {
+		used := j.need
+		for _, o := range stays {
+			if o.start <= at && at < o.until {
+				used = [2]int64{used[0] + o.need[0], used[1] + o.need[1]}
+			}
+		}
+		if !fits(used, capacityOf(s.in.Nodes[n])) {
+			return false
+		}
+	}
+	return true
+}
+
+// there is when what a job reads can be on a node.
+func (s *flowSystem) there(j *flowTask, n int) unit.Time {
+	at := s.now
+	for _, p := range j.parents {
+		if p.size > 0 && !slices.Contains(s.holds[p], n) {
+			at = max(at, s.arrival(p, n))
+		}
+	}
+	return at
+}
+
+// arrival is when the output of a task that is done comes to a node, if its copy begins now at the latest.
+func (s *flowSystem) arrival(p *flowTask, n int) unit.Time {
+	if at, ok := s.coming[flowCopy{p, n}]; ok {
+		return at
+	}
+	best := p.size
+	for _, m := range s.holds[p] {
+		best = min(best, s.between(p.size, m, n))
+	}
+	return s.now.Add(best)
+}
+
+// promise lets a job wait on a node for what it reads, which is on its way from now on.
+func (s *flowSystem) promise(j *flowTask, n int) {
+	s.made++
+	j.promised, j.number, j.node, j.start = true, s.made, n, s.there(j, n)
+	j.till = j.start.Add(s.on(j.est, n))
+	for _, p := range j.parents {
+		if p.size > 0 && !slices.Contains(s.holds[p], n) {
+			s.coming[flowCopy{p, n}] = s.arrival(p, n)
+		}
+	}
+}
+
+// keepPromises begins jobs whose copies have come, on each node in the order of their planned starts, or before those
+// if they take nothing from others. One that is late claims its room whether it can begin or not.
+func (s *flowSystem) keepPromises() {
+	for _, a := range s.active {
+		if a.believed <= s.now {
+			a.believed = s.now.Add(max(s.now.Sub(a.start)/8, time.Millisecond))
+		}
+	}
+	for n := range s.free {
+		free := s.free[n]
+		for _, j := range s.promised(n) {
+			late, ready := j.start <= s.now, s.there(j, n) == s.now && fits(j.need, free)
+			if ready && (late || s.fitsFrom(j, n, s.now)) {
+				s.begin(j, n)
+			} else if !late {
+				continue
+			}
+			free = [2]int64{free[0] - j.need[0], free[1] - j.need[1]}
+		}
+	}
 }
 
 // byRank returns the job with the highest rank, or the lowest; the first of equals.
@@ -279,15 +422,15 @@ func byRank(jobs []*flowTask, lowest bool) *flowTask {
 // which needs as much as one that found no room in this round.
 func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits func(j *flowTask) bool) {
 	var tooMuch [][2]int64
-	held := map[int]bool{}
+	held, passed := map[int]bool{}, map[*flowTask]bool{}
+	s.keepPromises()
 	for {
 		var eligible [][]*flowTask
 		for w, flow := range s.flows {
 			var jobs []*flowTask
 			for _, j := range flow {
-				if j.state == 1 && !held[w] && !slices.ContainsFunc(tooMuch, func(need [2]int64) bool {
-					return fits(need, j.need)
-				}) {
+				over := slices.ContainsFunc(tooMuch, func(need [2]int64) bool { return fits(need, j.need) })
+				if j.state == 1 && !j.promised && !held[w] && !passed[j] && !over {
 					jobs = append(jobs, j)
 				}
 			}
@@ -301,10 +444,14 @@ func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits
 		j := choose(eligible)
 		n := s.fastest(j)
 		switch {
+		case n < 0 && slices.ContainsFunc(s.free, func(free [2]int64) bool { return fits(j.need, free) }):
+			passed[j] = true // which says nothing of others: they may be shorter, or have other copies
 		case n < 0:
 			tooMuch = append(tooMuch, j.need)
 		case waits != nil && waits(j):
 			held[j.wf] = true
+		case s.in.Overlapped && s.there(j, n) > s.now:
+			s.promise(j, n)
 		default:
 			s.begin(j, n)
 		}
@@ -317,10 +464,10 @@ func (s *flowSystem) busyFinishesFirst(j *flowTask) bool {
 	idle, busy, from := s.fastest(j), -1, unit.Never
 	for n, free := range s.free {
 		if fits(j.need, free) {
-			if s.in.Nodes[n].Speed != s.in.Nodes[idle].Speed {
+			if s.idle(j, n) && s.in.Nodes[n].Speed != s.in.Nodes[idle].Speed {
 				return false
 			}
-			continue
+			continue // one that is promised is neither
 		}
 		var ends []*flowTask
 		for _, a := range s.active {
@@ -340,8 +487,13 @@ func (s *flowSystem) busyFinishesFirst(j *flowTask) bool {
 			break
 		}
 	}
-	return busy >= 0 && from.Add(s.copying(j, busy)+s.on(j.est, busy)) <
-		s.now.Add(s.copying(j, idle)+s.on(j.est, idle))
+	finish := func(n int, from unit.Time) unit.Time {
+		if s.in.Overlapped {
+			return max(from, s.there(j, n)).Add(s.on(j.est, n))
+		}
+		return from.Add(s.copying(j, n) + s.on(j.est, n))
+	}
+	return busy >= 0 && finish(busy, from) < finish(idle, s.now)
 }
 
 // length is that of the critical path of a workflow.
@@ -728,4 +880,53 @@ var greedyShapes = []sampled{
 	{100, online(oracletest.Shape{Sizes: true, Memory: true, Wrong: true})},
 	{100, online(oracletest.Shape{Sizes: true, Memory: true, Wrong: true, Held: true, Groups: 2, Lost: true,
 		Fails: true})},
+}
+
+// overlappedShapes are what policies that decide for this instant only are compared with their oracles on where copies
+// overlap other work.
+var overlappedShapes = []sampled{
+	{80, online(oracletest.Shape{Cores: 1, Overlapped: true, Groups: 2})},
+	{80, online(oracletest.Shape{Sizes: true, Overlapped: true, Groups: 3, Speeds: speeds})},
+	{80, online(oracletest.Shape{Cores: 2, Overlapped: true, Groups: 2, Wrong: true, Speeds: speeds})},
+	{80, online(oracletest.Shape{Sizes: true, Memory: true, Overlapped: true, Groups: 2, Wrong: true, Lost: true})},
+}
+
+// earliestDue is the oracle of edf where copies overlap other work.
+func earliestDue(in oracletest.Instance) []oracletest.Stay {
+	s := newFlowSystem(in, true)
+	return s.simulate(func(bool) {
+		s.greedy(func(e [][]*flowTask) *flowTask {
+			best, least := e[0][0], unit.Never
+			for _, jobs := range e {
+				if due := in.Workflows[jobs[0].wf].Due; due > 0 && due < least {
+					best, least = jobs[0], due
+				}
+			}
+			return best
+		}, nil)
+	})
+}
+
+// Where copies overlap other work, a node that is promised to a task which waits for them is idle for no task that
+// would run into that; other idle nodes are tried, and nobody overtakes who was chosen before.
+func TestOverlappedCopiesAgainstTheOracle(t *testing.T) {
+	for _, spec := range []string{"gbf:pick=first", "cpp", "owm", "owm:order=highest", "fdws", "hr", "fwp:m=4", "edf"} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			oracle := onlineOracles[spec]
+			if spec == "edf" {
+				oracle = earliestDue
+			}
+			for _, s := range overlappedShapes {
+				s.NoDue = spec != "edf"
+				oracletest.Compare(t, s.n, s.Shape, func(in oracletest.Instance) (string, error) {
+					course, err := oracletest.Simulate(in, spec)
+					if err != nil {
+						return "", err
+					}
+					return oracletest.Difference(course.Stays, oracle(in), true), nil
+				})
+			}
+		})
+	}
 }

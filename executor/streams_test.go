@@ -11,6 +11,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/alloc"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
@@ -215,12 +216,12 @@ func TestOWMWaitsForAFasterBusyNode(t *testing.T) {
 
 // probe notes the distances of workflows from FWP's target before its first choice of every instant.
 type probe struct {
-	planner.Allocator[planner.Queue]
+	planner.Allocator[alloc.Skipper]
 	fwp  *policy.FWP
 	seen map[planner.Time][]float64
 }
 
-func (p *probe) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) error {
+func (p *probe) Allocate(ctx context.Context, c *planner.Cycle, q alloc.Skipper) error {
 	if p.seen[c.Now()] == nil {
 		for w := range planner.WorkflowID(c.Workflows()) {
 			d := math.NaN()

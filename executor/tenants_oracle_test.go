@@ -56,6 +56,9 @@ type poolTask struct {
 	parents          []*poolTask
 	size             time.Duration // what the copy of its output to another rack takes
 	copied           time.Duration // what copies of its input took at its last begin
+	promised         bool          // it waits on its node for copies that overlap other work,
+	from, till       unit.Time     // and is planned to run then
+	believed         unit.Time     // where they do: when it is expected to end, as often as it overruns
 }
 
 type poolNode struct {
@@ -85,6 +88,15 @@ type poolSim struct {
 	holds      map[*poolTask][]int // nodes with the output of a task
 	wake       unit.Time           // when a task that waits for a node wants to be looked at
 	began      bool                // something did, since tasks were last placed by their data
+	overlapped bool                // copies overlap other work
+	promises   []*poolTask         // in the order in which they were made
+	coming     map[poolCopy]unit.Time
+}
+
+// poolCopy is a copy of the output of a task to a node.
+type poolCopy struct {
+	of *poolTask
+	to int
 }
 
 func fits(need, room [2]int64) bool { return need[0] <= room[0] && need[1] <= room[1] }
@@ -122,6 +134,12 @@ func (s *poolSim) share(v [2]int64) *big.Rat {
 
 // end is when a running task is estimated to end; one that overruns continues for an eighth of what it has run.
 func (s *poolSim) end(t *poolTask) unit.Time {
+	switch {
+	case t.promised:
+		return max(t.from, s.now).Add(t.till.Sub(t.from))
+	case s.overlapped && t.believed > s.now:
+		return t.believed
+	}
 	begun, ran := t.begun.Add(t.copied), s.before(t, t.est)
 	if end := begun.Add(s.on(t, t.node, t.est) - ran); end > s.now {
 		return end
@@ -148,9 +166,10 @@ func (s *poolSim) isUrgent(t *poolTask) bool {
 
 func (s *poolSim) begin(t *poolTask, n int) {
 	if t.copied = 0; !t.stopped || s.rules.leave {
-		if t.copied = s.copying(t, n); t.done != nil && s.copies {
-			t.copied += s.between(s.checkpoint, t.kept, n)
+		if !s.overlapped {
+			t.copied = s.copying(t, n)
 		}
+		t.copied += s.bringing(t, n)
 		t.start = time.Duration(s.now) + t.copied
 	}
 	t.node, t.begun, t.running = n, s.now, true
@@ -158,10 +177,24 @@ func (s *poolSim) begin(t *poolTask, n int) {
 	for d := range t.need {
 		s.nodes[n].free[d] -= t.need[d]
 	}
-	s.count(t, +1)
-	s.ready = slices.DeleteFunc(s.ready, func(o *poolTask) bool { return o == t })
-	s.parked = slices.DeleteFunc(s.parked, func(o *poolTask) bool { return o == t })
+	if !t.promised {
+		s.count(t, +1)
+	}
+	t.promised = false
+	for _, list := range []*[]*poolTask{&s.ready, &s.parked, &s.promises} {
+		*list = slices.DeleteFunc(*list, func(o *poolTask) bool { return o == t })
+	}
 	s.running = append(s.running, t)
+	t.believed = 0
+	t.believed = s.end(t)
+}
+
+// bringing is how long it takes to bring the checkpoint of a task to a node.
+func (s *poolSim) bringing(t *poolTask, n int) time.Duration {
+	if t.done == nil || !s.copies {
+		return 0
+	}
+	return s.between(s.checkpoint, t.kept, n)
 }
 
 // count counts what a task holds for its tenant, or takes that back.
@@ -189,8 +222,7 @@ func (s *poolSim) place(t *poolTask) int {
 		if s.rules.turns {
 			n = (s.turn + k) % len(s.nodes)
 		}
-		if node := &s.nodes[n]; !node.closed && fits(t.need, node.free) && (best < 0 ||
-			!s.rules.turns && node.speed > s.nodes[best].speed) {
+		if s.open(t, n) && (best < 0 || !s.rules.turns && s.nodes[n].speed > s.nodes[best].speed) {
 			best = n
 		}
 	}
@@ -271,6 +303,7 @@ func (s *poolSim) round() {
 		}
 		t.fresh = false
 	}
+	s.keepPromises()
 	s.emptied, s.wake, s.began = s.emptied[:0], unit.Never, false
 	held := map[*poolTask]bool{} // looked at without success in this round, or behind one that was
 	for s.serve(held) {
@@ -286,7 +319,7 @@ func (s *poolSim) has(t *poolTask, n int) bool {
 func (s *poolSim) instead(t *poolTask, n int, held map[*poolTask]bool) *poolTask {
 	var like []*poolTask
 	for _, o := range s.ready {
-		if s.rules.looks && o.wf == t.wf && o.need == t.need && s.has(o, n) {
+		if s.rules.looks && o.wf == t.wf && o.need == t.need && s.has(o, n) && s.open(o, n) {
 			like = append(like, o)
 		}
 	}
@@ -308,7 +341,7 @@ func (s *poolSim) serve(held map[*poolTask]bool) bool {
 		}
 	}
 	if why == parkedTurn && !s.rules.leave {
-		if node := &s.nodes[t.node]; !node.closed && fits(t.need, node.free) {
+		if node := &s.nodes[t.node]; !node.closed && fits(t.need, node.free) && s.fitsFrom(t, t.node, s.now) {
 			s.begin(t, t.node)
 		} else {
 			node.closed, held[t] = true, true
@@ -320,7 +353,7 @@ func (s *poolSim) serve(held map[*poolTask]bool) bool {
 	case n >= 0 && s.rules.data != nil:
 		return s.serveBatch(held)
 	case n >= 0:
-		s.begin(s.instead(t, n, held), n)
+		s.give(s.instead(t, n, held), n)
 	case why == parkedTurn:
 		held[t] = true
 		s.keep(t)
@@ -338,7 +371,7 @@ func (s *poolSim) keep(t *poolTask) {
 		if node.closed || !fits(t.need, node.total) {
 			continue
 		}
-		free := node.free
+		free := s.beside(n)
 		for _, r := range s.endsOn(n) {
 			if free[0], free[1] = free[0]+r.need[0], free[1]+r.need[1]; fits(t.need, free) {
 				if at := s.end(r); at < when {
@@ -353,13 +386,14 @@ func (s *poolSim) keep(t *poolTask) {
 	}
 }
 
-// endsOn lists what runs on a node by the time at which it is estimated to end.
+// endsOn lists what runs on a node, and what it is promised to, by the time at which it is estimated to end.
 func (s *poolSim) endsOn(n int) (ends []*poolTask) {
 	for _, r := range s.running {
 		if r.node == n {
 			ends = append(ends, r)
 		}
 	}
+	ends = append(ends, s.promisedOn(n)...)
 	slices.SortStableFunc(ends, func(a, b *poolTask) int { return cmp.Compare(s.end(a), s.end(b)) })
 	return ends
 }
@@ -435,7 +469,7 @@ func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
 			continue
 		}
 		ends := s.endsOn(n)
-		free := node.free
+		free := s.beside(n)
 		for _, r := range ends {
 			free[0], free[1] = free[0]+r.need[0], free[1]+r.need[1]
 			if at := s.end(r); fits(t.need, free) {
@@ -474,7 +508,7 @@ func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
 				}
 			}
 			s.emptied = append(s.emptied, n)
-			s.begin(t, n)
+			s.give(t, n)
 			return true
 		}
 	}
@@ -525,7 +559,7 @@ func (s *poolSim) victims(t *poolTask) (at int, best []*poolTask) {
 		slices.SortFunc(all, func(a, b *poolTask) int {
 			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.start, a.start), byID(b, a))
 		})
-		free := node.free
+		free := s.beside(n)
 		for i, v := range all {
 			free[0], free[1] = free[0]+v.need[0], free[1]+v.need[1]
 			if fits(t.need, free) {
@@ -542,7 +576,8 @@ func (s *poolSim) victims(t *poolTask) (at int, best []*poolTask) {
 
 // tenantsOracle returns the course of an instance.
 func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
-	s := &poolSim{rules: rules, copies: in.Held, checkpoint: in.Checkpoint, holds: map[*poolTask][]int{}}
+	s := &poolSim{rules: rules, copies: in.Held, checkpoint: in.Checkpoint, holds: map[*poolTask][]int{},
+		overlapped: in.Overlapped, coming: map[poolCopy]unit.Time{}}
 	for _, n := range in.Nodes {
 		node := poolNode{total: capacityOf(n), speed: n.Speed, rack: n.Group}
 		s.total[1] += n.Memory
@@ -620,7 +655,7 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		return t.begun.Add(t.copied + s.on(t, t.node, t.run) - s.before(t, t.run))
 	}
 	s.wake = unit.Never
-	for len(arrivals)+len(s.running) > 0 || s.wake < unit.Never {
+	for len(arrivals)+len(s.running)+len(s.promises) > 0 || s.wake < unit.Never {
 		was := s.now
 		s.now = s.wake
 		if len(arrivals) > 0 {
@@ -633,6 +668,15 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		}
 		for _, t := range s.running {
 			s.now = min(s.now, over(t))
+		}
+		for _, at := range s.coming {
+			s.now = min(s.now, at)
+		}
+		for f, at := range s.coming {
+			if at == s.now {
+				s.holds[f.of] = append(s.holds[f.of], f.to)
+				delete(s.coming, f)
+			}
 		}
 		for _, t := range slices.Clone(s.running) {
 			if t.begun.Add(t.copied) <= s.now { // files are on a node once a program reads them, or has written them

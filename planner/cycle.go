@@ -95,6 +95,16 @@ func (c *Cycle) Unplaced(t TaskID) bool {
 	return seg == nil || seg.Kind == Parked
 }
 
+// Unstarted reports whether t has not ended and was not ordered to start, not in this round either: it wants a place,
+// or has one that is planned.
+func (c *Cycle) Unstarted(t TaskID) bool {
+	if c.Phase(t).Ended() {
+		return false
+	}
+	seg := c.Draft.stay(t)
+	return seg == nil || seg.Kind == Parked || seg.Kind == Planned && !seg.due
+}
+
 // Explain says why t does not start now. It goes to the log.
 func (c *Cycle) Explain(t TaskID, r Reason) { c.explain(t, r) }
 

@@ -283,6 +283,17 @@ func (d *Draft) Latest(n NodeID, need unit.Vector, dur time.Duration, from, unti
 	return d.profile(n).Latest(need, dur, max(from, d.now), until)
 }
 
+// LookAhead keeps the usage of node n over time from now on, so that what its tasks are expected to do does not depend
+// on when somebody first asks.
+func (d *Draft) LookAhead(n NodeID) {
+	if d.ahead[n] == nil {
+		d.profile(n)
+	}
+}
+
+// Promises returns how many segments are planned on node n that are not due in this round.
+func (d *Draft) Promises(n NodeID) int { return d.queues[n].live }
+
 // Usage yields what is in use on node n from now on: the instants at which that changes, ascending, with the amount
 // from there on. What runs is in it, and all that is planned.
 func (d *Draft) Usage(n NodeID) iter.Seq2[Time, unit.Vector] { return d.profile(n).All() }
@@ -346,7 +357,7 @@ func (d *Draft) reserve(seg Segment, later bool) error {
 	if old != nil { // continues after a suspension: what it keeps it has already
 		hold, seg.kept = hold.Sub(old.Hold), old.Hold
 	}
-	if now && d.impatient && (phase == Waiting || !hold.Fits(d.unclaimed(seg.Node))) {
+	if now && d.impatient && (phase == Waiting || !hold.Fits(d.Unclaimed(seg.Node))) {
 		now = false // it follows what is estimated to end now, and has not
 	}
 	if now && d.s.platform.Overlapped && !d.inputsOn(t, seg.Node) {
@@ -373,8 +384,8 @@ func (d *Draft) reserve(seg Segment, later bool) error {
 	return nil
 }
 
-// unclaimed is what is free on node n now beside what tasks claim that are planned there for now and cannot start yet.
-func (d *Draft) unclaimed(n NodeID) unit.Vector {
+// Unclaimed is what is free on node n now beside what tasks claim that are planned there for now and cannot start yet.
+func (d *Draft) Unclaimed(n NodeID) unit.Vector {
 	free := d.Free(n)
 	for seg := range d.Planned(n) {
 		if seg.Start > d.now {

@@ -31,7 +31,9 @@ type Shape struct {
 	Lost     bool // attempts of some tasks are lost
 	Fails    bool // some tasks fail
 	Held     bool // copies between nodes take time, within the stays that need them
-	Tenants  int  // at most; with more than one, workflows are of all classes
+	// copies between nodes take time, and overlap other work
+	Overlapped bool
+	Tenants    int // at most; with more than one, workflows are of all classes
 	// what leaves its node for another task continues from a checkpoint, on any node
 	Checkpoints bool
 	From        uint64 // Compare draws instances from this one on
@@ -59,7 +61,7 @@ func Draw(r *rand.Rand, s Shape) Instance {
 	if s.Clusters {
 		in.clusters(r, cores)
 	}
-	in.Held = s.Held
+	in.Held, in.Overlapped = s.Held || s.Overlapped, s.Overlapped
 	if s.Checkpoints {
 		in.Checkpoint = step
 	}
@@ -109,7 +111,7 @@ func Draw(r *rand.Rand, s Shape) Instance {
 		if !s.NoDue && w.Class == planner.Deadline && (s.Tenants > 1 || r.IntN(10) > 0) {
 			w.Due = max(at, w.Release) + unit.Time(1+r.IntN(14))*unit.Time(step)
 		}
-		if s.Clusters || s.Held {
+		if s.Clusters || in.Held {
 			in.spread(r, &w)
 		}
 		in.Workflows = append(in.Workflows, w)

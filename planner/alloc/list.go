@@ -11,15 +11,24 @@ import (
 )
 
 // List starts tasks now, in the order of the queue, each on the fastest node that has enough free (lowest id among
-// equals), and passes over tasks that fit nowhere: greedy list scheduling with backfilling, without reservations.
+// equals), and passes over tasks that fit nowhere: greedy list scheduling with backfilling. Only tasks that wait for
+// their copies have reservations.
 type List struct{}
 
 // Postponing is a List that lets tasks wait for a busy node until the next round.
 type Postponing struct{ Rule BusyFinishesFirst }
 
+// Skipper is a queue that can pass over one task alone, as what kept it from a node does not keep others that need as
+// much.
+type Skipper interface {
+	planner.Queue
+	// Skip passes over the task that Next returned last for the rest of the round.
+	Skip(c *planner.Cycle, t planner.TaskID)
+}
+
 // Postponer is a queue that can let tasks wait for the next round.
 type Postponer interface {
-	planner.Queue
+	Skipper
 	// Postpone lets the task that Next returned last, and what it stands for, wait for the next round.
 	Postpone(c *planner.Cycle, t planner.TaskID)
 	// Sift returns the best task that has nothing to gain by waiting, as Next would; false if all that Next would
@@ -29,7 +38,7 @@ type Postponer interface {
 }
 
 // Allocate implements planner.Allocator.
-func (*List) Allocate(_ context.Context, c *planner.Cycle, q planner.Queue) error {
+func (*List) Allocate(_ context.Context, c *planner.Cycle, q Skipper) error {
 	return list(c, q, func(t planner.TaskID, _ planner.NodeID) (planner.TaskID, decision) { return t, start })
 }
 
@@ -39,7 +48,7 @@ func (p *Postponing) Allocate(_ context.Context, c *planner.Cycle, q Postponer) 
 		contest, held := p.Rule.contest(c, c.Task(t), n)
 		switch {
 		case !held:
-		case q.Alike():
+		case q.Alike() && !c.Platform().Overlapped: // the idle node is the same for all
 			best, ok := q.Sift(c, contest)
 			if !ok {
 				return t, stop
@@ -66,17 +75,22 @@ const (
 )
 
 // list starts what has room; decide may choose another task instead, or let the task wait.
-func list(c *planner.Cycle, q planner.Queue,
+func list(c *planner.Cycle, q Skipper,
 	decide func(planner.TaskID, planner.NodeID) (planner.TaskID, decision)) error {
 	for c.Draft.AnyFree() {
 		t, ok := unlimited(c, q)
 		if !ok {
 			return nil
 		}
-		need := c.Task(t).Need
-		n := c.Draft.Fastest(need)
+		task := c.Task(t)
+		n := fastest(c, task)
 		if n == planner.None {
-			c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(need), Node: planner.None})
+			if n = c.Draft.Fastest(task.Need); n != planner.None { // it is promised
+				c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
+				q.Skip(c, t)
+				continue
+			}
+			c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(task.Need), Node: planner.None})
 			q.Defer(c, t)
 			continue
 		}
@@ -100,9 +114,9 @@ func list(c *planner.Cycle, q planner.Queue,
 	return nil
 }
 
-// begin starts an eligible task on n, where it has room now. Where copies overlap other work and its inputs are
-// elsewhere it is planned to start when they are there, so that they are copied while the node works on. False: what is
-// free is promised to such a task.
+// begin starts an eligible task on n, which is idle for it. Where copies overlap other work and its inputs are
+// elsewhere it is planned to start when they are there: the node is promised to it, and works on others until then.
+// False: what is free is kept for a task for which others leave.
 func begin(c *planner.Cycle, t planner.TaskID, n planner.NodeID) (bool, error) {
 	site, ok := c.Site(t, n)
 	if !ok || site.From > c.Now() {

@@ -126,7 +126,7 @@ func (l *Locality) match(c *planner.Cycle, a *Tenants, q Tenancy) (bool, error) 
 			row = make([]int64, nodes)
 		}
 		var to []int
-		if a.fastest(c, t.Need) == planner.None {
+		if a.fastest(c, t) == planner.None {
 			l.edges, l.weights = append(l.edges, to), append(l.weights, row)
 			continue
 		}
@@ -139,7 +139,7 @@ func (l *Locality) match(c *planner.Cycle, a *Tenants, q Tenancy) (bool, error) 
 		}
 		for n := range nodes {
 			held := l.local(c, t, planner.NodeID(n))
-			if held == 0 || !l.ByBytes && held < most || !a.open(c, planner.NodeID(n), t.Need) {
+			if held == 0 || !l.ByBytes && held < most || !a.open(c, planner.NodeID(n), t) {
 				continue
 			}
 			any = true
@@ -185,7 +185,7 @@ func idleness(c *planner.Cycle, n planner.NodeID) int64 {
 // or its data is moved to another node, of the same rack before others, the idlest first.
 func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) error {
 	t := c.Task(b.task)
-	if a.fastest(c, t.Need) == planner.None {
+	if a.fastest(c, t) == planner.None {
 		return nil // others of the batch took the room
 	}
 	home, release := planner.NodeID(planner.None), unit.Never
@@ -204,7 +204,7 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 		if g := c.Nodes()[n].Group; int(g) < len(l.near) {
 			l.near[g] = true
 		}
-		if at := a.release(c, node, t.Need); !a.closed[node] && at < release {
+		if at := a.release(c, node, t); !a.closed[node] && at < release {
 			home, release = node, at
 		}
 	}
@@ -254,7 +254,7 @@ func (l *Locality) neighbour(c *planner.Cycle, a *Tenants, t *planner.Task) plan
 		return cmp.Or(cmp.Compare(near(n), near(m)), -cmp.Compare(idleness(c, n), idleness(c, m))) < 0
 	}
 	for i := range c.Nodes() {
-		if n := planner.NodeID(i); a.open(c, n, t.Need) && (best == planner.None || better(n, best)) {
+		if n := planner.NodeID(i); a.open(c, n, t) && (best == planner.None || better(n, best)) {
 			best = n
 		}
 	}

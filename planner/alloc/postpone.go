@@ -35,7 +35,7 @@ func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle plan
 	nodes := c.Nodes()
 	speed := nodes[idle].Speed
 	alike := c.BySpeed(t) && !c.Copies(t) // nodes of one speed are
-	if nodes[c.Draft.Slowest(t.Need)].Speed != speed || alike && speed >= c.Draft.TopSpeed() {
+	if slowest(c, t) != speed || alike && speed >= c.Draft.TopSpeed() {
 		return planner.Contest{}, false // speeds differ, or no node is faster
 	}
 	busy, from := b.first(c, t.Need)

@@ -35,17 +35,17 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 		if a.closed[n] || !task.Need.Fits(c.Capacity(n)) {
 			continue
 		}
-		ends, free := a.room.on(c, n), c.Draft.Free(n) // what ends together makes room together
+		ends, free := a.room.on(c, n), beside(c, n) // what ends together makes room together
 		if len(ends) > 0 && ends[0].at < soon && ends[0].at.Sub(c.Now()) <= slack &&
 			a.room.freed(free, task.Need) == ends[0].at {
 			waitFor, soon = n, ends[0].at
 		}
-		if a.rests[n] && task.Need.Fits(c.Draft.Free(n)) {
+		if a.rests[n] && idle(c, task, n) {
 			if beat := a.beat(c, n); beat < soon && beat.Sub(c.Now()) <= slack {
 				waitFor, soon = n, beat
 			}
 		}
-		if from := a.release(c, n, task.Need); from < fits || first == planner.None {
+		if from := a.release(c, n, task); from < fits || first == planner.None {
 			first, fits = n, from
 		}
 	}
@@ -146,7 +146,7 @@ func (a *Tenants) victims(c *planner.Cycle, n planner.NodeID, need unit.Vector, 
 	slices.SortFunc(all, func(x, y victim) int {
 		return cmp.Or(cmp.Compare(x.rank, y.rank), -cmp.Compare(x.since, y.since), -cmp.Compare(x.task, y.task))
 	})
-	free := c.Draft.Free(n)
+	free := beside(c, n)
 	for i := range all {
 		if free = free.Add(all[i].frees); need.Fits(free) {
 			return all[:i+1], true

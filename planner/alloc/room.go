@@ -11,18 +11,18 @@ import (
 // room knows when nodes are estimated to have room.
 type room struct{ ends []release }
 
-// at returns when need is estimated to be free on n as what runs there ends, in the order in which it is estimated to;
-// Never if it is not.
-func (r *room) at(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
-	if !need.Fits(c.Capacity(n)) {
+// at returns when t is estimated to have room on n as what runs there ends, and what n is promised to, in the order in
+// which they are estimated to; Never if it has not.
+func (r *room) at(c *planner.Cycle, n planner.NodeID, t *planner.Task) planner.Time {
+	if !t.Need.Fits(c.Capacity(n)) {
 		return unit.Never
 	}
-	free := c.Draft.Free(n)
-	if need.Fits(free) {
+	free := beside(c, n)
+	if t.Need.Fits(free) {
 		return c.Now()
 	}
 	r.on(c, n)
-	return r.freed(free, need)
+	return r.freed(free, t.Need)
 }
 
 // freed returns when need fits into what is free, as r.ends give back what they hold; Never if it does not.
@@ -35,7 +35,8 @@ func (r *room) freed(free, need unit.Vector) planner.Time {
 	return unit.Never
 }
 
-// on returns what runs on n, and what begins there in this round, by the time at which it is estimated to end.
+// on returns what runs on n, what begins there in this round and what n is promised to, by the time at which it is
+// estimated to end.
 func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
 	r.ends = r.ends[:0]
 	for _, a := range c.Active(n) {
@@ -47,6 +48,11 @@ func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
 	for seg := range c.Draft.Due() {
 		if seg.Node == n {
 			r.ends = append(r.ends, release{seg.End, seg.Hold})
+		}
+	}
+	if c.Platform().Overlapped {
+		for seg := range c.Draft.Planned(n) {
+			r.ends = append(r.ends, release{max(seg.Start, c.Now()).Add(seg.End.Sub(seg.Start)), seg.Hold})
 		}
 	}
 	slices.SortStableFunc(r.ends, byEnd)

@@ -137,12 +137,13 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 		if len(a.batch) == 0 {
 			return nil
 		}
-		if err := a.placeBatch(c, q); err != nil {
+		whole, err := a.placeBatch(c, q)
+		if err != nil {
 			return err
 		}
-		if c.Draft.Dues()+c.Draft.Plans() == before {
+		if whole && c.Draft.Dues()+c.Draft.Plans() == before {
 			// All of them wait: a round looks no further, but for those that were cut off the batch and have no answer
-			// yet. Dues counts what was rolled back, too.
+			// yet.
 			return nil
 		}
 	}
@@ -151,14 +152,15 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 
 // placeBatch gives each task of the batch its answer. Tasks of a batch compete for the same room, and a later one may
 // take the room of an earlier one. Then the batch is cut before the first task without room and placed again, so that
-// this task is the next to be served and holds back those behind it, as if tasks were served one by one.
-func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
-	for {
+// this task is the next to be served and holds back those behind it, as if tasks were served one by one. It reports
+// whether the batch was not cut.
+func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) (whole bool, err error) {
+	for whole = true; ; whole = false {
 		mark := c.Draft.Mark()
 		a.after = a.after[:0]
 		if a.Data != nil {
 			if err := a.Data.place(c, a, q); err != nil {
-				return err
+				return whole, err
 			}
 		}
 		for i := range a.batch {
@@ -166,9 +168,9 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 			if b.placed {
 				continue
 			}
-			if n := a.fastest(c, c.Task(b.task).Need); n != planner.None {
+			if n := a.fastest(c, c.Task(b.task)); n != planner.None {
 				if err := a.put(c, q, b, n); err != nil {
-					return err
+					return whole, err
 				}
 			}
 		}
@@ -177,10 +179,10 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 			for _, f := range a.after {
 				f()
 			}
-			return nil
+			return whole, nil
 		}
 		if len(a.batch) == 1 {
-			return fmt.Errorf("task %d was given room on a node that has none", a.batch[0].task)
+			return whole, fmt.Errorf("task %d was given room on a node that has none", a.batch[0].task)
 		}
 		cut = max(cut, 1) // alone, the first has room
 		c.Draft.Rollback(mark)
@@ -211,7 +213,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 			}
 			a.emptied = a.emptied[:0]
 		}
-		fits := a.fastest(c, c.Task(t).Need) != planner.None
+		fits := a.fastest(c, c.Task(t)) != planner.None
 		if len(a.batch) > 0 && (q.Resuming() || urgent != a.batch[0].urgent || !fits) {
 			return nil
 		}
@@ -248,7 +250,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 		default:
 			a.misfit(c, t)
 			if q.Resuming() {
-				a.keep(c, c.Task(t).Need)
+				a.keep(c, c.Task(t))
 			}
 			q.Defer(c, t)
 		}
@@ -266,13 +268,13 @@ func (a *Tenants) free(c *planner.Cycle) (free unit.Vector) {
 	return free
 }
 
-// keep closes the node that is the first to have room for need, for a preempted task that left its node: new regular
+// keep closes the node that is the first to have room for t, a preempted task that left its node: new regular
 // tasks must not overtake it for ever (3DSF, section 7.3: suspended jobs before regular ones).
-func (a *Tenants) keep(c *planner.Cycle, need unit.Vector) {
+func (a *Tenants) keep(c *planner.Cycle, t *planner.Task) {
 	first, from := planner.NodeID(planner.None), unit.Never
 	for i := range c.Nodes() {
 		if n := planner.NodeID(i); !a.closed[n] {
-			if at := a.release(c, n, need); at < from {
+			if at := a.release(c, n, t); at < from {
 				first, from = n, at
 			}
 		}
@@ -296,30 +298,30 @@ func (a *Tenants) misfit(c *planner.Cycle, t planner.TaskID) {
 	c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(need), Node: planner.None})
 }
 
-// fastest returns the fastest open node with room for need, the lowest id among equals; None if there is none.
-func (a *Tenants) fastest(c *planner.Cycle, need unit.Vector) planner.NodeID {
-	n := c.Draft.Fastest(need)
-	if n == planner.None || a.shut == 0 || !a.closed[n] && !a.rests[n] {
+// fastest returns the fastest open node that is idle for t, the lowest id among equals; None if there is none.
+func (a *Tenants) fastest(c *planner.Cycle, t *planner.Task) planner.NodeID {
+	n := c.Draft.Fastest(t.Need)
+	if n == planner.None || a.open(c, n, t) {
 		return n
 	}
 	best := planner.NodeID(planner.None)
 	for i := range c.Nodes() {
-		if n := planner.NodeID(i); a.open(c, n, need) && (best == planner.None ||
-			c.Nodes()[n].Speed > c.Nodes()[best].Speed) {
+		n := planner.NodeID(i)
+		if (best == planner.None || c.Nodes()[n].Speed > c.Nodes()[best].Speed) && a.open(c, n, t) {
 			best = n
 		}
 	}
 	return best
 }
 
-// open reports whether need is free on n, and not kept for others.
-func (a *Tenants) open(c *planner.Cycle, n planner.NodeID, need unit.Vector) bool {
-	return !a.closed[n] && !a.rests[n] && need.Fits(c.Draft.Free(n))
+// open reports whether n is idle for t, and not kept for others.
+func (a *Tenants) open(c *planner.Cycle, n planner.NodeID, t *planner.Task) bool {
+	return !a.closed[n] && !a.rests[n] && idle(c, t, n)
 }
 
-// release returns when n is estimated to have room for need, and to tell of it.
-func (a *Tenants) release(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
-	at := a.room.at(c, n, need)
+// release returns when n is estimated to have room for t, and to tell of it.
+func (a *Tenants) release(c *planner.Cycle, n planner.NodeID, t *planner.Task) planner.Time {
+	at := a.room.at(c, n, t)
 	if a.rests[n] {
 		at = max(at, a.beat(c, n))
 	}
@@ -342,7 +344,8 @@ func (a *Tenants) close(n planner.NodeID) {
 	}
 }
 
-// put starts a task of the batch on n. Where its room is promised to copies that are under way it waits.
+// put starts a task of the batch on n, which is idle for it. Where its room is kept for a task for which others leave
+// it waits.
 func (a *Tenants) put(c *planner.Cycle, q Tenancy, b *candidate, n planner.NodeID) error {
 	ok, err := begin(c, b.task, n)
 	if err != nil {
@@ -357,16 +360,17 @@ func (a *Tenants) put(c *planner.Cycle, q Tenancy, b *candidate, n planner.NodeI
 
 // inTurn gives the task that Next returned last, or one like it whose data lies there, to the next node in turn.
 func (a *Tenants) inTurn(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
-	need := c.Task(t).Need
 	for k := range c.Nodes() {
 		n := planner.NodeID((a.turn + k) % len(c.Nodes()))
-		if !a.open(c, n, need) {
+		if !a.open(c, n, c.Task(t)) {
 			continue
 		}
 		a.turn = int(n) + 1
 		s := t
 		if !a.Blind {
-			s = q.Sibling(c, t, func(s planner.TaskID) bool { return holdsAll(c, c.Task(s), n) })
+			s = q.Sibling(c, t, func(s planner.TaskID) bool {
+				return holdsAll(c, c.Task(s), n) && a.open(c, n, c.Task(s))
+			})
 		}
 		ok, err := begin(c, s, n)
 		if a.One && !holdsAll(c, c.Task(s), n) {

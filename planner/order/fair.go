@@ -131,11 +131,11 @@ func (f *Fair) Target() float64 {
 // Correction is ξ: what was measured of the tasks that ended last over what was estimated of them, 1 if none has.
 func (f *Fair) Correction() float64 { return f.correction.Value() }
 
-// Settle takes in which tasks of w have a place by now.
+// Settle takes in which tasks of w have started by now: one that waits for its copies has not.
 func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
 	flow, s := c.Workflow(w), &f.standings[w]
 	tasks := f.Ranks.Sorted(flow)
-	for int(s.ahead) < len(tasks) && !c.Unplaced(tasks[s.ahead]) {
+	for int(s.ahead) < len(tasks) && !c.Unstarted(tasks[s.ahead]) {
 		s.ahead++
 	}
 	s.arrived, s.length, s.weight, s.remaining = flow.Arrived, f.Ranks.Length(w), f.Ranks.Weight(w), exact.Number{}

@@ -33,17 +33,19 @@ type Joint struct {
 	Prepare func(c *planner.Cycle)
 
 	groups  []group
-	unused  []int32   // indices of groups
-	groupOf []int32   // by workflow: index of its group and one; 0 if it has no eligible task
-	heap    *numbered // groups with a representative; in no order if keys move
-	queued  []bool    // by task
+	unused  []int32          // indices of groups
+	groupOf []int32          // by workflow: index of its group and one; 0 if it has no eligible task
+	heap    *numbered        // groups with a representative; in no order if keys move
+	queued  []bool           // by task
+	back    []planner.TaskID // lost their places
 	needs   map[unit.Vector]int
-	misfits []unit.Vector        // what fits nowhere in this round
-	passed  []planner.WorkflowID // whose representative was passed over, or that wait for the next round
-	touched []int32              // groups to be settled
-	front   int32                // group of the task that Next or Sift returned last
-	current int                  // its position in the group
-	pairs   [][2]float64         // speeds of idle and busy nodes for which gains are kept
+	misfits []unit.Vector           // what fits nowhere in this round
+	skipped map[planner.TaskID]bool // tasks that are passed over alone in this round
+	passed  []planner.WorkflowID    // whose representative was passed over, or that wait for the next round
+	touched []int32                 // groups to be settled
+	front   int32                   // group of the task that Next or Sift returned last
+	current int                     // its position in the group
+	pairs   [][2]float64            // speeds of idle and busy nodes for which gains are kept
 	// sifted says that groups of the heap wait for the next round.
 	sifted bool
 	// exhausted says that all tasks have the same need, and it fits nowhere.
@@ -101,6 +103,7 @@ func (q *Joint) Update(c *planner.Cycle) {
 		q.groupOf = append(q.groupOf, make([]int32, n)...)
 	}
 	q.misfits, q.exhausted, q.sifted = q.misfits[:0], false, false
+	clear(q.skipped)
 	touched := q.touched[:0]
 	touch := func(w planner.WorkflowID) {
 		if g := q.groupOf[w] - 1; g >= 0 && !q.groups[g].mark {
@@ -112,6 +115,13 @@ func (q *Joint) Update(c *planner.Cycle) {
 		touch(w)
 	}
 	q.passed = q.passed[:0]
+	if q.Moving != nil && c.Platform().Overlapped { // tasks that had waited for their copies may have begun
+		for i := range q.groups {
+			if g := &q.groups[i]; q.groupOf[g.workflow] == int32(i)+1 {
+				touch(g.workflow)
+			}
+		}
+	}
 	for _, t := range c.News.Finished {
 		touch(c.Task(t).Workflow)
 	}
@@ -123,6 +133,10 @@ func (q *Joint) Update(c *planner.Cycle) {
 		touch(c.Task(t).Workflow)
 	}
 	fresh := c.News.Ready
+	if len(q.back) > 0 {
+		fresh = append(q.back, fresh...)
+		q.back = nil
+	}
 	for len(fresh) > 0 {
 		// Tasks of one workflow become ready in a row.
 		w, k := c.Task(fresh[0]).Workflow, 1
@@ -144,6 +158,9 @@ func (q *Joint) Update(c *planner.Cycle) {
 	}
 	q.touched = touched
 }
+
+// Add lets an eligible task enter again that lost its place.
+func (q *Joint) Add(_ *planner.Cycle, t planner.TaskID) { q.back = append(q.back, t) }
 
 // enter lets tasks of one workflow in.
 func (q *Joint) enter(c *planner.Cycle, w planner.WorkflowID, tasks []planner.TaskID) {
@@ -262,7 +279,7 @@ func (q *Joint) settle(c *planner.Cycle, g int32) {
 }
 
 func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
-	return len(q.misfits) > 0 && misfit(q.misfits, c.Task(t).Need)
+	return len(q.misfits) > 0 && misfit(q.misfits, c.Task(t).Need) || len(q.skipped) > 0 && q.skipped[t]
 }
 
 // Next implements planner.Queue.
@@ -319,7 +336,7 @@ func (q *Joint) first(c *planner.Cycle) {
 
 // any returns a task of the group that is not passed over.
 func (q *Joint) any(c *planner.Cycle, grp *group) int {
-	if len(q.misfits) == 0 {
+	if len(q.misfits) == 0 && len(q.skipped) == 0 {
 		return c.Rand.IntN(len(grp.tasks))
 	}
 	fit := 0
@@ -390,6 +407,15 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 			q.settle(c, g)
 		}
 	}
+}
+
+// Skip implements alloc.Skipper.
+func (q *Joint) Skip(c *planner.Cycle, t planner.TaskID) {
+	if q.skipped == nil {
+		q.skipped = map[planner.TaskID]bool{}
+	}
+	q.skipped[t] = true
+	q.settle(c, q.front)
 }
 
 // Postpone lets the task that Next returned last, and with it its workflow, wait for the next round.

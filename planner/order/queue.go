@@ -41,6 +41,7 @@ type Keyed struct {
 	heap    *numbered     // classes that have tasks and are not passed over, by their best task
 	misfits []unit.Vector // what fits nowhere in this round
 	passed  []int32       // classes passed over
+	skipped []skipped     // tasks that are passed over alone in this round
 	queued  []bool        // by task
 }
 
@@ -69,6 +70,11 @@ type entry struct {
 	task planner.TaskID
 }
 
+type skipped struct {
+	entry
+	class int32
+}
+
 func (e *entry) less(f *entry) bool {
 	if e.key.Major != f.key.Major {
 		return e.key.Major < f.key.Major
@@ -93,6 +99,11 @@ func (q *Keyed) Update(c *planner.Cycle) {
 		q.fix(i)
 	}
 	q.passed = q.passed[:0]
+	for _, s := range q.skipped {
+		q.classes[s.class].heap.Push(s.entry)
+		q.fix(s.class)
+	}
+	q.skipped = q.skipped[:0]
 	if q.Prepare != nil {
 		q.Prepare(c)
 	}
@@ -222,6 +233,13 @@ func (q *Keyed) Defer(c *planner.Cycle, t planner.TaskID) {
 		return
 	}
 	q.misfits = append(q.misfits, q.classes[q.heap.Items[0]].need)
+}
+
+// Skip implements alloc.Skipper.
+func (q *Keyed) Skip(*planner.Cycle, planner.TaskID) {
+	i := q.heap.Items[0]
+	q.skipped = append(q.skipped, skipped{q.classes[i].heap.Pop(), i})
+	q.fix(i)
 }
 
 func (q *Keyed) less(i, j int32) bool {

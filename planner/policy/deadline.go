@@ -5,11 +5,9 @@ import (
 	"time"
 
 	"gantry/planner"
-	"gantry/planner/alloc"
 	"gantry/planner/budget"
 	"gantry/planner/order"
 	"gantry/planner/remap"
-	"gantry/planner/retain"
 )
 
 // deadlines has the policies for workflows with deadlines.
@@ -98,19 +96,16 @@ func deadlines() []Row {
 			About: "Starts the ready tasks of the workflow with the earliest deadline first, on the fastest idle " +
 				"node; what does not fit is passed over. Plans nothing ahead.",
 			New: func(Params) planner.Policy {
-				return &planner.Pipeline[planner.Queue]{
-					Retain: retain.Drop{},
-					Queue: &order.Keyed{Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
-						w := c.Workflow(c.Task(t).Workflow)
-						return order.Key{Major: int64(w.Due), Minor: int64(w.ID)}
-					}},
-					Allocate: &alloc.List{},
-				}
+				return greedy(&order.Keyed{Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
+					w := c.Workflow(c.Task(t).Workflow)
+					return order.Key{Major: int64(w.Due), Minor: int64(w.ID)}
+				}})
 			},
 			Readings: []string{
 				"Ties go to the workflow that arrived first, then to the task of the lower number; of nodes of one " +
 					"speed to the first.",
 				"Nothing is held back for a task that does not fit, and nothing is preempted.",
+				promised,
 			},
 		},
 	}

@@ -11,8 +11,16 @@ import (
 
 // FWP is a pipeline that learns, and reports its target.
 type FWP struct {
-	planner.Pipeline[planner.Queue]
+	planner.Pipeline[alloc.Skipper]
 	*order.Fair
+}
+
+// greedy is a pipeline that starts tasks now, in the order of a queue.
+func greedy(q interface {
+	alloc.Skipper
+	retain.Requeuer
+}) *planner.Pipeline[alloc.Skipper] {
+	return &planner.Pipeline[alloc.Skipper]{Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: &alloc.List{}}
 }
 
 // byRank is the rank of the task that represents a workflow.
@@ -32,9 +40,7 @@ func dynamic() []Row {
 			Params: []Param{{"pick", []string{"random", "first"},
 				"which eligible task of the workflow: a random one, or the lowest id"}},
 			New: func(p Params) planner.Policy {
-				return &planner.Pipeline[planner.Queue]{
-					Retain: retain.Drop{}, Queue: &order.Joint{Random: p["pick"] == "random"}, Allocate: &alloc.List{},
-				}
+				return greedy(&order.Joint{Random: p["pick"] == "random"})
 			},
 		},
 		{
@@ -42,14 +48,10 @@ func dynamic() []Row {
 			About: "Like gbf, but of the first workflow the eligible task with the highest upward rank.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline[planner.Queue]{
-					Retain: retain.Drop{},
-					Queue: &order.Keyed{Prepare: ranks.Update, Changed: ranks.Changed, Key: func(c *planner.Cycle,
-						t planner.TaskID) order.Key {
-						return order.Key{Major: int64(c.Task(t).Workflow), Rank: ranks.Unscaled(t)}
-					}},
-					Allocate: &alloc.List{},
-				}
+				return greedy(&order.Keyed{Prepare: ranks.Update, Changed: ranks.Changed, Key: func(c *planner.Cycle,
+					t planner.TaskID) order.Key {
+					return order.Key{Major: int64(c.Task(t).Workflow), Rank: ranks.Unscaled(t)}
+				}})
 			},
 		},
 		{
@@ -63,10 +65,9 @@ func dynamic() []Row {
 					"the text of the 2018 paper says"}},
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
+				q := &order.Joint{Ranks: ranks, Key: byRank(ranks), Largest: p["order"] == "highest"}
 				return &planner.Pipeline[alloc.Postponer]{
-					Retain:   retain.Drop{},
-					Queue:    &order.Joint{Ranks: ranks, Key: byRank(ranks), Largest: p["order"] == "highest"},
-					Allocate: &alloc.Postponing{},
+					Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: &alloc.Postponing{},
 				}
 			},
 		},
@@ -78,14 +79,10 @@ func dynamic() []Row {
 				"critical path.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline[planner.Queue]{
-					Retain: retain.Drop{},
-					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID,
-						_ planner.TaskID) exact.Fraction {
-						return order.Remaining(c, ranks, w)
-					}},
-					Allocate: &alloc.List{},
-				}
+				return greedy(&order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID,
+					_ planner.TaskID) exact.Fraction {
+					return order.Remaining(c, ranks, w)
+				}})
 			},
 		},
 		{
@@ -95,11 +92,7 @@ func dynamic() []Row {
 				"the one with the highest if they belong to one.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline[planner.Queue]{
-					Retain:   retain.Drop{},
-					Queue:    &order.Joint{Ranks: ranks, Hybrid: true, Key: byRank(ranks)},
-					Allocate: &alloc.List{},
-				}
+				return greedy(&order.Joint{Ranks: ranks, Hybrid: true, Key: byRank(ranks)})
 			},
 		},
 		{
@@ -115,11 +108,7 @@ func dynamic() []Row {
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				fair := order.NewFair(ranks, int(p.Number("k")), int(p.Number("m")))
-				return &FWP{Fair: fair, Pipeline: planner.Pipeline[planner.Queue]{
-					Retain:   retain.Drop{},
-					Queue:    &order.Joint{Ranks: ranks, Moving: fair, Prepare: fair.Update},
-					Allocate: &alloc.List{},
-				}}
+				return &FWP{*greedy(&order.Joint{Ranks: ranks, Moving: fair, Prepare: fair.Update}), fair}
 			},
 		},
 	}

@@ -4,23 +4,26 @@ import "strings"
 
 // Readings of what papers leave open, by policy. Families share theirs.
 var readings = map[string][]string{
-	"gbf": {online, "Every random pick is a fresh draw with equal chances, fixed by the seed of the run."},
-	"cpp": {online},
-	"owm": {online,
+	"gbf": {online, promised, "Every random pick is a fresh draw with equal chances, fixed by the seed of the run."},
+	"cpp": {online, promised},
+	"owm": {online, promised,
 		"Between workflows, the lowest rank comes first, as in the original and in RANK_HYBD. The text of the 2018 " +
 			"paper says the highest (order=highest). examples/experiments/owm-order.yaml compares the two.",
 		"Of busy nodes that become idle together, the fastest counts, then the lowest id; the paper says the first. " +
 			"A task that runs longer than estimated counts as ending now.",
 		"A task that waits for a busy node keeps its whole workflow waiting until the next round.",
 		"On nodes with several cores, a node is busy that has no room for the task, until enough of its tasks are " +
-			"estimated to have ended. Copies count on both sides.",
+			"estimated to have ended. Copies count on both sides. A node that is only promised is neither idle nor " +
+			"busy.",
 	},
-	"fdws": {online, "Tasks that run count as not done. Tasks that take no time do not count at all."},
-	"hr":   {online},
-	"fwp": {online,
+	"fdws": {online, promised,
+		"Tasks that run count as not done. Tasks that take no time do not count at all."},
+	"hr": {online, promised},
+	"fwp": {online, promised,
 		"The target slowdown is the same for all workflows, and so k changes no decision.",
 		"The estimate of a completed task is that on its node. Of tasks that complete at one instant the one of the " +
 			"lower number comes first. Before any task has completed, the correction is 1.",
+		"A task that waits for its copies, where they overlap other work, has not started.",
 	},
 	"heft": {plans,
 		"A task that runs longer than estimated is expected to run for another eighth of the time it has run, at " +
@@ -34,26 +37,33 @@ var readings = map[string][]string{
 		"With start=planned no task starts before its planned start, which is a stricter reading of a policy that " +
 			"is completely plan-driven between arrivals.",
 	},
-	"3dsf": {inTime, makesRoom, comesBack, byShare, batches, byIdleness, judgment},
-	"pds": {inTime, makesRoom, comesBack,
+	"3dsf": {inTime, makesRoom, comesBack, byShare, batches, byIdleness, judgment, promised, promisedRoom},
+	"pds": {inTime, makesRoom, comesBack, promised, promisedRoom,
 		"Regular tasks are served first come, first served: by job, then by task id."},
 	"dla": {
 		"Jobs are served first come, first served; within a job the lower task id comes first. A task without " +
 			"room holds back those of the same dominant resource.",
-		batches, byIdleness, judgment},
-	"drf": {byShare},
+		batches, byIdleness, judgment, promised, promisedRoom},
+	"drf": {byShare, promised},
 	"capacity": {
 		"The queue that uses least of its capacity is served. Ties go to the queue whose next task asks for " +
 			"less, then to the one whose first job came first; queues of classes are in the order deadline, " +
 			"regular, low.",
 		"Nodes ask in turn: the next with room after the one that was served last. Of the job that is served it " +
 			"is given the first task whose data it has, among the first 32 tasks of the queue.",
+		promised,
 	},
 }
 
 const (
 	online = "Ties go to the earlier workflow, then the lower task id, then the lower node id. Ranks are exact, and " +
 		"so a tie is a tie. Tasks that find no room are passed over until the next round."
+	promised = "Where copies overlap other work, a task that starts on a node without its inputs is promised the " +
+		"node from when they are there. By estimates, such a node is idle only for tasks that take nothing " +
+		"from those it is promised to; for others the next idle node counts, or they are passed over. On a " +
+		"node, tasks that were promised it start in the order of their planned starts; one that is late has " +
+		"the first claim. A task that runs longer than estimated is expected to run for another eighth of the " +
+		"time it has run."
 	plans = "Between two plans, a task starts as soon as its node has room and every task planned there before it " +
 		"has its own, also before its planned start. It is expected to stay as long as it was planned to. Ties of " +
 		"finish times go to the lower node id."
@@ -69,6 +79,8 @@ const (
 		"is free on that node is kept. Else regular tasks make room, on the node where the fewest of high " +
 		"priority have to, then the fewest at all. Tasks that still copy their inputs are left alone. A " +
 		"deadline task that is too late suspends nobody and waits where it has room first."
+	promisedRoom = "Where a task waits for a node to have room, or others make room for it there, all that the node " +
+		"is promised to others for counts as taken, and ends like what runs."
 	comesBack = "Suspended tasks continue in the order of their suspension, before new regular tasks. They " +
 		"count for their tenant until they have made room. What is free on the node of one that has no room yet " +
 		"is kept for it; of one that left its node, on the node that has room first."

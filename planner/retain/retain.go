@@ -9,12 +9,14 @@ import (
 )
 
 // Drop forgets the plan: the rest of the pipeline makes a new one. Where copies overlap other work it keeps the places
-// that eligible tasks were given while their inputs are on the way, and starts them once these are there.
+// that eligible tasks were given while their inputs are on the way, and starts them once these are there: on each node
+// in the order of their planned starts, each at its own or, where that takes nothing from others, before. One that is
+// late has the first claim on what its node has free.
 type Drop struct {
 	// Promised keeps the places of tasks that preempted others, until these have left: nobody else takes them in
 	// between.
 	Promised bool
-	// Requeue is given the tasks that lose a place; nil where the queue still has them.
+	// Requeue is given the tasks that lose a place, as where their node is lost; nil: they have ended.
 	Requeue Requeuer
 }
 
@@ -25,6 +27,12 @@ type Requeuer interface {
 
 // Retain implements planner.Retainer.
 func (d Drop) Retain(c *planner.Cycle) error {
+	overlapped := c.Platform().Overlapped
+	if overlapped { // what overruns is expected to end, again and again, from its first planned end on
+		for n := range c.Nodes() {
+			c.Draft.LookAhead(planner.NodeID(n))
+		}
+	}
 	if c.Draft.Plans() == 0 {
 		return nil
 	}
@@ -32,7 +40,8 @@ func (d Drop) Retain(c *planner.Cycle) error {
 	for n := range c.Nodes() {
 		for seg := range c.Draft.Planned(planner.NodeID(n)) {
 			promised := d.Promised && !c.News.Changed && seg.Start <= c.Now()
-			if (c.Platform().Overlapped || promised) && c.Phase(seg.Task) == planner.Ready {
+			gone := c.News.Changed && !seg.Hold.Fits(c.Capacity(planner.NodeID(n)))
+			if (overlapped && !gone || promised) && c.Phase(seg.Task) == planner.Ready {
 				waiting = append(waiting, seg.Task)
 			} else {
 				lost = append(lost, seg.Task)
@@ -45,13 +54,57 @@ func (d Drop) Retain(c *planner.Cycle) error {
 			d.Requeue.Add(c, t)
 		}
 	}
+	if overlapped {
+		for n := range c.Nodes() {
+			if err := follow(c, planner.NodeID(n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for _, t := range waiting {
-		if err := c.Draft.StartNow(t); err != nil && !errors.Is(err, planner.ErrMissing) &&
-			!errors.Is(err, planner.ErrFull) {
+		if err := c.Draft.StartNow(t); err != nil && !refused(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// follow starts what n is promised to.
+func follow(c *planner.Cycle, n planner.NodeID) error {
+	if c.Draft.Promises(n) == 0 {
+		return nil
+	}
+	free := c.Draft.Free(n)
+	for _, seg := range slices.Collect(c.Draft.Planned(n)) {
+		var err error
+		switch {
+		case c.Draft.Limited(seg.Task): // it claims nothing as long as its tenant has enough
+			c.Explain(seg.Task, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
+			continue
+		case seg.Start <= c.Now():
+			if seg.Hold.Fits(free) {
+				err = c.Draft.StartNow(seg.Task)
+			}
+		case !seg.Hold.Fits(free) || !there(c, seg):
+			continue
+		default:
+			if err = c.Draft.Move(seg.Task, c.Now()); err != nil && refused(err) {
+				c.WakeAt(seg.Start)
+				continue
+			}
+		}
+		if err != nil && !refused(err) {
+			return err
+		}
+		free = free.Sub(seg.Hold)
+	}
+	return nil
+}
+
+// refused reports whether a draft did not let a task start now, but may later.
+func refused(err error) bool {
+	return errors.Is(err, planner.ErrMissing) || errors.Is(err, planner.ErrFull) || errors.Is(err, planner.ErrLimit)
 }
 
 // Float keeps the plan until a workflow arrives or grows, a node changes or a task lost its place, and then forgets it.
