@@ -31,7 +31,9 @@ type Shape struct {
 	Lost     bool // attempts of some tasks are lost
 	Fails    bool // some tasks fail
 	Held     bool // copies between nodes take time, within the stays that need them
-	Tenants  int  // at most; with more than one, workflows are of all classes
+	// with Held: copies overlap other work
+	Overlapped bool
+	Tenants    int // at most; with more than one, workflows are of all classes
 	// what leaves its node for another task continues from a checkpoint, on any node
 	Checkpoints bool
 	From        uint64 // Compare draws instances from this one on
@@ -59,7 +61,7 @@ func Draw(r *rand.Rand, s Shape) Instance {
 	if s.Clusters {
 		in.clusters(r, cores)
 	}
-	in.Held = s.Held
+	in.Held, in.Overlapped = s.Held, s.Overlapped
 	if s.Checkpoints {
 		in.Checkpoint = step
 	}

@@ -37,6 +37,8 @@ type Instance struct {
 	Clusters  bool       `json:",omitempty"` // copies between nodes take time, and overlap other work
 	// copies between nodes take time within the stays that need them, half of it within a group
 	Held bool `json:",omitempty"`
+	// copies between nodes overlap other work; they take no time if neither Held nor Clusters
+	Overlapped bool `json:",omitempty"`
 	// what moving the checkpoint of a preempted task takes; 0: they are frozen
 	Checkpoint time.Duration `json:",omitempty"`
 }
@@ -140,7 +142,7 @@ func (in *Instance) Platform() *planner.Platform {
 	for g := range groups {
 		p.Bandwidth[g], p.Latency[g] = make([]unit.BytesPerSecond, groups), make([]int64, groups)
 	}
-	p.Overlapped = in.Clusters
+	p.Overlapped = in.Clusters || in.Overlapped
 	for g := range groups {
 		for h := range groups {
 			switch {
