@@ -37,7 +37,7 @@ type Instance struct {
 	Clusters  bool       `json:",omitempty"` // copies between nodes take time, and overlap other work
 	// copies between nodes take time within the stays that need them, half of it within a group
 	Held bool `json:",omitempty"`
-	// with Held: copies overlap other work instead
+	// copies between nodes overlap other work; they take no time if neither Held nor Clusters
 	Overlapped bool `json:",omitempty"`
 	// what moving the checkpoint of a preempted task takes; 0: they are frozen
 	Checkpoint time.Duration `json:",omitempty"`

@@ -74,6 +74,9 @@ func deadlines() []Row {
 					"several alike nodes a task will be is not planned: an input from these comes from another of " +
 					"them, unless the first and the last have it. The task starts on the one where its inputs are " +
 					"soonest.",
+				"Where copies overlap other work, each node is planned by itself once a workflow has files to copy. " +
+					"Inputs are copied to the node that the plan has for their task as soon as they exist; until it " +
+					"starts, at its planned start, it takes nothing there from others.",
 				"The paper has exact estimates only. Of what runs late, the plan bends, and a job that becomes late " +
 					"is remapped; of what ends early, ready tasks of TSP1 move up, and late jobs are tried again. " +
 					"What has not ended counts as late 1 ms after its estimated end.",

@@ -29,11 +29,13 @@ type follow struct {
 	ends       heap.Heap[item]   // active tasks, by estimated end
 	waiting    []start           // ready tasks that have not started
 	kept       int               // of waiting, when it was last cleaned
-	still      []start           // dummies that are ready, and tasks bound to nodes
+	still      []start           // dummies that are ready
 	endangered []*job
 	lost       []*job       // late, and remapping them failed
 	eased      bool         // something ended before it was estimated to: there is room that was not there
 	horizon    planner.Time // the latest end of what was pushed in this round
+	sought     []start      // tasks whose inputs may have to be copied ahead: another place, or new files
+	mappedNow  []*job       // of these all tasks
 }
 
 // start is a task that is to start.
@@ -165,6 +167,11 @@ func (p *Policy) ended(t planner.TaskID) {
 	if late {
 		p.push(j, i)
 	}
+	if j.fetches {
+		for _, child := range j.tasks[i].Children {
+			p.seek(j, j.index(child))
+		}
+	}
 	if j.left--; j.left == 0 {
 		p.dismiss(j)
 	}
@@ -178,6 +185,7 @@ func (p *Policy) repeat(j *job, i int32) {
 	j.fixed = -1 // as many may have started as when the order was made, but not the same
 	p.estimateTask(j, i)
 	p.put(j, i, p.place(j, i, p.earliestStart(j, i)))
+	p.seek(j, i)
 	p.push(j, i)
 }
 
@@ -200,7 +208,8 @@ func (p *Policy) claim(j *job, i int32) {
 	}
 }
 
-// push makes what depends on a task start no earlier than that ends.
+// push makes what depends on a task start no earlier than that ends or, where copies overlap other work, than what it
+// writes is there.
 func (p *Policy) push(j *job, i int32) {
 	end := j.at[i].end
 	if end < unit.Never {
@@ -209,10 +218,17 @@ func (p *Policy) push(j *job, i int32) {
 	for _, child := range j.tasks[i].Children {
 		k := j.index(child)
 		at := j.at[k]
-		if at.stage != planned && at.stage != due || at.start >= end {
+		if at.stage != planned && at.stage != due || at.start == unit.Never {
 			continue
 		}
-		at.start, at.end = end, end.Add(at.end.Sub(at.start))
+		from := end
+		if j.fetches && end < unit.Never && at.pool != nowhere {
+			from, _ = p.site(j, k, int(at.pool), j.at, end)
+		}
+		if at.start >= from {
+			continue
+		}
+		at.start, at.end = from, from.Add(at.end.Sub(at.start))
 		p.put(j, k, at)
 		if at.stage == due {
 			p.slips.Push(item{at.start, j, k})
@@ -246,6 +262,8 @@ func (p *Policy) slip(j *job, i int32) {
 	wait := grace
 	if p.c.Draft.Limited(j.task(i)) { // nobody knows until when: as long again, so that others find room before it
 		wait = max(limited, p.c.Now().Sub(at.claim))
+	} else if p.overdue(j, i) { // nor when its inputs come
+		wait = max(grace, p.c.Now().Sub(at.claim))
 	}
 	est := max(p.earliestStart(j, i), p.c.Now().Add(wait))
 	best := placement{end: unit.Never, pool: nowhere}
@@ -263,6 +281,7 @@ func (p *Policy) slip(j *job, i int32) {
 		best = placement{stage: planned, pool: nowhere, start: unit.Never, end: unit.Never, claim: unit.Never}
 	}
 	p.put(j, i, best)
+	p.seek(j, i)
 	if best.stage == due {
 		p.slips.Push(item{best.start, j, i})
 		if best.pool != at.pool && p.c.Phase(j.task(i)) == planner.Ready {
@@ -339,7 +358,8 @@ func (p *Policy) startDue() error {
 }
 
 // startReady starts due tasks of pool k that are ready, by claim. One that has no room waits for it: what is free is
-// its. In a packed pool, that is what is free on its node.
+// its. In a packed pool, that is what is free on its node. One whose inputs are on the way keeps nobody waiting who is
+// due.
 func (p *Policy) startReady(k int) error {
 	h, packed := &p.ready[k], p.pools[k].packed
 	waits := p.work.waits[:0]
@@ -351,17 +371,17 @@ func (p *Policy) startReady(k int) error {
 			h.Pop()
 			continue
 		}
-		bound := p.c.Draft.Limited(x.j.task(x.i)) // then what is free is for others
+		others := p.c.Draft.Limited(x.j.task(x.i)) || p.lacks(x.j, x.i) // then what is free is for them
 		ok, err := p.start(x.j, x.i, blocked)
 		if err != nil {
 			return err
 		}
-		if !ok && !packed && !bound {
+		if !ok && !packed && !others {
 			break
 		}
 		if h.Pop(); !ok {
 			waits = append(waits, x)
-			if packed && !bound {
+			if packed && !others {
 				blocked = append(blocked, p.pools[k].usage.stays[at.slot].node)
 			}
 		}
@@ -381,7 +401,7 @@ func (p *Policy) fallDue(j *job) {
 		j.sorted, j.next, j.starts = true, 0, j.starts[:0]
 		for i := range j.at {
 			if j.at[i].stage == planned {
-				j.starts = append(j.starts, instant{j.dueAt(int32(i)), int32(i)})
+				j.starts = append(j.starts, instant{j.at[i].start, int32(i)})
 			}
 		}
 		slices.SortFunc(j.starts, func(a, b instant) int {
@@ -397,7 +417,7 @@ func (p *Policy) fallDue(j *job) {
 		if at.stage != planned {
 			continue
 		}
-		if j.nextAt = j.dueAt(i); j.nextAt > now {
+		if j.nextAt = at.start; j.nextAt > now {
 			p.sift(j)
 			return
 		}
@@ -413,38 +433,19 @@ func (p *Policy) fallDue(j *job) {
 	p.leave(j)
 }
 
-// dueAt is when a planned task is to be dealt with: at its start or, where its inputs are copied ahead, that much
-// before.
-func (j *job) dueAt(i int32) planner.Time {
-	if j.leads == nil || j.at[i].start == unit.Never {
-		return j.at[i].start
-	}
-	return j.at[i].start - planner.Time(j.leads[i])
-}
-
-// startStill starts dummies, which need no slot, and bound tasks whose inputs have come.
+// startStill starts dummies, which need no slot.
 func (p *Policy) startStill() error {
 	kept := p.still[:0]
 	for _, s := range p.still {
-		switch at := s.j.at[s.i]; {
-		case at.stage == bound:
-			switch err := p.c.Draft.StartNow(s.j.task(s.i)); {
-			case err == nil:
-				seg, _ := p.c.Draft.Of(s.j.task(s.i))
-				p.started(s.j, s.i, seg)
-			case errors.Is(err, planner.ErrMissing), errors.Is(err, planner.ErrFull):
-				kept = append(kept, s)
-			default:
-				return err
-			}
-		case at.stage == planned || at.stage == due:
-			ok, err := p.start(s.j, s.i, nil)
-			if err != nil {
-				return err
-			}
-			if !ok || s.j.at[s.i].stage == bound {
-				kept = append(kept, s)
-			}
+		if at := &s.j.at[s.i]; at.stage != planned && at.stage != due {
+			continue
+		}
+		ok, err := p.start(s.j, s.i, nil)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			kept = append(kept, s)
 		}
 	}
 	p.still = kept
@@ -492,12 +493,11 @@ func (p *Policy) moveUp() error {
 	return nil
 }
 
-// start starts a task on a node of its pool, or binds it to one where its inputs are on the way; false if none has
-// room. In a packed pool it starts where its stay is, unless that is blocked, or elsewhere if that keeps nobody
-// waiting.
+// start starts a task on a node of its pool; false if none has room or, where copies overlap other work, its inputs. In
+// a packed pool it starts where its stay is, unless that is blocked, or elsewhere if that keeps nobody waiting.
 func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
 	c, t, pool := p.c, j.task(i), &p.pools[j.at[i].pool]
-	task, copied := c.Task(t), c.Platform().Overlapped
+	task := c.Task(t)
 	hold := task.Need
 	if j.dummy(i) {
 		hold = unit.Vector{}
@@ -523,7 +523,7 @@ func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
 			n = own
 		}
 		node := pool.nodes[n]
-		if !(copies && copied) && !hold.Fits(c.Draft.Free(node)) || own != planner.None && !p.keepsNobody(j, i, n, own,
+		if !hold.Fits(c.Draft.Free(node)) || own != planner.None && !p.keepsNobody(j, i, n, own,
 			blocked) {
 			continue
 		}
@@ -533,11 +533,6 @@ func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
 		site, ok := c.Site(t, node)
 		if !ok {
 			continue
-		}
-		if copied {
-			if at, fits := c.Draft.Earliest(node, hold, site.Dur, site.From); !fits || at != site.From {
-				continue
-			}
 		}
 		if e := site.From.Add(site.Dur); e < end {
 			best, end = node, e
@@ -566,7 +561,7 @@ func (p *Policy) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
 func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (bool, error) {
 	t := j.task(i)
 	site, ok := p.c.Site(t, n)
-	if !ok {
+	if !ok || site.From > p.c.Now() {
 		return false, nil
 	}
 	if j.dummy(i) && site.Run.Run == 0 {
@@ -579,12 +574,6 @@ func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (b
 	case err != nil:
 		return false, err
 	}
-	if seg.Start > p.c.Now() {
-		p.put(j, i, placement{bound, p.poolOf[n], onNode(p.indexOf[n]), seg.Start, seg.End, j.at[i].claim})
-		j.open--
-		p.still = append(p.still, start{j, i})
-		return true, nil
-	}
 	p.started(j, i, seg)
 	return true, nil
 }
@@ -592,9 +581,7 @@ func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (b
 // started says that a task starts now.
 func (p *Policy) started(j *job, i int32, seg planner.Segment) {
 	at := j.at[i]
-	if at.stage != bound {
-		j.open--
-	}
+	j.open--
 	if at.claim < unit.Never {
 		p.c.Note(planner.Note{Topic: TopicPlanned, Workflow: j.id, Task: j.task(i),
 			At: at.claim.Add(at.end.Sub(at.start))})
@@ -665,7 +652,7 @@ func (p *Policy) refresh() {
 		j.nextAt = unit.Never
 		for i := range j.at {
 			if j.at[i].stage == planned {
-				j.nextAt = min(j.nextAt, j.dueAt(int32(i)))
+				j.nextAt = min(j.nextAt, j.at[i].start)
 			}
 		}
 		if j.nextAt == unit.Never {

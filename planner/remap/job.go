@@ -19,19 +19,18 @@ type job struct {
 	tasks   []*planner.Task
 	parents [][]int32
 	copies  bool         // tasks have inputs that may lie on other nodes
+	fetches bool         // these are copied ahead of their starts
 	start   planner.Time // s_j
 	due     planner.Time // d_j
 	sample  time.Duration
 	runs    []time.Duration // by task and pool; negative where the task does not fit
 	needs   []unit.Vector   // by task
 	longer  []time.Duration // by task: the shortest of its runs, which it is ordered by (e_t)
-	// by task: how long its inputs may be on the way, where copies overlap other work; nil: not at all
-	leads []time.Duration
-	sub   []planner.Time // sub-deadlines
-	byRun []int32        // tasks by runtime descending, sub-deadline, id
-	rank  []int32        // by task: position in byRun
-	queue []int32        // open tasks in the order in which they are mapped
-	fixed int            // tasks that had a place for good when queue was made; -1: it was not
+	sub     []planner.Time  // sub-deadlines
+	byRun   []int32         // tasks by runtime descending, sub-deadline, id
+	rank    []int32         // by task: position in byRun
+	queue   []int32         // open tasks in the order in which they are mapped
+	fixed   int             // tasks that had a place for good when queue was made; -1: it was not
 
 	at     []placement
 	open   int // tasks that have not started
@@ -46,6 +45,7 @@ type job struct {
 	again  planner.Time // when remapping it may be tried again
 	listed bool         // in follow.endangered
 	stale  bool         // end may be too late: tasks ended before they should have
+	sought bool         // in follow.mappedNow
 
 	starts  []instant    // planned tasks by start; those before next were dealt with
 	next    int          // in starts
@@ -62,7 +62,6 @@ const (
 	unplaced stage = iota
 	planned        // its start is to come
 	due            // its planned start has come, and it has not started
-	bound          // has its node, waits there for its inputs
 	active
 	over // ended, whatever way
 )
@@ -132,6 +131,7 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 		}
 		j.parents[i] = parents[first:len(parents):len(parents)]
 		j.copies = j.copies || len(c.Nodes()) > 1 && len(j.tasks[i].Inputs) > 0
+		j.fetches = j.fetches || p.fetches(j.tasks[i])
 	}
 	for int(w) >= len(p.jobs) {
 		p.jobs = append(p.jobs, nil)
@@ -307,7 +307,7 @@ func (p *Policy) put(j *job, i int32, at placement) {
 // occupy adds what a task takes of its pool.
 func (p *Policy) occupy(j *job, i int32) {
 	if at := &j.at[i]; j.occupies(i) {
-		at.slot = p.pools[at.pool].usage.add(at.start, at.end, &j.needs[i], at.slot, at.stage >= bound)
+		at.slot = p.pools[at.pool].usage.add(at.start, at.end, &j.needs[i], at.slot, at.stage >= active)
 	}
 }
 
@@ -322,6 +322,7 @@ func (p *Policy) vacate(j *job, i int32) {
 func (p *Policy) mapped(j *job) {
 	j.placed, j.stale, j.eager = true, true, !p.latest
 	p.touch(j)
+	p.seekAll(j)
 	p.settle(j)
 }
 

@@ -60,8 +60,9 @@ type Policy struct {
 	pools   []pool
 	poolOf  []int16 // by node
 	indexOf []int32 // by node: its number in the pool
-	apart   bool    // tasks run at different speeds on nodes of one speed: each node is a pool
-	jobs    []*job  // by workflow; nil before and after its stay
+	// each node is a pool: tasks run at different speeds on nodes of one speed, or have inputs that are copied ahead
+	apart   bool
+	jobs    []*job // by workflow; nil before and after its stay
 	present []*job
 	spans   []span // by position in present
 
@@ -104,6 +105,7 @@ func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
 	if err := p.startDue(); err != nil {
 		return err
 	}
+	p.copyAhead()
 	p.explain()
 	c.WakeAt(p.wake())
 	p.c = nil
@@ -136,7 +138,7 @@ func (p *Policy) rebuild() {
 	p.present, p.spans, p.follow = p.present[:0], p.spans[:0], newFollow(len(p.pools), p.adrift)
 	clear(p.jobs)
 	for n := range p.c.Nodes() {
-		for seg := range p.c.Draft.Planned(planner.NodeID(n)) { // bound while their inputs were on the way
+		for seg := range p.c.Draft.Planned(planner.NodeID(n)) { // what the last round could not order
 			p.work.tasks = append(p.work.tasks, seg.Task)
 		}
 	}
@@ -158,11 +160,9 @@ func (p *Policy) regrow() {
 		j := p.jobs[w]
 		for i := range j.at {
 			t := j.task(int32(i))
-			switch at := &j.at[i]; {
-			case at.stage == active && p.c.Phase(t) != planner.Running && p.c.Phase(t) != planner.Starting:
+			at := &j.at[i]
+			if at.stage == active && p.c.Phase(t) != planner.Running && p.c.Phase(t) != planner.Starting {
 				p.adrift, p.eased = p.adrift || at.end != p.c.Now(), p.eased || at.end > p.c.Now()
-			case at.stage == bound:
-				p.c.Draft.Release(t)
 			}
 			p.vacate(j, int32(i))
 			j.at[i] = placement{}

@@ -34,7 +34,8 @@ func (p *Policy) makePools() {
 	}
 }
 
-// outdated reports whether the pools are not those of the nodes any more.
+// outdated reports whether the pools are not those of the nodes any more. Where the first workflow comes whose inputs
+// are copied ahead of their consumers, it splits them.
 func (p *Policy) outdated() bool {
 	c, outdated := p.c, p.pools == nil || p.c.News.Changed
 	if p.apart || len(c.Nodes()) == 1 {
@@ -44,15 +45,95 @@ func (p *Policy) outdated() bool {
 	if p.pools == nil {
 		arrived = c.Present()
 	}
+	fetches := false
 	for _, w := range arrived {
 		for _, id := range c.Workflow(w).Tasks {
 			if !c.BySpeed(c.Task(id)) {
 				p.apart = true
 				return true
 			}
+			fetches = fetches || p.fetches(c.Task(id))
 		}
 	}
+	switch {
+	case fetches && outdated:
+		p.apart = true
+	case fetches:
+		p.split()
+	}
 	return outdated
+}
+
+// split makes each node a pool of its own. What is planned gets a node, and stays when it is.
+func (p *Policy) split() {
+	old, poolOf := p.pools, p.poolOf
+	var all []start
+	for _, j := range p.present {
+		for i := range j.at {
+			if at := &j.at[i]; at.pool != nowhere {
+				all = append(all, start{j, int32(i)})
+			}
+		}
+	}
+	slices.SortFunc(all, inOrder)
+	p.apart = true
+	p.makePools()
+	p.ready = newFollow(len(p.pools), false).ready
+	for n := range p.pools {
+		pool, from := &p.pools[n], old[poolOf[n]].layout
+		pool.dims, pool.kinds, pool.packed = slices.Clone(from.dims), slices.Clone(from.kinds), from.packed
+		pool.usage.rearrange(p.c.Now())
+		pool.idle.rearrange(0)
+	}
+	for _, j := range p.present {
+		runs := make([]time.Duration, 0, len(j.at)*len(p.pools))
+		for i := range j.at {
+			for n := range p.pools {
+				runs = append(runs, j.runs[i*len(old)+int(poolOf[n])])
+			}
+		}
+		j.runs = runs
+	}
+	for _, s := range all {
+		at := &s.j.at[s.i]
+		at.pool, at.slot = p.poolOf[p.nodeFor(&old[at.pool], s)], onNode(0)
+		p.occupy(s.j, s.i)
+		if at.stage == due && !s.j.dummy(s.i) && p.c.Phase(s.j.task(s.i)) == planner.Ready {
+			p.claim(s.j, s.i)
+		}
+	}
+}
+
+// nodeFor returns the node that a task gets whose pool is split, those before it having got theirs.
+func (p *Policy) nodeFor(from *pool, s start) planner.NodeID {
+	at, need := &s.j.at[s.i], &s.j.needs[s.i]
+	switch {
+	case at.stage == active: // it may have ended since the last round
+		return p.c.Attempt(p.c.Last(s.j.task(s.i))).Node
+	case !s.j.occupies(s.i):
+		return from.nodes[0]
+	case from.packed:
+		return from.nodes[from.usage.stays[at.slot].node]
+	}
+	best, soonest := from.nodes[0], unit.Never // of slots, one is free all the time, unless the plan has bent
+	for _, n := range from.nodes {
+		count := p.pools[p.poolOf[n]].usage.count(need)
+		if count.Fits(at.start, at.end, 1) {
+			return n
+		}
+		if begin, ok := count.Earliest(1, 1, at.start); ok && begin < soonest {
+			best, soonest = n, begin
+		}
+	}
+	return best
+}
+
+// inOrder is the order in which what is planned is counted again: what runs first, then as an interval graph is
+// coloured.
+func inOrder(a, b start) int {
+	x, y := &a.j.at[a.i], &b.j.at[b.i]
+	return cmp.Or(cmp.Compare(y.stage, x.stage), cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id),
+		cmp.Compare(a.i, b.i))
 }
 
 // learn takes in what a task needs in pool k. If that changes how the pool counts, what is in use there is counted
@@ -78,14 +159,10 @@ func (p *Policy) learn(k int, need unit.Vector) {
 	}
 	pool.usage.rearrange(p.c.Now())
 	pool.idle.rearrange(0)
-	slices.SortFunc(all, func(a, b start) int { // what runs first, then as an interval graph is coloured
-		x, y := &a.j.at[a.i], &b.j.at[b.i]
-		return cmp.Or(cmp.Compare(y.stage, x.stage), cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id),
-			cmp.Compare(a.i, b.i))
-	})
+	slices.SortFunc(all, inOrder)
 	for _, s := range all {
 		at := &s.j.at[s.i]
-		if at.stage >= bound {
+		if at.stage >= active {
 			seg, _ := p.c.Draft.Of(s.j.task(s.i))
 			at.slot = onNode(p.indexOf[seg.Node])
 		}
@@ -132,25 +209,6 @@ func (p *Policy) estimateTask(j *job, i int32) {
 		}
 	}
 	j.longer[i] = shortest
-	if c.Platform().Overlapped && c.Copies(task) {
-		if j.leads == nil {
-			j.leads = make([]time.Duration, len(j.at))
-		}
-		j.leads[i] = p.longestCopy(task)
-	}
-}
-
-// longestCopy returns how long the inputs of t are on the way at most.
-func (p *Policy) longestCopy(t *planner.Task) (longest time.Duration) {
-	for _, f := range t.Inputs {
-		size := p.c.File(f).Size
-		for a := range p.pools {
-			for b := range p.pools {
-				longest = max(longest, p.move(size, a, b))
-			}
-		}
-	}
-	return longest
 }
 
 // move returns how long a file is on the way from a node of pool a to one of pool b; within a pool of several, to
@@ -193,6 +251,9 @@ func (p *Policy) site(j *job, i int32, k int, places []placement, est planner.Ti
 		if near := c.Nearest(f, p.pools[k].nodes[0]); near != planner.None {
 			if near != p.pools[k].nodes[0] || !p.everywhere(f, k) {
 				copying, ready = p.move(file.Size, int(p.poolOf[near]), k), c.Now()
+				if at, underWay := c.Draft.CopyEnd(f, p.pools[k].nodes[0]); underWay {
+					copying, ready = 0, max(at, ready)
+				}
 			}
 		} else if file.Producer != planner.None {
 			if q := places[j.index(file.Producer)]; q.pool != nowhere && q.stage != unplaced {
@@ -240,7 +301,7 @@ func (p *Policy) place(j *job, i int32, est planner.Time) placement {
 // first finds where a task ends first, beside what is planned or on the idle nodes of a sample schedule.
 func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, idle bool) placement {
 	if j.dummy(i) || est == unit.Never {
-		return p.anchored(j, i, est)
+		return p.anchored(j, i, places, est)
 	}
 	best := placement{pool: nowhere, stage: planned, start: unit.Never, end: unit.Never, claim: unit.Never}
 	for k := range p.pools {
@@ -282,12 +343,18 @@ func (p *Policy) room(j *job, i int32, k int, places []placement, est planner.Ti
 }
 
 // anchored is the place of a task that takes none: a dummy, or one whose parents fit nowhere.
-func (p *Policy) anchored(j *job, i int32, est planner.Time) placement {
+func (p *Policy) anchored(j *job, i int32, places []placement, est planner.Time) placement {
 	at := placement{stage: planned, start: est, end: est, claim: est, pool: nowhere}
 	for k := range p.pools {
-		if est < unit.Never && j.runs[int(i)*len(p.pools)+k] >= 0 {
+		switch {
+		case est == unit.Never || j.runs[int(i)*len(p.pools)+k] < 0:
+			continue
+		case !j.fetches:
 			at.pool = int16(k)
-			break
+			return at
+		}
+		if from, _ := p.site(j, i, k, places, est); at.pool == nowhere || from < at.start {
+			at = placement{stage: planned, start: from, end: from, claim: from, pool: int16(k)}
 		}
 	}
 	return at
