@@ -122,13 +122,23 @@ static char *whole(const char *name, size_t *size)
 }
 
 // released waits until the attempt is released, if the container was started ahead. Its words are what is behind the
-// first line of the release. It returns 0, or an exit code.
+// first line of the release. A signal to end that comes before is not gantry's, which sends none to what has not begun:
+// the program never begins, so that the attempt has another container. It returns 0, or an exit code.
 static int released(char **words, char **end)
 {
 	int fd = openat(control, "wait", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : fail("begin", "wait");
-	for (;;) {
+	sigset_t ends;
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGHUP);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGQUIT);
+	sigaddset(&ends, SIGTERM);
+	int signals = signalfd(-1, &ends, SFD_CLOEXEC); // blocked by now: they wait
+	if (signals < 0)
+		return fail("begin", "signals");
+	for (int ended = 0;;) {
 		char byte; // in this order: the pipe is closed after the release
 		ssize_t n = read(fd, &byte, 1);
 		int why = errno;
@@ -136,6 +146,7 @@ static int released(char **words, char **end)
 		char *text = whole("go", &size);
 		if (text) {
 			close(fd);
+			close(signals);
 			char *line = memchr(text, '\n', size);
 			long long number;
 			if (!line || sscanf(text, "%lld %lld %lld %lld", &number, &number, &number, &number) != 4) {
@@ -148,14 +159,19 @@ static int released(char **words, char **end)
 		}
 		if (errno != ENOENT)
 			return fail("begin", "go");
+		if (ended) { // and there was no release after it came
+			say("gantry-task: begin: ended from outside before it began\n");
+			return REDIRECT;
+		}
 		if (n == 0) { // no writer is left
 			say("gantry-task: begin: nobody wants it any more\n");
 			return REDIRECT;
 		}
 		if (n < 0 && why == EAGAIN) {
-			struct pollfd p = {.fd = fd, .events = POLLIN};
-			if (poll(&p, 1, -1) < 0 && errno != EINTR)
+			struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+			if (poll(p, 2, -1) < 0 && errno != EINTR)
 				return fail("begin", "wait");
+			ended = p[1].revents != 0;
 		} else if (n < 0 && why != EINTR) {
 			errno = why;
 			return fail("begin", "wait");
