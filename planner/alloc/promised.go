@@ -1,6 +1,8 @@
 package alloc
 
 import (
+	"time"
+
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -68,4 +70,121 @@ func beside(c *planner.Cycle, n planner.NodeID) unit.Vector {
 		}
 	}
 	return free
+}
+
+// crowd finds idle nodes quickly in a round that only takes room, as a list does: most tasks that wait run into what
+// nodes are promised for wherever they go, after each event, and that shows without a look at where their inputs are.
+type crowd struct {
+	needs   map[unit.Vector][]breather
+	fast    planner.NodeID // the fastest node
+	latency time.Duration  // the longest
+	rate    unit.BytesPerSecond
+}
+
+// breather is until when a node has room for a need, and from when again.
+type breather struct{ until, again planner.Time }
+
+// fastest is fastest.
+func (w *crowd) fastest(c *planner.Cycle, t *planner.Task) planner.NodeID {
+	n := c.Draft.Fastest(t.Need)
+	if n == planner.None || !c.Platform().Overlapped || c.Draft.Plans() == 0 {
+		return n
+	}
+	if w.needs == nil {
+		w.know(c)
+	}
+	ends, copied, ok := w.bounds(c, t)
+	if !ok {
+		return fastest(c, t)
+	}
+	nodes, ok := w.needs[t.Need]
+	if !ok {
+		nodes = breathers(c, t.Need)
+		w.needs[t.Need] = nodes
+	}
+	best := planner.NodeID(planner.None)
+	for i := range nodes {
+		if ends > nodes[i].until && copied < nodes[i].again {
+			continue
+		}
+		n := planner.NodeID(i)
+		if (best == planner.None || c.Nodes()[n].Speed > c.Nodes()[best].Speed) && idle(c, t, n) {
+			best = n
+		}
+	}
+	return best
+}
+
+// know finds the fastest node, and what bounds copies.
+func (w *crowd) know(c *planner.Cycle) {
+	w.needs = map[unit.Vector][]breather{}
+	for i := range c.Nodes() {
+		if c.Nodes()[i].Speed > c.Nodes()[w.fast].Speed {
+			w.fast = planner.NodeID(i)
+		}
+	}
+	p := c.Platform()
+	for a := range p.Bandwidth {
+		for b, rate := range p.Bandwidth[a] {
+			w.latency = max(w.latency, time.Duration(p.Latency[a][b]))
+			if rate > 0 && (w.rate == 0 || rate < w.rate) {
+				w.rate = rate
+			}
+		}
+	}
+}
+
+// bounds returns when t ends at the earliest, and when its inputs are on any node at the latest; false if that is not
+// known quickly.
+func (w *crowd) bounds(c *planner.Cycle, t *planner.Task) (ends, copied planner.Time, ok bool) {
+	if !c.BySpeed(t) {
+		return 0, 0, false
+	}
+	if _, ok := c.Est.(planner.Ranker).Work(t); !ok {
+		return 0, 0, false // a faster node may take longer
+	}
+	longest := time.Duration(1)
+	for _, f := range t.Inputs {
+		d := w.latency
+		if w.rate > 0 {
+			moved := planner.TransferTime(c.File(f).Size, w.rate)
+			if moved > never {
+				return 0, 0, false
+			}
+			d += moved
+		}
+		longest = max(longest, d)
+	}
+	run := max(c.Est.Run(t, &c.Nodes()[w.fast]).Run, 1)
+	return c.Now().Add(run), c.Now().Add(longest), true
+}
+
+// never is longer than anything takes.
+const never = 1 << 60
+
+// breathers returns by node when there is room for a need, which only becomes less in a round.
+func breathers(c *planner.Cycle, need unit.Vector) []breather {
+	out := make([]breather, len(c.Nodes()))
+	for i := range out {
+		n, x := planner.NodeID(i), &out[i]
+		switch {
+		case !need.Fits(c.Draft.Free(n)) || !need.Fits(c.Draft.Unclaimed(n)):
+			*x = breather{c.Now(), unit.Never}
+			continue
+		case c.Draft.Promises(n) == 0:
+			*x = breather{unit.Never, unit.Never}
+			continue
+		}
+		x.until, x.again = unit.Never, unit.Never
+		for at, used := range c.Draft.Usage(n) {
+			fits := need.Fits(c.Capacity(n).Sub(used))
+			if x.until == unit.Never && !fits {
+				x.until = max(at, c.Now())
+			} else if x.until < unit.Never && fits {
+				x.again = at
+				break
+			}
+		}
+	}
+	return out
 }

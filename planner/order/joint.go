@@ -39,13 +39,15 @@ type Joint struct {
 	queued  []bool           // by task
 	back    []planner.TaskID // lost their places
 	needs   map[unit.Vector]int
-	misfits []unit.Vector           // what fits nowhere in this round
-	skipped map[planner.TaskID]bool // tasks that are passed over alone in this round
-	passed  []planner.WorkflowID    // whose representative was passed over, or that wait for the next round
-	touched []int32                 // groups to be settled
-	front   int32                   // group of the task that Next or Sift returned last
-	current int                     // its position in the group
-	pairs   [][2]float64            // speeds of idle and busy nodes for which gains are kept
+	misfits []unit.Vector // what fits nowhere in this round
+	skips   []int64       // by task: the update since which it is passed over alone
+	updates int64
+	skipped bool                 // some task is
+	passed  []planner.WorkflowID // whose representative was passed over, or that wait for the next round
+	touched []int32              // groups to be settled
+	front   int32                // group of the task that Next or Sift returned last
+	current int                  // its position in the group
+	pairs   [][2]float64         // speeds of idle and busy nodes for which gains are kept
 	// sifted says that groups of the heap wait for the next round.
 	sifted bool
 	// exhausted says that all tasks have the same need, and it fits nowhere.
@@ -103,7 +105,8 @@ func (q *Joint) Update(c *planner.Cycle) {
 		q.groupOf = append(q.groupOf, make([]int32, n)...)
 	}
 	q.misfits, q.exhausted, q.sifted = q.misfits[:0], false, false
-	clear(q.skipped)
+	q.updates++
+	q.skipped = false
 	touched := q.touched[:0]
 	touch := func(w planner.WorkflowID) {
 		if g := q.groupOf[w] - 1; g >= 0 && !q.groups[g].mark {
@@ -252,9 +255,12 @@ func (q *Joint) left(c *planner.Cycle, t planner.TaskID) {
 }
 
 // settle finds the representative of a group again, and its place among the others. A group with no task is given up.
-func (q *Joint) settle(c *planner.Cycle, g int32) {
+func (q *Joint) settle(c *planner.Cycle, g int32) { q.settleFrom(c, g, len(q.groups[g].tasks)-1) }
+
+// settleFrom is settle where all tasks behind the one at best are passed over.
+func (q *Joint) settleFrom(c *planner.Cycle, g int32, best int) {
 	grp := &q.groups[g]
-	grp.best, grp.kept = len(grp.tasks)-1, 0
+	grp.best, grp.kept = best, 0
 	for grp.best >= 0 && q.misfit(c, grp.tasks[grp.best].task) {
 		grp.best--
 	}
@@ -279,7 +285,8 @@ func (q *Joint) settle(c *planner.Cycle, g int32) {
 }
 
 func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
-	return len(q.misfits) > 0 && misfit(q.misfits, c.Task(t).Need) || len(q.skipped) > 0 && q.skipped[t]
+	return len(q.misfits) > 0 && misfit(q.misfits, c.Task(t).Need) ||
+		q.skipped && int(t) < len(q.skips) && q.skips[t] == q.updates
 }
 
 // Next implements planner.Queue.
@@ -336,7 +343,7 @@ func (q *Joint) first(c *planner.Cycle) {
 
 // any returns a task of the group that is not passed over.
 func (q *Joint) any(c *planner.Cycle, grp *group) int {
-	if len(q.misfits) == 0 && len(q.skipped) == 0 {
+	if len(q.misfits) == 0 && !q.skipped {
 		return c.Rand.IntN(len(grp.tasks))
 	}
 	fit := 0
@@ -411,11 +418,11 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 
 // Skip implements alloc.Skipper.
 func (q *Joint) Skip(c *planner.Cycle, t planner.TaskID) {
-	if q.skipped == nil {
-		q.skipped = map[planner.TaskID]bool{}
+	if n := c.View.Tasks() - len(q.skips); n > 0 {
+		q.skips = append(q.skips, make([]int64, n)...)
 	}
-	q.skipped[t] = true
-	q.settle(c, q.front)
+	q.skips[t], q.skipped = q.updates, true
+	q.settleFrom(c, q.front, q.groups[q.front].best) // all before it are passed over already
 }
 
 // Postpone lets the task that Next returned last, and with it its workflow, wait for the next round.
