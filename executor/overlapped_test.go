@@ -28,7 +28,7 @@ func overlappedPlatform(racks ...planner.GroupID) *planner.Platform {
 	return p
 }
 
-// reading has a child of the first task of a flow read so many megabytes that it writes.
+// reading lets a child of the first task of a workflow read a file that the first task writes, of that many megabytes.
 func reading(w *trace.Workflow, child int32, megabytes int64) {
 	f := int32(len(w.Files))
 	w.Files = append(w.Files, trace.File{Name: w.Tasks[child].ID, Size: megabytes * 1e6, Sized: true})

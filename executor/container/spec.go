@@ -321,7 +321,7 @@ func (a *attempt) runScript() string {
 }
 
 // findImage is the part of runScript that finds the image: the one that the attempt had, if the Docker Engine has it,
-// else what its name stands for now. docker run pulls that as pull says.
+// else the image that has its name today. docker run pulls that as pull says.
 func (a *attempt) findImage() (script, pull string) {
 	const unless = "docker image inspect \"$image\" >/dev/null 2>&1 ||\n\t"
 	if a.emulated() {

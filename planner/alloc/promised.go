@@ -61,7 +61,8 @@ func slowest(c *planner.Cycle, t *planner.Task) float64 {
 	return least
 }
 
-// beside returns what is free on n now beside all that it is promised to: with so much free, whatever runs later.
+// beside returns what is free on n now without what it is promised to: a task that needs no more never keeps a promised
+// one waiting.
 func beside(c *planner.Cycle, n planner.NodeID) unit.Vector {
 	free := c.Draft.Free(n)
 	if c.Platform().Overlapped && c.Draft.Promises(n) > 0 {
