@@ -100,6 +100,9 @@ func TestContainerThatEndedMeanwhileIsHarvested(t *testing.T) {
 	if os.Geteuid() == 0 && (x.Usage.Missing&planner.CounterCPU != 0 || x.Usage.CPUUser+x.Usage.CPUSystem == 0) {
 		t.Errorf("its control group still had the CPU time: %+v", x.Usage)
 	}
+	if os.Getenv(archiveEnv) != "" {
+		return // .command.run needs a Docker Engine
+	}
 	again := exec.Command(filepath.Join(s.work(fails), ".command.run"))
 	if said, err := again.CombinedOutput(); again.ProcessState == nil || again.ProcessState.ExitCode() != 9 {
 		t.Errorf("its .command.run: %v: %s", err, said)
