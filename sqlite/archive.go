@@ -33,7 +33,13 @@ type archive struct {
 	surveyed unsafe.Pointer // the rows that or and and are of
 	or, and  []uint64       // the words of all rows
 
-	usual template // that of the last plain workflow
+	usual, next template // that of the last plain workflow, and memory for that of the next
+
+	// memory
+	head   executor.Admission
+	flow   trace.Workflow
+	traces []*trace.Task
+	plans  []*planner.Task
 }
 
 // mostRows bounds what a damaged count makes.
@@ -146,6 +152,12 @@ func (x *archive) steps(col []int64, from, to int) {
 	x.out = out
 }
 
+// one writes a column of one number as end does.
+func (x *archive) one(v int64) {
+	x.put(1 << 1)
+	x.put(v)
+}
+
 // flat writes a column of n times a number, at least four, as end does.
 func (x *archive) flat(n int, v int64) {
 	if v != 0 {
@@ -212,9 +224,8 @@ func column[T, M any](x *archive, rows []*T, member func(*T) *M, number func(M) 
 		x.begin(0)
 		return
 	}
-	if x.writing && len(rows) == 1 { // as end writes it
-		x.put(1 << 1)
-		x.put(number(*member(rows[0])))
+	if x.writing && len(rows) == 1 {
+		x.one(number(*member(rows[0])))
 		return
 	}
 	if v, ok := uniform(x, rows, member); ok {
@@ -275,6 +286,16 @@ func flags[T any](x *archive, rows []*T, member func(*T) *bool) {
 // texts is a column of lengths, -1 for a text like the one before, and then the texts.
 func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 	const same = -1
+	if x.writing && len(rows) == 1 {
+		if s := *member(rows[0]); s == "" {
+			x.one(same)
+		} else {
+			x.one(int64(len(s)))
+			x.out = append(x.out, s...)
+			x.spill()
+		}
+		return
+	}
 	if v, ok := uniform(x, rows, member); ok && v == "" {
 		x.flat(len(rows), same)
 		return
@@ -311,6 +332,15 @@ func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 
 // lengths is a column of the lengths of slices, -1 for nil; those that are read are made.
 func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
+	if x.writing && len(rows) == 1 {
+		s := *member(rows[0])
+		if s == nil {
+			x.one(-1)
+		} else {
+			x.one(int64(len(s)))
+		}
+		return len(s)
+	}
 	if v, ok := uniform(x, rows, member); ok && v == nil {
 		x.flat(len(rows), -1)
 		return 0
@@ -379,23 +409,36 @@ func words[T any](x *archive, rows []*T, member func(*T) *[]string) {
 
 // optional is a pointer that may be nil: what it points to, or nothing.
 func optional[T any](x *archive, p **T) []*T {
-	set := []bool{*p != nil}
+	rows := unsafe.Slice(p, 1)
+	if x.writing {
+		if *p == nil {
+			x.one(0)
+			return nil
+		}
+		x.one(1)
+		return rows
+	}
+	set := []bool{false}
 	flags(x, pointers(set), func(b *bool) *bool { return b })
 	if !set[0] || x.err != nil {
 		return nil
 	}
-	if !x.writing {
-		*p = new(T)
-	}
-	return []*T{*p}
+	*p = new(T)
+	return rows
 }
 
-func pointers[T any](s []T) []*T {
-	out := make([]*T, len(s))
-	for i := range s {
-		out[i] = &s[i]
+func pointers[T any](s []T) []*T { return pointersIn(nil, s) }
+
+// pointersIn are pointers in memory that is used again, if there is enough.
+func pointersIn[T any](memory []*T, s []T) []*T {
+	if cap(memory) < len(s) {
+		memory = make([]*T, len(s))
 	}
-	return out
+	memory = memory[:len(s)]
+	for i := range s {
+		memory[i] = &s[i]
+	}
+	return memory
 }
 
 func (x *archive) admission(a *executor.Admission) {

@@ -145,7 +145,7 @@ func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 	w := &bulkWriter{projection: newProjection()}
 	var err error
 	w.out, err = newTables(conn, run, "INSERT",
-		table{&w.chunks, "INSERT", "event_chunks", "run", "seq, at_ns, kinds, rounds, took_ns, bodies, v"})
+		table{&w.chunks, "INSERT", "event_chunks", "run", "seq, at_ns, kinds, rounds, took_ns, v, bodies"})
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +211,11 @@ func (w *bulkWriter) chunk(events []planner.Event, admissions []*executor.Admiss
 		}
 	}
 	w.bodies = append(w.bodies, ']')
-	return admissions, w.chunks.add(int64(events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, w.bodies,
-		int64(eventVersion))
+	for _, n := range [...]int64{int64(events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, eventVersion} {
+		w.chunks.takeInt(n)
+	}
+	w.chunks.takeBytes(w.bodies, true)
+	return admissions, w.chunks.end()
 }
 
 // end writes what was not written yet, in the state it was left in.

@@ -51,7 +51,10 @@ var chunkCounters = slices.DeleteFunc(slices.Clone(ownCounters), func(c counter)
 
 // packer writes chunks.
 type packer struct {
+	run          int64
 	tasks, waits *inserter
+	kin          kin    // of the last chunk of tasks
+	shared       *alike // also
 	like         *alike // of the last attempt
 	groups       []group
 	waiting      []waitGroup
@@ -86,13 +89,15 @@ type waitRow struct {
 	until planner.Time
 }
 
-const chunkColumns = "task, last_task, workflow, tasks, need_millicores, need_memory_bytes, need_disk_bps, " +
-	"time_limit_ns, imputed, image, state, try, hold_millicores, hold_memory_bytes, hold_disk_bps, " +
-	"estimate_spread_ns, estimate_samples, estimate_source, outcome, exit_code, message, lost_ns, rows"
+// chunkShared are what chunks that are written together mostly share.
+const chunkShared = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, image, state, " +
+	"try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, estimate_samples, estimate_source, " +
+	"outcome, exit_code, message, lost_ns"
 
 func newPacker(conn *sqlite3.SQLiteConn, run int64) (*packer, error) {
-	p := new(packer)
-	err := prepare(conn, run, []table{{&p.tasks, "INSERT", "task_chunks", "run", chunkColumns},
+	p := &packer{run: run}
+	err := prepare(conn, run, []table{{&p.tasks, "INSERT", "task_chunks", chunkShared,
+		"task, last_task, workflow, tasks, rows"},
 		{&p.waits, "INSERT", "wait_chunks", "run", "seq, reason, dim, rows"}})
 	if err != nil {
 		p.close()
@@ -240,16 +245,23 @@ func (p *packer) flushGroup(flow planner.WorkflowID, g *group) error {
 	if g.n == 0 {
 		return nil
 	}
-	k, l := &g.kin, g.like
-	err := p.tasks.add(int64(g.first), int64(g.last), int64(flow), int64(g.n), k.need[unit.CPU], k.need[unit.Memory],
-		k.need[unit.Disk], known(int64(k.limit), k.limit != 0), imputedNames(k.imputed), message(k.image),
-		taskStates[k.state],
-		int64(l.try), l.hold[unit.CPU], l.hold[unit.Memory], l.hold[unit.Disk],
-		known(int64(l.estimate.Spread), l.estimate.Spread != 0),
-		known(int64(l.estimate.Samples), l.estimate.Source != 0), name(l.estimate.Source), l.outcome.String(),
-		known(int64(l.code), l.code != -1), message(l.message), l.tally.lost, append(g.rows, ']'))
+	if k, l := &g.kin, g.like; l != p.shared || *k != p.kin {
+		p.kin, p.shared = *k, l
+		if err := p.tasks.share(p.run, k.need[unit.CPU], k.need[unit.Memory], k.need[unit.Disk],
+			known(int64(k.limit), k.limit != 0), imputedNames(k.imputed), message(k.image), taskStates[k.state],
+			int64(l.try), l.hold[unit.CPU], l.hold[unit.Memory], l.hold[unit.Disk],
+			known(int64(l.estimate.Spread), l.estimate.Spread != 0),
+			known(int64(l.estimate.Samples), l.estimate.Source != 0), name(l.estimate.Source), l.outcome.String(),
+			known(int64(l.code), l.code != -1), message(l.message), l.tally.lost); err != nil {
+			return err
+		}
+	}
+	for _, n := range [...]int64{int64(g.first), int64(g.last), int64(flow), int64(g.n)} {
+		p.tasks.takeInt(n)
+	}
+	p.tasks.takeBytes(append(g.rows, ']'), true)
 	g.n, g.rows = 0, g.rows[:0]
-	return err
+	return p.tasks.end()
 }
 
 // flushFlow inserts what was taken of a workflow.

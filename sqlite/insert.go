@@ -106,7 +106,11 @@ type inserter struct {
 	cells         []C.cell        // the shared values, then rows
 	memory        []byte          // texts and blobs
 	apart         int             // how much of it belongs to the shared values
+	flushes       int
 }
+
+// rowPlace is where a row waits to be inserted.
+type rowPlace struct{ flushes, cell int }
 
 // statement prepares a query on the writer connection.
 func statement(c *sqlite3.SQLiteConn, query string) (*sqlite3.SQLiteStmt, error) {
@@ -181,15 +185,52 @@ func (in *inserter) takeInt(n int64) {
 	in.cells = append(in.cells, C.cell{kind: C.INTEGER, value: C.int64_t(n)})
 }
 
+// takeKnown adds a value of a row that end completes, NULL if it is not known.
+func (in *inserter) takeKnown(n int64, ok bool) {
+	if ok {
+		in.takeInt(n)
+	} else {
+		in.cells = append(in.cells, C.cell{kind: C.NONE})
+	}
+}
+
+// takeText adds a value of a row that end completes.
+func (in *inserter) takeText(s string) {
+	in.cells = append(in.cells, C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)), length: C.int32_t(len(s))})
+	in.memory = append(in.memory, s...)
+}
+
+// takeBytes adds a value of a row that end completes: JSON as text, anything else as a blob.
+func (in *inserter) takeBytes(b []byte, json bool) {
+	c := C.cell{kind: C.BLOB, value: C.int64_t(len(in.memory)), length: C.int32_t(len(b))}
+	if json {
+		c.kind = C.TEXT
+	}
+	in.cells, in.memory = append(in.cells, c), append(in.memory, b...)
+}
+
+// place returns where the row to come will wait.
+func (in *inserter) place() rowPlace { return rowPlace{in.flushes, len(in.cells)} }
+
+// revise has the values from a column of a row on taken again, if the row still waits.
+func (in *inserter) revise(at rowPlace, column int, take func()) bool {
+	if at.flushes != in.flushes || at.cell == 0 {
+		return false
+	}
+	all := in.cells
+	in.cells = all[:at.cell+column]
+	take()
+	in.cells = all
+	return true
+}
+
 // takeValue adds a value of a row that end completes.
 func (in *inserter) takeValue(v *value) {
 	switch v.kind {
 	case isNumber:
 		in.takeInt(v.n)
 	case isText:
-		in.cells = append(in.cells, C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)),
-			length: C.int32_t(len(v.text))})
-		in.memory = append(in.memory, v.text...)
+		in.takeText(v.text)
 	default:
 		in.cells = append(in.cells, C.cell{kind: C.NONE})
 	}
@@ -197,31 +238,28 @@ func (in *inserter) takeValue(v *value) {
 
 // take adds a value.
 func (in *inserter) take(v driver.Value) {
-	c := C.cell{kind: C.NONE}
 	switch v := v.(type) {
 	case int64:
-		c = C.cell{kind: C.INTEGER, value: C.int64_t(v)}
+		in.takeInt(v)
 	case float64:
-		c = C.cell{kind: C.REAL, value: C.int64_t(math.Float64bits(v))}
+		in.cells = append(in.cells, C.cell{kind: C.REAL, value: C.int64_t(math.Float64bits(v))})
 	case string:
-		c = C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)), length: C.int32_t(len(v))}
-		in.memory = append(in.memory, v...)
+		in.takeText(v)
 	case text:
-		c = C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)), length: C.int32_t(len(v))}
-		in.memory = append(in.memory, v...)
+		in.takeBytes(v, true)
 	case []byte:
-		c = C.cell{kind: C.BLOB, value: C.int64_t(len(in.memory)), length: C.int32_t(len(v))}
-		in.memory = append(in.memory, v...)
+		in.takeBytes(v, false)
 	case bool:
-		c.kind = C.INTEGER
+		n := int64(0)
 		if v {
-			c.value = 1
+			n = 1
 		}
+		in.takeInt(n)
 	case nil:
+		in.takeKnown(0, false)
 	default:
 		panic(fmt.Sprintf("a value of type %T in a row", v))
 	}
-	in.cells = append(in.cells, c)
 }
 
 // flush inserts what was taken.
@@ -245,6 +283,7 @@ func (in *inserter) flush() error {
 
 // reset forgets rows, after a failure too: the transaction they belong to is undone.
 func (in *inserter) reset() {
+	in.flushes++
 	in.cells, in.memory = in.cells[:in.shared], in.memory[:in.apart]
 }
 

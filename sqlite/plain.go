@@ -52,10 +52,10 @@ func (x *archive) plainCount() int {
 // plainTasks is the definition of an admission of n plain tasks.
 func (x *archive) plainTasks(a *executor.Admission, n int) {
 	if x.writing {
-		none, flow := *a, *a.Submission.Workflow
-		flow.Tasks, none.Tasks, none.Arrived.Tasks = nil, nil, nil
-		none.Submission.Workflow = &flow
-		x.admission(&none)
+		x.head, x.flow = *a, *a.Submission.Workflow
+		x.flow.Tasks, x.head.Tasks, x.head.Arrived.Tasks = nil, nil, nil
+		x.head.Submission.Workflow = &x.flow
+		x.admission(&x.head)
 		x.putTemplate(a)
 		x.differences(a)
 		return
@@ -87,8 +87,9 @@ func (x *archive) template(a *executor.Admission, t *template) {
 
 // putTemplate writes that of the tasks of an admission, mostly the same as the last one.
 func (x *archive) putTemplate(a *executor.Admission) {
-	t := template{traced: a.Submission.Workflow.Tasks[0], planned: a.Arrived.Tasks[0], spec: *a.Tasks[0]}
-	r, p, s, last := &t.traced, &t.planned, &t.spec, &x.usual
+	t, last := &x.next, &x.usual
+	r, p, s := &t.traced, &t.planned, &t.spec
+	*r, *p, *s = a.Submission.Workflow.Tasks[0], a.Arrived.Tasks[0], *a.Tasks[0]
 	r.ID, r.Name, r.Kind, r.Parents, r.Children, r.Runtime, r.Phase = "", "", "", nil, nil, 0, 0
 	p.ID, p.Workflow, p.Kind, p.Stage, p.Parents, p.Children = 0, 0, 0, 0, nil, nil
 	s.Workflow, s.Name, s.Kind, s.Declared, s.Run = nil, "", "", 0, 0
@@ -97,9 +98,9 @@ func (x *archive) putTemplate(a *executor.Admission) {
 		return
 	}
 	from := len(x.out)
-	x.template(a, &t)
+	x.template(a, t)
 	t.encoded = bytes.Clone(x.out[from:])
-	x.usual = t
+	x.usual = *t
 }
 
 // same reports whether two structs are the same in memory.
@@ -111,7 +112,8 @@ func same[T any](a, b *T) bool {
 // differences are the members of plain tasks that may differ, but for those that follow from them.
 func (x *archive) differences(a *executor.Admission) {
 	x.varied = true
-	tasks, planned := pointers(a.Submission.Workflow.Tasks), pointers(a.Arrived.Tasks)
+	tasks, planned := pointersIn(x.traces, a.Submission.Workflow.Tasks), pointersIn(x.plans, a.Arrived.Tasks)
+	x.traces, x.plans = tasks, planned
 	texts(x, tasks, func(t *trace.Task) *string { return &t.Kind })
 	lists(x, tasks, func(t *trace.Task) *[]int32 { return &t.Parents })
 	integers(x, tasks, func(t *trace.Task) *time.Duration { return &t.Runtime })

@@ -44,6 +44,7 @@ type projection struct {
 // flow is a workflow that is not over, or not written.
 type flow struct {
 	id             planner.WorkflowID
+	row            rowPlace
 	parts          []part  // where ids of tasks begin that do not follow the one before
 	fresh          []fresh // until their tasks are rows
 	rows           int     // tasks that are rows: those in front
@@ -319,8 +320,7 @@ func (p *projection) arrived(a *executor.Admission) error {
 	p.flows = put(p.flows, f.id, f)
 	p.first = min(p.first, a.Arrived.Workflow.Arrived)
 	p.touch(f)
-	err := p.out.addFlow(a)
-	return err
+	return p.out.addFlow(f, a)
 }
 
 // add takes in the tasks of an admission.
@@ -687,9 +687,6 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 			return err
 		}
 	}
-	if err := p.out.flush(); err != nil {
-		return err
-	}
 	for _, f := range p.changedFlows {
 		if !f.changed {
 			continue
@@ -705,7 +702,7 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 		}
 	}
 	p.changedFlows = emptied(p.changedFlows)
-	return p.out.flowChanged.flush()
+	return p.out.flush()
 }
 
 // writeTask writes a task for the first time, with its attempt if that was kept for it.

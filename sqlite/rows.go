@@ -128,9 +128,10 @@ func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bo
 
 // Columns that rows written together mostly share come first.
 const (
-	workflowColumns = "workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, " +
-		"first_task, definition"
-	taskShared = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, image, " +
+	workflowColumns = "workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, " +
+		"first_task, definition, state, started_ns, ended_ns, tasks"
+	workflowState = 12 // column of these from which on they change
+	taskShared    = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, image, " +
 		"state, attempts"
 	taskColumns = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, " +
 		"queued_ns, ended_ns"
@@ -267,23 +268,31 @@ func (t *tables) reset() {
 }
 
 // addFlow adds a workflow that arrived and its files.
-func (t *tables) addFlow(a *executor.Admission) error {
+func (t *tables) addFlow(f *flow, a *executor.Admission) error {
 	if t == nil {
 		return nil
 	}
-	flow, sub := &a.Arrived.Workflow, &a.Submission
-	var from trace.Workflow
-	if sub.Workflow != nil {
-		from = *sub.Workflow
+	flow, sub, from, w := &a.Arrived.Workflow, &a.Submission, a.Submission.Workflow, t.workflows
+	if from == nil {
+		from = new(trace.Workflow)
 	}
-	first := int64(0)
+	first := planner.TaskID(0)
 	if len(a.Arrived.Tasks) > 0 {
-		first = int64(a.Arrived.Tasks[0].ID)
+		first = a.Arrived.Tasks[0].ID
 	}
-	if err := t.workflows.add(int64(flow.ID), sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant,
-		flow.Class.String(),
-		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), first,
-		t.definition()); err != nil {
+	f.row = w.place()
+	w.takeInt(int64(flow.ID))
+	for _, s := range [...]string{sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant,
+		flow.Class.String()} {
+		w.takeText(s)
+	}
+	w.takeInt(int64(flow.Arrived))
+	w.takeInt(int64(flow.Release))
+	w.takeKnown(int64(flow.Due), flow.Due != unit.Never)
+	w.takeInt(int64(first))
+	w.takeBytes(t.definition(), false)
+	f.takeState(w)
+	if err := w.end(); err != nil {
 		return err
 	}
 	return t.addFiles(a, a.Files)
@@ -310,9 +319,22 @@ func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) err
 	return nil
 }
 
-// changeFlow updates a workflow, at the latest with the next flush.
+// changeFlow changes the row of a workflow, at the latest with the next flush.
 func (t *tables) changeFlow(f *flow) error {
-	return t.flowChanged.add(f.name(), reached(f.started), reached(f.ended), int64(len(f.tasks)), int64(f.id))
+	if t.workflows.revise(f.row, workflowState, func() { f.takeState(t.workflows) }) {
+		return nil
+	}
+	f.takeState(t.flowChanged)
+	t.flowChanged.takeInt(int64(f.id))
+	return t.flowChanged.end()
+}
+
+// takeState adds what changes of a workflow to a row.
+func (f *flow) takeState(in *inserter) {
+	in.takeText(f.name())
+	in.takeKnown(int64(f.started), f.started != unit.Never)
+	in.takeKnown(int64(f.ended), f.ended != unit.Never)
+	in.takeInt(int64(len(f.tasks)))
 }
 
 // addContinued says that a workflow stands for another.

@@ -96,8 +96,9 @@ type Collector struct {
 	plannedAt []time.Duration
 	tenancy   tenancy
 	preempted preempted
-	load      *loadStats                     // nil: not asked for
-	paths     map[planner.WorkflowID][]paths // of workflows that have not ended, by admission
+	load      *loadStats // nil: not asked for
+	paths     [][]paths  // by workflow and admission, of workflows that have not ended
+	spare     [][]paths  // those of workflows that have, as memory
 }
 
 // NewCollector returns a collector for a run on p.
@@ -212,7 +213,7 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 	if len(adm.Arrived.Tasks) > 0 {
 		first = adm.Arrived.Tasks[0].ID
 	}
-	ends := make([][2]time.Duration, len(adm.Tasks)) // of the longest path up to each task
+	ends := c.newPaths(adm.Spec.ID, first, len(adm.Tasks))
 	for _, id := range adm.Arrived.Workflow.Tasks {
 		t, spec := &adm.Arrived.Tasks[id-first], adm.Tasks[id-first]
 		run, least := c.runtimes(spec)
@@ -230,11 +231,31 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 		work += run
 		critical, lowest = max(critical, from[0]+run), max(lowest, from[1]+least)
 	}
-	if c.paths == nil {
-		c.paths = map[planner.WorkflowID][]paths{}
-	}
-	c.paths[adm.Spec.ID] = append(c.paths[adm.Spec.ID], paths{first, ends})
 	return work, critical, lowest
+}
+
+// newPaths makes room for those of n tasks that are admitted together, and returns it.
+func (c *Collector) newPaths(id planner.WorkflowID, first planner.TaskID, n int) [][2]time.Duration {
+	for int(id) >= len(c.paths) {
+		c.paths = append(c.paths, nil)
+	}
+	all := c.paths[id]
+	if k := len(c.spare) - 1; all == nil && k >= 0 {
+		all, c.spare = c.spare[k][:0], c.spare[:k]
+	}
+	if k := len(all); k < cap(all) {
+		all = all[:k+1] // with its memory
+	} else {
+		all = append(all, paths{})
+	}
+	c.paths[id] = all
+	p := &all[len(all)-1]
+	if p.first = first; cap(p.ends) < n {
+		p.ends = make([][2]time.Duration, n)
+	}
+	p.ends = p.ends[:n]
+	clear(p.ends)
+	return p.ends
 }
 
 // paths are the lengths of the longest paths up to tasks that were admitted together: at speed 1, and as short as nodes
@@ -246,7 +267,8 @@ type paths struct {
 
 // path returns those up to an earlier task of a workflow that has not ended.
 func (c *Collector) path(w planner.WorkflowID, t planner.TaskID) [2]time.Duration {
-	for _, p := range c.paths[w] {
+	for i := range c.paths[w] {
+		p := &c.paths[w][i]
 		if t >= p.first && int(t-p.first) < len(p.ends) {
 			return p.ends[t-p.first]
 		}
@@ -288,7 +310,9 @@ func (c *Collector) end(v planner.View, id planner.WorkflowID) {
 		return
 	}
 	w.Ended = ended
-	delete(c.paths, id)
+	if int(id) < len(c.paths) && c.paths[id] != nil {
+		c.paths[id], c.spare = nil, append(c.spare, c.paths[id])
+	}
 	if w.Started == unit.Never {
 		w.Started = started
 	}
