@@ -138,8 +138,8 @@ func (g *Glance) Skip() {
 
 func (g *Glance) quoted() []byte {
 	rest := g.text[g.at+1:]
-	n := plainText(rest)
-	if n == len(rest) || rest[n] != '"' || !utf8.Valid(rest[:n]) {
+	n, ascii := plainText(rest)
+	if n == len(rest) || rest[n] != '"' || !ascii && !utf8.Valid(rest[:n]) {
 		g.failed = true
 		return nil
 	}

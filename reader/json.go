@@ -310,9 +310,10 @@ func (j *JSON) End() error {
 	return err
 }
 
-// plainText is how many bytes of a string stand for themselves, up to its end, an escape or a control character.
-func plainText(s []byte) int {
-	i := 0
+// plainText is how many bytes of a string stand for themselves, up to its end, an escape or a control character, and
+// whether they are all ASCII.
+func plainText(s []byte) (n int, ascii bool) {
+	i, all := 0, byte(0)
 	for ; i+8 <= len(s); i += 8 {
 		w := binary.LittleEndian.Uint64(s[i:])
 		if ends := (w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\\'*each) - each)) & high; ends != 0 {
@@ -321,16 +322,19 @@ func plainText(s []byte) int {
 		}
 	}
 	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
+		all |= s[i]
 		i++
 	}
-	return i
+	return i, all < utf8.RuneSelf
 }
 
 // quoted reads a string after its opening quote into buf.
 func (j *JSON) quoted() error {
-	if n := plainText(j.window[j.at:]); n <= MaxText && j.at+n < len(j.window) && j.window[j.at+n] == '"' {
+	if n, ascii := plainText(j.window[j.at:]); n <= MaxText && j.at+n < len(j.window) && j.window[j.at+n] == '"' {
 		j.buf = j.window[j.at : j.at+n] // as most do
-		j.at += n + 1
+		if j.at += n + 1; ascii {
+			return nil
+		}
 		return j.valid()
 	}
 	j.own = j.own[:0]
@@ -339,7 +343,7 @@ func (j *JSON) quoted() error {
 			return err
 		}
 		rest := j.window[j.at:]
-		n := plainText(rest)
+		n, _ := plainText(rest)
 		if len(j.own) > MaxText || len(j.own)+n > MaxText+1 {
 			return j.bound(TooLong)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 // too, and other programs do not.
 func (b *bench) read() error {
 	const tasks = 100_000
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as gantry has it
 	dax, err := b.layered(tasks)
 	if err != nil {
 		return err
