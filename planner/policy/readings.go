@@ -83,7 +83,8 @@ const (
 		"is promised to others for counts as taken, and ends like what runs."
 	comesBack = "Suspended tasks continue in the order of their suspension, before new regular tasks. They " +
 		"count for their tenant until they have made room. What is free on the node of one that has no room yet " +
-		"is kept for it; of one that left its node, on the node that has room first."
+		"is kept for it; of one that left its node, on the node that has room first. One that continued and then " +
+		"fails or is lost is a new task again."
 	byShare = "Ties of shares go to the tenant whose next task asks for the smaller share, then to the one " +
 		"whose first job came first: the order of the paper's table 1."
 	batches = "A batch has the next tasks of the queue that each have room, and that need no more together than " +
