@@ -18,6 +18,12 @@ type sampled struct {
 	oracletest.Shape
 }
 
+// faulty is a shape with attempts that are lost or fail, are made again, and with tasks that fail for good.
+func faulty(s oracletest.Shape) oracletest.Shape {
+	s.Lost, s.Fails = true, true
+	return s
+}
+
 var speeds = []float64{0.5, 1, 1.5}
 
 // families are the policies that have oracles, each with one that stands for all.
@@ -89,6 +95,19 @@ var features = []struct {
 				run = t.On[s.Node]
 			}
 			return again || s.End.Sub(s.Start) > run // it was frozen
+		})
+	}},
+	{"tried again", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
+		return slices.ContainsFunc(stays, func(s oracletest.Stay) bool {
+			return in.Workflows[s.Workflow].Tasks[s.Task].Lost > 0
+		})
+	}},
+	{"failed, others go on", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
+		return slices.ContainsFunc(stays, func(a oracletest.Stay) bool {
+			t := &in.Workflows[a.Workflow].Tasks[a.Task]
+			return t.Fail && t.Lost == 0 && slices.ContainsFunc(stays, func(b oracletest.Stay) bool {
+				return b.Workflow == a.Workflow && b.Start >= a.End
+			})
 		})
 	}},
 	{"several racks or clusters", func(in *oracletest.Instance, _ []oracletest.Stay) bool {

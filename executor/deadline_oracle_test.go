@@ -17,11 +17,17 @@ type world struct {
 	now   unit.Time
 	stays []oracletest.Stay // of tasks that started, from when their inputs were there
 	ended map[[2]int]bool
+	bad   map[[2]int]int           // attempts that ended so
+	void  map[oracletest.Stay]bool // these
+	never map[[2]int]bool          // failed for good, or never runs
 	// by workflow and task: the parents whose output it reads, which is copied to its node within its stay; nil: none
 	reads [][][]int
 }
 
-func newWorld(in oracletest.Instance) *world { return &world{Instance: in, ended: map[[2]int]bool{}} }
+func newWorld(in oracletest.Instance) *world {
+	return &world{Instance: in, ended: map[[2]int]bool{}, bad: map[[2]int]int{}, void: map[oracletest.Stay]bool{},
+		never: map[[2]int]bool{}}
+}
 
 // joined returns the instance without its tasks that take no time, which exist for the engine only: their children
 // become those of their parents. Number has the numbers that the remaining tasks of each workflow had.
@@ -81,7 +87,7 @@ func (w *world) inputs(f, i int) []int {
 func (w *world) holds(f, q, n int) bool {
 	return w.ended[[2]int{f, q}] && slices.ContainsFunc(w.stays, func(s oracletest.Stay) bool {
 		return s.Workflow == f && s.Node == n && s.Start <= w.now &&
-			(s.Task == q || slices.Contains(w.inputs(f, s.Task), q))
+			(s.Task == q && !w.void[s] || slices.Contains(w.inputs(f, s.Task), q))
 	})
 }
 
@@ -130,21 +136,44 @@ func (w *world) run(d time.Duration, node int) time.Duration {
 }
 
 func (w *world) start(f, i, node int) {
-	begun := w.now.Add(w.copied(f, i, node))
+	begun, run := w.now.Add(w.copied(f, i, node)), w.run(w.task(f, i).Run, node)
+	if w.task(f, i).Bad(w.bad[[2]int{f, i}]) {
+		run /= 2
+	}
 	w.stays = append(w.stays, oracletest.Stay{Workflow: f, Task: i, Node: node, Start: begun,
-		End: begun.Add(w.run(w.task(f, i).Run, node))})
+		End: begun.Add(run)})
 }
 
-// started reports whether a task has started.
+// started reports whether a task has started, and is not to be made again.
 func (w *world) started(f, i int) bool {
-	return slices.ContainsFunc(w.stays, func(s oracletest.Stay) bool { return s.Workflow == f && s.Task == i })
+	return slices.ContainsFunc(w.stays, func(s oracletest.Stay) bool {
+		return s.Workflow == f && s.Task == i && !w.void[s]
+	})
+}
+
+// fail ends a task, and all that comes after it.
+func (w *world) fail(f, i int) {
+	w.never[[2]int{f, i}] = true
+	for k := range w.Workflows[f].Tasks {
+		if slices.Contains(w.task(f, k).Parents, i) {
+			w.fail(f, k)
+		}
+	}
 }
 
 // settle lets all happen that happens now: completions, then, as long as there are any, tasks that take no time.
 func (w *world) settle() {
 	for _, s := range w.stays {
-		if s.End <= w.now {
-			w.ended[[2]int{s.Workflow, s.Task}] = true
+		key := [2]int{s.Workflow, s.Task}
+		switch t := w.task(s.Workflow, s.Task); {
+		case s.End > w.now || w.void[s]:
+		case !t.Bad(w.bad[key]):
+			w.ended[key] = true
+		default:
+			if w.void[s] = true; w.bad[key] == t.Lost {
+				w.fail(s.Workflow, s.Task)
+			}
+			w.bad[key]++
 		}
 	}
 	for again := true; again; {
@@ -167,7 +196,7 @@ func (w *world) each(do func(f, i int)) {
 
 // ready reports whether a task may start now.
 func (w *world) ready(f, i int) bool {
-	if w.release(f) > w.now || w.ended[[2]int{f, i}] || w.started(f, i) {
+	if w.release(f) > w.now || w.ended[[2]int{f, i}] || w.never[[2]int{f, i}] || w.started(f, i) {
 		return false
 	}
 	for _, q := range w.task(f, i).Parents {
@@ -229,7 +258,7 @@ var greedyDeadlines = []sampled{
 	{60, oracletest.Shape{Dummies: true, Released: true}},
 	{60, oracletest.Shape{Dummies: true, Released: true, Wrong: true}},
 	{60, oracletest.Shape{Dummies: true, Released: true, Speeds: speeds}},
-	{60, oracletest.Shape{Dummies: true, Released: true, Sizes: true, Memory: true}},
+	{60, faulty(oracletest.Shape{Dummies: true, Released: true, Sizes: true, Memory: true})},
 	{60, oracletest.Shape{Dummies: true, Released: true, Sizes: true, Held: true, Groups: 2}},
 	{60, oracletest.Shape{Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true, Speeds: speeds,
 		Held: true, Groups: 2}},

@@ -155,7 +155,8 @@ var overlappedTenants = []sampled{
 	{80, oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 3, Dummies: true,
 		Released: true}},
 	{80, oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: speeds}},
-	{80, oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
+	{40, oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
+	{40, faulty(oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true})},
 }
 
 func TestTenantsWithOverlappedCopiesAgainstTheOracle(t *testing.T) {

@@ -53,6 +53,8 @@ type poolTask struct {
 	done             *big.Rat // the part of it that a checkpoint has; nil: there is none
 	kept             int      // where the checkpoint is
 	eligible         bool     // it has become so
+	task             *oracletest.Task
+	bad              int // attempts that ended so
 	parents          []*poolTask
 	size             time.Duration // what the copy of its output to another rack takes
 	copied           time.Duration // what copies of its input took at its last begin
@@ -608,7 +610,7 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		tasks := make([]*poolTask, len(flow.Tasks))
 		for i := range flow.Tasks {
 			x := &flow.Tasks[i]
-			tasks[i] = &poolTask{wf: w, i: i, need: [2]int64{x.Cores, x.Memory}, run: x.Run, est: x.Estimate(),
+			tasks[i] = &poolTask{wf: w, i: i, task: x, need: [2]int64{x.Cores, x.Memory}, run: x.Run, est: x.Estimate(),
 				class: flow.Class, due: flow.Due, waits: len(x.Parents), size: x.Copy}
 			for _, p := range x.Parents {
 				tasks[p].children = append(tasks[p].children, tasks[i])
@@ -652,7 +654,15 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		s.ready = append(s.ready, t)
 	}
 	over := func(t *poolTask) unit.Time {
-		return t.begun.Add(t.copied + s.on(t, t.node, t.run) - s.before(t, t.run))
+		whole := t.begun.Add(t.copied + s.on(t, t.node, t.run) - s.before(t, t.run))
+		if !t.task.Bad(t.bad) {
+			return whole
+		}
+		attempt := s.on(t, t.node, t.run) // what it would be if it ended well
+		if t.done != nil {
+			attempt -= s.before(t, t.run)
+		}
+		return whole - unit.Time((attempt+1)/2)
 	}
 	s.wake = unit.Never
 	for len(arrivals)+len(s.running)+len(s.promises) > 0 || s.wake < unit.Never {
@@ -685,11 +695,20 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 				}
 			}
 			if over(t) == s.now {
-				s.holds[t] = append(s.holds[t], t.node)
 				s.leave(t)
 				s.stays = append(s.stays, oracletest.Stay{Workflow: t.wf, Task: t.i, Node: t.node,
 					Start: unit.Time(t.start), End: s.now})
-				finish(t)
+				switch {
+				case t.bad < t.task.Lost: // it is made again, from its checkpoint unless it was to blame
+					t.bad++
+					if t.ran = 0; t.task.Exits {
+						t.done = nil
+					}
+					s.ready = append(s.ready, t)
+				case !t.task.Fail:
+					s.holds[t] = append(s.holds[t], t.node)
+					finish(t)
+				}
 			}
 		}
 		for len(arrivals) > 0 && arrivals[0].at == s.now {
@@ -716,7 +735,8 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 var tenantShapes = []sampled{
 	{70, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true}},
 	{70, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Speeds: speeds}},
-	{70, oracletest.Shape{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true}},
+	{30, oracletest.Shape{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true}},
+	{40, faulty(oracletest.Shape{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true})},
 	{40, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Speeds: speeds, Wrong: true, Dummies: true,
 		Released: true, Groups: 2}},
 }
@@ -762,8 +782,8 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 var leavingShapes = []sampled{
 	{100, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true}},
 	{100, oracletest.Shape{Sizes: true, Tenants: 3, Nodes: 2, Dummies: true, Released: true, Checkpoints: true}},
-	{60, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true, Wrong: true, Speeds: speeds,
-		Groups: 2}},
+	{60, faulty(oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true, Wrong: true,
+		Speeds: speeds, Groups: 2})},
 }
 
 // Tasks that make room by leaving, with a checkpoint, continue on any node, before new regular tasks.
@@ -787,7 +807,7 @@ func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
 						return "", err
 					}
 					want := tenantsOracle(in, c.rules)
-					if len(want) > in.Timed() {
+					if len(want) > in.Timed() && !shape.Lost {
 						left++
 					}
 					return oracletest.Difference(course.Stays, want, true), nil

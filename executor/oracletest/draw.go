@@ -29,7 +29,7 @@ type Shape struct {
 	// nodes are clusters of different sizes, with runs of their own, and copies between them take time
 	Clusters bool
 	Lost     bool // attempts of some tasks are lost
-	Fails    bool // some tasks fail
+	Fails    bool // some tasks fail for good; with Lost, attempts of some fail that are tried again
 	Held     bool // copies between nodes take time, within the stays that need them
 	// copies between nodes take time, and overlap other work
 	Overlapped bool
@@ -95,6 +95,7 @@ func Draw(r *rand.Rand, s Shape) Instance {
 				t.Lost = 1 + r.IntN(2)
 			}
 			t.Fail = s.Fails && t.Run > 0 && r.IntN(10) == 0
+			t.Exits = s.Fails && t.Lost > 0 && r.IntN(2) == 0
 			for q := range i {
 				if r.IntN(3) == 0 {
 					t.Parents = append(t.Parents, q)
@@ -262,6 +263,7 @@ func candidates(in Instance) (out []Instance) {
 			t := &flow.Tasks[i]
 			simpler(edit, t.Fail, false, func(c *Instance, v bool) { c.Workflows[w].Tasks[i].Fail = v })
 			simpler(edit, t.Lost, 0, func(c *Instance, v int) { c.Workflows[w].Tasks[i].Lost = v })
+			simpler(edit, t.Exits, false, func(c *Instance, v bool) { c.Workflows[w].Tasks[i].Exits = v })
 			simpler(edit, t.Est, 0, func(c *Instance, v time.Duration) { c.Workflows[w].Tasks[i].Est = v })
 			if t.Memory > 0 {
 				simpler(edit, t.Memory, 1e9, func(c *Instance, v int64) { c.Workflows[w].Tasks[i].Memory = v })

@@ -73,8 +73,13 @@ type Task struct {
 	// what the copy of its output to another node takes; 0: its children read nothing
 	Copy time.Duration `json:",omitempty"`
 	Lost int           `json:",omitempty"` // attempts that are lost when half of the run is over
-	Fail bool          `json:",omitempty"` // the attempt after those fails then: the task and what follows it
+	// attempts are not lost but fail, and the task has as many retries
+	Exits bool `json:",omitempty"`
+	Fail  bool `json:",omitempty"` // the attempt after those fails then: the task and what follows it
 }
+
+// Bad reports whether an attempt ends when half of its run is over, and not well, after so many that did.
+func (t *Task) Bad(before int) bool { return before < t.Lost || t.Fail }
 
 // Estimate returns the estimate that policies see.
 func (t *Task) Estimate() time.Duration { return cmp.Or(t.Est, t.Run) }
@@ -165,8 +170,8 @@ func (w *Workflow) workflow(name string) *trace.Workflow {
 	flow := &trace.Workflow{Name: name, Label: name}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
-		x := trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: float64(t.Cores) / 1000, Retries: -1, Runtime: t.Run,
-			Phase: t.Stage, MemoryBytes: max(0, t.Memory-executor.EmulatorMemory), Known: trace.Runtime}
+		x := trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: float64(t.Cores) / 1000, Retries: t.retries(),
+			Runtime: t.Run, Phase: t.Stage, MemoryBytes: max(0, t.Memory-executor.EmulatorMemory), Known: trace.Runtime}
 		for _, q := range t.Parents {
 			x.Parents = append(x.Parents, int32(q))
 			flow.Tasks[q].Children = append(flow.Tasks[q].Children, int32(i))
@@ -182,6 +187,14 @@ func (w *Workflow) workflow(name string) *trace.Workflow {
 		flow.Tasks = append(flow.Tasks, x)
 	}
 	return flow
+}
+
+// retries is how often a task that fails is tried again; -1: as often as others.
+func (t *Task) retries() int {
+	if t.Exits {
+		return t.Lost
+	}
+	return -1
 }
 
 // costs returns the runs of tasks by node where they are given so.
@@ -227,16 +240,16 @@ func SimulateWatched(in Instance, spec string, watch func(c *planner.Cycle, of [
 	}
 	declared := &predict.Declared{}
 	out := &Course{}
-	lost := map[planner.TaskID]int{}
+	bad := map[planner.TaskID]int{} // attempts that ended so
 	fault := func(l *executor.Launch) (planner.Outcome, float64) {
 		t := &in.Workflows[of[l.Task].Workflow].Tasks[of[l.Task].Task]
-		if lost[l.Task]++; lost[l.Task] <= t.Lost {
+		switch {
+		case !t.Bad(bad[l.Task]):
+			return planner.OK, 0
+		case bad[l.Task] < t.Lost && !t.Exits:
 			return planner.Lost, 0.5
 		}
-		if t.Fail {
-			return planner.ExitCode, 0.5
-		}
-		return planner.OK, 0
+		return planner.ExitCode, 0.5
 	}
 	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p, Fault: fault}), Planner: planner.New(p,
 		planner.DefaultRetryRules(), pol,
@@ -259,7 +272,11 @@ func SimulateWatched(in Instance, spec string, watch func(c *planner.Cycle, of [
 				out.Rounds++
 				out.Notes = append(out.Notes, b.Notes...)
 			case *planner.AttemptExited:
-				if a := v.Attempt(b.Attempt); !v.Task(a.Task).Formal {
+				a := v.Attempt(b.Attempt)
+				if b.Outcome == planner.Lost || b.Outcome == planner.ExitCode {
+					bad[a.Task]++
+				}
+				if !v.Task(a.Task).Formal {
 					s := of[a.Task]
 					s.Node, s.Start, s.End = int(a.Node), b.Usage.Started, b.Usage.Ended
 					out.Stays = append(out.Stays, s)
@@ -358,7 +375,7 @@ func (in Instance) String() string {
 			fmt.Fprintf(&b, "  task %d runs %v (estimate %v), %g cores, memory %d, stage %d, after %v\n", i, t.Run,
 				t.Estimate(), float64(t.Cores)/1000, t.Memory, t.Stage, t.Parents)
 			if t.Lost > 0 || t.Fail {
-				fmt.Fprintf(&b, "    %d attempts are lost, then it fails: %v\n", t.Lost, t.Fail)
+				fmt.Fprintf(&b, "    %d attempts are lost, or fail: %v; then it fails: %v\n", t.Lost, t.Exits, t.Fail)
 			}
 			if t.On != nil || t.Copy > 0 {
 				fmt.Fprintf(&b, "    runs by node %v, copies %v\n", t.On, t.Copy)

@@ -81,7 +81,7 @@ func (q *Solved) Outdated(c *planner.Cycle) bool {
 	if q.wanted {
 		clear(q.retried)
 	} else {
-		q.wanted = len(c.News.Finished) > 0 && q.endangered(c)
+		q.wanted = len(c.News.Finished)+len(c.News.Ended) > 0 && q.endangered(c)
 	}
 	return q.wanted
 }

@@ -444,8 +444,12 @@ func (q *Tenants) Observe(v planner.View, e planner.Event) {
 	case planner.AttemptSuspended:
 		q.park(v, v.Attempt(b.Attempt).Task)
 	case *planner.AttemptExited:
-		if t := v.Attempt(b.Attempt).Task; b.Outcome == planner.Preempted && v.Phase(t) == planner.Ready {
+		t := v.Attempt(b.Attempt).Task
+		if b.Outcome == planner.Preempted && v.Phase(t) == planner.Ready {
 			q.park(v, t)
+		} else if int(t) < len(q.waits) && q.waits[t].parked { // it had continued, or never will
+			q.waits[t].parked = false
+			q.parked = slices.DeleteFunc(q.parked, func(p planner.TaskID) bool { return p == t })
 		}
 	}
 }

@@ -80,6 +80,7 @@ func deadlines() []Row {
 				"The paper has exact estimates only. Of what runs late, the plan bends, and a job that becomes late " +
 					"is remapped; of what ends early, ready tasks of TSP1 move up, and late jobs are tried again. " +
 					"What has not ended counts as late 1 ms after its estimated end.",
+				triedAgain + " Where a task failed for good, what may still run of its workflow keeps the deadline.",
 			},
 		},
 		{
@@ -92,6 +93,7 @@ func deadlines() []Row {
 				"Workflows that arrive at one instant are planned in the order of their numbers, whatever their " +
 					"deadlines.",
 				"A later workflow may fill gaps before an earlier one: it delays none that is planned.",
+				triedAgain,
 			},
 		},
 		{
@@ -113,3 +115,6 @@ func deadlines() []Row {
 		},
 	}
 }
+
+const triedAgain = "A task that is to be tried again is planned anew, where it ends first; of several at one instant " +
+	"the one of the earlier workflow comes first, then the lower task."

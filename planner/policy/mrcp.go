@@ -47,7 +47,8 @@ func solved() []Row {
 				"where it ends first. Whether a workflow is refused is decided by the model.",
 			"Workflows are planned for what is known now: one whose earliest start is to come keeps no room.",
 			"When a late task endangers a deadline that was to be met, the model is solved again, once for each " +
-				"workflow between two arrivals.",
+				"workflow between two arrivals. It is solved again, too, when a task is to be tried again. Where a " +
+				"task failed for good, what may still run of its workflow keeps the deadline.",
 		},
 	}}
 }

@@ -17,13 +17,15 @@ var readings = map[string][]string{
 			"busy.",
 	},
 	"fdws": {online, promised,
-		"Tasks that run count as not done. Tasks that take no time do not count at all."},
+		"Tasks that run count as not done. Tasks that failed for good count as done, and so do those after them, " +
+			"which never run. Tasks that take no time do not count at all."},
 	"hr": {online, promised},
 	"fwp": {online, promised,
 		"The target slowdown is the same for all workflows, and so k changes no decision.",
 		"The estimate of a completed task is that on its node. Of tasks that complete at one instant the one of the " +
 			"lower number comes first. Before any task has completed, the correction is 1.",
-		"A task that waits for its copies, where they overlap other work, has not started.",
+		"A task that waits for its copies, where they overlap other work, has not started. Tasks that never run, as " +
+			"one before them failed for good, are no part of what has not started.",
 	},
 	"heft": {plans,
 		"A task that runs longer than estimated is expected to run for another eighth of the time it has run, at " +
@@ -57,7 +59,8 @@ var readings = map[string][]string{
 
 const (
 	online = "Ties go to the earlier workflow, then the lower task id, then the lower node id. Ranks are exact, and " +
-		"so a tie is a tie. Tasks that find no room are passed over until the next round."
+		"so a tie is a tie. They stay as they were where a task fails for good. Tasks that find no room are " +
+		"passed over until the next round."
 	promised = "Where copies overlap other work, a task that starts on a node without its inputs is promised the " +
 		"node from when they are there. By estimates, such a node is idle only for tasks that take nothing " +
 		"from those it is promised to; for others the next idle node counts, or they are passed over. On a " +
@@ -66,7 +69,8 @@ const (
 		"time it has run."
 	plans = "Between two plans, a task starts as soon as its node has room and every task planned there before it " +
 		"has its own, also before its planned start. It is expected to stay as long as it was planned to. Ties of " +
-		"finish times go to the lower node id."
+		"finish times go to the lower node id. A task that never runs, as one before it failed for good, gives its " +
+		"place up; the plan is not made again for that."
 )
 
 // Readings of 3DSF.
@@ -83,7 +87,8 @@ const (
 		"is promised to others for counts as taken, and ends like what runs."
 	comesBack = "Suspended tasks continue in the order of their suspension, before new regular tasks. They " +
 		"count for their tenant until they have made room. What is free on the node of one that has no room yet " +
-		"is kept for it; of one that left its node, on the node that has room first."
+		"is kept for it; of one that left its node, on the node that has room first. One that continued and then " +
+		"fails or is lost is a new task again."
 	byShare = "Ties of shares go to the tenant whose next task asks for the smaller share, then to the one " +
 		"whose first job came first: the order of the paper's table 1."
 	batches = "A batch has the next tasks of the queue that each have room, and that need no more together than " +

@@ -78,15 +78,11 @@ func (p *Policy) hear() {
 	for _, t := range p.c.News.Ended {
 		p.ended(t)
 	}
+	p.repeatAll()
 	for _, t := range p.c.News.Ready {
-		j, i := p.of(t)
-		switch {
-		case j == nil:
-			continue
-		case j.at[i].stage == active:
-			p.repeat(j, i)
+		if j, i := p.of(t); j != nil {
+			p.becameReady(j, i)
 		}
-		p.becameReady(j, i)
 	}
 	for p.ends.Len() > 0 && p.ends.Items[0].at < now {
 		if x := p.ends.Pop(); x.j.at[x.i].stage == active && x.j.at[x.i].end == x.at {
@@ -175,6 +171,22 @@ func (p *Policy) ended(t planner.TaskID) {
 	if j.left--; j.left == 0 {
 		p.dismiss(j)
 	}
+}
+
+// repeatAll gives the tasks whose attempts ended badly other places, by id: in which order ends of one instant are
+// reported decides nothing.
+func (p *Policy) repeatAll() {
+	list := p.work.waiting[:0]
+	for _, t := range p.c.News.Ready {
+		if j, i := p.of(t); j != nil && j.at[i].stage == active {
+			list = append(list, start{j, i})
+		}
+	}
+	slices.SortFunc(list, func(a, b start) int { return cmp.Or(cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i)) })
+	for _, s := range list {
+		p.repeat(s.j, s.i)
+	}
+	p.work.waiting = list[:0]
 }
 
 // repeat gives a task whose attempt ended badly another place.
