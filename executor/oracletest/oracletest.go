@@ -78,7 +78,7 @@ type Task struct {
 	Fail  bool `json:",omitempty"` // the attempt after those fails then: the task and what follows it
 }
 
-// Bad reports whether an attempt ends when half of its run is over, and not well, after so many that did.
+// Bad reports whether the next attempt ends badly, after half of its run; before is how many did.
 func (t *Task) Bad(before int) bool { return before < t.Lost || t.Fail }
 
 // Estimate returns the estimate that policies see.
