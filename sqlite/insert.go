@@ -106,10 +106,10 @@ type inserter struct {
 	cells         []C.cell        // the shared values, then rows
 	memory        []byte          // texts and blobs
 	apart         int             // how much of it belongs to the shared values
-	flushes       int
+	flushes       int             // so far: a row of before waits no more
 }
 
-// rowPlace is where a row waits to be inserted.
+// rowPlace is where a row waits to be inserted: after how many flushes, and at which cell.
 type rowPlace struct{ flushes, cell int }
 
 // statement prepares a query on the writer connection.

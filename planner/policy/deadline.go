@@ -116,5 +116,5 @@ func deadlines() []Row {
 	}
 }
 
-const triedAgain = "A task that is to be tried again is planned anew, where it ends first; of several at one instant " +
-	"the one of the earlier workflow comes first, then the lower task."
+const triedAgain = "A task that is to be tried again is planned anew, where it ends first. If there are several at " +
+	"one instant, those of earlier workflows go first, then lower tasks."
