@@ -57,6 +57,10 @@ func (c cliTest) gantry(want int, args ...string) (out, errs string) {
 	c.Helper()
 	code, out, errs := invoke(c.T, slices.Insert(args, 1, "--dir="+filepath.Join(c.dir, "runs"))...)
 	if code != want {
+		if code == exitTasksFailed {
+			_, last, _ := invoke(c.T, "show", "--dir", filepath.Join(c.dir, "runs"))
+			out += last // it says which tasks failed, and how
+		}
 		c.Fatalf("gantry %s: exit %d, want %d\n%s%s", strings.Join(args, " "), code, want, out, errs)
 	}
 	return out, errs
