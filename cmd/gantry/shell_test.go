@@ -34,7 +34,8 @@ func testShell(t *testing.T, runtime string) {
 		"tr a-z A-Z <text.txt >upper.txt"})
 	c.gantry(exitOK, "run", "-q", "--runtime", runtime, "--inputs", in, "--env", "LEVEL=2", "--name", "r", flow)
 	shell := func() *exec.Cmd {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestAShellIsLikeItsTask$")
+		cmd := exec.Command("sh", "-c", `echo 500 >/proc/self/oom_score_adj; exec "$@"`, "sh", os.Args[0],
+			"-test.run", "^TestAShellIsLikeItsTask$")
 		cmd.Env = append(os.Environ(), "TERM=xterm", asGantry+"=shell\n--dir\n"+filepath.Join(c.dir,
 			"runs")+"\nr\nupper")
 		return cmd
@@ -47,7 +48,8 @@ func testShell(t *testing.T, runtime string) {
 	}
 	inner.Close()
 	if _, err := outer.WriteString("sh .command.sh; echo =$LEVEL= $(cat upper.txt); tty; id -u; " +
-		"grep -h -e CapBnd -e NoNewPrivs /proc/self/status; touch /x; cat /proc/self/cgroup; exit 7\n"); err != nil {
+		"grep -h -e CapBnd -e NoNewPrivs /proc/self/status; touch /x; " +
+		"echo score $(cat /proc/self/oom_score_adj); exit 7\n"); err != nil {
 		t.Fatal(err)
 	}
 	said, _ := io.ReadAll(outer) // ends with an error once nobody has the terminal open
@@ -55,7 +57,7 @@ func testShell(t *testing.T, runtime string) {
 		t.Errorf("the shell ended with %v, want 7", err)
 	}
 	for _, want := range []string{"=2= TO BE", "/dev/pts/", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1",
-		"Read-only file system"} {
+		"Read-only file system", "score 0\r\n"} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("the terminal got %q, which lacks %q", said, want)
 		}

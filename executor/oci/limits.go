@@ -86,6 +86,22 @@ func score(dir string) error {
 	return err
 }
 
+// scored runs something with the score of this process being that of its containers, for programs that inherit it.
+func scored(f func() error) error {
+	if score, inherited := oomScore(); !inherited {
+		const path = "/proc/self/" + scoreFile
+		own, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, strconv.AppendInt(nil, int64(score), 10), 0)
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.WriteFile(path, own, 0) }()
+	}
+	return f()
+}
+
 // mayRaise reports whether this process may raise limits beyond its own.
 func mayRaise() bool { return effective()&(1<<unix.CAP_SYS_RESOURCE) != 0 && initial() }
 
