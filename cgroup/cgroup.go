@@ -395,14 +395,18 @@ func (t *Tree) Remove(group string) error {
 	return errors.Join(errs...)
 }
 
-// RemoveEmpty deletes a group if it is empty: one that another process makes below it meanwhile stays.
+// RemoveEmpty deletes a group if it is empty in all hierarchies: one that another process makes below it meanwhile
+// stays. Where another run has a group in one of them, an OCI runtime may be making those of the others.
 func (t *Tree) RemoveEmpty(group string) {
-	gone := true
-	for _, top := range t.tops {
-		err := syscall.Rmdir(filepath.Join(top, group))
-		gone = gone && (err == nil || err == syscall.ENOENT)
+	if len(t.Children(group)) > 0 {
+		return
 	}
-	if gone && t.systemd && t.mode == Unified { // it is to forget the slice
+	for _, top := range t.tops {
+		if err := syscall.Rmdir(filepath.Join(top, group)); err != nil && err != syscall.ENOENT {
+			return
+		}
+	}
+	if t.systemd && t.mode == Unified { // it is to forget the slice
 		if m, err := cgroup2.LoadSystemd("/", filepath.Base(group)); err == nil {
 			_ = m.DeleteSystemd()
 		}

@@ -321,6 +321,31 @@ func TestKernelAppliesLimits(t *testing.T) {
 	}
 }
 
+// A run that ends leaves gantry's own group where another run has a group: an OCI runtime makes its groups one by one.
+func TestAGroupOfAnotherRunKeepsItsParents(t *testing.T) {
+	x, top := kernel(t)
+	other := filepath.Join(top, "other", "n0")
+	err := x.Create(other, cgroup.Limits{CPUQuota: 10 * time.Millisecond, CPUPeriod: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := x.Dir("devices", top) // of the only hierarchy on v2
+	if err := os.MkdirAll(devices, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	x.RemoveEmpty(top)
+	if _, err := os.Stat(devices); err != nil {
+		t.Error(err)
+	}
+	if err := x.Remove(filepath.Dir(other)); err != nil {
+		t.Fatal(err)
+	}
+	x.RemoveEmpty(top)
+	if _, err := os.Stat(devices); err == nil {
+		t.Errorf("%s is left", devices)
+	}
+}
+
 // A run that ends removes gantry's own group, which another one may just be about to use.
 func TestAGroupThatIsRemovedMeanwhileIsMadeAgain(t *testing.T) {
 	x, top := kernel(t)
