@@ -33,6 +33,7 @@ type wfDocument struct {
 	open                        []string // keys of the objects that are read
 	room                        []wfFact // for facts of tasks, allocated ahead
 	guesses                     [wfEnv + 1][8]guess
+	near                        [32]namedKey // by position, the keys of the task before
 }
 
 // wfTask is a task with what was found of it, in the order of the file.
@@ -112,6 +113,12 @@ type wfKey struct {
 	form wfForm
 	kind wfKind // of a wfValue and of wfValues
 	bit  uint64 // of this key
+}
+
+// namedKey is a key of a task with its name.
+type namedKey struct {
+	name string
+	wfKey
 }
 
 // wfForm is what a glance knows of a value.

@@ -8,8 +8,13 @@ import "gantry/reader"
 // glanceTask reads a task.
 func (d *wfDocument) glanceTask() bool {
 	q := wfGlance{d: d, Glance: d.j.Glance(), line: int32(d.j.Line)}
+	at := 0
 	q.object(func(key []byte) uint64 {
-		known := wfKeys[string(key)]
+		near := &d.near[at%len(d.near)] // tasks have their keys in the same order
+		if at++; near.name != string(key) {
+			*near = namedKey{string(key), wfKeys[string(key)]}
+		}
+		known := &near.wfKey
 		switch known.form {
 		case wfValue:
 			q.fact(known.kind, 0)
