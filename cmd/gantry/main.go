@@ -77,8 +77,10 @@ const memoryLimit = 130 << 20
 // lasting says that the process lives for long: less garbage may lie about.
 var lasting atomic.Bool
 
-// The largest shares of what lives that may lie about as garbage.
+// The shares of what lives that may lie about as garbage: with less than the least, a process that is a little larger
+// than the limit spends a third of its time on collecting.
 const (
+	leastGarbage    = 0.3
 	mostGarbage     = 2.0
 	mostForALasting = 0.4
 )
@@ -106,7 +108,7 @@ func makeRoom(*collection) {
 	if lasting.Load() {
 		most, again = mostForALasting, 0
 	}
-	limit := int64(live * (1 + min(most, share*share/20)))
+	limit := int64(live * (1 + min(most, max(leastGarbage, share*share/20))))
 	reader.SetMemoryLimit(max(memoryLimit, limit, int64(again*float64(mostUsed))))
 	runtime.SetFinalizer(new(collection), makeRoom)
 }
