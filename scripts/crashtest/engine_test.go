@@ -124,6 +124,13 @@ func (e *engine) tryStart(t *testing.T, path string) (ended []byte) {
 	return nil
 }
 
+// said is what the engine has and the end of its log, for whoever looks into a failure.
+func (e *engine) said() string {
+	all, _ := exec.Command("docker", "-H", e.host, "ps", "--all", "--no-trunc").CombinedOutput()
+	text, _ := os.ReadFile(filepath.Join(e.dir, "log"))
+	return fmt.Sprintf("containers:\n%s\nthe engine said:\n%s", all, tail(text))
+}
+
 func tail(text []byte) []byte { return text[max(0, len(text)-3000):] }
 
 func (e *engine) stop(s syscall.Signal) {

@@ -340,6 +340,9 @@ func (f *field) round(t *testing.T, seed uint64, number int64) {
 	if len(found.texts) > 0 {
 		t.Errorf("round %d of seed %d:\n\t%s\n\tbecame of %s", number, seed, strings.Join(found.texts, "\n\t"),
 			strings.Join(story, "; "))
+		if f.engine != nil {
+			t.Log(f.engine.said())
+		}
 		_ = os.RemoveAll(r.home)
 		return
 	}
