@@ -670,7 +670,8 @@ func (r *Runtime) Close() error {
 	case <-done:
 	case <-time.After(patience):
 		err = fmt.Errorf("%w: containers of run %s are over and left, since the %s does not remove them: restart "+
-			"that, and gantry resume or gantry clean removes them", ErrUnusable, r.cfg.Run, r.host.Name)
+			"that, or the host if its log says that something is busy, and gantry resume or gantry clean removes them",
+			ErrUnusable, r.cfg.Run, r.host.Name)
 	}
 	if e := r.removeSecrets(); e != nil {
 		r.warn("secrets", e.Error())

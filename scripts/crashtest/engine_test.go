@@ -193,6 +193,16 @@ func (e *engine) restart(t *testing.T, s syscall.Signal) {
 	e.start(t, e.cmd.Path)
 }
 
+// restartHost is to the engine as if its host was restarted: nothing that it had mounted is mounted any more.
+func (e *engine) restartHost(t *testing.T) {
+	t.Helper()
+	e.stop(syscall.SIGTERM)
+	e.endContainerd()
+	e.endShims()
+	unmountBelow(filepath.Join(e.dir, "data"))
+	e.start(t, e.cmd.Path)
+}
+
 // listen counts, by what the engine says, how often the program of each task ended well: a witness that gantry has no
 // hand in.
 func (e *engine) listen(t *testing.T) {

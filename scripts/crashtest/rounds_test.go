@@ -395,9 +395,13 @@ func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string
 		case state == "finished":
 			return "" // it was killed after the last thing that it had to do
 		case code == 4 && restarts < 3 && strings.Contains(out, "does not remove"):
-			// Docker Engines that are stopped while they clear up may need another restart, or several on a busy host.
-			// Gantry says so.
-			f.engine.restart(t, syscall.SIGTERM)
+			// Docker Engines that are stopped while they clear up may need another restart, or may leave something
+			// mounted that they never unmount. Gantry says so.
+			if restarts == 0 {
+				f.engine.restart(t, syscall.SIGTERM)
+			} else {
+				f.engine.restartHost(t)
+			}
 			restarts, quiet = restarts+1, 0
 			f.sum.mu.Lock()
 			f.sum.Restarts++
