@@ -122,14 +122,15 @@ func TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost(t *testing.T) {
 
 func TestSuspensionOutlivesGantry(t *testing.T) {
 	r := newRig(t, nil)
-	spec := r.sh("while [ ! -e go ]; do sleep 0.05; done")
+	// It ends soon after go, were it not suspended. Where it ends as it is resumed, only its end is told.
+	spec := r.sh("while [ ! -e go ]; do sleep 0.05; done; sleep 3")
 	l := r.launched(spec)
 	r.must(r.Suspend(r.ctx, l.Attempt))
 	r.until(func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: l.Attempt} })
 	l.Suspended = true
-	r.must(os.WriteFile(filepath.Join(r.work(spec), "go"), nil, 0o644)) // it would end at once, were it not suspended
+	r.must(os.WriteFile(filepath.Join(r.work(spec), "go"), nil, 0o644))
 	s := r.successor(l)
-	if bodies, err := s.Next(s.ctx, s.Now().Add(time.Second)); err != nil || len(bodies) > 0 {
+	if bodies, err := s.Next(s.ctx, s.Now().Add(5*time.Second)); err != nil || len(bodies) > 0 {
 		t.Fatalf("%v, %v, though it is suspended", bodies, err)
 	}
 	s.must(s.Resume(s.ctx, l.Attempt))
