@@ -361,6 +361,19 @@ func (p *Policy) remove(j *job) {
 	p.unplace(j)
 }
 
+// lift begins to remove many jobs, which land ends.
+func (p *Policy) lift() {
+	for k := range p.pools {
+		p.pools[k].usage.lift()
+	}
+}
+
+func (p *Policy) land() {
+	for k := range p.pools {
+		p.pools[k].usage.land()
+	}
+}
+
 // unplace takes the open tasks of a job out of the plan.
 func (p *Policy) unplace(j *job) {
 	for i := range j.at {

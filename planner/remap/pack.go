@@ -7,6 +7,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/seed"
+	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
 
@@ -88,7 +89,7 @@ func (u *usage) tryAll(need *unit.Vector, dur time.Duration) (planner.Time, int3
 			continue
 		}
 		u.budget--
-		if u.allFit(at, at.Add(dur), need) { // necessary; not enough
+		if timeline.FitsAll(u.shelves, at, at.Add(dur), need) { // necessary; not enough
 			if node, ok := u.rearrangeFor(&stay{start: at, end: at.Add(dur), need: *need, node: -1, live: true}); ok {
 				return at, node, true
 			}

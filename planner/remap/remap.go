@@ -301,6 +301,7 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 	}
 	var late []*job
 	hopeful := jobs[:0]
+	p.lift()
 	for _, k := range jobs {
 		if k != j && p.isLate(k) {
 			late = append(late, k)
@@ -310,6 +311,7 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 		p.keep(k)
 		p.remove(k)
 	}
+	p.land()
 	for _, k := range hopeful {
 		if !p.mapJobHelper(k, false, true) {
 			if root {

@@ -112,25 +112,21 @@ type usage struct {
 	*layout
 	slots []*timeline.Count // by kind, unless packed
 
-	shelves []*timeline.Shelf          // of the nodes, in their order
-	all     [unit.Dims]*timeline.Count // of all nodes together
-	stays   []stay                     // those that are over are used again
+	shelves []*timeline.Shelf // of the nodes, in their order
+	stays   []stay            // those that are over are used again
 	unused  []int32
+	crowded int  // stays that had no room when they were added: only with them a node may be overdrawn
+	found   stay // what was asked for last got this place; see add
+	lifting bool
 	budget  int // steps that searches may take; see search
 	search  search
 
 	saving bool
 	saved  struct {
-		stays   int
+		stays   []stay
 		unused  []int32
-		changed []change
+		crowded int
 	}
-}
-
-// change is a stay as it was before a change since save.
-type change struct {
-	id int32
-	stay
 }
 
 // stay is a task in a packed pool.
@@ -140,13 +136,14 @@ type stay struct {
 	node       int32
 	fixed      bool // it runs there, or is bound to
 	live       bool
+	crowded    bool // there was no room when it was added
 }
 
 func newUsage(l *layout) *usage { return &usage{layout: l, budget: budgetCap} }
 
 // rearrange drops everything, to be added again after the layout has changed.
 func (u *usage) rearrange(now planner.Time) {
-	u.slots, u.stays, u.unused, u.shelves = nil, nil, nil, nil
+	u.slots, u.stays, u.unused, u.shelves, u.crowded, u.found = nil, nil, nil, nil, 0, stay{}
 	if !u.packed {
 		return
 	}
@@ -154,10 +151,6 @@ func (u *usage) rearrange(now planner.Time) {
 		shelf := timeline.NewShelf(min(u.nodes-n, timeline.ShelfNodes), u.capacity, u.dims)
 		shelf.Prune(now)
 		u.shelves = append(u.shelves, shelf)
-	}
-	for _, d := range u.dims {
-		u.all[d] = timeline.NewCount(u.capacity[d] * int64(u.nodes))
-		u.all[d].Prune(now)
 	}
 }
 
@@ -211,10 +204,14 @@ func (u *usage) add(start, end planner.Time, need *unit.Vector, slot int32, fixe
 	} else {
 		u.stays = append(u.stays, stay{})
 	}
-	u.keep(id)
-	u.stays[id] = stay{start, end, *need, node, fixed, true}
-	u.book(&u.stays[id])
-	u.sum(&u.stays[id], +1)
+	s := stay{start: start, end: end, need: *need, node: node, live: true}
+	if s != u.found && !u.fits(node, start, end, need) {
+		s.crowded = true
+		u.crowded++
+	}
+	u.found, s.fixed = stay{}, fixed
+	u.stays[id] = s
+	u.book(&s)
 	u.budget = min(u.budget+budgetPerStay, budgetCap)
 	return id
 }
@@ -225,12 +222,27 @@ func (u *usage) remove(slot int32, start, end planner.Time, need *unit.Vector) {
 		u.count(need).Add(start, end, -1)
 		return
 	}
-	u.keep(slot)
 	s := &u.stays[slot]
-	u.unbook(s)
-	u.sum(s, -1)
-	s.live = false
+	s.live, u.found = false, stay{}
 	u.unused = append(u.unused, slot)
+	if s.crowded {
+		u.crowded--
+	}
+	if shelf, n := u.shelf(s.node); u.lifting {
+		shelf.Lift(n, start, end, need)
+	} else {
+		shelf.Remove(n, start, end, need)
+	}
+}
+
+// lift begins to remove many stays: nothing is added or asked before land.
+func (u *usage) lift() { u.lifting = true }
+
+func (u *usage) land() {
+	u.lifting = false
+	for _, s := range u.shelves {
+		s.Land()
+	}
 }
 
 func (u *usage) book(s *stay) {
@@ -238,31 +250,13 @@ func (u *usage) book(s *stay) {
 	shelf.Add(n, s.start, s.end, &s.need)
 }
 
-func (u *usage) unbook(s *stay) {
-	shelf, n := u.shelf(s.node)
-	shelf.Remove(n, s.start, s.end, &s.need)
-}
-
-func (u *usage) sum(s *stay, sign int64) {
-	for _, d := range u.dims {
-		u.all[d].Add(s.start, s.end, sign*s.need[d])
-	}
-}
-
 // move puts a stay on another node.
 func (u *usage) move(id, node int32) {
-	u.keep(id)
 	s := &u.stays[id]
-	u.unbook(s)
+	shelf, n := u.shelf(s.node)
+	shelf.Remove(n, s.start, s.end, &s.need)
 	s.node = node
 	u.book(s)
-}
-
-// keep remembers a stay that is to be changed.
-func (u *usage) keep(id int32) {
-	if u.saving && int(id) < u.saved.stays {
-		u.saved.changed = append(u.saved.changed, change{id, u.stays[id]})
-	}
 }
 
 // claim returns where and when a stay has room at once or, if it has none, has it first if only for an instant; -1 if
@@ -290,18 +284,15 @@ func (u *usage) reset() {
 	for _, s := range u.shelves {
 		s.Reset()
 	}
-	for _, d := range u.dims {
-		u.all[d].Reset(u.all[d].Capacity())
-	}
-	u.stays, u.unused = u.stays[:0], u.unused[:0]
+	u.stays, u.unused, u.crowded, u.found = u.stays[:0], u.unused[:0], 0, stay{}
 }
 
 // save remembers what is in use, for restore or forget.
 func (u *usage) save() {
 	u.saving = true
 	u.each((*timeline.Count).Save, (*timeline.Shelf).Save)
-	u.saved.stays, u.saved.unused, u.saved.changed = len(u.stays), append(u.saved.unused[:0], u.unused...),
-		u.saved.changed[:0]
+	u.saved.stays, u.saved.unused = append(u.saved.stays[:0], u.stays...), append(u.saved.unused[:0], u.unused...)
+	u.saved.crowded = u.crowded
 }
 
 func (u *usage) forget() {
@@ -313,11 +304,9 @@ func (u *usage) forget() {
 func (u *usage) restore() {
 	u.saving = false
 	u.each((*timeline.Count).Restore, (*timeline.Shelf).Restore)
-	u.stays = u.stays[:u.saved.stays]
-	for _, c := range slices.Backward(u.saved.changed) {
-		u.stays[c.id] = c.stay
-	}
+	u.stays, u.saved.stays = u.saved.stays, u.stays
 	u.unused, u.saved.unused = u.saved.unused, u.unused
+	u.crowded, u.found = u.saved.crowded, stay{}
 }
 
 // each does something to all counts.
@@ -327,11 +316,6 @@ func (u *usage) each(count func(*timeline.Count), shelf func(*timeline.Shelf)) {
 	}
 	for _, s := range u.shelves {
 		shelf(s)
-	}
-	if u.packed {
-		for _, d := range u.dims {
-			count(u.all[d])
-		}
 	}
 }
 
@@ -356,39 +340,6 @@ func (u *usage) fits(node int32, start, end planner.Time, need *unit.Vector) boo
 	return shelf.Fits(n, start, end, need)
 }
 
-// allFit reports whether need is free all over [start, end) on all nodes together.
-func (u *usage) allFit(start, end planner.Time, need *unit.Vector) bool {
-	for _, d := range u.dims {
-		if need[d] > 0 && !u.all[d].Fits(start, end, need[d]) {
-			return false
-		}
-	}
-	return true
-}
-
-// agree asks all dimensions that are needed in turn for the next instant that suits them, until all agree.
-func (u *usage) agree(need *unit.Vector, at planner.Time, next func(*timeline.Count, int64, planner.Time) (planner.Time,
-	bool)) (planner.Time, bool) {
-	for agreed := 0; agreed < len(u.dims); {
-		for _, d := range u.dims {
-			then := at
-			if need[d] > 0 {
-				var ok bool
-				if then, ok = next(u.all[d], need[d], at); !ok {
-					return 0, false
-				}
-			}
-			if agreed++; then != at {
-				at, agreed = then, 1
-			}
-			if agreed == len(u.dims) {
-				break
-			}
-		}
-	}
-	return at, true
-}
-
 // overdrawn reports whether more is in use at an instant than there is, of what is needed, where the stay of a slot is.
 func (u *usage) overdrawn(at planner.Time, need *unit.Vector, slot int32) bool {
 	if !u.packed {
@@ -408,21 +359,23 @@ func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time
 		at, ok = u.count(need).Earliest(1, dur, from)
 		return at, 0, ok
 	}
-	// On no node before: nodes together hold no less than one. What a node has too much of, where a plan bent, counts
-	// against all: it takes the first room that comes, on whatever node.
-	from, ok = u.agree(need, from, func(c *timeline.Count, n int64, at planner.Time) (planner.Time, bool) {
-		return c.Earliest(n, dur, at)
-	})
-	if !ok {
-		return 0, anywhere, false
+	// What a node has too much of, where a plan bent, counts against all: it takes the first room that comes, on
+	// whatever node.
+	if u.crowded > 0 {
+		if from, ok = timeline.EarliestOfAll(u.shelves, need, dur, from); !ok {
+			return 0, anywhere, false
+		}
 	}
 	at, node := u.soonest(need, dur, from, unit.Never)
 	if at > from && u.nodes > 1 && u.budget > 0 {
-		if start, n, found := u.squeeze(need, dur, from, at); found {
-			at, node = start, n
+		// on no node before: nodes together hold no less than one
+		if from, ok = timeline.EarliestOfAll(u.shelves, need, dur, from); ok && at > from {
+			if start, n, found := u.squeeze(need, dur, from, at); found {
+				at, node = start, n
+			}
 		}
 	}
-	return at, onNode(node), node >= 0
+	return u.find(at, dur, need, node)
 }
 
 // latest returns the last instant, from the given one on, from which need is free for dur and over by until, and the
@@ -433,9 +386,7 @@ func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner
 		at, ok = u.count(need).Latest(1, dur, from, until)
 		return at, 0, ok
 	}
-	last, ok := u.agree(need, until.Add(-dur), func(c *timeline.Count, n int64, at planner.Time) (planner.Time, bool) {
-		return c.Latest(n, dur, from, at.Add(dur))
-	})
+	last, ok := timeline.LatestOfAll(u.shelves, need, dur, from, until)
 	if !ok {
 		return 0, anywhere, false
 	}
@@ -451,7 +402,16 @@ func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner
 			at, node = start, n
 		}
 	}
-	return at, onNode(node), node >= 0
+	return u.find(at, dur, need, node)
+}
+
+// find says where a stay has room.
+func (u *usage) find(at planner.Time, dur time.Duration, need *unit.Vector, node int32) (planner.Time, int32, bool) {
+	if node < 0 {
+		return 0, anywhere, false
+	}
+	u.found = stay{start: at, end: at.Add(dur), need: *need, node: node, live: true}
+	return at, onNode(node), true
 }
 
 // sometime returns when a stay that has lost its place has the first claim on room, if only for an instant: from then

@@ -23,8 +23,13 @@ type Shelf struct {
 	begin    unit.Time // what was before is forgotten, and reads as nothing used
 	firsts   []unit.Time
 	blocks   []*shelfBlock // each about the time from its first instant to that of the next
+	full     []full        // by block
 	near     int           // the block that was asked for last
 	unused   []*shelfBlock
+
+	classes []class // of needs that were asked for
+	state   int64   // its number: where less is in use than in the one before, what is full is not known any more
+	states  int64
 
 	// While a state is saved, blocks of before are replaced, not changed.
 	saving   bool
@@ -32,7 +37,8 @@ type Shelf struct {
 	saved    shelfState
 	replaced []*shelfBlock
 
-	pass pass
+	lifted [2]unit.Time // from and until when less is in use since Lift
+	pass   pass
 }
 
 type shelfState struct {
@@ -40,6 +46,20 @@ type shelfState struct {
 	firsts []unit.Time
 	blocks []*shelfBlock
 }
+
+// full says where searches found no room: of each class of needs, how long a stay has none that begins in a block.
+type full struct {
+	state int64
+	dur   [maxClasses]unit.Time
+}
+
+// class is a need, and which others need no less.
+type class struct {
+	need  unit.Vector
+	above [maxClasses]bool
+}
+
+const maxClasses = 8
 
 // shelfWidth is the most breakpoints of a block. Those of one instant, at most one for each node, lie in one block.
 const shelfWidth = 2 * ShelfNodes
@@ -65,12 +85,23 @@ type pass struct {
 	used  [unit.Dims][ShelfNodes]int64
 	free  [unit.Dims][ShelfNodes]unit.Time
 	all   [ShelfNodes]unit.Time // since (or until) when all of it is free, if it is several
+
+	longest unit.Time // of the stretches of free time that ended since the last passed block
+	passed  []passed
+}
+
+// passed is a block that a search went over and found no room in.
+type passed struct {
+	block   int
+	longest unit.Time // bounds the stretches of free time that ended in it
+	open    bool      // one that began in it, or before, goes on behind it
+	partly  bool      // one that began in it was not followed to its end
 }
 
 // NewShelf returns the usage of that many idle nodes, at most ShelfNodes, of which these dimensions can be short. None
 // of them is [unit.Unlimited].
 func NewShelf(nodes int, capacity unit.Vector, dims []unit.Dim) *Shelf {
-	s := &Shelf{nodes: nodes, capacity: capacity, dims: dims}
+	s := &Shelf{nodes: nodes, capacity: capacity, dims: dims, lifted: [2]unit.Time{unit.Never, 0}}
 	s.Reset()
 	return s
 }
@@ -79,6 +110,8 @@ func NewShelf(nodes int, capacity unit.Vector, dims []unit.Dim) *Shelf {
 func (s *Shelf) Reset() {
 	s.unused = append(s.unused, s.blocks...)
 	s.begin, s.near, s.firsts, s.blocks = 0, 0, append(s.firsts[:0], 0), s.blocks[:0]
+	s.full = append(s.full[:0], full{})
+	s.turn()
 	first := s.take()
 	for _, d := range s.dims {
 		clear(first.base[d][:])
@@ -89,20 +122,51 @@ func (s *Shelf) Reset() {
 // Add takes need more on a node during [start, end); end may be [unit.Never]. What is over before Prune's instant
 // changes nothing.
 func (s *Shelf) Add(node int, start, end unit.Time, need *unit.Vector) {
-	s.add(node, start, end, need, 1)
+	first, last := s.add(node, start, end, need, 1)
+	s.raise(first, last, node, need, 1)
 }
 
 // Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
 func (s *Shelf) Remove(node int, start, end unit.Time, need *unit.Vector) {
-	s.add(node, start, end, need, -1)
+	s.turn()
+	first, last := s.add(node, start, end, need, -1)
+	s.raise(first, last, node, need, -1)
 }
 
-func (s *Shelf) add(node int, start, end unit.Time, need *unit.Vector, times int64) {
+// Lift is Remove where many follow each other: nothing may be asked before Land.
+func (s *Shelf) Lift(node int, start, end unit.Time, need *unit.Vector) {
+	s.add(node, start, end, need, -1)
+	s.lifted[0], s.lifted[1] = min(s.lifted[0], start), max(s.lifted[1], end)
+}
+
+// Land ends what Lift began.
+func (s *Shelf) Land() {
+	s.turn()
+	for k := s.block(max(s.lifted[0], s.begin)); k+1 < len(s.blocks) && s.firsts[k+1] <= s.lifted[1]; k++ {
+		b, next := s.blocks[k], s.own(k+1)
+		for _, d := range s.dims {
+			next.base[d] = b.base[d]
+			for i, n := range b.node[:b.n] {
+				next.base[d][n%ShelfNodes] += b.by[d][i]
+			}
+		}
+	}
+	s.lifted = [2]unit.Time{unit.Never, 0}
+}
+
+// turn says that less may be in use from now on.
+func (s *Shelf) turn() {
+	s.states++
+	s.state = s.states
+}
+
+// add makes the breakpoints, and returns in which blocks they are.
+func (s *Shelf) add(node int, start, end unit.Time, need *unit.Vector, times int64) (first, last int) {
 	if start = max(start, s.begin); start >= end {
-		return
+		return 0, 0
 	}
 	k := s.roomy(start, s.block(start))
-	last := len(s.blocks) - 1
+	last = len(s.blocks) - 1
 	if end < unit.Never {
 		for last = k; last+1 < len(s.blocks) && s.firsts[last+1] <= end; last++ {
 		}
@@ -113,8 +177,13 @@ func (s *Shelf) add(node int, start, end unit.Time, need *unit.Vector, times int
 		s.put(last, node, end, need, -times)
 	}
 	s.put(k, node, start, need, times)
-	for ; last > k; last-- {
-		b := s.own(last)
+	return k, last
+}
+
+// raise says that a node has that many times need more in use where the blocks behind the first begin.
+func (s *Shelf) raise(first, last, node int, need *unit.Vector, times int64) {
+	for k := first + 1; k <= last; k++ {
+		b := s.own(k)
 		for _, d := range s.dims {
 			b.base[d][node] += times * need[d]
 		}
@@ -203,7 +272,9 @@ func (s *Shelf) split(k int) {
 	copy(s.firsts[k+2:], s.firsts[k+1:])
 	s.blocks = append(s.blocks, nil)
 	copy(s.blocks[k+2:], s.blocks[k+1:])
-	s.firsts[k+1], s.blocks[k+1] = high.at[0], high
+	s.full = append(s.full, full{})
+	copy(s.full[k+2:], s.full[k+1:])
+	s.firsts[k+1], s.blocks[k+1], s.full[k+1] = high.at[0], high, s.full[k]
 }
 
 // Save remembers the state, for Restore or Forget. Only one is remembered.
@@ -223,6 +294,8 @@ func (s *Shelf) Restore() {
 	s.begin, s.near, s.saving, s.replaced = s.saved.begin, 0, false, s.replaced[:0]
 	s.firsts, s.saved.firsts = s.saved.firsts, s.firsts
 	s.blocks, s.saved.blocks = s.saved.blocks, s.blocks
+	s.full = append(s.full[:0], make([]full, len(s.blocks))...)
+	s.turn()
 }
 
 // Forget gives the saved state up.
@@ -268,6 +341,7 @@ func (s *Shelf) Prune(before unit.Time) {
 		}
 	}
 	s.firsts, s.blocks, s.near = append(s.firsts[:0], s.firsts[k:]...), append(s.blocks[:0], s.blocks[k:]...), 0
+	s.full = append(s.full[:0], s.full[k:]...)
 }
 
 // Used returns what a node has in use at an instant.
@@ -322,15 +396,107 @@ func (s *Shelf) Fits(node int, start, end unit.Time, need *unit.Vector) bool {
 // Earliest returns the first instant in [from, before) from which need fits on one node for dur, which is positive, and
 // the first of those nodes; false if there is none.
 func (s *Shelf) Earliest(need *unit.Vector, dur time.Duration, from, before unit.Time) (unit.Time, int, bool) {
-	if from = max(from, s.begin); from >= before {
+	from = max(from, s.begin)
+	c, length := s.class(need), unit.Time(dur)
+	k := s.block(from)
+	if q := s.roomAfter(k, c, length); q > k {
+		if k = q; k == len(s.blocks) {
+			return 0, 0, false
+		}
+		from = s.firsts[k]
+	}
+	if from >= before {
 		return 0, 0, false
 	}
-	k := s.block(from)
+	at, node, ok := s.earliest(need, dur, from, before, k, c)
+	if c < 0 {
+		return at, node, ok
+	}
+	if from > s.firsts[k] {
+		k++
+	}
+	until := before
+	if ok {
+		until = at
+	}
+	longest := s.pass.longest // in the block where it ended
+	for i := range slices.Backward(s.pass.passed) {
+		x := &s.pass.passed[i]
+		if !x.open {
+			longest = 0
+		}
+		longest = max(longest, x.longest)
+		if !x.partly && x.block >= k && (until == unit.Never || x.block+1 < len(s.blocks) && s.firsts[x.block+1] <= until) {
+			s.fill(x.block, c, min(length, longest+1))
+		}
+	}
+	return at, node, ok
+}
+
+// class returns the number of a need; -1 if there are too many.
+func (s *Shelf) class(need *unit.Vector) int {
+search:
+	for c := range s.classes {
+		for _, d := range s.dims {
+			if s.classes[c].need[d] != need[d] {
+				continue search
+			}
+		}
+		return c
+	}
+	n := len(s.classes)
+	if n == maxClasses {
+		return -1
+	}
+	s.classes = append(s.classes, class{need: *need})
+	for a := range s.classes {
+		for b := range s.classes {
+			s.classes[a].above[b] = true
+			for _, d := range s.dims {
+				s.classes[a].above[b] = s.classes[a].above[b] && s.classes[b].need[d] >= s.classes[a].need[d]
+			}
+		}
+	}
+	s.turn()
+	return n
+}
+
+// fill says that no stay of a class and a length has room that begins in block k.
+func (s *Shelf) fill(k, c int, length unit.Time) {
+	f := &s.full[k]
+	if f.state != s.state {
+		f.state = s.state
+		for i := range f.dur {
+			f.dur[i] = unit.Never
+		}
+	}
+	for i := range s.classes {
+		if s.classes[c].above[i] && length < f.dur[i] {
+			f.dur[i] = length
+		}
+	}
+}
+
+// roomAfter returns the first block from k on in which a stay may begin, as far as is known.
+func (s *Shelf) roomAfter(k, c int, length unit.Time) int {
+	if c >= 0 {
+		for k < len(s.full) && s.full[k].state == s.state && s.full[k].dur[c] <= length {
+			k++
+		}
+	}
+	return k
+}
+
+// earliest is Earliest from an instant of block k on.
+func (s *Shelf) earliest(need *unit.Vector, dur time.Duration, from, before unit.Time, k, c int) (unit.Time, int, bool) {
 	b := s.scan(k)
 	i := b.before(from + 1)
 	p := &s.pass
 	p.start(s, need, b, i, from, unit.Never)
+	p.passed = p.passed[:0]
 	at, node := p.first(s.nodes)
+	next := s.roomAfter(k+1, c, unit.Time(dur)) // where a stay may begin that does not in this block
+	begun := k
 	for {
 		last, j := k+1 == len(s.blocks), b.n
 		until := at.Add(dur)
@@ -366,9 +532,26 @@ func (s *Shelf) Earliest(need *unit.Vector, dur time.Duration, from, before unit
 				return at, node, true
 			}
 		}
+		if begun+1 < len(s.blocks) && next > k && at >= s.firsts[begun+1] && (at < unit.Never || i == b.n) {
+			p.pass(k, false)
+			for i := len(p.passed) - 1; i >= 0 && at < unit.Never && s.end(p.passed[i].block) > at; i-- {
+				p.passed[i].partly = true
+			}
+			if next == len(s.blocks) || s.firsts[next] >= before {
+				return 0, 0, false
+			}
+			k, from = next, s.firsts[next]
+			b = s.scan(k)
+			i = b.before(from + 1)
+			p.start(s, need, b, i, from, unit.Never)
+			at, node = p.first(s.nodes)
+			begun, next = k, s.roomAfter(k+1, c, unit.Time(dur))
+			continue
+		}
 		if i < b.n || last && at < unit.Never {
 			continue
 		}
+		p.pass(k, !last && at < s.firsts[k+1])
 		if k++; last || at == unit.Never && s.firsts[k] >= before {
 			return 0, 0, false
 		}
@@ -441,7 +624,7 @@ const never unit.Time = -1
 // start begins a search behind the first n breakpoints of a block: where need fits it does so from or until an instant,
 // elsewhere never.
 func (p *pass) start(s *Shelf, need *unit.Vector, b *shelfBlock, n int, at, never unit.Time) {
-	p.dims, p.at = p.dims[:0], at
+	p.dims, p.at, p.longest = p.dims[:0], at, 0
 	for _, d := range s.dims {
 		if need[d] <= 0 {
 			continue
@@ -465,14 +648,23 @@ func (p *pass) start(s *Shelf, need *unit.Vector, b *shelfBlock, n int, at, neve
 func (p *pass) forward(b *shelfBlock, i, j int) {
 	for _, d := range p.dims {
 		used, free, limit := &p.used[d], &p.free[d], p.limit[d]
-		by, at, nodes := b.by[d][:j], b.at[:j], b.node[:j]
+		by, at, nodes, longest := b.by[d][:j], b.at[:j], b.node[:j], p.longest
 		for k := i; k < len(by); k++ {
 			node := nodes[k] % ShelfNodes
 			u := used[node] + by[k]
 			used[node] = u
-			free[node] = min(free[node], at[k]) | unit.Time((limit-u)>>63)&math.MaxInt64
+			full := unit.Time((limit - u) >> 63)
+			longest = max(longest, (at[k]-free[node])&full)
+			free[node] = min(free[node], at[k]) | full&math.MaxInt64
 		}
+		p.longest = longest
 	}
+}
+
+// pass says that a search leaves a block.
+func (p *pass) pass(k int, open bool) {
+	p.passed = append(p.passed, passed{k, p.longest, open, false})
+	p.longest = 0
 }
 
 // backward goes over the breakpoints j to i of a block from the last to the first.
@@ -537,6 +729,14 @@ func (p *pass) together(nodes int, narrower func(a, b unit.Time) unit.Time) []un
 		}
 	}
 	return all
+}
+
+// end returns until when a block is.
+func (s *Shelf) end(k int) unit.Time {
+	if k+1 == len(s.firsts) {
+		return unit.Never
+	}
+	return s.firsts[k+1]
 }
 
 // block returns the block that an instant is in.

@@ -1,6 +1,8 @@
 package timeline_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +11,77 @@ import (
 	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
+
+// A shelf that fills up, and what it remembers of where it is full: it answers as a profile of each node does, and as
+// one of all nodes together.
+func TestAShelfThatFillsUpAnswersAsProfiles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := rapid.IntRange(1, 12).Draw(t, "nodes")
+		capacity, dims := unit.Vector{4, 8, unit.Unlimited}, []unit.Dim{unit.CPU, unit.Memory}
+		if rapid.Bool().Draw(t, "cores alone") {
+			capacity[unit.Memory], dims = unit.Unlimited, dims[:1]
+		}
+		shelves := []*timeline.Shelf{timeline.NewShelf(nodes, capacity, dims), timeline.NewShelf(1, capacity, dims)}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		longest := 1 + r.Int64N(60)
+		var profiles []*timeline.Profile
+		for range nodes + 1 {
+			profiles = append(profiles, timeline.New(capacity))
+		}
+		all := capacity
+		for _, d := range dims {
+			all[d] *= int64(nodes + 1)
+		}
+		together := timeline.New(all)
+		add := func(n int, start, end unit.Time, need *unit.Vector) {
+			if n < nodes {
+				shelves[0].Add(n, start, end, need)
+			} else {
+				shelves[1].Add(0, start, end, need)
+			}
+			profiles[n].Add(start, end, *need)
+			together.Add(start, end, *need)
+		}
+		for range rapid.IntRange(1, 1500).Draw(t, "stays") {
+			dur := time.Duration(1 + r.Int64N(longest))
+			need := unit.Vector{1 + r.Int64N(3), r.Int64N(4) * int64(len(dims)-1)}
+			if r.IntN(4) == 0 { // as something else on one node
+				start := unit.Time(r.Int64N(2000))
+				n := r.IntN(nodes + 1)
+				if profiles[n].Fits(start, start.Add(dur), need) {
+					add(n, start, start.Add(dur), &need)
+				}
+				continue
+			}
+			from := unit.Time(r.Int64N(1 + r.Int64N(500)))
+			first, on := unit.Never, 0
+			for n, p := range profiles[:nodes] {
+				if start, ok := p.Earliest(need, dur, from); ok && start < first {
+					first, on = start, n
+				}
+			}
+			start, node, ok := shelves[0].Earliest(&need, dur, from, unit.Never)
+			if !ok || start != first || node != on {
+				t.Fatalf("earliest of %v for %d from %d: %d on %d %v, want %d on %d", need, dur, from, start, node, ok,
+					first, on)
+			}
+			add(node, start, start.Add(dur), &need)
+			want, _ := together.Earliest(need, dur, from)
+			if start, ok = timeline.EarliestOfAll(shelves, &need, dur, from); !ok || start != want {
+				t.Fatalf("earliest of %v for %d from %d on all: %d %v, want %d", need, dur, from, start, ok, want)
+			}
+			until := from.Add(time.Duration(r.Int64N(500)))
+			want, fits := together.Latest(need, dur, from, until)
+			if start, ok = timeline.LatestOfAll(shelves, &need, dur, from, until); ok != fits || ok && start != want {
+				t.Fatalf("latest of %v for %d in %d..%d on all: %d %v, want %d %v", need, dur, from, until, start, ok,
+					want, fits)
+			}
+			if got, want := timeline.FitsAll(shelves, from, until, &need), together.Fits(from, until, need); got != want {
+				t.Fatalf("%v fits on all in %d..%d: %v, want %v", need, from, until, got, want)
+			}
+		}
+	})
+}
 
 // A shelf answers as a profile of each node does.
 func TestShelfAnswersAsProfiles(t *testing.T) {
@@ -75,11 +148,16 @@ func TestShelfAnswersAsProfiles(t *testing.T) {
 				shelf.Restore()
 			default:
 				shelf.Save()
-				for _, s := range stays {
-					shelf.Remove(s.node, s.start, s.end, &s.need)
+				n := rapid.IntRange(0, len(stays)).Draw(t, "lifted")
+				for _, s := range stays[:n] {
+					shelf.Lift(s.node, s.start, s.end, &s.need)
 				}
-				for i := range stays {
-					s := &stays[len(stays)-1-i]
+				shelf.Land()
+				if rapid.Bool().Draw(t, "restore") {
+					shelf.Restore()
+					break
+				}
+				for _, s := range slices.Backward(stays[:n]) {
 					shelf.Add(s.node, s.start, s.end, &s.need)
 				}
 				shelf.Forget()
