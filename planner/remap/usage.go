@@ -123,10 +123,17 @@ type usage struct {
 
 	saving bool
 	saved  struct {
-		stays   []stay
+		stays   int
 		unused  []int32
 		crowded int
+		changed []change
 	}
+}
+
+// change is a stay as it was before it was removed or moved.
+type change struct {
+	id int32
+	stay
 }
 
 // stay is a task in a packed pool.
@@ -222,6 +229,7 @@ func (u *usage) remove(slot int32, start, end planner.Time, need *unit.Vector) {
 		u.count(need).Add(start, end, -1)
 		return
 	}
+	u.keep(slot)
 	s := &u.stays[slot]
 	s.live, u.found = false, stay{}
 	u.unused = append(u.unused, slot)
@@ -252,11 +260,19 @@ func (u *usage) book(s *stay) {
 
 // move puts a stay on another node.
 func (u *usage) move(id, node int32) {
+	u.keep(id)
 	s := &u.stays[id]
 	shelf, n := u.shelf(s.node)
 	shelf.Remove(n, s.start, s.end, &s.need)
 	s.node = node
 	u.book(s)
+}
+
+// keep remembers a stay that is to be removed or moved.
+func (u *usage) keep(id int32) {
+	if u.saving && int(id) < u.saved.stays {
+		u.saved.changed = append(u.saved.changed, change{id, u.stays[id]})
+	}
 }
 
 // claim returns where and when a stay has room at once or, if it has none, has it first if only for an instant; -1 if
@@ -291,8 +307,8 @@ func (u *usage) reset() {
 func (u *usage) save() {
 	u.saving = true
 	u.each((*timeline.Count).Save, (*timeline.Shelf).Save)
-	u.saved.stays, u.saved.unused = append(u.saved.stays[:0], u.stays...), append(u.saved.unused[:0], u.unused...)
-	u.saved.crowded = u.crowded
+	u.saved.stays, u.saved.unused = len(u.stays), append(u.saved.unused[:0], u.unused...)
+	u.saved.crowded, u.saved.changed = u.crowded, u.saved.changed[:0]
 }
 
 func (u *usage) forget() {
@@ -304,7 +320,13 @@ func (u *usage) forget() {
 func (u *usage) restore() {
 	u.saving = false
 	u.each((*timeline.Count).Restore, (*timeline.Shelf).Restore)
-	u.stays, u.saved.stays = u.saved.stays, u.stays
+	u.stays = u.stays[:u.saved.stays]
+	for _, c := range slices.Backward(u.saved.changed) {
+		u.stays[c.id] = c.stay
+	}
+	for _, id := range u.saved.unused {
+		u.stays[id].live = false
+	}
 	u.unused, u.saved.unused = u.saved.unused, u.unused
 	u.crowded, u.found = u.saved.crowded, stay{}
 }
@@ -386,20 +408,24 @@ func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner
 		at, ok = u.count(need).Latest(1, dur, from, until)
 		return at, 0, ok
 	}
-	last, ok := timeline.LatestOfAll(u.shelves, need, dur, from, until)
-	if !ok {
-		return 0, anywhere, false
+	if u.crowded > 0 { // see earliest
+		last, ok := timeline.LatestOfAll(u.shelves, need, dur, from, until)
+		if !ok {
+			return 0, anywhere, false
+		}
+		until = last.Add(dur)
 	}
-	until = last.Add(dur)
 	at, node := planner.Time(-1), int32(-1)
 	for k, s := range u.shelves {
 		if start, n, fits := s.Latest(need, dur, max(from, at+1), until); fits {
 			at, node = start, int32(k*timeline.ShelfNodes+n)
 		}
 	}
-	if at < last && u.nodes > 1 && u.budget > 0 {
-		if start, n, found := u.squeezeLate(need, dur, max(from, at+1), until); found {
-			at, node = start, n
+	if from = max(from, at+1); until-from >= planner.Time(dur) && u.nodes > 1 && u.budget > 0 {
+		if last, ok := timeline.LatestOfAll(u.shelves, need, dur, from, until); ok {
+			if start, n, found := u.squeezeLate(need, dur, from, last.Add(dur)); found {
+				at, node = start, n
+			}
 		}
 	}
 	return u.find(at, dur, need, node)
