@@ -139,18 +139,38 @@ func (s *Shelf) Lift(node int, start, end unit.Time, need *unit.Vector) {
 	s.lifted[0], s.lifted[1] = min(s.lifted[0], start), max(s.lifted[1], end)
 }
 
-// Land ends what Lift began.
+// Land ends what Lift began. What is left of blocks moves together.
 func (s *Shelf) Land() {
 	s.turn()
-	for k := s.block(max(s.lifted[0], s.begin)); k+1 < len(s.blocks) && s.firsts[k+1] <= s.lifted[1]; k++ {
-		b, next := s.blocks[k], s.own(k+1)
+	k := s.block(max(s.lifted[0], s.begin))
+	b := s.own(k)
+	s.tidy(b)
+	next := k + 1
+	for ; next < len(s.blocks) && s.firsts[next] <= s.lifted[1]; next++ {
+		other := s.own(next)
+		s.tidy(other)
+		if b.n+other.n <= shelfWidth/2 {
+			copy(b.at[b.n:], other.at[:other.n])
+			copy(b.node[b.n:], other.node[:other.n])
+			for _, d := range s.dims {
+				copy(b.by[d][b.n:], other.by[d][:other.n])
+			}
+			b.n += other.n
+			s.unused = append(s.unused, other)
+			continue
+		}
 		for _, d := range s.dims {
-			next.base[d] = b.base[d]
+			other.base[d] = b.base[d]
 			for i, n := range b.node[:b.n] {
-				next.base[d][n%ShelfNodes] += b.by[d][i]
+				other.base[d][n%ShelfNodes] += b.by[d][i]
 			}
 		}
+		k++
+		s.firsts[k], s.blocks[k] = s.firsts[next], other
+		b = other
 	}
+	s.firsts, s.blocks = slices.Delete(s.firsts, k+1, next), slices.Delete(s.blocks, k+1, next)
+	s.full, s.near = s.full[:len(s.blocks)], 0
 	s.lifted = [2]unit.Time{unit.Never, 0}
 }
 
