@@ -18,6 +18,9 @@ func TestAShelfThatFillsUpAnswersAsProfiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(1, 12).Draw(t, "nodes")
 		capacity, dims := unit.Vector{4, 8, unit.Unlimited}, []unit.Dim{unit.CPU, unit.Memory}
+		if rapid.Bool().Draw(t, "many sizes") {
+			capacity[unit.CPU] = 40
+		}
 		if rapid.Bool().Draw(t, "cores alone") {
 			capacity[unit.Memory], dims = unit.Unlimited, dims[:1]
 		}
@@ -44,7 +47,7 @@ func TestAShelfThatFillsUpAnswersAsProfiles(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 1500).Draw(t, "stays") {
 			dur := time.Duration(1 + r.Int64N(longest))
-			need := unit.Vector{1 + r.Int64N(3), r.Int64N(4) * int64(len(dims)-1)}
+			need := unit.Vector{1 + r.Int64N(capacity[unit.CPU]-1), r.Int64N(4) * int64(len(dims)-1)}
 			if r.IntN(4) == 0 { // as something else on one node
 				start := unit.Time(r.Int64N(2000))
 				n := r.IntN(nodes + 1)
@@ -76,8 +79,9 @@ func TestAShelfThatFillsUpAnswersAsProfiles(t *testing.T) {
 				t.Fatalf("latest of %v for %d in %d..%d on all: %d %v, want %d %v", need, dur, from, until, start, ok,
 					want, fits)
 			}
-			if got, want := timeline.FitsAll(shelves, from, until, &need), together.Fits(from, until, need); got != want {
-				t.Fatalf("%v fits on all in %d..%d: %v, want %v", need, from, until, got, want)
+			fits = together.Fits(from, until, need)
+			if got := timeline.FitsAll(shelves, from, until, &need); got != fits {
+				t.Fatalf("%v fits on all in %d..%d: %v, want %v", need, from, until, got, fits)
 			}
 		}
 	})

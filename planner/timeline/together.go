@@ -6,8 +6,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// EarliestOfAll returns the first instant, from the given one on, from which need is free for dur, which is positive, on
-// the nodes of all shelves together, which are alike; false if there is none. On one node there is no room before.
+// EarliestOfAll returns the first instant, from the given one on, from which need is free for dur, which is positive,
+// on the nodes of all shelves together, which are alike; false if there is none. On one node there is no room before.
 func EarliestOfAll(shelves []*Shelf, need *unit.Vector, dur time.Duration, from unit.Time) (unit.Time, bool) {
 	since, found := unit.Never, false
 	together(shelves, need, from, func(at, until unit.Time, free bool) bool {
