@@ -40,7 +40,7 @@ func BenchmarkMapping(b *testing.B) {
 // once as on slots. Its bar is twice what slots took when packing was introduced, 0.2 ms at 1/22 and 2.5 ms at 1/18:
 // the metric x-bar is the mean over that. Sizes leave cores idle that slots do not, so that the load is higher at the
 // same rate: at 1/18 it is more than the nodes hold, and edf has 38 % late instead of 0.6 %. With as many late
-// workflows as on slots at 1/22, which is between 1/24 and 1/23, planning takes 2.6 times as long as there.
+// workflows as on slots at 1/22, which is between 1/24 and 1/23, planning takes 2.5 to 3 times as long as there.
 func BenchmarkMappingSizes(b *testing.B) {
 	for _, bar := range []struct {
 		rate string
