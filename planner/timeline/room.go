@@ -8,8 +8,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// A search for room goes over the breakpoints of a shelf in their order. What it found out about the blocks that it went
-// over, the next one need not: as long as nothing is removed, there can only be less room.
+// A search for room goes over the breakpoints of a shelf in their order. What it found out about the blocks that it
+// went over, the next one need not: as long as nothing is removed, there can only be less room.
 
 // full says where searches found no room: of each class of needs, how long a stay has none that begins in a block.
 type full struct {
@@ -156,7 +156,8 @@ func (s *Shelf) roomAfter(k, c int, length unit.Time) int {
 }
 
 // earliest is Earliest from an instant of block k on.
-func (s *Shelf) earliest(need *unit.Vector, dur time.Duration, from, before unit.Time, k, c int) (unit.Time, int, bool) {
+func (s *Shelf) earliest(need *unit.Vector, dur time.Duration, from, before unit.Time, k, c int) (unit.Time, int,
+	bool) {
 	b := s.scan(k)
 	i := b.before(from + 1)
 	p := &s.pass
