@@ -44,8 +44,8 @@ type pass struct {
 type passed struct {
 	block   int
 	longest unit.Time // bounds the stretches of free time that ended in it
-	open    bool      // one that began in it, or before, goes on behind it
-	partly  bool      // one that began in it was not followed to its end
+	open    bool      // a stretch goes on behind it
+	partly  bool      // a stretch that began in it was not followed to its end
 }
 
 // Earliest returns the first instant in [from, before) from which need fits on one node for dur, which is positive, and
