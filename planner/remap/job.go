@@ -361,19 +361,6 @@ func (p *Policy) remove(j *job) {
 	p.unplace(j)
 }
 
-// lift begins to remove many jobs, which land ends.
-func (p *Policy) lift() {
-	for k := range p.pools {
-		p.pools[k].usage.lift()
-	}
-}
-
-func (p *Policy) land() {
-	for k := range p.pools {
-		p.pools[k].usage.land()
-	}
-}
-
 // unplace takes the open tasks of a job out of the plan.
 func (p *Policy) unplace(j *job) {
 	for i := range j.at {
@@ -385,12 +372,17 @@ func (p *Policy) unplace(j *job) {
 	p.touch(j)
 }
 
+// eachUsage does something to what is in use of each pool.
+func (p *Policy) eachUsage(do func(*usage)) {
+	for k := range p.pools {
+		do(p.pools[k].usage)
+	}
+}
+
 // save remembers what is in use, for restore or forget: undoing thousands of edits one by one would take as long as
 // they did.
 func (p *Policy) save() {
-	for k := range p.pools {
-		p.pools[k].usage.save()
-	}
+	p.eachUsage((*usage).save)
 	p.saving++
 	p.saved, p.places = p.saved[:0], p.places[:0]
 }
@@ -407,16 +399,12 @@ func (p *Policy) keep(j *job) {
 }
 
 func (p *Policy) forget() {
-	for k := range p.pools {
-		p.pools[k].usage.forget()
-	}
+	p.eachUsage((*usage).forget)
 }
 
 // restore undoes all edits since save.
 func (p *Policy) restore() {
-	for k := range p.pools {
-		p.pools[k].usage.restore()
-	}
+	p.eachUsage((*usage).restore)
 	for _, s := range p.saved {
 		copy(s.j.at, p.places[s.places:])
 		s.j.begin, s.j.end, s.j.placed, s.j.eager = s.begin, s.end, s.placed, s.eager

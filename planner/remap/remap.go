@@ -301,7 +301,7 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 	}
 	var late []*job
 	hopeful := jobs[:0]
-	p.lift()
+	p.eachUsage((*usage).lift)
 	for _, k := range jobs {
 		if k != j && p.isLate(k) {
 			late = append(late, k)
@@ -311,7 +311,7 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 		p.keep(k)
 		p.remove(k)
 	}
-	p.land()
+	p.eachUsage((*usage).land)
 	for _, k := range hopeful {
 		if !p.mapJobHelper(k, false, true) {
 			if root {
