@@ -44,7 +44,7 @@ func blocks(page string) []block {
 }
 
 // needsDocker reports whether a block starts containers or builds images.
-var needsDocker = regexp.MustCompile(`gantry (run|serve|doctor|clean)\b|make demo|build-image|debian-image`)
+var needsDocker = regexp.MustCompile(`gantry (run|serve|doctor|clean)\b|make demo|gantry image build`)
 
 func TestEveryCommandBlockRuns(t *testing.T) {
 	root, err := filepath.Abs("..")

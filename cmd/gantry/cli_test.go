@@ -93,7 +93,7 @@ func TestHelpSaysThingsOnce(t *testing.T) {
 func TestUsageNamesArguments(t *testing.T) {
 	t.Setenv("COLUMNS", "132")
 	arguments := regexp.MustCompile(`^Usage: gantry [\w-]+( \[OPTIONS\])?( [A-Z|. \[\]-]+| bash\|zsh\|fish| ` +
-		`\[(train|drain|set).*)?$`)
+		`\[(train|drain|set|ls).*)?$`)
 	for _, name := range allCommands() {
 		out := expect(t, exitOK, nil, "help", name)
 		line := regexp.MustCompile(`(?m)^Usage: .*$`).FindString(out)

@@ -136,7 +136,7 @@ func TestADryRunWithoutADaemonLooksIntoTheStore(t *testing.T) {
 	expect(t, exitOK, []string{"pull it"}, append(dry, "registry.invalid/some:1", flow)...)
 	expect(t, exitInput, []string{"--pull never", "nothing was started"}, append(dry, "registry.invalid/some:1",
 		"--pull", "never", flow)...)
-	expect(t, exitInput, []string{"scripts/build-image.sh"}, append(dry, "gantry/no-such-image", flow)...)
+	expect(t, exitInput, []string{"gantry image build"}, append(dry, "gantry/no-such-image", flow)...)
 	for _, pattern := range []string{"layers/*", "images/*", "names/*", "uses/*", "tmp/*"} {
 		if left, _ := filepath.Glob(filepath.Join(store, pattern)); len(left) > 0 {
 			t.Errorf("left: %v", left)

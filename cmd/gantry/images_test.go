@@ -26,7 +26,7 @@ func TestAnImageArrivesBeforeItsTaskRuns(t *testing.T) {
 		t.Skip("needs the docker command")
 	}
 	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
-		t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+		t.Skip("needs the image gantry/busybox (make images)")
 	}
 	domain, _ := registrytest.Serve(t, false)
 	ref := domain + "/tools:1"

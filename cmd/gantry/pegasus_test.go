@@ -15,7 +15,7 @@ import (
 func TestAPegasusWorkflowRunsAsItComes(t *testing.T) {
 	needsDocker(t)
 	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
-		t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+		t.Skip("needs the image gantry/busybox (make images)")
 	}
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -137,7 +137,7 @@ func needsBusybox(t *testing.T) {
 	t.Helper()
 	needsDocker(t)
 	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
-		t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+		t.Skip("needs the image gantry/busybox (make images)")
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"strings"
 	"time"
 
@@ -37,6 +38,10 @@ type runtimeRow struct {
 	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
 	// images makes images present, where the runtime looks for them; nil: it needs none
 	images func(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error)
+	// load brings the image of an archive under a name to where the runtime looks for images, label asks for a label
+	// of one; nil: they are in no place of this runtime
+	load  func(ctx context.Context, ref string, archive *os.File) error
+	label func(ctx context.Context, ref, label string) (string, error)
 	// engine opens the engine that makes containers of runs in some directories; nil: it makes none
 	engine openEngine
 	// store says that images lie in gantry's own store
@@ -89,9 +94,9 @@ func ociEngine(_ context.Context, w engineWants) (container.Engine, error) {
 // its Capabilities and the constructor.
 var runtimes = []runtimeRow{
 	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine,
-		shell: &dockerShells},
+		load: loadDocker, label: labelDocker, shell: &dockerShells},
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine, store: true,
-		facts: storeFacts, enter: oci.Enter, shell: &ociShells},
+		load: loadStored, label: labelStored, facts: storeFacts, enter: oci.Enter, shell: &ociShells},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate,
 		abandon: abandonSteps, shell: &dockerShells},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {

@@ -167,7 +167,7 @@ func TestNextflowScriptRunsWhole(t *testing.T) {
 	work := slurmServer(t)
 	const image = "gantry/nextflow"
 	if exec.Command("docker", "image", "inspect", image).Run() != nil {
-		t.Skipf("needs the image %s (scripts/debian-image.sh %s bash coreutils procps)", image, image)
+		t.Skipf("needs the image %s (gantry image build %s bash coreutils procps)", image, image)
 	}
 	t.Setenv("GANTRY_IMAGE", image)
 	data := filepath.Join(filepath.Dir(work), "data")

@@ -23,7 +23,7 @@ func TestSnakemake(t *testing.T) {
 		t.Skip("needs Snakemake (apt-get install snakemake)")
 	}
 	if exec.Command("docker", "image", "inspect", "gantry/snakemake").Run() != nil {
-		t.Skip("needs the image gantry/snakemake (scripts/debian-image.sh gantry/snakemake snakemake)")
+		t.Skip("needs the image gantry/snakemake (gantry image build gantry/snakemake snakemake)")
 	}
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

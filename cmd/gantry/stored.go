@@ -7,68 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
-	"gantry/columns"
 	"gantry/executor/container"
-	"gantry/executor/oci"
 	"gantry/executor/oci/image"
 	"gantry/sqlite"
 )
-
-func imagesCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "images",
-		Usage: "list the images that gantry keeps unpacked for containers without a daemon",
-		Description: `They are in /var/lib/gantry/images, or for a user who is not root in ~/.local/share/gantry/images;
-$GANTRY_IMAGES names another directory. gantry clean --images removes those that no run needs. Images of the
-Docker Engine are not among them: docker images lists those.
-
-Exit codes: 0 listed, 2 wrong command line, 4 the directory cannot be read.`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return failf(exitUsage, "images takes no arguments")
-			}
-			if hasStore() {
-				if err := oci.Enter(); err != nil {
-					return fail(exitHost, err)
-				}
-			}
-			list, store, err := storedImages()
-			if err != nil {
-				return fail(exitHost, err)
-			}
-			if store != nil {
-				defer store.Close()
-			}
-			out := c.App.Writer
-			if c.Bool("json") {
-				printJSON(out, append([]image.Entry{}, list...))
-				return nil
-			}
-			if len(list) == 0 {
-				fmt.Fprintln(out, "no images")
-				return nil
-			}
-			t := newTable(out, columns.Of(out), "image", "id", "platform", "-size", "-runs", "state")
-			for i := range list {
-				e := &list[i]
-				state := "whole"
-				if !e.Whole {
-					state = "being unpacked, or cut off"
-				}
-				t.row(strings.Join(shownNames(e), " "), e.ID[7:19], e.Platform, size(&e.Bytes),
-					strconv.Itoa(len(e.Runs)), state)
-			}
-			t.end()
-			return nil
-		},
-	}
-}
 
 // shownNames are the names of an image for people.
 func shownNames(e *image.Entry) (names []string) {

@@ -20,7 +20,7 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 		t.Skip("needs root, to keep the owners of files")
 	}
 	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
-		t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+		t.Skip("needs the image gantry/busybox (make images)")
 	}
 	domain, _ := registrytest.Serve(t, false)
 	pushed := domain + "/tools:1"

@@ -766,7 +766,7 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 		r.aways.Add(1)
 		hint := ""
 		if r.far == nil {
-			hint = " (scripts/ensure-docker.sh starts it)"
+			hint = " (gantry setup starts it)"
 		}
 		r.warn("docker-away", "the "+r.host.Name+" does not answer; gantry waits for it"+hint)
 		select {

@@ -53,8 +53,8 @@ func connect(ctx context.Context, host string, patience time.Duration) (*client.
 		err = fmt.Errorf("%w: Docker Engine at %s refuses this user: %w (join the group docker and log in again, or "+
 			"use sudo)", container.ErrUnusable, cli.DaemonHost(), err)
 	default:
-		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (scripts/ensure-docker.sh installs and starts "+
-			"it)", container.ErrUnusable, cli.DaemonHost(), err)
+		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (gantry setup installs and starts it)",
+			container.ErrUnusable, cli.DaemonHost(), err)
 	}
 	cli.Close()
 	return nil, err

@@ -246,7 +246,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		refuses(t, err, fetch.ErrNoImage, bad, "NAME:TAG")
 	}
 	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "gantry/nothing:1"})
-	refuses(t, err, fetch.ErrNoImage, "gantry/nothing:1", "never pulled", "scripts/debian-image.sh")
+	refuses(t, err, fetch.ErrNoImage, "gantry/nothing:1", "never pulled", "gantry image build gantry/nothing:1 PACKAGE")
 	foreign := domain + "/foreign"
 	push(t, cli, foreign, "foreign "+domain, registry.AuthConfig{}, "s390x")
 	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: foreign})

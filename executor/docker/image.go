@@ -62,13 +62,9 @@ func CheckImage(ctx context.Context, cli Images, ref string) error {
 
 func noImage(ref string) error {
 	remedy := "fetch it with \"docker pull " + ref + "\""
-	switch {
-	case ref == fetch.Own+"busybox" || ref == fetch.Own+"busybox:latest":
-		remedy = "build it with scripts/build-image.sh"
-	case strings.HasPrefix(ref, fetch.Own):
+	if strings.HasPrefix(ref, fetch.Own) {
 		remedy = "names that begin with " + fetch.Own + " are those of images built here, never pulled: " +
-			"scripts/debian-image.sh " + ref +
-			" PACKAGE..."
+			fetch.Build(ref)
 	}
 	return fetch.NoImage(ref, fetch.ErrNoImage.Error(), remedy)
 }

@@ -465,7 +465,7 @@ func TestEngineGoesAwayAndComesBack(t *testing.T) {
 
 func TestUnusableEngineSaysWhatToDo(t *testing.T) {
 	_, err := docker.Connect(context.Background(), "unix://"+filepath.Join(t.TempDir(), "none.sock"))
-	if err == nil || !strings.Contains(err.Error(), "ensure-docker.sh") {
+	if err == nil || !strings.Contains(err.Error(), "gantry setup") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// busybox is the image that scripts/build-image.sh makes.
+// busybox is an image of make images.
 const busybox = "gantry/busybox:latest"
 
 // taskBinary builds the task emulator, unless $GANTRY_TASK names one.
@@ -84,7 +84,7 @@ func engine(t testing.TB) {
 	}
 	defer cli.Close()
 	if err := docker.CheckImage(t.Context(), cli, busybox); err != nil {
-		t.Skipf("needs the image %s (scripts/build-image.sh): %v", busybox, err)
+		t.Skipf("needs the image %s (make images): %v", busybox, err)
 	}
 }
 

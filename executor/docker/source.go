@@ -38,6 +38,24 @@ func (s *Source) Find(ctx context.Context, ref string) (id, digest string, found
 	return a.ID, digestOf(ref, a.RepoDigests), true, nil
 }
 
+// Label returns what a label of an image says; "" if the engine does not have the image.
+func (s *Source) Label(ctx context.Context, ref, label string) (string, error) {
+	cli, err := s.client(ctx)
+	if err != nil {
+		return "", err
+	}
+	a, err := cli.ImageInspect(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		return "", nil
+	} else if err != nil {
+		return "", fmt.Errorf("ask the Docker Engine for image %s: %w", ref, err)
+	}
+	if a.Config == nil {
+		return "", nil
+	}
+	return a.Config.Labels[label], nil
+}
+
 // Save returns an image as docker save writes it.
 func (s *Source) Save(ctx context.Context, id string) (io.ReadCloser, error) {
 	cli, err := s.client(ctx)

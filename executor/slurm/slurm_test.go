@@ -20,7 +20,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// busybox is the image that scripts/build-image.sh makes.
+// busybox is an image of make images.
 const busybox = "gantry/busybox:latest"
 
 func TestMain(m *testing.M) { slurmtest.Main(m) }
@@ -39,7 +39,7 @@ func newSite(t *testing.T, runtime string) *site {
 	t.Helper()
 	c := slurmtest.Up(t)
 	if runtime != "none" && exec.Command("docker", "image", "inspect", busybox).Run() != nil {
-		t.Skipf("needs the image %s (scripts/build-image.sh)", busybox)
+		t.Skipf("needs the image %s (make images)", busybox)
 	}
 	s := &site{Cluster: c, dir: t.TempDir()}
 	t.Setenv("GANTRY_IMAGES", filepath.Join(s.dir, "images"))

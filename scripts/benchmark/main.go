@@ -325,7 +325,7 @@ func (b *bench) docker() error {
 	}
 	defer cli.Close()
 	if _, err := cli.ImageInspect(context.Background(), image); err != nil {
-		return fmt.Errorf("image %s: %w (scripts/build-image.sh builds it)", image, err)
+		return fmt.Errorf("image %s: %w (make images builds it)", image, err)
 	}
 	trace, err := b.trivial(b.n, false)
 	if err != nil {

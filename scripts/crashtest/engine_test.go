@@ -66,7 +66,7 @@ func newEngine(t *testing.T) *engine {
 		t.Fatalf("load %s: %v %s", image, err, out)
 	}
 	if err := save.Wait(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v", image, err)
+		t.Skipf("needs a Docker Engine with the image %s (make images): %v", image, err)
 	}
 	return e
 }

@@ -96,7 +96,7 @@ func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 // nothing.
 func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
+		t.Skipf("needs a Docker Engine with the image %s (make images): %v %s", image, err,
 			bytes.TrimSpace(out))
 	}
 	gantry := build(t)

@@ -58,7 +58,7 @@ type tally struct {
 func needImage(t *testing.T) {
 	t.Helper()
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
+		t.Skipf("needs a Docker Engine with the image %s (make images): %v %s", image, err,
 			bytes.TrimSpace(out))
 	}
 }

@@ -41,7 +41,7 @@ func TestNothingShared(t *testing.T) {
 	}
 	run("a container engine that does not see the directory, either", func(t *testing.T) {
 		if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
-			t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+			t.Skip("needs the image gantry/busybox (make images)")
 		}
 		w := s.newWork(t, rule{name: "a"})
 		w.hidden()

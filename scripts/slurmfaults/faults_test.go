@@ -271,7 +271,7 @@ func (g *gantry) endsHeld(verb string) {
 // Secrets come to the nodes without a trace, also to those that do not see the directory.
 func TestSecrets(t *testing.T) {
 	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
-		t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+		t.Skip("needs the image gantry/busybox (make images)")
 	}
 	s := newSite(t)
 	const value = "correct horse battery"

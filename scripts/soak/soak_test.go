@@ -37,7 +37,7 @@ func TestTinySoakOnTheNullRuntime(t *testing.T) {
 
 func TestTinySoakInContainers(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", "gantry/busybox:latest").CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image gantry/busybox:latest (scripts/build-image.sh): %v %s", err, out)
+		t.Skipf("needs a Docker Engine with the image gantry/busybox:latest (make images): %v %s", err, out)
 	}
 	t.Setenv("PATH", filepath.Dir(build(t))+":"+os.Getenv("PATH"))
 	o := options{containers: 30, stream: 1, run: 15, samples: 10, seed: 1, dir: t.TempDir(), out: t.TempDir(),

@@ -24,9 +24,17 @@ const (
 // Pulls lists the values of Pull.
 func Pulls() []string { return []string{string(PullMissing), string(PullAlways), string(PullNever)} }
 
-// Own is the name space of the images that gantry and its scripts build. Nothing of it is ever pulled: whoever has that
+// Own is the name space of the images that gantry builds. Nothing of it is ever pulled: whoever has that
 // name in a public registry is somebody else.
 const Own = "gantry/"
+
+// Build is the command that builds an image of that name space.
+func Build(ref string) string {
+	if strings.TrimSuffix(ref, ":latest") == Own+"busybox" {
+		return "gantry image build " + ref + " busybox-static"
+	}
+	return "gantry image build " + ref + " PACKAGE..."
+}
 
 // archives begin the names of images in archives of docker save or of the OCI's image layout.
 var archives = []string{"file://", "docker-archive:", "oci-archive:"}

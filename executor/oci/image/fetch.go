@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -125,7 +126,7 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (*Image, err
 		return nil, fetch.NoImage(shown, invalid.Error(), "write it as NAME:TAG or REGISTRY/NAME:TAG")
 	case ours:
 		return nil, fetch.NoImage(shown, where, "images named "+fetch.Own+"... are those built here, never pulled: "+
-			"scripts/build-image.sh or scripts/debian-image.sh "+ref+" PACKAGE..., or name an archive of docker save")
+			fetch.Build(ref)+" --runtime oci, or name an archive of docker save")
 	case x.Pull == fetch.PullNever:
 		return nil, fetch.NoImage(shown, where+", and --pull never forbids to fetch it",
 			"leave out --pull never, or name an archive of docker save")
@@ -247,31 +248,65 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 			return i, err
 		}
 	}
-	if !x.Look {
-		x.Begin(shown, "unpacking")
-	}
-	src, err := x.archive(ctx, f)
-	if err != nil {
-		return nil, x.explain(shown, err, remedy)
-	}
-	defer src.close()
-	if x.Look {
-		if _, err := accept(src); err != nil {
-			return nil, x.explain(shown, err, remedy)
-		}
-		return &Image{Image: fetch.Image{Source: "unpack"}}, nil
-	}
-	for k := range src.layers {
-		src.layers[k].verify = true
-	}
-	i, err := x.ensure(ctx, shown, src)
-	if err == nil {
+	i, err := x.unpackArchive(ctx, shown, f)
+	if err == nil && !x.Look {
 		err = x.setName(name{version, i.ID, ""})
 	}
 	if err != nil {
 		return nil, x.explain(shown, err, remedy)
 	}
 	return i, nil
+}
+
+// unpackArchive brings the image of an open archive.
+func (x *fetcher) unpackArchive(ctx context.Context, shown string, f *os.File) (*Image, error) {
+	if !x.Look {
+		x.Begin(shown, "unpacking")
+	}
+	src, err := x.archive(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	defer src.close()
+	if x.Look {
+		_, err := accept(src)
+		return &Image{Image: fetch.Image{Source: "unpack"}}, err
+	}
+	for k := range src.layers {
+		src.layers[k].verify = true
+	}
+	return x.ensure(ctx, shown, src)
+}
+
+// Load brings the image of an archive into the store under a name, in place of one that has it.
+func (s *Store) Load(ctx context.Context, o fetch.Options, ref string, archive *os.File) error {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return fetch.NoImage(ref, err.Error(), "write it as NAME:TAG")
+	}
+	x := &fetcher{Fetch{Options: o.Started(DefaultPatience)}, s, make(chan struct{}, unpackers)}
+	i, err := x.unpackArchive(ctx, ref, archive)
+	if err == nil {
+		err = x.setName(name{reference.TagNameOnly(named).String(), i.ID, ""})
+	}
+	if err != nil {
+		return x.explain(ref, err, "try again")
+	}
+	return nil
+}
+
+// Label returns what a label of an image says; "" if the store does not have the image whole.
+func (s *Store) Label(ref, label string) string {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ""
+	}
+	n, _ := s.name(reference.TagNameOnly(named).String())
+	i, err := s.Image(n.ID)
+	if err != nil {
+		return ""
+	}
+	return i.Config.Labels[label]
 }
 
 // pull brings an image of a registry.

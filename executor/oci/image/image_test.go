@@ -91,7 +91,7 @@ func about(arch string, layers ...[]byte) string {
 	}
 	list, _ := json.Marshal(ids)
 	return fmt.Sprintf(`{"architecture": %q, "os": "linux",
-		"config": {"Env": ["A=b"], "WorkingDir": "/w", "User": "3:4"},
+		"config": {"Labels": {"tools": "x"}, "Env": ["A=b"], "WorkingDir": "/w", "User": "3:4"},
 		"rootfs": {"type": "layers", "diff_ids": %s}}`, arch, list)
 }
 
@@ -441,6 +441,34 @@ func TestAReplacedArchiveIsAnother(t *testing.T) {
 }
 
 // Times are as with Docker: those before 1970, and those that nanoseconds cannot count, are 1970.
+// An image that was built here is known by its name, as images of a Docker Engine are.
+func TestAnImageIsLoadedUnderAName(t *testing.T) {
+	root(t)
+	s := open(t)
+	for _, text := range []string{"one", "two"} {
+		b := saved(t, runtime.GOARCH, pack(t, file("a", text)))
+		_, path, _ := strings.Cut(write(t, b), ":")
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := s.Load(t.Context(), fetch.Options{}, "gantry/tools", f); err != nil {
+			t.Fatal(err)
+		}
+		i, err := fetched(t, s, "gantry/tools:latest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(i.Layers[0], "a")); string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if got := s.Label("gantry/tools", "tools") + s.Label("gantry/tools:2", "tools"); got != "x" {
+		t.Errorf("label %q", got)
+	}
+}
+
 func TestTimesOfFilesAreKept(t *testing.T) {
 	root(t)
 	at := map[string]int64{"old": -1, "first": 0, "now": 1_700_000_000, "2107": 1 << 32, "2150": 5_680_281_600,

@@ -1,30 +1,47 @@
 #!/usr/bin/env bash
-# Makes sure that a Docker Engine answers, and that a C compiler (go-sqlite3 needs one) and crun are there.
-# What is there already is left alone: nothing is installed, started or configured then.
+# What gantry setup runs, and make before there is a gantry:  setup.sh [compiler|runtime|engine]...
+# Makes sure that a Docker Engine answers (engine), crun is there (runtime), and a C compiler, which building needs (compiler); all by default.
+# What is there already is left alone: nothing is installed, started or configured then, and nothing is ever removed.
 # Otherwise, on Debian and Ubuntu and as root or through sudo, the packages of the distribution are used.
 # Every change is announced before it is made.
 set -euo pipefail
 
 HOST=${DOCKER_HOST:-unix:///var/run/docker.sock} # as gantry's own client sees it: docker contexts do not count
+SOCKET=${HOST#unix://}
 LOG=/var/log/gantry-dockerd.log
 WAIT=${GANTRY_DOCKER_WAIT:-60} # seconds for the engine to come up
+SPACE=600                      # MB that the packages take
 
-say() { echo "ensure-docker: $*"; }
+say() { echo "setup: $*"; }
 die() {
-	printf 'ensure-docker: %s\n' "$@" >&2
+	printf 'setup: %s\n' "$@" >&2
 	exit 1
 }
 
-# answers: does an engine answer at $HOST, for this user? Perl is essential on Debian, curl and the docker CLI are not.
+# ping [CMD...]: does an engine answer at the socket, for the user of CMD? Perl is essential on Debian, curl and the docker CLI are not.
+ping() {
+	"$@" timeout 20 perl -MIO::Socket::UNIX -e '
+		my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or exit 1;
+		print $s "GET /_ping HTTP/1.0\r\n\r\n"; local $/; exit(<$s> =~ m{^HTTP/1\.\d 200} ? 0 : 1)' "$SOCKET"
+}
+
+# answers: does an engine answer at $HOST, for this user?
 answers() {
-	if command -v docker >/dev/null; then
+	if [[ $HOST == unix://* ]] && command -v perl >/dev/null; then
+		ping
+	elif command -v docker >/dev/null; then
 		DOCKER_HOST=$HOST timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1
-	elif [[ $HOST == unix://* ]]; then
-		timeout 20 perl -MIO::Socket::UNIX -e '
-			my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or exit 1;
-			print $s "GET /_ping HTTP/1.0\r\n\r\n"; local $/; exit(<$s> =~ m{^HTTP/1\.\d 200} ? 0 : 1)' "${HOST#unix://}"
 	else
 		die "DOCKER_HOST=$HOST cannot be asked without a docker command: install the docker CLI, or unset DOCKER_HOST"
+	fi
+}
+
+# answers_root: does it answer to root? Where root cannot be asked, a dockerd that runs is taken to answer.
+answers_root() {
+	if [[ $(id -u) != 0 && -S $SOCKET && ! -w $SOCKET ]]; then
+		if sudo -n true 2>/dev/null; then ping sudo; else dockerd_runs; fi
+	else
+		answers
 	fi
 }
 
@@ -52,24 +69,50 @@ update_lists() {
 		say "apt-get update gave errors; going on with the package lists that are there"
 }
 
+# half_installed prints the packages that dpkg has begun with and not ended.
+half_installed() { dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -nE 's/^(half-.*|unpacked|triggers-.*) //p' | tr '\n' ' '; }
+
+# why_not FILE: what to do about the errors of apt-get install in it.
+why_not() {
+	local half
+	half=$(half_installed)
+	if [[ -n $half ]] || grep -q 'dpkg was interrupted' "$1"; then
+		echo "packages are half installed${half:+: $half}; end that (sudo dpkg --configure -a; sudo apt-get -f install), then try again"
+	elif grep -qE 'Unable to locate|Unable to fetch|Failed to fetch|no installation candidate|Temporary failure' "$1"; then
+		echo "look at the connection of this machine and at its package sources (/etc/apt; apt-get update), then try again"
+	elif grep -qE 'need to be removed|remove is disabled' "$1"; then
+		echo "other packages of this machine stand against it, and nothing is removed: install a Docker Engine that goes with them"
+	else
+		echo "repair that by hand, then try again"
+	fi
+}
+
 install_packages() {
-	local what="install $* from the distribution"
-	local ids=
+	local what="install $* from the distribution" ids='' out free
 	[[ -r /etc/os-release ]] && ids=$(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}")
 	if ! [[ " $ids " =~ \ (debian|ubuntu)\  ]] || ! command -v apt-get >/dev/null; then
 		die "this is not Debian or Ubuntu (${ids:-unknown system}), so nothing was installed" \
-			"have these, then try again: a running Docker Engine, a C compiler (gcc and libc headers)"
+			"install $* (or what it is called here) by the means of this system, then try again"
 	fi
 	may_change "$what"
+	free=$(df -Pm /var | awk 'END { print $4 }')
+	((free >= SPACE)) || die "$what: $free MB are free in /var, and $SPACE MB are needed" "free space there, then try again"
 	say "$what (apt-get install $*)"
 	update_lists
-	# Newer releases have the docker command, with which gantry's images are built, in a package of its own.
+	# Newer releases have the docker command in a package of its own.
 	if [[ " $* " == *" docker.io "* ]] && ! command -v docker >/dev/null && apt-cache show docker-cli >/dev/null 2>&1; then
 		say "and docker-cli"
 		set -- "$@" docker-cli
 	fi
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
-		die "apt-get install $* ended with an error (above)" "repair it by hand (apt-get -f install; apt-get update), then try again"
+	out=$(mktemp)
+	as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get install -y -qq --no-install-recommends --no-remove \
+		-o DPkg::Lock::Timeout=300 "$@" >"$out" 2>&1 || {
+		grep -E '^(E:|Err|dpkg:| .* : )' "$out" | head -n 8 >&2 || tail -n 5 "$out" >&2
+		what=$(why_not "$out")
+		rm -f "$out"
+		die "apt-get install $* ended with an error (above)" "$what"
+	}
+	rm -f "$out"
 }
 
 ensure_compiler() {
@@ -87,6 +130,8 @@ has_engine() { PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin command -v dockerd >/d
 
 install_engine() {
 	local packages=(docker.io iptables ca-certificates)
+	# The command is that of Docker's own packages: so is the engine.
+	[[ $(dpkg-query -W -f '${db:Status-Status}' docker-ce-cli 2>/dev/null || true) != installed ]] || packages=(docker-ce containerd.io)
 	# Where the kernel confines by AppArmor, containers start only with its parser.
 	[[ $(cat /sys/module/apparmor/parameters/enabled 2>/dev/null || true) == Y ]] && packages+=(apparmor)
 	# Without systemd nothing may have mounted the cgroup hierarchies.
@@ -98,8 +143,7 @@ install_engine() {
 up() {
 	local end=$((SECONDS + $1))
 	while ((SECONDS < end)); do
-		if answers; then return 0; fi
-		if [[ $(id -u) != 0 && -S ${HOST#unix://} && ! -w ${HOST#unix://} ]]; then return 0; fi
+		if answers || answers_root; then return 0; fi
 		sleep 0.3
 	done
 	return 1
@@ -157,15 +201,22 @@ ensure_runtime() {
 	(install_packages crun) || say "without crun: --runtime oci needs runc then"
 }
 
-ensure_compiler
-ensure_runtime
-
-if ! answers; then
-	if [[ -n ${DOCKER_HOST:-} && $DOCKER_HOST != unix:///var/run/docker.sock && $DOCKER_HOST != unix:///run/docker.sock ]]; then
+ensure_engine() {
+	if answers; then return; fi
+	if [[ -n ${DOCKER_HOST:-} && $SOCKET != /var/run/docker.sock && $SOCKET != /run/docker.sock ]]; then
 		die "no Docker Engine answers at DOCKER_HOST=$DOCKER_HOST" "start it, or unset DOCKER_HOST to use an engine of this machine"
 	fi
-	if [[ $(id -u) == 0 || ! -S ${HOST#unix://} || -w ${HOST#unix://} ]]; then
-		say "no Docker Engine answers at $HOST"
+	if ! answers_root; then
+		if [[ -S $SOCKET ]] && ! dockerd_runs; then
+			say "no Docker Engine answers at $HOST: its socket is there, and no dockerd runs"
+		else
+			say "no Docker Engine answers at $HOST"
+		fi
+		local half
+		half=$(half_installed)
+		if [[ $half == *docker* || $half == *containerd* ]]; then
+			die "packages of the Docker Engine are half installed: $half" "end that (sudo dpkg --configure -a; sudo apt-get -f install), then try again"
+		fi
 		has_engine || install_engine
 		up 2 || start_engine
 	fi
@@ -173,10 +224,15 @@ if ! answers; then
 	if [[ $(id -u) != 0 ]] && ! answers; then
 		if sudo -n true 2>/dev/null || [[ -t 0 ]]; then
 			say "the engine answers to root only (user $(id -un) is not in the group docker): gantry is run through sudo"
-			exit 0
+			return
 		fi
 		die "a Docker Engine is there, but user $(id -un) may not use it" \
 			"add the user to its group (sudo usermod -aG docker $(id -un)), log in again, then try again"
 	fi
 	say "the engine answers at $HOST"
-fi
+}
+
+(($#)) || set -- compiler runtime engine
+for step in "$@"; do
+	"ensure_$step"
+done

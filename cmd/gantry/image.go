@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/gantry/debian"
+	"gantry/cmd/gantry/early"
+	"gantry/columns"
+	"gantry/executor/container/fetch"
+	"gantry/executor/docker"
+	"gantry/executor/oci"
+	"gantry/executor/oci/image"
+)
+
+func imageCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "image",
+		Aliases:   []string{"images"},
+		Usage:     "build an image of containers from Debian packages, or list those kept unpacked",
+		ArgsUsage: "[ls | build NAME PACKAGE...]",
+		Description: `Builds an image from packages of Debian or Ubuntu, with all that they depend on. The packages
+come from the package sources of this machine. No registry is asked, nothing is installed, and it takes no root but
+what the Docker Engine asks for. Packages are unpacked, not configured: programs run, services and alternatives are not
+set up. A shell and its usual commands are always there (busybox). Equal packages give an equal image, down to its ID.
+An image that was built from these packages before stays, unless --force is given.
+
+   gantry image build gantry/busybox busybox-static
+   gantry image build gantry/variants bwa samtools bcftools mawk
+   gantry image build --runtime oci gantry/busybox busybox-static
+   gantry image build --archive tools.tar tools mawk    for other machines: run --image file:///PATH/tools.tar
+   gantry image ls                                      the images kept unpacked for --runtime oci
+
+With --runtime oci the image comes into the store of images for containers without a daemon. The store is in
+/var/lib/gantry/images, or for a user who is not root in ~/.local/share/gantry/images; $GANTRY_IMAGES names another
+directory. ls lists it. gantry clean --images removes images of the store that no run needs. Images of the Docker
+Engine are not in it: docker images lists those.
+
+Exit codes: 0 built or listed, 2 wrong command line, 3 a package cannot be had, 4 the Docker Engine, the store or the
+disk cannot be used, 130 stopped by a signal.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "build for containers of `RUNTIME`: " +
+				"docker or oci"},
+			&cli.StringFlag{Name: "archive", Usage: "write the image to `FILE`, as docker save does, and nowhere else"},
+			&cli.BoolFlag{Name: "force", Usage: "build an image that is there again, as packages have new versions"},
+			&cli.BoolFlag{Name: "json", Usage: "ls: print a JSON array"}},
+		Action: func(c *cli.Context) error {
+			what := c.Args().First()
+			switch {
+			case what == "build" && c.NArg() > 2:
+				return buildImage(c, c.Args().Get(1), c.Args().Slice()[2:])
+			case what == "build":
+				return failf(exitUsage, "image build: name the image and its packages, as in: gantry image build "+
+					"gantry/busybox busybox-static")
+			case c.NArg() > 1 || what != "" && what != "ls":
+				return failf(exitUsage, "image: say ls, or build NAME PACKAGE...")
+			}
+			return listImages(c)
+		},
+	}
+}
+
+// buildImage builds an image where it is to go, unless it is there.
+func buildImage(c *cli.Context, name string, packages []string) error {
+	i, err := debian.New(name, packages)
+	if err != nil {
+		return failf(exitUsage, "image build: %w", err)
+	}
+	row := rowOf(c.String("runtime"))
+	if row == nil || row.load == nil {
+		return failf(exitUsage, "image build: --runtime %s has no images of its own: say docker or oci",
+			c.String("runtime"))
+	}
+	if err := enter(row.Name); err != nil {
+		return err
+	}
+	say := func(text string) { fmt.Fprintln(c.App.ErrWriter, text) }
+	ctx, stop := context.WithCancel(c.Context)
+	defer stop()
+	defer early.Cancel(stop)()
+	to := c.String("archive")
+	if to == "" {
+		have, err := row.label(ctx, i.Name, debian.Label)
+		if err != nil {
+			return failf(exitHost, "image %s: %w", i.Name, err)
+		}
+		if have == i.Packages && !c.Bool("force") {
+			say(i.Name + " is there")
+			return nil
+		}
+	}
+	err = writeImage(ctx, i, to, row, say)
+	switch {
+	case ctx.Err() != nil:
+		return failf(exitInterrupted, "stopped: image %s is not built", i.Name)
+	case errors.Is(err, debian.ErrPackages):
+		return failf(exitInput, "image %s: %w", i.Name, err)
+	case err != nil:
+		return failf(exitHost, "image %s: %w", i.Name, err)
+	}
+	return nil
+}
+
+// writeImage builds an image in a file, of that path if one is given, and else loads it.
+func writeImage(ctx context.Context, i *debian.Image, path string, row *runtimeRow, say func(string)) (err error) {
+	say("building " + i.Name + " from " + i.Packages)
+	var f *os.File
+	if path != "" {
+		f, err = os.Create(path)
+	} else if f, err = os.CreateTemp("", "gantry-image-*.tar"); err == nil {
+		defer os.Remove(f.Name())
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := i.Build(ctx, f, say); err != nil {
+		if path != "" {
+			os.Remove(path)
+		}
+		return err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	bytes := st.Size()
+	where := path
+	if path != "" {
+		giveToCaller(path)
+		err = f.Close()
+	} else if _, err = f.Seek(0, 0); err == nil {
+		where = row.Name
+		err = row.load(ctx, i.Name, f)
+	}
+	if err == nil {
+		say(fmt.Sprintf("built %s (%s, %s)", i.Name, size(&bytes), where))
+	}
+	return err
+}
+
+// loadDocker loads an archive into the Docker Engine, which takes the name from it.
+func loadDocker(ctx context.Context, _ string, archive *os.File) error {
+	_, err := docker.Fetch{Options: fetch.Options{Pull: fetch.PullAlways}}.Images(ctx,
+		[]fetch.Wanted{{Ref: "file://" + archive.Name()}})
+	return err
+}
+
+// labelDocker asks the Docker Engine for a label of an image.
+func labelDocker(ctx context.Context, ref, label string) (string, error) {
+	engine := &docker.Source{}
+	defer engine.Close()
+	return engine.Label(ctx, ref, label)
+}
+
+// withStore does something with the store of images.
+func withStore(do func(*image.Store) error) error {
+	dir, err := image.DefaultDir()
+	if err != nil {
+		return err
+	}
+	s, err := image.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(s)
+}
+
+func loadStored(ctx context.Context, ref string, archive *os.File) error {
+	return withStore(func(s *image.Store) error { return s.Load(ctx, fetch.Options{}, ref, archive) })
+}
+
+func labelStored(_ context.Context, ref, label string) (text string, err error) {
+	err = withStore(func(s *image.Store) error {
+		text = s.Label(ref, label)
+		return nil
+	})
+	return text, err
+}
+
+// listImages prints the images of the store.
+func listImages(c *cli.Context) error {
+	if hasStore() {
+		if err := oci.Enter(); err != nil {
+			return fail(exitHost, err)
+		}
+	}
+	list, store, err := storedImages()
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	if store != nil {
+		defer store.Close()
+	}
+	out := c.App.Writer
+	if c.Bool("json") {
+		printJSON(out, append([]image.Entry{}, list...))
+		return nil
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(out, "no images")
+		return nil
+	}
+	t := newTable(out, columns.Of(out), "image", "id", "platform", "-size", "-runs", "state")
+	for i := range list {
+		e := &list[i]
+		state := "whole"
+		if !e.Whole {
+			state = "being unpacked, or cut off"
+		}
+		t.row(strings.Join(shownNames(e), " "), e.ID[7:19], e.Platform, size(&e.Bytes), strconv.Itoa(len(e.Runs)),
+			state)
+	}
+	t.end()
+	return nil
+}
