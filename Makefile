@@ -6,6 +6,7 @@ GANTRY := bin/gantry
 TASK := bin/gantry-task
 # Control groups and an engine that answers to root only need root; the compiler does not, so its caches stay the caller's.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null || echo sudo -E env "PATH=$$PATH")
+BUILD_IMAGE = $(if $(shell [ -w /var/run/docker.sock ] && echo may),,$(AS_ROOT)) $(GANTRY) image build
 # SQLite takes gcc a minute at -O2 and a third of that at -O1.
 export CGO_CFLAGS ?= -O1
 FUZZTIME ?= 20s
@@ -24,13 +25,14 @@ SEQUENTIAL := TestThePageOfALargeRun TestLessonsSayWhatTheirRunsDo TestAModelIsT
 empty :=
 space := $(empty) $(empty)
 
-.PHONY: help demo demo-slurm test setup browser registry slurm build images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: help demo demo-slurm test setup go compiler engine browser registry slurm build images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup build ## a mosaic of the sky with real programs in Docker containers, installing what is missing
+demo: go compiler ## a mosaic of the sky with real programs in Docker containers, installing what is missing
+	@$(MAKE) --no-print-directory -j2 engine build
 	@scripts/demo
 
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
@@ -51,18 +53,27 @@ registry: ## a registry of images for the tests that pull; they are skipped with
 slurm: ## the packages of Slurm, for the tests that bring a cluster of four virtual nodes up; they are skipped without
 	@scripts/slurm install || echo "slurm: it cannot be had here: tests that need Slurm will be skipped"
 
-setup: ## a Docker Engine and a C compiler; does nothing where they are
-	@scripts/ensure-docker.sh
+setup: compiler engine ## a Docker Engine, crun and a C compiler; does nothing where they are
 
-build: ## bin/gantry and bin/gantry-task
+compiler:
+	@bash cmd/gantry/setup.sh compiler
+
+engine:
+	@bash cmd/gantry/setup.sh runtime engine
+
+# Says which Go is needed, where that of go.mod is not there and cannot be had. Go 1.21 and later fetch it by themselves.
+go:
+	@scripts/go-version
+
+build: go ## bin/gantry and bin/gantry-task
 	@mkdir -p bin
 	go build -ldflags "-X main.released=$(or $(VERSION),$(COMMIT))" -o $(GANTRY) ./cmd/gantry
 	go build -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
 
-images: setup ## the images of the examples with real tools (gantry builds the emulator's by itself)
-	@scripts/build-image.sh
-	@scripts/debian-image.sh gantry/montage montage mawk && scripts/debian-image.sh gantry/variants bwa samtools bcftools mawk && \
-		scripts/debian-image.sh gantry/nextflow bash coreutils procps || \
+images: setup build ## the images of the examples with real tools (gantry builds the emulator's by itself)
+	@$(BUILD_IMAGE) gantry/busybox busybox-static
+	@$(BUILD_IMAGE) gantry/montage montage mawk && $(BUILD_IMAGE) gantry/variants bwa samtools bcftools mawk && \
+		$(BUILD_IMAGE) gantry/nextflow bash coreutils procps || \
 		echo "images: without these, tests of examples/mosaic, examples/variants and of Nextflow's scripts are skipped"
 
 check: ## format, vet, staticcheck, dead code, spelling, directions of imports, known vulnerabilities
