@@ -119,11 +119,11 @@ ensure_compiler() {
 	local cc=${CC:-$(go env CC 2>/dev/null || true)}
 	cc=${cc:-gcc}
 	# A compiler without headers is of no use to cgo, so try it.
-	if echo '#include <stdlib.h>' | ${cc} -E -x c - >/dev/null 2>&1; then
-		return
-	fi
+	works() { echo '#include <stdlib.h>' | ${cc} -E -x c - >/dev/null 2>&1; }
+	if works; then return; fi
 	say "no working C compiler (${cc}); go-sqlite3 needs one"
 	install_packages gcc libc6-dev
+	works || die "the C compiler ${cc} does not work" "unset CC (and go env -u CC), then try again"
 }
 
 has_engine() { PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin command -v dockerd >/dev/null; }

@@ -218,7 +218,7 @@ func aptErrors(out string, err error) string {
 	var said []string
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
-		for _, kind := range []string{"E: ", "Err:", "W: Failed to fetch "} {
+		for _, kind := range []string{"E: ", "W: Failed to fetch "} {
 			if strings.HasPrefix(line, kind) && len(said) < 8 {
 				said = append(said, strings.TrimPrefix(line, "E: "))
 			}
