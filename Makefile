@@ -31,9 +31,14 @@ space := $(empty) $(empty)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: go compiler ## a mosaic of the sky with real programs in Docker containers, installing what is missing
-	@$(MAKE) --no-print-directory -j2 engine build
+demo: engine build ## a mosaic of the sky with real programs in Docker containers, installing what is missing
 	@scripts/demo
+
+# Gantry is compiled while Docker is installed and started.
+ifeq ($(MAKECMDGOALS),demo)
+MAKEFLAGS += -j2
+engine build: compiler
+endif
 
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
 	@scripts/demo-slurm

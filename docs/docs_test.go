@@ -121,7 +121,7 @@ func checkout(t *testing.T, root, bin string) string {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // jobs of root's run as nobody, and work below
 		t.Fatal(err)
 	}
-	for _, name := range []string{"examples", "scripts", "Makefile"} {
+	for _, name := range []string{"cmd", "examples", "scripts", "Makefile"} {
 		if err := os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
