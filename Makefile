@@ -10,8 +10,11 @@ BUILD_IMAGE = $(if $(shell [ -w /var/run/docker.sock ] && echo may),,$(AS_ROOT))
 # SQLite takes gcc a minute at -O2 and a third of that at -O1.
 export CGO_CFLAGS ?= -O1
 FUZZTIME ?= 20s
-# What gantry --version prints.
-COMMIT := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# gantry --version prints it behind the number of VERSION.
+COMMIT := $(shell git describe --always --abbrev=8 --exclude='*' --dirty 2>/dev/null)
+# make install and make uninstall: below $(DESTDIR)$(PREFIX).
+PREFIX ?= /usr/local
+export PREFIX DESTDIR
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
 PACKAGES ?= 2
 # Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
@@ -25,7 +28,7 @@ SEQUENTIAL := TestThePageOfALargeRun TestLessonsSayWhatTheirRunsDo TestAModelIsT
 empty :=
 space := $(empty) $(empty)
 
-.PHONY: help demo demo-slurm test setup go compiler engine browser registry slurm build images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: help demo demo-slurm test setup go compiler engine browser registry slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
@@ -72,8 +75,14 @@ go:
 
 build: go ## bin/gantry and bin/gantry-task
 	@mkdir -p bin
-	go build -ldflags "-X main.released=$(or $(VERSION),$(COMMIT))" -o $(GANTRY) ./cmd/gantry
-	go build -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
+	go build -buildvcs=false -ldflags "-X main.commit=$(COMMIT)" -o $(GANTRY) ./cmd/gantry
+	go build -buildvcs=false -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
+
+install: build ## both binaries, manual pages and completions below PREFIX (/usr/local) in DESTDIR; asks sudo where it has to
+	@scripts/install $(GANTRY) $(TASK)
+
+uninstall: ## remove what make install installs
+	@scripts/install --remove
 
 images: setup build ## the images of the examples with real tools (gantry builds the emulator's by itself)
 	@$(BUILD_IMAGE) gantry/busybox busybox-static
@@ -125,9 +134,9 @@ soak: build images ## a day of load, with plots in soak-results; ATTEMPTS (on th
 test-v2: ## container tests in a virtual machine with cgroup v2: a subset of at most 15 minutes, or TESTS=all; DRIVERS
 	$(AS_ROOT) env $(if $(TESTS),GANTRY_VM_TESTS="$(TESTS)") $(if $(DRIVERS),GANTRY_VM_DRIVERS="$(DRIVERS)") scripts/vm/test
 
-release: ## static binaries, Debian packages, checksums and bills of materials for amd64 and arm64 in dist/; VERSION
+release: ## static binaries, Debian packages, checksums and bills of materials for amd64 and arm64 in dist/
 	@scripts/release/setup
-	@$(if $(VERSION),VERSION="$(VERSION)") scripts/release/build
+	@scripts/release/build
 
 test-release: ## build a release twice and compare, install its package in a fresh root; takes minutes
 	@scripts/release/setup

@@ -20,6 +20,7 @@ type layer struct {
 // and no package reaches back. The first row that matches a package holds; * stands for one element of a path, ** for
 // any number.
 var layers = []layer{
+	{"gantry", nil, "it is a leaf"},
 	{"gantry/cgroup", nil, "it is a leaf"},
 	{"gantry/columns", nil, "it is a leaf"},
 	{"gantry/reader", nil, "it is a leaf"},
@@ -100,7 +101,7 @@ var layers = []layer{
 		"gantry/sqlite/**"}, "commands are imported by nothing"},
 	{"gantry/cmd/gantry/early", nil, "it is a leaf"},
 	{"gantry/cmd/gantry/debian", nil, "it is a leaf"},
-	{"gantry/cmd/gantry", []string{"gantry/columns", "gantry/cmd/gantry/early", "gantry/cmd/gantry/debian",
+	{"gantry/cmd/gantry", []string{"gantry", "gantry/columns", "gantry/cmd/gantry/early", "gantry/cmd/gantry/debian",
 		"gantry/cgroup", "gantry/reader",
 		"gantry/scenario", "gantry/sbatch",
 		"gantry/trace/**", "gantry/planner/**",

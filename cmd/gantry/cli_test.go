@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -123,16 +124,26 @@ func TestOptionsAreReportedAsTyped(t *testing.T) {
 }
 
 func TestVersionIsNamed(t *testing.T) {
-	released = "1.2-test"
-	defer func() { released = "" }()
+	number, err := os.ReadFile("../../VERSION")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := "gantry " + strings.TrimSpace(string(number))
+	commit = "5f1d06c7"
+	defer func() { commit = "" }()
 	for _, args := range [][]string{{"version"}, {"--version"}} {
-		if out := expect(t, exitOK, nil, args...); out != "gantry version 1.2-test\n" {
+		if out := expect(t, exitOK, nil, args...); out != plain+" (5f1d06c7)\n" {
 			t.Errorf("%q", out)
 		}
 	}
-	released = ""
-	if v := version(); v == "" || v == "(devel)" {
-		t.Errorf("version %q", v)
+	for want, settings := range map[string][]debug.BuildSetting{
+		"":               {{Key: "vcs", Value: "git"}},
+		"5f1d06c7":       {{Key: "vcs.revision", Value: "5f1d06c7aab7f2a8b0d1"}, {Key: "vcs.modified", Value: "false"}},
+		"5f1d06c7-dirty": {{Key: "vcs.revision", Value: "5f1d06c7aab7f2a8b0d1"}, {Key: "vcs.modified", Value: "true"}},
+	} {
+		if got := builtFrom(settings); got != want {
+			t.Errorf("built from %q, want %q", got, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	release "gantry"
 	"gantry/trace/spelling"
 )
 
@@ -264,35 +265,39 @@ func helpCommand() *cli.Command {
 	}
 }
 
-// released is the version that make build sets, from git describe, and scripts/release/build.
-var released string
+// commit is that of the sources, of make and of releases; "" leaves it to what the Go tool noted.
+var commit string
 
-// version names the build: the release, else the module's version or the commit that the Go tool noted.
+// version names the build: its number and the commit of its sources, if anything knows that.
 func version() string {
-	if released != "" {
-		return released
+	number, from := strings.TrimSpace(release.Version), commit
+	if info, ok := debug.ReadBuildInfo(); ok && from == "" {
+		from = builtFrom(info.Settings)
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	if from == "" {
+		return number
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	var commit, modified string
-	for _, s := range info.Settings {
+	return number + " (" + from + ")"
+}
+
+// builtFrom is the commit that the Go tool noted, "" if it noted none.
+func builtFrom(settings []debug.BuildSetting) string {
+	var revision, changed string
+	for _, s := range settings {
 		switch {
 		case s.Key == "vcs.revision":
-			commit = s.Value[:min(len(s.Value), 12)]
+			revision = s.Value[:min(len(s.Value), 8)]
 		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = "-dirty"
+			changed = "-dirty"
 		}
 	}
-	if commit == "" {
-		return "unknown"
+	if revision == "" {
+		return ""
 	}
-	return commit + modified
+	return revision + changed
 }
+
+func printVersion(c *cli.Context) { fmt.Fprintln(c.App.Writer, "gantry "+version()) }
 
 func versionCommand() *cli.Command {
 	return &cli.Command{
@@ -302,7 +307,7 @@ func versionCommand() *cli.Command {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "version takes no arguments")
 			}
-			cli.ShowVersion(c)
+			printVersion(c)
 			return nil
 		},
 	}

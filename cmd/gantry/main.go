@@ -158,7 +158,7 @@ Exit codes:
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
 	app.DisableSliceFlagSeparator = true // values of variables and names of files may have commas
-	cli.HelpPrinter = printHelp
+	cli.HelpPrinter, cli.VersionPrinter = printHelp, printVersion
 	app.OnUsageError = usageError(app, args)
 	for _, cmd := range app.Commands {
 		cmd.OnUsageError, cmd.HideHelpCommand = app.OnUsageError, true

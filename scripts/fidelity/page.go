@@ -182,11 +182,11 @@ Measured on %s to %s (UTC): %d runs, %s, gantry %s, calibrated %d times in %.0f 
 all its programs kept %.2f cores busy in the median, %.2f at most (%d of %d times more than 0.3).
 
 `, first.Format("2006-01-02 15:04"), last.Format("15:04"), runs, c.Host,
-		strings.TrimPrefix(c.Version, "gantry version "), len(took), sum(took), median(busy),
+		strings.TrimPrefix(c.Version, "gantry "), len(took), sum(took), median(busy),
 		slices.Max(busy), above(busy, 0.3), len(busy))
 	if c.Again != "" {
 		fmt.Fprintf(b, "\nThese runs were predicted again when they were over, by gantry %s, from the same "+
-			"calibration.\n\n", strings.TrimPrefix(c.Again, "gantry version "))
+			"calibration.\n\n", strings.TrimPrefix(c.Again, "gantry "))
 	}
 }
 

@@ -25,7 +25,7 @@ func measured(t *testing.T, predicted, actual map[string]float64) *harness {
 	if err := os.Mkdir(filepath.Join(x.dir, "results"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write("calibration", calibration{Version: "gantry version x", Host: "2 cores", Took: 70})
+	write("calibration", calibration{Version: "gantry x", Host: "2 cores", Took: 70})
 	for key := range predicted {
 		workflow, policy, _ := strings.Cut(key, " ")
 		for k := range 3 {
