@@ -10,6 +10,9 @@ BUILD_IMAGE = $(if $(shell [ -w /var/run/docker.sock ] && echo may),,$(AS_ROOT))
 # SQLite takes gcc a minute at -O2 and a third of that at -O1.
 export CGO_CFLAGS ?= -O1
 FUZZTIME ?= 20s
+# The first seed of tests of random instances: 16 bits of the commit, above 16 that count instances.
+SEED ?= $(shell h=$$(git rev-parse --verify -q HEAD 2>/dev/null | cut -c1-4); echo $$((0x$${h:-0} << 16)))
+export GANTRY_TEST_SEED := $(SEED)
 # gantry --version prints it behind the number of VERSION.
 COMMIT := $(shell git describe --always --abbrev=8 --exclude='*' --dirty 2>/dev/null)
 # make install and make uninstall: below $(DESTDIR)$(PREFIX).
@@ -18,12 +21,14 @@ export PREFIX DESTDIR
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
 PACKAGES ?= 2
 # Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
-ALONE := ./planner/... ./trace/... ./scenario ./sbatch ./columns ./executor/metrics ./executor/hostmodel ./executor/evidence
+ALONE := ./planner/... ./trace/... ./scenario ./sbatch ./columns ./executor/metrics ./executor/hostmodel ./executor/evidence \
+	./executor/oracletest ./executor/sim ./executor/load ./executor/forecast ./sqlite/results ./sqlite/report ./sqlite/study ./sqlite/logtest
 # Tests that drive programs, which they build without the race detector.
 DRIVERS := ./scripts/...
-# Under the race detector these try a part of their random instances (executor/oracletest.Seeds).
-PARTLY := ./executor ./executor/experiment
-# Tests of cmd/gantry that compute for long on one goroutine (executor/oracletest.Sequential).
+# The engine's goroutine waits for requests while time passes by itself, which it does in no test of its own: those of cmd/gantry and of runtimes
+# run it under the race detector, and those of executor/experiment simulate side by side.
+SIMULATED := ./executor
+# Tests of cmd/gantry that compute for long on one goroutine (planner/seed/seedtest.Sequential).
 SEQUENTIAL := TestThePageOfALargeRun TestLessonsSayWhatTheirRunsDo TestAModelIsTrainedOnRunsKeptAndPlannedWith TestModelsLearnFromSeveralLogs
 empty :=
 space := $(empty) $(empty)
@@ -46,11 +51,11 @@ endif
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
 	@scripts/demo-slurm
 
-test: setup browser registry slurm build images check ## all tests, container tests included; sets up everything first
-	go test -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") $(DRIVERS) $(PARTLY) $(ALONE)
+test: setup browser registry slurm build images check ## all tests, container tests included; sets up everything first; SEED
+	go test -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") $(DRIVERS) $(SIMULATED) $(ALONE)
 	go test -timeout 40m -run '^($(subst $(space),|,$(SEQUENTIAL)))$$' ./cmd/gantry
 	go test -race -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") \
-		./cmd/gantry $$(go list ./... | grep -vxF "$$(go list $(ALONE) $(DRIVERS))")
+		./cmd/gantry $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS))")
 
 browser: ## a headless browser for the tests of pages; they are skipped without
 	@scripts/ensure-browser.sh

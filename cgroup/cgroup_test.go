@@ -476,15 +476,11 @@ func TestLongLivedGroupsAreSampled(t *testing.T) {
 	}
 	var last cgroup.Sample
 	for range 2 {
-		select {
-		case s := <-samples:
-			if s.Key != 5 || s.CPU <= last.CPU {
-				t.Errorf("sample %+v after %+v", s, last)
-			}
-			last = s
-		case <-time.After(30 * time.Second):
-			t.Fatal("no sample")
+		s := <-samples
+		if s.Key != 5 || s.CPU <= last.CPU {
+			t.Errorf("sample %+v after %+v", s, last)
 		}
+		last = s
 	}
 	if f := w.Final(5); f.Exact != 0 || f.CPU < last.CPU {
 		t.Errorf("of a group that lives there is no exact end: %+v", f)
@@ -515,12 +511,12 @@ func TestGroupsAreFoundWithoutInotify(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); w.Last(1).Got == 0 && time.Now().Before(end); {
+	for w.Last(1).Got == 0 {
 		time.Sleep(10 * time.Millisecond) // for its first sample
 	}
 	in.Close()
 	_ = c.Wait()
-	for end := time.Now().Add(time.Minute); !w.Over(1) && time.Now().Before(end); {
+	for !w.Over(1) {
 		time.Sleep(time.Millisecond)
 	}
 	if f := w.Final(1); f.Exact != cgroup.Everything || f.Ended.IsZero() || f.Limits.PIDs != 50 {

@@ -146,6 +146,19 @@ func pair(in *oracletest.Instance, are func(a, b *oracletest.Task) bool) bool {
 	})
 }
 
+// enough reports whether instances have what the row of a family ticks. Others have to be simulated to see that no
+// instance has what it does not tick.
+func enough(text, family string, has []int) bool {
+	_, row, _ := strings.Cut(text, "| "+family+" |")
+	cells := strings.Split(row, "|")
+	for k, n := range has {
+		if k+2 >= len(cells) || n < 10 && strings.Contains(cells[k+2], "✓") {
+			return false
+		}
+	}
+	return true
+}
+
 // CONTRIBUTING.md has a table of what instances each family of policies is compared with its oracle on: a feature that
 // is ticked is that of ten instances or more, one that is not is of none.
 func TestOraclesCoverWhatTheTableSays(t *testing.T) {
@@ -154,6 +167,10 @@ func TestOraclesCoverWhatTheTableSays(t *testing.T) {
 		row += " " + f.name + " |"
 	}
 	want := row + "\n|" + strings.Repeat(" --- |", len(features)+3) + "\n"
+	text, err := os.ReadFile("../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range families {
 		instances, least, most := 0, 1<<30, 0
 		has := make([]int, len(features))
@@ -165,7 +182,9 @@ func TestOraclesCoverWhatTheTableSays(t *testing.T) {
 				for _, w := range in.Workflows {
 					n += len(w.Tasks)
 				}
-				least, most = min(least, n), max(most, n)
+				if least, most = min(least, n), max(most, n); testing.Short() && enough(string(text), f.name, has) {
+					continue
+				}
 				stays := mustSimulate(t, in, f.spec)
 				for k := range features {
 					if features[k].has(&in, stays) {
@@ -189,10 +208,6 @@ func TestOraclesCoverWhatTheTableSays(t *testing.T) {
 			}
 		}
 		want += "\n"
-	}
-	text, err := os.ReadFile("../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), want) {
 		t.Errorf("CONTRIBUTING.md does not have\n%s", want)

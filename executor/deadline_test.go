@@ -10,7 +10,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/oracletest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -58,7 +57,7 @@ func runDeadlines(t *testing.T, spec string, factor float64, reject bool) stream
 	}
 	declared := &predict.Declared{}
 	out := streamed{notes: map[string]int{}}
-	e := enginetest.With(t, p, pol, declared, deadlineStream(3, 150, 8)...)
+	e := enginetest.With(t, p, pol, declared, deadlineStream(3, 75, 8)...)
 	e.Admit.Declare = func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 		declared.Declare(id, time.Duration(float64(run)*factor), on, s)
 	}
@@ -97,10 +96,7 @@ func runDeadlines(t *testing.T, spec string, factor float64, reject bool) stream
 // remapped. With TSP1 still fewer workflows are late than without remapping; TSP2 plans tasks as late as its estimates
 // allow, and has no time left when they are short.
 func TestDeadlinesUnderWrongEstimates(t *testing.T) {
-	for i, factor := range []float64{1, 0.5, 2} {
-		if !oracletest.Takes(i) {
-			continue
-		}
+	for _, factor := range []float64{1, 0.5, 2} {
 		fifo := runDeadlines(t, "fifo", factor, false)
 		verify(t, "fifo", 3, processors(8), &fifo.record)
 		for _, config := range []string{"pd-sl-tsp1", "ed-sl-tsp2"} {

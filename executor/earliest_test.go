@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/oracletest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/alloc"
@@ -17,6 +16,7 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/rank"
 	"gantry/planner/retain"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -49,7 +49,7 @@ func (everywhere) Allocate(_ context.Context, c *planner.Cycle, q planner.Queue)
 }
 
 func TestEarliestFinishIsThatOfItsSlowTwin(t *testing.T) {
-	for seed := range oracletest.Seeds(40) {
+	for seed := range seedtest.Seeds(t, 40) {
 		var logs [2][]planner.Event
 		for i, a := range []planner.Allocator[planner.Queue]{&alloc.EarliestFinish{}, everywhere{}} {
 			r := rand.New(rand.NewPCG(seed, 5))

@@ -7,9 +7,9 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestEveryPolicyLivesWithRequests(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
-			for seed := range oracletest.Seeds(20) {
+			for seed := range seedtest.Seeds(t, 20) {
 				r := rand.New(rand.NewPCG(seed, 78))
 				p := randomPlatform(r)
 				p.Overlapped = p.Overlapped && seed%2 == 0

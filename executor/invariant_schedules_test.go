@@ -12,6 +12,7 @@ import (
 	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -106,13 +107,13 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 	}
 	covered := 0
 	for i, spec := range append(everySpec(t), "3dsf:large=12", "dla:large=12") {
-		if strings.HasPrefix(spec, "pipeline:") && !oracletest.Takes(i) {
+		if strings.HasPrefix(spec, "pipeline:") && !seedtest.Takes(i) {
 			continue
 		}
 		covered++
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			for seed := range oracletest.Seeds(12) {
+			for seed := range seedtest.Seeds(t, 12) {
 				shape := shapes[seed%6]
 				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 77)), shape)
 				want := mustSimulate(t, in, spec)
@@ -159,7 +160,7 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 			}
 		})
 	}
-	if covered < 100 && oracletest.Takes(1) {
+	if covered < 100 && seedtest.Takes(0) && seedtest.Takes(1) {
 		t.Errorf("%d specifications only", covered)
 	}
 }
@@ -329,13 +330,13 @@ func TestIDsChangeNoScheduleWithoutTies(t *testing.T) {
 		"pds:late=ahead,room=leave", "drf:level=2", "fwp:m=3", "rm-dcwf:max_remap_attempts=1",
 		"rm-dcwf:max_jobs_to_remap=1,config=ed-sl-tsp2", "owm-mp+swf+backfilling+all-eft", "dla:large=0")
 	for i, spec := range specs {
-		if strings.HasPrefix(spec, "pipeline:") && !oracletest.Takes(i) {
+		if strings.HasPrefix(spec, "pipeline:") && !seedtest.Takes(i) {
 			continue
 		}
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			tenants := strings.HasPrefix(spec, "pds") || strings.HasPrefix(spec, "3dsf")
-			for seed := range oracletest.Seeds(uint64(4 * len(shapes))) {
+			for seed := range seedtest.Seeds(t, 4*len(shapes)) {
 				s := shapes[seed%uint64(len(shapes))]
 				r := rand.New(rand.NewPCG(seed, 78))
 				in := oracletest.Draw(r, s)

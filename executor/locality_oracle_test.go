@@ -12,6 +12,7 @@ import (
 
 	"gantry/executor/oracletest"
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -377,7 +378,7 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 					return oracletest.Difference(course.Stays, tenantsOracle(in, rules), true), nil
 				})
 			}
-			if c.data.hops < 2 && (waited < int(oracletest.Times(18)) || moved < int(oracletest.Times(18))) {
+			if enough := seedtest.Times(80) / 14; c.data.hops < 2 && (waited < enough || moved < enough) {
 				t.Errorf("tasks wait for data %d times, and have it moved %d times", waited, moved)
 			}
 		})

@@ -12,13 +12,13 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/oracletest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/order"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/rank"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/trace"
@@ -390,9 +390,14 @@ func combinations() (specs []string) {
 // runRandom.
 func TestEveryCombinationOfPhasesKeepsTheRules(t *testing.T) {
 	for i, spec := range combinations() {
-		for seed := range oracletest.Seeds(4) {
-			runRandom(t, spec, uint64(i)*1000+seed)
-		}
+		t.Run(spec, func(t *testing.T) {
+			for seed := range seedtest.Seeds(t, 4) {
+				a := runRandom(t, spec, uint64(i)*1000+seed)
+				if i%6 == 0 && !reflect.DeepEqual(a.events, runRandom(t, spec, uint64(i)*1000+seed).events) {
+					t.Fatalf("seed %d: two runs of the same input differ", seed)
+				}
+			}
+		})
 	}
 }
 
@@ -422,7 +427,7 @@ func (f forgetful) Observe(v planner.View, e planner.Event) {
 // some loads end otherwise than estimated.
 func TestReservationsThatAreKeptAreThoseThatWouldBeFoundAnew(t *testing.T) {
 	for i, spec := range combinations() {
-		if !strings.Contains(spec, "priority") || !oracletest.Takes(i/2) {
+		if !strings.Contains(spec, "priority") || !seedtest.Takes(i/2) {
 			continue
 		}
 		p, subs := thesisLoad(t, 8, 30*time.Second)
@@ -482,21 +487,9 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 	return rec
 }
 
-func TestEveryCombinationOfPhasesDecidesAlike(t *testing.T) {
-	for i, spec := range combinations() {
-		if !oracletest.Takes(i) {
-			continue
-		}
-		a, b := runRandom(t, spec, uint64(i)), runRandom(t, spec, uint64(i))
-		if !reflect.DeepEqual(a.events, b.events) {
-			t.Fatalf("%s, seed %d: two runs of the same input differ", spec, i)
-		}
-	}
-}
-
 func TestEveryCombinationOfPhasesGoesOnFromItsLog(t *testing.T) {
 	for i, spec := range combinations() {
-		if i%3 == 0 && oracletest.Takes(i/3) {
+		if i%3 == 0 && seedtest.Takes(i/3) {
 			restart(t, spec, uint64(i))
 		}
 	}
@@ -519,9 +512,6 @@ func TestNoTaskIsPreemptedMoreOftenThanTheLimit(t *testing.T) {
 		return most
 	}
 	for limit := range 3 {
-		if !oracletest.Takes(limit + 5) {
-			continue
-		}
 		if n := most(fmt.Sprintf("mows:floor=0,limit=%d", limit)); n != limit {
 			t.Errorf("a task is preempted %d times, limit %d", n, limit)
 		}

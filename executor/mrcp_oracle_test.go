@@ -11,6 +11,7 @@ import (
 
 	"gantry/executor/oracletest"
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -598,7 +599,8 @@ func TestMRCPAgainstTheOracle(t *testing.T) {
 	}
 }
 
-// On a batch nobody has fewer workflows late than mrcp-rm; seeds that were found are tried, too.
+// On a batch nobody has fewer workflows late than mrcp-rm, or one in thousands: seeds are the same each time, and some
+// that were found.
 func TestMRCPLosesToNobodyOnABatch(t *testing.T) {
 	won := 0
 	for name, c := range map[string]struct {
@@ -613,7 +615,7 @@ func TestMRCPLosesToNobodyOnABatch(t *testing.T) {
 			[]uint64{1878, 2489, 3474, 3982}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, seed := range slices.AppendSeq(c.found, oracletest.Seeds(100)) {
+			for seed := range seedtest.Same(t, 100, c.found...) {
 				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 44)), c.shape)
 				n, least := lateOf(t, in, "mrcp-rm"), 1<<30
 				for _, spec := range []string{"rm-dcwf", "edf", "fifo", "rm-dcwf:ed-sl-tsp2"} {
@@ -628,7 +630,7 @@ func TestMRCPLosesToNobodyOnABatch(t *testing.T) {
 			}
 		})
 	}
-	if won < int(oracletest.Times(10)) {
+	if won < seedtest.Times(100)/16 {
 		t.Errorf("mrcp-rm had fewer late than all others only %d times", won)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/plannertest"
 	"gantry/planner/predict"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -55,7 +56,7 @@ func admit(t interface{ Fatal(...any) }, p *planner.Platform, scale float64,
 }
 
 func TestReplicasLieAsHDFSPutsThem(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "racks")
 		p := racks(sizes...)
 		want := rapid.IntRange(1, 8).Draw(t, "replicas")

@@ -10,6 +10,7 @@ import (
 	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/remap"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -182,7 +183,7 @@ func TestPlansAreKeptWhereCopiesOverlapOtherWork(t *testing.T) {
 			t.Parallel()
 			for k, s := range promisedShapes {
 				sum, bad := 0, 0
-				for seed := range oracletest.Seeds(uint64(s.n)) {
+				for seed := range seedtest.Seeds(t, s.n) {
 					in := oracletest.Draw(rand.New(rand.NewPCG(seed, 15)), s.Shape)
 					if seed%5 == 0 {
 						in.Held = false
@@ -212,7 +213,7 @@ func TestPlansAreKeptWhereCopiesOverlapOtherWork(t *testing.T) {
 					}
 				}
 				t.Logf("shape %d: %d predictions, %d loads with broken ones", k, sum, bad)
-				if uint64(sum) < oracletest.Times(uint64(s.n)) && !s.Wrong {
+				if sum < seedtest.Times(s.n) && !s.Wrong {
 					t.Errorf("only %d predictions", sum)
 				}
 			}

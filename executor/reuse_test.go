@@ -8,9 +8,9 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -41,7 +41,7 @@ func (s *someReused) Reuse(_ context.Context, t planner.TaskID, spec *executor.T
 func TestEveryPolicyLivesWithReusedTasks(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
-			for seed := range oracletest.Seeds(20) {
+			for seed := range seedtest.Seeds(t, 20) {
 				r := rand.New(rand.NewPCG(seed, 77))
 				p := randomPlatform(r)
 				p.Overlapped = p.Overlapped && seed%2 == 0

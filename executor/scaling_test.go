@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gantry/executor/oracletest"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -34,7 +35,7 @@ func scaledBy(in oracletest.Instance, times, speeds int64) oracletest.Instance {
 // before, at the scaled instants. It does so only if nothing depends on how a float is rounded.
 func TestCommonFactorsChangeNoDecisionWithDeadlines(t *testing.T) {
 	specs := append([]string{"edf", "mrcp-rm:steps=2000"}, configurations...)
-	for seed := range oracletest.Seeds(40) {
+	for seed := range seedtest.Seeds(t, 40) {
 		in := oracletest.Draw(rand.New(rand.NewPCG(seed, 7)), oracletest.Shape{Tasks: 20, Dummies: true,
 			Released: true, Sizes: seed%2 == 0,
 			Memory: seed%4 == 0, Speeds: []float64{0.5, 1, 1.5}})
@@ -66,7 +67,7 @@ func TestCommonFactorsChangeNoDecisionWithDeadlines(t *testing.T) {
 // The order in which workflows are numbered that have nothing in common but the instant of their arrival, and that of
 // tasks of one workflow, decides ties only: without ties every numbering gives the same schedule.
 func TestNumbersDecideTiesOnlyWithDeadlines(t *testing.T) {
-	for seed := range oracletest.Seeds(40) {
+	for seed := range seedtest.Seeds(t, 40) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		in := oracletest.Draw(r, oracletest.Shape{Tasks: 14, Alone: true, Sizes: seed%2 == 0})
 		for f := range in.Workflows { // no two runtimes, deadlines or sums of them are alike

@@ -11,12 +11,12 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/oracletest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/plannertest"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/trace"
@@ -194,7 +194,7 @@ func TestAPolicyTakesOverAsIfItHadReadTheLog(t *testing.T) {
 			}
 			switched, events := 0, 0
 			for k, from := range names {
-				for n := range oracletest.Seeds(2) {
+				for n := range seedtest.Seeds(t, 2) {
 					seed := n*uint64(len(names)) + uint64(k)
 					policies := []string{from, to, names[(i+k+int(n))%len(names)], to}
 					runs := [2]switching{}

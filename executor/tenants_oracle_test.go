@@ -10,6 +10,7 @@ import (
 
 	"gantry/executor/oracletest"
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -813,7 +814,7 @@ func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
 					return oracletest.Difference(course.Stays, want, true), nil
 				})
 			}
-			if oracletest.Takes(1) && left < 5 { // of all instances, that is, without the race detector
+			if seedtest.Times(40) >= 40 && left < 5 { // so few leave that a part of the instances may have none
 				t.Errorf("tasks leave their nodes in %d instances only", left)
 			}
 		})

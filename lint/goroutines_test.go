@@ -76,7 +76,7 @@ func listed(t *testing.T, variable string) []string {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(makefile), "\n"+variable+" := ")
-	line, _, _ := strings.Cut(rest, "\n")
+	line, _, _ := strings.Cut(strings.ReplaceAll(rest, "\\\n", ""), "\n")
 	if line == "" {
 		t.Fatalf("the Makefile has no %s", variable)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
@@ -221,12 +222,13 @@ func TestALogCutAnywhereOpensWithAPrefix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const cuts = 60
+	cuts := seedtest.Times(60)
+	r := seedtest.Rand(t)
 	dir, last := t.TempDir(), uint64(0)
 	for i := range cuts + 1 {
 		n := len(wal) * i / cuts
 		if i > 0 && i < cuts {
-			n += rand.IntN(64) - 32 // on both sides of headers and pages
+			n += r.IntN(64) - 32 // on both sides of headers and pages
 		}
 		cut := filepath.Join(dir, fmt.Sprint(i), sqlite.FileName)
 		if err := os.Mkdir(filepath.Dir(cut), 0o755); err != nil {

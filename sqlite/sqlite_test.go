@@ -21,6 +21,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
@@ -152,7 +153,7 @@ func TestEveryAdmissionComesBackAsItWasAppended(t *testing.T) {
 	durable := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
 	bulk := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Bulk)
 	runs := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	seedtest.Check(t, func(rt *rapid.T) {
 		runs++
 		run, err := rapid.SampledFrom([]*sqlite.DB{bulk, durable}).Draw(rt, "log").CreateRun(t.Context(),
 			logtest.Info(fmt.Sprint("run", runs)))
@@ -222,7 +223,7 @@ func TestEveryBodyComesBackAsItWasAppended(t *testing.T) {
 	durable := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
 	bulk := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Bulk)
 	runs := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	seedtest.Check(t, func(rt *rapid.T) {
 		runs++
 		db := rapid.SampledFrom([]*sqlite.DB{bulk, durable}).Draw(rt, "log")
 		run, err := db.CreateRun(context.Background(), logtest.Info(fmt.Sprint("run", runs)))

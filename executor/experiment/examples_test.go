@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gantry/executor/experiment"
-	"gantry/executor/oracletest"
+	"gantry/planner/seed/seedtest"
 	"gantry/scenario"
 )
 
@@ -33,7 +33,7 @@ func TestTheExperimentsOfTheExamplesCanBeRun(t *testing.T) {
 		}
 		experiments++
 		for i, quick := range []bool{true, false} {
-			if !oracletest.Takes(i) {
+			if !seedtest.Takes(i) {
 				continue
 			}
 			x, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, quick)

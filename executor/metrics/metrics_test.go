@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -246,7 +246,7 @@ func TestMeanLyapunovDriftAtItsLimit(t *testing.T) {
 
 // The telescoped sum equals the mean of the differences, step by step.
 func TestMeanDriftIsTheMeanOfItsSteps(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seedtest.Rand(t)
 	var s metrics.Steps
 	for at := planner.Time(0); at < 300e9; at += planner.Time(1 + r.IntN(3e9)) {
 		s = append(s, metrics.Step{At: at, N: r.IntN(50)})

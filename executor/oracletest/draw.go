@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -155,11 +156,11 @@ func (in *Instance) spread(r *rand.Rand, w *Workflow) {
 	}
 }
 
-// Compare draws n instances, see Seeds, and compares a policy with its oracle on each: differ returns what they
-// disagree in, "" if nothing. The first disagreement is shrunk and reported.
+// Compare draws n instances, see seedtest.Seeds, and compares a policy with its oracle on each: differ returns what
+// they disagree in, "" if nothing. The first disagreement is shrunk and reported.
 func Compare(t *testing.T, n int, s Shape, differ func(Instance) (string, error)) {
 	t.Helper()
-	for seed := range Seeds(uint64(n)) {
+	for seed := range seedtest.Seeds(t, n) {
 		seed += s.From
 		in := Draw(rand.New(rand.NewPCG(seed, 14)), s)
 		what, err := differ(in)

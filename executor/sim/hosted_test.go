@@ -12,6 +12,7 @@ import (
 	"gantry/executor/hostmodel"
 	"gantry/executor/sim"
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -419,8 +420,8 @@ func TestDisturbedProgramsOfAnyPaceEnd(t *testing.T) {
 		return hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 1, 2},
 			Factor: [][]float64{{idle, one, two}}}
 	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 100 {
+	for seed := range seedtest.Seeds(t, 100) {
+		rng := rand.New(rand.NewPCG(seed, 2))
 		m := hostmodel.Example(4)
 		m.Interference = surface(1, 1+3*rng.Float64(), 1+10*rng.Float64())
 		m.Phases.Start.Slowdown = surface(1, 1+rng.Float64(), 1+10*rng.Float64())

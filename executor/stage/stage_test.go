@@ -13,6 +13,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/stage"
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -193,7 +194,7 @@ func TestSparseFilesStaySparse(t *testing.T) {
 
 // The copy of any file has the same bytes, whatever its data and holes.
 func TestCopiesHaveTheSameBytes(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	seedtest.Check(t, func(rt *rapid.T) {
 		s, _ := area(t, unit.BytesPerSecond(rapid.SampledFrom([]int64{0, 1 << 40}).Draw(rt, "rate")))
 		size := rapid.Int64Range(0, 1<<20).Draw(rt, "size")
 		data := map[int64]string{}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gantry/planner/budget"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -103,7 +104,7 @@ func TestJobWithoutDeadlineHasNoSubDeadlines(t *testing.T) {
 // Whatever the job: no sub-deadline is past the deadline unless the sample schedule is, the last task's is the deadline
 // under PD, and with laxity to spare none is before the end in the sample schedule.
 func TestSubDeadlinesLieBetweenSampleScheduleAndDeadline(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "tasks")
 		j := budget.Job{Start: unit.Time(rapid.Int64Range(0, 1e12).Draw(t, "start"))}
 		var order []int32

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gantry/planner/cp"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -278,7 +279,7 @@ func small(t *rapid.T) (p *cp.Problem, horizon int) {
 }
 
 func TestSmallProblemsAreSolvedAsExhaustiveSearchSolvesThem(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		p, horizon := small(t)
 		if err := p.Check(); err != nil {
 			t.Fatalf("%v", err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gantry/planner/heap"
+	"gantry/planner/seed/seedtest"
 )
 
 // thing knows where it is.
@@ -13,7 +14,7 @@ type thing struct{ key, at int }
 
 // A heap does what a sorted slice does, whatever is pushed, popped, changed and removed, and tells where everything is.
 func TestAHeapIsASortedSlice(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range seedtest.Seeds(t, 200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		h := heap.Heap[*thing]{
 			Before: func(a, b **thing) bool { return (*a).key < (*b).key },

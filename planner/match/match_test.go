@@ -10,6 +10,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/match"
+	"gantry/planner/seed/seedtest"
 )
 
 func TestPapersThreeTasksOnThreeNodes(t *testing.T) {
@@ -128,7 +129,7 @@ func best(tasks, nodes int, edge func(task, node int) bool, weight func(task, no
 }
 
 func TestMatchingsAreTheHeaviest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		tasks, nodes := rapid.IntRange(0, 6).Draw(t, "tasks"), rapid.IntRange(1, 5).Draw(t, "nodes")
 		weights := rapid.SliceOfN(rapid.Int64Range(1, 20), nodes, nodes).Draw(t, "weights")
 		edges, both := make([][]int, tasks), make([][]int64, tasks)

@@ -9,6 +9,7 @@ import (
 
 	"gantry/planner/plannertest"
 	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
 )
 
 // scenarios draws one and the same load twice: with tasks without time in all places, and with what they join linked
@@ -72,7 +73,7 @@ func scenarios(r *rand.Rand) (with, without string) {
 func TestNoPolicySeesTasksWithoutTime(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
-			for seed := range uint64(60) {
+			for seed := range seedtest.Seeds(t, 60) {
 				with, without := scenarios(rand.New(rand.NewPCG(seed, 1)))
 				var ran [2]string
 				for i, text := range []string{with, without} {

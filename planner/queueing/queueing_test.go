@@ -10,6 +10,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/queueing"
+	"gantry/planner/seed/seedtest"
 )
 
 // The check table: with μ = 1, times are in units of the mean service.
@@ -62,7 +63,7 @@ func TestCheckTable(t *testing.T) {
 // The probabilities of the numbers in system sum to 1 and have the stated means and variance; the mean of P(W>x) is the
 // mean wait.
 func TestMomentsAgreeWithTheDistribution(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		n, mu := rapid.IntRange(1, 60).Draw(t, "n"), rapid.Float64Range(0.1, 10).Draw(t, "mu")
 		q := queueing.MMn{Servers: n, Arrival: rapid.Float64Range(0.05, 0.93).Draw(t, "rho") * float64(n) * mu,
 			Service: mu}

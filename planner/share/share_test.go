@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/share"
 	"gantry/planner/unit"
 )
@@ -141,7 +142,7 @@ func TestWeightedSharesOfHugeAmountsAreExact(t *testing.T) {
 
 // The ledger answers what a search through all tenants answers, whatever happens.
 func TestLedgerFindsTheLeastShare(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		total := unit.Vector{rapid.Int64Range(1, 50).Draw(t, "cpu"), rapid.Int64Range(1, 50).Draw(t, "memory"),
 			rapid.Int64Range(1, 50).Draw(t, "disk")}
 		rule := share.Enhanced(rapid.IntRange(1, 3).Draw(t, "level"))
@@ -205,7 +206,7 @@ func TestLedgerFindsTheLeastShare(t *testing.T) {
 
 // With no end of tasks and no misfit, no two tenants' shares differ by more than one task of either.
 func TestFillKeepsSharesTogether(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		total := unit.Vector{1000, 1000, 1000}
 		var demands []unit.Vector
 		for range rapid.IntRange(2, 5).Draw(t, "tenants") {

@@ -8,13 +8,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
 
 // A count answers every question as a profile does of which one dimension is used.
 func TestCountAnswersAsProfile(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		capacity := rapid.Int64Range(1, 6).Draw(t, "capacity")
 		span := rapid.Int64Range(5, 2000).Draw(t, "span")
 		count, profile := timeline.NewCount(capacity), timeline.New(unit.Vector{capacity, unit.Unlimited,

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
@@ -15,7 +16,7 @@ import (
 // A shelf that fills up, and what it remembers of where it is full: it answers as a profile of each node does, and as
 // one of all nodes together.
 func TestAShelfThatFillsUpAnswersAsProfiles(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(1, 12).Draw(t, "nodes")
 		capacity, dims := unit.Vector{4, 8, unit.Unlimited}, []unit.Dim{unit.CPU, unit.Memory}
 		if rapid.Bool().Draw(t, "many sizes") {
@@ -89,7 +90,7 @@ func TestAShelfThatFillsUpAnswersAsProfiles(t *testing.T) {
 
 // A shelf answers as a profile of each node does.
 func TestShelfAnswersAsProfiles(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(1, 6).Draw(t, "nodes")
 		if rapid.IntRange(0, 9).Draw(t, "full") == 0 {
 			nodes = timeline.ShelfNodes

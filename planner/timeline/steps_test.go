@@ -6,13 +6,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
 
 // Steps answer as a Profile does, whatever is added, given back and asked for.
 func TestStepsAreASmallProfile(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		capacity := unit.Vector{1000 * rapid.Int64Range(1, 8).Draw(t, "cores"),
 			rapid.SampledFrom([]int64{4, unit.Unlimited}).Draw(t, "memory"), unit.Unlimited}
 		p := timeline.New(capacity)

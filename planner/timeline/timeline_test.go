@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
@@ -214,7 +215,7 @@ func TestReadersDoNotDisturbEachOther(t *testing.T) {
 }
 
 func TestRemovingInAnyOrderRestores(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	seedtest.Check(t, func(t *rapid.T) {
 		amount := rapid.Int64Range(-3, 5)
 		instant := rapid.OneOf(rapid.Int64Range(0, 40), rapid.Just(int64(unit.Never)), rapid.Int64())
 		draw := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) stay {
@@ -248,11 +249,7 @@ func TestRemovingInAnyOrderRestores(t *testing.T) {
 
 // Every method against the twin, over sequences long enough for deep trees.
 func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
-	steps := 700
-	if testing.Short() {
-		steps = 300
-	}
-	for seed := range uint64(6) {
+	for seed := range seedtest.Seeds(t, 6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			capacity := unit.Vector{8, 6, unit.Unlimited}
@@ -262,7 +259,7 @@ func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
 			p, w := timeline.New(capacity), newTwin(capacity)
 			var live []stay
 			horizon := unit.Time(0)
-			for i := range steps {
+			for i := range 700 {
 				switch k := r.IntN(100); {
 				case k < 45 && len(live) < 150:
 					start := horizon + unit.Time(r.IntN(2000))
@@ -357,7 +354,7 @@ func TestManyBreakpoints(t *testing.T) {
 				}
 			}
 			again()
-			if allocs := testing.AllocsPerRun(1, again); allocs != 0 {
+			if allocs := testing.AllocsPerRun(5, again); allocs != 0 {
 				t.Errorf("filling and emptying the profile again allocates %v times", allocs)
 			}
 		})

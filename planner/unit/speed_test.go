@@ -3,16 +3,16 @@ package unit_test
 import (
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
 
+	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
 func TestDecimalIsWhatPeopleWrite(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
+	r := seedtest.Rand(t)
 	texts := []string{"1", "0.1", "0.3", "1.5", "2", "0.97", "1.25", "3.3", "0.0001", "12345.678", "0.333333333333333",
 		"1000000", "123456789012345"}
 	for range 5000 {

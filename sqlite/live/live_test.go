@@ -209,18 +209,11 @@ func TestSlowAndManyClientsDelayNothing(t *testing.T) {
 		}
 	}
 	before := src.read()
-	for deadline := time.Now().Add(time.Minute); src.read() < before+20; {
-		if time.Now().After(deadline) {
-			t.Fatal("the source is not read any more")
-		}
+	for src.read() < before+20 {
 		time.Sleep(time.Millisecond)
 	}
 	src.set(func() { src.ended = true })
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Error("the server does not end")
-	}
+	<-ended
 }
 
 func TestTooManyRequestsAreRefused(t *testing.T) {

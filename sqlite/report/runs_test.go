@@ -2,9 +2,9 @@ package report_test
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
+	"gantry/planner/seed/seedtest"
 	"gantry/sqlite/report"
 )
 
@@ -45,7 +45,7 @@ func TestIntervalsHaveTheDigitsThatTheyBear(t *testing.T) {
 }
 
 func TestKendallCountsPairs(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
+	r := seedtest.Rand(t)
 	for n := range 60 {
 		for _, values := range []int64{2, 10, 1 << 40} {
 			v := make([][2]int64, n)

@@ -1,5 +1,0 @@
-//go:build race
-
-package oracletest
-
-func init() { part = 6 }
