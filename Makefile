@@ -28,12 +28,16 @@ DRIVERS := ./scripts/...
 # The engine's goroutine waits for requests while time passes by itself, which it does in no test of its own: those of cmd/gantry and of runtimes
 # run it under the race detector, and those of executor/experiment simulate side by side.
 SIMULATED := ./executor
-# Tests of cmd/gantry that compute for long on one goroutine (planner/seed/seedtest.Sequential).
-SEQUENTIAL := TestThePageOfALargeRun TestLessonsSayWhatTheirRunsDo TestAModelIsTrainedOnRunsKeptAndPlannedWith TestModelsLearnFromSeveralLogs
+# Tests of cmd/gantry in which goroutines share state: make test runs its others without the race detector (lint/goroutines_test.go).
+RACED := TestADryRunStartsNothing TestAnImageThatIsSlowHoldsUpNobody TestAnInputThatIsSlowHoldsUpNobody TestARepeatedRequestIsNotRefused \
+	TestAServerHoldsTenantsToTheirLimits TestNodesAndThePolicyChangeWhileServing TestScratchFilesGoEarly \
+	TestServeTakesWorkUntilItIsDrained TestSingleTasksArePredicted TestThePageOfARunInContainers
 empty :=
 space := $(empty) $(empty)
+UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
+GO_TEST := go test -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
-.PHONY: help demo demo-slurm test setup go compiler engine browser registry slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: help demo demo-slurm test test-long setup go compiler engine browser registry slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
@@ -51,11 +55,14 @@ endif
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
 	@scripts/demo-slurm
 
-test: setup browser registry slurm build images check ## all tests, container tests included; sets up everything first; SEED
-	go test -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") $(DRIVERS) $(SIMULATED) $(ALONE)
-	go test -timeout 40m -run '^($(subst $(space),|,$(SEQUENTIAL)))$$' ./cmd/gantry
-	go test -race -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") \
-		./cmd/gantry $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS))")
+test: setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
+	$(GO_TEST) -short $(DRIVERS) $(SIMULATED) $(ALONE)
+	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry
+	$(GO_TEST) -short -race -run '$(UNDER_RACE)' ./cmd/gantry
+	$(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./cmd/gantry)")
+
+test-long: setup browser registry slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
+	@scripts/test-long $(PART)
 
 browser: ## a headless browser for the tests of pages; they are skipped without
 	@scripts/ensure-browser.sh

@@ -35,36 +35,61 @@ func TestPackagesTestedWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
 	}
 }
 
-// Each test that the race detector skips is one that make test runs without it.
-func TestSequentialTestsRunWithoutTheRaceDetector(t *testing.T) {
-	paths, err := filepath.Glob("../cmd/gantry/*_test.go")
+// raced has the files of cmd/gantry in which goroutines share state, and a test of each that make test runs under the
+// race detector.
+var raced = map[string]string{
+	"board.go":    "TestThePageOfARunInContainers",
+	"execute.go":  "TestThePageOfARunInContainers",
+	"forecast.go": "TestADryRunStartsNothing",
+	"foretell.go": "TestSingleTasksArePredicted",
+	"images.go":   "TestAnImageThatIsSlowHoldsUpNobody",
+	"main.go":     "TestServeTakesWorkUntilItIsDrained",
+	"progress.go": "TestThePageOfARunInContainers",
+	"run.go":      "TestServeTakesWorkUntilItIsDrained",
+	"serve.go":    "TestServeTakesWorkUntilItIsDrained",
+	"shell.go":    "-", // what it starts only reads channels
+	"tenants.go":  "TestAServerHoldsTenantsToTheirLimits",
+	"upkeep.go":   "TestScratchFilesGoEarly",
+	"watch.go":    "TestThePageOfARunInContainers",
+}
+
+func TestSharedStateOfGantryIsTestedUnderTheRaceDetector(t *testing.T) {
+	paths, err := filepath.Glob("../cmd/gantry/*.go")
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)
 	}
-	var got []string
+	under := listed(t, "RACED")
+	tests := map[string]bool{}
 	for _, path := range paths {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok {
-				continue
+		shares := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
+			return strings.HasPrefix(i.Path.Value, `"sync`)
+		})
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.FuncDecl); ok {
+				tests[f.Name.Name] = true
 			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sequential" {
-					got = append(got, f.Name.Name)
-				}
-				return true
-			})
+			_, starts := n.(*ast.GoStmt)
+			shares = shares || starts
+			return true
+		})
+		name := filepath.Base(path)
+		if !strings.HasSuffix(name, "_test.go") && shares != (raced[name] != "") {
+			t.Errorf("goroutines share state in %s: %v; the list raced has %q", name, shares, raced[name])
 		}
 	}
-	want := listed(t, "SEQUENTIAL")
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("tests that call oracletest.Sequential: %v; SEQUENTIAL of the Makefile: %v", got, want)
+	for name, test := range raced {
+		if test != "-" && !slices.Contains(under, test) {
+			t.Errorf("%s of %s is not in RACED of the Makefile", test, name)
+		}
+	}
+	for _, test := range under {
+		if !tests[test] {
+			t.Errorf("RACED of the Makefile has %s, which is no test of cmd/gantry", test)
+		}
 	}
 }
 
@@ -75,8 +100,8 @@ func listed(t *testing.T, variable string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(makefile), "\n"+variable+" := ")
-	line, _, _ := strings.Cut(strings.ReplaceAll(rest, "\\\n", ""), "\n")
+	_, rest, _ := strings.Cut(strings.ReplaceAll(string(makefile), "\\\n", ""), "\n"+variable+" := ")
+	line, _, _ := strings.Cut(rest, "\n")
 	if line == "" {
 		t.Fatalf("the Makefile has no %s", variable)
 	}

@@ -16,7 +16,10 @@ import (
 func TestArchivedSubmissionsAreShownAsBefore(t *testing.T) {
 	dir := t.TempDir()
 	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
-	const flows = 60
+	flows, kills := 20, 4
+	if !testing.Short() {
+		flows, kills = 60, 12
+	}
 	for range flows {
 		s.submit(montage)
 	}
@@ -31,13 +34,13 @@ func TestArchivedSubmissionsAreShownAsBefore(t *testing.T) {
 			expect(t, exitOK, nil, "wait", "--dir", dir, id)
 	}
 	before := map[string]string{}
-	for _, id := range []string{"1", "17", "59", "60"} {
+	for _, id := range []string{"1", "17", fmt.Sprint(flows - 1), fmt.Sprint(flows)} {
 		before[id] = show(dir, id)
 	}
 	queue := expect(t, exitOK, nil, "queue", "--all", "--dir", dir)
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
-	for range 12 {
-		cmd := gantryProcess("archive", "--dir", dir, "--before", "0h")
+	for range kills {
+		cmd := gantryProcess(t, "archive", "--dir", dir, "--before", "0h")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,8 +76,10 @@ func TestArchivedSubmissionsAreShownAsBefore(t *testing.T) {
 	}
 	expect(t, exitOK, []string{said("above but for types, nodes and attempts"), fmt.Sprintf("%d tasks of %d done",
 		flows*25, flows*25+25), "montage-25-1  done      25    25 "}, "show", "--dir", dir, "lab")
-	expect(t, exitOK, []string{"archived", fmt.Sprintf(" %d/%d      %d ", flows*25, flows*25+25, flows*25)}, "ls",
-		"--dir", dir)
+	listed := strings.Join(strings.Fields(expect(t, exitOK, []string{"archived"}, "ls", "--dir", dir)), " ")
+	if want := fmt.Sprintf(" %d/%d %d ", flows*25, flows*25+25, flows*25); !strings.Contains(listed, want) {
+		t.Errorf("%q lacks %q", listed, want)
+	}
 	expect(t, exitOK, []string{said("only there")}, "report", "--dir", dir, "lab")
 	expect(t, exitOK, []string{"montage-25-17/ID00003 ", "done on "}, "explain", "--dir", dir, "lab",
 		"montage-25-17/ID00003")

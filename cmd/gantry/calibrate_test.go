@@ -1,17 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"database/sql"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"gantry/cmd/gantry/early"
 	"gantry/executor/hostmodel"
 	"gantry/sqlite"
 )
@@ -95,6 +95,7 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 }
 
 func TestCalibrate(t *testing.T) {
+	long(t)
 	t.Run("docker", func(t *testing.T) {
 		needsDocker(t)
 		testCalibrate(t, "docker")
@@ -195,27 +196,28 @@ func nothingIsLeft(t *testing.T, home string) {
 
 func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
 	needsDocker(t)
+	beside(t)
 	home := t.TempDir()
-	over := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-over:
-				return
-			case <-time.After(10 * time.Millisecond):
-			}
-			// in the midst of it
-			if begun, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t5-1")); len(begun) > 0 {
-				_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT)
-				return
-			}
+	cmd := gantryProcess(t, "calibrate", "--quick", "--dir", home)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	for begun := false; !begun; {
+		select {
+		case <-ended:
+			t.Fatalf("it ended before it could be interrupted: %s", said.String())
+		case <-time.After(10 * time.Millisecond):
 		}
-	}()
-	expect(t, exitInterrupted, nil, "calibrate", "--quick", "--dir", home)
-	close(over)
-	select { // what runs of other tests in this process would take for theirs
-	case <-early.Loop():
-	case <-time.After(5 * time.Second):
+		in, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t5-1")) // in the midst of it
+		begun = len(in) > 0
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	if <-ended; cmd.ProcessState.ExitCode() != exitInterrupted {
+		t.Errorf("%v: %s", cmd.ProcessState, said.String())
 	}
 	nothingIsLeft(t, home)
 	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)

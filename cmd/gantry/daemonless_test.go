@@ -163,8 +163,7 @@ func TestARunWithoutOverlayIsRefused(t *testing.T) {
 			"file://" + archiveFor(t, runtime.GOARCH), flow},
 		{"doctor", "--runtime", "oci", "--dir", home},
 	} {
-		cmd := gantryProcess(args...)
-		cmd.Path, cmd.Args = setpriv, append([]string{"setpriv", "--bounding-set", "-sys_admin", "--"}, cmd.Args...)
+		cmd := exec.Command(setpriv, append([]string{"--bounding-set", "-sys_admin", "--", gantryLink(t)}, args...)...)
 		said, _ := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != exitHost ||
 			!strings.Contains(string(said), "overlayfs cannot be used") ||

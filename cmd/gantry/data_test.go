@@ -52,6 +52,7 @@ func one[T any](t *testing.T, home, query string, args ...any) (v T) {
 }
 
 func TestInputFilesLieWhereTheWorkloadPutsThem(t *testing.T) {
+	beside(t)
 	dir := writeFiles(t, map[string]string{"reads.dax": reads(), "c.yaml": twoRacks,
 		"w.yaml": "seed: 3\ndata: {block: 1500kB, replicas: 2}\nworkflows:\n  - {trace: reads.dax, name: placed}\n  " +
 			"- {trace: reads.dax, name: anywhere, data: {placement: everywhere}}\n"})

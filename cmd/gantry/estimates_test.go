@@ -214,9 +214,7 @@ func TestStreamRunsAsASimulationAndOnTheNullRuntime(t *testing.T) {
 }
 
 func TestSecondRunInContainersIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs some seconds of containers: not with -short")
-	}
+	long(t)
 	needsDocker(t)
 	dir := writeFiles(t, map[string]string{"f.dax": forked})
 	home := filepath.Join(dir, "runs")

@@ -9,6 +9,7 @@ import (
 // The same small load on Docker and in simulation, with the durations measured there: the same order of starts, the
 // same makespan.
 func TestSimulationAndContainersAgree(t *testing.T) {
+	long(t)
 	needsDocker(t)
 	for _, policy := range []string{"gbf:pick=first", "heft", "fdws"} {
 		t.Run(policy, func(t *testing.T) {

@@ -75,6 +75,7 @@ func TestARunWithoutRoomForItsInputsIsRefused(t *testing.T) {
 
 // A prediction is kept with what became of it.
 func TestPredictionsAreKeptWithTheirErrors(t *testing.T) {
+	beside(t)
 	needsDocker(t)
 	home := t.TempDir()
 	dir := "--dir=" + home

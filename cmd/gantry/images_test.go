@@ -21,6 +21,7 @@ func dockerDo(t *testing.T, args ...string) string {
 }
 
 func TestAnImageArrivesBeforeItsTaskRuns(t *testing.T) {
+	beside(t)
 	needsDocker(t)
 	if _, err := exec.LookPath("docker"); err != nil {
 		t.Skip("needs the docker command")
@@ -78,6 +79,7 @@ func TestAnImageArrivesBeforeItsTaskRuns(t *testing.T) {
 }
 
 func TestPlantedVariantsAreFoundAgain(t *testing.T) {
+	long(t)
 	needsDocker(t)
 	if exec.Command("docker", "image", "inspect", "gantry/variants").Run() != nil {
 		t.Skip("needs the image gantry/variants (make images)")

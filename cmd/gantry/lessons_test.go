@@ -9,14 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/oracletest"
 	"gantry/sqlite"
 )
 
 // The text of each lesson has a row for each run, and mentions no time that its runs do not have. Its picture is the
 // one that lesson.sh draws.
 func TestLessonsSayWhatTheirRunsDo(t *testing.T) {
-	oracletest.Sequential(t)
 	lessons := filepath.Join("..", "..", "examples", "lessons")
 	text, err := os.ReadFile(filepath.Join(lessons, "README.md"))
 	if err != nil {

@@ -21,6 +21,15 @@ import (
 // invoke runs gantry with args and returns its exit code and what it printed.
 func invoke(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
+	if _, ok := isApart(t); ok {
+		var prints, says bytes.Buffer
+		cmd := gantryProcess(t, args...)
+		cmd.Stdout, cmd.Stderr = &prints, &says
+		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), prints.String(), says.String()
+	}
 	dir := t.TempDir()
 	streams := [2]**os.File{&os.Stdout, &os.Stderr}
 	var files [2]*os.File

@@ -14,6 +14,7 @@ import (
 // measured: A4 takes the place of A3 on r2 in both; A3 continues from its checkpoint on r1, or, frozen, where it was.
 // A3 is longer than in the example, so that the place of a task is worth taking on a busy machine, too.
 func TestMixedParallelTasksArePreemptedOnContainersAsInSimulation(t *testing.T) {
+	long(t)
 	needsDocker(t)
 	const example = "../../examples/mows/"
 	dax, err := filepath.Abs(example + "preemption.dax")

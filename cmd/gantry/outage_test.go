@@ -107,7 +107,7 @@ func TestAClientKilledInMidSubmission(t *testing.T) {
 			_ = client.Process.Kill()
 			panic(http.ErrAbortHandler) // no answer
 		})
-		client = gantryProcess("submit", "--dir", at, montage)
+		client = gantryProcess(t, "submit", "--dir", at, montage)
 		if err := client.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -155,16 +155,9 @@ func TestAClientKilledInMidSubmission(t *testing.T) {
 }
 
 func TestNoServer(t *testing.T) {
-	task := []string{"--task", "t", "--image", "gantry/busybox", "--", "true"}
-	empty, none := t.TempDir(), filepath.Join(t.TempDir(), "none")
-	for _, args := range [][]string{{"submit", montage}, append([]string{"submit"}, task...), {"queue"}, {"wait", "1"},
-		{"drain"}} {
-		dir := empty
-		if args[0] == "queue" {
-			dir = none
-		}
-		args = slices.Insert(slices.Clone(args), 1, "--dir", dir)
-		expect(t, exitHost, []string{"no gantry serves this directory", "gantry serve", "--dir"}, args...)
+	beside(t)
+	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
+		expect(t, exitHost, []string{"no gantry serves this directory", "gantry serve", "--dir"}, "drain", "--dir", dir)
 	}
 }
 
@@ -228,6 +221,7 @@ func TestAStaleSocket(t *testing.T) {
 
 // Who waits for a server that is stuck hears of it.
 func TestAServerThatIsSilent(t *testing.T) {
+	beside(t)
 	dir := t.TempDir()
 	s := serveIn(t, dir, "--runtime", "null")
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -260,6 +254,7 @@ func TestAServerThatIsSilent(t *testing.T) {
 
 // A server that is started again says which of its flags the run does not follow.
 func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	dir := filepath.Join(c.dir, "runs")
@@ -395,6 +390,7 @@ func TestASubmissionOnAFullDisk(t *testing.T) {
 
 // A server that cannot log what became of a task ends; once there is space, the next one goes on where it was.
 func TestAServerWhoseDiskFills(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	dir := smallDir(t, "12m")
 	flow := cliTest{t, t.TempDir()}.write("Makeflow", "one.txt:\n\tsleep 3; echo one >one.txt\n\n"+
@@ -426,6 +422,7 @@ func TestAServerWhoseDiskFills(t *testing.T) {
 
 // While the server fetches what one submission needs, others are taken.
 func TestAnInputThatIsSlowHoldsUpNobody(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	asked, send := make(chan bool), make(chan bool)
 	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -446,7 +443,7 @@ transformationCatalog:
   transformations: [{name: cat, sites: [{name: local, pfn: /bin/cat, type: installed}]}]
 jobs: [{type: job, id: t, name: cat, arguments: [f], uses: [{lfn: f, type: input}]}]
 `)
-	slow := gantryProcess("submit", "--dir", dir, "--no-prediction", "--image", "gantry/busybox", flow)
+	slow := gantryProcess(t, "submit", "--dir", dir, "--no-prediction", "--image", "gantry/busybox", flow)
 	var said bytes.Buffer
 	slow.Stdout, slow.Stderr = &said, &said
 	if err := slow.Start(); err != nil {
@@ -480,6 +477,7 @@ jobs: [{type: job, id: t, name: cat, arguments: [f], uses: [{lfn: f, type: input
 
 // An image that comes slowly holds up neither tasks whose images are there nor submissions that need other images.
 func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	asked, send := make(chan bool), make(chan bool)
 	var once sync.Once
@@ -497,7 +495,7 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 	domain := strings.TrimPrefix(registry.URL, "http://")
 	dir := t.TempDir()
 	s := serveIn(t, dir)
-	slow := gantryProcess("submit", "--dir", dir, "--task", "slow", "--image", domain+"/slow:1", "--", "true")
+	slow := gantryProcess(t, "submit", "--dir", dir, "--task", "slow", "--image", domain+"/slow:1", "--", "true")
 	var said bytes.Buffer
 	slow.Stdout, slow.Stderr = &said, &said
 	if err := slow.Start(); err != nil {

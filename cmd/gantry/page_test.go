@@ -18,8 +18,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-
-	"gantry/executor/oracletest"
 )
 
 // open shows a file in a headless browser, which loads nothing else, and waits until the page is drawn. Whatever the
@@ -299,10 +297,7 @@ func TestPagesOfOtherRuns(t *testing.T) {
 
 // The bar of a page: 100,000 attempts in at most 1.5 MB.
 func TestThePageOfALargeRun(t *testing.T) {
-	oracletest.Sequential(t)
-	if testing.Short() {
-		t.Skip("short")
-	}
+	long(t)
 	home := t.TempDir()
 	dir := writeFiles(
 		t,

@@ -13,6 +13,7 @@ import (
 
 // One run shows what catalogs, profiles and jobs of Pegasus mean in containers.
 func TestAPegasusWorkflowRunsAsItComes(t *testing.T) {
+	beside(t)
 	needsDocker(t)
 	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
 		t.Skip("needs the image gantry/busybox (make images)")
@@ -129,6 +130,7 @@ jobs:
 
 // A corrected workflow is read as gantry run reads it: with the catalogs beside it, and those given.
 func TestAContinuedRunReadsCatalogs(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	const flow = "pegasus: 5.0.4\nname: w\njobs:\n" +
 		"- {type: job, id: a, name: say, arguments: [one], stdout: a.txt, uses: [{lfn: a.txt, type: output}]}\n" +

@@ -55,56 +55,37 @@ func writePrograms(t *testing.T, tasks ...programTask) string {
 	return path
 }
 
-// sized sleeps for a tenth of a millisecond for each byte of its input.
-func sized(name string, input int) programTask {
-	return programTask{name, "sized", fmt.Sprintf(`n=$(wc -c <%s.in); sleep $(awk "BEGIN { print $n / 10000 }")`, name),
-		0.1, input}
-}
-
 // After runs on inputs of several sizes, a trained model predicts a program on another size.
 func TestProgramsOnInputsOfAnotherSizeArePredicted(t *testing.T) {
-	needsBusybox(t)
-	home := "--dir=" + t.TempDir()
+	c := cliTest{t, t.TempDir()}
+	sized := func(name string, input int) programTask { return programTask{name, "sized", "true", 0.1, input} }
 	for k := range 3 {
 		var tasks []programTask
 		for i := range 4 {
 			tasks = append(tasks, sized(fmt.Sprintf("s%d", i), 1000+4000*i+1500*k))
 		}
-		expect(t, exitOK, nil, "run", home, "--quiet", "--oversubscribe", writePrograms(t, tasks...))
+		c.gantry(exitOK, "run", "--quiet", "--runtime", "null", writePrograms(t, tasks...))
 	}
+	// As if each had taken a tenth of a millisecond for each byte of its input.
+	c.sql(`UPDATE runs SET runtime = 'docker'; UPDATE attempt_rows SET ran_ns = 1e5 * (SELECT t.input_bytes FROM tasks t
+		WHERE t.run = attempt_rows.run AND t.task = attempt_rows.task)`)
 	other := writePrograms(t, sized("other", 20_000))
-	says := func(hint bool) {
-		out := expect(t, exitOK, nil, "run", home, "--dry-run", other)
-		if strings.Contains(out, "gantry predict") != hint {
-			t.Errorf("a hint: %v; it says\n%s", hint, out)
-		}
+	took := func(run string, more ...string) float64 {
+		c.gantry(exitOK, append([]string{"simulate", "--quiet", "--name", run, other}, more...)...)
+		return one[float64](t, filepath.Join(c.dir, "runs"), "SELECT estimate_s FROM v_tasks WHERE run = ?", run)
 	}
-	takes := func() float64 {
-		var d struct {
-			Steps []struct {
-				Begin float64 `json:"begin_s"`
-				End   float64 `json:"end_s"`
-			}
-		}
-		out := expect(t, exitOK, nil, "run", home, "--dry-run", "--json", other)
-		if err := json.Unmarshal([]byte(out), &d); err != nil || len(d.Steps) != 1 {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return d.Steps[0].End - d.Steps[0].Begin
-	}
-	if usual := takes(); usual > 1.6 {
+	if usual := took("usual", "--estimator", "history"); usual > 1.6 {
 		t.Errorf("without a model it is to take %.2f s, not the median of its type", usual)
 	}
-	says(true)
-	expect(t, exitOK, nil, "predict", home)
-	says(false)
-	if got := takes(); got < 1.8 || got > 2.6 {
-		t.Errorf("it is to take %.2f s: it sleeps for 2 s", got)
+	c.gantry(exitOK, "predict", "--runtime", "docker")
+	if got := took("trained", "--estimator", "trained"); got < 1.8 || got > 2.6 {
+		t.Errorf("it is to take %.2f s: it would take 2 s", got)
 	}
 }
 
 // What was measured without a daemon counts, too.
 func TestProgramsOfRunsWithoutADaemonArePredicted(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	needsOCI(t)
 	home := "--dir=" + t.TempDir()

@@ -143,6 +143,7 @@ func needsBusybox(t *testing.T) {
 
 // Nothing is computed twice: each change runs what it concerns and nothing else, and gantry says why.
 func TestResultsAreReused(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	in := filepath.Dir(c.write("in/text.txt", "to be or not to be\n"))
@@ -223,6 +224,7 @@ func TestResultsAreReused(t *testing.T) {
 
 // A failed run is continued with the corrected workflow, several times; what is unchanged stays.
 func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	in := filepath.Dir(c.write("in/text.txt", "to be or not to be\n"))
@@ -294,6 +296,7 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 
 // What a directory or a pattern has is one output: it is reused as a whole, or not at all.
 func TestDirectoriesAreReused(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	in := filepath.Dir(c.write("in/text.txt", "to be or not to be\n"))
@@ -323,6 +326,7 @@ func TestDirectoriesAreReused(t *testing.T) {
 
 // Files that nobody reads any more go, and the log has the most that was there.
 func TestScratchFilesGoEarly(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	var steps []shellTask

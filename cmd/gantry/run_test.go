@@ -28,8 +28,13 @@ func needsDocker(t *testing.T) {
 		t.Skipf("needs a Docker Engine: %v", err)
 	}
 	cli.Close()
+	needsTask(t)
+}
+
+func needsTask(t *testing.T) {
+	t.Helper()
 	if _, err := docker.FindTaskBinary(); err != nil {
-		t.Skipf("needs the emulator for Docker containers (make build): %v", err)
+		t.Skipf("needs the emulator for containers (make build): %v", err)
 	}
 }
 
@@ -177,6 +182,7 @@ func TestAThousandTasksPrintFewLines(t *testing.T) {
 }
 
 func TestFailedTasksMakeTheExitCode(t *testing.T) {
+	beside(t)
 	needsDocker(t)
 	dir := writeFiles(t, map[string]string{"missing.json": `{"name":"m","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
 		{"name":"a","id":"a","parents":[],"children":["b"],"inputFiles":[],"outputFiles":[]},
@@ -208,6 +214,7 @@ func TestFailedTasksMakeTheExitCode(t *testing.T) {
 
 // No block I/O limit can be had on a file system in memory.
 func TestARunThatWasTooStrictGoesOnWithoutThat(t *testing.T) {
+	beside(t)
 	needsDocker(t)
 	home, err := os.MkdirTemp("/dev/shm", "gantry-strict")
 	if err != nil {
@@ -228,6 +235,7 @@ func TestARunThatWasTooStrictGoesOnWithoutThat(t *testing.T) {
 
 // A task that has a command runs it, or nothing runs: exit 3 before there is a run.
 func TestACommandRunsOrTheRunIsRefused(t *testing.T) {
+	beside(t)
 	workflow := func(task, execution string) string {
 		return `{"name":"w","schemaVersion":"1.5","workflow":{"specification":{"tasks":[{"name":"b","id":"b"},
 		` + task + `],"files":[]},"execution":{"tasks":[{"id":"b","runtimeInSeconds":0.1},
@@ -259,8 +267,7 @@ func TestACommandRunsOrTheRunIsRefused(t *testing.T) {
 func TestVariablesSecretsAndMounts(t *testing.T) {
 	needsDocker(t)
 	const secret = "swordfish-7391"
-	t.Setenv("TOKEN", secret)
-	t.Setenv("FROM_HERE", "here")
+	beside(t, "TOKEN="+secret, "FROM_HERE=here")
 	dir := writeFiles(t, map[string]string{"vars": "# comment\nA=file\nB=file\n", "key": "second-secret-55\n",
 		"Makeflow": `export C=flow
 out:
@@ -328,6 +335,7 @@ bad:
 // HEFT's example on containers, a tenth as long: each task is on the processor of the published schedule, and each
 // processor takes its tasks in the published order.
 func TestHEFTTenTaskExampleOnContainers(t *testing.T) {
+	beside(t)
 	needsDocker(t)
 	dir := t.TempDir()
 	code, out, errs := invoke(t, "run", "--dir", dir, "--policy", "heft", "--cluster",

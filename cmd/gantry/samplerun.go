@@ -19,11 +19,6 @@ import (
 	"gantry/sqlite"
 )
 
-// thisProgram is gantry as another process. Tests have another one.
-var thisProgram = func(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "/proc/self/exe", args...)
-}
-
 // A node of a core and one of half a core: where the work of starting counts against a limit, it takes longer there.
 const sampleCluster = `name: samples
 nodes:
@@ -63,9 +58,9 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 			return fail(exitHost, err)
 		}
 		busy = append(busy, calibrate.Others(ctx, engineCPU))
-		cmd := thisProgram(ctx, "run", "--quiet", "--no-prediction", "--runtime", m.Host.Runtime, "--dir", home,
-			"--name", w.Name, "--policy", w.Policy, "--cluster", cluster, "--oversubscribe", "--estimator", "declared",
-			"--host-model", model, path)
+		cmd := exec.CommandContext(ctx, "/proc/self/exe", "run", "--quiet", "--no-prediction",
+			"--runtime", m.Host.Runtime, "--dir", home, "--name", w.Name, "--policy", w.Policy, "--cluster", cluster,
+			"--oversubscribe", "--estimator", "declared", "--host-model", model, path)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = time.Minute
 		if out, err := cmd.CombinedOutput(); err != nil {

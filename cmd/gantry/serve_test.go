@@ -26,28 +26,11 @@ type served struct {
 	err bytes.Buffer
 }
 
-// asGantryTest is the test that processes run that are to be gantry.
-const asGantryTest = "^TestAsGantry$"
-
-// TestAsGantry is gantry itself, for tests that kill it.
-func TestAsGantry(t *testing.T) {
-	if args := os.Getenv(asGantry); args != "" {
-		os.Exit(run(append([]string{"gantry"}, strings.Split(args, "\n")...)))
-	}
-}
-
-// gantryProcess is a process of gantry with those arguments, not yet started.
-func gantryProcess(args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], "-test.run", asGantryTest)
-	cmd.Env = append(os.Environ(), asGantry+"="+strings.Join(args, "\n"))
-	return cmd
-}
-
 // serveIn starts a server and waits until it answers.
 func serveIn(t *testing.T, dir string, args ...string) *served {
 	t.Helper()
 	s := &served{t: t, dir: dir}
-	s.cmd = gantryProcess(append([]string{"serve", "--dir", dir}, args...)...)
+	s.cmd = gantryProcess(t, append([]string{"serve", "--dir", dir}, args...)...)
 	s.cmd.Stderr = &s.err
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -55,6 +38,9 @@ func serveIn(t *testing.T, dir string, args ...string) *served {
 	t.Cleanup(func() {
 		if s.cmd.ProcessState == nil {
 			s.kill()
+		}
+		if strings.Contains(s.err.String(), "DATA RACE") {
+			t.Error(s.err.String())
 		}
 		_, out, _ := invoke(t, "ls", "--json", "--dir", dir)
 		var runs []struct{ Run string }
@@ -140,12 +126,12 @@ func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
 	}
 	expect(t, exitOK, []string{"3: montage-25-3 done"}, "wait", "--dir", dir, "3") // from the log
 	expect(t, exitHost, []string{"no gantry serves this directory"}, "submit", "--dir", dir, montage)
-	expect(t, exitHost, []string{"no gantry serves this directory"}, "queue", "--dir", dir)
 	expect(t, exitOK, []string{"75/75", "finished"}, "ls", "--dir", dir)
 }
 
 // What was acknowledged outlives kill -9, and runs once.
 func TestAKilledServerGoesOn(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	dir := filepath.Join(c.dir, "runs")
@@ -160,7 +146,7 @@ func TestAKilledServerGoesOn(t *testing.T) {
 	}
 	waits := make(chan int)
 	go func() {
-		cmd := gantryProcess("wait", "--dir", dir, "1")
+		cmd := gantryProcess(t, "wait", "--dir", dir, "1")
 		_ = cmd.Run()
 		waits <- cmd.ProcessState.ExitCode()
 	}()
@@ -230,6 +216,7 @@ func TestASubmissionIsReadLikeARun(t *testing.T) {
 
 // Nodes and the policy are changed while the run is under way; the log and the next server keep to it.
 func TestNodesAndThePolicyChangeWhileServing(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	dir := filepath.Join(c.dir, "runs")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,7 @@ import (
 // A shell has the files, the environment and the limits of its task, on a terminal, too, and nothing of it stays; what
 // is left after kill -9 goes with gantry clean.
 func TestAShellIsLikeItsTask(t *testing.T) {
-	if args := os.Getenv(asGantry); args != "" {
-		os.Exit(run(append([]string{"gantry"}, strings.Split(args, "\n")...)))
-	}
+	beside(t)
 	needsBusybox(t)
 	t.Run("docker", func(t *testing.T) { testShell(t, "docker") })
 	t.Run("oci", func(t *testing.T) {
@@ -33,11 +32,11 @@ func testShell(t *testing.T, runtime string) {
 	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), shellTask{"upper", "text.txt", "upper.txt",
 		"tr a-z A-Z <text.txt >upper.txt"})
 	c.gantry(exitOK, "run", "-q", "--runtime", runtime, "--inputs", in, "--env", "LEVEL=2", "--name", "r", flow)
+	self := gantryLink(t)
 	shell := func() *exec.Cmd {
-		cmd := exec.Command("sh", "-c", `echo 500 >/proc/self/oom_score_adj; exec "$@"`, "sh", os.Args[0],
-			"-test.run", "^TestAShellIsLikeItsTask$")
-		cmd.Env = append(os.Environ(), "TERM=xterm", asGantry+"=shell\n--dir\n"+filepath.Join(c.dir,
-			"runs")+"\nr\nupper")
+		cmd := exec.Command("sh", "-c", `echo 500 >/proc/self/oom_score_adj; exec "$@"`, "sh", self, "shell",
+			"--dir", filepath.Join(c.dir, "runs"), "r", "upper")
+		cmd.Env = append(os.Environ(), "TERM=xterm")
 		return cmd
 	}
 	outer, inner := terminalPair(t)
@@ -70,6 +69,11 @@ func testShell(t *testing.T, runtime string) {
 		t.Errorf("left are %v", dirs)
 	}
 
+	groups := func() []string {
+		all, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-shell-*")
+		return all
+	}
+	before := groups() // of others' shells
 	cmd = shell()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -89,9 +93,16 @@ func testShell(t *testing.T, runtime string) {
 	if err != nil || out.String() != "here\n" {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
+	mine := slices.DeleteFunc(groups(), func(g string) bool { return slices.Contains(before, g) })
 	name := "gantry-shell-" + strings.TrimPrefix(filepath.Ext(left()[0]), ".")
 	if done, _ := c.gantry(exitOK, "clean", "r"); strings.Contains(done, name) {
 		t.Errorf("a shell that is used was removed: %s", done)
+	}
+	if _, err = io.WriteString(stdin, "echo still\n"); err == nil {
+		_, err = io.CopyN(&out, stdout, 6)
+	}
+	if err != nil || out.String() != "here\nstill\n" {
+		t.Errorf("after gantry clean the shell said %q, %v", out.String(), err)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -102,10 +113,10 @@ func testShell(t *testing.T, runtime string) {
 		if runtime == "docker" {
 			return exec.Command("docker", "container", "inspect", name).Run() == nil
 		}
-		groups, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-shell-*")
-		return oci.Has(filepath.Join(c.dir, "runs", "r"), name) || len(groups) > 0
+		return oci.Has(filepath.Join(c.dir, "runs", "r"), name) ||
+			slices.ContainsFunc(groups(), func(g string) bool { return slices.Contains(mine, g) })
 	}
-	for end := time.Now().Add(time.Minute); there(); {
+	for end := time.Now().Add(time.Minute); there(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("container %s is there", name)
 		}

@@ -61,6 +61,7 @@ func TestSingleTasksComeAfterOthers(t *testing.T) {
 // What was acknowledged before a kill runs once after it, in the order of the dependencies, on what earlier tasks
 // wrote; what comes after a task that fails never starts.
 func TestSingleTasksOutliveTheirServer(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	dir := filepath.Join(t.TempDir(), "runs")
 	s := serveIn(t, dir)

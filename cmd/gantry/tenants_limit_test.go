@@ -51,6 +51,7 @@ func TestAServerHoldsTenantsToTheirLimits(t *testing.T) {
 // What a tenant's files take of the disk is measured when it hands something in, each file once, and what was removed
 // makes room. Other tenants have their own.
 func TestAServerBoundsTheDiskOfTenants(t *testing.T) {
+	beside(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	dir := filepath.Join(c.dir, "runs")

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,24 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/docker"
 	"gantry/executor/oci/image"
 )
-
-// builtGantry is the program gantry, as the first moments of a test that acts as one are not the same.
-func builtGantry(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "gantry")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	binary, err := docker.FindTaskBinary()
-	if err != nil {
-		t.Skipf("needs the task emulator (make build): %v", err)
-	}
-	t.Setenv(docker.TaskBinaryEnv, binary)
-	return path
-}
 
 // slowRegistry has two images of two layers each, x:1 and x:2. It sends half of the second layer of one of them and
 // waits until it is let go.
@@ -141,9 +126,9 @@ type unpacking struct {
 	said bytes.Buffer
 }
 
-func (c cliTest) unpacking(store string, program string, args ...string) *unpacking {
+func (c cliTest) unpacking(store string, args ...string) *unpacking {
 	c.Helper()
-	u := &unpacking{Cmd: exec.Command(program, args...)}
+	u := &unpacking{Cmd: gantryProcess(c.T, args...)}
 	u.Stdout, u.Stderr = &u.said, &u.said
 	if err := u.Start(); err != nil {
 		c.Fatal(err)
@@ -174,7 +159,7 @@ func (c cliTest) unpacking(store string, program string, args ...string) *unpack
 func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 	needsOCI(t)
 	noDocker(t)
-	program := builtGantry(t)
+	needsTask(t)
 	r := newSlowRegistry(t)
 	start := func(t *testing.T) (c cliTest, store string, args []string) {
 		c = cliTest{t, t.TempDir()}
@@ -185,8 +170,11 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 	}
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
+			ignored := make(chan os.Signal, 1)
+			signal.Notify(ignored, s) // under nohup, too, or who is started ignores it as well
+			defer signal.Stop(ignored)
 			c, store, args := start(t)
-			u := c.unpacking(store, program, args...)
+			u := c.unpacking(store, args...)
 			if err := u.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +190,7 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 	for _, next := range []string{"images", "run"} {
 		t.Run("killed, then "+next, func(t *testing.T) {
 			c, store, args := start(t)
-			u := c.unpacking(store, program, args...)
+			u := c.unpacking(store, args...)
 			_ = u.Process.Kill()
 			_ = u.Wait()
 			if next == "images" {
@@ -213,7 +201,7 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 				return
 			}
 			args[6] = r.domain + "/x:2"
-			out, _ := exec.Command(program, args...).CombinedOutput() // it has no shell, and fails
+			out, _ := gantryProcess(t, args...).CombinedOutput() // it has no shell, and fails
 			left := inStore(store)
 			if len(left) != 7 { // configuration, layers and their links, name, use of the run
 				t.Errorf("%d, not 7 of the other image: %v\n%s", len(left), left, out)
@@ -223,13 +211,13 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 	t.Run("resume", func(t *testing.T) {
 		c, store, args := start(t)
 		args[6] = r.domain + "/x:2"
-		out, _ := exec.Command(program, args...).CombinedOutput()
+		out, _ := gantryProcess(t, args...).CombinedOutput()
 		if err := os.RemoveAll(store); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		r.stall("2")
 		defer r.stall("1")
-		u := c.unpacking(store, program, "resume", "--dir", args[4])
+		u := c.unpacking(store, "resume", "--dir", args[4])
 		if err := u.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
@@ -243,10 +231,10 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 	})
 	t.Run("one that lives", func(t *testing.T) {
 		c, store, args := start(t) // the last one, as the registry is let go
-		killed := c.unpacking(store, program, args...)
+		killed := c.unpacking(store, args...)
 		_ = killed.Process.Kill()
 		_ = killed.Wait()
-		u := c.unpacking(store, program, args...)
+		u := c.unpacking(store, args...)
 		before := inStore(store)
 		for range 3 {
 			expect(t, exitOK, []string{"being unpacked"}, "images")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,13 +86,7 @@ func terminalPair(t *testing.T) (outer, inner *os.File) {
 	return outer, inner
 }
 
-// asGantry lets a copy of the test's binary be gantry.
-const asGantry = "GANTRY_TEST_ARGS"
-
 func TestLogsShowsEscapesOnATerminalOnly(t *testing.T) {
-	if args := os.Getenv(asGantry); args != "" {
-		os.Exit(run(append([]string{"gantry"}, strings.Split(args, "\n")...)))
-	}
 	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
 	work := filepath.Join(dir, "calm-hopper-1111", "work", "diamond", "work_2-2")
 	if err := os.MkdirAll(work, 0o755); err != nil {
@@ -105,19 +98,14 @@ func TestLogsShowsEscapesOnATerminalOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	gantry := func() *exec.Cmd {
-		cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), asGantry+"=logs\nwork_2\n--dir\n"+dir)
-		return cmd
-	}
 	var out, errs bytes.Buffer
-	piped := gantry()
+	piped := gantryProcess(t, "logs", "work_2", "--dir", dir)
 	piped.Stdout, piped.Stderr = &out, &errs
 	if err := piped.Run(); err != nil || out.String() != ".command.out"+text || errs.String() != ".command.err"+text {
 		t.Errorf("in a pipe: %v, %q, %q", err, out.String(), errs.String())
 	}
 	outer, inner := terminalPair(t)
-	shown := gantry()
+	shown := gantryProcess(t, "logs", "work_2", "--dir", dir)
 	shown.Stdout, shown.Stderr = inner, inner
 	if err := shown.Start(); err != nil {
 		t.Fatal(err)

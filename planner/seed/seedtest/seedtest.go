@@ -136,15 +136,6 @@ func Takes(i int) bool {
 	return !testing.Short() && !raced || uint64(i)%6 == first>>16%6
 }
 
-// Sequential skips a test under the race detector that computes for long on one goroutine: the detector finds nothing
-// there and takes several times as long. make test runs such tests without it.
-func Sequential(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("it runs on one goroutine: make test runs it without the race detector")
-	}
-}
-
 // Check is rapid.Check from GANTRY_TEST_SEED on. With -short rapid tries a fifth.
 func Check(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
