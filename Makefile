@@ -131,7 +131,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 		done; \
 	done
 
-crash: build images ## disturb gantry, Docker Engines, a disk and a server at random moments; ROUNDS, SEED, ENGINES, RUNTIME=oci, REPORT=FILE.md
+crash: images ## disturb gantry, Docker Engines, a disk and a server at random moments; ROUNDS, SEED, ENGINES, RUNTIME=docker or oci, REPORT=FILE.md
 	$(AS_ROOT) env $(if $(RUNTIME),GANTRY_CRASH_RUNTIME=$(RUNTIME)) GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) $(if $(REPORT),GANTRY_CRASH_REPORT=$(abspath $(REPORT))) \
 		scripts/crash $(or $(ROUNDS),30) $(SEED)
 

@@ -1,6 +1,7 @@
 // Package crashtest kills gantry as a crash would, at random moments, and lets it resume. What must hold whatever the
 // moment: the log opens, every task succeeds exactly once, no container is left, and the results are those of a run
-// that nobody disturbed.
+// that nobody disturbed. The moments are drawn from the seed GANTRY_TEST_SEED. Tests run side by side: most of their
+// time they wait.
 package crashtest
 
 import (
@@ -11,11 +12,13 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,21 +31,18 @@ import (
 )
 
 const (
-	image      = "gantry/busybox:latest"
-	exitInput  = 3               // of gantry: among others, no such run
-	last       = "join"          // the task that all others lead to
-	maxKills   = 6               // of one run; then it may go through
-	patience   = 3 * time.Minute // with a gantry that seems to hang
-	defaultRun = 2               // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
+	image     = "gantry/busybox:latest"
+	exitInput = 3               // of gantry: among others, no such run
+	last      = "join"          // the task that all others lead to
+	maxKills  = 6               // of one run; then it may go through
+	patience  = 3 * time.Minute // with a gantry that seems to hang
 )
 
 func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) *run) {
 	t.Helper()
 	needImage(t)
-	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun),
-		uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
-	t.Logf("%d rounds, seed %d", rounds, seed)
-	gantry := build(t)
+	const rounds = 2
+	seed, gantry := seed(t), build(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 
 	undisturbed := newRun(t, gantry, "undisturbed")
@@ -57,6 +57,7 @@ func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) 
 		t.Fatal("the undisturbed run has no results")
 	}
 
+	t.Log(again(t.Name(), seed, ""))
 	for round := range rounds {
 		t.Run(fmt.Sprintf("round %d", round+1), func(t *testing.T) {
 			r := newRun(t, gantry, fmt.Sprintf("crash-%d-%d", seed, round+1))
@@ -89,46 +90,63 @@ func number(t *testing.T, env string, otherwise int64) int64 {
 	return n
 }
 
-// builds are the directories of the programs that tests share, by the flags they are built with.
-var builds = struct {
-	sync.Mutex
-	dirs map[string]string
-}{dirs: map[string]string{}}
+// seed is where random moments are drawn from.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	n := uint64(number(t, "GANTRY_TEST_SEED", time.Now().UnixNano()%1e6))
+	t.Logf("seed %d", n)
+	return n
+}
+
+// again is the command that repeats a test, or a part of it.
+func again(test string, seed uint64, variables string) string {
+	short := ""
+	if testing.Short() {
+		short = "-short "
+	}
+	return fmt.Sprintf("again: %sGANTRY_TEST_SEED=%d go test -count=1 %s-run '^%s$' ./scripts/crashtest", variables, seed,
+		short, test)
+}
+
+// programs is the directory of the programs that all tests share.
+var programs string
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	for _, dir := range builds.dirs {
-		os.RemoveAll(dir)
+	// Programs inherit a signal that this process ignores, as under nohup, but not one that it takes.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	err := flag.Set("test.parallel", "8")
+	if err == nil {
+		programs, err = os.MkdirTemp("", "gantry-crash-")
 	}
+	if err == nil {
+		err = os.Chmod(programs, 0o755)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(programs)
 	os.Exit(code)
 }
 
-// build returns gantry's binary with the task emulator beside it.
-func build(t *testing.T, flags ...string) string {
-	t.Helper()
-	builds.Lock()
-	defer builds.Unlock()
-	key := strings.Join(flags, " ")
-	if builds.dirs[key] == "" {
-		dir, err := os.MkdirTemp("", "gantry-crash-")
-		if err == nil {
-			err = os.Chmod(dir, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		builds.dirs[key] = dir
-		for _, program := range []string{"gantry", "gantry-task"} {
-			cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", filepath.Join(dir, program),
-				"gantry/cmd/"+program)...)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				delete(builds.dirs, key)
-				os.RemoveAll(dir)
-				t.Fatalf("build %s: %v\n%s", program, err, out)
-			}
+// built builds gantry with fault points (package fault), and the task emulator.
+var built = sync.OnceValue(func() error {
+	for _, program := range []string{"gantry", "gantry-task"} {
+		cmd := exec.Command("go", "build", "-tags", "fault", "-o", filepath.Join(programs, program), "gantry/cmd/"+program)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", program, err, out)
 		}
 	}
-	return filepath.Join(builds.dirs[key], "gantry")
+	return nil
+})
+
+// build returns gantry's binary with the task emulator beside it.
+func build(t *testing.T) string {
+	t.Helper()
+	if err := built(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(programs, "gantry")
 }
 
 // run is a run of gantry, in a directory of its own, that is to succeed in the end.

@@ -3,87 +3,89 @@ package crashtest
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
-// Gantry is built with fault points (package fault) and dies before or after each effect that it has outside of itself:
-// at every one of a run, and then at those of the resume that follows: at every one with GANTRY_CRASH_PAIRS=1, else at
-// every 41st.
+// Gantry dies before or after each effect that it has outside of itself (package fault): at every moment of a run, and
+// then at those of the resume that follows: at every one with GANTRY_CRASH_PAIRS=1, else at every 41st. The short test
+// takes the moments that the seed says, one in ten. GANTRY_CRASH_MOMENTS=7,9 takes these alone.
 func TestEveryFaultPoint(t *testing.T) {
+	t.Parallel()
 	needImage(t)
-	gantry := build(t, "-tags", "fault")
-	whole := newFaulty(t, gantry)
-	moments := whole.moments(t, "run", whole.args...)
-	if len(moments) < 20 {
-		t.Fatalf("only %d moments: %v", len(moments), moments)
-	}
-	t.Logf("%d moments of a run: %s", len(moments), strings.Join(moments, ", "))
-	whole.complete(t, "undisturbed")
-
-	every := int(number(t, "GANTRY_CRASH_PAIRS", 41))
-	only := os.Getenv("GANTRY_CRASH_MOMENTS") // "7,9": the first kills at these moments
-	var mu sync.Mutex
-	pairs, next := 0, 0
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for {
-				mu.Lock()
-				first := next
-				next++
-				mu.Unlock()
-				if first >= len(moments) {
-					return
-				}
-				if only != "" && !slices.Contains(strings.Split(only, ","), fmt.Sprint(first)) {
-					continue
-				}
-				r := newFaulty(t, gantry)
-				after := r.dies(t, first, "run", r.args...)
-				r.finish(t, fmt.Sprintf("killed at %s", moments[first]))
-				if !after {
-					continue
-				}
-				for second := first % every; ; second += every {
-					r := newFaulty(t, gantry)
-					r.dies(t, first, "run", r.args...)
-					if !r.dies(t, second, "resume", "--quiet", r.name) {
-						r.finish(t, fmt.Sprintf("killed at %s", moments[first]))
-						break
-					}
-					r.finish(t, fmt.Sprintf("killed at %s, and at moment %d of the resume", moments[first], second))
-					mu.Lock()
-					pairs++
-					mu.Unlock()
+	gantry, seed, every := build(t), seed(t), int(number(t, "GANTRY_CRASH_PAIRS", 41))
+	only := os.Getenv("GANTRY_CRASH_MOMENTS")
+	for _, name := range runtimes(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			whole := newFaulty(t, gantry, name)
+			moments := whole.moments(t, "run", whole.args...)
+			if len(moments) < 20 {
+				t.Fatalf("only %d moments: %v", len(moments), moments)
+			}
+			t.Logf("%d moments of a run: %s", len(moments), strings.Join(moments, ", "))
+			whole.complete(t, "undisturbed")
+			random := rand.New(rand.NewPCG(seed, 0))
+			some, second := random.IntN(10), random.IntN(every)
+			firsts := make(chan int, len(moments))
+			for first := range moments {
+				if only == "" && (!testing.Short() || first%10 == some) ||
+					slices.Contains(strings.Split(only, ","), fmt.Sprint(first)) {
+					firsts <- first
 				}
 			}
-		}()
+			close(firsts)
+			var pairs atomic.Int64
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for first := range firsts {
+						pairs.Add(killAt(t, gantry, name, moments[first], first, (first+second)%every, every))
+					}
+				})
+			}
+			wg.Wait()
+			t.Logf("single kills, and %d pairs", pairs.Load())
+			if t.Failed() {
+				t.Log(again("TestEveryFaultPoint", seed, fmt.Sprintf("GANTRY_CRASH_RUNTIME=%s GANTRY_CRASH_PAIRS=%d ",
+					name, every)))
+			}
+		})
 	}
-	wg.Wait()
-	t.Logf("%d single kills, %d pairs", len(moments), pairs)
+}
+
+// killAt kills a run at a moment; and others at that moment, and their resumes at moments from one on. It returns the
+// number of these.
+func killAt(t *testing.T, gantry, runtimeName, moment string, first, from, every int) (pairs int64) {
+	t.Helper()
+	r := newFaulty(t, gantry, runtimeName)
+	after := r.dies(t, first, "run", r.args...)
+	r.finish(t, "killed at "+moment)
+	for second := from; after; second += every {
+		r := newFaulty(t, gantry, runtimeName)
+		r.dies(t, first, "run", r.args...)
+		if after = r.dies(t, second, "resume", "--quiet", r.name); after {
+			pairs++
+		}
+		r.finish(t, fmt.Sprintf("killed at %s, and at moment %d of the resume", moment, second))
+	}
+	return pairs
 }
 
 // faulty is a run of a gantry with fault points: one real task with two outputs, and one that reads one of them.
 type faulty struct{ *run }
 
-var faultyRuns struct {
-	sync.Mutex
-	n int
-}
+var faultyRuns atomic.Int64
 
-func newFaulty(t *testing.T, gantry string) *faulty {
+func newFaulty(t *testing.T, gantry, runtimeName string) *faulty {
 	t.Helper()
-	faultyRuns.Lock()
-	faultyRuns.n++
-	name := fmt.Sprintf("fault-%d", faultyRuns.n)
-	faultyRuns.Unlock()
+	name := fmt.Sprintf("fault-%d", faultyRuns.Add(1))
 	type m = map[string]any
 	task := func(id, script string, parents, children, in, out []string) m {
 		return m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out,
@@ -109,8 +111,8 @@ func newFaulty(t *testing.T, gantry string) *faulty {
 	if err := os.WriteFile(source, doc, 0o644); err != nil {
 		t.Error(err)
 	}
-	r.args = []string{"--name", name, "--quiet", "--runtime", runtimeUnderTest(t), source}
-	if runtimeUnderTest(t) == "oci" {
+	r.args = []string{"--name", name, "--quiet", "--runtime", runtimeName, source}
+	if runtimeName == "oci" {
 		r.images = filepath.Join(r.home, "images")
 	}
 	return r

@@ -1,11 +1,9 @@
 package crashtest
 
 import (
-	"bytes"
 	"database/sql"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,6 +14,10 @@ import (
 // A node of a quarter of a core runs a workflow of low priority; urgent ones take its place again and again. What is
 // emulated leaves a checkpoint and continues on either node; programs are frozen, or start again in every other round.
 func TestKilledRunsThatPreemptAreResumedWithoutLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute: make test-long runs it")
+	}
+	t.Parallel()
 	rounds := 0
 	killAndResume(t, func(t *testing.T, binary, name string) *run {
 		r := makeRun(t, binary, name, 1)
@@ -95,10 +97,8 @@ func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 // while the long one is away; the run continues to the same end, and what was frozen or left a checkpoint has lost
 // nothing.
 func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
-	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (make images): %v %s", image, err,
-			bytes.TrimSpace(out))
-	}
+	t.Parallel()
+	needImage(t)
 	gantry := build(t)
 	for _, way := range []string{"freeze", "checkpoint", "restart"} {
 		for ending, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "drained": syscall.SIGINT} {

@@ -29,24 +29,31 @@ import (
 // task has succeeded once, neither the kernel nor the engine has told of a program that ended well twice, the results
 // are those of a run that nobody disturbed, byte for byte, and nothing is left.
 //
-// GANTRY_CRASH_RUNTIME=oci runs containers without a Docker Engine, each round with a store of images of its own.
+// Every other round runs containers without a Docker Engine, with a store of images of its own, unless
+// GANTRY_CRASH_RUNTIME says docker or oci.
 
 const maxLives = 7 // disturbed lives of gantry in a round
 
-type kind struct {
+// The first disturbances of a round are kills, in the first half of the time that a run takes.
+const (
+	kills  = 2
+	deadly = 4 // the first so many kinds
+)
+
+type disturbing struct {
 	name   string
 	weight int
 }
 
-// kinds of disturbance, by how often they are drawn. GANTRY_CRASH_KIND leaves one of them.
-var kinds = []kind{{"kill", 30}, {"kill early", 20}, {"pair", 12}, {"burst", 10}, {"stop and continue", 6}, {"term", 6},
-	{"interrupt", 6}, {"engine killed", 5}, {"engine stopped", 2},
-	{"full disk", 5}}
+// kinds of disturbance, by how often they are drawn: kills, then others. GANTRY_CRASH_KIND leaves one of them.
+var kinds = []disturbing{{"kill", 30}, {"kill early", 20}, {"pair", 12}, {"burst", 10}, {"stop and continue", 6}, {"term", 6},
+	{"interrupt", 6}, {"full disk", 5}, {"engine killed", 5}, {"engine stopped", 2}}
 
 // tally is what happened in all rounds.
 type tally struct {
 	mu                      sync.Mutex
 	Rounds, Lives, Stalls   int
+	Killed                  int       // rounds in which gantry was killed twice or more
 	Restarts                int       // of engines that did not remove a container
 	stalled                 time.Time // the latest
 	Kinds                   map[string]int
@@ -73,74 +80,99 @@ func saved(t *testing.T) string {
 	return path
 }
 
-// numbered hands out the numbers of rounds, from 1, for GANTRY_CRASH_TIME at the most.
-func numbered(rounds int64) <-chan int64 {
-	most, _ := time.ParseDuration(os.Getenv("GANTRY_CRASH_TIME"))
-	began, next := time.Now(), make(chan int64)
-	go func() {
-		defer close(next)
-		for i := range rounds {
-			if most > 0 && time.Since(began) > most {
-				break
-			}
-			next <- i + 1
+// numbers hands out the numbers of the rounds of a runtime: every step-th. GANTRY_CRASH_ROUND leaves one.
+type numbers struct {
+	mu                      sync.Mutex
+	next, step, open, spare int64
+}
+
+func numbered(t *testing.T, rounds, first, step int64) *numbers {
+	t.Helper()
+	n := &numbers{next: first, step: step, open: (rounds - first + step) / step}
+	n.spare = n.open
+	if only := number(t, "GANTRY_CRASH_ROUND", 0); only > 0 {
+		n.next, n.open, n.spare = only, 0, 0
+		if (only-first)%step == 0 {
+			n.open = 1
 		}
-	}()
-	return next
+	}
+	return n
+}
+
+// take returns 0 if there is none left.
+func (n *numbers) take() (number int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.open > 0 {
+		number, n.next, n.open = n.next, n.next+n.step, n.open-1
+	}
+	return number
+}
+
+// replace has one more round held, for one that has ended before gantry was killed as often as it was to be.
+func (n *numbers) replace() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.spare > 0 {
+		n.spare, n.open = n.spare-1, n.open+1
+	}
 }
 
 func TestRounds(t *testing.T) {
+	t.Parallel()
 	needImage(t)
-	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", 12),
-		uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
-	if only := os.Getenv("GANTRY_CRASH_KIND"); only != "" {
-		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.name != only })
+	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", 10), seed(t)
+	if kind := os.Getenv("GANTRY_CRASH_KIND"); kind != "" {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k disturbing) bool { return k.name != kind })
 		if len(kinds) == 0 {
-			t.Fatalf("GANTRY_CRASH_KIND=%s is no kind of disturbance", only)
+			t.Fatalf("GANTRY_CRASH_KIND=%s is no kind of disturbance", kind)
 		}
 	}
-	daemonless := runtimeUnderTest(t) == "oci"
-	if daemonless {
-		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return strings.HasPrefix(k.name, "engine") })
-	}
-	engines := min(number(t, "GANTRY_CRASH_ENGINES", 2), rounds)
-	t.Logf("%d rounds, seed %d, %d engines", rounds, seed, engines)
+	names := runtimes(t)
+	fields := number(t, "GANTRY_CRASH_ENGINES", 2)
+	t.Logf("%d rounds on %v, %d side by side", rounds, names, fields)
 	gantry := build(t)
 	sum := &tally{Kinds: map[string]int{}, Outcomes: map[string]int{}}
 	seen := newWitness(t)
-	archive := ""
-	if daemonless {
-		if seen == nil {
-			t.Skip("nobody tells how often programs run")
-		}
-		archive = saved(t)
-	}
+	archive := saved(t)
 	began := time.Now()
 	go sum.watchClock(t.Context())
-	next := numbered(rounds)
-	t.Run("engines", func(t *testing.T) {
-		for k := range engines {
-			t.Run(fmt.Sprint(k), func(t *testing.T) {
-				t.Parallel()
-				f := &field{gantry: gantry, archive: archive, witness: seen, sum: sum, disk: smallDisk(t)}
-				if !daemonless {
-					f.engine = newEngine(t)
-				}
-				f.undisturbed(t)
-				for i := range next {
-					f.whole(t, seed, i)
-				}
-			})
+	t.Run("fields", func(t *testing.T) {
+		for i, name := range names {
+			next := numbered(t, rounds, int64(i)+1, int64(len(names)))
+			for k := range max(1, fields/int64(len(names))) {
+				t.Run(fmt.Sprint(name, " ", k), func(t *testing.T) {
+					t.Parallel()
+					f := &field{gantry: gantry, witness: seen, sum: sum, disk: smallDisk(t), kinds: kinds}
+					if name == "oci" {
+						if seen == nil {
+							t.Skip("nobody tells how often programs run")
+						}
+						f.archive = archive
+						f.kinds = slices.DeleteFunc(slices.Clone(kinds),
+							func(k disturbing) bool { return strings.HasPrefix(k.name, "engine") })
+					} else {
+						f.engine = newEngine(t)
+					}
+					f.undisturbed(t)
+					for i := next.take(); i > 0; i = next.take() {
+						if !f.whole(t, seed, i) {
+							next.replace()
+						}
+					}
+				})
+			}
 		}
 	})
-	t.Logf("%d rounds with %d lives of gantry in %v: %d lost, %d twice, %d left behind, %d other findings, "+
-		"%d restarts of engines that did not remove a container; %v", sum.Rounds, sum.Lives,
-		time.Since(began).Round(time.Second), sum.Lost, sum.Twice, sum.Left, sum.Else, sum.Restarts, sum.Kinds)
+	t.Logf("%d rounds with %d lives of gantry, %d rounds with two kills or more, in %v: %d lost, %d twice, "+
+		"%d left behind, %d other findings, %d restarts of engines that did not remove a container; %v", sum.Rounds,
+		sum.Lives, sum.Killed, time.Since(began).Round(time.Second), sum.Lost, sum.Twice, sum.Left, sum.Else,
+		sum.Restarts, sum.Kinds)
 	if seen != nil && seen.missed > 0 {
 		t.Logf("%d times the kernel had more to say of processes than was read", seen.missed)
 	}
 	if path := os.Getenv("GANTRY_CRASH_REPORT"); path != "" {
-		text := sum.report(seed, engines, runtimeUnderTest(t), time.Since(began))
+		text := sum.report(seed, fields, os.Getenv("GANTRY_CRASH_RUNTIME"), time.Since(began))
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Error(err)
 		}
@@ -162,18 +194,17 @@ func (s *tally) watchClock(ctx context.Context) {
 	}
 }
 
-// runtimeUnderTest is the one that GANTRY_CRASH_RUNTIME names.
-func runtimeUnderTest(t *testing.T) string {
+// runtimes are both, or the one that GANTRY_CRASH_RUNTIME names.
+func runtimes(t *testing.T) []string {
 	t.Helper()
-	switch name := os.Getenv("GANTRY_CRASH_RUNTIME"); name {
-	case "", "docker":
-		return "docker"
-	case "oci":
-		return name
-	default:
+	all, name := []string{"docker", "oci"}, os.Getenv("GANTRY_CRASH_RUNTIME")
+	switch {
+	case name == "":
+		return all
+	case !slices.Contains(all, name):
 		t.Fatalf("GANTRY_CRASH_RUNTIME=%s: docker and oci are known", name)
-		return ""
 	}
+	return []string{name}
 }
 
 // field is where rounds are held: an engine and a disk.
@@ -183,6 +214,7 @@ type field struct {
 	archive string  // of the image, without a daemon
 	witness *witness
 	disk    string
+	kinds   []disturbing
 	sum     *tally
 	want    map[string]string // results of the undisturbed run
 	length  time.Duration     // of it
@@ -288,13 +320,13 @@ func (f *field) undisturbed(t *testing.T) {
 	}
 }
 
-// whole holds a round. One that the test itself could not bring to its end is a finding, too, and the engine holds the
-// next.
-func (f *field) whole(t *testing.T, seed uint64, number int64) {
+// whole holds a round, and reports whether gantry was killed as often as it was to be. A round that the test itself
+// could not bring to its end is a finding, too, and the engine holds the next.
+func (f *field) whole(t *testing.T, seed uint64, number int64) (killed bool) {
 	t.Helper()
 	whole := false
 	t.Run(fmt.Sprint("round ", number), func(t *testing.T) {
-		f.round(t, seed, number)
+		killed = f.round(t, seed, number)
 		whole = true
 	})
 	if !whole {
@@ -304,17 +336,18 @@ func (f *field) whole(t *testing.T, seed uint64, number int64) {
 		f.sum.mu.Unlock()
 		_ = os.RemoveAll(filepath.Join(f.disk, roundName(seed, number)))
 	}
+	return killed || !whole
 }
 
 func roundName(seed uint64, number int64) string { return fmt.Sprintf("r%d-%d", seed, number) }
 
-func (f *field) round(t *testing.T, seed uint64, number int64) {
+func (f *field) round(t *testing.T, seed uint64, number int64) (killed bool) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, uint64(number)))
 	r := f.newRun(t, roundName(seed, number), number)
 	var story []string
 	began := time.Now()
-	failed := f.disturb(t, r, random, &story)
+	died, failed := f.disturb(t, r, random, &story)
 	var found findings
 	if failed != "" {
 		found.add(&found.lost, "%s", failed)
@@ -329,6 +362,9 @@ func (f *field) round(t *testing.T, seed uint64, number int64) {
 	defer f.sum.mu.Unlock()
 	f.sum.Rounds++
 	f.sum.Lives += len(story) + 1
+	if killed = died >= kills || len(f.kinds) == 1; killed {
+		f.sum.Killed++
+	}
 	f.sum.Lost += found.lost
 	f.sum.Twice += found.twice
 	f.sum.Left += found.left
@@ -338,13 +374,16 @@ func (f *field) round(t *testing.T, seed uint64, number int64) {
 		f.sum.Kinds[kind]++
 	}
 	if len(found.texts) > 0 {
-		t.Errorf("round %d of seed %d:\n\t%s\n\tbecame of %s", number, seed, strings.Join(found.texts, "\n\t"),
-			strings.Join(story, "; "))
+		name := "oci"
 		if f.engine != nil {
+			name = "docker"
 			t.Log(f.engine.said())
 		}
+		t.Errorf("round %d of seed %d:\n\t%s\n\tbecame of %s\n%s", number, seed, strings.Join(found.texts, "\n\t"),
+			strings.Join(story, "; "), again("TestRounds", seed,
+				fmt.Sprintf("GANTRY_CRASH_RUNTIME=%s GANTRY_CRASH_ROUND=%d ", name, number)))
 		_ = os.RemoveAll(r.home)
-		return
+		return killed
 	}
 	if f.engine != nil {
 		f.engine.endShims() // those of an engine that was killed stay, without containers
@@ -356,6 +395,7 @@ func (f *field) round(t *testing.T, seed uint64, number int64) {
 	if err := os.RemoveAll(r.home); err != nil {
 		t.Errorf("round %d: %v", number, err)
 	}
+	return killed
 }
 
 // findings are what should not be.
@@ -369,18 +409,22 @@ func (f *findings) add(kind *int, format string, args ...any) {
 	f.texts = append(f.texts, fmt.Sprintf(format, args...))
 }
 
-// disturb begins the run, disturbs it, and resumes until it ends; it returns what went wrong.
-func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string) string {
+// disturb begins the run, disturbs it, and resumes until it ends; it returns how often gantry was killed, and what went
+// wrong.
+func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string) (died int, failed string) {
 	t.Helper()
 	command, args := "run", r.args
-	lives := 1 + random.IntN(maxLives)
+	lives := kills + 1
+	if !testing.Short() {
+		lives = kills + random.IntN(maxLives-kills+1)
+	}
 	early := 0 // kills to come in the first moments: of a pair or a burst
 	quiet := 0 // lives that nobody disturbed
 	restarts := 0
 	for life := 0; ; life++ {
 		d := &disturbance{kind: "none"}
 		if life < lives {
-			d = f.draw(random, &early)
+			d = f.draw(random, life, &early)
 		}
 		code, out := f.live(t, r.gantry(command, args...), d)
 		if d.kind != "none" {
@@ -388,12 +432,15 @@ func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string
 		} else {
 			quiet++
 		}
+		if code == -1 {
+			died++
+		}
 		state := r.state(t)
 		switch {
 		case code == 0:
-			return ""
+			return died, ""
 		case state == "finished":
-			return "" // it was killed after the last thing that it had to do
+			return died, "" // it was killed after the last thing that it had to do
 		case code == 4 && restarts < 3 && strings.Contains(out, "does not remove"):
 			// Docker Engines that are stopped while they clear up may need another restart, or may leave something
 			// mounted that they never unmount. Gantry says so.
@@ -411,9 +458,9 @@ func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string
 		case quiet > 3, code != -1 && code != 130 && code != exitInput && code != 4 && code != 75, code == exitInput &&
 			state != "",
 			quiet > 0 && (code == 130 || code == -1), state == "failed":
-			return fmt.Sprintf("gantry %s ends with %d, the run is %q:\n%s%s", command, code, state, out, r.failures(t))
+			return died, fmt.Sprintf("gantry %s ends with %d, the run is %q:\n%s%s", command, code, state, out, r.failures(t))
 		case code == 143:
-			return "SIGTERM ends it with 143"
+			return died, "SIGTERM ends it with 143"
 		case state == "":
 			command, args = "run", r.args
 		default:
@@ -429,26 +476,30 @@ type disturbance struct {
 	after      func()
 }
 
-// draw draws a disturbance.
-func (f *field) draw(random *rand.Rand, early *int) *disturbance {
+// draw draws the disturbance of a life.
+func (f *field) draw(random *rand.Rand, life int, early *int) *disturbance {
 	moment := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
 	if *early > 0 {
 		*early--
 		at := moment(200 * time.Millisecond)
 		return &disturbance{kind: "kill in a row", text: at.String(), do: signals(at, syscall.SIGKILL)}
 	}
+	drawn, length := f.kinds, f.length
+	if life < kills && len(drawn) > 1 {
+		drawn, length = kinds[:deadly], length/2
+	}
 	total := 0
-	for _, k := range kinds {
+	for _, k := range drawn {
 		total += k.weight
 	}
 	pick, kind := random.IntN(total), ""
-	for _, k := range kinds {
+	for _, k := range drawn {
 		if pick -= k.weight; pick < 0 {
 			kind = k.name
 			break
 		}
 	}
-	at := moment(f.length)
+	at := moment(length)
 	d := &disturbance{kind: kind}
 	switch kind {
 	case "kill", "pair", "burst":
@@ -696,26 +747,32 @@ func leftovers(r *run, found *findings) {
 }
 
 // report is a page of figures.
-func (s *tally) report(seed uint64, engines int64, runtimeName string, took time.Duration) []byte {
+func (s *tally) report(seed uint64, fields int64, runtimeName string, took time.Duration) []byte {
 	var b bytes.Buffer
-	runs := fmt.Sprintf("%d Docker Engines of their own, each", engines)
-	witnesses := "the kernel and of the Docker Engine"
-	if runtimeName == "oci" {
-		runs, witnesses = fmt.Sprintf("%d fields without a daemon, each", engines), "the kernel"
+	runs, witnesses, variable := "Docker Engines of their own and without a daemon", "the kernel and of the Docker Engine", ""
+	switch runtimeName {
+	case "docker":
+		runs = "Docker Engines of their own"
+	case "oci":
+		runs, witnesses = "hosts without a daemon", "the kernel"
+	}
+	if runtimeName != "" {
+		variable = " RUNTIME=" + runtimeName
 	}
 	fmt.Fprintf(&b, `# What crashes do
 
-Generated by `+"`make crash ROUNDS=%d SEED=%d RUNTIME=%s`"+`.
+Generated by `+"`make crash ROUNDS=%d SEED=%d%s`"+`.
 
 A round is one run of six tasks (five real commands, one emulated task). Each life of gantry in it is disturbed in a
 way that is drawn, up to %d times; then the run is resumed until it ends. The test looks at the log, at the containers,
 control groups, mounts and files that are left, at the results byte by byte, and at the events of %s,
-which count the programs that ended well. Rounds run side by side on %s with a file system
-of 48 MB. Commands that fail on a full disk are tried again (`+"`--retry`"+`).
+which count the programs that ended well. %d at a time run side by side on %s, each with a
+file system of 48 MB. Commands that fail on a full disk are tried again (`+"`--retry`"+`).
 
 | what | count |
 | --- | ---: |
 | rounds | %d |
+| rounds in which gantry was killed twice or more | %d |
 | lives of gantry | %d |
 | times that the host stood still for more than 3 s | %d |
 | tasks lost, or results that differ | %d |
@@ -726,7 +783,7 @@ of 48 MB. Commands that fail on a full disk are tried again (`+"`--retry`"+`).
 
 | disturbance | count |
 | --- | ---: |
-`, s.Rounds, seed, runtimeName, maxLives, witnesses, runs, s.Rounds, s.Lives, s.Stalls, s.Lost, s.Twice, s.Left, s.Else,
+`, s.Rounds, seed, variable, maxLives, witnesses, fields, runs, s.Rounds, s.Killed, s.Lives, s.Stalls, s.Lost, s.Twice, s.Left, s.Else,
 		s.Restarts)
 	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
 		fmt.Fprintf(&b, "| %s | %d |\n", kind, s.Kinds[kind])

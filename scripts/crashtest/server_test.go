@@ -22,26 +22,22 @@ import (
 // acknowledged is in the log once, and ended as it was to; a request is there whole or not at all; no program ended
 // well twice, neither by the log nor by the kernel; results are there, and nothing is left.
 func TestServerRounds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long")
-	}
+	t.Parallel()
 	needImage(t)
-	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun),
-		uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
+	rounds := number(t, "GANTRY_CRASH_ROUNDS", 2)
 	side := min(number(t, "GANTRY_CRASH_ENGINES", 2), rounds)
-	t.Logf("%d rounds of a server, seed %d, %d side by side", rounds, seed, side)
-	f := &serverField{gantry: build(t), seed: seed, witness: newWitness(t), daemonless: runtimeUnderTest(t) == "oci"}
+	f := &serverField{gantry: build(t), seed: seed(t), witness: newWitness(t), archive: saved(t)}
+	names := runtimes(t)
+	t.Logf("%d rounds of a server on %v, %d side by side", rounds, names, side)
 	began := time.Now()
-	next := numbered(rounds)
-	if f.daemonless { // which all rounds read
-		f.archive = saved(t)
-	}
+	next := numbered(t, rounds, 1, 1)
 	t.Run("side by side", func(t *testing.T) {
 		for k := range side {
 			t.Run(fmt.Sprint(k), func(t *testing.T) {
 				t.Parallel()
-				for i := range next {
-					t.Run(fmt.Sprint("round ", i), func(t *testing.T) { f.round(t, i) })
+				for i := next.take(); i > 0; i = next.take() {
+					name := names[(i-1)%int64(len(names))]
+					t.Run(fmt.Sprint("round ", i, " ", name), func(t *testing.T) { f.round(t, i, name) })
 				}
 			})
 		}
@@ -53,11 +49,10 @@ func TestServerRounds(t *testing.T) {
 
 // serverField is what rounds of a server have in common, and what became of them.
 type serverField struct {
-	gantry     string
-	seed       uint64
-	witness    *witness
-	daemonless bool
-	archive    string // of the image, without a daemon
+	gantry  string
+	seed    uint64
+	witness *witness
+	archive string // of the image, for rounds without a daemon
 
 	mu                       sync.Mutex
 	rounds, kills, clients   int
@@ -85,13 +80,13 @@ type serverRound struct {
 	marks  int
 }
 
-func (f *serverField) round(t *testing.T, number int64) {
+func (f *serverField) round(t *testing.T, number int64, runtimeName string) {
 	random := rand.New(rand.NewPCG(f.seed, uint64(number)))
 	r := &serverRound{run: &run{binary: f.gantry, name: fmt.Sprintf("s%d-%d", f.seed, number), home: t.TempDir()}, f: f,
 		t: t, number: number}
 	args := []string{"--name", r.name, "--quiet", "--oversubscribe", "--retry", "host-error=20", "--policy",
 		[]string{"cpp", "fifo", "heft", "3dsf"}[random.IntN(4)]}
-	if f.daemonless {
+	if runtimeName == "oci" {
 		args = append(args, "--runtime", "oci")
 		r.host, r.images = "unix://"+filepath.Join(r.home, "none.sock"), filepath.Join(r.home, "images")
 	}
@@ -146,7 +141,8 @@ func (f *serverField) round(t *testing.T, number int64) {
 	f.lost, f.twice, f.left, f.other = f.lost+found.lost, f.twice+found.twice, f.left+found.left,
 		f.other+found.other+len(r.failed)
 	for _, text := range append(r.failed, found.texts...) {
-		t.Errorf("round %d of seed %d: %s", number, f.seed, text)
+		t.Errorf("round %d of seed %d: %s\n%s", number, f.seed, text, again("TestServerRounds", f.seed,
+			fmt.Sprintf("GANTRY_CRASH_RUNTIME=%s GANTRY_CRASH_ROUND=%d ", runtimeName, number)))
 	}
 	if number%20 == 0 {
 		fmt.Printf("server round %d: %d kills; %d acknowledged, %d lost, %d twice, %d left\n", number, f.kills,
@@ -201,7 +197,7 @@ func (r *serverRound) mark() (name, script string) {
 
 // image is what tasks run in.
 func (r *serverRound) image() string {
-	if r.f.daemonless {
+	if r.images != "" {
 		return "docker-archive:" + r.f.archive
 	}
 	return image

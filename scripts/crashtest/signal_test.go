@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 // A run that is asked to stop, or whose terminal or reader goes away, leaves no container, and can be resumed.
 func TestSignalsLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
 	needImage(t)
 	gantry := build(t)
 	for _, c := range []struct {
@@ -26,9 +26,7 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 	}{{"SIGTERM", []syscall.Signal{syscall.SIGTERM}}, {"SIGHUP", []syscall.Signal{syscall.SIGHUP}},
 		{"SIGINT three times", []syscall.Signal{syscall.SIGINT, syscall.SIGINT, syscall.SIGINT}}} {
 		t.Run(c.name, func(t *testing.T) {
-			if s := c.signals[0]; s == syscall.SIGHUP && signal.Ignored(s) {
-				t.Skipf("%v is ignored here, as under nohup", c.signals[0])
-			}
+			t.Parallel()
 			r := &run{binary: gantry, name: "stopped", home: t.TempDir()}
 			t.Cleanup(r.removeContainers)
 			// The task ends at once where the test has put a file for it.
@@ -104,6 +102,7 @@ func (r *run) runs(t *testing.T) bool {
 // Where the Docker Engine has gone away, nothing can be killed: gantry ends all the same, and the run is resumed when
 // the engine is back.
 func TestInterruptEndsWithoutTheEngine(t *testing.T) {
+	t.Parallel()
 	const engine = "/var/run/docker.sock"
 	needImage(t)
 	if c, err := net.Dial("unix", engine); err != nil {
