@@ -99,7 +99,8 @@ func machine(t *testing.T, script string) (tries string) {
 	for name, text := range map[string]string{"bin/busybox": "#!/bin/sh\necho sh\n", "DEBIAN/control": "Package: " +
 		"busybox-static\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: x\n"} {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
