@@ -64,6 +64,9 @@ test: setup browser registry slurm build images check ## the tests of each landi
 test-long: setup browser registry slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)
 
+# Tests of docs take the binaries that were just built.
+test: export GANTRY_TEST_BIN := $(CURDIR)/bin
+
 browser: ## a headless browser for the tests of pages; they are skipped without
 	@scripts/ensure-browser.sh
 

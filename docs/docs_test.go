@@ -84,6 +84,8 @@ func TestEveryCommandBlockRuns(t *testing.T) {
 						query(t, filepath.Join(dir, "gantry-runs", "gantry.sqlite"), b.text)
 					case slices.Contains(contents, b.language):
 						t.Skipf("a block of %s is no command", b.language)
+					case strings.Contains(b.text, "make test"):
+						t.Skip("make test runs this test")
 					case b.language != "sh":
 						t.Errorf("a block of %q: commands are blocks of sh, which are run", b.language)
 					case needsDocker.MatchString(b.text) && !docker:
@@ -145,12 +147,12 @@ func checkout(t *testing.T, root, bin string) string {
 }
 
 // shell runs a block as a reader would who pastes it whole. The binaries are built already, so make does not build them
-// again.
+// again, and installs them below dir.
 func shell(t *testing.T, dir, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), blockTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", "make() { command make -o build \"$@\"; }\n"+text)
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", "make() { command make -o build DESTDIR=\"$PWD/installed\" \"$@\"; }\n"+text)
 	cmd.Dir = dir
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "GANTRY_DIR=") {

@@ -104,8 +104,8 @@ func again(test string, seed uint64, variables string) string {
 	if testing.Short() {
 		short = "-short "
 	}
-	return fmt.Sprintf("again: %sGANTRY_TEST_SEED=%d go test -count=1 %s-run '^%s$' ./scripts/crashtest", variables, seed,
-		short, test)
+	return fmt.Sprintf("again: %sGANTRY_TEST_SEED=%d go test -count=1 %s-run '^%s$' ./scripts/crashtest", variables,
+		seed, short, test)
 }
 
 // programs is the directory of the programs that all tests share.
@@ -132,7 +132,8 @@ func TestMain(m *testing.M) {
 // built builds gantry with fault points (package fault), and the task emulator.
 var built = sync.OnceValue(func() error {
 	for _, program := range []string{"gantry", "gantry-task"} {
-		cmd := exec.Command("go", "build", "-tags", "fault", "-o", filepath.Join(programs, program), "gantry/cmd/"+program)
+		cmd := exec.Command("go", "build", "-tags", "fault", "-o", filepath.Join(programs, program),
+			"gantry/cmd/"+program)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", program, err, out)
 		}

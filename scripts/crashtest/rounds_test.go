@@ -46,8 +46,8 @@ type disturbing struct {
 }
 
 // kinds of disturbance, by how often they are drawn: kills, then others. GANTRY_CRASH_KIND leaves one of them.
-var kinds = []disturbing{{"kill", 30}, {"kill early", 20}, {"pair", 12}, {"burst", 10}, {"stop and continue", 6}, {"term", 6},
-	{"interrupt", 6}, {"full disk", 5}, {"engine killed", 5}, {"engine stopped", 2}}
+var kinds = []disturbing{{"kill", 30}, {"kill early", 20}, {"pair", 12}, {"burst", 10}, {"stop and continue", 6},
+	{"term", 6}, {"interrupt", 6}, {"full disk", 5}, {"engine killed", 5}, {"engine stopped", 2}}
 
 // tally is what happened in all rounds.
 type tally struct {
@@ -458,7 +458,8 @@ func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string
 		case quiet > 3, code != -1 && code != 130 && code != exitInput && code != 4 && code != 75, code == exitInput &&
 			state != "",
 			quiet > 0 && (code == 130 || code == -1), state == "failed":
-			return died, fmt.Sprintf("gantry %s ends with %d, the run is %q:\n%s%s", command, code, state, out, r.failures(t))
+			return died, fmt.Sprintf("gantry %s ends with %d, the run is %q:\n%s%s", command, code, state, out,
+				r.failures(t))
 		case code == 143:
 			return died, "SIGTERM ends it with 143"
 		case state == "":
@@ -749,7 +750,8 @@ func leftovers(r *run, found *findings) {
 // report is a page of figures.
 func (s *tally) report(seed uint64, fields int64, runtimeName string, took time.Duration) []byte {
 	var b bytes.Buffer
-	runs, witnesses, variable := "Docker Engines of their own and without a daemon", "the kernel and of the Docker Engine", ""
+	runs, variable := "Docker Engines of their own and without a daemon", ""
+	witnesses := "the kernel and of the Docker Engine"
 	switch runtimeName {
 	case "docker":
 		runs = "Docker Engines of their own"
