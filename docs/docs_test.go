@@ -152,7 +152,8 @@ func shell(t *testing.T, dir, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), blockTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", "make() { command make -o build DESTDIR=\"$PWD/installed\" \"$@\"; }\n"+text)
+	const made = "make() { command make -o build DESTDIR=\"$PWD/installed\" \"$@\"; }\n"
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", made+text)
 	cmd.Dir = dir
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "GANTRY_DIR=") {

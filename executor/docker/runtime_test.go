@@ -130,7 +130,8 @@ func newRigAt(t testing.TB, host string, change func(*container.Config)) *rig {
 	return open(t, host, settings(t, change))
 }
 
-// open makes a runtime on the engine at host, or on what around makes of it; its containers are gone when the test ends.
+// open makes a runtime on the engine at host, or on what around makes of it; its containers are gone when the test
+// ends.
 func open(
 	t testing.TB, host string, cfg container.Config, around ...func(container.Engine) container.Engine,
 ) *rig {
