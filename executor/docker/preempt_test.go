@@ -186,7 +186,7 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 				t.Errorf("asked for %v of CPU time, %v and %v were used", c.run, cpu(first), cpu(second))
 			}
 			copied := int64(second.Usage.MovedBytes) - size
-			if copied < 0 || copied%bytesEach != 0 || copied == outputs*bytesEach || c.more && copied < 4*bytesEach {
+			if copied < 0 || copied%bytesEach != 0 || c.more && copied < 4*bytesEach {
 				t.Errorf("%d bytes were copied besides the checkpoint", copied)
 			}
 			least := 100*time.Millisecond + time.Duration(float64(second.Usage.MovedBytes)/400_000*1e9)
