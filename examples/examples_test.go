@@ -48,7 +48,7 @@ func TestExamplesReadWithoutAnyFault(t *testing.T) {
 func TestLabServesThreeUsers(t *testing.T) {
 	switch {
 	case testing.Short():
-		t.Skip("it takes minutes")
+		t.Skip("it takes minutes: make test-long runs it")
 	case os.Geteuid() != 0:
 		t.Skip("a server of several users needs root")
 	}

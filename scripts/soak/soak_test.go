@@ -23,7 +23,7 @@ func build(t *testing.T) string {
 }
 
 func TestTinySoakOnTheNullRuntime(t *testing.T) {
-	o := options{attempts: 6000, stream: 1500, run: 1, samples: 40, seed: 1, dir: t.TempDir(), out: t.TempDir()}
+	o := options{attempts: 3000, stream: 800, run: 1, samples: 40, seed: 1, dir: t.TempDir(), out: t.TempDir()}
 	if err := o.soak(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +36,9 @@ func TestTinySoakOnTheNullRuntime(t *testing.T) {
 }
 
 func TestTinySoakInContainers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long beside other tests: make test-long runs it")
+	}
 	if out, err := exec.Command("docker", "image", "inspect", "gantry/busybox:latest").CombinedOutput(); err != nil {
 		t.Skipf("needs a Docker Engine with the image gantry/busybox:latest (make images): %v %s", err, out)
 	}
@@ -48,7 +51,7 @@ func TestTinySoakInContainers(t *testing.T) {
 }
 
 func TestFaultsOfEveryKindHappen(t *testing.T) {
-	o := options{attempts: 20_000, stream: 20_000, samples: 8, seed: 3, dir: t.TempDir(), out: t.TempDir()}
+	o := options{attempts: 5_000, stream: 5_000, samples: 8, seed: 3, dir: t.TempDir(), out: t.TempDir()}
 	m := &meter{home: t.TempDir(), size: o.attempts, every: math.MaxInt32}
 	if err := o.null(t.Context(), m); err != nil {
 		t.Fatal(err)
