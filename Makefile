@@ -37,7 +37,7 @@ space := $(empty) $(empty)
 UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
 GO_TEST := go test -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
-.PHONY: help demo demo-slurm test test-long setup go compiler engine browser registry slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
@@ -55,14 +55,17 @@ endif
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
 	@scripts/demo-slurm
 
-test: setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
+test: room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
 	$(GO_TEST) -short $(DRIVERS) $(SIMULATED) $(ALONE)
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry
 	$(GO_TEST) -short -race -run '$(UNDER_RACE)' ./cmd/gantry
 	$(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./cmd/gantry)")
 
-test-long: setup browser registry slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
+test-long: room setup browser registry slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)
+
+room:
+	@scripts/ensure-room
 
 # Tests of docs take the binaries that were just built.
 test: export GANTRY_TEST_BIN := $(CURDIR)/bin
