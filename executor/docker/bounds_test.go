@@ -7,11 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/planner"
 )
 
 func TestOutputIsKeptUpToABound(t *testing.T) {
+	if onEach(t, TestOutputIsKeptUpToABound) {
+		return
+	}
 	const most = 1000
 	r := newRig(t, func(c *container.Config) { c.MaxOutput = most })
 	line := "yes 123456789 | head -n " // ten bytes a line
@@ -60,19 +64,31 @@ func TestOutputIsKeptUpToABound(t *testing.T) {
 		s := r.sh(line + "100000; touch written; sleep 100") // more than a pipe holds
 		a := r.launch(s, nil)
 		r.started(a)
-		waitFor(t, func() bool {
-			_, err := os.Stat(filepath.Join(r.work(s), "written"))
-			return err == nil
-		})
+		r.made(s, "written")
 		r.must(r.Kill(r.ctx, a, planner.Killed, 0))
 		r.wants(r.exit(a), planner.Killed, "not all of its standard output")
 	})
 }
 
-// waitFor waits until a condition holds, for half a minute at most.
-func waitFor(t *testing.T, f func() bool) {
+// made waits until a program has made a file in its work directory.
+func (r *rig) made(s *executor.TaskSpec, name string) {
+	r.t.Helper()
+	waitFor(r.t, func() bool {
+		_, err := os.Lstat(filepath.Join(r.work(s), name))
+		return err == nil
+	})
+}
+
+// release makes a file in the work directory of a program.
+func (r *rig) release(s *executor.TaskSpec) {
+	r.t.Helper()
+	r.must(os.WriteFile(filepath.Join(r.work(s), "released"), nil, 0o644))
+}
+
+// waitFor waits until a condition holds, for two minutes at most.
+func waitFor(t testing.TB, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it did not come about")
 		}
@@ -80,6 +96,9 @@ func waitFor(t *testing.T, f func() bool) {
 }
 
 func TestDiskIsLimited(t *testing.T) {
+	if onEach(t, TestDiskIsLimited) {
+		return
+	}
 	r := newRig(t, func(c *container.Config) { c.Disk = 4 << 20 })
 	for _, c := range []struct {
 		name, script string

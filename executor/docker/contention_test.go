@@ -54,6 +54,9 @@ func contend(r *rig, size unit.Bytes, hungry int, hold, hungryHold int64) (victi
 // A tenant whose tasks write without end takes a share of the disk from another tenant's synced writes, as long as
 // nothing holds it back. Under limits the other tenant has its share, and the hungry one no more than its own.
 func TestAnIOHungryTenantKeepsToItsShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures the disk, on which others write, too: make test-long runs it")
+	}
 	r := newRig(t, nil)
 	const size, hungry, tries = 48 << 20, 6, 8 // what else uses this host differs from one measurement to the next
 	for try := 1; ; try++ {
@@ -97,22 +100,21 @@ func TestAnIOHungryTenantKeepsToItsShare(t *testing.T) {
 
 // Who takes more memory than asked for is killed alone: the tenant beside it, on the same node, keeps all of its own.
 func TestAMemoryHungryTenantHarmsOnlyItself(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	hold := func(l *executor.Launch) { l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20} }
 	calm := r.emulated()
 	calm.Memory, calm.Run = 32<<20, 2*time.Second
 	beside := r.launch(calm, hold)
 	r.started(beside)
-	for range 3 {
-		hungry := r.emulated()
-		hungry.Memory, hungry.Run = 512<<20, time.Second
-		x := r.exit(r.launch(hungry, hold))
-		r.wants(x, planner.OutOfMemory)
-		if x.Usage.Missing&planner.CounterMemory == 0 && x.Usage.PeakMemory > 49<<20 { // the kernel charges in batches
-			t.Errorf("it had %d bytes of memory, above its limit", x.Usage.PeakMemory)
-		}
+	hungry := r.emulated()
+	hungry.Memory, hungry.Run = 128<<20, time.Second
+	x := r.exit(r.launch(hungry, hold))
+	r.wants(x, planner.OutOfMemory)
+	if x.Usage.Missing&planner.CounterMemory == 0 && x.Usage.PeakMemory > 49<<20 { // the kernel charges in batches
+		t.Errorf("it had %d bytes of memory, above its limit", x.Usage.PeakMemory)
 	}
-	x := r.exit(beside)
+	x = r.exit(beside)
 	r.wants(x, planner.OK)
 	if x.Usage.OOMKills != 0 || x.Usage.Missing&planner.CounterMemory == 0 && x.Usage.PeakMemory < 30<<20 {
 		t.Errorf("the task beside it: %d kills, %d bytes of memory", x.Usage.OOMKills, x.Usage.PeakMemory)
@@ -124,6 +126,7 @@ var emulatedProcessor = os.Getenv("GANTRY_TEST_EMULATED") != ""
 
 // Who computes without end on three threads gets the CPU it asked for and no more, while a task beside it computes too.
 func TestACPUHungryTenantKeepsToItsShare(t *testing.T) {
+	t.Parallel()
 	if emulatedProcessor {
 		t.Skip("the processor is emulated: the kernel's quotas are kept too late") // see scripts/vm
 	}
@@ -140,9 +143,10 @@ func TestACPUHungryTenantKeepsToItsShare(t *testing.T) {
 	if x.Usage.Missing&planner.CounterCPU != 0 {
 		t.Skip("needs the CPU counter: this host did not give it")
 	}
-	// A period's quota more, and what starting the container took before it was limited.
+	// A period's quota more, and what starting the container took before it was limited. On a busy host it may get less
+	// than its share, and then nothing throttles it.
 	used, most := x.Usage.CPUUser+x.Usage.CPUSystem, x.Ran*3/10*11/10+150*time.Millisecond
-	if used > most || x.Usage.CPUThrottled == 0 && x.Usage.Missing&planner.CounterThrottled == 0 {
+	if used > most || used > x.Ran/4 && x.Usage.CPUThrottled == 0 && x.Usage.Missing&planner.CounterThrottled == 0 {
 		t.Errorf("it used %v of CPU in %v, throttled for %v; a limit of 0.3 CPUs is %v at most", used, x.Ran,
 			x.Usage.CPUThrottled, most)
 	}

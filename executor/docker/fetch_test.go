@@ -276,6 +276,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 
 // An image for another kind of host is there, and cannot be used.
 func TestAnImageForAnotherHostIsUnusable(t *testing.T) {
+	t.Parallel()
 	engine(t)
 	name := fmt.Sprintf("gantry-test-%x:1", time.Now().UnixNano())
 	path := filepath.Join(t.TempDir(), "image.tar")

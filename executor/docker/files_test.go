@@ -29,6 +29,9 @@ func (r *rig) containers() (names []string) {
 }
 
 func TestFilesGoFromTaskToTask(t *testing.T) {
+	if onEach(t, TestFilesGoFromTaskToTask) {
+		return
+	}
 	r := newRig(t, twoNodes)
 	given := filepath.Join(t.TempDir(), "given")
 	r.must(os.WriteFile(given, []byte("from outside\n"), 0o600))
@@ -79,6 +82,7 @@ func TestFilesGoFromTaskToTask(t *testing.T) {
 // A file from outside in blocks of five bytes, each on one or two of three nodes: what is not on the node of the task
 // is copied there.
 func TestBlocksLieOnTheirNodesAndAreReadWhole(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *container.Config) {
 		twoNodes(c)
 		third := c.Platform.Nodes[1]
@@ -124,6 +128,7 @@ func TestBlocksLieOnTheirNodesAndAreReadWhole(t *testing.T) {
 }
 
 func TestInputThatIsAlsoOutput(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	f := r.file("f")
 	f.Produced, f.Size, f.Sized = true, 5, true
@@ -138,6 +143,7 @@ func TestInputThatIsAlsoOutput(t *testing.T) {
 }
 
 func TestMadeUpInputsHaveTheirSizeAndDoNotCompress(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, twoNodes)
 	f := r.file("x")
 	f.Produced, f.Size, f.Sized = false, 300_001, true
@@ -149,6 +155,7 @@ func TestMadeUpInputsHaveTheirSizeAndDoNotCompress(t *testing.T) {
 }
 
 func TestBinaryOutputIsKeptByteForByte(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	out := r.file("out.bin")
 	s := r.sh(`printf 'a\0\377\n\n\r'; i=0; while [ $i -lt 3000 ]; do printf 'long line without end '; `+
@@ -162,6 +169,9 @@ func TestBinaryOutputIsKeptByteForByte(t *testing.T) {
 }
 
 func TestHostileOutputs(t *testing.T) {
+	if onEach(t, TestHostileOutputs) {
+		return
+	}
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -198,6 +208,7 @@ func TestHostileOutputs(t *testing.T) {
 }
 
 func TestNothingIsPublishedUnlessAllIsThere(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.wants(r.exit(r.launch(r.sh("echo a > a", r.file("a"), r.file("b")), nil)), planner.OutputMissing, `"b"`)
 	if _, err := os.Lstat(r.node(0, "a")); err == nil {
@@ -206,6 +217,7 @@ func TestNothingIsPublishedUnlessAllIsThere(t *testing.T) {
 }
 
 func TestSetUserIDIsTakenAway(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.wants(r.exit(r.launch(r.sh("cp /bin/busybox p; chmod 6755 p", r.file("p")), nil)), planner.OK)
 	if st, err := os.Stat(r.node(0, "p")); err != nil || st.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
@@ -214,6 +226,7 @@ func TestSetUserIDIsTakenAway(t *testing.T) {
 }
 
 func TestWrittenElsewhereIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	f := r.file("in")
 	f.Produced, f.Size, f.Sized = false, 10, true

@@ -71,6 +71,7 @@ func staticProgram(t *testing.T, says string) string {
 }
 
 func TestTaskImageIsBuiltOncePerBinary(t *testing.T) {
+	t.Parallel()
 	ctx, s := context.Background(), &shelf{refs: map[string]bool{}, answer: `{"status":"sha256:1"}`}
 	one, two := staticProgram(t, "one"), staticProgram(t, "two")
 	first, err := docker.EnsureTaskImage(ctx, s, one)
@@ -91,6 +92,7 @@ func TestTaskImageIsBuiltOncePerBinary(t *testing.T) {
 }
 
 func TestTaskImageErrorsSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -122,6 +124,7 @@ func TestTaskImageErrorsSayWhatIsWrong(t *testing.T) {
 }
 
 func TestMissingImageErrorTellsWhatToDo(t *testing.T) {
+	t.Parallel()
 	s := &shelf{refs: map[string]bool{"there": true}}
 	if err := docker.CheckImage(context.Background(), s, "there"); err != nil {
 		t.Error(err)
@@ -161,6 +164,7 @@ func TestTaskBinaryIsFound(t *testing.T) {
 }
 
 func TestTaskImageRunsItsProgram(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -200,6 +204,7 @@ func TestTaskImageRunsItsProgram(t *testing.T) {
 }
 
 func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t, nil)
 	program, err := os.ReadFile(cfg.TaskBinary)
 	if err != nil {
@@ -232,6 +237,7 @@ func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
 
 // An emulator of another build is reported before it fails the tasks.
 func TestTaskBinaryOfAnotherBuild(t *testing.T) {
+	t.Parallel()
 	own, err := docker.FindTaskBinary()
 	if err != nil {
 		t.Skip(err)

@@ -138,6 +138,7 @@ func lateStart(t *testing.T, id string) error {
 }
 
 func TestStartAfterRecoveryFindsNothing(t *testing.T) {
+	t.Parallel()
 	r, l, id := diedBeforeStart(t, newGate(t))
 	s := r.successor(l)
 	s.wants(s.exit(l.Attempt), planner.Lost)
@@ -148,6 +149,7 @@ func TestStartAfterRecoveryFindsNothing(t *testing.T) {
 }
 
 func TestStartBetweenGivingUpAndRemovalNeverBegins(t *testing.T) {
+	t.Parallel()
 	g := newGate(t)
 	r, l, id := diedBeforeStart(t, g)
 	late := make(chan error, 100)
@@ -169,6 +171,7 @@ func TestStartBetweenGivingUpAndRemovalNeverBegins(t *testing.T) {
 }
 
 func TestStartBetweenListAndGivingUpIsAdopted(t *testing.T) {
+	t.Parallel()
 	g := newGate(t)
 	r, l, id := diedBeforeStart(t, g)
 	late := make(chan error, 100)
@@ -190,6 +193,7 @@ func TestStartBetweenListAndGivingUpIsAdopted(t *testing.T) {
 }
 
 func TestGivenUpTwiceIsLost(t *testing.T) {
+	t.Parallel()
 	r, l, _ := diedBeforeStart(t, newGate(t))
 	// As a gantry leaves it that dies between giving up and removing.
 	r.must(os.WriteFile(filepath.Join(r.work(l.Spec), ".command.begin"), nil, 0o644))

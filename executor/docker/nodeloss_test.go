@@ -77,6 +77,9 @@ func (l *losing) wait() bool {
 
 // What waits on a node that is lost is given up, and its task runs on the node that is left, once.
 func TestWhatWaitsOnALostNodeIsGivenUp(t *testing.T) {
+	if onEach(t, TestWhatWaitsOnALostNodeIsGivenUp) {
+		return
+	}
 	r := newRig(t, func(c *container.Config) {
 		c.Platform.Nodes[0].Capacity[unit.CPU] = 1000 // a task each
 		twoNodes(c)

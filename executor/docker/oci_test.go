@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -19,11 +21,8 @@ import (
 	"gantry/planner"
 )
 
-// withoutDaemon has rigs make their containers by an OCI runtime.
-var withoutDaemon bool
-
-func capabilities() *executor.Capabilities {
-	if withoutDaemon {
+func capabilities(t testing.TB) *executor.Capabilities {
+	if daemonless(t) {
 		return &oci.Capabilities
 	}
 	return &docker.Capabilities
@@ -89,52 +88,45 @@ func needOCI(t *testing.T) {
 	}
 }
 
-// The same tests as with the Docker Engine, without it.
-func TestWithoutADaemon(t *testing.T) {
-	withoutDaemon = os.Getenv(archiveEnv) != ""
-	engine(t) // for the image
+// daemonless reports whether the containers of a test are made by an OCI runtime: "oci" is in its name.
+func daemonless(t testing.TB) bool { return slices.Contains(strings.Split(t.Name(), "/"), "oci") }
+
+// onEach runs a test with the Docker Engine and without a daemon, side by side, and reports whether it is to end then.
+func onEach(t *testing.T, test func(*testing.T)) bool {
+	if strings.Contains(t.Name(), "/") {
+		return false
+	}
+	t.Parallel()
+	for _, engine := range []string{"docker", "oci"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			if engine == "oci" {
+				needOCI(t)
+			}
+			test(t)
+		})
+	}
+	return true
+}
+
+// onBoth is onEach for tests that compare: one engine after the other.
+func onBoth(t *testing.T, test func(t *testing.T, engine string)) {
+	t.Helper()
+	engine(t)
 	needOCI(t)
-	withoutDaemon = true
-	defer func() { withoutDaemon = false }()
-	for _, c := range []struct {
-		name string
-		test func(*testing.T)
-	}{
-		{"contract", TestContract},
-		{"a short task is measured", TestShortTaskIsMeasured},
-		{"ends are classes", TestEndsAreClasses},
-		{"grace", TestGraceLetsAProgramEnd},
-		{"success although it was to stop", TestSuccessCountsAlthoughItWasToStop},
-		{"a fork bomb is held", TestForkBombIsHeld},
-		{"limits are read back", TestLimitsAreReadBack},
-		{"a container is locked down", TestContainerIsLockedDown},
-		{"suspended time", TestSuspendedTimeIsNotRunningTime},
-		{"output up to a bound", TestOutputIsKeptUpToABound},
-		{"disk", TestDiskIsLimited},
-		{"files", TestFilesGoFromTaskToTask},
-		{"hostile outputs", TestHostileOutputs},
-		{"small quotas are frozen", TestTasksOfSmallQuotasAreFrozen},
-		{"a checkpoint on another node", TestACheckpointedTaskGoesOnOnAnotherNode},
-		{"a checkpoint outlives gantry", TestACheckpointOutlivesGantry},
-		{"adoption", TestRunningContainerIsAdopted},
-		{"harvest", TestContainerThatEndedMeanwhileIsHarvested},
-		{"loss", TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost},
-		{"suspension outlives gantry", TestSuspensionOutlivesGantry},
-		{"publishing after a crash", TestPublishingGoesOnAfterACrash},
-		{"killed from outside", TestKilledFromOutside},
-		{"a preemption outlives gantry", TestAPreemptionOutlivesGantry},
-		{"frozen", TestAFrozenTaskUsesNoCPUAndKeepsItsMemory},
-		{"clean", TestCleanLeavesHeldRunsAlone},
-		{"a lost node", TestWhatWaitsOnALostNodeIsGivenUp},
-		{"nothing is left", TestNothingIsLeft},
-		{"what was begun", testWhatWasBegunIsRemoved},
-	} {
-		t.Run(c.name, c.test)
+	for _, engine := range []string{"docker", "oci"} {
+		t.Run(engine, func(t *testing.T) { test(t, engine) })
 	}
 }
 
 // A gantry that is killed while it makes a container leaves what is not one yet.
-func testWhatWasBegunIsRemoved(t *testing.T) {
+func TestWhatWasBegunIsRemoved(t *testing.T) {
+	if onEach(t, TestWhatWasBegunIsRemoved) {
+		return
+	}
+	if !daemonless(t) {
+		t.Skip("the Docker Engine does that")
+	}
 	r := newRig(t, nil)
 	begun := filepath.Join(r.config.Dir, "control", "oci", "4711.part")
 	r.must(os.MkdirAll(filepath.Dir(begun), 0o700))

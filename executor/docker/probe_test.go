@@ -10,6 +10,7 @@ import (
 )
 
 func TestProbeTriesEverything(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t, nil)
 	facts, err := docker.Probe(t.Context(), "", cfg.Dir, cfg.TaskBinary)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 // On a file system with project quotas the kernel refuses what a container writes beyond --disk; the quota ends with
 // the attempt.
 func TestAQuotaHoldsAContainer(t *testing.T) {
+	t.Parallel()
 	disk := stagetest.QuotaDisk(t)
 	dir := filepath.Join(disk, "quota", "run")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestRootlessFactNamesTheControllersThatAreNotDelegated(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	user := filepath.Join(root, "user.slice/user-1000.slice/user@1000.service")
 	if err := os.MkdirAll(user, 0o755); err != nil {

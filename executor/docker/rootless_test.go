@@ -38,6 +38,7 @@ func rootlessEngine(t *testing.T) (host string) {
 }
 
 func TestARootlessEngineIsRefusedWithWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	host := rootlessEngine(t)
 	platform := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Cores(1)}},
 		Groups: []string{""}}

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	code := m.Run()
+	code := runtimetest.SideBySide(m)
 	if path, err := taskBinary(); err == nil && os.Getenv(docker.TaskBinaryEnv) == "" {
 		os.RemoveAll(filepath.Dir(path))
 	}
@@ -75,7 +75,7 @@ type rig struct {
 // engine skips without a Docker Engine.
 func engine(t testing.TB) {
 	t.Helper()
-	if withoutDaemon && os.Getenv(archiveEnv) != "" {
+	if daemonless(t) && os.Getenv(archiveEnv) != "" {
 		return
 	}
 	cli, err := docker.Connect(t.Context(), "")
@@ -130,8 +130,9 @@ func newRigAt(t testing.TB, host string, change func(*container.Config)) *rig {
 	return open(t, host, settings(t, change))
 }
 
-// open makes a runtime on the engine at host; its containers are gone when the test ends.
-func open(t testing.TB, host string, cfg container.Config) *rig {
+// open makes a runtime on the engine at host, or on what around makes of that; its containers are gone when the test
+// ends.
+func open(t testing.TB, host string, cfg container.Config, around ...func(container.Engine) container.Engine) *rig {
 	t.Helper()
 	r := &rig{t: t, ctx: t.Context(), wf: &executor.WorkflowSpec{Name: "wf"}, warned: map[string]string{}}
 	cfg.Warn = func(rule, message string) {
@@ -140,7 +141,7 @@ func open(t testing.TB, host string, cfg container.Config) *rig {
 		r.warned[rule] = message
 	}
 	r.host, r.config = host, cfg
-	if withoutDaemon {
+	if daemonless(t) {
 		id := storedBusybox(t)
 		r.config.Image = func(name string) string {
 			if name == busybox {
@@ -151,8 +152,8 @@ func open(t testing.TB, host string, cfg container.Config) *rig {
 		cfg = r.config
 	}
 	e := r.engine()
-	if meddle != nil {
-		e = meddled{e, meddle}
+	for _, f := range around {
+		e = f(e)
 	}
 	rt, err := container.New(t.Context(), e, cfg)
 	if err != nil {
@@ -176,7 +177,7 @@ func (r *rig) engine() container.Engine {
 	r.t.Helper()
 	var e container.Engine
 	var err error
-	if withoutDaemon {
+	if daemonless(r.t) {
 		e, err = oci.Open(oci.Config{Dirs: []string{r.config.Dir}, TaskBinary: r.config.TaskBinary, Images: store})
 	} else {
 		e, err = docker.Open(context.Background(), r.host, r.config.TaskBinary, r.config.Patience)
@@ -293,10 +294,13 @@ func (r *rig) wants(x *planner.AttemptExited, o planner.Outcome, says ...string)
 }
 
 func TestContract(t *testing.T) {
+	if onEach(t, TestContract) {
+		return
+	}
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
 		r := newRig(t, func(c *container.Config) { twoNodes(c); c.Ahead = true })
 		n := 0
-		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: capabilities(), Nodes: 2,
+		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: capabilities(t), Nodes: 2,
 			Hold:     unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20},
 			Workflow: r.wf,
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {

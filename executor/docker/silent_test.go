@@ -16,6 +16,7 @@ import (
 
 // An engine that does not answer one request, or does not know what it did, holds up neither a run nor its end.
 func TestSilentEngine(t *testing.T) {
+	t.Parallel()
 	engine(t)
 	for _, c := range []struct {
 		name string

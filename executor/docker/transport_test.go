@@ -65,6 +65,7 @@ func cores(t *testing.T, cli *client.Client) {
 }
 
 func TestConnectionsToTheEngineAreUsedAgain(t *testing.T) {
+	t.Parallel()
 	h, cli := newHost(t)
 	for range 20 {
 		cores(t, cli)
@@ -87,6 +88,7 @@ func TestConnectionsToTheEngineAreUsedAgain(t *testing.T) {
 }
 
 func TestEngineIsFoundAgainAfterItsEnd(t *testing.T) {
+	t.Parallel()
 	h, cli := newHost(t)
 	cores(t, cli)
 	h.server.Close()
@@ -98,6 +100,7 @@ func TestEngineIsFoundAgainAfterItsEnd(t *testing.T) {
 }
 
 func TestCancelledRequestEnds(t *testing.T) {
+	t.Parallel()
 	h, cli := newHost(t)
 	asked, done := make(chan struct{}), make(chan struct{})
 	h.logs = func(w http.ResponseWriter, r *http.Request) {
@@ -125,6 +128,7 @@ func TestCancelledRequestEnds(t *testing.T) {
 }
 
 func TestAnswerThatIsNotReadToItsEndSpoilsNoOther(t *testing.T) {
+	t.Parallel()
 	h, cli := newHost(t)
 	h.logs = func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil { // as long as somebody listens

@@ -45,6 +45,7 @@ var differences = []struct{ fact, reason string }{
 	{`file /proc/latency_stats|file /sys/devices/virtual/powercap`, "masked in Docker by its version"},
 	{`(file|mount) /sys/fs/cgroup`, "crun makes it with other permissions on cgroup v1; it is mounted read-only"},
 	{`(file|mount) /tmp`, "runc before 1.2 gives it the mode of the image's, whatever it is told"},
+	{`priority`, "this one has that of gantry, which nice may have changed"},
 	{`mount /`, "Docker's root follows the unmounts of the host"},
 	{`mount /etc/hostname`, "the same file from another directory"},
 	{`mount /(proc/acpi|proc/scsi|sys|sys/firmware|sys/devices/virtual/powercap)`,
@@ -118,20 +119,9 @@ func facts(t *testing.T, dir, text string) map[string]string {
 	return found
 }
 
-// onBoth tests with the Docker Engine and without a daemon.
-func onBoth(t *testing.T, test func(t *testing.T, engine string)) {
-	t.Helper()
-	engine(t)
-	needOCI(t)
-	for _, engine := range []string{"docker", "oci"} {
-		withoutDaemon = engine == "oci" // until the test has cleaned up
-		t.Run(engine, func(t *testing.T) { test(t, engine) })
-		withoutDaemon = false
-	}
-}
-
 // A program finds the same in containers without a daemon as in Docker's, and may do no more.
 func TestAProgramSeesAndMayDoTheSame(t *testing.T) {
+	t.Parallel()
 	program := probe(t)
 	// A program that would run as root if it were let.
 	if err := os.Chmod(program, 0o755|os.ModeSetuid); err != nil {
@@ -262,6 +252,7 @@ func imported(t *testing.T, root []byte, changes ...string) map[string]string {
 
 // What the engine puts above an image is the same, whatever the image has there.
 func TestAProgramSeesTheSameWhateverTheImageHas(t *testing.T) {
+	t.Parallel()
 	engine(t)
 	needOCI(t)
 	program := probe(t)
@@ -299,6 +290,7 @@ func TestAProgramSeesTheSameWhateverTheImageHas(t *testing.T) {
 // The volumes that an image declares can be written to, have what the image has there, count as disk space, and go with
 // the attempt.
 func TestVolumesOfAnImageBelongToTheAttempt(t *testing.T) {
+	t.Parallel()
 	engine(t)
 	needOCI(t)
 	pull := exec.Command("sh", "-c", `id=$(docker create "$1" none) && docker export "$id"; docker rm "$id" >&2`, "sh",
@@ -342,6 +334,7 @@ func TestVolumesOfAnImageBelongToTheAttempt(t *testing.T) {
 
 // A program that ends all it can reach ends neither the launcher nor itself.
 func TestAProgramMayKillAllItSees(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, engine string) {
 		r := newRig(t, nil)
 		s := r.sh("sleep 100 & kill -9 -1; kill -9 1; kill -9 -1; echo alive; exit 3")

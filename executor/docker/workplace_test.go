@@ -13,9 +13,6 @@ import (
 	"gantry/planner"
 )
 
-// meddle is called before an engine makes a container; nil: nothing is.
-var meddle func()
-
 // meddled is an engine beside which somebody else does something.
 type meddled struct {
 	container.Engine
@@ -29,6 +26,7 @@ func (m meddled) Create(ctx context.Context, s *container.Spec) (string, error) 
 
 // A task may work in a directory of the host. It can write to nothing else there, and does not see the runs.
 func TestATaskWorksInADirectoryOfTheHost(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, _ string) {
 		r := newRig(t, nil)
 		runs := filepath.Dir(r.config.Dir)
@@ -64,17 +62,18 @@ func TestATaskWorksInADirectoryOfTheHost(t *testing.T) {
 
 // A directory that is exchanged between the check and the making of the container is not written to.
 func TestADirectoryOfTheHostIsNotExchanged(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, _ string) {
 		own := stage.ProgramUser()
 		top := t.TempDir()
 		place, other := filepath.Join(top, "place"), filepath.Join(top, "other")
-		meddle = func() {
-			if os.Rename(place, place+"-moved") == nil {
-				_ = os.Symlink(other, place)
-			}
-		}
-		defer func() { meddle = nil }()
-		r := newRig(t, nil)
+		r := open(t, "", settings(t, nil), func(e container.Engine) container.Engine {
+			return meddled{e, func() {
+				if os.Rename(place, place+"-moved") == nil {
+					_ = os.Symlink(other, place)
+				}
+			}}
+		})
 		r.must(os.Chmod(filepath.Dir(top), 0o755))
 		for _, dir := range []string{place, other} {
 			r.must(os.Mkdir(dir, 0o755))
@@ -93,6 +92,7 @@ func TestADirectoryOfTheHostIsNotExchanged(t *testing.T) {
 
 // No place for another mount is made in a directory of the host, which the container has in the place of its own.
 func TestNothingIsMadeInADirectoryOfTheHost(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, engine string) {
 		r := newRig(t, func(c *container.Config) { c.Secrets = map[string]string{"S": "value"} })
 		for _, at := range []string{"/etc", "/run", filepath.Dir(r.config.Dir)} {

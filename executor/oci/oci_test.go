@@ -30,6 +30,8 @@ import (
 	"gantry/planner/unit"
 )
 
+func TestMain(m *testing.M) { runtimetest.Main(m) }
+
 // build makes a static program of this module, or takes that of $GANTRY_TEST_PROGRAMS.
 func build(t testing.TB, pkg, path string) string {
 	t.Helper()
@@ -156,6 +158,11 @@ func TestContract(t *testing.T) {
 	store, id := stored(t, made)
 	emulator := build(t, "gantry/cmd/gantry-task", filepath.Join(made, "gantry-task"))
 	var runs atomic.Int64
+	t.Cleanup(func() { // when all of the contract is over
+		if n := networks(t); n > 0 {
+			t.Errorf("%d network namespaces of containers are kept", n)
+		}
+	})
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
 		name := fmt.Sprintf("test-oci-%x-%d", time.Now().UnixNano()&0xffffff, runs.Add(1))
 		dir := filepath.Join(t.TempDir(), name)
@@ -233,9 +240,6 @@ func TestContract(t *testing.T) {
 				return &executor.FileSpec{ID: 1, Name: "f"}
 			}}
 	})
-	if n := networks(t); n > 0 {
-		t.Errorf("%d network namespaces of containers are kept", n)
-	}
 }
 
 // A gantry that is killed may leave a container whose first process waits to be told to begin. For the next one the

@@ -4,7 +4,9 @@ package runtimetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"math"
+	"os"
 	"testing"
 	"time"
 
@@ -41,9 +43,22 @@ type Setup struct {
 	Workflow *executor.WorkflowSpec // of the file
 }
 
+// Main is TestMain of packages whose tests mostly wait for containers: more of them at once than processors.
+func Main(m *testing.M) { os.Exit(SideBySide(m)) }
+
+// SideBySide runs the tests so.
+func SideBySide(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	return m.Run()
+}
+
 // Run tests the runtimes that setup makes, one each time it is called.
 func Run(t *testing.T, setup func(t *testing.T) Setup) {
 	t.Run("does what it declares", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		c := h.Capabilities
 		if c == nil || c.Name == "" {
@@ -63,6 +78,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("starts then ends, once", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Short)
 		x := h.untilExit(0)
@@ -78,6 +94,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("start is idempotent", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		l := h.start(0, Short)
 		if err := h.Runtime.Start(h.ctx, l); err != nil {
@@ -90,6 +107,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("several at once", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		for a := range 5 {
 			h.start(planner.AttemptID(a), Short)
@@ -99,6 +117,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("a failing program", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Failing)
 		if x := h.untilExit(0); x.Outcome != planner.ExitCode || x.ExitCode != 1 {
@@ -106,6 +125,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("kill ends it as asked", func(t *testing.T) {
+		t.Parallel()
 		for _, grace := range []time.Duration{0, time.Second} {
 			h := open(t, setup)
 			h.start(0, Long)
@@ -123,6 +143,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("kill before it runs", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Long)
 		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 0))
@@ -131,6 +152,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("suspend and resume", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Long)
 		h.untilStarted(0)
@@ -146,6 +168,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		h.untilExit(0)
 	})
 	t.Run("kill while suspended", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Long)
 		h.untilStarted(0)
@@ -157,6 +180,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("a suspension keeps what was done", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		held := h.start(0, Held).Spec
 		h.untilStarted(0)
@@ -183,8 +207,9 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			t.Fatalf("ran %v of %v, of which it was suspended for %v", x.Ran, whole, suspended)
 		}
 	})
-	t.Run("a checkpoint keeps what was done, also elsewhere and after a suspension", func(t *testing.T) {
-		for _, how := range []string{"running", "suspended", "elsewhere"} {
+	for _, how := range []string{"running", "suspended", "elsewhere"} {
+		t.Run("a checkpoint keeps what was done, "+how, func(t *testing.T) {
+			t.Parallel()
 			var h *harness
 			var l executor.Launch
 			var first *planner.AttemptExited
@@ -208,7 +233,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 				}
 			}
 			if first.Outcome != planner.Preempted || first.Kept <= 0 || first.Kept >= 1 {
-				t.Fatalf("%s: outcome %v, kept %v, %s", how, first.Outcome, first.Kept, first.Message)
+				t.Fatalf("outcome %v, kept %v, %s", first.Outcome, first.Kept, first.Message)
 			}
 			l.From = &executor.Checkpoint{Try: 1, Node: l.Node, Done: first.Kept, In: first.Ran, Size: l.Keeps.Size}
 			if how == "elsewhere" {
@@ -228,7 +253,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 				}
 			}
 			if second.Outcome != planner.Preempted || second.Kept < first.Kept {
-				t.Fatalf("%s: outcome %v, kept %v after %v, %s", how, second.Outcome, second.Kept, first.Kept,
+				t.Fatalf("outcome %v, kept %v after %v, %s", second.Outcome, second.Kept, first.Kept,
 					second.Message)
 			}
 			l.From = &executor.Checkpoint{Try: l.Try, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran,
@@ -239,11 +264,12 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			l.Spec = &rest
 			h.must(h.Runtime.Start(h.ctx, l))
 			if x := h.untilExit(l.Attempt); x.Outcome != planner.OK || x.Kept != 0 {
-				t.Fatalf("%s: outcome %v, kept %v, %s", how, x.Outcome, x.Kept, x.Message)
+				t.Fatalf("outcome %v, kept %v, %s", x.Outcome, x.Kept, x.Message)
 			}
-		}
-	})
+		})
+	}
 	t.Run("a kill keeps nothing", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Steady)
 		h.untilStarted(0)
@@ -254,6 +280,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("what ends meanwhile ends once, and well or preempted", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Short)
 		h.start(1, Short)
@@ -271,6 +298,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("a prepared start begins sooner, once it is ordered", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		l := h.launch(0, Short)
 		soon := h.prepares()
@@ -314,6 +342,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("a prepared start that is ordered at once, or in another way, or not any more", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		l, m := h.launch(0, Short), h.launch(1, Short)
 		soon := h.prepares()
@@ -342,6 +371,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("a start is prepared once its parents have begun", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Held)
 		l := h.launch(1, Short)
@@ -356,6 +386,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("orders for what is not there are no errors", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.must(h.Runtime.Suspend(h.ctx, 7))
 		h.must(h.Runtime.Resume(h.ctx, 7))
@@ -364,6 +395,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		h.must(h.Runtime.Forget(h.ctx, 7))
 	})
 	t.Run("next returns when its time has come", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		until := h.Runtime.Now().Add(20 * time.Millisecond)
 		bodies, err := h.Runtime.Next(h.ctx, until)
@@ -373,6 +405,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("next ends with its context", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		ctx, cancel := context.WithCancel(h.ctx)
 		cancel()
@@ -381,6 +414,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("the clock never goes back", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		h.start(0, Short)
 		h.untilExit(0)
@@ -395,6 +429,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 	})
 	t.Run("a copy appears", func(t *testing.T) {
+		t.Parallel()
 		h := open(t, setup)
 		if h.File == nil {
 			t.Skip("this platform has one node: nothing to copy between")
