@@ -297,9 +297,10 @@ func TestSuspendedTimeIsNotRunningTime(t *testing.T) {
 	}
 	r := newRig(t, nil)
 	for limit := 2 * time.Second; ; limit *= 2 {
-		s := r.sh("until [ -e released ]; do sleep 0.1; done")
+		s := r.sh("touch ready; until [ -e released ]; do sleep 0.1; done")
 		s.TimeLimit = limit // would strike if the suspension counted
 		a := r.launch(s, nil)
+		r.made(s, "ready")
 		r.started(a)
 		r.must(r.Suspend(r.ctx, a))
 		r.until(func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: a} })

@@ -155,8 +155,10 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 		run  time.Duration
 		more bool // several outputs are there
 	}{
-		{"computing", func(pid int, _ string) bool { ticks, _ := used(t, pid); return ticks >= 20 }, 2 * time.Second,
-			false},
+		{"computing", func(pid int, _ string) bool {
+			ticks, _ := used(t, pid)
+			return ticks >= 20
+		}, 2 * time.Second, false},
 		{"writing", func(_ int, dir string) bool {
 			_, err := os.Lstat(filepath.Join(dir, "out4"))
 			return err == nil

@@ -195,8 +195,9 @@ func TestWhatOthersDoIsRecognised(t *testing.T) {
 		{"stop of one that cleans up", "trap 'exit 4' TERM; touch ready; sleep 300 & wait", func(n string) error {
 			return cli.ContainerStop(r.ctx, n, types.StopOptions{Timeout: &patient})
 		}, planner.Killed, "exit code 4, after SIGTERM from outside"},
-		{"kill", "touch ready; sleep 300", func(n string) error { return cli.ContainerKill(r.ctx, n, "KILL") },
-			planner.Killed, "SIGKILL"},
+		{"kill", "touch ready; sleep 300", func(n string) error {
+			return cli.ContainerKill(r.ctx, n, "KILL")
+		}, planner.Killed, "SIGKILL"},
 		{"restart", "touch ready; sleep 300", func(n string) error {
 			return cli.ContainerRestart(r.ctx, n,
 				types.StopOptions{Timeout: &soon})
@@ -286,7 +287,10 @@ func TestCleanLeavesHeldRunsAlone(t *testing.T) {
 	if len(c.Containers) != 1 || len(r.containers()) != 0 {
 		t.Errorf("cleaned %+v", c)
 	}
-	r.wants(r.exit(l.Attempt), planner.Killed)
+	// Whether the runtime sees its end before it is gone is a matter of luck.
+	if x := r.exit(l.Attempt); x.Outcome != planner.Killed && x.Outcome != planner.Lost {
+		t.Errorf("%v: %s", x.Outcome, x.Message)
+	}
 }
 
 // Containers and control groups are named as gantries of earlier log formats named them. A run of the same name in

@@ -130,11 +130,9 @@ func newRigAt(t testing.TB, host string, change func(*container.Config)) *rig {
 	return open(t, host, settings(t, change))
 }
 
-// open makes a runtime on the engine at host, or on what around makes of it; its containers are gone when the test
+// open makes a runtime on the engine at host, or on what around makes of that; its containers are gone when the test
 // ends.
-func open(
-	t testing.TB, host string, cfg container.Config, around ...func(container.Engine) container.Engine,
-) *rig {
+func open(t testing.TB, host string, cfg container.Config, around ...func(container.Engine) container.Engine) *rig {
 	t.Helper()
 	r := &rig{t: t, ctx: t.Context(), wf: &executor.WorkflowSpec{Name: "wf"}, warned: map[string]string{}}
 	cfg.Warn = func(rule, message string) {
