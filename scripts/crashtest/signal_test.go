@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,6 +28,10 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 		{"SIGINT three times", []syscall.Signal{syscall.SIGINT, syscall.SIGINT, syscall.SIGINT}}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			// What this process handles its children have by default, also where nohup ignores it.
+			hangup := make(chan os.Signal, 1)
+			signal.Notify(hangup, syscall.SIGHUP)
+			defer signal.Stop(hangup)
 			r := &run{binary: gantry, name: "stopped", home: t.TempDir()}
 			t.Cleanup(r.removeContainers)
 			// The task ends at once where the test has put a file for it.

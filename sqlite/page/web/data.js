@@ -89,7 +89,7 @@ function prepare(r, hue) {
   r.nodeName = i => a.node[i] < 0 ? '–' : r.nodes[a.node[i]].name;
   r.taskOf = t => r.workflows[r.task.workflow[t]].name + '/' + r.names[t];
   r.fullName = i => r.taskOf(a.task[i]);
-  r.secs = u => u * r.scale;
+  r.secs = u => u * r.unit / 1e9; // rounded once, as gantry explain does
   r.knows = (i, what) => (a.known[i] & known[what]) > 0;
   r.outcome = i => r.outcomes[a.outcome[i]] || 'under way';
   r.estimate = i => a.error[i] + r.stop[i] - a.queued[i] - a.staging[i];
