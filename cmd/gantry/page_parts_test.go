@@ -115,8 +115,8 @@ func TestThePageOfARunInContainers(t *testing.T) {
 
 var instants = regexp.MustCompile(`(?m)^ +(\d+\.\d{3}) s  `)
 
-// explained chooses a task in the timeline and compares its history with that of gantry explain: the page has each of its
-// instants. The page counts microseconds, so that the last digit may differ by one.
+// explained chooses a task in the timeline and compares its history with that of gantry explain: the page has each of
+// its instants. The page counts microseconds, so that the last digit may differ by one.
 func explained(t *testing.T, page context.Context, home, run, task string) {
 	t.Helper()
 	do(t, page, chromedp.Evaluate(fmt.Sprintf(`(() => {
