@@ -46,6 +46,9 @@ type Upward struct {
 
 const pageSize = 1 << 10
 
+// few is up to how many tasks are taken into a sorted list by themselves: it is sorted again for more.
+const few = 64
+
 // ranked is what is known of a task.
 type ranked struct {
 	hi, lo   uint64 // its rank, without the weight of its workflow
@@ -327,20 +330,24 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 			mark(c, t, fresh[0], above)
 		}
 	}
-	changed := u.changed[before:]
-	f.ranked = len(w.Tasks)
+	changed := slices.Clone(u.changed[before:])
 	if len(changed) > 0 {
 		fresh = w.Tasks // ties may be others anywhere
 	}
 	for _, t := range fresh {
 		at, own := u.at(t), u.Unscaled(t)
+		was := at.position
 		at.position = 0
 		for _, p := range c.Task(t).Parents {
 			if r := u.Unscaled(p); exact.Compare(&r, &own) == 0 {
 				at.position = max(at.position, u.Position(p)+1)
 			}
 		}
+		if f.sorted != nil && at.position != was && len(changed) <= few && !slices.Contains(changed, t) {
+			changed = append(changed, t)
+		}
 	}
+	f.ranked = len(w.Tasks)
 	if f.sorted != nil {
 		u.resort(w, f, changed)
 	}
@@ -355,10 +362,11 @@ func mark(c *planner.Cycle, t, first planner.TaskID, above map[planner.TaskID]bo
 	}
 }
 
-// resort takes new tasks into the sorted list of a workflow, and brings others to where they belong.
+// resort takes new tasks into the sorted list of a workflow, and brings those that changed, new ones or not, to where
+// they belong.
 func (u *Upward) resort(w *planner.Workflow, f *flow, changed []planner.TaskID) {
-	const few = 64
 	added := w.Tasks[len(f.sorted):]
+	changed = slices.DeleteFunc(changed, func(t planner.TaskID) bool { return slices.Contains(added, t) })
 	if len(changed)+len(added) > few {
 		f.sorted = nil
 		return
