@@ -21,10 +21,10 @@ export PREFIX DESTDIR
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
 PACKAGES ?= 2
 # Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
-ALONE := ./planner/... ./trace/... ./scenario ./sbatch ./columns ./executor/metrics ./executor/hostmodel ./executor/evidence \
+ALONE := . ./cmd/gantry/debian ./planner/... ./trace/... ./scenario ./sbatch ./columns ./executor/metrics ./executor/hostmodel ./executor/evidence \
 	./executor/oracletest ./executor/sim ./executor/load ./executor/forecast ./sqlite/results ./sqlite/report ./sqlite/study ./sqlite/logtest
 # Tests that drive programs, which they build without the race detector.
-DRIVERS := ./scripts/...
+DRIVERS := ./scripts/... ./docs ./examples
 # The engine's goroutine waits for requests while time passes by itself, which it does in no test of its own: those of cmd/gantry and of runtimes
 # run it under the race detector, and those of executor/experiment simulate side by side.
 SIMULATED := ./executor
@@ -59,7 +59,7 @@ test: room setup browser registry slurm build images check ## the tests of each 
 	$(GO_TEST) -short $(DRIVERS) $(SIMULATED) $(ALONE)
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry
 	$(GO_TEST) -short -race -run '$(UNDER_RACE)' ./cmd/gantry
-	$(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./cmd/gantry)")
+	$(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./cmd/gantry ./lint)")
 
 test-long: room setup browser registry slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)

@@ -120,7 +120,7 @@ var libraries = []struct {
 	by  []string
 	why string
 }{
-	{"github.com/docker/docker/**", []string{"gantry/executor/docker", "gantry/scripts/benchmark"},
+	{"github.com/docker/docker/**", []string{"gantry/executor/docker"},
 		"one package has a Docker client"},
 	{"github.com/mattn/go-sqlite3", []string{"gantry/sqlite", "gantry/sqlite/results"},
 		"only the log and results have a database driver"},

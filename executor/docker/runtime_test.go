@@ -35,7 +35,7 @@ var taskBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "gantry-task")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "gantry/cmd/gantry-task")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "gantry/cmd/gantry-task")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}

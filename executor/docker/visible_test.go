@@ -25,7 +25,7 @@ import (
 func probe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "probe")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./testdata/probe")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "./testdata/probe")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if built := os.Getenv("GANTRY_TEST_PROGRAMS"); built != "" {
 		build = exec.Command("cp", filepath.Join(built, "probe"), path)

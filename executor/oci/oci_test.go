@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { runtimetest.Main(m) }
 // build makes a static program of this module, or takes that of $GANTRY_TEST_PROGRAMS.
 func build(t testing.TB, pkg, path string) string {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if strings.HasSuffix(pkg, "/gantry-task") {
 		cmd.Env = nil // its launcher is C

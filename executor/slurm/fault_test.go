@@ -72,6 +72,7 @@ func (s *site) step(t *testing.T) (id string) {
 func TestRecovery(t *testing.T) {
 	for _, runtime := range []string{"oci", "none"} {
 		t.Run(runtime, func(t *testing.T) {
+			slurmtest.Long(t)
 			s := newSite(t, runtime)
 			t.Run("what runs is adopted, what has ended is read, nothing runs twice", func(t *testing.T) {
 				r := s.newRig(t, 0)
@@ -208,6 +209,7 @@ func endProgramFirst(t *testing.T, dir string, cancel func()) {
 func TestKilledStepLeavesNothing(t *testing.T) {
 	for _, runtime := range []string{"oci", "docker"} {
 		t.Run(runtime, func(t *testing.T) {
+			slurmtest.Long(t)
 			s := newSite(t, runtime)
 			for _, away := range []bool{false, true} {
 				r := s.newRig(t, 0)
@@ -252,6 +254,7 @@ func processes(t *testing.T, word string) (n int) {
 }
 
 func TestFaults(t *testing.T) {
+	slurmtest.Long(t)
 	s := newSite(t, "none")
 	t.Run("srun killed", func(t *testing.T) {
 		r := s.newRig(t, 0)
@@ -356,6 +359,7 @@ func TestFaults(t *testing.T) {
 
 // A task whose steps are lost again and again, on a node that is up, is not tried for ever.
 func TestLostAgainAndAgain(t *testing.T) {
+	slurmtest.Long(t)
 	s := newSite(t, "none")
 	broken := filepath.Join(s.dir, "broken")
 	script := "#!/bin/sh\ncase $* in *--clear*) exit;; esac\necho no directory here >&2\nexit 7\n"
@@ -390,6 +394,7 @@ func TestLostAgainAndAgain(t *testing.T) {
 
 // Slurm restarted while steps run, and while they are to start.
 func TestRestartedController(t *testing.T) {
+	slurmtest.Long(t)
 	s := newSite(t, "none")
 	r := s.newRig(t, 0)
 	l := r.launch(0, r.held())

@@ -212,10 +212,14 @@ func (r *rig) work(t *executor.TaskSpec) string {
 }
 
 func TestContract(t *testing.T) {
-	for _, runtime := range []string{"oci", "docker", "none"} {
+	runtimes, lingers := []string{"oci", "docker", "none"}, []time.Duration{0, 2 * time.Second}
+	if testing.Short() {
+		runtimes, lingers = runtimes[:1], lingers[1:]
+	}
+	for _, runtime := range runtimes {
 		t.Run(runtime, func(t *testing.T) {
 			s := newSite(t, runtime)
-			for _, linger := range []time.Duration{0, 2 * time.Second} {
+			for _, linger := range lingers {
 				t.Run(fmt.Sprintf("bundle %v", linger), func(t *testing.T) {
 					runtimetest.Run(t, func(t *testing.T) runtimetest.Setup { return s.newRig(t, linger).setup() })
 				})

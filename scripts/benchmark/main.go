@@ -17,11 +17,11 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,11 +30,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/docker/docker/api/types/blkiodev"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/client"
 )
 
 const image = "gantry/busybox:latest"
@@ -319,13 +314,12 @@ func (b *bench) growth() error {
 }
 
 func (b *bench) docker() error {
-	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	api, err := newEngine()
 	if err != nil {
 		return err
 	}
-	defer cli.Close()
-	if _, err := cli.ImageInspect(context.Background(), image); err != nil {
-		return fmt.Errorf("image %s: %w (make images builds it)", image, err)
+	if err := api.has(image); err != nil {
+		return err
 	}
 	trace, err := b.trivial(b.n, false)
 	if err != nil {
@@ -339,24 +333,24 @@ func (b *bench) docker() error {
 	bare := func() (cost, error) {
 		before := ownCPU()
 		start := time.Now()
-		err := b.bare(cli, b.n, b.inFlight)
+		err := b.bare(api, b.n, b.inFlight)
 		own = ownCPU() - before
 		return cost{wall: time.Since(start), cpu: own}, err
 	}
-	by, cli2 := "GNU parallel", func() (cost, error) {
+	by, docker := "GNU parallel", func() (cost, error) {
 		return measure(exec.Command("parallel", append([]string{"-N0", fmt.Sprintf("-j%d", b.inFlight),
 			strings.Join(dockerRun(), " "), ":::"}, numbers(b.n)...)...))
 	}
 	if out, err := exec.Command("parallel", "--version").Output(); err != nil ||
 		!strings.HasPrefix(string(out), "GNU parallel") {
-		by, cli2 = "xargs (GNU parallel is not installed)", func() (cost, error) {
+		by, docker = "xargs (GNU parallel is not installed)", func() (cost, error) {
 			cmd := exec.Command("xargs", append([]string{"-P", fmt.Sprint(b.inFlight), "-I{}"}, dockerRun()...)...)
 			cmd.Stdin = strings.NewReader(strings.Join(numbers(b.n), "\n"))
 			return measure(cmd)
 		}
 	}
 	m, err := b.repeat(bare, b.command("run", "--oversubscribe", "--starts", fmt.Sprint(b.inFlight), "--cluster",
-		cluster, trace), cli2)
+		cluster, trace), docker)
 	if err != nil {
 		return err
 	}
@@ -372,19 +366,18 @@ func (b *bench) docker() error {
 
 // bare creates, starts, awaits and removes n containers with the options that gantry gives a real task, so many at
 // once.
-func (b *bench) bare(cli *client.Client, n, inFlight int) error {
+func (b *bench) bare(api *engine, n, inFlight int) error {
 	work, err := os.MkdirTemp(b.dir, "bare")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	ctx := context.Background()
 	task, err := filepath.Abs(filepath.Join(filepath.Dir(b.gantry), "gantry-task"))
 	if err != nil {
 		return err
 	}
-	info, err := cli.Info(ctx)
-	if err != nil {
+	var info struct{ CgroupDriver string }
+	if err := api.call(http.MethodGet, "/info", nil, &info); err != nil {
 		return err
 	}
 	parent := "/gantry-bench"
@@ -404,41 +397,24 @@ func (b *bench) bare(cli *client.Client, n, inFlight int) error {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
-		pids := int64(512)
-		h := &container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"},
-			SecurityOpt: []string{"no-new-privileges"},
-			LogConfig:   container.LogConfig{Type: "none"},
-			Tmpfs:       map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
-			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: dir, Target: dir},
-				{Type: mount.TypeBind, Source: work, Target: work + "-files", ReadOnly: true},
-				{Type: mount.TypeBind, Source: task, Target: "/.gantry-task", ReadOnly: true}},
-			Resources: container.Resources{CgroupParent: parent, PidsLimit: &pids, CPUPeriod: 20_000, CPUQuota: 20_000,
-				Memory: 16e6, MemorySwap: 16e6}}
+		bind := func(from, to string, readOnly bool) map[string]any {
+			return map[string]any{"Type": "bind", "Source": from, "Target": to, "ReadOnly": readOnly}
+		}
+		host := map[string]any{"ReadonlyRootfs": true, "CapDrop": []string{"ALL"},
+			"SecurityOpt": []string{"no-new-privileges"}, "LogConfig": map[string]any{"Type": "none"},
+			"Tmpfs": map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
+			"Mounts": []map[string]any{bind(dir, dir, false), bind(work, work+"-files", true),
+				bind(task, "/.gantry-task", true)},
+			"CgroupParent": parent, "PidsLimit": 512, "CpuPeriod": 20_000, "CpuQuota": 20_000, "Memory": 16_000_000,
+			"MemorySwap": 16_000_000}
 		if disk != "" {
-			limit := []*blkiodev.ThrottleDevice{{Path: disk, Rate: 1 << 30}}
-			h.BlkioDeviceReadBps, h.BlkioDeviceWriteBps = limit, limit
+			limit := []map[string]any{{"Path": disk, "Rate": 1 << 30}}
+			host["BlkioDeviceReadBps"], host["BlkioDeviceWriteBps"] = limit, limit
 		}
-		c, err := cli.ContainerCreate(ctx, &container.Config{Image: image, Entrypoint: []string{"/.gantry-task"},
-			Cmd: []string{"exec", "", ".command.out", ".command.err", "true"}, WorkingDir: dir,
-			User: fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), NetworkDisabled: true,
-			Labels: map[string]string{"gantry.benchmark": "bare"}}, h, nil, nil, "")
-		if err != nil {
-			return err
-		}
-		defer cli.ContainerRemove(context.WithoutCancel(ctx), c.ID, container.RemoveOptions{Force: true})
-		ended, failed := cli.ContainerWait(ctx, c.ID, container.WaitConditionNextExit)
-		if err := cli.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
-			return err
-		}
-		select {
-		case err := <-failed:
-			return err
-		case r := <-ended:
-			if r.StatusCode != 0 {
-				return fmt.Errorf("a trivial container ended with %d", r.StatusCode)
-			}
-		}
-		return nil
+		return api.run(map[string]any{"Image": image, "Entrypoint": []string{"/.gantry-task"},
+			"Cmd": []string{"exec", "", ".command.out", ".command.err", "true"}, "WorkingDir": dir,
+			"User": fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), "NetworkDisabled": true,
+			"Labels": map[string]string{"gantry.benchmark": "bare"}, "HostConfig": host})
 	}
 	return inTurns(n, inFlight, one)
 }

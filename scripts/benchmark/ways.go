@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,17 +36,16 @@ var (
 // ways prints all ways side by side: wall time, CPU time per task of the whole machine, less what it uses anyway, and
 // tasks a second. A way that fails does not keep others from being measured.
 func (b *bench) ways() error {
-	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	api, err := newEngine()
 	if err != nil {
 		return err
 	}
-	defer cli.Close()
 	defer removeCrunGroups()
 	var all []way
 	for _, name := range b.waysOf {
 		open, ok := map[string]func() way{"docker": func() way { return b.gantryOn("docker") },
 			"oci":    func() way { return b.gantryOn("oci") },
-			"engine": func() way { return b.bareEngine(cli) }, "crun": b.bareCrun, "parallel": b.parallel,
+			"engine": func() way { return b.bareEngine(api) }, "crun": b.bareCrun, "parallel": b.parallel,
 			"snakemake": b.snakemake, "makeflow": b.makeflow}[name]
 		if !ok {
 			return fmt.Errorf("unknown way %q: %s", name, strings.Join(wayNames, ", "))
@@ -217,12 +215,12 @@ func lastLine(s string) string {
 	return lines[len(lines)-1]
 }
 
-func (b *bench) bareEngine(cli *client.Client) way {
+func (b *bench) bareEngine(api *engine) way {
 	w := way{name: "bare Engine API loop"}
-	if _, err := cli.ImageInspect(context.Background(), image); err != nil {
+	if err := api.has(image); err != nil {
 		w.missing = err.Error()
 	}
-	w.run = func(n, inFlight int, _ bool) error { return b.bare(cli, n, inFlight) }
+	w.run = func(n, inFlight int, _ bool) error { return b.bare(api, n, inFlight) }
 	return w
 }
 

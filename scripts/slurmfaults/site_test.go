@@ -36,6 +36,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	slurmtest.Long(t)
 	c := slurmtest.Up(t)
 	built := slurmtest.Programs(t)
 	return &site{c, filepath.Join(built, "gantry")}

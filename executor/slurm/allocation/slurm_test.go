@@ -55,6 +55,7 @@ func echo(t *testing.T, r *allocation.Running) {
 
 // One cluster for all: each test leaves it as it was.
 func TestWithSlurm(t *testing.T) {
+	slurmtest.Long(t)
 	c := slurmtest.Up(t)
 	idle := func() bool {
 		return c.Command(t, "squeue", "-h", "-o", "%A") == "" &&

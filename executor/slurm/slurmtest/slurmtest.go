@@ -24,13 +24,18 @@ type Cluster struct {
 // find that a node is gone. It bounds failing tests; others continue at once.
 const Patience = 3 * time.Minute
 
+// Long leaves out, with -short, a test that takes a minute or more on a cluster.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes minutes on a Slurm cluster: make test-long")
+	}
+}
+
 // Up brings a cluster up, sets SLURM_CONF for the test, and ends the cluster with it. Tests are skipped on hosts that
 // cannot have one.
 func Up(t testing.TB) *Cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("brings a Slurm cluster up")
-	}
 	path := os.Getenv("PATH") + ":/usr/sbin:/sbin"
 	t.Setenv("PATH", path)
 	for _, c := range []string{"slurmctld", "slurmd", "munged", "srun", "scontrol"} {
@@ -229,7 +234,7 @@ func (c *Cluster) On(t testing.TB, node string, args ...string) string {
 	return c.Command(t, "nsenter", append([]string{"--mount", "--target", pid}, args...)...)
 }
 
-// programs is the directory of gantry and gantry-task, "" before they are built.
+// programs is the directory of gantry and gantry-task that this package built, "" before.
 var programs string
 
 var buildPrograms = sync.OnceValue(func() (err error) {
@@ -237,7 +242,7 @@ var buildPrograms = sync.OnceValue(func() (err error) {
 		return err
 	}
 	for _, name := range []string{"gantry", "gantry-task"} {
-		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(programs, name), "gantry/cmd/"+name)
+		build := exec.Command("go", "build", "-o", filepath.Join(programs, name), "gantry/cmd/"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build: %w\n%s", err, out)
 		}
@@ -246,8 +251,12 @@ var buildPrograms = sync.OnceValue(func() (err error) {
 })
 
 // Programs builds gantry and gantry-task for the tests of a package, and returns their directory. Main removes it.
+// Nothing is built where $GANTRY_TEST_BIN is the directory of those that were just built.
 func Programs(t testing.TB) string {
 	t.Helper()
+	if bin := os.Getenv("GANTRY_TEST_BIN"); bin != "" {
+		return bin
+	}
 	if err := buildPrograms(); err != nil {
 		t.Fatal(err)
 	}
