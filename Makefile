@@ -19,7 +19,7 @@ COMMIT := $(shell git describe --always --abbrev=8 --exclude='*' --dirty 2>/dev/
 PREFIX ?= /usr/local
 export PREFIX DESTDIR
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
-PACKAGES ?= 2
+PACKAGES ?= 3
 # Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
 ALONE := . ./cmd/gantry/debian ./planner/... ./trace/... ./scenario ./sbatch ./columns ./executor/metrics ./executor/hostmodel ./executor/evidence \
 	./executor/oracletest ./executor/sim ./executor/load ./executor/forecast ./sqlite/results ./sqlite/report ./sqlite/study ./sqlite/logtest
@@ -29,6 +29,7 @@ DRIVERS := ./scripts/... ./docs ./examples
 # run it under the race detector, and those of executor/experiment simulate side by side.
 SIMULATED := ./executor
 # Tests of cmd/gantry in which goroutines share state: make test runs its others without the race detector (lint/goroutines_test.go).
+# GANTRY_TEST_RUN is -run for cmd/gantry alone.
 RACED := TestADryRunStartsNothing TestAnImageThatIsSlowHoldsUpNobody TestAnInputThatIsSlowHoldsUpNobody TestARepeatedRequestIsNotRefused \
 	TestAServerHoldsTenantsToTheirLimits TestNodesAndThePolicyChangeWhileServing TestScratchFilesGoEarly \
 	TestServeTakesWorkUntilItIsDrained TestSingleTasksArePredicted TestThePageOfARunInContainers
@@ -56,10 +57,8 @@ demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on 
 	@scripts/demo-slurm
 
 test: room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
-	$(GO_TEST) -short $(DRIVERS) $(SIMULATED) $(ALONE)
-	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry
-	$(GO_TEST) -short -race -run '$(UNDER_RACE)' ./cmd/gantry
-	$(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./cmd/gantry ./lint)")
+	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry $(DRIVERS) $(SIMULATED) $(ALONE)
+	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./lint)")
 
 test-long: room setup browser registry slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)

@@ -17,6 +17,7 @@ const memoryFile = "GANTRY_TEST_MEMORY"
 func TestMain(m *testing.M) {
 	if name := filepath.Base(os.Args[0]); name != "gantry" && name != "exe" {
 		_ = flag.Set("test.parallel", "4") // unless it is given: they wait for containers
+		_ = flag.Set("test.run", os.Getenv("GANTRY_TEST_RUN"))
 		os.Exit(m.Run())
 	}
 	code := gantry()
