@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/cgroup/thread"
 )
 
 // Watcher reads the final counters of containers' groups in the moment between the end of the last process and the
@@ -105,7 +107,7 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 		runtime.GOMAXPROCS(spare)
 	}
 	hurry()
-	go w.loop()
+	thread.Go(w.loop)
 	return w, nil
 }
 
@@ -289,9 +291,8 @@ func (w *Watcher) nudge() {
 }
 
 func (w *Watcher) loop() {
-	// A thread of its own, and ahead of all others where that is allowed: it sleeps nearly always, works for some 100
-	// µs, and being a few milliseconds late is being too late. The goroutine never unlocks it, so it ends with it.
-	runtime.LockOSThread()
+	// Ahead of all others where that is allowed: it sleeps nearly always, works for some 100 µs, and being a few
+	// milliseconds late is being too late.
 	ahead := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
 		Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0) == nil
 	w.mu.Lock() // groups may be watched already

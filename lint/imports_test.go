@@ -112,7 +112,7 @@ var layers = []layer{
 }
 
 // anybody may be imported by every package.
-var anybody = []string{"gantry/trace/spelling"}
+var anybody = []string{"gantry/trace/spelling", "gantry/cgroup/thread"}
 
 // libraries says which packages may import a library.
 var libraries = []struct {

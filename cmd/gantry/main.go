@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cgroup/thread"
 	"gantry/cmd/gantry/early"
 	"gantry/reader"
 	"gantry/sqlite"
@@ -54,7 +55,7 @@ func failf(code int, format string, args ...any) error {
 	return fail(code, fmt.Errorf(format, args...))
 }
 
-func main() { os.Exit(gantry()) }
+func main() { thread.Main(func() { os.Exit(gantry()) }) }
 
 func gantry() int {
 	if os.Getenv("GOGC") == "" {

@@ -2,11 +2,11 @@ package oci
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"gantry/cgroup/thread"
 	"gantry/executor/oci/userns"
 )
 
@@ -51,7 +51,7 @@ func (x *inside) do(f func() error) error {
 	case x.jobs <- job:
 	default:
 		ready := make(chan error, 1)
-		go x.thread(job, ready)
+		thread.Go(func() { x.thread(job, ready) })
 		if err := <-ready; err != nil {
 			return err
 		}
@@ -63,7 +63,6 @@ func (x *inside) do(f func() error) error {
 func (x *inside) close() { close(x.jobs) }
 
 func (x *inside) thread(first func(), ready chan<- error) {
-	runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
 	if err := x.enter(); err != nil {
 		ready <- err
 		return

@@ -105,7 +105,7 @@ func scored(f func() error) error {
 // mayRaise reports whether this process may raise limits beyond its own.
 func mayRaise() bool { return effective()&(1<<unix.CAP_SYS_RESOURCE) != 0 && initial() }
 
-// effective are the capabilities of this process.
+// effective are the capabilities of this process: its first thread never changes them.
 func effective() uint64 {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gantry/cgroup/thread"
 	"gantry/executor"
 )
 
@@ -45,12 +45,11 @@ func (u User) Do(f func()) {
 		return
 	}
 	done := make(chan any)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and its rights with it
+	thread.Go(func() {
 		defer func() { done <- recover() }()
 		u.become()
 		f()
-	}()
+	})
 	if failed := <-done; failed != nil {
 		panic(failed)
 	}

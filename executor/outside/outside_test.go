@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gantry/cgroup/thread/threadtest"
 	"gantry/executor"
 	"gantry/executor/outside"
 	"gantry/trace"
@@ -148,4 +149,11 @@ func TestEmulatedTasksNeedNoFiles(t *testing.T) {
 	if got, missing := locate(t, s, me()); got != (executor.Source{}) || len(missing) > 0 {
 		t.Errorf("found %+v, missing %v", got, missing)
 	}
+}
+
+func TestTheFirstThreadKeepsItsRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root alone takes the rights of others")
+	}
+	threadtest.Keeps(t, func() { outside.User{UID: 65534, GID: 65534}.Do(func() {}) })
 }
