@@ -38,6 +38,11 @@ func (t *TaskSpec) inPlace() bool {
 	return slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).InPlace })
 }
 
+// writesInPlace reports whether a task may change directories of the host.
+func (t *TaskSpec) writesInPlace() bool {
+	return slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).Writable })
+}
+
 // AddMounts gives all programs of a workflow more mounts, beside those of their containers; name is that of the
 // container that programs without one get.
 func AddMounts(w *trace.Workflow, name string, mounts []string) {

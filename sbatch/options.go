@@ -70,7 +70,7 @@ var sbatchOptions = []option{
 	{long: "network", takes: value, refuse: "containers of jobs have no network"},
 	{long: "nice", takes: optional, report: planned},
 	{long: "no-kill", short: "k", takes: optional, report: oneHost},
-	{long: "no-requeue"}, // a job has one try
+	{long: "no-requeue"}, // a job runs once
 	{long: "nodefile", short: "F", takes: value, refuse: oneHost},
 	{long: "nodelist", short: "w", takes: value, refuse: oneHost},
 	{long: "nodes", short: "N", takes: value},
