@@ -9,8 +9,9 @@ import (
 
 // onLinux are the commands that start containers, ask about those of this host, or talk to a server that starts them.
 // All others only read and compute.
-var onLinux = []string{"run", "resume", "serve", "submit", "queue", "wait", "cancel", "drain", "node", "policy", "shell",
-	"clean", "image", "setup", "doctor", "calibrate", "sbatch", "squeue", "scancel", "sacct", "slurm-node", "slurm-links"}
+var onLinux = []string{"run", "resume", "serve", "submit", "queue", "wait", "cancel", "drain", "node", "policy",
+	"shell", "clean", "image", "setup", "doctor", "calibrate", "sbatch", "squeue", "scancel", "sacct", "slurm-node",
+	"slurm-links"}
 
 // onSystem has commands that need Linux say so on another system, before they do anything.
 func onSystem(system string, commands []*cli.Command) {
