@@ -107,13 +107,14 @@ images: setup build ## the images of the examples with real tools (gantry builds
 		$(BUILD_IMAGE) gantry/nextflow bash coreutils procps || \
 		echo "images: without these, tests of examples/mosaic, examples/variants and of Nextflow's scripts are skipped"
 
-check: ## format, vet, staticcheck, dead code, spelling, directions of imports, known vulnerabilities
+check: ## format, vet, a build for macOS, staticcheck, dead code, spelling, directions of imports, known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
 	@dead=$$(go tool deadcode -test ./... | grep -v 'test/'); [ -z "$$dead" ] || { echo "dead code:" >&2; echo "$$dead" >&2; exit 1; }
 	@git ls-files '*.md' | xargs go tool misspell -error -locale UK -i analyze,catalog,catalogs,destabilize
 	@git ls-files | grep -vE '\.(svg|png|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest,ouput
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./cmd/gantry
 	go test -count=1 ./lint
 	@scripts/govulncheck.sh
 

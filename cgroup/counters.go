@@ -109,7 +109,7 @@ func (g *files) dir(controller string) int {
 			return g.dirs[i].fd
 		}
 	}
-	fd, ok := open(unix.AT_FDCWD, g.t.Dir(controller, g.group), unix.O_PATH|unix.O_DIRECTORY)
+	fd, ok := open(unix.AT_FDCWD, g.t.Dir(controller, g.group), openPath|unix.O_DIRECTORY)
 	if !ok { // it may come: runc makes one after the other
 		return -1
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cgroup
 
 import (
@@ -40,13 +42,6 @@ type Watcher struct {
 	wds    map[int32][]*watch // by inotify watch; those below one parent share it
 	fds    map[int32]*watch   // by pidfd
 	keys   map[int64]*watch
-}
-
-// Sample is a reading of a group that lives.
-type Sample struct {
-	Key int64
-	At  time.Time
-	Counters
 }
 
 type watch struct {
@@ -159,18 +154,6 @@ func (w *Watcher) Watch(key int64, group string, want Set) error {
 		w.nudge()
 	}
 	return nil
-}
-
-// Final is what was last read of a group.
-type Final struct {
-	Counters
-	Limits Limits    // as the kernel applied them
-	Exact  Set       // which counters were read when no process lived any more; the others are a sample, or nothing
-	Ended  time.Time // of the last process; zero if it was not seen
-	// Status is how the last process ended, as its parent was told. Kernels before Linux 6.15 do not tell: then Told is
-	// false.
-	Status unix.WaitStatus
-	Told   bool
 }
 
 // Final ends the watch and returns what was read of the group.

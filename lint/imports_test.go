@@ -122,7 +122,7 @@ var libraries = []struct {
 }{
 	{"github.com/docker/docker/**", []string{"gantry/executor/docker"},
 		"one package has a Docker client"},
-	{"github.com/mattn/go-sqlite3", []string{"gantry/sqlite", "gantry/sqlite/results"},
+	{"github.com/mattn/go-sqlite3", []string{"gantry/sqlite/sqlite3", "gantry/sqlite/results"},
 		"only the log and results have a database driver"},
 	{"github.com/urfave/cli/**", []string{"gantry/cmd/gantry"}, "only the command has a flag library"},
 	{"github.com/containerd/cgroups/**", []string{"gantry/cgroup"}, "one package talks to the kernel's control groups"},

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 
 	"gantry/executor"
 	"gantry/planner"

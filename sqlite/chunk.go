@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 
 	"gantry/planner"
 	"gantry/planner/unit"

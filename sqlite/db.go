@@ -17,7 +17,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 )
 
 // FileName is the base name of the log in gantry's directory.

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package sqlite
 
 /*
@@ -80,7 +82,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 )
 
 // How many rows are inserted together. Beyond 16 the gain is lost in the noise, but for this: Go's scheduler wakes up

@@ -35,7 +35,7 @@ func stayOpen(path string) (*pending, error) {
 }
 
 func (p *pending) lock(kind int16) error {
-	return unix.FcntlFlock(p.file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: pendingByte, Len: 1})
+	return lockOpen(p.file, &unix.Flock_t{Type: kind, Start: pendingByte, Len: 1})
 }
 
 // release gives the lock up, so that SQLite can put the log into one file.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 )
 
 // The views tasks, attempts and waits of the log are of two parts: rows, and chunks of simulations. SQLite joins such a

@@ -8,7 +8,7 @@ import (
 	"io"
 	"reflect"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 )
 
 // Scan reads the columns of a row.

@@ -3,8 +3,6 @@ package sqlite
 import (
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // reserved is how much space a run keeps for its last words: how a run ended fits into a few pages.
@@ -17,15 +15,14 @@ type reserve struct{ file *os.File }
 // newReserve takes the space; one of nil if there is none to be had.
 func newReserve(path string) *reserve {
 	dir := filepath.Dir(path)
-	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-	file := os.NewFile(uintptr(fd), path)
+	file, err := nameless(dir)
 	if err != nil { // a file system that has no such files
 		if file, err = os.CreateTemp(dir, ".gantry-reserve-"); err != nil {
 			return nil
 		}
 		_ = os.Remove(file.Name())
 	}
-	if err := unix.Fallocate(int(file.Fd()), 0, 0, reserved); err != nil {
+	if err := allocate(file, reserved); err != nil {
 		if _, err = file.Write(make([]byte, reserved)); err != nil {
 			file.Close()
 			return nil

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 
 	"gantry/executor"
 	"gantry/planner"

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 
 	"gantry/planner"
 )

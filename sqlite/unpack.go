@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 )
 
 // Chunks are unpacked here rather than by json_each, which parses a row again for each value that is asked of it.

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"fmt"
 
-	"github.com/mattn/go-sqlite3"
+	"gantry/sqlite/sqlite3"
 
 	"gantry/executor"
 	"gantry/planner"

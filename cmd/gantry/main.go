@@ -161,6 +161,7 @@ Exit codes:
 	app.DisableSliceFlagSeparator = true // values of variables and names of files may have commas
 	cli.HelpPrinter, cli.VersionPrinter = printHelp, printVersion
 	app.OnUsageError = usageError(app, args)
+	onSystem(runtime.GOOS, app.Commands)
 	for _, cmd := range app.Commands {
 		cmd.OnUsageError, cmd.HideHelpCommand = app.OnUsageError, true
 	}

@@ -184,7 +184,7 @@ func spaceOf(dir string, seen map[[2]uint64]bool) (sum int64) {
 			return nil
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
-		if id := [2]uint64{st.Dev, st.Ino}; ok && !seen[id] {
+		if id := [2]uint64{uint64(st.Dev), st.Ino}; ok && !seen[id] {
 			seen[id] = true
 			sum += st.Blocks * 512
 		}

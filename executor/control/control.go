@@ -71,7 +71,7 @@ func (d Dir) reserve(name string, open bool) error {
 			return err
 		}
 	}
-	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, room)
+	err = allocate(f, room)
 	if err == unix.ENOSPC || err == unix.EDQUOT {
 		return &os.PathError{Op: "reserve", Path: f.Name(), Err: err}
 	}

@@ -19,7 +19,7 @@ func IDOf(path string) (ID, error) {
 	if err := syscall.Lstat(path, &st); err != nil {
 		return ID{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	return ID{st.Dev, st.Ino}, nil
+	return ID{uint64(st.Dev), st.Ino}, nil
 }
 
 func (d Dir) places() string { return filepath.Join(string(d), "places") }

@@ -1,6 +1,5 @@
-// Package oci has containers made and run by an OCI runtime, crun or runc, without a daemon: gantry mounts the layers
-// of their images, writes their configuration, and knows them by their control groups and processes. They outlive
-// gantry; what a gantry that comes after it needs lies in the run directory.
+//go:build linux
+
 package oci
 
 import (
@@ -28,7 +27,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
-	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/executor/control"
@@ -36,32 +34,7 @@ import (
 	"gantry/executor/fault"
 	"gantry/executor/oci/image"
 	"gantry/executor/oci/userns"
-	"gantry/planner"
-	"gantry/planner/unit"
 )
-
-// Capabilities are what this runtime can do.
-var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers without a daemon, by crun or runc",
-	Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
-	Prepares: true,
-	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
-	Counters: planner.CountersAll,
-	Needs:    []string{"crun or runc", "root, or delegated groups of cgroup v2", "overlayfs"},
-	Attempts: container.AttemptName}
-
-// Config is what an Engine needs to know.
-type Config struct {
-	// Dirs are run directories. Containers are made in the first.
-	Dirs       []string
-	TaskBinary string // the task emulator
-	Images     Images // nil if none is needed
-	CgroupRoot string // "": cgroup.Root, or what is delegated to this process
-}
-
-// Images has the images of tasks by what container.Spec names; an error wraps fetch.ErrNoImage.
-type Images interface {
-	Image(ref string) (*image.Image, error)
-}
 
 // Engine is an OCI runtime of this host as a container.Engine. What outlives a restart of the host is one file for each
 // container, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory in memory that

@@ -42,13 +42,13 @@ func placeName(path string) error {
 }
 
 func directory(path string, write bool) (device, inode uint64, err error) {
-	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	at, err := unix.Open("/", openPath|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	for name := range strings.SplitSeq(path[1:], "/") {
 		if err != nil {
 			break
 		}
 		above := at
-		at, err = unix.Openat(above, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		at, err = unix.Openat(above, name, openPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		unix.Close(above)
 	}
 	switch {
@@ -59,11 +59,11 @@ func directory(path string, write bool) (device, inode uint64, err error) {
 	}
 	defer unix.Close(at)
 	var st unix.Stat_t
-	var fs unix.Statfs_t
-	if err := errors.Join(unix.Fstat(at, &st), unix.Fstatfs(at, &fs)); err != nil {
+	kernels, err := onKernels(at)
+	if err := errors.Join(unix.Fstat(at, &st), err); err != nil {
 		return 0, 0, err
 	}
-	if slices.Contains(kernelTypes, int64(fs.Type)) {
+	if kernels {
 		return 0, 0, errors.New("on a file system of the kernel's")
 	}
 	mode, may := uint32(unix.R_OK|unix.X_OK), "read"
@@ -71,8 +71,8 @@ func directory(path string, write bool) (device, inode uint64, err error) {
 		mode, may = mode|unix.W_OK, "write to"
 	}
 	// The rights on files of this thread, not the real user's.
-	if err := unix.Faccessat2(at, ".", mode, unix.AT_EACCESS); err != nil {
+	if err := faccessat(at, ".", mode, unix.AT_EACCESS); err != nil {
 		return 0, 0, fmt.Errorf("the user as whom programs run may not %s it: %w", may, err)
 	}
-	return st.Dev, st.Ino, nil
+	return uint64(st.Dev), st.Ino, nil
 }

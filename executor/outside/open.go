@@ -8,12 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -26,10 +22,6 @@ type User executor.User
 
 // kernelDirs hold files of the kernel's.
 var kernelDirs = []string{"/proc", "/sys", "/dev"}
-
-// kernelTypes are the file systems that are mounted there, and may be elsewhere too.
-var kernelTypes = []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
-	unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.DEVPTS_SUPER_MAGIC}
 
 // Open opens a regular file for reading if u may read it. Errors are short reasons, and do not name the path.
 func (u User) Open(path string) (f *os.File, err error) {
@@ -55,49 +47,6 @@ func (u User) Do(f func()) {
 	}
 }
 
-// become gives this thread, and no other, the rights of u on files.
-func (u User) become() {
-	groups := u.groups()
-	var first unsafe.Pointer
-	if len(groups) > 0 {
-		first = unsafe.Pointer(&groups[0])
-	}
-	_, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(first), 0)
-	if e == unix.EINVAL { // a user namespace does not have them all: none gives no right that u lacks
-		_, _, e = unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
-	}
-	if e != 0 {
-		panic(fmt.Sprintf("setgroups: %v", e))
-	}
-	_, _ = unix.SetfsgidRetGid(u.GID)
-	_, _ = unix.SetfsuidRetUid(u.UID) // from root to another: the capabilities that override rights on files go, too
-	if now, _ := unix.SetfsuidRetUid(-1); now != u.UID {
-		panic(fmt.Sprintf("setfsuid %d: it is %d", u.UID, now))
-	}
-}
-
-// groups are the supplementary groups of u.
-func (u User) groups() []uint32 {
-	out := []uint32{}
-	if u.Groups != nil {
-		for _, g := range u.Groups {
-			out = append(out, uint32(g))
-		}
-		return out
-	}
-	who, err := user.LookupId(strconv.Itoa(u.UID))
-	if err != nil {
-		return out
-	}
-	ids, _ := who.GroupIds()
-	for _, id := range ids {
-		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
-			out = append(out, uint32(n))
-		}
-	}
-	return out
-}
-
 // find returns what is at a path, not yet opened, so that nothing can take its place between a check and its use. It
 // is a file or a directory, on no file system of the kernel's, on a path without what leads to open files of processes
 // (/proc/self/fd): those of this process are not u's.
@@ -109,19 +58,16 @@ func find(path string) (f *os.File, st fs.FileInfo, err error) {
 			}
 		}
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
+	if f, err = Real(path, openPath); err != nil {
 		return nil, nil, reason(err)
 	}
-	f = os.NewFile(uintptr(fd), path)
-	var fsType unix.Statfs_t
+	kernels := false
 	if st, err = f.Stat(); err == nil {
-		err = unix.Fstatfs(fd, &fsType)
+		kernels, err = onKernels(int(f.Fd()))
 	}
 	switch {
 	case err != nil:
-	case slices.Contains(kernelTypes, int64(fsType.Type)):
+	case kernels:
 		err = errors.New("on a file system of the kernel's, where nothing is read")
 	case !st.Mode().IsRegular() && !st.IsDir():
 		err = errors.New("not a regular file")
@@ -149,9 +95,6 @@ func open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// foundAt is a path that leads to what find has found.
-func foundAt(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
-
 // Visible checks a file or a directory that programs of u are to read, and returns its device and inode, which a link
 // that is changed afterwards does not have. Errors are short reasons, and do not name the path.
 func (u User) Visible(path string) (device, inode uint64, err error) {
@@ -166,13 +109,13 @@ func (u User) Visible(path string) (device, inode uint64, err error) {
 		if st.IsDir() {
 			mode |= unix.X_OK
 		}
-		if err = unix.Faccessat2(unix.AT_FDCWD, foundAt(f), mode, unix.AT_EACCESS); err != nil {
+		if err = faccessat(unix.AT_FDCWD, foundAt(f), mode, unix.AT_EACCESS); err != nil {
 			err = reason(err)
 			return
 		}
 		var s unix.Stat_t
 		err = unix.Fstat(int(f.Fd()), &s)
-		device, inode = s.Dev, s.Ino
+		device, inode = uint64(s.Dev), s.Ino
 	})
 	return device, inode, err
 }

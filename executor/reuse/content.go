@@ -80,8 +80,8 @@ func stampOf(st fs.FileInfo, path string) (Stamp, error) {
 	if !ok || !st.Mode().IsRegular() {
 		return Stamp{}, fmt.Errorf("%s: %w", path, errNoFile)
 	}
-	return Stamp{Size: st.Size(), Modified: sys.Mtim.Nano(), Changed: sys.Ctim.Nano(), Inode: sys.Ino, Device: sys.Dev},
-		nil
+	return Stamp{Size: st.Size(), Modified: st.ModTime().UnixNano(), Changed: changed(sys), Inode: sys.Ino,
+		Device: uint64(sys.Dev)}, nil
 }
 
 // Same reports whether two stamps are of a file that nobody has written to in between.

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gantry/executor"
 	"gantry/executor/fault"
 	"gantry/planner"
@@ -451,7 +449,7 @@ func shareFile(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	err = unix.IoctlFileClone(int(out.Fd()), int(in.Fd()))
+	err = clone(int(out.Fd()), int(in.Fd()))
 	if err != nil {
 		out.Close()
 		if err := os.Remove(to); err != nil {

@@ -33,7 +33,7 @@ func DiskUse(dir string) (bytes int64, err error) {
 		if !ok {
 			return errors.ErrUnsupported
 		}
-		if key := (file{st.Dev, st.Ino}); st.Nlink > 1 && !d.IsDir() {
+		if key := (file{uint64(st.Dev), st.Ino}); st.Nlink > 1 && !d.IsDir() {
 			if seen[key] {
 				return nil
 			}

@@ -80,12 +80,6 @@ func QuotaUsed(dir string, project uint32) (int64, error) {
 	return int64(q.space), nil
 }
 
-func quotaControl(d *os.File, command int, project uint32, q *quota) error {
-	_, _, e := unix.Syscall6(unix.SYS_QUOTACTL_FD, d.Fd(), uintptr(command), uintptr(project),
-		uintptr(unsafe.Pointer(q)), 0, 0)
-	return quotaError(e)
-}
-
 func attributesOf(d *os.File, command uintptr, a *attributes) error {
 	_, _, e := unix.Syscall(unix.SYS_IOCTL, d.Fd(), command, uintptr(unsafe.Pointer(a)))
 	return quotaError(e)

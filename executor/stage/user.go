@@ -132,12 +132,7 @@ func (s *Area) partialOf(w *executor.WorkflowSpec) string {
 // openOwn opens a file in the directories of a run. Its user may have put a link there, which is followed with the
 // rights of that user, but never to what this process has open.
 func openOwn(path string) (*os.File, error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(fd), path), nil
+	return outside.Real(path, unix.O_RDONLY|unix.O_NONBLOCK)
 }
 
 // InPlace checks that programs of a workflow may read a directory of the host, or work in it, and returns what it is.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // The first moments of the process, before the Go runtime can take signals. Go forwards a signal that it has a handler
 // for, but that nobody has asked for yet, to the handler that it found: this one.
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package early takes the signals that end a run from the first moment of the process on, so that one that comes while
 // gantry still reads files ends it as any other does: with a run that can be resumed. A constructor in C takes them
 // until the Go runtime is up. The package imports next to nothing, not even fmt, so that it is initialised before most

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/distribution/reference"
@@ -240,7 +239,8 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 		return nil, x.explain(shown, err, remedy)
 	}
 	version = fmt.Sprintf("archive:%s:%d:%d", version, st.Size(), st.ModTime().UnixNano())
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok { // touch sets none of these back
+	var sys unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &sys) == nil { // touch sets none of these back
 		version += fmt.Sprintf(".%d.%d.%d", sys.Ctim.Nano(), sys.Dev, sys.Ino)
 	}
 	if x.Pull != fetch.PullAlways {

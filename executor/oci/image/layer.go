@@ -202,7 +202,7 @@ func (s *Store) publish(from string, d digest.Digest) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Syncfs(int(dir.Fd()))
+	err = syncfs(int(dir.Fd()))
 	dir.Close()
 	if err != nil {
 		return fmt.Errorf("sync %s: %w", from, err)

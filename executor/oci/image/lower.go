@@ -50,7 +50,7 @@ func (i *Image) Lower() (lowerdir string, done func(), err error) {
 	if list := join(top); len(list) <= maxOption && !strings.ContainsAny(top, `:,\`) {
 		return list, func() {}, nil
 	}
-	fd, err := unix.Open(top, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(top, openPath|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", nil, fmt.Errorf("store of images: %w", err)
 	}

@@ -129,7 +129,7 @@ func (s *Store) tryLock(name string, exclusive bool) (free func(), err error) {
 		return nil, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
 	l := lockOf(name, exclusive)
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l); err != nil {
+	if err := unix.FcntlFlock(f.Fd(), setLock, &l); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EACCES) {
 			err = unix.EAGAIN
@@ -209,7 +209,7 @@ func (s *Store) free(name string) bool {
 	}
 	defer f.Close()
 	l := lockOf(name, true)
-	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l) == nil && l.Type == unix.F_UNLCK
+	return unix.FcntlFlock(f.Fd(), getLock, &l) == nil && l.Type == unix.F_UNLCK
 }
 
 // removeLeft removes images that are not whole and that no process works on, layers of no image, and what killed

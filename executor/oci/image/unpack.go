@@ -67,7 +67,7 @@ type dirEntry struct {
 // unpack writes the entries of a tar archive below dir, which is empty, in the form of a lower directory of overlayfs.
 // It returns the size of the files.
 func unpack(ctx context.Context, r io.Reader, dir string, sp *space) (bytes int64, err error) {
-	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	root, err := unix.Open(dir, openPath|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -244,8 +244,7 @@ func (u *unpacker) enter(dir string) (int, error) {
 // open opens a directory of the layer by its path.
 func (u *unpacker) open(dir string) (int, error) {
 	for {
-		fd, err := unix.Openat2(u.root, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
+		fd, err := openBelow(u.root, dir)
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 			return fd, err
 		}
@@ -310,7 +309,7 @@ func (u *unpacker) whiteout(parent int, base, name string) error {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(parent, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case errors.Is(err, unix.ENOENT):
-		return unix.Mknodat(parent, name, unix.S_IFCHR, 0)
+		return mknodat(parent, name, unix.S_IFCHR, 0)
 	case err != nil:
 		return err
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
@@ -422,7 +421,7 @@ func (u *unpacker) node(parent int, base string, h *tar.Header) (done bool, err 
 	if h.Devmajor < 0 || h.Devminor < 0 || h.Devmajor > math.MaxUint32 || h.Devminor > math.MaxUint32 {
 		return false, damaged("device %d:%d is none", h.Devmajor, h.Devminor)
 	}
-	err = unix.Mknodat(parent, base, kind|mode(h), int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
+	err = mknodat(parent, base, kind|mode(h), int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
 	if errors.Is(err, unix.EPERM) && kind != unix.S_IFIFO { // the root of a user namespace makes no devices
 		return true, nil
 	}
@@ -542,7 +541,7 @@ func diskOf(dir string) (total, free int64, err error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
+	return int64(st.Blocks) * int64(st.Bsize), int64(st.Bavail) * int64(st.Bsize), nil
 }
 
 // writer writes to f while there is space, and until ctx ends.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package userns has a process of a user who is not root begin again in a user namespace of its own, as its root: with
 // the rights over mounts that containers need there, and over files of the user and of the subordinate IDs alone. The
 // process keeps its number, and the user his ID in the namespace.

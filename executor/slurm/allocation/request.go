@@ -223,8 +223,7 @@ type request struct {
 func (r *request) wait(ctx context.Context) (id string, err error) {
 	cmd := exec.Command("salloc", r.wants.options()...)
 	cmd.Env = environment()
-	// salloc withdraws its request when it gets a signal: as gantry dies, too, but not by the terminal's Ctrl-C.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = attributes()
 	ended := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // the signal comes when the thread ends that started salloc

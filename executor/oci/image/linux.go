@@ -1,0 +1,21 @@
+//go:build linux
+
+package image
+
+import "golang.org/x/sys/unix"
+
+const (
+	// openPath opens a directory for what is in it.
+	openPath = unix.O_PATH
+	// Locks of an open file description: two of one process exclude each other.
+	setLock = unix.F_OFD_SETLK
+	getLock = unix.F_OFD_GETLK
+)
+
+var mknodat, syncfs = unix.Mknodat, unix.Syncfs
+
+// openBelow opens a directory below another, which is the root of its path and of all links on it.
+func openBelow(root int, dir string) (int, error) {
+	return unix.Openat2(root, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
+}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package image
+
+import "golang.org/x/sys/unix"
+
+// No image is unpacked elsewhere.
+
+const (
+	openPath = 0
+	setLock  = unix.F_SETLK
+	getLock  = unix.F_GETLK
+)
+
+func mknodat(int, string, uint32, int) error { return unix.ENOTSUP }
+
+func syncfs(int) error { return unix.ENOTSUP }
+
+func openBelow(int, string) (int, error) { return -1, unix.ENOTSUP }

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package oci
+
+import (
+	"context"
+	"errors"
+
+	"gantry/executor/container"
+)
+
+type Engine struct{ container.Engine }
+
+func Open(Config) (*Engine, error) { return nil, errors.ErrUnsupported }
+
+func Enter() error { return errors.ErrUnsupported }
+
+func Has(string, string) bool { return false }
+
+func (e *Engine) RemoveNamed(context.Context, string) error { return errors.ErrUnsupported }
+
+func (e *Engine) Shell(context.Context, *container.Spec, int, int, bool, func(string)) (int, error) {
+	return 0, errors.ErrUnsupported
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package outside
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Elsewhere only gantry check opens files, and only to say what is missing: it has the rights of this process, and a
+// path is looked up again.
+
+const openPath = unix.O_NONBLOCK | unix.O_NOCTTY
+
+var faccessat = unix.Faccessat
+
+func Real(path string, flags int) (*os.File, error) { return os.OpenFile(path, flags, 0) }
+
+func onKernels(int) (bool, error) { return false, nil }
+
+func foundAt(f *os.File) string { return f.Name() }
+
+func (u User) become() {}
