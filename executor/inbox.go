@@ -260,8 +260,7 @@ func (in *Intake) Capacity(n planner.NodeID) unit.Vector {
 // ChangePolicy has another policy plan from now on. The planner, and its admission, have been given all that is in the
 // log; what this turn has taken in so far follows here.
 func (in *Intake) ChangePolicy(policy string, pl *planner.Planner, adm *Admitter) error {
-	fresh := &Engine{Planner: pl, Admit: adm}
-	if err := fresh.Replay(in.e.batch); err != nil {
+	if err := in.e.batch.replay(pl, adm, func(*Admission) {}, func(planner.Body) {}); err != nil {
 		return err
 	}
 	if pl.Seq() != in.e.Planner.Seq() {
