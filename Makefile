@@ -114,7 +114,6 @@ check: ## format, vet, a build for macOS, staticcheck, dead code, spelling, dire
 	@dead=$$(go tool deadcode -test ./... | grep -v 'test/'); [ -z "$$dead" ] || { echo "dead code:" >&2; echo "$$dead" >&2; exit 1; }
 	@git ls-files '*.md' | xargs go tool misspell -error -locale UK -i analyze,catalog,catalogs,destabilize
 	@git ls-files | grep -vE '\.(svg|png|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest,ouput
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./cmd/gantry
 	go test -count=1 ./lint
 	@scripts/govulncheck.sh
 
