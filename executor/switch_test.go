@@ -88,7 +88,12 @@ func (s *switching) run() {
 	requests := []func(in *executor.Intake) error{
 		func(in *executor.Intake) error { return in.ChangeNode(0, unit.Vector{}) },
 		func(in *executor.Intake) error { return in.ChangeNode(0, whole) },
-		func(in *executor.Intake) error { return in.CancelWorkflow(in.View().Present()[0]) },
+		func(in *executor.Intake) error {
+			if len(in.View().Present()) == 0 {
+				return nil
+			}
+			return in.CancelWorkflow(in.View().Present()[0])
+		},
 	}
 	for i, name := range s.policies[1:] {
 		requests = slices.Insert(requests, min(2*i, len(requests)), func(in *executor.Intake) error {
