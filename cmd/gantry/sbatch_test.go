@@ -341,3 +341,23 @@ func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
 		t.Errorf("job %s is of workflow %s, want mine", bad, got)
 	}
 }
+
+// A job changes files of its user: however it ends once it began, it is not tried again, and it never gets more than
+// was asked for.
+func TestAJobRunsOnce(t *testing.T) {
+	work := slurmServer(t)
+	for _, c := range []struct {
+		name, does, state string
+		exit              int
+	}{
+		{"memory", "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}", "OUT_OF_MEMORY", 137},
+		{"failed", "exit 3", "FAILED", 3},
+	} {
+		out, _ := expectBoth(t, c.exit, "sbatch", "--parsable", "--wait", "--mem=20M", "--wrap",
+			"echo try >>"+c.name+"; "+c.does)
+		if got := readAll(t, filepath.Join(work, c.name)); got != "try\n" {
+			t.Errorf("%s: the job wrote %q", c.name, got)
+		}
+		expect(t, exitOK, []string{c.state}, "sacct", "-n", "-X", "-P", "-j", strings.TrimSpace(out), "-o", "state")
+	}
+}
