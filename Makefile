@@ -107,7 +107,7 @@ images: setup build ## the images of the examples with real tools (gantry builds
 		$(BUILD_IMAGE) gantry/nextflow bash coreutils procps || \
 		echo "images: without these, tests of examples/mosaic, examples/variants and of Nextflow's scripts are skipped"
 
-check: ## format, vet, a build for macOS, staticcheck, dead code, spelling, directions of imports, known vulnerabilities
+check: ## format, vet, staticcheck, types on macOS, dead code, spelling, directions of imports, known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
