@@ -131,10 +131,15 @@ func buildInto(t *testing.T, root string) string {
 // checkout makes a directory that looks like a checkout after make build; runs and results stay in it.
 func checkout(t *testing.T, root, bin string) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // jobs of root's run as nobody, and work below
+	// TMPDIR may be another user's, and root serves a group below directories of its own alone.
+	dir, err := os.MkdirTemp("/tmp", "docs")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // jobs of root's run as nobody, and work below
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	for _, name := range []string{"cmd", "examples", "scripts", "Makefile"} {
 		if err := os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
