@@ -67,16 +67,6 @@ func newLab(t *testing.T, args ...string) *lab {
 	return l
 }
 
-// passable lets all users pass a directory of the test, and those above it.
-func passable(t *testing.T, dir string) {
-	t.Helper()
-	for ; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // home makes a directory that one user alone may enter.
 func (l *lab) home(uid int) string {
 	l.t.Helper()
