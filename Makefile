@@ -18,7 +18,7 @@ COMMIT := $(shell git describe --always --abbrev=8 --exclude='*' --dirty 2>/dev/
 # make install and make uninstall: below $(DESTDIR)$(PREFIX).
 PREFIX ?= /usr/local
 export PREFIX DESTDIR
-# Packages tested at once. Container tests share one engine, and more at once only wait for each other.
+# Packages tested at once. Container tests wait for the engine, which leaves a core to a third package.
 PACKAGES ?= 3
 # Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
 ALONE := . ./cmd/gantry/debian ./planner/... ./trace/... ./scenario ./sbatch ./columns ./executor/metrics ./executor/hostmodel ./executor/evidence \

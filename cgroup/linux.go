@@ -121,7 +121,7 @@ func (t *Tree) Kill(group string) int {
 			fds[pid] = fd
 		}
 	}
-	for pid := range t.processes(group) { // what is still there was not another's pid meanwhile
+	for pid := range t.processes(group) { // no process took over the pid of one that is still there
 		if fd, ok := fds[pid]; ok && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
 			killed++
 		}

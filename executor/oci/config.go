@@ -1,6 +1,6 @@
 // Package oci has containers made and run by an OCI runtime, crun or runc, without a daemon: gantry mounts the layers
 // of their images, writes their configuration, and knows them by their control groups and processes. They outlive
-// gantry; what a gantry that comes after it needs lies in the run directory.
+// gantry: the run directory has all that a later gantry needs.
 package oci
 
 import (

@@ -74,7 +74,7 @@ func (e *engine) has(image string) error {
 	return nil
 }
 
-// run creates a container, starts it, waits until it has ended, and removes it. The wait begins before the start.
+// run creates a container, starts it, waits until it has ended, and removes it.
 func (e *engine) run(container map[string]any) (err error) {
 	var made struct{ ID string }
 	if err := e.call(http.MethodPost, "/containers/create", container, &made); err != nil {
@@ -82,13 +82,11 @@ func (e *engine) run(container map[string]any) (err error) {
 	}
 	at := "/containers/" + url.PathEscape(made.ID)
 	defer func() { err = errors.Join(err, e.call(http.MethodDelete, at+"?force=1", nil, nil)) }()
-	var ended struct{ StatusCode int }
-	waited := make(chan error, 1)
-	go func() { waited <- e.call(http.MethodPost, at+"/wait?condition=next-exit", nil, &ended) }()
 	if err := e.call(http.MethodPost, at+"/start", nil, nil); err != nil {
 		return err
 	}
-	if err := <-waited; err != nil {
+	var ended struct{ StatusCode int }
+	if err := e.call(http.MethodPost, at+"/wait", nil, &ended); err != nil {
 		return err
 	}
 	if ended.StatusCode != 0 {
