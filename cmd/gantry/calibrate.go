@@ -47,7 +47,6 @@ stopped by a signal.`,
 			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "measure containers of " +
 				"`RUNTIME`; slurm: the cores of the nodes of an allocation"},
 			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about half of the time; intervals are wider"},
-			&cli.BoolFlag{Name: "if-missing", Usage: "do nothing if the log has what was measured of this host"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
 		),
@@ -90,11 +89,6 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	defer s.close()
 	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
 		return err
-	}
-	if c.Bool("if-missing") {
-		if _, _, err := findHostModel(ctx, s.db, host.Runtime, home); err == nil {
-			return nil
-		}
 	}
 	m, err := s.measureHost(ctx, host, c)
 	if err == nil {

@@ -145,11 +145,6 @@ func testCalibrate(t *testing.T, runtime string) {
 		t.Errorf("%+v, %+v", row, m)
 	}
 	nothingIsLeft(t, home)
-	// It is done once.
-	expect(t, exitOK, nil, "calibrate", "--if-missing", "--runtime", runtime, "--dir", home)
-	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 1 {
-		t.Errorf("%d rows, %v", len(rows), err)
-	}
 }
 
 // somebodyElse keeps a core busy from when a calibration is in the midst of its work, until it is told to end.

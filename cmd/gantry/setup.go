@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 
@@ -38,6 +39,7 @@ Exit codes: 0 all is there, 2 wrong command line, 4 something cannot be installe
 			} else if err != nil {
 				return failf(exitHost, "setup: %w (install bash)", err)
 			}
+			fmt.Fprintln(c.App.Writer, "setup: a Docker Engine answers")
 			return nil
 		},
 	}
