@@ -69,7 +69,7 @@ room:
 # Tests of docs take the binaries that were just built.
 test: export GANTRY_TEST_BIN := $(CURDIR)/bin
 
-browser: ## a headless browser for the tests of pages; they are skipped without
+browser: ## a headless browser, zsh and fish for tests, which are skipped without
 	@scripts/ensure-browser.sh
 
 registry: ## a registry of images for the tests that pull; they are skipped without

@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
-# Installs a headless Chromium from the distribution, if there is none: tests open gantry's pages with it.
-# If it cannot be had, these tests are skipped, so this never fails.
+# Installs what tests look at gantry with, from the distribution and if it is missing: a headless Chromium opens its pages, zsh and fish complete
+# its commands. Tests are skipped without them, so this never fails.
 set -u
-command -v chromium-headless-shell >/dev/null && exit 0
+missing=()
+for program in chromium-headless-shell zsh fish; do command -v "$program" >/dev/null || missing+=("$program"); done
+((${#missing[@]})) || exit 0
 root=()
 if [[ $(id -u) != 0 ]]; then
 	if ! sudo -n true 2>/dev/null && ! [[ -t 0 ]]; then
-		echo "ensure-browser: no chromium-headless-shell, and installing it needs root: tests of pages will be skipped"
+		echo "ensure-browser: installing ${missing[*]} needs root: tests that need them will be skipped"
 		exit 0
 	fi
 	root=(sudo)
 fi
-echo "ensure-browser: install chromium-headless-shell from the distribution (apt-get install chromium-headless-shell)"
+echo "ensure-browser: install ${missing[*]} from the distribution (apt-get install ${missing[*]})"
 apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" >/dev/null 2>&1; }
 apt update
-apt install -y --no-install-recommends chromium-headless-shell ||
-	echo "ensure-browser: it cannot be installed here: tests of pages will be skipped"
+for program in "${missing[@]}"; do
+	apt install -y --no-install-recommends "$program" ||
+		echo "ensure-browser: $program cannot be installed here: tests that need it will be skipped"
+done
 exit 0
