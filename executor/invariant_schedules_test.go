@@ -186,7 +186,7 @@ func apart(in *oracletest.Instance, tenants bool) {
 				t.Est += 6 * step
 			}
 			for n := range t.On {
-				t.On[n] += 6 * step * []time.Duration{1, 5, 7, 11}[n] // no power of 3 makes one another
+				t.On[n] += 6 * step * []time.Duration{1, 7, 13, 19}[n] // no power of 3 makes one another, or means
 			}
 			if t.Copy > 0 {
 				t.Copy += step / 1000 * 2000 // whole bytes

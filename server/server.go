@@ -496,7 +496,7 @@ func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.A
 	return acceptedAs(rows), nil
 }
 
-// accept keeps what was handed in and gives it to the engine, by what given returns for each of the rows. A request
+// accept keeps submissions and gives them to the engine, by what given returns for each of the rows. A request
 // that comes again from the same user changes nothing; the rows are then those of the first one.
 func (s *Server) accept(
 	rows []sqlite.Submitted,

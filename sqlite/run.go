@@ -98,7 +98,7 @@ type Sample struct {
 // sampleEvery is how long a sample waits at most until it can be read from the log.
 const sampleEvery = time.Second
 
-// CreateRun begins the log of a run and keeps, in the same transaction, what was handed in, by arrival: a workflow that
+// CreateRun begins the log of a run and keeps, in the same transaction, its submissions, by arrival: a workflow that
 // has not arrived when gantry dies still arrives when the run is resumed. The name of the run must be new.
 func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Submission) (*Run, error) {
 	if err := ctx.Err(); err != nil {

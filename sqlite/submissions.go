@@ -30,7 +30,7 @@ func (db *DB) insertSubmissions(run int64, subs []executor.Submission, blobs [][
 	return nil
 }
 
-// Submissions returns what was handed in from that position on: the number of workflows that have arrived leaves those
+// Submissions returns submissions from that position on: the number of workflows that have arrived leaves those
 // still to come.
 func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission, error) {
 	var out []executor.Submission

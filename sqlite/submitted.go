@@ -29,7 +29,7 @@ const (
 	Cancelled = executor.SettledCancelled
 )
 
-// Submitted is a row of the table of that name: what was handed in to a server.
+// Submitted is a row of the table of that name: a submission to a server.
 type Submitted struct {
 	ID         int64
 	Run        string // of the server
@@ -49,7 +49,7 @@ type Submitted struct {
 	Workflow   planner.WorkflowID
 	Task       planner.TaskID // None: it is a whole workflow
 	Options    string         // JSON: how it is to be treated beside what the definition says; "" for nothing
-	Definition []byte         // what was handed in, as EncodeSubmission has it or as its kind says; nil once it arrived
+	Definition []byte         // of the submission, as EncodeSubmission has it or as its kind says; nil once it arrived
 }
 
 // EncodeSubmission makes of a submission what the log keeps of it, and what a client sends to a server. All of it is
@@ -68,7 +68,7 @@ func DecodeSubmission(blob []byte) (*executor.Submission, error) {
 	return &a.Submission, nil
 }
 
-// Accept keeps what was handed in with one request, whole or not at all: once it returned without an error a crash
+// Accept keeps the submissions of one request, whole or not at all: once it returned without an error a crash
 // loses none of it. It numbers the rows. Named, if not nil, then gives each its name. A request whose key is there
 // already is the same request again: its rows are returned as they are, and nothing is changed.
 func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) (again bool, err error) {

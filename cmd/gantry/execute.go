@@ -478,7 +478,7 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 		return errors.Join(res.Refused...)
 	}
 	if res.Interrupted && s.serving != nil {
-		return fmt.Errorf("stopped; what was handed in is kept: gantry serve continues run %s", s.name)
+		return fmt.Errorf("stopped; submissions are kept: gantry serve continues run %s", s.name)
 	}
 	if res.Interrupted && runtimeOf(s.set.Runtime).Adopts {
 		return fmt.Errorf("stopped; continue with: gantry resume %s", s.name)

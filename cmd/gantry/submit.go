@@ -388,7 +388,7 @@ func submit(c *cli.Context) error {
 	return acknowledge(c, cl, a, titles)
 }
 
-// acknowledge prints the numbers of what was handed in, then what is expected of it.
+// acknowledge prints the numbers of submissions, then their expected runtimes and ends.
 func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, titles []string) (err error) {
 	for i, id := range a.IDs {
 		switch {
@@ -403,7 +403,7 @@ func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, titles []strin
 	if c.Bool("reject-late") || !c.Bool("quiet") && !c.Bool("no-prediction") {
 		expected, err = foretold(c, cl, a.IDs)
 	}
-	if c.Bool("json") { // what was handed in, also if nobody knows what is expected of it
+	if c.Bool("json") { // the submission, also if nothing is expected of it
 		printJSON(c.App.Writer, struct {
 			*api.Accepted
 			Submissions []*api.Status `json:"submissions,omitempty"`
@@ -415,13 +415,13 @@ func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, titles []strin
 // mostForetold bounds the lines of predictions.
 const mostForetold = 20
 
-// foretold returns what is expected of what was handed in, and prints it as text. It fails if any of it was refused.
+// foretold returns the expectations of submissions, and prints them as text. It fails if any was refused.
 func foretold(c *cli.Context, cl *api.Client, ids []int64) (all []*api.Status, late error) {
 	text := !c.Bool("quiet") && !c.Bool("json")
 	for i, id := range ids {
 		if i == mostForetold && !c.Bool("reject-late") {
 			if text {
-				fmt.Fprintf(c.App.Writer, "gantry queue shows what is expected of the others\n")
+				fmt.Fprintf(c.App.Writer, "gantry queue shows the expectations of the others\n")
 			}
 			break
 		}
