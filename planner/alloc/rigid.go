@@ -421,7 +421,9 @@ func (r *Rigid) reserve(c *planner.Cycle, q WaitingQueue, t planner.TaskID, p pl
 	}
 	r.mark(p)
 	r.stale = true
-	if r.shown == before {
+	// A frozen task that continues gives back, at its end, the memory that the sketch has it keep for ever: the next
+	// round draws anew.
+	if r.shown == before && c.Phase(t) != planner.Suspended {
 		r.shown = c.Draft.Changes()
 	}
 	if p.start == r.now {
