@@ -316,7 +316,9 @@ func (p *projection) arrived(a *executor.Admission) error {
 			len(a.Tasks))
 	}
 	f := &flow{id: a.Arrived.Workflow.ID, started: unit.Never, ended: unit.Never}
-	p.add(f, a)
+	if p.add(f, a); len(a.Tasks) == 0 {
+		f.state, f.started, f.ended = flowDone, a.Arrived.Workflow.Arrived, a.Arrived.Workflow.Arrived
+	}
 	p.flows = put(p.flows, f.id, f)
 	p.first = min(p.first, a.Arrived.Workflow.Arrived)
 	p.touch(f)

@@ -151,6 +151,11 @@ func (b *builder) fileAs(number int32) int32 {
 	if x.file >= 0 {
 		return x.file
 	}
+	if name := b.cleaned(x.text); name != x.text {
+		f := b.file(name)
+		b.all[number].file = f
+		return f
+	}
 	if n := len(b.wf.Tasks); len(x.text) > reader.MaxName && !b.faults.Ended() {
 		b.faults.Fail("bound", b.wf.Tasks[n-1].Line, b.wf.Tasks[n-1].ID, "%s", reader.TooLongName)
 	}
@@ -159,6 +164,15 @@ func (b *builder) fileAs(number int32) int32 {
 	b.wf.Files = append(grown(b.in, b.wf.Files), File{Name: x.text, Producer: -1})
 	b.uses = append(grown(b.in, b.uses), fileUse{})
 	return x.file
+}
+
+// cleaned is the name that a file has however it is written: ./q and d//x are q and d/x, a directory has no slash at its
+// end. Mere identifiers stay.
+func (b *builder) cleaned(name string) string {
+	if b.wf.OpaqueNames || strings.IndexByte(name, '/') < 0 {
+		return name
+	}
+	return path.Clean(name)
 }
 
 // reads adds an input to the last task, once.
@@ -217,7 +231,7 @@ func (b *builder) catalogue(name, size string, line int) {
 		b.listed = map[string]listedSize{}
 	}
 	b.keep(fileKept + len(name))
-	b.listed[name] = listedSize{size, line}
+	b.listed[b.cleaned(name)] = listedSize{size, line}
 }
 
 // size notes the size that a use of file f gives.
@@ -344,8 +358,8 @@ func (b *builder) resolve() {
 	if b.wf.Label == "" {
 		b.wf.Label = cmp.Or(b.wf.Name, "workflow")
 	}
-	if len(b.wf.Tasks) == 0 && !b.faults.HasErrors() {
-		b.faults.Fail("no-tasks", max(b.line, 1), "", "the workflow has no tasks")
+	if b.line == 0 && !b.faults.HasErrors() {
+		b.faults.Fail("no-tasks", 1, "", "the workflow has no list of tasks; an empty one will do")
 	}
 	b.resolveLate()
 	b.locate()

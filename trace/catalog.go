@@ -158,6 +158,15 @@ func (b *builder) tellNoEffect() {
 	b.faults.Warn("no-effect", 0, "", "without effect on one host: %s", strings.Join(list, ", "))
 }
 
+// addReplica adds where a file is to what its catalog said of it before.
+func (b *builder) addReplica(c *catalog, lfn string, is replica) {
+	lfn = b.cleaned(lfn)
+	if old := c.replicas[lfn]; old != nil {
+		is.pfns, is.sha256 = append(old.pfns, is.pfns...), cmp.Or(old.sha256, is.sha256)
+	}
+	c.replicas[lfn] = &is
+}
+
 func (b *builder) lookupExecutable(t transformation) *executable {
 	for _, c := range b.cat.all {
 		if x := c.executables[t]; x != nil {

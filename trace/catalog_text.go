@@ -53,13 +53,10 @@ func (b *builder) textReplicas(c *catalog, data []byte) {
 			is.sha256 = b.checksum(c, i+1, kind, sum)
 		}
 		b.keep(fileKept + len(line))
-		switch old := c.replicas[words[0]]; {
-		case regex:
+		if regex {
 			b.addPattern(c, i+1, words[0], is)
-		case old != nil:
-			old.pfns = append(old.pfns, is.pfns...)
-		default:
-			c.replicas[words[0]] = &is
+		} else {
+			b.addReplica(c, words[0], is)
 		}
 	}
 }

@@ -103,11 +103,7 @@ func (r *catalogReader) replica(v *reader.Node) {
 	case regex:
 		r.b.addPattern(r.c, line, lfn, is)
 	default:
-		if old := r.c.replicas[lfn]; old != nil {
-			old.pfns = append(old.pfns, is.pfns...)
-			break
-		}
-		r.c.replicas[lfn] = &is
+		r.b.addReplica(r.c, lfn, is)
 	}
 	if sizeAt != nil && !regex {
 		r.b.catalogue(lfn, size, r.y.Line(sizeAt))

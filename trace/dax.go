@@ -229,11 +229,7 @@ func (d *daxReader) replica() {
 		return
 	}
 	d.b.keep(fileKept + 64*len(is.pfns))
-	if old := own.replicas[file]; old != nil {
-		old.pfns, old.sha256 = append(old.pfns, is.pfns...), cmp.Or(old.sha256, is.sha256)
-		return
-	}
-	own.replicas[file] = &is
+	d.b.addReplica(own, file, is)
 }
 
 // executable reads an entry of the catalog, which comes before the jobs by the schema.

@@ -97,10 +97,10 @@ func skipComments(text string) string {
 func (b *builder) rule(r *flowRule) {
 	id := fmt.Sprintf("rule-%d", len(b.wf.Tasks)+1)
 	if len(r.outputs) > 0 {
-		id = path.Clean(r.outputs[0].name)
+		id = b.cleaned(r.outputs[0].name)
 	}
 	for _, f := range r.outputs {
-		name := path.Clean(f.name)
+		name := b.cleaned(f.name)
 		if old, ok := b.fileOf(name); ok && b.wf.Files[old].Producer >= 0 {
 			t := &b.wf.Tasks[b.wf.Files[old].Producer]
 			b.faults.Fail("duplicate-output", r.line, id, "%s is written by the rule on line %d, too: a file has one "+
@@ -162,15 +162,14 @@ func (b *builder) cannotRun(line int, format string, args ...any) {
 
 // flowFile adds a file to the last task, under the name that it has in its directory.
 func (b *builder) flowFile(f flowFile, read bool) string {
-	name := path.Clean(f.name)
-	t := &b.wf.Tasks[len(b.wf.Tasks)-1]
+	at := b.file(f.name)
+	t, name := &b.wf.Tasks[len(b.wf.Tasks)-1], b.wf.Files[at].Name
 	if read {
-		b.reads(b.file(name))
+		b.reads(at)
 	} else {
-		b.writes(b.file(name))
+		b.writes(at)
 	}
-	if f.as != "" && path.Clean(f.as) != name {
-		as := path.Clean(f.as)
+	if as := b.cleaned(f.as); as != "" && as != name {
 		if !SafeName(as) || ReservedName(as) {
 			b.faults.Fail("unsafe-path", t.Line, t.ID, "the name %q, which %s has in the directory of task %s, is "+
 				"absolute, leaves the directory, or is one that gantry uses itself", f.as, name, t.ID)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -760,7 +759,7 @@ func (l *lexer) directive(name string, line int) {
 	}
 	switch key, value := words[0], words[1]; {
 	case name == ".SIZE":
-		f := l.b.file(path.Clean(key))
+		f := l.b.file(key)
 		if n, ok := reader.BinaryBytes(value); ok {
 			value = fmt.Sprint(n)
 		}

@@ -66,7 +66,9 @@ func (p *pegasusReader) document(root *reader.Node) {
 		case "name":
 			b.wf.Name = p.y.Text(v)
 		case "jobs":
-			jobs, b.line = v, p.y.Line(v)
+			if jobs = v; p.y.IsList(v) || p.y.Items["jobs"] > 0 {
+				b.line = p.y.Line(v)
+			}
 		case "jobDependencies":
 			edges, p.related = v, true
 		case "transformationCatalog":

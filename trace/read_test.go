@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -121,7 +122,6 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"DAX: unknown entity", "<adag>\n<job id='a&nbsp;'/></adag>", trace.Error, "syntax", 2, "&nbsp;", false},
 		{"DAX: more after the root", "<adag><job id='a'/></adag>\n<adag/>", trace.Error, "syntax", 2, "after the end",
 			false},
-		{"DAX: no jobs", "<?xml version='1.0'?>\n<adag></adag>", trace.Error, "no-tasks", 2, "no tasks", false},
 		{"DAX: text after the root", "<adag><job id='a'/></adag>\n\njunk", trace.Error, "syntax", 1,
 			"text outside the root element", false},
 		{"DAX: attribute twice", dax("<job id='a' name='x' id='b'/>"), trace.Error, "syntax", 2,
@@ -135,7 +135,6 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"nothing", "", trace.Error, "empty", 1, "nothing", false},
 		{"blanks", " \n\t\n", trace.Error, "empty", 1, "nothing", false},
 		{"text", "hello\n", trace.Error, "unknown-format", 1, "gantry reads", false},
-		{"Makeflow without rules", `{"rules": []}`, trace.Error, "no-tasks", 1, "no tasks", false},
 		{"HyperFlow", `{"processes": [], "signals": []}`, trace.Error, "unknown-format", 1, "HyperFlow", false},
 		{"WfFormat: cycle", wf(`{"name": "a", "parents": ["b"]},` + "\n" + `{"name": "b", "parents": ["a"]}`),
 			trace.Error, "cycle", 2, "a -> b -> a", true},
@@ -169,7 +168,20 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 			"a list should be", false},
 		{"WfFormat: cut", wf(`{"name": "a"}`)[:68], trace.Error, "truncated", 2, "ends", false},
 		{"WfFormat: trailing comma", wf(`{"name": "a"},`), trace.Error, "syntax", 3, "where a value should be", false},
-		{"WfFormat: no tasks", wf(``), trace.Error, "no-tasks", 1, "no tasks", false},
+		{"WfFormat: no list", `{"workflow": {"specification": {}}}`, trace.Error, "no-tasks", 1, "list of tasks",
+			false},
+		{"WfFormat: id twice, with names", wf(`{"id": "t", "name": "x"},` + "\n" + `{"id": "t", "name": "y"}`),
+			trace.Error, "duplicate-id", 3, "line 2", false},
+		{"WfFormat: id twice, and parents by name", wf(`{"id": "t", "name": "x"},` + "\n" +
+			`{"id": "t", "name": "y", "parents": ["x"]}`), trace.Error, "duplicate-id", 3, "line 2", false},
+		{"WfFormat: execution twice", `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [` +
+			`{"id": "a", "name": "a"}]}, "execution": {"tasks": [{"id": "a", "runtimeInSeconds": 1},` + "\n" +
+			`{"id": "a", "runtimeInSeconds": 50}]}}}`, trace.Error, "duplicate-id", 2, "twice", false},
+		{"WfFormat: original id twice", wf(`{"id": "t1", "name": "x", "originalId": "t 1"},` + "\n" +
+			`{"id": "t2", "name": "y", "originalId": "t 1"}`), trace.Error, "duplicate-id", 3, `t 1`, false},
+		{"WfFormat: one file in two ways", `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [],` +
+			"\n" + `"files": [{"id": "d/x", "sizeInBytes": 1},` + "\n" + `{"id": "d//x", "sizeInBytes": 2}]}}}`,
+			trace.Warning, "size-differs", 3, "line 2", true},
 		{"WfFormat: no ids", wf(`{"runtime": 1}`), trace.Error, "missing-id", 2, "without an id", false},
 		{"WfFormat: execution of nothing",
 			`{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a"}]}, "execution": {"tasks": [` + "\n" +
@@ -191,7 +203,9 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 			"bad-number", 5, `"big"`, true},
 		{"YAML: wrong type", yml("  a: 1\n"), trace.Error, "wrong-type", 4, "should be a list", false},
 		{"YAML: syntax", yml("- {id: a\n- [}\n"), trace.Error, "syntax", 4, "not YAML", false},
-		{"YAML: no jobs", "pegasus: '5.0'\nname: w\n", trace.Error, "no-tasks", 1, "no tasks", false},
+		{"YAML: no jobs", "pegasus: '5.0'\nname: w\n", trace.Error, "no-tasks", 1, "list of tasks", false},
+		{"YAML: jobs without a list", "pegasus: '5.0'\nname: w\njobs:\n", trace.Error, "no-tasks", 1,
+			"list of tasks", false},
 		{"YAML: cut in a job", yml("- {id: a, name: x}\n- id: b\n  name: y"), trace.Error, "truncated", 6,
 			"within a line", true},
 		{"YAML: cut in a dependency", yml("- {id: a, name: x}\njobDependencies:\n- id: a\n  childr"), trace.Error,
@@ -225,6 +239,58 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 }
 
 // The first 20 errors are listed, and how many more there are.
+// A name is that of one file however it is written, in all formats and wherever it is said.
+func TestNamesOfFilesAreCleanedOnce(t *testing.T) {
+	for format, text := range map[string]string{
+		"DAX": dax("<job id='a'><uses name='./u//v' link='output'/><uses name='x/' link='output'/></job><job id='b'>" +
+			"<stdin name='u/v'/><uses name='x' link='input'/><uses name='u/../u/v' link='input'/></job>"),
+		"YAML": yml("- {id: a, name: p, stdout: ./u/v, uses: [{lfn: x, type: output}]}\n" +
+			"- {id: b, name: p, uses: [{lfn: u/./v, type: input}, {lfn: ./x, type: input}]}\n"),
+		"WfFormat 1.4": wf(`{"name": "a", "files": [{"link": "output", "name": "u//v"}, {"link": "output", "name": ` +
+			`"./x"}]}, {"name": "b", "files": [{"link": "input", "name": "./u/v"}, {"link": "input", "name": "x/"}]}`),
+		"WfFormat 1.5": `{"schemaVersion": "1.5", "workflow": {"specification": {"files": [{"id": "./u/v", ` +
+			`"sizeInBytes": 7}, {"id": "u/v"}], "tasks": [{"id": "a", "name": "a", "outputFiles": ["u//v", "x"]},` +
+			`{"id": "b", "name": "b", "inputFiles": ["u/v", "x/."]}]}}}`,
+		"Makeflow": "./u/v x/:\n\ttrue\ny: u//v ./x\n\ttrue\n",
+		"JX": `{"rules": [{"command": "true", "outputs": ["./u/v", "x"]}, {"command": "true", "outputs": ["y"], ` +
+			`"inputs": ["u/v", "./x"]}]}`,
+	} {
+		name := "w"
+		if format == "Makeflow" {
+			name = "Makeflow"
+		}
+		w, faults, err := trace.Read(strings.NewReader(text), name, trace.ReadOptions{})
+		if err != nil || trace.HasErrors(faults) {
+			t.Errorf("%s: %v, %v", format, err, faults)
+			continue
+		}
+		var names []string
+		for i := range w.Files {
+			if f := &w.Files[i]; f.Name != "y" {
+				names = append(names, fmt.Sprint(f.Name, " ", f.Producer))
+			}
+		}
+		slices.Sort(names)
+		if !slices.Equal(names, []string{"u/v 0", "x 0"}) || !slices.Equal(w.Tasks[1].Parents, []int32{0}) {
+			t.Errorf("%s: files %q, parents %v", format, names, w.Tasks[1].Parents)
+		}
+		if format == "WfFormat 1.5" && w.Files[0].Size != 7 {
+			t.Errorf("%s: %v", format, w.Files[0])
+		}
+	}
+}
+
+// A workflow without tasks is one, in all formats; without a list of tasks it is none.
+func TestAWorkflowMayHaveNoTasks(t *testing.T) {
+	for _, text := range []string{"<?xml version='1.0'?>\n<adag></adag>", wf(""), yml(" []\n"), `{"rules": []}`,
+		`{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [], "files": []}}}`} {
+		w, faults := read(t, text, trace.ReadOptions{})
+		if trace.HasErrors(faults) || len(w.Tasks) > 0 {
+			t.Errorf("%s: %v", text, faults)
+		}
+	}
+}
+
 func TestManyErrorsAreCounted(t *testing.T) {
 	var jobs strings.Builder
 	for range 100 {

@@ -58,16 +58,24 @@ func (d *wfDocument) finish() {
 	}
 
 	// Files of 1.5 come first: their sizes hold for every use.
-	listed := make([]int32, len(b.all)) // by the number of the name, in d.files, from 1 on
+	for i := range d.files {
+		d.fileName(d.files[i].name) // numbers the names that there are
+	}
+	listed := make([]int32, len(b.all)+1) // by the number of the name, in d.files, from 1 on; the last: of no file
 	for i, f := range d.files {
+		name := d.fileName(f.name)
 		if f.name == 0 {
 			b.faults.Fail("missing-id", int(f.line), "", "a file without an id; give it one")
-		} else if old := listed[f.name]; old > 0 {
+		} else if old := listed[name]; old == 0 {
+			listed[name] = int32(i + 1)
+		} else if first := &d.files[old-1]; first.name == f.name {
 			b.faults.Fail("duplicate-id", int(f.line), "",
-				"file id %s is taken by the file on line %d; ids have to be unique", b.all[f.name].text,
-				d.files[old-1].line)
-		} else {
-			listed[f.name] = int32(i + 1)
+				"file id %s is taken by the file on line %d; ids have to be unique", b.all[f.name].text, first.line)
+		} else if first.size.text == 0 { // one file, written in two ways
+			first.size = f.size
+		} else if d.said(first.size) != d.said(f.size) {
+			b.faults.Warn("size-differs", int(f.line), "", "file %s is written as %s on line %d, with another size: "+
+				"the first is taken", b.all[f.name].text, b.all[first.name].text, first.line)
 		}
 	}
 
@@ -101,8 +109,8 @@ func (d *wfDocument) finish() {
 		case id.task < 0:
 			d.stray(id.text, int(e.line), keys)
 		case ran[id.task]:
-			b.faults.Warn("duplicate-execution", int(e.line), id.text,
-				"execution.tasks tells twice of task %s: the first is taken", id.text)
+			b.faults.Fail("duplicate-id", int(e.line), id.text,
+				"execution.tasks tells twice of task %s; ids have to be unique", id.text)
 		default:
 			ran[id.task] = true
 			d.tell(&w.Tasks[id.task], e)
@@ -140,22 +148,23 @@ func (t *wfTask) one(kind wfKind) (text int32) {
 	return text
 }
 
-// keys decides what identifies each task: its id where ids are complete, unique and what the parents refer to; else the
-// name, where names are unique.
+// keys decides what identifies each task: its id where ids are complete and what the parents refer to, or where one is
+// there twice, which is a fault; else the name, where names are unique.
 func (d *wfDocument) keys() []int32 {
 	const isID, isName = 1, 2
 	is := make([]uint8, len(d.b.all))
-	ids, names := true, true
+	ids, names, twice := true, true, false
 	for i := range d.tasks {
 		t := &d.tasks[i]
-		ids = ids && t.id != 0 && is[t.id]&isID == 0
+		twice = twice || t.id != 0 && is[t.id]&isID != 0
+		ids = ids && t.id != 0
 		is[t.id] |= isID
 		names = names && t.name != 0 && is[t.name]&isName == 0
 		is[t.name] |= isName
 	}
 	asID, asName := 0, 0
 	for i := range d.tasks {
-		if !ids || !names { // there is nothing to choose
+		if !ids || !names || twice { // there is nothing to choose
 			break
 		}
 		for _, f := range d.tasks[i].facts {
@@ -165,7 +174,7 @@ func (d *wfDocument) keys() []int32 {
 			}
 		}
 	}
-	useName := names && (!ids || asName > asID)
+	useName := names && !twice && (!ids || asName > asID)
 	keys := make([]int32, len(d.tasks))
 	for i := range keys {
 		t := &d.tasks[i]
@@ -221,16 +230,35 @@ func (d *wfDocument) references(keys []int32) {
 
 // originals gives tasks and files the ids back that WriteWfFormat had to replace.
 func (d *wfDocument) originals() {
-	for i := range d.b.wf.Files {
-		if name, ok := d.original[d.b.wf.Files[i].Name]; ok && name != "" {
-			d.b.wf.Files[i].Name = name
+	b := d.b
+	once := func(seen map[string]bool, what, id string, line int) {
+		if seen[id] {
+			b.faults.Fail("duplicate-id", line, "", "two %s have the original id %s; ids have to be unique", what,
+				id)
 		}
+		seen[id] = true
 	}
-	d.b.resolveLate() // while ids are those of the file
+	seen := map[string]bool{}
+	for i := range b.wf.Files {
+		if len(d.original) == 0 {
+			break
+		}
+		f := &b.wf.Files[i]
+		f.Name = b.cleaned(cmp.Or(d.original[f.Name], f.Name))
+		once(seen, "files", f.Name, b.line)
+	}
+	b.resolveLate() // while ids are those of the file
+	restored := false
 	for i := range d.tasks {
 		t := &d.tasks[i]
-		if original := t.one(wfOriginal); original != 0 && d.b.all[t.id].task >= 0 {
-			d.b.wf.Tasks[d.b.all[t.id].task].ID = d.b.text(original)
+		if original := t.one(wfOriginal); original != 0 && b.all[t.id].task >= 0 {
+			b.wf.Tasks[b.all[t.id].task].ID, restored = b.text(original), true
+		}
+	}
+	seen = map[string]bool{}
+	for i := range b.wf.Tasks {
+		if t := &b.wf.Tasks[i]; restored {
+			once(seen, "tasks", t.ID, t.Line)
 		}
 	}
 }
@@ -276,7 +304,8 @@ func (d *wfDocument) addFiles(t *wfTask, listed []int32) {
 				b.faults.Warn("unnamed-file", int(u.line), id, "task %s has a file without a name: ignored", id)
 				continue
 			}
-			f := b.fileAs(d.fileName(u.text))
+			name := d.fileName(u.text)
+			f := b.fileAs(name)
 			if kind == wfInput {
 				b.reads(f)
 			} else {
@@ -285,7 +314,7 @@ func (d *wfDocument) addFiles(t *wfTask, listed []int32) {
 			if i+1 < len(t.facts) && t.facts[i+1].kind == wfSize {
 				size := &t.facts[i+1]
 				b.size(f, d.said(*size), kind == wfOutput, int(size.line))
-			} else if at := listed[u.text]; at > 0 && !b.uses[f].hasOut && d.files[at-1].size.text != 0 {
+			} else if at := listed[min(int(name), len(listed)-1)]; at > 0 && !b.uses[f].hasOut && d.files[at-1].size.text != 0 {
 				size := &d.files[at-1].size
 				b.size(f, d.said(*size), true, int(size.line))
 			}
@@ -293,13 +322,10 @@ func (d *wfDocument) addFiles(t *wfTask, listed []int32) {
 	}
 }
 
-// fileName is the number of the name of a file: a directory may be written with a slash, and without.
+// fileName is the number of the name that a file has however it is written.
 func (d *wfDocument) fileName(written int32) int32 {
 	text := d.b.all[written].text
-	if d.b.wf.OpaqueNames || text[len(text)-1] != '/' {
-		return written
-	}
-	if name := strings.TrimRight(text, "/"); name != "" {
+	if name := d.b.cleaned(text); name != text {
 		return d.b.number(name)
 	}
 	return written

@@ -422,8 +422,12 @@ func (r *report) print(out io.Writer) error {
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
 		}
-		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, plural(r.Types, "type"),
-			plural(r.Edges, "edge"), byFiles, plural(r.Components, "component"))
+		if r.Tasks == 0 {
+			fmt.Fprintln(&b, "  tasks          0")
+		} else {
+			fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, plural(r.Types, "type"),
+				plural(r.Edges, "edge"), byFiles, plural(r.Components, "component"))
+		}
 		fmt.Fprintf(&b, "  shape          %s, width %d\n", plural(r.Levels, "level"), r.Width)
 		path := "undefined"
 		if r.CriticalPath != nil {

@@ -8,6 +8,20 @@ import (
 	"time"
 )
 
+// A workflow without tasks is done at once, alone and among others.
+func TestAWorkflowWithoutTasksIsDoneAtOnce(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"e.yml": "pegasus: '5.0'\nname: e\njobs: []\n", "Makeflow": "X=1\n",
+		"w.yaml": "workflows: [{trace: e.yml}, {trace: b.makeflow, deadline: 9s}]\n", "b.makeflow": "x:\n\ttrue\n"})
+	for file, tasks := range map[string]string{"e.yml": "0 tasks", "Makeflow": "0 tasks", "w.yaml": "1 task "} {
+		file = filepath.Join(dir, file)
+		expect(t, exitOK, nil, "check", file)
+		expect(t, exitOK, []string{tasks}, "simulate", "--no-log", file)
+		home := "--dir=" + t.TempDir()
+		expect(t, exitOK, nil, "run", "--runtime=null", home, file)
+		expect(t, exitOK, []string{"finished"}, "show", home)
+	}
+}
+
 // What cannot work is refused before anything happens, with what to do instead.
 func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 	const montage = "../../examples/montage/montage-25.dax"

@@ -119,6 +119,9 @@ func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
 		t.Errorf("after a workflow that was refused the next has number %s", got)
 	}
 
+	id := s.submit(cliTest{t, dir}.write("empty.makeflow", "# no rules\n"))
+	expect(t, exitOK, []string{"empty-4 done"}, "wait", "--dir", dir, id)
+
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
 	if _, err := os.Lstat(filepath.Join(dir, api.SocketName)); err == nil {

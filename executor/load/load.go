@@ -275,9 +275,6 @@ func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (
 		}
 		return nil, fmt.Errorf("%s cannot be run:\n  %s%s", path, strings.Join(wrong, "\n  "), more)
 	}
-	if len(w.Tasks) == 0 {
-		return nil, fmt.Errorf("%s: the workflow has no tasks", path)
-	}
 	trace.Impute(w, trace.Defaults{})
 	return w, nil
 }
