@@ -33,11 +33,6 @@ func InPlace(dir string, writable bool) string {
 	return dir + ":" + dir + ":in-place"
 }
 
-// inPlace reports whether a task sees directories of the host that may change.
-func (t *TaskSpec) inPlace() bool {
-	return slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).InPlace })
-}
-
 // writesInPlace reports whether a task may change directories of the host.
 func (t *TaskSpec) writesInPlace() bool {
 	return slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).Writable })

@@ -33,9 +33,6 @@ func (e *Engine) reuse(ctx context.Context, now planner.Time) (any bool, err err
 			e.asked = map[planner.TaskID]bool{}
 		}
 		e.asked[t] = true
-		if e.specs[t].inPlace() {
-			continue // what it does in a directory of the host is not known
-		}
 		x, err := e.Reuse.Reuse(ctx, t, e.specs[t], func(f planner.FileID) planner.NodeID { return v.Nearest(f, 0) })
 		if err != nil {
 			return any, fmt.Errorf("reuse results for task %s of workflow %s: %w", e.specs[t].Name,

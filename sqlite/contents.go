@@ -20,18 +20,44 @@ func (r *Run) Contents(rows ...reuse.Content) {
 	r.samples.Unlock()
 }
 
-func (r *Run) takeContents() []reuse.Content {
+// Identity takes in the identity of the results of a task. It is in the log when Contents are.
+func (r *Run) Identity(t planner.TaskID, identity reuse.Sum) {
 	r.samples.Lock()
-	defer r.samples.Unlock()
-	rows := r.contents
-	r.contents = nil
-	return rows
+	r.identities = append(r.identities, identified{int64(t), identity[:]})
+	r.samples.Unlock()
 }
 
-// insertContents writes rows within a transaction.
-func (r *Run) insertContents(rows []reuse.Content) error {
-	for i := range rows {
-		c := &rows[i]
+// noted are contents of files, and identities of tasks that made files.
+type noted struct {
+	contents   []reuse.Content
+	identities []identified
+}
+
+func (r *Run) takeNoted() noted {
+	r.samples.Lock()
+	defer r.samples.Unlock()
+	n := r.noted
+	r.noted = noted{}
+	return n
+}
+
+// returnNoted keeps rows that could not be written for the next time.
+func (r *Run) returnNoted(n noted) {
+	r.samples.Lock()
+	defer r.samples.Unlock()
+	r.noted = noted{append(n.contents, r.contents...), append(n.identities, r.identities...)}
+}
+
+// insertNoted writes rows within a transaction.
+func (r *Run) insertNoted(n noted) error {
+	for _, x := range n.identities {
+		if _, err := r.db.conn.Exec("UPDATE task_rows SET identity = ? WHERE run = ? AND task = ?",
+			[]driver.Value{x.identity, r.id, x.task}); err != nil {
+			return err
+		}
+	}
+	for i := range n.contents {
+		c := &n.contents[i]
 		if c.Removed {
 			if _, err := r.db.conn.Exec("UPDATE contents SET removed = 1 WHERE run = ? AND file = ?",
 				[]driver.Value{r.id, int64(c.File)}); err != nil {
@@ -47,6 +73,26 @@ func (r *Run) insertContents(rows []reuse.Content) error {
 			"inode, device, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", []driver.Value{r.id, int64(c.File),
 			int64(c.Node), c.Stamp.Size, c.Stamp.Modified, c.Stamp.Changed, int64(c.Stamp.Inode), int64(c.Stamp.Device),
 			sum}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepContents has outputs of tasks that stay in a continued workflow be known there, too, within the transaction of the
+// continuation.
+func (r *Run) keepContents(b *executor.Batch) error {
+	for i := range b.Events {
+		x, ok := b.Events[i].Body.(*planner.WorkflowContinued)
+		if !ok {
+			continue
+		}
+		if _, err := r.db.conn.Exec(`INSERT OR REPLACE INTO contents SELECT c.run, n.file, c.node, c.size_bytes, c.mtime_ns,
+			c.ctime_ns, c.inode, c.device, c.sha256, c.removed FROM files o
+			JOIN contents c ON c.run = o.run AND c.file = o.file
+			JOIN files n ON n.run = o.run AND n.workflow = ?2 AND n.name = o.name
+			JOIN reuses u ON u.run = n.run AND u.task = n.producer AND u.from_run IS NOT NULL
+			WHERE o.run = ?1 AND o.workflow = ?3`, []driver.Value{r.id, int64(x.Workflow), int64(x.Of)}); err != nil {
 			return err
 		}
 	}
@@ -149,26 +195,28 @@ func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[st
 	return out, nil
 }
 
-// Forerunner returns the latest task of that name that succeeded in a workflow of that label, as it was admitted then;
-// nil if there is none.
-func (db *DB) Forerunner(ctx context.Context, label, task string) (run string, spec *executor.TaskSpec, err error) {
-	var id, flow int64
+// Forerunner returns the latest task of that name that succeeded in a workflow of that label, as it was admitted then,
+// and when its run began; nil if there is none.
+func (db *DB) Forerunner(ctx context.Context, label, task string) (run string, began time.Time, spec *executor.TaskSpec,
+	err error) {
+	var id, flow, at int64
 	var position int
-	err = db.readers.QueryRowContext(ctx, `SELECT r.id, r.name, w.workflow, `+positionOfTask+`
+	err = db.readers.QueryRowContext(ctx, `SELECT r.id, r.name, r.started_unix_ns, w.workflow, `+positionOfTask+`
 		FROM workflows w JOIN runs r ON r.id = w.run JOIN tasks t ON t.run = w.run AND t.workflow = w.workflow
 		WHERE w.label = ? AND t.name = ? AND t.identity IS NOT NULL AND t.state IN ('done', 'continued')
 		AND (t.attempt IS NOT NULL OR EXISTS (SELECT 1 FROM reuses u WHERE u.run = t.run AND u.task = t.task
-		AND u.from_run <> '')) ORDER BY r.id DESC, t.task DESC LIMIT 1`, label, task).Scan(&id, &run, &flow, &position)
+		AND u.from_run <> '')) ORDER BY r.id DESC, t.task DESC LIMIT 1`, label, task).Scan(&id, &run, &at, &flow,
+		&position)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil, nil
+		return "", began, nil, nil
 	} else if err != nil {
-		return "", nil, db.wrap("read", err)
+		return "", began, nil, db.wrap("read", err)
 	}
 	adm, err := db.admission(ctx, id, flow)
 	if err != nil || position < 0 || position >= len(adm.Tasks) {
-		return "", nil, err
+		return "", began, nil, err
 	}
-	return run, adm.Tasks[position], nil
+	return run, time.Unix(0, at), adm.Tasks[position], nil
 }
 
 // NotReused logs why a task of the run takes over nothing.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/reuse"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
@@ -74,8 +73,8 @@ type Run struct {
 		rows []Sample
 		err  error
 	}
-	contents           []reuse.Content // guarded by samples
-	onDisk, onDiskKept int64           // the most bytes that files took; guarded by samples
+	noted                    // guarded by samples
+	onDisk, onDiskKept int64 // the most bytes that files took; guarded by samples
 	reserve            *reserve
 	stop               chan struct{}
 	stopped            sync.WaitGroup
@@ -286,12 +285,12 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	if err != nil {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
-	samples, contents := r.takeSamples(), r.takeContents()
+	samples, noted := r.takeSamples(), r.takeNoted()
 	err = r.db.transact(func() error {
 		if err := errors.Join(r.w.append(encoded), r.settle(&b), r.notePolicy(&b)); err != nil {
 			return err
 		}
-		if err := errors.Join(r.insertContents(contents), r.putOnDisk()); err != nil {
+		if err := errors.Join(r.insertNoted(noted), r.keepContents(&b), r.putOnDisk()); err != nil {
 			return err
 		}
 		return r.w.insertSamples(samples)
@@ -301,7 +300,7 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		r.w.undone()
 		r.db.mu.Unlock()
 		r.returnSamples(samples, nil)
-		r.Contents(contents...)
+		r.returnNoted(noted)
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
 	return nil
@@ -370,19 +369,19 @@ func (r *Run) returnSamples(rows []Sample, err error) {
 }
 
 func (r *Run) flushSamples() error {
-	rows, contents := r.takeSamples(), r.takeContents()
-	if len(rows)+len(contents) == 0 || r.w == nil { // nothing is sampled in a simulation
+	rows, noted := r.takeSamples(), r.takeNoted()
+	if len(rows)+len(noted.contents)+len(noted.identities) == 0 || r.w == nil { // nothing is sampled in a simulation
 		return nil
 	}
 	err := r.db.transact(func() error {
-		if err := errors.Join(r.insertContents(contents), r.putOnDisk()); err != nil {
+		if err := errors.Join(r.insertNoted(noted), r.putOnDisk()); err != nil {
 			return err
 		}
 		return r.w.insertSamples(rows)
 	})
 	if err != nil {
 		r.returnSamples(rows, err)
-		r.Contents(contents...)
+		r.returnNoted(noted)
 	}
 	return err
 }

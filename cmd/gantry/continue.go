@@ -282,5 +282,5 @@ func (s *session) dropStale() error {
 // newKeeper knows the files of the run by their content.
 func (s *session) newKeeper() *reuse.Keeper {
 	return &reuse.Keeper{Log: s.db, Run: s.log, Home: s.home, Nodes: s.platform.Nodes, Seed: s.set.Seed,
-		Now: func() planner.Time { return s.engine.Runtime.Now() }}
+		Now: func() planner.Time { return s.engine.Runtime.Now() }, Warn: s.view.warn}
 }

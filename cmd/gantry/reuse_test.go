@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
@@ -292,6 +293,82 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 	if want := "r failed 2\nr failed 2\nr failed 2\nr finished 0\nr finished 0\nr finished 0\n"; string(ends) != want {
 		t.Errorf("--on-end wrote %q, want %q", ends, want)
 	}
+}
+
+// A continued run keeps all that a later one needs to compare its tasks, however often it was continued.
+func TestResultsOfAContinuedRunAreReused(t *testing.T) {
+	beside(t)
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	in := filepath.Dir(c.write("in/numbers.txt", "3\n1\n2\n"))
+	c.write("in/mode.txt", "wait\n")
+	steps := []shellTask{{"sort", "numbers.txt", "sorted.txt", "sort -n numbers.txt >sorted.txt"},
+		{"last", "sorted.txt mode.txt", "last.txt", "grep go mode.txt && tail -n1 sorted.txt >last.txt"},
+		{"sum", "last.txt sorted.txt", "sum.txt", "catt last.txt sorted.txt >sum.txt"}}
+	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), steps...)
+	c.gantry(exitTasksFailed, "run", "-q", "--inputs", in, "--name", "r", flow)
+	c.write("in/mode.txt", "go\n")
+	c.gantry(exitTasksFailed, "resume", "-q", "r") // last succeeds now, and sum does not
+	c.gantry(exitTasksFailed, "run", "-q", "--reuse", "--inputs", in, "--name", "failed", flow)
+	if out, _ := c.gantry(exitOK, "show", "--tasks", "failed"); strings.Count(out, " reused ") != 2 {
+		t.Errorf("after resume of a failed run not both tasks that succeeded are reused:\n%s", out)
+	}
+	steps[2].command = "cat last.txt sorted.txt >sum.txt"
+	flow = shellFlow(t, flow, steps...)
+	c.gantry(exitOK, "resume", "-q", "r", "--with", flow)
+	if ran := c.reused("right", flow, in); len(ran) > 0 {
+		t.Errorf("after resume --with %v ran", ran)
+	}
+	steps[2].command = "cat sorted.txt last.txt >sum.txt"
+	flow = shellFlow(t, flow, steps...)
+	c.gantry(exitOK, "resume", "-q", "right", "--with", flow)
+	for _, run := range []string{"r", "failed"} {
+		c.gantry(exitOK, "rm", run)
+	}
+	if ran := c.reused("again", flow, in); len(ran) > 0 {
+		t.Errorf("after another resume --with, of a run that took over all, %v ran", ran)
+	}
+}
+
+// Changed mounts and secrets have the tasks run that see them, and gantry says why.
+func TestMountsAndSecretsDecideOnReuse(t *testing.T) {
+	beside(t)
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	in := filepath.Dir(c.write("in/text.txt", "to be\n"))
+	ref := filepath.Dir(c.write("ref/genome", "ACGT\n"))
+	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"),
+		shellTask{"both", "text.txt", "both.txt", "cat text.txt /ref/genome >both.txt; wc -c </run/secrets/KEY >>both.txt"})
+	given := func(secret string) []string {
+		return []string{"--mount", ref + ":/ref:ro", "--secret", "KEY=" + c.write("key", secret)}
+	}
+	time.Sleep(50 * time.Millisecond) // a mount that changed just before its task began counts as changed meanwhile
+	c.gantry(exitOK, append([]string{"run", "-q", "--inputs", in, "--name", "first", flow}, given("a")...)...)
+	for _, x := range []struct {
+		name, secret, why string
+		change            func()
+	}{
+		{name: "same", secret: "a"},
+		{name: "content", secret: "a", why: "its mount " + ref + " changed at", change: func() { c.write("ref/genome", "ACGA\n") }},
+		{name: "touched", secret: "a", change: func() { os.Chtimes(filepath.Join(ref, "genome"), time.Now(), time.Now()) }},
+		{name: "copied", secret: "a", change: func() {
+			os.Remove(filepath.Join(ref, "genome"))
+			c.write("ref/genome", "ACGA\n")
+		}},
+		{name: "secret", secret: "b", why: "its mounts or secrets changed"},
+	} {
+		if x.change != nil {
+			x.change()
+		}
+		ran := c.reused(x.name, flow, in, given(x.secret)...)
+		if (len(ran) > 0) != (x.why != "") {
+			t.Errorf("run %s: %v ran", x.name, ran)
+		}
+		if out, _ := c.gantry(exitOK, "explain", x.name, "both"); !strings.Contains(out, x.why) {
+			t.Errorf("run %s: explain does not say %q:\n%s", x.name, x.why, out)
+		}
+	}
+	c.gantry(exitTasksFailed, "run", "-q", "--reuse", "--inputs", in, "--mount", ref+":/ref:ro", "--name", "none", flow)
 }
 
 // What a directory or a pattern has is one output: it is reused as a whole, or not at all.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"gantry/executor/null"
 	"gantry/executor/oci"
 	"gantry/executor/oci/image"
+	"gantry/executor/reuse"
 	"gantry/executor/sim"
 	"gantry/executor/slurm"
 	"gantry/planner"
@@ -257,7 +259,13 @@ func newContainers(ctx context.Context, s *session, o opening, open openEngine) 
 			s.upkeep = newUpkeep(s)
 		}
 		cfg.Published = s.upkeep.published
-		s.log.Identify()
+		if len(secrets) == 0 { // else the identity of a task alone says too little
+			s.log.Identify()
+		} else if s.keeper.Secrets, err = reuse.SecretSums(filepath.Join(s.home, "secrets.key"), giveToCaller,
+			secrets); err != nil && s.set.Reuse { // else nothing is compared, now or later
+			return nil, fail(exitHost, err)
+		}
+		s.keeper.Afar = s.slurm != nil
 	}
 	r, err := container.New(ctx, engine, cfg)
 	if err != nil {

@@ -29,8 +29,8 @@ type Stamp struct {
 	Device   uint64
 }
 
-// StampOf returns the stamp of a regular file, or of a directory and all regular files in it: the sum of their sizes,
-// the latest times, and a digest in place of the inode. The error of others wraps errNoFile.
+// StampOf returns the stamp of a regular file, or of a directory with the regular files and links in it: the sum of their
+// sizes, the latest times, and a digest in place of the inode. The error of others wraps errNoFile.
 func StampOf(path string) (Stamp, error) {
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -43,7 +43,9 @@ func StampOf(path string) (Stamp, error) {
 	digest := sha256.New()
 	err = eachFile(path, func(name string, d fs.DirEntry) error {
 		fmt.Fprintf(digest, "%q\n", name)
-		if d.IsDir() {
+		if d.Type() == fs.ModeSymlink {
+			return addLink(digest, filepath.Join(path, name))
+		} else if d.IsDir() {
 			return nil
 		}
 		s, err := StampOf(filepath.Join(path, name))
@@ -57,6 +59,13 @@ func StampOf(path string) (Stamp, error) {
 	})
 	all.Inode = binary.BigEndian.Uint64(digest.Sum(nil))
 	return all, err
+}
+
+// addLink adds to a digest where a link leads.
+func addLink(digest io.Writer, path string) error {
+	to, err := os.Readlink(path)
+	fmt.Fprintf(digest, "-> %q\n", to)
+	return err
 }
 
 // eachFile calls each with all files and directories below one, in lexical order.
@@ -117,7 +126,9 @@ func (h *Hasher) Sum(ctx context.Context, path string) (Sum, Stamp, error) {
 		digest := sha256.New()
 		err := eachFile(path, func(name string, d fs.DirEntry) error {
 			fmt.Fprintf(digest, "%q\n", name)
-			if d.IsDir() {
+			if d.Type() == fs.ModeSymlink {
+				return addLink(digest, filepath.Join(path, name))
+			} else if d.IsDir() {
 				return nil
 			}
 			sum, _, err := h.Sum(ctx, filepath.Join(path, name))
@@ -136,9 +147,19 @@ func (h *Hasher) Sum(ctx context.Context, path string) (Sum, Stamp, error) {
 	return h.read(ctx, path)
 }
 
+// outside is Sum of a file or a directory of the user's, which links may lead to.
+func (h *Hasher) outside(ctx context.Context, path string) (Sum, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Sum{}, err
+	}
+	sum, _, err := h.Sum(ctx, path)
+	return sum, err
+}
+
 // read hashes a file, again if it changes meanwhile.
 func (h *Hasher) read(ctx context.Context, path string) (Sum, Stamp, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe may be there by now
 	if err != nil {
 		return Sum{}, Stamp{}, err
 	}

@@ -2,6 +2,7 @@ package reuse
 
 import (
 	"context"
+	"time"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -37,13 +38,16 @@ type Log interface {
 	ContentsOf(ctx context.Context, run, workflow int64) (map[string]Content, error)
 	// Hashed keeps the hash of a file of a run.
 	Hashed(run int64, f planner.FileID, sum Sum) error
-	// Forerunner returns the latest task of that name that succeeded, in a workflow of that label; nil if none did.
-	Forerunner(ctx context.Context, label, task string) (run string, spec *executor.TaskSpec, err error)
+	// Forerunner returns the latest task of that name that succeeded, in a workflow of that label, and when its run
+	// began; nil if none did.
+	Forerunner(ctx context.Context, label, task string) (run string, began time.Time, spec *executor.TaskSpec, err error)
 }
 
 // Run is the log of the run at hand.
 type Run interface {
 	Known(ctx context.Context, f planner.FileID) (c Content, ok bool, err error)
 	Contents(rows ...Content)
+	// Identity keeps the identity of the results of a task that sees more of this host than its files.
+	Identity(t planner.TaskID, identity Sum)
 	NotReused(t planner.TaskID, at planner.Time, reason string) error
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"gantry/executor"
@@ -38,8 +39,14 @@ type Keeper struct {
 	Seed  uint64                   // of made-up contents
 	Now   func() planner.Time
 	Hash  bool // outputs are hashed as they are published
-	// Said receives the answer for each task that was asked about; nil if nobody wants to know.
-	Said func(spec *executor.TaskSpec, from *planner.TaskReused, reason string)
+	// Secrets stand for the values of secrets of all programs, by name (SecretSums). Afar says that programs run on
+	// other hosts, which may see other directories.
+	Secrets map[string]Sum
+	Afar    bool
+	Warn    func(format string, args ...any)
+
+	warned   map[string]bool
+	contents sync.Map // of mounts, by their states: Sum to Sum
 }
 
 var (
@@ -74,6 +81,13 @@ func (k *Keeper) Publish(ctx context.Context, l *executor.Launch) error {
 		rows = append(rows, c)
 	}
 	k.Run.Contents(rows...)
+	if k.sees(l.Spec) {
+		var begun time.Time // from a checkpoint on it is not known
+		if l.From == nil {
+			begun = time.Now().Add(-time.Duration(k.Now() - l.Queued))
+		}
+		k.Run.Identity(l.Task, k.known(ctx, l.Spec, begun))
+	}
 	return nil
 }
 
@@ -127,7 +141,7 @@ func (k *Keeper) Changed(w *executor.WorkflowSpec, was, now *executor.FileSpec) 
 	if err != nil {
 		return true
 	}
-	sum, _, err := h.Sum(ctx, now.External)
+	sum, err := h.outside(ctx, now.External)
 	return err != nil || sum != old
 }
 
@@ -135,7 +149,7 @@ func (k *Keeper) Changed(w *executor.WorkflowSpec, was, now *executor.FileSpec) 
 func (k *Keeper) HashInputs(ctx context.Context, files []string) error {
 	h := Hasher{Memory: k.Log}
 	for _, f := range files {
-		if _, _, err := h.Sum(ctx, f); err != nil {
+		if _, err := h.outside(ctx, f); err != nil {
 			return fmt.Errorf("hash an input: %w", err)
 		}
 	}
@@ -148,7 +162,7 @@ const candidates = 20
 // Reuse implements executor.Reuser.
 func (k *Keeper) Reuse(ctx context.Context, t planner.TaskID, spec *executor.TaskSpec,
 	at executor.Places) (*planner.TaskReused, error) {
-	x, reason, err := k.find(ctx, spec, at)
+	x, reason, err := k.find(ctx, t, spec, at)
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +171,32 @@ func (k *Keeper) Reuse(ctx context.Context, t planner.TaskID, spec *executor.Tas
 			return nil, err
 		}
 	}
-	if k.Said != nil {
-		k.Said(spec, x, reason)
-	}
 	return x, nil
 }
 
-func (k *Keeper) find(ctx context.Context, spec *executor.TaskSpec, at executor.Places) (x *planner.TaskReused,
-	reason string, err error) {
+// warn says, once for each reason, that results of a task can never be reused.
+func (k *Keeper) warn(spec *executor.TaskSpec, reason string) {
+	if k.warned == nil {
+		k.warned = map[string]bool{}
+	}
+	if !k.warned[reason] {
+		k.warned[reason] = true
+		k.Warn("results of task %s of workflow %s, and of others like it, are not reused: %s", spec.Name,
+			spec.Workflow.Name, reason)
+	}
+}
+
+func (k *Keeper) find(ctx context.Context, t planner.TaskID, spec *executor.TaskSpec, at executor.Places) (
+	x *planner.TaskReused, reason string, err error) {
+	identities := []Sum{spec.Identity()}
+	var view seen
+	if k.sees(spec) {
+		if view, reason = k.look(ctx, spec, true); reason != "" {
+			k.warn(spec, reason)
+			return nil, reason, ctx.Err()
+		}
+		identities = []Sum{view.content, view.state}
+	}
 	sums, err := k.inputs(ctx, spec, at)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -172,14 +204,20 @@ func (k *Keeper) find(ctx context.Context, spec *executor.TaskSpec, at executor.
 		}
 		return nil, err.Error(), nil
 	}
-	identity := spec.Identity()
-	all, err := k.Log.Candidates(ctx, identity[:], candidates)
-	if err != nil {
-		return nil, "", err
+	var all []Candidate
+	for _, id := range slices.Compact(identities) {
+		more, err := k.Log.Candidates(ctx, id[:], candidates)
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, more...)
 	}
 	nearest := 0 // the reason is that of the one that is most alike
 	for i := range all {
 		x, why, alike, err := k.take(ctx, &all[i], spec, sums)
+		if x != nil && k.sees(spec) {
+			k.Run.Identity(t, view.content)
+		}
 		if err != nil || x != nil {
 			return x, "", err
 		}
@@ -190,7 +228,7 @@ func (k *Keeper) find(ctx context.Context, spec *executor.TaskSpec, at executor.
 	if reason != "" {
 		return nil, reason, nil
 	}
-	run, was, err := k.Log.Forerunner(ctx, spec.Workflow.Label, spec.Name)
+	run, began, was, err := k.Log.Forerunner(ctx, spec.Workflow.Label, spec.Name)
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -199,6 +237,9 @@ func (k *Keeper) find(ctx context.Context, spec *executor.TaskSpec, at executor.
 	}
 	if differs := spec.Differs(was); differs != "" {
 		return nil, fmt.Sprintf("compared with run %s: %s", run, differs), nil
+	}
+	if k.sees(spec) {
+		return nil, view.changed(run, began), nil
 	}
 	return nil, fmt.Sprintf("run %s did not keep what is needed to compare it", run), nil
 }
@@ -209,6 +250,7 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 	sums := make(map[string]Sum, len(spec.Inputs))
 	for _, f := range spec.Inputs {
 		var file string
+		var err error
 		switch {
 		case f.Produced:
 			n := at(f.ID)
@@ -221,7 +263,9 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 				f.NodeName(), f.Size, f.From, f.To, f.Blocks, k.Seed, f.External, f.Modified))
 			continue
 		default:
-			file = f.External
+			if file, err = filepath.EvalSymlinks(f.External); err != nil {
+				return nil, fmt.Errorf("its input %s cannot be read: %w", f.Name, err)
+			}
 		}
 		sum, _, err := h.Sum(ctx, file)
 		if errors.Is(err, errNoFile) {
@@ -430,6 +474,10 @@ func share(ctx context.Context, from, to string) error {
 	return eachFile(from, func(name string, d fs.DirEntry) error {
 		if d.IsDir() {
 			return os.Mkdir(filepath.Join(to, name), 0o755)
+		}
+		if d.Type() == fs.ModeSymlink {
+			link, err := os.Readlink(filepath.Join(from, name))
+			return errors.Join(err, os.Symlink(link, filepath.Join(to, name)))
 		}
 		return shareFile(ctx, filepath.Join(from, name), filepath.Join(to, name))
 	})
