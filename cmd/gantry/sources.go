@@ -197,7 +197,13 @@ func missingFile(m outside.Missing) string {
 // notFound says which files are missing and where gantry looked for them.
 func notFound(workflow string, missing []outside.Missing) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "workflow %s cannot start: %s cannot be found\n", workflow, plural(len(missing), "input file"))
+	verb := "found"
+	for _, m := range missing {
+		if slices.ContainsFunc(m.Looked, func(l outside.Look) bool { return l.Why != "no such file" }) {
+			verb = "read"
+		}
+	}
+	fmt.Fprintf(&b, "workflow %s cannot start: %s cannot be %s\n", workflow, plural(len(missing), "input file"), verb)
 	for i, m := range missing {
 		if i == maxMissing {
 			fmt.Fprintf(&b, "  and %d more: gantry check lists them\n", len(missing)-i)

@@ -179,7 +179,6 @@ func TestHostileOutputs(t *testing.T) {
 	r := newRig(t, nil)
 	for _, c := range []struct{ name, script, output, says string }{
 		{"symbolic link to a file of the host", "ln -s " + secret + " out", "out", "symbolic link"},
-		{"symbolic link to its own file", "echo x > y; ln -s y out", "out", "symbolic link"},
 		{"directory with a link", "mkdir out; ln -s " + secret + " out/x", "out", "symbolic link"},
 		{"pipe", "mkfifo out", "out", "pipe"},
 		{"below a symbolic link", "rm -rf d; ln -s " + filepath.Dir(secret) + " d", "d/secret", "symbolic link"},
@@ -191,8 +190,9 @@ func TestHostileOutputs(t *testing.T) {
 			r.t = t
 			x := r.exit(r.launch(r.sh(c.script, r.file(c.output)), nil))
 			r.wants(x, planner.OutputMissing, c.says)
-			if strings.Contains(x.Message, "secret") && !strings.Contains(c.output, "secret") {
-				t.Errorf("message tells the content or place of a file of the host: %q", x.Message)
+			said := strings.ReplaceAll(x.Message, secret, "")
+			if strings.Contains(said, "secret") && !strings.Contains(c.output, "secret") {
+				t.Errorf("message tells the content of a file of the host: %q", x.Message)
 			}
 			if got := r.read(secret); got != "secret" {
 				t.Errorf("the file of the host is now %q", got)

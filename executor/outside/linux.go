@@ -44,6 +44,9 @@ func onKernels(fd int) (bool, error) {
 // foundAt is a path that leads to what find has found.
 func foundAt(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
+// realPath is the path without links to an open file.
+func realPath(f *os.File) (string, error) { return os.Readlink(foundAt(f)) }
+
 // become gives this thread, and no other, the rights of u on files.
 func (u User) become() {
 	groups := u.groups()

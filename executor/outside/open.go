@@ -47,19 +47,31 @@ func (u User) Do(f func()) {
 	}
 }
 
+// kernelDir is the one of these that a path without links is in; "" if it is in none.
+func kernelDir(path string) string {
+	for _, dir := range kernelDirs {
+		if path == dir || strings.HasPrefix(path, dir+"/") {
+			return dir
+		}
+	}
+	return ""
+}
+
+func errKernels(dir string) error { return fmt.Errorf("below %s, where nothing is read", dir) }
+
 // find returns what is at a path, not yet opened, so that nothing can take its place between a check and its use. It
 // is a file or a directory, on no file system of the kernel's, on a path without what leads to open files of processes
 // (/proc/self/fd): those of this process are not u's.
 func find(path string) (f *os.File, st fs.FileInfo, err error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil { // for the reason alone
-		for _, dir := range kernelDirs {
-			if real == dir || strings.HasPrefix(real, dir+"/") {
-				return nil, nil, fmt.Errorf("below %s, where nothing is read", dir)
-			}
-		}
-	}
 	if f, err = Real(path, openPath); err != nil {
+		if real, e := filepath.EvalSymlinks(path); e == nil && kernelDir(real) != "" { // for the reason alone
+			return nil, nil, errKernels(kernelDir(real))
+		}
 		return nil, nil, reason(err)
+	}
+	if real, e := realPath(f); e == nil && kernelDir(real) != "" {
+		f.Close()
+		return nil, nil, errKernels(kernelDir(real))
 	}
 	kernels := false
 	if st, err = f.Stat(); err == nil {
@@ -122,10 +134,11 @@ func (u User) Visible(path string) (device, inode uint64, err error) {
 
 var errDirectory = errors.New("a directory, not a file")
 
-// Entry is a file or a directory in a directory; links that stay in it are what they lead to.
+// Entry is a file, a directory or a link in a directory.
 type Entry struct {
 	Name string // relative
 	Dir  bool
+	Link string // where a link leads, within the directory; it is relative
 }
 
 // Tree lists a directory, directories before what is in them, if u may read all of it, and adds up its sizes in bytes.
@@ -149,25 +162,38 @@ func tree(dir string) (size int64, entries []Entry, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, reason(err))
 		}
-		if !d.IsDir() {
-			st, err := root.Stat(p)
-			if err == nil && st.IsDir() {
-				err = errors.New("a link to a directory")
-			} else if err == nil {
-				size += st.Size()
-				var f *os.File
-				if f, err = open(filepath.Join(dir, p)); err == nil {
-					f.Close()
-				}
-			}
-			if err != nil {
+		e := Entry{Name: filepath.FromSlash(p), Dir: d.IsDir()}
+		if !e.Dir {
+			var bytes int64
+			if bytes, e.Link, err = leaf(root, dir, e.Name, d.Type()); err != nil {
 				return fmt.Errorf("%s: %w", p, reason(err))
 			}
+			size += bytes
 		}
-		entries = append(entries, Entry{filepath.FromSlash(p), d.IsDir()})
+		entries = append(entries, e)
 		return nil
 	})
 	return size, entries, err
+}
+
+// leaf checks what is no directory in a directory: a file that u may read, or a link that stays in it.
+func leaf(root *os.Root, dir, name string, kind fs.FileMode) (size int64, link string, err error) {
+	if kind&fs.ModeSymlink != 0 {
+		if _, err = Follow(root, dir, name); err == nil || errors.Is(err, fs.ErrNotExist) {
+			link, err = root.Readlink(name)
+		}
+		return 0, Relative(dir, name, link), err
+	}
+	f, err := open(filepath.Join(dir, name))
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return 0, "", err
+	}
+	return st.Size(), "", nil
 }
 
 var errNone = errors.New("no such file")

@@ -4,6 +4,7 @@ package outside
 
 import (
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,5 +21,7 @@ func Real(path string, flags int) (*os.File, error) { return os.OpenFile(path, f
 func onKernels(int) (bool, error) { return false, nil }
 
 func foundAt(f *os.File) string { return f.Name() }
+
+func realPath(f *os.File) (string, error) { return filepath.EvalSymlinks(f.Name()) }
 
 func (u User) become() {}

@@ -472,17 +472,19 @@ func share(ctx context.Context, from, to string) error {
 		return err
 	}
 	return eachFile(from, func(name string, d fs.DirEntry) error {
-		if d.IsDir() {
-			return os.Mkdir(filepath.Join(to, name), 0o755)
+		at, to := filepath.Join(from, name), filepath.Join(to, name)
+		switch {
+		case d.IsDir():
+			return os.Mkdir(to, 0o755)
+		case d.Type()&fs.ModeSymlink != 0:
+			text, err := os.Readlink(at)
+			return errors.Join(err, os.Symlink(text, to))
 		}
-		if d.Type() == fs.ModeSymlink {
-			link, err := os.Readlink(filepath.Join(from, name))
-			return errors.Join(err, os.Symlink(link, filepath.Join(to, name)))
-		}
-		return shareFile(ctx, filepath.Join(from, name), filepath.Join(to, name))
+		return shareFile(ctx, at, to)
 	})
 }
 
+// shareFile makes a file that tasks can read, whatever its mode became.
 func shareFile(ctx context.Context, from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -493,26 +495,19 @@ func shareFile(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, st.Mode().Perm())
+	mode := st.Mode().Perm() | 0o444
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	err = clone(int(out.Fd()), int(in.Fd()))
-	if err != nil {
+	if clone(int(out.Fd()), int(in.Fd())) != nil {
+		if mode == st.Mode().Perm() && os.Remove(to) == nil && os.Link(from, to) == nil {
+			return out.Close()
+		}
 		out.Close()
-		if err := os.Remove(to); err != nil {
-			return err
+		if out, err = os.OpenFile(to, os.O_WRONLY|os.O_CREATE, mode); err == nil {
+			_, err = out.ReadFrom(contextReader{ctx, in})
 		}
-		if os.Link(from, to) == nil {
-			return nil
-		}
-		if out, err = os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, st.Mode().Perm()); err != nil {
-			return err
-		}
-		_, err = out.ReadFrom(contextReader{ctx, in})
-	}
-	if err == nil {
-		err = out.Sync()
 	}
 	return errors.Join(err, out.Close(), os.Chtimes(to, time.Time{}, st.ModTime()))
 }

@@ -37,9 +37,12 @@ func (s *Area) adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 		if err := produce(tmp); err != nil {
 			return err
 		}
-		return filepath.WalkDir(tmp, func(p string, _ fs.DirEntry, err error) error {
+		if err := filepath.WalkDir(tmp, func(p string, _ fs.DirEntry, err error) error {
 			return errors.Join(err, s.OwnerOf(w).takes(p))
-		})
+		}); err != nil {
+			return err
+		}
+		return settle(tmp)
 	}); err != nil {
 		return err
 	}

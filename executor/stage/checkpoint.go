@@ -93,7 +93,7 @@ func (s *Area) keepCheckpoint(l *executor.Launch, f *executor.FileSpec, from, to
 	if err != nil {
 		return false, err
 	}
-	root, err := os.OpenRoot(from)
+	root, err := s.openWork(l.Spec.Workflow, from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
@@ -102,6 +102,9 @@ func (s *Area) keepCheckpoint(l *executor.Launch, f *executor.FileSpec, from, to
 	defer root.Close()
 	if st, err := root.Lstat(name); err != nil || !st.Mode().IsRegular() {
 		return false, nil
+	}
+	if err := s.plain(l.Spec.Workflow, root, name); err != nil {
+		return false, err
 	}
 	in, err := root.Open(name)
 	if err != nil {
@@ -122,8 +125,8 @@ func (s *Area) keepCheckpoint(l *executor.Launch, f *executor.FileSpec, from, to
 
 // carry links a file of an earlier attempt, or copies it if that ran on another node.
 func (s *Area) carry(ctx context.Context, l *executor.Launch, src, dst string, did *Staged) error {
+	_ = os.Remove(dst)
 	if l.From.Node == l.Node {
-		_ = os.Remove(dst)
 		return os.Link(src, dst)
 	}
 	if err := copyWhole(ctx, dst, s.bandwidth(l.From.Node, l.Node), 0o644, extent{path: src}); err != nil {

@@ -14,3 +14,6 @@ func quotaControl(d *os.File, command int, project uint32, q *quota) error {
 		uintptr(unsafe.Pointer(q)), 0, 0)
 	return quotaError(e)
 }
+
+// syncAll makes all of the file system of a file durable.
+func syncAll(f *os.File) error { return unix.Syncfs(int(f.Fd())) }

@@ -3,15 +3,20 @@ package stage
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"gantry/executor"
 	"gantry/executor/fault"
+	"gantry/executor/outside"
 	"gantry/planner"
 )
 
@@ -35,7 +40,7 @@ func (s *Area) Publish(l *executor.Launch, note string) (missing string, err err
 func (s *Area) publish(l *executor.Launch, note string) (missing string, err error) {
 	t := l.Spec
 	p := &publication{Area: s, t: t, dir: s.WorkDir(t, l.Try), nodeDir: s.NodeDir(l.Node, t.Workflow),
-		node: l.Node, moved: make([]bool, len(t.Outputs))}
+		node: l.Node, from: make([]string, len(t.Outputs))}
 	if missing, err = p.check(note); missing != "" || err != nil {
 		return missing, err
 	}
@@ -50,12 +55,7 @@ func (s *Area) publish(l *executor.Launch, note string) (missing string, err err
 			}
 		}
 	}
-	for d := range dirs {
-		if err := syncDir(d); err != nil {
-			return "", err
-		}
-	}
-	return "", nil
+	return "", settleEach(slices.Collect(maps.Keys(dirs)))
 }
 
 // publication is the outputs of one attempt on their way from the work directory to the node.
@@ -64,7 +64,7 @@ type publication struct {
 	t            *executor.TaskSpec
 	node         planner.NodeID
 	dir, nodeDir string
-	moved        []bool // by output: a former gantry moved it
+	from         []string // by output: where it is; "" if a former gantry moved it, or it is optional and not there
 }
 
 // below reports whether an output lies in another one of the task, which is a directory then.
@@ -74,9 +74,12 @@ func (p *publication) below(f *executor.FileSpec) bool {
 	})
 }
 
+// linksDir has what outputs that are links lead to, in a work directory.
+const linksDir = ".command.links"
+
 // check says which outputs cannot be published, and leaves the note when all can.
 func (p *publication) check(note string) (missing string, err error) {
-	root, err := os.OpenRoot(p.dir)
+	root, err := p.openWork(p.t.Workflow, p.dir)
 	if err != nil {
 		return "", err
 	}
@@ -85,66 +88,89 @@ func (p *publication) check(note string) (missing string, err error) {
 		_, err := os.Lstat(note)
 		return err
 	}) == nil
-	skip, err := p.prepareGlobs(again)
+	if again {
+		p.findAgain(root)
+		return "", nil
+	}
+	skip, err := p.prepare()
 	if err != nil {
 		return "", err
 	}
-	var bad []string
+	var bad, found []string
 	for i, f := range p.t.Outputs {
-		name, err := localName(f.Name)
+		why, err := p.output(root, i, f, skip)
 		if err != nil {
 			return "", err
 		}
-		name = localAs(p.t, f, name)
-		if again {
-			if f.Glob {
-				name = filepath.FromSlash(f.NodePath())
-			}
-			st, err := root.Lstat(name)
-			p.moved[i] = err != nil || !st.Mode().IsRegular() && !st.IsDir()
-			if p.moved[i] || f.Glob {
-				continue
-			}
-		}
-		if _, err := root.Lstat(name); f.Optional && errors.Is(err, fs.ErrNotExist) {
-			p.moved[i] = true
-			continue
-		}
-		why := ""
-		if f.Glob {
-			if why, err = p.collect(root, f, skip); err != nil {
-				return "", err
-			}
-		} else if st, err := root.Lstat(name); err == nil && st.IsDir() {
-			if why = p.checkTree(p.t.Workflow, root, name); why == "" {
-				err = syncTree(filepath.Join(p.dir, name))
-			}
-			if err != nil {
-				return "", err
-			}
-		} else {
-			why = p.checkOutput(p.t.Workflow, root, name)
-		}
 		if why != "" {
 			bad = append(bad, fmt.Sprintf("output %q %s", f.Name, why))
+		} else if p.from[i] != "" {
+			found = append(found, p.from[i])
 		}
 	}
-	if len(bad) > 0 || again {
+	if len(bad) > 0 {
 		return strings.Join(bad, "; "), nil
+	}
+	if err := settle(found...); err != nil {
+		return "", err
 	}
 	return "", fault.Do("note", func() error {
 		return asSelf(func() error { return os.WriteFile(note, nil, 0o644) })
 	})
 }
 
-// prepareGlobs removes what a program may have left where globs are collected, and lists the names in the work
-// directory that are of inputs.
-func (p *publication) prepareGlobs(again bool) (skip map[string]bool, err error) {
-	if !slices.ContainsFunc(p.t.Outputs, func(f *executor.FileSpec) bool { return f.Glob }) {
-		return nil, nil
+// places are where an output may be in the work directory, but for what a link leads to.
+func (p *publication) places(i int, f *executor.FileSpec) (own, link string) {
+	name, _ := localName(f.Name)
+	if own = localAs(p.t, f, name); f.Glob {
+		own = filepath.FromSlash(f.NodePath())
 	}
-	if !again {
-		if err := os.RemoveAll(filepath.Join(p.dir, executor.GlobDir)); err != nil {
+	return own, filepath.Join(linksDir, strconv.Itoa(i))
+}
+
+// findAgain finds the outputs that a former gantry has checked, and not moved.
+func (p *publication) findAgain(root *os.Root) {
+	for i, f := range p.t.Outputs {
+		own, link := p.places(i, f)
+		for _, name := range []string{own, link} {
+			if st, err := root.Lstat(name); err == nil && (st.Mode().IsRegular() || st.IsDir()) {
+				p.from[i] = filepath.Join(p.dir, name)
+			}
+		}
+	}
+}
+
+// output checks an output and says where it is. What a link leads to gets a name of its own, as that may be an output,
+// or an input, too.
+func (p *publication) output(root *os.Root, i int, f *executor.FileSpec, skip map[string]bool) (why string, err error) {
+	if _, err := localName(f.Name); err != nil {
+		return "", err
+	}
+	own, link := p.places(i, f)
+	p.from[i] = filepath.Join(p.dir, own)
+	if f.Glob {
+		return p.collect(root, f, skip)
+	}
+	if _, err := root.Lstat(own); f.Optional && errors.Is(err, fs.ErrNotExist) {
+		p.from[i] = ""
+		return "", nil
+	}
+	at, why := p.find(root, own)
+	if why != "" || at == p.from[i] {
+		return why, nil
+	}
+	p.from[i] = filepath.Join(p.dir, link)
+	if err := os.Mkdir(filepath.Dir(p.from[i]), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return "", p.linkTree(p.t.Workflow, at, p.from[i])
+}
+
+// prepare removes what a program may have left where gantry puts outputs together, and lists the names in the work
+// directory that are of inputs.
+func (p *publication) prepare() (skip map[string]bool, err error) {
+	for _, name := range []string{executor.GlobDir, linksDir} {
+		if err := os.RemoveAll(filepath.Join(p.dir, name)); err != nil {
 			return nil, err
 		}
 	}
@@ -168,16 +194,13 @@ func (p *publication) prepareGlobs(again bool) (skip map[string]bool, err error)
 // move makes one output a file of the node, leaves a link to it in the work directory, and links a final one among the
 // results.
 func (p *publication) move(i int, f *executor.FileSpec, dirs map[string]bool) (missing string, err error) {
-	name, _ := localName(f.Name)
-	from, to := filepath.Join(p.dir, localAs(p.t, f, name)), p.Path(p.node, p.t.Workflow, f)
-	if f.Glob {
-		from = filepath.Join(p.dir, filepath.FromSlash(f.NodePath()))
-	}
+	own, link := p.places(i, f)
+	from, to := p.from[i], p.Path(p.node, p.t.Workflow, f)
 	st, there := os.Lstat(to)
 	switch {
-	case p.moved[i] && f.Optional && there != nil:
+	case from == "" && f.Optional && there != nil:
 		return "", nil
-	case p.moved[i] || p.below(f) && there == nil:
+	case from == "" || p.below(f) && there == nil && from != filepath.Join(p.dir, link):
 		if there != nil || !st.Mode().IsRegular() && !st.IsDir() {
 			return fmt.Sprintf("output %q is neither in the work directory nor on the node", f.Name), nil
 		}
@@ -195,7 +218,7 @@ func (p *publication) move(i int, f *executor.FileSpec, dirs map[string]bool) (m
 		}
 		dirs[filepath.Dir(to)] = true
 	}
-	if err := p.leaveLinks(f, from, to); err != nil {
+	if err := p.leaveLinks(f, filepath.Join(p.dir, own), to); err != nil {
 		return "", err
 	}
 	return "", p.results(p.t.Workflow, f, to)
@@ -258,45 +281,147 @@ func (s *Area) result(w *executor.WorkflowSpec, from, to string) error {
 	return fault.Do("result", func() error { return s.linkTree(w, from, to) })
 }
 
-// checkOutput says what is wrong with an output, and makes a right one durable and the caller's. The program was free
-// to leave anything: only a regular file, not reached through links, will do. No process of the container lives any
-// more, so nothing changes meanwhile.
-func (s *Area) checkOutput(w *executor.WorkflowSpec, root *os.Root, name string) (why string) {
-	parts := strings.Split(name, string(filepath.Separator))
-	for i := range parts {
-		st, err := root.Lstat(filepath.Join(parts[:i+1]...))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return "was not written"
-		case err != nil:
-			return "cannot be looked at: " + err.Error()
-		case i < len(parts)-1 && !st.IsDir():
-			return fmt.Sprintf("lies below %s, which is %s", strings.Join(parts[:i+1], "/"), describe(st.Mode()))
-		case i == len(parts)-1 && !st.Mode().IsRegular():
-			return "is no regular file but " + describe(st.Mode())
+// find says where an output is, or what is wrong with it, and makes a right one plain. The program was free to leave
+// anything: only a file or a directory will do. One that is a link is what that leads to in the work directory, or
+// among the files that the attempt read. No process of the container lives any more, so nothing changes meanwhile.
+func (p *publication) find(root *os.Root, name string) (at, why string) {
+	real, err := outside.Follow(root, p.dir, name)
+	if leaves := (*outside.Leaving)(nil); errors.As(err, &leaves) {
+		if below, ok := strings.CutPrefix(leaves.At, p.nodeDir+"/"); ok {
+			if at, err = p.findInput(below); err == nil {
+				return at, ""
+			}
 		}
 	}
-	f, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) && real != name {
+		return "", fmt.Sprintf("is a symbolic link to %q, which was not written", real)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return "", "was not written"
+	} else if err != nil {
+		return "", "cannot be published: " + err.Error()
+	}
+	if real == "." {
+		return "", "is a symbolic link to the work directory itself"
+	}
+	return filepath.Join(p.dir, real), p.checkOutput(root, real)
+}
+
+// findInput finds a file or a directory of the node that an output is a link to. It was published before, or came from
+// outside.
+func (p *publication) findInput(name string) (at string, err error) {
+	root, err := os.OpenRoot(p.nodeDir)
 	if err != nil {
-		return "cannot be opened: " + err.Error()
+		return "", err
 	}
-	defer f.Close()
-	if owner := s.OwnerOf(w); owner != s.UserOf(w) {
-		if err := f.Chown(owner.UID, owner.GID); err != nil {
-			return "cannot be given to the caller: " + err.Error()
-		}
-	}
-	if st, err := f.Stat(); err != nil {
+	defer root.Close()
+	real, err := outside.Follow(root, p.nodeDir, name)
+	return filepath.Join(p.nodeDir, real), err
+}
+
+// checkOutput says what is wrong with a file or a directory, on a path without links.
+func (p *publication) checkOutput(root *os.Root, name string) (why string) {
+	w := p.t.Workflow
+	st, err := root.Lstat(name)
+	switch {
+	case err != nil:
 		return "cannot be looked at: " + err.Error()
-	} else if mode := st.Mode().Perm() | 0o400; mode != st.Mode() { // no set-uid programs; its owner can read it
-		if err := f.Chmod(mode); err != nil {
-			return "cannot be made plain: " + err.Error()
-		}
+	case !st.IsDir() && !st.Mode().IsRegular():
+		return "is no regular file but " + describe(st.Mode())
 	}
-	if err := f.Sync(); err != nil {
-		return "cannot be made durable: " + err.Error()
+	if err := p.plain(w, root, name); err != nil {
+		return "cannot be made readable: " + err.Error()
+	}
+	if st.IsDir() {
+		return p.checkTree(w, root, p.dir, name)
 	}
 	return ""
+}
+
+// plain gives a file or a directory to its owner, with a mode by which every task can read it, whatever the program and
+// its umask left. Set-user-id bits go. A file that has other names, which may be anywhere, is replaced by a copy.
+func (s *Area) plain(w *executor.WorkflowSpec, root *os.Root, name string) error {
+	st, err := root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	mode := st.Mode().Perm() | 0o444
+	if st.IsDir() {
+		mode = fs.ModeDir | 0o755
+	}
+	if owner := s.OwnerOf(w); owner != s.UserOf(w) {
+		if err := root.Lchown(name, owner.UID, owner.GID); err != nil {
+			return err
+		}
+	}
+	if mode == st.Mode() {
+		return nil
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && !st.IsDir() && sys.Nlink > 1 {
+		return s.part(w, root, name, mode)
+	}
+	return root.Chmod(name, mode.Perm())
+}
+
+// part replaces a file by a copy with another mode.
+func (s *Area) part(w *executor.WorkflowSpec, root *os.Root, name string, mode fs.FileMode) error {
+	in, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := root.Remove(name); err != nil {
+		return err
+	}
+	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	owner := s.OwnerOf(w)
+	return errors.Join(err, out.Chmod(mode), out.Chown(owner.UID, owner.GID), out.Close())
+}
+
+// openWork opens a work directory.
+func (s *Area) openWork(w *executor.WorkflowSpec, dir string) (*os.Root, error) {
+	if os.Geteuid() != 0 || w.By != nil {
+		if err := openUp(dir); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenRoot(dir)
+}
+
+// openUp lets a user look at all that a program left in a directory, which may have taken the rights from that user.
+func openUp(dir string) error {
+	if st, err := os.Lstat(dir); err == nil && st.IsDir() && st.Mode()&0o700 != 0o700 {
+		if err := os.Chmod(dir, st.Mode().Perm()|0o700); err != nil {
+			return err
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		st, err := root.Lstat(p)
+		if err != nil || st.Mode()&0o700 == 0o700 {
+			return err
+		}
+		return root.Chmod(p, st.Mode().Perm()|0o700)
+	})
+}
+
+// RemoveAll removes what programs could write to.
+func RemoveAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if errors.Is(err, fs.ErrPermission) && openUp(dir) == nil {
+		err = os.RemoveAll(dir)
+	}
+	return err
 }
 
 func describe(m fs.FileMode) string {
@@ -313,12 +438,4 @@ func describe(m fs.FileMode) string {
 		return "a device"
 	}
 	return "a file"
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

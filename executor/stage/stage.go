@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -250,7 +252,7 @@ func (s *Area) dropTries(l *executor.Launch) error {
 			if link || keep[e.Name()] || e.Type().IsRegular() && trace.ReservedName(e.Name()) {
 				continue
 			}
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			if err := RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return fmt.Errorf("delete files of try %d: %w", try, err)
 			}
 		}
@@ -295,7 +297,7 @@ func (s *Area) makeWork(t *executor.TaskSpec, try int32) error {
 	}
 	err := os.Mkdir(dir, mode)
 	if errors.Is(err, fs.ErrExist) { // left by a former life of this very attempt; nothing in it was published
-		if err = os.RemoveAll(dir); err == nil {
+		if err = RemoveAll(dir); err == nil {
 			err = os.Mkdir(dir, mode)
 		}
 	}
@@ -317,24 +319,23 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 	for _, f := range t.Outputs {
 		outputs[f.Name] = true
 	}
+	nowhere := func(f *executor.FileSpec) bool {
+		return f.Optional && !f.Produced && f.External == "" && len(t.Command) > 0
+	}
+	if err := s.bring(ctx, t.Workflow, l.Node, slices.DeleteFunc(slices.Clone(t.Inputs), nowhere)...); err != nil {
+		return err
+	}
+	copied, err := s.copyAll(ctx, t.Workflow, slices.DeleteFunc(slices.Clone(t.Inputs), nowhere), fetch, l.Node)
+	if err != nil {
+		return err
+	}
+	did.Copied += copied
 	var blocks []string // of the file at hand
 	for _, f := range t.Inputs {
 		name, _ := localName(f.Name)
 		at, part := filepath.Join(nodeDir, name), s.Path(l.Node, t.Workflow, f)
-		if f.Optional && !f.Produced && f.External == "" && len(t.Command) > 0 {
-			continue // it is nowhere
-		}
-		if !f.Produced {
-			if err := s.bring(ctx, f, t.Workflow, l.Node); err != nil {
-				return err
-			}
-		}
-		if from, ok := fetch[f.ID]; ok {
-			n, err := s.Copy(ctx, f, t.Workflow, from, l.Node)
-			if err != nil {
-				return err
-			}
-			did.Copied += n
+		if nowhere(f) {
+			continue
 		}
 		size, err := sizeOf(part)
 		if errors.Is(err, fs.ErrNotExist) && f.Optional {
@@ -419,55 +420,124 @@ func (s *Area) show(ctx context.Context, t *executor.TaskSpec, at, dir, name str
 	return copyTree(ctx, to, at, mode, 0, user)
 }
 
-// bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere
-// comes to node n when it is first read there. It is a copy of the user's own, made once per run, or made-up content
-// where the trace has only a size. Nodes share it by hard links: it exists from the start, so nothing is to be waited
-// for.
-func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, n planner.NodeID) error {
-	if _, err := localName(f.Name); err != nil {
-		return err
-	}
-	homes := f.Homes
-	if homes == nil {
-		homes = []planner.NodeID{0, n}
-	}
-	first := s.Path(homes[0], w, f)
-	err := s.making.do(ctx, first, func() error {
-		if err := s.mkdirOf(w, filepath.Dir(first)); err != nil {
-			return err
-		}
-		if f.External == "" {
-			return s.arrive(w, first, func(tmp string) error { return makeUp(ctx, tmp, f, s.seed) })
-		}
-		if st, err := os.Stat(f.External); err == nil && st.IsDir() {
-			return s.arrive(w, first, func(tmp string) error { return s.copyOutside(ctx, w, tmp, f.External) })
-		}
-		// it is the run's own
-		if filepath.Dir(f.External) == filepath.Join(s.dir, FetchedDir) && f.Blocks == 0 && w.By == nil {
-			return s.arrive(w, first, func(tmp string) error { return os.Link(f.External, tmp) })
-		}
-		return s.arrive(w, first, func(tmp string) error {
-			return copyWhole(ctx, tmp, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(w, f)})
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("input %q from outside: %w", f.Name, err)
-	}
-	for _, home := range homes[1:] {
-		at := s.Path(home, w, f)
-		if at == first {
+// bring puts those of the files that come from outside, and blocks of such, on the nodes that have them from the start;
+// one that is everywhere comes to node n when it is first read there. They are copies of the user's own, made once per
+// run, or made-up content where the trace has only a size. Nodes share them by hard links: they exist from the start,
+// so nothing is to be waited for.
+func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.NodeID,
+	files ...*executor.FileSpec) error {
+	var from []*executor.FileSpec
+	var first []arrival // where each has to be at first
+	for _, f := range files {
+		if f.Produced {
 			continue
 		}
-		if err := s.making.do(ctx, at, func() error {
-			if err := s.mkdirOf(w, filepath.Dir(at)); err != nil {
-				return err
+		if _, err := localName(f.Name); err != nil {
+			return err
+		}
+		from, first = append(from, f), append(first, arrival{at: s.Path(homes(f, n)[0], w, f),
+			what: fmt.Sprintf("input %q from outside", f.Name),
+			make: func(tmp string) (bool, error) { return s.outsideFile(ctx, w, f, tmp) }})
+	}
+	if err := s.arriveAll(ctx, w, first); err != nil {
+		return err
+	}
+	for i, f := range from {
+		for _, home := range homes(f, n)[1:] {
+			at := s.Path(home, w, f)
+			if at == first[i].at {
+				continue
 			}
-			return s.arrive(w, at, func(tmp string) error { return s.linkTree(w, first, tmp) })
-		}); err != nil {
-			return fmt.Errorf("input %q from outside: %w", f.Name, err)
+			if err := s.making.do(ctx, at, func() error {
+				if err := s.mkdirOf(w, filepath.Dir(at)); err != nil {
+					return err
+				}
+				return s.arrive(w, at, func(tmp string) error { return s.linkTree(w, first[i].at, tmp) })
+			}); err != nil {
+				return fmt.Errorf("input %q from outside: %w", f.Name, err)
+			}
 		}
 	}
 	return nil
+}
+
+// homes are the nodes that have a file from outside.
+func homes(f *executor.FileSpec, n planner.NodeID) []planner.NodeID {
+	if f.Homes == nil {
+		return []planner.NodeID{0, n}
+	}
+	return f.Homes
+}
+
+// arrival is a file on its way to its place.
+type arrival struct {
+	at, what string // what it is, for errors
+	// make makes it under another name, and reports whether its bytes have to be durable before it gets its own.
+	make   func(tmp string) (isCopy bool, err error)
+	logged bool // it has to be there after a crash of the host
+}
+
+// arriveAll has files made that are not there yet. They get their names once all are complete and durable.
+func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []arrival) error {
+	paths := make([]string, len(all))
+	for i, a := range all {
+		paths[i] = a.at
+	}
+	return s.making.all(ctx, paths, func(mine []int) error {
+		tmps := make([]string, len(mine))
+		var copies []string
+		defer func() {
+			for _, tmp := range tmps {
+				if tmp != "" {
+					os.RemoveAll(tmp)
+				}
+			}
+		}()
+		for i, k := range mine {
+			tmps[i] = s.temporary(w)
+			isCopy, err := all[k].make(tmps[i])
+			if err != nil {
+				return fmt.Errorf("%s: %w", all[k].what, err)
+			}
+			if isCopy {
+				copies = append(copies, tmps[i])
+			}
+		}
+		if err := settle(copies...); err != nil {
+			return err
+		}
+		dirs := map[string]bool{}
+		for i, k := range mine {
+			a := all[k]
+			dirs[filepath.Dir(a.at)] = dirs[filepath.Dir(a.at)] || a.logged
+			err := errors.Join(s.mkdirOf(w, filepath.Dir(a.at)), s.OwnerOf(w).takes(tmps[i]))
+			if err == nil {
+				err = os.Rename(tmps[i], a.at)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.what, err)
+			}
+			tmps[i] = ""
+		}
+		maps.DeleteFunc(dirs, func(_ string, logged bool) bool { return !logged })
+		return settleEach(slices.Collect(maps.Keys(dirs)))
+	})
+}
+
+// outsideFile makes a file from outside, and reports whether it is a copy.
+func (s *Area) outsideFile(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, to string) (bool,
+	error) {
+	if f.External == "" {
+		return false, makeUp(ctx, to, f, s.seed)
+	}
+	if st, err := os.Stat(f.External); err == nil && st.IsDir() {
+		return true, s.copyOutside(ctx, w, to, f.External)
+	}
+	// it is the run's own
+	if filepath.Dir(f.External) == filepath.Join(s.dir, FetchedDir) && f.Blocks == 0 && w.By == nil {
+		return false, os.Link(f.External, to)
+	}
+	return true, copyWhole(ctx, to, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(w, f)})
 }
 
 // FetchedDir is where files from http addresses lie in a run directory.
@@ -503,13 +573,23 @@ func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, at string, bl
 		for i, b := range blocks {
 			parts[i].path = b
 		}
-		return s.arrive(w, at, func(tmp string) error { return copyWhole(ctx, tmp, 0, 0o644, parts...) })
+		return s.arrive(w, at, func(tmp string) error {
+			if err := copyWhole(ctx, tmp, 0, 0o644, parts...); err != nil {
+				return err
+			}
+			return settle(tmp)
+		})
 	})
+}
+
+// temporary is a name for what is not complete.
+func (s *Area) temporary(w *executor.WorkflowSpec) string {
+	return filepath.Join(s.partialOf(w), strconv.FormatInt(s.partial.Add(1), 10))
 }
 
 // arrive has a file made under a temporary name, and then gives it its own. No task's file has a name in partial/.
 func (s *Area) arrive(w *executor.WorkflowSpec, to string, produce func(tmp string) error) error {
-	tmp := filepath.Join(s.partialOf(w), strconv.FormatInt(s.partial.Add(1), 10))
+	tmp := s.temporary(w)
 	defer os.RemoveAll(tmp)
 	if err := produce(tmp); err != nil {
 		return err
@@ -531,43 +611,63 @@ type making struct {
 	err  error
 }
 
-// do produces the file at path unless it exists. Callers that come meanwhile wait for the first.
+// do produces the file at path unless it exists.
 func (o *once) do(ctx context.Context, path string, produce func() error) error {
+	return o.all(ctx, []string{path}, func([]int) error { return produce() })
+}
+
+// all has those of the files produced, by their numbers, that do not exist. Callers that come meanwhile wait for the
+// first.
+func (o *once) all(ctx context.Context, paths []string, produce func(mine []int) error) error {
 	for {
-		o.mu.Lock()
-		if m := o.making[path]; m != nil {
+		m, mine, others := o.claim(paths)
+		if len(mine) > 0 {
+			m.err = produce(mine)
+			o.mu.Lock()
+			for _, i := range mine {
+				delete(o.making, paths[i])
+			}
 			o.mu.Unlock()
+			close(m.done)
+			if m.err != nil {
+				return m.err
+			}
+		}
+		if len(others) == 0 {
+			return nil
+		}
+		for m := range others {
 			select {
 			case <-m.done:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if m.err == nil {
-				return nil
-			}
-			if !errors.Is(m.err, context.Canceled) { // the other was killed: it is our turn
+			if m.err != nil && !errors.Is(m.err, context.Canceled) { // else the other was killed: it is our turn
 				return m.err
 			}
-			continue
 		}
-		if st, err := os.Lstat(path); err == nil && (st.Mode().IsRegular() || st.IsDir()) {
-			o.mu.Unlock()
-			return nil
-		}
-		if o.making == nil {
-			o.making = map[string]*making{}
-		}
-		m := &making{done: make(chan struct{})}
-		o.making[path] = m
-		o.mu.Unlock()
-
-		m.err = produce()
-		o.mu.Lock()
-		delete(o.making, path)
-		o.mu.Unlock()
-		close(m.done)
-		return m.err
 	}
+}
+
+// claim returns which files the caller has to make, and those who make others.
+func (o *once) claim(paths []string) (m *making, mine []int, others map[*making]bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.making == nil {
+		o.making = map[string]*making{}
+	}
+	m, others = &making{done: make(chan struct{})}, map[*making]bool{}
+	for i, path := range paths {
+		if other := o.making[path]; other == m {
+			continue
+		} else if other != nil {
+			others[other] = true
+		} else if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() && !st.IsDir() {
+			o.making[path] = m
+			mine = append(mine, i)
+		}
+	}
+	return m, mine, others
 }
 
 // Tail returns the last lines of a file in a work directory, made harmless for terminals; "" if there is none.

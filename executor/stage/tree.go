@@ -9,9 +9,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gantry/executor"
+	"gantry/executor/outside"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace"
@@ -59,8 +61,8 @@ func sizeOf(at string) (size unit.Bytes, err error) {
 	return size, err
 }
 
-// walkTree calls make for each directory and each file of a directory, directories first.
-func walkTree(from string, make func(name string, dir bool) error) error {
+// walkTree calls make for each directory, file and link of a directory, directories first.
+func walkTree(from string, make func(name string, kind fs.FileMode) error) error {
 	return filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
 		if err == nil {
 			p, err = filepath.Rel(from, p)
@@ -68,12 +70,12 @@ func walkTree(from string, make func(name string, dir bool) error) error {
 		if err != nil {
 			return err
 		}
-		return make(p, d.IsDir())
+		return make(p, d.Type())
 	})
 }
 
-// copyTree copies a file, or a directory with all that is in it, durably, at most rate bytes per second if that is not
-// 0. What it makes belongs to o.
+// copyTree copies a file, or a directory with all that is in it, at most rate bytes per second if that is not 0. What
+// it makes belongs to o.
 func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.BytesPerSecond, o Owner) error {
 	st, err := os.Stat(from)
 	if err != nil {
@@ -85,18 +87,26 @@ func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.
 		}
 		return o.takes(to)
 	}
-	err = walkTree(from, func(name string, dir bool) error {
+	return walkTree(from, func(name string, kind fs.FileMode) (err error) {
 		at := filepath.Join(to, name)
-		if dir {
-			if err := os.Mkdir(at, 0o755); err != nil {
-				return err
-			}
-		} else if err := copyWhole(ctx, at, rate, 0o644, extent{path: filepath.Join(from, name)}); err != nil {
-			return err
+		switch {
+		case kind.IsDir():
+			err = os.Mkdir(at, 0o755)
+		case kind&fs.ModeSymlink != 0:
+			err = copyLink(filepath.Join(from, name), at)
+		default:
+			err = copyWhole(ctx, at, rate, 0o644, extent{path: filepath.Join(from, name)})
 		}
-		return o.takes(at)
+		return errors.Join(err, o.takes(at))
 	})
-	return errors.Join(err, syncTree(to))
+}
+
+func copyLink(from, to string) error {
+	text, err := os.Readlink(from)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(text, to)
 }
 
 // copyOutside copies a directory from outside, with the rights of its workflow.
@@ -108,9 +118,12 @@ func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, fr
 	}
 	for _, e := range entries {
 		at := filepath.Join(to, e.Name)
-		if e.Dir {
+		switch {
+		case e.Dir:
 			err = os.Mkdir(at, 0o755)
-		} else {
+		case e.Link != "":
+			err = os.Symlink(e.Link, at)
+		default:
 			err = copyWhole(ctx, at, 0, 0o644, extent{path: filepath.Join(from, e.Name), open: user.Open})
 		}
 		if err == nil {
@@ -120,7 +133,7 @@ func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, fr
 			return err
 		}
 	}
-	return syncTree(to)
+	return nil
 }
 
 // linkTree makes a file, or a directory with all that is in it, appear at a second place.
@@ -128,55 +141,115 @@ func (s *Area) linkTree(w *executor.WorkflowSpec, from, to string) error {
 	if st, err := os.Lstat(from); err != nil || !st.IsDir() {
 		return errors.Join(err, os.Link(from, to))
 	}
-	return walkTree(from, func(name string, dir bool) error {
+	return walkTree(from, func(name string, kind fs.FileMode) (err error) {
 		at := filepath.Join(to, name)
-		if !dir {
+		switch {
+		case kind.IsDir():
+			err = os.Mkdir(at, 0o755)
+		case kind&fs.ModeSymlink != 0:
+			err = copyLink(filepath.Join(from, name), at)
+		default:
 			return os.Link(filepath.Join(from, name), at)
 		}
-		if err := os.Mkdir(at, 0o755); err != nil {
+		return errors.Join(err, s.OwnerOf(w).takes(at))
+	})
+}
+
+// fewSyncs is how many files are made durable by a call each. More take one for their whole file system: that also
+// writes what others have there, and still takes less time.
+const fewSyncs = 8
+
+// settle makes files, and directories with all that is in them, durable.
+func settle(trees ...string) error {
+	var files []string
+	for _, at := range trees {
+		err := filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
+			if err == nil && (d.IsDir() || d.Type().IsRegular()) {
+				if files = append(files, p); len(files) > fewSyncs {
+					return fs.SkipAll
+				}
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		return s.OwnerOf(w).takes(at)
-	})
-}
-
-// syncTree makes the entries of a directory, and of those in it, durable.
-func syncTree(dir string) error {
-	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			err = syncDir(p)
+		if len(files) > fewSyncs {
+			break
 		}
-		return err
-	})
+	}
+	return settleEach(files)
 }
 
-// checkTree is checkOutput of a directory and of all that is in it.
-func (s *Area) checkTree(w *executor.WorkflowSpec, root *os.Root, name string) (why string) {
-	owner, user := s.OwnerOf(w), s.UserOf(w)
-	err := fs.WalkDir(root.FS(), filepath.ToSlash(name), func(p string, d fs.DirEntry, err error) error {
+// settleEach makes files and directories durable, but not what is in these.
+func settleEach(files []string) error {
+	if len(files) > fewSyncs {
+		return flush(files[0], syncAll)
+	}
+	for _, at := range files {
+		if err := flush(at, (*os.File).Sync); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush calls one of the ways to make a file durable.
+func flush(at string, way func(*os.File) error) error {
+	f, err := openOwn(at)
+	if err != nil {
+		return err
+	}
+	return errors.Join(way(f), f.Close())
+}
+
+func syncDir(dir string) error { return flush(dir, (*os.File).Sync) }
+
+// checkTree is checkOutput of a directory and of all that is in it. Links stay links, and have to lead to what is in
+// it; an absolute one becomes relative, as the directory is to move.
+func (s *Area) checkTree(w *executor.WorkflowSpec, root *os.Root, dir, name string) (why string) {
+	top, err := root.OpenRoot(name)
+	if err != nil {
+		return "cannot be opened: " + err.Error()
+	}
+	defer top.Close()
+	dir = filepath.Join(dir, name)
+	err = fs.WalkDir(top.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		p = filepath.FromSlash(p)
 		switch {
 		case err != nil:
 			return err
-		case d.Type().IsRegular():
-			if why := s.checkOutput(w, root, p); why != "" {
-				return fmt.Errorf("%s %s", p, why)
-			}
-			return nil
-		case !d.IsDir():
-			return fmt.Errorf("%s is %s", p, describe(d.Type()))
+		case d.Type()&fs.ModeSymlink != 0:
+			return s.keepLink(w, top, dir, p)
+		case !d.IsDir() && !d.Type().IsRegular():
+			return fmt.Errorf("%q is %s", p, describe(d.Type()))
 		}
-		if owner != user {
-			if err := root.Lchown(p, owner.UID, owner.GID); err != nil {
-				return err
-			}
-		}
-		return root.Chmod(p, 0o755)
+		return s.plain(w, top, p)
 	})
 	if err != nil {
 		return "has what cannot be published: " + err.Error()
 	}
 	return ""
+}
+
+// keepLink checks a link of a directory, which programs know as dir.
+func (s *Area) keepLink(w *executor.WorkflowSpec, top *os.Root, dir, name string) error {
+	if _, err := outside.Follow(top, dir, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := top.Readlink(name)
+	if err != nil {
+		return err
+	}
+	if inside := outside.Relative(dir, name, text); inside != text {
+		if err := errors.Join(top.Remove(name), top.Symlink(inside, name)); err != nil {
+			return err
+		}
+	}
+	if owner := s.OwnerOf(w); owner != s.UserOf(w) {
+		return top.Lchown(name, owner.UID, owner.GID)
+	}
+	return nil
 }
 
 // collect checks what a glob matched in the work directory, and links it into the directory that is to be published. It
@@ -191,18 +264,19 @@ func (p *publication) collect(root *os.Root, f *executor.FileSpec, skip map[stri
 	}
 	to := filepath.Join(p.dir, filepath.FromSlash(f.NodePath()))
 	for _, name := range found {
-		if why := p.checkOutput(p.t.Workflow, root, name); why != "" {
-			return name + " " + why, nil
+		from, why := p.find(root, name)
+		if why != "" {
+			return strconv.Quote(name) + " " + why, nil
 		}
 		at := filepath.Join(to, name)
 		if err := mkdirs(p.dir, filepath.Dir(at), p.OwnerOf(p.t.Workflow)); err != nil {
 			return "", err
 		}
-		if err := os.Link(filepath.Join(p.dir, name), at); err != nil {
+		if err := p.linkTree(p.t.Workflow, from, at); err != nil {
 			return "", err
 		}
 	}
-	return "", syncTree(to)
+	return "", nil
 }
 
 // glob lists the files that a pattern matches, and those in the directories that it matches. As in a shell, * and ?

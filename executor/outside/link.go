@@ -1,0 +1,103 @@
+package outside
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Leaving is the error of a link that leads out of the directory that it has to stay in.
+type Leaving struct {
+	Link, To string // the link, below the directory, and its text
+	At       string // where it leads, if that is an absolute path
+}
+
+func (l *Leaving) Error() string {
+	return fmt.Sprintf("the symbolic link %q leads outside, to %q", l.Link, l.To)
+}
+
+// mostLinks is how many links in a row the kernel follows.
+const mostLinks = 40
+
+// Follow returns the path without links that a path below root leads to. It is for links of inputs and of outputs
+// alike: each of them has to stay below root, which programs see at top. An absolute link to what is below top stays.
+// What leads to nothing has a path, too, and an error that is fs.ErrNotExist.
+//
+// It looks at one name after the other, each through root, which the kernel does not let out of its directory whatever
+// is put in the place of a name meanwhile. The path that it returns has to be used through root for the same reason,
+// unless nobody changes the directory any more.
+func Follow(root *os.Root, top, path string) (real string, err error) {
+	link, text, links := path, path, 0
+	real = "."
+	for rest := parts(path); len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == ".." {
+			if real == "." {
+				return "", &Leaving{Link: link, To: text}
+			}
+			real = filepath.Dir(real)
+			continue
+		}
+		real = filepath.Join(real, name)
+		if err != nil { // of what is not there only the names count
+			continue
+		}
+		st, e := root.Lstat(real)
+		switch {
+		case e == nil && st.Mode()&fs.ModeSymlink != 0:
+		case e == nil && len(rest) > 0 && !st.IsDir():
+			err = fs.ErrNotExist
+			continue
+		case e == nil:
+			continue
+		case errors.Is(e, fs.ErrNotExist):
+			err = fs.ErrNotExist
+			continue
+		default:
+			return "", e
+		}
+		if links++; links > mostLinks {
+			return "", fmt.Errorf("the symbolic link %q leads to itself, or through too many others: %w", path,
+				unix.ELOOP)
+		}
+		link = real
+		if text, e = root.Readlink(real); e != nil {
+			return "", e
+		}
+		real = filepath.Dir(real)
+		if inside := Relative(top, "", text); filepath.IsAbs(inside) {
+			return "", &Leaving{link, text, text + "/" + strings.Join(rest, "/")}
+		} else if filepath.IsAbs(text) {
+			real, rest = ".", append(parts(inside), rest...)
+		} else {
+			rest = append(parts(text), rest...)
+		}
+	}
+	return real, err
+}
+
+// parts are the names of a path but for those that lead nowhere else.
+func parts(path string) (names []string) {
+	for name := range strings.SplitSeq(path, "/") {
+		if name != "" && name != "." {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Relative returns the text of a link, which is absolute, as one that leads to the same from a place below top, if it
+// leads to what is below top; else as it is.
+func Relative(top, place, text string) string {
+	if rest, below := strings.CutPrefix(text+"/", top+"/"); below && filepath.IsAbs(text) {
+		up := strings.Repeat("../", len(parts(filepath.Dir(place))))
+		return up + strings.TrimSuffix("./"+rest, "/")
+	}
+	return text
+}
