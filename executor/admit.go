@@ -30,6 +30,7 @@ type Admitter struct {
 	Image     string   // of commands whose trace names none; "" leaves those to the emulator
 	Emulate   bool     // never run commands
 	Env       []string // NAME=value, of all commands, over that of their trace
+	Shell     []string // words of the shell of commands whose trace names none; nil: trace.Strict
 	Mounts    []string // HOST:CONTAINER, read-only, of all commands
 	SafeNames bool     // refuse file names that leave the run directory; simulation has no files
 	Fit       bool     // cut needs down to the largest node instead of refusing
@@ -207,7 +208,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	w := sub.Workflow
 	a.prepare()
 	for i := range w.Tasks {
-		if err := a.expanded(sub, &w.Tasks[i]); err != nil {
+		if err := a.startable(sub, &w.Tasks[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -460,7 +461,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	scale := 1.0
 	image, runs := a.runs(t)
 	if runs {
-		spec.Command, spec.Shell, spec.Image, spec.Env = t.Command, t.Shell, image, MergeEnv(t.Env, a.Env)
+		spec.Command, spec.Shell, spec.Image, spec.Env = a.command(t), t.Shell, image, MergeEnv(t.Env, a.Env)
 		spec.Expand, spec.Mounts = t.Expand, a.Mounts
 		if t.Container > 0 {
 			spec.Mounts = slices.Concat(sub.Workflow.Containers[t.Container-1].Mounts, a.Mounts)
@@ -477,6 +478,24 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	spec.Memory = memory
 	spec.Cores = max(1, (need[unit.CPU]+999)/1000)
 	return need, err
+}
+
+// command is that of a task, with its shell if that is not a plain /bin/sh.
+func (a *Admitter) command(t *trace.Task) []string {
+	if !t.Shell {
+		return t.Command
+	}
+	shell := t.Command[1:]
+	if len(shell) == 0 {
+		shell = a.Shell
+	}
+	if len(shell) == 0 {
+		shell = []string{trace.Strict}
+	}
+	if len(shell) == 1 && (shell[0] == "sh" || shell[0] == "/bin/sh") { // as logs have it that name no shell
+		shell = nil
+	}
+	return append(t.Command[:1:1], shell...)
 }
 
 // lessOrFit says what to do about a need that no node has.
@@ -598,7 +617,7 @@ func (a *Admitter) Check(sub *Submission) error {
 		}
 	}
 	for i := range w.Tasks {
-		if err := a.expanded(sub, &w.Tasks[i]); err != nil {
+		if err := a.startable(sub, &w.Tasks[i]); err != nil {
 			return err
 		}
 		if _, _, err := a.need(sub, &w.Tasks[i]); err != nil {
@@ -686,9 +705,15 @@ func (a *Admitter) located(sub *Submission, g *grown) error {
 	return err
 }
 
-func (a *Admitter) expanded(sub *Submission, t *trace.Task) error {
+// startable refuses a task that is no program, and one that the kernel would not start.
+func (a *Admitter) startable(sub *Submission, t *trace.Task) error {
 	if t.SubWorkflow {
 		return a.refuse(sub, t, "is a sub-workflow: gantry runs its file as a workflow of its own")
+	}
+	if _, runs := a.runs(t); runs {
+		if err := t.Bounded(MergeEnv(t.Env, a.Env)); err != nil {
+			return a.refuse(sub, t, "cannot be started: %v", err)
+		}
 	}
 	return nil
 }
@@ -736,8 +761,8 @@ func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
 	case trace.ReservedName(name):
 		return "", fmt.Errorf("workflow %s: file %q has a name that gantry uses itself: rename it", sub.Name, name)
 	}
-	return "", fmt.Errorf("workflow %s: file name %q leaves the run directory: file names have to be relative and "+
-		"without \"..\"", sub.Name, name)
+	return "", fmt.Errorf("workflow %s: file name %q leaves the run directory: %s", sub.Name, name,
+		trace.Inside)
 }
 
 // share gives a task what its trace does not ask for: memory and block I/O in proportion to its cores, by the node that

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -39,7 +40,11 @@ func (t *TaskSpec) Parts() []Part {
 		if label == "" {
 			label = strings.ToLower(name)
 		}
-		parts = append(parts, Part{label, plain(v.Field(i).Interface())})
+		value := v.Field(i).Interface()
+		if name == "Command" && t.Shell && len(t.Command) > 0 {
+			parts, value = append(parts, Part{"shell", cmp.Or(plain(t.Command[1:]), "sh")}), t.Command[:1]
+		}
+		parts = append(parts, Part{label, plain(value)})
 	}
 	if len(t.Command) == 0 {
 		var sizes []unit.Bytes
@@ -89,7 +94,8 @@ func plain(v any) string {
 
 // Identity is a hash of the parts of a task.
 func (t *TaskSpec) Identity() [sha256.Size]byte {
-	text, _ := json.Marshal(t.Parts())
+	parts := slices.DeleteFunc(t.Parts(), func(p Part) bool { return p == Part{"shell", "sh"} }) // as earlier logs
+	text, _ := json.Marshal(parts)
 	return sha256.Sum256(text)
 }
 

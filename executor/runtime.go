@@ -180,10 +180,11 @@ type Copy struct {
 
 // TaskSpec is what a task really is. The planner never sees it: it holds the truth.
 type TaskSpec struct {
-	Workflow  *WorkflowSpec
-	Name      string // the trace's task id, unique within the workflow
-	Kind      string
-	Command   []string // argv; with Shell one element, a script for sh -c; empty: the task emulator runs
+	Workflow *WorkflowSpec
+	Name     string // the trace's task id, unique within the workflow
+	Kind     string
+	// Command is argv; with Shell a script and the words of its shell, none: /bin/sh; empty: the task emulator runs.
+	Command   []string
 	Mounts    []string // as ParseMount reads them
 	Image     string
 	Env       []string

@@ -148,8 +148,6 @@ func checkTasks(w *trace.Workflow) error {
 			return fmt.Errorf("task %s: its command has a zero byte", t.ID)
 		case slices.ContainsFunc(t.Env, func(s string) bool { return strings.IndexByte(s, '=') < 1 }):
 			return fmt.Errorf("task %s: its environment has a variable without a name or a value", t.ID)
-		case t.Shell && len(t.Command) != 1 && len(t.Command) != 0:
-			return fmt.Errorf("task %s: a script for a shell is one text", t.ID)
 		}
 		seen[t.ID] = true
 		for _, p := range t.Parents {

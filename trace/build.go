@@ -376,6 +376,7 @@ func (b *builder) resolve() {
 		b.dropUnordered()
 	}
 	b.unsafeNames()
+	b.bounded()
 	if !b.faults.HasErrors() {
 		b.tellNoEffect()
 	}
@@ -762,6 +763,10 @@ func (s *search) anyPrecedes(tasks []int32, c int32) bool {
 	return false
 }
 
+// Inside says how a file comes to a task from where names may not lead.
+const Inside = `a makeflow shows an input as NAME by PATH->NAME; --inputs DIR finds it by its base name, and --mount ` +
+	`DIR:/path:ro shows its directory; an output has a relative name without ".."`
+
 // unsafeNames warns of files that could leave a task's directory, and refuses names that gantry uses there.
 func (b *builder) unsafeNames() {
 	if b.wf.OpaqueNames {
@@ -785,7 +790,7 @@ func (b *builder) unsafeNames() {
 				"directory: rename it", f.Name)
 		} else {
 			b.faults.Warn("unsafe-path", t.Line, t.ID, "file name %q leaves the task's directory: check and "+
-				"simulate go on, gantry run refuses the workflow", f.Name)
+				"simulate go on, gantry run refuses the workflow; %s", f.Name, Inside)
 		}
 	}
 }

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 
 	"gantry/reader"
 )
@@ -20,6 +24,7 @@ type flowRule struct {
 	line            int
 	outputs, inputs []flowFile
 	command         string
+	shell           string // that runs it, if the file names one
 	nested          string // makeflow that it runs; "" if it has a command
 	category        string
 	env             []string // NAME=value
@@ -44,6 +49,7 @@ const (
 	flowGPUs     = "GPUS"
 	flowWallTime = "WALL_TIME"
 	flowMPI      = "MPI_PROCESSES"
+	flowShell    = "SHELL"
 )
 
 // defaultCategory is of rules that name none.
@@ -127,6 +133,9 @@ func (b *builder) rule(r *flowRule) {
 		if b.full(r.line) {
 			return
 		}
+		if f.as == "" && path.IsAbs(f.name) && runs(r.command, f.name) {
+			continue // a program of the image
+		}
 		if name := b.flowFile(f, true); writes[name] {
 			b.faults.Fail("cycle", r.line, id, "the rule of %s reads %s, which it writes itself: it waits for itself",
 				id, name)
@@ -138,7 +147,7 @@ func (b *builder) rule(r *flowRule) {
 		b.cannotRun(r.line, "task %s is a nested makeflow (%s), which gantry does not run: run %s as a workflow "+
 			"of its own", t.ID, r.nested, r.nested)
 	} else {
-		t.Command, t.Shell = []string{r.command}, true
+		t.Command, t.Shell = b.script(r.line, t.ID, r.command, r.shell), true
 		t.Known |= Command
 		b.keep(len(r.command) + 16)
 	}
@@ -162,6 +171,9 @@ func (b *builder) cannotRun(line int, format string, args ...any) {
 
 // flowFile adds a file to the last task, under the name that it has in its directory.
 func (b *builder) flowFile(f flowFile, read bool) string {
+	if read && f.as != "" && !SafeName(f.name) {
+		f.name = b.elsewhere(f.name)
+	}
 	at := b.file(f.name)
 	t, name := &b.wf.Tasks[len(b.wf.Tasks)-1], b.wf.Files[at].Name
 	if read {
@@ -180,6 +192,44 @@ func (b *builder) flowFile(f flowFile, read bool) string {
 		t.Renames = append(t.Renames, Rename{name, as})
 	}
 	return name
+}
+
+// elsewhere adds a file that lies elsewhere on this host, and returns its name in the workflow.
+func (b *builder) elsewhere(place string) string {
+	place = path.Clean(place)
+	name, rest := ".outside", place
+	if path.IsAbs(place) {
+		name += "/root"
+	}
+	for ; rest == ".." || strings.HasPrefix(rest, "../"); rest = strings.TrimPrefix(rest[2:], "/") {
+		name += "/up"
+	}
+	name = path.Join(name, rest)
+	f := &b.wf.Files[b.file(name)]
+	if !path.IsAbs(place) && b.wf.Source != "-" {
+		place, _ = filepath.Abs(filepath.Join(filepath.Dir(b.wf.Source), place))
+	}
+	if f.Origin == nil && path.IsAbs(place) {
+		b.keep(80 + len(place))
+		f.Origin = &Origin{Locations: []string{place}}
+	}
+	return name
+}
+
+// runs reports whether a command for a shell starts a program by that path.
+func runs(command, program string) (found bool) {
+	parsed, err := syntax.NewParser().Parse(strings.NewReader(command), "")
+	if err != nil {
+		return false
+	}
+	syntax.Walk(parsed, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			word, err := expand.Literal(nil, call.Args[0])
+			found = found || err == nil && path.Clean(word) == path.Clean(program)
+		}
+		return !found
+	})
+	return found
 }
 
 // program is the program that a command begins with, for the type of the task.

@@ -21,6 +21,7 @@ type jxReader struct {
 	cats  map[string]*jx.Object
 	env   map[string]string // of all rules
 	usual string            // the default category
+	shell string            // of all commands
 }
 
 // readJX reads a makeflow in JSON or JX. Only the definitions that are used are evaluated.
@@ -131,7 +132,7 @@ func (b *builder) lister() func(dir string) ([]string, error) {
 
 // common reads what rules share.
 func (r *jxReader) common(root *jx.Node) {
-	known := []string{"rules", "define", "environment", "categories", "default_category"}
+	known := []string{"rules", "define", "environment", "categories", "default_category", "shell"}
 	for _, key := range root.Keys() {
 		n := root.Member(key)
 		if n == nil || key == "rules" || key == "define" {
@@ -149,6 +150,10 @@ func (r *jxReader) common(root *jx.Node) {
 		case string:
 			if key == "default_category" {
 				r.usual = x
+				continue
+			}
+			if key == "shell" {
+				r.shell = x
 				continue
 			}
 		case *jx.Object:
@@ -216,17 +221,17 @@ func (r *jxReader) resources(to map[string]flowValue, v any, line int) {
 }
 
 var ruleKeys = []string{"command", "workflow", "args", "inputs", "outputs", "local_job", "category", "resources",
-	"allocation", "environment"}
+	"allocation", "environment", "shell"}
 
 func (r *jxReader) rule(o *jx.Object) {
-	rule := flowRule{line: o.Line, category: r.usual, resources: map[string]flowValue{}}
+	rule := flowRule{line: o.Line, category: r.usual, shell: r.shell, resources: map[string]flowValue{}}
 	fail := func(line int, format string, args ...any) { r.b.faults.Fail("wrong-type", line, "", format, args...) }
 	var own *jx.Pair
 	for i := range o.Pairs {
 		p := &o.Pairs[i]
 		text, isText := p.Value.(string)
 		switch p.Key {
-		case "command", "workflow", "category":
+		case "command", "workflow", "category", "shell":
 			if !isText {
 				fail(p.Line, "%q of a rule has to be a text", p.Key)
 				return
@@ -236,6 +241,8 @@ func (r *jxReader) rule(o *jx.Object) {
 				rule.command = text
 			case "workflow":
 				rule.nested = text
+			case "shell":
+				rule.shell = text
 			default:
 				rule.category = text
 			}

@@ -822,6 +822,9 @@ func (r *makeReader) finish() {
 				rule.told[key] = v
 			}
 		}
+		if v, ok := r.lookup(flowShell, rule.category, r.local[i], i); ok {
+			rule.shell = strings.Trim(v.text, `"' `)
+		}
 		for _, name := range names {
 			if v, ok := r.lookup(name, rule.category, r.local[i], i); ok {
 				rule.env = append(rule.env, b.same(name+"="+v.text))

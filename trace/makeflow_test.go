@@ -198,3 +198,99 @@ func TestMakeflowIsNotHonouredInSilence(t *testing.T) {
 		t.Errorf("%v", faults)
 	}
 }
+
+// A category, a rule and JX name a shell, and --shell counts before them. WfFormat keeps it.
+func TestShellsOfCommands(t *testing.T) {
+	const rules = "a:\n\ttrue\nCATEGORY=x\nSHELL=\"bash -e\"\nb:\n\ttrue\nc:\n@SHELL=sh\n\ttrue\n"
+	const list = `{"shell": "dash", "rules": [{"command": "true", "outputs": ["a"]}, ` +
+		`{"command": "true", "outputs": ["b"], "shell": "bash -o 'a b'"}]}`
+	for _, c := range []struct {
+		name, text, shell string
+		want              [][]string
+	}{
+		{"w.makeflow", rules, "", [][]string{{"true"}, {"true", "bash", "-e"}, {"true", "sh"}}},
+		{"w.makeflow", rules, "strict", [][]string{{"true", "strict"}, {"true", "strict"}, {"true", "strict"}}},
+		{"w.jx", list, "", [][]string{{"true", "dash"}, {"true", "bash", "-o", "a b"}}},
+		{"w.jx", list, "sh -u", [][]string{{"true", "sh", "-u"}, {"true", "sh", "-u"}}},
+	} {
+		w, faults, err := trace.Read(strings.NewReader(c.text), c.name, trace.ReadOptions{Shell: c.shell})
+		if err != nil || len(faults) > 0 {
+			t.Fatal(faults, err)
+		}
+		again := new(strings.Builder)
+		if err := trace.WriteWfFormat(again, w); err != nil {
+			t.Fatal(err)
+		}
+		back, _, err := trace.Read(strings.NewReader(again.String()), "w.json", trace.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range c.want {
+			for _, w := range []*trace.Workflow{w, back} {
+				if task := &w.Tasks[i]; !slices.Equal(task.Command, want) || !task.Shell {
+					t.Errorf("%s with %q: %s is %q, want %q", c.name, c.shell, task.ID, task.Command, want)
+				}
+			}
+		}
+	}
+	_, faults := flow(t, "w.jx", strings.Replace(list, `"dash"`, `"bash 'x"`, 1), nil)
+	if !trace.HasErrors(faults) || !strings.Contains(faults[0].Message, "a quote is not closed") {
+		t.Errorf("%v", faults)
+	}
+}
+
+// A program by its absolute path is the image's, wherever the command starts it; files elsewhere on the host have
+// another name in the task, relative ones as seen from the makeflow. All others are refused with what to do.
+func TestFilesOutsideOfTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	w, faults := flow(t, filepath.Join(dir, "flows", "w.makeflow"), "SED=/bin/sed\nout: in $SED /usr/bin/env "+
+		"/data/ref.fa->ref ../x/y->y\n\tLOCAL N=1 $SED s/a/b/ in | \"/usr/bin/env\" cat ref y >out\n"+
+		"two: /data/ref.fa->other ../../z->z\n\tcat other z >two\n", nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	places := map[string]string{}
+	for _, f := range w.Files {
+		if f.Origin != nil {
+			places[f.Name] = f.Origin.Locations[0]
+		}
+		if !trace.SafeName(f.Name) {
+			t.Errorf("file %q", f.Name)
+		}
+	}
+	if len(places) != 3 || places[".outside/root/data/ref.fa"] != "/data/ref.fa" ||
+		places[".outside/up/x/y"] != filepath.Join(dir, "x/y") || len(w.Tasks[0].Inputs) != 3 {
+		t.Errorf("%v, inputs %v", places, w.Tasks[0].Inputs)
+	}
+	for _, wrong := range []string{"out: /data/ref\n\tcat /data/ref >out\n", "out: ../x\n\tcat ../x >out\n",
+		"/tmp/out: in\n\t/tmp/out\n", "out: /bin/sed\n\techo /bin/sed >out\n"} {
+		_, faults := flow(t, "w.makeflow", wrong, nil)
+		if len(faults) != 1 || !strings.Contains(faults[0].Message, "--mount DIR:/path:ro") {
+			t.Errorf("%q: %v", wrong, faults)
+		}
+	}
+}
+
+// What the kernel does not start is an obstacle to a run, with its line and the bound; a script of any length is none.
+func TestArgumentsBeyondTheKernel(t *testing.T) {
+	long, most := strings.Repeat("x", 131_072), strings.Repeat("x", 131_071)
+	yaml := func(argument string) string {
+		return "pegasus: 5.0.4\nname: w\njobs:\n- type: job\n  name: p\n  id: j\n  arguments: [" + argument +
+			"]\n  uses: []\n"
+	}
+	many := strings.Repeat(strings.Repeat("y", 999)+", ", 2_100) + "z"
+	for _, c := range []struct{ name, text, obstacle string }{
+		{"w.yml", yaml(most), ""},
+		{"w.yml", yaml(long), "argument 1 has 131072 bytes, and the kernel takes 131071"},
+		{"w.yml", yaml(many), "its arguments and environment take"},
+		{"w.makeflow", "a:\n\techo " + long + " >a\n", ""},
+		{"w.makeflow", "export V=" + long + "\na:\n\techo >a\n", "the variable V, with its name, has 131074 bytes"},
+	} {
+		w, _ := flow(t, c.name, c.text, nil)
+		got := strings.Join(w.Obstacles, "\n")
+		if (c.obstacle == "") != (got == "") || !strings.Contains(got, c.obstacle) || c.obstacle != "" &&
+			!strings.HasPrefix(got, c.name+":") {
+			t.Errorf("%s: %q, want %q", c.name, got, c.obstacle)
+		}
+	}
+}

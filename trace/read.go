@@ -24,6 +24,8 @@ type ReadOptions struct {
 	Kilobytes bool
 	// Define gives variables of makeflows their values, over those of the file.
 	Define map[string]string
+	// Shell runs the commands that are for a shell, whatever the file says; "": as the file says.
+	Shell string
 	// MaxInput bounds what a compressed file may hold, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its size.
 	MaxInput int64
 

@@ -536,6 +536,9 @@ func (d *wfDocument) command() error {
 			d.facts = append(d.facts, wfFact{kind: wfCommand})
 			return d.list(func() error { return d.fact(wfArgv) })
 		case "shell":
+			if c, _ := d.j.Peek(); c == '"' { // the words of one
+				return d.fact(wfShell)
+			}
 			return d.truth(wfShell)
 		}
 		return d.j.Skip()

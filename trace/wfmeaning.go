@@ -457,10 +457,10 @@ func (d *wfDocument) argv(x *wfTask, one *[wfSingles]wfFact, kind string) (argv 
 	line := strings.Join(all, " ")
 	switch {
 	case one[wfShell].text != 0:
-		shell = d.said(one[wfShell]) == "true"
-		if !shell {
+		if d.said(one[wfShell]) == "false" {
 			return all, false
 		}
+		shell = true
 	case d.makeflow || d.nextflow:
 		shell = needsShell(line)
 		if !shell {
@@ -475,7 +475,11 @@ func (d *wfDocument) argv(x *wfTask, one *[wfSingles]wfFact, kind string) (argv 
 		shell = !d.pegasus && slices.ContainsFunc(pieces, func(p string) bool { return operators[p] })
 	}
 	if shell {
-		return []string{line}, true
+		named := d.said(one[wfShell])
+		if named == "true" {
+			named = ""
+		}
+		return d.b.script(int(x.line), id, line, named), true
 	}
 	argv = all[:1:1]
 	for _, p := range pieces {

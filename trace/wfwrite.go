@@ -264,6 +264,8 @@ func facts(t *Task, numbers bool) object {
 		c := object{"program": t.Command[0], "shell": t.Shell}
 		if t.Expand {
 			c = object{"program": strings.Join(t.Command, " "), "shell": true, "arguments": []string{}}
+		} else if t.Shell && len(t.Command) > 1 {
+			c["shell"], c["arguments"] = quoted(t.Command[1:]), []string{}
 		} else if slices.Contains(t.Command[1:], "") { // the schema has no empty arguments
 			c["argv"] = t.Command
 		} else {

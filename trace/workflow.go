@@ -127,7 +127,7 @@ type Task struct {
 	ReadBytes    int64
 	WrittenBytes int64
 
-	Command               []string // argv; a single element with Shell set is a script for sh -c
+	Command               []string // argv; with Shell set a script, and the words of its shell if one is named
 	Image                 string   // container image as in Container, "" if the trace names none
 	Env                   []string // KEY=value, sorted
 	Renames               []Rename

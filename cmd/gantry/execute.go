@@ -32,6 +32,7 @@ import (
 	"gantry/scenario"
 	"gantry/sqlite"
 	"gantry/sqlite/live"
+	"gantry/trace"
 )
 
 // logName is the log's file below --dir.
@@ -212,7 +213,13 @@ func (s *session) admitter() *executor.Admitter {
 	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale,
 		Image: s.set.Image, Emulate: s.set.Emulate, Env: s.set.Env, Mounts: s.set.Mounts,
 		SafeNames: runtimeOf(s.set.Runtime).Programs, Fit: s.set.Fit, Preempt: scenario.DefaultPreempt(),
-		Memory: s.memory()}
+		Memory: s.memory(), Shell: s.shell()}
+}
+
+// shell is that of commands whose workflow names none: of those that are handed in, the server's.
+func (s *session) shell() []string {
+	words, _ := trace.ShellWords(s.set.Shell) // was read before
+	return words
 }
 
 // keptTasks is how many tasks of streams to be simulated are kept in memory from when they were checked on.

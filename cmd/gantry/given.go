@@ -29,6 +29,9 @@ func givenFlags() []cli.Flag {
 			"the content of FILE, or else the value of the environment variable NAME (may be repeated)"},
 		&cli.StringSliceFlag{Name: "mount", Usage: "`HOST:CONTAINER:ro`: let all commands read HOST, a file or " +
 			"directory of this host, at the path CONTAINER (may be repeated)"},
+		&cli.StringFlag{Name: "shell", Usage: "run commands of makeflows and WfFormat by `COMMAND` -c, such as " +
+			"'bash -euo pipefail', or sh for makeflow's own behaviour (default: as the workflow says, else strict: " +
+			"/bin/sh -e, with pipefail if it has that)"},
 	}
 }
 
@@ -73,6 +76,11 @@ func (s *settings) readGiven(c *cli.Context) (err error) {
 	}
 	if err := s.targets(); err != nil {
 		return err
+	}
+	if s.Shell = c.String("shell"); c.IsSet("shell") {
+		if _, err := trace.ShellWords(s.Shell); err != nil {
+			return failf(exitUsage, "--shell %q: %w", s.Shell, err)
+		}
 	}
 	_, err = s.secrets()
 	return err

@@ -35,6 +35,7 @@ type settings struct {
 	Image     string  `json:"image,omitempty"`
 	// Env and Mounts are given to all commands: NAME=value, and HOST:CONTAINER. Secrets are NAME or NAME=FILE.
 	Env      []string `json:"env,omitempty"`
+	Shell    string   `json:"shell,omitempty"` // of commands for a shell; "": as the workflow says, else trace.Strict
 	Mounts   []string `json:"mounts,omitempty"`
 	Secrets  []string `json:"secrets,omitempty"`
 	Emulate  bool     `json:"emulate,omitempty"`

@@ -204,13 +204,8 @@ func (b *sandbox) prepare() error {
 			return err
 		}
 	}
-	script := "#!/bin/sh\nexec " + container.Quote(b.spec.Command) + "\n"
-	if b.spec.Shell && len(b.spec.Command) == 1 {
-		script = "#!/bin/sh\n" + b.spec.Command[0] + "\n"
-	} else if b.spec.Expand && len(b.spec.Command) == 2 {
-		script = "#!/bin/sh\nexec " + container.Quote(b.spec.Command[:1]) + " " + b.spec.Command[1] + "\n"
-	}
-	if err := os.WriteFile(filepath.Join(b.work, ".command.sh"), []byte(script), 0o755); err != nil {
+	script := []byte(container.Script(b.spec))
+	if err := os.WriteFile(filepath.Join(b.work, ".command.sh"), script, 0o755); err != nil {
 		return err
 	}
 	user := b.user()

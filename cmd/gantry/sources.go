@@ -246,7 +246,8 @@ func (s *settings) readAs(c *cli.Context, in *inputs) (err error) {
 		s.Define = map[string]string{}
 	}
 	maps.Copy(s.Define, *c.Generic("define").(*definitions))
-	in.Catalogs, in.Site, in.EnforceWalltime, in.Define = s.Catalogs, s.Site, s.EnforceWalltime, s.Define
+	in.Catalogs, in.Site, in.EnforceWalltime, in.Define, in.Shell = s.Catalogs, s.Site, s.EnforceWalltime, s.Define,
+		s.Shell
 	return nil
 }
 

@@ -86,7 +86,7 @@ read files that they write, by name.
 
 Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no server, or it cannot take work.`,
 		Flags: append([]cli.Flag{dirFlag(),
-			givenFlags()[0], givenFlags()[1], submitSecretFlag(), givenFlags()[3],
+			givenFlags()[0], givenFlags()[1], submitSecretFlag(), givenFlags()[3], givenFlags()[4],
 			&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "try tasks `N` times more whose program " +
 				"fails (default: as the workflow says, else as the server was told)"},
 			&cli.StringFlag{Name: "tenant", Usage: "`TENANT` that the workflow counts for (default: as a workload " +

@@ -46,7 +46,7 @@ func taskFlags() []cli.Flag {
 func checkTaskFlags(c *cli.Context) error {
 	if c.IsSet("task") {
 		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "reject-late",
-			"checkpoint", "preempt"} {
+			"checkpoint", "preempt", "shell"} {
 			if c.IsSet(name) {
 				return failf(exitUsage, "--%s is about workflows: leave it out with --task", name)
 			}

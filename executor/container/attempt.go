@@ -593,6 +593,7 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	r := a.r
 	e := evidence.Evidence{Teller: r.host.Teller(), Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit,
+		Strict:    a.l.Spec.Shell && len(a.l.Spec.Command) > 1,
 		DiskLimit: a.diskLimit(), Gone: gone, Leaving: a.l.Leaving, Old: a.old, Loss: a.loss}
 	a.signalling.Lock() // a signal under way was delivered, or came too late
 	r.mu.Lock()
@@ -774,7 +775,8 @@ func limitsOf(l cgroup.Limits) planner.Limits {
 	return out
 }
 
-// lastWords is the end of what the program said on standard error; of an emulated task, what it missed.
+// lastWords is the end of what the program said on standard error, or the engine where it did not begin; of an emulated
+// task, what it missed.
 func (a *attempt) lastWords(o planner.Outcome) string {
 	if a.emulated() {
 		if o == planner.ExitCode {
@@ -782,12 +784,13 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 				return "missed: " + strings.Join(rep.Misses, "; ")
 			}
 		}
-		if a.id != "" {
-			a.saveLogs()
-		}
 	}
 	name := ".command.err"
-	if a.l.Spec.Stderr != "" {
+	by, _, err := a.claimed()
+	silent := err == nil && by != control.Launcher
+	if a.id != "" && (silent || a.emulated()) {
+		a.saveLogs()
+	} else if a.l.Spec.Stderr != "" {
 		name = a.l.Spec.Stderr
 	}
 	last := ""

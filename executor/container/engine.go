@@ -36,7 +36,8 @@ type Engine interface {
 	List(ctx context.Context, label, value string) ([]Listed, error)
 	// Environment is that of the programs of an image.
 	Environment(ctx context.Context, image string) ([]string, error)
-	// Output is what the first process of a container said, as far as that is kept.
+	// Output is what the first process of a container said, or the engine where that did not begin, as far as that is
+	// kept.
 	Output(ctx context.Context, id string) (stdout, stderr []byte, err error)
 	// Pauses calls heard with the value of LabelAttempt when somebody freezes or thaws a container of the run that has
 	// that LabelHostName, until the context ends or the engine goes away. First it calls heard with "": it hears from
@@ -88,7 +89,6 @@ type Spec struct {
 	Labels  map[string]string
 	Mounts  []Mount
 	Tmpfs   map[string]string // options by path
-	Keep    bool              // what the first process says is kept, for Output
 	// Volumes is a directory, not made yet, for those that the image declares as volumes; "" leaves that to the engine.
 	Volumes string `json:",omitempty"`
 	// Parent is the control group below which the container's is to be, as cgroup.Tree.Parent names it; "" leaves that

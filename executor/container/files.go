@@ -60,7 +60,7 @@ func (a *attempt) writeCommand(spec *emulate.Spec, resumed bool) error {
 			return err
 		}
 	}
-	return stage.Write(a.dir, ".command.sh", a.script(), 0o755)
+	return stage.Write(a.dir, scriptFile, Script(a.l.Spec), 0o755)
 }
 
 // keep looks for what a preempted attempt left.

@@ -94,8 +94,8 @@ func (a *attempt) configure() {
 		s.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
 	}
 	if a.emulated() {
-		s.Image, s.Args, s.Keep = "", []string{TaskProgram, "emulate", controlDir, a.user(), specFile}, true
-	} else { // the launcher keeps what it says
+		s.Image, s.Args = "", []string{TaskProgram, "emulate", controlDir, a.user(), specFile}
+	} else {
 		s.Args = append([]string{Launcher}, a.launchArgs()...)
 		for _, m := range r.secretMounts() { // the submission's own come first
 			if !slices.ContainsFunc(s.Mounts, func(own Mount) bool { return own.Target == m.Target }) {
@@ -151,7 +151,7 @@ func (a *attempt) volumes() string { return filepath.Join(string(a.ctl), "volume
 // argv is the task's own command.
 func (a *attempt) argv() []string {
 	if a.l.Spec.Shell {
-		return append([]string{"/bin/sh", "-c"}, a.l.Spec.Command...)
+		return trace.ShellArgv(a.l.Spec.Command, scriptFile)
 	}
 	if a.l.Spec.Expand {
 		return append(a.l.Spec.Command[:1:1], a.expanded...)
@@ -170,8 +170,11 @@ func (a *attempt) expand(ctx context.Context) error {
 		return err
 	}
 	if err = a.as(func() (err error) {
-		a.expanded, err = trace.ExpandArguments(t.Command[1], append(env[:len(env):len(env)], a.spec.Env...), a.dir)
-		return err
+		env := append(env[:len(env):len(env)], a.spec.Env...)
+		if a.expanded, err = trace.ExpandArguments(t.Command[1], env, a.dir); err != nil {
+			return err
+		}
+		return trace.Bounds(a.argv(), env)
 	}); err != nil {
 		return fmt.Errorf("arguments: %w: %w", errdefs.ErrInvalidArgument, err)
 	}
@@ -235,18 +238,22 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 	return s, s.Validate()
 }
 
-// script is the task's command as a shell script, for people.
-func (a *attempt) script() string {
-	t := a.l.Spec
-	if t.Shell && len(t.Command) == 1 {
-		return "#!/bin/sh\n" + t.Command[0] + "\n"
-	}
-	if t.Expand {
-		return "#!/bin/sh\nexec " + Quote(t.Command[:1]) + " " + t.Command[1] + "\n"
-	}
-	argv := a.argv()
-	if a.emulated() {
+// scriptFile is Script of the task, in its work directory.
+const scriptFile = "./.command.sh"
+
+// Script is the command of a task as a shell script: for people, and for shells if it is too long for an argument.
+func Script(t *executor.TaskSpec) string {
+	argv := t.Command
+	switch {
+	case t.Emulated():
 		argv = []string{TaskProgram, specFile}
+	case t.Expand:
+		return "#!/bin/sh\nexec " + Quote(t.Command[:1]) + " " + t.Command[1] + "\n"
+	case t.Shell:
+		argv = trace.ShellArgv(t.Command, scriptFile)
+		if argv[0] == "/bin/sh" || argv[len(argv)-1] == scriptFile {
+			return "#!/bin/sh\n" + trace.Script(t.Command) + "\n"
+		}
 	}
 	return "#!/bin/sh\nexec " + Quote(argv) + "\n"
 }

@@ -150,6 +150,7 @@ type End struct {
 	Signal  syscall.Signal // that ended it; 0: it returned Code itself
 	Outside syscall.Signal // the last signal that reached it from outside before; 0: none
 	Again   bool           // the container was started again
+	Refused syscall.Errno  // why the program could not begin; 0: it began, or that is not known
 	// Dropped is how many bytes of standard output and error were not kept. Truncated without them: the launcher was
 	// killed before it had counted.
 	Dropped   int64
@@ -175,6 +176,8 @@ func (d Dir) End() (e End, err error) {
 		switch what {
 		case "again":
 			e.Again = true
+		case "refused":
+			e.Refused = syscall.Errno(n)
 		case "signal":
 			if !e.Over {
 				e.Outside = syscall.Signal(n)

@@ -70,12 +70,10 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 		CapAdd:         container.LauncherCapabilities,
 		SecurityOpt:    []string{"no-new-privileges"},
 		Tmpfs:          s.Tmpfs,
-		LogConfig:      types.LogConfig{Type: "none"},
+		// for what the engine says where it cannot begin the launcher; programs write to files
+		LogConfig: types.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		Resources: types.Resources{PidsLimit: &l.PIDs, CPUPeriod: l.CPUPeriod.Microseconds(),
 			CPUQuota: l.CPUQuota.Microseconds(), Memory: l.Memory, MemorySwap: l.MemorySwap},
-	}
-	if s.Keep {
-		h.LogConfig = types.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
 	}
 	if s.Parent != "" {
 		h.CgroupParent = s.Parent

@@ -22,6 +22,7 @@ type Evidence struct {
 	DiskLimit int64         // bytes that its work directory may take; 0: no limit
 	DiskUsed  int64         // bytes that it took, if that is more; 0: it is not
 	DiskFull  bool          // the file system allowed it no more
+	Strict    bool          // gantry has its shell count each program of a pipe
 
 	Teller Teller // what messages call the engine
 
@@ -141,7 +142,7 @@ func (e Evidence) Judge() Verdict {
 	case e.EngineNew && (v.Code == notExecutable || v.Code == notFound):
 		v.Outcome = planner.Lost
 		v.Message = fmt.Sprintf("exit code %d%s, and the %s had just been started: it may have unmounted the "+
-			"image", v.Code, meaning(v.Code), e.Teller.Engine)
+			"image", v.Code, e.meaning(v.Code), e.Teller.Engine)
 	case !killed && !e.began():
 		v.Outcome = planner.HostError
 		v.Message = fmt.Sprintf("its program never began (exit code %d of its container): the %s could not start "+
@@ -161,7 +162,10 @@ func (e Evidence) Judge() Verdict {
 			e.DiskLimit)
 	default:
 		v.Outcome = planner.ExitCode
-		v.Message = fmt.Sprintf("exit code %d%s", v.Code, meaning(v.Code))
+		v.Message = fmt.Sprintf("exit code %d%s", v.Code, e.meaning(v.Code))
+		if v.Code == 128+int(syscall.SIGPIPE) && e.Strict {
+			v.Message += ": a program of a pipe wrote on when its reader had ended; --shell sh does not count that"
+		}
 	}
 	return v
 }
@@ -260,11 +264,19 @@ func (e Evidence) killer(s syscall.Signal, code int) string {
 	return "killed from outside by " + outside[s]
 }
 
-// meaning explains exit codes that shells and kernels give.
-func meaning(code int) string {
+// meaning explains exit codes that the launcher, shells and kernels give.
+func (e Evidence) meaning(code int) string {
+	why := ""
+	if e.End.Refused != 0 {
+		why = ": " + e.End.Refused.Error()
+	}
 	switch {
+	case code == LauncherRefused && why != "":
+		return " (the command cannot begin" + why + ")"
 	case code == notExecutable:
-		return " (the command cannot be executed)"
+		return " (the command cannot be executed" + why + ")"
+	case code == notFound && e.End.Refused != 0 && e.End.Refused != syscall.ENOENT:
+		return " (the command cannot be found in the image" + why + ")"
 	case code == notFound:
 		return " (the command was not found in the image)"
 	case code > 128 && code < 128+65:

@@ -52,6 +52,18 @@ func TestEnds(t *testing.T) {
 		}), planner.OK, 0, "although"},
 		{"returned 0, a child out of memory", began(func(e *evidence.Evidence) { e.End, e.OOMKills = exit(0), 1 }),
 			planner.OK, 0, "although the kernel killed 1 process"},
+		{"argument list too long", began(func(e *evidence.Evidence) {
+			e.End = control.End{Over: true, Code: 126, Refused: syscall.E2BIG}
+		}), planner.ExitCode, 126, "exit code 126 (the command cannot be executed: argument list too long)"},
+		{"links in a circle", began(func(e *evidence.Evidence) {
+			e.End = control.End{Over: true, Code: 127, Refused: syscall.ELOOP}
+		}), planner.ExitCode, 127, "(the command cannot be found in the image: too many levels of symbolic links)"},
+		{"no standard input", began(func(e *evidence.Evidence) {
+			e.End = control.End{Over: true, Code: 125, Refused: syscall.ENOENT}
+		}), planner.ExitCode, 125, "exit code 125 (the command cannot begin: no such file or directory)"},
+		{"a pipe without a reader", began(func(e *evidence.Evidence) {
+			e.End, e.Strict = exit(141), true
+		}), planner.ExitCode, 141, "--shell sh does not count that"},
 		{"returned 7", began(func(e *evidence.Evidence) { e.End, e.Code = exit(7), 7 }), planner.ExitCode, 7,
 			"exit code 7"},
 		{"returned 7 under a new engine", began(func(e *evidence.Evidence) {

@@ -32,10 +32,11 @@ type Loader struct {
 	Repair   bool              // repair traces where a rule allows it
 	Define   map[string]string // variables of makeflows
 	MaxInput int64             // bound of compressed traces; see trace.ReadOptions
-	// Catalogs, Site and EnforceWalltime are those of trace.ReadOptions.
+	// Catalogs, Site, EnforceWalltime and Shell are those of trace.ReadOptions.
 	Catalogs        []string
 	Site            string
 	EnforceWalltime bool
+	Shell           string
 	// TimeScale is what the runtimes of emulated tasks are scaled by; arrivals, releases and deadlines follow where the
 	// workload says so.
 	TimeScale float64 // 0: 1
@@ -251,7 +252,7 @@ func (l *Loader) Trace(path string) (*trace.Workflow, error) {
 // Options are those with which traces are read.
 func (l *Loader) Options() trace.ReadOptions {
 	return trace.ReadOptions{Repair: l.Repair, MaxInput: l.MaxInput, Catalogs: l.Catalogs, Site: l.Site,
-		EnforceWalltime: l.EnforceWalltime, Define: l.Define}
+		EnforceWalltime: l.EnforceWalltime, Define: l.Define, Shell: l.Shell}
 }
 
 // Checked does the rest of Trace for a workflow that was read.

@@ -313,7 +313,7 @@ func (s *step) one(ctx context.Context, id string) error {
 	} else if c, ok := s.Engine.(counter); ok {
 		r.Final = c.Counted(own)
 	}
-	if spec.Keep {
+	if r.State.ExitCode != 0 {
 		r.Stdout, r.Stderr, _ = s.Engine.Output(ctx, own)
 		r.Stdout, r.Stderr = tail(r.Stdout), tail(r.Stderr)
 	}

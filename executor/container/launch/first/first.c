@@ -41,8 +41,12 @@ static void say(const char *format, ...)
 		return;
 }
 
+// Why the program could not begin, for the account; 0: not known.
+static int reason;
+
 static int fail(const char *what, const char *path)
 {
+	reason = errno;
 	say("gantry-task: %s: %s: %s\n", what, path, strerror(errno));
 	return REDIRECT;
 }
@@ -357,8 +361,9 @@ static char *find(char *name, int *code)
 	if (strchr(name, '/')) {
 		if (runnable(name))
 			return name;
-		say("gantry-task: exec: \"%s\": %s\n", name, strerror(errno));
-		*code = errno == EACCES ? NOT_EXECUTABLE : NOT_FOUND;
+		reason = errno;
+		say("gantry-task: exec: \"%s\": %s\n", name, strerror(reason));
+		*code = reason == EACCES ? NOT_EXECUTABLE : NOT_FOUND;
 		return NULL;
 	}
 	const char *dir = getenv("PATH");
@@ -515,11 +520,14 @@ static int begin(char **args, long long most, int signals, const sigset_t *befor
 		_exit(NOT_EXECUTABLE);
 	}
 	if (program && (pid < 0 || refused)) {
-		int why = refused ? refused : errno;
-		say("gantry-task: %s: fork/exec %s: %s\n", program, program, strerror(why));
-		code = why == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+		reason = refused ? refused : errno;
+		say("gantry-task: %s: fork/exec %s: %s%s\n", program, program, strerror(reason),
+		    reason == ENOENT ? ": the interpreter of its first line, or its loader, is not there" : "");
+		code = reason == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
 	}
 	if (code) {
+		if (reason)
+			note("refused", reason);
 		note("exit", code);
 		return code;
 	}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/executor/oci/image"
+)
+
+// A program that fails in a pipe or before a semicolon is a failure, unless the shell is another one: by the makeflow,
+// or by --shell. A long command is as strict, whatever its shell.
+func TestCommandsEndAtTheFirstFailure(t *testing.T) {
+	needsBusybox(t)
+	many := strings.Repeat(" some/file", 20_000)
+	rules := map[string]string{
+		"good.txt":  "printf '2\\\\n1\\\\n' | sort >good.txt; if false; then :; fi; ! false; false || true",
+		"zero.txt":  "echo \"\\$0 \\$\\#\" >zero.txt",
+		"pipe.txt":  "cat absent | sort >pipe.txt",
+		"first.txt": "cat absent; touch first.txt",
+		"cut.txt":   "yes | head -n 1 >cut.txt",
+		"loose.txt": "@SHELL=sh\n\tcat absent | sort; false; touch loose.txt",
+		"own.txt":   "@SHELL=\"sh -u\"\n\tfalse; echo \"\\$0\" >own.txt",
+		"long.txt":  "set --" + many + "; echo \\$\\# >long.txt",
+		"lax.txt":   "@SHELL='sh -u'\n\tset --" + many + "; false; echo \\$\\# >lax.txt",
+		"fails.txt": "set --" + many + "; false | cat; touch fails.txt",
+	}
+	var flow strings.Builder
+	for out, rule := range rules {
+		if !strings.HasPrefix(rule, "@") {
+			rule = "\t" + rule
+		}
+		fmt.Fprintf(&flow, "%s:\n%s\n", out, rule)
+	}
+	for _, on := range []string{"docker", "oci"} {
+		t.Run(on, func(t *testing.T) {
+			if on == "oci" {
+				needsOCI(t)
+				t.Setenv(image.DirEnv, filepath.Join(t.TempDir(), "images"))
+			}
+			c := cliTest{t, t.TempDir()}
+			file := c.write("w.makeflow", flow.String())
+			c.gantry(exitTasksFailed, "run", "-q", "--runtime", on, "--image", "gantry/busybox", "--name", "r", file)
+			for out, want := range map[string]string{"good.txt": "1\n2\n", "zero.txt": "/bin/sh 0\n", "loose.txt": "",
+				"own.txt": "sh\n", "long.txt": "20000\n", "lax.txt": "20000\n"} {
+				if got := c.read("r/results/w", out); got != want {
+					t.Errorf("%s: %q, want %q", out, got, want)
+				}
+			}
+			for out, why := range map[string]string{"pipe.txt": "exit code 1", "first.txt": "exit code 1",
+				"fails.txt": "exit code 1", "cut.txt": "(broken pipe): a program of a pipe"} {
+				if said, _ := c.gantry(exitOK, "explain", "r", out); !strings.Contains(said, why) {
+					t.Errorf("%s: %q does not say %q", out, said, why)
+				}
+			}
+			if on == "oci" {
+				return
+			}
+			// the same without them is as makeflow has it; nothing of the strict run is taken over
+			c.gantry(exitOK, "run", "-q", "--image", "gantry/busybox", "--name", "lax", "--shell", "sh", "--reuse", file)
+			said, _ := c.gantry(exitOK, "explain", "lax", "good.txt")
+			if !strings.Contains(said, "its shell changed") {
+				t.Errorf("explain: %s", said)
+			}
+		})
+	}
+}

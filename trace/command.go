@@ -1,0 +1,118 @@
+package trace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Strict stands for the shell of commands of which nobody says otherwise: /bin/sh that ends at the first program that
+// fails (-e), also at one in a pipe if it has the option pipefail.
+const Strict = "strict"
+
+// strictly makes a shell strict. Where set does not know the option, "command" keeps the shell from ending.
+const strictly = "set -e; command set -o pipefail 2>/dev/null || :\n"
+
+// The kernel's bounds of the arguments and variables that a program is started with: of each one, and of all together.
+// The latter is a quarter of the usual limit of the stack, less what an image may set.
+const (
+	maxArgument  = 128<<10 - 1
+	maxArguments = 2<<20 - 64<<10
+)
+
+// ShellWords reads the words of a shell for commands, such as "bash -euo pipefail", or Strict.
+func ShellWords(text string) ([]string, error) {
+	words, err := splitWords(text)
+	if err == nil && (len(words) == 0 || words[0] == "" || strings.ContainsRune(text, 0)) {
+		err = errors.New(`name a program that takes -c, such as sh or "bash -euo pipefail"`)
+	}
+	return words, err
+}
+
+// quoted is what ShellWords reads as these words.
+func quoted(words []string) string {
+	text := ""
+	for _, w := range words {
+		text += " '" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return text[1:]
+}
+
+// script is a command for a shell: that of --shell, else that which the file names.
+func (b *builder) script(line int, task, command, shell string) []string {
+	shell = cmp.Or(b.opt.Shell, shell)
+	if shell == "" {
+		return []string{command}
+	}
+	words, err := ShellWords(shell)
+	if err != nil {
+		b.faults.Fail("shell", line, task, "the shell %q of task %s: %v", shell, task, err)
+	}
+	b.keep(40*len(words) + len(shell))
+	return append([]string{command}, words...)
+}
+
+// Script is what the shell of a command reads. The command is a script and the words of its shell; none: /bin/sh.
+func Script(command []string) string {
+	if slices.Equal(command[1:], []string{Strict}) {
+		return strictly + command[0]
+	}
+	return command[0]
+}
+
+// ShellArgv is how the shell of a command is started. A script that is too long for an argument is in the file.
+func ShellArgv(command []string, file string) []string {
+	words := slices.Clone(command[1:])
+	if len(words) == 0 || words[0] == Strict {
+		words = []string{"/bin/sh"}
+	}
+	if script := Script(command); len(script) <= maxArgument {
+		return append(words, "-c", script)
+	}
+	return append(words, file)
+}
+
+// Bounds returns why the kernel would not start a program with these arguments and variables.
+func Bounds(argv, env []string) error {
+	all := 0
+	for i, s := range slices.Concat(argv, env) {
+		all += len(s) + 1 + 8 // and its address
+		if len(s) <= maxArgument {
+			continue
+		}
+		what := fmt.Sprintf("argument %d", i)
+		if name, _, _ := strings.Cut(s, "="); i >= len(argv) {
+			what = "the variable " + name[:min(len(name), 100)] + ", with its name,"
+		}
+		return fmt.Errorf("%s has %d bytes, and the kernel takes %d: hand it over in a file", what, len(s), maxArgument)
+	}
+	if all > maxArguments {
+		return fmt.Errorf("its arguments and environment take %d bytes, and the kernel takes about %d: hand them over "+
+			"in a file", all, maxArguments)
+	}
+	return nil
+}
+
+// Bounded is Bounds of what a task is started with in an environment, as far as that is known before it runs.
+func (t *Task) Bounded(env []string) error {
+	switch {
+	case t.Shell:
+		return Bounds(ShellArgv(t.Command, ""), env)
+	case t.Expand:
+		return Bounds(t.Command[:1], env)
+	}
+	return Bounds(t.Command, env)
+}
+
+// bounded refuses to run what the kernel would not start.
+func (b *builder) bounded() {
+	for i := range b.wf.Tasks {
+		if t := &b.wf.Tasks[i]; len(t.Command) > 0 {
+			if err := t.Bounded(t.Env); err != nil {
+				b.cannotRun(t.Line, "task %s: %v", t.ID, err)
+			}
+		}
+	}
+}
