@@ -358,8 +358,9 @@ func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 		return b
 	}
 	const mixed = "count: 5\nmix: [{trace: x}]\n"
-	good := []string{day, mixed + "deadlines: {factor: 2}", mixed + "deadlines: {after: 1h .. 2h30m}", mixed +
-		"releases: {after: 10s}", mixed + "deadlines: {multiplier: 1.5 ..2}",
+	good := []string{day, "results: ['*.vcf', d/x]\nworkflows: [{trace: x, results: ['**/*.bam']}]",
+		mixed + "results: []", mixed + "deadlines: {factor: 2}", mixed + "deadlines: {after: 1h .. 2h30m}", mixed +
+			"releases: {after: 10s}", mixed + "deadlines: {multiplier: 1.5 ..2}",
 		mixed + "data: {block: 64MiB}", mixed + "data: {block: 4096}", mixed + "preempt: {checkpoint: 1.5 GB}", mixed +
 			"preempt: {checkpoint: none}",
 		"count: 5\nmix: [{trace: x, disk: 20 MB/s}]", "mix: [{trace: x}]\ncount: 2\narrivals: {process: fixed, " +
@@ -370,8 +371,10 @@ func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, doc := range []string{mixed + "deadlines: {factor: soon}", mixed + "releases: {after: 5}", mixed +
-		"data: {block: large}", mixed + "preempt: {checkpoint: 5 apples}",
+	for _, doc := range []string{mixed + "results: ['']", mixed + "results: x",
+		"workflows: [{trace: x, results: {a: b}}]",
+		mixed + "deadlines: {factor: soon}", mixed + "releases: {after: 5}", mixed +
+			"data: {block: large}", mixed + "preempt: {checkpoint: 5 apples}",
 		"count: 5\nmix: [{trace: x, disk: 20 MB an hour}]", "mix: [{trace: x}]", "count: 5",
 		"mix: [{trace: x, tasks: 3}]\ncount: 5", "mix: [{trace: x}]\ncount: 5\narivals: {process: batch}",
 		"mix: [{trace: x}]\ncount: 5\narrivals: {process: batch, rate: 1/h}",

@@ -35,6 +35,7 @@ type Workload struct {
 	ScaleTimes bool
 	Data       *Data    // of workflows that do not say themselves; nil: every node has every input file
 	Preempt    *Preempt // how tasks may be preempted; nil: not said
+	Results    []string // as those of Arrival, of all workflows
 	// Reuse lets tasks take over outputs of earlier attempts, where tasks really run.
 	Reuse bool
 }
@@ -51,6 +52,7 @@ type Arrival struct {
 	Deadline time.Duration // after the start of the run; 0: none
 	Inputs   string        // directory with the files from outside, resolved; "" if they are to be made up
 	Image    string        // container image of the tasks that name none
+	Results  []string      // patterns of files that are results, beside those that no task reads
 	Disk     int64         // block I/O that tasks ask for which do not say, bytes per second; 0: their share by cores
 	Data     *Data         // nil: as the workload says
 	Costs    *Costs        // nil: runtimes are those of the trace, divided by the speed of the node
@@ -82,6 +84,7 @@ func IsWorkload(text []byte) bool { return Kind(text) == "workload" }
 //	    deadline: 100s          # after the start of the run
 //	    inputs: data            # directory with the files from outside
 //	    image: busybox
+//	    results: ["*.vcf"]      # files that are results beside those that no task reads; at the top: of all workflows
 //	    disk: 20MB/s            # block I/O of tasks that do not ask for any themselves
 //	    copies: 1
 //	    data: {replicas: 2}     # where its input files lie; see Data
@@ -153,6 +156,7 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 		{"cool_down", y.margin(&w.CoolDown, &w.CoolDownTime, "cool_down")},
 		{"data", y.data(&w.Data)},
 		{"preempt", y.preempt(&w.Preempt)},
+		{"results", y.patterns(&w.Results)},
 		{"reuse", y.bool(&w.Reuse, "reuse")},
 		{"scale_times", func(v *reader.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
 	}
@@ -214,6 +218,7 @@ func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
 		{"deadline", y.duration(&a.Deadline, "deadline")},
 		{"inputs", y.string(&a.Inputs)},
 		{"image", y.string(&a.Image)},
+		{"results", y.patterns(&a.Results)},
 		{"disk", y.amount(&a.Disk, "disk", "/s")},
 		{"data", y.data(&a.Data)},
 		{"copies", y.count(&a.Copies, "copies", 1, maxArrivals)},
@@ -265,6 +270,20 @@ func (y *doc) margin(count *int, span *time.Duration, what string) func(*reader.
 			return
 		}
 		*span = d
+	}
+}
+
+// patterns reads a list of texts.
+func (y *doc) patterns(to *[]string) func(*reader.Node) {
+	return func(v *reader.Node) {
+		y.Sequence(v, "results", func(v *reader.Node) {
+			var text string
+			y.string(&text)(v)
+			if y.keep(64+len(text), v); text == "" {
+				y.Faults.Fail("bad-pattern", y.Line(v), "", "results has an empty pattern")
+			}
+			*to = append(*to, text)
+		})
 	}
 }
 

@@ -79,16 +79,16 @@ func (r *Run) insertNoted(n noted) error {
 	return nil
 }
 
-// keepContents has outputs of tasks that stay in a continued workflow be known there, too, within the transaction of the
-// continuation.
+// keepContents has outputs of tasks that stay in a continued workflow be known there, too, within the transaction of
+// the continuation.
 func (r *Run) keepContents(b *executor.Batch) error {
 	for i := range b.Events {
 		x, ok := b.Events[i].Body.(*planner.WorkflowContinued)
 		if !ok {
 			continue
 		}
-		if _, err := r.db.conn.Exec(`INSERT OR REPLACE INTO contents SELECT c.run, n.file, c.node, c.size_bytes, c.mtime_ns,
-			c.ctime_ns, c.inode, c.device, c.sha256, c.removed FROM files o
+		if _, err := r.db.conn.Exec(`INSERT OR REPLACE INTO contents SELECT c.run, n.file, c.node, c.size_bytes,
+			c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256, c.removed FROM files o
 			JOIN contents c ON c.run = o.run AND c.file = o.file
 			JOIN files n ON n.run = o.run AND n.workflow = ?2 AND n.name = o.name
 			JOIN reuses u ON u.run = n.run AND u.task = n.producer AND u.from_run IS NOT NULL

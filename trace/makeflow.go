@@ -52,6 +52,9 @@ const (
 	flowShell    = "SHELL"
 )
 
+// flowResults is a variable with patterns of files that are results, as makeflow's own garbage collection has it.
+const flowResults = "MAKEFLOW_OUTPUTS"
+
 // defaultCategory is of rules that name none.
 const defaultCategory = "default"
 
@@ -158,6 +161,19 @@ func (b *builder) rule(r *flowRule) {
 		b.keep(len(e) + 24)
 	}
 	b.full(r.line)
+}
+
+// keepResults makes files results that patterns of a key of the makeflow match.
+func (b *builder) keepResults(key string, patterns []string, line int) {
+	for _, pattern := range patterns {
+		if b.faults.HasErrors() || b.full(line) { // rules may be missing
+			return
+		}
+		b.keep(16 * len(b.wf.Files)) // each is compared with all files
+		if err := b.wf.KeepResults(pattern); err != nil {
+			b.faults.Fail("unknown-result", line, "", "%s: %v", key, err)
+		}
+	}
 }
 
 // cannotRun notes why a real run has to be refused.

@@ -22,6 +22,9 @@ type jxReader struct {
 	env   map[string]string // of all rules
 	usual string            // the default category
 	shell string            // of all commands
+	// results are patterns of files that are results, and their line.
+	results     []string
+	resultsLine int
 }
 
 // readJX reads a makeflow in JSON or JX. Only the definitions that are used are evaluated.
@@ -72,6 +75,7 @@ func (b *builder) readJX(text string) {
 			return
 		}
 	}
+	b.keepResults(`"results"`, r.results, r.resultsLine)
 }
 
 // defined is what --define gives: JSON, else a text.
@@ -132,7 +136,7 @@ func (b *builder) lister() func(dir string) ([]string, error) {
 
 // common reads what rules share.
 func (r *jxReader) common(root *jx.Node) {
-	known := []string{"rules", "define", "environment", "categories", "default_category", "shell"}
+	known := []string{"rules", "define", "environment", "categories", "default_category", "results", "shell"}
 	for _, key := range root.Keys() {
 		n := root.Member(key)
 		if n == nil || key == "rules" || key == "define" {
@@ -147,6 +151,10 @@ func (r *jxReader) common(root *jx.Node) {
 			continue
 		}
 		switch x := v.(type) {
+		case jx.List:
+			if key == "results" && r.patterns(x, n.Line()) {
+				continue
+			}
 		case string:
 			if key == "default_category" {
 				r.usual = x
@@ -175,6 +183,19 @@ func (r *jxReader) common(root *jx.Node) {
 		}
 		r.b.faults.Fail("wrong-type", n.Line(), "", "%q has a value of the wrong type", key)
 	}
+}
+
+// patterns takes in the patterns of results, and reports whether all are texts.
+func (r *jxReader) patterns(list jx.List, line int) bool {
+	r.resultsLine = line
+	for _, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return false
+		}
+		r.results = append(r.results, text)
+	}
+	return true
 }
 
 func (r *jxReader) unknown(key string, line int, known []string) {

@@ -834,4 +834,7 @@ func (r *makeReader) finish() {
 			return
 		}
 	}
+	if v, ok := r.lookup(flowResults, defaultCategory, nil, len(r.rules)); ok {
+		b.keepResults(flowResults, strings.Fields(strings.NewReplacer(`"`, " ", "'", " ").Replace(v.text)), v.line)
+	}
 }

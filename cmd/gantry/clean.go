@@ -227,7 +227,7 @@ func ranOn(ctx context.Context, home, run, runtime string) bool {
 
 // known reports whether there is something of a run: rows in the log, or its directory.
 func known(ctx context.Context, home, run string) bool {
-	if _, err := os.Stat(filepath.Join(home, run)); err == nil {
+	if _, err := os.Stat(filepath.Join(home, run)); err == nil && run != latestLink {
 		return true
 	}
 	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)

@@ -158,6 +158,7 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 	s.upkeep.settle()
 	list := make([]executor.Continuation, len(all))
 	type outcome struct {
+		was     *executor.Admission
 		adm     *executor.Admission
 		changes []executor.Change
 		stay    int
@@ -172,7 +173,7 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 		keep := func(adm *executor.Admission) []executor.Kept {
 			kept, changes := executor.Keep(was, adm, s.engine.Planner.View(), s.keeper)
 			o := &outcomes[i]
-			o.adm, o.changes = adm, changes
+			o.was, o.adm, o.changes = was, adm, changes
 			for _, k := range kept {
 				if k.Stay {
 					o.stay++
@@ -192,6 +193,9 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 		return failed
 	}
 	for _, o := range outcomes {
+		if err := s.linkResults(ctx, o.was, o.adm); err != nil {
+			return err
+		}
 		s.view.note("%s: %s kept, %d to run", o.adm.Spec.Name, plural(o.stay, "task"), len(o.changes))
 		at := map[string]planner.TaskID{}
 		for i, t := range o.adm.Tasks {
@@ -209,6 +213,26 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 			}
 			if err := s.log.NotReused(at[ch.Task], s.engine.Runtime.Now(), ch.Why); err != nil {
 				return err
+			}
+		}
+	}
+	return nil
+}
+
+// linkResults makes outputs of tasks that stay appear among the results: they may be results only now.
+func (s *session) linkResults(ctx context.Context, was, adm *executor.Admission) error {
+	v, old := s.engine.Planner.View(), map[string]planner.FileID{}
+	for _, f := range was.Files {
+		old[f.NodeName()] = f.ID
+	}
+	for i, t := range adm.Tasks {
+		x := v.Reused(adm.Arrived.Tasks[i].ID)
+		if x == nil || x.Node == planner.None || s.area() == nil {
+			continue
+		}
+		for _, f := range t.Outputs {
+			if err := s.keeper.LinkResult(ctx, adm.Spec, f, x.Node, f.ID, old[f.NodeName()]); err != nil {
+				return fmt.Errorf("result %s of workflow %s: %w", f.Name, adm.Spec.Name, err)
 			}
 		}
 	}

@@ -450,10 +450,17 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 			}
 		}
 	}
+	placing := s.placeResults()
+	if placing != nil && code == exitOK {
+		code = exitHost
+	}
 	err := s.view.finish(ctx, s, res, failed)
 	s.atEnd(state, code)
 	if err != nil {
 		return fail(exitInternal, err)
+	}
+	if placing != nil {
+		return fail(code, placing)
 	}
 	if code == exitOK || s.serving != nil && code == exitTasksFailed { // those who handed them in hear of it
 		return nil

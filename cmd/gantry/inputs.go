@@ -51,6 +51,9 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 		}
 		subs = append(subs, more...)
 	}
+	if err := in.Unmet(); err != nil {
+		return nil, fail(exitInput, err)
+	}
 	return in.Order(subs), nil
 }
 
@@ -69,6 +72,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		}
 		in.repetitions = max(in.repetitions, w.Repetitions)
 		in.reuse = in.reuse || w.Reuse
+		in.Results = append(in.Results[:len(in.Results):len(in.Results)], w.Results...)
 		if of := max(1, w.Repetitions); in.repetition >= of {
 			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1,
 				path, of)

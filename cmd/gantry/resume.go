@@ -42,7 +42,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 				"default: as the run began)"},
 			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(), defineFlag(new(definitions)),
 			&cli.BoolFlag{Name: "repair", Usage: "with --with: repair the workflow as far as possible"},
-			maxInputFlag(new(byteSize)), onEndFlag(),
+			maxInputFlag(new(byteSize)), resultsFlag(), resultsDirFlag(), onEndFlag(),
 			&cli.StringFlag{Name: "slurm-job", Usage: "continue a run on Slurm in the allocation of job `ID` " +
 				"(default: its last one, else the one that gantry runs in, else one like that which it requested)"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
@@ -99,10 +99,13 @@ func (s *session) recallSettings(c *cli.Context) error {
 		s.set.OnEnd = c.String("on-end")
 	}
 	s.platform = &info.Platform
-	return nil
+	return s.set.readResultsDir(c)
 }
 
 func (s *session) resume(c *cli.Context, corrected []correction) error {
+	if err := s.makeResultsDir(); err != nil {
+		return err
+	}
 	info := s.log.Info()
 	pl, adm, err := s.planner()
 	if err != nil {

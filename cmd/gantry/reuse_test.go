@@ -3,11 +3,13 @@ package main
 import (
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -338,7 +340,8 @@ func TestMountsAndSecretsDecideOnReuse(t *testing.T) {
 	in := filepath.Dir(c.write("in/text.txt", "to be\n"))
 	ref := filepath.Dir(c.write("ref/genome", "ACGT\n"))
 	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"),
-		shellTask{"both", "text.txt", "both.txt", "cat text.txt /ref/genome >both.txt; wc -c </run/secrets/KEY >>both.txt"})
+		shellTask{"both", "text.txt", "both.txt",
+			"cat text.txt /ref/genome >both.txt; wc -c </run/secrets/KEY >>both.txt"})
 	given := func(secret string) []string {
 		return []string{"--mount", ref + ":/ref:ro", "--secret", "KEY=" + c.write("key", secret)}
 	}
@@ -349,8 +352,10 @@ func TestMountsAndSecretsDecideOnReuse(t *testing.T) {
 		change            func()
 	}{
 		{name: "same", secret: "a"},
-		{name: "content", secret: "a", why: "its mount " + ref + " changed at", change: func() { c.write("ref/genome", "ACGA\n") }},
-		{name: "touched", secret: "a", change: func() { os.Chtimes(filepath.Join(ref, "genome"), time.Now(), time.Now()) }},
+		{name: "content", secret: "a", why: "its mount " + ref + " changed at",
+			change: func() { c.write("ref/genome", "ACGA\n") }},
+		{name: "touched", secret: "a",
+			change: func() { os.Chtimes(filepath.Join(ref, "genome"), time.Now(), time.Now()) }},
 		{name: "copied", secret: "a", change: func() {
 			os.Remove(filepath.Join(ref, "genome"))
 			c.write("ref/genome", "ACGA\n")
@@ -398,6 +403,83 @@ func TestDirectoriesAreReused(t *testing.T) {
 		if err := logtest.Check(t.Context(), filepath.Join(c.dir, "runs", sqlite.FileName)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Any file can be a result: it stays whatever is deleted, and comes to a directory of the user's.
+func TestAnyFileCanBeAResult(t *testing.T) {
+	beside(t)
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	flow := c.write("flow.makeflow", "raw.txt:\n\techo raw >raw.txt\ncalls/a.vcf d: raw.txt\n\tmkdir d; echo 1 >d/x; "+
+		"echo call >calls/a.vcf\n"+
+		"mid.txt: d\n\tcat d/x >mid.txt\nall.txt: calls/a.vcf mid.txt\n\tcat calls/a.vcf mid.txt >all.txt\n")
+	for _, wrong := range [][]string{{"--results", "*.vcf"}, {"--results", "calls/*", "--results", "x"},
+		{"--results", "["}} {
+		_, errs := c.gantry(exitInput, append([]string{"run", "--image", "gantry/busybox", flow}, wrong...)...)
+		if !strings.Contains(errs, "--results: "+strconv.Quote(wrong[len(wrong)-1])) {
+			t.Errorf("%v: %s", wrong, errs)
+		}
+	}
+	out, outside := filepath.Join(c.dir, "out"), t.TempDir()
+	file := func(want string, path ...string) {
+		t.Helper()
+		if text, err := os.ReadFile(filepath.Join(path...)); err != nil || string(text) != want {
+			t.Errorf("%s has %q, %v, want %q", filepath.Join(path...), text, err, want)
+		}
+	}
+	args := []string{"run", "-q", "--image", "gantry/busybox", "--results", "**/*.vcf", "--results", "d",
+		"--results-dir", out, "--scratch"}
+	c.gantry(exitOK, append(args, "--name", "one", flow)...)
+	check := func() {
+		t.Helper()
+		for _, dir := range []string{filepath.Join(c.dir, "runs", latestLink, "results/flow"), out} {
+			file("call\n", dir, "calls/a.vcf")
+			file("1\n", dir, "d/x")
+			file("call\n1\n", dir, "all.txt")
+			if _, err := os.Lstat(filepath.Join(dir, "mid.txt")); err == nil {
+				t.Errorf("mid.txt, which a task reads, is in %s", dir)
+			}
+		}
+	}
+	check()
+	c.gantry(exitOK, "clean", "--files", "one")
+	c.gantry(exitInput, "clean", latestLink)
+	check()
+	// A later run replaces files, and not those of others. No link leads out of the directory.
+	c.write("out/all.txt", "old\n")
+	c.write("out/mine.txt", "mine\n")
+	c.gantry(exitOK, append(args, "--name", "two", flow)...)
+	check()
+	file("mine\n", out, "mine.txt")
+	if to, err := os.Readlink(filepath.Join(c.dir, "runs", latestLink)); err != nil || to != "two" {
+		t.Errorf("the newest run is %q, %v", to, err)
+	}
+	calls := filepath.Join(out, "calls")
+	if err := errors.Join(os.RemoveAll(calls), os.Symlink(outside, calls)); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := c.gantry(exitHost, append(args, "--name", "three", flow)...)
+	if left, _ := os.ReadDir(outside); len(left) > 0 || !strings.Contains(errs, "escapes") {
+		t.Errorf("a link led %v out of --results-dir: %s", left, errs)
+	}
+	// With more results, a run that is continued shows those of tasks that stay, and can still be reused.
+	both := filepath.Join(c.dir, "both")
+	other := c.write("other.makeflow", "a.txt:\n\techo a >a.txt\nb.txt: a.txt\n\tcat a.txt >b.txt\n")
+	c.gantry(exitOK, "run", "-q", "--image", "gantry/busybox", "--name", "more", other)
+	c.gantry(exitOK, "resume", "-q", "more", "--with", other, "--results", "a.txt", "--results-dir", both)
+	file("a\n", both, "a.txt")
+	c.gantry(exitOK, "run", "-q", "--image", "gantry/busybox", "--reuse", "--results-dir", both, "--name", "last",
+		other, c.write("load.yaml", "results: [raw.txt]\nworkflows: [{trace: flow.makeflow, results: [\"mid*\"]}]\n"))
+	if out, _ := c.gantry(exitOK, "show", "--tasks", "last"); strings.Count(out, " reused ") < 2 {
+		t.Errorf("the tasks of the continued run are not reused:\n%s", out)
+	}
+	file("a\n", both, "other/b.txt")
+	file("raw\n", both, "flow/raw.txt")
+	file("1\n", both, "flow/mid.txt")
+	c.gantry(exitOK, "rm", "last")
+	if _, err := os.Lstat(filepath.Join(c.dir, "runs", latestLink)); err == nil {
+		t.Error("the link to the newest run leads nowhere")
 	}
 }
 

@@ -118,6 +118,7 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 			return failf(exitHost, "rm: containers of run %s: %w", run, err)
 		}
 	}
+	unlinkLatest(home, run)
 	err = os.RemoveAll(placed(dir))
 	if err == nil {
 		err = os.RemoveAll(dir)

@@ -93,7 +93,7 @@ func runFlags() []cli.Flag {
 			"command, image, environment and contents of inputs"},
 		&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
 			"ended well"},
-		onEndFlag(),
+		resultsFlag(), resultsDirFlag(), onEndFlag(),
 		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 			Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 		&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
@@ -116,7 +116,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 		c.Duration("grace")
 	set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
 	set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
-	if err := set.readGiven(c); err != nil {
+	if err := errors.Join(set.readGiven(c), set.readResultsDir(c)); err != nil {
 		return nil, err
 	}
 	if set.Grace < 0 {
@@ -126,8 +126,13 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
 		return nil, failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
 	}
-	if (set.Reuse || set.Scratch) && !able.Programs {
-		return nil, failf(exitUsage, "--reuse, --scratch: there are no files on the %s runtime", set.Runtime)
+	for _, flag := range []string{"reuse", "scratch", "results", "results-dir"} {
+		if c.IsSet(flag) && !able.Programs {
+			return nil, failf(exitUsage, "--%s: there are no files on the %s runtime", flag, set.Runtime)
+		}
+	}
+	if c.IsSet("results") && set.Emulate {
+		return nil, failf(exitUsage, "--results: what --emulate has tasks write is no result")
 	}
 	if able.Programs {
 		if set.Startup = c.Duration("startup"); set.Startup < 0 {
@@ -355,6 +360,12 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 	} else if s.name != executor.EscapeName(s.name) {
 		return badName(s.name)
 	}
+	if s.name == latestLink {
+		return failf(exitUsage, "--name %s: this is the link to the newest run: choose another name", s.name)
+	}
+	if err := s.makeResultsDir(); err != nil {
+		return err
+	}
 	if s.dir, err = s.set.place(filepath.Join(s.home, s.name)); err != nil {
 		return fail(exitHost, err)
 	}
@@ -395,6 +406,9 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			return fail(exitHost, err)
 		} else if err != nil {
 			return fail(exitInput, err)
+		}
+		if !runtimeOf(set.Runtime).Virtual {
+			s.linkLatest()
 		}
 		if err := s.recall(c.Context); err != nil {
 			return err
@@ -463,7 +477,7 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 			"with a corrected workflow", s.name, over.State)
 	}
 	for _, flag := range []string{"inputs", "catalog", "site", "define", "enforce-walltime", "container-mounts",
-		"repair"} {
+		"repair", "results"} {
 		if c.IsSet(flag) && with == "" {
 			return nil, failf(exitUsage, "--%s: it says how a corrected workflow is read: name that with --with "+
 				"FILE", flag)

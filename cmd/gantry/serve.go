@@ -29,7 +29,7 @@ import (
 // notServed are flags of gantry run that say something of workflows: those who hand them in say it.
 var notServed = []string{"count", "repetition", "inputs", "catalog", "site", "enforce-walltime", "container-mounts",
 	"fail-fast", "repair", "max-input", "define", "json", "checkpoint", "preempt", "dry-run", "no-prediction",
-	"slurm", "slurm-job", "shared", "node-runtime", "bundle"}
+	"slurm", "slurm-job", "shared", "node-runtime", "bundle", "results", "results-dir"}
 
 // serveFlags are the others. Tasks run on the host of the server.
 func serveFlags() []cli.Flag {

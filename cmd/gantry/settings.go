@@ -70,6 +70,9 @@ type settings struct {
 	// Reuse lets tasks take over outputs of earlier attempts; Scratch deletes files as soon as nobody needs them.
 	Reuse   bool `json:"reuse,omitempty"`
 	Scratch bool `json:"scratch,omitempty"`
+	// Results are patterns of files that are results; ResultsDir is where they are copied, "" if nowhere.
+	Results    []string `json:"results,omitempty"`
+	ResultsDir string   `json:"results_dir,omitempty"`
 	// OnEnd is a command of the host for the end of the run.
 	OnEnd string `json:"on_end,omitempty"`
 

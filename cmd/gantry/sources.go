@@ -233,6 +233,10 @@ func (s *settings) readAs(c *cli.Context, in *inputs) (err error) {
 			s.Catalogs = append(s.Catalogs, path)
 		}
 	}
+	if c.IsSet("results") {
+		s.Results = c.StringSlice("results")
+	}
+	in.Results = s.Results
 	if c.IsSet("site") {
 		s.Site = c.String("site")
 	}

@@ -103,7 +103,7 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 			&cli.BoolFlag{Name: "no-prediction", Usage: "do not wait for a prediction of its start and end"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the workflow (default: that of its file)"},
 			imageFlag(), emulateFlag(), inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(),
-			repairFlag(), maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
+			repairFlag(), maxInputFlag(new(byteSize)), defineFlag(new(definitions)), resultsFlag(),
 			&cli.StringFlag{Name: "task", Usage: "hand in one task of that `NAME`: the command after --"},
 			quietFlag(), jsonFlag(),
 		}, taskFlags()...),

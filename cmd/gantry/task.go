@@ -45,7 +45,7 @@ func taskFlags() []cli.Flag {
 // checkTaskFlags refuses flags that would say nothing.
 func checkTaskFlags(c *cli.Context) error {
 	if c.IsSet("task") {
-		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "reject-late",
+		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "reject-late", "results",
 			"checkpoint", "preempt", "shell"} {
 			if c.IsSet(name) {
 				return failf(exitUsage, "--%s is about workflows: leave it out with --task", name)

@@ -27,11 +27,13 @@ type Loader struct {
 	// Unplaced says that the nodes are not known yet: Platform stands for them, and costs on nodes are not looked up.
 	Unplaced bool
 	// directory of the files from outside, where the workload does not say; "" if they are to be made up
-	Inputs   string
-	Dirs     []string          // further such directories
-	Repair   bool              // repair traces where a rule allows it
-	Define   map[string]string // variables of makeflows
-	MaxInput int64             // bound of compressed traces; see trace.ReadOptions
+	Inputs string
+	Dirs   []string          // further such directories
+	Repair bool              // repair traces where a rule allows it
+	Define map[string]string // variables of makeflows
+	// Results are patterns: files whose names they match are results. Each has to match one of a trace.
+	Results  []string
+	MaxInput int64 // bound of compressed traces; see trace.ReadOptions
 	// Catalogs, Site, EnforceWalltime and Shell are those of trace.ReadOptions.
 	Catalogs        []string
 	Site            string
@@ -43,7 +45,8 @@ type Loader struct {
 	Count     int     // keep only this many workflows, the first to arrive; 0: all
 	Warn      func(format string, args ...any)
 
-	read map[origin]*trace.Workflow // copies share what they were read from
+	read  map[origin]*trace.Workflow // copies share what they were read from
+	unmet map[string]error           // why a pattern of Results has matched nothing; nil: it has
 }
 
 // Submissions makes the submissions of one repetition of a workload, counted from 0, in order of arrival; names are
@@ -171,9 +174,14 @@ func Window(w *scenario.Workload, subs []executor.Submission, timeScale float64)
 }
 
 func (l *Loader) listed(sub *executor.Submission, a *scenario.Arrival) error {
-	w, err := l.trace(origin{a.Trace, a.Image, a.Disk})
+	w, err := l.trace(origin{a.Trace, a.Image, a.Disk, strings.Join(a.Results, "\x00")})
 	if err != nil {
 		return err
+	}
+	for _, pattern := range a.Results {
+		if err := w.KeepResults(pattern); err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
 	}
 	*sub = executor.Submission{At: planner.Time(a.Arrive), Workflow: w, Name: cmp.Or(a.Name, w.Label), Tenant: a.Tenant,
 		Class: class(a.Class), Release: planner.Time(a.Release), Due: planner.Time(a.Deadline)}
@@ -218,6 +226,7 @@ func class(name string) planner.Class {
 type origin struct {
 	path, image string
 	disk        int64
+	results     string
 }
 
 // trace reads a trace once; tasks without an image or a rate of block I/O get those given.
@@ -277,7 +286,30 @@ func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (
 		return nil, fmt.Errorf("%s cannot be run:\n  %s%s", path, strings.Join(wrong, "\n  "), more)
 	}
 	trace.Impute(w, trace.Defaults{})
+	l.keepResults(w)
 	return w, nil
+}
+
+func (l *Loader) keepResults(w *trace.Workflow) {
+	if l.unmet == nil {
+		l.unmet = map[string]error{}
+	}
+	for _, pattern := range l.Results {
+		err := w.KeepResults(pattern)
+		if was, ok := l.unmet[pattern]; !ok || was != nil {
+			l.unmet[pattern] = err
+		}
+	}
+}
+
+// Unmet returns why a pattern of Results has matched no file of any trace.
+func (l *Loader) Unmet() error {
+	for _, pattern := range l.Results {
+		if err := l.unmet[pattern]; err != nil {
+			return fmt.Errorf("--results: %w", err)
+		}
+	}
+	return nil
 }
 
 // costs resolves a cost matrix, whose rows are tasks and whose columns are nodes, both by name. Tasks it does not name

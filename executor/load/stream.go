@@ -224,7 +224,7 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 			return fail(err)
 		}
 		for _, f := range files {
-			wf, err := l.trace(origin{f, src.Image, src.Disk})
+			wf, err := l.trace(origin{f, src.Image, src.Disk, ""})
 			if err != nil {
 				return fail(err)
 			}

@@ -29,8 +29,8 @@ type Stamp struct {
 	Device   uint64
 }
 
-// StampOf returns the stamp of a regular file, or of a directory with the regular files and links in it: the sum of their
-// sizes, the latest times, and a digest in place of the inode. The error of others wraps errNoFile.
+// StampOf returns the stamp of a regular file, or of a directory with the regular files and links in it: the sum of
+// their sizes, the latest times, and a digest in place of the inode. The error of others wraps errNoFile.
 func StampOf(path string) (Stamp, error) {
 	st, err := os.Lstat(path)
 	if err != nil {

@@ -40,7 +40,8 @@ type Log interface {
 	Hashed(run int64, f planner.FileID, sum Sum) error
 	// Forerunner returns the latest task of that name that succeeded, in a workflow of that label, and when its run
 	// began; nil if none did.
-	Forerunner(ctx context.Context, label, task string) (run string, began time.Time, spec *executor.TaskSpec, err error)
+	Forerunner(ctx context.Context, label, task string) (run string, began time.Time, spec *executor.TaskSpec,
+		err error)
 }
 
 // Run is the log of the run at hand.

@@ -25,6 +25,8 @@ type Files interface {
 	// Adopt gives a file made by produce its place on a node, whole or not at all, and one among the results if it is
 	// one. What was there goes.
 	Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID, produce func(tmp string) error) error
+	// LinkResult makes a file of a node appear among the results, if it is one and is not there.
+	LinkResult(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) (linked bool, err error)
 }
 
 // Keeper knows the files of one run by their content. Its methods for the engine are called from one goroutine; Publish
@@ -174,7 +176,7 @@ func (k *Keeper) Reuse(ctx context.Context, t planner.TaskID, spec *executor.Tas
 	return x, nil
 }
 
-// warn says, once for each reason, that results of a task can never be reused.
+// warn says, once for each reason, that results of a task are not reused for more than its files.
 func (k *Keeper) warn(spec *executor.TaskSpec, reason string) {
 	if k.warned == nil {
 		k.warned = map[string]bool{}
@@ -239,7 +241,9 @@ func (k *Keeper) find(ctx context.Context, t planner.TaskID, spec *executor.Task
 		return nil, fmt.Sprintf("compared with run %s: %s", run, differs), nil
 	}
 	if k.sees(spec) {
-		return nil, view.changed(run, began), nil
+		reason = view.changed(run, began)
+		k.warn(spec, reason)
+		return nil, reason, nil
 	}
 	return nil, fmt.Sprintf("run %s did not keep what is needed to compare it", run), nil
 }
@@ -430,6 +434,26 @@ func (e *earlier) unchanged(ctx context.Context, f *executor.FileSpec) (why stri
 		return "was changed there since", nil
 	}
 	return "", nil
+}
+
+// LinkResult makes an output that stays appear among the results, if it is one now: it may not have been one before.
+// The log has it as each of the files.
+func (k *Keeper) LinkResult(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
+	ids ...planner.FileID) error {
+	before, _ := StampOf(k.at(w, f, n)) // of no file it is like none
+	if linked, err := k.Files.LinkResult(w, f, n); err != nil || !linked {
+		return err
+	}
+	after, err := StampOf(k.at(w, f, n))
+	for _, id := range ids { // a link changes the inode
+		if was, ok, e := k.Run.Known(ctx, id); ok && was.Stamp == before && err == nil {
+			was.Stamp = after
+			k.Run.Contents(was)
+		} else if e != nil {
+			return e
+		}
+	}
+	return err
 }
 
 // adopt makes an output of an earlier attempt one of this run: a copy that shares its blocks where the file system can,

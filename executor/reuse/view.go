@@ -40,14 +40,15 @@ func (k *Keeper) sees(spec *executor.TaskSpec) bool {
 	return len(spec.Command) > 0 && len(spec.Mounts)+len(k.Secrets) > 0
 }
 
-// seen are two identities of the results of a task that sees more of this host than its files: by contents and by states.
+// seen are two identities of the results of a task that sees more of this host than its files: by contents and by
+// states.
 type seen struct {
 	content, state Sum
 	mounts         []state
 }
 
-// look looks at the mounts and secrets of a task; it reads contents only if hash is set. If they cannot be compared, why
-// says why.
+// look looks at the mounts and secrets of a task; it reads contents only if hash is set. If they cannot be compared,
+// why says why.
 func (k *Keeper) look(ctx context.Context, spec *executor.TaskSpec, hash bool) (s seen, why string) {
 	identity := spec.Identity()
 	content, all := sha256.New(), sha256.New()

@@ -53,7 +53,8 @@ func TestMountsAndSecretsAreCompared(t *testing.T) {
 		"a time": {func() { os.Chtimes(filepath.Join(dir, "genes"), time.Now(), time.Unix(1, 0)) }, func() {}, true},
 		"a content of the same size": {func() { write("genome/chr1", "ACGA") }, func() { write("genome/chr1", "ACGT") },
 			false},
-		"a new file": {func() { write("genome/chr2", "") }, func() { os.Remove(filepath.Join(dir, "genome/chr2")) }, false},
+		"a new file": {func() { write("genome/chr2", "") },
+			func() { os.Remove(filepath.Join(dir, "genome/chr2")) }, false},
 		"an empty directory": {func() { os.Mkdir(filepath.Join(dir, "d"), 0o755) },
 			func() { os.Remove(filepath.Join(dir, "d")) }, false},
 		"a name": {func() { os.Rename(filepath.Join(dir, "genes"), filepath.Join(dir, "Genes")) },
@@ -160,7 +161,9 @@ func TestSecretsAreComparedByAKey(t *testing.T) {
 	}
 	for name, spoil := range map[string]func() error{
 		"a file that others can read": func() error { return os.Chmod(key, 0o604) },
-		"a link":                      func() error { return errors.Join(os.Rename(key, key+"2"), os.Symlink(key+"2", key)) },
+		"a link": func() error {
+			return errors.Join(os.Rename(key, key+"2"), os.Symlink(key+"2", key))
+		},
 	} {
 		if err := spoil(); err != nil {
 			t.Fatal(err)

@@ -242,6 +242,28 @@ func (s *Area) results(w *executor.WorkflowSpec, f *executor.FileSpec, at string
 	return err
 }
 
+// LinkResult makes an output that lies on a node appear among the results, if it is a result and none was there, and
+// reports whether it did.
+func (s *Area) LinkResult(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) (linked bool, err error) {
+	err = s.As(w, func() error {
+		at := s.Path(n, w, f)
+		files, err := Files(at)
+		if err != nil || !f.Final { // an optional one may not be there
+			return nil
+		}
+		first := path.Clean(f.Name)
+		if f.Glob && len(files) > 0 {
+			first = files[0]
+		}
+		if _, err := os.Lstat(filepath.Join(s.resultsDir(w), filepath.FromSlash(first))); err == nil {
+			return nil
+		}
+		linked = true
+		return s.results(w, f, at)
+	})
+	return linked, err
+}
+
 func (s *Area) resultsDir(w *executor.WorkflowSpec) string {
 	return filepath.Join(s.dir, "results", executor.EscapeName(w.Name))
 }

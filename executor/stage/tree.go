@@ -282,7 +282,6 @@ func (p *publication) collect(root *os.Root, f *executor.FileSpec, skip map[stri
 // glob lists the files that a pattern matches, and those in the directories that it matches. As in a shell, * and ?
 // match no slash and no dot that a name begins with; ** matches any directories.
 func glob(root *os.Root, pattern string, skip map[string]bool) (found []string, err error) {
-	want := strings.Split(path.Clean(pattern), "/")
 	taken := "" // a directory that was matched, with a slash
 	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
@@ -293,7 +292,7 @@ func glob(root *os.Root, pattern string, skip map[string]bool) (found []string, 
 				return fs.SkipDir
 			}
 			return nil
-		case taken != "" && strings.HasPrefix(p, taken) || matches(want, strings.Split(p, "/")):
+		case taken != "" && strings.HasPrefix(p, taken) || trace.Matches(pattern, p):
 			if d.IsDir() {
 				if taken == "" || !strings.HasPrefix(p, taken) {
 					taken = p + "/"
@@ -306,25 +305,4 @@ func glob(root *os.Root, pattern string, skip map[string]bool) (found []string, 
 	})
 	slices.Sort(found)
 	return found, err
-}
-
-func matches(pattern, name []string) bool {
-	switch {
-	case len(pattern) == 0:
-		return len(name) == 0
-	case pattern[0] == "**":
-		for i := range len(name) + 1 {
-			if matches(pattern[1:], name[i:]) {
-				return true
-			}
-			if i < len(name) && strings.HasPrefix(name[i], ".") {
-				return false
-			}
-		}
-		return false
-	case len(name) == 0 || strings.HasPrefix(name[0], ".") && !strings.HasPrefix(pattern[0], "."):
-		return false
-	}
-	ok, err := path.Match(pattern[0], name[0])
-	return err == nil && (ok || pattern[0] == name[0]) && matches(pattern[1:], name[1:])
 }

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor/stage"
+)
+
+// latestLink is the name of a link to the directory of the newest run.
+const latestLink = "latest"
+
+func resultsFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "results", Usage: "`PATTERN`: files whose names it matches are results, too, " +
+		"such as '*.vcf' or 'calls/**' (may be repeated; default: files that no task reads)"}
+}
+
+func resultsDirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "results-dir", Usage: "copy the results to `DIR` at the end, over those of earlier " +
+		"runs; of several workflows each to DIR/WORKFLOW"}
+}
+
+// readResultsDir reads --results-dir, if it is given.
+func (s *settings) readResultsDir(c *cli.Context) (err error) {
+	if !c.IsSet("results-dir") {
+		return nil
+	}
+	dir := c.String("results-dir")
+	if dir == "" {
+		return failf(exitUsage, "--results-dir: name a directory")
+	}
+	if s.ResultsDir, err = filepath.Abs(dir); err != nil {
+		return fail(exitHost, err)
+	}
+	return nil
+}
+
+// makeResultsDir makes the directory of --results-dir, before anything runs, and tries to write to it.
+func (s *session) makeResultsDir() (err error) {
+	dir := s.set.ResultsDir
+	if dir == "" {
+		return nil
+	}
+	if rel, err := filepath.Rel(s.home, dir); err == nil && filepath.IsLocal(rel) {
+		return failf(exitUsage, "--results-dir %s: it is in the directory of all runs (--dir): choose another", dir)
+	}
+	stage.Caller().Rights().Do(func() {
+		var f *os.File
+		if err = os.MkdirAll(dir, 0o755); err != nil {
+			return
+		}
+		if f, err = os.CreateTemp(dir, ".gantry-"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	})
+	if err != nil {
+		return failf(exitHost, "--results-dir: %w", err)
+	}
+	return nil
+}
+
+// placeResults copies the results of the run to the directory of --results-dir, with the rights of the calling user.
+func (s *session) placeResults() (err error) {
+	dir := s.set.ResultsDir
+	if dir == "" {
+		return nil
+	}
+	from := filepath.Join(s.dir, "results")
+	flows, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("--results-dir: %w", err)
+	}
+	v := s.engine.Planner.View()
+	several := v.Workflows()-v.Continuations()+len(s.engine.Arrivals) > 1
+	for _, f := range flows {
+		to := dir
+		if several {
+			to = filepath.Join(dir, f.Name())
+		}
+		stage.Caller().Rights().Do(func() { err = copyResults(filepath.Join(from, f.Name()), to) })
+		if err != nil {
+			return fmt.Errorf("--results-dir: %w; the results are in %s", err, from)
+		}
+	}
+	s.view.note("results are in %s", shortPath(dir))
+	return nil
+}
+
+// copyResults copies all files of a directory to another one, out of which no link leads. Files that are there are
+// replaced, each at once.
+func copyResults(from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == from {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			err = root.MkdirAll(name, 0o755)
+		} else {
+			err = copyResult(root, path, name)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(to, name), err)
+		}
+		return nil
+	})
+}
+
+// copyResult copies a file or a link, unless the same one is there already.
+func copyResult(root *os.Root, from, name string) error {
+	st, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	link := st.Mode().Type() == fs.ModeSymlink
+	switch was, err := root.Lstat(name); {
+	case err != nil:
+	case was.IsDir():
+		return errors.New("a directory is in the place of a result: move it away")
+	case !link && was.Mode().IsRegular() && was.Size() == st.Size() && was.ModTime().Equal(st.ModTime()):
+		return nil
+	}
+	tmp := filepath.Join(filepath.Dir(name), ".gantry-"+rand.Text())
+	if link {
+		var target string
+		if target, err = os.Readlink(from); err == nil {
+			err = root.Symlink(target, tmp)
+		}
+	} else {
+		err = copyTo(root, from, tmp, st)
+	}
+	if err == nil {
+		err = root.Rename(tmp, name)
+	}
+	if err != nil {
+		_ = root.Remove(tmp)
+	}
+	return err
+}
+
+// copyTo copies a regular file with its mode and time. Where the file system can, both share their blocks.
+func copyTo(root *os.Root, from, to string, st fs.FileInfo) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, st.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close(), root.Chtimes(to, st.ModTime(), st.ModTime()))
+}
+
+// linkLatest has a link in the directory of runs lead to this one.
+func (s *session) linkLatest() {
+	tmp := filepath.Join(s.home, "."+latestLink+"-"+strings.ToLower(rand.Text()))
+	err := os.Symlink(s.name, tmp)
+	if err == nil {
+		giveToCaller(tmp)
+		err = os.Rename(tmp, filepath.Join(s.home, latestLink))
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+		s.view.warn("the link to the newest run is not made: %v", err)
+	}
+}
+
+// unlinkLatest removes the link to the newest run if it leads to a run that is removed.
+func unlinkLatest(home, run string) {
+	link := filepath.Join(home, latestLink)
+	if to, err := os.Readlink(link); err == nil && to == run {
+		_ = os.Remove(link)
+	}
+}
