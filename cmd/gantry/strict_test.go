@@ -15,6 +15,7 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 	needsBusybox(t)
 	many := strings.Repeat(" some/file", 20_000)
 	rules := map[string]string{
+		"loud.txt":  "echo careful >&2; echo fine >loud.txt",
 		"good.txt":  "printf '2\\\\n1\\\\n' | sort >good.txt; if false; then :; fi; ! false; false || true",
 		"zero.txt":  "echo \"\\$0 \\$\\#\" >zero.txt",
 		"pipe.txt":  "cat absent | sort >pipe.txt",
@@ -48,6 +49,13 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 					t.Errorf("%s: %q, want %q", out, got, want)
 				}
 			}
+			said, _ := c.gantry(exitOK, "show", "r")
+			for _, want := range []string{"1 task that succeeded wrote to standard error: w/loud.txt: gantry logs r TASK",
+				"w/loose.txt on host: wrote to standard error, and left an empty output: \"loose.txt\""} {
+				if !strings.Contains(said, want) || strings.Contains(said, "w/own.txt") {
+					t.Errorf("%q is not in\n%s", want, said)
+				}
+			}
 			for out, why := range map[string]string{"pipe.txt": "exit code 1", "first.txt": "exit code 1",
 				"fails.txt": "exit code 1", "cut.txt": "(broken pipe): a program of a pipe"} {
 				if said, _ := c.gantry(exitOK, "explain", "r", out); !strings.Contains(said, why) {
@@ -59,7 +67,7 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 			}
 			// the same without them is as makeflow has it; nothing of the strict run is taken over
 			c.gantry(exitOK, "run", "-q", "--image", "gantry/busybox", "--name", "lax", "--shell", "sh", "--reuse", file)
-			said, _ := c.gantry(exitOK, "explain", "lax", "good.txt")
+			said, _ = c.gantry(exitOK, "explain", "lax", "good.txt")
 			if !strings.Contains(said, "its shell changed") {
 				t.Errorf("explain: %s", said)
 			}

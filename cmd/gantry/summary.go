@@ -20,8 +20,12 @@ import (
 
 	"gantry/columns"
 	"gantry/executor"
+	"gantry/executor/evidence"
 	"gantry/sqlite"
 )
+
+// maxLoud is how many tasks a summary names that wrote to standard error.
+const maxLoud = 5
 
 // maxSummaryFailures is how many failed tasks a summary names; show --json has all.
 const maxSummaryFailures = 10
@@ -254,10 +258,26 @@ func printSlowdowns(b *strings.Builder, s *sqlite.Summary) {
 
 // printFailures prints tasks that failed and tasks whose success is in doubt.
 func printFailures(b *strings.Builder, s *sqlite.Summary, name string) {
+	var suspect []sqlite.Failure
+	var loud []string
+	for _, f := range s.Doubts {
+		if f.Message == evidence.WroteStderr {
+			loud = append(loud, f.Workflow+"/"+f.Task)
+		} else {
+			suspect = append(suspect, f)
+		}
+	}
+	if n := len(loud); n > 0 {
+		if n > maxLoud {
+			loud = append(loud[:maxLoud], fmt.Sprintf("and %d more", n-maxLoud))
+		}
+		fmt.Fprintf(b, "%s that succeeded wrote to standard error: %s: gantry logs %s TASK\n\n", plural(n, "task"),
+			strings.Join(loud, ", "), name)
+	}
 	for _, of := range []struct {
 		title string
 		tasks []sqlite.Failure
-	}{{"failed", s.Failures}, {"suspect", s.Doubts}} {
+	}{{"failed", s.Failures}, {"suspect", suspect}} {
 		if len(of.tasks) == 0 {
 			continue
 		}

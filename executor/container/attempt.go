@@ -555,6 +555,8 @@ func (a *attempt) harvest(c State, gone, broken bool) {
 		x.Message = evidence.Join(x.Message, a.lastWords(x.Outcome))
 	} else if a.emulated() {
 		x.Message = evidence.Join(x.Message, a.late(x.Ran))
+	} else {
+		x.Message = evidence.Join(x.Message, a.doubts())
 	}
 	a.leave(x)
 	r.mu.Lock()
@@ -799,6 +801,28 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 		return nil
 	})
 	return a.masked(last)
+}
+
+// doubts says what a program that ended well may not have meant: what it wrote to standard error, and empty outputs.
+func (a *attempt) doubts() string {
+	const most = 5
+	var said, empty []string
+	if st, err := os.Lstat(filepath.Join(a.dir, launch.Stderr)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+		said = append(said, evidence.WroteStderr)
+	}
+	for _, f := range a.l.Spec.Outputs {
+		st, err := os.Lstat(a.r.files.Path(a.l.Node, a.l.Spec.Workflow, f))
+		if err == nil && st.Mode().IsRegular() && st.Size() == 0 && f.Name != a.l.Spec.Stderr {
+			empty = append(empty, strconv.Quote(f.Name))
+		}
+	}
+	if n := len(empty); n > most {
+		empty = append(empty[:most], fmt.Sprintf("%d more", n-most))
+	}
+	if len(empty) > 0 {
+		said = append(said, "left an empty output: "+strings.Join(empty, ", "))
+	}
+	return strings.Join(said, ", and ")
 }
 
 // as calls f, which does something in the work directory, with the rights of who owns that.

@@ -170,6 +170,9 @@ func (e Evidence) Judge() Verdict {
 	return v
 }
 
+// WroteStderr is what is said of a program that ended well and wrote to standard error.
+const WroteStderr = "wrote to standard error"
+
 // Missing is the verdict on an attempt that was OK so far, when outputs are missing.
 func (e Evidence) Missing(missing string) Verdict {
 	v := Verdict{Outcome: planner.OutputMissing, Message: missing}
