@@ -50,7 +50,8 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 				}
 			}
 			said, _ := c.gantry(exitOK, "show", "r")
-			for _, want := range []string{"1 task that succeeded wrote to standard error: w/loud.txt: gantry logs r TASK",
+			for _, want := range []string{
+				"1 task that succeeded wrote to standard error: w/loud.txt: gantry logs r TASK",
 				"w/loose.txt on host: wrote to standard error, and left an empty output: \"loose.txt\""} {
 				if !strings.Contains(said, want) || strings.Contains(said, "w/own.txt") {
 					t.Errorf("%q is not in\n%s", want, said)
@@ -66,7 +67,8 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 				return
 			}
 			// the same without them is as makeflow has it; nothing of the strict run is taken over
-			c.gantry(exitOK, "run", "-q", "--image", "gantry/busybox", "--name", "lax", "--shell", "sh", "--reuse", file)
+			c.gantry(exitOK, "run", "-q", "--image", "gantry/busybox", "--name", "lax", "--shell", "sh", "--reuse",
+				file)
 			said, _ = c.gantry(exitOK, "explain", "lax", "good.txt")
 			if !strings.Contains(said, "its shell changed") {
 				t.Errorf("explain: %s", said)
