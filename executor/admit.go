@@ -13,11 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/go-units"
-
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
+	"gantry/shown"
 	"gantry/trace"
 )
 
@@ -276,6 +275,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		t := &arrived.Tasks[i]
 		t.Kind = a.kind(w.Tasks[i].Kind, adm)
 	}
+	markUnknown(adm)
 	a.declare(adm)
 	if a.Actual != nil {
 		for i := range specs {
@@ -296,6 +296,33 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	return adm, nil
 }
 
+// Undeclared are the types of the tasks with commands of which no task has a runtime.
+func Undeclared(w *trace.Workflow) map[string]bool {
+	kinds := map[string]bool{}
+	for i := range w.Tasks {
+		if t := &w.Tasks[i]; len(t.Command) > 0 && !t.Known.Has(trace.Runtime) {
+			kinds[t.Kind] = true
+		}
+	}
+	for i := range w.Tasks {
+		if t := &w.Tasks[i]; t.Known.Has(trace.Runtime) {
+			delete(kinds, t.Kind)
+		}
+	}
+	return kinds
+}
+
+// markUnknown marks programs of which nobody knows how long they run.
+func markUnknown(adm *Admission) {
+	if adm.Submission.Costs != nil {
+		return
+	}
+	kinds := Undeclared(adm.Submission.Workflow)
+	for _, spec := range adm.Tasks {
+		spec.Unknown = !spec.Emulated() && kinds[spec.Kind]
+	}
+}
+
 // formal reports whether task i is one that was added for form, as a single entry or exit: the trace says that it takes
 // no time, it has neither files nor bytes to read and write, and no program runs.
 func (a *Admitter) formal(sub *Submission, i int) bool {
@@ -308,11 +335,6 @@ func (a *Admitter) formal(sub *Submission, i int) bool {
 	}
 	return t.Runtime == 0 && t.Known.Has(trace.Runtime) && len(t.Inputs)+len(t.Outputs) == 0 &&
 		t.ReadBytes+t.WrittenBytes == 0
-}
-
-// size writes an amount of data for people.
-func size(b int64) string {
-	return units.CustomSize("%.4g %s", float64(b), 1000, []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"})
 }
 
 func (a *Admitter) refuse(sub *Submission, t *trace.Task, format string, args ...any) error {
@@ -529,7 +551,7 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 		if !a.Fit {
 			return need, 0, a.refuse(sub, t, "needs %s of memory: the largest node that has its cores has %s; "+
 				lessOrFit+", or --size-scale scales it",
-				size(need[unit.Memory]), size(most))
+				shown.Size(need[unit.Memory]), shown.Size(most))
 		}
 		need[unit.Memory] = most
 		touched = max(0, min(touched, unit.Bytes(most-EmulatorMemory)))

@@ -23,6 +23,7 @@ var layers = []layer{
 	{"gantry", nil, "it is a leaf"},
 	{"gantry/cgroup", nil, "it is a leaf"},
 	{"gantry/columns", nil, "it is a leaf"},
+	{"gantry/shown", nil, "it is a leaf"},
 	{"gantry/reader", nil, "it is a leaf"},
 	{"gantry/sbatch", nil, "it is a leaf"},
 	{"gantry/trace/spelling", nil, "it is a leaf"},
@@ -112,7 +113,7 @@ var layers = []layer{
 }
 
 // anybody may be imported by every package.
-var anybody = []string{"gantry/trace/spelling", "gantry/cgroup/thread"}
+var anybody = []string{"gantry/shown", "gantry/trace/spelling", "gantry/cgroup/thread"}
 
 // libraries says which packages may import a library.
 var libraries = []struct {

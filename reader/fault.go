@@ -4,10 +4,8 @@ package reader
 
 import (
 	"fmt"
+	"gantry/shown"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -93,8 +91,7 @@ func (l *Faults) add(sev Severity, rule string, line int, task, format string, a
 		Message: Printable(fmt.Sprintf(format, args...)), Count: 1})
 }
 
-// Printable writes a text that comes from a file so that it can be shown: at most MaxMessage bytes, without control
-// characters.
+// Printable writes a text that comes from a file so that it can be shown within a line: at most MaxMessage bytes.
 func Printable(s string) string {
 	if len(s) > MaxMessage {
 		n := MaxMessage
@@ -103,19 +100,7 @@ func Printable(s string) string {
 		}
 		s = s[:n] + "…"
 	}
-	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			q := strconv.QuoteRune(r)
-			b.WriteString(q[1 : len(q)-1])
-		}
-	}
-	return b.String()
+	return shown.Line(s)
 }
 
 // Sorted returns the faults, errors first, each kind by line. A last error says how many more there are.

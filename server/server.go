@@ -119,6 +119,7 @@ const mostNamed = 5
 type Expectations struct {
 	Workflows map[string]Expectation
 	Tasks     map[planner.TaskID]Expectation
+	Unknown   string // why instants are not known; "" if all are
 }
 
 func (x *Expectations) of(e *entry) (f Expectation, known bool) {
@@ -130,8 +131,8 @@ func (x *Expectations) of(e *entry) (f Expectation, known bool) {
 	return f, known
 }
 
-// Expectation is when something is expected to start and end, on the axis of the run, each within an interval. The zero
-// value is of what cannot start on the nodes as they are.
+// Expectation is when something is expected to start and end, on the axis of the run, each within an interval.
+// Unit.Never is not known. The zero value is of what cannot start on the nodes as they are.
 type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time }
 
 // New returns a server. What the log has of submissions that are not over is given by Restore.

@@ -391,17 +391,22 @@ func (s *Server) expect(ctx context.Context, since time.Time) (Expectations, str
 // foretold adds what is expected of a submission that is not over.
 func (s *Server) foretold(st *api.Status, e *entry, all *Expectations, note string) {
 	x := &api.Expected{Note: note}
-	if f, ok := all.of(e); ok && f == (Expectation{}) {
+	f, ok := all.of(e)
+	if ok && f == (Expectation{}) {
 		x.Note = "nothing is predicted: it cannot start on the nodes as they are"
 	} else if ok {
 		at := func(t planner.Time) time.Time { return s.About.Started.Add(time.Duration(t)) }
-		x.End, x.Low, x.High = at(f.End), at(f.Low), at(f.High)
-		if st.Started == nil {
+		if f.End == unit.Never {
+			x.Note = all.Unknown
+		} else {
+			x.End, x.Low, x.High = at(f.End), at(f.Low), at(f.High)
+		}
+		if st.Started == nil && f.Start != unit.Never {
 			start, low, high := at(f.Start), at(f.StartLow), at(f.StartHigh)
 			x.Start, x.StartLow, x.StartHigh = &start, &low, &high
 		}
 	}
-	if e.planned && e.due > 0 {
+	if e.planned && e.due > 0 && f.End != unit.Never {
 		late := e.promised > e.due
 		if x.Late = &late; x.End.IsZero() {
 			x.Note = e.text

@@ -8,12 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docker/go-units"
-
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/server/api"
+	"gantry/shown"
 )
 
 // Limits bound a tenant; 0 is no limit.
@@ -135,7 +134,7 @@ func (s *Server) within(ctx context.Context, tasks map[string]int) error {
 			if used >= limit.Disk {
 				return &api.Error{Code: api.Full, Message: fmt.Sprintf("the files of %s take %s of the disk, and its "+
 					"limit is %s: remove those of workflows that have ended from results and nodes in the directory "+
-					"of the run", tenantName(t), units.HumanSize(float64(used)), units.HumanSize(float64(limit.Disk)))}
+					"of the run", tenantName(t), shown.Size(int64(used)), shown.Size(int64(limit.Disk)))}
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -137,8 +138,8 @@ type PlanSummary struct {
 }
 
 // KindSummary is all tasks of one type. Estimated, Measured and Runtime are means over the attempts that succeeded:
-// Estimated as the policy estimated at the start, Measured its equal (from inputs in place to the end, so the start of
-// the container is in both), Runtime the program alone. CPU, Read and Written are sums over all attempts, PeakMemory is
+// Estimated as the policy estimated at the start unless it took a default, Measured its equal (from inputs in place to
+// the end, so the start of the container is in both), Runtime the program alone. CPU, Read and Written are sums over all attempts, PeakMemory is
 // the largest.
 type KindSummary struct {
 	Kind       string `json:"kind"`
@@ -437,6 +438,21 @@ func sumUp(s *Summary, read reading, id int64, name string) {
 				- max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))), 0) AS ratio
 			FROM attempts a WHERE a.run = ? AND a.outcome = 'ok' AND a.estimate_ns IS NOT NULL)
 		GROUP BY source ORDER BY 2 DESC, 1`, id)
+	if slices.ContainsFunc(s.Estimates, func(e EstimateSummary) bool { return e.Source == "default" }) {
+		read(func(scan Scan) error {
+			var kind string
+			var estimated *Span
+			err := scan(&kind, seconds(&estimated))
+			for i := range s.Kinds {
+				if s.Kinds[i].Kind == kind {
+					s.Kinds[i].Estimated = estimated
+				}
+			}
+			return err
+		}, `SELECT t.kind, avg(CASE WHEN a.estimate_source <> 'default' THEN a.estimate_ns END) / 1e9
+			FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
+			WHERE a.run = ? AND a.outcome = 'ok' GROUP BY t.kind`, id)
+	}
 	read(func(scan Scan) error {
 		var n NodeSummary
 		err := scan(&n.Node, &n.Cores, &n.Speed, &n.Attempts, &n.Held, &n.Used)

@@ -53,6 +53,13 @@ type edge struct {
 	line          int32
 }
 
+// uses notes a variable of a makeflow.
+func (o *ReadOptions) uses(name string) {
+	if o.Used != nil && !o.Used[name] {
+		o.Used[name] = true
+	}
+}
+
 // lateEdge names a task that was not defined yet.
 type lateEdge struct {
 	parent, child string

@@ -41,7 +41,11 @@ func (b *builder) readJX(text string) {
 	r := &jxReader{b: b, eval: &jx.Evaluator{Keep: room, List: b.lister()}, cats: map[string]*jx.Object{},
 		usual: defaultCategory}
 	define := root.Member("define")
+	for _, name := range define.Keys() {
+		b.opt.uses(name)
+	}
 	r.eval.Lookup = func(name string) (any, bool) {
+		b.opt.uses(name)
 		if text, ok := b.opt.Define[name]; ok {
 			return defined(text), true
 		}

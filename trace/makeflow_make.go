@@ -231,6 +231,7 @@ func (l *lexer) assign(name string, line int) {
 
 // set gives a variable a value: of the rule that is read, else of the category. What --define gives stays.
 func (l *lexer) set(name, value string, mode byte, line int) {
+	l.b.opt.uses(name)
 	if given, ok := l.b.opt.Define[name]; ok {
 		value, mode = given, '='
 	}
@@ -290,6 +291,7 @@ func (r *makeReader) of(category, name string, rule int) (flowValue, bool) {
 
 // lookup is the value of a variable: given by --define, of the rule, of its category, of the file.
 func (r *makeReader) lookup(name, category string, local map[string]flowValue, rule int) (flowValue, bool) {
+	r.b.opt.uses(name)
 	if v, ok := r.b.opt.Define[name]; ok {
 		return flowValue{text: v}, true
 	}
@@ -784,6 +786,7 @@ func (r *makeReader) finish() {
 	b := r.b
 	for _, e := range r.exported {
 		known := false
+		b.opt.uses(e.text)
 		if _, ok := b.opt.Define[e.text]; ok {
 			known = true
 		}

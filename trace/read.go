@@ -26,6 +26,8 @@ type ReadOptions struct {
 	Define map[string]string
 	// Shell runs the commands that are for a shell, whatever the file says; "": as the file says.
 	Shell string
+	// Used, if set, gets the variables that makeflows use or set.
+	Used map[string]bool
 	// MaxInput bounds what a compressed file may hold, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its size.
 	MaxInput int64
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -83,7 +84,7 @@ func analyze(c *cli.Context) error {
 	if c.Bool("json") {
 		printJSON(c.App.Writer, a)
 	} else {
-		a.print(screened(c.App.Writer, os.Stdout))
+		a.print(unfolded(c.App.Writer))
 	}
 	if a.First != nil {
 		return fail(exitTasksFailed, nil)
@@ -172,10 +173,13 @@ func (a *analysis) print(w io.Writer) {
 	fmt.Fprintf(w, "  tasks       %d\n  succeeded   %s\n  failed      %s\n  incomplete  %s\n\n", a.Tasks.Total,
 		of(a.Tasks.Succeeded), of(a.Tasks.Failed), of(a.Tasks.Incomplete))
 	f := a.First
+	shown.Names(&a.Others)
 	if f == nil {
 		fmt.Fprintln(w, "No task failed.")
 		return
 	}
+	shown.Names(&f.Failure)
+	shown.Names(&f.Blocked)
 	fmt.Fprintf(w, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, f.Kind, plural(f.Attempts, "attempt"))
 	if f.Node != "" {
 		fmt.Fprintf(w, ", the last on %s", f.Node)

@@ -43,8 +43,11 @@ func interspersed(args []string, commands []*cli.Command) []string {
 			rest = append(rest, a)
 			continue
 		}
-		flags = append(flags, a)
 		name := strings.TrimLeft(a, "-")
+		if slices.Contains(cli.HelpFlag.Names(), name) { // with arguments, the library looks for a topic
+			return []string{args[0], args[1], "--help"}
+		}
+		flags = append(flags, a)
 		if !takesValue[name] {
 			continue
 		}

@@ -15,22 +15,25 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/shown"
 )
 
 // board is the progress of a run on a terminal: a line for each node, and one for the run, which are redrawn. Its
 // methods are called with the lock of the progress.
 type board struct {
-	out    io.Writer // the terminal
-	rows   int       // of the terminal
-	origin time.Time // of the axis of the run
-	nodes  []boardNode
-	of     map[planner.AttemptID]boardTask
-	draft  *planner.Draft
+	out     io.Writer // the terminal
+	rows    int       // of the terminal
+	columns int       // of the terminal; 0: any number
+	origin  time.Time // of the axis of the run
+	nodes   []boardNode
+	of      map[planner.AttemptID]boardTask
+	draft   *planner.Draft
 	// simulated, if set, is the end of the run as a simulation of what is left expects it; unit.Never: not known.
 	simulated func() planner.Time
 
 	done, total, failed int
 	work, worked        time.Duration // declared, of tasks that were admitted and of those that ended
+	unknown             bool          // there are programs of which nothing is declared
 	asked               time.Time     // when the end was estimated last
 	end                 planner.Time  // of the run, estimated; unit.Never: not known
 	drawn               int           // lines
@@ -51,6 +54,7 @@ type boardTask struct {
 	cores   float64
 	until   planner.Time
 	frozen  bool
+	unknown bool // until is a default
 }
 
 // Bounds of redraws.
@@ -63,7 +67,7 @@ func newBoard(out io.Writer, p *planner.Platform, draft *planner.Draft, origin t
 	b := &board{out: out, rows: 24, origin: origin, of: map[planner.AttemptID]boardTask{}, draft: draft,
 		end: unit.Never, stop: make(chan struct{})}
 	if size, err := unix.IoctlGetWinsize(int(os.Stderr.Fd()), unix.TIOCGWINSZ); err == nil && size.Row > 0 {
-		b.rows = int(size.Row)
+		b.rows, b.columns = int(size.Row), int(size.Col)
 	}
 	for i := range p.Nodes {
 		b.nodes = append(b.nodes, boardNode{name: p.Nodes[i].Name, cores: coresOf(p.Nodes[i].Capacity)})
@@ -96,7 +100,9 @@ func (b *board) tick(mu *sync.Mutex) {
 // add counts what tasks that were admitted are declared to take.
 func (b *board) add(names []*executor.TaskSpec, tasks []planner.Task) {
 	for k := range tasks {
-		b.work += declared(names, tasks[k].ID)
+		t := tasks[k].ID
+		b.work += declared(names, t)
+		b.unknown = b.unknown || int(t) < len(names) && names[t] != nil && names[t].Unknown
 	}
 }
 
@@ -111,7 +117,8 @@ func (b *board) take(v planner.View, events []planner.Event, names []*executor.T
 		case *planner.PlanCommitted:
 			for k := range e.Orders {
 				if o := &e.Orders[k]; o.Kind == planner.OrderStart && o.Node != planner.None && names[o.Task] != nil {
-					b.put(boardTask{o.Attempt, o.Node, names[o.Task].Name, coresOf(o.Hold), o.Until, false})
+					b.put(boardTask{o.Attempt, o.Node, names[o.Task].Name, coresOf(o.Hold), o.Until, false,
+						names[o.Task].Unknown && o.Est.Source == planner.SourceDefault})
 				}
 			}
 		case planner.AttemptSuspended, planner.AttemptResumed:
@@ -137,11 +144,13 @@ func (b *board) take(v planner.View, events []planner.Event, names []*executor.T
 func (b *board) resume(v planner.View, names []*executor.TaskSpec) {
 	for a := range v.UnderWay() {
 		if t := v.Attempt(a); t.Node != planner.None && names[t.Task] != nil {
-			b.put(boardTask{a, t.Node, names[t.Task].Name, coresOf(t.Hold), t.Until, t.Suspended != unit.Never})
+			b.put(boardTask{a, t.Node, names[t.Task].Name, coresOf(t.Hold), t.Until, t.Suspended != unit.Never,
+				names[t.Task].Unknown})
 		}
 	}
 	for t := range names {
 		d := declared(names, planner.TaskID(t))
+		b.unknown = b.unknown || names[t] != nil && names[t].Unknown
 		b.work += d
 		if d > 0 && v.Phase(planner.TaskID(t)) == planner.Done {
 			b.worked += d
@@ -187,6 +196,9 @@ func (b *board) expect(v planner.View) planner.Time {
 		if end := b.simulated(); end != unit.Never {
 			return end
 		}
+	}
+	if b.unknown {
+		return unit.Never
 	}
 	now, end, left := v.Now(), planner.Time(0), 0
 	for _, w := range v.Present() {
@@ -264,10 +276,7 @@ func (b *board) lines(now planner.Time) []string {
 	if more := len(b.nodes) - len(shown); more > 0 {
 		out = append(out, fmt.Sprintf("  and %s", plural(more, "more node")))
 	}
-	const bar = 24
-	full := bar * b.done / max(1, b.total)
-	text := fmt.Sprintf("%s%s %d of %s", strings.Repeat("█", full), strings.Repeat("░", bar-full), b.done,
-		plural(b.total, "task"))
+	text := fmt.Sprintf("%d of %s", b.done, plural(b.total, "task"))
 	if b.failed > 0 {
 		text += fmt.Sprintf(", %d failed", b.failed)
 	}
@@ -277,10 +286,34 @@ func (b *board) lines(now planner.Time) []string {
 	case b.end > now:
 		text += fmt.Sprintf("; ends about %s, in %s", b.origin.Add(time.Duration(b.end)).Format("15:04:05"),
 			rough(b.end.Sub(now)))
-	default:
+	case b.overdue(now) == 0:
 		text += "; about to end"
 	}
+	const widest, least = 24, 5
+	bar := widest
+	if b.columns > 0 { // the text comes first
+		bar = min(widest, b.columns-len(text)-1)
+	}
+	if bar >= least {
+		full := bar * b.done / max(1, b.total)
+		text = strings.Repeat("█", full) + strings.Repeat("░", bar-full) + " " + text
+	}
 	return append(out, text)
+}
+
+// overdueAfter is how much longer than expected a task may run without a word.
+const overdueAfter = 2 * time.Second
+
+// overdue counts the tasks that run longer than expected.
+func (b *board) overdue(now planner.Time) (n int) {
+	for i := range b.nodes {
+		for _, t := range b.nodes[i].running {
+			if !t.frozen && now.Sub(t.until) > overdueAfter {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // line says what runs on a node, and until when. What ends first stands first.
@@ -298,15 +331,17 @@ func (n *boardNode) line(wide int, now planner.Time) string {
 	const most = 12
 	sep := "  "
 	for _, t := range tasks[:min(most, len(tasks))] {
-		left := "any moment"
+		left := " (any moment)"
 		if t.frozen {
-			left = "frozen"
+			left = " (frozen)"
+		} else if t.unknown {
+			left = ""
 		} else if t.until > now {
-			left = rough(t.until.Sub(now))
-		} else if over := now.Sub(t.until); over > 2*time.Second {
-			left = rough(over) + " over"
+			left = " (" + rough(t.until.Sub(now)) + ")"
+		} else if over := now.Sub(t.until); over > overdueAfter {
+			left = " (" + rough(over) + " over)"
 		}
-		text += fmt.Sprintf("%s%s (%s)", sep, harmless(t.name), left)
+		text += sep + harmless(t.name) + left
 		sep = ", "
 	}
 	if more := len(tasks) - most; more > 0 {
@@ -323,16 +358,5 @@ func rough(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// harmless has no character that could move the cursor, and is short.
-func harmless(name string) string {
-	clean := strings.Map(func(r rune) rune {
-		if isControl(r) || r == '\n' || r == '\t' {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(name, "?"))
-	if r := []rune(clean); len(r) > 40 {
-		return string(r[:39]) + "…"
-	}
-	return clean
-}
+// harmless is a name that fits the board.
+func harmless(name string) string { return shown.Short(shown.Line(name), 40) }

@@ -21,11 +21,16 @@ func TestTheBoardSaysWhatRunsOnANode(t *testing.T) {
 	b.put(boardTask{attempt: 2, node: 0, name: "evil\x1b[2J\n", cores: 2, until: 3 * second})
 	b.put(boardTask{attempt: 3, node: 0, name: "asleep", cores: 0, until: 90 * second, frozen: true})
 	got := strings.NewReplacer("█", "#", "░", ".").Replace(strings.Join(b.lines(10*second), "\n"))
-	want := `  n1         3 of 4 cores  evil?[2J? (7s over), late (10s), asleep (frozen)
+	want := `  n1         3 of 4 cores  evil^[[2J^J (7s over), late (10s), asleep (frozen)
   long-name  0 of 2 cores  idle
 ############............ 5 of 10 tasks, 3 running, 10s; ends about 00:01:15, in 1m5s`
 	if got != want {
 		t.Errorf("the board is\n%s\nnot\n%s", got, want)
+	}
+	b.columns = 60
+	if last := b.lines(10 * second); strings.Contains(last[2], "█") || !strings.HasSuffix(last[2], "in 1m5s") ||
+		len(last[2]) > b.columns {
+		t.Errorf("on 60 columns the board ends with %q", last[2])
 	}
 	for range 9 {
 		b.nodes = append(b.nodes, boardNode{name: "more", cores: 1})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
@@ -25,13 +23,15 @@ import (
 	"gantry/planner/policy"
 	"gantry/reader"
 	"gantry/scenario"
+	"gantry/shown"
 	"gantry/trace"
 )
 
 type checkOptions struct {
 	json   bool
 	read   trace.ReadOptions
-	inputs []string // directories with files from outside
+	inputs []string           // directories with files from outside
+	idle   func(*facts) error // refuses options without an effect
 }
 
 func checkCommand() *cli.Command {
@@ -61,6 +61,12 @@ Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be 
 		Action: func(c *cli.Context) error {
 			o.read.Catalogs, o.read.Site = c.StringSlice("catalog"), c.String("site")
 			o.read.EnforceWalltime, o.inputs = c.Bool("enforce-walltime"), c.StringSlice("inputs")
+			o.idle = func(f *facts) error {
+				if f.workloads { // they name workflows of any kind
+					return nil
+				}
+				return refuseIdle(c, &settings{Runtime: usualRuntime.Name}, f)
+			}
 			return check(c.Args().Slice(), o, c.App.Writer, c.App.ErrWriter)
 		},
 	}
@@ -119,7 +125,7 @@ func (b *byteSize) String() string { return strconv.FormatInt(int64(*b), 10) }
 func maxInputFlag(to *byteSize) cli.Flag {
 	return &cli.GenericFlag{Name: "max-input", Usage: "read compressed files that hold up to `SIZE` of text, such " +
 		"as 2GB", Value: to,
-		DefaultText: fmt.Sprintf("%s, or %d times the file", units.BytesSize(reader.MaxInput), reader.MaxRatio)}
+		DefaultText: fmt.Sprintf("%s, or %d times the file", shown.Size(reader.MaxInput), reader.MaxRatio)}
 }
 
 // report is what check prints about one file. Seconds are null where a cycle leaves them undefined.
@@ -170,7 +176,8 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 	if len(paths) == 0 {
 		return failf(exitUsage, "check: name a workflow file, a directory or - for standard input")
 	}
-	bad, total := 0, 0
+	bad, total, f := 0, 0, &facts{}
+	o.read.Used = map[string]bool{}
 	for _, p := range paths {
 		files, skipped, err := trace.Find([]string{p})
 		for _, s := range skipped {
@@ -182,9 +189,9 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 			}
 			bad, total = bad+1, total+1
 		}
-		for _, f := range files {
+		for _, file := range files {
 			total++
-			r := inspect(f, o)
+			r := inspect(file, o, f)
 			if len(r.Errors) > 0 {
 				bad++
 			}
@@ -194,6 +201,12 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		}
 	}
 	if bad == 0 {
+		if err := refuseUnused(o.read.Define, o.read.Used); err != nil {
+			return err
+		}
+		if o.idle != nil {
+			return o.idle(f)
+		}
 		return nil
 	}
 	if total == 1 {
@@ -203,8 +216,9 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 }
 
 // inspect reads a file of any kind.
-func inspect(file string, o checkOptions) *report {
+func inspect(file string, o checkOptions, f *facts) *report {
 	if kind, r := scenarioFile(file, o.read); kind != "" {
+		f.workloads = true
 		return r
 	}
 	w, faults, err := trace.Open(file, o.read)
@@ -212,6 +226,9 @@ func inspect(file string, o checkOptions) *report {
 		return unreadable(file, err)
 	}
 	r := examine(file, w, faults)
+	if w != nil {
+		f.workflow(&settings{Image: "any"}, w)
+	}
 	if len(r.Errors) == 0 {
 		r.needs(w, o.inputs)
 	}
@@ -317,7 +334,8 @@ func unreadable(file string, err error) *report {
 
 func (r *report) write(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(r)
+		printJSON(out, r)
+		return nil
 	}
 	return r.print(out)
 }
@@ -404,7 +422,7 @@ func (r *report) print(out io.Writer) error {
 	if len(r.Errors) == 0 && len(r.Obstacles) > 0 {
 		verdict += "; gantry run refuses it"
 	}
-	fmt.Fprintf(&b, "%s: %s\n", r.File, verdict)
+	fmt.Fprintf(&b, "%s: %s\n", shown.Line(r.File), verdict)
 	for i, line := range r.about {
 		if i == 0 {
 			fmt.Fprintf(&b, "  format         %s%s\n", r.Format, inQuotes(" ", r.Name))
@@ -436,7 +454,7 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.Runtime), path)
 		sizes := "none with a size"
 		if r.Sized > 0 {
-			sizes = fmt.Sprintf("%d with a size: %d B (%s)", r.Sized, r.Bytes, units.HumanSize(float64(r.Bytes)))
+			sizes = fmt.Sprintf("%d with a size: %d B (%s)", r.Sized, r.Bytes, shown.Size(r.Bytes))
 		}
 		fmt.Fprintf(&b, "  files          %d, %s\n", r.Files, sizes)
 		var known, missing []string
@@ -468,7 +486,7 @@ func (r *report) print(out io.Writer) error {
 				fmt.Fprintf(&b, "  %-14s and %d more (--json lists all)\n", kind.name, len(kind.items)-i)
 				break
 			}
-			fmt.Fprintf(&b, "  %-14s %s\n", kind.name, item)
+			fmt.Fprintf(&b, "  %-14s %s\n", kind.name, shown.Under(item, "    "))
 		}
 	}
 	for _, kind := range []struct {

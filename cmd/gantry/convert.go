@@ -42,7 +42,11 @@ func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 	if o.to != "wfformat" && o.to != "dax" {
 		return failf(exitUsage, "convert: unknown format %q: use wfformat or dax", o.to)
 	}
+	o.read.Used = map[string]bool{}
 	w, err := openWorkflow(path, o.read, notes)
+	if err == nil {
+		err = refuseUnused(o.read.Define, o.read.Used)
+	}
 	if err != nil {
 		return err
 	}

@@ -131,8 +131,8 @@ func TestADryRunWithoutADaemonLooksIntoTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	dry := []string{"run", "--dry-run", "--runtime", "oci", "--dir", home, "--image"}
-	expect(t, exitOK, []string{"unpack it", "expected makespan"}, append(dry, "file://"+archiveFor(t, runtime.GOARCH),
-		flow)...)
+	expect(t, exitOK, []string{"unpack it", "nothing is known of true yet: no prediction"}, append(dry,
+		"file://"+archiveFor(t, runtime.GOARCH), flow)...)
 	expect(t, exitOK, []string{"pull it"}, append(dry, "registry.invalid/some:1", flow)...)
 	expect(t, exitInput, []string{"--pull never", "nothing was started"}, append(dry, "registry.invalid/some:1",
 		"--pull", "never", flow)...)

@@ -25,31 +25,32 @@ import (
 
 // dryRun is what gantry run --dry-run prints. Times are on the axis of the run.
 type dryRun struct {
-	Policy      string      `json:"policy"`
-	Runtime     string      `json:"runtime"`
-	Basis       string      `json:"basis"`
-	Tasks       int         `json:"tasks"`
-	Repetitions int         `json:"repetitions"`
-	Makespan    sqlite.Span `json:"makespan_s"`
-	Low         sqlite.Span `json:"makespan_low_s"`
-	High        sqlite.Span `json:"makespan_high_s"`
-	Steps       []dryStep   `json:"steps"` // in the order of the starts
-	Images      []dryImage  `json:"images"`
-	Inputs      []dryInput  `json:"inputs"`
+	Policy      string       `json:"policy"`
+	Runtime     string       `json:"runtime"`
+	Basis       string       `json:"basis"`
+	Tasks       int          `json:"tasks"`
+	Repetitions int          `json:"repetitions"`
+	Makespan    *sqlite.Span `json:"makespan_s"` // null: not known
+	Low         *sqlite.Span `json:"makespan_low_s"`
+	High        *sqlite.Span `json:"makespan_high_s"`
+	Steps       []dryStep    `json:"steps"` // in the order of the starts
+	Images      []dryImage   `json:"images"`
+	Inputs      []dryInput   `json:"inputs"`
+	unpredicted string       // why there is no makespan
 }
 
 // dryStep is a task that would run.
 type dryStep struct {
-	Workflow   string      `json:"workflow"`
-	Task       string      `json:"task"`
-	Kind       string      `json:"kind"`
-	Node       string      `json:"node"`
-	Start      sqlite.Span `json:"start_s"` // its place is taken
-	Begin      sqlite.Span `json:"begin_s"` // its program runs
-	End        sqlite.Span `json:"end_s"`   // its place is free
-	Millicores int64       `json:"millicores"`
-	Memory     int64       `json:"memory_bytes"`
-	Image      string      `json:"image"` // "" if it is emulated
+	Workflow   string       `json:"workflow"`
+	Task       string       `json:"task"`
+	Kind       string       `json:"kind"`
+	Node       string       `json:"node"`
+	Start      *sqlite.Span `json:"start_s"` // its place is taken; null: not known, as the next two
+	Begin      *sqlite.Span `json:"begin_s"` // its program runs
+	End        *sqlite.Span `json:"end_s"`   // its place is free
+	Millicores int64        `json:"millicores"`
+	Memory     int64        `json:"memory_bytes"`
+	Image      string       `json:"image"` // "" if it is emulated
 }
 
 // dryImage is an image that programs would run in.
@@ -106,13 +107,23 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 		return fail(exitInput, err)
 	}
 	s.forecast, d.Basis, d.Repetitions = f, s.basis(), f.Repetitions
-	d.Makespan, d.Low, d.High = sqlite.Span(f.Makespan.Expected), sqlite.Span(f.Makespan.Low),
-		sqlite.Span(f.Makespan.High)
+	known := func(ok bool, t int64) *sqlite.Span {
+		if !ok {
+			return nil
+		}
+		return new(sqlite.Span(t))
+	}
+	d.unpredicted = s.unpredicted(f.Course)
+	sure := d.unpredicted == ""
+	d.Makespan, d.Low, d.High = known(sure, int64(f.Makespan.Expected)), known(sure, int64(f.Makespan.Low)),
+		known(sure, int64(f.Makespan.High))
+	starts, ends := s.foreseen(f.Course)
 	for i := range f.Course.Attempts {
 		a := &f.Course.Attempts[i]
 		d.Steps = append(d.Steps, dryStep{Workflow: a.Task.Workflow.Name, Task: a.Task.Name, Kind: a.Task.Kind,
-			Node: s.platform.Nodes[a.Node].Name, Start: sqlite.Span(a.Queued), Begin: sqlite.Span(a.Started),
-			End: sqlite.Span(a.Over), Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image})
+			Node: s.platform.Nodes[a.Node].Name, Start: known(starts[i], int64(a.Queued)),
+			Begin: known(starts[i], int64(a.Started)), End: known(ends[i], int64(a.Over)),
+			Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image})
 	}
 	if c.Bool("json") {
 		printJSON(c.App.Writer, d)
@@ -239,7 +250,7 @@ func (s *session) printDry(c *cli.Context, d *dryRun) {
 		if x.Memory > 0 {
 			memory = size(&x.Memory)
 		}
-		t.row(strconv.Itoa(i+1), x.Workflow, x.Task, x.Node, span(&x.Start), span(&x.Begin), span(&x.End),
+		t.row(strconv.Itoa(i+1), x.Workflow, x.Task, x.Node, span(x.Start), span(x.Begin), span(x.End),
 			fmt.Sprintf("%g", float64(x.Millicores)/1000), memory, image)
 	}
 	t.end()
@@ -264,9 +275,13 @@ func (s *session) printDry(c *cli.Context, d *dryRun) {
 		t.row(x.Workflow, x.File, from, size(&x.Bytes))
 	}
 	t.end()
-	fmt.Fprintf(w, "expected makespan %s%s\n", rangeText(s.forecast.Makespan, d.Repetitions), s.basisNote())
-	if text := s.startsNote(s.forecast); text != "" {
-		fmt.Fprintf(w, "warning: %s\n", text)
+	if d.unpredicted != "" {
+		fmt.Fprintln(w, d.unpredicted)
+	} else {
+		fmt.Fprintf(w, "expected makespan %s%s\n", rangeText(s.forecast.Makespan, d.Repetitions), s.basisNote())
+		if text := s.startsNote(s.forecast); text != "" {
+			fmt.Fprintf(w, "warning: %s\n", text)
+		}
 	}
 	if s.set.Reuse {
 		fmt.Fprintln(w, "With --reuse, some tasks may take over earlier results instead of running.")

@@ -11,8 +11,8 @@ import (
 const forked = `<adag version="2.1" name="forked"><job id="a" name="x" runtime="20"/><job id="b" name="y" runtime="5"/><job id="c" name="y" runtime="5"/>` +
 	`<child ref="b"><parent ref="a"/></child><child ref="c"><parent ref="a"/></child></adag>`
 
-// shown is what gantry show prints of a run.
-type shown struct {
+// told is what gantry show prints of a run.
+type told struct {
 	Kinds []struct {
 		Kind      string
 		Estimated float64 `json:"estimated_s"`
@@ -28,7 +28,7 @@ type shown struct {
 }
 
 // attempt runs gantry and shows the run.
-func attempt(t *testing.T, home string, args ...string) (s shown) {
+func attempt(t *testing.T, home string, args ...string) (s told) {
 	t.Helper()
 	expect(t, exitOK, nil, append(args[:len(args):len(args)], "--quiet", "--dir", home)...)
 	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "--json", "--dir", home)), &s); err != nil {
@@ -38,7 +38,7 @@ func attempt(t *testing.T, home string, args ...string) (s shown) {
 }
 
 // sources lists the sources of estimates and how many attempts each had.
-func (s shown) sources() map[string]int {
+func (s told) sources() map[string]int {
 	out := map[string]int{}
 	for _, e := range s.Estimates {
 		out[e.Source] = e.Attempts
@@ -46,7 +46,7 @@ func (s shown) sources() map[string]int {
 	return out
 }
 
-func (s shown) kind(t *testing.T, name string) (estimated, runtime float64) {
+func (s told) kind(t *testing.T, name string) (estimated, runtime float64) {
 	t.Helper()
 	for _, k := range s.Kinds {
 		if k.Kind == name {

@@ -69,6 +69,7 @@ type session struct {
 	collector   *metrics.Collector   // nil: metrics are taken from the log
 	started     time.Time            // origin of the axis of the run
 	page        *live.Server         // nil: nobody watches
+	facts       facts                // of the workflows that are to run
 	wanted      map[string]bool      // images of programs that are still to run
 	images      *images              // what their names stand for; nil: nothing is known
 	store       *image.Store         // of images; nil: the runtime needs none
@@ -243,6 +244,7 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 			return false, err
 		}
 		adm.Images(&sub, s.want)
+		s.facts.take(s.set, &sub)
 		s.view.total += len(sub.Workflow.Tasks)
 		if !runtimeOf(s.set.Runtime).Virtual || s.view.total <= keptTasks {
 			subs[i] = sub
@@ -377,7 +379,7 @@ func (s *session) watch(v planner.View, events []planner.Event, admitted []*exec
 		s.upkeep.watch(v, events, admitted)
 	}
 	if s.follower != nil {
-		s.follower.watch(events, admitted)
+		s.follower.watch(v, events, admitted)
 	}
 	s.refining.watch(events)
 	s.view.watch(v, events, admitted)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -70,6 +71,7 @@ func cores(millicores int64) string {
 
 // explain prints the state of a task and the reason for it, then its history. Name is that of the run or submission.
 func explain(w io.Writer, l *sqlite.Life, name string) {
+	shown.Names(l)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
 	need := cores(l.CPU)
@@ -83,7 +85,7 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 		need += ", at most " + span(l.TimeLimit)
 	}
 	if l.Imputed != "" {
-		need += " (not in the trace, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
+		need += " (not in the workflow, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
 	}
 	fmt.Fprintf(&b, "  needs %s\n", need)
 	if l.Image != "" {
@@ -168,9 +170,7 @@ func verdict(l *sqlite.Life) string {
 	switch l.State {
 	case "done":
 		if n := len(l.Reuses); n > 0 && l.Reuses[n-1].Run != "" {
-			u := &l.Reuses[n-1]
-			return fmt.Sprintf("done: reuses the results of run %s, attempt %d, which ran %s", u.Run, *u.Attempt,
-				span(u.Ran))
+			return "done: " + reused(&l.Reuses[n-1])
 		}
 		if last == nil {
 			return "done"
@@ -345,7 +345,9 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 	var steps []step
 	if a.Queued != nil {
 		text := fmt.Sprintf("attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
-		if a.Estimate != nil {
+		if a.Estimate != nil && a.Source == "default" {
+			text += ", planned as " + span(a.Estimate) + ": its runtime is not known"
+		} else if a.Estimate != nil {
 			text += ", estimated " + span(a.Estimate)
 			if a.Spread != nil {
 				text += " ± " + span(a.Spread)
@@ -379,7 +381,7 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 		if a.Outcome == "ok" || a.Ran != nil {
 			text += " after " + span(a.Ran)
 		}
-		if a.Measured != nil && a.Estimate != nil && a.Outcome == "ok" {
+		if a.Measured != nil && a.Estimate != nil && a.Source != "default" && a.Outcome == "ok" {
 			text += fmt.Sprintf(" (%s with container start, comparable to the estimate)", span(a.Measured))
 		}
 		var used []string

@@ -133,9 +133,7 @@ func (s *session) predictRest(ctx context.Context, now planner.Time) error {
 	}
 	f := s.follower
 	past := &forecast.Past{Batches: f.batches, Now: now, Arrivals: f.coming}
-	var err error
-	if s.forecast, err = s.makeForecast(ctx, past); err != nil {
-		s.view.note("the end of the run cannot be predicted: %v", err)
+	if s.forecast = s.tryForecast(ctx, past); s.forecast == nil {
 		return nil
 	}
 	f.end = s.forecast.Course.End
@@ -151,13 +149,56 @@ func (s *session) foresee(ctx context.Context, subs []executor.Submission) {
 		s.view.note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
 		return
 	}
-	past := &forecast.Past{Arrivals: subs}
+	s.forecast = s.tryForecast(ctx, &forecast.Past{Arrivals: subs})
+}
+
+// tryForecast predicts a run, or says why it does not; then it returns nil.
+func (s *session) tryForecast(ctx context.Context, past *forecast.Past) *forecast.Forecast {
 	f, err := s.makeForecast(ctx, past)
 	if err != nil {
-		s.view.note("the makespan cannot be predicted: %v", err)
-		return
+		s.view.note("the end of the run cannot be predicted: %v", err)
+		return nil
 	}
-	s.forecast = f
+	if text := s.unpredicted(f.Course); text != "" {
+		s.view.note("%s", text)
+		return nil
+	}
+	return f
+}
+
+// unpredicted says why nothing is predicted; "" if something is. A simulation takes a default where nobody knows how
+// long a program runs. Plans have to begin with something, but no prediction may rest on it.
+func (s *session) unpredicted(c *forecast.Course) string {
+	kinds := map[string]bool{}
+	for i := range c.Attempts {
+		if t := c.Attempts[i].Task; s.unknown(t) {
+			kinds[t.Kind] = true
+		}
+	}
+	if len(kinds) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("nothing is known of %s yet: no prediction", namesOf(slices.Sorted(maps.Keys(kinds)), 3))
+}
+
+// unknown reports whether nobody knows how long a task runs: nothing is declared of its type, and none of it has run.
+func (s *session) unknown(t *executor.TaskSpec) bool { return t.Unknown && !s.programs.knows(t.Kind) }
+
+// foreseen says of each attempt of a course whether its start and its end rest on nothing that nobody knows. What
+// starts once a task of unknown runtime may have ended depends on its end.
+func (s *session) foreseen(c *forecast.Course) (starts, ends []bool) {
+	sure := unit.Never
+	for i := range c.Attempts {
+		if a := &c.Attempts[i]; s.unknown(a.Task) {
+			sure = min(sure, a.Over)
+		}
+	}
+	for i := range c.Attempts {
+		a := &c.Attempts[i]
+		starts = append(starts, a.Queued < sure)
+		ends = append(ends, a.Queued < sure && !s.unknown(a.Task))
+	}
+	return starts, ends
 }
 
 // makeForecast predicts a run. What depends on programs that were never measured gets no interval: runtimes of a trace
@@ -195,7 +236,7 @@ func (s *session) announce() {
 // basisNote says how far a prediction can be trusted.
 func (s *session) basisNote() string {
 	if able := runtimeOf(s.set.Runtime); !able.Programs {
-		return fmt.Sprintf(" by the runtimes of the trace; on the %s runtime %s", able.Name, able.Does)
+		return fmt.Sprintf(" by the runtimes of the workflow; on the %s runtime %s", able.Name, able.Does)
 	}
 	text := ""
 	if s.basis() != basisCalibrated {
@@ -206,7 +247,7 @@ func (s *session) basisNote() string {
 		return text
 	}
 	if len(s.programs.misses) > 0 {
-		text += fmt.Sprintf("; nothing was measured of %s yet: their runtimes are those of the trace",
+		text += fmt.Sprintf("; nothing was measured of %s yet: their runtimes are those of the workflow",
 			namesOf(slices.Sorted(maps.Keys(s.programs.misses)), 3))
 	}
 	if len(s.programs.others) > 0 {
@@ -304,8 +345,9 @@ type follower struct {
 	mu      sync.Mutex
 	batches []executor.Batch
 	coming  []executor.Submission
-	news    bool
-	end     planner.Time // expected; unit.Never: not known
+	specs   []*executor.TaskSpec // by task
+	ran     []sqlite.ProgramRun  // since the last simulation
+	end     planner.Time         // expected; unit.Never: not known
 	stop    chan struct{}
 	done    sync.WaitGroup
 }
@@ -319,17 +361,39 @@ func (s *session) newFollower(subs []executor.Submission) *follower {
 }
 
 // watch takes in what happened.
-func (f *follower) watch(events []planner.Event, admitted []*executor.Admission) {
+func (f *follower) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range admitted {
+		f.specs = append(f.specs, a.Tasks...)
 		if a.Grown() {
 			continue
 		}
 		f.coming = slices.DeleteFunc(f.coming, func(s executor.Submission) bool { return s.Name == a.Submission.Name })
 	}
 	f.batches = append(f.batches, executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
-	f.news = true
+	for i := range events {
+		if x, ok := events[i].Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
+			a := v.Attempt(x.Attempt)
+			if spec := f.specs[a.Task]; a.Node != planner.None && spec.Unknown {
+				f.ran = append(f.ran, ranWell(f.s.name, spec, x, v.Nodes()[a.Node].Speed))
+			}
+		}
+	}
+}
+
+// ranWell is a program that ended well in this run.
+func ranWell(run string, spec *executor.TaskSpec, x *planner.AttemptExited, speed float64) sqlite.ProgramRun {
+	id := spec.Identity()
+	r := sqlite.ProgramRun{Run: run, Workflow: spec.Workflow.Name, Task: spec.Name, Kind: spec.Kind,
+		Identity: string(id[:]), Ran: x.Ran, CPU: -1, Millicores: x.Usage.Applied.CPUMillicores, Speed: speed}
+	if x.Usage.Missing&planner.CounterCPU == 0 {
+		r.CPU = x.Usage.CPUUser + x.Usage.CPUSystem
+	}
+	for _, in := range spec.Inputs {
+		r.Input += in.Size
+	}
+	return r
 }
 
 // Bounds of what the follower does.
@@ -355,10 +419,9 @@ func (f *follower) run(ctx context.Context, clock func() planner.Time) {
 			case <-time.After(wait):
 			}
 			began := time.Now()
-			c, ok := f.expect(ctx, clock())
-			if ok {
+			if end, ok := f.expect(ctx, clock()); ok {
 				f.mu.Lock()
-				f.end = c.End
+				f.end = end
 				f.mu.Unlock()
 			}
 			wait = max(followLeast, time.Duration(float64(time.Since(began))/forecastShare))
@@ -366,18 +429,29 @@ func (f *follower) run(ctx context.Context, clock func() planner.Time) {
 	})
 }
 
-// expect simulates what is left without noise.
-func (f *follower) expect(ctx context.Context, now planner.Time) (*forecast.Course, bool) {
+// expect simulates what is left without noise. The end is unit.Never as long as it depends on programs of which nothing
+// is known.
+func (f *follower) expect(ctx context.Context, now planner.Time) (end planner.Time, ok bool) {
 	f.mu.Lock()
 	past := &forecast.Past{Batches: slices.Clip(f.batches), Now: now, Arrivals: slices.Clone(f.coming)}
+	for i := range f.ran {
+		f.s.programs.learn(&f.ran[i])
+	}
+	f.ran = nil
 	f.mu.Unlock()
 	if len(past.Batches) == 0 {
-		return nil, false
+		return unit.Never, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, followWhole)
 	defer cancel()
 	c, err := forecast.Simulate(ctx, f.s.parts, past, 0)
-	return c, err == nil
+	if err != nil {
+		return unit.Never, false
+	}
+	if f.s.unpredicted(c) != "" {
+		return unit.Never, true
+	}
+	return c.End, true
 }
 
 // expected is the end of the run as simulated last.

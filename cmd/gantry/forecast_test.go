@@ -64,7 +64,7 @@ func TestARunWithoutRoomForItsInputsIsRefused(t *testing.T) {
 	}
 	dir := filepath.Join(home, "runs")
 	for _, dry := range []string{"--dry-run", "--dry-run=false"} {
-		expect(t, exitHost, []string{"1PB of them are made up", "--size-scale", "nothing was started"},
+		expect(t, exitHost, []string{"1 PB of them are made up", "--size-scale", "nothing was started"},
 			"run", "--dir="+dir, "--name", "x", dry, trace)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {

@@ -146,6 +146,7 @@ func foretell(ctx context.Context, s *session, past *forecast.Past) (all server.
 		return all, nil
 	}
 	names, tasks := map[string]*course{}, map[planner.TaskID]*course{}
+	surely := newForeknown()
 	began := time.Now()
 	for k := 0; k <= foretellMost && (k == 0 || time.Since(began) < foretellTime); k++ {
 		c, err := forecast.Simulate(ctx, s.parts, past, k)
@@ -153,6 +154,10 @@ func foretell(ctx context.Context, s *session, past *forecast.Past) (all server.
 			break
 		} else if err != nil {
 			return all, err
+		}
+		if k == 0 {
+			all.Unknown = s.unpredicted(c)
+			surely.take(s, c)
 		}
 		for _, w := range c.Workflows {
 			switch {
@@ -181,12 +186,54 @@ func foretell(ctx context.Context, s *session, past *forecast.Past) (all server.
 	}
 	all.Workflows, all.Tasks = map[string]server.Expectation{}, map[planner.TaskID]server.Expectation{}
 	for name, c := range names {
-		all.Workflows[name] = c.expectation(past.Now)
+		all.Workflows[name] = surely.of(c.expectation(past.Now), surely.flows[name])
 	}
-	for t, c := range tasks {
-		all.Tasks[t] = c.expectation(past.Now)
+	for spec, t := range past.Tasks {
+		if c := tasks[t]; c != nil {
+			all.Tasks[t] = surely.of(c.expectation(past.Now), surely.tasks[spec])
+		}
 	}
 	return all, nil
+}
+
+// doubt says which instants of a task or workflow depend on programs of which nothing is known.
+type doubt struct{ start, end bool }
+
+// foreknown has the doubts about a course.
+type foreknown struct {
+	flows map[string]doubt
+	tasks map[*executor.TaskSpec]doubt
+}
+
+func newForeknown() *foreknown {
+	return &foreknown{map[string]doubt{}, map[*executor.TaskSpec]doubt{}}
+}
+
+func (f *foreknown) take(s *session, c *forecast.Course) {
+	starts, ends := s.foreseen(c)
+	for i := range c.Attempts {
+		t := c.Attempts[i].Task
+		d := doubt{!starts[i], !ends[i]}
+		f.tasks[t] = d
+		if was, ok := f.flows[t.Workflow.Name]; ok {
+			d = doubt{was.start && d.start, was.end || d.end}
+		}
+		f.flows[t.Workflow.Name] = d
+	}
+}
+
+// of leaves out of an expectation what is in doubt.
+func (f *foreknown) of(e server.Expectation, d doubt) server.Expectation {
+	if e == (server.Expectation{}) {
+		return e
+	}
+	if d.start {
+		e.Start = unit.Never
+	}
+	if d.end {
+		e.End = unit.Never
+	}
+	return e
 }
 
 // course is when something starts and ends: without noise, and in the repetitions with noise.

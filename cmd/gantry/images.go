@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker/go-units"
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
@@ -20,6 +19,7 @@ import (
 	"gantry/executor/oci"
 	"gantry/executor/oci/image"
 	"gantry/executor/stage"
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -282,8 +282,7 @@ func (p *arriving) draw(done, total int64) {
 	if p.quiet {
 		return
 	}
-	so := fmt.Sprintf("%s %s: %s of %s", p.doing, plural(len(p.parts), p.noun), units.HumanSize(float64(done)),
-		units.HumanSize(float64(total)))
+	so := fmt.Sprintf("%s %s: %s of %s", p.doing, plural(len(p.parts), p.noun), shown.Size(done), shown.Size(total))
 	if !terminal(os.Stderr) {
 		if now := time.Now(); now.After(p.next) {
 			p.next = now.Add(pullStep)
@@ -306,7 +305,7 @@ func (p *arriving) draw(done, total int64) {
 func (p *arriving) end(i fetch.Image) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.note("%s image %s (%s, %s)", i.Source, imageName(i.Ref, i.Digest), units.HumanSize(float64(i.Bytes)),
+	p.note("%s image %s (%s, %s)", i.Source, imageName(i.Ref, i.Digest), shown.Size(i.Bytes),
 		i.Took.Round(100*time.Millisecond))
 }
 

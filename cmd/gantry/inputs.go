@@ -21,7 +21,9 @@ type inputs struct {
 	repetition int    // of streams, counted from 0
 	// repetitions is how many a workload file stands for, the most if there are several files; 0 if none was read.
 	repetitions int
-	reuse       bool // a workload file asks for it
+	reuse       bool              // a workload file asks for it
+	workloads   bool              // one was read
+	given       map[string]string // variables of makeflows that the command line has
 	// warmUp and coolDown are what the workload leaves out of metrics; they are of the one workload file that was
 	// given.
 	warmUp, coolDown int
@@ -54,6 +56,9 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 	if err := in.Unmet(); err != nil {
 		return nil, fail(exitInput, err)
 	}
+	if err := refuseUnused(in.given, in.Used); err != nil {
+		return nil, err
+	}
 	return in.Order(subs), nil
 }
 
@@ -70,6 +75,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		if w.Seed == 0 {
 			w.Seed = in.seed
 		}
+		in.workloads = true
 		in.repetitions = max(in.repetitions, w.Repetitions)
 		in.reuse = in.reuse || w.Reuse
 		in.Results = append(in.Results[:len(in.Results):len(in.Results)], w.Results...)

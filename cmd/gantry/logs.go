@@ -15,6 +15,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -166,7 +167,7 @@ func logs(c *cli.Context) error {
 			return failf(exitInput, "attempt %d of task %s left no output in %s: it did not start, or its files "+
 				"were removed", attempt.Try, life.Task, dir)
 		case missing == len(streams):
-			fmt.Fprintf(c.App.ErrWriter, "gantry: task %s was emulated and printed nothing\n", life.Task)
+			fmt.Fprintf(c.App.ErrWriter, "gantry: task %s was emulated and printed nothing\n", shown.Line(life.Task))
 		case attempt.Outcome == "":
 			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s has printed nothing so far\n", attempt.Try,
 				life.Task)

@@ -18,6 +18,7 @@ import (
 	"gantry/cgroup/thread"
 	"gantry/cmd/gantry/early"
 	"gantry/reader"
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -184,7 +185,7 @@ Exit codes:
 		coded = &exitError{exitHost, err}
 	}
 	if msg := coded.Error(); msg != "" {
-		fmt.Fprintln(app.ErrWriter, "gantry: "+msg)
+		fmt.Fprintln(app.ErrWriter, "gantry: "+shown.Under(msg, "  "))
 	}
 	return coded.code
 }

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 
 	"gantry/columns"
 	"gantry/reader"
 	"gantry/server/api"
+	"gantry/shown"
 )
 
 func nodeCommand() *cli.Command {
@@ -83,7 +83,7 @@ func printNodesNow(c *cli.Context, nodes []api.Node) {
 	for _, n := range nodes {
 		memory, state := "-", "up"
 		if n.Memory > 0 {
-			memory = units.HumanSize(float64(n.Memory))
+			memory = shown.Size(n.Memory)
 		}
 		if n.Drained {
 			state = "drained"

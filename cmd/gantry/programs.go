@@ -74,17 +74,8 @@ func programsOf(ctx context.Context, db *sqlite.DB, set *settings, run string,
 		p.setUp, p.quota = time.Duration(host.Emulator.StartCPUNanos), host.Quota
 		p.quota.Stretch = hostmodel.Curve{} // of single bursts; a program is many
 	}
-	for _, r := range all {
-		key := programKey{r.Identity, r.Input}
-		if r.Identity != "" && len(p.same[key]) < sameRuns {
-			p.same[key] = append(p.same[key], r)
-		}
-		if name := [2]string{r.Workflow, r.Task}; run != "" {
-			p.named[name] = append(p.named[name], r)
-		}
-		if len(p.kinds[r.Kind]) < kindRuns {
-			p.kinds[r.Kind] = append(p.kinds[r.Kind], r)
-		}
+	for i := range all {
+		p.learn(&all[i])
 	}
 	p.measureSpread()
 	starts := make([]time.Duration, len(all))
@@ -107,6 +98,29 @@ func programsOf(ctx context.Context, db *sqlite.DB, set *settings, run string,
 		}
 	}
 	return p, nil
+}
+
+// learn takes in an attempt that ended well.
+func (p *programTimes) learn(r *sqlite.ProgramRun) {
+	if p == nil || p.kinds == nil {
+		return
+	}
+	key := programKey{r.Identity, r.Input}
+	if r.Identity != "" && len(p.same[key]) < sameRuns {
+		p.same[key] = append(p.same[key], *r)
+	}
+	if name := [2]string{r.Workflow, r.Task}; p.run != "" {
+		p.named[name] = append(p.named[name], *r)
+	}
+	if len(p.kinds[r.Kind]) < kindRuns {
+		p.kinds[r.Kind] = append(p.kinds[r.Kind], *r)
+	}
+}
+
+// knows reports whether anything is known of programs of that type.
+func (p *programTimes) knows(kind string) bool {
+	return p != nil && (len(p.kinds[kind]) > 0 || p.model != nil && p.model.Kinds[kind] != nil &&
+		p.model.Kinds[kind].Runtime != nil)
 }
 
 // empty reports whether nothing is known of any program.

@@ -16,6 +16,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -197,7 +198,7 @@ func (p *progress) expected() string {
 		return ""
 	}
 	end := p.ends()
-	if end.IsZero() {
+	if end.Before(time.Now()) { // or not known
 		return ""
 	}
 	return ", ends about " + end.Format("15:04:05")
@@ -263,13 +264,16 @@ func (p *progress) forget(v planner.View, events []planner.Event) {
 }
 
 // indent puts a message of a program or of the kernel below the line it belongs to.
-func indent(message string) string {
+func indent(message string) block {
 	message = strings.TrimSpace(message)
 	if message == "" {
 		return ""
 	}
-	return "\n    " + strings.ReplaceAll(message, "\n", "\n    ")
+	return block("\n    " + strings.ReplaceAll(message, "\n", "\n    "))
 }
+
+// block is a text of several lines, which are indented.
+type block string
 
 // note prints a line that is not a warning.
 func (p *progress) note(format string, args ...any) {
@@ -291,7 +295,7 @@ func (p *progress) say(format string, args ...any) {
 func (p *progress) warn(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	message := fmt.Sprintf(format, args...)
+	message := shown.Under(fmt.Sprintf(format, args...), "  ")
 	if p.quiet || p.warnings[message] || len(p.warnings) > maxWarningsShown {
 		return
 	}
@@ -299,7 +303,7 @@ func (p *progress) warn(format string, args ...any) {
 		message = "there are more: gantry check and gantry show list them"
 	}
 	p.warnings[message] = true
-	p.line("warning: %s", message)
+	p.line("warning: %s", block(message))
 }
 
 // line prints a line above the bar.
@@ -310,6 +314,14 @@ func (p *progress) line(format string, args ...any) {
 	if p.board != nil {
 		p.board.clear()
 		defer p.board.draw()
+	}
+	for i, a := range args { // names come from files
+		switch a := a.(type) {
+		case string:
+			args[i] = shown.Line(a)
+		case error:
+			args[i] = shown.Under(a.Error(), "  ")
+		}
 	}
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
@@ -383,6 +395,6 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 		printJSON(s.out.App.Writer, summary)
 		return nil
 	}
-	printSummary(s.out.App.Writer, summary, "", p.warnings)
+	printSummary(s.out.App.Writer, summary, "", p.warnings, false)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -308,6 +309,14 @@ func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
 	set.Reuse = set.Reuse || in.reuse && runtimeOf(set.Runtime).Programs
 	set.WarmUp, set.CoolDown, s.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
 	if p.emulated, err = s.check(p.subs); err != nil {
+		return p, err
+	}
+	s.facts.workloads = in.workloads
+	if n := len(s.facts.unknown); n > 0 && runtimeOf(set.Runtime).Virtual && set.Measured == "" {
+		s.view.note("nothing is known of %s: each of their tasks takes 1 s here; --measured RUN takes what was "+
+			"measured", namesOf(slices.Sorted(maps.Keys(s.facts.unknown)), 3))
+	}
+	if err := refuseIdle(c, set, &s.facts); err != nil {
 		return p, err
 	}
 	if runtimeOf(set.Runtime).Programs {

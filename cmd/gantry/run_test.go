@@ -122,7 +122,7 @@ func TestSimulateTellsTheMakespan(t *testing.T) {
 	if !strings.Contains(out, `"makespan_s":2,`) || s.State != sqlite.Finished {
 		t.Fatalf("not a finished run of 2 s:\n%s", out)
 	}
-	expect(t, exitOK, []string{"(not in the trace, imputed: cores, memory, avg-cpu, command, disk)"}, "explain",
+	expect(t, exitOK, []string{"(not in the workflow, imputed: cores, memory, avg-cpu, command, disk)"}, "explain",
 		"--dir", filepath.Join(dir, "runs"), "a")
 	expect(t, exitOK, []string{"makespan 2s", "1 task of 1 workflow"}, "simulate", "--no-log",
 		filepath.Join(dir, "one.dax"))

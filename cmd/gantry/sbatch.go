@@ -19,6 +19,7 @@ import (
 	"gantry/executor"
 	"gantry/sbatch"
 	"gantry/server/api"
+	"gantry/shown"
 	"gantry/sqlite"
 	"gantry/trace"
 )
@@ -343,6 +344,7 @@ func jobOf(st *api.Status) sbatch.Row {
 			r.ArrayID, r.Index = st.ID-int64(*n.Element), n.Index
 		}
 	}
+	shown.Names(&r)
 	for to, at := range map[*time.Time]*time.Time{&r.Started: st.Started, &r.Ended: st.Ended} {
 		if at != nil {
 			*to = *at

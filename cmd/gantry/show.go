@@ -14,6 +14,7 @@ import (
 
 	"gantry/columns"
 	"gantry/executor/container"
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -33,7 +34,7 @@ Task types: "estimated" is the mean estimate of the policy; "measured" is the me
 end, with the start of the container (of tasks that succeeded). CPU time, bytes read and written are sums over all
 attempts; peak memory is the largest. "-" means not measured.
 
-Estimates, by source: estimated over measured, and the mean error in percent of measured.
+Estimates (--all), by source: estimated over measured, and the mean error in percent of measured.
 
 Deadlines: "remapped" is how often plans were made anew so that all deadlines can be met; "remap-failed", how often
 that could not be, and the plans stayed; "remap-limit", how often a bound of the policy was reached.
@@ -44,8 +45,8 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks, with the names that gantry explain and gantry logs " +
 				"take"},
-			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("sum up a run of more than %d tasks, too, which takes long",
-				mostSummed)},
+			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show the errors of estimates, too, and sum up a run of "+
+				"more than %d tasks, which takes long", mostSummed)},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object, or with --tasks one for each task; null is " +
 				"unknown"},
 		},
@@ -83,7 +84,7 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				submission = c.Args().First()
 				s.Log = filepath.Join(c.String("dir"), sqlite.FileName)
 			}
-			printSummary(c.App.Writer, s, submission, nil)
+			printSummary(c.App.Writer, s, submission, nil, c.Bool("all"))
 			printArchived(c, &s.Overview, "above but for types, nodes and attempts")
 			if s.State == sqlite.Running || s.State == crashed {
 				printPaused(c, s.Run, s.Runtime)
@@ -123,7 +124,7 @@ func printPaused(c *cli.Context, run, runtime string) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(tasks)) {
-		fmt.Fprintf(c.App.Writer, "paused: task %s (container %s)\n", tasks[name], name)
+		fmt.Fprintf(c.App.Writer, "paused: task %s (container %s)\n", shown.Line(tasks[name]), name)
 	}
 }
 

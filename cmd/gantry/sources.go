@@ -11,13 +11,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gantry/executor"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
+	"gantry/shown"
 	"gantry/trace"
 )
 
@@ -138,10 +138,10 @@ func (s *session) checkRoom(dir string, subs []executor.Submission) error {
 	advice := "free some, or choose another --dir"
 	if madeUp > 0 {
 		advice = fmt.Sprintf("%s of them are made up for emulated tasks: make these smaller with --size-scale, or %s",
-			units.HumanSize(madeUp), advice)
+			shown.Size(int64(madeUp)), advice)
 	}
 	return failf(exitHost, "the inputs have %s, and the disk of %s has room for %s: %s; nothing was started",
-		units.HumanSize(copied+madeUp), dir, units.HumanSize(free), advice)
+		shown.Size(int64(copied+madeUp)), dir, shown.Size(int64(free)), advice)
 }
 
 // giveTo changes the owner of a file that root made for the caller.
@@ -249,7 +249,8 @@ func (s *settings) readAs(c *cli.Context, in *inputs) (err error) {
 	if s.Define == nil {
 		s.Define = map[string]string{}
 	}
-	maps.Copy(s.Define, *c.Generic("define").(*definitions))
+	in.given, in.Used = *c.Generic("define").(*definitions), map[string]bool{}
+	maps.Copy(s.Define, in.given)
 	in.Catalogs, in.Site, in.EnforceWalltime, in.Define, in.Shell = s.Catalogs, s.Site, s.EnforceWalltime, s.Define,
 		s.Shell
 	return nil

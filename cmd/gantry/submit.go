@@ -23,6 +23,7 @@ import (
 	"gantry/planner"
 	"gantry/server"
 	"gantry/server/api"
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -142,6 +143,11 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 		if err := subs[i].Make(); err != nil {
 			return nil, fail(exitInput, err)
 		}
+		s.facts.take(set, &subs[i])
+	}
+	s.facts.due = true // --deadline gives one
+	if err := refuseIdle(c, set, &s.facts); err != nil {
+		return nil, err
 	}
 	programs := runtimeOf(set.Runtime).Programs
 	if programs {
@@ -396,7 +402,7 @@ func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, titles []strin
 		case c.Bool("quiet"):
 			fmt.Fprintln(c.App.Writer, id)
 		default:
-			fmt.Fprintf(c.App.Writer, "%d: %s\n", id, titles[i])
+			fmt.Fprintf(c.App.Writer, "%d: %s\n", id, shown.Line(titles[i]))
 		}
 	}
 	var expected []*api.Status
@@ -434,9 +440,9 @@ func foretold(c *cli.Context, cl *api.Client, ids []int64) (all []*api.Status, l
 		case st.State == sqlite.Refused:
 			late = fail(exitInput, nil)
 			fmt.Fprintf(c.App.ErrWriter, "gantry: %d: %s is refused: no plan of the policy meets its deadline\n", st.ID,
-				st.Name)
+				shown.Line(st.Name))
 		case text:
-			fmt.Fprintf(c.App.Writer, "%d: %s\n", st.ID, expectation(st))
+			fmt.Fprintf(c.App.Writer, "%d: %s\n", st.ID, shown.Line(expectation(st)))
 		}
 	}
 	return all, late
@@ -581,9 +587,10 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	for _, s := range q.Submissions {
 		start, end, why := clockOf(s.Started), clockOf(s.Ended), s.Reason
 		if x := s.Expected; x != nil && !x.End.IsZero() {
-			if end = "~" + clockOf(&x.End); x.Start != nil {
-				start = "~" + clockOf(x.Start)
-			}
+			end = "~" + clockOf(&x.End)
+		}
+		if x := s.Expected; x != nil && x.Start != nil {
+			start = "~" + clockOf(x.Start)
 		}
 		due := clockOf(s.Due)
 		if x := s.Expected; x != nil && x.Late != nil && *x.Late {
@@ -628,8 +635,12 @@ func submission(c *cli.Context) (id int64, cl *api.Client, err error) {
 			c.Command.Name)
 	}
 	if id, err = strconv.ParseInt(c.Args().First(), 10, 64); err != nil || id < 1 {
-		return 0, nil, failf(exitUsage, "%s %s: it is no number of a submission; gantry queue lists them",
-			c.Command.Name, c.Args().First())
+		hint := ""
+		if c.Command.Name == "cancel" {
+			hint = "; Ctrl-C, or SIGTERM to its gantry, stops a run, and gantry drain a server"
+		}
+		return 0, nil, failf(exitUsage, "%s %s: it is no number of a submission; gantry queue lists them%s",
+			c.Command.Name, shown.Line(c.Args().First()), hint)
 	}
 	cl, err = client(c)
 	return id, cl, err
@@ -690,7 +701,7 @@ func ended(c *cli.Context, st *api.Status) error {
 	if c.Bool("json") {
 		printJSON(c.App.Writer, st)
 	} else if !c.Bool("quiet") {
-		text := fmt.Sprintf("%d: %s %s", st.ID, st.Name, st.State)
+		text := fmt.Sprintf("%d: %s %s", st.ID, shown.Line(st.Name), st.State)
 		if st.Tasks > 0 {
 			text += fmt.Sprintf(", %d of %s done", st.Done, plural(st.Tasks, "task"))
 		}
@@ -698,7 +709,7 @@ func ended(c *cli.Context, st *api.Status) error {
 			text += fmt.Sprintf(", %d failed or skipped", st.Failed)
 		}
 		if st.Message != "" {
-			text += ": " + st.Message
+			text += ": " + shown.Under(st.Message, "  ")
 		}
 		fmt.Fprintln(c.App.Writer, text)
 	}
@@ -733,7 +744,7 @@ submission is another user's.`,
 			if c.Bool("json") {
 				printJSON(c.App.Writer, st)
 			} else if !c.Bool("quiet") {
-				fmt.Fprintf(c.App.Writer, "%d: %s %s\n", st.ID, st.Name, st.State)
+				fmt.Fprintf(c.App.Writer, "%d: %s %s\n", st.ID, shown.Line(st.Name), st.State)
 			}
 			return nil
 		},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,12 +16,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 
 	"gantry/columns"
 	"gantry/executor"
 	"gantry/executor/evidence"
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -57,8 +58,9 @@ func rowsFor(tasks int, deadlines bool) rows {
 }
 
 // printSummary prints the outcome of a run, or of one submission to a server if that is named, without the warnings in
-// told: those were printed before.
-func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool) {
+// told: those were printed before. The errors of estimates are printed if all is asked for.
+func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool, all bool) {
+	shown.Names(s)
 	most, name := rowsFor(s.Tasks, len(s.Deadlines) > 0), cmp.Or(submission, s.Run)
 	width := columns.Of(w)
 	var b strings.Builder
@@ -70,7 +72,9 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 		printWorkflows(&b, width, s, most.workflows)
 		printDeadlines(&b, width, s, most.deadlines)
 		printTypes(&b, width, s, most.types)
-		printEstimates(&b, width, s)
+		if all {
+			printEstimates(&b, width, s)
+		}
 		printNodes(&b, width, s, most.nodes)
 		printSlowdowns(&b, s)
 		printFailures(&b, s, name)
@@ -84,7 +88,7 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 		if x.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", x.Count)
 		}
-		fmt.Fprintf(&b, "warning: %s%s\n", x.Message, times)
+		fmt.Fprintf(&b, "warning: %s%s\n", shown.Under(x.Message, "  "), times)
 	}
 	fmt.Fprintf(&b, "tasks: gantry show --tasks %s\n", name)
 	dir := filepath.Join(filepath.Dir(s.Log), s.Run, "results")
@@ -406,7 +410,7 @@ func newTable(to io.Writer, width int, titles ...string) *textTable {
 
 func (t *textTable) row(cells ...string) {
 	for i := range cells {
-		cells[i] = oneLine.Replace(cells[i])
+		cells[i] = shown.Short(shown.Line(cells[i]), mostShown)
 	}
 	t.rows = append(t.rows, cells)
 }
@@ -420,8 +424,8 @@ func (t *textTable) full(i, most, n int) bool {
 	return true
 }
 
-// oneLine shows what would end the line of a table, or move its columns, as a name of a task may have it.
-var oneLine = strings.NewReplacer("\n", "^J", "\r", "^M", "\t", "^I")
+// mostShown is how many characters a cell may have.
+const mostShown = 120
 
 // end prints the table and a blank line; without rows it prints nothing.
 func (t *textTable) end() {
@@ -457,7 +461,7 @@ func size(b *int64) string {
 	if b == nil {
 		return "-"
 	}
-	return units.CustomSize("%.4g %s", float64(*b), 1000, []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"})
+	return shown.Size(*b)
 }
 
 func percent(p *float64) string {
@@ -476,12 +480,14 @@ func ratio(p *float64) string {
 
 // printJSON prints a value for programs: on a line of its own, but on a terminal so that people can read it.
 func printJSON(w io.Writer, v any) {
-	enc := json.NewEncoder(unfolded(w))
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	if terminal(os.Stdout) {
 		enc.SetIndent("", "  ")
 	}
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v)
+	_, _ = unfolded(w).Write(shown.JSON(text.Bytes()))
 }
 
 // readLog opens the log below --dir for reading.

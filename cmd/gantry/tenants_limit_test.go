@@ -64,7 +64,7 @@ func TestAServerBoundsTheDiskOfTenants(t *testing.T) {
 		}
 		expect(t, exitOK, []string{"1 of 1 task done"}, "wait", "--dir", dir, id)
 	}
-	expect(t, exitHost, []string{"the files of tenant a take 12.6MB of the disk, and its limit is 10MB"}, "submit",
+	expect(t, exitHost, []string{"the files of tenant a take 12.6 MB of the disk, and its limit is 10 MB"}, "submit",
 		"--dir", dir, "--tenant", "a", flow)
 	s.submit("--tenant", "b", flow)
 	gone, err := filepath.Glob(filepath.Join(dir, "lab", "nodes", "*", "*-1"))

@@ -6,11 +6,11 @@ import (
 	"os"
 	"unicode/utf8"
 
+	"gantry/shown"
 	"github.com/mattn/go-isatty"
 )
 
-// visible shows what would act on a terminal instead of being read: control characters as ^X, bytes that are no UTF-8
-// as \xNN, and characters that change the direction of text, or have no width, as <U+NNNN>. Line feeds and tabs stay.
+// visible shows what would act on a terminal instead of being read, as package shown does. Line feeds and tabs stay.
 type visible struct {
 	io.Writer
 	rest []byte // the beginning of a character whose end is still to come
@@ -21,7 +21,7 @@ func (v *visible) Write(b []byte) (int, error) {
 	out := make([]byte, 0, len(text)+len(text)/8)
 	for len(text) > 0 && utf8.FullRune(text) {
 		r, size := utf8.DecodeRune(text)
-		out = appendVisible(out, r, text[:size])
+		out = shown.Append(out, r, text[:size])
 		text = text[size:]
 	}
 	v.rest = append([]byte(nil), text...)
@@ -40,20 +40,6 @@ func (v *visible) flush() error {
 	v.rest = nil
 	_, err := v.Writer.Write(out)
 	return err
-}
-
-func appendVisible(out []byte, r rune, raw []byte) []byte {
-	switch {
-	case r == utf8.RuneError && len(raw) == 1:
-		return fmt.Appendf(out, `\x%02x`, raw[0])
-	case r == '\n' || r == '\t':
-	case r < ' ' || r == 0x7f:
-		return append(out, '^', byte(r)^0x40)
-	case r >= 0x80 && r < 0xa0, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f,
-		r == 0xfeff, r == 0x61c:
-		return fmt.Appendf(out, "<U+%04X>", r)
-	}
-	return append(out, raw...)
 }
 
 // screened is a program's output as it may be shown on f: as it is if f is no terminal.

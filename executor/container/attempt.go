@@ -28,6 +28,7 @@ import (
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/shown"
 )
 
 // phase is how far an attempt is.
@@ -572,7 +573,7 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 		return ""
 	}
 	x.Usage.DroppedBytes = unit.Bytes(e.End.Dropped)
-	said := fmt.Sprintf("%d bytes of its standard output and error are not kept", e.End.Dropped)
+	said := shown.Size(e.End.Dropped) + " of its standard output and error are not kept"
 	if e.End.Dropped == 0 {
 		said = "not all of its standard output and error is kept"
 	}

@@ -12,6 +12,7 @@ import (
 	"gantry/executor/control"
 	"gantry/executor/emulate"
 	"gantry/planner"
+	"gantry/shown"
 )
 
 // Evidence is what is known of an attempt that has ended.
@@ -158,8 +159,8 @@ func (e Evidence) Judge() Verdict {
 			e.Teller.by("stop"))
 	case e.DiskFull:
 		v.Outcome = planner.OutOfDisk
-		v.Message = fmt.Sprintf("exit code %d, its work directory used up its quota of %d bytes on disk", v.Code,
-			e.DiskLimit)
+		v.Message = fmt.Sprintf("exit code %d, its work directory used up its quota of %s on disk", v.Code,
+			shown.Size(e.DiskLimit))
 	default:
 		v.Outcome = planner.ExitCode
 		v.Message = fmt.Sprintf("exit code %d%s", v.Code, e.meaning(v.Code))
@@ -216,9 +217,10 @@ func (e Evidence) limit() string {
 
 func (e Evidence) disk() string {
 	if e.DiskUsed == 0 { // it was more, and is not any longer
-		return fmt.Sprintf("its work directory took more than its limit of %d bytes on disk", e.DiskLimit)
+		return fmt.Sprintf("its work directory took more than its limit of %s on disk", shown.Size(e.DiskLimit))
 	}
-	return fmt.Sprintf("its work directory took %d bytes on disk, its limit is %d", e.DiskUsed, e.DiskLimit)
+	return fmt.Sprintf("its work directory took %s on disk, its limit is %s (--disk)", shown.Size(e.DiskUsed),
+		shown.Size(e.DiskLimit))
 }
 
 // gone judges an attempt without a container and without the launcher's account of its end.
@@ -247,11 +249,11 @@ func (e Evidence) oomKills() int64 {
 
 func (e Evidence) oom() string {
 	if e.OOMKills == 0 {
-		return fmt.Sprintf("the %s reports an out-of-memory kill, and the peak of %d bytes reached the limit of "+
-			"%d", e.Teller.Engine, e.PeakMemory, e.MemoryLimit)
+		return fmt.Sprintf("the %s reports an out-of-memory kill, and the peak of %s reached the limit of %s: "+
+			"it needs more memory", e.Teller.Engine, shown.Size(e.PeakMemory), shown.Size(e.MemoryLimit))
 	}
-	return fmt.Sprintf("the kernel killed %s at the memory limit of %d bytes (peak %d)", Plural(e.OOMKills, "process",
-		"processes"), e.MemoryLimit, e.PeakMemory)
+	return fmt.Sprintf("the kernel killed %s at the memory limit of %s (peak %s): it needs more memory",
+		Plural(e.OOMKills, "process", "processes"), shown.Size(e.MemoryLimit), shown.Size(e.PeakMemory))
 }
 
 func (e Evidence) killer(s syscall.Signal, code int) string {

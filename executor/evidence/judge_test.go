@@ -107,7 +107,7 @@ func TestEnds(t *testing.T) {
 		{"out of memory", began(func(e *evidence.Evidence) { e.End, e.OOMKills = killed(syscall.SIGKILL), 2 }),
 			planner.OutOfMemory, 137, "2 processes"},
 		{"out of memory, the launcher too", began(func(e *evidence.Evidence) { e.Code, e.OOMKills = 137, 1 }),
-			planner.OutOfMemory, 137, "limit of 1000"},
+			planner.OutOfMemory, 137, "limit of 1 kB"},
 		{"out of memory by the engine's word", began(func(e *evidence.Evidence) { e.Code, e.EngineOOM = 137, true }),
 			planner.OutOfMemory, 137, "Docker Engine reports"},
 		{"docker kill", began(func(e *evidence.Evidence) { e.Code, e.Told = 137, true }), planner.Killed, 137,

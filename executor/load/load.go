@@ -31,6 +31,7 @@ type Loader struct {
 	Dirs   []string          // further such directories
 	Repair bool              // repair traces where a rule allows it
 	Define map[string]string // variables of makeflows
+	Used   map[string]bool   // if set, it gets those that makeflows use
 	// Results are patterns: files whose names they match are results. Each has to match one of a trace.
 	Results  []string
 	MaxInput int64 // bound of compressed traces; see trace.ReadOptions
@@ -261,7 +262,7 @@ func (l *Loader) Trace(path string) (*trace.Workflow, error) {
 // Options are those with which traces are read.
 func (l *Loader) Options() trace.ReadOptions {
 	return trace.ReadOptions{Repair: l.Repair, MaxInput: l.MaxInput, Catalogs: l.Catalogs, Site: l.Site,
-		EnforceWalltime: l.EnforceWalltime, Define: l.Define, Shell: l.Shell}
+		EnforceWalltime: l.EnforceWalltime, Define: l.Define, Used: l.Used, Shell: l.Shell}
 }
 
 // Checked does the rest of Trace for a workflow that was read.

@@ -209,7 +209,13 @@ func (r *reader) advice() string {
 			text += ", for the most part because: " + names[0]
 		}
 		if held := r.held(); held >= 80 {
-			text += fmt.Sprintf(". Tasks held %d %% of the cores: more cores would help", held)
+			text += fmt.Sprintf(". Tasks held %d %% of the cores", held)
+			if used := r.used(); used >= usedEnough {
+				text += ": more cores would help"
+			} else {
+				text += fmt.Sprintf(", and their programs used %d %% of these: the host was busy with other work, or "+
+					"programs waited, so that more cores would help little", used)
+			}
 		}
 		return text + "."
 	case staging:
@@ -236,6 +242,26 @@ func (r *reader) held() int64 {
 		there += float64(n.Millicores) * float64(r.clock)
 	}
 	return int64(100 * held / max(1, there))
+}
+
+// usedEnough is the percentage of the cores they held that programs have to use for more cores to be worth anything:
+// with less, more than a quarter of the cores that there were did nothing for the run.
+const usedEnough = 75
+
+// used is the percentage of the cores they held that programs used while they ran, as far as it was measured; 100 if it
+// was not, as in simulations.
+func (r *reader) used() int64 {
+	var used, held float64
+	for i := range r.lives {
+		if l := &r.lives[i]; l.cpu >= 0 && l.started >= 0 && l.node >= 0 {
+			used += 1000 * float64(l.cpu)
+			held += float64(l.millicores) * r.out.Nodes[l.node].Speed * float64(l.end(r.clock)-l.started)
+		}
+	}
+	if held == 0 {
+		return 100
+	}
+	return int64(min(100, 100*used/held))
 }
 
 func seconds(ns int64) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -227,7 +228,8 @@ func (r *reader) readTasks() error {
 			&t.limit); err != nil {
 			return err
 		}
-		t.kind, t.state, t.imputed = r.kinds.number(kind), max(0, int64(slices.Index(states, state))),
+		t.name = shown.Line(t.name)
+		t.kind, t.state, t.imputed = r.kinds.number(shown.Line(kind)), max(0, int64(slices.Index(states, state))),
 			r.imputed.number(imputed)
 		if t.workflow = r.flows.place(of); t.workflow < 0 {
 			return fmt.Errorf("task %d names workflow %d, which the run does not have: the log is damaged", number, of)
@@ -309,7 +311,8 @@ func (r *reader) attempts() error {
 		return nil
 	}, `SELECT attempt, task, try, node, queued_ns, coalesce(staged_ns, -1), coalesce(started_ns, -1),
 		coalesce(ended_ns, -1), coalesce(planned_end_ns, -1),
-		coalesce(estimate_ns, -1), coalesce(estimate_spread_ns, 0), coalesce(estimate_samples, 0),
+		coalesce(CASE WHEN estimate_source <> 'default' THEN estimate_ns END, -1),
+		coalesce(estimate_spread_ns, 0), coalesce(estimate_samples, 0),
 		coalesce(estimate_source, ''), coalesce(outcome, ''),
 		coalesce(cpu_user_ns + cpu_system_ns, -1), coalesce(cpu_throttled_ns, -1),
 		coalesce(peak_memory_bytes, -1), coalesce(read_bytes, -1), coalesce(written_bytes, -1),

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/shown"
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+)
+
+// written writes a file into a directory of its own.
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const lettersFlow = "LIMIT=3\nu.txt:\n\ttr a-z A-Z </etc/hosts >u.txt\nc.txt: u.txt\n\thead -n $LIMIT u.txt >c.txt\n"
+
+// A program of which nothing is declared or measured has no runtime, so nothing that depends on it is predicted.
+func TestNothingIsPredictedFromADefault(t *testing.T) {
+	flow := written(t, "letters.makeflow", lettersFlow)
+	run := []string{"run", "--dry-run", "--runtime", "null", "--image", "any", "--dir=" + t.TempDir(), flow}
+	out := expect(t, exitOK, []string{"nothing is known of head, tr yet: no prediction"}, run...)
+	if strings.Contains(out, "makespan") {
+		t.Errorf("a makespan is predicted:\n%s", out)
+	}
+	var d dryRun
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, append(run, "--json")...)), &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Makespan != nil || len(d.Steps) != 2 || d.Steps[0].Start == nil || d.Steps[0].End != nil ||
+		d.Steps[1].Start != nil {
+		t.Errorf("%+v", d)
+	}
+	_, _, errs := invoke(t, "simulate", "--dir="+t.TempDir(), flow)
+	if !strings.Contains(errs, "nothing is known of head, tr: each of their tasks takes 1 s here") {
+		t.Errorf("a simulation says\n%s", errs)
+	}
+}
+
+// The board has no times of tasks of which nothing is known, and none is about to end that runs longer than expected.
+func TestTheBoardClaimsNothingThatItDoesNotKnow(t *testing.T) {
+	second := planner.Time(time.Second)
+	b := &board{rows: 6, nodes: []boardNode{{name: "n", cores: 4}}, end: 5 * second, total: 3,
+		of: map[planner.AttemptID]boardTask{}}
+	b.put(boardTask{attempt: 1, name: "align", cores: 1, until: second, unknown: true})
+	if got := strings.Join(b.lines(4*second), "\n"); !strings.Contains(got, "  align\n") {
+		t.Errorf("of a task that is not known it says\n%s", got)
+	}
+	b.put(boardTask{attempt: 2, name: "call", cores: 1, until: 4 * second})
+	if got := strings.Join(b.lines(9*second), "\n"); strings.Contains(got, "about to end") ||
+		!strings.Contains(got, "call (5s over)") {
+		t.Errorf("of a task that is late it says\n%s", got)
+	}
+	var names []*executor.TaskSpec
+	names = append(names, &executor.TaskSpec{Unknown: true})
+	b.add(names, []planner.Task{{ID: 0}})
+	if b.simulated = nil; b.unknown != true || b.expect(planner.View{}) != unit.Never {
+		t.Error("the end of a run of unknown programs is expected")
+	}
+}
+
+// A variable that no makeflow uses is a slip of the keyboard.
+func TestDefineNeedsAVariable(t *testing.T) {
+	flow, dir := written(t, "letters.makeflow", lettersFlow), "--dir="+t.TempDir()
+	jx := written(t, "letters.jx", `{"define": {"TOP": 3}, "rules": [{"command": "head -n " + TOP + " >c.txt", "outputs": ["c.txt"]}]}`)
+	dax := written(t, "one.dax", `<adag name="one"><job id="a" name="x" runtime="2"/></adag>`)
+	for _, command := range [][]string{{"check"}, {"convert", "--o", filepath.Join(t.TempDir(), "x")},
+		{"simulate", "--quiet", dir}, {"run", "--quiet", "--runtime", "null", dir}} {
+		with := func(args ...string) []string { return append(append([]string{}, command...), args...) }
+		expect(t, exitInput, []string{"--define LIMT has no effect here", "did you mean LIMIT?"},
+			with("--define", "LIMT=5", flow)...)
+		expect(t, exitInput, []string{"did you mean TOP?"}, with("--define", "TOPP=5", jx)...)
+		expect(t, exitInput, []string{"no makeflow with variables"}, with("--define", "LIMIT=5", dax)...)
+		expect(t, exitOK, nil, with("--define", "LIMIT=5", flow)...)
+		expect(t, exitOK, nil, with("--define", "TOP=5", jx)...)
+	}
+	expect(t, exitOK, nil, "check", "--define", "LIMIT=5", dax, flow) // one file uses it
+}
+
+// Options that have no effect on what they are given with are refused, with the reason.
+func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
+	flow := written(t, "letters.makeflow", lettersFlow)
+	dax := written(t, "one.dax", `<adag name="one"><job id="a" name="x" runtime="2"/></adag>`)
+	dir := "--dir=" + t.TempDir()
+	simulated := []string{"simulate", "--quiet", dir}
+	null := []string{"run", "--quiet", "--runtime", "null", dir}
+	for _, c := range []struct {
+		command []string
+		why     string
+		options []string
+	}{
+		{append(null, flow), "starts no containers", []string{"--env=A=b", "--starts=2", "--disk=1GB",
+			"--max-output=1MB", "--mount=/etc/hosts:/e:ro", "--startup=1s", "--pull=never"}},
+		{append(null, flow), "no file is read", []string{"--inputs=."}},
+		{append(simulated, flow), "workflows of Pegasus", []string{"--site=local", "--catalog=c.yml",
+			"--enforce-walltime"}},
+		{append(simulated, dax), "maxwalltime", []string{"--enforce-walltime"}},
+		{append(simulated, dax), "lacks an image", []string{"--image=some"}},
+		{append(simulated, dax), "reads no input files", []string{"--inputs=."}},
+		{append(simulated, "--policy=mrcp-rm", dax), "no workflow has a deadline", []string{"--reject-late"}},
+		{append(simulated, "--image=some", flow), "no task is emulated", []string{"--time-scale=0.5", "--size-scale=2",
+			"--checkpoint=1MB"}},
+		{[]string{"check", flow}, "workflows of Pegasus", []string{"--site=local", "--enforce-walltime"}},
+	} {
+		for _, option := range c.options {
+			name, _, _ := strings.Cut(option, "=")
+			expect(t, exitInput, []string{name + " has no effect here", c.why}, append(append([]string{}, c.command...),
+				option)...)
+		}
+	}
+	expect(t, exitOK, nil, append(simulated, "--time-scale=0.5", "--size-scale=2", "--checkpoint=1MB", "--fit",
+		"--repair", dax)...)
+}
+
+// Help is that of the command wherever it is asked for, but for what follows --.
+func TestHelpIsFoundBehindArguments(t *testing.T) {
+	for _, args := range [][]string{{"show", "g1", "--help"}, {"explain", "r", "t", "-h"},
+		{"run", "x.makeflow", "--dir", "d", "--help"}, {"submit", "--task", "t", "--help", "--", "sort"}} {
+		out := expect(t, exitOK, []string{"Usage: gantry " + args[0]}, args...)
+		if strings.Contains(out, "topic") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	code, out, errs := invoke(t, "submit", "--dir="+t.TempDir(), "--task", "t", "--", "sort", "--help")
+	if code == exitOK || strings.Contains(out, "Usage:") {
+		t.Errorf("--help of a command is taken: %d, %s%s", code, out, errs)
+	}
+}
+
+// Names and messages of others neither act on a terminal nor look like lines of gantry's own.
+func TestNamesCannotForgeALine(t *testing.T) {
+	const forged = "gantry: all 9 tasks succeeded"
+	evil := func(name string) string { return name + "\n" + forged + "\x1b[2J\r\u202e\xff" }
+	dir := newLog(t, func(db *sqlite.DB) {
+		l := logtest.New(t, db, logtest.Info("able-curie-2222"))
+		first := l.Arrive(0, evil("flow"), []string{evil("split"), evil("work") + strings.Repeat("x", 300)},
+			[][]int32{nil, {0}})
+		a := l.Start(0, first, 1, 0, 2*time.Second)
+		l.Exit(2*logtest.Second, a, planner.ExitCode, 3, evil("exit code 3\nits last lines:"))
+		if err := l.Warn("some", evil("a warning")); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Finish(t.Context(), sqlite.Failed, 1); err != nil {
+			t.Fatal(err)
+		}
+	})
+	trace := written(t, "evil.json", `{"name": "e\n`+forged+`", "schemaVersion": "1.5", "workflow": {"specification": {
+		"tasks": [{"name": "n\n`+forged+`", "id": "a\n`+forged+`\u001b[2J", "children": ["none\n`+forged+`"], "parents": [],
+			"inputFiles": ["f\n`+forged+`"]}], "files": [{"id": "f\n`+forged+`", "sizeInBytes": -3}]}}}`)
+	for _, args := range [][]string{{"show"}, {"show", "--tasks"}, {"show", "--all"}, {"show", "--json"}, {"ls"},
+		{"explain", "able-curie-2222", "#0"}, {"explain", "able-curie-2222", "#1"}, {"explain", "able-curie-2222",
+			"no\n" + forged}, {"analyze"}, {"statistics"}, {"report", "able-curie-2222"},
+		{"logs", "able-curie-2222", "#0"},
+		{"show", "x\n" + forged}, {"check", trace}, {"check", "--json", trace}, {"simulate", trace},
+		{"run", "--runtime", "null", "--dry-run", "--repair", trace}, {"cancel", "x\n" + forged}} {
+		if args[0] != "check" {
+			args = append(args, "--dir="+dir)
+		}
+		_, out, errs := invoke(t, args...)
+		for _, line := range strings.Split(out+"\n"+errs, "\n") {
+			if strings.HasPrefix(line, forged) || strings.ContainsFunc(line, shown.Hidden) {
+				t.Errorf("gantry %q prints the line %q", args, line)
+			}
+			if args[0] == "show" && len(line) > 1500 && args[len(args)-2] != "--json" {
+				t.Errorf("gantry %q prints a line of %d bytes", args, len(line))
+			}
+		}
+	}
+}

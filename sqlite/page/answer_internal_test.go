@@ -1,0 +1,33 @@
+package page
+
+import (
+	"strings"
+	"testing"
+)
+
+// More cores are advised only if programs used those that they held.
+func TestMoreCoresAreAdvisedOnlyIfTheyWouldBeUsed(t *testing.T) {
+	const second = 1_000_000_000
+	for _, c := range []struct {
+		name  string
+		cpu   int64 // of 8 s on 2 cores
+		speed float64
+		says  string
+	}{
+		{"busy", 15 * second, 1, "more cores would help"},
+		{"half of a slow node", 7 * second, 0.5, "more cores would help"},
+		{"starved", 2 * second, 1, "used 12 % of these"},
+		{"not measured", -1, 1, "more cores would help"},
+	} {
+		r := &reader{out: &run{}, clock: 10 * second, lives: []life{{queued: 0, started: second, ended: 9 * second,
+			millicores: 2000, cpu: c.cpu}}}
+		r.out.Nodes = []node{{Millicores: 2000, Speed: c.speed}}
+		r.out.Answer.Parts = map[string]int64{waiting: 5 * second}
+		r.out.Answer.Steps = []step{{What: waiting, Why: "no core is free", To: 5 * second}}
+		got := r.advice()
+		if !strings.Contains(got, "Tasks held 90 % of the cores") || !strings.Contains(got, c.says) ||
+			strings.Contains(c.says, "used") && strings.Contains(got, ": more cores would help") {
+			t.Errorf("%s: %q does not say %q", c.name, got, c.says)
+		}
+	}
+}
