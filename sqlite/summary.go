@@ -139,8 +139,8 @@ type PlanSummary struct {
 
 // KindSummary is all tasks of one type. Estimated, Measured and Runtime are means over the attempts that succeeded:
 // Estimated as the policy estimated at the start unless it took a default, Measured its equal (from inputs in place to
-// the end, so the start of the container is in both), Runtime the program alone. CPU, Read and Written are sums over all attempts, PeakMemory is
-// the largest.
+// the end, so the start of the container is in both), Runtime the program alone. CPU, Read and Written are sums over
+// all attempts, PeakMemory is the largest.
 type KindSummary struct {
 	Kind       string `json:"kind"`
 	Tasks      int    `json:"tasks"`
