@@ -15,6 +15,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/reader"
 	"gantry/scenario"
 	"gantry/shown"
 	"gantry/trace"
@@ -59,6 +60,8 @@ type Admitter struct {
 	tenants   map[string]planner.TenantID
 	called    []string                    // names of tenants, by id
 	shares    map[unit.Vector]unit.Vector // what share made of needs
+	slowest   float64                     // speed of a node
+	narrowest float64                     // bytes per second of a link or a disk
 	asked     unit.Vector                 // the last need of these that was asked for
 	shared    unit.Vector
 	biggest   map[int64]*planner.Node // what largest found
@@ -121,6 +124,7 @@ func (a *Admitter) prepare() {
 	if a.kinds == nil {
 		a.kinds, a.tenants = map[string]planner.KindID{}, map[string]planner.TenantID{}
 		a.shares, a.biggest = map[unit.Vector]unit.Vector{}, map[int64]*planner.Node{}
+		a.slowness()
 	}
 }
 
@@ -215,7 +219,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	if err != nil {
 		return nil, fmt.Errorf("workflow %s: %w", sub.Name, err)
 	}
-	if err := a.apart(sub); err != nil {
+	if err := cmp.Or(a.apart(sub), a.scalable(sub)); err != nil {
 		return nil, err
 	}
 	if err := a.located(sub, g); err != nil {
@@ -529,6 +533,10 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	if cores <= 0 {
 		cores = 1
 	}
+	if d := a.longest(sub, t); d > float64(reader.MaxTime) {
+		return need, 0, a.refuse(sub, t, "takes up to %.4g s, with its files, on the slowest node and link: %v", d/1e9,
+			reader.Above(reader.MaxTime.Seconds()))
+	}
 	need = unit.Vector{unit.CPU: int64(math.Ceil(cores * 1000))}
 	largest := a.largest(need[unit.CPU])
 	if largest == nil {
@@ -630,7 +638,7 @@ func (a *Admitter) Check(sub *Submission) error {
 	if _, err := topological(w); err != nil {
 		return fmt.Errorf("workflow %s: %w", sub.Name, err)
 	}
-	if err := a.apart(sub); err != nil {
+	if err := cmp.Or(a.apart(sub), a.scalable(sub)); err != nil {
 		return err
 	}
 	for i := range w.Files {
@@ -769,6 +777,57 @@ func (a *Admitter) apart(sub *Submission) error {
 			return fmt.Errorf("workflow %s: %q, which %s, lies in %q, which %s: name the directory alone, or "+
 				"only files in it", sub.Name, f.Name, who(f), w.Files[k].Name, who(&w.Files[k]))
 		}
+	}
+	return nil
+}
+
+// longest is how many nanoseconds a task takes at most with its files, on the slowest node, link and disk.
+func (a *Admitter) longest(sub *Submission, t *trace.Task) float64 {
+	size := float64(t.ReadBytes) + float64(t.WrittenBytes)
+	for _, list := range [...][]int32{t.Inputs, t.Outputs} {
+		for _, f := range list {
+			size += float64(sub.Workflow.Files[f].Size)
+		}
+	}
+	return float64(t.Runtime)*max(1, a.TimeScale)/a.slowest + 1e9*size*max(1, a.SizeScale)/a.narrowest
+}
+
+// slowness finds the slowest node, and the narrowest link or disk.
+func (a *Admitter) slowness() {
+	a.slowest, a.narrowest = 1, math.Inf(1)
+	for i := range a.Platform.Nodes {
+		n := &a.Platform.Nodes[i]
+		if n.Speed > 0 {
+			a.slowest = min(a.slowest, n.Speed)
+		}
+		if disk := n.Capacity[unit.Disk]; disk > 0 && disk != unit.Unlimited {
+			a.narrowest = min(a.narrowest, float64(disk))
+		}
+	}
+	for _, row := range a.Platform.Bandwidth {
+		for _, rate := range row {
+			if rate > 0 {
+				a.narrowest = min(a.narrowest, float64(rate))
+			}
+		}
+	}
+}
+
+// scalable refuses a workflow whose sizes are out of bounds once they are scaled.
+func (a *Admitter) scalable(sub *Submission) error {
+	if a.SizeScale <= 1 {
+		return nil
+	}
+	sum := 0.0
+	for i := range sub.Workflow.Files {
+		sum += float64(sub.Workflow.Files[i].Size)
+	}
+	for i := range sub.Workflow.Tasks {
+		sum += float64(sub.Workflow.Tasks[i].MemoryBytes)
+	}
+	if sum *= a.SizeScale; sum > 1<<62 {
+		return fmt.Errorf("workflow %s: its files and memory have %.4g bytes with --size-scale %v: %w", sub.Name, sum,
+			a.SizeScale, reader.Above(1<<62))
 	}
 	return nil
 }

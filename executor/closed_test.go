@@ -43,7 +43,7 @@ func TestAClosedSystemAdmitsTheNextWorkflowAsOneEnds(t *testing.T) {
 // Two tenants, two nodes: what each metric of 3DSF says, computed by hand.
 func TestMetricsOfTenants(t *testing.T) {
 	p := nodes(2, unit.Vector{2000, 10e9, 100e6}, 0)
-	p.Bandwidth[0][0] = 1e6
+	p.Join(0, 0, 1e6, 0)
 	const emulator = executor.EmulatorMemory
 	jobs := []job{
 		{name: "a1", tenant: "a", run: 10, due: 11, cores: 2, memory: 5e9 - emulator, disk: 50e6},

@@ -77,6 +77,10 @@ type Result struct {
 // ErrStuck means that tasks are left, nothing runs and nothing will happen any more.
 var ErrStuck = errors.New("no task is running and none of the remaining tasks fits any node")
 
+// ErrTooLong means that a simulation came to the end of time.
+var ErrTooLong = errors.New("it goes beyond 292 years, where gantry's time ends: shorten runtimes, or scale them by " +
+	"--time-scale")
+
 // Run loops until every workflow has ended or control says so. It is called once. The error is that of the store, the
 // runtime or the planner: tasks that fail are no error.
 func (e *Engine) Run(ctx context.Context) (Result, error) {

@@ -55,21 +55,13 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: n.Name, Group: g, Capacity: capacity,
 			Speed: n.Speed, Keeps: unit.Of(unit.Memory)})
 	}
-	p.Bandwidth = make([][]unit.BytesPerSecond, len(p.Groups))
-	p.Latency = make([][]int64, len(p.Groups))
-	for g := range p.Groups {
-		p.Bandwidth[g] = make([]unit.BytesPerSecond, len(p.Groups))
-		p.Latency[g] = make([]int64, len(p.Groups))
-	}
 	for _, l := range c.Links {
 		from, ok := groups[l.From]
 		to, ok2 := groups[l.To]
 		if !ok || !ok2 {
 			return nil, fmt.Errorf("cluster %s: link %s-%s: no node is in that group", c.Name, l.From, l.To)
 		}
-		p.Bandwidth[from][to], p.Bandwidth[to][from] = unit.BytesPerSecond(l.Bandwidth),
-			unit.BytesPerSecond(l.Bandwidth)
-		p.Latency[from][to], p.Latency[to][from] = int64(l.Latency), int64(l.Latency)
+		p.Join(from, to, unit.BytesPerSecond(l.Bandwidth), l.Latency)
 	}
 	return p, nil
 }

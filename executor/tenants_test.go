@@ -265,7 +265,7 @@ func TestWhoLeftIsNotOvertakenByNewRegularJobs(t *testing.T) {
 // take 5 s.
 func TestOnlyJobsThatNothingCanSaveAreLate(t *testing.T) {
 	p := nodes(2, unit.Vector{1000, unit.Unlimited, unit.Unlimited}, 0)
-	p.Bandwidth[0][0] = 2_000_000
+	p.Join(0, 0, 2_000_000, 0)
 	chain := &trace.Workflow{Name: "chain", Label: "chain", Files: []trace.File{{Name: "f", Size: 10_000_000,
 		Sized: true, Producer: 0}},
 		Tasks: []trace.Task{
@@ -442,7 +442,7 @@ func TestNodesAreGivenTasksAtTheirHeartbeats(t *testing.T) {
 	lines, _ := serve(t, "3dsf:heartbeat=4", p, full)
 	expect(t, lines, "2 start low n2", "4 start due n1", "9 ok due", "11 ok low")
 	// Of tasks whose data is elsewhere a node gets one a heartbeat.
-	p.Bandwidth[0][0] = 1e9
+	p.Join(0, 0, 1e9, 0)
 	for seed := range uint64(20) {
 		var remote []job
 		for i := range 2 {
@@ -464,7 +464,7 @@ func TestNodesAreGivenTasksAtTheirHeartbeats(t *testing.T) {
 // The paper's block: 128 MiB at 131.072 MB/s take 1.024 s to move.
 func TestJudgmentWaitsForTheNodeWithTheDataOrMovesIt(t *testing.T) {
 	p := nodes(2, unit.Vector{1000, unit.Unlimited, unit.Unlimited}, 0)
-	p.Bandwidth[0][0] = 131_072_000
+	p.Join(0, 0, 131_072_000, 0)
 	// Which node holds the only replica is drawn: find a seed for the first.
 	var home *executor.Placement
 	for seed := range uint64(100) {

@@ -105,7 +105,7 @@ type Platform struct {
 	Nodes  []Node
 	Groups []string
 	// Bandwidth and Latency are indexed by group, [from][to], and hold for the copy of one file; the diagonal joins the
-	// nodes of one group. Bandwidth 0 is unlimited.
+	// nodes of one group. Bandwidth 0 is unlimited. A group without links has no rows. Join and Link know that.
 	Bandwidth [][]unit.BytesPerSecond
 	Latency   [][]int64 // nanoseconds
 	// Overlapped says that copies hold no slot: they begin when the file exists and its consumer has a planned place.
@@ -114,15 +114,36 @@ type Platform struct {
 
 // MoveTime returns how long the copy of size bytes from one node to another takes. Within a node it takes no time.
 func (p *Platform) MoveTime(size unit.Bytes, from, to NodeID) time.Duration {
-	if from == to || len(p.Bandwidth) == 0 {
+	if from == to {
 		return 0
 	}
-	g, h := p.Nodes[from].Group, p.Nodes[to].Group
-	d := time.Duration(p.Latency[g][h])
-	if bw := p.Bandwidth[g][h]; bw > 0 {
-		d += TransferTime(size, bw)
+	rate, latency := p.Link(p.Nodes[from].Group, p.Nodes[to].Group)
+	if rate > 0 {
+		return time.Duration(unit.Time(latency).Add(TransferTime(size, rate)))
 	}
-	return d
+	return latency
+}
+
+// Join links two groups, or the nodes of one.
+func (p *Platform) Join(a, b GroupID, rate unit.BytesPerSecond, latency time.Duration) {
+	if len(p.Bandwidth) == 0 {
+		p.Bandwidth, p.Latency = make([][]unit.BytesPerSecond, len(p.Groups)), make([][]int64, len(p.Groups))
+	}
+	for _, ends := range [...][2]GroupID{{a, b}, {b, a}} {
+		from, to := ends[0], ends[1]
+		if p.Bandwidth[from] == nil {
+			p.Bandwidth[from], p.Latency[from] = make([]unit.BytesPerSecond, len(p.Groups)), make([]int64, len(p.Groups))
+		}
+		p.Bandwidth[from][to], p.Latency[from][to] = rate, int64(latency)
+	}
+}
+
+// Link is the bandwidth and the latency between the nodes of two groups, or of one.
+func (p *Platform) Link(from, to GroupID) (unit.BytesPerSecond, time.Duration) {
+	if len(p.Bandwidth) == 0 || p.Bandwidth[from] == nil {
+		return 0, 0
+	}
+	return p.Bandwidth[from][to], time.Duration(p.Latency[from][to])
 }
 
 // MeanMove returns the mean of the time that a copy takes over all ordered pairs of distinct nodes as a fixed part and
@@ -139,7 +160,10 @@ func (p *Platform) MeanMove() (fixed, perByte *big.Rat) {
 		count[node.Group]++
 	}
 	for g := range count {
-		for h := range count {
+		for h := range p.Bandwidth[g] {
+			if p.Bandwidth[g][h] == 0 && p.Latency[g][h] == 0 {
+				continue
+			}
 			k := count[g] * count[h]
 			if g == h {
 				k -= count[g]

@@ -2,24 +2,31 @@ package reader
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/docker/go-units"
 )
 
-// MaxSeconds is the longest duration that nanoseconds in an int64 can express: 292 years.
-const MaxSeconds = float64(math.MaxInt64) / 1e9
-
-var (
-	errNotNumber = errors.New("not a number")
-	errTooLarge  = errors.New("too large a number")
+// The most that numbers of files may say. What is computed with them, such as sums and multiples, then fits.
+const (
+	MaxCores   = 1_000_000
+	MaxBytes   = int64(1) << 53 // 9 PB
+	MaxRetries = 10_000
+	MaxTime    = 100 * 365 * 24 * time.Hour
 )
 
-// Number reads a finite decimal number, blanks around it allowed. NaN, infinities and hexadecimal are refused.
+var errNotNumber = errors.New("not a number")
+
+// Above says that a number is above its bound.
+func Above(most float64) error {
+	return fmt.Errorf("above the bound of %s", strconv.FormatFloat(most, 'f', -1, 64))
+}
+
+// Number reads a finite decimal number, blanks around it allowed. NaN, infinities and hexadecimal are refused; what is
+// beyond all numbers is the largest, which is above every bound.
 func Number(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -32,7 +39,7 @@ func Number(text string) (float64, error) {
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if errors.Is(err, strconv.ErrRange) {
-		return 0, errTooLarge
+		return math.Copysign(math.MaxFloat64, x), nil
 	}
 	if err != nil {
 		return 0, errNotNumber
@@ -40,17 +47,29 @@ func Number(text string) (float64, error) {
 	return x, nil
 }
 
-// Seconds reads seconds, rounded to nanoseconds.
+// Seconds reads seconds up to MaxTime, rounded to nanoseconds.
 func Seconds(text string) (time.Duration, error) {
 	x, err := Number(text)
-	if err != nil {
-		return 0, err
+	if err == nil && math.Abs(x) > MaxTime.Seconds() {
+		err = fmt.Errorf("%w s, 100 years", Above(MaxTime.Seconds()))
 	}
-	if math.Abs(x) >= MaxSeconds {
-		return 0, errTooLarge
-	}
-	return time.Duration(math.Round(x * 1e9)), nil
+	return time.Duration(math.Round(x * 1e9)), err
 }
+
+// Duration reads a duration as Go has them, such as 1h30m, from 0 to MaxTime.
+func Duration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err == nil && d > MaxTime, err != nil && wholeDuration.MatchString(text):
+		return 0, errors.New("above the bound of 876000h, 100 years")
+	case err != nil || d < 0:
+		return 0, errors.New("not a duration with its unit, such as 90s or 1h30m, from 0 on")
+	}
+	return d, nil
+}
+
+// wholeDuration is what the library refuses for its size alone.
+var wholeDuration = regexp.MustCompile(`^\+?([0-9.]*[0-9](ns|us|µs|ms|s|m|h))+$`)
 
 // Digits reads a text of 1 to 15 digits and nothing else, which is what most amounts are.
 func Digits[T string | []byte](text T) (n int64, ok bool) {
@@ -67,36 +86,41 @@ func Digits[T string | []byte](text T) (n int64, ok bool) {
 	return n, true
 }
 
-// Count reads an amount in whole units of scale bytes (or of anything else); fractions are rounded up.
+// Count reads an amount in whole units of scale bytes (or of anything else), up to MaxBytes; fractions are rounded up.
 func Count(text string, scale int64) (int64, error) {
 	text = strings.TrimSpace(text)
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > math.MinInt64/scale && n < math.MaxInt64/scale {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= -MaxBytes/scale && n <= MaxBytes/scale {
 		return n * scale, nil
 	}
 	x, err := Number(text)
-	if err != nil {
-		return 0, err
+	if x = math.Ceil(x * float64(scale)); err == nil && math.Abs(x) > float64(MaxBytes) {
+		err = Above(float64(MaxBytes / scale))
 	}
-	if x = math.Ceil(x * float64(scale)); math.Abs(x) >= math.MaxInt64 {
-		return 0, errTooLarge
-	}
-	return int64(x), nil
+	return int64(x), err
 }
 
 var amountWithUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtTpP]?)(i?)[bB]?$`)
 
-// BinaryBytes reads a positive amount with a unit such as "2 GB", powers of 1024 as HTCondor has them.
-func BinaryBytes(text string) (int64, bool) {
-	text = strings.TrimSpace(text)
-	if n := len(text); n == 0 || text[n-1] <= '9' { // as most are: a plain number
-		return 0, false
+// amount is a number with a unit, where each unit is so many times the one before it.
+func amount(number, unit string, times float64) (int64, error) {
+	x, err := Number(number)
+	if unit != "" {
+		x *= math.Pow(times, float64(1+strings.Index("kmgtp", strings.ToLower(unit))))
 	}
-	m := amountWithUnit.FindStringSubmatch(text)
+	if err == nil && x > float64(MaxBytes) {
+		err = fmt.Errorf("%w bytes", Above(float64(MaxBytes)))
+	}
+	return int64(x), err
+}
+
+// BinaryBytes reads an amount of bytes with a unit such as "2 GB", powers of 1024 as HTCondor has them, or else in units
+// of scale bytes.
+func BinaryBytes(text string, scale int64) (int64, error) {
+	m := amountWithUnit.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil || m[2] == "" {
-		return 0, false
+		return Count(text, scale)
 	}
-	n, err := units.RAMInBytes(m[1] + m[2])
-	return n, err == nil && n > 0
+	return amount(m[1], m[2], 1024)
 }
 
 // Bytes reads an amount of bytes for people: "2GB" and "2 GB" are 2·10^9, "2GiB" is 2·2^30, a plain number is bytes.
@@ -105,16 +129,8 @@ func Bytes(text string) (int64, error) {
 	if m == nil {
 		return 0, errors.New("not an amount of bytes such as 2GB, 512MiB or 4096")
 	}
-	of := units.FromHumanSize
 	if m[3] != "" {
-		of = units.RAMInBytes
+		return amount(m[1], m[2], 1024)
 	}
-	if x, err := strconv.ParseFloat(m[1], 64); err != nil || x > 1e15 {
-		return 0, errTooLarge
-	}
-	n, err := of(m[1] + m[2])
-	if err != nil || n < 0 {
-		return 0, errTooLarge
-	}
-	return n, nil
+	return amount(m[1], m[2], 1000)
 }

@@ -13,7 +13,12 @@ import (
 	"gantry/reader"
 )
 
-const maxNodes = 100_000
+const (
+	maxNodes = 100_000
+	maxSpeed = 1e6
+	// maxLinked bounds the groups that have links, times all groups: each of the former knows all of the others.
+	maxLinked = 1_000_000
+)
 
 // What is kept of a node, and so on, in bytes.
 const (
@@ -117,7 +122,8 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 		}},
 	})
 	joined := map[[2]string]bool{}
-	y.List("links", links, func(v *reader.Node) { y.link(c, v, groups, joined) })
+	linked := map[string]bool{}
+	y.List("links", links, func(v *reader.Node) { y.link(c, v, groups, linked, joined) })
 	y.unique("node", names)
 	if len(c.Nodes) == 0 && !y.Faults.HasErrors() {
 		y.Faults.Fail("no-nodes", y.Line(root), "", "a cluster needs at least one node")
@@ -126,7 +132,7 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 
 func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[string]bool) {
 	n, count := ClusterNode{Cores: 1, Speed: 1}, 1.0
-	positive := func(x float64) bool { return x > 0 && x < 1e9 }
+	positive := func(x float64) bool { return x > 0 && x <= reader.MaxCores }
 	if !y.keyed(v, "a node", []yamlKey{
 		{"name", y.string(&n.Name)},
 		{"count", y.number(&count, "count", func(x float64) bool {
@@ -140,8 +146,8 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 			high, err2 := reader.Number(ends[1])
 			switch {
 			case err != nil || err2 != nil || !positive(low) || !positive(high) || high < low:
-				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but has to be a number above 0, or a range "+
-					"of whole numbers such as 50..70", y.Text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but has to be a number above 0 and up to %d, "+
+					"or a range of whole numbers such as 50..70", y.Text(v), reader.MaxCores)
 			case high > low && (low != math.Trunc(low) || high != math.Trunc(high)):
 				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but a range has to be of whole numbers, "+
 					"such as 50..70",
@@ -152,7 +158,8 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 				n.Cores = low
 			}
 		}},
-		{"speed", y.number(&n.Speed, "speed", positive, "above 0")},
+		{"speed", y.number(&n.Speed, "speed", func(x float64) bool { return x >= 1/maxSpeed && x <= maxSpeed },
+			fmt.Sprintf("from %g to %.0f", 1/maxSpeed, maxSpeed))},
 		{"memory", y.amount(&n.Memory, "memory", "")},
 		{"read", y.amount(&n.ReadBps, "read", "/s")},
 		{"write", y.amount(&n.WriteBps, "write", "/s")},
@@ -182,7 +189,7 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 	}
 }
 
-func (y *doc) link(c *Cluster, v *reader.Node, groups map[string]bool, joined map[[2]string]bool) {
+func (y *doc) link(c *Cluster, v *reader.Node, groups, linked map[string]bool, joined map[[2]string]bool) {
 	var l Link
 	if !y.keyed(v, "a link", []yamlKey{
 		{"from", y.string(&l.From)},
@@ -202,6 +209,15 @@ func (y *doc) link(c *Cluster, v *reader.Node, groups map[string]bool, joined ma
 		y.Faults.Fail("duplicate-link", y.Line(v), "", "groups %q and %q have two links", l.From, l.To)
 	} else {
 		joined[ends] = true
+		if ends[0] != ends[1] {
+			linked[ends[1]] = true
+		}
+		if linked[ends[0]] = true; len(linked)*len(groups) > maxLinked {
+			y.Faults.Fail("too-many", y.Line(v), "", "%d groups with links among %d groups: their product is above the "+
+				"bound of %d", len(linked), len(groups), maxLinked)
+			y.Stop()
+			return
+		}
 		y.keep(linkKept, v)
 		c.Links = append(c.Links, l)
 	}
@@ -233,8 +249,8 @@ func (y *doc) whole(to *int64, what string) func(*reader.Node) {
 	return func(v *reader.Node) {
 		n, err := reader.Count(y.Text(v), 1)
 		if err != nil || n <= 0 {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number above 0", what,
-				y.Text(v))
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number above 0 and up to %d",
+				what, y.Text(v), reader.MaxBytes)
 			return
 		}
 		*to = n
@@ -245,10 +261,9 @@ func (y *doc) whole(to *int64, what string) func(*reader.Node) {
 func (y *doc) duration(to *time.Duration, what string) func(*reader.Node) {
 	return func(v *reader.Node) {
 		text := y.Text(v)
-		d, err := time.ParseDuration(cmp.Or(text, "0"))
-		if err != nil || d < 0 {
-			y.Faults.Fail("bad-duration", y.Line(v), "", "%s is %q, but has to be a duration with its unit, such as "+
-				"90s or 1h30m", what, text)
+		d, err := reader.Duration(cmp.Or(text, "0"))
+		if err != nil {
+			y.Faults.Fail("bad-duration", y.Line(v), "", "%s is %q, %v", what, text, err)
 			return
 		}
 		*to = d

@@ -121,14 +121,7 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
 		{"workload", one("workload")},
 		{"cluster", one("cluster")},
 		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
-		{"seed", func(v *reader.Node) {
-			n, err := strconv.ParseUint(y.Text(v), 10, 64)
-			if err != nil || n == 0 {
-				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0",
-					y.Text(v))
-			}
-			x.Seed = n
-		}},
+		{"seed", y.seed(&x.Seed)},
 		{"keep", func(v *reader.Node) {
 			x.KeepWorkflows, x.KeepSeries = false, false
 			y.Sequence(v, "keep", func(v *reader.Node) {
@@ -247,15 +240,16 @@ func (y *doc) checkExperiment(x *Experiment, root *reader.Node) {
 
 func (y *doc) search(v *reader.Node) *Search {
 	s := &Search{Parameter: "utilisation", From: math.NaN(), To: math.NaN(), Step: 0.01, Line: y.Line(v)}
-	known := func(x float64) bool { return !math.IsInf(x, 0) && !math.IsNaN(x) }
+	known := func(x float64) bool { return math.Abs(x) <= 1e12 }
 	y.keyed(v, "search", []yamlKey{
 		{"parameter", func(v *reader.Node) {
 			s.Parameter = y.Text(v)
 			y.factorName(s.Parameter, y.Line(v))
 		}},
-		{"from", y.number(&s.From, "from", known, "a number")},
-		{"to", y.number(&s.To, "to", known, "a number")},
-		{"step", y.number(&s.Step, "step", func(x float64) bool { return x > 0 && known(x) }, "above 0")},
+		{"from", y.number(&s.From, "from", known, "a number from -1e12 to 1e12")},
+		{"to", y.number(&s.To, "to", known, "a number from -1e12 to 1e12")},
+		{"step", y.number(&s.Step, "step", func(x float64) bool { return x > 0 && known(x) },
+			"above 0 and up to 1e12")},
 	})
 	if !(s.From <= s.To) || (s.To-s.From)/s.Step > maxSearched {
 		y.Faults.Fail("bad-search", s.Line, "", "a search needs from and to, in this order, and at most %d steps "+

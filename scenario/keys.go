@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -142,6 +143,17 @@ func (y *doc) number(to *float64, what string, ok func(float64) bool, must strin
 			return
 		}
 		*to = x
+	}
+}
+
+func (y *doc) seed(to *uint64) func(*reader.Node) {
+	return func(v *reader.Node) {
+		n, err := strconv.ParseUint(y.Text(v), 10, 64)
+		if err != nil || n == 0 {
+			y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number from 1 to %d",
+				y.Text(v), uint64(math.MaxUint64))
+		}
+		*to = n
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -373,6 +372,7 @@ func (y *doc) ends(v *reader.Node) [2]string {
 
 func (y *doc) total(t *TotalRuntime, v *reader.Node) {
 	line := y.Line(v)
+	const upTo = "above 0 and up to 1000000000000"
 	positive := func(x float64) bool { return x > 0 && x <= 1e12 }
 	if !y.keyed(v, "total_runtime", []yamlKey{
 		{"distribution", y.word(&t.Distribution, "total_runtime: distribution", "hyper-gamma", "lognormal", "constant",
@@ -383,9 +383,9 @@ func (y *doc) total(t *TotalRuntime, v *reader.Node) {
 		{"stages", func(v *reader.Node) {
 			y.Sequence(v, "stages", func(v *reader.Node) {
 				g := generate.Gamma{Weight: 1}
-				y.keyed(v, "a stage", []yamlKey{{"weight", y.number(&g.Weight, "weight", positive, "above 0")},
-					{"shape", y.number(&g.Shape, "shape", positive, "above 0")},
-					{"scale", y.number(&g.Scale, "scale", positive, "above 0, in seconds")}})
+				y.keyed(v, "a stage", []yamlKey{{"weight", y.number(&g.Weight, "weight", positive, upTo)},
+					{"shape", y.number(&g.Shape, "shape", positive, upTo)},
+					{"scale", y.number(&g.Scale, "scale", positive, upTo+", in seconds")}})
 				if (g.Shape == 0 || g.Scale == 0) && !y.Faults.HasErrors() {
 					y.Faults.Fail("bad-value", y.Line(v), "", "a stage needs a shape and a scale in seconds")
 				}
@@ -487,11 +487,11 @@ func (y *doc) rate(perHour *float64, v *reader.Node) {
 		per = "1" + per
 	}
 	n, err := reader.Number(strings.TrimSpace(number))
-	d, err2 := time.ParseDuration(cmp.Or(strings.Replace(per, "min", "m", 1), "0"))
+	d, err2 := reader.Duration(cmp.Or(strings.Replace(per, "min", "m", 1), "0"))
 	rate := n / d.Hours()
-	if err != nil || err2 != nil || !(rate > 0) || math.IsInf(rate, 0) {
+	if err != nil || err2 != nil || !(rate >= 1e-6 && rate <= 1e12) {
 		y.Faults.Fail("bad-number", y.Line(v), "", "rate is %q, but has to be arrivals per time, such as 98/h, "+
-			"0.5/s or 1/22s", text)
+			"0.5/s or 1/22s, from 0.000001/h to 1000000000000/h", text)
 		return
 	}
 	*perHour = rate
@@ -522,7 +522,8 @@ func (y *doc) deadlines(s *Stream, v *reader.Node) {
 		one("factor", y.factorRange(&d.Factor, "factor")),
 		one("after", y.durations(&d.After, "after")),
 		one("multiplier", y.factorRange(&d.Multiplier, "multiplier")),
-		one("normal", y.number(&d.Normal, "normal", func(x float64) bool { return x > 0 && x <= 1e6 }, "above 0")),
+		one("normal", y.number(&d.Normal, "normal", func(x float64) bool { return x > 0 && x <= 1e6 },
+			"above 0 and up to 1000000")),
 	}) {
 		return
 	}
@@ -540,8 +541,8 @@ func (y *doc) factorRange(to *[2]float64, what string) func(*reader.Node) {
 		for i, text := range y.ends(v) {
 			x, err := reader.Number(text)
 			if err != nil || !(x > 0 && x <= 1e6) {
-				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number above 0 such as 2, or a range "+
-					"such as 1.5..4", what)
+				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number above 0 and up to 1000000, such as 2, "+
+					"or a range such as 1.5..4", what)
 				return
 			}
 			to[i] = x
@@ -556,10 +557,10 @@ func (y *doc) factorRange(to *[2]float64, what string) func(*reader.Node) {
 func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
 	return func(v *reader.Node) {
 		for i, text := range y.ends(v) {
-			x, err := time.ParseDuration(text)
+			x, err := reader.Duration(text)
 			if err != nil || x <= 0 {
 				y.Faults.Fail("bad-duration", y.Line(v), "",
-					"%s has to be a duration above 0 such as 1h, or a range such as 1h..3h", what)
+					"%s has to be a duration above 0 and up to 876000h, such as 1h, or a range such as 1h..3h", what)
 				return
 			}
 			to[i] = x
@@ -597,7 +598,7 @@ func readTimes(path string, column int) (out []time.Duration, err error) {
 		text := strings.Trim(fields[max(0, column-1)], `"`)
 		d, err := reader.Seconds(text)
 		if err != nil {
-			d, err = time.ParseDuration(text)
+			d, err = reader.Duration(text)
 		}
 		if err != nil && header {
 			header = false
@@ -642,5 +643,6 @@ func (y *doc) bool(to *bool, what string) func(*reader.Node) {
 
 // share reads a fraction, which is relative to the others.
 func (y *doc) share(to *float64) func(*reader.Node) {
-	return y.number(to, "fraction", func(x float64) bool { return x >= 0 && x <= 1e9 }, "0 or more")
+	return y.number(to, "fraction", func(x float64) bool { return x >= 0 && x <= 1e9 },
+		"from 0 to 1000000000")
 }

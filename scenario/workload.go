@@ -143,14 +143,7 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 		{"workflows", func(v *reader.Node) {
 			y.List("workflows", v, func(v *reader.Node) { y.arrival(w, v, &listed) })
 		}},
-		{"seed", func(v *reader.Node) {
-			n, err := strconv.ParseUint(y.Text(v), 10, 64)
-			if err != nil || n == 0 {
-				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0",
-					y.Text(v))
-			}
-			w.Seed = n
-		}},
+		{"seed", y.seed(&w.Seed)},
 		{"repetitions", y.count(&w.Repetitions, "repetitions", 1, 100_000)},
 		{"warm_up", y.margin(&w.WarmUp, &w.WarmUpTime, "warm_up")},
 		{"cool_down", y.margin(&w.CoolDown, &w.CoolDownTime, "cool_down")},
@@ -263,10 +256,10 @@ func (y *doc) margin(count *int, span *time.Duration, what string) func(*reader.
 			*count = n
 			return
 		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
+		d, err := reader.Duration(text)
+		if err != nil {
 			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a number of workflows from 0 to %d, "+
-				"or a time such as 50000s", what, text, maxArrivals)
+				"or a time such as 50000s up to 876000h", what, text, maxArrivals)
 			return
 		}
 		*span = d

@@ -12,18 +12,17 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/reader"
 	"gantry/trace"
 )
 
 // Bounds of what is handed in.
 const (
 	longestText = 256            // bytes of names of tenants and workflows
-	longest     = 100 * year     // of runtimes and times to wait
+	longest     = reader.MaxTime // of runtimes and times to wait
 	mostBlocks  = 1_000_000      // that the files of a workflow are split into
 	most        = int64(1) << 60 // bytes
 )
-
-const year = 365 * 24 * time.Hour
 
 // CheckSubmission says what is wrong with a submission that was decoded from what a client sent. Readers of traces
 // make none of this; a client that is broken or hostile may send anything, and nothing behind this check looks again.

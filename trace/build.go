@@ -243,11 +243,16 @@ func (b *builder) catalogue(name, size string, line int) {
 
 // size notes the size that a use of file f gives.
 func (b *builder) size(f int32, text string, produced bool, line int) {
+	n, err := reader.Count(text, b.opt.sizeScale)
+	b.sizeRead(f, text, n, err, produced, line)
+}
+
+// sizeRead is size of a number that was read.
+func (b *builder) sizeRead(f int32, text string, n int64, err error, produced bool, line int) {
 	id := ""
 	if n := len(b.wf.Tasks); n > 0 {
 		id = b.wf.Tasks[n-1].ID
 	}
-	n, err := reader.Count(text, b.opt.sizeScale)
 	if err != nil {
 		b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v", text,
 			b.wf.Files[f].Name, err)
@@ -317,11 +322,14 @@ func (b *builder) runtime(t *Task, text string, line int) {
 	t.Known |= Runtime
 }
 
-// positive reads a number that has to be above 0 and returns 0 where it is not; 0 itself is "not known".
-func (b *builder) positive(t *Task, what, text string, line int) float64 {
+// positive reads a number from 0 to most and returns 0 where it is none; 0 itself is "not known".
+func (b *builder) positive(t *Task, what, text string, most float64, line int) float64 {
 	x, err := reader.Number(text)
-	if err == nil && x < 0 {
+	switch {
+	case err == nil && x < 0:
 		err = fmt.Errorf("negative")
+	case err == nil && x > most:
+		err = reader.Above(most)
 	}
 	if err != nil {
 		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text,
@@ -332,7 +340,7 @@ func (b *builder) positive(t *Task, what, text string, line int) float64 {
 }
 
 func (b *builder) cores(t *Task, text string, line int) {
-	if x := b.positive(t, "cores", text, line); x > 0 {
+	if x := b.positive(t, "cores", text, reader.MaxCores, line); x > 0 {
 		t.Cores = x
 		t.Known |= Cores
 	}
@@ -341,20 +349,30 @@ func (b *builder) cores(t *Task, text string, line int) {
 // amount reads a byte count; 0 is returned, and false, where it is none.
 func (b *builder) amount(t *Task, what, text string, scale int64, line int) (int64, bool) {
 	n, err := reader.Count(text, scale)
+	return n, b.isAmount(t, what, text, n, err, line)
+}
+
+// isAmount reports what is wrong with an amount that was read.
+func (b *builder) isAmount(t *Task, what, text string, n int64, err error, line int) bool {
 	if err == nil && n < 0 {
 		err = fmt.Errorf("negative")
 	}
 	if err != nil {
 		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text,
 			t.ID, err)
-		return 0, false
 	}
-	return n, true
+	return err == nil
 }
 
 // memory takes the peak memory; 0 says "too short to be sampled" and is not known.
 func (b *builder) memory(t *Task, text string, scale int64, line int) {
-	if n, ok := b.amount(t, "memory", text, scale, line); ok && n > 0 {
+	n, err := reader.Count(text, scale)
+	b.memoryRead(t, text, n, err, line)
+}
+
+// memoryRead is memory of a number that was read.
+func (b *builder) memoryRead(t *Task, text string, n int64, err error, line int) {
+	if b.isAmount(t, "memory", text, n, err, line) && n > 0 {
 		t.MemoryBytes = n
 		t.Known |= Memory
 	}
@@ -384,8 +402,23 @@ func (b *builder) resolve() {
 	}
 	b.unsafeNames()
 	b.bounded()
+	b.length()
 	if !b.faults.HasErrors() {
 		b.tellNoEffect()
+	}
+}
+
+// length refuses a workflow that takes longer than times are read, however many cores there are.
+func (b *builder) length() {
+	sum := 0.0
+	for i := range b.wf.Tasks {
+		sum += b.wf.Tasks[i].Runtime.Seconds()
+	}
+	if most := reader.MaxTime.Seconds(); sum > most && !b.faults.HasErrors() {
+		if path := b.wf.Stats().CriticalPathSeconds; path > most {
+			b.faults.Fail("bad-number", max(b.line, 1), "", "the tasks of the critical path run for %.4g s: %v", path,
+				reader.Above(most))
+		}
 	}
 }
 
@@ -439,6 +472,7 @@ func (b *builder) resolveLate() {
 
 // sizes decides the size of each file: its producer's, else the largest that a consumer gives.
 func (b *builder) sizes() {
+	sum := 0.0
 	for i := range b.uses {
 		f, u := &b.wf.Files[i], b.uses[i]
 		if l, ok := b.listed[f.Name]; ok && !u.hasOut && !u.hasIn {
@@ -451,10 +485,16 @@ func (b *builder) sizes() {
 		case u.hasIn:
 			f.Size, f.Sized = u.in, true
 		}
+		sum += float64(f.Size)
 	}
 	for i := range b.wf.Tasks {
 		t := &b.wf.Tasks[i]
 		t.Inputs, t.Outputs = distinct(t.Inputs), distinct(t.Outputs)
+		sum += float64(t.MemoryBytes) + float64(t.ReadBytes) + float64(t.WrittenBytes)
+	}
+	if sum > 1<<62 {
+		b.faults.Fail("bad-number", max(b.line, 1), "", "sizes of files, memory and bytes of I/O sum to %.3g bytes: "+
+			"above the bound of %d", sum, int64(1)<<62)
 	}
 }
 
@@ -827,7 +867,7 @@ func ReservedName(name string) bool {
 
 // limit is a wall-clock limit in a number of units.
 func (b *builder) limit(t *Task, what, text string, unit time.Duration, line int) {
-	if x := b.positive(t, what, text, line); x > 0 {
-		t.TimeLimit = time.Duration(min(x*float64(unit), reader.MaxSeconds*1e9/2))
+	if x := b.positive(t, what, text, float64(reader.MaxTime/unit), line); x > 0 {
+		t.TimeLimit = time.Duration(x * float64(unit))
 	}
 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"gantry/reader"
@@ -460,8 +461,10 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 	f, out := b.use(name, link, keep, optional == "true" || keep == "optional", line)
 	switch {
 	case f < 0:
-	case digits:
+	case digits && bytes <= reader.MaxBytes/b.opt.sizeScale:
 		b.bytes(f, bytes*b.opt.sizeScale, out, line)
+	case digits:
+		b.size(f, strconv.FormatInt(bytes, 10), out, line)
 	case sized:
 		b.size(f, size, out, line)
 	}

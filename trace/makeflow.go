@@ -278,14 +278,15 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 		case flowDisk:
 			t.DiskLimit, _ = b.amount(t, "disk", v.text, 1<<20, v.line)
 		case flowWallTime:
+			b.limit(t, "wall time", v.text, time.Second, v.line)
 			if b.opt.EnforceWalltime {
-				b.limit(t, "wall time", v.text, time.Second, v.line)
 				continue
 			}
+			t.TimeLimit = 0
 			b.faults.Warn("not-honoured", v.line, t.ID, "%s of task %s is no limit without --enforce-walltime", key,
 				t.ID)
 		case flowGPUs, flowMPI:
-			if x := b.positive(t, strings.ToLower(key), v.text, v.line); x > 0 && (key == flowGPUs || x > 1) {
+			if x := b.positive(t, strings.ToLower(key), v.text, reader.MaxCores, v.line); x > 0 && (key == flowGPUs || x > 1) {
 				b.cannotRun(v.line, "task %s sets %s to %s, which gantry cannot give", t.ID, key, v.text)
 			}
 		}

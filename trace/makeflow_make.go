@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -762,10 +761,8 @@ func (l *lexer) directive(name string, line int) {
 	switch key, value := words[0], words[1]; {
 	case name == ".SIZE":
 		f := l.b.file(key)
-		if n, ok := reader.BinaryBytes(value); ok {
-			value = fmt.Sprint(n)
-		}
-		l.b.size(f, value, false, line)
+		n, err := reader.BinaryBytes(value, l.b.opt.sizeScale)
+		l.b.sizeRead(f, value, n, err, false, line)
 	case name == ".UMBRELLA":
 		l.b.cannotRun(line, ".UMBRELLA %s is not supported: name an image with --image", key)
 	case name != ".MAKEFLOW":

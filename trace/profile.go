@@ -83,7 +83,7 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 		case "attribute:cores", "pegasus:cores":
 			b.cores(t, p.value, p.line)
 		case "condor:request_cpus", "globus:count", "pegasus:pmc_request_cpus":
-			if _, err := reader.Number(p.value); err == nil {
+			if isNumber(p.value) {
 				b.cores(t, p.value, p.line)
 			} else {
 				b.expression(t, p)
@@ -91,35 +91,28 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 		case "attribute:memory":
 			b.memory(t, p.value, 1, p.line)
 		case "pegasus:memory", "globus:maxmemory", "pegasus:pmc_request_memory", "condor:request_memory":
-			if n, ok := reader.BinaryBytes(p.value); ok {
-				t.MemoryBytes = n
-				t.Known |= Memory
-			} else if _, err := reader.Number(p.value); err == nil || p.namespace == "pegasus" {
-				b.memory(t, p.value, 1<<20, p.line)
+			n, err := reader.BinaryBytes(p.value, 1<<20)
+			if isNumber(p.value) || err == nil || p.namespace == "pegasus" {
+				b.memoryRead(t, p.value, n, err, p.line)
 			} else {
 				b.expression(t, p)
 			}
 		case "globus:maxwalltime", "pegasus:maxwalltime":
-			switch _, err := reader.Number(p.value); {
-			case err != nil:
+			before := t.TimeLimit
+			if !isNumber(p.value) {
 				b.expression(t, p)
-			case b.opt.EnforceWalltime:
-				b.limit(t, p.key, p.value, time.Minute, p.line)
-			default:
+			} else if b.limit(t, p.key, p.value, time.Minute, p.line); !b.opt.EnforceWalltime {
+				t.TimeLimit = before
 				b.noEffect(p.namespace + "." + p.key + " (--enforce-walltime)")
 			}
 		case "dagman:RETRY", "dagman:retry":
-			if n, ok := b.amount(t, "retries", p.value, 1, p.line); ok {
-				t.Retries = int(min(n, 1e6))
+			if n := b.positive(t, "retries", p.value, reader.MaxRetries, p.line); n > 0 || isNumber(p.value) {
+				t.Retries = int(n)
 			}
 		case "gantry:phase":
-			if n, ok := b.amount(t, "phase", p.value, 1, p.line); ok {
-				t.Phase = int32(min(n, maxPhase))
-			}
+			t.Phase = int32(b.positive(t, "phase", p.value, maxPhase, p.line))
 		case "gantry:disk":
-			if n, ok := b.amount(t, "disk", p.value, 1, p.line); ok {
-				t.DiskBps = min(n, maxRate)
-			}
+			t.DiskBps = int64(b.positive(t, "disk", p.value, maxRate, p.line))
 		case "gantry:time-limit":
 			b.limit(t, p.key, p.value, time.Second, p.line)
 		case "pegasus:container.image":
@@ -162,6 +155,12 @@ func (p profile) weight() int {
 		return 10
 	}
 	return 0
+}
+
+// isNumber reports whether a value looks like a number, of whatever size, rather than like an expression.
+func isNumber(text string) bool {
+	text = strings.TrimSpace(text)
+	return text != "" && strings.Trim(text, "0123456789.+-eE") == "" && strings.ContainsAny(text, "0123456789")
 }
 
 // expression warns of a value that only HTCondor can compute.

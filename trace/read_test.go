@@ -89,7 +89,7 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 			"duplicate-edge", 6, "twice", true},
 		{"DAX: runtime NaN", dax("<job id='a' runtime='NaN'/>"), trace.Error, "bad-number", 2,
 			`runtime "NaN" of task a is not a number`, true},
-		{"DAX: runtime 1e999", dax("<job id='a' runtime='1e999'/>"), trace.Error, "bad-number", 2, "too large", true},
+		{"DAX: runtime 1e999", dax("<job id='a' runtime='1e999'/>"), trace.Error, "bad-number", 2, "above the bound of ", true},
 		{"DAX: runtime hexadecimal", dax("<job id='a' runtime='0x10'/>"), trace.Error, "bad-number", 2, "not a number",
 			true},
 		{"DAX: runtime negative", dax("\n<job id='a' runtime='-1.5'/>"), trace.Error, "negative-runtime", 3, "-1.5",
@@ -99,7 +99,7 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"DAX: size negative", dax("<job id='a'>\n<uses name='f' link='input' size='-7'/></job>"), trace.Warning,
 			"negative-size", 3, "-7", true},
 		{"DAX: size too large", dax("<job id='a'>\n<uses name='f' link='input' size='99999999999999999999'/></job>"),
-			trace.Error, "bad-number", 3, "too large", true},
+			trace.Error, "bad-number", 3, "above the bound of ", true},
 		{"DAX: sizes differ", dax("<job id='a'><uses name='f' link='output' size='7'/></job>\n<job id='b'><uses " +
 			"name='f' link='input' size='8'/></job>"),
 			trace.Warning, "size-differs", 3, "producer", true},
@@ -158,7 +158,7 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 			"unknown-parent", 4, `"zz"`, true},
 		{"WfFormat: size on a line of its own", wf(`{"name": "a", "files": [{"link": "input", "name": "f",` + "\n" +
 			`"size": "big"}]}`), trace.Error, "bad-number", 3, `"big"`, true},
-		{"WfFormat: 1e999", wf(`{"name": "a", "runtimeInSeconds": 1e999}`), trace.Error, "bad-number", 2, "too large",
+		{"WfFormat: 1e999", wf(`{"name": "a", "runtimeInSeconds": 1e999}`), trace.Error, "bad-number", 2, "above the bound of ",
 			true},
 		{"WfFormat: text for a number", wf(`{"name": "a", "runtimeInSeconds": "soon"}`), trace.Error, "bad-number", 2,
 			`"soon"`, true},

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -51,7 +52,7 @@ func (d *wfDocument) finish() {
 		m, err := reader.Seconds(text)
 		if err != nil || m < 0 {
 			b.faults.Judge(b.opt.Repair, "bad-number", int(d.makespan.line), "", "taken as unknown",
-				"makespan %q is not a number of seconds", text)
+				"makespan %q is %v", text, cmp.Or(err, errors.New("negative")))
 			m = 0
 		}
 		w.Makespan = m
@@ -357,7 +358,7 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	}
 	if v := one[wfAvgCPU]; v.text != 0 {
 		// Nextflow says 0 of a process too short to be sampled.
-		if n := b.positive(t, "avgCPU", d.said(v), int(v.line)); n > 0 || n == 0 && !d.nextflow {
+		if n := b.positive(t, "avgCPU", d.said(v), 100*reader.MaxCores, int(v.line)); n > 0 || n == 0 && !d.nextflow {
 			t.AvgCPU = n
 			t.Known |= AvgCPU
 		}
@@ -404,10 +405,10 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 		t.Env = env
 	}
 	number := func(kind wfKind, what string, most float64) float64 {
-		return min(b.positive(t, what, d.said(one[kind]), int(one[kind].line)), most)
+		return b.positive(t, what, d.said(one[kind]), most, int(one[kind].line))
 	}
 	if one[wfRetries].text != 0 {
-		t.Retries = int(number(wfRetries, "retries", 1e6))
+		t.Retries = int(number(wfRetries, "retries", reader.MaxRetries))
 	}
 	if one[wfPhase].text != 0 {
 		t.Phase = int32(number(wfPhase, "phase", maxPhase))

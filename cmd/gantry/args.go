@@ -1,10 +1,13 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"gantry/reader"
 )
 
 // separated is a list each of whose texts may be several, with commas between them.
@@ -57,4 +60,23 @@ func interspersed(args []string, commands []*cli.Command) []string {
 		flags = append(flags, args[at])
 	}
 	return slices.Concat(args[:2], flags, []string{"--"}, rest)
+}
+
+// withinBounds refuses options whose numbers are too large to be computed with.
+func withinBounds(c *cli.Context) error {
+	for _, f := range c.Command.Flags {
+		name, x, most := f.Names()[0], 0.0, 1e9
+		switch f.(type) {
+		case *cli.IntFlag:
+			x = float64(c.Int(name))
+		case *cli.Float64Flag:
+			x = c.Float64(name)
+		case *cli.DurationFlag:
+			x, most = c.Duration(name).Seconds(), reader.MaxTime.Seconds()
+		}
+		if !(math.Abs(x) <= most) { // NaN, too
+			return failf(exitUsage, "--%s %v: %w", name, c.Value(name), reader.Above(most))
+		}
+	}
+	return nil
 }

@@ -397,7 +397,7 @@ func (s *session) broken(ctx context.Context, err error) error {
 		code = exitInterrupted
 	}
 	unsupported := errors.Is(err, planner.ErrUnsupported)
-	if unsupported {
+	if unsupported || errors.Is(err, executor.ErrTooLong) {
 		code = exitInput
 	}
 	if s.log != nil {

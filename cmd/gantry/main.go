@@ -165,6 +165,11 @@ Exit codes:
 	onSystem(runtime.GOOS, app.Commands)
 	for _, cmd := range app.Commands {
 		cmd.OnUsageError, cmd.HideHelpCommand = app.OnUsageError, true
+		for _, c := range append(cmd.Subcommands, cmd) {
+			if c.Before == nil {
+				c.Before = withinBounds
+			}
+		}
 	}
 	if len(args) > 1 && args[1] == completeWord {
 		complete(app, args[2:])

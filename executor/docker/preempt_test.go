@@ -136,7 +136,7 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 	const size, outputs, bytesEach = 100_000, 20, 20_001
 	r := newRig(t, func(c *container.Config) {
 		twoNodes(c)
-		c.Platform.Bandwidth[0][1], c.Platform.Latency[0][1] = 400_000, int64(100*time.Millisecond)
+		c.Platform.Join(0, 1, 400_000, 100*time.Millisecond)
 		c.IO = []container.IOLimits{{WriteBps: 400_000}, {WriteBps: 400_000}} // so that writing takes a while
 	})
 	task := func(name string, run time.Duration) *executor.TaskSpec {

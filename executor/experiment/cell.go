@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +23,7 @@ import (
 	"gantry/executor"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
+	"gantry/reader"
 	"gantry/scenario"
 	"gantry/trace"
 )
@@ -159,14 +159,13 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 			"--estimator trained plans with one", c.estimator))
 	}
 	if text := c.Get("startup"); text != "" {
-		if c.startup, err = time.ParseDuration(text); err != nil || c.startup < 0 {
-			return fail("startup", fmt.Errorf("startup %q: it has to be a duration of at least 0 with its unit, "+
-				"such as 150ms", text))
+		if c.startup, err = reader.Duration(text); err != nil {
+			return fail("startup", fmt.Errorf("startup %q: %w", text, err))
 		}
 	}
 	if text := c.Get("charge_planning"); text != "" {
-		if c.charge, err = strconv.ParseFloat(text, 64); err != nil || !(c.charge >= 0) || math.IsInf(c.charge, 0) {
-			return fail("charge_planning", fmt.Errorf("charge_planning %q: it has to be a number of at least 0, "+
+		if c.charge, err = strconv.ParseFloat(text, 64); err != nil || !(c.charge >= 0 && c.charge <= 1e6) {
+			return fail("charge_planning", fmt.Errorf("charge_planning %q: it has to be a number from 0 to 1000000, "+
 				"times what planning takes in CPU time", text))
 		}
 	}

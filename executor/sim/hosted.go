@@ -1055,6 +1055,9 @@ func (h *Hosted) Next(ctx context.Context, until planner.Time) ([]planner.Body, 
 			return h.take(), nil
 		}
 		if at > until || at == unit.Never {
+			if h.queue.Len() > 0 && at == unit.Never {
+				return nil, fmt.Errorf("simulation: %w", executor.ErrTooLong)
+			}
 			if until == unit.Never {
 				return nil, fmt.Errorf("simulation at %v: nothing will happen any more", h.now)
 			}

@@ -322,7 +322,9 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		r.now = until
 		return nil, nil
 	}
-	r.now = max(r.now, next.at)
+	if r.now = max(r.now, next.at); r.now == unit.Never {
+		return nil, fmt.Errorf("simulation: %w", executor.ErrTooLong)
+	}
 	for next != nil && next.at <= r.now {
 		if it := r.pop(); r.counts(&it) {
 			r.happen(&it)

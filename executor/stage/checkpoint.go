@@ -47,7 +47,8 @@ func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to strin
 		return nil
 	}
 	if from.Node != l.Node {
-		if err := Sleep(ctx, s.latency(from.Node, l.Node)); err != nil {
+		_, latency := s.link(from.Node, l.Node)
+		if err := Sleep(ctx, latency); err != nil {
 			return err
 		}
 	}
@@ -129,7 +130,8 @@ func (s *Area) carry(ctx context.Context, l *executor.Launch, src, dst string, d
 	if l.From.Node == l.Node {
 		return os.Link(src, dst)
 	}
-	if err := copyWhole(ctx, dst, s.bandwidth(l.From.Node, l.Node), 0o644, extent{path: src}); err != nil {
+	rate, _ := s.link(l.From.Node, l.Node)
+	if err := copyWhole(ctx, dst, rate, 0o644, extent{path: src}); err != nil {
 		return err
 	}
 	st, err := os.Lstat(dst)

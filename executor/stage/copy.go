@@ -49,10 +49,11 @@ func (s *Area) copyAll(ctx context.Context, w *executor.WorkflowSpec, files []*e
 		all = append(all, arrival{at: s.Path(to, w, f), logged: true,
 			what: fmt.Sprintf("copy %q from node %s to node %s", f.Name, p.Nodes[n].Name, p.Nodes[to].Name),
 			make: func(tmp string) (bool, error) {
-				if err := Sleep(ctx, s.latency(n, to)); err != nil {
+				rate, latency := s.link(n, to)
+				if err := Sleep(ctx, latency); err != nil {
 					return true, err
 				}
-				err := copyTree(ctx, tmp, src, 0o644, s.bandwidth(n, to), s.OwnerOf(w))
+				err := copyTree(ctx, tmp, src, 0o644, rate, s.OwnerOf(w))
 				if size, e := sizeOf(tmp); e == nil {
 					copied += size
 				}
@@ -63,15 +64,9 @@ func (s *Area) copyAll(ctx context.Context, w *executor.WorkflowSpec, files []*e
 	return copied, err
 }
 
-// bandwidth is that of the link between two nodes for one copy; 0 is unlimited.
-func (s *Area) bandwidth(from, to planner.NodeID) unit.BytesPerSecond {
-	p := s.platform
-	return p.Bandwidth[p.Nodes[from].Group][p.Nodes[to].Group]
-}
-
-func (s *Area) latency(from, to planner.NodeID) time.Duration {
-	p := s.platform
-	return time.Duration(p.Latency[p.Nodes[from].Group][p.Nodes[to].Group])
+// link is the bandwidth between two nodes for one copy, 0 if that is unlimited, and the latency.
+func (s *Area) link(from, to planner.NodeID) (unit.BytesPerSecond, time.Duration) {
+	return s.platform.Link(s.platform.Nodes[from].Group, s.platform.Nodes[to].Group)
 }
 
 // extent is a part of a regular file: the bytes from one offset up to another, which is 0 for its end.

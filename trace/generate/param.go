@@ -64,7 +64,7 @@ func (p Param) wholes(least, most int) Param {
 }
 
 func readDuration(text string) (float64, error) {
-	d, err := time.ParseDuration(text)
+	d, err := reader.Duration(text)
 	return float64(d), err
 }
 
