@@ -89,7 +89,8 @@ func runFlags() []cli.Flag {
 			"their parents have ended, at most as many as --starts"},
 		&cli.StringFlag{Name: "max-output", Value: "64MB",
 			Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
-		&cli.StringFlag{Name: "disk", Usage: "limit the work directory of each task to `SIZE` on disk"},
+		&cli.StringFlag{Name: "disk", Usage: "limit the work directory and /tmp of each task to `SIZE` on disk"},
+		&cli.StringFlag{Name: "tmp", Usage: "keep /tmp of each task in memory, of `SIZE` (default: on disk)"},
 		&cli.BoolFlag{Name: "reuse", Usage: "take over the outputs of earlier attempts in the log with the same " +
 			"command, image, environment and contents of inputs"},
 		&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
@@ -152,7 +153,8 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 			return nil, err
 		}
 	}
-	for flag, to := range map[string]*int64{"max-output": &set.MaxOutput, "disk": &set.Disk} {
+	for flag, to := range map[string]*int64{"max-output": &set.MaxOutput, "disk": &set.Disk,
+		"tmp": &set.Tmp} {
 		text := c.String(flag)
 		if text == "" {
 			continue

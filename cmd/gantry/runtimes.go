@@ -217,6 +217,7 @@ func newContainers(ctx context.Context, s *session, o opening, open openEngine) 
 	cfg := container.Config{Secrets: secrets, Run: s.name,
 		Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed,
 		Starts: s.set.Starts, Ahead: s.set.Ahead, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
+		Tmp:   s.set.Tmp,
 		Image: s.images.id, Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
 	for _, n := range s.set.Cluster.Nodes {
 		cfg.IO = append(cfg.IO, container.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,

@@ -67,6 +67,7 @@ type settings struct {
 	Ahead     bool          `json:"ahead,omitempty"`            // containers are started ahead, as many as Starts
 	MaxOutput int64         `json:"max_output_bytes,omitempty"` // of runs on docker; 0: container.DefaultMaxOutput
 	Disk      int64         `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
+	Tmp       int64         `json:"tmp_bytes,omitempty"`        // of /tmp of each attempt, in memory; 0: on disk
 	// Reuse lets tasks take over outputs of earlier attempts; Scratch deletes files as soon as nobody needs them.
 	Reuse   bool `json:"reuse,omitempty"`
 	Scratch bool `json:"scratch,omitempty"`

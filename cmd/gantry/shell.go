@@ -265,7 +265,7 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	l, user := b.life, b.user()
 	out := []string{"run", "--rm", "--interactive", "--name", b.name, "--label", "gantry.shell=" + l.Run,
 		"--user", fmt.Sprintf("%d:%d", user.UID, user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
-		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,nosuid,nodev,size=64m,mode=1777",
+		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,exec,nosuid,nodev,mode=1777",
 		"--env", "HOME=/tmp", "--mount", "type=bind,source=" + b.work + ",target=" + b.work,
 		"--mount", "type=bind,source=" + b.nodeDir() + ",target=" + b.nodeDir() + ",readonly"}
 	if terminal {
@@ -484,7 +484,7 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 	}
 	s := &container.Spec{Name: b.name, Image: b.image(), Args: []string{program}, Dir: b.work, Network: b.spec.Network,
 		Env: append([]string{"HOME=/tmp"}, b.spec.Env...), Labels: map[string]string{"gantry.shell": b.life.Run},
-		Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
+		Tmpfs: map[string]string{"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
 		Mounts: []container.Mount{{Source: b.work, Target: b.work},
 			{Source: b.nodeDir(), Target: b.nodeDir(), ReadOnly: true}},
 		Limits: b.limits()}

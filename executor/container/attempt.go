@@ -172,7 +172,7 @@ func (a *attempt) makeControl() error {
 	if err := a.ctl.Make(os.Geteuid() != 0); err != nil {
 		return err
 	}
-	if err := a.hasSecrets(); err != nil {
+	if err := errors.Join(a.makeTmp(), a.hasSecrets()); err != nil {
 		return err
 	}
 	for _, text := range a.l.Spec.Mounts {
@@ -277,6 +277,9 @@ func (a *attempt) groupOf(id string) string {
 // create makes the container. A kill in the meantime is seen before it starts.
 func (a *attempt) create() (id string, err error) {
 	a.configure()
+	if err := a.makePlaces(); err != nil {
+		return "", err
+	}
 	if a.ticket == "" { // else its inputs are not there yet
 		if err := a.words(); err != nil {
 			return "", err
@@ -553,7 +556,11 @@ func (a *attempt) harvest(c State, gone, broken bool) {
 	}
 	x.Message = evidence.Join(x.Message, a.truncated(&e, x))
 	if x.Outcome != planner.OK {
-		x.Message = evidence.Join(x.Message, a.lastWords(x.Outcome))
+		words := a.lastWords(x.Outcome)
+		if x.Outcome == planner.ExitCode || x.Outcome == planner.OutputMissing {
+			x.Message = evidence.Join(x.Message, a.full(&e, words))
+		}
+		x.Message = evidence.Join(x.Message, words)
 	} else if a.emulated() {
 		x.Message = evidence.Join(x.Message, a.late(x.Ran))
 	} else {

@@ -45,19 +45,22 @@ func (r *Runtime) watchDisk() {
 	}
 }
 
-// overDisk measures the work directory and the volumes of the image, and reports whether it was ever beyond the limit.
+// overDisk measures the work directory, /tmp and the volumes of the image, and reports whether they were ever beyond
+// the limit.
 func (a *attempt) overDisk() bool {
 	limit := a.diskLimit()
 	if limit <= 0 {
 		return false
 	}
 	bytes, err := stage.DiskUse(a.dir)
-	if err == nil {
-		var volumes int64
-		if volumes, err = stage.DiskUse(a.volumes()); errors.Is(err, fs.ErrNotExist) {
-			err = nil
+	for _, dir := range []string{a.volumes(), a.tmp()} {
+		if err == nil {
+			var more int64
+			if more, err = stage.DiskUse(dir); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			bytes += more
 		}
-		bytes += volumes
 	}
 	if err != nil {
 		a.r.warn("disk", fmt.Sprintf("disk use of %s: %v", a, err))
@@ -70,7 +73,7 @@ func (a *attempt) overDisk() bool {
 	}
 }
 
-// diskLimit is how many bytes the work directory may take: the smaller of the limits of run and task; 0: no limit.
+// diskLimit is how many bytes these may take: the smaller of the limits of run and task; 0: no limit.
 func (a *attempt) diskLimit() int64 {
 	run, task := a.r.cfg.Disk, a.l.Spec.DiskLimit
 	if run <= 0 || task > 0 && task < run {
@@ -87,8 +90,11 @@ func (a *attempt) limitDisk() error {
 	if limit <= 0 {
 		return nil
 	}
-	if err := stage.SetQuota(a.dir, a.project(), limit); err != nil && !errors.Is(err, stage.ErrNoQuota) {
-		return err
+	for _, dir := range []string{a.dir, a.tmp()} {
+		err := stage.SetQuota(dir, a.project(), limit)
+		if err != nil && !errors.Is(err, stage.ErrNoQuota) && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
@@ -101,7 +107,7 @@ func (a *attempt) freeDisk() (full bool) {
 	}
 	used, err := stage.QuotaUsed(a.dir, a.project())
 	if err == nil {
-		_ = stage.SetQuota(a.dir, a.project(), 0)
+		_ = stage.SetQuota(a.dir, a.project(), 0) // /tmp goes
 	}
 	return err == nil && used > limit-quotaSlack
 }

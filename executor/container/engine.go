@@ -89,6 +89,7 @@ type Spec struct {
 	Labels  map[string]string
 	Mounts  []Mount
 	Tmpfs   map[string]string // options by path
+	Shm     int64             // bytes that /dev/shm may have
 	// Volumes is a directory, not made yet, for those that the image declares as volumes; "" leaves that to the engine.
 	Volumes string `json:",omitempty"`
 	// Parent is the control group below which the container's is to be, as cgroup.Tree.Parent names it; "" leaves that

@@ -198,7 +198,7 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 			continue
 		}
 		if ours := filepath.Base(filepath.Dir(path)) == "control"; ours || !st.IsDir() && st.Size() == 0 {
-			_ = os.RemoveAll(path)
+			_ = stage.RemoveAll(path)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 		_ = os.Remove(g.note) // one that stays does no harm: the attempt is over
 	}
 	if g.control != "" && gone {
-		err := fault.Do("forget", func() error { return os.RemoveAll(string(g.control)) })
+		err := fault.Do("forget", func() error { return stage.RemoveAll(string(g.control)) })
 		if err == nil && g.link != "" { // last: without it nobody knows whose the directory is
 			err = fault.Do("forget-link", func() error { return os.RemoveAll(string(g.link)) })
 		}

@@ -102,7 +102,8 @@ type Config struct {
 	MaxOutput int64
 	// Secrets are values by name, which programs find below /run/secrets.
 	Secrets map[string]string
-	Disk    int64 // bytes that the work directory of an attempt may take on disk; 0: no limit
+	Disk    int64 // bytes that the files of an attempt may take on disk; 0: no limit
+	Tmp     int64 // bytes of its /tmp, which is in memory then; 0: it is on disk
 
 	Origin time.Time    // wall clock at Offset
 	Offset planner.Time // 0, or where the log of a resumed run ends

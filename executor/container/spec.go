@@ -58,7 +58,8 @@ func (a *attempt) configure() {
 			LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
 			LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name,
 			LabelVersion: r.cfg.Version, LabelControl: string(a.ctl)},
-		Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
+		Tmpfs: map[string]string{},
+		Shm:   a.sharedMemory(),
 		Mounts: []Mount{{Source: a.dir, Target: a.dir}, {Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
 			{Source: string(a.ctl), Target: controlDir}},
 		Group:  a.groupOf,
@@ -89,6 +90,7 @@ func (a *attempt) configure() {
 			a.hide(s, p.To)
 		}
 	}
+	a.showTmp(s)
 	// the control directory belongs to the user who also runs the program: only this keeps that out
 	if os.Geteuid() != 0 {
 		s.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
@@ -272,6 +274,10 @@ func (a *attempt) runScript() string {
 	}
 	args = append(args, "--security-opt", "no-new-privileges", "--pids-limit", strconv.FormatInt(l.PIDs, 10), "--tmpfs",
 		controlDir+":rw,nosuid,nodev,noexec,size=64k,mode=0700")
+	args = append(args, "--shm-size", strconv.FormatInt(s.Shm, 10))
+	if s.Tmpfs[Tmp] == "" {
+		args = append(args, "--tmpfs", Tmp+":rw,exec,nosuid,nodev,mode=1777")
+	}
 	for _, path := range slices.Sorted(maps.Keys(s.Tmpfs)) {
 		if path != controlTop {
 			args = append(args, "--tmpfs", path+":"+s.Tmpfs[path])
@@ -303,7 +309,8 @@ func (a *attempt) runScript() string {
 			ReadOnly: true})
 	}
 	for _, m := range mounts {
-		if m.Target == controlDir || strings.HasPrefix(m.Target, SecretsIn+"/") { // which are gone with the run
+		// which are gone with the attempt, or with the run
+		if m.Target == controlDir || m.Source == a.tmp() || strings.HasPrefix(m.Target, SecretsIn+"/") {
 			continue
 		}
 		mount := "type=bind," + field("source="+m.Source) + "," + field("target="+m.Target)

@@ -155,6 +155,9 @@ type End struct {
 	// killed before it had counted.
 	Dropped   int64
 	Truncated bool
+	// FullTmp and FullShm are the sizes of the file systems of /tmp and /dev/shm if those had no room left when the
+	// program failed.
+	FullTmp, FullShm int64
 }
 
 // End reads the launcher's account. A line that is not whole does not count.
@@ -185,6 +188,10 @@ func (d Dir) End() (e End, err error) {
 		case "dropped-1", "dropped-2":
 			e.Truncated = true
 			e.Dropped += int64(n)
+		case "full-tmp":
+			e.FullTmp = int64(n)
+		case "full-shm":
+			e.FullShm = int64(n)
 		case "exit":
 			e.Over, e.Code, e.At = true, n, time.Unix(0, ns)
 		case "killed":

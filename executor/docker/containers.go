@@ -70,6 +70,7 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 		CapAdd:         container.LauncherCapabilities,
 		SecurityOpt:    []string{"no-new-privileges"},
 		Tmpfs:          s.Tmpfs,
+		ShmSize:        s.Shm,
 		// for what the engine says where it cannot begin the launcher; programs write to files
 		LogConfig: types.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		Resources: types.Resources{PidsLimit: &l.PIDs, CPUPeriod: l.CPUPeriod.Microseconds(),

@@ -240,3 +240,26 @@ func TestWrittenElsewhereIsRefused(t *testing.T) {
 		t.Error("a task wrote outside its directory")
 	}
 }
+
+// Temporary files are on disk, and count for its limit, or in memory of a given size; a program that finds them full
+// says so in its verdict. Nothing of them is left.
+func TestTemporaryFiles(t *testing.T) {
+	if onEach(t, TestTemporaryFiles) {
+		return
+	}
+	r := newRig(t, func(c *container.Config) { c.Disk = 300 << 20 })
+	much := func(l *executor.Launch) { l.Hold[unit.Memory] = 200 << 20 }
+	r.wants(r.exit(r.launch(r.sh("dd if=/dev/zero of=/tmp/x bs=1M count=210 && cp /bin/busybox /tmp/true && "+
+		"mkdir -m 0 /tmp/closed && /tmp/true && test ! -e /tmp/other && dd if=/dev/zero of=/dev/shm/x bs=1M count=90"), much)),
+		planner.OK)
+	r.wants(r.exit(r.launch(r.sh("test ! -e /tmp/x && dd if=/dev/zero of=/tmp/x bs=1M count=400; sleep 60"), nil)),
+		planner.OutOfDisk, "/tmp")
+	r = newRig(t, func(c *container.Config) { c.Tmp = 4096 * 2500 })
+	r.wants(r.exit(r.launch(r.sh("echo x >/tmp/a; cat /dev/zero >/tmp/x"), nil)), planner.ExitCode,
+		"/tmp was full (10.24 MB)")
+	r.wants(r.exit(r.launch(r.sh("cat /dev/zero >/tmp/x || rm /tmp/x; echo write /tmp/x: No space left on device "+
+		">&2; exit 2"), nil)), planner.ExitCode, "/tmp was full (10.24 MB)")
+	r.wants(r.exit(r.launch(r.sh("cat /dev/zero >/dev/shm/x"), func(l *executor.Launch) {
+		l.Hold[unit.Memory] = 7 << 20
+	})), planner.OutOfMemory)
+}

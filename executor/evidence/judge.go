@@ -159,7 +159,7 @@ func (e Evidence) Judge() Verdict {
 			e.Teller.by("stop"))
 	case e.DiskFull:
 		v.Outcome = planner.OutOfDisk
-		v.Message = fmt.Sprintf("exit code %d, its work directory used up its quota of %s on disk", v.Code,
+		v.Message = fmt.Sprintf("exit code %d, its work directory and /tmp used up their quota of %s on disk", v.Code,
 			shown.Size(e.DiskLimit))
 	default:
 		v.Outcome = planner.ExitCode
@@ -217,10 +217,11 @@ func (e Evidence) limit() string {
 
 func (e Evidence) disk() string {
 	if e.DiskUsed == 0 { // it was more, and is not any longer
-		return fmt.Sprintf("its work directory took more than its limit of %s on disk", shown.Size(e.DiskLimit))
+		return fmt.Sprintf("its work directory and /tmp took more than their limit of %s on disk",
+			shown.Size(e.DiskLimit))
 	}
-	return fmt.Sprintf("its work directory took %s on disk, its limit is %s (--disk)", shown.Size(e.DiskUsed),
-		shown.Size(e.DiskLimit))
+	return fmt.Sprintf("its work directory and /tmp took %s on disk, their limit is %s (--disk)",
+		shown.Size(e.DiskUsed), shown.Size(e.DiskLimit))
 }
 
 // gone judges an attempt without a container and without the launcher's account of its end.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -84,7 +85,7 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string
 			Capabilities: &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities,
 				Permitted: capabilities}, ApparmorProfile: e.apparmor},
 		Root:   &specs.Root{Path: filepath.Join(dir, "root"), Readonly: true},
-		Mounts: append(e.system(), mounts...),
+		Mounts: append(e.system(s.Shm), mounts...),
 		Linux: &specs.Linux{CgroupsPath: filepath.Join("/", e.below, s.Group(id)),
 			Resources: resources(e.tree, &s.Limits),
 			Sysctl: map[string]string{"net.ipv4.ip_unprivileged_port_start": "0",
@@ -117,7 +118,7 @@ func pingers() string {
 }
 
 // system are the file systems that each container has.
-func (e *Engine) system() []specs.Mount {
+func (e *Engine) system(shm int64) []specs.Mount {
 	mount := func(to, kind, from string, options ...string) specs.Mount {
 		return specs.Mount{Destination: to, Type: kind, Source: from, Options: options}
 	}
@@ -127,7 +128,8 @@ func (e *Engine) system() []specs.Mount {
 		mount("/sys", "sysfs", "sysfs", "nosuid", "noexec", "nodev", "ro"),
 		mount("/sys/fs/cgroup", "cgroup", "cgroup", "ro", "nosuid", "noexec", "nodev"),
 		mount("/dev/mqueue", "mqueue", "mqueue", "nosuid", "noexec", "nodev"),
-		mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777", "size=67108864")}
+		mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777",
+			"size="+strconv.FormatInt(max(shm, 64<<20), 10))}
 	if e.tree.Mode() != cgroup.Unified { // crun leaves a directory there that everybody may write to
 		all = append(all, mount("/sys/fs/cgroup", "bind", "/sys/fs/cgroup", "remount", "bind", "ro", "nosuid",
 			"noexec", "nodev"))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,7 +131,7 @@ func Send(out *bufio.Writer, got io.Reader, runDir, id string, giveUp, whole boo
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() != "asked" && e.Name() != "publishing" { // gantry's
+		if !slices.Contains([]string{"asked", "publishing", "tmp"}, e.Name()) { // gantry's, and what nobody needs
 			if err := p.Add(filepath.Join(string(ctl), e.Name())); err != nil {
 				return err
 			}

@@ -78,7 +78,7 @@ func (p *Plain) argv(s *container.Spec) []string {
 			args[i] = p.Task
 		}
 		for _, m := range s.Mounts {
-			if i > 0 && a == m.Target {
+			if i > 0 && a == m.Target && a != container.Tmp { // a program has that of the node
 				args[i] = m.Source
 			}
 		}

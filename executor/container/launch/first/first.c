@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/statfs.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -459,6 +460,14 @@ static int ended(pid_t program, int *status)
 	}
 }
 
+// full notes the size of the file system of a directory if nothing more can be written there.
+static void full(const char *dir, const char *what)
+{
+	struct statfs s;
+	if (!statfs(dir, &s) && s.f_blocks && s.f_bavail < 16)
+		note(what, (long long)s.f_blocks * s.f_bsize);
+}
+
 // attend passes signals on, takes what the program says and reaps whatever loses its parent, until the program ends.
 static int attend(pid_t program, int signals, struct output *outputs)
 {
@@ -480,6 +489,10 @@ static int attend(pid_t program, int signals, struct output *outputs)
 	}
 	finish(&outputs[0]);
 	finish(&outputs[1]);
+	if (status) {
+		full("/tmp", "full-tmp");
+		full("/dev/shm", "full-shm");
+	}
 	if (WIFSIGNALED(status)) {
 		note("killed", WTERMSIG(status));
 		return 128 + WTERMSIG(status);
