@@ -105,6 +105,18 @@ func inBounds(t *testing.T, text string, w *trace.Workflow, faults []trace.Fault
 	}
 }
 
+// What one host cannot give is refused by name; to ask for none of it is fine.
+func TestRequestsThatOneHostCannotGrantAreRefused(t *testing.T) {
+	for at, refused := range map[string]bool{"pegasus: {gpus: '2'}": true, "condor: {request_gpus: '1'}": true,
+		"condor: {request_gpus: TARGET.n}": true, "pegasus: {nodes: '4'}": true, "globus: {host_count: '2'}": true,
+		"pegasus: {gpus: '0'}": false, "pegasus: {nodes: '1'}": false, "condor: {priority: '5'}": false} {
+		w, faults := read(t, yml("- {id: a, name: x, profiles: {"+at+"}}\n"), trace.ReadOptions{})
+		if trace.HasErrors(faults) || (len(w.Obstacles) > 0) != refused {
+			t.Errorf("%s: %q, %v", at, w.Obstacles, faults)
+		}
+	}
+}
+
 // What is refused names its bound.
 func TestNumbersAreRefusedWithTheirBound(t *testing.T) {
 	for name, texts := range numericFields() {

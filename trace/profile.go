@@ -117,6 +117,10 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			b.limit(t, p.key, p.value, time.Second, p.line)
 		case "pegasus:container.image":
 			b.image(t, p.value)
+		case "pegasus:gpus", "condor:request_gpus", "globus:gpus":
+			b.ungiven(t, p, 0, "GPUs")
+		case "pegasus:nodes", "globus:hostcount", "globus:host_count":
+			b.ungiven(t, p, 1, "hosts")
 		default:
 			switch {
 			case p.namespace == "env" && p.key != "":
@@ -155,6 +159,14 @@ func (p profile) weight() int {
 		return 10
 	}
 	return 0
+}
+
+// ungiven refuses a request for more than one host has of something.
+func (b *builder) ungiven(t *Task, p profile, has float64, what string) {
+	if x, err := reader.Number(p.value); err != nil || x > has {
+		b.obstacle(p.line, t.ID, "it asks for %s by profile %s.%s %q, which gantry cannot give on one host", what,
+			p.namespace, p.key, p.value)
+	}
 }
 
 // isNumber reports whether a value looks like a number, of whatever size, rather than like an expression.
