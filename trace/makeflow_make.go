@@ -21,6 +21,7 @@ type makeReader struct {
 	local    []map[string]flowValue // variables of rules
 	unknown  map[string]bool        // variables that were reported
 	batch    int                    // line of BATCH_OPTIONS
+	dropped  bool                   // a backslash between quotes, since that was asked last
 }
 
 // flowAssigned is a value that a variable has from a rule on.
@@ -396,9 +397,10 @@ func (l *lexer) escaped(out *strings.Builder, ends string) {
 
 // single reads what stands between single quotes.
 func (l *lexer) single(out *strings.Builder) {
-	line := l.line
+	line, from := l.line, l.at
 	l.next()
 	l.escaped(out, "'")
+	l.dropped = l.dropped || strings.Contains(strings.ReplaceAll(l.text[from:l.at], "\\\n", ""), `\`)
 	if l.ended() {
 		l.fail("open-quote", line, "a single quote is not closed")
 	}
@@ -451,6 +453,7 @@ func (l *lexer) expand(out *strings.Builder, end byte, quotes bool) {
 			} else if c == '\n' {
 				c = ' '
 			}
+			l.dropped = l.dropped || end == '"' && c != ' ' && c != '$'
 			out.WriteByte(c)
 		default:
 			out.WriteByte(l.next())
@@ -597,6 +600,15 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 	return tokens
 }
 
+// tellDropped warns where a text changed by backslashes between quotes, and shows it as it is now.
+func (l *lexer) tellDropped(what, text string, line int) {
+	if l.dropped {
+		l.b.faults.Repaired(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes, and "+
+			`takes \t and the like between double quotes for the character: write each twice; %s is now: %s`, what, text)
+	}
+	l.dropped = false
+}
+
 // ruleHere reads a rule with its variables and its command.
 func (l *lexer) ruleHere() {
 	r := flowRule{line: l.line, category: l.category}
@@ -617,7 +629,9 @@ func (l *lexer) ruleHere() {
 		c := l.peek()
 		if c == ' ' || c == '\t' {
 			line := l.line
+			l.dropped = false
 			if command := strings.TrimSpace(l.command()); command != "" {
+				l.tellDropped("the command", command, line)
 				l.finishRule(&r, command, line)
 				return
 			}

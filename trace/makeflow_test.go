@@ -43,7 +43,7 @@ CATEGORY="small"
 end: one
 	cat one > "end" # done
 `, nil)
-	if len(faults) > 0 {
+	if len(faults) != 1 || faults[0].Rule != "backslash" {
 		t.Fatal(faults)
 	}
 	a, z := w.Tasks[0], w.Tasks[1]
