@@ -262,10 +262,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		t.Need, t.DeclaredMemory = need, declared
 		t.Parents, t.Children = a.parentsOf(&edges, sub, g, i), a.taskIDs(&edges, w.Tasks[i].Children)
 		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
-		t.Retries, t.Restartable = int32(w.Tasks[i].Retries), preempt.Restart
-		if specs[i].writesInPlace() {
-			t.Retries, t.Restartable = planner.Once, false
-		}
+		t.Retries, t.Restartable = int32(w.Tasks[i].Retries), preempt.Restart && !specs[i].WritesInPlace()
 		if g == nil && a.formal(sub, i) {
 			t.Need, t.Formal = unit.Vector{}, true
 			continue

@@ -61,6 +61,7 @@ type Engine struct {
 	refs     map[int64]Ref                 // submissions by id
 	ids      map[planner.TaskID]int64      // of single tasks
 	joined   map[string]planner.WorkflowID // by key: the last one
+	arrays   map[int64][]planner.TaskID    // by Join.First: those under way
 	ahead    ahead
 	answers  []*request                     // taken in by this turn
 	kills    []planner.AttemptID            // of workflows cancelled on request

@@ -148,6 +148,18 @@ func (in *Intake) Spec(t planner.TaskID) *TaskSpec { return in.e.specs[t] }
 // Coming are the submissions that have not arrived, by arrival. They hold within the call only.
 func (in *Intake) Coming() []Submission { return in.e.Arrivals }
 
+// Throttled are the submissions that wait only since as many others of their array are under way as may be.
+func (in *Intake) Throttled() map[int64]bool {
+	all := map[int64]bool{}
+	for i := range in.e.held {
+		sub := &in.e.held[i]
+		all[sub.ID] = in.e.throttled(sub.Joins) && !slices.ContainsFunc(sub.Joins.After, func(d Dependency) bool {
+			return in.e.standing(d.ID) == pending
+		})
+	}
+	return all
+}
+
 // Draining reports whether the engine starts nothing more.
 func (in *Intake) Draining() bool { return in.e.control != 0 }
 
@@ -369,7 +381,11 @@ func (e *Engine) apart(sub *Submission, refs map[int64]Ref) {
 		return
 	}
 	join := Join{Key: strconv.FormatInt(sub.ID, 10), Of: sub.Joins.Of}
-	for _, d := range sub.Joins.After {
+	after := sub.Joins.After
+	if d := sub.ID - int64(sub.Joins.AtMost); d != sub.ID && d >= sub.Joins.First { // about when one of its array ends
+		after = append(slices.Clip(after), Dependency{ID: d, Ended: true})
+	}
+	for _, d := range after {
 		if e.standing(d.ID) != pending {
 			continue
 		}

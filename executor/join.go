@@ -3,6 +3,7 @@ package executor
 import (
 	"fmt"
 	"path"
+	"slices"
 
 	"gantry/planner"
 )
@@ -12,6 +13,9 @@ type Join struct {
 	// Key is that of the workflow: tasks with the same key are of one workflow as long as that has not ended.
 	Key   string
 	After []Dependency
+	// AtMost bounds how many of the submissions from First on with the same First are under way at once; 0: all may be.
+	First  int64
+	AtMost int
 	// Of are submissions to this run among whose outputs missing input files are looked for, besides those of After.
 	Of []int64
 }
@@ -36,6 +40,7 @@ type Ref struct {
 func (e *Engine) Refer(id int64, r Ref) {
 	if e.refs == nil {
 		e.refs, e.ids, e.joined = map[int64]Ref{}, map[planner.TaskID]int64{}, map[string]planner.WorkflowID{}
+		e.arrays = map[int64][]planner.TaskID{}
 	}
 	e.refs[id] = r
 	if r.Task != planner.None {
@@ -48,6 +53,24 @@ func (e *Engine) Joined(key string, w planner.WorkflowID) {
 	e.Refer(0, Ref{Workflow: planner.None, Task: planner.None})
 	delete(e.refs, 0)
 	e.joined[key] = w
+}
+
+// Among says that a task is one of an array of which only some may be under way at once. It is called before Run.
+func (e *Engine) Among(join *Join, t planner.TaskID) {
+	if join.AtMost > 0 {
+		e.arrays[join.First] = append(e.arrays[join.First], t)
+	}
+}
+
+// throttled reports whether as many tasks of an array are under way as may be.
+func (e *Engine) throttled(join *Join) bool {
+	if join.AtMost == 0 {
+		return false
+	}
+	e.arrays[join.First] = slices.DeleteFunc(e.arrays[join.First], func(t planner.TaskID) bool {
+		return e.Planner.View().Phase(t).Ended()
+	})
+	return len(e.arrays[join.First]) >= join.AtMost
 }
 
 // standing is how a dependency stands.
@@ -114,7 +137,7 @@ func (e *Engine) join(sub *Submission) (ready bool, why string) {
 			}
 		}
 	}
-	if held {
+	if held || e.throttled(sub.Joins) {
 		return false, ""
 	}
 	if sub.Grows = nil; open {
@@ -214,6 +237,7 @@ func (e *Engine) enter(sub *Submission, now planner.Time) error {
 		e.Refer(sub.ID, r)
 		if sub.Joins != nil {
 			e.joined[sub.Joins.Key] = adm.Spec.ID
+			e.Among(sub.Joins, r.Task)
 		}
 	}
 	return nil

@@ -19,9 +19,16 @@ type Mount struct {
 // ParseMount reads HOST:CONTAINER, which is read-only, or what InPlace makes.
 func ParseMount(text string) (m Mount) {
 	rest, writable := strings.CutSuffix(text, ":rw")
-	rest, readable := strings.CutSuffix(rest, ":in-place")
+	readable := false
+	if !writable {
+		rest, readable = strings.CutSuffix(rest, ":in-place")
+	}
 	m.From, m.To, _ = strings.Cut(rest, ":")
 	m.Writable, m.InPlace = writable, writable || readable
+	// The name of a directory in place may have colons: it is there twice, and as long as half of the text.
+	if half := len(rest) / 2; m.InPlace && len(rest)%2 == 1 && rest[:half] == rest[half+1:] {
+		m.From, m.To = rest[:half], rest[:half]
+	}
 	return m
 }
 
@@ -33,8 +40,8 @@ func InPlace(dir string, writable bool) string {
 	return dir + ":" + dir + ":in-place"
 }
 
-// writesInPlace reports whether a task may change directories of the host.
-func (t *TaskSpec) writesInPlace() bool {
+// WritesInPlace reports whether a task may change directories of the host.
+func (t *TaskSpec) WritesInPlace() bool {
 	return slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).Writable })
 }
 

@@ -219,7 +219,7 @@ func (a *arrival) task(t TaskID) bool { return t >= a.first && int(t-a.first) < 
 
 // check reports what is wrong with a task. Links of most tasks are ascending, which makes them quick to check.
 func (a *arrival) check(t *Task) error {
-	if slices.Min(t.Need[:]) < 0 || t.Retries < Once || t.CheckpointSize < 0 {
+	if slices.Min(t.Need[:]) < 0 || t.Retries < None || t.CheckpointSize < 0 {
 		return fmt.Errorf("it needs %v, has %d retries and a checkpoint of %d bytes", t.Need, t.Retries,
 			t.CheckpointSize)
 	}

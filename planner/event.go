@@ -83,7 +83,7 @@ type (
 		// Kept is the fraction of the whole task, [0, 1], that the checkpoint taken at the end has: that of earlier
 		// attempts included. 0 if none was taken.
 		Kept float64 `json:"kept"`
-		// Final says that another attempt would end alike, so that there is none.
+		// Final says that another attempt would end alike, or would do again what is done, so that there is none.
 		Final   bool   `json:"final"`
 		Usage   Usage  `json:"usage"`
 		Message string `json:"message" invalid:"base64"` // evidence for a person; "" if all went well
@@ -294,6 +294,7 @@ type Usage struct {
 	MovedBytes   unit.Bytes `json:"moved_bytes"`
 	OOMKills     int64      `json:"oom_kills"`
 	DroppedBytes unit.Bytes `json:"dropped_bytes"` // of standard output and error, beyond what is kept of each
+	Signal       int64      `json:"signal"`        // that ended the program; 0: none did, or nobody knows
 	Missing      Counters   `json:"missing"`       // counters that could not be read: unknown, not zero
 	// read back from the kernel; a zero field was not applied or not readable
 	Applied Limits `json:"applied"`

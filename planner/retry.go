@@ -22,16 +22,12 @@ func DefaultRetryRules() RetryRules {
 	return r
 }
 
-// Once is the Retries of a task that changes files of its user where they are: once its program has begun, no other
-// attempt follows, however it ends.
-const Once = None - 1
-
 // unlimited is more than any task needs.
 const unlimited = 1 << 30
 
 // limitFor returns how many further attempts ends of class o allow t.
 func (r *RetryRules) limitFor(t *Task, o Outcome) int32 {
-	if (o == ExitCode || o == OutputMissing) && t.Retries > None {
+	if (o == ExitCode || o == OutputMissing) && t.Retries != None {
 		return t.Retries
 	}
 	return r.Limit[o]

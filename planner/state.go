@@ -298,8 +298,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 	case b.Kept > l.done:
 		s.keep(l, b.Kept, l.doneIn+b.Ran, b.Attempt)
 	}
-	began := att.Started != unit.Never || b.Ran > 0
-	if !b.Final && !(began && s.tasks.of(t).Retries == Once) && s.mayRetry(t, b.Outcome) {
+	if !b.Final && s.mayRetry(t, b.Outcome) {
 		s.becomeReady(t)
 		return
 	}

@@ -19,6 +19,7 @@ type Account struct {
 	// Since and Until bound when jobs were there; zero: not said.
 	Since, Until time.Time
 	format       []accountField
+	layout       string // of instants
 	delimiter    string // "": a table
 	trailing     bool   // a delimiter at the end of a line
 }
@@ -66,53 +67,60 @@ type accountField struct {
 type accountColumn struct {
 	title string
 	width int
-	show  func(r *Row, now time.Time) string
+	show  func(r *Row, v view) string
 }
 
 var accountColumns = []accountColumn{
-	{"Account", 10, func(r *Row, _ time.Time) string { return r.Account }},
-	{"AllocCPUS", 10, func(r *Row, _ time.Time) string { return allocated(r) }},
-	{"AllocNodes", 10, func(r *Row, _ time.Time) string { return min(allocated(r), "1") }},
-	{"Comment", 14, func(r *Row, _ time.Time) string { return r.Comment }},
-	{"CPUTimeRAW", 10, func(r *Row, now time.Time) string {
-		return strconv.FormatInt(int64(r.ran(now)/time.Second)*int64(r.CPUs), 10)
+	{"Account", 10, func(r *Row, _ view) string { return r.Account }},
+	{"AllocCPUS", 10, func(r *Row, _ view) string { return allocated(r) }},
+	{"AllocNodes", 10, func(r *Row, _ view) string { return min(allocated(r), "1") }},
+	{"Comment", 14, func(r *Row, _ view) string { return r.Comment }},
+	{"CPUTimeRAW", 10, func(r *Row, v view) string {
+		return strconv.FormatInt(int64(r.ran(v.now)/time.Second)*int64(r.CPUs), 10)
 	}},
-	{"Elapsed", 10, func(r *Row, now time.Time) string { return longClock(r.ran(now)) }},
-	{"ElapsedRaw", 10, func(r *Row, now time.Time) string {
-		return strconv.FormatInt(int64(r.ran(now)/time.Second), 10)
+	// The highest code of job steps, of which there are none.
+	{"DerivedExitCode", 15, func(*Row, view) string { return "0:0" }},
+	{"Elapsed", 10, func(r *Row, v view) string { return longClock(r.ran(v.now)) }},
+	{"ElapsedRaw", 10, func(r *Row, v view) string {
+		return strconv.FormatInt(int64(r.ran(v.now)/time.Second), 10)
 	}},
-	{"End", 19, func(r *Row, _ time.Time) string { return stamp(r.Ended, "Unknown") }},
-	{"ExitCode", 8, func(r *Row, _ time.Time) string { return fmt.Sprintf("%d:%d", r.ExitCode, r.Signal) }},
-	{"Group", 9, func(r *Row, _ time.Time) string { return r.Group }},
-	{"JobID", 12, func(r *Row, _ time.Time) string { return r.id() }},
-	{"JobIDRaw", 12, func(r *Row, _ time.Time) string { return strconv.FormatInt(r.ID, 10) }},
-	{"JobName", 10, func(r *Row, _ time.Time) string { return r.Name }},
-	{"MaxRSS", 10, func(r *Row, _ time.Time) string {
-		if r.Peak == 0 {
+	{"End", 19, func(r *Row, v view) string { return v.stamp(r.Ended, "Unknown") }},
+	{"ExitCode", 8, func(r *Row, _ view) string { return r.exitCode() }},
+	{"Group", 9, func(r *Row, _ view) string { return r.Group }},
+	{"JobID", 12, func(r *Row, _ view) string { return r.id() }},
+	{"JobIDRaw", 12, func(r *Row, _ view) string { return strconv.FormatInt(r.ID, 10) }},
+	{"JobName", 10, func(r *Row, _ view) string { return r.Name }},
+	{"MaxRSS", 10, func(r *Row, _ view) string {
+		peak := r.Peak
+		if r.Memory > 0 { // the kernel may count a few pages more than there were
+			peak = min(peak, r.Memory)
+		}
+		if peak == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%dK", (r.Peak+1023)>>10)
+		return fmt.Sprintf("%dK", (peak+1023)>>10)
 	}},
-	{"NCPUS", 10, func(r *Row, _ time.Time) string { return allocated(r) }},
-	{"NNodes", 8, func(*Row, time.Time) string { return "1" }},
-	{"NodeList", 15, func(r *Row, _ time.Time) string { return cmp.Or(r.Node, "None assigned") }},
-	{"Partition", 10, func(r *Row, _ time.Time) string { return r.Partition }},
-	{"Reason", 22, func(r *Row, _ time.Time) string { return cmp.Or(r.Reason, "None") }},
-	{"ReqCPUS", 8, func(r *Row, _ time.Time) string { return strconv.Itoa(r.CPUs) }},
-	{"ReqMem", 10, func(r *Row, _ time.Time) string { return memoryText(r.Memory) }},
-	{"Start", 19, func(r *Row, _ time.Time) string { return stamp(r.Started, "Unknown") }},
-	{"State", 10, func(r *Row, _ time.Time) string { return r.State.String() }},
-	{"Submit", 19, func(r *Row, _ time.Time) string { return stamp(r.Submitted, "Unknown") }},
-	{"Timelimit", 10, func(r *Row, _ time.Time) string {
+	{"NCPUS", 10, func(r *Row, _ view) string { return allocated(r) }},
+	{"NNodes", 8, func(*Row, view) string { return "1" }},
+	{"NodeList", 15, func(r *Row, _ view) string { return cmp.Or(r.Node, "None assigned") }},
+	{"Partition", 10, func(r *Row, _ view) string { return r.Partition }},
+	{"QOS", 10, func(*Row, view) string { return "normal" }},
+	{"Reason", 22, func(r *Row, _ view) string { return cmp.Or(r.Reason, "None") }},
+	{"ReqCPUS", 8, func(r *Row, _ view) string { return strconv.Itoa(r.CPUs) }},
+	{"ReqMem", 10, func(r *Row, _ view) string { return memoryText(r.Memory) }},
+	{"Start", 19, func(r *Row, v view) string { return v.stamp(r.Started, "Unknown") }},
+	{"State", 10, func(r *Row, _ view) string { return r.State.String() }},
+	{"Submit", 19, func(r *Row, v view) string { return v.stamp(r.Submitted, "Unknown") }},
+	{"Timelimit", 10, func(r *Row, _ view) string {
 		if r.Limit == 0 {
 			return "UNLIMITED"
 		}
 		return longClock(r.Limit)
 	}},
-	{"TotalCPU", 10, func(r *Row, _ time.Time) string { return longClock(r.CPUTime) }},
-	{"UID", 6, func(r *Row, _ time.Time) string { return strconv.Itoa(r.UID) }},
-	{"User", 9, func(r *Row, _ time.Time) string { return r.User }},
-	{"WorkDir", 20, func(r *Row, _ time.Time) string { return r.Dir }},
+	{"TotalCPU", 10, func(r *Row, _ view) string { return longClock(r.CPUTime) }},
+	{"UID", 6, func(r *Row, _ view) string { return strconv.Itoa(r.UID) }},
+	{"User", 9, func(r *Row, _ view) string { return r.User }},
+	{"WorkDir", 20, func(r *Row, _ view) string { return r.Dir }},
 }
 
 // allocated is how many CPUs a job has or had.
@@ -148,7 +156,7 @@ func Fields() string {
 }
 
 // ParseAccount reads a command line of sacct, without the command's name. Me is the user who calls.
-func ParseAccount(args []string, me string, now time.Time) (*Account, error) {
+func ParseAccount(args []string, me string, env func(string) (string, bool), now time.Time) (*Account, error) {
 	opts, rest, err := getopt(sacctOptions, args)
 	if err != nil {
 		return nil, err
@@ -157,9 +165,12 @@ func ParseAccount(args []string, me string, now time.Time) (*Account, error) {
 		return nil, usagef("%q is no option", rest[0])
 	}
 	a := &Account{Header: true}
-	if a.Notes, err = check(opts); err != nil {
+	notes, err := check(opts)
+	if err != nil {
 		return nil, err
 	}
+	a.layout, a.Notes = layoutOf(env)
+	a.Notes = append(a.Notes, notes...)
 	format, delimiter, parsable, everybody := accountTable, "|", false, false
 	for _, o := range opts {
 		var err error
@@ -213,6 +224,13 @@ func ParseAccount(args []string, me string, now time.Time) (*Account, error) {
 // fields reads a list such as JobID,State%20.
 func (a *Account) fields(format string) error {
 	for part := range strings.SplitSeq(format, ",") {
+		if strings.EqualFold(part, "all") {
+			part = strings.ReplaceAll(Fields(), " ", ",")
+			if err := a.fields(part); err != nil {
+				return err
+			}
+			continue
+		}
 		name, widthText, sized := strings.Cut(part, "%")
 		at := slices.IndexFunc(accountColumns, func(c accountColumn) bool { return strings.EqualFold(c.title, name) })
 		if at < 0 {
@@ -294,7 +312,7 @@ func (a *Account) Print(w io.Writer, rows []Row, now time.Time) error {
 			!a.Until.IsZero() && r.Submitted.After(a.Until) {
 			continue
 		}
-		line(func(f accountField) string { return f.show(r, now) }, false)
+		line(func(f accountField) string { return f.show(r, view{now, a.layout}) }, false)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

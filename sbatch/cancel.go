@@ -72,11 +72,9 @@ func ParseCancel(args []string, me string) (*Cancel, error) {
 			}
 		}
 		for len(rest) > 0 && (rest[0] == "" || rest[0][0] != '-') {
-			d, err := JobID(rest[0])
-			if err != nil {
+			if err := c.Select.jobs(rest[0]); err != nil {
 				return nil, err
 			}
-			c.Select.Jobs = append(c.Select.Jobs, d)
 			rest = rest[1:]
 		}
 		args = rest

@@ -77,14 +77,16 @@ func Memory(text string) (int64, error) {
 // maxArray is Slurm's default bound of the indices of an array.
 const maxArray = 1000
 
-// indices reads the indices of an array, such as 1,5,7-9:2, in ascending order, each once.
-func indices(text string) ([]int, error) {
-	if list, throttle, ok := strings.Cut(text, "%"); ok {
-		return nil, fmt.Errorf("array %q: gantry does not bound how many elements run at once: leave out %%%s, and "+
-			"limit the tenant or the class instead", list, throttle)
+// indices reads the indices of an array, such as 1,5,7-9:2, in ascending order, each once, and how many elements may
+// run at once, as in 0-9%2; 0: all.
+func indices(text string) (out []int, atMost int, err error) {
+	list, most, bounded := strings.Cut(text, "%")
+	if bounded {
+		if atMost, err = index(most); err != nil {
+			return nil, 0, fmt.Errorf("array %q: after %% write how many elements may run at once, as in 0-15%%4", text)
+		}
 	}
-	var out []int
-	for part := range strings.SplitSeq(text, ",") {
+	for part := range strings.SplitSeq(list, ",") {
 		bounds, stepText, stepped := strings.Cut(part, ":")
 		first, last, ranged := strings.Cut(bounds, "-")
 		step := 1
@@ -97,14 +99,14 @@ func indices(text string) ([]int, error) {
 			step, err = index(stepText)
 		}
 		if err != nil || step == 0 || stepped && !ranged || from > to {
-			return nil, fmt.Errorf("array %q: write indices from 0 to %d, as in 0-15:4 or 1,3,7", text, maxArray)
+			return nil, 0, fmt.Errorf("array %q: write indices from 0 to %d, as in 0-15:4 or 1,3,7", text, maxArray)
 		}
 		for i := from; i <= to; i += step {
 			out = append(out, i)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	return slices.Compact(out), atMost, nil
 }
 
 func index(text string) (int, error) {

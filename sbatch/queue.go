@@ -4,26 +4,29 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // Row is a job as squeue and sacct show it.
 type Row struct {
-	ID       int64
-	ArrayID  int64 // 0: not an element of an array
-	Index    int   // in the array
-	Name     string
-	User     string
-	UID      int
-	Group    string
-	State    State
-	Reason   string // why it waits, or ended so; "" if there is nothing to say
-	Node     string // "" before it starts
-	ExitCode int
-	Signal   int // that ended it; 0: none
+	ID      int64
+	ArrayID int64 // 0: not an element of an array
+	Index   int   // in the array
+	Name    string
+	User    string
+	UID     int
+	Group   string
+	State   State
+	Reason  string         // why it waits, or ended so; "" if there is nothing to say
+	Node    string         // "" before it starts
+	Exit    int            // code that its program returned
+	Signal  syscall.Signal // that ended its program, which returned none then; 0: none
 
 	Partition, Account, Comment, Command, Dir string
 
@@ -46,6 +49,36 @@ func (r *Row) id() string {
 		return fmt.Sprintf("%d_%d", r.ArrayID, r.Index)
 	}
 	return strconv.FormatInt(r.ID, 10)
+}
+
+// exitCode is how a job ended as sacct of Slurm 22.05 prints it: a code, less 128 from 128 on, and a signal. What a
+// program that was stopped returns is not that of its job.
+func (r *Row) exitCode() string {
+	code := r.Exit
+	switch {
+	case r.State == OutOfMemory:
+		return "0:125"
+	case r.State != Failed && r.State != Completed:
+		return "0:0"
+	case r.Signal != 0:
+		return fmt.Sprintf("0:%d", r.Signal)
+	case code >= 128:
+		code -= 128
+	case code == 0 && r.State == Failed: // one of several tasks failed, or an output is missing
+		code = 1
+	}
+	return fmt.Sprintf("%d:0", code)
+}
+
+// Waited is the exit code of sbatch --wait: that of the job, or 1 if it returned none, or was stopped.
+func (r *Row) Waited() int {
+	switch {
+	case r.State == Completed:
+		return 0
+	case r.State == OutOfMemory || r.Signal != 0:
+		return 1
+	}
+	return max(1, r.Exit)
 }
 
 // Is reports whether d names the job: its number, its array or its element.
@@ -102,13 +135,7 @@ func (s *Select) option(o given, me string) (ok bool, err error) {
 	list := func(to *[]string) { *to = append(*to, strings.Split(o.value, ",")...) }
 	switch o.long {
 	case "jobs", "job":
-		for part := range strings.SplitSeq(o.value, ",") {
-			d, err := JobID(part)
-			if err != nil {
-				return true, err
-			}
-			s.Jobs = append(s.Jobs, d)
-		}
+		err = s.jobs(o.value)
 	case "states", "state":
 		s.States, err = stateSet(o.value)
 	case "user", "users", "uid":
@@ -127,13 +154,39 @@ func (s *Select) option(o given, me string) (ok bool, err error) {
 	return true, err
 }
 
-// JobID reads the number of a job, such as 12, or of an element of an array, such as 12_3.
-func JobID(text string) (Dependency, error) {
-	m := dependency.FindStringSubmatch(text)
-	if m == nil || m[3] != "" {
-		return Dependency{}, usagef("%q is no number of a job", text)
+// jobID is the number of a job, of an element of an array, or of several elements.
+var jobID = regexp.MustCompile(`^(\d+)(?:_(\d+|\*|\[[^\[\]]*\]))?(?:,|$)`)
+
+// jobs reads numbers of jobs, such as 12,13_4,14_[1-3,7-9:2] and 15_*, which is all elements of an array.
+func (s *Select) jobs(text string) error {
+	for rest := text; ; {
+		m := jobID.FindStringSubmatch(rest)
+		if m == nil {
+			return usagef("%q is no number of a job: write 12, 12_3 or 12_[1-4,7]", text)
+		}
+		list, several := strings.CutPrefix(m[2], "[")
+		elements := []int{-1}
+		var err error
+		switch {
+		case several:
+			elements, _, err = indices(strings.TrimSuffix(list, "]"))
+		case m[2] != "*" && m[2] != "":
+			elements[0], err = strconv.Atoi(m[2])
+		}
+		if err != nil {
+			return usagef("%s: %w", m[0], err)
+		}
+		d, err := job(m[1], "")
+		if err != nil {
+			return err
+		}
+		for _, d.Index = range elements {
+			s.Jobs = append(s.Jobs, d)
+		}
+		if rest = rest[len(m[0]):]; !strings.HasSuffix(m[0], ",") {
+			return nil
+		}
 	}
-	return job(m[1], m[2])
 }
 
 // Queue is what squeue was asked.
@@ -144,6 +197,7 @@ type Queue struct {
 	Notes  []string
 	format []field
 	long   bool
+	layout string // of instants
 }
 
 var squeueOptions = []option{
@@ -154,7 +208,7 @@ var squeueOptions = []option{
 	{long: "clusters", short: "M", takes: value, refuse: oneHost},
 	{long: "federation", refuse: oneHost},
 	{long: "format", short: "o", takes: value},
-	{long: "Format", short: "O", takes: value, refuse: "use --format, as in -o '%i %T'"},
+	{long: "Format", short: "O", takes: value},
 	{long: "help"},
 	{long: "hide"},
 	{long: "iterate", short: "i", takes: value, refuse: "use watch squeue, or gantry's live page"},
@@ -215,10 +269,13 @@ func ParseQueue(args []string, me string, env func(string) (string, bool)) (*Que
 	}
 	opts = append(before, opts...)
 	q := &Queue{Header: true, Select: Select{States: map[State]bool{Pending: true, Running: true, Suspended: true}}}
-	if q.Notes, err = check(opts); err != nil {
+	notes, err := check(opts)
+	if err != nil {
 		return nil, err
 	}
-	format := shortTable
+	q.layout, q.Notes = layoutOf(env)
+	q.Notes = append(q.Notes, notes...)
+	read, format := parseFormat, shortTable
 	for _, o := range opts {
 		switch o.long {
 		case "help", "usage":
@@ -228,17 +285,52 @@ func ParseQueue(args []string, me string, env func(string) (string, bool)) (*Que
 		case "noheader":
 			q.Header = false
 		case "long":
-			q.long, format = true, longTable
+			q.long, read, format = true, parseFormat, longTable
 		case "format":
-			q.long, format = false, o.value
+			q.long, read, format = false, parseFormat, o.value
+		case "Format":
+			q.long, read, format = false, parseLongFormat, o.value
 		default:
 			if _, err := q.Select.option(o, me); err != nil {
 				return nil, usagef("%s: %w", o.name(), err)
 			}
 		}
 	}
-	q.format, err = parseFormat(format)
+	q.format, err = read(format)
 	return q, err
+}
+
+// longNames are fields of --Format, by the columns of --format that they are.
+var longNames = map[string]byte{"account": 'a', "arrayjobid": 'F', "arraytaskid": 'K', "batchhost": 'B', "command": 'o',
+	"comment": 'k', "dependency": 'E', "endtime": 'e', "groupname": 'g', "jobarrayid": 'i', "jobid": 'A',
+	"mincpus": 'c', "minmemory": 'm', "name": 'j', "nodelist": 'N', "numcpus": 'C', "numnodes": 'D', "partition": 'P',
+	"priority": 'p', "prioritylong": 'Q', "qos": 'q', "reason": 'r', "reasonlist": 'R', "starttime": 'S', "state": 'T',
+	"statecompact": 't', "submittime": 'V', "timeleft": 'L', "timelimit": 'l', "timeused": 'M', "userid": 'U',
+	"username": 'u', "workdir": 'Z'}
+
+// parseLongFormat reads a format such as "JobID:10,State:.8 ,Name": names, with widths, what follows a width between
+// columns, and a dot for columns that are aligned to the right.
+func parseLongFormat(format string) (out []field, err error) {
+	for part := range strings.SplitSeq(format, ",") {
+		name, width, sized := strings.Cut(part, ":")
+		c, ok := columns[longNames[strings.ToLower(name)]]
+		if !ok {
+			return nil, usagef("--Format: field %q is not known; known are %s", name,
+				strings.Join(slices.Sorted(maps.Keys(longNames)), " "))
+		}
+		f := field{col: &c, width: 20}
+		if sized {
+			width, f.right = strings.TrimPrefix(width, "."), strings.HasPrefix(width, ".")
+			suffix := strings.TrimLeft(width, "0123456789")
+			if f.width, err = strconv.Atoi("0" + strings.TrimSuffix(width, suffix)); err != nil || f.width > 1<<16 {
+				return nil, usagef("--Format: %q is no width", part)
+			}
+			out = append(out, f, field{text: suffix})
+			continue
+		}
+		out = append(out, f)
+	}
+	return out, nil
 }
 
 // field is a part of a format of squeue: text, or a column.
@@ -252,7 +344,7 @@ type field struct {
 // column is what a letter stands for.
 type column struct {
 	title string
-	show  func(r *Row, now time.Time) string
+	show  func(r *Row, v view) string
 }
 
 // parseFormat reads a format such as "%.18i %t".
@@ -310,14 +402,6 @@ func knownColumns() string {
 	return strings.Join(all, " ")
 }
 
-// stamp writes an instant as Slurm does.
-func stamp(t time.Time, none string) string {
-	if t.IsZero() {
-		return none
-	}
-	return t.Local().Format("2006-01-02T15:04:05")
-}
-
 // text is a value of Slurm's that may not be there.
 func text(s string) string { return cmp.Or(s, "(null)") }
 
@@ -331,41 +415,45 @@ func where(r *Row) string {
 }
 
 var columns = map[byte]column{
-	'A': {"JOBID", func(r *Row, _ time.Time) string { return strconv.FormatInt(r.ID, 10) }},
-	'a': {"ACCOUNT", func(r *Row, _ time.Time) string { return text(r.Account) }},
-	'B': {"EXEC_HOST", func(r *Row, _ time.Time) string { return cmp.Or(r.Node, "n/a") }},
-	'C': {"CPUS", func(r *Row, _ time.Time) string { return strconv.Itoa(r.CPUs) }},
-	'c': {"MIN_CPUS", func(r *Row, _ time.Time) string { return strconv.Itoa(r.CPUs) }},
-	'D': {"NODES", func(*Row, time.Time) string { return "1" }},
-	'E': {"DEPENDENCY", func(r *Row, _ time.Time) string { return dependencyText(r) }},
-	'e': {"END_TIME", func(r *Row, _ time.Time) string { return stamp(r.end(), "N/A") }},
-	'F': {"ARRAY_JOB_ID", func(r *Row, _ time.Time) string { return strconv.FormatInt(cmp.Or(r.ArrayID, r.ID), 10) }},
-	'g': {"GROUP", func(r *Row, _ time.Time) string { return text(r.Group) }},
-	'i': {"JOBID", func(r *Row, _ time.Time) string { return r.id() }},
-	'j': {"NAME", func(r *Row, _ time.Time) string { return r.Name }},
-	'K': {"ARRAY_TASK_ID", func(r *Row, _ time.Time) string {
+	'A': {"JOBID", func(r *Row, _ view) string { return strconv.FormatInt(r.ID, 10) }},
+	'a': {"ACCOUNT", func(r *Row, _ view) string { return text(r.Account) }},
+	'B': {"EXEC_HOST", func(r *Row, _ view) string { return cmp.Or(r.Node, "n/a") }},
+	'C': {"CPUS", func(r *Row, _ view) string { return strconv.Itoa(r.CPUs) }},
+	'c': {"MIN_CPUS", func(r *Row, _ view) string { return strconv.Itoa(r.CPUs) }},
+	'D': {"NODES", func(*Row, view) string { return "1" }},
+	'E': {"DEPENDENCY", func(r *Row, _ view) string { return dependencyText(r) }},
+	'e': {"END_TIME", func(r *Row, v view) string { return v.stamp(r.end(), "N/A") }},
+	'F': {"ARRAY_JOB_ID", func(r *Row, _ view) string { return strconv.FormatInt(cmp.Or(r.ArrayID, r.ID), 10) }},
+	'g': {"GROUP", func(r *Row, _ view) string { return text(r.Group) }},
+	'i': {"JOBID", func(r *Row, _ view) string { return r.id() }},
+	'j': {"NAME", func(r *Row, _ view) string { return r.Name }},
+	'K': {"ARRAY_TASK_ID", func(r *Row, _ view) string {
 		if r.ArrayID == 0 {
 			return "N/A"
 		}
 		return strconv.Itoa(r.Index)
 	}},
-	'k': {"COMMENT", func(r *Row, _ time.Time) string { return text(r.Comment) }},
-	'L': {"TIME_LEFT", func(r *Row, now time.Time) string { return left(r, now) }},
-	'l': {"TIME_LIMIT", func(r *Row, _ time.Time) string { return limitText(r.Limit) }},
-	'M': {"TIME", func(r *Row, now time.Time) string { return clock(r.ran(now)) }},
-	'm': {"MIN_MEMORY", func(r *Row, _ time.Time) string { return memoryText(r.Memory) }},
-	'N': {"NODELIST", func(r *Row, _ time.Time) string { return r.Node }},
-	'o': {"COMMAND", func(r *Row, _ time.Time) string { return text(r.Command) }},
-	'P': {"PARTITION", func(r *Row, _ time.Time) string { return r.Partition }},
-	'R': {"NODELIST(REASON)", func(r *Row, _ time.Time) string { return where(r) }},
-	'r': {"REASON", func(r *Row, _ time.Time) string { return cmp.Or(r.Reason, "None") }},
-	'S': {"START_TIME", func(r *Row, _ time.Time) string { return stamp(r.start(), "N/A") }},
-	'T': {"STATE", func(r *Row, _ time.Time) string { return r.State.String() }},
-	't': {"ST", func(r *Row, _ time.Time) string { return r.State.Compact() }},
-	'U': {"UID", func(r *Row, _ time.Time) string { return strconv.Itoa(r.UID) }},
-	'u': {"USER", func(r *Row, _ time.Time) string { return r.User }},
-	'V': {"SUBMIT_TIME", func(r *Row, _ time.Time) string { return stamp(r.Submitted, "N/A") }},
-	'Z': {"WORK_DIR", func(r *Row, _ time.Time) string { return r.Dir }},
+	'k': {"COMMENT", func(r *Row, _ view) string { return text(r.Comment) }},
+	'L': {"TIME_LEFT", func(r *Row, v view) string { return left(r, v.now) }},
+	'l': {"TIME_LIMIT", func(r *Row, _ view) string { return limitText(r.Limit) }},
+	'M': {"TIME", func(r *Row, v view) string { return clock(r.ran(v.now)) }},
+	'm': {"MIN_MEMORY", func(r *Row, _ view) string { return memoryText(r.Memory) }},
+	'N': {"NODELIST", func(r *Row, _ view) string { return r.Node }},
+	'o': {"COMMAND", func(r *Row, _ view) string { return text(r.Command) }},
+	'P': {"PARTITION", func(r *Row, _ view) string { return r.Partition }},
+	// All jobs have the same, as the policy of the server decides the order. 0 would be a job that is held.
+	'p': {"PRIORITY", func(*Row, view) string { return "0.00000000023283" }},
+	'Q': {"PRIORITY", func(*Row, view) string { return "1" }},
+	'q': {"QOS", func(*Row, view) string { return "normal" }},
+	'R': {"NODELIST(REASON)", func(r *Row, _ view) string { return where(r) }},
+	'r': {"REASON", func(r *Row, _ view) string { return cmp.Or(r.Reason, "None") }},
+	'S': {"START_TIME", func(r *Row, v view) string { return v.stamp(r.start(), "N/A") }},
+	'T': {"STATE", func(r *Row, _ view) string { return r.State.String() }},
+	't': {"ST", func(r *Row, _ view) string { return r.State.Compact() }},
+	'U': {"UID", func(r *Row, _ view) string { return strconv.Itoa(r.UID) }},
+	'u': {"USER", func(r *Row, _ view) string { return r.User }},
+	'V': {"SUBMIT_TIME", func(r *Row, v view) string { return v.stamp(r.Submitted, "N/A") }},
+	'Z': {"WORK_DIR", func(r *Row, _ view) string { return r.Dir }},
 }
 
 func (r *Row) start() time.Time {
@@ -414,7 +502,7 @@ func (q *Queue) Print(w io.Writer, rows []Row, now time.Time) error {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID))
 	})
 	for i := range meant {
-		q.line(&b, func(c *column) string { return c.show(&meant[i], now) })
+		q.line(&b, func(c *column) string { return c.show(&meant[i], view{now, q.layout}) })
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -44,6 +44,7 @@ type Job struct {
 	Workflow                    string   // that it belongs to; "" if not said
 	Container                   string   // image; "" if not said
 	Array                       []int    // nil: no array
+	AtMost                      int      // elements of it that run at once; 0: no bound
 	After                       []After  // jobs that have to end before
 	Export                      []string // NAME=VALUE
 
@@ -230,9 +231,9 @@ func (j *Job) apply(opts []given, host Host) (err error) {
 		text := o.value
 		switch o.long {
 		case "array":
-			j.Array = nil
+			j.Array, j.AtMost = nil, 0
 			if text != "" {
-				j.Array, err = indices(text)
+				j.Array, j.AtMost, err = indices(text)
 			}
 		case "account":
 			j.Account = text
@@ -320,8 +321,7 @@ func (j *Job) finish(real func(string) string) error {
 			*f = path.Join(real(dir), path.Base(*f))
 		}
 	}
-	for _, text := range []string{j.Name, j.Partition, j.Account, j.Comment, j.Workflow, j.Container, j.Dir, j.Output,
-		j.Error, j.Input} {
+	for _, text := range []string{j.Name, j.Partition, j.Account, j.Comment, j.Workflow, j.Container} {
 		if strings.ContainsAny(text, "\n\x00") {
 			return usagef("%q: a line end is not possible here", text)
 		}

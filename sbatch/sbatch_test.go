@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -212,7 +214,9 @@ func TestWhatGantryCannotHonour(t *testing.T) {
 		{"-d singleton", "singleton", ""},
 		{"-d afterok:1?afterok:2", "not for one of several", ""},
 		{"-d afterok:1+5", "no job", ""},
-		{"--array 0-9%2", "%2", ""},
+		{"--array 0-9%", "run at once", ""},
+		{"--array 0-9%2,12", "run at once", ""},
+		{"--array 0-9%two", "run at once", ""},
 		{"-o /etc/passwd", "outside", ""},
 		{"-o ../x", "outside", ""},
 		{"-e sub/../../x", "outside", ""},
@@ -274,7 +278,10 @@ func TestCancelReads(t *testing.T) {
 		{"1 2", "1 2"}, {"3", "3 4"}, {"3_1", "4"}, {"4", "4"}, {"-u ann", "1 3 4"}, {"-u 1001", "2"},
 		{"--name b", "2"},
 		{"-u ann --state=R", "4"}, {"--me", "1 3 4"}, {"99", ""}, {"1 -Q 2", "1 2"}, {"-s TERM 1", "1"},
-		{"", "error"}, {"abc", "error"}, {"1_x", "error"}, {"-s USR1 1", "error"}, {"3_[0-1]", "error"},
+		{"", "error"}, {"abc", "error"}, {"1_x", "error"}, {"-s USR1 1", "error"}, {"3_[0-1]", "3 4"},
+		{"3_[1]", "4"}, {"3_[1,5-9:2] 1", "1 4"}, {"1,3_[0,7],2", "1 2 3"}, {"3_*", "3 4"}, {"3_[0-9%4]", "3 4"},
+		{"3_[", "error"}, {"3_[]", "error"}, {"3_[1", "error"}, {"3_[1-]", "error"}, {"3_[2-1]", "error"},
+		{"3_[x]", "error"}, {"3_[0]1", "error"}, {"_[0]", "error"}, {"1,", "error"}, {"0_[1]", "error"},
 		{"--nonsense 1", "error"}, {"--wckey x 1", "error"},
 	} {
 		asked, err := sbatch.ParseCancel(shellWords(c.args), "ann")
@@ -299,7 +306,7 @@ func TestAccountPrints(t *testing.T) {
 	rows := []sbatch.Row{
 		{ID: 7, Name: "align-a-long-name", User: "ann", State: sbatch.Completed, CPUs: 2, Node: "n1", Memory: 1 << 30,
 			Submitted: at, Started: at.Add(time.Second), Ended: at.Add(62 * time.Second), Peak: 5000},
-		{ID: 8, ArrayID: 8, Index: 3, Name: "call", User: "ann", State: sbatch.Failed, ExitCode: 3, CPUs: 1,
+		{ID: 8, ArrayID: 8, Index: 3, Name: "call", User: "ann", State: sbatch.Failed, Exit: 3, CPUs: 1,
 			Submitted: at, Started: at, Ended: at.Add(time.Hour)},
 		{ID: 9, Name: "other", User: "bob", State: sbatch.Pending, CPUs: 1, Submitted: at},
 	}
@@ -315,7 +322,7 @@ func TestAccountPrints(t *testing.T) {
 		{"-u bob -n -o jobid%3,state%-9", "9   PENDING   \n"},
 		{"-S 12:00 -n -P -o jobid", ""},
 	} {
-		asked, err := sbatch.ParseAccount(shellWords(c.args), "ann", at.Add(4*time.Hour))
+		asked, err := sbatch.ParseAccount(shellWords(c.args), "ann", noEnv, at.Add(4*time.Hour))
 		if err != nil {
 			t.Errorf("sacct %s: %v", c.args, err)
 			continue
@@ -326,8 +333,142 @@ func TestAccountPrints(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"-o nosuch", "-l", "-S yesterday", "x", "-M other", "-o jobid%0"} {
-		if _, err := sbatch.ParseAccount(shellWords(args), "ann", at); err == nil {
+		if _, err := sbatch.ParseAccount(shellWords(args), "ann", noEnv, at); err == nil {
 			t.Errorf("sacct %s was taken", args)
 		}
+	}
+}
+
+// TestExitCodes are those of sacct and of sbatch --wait of Slurm 22.05 (print.c of sacct, _job_wait of sbatch): a
+// signal is one only where the script itself was killed.
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		row    sbatch.Row
+		sacct  string
+		waited int
+	}{
+		{sbatch.Row{State: sbatch.Completed}, "0:0", 0},
+		{sbatch.Row{State: sbatch.Failed, Exit: 42}, "42:0", 42},
+		{sbatch.Row{State: sbatch.Failed, Exit: 127}, "127:0", 127},
+		{sbatch.Row{State: sbatch.Failed, Exit: 128}, "0:0", 128},
+		{sbatch.Row{State: sbatch.Failed, Exit: 139}, "11:0", 139},
+		{sbatch.Row{State: sbatch.Failed, Exit: 254}, "126:0", 254},
+		{sbatch.Row{State: sbatch.Failed, Signal: syscall.SIGSEGV}, "0:11", 1},
+		{sbatch.Row{State: sbatch.Failed, Signal: syscall.SIGKILL}, "0:9", 1},
+		{sbatch.Row{State: sbatch.Failed}, "1:0", 1},
+		{sbatch.Row{State: sbatch.OutOfMemory, Exit: 3}, "0:125", 1},
+		{sbatch.Row{State: sbatch.OutOfMemory, Signal: syscall.SIGKILL}, "0:125", 1},
+		{sbatch.Row{State: sbatch.Timeout, Signal: syscall.SIGTERM}, "0:0", 1},
+		{sbatch.Row{State: sbatch.Timeout, Exit: 5}, "0:0", 5},
+		{sbatch.Row{State: sbatch.Cancelled}, "0:0", 1},
+		{sbatch.Row{State: sbatch.NodeFail}, "0:0", 1},
+	} {
+		asked, err := sbatch.ParseAccount([]string{"-anPo", "exitcode,derivedexitcode,qos"}, "", noEnv, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		c.row.Ended = time.Now()
+		err = asked.Print(&b, []sbatch.Row{c.row}, time.Now())
+		if err != nil || b.String() != c.sacct+"|0:0|normal\n" {
+			t.Errorf("%+v: sacct prints %q, want %s", c.row, b.String(), c.sacct)
+		}
+		if got := c.row.Waited(); got != c.waited {
+			t.Errorf("%+v: sbatch --wait returns %d, want %d", c.row, got, c.waited)
+		}
+	}
+}
+
+// TestTimesAreWrittenAsAsked by SLURM_TIME_FORMAT, as date does that with the formats of strftime.
+func TestTimesAreWrittenAsAsked(t *testing.T) {
+	now := time.Date(2027, 1, 3, 15, 4, 5, 0, time.Local) // a Sunday, of the last week of 2026
+	started := func(env, format string, at time.Time) string {
+		t.Helper()
+		set := func(name string) (string, bool) { return env, name == "SLURM_TIME_FORMAT" }
+		q, err := sbatch.ParseQueue([]string{"-ho", format}, "", set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := sbatch.ParseAccount([]string{"-nPo", "start"}, "", set, now)
+		if err != nil || len(a.Notes) != len(q.Notes) {
+			t.Fatal(err, a.Notes, q.Notes)
+		}
+		var b, sacct bytes.Buffer
+		rows := []sbatch.Row{{State: sbatch.Running, Started: at}}
+		if err := errors.Join(q.Print(&b, rows, now), a.Print(&sacct, rows, now)); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != sacct.String() {
+			t.Errorf("%s: squeue prints %q, sacct %q", env, b.String(), sacct.String())
+		}
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		env  string
+		at   time.Time
+		want string
+	}{
+		{"", now, "2027-01-03T15:04:05"}, {"standard", now, "2027-01-03T15:04:05"},
+		{"relative", now.Add(time.Hour), "16:04:05"}, {"relative", now.Add(-day), "Ystday 15:04"},
+		{"relative", now.Add(day), "Tomorr 15:04"}, {"relative", now.Add(3 * day), "Wed 15:04"},
+		{"relative", now.Add(20 * day), "23 Jan 15:04"}, {"relative", now.Add(-2 * day), "1 Jan 15:04"},
+		{"relative", now.Add(-10 * day), "24 Dec 2026"}, {"relative", now.Add(800 * day), "13 Mar 2029"},
+		{"nonsense", now, "2027-01-03T15:04:05"}, {strings.Repeat("%H", 16), now, "2027-01-03T15:04:05"},
+		{"%Q%", now, "%Q%"}, {"%% %", now, "% %"}, {"%a %T", now, "Sun 15:04:05"},
+	} {
+		if got := started(c.env, "%S", c.at); got != c.want {
+			t.Errorf("%q of %v: %q, want %q", c.env, c.at, got, c.want)
+		}
+	}
+	formats := []string{"%z"}
+	for _, letter := range "aAbBcCdDeFgGhHIjklmMprRsSTuUVwWxXyYZ" {
+		for _, flag := range []string{"", "-", "_", "0", "^"} {
+			formats = append(formats, "%"+flag+string(letter))
+		}
+	}
+	cmd := exec.Command("date", "-d", now.Format(time.RFC3339), "+"+strings.Join(formats, "|"))
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	printed, err := cmd.Output()
+	if err != nil {
+		t.Skip("needs date of GNU")
+	}
+	for i, want := range strings.Split(strings.TrimSuffix(string(printed), "\n"), "|") {
+		if got := started(formats[i], "%S", now); got != want {
+			t.Errorf("%s: %q, date prints %q", formats[i], got, want)
+		}
+	}
+}
+
+// TestFieldsByName: squeue --Format and sacct --format=ALL have the fields that the letters have.
+func TestFieldsByName(t *testing.T) {
+	rows := []sbatch.Row{{ID: 9, ArrayID: 7, Index: 2, Name: "call", User: "ann", State: sbatch.Running, CPUs: 4}}
+	for _, c := range []struct{ args, want string }{
+		{"-hO JobID:5,State:.10,|Name", ""},
+		{"-h -O JobID:5,State:.10,Name:6|,JobArrayID:4,numcpus:.3", "9       RUNNINGcall  |7_2   4\n"},
+		{"-h --Format=username,statecompact", fmt.Sprintf("%-20s%-20s\n", "ann", "R")},
+		{"-h -o %i -O qos:7,prioritylong:2", "normal 1 \n"}, {"-h -O qos -o %q/%Q/%p", "normal/1/0.00000000023283\n"},
+		{"-h -O nosuch", ""}, {"-h -O jobid:x9999999", "9x9999999\n"}, {"-h -O jobid:99999999999", ""},
+	} {
+		q, err := sbatch.ParseQueue(shellWords(c.args), "", noEnv)
+		var b bytes.Buffer
+		if err == nil {
+			err = q.Print(&b, rows, time.Now())
+		}
+		if b.String() != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("squeue %s: %q, %v; want %q", c.args, b.String(), err, c.want)
+		}
+	}
+	asked, err := sbatch.ParseAccount([]string{"-aPo", "all"}, "", noEnv, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := asked.Print(&b, rows, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	title, _, _ := strings.Cut(b.String(), "\n")
+	if want := strings.ReplaceAll(sbatch.Fields(), " ", "|"); title != want {
+		t.Errorf("sacct --format=all has the fields %s, want %s", title, want)
 	}
 }

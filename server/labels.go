@@ -17,6 +17,7 @@ type options struct {
 	Workflow string                `json:"workflow,omitempty"` // as its user calls it
 	Key      string                `json:"key,omitempty"`
 	After    []executor.Dependency `json:"after,omitempty"`
+	AtMost   int                   `json:"at_most,omitempty"` // of its request that are under way at once
 	Labels   api.Labels            `json:"labels,omitempty"`
 	Secrets  string                `json:"secrets,omitempty"` // the key below which they are kept
 }

@@ -25,7 +25,7 @@ func joinOf(row *sqlite.Submitted) (*executor.Join, *options, error) {
 	if err := json.Unmarshal([]byte(row.Options), &o); err != nil {
 		return nil, nil, fmt.Errorf("submission %d: its options are damaged: %w", row.ID, err)
 	}
-	return &executor.Join{Key: o.Key, After: o.After}, &o, nil
+	return &executor.Join{Key: o.Key, After: o.After, First: row.ID - int64(row.Position), AtMost: o.AtMost}, &o, nil
 }
 
 // joined makes the submission of a single task again that was accepted and has not arrived.
@@ -40,8 +40,9 @@ func joined(sub *executor.Submission, row *sqlite.Submitted) error {
 
 // submitTasks takes single tasks, all of a request or none.
 func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any, error) {
-	if len(req.Tasks) > api.MaxTogether {
-		return nil, invalidf("one request may hand in %d tasks, not %d", api.MaxTogether, len(req.Tasks))
+	if len(req.Tasks) > api.MaxTogether || req.AtMost < 0 {
+		return nil, invalidf("one request may hand in %d tasks, not %d; of %d at most may be under way at once",
+			api.MaxTogether, len(req.Tasks), req.AtMost)
 	}
 	subs := make([]executor.Submission, len(req.Tasks))
 	after := make([][]executor.Dependency, len(req.Tasks))
@@ -96,7 +97,7 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 			due := s.About.Started.Add(time.Duration(sub.Due + now)).Round(time.Second)
 			sub.Due = max(1, planner.Time(due.Sub(s.About.Started.Round(0)))) // 0 is none
 		}
-		join := &executor.Join{After: after[i]}
+		join := &executor.Join{After: after[i], AtMost: req.AtMost}
 		sub.Joins = join
 		join.Key = fmt.Sprintf("%d/%d/%d/%s/%s", by.UID, sub.Class, int64(sub.Due), sub.Tenant, sub.Name)
 		if sub.Due == 0 {
@@ -114,7 +115,7 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 	for i := range subs {
 		t, sub := &req.Tasks[i], &subs[i]
 		options, err := json.Marshal(options{Workflow: t.Workflow, Key: sub.Joins.Key, After: sub.Joins.After,
-			Labels: t.Labels, Secrets: secrets})
+			AtMost: req.AtMost, Labels: t.Labels, Secrets: secrets})
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +139,7 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 // numbered gives a single task its number. The workflow that it opens is called after it, if it opens one.
 func numbered(sub *executor.Submission, row *sqlite.Submitted) {
 	id := row.ID
-	sub.ID = id
+	sub.ID, sub.Joins.First = id, id-int64(row.Position)
 	w := *sub.Workflow
 	w.Tasks = slices.Clone(w.Tasks)
 	if t := &w.Tasks[0]; len(t.Command) > 0 {
@@ -243,6 +244,7 @@ func (s *Server) Enter(ctx context.Context, e *executor.Engine) error {
 				return err
 			}
 			e.Joined(join.Key, row.Workflow)
+			e.Among(join, row.Task)
 		}
 	}
 	return nil

@@ -181,7 +181,7 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 	st := &api.Status{ID: o.ID, Run: o.Run, Name: o.Name, Kind: o.Kind, User: o.User, UID: o.UID, Tenant: o.Tenant,
 		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done,
 		Failed: o.Failed, Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended), Outcome: o.Attempt.Outcome,
-		Node: o.Attempt.Node, Peak: o.Attempt.Peak, CPU: o.Attempt.CPU}
+		Node: o.Attempt.Node, Peak: o.Attempt.Peak, CPU: o.Attempt.CPU, Signal: o.Attempt.Signal}
 	more := readOptions(o.Options)
 	st.Labels, st.Workflow = more.Labels, more.Workflow
 	switch {
@@ -460,6 +460,12 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 	var others UnderWay
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
+		throttled := in.Throttled()
+		for i := range out {
+			if throttled[out[i].ID] {
+				out[i].Reason = api.Throttled
+			}
+		}
 		s.liveSingles(v, singles, ready)
 		for a := range v.UnderWay() {
 			// Whose task it is that is named, not everybody may see.

@@ -460,14 +460,14 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 		return nil
 	}
 	t := p.touchTask(f, i)
-	switch b.Outcome {
-	case planner.OK:
+	switch {
+	case b.Outcome == planner.OK:
 		if t.state != taskDone {
 			f.left--
 		}
 		t.state, t.ended = taskDone, end
 		p.done(f)
-	case planner.Preempted, planner.Lost:
+	case !b.Final && (b.Outcome == planner.Preempted || b.Outcome == planner.Lost):
 		t.state, t.ended = taskWaiting, unit.Never
 	default:
 		t.state, t.ended, t.again = taskFailed, end, true

@@ -279,6 +279,7 @@ type LastAttempt struct {
 	Node    string
 	Peak    int64         // bytes of memory; 0: not known
 	CPU     time.Duration // 0: not known
+	Signal  int           // that ended its program; 0: none
 }
 
 // Over reports whether nothing more will happen to it. What runs of a workflow that was cancelled ends later.
@@ -365,10 +366,11 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	}
 	a := &o.Attempt
 	err = db.readers.QueryRowContext(ctx, "SELECT coalesce(a.outcome, ''), n.name, coalesce(a.peak_memory_bytes, 0), "+
-		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), a.exit_code, t.ended_ns FROM task_rows t "+
+		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), coalesce(a.signal, 0), a.exit_code, t.ended_ns FROM "+
+		"task_rows t "+
 		"JOIN runs r ON r.id = t.run JOIN attempt_rows a ON a.run = t.run AND a.attempt = t.attempt "+
 		"JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.name = ?1 AND "+task,
-		args...).Scan(&a.Outcome, &a.Node, &a.Peak, &a.CPU, &o.Exit, &o.Ended)
+		args...).Scan(&a.Outcome, &a.Node, &a.Peak, &a.CPU, &a.Signal, &o.Exit, &o.Ended)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, db.wrap("read", err)
 	}

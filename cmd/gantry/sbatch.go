@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -45,12 +46,17 @@ for jobs of Nextflow, else sbatch), and starts after other jobs if --dependency 
    sbatch --container gantry/busybox --wrap 'sort big.txt >sorted.txt'
 
 An option that gantry cannot honour is refused, or has no effect on the job and is reported. With --wait the exit
-code is the highest of those of the jobs; a job that did not run counts as 1.`, sbatchAction},
+code is the highest of those of the jobs; one that a signal or a limit ended, or that did not run, counts as 1.`,
+			sbatchAction},
 		{"squeue", "list jobs as Slurm's command of that name does", `Jobs that ended are listed for five minutes.
 
-   squeue -h -o '%i %t' -t all`, squeueAction},
-		{"scancel", "end jobs as Slurm's command of that name does", "   scancel 12 13_4", scancelAction},
-		{"sacct", "list jobs that ended as Slurm's command of that name does", `Fields are ` + sbatch.Fields() + `.
+SLURM_TIME_FORMAT is how instants are written: standard, relative, or a format of strftime.
+
+   squeue -h -o '%i %t' -t all
+   squeue -j '13_[4-6]' -O JobArrayID,State`, squeueAction},
+		{"scancel", "end jobs as Slurm's command of that name does", "   scancel 12 13_4 '14_[1-3,7]'", scancelAction},
+		{"sacct", "list jobs that ended as Slurm's command of that name does", `Fields are ` + sbatch.Fields() + `,
+or ALL. SLURM_TIME_FORMAT is how instants are written: standard, relative, or a format of strftime.
 
    sacct -j 12 -X -n -P -o State,ExitCode`, sacctAction},
 	}
@@ -202,12 +208,7 @@ func (x *slurmCall) wait(ids []int64) error {
 			return err
 		}
 		row := jobOf(st)
-		switch {
-		case row.State != sbatch.Completed && row.ExitCode == 0:
-			code = max(code, 1)
-		default:
-			code = max(code, row.ExitCode)
-		}
+		code = max(code, row.Waited())
 	}
 	if code != 0 {
 		return fail(code, nil)
@@ -267,7 +268,7 @@ func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit,
 			mounts = append(mounts, executor.InPlace(dir, false))
 		}
 	}
-	req := &api.Submit{}
+	req := &api.Submit{AtMost: j.AtMost}
 	for element := range max(1, len(j.Array)) {
 		t := trace.Task{ID: executor.EscapeName(j.Name), Name: j.Name, Kind: sbatch.Kind(j.Name),
 			Cores: float64(j.CPUs), MemoryBytes: j.Memory, Command: j.Argv(x.me, element), Image: image,
@@ -357,18 +358,23 @@ func jobOf(st *api.Status) sbatch.Row {
 		}
 	}
 	r.State = slurmState(st)
-	if st.Exit != nil {
-		r.ExitCode = *st.Exit
-		if r.State == sbatch.Failed && r.ExitCode > 128 {
-			r.ExitCode, r.Signal = 0, r.ExitCode-128
-		}
+	switch {
+	case st.Signal != 0:
+		r.Signal = syscall.Signal(st.Signal)
+	case st.Exit != nil:
+		r.Exit = max(0, *st.Exit)
 	}
 	switch {
+	case r.State == sbatch.Pending && r.Reason == api.Throttled:
+		r.Reason = "JobArrayTaskLimit"
 	case r.State == sbatch.Pending && r.Reason == "":
 		r.Reason = "Resources"
 		if len(r.After) > 0 {
 			r.Reason = "Dependency"
 		}
+	case r.State == sbatch.Failed && r.Signal != 0:
+		name := r.Signal.String()
+		r.Reason = fmt.Sprintf("RaisedSignal:%d(%s%s)", r.Signal, strings.ToUpper(name[:1]), name[1:])
 	case r.State == sbatch.Failed:
 		r.Reason = "NonZeroExitCode"
 	case r.State == sbatch.Timeout:
@@ -408,10 +414,10 @@ func slurmState(st *api.Status) sbatch.State {
 			return sbatch.Timeout
 		case "out-of-memory":
 			return sbatch.OutOfMemory
-		case "killed":
-			return sbatch.Cancelled
 		case "lost", "host-error":
 			return sbatch.NodeFail
+		case "preempted":
+			return sbatch.Preempted
 		}
 		return sbatch.Failed
 	}
@@ -492,7 +498,7 @@ func squeueAction(x *slurmCall) error {
 }
 
 func sacctAction(x *slurmCall) error {
-	a, err := sbatch.ParseAccount(x.args, x.me.User, time.Now())
+	a, err := sbatch.ParseAccount(x.args, x.me.User, os.LookupEnv, time.Now())
 	if err != nil || x.asked(a.Ask) {
 		return err
 	}
@@ -514,7 +520,7 @@ func scancelAction(x *slurmCall) error {
 	if err != nil {
 		return err
 	}
-	for i := range rows {
+	for i := range slices.Backward(rows) { // no element of an array starts where another one has just ended
 		if !c.Select.Match(&rows[i]) {
 			continue
 		}

@@ -6,13 +6,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"gantry/executor/docker"
 )
 
 // slurmServer serves a directory, and makes another one the current one, in which jobs may write.
-func slurmServer(t *testing.T) (work string) {
+func slurmServer(t *testing.T, args ...string) (work string, s *served) {
 	t.Helper()
 	needsBusybox(t)
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -31,11 +34,16 @@ func slurmServer(t *testing.T) (work string) {
 	if err := os.Chmod(work, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	serveIn(t, filepath.Join(top, "runs"))
+	task, err := docker.FindTaskBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GANTRY_TASK", task) // also for a server that is started in another directory
+	s = serveIn(t, filepath.Join(top, "runs"), args...)
 	t.Setenv("GANTRY_DIR", filepath.Join(top, "runs"))
 	t.Setenv("GANTRY_IMAGE", "gantry/busybox")
 	t.Chdir(work)
-	return work
+	return work, s
 }
 
 // nextflowStates are what Nextflow 22 to 25 makes of the states of squeue (SlurmExecutor.STATUS_MAP).
@@ -93,7 +101,7 @@ func nextflowSubmit(t *testing.T, dir, directives, body string) (id string) {
 // TestNextflow holds the dialogue that Nextflow's executor slurm has with Slurm, as its source and its tests have it
 // (modules/nextflow/src/main/groovy/nextflow/executor/SlurmExecutor.groovy).
 func TestNextflow(t *testing.T) {
-	work := slurmServer(t)
+	work, _ := slurmServer(t)
 	user := userName(os.Geteuid())
 	me := []string{"-u", user}
 
@@ -164,7 +172,7 @@ $entry
 // traps, files that say that it began and how it ended, links to inputs in other directories, output that goes to three
 // files. Then one whose task fails, and one that scancel ends, which has to leave its exit code, too.
 func TestNextflowScriptRunsWhole(t *testing.T) {
-	work := slurmServer(t)
+	work, _ := slurmServer(t)
 	const image = "gantry/nextflow"
 	if exec.Command("docker", "image", "inspect", image).Run() != nil {
 		t.Skipf("needs the image %s (gantry image build %s bash coreutils procps)", image, image)
@@ -275,8 +283,8 @@ func TestSlurmLimitsAndRefusals(t *testing.T) {
 	if out != "1\n" || !strings.Contains(says, "--mail-type has no effect") {
 		t.Errorf("prints %q, says %q", out, says)
 	}
-	expectBoth(t, 137, "sbatch", "-W", "--mem", "8", "--wrap", "dd if=/dev/zero of=/dev/null bs=64M count=1")
-	expect(t, exitOK, []string{"2|OUT_OF_MEMORY|"}, "sacct", "-j", "2", "-P", "-b")
+	expectBoth(t, 1, "sbatch", "-W", "--mem", "8", "--wrap", "dd if=/dev/zero of=/dev/null bs=64M count=1")
+	expect(t, exitOK, []string{"2|OUT_OF_MEMORY|0:125"}, "sacct", "-j", "2", "-P", "-b")
 	// What it may read, and nothing else.
 	top := filepath.Dir(os.Getenv("GANTRY_DIR"))
 	for _, name := range []string{"open", "closed"} {
@@ -342,22 +350,134 @@ func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
 	}
 }
 
-// A job changes files of its user: however it ends once it began, it is not tried again, and it never gets more than
-// was asked for.
-func TestAJobRunsOnce(t *testing.T) {
-	work := slurmServer(t)
-	for _, c := range []struct {
-		name, does, state string
-		exit              int
-	}{
-		{"memory", "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}", "OUT_OF_MEMORY", 137},
-		{"killed", "kill -9 $$", "", 137}, // as if from outside: such ends used to be tried again
-	} {
-		out, _ := expectBoth(t, c.exit, "sbatch", "--parsable", "--wait", "--mem=20M", "--wrap",
-			"echo try >>"+c.name+"; "+c.does)
-		if got := readAll(t, filepath.Join(work, c.name)); got != "try\n" {
-			t.Errorf("%s: the job wrote %q", c.name, got)
-		}
-		expect(t, exitOK, []string{c.state}, "sacct", "-n", "-X", "-P", "-j", strings.TrimSpace(out), "-o", "state")
+// eachRuntime runs a test with a server of each runtime, in a directory in which its jobs may write.
+func eachRuntime(t *testing.T, test func(t *testing.T, work string, s *served)) {
+	for _, runtime := range []string{"docker", "oci"} {
+		t.Run(runtime, func(t *testing.T) {
+			if runtime == "oci" {
+				needsOCI(t)
+			}
+			work, s := slurmServer(t, "--runtime", runtime)
+			test(t, work, s)
+		})
 	}
+}
+
+// A job changes files of its user: however it ends once it began, it is not tried again, and it never gets more than
+// was asked for. Whether a signal ended the script, or a program in it, is told apart.
+func TestAJobRunsOnce(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, work string, _ *served) {
+		for _, c := range []struct {
+			name, does, account string
+			exit                int
+		}{
+			{"memory", "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}",
+				"OUT_OF_MEMORY|0:125|OutOfMemory", 1},
+			// As if from outside: such ends used to be tried again.
+			{"killed", "kill -9 $$", "FAILED|0:9|RaisedSignal:9(Killed)", 1},
+			{"faulty", "kill -SEGV $$", "FAILED|0:11|RaisedSignal:11(Segmentation fault)", 1},
+			{"child", "sh -c 'kill -9 $$'; exit $?", "FAILED|9:0|NonZeroExitCode", 137},
+			{"returns", "exit 254", "FAILED|126:0|NonZeroExitCode", 254},
+		} {
+			out, _ := expectBoth(t, c.exit, "sbatch", "--parsable", "--wait", "--no-requeue", "--mem=20M", "--wrap",
+				"echo try >>"+c.name+"; "+c.does)
+			if got := readAll(t, filepath.Join(work, c.name)); got != "try\n" {
+				t.Errorf("%s: the job wrote %q", c.name, got)
+			}
+			expect(t, exitOK, []string{c.account}, "sacct", "-n", "-X", "-P", "-j", strings.TrimSpace(out), "-o",
+				"state,exitcode,reason")
+		}
+	})
+}
+
+// waitForFile waits until a file is there.
+func waitForFile(t *testing.T, path string) {
+	t.Helper()
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		} else if time.Now().After(until) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A job whose program began and was lost with its container while no server was there is NODE_FAIL, and not run again,
+// even if the server ended before its log had the beginning.
+func TestALostJobIsNotRunAgain(t *testing.T) {
+	work, server := slurmServer(t, "--runtime", "docker", "--name", "lost")
+	runs := os.Getenv("GANTRY_DIR")
+	id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--wrap", "echo try >>tries; sleep 600"))
+	waitForFile(t, filepath.Join(work, "tries"))
+	server.kill()
+	out, err := exec.Command("docker", "ps", "-q", "--no-trunc", "--filter", "label=gantry.run=lost").Output()
+	if err != nil || len(out) == 0 {
+		t.Fatalf("no container: %v", err)
+	}
+	if out, err := exec.Command("docker", append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).
+		CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	serveIn(t, runs, "--runtime", "docker", "--name", "lost")
+	nextflowUntil(t, id, "error")
+	expect(t, exitOK, []string{"NODE_FAIL|0:0"}, "sacct", "-nPXj", id, "-o", "state,exitcode")
+	if got := readAll(t, "tries"); got != "try\n" {
+		t.Errorf("the job wrote %q", got)
+	}
+}
+
+// At most two elements of an array run at once, whatever way they end, and also after the server was killed and started
+// again. Names of elements are taken as squeue of Slurm prints them.
+func TestArraysAreThrottled(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, work string, server *served) {
+		id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--array", "1-11:2,20%2", "-o",
+			"/dev/null",
+			"--wrap", "i=$SLURM_ARRAY_TASK_ID; mkdir run-$i; ls -d run-* | wc -l >>peaks\n"+
+				"until test -e go; do sleep 0.05; done; sleep 0.2; rmdir run-$i; test $i != 3"))
+		states := func() string {
+			return expect(t, exitOK, nil, "squeue", "-h", "-t", "all", "-j", id+"_[1-7,11,20]", "-o", "%K %t %r")
+		}
+		until := func(want string) {
+			t.Helper()
+			for end := time.Now().Add(2 * time.Minute); states() != want; time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("the elements are\n%s, want\n%s", states(), want)
+				}
+			}
+		}
+		held := "5 PD JobArrayTaskLimit\n7 PD JobArrayTaskLimit\n"
+		until(held + "11 PD JobArrayTaskLimit\n20 PD JobArrayTaskLimit\n1 R None\n3 R None\n")
+		expect(t, exitOK, nil, "scancel", id+"_[7,20]")
+		server.kill()
+		serveIn(t, os.Getenv("GANTRY_DIR"), server.cmd.Args[len(server.cmd.Args)-2:]...)
+		until("5 PD JobArrayTaskLimit\n11 PD JobArrayTaskLimit\n1 R None\n3 R None\n7 CA None\n20 CA None\n")
+		if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		until("1 CD None\n5 CD None\n11 CD None\n7 CA None\n20 CA None\n3 F NonZeroExitCode\n")
+		peaks := strings.Fields(readAll(t, "peaks"))
+		if len(peaks) != 5 || slices.Max(peaks) != "2" {
+			t.Errorf("so many ran at once: %v, want five counts, of at most 2", peaks)
+		}
+		expect(t, exitOK, []string{id + "_1|0:0\n" + id + "_3|1:0\n" + id + "_9|0:0\n"}, "sacct", "-nPX", "-j",
+			id+"_[1-3:2],"+id+"_[9]", "-o", "jobid,exitcode")
+	})
+}
+
+// Directories and files of jobs may have any names that a file system has.
+func TestJobsWorkInOddlyNamedDirectories(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, work string, _ *served) {
+		for _, name := range []string{"at 7:45, \"b\",c=d", "it's:rw", "a:in-place:b:rw", "line\nend $x \\"} {
+			dir := filepath.Join(work, name)
+			if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
+				t.Fatal(err)
+			}
+			expectBoth(t, 0, "sbatch", "--wait", "-D", dir, "-o", "out:%j,\n.txt", "-e", dir+"/e:1",
+				"-J", "x", "--wrap", "pwd; echo $SLURM_JOB_ID >id; ls /nonesuch; true")
+			id := strings.TrimSpace(readAll(t, filepath.Join(dir, "id")))
+			if got := readAll(t, filepath.Join(dir, "out:"+id+",\n.txt")); got != dir+"\n" {
+				t.Errorf("in %q the job says %q", dir, got)
+			}
+		}
+	})
 }

@@ -413,7 +413,15 @@ func (a *attempt) end(x *planner.AttemptExited) {
 			x.Final, x.Message = true, evidence.Join(x.Message, why)
 		}
 	}
+	x.Final = x.Final || x.Outcome != planner.OK && a.l.Spec.WritesInPlace() && a.everBegan()
 	a.r.emit(x)
+}
+
+// everBegan reports whether the program of the attempt may have begun, by the log, by what was seen, or by its
+// launcher. A program that changed directories of its user is not run again.
+func (a *attempt) everBegan() bool {
+	by, _, err := a.claimed()
+	return a.l.Started || !a.began.IsZero() || err != nil || by == control.Launcher
 }
 
 // explain adds what to do to errors of the host.
@@ -541,6 +549,7 @@ func (a *attempt) harvest(c State, gone, broken bool) {
 	e.DiskFull = a.freeDisk()
 	v := e.Judge()
 	x.Outcome, x.ExitCode, x.Message = v.Outcome, v.Code, evidence.Join(v.Message, x.Message)
+	x.Usage.Signal = int64(v.Signal)
 	if x.Outcome == planner.OK {
 		if missing, err := r.files.Publish(&a.l, a.note()); err != nil {
 			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))

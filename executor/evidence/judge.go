@@ -89,7 +89,8 @@ const (
 // Verdict is how an attempt ended.
 type Verdict struct {
 	Outcome planner.Outcome
-	Code    int // exit code; -1 if there is none
+	Code    int            // exit code; -1 if there is none; 128 and Signal if that ended the program
+	Signal  syscall.Signal // 0: none, also where a program that a signal ended is the child of one that returned Code
 	Message string
 }
 
@@ -113,6 +114,9 @@ func (e Evidence) Judge() Verdict {
 		v.Code = -1
 	}
 	signal, killed := e.signal(v.Code)
+	if v.Signal = e.End.Signal; killed {
+		v.Signal = signal
+	}
 	switch {
 	case e.DiskUsed > 0 && e.began():
 		v.Outcome, v.Message = planner.OutOfDisk, e.disk()
@@ -235,8 +239,8 @@ func (e Evidence) gone(v Verdict) Verdict {
 		v.Outcome, v.Message = planner.Lost, "its container is gone: removed while no gantry was there, or lost by "+
 			"the "+e.Teller.Engine
 	default:
-		v.Outcome, v.Message = planner.Killed, "its container was removed by somebody else"+
-			e.Teller.by("rm")
+		v.Outcome, v.Signal = planner.Killed, syscall.SIGKILL
+		v.Message = "its container was removed by somebody else" + e.Teller.by("rm")
 	}
 	return v
 }

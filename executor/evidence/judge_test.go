@@ -192,3 +192,28 @@ func TestMissingOutputs(t *testing.T) {
 		}
 	}
 }
+
+// A signal is one only where it ended the program itself: a script that returns 128 and a number ended by itself.
+func TestJudgeTellsSignalsFromCodes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		e    evidence.Evidence
+		want syscall.Signal
+	}{
+		{"its child was killed", began(func(e *evidence.Evidence) { e.End, e.Code = exit(137), 137 }), 0},
+		{"the kernel saw it return 143", began(func(e *evidence.Evidence) {
+			e.Code, e.Told, e.Exited = 143, true, true
+		}), 0},
+		{"killed", began(func(e *evidence.Evidence) { e.End = killed(syscall.SIGKILL) }), syscall.SIGKILL},
+		{"its own fault", began(func(e *evidence.Evidence) { e.End = killed(syscall.SIGABRT) }), syscall.SIGABRT},
+		{"killed with its launcher", began(func(e *evidence.Evidence) { e.Code = 137 }), syscall.SIGKILL},
+		{"its container removed", began(func(e *evidence.Evidence) { e.Gone = true }), syscall.SIGKILL},
+		{"at its time limit", began(func(e *evidence.Evidence) {
+			e.End, e.Asked, e.Acted = killed(syscall.SIGTERM), planner.TimedOut, true
+		}), syscall.SIGTERM},
+	} {
+		if v := c.e.Judge(); v.Signal != c.want {
+			t.Errorf("%s: signal %d, want %d", c.name, v.Signal, c.want)
+		}
+	}
+}

@@ -50,7 +50,6 @@ func TestDirectory(t *testing.T) {
 		own + "/":                       "shortest",
 		"own":                           "absolute",
 		own + "/../own":                 "shortest",
-		own + ":rw":                     "colon",
 		"/":                             "own",
 		"/tmp":                          "own",
 		"/proc/self/cwd":                "/proc",

@@ -54,6 +54,8 @@ type Submit struct {
 	Key       string     `json:"key"`
 	Workflows []Workflow `json:"workflows,omitempty"`
 	Tasks     []Task     `json:"tasks,omitempty"` // single ones, numbered after the workflows
+	// AtMost is how many of Tasks may be under way at once; 0: all.
+	AtMost int `json:"at_most,omitempty"`
 	// Secrets are values by name, for all programs of the request. They are in no log.
 	Secrets map[string][]byte `json:"secrets,omitempty"`
 }
@@ -113,6 +115,9 @@ type Accepted struct {
 	Names []string `json:"names"`
 }
 
+// Throttled is the Reason of a task that waits only since AtMost others of its request are under way.
+const Throttled = "as many tasks of its request are under way as may be"
+
 // Status is how a submission stands. Instants are by the wall clock; nil: not yet, or not known.
 type Status struct {
 	ID       int64  `json:"id"`
@@ -131,7 +136,10 @@ type Status struct {
 	Message string `json:"message,omitempty"` // why it was refused
 	Reason  string `json:"reason,omitempty"`  // why it waits
 	Over    bool   `json:"over"`              // nothing more will happen to it
-	Exit    *int   `json:"exit,omitempty"`    // of a single task: the exit code of its program
+	// Of a single task: the exit code of its program, and the signal that ended it, 0 for none. Exit is 128 and the
+	// signal then, but a program may return such a code itself.
+	Exit   *int `json:"exit,omitempty"`
+	Signal int  `json:"signal,omitempty"`
 	// Of a single task, or of a workflow of one: its last attempt.
 	Outcome string        `json:"outcome,omitempty"` // how it ended, such as ok, exit-code or timed-out
 	Node    string        `json:"node,omitempty"`

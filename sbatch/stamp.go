@@ -1,0 +1,144 @@
+package sbatch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// view is what columns depend on beside their job: the present, and how instants are written.
+type view struct {
+	now    time.Time
+	layout string // of strftime, or relative
+}
+
+// standard is how Slurm writes instants if SLURM_TIME_FORMAT says nothing else.
+const standard = "%FT%T"
+
+// layoutOf reads SLURM_TIME_FORMAT: standard, relative, or a format of strftime of fewer than 32 bytes.
+func layoutOf(env func(string) (string, bool)) (layout string, notes []string) {
+	switch text, _ := env("SLURM_TIME_FORMAT"); {
+	case text == "" || text == "standard":
+	case text == "relative":
+		return text, nil
+	case !strings.Contains(text, "%") || len(text) >= 32:
+		return standard, []string{fmt.Sprintf("SLURM_TIME_FORMAT=%q has no effect: write standard, relative, or a "+
+			"format of strftime of fewer than 32 bytes, as in %%a %%T", text)}
+	default:
+		return text, nil
+	}
+	return standard, nil
+}
+
+// stamp writes an instant as Slurm does.
+func (v view) stamp(t time.Time, none string) string {
+	if t.IsZero() {
+		return none
+	}
+	layout := v.layout
+	if t = t.Local(); layout == "relative" {
+		layout = relative(t, v.now.Local())
+	}
+	return strftime(t, layout)
+}
+
+// relative is the layout of an instant by its distance in days from now; Slurm takes those of other years for far.
+func relative(t, now time.Time) string {
+	switch days := 1000*(t.Year()-now.Year()) + t.YearDay() - now.YearDay(); {
+	case days == -1:
+		return "Ystday %H:%M"
+	case days == 0:
+		return "%H:%M:%S"
+	case days == 1:
+		return "Tomorr %H:%M"
+	case days < -365 || days > 365:
+		return "%-d %b %Y"
+	case days < 0 || days > 6:
+		return "%-d %b %H:%M"
+	}
+	return "%a %H:%M"
+}
+
+// layouts are conversions of strftime in the words of package time, for the locale C.
+var layouts = map[byte]string{'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'c': "Mon Jan _2 15:04:05 2006",
+	'd': "02", 'D': "01/02/06", 'e': "_2", 'F': "2006-01-02", 'h': "Jan", 'H': "15", 'I': "03", 'j': "002", 'm': "01",
+	'M': "04", 'p': "PM", 'P': "pm", 'r': "03:04:05 PM", 'R': "15:04", 'S': "05", 'T': "15:04:05", 'x': "01/02/06",
+	'X': "15:04:05", 'y': "06", 'Y': "2006", 'z': "-0700", 'Z': "MST"}
+
+// strftime writes an instant as the C library does, with its flags - _ 0 and ^. What it does not know stays.
+func strftime(t time.Time, format string) string {
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		k := i + 1
+		for k < len(format)-1 && strings.IndexByte("-_0^", format[k]) >= 0 {
+			k++
+		}
+		text, known := "", false
+		if format[i] == '%' && k < len(format) {
+			text, known = converted(t, format[k])
+		}
+		if !known {
+			b.WriteByte(format[i])
+			continue
+		}
+		for _, flag := range format[i+1 : k] {
+			text = flagged(text, flag)
+		}
+		b.WriteString(text)
+		i = k
+	}
+	return b.String()
+}
+
+// flagged is a converted text by a flag of strftime; three of them are for numbers.
+func flagged(text string, flag rune) string {
+	n, err := strconv.ParseUint(strings.TrimLeft(text, " "), 10, 63)
+	switch {
+	case flag == '^':
+		return strings.ToUpper(text)
+	case err != nil:
+		return text
+	case flag == '-':
+		return fmt.Sprint(n)
+	case flag == '_':
+		return fmt.Sprintf("%*d", len(text), n)
+	}
+	return fmt.Sprintf("%0*d", len(text), n)
+}
+
+// converted is an instant by one conversion of strftime.
+func converted(t time.Time, letter byte) (text string, known bool) {
+	if layout, ok := layouts[letter]; ok {
+		return t.Format(layout), true
+	}
+	year, week := t.ISOWeek()
+	weekday := int(t.Weekday())
+	switch letter {
+	case '%':
+		return "%", true
+	case 's':
+		return strconv.FormatInt(t.Unix(), 10), true
+	case 'C':
+		return fmt.Sprintf("%02d", t.Year()/100), true
+	case 'k':
+		return fmt.Sprintf("%2d", t.Hour()), true
+	case 'l':
+		return fmt.Sprintf("%2d", (t.Hour()+11)%12+1), true
+	case 'g':
+		return fmt.Sprintf("%02d", year%100), true
+	case 'G':
+		return strconv.Itoa(year), true
+	case 'V':
+		return fmt.Sprintf("%02d", week), true
+	case 'u':
+		return strconv.Itoa((weekday+6)%7 + 1), true
+	case 'w':
+		return strconv.Itoa(weekday), true
+	case 'U':
+		return fmt.Sprintf("%02d", (t.YearDay()+6-weekday)/7), true
+	case 'W':
+		return fmt.Sprintf("%02d", (t.YearDay()+6-(weekday+6)%7)/7), true
+	}
+	return "", false
+}
