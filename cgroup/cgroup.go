@@ -58,8 +58,10 @@ func Open(root string, systemd bool) (*Tree, error) {
 		t.mode, t.tops = Unified, []string{t.root}
 		return t, nil
 	case !exists("memory") || !exists("cpu") || !exists("cpuacct"):
-		return nil, fmt.Errorf("%s: %w: neither a v2 tree nor the v1 controllers cpu, cpuacct and memory are "+
-			"mounted there", root, ErrUnavailable)
+		t.mode = Legacy
+		names, remedy := t.Lacking("cpu", "cpuacct", "memory")
+		return nil, fmt.Errorf("%s: %w: neither a v2 tree nor, of v1, %s is mounted there (%s)", root, ErrUnavailable,
+			strings.Join(names, ", "), remedy)
 	case exists("unified", "cgroup.controllers"):
 		t.mode = Hybrid
 	default:
@@ -100,6 +102,30 @@ func (t *Tree) Has(controller string) bool {
 	}
 	b, _ := os.ReadFile(filepath.Join(t.root, "cgroup.controllers"))
 	return slices.Contains(strings.Fields(string(b)), controller)
+}
+
+// Lacking lists those of the controllers that the host does not have, and says how it comes to have them.
+func (t *Tree) Lacking(controllers ...string) (names []string, remedy string) {
+	names = slices.DeleteFunc(slices.Clone(controllers), t.Has)
+	known, _ := os.ReadFile("/proc/cgroups")
+	for _, name := range names {
+		way := "this control group has no controller " + name + ": hand it down from the one above " +
+			"(cgroup.subtree_control, Delegate= of a unit)"
+		if t.mode != Unified {
+			way = "the kernel is built without the controller " + name
+		}
+		for line := range strings.Lines(string(known)) { // recent kernels list controllers of v1 alone
+			switch f := strings.Fields(line); {
+			case len(f) < 4 || f[0] != name:
+			case f[3] == "0":
+				way = "the kernel has the controller " + name + " switched off: boot with cgroup_enable=" + name
+			case t.mode != Unified:
+				way = fmt.Sprintf("mount -t cgroup -o %s cgroup %s", name, filepath.Join(t.root, name))
+			}
+		}
+		remedy = strings.TrimPrefix(remedy+"; "+way, "; ")
+	}
+	return names, remedy
 }
 
 // Group returns the path of the group that the names lead to. Names must have been escaped by Name.

@@ -29,6 +29,10 @@ type Capabilities struct {
 	Attempts string
 }
 
+// Starts is how many containers a host of so many cores starts at once, unless told otherwise: beyond that only the
+// latency grows.
+func Starts(cores int) int { return max(3, cores) }
+
 // Remote is a Runtime whose attempts are in the hands of another process, such as an engine.
 type Remote interface {
 	// Away reports whether that process does not answer at present.

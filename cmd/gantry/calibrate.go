@@ -15,7 +15,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/calibrate"
-	"gantry/executor/container"
 	"gantry/executor/hostmodel"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -44,7 +43,7 @@ and runs on Slurm take them from there, unless a --cluster file names the node.
 Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130
 stopped by a signal.`,
 		Flags: append(nodeFlags(), dirFlag(),
-			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "measure containers of " +
+			&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: "measure containers of " +
 				"`RUNTIME`; slurm: the cores of the nodes of an allocation"},
 			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about half of the time; intervals are wider"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
@@ -77,14 +76,15 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	if err != nil {
 		return fail(exitHost, err)
 	}
-	if err := enter(c.String("runtime")); err != nil {
+	runtime := chosenRuntime(c)
+	if err := enter(runtime); err != nil {
 		return err
 	}
-	host, err := here(ctx, c.String("runtime"), home)
+	host, err := here(ctx, runtime, home)
 	if err != nil {
 		return err
 	}
-	s := &session{set: &settings{Runtime: c.String("runtime"), Seed: 1, Starts: container.DefaultStarts}, home: home,
+	s := &session{set: &settings{Runtime: runtime, Seed: 1, Starts: executor.Starts(host.Cores)}, home: home,
 		view: &progress{out: c.App.ErrWriter, warnings: map[string]bool{}, quiet: true}, out: c}
 	defer s.close()
 	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored

@@ -144,40 +144,6 @@ func TestADryRunWithoutADaemonLooksIntoTheStore(t *testing.T) {
 	}
 }
 
-// A gantry that may not mount anything says so, and leaves nothing.
-func TestARunWithoutOverlayIsRefused(t *testing.T) {
-	needsOCI(t)
-	setpriv, err := exec.LookPath("setpriv")
-	if err != nil {
-		t.Skipf("needs setpriv: %v", err)
-	}
-	noDocker(t)
-	flow := filepath.Join(t.TempDir(), "Makeflow")
-	if err := os.WriteFile(flow, []byte("out:\n\ttrue\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	home := t.TempDir()
-	t.Setenv(image.DirEnv, filepath.Join(t.TempDir(), "images"))
-	for _, args := range [][]string{
-		{"run", "--runtime", "oci", "--name", "r", "--dir", home, "--image",
-			"file://" + archiveFor(t, runtime.GOARCH), flow},
-		{"doctor", "--runtime", "oci", "--dir", home},
-	} {
-		cmd := exec.Command(setpriv, append([]string{"--bounding-set", "-sys_admin", "--", gantryLink(t)}, args...)...)
-		said, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != exitHost ||
-			!strings.Contains(string(said), "overlayfs cannot be used") ||
-			!strings.Contains(string(said), "CAP_SYS_ADMIN") {
-			t.Errorf("%s: exit code %d\n%s", args[0], code, said)
-		}
-	}
-	for _, pattern := range []string{"r/control/oci/*", "doctor-*"} {
-		if left, _ := filepath.Glob(filepath.Join(home, pattern)); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
-	}
-}
-
 // Where a runtime is not usable, what others left is cleaned all the same.
 func TestCleanDoesWhatItCan(t *testing.T) {
 	needsOCI(t)

@@ -30,7 +30,7 @@ directory.
 Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
 not enforced).`,
 		Flags: append([]cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "`RUNTIME`: whose containers to " +
+			&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: "`RUNTIME`: whose containers to " +
 				"test: docker, oci, or slurm, those of the nodes of an allocation"},
 			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}}, nodeFlags()...),
@@ -49,9 +49,10 @@ not enforced).`,
 			if onNodes(c.String("runtime")) {
 				return doctorSlurm(c)
 			}
-			row := rowOf(c.String("runtime"))
+			runtime := chosenRuntime(c)
+			row := rowOf(runtime)
 			if row == nil || row.engine == nil {
-				return failf(exitUsage, "--runtime %s makes no containers", c.String("runtime"))
+				return failf(exitUsage, "--runtime %s makes no containers", runtime)
 			}
 			if err := enter(row.Name); err != nil {
 				return err
@@ -62,7 +63,7 @@ not enforced).`,
 			if row.facts != nil {
 				facts = append(facts, row.facts(c.Context)...)
 			}
-			facts = append(facts, hostModelFacts(c.Context, dir)...)
+			facts = append(append(facts, otherRuntimes(c.Context, row)...), hostModelFacts(c.Context, dir)...)
 			lacking := printFacts(c, "", facts)
 			if err != nil {
 				return fail(exitHost, err)
@@ -100,6 +101,23 @@ func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking in
 	w.Flush()
 	_, _ = io.WriteString(c.App.Writer, table.String())
 	return lacking
+}
+
+// otherRuntimes says which other runtimes make containers on this host. That they do not is no limit either.
+func otherRuntimes(ctx context.Context, but *runtimeRow) (facts []container.Fact) {
+	for i := range runtimes {
+		r := &runtimes[i]
+		if r.engine == nil || r.Name == but.Name {
+			continue
+		}
+		f := container.Fact{Name: "runtime-" + r.Name, Verdict: container.Yes, Evidence: "--runtime " + r.Name +
+			" can be used here"}
+		if err := r.isUsable(ctx); err != nil {
+			f.Verdict, f.Evidence = container.Unknown, err.Error()
+		}
+		facts = append(facts, f)
+	}
+	return facts
 }
 
 // hostModelFacts says what the log has of this host. It is no limit: if it is missing the verdict is unknown.

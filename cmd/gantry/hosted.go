@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/container"
 	"gantry/executor/emulate"
 	"gantry/executor/hostmodel"
 	"gantry/executor/sim"
@@ -114,12 +112,12 @@ func makesContainers(c *executor.Capabilities) bool { return rowOf(c.Name).engin
 func (s *session) simulation(start planner.Time) sim.Config {
 	cfg := sim.Config{Platform: s.platform, Start: start, Startup: s.set.Startup, Measured: s.measured}
 	if s.set.Ahead {
-		cfg.Ahead = cmp.Or(s.set.Starts, container.DefaultStarts)
+		cfg.Ahead = s.set.starts()
 	}
 	if s.set.Host == nil || s.ideal {
 		return cfg
 	}
-	cfg.Host, cfg.Starts, cfg.Noise, cfg.Seed = s.set.Host, s.set.Starts, s.set.Noise, s.set.draws()
+	cfg.Host, cfg.Starts, cfg.Noise, cfg.Seed = s.set.Host, s.set.starts(), s.set.Noise, s.set.draws()
 	for _, n := range s.set.Cluster.Nodes {
 		cfg.IO = append(cfg.IO, emulate.Limits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
 			WriteIOPS: n.WriteIOPS})

@@ -45,7 +45,7 @@ Engine are not in it: docker images lists those.
 Exit codes: 0 built or listed, 2 wrong command line, 3 a package cannot be had, 4 the Docker Engine, the store or the
 disk cannot be used, 130 stopped by a signal.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "build for containers of `RUNTIME`: " +
+			&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: "build for containers of `RUNTIME`: " +
 				"docker or oci"},
 			&cli.StringFlag{Name: "archive", Usage: "write the image to `FILE`, as docker save does, and nowhere else"},
 			&cli.BoolFlag{Name: "force", Usage: "build an image that is there again, as packages have new versions"},
@@ -72,10 +72,14 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 	if err != nil {
 		return failf(exitUsage, "image build: %w", err)
 	}
-	row := rowOf(c.String("runtime"))
+	runtime := usualRuntime.Name
+	if c.IsSet("runtime") || c.String("archive") == "" {
+		runtime = chosenRuntime(c)
+	}
+	row := rowOf(runtime)
 	if row == nil || row.load == nil {
 		return failf(exitUsage, "image build: --runtime %s has no images of its own: say docker or oci",
-			c.String("runtime"))
+			runtime)
 	}
 	if err := enter(row.Name); err != nil {
 		return err
@@ -205,7 +209,7 @@ func listImages(c *cli.Context) error {
 		return nil
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(out, "no images")
+		fmt.Fprintln(out, "no images are kept unpacked; docker images lists those of the Docker Engine")
 		return nil
 	}
 	t := newTable(out, columns.Of(out), "image", "id", "platform", "-size", "-runs", "state")

@@ -21,7 +21,6 @@ import (
 
 	"gantry/cmd/gantry/early"
 	"gantry/executor"
-	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/planner"
 	"gantry/reader"
@@ -82,7 +81,7 @@ func runFlags() []cli.Flag {
 		containerMountsFlag(),
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
 		pullFlag(),
-		&cli.IntFlag{Name: "starts", Value: container.DefaultStarts,
+		&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
 			Usage: "how many containers may be starting at the same time " +
 				"(with --runtime slurm the default is 4 per node)"},
 		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
@@ -104,7 +103,7 @@ func runFlags() []cli.Flag {
 		hostModelFlag(),
 		watchFlag(), portFlag(), noPredictionFlag(),
 		&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, and start nothing"},
-		&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage(false)},
+		&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: runtimeUsage(false)},
 	)
 }
 
@@ -114,8 +113,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"),
-		c.Duration("grace")
+	set.Runtime, set.Strict, set.Grace = chosenRuntime(c), c.Bool("strict"), c.Duration("grace")
 	set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
 	set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
 	if err := errors.Join(set.readGiven(c), set.readResultsDir(c)); err != nil {
@@ -166,8 +164,11 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	if set.Pull = c.String("pull"); !slices.Contains(fetch.Pulls(), set.Pull) {
 		return nil, failf(exitUsage, "--pull %s: choose one of %s", set.Pull, strings.Join(fetch.Pulls(), ", "))
 	}
-	if set.Starts < 1 {
-		return nil, failf(exitUsage, "--starts %d: at least one", set.Starts)
+	if err := set.readStarts(c); err != nil {
+		return nil, err
+	}
+	if cores, _, err := hostSize(); err == nil { // else 0: as many as container.Runtime takes
+		set.Starts = cmp.Or(set.Starts, executor.Starts(cores))
 	}
 	usual := "declared"
 	if able.Learns {

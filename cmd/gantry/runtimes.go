@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,8 @@ type runtimeRow struct {
 	abandon func(ctx context.Context, dir string) ([]string, error)
 	// enter gives this process the rights that the runtime takes, if it can; it may begin the process again. nil: none
 	enter func() error
+	// usable says why this host cannot use the runtime, nil if it can; entered or not. nil: opening the engine tells
+	usable func(ctx context.Context) error
 	// shell opens shells in containers like those of tasks; nil: there are none
 	shell *sheller
 }
@@ -98,7 +101,7 @@ var runtimes = []runtimeRow{
 	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine,
 		load: loadDocker, label: labelDocker, shell: &dockerShells},
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine, store: true,
-		load: loadStored, label: labelStored, facts: storeFacts, enter: oci.Enter, shell: &ociShells},
+		load: loadStored, label: labelStored, facts: storeFacts, enter: oci.Enter, usable: oci.Usable, shell: &ociShells},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate,
 		abandon: abandonSteps, shell: &dockerShells},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
@@ -109,8 +112,45 @@ var runtimes = []runtimeRow{
 	}},
 }
 
-// The runtimes that commands take unless told otherwise.
+// The runtimes that commands take unless told otherwise, if this host has the first; see chosenRuntime.
 var usualRuntime, simulation = &docker.Capabilities, &sim.Capabilities
+
+// runtimeDefault is the help of flags that chosenRuntime reads.
+const runtimeDefault = "docker; oci where no Docker Engine answers"
+
+// chosenRuntime is the one that the command line names, else one that this host has.
+func chosenRuntime(c *cli.Context) string {
+	if c.IsSet("runtime") {
+		return c.String("runtime")
+	}
+	name := hostRuntime(c.Context, usualRuntime.Name)
+	if name != usualRuntime.Name && os.Geteuid() == 0 && !c.Bool("quiet") { // else this process begins again
+		fmt.Fprintf(c.App.ErrWriter, "no Docker Engine answers: gantry takes --runtime %s\n", name)
+	}
+	return name
+}
+
+// hostRuntime is a runtime of containers that this host can use: that one if it can, or else can use none.
+func hostRuntime(ctx context.Context, preferred string) string {
+	for _, name := range append([]string{preferred}, runtimeNames(makesContainers)...) {
+		if row := rowOf(name); row != nil && row.engine != nil && row.isUsable(ctx) == nil {
+			return name
+		}
+	}
+	return preferred
+}
+
+// isUsable says why this host cannot use a runtime that makes containers; nil if it can.
+func (r *runtimeRow) isUsable(ctx context.Context) error {
+	if r.usable != nil {
+		return r.usable(ctx)
+	}
+	e, err := r.engine(ctx, engineWants{})
+	if err == nil {
+		err = e.Close()
+	}
+	return err
+}
 
 // runtimeOf returns what a runtime of the log can do; one that this gantry does not know can do nothing.
 func runtimeOf(name string) *executor.Capabilities {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -106,6 +107,26 @@ func (s *settings) encode() json.RawMessage {
 	// The type has nothing that cannot be encoded.
 	text, _ := json.Marshal(s)
 	return text
+}
+
+// startsDefault is the help of the flag that readStarts reads.
+const startsDefault = "as many as the host has cores, at least 3"
+
+// readStarts reads how many containers may be starting at once; 0 if nothing says so.
+func (s *settings) readStarts(c *cli.Context) error {
+	if s.Starts = c.Int("starts"); s.Starts < 1 && c.IsSet("starts") {
+		return failf(exitUsage, "--starts %d: at least one", s.Starts)
+	}
+	return nil
+}
+
+// starts is that number, or the usual one of the host that is simulated.
+func (s *settings) starts() int {
+	cores := 0
+	if s.Host != nil {
+		cores = s.Host.Host.Cores
+	}
+	return cmp.Or(s.Starts, executor.Starts(cores))
 }
 
 // planFlags are those that say what is planned and how; run and simulate share them.

@@ -24,8 +24,8 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/oci"
-	"gantry/executor/oci/image"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -46,7 +46,7 @@ directory are removed when the shell ends, and nothing is published; gantry clea
    gantry shell mBgModel
    echo 'sh .command.sh; ls -l' | gantry shell RUN TASK
 
-The container is one of the runtime that the run has.
+The container is one of the runtime that the run has; if this host does not have that, of one that it has.
 
 Exit codes: that of the shell; 2 wrong command line; 3 no such run or task, or one without a program; 4 the runtime is
 not usable, or the image is gone.`,
@@ -83,6 +83,7 @@ func shell(c *cli.Context) error {
 		return failf(exitUsage, "runs on the %s runtime have no shell: read gantry logs %s %s", info.Runtime, life.Run,
 			life.Task)
 	}
+	row = rowOf(hostRuntime(c.Context, info.Runtime))
 	if err := enter(row.Name); err != nil {
 		return err
 	}
@@ -465,24 +466,19 @@ func enterDocker(ctx context.Context, b *sandbox, program string, tty bool) erro
 
 // enterOCI runs the shell in a container without a daemon until it ends.
 func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
-	dir, err := image.DefaultDir()
+	store := &session{set: &settings{Pull: string(fetch.PullMissing)}, view: newProgress(true, false)}
+	defer store.close()
+	found, err := fetchOCI(ctx, store, []fetch.Wanted{{Ref: b.spec.Image, ID: b.life.ImageID}},
+		&arriving{progress: store.view, parts: map[string][2]int64{}})
 	if err != nil {
 		return fail(exitHost, err)
 	}
-	store, err := image.Open(dir)
-	if err != nil {
-		return fail(exitHost, err)
-	}
-	defer store.Close()
-	e, err := oci.Open(oci.Config{Dirs: []string{b.dir}, Images: store})
+	e, err := oci.Open(oci.Config{Dirs: []string{b.dir}, Images: store.store})
 	if err != nil {
 		return fail(exitHost, err)
 	}
 	defer e.Close()
-	if _, err := e.Host(ctx); err != nil {
-		return fail(exitHost, err)
-	}
-	s := &container.Spec{Name: b.name, Image: b.image(), Args: []string{program}, Dir: b.work, Network: b.spec.Network,
+	s := &container.Spec{Name: b.name, Image: found[0].ID, Args: []string{program}, Dir: b.work, Network: b.spec.Network,
 		Env: append([]string{"HOME=/tmp"}, b.spec.Env...), Labels: map[string]string{"gantry.shell": b.life.Run},
 		Tmpfs: map[string]string{"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
 		Mounts: []container.Mount{{Source: b.work, Target: b.work},

@@ -5,7 +5,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/executor/container"
 	"gantry/sqlite"
 )
 
@@ -47,7 +46,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			hostModelFlag(),
 			&cli.BoolFlag{Name: "noise", Usage: "with a host model: let phases of containers vary as measured, " +
 				"drawn by --seed (default: each takes its mean)"},
-			&cli.IntFlag{Name: "starts", Value: container.DefaultStarts,
+			&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
 				Usage: "with a host model: how many containers may be starting at the same time"},
 			&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; with " +
 				"--host-model only estimates take it"},
@@ -78,8 +77,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if !(set.Charge >= 0) || math.IsInf(set.Charge, 0) {
 				return failf(exitUsage, "--charge-planning %v: give a number of at least 0", set.Charge)
 			}
-			if set.Starts = c.Int("starts"); set.Starts < 1 {
-				return failf(exitUsage, "--starts %d: at least one", set.Starts)
+			if err := set.readStarts(c); err != nil {
+				return err
 			}
 			if err := set.readHostModel(c); err != nil {
 				return err

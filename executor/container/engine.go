@@ -59,6 +59,12 @@ type Tidier interface {
 	Tidy() error
 }
 
+// Seer is an Engine that may run elsewhere, as where gantry is in a container. Sees returns an error that wraps
+// ErrUnusable if containers would have other files than this process at the path of a run directory.
+type Seer interface {
+	Sees(ctx context.Context, dir string) error
+}
+
 // Host is what an engine says of itself and of this host.
 type Host struct {
 	Name        string // of the engine, for messages, such as "Docker Engine"

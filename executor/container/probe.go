@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"gantry/cgroup"
@@ -43,6 +44,34 @@ const (
 	probePIDs  = 20
 )
 
+// Remedy says what to do about an error of a host or an engine, by what it says.
+func Remedy(said string) string {
+	said = strings.ToLower(said)
+	for _, r := range []struct{ words, remedy string }{
+		{"no space left on device", "free space there"},
+		{"disk quota exceeded", "free space there, or raise the quota"},
+		{"read-only file system", "mount it read-write (a container needs --privileged for that)"},
+		{"operation not permitted", notAllowed},
+		{"permission denied", notAllowed},
+		{"cannot allocate memory", "free memory, or raise the limit of memory that gantry is under"},
+		{"resource temporarily unavailable", "raise the limit of processes that gantry is under"},
+		{"too many open files", "raise the limit of open files that gantry is under (ulimit -n)"},
+		{"bind source path does not exist", elsewhere}, {"statfs ", elsewhere},
+	} {
+		if strings.Contains(said, r.words) {
+			return r.remedy
+		}
+	}
+	return "repair the cause that this message names"
+}
+
+const notAllowed = "give gantry this right: run it as root or by sudo, with all capabilities (a container needs " +
+	"--privileged; SELinux, AppArmor or seccomp may forbid it, too)"
+
+// elsewhere is for an engine that has other files.
+const elsewhere = "gantry seems to have other files than the engine, as in a container: show it those at the paths that " +
+	"they have on the engine's host, or run it there"
+
 // Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie in a run
 // directory below dir. It takes some ten seconds. The error says that nothing could be tried; facts found until then
 // come with it.
@@ -66,10 +95,9 @@ func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, t
 		return facts, err
 	}
 	tree, err := cgroup.Open(cmp.Or(host.Groups, cgroup.Root), host.Systemd)
-	if err != nil {
+	if err != nil { // it says how they come to be there
 		engine.Close()
-		return append(facts, Fact{"cgroups", No, err.Error(), "mount the control groups"}),
-			fmt.Errorf("%w: %w", ErrUnusable, err)
+		return facts, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	driver := "cgroupfs"
 	if host.Systemd {
@@ -91,23 +119,23 @@ func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, t
 
 	node := planner.Node{Name: "probe", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(runtime.NumCPU()) * 1000,
 		unit.Memory: 512 << 20, unit.Disk: unit.Unlimited}}
-	r, err := New(ctx, engine, Config{Run: filepath.Base(runDir), Dir: runDir,
-		TaskBinary: taskBinary, PIDs: probePIDs, Version: "doctor",
+	p := &prober{wf: &executor.WorkflowSpec{Name: "doctor"}, ends: map[planner.AttemptID]*planner.AttemptExited{},
+		begun: map[planner.AttemptID]bool{}, warned: map[string]string{}}
+	p.Runtime, err = New(ctx, engine, Config{Run: filepath.Base(runDir), Dir: runDir,
+		TaskBinary: taskBinary, PIDs: probePIDs, Version: "doctor", Warn: p.warn,
 		Platform: &planner.Platform{Nodes: []planner.Node{node}, Groups: []string{""},
 			Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}})
 	if err != nil {
 		return facts, err
 	}
-	p := &prober{Runtime: r, wf: &executor.WorkflowSpec{Name: "doctor"},
-		ends: map[planner.AttemptID]*planner.AttemptExited{}, begun: map[planner.AttemptID]bool{}}
 	groups := Fact{"node-limits", Yes, "control groups of nodes can be made, with limits", ""}
-	if r.group == "" {
-		groups = Fact{"node-limits", No, "this user may not make control groups",
-			"run gantry as root or by sudo: limits of tasks are enforced all the same, those of whole nodes are not"}
+	if p.group == "" {
+		groups = Fact{"node-limits", No, p.ungrouped.Error() + ": limits of tasks are enforced all the same, those of " +
+			"whole nodes are not", Remedy(p.ungrouped.Error())}
 	}
 	facts = append(facts, groups, swapFact(tree, host.LimitsSwap))
-	facts = append(facts, p.try(ctx, onDisk)...)
-	return facts, errors.Join(p.err, r.Close())
+	tried, err := p.try(ctx, onDisk)
+	return append(facts, tried...), errors.Join(err, p.err, p.Close())
 }
 
 func swapFact(t *cgroup.Tree, engine bool) Fact {
@@ -117,6 +145,9 @@ func swapFact(t *cgroup.Tree, engine bool) Fact {
 		return Fact{"swap-limit", Yes, "the kernel accounts for swap", ""}
 	case !has:
 		return Fact{"swap-limit", Yes, "the kernel does not account for swap, and this host has none", ""}
+	case t.SwapAccounted():
+		return Fact{"swap-limit", No, "the engine does not limit swap, and this host has some: tasks can swap beyond " +
+			"their memory limit", "switch swap off, or start the engine again: the kernel accounts for swap"}
 	default:
 		return Fact{"swap-limit", No, "the kernel does not account for swap, and this host has some: tasks can swap " +
 			"beyond their memory limit", "boot with swapaccount=1, or switch swap off"}
@@ -131,10 +162,20 @@ type prober struct {
 	ends  map[planner.AttemptID]*planner.AttemptExited
 	begun map[planner.AttemptID]bool
 	err   error
+
+	mu     sync.Mutex
+	warned map[string]string // by rule
 }
 
-// try runs all that needs containers. What does not disturb each other runs at the same time.
-func (p *prober) try(ctx context.Context, onDisk bool) []Fact {
+func (p *prober) warn(rule, message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.warned[rule] = message
+}
+
+// try runs all that needs containers. What does not disturb each other runs at the same time. The error says that no
+// container can be started.
+func (p *prober) try(ctx context.Context, onDisk bool) ([]Fact, error) {
 	hold := unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20}
 	slice, small, slow := hold, hold, hold
 	slice[unit.CPU], small[unit.Memory], slow[unit.Disk] = 100, 24<<20, probeRate
@@ -142,6 +183,10 @@ func (p *prober) try(ctx context.Context, onDisk bool) []Fact {
 		return []*executor.FileSpec{{Name: name, Size: probeBytes, Sized: true, Produced: produced}}
 	}
 	short := p.start(ctx, "short", hold, nil, func(s *executor.TaskSpec) {})
+	if f := (Fact{Name: "containers"}); p.end(ctx, short, &f) == nil {
+		f.Verdict = No
+		return []Fact{f}, fmt.Errorf("%w: containers cannot be started: %s (%s)", ErrUnusable, f.Evidence, f.Advice)
+	}
 	quota := p.start(ctx, "cpu", slice, nil, func(s *executor.TaskSpec) { s.Run = 150 * time.Millisecond })
 	memory := p.start(ctx, "memory", small, nil, func(s *executor.TaskSpec) { s.Memory = 64 << 20 })
 	pids := p.start(ctx, "pids", hold, nil, func(s *executor.TaskSpec) {
@@ -152,7 +197,7 @@ func (p *prober) try(ctx context.Context, onDisk bool) []Fact {
 	facts := []Fact{p.freezer(ctx, frozen)}
 	facts = append(facts, p.quota(ctx, quota), p.memory(ctx, memory), p.pids(ctx, pids), p.counters(ctx, short))
 	if !onDisk {
-		return facts
+		return facts, nil
 	}
 	for _, io := range []struct {
 		name, what     string
@@ -175,7 +220,7 @@ func (p *prober) try(ctx context.Context, onDisk bool) []Fact {
 			})
 		facts = append(facts, p.io(ctx, a, io.name, io.what, io.read))
 	}
-	return facts
+	return facts, nil
 }
 
 func (p *prober) start(ctx context.Context, name string, hold unit.Vector, tweak func(*emulate.Spec),
@@ -184,12 +229,12 @@ func (p *prober) start(ctx context.Context, name string, hold unit.Vector, tweak
 	spec(t)
 	id := p.next
 	p.next++
-	p.mu.Lock()
+	p.Runtime.mu.Lock()
 	if p.tweaks == nil {
 		p.tweaks = map[planner.AttemptID]func(*emulate.Spec){}
 	}
 	p.tweaks[id] = tweak
-	p.mu.Unlock()
+	p.Runtime.mu.Unlock()
 	if err := p.Start(ctx, executor.Launch{Attempt: id, Try: 1, Hold: hold, Queued: p.Now(), Spec: t}); err != nil {
 		p.err = errors.Join(p.err, err)
 	}
@@ -220,22 +265,35 @@ func (p *prober) until(ctx context.Context, known func() bool) bool {
 // end waits for the end of an attempt. It returns nil if nothing can be concluded, and f then says why.
 func (p *prober) end(ctx context.Context, id planner.AttemptID, f *Fact) *planner.AttemptExited {
 	if !p.until(ctx, func() bool { return p.ends[id] != nil }) {
-		f.Evidence = "the container did not end within half a minute"
+		f.Evidence, f.Advice = "the container did not end within half a minute", "try again once the host is less busy"
 		return nil
 	}
 	if x := p.ends[id]; x.Outcome == planner.HostError || x.Outcome == planner.Lost {
-		f.Evidence = x.Message
+		f.Evidence, f.Advice = x.Message, Remedy(x.Message)
 		return nil
 	}
 	return p.ends[id]
 }
 
+// unheld says what to do about a limit of a controller that held nothing back, and has been read back as it is.
+func (p *prober) unheld(controller string, limit, is int64) string {
+	if names, remedy := p.tree.Lacking(controller); len(names) > 0 {
+		return remedy
+	}
+	if is != limit {
+		return fmt.Sprintf("the %s did not set the limit (read back: %d): its log, or the kernel's, says why",
+			p.host.Name, is)
+	}
+	return "the kernel has this limit, and does not hold programs to it: take another kernel"
+}
+
 func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "cpu-quota", Advice: "the kernel needs CONFIG_CFS_BANDWIDTH"}
+	f := Fact{Name: "cpu-quota"}
 	x := p.end(ctx, id, &f)
 	if x == nil {
 		return f
 	}
+	f.Advice = p.unheld("cpu", 100, x.Usage.Applied.CPUMillicores)
 	spent := x.Usage.CPUUser + x.Usage.CPUSystem
 	f.Evidence = fmt.Sprintf("at a tenth of a CPU, %v of CPU time took %v; held back for %v",
 		spent.Round(time.Millisecond), x.Ran.Round(time.Millisecond), x.Usage.CPUThrottled.Round(time.Millisecond))
@@ -250,33 +308,42 @@ func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
 }
 
 func (p *prober) memory(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "memory-limit", Advice: "the kernel needs the memory controller (boot with cgroup_enable=memory)"}
+	f := Fact{Name: "memory-limit"}
 	x := p.end(ctx, id, &f)
 	if x == nil {
 		return f
 	}
+	f.Advice = p.unheld("memory", 24<<20, int64(x.Usage.Applied.Memory))
 	f.Evidence = fmt.Sprintf("64 MiB under a limit of 24 MiB: %v, %d kills counted by the kernel, peak %d MB",
 		x.Outcome, x.Usage.OOMKills, x.Usage.PeakMemory/1e6)
 	return f.judge(x.Outcome == planner.OutOfMemory)
 }
 
 func (p *prober) pids(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "pids-limit", Advice: "the kernel needs the pids controller"}
+	f := Fact{Name: "pids-limit"}
 	x := p.end(ctx, id, &f)
 	if x == nil {
 		return f
 	}
+	f.Advice = p.unheld("pids", probePIDs, x.Usage.Applied.PIDs)
 	f.Evidence = fmt.Sprintf("%d threads under a limit of %d: %v (limit read back: %d)", 4*probePIDs, probePIDs,
 		x.Outcome, x.Usage.Applied.PIDs)
 	return f.judge(x.Outcome != planner.OK)
 }
 
 func (p *prober) counters(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "final-counters", Advice: "run gantry as root, or by sudo, so that it can keep counters when " +
-		"containers are gone"}
+	f := Fact{Name: "final-counters"}
 	x := p.end(ctx, id, &f)
 	if x == nil {
 		return f
+	}
+	switch names, remedy := p.tree.Lacking("cpu", "memory", "blkio"); {
+	case len(names) > 0:
+		f.Advice = remedy
+	case p.group == "":
+		f.Advice = "run gantry as root, or by sudo, so that it can keep counters when containers are gone"
+	default:
+		f.Advice = "these counters are missing in the kernel, or the host is too busy for gantry to read them in time"
 	}
 	u := x.Usage
 	f.Evidence = fmt.Sprintf("a container of %v: CPU %v, peak memory %.1f MB", x.Ran.Round(time.Millisecond),
@@ -295,36 +362,51 @@ func (p *prober) counters(ctx context.Context, id planner.AttemptID) Fact {
 
 // freezer suspends a task that computes, and looks whether it computes on.
 func (p *prober) freezer(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "freezer", Advice: "policies that preempt cannot suspend here: the kernel needs the freezer"}
+	f := Fact{Name: "freezer"}
 	defer func() {
 		_ = p.Kill(ctx, id, planner.Killed, 0)
 		p.until(ctx, func() bool { return p.ends[id] != nil })
 	}()
 	if !p.until(ctx, func() bool { return p.begun[id] || p.ends[id] != nil }) || p.ends[id] != nil {
 		f.Evidence = "the container did not start"
+		if x := p.ends[id]; x != nil {
+			f.Evidence, f.Advice = x.Message, Remedy(x.Message)
+		}
 		return f
 	}
-	p.mu.Lock()
+	p.Runtime.mu.Lock()
 	a := p.attempts[id]
-	p.mu.Unlock()
+	p.Runtime.mu.Unlock()
 	spent := func() time.Duration { return p.tree.Read(a.group, cgroup.CPU).CPU }
-	p.mu.Lock()
-	a.wantPaused = true
-	p.mu.Unlock()
-	a.applyPause(false)
+	pause := func(want bool) (is bool) {
+		p.Runtime.mu.Lock()
+		a.wantPaused = want
+		p.Runtime.mu.Unlock()
+		a.applyPause(false)
+		p.Runtime.mu.Lock()
+		defer p.Runtime.mu.Unlock()
+		return a.paused
+	}
+	frozen := pause(true)
 	before := spent()
 	select {
 	case <-time.After(200 * time.Millisecond):
 	case <-ctx.Done():
 	}
 	during := spent() - before
-	p.mu.Lock()
-	frozen := a.paused
-	a.wantPaused = false
-	p.mu.Unlock()
-	a.applyPause(false)
+	pause(false)
+	f.Advice = "the kernel does not hold frozen processes: policies that preempt cannot suspend here"
 	if !frozen {
+		p.mu.Lock()
+		said := p.warned["pause"]
+		p.mu.Unlock()
 		f.Evidence = "the " + p.host.Name + " did not pause the container"
+		f.Advice = "policies that preempt cannot suspend here: "
+		if names, remedy := p.tree.Lacking("freezer"); len(names) > 0 && p.tree.Mode() != cgroup.Unified {
+			f.Advice += remedy
+		} else {
+			f.Evidence, f.Advice = f.Evidence+": "+said, f.Advice+Remedy(said)
+		}
 		return f.judge(false)
 	}
 	f.Evidence = fmt.Sprintf("a suspended task used %v of CPU time in 200 ms", during)
@@ -332,7 +414,16 @@ func (p *prober) freezer(ctx context.Context, id planner.AttemptID) Fact {
 }
 
 func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string, read bool) Fact {
-	f := Fact{Name: name, Advice: "the kernel needs CONFIG_BLK_DEV_THROTTLING"}
+	f := Fact{Name: name}
+	x := p.end(ctx, id, &f)
+	if x == nil {
+		return f
+	}
+	applied := x.Usage.Applied.WriteBps
+	if read {
+		applied = x.Usage.Applied.ReadBps
+	}
+	f.Advice = p.unheld("blkio", probeRate, int64(applied))
 	if name == "io-write-buffered" {
 		f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, " +
 			"unless they do so too (cgroup v2 attributes them)"
@@ -340,13 +431,9 @@ func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string
 			f.Advice = "the program does not wait for them; the kernel writes them back later, counted and at the limit"
 		}
 	}
-	x := p.end(ctx, id, &f)
-	if x == nil {
-		return f
-	}
 	rep, err := emulate.ReadReport(filepath.Join(p.cfg.Dir, "work", p.wf.Name, name+"-1"))
 	if err != nil || x.Outcome != planner.OK {
-		f.Evidence = fmt.Sprintf("%v %s", x.Outcome, x.Message)
+		f.Evidence, f.Advice = fmt.Sprintf("%v %s", x.Outcome, x.Message), Remedy(x.Message)
 		return f
 	}
 	took, counted := time.Duration(rep.Phases.WriteNanos), x.Usage.WrittenBytes

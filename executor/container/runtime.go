@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,9 +58,8 @@ const (
 
 // Defaults of Config.
 const (
-	DefaultStarts = 3 // a host of a few cores starts no more at once: beyond that only the latency grows
-	DefaultPIDs   = 512
-	DefaultGrace  = 10 * time.Second
+	DefaultPIDs  = 512
+	DefaultGrace = 10 * time.Second
 	// DefaultMaxOutput is how much is kept of standard output, and of standard error, of each attempt.
 	DefaultMaxOutput = 64_000_000
 )
@@ -92,7 +92,7 @@ type Config struct {
 	TaskBinary string // the emulator's binary on the host: it starts the programs of real tasks, too
 	Seed       uint64 // of made-up file contents
 
-	Starts int           // containers that are created and started at once; 0: DefaultStarts
+	Starts int           // containers that are created and started at once; 0: executor.Starts
 	Ahead  bool          // start containers ahead, as many at once
 	PIDs   int64         // limit of each container; 0: DefaultPIDs
 	Grace  time.Duration // between SIGTERM and SIGKILL at a time limit; 0: DefaultGrace
@@ -136,7 +136,9 @@ type Runtime struct {
 	device  cgroup.Device // of the run directory; zero if it has none
 	group   string        // of the run; "" if gantry may not make control groups
 	groups  []string      // of the nodes
-	files   *stage.Area
+	// ungrouped says why it may not
+	ungrouped error
+	files     *stage.Area
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
@@ -187,7 +189,7 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 		return nil, fmt.Errorf("containers: I/O limits of %d nodes for a platform of %d", len(cfg.IO),
 			len(cfg.Platform.Nodes))
 	}
-	orElse(&cfg.Starts, DefaultStarts)
+	orElse(&cfg.Starts, executor.Starts(goruntime.NumCPU()))
 	orElse(&cfg.PIDs, DefaultPIDs)
 	orElse(&cfg.Grace, DefaultGrace)
 	orElse(&cfg.MaxOutput, DefaultMaxOutput)
@@ -250,6 +252,11 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	var err error
 	if r.host, err = r.engine.Host(ctx); err != nil {
 		return err
+	}
+	if s, ok := r.engine.(Seer); ok {
+		if err := s.Sees(ctx, r.cfg.Dir); err != nil {
+			return err
+		}
 	}
 	var onDisk bool
 	if r.far == nil { // on other hosts programs may have the umask of this process
@@ -324,8 +331,8 @@ func (r *Runtime) lacks(onDisk bool) []lack {
 	}
 	if r.group == "" {
 		out = append(out, lack{"cgroups", "limits of whole nodes are not enforced, and counters of tasks that end " +
-			"at once may be missed: this user may not make " +
-			"control groups (run as root, or by sudo); limits of tasks are enforced"})
+			"at once may be missed: " + r.ungrouped.Error() + " (" + Remedy(r.ungrouped.Error()) + "); limits of " +
+			"tasks are enforced"})
 	}
 	if !r.host.LimitsTasks {
 		out = append(out, lack{"docker", "the " + r.host.Name + " says that memory, CPU quota or pids limits are not " +
@@ -368,7 +375,7 @@ func (r *Runtime) makeGroups() error {
 		}
 		err := r.tree.Create(group, l)
 		if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) {
-			r.group, r.groups = "", nil
+			r.group, r.groups, r.ungrouped = "", nil, fmt.Errorf("control groups cannot be made: %w", err)
 			return nil
 		}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -121,7 +122,7 @@ func engineLoop(b *testing.B, real bool) {
 	report(b, func() {
 		var wg sync.WaitGroup
 		queue := make(chan int)
-		for range container.DefaultStarts {
+		for range executor.Starts(runtime.NumCPU()) {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
@@ -148,7 +149,7 @@ func BenchmarkRuntime(b *testing.B) {
 			report(b, func() {
 				running := 0
 				for sent, ended := 0, 0; ended < b.N; {
-					for ; sent < b.N && running < container.DefaultStarts; sent++ {
+					for ; sent < b.N && running < executor.Starts(runtime.NumCPU()); sent++ {
 						s := r.emulated()
 						if kind == "real" {
 							s.Command, s.Image = []string{"true"}, busybox

@@ -53,11 +53,24 @@ func connect(ctx context.Context, host string, patience time.Duration) (*client.
 		err = fmt.Errorf("%w: Docker Engine at %s refuses this user: %w (join the group docker and log in again, or "+
 			"use sudo)", container.ErrUnusable, cli.DaemonHost(), err)
 	default:
-		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (gantry setup installs and starts it)",
-			container.ErrUnusable, cli.DaemonHost(), err)
+		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (%s, or use --runtime oci)",
+			container.ErrUnusable, cli.DaemonHost(), err, whereSilent(err))
 	}
 	cli.Close()
 	return nil, err
+}
+
+// whereSilent says what to do about an engine that does not answer.
+func whereSilent(err error) string {
+	switch named := os.Getenv("DOCKER_HOST"); {
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, container.ErrNoAnswer):
+		return "it is stuck: look at its log, and start it again"
+	case named != "":
+		return "correct or unset DOCKER_HOST, which names it"
+	case errors.Is(err, unix.ECONNREFUSED):
+		return "it does not run: gantry setup starts it"
+	}
+	return "gantry setup installs and starts it"
 }
 
 // newClient returns a client of the engine at host, or as the environment says.
@@ -88,6 +101,7 @@ type Engine struct {
 	cli        *client.Client
 	patience   time.Duration
 	taskBinary string
+	podman     bool // it is Podman, by Host
 
 	declared sync.Map // volumes of images, map[string]struct{} by the image
 
@@ -130,11 +144,12 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	if err != nil {
 		return h, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
 	}
+	e.name(ctx, &h)
 	h.Version = info.ServerVersion
 	h.Systemd, h.LimitsSwap = info.CgroupDriver == "systemd", info.SwapLimit
 	h.LimitsTasks = info.MemoryLimit && info.CPUCfsQuota && info.PidsLimit
 	h.Facts = []container.Fact{{Name: "docker-engine", Verdict: container.Yes,
-		Evidence: fmt.Sprintf("version %s, kernel %s, %d CPUs, %d MB, storage driver %s", info.ServerVersion,
+		Evidence: fmt.Sprintf("%s, version %s, kernel %s, %d CPUs, %d MB, storage driver %s", h.Name, info.ServerVersion,
 			info.KernelVersion, info.NCPU, info.MemTotal/1e6, info.Driver)}}
 	if info.OSType != "linux" {
 		return h, fmt.Errorf("%w: Docker Engine runs %s containers, gantry needs linux", container.ErrUnusable,
@@ -146,6 +161,15 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 		return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, f.Evidence, f.Advice)
 	}
 	return h, nil
+}
+
+// name calls the engine by its name, if it is Podman, which answers as the Docker Engine does.
+func (e *Engine) name(ctx context.Context, h *container.Host) {
+	v, err := e.cli.ServerVersion(ctx)
+	if err == nil && len(v.Components) > 0 && strings.HasPrefix(v.Components[0].Name, "Podman") {
+		e.podman = true
+		h.Name, h.Command, h.Ended = "Podman", "podman", "Podman's service was stopped"
+	}
 }
 
 // Close ends the connections.

@@ -76,6 +76,9 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 		Resources: types.Resources{PidsLimit: &l.PIDs, CPUPeriod: l.CPUPeriod.Microseconds(),
 			CPUQuota: l.CPUQuota.Microseconds(), Memory: l.Memory, MemorySwap: l.MemorySwap},
 	}
+	if !s.Network { // Podman heeds nothing else
+		h.NetworkMode = "none"
+	}
 	if s.Parent != "" {
 		h.CgroupParent = s.Parent
 	}

@@ -4,6 +4,7 @@ package oci
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
 )
 
 // Programs have the limits that the Docker Engine's have where systemd starts it, whatever those of the shell are that
@@ -20,7 +23,9 @@ import (
 
 const unlimited = uint64(unix.RLIM_INFINITY)
 
-// rlimits are the limits of the first process, and of all that it starts: as far as this process may give them.
+// rlimits are the limits of the first process, and of all that it starts: as far as this process may give them. crun
+// sets them for itself, too, and may raise the one of locked memory afterwards, to load its program for devices of
+// cgroup v2. So a process that may not raise that one does not lower it either.
 var rlimits = sync.OnceValue(func() []specs.POSIXRlimit {
 	const files = 1 << 20
 	pending := number("/proc/sys/kernel/threads-max", 1<<16) / 2
@@ -45,7 +50,9 @@ var rlimits = sync.OnceValue(func() []specs.POSIXRlimit {
 			continue
 		}
 		if !raises {
-			l.hard = min(l.hard, own.Max)
+			if l.hard = min(l.hard, own.Max); l.resource == unix.RLIMIT_MEMLOCK {
+				l.hard = own.Max
+			}
 			l.soft = min(l.soft, l.hard)
 		}
 		limits = append(limits, specs.POSIXRlimit{Type: "RLIMIT_" + l.name, Hard: l.hard, Soft: l.soft})
@@ -106,6 +113,21 @@ func scored(f func() error) error {
 
 // mayRaise reports whether this process may raise limits beyond its own.
 func mayRaise() bool { return effective()&(1<<unix.CAP_SYS_RESOURCE) != 0 && initial() }
+
+// lockedMemory says why the OCI runtime of that version cannot have the limit of locked memory that it takes to load its
+// program for devices of cgroup v2; "" if it can. crun before 1.14 starts no container without, but for those in user
+// namespaces.
+func lockedMemory(mode cgroup.Mode, version string) string {
+	var major, minor int
+	var own unix.Rlimit
+	if n, _ := fmt.Sscanf(version, "crun version %d.%d", &major, &minor); n != 2 || major > 1 || minor >= 14 ||
+		mode != cgroup.Unified || mayRaise() || !initial() ||
+		unix.Getrlimit(unix.RLIMIT_MEMLOCK, &own) != nil || own.Max == unlimited {
+		return ""
+	}
+	return fmt.Sprintf("gantry runs as root without CAP_SYS_RESOURCE, and with a hard limit of %d kB of locked memory, "+
+		"which crun %d.%d has to raise", own.Max>>10, major, minor)
+}
 
 // effective are the capabilities of this process: its first thread never changes them.
 func effective() uint64 {

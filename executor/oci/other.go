@@ -15,6 +15,8 @@ func Open(Config) (*Engine, error) { return nil, errors.ErrUnsupported }
 
 func Enter() error { return errors.ErrUnsupported }
 
+func Usable(context.Context) error { return errors.ErrUnsupported }
+
 func Has(string, string) bool { return false }
 
 func (e *Engine) RemoveNamed(context.Context, string) error { return errors.ErrUnsupported }

@@ -53,6 +53,19 @@ func Enter() error {
 	return userns.Begin(uids, gids, groups, image.DirEnv+"="+images)
 }
 
+// Usable says why this process cannot make containers, also after Enter; nil if it can.
+func Usable(ctx context.Context) error {
+	e, err := Open(Config{})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if os.Geteuid() == 0 || len(rootless(e.tree)) > 0 {
+		_, err = e.Host(ctx)
+	}
+	return err
+}
+
 // rootless lists what containers of a user who is not root would need and this host does not have.
 func rootless(t *cgroup.Tree) (lacking []string) {
 	if t.Mode() != cgroup.Unified {

@@ -92,10 +92,7 @@ const (
 	drawDrift // and the phase
 )
 
-const (
-	defaultStarts = 3 // of docker.Config
-	removers      = 2 // of the docker runtime
-)
+const removers = 2 // of the runtime of containers
 
 // course is an attempt under way.
 type course struct {
@@ -172,7 +169,7 @@ func NewHosted(cfg Config) *Hosted {
 			Moved: func(a **activity, at int) { (*a).queued = at + 1 },
 		}}
 	if h.cfg.Starts <= 0 {
-		h.cfg.Starts = defaultStarts
+		h.cfg.Starts = executor.Starts(h.m.Host.Cores)
 	}
 	for i, name := range hostmodel.PhaseNames {
 		h.phases[i] = h.m.Phases.Named(name)

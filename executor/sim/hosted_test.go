@@ -145,6 +145,20 @@ func TestStartsAreBounded(t *testing.T) {
 	}
 }
 
+// Unless told otherwise there are as many places as the host has cores.
+func TestStartsFollowTheCores(t *testing.T) {
+	for cores, last := range map[int]bool{2: true, 8: false} { // whether the fourth start has to wait
+		h := onHost(t, sim.Config{Host: hostmodel.Example(cores)}, float64(cores))
+		for range 4 {
+			h.launch(0, 0.25, busy(time.Second))
+		}
+		h.drain()
+		if waited := h.exits[3].Usage.Created > h.exits[0].Usage.Created+planner.Time(ms); waited != last {
+			t.Errorf("%d cores: the fourth start waits: %v", cores, waited)
+		}
+	}
+}
+
 // Three starts at once are twice as slow as one, and one core busy makes them 1.5 times as slow again.
 func TestStartsContend(t *testing.T) {
 	m := hostmodel.Example(8)
