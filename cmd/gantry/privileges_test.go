@@ -77,7 +77,8 @@ func TestRootWithoutACapability(t *testing.T) {
 			t.Errorf("without %s: %q", name, said)
 		}
 	}
-	if said := try("all", takenAway("chown", "kill", "net_raw")...); !strings.Contains(said, "without CAP_CHOWN, CAP_KILL (") {
+	if said := try("all", takenAway("chown", "kill", "net_raw")...); !strings.Contains(said,
+		"without CAP_CHOWN, CAP_KILL (") {
 		t.Errorf("without several: %q", said)
 	}
 	if said := try("others", takenAway(others...)...); said != "" {
@@ -129,8 +130,8 @@ func TestRemediesFollowFromTheCause(t *testing.T) {
 	}
 	top := filepath.Join(dir, "groups") // a view of the control groups without those that are named; nothing is removed
 	without := func(name string) string {
-		return "mkdir -p " + top + " && mount -t tmpfs none " + top + " && for g in /sys/fs/cgroup/*; do n=${g##*/}; [ $n = " +
-			name + " ] || { mkdir " + top + "/$n && mount --bind $g " + top + "/$n; }; done && mount --rbind " + top +
+		return "mkdir -p " + top + " && mount -t tmpfs none " + top + " && for g in /sys/fs/cgroup/*; do n=${g##*/}; " +
+			"[ $n = " + name + " ] || { mkdir " + top + "/$n && mount --bind $g " + top + "/$n; }; done && mount --rbind " + top +
 			" /sys/fs/cgroup"
 	}
 	for _, x := range []struct {
@@ -171,7 +172,8 @@ func TestRemediesFollowFromTheCause(t *testing.T) {
 	}
 }
 
-// A Docker Engine that has other files than gantry, as where gantry is in a container, is refused before anything starts.
+// A Docker Engine that has other files than gantry, as where gantry is in a container, is refused before
+// anything starts.
 func TestAnEngineWithOtherFilesIsRefused(t *testing.T) {
 	needsDocker(t)
 	if exec.Command("unshare", "--mount", "true").Run() != nil {
@@ -181,7 +183,8 @@ func TestAnEngineWithOtherFilesIsRefused(t *testing.T) {
 	dir, gantry := t.TempDir(), gantryLink(t)
 	for _, args := range [][]string{{"run", "--emulate", "--runtime", "docker"}, {"doctor"}} {
 		code, said := under(t, gantry, []string{"unshare", "--mount", "--propagation", "private", "sh", "-c",
-			"mount -t tmpfs none " + dir + " && cd " + dir + ` && printf 'out:\n\ttrue\n' >Makeflow && exec "$@" --dir runs ` +
+			"mount -t tmpfs none " + dir + " && cd " + dir + ` && printf 'out:\n\ttrue\n' >Makeflow && exec "$@" ` +
+				"--dir runs " +
 				"$([ $2 = doctor ] || echo Makeflow)", "sh"}, args...)
 		if code != exitHost || !strings.Contains(said, "bind source path does not exist") ||
 			!strings.Contains(said, "gantry seems to have other files than the engine") {

@@ -101,7 +101,8 @@ var runtimes = []runtimeRow{
 	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine,
 		load: loadDocker, label: labelDocker, shell: &dockerShells},
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine, store: true,
-		load: loadStored, label: labelStored, facts: storeFacts, enter: oci.Enter, usable: oci.Usable, shell: &ociShells},
+		load: loadStored, label: labelStored, facts: storeFacts, enter: oci.Enter, usable: oci.Usable,
+		shell: &ociShells},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate,
 		abandon: abandonSteps, shell: &dockerShells},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {

@@ -69,8 +69,8 @@ const notAllowed = "give gantry this right: run it as root or by sudo, with all 
 	"--privileged; SELinux, AppArmor or seccomp may forbid it, too)"
 
 // elsewhere is for an engine that has other files.
-const elsewhere = "gantry seems to have other files than the engine, as in a container: show it those at the paths that " +
-	"they have on the engine's host, or run it there"
+const elsewhere = "gantry seems to have other files than the engine, as in a container: show it those at the paths " +
+	"that they have on the engine's host, or run it there"
 
 // Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie in a run
 // directory below dir. It takes some ten seconds. The error says that nothing could be tried; facts found until then
@@ -130,8 +130,8 @@ func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, t
 	}
 	groups := Fact{"node-limits", Yes, "control groups of nodes can be made, with limits", ""}
 	if p.group == "" {
-		groups = Fact{"node-limits", No, p.ungrouped.Error() + ": limits of tasks are enforced all the same, those of " +
-			"whole nodes are not", Remedy(p.ungrouped.Error())}
+		groups = Fact{"node-limits", No, p.ungrouped.Error() + ": limits of tasks are enforced all the same, those " +
+			"of whole nodes are not", Remedy(p.ungrouped.Error())}
 	}
 	facts = append(facts, groups, swapFact(tree, host.LimitsSwap))
 	tried, err := p.try(ctx, onDisk)

@@ -149,7 +149,8 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	h.Systemd, h.LimitsSwap = info.CgroupDriver == "systemd", info.SwapLimit
 	h.LimitsTasks = info.MemoryLimit && info.CPUCfsQuota && info.PidsLimit
 	h.Facts = []container.Fact{{Name: "docker-engine", Verdict: container.Yes,
-		Evidence: fmt.Sprintf("%s, version %s, kernel %s, %d CPUs, %d MB, storage driver %s", h.Name, info.ServerVersion,
+		Evidence: fmt.Sprintf("%s, version %s, kernel %s, %d CPUs, %d MB, storage driver %s", h.Name,
+			info.ServerVersion,
 			info.KernelVersion, info.NCPU, info.MemTotal/1e6, info.Driver)}}
 	if info.OSType != "linux" {
 		return h, fmt.Errorf("%w: Docker Engine runs %s containers, gantry needs linux", container.ErrUnusable,

@@ -114,8 +114,8 @@ func scored(f func() error) error {
 // mayRaise reports whether this process may raise limits beyond its own.
 func mayRaise() bool { return effective()&(1<<unix.CAP_SYS_RESOURCE) != 0 && initial() }
 
-// lockedMemory says why the OCI runtime of that version cannot have the limit of locked memory that it takes to load its
-// program for devices of cgroup v2; "" if it can. crun before 1.14 starts no container without, but for those in user
+// lockedMemory says why the OCI runtime of that version cannot have the limit of locked memory that it takes to load
+// its program for devices of cgroup v2; "" if it can. crun before 1.14 starts no container without, but for those in user
 // namespaces.
 func lockedMemory(mode cgroup.Mode, version string) string {
 	var major, minor int
@@ -125,8 +125,8 @@ func lockedMemory(mode cgroup.Mode, version string) string {
 		unix.Getrlimit(unix.RLIMIT_MEMLOCK, &own) != nil || own.Max == unlimited {
 		return ""
 	}
-	return fmt.Sprintf("gantry runs as root without CAP_SYS_RESOURCE, and with a hard limit of %d kB of locked memory, "+
-		"which crun %d.%d has to raise", own.Max>>10, major, minor)
+	return fmt.Sprintf("gantry runs as root without CAP_SYS_RESOURCE, and with a hard limit of %d kB of locked "+
+		"memory, which crun %d.%d has to raise", own.Max>>10, major, minor)
 }
 
 // effective are the capabilities of this process: its first thread never changes them.
