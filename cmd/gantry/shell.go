@@ -478,8 +478,9 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 		return fail(exitHost, err)
 	}
 	defer e.Close()
-	s := &container.Spec{Name: b.name, Image: found[0].ID, Args: []string{program}, Dir: b.work, Network: b.spec.Network,
-		Env: append([]string{"HOME=/tmp"}, b.spec.Env...), Labels: map[string]string{"gantry.shell": b.life.Run},
+	s := &container.Spec{Name: b.name, Image: found[0].ID, Args: []string{program}, Dir: b.work,
+		Network: b.spec.Network,
+		Env:     append([]string{"HOME=/tmp"}, b.spec.Env...), Labels: map[string]string{"gantry.shell": b.life.Run},
 		Tmpfs: map[string]string{"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
 		Mounts: []container.Mount{{Source: b.work, Target: b.work},
 			{Source: b.nodeDir(), Target: b.nodeDir(), ReadOnly: true}},

@@ -115,8 +115,8 @@ func scored(f func() error) error {
 func mayRaise() bool { return effective()&(1<<unix.CAP_SYS_RESOURCE) != 0 && initial() }
 
 // lockedMemory says why the OCI runtime of that version cannot have the limit of locked memory that it takes to load
-// its program for devices of cgroup v2; "" if it can. crun before 1.14 starts no container without, but for those in user
-// namespaces.
+// its program for devices of cgroup v2; "" if it can. crun before 1.14 starts no container without, but for those in
+// user namespaces.
 func lockedMemory(mode cgroup.Mode, version string) string {
 	var major, minor int
 	var own unix.Rlimit
