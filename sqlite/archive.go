@@ -21,7 +21,6 @@ import (
 // archive writes columns, or reads them back: one list of the members of a struct serves both.
 type archive struct {
 	writing bool
-	format  byte // of the definition
 	out     []byte
 	sink    *s2.Writer // takes out piece by piece; nil: out is all
 	sunk    int        // bytes that it took
@@ -464,26 +463,20 @@ func (x *archive) admission(a *executor.Admission) {
 	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.LargestInput })
 	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.None })
 	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.Restart })
-	if x.format > 5 {
-		words(x, subs, func(s *submission) *[]string { return &s.Dirs })
-		lengths(x, subs, func(s *submission) *[]executor.Source { return &s.Sources })
-		sources := pointers(a.Submission.Sources)
-		type source = executor.Source
-		texts(x, sources, func(s *source) *string { return &s.Path })
-		texts(x, sources, func(s *source) *string { return &s.URL })
-		integers(x, sources, func(s *source) *int64 { return &s.Size })
-		integers(x, sources, func(s *source) *int64 { return &s.Modified })
-		texts(x, sources, func(s *source) *string { return &s.SHA256 })
-	}
-	if x.format > 7 {
-		flags(x, subs, func(s *submission) *bool { return &s.RejectLate })
-	}
-	if x.format > 8 {
-		by := optional(x, &a.Submission.By)
-		integers(x, by, func(u *executor.User) *int { return &u.UID })
-		integers(x, by, func(u *executor.User) *int { return &u.GID })
-		lists(x, by, func(u *executor.User) *[]int { return &u.Groups })
-	}
+	words(x, subs, func(s *submission) *[]string { return &s.Dirs })
+	lengths(x, subs, func(s *submission) *[]executor.Source { return &s.Sources })
+	sources := pointers(a.Submission.Sources)
+	type source = executor.Source
+	texts(x, sources, func(s *source) *string { return &s.Path })
+	texts(x, sources, func(s *source) *string { return &s.URL })
+	integers(x, sources, func(s *source) *int64 { return &s.Size })
+	integers(x, sources, func(s *source) *int64 { return &s.Modified })
+	texts(x, sources, func(s *source) *string { return &s.SHA256 })
+	flags(x, subs, func(s *submission) *bool { return &s.RejectLate })
+	by := optional(x, &a.Submission.By)
+	integers(x, by, func(u *executor.User) *int { return &u.UID })
+	integers(x, by, func(u *executor.User) *int { return &u.GID })
+	lists(x, by, func(u *executor.User) *[]int { return &u.Groups })
 	x.traced(optional(x, &a.Submission.Workflow))
 	x.planned(&a.Arrived)
 	spec := optional(x, &a.Spec)
@@ -512,27 +505,21 @@ func (x *archive) traced(flows []*trace.Workflow) {
 	texts(x, flows, func(w *workflow) *string { return &w.ExecutedAt })
 	lengths(x, flows, func(w *workflow) *[]trace.File { return &w.Files })
 	lengths(x, flows, func(w *workflow) *[]trace.Task { return &w.Tasks })
-	if x.format > 5 {
-		words(x, flows, func(w *workflow) *[]string { return &w.Catalogs })
-		words(x, flows, func(w *workflow) *[]string { return &w.Obstacles })
-		lengths(x, flows, func(w *workflow) *[]trace.Container { return &w.Containers })
-	}
+	words(x, flows, func(w *workflow) *[]string { return &w.Catalogs })
+	words(x, flows, func(w *workflow) *[]string { return &w.Obstacles })
+	lengths(x, flows, func(w *workflow) *[]trace.Container { return &w.Containers })
 	for _, w := range flows {
-		if x.format > 5 {
-			x.containers(pointers(w.Containers))
-		}
+		x.containers(pointers(w.Containers))
 		files := pointers(w.Files)
 		texts(x, files, func(f *trace.File) *string { return &f.Name })
 		integers(x, files, func(f *trace.File) *int64 { return &f.Size })
 		flags(x, files, func(f *trace.File) *bool { return &f.Sized })
 		flags(x, files, func(f *trace.File) *bool { return &f.Imputed })
 		integers(x, files, func(f *trace.File) *int32 { return &f.Producer })
-		if x.format > 5 {
-			x.origins(files)
-			integers(x, files, func(f *trace.File) *trace.Keep { return &f.Keep })
-			flags(x, files, func(f *trace.File) *bool { return &f.Checkpoint })
-			flags(x, files, func(f *trace.File) *bool { return &f.Optional })
-		}
+		x.origins(files)
+		integers(x, files, func(f *trace.File) *trace.Keep { return &f.Keep })
+		flags(x, files, func(f *trace.File) *bool { return &f.Checkpoint })
+		flags(x, files, func(f *trace.File) *bool { return &f.Optional })
 		x.tracedTasks(pointers(w.Tasks))
 	}
 }
@@ -571,14 +558,10 @@ func (x *archive) tracedTasks(tasks []*trace.Task) {
 	flags(x, tasks, func(t *task) *bool { return &t.SubWorkflow })
 	integers(x, tasks, func(t *task) *trace.Fields { return &t.Known })
 	integers(x, tasks, func(t *task) *trace.Fields { return &t.Imputed })
-	if x.format > 5 {
-		flags(x, tasks, func(t *task) *bool { return &t.Expand })
-		integers(x, tasks, func(t *task) *int32 { return &t.Container })
-		renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
-	}
-	if x.format > 6 {
-		integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
-	}
+	flags(x, tasks, func(t *task) *bool { return &t.Expand })
+	integers(x, tasks, func(t *task) *int32 { return &t.Container })
+	renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
+	integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
 }
 
 // origins are what catalogs say of files, of those that they know.
@@ -625,9 +608,7 @@ func (x *archive) planned(a *planner.WorkflowArrived) {
 	integers(x, flows, func(w *workflow) *planner.Time { return &w.Release })
 	integers(x, flows, func(w *workflow) *planner.Time { return &w.Due })
 	lists(x, flows, func(w *workflow) *[]planner.TaskID { return &w.Tasks })
-	if x.format > 7 {
-		flags(x, flows, func(w *workflow) *bool { return &w.RejectLate })
-	}
+	flags(x, flows, func(w *workflow) *bool { return &w.RejectLate })
 
 	self := []*planner.WorkflowArrived{a}
 	lengths(x, self, func(a *planner.WorkflowArrived) *[]planner.File { return &a.Files })
@@ -662,9 +643,7 @@ func (x *archive) plannedTasks(tasks []*planner.Task) {
 	flags(x, tasks, func(t *task) *bool { return &t.Checkpointable })
 	integers(x, tasks, func(t *task) *unit.Bytes { return &t.CheckpointSize })
 	flags(x, tasks, func(t *task) *bool { return &t.Restartable })
-	if x.format > 4 {
-		integers(x, tasks, func(t *task) *unit.Bytes { return &t.DeclaredMemory })
-	}
+	integers(x, tasks, func(t *task) *unit.Bytes { return &t.DeclaredMemory })
 }
 
 // files are those of the workflow as the executor knows them.
@@ -683,13 +662,11 @@ func (x *archive) files(a *executor.Admission) {
 	integers(x, a.Files, func(f *file) *int32 { return &f.Blocks })
 	integers(x, a.Files, func(f *file) *unit.Bytes { return &f.From })
 	integers(x, a.Files, func(f *file) *unit.Bytes { return &f.To })
-	if x.format > 5 {
-		integers(x, a.Files, func(f *file) *int64 { return &f.Modified })
-		texts(x, a.Files, func(f *file) *string { return &f.Program })
-		flags(x, a.Files, func(f *file) *bool { return &f.Checkpoint })
-		flags(x, a.Files, func(f *file) *bool { return &f.Optional })
-		flags(x, a.Files, func(f *file) *bool { return &f.Glob })
-	}
+	integers(x, a.Files, func(f *file) *int64 { return &f.Modified })
+	texts(x, a.Files, func(f *file) *string { return &f.Program })
+	flags(x, a.Files, func(f *file) *bool { return &f.Checkpoint })
+	flags(x, a.Files, func(f *file) *bool { return &f.Optional })
+	flags(x, a.Files, func(f *file) *bool { return &f.Glob })
 }
 
 // tasks are those of the workflow as the executor knows them.
@@ -730,14 +707,11 @@ func (x *archive) specs(a *executor.Admission, tasks []*executor.TaskSpec) {
 	integers(x, tasks, func(t *task) *time.Duration { return &t.Declared })
 	integers(x, tasks, func(t *task) *time.Duration { return &t.Run })
 	lists(x, tasks, func(t *task) *[]time.Duration { return &t.RunOn })
-	if x.format > 5 {
-		flags(x, tasks, func(t *task) *bool { return &t.Expand })
-		words(x, tasks, func(t *task) *[]string { return &t.Mounts })
-		renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
-	}
-	if x.format > 6 {
-		integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
-	}
+	flags(x, tasks, func(t *task) *bool { return &t.Unknown })
+	flags(x, tasks, func(t *task) *bool { return &t.Expand })
+	words(x, tasks, func(t *task) *[]string { return &t.Mounts })
+	renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
+	integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
 }
 
 // renames is a column of lists of renames.

@@ -1,30 +1,21 @@
 package sqlite
 
 import (
-	"fmt"
 	"slices"
 	"sync"
-	"time"
-
-	"gantry/sqlite/sqlite3"
 
 	"gantry/executor"
 	"gantry/planner"
 )
 
-const (
-	bulkEvents  = 8192    // events of a simulation that are written together
-	chunkEvents = 2048    // events in a row
-	usualBodies = 30      // bytes of the body of an event
-	spareBodies = 1 << 20 // bytes of memory for them that are kept to be used again, at most
-)
+// bulkEvents is how many events of a simulation are written together.
+const bulkEvents = 8192
 
-// bulk is the log of a simulation on its way. A simulation can be repeated, so its log may be lost with the process,
-// and it is written for little: events by the thousand, rows of tasks and attempts once, when they have ended. What is
-// handed in is encoded and written beside the engine.
+// bulk is the log of a simulation on its way. A simulation can be repeated, so its last rows may be lost with the
+// process: thousands of events are encoded and written in one transaction, beside the engine.
 type bulk struct {
 	db       *DB
-	w        *bulkWriter
+	w        *writer
 	gathered executor.Batch
 	handed   chan executor.Batch
 	used     chan []planner.Event // memory of batches
@@ -36,7 +27,7 @@ type bulk struct {
 }
 
 func newBulk(db *DB, run int64) (*bulk, error) {
-	w, err := newBulkWriter(db.conn, run)
+	w, err := newWriter(db.conn, run, true)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +51,11 @@ func (b *bulk) write(batch *executor.Batch) {
 	if b.failure() != nil {
 		return
 	}
-	b.fail(b.db.transact(func() error { return b.w.append(batch) }))
+	encoded, err := b.w.enc.encode(*batch)
+	if err == nil {
+		err = b.db.transact(func() error { return b.w.append(encoded) })
+	}
+	b.fail(err)
 }
 
 func (b *bulk) fail(err error) {
@@ -122,119 +117,17 @@ func (b *bulk) end(over bool) error {
 	if err := b.flush(); err != nil {
 		return err
 	}
-	return b.db.transact(func() error { return b.w.end(over) })
+	return b.db.transact(func() error {
+		if b.w.out = b.w.rows; over {
+			b.w.over()
+		}
+		return b.w.writeAll()
+	})
 }
 
 func (b *bulk) close() {
 	b.underWay.Wait()
 	close(b.handed)
 	b.writing.Wait()
-	b.w.close()
-}
-
-// bulkWriter turns batches of a simulation into rows, those of workflows and attempts when they are over.
-type bulkWriter struct {
-	*projection
-	definer
-	terse
-	chunks *inserter
-	bodies text // of the next row, JSON: [event, ...], see terse.encode
-}
-
-func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
-	w := &bulkWriter{projection: newProjection()}
-	var err error
-	w.out, err = newTables(conn, run, "INSERT",
-		table{&w.chunks, "INSERT", "event_chunks", "run", "seq, at_ns, kinds, rounds, took_ns, v, bodies"})
-	if err != nil {
-		return nil, err
-	}
-	w.out.workflows.most = bulkChunk
-	if w.out.packer, err = newPacker(conn, run); err != nil {
-		w.out.close()
-	}
-	return w, err
-}
-
-func (w *bulkWriter) close() { w.out.close() }
-
-// append writes a batch within the transaction that the caller opened.
-func (w *bulkWriter) append(b *executor.Batch) error {
-	admissions := b.Admissions
-	for events := range slices.Chunk(b.Events, chunkEvents) {
-		var err error
-		if admissions, err = w.chunk(events, admissions); err != nil {
-			return err
-		}
-	}
-	return w.writeEnded()
-}
-
-// chunk makes a row of events, and takes them in. Each is encoded and taken in while it is in the caches of the
-// processor. It returns the admissions that are left.
-func (w *bulkWriter) chunk(events []planner.Event, admissions []*executor.Admission) ([]*executor.Admission, error) {
-	kinds, rounds, took, last := 0, 0, int64(0), planner.Time(0)
-	if cap(w.bodies) > spareBodies {
-		w.bodies = nil
-	}
-	w.bodies = slices.Grow(w.bodies[:0], usualBodies*len(events))
-	for i := range events {
-		ev := &events[i]
-		kinds |= 1 << ev.Body.Kind()
-		var err error
-		w.bodies, err = w.terse.encode(append(w.bodies, "[,"[min(i, 1)]), time.Duration(ev.At-last), ev.At,
-			ev.Body)
-		if err != nil {
-			return nil, fmt.Errorf("event %d: %w", ev.Seq, err)
-		}
-		last = ev.At
-		var admission *executor.Admission
-		switch body := ev.Body.(type) {
-		case *planner.WorkflowArrived, *planner.WorkflowGrown:
-			if len(admissions) == 0 {
-				return nil, fmt.Errorf("event %d: its admission is missing", ev.Seq)
-			}
-			admission, admissions = admissions[0], admissions[1:]
-			definition, err := w.keep(admission)
-			if err != nil {
-				return nil, err
-			}
-			w.out.definitions = append(w.out.definitions[:0], definition) // it is taken before the next one
-			w.terse.arrived(admission)
-		case *planner.PlanCommitted:
-			rounds++
-			took += int64(body.Took)
-		}
-		w.out.packer.plain = w.terse.plain
-		if err := w.apply(ev, admission); err != nil {
-			return nil, err
-		}
-	}
-	w.bodies = append(w.bodies, ']')
-	for _, n := range [...]int64{int64(events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, eventVersion} {
-		w.chunks.takeInt(n)
-	}
-	w.chunks.takeBytes(w.bodies, true)
-	return admissions, w.chunks.end()
-}
-
-// end writes what was not written yet, in the state it was left in.
-func (w *bulkWriter) end(over bool) error {
-	if over {
-		w.over()
-	}
-	w.changedAttempts = w.changedAttempts[:0]
-	for _, x := range w.attempts {
-		if x != nil {
-			w.changedAttempts = append(w.changedAttempts, x)
-		}
-	}
-	for _, f := range w.flows {
-		if f != nil {
-			w.touch(f)
-		}
-	}
-	err := w.write()
-	w.attempts, w.flows = nil, nil // all is written
-	return err
+	b.w.rows.close()
 }

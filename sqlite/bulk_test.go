@@ -282,7 +282,9 @@ func TestAClosedLogIsOneFile(t *testing.T) {
 
 func TestASimulationIsNotGoneOnWith(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
-	l := logtest.New(t, open(t, path, sqlite.Bulk), logtest.Info("calm"))
+	info := logtest.Info("calm")
+	info.Runtime = "sim"
+	l := logtest.New(t, open(t, path, sqlite.Bulk), info)
 	l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
 	if err := l.Finish(context.Background(), sqlite.Interrupted, 130); err != nil {
 		t.Fatal(err)

@@ -3,9 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
-	"math/bits"
 	"reflect"
-	"slices"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -20,61 +18,6 @@ import (
 
 // flatTypes are structs that are written as the array of all their numbers: there are many of them.
 var flatTypes = map[reflect.Type]bool{reflect.TypeFor[planner.Wait](): true}
-
-// appendInt is strconv.AppendInt with base 10. A log is numbers for the most part: writing digits where they go, and
-// not elsewhere first, halves their cost.
-func appendInt(buf []byte, n int64) []byte {
-	u := uint64(n)
-	if n < 0 {
-		buf, u = append(buf, '-'), -u
-	}
-	if u < 10 {
-		return append(buf, '0'+byte(u))
-	}
-	digits := bits.Len64(u) * 1233 >> 12 // by the binary logarithm; one too few from a power of ten on
-	if u >= powersOfTen[digits] {
-		digits++
-	}
-	i := len(buf) + digits
-	buf = slices.Grow(buf, digits)[:i]
-	for u >= 1e8 { // eight digits at once: the four divisions do not wait for each other
-		rest := uint32(u % 1e8)
-		u /= 1e8
-		high, low := rest/10000, rest%10000
-		i -= 8
-		at := buf[i : i+8 : i+8]
-		copy(at[0:], twoDigits[high/100][:])
-		copy(at[2:], twoDigits[high%100][:])
-		copy(at[4:], twoDigits[low/100][:])
-		copy(at[6:], twoDigits[low%100][:])
-	}
-	v := uint32(u)
-	for ; v >= 10; v /= 100 {
-		i -= 2
-		copy(buf[i:i+2], twoDigits[v%100][:])
-	}
-	if v > 0 {
-		buf[i-1] = '0' + byte(v)
-	}
-	return buf
-}
-
-var (
-	powersOfTen = func() (all [20]uint64) {
-		power := uint64(1)
-		for i := range all {
-			all[i] = power
-			power *= 10
-		}
-		return all
-	}()
-	twoDigits = func() (all [100][2]byte) {
-		for i := range all {
-			all[i] = [2]byte{'0' + byte(i/10), '0' + byte(i%10)}
-		}
-		return all
-	}()
-)
 
 // field is a member of a struct.
 type field struct {
@@ -118,7 +61,7 @@ func appendStruct(buf []byte, v reflect.Value) ([]byte, error) {
 		switch f.kind {
 		case reflect.Int, reflect.Int32, reflect.Int64:
 			if n := x.Int(); n != 0 {
-				buf = appendInt(member(buf, f.key), n)
+				buf = strconv.AppendInt(member(buf, f.key), n, 10)
 			}
 			continue
 		case reflect.String:
@@ -145,7 +88,7 @@ func appendStruct(buf []byte, v reflect.Value) ([]byte, error) {
 func appendValue(buf []byte, v reflect.Value, kind reflect.Kind) ([]byte, error) {
 	switch kind {
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return appendInt(buf, v.Int()), nil
+		return strconv.AppendInt(buf, v.Int(), 10), nil
 	case reflect.Uint8:
 		return strconv.AppendUint(buf, v.Uint(), 10), nil
 	case reflect.Bool:

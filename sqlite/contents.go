@@ -51,7 +51,7 @@ func (r *Run) returnNoted(n noted) {
 // insertNoted writes rows within a transaction.
 func (r *Run) insertNoted(n noted) error {
 	for _, x := range n.identities {
-		if _, err := r.db.conn.Exec("UPDATE task_rows SET identity = ? WHERE run = ? AND task = ?",
+		if _, err := r.db.conn.Exec("UPDATE tasks SET identity = ? WHERE run = ? AND task = ?",
 			[]driver.Value{x.identity, r.id, x.task}); err != nil {
 			return err
 		}

@@ -13,8 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 
 	"gantry/sqlite/sqlite3"
@@ -23,8 +21,11 @@ import (
 // FileName is the base name of the log in gantry's directory.
 const FileName = "gantry.sqlite"
 
-// schemaVersion is PRAGMA user_version of the files this package writes; schema/N.sql leads from version N-1 to N.
-const schemaVersion = 12
+// PRAGMA application_id and user_version of the files that this package writes, as schema/tables.sql sets them.
+const (
+	application = 0x67616e74 // "gant"
+	format      = 1
+)
 
 //go:embed schema/*.sql
 var schema embed.FS
@@ -70,10 +71,6 @@ type DB struct {
 	path    string
 	mode    Mode
 	readers *sql.DB
-	general *sql.DB // readers that see the views of the log as they are; nil in handles of one run
-	packed  bool    // the handle of a simulation whose tasks and attempts are in chunks
-	query   string  // of the data source name of readers
-	opened  *opened // simulations that were asked for; shared by all handles of the log
 
 	mu   sync.Mutex // guards the writer connection
 	conn *sqlite3.SQLiteConn
@@ -84,13 +81,13 @@ type DB struct {
 	aliases map[string]string // further names of runs
 }
 
-// Open opens the log at path. One of an older format is migrated, whatever the mode; ReadOnly creates none.
+// Open opens the log at path. ReadOnly creates none.
 func Open(path string, mode Mode) (*DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", path, err)
 	}
-	db := &DB{path: abs, mode: mode, opened: new(opened), runs: map[*Run]struct{}{}}
+	db := &DB{path: abs, mode: mode, runs: map[*Run]struct{}{}}
 	if mode == ReadOnly {
 		if _, err := os.Stat(abs); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
@@ -102,33 +99,11 @@ func Open(path string, mode Mode) (*DB, error) {
 	} else if err := db.openWriter(); err != nil {
 		return nil, err
 	}
-	err = db.openReaders()
-	if old := new(olderFormatError); errors.As(err, old) {
-		if err = db.openWriter(); err != nil { // it migrates
-			return nil, fmt.Errorf("%w, and cannot bring it there: %w", *old, err)
-		}
-		if err = db.closeWriter(); err == nil {
-			err = db.openReaders()
-		}
-	}
-	if err != nil {
+	if err := db.openReaders(); err != nil {
 		db.closeWriter()
 		return nil, err
 	}
 	return db, nil
-}
-
-// olderFormatError is of a log that a reader has to have migrated first.
-type olderFormatError struct {
-	path string
-	have int64
-}
-
-func (e olderFormatError) Error() string {
-	if e.have == schemaVersion {
-		return fmt.Sprintf("open log %s: it lacks what this gantry has added", e.path)
-	}
-	return fmt.Sprintf("open log %s: it has format %d, this gantry reads %d", e.path, e.have, schemaVersion)
 }
 
 func dsn(path, query string) string {
@@ -149,7 +124,7 @@ func (db *DB) openWriter() error {
 	}
 	db.conn = c.(*sqlite3.SQLiteConn)
 	if err = db.setUp(); err == nil {
-		err = db.migrate()
+		err = db.create()
 	}
 	if err == nil {
 		db.open, err = stayOpen(db.path)
@@ -188,160 +163,53 @@ const (
 	mostWAL  = 16 << 20 // bytes of the WAL of simulations, exceeded by one transaction
 )
 
-// migrate brings an older log to the current format. Before it changes anything it refuses a log that it cannot
-// migrate, and keeps a copy beside it that an older gantry opens.
-func (db *DB) migrate() error {
-	have, err := db.queryInt("PRAGMA user_version")
-	switch {
-	case err != nil:
+// create makes the tables and views of a new log, and refuses a file that is no log of this format.
+func (db *DB) create() error {
+	const made = "SELECT count(*) FROM sqlite_schema"
+	n, err := db.queryInt(made)
+	if err != nil {
 		return db.wrap("open", err)
-	case have > schemaVersion:
-		return fmt.Errorf("open log %s: it has format %d, this gantry knows formats up to %d: use the newer gantry "+
-			"that wrote it", db.path, have, schemaVersion)
-	case have > 0 && have < schemaVersion:
-		if err := db.keepCopy(have); err != nil {
-			return fmt.Errorf("open log %s: it has format %d and stays unchanged, as no copy of it can be kept "+
-				"before the migration to format %d: %w",
-				db.path, have, schemaVersion, err)
+	}
+	if n > 0 {
+		var have [2]int64
+		err := written(db.conn, func(row []driver.Value) error { return scanned(row)(&have[0], &have[1]) }, pragmas)
+		if err != nil {
+			return db.wrap("open", err)
 		}
+		return db.understood(have)
 	}
 	return db.transact(func() error {
-		have, err := db.queryInt("PRAGMA user_version") // another gantry may have migrated it meanwhile
-		if err != nil {
+		if n, err := db.queryInt(made); err != nil || n > 0 { // another gantry has made them meanwhile
 			return err
 		}
-		missing, err := db.missing()
-		if err != nil || have >= schemaVersion && len(missing) == 0 {
-			return err
-		}
-		old, err := db.strings("SELECT name FROM sqlite_schema WHERE type = 'view'")
-		if err != nil {
-			return err
-		}
-		for _, name := range old {
-			if _, err := db.conn.Exec("DROP VIEW "+name, nil); err != nil {
+		for _, name := range [...]string{"tables.sql", "views.sql"} {
+			text, err := schema.ReadFile("schema/" + name)
+			if err == nil {
+				_, err = db.conn.Exec(string(text), nil)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		for v := have + 1; v <= schemaVersion; v++ {
-			if err := db.script(fmt.Sprintf("%d.sql", v)); err != nil {
-				return fmt.Errorf("bring it to format %d: %w", v, err)
-			}
-		}
-		if missing, err = db.missing(); err != nil {
-			return err
-		}
-		for _, statement := range missing {
-			if _, err := db.conn.Exec(statement, nil); err != nil {
-				return err
-			}
-		}
-		views, err := db.rowViews()
-		if err == nil {
-			_, err = db.conn.Exec(views, nil)
-		}
-		if err == nil {
-			views, err = scriptText("views.sql")
-		}
-		if err == nil {
-			views, err = inParts(views)
-		}
-		if err == nil {
-			_, err = db.conn.Exec(views, nil)
-		}
-		return err
+		return nil
 	})
 }
 
-// keepCopy copies a log of an older format to a file beside it.
-func (db *DB) keepCopy(format int64) error {
-	path := fmt.Sprintf("%s.format-%d", db.path, format)
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
-			break
-		}
-		path = fmt.Sprintf("%s.format-%d-%d", db.path, format, n)
-	}
-	_, err := db.conn.Exec("VACUUM INTO ?", []driver.Value{path})
-	if err != nil {
-		os.Remove(path)
-	}
-	return err
-}
+const pragmas = "SELECT a.application_id, v.user_version FROM pragma_application_id a, pragma_user_version v"
 
-// script runs a file of the schema.
-func (db *DB) script(name string) error {
-	text, err := scriptText(name)
-	if err == nil {
-		_, err = db.conn.Exec(text, nil)
+// understood refuses a log by its application_id and user_version, unless this package writes the same.
+func (db *DB) understood(have [2]int64) error {
+	switch {
+	case have == [2]int64{application, format}:
+		return nil
+	case have[0] == application:
+		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path,
+			have[1], format)
+	case have[1] == 0:
+		return fmt.Errorf("%w in %s: it is not a log of gantry's, or a first run is just making it", ErrNoLog, db.path)
 	}
-	return err
-}
-
-// scriptText is a file of the schema. {counters} stands for the counters that the file does not name.
-func scriptText(name string) (string, error) {
-	text, err := schema.ReadFile("schema/" + name)
-	if err != nil {
-		return "", err
-	}
-	more := ""
-	for _, c := range slices.Concat(ownCounters, sharedCounters) {
-		if !strings.Contains(string(text), c.column) {
-			more += ", a." + c.column
-		}
-	}
-	return strings.ReplaceAll(string(text), "{counters}", more), nil
-}
-
-// missing are the statements that add what is not there: columns that planner.Usage needs in table attempts, and what
-// came to this format after logs had been made with it.
-func (db *DB) missing() (statements []string, err error) {
-	have, err := db.strings(laterThere)
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range later() {
-		if !slices.Contains(have, x.name) {
-			statements = append(statements, x.statement)
-		}
-	}
-	return statements, nil
-}
-
-// addition is a column or an index in which logs of this format differ.
-type addition struct{ name, statement string }
-
-func later() []addition {
-	all := []addition{
-		{"archived", "ALTER TABLE runs ADD COLUMN archived TEXT"},
-		{"submitted_by_user", "CREATE INDEX submitted_by_user ON submitted(uid)"},
-		{"workflows_by_name", "CREATE INDEX workflows_by_name ON workflows(run, name)"},
-		{"notes_by_workflow", "CREATE INDEX notes_by_workflow ON notes(run, workflow)"},
-		// By it the attempts of a task are found that are not its last one: they did not end well.
-		{"attempts_not_ok", "CREATE INDEX attempts_not_ok ON attempt_rows(run, task) WHERE outcome <> 'ok'"},
-		{viewsOf, "SELECT 1"}, // all views are made again, whatever is missing
-	}
-	for _, c := range counterColumns() {
-		all = append(all, addition{c, "ALTER TABLE attempt_rows ADD COLUMN " + c + " INTEGER"})
-	}
-	return all
-}
-
-// viewsOf stands for views that read chunks of events of version 7, and the rows of tasks and waits of that time.
-const viewsOf = "views of version 7"
-
-// laterThere are the names of additions that are there, among others.
-const laterThere = "SELECT name FROM pragma_table_info('attempt_rows') UNION ALL " +
-	"SELECT '" + viewsOf + "' FROM sqlite_schema WHERE name = 'chunk_events' AND sql LIKE '% AS alone,%' UNION ALL " +
-	"SELECT name FROM pragma_table_info('runs') WHERE name = 'archived' UNION ALL " +
-	"SELECT name FROM sqlite_schema WHERE type = 'index'"
-
-// counterColumns are the columns of table attempts that hold members of planner.Usage.
-func counterColumns() (names []string) {
-	for _, c := range slices.Concat(ownCounters, sharedCounters) {
-		names = append(names, c.column)
-	}
-	return names
+	return fmt.Errorf("open log %s: a gantry before release 0.1.0 wrote it, which this one cannot read: move it away",
+		db.path)
 }
 
 // strings reads a column of texts on the writer connection.
@@ -357,65 +225,33 @@ func stringsOf(c *sqlite3.SQLiteConn, query string) (out []string, err error) {
 }
 
 func (db *DB) openReaders() error {
-	const query = "mode=ro&_busy_timeout=30000"
-	open := func(query string) (int64, error) {
-		pool := newPool(dsn(db.path, query), rowsOnly, func() error { return nil })
-		var have int64
-		if err := pool.QueryRow("PRAGMA user_version").Scan(&have); err != nil {
-			pool.Close()
-			return 0, err
-		}
-		general, err := sql.Open("sqlite3", dsn(db.path, query+"&_query_only=1"))
+	open := func(more string) (have [2]int64, err error) {
+		pool, err := sql.Open("sqlite3", dsn(db.path, "mode=ro&_busy_timeout=30000&_query_only=1"+more))
 		if err != nil {
-			pool.Close()
-			return 0, err
+			return have, err
 		}
-		db.readers, db.general, db.query = pool, general, query
+		if err := pool.QueryRow(pragmas).Scan(&have[0], &have[1]); err != nil {
+			return have, errors.Join(err, pool.Close())
+		}
+		db.readers = pool
 		return have, nil
 	}
-	have, err := open(query)
+	have, err := open("")
 	if code := new(sqlite3.Error); errors.As(err, code) && (code.Code == sqlite3.ErrCantOpen ||
 		code.Code == sqlite3.ErrReadonly) && db.mode == ReadOnly {
 		// A closed log in a directory that this user may not write to: nobody can be writing without the -wal file
 		// beside it.
 		if _, walErr := os.Stat(db.path + "-wal"); errors.Is(walErr, os.ErrNotExist) {
-			have, err = open(query + "&immutable=1")
+			have, err = open("&immutable=1")
 		}
 	}
 	if err != nil {
 		return db.wrap("open", err)
 	}
-	if have != schemaVersion {
-		db.general.Close()
-		db.readers.Close()
-		if have == 0 {
-			return fmt.Errorf("%w in %s: it is not a log of gantry's, or a first run is just making it", ErrNoLog,
-				db.path)
-		}
-		if have < schemaVersion {
-			return olderFormatError{db.path, have}
-		}
-		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path,
-			have, schemaVersion)
+	if err := db.understood(have); err != nil {
+		return errors.Join(err, db.readers.Close())
 	}
-	var want []string
-	for _, x := range later() {
-		want = append(want, x.name)
-	}
-	there := 0
-	err = db.readers.QueryRow("SELECT count(*) FROM (" + laterThere + ") WHERE name IN ('" +
-		strings.Join(want, "', '") + "')").Scan(&there)
-	if err == nil && there < len(want) {
-		err = olderFormatError{db.path, have}
-	}
-	if err != nil {
-		db.general.Close()
-		db.readers.Close()
-		if !errors.As(err, new(olderFormatError)) {
-			err = db.wrap("open", err)
-		}
-	}
-	return err
+	return nil
 }
 
 // Path is the absolute path of the log.
@@ -433,7 +269,7 @@ func (db *DB) Close() error {
 	for _, r := range open {
 		errs = append(errs, r.Close())
 	}
-	errs = append(errs, db.opened.close(), db.general.Close(), db.readers.Close(), db.closeWriter())
+	errs = append(errs, db.readers.Close(), db.closeWriter())
 	if db.remove != "" {
 		errs = append(errs, os.RemoveAll(db.remove))
 	}
@@ -512,13 +348,13 @@ func (db *DB) wrap(doing string, err error) error {
 
 // find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
 // be asked about it.
-func (db *DB) find(ctx context.Context, name string) (of *DB, id int64, found string, err error) {
+func (db *DB) find(ctx context.Context, name string) (id int64, found string, err error) {
 	if of, ok := db.aliases[name]; ok {
 		name = of
 	}
 	rows, err := db.readers.QueryContext(ctx, "SELECT id, name FROM runs ORDER BY id DESC")
 	if err != nil {
-		return nil, 0, "", db.wrap("read", err)
+		return 0, "", db.wrap("read", err)
 	}
 	defer rows.Close()
 	unknown := &UnknownRunError{Name: name}
@@ -527,7 +363,7 @@ func (db *DB) find(ctx context.Context, name string) (of *DB, id int64, found st
 		var i int64
 		var n string
 		if err := rows.Scan(&i, &n); err != nil {
-			return nil, 0, "", db.wrap("read", err)
+			return 0, "", db.wrap("read", err)
 		}
 		if len(n) >= len(name) && n[:len(name)] == name {
 			if matches++; matches == 1 || n == name {
@@ -541,14 +377,13 @@ func (db *DB) find(ctx context.Context, name string) (of *DB, id int64, found st
 		unknown.Known = append(unknown.Known, n)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, 0, "", db.wrap("read", err)
+		return 0, "", db.wrap("read", err)
 	}
 	rows.Close()
 	if matches == 1 || name == "" && matches > 0 {
-		of, err = db.of(ctx, id)
-		return of, id, found, err
+		return id, found, nil
 	}
-	return nil, 0, "", unknown
+	return 0, "", unknown
 }
 
 // list joins the first n names.

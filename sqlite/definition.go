@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -15,13 +14,10 @@ import (
 
 // A definition is an admission in columns: the number of its format, then each member of each kind of struct, of all
 // structs of that kind together. Whole columns are mostly one value, or count upwards, and take two bytes. It is
-// compressed by S2; logs up to format 11 have gzip. All that admission decided is kept: on replay nothing is
+// compressed by S2. All that admission decided is kept: on replay nothing is
 // decided again.
 const (
-	definitionFormat = 10
-	// without declared memory; 5 is without catalogs and sources, 7 without RejectLate, 8 without users, 9 without
-	// plain tasks
-	oldestDefinition = 4
+	definitionFormat = 1
 	definitionLarge  = 2000 // tasks: larger ones are streamed
 	// largestDefinition bounds what is unpacked of a definition that a client sent: bytes, some hundred for each task
 	// of the largest workflows.
@@ -31,8 +27,7 @@ const (
 // What compressed data begins with; no format does. S2 takes a fourth of the time of Zstandard for data as small as
 // this.
 var (
-	gzipMagic = []byte{0x1f, 0x8b}
-	s2Magic   = []byte{0xff}
+	s2Magic = []byte{0xff}
 	// what a stream of S2 begins with; as a block it would come to six bytes, which no definition has
 	s2Stream = []byte("\xff\x06\x00\x00S2sTwO")
 )
@@ -101,7 +96,7 @@ func (d *definer) encode(a *executor.Admission) ([]byte, error) {
 		defer func() { *d = definer{} }() // that much memory is not kept
 	}
 	x := &d.archive
-	x.out, x.writing, x.format, x.err = append(x.out[:0], definitionFormat), true, definitionFormat, nil
+	x.out, x.writing, x.err = append(x.out[:0], definitionFormat), true, nil
 	x.surveyed = nil
 	if plain {
 		x.put(int64(len(a.Tasks)))
@@ -135,7 +130,7 @@ func (d *definer) encode(a *executor.Admission) ([]byte, error) {
 // if S2 makes so little of it that nobody would unpack it.
 func streamed(a *executor.Admission) ([]byte, error) {
 	var packed bytes.Buffer
-	x := &archive{writing: true, format: definitionFormat, out: []byte{definitionFormat, 0},
+	x := &archive{writing: true, out: []byte{definitionFormat, 0},
 		sink: s2.NewWriter(&packed, s2.WriterConcurrency(1), s2.WriterBlockSize(blockSize))}
 	x.admission(a)
 	_, err := x.sink.Write(x.out)
@@ -152,18 +147,6 @@ func streamed(a *executor.Admission) ([]byte, error) {
 const blockSize = 256 << 10
 
 func decodeAdmission(blob []byte) (*executor.Admission, error) {
-	if bytes.HasPrefix(blob, gzipMagic) {
-		zip, err := gzip.NewReader(bytes.NewReader(blob))
-		if err != nil {
-			return nil, err
-		}
-		if blob, err = io.ReadAll(io.LimitReader(zip, largestDefinition+1)); err != nil {
-			return nil, err
-		}
-		if len(blob) > largestDefinition {
-			return nil, fmt.Errorf("it has more than %d bytes", largestDefinition)
-		}
-	}
 	if bytes.HasPrefix(blob, s2Stream) {
 		most := min(largestDefinition, packedLess*len(blob))
 		in := s2.NewReader(bytes.NewReader(blob), s2.ReaderMaxBlockSize(blockSize))
@@ -190,10 +173,11 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 	if len(blob) == 0 {
 		return nil, errTruncated
 	}
-	if blob[0] < oldestDefinition || blob[0] > definitionFormat {
-		return decodeLegacy(blob)
+	if blob[0] != definitionFormat {
+		return nil, fmt.Errorf("its format is %d, this gantry reads %d: use the gantry that wrote it", blob[0],
+			definitionFormat)
 	}
-	x := &archive{in: blob[1:], format: blob[0]}
+	x := &archive{in: blob[1:]}
 	a := new(executor.Admission)
 	if n := x.plainCount(); n == 0 {
 		x.admission(a)

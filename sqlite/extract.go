@@ -42,10 +42,6 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	from, err := db.holding(s)
-	if err != nil {
-		return nil, err
-	}
 	dir, err := os.MkdirTemp("", "gantry-submission-")
 	if err != nil {
 		return nil, fmt.Errorf("submission %d: %w", id, err)
@@ -56,7 +52,7 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	out.remove, out.aliases = dir, map[string]string{strconv.FormatInt(id, 10): s.Run}
-	if err := out.fill(from, s); err != nil {
+	if err := out.fill(db.path, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("submission %d: %w", id, err), out.Close())
 	}
 	out.path = db.path
@@ -146,15 +142,15 @@ func (db *DB) fill(from string, s *Submitted) error {
 			copyRows(workflow, "submitted", "growths")
 			copyRows(notes, "notes")
 		}
-		copyRows(find(db.tasksOf), "task_rows")
+		copyRows(find(db.tasksOf), "tasks")
 		// An attempt that is not the last one of its task did not end well.
-		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.task_rows UNION ALL SELECT a.attempt FROM "+
-			"main.task_rows t CROSS JOIN whole.attempt_rows a INDEXED BY attempts_not_ok ON a.run = ?1 AND "+
+		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.tasks UNION ALL SELECT a.attempt FROM "+
+			"main.tasks t CROSS JOIN whole.attempts a INDEXED BY attempts_not_ok ON a.run = ?1 AND "+
 			"a.task = t.task AND a.outcome <> 'ok')",
-			"attempt_rows")
+			"attempts")
 		copyRows(find(db.filesOf), "files")
-		copyRows("WHERE run = ?1 AND task IN (SELECT task FROM main.task_rows)", "wait_rows", "reuses")
-		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.attempt_rows)", "samples", "suspensions")
+		copyRows("WHERE run = ?1 AND task IN (SELECT task FROM main.tasks)", "waits", "reuses")
+		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.attempts)", "samples", "suspensions")
 		copyRows("WHERE run = ?1 AND file IN (SELECT file FROM main.files)", "replicas", "contents")
 		// The last event is the clock of the run. It may be of another submission: its time alone is taken.
 		copyRows("WHERE run = ?1 AND seq = (SELECT max(seq) FROM whole.events WHERE run = ?1)", "events")
@@ -165,9 +161,9 @@ func (db *DB) fill(from string, s *Submitted) error {
 		if err != nil {
 			return err
 		}
-		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL, archived = NULL,
+		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
 			counts = (SELECT json_group_object(x.state, x.n) FROM (
-				SELECT t.state, count(*) AS n FROM main.task_rows t GROUP BY t.state
+				SELECT t.state, count(*) AS n FROM main.tasks t GROUP BY t.state
 				UNION ALL SELECT 'workflows', 1) x),
 			(state, ended_ns, makespan_ns) = (SELECT
 				CASE WHEN w.state = 'done' THEN 'finished'
@@ -215,7 +211,7 @@ func (db *DB) alone(s *Submitted) error {
 		(state, started_ns, ended_ns) = (SELECT
 			CASE t.state WHEN 'skipped' THEN 'cancelled' WHEN 'ready' THEN 'waiting' WHEN 'starting' THEN 'running'
 				WHEN 'suspended' THEN 'running' ELSE t.state END, t.queued_ns, t.ended_ns
-			FROM whole.task_rows t WHERE t.run = workflows.run AND t.task = ?1)`,
+			FROM whole.tasks t WHERE t.run = workflows.run AND t.task = ?1)`,
 		[]driver.Value{int64(s.Task), int64(s.Arrival)})
 	return err
 }

@@ -97,7 +97,7 @@ func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission)
 // tasks, in their order. The tasks have the numbers that are returned. What others wrote is from outside.
 func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks []planner.TaskID) (
 	*executor.Submission, []planner.TaskID, error) {
-	_, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, nil, err
 	}

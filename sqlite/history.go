@@ -41,7 +41,7 @@ func (r *Run) Past() *Past { return r.db.pastOf(r.id) }
 
 // PastOf is that of the run of that name.
 func (db *DB) PastOf(ctx context.Context, run string) (*Past, error) {
-	_, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	return db.pastOf(id), err
 }
 
@@ -84,12 +84,9 @@ func (p *Past) History(ctx context.Context, latest int) ([]Measurement, error) {
 func (p *Past) each(ctx context.Context, f func(db *DB, run int64) (more bool, err error)) error {
 	runs, err := columnOf[int64](ctx, p.db, `SELECT r.id FROM `+p.own+earlierRuns+` ORDER BY r.id DESC`, p.args...)
 	for i := 0; i < len(runs) && err == nil; i++ {
-		var of *DB
-		if of, err = p.db.of(ctx, runs[i]); err == nil {
-			var more bool
-			if more, err = f(of, runs[i]); !more {
-				break
-			}
+		var more bool
+		if more, err = f(p.db, runs[i]); !more {
+			break
 		}
 	}
 	return err

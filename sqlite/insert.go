@@ -85,13 +85,8 @@ import (
 	"gantry/sqlite/sqlite3"
 )
 
-// How many rows are inserted together. Beyond 16 the gain is lost in the noise, but for this: Go's scheduler wakes up
-// every 20 us for a while after each call of C that lasts longer than that. So rows of chunks, which are large, wait
-// for more.
-const (
-	chunk     = 16
-	bulkChunk = 128
-)
+// chunk is how many rows are inserted together. Beyond 16 the gain is lost in the noise.
+const chunk = 16
 
 // inserter gathers rows for one table and inserts many in one go. The driver takes a call from Go to C for each value,
 // which costs more than what SQLite does with it; this takes one for all of them. Values that many rows share are
@@ -224,18 +219,6 @@ func (in *inserter) revise(at rowPlace, column int, take func()) bool {
 	take()
 	in.cells = all
 	return true
-}
-
-// takeValue adds a value of a row that end completes.
-func (in *inserter) takeValue(v *value) {
-	switch v.kind {
-	case isNumber:
-		in.takeInt(v.n)
-	case isText:
-		in.takeText(v.text)
-	default:
-		in.cells = append(in.cells, C.cell{kind: C.NONE})
-	}
 }
 
 // take adds a value.

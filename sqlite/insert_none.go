@@ -35,7 +35,6 @@ func (in *inserter) takeInt(int64)                     {}
 func (in *inserter) takeKnown(int64, bool)             {}
 func (in *inserter) takeText(string)                   {}
 func (in *inserter) takeBytes([]byte, bool)            {}
-func (in *inserter) takeValue(*value)                  {}
 func (in *inserter) place() rowPlace                   { return rowPlace{} }
 func (in *inserter) revise(rowPlace, int, func()) bool { return false }
 func (in *inserter) reset()                            {}

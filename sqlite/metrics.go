@@ -68,7 +68,7 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 
 // Metrics returns what Measure kept of a run, given as in Summary; nothing if the run is not over.
 func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
-	_, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ type MeasuredWorkflow struct {
 
 // WorkflowMetrics returns what Measure kept of the workflows of a run, by arrival.
 func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkflow, error) {
-	_, _, name, err := db.find(ctx, run)
+	_, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}

@@ -38,9 +38,6 @@ type template struct {
 
 // plainCount is how many plain tasks follow; 0: they are not plain.
 func (x *archive) plainCount() int {
-	if x.format < 10 {
-		return 0
-	}
 	n := x.get()
 	if n < 0 || n > mostRows {
 		x.fail(errTruncated)

@@ -36,11 +36,11 @@ func (r *Run) notePolicy(b *executor.Batch) error {
 
 // Policies returns the changes of the policy of a run, in order. The run is given as in Summary.
 func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) {
-	of, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, of, func(scan Scan) (c PolicyChange, err error) {
+	return collect(ctx, db, func(scan Scan) (c PolicyChange, err error) {
 		return c, scan(&c.Seq, &c.At, &c.Policy)
 	}, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq", id)
 }

@@ -12,33 +12,27 @@ import (
 	"gantry/trace"
 )
 
-// projection folds the events of a run into the rows of its workflows, tasks and attempts. There is one for both kinds
-// of log: a real run writes rows as they change (write), a simulation once they are over (writeEnded). While an event
-// log is read back, out is nil: nothing is written, and afterwards the projection is where the gantry that wrote the
-// log left it.
+// projection folds the events of a run into the rows of its workflows, tasks and attempts. A real run writes rows as
+// they change, a simulation once they have ended (late). While an event log is read back, out is nil: nothing is
+// written, and afterwards the projection is where the gantry that wrote the log left it.
 type projection struct {
-	out *tables
+	out  *tables
+	late bool
 
 	seq      uint64       // of the last event
 	at       planner.Time // of the last event
 	first    planner.Time // arrival; unit.Never: none
 	last     planner.Time // end of an attempt; unit.Never: none
 	flows    []*flow      // by workflow; nil once it is over and written
-	flowOf   pages[planner.WorkflowID]
-	taskOf   pages[planner.TaskID] // by attempt
-	attempts []*attempt            // from next on; nil once over and written
-	next     planner.AttemptID     // the first one that may be under way
-	refused  []planner.WorkflowID  // by the last round
+	flowOf   []planner.WorkflowID
+	taskOf   []planner.TaskID     // by attempt
+	attempts []*attempt           // from next on; nil once over and written
+	next     planner.AttemptID    // the first one that may be under way
+	refused  []planner.WorkflowID // by the last round
 	places   places
 
 	changedFlows    []*flow    // since they were written
 	changedAttempts []*attempt // also
-
-	// What was used for that which is over and written.
-	spareAttempts []*attempt
-	spareTasks    spares[task]
-	spareFresh    spares[fresh]
-	spareSingles  spares[single]
 }
 
 // flow is a workflow that is not over, or not written.
@@ -54,8 +48,8 @@ type flow struct {
 	state          flowState
 	withdrawn      string // its state, if it was cancelled
 	changed        bool
-	dirty          []int32  // positions of tasks that are not as their rows say
-	singles        []single // of a simulation: by position
+	dirty          []int32      // positions of tasks that are not as their rows say
+	ready          planner.Time // before it no task is
 }
 
 // fresh is a task until it is a row: what that has of its admission, which would take much memory until the workflow is
@@ -247,10 +241,10 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
 
 // flowOfTask returns the workflow of a task and the position of the task; nil if the workflow is over.
 func (p *projection) flowOfTask(t planner.TaskID) (*flow, int, error) {
-	if t < 0 || int(t) >= p.flowOf.len() {
+	if t < 0 || int(t) >= len(p.flowOf) {
 		return nil, 0, fmt.Errorf("task %d was not admitted", t)
 	}
-	f := p.flows[*p.flowOf.at(int(t))]
+	f := p.flows[p.flowOf[t]]
 	if f == nil {
 		return nil, 0, nil
 	}
@@ -259,7 +253,7 @@ func (p *projection) flowOfTask(t planner.TaskID) (*flow, int, error) {
 
 // attempt returns an attempt; nil if it is over.
 func (p *projection) attempt(a planner.AttemptID) (*attempt, error) {
-	if a < 0 || int(a) >= p.taskOf.len() || *p.taskOf.at(int(a)) == planner.None {
+	if a < 0 || int(a) >= len(p.taskOf) || p.taskOf[a] == planner.None {
 		return nil, fmt.Errorf("attempt %d was not ordered", a)
 	}
 	if a < p.next {
@@ -288,7 +282,7 @@ func (p *projection) touch(f *flow) {
 
 // touchAttempt has an attempt written; a simulation writes those that ended.
 func (p *projection) touchAttempt(x *attempt) {
-	if !x.changed && p.out != nil && (p.out.packer == nil || x.exit != nil) {
+	if !x.changed && p.out != nil && (!p.late || x.exit != nil) {
 		x.changed = true
 		p.changedAttempts = append(p.changedAttempts, x)
 	}
@@ -315,7 +309,8 @@ func (p *projection) arrived(a *executor.Admission) error {
 		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", a.Submission.Name, len(a.Arrived.Tasks),
 			len(a.Tasks))
 	}
-	f := &flow{id: a.Arrived.Workflow.ID, started: unit.Never, ended: unit.Never}
+	f := &flow{id: a.Arrived.Workflow.ID, started: unit.Never, ended: unit.Never,
+		ready: max(a.Arrived.Workflow.Arrived, a.Arrived.Workflow.Release)}
 	if p.add(f, a); len(a.Tasks) == 0 {
 		f.state, f.started, f.ended = flowDone, a.Arrived.Workflow.Arrived, a.Arrived.Workflow.Arrived
 	}
@@ -334,21 +329,15 @@ func (p *projection) add(f *flow, a *executor.Admission) {
 		}
 		f.left += n
 	}
-	if f.tasks == nil {
-		f.tasks = p.spareTasks.take(len(a.Tasks))
-	}
 	f.tasks = slices.Grow(f.tasks, len(a.Tasks))
 	for i := range a.Tasks {
 		f.tasks = append(f.tasks, task{last: planner.None, queued: unit.Never, ended: unit.Never,
 			formal: a.Arrived.Tasks[i].Formal})
-		p.flowOf.put(int(a.Arrived.Tasks[i].ID), f.id)
+		p.flowOf = put(p.flowOf, a.Arrived.Tasks[i].ID, f.id)
 	}
 	if p.out == nil { // they are
 		f.rows = len(f.tasks)
 		return
-	}
-	if f.fresh == nil {
-		f.fresh = p.spareFresh.take(len(a.Tasks))
 	}
 	f.fresh = slices.Grow(f.fresh, len(a.Tasks))
 	for i := range a.Tasks {
@@ -360,12 +349,6 @@ func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 	if err := p.places.planned(p.out, ev, b.Orders); err != nil {
 		return err
 	}
-	starts := 0
-	for i := range b.Orders {
-		if b.Orders[i].Kind == planner.OrderStart {
-			starts++
-		}
-	}
 	for i := range b.Orders {
 		x := &b.Orders[i]
 		if x.Kind != planner.OrderStart {
@@ -375,16 +358,15 @@ func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 		if err != nil {
 			return err
 		}
-		if x.Attempt < 0 || int(x.Attempt) < p.taskOf.len() {
-			return fmt.Errorf("attempt %d of task %d: expected number %d", x.Attempt, x.Task, p.taskOf.len())
+		if x.Attempt < 0 || int(x.Attempt) < len(p.taskOf) {
+			return fmt.Errorf("attempt %d of task %d: expected number %d", x.Attempt, x.Task, len(p.taskOf))
 		}
-		for p.taskOf.len() < int(x.Attempt) {
-			p.taskOf.add(planner.None)
+		for len(p.taskOf) < int(x.Attempt) {
+			p.taskOf = append(p.taskOf, planner.None)
 			p.attempts = append(p.attempts, nil)
 		}
-		a := p.newAttempt(starts)
-		*a = attempt{order: x, queued: ev.At, started: unit.Never}
-		p.taskOf.add(x.Task)
+		a := &attempt{order: x, queued: ev.At, started: unit.Never}
+		p.taskOf = append(p.taskOf, x.Task)
 		p.attempts = append(p.attempts, a)
 		p.touchAttempt(a)
 		if f == nil {
@@ -449,9 +431,7 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 	if err != nil {
 		return err
 	}
-	if !p.keepSingle(f, i, x) {
-		p.touchAttempt(x)
-	}
+	p.touchAttempt(x)
 	if p.out == nil {
 		p.attempts[b.Attempt-p.next] = nil
 		p.forgetEnded()
@@ -597,8 +577,28 @@ func (p *projection) leave(f *flow) {
 	}
 }
 
-// write makes the rows say all that is known.
+// write makes the rows say all that is known; those of a simulation all that has ended.
 func (p *projection) write() error {
+	return p.writeIf(func(f *flow) bool { return !p.late || f.state != flowOpen })
+}
+
+// writeAll writes what a simulation leaves as well.
+func (p *projection) writeAll() error {
+	p.changedAttempts = p.changedAttempts[:0]
+	for _, x := range p.attempts {
+		if x != nil {
+			p.changedAttempts = append(p.changedAttempts, x)
+		}
+	}
+	for _, f := range p.flows {
+		if f != nil {
+			p.touch(f)
+		}
+	}
+	return p.writeIf(func(*flow) bool { return true })
+}
+
+func (p *projection) writeIf(of func(*flow) bool) error {
 	for _, x := range p.changedAttempts {
 		if err := p.writeAttempt(x); err != nil {
 			return err
@@ -606,55 +606,7 @@ func (p *projection) write() error {
 	}
 	p.changedAttempts = emptied(p.changedAttempts)
 	p.forgetEnded()
-	return p.writeFlows(func(*flow) bool { return true })
-}
-
-// writeEnded writes what is over: workflows, with the attempts that were kept for their chunks, and attempts that get
-// rows of their own.
-func (p *projection) writeEnded() error {
-	for _, x := range p.changedAttempts {
-		if err := p.writeAttempt(x); err != nil {
-			return err
-		}
-	}
-	p.changedAttempts = emptied(p.changedAttempts)
-	p.forgetEnded()
-	return p.writeFlows(func(f *flow) bool { return f.state != flowOpen })
-}
-
-// keepSingle keeps an attempt that ended for the chunk of its task, which is at position i of f. If it is not the first
-// one, it gets a row.
-func (p *projection) keepSingle(f *flow, i int, x *attempt) (kept bool) {
-	if f == nil || p.out == nil || p.out.packer == nil || i < f.rows || i < len(f.singles) && f.singles[i].like != nil {
-		return false
-	}
-	if f.singles == nil {
-		f.singles = p.spareSingles.take(len(f.tasks))
-	}
-	if n := len(f.tasks); n > len(f.singles) {
-		f.singles = slices.Grow(f.singles, n-len(f.singles))[:n]
-	}
-	if !p.out.packer.single(&f.singles[i], x) {
-		return false
-	}
-	p.attempts[x.order.Attempt-p.next] = nil
-	p.spareAttempts = append(p.spareAttempts, x)
-	return true
-}
-
-// newAttempt returns memory for one of several attempts.
-func (p *projection) newAttempt(several int) *attempt {
-	n := len(p.spareAttempts)
-	if n == 0 {
-		made := make([]attempt, several)
-		for i := range made {
-			p.spareAttempts = append(p.spareAttempts, &made[i])
-		}
-		n = several
-	}
-	x := p.spareAttempts[n-1]
-	p.spareAttempts = p.spareAttempts[:n-1]
-	return x
+	return p.writeFlows(of)
 }
 
 // emptied keeps the memory of s and lets go of everything in it.
@@ -699,7 +651,6 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 		}
 		if f.state != flowOpen {
 			p.flows[f.id] = nil
-			p.spareTasks.give(f.tasks)
 			f.tasks = nil
 		}
 	}
@@ -707,40 +658,33 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 	return p.out.flush()
 }
 
-// writeTask writes a task for the first time, with its attempt if that was kept for it.
-func (p *projection) writeTask(f *flow, x *fresh) error {
-	at := f.rows
-	t := &f.tasks[at]
-	if at >= len(f.singles) || f.singles[at].like == nil {
-		return p.out.addTask(x, t)
+// readyAt is when a task became ready that was queued, and the workflow of its parents: unit.Never if it was not.
+func (f *flow) readyAt(x *fresh, t *task) planner.Time {
+	if t.queued == unit.Never {
+		return unit.Never
 	}
-	s := &f.singles[at]
-	if t.tries == 1 && t.last == s.id && t.node == s.node && t.queued == s.queued && t.ended == s.ended {
-		return p.out.packer.addTask(x, t.state, s)
+	ready := f.ready
+	for _, q := range x.parents {
+		parent := &f.tasks[f.position(q)]
+		if parent.state != taskDone {
+			return unit.Never
+		}
+		ready = max(ready, parent.ended)
 	}
-	if err := p.out.addSingle(x.id, s); err != nil {
-		return err
-	}
-	return p.out.addTask(x, t)
+	return ready
 }
 
 // writeTasks makes rows of the tasks of a workflow, or changes those that are.
 func (p *projection) writeTasks(f *flow) error {
 	if len(f.fresh) > 0 {
 		for i := range f.fresh {
-			if err := p.writeTask(f, &f.fresh[i]); err != nil {
+			x, t := &f.fresh[i], &f.tasks[f.rows]
+			if err := p.out.addTask(x, t, f.readyAt(x, t)); err != nil {
 				return err
 			}
 			f.rows++
 		}
-		if p.out.packer != nil {
-			if err := p.out.packer.flushFlow(f.id); err != nil {
-				return err
-			}
-		}
-		p.spareSingles.give(f.singles)
-		p.spareFresh.give(f.fresh)
-		f.fresh, f.singles = nil, nil
+		f.fresh = nil
 		if err := p.out.putIdentities(); err != nil {
 			return err
 		}

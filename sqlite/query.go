@@ -14,13 +14,9 @@ import (
 // Scan reads the columns of a row.
 type Scan func(columns ...any) error
 
-// Query asks the log something of one's own. It cannot write. If that is about one run, ask the handle Of it.
+// Query asks the log something of one's own. It cannot write.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	pool := db.readers
-	if db.general != nil {
-		pool = db.general
-	}
-	rows, err := pool.QueryContext(ctx, query, args...)
+	rows, err := db.readers.QueryContext(ctx, query, args...)
 	return rows, db.wrap("read", err)
 }
 

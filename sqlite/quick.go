@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/json"
 	"reflect"
 	"unicode/utf8"
 )
@@ -145,70 +144,4 @@ func (q *quick) string() (string, bool) {
 	}
 	text := q.text[from:q.at]
 	return string(text), q.is('"') && utf8.Valid(text)
-}
-
-// split appends the members of a list to others, as they are written. They are read by whoever uses them, and may be
-// damaged until then.
-func split(members []json.RawMessage, text []byte) ([]json.RawMessage, error) {
-	if all, ok := quickSplit(members, text); ok {
-		return all, nil
-	}
-	var all []json.RawMessage
-	err := json.Unmarshal(text, &all)
-	return append(members, all...), err
-}
-
-// quickSplit splits a list with members, and without space between them.
-func quickSplit(members []json.RawMessage, text []byte) (all []json.RawMessage, ok bool) {
-	if len(text) == 0 || text[0] != '[' {
-		return nil, false
-	}
-	depth, from := 0, 1
-	for i := 1; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		case '[', '{':
-			depth++
-		case ']', '}':
-			if depth--; depth < 0 {
-				return append(members, text[from:i]), c == ']' && i == len(text)-1 && from < i
-			}
-		case ',':
-			if depth > 0 {
-				continue
-			}
-			if from == i {
-				return nil, false
-			}
-			members, from = append(members, text[from:i]), i+1
-		case ' ', '\n', '\t', '\r':
-			return nil, false
-		}
-	}
-	return nil, false
-}
-
-// numberLists reads a list of lists of whole numbers.
-func numberLists(text []byte) (all [][]int64, err error) {
-	q := &quick{text: text}
-	if q.list(func(int) bool {
-		var numbers []int64
-		ok := q.list(func(int) bool {
-			n, ok := q.number()
-			numbers = append(numbers, n)
-			return ok
-		}, -1)
-		all = append(all, numbers)
-		return ok
-	}, -1) && q.at == len(text) {
-		return all, nil
-	}
-	all = nil
-	err = json.Unmarshal(text, &all)
-	return all, err
 }

@@ -3,12 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"time"
 )
 
 // Remove deletes a run, given by its whole name, with everything that the log has of it. Models that were trained on it
 // stay. It returns an *UnknownRunError if the log does not have the run.
 func (db *DB) Remove(ctx context.Context, run string) error {
-	_, id, err := db.whole(ctx, run)
+	id, err := db.whole(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -19,6 +20,12 @@ func (db *DB) Remove(ctx context.Context, run string) error {
 		return err
 	}
 	return db.shrink()
+}
+
+// Ended returns the names of the runs that ended before an instant, the oldest first.
+func (db *DB) Ended(ctx context.Context, before time.Time) ([]string, error) {
+	return columnOf[string](ctx, db, "SELECT name FROM runs WHERE state IN ('finished', 'failed') AND "+
+		"unixepoch(ended_wall) < ? ORDER BY id", before.Unix())
 }
 
 // shrink gives the space of removed runs back to the file system if it is most of the file. Readers may keep it from
@@ -41,10 +48,10 @@ func (db *DB) shrink() error {
 }
 
 // whole finds a run by its whole name.
-func (db *DB) whole(ctx context.Context, run string) (of *DB, id int64, err error) {
-	of, id, name, err := db.find(ctx, run)
+func (db *DB) whole(ctx context.Context, run string) (id int64, err error) {
+	id, name, err := db.find(ctx, run)
 	if err == nil && name != run {
 		err = &UnknownRunError{Name: run, Known: []string{name}}
 	}
-	return of, id, err
+	return id, err
 }

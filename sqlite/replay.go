@@ -1,29 +1,13 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 
 	"gantry/executor"
 	"gantry/planner"
 )
-
-// ErrArchived is of a run in an archive, which has no events: only the log that it is from can say how it went.
-var ErrArchived = errors.New("an archive has single submissions, and not how the run went: name one by its " +
-	"number, or ask the log that they are from")
-
-func rawOf(body []json.RawMessage) [][]byte {
-	out := make([][]byte, len(body))
-	for i := range body {
-		out[i] = body[i]
-	}
-	return out
-}
 
 // Replay gives the events of the run in the order in which they were appended, to rebuild its state. With the arrival
 // of a workflow, and of tasks that were added to one, comes the admission, the same as was appended: the event's body
@@ -111,8 +95,7 @@ func ahead(ctx context.Context, read func(ctx context.Context, give func(logged)
 	return unread
 }
 
-// ReplayAfter is Replay of what follows on an event, by its number, for somebody who follows a run under way on
-// containers or the null runtime.
+// ReplayAfter is Replay of what follows on an event, by its number, for somebody who follows a run under way.
 func (r *Run) ReplayAfter(ctx context.Context, seq uint64, each func(e planner.Event,
 	admission *executor.Admission) error) error {
 	return r.db.replay(ctx, r.id, r.info.Name, seq, each)
@@ -128,36 +111,28 @@ func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	return db.replay(ctx, id, info.Name, 0, each)
 }
 
-// replay gives the events after one; runs with chunks are read from the first one on.
+// replay gives the events after one.
 func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, each func(planner.Event,
 	*executor.Admission) error) error {
-	var admitted terse
-	var short bool // bodies refer to tasks
-	if err := db.readers.QueryRowContext(ctx, "SELECT runtime = 'sim' OR EXISTS (SELECT 1 FROM event_chunks c WHERE "+
-		"c.run = r.id) FROM runs r WHERE id = ?", id).Scan(&short); err != nil {
-		return db.wrap("read", err)
-	}
-	event := func(seq uint64, at planner.Time, kind int64, version int64, body ...json.RawMessage) error {
+	return db.rows(ctx, func(scan Scan) error {
+		var at, kind int64
+		var e planner.Event
+		var body sql.RawBytes // until the next row
+		if err := scan(&e.Seq, &at, &kind, &body); err != nil {
+			return err
+		}
 		bad := func(format string, args ...any) error {
-			return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, seq, fmt.Errorf(format, args...))
+			return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, e.Seq, fmt.Errorf(format, args...))
 		}
-		if last == 0 && seq != 1 && string(bytes.Join(rawOf(body), nil)) == "{}" {
-			return fmt.Errorf("%w: run %s in %s", ErrArchived, run, db.path)
-		}
-		if seq != last+1 {
+		if e.Seq != last+1 {
 			return bad("it follows event %d: some are missing, so the log was changed by hand or damaged", last)
-		}
-		last = seq
-		if version < 1 || version > eventVersion {
-			return bad("its body has version %d, this gantry reads up to %d: use the gantry that wrote it", version,
-				eventVersion)
 		}
 		if kind < 0 || kind > 255 {
 			return bad("kind %d is not known", kind)
 		}
-		e := planner.Event{Seq: seq, At: at}
+		last, e.At = e.Seq, planner.Time(at)
 		var err error
-		if e.Body, err = admitted.decode(planner.EventKind(kind), body, version, at); err != nil {
+		if e.Body, err = decodeBody(planner.EventKind(kind), e.At, body); err != nil {
 			return bad("%w", err)
 		}
 		var admission *executor.Admission
@@ -173,61 +148,10 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 		}
 		if admission != nil {
 			e.Body = admission.Event()
-			if short {
-				admitted.arrived(admission)
-			}
 		}
 		return each(e, admission)
-	}
-	if err := db.rows(ctx, func(scan Scan) error {
-		var seq, at, kind, version int64
-		var body sql.RawBytes // until the next row
-		if err := scan(&seq, &at, &kind, &body, &version); err != nil {
-			return err
-		}
-		return event(uint64(seq), planner.Time(at), kind, version, json.RawMessage(body))
-	}, "SELECT seq, at_ns, kind, body, v FROM events WHERE run = ? AND seq > ? ORDER BY seq", id,
-		int64(last)); err != nil {
-		return err
-	}
-	var chunk, e []json.RawMessage // memory
-	return db.rows(ctx, func(scan Scan) error {
-		var first, version int64
-		var bodies []byte
-		if err := scan(&first, &bodies, &version); err != nil {
-			return err
-		}
-		var err error
-		if chunk, err = split(chunk[:0], bodies); err != nil {
-			return fmt.Errorf("read log %s: run %s, events from %d on: %w", db.path, run, first, err)
-		}
-		now := int64(0)
-		for i, text := range chunk {
-			if text[0] != '[' { // an attempt starts
-				e = append(e[:0], json.RawMessage("0"), startedKind, text)
-			} else if e, err = split(e[:0], text); err != nil || len(e) < 3 {
-				return fmt.Errorf("read log %s: run %s, event %d: it has %d members", db.path, run, first+int64(i),
-					len(e))
-			}
-			at, atErr := strconv.ParseInt(string(e[0]), 10, 64)
-			kind, kindErr := strconv.ParseInt(string(e[1]), 10, 64)
-			if err := errors.Join(atErr, kindErr); err != nil {
-				return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, first+int64(i), err)
-			}
-			if version >= 6 {
-				at += now
-				now = at
-			}
-			if err := event(uint64(first)+uint64(i), planner.Time(at), kind, version, e[2:]...); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, "SELECT seq, bodies, v FROM event_chunks WHERE run = ? ORDER BY seq", id)
+	}, "SELECT seq, at_ns, kind, body FROM events WHERE run = ? AND seq > ? ORDER BY seq", id, int64(last))
 }
-
-// startedKind is the kind of attempt started, JSON.
-var startedKind = json.RawMessage(strconv.Itoa(int(planner.KindAttemptStarted)))
 
 // admission reads a workflow as it was admitted, with all tasks that were added to it.
 func (db *DB) admission(ctx context.Context, run, workflow int64) (*executor.Admission, error) {
@@ -260,7 +184,7 @@ func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor
 // Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The
 // run is given as in Summary.
 func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Admission) error) error {
-	_, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -325,7 +249,7 @@ type Flow struct {
 
 // Flows lists the workflows of a run that have arrived, in order. The run is given as in Summary.
 func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
-	_, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +261,7 @@ func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 
 // Admission is a workflow of a run as it was admitted. The run is given as in Summary.
 func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (*executor.Admission, error) {
-	_, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +276,7 @@ const positionOfTask = "iif(EXISTS (SELECT 1 FROM growths g WHERE g.run = w.run 
 // Position returns the workflow of a task and its position there. The run is given as in Summary.
 func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w planner.WorkflowID, position int,
 	err error) {
-	db, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,8 +33,7 @@ type tables struct {
 	taskChanged, suspended, overtaken                                  *update
 	flowContinued, flowSuperseded, taskReused, known                   *update
 
-	packer     *packer // of a simulation: what it takes has no rows of its own
-	identify   bool    // tasks get an identity
+	identify   bool // tasks get an identity
 	identities []identified
 }
 
@@ -134,7 +134,7 @@ const (
 	taskShared    = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, image, " +
 		"state, attempts"
 	taskColumns = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, " +
-		"queued_ns, ended_ns"
+		"ready_ns, queued_ns, ended_ns"
 	attemptShared = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, " +
 		"estimate_samples, estimate_source, outcome, exit_code, message, done, before_ns, kept, lost_ns"
 	attemptColumns = "attempt, task, node, planned_end_ns, estimate_ns, ran_ns"
@@ -165,9 +165,8 @@ func prepare(conn *sqlite3.SQLiteConn, run int64, tables []table) error {
 	return nil
 }
 
-// newTables prepares to write the rows of a run; verb is how attempts are written: INSERT, or INSERT OR REPLACE if
-// their rows may change.
-func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) (*tables, error) {
+// newTables prepares to write the rows of a run.
+func newTables(conn *sqlite3.SQLiteConn, run int64, more ...table) (*tables, error) {
 	if conn == nil {
 		return nil, errors.New("it was opened for reading only")
 	}
@@ -176,13 +175,13 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 	err := prepare(conn, run, append([]table{
 		{&t.workflows, "INSERT", "workflows", "run", workflowColumns},
 		{&t.growths, "INSERT", "growths", "run", "workflow, first_task, tasks, definition"},
-		{&t.tasks, "INSERT", "task_rows", taskShared, taskColumns},
+		{&t.tasks, "INSERT", "tasks", taskShared, taskColumns},
 		{&t.files, "INSERT", "files", "run", "file, workflow, name, size_bytes, producer"},
 		{&t.replicas, "INSERT", "replicas", "run", "file, node, replica"},
-		{&t.attempts, verb, "attempt_rows", attemptShared + columnsOf(sharedCounters), attemptColumns +
+		{&t.attempts, "INSERT OR REPLACE", "attempts", attemptShared + columnsOf(sharedCounters), attemptColumns +
 			columnsOf(ownCounters)},
 		{&t.notes, "INSERT", "notes", "run", "seq, position, at_ns, topic, workflow, task, instant_ns, text"},
-		{&t.waits, "INSERT OR REPLACE", "wait_rows", "run, reason, dim", "task, seq, since_ns, node, until_ns"},
+		{&t.waits, "INSERT OR REPLACE", "waits", "run, reason, dim", "task, seq, since_ns, node, until_ns"},
 	}, more...))
 	for _, m := range more {
 		if *m.in != nil {
@@ -193,17 +192,19 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 		up    **update
 		query string
 	}{
-		{&t.taskChanged, "UPDATE task_rows SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, " +
-			"ended_ns = ? WHERE run = ? AND task = ?"},
+		{&t.taskChanged, "UPDATE tasks SET state = ?1, attempts = ?2, node = ?3, attempt = ?4, ready_ns = " +
+			"coalesce(ready_ns, iif(?5 IS NULL, NULL, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN " +
+			"max(?9, coalesce(max(p.ended_ns), 0)) END FROM json_each(tasks.parents) d CROSS JOIN tasks p ON " +
+			"p.run = ?7 AND p.task = d.value))), queued_ns = ?5, ended_ns = ?6 WHERE run = ?7 AND task = ?8"},
 		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, " +
 			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = iif(workflow " +
 			"= ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
-		{&t.flowSuperseded, "UPDATE task_rows SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
+		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
 			"task >= (SELECT first_task FROM workflows WHERE run = ?1 AND workflow = ?2)"},
 		{&t.taskReused, "INSERT OR REPLACE INTO reuses(run, task, at_ns, from_run, from_attempt, ran_ns) VALUES " +
 			"(?, ?, ?, ?, ?, ?)"},
-		{&t.known, "UPDATE task_rows SET identity = ? WHERE run = ? AND task = ?"},
+		{&t.known, "UPDATE tasks SET identity = ? WHERE run = ? AND task = ?"},
 		{&t.overtaken, "DELETE FROM suspensions WHERE run = ? AND attempt = ? AND seq = ?"},
 	} {
 		if err == nil {
@@ -231,9 +232,6 @@ func (t *tables) inserters() []*inserter {
 }
 
 func (t *tables) close() {
-	if t.packer != nil {
-		t.packer.close()
-	}
 	for _, in := range t.inserters() {
 		if in != nil {
 			in.close()
@@ -252,9 +250,6 @@ func (t *tables) flush() error {
 		if err := in.flush(); err != nil {
 			return err
 		}
-	}
-	if t.packer != nil {
-		return t.packer.flush()
 	}
 	return nil
 }
@@ -361,8 +356,8 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 		int64(b.Ran))
 }
 
-// addTask adds a task, as x has it by now.
-func (t *tables) addTask(p *fresh, x *task) error {
+// addTask adds a task, as x has it by now, ready since an instant.
+func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	spec := p.spec
 	if kin := (kin{p.need, spec.TimeLimit, p.imputed, spec.Image, x.state, x.tries}); kin != t.kin {
 		t.kin = kin
@@ -374,7 +369,7 @@ func (t *tables) addTask(p *fresh, x *task) error {
 	}
 	var parents driver.Value
 	if len(p.parents) > 0 {
-		parents = text(append(appendParents(make([]byte, 0, 8*len(p.parents)+2), p.parents), ']'))
+		parents = listOf(p.parents)
 	}
 	if t.identify && !p.formal {
 		identity := spec.Identity()
@@ -382,8 +377,8 @@ func (t *tables) addTask(p *fresh, x *task) error {
 	}
 	v := append(t.values[:0], int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage),
 		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input, parents)
-	return t.tasks.add(append(v, x.where(), known(int64(x.last), x.last != planner.None), reached(x.queued),
-		reached(x.ended))...)
+	return t.tasks.add(append(v, x.where(), known(int64(x.last), x.last != planner.None), reached(ready),
+		reached(x.queued), reached(x.ended))...)
 }
 
 // identified is a task whose identity is to be kept.
@@ -414,7 +409,7 @@ func (t *tables) changeTask(f *flow, i int) error {
 	x := &f.tasks[i]
 	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last),
 		x.last != planner.None), reached(x.queued), reached(x.ended), t.run,
-		int64(f.task(i)))
+		int64(f.task(i)), int64(f.ready))
 }
 
 // where is the node of a task; NULL if it has none.
@@ -468,9 +463,6 @@ func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {
 	why, dim := wait.Reason, ""
 	if why.Code == planner.NoNodeFree {
 		dim = why.Dim.String()
-	}
-	if t.packer != nil {
-		return t.packer.addWait(ev, wait, dim)
 	}
 	if err := t.waits.share(t.run, why.Code.String(), message(dim)); err != nil {
 		return err
@@ -554,6 +546,18 @@ func message(said string) driver.Value {
 	}
 	return strings.ToValidUTF8(said, "\uFFFD")
 }
+
+// listOf is a JSON array.
+func listOf(tasks []planner.TaskID) text {
+	buf := make([]byte, 0, 8*len(tasks)+2)
+	for i, t := range tasks {
+		buf = strconv.AppendInt(append(buf, "[,"[min(i, 1)]), int64(t), 10)
+	}
+	return append(buf, ']')
+}
+
+// text is JSON that is inserted as text.
+type text []byte
 
 // known is NULL for what is not known.
 func known(v int64, ok bool) driver.Value {

@@ -172,12 +172,10 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.Runtime == "sim" {
+		return nil, fmt.Errorf("run %q is a simulation, which cannot be resumed: start it again", name)
+	}
 	err = db.transact(func() error {
-		if n, err := db.queryInt("SELECT count(*) FROM event_chunks WHERE run = ?", id); err != nil {
-			return err
-		} else if n > 0 {
-			return fmt.Errorf("run %q is a simulation, which cannot be resumed: start it again", name)
-		}
 		_, err := db.conn.Exec("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, "+
 			"ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL, counts = NULL WHERE id = ?",
 			[]driver.Value{id})
@@ -194,7 +192,7 @@ func (db *DB) newRun(id int64, info RunInfo) (*Run, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	var err error
-	if r.w, err = newWriter(db.conn, id); err != nil {
+	if r.w, err = newWriter(db.conn, id, false); err != nil {
 		return nil, db.wrap("write", err)
 	}
 	db.runs[r] = struct{}{}
@@ -227,7 +225,7 @@ func (db *DB) newSimulation(id int64, info RunInfo) (*Run, error) {
 
 // runInfo reads what CreateRun wrote.
 func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) {
-	_, id, found, err := db.find(ctx, name)
+	id, found, err := db.find(ctx, name)
 	if err != nil {
 		return 0, RunInfo{}, err
 	}

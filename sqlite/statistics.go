@@ -45,7 +45,7 @@ type Transformation struct {
 
 // Statistics counts a run. The run is given as in Summary.
 func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
-	db, id, name, err := db.find(ctx, run)
+	id, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
 // Blocked returns the tasks that depend on a task, directly or not, and are not done, as WORKFLOW/TASK in the order of
 // their numbers. The run is given as in Summary.
 func (db *DB) Blocked(ctx context.Context, run string, task int64) ([]string, error) {
-	db, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}

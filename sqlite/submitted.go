@@ -315,12 +315,8 @@ func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 	return db.OutcomeOf(ctx, s)
 }
 
-// OutcomeOf returns how a submission stands whose row was read just now. Runs of servers have no chunks, so tables of
-// rows are asked: the views take several times as long.
+// OutcomeOf returns how a submission stands whose row was read just now.
 func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
-	if a := s.archived(); a != nil {
-		return a.outcome(s), nil
-	}
 	o := &Outcome{Submitted: *s}
 	defer func() {
 		if s.State == Arrived {
@@ -333,24 +329,19 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	if s.Workflow == planner.None {
 		return o, nil
 	}
-	const of = "(SELECT count(*) FROM task_rows t WHERE t.run = w.run AND " + ofWorkflow + " AND t.state "
+	const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND " + ofWorkflow + " AND t.state "
 	query, args := "SELECT w.state, w.tasks, iif(w.state = 'done', w.tasks, "+of+"= 'done')), "+
 		"iif(w.state = 'done', 0, "+of+"IN ('failed', 'skipped'))), w.started_ns, "+
 		"w.ended_ns, NULL FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",
 		[]any{s.Run, s.Workflow}
 	if s.Task != planner.None {
 		query, args = "SELECT t.state, 1, t.state = 'done', t.state IN ('failed', 'skipped'), "+
-			"t.queued_ns, t.ended_ns, (SELECT a.exit_code FROM attempt_rows a WHERE a.run = t.run AND a.attempt = "+
-			"t.attempt) FROM task_rows t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.task = ?",
+			"t.queued_ns, t.ended_ns, (SELECT a.exit_code FROM attempts a WHERE a.run = t.run AND a.attempt = "+
+			"t.attempt) FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.task = ?",
 			[]any{s.Run, s.Task}
 	}
 	err := db.readers.QueryRowContext(ctx, query, args...).Scan(&o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started,
 		&o.Ended, &o.Exit)
-	if errors.Is(err, sql.ErrNoRows) {
-		if now, e := db.Submitted(ctx, s.ID); e == nil && now.archived() != nil { // meanwhile
-			return now.archived().outcome(now), nil
-		}
-	}
 	if err != nil {
 		return nil, db.wrap("read", err)
 	}
@@ -367,8 +358,8 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	a := &o.Attempt
 	err = db.readers.QueryRowContext(ctx, "SELECT coalesce(a.outcome, ''), n.name, coalesce(a.peak_memory_bytes, 0), "+
 		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), coalesce(a.signal, 0), a.exit_code, t.ended_ns FROM "+
-		"task_rows t "+
-		"JOIN runs r ON r.id = t.run JOIN attempt_rows a ON a.run = t.run AND a.attempt = t.attempt "+
+		"tasks t "+
+		"JOIN runs r ON r.id = t.run JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
 		"JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.name = ?1 AND "+task,
 		args...).Scan(&a.Outcome, &a.Node, &a.Peak, &a.CPU, &a.Signal, &o.Exit, &o.Ended)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

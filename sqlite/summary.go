@@ -33,7 +33,6 @@ type Overview struct {
 	Running   int      `json:"running"` // starting, running or suspended
 	Failed    int      `json:"failed"`
 	Skipped   int      `json:"skipped"`
-	Archived  int      `json:"archived"` // of the tasks, those whose rows are in the archive
 	ExitCode  *int     `json:"exit_code"`
 	Makespan  *Span    `json:"makespan_s"`
 	Clock     Span     `json:"clock_s"`
@@ -204,14 +203,13 @@ const overviewQuery = `SELECT r.name, r.runtime, r.policy, r.state, r.started_wa
 	coalesce(r.ended_ns, (SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
 	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'
 		ORDER BY w.workflow LIMIT 3)),
-	(SELECT n.counts FROM run_counts n WHERE n.run = r.id),
-	(SELECT coalesce(sum(a.value), 0) FROM json_each(r.archived) a)
+	(SELECT n.counts FROM run_counts n WHERE n.run = r.id)
 	FROM runs r `
 
 func scanOverview(scan Scan) (o Overview, err error) {
 	var names, counts []byte
 	err = scan(&o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
-		&names, &counts, &o.Archived)
+		&names, &counts)
 	if err == nil {
 		err = json.Unmarshal(names, &o.Names)
 	}
@@ -249,7 +247,7 @@ func (db *DB) State(ctx context.Context, run string) (State, error) {
 
 // Overview is one run, given by its whole name.
 func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
-	db, id, err := db.whole(ctx, run)
+	id, err := db.whole(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -268,18 +266,9 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 // SummaryWithin is Summary that is brief about a run with more tasks than most, if these are rows of their own: what
 // takes longer the more there are is left out.
 func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary, error) {
-	of, id, name, err := db.find(ctx, run)
+	id, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
-	}
-	var sums *sums
-	if of.packed {
-		if sums, err = db.sumsOf(ctx, id); err != nil {
-			return nil, db.wrap("read", err)
-		}
-	}
-	if sums == nil { // tasks and attempts are asked for
-		db = of
 	}
 	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{},
 		Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{},
@@ -294,7 +283,7 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 		s.Overview, err = scanOverview(scan)
 		return err
 	}, overviewQuery+"WHERE r.id = ?", id)
-	if s.Brief = sums == nil && s.Tasks > most; s.Brief {
+	if s.Brief = s.Tasks > most; s.Brief {
 		read(func(scan Scan) error { return scan(&s.Seed, &s.TimeScale, &s.SizeScale) },
 			"SELECT seed, time_scale, size_scale FROM runs WHERE id = ?", id)
 		s.changes(read, id)
@@ -302,10 +291,8 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 	}
 	read(func(scan Scan) error {
 		return scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
-	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) +
-		(SELECT coalesce(sum(rounds), 0) FROM event_chunks WHERE run = id),
-		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) +
-		(SELECT coalesce(sum(took_ns), 0) FROM event_chunks WHERE run = id) FROM runs WHERE id = ?`, id)
+	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id),
+		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) FROM runs WHERE id = ?`, id)
 	read(func(scan Scan) error { return scan(&s.Reused, &s.Saved, &s.PeakDisk) },
 		`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
 		LEFT JOIN reuses u ON u.run = r.id AND u.from_run <> ''
@@ -357,11 +344,7 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 		max(abs(t.ended_ns - x.instant_ns)) / 1e9
 		FROM notes x JOIN tasks t ON t.run = x.run AND t.task = x.task WHERE x.run = ? AND x.topic = 'planned' AND
 			t.state = 'done'`, id)
-	if sums != nil {
-		sums.read(s, read, id)
-	} else {
-		sumUp(s, read, id, name)
-	}
+	sumUp(s, read, id, name)
 	s.changes(read, id)
 	if err != nil {
 		return nil, err

@@ -251,21 +251,16 @@ const forerunners = `WITH RECURSIVE line(flow, name, own) AS (
 	CROSS JOIN tasks t ON t.run = ?2 AND ` + ofWorkflow + ` AND t.name = l.name
 	WHERE NOT l.own`
 
-// attemptsOf selects the attempts of those: the last of each, and all that did not end well.
-func (db *DB) attemptsOf() string {
-	attempts := "attempt_rows INDEXED BY attempts_not_ok" // SQLite would look at all attempts of the run
-	if db.packed {
-		attempts = "attempts"
-	}
-	return `SELECT attempt FROM tasks WHERE run = ?2 AND task IN (` + forerunners + `)
-		UNION ALL SELECT attempt FROM ` + attempts + ` WHERE run = ?2 AND task IN (` + forerunners + `)
-		AND outcome <> 'ok'`
-}
+// attemptsOf selects the attempts of those: the last of each, and all that did not end well. SQLite would look at all
+// attempts of the run without the name of the index.
+const attemptsOf = `SELECT attempt FROM tasks WHERE run = ?2 AND task IN (` + forerunners + `)
+	UNION ALL SELECT attempt FROM attempts INDEXED BY attempts_not_ok WHERE run = ?2 AND task IN (` + forerunners + `)
+	AND outcome <> 'ok'`
 
 // Task returns the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
 // #ID.
 func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
-	db, id, name, err := db.find(ctx, run)
+	id, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -339,7 +334,7 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	}, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept, s.lost_ns
 		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt
 		LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
-		WHERE a.run = ?2 AND a.attempt IN (`+db.attemptsOf()+`) AND ?1 ORDER BY s.seq`, 1, id, t)
+		WHERE a.run = ?2 AND a.attempt IN (`+attemptsOf+`) AND ?1 ORDER BY s.seq`, 1, id, t)
 	return l, err
 }
 
@@ -347,14 +342,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
 	all, err := collect(ctx, db, func(scan Scan) (w Waiting, err error) {
 		return w, scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
-	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM (
-			SELECT run, seq, since_ns, reason, dim, node, until_ns FROM main.wait_rows WHERE run = ?1 AND task = ?2
-			UNION ALL
-			SELECT c.run, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), j.value ->> 3,
-				j.value ->> 4
-			FROM main.wait_chunks c CROSS JOIN json_each(c.rows) j CROSS JOIN json_each(j.value, '$[0]') i
-			WHERE c.run = ?1 AND c.rows GLOB '*[[,]' || ?2 || '[],]*' AND i.value = ?2) w
-		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node ORDER BY w.seq`, id, t)
+	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM waits w
+		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node WHERE w.run = ?1 AND w.task = ?2 ORDER BY w.seq`, id, t)
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +387,7 @@ func (db *DB) attemptsOfTask(ctx context.Context, run string, id, t int64) ([]At
 		v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes, v.done, v.before_ns, v.kept,
 		v.lost_ns, v.dropped_bytes
 		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.attempt IN (`+
-		db.attemptsOf()+`) ORDER BY a.attempt`, run, id, t)
+		attemptsOf+`) ORDER BY a.attempt`, run, id, t)
 }
 
 // WaitsForOthers reports whether a reason to wait is what other tasks hold.
@@ -413,9 +402,9 @@ func (db *DB) LastWait(ctx context.Context, run string, t planner.TaskID) (*Life
 	err := db.readers.QueryRowContext(ctx, `SELECT r.policy, r.state, t.name, t.state, t.need_millicores,
 		t.need_memory_bytes, t.need_disk_bps, x.since_ns, coalesce(x.reason, ''), coalesce(x.dim, ''),
 		coalesce(n.name, ''), x.until_ns
-		FROM runs r JOIN task_rows t ON t.run = r.id AND t.task = ?2
-		LEFT JOIN wait_rows x ON x.run = r.id AND x.task = ?2 AND
-			x.seq = (SELECT max(seq) FROM wait_rows WHERE run = r.id AND task = ?2)
+		FROM runs r JOIN tasks t ON t.run = r.id AND t.task = ?2
+		LEFT JOIN waits x ON x.run = r.id AND x.task = ?2 AND
+			x.seq = (SELECT max(seq) FROM waits WHERE run = r.id AND task = ?2)
 		LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node WHERE r.name = ?1`, run, int64(t)).
 		Scan(&l.Policy, &l.RunState, &l.Task, &l.State, &l.CPU, &l.Memory, &l.Disk, &since, &w.Reason, &w.Dim, &w.Node,
 			&until)
@@ -467,7 +456,7 @@ const maxTaskNames = 1000
 // TaskNames lists how tasks of a run may be named: by their names in the trace if the run has one workflow, else as
 // WORKFLOW/NAME. Of many it has the first.
 func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
-	db, id, _, err := db.find(ctx, run)
+	id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -492,7 +481,7 @@ type TaskRow struct {
 
 // Tasks calls each with all tasks of a run, in the order of their ids.
 func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) error {
-	db, _, name, err := db.find(ctx, run)
+	_, name, err := db.find(ctx, run)
 	if err != nil {
 		return err
 	}

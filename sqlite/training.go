@@ -40,11 +40,7 @@ func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, erro
 	}
 	var out []TrainingRun
 	for _, r := range rows {
-		of, err := db.of(ctx, r.id)
-		if err == nil {
-			err = of.samples(ctx, r.id, &r.run)
-		}
-		if err != nil {
+		if err := db.samples(ctx, r.id, &r.run); err != nil {
 			return nil, err
 		}
 		if len(r.run.Samples)+r.run.Unsized > 0 {

@@ -9,7 +9,7 @@ import (
 	"gantry/planner"
 )
 
-// writer is the log of a real run: each batch makes rows say all that is known.
+// writer is the log of a run on its way.
 type writer struct {
 	*projection
 	rows                  *tables
@@ -17,11 +17,13 @@ type writer struct {
 	events, plans, sample *inserter
 }
 
-func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
+// newWriter makes the writer of a run whose rows follow each batch or, late, are written once they have ended.
+func newWriter(conn *sqlite3.SQLiteConn, run int64, late bool) (*writer, error) {
 	w := &writer{projection: newProjection()}
+	w.late = late
 	var err error
-	w.rows, err = newTables(conn, run, "INSERT OR REPLACE",
-		table{&w.events, "INSERT", "events", "run", "seq, at_ns, kind, body, v"},
+	w.rows, err = newTables(conn, run,
+		table{&w.events, "INSERT", "events", "run", "seq, at_ns, kind, body"},
 		table{&w.plans, "INSERT", "plans", "run", "seq, at_ns, round, orders, starts, waits, took_ns"},
 		table{&w.sample, "INSERT OR REPLACE", "samples", "run",
 			"attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"})
@@ -36,8 +38,7 @@ func (w *writer) append(b *encodedBatch) error {
 		ev := &b.Events[i]
 		body := string(b.text[begin:b.ends[i]])
 		begin = b.ends[i]
-		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), body,
-			bodyVersion(ev.Body)); err != nil {
+		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), body); err != nil {
 			return err
 		}
 		var admission *executor.Admission
@@ -80,7 +81,9 @@ func (w *writer) end() error {
 // undone forgets a batch that is not in the log, and all else: the log is read back before the next one.
 func (w *writer) undone() {
 	w.rows.reset()
+	late := w.late
 	w.projection = newProjection()
+	w.late = late
 }
 
 func (w *writer) insertSamples(rows []Sample) error {
@@ -114,7 +117,7 @@ func (enc *encoder) encode(b executor.Batch) (*encodedBatch, error) {
 	text := enc.text[:0]
 	for i, ev := range b.Events {
 		var err error
-		if text, err = encodeBody(text, ev.Body); err != nil {
+		if text, err = encodeBody(text, ev.At, ev.Body); err != nil {
 			return out, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
 		out.ends[i] = len(text)

@@ -65,12 +65,8 @@ func causesOf(c *cli.Context, log *sqlite.DB, runName, simName string) (causes [
 // happened reads how the attempts of a run went.
 func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key]forecast.Happened, error) {
 	const exited = 5 // the kind of the event
-	log, err := log.Of(ctx, run)
-	if err != nil {
-		return nil, err
-	}
 	out := map[forecast.Key]forecast.Happened{}
-	err = log.Each(ctx, func(scan sqlite.Scan) error {
+	err := log.Each(ctx, func(scan sqlite.Scan) error {
 		var k forecast.Key
 		var h forecast.Happened
 		var staged, started, ran, ended, over time.Duration

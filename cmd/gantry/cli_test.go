@@ -1,6 +1,8 @@
 package main
 
 import (
+	"database/sql"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"gantry/sqlite"
 
 	"github.com/urfave/cli/v2"
 )
@@ -53,25 +57,30 @@ func TestHelpOfACommand(t *testing.T) {
 	const want = `gantry rm - remove runs: their rows in the log, files,
     containers and control groups
 
-Usage: gantry rm [OPTIONS] RUN...
+Usage: gantry rm [OPTIONS] [RUN...]
 
 RUN is the whole name of a run. Its results are removed too.
 A run that another gantry works on is left alone. Models
 that were trained on a run stay; estimates no longer learn
-from it.
+from it. --before removes the runs that ended before a date,
+with all that was submitted to them.
 
     gantry rm merry-bohr-6b14
+    gantry rm --before 2026-11-01
+    gantry rm --before 30d
 
 Exit codes: 0 removed, 2 wrong command line, 3 no such run,
 4 the log, the files or Docker cannot be used, 75 another
 gantry works on a run.
 
 Options:
-  --dir DIR  DIR with the log (gantry.sqlite) and a
-             directory for each run (default: gantry-runs,
-             environment: GANTRY_DIR)
-  --force    remove a simulation that the log has as
-             running: its gantry was killed
+  --dir DIR      DIR with the log (gantry.sqlite) and a
+                 directory for each run (default:
+                 gantry-runs, environment: GANTRY_DIR)
+  --force        remove a simulation that the log has as
+                 running: its gantry was killed
+  --before DATE  remove the runs that ended before DATE
+                 (2026-11-01), or so long ago (30d, 12h)
 `
 	if got := expect(t, exitOK, nil, "help", "rm"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -187,7 +196,20 @@ func TestRmRemovesRunsWithTheirFiles(t *testing.T) {
 	expect(t, exitInput, []string{`no run "fir"`}, "rm", "--dir", home, "fir") // never by the beginning of a name
 	expect(t, exitInput, []string{"no run"}, "rm", "--dir", home, "../runs")
 	expect(t, exitUsage, []string{"name the runs"}, "rm", "--dir", home)
-	expect(t, exitOK, []string{"removed run first\nremoved run second\n"}, "rm", "--dir", home, "first", "second")
+	expect(t, exitUsage, []string{"name the runs"}, "rm", "--dir", home, "--before", "1d", "first")
+	expect(t, exitUsage, []string{"--before yesterday"}, "rm", "--dir", home, "--before", "yesterday")
+	if out := expect(t, exitOK, nil, "rm", "--dir", home, "--before", "1d"); out != "" {
+		t.Errorf("removed of today: %s", out)
+	}
+	raw, err := sql.Open("sqlite3", "file:"+filepath.Join(home, sqlite.FileName))
+	if err == nil {
+		_, err = raw.Exec("UPDATE runs SET ended_wall = '2026-01-02T03:04:05.6Z' WHERE name = 'first'")
+	}
+	if err := errors.Join(err, raw.Close()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitOK, []string{"removed run first\n"}, "rm", "--dir", home, "--before", "2026-02-01")
+	expect(t, exitOK, []string{"removed run second\n"}, "rm", "--dir", home, "second")
 	if out := expect(t, exitOK, nil, "ls", "--json", "--dir", home); strings.TrimSpace(out) != "[]" {
 		t.Errorf("left: %s", out)
 	}

@@ -20,7 +20,7 @@ func explainCommand() *cli.Command {
 		Usage:     "show why a task waits or waited, failed, or ran where it did",
 		ArgsUsage: "[RUN] TASK",
 		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if
-several workflows have it, or #ID; gantry show --tasks lists them. Everything comes from the log or its archive, so it
+several workflows have it, or #ID; gantry show --tasks lists them. Everything comes from the log, so it
 works during a run, after it and after a crash.
 
 Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log cannot be read.`,

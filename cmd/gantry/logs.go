@@ -29,7 +29,7 @@ func logsCommand() *cli.Command {
 		ArgsUsage: "[RUN] TASK",
 		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if
 several workflows have it, or #ID; gantry show --tasks lists them. RUN may be the number of a submission to a server; of
-one that has a single task it is enough. Archived tasks are found, too. Standard output of the
+one that has a single task it is enough. Standard output of the
 task goes to standard output, its standard error to standard error. On a terminal, control characters are
 made visible (^[ for escape); in a pipe or a file, all bytes are as the task wrote them.
 
@@ -69,11 +69,6 @@ func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
 	if err == nil {
 		return db, life, nil
 	}
-	if unknown := new(sqlite.UnknownTaskError); errors.As(err, &unknown) && !unknown.Several {
-		if old, life := archivedTask(c, unknown.Run, args[1]); life != nil {
-			return old, life, db.Close()
-		}
-	}
 	db.Close()
 	return nil, nil, logError(err)
 }
@@ -93,24 +88,6 @@ func onlyTask(c *cli.Context, db *sqlite.DB) (args []string, err error) {
 			"lists them", id, plural(len(names), "task"), c.Command.Name, id, id)
 	}
 	return []string{id, names[0]}, nil
-}
-
-// archivedTask finds a task in the archive of the log; nil if it is not there.
-func archivedTask(c *cli.Context, run, task string) (*sqlite.DB, *sqlite.Life) {
-	path := filepath.Join(c.String("dir"), sqlite.ArchiveDir, sqlite.FileName)
-	if _, err := os.Stat(path); err != nil {
-		return nil, nil
-	}
-	db, err := sqlite.Open(path, sqlite.ReadOnly)
-	if err != nil {
-		return nil, nil
-	}
-	life, err := db.Task(c.Context, run, task)
-	if err != nil {
-		db.Close()
-		return nil, nil
-	}
-	return db, life
 }
 
 // workDir is where an attempt ran.

@@ -26,8 +26,6 @@ as on a full disk.
 State "host-error": the run could not continue because of the disk or the Docker Engine.
 gantry resume continues both, but for simulations, which are started again.
 
-Column "archived", if there is something to say: how many of the tasks gantry archive has moved.
-
 Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "size", Usage: "also show how much disk the files of each " +
 			"run take; files that runs share count for each"},
@@ -63,10 +61,6 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			if c.Bool("size") {
 				titles = slices.Insert(titles, 1, "-disk")
 			}
-			archived := slices.ContainsFunc(runs, func(o sqlite.Overview) bool { return o.Archived > 0 })
-			if archived {
-				titles = slices.Insert(titles, slices.Index(titles, "-failed"), "-archived")
-			}
 			t := newTable(c.App.Writer, columns.Of(c.App.Writer), titles...)
 			for _, r := range runs {
 				started := r.Started
@@ -75,9 +69,6 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				}
 				cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
 					strconv.Itoa(r.Failed + r.Skipped), span(r.Makespan), started, named(r.Workflows, r.Names)}
-				if archived {
-					cells = slices.Insert(cells, 5, strconv.Itoa(r.Archived))
-				}
 				if c.Bool("size") {
 					cells = slices.Insert(cells, 1, size(r.Disk))
 				}

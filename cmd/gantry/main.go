@@ -231,7 +231,6 @@ func commands() []*cli.Command {
 		analyzeCommand(),
 		compareCommand(),
 		predictCommand(),
-		archiveCommand(),
 		rmCommand(),
 		completionCommand(),
 		manCommand(),

@@ -170,20 +170,7 @@ func reportRun(c *cli.Context, name string) error {
 	if err := printMetrics(c.App.Writer, values); err != nil {
 		return err
 	}
-	if err := noteArchived(c, log, info.Name); err != nil {
-		return err
-	}
 	return drawn(c, log, []string{name})
-}
-
-// noteArchived says of a run what a report of it lacks.
-func noteArchived(c *cli.Context, log *sqlite.DB, run string) error {
-	o, err := log.Overview(c.Context, run)
-	if err != nil {
-		return logError(err)
-	}
-	printArchived(c, o, "only there")
-	return nil
 }
 
 // drawn draws the figures of runs, if they are asked for.
@@ -391,12 +378,8 @@ func measure(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo, set *sett
 
 // measuredRuntimes returns for every task that ended well how long its program ran, brought to speed 1.
 func measuredRuntimes(ctx context.Context, log *sqlite.DB, run string) (map[measuredKey]time.Duration, error) {
-	log, err := log.Of(ctx, run)
-	if err != nil {
-		return nil, err
-	}
 	out := map[measuredKey]time.Duration{}
-	err = log.Each(ctx, func(scan sqlite.Scan) error {
+	err := log.Each(ctx, func(scan sqlite.Scan) error {
 		var k measuredKey
 		var ran float64
 		if err := scan(&k.workflow, &k.task, &ran); err != nil {

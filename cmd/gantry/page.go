@@ -106,10 +106,5 @@ func writePage(c *cli.Context, names []string, file string) error {
 		return nil
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s: open it in a browser\n", file)
-	for _, name := range names {
-		if err := noteArchived(c, db, name); err != nil {
-			return err
-		}
-	}
 	return nil
 }

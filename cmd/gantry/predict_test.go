@@ -196,7 +196,7 @@ func TestMemoryIsPredicted(t *testing.T) {
 		c.gantry(exitOK, run...)
 	}
 	const peak = 30e6
-	c.sql(fmt.Sprintf("UPDATE attempt_rows SET ran_ns = 1e9, peak_memory_bytes = %f - attempt", peak))
+	c.sql(fmt.Sprintf("UPDATE attempts SET ran_ns = 1e9, peak_memory_bytes = %f - attempt", peak))
 	home := filepath.Join(c.dir, "runs")
 	training(t, home)
 	c.gantry(exitOK, append(run, "--name", "predicted", "--estimator", "trained", "--predict-memory")...)

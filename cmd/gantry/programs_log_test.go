@@ -67,8 +67,8 @@ func TestProgramsOnInputsOfAnotherSizeArePredicted(t *testing.T) {
 		c.gantry(exitOK, "run", "--quiet", "--runtime", "null", writePrograms(t, tasks...))
 	}
 	// As if each had taken a tenth of a millisecond for each byte of its input.
-	c.sql(`UPDATE runs SET runtime = 'docker'; UPDATE attempt_rows SET ran_ns = 1e5 * (SELECT t.input_bytes FROM tasks t
-		WHERE t.run = attempt_rows.run AND t.task = attempt_rows.task)`)
+	c.sql(`UPDATE runs SET runtime = 'docker'; UPDATE attempts SET ran_ns = 1e5 * (SELECT t.input_bytes FROM tasks t
+		WHERE t.run = attempts.run AND t.task = attempts.task)`)
 	other := writePrograms(t, sized("other", 20_000))
 	took := func(run string, more ...string) float64 {
 		c.gantry(exitOK, append([]string{"simulate", "--quiet", "--name", run, other}, more...)...)
@@ -153,9 +153,9 @@ func pretend(t *testing.T, home, runtime string) *sql.DB {
 	t.Helper()
 	raw, err := sql.Open("sqlite3", "file:"+filepath.Join(home, logName))
 	if err == nil {
-		_, err = raw.Exec(`UPDATE runs SET runtime = ?; UPDATE attempt_rows SET ran_ns = 1e9 * (SELECT
-			CASE t.name WHEN 'long' THEN 0.8 ELSE 0.1 END FROM tasks t WHERE t.run = attempt_rows.run
-			AND t.task = attempt_rows.task)`, runtime)
+		_, err = raw.Exec(`UPDATE runs SET runtime = ?; UPDATE attempts SET ran_ns = 1e9 * (SELECT
+			CASE t.name WHEN 'long' THEN 0.8 ELSE 0.1 END FROM tasks t WHERE t.run = attempts.run
+			AND t.task = attempts.task)`, runtime)
 	}
 	if err != nil {
 		t.Fatal(err)

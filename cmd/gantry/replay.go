@@ -170,16 +170,12 @@ type measuredAttempt struct {
 // its next attempt did, and all of that where it began again.
 func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]measuredAttempt, error) {
 	const exited = 5 // the kind of the event
-	log, err := log.Of(c.Context, run)
-	if err != nil {
-		return nil, err
-	}
 	outcomes := map[string]planner.Outcome{}
 	for _, o := range planner.Outcomes() {
 		outcomes[o.String()] = o
 	}
 	out := map[measuredKey]measuredAttempt{}
-	err = log.Each(c.Context, func(scan sqlite.Scan) error {
+	err := log.Each(c.Context, func(scan sqlite.Scan) error {
 		var k measuredKey
 		var outcome, node string
 		var queued, staged, started, ended int64

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,35 +19,50 @@ func rmCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rm",
 		Usage:     "remove runs: their rows in the log, files, containers and control groups",
-		ArgsUsage: "RUN...",
+		ArgsUsage: "[RUN...]",
 		Description: `RUN is the whole name of a run. Its results are removed too. A run that another gantry
-works on is left alone. Models that were trained on a run stay; estimates no longer learn from it.
+works on is left alone. Models that were trained on a run stay; estimates no longer learn from it. --before removes the
+runs that ended before a date, with all that was submitted to them.
 
    gantry rm merry-bohr-6b14
+   gantry rm --before 2026-11-01
+   gantry rm --before 30d
 
 Exit codes: 0 removed, 2 wrong command line, 3 no such run, 4 the log, the files or Docker cannot be used, 75 another
 gantry works on a run.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "force", Usage: "remove a simulation that the log has as running: its gantry was " +
 				"killed"},
+			&cli.StringFlag{Name: "before", Usage: "remove the runs that ended before `DATE` (2026-11-01), or so " +
+				"long ago (30d, 12h)"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() == 0 {
-				return failf(exitUsage, "rm: name the runs to remove (gantry ls lists them)")
+			if (c.NArg() == 0) != c.IsSet("before") {
+				return failf(exitUsage, "rm: name the runs to remove (gantry ls lists them), or say --before DATE")
 			}
 			home, db, err := logToWrite(c)
 			if err != nil {
 				return err
 			}
 			defer db.Close()
-			for _, run := range c.Args().Slice() {
+			runs := c.Args().Slice()
+			if c.IsSet("before") {
+				before, err := instantBefore(c.String("before"), time.Now())
+				if err != nil {
+					return failf(exitUsage, "--before %s: %w", c.String("before"), err)
+				}
+				if runs, err = db.Ended(c.Context, before); err != nil {
+					return logError(err)
+				}
+			}
+			for _, run := range runs {
 				if over, err := db.Overview(c.Context, run); err == nil {
 					if err := enter(over.Runtime); err != nil {
 						return err
 					}
 				}
 			}
-			for _, run := range c.Args().Slice() {
+			for _, run := range runs {
 				if err := remove(c.Context, db, home, run, c.Bool("force")); err != nil {
 					return err
 				}
@@ -133,4 +150,31 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 		return fail(exitHost, err)
 	}
 	return nil
+}
+
+// instantBefore reads a date, or how long ago something was.
+func instantBefore(text string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", time.DateTime, time.RFC3339} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	d, err := durationOf(text)
+	if err != nil || d < 0 {
+		return time.Time{}, errors.New("it is no date such as 2026-11-01, and no duration such as 30d or 12h")
+	}
+	return now.Add(-d), nil
+}
+
+// durationOf reads a duration, such as 90m or 2d.
+func durationOf(text string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	d, err := time.ParseDuration(days + "h")
+	if err == nil && (d*24)/24 != d {
+		err = errors.New("it is too long")
+	}
+	return d * 24, err
 }

@@ -85,20 +85,11 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				s.Log = filepath.Join(c.String("dir"), sqlite.FileName)
 			}
 			printSummary(c.App.Writer, s, submission, nil, c.Bool("all"))
-			printArchived(c, &s.Overview, "above but for types, nodes and attempts")
 			if s.State == sqlite.Running || s.State == crashed {
 				printPaused(c, s.Run, s.Runtime)
 			}
 			return nil
 		},
-	}
-}
-
-// printArchived says what of a run is in its archive.
-func printArchived(c *cli.Context, o *sqlite.Overview, counted string) {
-	if o.Archived > 0 {
-		fmt.Fprintf(c.App.Writer, "archived: %s, counted %s: gantry show --dir %s %s\n", plural(o.Archived, "task"),
-			counted, filepath.Join(c.String("dir"), sqlite.ArchiveDir), o.Run)
 	}
 }
 

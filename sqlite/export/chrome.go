@@ -62,7 +62,7 @@ type chrome struct {
 // process of their own. Counters show the cores and the memory that tasks held and used. Flows lead from the task that
 // wrote a file to those that read it. Only the place of each task's last attempt is kept in memory.
 func Chrome(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	db, info, err := ask(ctx, db, run)
+	info, err := db.Info(ctx, run)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type NextflowOptions struct {
 // units. Instants are UTC. rchar and wchar are the bytes that the kernel's block I/O counters show, for gantry has none
 // of read and write calls; peak_vmem is not measured. native_id is the name of the container.
 func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o NextflowOptions) error {
-	db, info, err := ask(ctx, db, run)
+	info, err := db.Info(ctx, run)
 	if err != nil {
 		return err
 	}

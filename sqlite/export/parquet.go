@@ -21,7 +21,7 @@ const rowGroup = 5000
 // 64-bit integers, doubles or strings; what is not known is null. The metadata of the file has the beginning of the
 // run, which instants count from.
 func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error {
-	db, info, err := ask(ctx, db, run)
+	info, err := db.Info(ctx, run)
 	if err != nil {
 		return err
 	}

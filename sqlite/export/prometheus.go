@@ -82,7 +82,7 @@ const MetricsType = "text/plain; version=0.0.4; charset=utf-8"
 
 // Prometheus writes how a run stands in the text format of Prometheus. Every metric has the label run.
 func Prometheus(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	db, info, err := ask(ctx, db, run)
+	info, err := db.Info(ctx, run)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (c *crate) at(ns int64) string {
 // its metadata, the workflow as WfFormat, and copies of the inputs and results that are still there, with their
 // SHA-256. Files that were not kept are in the metadata only. Each attempt is an action, also if it failed.
 func ROCrate(ctx context.Context, dir string, db *sqlite.DB, run string, o ROCrateOptions) error {
-	db, info, err := ask(ctx, db, run)
+	info, err := db.Info(ctx, run)
 	if err != nil {
 		return err
 	}

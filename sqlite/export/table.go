@@ -173,10 +173,6 @@ func named(columns []string) []string {
 // eachRow gives the columns of a query, and then its rows as int64, float64, string or nil.
 func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(columns []string) error,
 	row func(columns []string, row []any) error) error {
-	db, err := db.Of(ctx, run)
-	if err != nil {
-		return err
-	}
 	rows, err := db.Query(ctx, query, run)
 	if err != nil {
 		return err
@@ -204,14 +200,4 @@ func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(co
 		}
 		return row(columns, values)
 	})
-}
-
-// ask returns a handle on the log for questions about a run, and what the run is.
-func ask(ctx context.Context, db *sqlite.DB, run string) (*sqlite.DB, sqlite.RunInfo, error) {
-	of, err := db.Of(ctx, run)
-	if err != nil {
-		return nil, sqlite.RunInfo{}, err
-	}
-	info, err := of.Info(ctx, run)
-	return of, info, err
 }

@@ -32,7 +32,7 @@ func Workflows(ctx context.Context, db *sqlite.DB, run string) ([]string, error)
 // The runtimes of a simulated run are simulated, and its runtime system says so: on is what the runtime of the run can
 // do.
 func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow string, on *executor.Capabilities) error {
-	db, info, err := ask(ctx, db, run)
+	info, err := db.Info(ctx, run)
 	if err != nil {
 		return err
 	}

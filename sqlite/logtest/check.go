@@ -34,7 +34,7 @@ func Check(ctx context.Context, path string) error {
 		c.wrong("foreign key: %s", s)
 	}
 	for _, s := range c.texts("SELECT name || ': ' || counted || ' tasks done in run_counts, ' || there || ' in " +
-		"rows' FROM (SELECT r.name, coalesce(n.counts ->> '$.done', 0) - coalesce(r.archived ->> '$.done', 0) AS " +
+		"rows' FROM (SELECT r.name, coalesce(n.counts ->> '$.done', 0) AS " +
 		"counted, (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done') AS there FROM runs r JOIN " +
 		"run_counts n ON n.run = r.id) WHERE counted <> there") {
 		c.wrong("%s", s)
@@ -96,13 +96,6 @@ type attemptModel struct {
 }
 
 func (c *checker) run(run string) error {
-	of, err := c.db.Of(c.ctx, run) // it is asked run by run
-	if err != nil {
-		return err
-	}
-	all := c.db
-	c.db = of
-	defer func() { c.db = all }()
 	var state string
 	c.rows("SELECT state FROM runs WHERE name = ?", func(scan sqlite.Scan) error { return scan(&state) }, run)
 	tasks, attempts := map[planner.TaskID]*taskModel{}, map[planner.AttemptID]*attemptModel{}
@@ -208,7 +201,7 @@ func (c *checker) run(run string) error {
 		}
 	}
 	var simulated bool
-	c.rows("SELECT EXISTS (SELECT 1 FROM event_chunks c JOIN runs r ON r.id = c.run WHERE r.name = ?)",
+	c.rows("SELECT runtime = 'sim' FROM runs WHERE name = ?",
 		func(scan sqlite.Scan) error { return scan(&simulated) }, run)
 	if simulated && state == string(sqlite.Running) {
 		return nil // its last rows are missing, as FORMAT.md says

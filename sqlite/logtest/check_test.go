@@ -11,17 +11,17 @@ import (
 
 func TestCheckNoticesRowsThatAreNotAsTheEventsSay(t *testing.T) {
 	for _, change := range []string{
-		"UPDATE task_rows SET state = 'skipped' WHERE task = 1",
-		"UPDATE task_rows SET attempts = 7 WHERE task = 2",
-		"DELETE FROM task_rows WHERE task = 3",
-		"INSERT INTO attempt_rows(run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps) " +
+		"UPDATE tasks SET state = 'skipped' WHERE task = 1",
+		"UPDATE tasks SET attempts = 7 WHERE task = 2",
+		"DELETE FROM tasks WHERE task = 3",
+		"INSERT INTO attempts(run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps) " +
 			"VALUES (1, 99, 0, 2, 0, 0, 0, 0)",
-		"UPDATE attempt_rows SET outcome = 'killed' WHERE attempt = 0",
-		"UPDATE attempt_rows SET node = 1 WHERE attempt = 0",
-		"DELETE FROM attempt_rows WHERE attempt = 1",
+		"UPDATE attempts SET outcome = 'killed' WHERE attempt = 0",
+		"UPDATE attempts SET node = 1 WHERE attempt = 0",
+		"DELETE FROM attempts WHERE attempt = 1",
 		"UPDATE workflows SET state = 'cancelled'",
 		"UPDATE workflows SET tasks = 5",
-		"UPDATE task_rows SET run = 2", // of no run
+		"UPDATE tasks SET run = 2", // of no run
 		"DELETE FROM events WHERE seq = 4",
 		"",
 	} {

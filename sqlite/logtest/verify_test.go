@@ -35,15 +35,15 @@ func sound(t *testing.T) string {
 
 func TestVerify(t *testing.T) {
 	for change, want := range map[string]string{
-		"":                                 "",
-		"DELETE FROM files":                "0 rows in files",
-		"UPDATE attempt_rows SET node = 1": "attempt 0 has the row",
-		"UPDATE attempt_rows SET exit_code = 3 WHERE attempt = 1": "attempt 1 has the row",
-		"DELETE FROM attempt_rows WHERE attempt = 1":              "1 rows in attempts",
-		"UPDATE task_rows SET state = 'done'":                     "task 1 is done",
-		"UPDATE task_rows SET attempts = 2 WHERE task = 0":        "task 0 has the row",
-		"INSERT INTO warnings VALUES (77, 'r', 'm', 1)":           "foreign_key_check",
-		"DELETE FROM plans":                                       "0 rows in plans",
+		"":                             "",
+		"DELETE FROM files":            "0 rows in files",
+		"UPDATE attempts SET node = 1": "attempt 0 has the row",
+		"UPDATE attempts SET exit_code = 3 WHERE attempt = 1": "attempt 1 has the row",
+		"DELETE FROM attempts WHERE attempt = 1":              "1 rows in attempts",
+		"UPDATE tasks SET state = 'done'":                     "task 1 is done",
+		"UPDATE tasks SET attempts = 2 WHERE task = 0":        "task 0 has the row",
+		"INSERT INTO warnings VALUES (77, 'r', 'm', 1)":       "foreign_key_check",
+		"DELETE FROM plans":                                   "0 rows in plans",
 	} {
 		t.Run(change, func(t *testing.T) {
 			path := sound(t)

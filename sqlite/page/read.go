@@ -101,9 +101,6 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	if err != nil {
 		return nil, err
 	}
-	if db, err = db.Of(ctx, info.Name); err != nil {
-		return nil, err
-	}
 	log, err := db.Snapshot(ctx)
 	if err != nil {
 		return nil, err

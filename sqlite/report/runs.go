@@ -269,10 +269,6 @@ func known(a sql.NullInt64) int64 {
 }
 
 func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
-	db, err := db.Of(ctx, run)
-	if err != nil {
-		return nil, err
-	}
 	known, err := knownEnds(ctx, db, run)
 	if err != nil {
 		return nil, err

@@ -53,10 +53,6 @@ type bar struct {
 
 // ReadTimeline reads the timeline of a run of the log.
 func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, error) {
-	db, err := db.Of(ctx, run)
-	if err != nil {
-		return nil, err
-	}
 	info, err := db.Info(ctx, run)
 	if err != nil {
 		return nil, err

@@ -1,20 +1,17 @@
--- The views, as they are now: each migration makes all of them again, after the tables have changed. Seconds (_s) and MB (10^6 bytes);
--- "run" is the run's name, in clocks and edges its number. {counters} stands for the counters of planner.Usage that v_attempts does not name.
--- SQLite finds the rows of one run by index only where each arm of a UNION ALL says which run it is of: views that join tasks, attempts or waits
--- have arms for rows and for chunks, and sums over both refer to a run from outside. {task_rows} and its like stand for the tables of rows. What
--- is between --{ and --} is of chunks; connections that see no chunks leave it out (pool.go).
+-- Views for people: seconds (_s) and MB (10^6 bytes); "run" is the name of the run, in clocks, edges and run_counts its number. SQLite has no
+-- statistics of the log: a sum over one run refers to that from outside, as a join would sum up all runs.
 
 CREATE VIEW v_runs AS
 SELECT r.name AS run, r.runtime, r.policy, r.state, r.started_wall AS started, r.exit_code,
   (SELECT count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') AS workflows,
   (SELECT coalesce(sum(w.tasks), 0) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') AS tasks,
-  coalesce(n.counts ->> '$.done', 0) AS succeeded, coalesce(n.counts ->> '$.failed', 0) AS failed,
+  coalesce(json_extract(n.counts, '$.done'), 0) AS succeeded, coalesce(json_extract(n.counts, '$.failed'), 0) AS failed,
   k.at_ns / 1e9 AS clock_s,
   r.makespan_ns / 1e9 AS makespan_s, r.seed, r.time_scale, r.size_scale, r.resumes, r.version
 FROM runs r JOIN clocks k ON k.run = r.id JOIN run_counts n ON n.run = r.id;
 
 CREATE VIEW v_attempts AS
-SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.try, n.name AS node, a.outcome, a.exit_code,
+SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.try, n.name AS node, a.outcome, a.exit_code, a.signal,
   a.queued_ns, a.staged_ns, a.created_ns, a.started_ns, a.ended_ns, a.ran_ns,
   max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)) AS suspended_ns,
   a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
@@ -25,7 +22,7 @@ SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.t
   a.read_ops, a.write_ops, a.input_bytes, a.copied_bytes, a.moved_bytes, a.oom_kills, a.dropped_bytes,
   a.hold_millicores, a.hold_memory_bytes, a.hold_disk_bps,
   a.applied_cpu_millicores, a.applied_memory_bytes, a.applied_memory_swap_bytes, a.applied_pids,
-  a.applied_read_bps, a.applied_write_bps, a.applied_read_iops, a.applied_write_iops, a.message{counters}
+  a.applied_read_bps, a.applied_write_bps, a.applied_read_iops, a.applied_write_iops, a.message
 FROM runs r
 JOIN attempts a ON a.run = r.id
 JOIN tasks t ON t.run = r.id AND t.task = a.task
@@ -45,8 +42,8 @@ FROM (
     t.trace_runtime_ns, t.imputed, t.image, coalesce(i.digest, i.id) AS image_digest, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
     a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns, u.from_run, u.from_attempt, u.ran_ns AS saved_ns,
     (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
-    (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END
-     FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value) AS ready_ns
+    coalesce(t.ready_ns, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END
+      FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value)) AS ready_ns -- of one that was never queued
   FROM runs r
   JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
   JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
@@ -64,12 +61,12 @@ FROM v_attempts WHERE outcome = 'ok' AND estimate_ns IS NOT NULL;
 
 -- Sums are kept as whole numbers, so that JSON does not round them.
 CREATE VIEW v_kinds AS
-SELECT r.name AS run, k.value ->> 0 AS kind, k.value ->> 1 AS tasks, k.value ->> 2 AS succeeded, k.value ->> 3 AS failed, nullif(k.value ->> 4, 0) AS attempts,
-  1.0 * (k.value ->> 5) / (k.value ->> 6) / 1e9 AS estimated_s, 1.0 * (k.value ->> 7) / (k.value ->> 8) / 1e9 AS measured_s,
-  (k.value ->> 9) / 1e9 AS measured_min_s, (k.value ->> 10) / 1e9 AS measured_max_s,
-  1.0 * (k.value ->> 11) / (k.value ->> 12) / 1e9 AS runtime_s, 1.0 * (k.value ->> 13) / (k.value ->> 14) / 1e9 AS cpu_s,
-  (k.value ->> 15) / 1e9 AS cpu_total_s, (k.value ->> 16) / 1e9 AS throttled_s,
-  (k.value ->> 17) / 1e6 AS peak_mb, (k.value ->> 18) / 1e6 AS read_mb, (k.value ->> 19) / 1e6 AS written_mb
+SELECT r.name AS run, json_extract(k.value, '$[0]') AS kind, json_extract(k.value, '$[1]') AS tasks, json_extract(k.value, '$[2]') AS succeeded, json_extract(k.value, '$[3]') AS failed, nullif(json_extract(k.value, '$[4]'), 0) AS attempts,
+  1.0 * json_extract(k.value, '$[5]') / json_extract(k.value, '$[6]') / 1e9 AS estimated_s, 1.0 * json_extract(k.value, '$[7]') / json_extract(k.value, '$[8]') / 1e9 AS measured_s,
+  json_extract(k.value, '$[9]') / 1e9 AS measured_min_s, json_extract(k.value, '$[10]') / 1e9 AS measured_max_s,
+  1.0 * json_extract(k.value, '$[11]') / json_extract(k.value, '$[12]') / 1e9 AS runtime_s, 1.0 * json_extract(k.value, '$[13]') / json_extract(k.value, '$[14]') / 1e9 AS cpu_s,
+  json_extract(k.value, '$[15]') / 1e9 AS cpu_total_s, json_extract(k.value, '$[16]') / 1e9 AS throttled_s,
+  json_extract(k.value, '$[17]') / 1e6 AS peak_mb, json_extract(k.value, '$[18]') / 1e6 AS read_mb, json_extract(k.value, '$[19]') / 1e6 AS written_mb
 FROM runs r CROSS JOIN json_each((
   SELECT json_group_array(json_array(y.kind, y.tasks, y.succeeded, y.failed, y.attempts, y.estimated, y.estimates, y.measured, y.measurements,
     y.shortest, y.longest, y.ran, y.runs, y.cpu, y.cpus, y.cpu_total, y.throttled, y.peak, y.bytes_read, y.bytes_written))
@@ -85,30 +82,20 @@ FROM runs r CROSS JOIN json_each((
     FROM (
       SELECT t.kind, t.state, NULL AS attempt, NULL AS outcome, NULL AS estimate_ns, NULL AS measured_ns, NULL AS ran_ns, NULL AS cpu_ns,
         NULL AS cpu_throttled_ns, NULL AS peak_memory_bytes, NULL AS read_bytes, NULL AS written_bytes
-      FROM {task_rows} t WHERE t.run = r.id AND t.state <> 'continued'
+      FROM tasks t WHERE t.run = r.id AND t.state <> 'continued'
       UNION ALL
       SELECT t.kind, NULL, a.attempt, a.outcome, a.estimate_ns, a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
           - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)), a.ran_ns, a.cpu_user_ns + a.cpu_system_ns,
         a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
-      FROM {attempt_rows} a CROSS JOIN {task_rows} t ON t.run = a.run AND t.task = a.task WHERE a.run = r.id
---{
-      UNION ALL
-      SELECT a.kind, a.state, a.attempt, a.outcome, a.estimate_ns, a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
-          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)), a.ran_ns, a.cpu_user_ns + a.cpu_system_ns,
-        a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
-      FROM chunk_tasks a WHERE a.run = r.id
---}
+      FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = r.id
     ) x GROUP BY x.kind HAVING count(x.state) > 0
   ) y)) k;
 
 -- Tasks with which a workflow arrives are numbered one after the other, and tasks that it gets later are behind them: no index is needed to find them.
 CREATE VIEW v_workflows AS
 SELECT r.name AS run, w.name AS workflow, w.label, w.tenant, w.class, w.state, w.tasks,
-  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.last_task AND t.workflow = w.workflow AND t.state = 'done')
-    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.last_task AND c.workflow = w.workflow AND c.state = 'done')
-    + (SELECT coalesce(sum(s.options ->> '$.archived.Done'), 0) FROM submitted s WHERE s.run = r.id AND s.workflow = w.workflow) AS succeeded,
-  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.last_task AND t.workflow = w.workflow AND t.state = 'failed')
-    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.last_task AND c.workflow = w.workflow AND c.state = 'failed') AS failed,
+  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.last_task AND t.workflow = w.workflow AND t.state = 'done') AS succeeded,
+  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.last_task AND t.workflow = w.workflow AND t.state = 'failed') AS failed,
   w.arrived_ns / 1e9 AS arrived_s, w.release_ns / 1e9 AS release_s, w.due_ns / 1e9 AS due_s,
   w.started_ns / 1e9 AS started_s, w.ended_ns / 1e9 AS ended_s,
   (w.started_ns - max(w.arrived_ns, w.release_ns)) / 1e9 AS wait_s,
@@ -126,21 +113,13 @@ SELECT x.run, x.node, x.cores, x.speed, x.attempts, x.span_s, x.held_core_s, x.u
   100 * x.used_core_s / nullif(x.cores * x.span_s, 0) AS used_pct
 FROM (
   SELECT g.run, n.name AS node, n.capacity_millicores / 1e3 AS cores, n.speed, g.span_ns / 1e9 AS span_s,
-    coalesce(g.sums ->> ('$.' || n.node || '[0]'), 0) AS attempts, coalesce(g.sums ->> ('$.' || n.node || '[1]'), 0.0) AS held_core_s, g.sums ->> ('$.' || n.node || '[2]') AS used_core_s
+    coalesce(json_extract(g.sums, ('$.' || n.node || '[0]')), 0) AS attempts, coalesce(json_extract(g.sums, ('$.' || n.node || '[1]')), 0.0) AS held_core_s, json_extract(g.sums, ('$.' || n.node || '[2]')) AS used_core_s
   FROM (
     SELECT r.name AS run, r.id, coalesce(r.makespan_ns, k.at_ns - (SELECT min(w.arrived_ns) FROM workflows w WHERE w.run = r.id)) AS span_ns,
       (SELECT json_group_object(s.node, json_array(s.attempts, s.held, s.used)) FROM (
         SELECT a.node, count(*) AS attempts, total(a.hold_millicores / 1e3 * (coalesce(a.ended_ns, k.at_ns) - a.queued_ns
           - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))) / 1e9) AS held, sum(a.cpu_user_ns + a.cpu_system_ns) / 1e9 AS used
-        FROM (
-          SELECT a.node, a.hold_millicores, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.cpu_user_ns, a.cpu_system_ns
-          FROM {attempt_rows} a WHERE a.run = r.id
---{
-          UNION ALL
-          SELECT a.node, a.hold_millicores, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.cpu_user_ns, a.cpu_system_ns
-          FROM chunk_tasks a WHERE a.run = r.id
---}
-        ) a GROUP BY a.node) s) AS sums
+        FROM attempts a WHERE a.run = r.id GROUP BY a.node) s) AS sums
     FROM runs r JOIN clocks k ON k.run = r.id GROUP BY r.name
   ) g JOIN nodes n ON n.run = g.id
 ) x;
@@ -154,39 +133,19 @@ FROM (
   FROM (
     SELECT r.name AS run, w.name AS workflow, t.task AS id, t.name AS task, t.kind, x.seq, x.reason, x.dim, n.name AS node, x.since_ns, x.until_ns
     FROM runs r
-    CROSS JOIN {task_rows} t ON t.run = r.id AND t.state = 'waiting'
+    CROSS JOIN tasks t ON t.run = r.id AND t.state = 'waiting'
     JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-    CROSS JOIN {wait_rows} x ON x.run = r.id AND x.task = t.task
+    CROSS JOIN waits x ON x.run = r.id AND x.task = t.task
     LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node
---{
-    UNION ALL
-    SELECT r.name, w.name, t.task, t.name, t.kind, c.seq + (j.value ->> 1), c.reason, nullif(c.dim, ''), n.name, j.value ->> 2, j.value ->> 4
-    FROM runs r
-    CROSS JOIN wait_chunks c ON c.run = r.id
-    CROSS JOIN json_each(c.rows) j
-    CROSS JOIN json_each(j.value, '$[0]') i
-    CROSS JOIN task_rows t ON t.run = r.id AND t.task = i.value AND t.state = 'waiting'
-    JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-    LEFT JOIN nodes n ON n.run = r.id AND n.node = j.value ->> 3
---}
   ) x
 ) y WHERE y.last = 1;
 
 CREATE VIEW v_notes AS
-SELECT r.name AS run, x.at_ns / 1e9 AS at_s, x.topic, w.name AS workflow, coalesce(
-  (SELECT t.name FROM {task_rows} t WHERE t.run = r.id AND t.task = x.task),
---{
-  (SELECT t.name FROM chunk_tasks t WHERE t.run = r.id AND t.first <= x.task AND t.last >= x.task AND t.task = x.task ORDER BY t.first DESC LIMIT 1),
---}
-  NULL) AS task, x.instant_ns / 1e9 AS instant_s, x.text
+SELECT r.name AS run, x.at_ns / 1e9 AS at_s, x.topic, w.name AS workflow, t.name AS task, x.instant_ns / 1e9 AS instant_s, x.text
 FROM runs r
 CROSS JOIN notes x ON x.run = r.id
-LEFT JOIN workflows w ON w.run = r.id AND w.workflow = coalesce(x.workflow, coalesce(
-  (SELECT t.workflow FROM {task_rows} t WHERE t.run = r.id AND t.task = x.task),
---{
-  (SELECT t.workflow FROM chunk_tasks t WHERE t.run = r.id AND t.first <= x.task AND t.last >= x.task AND t.task = x.task ORDER BY t.first DESC LIMIT 1),
---}
-  NULL));
+LEFT JOIN tasks t ON t.run = r.id AND t.task = x.task
+LEFT JOIN workflows w ON w.run = r.id AND w.workflow = coalesce(x.workflow, t.workflow);
 
 CREATE VIEW v_replicas AS
 SELECT r.name AS run, w.name AS workflow, f.name AS file, f.size_bytes / 1e6 AS size_mb, p.replica, n.name AS node, n.node_group
@@ -197,87 +156,29 @@ JOIN workflows w ON w.run = r.id AND w.workflow = f.workflow
 JOIN nodes n ON n.run = r.id AND n.node = p.node;
 
 CREATE VIEW v_locality AS
-SELECT r.name AS run, w.name AS workflow, w.tenant, k.value ->> 1 AS attempts, (k.value ->> 2) / 1e6 AS input_mb,
-  (k.value ->> 3) / 1e6 AS local_mb, (k.value ->> 4) / 1e6 AS copied_mb,
-  100.0 * (k.value ->> 3) / nullif(k.value ->> 2, 0) AS local_pct
+SELECT r.name AS run, w.name AS workflow, w.tenant, json_extract(k.value, '$[1]') AS attempts, json_extract(k.value, '$[2]') / 1e6 AS input_mb,
+  json_extract(k.value, '$[3]') / 1e6 AS local_mb, json_extract(k.value, '$[4]') / 1e6 AS copied_mb,
+  100.0 * json_extract(k.value, '$[3]') / nullif(json_extract(k.value, '$[2]'), 0) AS local_pct
 FROM runs r CROSS JOIN json_each((
   SELECT json_group_array(json_array(y.workflow, y.attempts, y.input, y.local, y.copied)) FROM (
     SELECT x.workflow, count(*) AS attempts, sum(x.input_bytes) AS input,
       coalesce(sum(x.input_bytes - x.copied_bytes), 0) AS local, coalesce(sum(x.copied_bytes), 0) AS copied
     FROM (
-      SELECT t.workflow, a.input_bytes, a.copied_bytes FROM {attempt_rows} a CROSS JOIN {task_rows} t ON t.run = a.run AND t.task = a.task
+      SELECT t.workflow, a.input_bytes, a.copied_bytes FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
       WHERE a.run = r.id AND a.started_ns IS NOT NULL AND a.input_bytes IS NOT NULL
---{
-      UNION ALL
-      SELECT a.workflow, a.input_bytes, a.copied_bytes FROM chunk_tasks a
-      WHERE a.run = r.id AND a.started_ns IS NOT NULL AND a.input_bytes IS NOT NULL
---}
     ) x GROUP BY x.workflow
   ) y)) k
-CROSS JOIN workflows w ON w.run = r.id AND w.workflow = k.value ->> 0;
+CROSS JOIN workflows w ON w.run = r.id AND w.workflow = json_extract(k.value, '$[0]');
 
 CREATE VIEW edges AS
-SELECT t.run, t.task AS child, p.value AS parent FROM {task_rows} t, json_each(t.parents) p
---{
-UNION ALL
-SELECT t.run, t.task, p.value FROM chunk_tasks t, json_each(t.parents) p
---}
-;
+SELECT t.run, t.task AS child, p.value AS parent FROM tasks t, json_each(t.parents) p;
 
--- Bodies in event_chunks leave out what follows from the rest; here it is filled in.
 CREATE VIEW v_events AS
-SELECT r.name AS run, e.seq, e.at_ns / 1e9 AS at_s, e.kind, e.body FROM runs r JOIN events e ON e.run = r.id
-UNION ALL
-SELECT x.run, x.seq, x.at_ns / 1e9, x.kind, CASE
-  WHEN x.v >= 4 AND x.kind = 5 AND x.body -> 'usage' IS NULL THEN
-    json_set(x.body, '$.usage', json_patch('{}', json_object('queued_ns', x.began_ns, 'staged_ns', x.began_ns, 'created_ns', x.began_ns,
-      'started_ns', x.began_ns, 'ended_ns', nullif(x.at_ns, 0), 'missing', 15)))
-  WHEN x.kind = 9 AND x.body -> 'starts' IS NOT NULL THEN
-    json_patch('{}', json_object('round', x.body ->> 'round', 'took_ns', x.body ->> 'took_ns', 'orders', json((
-      SELECT json_group_array(json(o.text)) FROM (SELECT json_patch('{}', json_object('kind', 1, 'attempt', nullif(s.value ->> 0, 0), 'task', nullif(s.value ->> 1, 0),
-        'node', nullif(s.value ->> 2, 0), 'hold', json(json_remove(s.of, '$[3]')),
-        'try', 1, 'until_ns', nullif(x.at_ns + coalesce(s.value ->> 3, s.of ->> 3, 0), 0),
-        'estimate', json_patch('{}', json_object('run_ns', nullif(coalesce(s.value ->> 3, s.of ->> 3), 0), 'source', 1)))) AS text
-        FROM (SELECT z.key, z.value, coalesce(
-          (SELECT json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.trace_runtime_ns) FROM {task_rows} t WHERE t.run = x.id AND t.task = z.value ->> 1),
---{
-          (SELECT json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.trace_runtime_ns) FROM chunk_tasks t
-            WHERE t.run = x.id AND t.first <= z.value ->> 1 AND t.last >= z.value ->> 1 AND t.task = z.value ->> 1 ORDER BY t.first DESC LIMIT 1),
---}
-          NULL) AS of FROM json_each(x.body, '$.starts') z ORDER BY z.key LIMIT -1) s) o)), -- LIMIT: "of" is looked up once
-      'waits', json(x.body -> 'waits'), 'notes', json(x.body -> 'notes')))
-  ELSE x.body END
-FROM (
-  SELECT id, run, v, seq, at_ns, kind, body, nullif(at_ns - coalesce(body ->> 'ran_ns', 0), 0) AS began_ns FROM chunk_events
-) x;
-
--- Events of chunks with bodies as in version 4. From version 6 on a chunk has steps of time, and most bodies as lists without
--- names; from 7 on an attempt that starts with the event before is its number alone.
-CREATE VIEW chunk_events AS
-SELECT x.id, x.run, x.v, x.seq, x.at_ns, x.kind, CASE
-  WHEN x.alone THEN json_patch('{}', json_object('attempt', nullif(x.event, 0)))
-  WHEN x.v < 6 OR json_type(x.event, '$[2]') = 'object' THEN x.event -> 2
-  WHEN x.kind = 2 THEN json_patch('{}', json_object('attempt', nullif(x.event ->> 2, 0)))
-  WHEN x.kind = 5 THEN json_patch('{}', json_object('attempt', nullif(x.event ->> 2, 0), 'outcome', 1, 'ran_ns', nullif(x.event ->> 3, 0)))
-  ELSE json_patch('{}', json_object('round', nullif(x.event ->> 2, 0), 'took_ns', nullif(x.event ->> 3, 0),
-    'starts', iif(json_array_length(x.event, '$[4]') > 0, json(x.event -> 4), NULL),
-    'waits', iif(json_array_length(x.event) > 5, json((SELECT json_group_array(json_array(w.value ->> 0, w.value ->> 1,
-      coalesce(w.value ->> 2, 0), coalesce(w.value ->> 3, -1), coalesce(w.value ->> 4, 0))) FROM json_each(x.event, '$[5]') w)), NULL)))
-  END AS body
-FROM (
-  SELECT r.id, r.name AS run, c.v, c.seq + j.key AS seq, iif(j.type = 'integer', 2, j.value ->> 1) AS kind, j.value AS event, j.type = 'integer' AS alone,
-    iif(c.v < 6, j.value ->> 0, sum(iif(j.type = 'integer', 0, j.value ->> 0)) OVER (PARTITION BY r.name, c.seq ORDER BY j.key)) AS at_ns
-  FROM runs r JOIN event_chunks c ON c.run = r.id, json_each(c.bodies) j
-) x;
+SELECT r.name AS run, e.seq, e.at_ns / 1e9 AS at_s, e.kind, e.body FROM runs r JOIN events e ON e.run = r.id;
 
 CREATE VIEW v_plans AS
 SELECT r.name AS run, p.round, p.at_ns / 1e9 AS at_s, p.orders, p.starts, p.waits, p.took_ns / 1e9 AS took_s
-FROM runs r JOIN plans p ON p.run = r.id
-UNION ALL
-SELECT x.run, x.body ->> 'round', x.at_s, coalesce(json_array_length(x.body, '$.orders'), 0) + coalesce(json_array_length(x.body, '$.starts'), 0),
-  (SELECT count(*) FROM json_each(x.body, '$.orders') o WHERE o.value ->> 'kind' = 1) + coalesce(json_array_length(x.body, '$.starts'), 0),
-  coalesce(json_array_length(x.body, '$.waits'), 0), coalesce(x.body ->> 'took_ns', 0) / 1e9
-FROM (SELECT run, at_ns / 1e9 AS at_s, body FROM chunk_events WHERE kind = 9) x;
+FROM runs r JOIN plans p ON p.run = r.id;
 
 CREATE VIEW v_metrics AS
 SELECT r.name AS run, r.policy, r.runtime, m.name, m.value FROM runs r JOIN run_metrics m ON m.run = r.id;
@@ -306,42 +207,28 @@ FROM (
       WHEN 'workflow' THEN (SELECT iif(w.state = 'done', w.ended_ns - w.started_ns, NULL) FROM workflows w
         WHERE w.run = r.id AND w.name = p.name AND w.state <> 'continued' ORDER BY w.workflow DESC LIMIT 1)
       ELSE (SELECT CAST(avg(a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
-          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))) AS INTEGER) FROM (
-        SELECT a.queued_ns, a.staged_ns, a.created_ns, a.started_ns, a.ended_ns, a.ran_ns
-        FROM {attempt_rows} a CROSS JOIN {task_rows} t ON t.run = a.run AND t.task = a.task
-        WHERE a.run = r.id AND t.kind = p.name AND a.outcome = 'ok'
---{
-        UNION ALL
-        SELECT a.queued_ns, a.staged_ns, a.created_ns, a.started_ns, a.ended_ns, a.ran_ns
-        FROM chunk_tasks a WHERE a.run = r.id AND a.kind = p.name AND a.outcome = 'ok'
---}
-        ) a)
+          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))) AS INTEGER)
+        FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
+        WHERE a.run = r.id AND t.kind = p.name AND a.outcome = 'ok')
     END AS actual_ns
   FROM runs r JOIN predictions p ON p.run = r.id
 ) x;
 
--- The last event of a run, and so its clock.
 -- counts of runs, also while they are under way and then by look-ups: what is not done has an index, and the other tasks of a real run are done.
--- A simulation has rows only of what is over. The conditions on tasks and state are those of the partial indexes.
+-- A simulation has rows of workflows that have ended. The conditions on tasks and state are those of the partial indexes.
 CREATE VIEW run_counts AS
 SELECT r.id AS run, coalesce(r.counts, (SELECT json_group_object(x.state, x.n) FROM (
-  SELECT y.state, sum(y.n) AS n FROM (
-    SELECT t.state, count(*) AS n FROM task_rows t WHERE t.run = r.id AND t.state <> 'done' GROUP BY t.state
-    UNION ALL SELECT 'done', CASE
-      WHEN r.runtime = 'sim' OR EXISTS (SELECT 1 FROM event_chunks e WHERE e.run = r.id) THEN (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.state = 'done')
-      ELSE (SELECT coalesce(sum(w.tasks), 0) FROM workflows w WHERE w.run = r.id AND w.tasks >= 0)
-        - (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.state <> 'done')
-        - (SELECT coalesce(sum(a.value), 0) FROM json_each(r.archived) a) END
-    UNION ALL SELECT a.key, a.value FROM json_each(r.archived) a
-    UNION ALL SELECT c.state, c.tasks FROM task_chunks c WHERE c.run = r.id) y GROUP BY y.state
+  SELECT t.state, count(*) AS n FROM tasks t WHERE t.run = r.id AND t.state <> 'done' GROUP BY t.state
+  UNION ALL SELECT 'done', CASE
+    WHEN r.runtime = 'sim' THEN (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done')
+    ELSE (SELECT coalesce(sum(w.tasks), 0) FROM workflows w WHERE w.run = r.id AND w.tasks >= 0)
+      - (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state <> 'done') END
   UNION ALL SELECT 'workflows', count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued' AND w.tasks >= 0) x)) AS counts
 FROM runs r;
 
+-- The last event of a run, and so its clock.
 CREATE VIEW clocks AS
-SELECT r.id AS run, coalesce(
-  (SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1),
-  (SELECT c.at_ns FROM event_chunks c WHERE c.run = r.id ORDER BY c.seq DESC LIMIT 1)) AS at_ns
-FROM runs r;
+SELECT r.id AS run, (SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1) AS at_ns FROM runs r;
 
 CREATE VIEW v_suspensions AS
 SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.try, n.name AS node, s.how,
@@ -349,20 +236,7 @@ SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.t
   iif(s.how = 'checkpoint', a.kept, NULL) AS kept, s.lost_ns / 1e9 AS lost_s
 FROM runs r
 CROSS JOIN suspensions s ON s.run = r.id
-CROSS JOIN {attempt_rows} a ON a.run = r.id AND a.attempt = s.attempt
-CROSS JOIN {task_rows} t ON t.run = r.id AND t.task = a.task
+CROSS JOIN attempts a ON a.run = r.id AND a.attempt = s.attempt
+CROSS JOIN tasks t ON t.run = r.id AND t.task = a.task
 JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
---{
-UNION ALL
-SELECT r.name, w.name, a.name, a.kind, a.attempt, a.try, n.name, s.how,
-  s.ordered_ns / 1e9, s.since_ns / 1e9, s.until_ns / 1e9, (s.until_ns - s.since_ns) / 1e9,
-  iif(s.how = 'checkpoint', a.kept, NULL), s.lost_ns / 1e9
-FROM runs r
-CROSS JOIN chunk_tasks a ON a.run = r.id
-CROSS JOIN suspensions s ON s.run = r.id AND s.attempt = a.attempt
-JOIN workflows w ON w.run = r.id AND w.workflow = a.workflow
-LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
-WHERE EXISTS (SELECT 1 FROM suspensions y WHERE y.run = r.id)
---}
-;
+LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node;
