@@ -132,7 +132,8 @@ func (p *Platform) Join(a, b GroupID, rate unit.BytesPerSecond, latency time.Dur
 	for _, ends := range [...][2]GroupID{{a, b}, {b, a}} {
 		from, to := ends[0], ends[1]
 		if p.Bandwidth[from] == nil {
-			p.Bandwidth[from], p.Latency[from] = make([]unit.BytesPerSecond, len(p.Groups)), make([]int64, len(p.Groups))
+			n := len(p.Groups)
+			p.Bandwidth[from], p.Latency[from] = make([]unit.BytesPerSecond, n), make([]int64, n)
 		}
 		p.Bandwidth[from][to], p.Latency[from][to] = rate, int64(latency)
 	}

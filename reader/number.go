@@ -113,8 +113,8 @@ func amount(number, unit string, times float64) (int64, error) {
 	return int64(x), err
 }
 
-// BinaryBytes reads an amount of bytes with a unit such as "2 GB", powers of 1024 as HTCondor has them, or else in units
-// of scale bytes.
+// BinaryBytes reads an amount of bytes with a unit such as "2 GB", powers of 1024 as HTCondor has them, or else in
+// units of scale bytes.
 func BinaryBytes(text string, scale int64) (int64, error) {
 	m := amountWithUnit.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil || m[2] == "" {

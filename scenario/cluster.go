@@ -213,8 +213,8 @@ func (y *doc) link(c *Cluster, v *reader.Node, groups, linked map[string]bool, j
 			linked[ends[1]] = true
 		}
 		if linked[ends[0]] = true; len(linked)*len(groups) > maxLinked {
-			y.Faults.Fail("too-many", y.Line(v), "", "%d groups with links among %d groups: their product is above the "+
-				"bound of %d", len(linked), len(groups), maxLinked)
+			y.Faults.Fail("too-many", y.Line(v), "", "%d groups with links among %d groups: their product is above "+
+				"the bound of %d", len(linked), len(groups), maxLinked)
 			y.Stop()
 			return
 		}

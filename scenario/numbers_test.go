@@ -12,10 +12,13 @@ import (
 
 // numbered are files with each number that they can have, in the place of @.
 var numbered = map[string][]string{
-	"cluster": {"nodes:\n- {name: a, count: @}\n", "nodes:\n- {name: a, cores: @}\n", "nodes:\n- {name: a, cores: 1..@}\n",
+	"cluster": {"nodes:\n- {name: a, count: @}\n", "nodes:\n- {name: a, cores: @}\n",
+		"nodes:\n- {name: a, cores: 1..@}\n",
 		"nodes:\n- {name: a, speed: @}\n", "nodes:\n- {name: a, memory: @}\n", "nodes:\n- {name: a, memory: @PiB}\n",
-		"nodes:\n- {name: a, read: @GB/s}\n", "nodes:\n- {name: a, write: @/s}\n", "nodes:\n- {name: a, read_iops: @}\n",
-		"nodes:\n- {name: a, write_iops: @}\n", "nodes: [{name: a, group: g}]\nlinks:\n- {from: g, to: g, bandwidth: @/s}\n",
+		"nodes:\n- {name: a, read: @GB/s}\n", "nodes:\n- {name: a, write: @/s}\n",
+		"nodes:\n- {name: a, read_iops: @}\n",
+		"nodes:\n- {name: a, write_iops: @}\n",
+		"nodes: [{name: a, group: g}]\nlinks:\n- {from: g, to: g, bandwidth: @/s}\n",
 		"nodes: [{name: a, group: g}]\nlinks:\n- {from: g, to: g, latency: @h}\n"},
 	"workload": {"seed: @\nworkflows: [{trace: x}]\n", "repetitions: @\nworkflows: [{trace: x}]\n",
 		"warm_up: @\nworkflows: [{trace: x}]\n", "cool_down: @h\nworkflows: [{trace: x}]\n",
@@ -24,7 +27,8 @@ var numbered = map[string][]string{
 		"workflows:\n- {trace: x, disk: @PB/s}\n", "workflows:\n- {trace: x, data: {block: @}}\n",
 		"workflows:\n- {trace: x, data: {replicas: @}}\n", "workflows:\n- {trace: x, costs: {t: {n: @s}}}\n",
 		"preempt: {checkpoint: @}\nworkflows: [{trace: x}]\n", "count: @\nmix: [{generator: montage, tasks: 20}]\n",
-		"count: 1\nmix: [{generator: montage, tasks: @}]\n", "count: 1\nmix: [{generator: montage, tasks: 20, fraction: @}]\n",
+		"count: 1\nmix: [{generator: montage, tasks: @}]\n",
+		"count: 1\nmix: [{generator: montage, tasks: 20, fraction: @}]\n",
 		"count: 1\nmix: [{generator: montage, tasks: 20}]\narrivals: {process: fixed, interval: @h}\n",
 		"count: 1\nmix: [{generator: montage, tasks: 20}]\narrivals: {process: poisson, rate: @/h}\n",
 		"count: 1\nmix: [{generator: montage, tasks: 20}]\narrivals: {process: poisson, utilisation: @}\n",
@@ -42,8 +46,10 @@ var numbered = map[string][]string{
 
 // Whatever a number is, it is refused with its line, or what it became is in bounds.
 func FuzzNumbers(f *testing.F) {
-	for _, text := range []string{"0", "1", "-1", "1e308", "1e309", "-1e308", "9223372036854775807", "9223372036854775808",
-		"1e18", "1e-320", "0.000001", "1e9", "876000", "876001", "1000001", "NaN", "1e", "+5", strings.Repeat("9", 400)} {
+	for _, text := range []string{"0", "1", "-1", "1e308", "1e309", "-1e308", "9223372036854775807",
+		"9223372036854775808",
+		"1e18", "1e-320", "0.000001", "1e9", "876000", "876001", "1000001", "NaN", "1e", "+5", strings.Repeat("9",
+			400)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, number string) {

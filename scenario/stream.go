@@ -541,8 +541,8 @@ func (y *doc) factorRange(to *[2]float64, what string) func(*reader.Node) {
 		for i, text := range y.ends(v) {
 			x, err := reader.Number(text)
 			if err != nil || !(x > 0 && x <= 1e6) {
-				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number above 0 and up to 1000000, such as 2, "+
-					"or a range such as 1.5..4", what)
+				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number above 0 and up to 1000000, such as "+
+					"2, or a range such as 1.5..4", what)
 				return
 			}
 			to[i] = x

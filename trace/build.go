@@ -173,8 +173,8 @@ func (b *builder) fileAs(number int32) int32 {
 	return x.file
 }
 
-// cleaned is the name that a file has however it is written: ./q and d//x are q and d/x, a directory has no slash at its
-// end. Mere identifiers stay.
+// cleaned is the name that a file has however it is written: ./q and d//x are q and d/x, a directory has no slash at
+// its end. Mere identifiers stay.
 func (b *builder) cleaned(name string) string {
 	if b.wf.OpaqueNames || strings.IndexByte(name, '/') < 0 {
 		return name

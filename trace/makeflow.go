@@ -286,7 +286,8 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 			b.faults.Warn("not-honoured", v.line, t.ID, "%s of task %s is no limit without --enforce-walltime", key,
 				t.ID)
 		case flowGPUs, flowMPI:
-			if x := b.positive(t, strings.ToLower(key), v.text, reader.MaxCores, v.line); x > 0 && (key == flowGPUs || x > 1) {
+			x := b.positive(t, strings.ToLower(key), v.text, reader.MaxCores, v.line)
+			if x > 0 && (key == flowGPUs || x > 1) {
 				b.cannotRun(v.line, "task %s sets %s to %s, which gantry cannot give", t.ID, key, v.text)
 			}
 		}

@@ -604,7 +604,8 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 func (l *lexer) tellDropped(what, text string, line int) {
 	if l.dropped {
 		l.b.faults.Repaired(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes, and "+
-			`takes \t and the like between double quotes for the character: write each twice; %s is now: %s`, what, text)
+			`takes \t and the like between double quotes for the character: write each twice; %s is now: `+
+			"%s", what, text)
 	}
 	l.dropped = false
 }

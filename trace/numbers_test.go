@@ -20,8 +20,10 @@ func numericFields() map[string][]string {
 		"w.dax": {dax("<job id='a' runtime='@'/>"), dax("<job id='a' cores='@'/>"), dax("<job id='a' memory='@'/>"),
 			dax("<job id='a'><uses name='f' link='output' size='@'/></job>"),
 			dax("<job id='a'><profile namespace='globus' key='count'>@</profile></job>"),
-			dax("<file name='f'><metadata key='size'>@</metadata></file><job id='a'><uses name='f' link='input'/></job>")},
-		"w.yml": {profile("pegasus: {runtime: '@'}"), profile("pegasus: {cores: '@'}"), profile("pegasus: {memory: '@'}"),
+			dax("<file name='f'><metadata key='size'>@</metadata></file>" +
+				"<job id='a'><uses name='f' link='input'/></job>")},
+		"w.yml": {profile("pegasus: {runtime: '@'}"), profile("pegasus: {cores: '@'}"),
+			profile("pegasus: {memory: '@'}"),
 			profile("condor: {request_cpus: '@'}"), profile("condor: {request_memory: '@'}"),
 			profile("globus: {count: '@'}"), profile("globus: {maxmemory: '@'}"), profile("globus: {maxwalltime: '@'}"),
 			profile("pegasus: {maxwalltime: '@'}"), profile("dagman: {retry: '@'}"), profile("gantry: {disk: '@'}"),
@@ -33,10 +35,14 @@ func numericFields() map[string][]string {
 			task(`"writtenBytes": "@"`), task(`"retries": @`), task(`"phase": "@"`), task(`"diskBytesPerSecond": @`),
 			task(`"timeLimitInSeconds": "@"`), task(`"diskLimitInBytes": @`),
 			task(`"files": [{"link": "output", "name": "f", "size": @}]`),
-			`{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a", "outputFiles": ` +
-				`["f"]}],` + "\n" + `"files": [{"id": "f", "sizeInBytes": @}]}, "execution": {"makespanInSeconds": @}}}`},
-		"Makeflow": {"CORES=@\nx:\n\ttrue\n", "MEMORY=@\nx:\n\ttrue\n", "x:\n@DISK=@\n\ttrue\n", "WALL_TIME=@\nx:\n\ttrue\n",
-			"GPUS=@\nx:\n\ttrue\n", "MPI_PROCESSES=@\nx:\n\ttrue\n", ".SIZE f @\nx: f\n\ttrue\n", ".SIZE f @PB\nx: f\n\ttrue\n"},
+			`{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a",
+				"outputFiles": ` +
+				`["f"]}],` + "\n" + `"files": [{"id": "f",
+					"sizeInBytes": @}]}, "execution": {"makespanInSeconds": @}}}`},
+		"Makeflow": {"CORES=@\nx:\n\ttrue\n", "MEMORY=@\nx:\n\ttrue\n", "x:\n@DISK=@\n\ttrue\n",
+			"WALL_TIME=@\nx:\n\ttrue\n",
+			"GPUS=@\nx:\n\ttrue\n", "MPI_PROCESSES=@\nx:\n\ttrue\n", ".SIZE f @\nx: f\n\ttrue\n",
+			".SIZE f @PB\nx: f\n\ttrue\n"},
 		"w.jx": {`{"rules": [{"command": "true", "outputs": ["x"], "resources": {"cores": @}}]}`,
 			`{"rules": [{"command": "true", "outputs": ["x"], "resources": {"memory": "@", "wall-time": @}}]}`},
 	}
@@ -44,8 +50,10 @@ func numericFields() map[string][]string {
 
 // Whatever a number is, it is refused with its line, or what it became is in bounds.
 func FuzzNumbers(f *testing.F) {
-	for _, text := range []string{"0", "1", "-1", "1e308", "1e309", "-1e308", "9223372036854775807", "9223372036854775808",
-		"1e18", "1e15", "4611686018427387904", "1e-320", "0.0000000001", "1e10", "3153600000", "3153600001", "1e6", "1000001",
+	for _, text := range []string{"0", "1", "-1", "1e308", "1e309", "-1e308", "9223372036854775807",
+		"9223372036854775808",
+		"1e18", "1e15", "4611686018427387904", "1e-320", "0.0000000001", "1e10", "3153600000", "3153600001", "1e6",
+		"1000001",
 		"999999999999999", "32768", "2147483648", "NaN", "1e", "+5", "007", strings.Repeat("9", 400)} {
 		f.Add(text)
 	}
@@ -121,7 +129,8 @@ func TestRequestsThatOneHostCannotGrantAreRefused(t *testing.T) {
 func TestNumbersAreRefusedWithTheirBound(t *testing.T) {
 	for name, texts := range numericFields() {
 		for _, text := range texts {
-			text = strings.Replace(strings.ReplaceAll(strings.Replace(text, "@DISK", "&DISK", 1), "@", "1e300"), "&DISK",
+			text = strings.Replace(strings.ReplaceAll(strings.Replace(text, "@DISK", "&DISK", 1), "@", "1e300"),
+				"&DISK",
 				"@DISK", 1)
 			_, faults, err := trace.Read(strings.NewReader(text), name, trace.ReadOptions{})
 			if err != nil || len(faults) == 0 || faults[0].Severity != trace.Error || faults[0].Line == 0 ||

@@ -315,7 +315,8 @@ func (d *wfDocument) addFiles(t *wfTask, listed []int32) {
 			if i+1 < len(t.facts) && t.facts[i+1].kind == wfSize {
 				size := &t.facts[i+1]
 				b.size(f, d.said(*size), kind == wfOutput, int(size.line))
-			} else if at := listed[min(int(name), len(listed)-1)]; at > 0 && !b.uses[f].hasOut && d.files[at-1].size.text != 0 {
+			} else if at := listed[min(int(name), len(listed)-1)]; at > 0 && !b.uses[f].hasOut &&
+				d.files[at-1].size.text != 0 {
 				size := &d.files[at-1].size
 				b.size(f, d.said(*size), true, int(size.line))
 			}

@@ -131,7 +131,8 @@ func TestRemediesFollowFromTheCause(t *testing.T) {
 	top := filepath.Join(dir, "groups") // a view of the control groups without those that are named; nothing is removed
 	without := func(name string) string {
 		return "mkdir -p " + top + " && mount -t tmpfs none " + top + " && for g in /sys/fs/cgroup/*; do n=${g##*/}; " +
-			"[ $n = " + name + " ] || { mkdir " + top + "/$n && mount --bind $g " + top + "/$n; }; done && mount --rbind " +
+			"[ $n = " + name + " ] || { mkdir " + top + "/$n && mount --bind $g " + top + "/$n; }; done " +
+			"&& mount --rbind " +
 			top + " /sys/fs/cgroup"
 	}
 	for _, x := range []struct {

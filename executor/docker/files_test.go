@@ -250,7 +250,8 @@ func TestTemporaryFiles(t *testing.T) {
 	r := newRig(t, func(c *container.Config) { c.Disk = 300 << 20 })
 	much := func(l *executor.Launch) { l.Hold[unit.Memory] = 200 << 20 }
 	r.wants(r.exit(r.launch(r.sh("dd if=/dev/zero of=/tmp/x bs=1M count=210 && cp /bin/busybox /tmp/true && "+
-		"mkdir -m 0 /tmp/closed && /tmp/true && test ! -e /tmp/other && dd if=/dev/zero of=/dev/shm/x bs=1M count=90"), much)),
+		"mkdir -m 0 /tmp/closed && /tmp/true && test ! -e /tmp/other && "+
+		"dd if=/dev/zero of=/dev/shm/x bs=1M count=90"), much)),
 		planner.OK)
 	r.wants(r.exit(r.launch(r.sh("test ! -e /tmp/x && dd if=/dev/zero of=/tmp/x bs=1M count=400; sleep 60"), nil)),
 		planner.OutOfDisk, "/tmp")
