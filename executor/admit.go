@@ -478,20 +478,26 @@ func (a *Admitter) runs(t *trace.Task) (image string, ok bool) {
 	return image, len(t.Command) > 0 && image != "" && !a.Emulate
 }
 
+// Program is the part of a task's specification that says how its program is started. It is the same in any workflow
+// and on any platform.
+func (a *Admitter) Program(t *trace.Task) TaskSpec {
+	image, runs := a.runs(t)
+	if !runs {
+		return TaskSpec{Name: t.ID}
+	}
+	return TaskSpec{Name: t.ID, Command: a.command(t), Shell: t.Shell, Expand: t.Expand, Image: image,
+		Env: MergeEnv(t.Env, a.Env), Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Renames: t.Renames}
+}
+
 func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) (unit.Vector, error) {
 	t := &sub.Workflow.Tasks[i]
-	spec.Workflow, spec.Name, spec.Kind, spec.AvgCPU = adm.Spec, t.ID, t.Kind, t.AvgCPU
+	*spec = a.Program(t)
+	spec.Workflow, spec.Kind, spec.AvgCPU = adm.Spec, t.Kind, t.AvgCPU
 	scale := 1.0
-	image, runs := a.runs(t)
-	if runs {
-		spec.Command, spec.Shell, spec.Image, spec.Env = a.command(t), t.Shell, image, MergeEnv(t.Env, a.Env)
-		spec.Expand, spec.Mounts = t.Expand, a.Mounts
-		if t.Container > 0 {
-			spec.Mounts = slices.Concat(sub.Workflow.Containers[t.Container-1].Mounts, a.Mounts)
-		}
-		spec.Stdin, spec.Stdout, spec.Stderr, spec.Renames = t.Stdin, t.Stdout, t.Stderr, t.Renames
-	} else {
+	if spec.Emulated() {
 		scale = a.TimeScale
+	} else if spec.Mounts = a.Mounts; t.Container > 0 {
+		spec.Mounts = slices.Concat(sub.Workflow.Containers[t.Container-1].Mounts, a.Mounts)
 	}
 	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)

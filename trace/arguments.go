@@ -53,8 +53,9 @@ func argumentsError(text string, err error) error {
 	return errors.New(parse.Text)
 }
 
-// fixedArguments returns the words of a text, and whether they are the same in every environment and directory.
-func fixedArguments(text string) (words []string, fixed bool, err error) {
+// FixedArguments returns the words of a text, and whether they are the same in every directory and environment that has
+// the variables of env.
+func FixedArguments(text string, env []string) (words []string, fixed bool, err error) {
 	if !strings.ContainsAny(text, "\\\"'$`|&;<>()#*?[~{!\n") { // most
 		return strings.Fields(text), true, nil
 	}
@@ -63,29 +64,37 @@ func fixedArguments(text string) (words []string, fixed bool, err error) {
 		return nil, false, err
 	}
 	fixed = true
-	for _, w := range parsed {
-		syntax.Walk(w, func(n syntax.Node) bool {
-			switch n := n.(type) {
-			case *syntax.ParamExp, *syntax.ArithmExp:
-				fixed = false
-			case *syntax.SglQuoted, *syntax.DblQuoted:
-				if q, ok := n.(*syntax.DblQuoted); ok {
-					for _, part := range q.Parts {
-						_, lit := part.(*syntax.Lit)
-						fixed = fixed && lit
-					}
+	values := expand.ListEnviron(env...)
+	var look func(n syntax.Node) bool
+	look = func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			v := values.Get(n.Param.Value)
+			fixed = fixed && v.IsSet() && !n.Excl && n.Slice == nil && n.Index == nil && n.Param.Value != "PWD" &&
+				!strings.ContainsAny(v.String(), "*?[")
+		case *syntax.ArithmExp:
+			fixed = false
+		case *syntax.SglQuoted:
+			return false
+		case *syntax.DblQuoted:
+			for _, part := range n.Parts {
+				if _, lit := part.(*syntax.Lit); !lit {
+					syntax.Walk(part, look)
 				}
-				return false
-			case *syntax.Lit:
-				fixed = fixed && !strings.ContainsAny(n.Value, "*?[~")
 			}
-			return fixed
-		})
+			return false
+		case *syntax.Lit:
+			fixed = fixed && !strings.ContainsAny(n.Value, "*?[~")
+		}
+		return fixed
+	}
+	for _, w := range parsed {
+		syntax.Walk(w, look)
 	}
 	if !fixed {
 		return nil, false, nil
 	}
-	words, err = expand.Fields(&expand.Config{}, parsed...)
+	words, err = expand.Fields(&expand.Config{Env: values}, parsed...)
 	return words, true, err
 }
 

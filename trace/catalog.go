@@ -418,7 +418,7 @@ func (b *builder) program(i int32, key transformation, text string, own, shared 
 		return
 	}
 	t = &b.wf.Tasks[i]
-	words, fixed, err := fixedArguments(text)
+	words, fixed, err := FixedArguments(text, nil)
 	switch {
 	case err != nil:
 		b.obstacle(t.Line, t.ID, "arguments: %v", err)

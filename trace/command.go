@@ -13,7 +13,7 @@ import (
 const Strict = "strict"
 
 // strictly makes a shell strict. Where set does not know the option, "command" keeps the shell from ending.
-const strictly = "set -e; command set -o pipefail 2>/dev/null || :\n"
+const strictly = "set -e; command set -o pipefail 2>/dev/null || :; "
 
 // The kernel's bounds of the arguments and variables that a program is started with: of each one, and of all together.
 // The latter is a quarter of the usual limit of the stack, less what an image may set.

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/experiment"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
@@ -29,6 +30,7 @@ import (
 
 type checkOptions struct {
 	json   bool
+	shows  bool // the commands
 	read   trace.ReadOptions
 	inputs []string           // directories with files from outside
 	idle   func(*facts) error // refuses options without an effect
@@ -54,9 +56,13 @@ Of workflows with commands it lists the files of this host that gantry run reads
 containers ask for ("mounts"), and why gantry run refuses it ("cannot run"): missing inputs, and what cannot be done
 on one host. Such a workflow can still be simulated and emulated.
 
+--commands prints the command of every task as gantry run starts it, after variables and with its shell, in one line
+that bash reads. gantry run --dry-run prints them with the options of a run.
+
 Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be read.`,
 		Flags: append(readFlags(&o.read), catalogFlag(), siteFlag(), walltimeFlag(),
 			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files, as for gantry run"},
+			&cli.BoolFlag{Name: "commands", Usage: "print the final command of every task", Destination: &o.shows},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object per file", Destination: &o.json}),
 		Action: func(c *cli.Context) error {
 			o.read.Catalogs, o.read.Site = c.StringSlice("catalog"), c.String("site")
@@ -153,6 +159,7 @@ type report struct {
 	Reads        []string       `json:"reads,omitempty"`     // files of this host, and addresses, that a run would read
 	Mounts       []string       `json:"mounts,omitempty"`    // directories of this host that containers ask for
 	Obstacles    []string       `json:"obstacles,omitempty"` // why gantry run would refuse it
+	Commands     []taskCommand  `json:"commands,omitempty"`
 	Errors       []fault        `json:"errors"`
 	Warnings     []fault        `json:"warnings"`
 	about        []string       // of a file that is no workflow
@@ -162,6 +169,11 @@ type imputed struct {
 	Field string `json:"field"`
 	Rule  string `json:"rule"`
 	Count int    `json:"count"`
+}
+
+type taskCommand struct {
+	Task    string `json:"task"`
+	Command string `json:"command"` // "" if it is emulated
 }
 
 type fault struct {
@@ -218,7 +230,10 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 // inspect reads a file of any kind.
 func inspect(file string, o checkOptions, f *facts) *report {
 	if kind, r := scenarioFile(file, o.read); kind != "" {
-		f.workloads = true
+		if f.workloads = true; o.shows {
+			r.Errors = append(r.Errors, fault{Rule: "commands", Count: 1, Message: "--commands has no effect on a " +
+				r.Format + ": name workflows, or give it to gantry run --dry-run"})
+		}
 		return r
 	}
 	w, faults, err := trace.Open(file, o.read)
@@ -230,9 +245,20 @@ func inspect(file string, o checkOptions, f *facts) *report {
 		f.workflow(&settings{Image: "any"}, w)
 	}
 	if len(r.Errors) == 0 {
-		r.needs(w, o.inputs)
+		if r.needs(w, o.inputs); o.shows {
+			r.commands(w)
+		}
 	}
 	return r
+}
+
+// commands lists the commands of all tasks, whatever their image.
+func (r *report) commands(w *trace.Workflow) {
+	all := executor.Admitter{Image: "any"}
+	for i := range w.Tasks {
+		spec := all.Program(&w.Tasks[i])
+		r.Commands = append(r.Commands, taskCommand{spec.Name, container.CommandLine(&spec)})
+	}
 }
 
 // needs lists what gantry run would read of this host, and why it would refuse the workflow.
@@ -503,6 +529,9 @@ func (r *report) print(out io.Writer) error {
 			}
 			fmt.Fprintf(&b, "  %s: %s%s: %s%s\n", kind.name, line, f.Rule, f.Message, times)
 		}
+	}
+	for _, x := range r.Commands {
+		tellCommand(&b, x.Task, x.Command)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

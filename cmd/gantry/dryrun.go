@@ -17,9 +17,11 @@ import (
 
 	"gantry/columns"
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/executor/forecast"
 	"gantry/planner/unit"
+	"gantry/shown"
 	"gantry/sqlite"
 )
 
@@ -50,7 +52,8 @@ type dryStep struct {
 	End        *sqlite.Span `json:"end_s"`   // its place is free
 	Millicores int64        `json:"millicores"`
 	Memory     int64        `json:"memory_bytes"`
-	Image      string       `json:"image"` // "" if it is emulated
+	Image      string       `json:"image"`   // "" if it is emulated
+	Command    string       `json:"command"` // as container.CommandLine has it
 }
 
 // dryImage is an image that programs would run in.
@@ -123,7 +126,8 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 		d.Steps = append(d.Steps, dryStep{Workflow: a.Task.Workflow.Name, Task: a.Task.Name, Kind: a.Task.Kind,
 			Node: s.platform.Nodes[a.Node].Name, Start: known(starts[i], int64(a.Queued)),
 			Begin: known(starts[i], int64(a.Started)), End: known(ends[i], int64(a.Over)),
-			Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image})
+			Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image,
+			Command: container.CommandLine(a.Task)})
 	}
 	if c.Bool("json") {
 		printJSON(c.App.Writer, d)
@@ -234,6 +238,11 @@ func (s *session) dryInputs(subs []executor.Submission) []dryInput {
 	return out
 }
 
+// tellCommand writes the command of a task in one line.
+func tellCommand(b *strings.Builder, task, command string) {
+	fmt.Fprintf(b, "%s: %s\n", shown.Line(task), shown.Line(cmp.Or(command, "emulated")))
+}
+
 func (s *session) printDry(c *cli.Context, d *dryRun) {
 	w := c.App.Writer
 	width := columns.Of(w)
@@ -266,6 +275,15 @@ func (s *session) printDry(c *cli.Context, d *dryRun) {
 		t.row(x.Image, id, does)
 	}
 	t.end()
+	var commands strings.Builder
+	for _, x := range d.Steps {
+		if x.Command != "" {
+			tellCommand(&commands, x.Workflow+"/"+x.Task, x.Command)
+		}
+	}
+	if commands.Len() > 0 {
+		fmt.Fprintln(w, commands.String())
+	}
 	t = newTable(w, width, "workflow", "input", "from", "-size")
 	for _, x := range d.Inputs {
 		from := x.Path

@@ -102,7 +102,7 @@ func runFlags() []cli.Flag {
 			DefaultText: "as gantry calibrate measured for such a task, else " + dockerStartup.String()},
 		hostModelFlag(),
 		watchFlag(), portFlag(), noPredictionFlag(),
-		&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, and start nothing"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, with all commands, and start nothing"},
 		&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: runtimeUsage(false)},
 	)
 }

@@ -11,8 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/containerd/errdefs"
+	"mvdan.cc/sh/v3/syntax"
 
 	"gantry/cgroup"
 	"gantry/executor"
@@ -53,7 +56,7 @@ func (a *attempt) configure() {
 		Dir:     a.dir,
 		Network: t.Network,
 		// In the environment that the image gives.
-		Env: append([]string{"HOME=/tmp"}, t.Env...),
+		Env: append([]string{home}, t.Env...),
 		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir,
 			LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
 			LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name,
@@ -225,6 +228,9 @@ func (a *attempt) launchArgs() []string {
 
 const specFile = ".command.json"
 
+// home is a variable of all programs.
+const home = "HOME=" + Tmp
+
 // emulation is the work of an emulated task on its node.
 func (a *attempt) emulation() (*emulate.Spec, error) {
 	r := a.r
@@ -258,6 +264,54 @@ func Script(t *executor.TaskSpec) string {
 		}
 	}
 	return "#!/bin/sh\nexec " + Quote(argv) + "\n"
+}
+
+// CommandLine is the command of a task as it is started, in one line for bash. It is "" for an emulated task. Arguments
+// that depend on files, or on variables that only the image may have, stay as the workflow has them.
+func CommandLine(t *executor.TaskSpec) string {
+	line := ""
+	switch {
+	case t.Emulated():
+		return ""
+	case t.Shell:
+		line = quoteLine(trace.ShellArgv(t.Command, scriptFile))
+	case t.Expand:
+		words, fixed, err := trace.FixedArguments(t.Command[1], append([]string{home}, t.Env...))
+		if line = quoteLine(append(t.Command[:1:1], words...)); !fixed || err != nil {
+			line = quoteLine(t.Command[:1]) + " " + t.Command[1]
+		}
+		if hidden(line) {
+			line = quoteLine([]string{"bash", "-c", line})
+		}
+	default:
+		line = quoteLine(t.Command)
+	}
+	for _, x := range []struct{ sign, file string }{{"<", t.Stdin}, {">", t.Stdout}, {"2>", t.Stderr}} {
+		switch {
+		case x.file == "":
+		case x.sign == "2>" && x.file == t.Stdout:
+			line += " 2>&1"
+		default:
+			line += " " + x.sign + quoteLine([]string{x.file})
+		}
+	}
+	return line
+}
+
+// quoteLine is Quote with $'...', which bash reads, around an argument that would act on a terminal or begin a line.
+func quoteLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, s := range argv {
+		words[i] = Quote([]string{s})
+		if q, err := syntax.Quote(s, syntax.LangBash); hidden(s) && err == nil {
+			words[i] = q
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func hidden(s string) bool {
+	return !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // emptyImage is an image without files, which .command.run makes for the emulator.
