@@ -224,10 +224,13 @@ func (b *builder) properties(c *catalog, data []byte, first bool, has map[string
 			}
 		case !ok || !slices.Contains([]string{"env", "condor", "globus", "dagman", "pegasus"}, ns):
 			b.noEffect("property " + p.key)
-		case ns == "pegasus" && !profileKeys["pegasus:"+key]:
-			b.noEffect("property " + p.key)
 		default:
-			b.cat.properties.add(b, profile{namespace: ns, key: key, value: value})
+			one := profile{namespace: ns, key: key, value: value}
+			if what, _ := one.demand(); ns == "pegasus" && !profileKeys["pegasus:"+key] && what == "" {
+				b.noEffect("property " + p.key)
+				continue
+			}
+			b.cat.properties.add(b, one)
 		}
 	}
 	for _, kind := range []struct{ property, name string }{{"replica", "replicas"},

@@ -111,7 +111,7 @@ func (b *builder) bounded() {
 	for i := range b.wf.Tasks {
 		if t := &b.wf.Tasks[i]; len(t.Command) > 0 {
 			if err := t.Bounded(t.Env); err != nil {
-				b.cannotRun(t.Line, "task %s: %v", t.ID, err)
+				b.obstacle(t.Line, t.ID, "%v", err)
 			}
 		}
 	}

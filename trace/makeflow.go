@@ -147,7 +147,7 @@ func (b *builder) rule(r *flowRule) {
 	t = &b.wf.Tasks[len(b.wf.Tasks)-1]
 	if r.nested != "" {
 		t.SubWorkflow, t.Kind = true, "makeflow"
-		b.cannotRun(r.line, "task %s is a nested makeflow (%s), which gantry does not run: run %s as a workflow "+
+		b.obstacle(r.line, "", "task %s is a nested makeflow (%s), which gantry does not run: run %s as a workflow "+
 			"of its own", t.ID, r.nested, r.nested)
 	} else {
 		t.Command, t.Shell = b.script(r.line, t.ID, r.command, r.shell), true
@@ -173,15 +173,6 @@ func (b *builder) keepResults(key string, patterns []string, line int) {
 		if err := b.wf.KeepResults(pattern); err != nil {
 			b.faults.Fail("unknown-result", line, "", "%s: %v", key, err)
 		}
-	}
-}
-
-// cannotRun notes why a real run has to be refused.
-func (b *builder) cannotRun(line int, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	b.faults.Warn("obstacle", line, "", "%s; gantry run refuses the workflow", message)
-	if len(b.wf.Obstacles) < reader.MaxErrors {
-		b.wf.Obstacles = append(b.wf.Obstacles, fmt.Sprintf("%s:%d: %s", b.wf.Source, line, message))
 	}
 }
 
@@ -285,11 +276,12 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 			t.TimeLimit = 0
 			b.faults.Warn("not-honoured", v.line, t.ID, "%s of task %s is no limit without --enforce-walltime", key,
 				t.ID)
-		case flowGPUs, flowMPI:
-			x := b.positive(t, strings.ToLower(key), v.text, reader.MaxCores, v.line)
-			if x > 0 && (key == flowGPUs || x > 1) {
-				b.cannotRun(v.line, "task %s sets %s to %s, which gantry cannot give", t.ID, key, v.text)
-			}
+		case flowGPUs:
+			b.positive(t, key, v.text, reader.MaxCores, v.line)
+			b.ungiven(v.line, "", "GPUs", key, v.text, 0)
+		case flowMPI:
+			b.positive(t, key, v.text, reader.MaxCores, v.line)
+			b.ungiven(v.line, "", "several MPI processes", key, v.text, 1)
 		}
 	}
 	r.flowEnvironment()

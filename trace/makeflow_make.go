@@ -779,7 +779,7 @@ func (l *lexer) directive(name string, line int) {
 		n, err := reader.BinaryBytes(value, l.b.opt.sizeScale)
 		l.b.sizeRead(f, value, n, err, false, line)
 	case name == ".UMBRELLA":
-		l.b.cannotRun(line, ".UMBRELLA %s is not supported: name an image with --image", key)
+		l.b.obstacle(line, "", ".UMBRELLA %s is not supported: name an image with --image", key)
 	case name != ".MAKEFLOW":
 		l.fail("syntax", line, "unknown directive %s: there are .MAKEFLOW and .SIZE", name)
 	case key == "MODE":

@@ -184,7 +184,7 @@ func doubling() string {
 func TestMakeflowIsNotHonouredInSilence(t *testing.T) {
 	w, faults := flow(t, "Makeflow", "BATCH_OPTIONS=-q\nDISK=10\nGPUS=1\na: b\n\techo\nc: a\n"+
 		"\tMAKEFLOW sub.makeflow\n", nil)
-	if trace.HasErrors(faults) || len(faults) != 2 || w.Tasks[0].DiskLimit != 10<<20 {
+	if trace.HasErrors(faults) || len(faults) != 1 || w.Tasks[0].DiskLimit != 10<<20 {
 		t.Errorf("%v, disk %d", faults, w.Tasks[0].DiskLimit)
 	}
 	all := strings.Join(w.Obstacles, "\n")

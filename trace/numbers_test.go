@@ -117,10 +117,51 @@ func inBounds(t *testing.T, text string, w *trace.Workflow, faults []trace.Fault
 func TestRequestsThatOneHostCannotGrantAreRefused(t *testing.T) {
 	for at, refused := range map[string]bool{"pegasus: {gpus: '2'}": true, "condor: {request_gpus: '1'}": true,
 		"condor: {request_gpus: TARGET.n}": true, "pegasus: {nodes: '4'}": true, "globus: {host_count: '2'}": true,
-		"pegasus: {gpus: '0'}": false, "pegasus: {nodes: '1'}": false, "condor: {priority: '5'}": false} {
+		"pegasus: {gpus: '0'}": false, "pegasus: {nodes: '1'}": false, "condor: {priority: '5'}": false,
+		"condor: {Request_GPUs: '1'}": true, "condor: {requirements: 'TARGET.CUDACapability > 7'}": true,
+		"condor: {requirements: 'OpSys == \"LINUX\"'}": false, "condor: {universe: parallel}": true,
+		"condor: {universe: vanilla}": false, "condor: {machine_count: '3'}": true, "globus: {jobtype: mpi}": true,
+		"pegasus: {container.arguments: --network host}": true, "pegasus: {glite.arguments: '--gres=gpu:1'}": true,
+		"env: {GPUS: '2'}": false, "pegasus: {container.image: 'nvidia/cuda'}": false} {
 		w, faults := read(t, yml("- {id: a, name: x, profiles: {"+at+"}}\n"), trace.ReadOptions{})
 		if trace.HasErrors(faults) || (len(w.Obstacles) > 0) != refused {
 			t.Errorf("%s: %q, %v", at, w.Obstacles, faults)
+		}
+	}
+}
+
+// Each value is named once, however many tasks have it.
+func TestRequestsForGPUsAreRefusedInAllFormats(t *testing.T) {
+	wf := func(facts string) string {
+		return `{"name":"w","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
+{"id":"a","name":"a","parents":[],"children":[],` + facts + `}],"files":[]}}}`
+	}
+	dax := func(profile string) string {
+		return "<adag name='w'><job id='a' name='x'>" + profile + "</job></adag>"
+	}
+	for _, c := range []struct {
+		name, text string
+		says       string // "": it is not refused
+	}{
+		{"w.makeflow", "CATEGORY=c\nGPUS=3\na:\n\techo >a\nb:\n\techo >b\n",
+			`w.makeflow:2: GPUS "3" asks for GPUs, which gantry does not give`},
+		{"w.makeflow", "GPUS=0\na:\n\techo >a\n", ""},
+		{"w.json", `{"rules":[{"outputs":["a"],"command":"x","resources":{"gpus":1}}]}`, `GPUS "1" asks for GPUs`},
+		{"w.json", wf(`"gpus": 2`), `w.json:2: task a: gpus "2" asks for GPUs`},
+		{"w.json", wf(`"gpu": "1"`), `task a: gpus "1" asks for GPUs`},
+		{"w.json", wf(`"gpu": {"model": "a100"}`), `task a: gpus "some" asks for GPUs`},
+		{"w.json", wf(`"gpu": 0, "gpus": null`), ""},
+		{"w.dax", dax("<profile namespace='condor' key='request_gpus'>1</profile>"),
+			`task a: profile condor.request_gpus "1" asks for GPUs`},
+		{"w.dax", dax("<profile namespace='pegasus' key='gpus'>0</profile>"), ""},
+	} {
+		w, faults, err := trace.Read(strings.NewReader(c.text), c.name, trace.ReadOptions{})
+		if err != nil || len(faults) > 0 {
+			t.Fatal(c.text, err, faults)
+		}
+		if got := strings.Join(w.Obstacles, "\n"); (got == "") != (c.says == "") || !strings.Contains(got, c.says) ||
+			strings.Contains(got, "\n") {
+			t.Errorf("%s\nis refused by %q, want %q", c.text, got, c.says)
 		}
 	}
 }

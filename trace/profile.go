@@ -117,12 +117,11 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			b.limit(t, p.key, p.value, time.Second, p.line)
 		case "pegasus:container.image":
 			b.image(t, p.value)
-		case "pegasus:gpus", "condor:request_gpus", "globus:gpus":
-			b.ungiven(t, p, 0, "GPUs")
-		case "pegasus:nodes", "globus:hostcount", "globus:host_count":
-			b.ungiven(t, p, 1, "hosts")
 		default:
+			what, has := p.demand()
 			switch {
+			case what != "":
+				b.ungiven(p.line, t.ID, what, "profile "+p.namespace+"."+p.key, p.value, has)
 			case p.namespace == "env" && p.key != "":
 				env = append(env, b.same(p.key+"="+p.value))
 			case !profileKeys[p.namespace+":"+p.key]:
@@ -161,11 +160,31 @@ func (p profile) weight() int {
 	return 0
 }
 
-// ungiven refuses a request for more than one host has of something.
-func (b *builder) ungiven(t *Task, p profile, has float64, what string) {
-	if x, err := reader.Number(p.value); err != nil || x > has {
-		b.obstacle(p.line, t.ID, "it asks for %s by profile %s.%s %q, which gantry cannot give on one host", what,
-			p.namespace, p.key, p.value)
+// demand is a kind of thing that a profile asks for, and how many of them one host has at most; "" for a profile that
+// asks for none.
+func (p profile) demand() (what string, has float64) {
+	key, value := strings.ToLower(p.key), strings.ToLower(p.value)
+	listed := strings.HasSuffix(key, "requirements") || strings.HasSuffix(key, "arguments") ||
+		strings.HasSuffix(key, "args")
+	switch {
+	case !slices.Contains([]string{"pegasus", "condor", "globus"}, p.namespace):
+	case strings.Contains(key, "gpu"), listed && (strings.Contains(value, "gpu") || strings.Contains(value, "cuda")):
+		return "GPUs", 0
+	case key == "nodes", key == "hostcount", key == "host_count", key == "machine_count", key == "node_count":
+		return "several hosts", 1
+	case key == "universe" && slices.Contains([]string{"parallel", "mpi", "vm"}, value),
+		key == "jobtype" && value == "mpi":
+		return "several hosts or a virtual machine", 0
+	case key == "container.arguments":
+		return "options of containers", 0
+	}
+	return "", 0
+}
+
+// ungiven refuses a value that asks for more of something than one host has.
+func (b *builder) ungiven(line int, task, what, by, value string, has float64) {
+	if x, err := reader.Number(value); strings.TrimSpace(value) != "" && (err != nil || x > has) {
+		b.obstacle(line, task, "%s %q asks for %s, which gantry does not give", by, value, what)
 	}
 }
 

@@ -88,6 +88,7 @@ const (
 	wfTimeLimit
 	wfDiskLimit
 	wfSubWorkflow
+	wfGPUs
 	wfSingles // those above have one value, those below may have several
 	wfParent
 	wfChild
@@ -164,7 +165,8 @@ func init() { // its readers look into it
 		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
 		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
 		"subWorkflow": other((*wfDocument).subWorkflow),
-		"executedAt":  ignored, "machine": ignored, "machines": ignored, "priority": ignored, "type": ignored,
+		"gpu":         other((*wfDocument).gpus), "gpus": other((*wfDocument).gpus), "gpuCount": other((*wfDocument).gpus),
+		"executedAt": ignored, "machine": ignored, "machines": ignored, "priority": ignored, "type": ignored,
 		"inputFilesBytes": ignored, "outputFilesBytes": ignored,
 	}
 	bit := uint64(1)
@@ -435,6 +437,21 @@ func (d *wfDocument) task(to *[]wfTask) error {
 	})
 	*to = append(grown(d.b.in, *to), d.taskOfFacts(line))
 	return cmp.Or(err, d.keep((len(d.facts)+2)*factKept))
+}
+
+// gpus reads how many GPUs a task asks for. A list or an object of them, and true, are some.
+func (d *wfDocument) gpus() error {
+	c, err := d.j.Peek()
+	switch {
+	case err != nil:
+		return d.tolerate(err)
+	case c == 'n', c == 'f':
+		return d.j.Skip()
+	case c == '{', c == '[', c == 't':
+		d.facts = append(d.facts, wfFact{kind: wfGPUs, text: d.b.number("some"), line: int32(d.j.Line)})
+		return d.j.Skip()
+	}
+	return d.fact(wfGPUs)
 }
 
 // taskOfFacts makes a task of the facts that were read.

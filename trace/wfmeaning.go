@@ -423,6 +423,9 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	if v := one[wfDiskLimit]; v.text != 0 {
 		t.DiskLimit, _ = b.amount(t, "diskLimitInBytes", d.said(v), 1, int(v.line))
 	}
+	if v := one[wfGPUs]; v.text != 0 {
+		b.ungiven(int(v.line), t.ID, "GPUs", "gpus", d.said(v), 0)
+	}
 	t.SubWorkflow = t.SubWorkflow || d.said(one[wfSubWorkflow]) == "true"
 }
 
