@@ -224,7 +224,9 @@ func (l *lexer) assign(name string, line int) {
 		l.fail("syntax", line, "variable %s: write NAME=value, or NAME+=value to add to it", name)
 	}
 	l.next()
+	l.dropped = false
 	value := l.value()
+	l.tellDropped("the value of "+name, value, line)
 	l.endLine()
 	l.set(name, value, mode, line)
 }
@@ -453,7 +455,7 @@ func (l *lexer) expand(out *strings.Builder, end byte, quotes bool) {
 			} else if c == '\n' {
 				c = ' '
 			}
-			l.dropped = l.dropped || end == '"' && c != ' ' && c != '$'
+			l.dropped = l.dropped || c != ' ' && c != '$' && (end == '"' || c != '#')
 			out.WriteByte(c)
 		default:
 			out.WriteByte(l.next())
@@ -603,9 +605,9 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 // tellDropped warns where a text changed by backslashes between quotes, and shows it as it is now.
 func (l *lexer) tellDropped(what, text string, line int) {
 	if l.dropped {
-		l.b.faults.Repaired(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes, and "+
-			`takes \t and the like between double quotes for the character: write each twice; %s is now: `+
-			"%s", what, text)
+		l.b.faults.Repaired(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes and "+
+			`in values, and takes \t and the like for the character, but for single quotes: to keep one, write two; `+
+			"%s is now: %s", what, text)
 	}
 	l.dropped = false
 }
@@ -613,7 +615,15 @@ func (l *lexer) tellDropped(what, text string, line int) {
 // ruleHere reads a rule with its variables and its command.
 func (l *lexer) ruleHere() {
 	r := flowRule{line: l.line, category: l.category}
+	l.dropped = false
 	tokens := l.fileList(nil)
+	if l.dropped {
+		var list strings.Builder
+		for _, t := range tokens {
+			list.WriteString(cmp.Or(t.text, string(t.kind)))
+		}
+		l.tellDropped("the list of files", list.String(), r.line)
+	}
 	if l.peek() == '#' {
 		l.comment()
 	}
@@ -632,7 +642,6 @@ func (l *lexer) ruleHere() {
 			line := l.line
 			l.dropped = false
 			if command := strings.TrimSpace(l.command()); command != "" {
-				l.tellDropped("the command", command, line)
 				l.finishRule(&r, command, line)
 				return
 			}
@@ -707,6 +716,7 @@ func (l *lexer) finishRule(r *flowRule, command string, line int) {
 			l.fail("syntax", line, "%s without a command", word)
 		}
 	}
+	l.tellDropped("the command", command, line)
 	if r.command = command; r.nested != "" {
 		r.command = ""
 	}

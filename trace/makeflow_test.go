@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,6 +179,34 @@ func doubling() string {
 		last = name
 	}
 	return b.String()
+}
+
+// A backslash that makeflow drops is told of, with the text as it is then.
+func TestDroppedBackslashesAreTold(t *testing.T) {
+	for text, says := range map[string]string{
+		"a:\n\tawk '{print $1\"\\t\"$2}' >a\n":                            `2: the command is now: awk '{print $1"t"$2}' >a`,
+		"a:\n\tLOCAL grep -P '\\d+' >a\n":                                 `2: the command is now: grep -P 'd+' >a`,
+		"a:\n\techo \"x\\ty\" >a\n":                                       "2: the command is now: echo \"x^Iy\" >a",
+		"S='s/\\./_/'\na:\n\tsed $S >a\n":                                 `1: the value of S is now: 's/./_/'`,
+		"P=\\d+\na:\n\tgrep $P >a\n":                                      `1: the value of P is now: d+`,
+		"a: b\n@Q=\"\\w\"\n\tgrep $Q >a\n":                                `2: the value of Q is now: "w"`,
+		"export E='\\s'\na:\n\techo >a\n":                                 `1: the value of E is now: 's'`,
+		"'a\\b': c\n\techo\n":                                             `1: the list of files is now: ab: c`,
+		"S=a\\ b \\$x \\# c\na:\n\techo \\$HOME \\\\d 'it' \"\\$x\" >a\n": "",
+		"a:\n\tgrep -P '\\\\d+' \\\n\t  \"x\" >a\n":                       `2: the command is now: grep -P '\d+'   "x" >a`,
+	} {
+		_, faults := flow(t, "Makeflow", text, nil)
+		got := ""
+		for _, f := range faults {
+			if f.Rule == "backslash" {
+				_, end, _ := strings.Cut(f.Message, "write two; ")
+				got += fmt.Sprintf("%d: %s", f.Line, end)
+			}
+		}
+		if got != says || trace.HasErrors(faults) {
+			t.Errorf("%s\ntells %q, want %q; %v", text, got, says, faults)
+		}
+	}
 }
 
 // What cannot be honoured on one host is said, or refused by a real run by name.

@@ -165,7 +165,8 @@ func init() { // its readers look into it
 		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
 		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
 		"subWorkflow": other((*wfDocument).subWorkflow),
-		"gpu":         other((*wfDocument).gpus), "gpus": other((*wfDocument).gpus), "gpuCount": other((*wfDocument).gpus),
+		"gpu":         other((*wfDocument).gpus), "gpus": other((*wfDocument).gpus),
+		"gpuCount":   other((*wfDocument).gpus),
 		"executedAt": ignored, "machine": ignored, "machines": ignored, "priority": ignored, "type": ignored,
 		"inputFilesBytes": ignored, "outputFilesBytes": ignored,
 	}

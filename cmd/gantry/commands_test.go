@@ -33,7 +33,8 @@ jobs:
 	} {
 		flow := written(t, name, c.text)
 		var checked struct{ Commands []taskCommand }
-		if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "check", "--commands", "--json", flow)), &checked); err != nil {
+		out := expect(t, exitOK, nil, "check", "--commands", "--json", flow)
+		if err := json.Unmarshal([]byte(out), &checked); err != nil {
 			t.Fatal(err)
 		}
 		line := "none"
