@@ -606,8 +606,7 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 func (l *lexer) tellDropped(what, text string, line int) {
 	if l.dropped {
 		l.b.faults.Repaired(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes and "+
-			`in values, and takes \t and the like for the character, but for single quotes: to keep one, write two; `+
-			"%s is now: %s", what, text)
+			`in values, where \t outside of single quotes is a tab: to keep one, write two; %s is now: %s`, what, text)
 	}
 	l.dropped = false
 }
