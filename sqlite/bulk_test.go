@@ -137,7 +137,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				}
 			}
 			for _, table := range []string{"workflows", "tasks", "edges", "files", "attempts", "waits", "notes",
-				"nodes", "v_workflows", "v_tasks", "v_kinds", "v_attempts",
+				"nodes", "v_workflows", "v_tasks", "v_planned", "v_kinds", "v_attempts",
 				"v_estimates", "v_utilisation", "v_waits", "v_in_system", "v_events", "v_plans", "clocks"} {
 				want, got := dump(t, paths[0], table), dump(t, paths[1], table)
 				if len(want) == 0 && table != "v_waits" && table != "notes" && table != "files" {

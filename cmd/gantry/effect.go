@@ -17,6 +17,7 @@ type facts struct {
 	programs  bool // a task runs a command
 	emulated  bool // a task has none, or no image
 	bare      bool // a task has a command, and no image of its own
+	shells    bool // a task runs its command by a shell
 	limited   bool // a task has a time limit
 	due       bool // a workflow has a deadline
 	workloads bool // a workload file was read
@@ -44,6 +45,7 @@ func (f *facts) workflow(set *settings, w *trace.Workflow) {
 		runs := len(t.Command) > 0 && !set.Emulate
 		f.bare = f.bare || runs && t.Image == ""
 		runs = runs && cmp.Or(t.Image, set.Image) != ""
+		f.shells = f.shells || runs && t.Shell
 		f.programs, f.emulated, f.limited = f.programs || runs, f.emulated || !runs, f.limited || t.TimeLimit > 0
 	}
 }
@@ -65,6 +67,8 @@ var idles = []idle{
 		"this runtime runs no programs: no file is read"},
 	{[]string{"env", "env-file", "secret", "mount", "pull"}, func(_ *settings, f *facts) bool { return !f.programs },
 		"no task runs a program, all are emulated"},
+	{[]string{"shell"}, func(_ *settings, f *facts) bool { return !f.shells },
+		"no task runs its command by a shell"},
 	{[]string{"image"}, func(_ *settings, f *facts) bool { return !f.bare },
 		"no task has a command and lacks an image"},
 	{[]string{"time-scale"}, func(set *settings, f *facts) bool {

@@ -105,6 +105,7 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{append(null, flow), "starts no containers", []string{"--env=A=b", "--starts=2", "--disk=1GB",
 			"--max-output=1MB", "--mount=/etc/hosts:/e:ro", "--startup=1s", "--pull=never"}},
 		{append(null, flow), "no file is read", []string{"--inputs=."}},
+		{append(null, dax), "no task runs its command by a shell", []string{"--shell=sh"}},
 		{append(simulated, flow), "workflows of Pegasus", []string{"--site=local", "--catalog=c.yml",
 			"--enforce-walltime"}},
 		{append(simulated, dax), "maxwalltime", []string{"--enforce-walltime"}},

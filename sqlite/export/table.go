@@ -14,14 +14,22 @@ import (
 )
 
 const (
+	// ofTask are columns of a task that say how it was planned and why it waited, of the tables that planned joins.
+	ofTask = `r.policy, r.runtime, t.task AS id, t.parents, t.ready_ns, t.queued_ns - t.ready_ns AS wait_ns,
+		(SELECT group_concat(DISTINCT y.reason) FROM waits y WHERE y.run = r.id AND y.task = t.task) AS waited_for,
+		coalesce(pn.name, tn.name) AS planned_node, coalesce(p.until_ns, t.queued_ns) AS planned_start_ns`
+	planned = ` LEFT JOIN nodes tn ON tn.run = r.id AND tn.node = t.node
+	LEFT JOIN waits p ON p.run = r.id AND p.task = t.task AND p.seq = (SELECT max(y.seq) FROM waits y
+		WHERE y.run = r.id AND y.task = t.task AND y.reason = 'planned-later')
+	LEFT JOIN nodes pn ON pn.run = r.id AND pn.node = p.node `
 	tasksQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, n.name AS node,
 		t.attempts, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns,
 		t.imputed, t.queued_ns, t.ended_ns, t.image, coalesce(i.digest, i.id) AS image_digest,
-	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from, u.reason AS not_reused
+	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from, u.reason AS not_reused, ` + ofTask + `, a.planned_end_ns
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
 	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node LEFT JOIN images i ON i.run = r.id AND i.image = t.image
-	WHERE r.name = ?1 ORDER BY t.task`
+	LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt` + planned + `WHERE r.name = ?1 ORDER BY t.task`
 	attemptsQuery = "SELECT * FROM v_attempts WHERE run = ?1 ORDER BY attempt"
 	// bothQuery has %[1]s for columns of v_attempts, and %[2]s for as many NULLs. Attempts find their tasks by key; the
 	// other way round there is no index.
@@ -30,17 +38,17 @@ const (
 		t.state), t.state) AS state,
 	t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
 	t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[1]s,
-	t.image, coalesce(i.digest, i.id) AS image_digest, NULL AS reused_from, t.task AS by_task
+	t.image, coalesce(i.digest, i.id) AS image_digest, NULL AS reused_from, ` + ofTask + `, t.task AS by_task
 	FROM runs r JOIN v_attempts v ON v.run = r.name JOIN attempts a ON a.run = r.id AND a.attempt = v.attempt
 	JOIN tasks t ON t.run = r.id AND t.task = a.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-	LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.name = ?1
+	LEFT JOIN images i ON i.run = r.id AND i.image = t.image` + planned + `WHERE r.name = ?1
 	UNION ALL SELECT r.name, w.name, t.name, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes,
 	t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[2]s, t.image, coalesce(i.digest, i.id),
-	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL), t.task
+	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL), ` + ofTask + `, t.task
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.attempts = 0 AND t.state <> 'continued'
 	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
 	JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-	LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.name = ?1
+	LEFT JOIN images i ON i.run = r.id AND i.image = t.image` + planned + `WHERE r.name = ?1
 	ORDER BY by_task, 13`
 	attemptColumnsQuery = `SELECT group_concat('v.' || name || ' AS ' || name, ', '), group_concat('NULL', ', ')
 		FROM pragma_table_info('v_attempts')

@@ -17,7 +17,7 @@ SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.t
   a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
     - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)) AS measured_ns,
   a.done, a.before_ns, a.kept, a.lost_ns,
-  a.estimate_ns, a.estimate_spread_ns, a.estimate_samples, a.estimate_source,
+  a.planned_end_ns, a.estimate_ns, a.estimate_spread_ns, a.estimate_samples, a.estimate_source,
   a.cpu_user_ns, a.cpu_system_ns, a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
   a.read_ops, a.write_ops, a.input_bytes, a.copied_bytes, a.moved_bytes, a.oom_kills, a.dropped_bytes,
   a.hold_millicores, a.hold_memory_bytes, a.hold_disk_bps,
@@ -30,15 +30,18 @@ JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node;
 
 CREATE VIEW v_tasks AS
-SELECT x.run, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND x.ready_ns <= x.clock_ns, 'ready', x.state) AS state, x.node, x.attempts, coalesce(x.outcome, iif(x.from_run <> '', 'reused', NULL)) AS outcome, x.exit_code,
+SELECT x.run, x.policy, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND x.ready_ns <= x.clock_ns, 'ready', x.state) AS state, x.node, x.attempts, coalesce(x.outcome, iif(x.from_run <> '', 'reused', NULL)) AS outcome, x.exit_code,
   x.ready_ns / 1e9 AS ready_s, x.started_ns / 1e9 AS started_s, x.ended_ns / 1e9 AS ended_s,
-  max(0, CASE WHEN x.queued_ns IS NOT NULL THEN x.queued_ns WHEN x.state = 'waiting' THEN x.clock_ns END - x.ready_ns) / 1e9 AS wait_s,
+  max(0, CASE WHEN x.queued_ns IS NOT NULL THEN x.queued_ns WHEN x.state = 'waiting' THEN x.clock_ns END - x.ready_ns) / 1e9 AS wait_s, x.waited_for,
+  x.planned_node, x.planned_start_ns / 1e9 AS planned_start_s, x.planned_end_ns / 1e9 AS planned_end_s,
   (x.ran_ns + coalesce(x.before_ns, 0)) / 1e9 AS runtime_s, (x.cpu_user_ns + x.cpu_system_ns) / 1e9 AS cpu_s, x.peak_memory_bytes / 1e6 AS peak_mb,
   x.read_bytes / 1e6 AS read_mb, x.written_bytes / 1e6 AS written_mb,
-  x.estimate_ns / 1e9 AS estimate_s, x.trace_runtime_ns / 1e9 AS trace_runtime_s, x.imputed,
+  x.estimate_ns / 1e9 AS estimate_s, x.estimate_source, x.trace_runtime_ns / 1e9 AS trace_runtime_s, x.imputed,
   x.image, x.image_digest, iif(x.from_run <> '', x.from_run || ', attempt ' || x.from_attempt, NULL) AS reused_from, x.saved_ns / 1e9 AS saved_s
 FROM (
-  SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.state, n.name AS node, t.attempts, t.queued_ns,
+  SELECT r.name AS run, r.policy, w.name AS workflow, t.name AS task, t.kind, t.state, n.name AS node, t.attempts, t.queued_ns,
+    (SELECT group_concat(DISTINCT y.reason) FROM waits y WHERE y.run = t.run AND y.task = t.task) AS waited_for,
+    coalesce(pn.name, n.name) AS planned_node, coalesce(p.until_ns, t.queued_ns) AS planned_start_ns, a.planned_end_ns, a.estimate_source,
     t.trace_runtime_ns, t.imputed, t.image, coalesce(i.digest, i.id) AS image_digest, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
     a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns, u.from_run, u.from_attempt, u.ran_ns AS saved_ns,
     (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
@@ -50,8 +53,30 @@ FROM (
   LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
   LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
   LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node
+  LEFT JOIN waits p ON p.run = r.id AND p.task = t.task AND p.seq = (SELECT max(y.seq) FROM waits y WHERE y.run = t.run AND y.task = t.task AND y.reason = 'planned-later')
+  LEFT JOIN nodes pn ON pn.run = r.id AND pn.node = p.node
   LEFT JOIN images i ON i.run = r.id AND i.image = t.image
 ) x;
+
+-- Each plan of a task: those for later, as they were announced, and the orders. The last attempt stands for what came of a plan for later.
+CREATE VIEW v_planned AS
+SELECT r.name AS run, r.policy, w.name AS workflow, t.name AS task, t.kind, x.since_ns / 1e9 AS made_s, n.name AS planned_node, x.until_ns / 1e9 AS planned_start_s,
+  NULL AS planned_end_s, an.name AS node, a.queued_ns / 1e9 AS ordered_s, a.ended_ns / 1e9 AS ended_s, (a.queued_ns - x.until_ns) / 1e9 AS late_s
+FROM runs r
+CROSS JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
+CROSS JOIN waits x ON x.run = r.id AND x.task = t.task AND x.reason = 'planned-later'
+JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
+LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node
+LEFT JOIN nodes an ON an.run = r.id AND an.node = a.node
+UNION ALL
+SELECT r.name, r.policy, w.name, t.name, t.kind, a.queued_ns / 1e9, n.name, a.queued_ns / 1e9,
+  a.planned_end_ns / 1e9, n.name, a.queued_ns / 1e9, a.ended_ns / 1e9, (a.ended_ns - a.planned_end_ns) / 1e9
+FROM runs r
+JOIN attempts a ON a.run = r.id
+JOIN tasks t ON t.run = r.id AND t.task = a.task
+JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node;
 
 CREATE VIEW v_estimates AS
 SELECT run, workflow, task, kind, attempt, node, estimate_source AS source, estimate_samples AS samples,
