@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -232,27 +230,6 @@ func TestPagesOfOddRuns(t *testing.T) {
 	expectText(t, stuck, "#subtitle", "Written 2")
 	expectText(t, stuck, "#failures", "the last words on standard error")
 	expectText(t, stuck, "#policies", "once the run is over")
-
-	old := t.TempDir()
-	packed, err := os.Open("../../sqlite/testdata/formats/6.sqlite.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(old, sqlite.FileName), text, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, exitOK, nil, "ls", "--dir", old)
-	name := one[string](t, old, "SELECT run FROM v_runs WHERE tasks > 0 ORDER BY started DESC LIMIT 1")
-	expectText(t, page(old, name), "#title", name)
 }
 
 func TestAPageThatCannotBeWrittenLeavesNothing(t *testing.T) {

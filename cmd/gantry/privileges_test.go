@@ -184,7 +184,8 @@ func TestAnEngineWithOtherFilesIsRefused(t *testing.T) {
 	dir, gantry := t.TempDir(), gantryLink(t)
 	for _, args := range [][]string{{"run", "--emulate", "--runtime", "docker"}, {"doctor"}} {
 		code, said := under(t, gantry, []string{"unshare", "--mount", "--propagation", "private", "sh", "-c",
-			"mount -t tmpfs none " + dir + " && cd " + dir + ` && printf 'out:\n\ttrue\n' >Makeflow && exec "$@" ` +
+			"export GANTRY_TASK=$(realpath ../../bin/gantry-task) && mount -t tmpfs none " + dir + " && cd " + dir +
+				` && printf 'out:\n\ttrue\n' >Makeflow && exec "$@" ` +
 				"--dir runs " +
 				"$([ $2 = doctor ] || echo Makeflow)", "sh"}, args...)
 		if code != exitHost || !strings.Contains(said, "bind source path does not exist") ||

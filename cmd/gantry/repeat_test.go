@@ -89,7 +89,7 @@ func TestCommandRunBringsTheImage(t *testing.T) {
 	}
 
 	dax := c.write("late.dax", `<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="3.6" name="late">
-		<job id="a" name="a" runtime="0.5"><profile namespace="gantry" key="time-limit">0.1</profile></job></adag>`)
+		<job id="a" name="a" runtime="2"><profile namespace="gantry" key="time-limit">0.1</profile></job></adag>`)
 	c.gantry(exitTasksFailed, "run", "-q", "--runtime", "oci", "--name", "e", "--retry", "timed-out=0", dax)
 	if code, _, errs := c.repeated("e/work/late/a-1"); code != 0 {
 		t.Errorf("exit code %d, %q", code, errs)

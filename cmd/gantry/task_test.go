@@ -177,7 +177,7 @@ func TestCommasInValues(t *testing.T) {
 		"--", "true")...)
 	expect(t, exitInput, []string{"--input none: it is not in this directory"}, append(image, "x", "--input", "none",
 		"--", "true")...)
-	found, _ := filepath.Glob(filepath.Join(dir, "*", "results", "*", "copy"))
+	found, _ := filepath.Glob(filepath.Join(dir, "latest", "results", "*", "copy"))
 	if len(found) != 1 || read(t, found[0]) != "in\na,b c,d\n" {
 		t.Errorf("%v: the last one wrote something else", found)
 	}

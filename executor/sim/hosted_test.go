@@ -591,7 +591,7 @@ func TestWhatIsGivenUpKeepsItsPlaceUntilTheEngineHasAnswered(t *testing.T) {
 		{50 * ms, 160 * ms},  // they are being started, until 110 ms
 		{300 * ms, 110 * ms}, // they wait
 	} {
-		h := onHost(t, sim.Config{Host: hostmodel.Example(8), Ahead: 3}, 8)
+		h := onHost(t, sim.Config{Host: hostmodel.Example(8), Ahead: 3, Starts: 3}, 8)
 		var soon []executor.Preparation
 		for i := range 3 {
 			soon = append(soon, executor.Preparation{Launch: executor.Launch{Attempt: planner.None,

@@ -165,7 +165,7 @@ func suspendingRun(t *testing.T, binary, name, way string, slower int) *run {
 	case "checkpoint":
 		r.args = append([]string{"--checkpoint", "100kB"}, r.args...)
 	default:
-		r.args = append([]string{"--checkpoint", "none", "--preempt", way}, r.args...)
+		r.args = append([]string{"--preempt", way}, r.args...)
 	}
 	r.events = watch(t, r.label())
 	t.Cleanup(r.removeContainers)

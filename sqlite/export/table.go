@@ -25,7 +25,8 @@ const (
 	tasksQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, n.name AS node,
 		t.attempts, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns,
 		t.imputed, t.queued_ns, t.ended_ns, t.image, coalesce(i.digest, i.id) AS image_digest,
-	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from, u.reason AS not_reused, ` + ofTask + `, a.planned_end_ns
+	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from, u.reason AS not_reused,
+	` + ofTask + `, a.planned_end_ns
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
 	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node LEFT JOIN images i ON i.run = r.id AND i.image = t.image
