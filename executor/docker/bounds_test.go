@@ -116,9 +116,9 @@ func TestDiskIsLimited(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.t = t
-			s, limit := r.sh(c.script), "limit is 4194304"
+			s, limit := r.sh(c.script), "limit is 4.194 MB"
 			if c.name == "beyond its own" {
-				s.DiskLimit, limit = 1<<20, "limit is 1048576"
+				s.DiskLimit, limit = 1<<20, "limit is 1.049 MB"
 			}
 			x := r.exit(r.launch(s, nil))
 			r.wants(x, c.outcome)

@@ -87,7 +87,7 @@ func TestEndsAreClasses(t *testing.T) {
 		{"crash", func() *executor.TaskSpec { return r.sh("sh -c 'kill -SEGV $$'; exit $?") }, nil, planner.ExitCode,
 			139, []string{"segmentation"}},
 		{"out of memory", func() *executor.TaskSpec { return r.sh("exec tail -c 200000000 /dev/zero") }, limited,
-			planner.OutOfMemory, 137, []string{"33554432"}},
+			planner.OutOfMemory, 137, []string{"33.55 MB"}},
 		{"out of memory in a child, reported", func() *executor.TaskSpec { return r.sh(hog + "; exit 5") }, limited,
 			planner.OutOfMemory, 5, nil},
 		{"out of memory in a child, ignored", func() *executor.TaskSpec { return r.sh(hog + "; exit 0") }, limited,

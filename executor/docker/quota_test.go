@@ -34,7 +34,7 @@ func TestAQuotaHoldsAContainer(t *testing.T) {
 	if err != nil || st.Size() > 4<<20 || st.Size() < 3<<20 {
 		t.Errorf("the program could write %v, %v", st, err)
 	}
-	if !strings.Contains(x.Message, "4194304") {
+	if !strings.Contains(x.Message, "4.194 MB") {
 		t.Errorf("message %q", x.Message)
 	}
 	s = r.sh("truncate -s 1G sparse; dd if=/dev/zero of=b bs=1M count=2 2>/dev/null")

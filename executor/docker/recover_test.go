@@ -525,6 +525,9 @@ func TestFullDiskEndsTheAttempt(t *testing.T) {
 		t.Skipf("needs to mount a small file system: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := os.Mkdir(filepath.Join(dir, "run"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	r := newRig(t, func(c *container.Config) { c.Dir = filepath.Join(dir, "run") })
 	f := r.file("big")
 	f.Produced, f.Size, f.Sized = false, 4<<20, true

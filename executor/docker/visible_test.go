@@ -329,7 +329,7 @@ func TestVolumesOfAnImageBelongToTheAttempt(t *testing.T) {
 		s := r.sh("dd if=/dev/zero of=/scratch/big bs=1M count=6")
 		s.Image = names[engine]
 		a := r.launch(s, nil)
-		r.wants(r.exit(a), planner.OutOfDisk, "limit is 4194304")
+		r.wants(r.exit(a), planner.OutOfDisk, "limit is 4.194 MB")
 		r.must(r.Forget(r.ctx, a))
 		waitFor(t, func() bool {
 			left, _ := filepath.Glob(filepath.Join(r.config.Dir, "control", "*", "*"))
