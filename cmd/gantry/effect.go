@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -97,16 +98,30 @@ func containerless(set *settings) bool {
 	return !able.Programs && !able.Virtual
 }
 
-// refuseIdle refuses an option that has no effect on the workflows that it was given with: who gave it expects one.
+// refuseIdle refuses an option that has no effect on the workflows that it was given with: its user expects one. The
+// environment holds for all commands alike, and nothing has an effect on a workflow without tasks.
 func refuseIdle(c *cli.Context, set *settings, f *facts) error {
+	if !f.programs && !f.emulated && !f.workloads {
+		return nil
+	}
 	for _, row := range idles {
 		for _, flag := range row.flags {
-			if c.IsSet(flag) && row.holds(set, f) {
+			if c.IsSet(flag) && !byEnvironment(c, flag) && row.holds(set, f) {
 				return failf(exitInput, "--%s has no effect here: %s; leave it out", flag, row.why)
 			}
 		}
 	}
 	return nil
+}
+
+// byEnvironment reports whether the environment has a value for an option.
+func byEnvironment(c *cli.Context, name string) bool {
+	for _, f := range c.Command.Flags {
+		if d, ok := f.(cli.DocGenerationFlag); ok && slices.Contains(f.Names(), name) {
+			return slices.ContainsFunc(d.GetEnvVars(), func(v string) bool { return os.Getenv(v) != "" })
+		}
+	}
+	return false
 }
 
 // refuseUnused refuses a variable that no makeflow uses. Used has those that they do.

@@ -124,6 +124,10 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 	}
 	expect(t, exitOK, nil, append(simulated, "--time-scale=0.5", "--size-scale=2", "--checkpoint=1MB", "--fit",
 		"--repair", dax)...)
+	empty := written(t, "empty.dax", `<adag version="2.1" name="none"></adag>`)
+	expect(t, exitOK, nil, append(null, "--image=some", empty)...)
+	t.Setenv("GANTRY_IMAGE", "some") // it is for whatever has a use for it
+	expect(t, exitOK, nil, append(null, dax)...)
 }
 
 // Help is that of the command wherever it is asked for, but for what follows --.
