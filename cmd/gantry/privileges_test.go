@@ -195,7 +195,7 @@ func TestAnEngineWithOtherFilesIsRefused(t *testing.T) {
 	}
 }
 
-// Without a Docker Engine commands take the other runtime that the host has, unless they are told otherwise.
+// Without a Docker Engine, commands take the other runtime of the host. --runtime decides before that.
 func TestCommandsTakeTheRuntimeOfTheHost(t *testing.T) {
 	needsOCI(t)
 	noDocker(t)

@@ -132,7 +132,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 		}
 	}
 	if c.IsSet("results") && set.Emulate {
-		return nil, failf(exitUsage, "--results: what --emulate has tasks write is no result")
+		return nil, failf(exitUsage, "--results has no effect with --emulate: the emulator writes made-up files; leave one of them out")
 	}
 	if able.Programs {
 		if set.Startup = c.Duration("startup"); set.Startup < 0 {

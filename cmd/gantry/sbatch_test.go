@@ -364,7 +364,7 @@ func eachRuntime(t *testing.T, test func(t *testing.T, work string, s *served)) 
 }
 
 // A job changes files of its user: however it ends once it began, it is not tried again, and it never gets more than
-// was asked for. Whether a signal ended the script, or a program in it, is told apart.
+// was asked for. A signal that ended the script is another end than one that ended a program in it.
 func TestAJobRunsOnce(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, work string, _ *served) {
 		for _, c := range []struct {
@@ -457,7 +457,7 @@ func TestArraysAreThrottled(t *testing.T) {
 		until("1 CD None\n5 CD None\n11 CD None\n7 CA None\n20 CA None\n3 F NonZeroExitCode\n")
 		peaks := strings.Fields(readAll(t, "peaks"))
 		if len(peaks) != 5 || slices.Max(peaks) != "2" {
-			t.Errorf("so many ran at once: %v, want five counts, of at most 2", peaks)
+			t.Errorf("running at once: %v, want five counts, of at most 2", peaks)
 		}
 		expect(t, exitOK, []string{id + "_1|0:0\n" + id + "_3|1:0\n" + id + "_9|0:0\n"}, "sacct", "-nPX", "-j",
 			id+"_[1-3:2],"+id+"_[9]", "-o", "jobid,exitcode")
