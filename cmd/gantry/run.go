@@ -132,7 +132,8 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 		}
 	}
 	if c.IsSet("results") && set.Emulate {
-		return nil, failf(exitUsage, "--results has no effect with --emulate: the emulator writes made-up files; leave one of them out")
+		return nil, failf(exitUsage, "--results has no effect with --emulate: the emulator writes "+
+			"made-up files; leave one of them out")
 	}
 	if able.Programs {
 		if set.Startup = c.Duration("startup"); set.Startup < 0 {
