@@ -274,11 +274,11 @@ func (b *bench) logged(what string, args []string) error {
 	}
 	fmt.Printf("%s with the log of every task: %v of CPU, %v without\n", what, m[1].cpu.Round(time.Millisecond),
 		m[0].cpu.Round(time.Millisecond))
-	verdict("with the log / without, CPU time", m[1].cpu.Seconds()/m[0].cpu.Seconds(), 1.5, "")
+	verdict("with the log / without, CPU time", m[1].cpu.Seconds()/m[0].cpu.Seconds(), 3.6, "")
 	verdict("peak memory", float64(m[1].rss)/1e6, 400, "MB")
 	if what == "cpp" {
-		verdict("size of the log", float64(size)/1e6, 60, "MB")
-		verdict("wall time", m[1].wall.Seconds(), 2, "s")
+		verdict("size of the log", float64(size)/1e6, 120, "MB")
+		verdict("wall time", m[1].wall.Seconds(), 4, "s")
 	}
 	return nil
 }
