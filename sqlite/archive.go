@@ -1,15 +1,11 @@
 package sqlite
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"time"
-	"unsafe"
-
-	"github.com/klauspost/compress/s2"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -22,23 +18,9 @@ import (
 type archive struct {
 	writing bool
 	out     []byte
-	sink    *s2.Writer // takes out piece by piece; nil: out is all
-	sunk    int        // bytes that it took
-	in      []byte     // what is left to read
-	col     []int64    // memory of a column
+	in      []byte  // what is left to read
+	col     []int64 // memory of a column
 	err     error
-
-	varied   bool           // no column is expected to have one value in all rows
-	surveyed unsafe.Pointer // the rows that or and and are of
-	or, and  []uint64       // the words of all rows
-
-	usual, next template // that of the last plain workflow, and memory for that of the next
-
-	// memory
-	head   executor.Admission
-	flow   trace.Workflow
-	traces []*trace.Task
-	plans  []*planner.Task
 }
 
 // mostRows bounds what a damaged count makes.
@@ -51,20 +33,6 @@ func (x *archive) fail(err error) {
 		x.err = err
 	}
 	x.in = nil
-}
-
-// spillAt is how many bytes of out are written together.
-const spillAt = 256 << 10
-
-// spill writes what out has to sink, once that is worth it.
-func (x *archive) spill() {
-	if x.sink == nil || len(x.out) < spillAt {
-		return
-	}
-	if _, err := x.sink.Write(x.out); err != nil {
-		x.fail(err)
-	}
-	x.sunk, x.out = x.sunk+len(x.out), x.out[:0]
 }
 
 func (x *archive) put(v int64) { x.out = binary.AppendVarint(x.out, v) }
@@ -133,7 +101,6 @@ func (x *archive) end() {
 		i, last = k, col[k-1]
 	}
 	x.steps(col, told, n)
-	x.spill()
 }
 
 // steps writes a run of steps that are written one by one, those from one number to another.
@@ -151,154 +118,40 @@ func (x *archive) steps(col []int64, from, to int) {
 	x.out = out
 }
 
-// one writes a column of one number as end does.
-func (x *archive) one(v int64) {
-	x.put(1 << 1)
-	x.put(v)
-}
-
-// flat writes a column of n times a number, at least four, as end does.
-func (x *archive) flat(n int, v int64) {
-	if v != 0 {
-		x.put(1 << 1)
-		x.put(v)
-		n--
-	}
-	x.put(int64(n)<<1 | 1)
-	x.put(0)
-}
-
-// survey looks at whole structs once for all of their columns, most of which have one value in all rows.
-func (x *archive) survey(rows []unsafe.Pointer, words int) {
-	first := unsafe.Slice((*uint64)(rows[0]), words)
-	or, and := append(x.or[:0], first...), append(x.and[:0], first...)
-	for _, r := range rows[1:] { // one after the other, as they lie in memory
-		row := unsafe.Slice((*uint64)(r), words)
-		or, and := or[:len(row)], and[:len(row)]
-		for i, w := range row {
-			or[i] |= w
-			and[i] &= w
+// column is one of members that become numbers.
+func column[T, M any](x *archive, rows []*T, member func(*T) *M, number func(M) int64, value func(int64) M) {
+	col := x.begin(len(rows))
+	for i, r := range rows {
+		if x.writing {
+			col[i] = number(*member(r))
+		} else {
+			*member(r) = value(col[i])
 		}
 	}
-	x.or, x.and = or, and
-}
-
-// addresses are pointers as they lie in memory.
-func addresses[T any](rows []*T) []unsafe.Pointer {
-	return unsafe.Slice((*unsafe.Pointer)(unsafe.Pointer(unsafe.SliceData(rows))), len(rows))
-}
-
-// offset is where a member lies in the struct that has it.
-func offset[T, M any](row *T, member func(*T) *M) uintptr {
-	at := uintptr(unsafe.Pointer(member(row))) - uintptr(unsafe.Pointer(row))
-	if at+unsafe.Sizeof(*new(M)) > unsafe.Sizeof(*row) {
-		panic("a column is of a member that is not in the struct")
-	}
-	return at
-}
-
-// uniform returns the value of a member that all rows have; false if they differ, or are too few to look.
-func uniform[T, M any](x *archive, rows []*T, member func(*T) *M) (v M, ok bool) {
-	const word = unsafe.Sizeof(uint64(0))
-	size := unsafe.Sizeof(*new(T))
-	if !x.writing || x.varied || len(rows) < 4 || size < 8*word || size%word != 0 {
-		return v, false
-	}
-	if key := unsafe.Pointer(&rows[0]); x.surveyed != key {
-		x.surveyed = key
-		x.survey(addresses(rows), int(size/word))
-	}
-	at := offset(rows[0], member)
-	or := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&x.or[0]), at)), unsafe.Sizeof(v))
-	and := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&x.and[0]), at)), unsafe.Sizeof(v))
-	if !bytes.Equal(or, and) {
-		return v, false
-	}
-	return *member(rows[0]), true
-}
-
-// column is one of members that become numbers: of one byte or two, which have no sign, of four or of eight.
-func column[T, M any](x *archive, rows []*T, member func(*T) *M, number func(M) int64) {
-	if len(rows) == 0 {
-		x.begin(0)
-		return
-	}
-	if x.writing && len(rows) == 1 {
-		x.one(number(*member(rows[0])))
-		return
-	}
-	if v, ok := uniform(x, rows, member); ok {
-		x.flat(len(rows), number(v))
-		return
-	}
-	x.begin(len(rows))
-	x.move(addresses(rows), offset(rows[0], member), unsafe.Sizeof(*new(M)))
 	x.end()
 }
 
-// move takes the numbers of a column out of its rows, or puts them there.
-func (x *archive) move(rows []unsafe.Pointer, at, size uintptr) {
-	switch size {
-	case 1:
-		numbersOf[uint8](x, rows, at)
-	case 2:
-		numbersOf[uint16](x, rows, at)
-	case 4:
-		numbersOf[int32](x, rows, at)
-	case 8:
-		numbersOf[int64](x, rows, at)
-	}
-}
-
-func numbersOf[N uint8 | uint16 | int32 | int64](x *archive, rows []unsafe.Pointer, at uintptr) {
-	col := x.col[:len(rows)]
-	if x.writing {
-		for i, r := range rows {
-			col[i] = int64(*(*N)(unsafe.Add(r, at)))
-		}
-		return
-	}
-	for i, r := range rows {
-		*(*N)(unsafe.Add(r, at)) = N(col[i])
-	}
-}
-
 func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *archive, rows []*T, member func(*T) *N) {
-	column(x, rows, member, func(n N) int64 { return int64(n) })
+	column(x, rows, member, func(n N) int64 { return int64(n) }, func(n int64) N { return N(n) })
 }
 
 func floats[T any](x *archive, rows []*T, member func(*T) *float64) {
-	column(x, rows, member, func(f float64) int64 { return int64(math.Float64bits(f)) })
+	column(x, rows, member, func(f float64) int64 { return int64(math.Float64bits(f)) },
+		func(n int64) float64 { return math.Float64frombits(uint64(n)) })
 }
 
 func flags[T any](x *archive, rows []*T, member func(*T) *bool) {
-	byteOf := func(r *T) *uint8 { return (*uint8)(unsafe.Pointer(member(r))) }
-	column(x, rows, byteOf, func(n uint8) int64 { return int64(n) })
-	for _, r := range rows {
-		if x.writing {
-			break
+	column(x, rows, member, func(b bool) int64 {
+		if b {
+			return 1
 		}
-		*byteOf(r) = min(*byteOf(r), 1) // whatever a damaged one has
-	}
+		return 0
+	}, func(n int64) bool { return n != 0 })
 }
 
 // texts is a column of lengths, -1 for a text like the one before, and then the texts.
 func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 	const same = -1
-	if x.writing && len(rows) == 1 {
-		if s := *member(rows[0]); s == "" {
-			x.one(same)
-		} else {
-			x.one(int64(len(s)))
-			x.out = append(x.out, s...)
-			x.spill()
-		}
-		return
-	}
-	if v, ok := uniform(x, rows, member); ok && v == "" {
-		x.flat(len(rows), same)
-		return
-	}
 	col, last := x.begin(len(rows)), S("")
 	if x.writing {
 		for i, r := range rows {
@@ -312,7 +165,6 @@ func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 		for i, r := range rows {
 			if col[i] != same {
 				x.out = append(x.out, *member(r)...)
-				x.spill()
 			}
 		}
 		return
@@ -331,19 +183,6 @@ func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 
 // lengths is a column of the lengths of slices, -1 for nil; those that are read are made.
 func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
-	if x.writing && len(rows) == 1 {
-		s := *member(rows[0])
-		if s == nil {
-			x.one(-1)
-		} else {
-			x.one(int64(len(s)))
-		}
-		return len(s)
-	}
-	if v, ok := uniform(x, rows, member); ok && v == nil {
-		x.flat(len(rows), -1)
-		return 0
-	}
 	col := x.begin(len(rows))
 	if x.writing {
 		for i, r := range rows {
@@ -408,36 +247,23 @@ func words[T any](x *archive, rows []*T, member func(*T) *[]string) {
 
 // optional is a pointer that may be nil: what it points to, or nothing.
 func optional[T any](x *archive, p **T) []*T {
-	rows := unsafe.Slice(p, 1)
-	if x.writing {
-		if *p == nil {
-			x.one(0)
-			return nil
-		}
-		x.one(1)
-		return rows
-	}
-	set := []bool{false}
-	flags(x, pointers(set), func(b *bool) *bool { return b })
-	if !set[0] || x.err != nil {
+	set := *p != nil
+	flags(x, []*bool{&set}, func(b *bool) *bool { return b })
+	if !set || x.err != nil {
 		return nil
 	}
-	*p = new(T)
-	return rows
+	if *p == nil {
+		*p = new(T)
+	}
+	return []*T{*p}
 }
 
-func pointers[T any](s []T) []*T { return pointersIn(nil, s) }
-
-// pointersIn are pointers in memory that is used again, if there is enough.
-func pointersIn[T any](memory []*T, s []T) []*T {
-	if cap(memory) < len(s) {
-		memory = make([]*T, len(s))
-	}
-	memory = memory[:len(s)]
+func pointers[T any](s []T) []*T {
+	out := make([]*T, len(s))
 	for i := range s {
-		memory[i] = &s[i]
+		out[i] = &s[i]
 	}
-	return memory
+	return out
 }
 
 func (x *archive) admission(a *executor.Admission) {

@@ -8,8 +8,12 @@ import (
 	"gantry/planner"
 )
 
-// bulkEvents is how many events of a simulation are written together.
-const bulkEvents = 8192
+const (
+	// bulkEvents is how many events of a simulation are written together.
+	bulkEvents = 8192
+	// definitionLarge is how many tasks a workflow has whose definition is written at once.
+	definitionLarge = 2000
+)
 
 // bulk is the log of a simulation on its way. A simulation can be repeated, so its last rows may be lost with the
 // process: thousands of events are encoded and written in one transaction, beside the engine.

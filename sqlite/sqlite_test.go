@@ -122,7 +122,7 @@ func fillAdmission(t *rapid.T) *executor.Admission {
 	}
 	a.Arrived.Workflow.ID, a.Arrived.Workflow.Class = 0, drawInt[planner.Class](t, 0, 2)
 	if w := a.Submission.Workflow; w != nil {
-		w.Format, w.Plain = drawInt[trace.Format](t, 0, 3), false
+		w.Format = drawInt[trace.Format](t, 0, 3)
 	}
 	for i := range a.Arrived.Files {
 		a.Arrived.Files[i].ID, a.Arrived.Files[i].Homes = planner.FileID(i), nil

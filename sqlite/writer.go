@@ -107,10 +107,7 @@ type encodedBatch struct {
 }
 
 // encoder makes batches ready to be written.
-type encoder struct {
-	definer
-	text []byte
-}
+type encoder struct{ text []byte }
 
 func (enc *encoder) encode(b executor.Batch) (*encodedBatch, error) {
 	out := &encodedBatch{Batch: b, ends: make([]int, len(b.Events))}
@@ -124,7 +121,7 @@ func (enc *encoder) encode(b executor.Batch) (*encodedBatch, error) {
 	}
 	enc.text, out.text = text, text
 	var err error
-	out.definitions, err = enc.definitionsOf(b)
+	out.definitions, err = definitionsOf(b)
 	return out, err
 }
 

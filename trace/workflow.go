@@ -71,9 +71,6 @@ type Workflow struct {
 	// Obstacles are why a real run has to be refused although the workflow can be simulated and emulated; each begins
 	// with its file and line.
 	Obstacles []string
-	// Plain says that the workflow was generated without files, that Number gave the IDs, that names are kinds, and
-	// that tasks differ in no more than these, Phase, Parents, Children and Runtime.
-	Plain bool
 }
 
 // Number gives tasks the IDs ID00000, ID00001 and so on, as DAX files have them.

@@ -208,11 +208,8 @@ func (g *dag) link(parent, child int32, files ...int32) {
 // workflow resolves what was collected.
 func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
 	w := &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1",
-		Tasks: g.tasks, Files: g.files, Plain: g.bare}
+		Tasks: g.tasks, Files: g.files}
 	trace.Number(g.tasks)
-	for i := range g.tasks {
-		w.Plain = w.Plain && g.tasks[i].Known == trace.Runtime
-	}
 	each(g.text, g.ends, func(i int, name string) { g.files[i].Name = name })
 	group(len(g.tasks), g.edges, false,
 		func(t int, children []int32) { slices.Sort(children); g.tasks[t].Children = children })
