@@ -58,34 +58,49 @@ func admits(body planner.Body) bool {
 func encodeAdmission(a *executor.Admission) ([]byte, error) {
 	x := &archive{writing: true, out: []byte{definitionFormat}}
 	x.admission(a)
-	if x.err != nil || len(x.out) < packFrom {
-		return x.out, x.err
+	if x.err != nil {
+		return nil, x.err
 	}
-	most := s2.MaxEncodedLen(len(x.out))
+	return pack(x.out)
+}
+
+// pack compresses a text, if that pays.
+func pack(text []byte) ([]byte, error) {
+	if len(text) < packFrom {
+		return text, nil
+	}
+	most := s2.MaxEncodedLen(len(text))
 	if most < 0 {
 		return nil, errors.New("it is too large")
 	}
 	packed := make([]byte, 1+most)
 	packed[0] = s2Magic
-	packed = packed[:1+len(s2.Encode(packed[1:], x.out))]
-	if len(x.out) > packedLess*len(packed) {
-		return x.out, nil
+	packed = packed[:1+len(s2.Encode(packed[1:], text))]
+	if len(text) > packedLess*len(packed) {
+		return text, nil
 	}
 	return bytes.Clone(packed), nil
 }
 
+// unpack is a text of at most so many bytes that pack made smaller, or not.
+func unpack(blob []byte, most int) ([]byte, error) {
+	if len(blob) == 0 || blob[0] != s2Magic {
+		return blob, nil
+	}
+	n, err := s2.DecodedLen(blob[1:])
+	if err == nil && (n > most || n > packedLess*len(blob)) {
+		err = fmt.Errorf("%d bytes of it are to be %d", len(blob), n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s2.Decode(nil, blob[1:])
+}
+
 func decodeAdmission(blob []byte) (*executor.Admission, error) {
-	if len(blob) > 0 && blob[0] == s2Magic {
-		n, err := s2.DecodedLen(blob[1:])
-		if err == nil && (n > largestDefinition || n > packedLess*len(blob)) {
-			err = fmt.Errorf("%d bytes of it are to be %d", len(blob), n)
-		}
-		if err == nil {
-			blob, err = s2.Decode(nil, blob[1:])
-		}
-		if err != nil {
-			return nil, err
-		}
+	blob, err := unpack(blob, largestDefinition)
+	if err != nil {
+		return nil, err
 	}
 	if len(blob) == 0 {
 		return nil, errTruncated

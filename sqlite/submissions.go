@@ -12,7 +12,7 @@ func encodeSubmissions(subs []executor.Submission) ([][]byte, error) {
 	blobs := make([][]byte, len(subs))
 	for i := range subs {
 		var err error
-		if blobs[i], err = encodeAdmission(&executor.Admission{Submission: subs[i]}); err != nil {
+		if blobs[i], err = EncodeSubmission(&subs[i]); err != nil {
 			return nil, fmt.Errorf("submission %s: %w", subs[i].Name, err)
 		}
 	}
@@ -40,11 +40,11 @@ func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission,
 		if err := scan(&name, &blob); err != nil {
 			return err
 		}
-		a, err := decodeAdmission(blob)
+		sub, err := DecodeSubmission(blob)
 		if err != nil {
 			return fmt.Errorf("read log %s: run %s, submission %s: %w", r.db.path, r.info.Name, name, err)
 		}
-		out = append(out, a.Submission)
+		out = append(out, *sub)
 		return nil
 	}, "SELECT name, definition FROM submissions WHERE run = ? AND position >= ? ORDER BY position", r.id, from)
 	return out, err

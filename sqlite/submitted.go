@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -8,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -52,21 +54,42 @@ type Submitted struct {
 	Definition []byte         // of the submission, as EncodeSubmission has it or as its kind says; nil once it arrived
 }
 
-// EncodeSubmission makes of a submission what the log keeps of it, and what a client sends to a server. All of it is
-// there: nothing is left to be drawn.
+// EncodeSubmission makes of a submission what the log keeps of it, and what a client sends to a server: its JSON, which
+// S2 compresses. All of it is there: nothing is left to be drawn.
 func EncodeSubmission(s *executor.Submission) ([]byte, error) {
-	return encodeAdmission(&executor.Admission{Submission: *s})
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	return pack(text)
 }
 
 // DecodeSubmission reads what EncodeSubmission made. The text may come from anybody: see CheckSubmission in package
 // server.
 func DecodeSubmission(blob []byte) (*executor.Submission, error) {
-	a, err := decodeAdmission(blob)
+	text, err := unpack(blob, largestSubmission)
 	if err != nil {
 		return nil, err
 	}
-	return &a.Submission, nil
+	if bytes.Count(text, []byte{'{'}) > mostObjects { // a task takes hundreds of bytes of memory, and two of text
+		return nil, fmt.Errorf("it has more than %d objects", mostObjects)
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	s := new(executor.Submission)
+	if err := in.Decode(s); err != nil {
+		return nil, err
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return nil, errors.New("something follows it")
+	}
+	return s, nil
 }
+
+const (
+	largestSubmission = 512 << 20 // bytes of JSON
+	mostObjects       = 2 << 20
+)
 
 // Accept keeps the submissions of one request, whole or not at all: once it returned without an error a crash
 // loses none of it. It numbers the rows. Named, if not nil, then gives each its name. A request whose key is there

@@ -527,7 +527,7 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 	}
 	_, of := checkFile(t, least+".memory", "check", least)
 	small := of.memory
-	const part = 3 // of the files, for each landing another one
+	const part = 6 // of the files, for each landing another one
 	turn, _ := strconv.Atoi(os.Getenv("GANTRY_TEST_SEED"))
 	for i, h := range hostile {
 		if testing.Short() && i%part != turn%part {

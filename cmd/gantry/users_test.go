@@ -432,7 +432,8 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 		if strings.Contains(string(text), secret) && !strings.Contains(path, "Makeflow-1") {
 			t.Errorf("%s has his secret", path)
 		}
-		if d.Name() == ".command.out" && strings.Contains(path, "attack") {
+		// It is empty where a mount was found out at the start.
+		if d.Name() == ".command.out" && strings.Contains(path, "attack") && len(text) > 0 {
 			// id repeats the group of the user itself among the others in some versions.
 			first, _, _ := strings.Cut(string(text), "\n")
 			if strings.Replace(first, ",47001", "", 1) != "uid=47001 gid=47001 groups=47000,47010" {
