@@ -86,7 +86,7 @@ type (
 		// Final says that another attempt would end alike, or would do again what is done, so that there is none.
 		Final   bool   `json:"final"`
 		Usage   Usage  `json:"usage"`
-		Message string `json:"message" invalid:"base64"` // evidence for a person; "" if all went well
+		Message string `json:"message"` // UTF-8: evidence for a person; "" if all went well
 	}
 	// FileAppeared says that a copy of a file is complete on a node.
 	FileAppeared struct {

@@ -55,7 +55,7 @@ func (b *bulk) write(batch *executor.Batch) {
 	if b.failure() != nil {
 		return
 	}
-	encoded, err := b.w.enc.encode(*batch)
+	encoded, err := encode(*batch)
 	if err == nil {
 		err = b.db.transact(func() error { return b.w.append(encoded) })
 	}

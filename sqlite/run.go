@@ -276,7 +276,7 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		}
 		return nil
 	}
-	encoded, err := r.w.enc.encode(b)
+	encoded, err := encode(b)
 	if err == nil {
 		err = r.catchUp(b.Events)
 	}

@@ -248,6 +248,7 @@ func TestEveryBodyComesBackAsItWasAppended(t *testing.T) {
 				b := new(planner.AttemptExited)
 				fill(rt, reflect.ValueOf(b).Elem())
 				b.Attempt, b.Outcome = 0, rapid.SampledFrom(planner.Outcomes()).Draw(rt, "outcome")
+				b.Message = strings.ToValidUTF8(b.Message, "?")
 				body = b
 			case 6:
 				var b planner.FileAppeared

@@ -9,9 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -57,7 +58,7 @@ type Submitted struct {
 // EncodeSubmission makes of a submission what the log keeps of it, and what a client sends to a server: its JSON, which
 // S2 compresses. All of it is there: nothing is left to be drawn.
 func EncodeSubmission(s *executor.Submission) ([]byte, error) {
-	text, err := json.Marshal(s)
+	text, err := jsonv2.Marshal(s, bodies)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +75,9 @@ func DecodeSubmission(blob []byte) (*executor.Submission, error) {
 	if bytes.Count(text, []byte{'{'}) > mostObjects { // a task takes hundreds of bytes of memory, and two of text
 		return nil, fmt.Errorf("it has more than %d objects", mostObjects)
 	}
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.DisallowUnknownFields()
 	s := new(executor.Submission)
-	if err := in.Decode(s); err != nil {
+	if err := jsonv2.Unmarshal(text, s, bodies, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return nil, err
-	}
-	if _, err := in.Token(); err != io.EOF {
-		return nil, errors.New("something follows it")
 	}
 	return s, nil
 }

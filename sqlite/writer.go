@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"fmt"
 
 	"gantry/sqlite/sqlite3"
@@ -13,7 +14,6 @@ import (
 type writer struct {
 	*projection
 	rows                  *tables
-	enc                   encoder
 	events, plans, sample *inserter
 }
 
@@ -33,12 +33,10 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64, late bool) (*writer, error) 
 // append writes a batch within the transaction that the caller opened.
 func (w *writer) append(b *encodedBatch) error {
 	w.out, w.rows.definitions = w.rows, b.definitions
-	arrival, begin := 0, 0
+	arrival := 0
 	for i := range b.Events {
 		ev := &b.Events[i]
-		body := string(b.text[begin:b.ends[i]])
-		begin = b.ends[i]
-		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), body); err != nil {
+		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), b.bodies[i]); err != nil {
 			return err
 		}
 		var admission *executor.Admission
@@ -101,25 +99,24 @@ func (w *writer) insertSamples(rows []Sample) error {
 // encodedBatch is a batch with what can be made of it before its transaction begins.
 type encodedBatch struct {
 	executor.Batch
-	text        []byte // bodies of events
-	ends        []int  // of each body in text
+	bodies      []string // of events
 	definitions [][]byte
 }
 
-// encoder makes batches ready to be written.
-type encoder struct{ text []byte }
-
-func (enc *encoder) encode(b executor.Batch) (*encodedBatch, error) {
-	out := &encodedBatch{Batch: b, ends: make([]int, len(b.Events))}
-	text := enc.text[:0]
+func encode(b executor.Batch) (*encodedBatch, error) {
+	out := &encodedBatch{Batch: b, bodies: make([]string, len(b.Events))}
+	var buf bytes.Buffer
+	ends := make([]int, len(b.Events))
 	for i, ev := range b.Events {
-		var err error
-		if text, err = encodeBody(text, ev.At, ev.Body); err != nil {
+		if err := encodeBody(&buf, ev.At, ev.Body); err != nil {
 			return out, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
-		out.ends[i] = len(text)
+		ends[i] = buf.Len()
 	}
-	enc.text, out.text = text, text
+	text, begin := buf.String(), 0
+	for i, end := range ends {
+		out.bodies[i], begin = text[begin:end], end
+	}
 	var err error
 	out.definitions, err = definitionsOf(b)
 	return out, err

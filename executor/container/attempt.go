@@ -414,6 +414,7 @@ func (a *attempt) end(x *planner.AttemptExited) {
 		}
 	}
 	x.Final = x.Final || x.Outcome != planner.OK && a.l.Spec.WritesInPlace() && a.everBegan()
+	x.Message = strings.ToValidUTF8(x.Message, "\uFFFD") // it may have words of the program
 	a.r.emit(x)
 }
 
