@@ -37,8 +37,30 @@ type Overview struct {
 	Makespan  *Span    `json:"makespan_s"`
 	Clock     Span     `json:"clock_s"`
 	Names     []string `json:"workflow_names"` // of the first three
+	// HostModel is that of the settings: simulations and estimates on containers take it. Nil: none.
+	HostModel *ModelUsed `json:"host_model"`
 	// Disk is what the files of the run take on disk; nil if nobody asked. The log does not have it.
 	Disk *int64 `json:"disk_bytes,omitempty"`
+}
+
+// ModelUsed names a host model, as runs.settings have it.
+type ModelUsed struct {
+	Host     string    `json:"host"`
+	Cores    int       `json:"cores"`
+	Measured time.Time `json:"measured"`
+	Warnings []string  `json:"warnings"` // why the host was too busy to be measured well; nil: it was at rest
+}
+
+// String names a model on one line; nil is none.
+func (m *ModelUsed) String() string {
+	if m == nil {
+		return "none"
+	}
+	name := m.Host + " " + m.Measured.UTC().Format("2006-01-02 15:04")
+	if len(m.Warnings) > 0 {
+		name += " (busy)"
+	}
+	return name
 }
 
 // Summary is what one run came to, or has come to so far. Nil is not known, not measured, or not yet.
@@ -203,15 +225,22 @@ const overviewQuery = `SELECT r.name, r.runtime, r.policy, r.state, r.started_wa
 	coalesce(r.ended_ns, (SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
 	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'
 		ORDER BY w.workflow LIMIT 3)),
-	(SELECT n.counts FROM run_counts n WHERE n.run = r.id)
+	(SELECT n.counts FROM run_counts n WHERE n.run = r.id),
+	iif(r.settings -> '$.host_model' IS NULL, 'null', json_object(
+		'host', r.settings -> '$.host_model.host.name', 'cores', r.settings -> '$.host_model.host.cores',
+		'measured', r.settings -> '$.host_model.measured.at',
+		'warnings', r.settings -> '$.host_model.measured.warnings'))
 	FROM runs r `
 
 func scanOverview(scan Scan) (o Overview, err error) {
-	var names, counts []byte
+	var names, counts, model []byte
 	err = scan(&o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
-		&names, &counts)
+		&names, &counts, &model)
 	if err == nil {
 		err = json.Unmarshal(names, &o.Names)
+	}
+	if err == nil {
+		err = json.Unmarshal(model, &o.HostModel)
 	}
 	var n map[string]int
 	if err == nil {

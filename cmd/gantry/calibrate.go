@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -33,8 +34,9 @@ what programs lose to starts; what gantry and the container engine use themselve
 as users' do, and the model is corrected by what they took beyond what it says.
 
 The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions
-take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: on a busy host
-a warning is printed, and intervals are wider. Ctrl-C leaves nothing behind and stores nothing.
+take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: the model of a
+busy host is refused. --force stores it, with wider intervals; gantry show, ls and compare then call it busy. Ctrl-C
+leaves nothing behind and stores nothing.
 
 With --runtime slurm a job step on each node of an allocation (--slurm, --slurm-job, or the one around gantry) measures
 a core for half a second. The speeds, of which that of the median node is 1, are kept in slurm-speeds.json below --dir,
@@ -46,6 +48,7 @@ stopped by a signal.`,
 			&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: "measure containers of " +
 				"`RUNTIME`; slurm: the cores of the nodes of an allocation"},
 			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about half of the time; intervals are wider"},
+			&cli.BoolFlag{Name: "force", Usage: "store the model of a busy host, too"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
 		),
@@ -96,6 +99,10 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if all := m.Measured.Warnings; len(all) > 0 && !c.Bool("force") {
+		return failf(exitHost, "the model is not stored, as the host was busy: %s; end other programs and calibrate "+
+			"again, or store it with --force", strings.Join(all, "; "))
 	}
 	for _, w := range m.Measured.Warnings {
 		fmt.Fprintln(c.App.ErrWriter, "warning: "+w)

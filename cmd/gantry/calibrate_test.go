@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,9 +115,11 @@ func testCalibrate(t *testing.T, runtime string) {
 	unquiet := somebodyElse(t, home)
 	code, out, errs := invoke(t, args...)
 	unquiet()
-	if code == exitOK && !strings.Contains(errs, "warning: other programs used") {
-		t.Errorf("somebody else computed, and there is no warning:\n%s", errs)
+	if code != exitHost || !strings.Contains(errs, "busy") {
+		t.Fatalf("somebody else computed, and it ends with %d:\n%s", code, errs)
 	}
+	args = append(args, "--force")
+	code, out, errs = invoke(t, args...)
 	for try := 2; try <= 3 && code == exitHost && strings.Contains(errs, "the host was too busy"); try++ {
 		nothingIsLeft(t, home) // other tests disturbed it
 		code, out, errs = invoke(t, args...)
@@ -229,4 +232,34 @@ func TestCalibrateRefusesWhatHasNoContainers(t *testing.T) {
 	expect(t, exitUsage, nil, "calibrate", "--runtime", "null", "--dir", t.TempDir())
 	expect(t, exitUsage, nil, "calibrate", "--runtime", "nonsense", "--dir", t.TempDir())
 	expect(t, exitUsage, nil, "calibrate", "something")
+}
+
+func TestRunsNameTheirHostModel(t *testing.T) {
+	home := t.TempDir()
+	flow := writePrograms(t, programTask{"long", "long", "true", 0.8, 0})
+	simulate := func(name string, more ...string) {
+		t.Helper()
+		expect(t, exitOK, []string{"host model "}, slices.Concat([]string{"simulate", "--dir", home, "--name", name},
+			more, []string{flow})...)
+	}
+	simulate("ideal")
+	if code, out, _ := invoke(t, "ls", "--dir", home); code != exitOK || strings.Contains(out, "host model") {
+		t.Errorf("there is no host model, and ls prints a column for it:\n%s", out)
+	}
+	keepModel(t, home, "docker", 0)
+	simulate("quiet")
+	busy := hostFile(t, func(m *hostmodel.Model) {
+		m.Host.Name, m.Measured.At = "noisy", time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+		m.Measured.Warnings = []string{"other programs used 1.2 of 4 cores"}
+	})
+	simulate("loud", "--host-model", busy)
+	const loud = "host model noisy 2031-02-03 04:05 (busy)"
+	expect(t, exitOK, []string{"host model none"}, "show", "--dir", home, "ideal")
+	expect(t, exitOK, []string{loud}, "show", "--dir", home, "loud")
+	expect(t, exitOK, []string{`"host_model":{"host":"noisy","cores":4,"measured":"2031-02-03T04:05:06Z",` +
+		`"warnings":["other programs used 1.2 of 4 cores"]}`}, "show", "--json", "--dir", home, "loud")
+	expect(t, exitOK, []string{`"host_model":{"host":"noisy"`, `"host_model":null`}, "ls", "--json", "--dir", home)
+	expect(t, exitOK, []string{"noisy 2031-02-03 04:05 (busy)", "none"}, "ls", "--dir", home)
+	expect(t, exitOK, []string{loud, "host model none"}, "compare", "--dir", home, "loud", "ideal")
+	expect(t, exitOK, []string{`"host_model":{"host":"noisy"`}, "compare", "--json", "--dir", home, "quiet", "loud")
 }

@@ -61,6 +61,10 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			if c.Bool("size") {
 				titles = slices.Insert(titles, 1, "-disk")
 			}
+			modelled := slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.HostModel != nil })
+			if modelled {
+				titles = append(titles, "host model")
+			}
 			t := newTable(c.App.Writer, columns.Of(c.App.Writer), titles...)
 			for _, r := range runs {
 				started := r.Started
@@ -69,6 +73,9 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				}
 				cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
 					strconv.Itoa(r.Failed + r.Skipped), span(r.Makespan), started, named(r.Workflows, r.Names)}
+				if modelled {
+					cells = append(cells, r.HostModel.String())
+				}
 				if c.Bool("size") {
 					cells = slices.Insert(cells, 1, size(r.Disk))
 				}

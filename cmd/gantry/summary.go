@@ -119,6 +119,9 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 	for i := 1; i < len(s.Policies); i++ {
 		fmt.Fprintf(b, ", %s until %s", s.Policies[i-1].Policy, instantOf(s.Policies[i].At))
 	}
+	if runtimeOf(s.Runtime).Virtual || s.HostModel != nil {
+		fmt.Fprintf(b, ", host model %s", s.HostModel)
+	}
 	if s.TimeScale != 1 || s.SizeScale != 1 {
 		fmt.Fprintf(b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
 	}

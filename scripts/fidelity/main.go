@@ -254,7 +254,7 @@ type calibration struct {
 func (x *harness) base() string { return filepath.Join(x.dir, "base") }
 
 func (x *harness) calibrate(repetition int) error {
-	name, args := "calibration", []string{"calibrate", "--json", "--dir", x.base()}
+	name, args := "calibration", []string{"calibrate", "--force", "--json", "--dir", x.base()}
 	if repetition == 0 {
 		args = append(args, "--quick")
 	} else {

@@ -90,6 +90,8 @@ type RunSide struct {
 	State     string  `json:"state"`
 	TimeScale float64 `json:"time_scale"`
 	Makespan  *int64  `json:"makespan_ns"`
+	// HostModel is nil where the run took none.
+	HostModel *sqlite.ModelUsed `json:"host_model"`
 }
 
 // Comparison is what two runs of the same workflows have in common, and what not. Workflows and tasks are matched by
@@ -137,7 +139,7 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 			return nil, err
 		}
 		c.Runs[i] = RunSide{Run: s.Run, Runtime: s.Runtime, Policy: s.Policy, State: fmt.Sprint(s.State),
-			TimeScale: s.TimeScale}
+			TimeScale: s.TimeScale, HostModel: s.HostModel}
 		if s.Makespan != nil {
 			ns := int64(*s.Makespan)
 			c.Runs[i].Makespan = &ns
@@ -394,6 +396,9 @@ const maxShown = 15
 func (c *Comparison) WriteText(w io.Writer) error {
 	for i, r := range c.Runs {
 		fmt.Fprintf(w, "%c  %s: %s on %s, %s", 'A'+i, r.Run, r.Policy, r.Runtime, r.State)
+		if r.HostModel != nil || r.Runtime == "sim" {
+			fmt.Fprintf(w, ", host model %s", r.HostModel)
+		}
 		if r.TimeScale != 1 {
 			fmt.Fprintf(w, ", time scale %g", r.TimeScale)
 		}
