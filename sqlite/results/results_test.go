@@ -419,3 +419,58 @@ func TestIntervalsAreInTheFile(t *testing.T) {
 		t.Errorf("%d intervals of runs that were all cut off, %v", runs, err)
 	}
 }
+
+// FORMAT.md documents each table, view and column, which columns may be NULL, and a query that runs.
+func TestFormatDocumentsResults(t *testing.T) {
+	format, err := os.ReadFile("../FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(string(format), "# Results of experiments")
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	run(t, read(t, strings.NewReplacer("fdws", "heft", ", \"random2:2\", \"random2:9\"", "", "0.7, ", "").Replace(text)),
+		path)
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(`SELECT m.type, m.name, c.name, m.type = 'table' AND c."notnull" = 0 AND c.pk = 0
+		FROM sqlite_schema m, pragma_table_xinfo(m.name) c WHERE m.type IN ('table', 'view') ORDER BY m.name`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns := 0
+	for rows.Next() {
+		var kind, table, column string
+		var null bool
+		if err := rows.Scan(&kind, &table, &column, &null); err != nil {
+			t.Fatal(err)
+		}
+		columns++
+		begin, end := "\n**"+table+"**", "\n\n"
+		if kind == "view" {
+			begin, end = "\n| `"+table+"` |", "\n"
+		}
+		_, section, found := strings.Cut(page, begin)
+		section, _, _ = strings.Cut(section, end)
+		if !found || !regexp.MustCompile(`\b`+regexp.QuoteMeta(column)+`\b`).MatchString(section) {
+			t.Errorf("FORMAT.md says nothing of %s %s.%s", kind, table, column)
+		}
+		if null && !strings.Contains(section, "NULL") {
+			t.Errorf("FORMAT.md does not say what NULL is in %s.%s", table, column)
+		}
+	}
+	if rows.Err() != nil || columns < 60 {
+		t.Errorf("%d columns, %v", columns, rows.Err())
+	}
+	_, query, _ := strings.Cut(page, "```sql\n")
+	query, _, _ = strings.Cut(query, "```")
+	var policy, metric string
+	var pairs int
+	var difference float64
+	if err := db.QueryRow(query).Scan(&policy, &metric, &pairs, &difference); err != nil || pairs != 3 {
+		t.Errorf("%s: %s %s: %d pairs, difference %v: %v", query, policy, metric, pairs, difference, err)
+	}
+}
