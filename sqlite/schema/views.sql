@@ -41,7 +41,10 @@ SELECT x.run, x.policy, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND 
 FROM (
   SELECT r.name AS run, r.policy, w.name AS workflow, t.name AS task, t.kind, t.state, n.name AS node, t.attempts, t.queued_ns,
     (SELECT group_concat(DISTINCT y.reason) FROM waits y WHERE y.run = t.run AND y.task = t.task) AS waited_for,
-    coalesce(pn.name, n.name) AS planned_node, coalesce(p.until_ns, t.queued_ns) AS planned_start_ns, a.planned_end_ns, a.estimate_source,
+    coalesce((SELECT pn.name FROM waits p LEFT JOIN nodes pn ON pn.run = p.run AND pn.node = p.node
+      WHERE p.run = t.run AND p.task = t.task AND p.reason = 'planned-later' ORDER BY p.seq DESC LIMIT 1), n.name) AS planned_node,
+    coalesce((SELECT p.until_ns FROM waits p
+      WHERE p.run = t.run AND p.task = t.task AND p.reason = 'planned-later' ORDER BY p.seq DESC LIMIT 1), t.queued_ns) AS planned_start_ns, a.planned_end_ns, a.estimate_source,
     t.trace_runtime_ns, t.imputed, t.image, coalesce(i.digest, i.id) AS image_digest, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
     a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns, u.from_run, u.from_attempt, u.ran_ns AS saved_ns,
     (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
@@ -53,8 +56,6 @@ FROM (
   LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
   LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
   LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node
-  LEFT JOIN waits p ON p.run = r.id AND p.task = t.task AND p.seq = (SELECT max(y.seq) FROM waits y WHERE y.run = t.run AND y.task = t.task AND y.reason = 'planned-later')
-  LEFT JOIN nodes pn ON pn.run = r.id AND pn.node = p.node
   LEFT JOIN images i ON i.run = r.id AND i.image = t.image
 ) x;
 
