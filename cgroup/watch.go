@@ -111,14 +111,10 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 // anything runs, for an eighth of all that gantry computes, and with 2 ms of slack for a tenth still. The watcher's own
 // thread has no slack where it may be ahead of all others.
 func hurry() {
-	threads, _ := os.ReadDir("/proc/self/task")
-	for _, t := range threads {
-		if tid, err := strconv.Atoi(t.Name()); err == nil {
-			// Threads to come inherit both.
-			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, -10)
-			_ = os.WriteFile("/proc/"+t.Name()+"/timerslack_ns", strconv.AppendInt(nil, int64(slack), 10), 0)
-		}
-	}
+	thread.Others(func(tid int) { // threads to come inherit both
+		_ = unix.Setpriority(unix.PRIO_PROCESS, tid, -10)
+		_ = os.WriteFile("/proc/"+strconv.Itoa(tid)+"/timerslack_ns", strconv.AppendInt(nil, int64(slack), 10), 0)
+	})
 }
 
 const slack = 10 * time.Millisecond

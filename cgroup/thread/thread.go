@@ -22,6 +22,7 @@ func Main(program func()) {
 func Go(f func()) {
 	go func() {
 		runtime.LockOSThread() // and never unlocked
+		defer own()()
 		f()
 	}()
 }

@@ -215,15 +215,15 @@ func (a *attempt) launch() error {
 	r.reached(a.l.Attempt, executor.Placed)
 	var id string
 	err := fault.Do("create", func() (err error) { id, err = a.create(); return err })
+	r.mu.Lock()
+	a.id = id // of a kill in the meantime, too: the container is there
+	r.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("create a container for %s: %w", a, err)
 	}
 	a.usage.Created = r.Now()
 	r.reached(a.l.Attempt, executor.Created)
 	a.group = a.groupOf(id)
-	r.mu.Lock()
-	a.id = id
-	r.mu.Unlock()
 	if err := r.watcher.Watch(a.key, a.group, a.wanted()); err != nil {
 		r.warn("watch", err.Error()+": counters of short tasks may be missed")
 	}

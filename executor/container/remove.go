@@ -30,9 +30,14 @@ type garbage struct {
 	note             string      // of publishing, where an earlier gantry left it
 }
 
-// garbage is what is left of an attempt that has ended, or was prepared for nothing.
+// garbage is what is left of an attempt that has ended, or was prepared for nothing. An engine whose answer did not come,
+// or that was not waited for, may have made its container.
 func (a *attempt) garbage() garbage {
-	return garbage{attempt: a.l.Attempt, container: a.id, group: a.parent, control: a.ctl, link: a.link}
+	g := garbage{attempt: a.l.Attempt, container: a.id, group: a.parent, control: a.ctl, link: a.link}
+	if g.container == "" && a.spec != nil {
+		g.container = a.spec.Name
+	}
+	return g
 }
 
 // throwAway has something removed in the background. r.mu is held.

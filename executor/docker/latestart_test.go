@@ -28,6 +28,7 @@ type gate struct {
 	mu      sync.Mutex // of what follows: tests change it while requests come
 	request func(w http.ResponseWriter, r *http.Request) (taken bool)
 	answer  func(r *http.Request)
+	proxy   *httputil.ReverseProxy // to the engine
 }
 
 func (g *gate) onRequest(f func(w http.ResponseWriter, r *http.Request) (taken bool)) {
@@ -59,8 +60,8 @@ func newGate(t *testing.T) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{host: "unix://" + path}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "docker"})
+	g := &gate{host: "unix://" + path, proxy: proxy}
 	proxy.FlushInterval = -1
 	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)

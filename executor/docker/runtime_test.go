@@ -164,7 +164,7 @@ func open(t testing.TB, host string, cfg container.Config, around ...func(contai
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		r.host = "" // the way there may be closed
+		r.host, r.config.Patience = "", 0 // the way there may be closed, and the engine still start a container
 		if _, err := container.Clean(context.Background(), r.engine(), filepath.Dir(cfg.Dir), cfg.Run); err != nil {
 			t.Error(err)
 		}

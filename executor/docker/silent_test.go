@@ -1,7 +1,9 @@
 package docker_test
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -71,7 +73,7 @@ func TestSilentEngine(t *testing.T) {
 			if err := r.Close(); err == nil || !strings.Contains(err.Error(), "gantry clean") {
 				t.Errorf("the end of the run says %v", err)
 			}
-			if took := time.Since(begun); took > 20*time.Second {
+			if took := time.Since(begun); took > 2*silentPatience {
 				t.Errorf("the end of the run took %v", took)
 			}
 		}},
@@ -104,7 +106,7 @@ func TestSilentEngine(t *testing.T) {
 			if err := s.Close(); err == nil || !strings.Contains(err.Error(), "restart") {
 				t.Errorf("the end of the run says %v", err)
 			}
-			if took := time.Since(begun); took > 20*time.Second { // the engine asks for a minute
+			if took := time.Since(begun); took > 2*silentPatience { // the engine asks for a minute
 				t.Errorf("it took %v", took)
 			}
 			g.onRequest(nil)
@@ -129,15 +131,49 @@ func TestSilentEngine(t *testing.T) {
 				t.Errorf("the end of the run says %v", err)
 			}
 		}},
+		{"an attempt is killed while its container is made", func(t *testing.T, r *rig, g *gate) {
+			asked, killed := make(chan bool, 10), make(chan bool)
+			g.onRequest(func(_ http.ResponseWriter, req *http.Request) bool {
+				if strings.HasSuffix(req.URL.Path, "/containers/create") {
+					asked <- true
+					<-killed
+				}
+				return false
+			})
+			a := r.launch(r.sh("true"), nil)
+			<-asked
+			r.must(r.Kill(r.ctx, a, planner.Preempted, 0))
+			close(killed)
+			r.wants(r.exit(a), planner.Preempted)
+			waitFor(t, func() bool { return len(r.containers()) == 0 })
+		}},
+		{"the answer is lost when a container is made", func(t *testing.T, r *rig, g *gate) {
+			g.onRequest(func(_ http.ResponseWriter, req *http.Request) bool {
+				if !strings.HasSuffix(req.URL.Path, "/containers/create") {
+					return false
+				}
+				made := httptest.NewRecorder()
+				g.proxy.ServeHTTP(made, req.WithContext(context.WithoutCancel(req.Context())))
+				if made.Code != http.StatusCreated {
+					t.Errorf("create: %d: %s", made.Code, made.Body)
+				}
+				return silence(req)
+			})
+			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.Lost, "does not answer")
+			waitFor(t, func() bool { return len(r.containers()) == 0 })
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			g := newGate(t)
-			r := newRigAt(t, g.host, func(cfg *container.Config) { cfg.Patience = 4 * time.Second })
+			r := newRigAt(t, g.host, func(cfg *container.Config) { cfg.Patience = silentPatience })
 			c.test(t, r, g)
 		})
 	}
 }
+
+// silentPatience is longer than an engine takes to start a container on a host with a load of 20.
+const silentPatience = 20 * time.Second
 
 // silence answers a request when nobody waits any longer.
 func silence(req *http.Request) bool {

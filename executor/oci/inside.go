@@ -25,17 +25,17 @@ func newInside(groups string, fewer bool) *inside {
 	return &inside{jobs: make(chan func()), groups: groups, fewer: fewer}
 }
 
-// usualNice is the priority of this process before it puts itself before others, which programs are not to be.
+// usualNice is the priority of this process before it puts itself before others, which programs are not to be, whoever
+// started this process.
 var usualNice = func() int {
 	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
 		return 0
 	}
-	return 20 - nice // the system call returns 40 to 1
+	return max(20-nice, 0) // the system call returns 40 to 1
 }()
 
-// usual gives this thread the priority, the processors and the timers that programs are to have. Package cgroup may
-// have changed those of all threads since the last time.
+// usual gives this thread the priority, the processors and the timers that programs are to have.
 func usual() {
 	_ = unix.SchedSetaffinity(0, &everyCPU)
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), usualNice)
@@ -45,10 +45,7 @@ func usual() {
 // do runs f on a thread that nothing else uses.
 func (x *inside) do(f func() error) error {
 	done := make(chan error, 1)
-	job := func() {
-		usual()
-		done <- f()
-	}
+	job := func() { done <- f() }
 	select {
 	case x.jobs <- job:
 	default:
@@ -65,6 +62,7 @@ func (x *inside) do(f func() error) error {
 func (x *inside) close() { close(x.jobs) }
 
 func (x *inside) thread(first func(), ready chan<- error) {
+	usual()
 	if err := x.enter(); err != nil {
 		ready <- err
 		return

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package thread
+
+func own() func() { return func() {} }
