@@ -28,6 +28,7 @@ type Fault struct {
 	Task     string // id, "" if the fault is not one task's
 	Message  string // what is wrong and, for a warning, what is then done
 	Count    int    // how many times; 1 unless occurrences were merged
+	Mended   bool   // --repair did what is said
 }
 
 // Faults collects faults. Of errors the first MaxErrors are kept, and the one that ended the reading; warnings of one
@@ -74,10 +75,21 @@ func (l *Faults) Fail(rule string, line int, task, format string, args ...any) {
 // Full reports whether further errors are only counted.
 func (l *Faults) Full() bool { return l.errors >= MaxErrors }
 
+// Mended adds a warning of what was repaired.
+func (l *Faults) Mended(rule string, line int, task, format string, args ...any) {
+	l.Repaired(MaxErrors, rule, line, task, format, args...)
+	l.list[l.last[rule]].Mended = true
+}
+
+// Mended reports whether something was repaired.
+func Mended(faults []Fault) bool {
+	return slices.ContainsFunc(faults, func(f Fault) bool { return f.Mended })
+}
+
 // Judge adds a warning where the caller asked for repair, and an error otherwise.
 func (l *Faults) Judge(repair bool, rule string, line int, task, cure, format string, args ...any) {
 	if repair {
-		l.Repaired(MaxErrors, rule, line, task, format+": repaired, "+cure, args...)
+		l.Mended(rule, line, task, format+": repaired, "+cure, args...)
 		return
 	}
 	l.Fail(rule, line, task, format+" (--repair: "+cure+")", args...)

@@ -531,10 +531,11 @@ func (l *lexer) arguments(out *strings.Builder) {
 		case c == '"':
 			l.next()
 			out.WriteByte(c)
-			open := l.line
+			open, from, dropped := l.line, l.at, l.dropped
 			if l.expand(out, '"', true); l.ended() {
 				l.fail("open-quote", open, "a double quote is not closed")
 			}
+			l.dropped = dropped || otherwiseToAShell(l.text[from:l.at])
 			l.next()
 			out.WriteByte(c)
 		case c == '\'':
@@ -545,6 +546,24 @@ func (l *lexer) arguments(out *strings.Builder) {
 			out.WriteByte(l.next())
 		default:
 			l.escaped(out, literalEnds)
+		}
+	}
+}
+
+// otherwiseToAShell reports whether a text between double quotes means something else to a shell once makeflow has
+// read it. Of two backslashes the shell itself drops one, unless that takes the meaning from what is behind them.
+func otherwiseToAShell(text string) bool {
+	if strings.HasPrefix(text, " ") || strings.HasPrefix(text, "\t") {
+		return true // makeflow drops these blanks
+	}
+	for ; ; text = text[2:] {
+		if text = text[max(0, strings.IndexByte(text, '\\')):]; len(text) < 2 || text[0] != '\\' {
+			return false
+		}
+		kept := text[1] == '$' || text[1] == '\n' ||
+			text[1] == '\\' && len(text) > 2 && strings.IndexByte("$`\"\\", text[2]) < 0
+		if !kept {
+			return true
 		}
 	}
 }
@@ -606,7 +625,8 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 func (l *lexer) tellDropped(what, text string, line int) {
 	if l.dropped {
 		l.b.faults.Repaired(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes and "+
-			`in values, where \t outside of single quotes is a tab: to keep one, write two; %s is now: %s`, what, text)
+			`in values, where \t outside of single quotes is a tab, and blanks behind a double quote: to keep a `+
+			`backslash, write two, to keep blanks, use single quotes; %s is now: %s`, what, text)
 	}
 	l.dropped = false
 }

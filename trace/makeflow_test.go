@@ -193,13 +193,18 @@ func TestDroppedBackslashesAreTold(t *testing.T) {
 		"export E='\\s'\na:\n\techo >a\n":                                 `1: the value of E is now: 's'`,
 		"'a\\b': c\n\techo\n":                                             `1: the list of files is now: ab: c`,
 		"S=a\\ b \\$x \\# c\na:\n\techo \\$HOME \\\\d 'it' \"\\$x\" >a\n": "",
+		"a:\n\tprintf \"a\\\\nb \\\\d \\$x\\\n\" >a\n":                    "",
+		"a:\n\techo \"x\\\\\\$HOME\" >a\n":                                `2: the command is now: echo "x\$HOME" >a`,
+		"a:\n\techo \"x\\\\\" >a\n":                                       `2: the command is now: echo "x\" >a`,
+		"a:\n\tcut -d\" \" -f1 b >a\n":                                    `2: the command is now: cut -d"" -f1 b >a`,
+		"a:\n\techo \"x\\ y\" \" z\" >a\n":                                `2: the command is now: echo "x y" "z" >a`,
 		"a:\n\tgrep -P '\\\\d+' \\\n\t  \"x\" >a\n":                       `2: the command is now: grep -P '\d+'   "x" >a`,
 	} {
 		_, faults := flow(t, "Makeflow", text, nil)
 		got := ""
 		for _, f := range faults {
 			if f.Rule == "backslash" {
-				_, end, _ := strings.Cut(f.Message, "write two; ")
+				_, end, _ := strings.Cut(f.Message, "single quotes; ")
 				got += fmt.Sprintf("%d: %s", f.Line, end)
 			}
 		}

@@ -62,7 +62,7 @@ func interspersed(args []string, commands []*cli.Command) []string {
 	return slices.Concat(args[:2], flags, []string{"--"}, rest)
 }
 
-// withinBounds refuses options whose numbers are too large to be computed with.
+// withinBounds refuses options whose numbers are too large to be computed with, and those that have no effect.
 func withinBounds(c *cli.Context) error {
 	for _, f := range c.Command.Flags {
 		name, x, most := f.Names()[0], 0.0, 1e9
@@ -78,5 +78,5 @@ func withinBounds(c *cli.Context) error {
 			return failf(exitUsage, "--%s %v: %w", name, c.Value(name), reader.Above(most))
 		}
 	}
-	return nil
+	return refuseIdle(c, nil, nil)
 }

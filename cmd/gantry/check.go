@@ -240,6 +240,7 @@ func inspect(file string, o checkOptions, f *facts) *report {
 	if err != nil {
 		return unreadable(file, err)
 	}
+	f.repaired = f.repaired || reader.Mended(faults)
 	r := examine(file, w, faults)
 	if w != nil {
 		f.workflow(&settings{Image: "any"}, w)
@@ -563,8 +564,8 @@ func seconds(s float64) string {
 }
 
 // openWorkflow reads a workflow for a command that needs it whole: error faults end the command, warnings go to
-// notes.
-func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
+// notes. Has gets what the workflow has.
+func openWorkflow(path string, o trace.ReadOptions, notes io.Writer, has *facts) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
 	if err != nil {
 		return nil, fail(exitInput, trace.Plain(err))
@@ -580,6 +581,8 @@ func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Wor
 	if len(errs) > 0 {
 		return nil, failf(exitInput, "%s", strings.Join(errs, "\n"))
 	}
+	has.repaired = reader.Mended(faults)
+	has.workflow(&settings{Image: "any"}, w)
 	return w, nil
 }
 

@@ -72,9 +72,6 @@ func compareAction(c *cli.Context) error {
 		return failf(exitUsage, "compare: name two runs, or files of results; gantry report RUN... has the means of "+
 			"several")
 	}
-	if c.IsSet("metrics") || c.IsSet("against") {
-		return failf(exitUsage, "compare: --metrics and --against go with files of results")
-	}
 	db, err := readLog(c)
 	if err != nil {
 		return err

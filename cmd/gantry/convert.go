@@ -11,6 +11,7 @@ import (
 type convertOptions struct {
 	to, out string
 	read    trace.ReadOptions
+	idle    func(*facts) error // refuses options without an effect
 }
 
 func convertCommand() *cli.Command {
@@ -33,6 +34,7 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 			if c.Args().Len() != 1 {
 				return failf(exitUsage, "convert: name one workflow file, or - for standard input")
 			}
+			o.idle = func(f *facts) error { return refuseIdle(c, &settings{}, f) }
 			return convert(c.Args().First(), o, raw(c), c.App.ErrWriter)
 		},
 	}
@@ -43,9 +45,13 @@ func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 		return failf(exitUsage, "convert: unknown format %q: use wfformat or dax", o.to)
 	}
 	o.read.Used = map[string]bool{}
-	w, err := openWorkflow(path, o.read, notes)
+	f := &facts{}
+	w, err := openWorkflow(path, o.read, notes, f)
 	if err == nil {
 		err = refuseUnused(o.read.Define, o.read.Used)
+	}
+	if err == nil && o.idle != nil {
+		err = o.idle(f)
 	}
 	if err != nil {
 		return err

@@ -231,7 +231,7 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		{exitUsage, "--cluster does not go with --replay", []string{"simulate", "--replay=first", "--cluster=c.yaml"}},
 		{exitUsage, "name no others", []string{"simulate", "--replay=first", "w.yaml"}},
 		{exitInput, `no run "none"`, []string{"compare", "first", "none"}},
-		{exitUsage, "go with files of results", []string{"compare", "first", "again", "--against=cpp"}},
+		{exitUsage, "goes with files of results", []string{"compare", "first", "again", "--against=cpp"}},
 	} {
 		if code, _, errs := invoke(t, append(x.args, home)...); code != x.want || !strings.Contains(errs, x.word) {
 			t.Errorf("%v: code %d, want %d: %s", x.args, code, x.want, errs)

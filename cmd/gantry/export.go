@@ -95,10 +95,6 @@ func exportRun(c *cli.Context) error {
 		return failf(exitUsage, "export: name one run")
 	case k < 0:
 		return failf(exitUsage, "unknown format %q: use one of %s", format, strings.Join(exportFormats(), ", "))
-	case c.IsSet("workflow") && format != "wfformat" && format != "rocrate":
-		return failf(exitUsage, "--workflow needs --format wfformat or rocrate")
-	case (c.Bool("raw") || c.Bool("extended")) && format != "trace":
-		return failf(exitUsage, "--raw and --extended need --format trace")
 	}
 	db, err := readLog(c)
 	if err != nil {

@@ -111,6 +111,14 @@ func parameterFlags() (flags []cli.Flag) {
 	return flags
 }
 
+// parameterNames are the names of those flags.
+func parameterNames() (names []string) {
+	for _, f := range parameterFlags() {
+		names = append(names, f.Names()[0])
+	}
+	return names
+}
+
 // parameters reads the flags of a kind.
 func parameters(c *cli.Context, k *generate.Kind) (generate.Parameters, error) {
 	choices := k.Choices()

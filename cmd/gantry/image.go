@@ -73,7 +73,7 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 		return failf(exitUsage, "image build: %w", err)
 	}
 	runtime := usualRuntime.Name
-	if c.IsSet("runtime") || c.String("archive") == "" {
+	if c.String("archive") == "" {
 		runtime = chosenRuntime(c)
 	}
 	row := rowOf(runtime)

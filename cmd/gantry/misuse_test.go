@@ -44,7 +44,7 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, "--held-out -1: give a number from 0", []string{"predict", "train", home, "--held-out=-1"}},
 		{exitUsage, "--latest 0: give a number from 1", []string{"predict", "train", home, "--latest=0"}},
 		{exitUsage, "--port 99999: give a number from 0 to 65535",
-			[]string{"run", home, "--runtime=null", "--dry-run", "--watch", "--port=99999", montage}},
+			[]string{"run", home, "--runtime=null", "--watch", "--port=99999", montage}},
 		{exitUsage, "--port -1: give a number", []string{"watch", home, "--port=-1", "n"}},
 		{exitUsage, "--grace -1s: it cannot be negative",
 			[]string{"run", home, "--runtime=null", "--dry-run", "--grace=-1s", montage}},

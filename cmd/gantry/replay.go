@@ -26,10 +26,9 @@ func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {
 		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
 	}
-	for _, flag := range []string{"cluster", "host-model", "noise", "starts", "time-scale", "size-scale", "startup",
-		"ahead", "charge-planning", "inputs", "image", "emulate", "repair", "max-input", "fit", "count", "repetition",
-		"checkpoint", "preempt", "measured"} {
-		if c.IsSet(flag) {
+	takes := []string{"replay", "policy", "seed", "estimator", "predict-memory", "errors", "name", "dir", "quiet", "json"}
+	for _, f := range c.Command.Flags {
+		if flag := f.Names()[0]; c.IsSet(flag) && !byEnvironment(c, flag) && !slices.Contains(takes, flag) {
 			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)
 		}
 	}

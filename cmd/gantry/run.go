@@ -315,7 +315,7 @@ func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
 	if p.emulated, err = s.check(p.subs); err != nil {
 		return p, err
 	}
-	s.facts.workloads = in.workloads
+	s.facts.workloads, s.facts.more, s.facts.repaired = in.workloads, in.More, in.Repaired
 	if n := len(s.facts.unknown); n > 0 && runtimeOf(set.Runtime).Virtual && set.Measured == "" {
 		s.view.note("nothing is known of %s: each of their tasks takes 1 s here; --measured RUN takes what was "+
 			"measured", namesOf(slices.Sorted(maps.Keys(s.facts.unknown)), 3))

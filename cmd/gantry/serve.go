@@ -105,6 +105,9 @@ func serve(c *cli.Context) error {
 		return failf(exitUsage, "--runtime %s: gantry serve runs tasks on this host; gantry run uses that runtime",
 			set.Runtime)
 	}
+	if err := refuseIdle(c, set, anything()); err != nil {
+		return err
+	}
 	set.Serve = true
 	lasting.Store(true)
 	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), false),

@@ -24,9 +24,6 @@ func isResults(path string) bool {
 
 // writeStudy writes a page of results.
 func writeStudy(c *cli.Context) error {
-	if c.IsSet("html") && (c.IsSet("markdown") || c.IsSet("out")) {
-		return failf(exitUsage, "report: --html has the figures in its file; leave out --markdown and --out")
-	}
 	text, err := study.WritePage(c.Context, c.StringSlice("study"), c.Args().Slice(), c.String("out"),
 		"gantry "+strings.Join(os.Args[1:], " "), c.IsSet("html"))
 	var output *study.OutputError

@@ -145,7 +145,7 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 		}
 		s.facts.take(set, &subs[i])
 	}
-	s.facts.due = true // --deadline gives one
+	s.facts.due, s.facts.repaired = true, in.Repaired // --deadline gives one
 	if err := refuseIdle(c, set, &s.facts); err != nil {
 		return nil, err
 	}

@@ -64,9 +64,6 @@ func watchFlag() cli.Flag {
 
 // openLive opens the server of --watch, before anything runs.
 func (s *session) openLive(c *cli.Context) (err error) {
-	if c.IsSet("port") && !c.Bool("watch") {
-		return failf(exitUsage, "--port needs --watch")
-	}
 	if c.Bool("watch") {
 		s.page, err = listenLive(c, s.db, s.name)
 	}

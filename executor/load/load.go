@@ -14,6 +14,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/reader"
 	"gantry/scenario"
 	"gantry/trace"
 )
@@ -44,6 +45,8 @@ type Loader struct {
 	// workload says so.
 	TimeScale float64 // 0: 1
 	Count     int     // keep only this many workflows, the first to arrive; 0: all
+	More      bool    // set if there are more than these
+	Repaired  bool    // set if a trace was repaired
 	Warn      func(format string, args ...any)
 
 	read  map[origin]*trace.Workflow // copies share what they were read from
@@ -74,8 +77,7 @@ func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 	if l.Count > 0 && l.Count < len(subs) {
 		clear(subs[l.Count:])
 		subs = subs[:l.Count]
-	} else if l.Count > len(subs) && l.Warn != nil {
-		l.Warn("%d workflows are asked for; in all there are %d", l.Count, len(subs))
+		l.More = true
 	}
 	seen, next := make(map[string]bool, len(subs)), map[string]int{}
 	for i := range subs {
@@ -267,6 +269,7 @@ func (l *Loader) Options() trace.ReadOptions {
 
 // Checked does the rest of Trace for a workflow that was read.
 func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (*trace.Workflow, error) {
+	l.Repaired = l.Repaired || reader.Mended(faults)
 	var wrong []string
 	for _, f := range faults {
 		line := path

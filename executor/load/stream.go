@@ -63,7 +63,7 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 	}
 	count := s.Count
 	if l.Count > 0 { // no later one can be among the first
-		count = min(count, l.Count)
+		count, l.More = min(count, l.Count), l.More || l.Count < count
 	}
 	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream),
 		rand.New(rand.NewPCG(seed, deadlineStream))
