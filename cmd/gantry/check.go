@@ -240,7 +240,7 @@ func inspect(file string, o checkOptions, f *facts) *report {
 	if err != nil {
 		return unreadable(file, err)
 	}
-	f.repaired = f.repaired || reader.Mended(faults)
+	f.repaired = f.repaired || trace.Mended(faults)
 	r := examine(file, w, faults)
 	if w != nil {
 		f.workflow(&settings{Image: "any"}, w)
@@ -581,7 +581,7 @@ func openWorkflow(path string, o trace.ReadOptions, notes io.Writer, has *facts)
 	if len(errs) > 0 {
 		return nil, failf(exitInput, "%s", strings.Join(errs, "\n"))
 	}
-	has.repaired = reader.Mended(faults)
+	has.repaired = trace.Mended(faults)
 	has.workflow(&settings{Image: "any"}, w)
 	return w, nil
 }

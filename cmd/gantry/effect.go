@@ -76,8 +76,8 @@ type idle struct {
 // idles are those of all commands. What only permits something, or bounds it, is not here: it may be given for all
 // workflows alike.
 var idles = []idle{
-	{"", []string{"env", "env-file", "secret", "mount", "container-mounts", "pull", "disk", "max-output", "tmp", "starts",
-		"ahead", "startup", "host-model", "grace"},
+	{"", []string{"env", "env-file", "secret", "mount", "container-mounts", "pull", "disk", "max-output", "tmp",
+		"starts", "ahead", "startup", "host-model", "grace"},
 		func(_ *cli.Context, set *settings, _ *facts) bool { return containerless(set) },
 		"this runtime starts no containers"},
 	{"", []string{"inputs"}, func(_ *cli.Context, set *settings, _ *facts) bool { return containerless(set) },
@@ -129,9 +129,10 @@ var idles = []idle{
 	{"image images", []string{"json"}, func(c *cli.Context, _ *settings, _ *facts) bool {
 		return c.Args().First() == "build"
 	}, "build prints no list"},
-	{"image images", []string{"force", "runtime"}, with("archive"), "the archive is always built, and for all runtimes"},
-	{"generate", append([]string{"tasks", "seed", "total-runtime", "format", "output"}, parameterNames()...), with("list"),
-		"--list generates nothing"},
+	{"image images", []string{"force", "runtime"}, with("archive"),
+		"the archive is always built, and for all runtimes"},
+	{"generate", append([]string{"tasks", "seed", "total-runtime", "format", "output"}, parameterNames()...),
+		with("list"), "--list generates nothing"},
 	{"calibrate", []string{"quick"}, func(c *cli.Context, _ *settings, _ *facts) bool {
 		return onNodes(c.String("runtime"))
 	}, "of nodes nothing but a core is measured, for half a second"},
@@ -141,7 +142,8 @@ var idles = []idle{
 	{"export", []string{"raw", "extended"}, func(c *cli.Context, _ *settings, _ *facts) bool {
 		return c.String("format") != "trace"
 	}, "it needs --format trace"},
-	{"report", []string{"out", "html", "markdown", "policies", "json"}, with("save"), "--save writes the short form alone"},
+	{"report", []string{"out", "html", "markdown", "policies", "json"}, with("save"),
+		"--save writes the short form alone"},
 	{"report", []string{"markdown", "out"}, with("html"), "--html has the figures in its file"},
 	{"report", []string{"json"}, with("html", "markdown", "study"), "the page is no JSON"},
 	{"report", []string{"policies"}, func(c *cli.Context, _ *settings, _ *facts) bool {
@@ -149,8 +151,8 @@ var idles = []idle{
 	}, "it is for --html with runs"},
 	{"report compare", []string{"dir"}, func(c *cli.Context, _ *settings, _ *facts) bool { return ofResults(c) },
 		"files of results are read, and no log"},
-	{"compare", []string{"metrics", "against"}, func(c *cli.Context, _ *settings, _ *facts) bool { return !ofResults(c) },
-		"it goes with files of results"},
+	{"compare", []string{"metrics", "against"},
+		func(c *cli.Context, _ *settings, _ *facts) bool { return !ofResults(c) }, "it goes with files of results"},
 }
 
 // with holds if one of these options is given, too.

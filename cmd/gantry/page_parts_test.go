@@ -270,8 +270,8 @@ func TestAPortInUseIsSaidBeforeAnythingRuns(t *testing.T) {
 	if n := one[int](t, home, "SELECT count(*) FROM runs"); n != 0 {
 		t.Errorf("%d runs began", n)
 	}
-	expect(t, exitUsage, []string{"--port has no effect", "without --watch"}, "run", "--runtime", "null", "--port", port, "--dir", home,
-		filepath.Join(dir, "one.dax"))
+	expect(t, exitUsage, []string{"--port has no effect", "without --watch"}, "run", "--runtime", "null", "--port",
+		port, "--dir", home, filepath.Join(dir, "one.dax"))
 	over := stuckLog(t, sqlite.Failed)
 	expect(t, exitInput, []string{"has ended (failed)", "gantry report stuck-run-1 --html"}, "watch", "--dir", over)
 	expect(t, exitInput, []string{"no run"}, "watch", "nothere", "--dir", over)

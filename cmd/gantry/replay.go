@@ -26,7 +26,8 @@ func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {
 		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
 	}
-	takes := []string{"replay", "policy", "seed", "estimator", "predict-memory", "errors", "name", "dir", "quiet", "json"}
+	takes := []string{"replay", "policy", "seed", "estimator", "predict-memory", "errors", "name", "dir", "quiet",
+		"json"}
 	for _, f := range c.Command.Flags {
 		if flag := f.Names()[0]; c.IsSet(flag) && !byEnvironment(c, flag) && !slices.Contains(takes, flag) {
 			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)

@@ -30,8 +30,8 @@ type garbage struct {
 	note             string      // of publishing, where an earlier gantry left it
 }
 
-// garbage is what is left of an attempt that has ended, or was prepared for nothing. An engine whose answer did not come,
-// or that was not waited for, may have made its container.
+// garbage is what is left of an attempt that has ended, or was prepared for nothing. An engine whose answer did not
+// come may have made its container.
 func (a *attempt) garbage() garbage {
 	g := garbage{attempt: a.l.Attempt, container: a.id, group: a.parent, control: a.ctl, link: a.link}
 	if g.container == "" && a.spec != nil {
