@@ -38,7 +38,7 @@ space := $(empty) $(empty)
 UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
 GO_TEST := go test -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
-.PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
@@ -56,11 +56,11 @@ endif
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
 	@scripts/demo-slurm
 
-test: room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
+test: room setup browser registry readers slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry $(DRIVERS) $(SIMULATED) $(ALONE)
 	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./lint)")
 
-test-long: room setup browser registry slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
+test-long: room setup browser registry readers slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)
 
 room:
@@ -74,6 +74,9 @@ browser: ## a headless browser, zsh and fish for tests, which are skipped withou
 
 registry: ## a registry of images for the tests that pull; they are skipped without
 	@scripts/ensure-registry.sh
+
+readers: ## pandas, R, DuckDB and hyparquet for the tests that read exports; they are skipped without
+	@scripts/ensure-readers.sh
 
 slurm: ## the packages of Slurm, for the tests that bring a cluster of four virtual nodes up; they are skipped without
 	@scripts/slurm install || echo "slurm: it cannot be had here: tests that need Slurm will be skipped"

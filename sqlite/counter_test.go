@@ -55,7 +55,7 @@ func TestEveryCounterOfUsageIsAColumn(t *testing.T) {
 			t.Fatal(err)
 		}
 		var csv bytes.Buffer
-		if err := export.CSV(t.Context(), &csv, db, "calm"); err != nil {
+		if err := export.CSV.Both(t.Context(), &csv, db, "calm"); err != nil {
 			t.Fatal(err)
 		}
 		head, _, _ := strings.Cut(csv.String(), "\n")

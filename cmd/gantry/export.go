@@ -20,30 +20,32 @@ import (
 	"gantry/sqlite/export"
 )
 
-// exporting is a run to export, and where to.
+// exporting is what to export, and where to.
 type exporting struct {
 	c    *cli.Context
 	db   *sqlite.DB
-	info sqlite.RunInfo
+	info sqlite.RunInfo // of the first run
+	runs []string
 	to   string
 	into bool // to is a directory
 }
 
-// exporters has the formats, each with its line of the description.
+// exporters has the formats, each with its line of the description. Tables take several runs.
 var exporters = []struct {
 	name, about string
+	tables      *export.Format
 	write       func(*exporting) error
 }{
 	{"csv", "a row for each attempt, with its task, and for each task without one; into a directory: tasks.csv and " +
-		"attempts.csv", (*exporting).csv},
+		"attempts.csv", &export.CSV, nil},
 	{"parquet", "the same tables for pandas, R, DuckDB ...; into a directory: tasks.parquet, attempts.parquet",
-		(*exporting).parquet},
-	{"json", "one object: summary, tasks, attempts", (*exporting).json},
-	{"trace", "trace.txt with the columns and units of Nextflow, a row for each attempt", (*exporting).trace},
-	{"wfformat", "WfFormat 1.5 of the run, with machines and measured runtimes", (*exporting).wfformat},
-	{"rocrate", "Workflow Run RO-Crate of a container run, into a new directory, with inputs and results",
+		&export.Parquet, nil},
+	{"json", "one object: runs, tasks, attempts; into a directory: tasks.json, attempts.json", &export.JSON, nil},
+	{"trace", "trace.txt with the columns and units of Nextflow, a row for each attempt", nil, (*exporting).trace},
+	{"wfformat", "WfFormat 1.5 of the run, with machines and measured runtimes", nil, (*exporting).wfformat},
+	{"rocrate", "Workflow Run RO-Crate of a container run, into a new directory, with inputs and results", nil,
 		(*exporting).rocrate},
-	{"chrome", "Trace Event Format, for Perfetto (ui.perfetto.dev) and chrome://tracing", (*exporting).chrome},
+	{"chrome", "Trace Event Format, for Perfetto (ui.perfetto.dev) and chrome://tracing", nil, (*exporting).chrome},
 }
 
 func exportFormats() []string {
@@ -62,8 +64,9 @@ func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "write a run for other programs: CSV, Parquet, JSON, WfFormat, RO-Crate ...",
-		ArgsUsage: "[RUN]",
-		Description: `Without RUN it is the latest run.
+		ArgsUsage: "[RUN...]",
+		Description: `Without RUN it is the latest run. csv, parquet and json take several runs: the columns run and
+policy tell them apart. Columns and types are the same for all runs, simulated or not.
 
 ` + lines + `
 Units are in the names of columns of CSV and Parquet. In trace.txt instants are UTC, rchar and wchar are bytes of
@@ -91,22 +94,41 @@ func exportRun(c *cli.Context) error {
 	format := c.String("format")
 	k := slices.Index(exportFormats(), format)
 	switch {
-	case c.NArg() > 1:
-		return failf(exitUsage, "export: name one run")
 	case k < 0:
 		return failf(exitUsage, "unknown format %q: use one of %s", format, strings.Join(exportFormats(), ", "))
+<<<<<<< HEAD
+=======
+	case c.NArg() > 1 && exporters[k].tables == nil:
+		return failf(exitUsage, "--format %s describes one run: name one; csv, parquet and json take several", format)
+	case c.IsSet("workflow") && format != "wfformat" && format != "rocrate":
+		return failf(exitUsage, "--workflow needs --format wfformat or rocrate")
+	case (c.Bool("raw") || c.Bool("extended")) && format != "trace":
+		return failf(exitUsage, "--raw and --extended need --format trace")
+>>>>>>> d466bd3 (Export several runs as tables with the same columns)
 	}
 	db, err := readLog(c)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	info, err := db.Info(c.Context, c.Args().First())
-	if err != nil {
-		return logError(err)
-	}
 	to := c.String("output")
-	return exporters[k].write(&exporting{c, db, info, to, isDirectory(to)})
+	e := &exporting{c: c, db: db, to: to, into: isDirectory(to)}
+	for i := range max(1, c.NArg()) {
+		info, err := db.Info(c.Context, c.Args().Get(i))
+		switch {
+		case err != nil:
+			return logError(err)
+		case slices.Contains(e.runs, info.Name):
+			return failf(exitUsage, "run %s is named twice: name each run once", info.Name)
+		case i == 0:
+			e.info = info
+		}
+		e.runs = append(e.runs, info.Name)
+	}
+	if tables := exporters[k].tables; tables != nil {
+		return e.tables(format, tables)
+	}
+	return exporters[k].write(e)
 }
 
 // exporter writes a run.
@@ -114,31 +136,30 @@ type exporter func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) 
 
 // write writes one file; into a directory it goes under a name.
 func (e *exporting) write(name string, write exporter) error {
+	return e.writeAll(name, func(ctx context.Context, w io.Writer, db *sqlite.DB, runs ...string) error {
+		return write(ctx, w, db, runs[0])
+	})
+}
+
+// writeAll is write of a file of several runs.
+func (e *exporting) writeAll(name string, write export.Writer) error {
 	to := e.to
 	if e.into {
 		to = filepath.Join(to, name)
 	}
-	return writeTo(e.c, to, func(w io.Writer) error { return write(e.c.Context, w, e.db, e.info.Name) })
-}
-
-func (e *exporting) csv() error { return e.tables("csv", export.CSV, export.Tasks, export.Attempts) }
-
-func (e *exporting) parquet() error {
-	return e.tables("parquet", export.Parquet, export.ParquetTasks, export.ParquetAttempts)
+	return writeTo(e.c, to, func(w io.Writer) error { return write(e.c.Context, w, e.db, e.runs...) })
 }
 
 // tables writes one file with both tables, or into a directory a file of each.
-func (e *exporting) tables(format string, both, tasks, attempts exporter) error {
+func (e *exporting) tables(format string, of *export.Format) error {
 	if !e.into {
-		return e.write("", both)
+		return e.writeAll("", of.Both)
 	}
-	if err := e.write("tasks."+format, tasks); err != nil {
+	if err := e.writeAll("tasks."+format, of.Tasks); err != nil {
 		return err
 	}
-	return e.write("attempts."+format, attempts)
+	return e.writeAll("attempts."+format, of.Attempts)
 }
-
-func (e *exporting) json() error { return e.write(e.info.Name+".json", export.JSON) }
 
 func (e *exporting) chrome() error { return e.write(e.info.Name+".trace.json", export.Chrome) }
 

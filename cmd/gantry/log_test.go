@@ -284,14 +284,14 @@ func TestExportWritesEveryFormat(t *testing.T) {
 		t.Errorf("%d lines of CSV: %v", len(table), err)
 	}
 	var all struct {
-		Summary         struct{ Run string }
+		Runs            []struct{ Run string }
 		Tasks, Attempts []map[string]any
 	}
 	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "export", "--format", "json", "--dir", dir)),
 		&all); err != nil {
 		t.Fatal(err)
 	}
-	if all.Summary.Run != "calm-hopper-1111" || len(all.Tasks) != 4 || len(all.Attempts) != 5 ||
+	if len(all.Runs) != 1 || all.Runs[0].Run != "calm-hopper-1111" || len(all.Tasks) != 4 || len(all.Attempts) != 5 ||
 		all.Attempts[0]["cpu_throttled_ns"] != nil {
 		t.Errorf("%+v", all)
 	}
@@ -299,7 +299,7 @@ func TestExportWritesEveryFormat(t *testing.T) {
 	for _, f := range []string{"csv", "json", "trace", "wfformat"} {
 		expect(t, exitOK, nil, "export", "calm", "--format", f, "-o", into, "--dir", dir)
 	}
-	for _, name := range []string{"tasks.csv", "attempts.csv", "calm-hopper-1111.json", "trace.txt", "diamond.json"} {
+	for _, name := range []string{"tasks.csv", "attempts.csv", "attempts.json", "trace.txt", "diamond.json"} {
 		if b, err := os.ReadFile(filepath.Join(into, name)); err != nil || len(b) == 0 ||
 			bytes.HasPrefix(b, []byte("null")) {
 			t.Errorf("%s: %q %v", name, b, err)

@@ -198,7 +198,7 @@ func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 		rows int
 	}{{"calm", 5}, {"half", 2}, {"bare", 0}} {
 		var text bytes.Buffer
-		if err := export.CSV(context.Background(), &text, db, c.run); err != nil {
+		if err := export.CSV.Both(context.Background(), &text, db, c.run); err != nil {
 			t.Fatal(err)
 		}
 		table, err := csv.NewReader(&text).ReadAll()

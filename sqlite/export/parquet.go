@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"reflect"
@@ -9,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/compress/snappy"
 
 	"gantry/sqlite"
 )
@@ -18,60 +19,80 @@ import (
 const rowGroup = 5000
 
 // writeParquet writes the rows of a query, in groups: columns have the names and the order of the CSV file, and are
-// 64-bit integers, doubles or strings; what is not known is null. The metadata of the file has the beginning of the
-// run, which instants count from.
-func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error {
-	info, err := db.Info(ctx, run)
-	if err != nil {
-		return err
+// 64-bit integers, doubles or strings; what is not known is null. The metadata of the file has the runs and when they
+// began, which instants count from.
+func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error {
+	var out interface {
+		Write(any) error
+		Flush() error
+		Close() error
 	}
-	rows, err := db.Query(ctx, query, info.Name)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	types, err := rows.ColumnTypes()
-	if err != nil {
-		return fmt.Errorf("read log %s: %w", db.Path(), err)
-	}
-	var fields []reflect.StructField
-	var places []int // of the columns of the query; -1: it only sorts
-	for _, c := range types {
-		place := -1
-		if c.Name() != "by_task" {
-			place = len(fields)
-			fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(place),
-				Type: reflect.PointerTo(columnType(c.Name(), c.DatabaseTypeName())),
-				Tag:  reflect.StructTag(fmt.Sprintf(`parquet:"%s,optional"`, c.Name()))})
-		}
-		places = append(places, place)
-	}
-	record := reflect.New(reflect.StructOf(fields))
-	dest := make([]any, len(places))
-	for i, place := range places {
-		dest[i] = new(any)
-		if place >= 0 {
-			dest[i] = record.Elem().Field(place).Addr().Interface()
-		}
-	}
-	out := parquet.NewWriter(w, parquet.SchemaOf(record.Interface()), parquet.Compression(&zstd.Codec{}),
-		parquet.CreatedBy("gantry", info.Version, ""), parquet.KeyValueMetadata("gantry.run", info.Name),
-		parquet.KeyValueMetadata("gantry.started_unix_ns", strconv.FormatInt(info.Started.UnixNano(), 10)))
-	count := 0
-	if err := db.EachOf(rows, func(scan sqlite.Scan) error {
-		if err := scan(dest...); err != nil {
+	var record reflect.Value
+	dest, count := []any{}, 0
+	for _, run := range runs {
+		rows, err := db.Query(ctx, query, run)
+		if err != nil {
 			return err
 		}
-		if count++; count%rowGroup == 0 {
-			if err := out.Flush(); err != nil {
+		defer rows.Close()
+		if out == nil {
+			types, err := rows.ColumnTypes()
+			if err != nil {
+				return fmt.Errorf("read log %s: %w", db.Path(), err)
+			}
+			record = reflect.New(recordType(types))
+			for i := range types {
+				dest = append(dest, record.Elem().Field(i).Addr().Interface())
+			}
+			options, err := described(ctx, db, runs)
+			if err != nil {
 				return err
 			}
+			out = parquet.NewWriter(w, append(options, parquet.SchemaOf(record.Interface()))...)
 		}
-		return out.Write(record.Interface())
-	}); err != nil {
-		return err
+		if err := db.EachOf(rows, func(scan sqlite.Scan) error {
+			if err := scan(dest...); err != nil {
+				return err
+			}
+			if count++; count%rowGroup == 0 {
+				if err := out.Flush(); err != nil {
+					return err
+				}
+			}
+			return out.Write(record.Interface())
+		}); err != nil {
+			return err
+		}
 	}
 	return out.Close()
+}
+
+// described has what a file says of itself. Every reader knows Snappy.
+func described(ctx context.Context, db *sqlite.DB, runs []string) ([]parquet.WriterOption, error) {
+	var names, began []string
+	var version string
+	for _, run := range runs {
+		info, err := db.Info(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		names, began = append(names, info.Name), append(began, strconv.FormatInt(info.Started.UnixNano(), 10))
+		version = info.Version
+	}
+	return []parquet.WriterOption{parquet.Compression(&snappy.Codec{}), parquet.CreatedBy("gantry", version, ""),
+		parquet.KeyValueMetadata("gantry.run", strings.Join(names, ",")),
+		parquet.KeyValueMetadata("gantry.started_unix_ns", strings.Join(began, ","))}, nil
+}
+
+// recordType is a struct with a field for each column.
+func recordType(columns []*sql.ColumnType) reflect.Type {
+	fields := make([]reflect.StructField, len(columns))
+	for i, c := range columns {
+		fields[i] = reflect.StructField{Name: "F" + strconv.Itoa(i),
+			Type: reflect.PointerTo(columnType(c.Name(), c.DatabaseTypeName())),
+			Tag:  reflect.StructTag(fmt.Sprintf(`parquet:"%s,optional"`, c.Name()))}
+	}
+	return reflect.StructOf(fields)
 }
 
 // columnType is the type of a column: as declared, or for what a view computes, by the unit in its name.

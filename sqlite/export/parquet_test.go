@@ -5,25 +5,32 @@ import (
 	"context"
 	"encoding/csv"
 	"io"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 
-	"gantry/sqlite"
+	"gantry/planner"
 	"gantry/sqlite/export"
+	"gantry/sqlite/logtest"
 )
 
 // Every cell of the Parquet files is that of the CSV files; empty there is null here. Numbers are numbers.
 func TestParquetHasTheColumnsAndValuesOfCSV(t *testing.T) {
 	db := diamond(t)
-	type writer func(context.Context, io.Writer, *sqlite.DB, string) error
-	for name, pair := range map[string][2]writer{"both": {export.CSV, export.Parquet},
-		"tasks": {export.Tasks, export.ParquetTasks}, "attempts": {export.Attempts, export.ParquetAttempts}} {
+	info := logtest.Info("sim")
+	info.Runtime, info.Policy, info.Host = "sim", "cpp", nil
+	l := logtest.New(t, db, info)
+	first := l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, {0}})
+	l.Exit(2*logtest.Second, l.Start(0, first, 1, 1, time.Second), planner.OK, 0, "")
+	for name, pair := range map[string][2]export.Writer{"both": {export.CSV.Both, export.Parquet.Both},
+		"tasks": {export.CSV.Tasks, export.Parquet.Tasks}, "attempts": {export.CSV.Attempts, export.Parquet.Attempts}} {
 		var text, packed bytes.Buffer
-		if err := pair[0](context.Background(), &text, db, "calm"); err != nil {
+		if err := pair[0](context.Background(), &text, db, "calm", "sim"); err != nil {
 			t.Fatal(err)
 		}
-		if err := pair[1](context.Background(), &packed, db, "calm"); err != nil {
+		if err := pair[1](context.Background(), &packed, db, "calm", "sim"); err != nil {
 			t.Fatal(err)
 		}
 		table, err := csv.NewReader(&text).ReadAll()
@@ -34,7 +41,7 @@ func TestParquetHasTheColumnsAndValuesOfCSV(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if run, ok := file.Lookup("gantry.run"); !ok || run != "calm" {
+		if run, ok := file.Lookup("gantry.run"); !ok || run != "calm,sim" {
 			t.Errorf("%s: the run is %q", name, run)
 		}
 		kinds := map[string]parquet.Kind{"run": parquet.ByteArray, "attempts": parquet.Int64,
@@ -63,6 +70,9 @@ func TestParquetHasTheColumnsAndValuesOfCSV(t *testing.T) {
 				got := v.String()
 				if v.IsNull() {
 					got = ""
+				}
+				if v.Kind() == parquet.Double && !v.IsNull() && !strings.Contains(got, ".") {
+					got += ".0"
 				}
 				if got != table[r+1][i] {
 					t.Errorf("%s, row %d: %s is %q, in CSV %q", name, r, fields[i].Name(), got, table[r+1][i])

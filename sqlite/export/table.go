@@ -9,152 +9,173 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"gantry/sqlite"
 )
 
+// The tables of a run. The same columns come first in each; the names of columns show their units.
 const (
-	// ofTask are columns of a task that say how it was planned and why it waited, of the tables that planned joins.
-	ofTask = `r.policy, r.runtime, t.task AS id, t.parents, t.ready_ns, t.queued_ns - t.ready_ns AS wait_ns,
-		(SELECT group_concat(DISTINCT y.reason) FROM waits y WHERE y.run = r.id AND y.task = t.task) AS waited_for,
-		coalesce(pn.name, tn.name) AS planned_node, coalesce(p.until_ns, t.queued_ns) AS planned_start_ns`
-	planned = ` LEFT JOIN nodes tn ON tn.run = r.id AND tn.node = t.node
+	ofTask = `SELECT r.name AS run, r.policy, r.runtime, w.name AS workflow, t.name AS task, t.task AS id, t.kind,
+	t.stage, t.parents, %s AS state, t.ready_ns, max(0, t.queued_ns - t.ready_ns) AS wait_ns,
+	(SELECT group_concat(DISTINCT y.reason) FROM waits y WHERE y.run = r.id AND y.task = t.task) AS waited_for,
+	coalesce(pn.name, n.name) AS planned_node, coalesce(p.until_ns, t.queued_ns) AS planned_start_ns,
+	t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed,
+	t.image, coalesce(i.digest, i.id) AS image_digest`
+	reusedFrom = `iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from`
+	joined     = ` JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node LEFT JOIN images i ON i.run = r.id AND i.image = t.image
+	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
 	LEFT JOIN waits p ON p.run = r.id AND p.task = t.task AND p.seq = (SELECT max(y.seq) FROM waits y
 		WHERE y.run = r.id AND y.task = t.task AND y.reason = 'planned-later')
 	LEFT JOIN nodes pn ON pn.run = r.id AND pn.node = p.node `
-	tasksQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, n.name AS node,
-		t.attempts, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns,
-		t.imputed, t.queued_ns, t.ended_ns, t.image, coalesce(i.digest, i.id) AS image_digest,
-	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from, u.reason AS not_reused,
-	` + ofTask + `, a.planned_end_ns
+	tasksQuery = `, n.name AS node, t.attempts, t.queued_ns, a.started_ns, t.ended_ns, a.ran_ns, a.planned_end_ns,
+	a.estimate_ns, a.estimate_source, a.outcome, ` + reusedFrom + `, u.reason AS not_reused
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
-	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node LEFT JOIN images i ON i.run = r.id AND i.image = t.image
-	LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt` + planned + `WHERE r.name = ?1 ORDER BY t.task`
-	attemptsQuery = "SELECT * FROM v_attempts WHERE run = ?1 ORDER BY attempt"
-	// bothQuery has %[1]s for columns of v_attempts, and %[2]s for as many NULLs. Attempts find their tasks by key; the
-	// other way round there is no index.
-	bothQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, iif(t.state = 'continued',
-	coalesce((SELECT x.state FROM tasks x WHERE x.run = r.id AND x.attempt = a.attempt AND x.state <> 'continued'),
-		t.state), t.state) AS state,
-	t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
-	t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[1]s,
-	t.image, coalesce(i.digest, i.id) AS image_digest, NULL AS reused_from, ` + ofTask + `, t.task AS by_task
-	FROM runs r JOIN v_attempts v ON v.run = r.name JOIN attempts a ON a.run = r.id AND a.attempt = v.attempt
-	JOIN tasks t ON t.run = r.id AND t.task = a.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-	LEFT JOIN images i ON i.run = r.id AND i.image = t.image` + planned + `WHERE r.name = ?1
-	UNION ALL SELECT r.name, w.name, t.name, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes,
-	t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[2]s, t.image, coalesce(i.digest, i.id),
-	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL), ` + ofTask + `, t.task
-	FROM runs r JOIN tasks t ON t.run = r.id AND t.attempts = 0 AND t.state <> 'continued'
-	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
-	JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-	LEFT JOIN images i ON i.run = r.id AND i.image = t.image` + planned + `WHERE r.name = ?1
-	ORDER BY by_task, 13`
+	LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt` + joined + `WHERE r.name = ?1 ORDER BY t.task`
+	// Attempts find their tasks by key; the other way round there is no index.
+	fromAttempts = ` FROM runs r JOIN v_attempts v ON v.run = r.name
+	JOIN attempts a ON a.run = r.id AND a.attempt = v.attempt
+	JOIN tasks t ON t.run = r.id AND t.task = a.task` + joined + `WHERE r.name = ?1 `
+	withoutAttempts = ` FROM runs r
+	JOIN tasks t ON t.run = r.id AND t.attempts = 0 AND t.state <> 'continued'` + joined + `WHERE r.name = ?1 `
+	stateThen = `iif(t.state = 'continued', coalesce((SELECT x.state FROM tasks x WHERE x.run = r.id
+		AND x.attempt = a.attempt AND x.state <> 'continued'), t.state), t.state)`
 	attemptColumnsQuery = `SELECT group_concat('v.' || name || ' AS ' || name, ', '), group_concat('NULL', ', ')
 		FROM pragma_table_info('v_attempts')
-	WHERE ?1 IS NOT NULL AND name NOT IN ('run', 'workflow', 'task', 'kind', 'attempt')`
+	WHERE ?1 IS NOT NULL AND name NOT IN ('run', 'workflow', 'task', 'kind')`
 )
 
-// Tables of a run, as CSV and as Parquet files. The names of columns show their units.
+// Writer writes tables of runs; they need not have the same runtime.
+type Writer func(ctx context.Context, w io.Writer, db *sqlite.DB, runs ...string) error
+
+// The tables of runs by format: Both has a row for each attempt, and for each task that has none.
 var (
-	Tasks           = table(writeCSV, tasks)        // a row for each task
-	Attempts        = table(writeCSV, attempts)     // a row for each attempt
-	CSV             = table(writeCSV, both)         // a row for each attempt, and for each task that has none
-	ParquetTasks    = table(writeParquet, tasks)    // what Tasks writes
-	ParquetAttempts = table(writeParquet, attempts) // what Attempts writes
-	Parquet         = table(writeParquet, both)     // what CSV writes
+	CSV     = Format{table(writeCSV, tasks), table(writeCSV, attempts), table(writeCSV, both)}
+	Parquet = Format{table(writeParquet, tasks), table(writeParquet, attempts), table(writeParquet, both)}
+	JSON    = Format{jsonTasks, jsonAttempts, objects}
 )
 
-// query is that of a table.
-type query func(ctx context.Context, db *sqlite.DB, run string) (string, error)
+var jsonTasks, jsonAttempts = table(writeJSON, tasks), table(writeJSON, attempts)
 
-func tasks(context.Context, *sqlite.DB, string) (string, error)    { return tasksQuery, nil }
-func attempts(context.Context, *sqlite.DB, string) (string, error) { return attemptsQuery, nil }
+// Format has what writes the tables in one format.
+type Format struct{ Tasks, Attempts, Both Writer }
 
-// both is bothQuery with the columns of v_attempts.
-func both(ctx context.Context, db *sqlite.DB, run string) (query string, err error) {
-	err = db.Each(ctx, func(scan sqlite.Scan) error {
-		var columns, nulls string
-		err := scan(&columns, &nulls)
-		query = fmt.Sprintf(bothQuery, columns, nulls)
-		return err
-	}, attemptColumnsQuery, run)
-	return query, err
+// query is that of a table; it has the name of a run as ?1. Its columns are the same for all runs.
+type query func(ctx context.Context, db *sqlite.DB) (string, error)
+
+func tasks(context.Context, *sqlite.DB) (string, error) {
+	return fmt.Sprintf(ofTask, "t.state") + tasksQuery, nil
 }
 
-func table(write func(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error,
-	of query) func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	return func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-		query, err := of(ctx, db, run)
+func attempts(ctx context.Context, db *sqlite.DB) (string, error) {
+	columns, _, err := attemptColumns(ctx, db)
+	return fmt.Sprintf(ofTask, stateThen) + ", " + columns + fromAttempts + "ORDER BY v.attempt", err
+}
+
+func both(ctx context.Context, db *sqlite.DB) (string, error) {
+	columns, nulls, err := attemptColumns(ctx, db)
+	return fmt.Sprintf(ofTask, stateThen) + ", " + columns + ", NULL AS reused_from" + fromAttempts + "UNION ALL " +
+		fmt.Sprintf(ofTask, "t.state") + ", " + nulls + ", " + reusedFrom + withoutAttempts + "ORDER BY id, try", err
+}
+
+// attemptColumns are those of v_attempts that a task does not have, and as many NULLs.
+func attemptColumns(ctx context.Context, db *sqlite.DB) (columns, nulls string, err error) {
+	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&columns, &nulls) }, attemptColumnsQuery, "")
+	return columns, nulls, err
+}
+
+func table(write func(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error,
+	of query) Writer {
+	return func(ctx context.Context, w io.Writer, db *sqlite.DB, runs ...string) error {
+		query, err := of(ctx, db)
 		if err != nil {
 			return err
 		}
-		return write(ctx, w, db, query, run)
+		return write(ctx, w, db, query, runs)
 	}
 }
 
-// JSON writes one object with the summary, the tasks and the attempts of a run. What is not known is null.
-func JSON(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	summary, err := db.Summary(ctx, run)
+// objects writes one object with the summaries, the tasks and the attempts of runs. What is not known is null.
+func objects(ctx context.Context, w io.Writer, db *sqlite.DB, runs ...string) error {
+	summaries := make([]*sqlite.Summary, len(runs))
+	for i, run := range runs {
+		var err error
+		if summaries[i], err = db.Summary(ctx, run); err != nil {
+			return err
+		}
+	}
+	head, err := json.Marshal(summaries)
 	if err != nil {
 		return err
 	}
-	head, err := json.Marshal(summary)
-	if err != nil {
+	fmt.Fprintf(w, "{\"runs\":%s,\n\"tasks\":", head)
+	if err := jsonTasks(ctx, w, db, runs...); err != nil {
 		return err
 	}
+	io.WriteString(w, ",\n\"attempts\":")
+	if err := jsonAttempts(ctx, w, db, runs...); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, "}\n")
+	return err
+}
+
+// writeJSON writes an array with an object for each row.
+func writeJSON(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, `{"summary":%s`, head)
-	for _, part := range []struct{ name, query string }{{"tasks", tasksQuery}, {"attempts", attemptsQuery}} {
-		fmt.Fprintf(out, ",\n%q:[", part.name)
-		first := true
-		err := eachRow(ctx, db, part.query, run, func([]string) error { return nil }, func(columns []string,
-			row []any) error {
-			sep := ",\n{"
-			if first {
-				sep, first = "\n{", false
+	sep := "[\n{"
+	err := eachRow(ctx, db, query, runs, func([]string) error { return nil }, func(columns []string, row []any) error {
+		out.WriteString(sep)
+		sep = ",\n{"
+		for i, v := range row {
+			if i > 0 {
+				out.WriteByte(',')
 			}
-			out.WriteString(sep)
-			for i, v := range row {
-				if i > 0 {
-					out.WriteByte(',')
-				}
-				text, err := json.Marshal(v)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(out, "%q:%s", columns[i], text)
+			if x, ok := v.(float64); ok {
+				v = json.RawMessage(float(x))
 			}
-			return out.WriteByte('}')
-		})
-		if err != nil {
-			return err
+			text, err := json.Marshal(v)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%q:%s", columns[i], text)
 		}
-		out.WriteString("]")
+		return out.WriteByte('}')
+	})
+	if err != nil {
+		return err
 	}
-	out.WriteString("}\n")
+	if sep[0] == '[' {
+		out.WriteByte('[')
+	}
+	out.WriteString("]")
 	return out.Flush()
 }
 
+// float writes a number such that a reader that guesses types knows that it is no integer.
+func float(x float64) string {
+	text := strconv.FormatFloat(x, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
+
 // writeCSV writes the rows of a query; what is not known is empty.
-func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error {
+func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error {
 	out := csv.NewWriter(w)
 	var line []string
-	head := func(columns []string) error { return out.Write(named(columns)) }
-	err := eachRow(ctx, db, query, run, head, func(columns []string, row []any) error {
+	err := eachRow(ctx, db, query, runs, out.Write, func(_ []string, row []any) error {
 		line = line[:0]
-		for i, v := range row {
-			if columns[i] == "by_task" {
-				continue
-			}
+		for _, v := range row {
 			switch v := v.(type) {
 			case nil:
 				line = append(line, "")
 			case int64:
 				line = append(line, strconv.FormatInt(v, 10))
 			case float64:
-				line = append(line, strconv.FormatFloat(v, 'g', -1, 64))
+				line = append(line, float(v))
 			default:
 				line = append(line, fmt.Sprint(v))
 			}
@@ -168,45 +189,41 @@ func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string
 	return out.Error()
 }
 
-// named drops the column that only sorts.
-func named(columns []string) []string {
-	var names []string
-	for _, c := range columns {
-		if c != "by_task" {
-			names = append(names, c)
-		}
-	}
-	return names
-}
-
-// eachRow gives the columns of a query, and then its rows as int64, float64, string or nil.
-func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(columns []string) error,
+// eachRow gives the columns of a query, and then its rows for each run as int64, float64, string or nil.
+func eachRow(ctx context.Context, db *sqlite.DB, query string, runs []string, head func(columns []string) error,
 	row func(columns []string, row []any) error) error {
-	rows, err := db.Query(ctx, query, run)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	if err := head(columns); err != nil {
-		return err
-	}
-	values, dest := make([]any, len(columns)), make([]any, len(columns))
-	for i := range values {
-		dest[i] = &values[i]
-	}
-	return db.EachOf(rows, func(scan sqlite.Scan) error {
-		if err := scan(dest...); err != nil {
+	for k, run := range runs {
+		rows, err := db.Query(ctx, query, run)
+		if err != nil {
 			return err
 		}
-		for i, v := range values {
-			if b, ok := v.([]byte); ok {
-				values[i] = string(b)
+		defer rows.Close()
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		if k == 0 {
+			if err := head(columns); err != nil {
+				return err
 			}
 		}
-		return row(columns, values)
-	})
+		values, dest := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			dest[i] = &values[i]
+		}
+		if err := db.EachOf(rows, func(scan sqlite.Scan) error {
+			if err := scan(dest...); err != nil {
+				return err
+			}
+			for i, v := range values {
+				if b, ok := v.([]byte); ok {
+					values[i] = string(b)
+				}
+			}
+			return row(columns, values)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
