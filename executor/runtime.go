@@ -202,6 +202,7 @@ type TaskSpec struct {
 	Declared  time.Duration   // what the trace says of a node of speed 1, time scale applied; 0: as Run
 	Run       time.Duration   // true runtime on a node of speed 1, time scale applied
 	RunOn     []time.Duration // true runtime by node, where the workload gives a cost matrix; else nil
+	Overhead  time.Duration   // before and after Run on an ideal machine, whatever its speed, time scale applied
 	Unknown   bool            // a program of whose runtime the trace has nothing, nor of that of others of its type
 	Shell     bool
 	Expand    bool // Command is a program and the text of its arguments, which are parsed as bash does

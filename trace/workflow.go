@@ -117,7 +117,8 @@ type Task struct {
 	Inputs   []int32 // indices into Workflow.Files, distinct
 	Outputs  []int32
 
-	Runtime      time.Duration // wall time on the machine of the trace
+	Runtime      time.Duration // wall time on the machine of the trace, or at speed 1 if the trace tells its speed
+	Overhead     time.Duration // before and after it, as long as the machine was taken; 0: not said
 	Cores        float64
 	MemoryBytes  int64   // peak resident set
 	AvgCPU       float64 // percent of one core, 100 per busy core

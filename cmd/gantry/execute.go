@@ -56,6 +56,7 @@ type session struct {
 	out       *cli.Context
 	engine    *executor.Engine
 	measured  func(l *executor.Launch) (sim.Measured, bool) // of a replay
+	turns     []planner.Time                                // of a replay, when the run arrived and woke
 	ideal     bool                                          // a replay: what was measured has all that hosts do
 	history   *predict.History                              // nil: estimates come from elsewhere
 	corrected *predict.Corrected                            // nil: estimates come from elsewhere, or with errors

@@ -110,7 +110,8 @@ func makesContainers(c *executor.Capabilities) bool { return rowOf(c.Name).engin
 
 // simulation is the configuration of a simulation of the run.
 func (s *session) simulation(start planner.Time) sim.Config {
-	cfg := sim.Config{Platform: s.platform, Start: start, Startup: s.set.Startup, Measured: s.measured}
+	cfg := sim.Config{Platform: s.platform, Start: start, Startup: s.set.Startup, Measured: s.measured,
+		Turns: s.turns}
 	if s.set.Ahead {
 		cfg.Ahead = s.set.starts()
 	}

@@ -47,6 +47,7 @@ func replay(c *cli.Context, name string) error {
 		return failf(exitInternal, "settings of run %s: %w", info.Name, err)
 	}
 	set.Runtime = simulation.Name
+	policy, seed := set.Policy, set.Seed
 	if c.IsSet("policy") {
 		set.Policy = c.String("policy")
 	}
@@ -65,7 +66,22 @@ func replay(c *cli.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if set.Policy == policy && set.Seed == seed && !c.IsSet("estimator") && !c.IsSet("errors") {
+		if s.turns, err = turns(c, log, info.Name); err != nil {
+			return fail(exitHost, err)
+		}
+	}
 	return s.start(c, sqlite.Bulk, pl, adm, subs, false)
+}
+
+// turns are the instants at which workflows of a run arrived, and at which it woke for a plan.
+func turns(c *cli.Context, log *sqlite.DB, run string) (at []planner.Time, err error) {
+	err = log.Each(c.Context, func(scan sqlite.Scan) error {
+		at = append(at, 0)
+		return scan(&at[len(at)-1])
+	}, `SELECT e.at_ns FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind IN (?, ?) ORDER BY e.seq`,
+		run, planner.KindWorkflowArrived, planner.KindWoke)
+	return at, err
 }
 
 // informed makes a planner that knows what that of a run of the log knew when the run began.
@@ -145,7 +161,9 @@ func (s *session) repeatOf(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo,
 	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
 		m, ok := r.attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
 		if m.node == s.platform.Nodes[l.Node].Name { // the files came from where they did
-			m.Measured.Staged, m.Measured.Staging = m.copied, m.staging
+			m.Measured.Staged, m.Measured.Staging = true, m.staging
+		} else if !m.copied { // laying files out is part of the start, unless they were copied: that is simulated
+			m.Measured.Startup += m.staging
 		}
 		return m.Measured, ok
 	}
@@ -164,12 +182,11 @@ type measuredAttempt struct {
 	staging time.Duration
 }
 
-// measuredAttempts reads how the attempts of a run went. What passed between the end of a program and the moment at
-// which gantry knew of it counts as running, as its place was taken; copies to another node than that of the run, and
-// suspensions, are simulated. An attempt that was preempted would have run on: what its task still had to do is what
+// measuredAttempts reads how the attempts of a run went. It starts and ends when gantry knew that it did, as its place
+// was taken until then and policies decide then; copies to another node than that of the run, and suspensions, are
+// simulated. An attempt that was preempted would have run on: what its task still had to do is what
 // its next attempt did, and all of that where it began again.
 func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]measuredAttempt, error) {
-	const exited = 5 // the kind of the event
 	outcomes := map[string]planner.Outcome{}
 	for _, o := range planner.Outcomes() {
 		outcomes[o.String()] = o
@@ -178,38 +195,43 @@ func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 	err := log.Each(c.Context, func(scan sqlite.Scan) error {
 		var k measuredKey
 		var outcome, node string
-		var queued, staged, started, ended int64
+		var queued, staged, started, ended, created, running, done, ran time.Duration
 		var copied, kept bool
-		if err := scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied,
-			&kept, &node); err != nil {
+		if err := scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &created, &running,
+			&done, &ran, &copied, &kept, &node); err != nil {
 			return err
 		}
-		from := queued // laying files out is part of the start, unless they were copied: that is simulated
-		if copied {
-			from = staged
-		}
-		m := measuredAttempt{node: node, copied: copied, staging: time.Duration(max(0, staged-queued)),
-			Measured: sim.Measured{Startup: time.Duration(max(0, started-from)),
-				Run: time.Duration(max(0, ended-started)), Outcome: outcomes[outcome]}}
+		m := measuredAttempt{node: node, copied: copied, staging: max(0, staged-queued),
+			Measured: sim.Measured{Startup: max(0, started-staged), Run: max(0, ended-started),
+				Outcome: outcomes[outcome],
+				Reported: &sim.Reported{Created: started - created, Started: started - running, Ended: ended - done,
+					Ran: ran}}}
 		if next, ok := out[measuredKey{k.workflow, k.task, k.try + 1}]; ok && m.Outcome == planner.Preempted {
 			m.Outcome = next.Outcome
 			if !kept {
 				m.Run = 0
 			}
 			m.Run += next.Run
+			m.Reported = nil
 		}
 		out[k] = m
 		return nil
 	}, `WITH heard AS MATERIALIZED (
-			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) AS at_ns
-			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind = ? GROUP BY 1)
-		SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
-			max(a.ended_ns, coalesce(h.at_ns, 0)) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
-			coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL, coalesce(n.name, '')
+			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) FILTER (WHERE e.kind = ?2) AS began,
+				max(e.at_ns) FILTER (WHERE e.kind = ?3) AS over
+			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ?1 AND e.kind IN (?2, ?3) GROUP BY 1)
+		SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
+			coalesce(h.began, a.started_ns),
+			coalesce(h.over, a.ended_ns) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
+			coalesce(a.created_ns, a.started_ns), a.started_ns,
+			a.ended_ns - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
+			coalesce(a.ran_ns, a.ended_ns - a.started_ns),
+			r.runtime = 'sim' OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL,
+			coalesce(n.name, '')
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
 			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
-		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
-			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, exited, run)
+		WHERE r.name = ?1 AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
+			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, planner.KindAttemptStarted, planner.KindAttemptExited)
 	return out, err
 }

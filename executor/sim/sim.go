@@ -5,6 +5,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gantry/executor"
@@ -32,6 +33,8 @@ type Config struct {
 	// Measured, if set, may say how an attempt really went: instead of what its task is known to take, Startup, Actual
 	// and Fault.
 	Measured func(l *executor.Launch) (m Measured, ok bool)
+	// Turns, in order, are instants at which a run arrived or woke that is repeated: a real clock wakes late.
+	Turns []planner.Time
 
 	// Host, if set, is the host that containers run on: see Hosted. Nil: ideal machines.
 	Host *hostmodel.Model
@@ -52,6 +55,9 @@ type Measured struct {
 	Staging time.Duration
 	Run     time.Duration // from there until the end was known
 	Outcome planner.Outcome
+	// Reported, if set, is what its usage says, if it is neither stopped nor suspended: gantry learns of a start and an
+	// end a while later, and estimators learn from usage.
+	Reported *Reported
 	// CPU is the CPU time of the program, of simulations with a Host, which take no Startup from here: Run is the time
 	// of the program alone there, within its limits. 0: it computes all the time, on one core.
 	CPU time.Duration
@@ -59,6 +65,10 @@ type Measured struct {
 	// has, as an exponent: work that is given is done as fast as the host is, a given time passes anyhow. 0: none.
 	Drift float64
 }
+
+// Reported has how long the instants of its usage are before those at which gantry knew that it ran, and that it had
+// ended.
+type Reported struct{ Created, Started, Ended, Ran time.Duration }
 
 // Runtime implements executor.Runtime in virtual time.
 type Runtime struct {
@@ -112,6 +122,7 @@ type attempt struct {
 	queued  planner.Time
 	staged  planner.Time // inputs in place
 	begins  planner.Time
+	told    *Reported
 	inputs  unit.Bytes
 	copied  unit.Bytes // of these
 	moved   unit.Bytes // of its checkpoint
@@ -181,11 +192,12 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 			a.left, a.outcome = time.Duration(float64(a.left)*after), o
 		}
 	}
-	startup, inPlace, staging, ready := r.cfg.Startup, false, time.Duration(0), r.takeReady(&l)
+	startup, inPlace, staging, ready := r.cfg.Startup+l.Spec.Overhead, false, time.Duration(0), r.takeReady(&l)
 	if r.cfg.Measured != nil {
 		launch := l
 		if m, ok := r.cfg.Measured(&launch); ok {
 			startup, a.left, a.outcome, inPlace, staging = m.Startup, m.Run, m.Outcome, m.Staged, m.Staging
+			a.told = m.Reported
 			ready = unit.Never
 			a.whole = planner.Whole(m.Run, done)
 		}
@@ -315,7 +327,12 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		r.pop()
 		next = r.next()
 	}
-	if until = max(until, r.now); next == nil || next.at > until {
+	if until = max(until, r.now); until != unit.Never {
+		if i, _ := slices.BinarySearch(r.cfg.Turns, until); i < len(r.cfg.Turns) {
+			until = r.cfg.Turns[i]
+		}
+	}
+	if next == nil || next.at > until {
 		if until == unit.Never {
 			return nil, fmt.Errorf("simulation at %v: nothing will happen any more", r.now)
 		}
@@ -398,6 +415,10 @@ func (r *Runtime) happen(it *item) {
 		x.Attempt, x.Outcome, x.ExitCode, x.Ran, x.Kept = it.attempt, a.outcome, code, a.ran, a.kept
 		u := &x.Usage
 		u.Queued, u.Staged, u.Created, u.Started, u.Ended = a.queued, a.staged, a.begins, a.begins, it.at
+		if a.told != nil && it.version == 0 {
+			u.Created, u.Started = u.Started.Add(-a.told.Created), u.Started.Add(-a.told.Started)
+			u.Ended, x.Ran = it.at.Add(-a.told.Ended), a.told.Ran
+		}
 		u.InputBytes, u.CopiedBytes, u.MovedBytes, u.Missing = a.inputs, a.copied, a.moved, planner.CountersAll
 		r.bodies = append(r.bodies, x)
 		r.unused = append(r.unused, r.places[it.attempt]-1)
