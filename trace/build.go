@@ -866,6 +866,11 @@ func ReservedName(name string) bool {
 }
 
 // limit is a wall-clock limit in a number of units.
+// seconds reads a duration that is no fault if it is not said.
+func (b *builder) seconds(t *Task, what, text string, line int) time.Duration {
+	return time.Duration(b.positive(t, what, text, reader.MaxTime.Seconds(), line) * float64(time.Second))
+}
+
 func (b *builder) limit(t *Task, what, text string, unit time.Duration, line int) {
 	if x := b.positive(t, what, text, float64(reader.MaxTime/unit), line); x > 0 {
 		t.TimeLimit = time.Duration(x * float64(unit))

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"errors"
+	"math/big"
 	"slices"
 	"strconv"
 
@@ -27,12 +28,13 @@ type wfDocument struct {
 	programs                    []int32 // of execution.tasks, by the number of the id: of their texts
 	kilobyteRM                  bool    // a machine's memory is so small that memory must be in KB
 	makespan                    wfFact
+	speeds                      map[string]*big.Rat // of machines, against one on which runtimes count
 	executedAt                  string
 	facts                       []wfFact // of the task that is read
 	counted                     []int32  // names that a glance counted as kept
 	open                        []string // keys of the objects that are read
 	room                        []wfFact // for facts of tasks, allocated ahead
-	guesses                     [wfEnv + 1][8]guess
+	guesses                     [wfMachine + 1][8]guess
 	near                        [32]namedKey // by position, the keys of the task before
 }
 
@@ -89,6 +91,8 @@ const (
 	wfDiskLimit
 	wfSubWorkflow
 	wfGPUs
+	wfOverhead
+	wfMemoryNeeded
 	wfSingles // those above have one value, those below may have several
 	wfParent
 	wfChild
@@ -98,6 +102,7 @@ const (
 	wfArgument
 	wfArgv
 	wfEnv
+	wfMachine
 )
 
 // recurs reports whether one text is kept of all facts of that kind with that text.
@@ -166,8 +171,9 @@ func init() { // its readers look into it
 		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
 		"subWorkflow": other((*wfDocument).subWorkflow),
 		"gpu":         other((*wfDocument).gpus), "gpus": other((*wfDocument).gpus),
-		"gpuCount":   other((*wfDocument).gpus),
-		"executedAt": ignored, "machine": ignored, "machines": ignored, "priority": ignored, "type": ignored,
+		"gpuCount":          other((*wfDocument).gpus),
+		"overheadInSeconds": value(wfOverhead), "memoryNeededInBytes": value(wfMemoryNeeded),
+		"machines": values(wfMachine), "executedAt": ignored, "machine": ignored, "priority": ignored, "type": ignored,
 		"inputFilesBytes": ignored, "outputFilesBytes": ignored,
 	}
 	bit := uint64(1)
@@ -191,6 +197,11 @@ func init() { // its readers look into it
 //	timeLimitInSeconds
 //	diskLimitInBytes     the most that the work directory of the task may take on disk
 //	diskBytesPerSecond   number, the block I/O that the task asks for
+//	memoryNeededInBytes  the memory that the task asks for, where memoryInBytes is what it took
+//	overheadInSeconds    how long its machine was taken before and after its program ran
+//
+// A machine whose cpu has relativeSpeed is that much faster than one of speed 1. Runtimes of tasks there become those
+// at speed 1. speedInMHz is the frequency at one moment, in traces that 1200 and 2600 of like machines: it is not read.
 //
 // A command is {"program", "arguments"} and in general an argv, run without a shell. A shell runs the pieces, joined by
 // blanks, where they are the text of a command line: the system is Nextflow or Makeflow and the text holds operators,
@@ -199,7 +210,8 @@ func init() { // its readers look into it
 // command overrides this. A piece such as "--percent-cpu 0.6" (long option and value in one, as WfCommons writes) is
 // split.
 func (b *builder) readWfFormat() {
-	d := &wfDocument{b: b, j: reader.NewJSON(b.in.Reader), original: map[string]string{}}
+	d := &wfDocument{b: b, j: reader.NewJSON(b.in.Reader), original: map[string]string{},
+		speeds: map[string]*big.Rat{}}
 	err := d.object(d.top)
 	if err == nil {
 		err = d.j.End()
@@ -312,23 +324,39 @@ func (d *wfDocument) workflowFact(key string) error {
 	return d.j.Skip()
 }
 
-// machine looks for a memory that can only be in KB: less than 1 GiB with four cores or more.
+// machine keeps how fast a machine is, and else looks for a memory that can only be in KB: less than 1 GiB with four
+// cores or more.
 func (d *wfDocument) machine() error {
-	var memory, cores string
+	var memory, cores, name, speed string
 	err := d.object(func(key string) error {
 		switch key {
 		case "memoryInBytes":
 			return d.text(&memory)
+		case "nodeName":
+			return d.text(&name)
 		case "cpu":
 			return d.object(func(key string) error {
-				if key == "coreCount" || key == "count" {
+				switch key {
+				case "coreCount", "count":
 					return d.text(&cores)
+				case "relativeSpeed":
+					return d.text(&speed)
 				}
 				return d.j.Skip()
 			})
 		}
 		return d.j.Skip()
 	})
+	if speed != "" {
+		x, errX := reader.Number(speed)
+		if errX != nil || x < 1e-6 || x > 1e6 {
+			d.b.faults.Fail("bad-number", d.j.Line, "", "relativeSpeed %q of machine %s is no number from 1e-6 to 1e6",
+				speed, name)
+			return err
+		}
+		d.speeds[name], _ = new(big.Rat).SetString(strconv.FormatFloat(x, 'f', -1, 64))
+		return cmp.Or(err, d.keep(200+len(name)))
+	}
 	m, errM := reader.Number(memory)
 	c, errC := reader.Number(cores)
 	if errM == nil && errC == nil && m > 0 && m < 1<<30 && c >= 4 && !d.kilobyteRM {

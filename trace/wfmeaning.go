@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/big"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"gantry/reader"
 	"gantry/trace/spelling"
@@ -353,6 +355,7 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	}
 	if v := newer(wfRuntimeNew, wfRuntime); v.text != 0 {
 		b.runtime(t, d.said(v), int(v.line))
+		t.Runtime = atOne(t.Runtime, d.speed(x))
 	}
 	if v := newer(wfCoresNew, wfCores); v.text != 0 {
 		b.cores(t, d.said(v), int(v.line))
@@ -364,9 +367,15 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 			t.Known |= AvgCPU
 		}
 	}
+	if v := one[wfOverhead]; v.text != 0 {
+		t.Overhead = b.seconds(t, "overheadInSeconds", d.said(v), int(v.line))
+	}
 	memory, scale := newer(wfMemoryInBytes, wfMemory), int64(1)
 	if one[wfMemoryInBytes].text == 0 && old || d.kilobyteRM && !old {
 		scale = 1000
+	}
+	if one[wfMemoryNeeded].text != 0 {
+		memory, scale = one[wfMemoryNeeded], 1
 	}
 	if memory.text != 0 {
 		b.memory(t, d.said(memory), scale, int(memory.line))
@@ -427,6 +436,30 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 		b.ungiven(int(v.line), t.ID, "GPUs", "gpus", d.said(v), 0)
 	}
 	t.SubWorkflow = t.SubWorkflow || d.said(one[wfSubWorkflow]) == "true"
+}
+
+// speed is that of the machine on which a task was, nil if it is not told.
+func (d *wfDocument) speed(x *wfTask) *big.Rat {
+	for _, f := range x.facts {
+		if f.kind == wfMachine && d.speeds[d.said(f)] != nil {
+			return d.speeds[d.said(f)]
+		}
+	}
+	return nil
+}
+
+// atOne is the time at speed 1 of what takes so long at another speed. It is rounded up, as simulations round down.
+func atOne(run time.Duration, speed *big.Rat) time.Duration {
+	if speed == nil || run <= 0 {
+		return run
+	}
+	work := new(big.Rat).Mul(speed, new(big.Rat).SetInt64(int64(run)))
+	up := new(big.Int).Add(work.Num(), work.Denom())
+	up.Div(up.Sub(up, big.NewInt(1)), work.Denom())
+	if !up.IsInt64() || up.Int64() > int64(reader.MaxTime) {
+		return reader.MaxTime
+	}
+	return time.Duration(up.Int64())
 }
 
 // image sets the container image; the way Pegasus and Singularity write Docker images is accepted.

@@ -18,6 +18,7 @@ type Execution struct {
 	ExecutedAt time.Time
 	Machines   []Machine
 	Tasks      []TaskExecution // parallel to Workflow.Tasks
+	Simulated  bool            // nothing was measured: the numbers of the trace are written too
 	System     string          // name of the runtime system; "" is gantry
 	Version    string          // of the runtime system
 }
@@ -30,7 +31,8 @@ type Machine struct {
 	Release      string
 	MemoryBytes  int64
 	Cores        int64
-	SpeedMHz     int64
+	SpeedMHz     int64   // of simulated nodes 1000 at speed 1
+	Speed        float64 // against a machine on which runtimes count; 0: not known
 	Vendor       string
 }
 
@@ -40,6 +42,8 @@ type TaskExecution struct {
 	// ReusedFrom is the run whose results the task has taken over; then it did not run.
 	ReusedFrom   string
 	Runtime      time.Duration
+	Overhead     time.Duration // before and after it, as long as the machine was taken
+	MemoryNeeded int64         // that the task asked for; 0: nothing
 	ExecutedAt   time.Time
 	Machine      string // Machine.Name; "" if not known
 	Cores        float64
@@ -56,13 +60,13 @@ type TaskExecution struct {
 // specification.tasks, in the same words.
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them,
-// image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskLimitInBytes, diskBytesPerSecond, category
-// and subWorkflow what else the schema has no place for, opaqueFileIds and dataDependencies how file ids are meant.
+// image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskLimitInBytes, diskBytesPerSecond, category,
+// overheadInSeconds, memoryNeededInBytes, relativeSpeed and subWorkflow what else the schema has no place for, opaqueFileIds and dataDependencies how file ids are meant.
 // Read reads it all.
 func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
 
 // WriteExecution writes w and what really happened as WfFormat 1.5; nothing that the trace itself says of runtimes,
-// memory or I/O is written, only what was measured.
+// memory or I/O is written, only what was measured, unless that was simulated.
 func WriteExecution(w io.Writer, wf *Workflow, e *Execution) error { return write(w, wf, e) }
 
 type object = map[string]any // keys are written sorted
@@ -158,7 +162,7 @@ func (w *wfWriter) specification() {
 			v["reusedFrom"] = w.e.Tasks[i].ReusedFrom
 		}
 		if !w.executed(i) {
-			maps.Copy(v, facts(t, w.e == nil))
+			maps.Copy(v, facts(t, w.e == nil || w.e.Simulated))
 		}
 		return v
 	})
@@ -184,11 +188,14 @@ func (w *wfWriter) execution() {
 			return nil
 		}
 		t := &w.wf.Tasks[i]
-		v := facts(t, w.e == nil)
+		v := facts(t, w.e == nil || w.e.Simulated)
 		if w.e != nil {
 			maps.Copy(v, measured(&w.e.Tasks[i]))
 		} else {
 			v["runtimeInSeconds"] = t.Runtime.Seconds()
+			if t.Overhead > 0 {
+				v["overheadInSeconds"] = t.Overhead.Seconds()
+			}
 		}
 		v["id"] = w.tasks[i]
 		return v
@@ -301,6 +308,12 @@ func measured(x *TaskExecution) object {
 	if !x.ExecutedAt.IsZero() {
 		v["executedAt"] = x.ExecutedAt.Format(time.RFC3339Nano)
 	}
+	if x.Overhead > 0 {
+		v["overheadInSeconds"] = x.Overhead.Seconds()
+	}
+	if x.MemoryNeeded > 0 {
+		v["memoryNeededInBytes"] = x.MemoryNeeded
+	}
 	if x.Machine != "" {
 		v["machines"] = []string{hostName(x.Machine)}
 	}
@@ -328,6 +341,9 @@ func machine(m Machine) object {
 	}
 	if m.SpeedMHz > 0 {
 		cpu["speedInMHz"] = m.SpeedMHz
+	}
+	if m.Speed > 0 {
+		cpu["relativeSpeed"] = m.Speed
 	}
 	if m.Vendor != "" {
 		cpu["vendor"] = m.Vendor

@@ -57,6 +57,25 @@ func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow str
 	return fmt.Errorf("run %s has no workflow %q", info.Name, workflow)
 }
 
+// executedQuery has the tasks that succeeded. What passed around the program until gantry knew of its end belongs to an
+// attempt; copies between nodes do not, as they are simulated. A formal task took no time on no node.
+const executedQuery = `WITH heard AS MATERIALIZED (
+		SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) AS at_ns
+		FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ?2 AND e.kind = 5 GROUP BY 1)
+	SELECT t.task, coalesce(a.node, -1), coalesce(a.queued_ns, t.ended_ns), a.started_ns,
+	coalesce(a.ended_ns, t.ended_ns), coalesce(a.hold_millicores, t.need_millicores),
+	coalesce(a.hold_memory_bytes, t.need_memory_bytes), iif(t.attempts = 0, 0, a.ran_ns),
+	max(a.ended_ns, coalesce(h.at_ns, 0)) - a.ran_ns - iif(r.runtime = 'sim'
+		OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.staged_ns, a.queued_ns)
+		- coalesce((SELECT sum(s.until_ns - s.since_ns) FROM suspensions s
+			WHERE s.run = r.id AND s.attempt = a.attempt), 0),
+	a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
+	FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?1 AND t.state = 'done'
+	LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt AND a.outcome = 'ok'
+	LEFT JOIN heard h ON h.attempt = a.attempt
+	WHERE r.name = ?2 AND (a.attempt IS NOT NULL OR t.attempts = 0 AND NOT EXISTS (
+		SELECT 1 FROM reuses u WHERE u.run = r.id AND u.task = t.task AND u.from_run <> ''))`
+
 // execution is a workflow of a run with the sizes and images that it had, and what was measured of it.
 func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
 	on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
@@ -67,7 +86,7 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	did := &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution,
 		len(flow.Tasks)), ExecutedAt: info.Started}
 	if !on.Programs {
-		did.System = "gantry (" + info.Runtime + ")"
+		did.System, did.Simulated = "gantry ("+info.Runtime+")", true
 	}
 	place := make(map[int64]int, len(flow.Tasks))
 	for i, t := range a.Arrived.Tasks {
@@ -80,11 +99,11 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	used := make([]bool, len(info.Platform.Nodes))
 	began, ended := int64(math.MaxInt64), int64(math.MinInt64)
 	if err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var task, node, hold int64
-		var queued, start, end, ran *int64
+		var task, node, hold, memory int64
+		var queued, start, end, ran, around *int64
 		var last part
-		if err := scan(&task, &node, &queued, &start, &end, &hold, &ran, &last.cpu, &last.memory, &last.read,
-			&last.written); err != nil {
+		if err := scan(&task, &node, &queued, &start, &end, &hold, &memory, &ran, &around, &last.cpu, &last.memory,
+			&last.read, &last.written); err != nil {
 			return err
 		}
 		i, ok := place[task]
@@ -92,11 +111,19 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 			return nil
 		}
 		last.ran = *ran
+		t := &flow.Tasks[i]
+		t.Cores, t.Known = float64(hold)/1000, t.Known|trace.Cores
 		if p := parts[task]; p != nil {
 			last.add(p)
 		}
 		x := last.execution()
-		x.Cores, x.Known = float64(hold)/1000, x.Known|trace.Cores
+		x.Cores, x.Known = t.Cores, x.Known|trace.Cores
+		if around != nil {
+			x.Overhead = time.Duration(max(0, *around))
+		}
+		if (t.Known | t.Imputed).Has(trace.Memory) {
+			x.MemoryNeeded = memory
+		}
 		if node >= 0 && int(node) < len(info.Platform.Nodes) {
 			used[node], x.Machine = true, info.Platform.Nodes[node].Name
 		}
@@ -111,11 +138,7 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		}
 		did.Tasks[i] = x
 		return nil
-	}, `SELECT t.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.hold_millicores,
-		a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
-		FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
-		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`,
-		int64(a.Spec.ID), info.Name); err != nil {
+	}, executedQuery, int64(a.Spec.ID), info.Name); err != nil {
 		return nil, nil, err
 	}
 	if err := db.Each(ctx, func(scan sqlite.Scan) error {
@@ -148,9 +171,11 @@ func asRun(info *sqlite.RunInfo, a *executor.Admission) *trace.Workflow {
 	flow.Files = append([]trace.File(nil), flow.Files...)
 	for i := range min(len(flow.Files), len(a.Files)) {
 		flow.Files[i].Size, flow.Files[i].Sized = int64(a.Files[i].Size), a.Files[i].Sized
+		flow.Files[i].Imputed = false
 	}
 	flow.Tasks = append([]trace.Task(nil), flow.Tasks...)
 	for i, t := range a.Tasks {
+		flow.Tasks[i].TimeLimit = t.TimeLimit
 		for _, m := range info.Images {
 			if t.Image == m.Ref && m.Digest != "" {
 				flow.Tasks[i].Image = m.Digest
@@ -162,7 +187,7 @@ func asRun(info *sqlite.RunInfo, a *executor.Admission) *trace.Workflow {
 
 // machine is a node as WfFormat has it: with the host's facts if programs ran there.
 func machine(info *sqlite.RunInfo, n *planner.Node, on *executor.Capabilities) trace.Machine {
-	m := trace.Machine{Name: n.Name}
+	m := trace.Machine{Name: n.Name, Speed: n.Speed, SpeedMHz: max(1, int64(1000*n.Speed+0.5))}
 	if c := n.Capacity[unit.CPU]; c != unit.Unlimited {
 		m.Cores = c / 1000
 	}
