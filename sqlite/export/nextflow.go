@@ -2,23 +2,27 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"gantry/executor"
+	"gantry/planner/unit"
 	"gantry/sqlite"
 )
 
-// NextflowColumns are those of a trace.txt of Nextflow, in its order.
+// NextflowColumns are those of a trace.txt of Nextflow, in its order, and then some that its users can ask for.
 var NextflowColumns = []string{"task_id", "hash", "native_id", "name", "status", "exit", "submit", "duration",
-	"realtime", "%cpu", "peak_rss", "peak_vmem", "rchar", "wchar"}
+	"realtime", "%cpu", "peak_rss", "peak_vmem", "rchar", "wchar", "process", "cpus", "memory", "start", "complete",
+	"cpu_model"}
 
 // ExtendedColumns are gantry's own, at the end.
 var ExtendedColumns = []string{"queue_wait", "pred_realtime", "policy", "fail_class"}
@@ -32,7 +36,8 @@ type NextflowOptions struct {
 
 // Nextflow writes a trace.txt: a row for each attempt that was ordered, in their order, with Nextflow's columns and
 // units. Instants are UTC. rchar and wchar are the bytes that the kernel's block I/O counters show, for gantry has none
-// of read and write calls; peak_vmem is not measured. native_id is the name of the container.
+// of read and write calls; peak_vmem is not measured. native_id is the name of the container. process is the type of the
+// task; cpus, a whole number as Nextflow's are, and memory are what the attempt held; cpu_model is that of the host.
 func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o NextflowOptions) error {
 	info, err := db.Info(ctx, run)
 	if err != nil {
@@ -44,13 +49,17 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		columns = append(columns[:len(columns):len(columns)], ExtendedColumns...)
 	}
 	fmt.Fprintln(out, strings.Join(columns, "\t"))
+	model := "-"
+	if h := info.Host; h != nil && o.On.Programs && h.Model != "" {
+		model = h.Model
+	}
 	onHost := executor.HostName(info.Name, filepath.Join(filepath.Dir(db.Path()), info.Name))
 	if err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var attempt, try int64
+		var attempt, try, cores, memory int64
 		var flow, task, kind, outcome string
 		var exit, queued, started, ended, cpu, peak, read, written, estimate, ready *int64
 		if err := scan(&attempt, &try, &flow, &task, &kind, &outcome, &exit, &queued, &started, &ended, &cpu,
-			&peak, &read, &written, &estimate, &ready); err != nil {
+			&peak, &read, &written, &estimate, &ready, &cores, &memory); err != nil {
 			return err
 		}
 		native := "-"
@@ -65,7 +74,9 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		cells := []string{strconv.FormatInt(attempt+1, 10), hash(info.Name, flow, task, strconv.FormatInt(try, 10)),
 			native, name, status(outcome, started != nil), number(exit),
 			o.instant(info.Started, queued), o.duration(between(queued, ended)), o.duration(realtime),
-			o.load(cpu, realtime), o.memory(peak), "-", o.memory(read), o.memory(written)}
+			o.load(cpu, realtime), o.memory(peak), "-", o.memory(read), o.memory(written), process(kind, task),
+			strconv.FormatInt((cores+999)/1000, 10), o.held(memory), o.instant(info.Started, started),
+			o.instant(info.Started, ended), model}
 		if o.Extended {
 			class := outcome
 			if class == "ok" || class == "" {
@@ -87,7 +98,8 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		a.written_bytes, a.estimate_ns, coalesce((SELECT max(b.ended_ns) FROM attempts b
 		WHERE a.try > 1 AND b.run = a.run AND b.task = a.task AND b.attempt < a.attempt), (SELECT max(p.ended_ns)
 		FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-		WHERE d.run = a.run AND d.child = a.task), max(w.arrived_ns, w.release_ns))
+		WHERE d.run = a.run AND d.child = a.task), max(w.arrived_ns, w.release_ns)),
+		a.hold_millicores, a.hold_memory_bytes
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY a.attempt`,
 		info.Name); err != nil {
@@ -111,10 +123,9 @@ func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string, colum
 		if task == kind || kind == "" {
 			name = task
 		}
-		cells := []string{strconv.FormatInt(id, 10), hash(run, flow, task, "0"), "-", name, "CACHED"}
-		for len(cells) < columns {
-			cells = append(cells, "-")
-		}
+		cells := slices.Repeat([]string{"-"}, columns)
+		copy(cells, []string{strconv.FormatInt(id, 10), hash(run, flow, task, "0"), "-", name, "CACHED"})
+		cells[slices.Index(NextflowColumns, "process")] = process(kind, task)
 		for i := range cells {
 			cells[i] = oneLine.Replace(cells[i])
 		}
@@ -125,6 +136,17 @@ func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string, colum
 		FROM runs r JOIN reuses u ON u.run = r.id AND u.from_run <> ''
 		JOIN tasks t ON t.run = r.id AND t.task = u.task AND t.state <> 'continued'
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY t.task`, run)
+}
+
+// process is the type of a task; one without a type is the only one of its process.
+func process(kind, task string) string { return cmp.Or(kind, task) }
+
+// held is the memory that an attempt held, "-" if that is no bound.
+func (o NextflowOptions) held(b int64) string {
+	if b == unit.Unlimited {
+		return "-"
+	}
+	return o.memory(&b)
 }
 
 var oneLine = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")

@@ -28,7 +28,7 @@ func Info(name string) sqlite.RunInfo {
 			{ID: 0, Name: "n1", Capacity: capacity, Speed: 1}, {ID: 1, Name: "n2", Capacity: capacity, Speed: 0.5}},
 			Groups: []string{""}},
 		Host: &sqlite.Host{Name: "calm", System: "linux", Architecture: "x86_64", Release: "6.1", Cores: 4, MHz: 2400,
-			Vendor: "AMD", Memory: 8 << 30}}
+			Vendor: "AMD", Model: "AMD EPYC 7763", Memory: 8 << 30}}
 }
 
 // Log is a run under construction: each call appends one batch.
