@@ -67,12 +67,7 @@ type Engine struct {
 	above map[string]cover        // by image ID
 	// bundles are directories for those of containers, which go at Close if they are empty
 	bundles map[string]string // by run directory
-	nets    []*os.File        // network namespaces of containers that are gone
 }
-
-// mostNets is how many network namespaces are kept until they are let go together: what the kernel does to remove one
-// (it waits for all processors, and looks through the sockets of the host) it does once for all that it finds.
-const mostNets = 16
 
 // known is what this process knows of a container.
 type known struct {
@@ -83,7 +78,6 @@ type known struct {
 	// volumes are the paths of those of the image, unless another process made it
 	volumes []string
 	pid     *process // nil until it runs
-	net     *os.File // its network namespace; nil if another process made it
 }
 
 // record is what is kept of a container.
@@ -166,10 +160,8 @@ func (e *Engine) Close() error {
 	defer e.mu.Unlock()
 	for _, k := range e.known {
 		k.pid.close()
-		k.net.Close()
 	}
 	e.known = nil
-	e.letGo()
 	for _, b := range e.bundles {
 		removeBundles(b)
 	}
@@ -270,7 +262,7 @@ func (e *Engine) Start(_ context.Context, id string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p != nil {
-		k.pid, k.net = p, p.network()
+		k.pid = p
 	}
 	if e.bpf == "" {
 		e.bpf = compiled(filepath.Join(filepath.Dir(k.record.Dir), state, id))
@@ -341,7 +333,7 @@ func compiled(stateDir string) string {
 	if err != nil {
 		return ""
 	}
-	return base64.StdEncoding.EncodeToString(shorter(bpf))
+	return base64.StdEncoding.EncodeToString(bpf)
 }
 
 // run has the OCI runtime start a container: it ends when the program is about to begin. "crun run" forks twice to
@@ -577,18 +569,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	defer e.mu.Unlock()
 	k.pid.close()
 	delete(e.known, id)
-	if e.nets = append(e.nets, k.net); len(e.nets) == mostNets {
-		e.letGo()
-	}
 	return nil
-}
-
-// letGo lets the kernel remove the network namespaces of containers that are gone. e.mu is held.
-func (e *Engine) letGo() {
-	for _, net := range e.nets {
-		net.Close()
-	}
-	e.nets = nil
 }
 
 // killTime is how long a killed process may take to end, and a runtime to start one.

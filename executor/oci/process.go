@@ -48,15 +48,6 @@ func (p *process) close() {
 	}
 }
 
-// network holds on to the network namespace of the process; nil if it has ended.
-func (p *process) network() *os.File {
-	net, err := os.Open("/proc/" + strconv.Itoa(p.pid) + "/ns/net")
-	if err != nil {
-		return nil
-	}
-	return net
-}
-
 // with gives f the descriptor.
 func (p *process) with(f func(fd int) error) error {
 	raw, err := p.file.SyscallConn()
