@@ -96,15 +96,8 @@ func exportRun(c *cli.Context) error {
 	switch {
 	case k < 0:
 		return failf(exitUsage, "unknown format %q: use one of %s", format, strings.Join(exportFormats(), ", "))
-<<<<<<< HEAD
-=======
 	case c.NArg() > 1 && exporters[k].tables == nil:
 		return failf(exitUsage, "--format %s describes one run: name one; csv, parquet and json take several", format)
-	case c.IsSet("workflow") && format != "wfformat" && format != "rocrate":
-		return failf(exitUsage, "--workflow needs --format wfformat or rocrate")
-	case (c.Bool("raw") || c.Bool("extended")) && format != "trace":
-		return failf(exitUsage, "--raw and --extended need --format trace")
->>>>>>> d466bd3 (Export several runs as tables with the same columns)
 	}
 	db, err := readLog(c)
 	if err != nil {
