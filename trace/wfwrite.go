@@ -60,9 +60,9 @@ type TaskExecution struct {
 // specification.tasks, in the same words.
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them,
-// image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskLimitInBytes, diskBytesPerSecond, category,
-// overheadInSeconds, memoryNeededInBytes, relativeSpeed and subWorkflow what else the schema has no place for, opaqueFileIds and dataDependencies how file ids are meant.
-// Read reads it all.
+// image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskLimitInBytes, diskBytesPerSecond,
+// category, overheadInSeconds, memoryNeededInBytes, relativeSpeed and subWorkflow what else the schema has no place
+// for, opaqueFileIds and dataDependencies how file ids are meant. Read reads it all.
 func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
 
 // WriteExecution writes w and what really happened as WfFormat 1.5; nothing that the trace itself says of runtimes,

@@ -232,6 +232,7 @@ func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
 			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ?1 AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
-			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, planner.KindAttemptStarted, planner.KindAttemptExited)
+			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, planner.KindAttemptStarted,
+		planner.KindAttemptExited)
 	return out, err
 }

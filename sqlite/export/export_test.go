@@ -148,8 +148,8 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", s, want)
 		}
 	}
-	const head = "task_id|hash|native_id|name|status|exit|submit|duration|realtime|%cpu|peak_rss|peak_vmem|rchar|wchar|" +
-		"process|cpus|memory|start|complete|cpu_model"
+	const head = "task_id|hash|native_id|name|status|exit|submit|duration|realtime|%cpu|peak_rss|peak_vmem|rchar|" +
+		"wchar|process|cpus|memory|start|complete|cpu_model"
 	check(export.NextflowOptions{}, 0, head)
 	check(export.NextflowOptions{}, 1, "1|HASH|gantry-calm-DIR-a0|split (split_0)|COMPLETED|0|2026-11-21 "+
 		"10:30:00.250|2s|1.5s|87.5%|47.7 MB|-|1.9 MB|976.6 KB|split|1|64 MB|"+
@@ -160,8 +160,8 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 	check(export.NextflowOptions{Extended: true}, 0, head+"|queue_wait|pred_realtime|policy|fail_class")
 	check(export.NextflowOptions{Extended: true, Raw: true}, 3,
 		"3|HASH|gantry-calm-DIR-a2|work "+
-			"(work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|work|1|67108864|1795257003750|1795257004250|"+
-			"AMD EPYC 7763|1000|3000|heft|out-of-memory")
+			"(work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|work|1|67108864|"+
+			"1795257003750|1795257004250|AMD EPYC 7763|1000|3000|heft|out-of-memory")
 }
 
 func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
