@@ -1,0 +1,52 @@
+package trace_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/trace"
+)
+
+// Runtimes of machines with a relative speed become those at speed 1, exactly; a small memory of such a machine is meant
+// as it is written.
+func TestRuntimesCountAtTheSpeedOfTheirMachine(t *testing.T) {
+	const file = `{"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [
+		{"name": "a", "id": "a", "parents": [], "children": []}]}, "execution": {"makespanInSeconds": 1,
+		"executedAt": "unknown", "tasks": [{"id": "a", "runtimeInSeconds": %s, "memoryInBytes": 1000,
+		"memoryNeededInBytes": 5000, "overheadInSeconds": 0.25, "machines": ["other", "m"]}],
+		"machines": [{"nodeName": "m", "memoryInBytes": 500000000, "cpu": {"coreCount": 8, "speedInMHz": 2400%s}}]}}}`
+	for _, c := range []struct {
+		runtime, speed string
+		want           time.Duration
+	}{
+		{"10", `, "relativeSpeed": 0.3`, 3 * time.Second},
+		{"3.333333333", `, "relativeSpeed": 0.3`, time.Second},
+		{"0.588235294", `, "relativeSpeed": 1.7`, time.Second},
+		{"2", `, "relativeSpeed": 1`, 2 * time.Second},
+		{"1e9", `, "relativeSpeed": 1e6`, 0},
+		{"10", `, "relativeSpeed": 0`, -1},
+		{"10", `, "relativeSpeed": "fast"`, -1},
+	} {
+		flow, faults, err := trace.Read(strings.NewReader(fmt.Sprintf(file, c.runtime, c.speed)), "w.json",
+			trace.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.want < 0 {
+			if !trace.HasErrors(faults) || !strings.Contains(fmt.Sprint(faults), "relativeSpeed") {
+				t.Errorf("%s s at %s: %v", c.runtime, c.speed, faults)
+			}
+			continue
+		}
+		if trace.HasErrors(faults) {
+			t.Fatalf("%s s at %s: %v", c.runtime, c.speed, faults)
+		}
+		a := flow.Tasks[0]
+		if c.want > 0 && a.Runtime != c.want || a.Runtime <= 0 || a.MemoryBytes != 5000 ||
+			a.Overhead != 250*time.Millisecond {
+			t.Errorf("%s s at %s: %v, %v around it, %d bytes", c.runtime, c.speed, a.Runtime, a.Overhead, a.MemoryBytes)
+		}
+	}
+}
