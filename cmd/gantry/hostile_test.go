@@ -511,8 +511,7 @@ var hostile = []struct {
 	{"nuls.csv", func() string { return "task,node,seconds\n" + times(1_000_000, "\x00") }, "has other fields"},
 }
 
-// Every hostile file is read within 64 MB and 20 times its size more than a small one, in time proportional to its size, and told with its
-// line.
+// Every hostile file is read within memory and time in proportion to its size, and told with its line.
 func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 	if len(hostile) < 60 {
 		t.Fatalf("%d files", len(hostile))
