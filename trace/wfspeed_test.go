@@ -9,8 +9,8 @@ import (
 	"gantry/trace"
 )
 
-// Runtimes of machines with a relative speed become those at speed 1, exactly; a small memory of such a machine is meant
-// as it is written.
+// Runtimes of machines with a relative speed become those at speed 1, exactly; a small memory of such a machine is
+// meant as it is written.
 func TestRuntimesCountAtTheSpeedOfTheirMachine(t *testing.T) {
 	const file = `{"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [
 		{"name": "a", "id": "a", "parents": [], "children": []}]}, "execution": {"makespanInSeconds": 1,
