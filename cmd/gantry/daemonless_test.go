@@ -171,10 +171,14 @@ func TestAServerWithoutADaemonFetchesImages(t *testing.T) {
 	t.Setenv(image.DirEnv, filepath.Join(c.dir, "images"))
 	noDocker(t)
 	dir := filepath.Join(c.dir, "runs")
-	flow := c.write("Makeflow", "one.txt:\n\techo one >one.txt\n")
+	flow := c.write("Makeflow", "one.txt:\n\techo one >one.txt; echo loud >&2\n")
 	s := serveIn(t, dir, "--runtime", "oci")
 	id := s.submit("--image", "docker-archive:"+saved, flow)
-	expect(t, exitOK, []string{"done, 1 of 1"}, "wait", "--dir", dir, id)
+	code, out, errs := invoke(t, "wait", "--dir", dir, id)
+	if code != exitOK || !strings.Contains(out, "done, 1 of 1") ||
+		!strings.Contains(errs, "1 task that succeeded wrote to standard error: Makeflow/one.txt: gantry logs "+id) {
+		t.Errorf("wait: %d, %s%s", code, out, errs)
+	}
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
 }

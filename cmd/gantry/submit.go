@@ -651,7 +651,8 @@ func waitCommand() *cli.Command {
 		Name:      "wait",
 		Usage:     "wait until a submission has ended",
 		ArgsUsage: "ID",
-		Description: `Prints how it ended. If the server is killed and started again meanwhile, the command continues by
+		Description: `Prints how it ended, and which tasks that succeeded wrote to standard error or left an empty
+output. If the server is killed and started again meanwhile, the command continues by
 itself. What has ended is found in the log when no server is there.
 
 Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wrong command line, 3 no such submission,
@@ -669,8 +670,27 @@ or it was refused, 4 no server.`,
 			if err != nil {
 				return serverError(err)
 			}
+			defer tellDoubts(c, st)
 			return ended(c, st)
 		},
+	}
+}
+
+// tellDoubts says of a submission that is done what gantry run says at its end: which of its tasks may not have meant
+// to succeed.
+func tellDoubts(c *cli.Context, st *api.Status) {
+	if st.State != "done" || st.Tasks > mostSummed || c.Bool("json") || c.Bool("quiet") {
+		return
+	}
+	db, err := readLog(c)
+	if err != nil {
+		return // how it ended is known
+	}
+	defer db.Close()
+	if s, err := db.SummaryWithin(c.Context, c.Args().First(), mostSummed); err == nil {
+		var b strings.Builder
+		printFailures(&b, s, c.Args().First())
+		fmt.Fprint(c.App.ErrWriter, b.String())
 	}
 }
 

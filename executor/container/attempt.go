@@ -386,6 +386,9 @@ func (a *attempt) notStarted(err error) {
 	case r.aways.Load() != a.aways:
 		x.Outcome = planner.Lost
 		x.Message = "the " + r.host.Name + " was stopped, or did not answer, before the program began: " + err.Error()
+	case errors.Is(err, errArguments): // as a shell says it
+		x.Outcome, x.ExitCode, x.Final = planner.ExitCode, evidence.NotExecutable, true
+		x.Message = fmt.Sprintf("exit code %d (the command cannot be executed: %v)", x.ExitCode, err)
 	default:
 		x.Message, x.Final = explain(err), errors.Is(err, fetch.ErrNoImage) || errdefs.IsInvalidArgument(err)
 	}

@@ -3,6 +3,7 @@ package container
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/containerd/errdefs"
 	"mvdan.cc/sh/v3/syntax"
 
 	"gantry/cgroup"
@@ -177,15 +177,21 @@ func (a *attempt) expand(ctx context.Context) error {
 	if err = a.as(func() (err error) {
 		env := append(env[:len(env):len(env)], a.spec.Env...)
 		if a.expanded, err = trace.ExpandArguments(t.Command[1], env, a.dir); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errArguments, err)
 		}
-		return trace.Bounds(a.argv(), env)
+		if err = trace.Bounds(a.argv(), env); err != nil {
+			return fmt.Errorf("%w: argument list too long: %w", errArguments, err)
+		}
+		return nil
 	}); err != nil {
-		return fmt.Errorf("arguments: %w: %w", errdefs.ErrInvalidArgument, err)
+		return err
 	}
 	a.spec.Args = append([]string{Launcher}, a.launchArgs()...)
 	return nil
 }
+
+// errArguments says that a program cannot be started with its arguments, whatever the host.
+var errArguments = errors.New("arguments")
 
 // words finds the words of the arguments, if they have to be expanded.
 func (a *attempt) words() error { return a.r.call(a.staging, a.expand) }

@@ -84,6 +84,12 @@ func TestEndsAreClasses(t *testing.T) {
 			s.Command, s.Shell = []string{"no-such-program", "x"}, false
 			return s
 		}, nil, planner.ExitCode, 127, []string{"no-such-program"}},
+		{"too many arguments once they are expanded", func() *executor.TaskSpec {
+			s := r.sh("")
+			s.Command, s.Shell, s.Expand = []string{"echo", strings.Repeat(" $PART", 30)}, false, true
+			s.Env = []string{"PART=" + strings.Repeat("p", 100_000)}
+			return s
+		}, nil, planner.ExitCode, 126, []string{"argument list too long", "take 31"}},
 		{"crash", func() *executor.TaskSpec { return r.sh("sh -c 'kill -SEGV $$'; exit $?") }, nil, planner.ExitCode,
 			139, []string{"segmentation"}},
 		{"out of memory", func() *executor.TaskSpec { return r.sh("exec tail -c 200000000 /dev/zero") }, limited,

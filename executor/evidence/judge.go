@@ -82,7 +82,7 @@ const launcherDied = 2
 // Exit codes of the launcher where the program cannot begin: those of shells. An engine that is started clears up what
 // containers have mounted, and was seen to take the image from under one that it started meanwhile.
 const (
-	notExecutable = 126
+	NotExecutable = 126
 	notFound      = 127
 )
 
@@ -144,7 +144,7 @@ func (e Evidence) Judge() Verdict {
 	case e.EngineDown && (killed || e.End.Outside != 0),
 		e.EngineDown && !e.End.Over && (v.Code == 255 || v.Code == launcherDied || !e.began()):
 		v.Outcome, v.Message = planner.Lost, e.Teller.Ended+", and the container with it"
-	case e.EngineNew && (v.Code == notExecutable || v.Code == notFound):
+	case e.EngineNew && (v.Code == NotExecutable || v.Code == notFound):
 		v.Outcome = planner.Lost
 		v.Message = fmt.Sprintf("exit code %d%s, and the %s had just been started: it may have unmounted the "+
 			"image", v.Code, e.meaning(v.Code), e.Teller.Engine)
@@ -283,7 +283,7 @@ func (e Evidence) meaning(code int) string {
 	switch {
 	case code == LauncherRefused && why != "":
 		return " (the command cannot begin" + why + ")"
-	case code == notExecutable:
+	case code == NotExecutable:
 		return " (the command cannot be executed" + why + ")"
 	case code == notFound && e.End.Refused != 0 && e.End.Refused != syscall.ENOENT:
 		return " (the command cannot be found in the image" + why + ")"
