@@ -9,6 +9,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/reader"
 )
 
 // Control asks a running engine to end early. Each leaves the run resumable.
@@ -302,7 +303,11 @@ func (e *Engine) waitFor(ctx context.Context, until planner.Time, underWay int) 
 	if underWay+e.Planner.Draft().Copying() == 0 && until == unit.Never && e.control == 0 && !e.Inbox.open() {
 		bodies, err := e.Runtime.Next(ctx, e.Runtime.Now()) // a node may be there again
 		if err == nil && len(bodies) == 0 {
-			err = fmt.Errorf("%w: %s", ErrStuck, e.leftOver())
+			why := ErrStuck
+			if e.Runtime.Now() > unit.Never-planner.Time(reader.MaxTime) { // no plan ends in time
+				why = ErrTooLong
+			}
+			err = fmt.Errorf("%w: %s", why, e.leftOver())
 		}
 		return bodies, err
 	}

@@ -176,7 +176,7 @@ func TestAServerWithoutADaemonFetchesImages(t *testing.T) {
 	id := s.submit("--image", "docker-archive:"+saved, flow)
 	code, out, errs := invoke(t, "wait", "--dir", dir, id)
 	if code != exitOK || !strings.Contains(out, "done, 1 of 1") ||
-		!strings.Contains(errs, "1 task that succeeded wrote to standard error: Makeflow/one.txt: gantry logs "+id) {
+		!strings.Contains(errs, "1 task that succeeded wrote to standard error: Makeflow-1/one.txt: gantry logs "+id) {
 		t.Errorf("wait: %d, %s%s", code, out, errs)
 	}
 	expect(t, exitOK, nil, "drain", "--dir", dir)

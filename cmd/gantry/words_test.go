@@ -50,6 +50,33 @@ func TestNothingIsPredictedFromADefault(t *testing.T) {
 	}
 }
 
+// A server shows no end of work of which nothing is known, nor of what waits behind it.
+func TestAServerExpectsNothingFromADefault(t *testing.T) {
+	needsOCI(t)
+	needsBusybox(t)
+	dir := filepath.Join(t.TempDir(), "runs")
+	s := serveIn(t, dir, "--runtime", "oci", "--image", "gantry/busybox", "--cluster", written(t, "c.yaml",
+		"nodes: [{name: n, cores: 1, memory: 200MB}]\n"))
+	flow := written(t, "Makeflow", "a.txt:\n\tsleep 300; echo >a.txt\nb.txt: a.txt\n\tcp a.txt b.txt\n")
+	expect(t, exitOK, []string{"1: nothing is known of cp, sleep yet: no prediction"}, "submit", "--dir", dir, flow)
+	expect(t, exitOK, []string{"2: nothing is known of cp, sleep yet: no prediction"}, "submit", "--dir", dir, "--task",
+		"behind", "--image", "gantry/busybox", "--estimate", "5s", "--", "true")
+	for _, options := range [][]string{{}, {"--json"}} {
+		out := expect(t, exitOK, []string{"behind"}, append([]string{"queue", "--dir", dir}, options...)...)
+		if strings.Contains(out, "~") || strings.Contains(out, "0001-01-01") {
+			t.Errorf("queue %v expects an end:\n%s", options, out)
+		}
+	}
+	t.Setenv("GANTRY_DIR", dir)
+	expect(t, exitOK, []string{"1 N/A UNLIMITED\n", "2 N/A UNLIMITED\n"}, "squeue", "-h", "-o", "%i %e %L")
+	expect(t, exitOK, []string{"2 N/A\n"}, "squeue", "-h", "-t", "PD", "-o", "%i %S")
+	for _, id := range []string{"1", "2"} {
+		expect(t, exitOK, nil, "cancel", "--dir", dir, id)
+	}
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
+}
+
 // The board has no times of tasks of which nothing is known, and none is about to end that runs longer than expected.
 func TestTheBoardClaimsNothingThatItDoesNotKnow(t *testing.T) {
 	second := planner.Time(time.Second)

@@ -166,10 +166,10 @@ type Expected struct {
 	// StartLow and StartHigh bound the start, as Low and High the end; nil: it has started.
 	StartLow  *time.Time `json:"start_low,omitempty"`
 	StartHigh *time.Time `json:"start_high,omitempty"`
-	End       time.Time  `json:"end"`
+	End       time.Time  `json:"end,omitzero"` // zero: nobody knows, as Note says
 	// Low and High bound the end with a probability of 80 %; the same where nothing varies.
-	Low  time.Time `json:"low"`
-	High time.Time `json:"high"`
+	Low  time.Time `json:"low,omitzero"`
+	High time.Time `json:"high,omitzero"`
 	// Late says that a policy that plans deadlines does not expect to meet the one that there is; nil: the policy
 	// plans none, or there is no deadline.
 	Late *bool  `json:"late,omitempty"`
