@@ -28,8 +28,8 @@ func TestNumbersAtTheirBoundsAreSimulated(t *testing.T) {
 		}
 		c.write("w.json", wfOf(`{"name": "a", `+texts["w.json"]+`}, {"name": "b", "runtime": 5, "parents": ["a"], `+
 			`"files": [{"link": "input", "name": "f", "size": 5}]}`))
-		cluster := c.write("c.yaml", "nodes:\n- {name: m, cores: 4, memory: 8GB, group: h}\n- {name: n, "+texts["c.yaml"]+
-			"}\n")
+		cluster := c.write("c.yaml", "nodes:\n- {name: m, cores: 4, memory: 8GB, group: h}\n- {name: n, "+
+			texts["c.yaml"]+"}\n")
 		load := c.write("l.yaml", "workflows:\n- {trace: w.json, "+texts["l.yaml"]+"}\n- {trace: w.json, copies: 5}\n")
 		code, _, errs := invoke(t, "simulate", "--no-log", "--policy", pol, "--cluster", cluster, load)
 		if code > exitTasksFailed && code != exitInput { // of a time limit

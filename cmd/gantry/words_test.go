@@ -55,7 +55,7 @@ func TestAServerExpectsNothingFromADefault(t *testing.T) {
 	needsOCI(t)
 	needsBusybox(t)
 	dir := filepath.Join(t.TempDir(), "runs")
-	s := serveIn(t, dir, "--runtime", "oci", "--image", "gantry/busybox", "--cluster", written(t, "c.yaml",
+	s := serveIn(t, dir, "--runtime", "oci", "--grace=1s", "--image=gantry/busybox", "--cluster", written(t, "c.yaml",
 		"nodes: [{name: n, cores: 1, memory: 200MB}]\n"))
 	flow := written(t, "Makeflow", "a.txt:\n\tsleep 300; echo >a.txt\nb.txt: a.txt\n\tcp a.txt b.txt\n")
 	expect(t, exitOK, []string{"1: nothing is known of cp, sleep yet: no prediction"}, "submit", "--dir", dir, flow)
