@@ -56,7 +56,7 @@ endif
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
 	@scripts/demo-slurm
 
-test: room setup browser registry readers slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
+test: room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry $(DRIVERS) $(SIMULATED) $(ALONE)
 	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./lint)")
 
@@ -75,7 +75,7 @@ browser: ## a headless browser, zsh and fish for tests, which are skipped withou
 registry: ## a registry of images for the tests that pull; they are skipped without
 	@scripts/ensure-registry.sh
 
-readers: ## pandas, R, DuckDB and hyparquet for the tests that read exports; they are skipped without
+readers: ## pandas, R, DuckDB and hyparquet for the tests that read exports (make test-long); they are skipped without
 	@scripts/ensure-readers.sh
 
 slurm: ## the packages of Slurm, for the tests that bring a cluster of four virtual nodes up; they are skipped without
