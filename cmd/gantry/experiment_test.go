@@ -63,9 +63,19 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown-random2.svg") {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
-	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 15 {
+	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 20 {
 		t.Errorf("%d figures, %v: %v", len(files), err, files)
 	}
+	expect(t, exitOK, []string{"RESPONSE_MAX", "x-response_max-by-errors.pdf"}, "report", at("r.sqlite"), "--out",
+		at("chosen"), "--metric", "response_max", "--x", "errors", "--title", "The longest")
+	expect(t, exitOK, []string{"Slowdown is response over the critical path at speed 1", "as differences to fdws",
+		"x-slowdown_mean-less-fdws-by-policy-errors-none.svg"}, "report", at("r.sqlite"), "--out", at("chosen"),
+		"--against", "fdws", "--metric", "slowdown_mean", "--x", "policy")
+	expect(t, exitUsage, []string{`no parameter "nix"`, "errors, policy"}, "report", at("r.sqlite"), "--out",
+		at("chosen"), "--x", "nix")
+	expect(t, exitUsage, []string{`no run has metric "nix"`}, "report", at("r.sqlite"), "--metric", "nix")
+	expect(t, exitUsage, []string{"add --out DIR"}, "report", at("r.sqlite"), "--title", "The longest")
+	expect(t, exitUsage, []string{"leave out --metric"}, "report", at("r.sqlite"), "--html", at("x.html"), "--x", "errors")
 	csv, err := os.ReadFile(at("figures/x-slowdown-random2.csv"))
 	if err != nil || !strings.HasPrefix(string(csv), "series,place,whisker_5,") ||
 		strings.Count(string(csv), "\n") != 5 {
@@ -311,11 +321,19 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 	figures := t.TempDir()
 	expect(t, exitOK, []string{"x-y-size.svg", "x-y-slowdown.png", "x-y-in-system.png"}, "report", home, "--out",
 		figures, "x", "y")
-	for _, kind := range []string{"csv", "png", "svg"} {
+	for _, kind := range []string{"csv", "pdf", "png", "svg"} {
 		files, _ := filepath.Glob(filepath.Join(figures, "x-y-*."+kind))
 		if len(files) != 4 { // in-system, size, slowdown and timeline
 			t.Errorf("figures %v", files)
 		}
 	}
 	expect(t, exitInput, []string{`no run "none"`}, "report", home, "x", "none")
+	expect(t, exitOK, []string{"x-y-wait_mean-by-policy.pdf"}, "report", home, "--out", figures, "--metric", "wait_mean",
+		"x", "y")
+	if data, err := os.ReadFile(filepath.Join(figures, "x-y-wait_mean-by-policy.csv")); err != nil ||
+		!strings.Contains(string(data), "\ncpp,cpp,2,-10.7") {
+		t.Errorf("a metric of two runs: %s, %v", data, err)
+	}
+	expect(t, exitUsage, []string{`no run has metric "nix"`}, "report", home, "--out", figures, "--metric", "nix", "x")
+	expect(t, exitUsage, []string{"--out DIR"}, "report", home, "--metric", "wait_mean", "x")
 }

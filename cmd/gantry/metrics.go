@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"gantry/columns"
 	"gantry/executor"
+	"gantry/executor/experiment"
 	"gantry/executor/metrics"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -123,6 +125,7 @@ func reportRuns(c *cli.Context, names []string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprintln(c.App.Writer, "\n"+tables.SlowdownNote)
 	return drawn(c, log, names)
 }
 
@@ -175,6 +178,9 @@ func reportRun(c *cli.Context, name string) error {
 
 // drawn draws the figures of runs, if they are asked for.
 func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
+	if choice(c) != nil {
+		return drawnMetrics(c, log, names)
+	}
 	if c.String("out") == "" {
 		return nil
 	}
@@ -206,6 +212,41 @@ func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
 	}
 	files, err := tables.RunFigures(runs, c.String("out"))
 	return listDrawn(c, files, err)
+}
+
+// drawnMetrics draws the metrics of runs that are chosen: runs of one policy on one runtime count as repetitions.
+func drawnMetrics(c *cli.Context, log *sqlite.DB, names []string) error {
+	if c.String("out") == "" || c.IsSet("against") {
+		return failf(exitUsage, "report: of runs --metric chooses figures, into --out DIR, and --against chooses nothing")
+	}
+	var cells []*results.Cell
+	known := map[string]bool{}
+	for _, name := range names {
+		info, values, _, err := metricsOf(c.Context, log, name)
+		if err != nil {
+			return err
+		}
+		params := map[string]string{"policy": info.Policy, "runtime": info.Runtime}
+		i := slices.IndexFunc(cells, func(c *results.Cell) bool { return maps.Equal(c.Params, params) })
+		if i < 0 {
+			i = len(cells)
+			cells = append(cells, &results.Cell{Params: params})
+		}
+		run := results.Run{Repetition: len(cells[i].Runs), State: experiment.Done, Values: map[string]float64{}}
+		for _, v := range values {
+			if !math.IsNaN(v.Value) {
+				run.Values[v.Name], known[v.Name] = v.Value, true
+			}
+		}
+		cells[i].Runs = append(cells[i].Runs, run)
+	}
+	for _, metric := range choice(c).Metrics {
+		if !known[metric] {
+			return failf(exitUsage, "report: no run has metric %q: there are %s", metric,
+				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+	return drawChosen(c, strings.Join(names[:min(len(names), 4)], " "), cells)
 }
 
 // listDrawn lists the files of figures in --out.
@@ -272,7 +313,7 @@ func printMetrics(to io.Writer, values []sqlite.Metric) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(to)
+	fmt.Fprintf(to, "\n%s\n\n", tables.SlowdownNote)
 	t = columns.New(to, false)
 	for _, v := range values {
 		of, column, _ := strings.Cut(v.Name, "_")

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,10 +19,17 @@ func reportCommand() *cli.Command {
 		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
 		ArgsUsage: "RESULTS|RUN...",
 		Description: `RESULTS is a file of gantry experiment, also while the experiment writes it. --out draws the
-figures as SVG and PNG, as far as the experiment has their data: slowdown (box plots; its standard deviation against the
+figures as SVG, PNG and PDF, each with its data as CSV, as far as the experiment has their data: slowdown (box plots; its standard deviation against the
 error factor; mean against utilisation and other parameters; against size in a panel for each policy), response,
 workflows in the system over time, the time of batches; with deadlines, the proportion of late workflows, turnaround and
 mapping time.
+
+--metric, --x and --against choose what is drawn: a metric, with 95 % intervals, against a parameter of the experiment,
+a line for each policy; or the differences to a policy, repetition by repetition on the same load, as gantry compare
+--against prints them.
+
+   gantry report fig3.sqlite --out figures --metric wait_mean,slowdown_p95 --x utilisation
+   gantry report fig3.sqlite --out figures --against heft --title "Less than HEFT"
 
 RUN is a run of the log. Of the workflows that count (without warm_up and cool_down of the workload) it prints wait,
 makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
@@ -56,6 +65,12 @@ the number of a submission to a server makes the page of that alone.
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
+			&cli.StringFlag{Name: "metric", Aliases: []string{"metrics"}, Usage: "print and draw these `METRICS`, " +
+				"separated by commas; of runs: draw them"},
+			&cli.StringFlag{Name: "x", Usage: "draw metrics against `PARAMETER`, such as utilisation, " +
+				"workload.arrivals.rate or policy (default: the first that takes several values)"},
+			&cli.StringFlag{Name: "against", Usage: "results: print and draw the differences to `POLICY`"},
+			&cli.StringFlag{Name: "title", Usage: "draw the metrics that are chosen below this `TITLE`"},
 			&cli.StringFlag{Name: "html", Usage: "write the page of runs, or of results, to `FILE`"},
 			&cli.BoolFlag{Name: "markdown", Usage: "print the page of results as Markdown; --out draws its figures"},
 			&cli.StringSliceFlag{Name: "study", Usage: "hold results against the paper of study `FILE`; repeatable"},
@@ -71,6 +86,11 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 				return writePage(c, []string{""}, c.String("html"))
 			case c.NArg() == 0:
 				return failf(exitUsage, "report: name one file of results, or runs")
+			case choice(c) != nil && (c.IsSet("save") || c.IsSet("markdown") || c.IsSet("study") || c.IsSet("html")):
+				return failf(exitUsage, "report: pages and short files have all metrics; leave out --metric, --x, "+
+					"--against and --title")
+			case (c.IsSet("x") || c.IsSet("title")) && !c.IsSet("out"):
+				return failf(exitUsage, "report: --x and --title are of figures: add --out DIR")
 			case c.IsSet("save"):
 				return saveResults(c)
 			case c.IsSet("markdown"), c.IsSet("study"), c.IsSet("html") && isResults(c.Args().First()):
@@ -85,7 +105,11 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 					return reportRun(c, name)
 				}
 			}
-			if err := printTables(c, c.Args().First(), nil, ""); err != nil {
+			of := choice(c)
+			if of == nil {
+				of = &tables.Choice{}
+			}
+			if err := printTables(c, c.Args().First(), of.Metrics, of.Against); err != nil {
 				return err
 			}
 			if c.String("out") == "" {
@@ -96,10 +120,46 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 				return fail(exitInput, err)
 			}
 			defer db.Close()
-			files, err := tables.Figures(c.Context, db, c.String("out"))
-			return listDrawn(c, files, err)
+			if choice(c) == nil {
+				files, err := tables.Figures(c.Context, db, c.String("out"))
+				return listDrawn(c, files, err)
+			}
+			about, err := db.About(c.Context)
+			if err != nil {
+				return fail(exitInput, err)
+			}
+			cells, err := db.Cells(c.Context)
+			if err != nil {
+				return fail(exitInput, err)
+			}
+			return drawChosen(c, about.Name, cells)
 		},
 	}
+}
+
+// choice is what the flags choose of the figures; nil if they choose nothing.
+func choice(c *cli.Context) *tables.Choice {
+	if !c.IsSet("metric") && !c.IsSet("x") && !c.IsSet("against") && !c.IsSet("title") {
+		return nil
+	}
+	of := &tables.Choice{X: c.String("x"), Against: c.String("against"), Title: c.String("title")}
+	if c.IsSet("metric") {
+		of.Metrics = strings.Split(c.String("metric"), ",")
+	}
+	return of
+}
+
+// drawChosen draws what the flags choose of cells into --out.
+func drawChosen(c *cli.Context, name string, cells []*results.Cell) error {
+	files, err := tables.Chosen(name, cells, *choice(c), c.String("out"))
+	if unknown := new(tables.UnknownParameterError); errors.As(err, &unknown) {
+		return failf(exitUsage, "report --x: %w", err)
+	}
+	if err == nil && len(files) == 0 {
+		return failf(exitInput, "report: there is nothing to draw: no run has a value of these metrics, or none beside "+
+			"the policy of --against")
+	}
+	return listDrawn(c, files, err)
 }
 
 // printTables prints the tables of an experiment, its searches included.
@@ -143,6 +203,10 @@ func printTables(c *cli.Context, path string, names []string, against string) er
 		"stable.\n\n")
 	if err := tables.WriteText(c.App.Writer, rows); err != nil {
 		return fail(exitHost, err)
+	}
+	isSlowdown := func(metric string) bool { return strings.HasPrefix(metric, "slowdown") }
+	if len(rows) > 0 && slices.ContainsFunc(rows[0].Metrics, isSlowdown) {
+		fmt.Fprintln(c.App.Writer, "\n"+tables.SlowdownNote)
 	}
 	if len(searches) > 0 {
 		fmt.Fprintln(c.App.Writer)

@@ -36,7 +36,7 @@ func TestTenantsAreToldInTheLogAndDrawn(t *testing.T) {
 		task)
 	expect(t, exitOK, []string{"qos_rate", "locality_rate", "utilisation_disk", "jain", "share_a",
 		"tenants-shares.svg"}, "report", "--dir", home, "tenants", "--out", figures)
-	if files, _ := filepath.Glob(filepath.Join(figures, "tenants-shares.*")); len(files) != 3 {
+	if files, _ := filepath.Glob(filepath.Join(figures, "tenants-shares.*")); len(files) != 4 {
 		t.Errorf("figures %s", strings.Join(files, ", "))
 	}
 	expect(t, exitOK, []string{`"shares":{`, `"a":[`}, "report", "--dir", home, "tenants", "--json")

@@ -219,11 +219,8 @@ func (c *Chart) panel(f *figure, pl *plot.Plot, p *Panel, names []string, thumbs
 		if c.Kind == "histogram" {
 			pl.Y.Min = 0.05
 		}
-	case d.low < 0:
-		pl.Y.Min, pl.Y.Max = d.low*1.1, max(0, d.high*1.1)
 	default:
-		pl.Y.Max = d.high
-		fromZero(&pl.Y)
+		vertical(pl, d.low, d.high)
 	}
 	return nil
 }
@@ -314,7 +311,7 @@ func (d *drawing) boxes(i, k int) (thumbs []plot.Thumbnailer, _ error) {
 			return nil, err
 		}
 		box.Width = d.f.width / vg.Length(max(1, len(d.p.Categories))) * vg.Length(wide) * 0.75
-		thumbs = []plot.Thumbnailer{solid{pale(colour)}}
+		thumbs = []plot.Thumbnailer{solid{colour}}
 		d.span(b.Low, b.High, b.Mean)
 	}
 	return thumbs, nil
@@ -351,6 +348,6 @@ func rectangle(left, right, low, high float64, colour color.RGBA) (*plotter.Poly
 	if err != nil {
 		return nil, err
 	}
-	p.Color, p.LineStyle.Color, p.LineStyle.Width = pale(colour), colour, vg.Points(0.5)
+	p.Color, p.LineStyle.Color, p.LineStyle.Width = colour, colour, vg.Points(0.5)
 	return p, nil
 }

@@ -1,11 +1,12 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/plot"
 
 	"gantry/sqlite/results"
 )
@@ -18,15 +19,15 @@ var (
 	follows = []string{"workload.count", "workload.warm_up", "workload.cool_down"}
 )
 
-// measure is a metric to be drawn against parameters.
-type measure struct{ kind, metric, title, axis string }
-
 // deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of
 // Lim et al. 2017) against each parameter that is swept.
 func (p *painter) deadlines(cells []*results.Cell) error {
-	return p.sweep(cells, swept, measure{"late", "late_share", "Proportion of late workflows", "proportion late P"},
-		measure{"turnaround", "turnaround_mean", "Mean turnaround from the earliest start", "mean turnaround T (s)"},
-		measure{"mapping", "mapping_mean", "Mean time to map a workflow", "mean mapping time O (s)"})
+	return p.sweep(cells, swept, measure{kind: "late", metric: "late_share", title: "Proportion of late workflows",
+		axis: "proportion late P"},
+		measure{kind: "turnaround", metric: "turnaround_mean", title: "Mean turnaround from the earliest start",
+			axis: "mean turnaround T (s)"},
+		measure{kind: "mapping", metric: "mapping_mean", title: "Mean time to map a workflow",
+			axis: "mean mapping time O (s)"})
 }
 
 // sweeps draws, of loads without deadlines, mean slowdown and response against each parameter of the workload that
@@ -41,8 +42,15 @@ func (p *painter) sweeps(cells []*results.Cell) error {
 			}
 		}
 	}
-	return p.sweep(cells, params, measure{"mean-slowdown", "slowdown_mean", "Mean slowdown", "mean slowdown"},
-		measure{"mean-response", "response_mean", "Mean response", "mean response (s)"})
+	return p.sweep(cells, params, measure{kind: "mean-slowdown", metric: "slowdown_mean", title: "Mean slowdown",
+		axis: "mean slowdown"},
+		measure{kind: "mean-response", metric: "response_mean", title: "Mean response",
+			axis: "mean response (s)"})
+}
+
+// valueOf returns what a parameter is in cells; "" where it is not set.
+func valueOf(param string) func(*results.Cell) string {
+	return func(c *results.Cell) string { return c.Params[param] }
 }
 
 // sweep draws measures against each of some parameters, a figure for each combination of the others.
@@ -51,8 +59,11 @@ func (p *painter) sweep(cells []*results.Cell, params []string, measures ...meas
 		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
 		for _, g := range groups(cells, leftOut) {
 			for _, m := range measures {
-				if err := p.against(g, param, m.kind, m.metric, titled(m.title+" (bars: 95 % intervals)", g.title),
-					m.axis); err != nil {
+				file := strings.TrimPrefix(param, "workload.") + " " + g.title
+				if param == "utilisation" {
+					file = g.title
+				}
+				if err := p.lines(g.cells, param, valueOf(param), m, false, g.title, file); err != nil {
 					return err
 				}
 			}
@@ -61,40 +72,72 @@ func (p *painter) sweep(cells []*results.Cell, params []string, measures ...meas
 	return nil
 }
 
-// against draws a metric of a group against the values of a parameter, in order of appearance.
-func (p *painter) against(g group, param, kind, metric, title, label string) error {
-	var ticks []plot.Tick
-	at := map[string]float64{}
-	for _, c := range g.cells {
-		v, has := c.Params[param]
-		if _, seen := at[v]; has && !seen && len(c.Sample(metric)) > 0 {
-			at[v] = float64(len(ticks))
-			ticks = append(ticks, plot.Tick{Value: at[v], Label: v})
-		}
-	}
-	if len(ticks) < 2 {
-		return nil
-	}
-	f, pl := single(title, param, label)
-	pl.X.Tick.Marker = plot.ConstantTicks(ticks)
-	f.slant(pl, ticks)
-	names := policies(g.cells)
-	for i, name := range names {
-		var points withIntervals
-		beside := 0.05 * (float64(i) - float64(len(names)-1)/2) // bars do not hide each other
-		for _, c := range g.cells {
-			if x, ok := at[c.Params[param]]; ok && policyOf(c) == name {
-				points.put(x+beside, interval(c, nil, metric))
+// Choice says what of the results is drawn, in place of all that they allow.
+type Choice struct {
+	Metrics []string // nil: the usual ones
+	X       string   // parameter on the horizontal axis; "": the first that takes several values, or else the policy
+	Against string   // policy that the figures show differences to, repetition by repetition; "": none
+	Title   string   // of the figures; "": the metric
+}
+
+// UnknownParameterError says that cells have no parameter of a name.
+type UnknownParameterError struct {
+	Name string
+	Have []string
+}
+
+func (e *UnknownParameterError) Error() string {
+	return fmt.Sprintf("no parameter %q to draw against: there are %s", e.Name, strings.Join(e.Have, ", "))
+}
+
+// Chosen draws what is chosen of cells into dir, a figure for each metric and combination of the other parameters, and
+// returns the files, whose names begin with name.
+func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string, error) {
+	values := map[string][]string{}
+	for _, c := range cells {
+		for param, v := range c.Params {
+			if !slices.Contains(values[param], v) {
+				values[param] = append(values[param], v)
 			}
 		}
-		if len(points.XYs) == 0 {
-			continue
-		}
-		if err := f.curve(i, name, points); err != nil {
-			return err
+	}
+	params, x := slices.Sorted(maps.Keys(values)), of.X
+	if x != "" && values[x] == nil {
+		return nil, &UnknownParameterError{x, params}
+	}
+	if x == "" {
+		x = "policy"
+		if i := slices.IndexFunc(params, func(k string) bool {
+			return len(values[k]) > 1 && !isPolicy(k) && !slices.Contains(follows, k)
+		}); i >= 0 {
+			x = params[i]
 		}
 	}
-	pl.X.Min, pl.X.Max = -0.4, float64(len(ticks))-0.6
-	fromZero(&pl.Y)
-	return p.save(f, kind, strings.TrimPrefix(param, "workload.")+" "+g.title)
+	names := of.Metrics
+	if names == nil {
+		names = usual(knownMetrics(cells))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	p := &painter{dir: dir, name: name, taken: map[string]bool{}}
+	leftOut := func(k string) bool { return isPolicy(k) || k == x || slices.Contains(follows, k) }
+	for _, g := range groups(cells, leftOut) {
+		for _, metric := range names {
+			m := measure{kind: metric, metric: metric, title: cmp.Or(of.Title, metric), axis: metric, against: of.Against}
+			if of.Against != "" {
+				m.axis += " less that of " + of.Against
+				m.title = cmp.Or(of.Title, m.axis+", on the same load")
+				m.kind += " less " + of.Against
+			}
+			of := valueOf(x)
+			if x == "policy" {
+				of = policyOf
+			}
+			if err := p.lines(g.cells, x, of, m, true, g.title, "by "+x+" "+g.title); err != nil {
+				return p.files, err
+			}
+		}
+	}
+	return p.files, nil
 }

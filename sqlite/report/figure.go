@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"image/color"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -43,9 +45,8 @@ type painter struct {
 	taken map[string]bool
 }
 
-// Figures draws all that the results allow into dir, each as SVG and PNG with its data as CSV, and returns the files:
-// box plots of slowdown
-// and its standard deviation against the factor of each error model, the time that batches take, slowdown against
+// Figures draws all that the results allow into dir, each as SVG, PNG and PDF with its data as CSV, and returns the
+// files: box plots of slowdown and its standard deviation against the factor of each error model, the time that batches take, slowdown against
 // utilisation and against size, the number in system over time, and what depends on other parameters.
 func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 	cells, err := db.Cells(ctx)
@@ -64,8 +65,8 @@ func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 		if err := p.boxes(g); err != nil {
 			return p.files, err
 		}
-		if err := p.byFactor(g, "deviation", "slowdown_sd", "Standard deviation of slowdown",
-			"standard deviation of slowdown", 1); err != nil {
+		if err := p.byFactor(g, measure{kind: "deviation", metric: "slowdown_sd", title: "Standard deviation of slowdown",
+			axis: "standard deviation of slowdown"}); err != nil {
 			return p.files, err
 		}
 		if err := p.spans(g); err != nil {
@@ -80,10 +81,9 @@ func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 			return p.files, err
 		}
 	}
-	for _, g := range groups(cells, func(k string) bool { return isPolicy(k) || k == "utilisation" }) {
-		if err := p.utilisations(g); err != nil {
-			return p.files, err
-		}
+	if err := p.sweep(cells, []string{"utilisation"}, measure{kind: "utilisation", metric: "slowdown_mean",
+		title: "Mean slowdown", axis: "mean slowdown"}); err != nil {
+		return p.files, err
 	}
 	if slices.ContainsFunc(cells, func(c *results.Cell) bool { return len(c.Sample("late_share")) > 0 }) {
 		return p.files, p.deadlines(cells)
@@ -91,14 +91,17 @@ func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 	return p.files, p.sweeps(cells)
 }
 
-// save writes a figure in both formats.
+// formats are those of a figure: for pages, for slides and for print.
+var formats = []string{"svg", "png", "pdf"}
+
+// save writes a figure in all formats, and its data.
 func (p *painter) save(f *figure, kind, title string) error {
 	base := slug(p.name + " " + kind + " " + title)
 	for n := 2; p.taken[base]; n++ {
 		base = fmt.Sprintf("%s-%d", slug(p.name+" "+kind+" "+title), n)
 	}
 	p.taken[base] = true
-	for _, format := range []string{"svg", "png"} {
+	for _, format := range formats {
 		path := filepath.Join(p.dir, base+"."+format)
 		if err := f.draw(path, format); err != nil {
 			return fmt.Errorf("figure %s: %w", path, err)
@@ -265,7 +268,7 @@ func factorLabel(factor float64) string {
 
 // boxAxes makes the axes of a plot of boxes: wide enough for their labels, and logarithmic where values lie far apart.
 func (f *figure) boxAxes(pl *plot.Plot, ticks []plot.Tick, low, high float64) {
-	pl.X.Tick.Marker = plot.ConstantTicks(ticks)
+	pl.X.Tick.Marker = plot.ConstantTicks(level(ticks))
 	last := ticks[len(ticks)-1].Value
 	pl.X.Min, pl.X.Max = -0.8, last+0.8
 	f.width = max(f.width, min(60*vg.Centimeter, vg.Length(last+1)*0.85*vg.Centimeter))
@@ -285,15 +288,19 @@ func (b Box) add(pl *plot.Plot, at float64, colour color.RGBA) (*plotter.BoxPlot
 	}
 	box.Median, box.Quartile1, box.Quartile3 = b.Median, b.Q1, b.Q3
 	box.AdjLow, box.AdjHigh, box.Min, box.Max = b.Low, b.High, b.Low, b.High
-	box.FillColor = pale(colour)
+	box.FillColor, box.MedianStyle.Color, box.MedianStyle.Width = colour, upon(colour), vg.Points(1.5)
 	box.BoxStyle.Color, box.WhiskerStyle.Color = colour, colour
 	box.WhiskerStyle.Dashes = nil
-	dot, err := plotter.NewScatter(plotter.XYs{{X: at, Y: b.Mean}})
-	if err != nil {
-		return nil, err
+	pl.Add(box)
+	for _, g := range []draw.GlyphStyle{{Color: color.White, Shape: draw.CircleGlyph{}}, {Color: color.Black,
+		Shape: draw.RingGlyph{}}} {
+		dot, err := plotter.NewScatter(plotter.XYs{{X: at, Y: b.Mean}})
+		if err != nil {
+			return nil, err
+		}
+		dot.GlyphStyle, dot.Radius = g, vg.Points(2)
+		pl.Add(dot)
 	}
-	dot.GlyphStyle = draw.GlyphStyle{Color: color.Black, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}
-	pl.Add(box, dot)
 	return box, nil
 }
 
@@ -320,8 +327,8 @@ func (w withIntervals) add(pl *plot.Plot, i int) ([]plot.Thumbnailer, error) {
 	if err != nil {
 		return nil, err
 	}
-	line.Color, dots.Color, bars.Color = colourOf(i), colourOf(i), colourOf(i)
-	dots.Shape, dots.Radius = glyphOf(i), vg.Points(2.5)
+	line.LineStyle, dots.Color, bars.Color = lineOf(i), colourOf(i), colourOf(i)
+	dots.Shape, dots.Radius = glyphOf(i), vg.Points(3)
 	pl.Add(line, dots, bars)
 	return []plot.Thumbnailer{line, dots}, nil
 }
@@ -339,6 +346,16 @@ func (f *figure) curve(i int, name string, points withIntervals) error {
 	return nil
 }
 
+// Len, Less and Swap order points from the left to the right.
+func (w withIntervals) Less(i, j int) bool { return w.XYs[i].X < w.XYs[j].X }
+
+func (w withIntervals) Len() int { return len(w.XYs) }
+
+func (w withIntervals) Swap(i, j int) {
+	w.XYs[i], w.XYs[j] = w.XYs[j], w.XYs[i]
+	w.YErrors[i], w.YErrors[j] = w.YErrors[j], w.YErrors[i]
+}
+
 func (w *withIntervals) put(x float64, i Interval) {
 	if i.N == 0 {
 		return
@@ -348,74 +365,121 @@ func (w *withIntervals) put(x float64, i Interval) {
 	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
 }
 
-// byFactor draws a metric against the factor of each error model, or without errors by policy alone. Results without
-// errors stand at the left.
-func (p *painter) byFactor(g group, kind, metric, title, label string, scale float64) error {
-	models, of := byErrors(g.cells)
-	for _, model := range models {
-		var ticks []plot.Tick
-		at := map[float64]float64{}
-		for _, c := range of[model] {
-			_, factor := errorOf(c)
-			if math.IsNaN(factor) {
-				factor = 0
-			}
-			if _, ok := at[factor]; !ok {
-				at[factor] = float64(len(ticks))
-				label := factor
-				if factor == 0 {
-					label = math.NaN()
-				}
-				ticks = append(ticks, plot.Tick{Value: at[factor], Label: factorLabel(label)})
-			}
+// measure is a metric to be drawn, with the words for it.
+type measure struct {
+	kind, metric, title, axis string
+	against                   string  // values are differences to this policy on the same load; "": to none
+	unit                      float64 // of values; 0 is 1
+}
+
+// of is the measure of a cell among others.
+func (m *measure) of(c *results.Cell, cells []*results.Cell) Interval {
+	var base *results.Cell
+	if m.against != "" {
+		rest := func(c *results.Cell) map[string]string {
+			params := maps.Clone(c.Params)
+			maps.DeleteFunc(params, func(k, _ string) bool { return isPolicy(k) })
+			return params
 		}
-		names := policies(of[model])
-		f, pl := single(titled(title+", "+errorsAs(model)+" (bars: 95 % intervals)", g.title), "error factor", label)
-		byPolicy := len(ticks) < 2
-		if byPolicy {
-			pl.X.Label.Text, ticks = "policy", nil
-			for i, name := range names {
-				ticks = append(ticks, plot.Tick{Value: float64(i), Label: name})
-			}
+		i := slices.IndexFunc(cells, func(b *results.Cell) bool {
+			return policyOf(b) == m.against && maps.Equal(rest(b), rest(c))
+		})
+		if i < 0 || cells[i] == c {
+			return Interval{}
 		}
-		drawn := false
-		for i, name := range names {
-			var points withIntervals
-			for _, c := range of[model] {
-				if policyOf(c) != name {
-					continue
-				}
-				sample := c.Sample(metric)
-				for k := range sample {
-					sample[k] *= scale
-				}
-				_, factor := errorOf(c)
-				if math.IsNaN(factor) {
-					factor = 0
-				}
-				x := at[factor] + 0.05*(float64(i)-float64(len(names)-1)/2) // bars do not hide each other
-				if byPolicy {
-					x = float64(i)
-				}
-				points.put(x, Interval(metrics.Confidence(sample)))
-			}
-			if len(points.XYs) == 0 {
+		base = cells[i]
+	}
+	i, unit := interval(c, base, m.metric), cmp.Or(m.unit, 1)
+	i.Mean, i.Half = i.Mean/unit, i.Half/unit
+	return i
+}
+
+// lines draws a measure of cells against a parameter, a line with intervals for each policy. Where all values of the
+// parameter are numbers, these stand at their places; others stand side by side, in order of appearance. With alone, a
+// measure that has one value of the parameter only is drawn by policy.
+func (p *painter) lines(cells []*results.Cell, param string, of func(*results.Cell) string, m measure, alone bool,
+	title, file string) error {
+	var places []string
+	numbers := true
+	for _, c := range cells {
+		if v := of(c); v != "" && !slices.Contains(places, v) && m.of(c, cells).N > 0 {
+			_, err := strconv.ParseFloat(v, 64)
+			places, numbers = append(places, v), numbers && err == nil
+		}
+	}
+	names := policies(cells)
+	byPolicy := param == "policy"
+	if len(places) < 2 && !byPolicy {
+		if byPolicy = alone && len(places) > 0; !byPolicy {
+			return nil
+		}
+	}
+	if byPolicy {
+		param, of, places, numbers = "policy", policyOf, names, false
+	}
+	f, pl := single(titled(m.title+" (bars: 95 % intervals)", title), param, m.axis)
+	low, high := 0.0, 0.0
+	for i, name := range names {
+		var points withIntervals
+		// Bars do not hide each other.
+		beside := min(0.1, 0.6/float64(len(names))) * (float64(i) - float64(len(names)-1)/2)
+		for _, c := range cells {
+			at := slices.Index(places, of(c))
+			if policyOf(c) != name || at < 0 {
 				continue
 			}
-			drawn = true
-			if err := f.curve(i, name, points); err != nil {
-				return err
+			x := float64(at) + beside
+			if byPolicy {
+				x = float64(at)
+			} else if numbers {
+				x, _ = strconv.ParseFloat(places[at], 64)
+			}
+			v := m.of(c, cells)
+			points.put(x, v)
+			if v.N > 0 {
+				low, high = min(low, v.Mean-nonNaN(v.Half)), max(high, v.Mean+nonNaN(v.Half))
 			}
 		}
-		if !drawn {
+		if len(points.XYs) == 0 {
 			continue
 		}
-		f.named = !byPolicy
+		sort.Sort(points)
+		if err := f.curve(i, name, points); err != nil {
+			return err
+		}
+	}
+	if len(f.data) == 0 {
+		return nil
+	}
+	f.named = !byPolicy
+	if !numbers {
+		var ticks []plot.Tick
+		for i, name := range places {
+			ticks = append(ticks, plot.Tick{Value: float64(i), Label: name})
+		}
 		pl.X.Tick.Marker = plot.ConstantTicks(ticks)
 		f.slant(pl, ticks)
 		pl.X.Min, pl.X.Max = -0.4, float64(len(ticks))-0.6
-		fromZero(&pl.Y)
-		if err := p.save(f, kind, model+" "+g.title); err != nil {
+	}
+	vertical(pl, low, high)
+	return p.save(f, m.kind, file)
+}
+
+// byFactor draws a metric against the factor of each error model, or without errors by policy alone. Results without
+// errors stand at the left.
+func (p *painter) byFactor(g group, m measure) error {
+	factorOf := func(c *results.Cell) string {
+		_, factor := errorOf(c)
+		if factor == 0 {
+			factor = math.NaN()
+		}
+		return factorLabel(factor)
+	}
+	models, cellsOf := byErrors(g.cells)
+	for _, model := range models {
+		m := m
+		m.title += ", " + errorsAs(model)
+		if err := p.lines(cellsOf[model], "error factor", factorOf, m, true, g.title, model+" "+g.title); err != nil {
 			return err
 		}
 	}
@@ -437,43 +501,8 @@ func (p *painter) spans(g group) error {
 		}
 	}
 	unit, seconds := timeUnit(longest)
-	return p.byFactor(g, "span", "span", "Time that the whole batch takes",
-		"time from the arrival to the last end ("+unit+")", 1/seconds)
-}
-
-// utilisations draws mean slowdown against the imposed utilisation, where that was varied.
-func (p *painter) utilisations(g group) error {
-	f, pl := single(titled("Mean slowdown (bars: 95 % intervals)", g.title), "imposed utilisation", "mean slowdown")
-	most := 0
-	imposed := func(c *results.Cell) float64 {
-		rho, err := strconv.ParseFloat(c.Params["utilisation"], 64)
-		if err != nil {
-			return math.NaN()
-		}
-		return rho
-	}
-	ascending := slices.Clone(g.cells)
-	slices.SortStableFunc(ascending, func(a, b *results.Cell) int { return cmp.Compare(imposed(a), imposed(b)) })
-	for i, name := range policies(g.cells) {
-		var points withIntervals
-		for _, c := range ascending {
-			if rho := imposed(c); !math.IsNaN(rho) && policyOf(c) == name {
-				points.put(rho, Interval(metrics.Confidence(c.Sample("slowdown_mean"))))
-			}
-		}
-		if len(points.XYs) < 2 {
-			continue
-		}
-		most = max(most, len(points.XYs))
-		if err := f.curve(i, name, points); err != nil {
-			return err
-		}
-	}
-	if most < 2 {
-		return nil
-	}
-	fromZero(&pl.Y)
-	return p.save(f, "utilisation", g.title)
+	return p.byFactor(g, measure{kind: "span", metric: "span", title: "Time that the whole batch takes",
+		axis: "time from the arrival to the last end (" + unit + ")", unit: seconds})
 }
 
 // shades are for classes of parallelism, from 1 to 2 on, each twice the one before; the last has all above.
@@ -670,6 +699,9 @@ func (p *painter) inSystem(g group) error {
 	return p.save(f, "in-system", g.title)
 }
 
+// markers is about how many of its points a line over time marks.
+const markers = 10
+
 // jumps draws numbers over time; nil if there are none.
 func jumps(title, what string, all []overTime) (*figure, error) {
 	longest := 0.0
@@ -694,9 +726,19 @@ func jumps(title, what string, all []overTime) (*figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		line.StepStyle, line.Color, line.Width = plotter.PostStep, colourOf(i), vg.Points(0.8)
-		pl.Add(line)
-		f.name(o.name, line)
+		line.StepStyle, line.LineStyle = plotter.PostStep, lineOf(i)
+		// Some points have a marker, other ones of each line.
+		var some plotter.XYs
+		for k := i * len(o.xys) / (markers * len(all)); k < len(o.xys); k += max(1, len(o.xys)/markers) {
+			some = append(some, o.xys[k])
+		}
+		dots, err := plotter.NewScatter(some)
+		if err != nil {
+			return nil, err
+		}
+		dots.GlyphStyle = draw.GlyphStyle{Color: colourOf(i), Radius: vg.Points(3), Shape: glyphOf(i)}
+		pl.Add(line, dots)
+		f.name(o.name, line, dots)
 		for _, at := range o.xys {
 			f.record(o.name, at.X, at.Y)
 		}
@@ -726,7 +768,7 @@ type Figure struct {
 	Timeline    *Timeline
 }
 
-// RunFigures draws runs into dir, each figure as SVG and PNG, and returns the files: the timelines of all runs, the
+// RunFigures draws runs into dir, each figure as Figures does, and returns the files: the timelines of all runs, the
 // utilisation of each, a box of slowdowns for each, slowdown against size, the number of workflows in the system over
 // time, and the dominant share of each tenant.
 func RunFigures(runs []Figure, dir string) ([]string, error) {

@@ -15,17 +15,36 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// palette is that of Okabe and Ito, which people who do not tell all colours apart can read.
-var palette = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
-	{230, 159, 0, 255}, {86, 180, 233, 255},
-	{0, 0, 0, 255}, {150, 140, 20, 255}, {120, 94, 240, 255}}
+// palette has the hues of Okabe and Ito, for people who do not tell all colours apart, each as light as no other: print
+// in grey distinguishes them, too.
+var palette = []color.RGBA{{0, 90, 170, 255}, {213, 92, 10, 255}, {90, 205, 140, 255}, {90, 15, 105, 255},
+	{240, 190, 50, 255}, {70, 165, 225, 255}, {0, 0, 0, 255}, {115, 98, 15, 255}, {70, 5, 0, 255}}
 
 func colourOf(i int) color.RGBA { return palette[i%len(palette)] }
 
-// glyphs tell curves apart where colours do not.
+// lightness is the grey of a colour in print, from 0 to 255.
+func lightness(c color.RGBA) int { return (299*int(c.R) + 587*int(c.G) + 114*int(c.B)) / 1000 }
+
+// upon is the colour of what is drawn upon another.
+func upon(c color.RGBA) color.RGBA {
+	if lightness(c) > 140 {
+		return color.RGBA{A: 255}
+	}
+	return color.RGBA{255, 255, 255, 255}
+}
+
+// dashes and glyphs tell curves apart where colours do not. Their numbers have no factor in common, so that curves which
+// share one of the three differ in the others.
+var dashes = [][]vg.Length{nil, {6, 2}, {1.5, 2}, {8, 2, 1.5, 2}, {12, 3}, {8, 2, 1.5, 2, 1.5, 2}, {3, 3}}
+
+func lineOf(i int) draw.LineStyle {
+	return draw.LineStyle{Color: colourOf(i), Width: vg.Points(1), Dashes: dashes[i%len(dashes)]}
+}
+
 var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{},
 	draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{},
 	draw.PlusGlyph{}}
@@ -84,7 +103,7 @@ func (f *figure) csv() []byte {
 	names := map[int]string{}
 	if ticks, ok := pl.X.Tick.Marker.(plot.ConstantTicks); ok {
 		for _, t := range ticks {
-			names[int(math.Round(t.Value))] = strings.ReplaceAll(t.Label, "\n", " ")
+			names[int(math.Round(t.Value))] = strings.TrimSpace(strings.ReplaceAll(t.Label, "\n", " "))
 		}
 	}
 	var b bytes.Buffer
@@ -129,6 +148,7 @@ func (f *figure) draw(path, format string) error {
 	style := f.rows[0][0].Title.TextStyle
 	style.XAlign, style.YAlign = text.XCenter, text.YTop
 	f.legend.Top, f.legend.Left, f.legend.Padding = true, true, vg.Millimeter
+	f.legend.ThumbnailWidth = vg.Points(36) // for a dash and its gap
 	beside := vg.Length(0)
 	if f.named {
 		beside = f.legend.Rectangle(draw.Canvas{}).Size().X + gap + margin
@@ -138,8 +158,11 @@ func (f *figure) draw(path, format string) error {
 	above := style.Rectangle(title).Size().Y + 2*vg.Millimeter
 	w, h := f.width+beside+2*margin, f.height+above+2*margin
 	var c vg.CanvasWriterTo = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(resolution))}
-	if format == "svg" {
+	switch format {
+	case "svg":
 		c = vgsvg.New(w, h)
+	case "pdf":
+		c = vgpdf.New(w, h)
 	}
 	whole := draw.NewCanvas(c, w, h)
 	whole.SetColor(color.White)
@@ -190,6 +213,18 @@ func wrap(s string, width vg.Length, style text.Style) string {
 	return strings.Join(lines, "\n")
 }
 
+// level gives labels as many lines each, so that their first ones stand level.
+func level(ticks []plot.Tick) []plot.Tick {
+	lines := 0
+	for _, t := range ticks {
+		lines = max(lines, strings.Count(t.Label, "\n"))
+	}
+	for i := range ticks {
+		ticks[i].Label += strings.Repeat("\n ", lines-strings.Count(ticks[i].Label, "\n"))
+	}
+	return ticks
+}
+
 // slant turns the labels of an axis where they are too wide to stand side by side.
 func (f *figure) slant(pl *plot.Plot, ticks []plot.Tick) {
 	widest := vg.Length(0)
@@ -209,6 +244,19 @@ func horizontal() *plotter.Grid {
 	grid.Vertical.Width = 0
 	grid.Horizontal.Color = color.Gray{225}
 	return grid
+}
+
+// vertical makes a linear axis show values between two bounds, and zero, which is a line where some are below it.
+func vertical(pl *plot.Plot, low, high float64) {
+	if low >= 0 {
+		pl.Y.Max = high
+		fromZero(&pl.Y)
+		return
+	}
+	zero := plotter.NewFunction(func(float64) float64 { return 0 })
+	zero.Width = vg.Points(0.5)
+	pl.Add(zero)
+	pl.Y.Min, pl.Y.Max = low*1.1, max(0, high*1.1)
 }
 
 // fromZero makes a linear axis begin at zero, and leaves some room at its end.

@@ -180,14 +180,7 @@ func groups(cells []*results.Cell, leftOut func(param string) bool) []group {
 // that of two means. Without names the usual metrics are shown.
 func Tables(cells []*results.Cell, names []string, against string) ([]Table, error) {
 	var out []Table
-	known := map[string]bool{}
-	for _, c := range cells {
-		for i := range c.Runs {
-			for name := range c.Runs[i].Values {
-				known[name] = true
-			}
-		}
-	}
+	known := knownMetrics(cells)
 	asked := names
 	if names == nil {
 		names = usual(known)
@@ -225,6 +218,22 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 	}
 	return out, nil
 }
+
+// knownMetrics are the metrics that a run of some cell has.
+func knownMetrics(cells []*results.Cell) map[string]bool {
+	known := map[string]bool{}
+	for _, c := range cells {
+		for i := range c.Runs {
+			for name := range c.Runs[i].Values {
+				known[name] = true
+			}
+		}
+	}
+	return known
+}
+
+// SlowdownNote defines slowdown below tables and among them.
+const SlowdownNote = "Slowdown is response over the critical path at speed 1: faster nodes bring it below 1."
 
 // interval is the interval of a metric over repetitions or, where there is one only, that of the run itself by batch
 // means, where it has one.

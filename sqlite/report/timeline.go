@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -47,6 +48,7 @@ type bar struct {
 	task, kind                   string
 	flow, row, node              int
 	from, started, to, plannedTo int64
+	outcome                      string
 	failed, open                 bool // open: it is under way
 	away                         [][2]int64
 }
@@ -94,9 +96,8 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 		func(scan sqlite.Scan) error {
 			var b bar
 			var id int64
-			var outcome string
 			if err := scan(&id, &b.node, &b.task, &b.kind, &b.flow, &b.from, &b.started, &b.to, &b.plannedTo,
-				&outcome); err != nil {
+				&b.outcome); err != nil {
 				return err
 			}
 			if b.node >= len(t.nodes) || b.flow >= len(t.flows) {
@@ -108,7 +109,7 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 				b.to = t.end
 			}
 			b.to = max(b.to, b.from)
-			b.failed = outcome != "" && outcome != "ok" && outcome != "preempted"
+			b.failed = b.outcome != "" && b.outcome != "ok" && b.outcome != "preempted"
 			b.row = slots.Take(b.node, b.from, b.to)
 			t.nodes[b.node].rows = max(t.nodes[b.node].rows, b.row+1)
 			numbers[id] = len(t.bars)
@@ -195,7 +196,7 @@ func axis(end int64) (label string, ns float64) {
 }
 
 // grey is the colour of what has none of its own.
-var grey = color.RGBA{150, 150, 150, 255}
+var grey = color.RGBA{215, 215, 215, 255}
 
 // mostShades bounds the colours that a legend explains.
 const mostShades = 7
@@ -324,9 +325,7 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		if name := l.fitting(b.task, to-from, tall); name != "" && !b.failed {
 			style := l.label
-			if style.Color = color.White; 299*int(colour.R)+587*int(colour.G)+114*int(colour.B) > 140_000 {
-				style.Color = color.Black
-			}
+			style.Color = upon(colour)
 			if began-from > (to-from)/2 {
 				style.Color = color.Black
 			}
@@ -403,7 +402,30 @@ func (p *painter) timelines(all []*Timeline) error {
 	}
 	f.marks(all, s)
 	f.height = max(f.height, f.legend.Rectangle(draw.Canvas{}).Size().Y)
+	f.columns = []string{"node", "workflow", "task", "type", "ordered_s", "started_s", "ended_s", "planned_end_s", "outcome"}
+	for _, t := range all {
+		for i := range t.bars {
+			f.data = append(f.data, t.row(&t.bars[i]))
+		}
+	}
 	return p.save(f, "timeline", "")
+}
+
+// row is an attempt in the data of a timeline; what is not known is empty.
+func (t *Timeline) row(b *bar) []string {
+	to := b.to
+	if b.open {
+		to = -1
+	}
+	row := []string{t.Run, t.nodes[b.node].name, t.flows[b.flow].name, b.task, b.kind}
+	for _, ns := range []int64{b.from, b.started, to, b.plannedTo} {
+		text := ""
+		if ns >= 0 {
+			text = strconv.FormatFloat(float64(ns)/1e9, 'f', -1, 64)
+		}
+		row = append(row, text)
+	}
+	return append(row, b.outcome)
 }
 
 // marks explains the marks that are in use.
@@ -414,7 +436,7 @@ func (f *figure) marks(all []*Timeline, s *colouring) {
 		})
 	}
 	if seen(func(b *bar) bool { return b.started > b.from }) {
-		f.name("until its program runs", solid{pale(grey)})
+		f.name("until its program runs", solid{pale(colourOf(0))})
 	}
 	if seen(func(b *bar) bool { return len(b.away) > 0 }) {
 		f.name("suspended", frame{})
@@ -486,7 +508,8 @@ func (s stroke) Thumbnail(c *draw.Canvas) {
 // utilisation draws the cores and the memory of all nodes over time: what there is, and what tasks held and used.
 func (p *painter) utilisation(t *Timeline) error {
 	label, ns := axis(t.end)
-	f := &figure{title: "Utilisation of " + t.title(), legend: plot.NewLegend(), width: 24 * vg.Centimeter}
+	f := &figure{title: "Utilisation of " + t.title(), legend: plot.NewLegend(), width: 24 * vg.Centimeter,
+		columns: []string{label, "value"}}
 	averaged := false
 	for k, of := range []struct {
 		name string
@@ -500,6 +523,12 @@ func (p *painter) utilisation(t *Timeline) error {
 		pl := newPlot(label, of.name)
 		held, thinned := staircase(t.held[k], t.end, ns, of.unit)
 		used, more := staircase(t.used[k], t.end, ns, of.unit)
+		for _, x := range held {
+			f.record(of.name+", held by tasks", x.X, x.Y)
+		}
+		for _, x := range used {
+			f.record(of.name+", used", x.X, x.Y)
+		}
 		averaged = averaged || thinned || more
 		pl.Add(area{held, pale(colourOf(0))})
 		if len(t.used[k]) > 0 {

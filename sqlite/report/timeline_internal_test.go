@@ -1,9 +1,11 @@
 package report
 
 import (
+	"encoding/csv"
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"image/color"
 	"image/png"
 	"io"
 	"os"
@@ -19,7 +21,7 @@ import (
 	"gantry/sqlite/logtest"
 )
 
-// drawn draws the runs of a log and returns the text of each SVG file by its name; SVG and PNG must be sound.
+// drawn draws the runs of a log and returns the text of each SVG and CSV file by its name; all files must be sound.
 func drawn(t *testing.T, all ...*Timeline) map[string]string {
 	t.Helper()
 	var runs []Figure
@@ -40,6 +42,19 @@ func drawn(t *testing.T, all ...*Timeline) map[string]string {
 			if _, err := png.Decode(strings.NewReader(string(text))); err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
+			continue
+		}
+		switch filepath.Ext(path) {
+		case ".pdf":
+			if !strings.HasPrefix(string(text), "%PDF-") || !strings.HasSuffix(string(text), "%%EOF\n") {
+				t.Errorf("%s is no whole PDF", path)
+			}
+			continue
+		case ".csv":
+			if rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll(); err != nil {
+				t.Errorf("%s: %d rows, %v", path, len(rows), err)
+			}
+			out[filepath.Base(path)] = string(text)
 			continue
 		}
 		for d := xml.NewDecoder(strings.NewReader(string(text))); ; {
@@ -103,8 +118,21 @@ join_3 0 9-9.5-14 13 false
 	}
 	logtest.New(t, db, logtest.Info("bare"))
 	for name, text := range drawn(t, calm, half, timelineOf(t, db, "bare")) {
-		if strings.Contains(text, "<script") {
+		if strings.HasSuffix(name, ".svg") && strings.Contains(text, "<script") {
 			t.Errorf("%s has a script", name)
+		}
+		switch name {
+		case "calm-half-bare-timeline.csv":
+			for _, row := range []string{"calm,n2,diamond,work_2,work,3,3.5,4,6,out-of-memory\n",
+				"half,n1,w,</svg><script>_0,</svg><script>,0,0.5,,10,\n"} {
+				if n := strings.Count(text, "\n"); n != 8 || !strings.Contains(text, row) {
+					t.Errorf("%d lines, or no %q:\n%s", n, row, text)
+				}
+			}
+		case "calm-utilisation.csv":
+			if !strings.Contains(text, "cores, held by tasks") || !strings.Contains(text, "cores, used") {
+				t.Errorf("%s:\n%s", name, text)
+			}
 		}
 		if strings.HasSuffix(name, "timeline.svg") && (!strings.Contains(text, "makespan 14") ||
 			!strings.Contains(text, "under way for 6") || !strings.Contains(text, "failed")) {
@@ -128,7 +156,7 @@ func TestTimelineOfManyTasksStaysSmall(t *testing.T) {
 			sqlite.Change{Node: i % 4, At: from + 4e8, By: -1000})
 	}
 	for name, text := range drawn(t, x) {
-		if len(text) > 400_000 {
+		if strings.HasSuffix(name, ".svg") && len(text) > 400_000 {
 			t.Errorf("%s has %d bytes", name, len(text))
 		}
 	}
@@ -154,5 +182,25 @@ func TestStaircaseKeepsSumsOrTheirMeans(t *testing.T) {
 	}
 	if !averaged || len(points) != 2*bins+1 {
 		t.Errorf("%d points", len(points))
+	}
+}
+
+// In grey and in print, too, series differ: each colour has a lightness of its own, each line other dashes and markers.
+func TestSeriesDifferWithoutColour(t *testing.T) {
+	all := append([]color.RGBA{grey}, palette...)
+	for i, a := range all {
+		for k, b := range all[:i] {
+			if d := lightness(a) - lightness(b); max(d, -d) < 18 {
+				t.Errorf("colours %d and %d are as light as each other: %d and %d", k, i, lightness(b), lightness(a))
+			}
+		}
+	}
+	seen := map[string]int{}
+	for i := range 24 { // policies
+		look := fmt.Sprintf("%v %T", lineOf(i).Dashes, glyphOf(i))
+		if k, is := seen[look]; is {
+			t.Errorf("series %d looks as %d", i, k)
+		}
+		seen[look] = i
 	}
 }

@@ -3,6 +3,7 @@ package results_test
 import (
 	"context"
 	"database/sql"
+	"encoding/csv"
 	"encoding/xml"
 	"errors"
 	"image/png"
@@ -258,9 +259,9 @@ func TestTablesAndFigures(t *testing.T) {
 		check(t, f)
 		kinds[strings.Split(filepath.Base(f), "-")[1]]++
 	}
-	// In two formats, and as CSV: one of each per utilisation; one over time per error model too. Without deadlines
+	// In three formats, and as CSV: one of each per utilisation; one over time per error model too. Without deadlines
 	// turnaround is response.
-	want := map[string]int{"slowdown": 6, "deviation": 6, "size": 6, "in": 18, "utilisation": 9}
+	want := map[string]int{"slowdown": 8, "deviation": 8, "size": 8, "in": 24, "utilisation": 12}
 	if !reflect.DeepEqual(kinds, want) {
 		t.Errorf("figures %v, want %v", kinds, want)
 	}
@@ -268,6 +269,93 @@ func TestTablesAndFigures(t *testing.T) {
 		if strings.Contains(f, "-deviation-") && strings.HasSuffix(f, ".svg") {
 			legendsHideNothing(t, f, "cpp", "fdws")
 		}
+		if strings.Contains(f, "-slowdown-") && strings.HasSuffix(f, ".svg") {
+			labelsAreLevel(t, f, "none", "2", "9")
+		}
+	}
+}
+
+// labelsAreLevel holds the labels of an axis against each other.
+func labelsAreLevel(t *testing.T, path string, labels ...string) {
+	t.Helper()
+	svg, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heights := map[string]int{}
+	for _, m := range regexp.MustCompile(`<text x="[0-9.]+" y="([-0-9.]+)"[^>]*>([^<]*)<`).FindAllStringSubmatch(string(svg),
+		-1) {
+		if slices.Contains(labels, m[2]) {
+			heights[m[1]]++
+		}
+	}
+	n := 0
+	for _, of := range heights {
+		n = max(n, of)
+	}
+	if n != 2*len(labels) {
+		t.Errorf("%s: the labels %v of two policies stand at heights %v", path, labels, heights)
+	}
+}
+
+// What is chosen of the results is drawn: metrics against a parameter, and differences as the tables have them.
+func TestChosenFigures(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	run(t, read(t, text), path)
+	all, _ := cells(t, path)
+	draw := func(of report.Choice) map[string][][]string {
+		t.Helper()
+		files, err := report.Chosen("mine", all, of, filepath.Join(t.TempDir(), "new"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := map[string][][]string{}
+		for _, f := range files {
+			check(t, f)
+			if name, is := strings.CutSuffix(filepath.Base(f), ".csv"); is {
+				text, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if data[name], err = csv.NewReader(strings.NewReader(string(text))).ReadAll(); err != nil {
+					t.Fatal(err)
+				}
+				svg, err := os.ReadFile(strings.TrimSuffix(f, ".csv") + ".svg")
+				if err != nil || !strings.Contains(string(svg), of.Title) {
+					t.Errorf("%s has no title %q: %v", f, of.Title, err)
+				}
+			}
+		}
+		return data
+	}
+	data := draw(report.Choice{Metrics: []string{"wait_p95", "span"}, X: "utilisation", Title: "What I ask"})
+	rows := data["mine-wait_p95-by-utilisation-errors-random2-9"]
+	if len(data) != 6 || len(rows) != 5 || rows[0][2] != "wait_p95" || rows[1][1] != "0.7" || rows[2][1] != "0.9" {
+		t.Errorf("%d figures, %v", len(data), rows)
+	}
+	tables, err := report.Tables(all, []string{"slowdown_mean"}, "fdws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	differences := draw(report.Choice{Metrics: []string{"slowdown_mean"}, X: "policy", Against: "fdws"})
+	if len(differences) != len(tables) {
+		t.Errorf("%d figures of %d tables", len(differences), len(tables))
+	}
+	for _, table := range tables {
+		want := table.Rows[0].Values["slowdown_mean"]
+		found := false
+		for name, rows := range differences {
+			got, err := strconv.ParseFloat(rows[1][2], 64)
+			found = found || err == nil && len(rows) == 2 && rows[1][0] == "cpp" && rows[1][1] == "cpp" &&
+				strings.HasPrefix(name, "mine-slowdown_mean-less-fdws-by-policy-") && math.Abs(got-want.Mean) < 1e-5
+		}
+		if !found {
+			t.Errorf("no figure has the difference %v of %s: %v", want, table.Title, differences)
+		}
+	}
+	if _, err := report.Chosen("mine", all, report.Choice{X: "nix"}, t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "utilisation") {
+		t.Errorf("a parameter that there is not: %v", err)
 	}
 }
 
@@ -331,9 +419,21 @@ func check(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if strings.HasSuffix(path, ".png") {
+	switch filepath.Ext(path) {
+	case ".png":
 		if _, err := png.Decode(f); err != nil {
 			t.Errorf("%s: %v", path, err)
+		}
+		return
+	case ".pdf":
+		if text, err := io.ReadAll(f); err != nil || !strings.HasPrefix(string(text), "%PDF-") ||
+			!strings.HasSuffix(string(text), "%%EOF\n") {
+			t.Errorf("%s is no whole PDF: %v", path, err)
+		}
+		return
+	case ".csv":
+		if rows, err := csv.NewReader(f).ReadAll(); err != nil || len(rows) < 2 {
+			t.Errorf("%s: %d rows, %v", path, len(rows), err)
 		}
 		return
 	}
