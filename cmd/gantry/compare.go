@@ -35,7 +35,8 @@ and contention between containers; decisions are the rest. The parts add up to t
 
 Exit codes: 0 compared, 2 wrong command line, 3 no such results or runs.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "metrics", Aliases: []string{"metric"}, Usage: "results: the `METRICS` to show, separated by commas",
+			&cli.StringFlag{Name: "metrics", Aliases: []string{"metric"},
+				Usage: "results: the `METRICS` to show, separated by commas",
 				DefaultText: strings.Join(tables.DefaultMetrics, ", ") +
 					"; of loads with deadlines late_share, slowdown_mean, turnaround_mean and mapping times"},
 			&cli.StringFlag{Name: "against", Usage: "results: show differences to `POLICY`"},

@@ -133,7 +133,7 @@ var idles = []idle{
 		"the archive is always built, and for all runtimes"},
 	{"generate", append([]string{"tasks", "seed", "total-runtime", "format", "output"}, parameterNames()...),
 		with("list"), "--list generates nothing"},
-	{"calibrate", []string{"quick"}, func(c *cli.Context, _ *settings, _ *facts) bool {
+	{"calibrate", []string{"quick", "force"}, func(c *cli.Context, _ *settings, _ *facts) bool {
 		return onNodes(c.String("runtime"))
 	}, "of nodes nothing but a core is measured, for half a second"},
 	{"export", []string{"workflow"}, func(c *cli.Context, _ *settings, _ *facts) bool {
@@ -149,9 +149,18 @@ var idles = []idle{
 	{"report", []string{"policies"}, func(c *cli.Context, _ *settings, _ *facts) bool {
 		return !c.IsSet("html") || c.IsSet("study") || ofResults(c)
 	}, "it is for --html with runs"},
+	{"report", []string{"metric", "x", "against", "title"}, with("save", "html", "markdown", "study"),
+		"pages and short files have all metrics"},
+	{"report", []string{"x", "title"}, func(c *cli.Context, _ *settings, _ *facts) bool { return !c.IsSet("out") },
+		"it is of figures, which --out DIR draws"},
+	{"report", []string{"metric"}, func(c *cli.Context, _ *settings, _ *facts) bool {
+		return !c.IsSet("out") && !ofResults(c)
+	}, "of runs it chooses figures, which --out DIR draws"},
 	{"report compare", []string{"dir"}, func(c *cli.Context, _ *settings, _ *facts) bool { return ofResults(c) },
 		"files of results are read, and no log"},
-	{"compare", []string{"metrics", "against"},
+	{"compare report", []string{"against"},
+		func(c *cli.Context, _ *settings, _ *facts) bool { return !ofResults(c) }, "it goes with files of results"},
+	{"compare", []string{"metrics"},
 		func(c *cli.Context, _ *settings, _ *facts) bool { return !ofResults(c) }, "it goes with files of results"},
 }
 

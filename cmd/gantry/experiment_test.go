@@ -74,8 +74,9 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	expect(t, exitUsage, []string{`no parameter "nix"`, "errors, policy"}, "report", at("r.sqlite"), "--out",
 		at("chosen"), "--x", "nix")
 	expect(t, exitUsage, []string{`no run has metric "nix"`}, "report", at("r.sqlite"), "--metric", "nix")
-	expect(t, exitUsage, []string{"add --out DIR"}, "report", at("r.sqlite"), "--title", "The longest")
-	expect(t, exitUsage, []string{"leave out --metric"}, "report", at("r.sqlite"), "--html", at("x.html"), "--x", "errors")
+	expect(t, exitUsage, []string{"--out DIR draws"}, "report", at("r.sqlite"), "--title", "The longest")
+	expect(t, exitUsage, []string{"pages and short files have all metrics"}, "report", at("r.sqlite"),
+		"--html", at("x.html"), "--x", "errors")
 	csv, err := os.ReadFile(at("figures/x-slowdown-random2.csv"))
 	if err != nil || !strings.HasPrefix(string(csv), "series,place,whisker_5,") ||
 		strings.Count(string(csv), "\n") != 5 {
@@ -328,12 +329,13 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 		}
 	}
 	expect(t, exitInput, []string{`no run "none"`}, "report", home, "x", "none")
-	expect(t, exitOK, []string{"x-y-wait_mean-by-policy.pdf"}, "report", home, "--out", figures, "--metric", "wait_mean",
-		"x", "y")
+	expect(t, exitOK, []string{"x-y-wait_mean-by-policy.pdf"}, "report", home, "--out", figures, "--metric",
+		"wait_mean", "x", "y")
 	if data, err := os.ReadFile(filepath.Join(figures, "x-y-wait_mean-by-policy.csv")); err != nil ||
 		!strings.Contains(string(data), "\ncpp,cpp,2,-10.7") {
 		t.Errorf("a metric of two runs: %s, %v", data, err)
 	}
 	expect(t, exitUsage, []string{`no run has metric "nix"`}, "report", home, "--out", figures, "--metric", "nix", "x")
 	expect(t, exitUsage, []string{"--out DIR"}, "report", home, "--metric", "wait_mean", "x")
+	expect(t, exitUsage, []string{"goes with files of results"}, "report", home, "--against", "cpp", "x", "y")
 }

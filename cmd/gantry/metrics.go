@@ -178,11 +178,11 @@ func reportRun(c *cli.Context, name string) error {
 
 // drawn draws the figures of runs, if they are asked for.
 func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
-	if choice(c) != nil {
-		return drawnMetrics(c, log, names)
-	}
 	if c.String("out") == "" {
 		return nil
+	}
+	if choice(c) != nil {
+		return drawnMetrics(c, log, names)
 	}
 	var runs []tables.Figure
 	for _, name := range names {
@@ -216,9 +216,6 @@ func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
 
 // drawnMetrics draws the metrics of runs that are chosen: runs of one policy on one runtime count as repetitions.
 func drawnMetrics(c *cli.Context, log *sqlite.DB, names []string) error {
-	if c.String("out") == "" || c.IsSet("against") {
-		return failf(exitUsage, "report: of runs --metric chooses figures, into --out DIR, and --against chooses nothing")
-	}
 	var cells []*results.Cell
 	known := map[string]bool{}
 	for _, name := range names {

@@ -19,10 +19,10 @@ func reportCommand() *cli.Command {
 		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
 		ArgsUsage: "RESULTS|RUN...",
 		Description: `RESULTS is a file of gantry experiment, also while the experiment writes it. --out draws the
-figures as SVG, PNG and PDF, each with its data as CSV, as far as the experiment has their data: slowdown (box plots; its standard deviation against the
-error factor; mean against utilisation and other parameters; against size in a panel for each policy), response,
-workflows in the system over time, the time of batches; with deadlines, the proportion of late workflows, turnaround and
-mapping time.
+figures as SVG, PNG and PDF, each with its data as CSV, as far as the experiment has their data: slowdown (box plots;
+its standard deviation against the error factor; mean against utilisation and other parameters; against size in a panel
+for each policy), response, workflows in the system over time, the time of batches; with deadlines, the proportion of
+late workflows, turnaround and mapping time.
 
 --metric, --x and --against choose what is drawn: a metric, with 95 % intervals, against a parameter of the experiment,
 a line for each policy; or the differences to a policy, repetition by repetition on the same load, as gantry compare
@@ -86,11 +86,6 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 				return writePage(c, []string{""}, c.String("html"))
 			case c.NArg() == 0:
 				return failf(exitUsage, "report: name one file of results, or runs")
-			case choice(c) != nil && (c.IsSet("save") || c.IsSet("markdown") || c.IsSet("study") || c.IsSet("html")):
-				return failf(exitUsage, "report: pages and short files have all metrics; leave out --metric, --x, "+
-					"--against and --title")
-			case (c.IsSet("x") || c.IsSet("title")) && !c.IsSet("out"):
-				return failf(exitUsage, "report: --x and --title are of figures: add --out DIR")
 			case c.IsSet("save"):
 				return saveResults(c)
 			case c.IsSet("markdown"), c.IsSet("study"), c.IsSet("html") && isResults(c.Args().First()):
@@ -156,8 +151,8 @@ func drawChosen(c *cli.Context, name string, cells []*results.Cell) error {
 		return failf(exitUsage, "report --x: %w", err)
 	}
 	if err == nil && len(files) == 0 {
-		return failf(exitInput, "report: there is nothing to draw: no run has a value of these metrics, or none beside "+
-			"the policy of --against")
+		return failf(exitInput, "report: there is nothing to draw: no run has a value of these metrics, or none "+
+			"beside the policy of --against")
 	}
 	return listDrawn(c, files, err)
 }

@@ -124,7 +124,8 @@ func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string
 	leftOut := func(k string) bool { return isPolicy(k) || k == x || slices.Contains(follows, k) }
 	for _, g := range groups(cells, leftOut) {
 		for _, metric := range names {
-			m := measure{kind: metric, metric: metric, title: cmp.Or(of.Title, metric), axis: metric, against: of.Against}
+			m := measure{kind: metric, metric: metric, title: cmp.Or(of.Title, metric), axis: metric,
+				against: of.Against}
 			if of.Against != "" {
 				m.axis += " less that of " + of.Against
 				m.title = cmp.Or(of.Title, m.axis+", on the same load")

@@ -46,8 +46,9 @@ type painter struct {
 }
 
 // Figures draws all that the results allow into dir, each as SVG, PNG and PDF with its data as CSV, and returns the
-// files: box plots of slowdown and its standard deviation against the factor of each error model, the time that batches take, slowdown against
-// utilisation and against size, the number in system over time, and what depends on other parameters.
+// files: box plots of slowdown and its standard deviation against the factor of each error model, the time that batches
+// take, slowdown against utilisation and against size, the number in system over time, and what depends on other
+// parameters.
 func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 	cells, err := db.Cells(ctx)
 	if err != nil {
@@ -65,8 +66,8 @@ func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 		if err := p.boxes(g); err != nil {
 			return p.files, err
 		}
-		if err := p.byFactor(g, measure{kind: "deviation", metric: "slowdown_sd", title: "Standard deviation of slowdown",
-			axis: "standard deviation of slowdown"}); err != nil {
+		if err := p.byFactor(g, measure{kind: "deviation", metric: "slowdown_sd",
+			title: "Standard deviation of slowdown", axis: "standard deviation of slowdown"}); err != nil {
 			return p.files, err
 		}
 		if err := p.spans(g); err != nil {

@@ -37,8 +37,8 @@ func upon(c color.RGBA) color.RGBA {
 	return color.RGBA{255, 255, 255, 255}
 }
 
-// dashes and glyphs tell curves apart where colours do not. Their numbers have no factor in common, so that curves which
-// share one of the three differ in the others.
+// dashes and glyphs tell curves apart where colours do not. Their numbers have no factor in common: curves that share
+// one of the three differ in the others.
 var dashes = [][]vg.Length{nil, {6, 2}, {1.5, 2}, {8, 2, 1.5, 2}, {12, 3}, {8, 2, 1.5, 2, 1.5, 2}, {3, 3}}
 
 func lineOf(i int) draw.LineStyle {

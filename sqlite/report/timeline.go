@@ -402,7 +402,8 @@ func (p *painter) timelines(all []*Timeline) error {
 	}
 	f.marks(all, s)
 	f.height = max(f.height, f.legend.Rectangle(draw.Canvas{}).Size().Y)
-	f.columns = []string{"node", "workflow", "task", "type", "ordered_s", "started_s", "ended_s", "planned_end_s", "outcome"}
+	f.columns = []string{"node", "workflow", "task", "type", "ordered_s", "started_s", "ended_s", "planned_end_s",
+		"outcome"}
 	for _, t := range all {
 		for i := range t.bars {
 			f.data = append(f.data, t.row(&t.bars[i]))

@@ -528,8 +528,7 @@ func TestFormatDocumentsResults(t *testing.T) {
 	}
 	_, page, _ := strings.Cut(string(format), "# Results of experiments")
 	path := filepath.Join(t.TempDir(), "r.sqlite")
-	fewer := strings.NewReplacer("fdws", "heft", ", \"random2:2\", \"random2:9\"", "", "0.7, ", "")
-	run(t, read(t, fewer.Replace(text)), path)
+	run(t, read(t, strings.NewReplacer("fdws", "heft", `, "random2:2", "random2:9"`, "", "0.7, ", "").Replace(text)), path)
 	db, err := sql.Open("sqlite3", path)
 	if err != nil {
 		t.Fatal(err)
