@@ -113,13 +113,13 @@ func testCalibrate(t *testing.T, runtime string) {
 	home := t.TempDir()
 	args := []string{"calibrate", "--quick", "--runtime", runtime, "--dir", home}
 	unquiet := somebodyElse(t, home)
-	code, out, errs := invoke(t, args...)
+	code, _, errs := invoke(t, args...)
 	unquiet()
 	if code != exitHost || !strings.Contains(errs, "busy") {
 		t.Fatalf("somebody else computed, and it ends with %d:\n%s", code, errs)
 	}
 	args = append(args, "--force")
-	code, out, errs = invoke(t, args...)
+	code, out, errs := invoke(t, args...)
 	for try := 2; try <= 3 && code == exitHost && strings.Contains(errs, "the host was too busy"); try++ {
 		nothingIsLeft(t, home) // other tests disturbed it
 		code, out, errs = invoke(t, args...)
