@@ -932,17 +932,34 @@ func (a *attempt) stop(grace time.Duration) {
 	a.r.mu.Unlock()
 	a.applyPause(false)
 	a.letGo()
-	if grace > 0 {
-		a.signal("SIGTERM")
+	end := time.Now().Add(grace)
+	wait := func(until time.Duration) (over bool) {
 		select {
 		case <-a.done:
-			return
 		case <-a.r.ctx.Done():
+		case <-time.After(until):
+			return false
+		}
+		return true
+	}
+	if grace > 0 {
+		// The kernel keeps a signal from the first process of a container until that has asked for it.
+		for a.unclaimed() && time.Now().Before(end) {
+			if wait(10 * time.Millisecond) {
+				return
+			}
+		}
+		if a.signal("SIGTERM"); wait(time.Until(end)) {
 			return
-		case <-time.After(grace):
 		}
 	}
 	a.signal("SIGKILL")
+}
+
+// unclaimed reports whether the launcher has not begun.
+func (a *attempt) unclaimed() bool {
+	by, _, err := a.claimed()
+	return err == nil && by == control.Nobody
 }
 
 // signal delivers a signal, once it is on record that it is gantry's.
