@@ -38,7 +38,8 @@ RACED := TestADryRunStartsNothing TestAnImageThatIsSlowHoldsUpNobody TestAnInput
 empty :=
 space := $(empty) $(empty)
 UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
-GO_TEST := go test -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
+# make check vets.
+GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
 .PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean

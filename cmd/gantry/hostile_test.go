@@ -8,10 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"gantry/planner/seed/seedtest"
 )
 
 // times repeats a text; a %d in it is the number of the repetition.
@@ -526,10 +527,8 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 	}
 	_, of := checkFile(t, least+".memory", "check", least)
 	small := of.memory
-	const part = 6 // of the files, for each landing another one
-	turn, _ := strconv.Atoi(os.Getenv("GANTRY_TEST_SEED"))
 	for i, h := range hostile {
-		if testing.Short() && i%part != turn%part {
+		if !seedtest.Takes(i) {
 			continue // make test-long runs it
 		}
 		t.Run(h.name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func (c cliTest) repeated(attempt string) (code int, out, errs string) {
 // exit code are the same.
 func TestCommandRunRepeatsTheAttempt(t *testing.T) {
 	needsBusybox(t)
-	for _, on := range []string{"docker", "oci"} {
+	for _, on := range runtimesOf(t) {
 		t.Run(on, func(t *testing.T) {
 			if on == "oci" {
 				needsOCI(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gantry/executor/docker"
+	"gantry/planner/seed/seedtest"
 )
 
 // slurmServer serves a directory, and makes another one the current one, in which jobs may write.
@@ -350,9 +351,19 @@ func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
 	}
 }
 
+// runtimesOf are Docker and oci; a short test has one of them.
+func runtimesOf(t *testing.T) []string {
+	t.Helper()
+	both := []string{"docker", "oci"}
+	if testing.Short() {
+		return both[seedtest.Part(2):][:1]
+	}
+	return both
+}
+
 // eachRuntime runs a test with a server of each runtime, in a directory in which its jobs may write.
 func eachRuntime(t *testing.T, test func(t *testing.T, work string, s *served)) {
-	for _, runtime := range []string{"docker", "oci"} {
+	for _, runtime := range runtimesOf(t) {
 		t.Run(runtime, func(t *testing.T) {
 			if runtime == "oci" {
 				needsOCI(t)

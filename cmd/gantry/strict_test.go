@@ -34,7 +34,7 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 		}
 		fmt.Fprintf(&flow, "%s:\n%s\n", out, rule)
 	}
-	for _, on := range []string{"docker", "oci"} {
+	for _, on := range runtimesOf(t) {
 		t.Run(on, func(t *testing.T) {
 			if on == "oci" {
 				needsOCI(t)

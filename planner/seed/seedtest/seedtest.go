@@ -36,6 +36,9 @@ func init() { // before flags are parsed: -rapid.seed is stronger
 	}
 }
 
+// Part is which of n parts a short test takes: another one for each landing.
+func Part(n int) int { return int(first >> 16 % uint64(n)) }
+
 func setting(name string, otherwise uint64) uint64 {
 	text := os.Getenv(name)
 	if text == "" {
