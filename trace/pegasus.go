@@ -33,7 +33,7 @@ func (b *builder) readPegasus() {
 	}
 	b.openCatalogs()
 	p := &pegasusReader{b: b, y: y}
-	p.document(root)
+	p.document(root, len(data)/64) // a job takes more text than that
 	p.cutOff(data)
 }
 
@@ -55,7 +55,8 @@ func (p *pegasusReader) cutOff(data []byte) {
 		"whole")
 }
 
-func (p *pegasusReader) document(root *reader.Node) {
+// document reads the workflow, of so many jobs at most that are in order.
+func (p *pegasusReader) document(root *reader.Node, most int) {
 	b := p.b
 	var jobs, edges *reader.Node
 	own := &catalogReader{b, b.cat.own, p.y}
@@ -83,7 +84,7 @@ func (p *pegasusReader) document(root *reader.Node) {
 			b.noEffect("hooks of the workflow")
 		}
 	})
-	b.wf.Tasks = make([]Task, 0, p.y.Items["jobs"]+1)
+	b.wf.Tasks = make([]Task, 0, min(p.y.Items["jobs"], most)+1)
 	p.y.List("jobs", jobs, p.job)
 	p.y.List("jobDependencies", edges, func(v *reader.Node) {
 		var id string
