@@ -66,7 +66,7 @@ SELECT r.name AS run, r.policy, w.name AS workflow, t.name AS task, t.kind, x.si
 FROM runs r
 CROSS JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
 CROSS JOIN waits x ON x.run = r.id AND x.task = t.task AND x.reason = 'planned-later'
-JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+CROSS JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
 LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node
 LEFT JOIN nodes an ON an.run = r.id AND an.node = a.node
