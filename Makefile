@@ -9,7 +9,7 @@ AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null || echo s
 BUILD_IMAGE = $(if $(shell [ -w /var/run/docker.sock ] && echo may),,$(AS_ROOT)) $(GANTRY) image build
 # SQLite takes gcc a minute at -O2 and a third of that at -O1.
 export CGO_CFLAGS ?= -O1
-# With it what Go compiled does not depend on the folder: a fresh clone takes it from the cache.
+# Compiled packages do not depend on the folder then: a fresh clone takes them from the cache.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 FUZZTIME ?= 20s
 # The first seed of tests of random instances: 16 bits of the commit, above 16 that count instances.

@@ -28,7 +28,7 @@ type Fault struct {
 	Task     string // id, "" if the fault is not one task's
 	Message  string // what is wrong and, for a warning, what is then done
 	Count    int    // how many times; 1 unless occurrences were merged
-	Mended   bool   // --repair did what is said
+	Mended   bool   // --repair did it
 }
 
 // Faults collects faults. Of errors the first MaxErrors are kept, and the one that ended the reading; warnings of one
@@ -75,7 +75,7 @@ func (l *Faults) Fail(rule string, line int, task, format string, args ...any) {
 // Full reports whether further errors are only counted.
 func (l *Faults) Full() bool { return l.errors >= MaxErrors }
 
-// Mended adds a warning of what was repaired.
+// Mended adds a warning of a repair.
 func (l *Faults) Mended(rule string, line int, task, format string, args ...any) {
 	l.Repaired(MaxErrors, rule, line, task, format, args...)
 	l.list[l.last[rule]].Mended = true

@@ -18,7 +18,7 @@ import (
 type archive struct {
 	writing bool
 	out     []byte
-	in      []byte  // what is left to read
+	in      []byte  // the rest to read
 	col     []int64 // memory of a column
 	err     error
 }

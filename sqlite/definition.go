@@ -19,7 +19,7 @@ const (
 	// s2Magic is the first byte of a definition that S2 compressed: no format is as high. S2 takes a fourth of the time
 	// of Zstandard for data as small as this.
 	s2Magic = 0xff
-	// largestDefinition bounds what is unpacked of a damaged definition: bytes, some hundred for each task of the
+	// largestDefinition bounds the unpacked size of a damaged definition: bytes, some hundred for each task of the
 	// largest workflows.
 	largestDefinition = 1 << 30
 	// packedLess is how much less of a definition S2 may make: S2 wants the memory at once that a beginning asks for.

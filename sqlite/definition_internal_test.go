@@ -61,7 +61,7 @@ func TestDefinitionsOfDrawnWorkflowsAreWholeAgain(t *testing.T) {
 	}
 }
 
-// A log may come from anybody: what its beginning asks for is not taken before there is data for it.
+// A log may come from anybody: a definition gets no memory before there is data for it.
 func TestADefinitionThatClaimsToBeLargeTakesNoMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -64,7 +64,7 @@ func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) error {
 	return json.MarshalWrite(to, v, bodies)
 }
 
-// decodeBody reads what encodeBody wrote. Of a WorkflowArrived it gives the id only, of a WorkflowGrown also that of
+// decodeBody reads the text of encodeBody. Of a WorkflowArrived it gives the id only, of a WorkflowGrown also that of
 // the first task.
 func decodeBody(kind planner.EventKind, at planner.Time, text []byte) (planner.Body, error) {
 	switch kind {

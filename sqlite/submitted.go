@@ -55,8 +55,8 @@ type Submitted struct {
 	Definition []byte         // of the submission, as EncodeSubmission has it or as its kind says; nil once it arrived
 }
 
-// EncodeSubmission makes of a submission what the log keeps of it, and what a client sends to a server: its JSON, which
-// S2 compresses. All of it is there: nothing is left to be drawn.
+// EncodeSubmission writes a submission as the log keeps it and as a client sends it to a server: JSON, which S2
+// compresses. All of it is there: nothing is left to be drawn.
 func EncodeSubmission(s *executor.Submission) ([]byte, error) {
 	text, err := jsonv2.Marshal(s, bodies)
 	if err != nil {
@@ -65,7 +65,7 @@ func EncodeSubmission(s *executor.Submission) ([]byte, error) {
 	return pack(text)
 }
 
-// DecodeSubmission reads what EncodeSubmission made. The text may come from anybody: see CheckSubmission in package
+// DecodeSubmission reads the bytes of EncodeSubmission. The text may come from anybody: see CheckSubmission in package
 // server.
 func DecodeSubmission(blob []byte) (*executor.Submission, error) {
 	text, err := unpack(blob, largestSubmission)

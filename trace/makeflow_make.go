@@ -551,7 +551,7 @@ func (l *lexer) arguments(out *strings.Builder) {
 }
 
 // otherwiseToAShell reports whether a text between double quotes means something else to a shell once makeflow has
-// read it. Of two backslashes the shell itself drops one, unless that takes the meaning from what is behind them.
+// read it. Of two backslashes the shell itself drops one, unless that takes the meaning from the text behind them.
 func otherwiseToAShell(text string) bool {
 	if strings.HasPrefix(text, " ") || strings.HasPrefix(text, "\t") {
 		return true // makeflow drops these blanks

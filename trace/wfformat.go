@@ -197,7 +197,7 @@ func init() { // its readers look into it
 //	timeLimitInSeconds
 //	diskLimitInBytes     the most that the work directory of the task may take on disk
 //	diskBytesPerSecond   number, the block I/O that the task asks for
-//	memoryNeededInBytes  the memory that the task asks for, where memoryInBytes is what it took
+//	memoryNeededInBytes  the memory that the task asks for, where memoryInBytes is the memory that it took
 //	overheadInSeconds    how long its machine was taken before and after its program ran
 //
 // A machine whose cpu has relativeSpeed is that much faster than one of speed 1. Runtimes of tasks there become those

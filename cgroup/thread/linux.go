@@ -16,7 +16,7 @@ var (
 	owned = map[int]bool{}
 )
 
-// own notes that this thread belongs to its work, until what it returns is called.
+// own notes that this thread belongs to its work, until the returned function is called.
 func own() func() {
 	tid := unix.Gettid()
 	mu.Lock()

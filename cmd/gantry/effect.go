@@ -30,7 +30,7 @@ type facts struct {
 	unknown   map[string]bool // types of task with a command of which no runtime is declared
 }
 
-// anything is what workflows have of which nothing is known yet.
+// anything has the members of workflows of which nothing is known yet.
 func anything() *facts {
 	f := &facts{programs: true, emulated: true, bare: true, shells: true, limited: true, due: true, workloads: true,
 		more: true, repaired: true}

@@ -20,7 +20,7 @@ import (
 	"gantry/sqlite/export"
 )
 
-// exporting is what to export, and where to.
+// exporting names the runs to export, and the place.
 type exporting struct {
 	c    *cli.Context
 	db   *sqlite.DB

@@ -57,7 +57,7 @@ require(packages + "/@duckdb/node-api").DuckDBInstance.create(":memory:").then(a
 })`
 }
 
-// can reports whether a program is there with what it needs.
+// can reports whether a program is there with all that it needs.
 func can(program, needs, packages string) bool {
 	switch program {
 	case "node":

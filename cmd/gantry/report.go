@@ -24,7 +24,7 @@ its standard deviation against the error factor; mean against utilisation and ot
 for each policy), response, workflows in the system over time, the time of batches; with deadlines, the proportion of
 late workflows, turnaround and mapping time.
 
---metric, --x and --against choose what is drawn: a metric, with 95 % intervals, against a parameter of the experiment,
+--metric, --x and --against choose the figure: a metric, with 95 % intervals, against a parameter of the experiment,
 a line for each policy; or the differences to a policy, repetition by repetition on the same load, as gantry compare
 --against prints them.
 
@@ -119,20 +119,16 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 				files, err := tables.Figures(c.Context, db, c.String("out"))
 				return listDrawn(c, files, err)
 			}
-			about, err := db.About(c.Context)
+			about, cells, err := resultsOf(c, db)
 			if err != nil {
-				return fail(exitInput, err)
-			}
-			cells, err := db.Cells(c.Context)
-			if err != nil {
-				return fail(exitInput, err)
+				return err
 			}
 			return drawChosen(c, about.Name, cells)
 		},
 	}
 }
 
-// choice is what the flags choose of the figures; nil if they choose nothing.
+// choice has the figures that the flags choose; nil if they choose none.
 func choice(c *cli.Context) *tables.Choice {
 	if !c.IsSet("metric") && !c.IsSet("x") && !c.IsSet("against") && !c.IsSet("title") {
 		return nil
@@ -144,7 +140,7 @@ func choice(c *cli.Context) *tables.Choice {
 	return of
 }
 
-// drawChosen draws what the flags choose of cells into --out.
+// drawChosen draws the figures that the flags choose into --out.
 func drawChosen(c *cli.Context, name string, cells []*results.Cell) error {
 	files, err := tables.Chosen(name, cells, *choice(c), c.String("out"))
 	if unknown := new(tables.UnknownParameterError); errors.As(err, &unknown) {
@@ -157,6 +153,17 @@ func drawChosen(c *cli.Context, name string, cells []*results.Cell) error {
 	return listDrawn(c, files, err)
 }
 
+// resultsOf reads an experiment and its cells.
+func resultsOf(c *cli.Context, db *results.DB) (about results.Info, cells []*results.Cell, err error) {
+	if about, err = db.About(c.Context); err == nil {
+		cells, err = db.Cells(c.Context)
+	}
+	if err != nil {
+		err = fail(exitInput, err)
+	}
+	return about, cells, err
+}
+
 // printTables prints the tables of an experiment, its searches included.
 func printTables(c *cli.Context, path string, names []string, against string) error {
 	db, err := results.Open(path)
@@ -164,13 +171,9 @@ func printTables(c *cli.Context, path string, names []string, against string) er
 		return fail(exitInput, err)
 	}
 	defer db.Close()
-	about, err := db.About(c.Context)
+	about, cells, err := resultsOf(c, db)
 	if err != nil {
-		return fail(exitInput, err)
-	}
-	cells, err := db.Cells(c.Context)
-	if err != nil {
-		return fail(exitInput, err)
+		return err
 	}
 	searches, err := db.Searches(c.Context)
 	if err != nil {

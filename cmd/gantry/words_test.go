@@ -50,7 +50,7 @@ func TestNothingIsPredictedFromADefault(t *testing.T) {
 	}
 }
 
-// A server shows no end of work of which nothing is known, nor of what waits behind it.
+// A server shows no end of work of which nothing is known, nor of work that waits behind it.
 func TestAServerExpectsNothingFromADefault(t *testing.T) {
 	needsOCI(t)
 	needsBusybox(t)

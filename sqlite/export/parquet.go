@@ -19,7 +19,7 @@ import (
 const rowGroup = 5000
 
 // writeParquet writes the rows of a query, in groups: columns have the names and the order of the CSV file, and are
-// 64-bit integers, doubles or strings; what is not known is null. The metadata of the file has the runs and when they
+// 64-bit integers, doubles or strings; an unknown value is null. The metadata of the file has the runs and when they
 // began, which instants count from.
 func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error {
 	var out interface {

@@ -58,7 +58,7 @@ var (
 
 var jsonTasks, jsonAttempts = table(writeJSON, tasks), table(writeJSON, attempts)
 
-// Format has what writes the tables in one format.
+// Format writes the tables in one format.
 type Format struct{ Tasks, Attempts, Both Writer }
 
 // query is that of a table; it has the name of a run as ?1. Its columns are the same for all runs.
@@ -96,7 +96,7 @@ func table(write func(ctx context.Context, w io.Writer, db *sqlite.DB, query str
 	}
 }
 
-// objects writes one object with the summaries, the tasks and the attempts of runs. What is not known is null.
+// objects writes one object with the summaries, the tasks and the attempts of runs. An unknown value is null.
 func objects(ctx context.Context, w io.Writer, db *sqlite.DB, runs ...string) error {
 	summaries := make([]*sqlite.Summary, len(runs))
 	for i, run := range runs {

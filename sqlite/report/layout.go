@@ -29,7 +29,7 @@ func colourOf(i int) color.RGBA { return palette[i%len(palette)] }
 // lightness is the grey of a colour in print, from 0 to 255.
 func lightness(c color.RGBA) int { return (299*int(c.R) + 587*int(c.G) + 114*int(c.B)) / 1000 }
 
-// upon is the colour of what is drawn upon another.
+// upon is the colour of marks on another colour.
 func upon(c color.RGBA) color.RGBA {
 	if lightness(c) > 140 {
 		return color.RGBA{A: 255}

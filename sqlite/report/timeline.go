@@ -412,7 +412,7 @@ func (p *painter) timelines(all []*Timeline) error {
 	return p.save(f, "timeline", "")
 }
 
-// row is an attempt in the data of a timeline; what is not known is empty.
+// row is an attempt in the data of a timeline; an unknown value is empty.
 func (t *Timeline) row(b *bar) []string {
 	to := b.to
 	if b.open {

@@ -283,8 +283,8 @@ func labelsAreLevel(t *testing.T, path string, labels ...string) {
 		t.Fatal(err)
 	}
 	heights := map[string]int{}
-	for _, m := range regexp.MustCompile(`<text x="[0-9.]+" y="([-0-9.]+)"[^>]*>([^<]*)<`).FindAllStringSubmatch(string(svg),
-		-1) {
+	text := regexp.MustCompile(`<text x="[0-9.]+" y="([-0-9.]+)"[^>]*>([^<]*)<`)
+	for _, m := range text.FindAllStringSubmatch(string(svg), -1) {
 		if slices.Contains(labels, m[2]) {
 			heights[m[1]]++
 		}
@@ -298,7 +298,7 @@ func labelsAreLevel(t *testing.T, path string, labels ...string) {
 	}
 }
 
-// What is chosen of the results is drawn: metrics against a parameter, and differences as the tables have them.
+// The chosen figures of the results are drawn: metrics against a parameter, and differences as the tables have them.
 func TestChosenFigures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	run(t, read(t, text), path)
