@@ -632,7 +632,11 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 				t.bound += best
 			}
 		}
-		arrivals = append(arrivals, arrival{max(flow.Arrive, flow.Release), tasks})
+		at := max(flow.Arrive, flow.Release)
+		if !slices.ContainsFunc(tasks, func(t *poolTask) bool { return t.run > 0 }) {
+			at = flow.Arrive // nothing of it can start at its release, which is no reason to look
+		}
+		arrivals = append(arrivals, arrival{at, tasks})
 	}
 	s.used = make([][2]int64, max(3, len(numbers)))
 	slices.SortStableFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
