@@ -82,7 +82,7 @@ func pack(text []byte) ([]byte, error) {
 	return bytes.Clone(packed), nil
 }
 
-// unpack is a text of at most so many bytes that pack made smaller, or not.
+// unpack reverses pack, which may have left the text as it was. A text above most bytes is an error.
 func unpack(blob []byte, most int) ([]byte, error) {
 	if len(blob) == 0 || blob[0] != s2Magic {
 		return blob, nil

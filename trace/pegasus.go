@@ -55,7 +55,7 @@ func (p *pegasusReader) cutOff(data []byte) {
 		"whole")
 }
 
-// document reads the workflow, of so many jobs at most that are in order.
+// document reads the workflow. It makes room for at most most jobs at once.
 func (p *pegasusReader) document(root *reader.Node, most int) {
 	b := p.b
 	var jobs, edges *reader.Node

@@ -448,7 +448,7 @@ func (d *wfDocument) speed(x *wfTask) *big.Rat {
 	return nil
 }
 
-// atOne is the time at speed 1 of what takes so long at another speed. It is rounded up, as simulations round down.
+// atOne converts a runtime at some speed to one at speed 1. It rounds up, as simulations round down.
 func atOne(run time.Duration, speed *big.Rat) time.Duration {
 	if speed == nil || run <= 0 {
 		return run

@@ -61,12 +61,12 @@ type TaskExecution struct {
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them,
 // image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskLimitInBytes, diskBytesPerSecond,
-// category, overheadInSeconds, memoryNeededInBytes, relativeSpeed and subWorkflow what else the schema has no place
-// for, opaqueFileIds and dataDependencies how file ids are meant. Read reads it all.
+// category, overheadInSeconds, memoryNeededInBytes, relativeSpeed and subWorkflow keep the rest that the schema has no
+// place for, opaqueFileIds and dataDependencies how file ids are meant. Read reads it all.
 func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
 
-// WriteExecution writes w and what really happened as WfFormat 1.5; nothing that the trace itself says of runtimes,
-// memory or I/O is written, only what was measured, unless that was simulated.
+// WriteExecution writes w and its execution as WfFormat 1.5, with measured runtimes, memory and I/O. It writes those of
+// the trace only if they were simulated.
 func WriteExecution(w io.Writer, wf *Workflow, e *Execution) error { return write(w, wf, e) }
 
 type object = map[string]any // keys are written sorted

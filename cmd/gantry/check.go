@@ -564,7 +564,7 @@ func seconds(s float64) string {
 }
 
 // openWorkflow reads a workflow for a command that needs it whole: error faults end the command, warnings go to
-// notes. Has gets what the workflow has.
+// notes. openWorkflow fills has with the facts of the workflow.
 func openWorkflow(path string, o trace.ReadOptions, notes io.Writer, has *facts) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
 	if err != nil {

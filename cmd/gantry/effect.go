@@ -73,8 +73,8 @@ type idle struct {
 	why   string
 }
 
-// idles are those of all commands. What only permits something, or bounds it, is not here: it may be given for all
-// workflows alike.
+// idles are those of all commands. Options that only permit or bound something are not here: users may give them for
+// all workflows alike.
 var idles = []idle{
 	{"", []string{"env", "env-file", "secret", "mount", "container-mounts", "pull", "disk", "max-output", "tmp",
 		"starts", "ahead", "startup", "host-model", "grace"},

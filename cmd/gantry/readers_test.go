@@ -13,7 +13,7 @@ import (
 )
 
 // Programs that read exports: each prints the number of rows, the sums of try, ran_ns, wait_ns and planned_end_ns, and
-// the policies. None of them is told a type. The first argument is the folder with the files, the second that of the
+// the policies. No program is given a type. The first argument is the folder with the files, the second that of the
 // npm packages.
 var readers = map[string]struct{ program, needs, script string }{
 	"pandas reads CSV": {"/usr/bin/python3", "pandas", `import sys, pandas

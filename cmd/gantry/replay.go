@@ -184,8 +184,8 @@ type measuredAttempt struct {
 
 // measuredAttempts reads how the attempts of a run went. It starts and ends when gantry knew that it did, as its place
 // was taken until then and policies decide then; copies to another node than that of the run, and suspensions, are
-// simulated. An attempt that was preempted would have run on: what its task still had to do is what
-// its next attempt did, and all of that where it began again.
+// simulated. A preempted attempt would have run on: its task still had the work of its next attempt to do, and all of
+// that work if it began again.
 func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]measuredAttempt, error) {
 	outcomes := map[string]planner.Outcome{}
 	for _, o := range planner.Outcomes() {

@@ -676,8 +676,8 @@ or it was refused, 4 no server.`,
 	}
 }
 
-// tellDoubts says of a submission that is done what gantry run says at its end: which of its tasks may not have meant
-// to succeed.
+// tellDoubts names the tasks of a finished submission that may not have meant to succeed, as gantry run does at its
+// end.
 func tellDoubts(c *cli.Context, st *api.Status) {
 	if st.State != "done" || st.Tasks > mostSummed || c.Bool("json") || c.Bool("quiet") {
 		return

@@ -21,7 +21,7 @@ import (
 	"gantry/planner"
 )
 
-// garbage is what is left of an attempt whose end is logged; "" for each that there is not.
+// garbage names the remains of an attempt whose end is logged; "" stands for each that is absent.
 type garbage struct {
 	attempt          planner.AttemptID
 	container, group string
@@ -30,7 +30,7 @@ type garbage struct {
 	note             string      // of publishing, where an earlier gantry left it
 }
 
-// garbage is what is left of an attempt that has ended, or was prepared for nothing. An engine whose answer did not
+// garbage names the remains of an attempt that has ended, or was prepared for nothing. An engine whose answer did not
 // come may have made its container.
 func (a *attempt) garbage() garbage {
 	g := garbage{attempt: a.l.Attempt, container: a.id, group: a.parent, control: a.ctl, link: a.link}

@@ -67,7 +67,7 @@ func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query string,
 	return out.Close()
 }
 
-// described has what a file says of itself. Every reader knows Snappy.
+// described returns the metadata and the compression of a file. Every reader knows Snappy.
 func described(ctx context.Context, db *sqlite.DB, runs []string) ([]parquet.WriterOption, error) {
 	var names, began []string
 	var version string

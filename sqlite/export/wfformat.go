@@ -28,9 +28,9 @@ func Workflows(ctx context.Context, db *sqlite.DB, run string) ([]string, error)
 }
 
 // WfFormat writes what really happened to one workflow of a run as WfFormat 1.5: its tasks and files with the sizes
-// that they had, the nodes it ran on as machines, and for each task that succeeded what was measured of that attempt.
-// The runtimes of a simulated run are simulated, and its runtime system says so: on is what the runtime of the run can
-// do.
+// that they had, the nodes it ran on as machines, and the measurements of the attempt of each task that succeeded.
+// The runtimes of a simulated run are simulated, and its runtime system says so: on has the capabilities of the runtime
+// of the run.
 func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow string, on *executor.Capabilities) error {
 	info, err := db.Info(ctx, run)
 	if err != nil {
@@ -57,7 +57,7 @@ func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow str
 	return fmt.Errorf("run %s has no workflow %q", info.Name, workflow)
 }
 
-// executedQuery has the tasks that succeeded. What passed around the program until gantry knew of its end belongs to an
+// executedQuery has the tasks that succeeded. The time around the program until gantry knew of its end belongs to an
 // attempt; copies between nodes do not, as they are simulated. A formal task took no time on no node.
 const executedQuery = `WITH heard AS MATERIALIZED (
 		SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) AS at_ns

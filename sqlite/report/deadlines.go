@@ -48,7 +48,7 @@ func (p *painter) sweeps(cells []*results.Cell) error {
 			axis: "mean response (s)"})
 }
 
-// valueOf returns what a parameter is in cells; "" where it is not set.
+// valueOf returns the value of a parameter in a cell; "" where it is not set.
 func valueOf(param string) func(*results.Cell) string {
 	return func(c *results.Cell) string { return c.Params[param] }
 }
@@ -72,7 +72,7 @@ func (p *painter) sweep(cells []*results.Cell, params []string, measures ...meas
 	return nil
 }
 
-// Choice says what of the results is drawn, in place of all that they allow.
+// Choice selects the figures that are drawn, in place of all that the results allow.
 type Choice struct {
 	Metrics []string // nil: the usual ones
 	X       string   // parameter on the horizontal axis; "": the first that takes several values, or else the policy
@@ -90,7 +90,7 @@ func (e *UnknownParameterError) Error() string {
 	return fmt.Sprintf("no parameter %q to draw against: there are %s", e.Name, strings.Join(e.Have, ", "))
 }
 
-// Chosen draws what is chosen of cells into dir, a figure for each metric and combination of the other parameters, and
+// Chosen draws the selected figures of cells into dir, a figure for each metric and combination of the other parameters, and
 // returns the files, whose names begin with name.
 func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string, error) {
 	values := map[string][]string{}

@@ -47,8 +47,8 @@ type painter struct {
 
 // Figures draws all that the results allow into dir, each as SVG, PNG and PDF with its data as CSV, and returns the
 // files: box plots of slowdown and its standard deviation against the factor of each error model, the time that batches
-// take, slowdown against utilisation and against size, the number in system over time, and what depends on other
-// parameters.
+// take, slowdown against utilisation and against size, the number in system over time, and the metrics that depend
+// on other parameters.
 func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 	cells, err := db.Cells(ctx)
 	if err != nil {

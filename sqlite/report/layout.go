@@ -19,7 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// palette has the hues of Okabe and Ito, for people who do not tell all colours apart, each as light as no other: print
+// palette has the hues of Okabe and Ito, for colour-blind readers, each as light as no other: print
 // in grey distinguishes them, too.
 var palette = []color.RGBA{{0, 90, 170, 255}, {213, 92, 10, 255}, {90, 205, 140, 255}, {90, 15, 105, 255},
 	{240, 190, 50, 255}, {70, 165, 225, 255}, {0, 0, 0, 255}, {115, 98, 15, 255}, {70, 5, 0, 255}}
