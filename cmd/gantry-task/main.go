@@ -44,31 +44,29 @@ func main() {
 	if len(args) == 0 {
 		os.Exit(run(args, stop, os.Exit))
 	}
-	switch args[0] {
-	case "exec": // of a container that an earlier gantry made
-		os.Exit(launch.Old(args[1:]))
-	case "emulate": // CONTROL UID:GID SPEC.json, as the task of a container
-		if len(args) != 4 {
-			fmt.Fprintln(os.Stderr, "usage: gantry-task emulate CONTROL UID:GID SPEC.json")
-			os.Exit(emulate.ExitUsage)
-		}
-		j, _, code := launch.Enter(args[1], args[2])
-		if code == 0 {
-			ended := func(code int) { j.Ended(syscall.WaitStatus(code << 8)) }
-			code = run(args[3:], stop, func(code int) {
-				ended(code)
-				os.Exit(code)
-			})
-			ended(code)
-		}
-		os.Exit(code)
-	case "attempt": // SPEC.json, of a container that an earlier gantry made
-		if _, _, code := launch.Enter("", ""); code != 0 {
-			os.Exit(code)
-		}
-		args = args[1:]
+	if args[0] == "emulate" { // CONTROL UID:GID SPEC.json, as the task of a container
+		os.Exit(inContainer(args[1:], stop))
 	}
 	os.Exit(run(args, stop, os.Exit))
+}
+
+// inContainer claims an attempt, does its work as its user, and returns the exit code.
+func inContainer(args []string, stop <-chan os.Signal) int {
+	if len(args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: gantry-task emulate CONTROL UID:GID SPEC.json")
+		return emulate.ExitUsage
+	}
+	j, code := launch.Enter(args[0], args[1])
+	if code != 0 {
+		return code
+	}
+	ended := func(code int) { j.Ended(syscall.WaitStatus(code << 8)) }
+	code = run(args[2:], stop, func(code int) {
+		ended(code)
+		os.Exit(code)
+	})
+	ended(code)
+	return code
 }
 
 // run does the work and returns the exit code. A task that leaves a checkpoint calls exit instead.

@@ -347,7 +347,7 @@ func (a *attempt) wait(broken bool) (seen bool, code int, err error) {
 // it fails, are left to the engine.
 func (a *attempt) sawEnd() bool {
 	r := a.r
-	if a.adopted || a.doubtful || a.old || !r.watcher.Over(a.key) {
+	if a.adopted || a.doubtful || !r.watcher.Over(a.key) {
 		return false
 	}
 	end, err := a.ctl.End()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,7 +49,6 @@ type attempt struct {
 	l       executor.Launch
 	dir     string          // work directory
 	ctl     control.Dir     // control directory
-	old     bool            // a gantry without control directories began it
 	aways   int64           // of the runtime, when the attempt began
 	earlier planner.Outcome // why an earlier gantry had begun to end it; 0 if none had
 	parent  string          // control group above the container's; "" if there is none of its own
@@ -424,7 +422,7 @@ func (a *attempt) end(x *planner.AttemptExited) {
 // everBegan reports whether the program of the attempt may have begun, by the log, by what was seen, or by its
 // launcher. A program that changed directories of its user is not run again.
 func (a *attempt) everBegan() bool {
-	by, _, err := a.claimed()
+	by, _, err := a.ctl.Claimed()
 	return a.l.Started || !a.began.IsZero() || err != nil || by == control.Launcher
 }
 
@@ -506,10 +504,8 @@ func pass(l *sync.Mutex) {
 
 // over reports whether the program has ended by what the launcher or the kernel says. False may be late news.
 func (a *attempt) over() bool {
-	if !a.old {
-		if end, err := a.ctl.End(); err == nil && end.Over {
-			return true
-		}
+	if end, err := a.ctl.End(); err == nil && end.Over {
+		return true
 	}
 	return a.final != nil && !a.final.Ended.IsZero() || a.r.watcher.Over(a.key)
 }
@@ -555,7 +551,7 @@ func (a *attempt) harvest(c State, gone, broken bool) {
 	x.Outcome, x.ExitCode, x.Message = v.Outcome, v.Code, evidence.Join(v.Message, x.Message)
 	x.Usage.Signal = int64(v.Signal)
 	if x.Outcome == planner.OK {
-		if missing, err := r.files.Publish(&a.l, a.note()); err != nil {
+		if missing, err := r.files.Publish(&a.l, a.ctl.Note()); err != nil {
 			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))
 		} else if missing != "" {
 			v = e.Missing(missing)
@@ -617,7 +613,7 @@ func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	r := a.r
 	e := evidence.Evidence{Teller: r.host.Teller(), Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit,
 		Strict:    a.l.Spec.Shell && len(a.l.Spec.Command) > 1,
-		DiskLimit: a.diskLimit(), Gone: gone, Leaving: a.l.Leaving, Old: a.old, Loss: a.loss}
+		DiskLimit: a.diskLimit(), Gone: gone, Leaving: a.l.Leaving, Loss: a.loss}
 	a.signalling.Lock() // a signal under way was delivered, or came too late
 	r.mu.Lock()
 	e.Asked, e.Acted = a.why, a.signalled
@@ -628,7 +624,7 @@ func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	}
 	a.seal()
 	var err error
-	if e.Claim, _, err = a.claimed(); err == nil && !a.old {
+	if e.Claim, _, err = a.ctl.Claimed(); err == nil {
 		if e.End, err = a.ctl.End(); err == nil {
 			_, e.Removed, err = a.ctl.Asked()
 		}
@@ -664,32 +660,6 @@ func (a *attempt) diedWithEngine(c State) bool {
 	return begun.Before(since) && over.Before(since.Add(10*time.Second))
 }
 
-// claimed returns who claimed the attempt, and when.
-func (a *attempt) claimed() (by control.Maker, at time.Time, err error) {
-	if !a.old {
-		return a.ctl.Claimed()
-	}
-	st, err := os.Lstat(filepath.Join(a.dir, launch.Begin))
-	if err == nil {
-		return control.Launcher, st.ModTime(), nil
-	}
-	if _, e := os.Lstat(filepath.Join(a.dir, ".command.sh")); e != nil { // the program cleared its directory
-		return control.Launcher, at, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return control.Nobody, at, err
-}
-
-// note is the path of the note that publishing has begun.
-func (a *attempt) note() string {
-	if a.old {
-		return stage.OldNote(a.dir)
-	}
-	return a.ctl.Note()
-}
-
 // measure fills in the times, the counters and the limits.
 func (a *attempt) measure(x *planner.AttemptExited, c State, e *evidence.Evidence) {
 	r, u := a.r, &a.usage
@@ -702,7 +672,7 @@ func (a *attempt) measure(x *planner.AttemptExited, c State, e *evidence.Evidenc
 	}
 	r.mu.Unlock()
 	begun, over := c.Started, c.Finished
-	if _, at, err := a.claimed(); begun.IsZero() && e.End.Over && err == nil { // the launcher's account is all there is
+	if _, at, err := a.ctl.Claimed(); begun.IsZero() && e.End.Over && err == nil { // the launcher's account is all there is
 		begun, over = at, e.End.At
 	}
 	if !begun.IsZero() {
@@ -778,7 +748,7 @@ func (a *attempt) begun(told, over time.Time) time.Time {
 // witness is when the program began, as the launcher or the emulator noted; the zero Time if neither did, or that
 // cannot be.
 func (a *attempt) witness(over time.Time) time.Time {
-	by, t, err := a.claimed()
+	by, t, err := a.ctl.Claimed()
 	if err != nil || by != control.Launcher {
 		return time.Time{}
 	}
@@ -809,7 +779,7 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 		}
 	}
 	name := ".command.err"
-	by, _, err := a.claimed()
+	by, _, err := a.ctl.Claimed()
 	silent := err == nil && by != control.Launcher
 	if a.id != "" && (silent || a.emulated()) {
 		a.saveLogs()
@@ -876,7 +846,7 @@ func (a *attempt) late(ran time.Duration) string {
 
 // leave writes what a person finds in the work directory after the end.
 func (a *attempt) leave(x *planner.AttemptExited) {
-	if a.spec == nil && x.Outcome != planner.OK && !a.old && a.r.cfg.TaskBinary != "" { // an earlier gantry made it
+	if a.spec == nil && x.Outcome != planner.OK && a.r.cfg.TaskBinary != "" { // an earlier process made it
 		a.configure()
 		if a.expand(a.staging) != nil {
 			a.spec = nil
@@ -958,7 +928,7 @@ func (a *attempt) stop(grace time.Duration) {
 
 // unclaimed reports whether the launcher has not begun.
 func (a *attempt) unclaimed() bool {
-	by, _, err := a.claimed()
+	by, _, err := a.ctl.Claimed()
 	return err == nil && by == control.Nobody
 }
 
@@ -970,10 +940,8 @@ func (a *attempt) signal(name string) {
 	r.mu.Lock()
 	why := a.why
 	r.mu.Unlock()
-	if !a.old {
-		if err := fault.Do("ask", func() error { return a.ctl.Ask(uint8(why), name) }); err != nil {
-			r.warn("ask", fmt.Sprintf("%s to %s: %v", name, a, err)) // a full disk, for one: it is ended all the same
-		}
+	if err := fault.Do("ask", func() error { return a.ctl.Ask(uint8(why), name) }); err != nil {
+		r.warn("ask", fmt.Sprintf("%s to %s: %v", name, a, err)) // a full disk, for one: it is ended all the same
 	}
 	err := r.call(r.ctx, func(ctx context.Context) error {
 		return fault.Do("signal", func() error { return r.engine.Signal(ctx, a.id, name) })

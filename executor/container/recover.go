@@ -13,7 +13,6 @@ import (
 	"github.com/containerd/errdefs"
 
 	"gantry/executor"
-	"gantry/executor/container/launch"
 	"gantry/executor/control"
 	"gantry/executor/evidence"
 	"gantry/executor/fault"
@@ -59,7 +58,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 			a = attempts[planner.AttemptID(id)]
 		}
 		if a != nil {
-			a.id, a.listed, a.old = c.ID, c, c.Labels[LabelControl] == ""
+			a.id, a.listed = c.ID, c
 		} else if err := r.discardContainer(ctx, c, ""); err != nil {
 			return err
 		}
@@ -105,41 +104,31 @@ type recovered struct {
 // decide says what to do about an attempt, and gives it up if that is it.
 func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
 	for {
-		f := evidence.Found{Live: true, Container: a.listed.Status, Old: a.old}
+		f := evidence.Found{Live: true, Container: a.listed.Status}
 		var err error
-		if f.Claim, _, err = a.claimed(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if f.Claim, _, err = a.ctl.Claimed(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, err
 		}
-		if !a.old {
-			end, err := a.ctl.End()
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		end, err := a.ctl.End()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		f.Over = end.Over
+		_, err = os.Lstat(string(a.ctl))
+		f.Control = err == nil
+		if a.ticket != "" {
+			_, released, err := a.ctl.Released()
+			if err != nil {
 				return 0, err
 			}
-			f.Over = end.Over
-			_, err = os.Lstat(string(a.ctl))
-			f.Control = err == nil
-			if a.ticket != "" {
-				_, released, err := a.ctl.Released()
-				if err != nil {
-					return 0, err
-				}
-				f.Waits = !released
-			}
+			f.Waits = !released
 		}
 		action := evidence.Recover(f)
 		if action != evidence.GiveUp {
 			return action, nil
 		}
-		err = fault.Do("give-up", func() error {
-			if a.old {
-				return launch.ClaimOld(a.dir)
-			}
-			return a.ctl.Claim(control.Gantry, time.Now())
-		})
-		switch {
-		case a.old && (err == nil || errors.Is(err, fs.ErrNotExist)):
-			return evidence.Lose, nil // that claim does not say who made it, so do not look again
-		case err != nil && !errors.Is(err, fs.ErrExist):
+		err = fault.Do("give-up", func() error { return a.ctl.Claim(control.Gantry, time.Now()) })
+		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return 0, err
 		}
 	}
@@ -176,7 +165,7 @@ func (r *Runtime) discardContainer(ctx context.Context, c Listed, ctl control.Di
 	return nil
 }
 
-// tidy removes control groups, control directories and notes that no attempt under way needs.
+// tidy removes control groups and control directories that no attempt under way needs.
 func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*recovered) {
 	for i := range r.groups {
 		for _, name := range r.tree.Children(r.groups[i]) {
@@ -187,17 +176,11 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 	}
 	keep := map[string]bool{}
 	for _, a := range attempts {
-		keep[string(a.ctl)], keep[stage.OldNote(a.dir)] = true, a.old
-		keep[string(a.link)] = true
+		keep[string(a.ctl)], keep[string(a.link)] = true, true
 	}
 	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "[ap]*")) // of attempts, and of what was started ahead
-	notes, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "work", "*", "*.publishing"))
-	for _, path := range append(dirs, notes...) {
-		st, err := os.Lstat(path)
-		if err != nil || keep[path] {
-			continue
-		}
-		if ours := filepath.Base(filepath.Dir(path)) == "control"; ours || !st.IsDir() && st.Size() == 0 {
+	for _, path := range dirs {
+		if !keep[path] {
 			_ = stage.RemoveAll(path)
 		}
 	}
@@ -219,13 +202,11 @@ func (a *attempt) adopt() {
 	r := a.r
 	defer r.work.Done()
 	defer a.abandon()
-	if !a.old {
-		why, _, err := a.ctl.Asked()
-		if err != nil {
-			r.warn("control", fmt.Sprintf("%s: %v", a, err))
-		}
-		a.earlier = planner.Outcome(why)
+	why, _, err := a.ctl.Asked()
+	if err != nil {
+		r.warn("control", fmt.Sprintf("%s: %v", a, err))
 	}
+	a.earlier = planner.Outcome(why)
 	if a.id == "" { // only the launcher's account is left
 		a.running(time.Now(), false)
 		a.harvest(State{}, true, r.far != nil)
@@ -264,7 +245,7 @@ func (a *attempt) adopt() {
 		r.warn("watch", err.Error())
 	}
 	begun, _ := c.Started, c.Finished
-	if by, at, err := a.claimed(); a.ticket != "" && err == nil && by == control.Launcher {
+	if by, at, err := a.ctl.Claimed(); a.ticket != "" && err == nil && by == control.Launcher {
 		begun = at
 	}
 	frozen := a.adoptPause(c)

@@ -27,7 +27,6 @@ type garbage struct {
 	container, group string
 	control          control.Dir
 	link             control.Dir // of an attempt whose container was started ahead
-	note             string      // of publishing, where an earlier gantry left it
 }
 
 // garbage names the remains of an attempt that has ended, or was prepared for nothing. An engine whose answer did not
@@ -86,9 +85,6 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 		if err := fault.Do("remove-group", func() error { return r.removeAttemptGroup(g.group, gone) }); err != nil {
 			r.warn("remove-group", err.Error())
 		}
-	}
-	if g.note != "" {
-		_ = os.Remove(g.note) // one that stays does no harm: the attempt is over
 	}
 	if g.control != "" && gone {
 		err := fault.Do("forget", func() error { return stage.RemoveAll(string(g.control)) })
@@ -153,18 +149,13 @@ func (r *Runtime) left(id string, err error) error {
 // discardAll kills containers and removes them, and returns the attempts whose programs had succeeded by then.
 func (r *Runtime) discardAll(ctx context.Context, attempts []*attempt) (left []*attempt, err error) {
 	for _, a := range attempts {
-		if !a.old {
-			// where the disk is full, who resumes the run cannot know
-			_ = a.ctl.Ask(uint8(planner.Preempted), "SIGKILL")
-		}
-		_ = r.engine.Signal(ctx, a.id, "SIGKILL") // it may have ended
+		_ = a.ctl.Ask(uint8(planner.Preempted), "SIGKILL") // lost on a full disk: then a resumed run does not know
+		_ = r.engine.Signal(ctx, a.id, "SIGKILL")          // it may have ended
 		if c, err := r.engine.Inspect(ctx, a.id); err == nil && c.Status == evidence.Exited && c.ExitCode == 0 {
 			left = append(left, a)
 			continue
 		}
-		if !a.old {
-			_ = a.ctl.Ask(uint8(planner.Preempted), control.Remove)
-		}
+		_ = a.ctl.Ask(uint8(planner.Preempted), control.Remove)
 		if err := r.engine.Remove(ctx, a.id); err != nil {
 			return left, fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run,
 				a.id, err)

@@ -518,9 +518,6 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 	}
 	delete(r.attempts, id)
 	g := a.garbage()
-	if a.old {
-		g.note = stage.OldNote(a.dir)
-	}
 	if a.told == nil {
 		r.throwAway(g)
 		return nil

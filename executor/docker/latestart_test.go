@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"gantry/executor"
+	"gantry/executor/control"
 	"gantry/planner"
 )
 
@@ -196,8 +197,8 @@ func TestStartBetweenListAndGivingUpIsAdopted(t *testing.T) {
 func TestGivenUpTwiceIsLost(t *testing.T) {
 	t.Parallel()
 	r, l, _ := diedBeforeStart(t, newGate(t))
-	// As a gantry leaves it that dies between giving up and removing.
-	r.must(os.WriteFile(filepath.Join(r.work(l.Spec), ".command.begin"), nil, 0o644))
+	// A gantry that dies between giving up and removing leaves its claim.
+	r.must(control.Dir(filepath.Join(r.config.Dir, "control", "a0")).Claim(control.Gantry, time.Now()))
 	s := r.successor(l)
 	s.wants(s.exit(l.Attempt), planner.Lost)
 	s.must(s.Close())

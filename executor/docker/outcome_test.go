@@ -103,7 +103,7 @@ func TestEndsAreClasses(t *testing.T) {
 		{"out of memory in a child, exit 137", func() *executor.TaskSpec { return r.sh(hog + "; exit 137") }, limited,
 			planner.OutOfMemory, 137, nil},
 		{"a program that looks for the claim", func() *executor.TaskSpec {
-			return r.sh("rm -rf .command.begin /.gantry/control/* /proc/1/fd/* /proc/1/cwd/* 2>/dev/null; ls -A " +
+			return r.sh("rm -rf /.gantry/control/* /proc/1/fd/* /proc/1/cwd/* 2>/dev/null; ls -A " +
 				"/.gantry/control && exit 9; " +
 				"for f in /proc/1/fd/*; do echo exit 0 1 >>$f; done 2>/dev/null; exit 7")
 		}, nil, planner.ExitCode, 7, []string{"exit code 7"}},

@@ -46,8 +46,6 @@ type Evidence struct {
 	// Of the control directory.
 	Claim control.Maker
 	End   control.End // the launcher's account; Over is false if there is none
-	// Old: a gantry of log format 8 or before began it. Its claim does not say who made it.
-	Old bool
 
 	// Of gantry, and of the gantries before it.
 	Asked   planner.Outcome // the first reason for which the attempt was to end; 0: none
@@ -135,8 +133,6 @@ func (e Evidence) Judge() Verdict {
 		v.Outcome, v.Message = e.asked(), e.limit()
 	case e.Gone && !e.End.Over:
 		return e.gone(v)
-	case e.Old && v.Code == LauncherRefused:
-		v.Outcome, v.Message = planner.Lost, "an earlier gantry may have given it up before its program began"
 	case e.StartError != "" && !e.EngineDown:
 		v.Outcome, v.Message = planner.HostError, e.StartError
 	case e.oomKills() > 0:

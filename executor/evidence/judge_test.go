@@ -163,8 +163,6 @@ func TestEnds(t *testing.T) {
 		{"code 0, but never began", evidence.Evidence{}, planner.HostError, 0, "never began"},
 		{"given up", evidence.Evidence{Claim: control.Gantry, Code: 125}, planner.Lost, -1, "gave it up"},
 		{"given up and removed", evidence.Evidence{Claim: control.Gantry, Gone: true}, planner.Lost, -1, "gave it up"},
-		{"given up by an earlier version, perhaps", evidence.Evidence{Claim: control.Launcher, Old: true, Code: 125},
-			planner.Lost, 125, "earlier gantry"},
 		{"a fault of its own", began(func(e *evidence.Evidence) { e.End, e.Code = killed(syscall.SIGSEGV), 139 }),
 			planner.ExitCode, 139, "segmentation"},
 	} {

@@ -26,8 +26,6 @@ type Found struct {
 	Over      bool // the launcher noted the end of the program
 	// Waits: its container was started ahead, and its launcher has not been released.
 	Waits bool
-	// Old: the attempt was started by a gantry of log format 8 or before, whose claim lies in the work directory.
-	Old bool
 }
 
 // Action is what to do about an attempt.
@@ -79,7 +77,7 @@ func Recover(f Found) Action {
 	case Exited:
 		return Harvest // it ended before its program began, and why is to be judged
 	}
-	if f.Control || f.Old && f.Container == Created {
+	if f.Control {
 		return GiveUp
 	}
 	return Lose // nothing was asked of the engine yet

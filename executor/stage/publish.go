@@ -20,9 +20,6 @@ import (
 	"gantry/planner"
 )
 
-// OldNote is where the note of Publish lay up to log format 8: beside the work directory.
-func OldNote(dir string) string { return dir + ".publishing" }
-
 // Publish makes the outputs of an attempt that succeeded files of its node. Nothing is published unless all of it is
 // there; missing names the outputs that are not, and is no error. It may be repeated after a crash: the file note,
 // which the program must not be able to reach, says that all outputs were checked and that moving them had begun.

@@ -710,7 +710,7 @@ func blame(db *sql.DB, run string, stalled, full bool) string {
 func leftovers(r *run, found *findings) {
 	dir := filepath.Join(r.home, "runs", r.name)
 	group := executor.HostName(r.name, dir)
-	patterns := []string{filepath.Join(dir, "partial", "*"), filepath.Join(dir, "work", "*", "*.publishing"),
+	patterns := []string{filepath.Join(dir, "partial", "*"),
 		filepath.Join("/sys/fs/cgroup", "*", "gantry", group), filepath.Join("/sys/fs/cgroup", "gantry", group)}
 	if r.images != "" { // control/oci stays, empty
 		// What a gantry was unpacking that was killed after its run had ended, any other removes.
