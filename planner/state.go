@@ -430,8 +430,7 @@ func (s *State) ordered(o *Order, at Time) {
 		a := s.attempts.push()
 		a.Task, a.Node, a.Hold, a.Try, a.Done = o.Task, o.Node, o.Hold, o.Try, l.done
 		a.Ordered, a.Started, a.Until, a.Suspended = at, unit.Never, o.Until, unit.Never
-		if s.tasks.open(o.Task).Formal { // logs before format 9 have it on the first node
-			l.node, a.Node = None, None
+		if o.Node == None { // a formal task
 			return
 		}
 		a.Ahead, a.pos = s.copiedAhead(o.Task, o.Node), int32(len(s.active[o.Node]))

@@ -135,7 +135,7 @@ func giveToCaller(path string) {
 	}
 }
 
-// hold takes the lock of the run: of its directory, and of the file lock in it, where people and earlier versions look.
+// hold takes the lock of the run: of its directory, and of the file lock in it, which names the process.
 // It ends with the process, so that no stale lock is ever left.
 func (s *session) hold() error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {

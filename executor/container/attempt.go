@@ -672,7 +672,7 @@ func (a *attempt) measure(x *planner.AttemptExited, c State, e *evidence.Evidenc
 	}
 	r.mu.Unlock()
 	begun, over := c.Started, c.Finished
-	if _, at, err := a.ctl.Claimed(); begun.IsZero() && e.End.Over && err == nil { // the launcher's account is all there is
+	if _, at, err := a.ctl.Claimed(); begun.IsZero() && e.End.Over && err == nil { // only the launcher tells of it
 		begun, over = at, e.End.At
 	}
 	if !begun.IsZero() {

@@ -38,9 +38,6 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	if err != nil {
 		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
 	}
-	if err := r.removeFormer(ctx); err != nil {
-		return err
-	}
 	attempts := map[planner.AttemptID]*recovered{}
 	tickets := map[string]*recovered{}
 	for _, l := range live {

@@ -223,8 +223,6 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 		if !known {
 			h = locked(runDir)
 			held[group] = h
-			former := formerGroup(tree, name)
-			held[former] = held[former] || h
 			if h && (run == "" || run == name) {
 				out.Held = append(out.Held, name)
 			}
@@ -273,14 +271,13 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 			return out, fmt.Errorf("clean: remove the secrets of run %s: %w", e.Name(), err)
 		}
 	}
-	wanted := []string{tree.Group("gantry", tree.Name(executor.HostName(run, filepath.Join(dir, run)))),
-		formerGroup(tree, run)}
+	wanted := tree.Group("gantry", tree.Name(executor.HostName(run, filepath.Join(dir, run))))
 	top := tree.Group("gantry")
 	for _, name := range tree.Children(top) {
 		group := filepath.Join(top, name)
 		h, known := held[group]
 		switch {
-		case h || run != "" && !slices.Contains(wanted, group):
+		case h || run != "" && group != wanted:
 		case !known:
 			out.Unknown = append(out.Unknown, group)
 		case tree.Empty(group):
@@ -292,35 +289,6 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 	}
 	tree.RemoveEmpty(top)
 	return out, nil
-}
-
-// formerGroup is the control group of a run of log formats 1 to 6 and of the first gantries of format 7: it was named
-// by the run alone.
-func formerGroup(tree *cgroup.Tree, run string) string { return tree.Group("gantry", tree.Name(run)) }
-
-// removeFormer removes the containers and the control group that such a gantry left of a run. Its containers have the
-// label of the run's directory, but not LabelHostName. Their attempts are lost with gantry's crash.
-func (r *Runtime) removeFormer(ctx context.Context) error {
-	all, err := r.engine.List(ctx, LabelRun, r.cfg.Run)
-	if err != nil {
-		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
-	}
-	others := false
-	for _, c := range all {
-		switch {
-		case c.Labels[LabelHostName] != "":
-		case c.Labels[LabelDir] != r.cfg.Dir:
-			others = true
-		default:
-			if err := r.discardContainer(ctx, c, ""); err != nil {
-				return err
-			}
-		}
-	}
-	if group := formerGroup(r.tree, r.cfg.Run); !others && r.tree.Empty(group) {
-		_ = r.tree.Remove(group) // gantry clean removes what does not go now
-	}
-	return nil
 }
 
 // locked reports whether a gantry works on a run.

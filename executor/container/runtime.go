@@ -44,7 +44,7 @@ const (
 	LabelTry      = "gantry.try"
 	LabelNode     = "gantry.node"
 	LabelVersion  = "gantry.version"
-	// LabelControl is the path of the control directory. Containers of log format 8 and before have none.
+	// LabelControl is the path of the control directory.
 	LabelControl = "gantry.control"
 	// LabelTicket is of containers that were started ahead, in the place of LabelAttempt: the name of their control
 	// directory. The attempt that uses it, if one does, has a link there.

@@ -293,9 +293,8 @@ func TestCleanLeavesHeldRunsAlone(t *testing.T) {
 	}
 }
 
-// Containers and control groups are named as gantries of earlier log formats named them. A run of the same name in
-// another directory keeps its own.
-func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
+// A run of the same name in another directory keeps its container and control group.
+func TestCleanLeavesARunOfTheSameNameAlone(t *testing.T) {
 	t.Parallel()
 	engine(t)
 	cli, err := docker.Connect(t.Context(), "")
@@ -311,71 +310,54 @@ func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		formats string
-		hashed  bool // names have a hash of the run's directory
-		control bool // there is a control directory
-	}{{"1 to 6", false, false}, {"7 and 8", true, false}, {"9 on", true, true}} {
-		t.Run(c.formats, func(t *testing.T) {
-			base, run := t.TempDir(), fmt.Sprintf("kept-%x", time.Now().UnixNano()&0xffffff)
-			leave := func(base, suffix string) (name, group string) {
-				dir := filepath.Join(base, run)
-				onHost := run + suffix
-				labels := map[string]string{container.LabelRun: run, container.LabelDir: dir,
-					container.LabelAttempt: "3"}
-				if c.hashed {
-					onHost = executor.HostName(run, dir)
-					labels[container.LabelHostName] = onHost
-				}
-				files := dir
-				if c.control {
-					files = filepath.Join(dir, "control", "a3")
-					labels[container.LabelControl] = files
-				}
-				if err := os.MkdirAll(files, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				group = tree.Group("gantry", tree.Name(onHost))
-				if err := tree.Create(tree.Group("gantry", tree.Name(onHost), "n0"), cgroup.Limits{}); err != nil {
-					t.Skipf("needs to make control groups, as root: %v", err)
-				}
-				parent := tree.Group("gantry", tree.Name(onHost), "n0", "a3")
-				if err := tree.Make(parent); err != nil {
-					t.Fatal(err)
-				}
-				name = fmt.Sprintf("gantry-%s-a3", onHost)
-				made, err := cli.ContainerCreate(t.Context(), &types.Config{Image: busybox, Labels: labels,
-					Cmd: []string{"sleep", "300"}, NetworkDisabled: true},
-					&types.HostConfig{Resources: types.Resources{CgroupParent: tree.Parent(parent)}},
-					nil, nil, name)
-				if err == nil {
-					err = cli.ContainerStart(t.Context(), made.ID, types.StartOptions{})
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				return name, group
-			}
-			name, group := leave(base, "")
-			other, otherGroup := leave(t.TempDir(), "-elsewhere")
-			got, err := container.Clean(t.Context(), (&rig{t: t}).engine(), base, run)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !slices.Equal(got.Containers, []string{name}) || !slices.Equal(got.Groups, []string{group}) {
-				t.Errorf("removed containers %v and control groups %v", got.Containers, got.Groups)
-			}
-			left := (&rig{t: t, config: container.Config{Run: run}}).containers()
-			if !slices.Equal(left, []string{other}) {
-				t.Errorf("containers %v are left", left)
-			}
-			if err := cli.ContainerRemove(t.Context(), other, types.RemoveOptions{Force: true}); err != nil {
-				t.Error(err)
-			}
-			if err := tree.Remove(otherGroup); err != nil {
-				t.Error(err)
-			}
-		})
+	base, run := t.TempDir(), fmt.Sprintf("kept-%x", time.Now().UnixNano()&0xffffff)
+	leave := func(base string) (name, group string) {
+		dir := filepath.Join(base, run)
+		onHost, files := executor.HostName(run, dir), filepath.Join(dir, "control", "a3")
+		labels := map[string]string{container.LabelRun: run, container.LabelDir: dir, container.LabelAttempt: "3",
+			container.LabelHostName: onHost, container.LabelControl: files}
+		if err := os.MkdirAll(files, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		group = tree.Group("gantry", tree.Name(onHost))
+		if err := tree.Create(tree.Group("gantry", tree.Name(onHost), "n0"), cgroup.Limits{}); err != nil {
+			t.Skipf("needs to make control groups, as root: %v", err)
+		}
+		parent := tree.Group("gantry", tree.Name(onHost), "n0", "a3")
+		if err := tree.Make(parent); err != nil {
+			t.Fatal(err)
+		}
+		name = fmt.Sprintf("gantry-%s-a3", onHost)
+		made, err := cli.ContainerCreate(t.Context(), &types.Config{Image: busybox, Labels: labels,
+			Cmd: []string{"sleep", "300"}, NetworkDisabled: true},
+			&types.HostConfig{Resources: types.Resources{CgroupParent: tree.Parent(parent)}},
+			nil, nil, name)
+		if err == nil {
+			err = cli.ContainerStart(t.Context(), made.ID, types.StartOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name, group
+	}
+	name, group := leave(base)
+	other, otherGroup := leave(t.TempDir())
+	got, err := container.Clean(t.Context(), (&rig{t: t}).engine(), base, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.Containers, []string{name}) || !slices.Equal(got.Groups, []string{group}) {
+		t.Errorf("removed containers %v and control groups %v", got.Containers, got.Groups)
+	}
+	left := (&rig{t: t, config: container.Config{Run: run}}).containers()
+	if !slices.Equal(left, []string{other}) {
+		t.Errorf("containers %v are left", left)
+	}
+	if err := cli.ContainerRemove(t.Context(), other, types.RemoveOptions{Force: true}); err != nil {
+		t.Error(err)
+	}
+	if err := tree.Remove(otherGroup); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -55,8 +55,8 @@ type Measured struct {
 	Staging time.Duration
 	Run     time.Duration // from there until the end was known
 	Outcome planner.Outcome
-	// Reported, if set, is the usage of an attempt that is neither stopped nor suspended: gantry learns of a start and an
-	// end a while later, and estimators learn from usage.
+	// Reported, if set, is the usage of an attempt that is neither stopped nor suspended: gantry learns of a start and
+	// an end a while later, and estimators learn from usage.
 	Reported *Reported
 	// CPU is the CPU time of the program, of simulations with a Host, which take no Startup from here: Run is the time
 	// of the program alone there, within its limits. 0: it computes all the time, on one core.

@@ -37,8 +37,8 @@ type NextflowOptions struct {
 // Nextflow writes a trace.txt: a row for each attempt that was ordered, in their order, with Nextflow's columns and
 // units. Instants are UTC. rchar and wchar are the bytes that the kernel's block I/O counters show, for gantry has none
 // of read and write calls; peak_vmem is not measured. native_id is the name of the container. process is the type of
-// the task; cpus, a whole number as Nextflow's are, and memory are those that the attempt held; cpu_model is that of the
-// host.
+// the task; cpus, a whole number as Nextflow's are, and memory are those that the attempt held; cpu_model is that of
+// the host.
 func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o NextflowOptions) error {
 	info, err := db.Info(ctx, run)
 	if err != nil {

@@ -90,8 +90,8 @@ func (e *UnknownParameterError) Error() string {
 	return fmt.Sprintf("no parameter %q to draw against: there are %s", e.Name, strings.Join(e.Have, ", "))
 }
 
-// Chosen draws the selected figures of cells into dir, a figure for each metric and combination of the other parameters, and
-// returns the files, whose names begin with name.
+// Chosen draws the selected figures of cells into dir, a figure for each metric and combination of the other
+// parameters, and returns the files, whose names begin with name.
 func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string, error) {
 	values := map[string][]string{}
 	for _, c := range cells {

@@ -122,14 +122,7 @@ func (db *DB) set(ctx context.Context) (*Set, error) {
 	if s.Cells, err = db.Cells(ctx); err != nil {
 		return nil, err
 	}
-	var has int
-	if err := db.sql.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name IN ('builds', 'asked')").
-		Scan(&has); err != nil {
-		return nil, wrap("read", err)
-	}
-	if has < 2 { // made by an earlier gantry
-		s.Builds = []string{about.Version}
-	} else if err := db.built(ctx, s); err != nil {
+	if err := db.built(ctx, s); err != nil {
 		return nil, err
 	}
 	for _, c := range s.Cells {

@@ -18,7 +18,7 @@ import (
 )
 
 // Enter claims the attempt whose control directory is dir for the program that is about to begin, and becomes the user
-// "UID:GID". In a container that was started ahead it waits before. A code that is not 0 is to be the exit code at once.
+// "UID:GID". In a container that was started ahead it waits before. A code other than 0 is the exit code at once.
 func Enter(dir, user string) (j *control.Journal, code int) {
 	j, err := enter(control.Dir(dir), user)
 	switch {
