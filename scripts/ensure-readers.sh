@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 0
 root=()
 [[ $(id -u) == 0 ]] || root=(sudo -n)
-/usr/bin/python3 -c 'import pandas' 2>/dev/null && command -v Rscript >/dev/null || {
+/usr/bin/python3 -c 'import pandas' 2>/dev/null && Rscript -e 'library(jsonlite)' >/dev/null 2>&1 || {
 	echo "ensure-readers: install python3-pandas, r-base-core and r-cran-jsonlite from the distribution (apt-get install)"
 	apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" >/dev/null 2>&1; }
 	apt update

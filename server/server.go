@@ -193,7 +193,7 @@ func (s *Server) Restore(ctx context.Context, v planner.View, tenant func(planne
 	}
 	var subs []executor.Submission
 	for _, row := range waiting {
-		sub, err := sqlite.DecodeSubmission(row.Definition)
+		sub, err := row.Submission()
 		if err != nil {
 			return nil, fmt.Errorf("submission %d: %w", row.ID, err)
 		}

@@ -214,9 +214,6 @@ func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
 // lists is a column of lists of numbers.
 func lists[T any, N ~int | ~int32 | ~int64](x *archive, rows []*T, member func(*T) *[]N) {
 	n := lengths(x, rows, member)
-	if n == 0 && x.writing {
-		return // as begin and end of no numbers
-	}
 	col, i := x.begin(n), 0
 	for _, r := range rows {
 		list := *member(r)
@@ -235,9 +232,6 @@ func lists[T any, N ~int | ~int32 | ~int64](x *archive, rows []*T, member func(*
 // words is a column of lists of texts.
 func words[T any](x *archive, rows []*T, member func(*T) *[]string) {
 	n := lengths(x, rows, member)
-	if n == 0 && x.writing {
-		return
-	}
 	all := make([]*string, 0, n)
 	for _, r := range rows {
 		all = append(all, pointers(*member(r))...)
@@ -352,9 +346,6 @@ func (x *archive) traced(flows []*trace.Workflow) {
 
 // tracedTasks are those of the workflow as its trace describes them.
 func (x *archive) tracedTasks(tasks []*trace.Task) {
-	if len(tasks) == 0 {
-		return // as columns of no rows
-	}
 	type task = trace.Task
 	texts(x, tasks, func(t *task) *string { return &t.ID })
 	texts(x, tasks, func(t *task) *string { return &t.Name })
@@ -450,9 +441,6 @@ func (x *archive) planned(a *planner.WorkflowArrived) {
 
 // plannedTasks are those of the workflow as the planner knows them.
 func (x *archive) plannedTasks(tasks []*planner.Task) {
-	if len(tasks) == 0 {
-		return // as columns of no rows
-	}
 	type task = planner.Task
 	integers(x, tasks, func(t *task) *planner.TaskID { return &t.ID })
 	integers(x, tasks, func(t *task) *planner.WorkflowID { return &t.Workflow })
@@ -500,15 +488,8 @@ func (x *archive) files(a *executor.Admission) {
 func (x *archive) tasks(a *executor.Admission) {
 	made(x, &a.Tasks)
 	x.of(a)
-	x.specs(a, a.Tasks)
-}
-
-// specs are tasks of the workflow.
-func (x *archive) specs(a *executor.Admission, tasks []*executor.TaskSpec) {
-	if len(tasks) == 0 {
-		return
-	}
 	type task = executor.TaskSpec
+	tasks := a.Tasks
 	texts(x, tasks, func(t *task) *string { return &t.Name })
 	texts(x, tasks, func(t *task) *string { return &t.Kind })
 	words(x, tasks, func(t *task) *[]string { return &t.Command })

@@ -82,7 +82,7 @@ func pack(text []byte) ([]byte, error) {
 	return bytes.Clone(packed), nil
 }
 
-// unpack reverses pack, which may have left the text as it was. A text above most bytes is an error.
+// unpack reverses pack, which may have left the text as it was. A packed text of more than most bytes is an error.
 func unpack(blob []byte, most int) ([]byte, error) {
 	if len(blob) == 0 || blob[0] != s2Magic {
 		return blob, nil

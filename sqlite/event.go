@@ -13,9 +13,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// bodies are the bodies of events as JSON: members by their json tags, those that are zero left out. A wait is the
-// array of its numbers, as there are many.
-var bodies = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowInvalidUTF8(true),
+// logJSON is how the log has events and submissions as JSON: members by their json tags, those that are zero left out.
+// A wait is the array of its numbers, as there are many.
+var logJSON = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowInvalidUTF8(true),
 	jsonv1.FormatDurationAsNano(true),
 	json.WithMarshalers(json.MarshalToFunc(func(to *jsontext.Encoder, w planner.Wait) error {
 		return json.MarshalEncode(to, numbersOf(w))
@@ -61,7 +61,7 @@ func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) error {
 			v = &short
 		}
 	}
-	return json.MarshalWrite(to, v, bodies)
+	return json.MarshalWrite(to, v, logJSON)
 }
 
 // decodeBody reads the text of encodeBody. Of a WorkflowArrived it gives the id only, of a WorkflowGrown also that of
@@ -110,7 +110,7 @@ func decodeBody(kind planner.EventKind, at planner.Time, text []byte) (planner.B
 
 func decode[T any](text []byte) (*T, error) {
 	v := new(T)
-	return v, json.Unmarshal(text, v, bodies)
+	return v, json.Unmarshal(text, v, logJSON)
 }
 
 func decodeValue[T planner.Body](text []byte) (T, error) {

@@ -8,7 +8,7 @@ import (
 	"gantry/planner"
 )
 
-// Whatever can be read as the body of an event is written so that it is read as the same again, in either kind of log.
+// Every text that can be read as the body of an event is written so that it is read as the same again.
 func FuzzBodies(f *testing.F) {
 	for kind, text := range map[uint8]string{1: `{"workflow":3}`, 2: `{"attempt":7}`, 6: `{"file":1,"node":2}`,
 		7: `{"capacity":[1,2,3]}`, 8: `{}`, 10: `{}`, 13: `{"workflow":2,"first_task":40}`,
@@ -18,10 +18,9 @@ func FuzzBodies(f *testing.F) {
 			`"waits":[[1,3,0,-1,9]],"notes":[{"topic":"t","text":"x"}]}`} {
 		f.Add(kind, []byte(text))
 	}
-	f.Add(uint8(5), []byte(`{"message":"\xff"}`))
+	f.Add(uint8(5), []byte("{\"message\":\"\xff\"}"))
 	f.Add(uint8(5), []byte(`{"attempt":7,"outcome":1,"ran_ns":5}`))
-	f.Add(uint8(9), []byte(`{"round":07,"waits":[[1,300,0,-1,0]],"notes":[]}`))
-	f.Add(uint8(5), []byte(`{"attempt":1,"attempt":9223372036854775807,"message":"\u00e9\n"}`))
+	f.Add(uint8(5), []byte(`{"attempt":1,"message":"\u00e9\n"}`))
 	f.Fuzz(func(t *testing.T, kind uint8, text []byte) {
 		const at = planner.Time(1e9)
 		body, err := decodeBody(planner.EventKind(kind), at, text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"math"
 
 	"gantry/executor"
 )
@@ -40,7 +41,7 @@ func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission,
 		if err := scan(&name, &blob); err != nil {
 			return err
 		}
-		sub, err := DecodeSubmission(blob)
+		sub, err := decodeSubmission(blob, math.MaxInt, math.MaxInt)
 		if err != nil {
 			return fmt.Errorf("read log %s: run %s, submission %s: %w", r.db.path, r.info.Name, name, err)
 		}

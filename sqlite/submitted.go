@@ -9,10 +9,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -58,34 +61,69 @@ type Submitted struct {
 // EncodeSubmission writes a submission as the log keeps it and as a client sends it to a server: JSON, which S2
 // compresses. All of it is there: nothing is left to be drawn.
 func EncodeSubmission(s *executor.Submission) ([]byte, error) {
-	text, err := jsonv2.Marshal(s, bodies)
+	text, err := jsonv2.Marshal(s, submissionJSON)
 	if err != nil {
 		return nil, err
 	}
 	return pack(text)
 }
 
-// DecodeSubmission reads the bytes of EncodeSubmission. The text may come from anybody: see CheckSubmission in package
-// server.
+// DecodeSubmission reads the bytes of EncodeSubmission that a client sent: at most 512 MiB of JSON with 2 Mi objects. It
+// does not judge the values: see CheckSubmission in package server.
 func DecodeSubmission(blob []byte) (*executor.Submission, error) {
-	text, err := unpack(blob, largestSubmission)
+	return decodeSubmission(blob, 512<<20, 2<<20)
+}
+
+// Submission reads the definition of a submission that has not arrived.
+func (s *Submitted) Submission() (*executor.Submission, error) {
+	return decodeSubmission(s.Definition, math.MaxInt, math.MaxInt)
+}
+
+// decodeSubmission bounds objects, as a task takes hundreds of bytes of memory and two of text.
+func decodeSubmission(blob []byte, mostBytes, mostObjects int) (*executor.Submission, error) {
+	text, err := unpack(blob, mostBytes)
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Count(text, []byte{'{'}) > mostObjects { // a task takes hundreds of bytes of memory, and two of text
+	if bytes.Count(text, []byte{'{'}) > mostObjects && objects(text) > mostObjects { // commands have braces, too
 		return nil, fmt.Errorf("it has more than %d objects", mostObjects)
 	}
 	s := new(executor.Submission)
-	if err := jsonv2.Unmarshal(text, s, bodies, jsonv2.RejectUnknownMembers(true)); err != nil {
+	if err := jsonv2.Unmarshal(text, s, submissionJSON, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-const (
-	largestSubmission = 512 << 20 // bytes of JSON
-	mostObjects       = 2 << 20
-)
+// objects counts the objects of a JSON text up to its first fault.
+func objects(text []byte) (n int) {
+	for d := jsontext.NewDecoder(bytes.NewReader(text)); ; {
+		switch t, err := d.ReadToken(); {
+		case err != nil:
+			return n
+		case t.Kind() == '{':
+			n++
+		}
+	}
+}
+
+// submissionJSON keeps every byte: a string that is no UTF-8, as a script in Latin-1, is an array of its bytes in base64.
+var submissionJSON = jsonv2.JoinOptions(logJSON, jsontext.AllowInvalidUTF8(false),
+	jsonv2.WithMarshalers(jsonv2.MarshalToFunc(func(to *jsontext.Encoder, s string) error {
+		if utf8.ValidString(s) {
+			return errors.ErrUnsupported
+		}
+		return jsonv2.MarshalEncode(to, [1][]byte{[]byte(s)})
+	})),
+	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(func(from *jsontext.Decoder, s *string) error {
+		if from.PeekKind() != '[' {
+			return errors.ErrUnsupported
+		}
+		var b [1][]byte
+		err := jsonv2.UnmarshalDecode(from, &b)
+		*s = string(b[0])
+		return err
+	})))
 
 // Accept keeps the submissions of one request, whole or not at all: once it returned without an error a crash
 // loses none of it. It numbers the rows. Named, if not nil, then gives each its name. A request whose key is there

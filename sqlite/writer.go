@@ -106,16 +106,12 @@ type encodedBatch struct {
 func encode(b executor.Batch) (*encodedBatch, error) {
 	out := &encodedBatch{Batch: b, bodies: make([]string, len(b.Events))}
 	var buf bytes.Buffer
-	ends := make([]int, len(b.Events))
 	for i, ev := range b.Events {
+		buf.Reset()
 		if err := encodeBody(&buf, ev.At, ev.Body); err != nil {
 			return out, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
-		ends[i] = buf.Len()
-	}
-	text, begin := buf.String(), 0
-	for i, end := range ends {
-		out.bodies[i], begin = text[begin:end], end
+		out.bodies[i] = buf.String()
 	}
 	var err error
 	out.definitions, err = definitionsOf(b)

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -865,14 +866,14 @@ func ReservedName(name string) bool {
 		top == "emulation.json.part"
 }
 
-// limit is a wall-clock limit in a number of units.
-// seconds reads a duration that is no fault if it is not said.
-func (b *builder) seconds(t *Task, what, text string, line int) time.Duration {
-	return time.Duration(b.positive(t, what, text, reader.MaxTime.Seconds(), line) * float64(time.Second))
+// span reads a duration in a number of units, rounded to nanoseconds; 0 where it is none.
+func (b *builder) span(t *Task, what, text string, unit time.Duration, line int) time.Duration {
+	return time.Duration(math.Round(b.positive(t, what, text, float64(reader.MaxTime/unit), line) * float64(unit)))
 }
 
+// limit reads a wall-clock limit in a number of units.
 func (b *builder) limit(t *Task, what, text string, unit time.Duration, line int) {
-	if x := b.positive(t, what, text, float64(reader.MaxTime/unit), line); x > 0 {
-		t.TimeLimit = time.Duration(x * float64(unit))
+	if d := b.span(t, what, text, unit, line); d > 0 {
+		t.TimeLimit = d
 	}
 }

@@ -355,7 +355,12 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	}
 	if v := newer(wfRuntimeNew, wfRuntime); v.text != 0 {
 		b.runtime(t, d.said(v), int(v.line))
-		t.Runtime = atOne(t.Runtime, d.speed(x))
+		var ok bool
+		if t.Runtime, ok = atOne(t.Runtime, d.speed(x)); !ok {
+			b.faults.Judge(b.opt.Repair, "bad-number", int(v.line), t.ID, "taken as unknown",
+				"runtime %q of task %s is above %v at the relativeSpeed of its machine", d.said(v), t.ID, reader.MaxTime)
+			t.Known &^= Runtime
+		}
 	}
 	if v := newer(wfCoresNew, wfCores); v.text != 0 {
 		b.cores(t, d.said(v), int(v.line))
@@ -368,7 +373,7 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 		}
 	}
 	if v := one[wfOverhead]; v.text != 0 {
-		t.Overhead = b.seconds(t, "overheadInSeconds", d.said(v), int(v.line))
+		t.Overhead = b.span(t, "overheadInSeconds", d.said(v), time.Second, int(v.line))
 	}
 	memory, scale := newer(wfMemoryInBytes, wfMemory), int64(1)
 	if one[wfMemoryInBytes].text == 0 && old || d.kilobyteRM && !old {
@@ -448,18 +453,19 @@ func (d *wfDocument) speed(x *wfTask) *big.Rat {
 	return nil
 }
 
-// atOne converts a runtime at some speed to one at speed 1. It rounds up, as simulations round down.
-func atOne(run time.Duration, speed *big.Rat) time.Duration {
+// atOne converts a runtime at some speed to one at speed 1; false if it is above the bound then. It rounds up, as
+// simulations round down.
+func atOne(run time.Duration, speed *big.Rat) (time.Duration, bool) {
 	if speed == nil || run <= 0 {
-		return run
+		return run, true
 	}
 	work := new(big.Rat).Mul(speed, new(big.Rat).SetInt64(int64(run)))
 	up := new(big.Int).Add(work.Num(), work.Denom())
 	up.Div(up.Sub(up, big.NewInt(1)), work.Denom())
 	if !up.IsInt64() || up.Int64() > int64(reader.MaxTime) {
-		return reader.MaxTime
+		return 0, false
 	}
-	return time.Duration(up.Int64())
+	return time.Duration(up.Int64()), true
 }
 
 // image sets the container image; the way Pegasus and Singularity write Docker images is accepted.

@@ -183,6 +183,7 @@ func (w *wfWriter) execution() {
 		at, span = w.e.ExecutedAt.Format(time.RFC3339Nano), w.e.Makespan
 	}
 	w.open(object{"makespanInSeconds": span.Seconds(), "executedAt": at})
+	hosts := w.hosts()
 	w.list("tasks", len(w.wf.Tasks), func(i int) object {
 		if !w.executed(i) {
 			return nil
@@ -190,7 +191,7 @@ func (w *wfWriter) execution() {
 		t := &w.wf.Tasks[i]
 		v := facts(t, w.e == nil || w.e.Simulated)
 		if w.e != nil {
-			maps.Copy(v, measured(&w.e.Tasks[i]))
+			maps.Copy(v, measured(&w.e.Tasks[i], hosts))
 		} else {
 			v["runtimeInSeconds"] = t.Runtime.Seconds()
 			if t.Overhead > 0 {
@@ -202,7 +203,7 @@ func (w *wfWriter) execution() {
 	})
 	if w.e != nil && len(w.e.Machines) > 0 {
 		w.WriteString(",\n")
-		w.list("machines", len(w.e.Machines), func(i int) object { return machine(w.e.Machines[i]) })
+		w.list("machines", len(w.e.Machines), func(i int) object { return machine(&w.e.Machines[i], hosts) })
 	}
 	w.WriteString("}")
 }
@@ -303,7 +304,7 @@ func amounts(v object, known Fields, cores, avgCPU float64, memory, read, writte
 	add(WrittenBytes, "writtenBytes", written)
 }
 
-func measured(x *TaskExecution) object {
+func measured(x *TaskExecution, hosts map[string]string) object {
 	v := object{"runtimeInSeconds": x.Runtime.Seconds()}
 	if !x.ExecutedAt.IsZero() {
 		v["executedAt"] = x.ExecutedAt.Format(time.RFC3339Nano)
@@ -315,14 +316,14 @@ func measured(x *TaskExecution) object {
 		v["memoryNeededInBytes"] = x.MemoryNeeded
 	}
 	if x.Machine != "" {
-		v["machines"] = []string{hostName(x.Machine)}
+		v["machines"] = []string{hosts[x.Machine]}
 	}
 	amounts(v, x.Known, x.Cores, x.AvgCPU, x.MemoryBytes, x.ReadBytes, x.WrittenBytes)
 	return v
 }
 
-func machine(m Machine) object {
-	v := object{"nodeName": hostName(m.Name)}
+func machine(m *Machine, hosts map[string]string) object {
+	v := object{"nodeName": hosts[m.Name]}
 	if slices.Contains([]string{"linux", "macos", "windows"}, m.System) {
 		v["system"] = m.System
 	}
@@ -352,6 +353,24 @@ func machine(m Machine) object {
 		v["cpu"] = cpu
 	}
 	return v
+}
+
+// hosts returns a name for every machine that a host may have and no other machine has.
+func (w *wfWriter) hosts() map[string]string {
+	hosts, taken := map[string]string{}, map[string]bool{}
+	if w.e == nil {
+		return hosts
+	}
+	for _, m := range w.e.Machines {
+		name := hostName(m.Name)
+		for k := 2; taken[name]; k++ {
+			suffix := fmt.Sprint("-", k)
+			name = hostName(m.Name)
+			name = name[:min(len(name), 63-len(suffix))] + suffix
+		}
+		hosts[m.Name], taken[name] = name, true
+	}
+	return hosts
 }
 
 // hostName makes a name one that a host may have.

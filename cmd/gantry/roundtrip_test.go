@@ -16,7 +16,7 @@ transfer: held
 nodes:
   - {name: quick, cores: 3, speed: 1.7, memory: 600MB, group: rack}
   - {name: slow_1, cores: 2, speed: 0.3, memory: 4GB, group: rack}
-  - {name: plain, cores: 2, speed: 1, memory: 2GB, group: rack}
+  - {name: slow-1, cores: 2, speed: 1, memory: 2GB, group: rack}
 links:
   - {from: rack, to: rack, bandwidth: 20MB/s, latency: 3ms}
 `

@@ -62,6 +62,7 @@ type attempt struct {
 	loss     string // why the engine has lost its container; "" if it does not say
 	notes    []string
 	spec     *Spec         // nil if it is adopted
+	asked    string        // name of the container that the engine was asked to create
 	expanded []string      // words of arguments
 	final    *cgroup.Final // nil until the watcher was asked
 
@@ -284,6 +285,7 @@ func (a *attempt) create() (id string, err error) {
 		}
 	}
 	err = a.r.call(a.staging, func(ctx context.Context) (err error) {
+		a.asked = a.spec.Name
 		// Not the context of the kill: whether the engine made a container must be known.
 		id, err = a.r.engine.Create(context.WithoutCancel(ctx), a.spec)
 		return err
@@ -903,11 +905,11 @@ func (a *attempt) stop(grace time.Duration) {
 	a.applyPause(false)
 	a.letGo()
 	end := time.Now().Add(grace)
-	wait := func(until time.Duration) (over bool) {
+	wait := func(d time.Duration) (over bool) {
 		select {
 		case <-a.done:
 		case <-a.r.ctx.Done():
-		case <-time.After(until):
+		case <-time.After(d):
 			return false
 		}
 		return true
@@ -919,7 +921,8 @@ func (a *attempt) stop(grace time.Duration) {
 				return
 			}
 		}
-		if a.signal("SIGTERM"); wait(time.Until(end)) {
+		a.signal("SIGTERM")
+		if wait(time.Until(end)) {
 			return
 		}
 	}

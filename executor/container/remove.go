@@ -32,11 +32,7 @@ type garbage struct {
 // garbage names the remains of an attempt that has ended, or was prepared for nothing. An engine whose answer did not
 // come may have made its container.
 func (a *attempt) garbage() garbage {
-	g := garbage{attempt: a.l.Attempt, container: a.id, group: a.parent, control: a.ctl, link: a.link}
-	if g.container == "" && a.spec != nil {
-		g.container = a.spec.Name
-	}
-	return g
+	return garbage{attempt: a.l.Attempt, container: cmp.Or(a.id, a.asked), group: a.parent, control: a.ctl, link: a.link}
 }
 
 // throwAway has something removed in the background. r.mu is held.

@@ -66,8 +66,8 @@ type Measured struct {
 	Drift float64
 }
 
-// Reported has how long the instants of its usage are before those at which gantry knew that it ran, and that it had
-// ended.
+// Reported has the usage of an attempt. Created and Started are so long before the instant at which gantry knew that it
+// ran, Ended before the one at which gantry knew of its end; Ran is its runtime.
 type Reported struct{ Created, Started, Ended, Ran time.Duration }
 
 // Runtime implements executor.Runtime in virtual time.
@@ -327,10 +327,9 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		r.pop()
 		next = r.next()
 	}
-	if until = max(until, r.now); until != unit.Never {
-		if i, _ := slices.BinarySearch(r.cfg.Turns, until); i < len(r.cfg.Turns) {
-			until = r.cfg.Turns[i]
-		}
+	until = max(until, r.now)
+	if i, _ := slices.BinarySearch(r.cfg.Turns, until); i < len(r.cfg.Turns) {
+		until = r.cfg.Turns[i]
 	}
 	if next == nil || next.at > until {
 		if until == unit.Never {

@@ -84,3 +84,44 @@ func TestSuspensionDelaysTheEnd(t *testing.T) {
 		t.Fatalf("at %v: %+v", r.Now(), x[0])
 	}
 }
+
+// An attempt of 2 s that a run measured, with the usage that it reported. The clock wakes late, as it did in that run.
+func TestMeasuredAttemptsAndTurnsAreRepeated(t *testing.T) {
+	p := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(1), Speed: 1}}}
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	for _, killed := range []bool{false, true} {
+		r := sim.New(sim.Config{Platform: p, Turns: []planner.Time{2e9, 5e9},
+			Measured: func(*executor.Launch) (sim.Measured, bool) {
+				return sim.Measured{Startup: ms(500), Run: ms(2000), Outcome: planner.OK,
+					Reported: &sim.Reported{Created: ms(40), Started: ms(30), Ended: ms(20), Ran: ms(1900)}}, true
+			}})
+		if err := r.Start(t.Context(), executor.Launch{Spec: &executor.TaskSpec{Run: time.Second}}); err != nil {
+			t.Fatal(err)
+		}
+		var exit *planner.AttemptExited
+		for exit == nil {
+			bodies, err := r.Next(t.Context(), 10e9)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if killed {
+				_ = r.Kill(t.Context(), 0, planner.Killed, 0)
+			}
+			if x, ok := bodies[0].(*planner.AttemptExited); ok {
+				exit = x
+			}
+		}
+		u, want := exit.Usage, [4]planner.Time{460e6, 470e6, 2480e6, 1900e6}
+		if killed {
+			want = [4]planner.Time{500e6, 500e6, 500e6, 0}
+		}
+		if got := [4]planner.Time{u.Created, u.Started, u.Ended, planner.Time(exit.Ran)}; got != want {
+			t.Errorf("killed %v: created, started and ended at, and ran %v, want %v", killed, got, want)
+		}
+		for _, c := range [][2]planner.Time{{3e9, 5e9}, {5e9, 5e9}, {6e9, 6e9}} {
+			if _, err := r.Next(t.Context(), c[0]); err != nil || r.Now() != c[1] {
+				t.Errorf("asked to wake at %v, it wakes at %v, want %v: %v", c[0], r.Now(), c[1], err)
+			}
+		}
+	}
+}

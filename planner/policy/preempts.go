@@ -9,7 +9,7 @@ import (
 func Preempts(p planner.Policy) bool {
 	switch p := p.(type) {
 	case *tenancy:
-		return p.suite != nil && p.suite.urgent != nil && p.Allocate.(*alloc.Tenants).Room != alloc.Never
+		return p.Allocate.(*alloc.Tenants).Room != alloc.Never
 	case *Mixed:
 		return p.Allocate.(*alloc.Rigid).Preemption != nil
 	}

@@ -1,0 +1,53 @@
+package sqlite_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"gantry/executor"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// Programs, their environment and paths are bytes to the kernel, in whichever encoding they were written.
+func TestASubmissionKeepsEveryByte(t *testing.T) {
+	s := &executor.Submission{Name: "w", Dirs: []string{"/data/\xe9t\xe9"}, Workflow: &trace.Workflow{
+		Tasks: []trace.Task{{ID: "a", Command: []string{"echo caf\xe9 >o", "sh"}, Env: []string{"V=\xff\x00x", "E="},
+			Outputs: []int32{0}}},
+		Files: []trace.File{{Name: "[\"\xf0\"]"}}}}
+	blob, err := sqlite.EncodeSubmission(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := sqlite.DecodeSubmission(blob)
+	if err != nil || !reflect.DeepEqual(got, s) {
+		t.Errorf("%+v, %v\nwas sent as %+v", got, err, s)
+	}
+}
+
+// Objects are bounded, but not the braces of commands; the log's own submissions are not bounded at all.
+func TestDecodingASubmissionIsBounded(t *testing.T) {
+	braces := &executor.Submission{Name: "w", Workflow: &trace.Workflow{Tasks: []trace.Task{{ID: "a",
+		Command: []string{strings.Repeat("${X}", 3<<20)}}}}}
+	blob, err := sqlite.EncodeSubmission(braces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.DecodeSubmission(blob); err != nil {
+		t.Errorf("braces of a command: %v", err)
+	}
+	many := []byte(`{"None":[{}` + strings.Repeat(",{}", 2<<20) + `]}`)
+	if _, err := sqlite.DecodeSubmission(many); err == nil || !strings.Contains(err.Error(), "2097152 objects") {
+		t.Errorf("two million objects of a client: %v", err)
+	}
+	if _, err := (&sqlite.Submitted{Definition: many}).Submission(); err == nil || !strings.Contains(err.Error(), "None") {
+		t.Errorf("two million objects of the log: %v", err)
+	}
+	for text, says := range map[string]string{`{"Name":"\xff"}`: "invalid", "{\"Name\":\"\xff\"}": "UTF-8",
+		`{"Nam":"w"}`: "Nam", `{"Name":["dw==","dw=="]}`: "array", `{"Name":["-"]}`: "base64"} {
+		if s, err := sqlite.DecodeSubmission([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %+v, %v, which does not name %s", text, s, err, says)
+		}
+	}
+}
