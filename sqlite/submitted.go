@@ -68,8 +68,8 @@ func EncodeSubmission(s *executor.Submission) ([]byte, error) {
 	return pack(text)
 }
 
-// DecodeSubmission reads the bytes of EncodeSubmission that a client sent: at most 512 MiB of JSON with 2 Mi objects. It
-// does not judge the values: see CheckSubmission in package server.
+// DecodeSubmission reads the bytes of EncodeSubmission that a client sent: at most 512 MiB of JSON with 2 Mi objects.
+// It does not judge the values: see CheckSubmission in package server.
 func DecodeSubmission(blob []byte) (*executor.Submission, error) {
 	return decodeSubmission(blob, 512<<20, 2<<20)
 }
@@ -107,7 +107,8 @@ func objects(text []byte) (n int) {
 	}
 }
 
-// submissionJSON keeps every byte: a string that is no UTF-8, as a script in Latin-1, is an array of its bytes in base64.
+// submissionJSON keeps every byte: a string that is no UTF-8, as a script in Latin-1, is an array of its bytes in
+// base64.
 var submissionJSON = jsonv2.JoinOptions(logJSON, jsontext.AllowInvalidUTF8(false),
 	jsonv2.WithMarshalers(jsonv2.MarshalToFunc(func(to *jsontext.Encoder, s string) error {
 		if utf8.ValidString(s) {

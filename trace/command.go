@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Strict stands for the shell of commands of which nobody says otherwise: /bin/sh that ends at the first program that
@@ -62,29 +63,34 @@ func Script(command []string) string {
 	return command[0]
 }
 
-// ShellArgv is how the shell of a command is started. A script that is too long for an argument is in the file.
+// ShellArgv is how the shell of a command is started. A script that cannot be an argument is in the file.
 func ShellArgv(command []string, file string) []string {
 	words := slices.Clone(command[1:])
 	if len(words) == 0 || words[0] == Strict {
 		words = []string{"/bin/sh"}
 	}
-	if script := Script(command); len(script) <= maxArgument {
+	if script := Script(command); len(script) <= maxArgument && utf8.ValidString(script) {
 		return append(words, "-c", script)
 	}
 	return append(words, file)
 }
 
-// Bounds returns why the kernel would not start a program with these arguments and variables.
+// Bounds returns why the kernel, or a container engine, would not start a program with these arguments and variables.
 func Bounds(argv, env []string) error {
 	all := 0
 	for i, s := range slices.Concat(argv, env) {
 		all += len(s) + 1 + 8 // and its address
-		if len(s) <= maxArgument {
+		text := utf8.ValidString(s)
+		if len(s) <= maxArgument && text {
 			continue
 		}
 		what := fmt.Sprintf("argument %d", i)
 		if name, _, _ := strings.Cut(s, "="); i >= len(argv) {
 			what = "the variable " + name[:min(len(name), 100)] + ", with its name,"
+		}
+		if !text {
+			return fmt.Errorf("%s is no UTF-8, and container engines take nothing else: convert it, or hand it "+
+				"over in a file", what)
 		}
 		return fmt.Errorf("%s has %d bytes, and the kernel takes %d: hand it over in a file", what, len(s), maxArgument)
 	}

@@ -318,6 +318,8 @@ func TestArgumentsBeyondTheKernel(t *testing.T) {
 		{"w.yml", yaml(long), "argument 1 has 131072 bytes, and the kernel takes 131071"},
 		{"w.yml", yaml(many), "its arguments and environment take"},
 		{"w.makeflow", "a:\n\techo " + long + " >a\n", ""},
+		{"w.makeflow", "a:\n\techo caf\xe9 >a\n", ""},
+		{"w.makeflow", "export V=caf\xe9\na:\n\techo >a\n", "the variable V, with its name, is no UTF-8"},
 		{"w.makeflow", "export V=" + long + "\na:\n\techo >a\n", "the variable V, with its name, has 131074 bytes"},
 	} {
 		w, _ := flow(t, c.name, c.text, nil)

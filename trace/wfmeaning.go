@@ -358,7 +358,8 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 		var ok bool
 		if t.Runtime, ok = atOne(t.Runtime, d.speed(x)); !ok {
 			b.faults.Judge(b.opt.Repair, "bad-number", int(v.line), t.ID, "taken as unknown",
-				"runtime %q of task %s is above %v at the relativeSpeed of its machine", d.said(v), t.ID, reader.MaxTime)
+				"runtime %q of task %s is above %v at the relativeSpeed of its machine", d.said(v), t.ID,
+				reader.MaxTime)
 			t.Known &^= Runtime
 		}
 	}

@@ -25,6 +25,7 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 		"own.txt":   "@SHELL=\"sh -u\"\n\tfalse; echo \"\\$0\" >own.txt",
 		"long.txt":  "set --" + many + "; echo \\$\\# >long.txt",
 		"lax.txt":   "@SHELL='sh -u'\n\tset --" + many + "; false; echo \\$\\# >lax.txt",
+		"latin.txt": "false || echo 'caf\xe9' >latin.txt", // no UTF-8, as scripts of old are
 		"fails.txt": "set --" + many + "; false | cat; touch fails.txt",
 	}
 	var flow strings.Builder
@@ -44,7 +45,7 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 			file := c.write("w.makeflow", flow.String())
 			c.gantry(exitTasksFailed, "run", "-q", "--runtime", on, "--image", "gantry/busybox", "--name", "r", file)
 			for out, want := range map[string]string{"good.txt": "1\n2\n", "zero.txt": "/bin/sh 0\n", "loose.txt": "",
-				"own.txt": "sh\n", "long.txt": "20000\n", "lax.txt": "20000\n"} {
+				"own.txt": "sh\n", "long.txt": "20000\n", "lax.txt": "20000\n", "latin.txt": "caf\xe9\n"} {
 				if got := c.read("r/results/w", out); got != want {
 					t.Errorf("%s: %q, want %q", out, got, want)
 				}

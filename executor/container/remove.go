@@ -32,7 +32,8 @@ type garbage struct {
 // garbage names the remains of an attempt that has ended, or was prepared for nothing. An engine whose answer did not
 // come may have made its container.
 func (a *attempt) garbage() garbage {
-	return garbage{attempt: a.l.Attempt, container: cmp.Or(a.id, a.asked), group: a.parent, control: a.ctl, link: a.link}
+	return garbage{attempt: a.l.Attempt, container: cmp.Or(a.id, a.asked), group: a.parent, control: a.ctl,
+		link: a.link}
 }
 
 // throwAway has something removed in the background. r.mu is held.
