@@ -16,6 +16,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
 	"gantry/sqlite/logtest"
@@ -122,9 +123,9 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 
 func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 	db := diamond(t)
-	rows := func(o export.NextflowOptions) [][]string {
+	rows := func(run string, o export.NextflowOptions) [][]string {
 		var text strings.Builder
-		if err := export.Nextflow(context.Background(), &text, db, "calm", withRuntime(o)); err != nil {
+		if err := export.Nextflow(context.Background(), &text, db, run, withRuntime(o)); err != nil {
 			t.Fatal(err)
 		}
 		var rows [][]string
@@ -135,7 +136,7 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 	}
 	check := func(o export.NextflowOptions, row int, want string) {
 		t.Helper()
-		got := rows(o)[row]
+		got := rows("calm", o)[row]
 		hash := regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{6}$`)
 		if row > 0 {
 			if !hash.MatchString(got[1]) {
@@ -158,6 +159,15 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 		"(work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|work|1|67108864|1795257003750|"+
 		"1795257004250|AMD EPYC 7763")
 	check(export.NextflowOptions{Extended: true}, 0, head+"|queue_wait|pred_realtime|policy|fail_class")
+	l := logtest.New(t, db, logtest.Info("boundless"))
+	l.Event(0, &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart,
+		Task: l.Arrive(0, "w", []string{"a"}, [][]int32{nil}), Hold: unit.Vector{unit.CPU: 500}, Try: 1}}})
+	for _, raw := range []bool{false, true} {
+		row := rows("boundless", export.NextflowOptions{Raw: raw})[1]
+		if row[15] != "1" || row[16] != "-" {
+			t.Errorf("half a core without a bound of memory is %v", row)
+		}
+	}
 	check(export.NextflowOptions{Extended: true, Raw: true}, 3,
 		"3|HASH|gantry-calm-DIR-a2|work "+
 			"(work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|work|1|67108864|"+

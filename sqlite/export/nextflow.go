@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/planner/unit"
 	"gantry/sqlite"
 )
 
@@ -144,7 +143,7 @@ func process(kind, task string) string { return cmp.Or(kind, task) }
 
 // held is the memory that an attempt held, "-" if that is no bound.
 func (o NextflowOptions) held(b int64) string {
-	if b == unit.Unlimited {
+	if b == 0 {
 		return "-"
 	}
 	return o.memory(&b)

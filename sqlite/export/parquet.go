@@ -22,47 +22,29 @@ const rowGroup = 5000
 // 64-bit integers, doubles or strings; an unknown value is null. The metadata of the file has the runs and when they
 // began, which instants count from.
 func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error {
-	var out interface {
-		Write(any) error
-		Flush() error
-		Close() error
-	}
+	var out *parquet.GenericWriter[any]
 	var record reflect.Value
-	dest, count := []any{}, 0
-	for _, run := range runs {
-		rows, err := db.Query(ctx, query, run)
-		if err != nil {
-			return err
+	count := 0
+	if err := eachRow(ctx, db, query, runs, func(types []*sql.ColumnType) (dest []any, err error) {
+		record = reflect.New(recordType(types))
+		for i := range types {
+			dest = append(dest, record.Elem().Field(i).Addr().Interface())
 		}
-		defer rows.Close()
-		if out == nil {
-			types, err := rows.ColumnTypes()
-			if err != nil {
-				return fmt.Errorf("read log %s: %w", db.Path(), err)
-			}
-			record = reflect.New(recordType(types))
-			for i := range types {
-				dest = append(dest, record.Elem().Field(i).Addr().Interface())
-			}
-			options, err := described(ctx, db, runs)
-			if err != nil {
+		options, err := described(ctx, db, runs)
+		if err == nil {
+			out = parquet.NewGenericWriter[any](w, append(options, parquet.SchemaOf(record.Interface()))...)
+		}
+		return dest, err
+	}, func() error {
+		if count++; count%rowGroup == 0 {
+			if err := out.Flush(); err != nil {
 				return err
 			}
-			out = parquet.NewWriter(w, append(options, parquet.SchemaOf(record.Interface()))...)
 		}
-		if err := db.EachOf(rows, func(scan sqlite.Scan) error {
-			if err := scan(dest...); err != nil {
-				return err
-			}
-			if count++; count%rowGroup == 0 {
-				if err := out.Flush(); err != nil {
-					return err
-				}
-			}
-			return out.Write(record.Interface())
-		}); err != nil {
-			return err
-		}
+		_, err := out.Write([]any{record.Interface()})
+		return err
+	}); err != nil {
+		return err
 	}
 	return out.Close()
 }

@@ -4,6 +4,7 @@ package export
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -29,7 +30,7 @@ const (
 	LEFT JOIN waits p ON p.run = r.id AND p.task = t.task AND p.seq = (SELECT max(y.seq) FROM waits y
 		WHERE y.run = r.id AND y.task = t.task AND y.reason = 'planned-later')
 	LEFT JOIN nodes pn ON pn.run = r.id AND pn.node = p.node `
-	tasksQuery = `, n.name AS node, t.attempts, t.queued_ns, a.started_ns, t.ended_ns, a.ran_ns, a.planned_end_ns,
+	restOfTasks = `, n.name AS node, t.attempts, t.queued_ns, a.started_ns, t.ended_ns, a.ran_ns, a.planned_end_ns,
 	a.estimate_ns, a.estimate_source, a.outcome, ` + reusedFrom + `, u.reason AS not_reused
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
 	LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt` + joined + `WHERE r.name = ?1 ORDER BY t.task`
@@ -43,7 +44,7 @@ const (
 		AND x.attempt = a.attempt AND x.state <> 'continued'), t.state), t.state)`
 	attemptColumnsQuery = `SELECT group_concat('v.' || name || ' AS ' || name, ', '), group_concat('NULL', ', ')
 		FROM pragma_table_info('v_attempts')
-	WHERE ?1 IS NOT NULL AND name NOT IN ('run', 'workflow', 'task', 'kind')`
+	WHERE name NOT IN ('run', 'workflow', 'task', 'kind')`
 )
 
 // Writer writes tables of runs; they need not have the same runtime.
@@ -65,7 +66,7 @@ type Format struct{ Tasks, Attempts, Both Writer }
 type query func(ctx context.Context, db *sqlite.DB) (string, error)
 
 func tasks(context.Context, *sqlite.DB) (string, error) {
-	return fmt.Sprintf(ofTask, "t.state") + tasksQuery, nil
+	return fmt.Sprintf(ofTask, "t.state") + restOfTasks, nil
 }
 
 func attempts(ctx context.Context, db *sqlite.DB) (string, error) {
@@ -81,7 +82,7 @@ func both(ctx context.Context, db *sqlite.DB) (string, error) {
 
 // attemptColumns are those of v_attempts that a task does not have, and as many NULLs.
 func attemptColumns(ctx context.Context, db *sqlite.DB) (columns, nulls string, err error) {
-	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&columns, &nulls) }, attemptColumnsQuery, "")
+	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&columns, &nulls) }, attemptColumnsQuery)
 	return columns, nulls, err
 }
 
@@ -125,7 +126,12 @@ func objects(ctx context.Context, w io.Writer, db *sqlite.DB, runs ...string) er
 func writeJSON(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error {
 	out := bufio.NewWriter(w)
 	sep := "[\n{"
-	err := eachRow(ctx, db, query, runs, func([]string) error { return nil }, func(columns []string, row []any) error {
+	var columns []string
+	var row, dest []any
+	err := eachRow(ctx, db, query, runs, func(types []*sql.ColumnType) ([]any, error) {
+		columns, row, dest = anything(types)
+		return dest, nil
+	}, func() error {
 		out.WriteString(sep)
 		sep = ",\n{"
 		for i, v := range row {
@@ -166,18 +172,21 @@ func float(x float64) string {
 func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error {
 	out := csv.NewWriter(w)
 	var line []string
-	err := eachRow(ctx, db, query, runs, out.Write, func(_ []string, row []any) error {
-		line = line[:0]
-		for _, v := range row {
+	var row []any
+	err := eachRow(ctx, db, query, runs, func(types []*sql.ColumnType) (dest []any, err error) {
+		line, row, dest = anything(types)
+		return dest, out.Write(line)
+	}, func() error {
+		for i, v := range row {
 			switch v := v.(type) {
 			case nil:
-				line = append(line, "")
+				line[i] = ""
 			case int64:
-				line = append(line, strconv.FormatInt(v, 10))
+				line[i] = strconv.FormatInt(v, 10)
 			case float64:
-				line = append(line, float(v))
+				line[i] = float(v)
 			default:
-				line = append(line, fmt.Sprint(v))
+				line[i] = fmt.Sprint(v)
 			}
 		}
 		return out.Write(line)
@@ -189,38 +198,40 @@ func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query string, run
 	return out.Error()
 }
 
-// eachRow gives the columns of a query, and then its rows for each run as int64, float64, string or nil.
-func eachRow(ctx context.Context, db *sqlite.DB, query string, runs []string, head func(columns []string) error,
-	row func(columns []string, row []any) error) error {
+// anything has the names of columns, and places for a row of int64, float64, string or nil.
+func anything(types []*sql.ColumnType) (columns []string, row, dest []any) {
+	row = make([]any, len(types))
+	for i, t := range types {
+		columns, dest = append(columns, t.Name()), append(dest, &row[i])
+	}
+	return columns, row, dest
+}
+
+// eachRow gives the columns of a query to head, which has the places for their values, and calls row for each row of
+// each run.
+func eachRow(ctx context.Context, db *sqlite.DB, query string, runs []string,
+	head func([]*sql.ColumnType) (dest []any, err error), row func() error) error {
+	var dest []any
 	for k, run := range runs {
 		rows, err := db.Query(ctx, query, run)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
-		columns, err := rows.Columns()
-		if err != nil {
-			return err
-		}
 		if k == 0 {
-			if err := head(columns); err != nil {
+			types, err := rows.ColumnTypes()
+			if err != nil {
+				return fmt.Errorf("read log %s: %w", db.Path(), err)
+			}
+			if dest, err = head(types); err != nil {
 				return err
 			}
-		}
-		values, dest := make([]any, len(columns)), make([]any, len(columns))
-		for i := range values {
-			dest[i] = &values[i]
 		}
 		if err := db.EachOf(rows, func(scan sqlite.Scan) error {
 			if err := scan(dest...); err != nil {
 				return err
 			}
-			for i, v := range values {
-				if b, ok := v.([]byte); ok {
-					values[i] = string(b)
-				}
-			}
-			return row(columns, values)
+			return row()
 		}); err != nil {
 			return err
 		}
