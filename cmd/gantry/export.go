@@ -236,12 +236,13 @@ func (e *exporting) wfformat() error {
 		return failf(exitUsage, "run %s has %s: choose one with --workflow, or give a directory with -o", e.info.Name,
 			plural(len(names), "workflow"))
 	}
+	write, err := export.WfFormat(e.c.Context, e.db, e.info.Name, runtimeOf(e.info.Runtime))
+	if err != nil {
+		return logError(err)
+	}
 	for _, name := range names {
-		err := e.write(executor.EscapeName(name)+".json",
-			func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-				return export.WfFormat(ctx, w, db, run, name, runtimeOf(e.info.Runtime))
-			})
-		if err != nil {
+		if err := e.write(executor.EscapeName(name)+".json",
+			func(_ context.Context, w io.Writer, _ *sqlite.DB, _ string) error { return write(w, name) }); err != nil {
 			return err
 		}
 	}

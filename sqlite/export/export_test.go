@@ -51,7 +51,9 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 	// A run under way: tasks without a measured runtime are in the specification only.
 	l := logtest.New(t, db, logtest.Info("half"))
 	first := l.Arrive(0, "odd name/ü", []string{"a", "b"}, [][]int32{nil, {0}})
-	l.Exit(2*logtest.Second, l.Start(0, first, 1, 1, time.Second), planner.OK, 0, "")
+	// Gantry knew of the end at 2 s, half a second after it.
+	l.Event(2*logtest.Second, &planner.AttemptExited{Attempt: l.Start(0, first, 1, 1, time.Second), Ran: time.Second,
+		Outcome: planner.OK, Usage: planner.Usage{Started: logtest.Second / 2, Ended: 3 * logtest.Second / 2}})
 	l.Start(2*logtest.Second, first+1, 1, 0, time.Second)
 	for _, c := range []struct {
 		run, workflow string
@@ -59,7 +61,11 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 		machines      int
 	}{{"calm", "diamond", 4, 2}, {"half", "odd name/ü", 1, 1}} {
 		var text bytes.Buffer
-		if err := export.WfFormat(context.Background(), &text, db, c.run, c.workflow, onDocker); err != nil {
+		write, err := export.WfFormat(context.Background(), db, c.run, onDocker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := write(&text, c.workflow); err != nil {
 			t.Fatal(err)
 		}
 		t.Run("schema/"+c.run, func(t *testing.T) {
@@ -86,6 +92,7 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 						RuntimeInSeconds float64
 						MemoryInBytes    float64
 						AvgCPU           float64
+						Overhead         float64 `json:"overheadInSeconds"`
 						ExecutedAt       string
 						Machines         []string
 					}
@@ -104,6 +111,9 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 			t.Errorf("%s: %d tasks on %d machines", c.run, len(e.Tasks), len(e.Machines))
 		}
 		if c.run != "calm" {
+			if e.Tasks[0].Overhead != 1 {
+				t.Errorf("around a program of 1 s that was known to be over after 2 s: %+v", e.Tasks[0])
+			}
 			continue
 		}
 		// work_2 ran out of memory once: what counts is its second attempt, from 5.5 s to 9 s on the node of half

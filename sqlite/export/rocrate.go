@@ -114,13 +114,16 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 			return err
 		}
 	}
+	workflow, err := WfFormat(ctx, db, info.Name, o.On)
+	if err != nil {
+		return err
+	}
 	const main = "workflow.json"
 	out, err := os.Create(filepath.Join(c.dir, main))
 	if err != nil {
 		return err
 	}
-	err = WfFormat(ctx, out, db, info.Name, o.Workflow, o.On)
-	if err := errors.Join(err, out.Close()); err != nil {
+	if err := errors.Join(workflow(out, o.Workflow), out.Close()); err != nil {
 		return err
 	}
 	c.parts = append(c.parts, ref(main))

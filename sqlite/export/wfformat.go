@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"gantry/executor"
@@ -27,57 +28,66 @@ func Workflows(ctx context.Context, db *sqlite.DB, run string) ([]string, error)
 	return names, nil
 }
 
-// WfFormat writes what really happened to one workflow of a run as WfFormat 1.5: its tasks and files with the sizes
-// that they had, the nodes it ran on as machines, and the measurements of the attempt of each task that succeeded.
-// The runtimes of a simulated run are simulated, and its runtime system says so: on has the capabilities of the runtime
-// of the run.
-func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow string, on *executor.Capabilities) error {
+// WfFormat returns a function that writes what really happened to one workflow of a run as WfFormat 1.5: its tasks and
+// files with the sizes that they had, the nodes it ran on as machines, and the measurements of the attempt of each task
+// that succeeded. The runtimes of a simulated run are simulated, and its runtime system says so: on has the
+// capabilities of the runtime of the run.
+func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capabilities) (
+	write func(w io.Writer, workflow string) error, err error) {
 	info, err := db.Info(ctx, run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	flows, err := db.Flows(ctx, info.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, f := range flows {
-		if f.Name != workflow {
-			continue
+	heard := map[int64]int64{}
+	err = db.Each(ctx, func(scan sqlite.Scan) error {
+		var attempt, at int64
+		err := scan(&attempt, &at)
+		heard[attempt] = at
+		return err
+	}, heardQuery, info.Name, int64(planner.KindAttemptExited))
+	return func(w io.Writer, workflow string) error {
+		i := slices.IndexFunc(flows, func(f sqlite.Flow) bool { return f.Name == workflow })
+		if i < 0 {
+			return fmt.Errorf("run %s has no workflow %q", info.Name, workflow)
 		}
-		a, err := db.Admission(ctx, info.Name, f.ID)
+		a, err := db.Admission(ctx, info.Name, flows[i].ID)
 		if err != nil {
 			return err
 		}
-		flow, did, err := execution(ctx, db, &info, a, on)
+		flow, did, err := execution(ctx, db, &info, a, heard, on)
 		if err != nil {
 			return err
 		}
 		return trace.WriteExecution(w, flow, did)
-	}
-	return fmt.Errorf("run %s has no workflow %q", info.Name, workflow)
+	}, err
 }
 
-// executedQuery has the tasks that succeeded. The time around the program until gantry knew of its end belongs to an
+// heardQuery has the attempts of whose end gantry knew later than it was.
+const heardQuery = `SELECT a.attempt, e.at_ns FROM runs r JOIN events e ON e.run = r.id AND e.kind = ?2
+	CROSS JOIN attempts a ON a.run = r.id AND a.attempt = coalesce(e.body ->> 'attempt', 0) AND a.ended_ns < e.at_ns
+	WHERE r.name = ?1`
+
+// executedQuery has the tasks that succeeded. The time around the program until its end (heard: or later) belongs to an
 // attempt; copies between nodes do not, as they are simulated. A formal task took no time on no node.
-const executedQuery = `WITH heard AS MATERIALIZED (
-		SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) AS at_ns
-		FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ?2 AND e.kind = 5 GROUP BY 1)
-	SELECT t.task, coalesce(a.node, -1), coalesce(a.queued_ns, t.ended_ns), a.started_ns,
-	coalesce(a.ended_ns, t.ended_ns), coalesce(a.hold_millicores, t.need_millicores),
+const executedQuery = `SELECT t.task, coalesce(a.attempt, -1), coalesce(a.node, -1), coalesce(a.queued_ns, t.ended_ns),
+	a.started_ns, coalesce(a.ended_ns, t.ended_ns), coalesce(a.hold_millicores, t.need_millicores),
 	coalesce(a.hold_memory_bytes, t.need_memory_bytes), iif(t.attempts = 0, 0, a.ran_ns),
-	max(a.ended_ns, coalesce(h.at_ns, 0)) - a.ran_ns - iif(r.runtime = 'sim'
+	a.ended_ns - a.ran_ns - iif(r.runtime = 'sim'
 		OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.staged_ns, a.queued_ns)
 		- coalesce((SELECT sum(s.until_ns - s.since_ns) FROM suspensions s
 			WHERE s.run = r.id AND s.attempt = a.attempt), 0),
 	a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?1 AND t.state = 'done'
 	LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt AND a.outcome = 'ok'
-	LEFT JOIN heard h ON h.attempt = a.attempt
 	WHERE r.name = ?2 AND (a.attempt IS NOT NULL OR t.attempts = 0 AND NOT EXISTS (
 		SELECT 1 FROM reuses u WHERE u.run = r.id AND u.task = t.task AND u.from_run <> ''))`
 
 // execution is a workflow of a run with the sizes and images that it had, and what was measured of it.
-func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
+func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission, heard map[int64]int64,
 	on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
 	if a.Submission.Workflow == nil || len(a.Submission.Workflow.Tasks) != len(a.Arrived.Tasks) {
 		return nil, nil, fmt.Errorf("workflow %s of run %s: the log has no trace of it", a.Submission.Name, info.Name)
@@ -99,11 +109,11 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	used := make([]bool, len(info.Platform.Nodes))
 	began, ended := int64(math.MaxInt64), int64(math.MinInt64)
 	if err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var task, node, hold, memory int64
+		var task, attempt, node, hold, memory int64
 		var queued, start, end, ran, around *int64
 		var last part
-		if err := scan(&task, &node, &queued, &start, &end, &hold, &memory, &ran, &around, &last.cpu, &last.memory,
-			&last.read, &last.written); err != nil {
+		if err := scan(&task, &attempt, &node, &queued, &start, &end, &hold, &memory, &ran, &around, &last.cpu,
+			&last.memory, &last.read, &last.written); err != nil {
 			return err
 		}
 		i, ok := place[task]
@@ -119,7 +129,7 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		x := last.execution()
 		x.Cores, x.Known = t.Cores, x.Known|trace.Cores
 		if around != nil {
-			x.Overhead = time.Duration(max(0, *around))
+			x.Overhead = time.Duration(max(0, *around+max(0, heard[attempt]-*end)))
 		}
 		if (t.Known | t.Imputed).Has(trace.Memory) {
 			x.MemoryNeeded = memory
