@@ -60,10 +60,7 @@ func (p *painter) sweep(cells []*results.Cell, params []string, measures ...meas
 		for _, g := range groups(cells, leftOut) {
 			for _, m := range measures {
 				file := strings.TrimPrefix(param, "workload.") + " " + g.title
-				if param == "utilisation" {
-					file = g.title
-				}
-				if err := p.lines(g.cells, param, valueOf(param), m, false, g.title, file); err != nil {
+				if err := p.lines(g.cells, across{param: param, of: valueOf(param)}, m, g.title, file); err != nil {
 					return err
 				}
 			}
@@ -131,11 +128,8 @@ func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string
 				m.title = cmp.Or(of.Title, m.axis+", on the same load")
 				m.kind += " less " + of.Against
 			}
-			of := valueOf(x)
-			if x == "policy" {
-				of = policyOf
-			}
-			if err := p.lines(g.cells, x, of, m, true, g.title, "by "+x+" "+g.title); err != nil {
+			by := across{param: x, of: valueOf(x), alone: true}
+			if err := p.lines(g.cells, by, m, g.title, "by "+x+" "+g.title); err != nil {
 				return p.files, err
 			}
 		}

@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"image/color"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -82,7 +80,7 @@ func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 			return p.files, err
 		}
 	}
-	if err := p.sweep(cells, []string{"utilisation"}, measure{kind: "utilisation", metric: "slowdown_mean",
+	if err := p.sweep(cells, []string{"utilisation"}, measure{metric: "slowdown_mean",
 		title: "Mean slowdown", axis: "mean slowdown"}); err != nil {
 		return p.files, err
 	}
@@ -347,20 +345,7 @@ func (f *figure) curve(i int, name string, points withIntervals) error {
 	return nil
 }
 
-// Len, Less and Swap order points from the left to the right.
-func (w withIntervals) Less(i, j int) bool { return w.XYs[i].X < w.XYs[j].X }
-
-func (w withIntervals) Len() int { return len(w.XYs) }
-
-func (w withIntervals) Swap(i, j int) {
-	w.XYs[i], w.XYs[j] = w.XYs[j], w.XYs[i]
-	w.YErrors[i], w.YErrors[j] = w.YErrors[j], w.YErrors[i]
-}
-
 func (w *withIntervals) put(x float64, i Interval) {
-	if i.N == 0 {
-		return
-	}
 	half := nonNaN(i.Half)
 	w.XYs = append(w.XYs, plotter.XY{X: x, Y: i.Mean})
 	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
@@ -368,83 +353,87 @@ func (w *withIntervals) put(x float64, i Interval) {
 
 // measure is a metric to be drawn, with the words for it.
 type measure struct {
-	kind, metric, title, axis string
+	kind, metric, title, axis string  // kind: in names of files
 	against                   string  // values are differences to this policy on the same load; "": to none
 	unit                      float64 // of values; 0 is 1
 }
 
-// of is the measure of a cell among others.
-func (m *measure) of(c *results.Cell, cells []*results.Cell) Interval {
-	var base *results.Cell
-	if m.against != "" {
-		rest := func(c *results.Cell) map[string]string {
-			params := maps.Clone(c.Params)
-			maps.DeleteFunc(params, func(k, _ string) bool { return isPolicy(k) })
-			return params
+// values is the measure of each cell; of a policy that the others are compared with there is none.
+func (m *measure) values(cells []*results.Cell) map[*results.Cell]Interval {
+	values, unit := map[*results.Cell]Interval{}, cmp.Or(m.unit, 1)
+	for _, g := range groups(cells, isPolicy) {
+		var base *results.Cell
+		if m.against != "" {
+			if base = ofPolicy(g.cells, m.against); base == nil {
+				continue
+			}
 		}
-		i := slices.IndexFunc(cells, func(b *results.Cell) bool {
-			return policyOf(b) == m.against && maps.Equal(rest(b), rest(c))
-		})
-		if i < 0 || cells[i] == c {
-			return Interval{}
+		for _, c := range g.cells {
+			if c != base {
+				i := interval(c, base, m.metric)
+				i.Mean, i.Half = i.Mean/unit, i.Half/unit
+				values[c] = i
+			}
 		}
-		base = cells[i]
 	}
-	i, unit := interval(c, base, m.metric), cmp.Or(m.unit, 1)
-	i.Mean, i.Half = i.Mean/unit, i.Half/unit
-	return i
+	return values
+}
+
+// across is a parameter that figures are drawn against.
+type across struct {
+	param string
+	of    func(*results.Cell) string // its value in a cell; "": none
+	names bool                       // numbers are names, too
+	alone bool                       // a measure that has one value of the parameter only is drawn by policy
 }
 
 // lines draws a measure of cells against a parameter, a line with intervals for each policy. Where all values of the
-// parameter are numbers, these stand at their places; others stand side by side, in order of appearance. With alone, a
-// measure that has one value of the parameter only is drawn by policy.
-func (p *painter) lines(cells []*results.Cell, param string, of func(*results.Cell) string, m measure, alone bool,
-	title, file string) error {
+// parameter are numbers, these stand at their places; names stand side by side, in order of appearance.
+func (p *painter) lines(cells []*results.Cell, by across, m measure, title, file string) error {
+	values := m.values(cells)
 	var places []string
-	numbers := true
+	number := func(place string) float64 { x, _ := strconv.ParseFloat(place, 64); return x }
+	numbers := !by.names
 	for _, c := range cells {
-		if v := of(c); v != "" && !slices.Contains(places, v) && m.of(c, cells).N > 0 {
+		if v := by.of(c); v != "" && !slices.Contains(places, v) && values[c].N > 0 {
 			_, err := strconv.ParseFloat(v, 64)
 			places, numbers = append(places, v), numbers && err == nil
 		}
 	}
 	names := policies(cells)
-	byPolicy := param == "policy"
-	if len(places) < 2 && !byPolicy {
-		if byPolicy = alone && len(places) > 0; !byPolicy {
-			return nil
-		}
+	byPolicy := by.param == "policy" || by.alone && len(places) == 1
+	switch {
+	case byPolicy:
+		by.param, by.of, places, numbers = "policy", policyOf, names, false
+	case len(places) < 2:
+		return nil
+	case numbers:
+		slices.SortFunc(places, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
 	}
-	if byPolicy {
-		param, of, places, numbers = "policy", policyOf, names, false
-	}
-	f, pl := single(titled(m.title+" (bars: 95 % intervals)", title), param, m.axis)
+	f, pl := single(titled(m.title+" (bars: 95 % intervals)", title), by.param, m.axis)
 	low, high := 0.0, 0.0
 	for i, name := range names {
 		var points withIntervals
-		// Bars do not hide each other.
+		// Bars of one place do not hide each other, but that of a number is the number.
 		beside := min(0.1, 0.6/float64(len(names))) * (float64(i) - float64(len(names)-1)/2)
-		for _, c := range cells {
-			at := slices.Index(places, of(c))
-			if policyOf(c) != name || at < 0 {
-				continue
-			}
+		if byPolicy {
+			beside = 0
+		}
+		for at, place := range places {
 			x := float64(at) + beside
-			if byPolicy {
-				x = float64(at)
-			} else if numbers {
-				x, _ = strconv.ParseFloat(places[at], 64)
+			if numbers {
+				x = number(place)
 			}
-			v := m.of(c, cells)
-			points.put(x, v)
-			if v.N > 0 {
-				low, high = min(low, v.Mean-nonNaN(v.Half)), max(high, v.Mean+nonNaN(v.Half))
+			for _, c := range cells {
+				if v := values[c]; policyOf(c) == name && by.of(c) == place && v.N > 0 {
+					points.put(x, v)
+					low, high = min(low, v.Mean-nonNaN(v.Half)), max(high, v.Mean+nonNaN(v.Half))
+				}
 			}
 		}
 		if len(points.XYs) == 0 {
 			continue
 		}
-		sort.Sort(points)
 		if err := f.curve(i, name, points); err != nil {
 			return err
 		}
@@ -467,7 +456,7 @@ func (p *painter) lines(cells []*results.Cell, param string, of func(*results.Ce
 }
 
 // byFactor draws a metric against the factor of each error model, or without errors by policy alone. Results without
-// errors stand at the left.
+// errors stand at the left; factors stand side by side, whether there are such results or not.
 func (p *painter) byFactor(g group, m measure) error {
 	factorOf := func(c *results.Cell) string {
 		_, factor := errorOf(c)
@@ -480,7 +469,8 @@ func (p *painter) byFactor(g group, m measure) error {
 	for _, model := range models {
 		m := m
 		m.title += ", " + errorsAs(model)
-		if err := p.lines(cellsOf[model], "error factor", factorOf, m, true, g.title, model+" "+g.title); err != nil {
+		if err := p.lines(cellsOf[model], across{"error factor", factorOf, true, true}, m, g.title,
+			model+" "+g.title); err != nil {
 			return err
 		}
 	}
@@ -559,7 +549,7 @@ func (p *painter) scatter(g group) error {
 	var all []dots
 	var with string
 	for _, name := range policies(cells) {
-		c := cells[slices.IndexFunc(cells, func(c *results.Cell) bool { return policyOf(c) == name })]
+		c := ofPolicy(cells, name)
 		points, err := p.db.Slowdowns(p.ctx, c.ID)
 		if err != nil {
 			return err
@@ -682,7 +672,7 @@ func system(name string, steps metrics.Steps) overTime {
 func (p *painter) inSystem(g group) error {
 	var all []overTime
 	for _, name := range policies(g.cells) {
-		c := g.cells[slices.IndexFunc(g.cells, func(c *results.Cell) bool { return policyOf(c) == name })]
+		c := ofPolicy(g.cells, name)
 		series, err := p.db.Series(p.ctx, c.ID, 0)
 		if err != nil {
 			return err

@@ -124,6 +124,14 @@ func policyOf(c *results.Cell) string {
 	return name
 }
 
+// ofPolicy returns the first cell of a policy; nil if there is none.
+func ofPolicy(cells []*results.Cell, name string) *results.Cell {
+	if i := slices.IndexFunc(cells, func(c *results.Cell) bool { return policyOf(c) == name }); i >= 0 {
+		return cells[i]
+	}
+	return nil
+}
+
 func isPolicy(param string) bool { return param == "policy" || strings.HasPrefix(param, "policy.") }
 
 // group is a set of cells that agree in all parameters but some.
@@ -195,15 +203,10 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 		t := Table{Params: g.params, Title: g.title, Metrics: names}
 		var base *results.Cell
 		if against != "" {
-			i := slices.IndexFunc(g.cells, func(c *results.Cell) bool { return policyOf(c) == against })
-			if i < 0 {
-				var have []string
-				for _, c := range g.cells {
-					have = append(have, policyOf(c))
-				}
-				return nil, fmt.Errorf("no policy %q to compare with: there are %s", against, strings.Join(have, ", "))
+			if base = ofPolicy(g.cells, against); base == nil {
+				return nil, fmt.Errorf("no policy %q to compare with: there are %s", against,
+					strings.Join(policies(g.cells), ", "))
 			}
-			base = g.cells[i]
 		}
 		for _, c := range g.cells {
 			r := Row{Policy: policyOf(c), Runs: len(c.Runs), Diverged: c.Count(experiment.Diverged),

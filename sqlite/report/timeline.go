@@ -49,9 +49,11 @@ type bar struct {
 	flow, row, node              int
 	from, started, to, plannedTo int64
 	outcome                      string
-	failed, open                 bool // open: it is under way
+	open                         bool // it is under way
 	away                         [][2]int64
 }
+
+func (b *bar) failed() bool { return b.outcome != "" && b.outcome != "ok" && b.outcome != "preempted" }
 
 // ReadTimeline reads the timeline of a run of the log.
 func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, error) {
@@ -109,7 +111,6 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 				b.to = t.end
 			}
 			b.to = max(b.to, b.from)
-			b.failed = b.outcome != "" && b.outcome != "ok" && b.outcome != "preempted"
 			b.row = slots.Take(b.node, b.from, b.to)
 			t.nodes[b.node].rows = max(t.nodes[b.node].rows, b.row+1)
 			numbers[id] = len(t.bars)
@@ -283,7 +284,7 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 	for i := range l.bars {
 		b := &l.bars[i]
 		from, to, colour := at(b.from), at(b.to), l.colours.of(l.Timeline, b)
-		if w := (to - from).Points(); w < 4*thin && !b.failed {
+		if w := (to - from).Points(); w < 4*thin && !b.failed() {
 			last, some := pending[b.row]
 			if some && last.color == colour && (from-last.to).Points() < thin {
 				last.to = max(last.to, to)
@@ -314,7 +315,7 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 			fill(min(at(s[0]), to), min(at(s[1]), to), b.row, color.RGBA{255, 255, 255, 255})
 		}
 		top, bottom := y(float64(-b.row)), y(float64(-b.row-1))
-		if b.failed {
+		if b.failed() {
 			style := draw.LineStyle{Color: red, Width: vg.Points(min(1.5, max(0.4, tall*0.1)))}
 			c.StrokeLine2(style, from, bottom+room, max(to, from+2), top)
 			c.StrokeLine2(style, from, top, max(to, from+2), bottom+room)
@@ -323,7 +324,7 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 			style := draw.LineStyle{Color: color.Black, Width: vg.Points(min(1, tall*0.1))}
 			c.StrokeLine2(style, from, bottom+room/2, min(at(b.plannedTo), c.Max.X), bottom+room/2)
 		}
-		if name := l.fitting(b.task, to-from, tall); name != "" && !b.failed {
+		if name := l.fitting(b.task, to-from, tall); name != "" && !b.failed() {
 			style := l.label
 			style.Color = upon(colour)
 			if began-from > (to-from)/2 {
@@ -442,7 +443,7 @@ func (f *figure) marks(all []*Timeline, s *colouring) {
 	if seen(func(b *bar) bool { return len(b.away) > 0 }) {
 		f.name("suspended", frame{})
 	}
-	if seen(func(b *bar) bool { return b.failed }) {
+	if seen((*bar).failed) {
 		f.name("failed", cross{})
 	}
 	if seen(func(b *bar) bool { return b.plannedTo >= 0 }) {

@@ -90,7 +90,7 @@ func TestTimelineHasEveryAttemptAtItsPlace(t *testing.T) {
 	got := ""
 	for _, b := range calm.bars {
 		got += fmt.Sprintf("%s %d %g-%g-%g %g %v\n", b.task, b.row, float64(b.from)/1e9, float64(b.started)/1e9,
-			float64(b.to)/1e9, float64(b.plannedTo)/1e9, b.failed)
+			float64(b.to)/1e9, float64(b.plannedTo)/1e9, b.failed())
 	}
 	const want = `split_0 0 0-0.5-2 2 false
 work_1 0 2-2.5-5 5 false

@@ -1,0 +1,105 @@
+package report_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gantry/executor/experiment"
+	"gantry/executor/metrics"
+	"gantry/sqlite/report"
+	"gantry/sqlite/results"
+)
+
+// source has the cells of an experiment that kept nothing else.
+type source []*results.Cell
+
+func (s source) Cells(context.Context) ([]*results.Cell, error)                     { return s, nil }
+func (source) About(context.Context) (results.Info, error)                          { return results.Info{Name: "x"}, nil }
+func (source) Slowdowns(context.Context, int64) ([]results.Point, error)            { return nil, nil }
+func (source) Series(ctx context.Context, cell int64, n int) (metrics.Steps, error) { return nil, nil }
+
+// vary has a cell of two repetitions for each value of a parameter, under two policies.
+func vary(param string, values ...string) (s source) {
+	for _, policy := range []string{"edf", "cpp"} {
+		for i, v := range values {
+			c := &results.Cell{Params: map[string]string{"policy": policy, param: v}}
+			for n := range 2 {
+				c.Runs = append(c.Runs, results.Run{Repetition: n, State: experiment.Done, Values: map[string]float64{
+					"slowdown_sd": float64(i + n), "slowdown_mean": float64(i*len(policy) + n), "response_mean": 1}})
+			}
+			s = append(s, c)
+		}
+	}
+	return s
+}
+
+func drawn(t *testing.T, s source, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := report.Figures(t.Context(), s, dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Factors of errors stand side by side, with or without results that have no errors.
+func TestFactorsOfErrorsStandSideBySide(t *testing.T) {
+	for _, errors := range [][]string{{"random2:1.5", "random2:3", "random2:40"},
+		{"none", "random2:1.5", "random2:3", "random2:40"}} {
+		svg := drawn(t, vary("errors", errors...), "x-deviation-random2.svg")
+		var at []float64
+		for _, label := range []string{"1.5", "3", "40"} {
+			m := regexp.MustCompile(`<text x="([0-9.]+)"[^>]*>`+label+`<`).FindAllStringSubmatch(svg, -1)
+			if len(m) == 0 {
+				t.Fatalf("%v: no label %s", errors, label)
+			}
+			x, _ := strconv.ParseFloat(m[0][1], 64)
+			at = append(at, x+float64(len(label))*3) // about its middle
+		}
+		if left, right := at[1]-at[0], at[2]-at[1]; math.Abs(left-right) > 0.1*right {
+			t.Errorf("%v: the labels stand at %v", errors, at)
+		}
+	}
+}
+
+// Numbers of a parameter stand at their places, from the left to the right, whatever their order in the experiment.
+func TestNumbersStandAtTheirPlaces(t *testing.T) {
+	var got []string
+	for line := range strings.Lines(drawn(t, vary("workload.tasks", "100", "5", "40"), "x-mean-slowdown-tasks.csv")) {
+		got = append(got, strings.Join(strings.Split(line, ",")[:3], " "))
+	}
+	if want := []string{"series workload.tasks mean slowdown", "edf 5 3.5", "edf 40 6.5", "edf 100 0.5", "cpp 5 3.5",
+		"cpp 40 6.5", "cpp 100 0.5"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Each cell is compared with that of the policy on the same load; on a load that the policy did not meet there is none.
+func TestDifferencesAreToThePolicyOnTheSameLoad(t *testing.T) {
+	cells := vary("workload.tasks", "5", "40", "100")
+	cells = slices.DeleteFunc(cells, func(c *results.Cell) bool {
+		return c.Params["policy"] == "cpp" && c.Params["workload.tasks"] == "40"
+	})
+	cells[0].Runs[0].Values["slowdown_mean"], cells[0].Runs[1].Values["slowdown_mean"] = 8, 9
+	dir := t.TempDir()
+	files, err := report.Chosen("x", cells, report.Choice{Metrics: []string{"slowdown_mean"}, Against: "cpp"}, dir)
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "x-slowdown_mean-less-cpp-by-workload.tasks.csv"))
+	if want := "edf,5,8,8,8\nedf,100,0,0,0\n"; err != nil || !strings.HasSuffix(string(text), "\n"+want) ||
+		strings.Count(string(text), "\n") != 3 {
+		t.Errorf("%v: %s", err, text)
+	}
+}
