@@ -90,13 +90,7 @@ func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation,
 		return []container.Fact{f}, false, nil
 	}
 	r := reports[0]
-	defer check.Withdraw(c.Context, a, reports)
 	facts = []container.Fact{{Name: "shared-directory", Verdict: container.Yes, Evidence: "it sees " + root}}
-	if r.Carried != "" {
-		facts[0] = container.Fact{Name: "shared-directory", Verdict: container.No, Evidence: "it does not see " + root,
-			Advice: "sbcast brings files there, and job steps fetch what tasks leave; --shared names a directory " +
-				"that nodes share"}
-	}
 	if r.Runtime == "" {
 		return append(facts, container.Fact{Name: "container-runtime", Verdict: container.No, Evidence: r.Failed,
 			Advice: "install crun or runc there, or use --node-runtime none"}), false, nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -47,12 +45,7 @@ has described it in the directory of the run.`,
 			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
 			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
 			&cli.BoolFlag{Name: "clear", Usage: "end what the job step of --step has left of the container"},
-			&cli.BoolFlag{Name: "carried", Usage: "this node has a run directory of its own"},
 			&cli.BoolFlag{Name: "secrets", Usage: "standard input begins with secrets"},
-			&cli.BoolFlag{Name: "send", Usage: "write what there is of the container to standard output"},
-			&cli.BoolFlag{Name: "give-up", Usage: "with --send: a program that has not begun never will"},
-			&cli.BoolFlag{Name: "whole", Usage: "with --send: without a result, too"},
-			&cli.StringFlag{Name: "order", Usage: "have the container's step carry out an `ORDER`"},
 			&cli.BoolFlag{Name: "tidy", Usage: "remove control groups of the job that are empty"}},
 		Action: func(c *cli.Context) error {
 			switch {
@@ -63,24 +56,11 @@ has described it in the directory of the run.`,
 					node.Tidy(tree, true)
 				}
 				node.DropSecrets(c.Args().First(), "")
-				if c.Bool("carried") && c.NArg() == 1 {
-					return node.Forget(c.Args().First(), programsDir())
-				}
 				return nil
-			case c.Bool("send") && c.NArg() == 2:
-				out := bufio.NewWriterSize(os.Stdout, 1<<20)
-				return node.Send(out, os.Stdin, c.Args().Get(0), c.Args().Get(1), c.Bool("give-up"), c.Bool("whole"))
-			case c.IsSet("order") && c.NArg() == 2:
-				came, err := node.Give(c.Args().Get(0), c.Args().Get(1), c.String("order"), orderTime)
-				fmt.Fprintf(c.App.Writer, "came %s\n", came)
-				return err
 			}
 			return runNode(c)
 		}}
 }
-
-// orderTime is how long a container may take to carry out an order.
-const orderTime = 30 * time.Second
 
 // nodeEngine opens the engine of this node.
 func nodeEngine(c *cli.Context, name string, w engineWants) (container.Engine, *cgroup.Tree, error) {
@@ -124,15 +104,6 @@ func runNode(c *cli.Context) error {
 	signal.Notify(poke, unix.SIGUSR1)
 	signal.Ignore(unix.SIGPIPE)
 	dir := filepath.Join(node.Steps(c.Args().Get(0)), c.String("step"))
-	if c.Bool("carried") {
-		err := node.Mine(c.Args().Get(0))
-		if err == nil {
-			err = os.MkdirAll(dir, 0o700)
-		}
-		if err != nil {
-			return fail(exitHost, err)
-		}
-	}
 	w := engineWants{dirs: []string{dir}, emulated: c.Bool("emulated")}
 	if c.Bool("clear") {
 		node.DropSecrets(c.Args().Get(0), c.String("step"))
@@ -160,7 +131,7 @@ func runNode(c *cli.Context) error {
 	}
 	defer e.Close()
 	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
-		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle"), Carried: c.Bool("carried"),
+		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle"),
 		Secrets: c.Bool("secrets")}
 	if self, err := os.Executable(); err == nil {
 		cfg.Task = filepath.Join(filepath.Dir(self), "gantry-task")
@@ -170,15 +141,6 @@ func runNode(c *cli.Context) error {
 		return fail(exitHost, err)
 	}
 	return nil
-}
-
-// programsDir is the directory to which this program was brought by itself; "" if it was not.
-func programsDir() string {
-	self, err := os.Executable()
-	if dir := filepath.Dir(self); err == nil && strings.HasPrefix(filepath.Base(dir), slurm.ProgramsPrefix) {
-		return dir
-	}
-	return ""
 }
 
 // checkNode writes what this node can do where gantry looks for it.
@@ -191,9 +153,6 @@ func checkNode(c *cli.Context) error {
 	var why []string
 	path := c.String("report")
 	place := filepath.Dir(path)
-	if path == "-" { // the node does not see where gantry is
-		place = programsDir()
-	}
 	for _, name := range wanted {
 		w := engineWants{dirs: []string{place}, emulated: c.Bool("emulated")}
 		e, tree, err := nodeEngine(c, name, w)
@@ -227,10 +186,6 @@ func checkNode(c *cli.Context) error {
 		goruntime.UnlockOSThread()
 	}
 	text, err := json.Marshal(r)
-	if err == nil && path == "-" {
-		_, err = os.Stdout.Write(text)
-		return err
-	}
 	if err == nil {
 		err = os.WriteFile(path+".part", text, 0o644)
 	}

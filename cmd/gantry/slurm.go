@@ -329,7 +329,7 @@ func (s *session) slurmCheck(args ...string) (c slurm.Check, done func(), err er
 	if err != nil {
 		return c, nil, err
 	}
-	c = slurm.Check{Args: args, Carry: s.set.Shared == ""}
+	c = slurm.Check{Args: args}
 	if c.Dir, err = os.MkdirTemp(root, "gantry-check-"); err != nil {
 		return c, nil, err
 	}
@@ -369,32 +369,9 @@ func fetchOnNodes(ctx context.Context, s *session, wanted []fetch.Wanted, _ *arr
 		images, err = agreed(s.slurm.reports, wanted)
 	}
 	if err != nil {
-		c.Withdraw(ctx, s.slurm.allocation, s.slurm.reports)
 		return nil, err
 	}
-	s.noteCarried(filepath.Dir(c.Dir))
 	return images, nil
-}
-
-// noteCarried says which nodes do not see the directory.
-func (s *session) noteCarried(root string) {
-	var names []string
-	for _, r := range s.slurm.reports {
-		if r.Carried != "" {
-			names = append(names, r.Node)
-		}
-	}
-	if len(names) > 0 {
-		s.view.note("%s not see %s: sbcast brings files there, and job steps fetch what tasks leave",
-			oneOrMore(names, "node %s does", "nodes %s do"), root)
-	}
-}
-
-func oneOrMore(names []string, one, more string) string {
-	if len(names) == 1 {
-		return fmt.Sprintf(one, names[0])
-	}
-	return fmt.Sprintf(more, strings.Join(names, ", "))
 }
 
 // agreed are the images that all nodes have.
@@ -463,8 +440,7 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 		return nil, fail(exitHost, err)
 	}
 	cfg := slurm.Config{RunDir: s.dir, Allocation: s.slurm.allocation, Nodes: s.slurm.nodes, Program: program,
-		Linger: s.set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment,
-		Carried: make([]string, len(s.slurm.nodes))}
+		Linger: s.set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment}
 	if cfg.Secrets.Values, err = s.set.secrets(); err != nil {
 		return nil, err
 	}
@@ -474,7 +450,7 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 		cfg.Names = append(cfg.Names, s.platform.Nodes[i].Name)
 		for _, r := range s.slurm.reports {
 			if r.Node == s.slurm.nodes[i] {
-				cfg.Runtimes[i], cfg.Carried[i] = r.Runtime, r.Carried
+				cfg.Runtimes[i] = r.Runtime
 			}
 		}
 	}

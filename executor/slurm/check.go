@@ -1,10 +1,7 @@
 package slurm
 
 import (
-	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 
 	"gantry/executor/container"
@@ -32,8 +28,6 @@ type Report struct {
 	NoImage bool   `json:"no_image,omitempty"`
 	// Rate is how many bytes a core hashes in a second of its time; 0: it was not measured.
 	Rate float64 `json:"rate,omitempty"`
-	// Carried is gantry-task on a node that does not see the directory: it was brought there.
-	Carried string `json:"-"`
 }
 
 // Image is an image that a node has.
@@ -48,8 +42,6 @@ type Check struct {
 	Program string // gantry-task, in there
 	Args    []string
 	Nodes   []string
-	// Carry has programs brought to nodes that do not see the directory; else such a node is an error.
-	Carry bool
 }
 
 // unseen is what slurmstepd says of a program that it cannot find.
@@ -105,8 +97,6 @@ func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (
 		return r, json.Unmarshal(text, &r)
 	case !errors.Is(err, fs.ErrNotExist):
 		return r, err
-	case failed != nil && c.Carry && unseen.MatchString(run.Said()):
-		return c.carry(ctx, a, spec)
 	case failed != nil && unseen.MatchString(run.Said()):
 		return r, &allocation.Error{What: fmt.Sprintf("node %s does not see %s", name, c.Dir),
 			Remedy: "name a directory that all nodes share with --shared", Err: failed}
@@ -115,103 +105,6 @@ func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (
 	}
 	return r, &allocation.Error{What: fmt.Sprintf("node %s writes to another directory %s than is here", name, c.Dir),
 		Remedy: "name a directory that all nodes share with --shared"}
-}
-
-// forPrograms makes a directory for programs on a node, and waits until they are there; "have" says that they are.
-const forPrograms = `[ -e "$1/whole" ] && { echo have; exit; }
-umask 022; mkdir -p "$1" && echo "ready $SLURM_STEP_ID" && read -r all && [ "$all" = all ] && : >"$1/whole"`
-
-// ProgramsPrefix begins the name of that directory.
-const ProgramsPrefix = "gantry-programs-"
-
-// carry brings the programs to a node that does not see them, and asks it then.
-func (c Check) carry(ctx context.Context, a *allocation.Allocation, spec allocation.StepSpec) (r Report, err error) {
-	from := filepath.Dir(c.Program)
-	sum, err := sumOf(filepath.Join(from, "gantry"), filepath.Join(from, "gantry-task"))
-	if err != nil {
-		return r, err
-	}
-	dir := filepath.Join(filepath.Dir(c.Dir), ProgramsPrefix+sum[:12])
-	spec.Argv = []string{"/bin/sh", "-c", forPrograms, "gantry-check", dir}
-	run, err := a.StartStep(ctx, spec)
-	if err != nil {
-		return r, err
-	}
-	defer context.AfterFunc(ctx, run.End)()
-	out := bufio.NewReader(run.Stdout())
-	line, _ := out.ReadString('\n')
-	if number, ok := strings.CutPrefix(strings.TrimSpace(line), "ready "); ok {
-		for _, name := range []string{"gantry", "gantry-task"} {
-			if err == nil {
-				err = a.Broadcast(ctx, number, filepath.Join(from, name), filepath.Join(dir, name))
-			}
-		}
-		if err == nil {
-			_, err = io.WriteString(run.Stdin(), "all\n")
-		}
-	}
-	run.Stdin().Close()
-	_, _ = io.Copy(io.Discard, out)
-	failed := run.Wait()
-	switch {
-	case err != nil:
-		return r, fmt.Errorf("node %s does not see %s: %w", spec.Node, filepath.Dir(c.Dir), err)
-	case failed != nil:
-		what := fmt.Sprintf("node %s does not see %s, nor can gantry make it there", spec.Node, filepath.Dir(c.Dir))
-		return r, &allocation.Error{What: what, Err: failed, Remedy: "name a directory that can be made on all nodes " +
-			"with --dir, or one that they share with --shared"}
-	}
-	r.Carried = filepath.Join(dir, "gantry-task")
-	spec.Argv = append([]string{r.Carried, "slurm-node", "--report", "-"}, c.Args...)
-	if run, err = a.StartStep(ctx, spec); err != nil {
-		return r, err
-	}
-	defer context.AfterFunc(ctx, run.End)()
-	run.Stdin().Close()
-	text, err := io.ReadAll(run.Stdout())
-	if failed := run.Wait(); failed != nil {
-		return r, fmt.Errorf("ask node %s what it can do: %w", spec.Node, failed)
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	return r, err
-}
-
-// sumOf is the checksum of files, one after the other.
-func sumOf(paths ...string) (string, error) {
-	h := sha256.New()
-	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			return "", err
-		}
-		_, err = io.Copy(h, f)
-		f.Close()
-		if err != nil {
-			return "", err
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// Withdraw removes the programs that were brought to nodes, also if the context has ended.
-func (c Check) Withdraw(ctx context.Context, a *allocation.Allocation, reports []Report) {
-	ctx = context.WithoutCancel(ctx)
-	var work sync.WaitGroup
-	for _, r := range reports {
-		if dir := filepath.Dir(r.Carried); strings.HasPrefix(filepath.Base(dir), ProgramsPrefix) {
-			work.Go(func() {
-				run, err := a.StartStep(ctx, allocation.StepSpec{Node: r.Node, CPUs: 1, Name: "gantry-check", Dir: "/",
-					Argv: []string{"/bin/rm", "-rf", dir}})
-				if err == nil {
-					run.Stdin().Close()
-					_ = run.Wait()
-				}
-			})
-		}
-	}
-	work.Wait()
 }
 
 // Put puts the programs that job steps need into a directory that the nodes see, and returns the path of gantry-task

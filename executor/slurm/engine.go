@@ -1,7 +1,6 @@
 // Package slurm runs containers as job steps of a Slurm allocation: each step runs gantry's package node on the node
 // that the policy chose, which has an engine of that node run the container. All that passes between the two lies in
-// the run directory, which every node sees, so that either may end and begin again. A node that does not see it has one
-// of its own, to which sbcast brings files, and from which job steps fetch them.
+// the run directory, which every node sees, so that either may end and begin again.
 package slurm
 
 import (
@@ -39,7 +38,7 @@ var Capabilities = executor.Capabilities{Name: "slurm", Does: "job steps of a Sl
 	"nodes", Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
 	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
 	Counters: planner.CountersAll,
-	Needs: []string{"a Slurm allocation", "a directory that its nodes share, or room on their disks",
+	Needs: []string{"a Slurm allocation", "a directory that its nodes share",
 		"Docker, or crun and root, on them"},
 	Attempts: container.AttemptName}
 
@@ -53,9 +52,6 @@ type Config struct {
 	// Names are the nodes of the platform, Nodes those of the allocation that stand for them; "" of one that it lacks.
 	Names, Nodes []string
 	Program      string // gantry-task where the nodes see it
-	// Carried has gantry-task on each node, by its place, that does not see RunDir; "" of one that does. Files are
-	// brought there and fetched.
-	Carried []string
 	// Runtimes are those of the nodes, by their place in the platform, as the node command takes them.
 	Runtimes []string
 	// Linger is how long a step waits for another container once one has ended; 0: each container has a step of its
@@ -90,8 +86,7 @@ type Engine struct {
 	idle    []*step
 	started int // steps
 	down    []time.Time
-	failed  []int                 // starts of steps in a row, by node
-	sent    []map[string]identity // files that were brought to nodes, by path
+	failed  []int // starts of steps in a row, by node
 	alive   map[string]string
 	looked  time.Time         // when alive was asked for
 	losses  map[string]losses // by task
@@ -159,7 +154,6 @@ type job struct {
 
 	// Under Engine.mu:
 	over, running bool
-	left          bool         // its step has ended it, and what it left is being fetched
 	counted       bool         // among the losses of its task, or as none
 	sought        bool         // search looks for what has become of it
 	lost          string       // why there will be no result
@@ -200,9 +194,6 @@ func Open(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, life: hex.EncodeToString(life[:]), over: make(chan struct{}), known: map[string]*job{},
 		losses: map[string]losses{}, down: make([]time.Time, len(cfg.Nodes)), failed: make([]int, len(cfg.Nodes))}
-	for range cfg.Nodes {
-		e.sent = append(e.sent, map[string]identity{})
-	}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	for _, dir := range []string{node.Top(cfg.RunDir), node.Steps(cfg.RunDir)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -274,19 +265,6 @@ func (e *Engine) find(id string) (*job, error) {
 	if acks, err := j.dir.Orders(); err == nil {
 		j.orders = len(acks)
 	}
-	if r, err := j.dir.Result(); err != nil {
-		return nil, err
-	} else if r == nil && e.carried(j) { // of another gantry: only the node knows what has become of it
-		e.mu.Unlock()
-		err := e.fetch(e.ctx, j, "--give-up")
-		e.mu.Lock()
-		if _, why := e.stateLocked(e.cfg.Allocation.Nodes(), j.node, l.Node); err != nil && why == "" {
-			return nil, err
-		}
-		if other := e.known[id]; other != nil {
-			return other, nil
-		}
-	}
 	e.known[id] = j
 	return j, nil
 }
@@ -324,16 +302,6 @@ func (e *Engine) try(ctx context.Context, j *job) error {
 	case <-s.gone:
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-	e.mu.Lock()
-	left := j.left
-	e.mu.Unlock()
-	if left { // a result, which may say why it did not start, comes later than the end of the step
-		select {
-		case <-j.ended:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
 	r, err := e.result(j)
 	if err != nil {
@@ -447,7 +415,7 @@ func (e *Engine) begin(j *job) (*step, error) {
 	if err := j.dir.Assign(s.name); err != nil {
 		return nil, err
 	}
-	argv := []string{e.program(j.node), "slurm-node", "--runtime", e.cfg.Runtimes[j.node], "--step", s.name}
+	argv := []string{e.cfg.Program, "slurm-node", "--runtime", e.cfg.Runtimes[j.node], "--step", s.name}
 	if j.launch.Spec.Image == "" {
 		argv = append(argv, "--emulated")
 	}
@@ -455,9 +423,6 @@ func (e *Engine) begin(j *job) (*step, error) {
 		argv = append(argv, "--bundle")
 	}
 	spec := allocation.StepSpec{Node: j.launch.Node, Name: s.name, Dir: e.cfg.RunDir}
-	if e.carried(j) {
-		argv, spec.Dir = append(argv, "--carried"), "/"
-	}
 	var secrets []byte
 	if len(e.cfg.Secrets.Values) > 0 {
 		var err error
@@ -522,9 +487,6 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		for begun := time.Now(); time.Since(begun) < killTime; time.Sleep(20 * time.Millisecond) {
 			if r, err := e.result(j); err != nil || r != nil || ctx.Err() != nil {
 				break
-			}
-			if e.carried(j) && !e.lives(ctx, j) {
-				e.seek(j)
 			}
 		}
 	}
@@ -784,11 +746,6 @@ func (e *Engine) Follow(ctx context.Context, changed func(node int, up bool)) er
 func (e *Engine) state(nodes []allocation.Node, at int, name string) (up bool, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.stateLocked(nodes, at, name)
-}
-
-// stateLocked does so. e.mu is held.
-func (e *Engine) stateLocked(nodes []allocation.Node, at int, name string) (up bool, why string) {
 	k := slices.IndexFunc(nodes, func(n allocation.Node) bool { return n.Name == name })
 	switch {
 	case name == "":
@@ -866,17 +823,13 @@ func (e *Engine) tidy() {
 	ctx, cancel := context.WithTimeout(context.Background(), killTime)
 	defer cancel()
 	var work sync.WaitGroup
-	for at, name := range e.cfg.Nodes {
+	for _, name := range e.cfg.Nodes {
 		if name == "" {
 			continue
 		}
 		work.Go(func() {
 			cpus, memory := e.size(name, 0)
-			argv := []string{e.program(at), "slurm-node", "--tidy"}
-			if argv[0] != e.cfg.Program {
-				argv = append(argv, "--carried")
-			}
-			argv = append(argv, e.cfg.RunDir)
+			argv := []string{e.cfg.Program, "slurm-node", "--tidy", e.cfg.RunDir}
 			run, err := e.cfg.Allocation.StartStep(ctx, allocation.StepSpec{Node: name, Name: "gantry-tidy",
 				CPUs: cpus, Memory: memory, Argv: argv, Dir: "/"})
 			if err == nil {
@@ -958,12 +911,6 @@ func (e *Engine) order(ctx context.Context, id, verb string) error {
 	j, err := e.find(id)
 	if err != nil {
 		return err
-	}
-	if e.carried(j) {
-		if r, err := e.result(j); err == nil && r == nil && e.lives(ctx, j) {
-			return e.command(ctx, j, verb)
-		}
-		return fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict)
 	}
 	conflict := func() error { return fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict) }
 	e.mu.Lock()

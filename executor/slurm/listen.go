@@ -29,13 +29,7 @@ func (e *Engine) listen(s *step) {
 			continue
 		}
 		switch verb {
-		case "ready":
-			e.work.Add(1)
-			go e.bring(s, j, text)
 		case "started":
-			if e.carried(j) {
-				_ = j.dir.Begin(node.Began{}) // the disk may be full: j.begun says it, too
-			}
 			select {
 			case <-j.begun:
 			default:
@@ -52,15 +46,9 @@ func (e *Engine) listen(s *step) {
 				j.told = r
 			}
 		case "ended":
-			if e.carried(j) {
-				j.sought, j.left = true, true
-				e.work.Add(1)
-				go e.arrived(j)
-			} else {
-				r, _ := j.dir.Result()
-				e.countLocked(j, r != nil && r.Stopped)
-				e.finish(j, "")
-			}
+			r, _ := j.dir.Result()
+			e.countLocked(j, r != nil && r.Stopped)
+			e.finish(j, "")
 			s.job = nil
 			e.rest(s)
 		}
@@ -129,11 +117,6 @@ func (e *Engine) search(j *job) {
 	for e.ctx.Err() == nil {
 		alive := e.lives(e.ctx, j)
 		r, err := j.dir.Result()
-		if err == nil && r == nil && !alive && e.carried(j) {
-			if e.fetch(e.ctx, j) == nil {
-				r, err = j.dir.Result()
-			}
-		}
 		if err == nil && (r != nil || !alive) {
 			why := ""
 			if r == nil {
@@ -198,7 +181,7 @@ func (e *Engine) clear(j *job) error {
 
 // clearOnce runs one job step that does so.
 func (e *Engine) clearOnce(j *job, name string) error {
-	spec := allocation.StepSpec{Node: j.launch.Node, Name: "gantry-clear", Dir: "/", Argv: []string{e.program(j.node),
+	spec := allocation.StepSpec{Node: j.launch.Node, Name: "gantry-clear", Dir: "/", Argv: []string{e.cfg.Program,
 		"slurm-node", "--clear", "--runtime", e.cfg.Runtimes[j.node], "--step", name, e.cfg.RunDir, j.id}}
 	spec.CPUs, spec.Memory = e.size(j.launch.Node, 1)
 	run, err := e.cfg.Allocation.StartStep(e.ctx, spec)

@@ -33,12 +33,9 @@ type Config struct {
 	Out io.Writer
 	// Poke says the same as the line, Stop that Slurm ends the step.
 	Poke, Stop <-chan os.Signal
-	Bundle     bool // it runs one container after the other until In ends
-	// Carried: this node does not see gantry's run directory. RunDir is its own, to which files are brought: it says
-	// "ready ID STEP" on Out, and reads "brought ID" from In.
-	Carried bool
-	Task    string // gantry-task on this node, which launches programs
-	Secrets bool   // In has a line "secrets JSON" before all others
+	Bundle     bool   // it runs one container after the other until In ends
+	Task       string // gantry-task on this node, which launches programs
+	Secrets    bool   // In has a line "secrets JSON" before all others
 }
 
 // step is a job step at work.
@@ -49,7 +46,6 @@ type step struct {
 	next    int64 // key of the watcher
 	out     sync.Mutex
 	alone   chan struct{} // closed when In ends
-	brought chan string
 	told    chan string   // secrets
 	stop    chan struct{} // closed when Slurm ends the step
 
@@ -68,14 +64,9 @@ const stopTime = 250 * time.Millisecond
 
 // Run runs the container and, in a bundle, those that In names.
 func Run(ctx context.Context, cfg Config, id string) error {
-	s := &step{Config: cfg, alone: make(chan struct{}), brought: make(chan string, 1), told: make(chan string, 1),
+	s := &step{Config: cfg, alone: make(chan struct{}), told: make(chan string, 1),
 		stop: make(chan struct{})}
 	var err error
-	if cfg.Carried {
-		if err := Mine(cfg.RunDir); err != nil {
-			return err
-		}
-	}
 	if s.device, _, err = cgroup.DeviceOf(cfg.RunDir); err != nil {
 		return err
 	}
@@ -122,9 +113,6 @@ func Run(ctx context.Context, cfg Config, id string) error {
 // Clear ends what a job step that was killed has left of a container, and removes it.
 func Clear(ctx context.Context, runDir string, e container.Engine, id string) error {
 	l, err := DirOf(runDir, id).Launch()
-	if errors.Is(err, os.ErrNotExist) { // nothing was brought to this node
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -155,8 +143,6 @@ func (s *step) listen(queue chan<- string) {
 			queue <- id
 		} else if verb == "secrets" {
 			s.told <- id
-		} else if verb == "brought" {
-			s.brought <- id
 		} else if verb == "poke" {
 			s.look()
 		}
@@ -242,11 +228,6 @@ func (s *step) act(dir Dir, order string) error {
 // one runs a container to its end. An error is one of this node alone: the container has no result.
 func (s *step) one(ctx context.Context, id string) error {
 	dir := DirOf(s.RunDir, id)
-	if s.Carried {
-		if err := s.receive(id); err != nil {
-			return err
-		}
-	}
 	l, err := dir.Launch()
 	if err != nil {
 		return err
