@@ -2,14 +2,12 @@ package main
 
 import (
 	"errors"
-	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/sqlite"
 	tables "gantry/sqlite/report"
-	"gantry/sqlite/results"
 )
 
 func compareCommand() *cli.Command {
@@ -51,19 +49,9 @@ func compareAction(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return failf(exitUsage, "compare: name files of results, or two runs")
 	}
-	files := 0
-	for _, a := range c.Args().Slice() {
-		if info, err := os.Stat(a); err == nil && info.Mode().IsRegular() && results.IsResults(a) {
-			files++
-		}
-	}
-	if files > 0 || strings.HasSuffix(c.Args().First(), ".sqlite") {
-		var names []string
-		if c.IsSet("metrics") {
-			names = strings.Split(c.String("metrics"), ",")
-		}
+	if ofResults(c) {
 		for _, path := range c.Args().Slice() {
-			if err := printTables(c, path, names, c.String("against")); err != nil {
+			if err := reportResults(c, path); err != nil {
 				return err
 			}
 		}

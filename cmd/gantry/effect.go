@@ -149,11 +149,11 @@ var idles = []idle{
 	{"report", []string{"policies"}, func(c *cli.Context, _ *settings, _ *facts) bool {
 		return !c.IsSet("html") || c.IsSet("study") || ofResults(c)
 	}, "it is for --html with runs"},
-	{"report", []string{"metric", "x", "against", "title"}, with("save", "html", "markdown", "study"),
+	{"report", []string{"metrics", "x", "against", "title"}, with("save", "html", "markdown", "study"),
 		"pages and short files have all metrics"},
 	{"report", []string{"x", "title"}, func(c *cli.Context, _ *settings, _ *facts) bool { return !c.IsSet("out") },
 		"it is of figures, which --out DIR draws"},
-	{"report", []string{"metric"}, func(c *cli.Context, _ *settings, _ *facts) bool {
+	{"report", []string{"metrics"}, func(c *cli.Context, _ *settings, _ *facts) bool {
 		return !c.IsSet("out") && !ofResults(c)
 	}, "of runs it chooses figures, which --out DIR draws"},
 	{"report compare", []string{"dir"}, func(c *cli.Context, _ *settings, _ *facts) bool { return ofResults(c) },

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -77,6 +78,17 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	expect(t, exitUsage, []string{"--out DIR draws"}, "report", at("r.sqlite"), "--title", "The longest")
 	expect(t, exitUsage, []string{"pages and short files have all metrics"}, "report", at("r.sqlite"),
 		"--html", at("x.html"), "--x", "errors")
+	expect(t, exitUsage, []string{"one file of results", "--markdown"}, "report", at("r.sqlite"), at("q.sqlite"))
+	// A file of results needs no ending, wherever it is.
+	plain, err := os.ReadFile(at("q.sqlite"))
+	if err := errors.Join(err, os.WriteFile(at("plain"), plain, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	expect(t, exitOK, []string{"RESPONSE_MAX"}, "report", "plain", "--metrics", "response_max")
+	expect(t, exitOK, []string{"RESPONSE_MAX", "differences to cpp"}, "compare", "plain", "--metric", "response_max",
+		"--against", "cpp")
+	expect(t, exitUsage, []string{"no log"}, "compare", "plain", "--dir", "d")
 	csv, err := os.ReadFile(at("figures/x-slowdown-random2.csv"))
 	if err != nil || !strings.HasPrefix(string(csv), "series,place,whisker_5,") ||
 		strings.Count(string(csv), "\n") != 5 {
@@ -338,4 +350,17 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 	expect(t, exitUsage, []string{`no run has metric "nix"`}, "report", home, "--out", figures, "--metric", "nix", "x")
 	expect(t, exitUsage, []string{"--out DIR"}, "report", home, "--metric", "wait_mean", "x")
 	expect(t, exitUsage, []string{"goes with files of results"}, "report", home, "--against", "cpp", "x", "y")
+	// A name may have a dot, and a file may have the name of a run.
+	expect(t, exitOK, nil, "simulate", home, "--name=z.1", "--cluster", filepath.Join(dir, "c.yaml"),
+		filepath.Join(dir, "one.dax"))
+	t.Chdir(dir)
+	if err := os.WriteFile("x", []byte("no results"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"z.1", "x"} {
+		expect(t, exitOK, []string{run + ": cpp on sim"}, "report", home, run)
+		expect(t, exitOK, []string{run + "-wait_mean-by-policy.csv"}, "report", home, run, "--out", figures, "--metrics",
+			"wait_mean")
+	}
+	expect(t, exitOK, []string{"B  z.1: cpp"}, "compare", home, "x", "z.1")
 }

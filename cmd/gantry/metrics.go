@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -24,30 +23,35 @@ import (
 	"gantry/sqlite/results"
 )
 
-// metricsOf are the metrics of a run of the log and of its workflows: those that were kept when it was over; while it
-// continues, those of now.
-func metricsOf(ctx context.Context, log *sqlite.DB, name string) (info sqlite.RunInfo, values []sqlite.Metric,
-	flows []sqlite.MeasuredWorkflow, err error) {
-	if info, err = log.Info(ctx, name); err != nil {
-		return info, nil, nil, fail(exitInput, err)
+// measuredRun has the metrics of a run of the log and of its workflows.
+type measuredRun struct {
+	info   sqlite.RunInfo
+	values []sqlite.Metric
+	flows  []sqlite.MeasuredWorkflow
+}
+
+// metricsOf are the metrics of a run: those that were kept when it was over; while it continues, those of now.
+func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun, err error) {
+	if m.info, err = log.Info(ctx, name); err != nil {
+		return m, fail(exitInput, err)
 	}
-	if values, err = log.Metrics(ctx, info.Name); err != nil {
-		return info, nil, nil, logError(err)
+	if m.values, err = log.Metrics(ctx, m.info.Name); err != nil {
+		return m, logError(err)
 	}
-	if flows, err = log.WorkflowMetrics(ctx, info.Name); err != nil {
-		return info, nil, nil, logError(err)
+	if m.flows, err = log.WorkflowMetrics(ctx, m.info.Name); err != nil {
+		return m, logError(err)
 	}
-	if len(values) == 0 {
-		collector, window, err := measureLog(ctx, log, info)
+	if len(m.values) == 0 {
+		collector, window, err := measureLog(ctx, log, m.info)
 		if err != nil {
-			return info, nil, nil, fail(exitHost, err)
+			return m, fail(exitHost, err)
 		}
-		values = runMetrics(collector, window)
+		m.values = runMetrics(collector, window)
 		for _, w := range workflowMetrics(collector, window) {
-			flows = append(flows, measuredWorkflow(collector, &w))
+			m.flows = append(m.flows, measuredWorkflow(collector, &w))
 		}
 	}
-	return info, values, flows, nil
+	return m, nil
 }
 
 // repetitions are runs of one policy on one runtime.
@@ -57,53 +61,64 @@ type repetitions struct {
 	Runs    []string                   `json:"runs"`
 	Metrics map[string]tables.Interval `json:"metrics"`
 
-	samples map[string][]float64
+	cell *results.Cell
 }
 
-// reportRuns prints the means of the metrics of several runs, with intervals: runs of one policy on one runtime count
-// as repetitions.
+// repeated groups runs: those of one policy on one runtime count as repetitions. It returns the metrics that there are,
+// too.
+func repeated(runs []measuredRun) (groups []*repetitions, known []string) {
+	for i := range runs {
+		info := &runs[i].info
+		k := slices.IndexFunc(groups, func(g *repetitions) bool {
+			return g.Policy == info.Policy && g.Runtime == info.Runtime
+		})
+		if k < 0 {
+			k = len(groups)
+			groups = append(groups, &repetitions{Policy: info.Policy, Runtime: info.Runtime,
+				Metrics: map[string]tables.Interval{},
+				cell:    &results.Cell{Params: map[string]string{"policy": info.Policy, "runtime": info.Runtime}}})
+		}
+		g := groups[k]
+		run := results.Run{Repetition: len(g.Runs), State: experiment.Done, Values: map[string]float64{}}
+		for _, v := range runs[i].values {
+			if run.Values[v.Name] = v.Value; !slices.Contains(known, v.Name) {
+				known = append(known, v.Name)
+			}
+		}
+		g.Runs, g.cell.Runs = append(g.Runs, info.Name), append(g.cell.Runs, run)
+	}
+	return groups, known
+}
+
+// reportRuns prints the means of the metrics of several runs, with intervals.
 func reportRuns(c *cli.Context, names []string) error {
 	log, err := readLog(c)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	var groups []*repetitions
-	var metricNames []string
+	var runs []measuredRun
 	for _, name := range names {
-		info, values, _, err := metricsOf(c.Context, log, name)
+		m, err := metricsOf(c.Context, log, name)
 		if err != nil {
 			return err
 		}
-		k := slices.IndexFunc(groups, func(g *repetitions) bool {
-			return g.Policy == info.Policy &&
-				g.Runtime == info.Runtime
-		})
-		if k < 0 {
-			k = len(groups)
-			groups = append(groups, &repetitions{Policy: info.Policy, Runtime: info.Runtime,
-				Metrics: map[string]tables.Interval{}, samples: map[string][]float64{}})
+		if slices.ContainsFunc(runs, func(r measuredRun) bool { return r.info.Name == m.info.Name }) {
+			return failf(exitUsage, "report: run %s is named twice", m.info.Name)
 		}
-		g := groups[k]
-		if slices.Contains(g.Runs, info.Name) {
-			return failf(exitUsage, "report: run %s is named twice", info.Name)
-		}
-		g.Runs = append(g.Runs, info.Name)
-		for _, v := range values {
-			if !slices.Contains(metricNames, v.Name) {
-				metricNames = append(metricNames, v.Name)
-			}
-			g.samples[v.Name] = append(g.samples[v.Name], v.Value)
-		}
+		runs = append(runs, m)
 	}
+	groups, metricNames := repeated(runs)
 	for _, g := range groups {
-		for name, sample := range g.samples {
-			g.Metrics[name] = tables.Interval(metrics.Confidence(sample))
+		for _, name := range metricNames {
+			if sample := g.cell.Sample(name); sample != nil {
+				g.Metrics[name] = tables.Interval(metrics.Confidence(sample))
+			}
 		}
 	}
 	if c.Bool("json") {
 		printJSON(c.App.Writer, groups)
-		return drawn(c, log, names)
+		return drawn(c, log, runs...)
 	}
 	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
 	t := columns.New(c.App.Writer, false)
@@ -126,7 +141,7 @@ func reportRuns(c *cli.Context, names []string) error {
 		return err
 	}
 	fmt.Fprintln(c.App.Writer, "\n"+tables.SlowdownNote)
-	return drawn(c, log, names)
+	return drawn(c, log, runs...)
 }
 
 // reportRun prints the metrics of a run of the log.
@@ -141,10 +156,11 @@ func reportRun(c *cli.Context, name string) error {
 			"gantry report RUN prints them (gantry ls lists runs), gantry show %s sums the submission up, --html FILE "+
 			"makes its page", name, name, name)
 	}
-	info, values, flows, err := metricsOf(c.Context, log, name)
+	m, err := metricsOf(c.Context, log, name)
 	if err != nil {
 		return err
 	}
+	info, values, flows := &m.info, m.values, m.flows
 	if c.Bool("json") {
 		out := map[string]any{"run": info.Name, "runtime": info.Runtime, "policy": info.Policy, "workflows": flows}
 		numbers := map[string]*float64{}
@@ -153,14 +169,14 @@ func reportRun(c *cli.Context, name string) error {
 		}
 		out["metrics"] = numbers
 		if _, several := numbers["jain"]; several {
-			shares, err := sharesOf(c.Context, log, info)
+			shares, err := sharesOf(c.Context, log, m.info)
 			if err != nil {
 				return err
 			}
 			out["shares"] = shares
 		}
 		printJSON(c.App.Writer, out)
-		return drawn(c, log, []string{name})
+		return drawn(c, log, m)
 	}
 	counted := 0
 	for i := range flows {
@@ -173,77 +189,61 @@ func reportRun(c *cli.Context, name string) error {
 	if err := printMetrics(c.App.Writer, values); err != nil {
 		return err
 	}
-	return drawn(c, log, []string{name})
+	return drawn(c, log, m)
 }
 
 // drawn draws the figures of runs, if they are asked for.
-func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
+func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
 	if c.String("out") == "" {
 		return nil
 	}
-	if choice(c) != nil {
-		return drawnMetrics(c, log, names)
+	if of, chosen := choice(c); chosen {
+		return drawnMetrics(c, runs, of)
 	}
-	var runs []tables.Figure
-	for _, name := range names {
-		info, values, flows, err := metricsOf(c.Context, log, name)
-		if err != nil {
-			return err
-		}
-		f := tables.Figure{Run: info.Name, Policy: info.Policy}
-		for _, w := range flows {
+	var all []tables.Figure
+	for _, m := range runs {
+		f := tables.Figure{Run: m.info.Name, Policy: m.info.Policy}
+		for _, w := range m.flows {
 			if w.Counts && w.Slowdown != nil && w.Critical > 0 {
 				f.Workflows = append(f.Workflows, results.Point{Tasks: float64(w.Tasks), Slowdown: *w.Slowdown,
 					Parallelism: w.Work / w.Critical})
 			}
 		}
-		collector, _, err := measureLog(c.Context, log, info)
+		collector, _, err := measureLog(c.Context, log, m.info)
 		if err != nil {
 			return fail(exitHost, err)
 		}
 		f.InSystem = collector.InSystem().Thin(seriesPoints)
-		if slices.ContainsFunc(values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
+		if slices.ContainsFunc(m.values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
 			f.Shares = collector.Shares()
 		}
-		if f.Timeline, err = tables.ReadTimeline(c.Context, log, name); err != nil {
+		if f.Timeline, err = tables.ReadTimeline(c.Context, log, m.info.Name); err != nil {
 			return logError(err)
 		}
-		runs = append(runs, f)
+		all = append(all, f)
 	}
-	files, err := tables.RunFigures(runs, c.String("out"))
+	files, err := tables.RunFigures(all, c.String("out"))
 	return listDrawn(c, files, err)
 }
 
-// drawnMetrics draws the metrics of runs that are chosen: runs of one policy on one runtime count as repetitions.
-func drawnMetrics(c *cli.Context, log *sqlite.DB, names []string) error {
-	var cells []*results.Cell
-	known := map[string]bool{}
-	for _, name := range names {
-		info, values, _, err := metricsOf(c.Context, log, name)
-		if err != nil {
-			return err
-		}
-		params := map[string]string{"policy": info.Policy, "runtime": info.Runtime}
-		i := slices.IndexFunc(cells, func(c *results.Cell) bool { return maps.Equal(c.Params, params) })
-		if i < 0 {
-			i = len(cells)
-			cells = append(cells, &results.Cell{Params: params})
-		}
-		run := results.Run{Repetition: len(cells[i].Runs), State: experiment.Done, Values: map[string]float64{}}
-		for _, v := range values {
-			if !math.IsNaN(v.Value) {
-				run.Values[v.Name], known[v.Name] = v.Value, true
-			}
-		}
-		cells[i].Runs = append(cells[i].Runs, run)
-	}
-	for _, metric := range choice(c).Metrics {
-		if !known[metric] {
+// drawnMetrics draws the metrics of runs that are chosen.
+func drawnMetrics(c *cli.Context, runs []measuredRun, of tables.Choice) error {
+	groups, known := repeated(runs)
+	for _, metric := range of.Metrics {
+		if !slices.Contains(known, metric) {
 			return failf(exitUsage, "report: no run has metric %q: there are %s", metric,
-				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+				strings.Join(slices.Sorted(slices.Values(known)), ", "))
 		}
 	}
-	return drawChosen(c, strings.Join(names[:min(len(names), 4)], " "), cells)
+	var names []string
+	for _, m := range runs[:min(len(runs), 4)] {
+		names = append(names, m.info.Name)
+	}
+	var cells []*results.Cell
+	for _, g := range groups {
+		cells = append(cells, g.cell)
+	}
+	return drawChosen(c, strings.Join(names, " "), cells, of)
 }
 
 // listDrawn lists the files of figures in --out.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -24,11 +23,11 @@ its standard deviation against the error factor; mean against utilisation and ot
 for each policy), response, workflows in the system over time, the time of batches; with deadlines, the proportion of
 late workflows, turnaround and mapping time.
 
---metric, --x and --against choose the figure: a metric, with 95 % intervals, against a parameter of the experiment,
+--metrics, --x and --against choose the figure: a metric, with 95 % intervals, against a parameter of the experiment,
 a line for each policy; or the differences to a policy, repetition by repetition on the same load, as gantry compare
 --against prints them.
 
-   gantry report fig3.sqlite --out figures --metric wait_mean,slowdown_p95 --x utilisation
+   gantry report fig3.sqlite --out figures --metrics wait_mean,slowdown_p95 --x utilisation
    gantry report fig3.sqlite --out figures --against heft --title "Less than HEFT"
 
 RUN is a run of the log. Of the workflows that count (without warm_up and cool_down of the workload) it prints wait,
@@ -65,7 +64,7 @@ the number of a submission to a server makes the page of that alone.
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
-			&cli.StringFlag{Name: "metric", Aliases: []string{"metrics"}, Usage: "print and draw these `METRICS`, " +
+			&cli.StringFlag{Name: "metrics", Aliases: []string{"metric"}, Usage: "print and draw these `METRICS`, " +
 				"separated by commas; of runs: draw them"},
 			&cli.StringFlag{Name: "x", Usage: "draw metrics against `PARAMETER`, such as utilisation, " +
 				"workload.arrivals.rate or policy (default: the first that takes several values)"},
@@ -88,61 +87,34 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 				return failf(exitUsage, "report: name one file of results, or runs")
 			case c.IsSet("save"):
 				return saveResults(c)
-			case c.IsSet("markdown"), c.IsSet("study"), c.IsSet("html") && isResults(c.Args().First()):
+			case c.IsSet("markdown"), c.IsSet("study"), c.IsSet("html") && ofResults(c):
 				return writeStudy(c)
 			case c.IsSet("html"):
 				return writePage(c, c.Args().Slice(), c.String("html"))
-			case c.NArg() > 1:
-				return reportRuns(c, c.Args().Slice())
+			case ofResults(c) && c.NArg() == 1:
+				return reportResults(c, c.Args().First())
+			case ofResults(c):
+				return failf(exitUsage, "report: name one file of results, or runs; several files: --html or --markdown")
+			case c.NArg() == 1:
+				return reportRun(c, c.Args().First())
 			}
-			if name := c.Args().First(); !strings.ContainsAny(name, "./") {
-				if file, err := os.Stat(name); err != nil || file.IsDir() { // of a run, which has its name
-					return reportRun(c, name)
-				}
-			}
-			of := choice(c)
-			if of == nil {
-				of = &tables.Choice{}
-			}
-			if err := printTables(c, c.Args().First(), of.Metrics, of.Against); err != nil {
-				return err
-			}
-			if c.String("out") == "" {
-				return nil
-			}
-			db, err := results.Open(c.Args().First())
-			if err != nil {
-				return fail(exitInput, err)
-			}
-			defer db.Close()
-			if choice(c) == nil {
-				files, err := tables.Figures(c.Context, db, c.String("out"))
-				return listDrawn(c, files, err)
-			}
-			about, cells, err := resultsOf(c, db)
-			if err != nil {
-				return err
-			}
-			return drawChosen(c, about.Name, cells)
+			return reportRuns(c, c.Args().Slice())
 		},
 	}
 }
 
-// choice has the figures that the flags choose; nil if they choose none.
-func choice(c *cli.Context) *tables.Choice {
-	if !c.IsSet("metric") && !c.IsSet("x") && !c.IsSet("against") && !c.IsSet("title") {
-		return nil
+// choice has the figures that the flags choose, if they choose some.
+func choice(c *cli.Context) (of tables.Choice, some bool) {
+	of = tables.Choice{X: c.String("x"), Against: c.String("against"), Title: c.String("title")}
+	if c.IsSet("metrics") {
+		of.Metrics = strings.Split(c.String("metrics"), ",")
 	}
-	of := &tables.Choice{X: c.String("x"), Against: c.String("against"), Title: c.String("title")}
-	if c.IsSet("metric") {
-		of.Metrics = strings.Split(c.String("metric"), ",")
-	}
-	return of
+	return of, slices.ContainsFunc([]string{"metrics", "x", "against", "title"}, c.IsSet)
 }
 
 // drawChosen draws the figures that the flags choose into --out.
-func drawChosen(c *cli.Context, name string, cells []*results.Cell) error {
-	files, err := tables.Chosen(name, cells, *choice(c), c.String("out"))
+func drawChosen(c *cli.Context, name string, cells []*results.Cell, of tables.Choice) error {
+	files, err := tables.Chosen(name, cells, of, c.String("out"))
 	if unknown := new(tables.UnknownParameterError); errors.As(err, &unknown) {
 		return failf(exitUsage, "report --x: %w", err)
 	}
@@ -153,35 +125,44 @@ func drawChosen(c *cli.Context, name string, cells []*results.Cell) error {
 	return listDrawn(c, files, err)
 }
 
-// resultsOf reads an experiment and its cells.
-func resultsOf(c *cli.Context, db *results.DB) (about results.Info, cells []*results.Cell, err error) {
-	if about, err = db.About(c.Context); err == nil {
-		cells, err = db.Cells(c.Context)
-	}
-	if err != nil {
-		err = fail(exitInput, err)
-	}
-	return about, cells, err
-}
-
-// printTables prints the tables of an experiment, its searches included.
-func printTables(c *cli.Context, path string, names []string, against string) error {
+// reportResults prints the tables of an experiment, and draws its figures if they are asked for.
+func reportResults(c *cli.Context, path string) error {
 	db, err := results.Open(path)
 	if err != nil {
 		return fail(exitInput, err)
 	}
 	defer db.Close()
-	about, cells, err := resultsOf(c, db)
-	if err != nil {
-		return err
-	}
-	searches, err := db.Searches(c.Context)
+	about, err := db.About(c.Context)
 	if err != nil {
 		return fail(exitInput, err)
 	}
-	rows, err := tables.Tables(cells, names, against)
+	cells, err := db.Cells(c.Context)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	of, chosen := choice(c)
+	rows, err := tables.Tables(cells, of.Metrics, of.Against)
 	if err != nil {
 		return failf(exitUsage, "%s: %w", path, err)
+	}
+	if err := printTables(c, db, about, rows, of.Against); err != nil {
+		return err
+	}
+	switch {
+	case c.String("out") == "":
+		return nil
+	case chosen:
+		return drawChosen(c, about.Name, cells, of)
+	}
+	files, err := tables.Figures(c.Context, db, c.String("out"))
+	return listDrawn(c, files, err)
+}
+
+// printTables prints the tables of an experiment, its searches included.
+func printTables(c *cli.Context, db *results.DB, about results.Info, rows []tables.Table, against string) error {
+	searches, err := db.Searches(c.Context)
+	if err != nil {
+		return fail(exitInput, err)
 	}
 	if c.Bool("json") {
 		printJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title, "source": about.Source,

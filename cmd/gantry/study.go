@@ -14,12 +14,13 @@ import (
 	"gantry/trace"
 )
 
-// isResults reports whether a file has results of an experiment, in either form.
-func isResults(path string) bool {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return strings.HasSuffix(path, ".sqlite") || strings.HasSuffix(path, ".jsonl")
+// isResults reports whether an argument is a file of results, in either form, and no run. No run has a / in its name.
+func isResults(arg string) bool {
+	if strings.Contains(arg, "/") || strings.HasSuffix(arg, ".sqlite") || strings.HasSuffix(arg, ".jsonl") {
+		return true
 	}
-	return strings.HasSuffix(path, ".jsonl") || results.IsResults(path)
+	info, err := os.Stat(arg)
+	return err == nil && info.Mode().IsRegular() && results.IsResults(arg)
 }
 
 // writeStudy writes a page of results.
