@@ -359,8 +359,8 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 	}
 	for _, run := range []string{"z.1", "x"} {
 		expect(t, exitOK, []string{run + ": cpp on sim"}, "report", home, run)
-		expect(t, exitOK, []string{run + "-wait_mean-by-policy.csv"}, "report", home, run, "--out", figures, "--metrics",
-			"wait_mean")
+		expect(t, exitOK, []string{run + "-wait_mean-by-policy.csv"}, "report", home, run, "--out", figures,
+			"--metrics", "wait_mean")
 	}
 	expect(t, exitOK, []string{"B  z.1: cpp"}, "compare", home, "x", "z.1")
 }

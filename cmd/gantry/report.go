@@ -94,7 +94,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 			case ofResults(c) && c.NArg() == 1:
 				return reportResults(c, c.Args().First())
 			case ofResults(c):
-				return failf(exitUsage, "report: name one file of results, or runs; several files: --html or --markdown")
+				return failf(exitUsage, "report: name one file of results; --html or --markdown take several")
 			case c.NArg() == 1:
 				return reportRun(c, c.Args().First())
 			}

@@ -20,10 +20,10 @@ import (
 // source has the cells of an experiment that kept nothing else.
 type source []*results.Cell
 
-func (s source) Cells(context.Context) ([]*results.Cell, error)                     { return s, nil }
-func (source) About(context.Context) (results.Info, error)                          { return results.Info{Name: "x"}, nil }
-func (source) Slowdowns(context.Context, int64) ([]results.Point, error)            { return nil, nil }
-func (source) Series(ctx context.Context, cell int64, n int) (metrics.Steps, error) { return nil, nil }
+func (s source) Cells(context.Context) ([]*results.Cell, error)          { return s, nil }
+func (source) About(context.Context) (results.Info, error)               { return results.Info{Name: "x"}, nil }
+func (source) Slowdowns(context.Context, int64) ([]results.Point, error) { return nil, nil }
+func (source) Series(context.Context, int64, int) (metrics.Steps, error) { return nil, nil }
 
 // vary has a cell of two repetitions for each value of a parameter, under two policies.
 func vary(param string, values ...string) (s source) {
