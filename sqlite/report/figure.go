@@ -414,7 +414,7 @@ func (p *painter) lines(cells []*results.Cell, by across, m measure, title, file
 	low, high := 0.0, 0.0
 	for i, name := range names {
 		var points withIntervals
-		// Bars of one place do not hide each other, but that of a number is the number.
+		// Bars at a name stand beside each other; those at a number stand at its place.
 		beside := min(0.1, 0.6/float64(len(names))) * (float64(i) - float64(len(names)-1)/2)
 		if byPolicy {
 			beside = 0
