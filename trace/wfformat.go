@@ -31,11 +31,8 @@ type wfDocument struct {
 	speeds                      map[string]*big.Rat // of machines, against one on which runtimes count
 	executedAt                  string
 	facts                       []wfFact // of the task that is read
-	counted                     []int32  // names that a glance counted as kept
 	open                        []string // keys of the objects that are read
 	room                        []wfFact // for facts of tasks, allocated ahead
-	guesses                     [wfMachine + 1][8]guess
-	near                        [32]namedKey // by position, the keys of the task before
 }
 
 // wfTask is a task with what was found of it, in the order of the file.
@@ -113,46 +110,17 @@ func (k wfKind) names() bool {
 	return k == wfID || k == wfName || k >= wfParent && k <= wfOutput
 }
 
-// wfKey is how the value of a key of a task is read.
-type wfKey struct {
-	read func(d *wfDocument) error
-	form wfForm
-	kind wfKind // of a wfValue and of wfValues
-	bit  uint64 // of this key
-}
-
-// namedKey is a key of a task with its name.
-type namedKey struct {
-	name string
-	wfKey
-}
-
-// wfForm is what a glance knows of a value.
-type wfForm uint8
-
-const (
-	wfOther wfForm = iota // nothing
-	wfValue
-	wfValues
-	wfUses
-	wfCommandLine
-	wfIgnored
-)
-
 // wfKeys are the keys of a task, in all versions.
-var wfKeys map[string]wfKey
+var wfKeys map[string]func(d *wfDocument) error
 
 func init() { // its readers look into it
-	value := func(kind wfKind) wfKey {
-		return wfKey{read: func(d *wfDocument) error { return d.fact(kind) }, form: wfValue, kind: kind}
+	value := func(kind wfKind) func(d *wfDocument) error {
+		return func(d *wfDocument) error { return d.fact(kind) }
 	}
-	values := func(kind wfKind) wfKey {
-		return wfKey{read: func(d *wfDocument) error { return d.list(func() error { return d.fact(kind) }) },
-			form: wfValues, kind: kind}
+	values := func(kind wfKind) func(d *wfDocument) error {
+		return func(d *wfDocument) error { return d.list(func() error { return d.fact(kind) }) }
 	}
-	other := func(read func(d *wfDocument) error) wfKey { return wfKey{read: read} }
-	ignored := wfKey{read: func(d *wfDocument) error { return d.j.Skip() }, form: wfIgnored}
-	wfKeys = map[string]wfKey{
+	wfKeys = map[string]func(d *wfDocument) error{
 		"name": value(wfName), "id": value(wfID), "originalId": value(wfOriginal), "category": value(wfCategory),
 		"parents": values(wfParent), "children": values(wfChild), "childrens": values(wfChild),
 		"runtime": value(wfRuntime), "runtimeInSeconds": value(wfRuntimeNew), "cores": value(wfCores),
@@ -160,27 +128,20 @@ func init() { // its readers look into it
 		"avgCPU":    value(wfAvgCPU), "memory": value(wfMemory), "memoryInBytes": value(wfMemoryInBytes),
 		"bytesRead":    value(wfBytesRead),
 		"bytesWritten": value(wfBytesWritten), "readBytes": value(wfReadBytes), "writtenBytes": value(wfWrittenBytes),
-		"files":      {read: (*wfDocument).uses, form: wfUses},
+		"files":      (*wfDocument).uses,
 		"inputFiles": values(wfInput), "outputFiles": values(wfOutput),
-		"arguments": other((*wfDocument).arguments), "image": value(wfImage),
-		"command":   {read: (*wfDocument).command, form: wfCommandLine},
-		"container": other((*wfDocument).container),
+		"arguments": (*wfDocument).arguments, "image": value(wfImage),
+		"command":   (*wfDocument).command,
+		"container": (*wfDocument).container,
 		"stdin":     value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr),
-		"env":     other((*wfDocument).env),
+		"env":     (*wfDocument).env,
 		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
 		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
-		"subWorkflow": other((*wfDocument).subWorkflow),
-		"gpu":         other((*wfDocument).gpus), "gpus": other((*wfDocument).gpus),
-		"gpuCount":          other((*wfDocument).gpus),
+		"subWorkflow": (*wfDocument).subWorkflow,
+		"gpu":         (*wfDocument).gpus, "gpus": (*wfDocument).gpus,
+		"gpuCount":          (*wfDocument).gpus,
 		"overheadInSeconds": value(wfOverhead), "memoryNeededInBytes": value(wfMemoryNeeded),
-		"machines": values(wfMachine), "executedAt": ignored, "machine": ignored, "priority": ignored, "type": ignored,
-		"inputFilesBytes": ignored, "outputFilesBytes": ignored,
-	}
-	bit := uint64(1)
-	for key, k := range wfKeys {
-		k.bit = bit
-		wfKeys[key] = k
-		bit <<= 1
+		"machines": values(wfMachine),
 	}
 }
 
@@ -275,9 +236,6 @@ func (d *wfDocument) workflow(key string) error {
 				return d.list(func() error { return d.task(&d.tasks) })
 			case "files":
 				return d.list(func() error {
-					if d.glanceFile() {
-						return nil
-					}
 					f, err := d.file(nil)
 					d.files = append(grown(d.b.in, d.files), f)
 					return cmp.Or(err, d.keep(fileKept))
@@ -453,14 +411,9 @@ func (d *wfDocument) task(to *[]wfTask) error {
 	}
 	line := int32(d.j.Line)
 	d.facts = d.facts[:0]
-	if d.glanceTask() {
-		*to = append(grown(d.b.in, *to), d.taskOfFacts(line))
-		return nil
-	}
-	d.facts = d.facts[:0]
 	err := d.object(func(key string) error {
-		if key, ok := wfKeys[key]; ok {
-			return key.read(d)
+		if read, ok := wfKeys[key]; ok {
+			return read(d)
 		}
 		return d.j.Skip()
 	})
