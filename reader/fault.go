@@ -28,7 +28,7 @@ type Fault struct {
 	Task     string // id, "" if the fault is not one task's
 	Message  string // what is wrong and, for a warning, what is then done
 	Count    int    // how many times; 1 unless occurrences were merged
-	Mended   bool   // --repair did it
+	Repaired bool   // --repair did it
 }
 
 // Faults collects faults. Of errors the first MaxErrors are kept, and the one that ended the reading; warnings of one
@@ -43,11 +43,11 @@ type Faults struct {
 
 // Warn adds a warning.
 func (l *Faults) Warn(rule string, line int, task, format string, args ...any) {
-	l.Repaired(1, rule, line, task, format, args...)
+	l.WarnUpTo(1, rule, line, task, format, args...)
 }
 
-// Repaired adds a warning; of one rule there is a bound on their number.
-func (l *Faults) Repaired(most int, rule string, line int, task, format string, args ...any) {
+// WarnUpTo adds a warning; of one rule there are at most that many.
+func (l *Faults) WarnUpTo(most int, rule string, line int, task, format string, args ...any) {
 	if l.seen == nil {
 		l.seen, l.last = map[string]int{}, map[string]int{}
 	}
@@ -75,21 +75,21 @@ func (l *Faults) Fail(rule string, line int, task, format string, args ...any) {
 // Full reports whether further errors are only counted.
 func (l *Faults) Full() bool { return l.errors >= MaxErrors }
 
-// Mended adds a warning of a repair.
-func (l *Faults) Mended(rule string, line int, task, format string, args ...any) {
-	l.Repaired(MaxErrors, rule, line, task, format, args...)
-	l.list[l.last[rule]].Mended = true
+// Repaired adds a warning of a repair.
+func (l *Faults) Repaired(rule string, line int, task, format string, args ...any) {
+	l.WarnUpTo(MaxErrors, rule, line, task, format, args...)
+	l.list[l.last[rule]].Repaired = true
 }
 
-// Mended reports whether something was repaired.
-func Mended(faults []Fault) bool {
-	return slices.ContainsFunc(faults, func(f Fault) bool { return f.Mended })
+// Repaired reports whether something was.
+func Repaired(faults []Fault) bool {
+	return slices.ContainsFunc(faults, func(f Fault) bool { return f.Repaired })
 }
 
 // Judge adds a warning where the caller asked for repair, and an error otherwise.
 func (l *Faults) Judge(repair bool, rule string, line int, task, cure, format string, args ...any) {
 	if repair {
-		l.Mended(rule, line, task, format+": repaired, "+cure, args...)
+		l.Repaired(rule, line, task, format+": repaired, "+cure, args...)
 		return
 	}
 	l.Fail(rule, line, task, format+" (--repair: "+cure+")", args...)

@@ -645,7 +645,7 @@ func (b *builder) acyclic(implied []edge) {
 		if unread[[2]int32{e.parent, e.child}] {
 			nor = ", nor reads what it writes"
 		}
-		b.faults.Mended("cycle", int(x.line), t.ID,
+		b.faults.Repaired("cycle", int(x.line), t.ID,
 			"cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
 	}
 	b.edges = slices.DeleteFunc(b.edges, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })

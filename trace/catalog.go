@@ -476,7 +476,7 @@ func (b *builder) contain(t *Task, at *location) profiles {
 		return c.profiles
 	}
 	if c.kind == "singularity" {
-		b.faults.Repaired(reader.MaxErrors, "singularity", c.Line, t.ID, "container %s is of type singularity: it "+
+		b.faults.WarnUpTo(reader.MaxErrors, "singularity", c.Line, t.ID, "container %s is of type singularity: it "+
 			"runs in Docker, from the same image", c.Name)
 		c.kind = "" // reported
 	}

@@ -21,7 +21,7 @@ type makeReader struct {
 	local    []map[string]flowValue // variables of rules
 	unknown  map[string]bool        // variables that were reported
 	batch    int                    // line of BATCH_OPTIONS
-	dropped  bool                   // a backslash between quotes, since that was asked last
+	dropped  bool                   // text changed for the shell, since that was asked last
 }
 
 // flowAssigned is a value that a variable has from a rule on.
@@ -621,10 +621,10 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 	return tokens
 }
 
-// tellDropped warns where a text changed by backslashes between quotes, and shows it as it is now.
+// tellDropped warns where a text changed for the shell, and shows it as it is now.
 func (l *lexer) tellDropped(what, text string, line int) {
 	if l.dropped {
-		l.b.faults.Repaired(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes and "+
+		l.b.faults.WarnUpTo(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes and "+
 			`in values, where \t outside of single quotes is a tab, and blanks behind a double quote: to keep a `+
 			`backslash, write two, to keep blanks, use single quotes; %s is now: %s`, what, text)
 	}

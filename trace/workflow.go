@@ -198,5 +198,5 @@ const (
 // HasErrors reports whether one of the faults makes the workflow unusable.
 func HasErrors(faults []Fault) bool { return reader.HasErrors(faults) }
 
-// Mended reports whether something was repaired.
-func Mended(faults []Fault) bool { return reader.Mended(faults) }
+// Repaired reports whether something was.
+func Repaired(faults []Fault) bool { return reader.Repaired(faults) }

@@ -240,7 +240,7 @@ func inspect(file string, o checkOptions, f *facts) *report {
 	if err != nil {
 		return unreadable(file, err)
 	}
-	f.repaired = f.repaired || trace.Mended(faults)
+	f.repaired = f.repaired || trace.Repaired(faults)
 	r := examine(file, w, faults)
 	if w != nil {
 		f.workflow(&settings{Image: "any"}, w)
@@ -564,8 +564,8 @@ func seconds(s float64) string {
 }
 
 // openWorkflow reads a workflow for a command that needs it whole: error faults end the command, warnings go to
-// notes. openWorkflow fills has with the facts of the workflow.
-func openWorkflow(path string, o trace.ReadOptions, notes io.Writer, has *facts) (*trace.Workflow, error) {
+// notes.
+func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
 	if err != nil {
 		return nil, fail(exitInput, trace.Plain(err))
@@ -581,8 +581,9 @@ func openWorkflow(path string, o trace.ReadOptions, notes io.Writer, has *facts)
 	if len(errs) > 0 {
 		return nil, failf(exitInput, "%s", strings.Join(errs, "\n"))
 	}
-	has.repaired = trace.Mended(faults)
-	has.workflow(&settings{Image: "any"}, w)
+	if o.Repair && !trace.Repaired(faults) {
+		return nil, failf(exitInput, "--repair has no effect here: there was nothing to repair; leave it out")
+	}
 	return w, nil
 }
 

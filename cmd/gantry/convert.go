@@ -11,7 +11,6 @@ import (
 type convertOptions struct {
 	to, out string
 	read    trace.ReadOptions
-	idle    func(*facts) error // refuses options without an effect
 }
 
 func convertCommand() *cli.Command {
@@ -28,13 +27,12 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 		Flags: append(readFlags(&o.read),
 			&cli.StringFlag{Name: "to", Value: "wfformat",
 				Usage: "`FORMAT` to write: wfformat (1.5) or dax (2.1, which holds less)", Destination: &o.to},
-			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-",
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-",
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out}),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 1 {
 				return failf(exitUsage, "convert: name one workflow file, or - for standard input")
 			}
-			o.idle = func(f *facts) error { return refuseIdle(c, &settings{}, f) }
 			return convert(c.Args().First(), o, raw(c), c.App.ErrWriter)
 		},
 	}
@@ -45,13 +43,9 @@ func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 		return failf(exitUsage, "convert: unknown format %q: use wfformat or dax", o.to)
 	}
 	o.read.Used = map[string]bool{}
-	f := &facts{}
-	w, err := openWorkflow(path, o.read, notes, f)
+	w, err := openWorkflow(path, o.read, notes)
 	if err == nil {
 		err = refuseUnused(o.read.Define, o.read.Used)
-	}
-	if err == nil && o.idle != nil {
-		err = o.idle(f)
 	}
 	if err != nil {
 		return err

@@ -268,7 +268,7 @@ func (l *Loader) Options() trace.ReadOptions {
 
 // Checked does the rest of Trace for a workflow that was read.
 func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (*trace.Workflow, error) {
-	l.Repaired = l.Repaired || trace.Mended(faults)
+	l.Repaired = l.Repaired || trace.Repaired(faults)
 	var wrong []string
 	for _, f := range faults {
 		line := path
