@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -65,11 +66,26 @@ func (f *facts) workflow(set *settings, w *trace.Workflow) {
 	}
 }
 
+// given is a command line, with settings and facts once the workflows are read.
+type given struct {
+	*cli.Context
+	set *settings
+	*facts
+}
+
+// has reports whether an option is given; one that is false is not.
+func (g given) has(name string) bool { return g.IsSet(name) && fmt.Sprint(g.Value(name)) != "false" }
+
+// containerless reports whether the run is neither simulated nor in containers.
+func (g given) containerless() bool { return !runtimeOf(g.set.Runtime).Programs && !g.simulated() }
+
+func (g given) simulated() bool { return runtimeOf(g.set.Runtime).Virtual }
+
 // idle is a reason for which options have no effect on what they are given with.
 type idle struct {
 	on    string // commands whose command line shows it; "": those that read workflows, once these are read
 	flags []string
-	holds func(c *cli.Context, set *settings, f *facts) bool
+	holds func(given) bool
 	why   string
 }
 
@@ -77,115 +93,83 @@ type idle struct {
 // all workflows alike.
 var idles = []idle{
 	{"", []string{"env", "env-file", "secret", "mount", "container-mounts", "pull", "disk", "max-output", "tmp",
-		"starts", "ahead", "startup", "host-model", "grace"},
-		func(_ *cli.Context, set *settings, _ *facts) bool { return containerless(set) },
-		"this runtime starts no containers"},
-	{"", []string{"inputs"}, func(_ *cli.Context, set *settings, _ *facts) bool { return containerless(set) },
-		"this runtime runs no programs: no file is read"},
-	{"", []string{"env", "env-file", "secret", "mount", "pull"},
-		func(_ *cli.Context, _ *settings, f *facts) bool { return !f.programs },
+		"starts", "ahead", "startup", "host-model", "grace"}, given.containerless, "this runtime starts no containers"},
+	{"", []string{"inputs"}, given.containerless, "this runtime runs no programs: no file is read"},
+	{"", []string{"env", "env-file", "secret", "mount", "pull"}, func(g given) bool { return !g.programs },
 		"no task runs a program, all are emulated"},
-	{"", []string{"shell"}, func(_ *cli.Context, _ *settings, f *facts) bool { return !f.shells },
-		"no task runs its command by a shell"},
-	{"", []string{"image"}, func(_ *cli.Context, _ *settings, f *facts) bool { return !f.bare },
-		"no task has a command and lacks an image"},
-	{"", []string{"time-scale"}, func(_ *cli.Context, set *settings, f *facts) bool {
-		return !f.emulated && !f.workloads && set.TimeScale != 1
-	}, "no task is emulated, and programs take the time that they take"},
-	{"", []string{"size-scale"},
-		func(_ *cli.Context, set *settings, f *facts) bool { return !f.emulated && set.SizeScale != 1 },
+	{"", []string{"shell"}, func(g given) bool { return !g.shells }, "no task runs its command by a shell"},
+	{"", []string{"image"}, func(g given) bool { return !g.bare }, "no task has a command and lacks an image"},
+	{"", []string{"time-scale"}, func(g given) bool { return !g.emulated && !g.workloads && g.set.TimeScale != 1 },
+		"no task is emulated, and programs take the time that they take"},
+	{"", []string{"size-scale"}, func(g given) bool { return !g.emulated && g.set.SizeScale != 1 },
 		"no task is emulated, and files of programs have the size that they have"},
-	{"", []string{"checkpoint"}, func(_ *cli.Context, _ *settings, f *facts) bool { return !f.emulated },
+	{"", []string{"checkpoint"}, func(g given) bool { return !g.emulated },
 		"no task is emulated, and others cannot checkpoint"},
-	{"", []string{"checkpoint", "preempt"}, func(c *cli.Context, set *settings, _ *facts) bool {
-		pol, err := policy.Parse(set.Policy) // that of a server may be changed
-		return c.Command.Name != "submit" && err == nil && !policy.Preempts(pol)
+	{"", []string{"checkpoint", "preempt"}, func(g given) bool {
+		pol, err := policy.Parse(g.set.Policy) // that of a server may be changed
+		return g.Command.Name != "submit" && err == nil && !policy.Preempts(pol)
 	}, "this policy preempts no task (gantry policies says which do)"},
-	{"", []string{"catalog", "site", "enforce-walltime"},
-		func(_ *cli.Context, _ *settings, f *facts) bool { return !f.pegasus() },
+	{"", []string{"catalog", "site", "enforce-walltime"}, func(g given) bool { return !g.pegasus() },
 		"it is for workflows of Pegasus, and none is among these"},
-	{"", []string{"enforce-walltime"}, func(_ *cli.Context, _ *settings, f *facts) bool { return !f.limited },
+	{"", []string{"enforce-walltime"}, func(g given) bool { return !g.limited },
 		"no profile of these workflows has a maxwalltime"},
-	{"", []string{"reject-late"}, func(_ *cli.Context, _ *settings, f *facts) bool { return !f.due },
+	{"", []string{"reject-late"}, func(g given) bool { return !g.due },
 		"no workflow has a deadline: a workload file gives one"},
-	{"", []string{"count"}, func(_ *cli.Context, _ *settings, f *facts) bool { return !f.more },
-		"there are no more workflows than that"},
-	{"", []string{"repair"}, func(_ *cli.Context, _ *settings, f *facts) bool { return !f.repaired },
-		"there was nothing to repair"},
-	{"", []string{"inputs"},
-		func(_ *cli.Context, set *settings, _ *facts) bool { return runtimeOf(set.Runtime).Virtual },
-		"a simulation reads no input files"},
-	{"", []string{"starts"}, func(_ *cli.Context, set *settings, _ *facts) bool {
-		return runtimeOf(set.Runtime).Virtual && set.Host == nil
-	}, "no host model says how long containers take to start: add --host-model"},
+	{"", []string{"count"}, func(g given) bool { return !g.more }, "there are no more workflows than that"},
+	{"", []string{"repair"}, func(g given) bool { return !g.repaired }, "there was nothing to repair"},
+	{"", []string{"inputs"}, given.simulated, "a simulation reads no input files"},
+	{"", []string{"starts"}, func(g given) bool { return g.simulated() && g.set.Host == nil },
+		"no host model says how long containers take to start: add --host-model"},
 
 	{"run", []string{"watch", "port"}, with("dry-run"), "--dry-run starts nothing that a page could show"},
 	{"run resume serve", []string{"port"}, without("watch"), "no page is served without --watch"},
 	{"simulate", []string{"name"}, with("no-log"), "--no-log keeps no run that could have a name"},
 	{"show", []string{"all"}, with("tasks"), "--tasks lists all tasks"},
-	{"image images", []string{"archive", "force", "runtime"}, func(c *cli.Context, _ *settings, _ *facts) bool {
-		return c.Args().First() != "build"
-	}, "the list is that of the images kept unpacked"},
-	{"image images", []string{"json"}, func(c *cli.Context, _ *settings, _ *facts) bool {
-		return c.Args().First() == "build"
-	}, "build prints no list"},
-	{"image images", []string{"force", "runtime"}, with("archive"),
-		"the archive is always built, and for all runtimes"},
-	{"generate", append([]string{"tasks", "seed", "total-runtime", "format", "output"}, parameterNames()...),
-		with("list"), "--list generates nothing"},
-	{"calibrate", []string{"quick", "force"}, func(c *cli.Context, _ *settings, _ *facts) bool {
-		return onNodes(c.String("runtime"))
-	}, "of nodes nothing but a core is measured, for half a second"},
-	{"export", []string{"workflow"}, func(c *cli.Context, _ *settings, _ *facts) bool {
-		return c.String("format") != "wfformat" && c.String("format") != "rocrate"
+	{"image", []string{"archive", "force", "runtime"}, func(g given) bool { return g.Args().First() != "build" },
+		"the list is that of the images kept unpacked"},
+	{"image", []string{"json"}, func(g given) bool { return g.Args().First() == "build" }, "build prints no list"},
+	{"image", []string{"force", "runtime"}, with("archive"), "the archive is always built, and for all runtimes"},
+	{"calibrate", []string{"quick", "force"}, func(g given) bool { return onNodes(g.String("runtime")) },
+		"of nodes nothing but a core is measured, for half a second"},
+	{"export", []string{"workflow"}, func(g given) bool {
+		return g.String("format") != "wfformat" && g.String("format") != "rocrate"
 	}, "it needs --format wfformat or rocrate"},
-	{"export", []string{"raw", "extended"}, func(c *cli.Context, _ *settings, _ *facts) bool {
-		return c.String("format") != "trace"
-	}, "it needs --format trace"},
+	{"export", []string{"raw", "extended"}, func(g given) bool { return g.String("format") != "trace" },
+		"it needs --format trace"},
 	{"report", []string{"out", "html", "markdown", "policies", "json"}, with("save"),
 		"--save writes the short form alone"},
 	{"report", []string{"markdown", "out"}, with("html"), "--html has the figures in its file"},
 	{"report", []string{"json"}, with("html", "markdown", "study"), "the page is no JSON"},
-	{"report", []string{"policies"}, func(c *cli.Context, _ *settings, _ *facts) bool {
-		return !c.IsSet("html") || c.IsSet("study") || ofResults(c)
+	{"report", []string{"policies"}, func(g given) bool {
+		return !g.has("html") || g.has("study") || ofResults(g.Context)
 	}, "it is for --html with runs"},
 	{"report", []string{"metrics", "x", "against", "title"}, with("save", "html", "markdown", "study"),
 		"pages and short files have all metrics"},
-	{"report", []string{"x", "title"}, func(c *cli.Context, _ *settings, _ *facts) bool { return !c.IsSet("out") },
-		"it is of figures, which --out DIR draws"},
-	{"report", []string{"metrics"}, func(c *cli.Context, _ *settings, _ *facts) bool {
-		return !c.IsSet("out") && !ofResults(c)
-	}, "of runs it chooses figures, which --out DIR draws"},
-	{"report compare", []string{"dir"}, func(c *cli.Context, _ *settings, _ *facts) bool { return ofResults(c) },
-		"files of results are read, and no log"},
-	{"compare report", []string{"against"},
-		func(c *cli.Context, _ *settings, _ *facts) bool { return !ofResults(c) }, "it goes with files of results"},
-	{"compare", []string{"metrics"},
-		func(c *cli.Context, _ *settings, _ *facts) bool { return !ofResults(c) }, "it goes with files of results"},
+	{"report", []string{"x", "title"}, without("out"), "it is of figures, which --out DIR draws"},
+	{"report", []string{"metrics"}, func(g given) bool { return !g.has("out") && !ofResults(g.Context) },
+		"of runs it chooses figures, which --out DIR draws"},
+	{"report compare", []string{"dir"}, func(g given) bool {
+		return ofResults(g.Context) && g.String("dir") != os.Getenv("GANTRY_DIR") // that holds for all commands alike
+	}, "files of results are read, and no log"},
+	{"compare report", []string{"against"}, func(g given) bool { return !ofResults(g.Context) },
+		"it goes with files of results"},
+	{"compare", []string{"metrics"}, func(g given) bool { return !ofResults(g.Context) },
+		"it goes with files of results"},
 }
 
 // with holds if one of these options is given, too.
-func with(names ...string) func(*cli.Context, *settings, *facts) bool {
-	return func(c *cli.Context, _ *settings, _ *facts) bool { return slices.ContainsFunc(names, c.IsSet) }
+func with(names ...string) func(given) bool {
+	return func(g given) bool { return slices.ContainsFunc(names, g.has) }
 }
 
 // without holds if that option is not given.
-func without(name string) func(*cli.Context, *settings, *facts) bool {
-	return func(c *cli.Context, _ *settings, _ *facts) bool { return !c.Bool(name) }
-}
+func without(name string) func(given) bool { return func(g given) bool { return !g.has(name) } }
 
 // ofResults reports whether a command was given files of results, and no runs.
 func ofResults(c *cli.Context) bool { return c.NArg() > 0 && isResults(c.Args().First()) }
 
-// containerless reports whether a run is neither simulated nor in containers.
-func containerless(set *settings) bool {
-	able := runtimeOf(set.Runtime)
-	return !able.Programs && !able.Virtual
-}
-
 // refuseIdle refuses an option that has no effect on the workflows that it was given with, or without facts, on the
-// command line that it stands in: its user expects one. The environment holds for all commands alike, and nothing has
-// an effect on a workflow without tasks.
+// command line that it stands in: its user expects one. Nothing has an effect on a workflow without tasks.
 func refuseIdle(c *cli.Context, set *settings, f *facts) error {
 	code := exitUsage
 	if f != nil {
@@ -193,12 +177,13 @@ func refuseIdle(c *cli.Context, set *settings, f *facts) error {
 			return nil
 		}
 	}
+	g := given{c, set, f}
 	for _, row := range idles {
 		if (row.on == "") != (f != nil) || row.on != "" && !slices.Contains(strings.Fields(row.on), c.Command.Name) {
 			continue
 		}
 		for _, flag := range row.flags {
-			if c.IsSet(flag) && !byEnvironment(c, flag) && row.holds(c, set, f) {
+			if g.has(flag) && row.holds(g) {
 				return failf(code, "--%s has no effect here: %s; leave it out", flag, row.why)
 			}
 		}
@@ -206,14 +191,14 @@ func refuseIdle(c *cli.Context, set *settings, f *facts) error {
 	return nil
 }
 
-// byEnvironment reports whether the environment has a value for an option.
-func byEnvironment(c *cli.Context, name string) bool {
+// refuseBut refuses options of a command but for those that it takes in one of its ways.
+func refuseBut(c *cli.Context, why string, takes ...string) error {
 	for _, f := range c.Command.Flags {
-		if d, ok := f.(cli.DocGenerationFlag); ok && slices.Contains(f.Names(), name) {
-			return slices.ContainsFunc(d.GetEnvVars(), func(v string) bool { return os.Getenv(v) != "" })
+		if flag := f.Names()[0]; c.IsSet(flag) && !slices.Contains(takes, flag) {
+			return failf(exitUsage, "--%s has no effect here: %s; leave it out", flag, why)
 		}
 	}
-	return false
+	return nil
 }
 
 // refuseUnused refuses a variable that no makeflow uses. Used has those that they do.

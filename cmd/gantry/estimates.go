@@ -39,9 +39,12 @@ func estimateFlags(usual string) []cli.Flag {
 	}
 }
 
-// readEstimates takes the flags over; usual is the estimator where nothing is said.
+// readEstimates takes the flags over; usual is the estimator where nothing is said. Other settings stay as they are.
 func (s *settings) readEstimates(c *cli.Context, usual string) error {
-	m, err := predict.ParseErrorModel(c.String("errors"))
+	if c.IsSet("errors") || s.Errors == "" {
+		s.Errors = c.String("errors")
+	}
+	m, err := predict.ParseErrorModel(s.Errors)
 	if err != nil {
 		return failf(exitUsage, "--errors: %w", err)
 	}
@@ -49,7 +52,7 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 	switch {
 	case c.IsSet("estimator"):
 		s.Estimator = c.String("estimator")
-	case m.Kind != predict.NoError:
+	case c.IsSet("errors") && m.Kind != predict.NoError:
 		s.Estimator = "declared" // history would use its measurements instead
 	default:
 		s.Estimator = usual
@@ -62,7 +65,10 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 		return failf(exitUsage, "--estimator oracle: only a simulation knows the true runtimes; use declared for "+
 			"those of the trace")
 	}
-	if s.PredictMemory = c.Bool("predict-memory"); s.PredictMemory && e.Kind != predict.KindTrained {
+	if c.IsSet("predict-memory") || s.Estimator != usual {
+		s.PredictMemory = c.Bool("predict-memory")
+	}
+	if s.PredictMemory && e.Kind != predict.KindTrained {
 		return failf(exitUsage, "--predict-memory needs a model: add --estimator trained")
 	}
 	return nil

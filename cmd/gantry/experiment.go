@@ -53,7 +53,7 @@ any path of keys of the workload file. The schema is scenario/schema/experiment.
 Exit codes: 0 all runs done, 1 some could not be run, 2 wrong command line, 3 invalid input, 4 the results cannot be
 written, 75 another gantry writes them, 130 interrupted and resumable.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Usage: "write the results to `FILE`",
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to `FILE`",
 				DefaultText: "NAME.sqlite"},
 			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once",
 				DefaultText: "one per core"},

@@ -204,6 +204,10 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
 	do("simulate", "--name=again", "--replay=first")
 	do("simulate", "--name=other", "--replay=first", "--policy=gbf")
+	if out := do("simulate", "--replay=first", "--no-log"); !strings.Contains(out, "makespan ") ||
+		strings.Count(do("ls"), "finished") != 3 {
+		t.Errorf("a replay without a log prints\n%s\nand the log has\n%s", out, do("ls"))
+	}
 	var same, other struct {
 		MakespanError float64 `json:"makespan_error"`
 		OrderTau      float64 `json:"order_tau"`
@@ -251,7 +255,9 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		args []string
 	}{
 		{exitInput, `no run "none"`, []string{"simulate", "--replay=none"}},
-		{exitUsage, "--cluster does not go with --replay", []string{"simulate", "--replay=first", "--cluster=c.yaml"}},
+		{exitUsage, "--cluster has no effect here", []string{"simulate", "--replay=first", "--cluster=c.yaml"}},
+		{exitUsage, "cannot go with --no-log", []string{"simulate", "--replay=first", "--no-log", "--json"}},
+		{exitUsage, "--predict-memory needs a model", []string{"simulate", "--replay=first", "--predict-memory"}},
 		{exitUsage, "name no others", []string{"simulate", "--replay=first", "w.yaml"}},
 		{exitInput, `no run "none"`, []string{"compare", "first", "none"}},
 		{exitUsage, "goes with files of results", []string{"compare", "first", "again", "--against=cpp"}},

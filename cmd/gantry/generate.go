@@ -53,11 +53,14 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 				DefaultText: "as generated", Destination: &o.total},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: dax or wfformat", Destination: &o.format,
 				DefaultText: "by the ending of FILE, else dax"},
-			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-",
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-",
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out},
 		}, parameterFlags()...),
 		Action: func(c *cli.Context) error {
 			if list {
+				if err := refuseBut(c, "--list generates nothing", "list"); err != nil {
+					return err
+				}
 				return listKinds(c.App.Writer)
 			}
 			if c.Args().Len() != 1 {
@@ -109,14 +112,6 @@ func parameterFlags() (flags []cli.Flag) {
 		}
 	}
 	return flags
-}
-
-// parameterNames are the names of those flags.
-func parameterNames() (names []string) {
-	for _, f := range parameterFlags() {
-		names = append(names, f.Names()[0])
-	}
-	return names
 }
 
 // parameters reads the flags of a kind.

@@ -26,12 +26,10 @@ func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {
 		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
 	}
-	takes := []string{"replay", "policy", "seed", "estimator", "predict-memory", "errors", "name", "dir", "quiet",
-		"json"}
-	for _, f := range c.Command.Flags {
-		if flag := f.Names()[0]; c.IsSet(flag) && !byEnvironment(c, flag) && !slices.Contains(takes, flag) {
-			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)
-		}
+	if err := refuseBut(c, "--replay takes durations as they were measured, and all else as the run was", "replay",
+		"policy", "seed", "estimator", "predict-memory", "errors", "name", "dir", "quiet", "json",
+		"no-log"); err != nil {
+		return err
 	}
 	log, err := readLog(c)
 	if err != nil {
@@ -47,18 +45,19 @@ func replay(c *cli.Context, name string) error {
 		return failf(exitInternal, "settings of run %s: %w", info.Name, err)
 	}
 	set.Runtime = simulation.Name
-	policy, seed := set.Policy, set.Seed
+	was := string(set.encode())
 	if c.IsSet("policy") {
 		set.Policy = c.String("policy")
 	}
 	if c.IsSet("seed") {
 		set.Seed = c.Uint64("seed")
 	}
-	if c.IsSet("estimator") || c.IsSet("errors") {
-		if err := set.readEstimates(c, "declared"); err != nil {
+	if c.IsSet("estimator") || c.IsSet("errors") || c.IsSet("predict-memory") {
+		if err := set.readEstimates(c, set.Estimator); err != nil {
 			return err
 		}
 	}
+	same := string(set.encode()) == was
 	s := &session{set: set, ideal: true, name: c.String("name"), out: c,
 		view: newProgress(c.Bool("quiet"), c.Bool("json")), platform: &info.Platform}
 	defer s.close()
@@ -66,7 +65,7 @@ func replay(c *cli.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if set.Policy == policy && set.Seed == seed && !c.IsSet("estimator") && !c.IsSet("errors") {
+	if same {
 		if s.turns, err = turns(c, log, info.Name); err != nil {
 			return fail(exitHost, err)
 		}
@@ -178,7 +177,7 @@ func (s *session) repeatOf(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo,
 type measuredAttempt struct {
 	sim.Measured
 	node    string
-	copied  bool // from other nodes
+	copied  bool // from other nodes; of simulated runs always
 	staging time.Duration
 }
 

@@ -59,15 +59,15 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
 		),
 		Action: func(c *cli.Context) error {
+			if c.Bool("no-log") && c.Bool("json") {
+				return failf(exitUsage, "--json prints what is in the log: it cannot go with --no-log")
+			}
 			if run := c.String("replay"); run != "" {
 				return replay(c, run)
 			}
 			set, err := readSettings(c)
 			if err != nil {
 				return err
-			}
-			if c.Bool("no-log") && c.Bool("json") {
-				return failf(exitUsage, "--json prints what is in the log: it cannot go with --no-log")
 			}
 			set.Runtime, set.Startup = simulation.Name, c.Duration("startup")
 			if set.Startup < 0 {
