@@ -92,7 +92,10 @@ func OpenExtract(path string, id int64) (*DB, error) {
 func (db *DB) Name(ctx context.Context, id int64) error {
 	s, err := db.Submitted(ctx, id)
 	if err == nil {
-		db.aliases = map[string]string{strconv.FormatInt(id, 10): s.Run}
+		if db.aliases == nil {
+			db.aliases = map[string]string{}
+		}
+		db.aliases[strconv.FormatInt(id, 10)] = s.Run
 	}
 	return err
 }

@@ -22,11 +22,11 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 		first := l.Arrive(at, name, []string{"a", "b"}, [][]int32{nil, {0}})
 		for try := int32(1); try <= 3; try++ {
 			a := l.Start(at, first, try, 0, time.Second)
-			outcome, code := planner.ExitCode, 1
+			outcome, code, doubt := planner.ExitCode, 1, ""
 			if try == 3 {
-				outcome, code = planner.OK, 0
+				outcome, code, doubt = planner.OK, 0, "a doubt of "+name
 			}
-			l.Exit(at+logtest.Second, a, outcome, code, "")
+			l.Exit(at+logtest.Second, a, outcome, code, doubt)
 		}
 		l.Event(at+2*logtest.Second, &planner.PlanCommitted{Round: int64(90 + i), Notes: []planner.Note{
 			{Topic: "of-flow", Workflow: planner.WorkflowID(i), Task: planner.None, Text: name},
@@ -37,8 +37,9 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := raw.Exec("INSERT INTO submitted(id, run, key, position, uid, gid, pid, user, tenant, name, kind, " +
-		"accepted_wall, accepted_ns, at_ns, state, workflow) SELECT 7, id, 'k', 0, 0, 0, 0, '', '', 'mine', " +
-		"'workflow', '2026-01-01T00:00:00Z', 0, 0, 'arrived', 1 FROM runs"); err != nil {
+		"accepted_wall, accepted_ns, at_ns, state, workflow, task) SELECT x.value, runs.id, 'k' || x.value, 0, 0, 0, " +
+		"0, '', '', 'mine', 'workflow', '2026-01-01T00:00:00Z', 0, 0, 'arrived', iif(x.value = 7, 1, 2), " +
+		"iif(x.value = 7, NULL, x.value - 5) FROM runs, json_each('[7, 9, 10]') x"); err != nil {
 		t.Fatal(err)
 	}
 	if err := raw.Close(); err != nil {
@@ -73,6 +74,16 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 		rows.Close()
 		if got.String != want {
 			t.Errorf("%s: %s, not %s", query, got.String, want)
+		}
+	}
+	for id, want := range map[int64]string{7: "mine/a_0: a doubt of mine", 9: "last/a_0: a doubt of last", 10: ""} {
+		all, err := db.Doubts(t.Context(), id)
+		got := ""
+		for _, d := range all {
+			got += d.Workflow + "/" + d.Task + ": " + d.Message
+		}
+		if err != nil || got != want {
+			t.Errorf("doubts of submission %d: %q, %v", id, got, err)
 		}
 	}
 	life, err := one.Task(t.Context(), "7", "mine/a_0")

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"gantry/planner"
 )
 
 // Span is a duration that JSON has as seconds.
@@ -474,15 +476,34 @@ func sumUp(s *Summary, read reading, id int64, name string) {
 	for _, of := range []struct {
 		to    *[]Failure
 		which string
-	}{{&s.Failures, "t.state = 'failed'"}, {&s.Doubts, "t.state = 'done' AND a.message IS NOT NULL AND t.task IN " +
+	}{{&s.Failures, "t.state = 'failed'"}, {&s.Doubts, doubted + " AND t.task IN " +
 		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL)"}} {
-		read(scanFailure(of.to), `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''),
-			a.exit_code, coalesce(a.message, ''), t.attempts
+		read(scanFailure(of.to), failures+"t.run = ?1 AND "+of.which+" ORDER BY a.ended_ns", id)
+	}
+}
+
+const (
+	failures = `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code,
+			coalesce(a.message, ''), t.attempts
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON
 			n.run = t.run AND n.node = t.node
-		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt
-		WHERE t.run = ?1 AND `+of.which+` ORDER BY a.ended_ns`, id)
+		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt WHERE `
+	doubted = "t.state = 'done' AND a.message IS NOT NULL"
+)
+
+// Doubts returns the tasks of a submission that succeeded and may not have meant to.
+func (db *DB) Doubts(ctx context.Context, id int64) (all []Failure, err error) {
+	s, err := db.Submitted(ctx, id)
+	if err != nil {
+		return nil, err
 	}
+	of := ofWorkflow
+	if s.Task != planner.None {
+		of = fmt.Sprintf("t.task = %d", s.Task)
+	}
+	err = db.rows(ctx, scanFailure(&all), failures+"w.run = (SELECT id FROM runs WHERE name = ?) AND w.workflow = ? "+
+		"AND "+of+" AND "+doubted+" ORDER BY a.ended_ns", s.Run, s.Workflow)
+	return all, err
 }
 
 // changes reads warnings, and which policies planned.

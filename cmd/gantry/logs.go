@@ -56,7 +56,7 @@ func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
 	default:
 		return nil, nil, failf(exitUsage, "usage: gantry %s [RUN] TASK", c.Command.Name)
 	}
-	db, err := readLog(c)
+	db, err := openLog(c, c.Args().First())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -203,6 +203,7 @@ func TestASubmissionIsReadLikeARun(t *testing.T) {
 	s.submit("--name", "second", montage)
 	expect(t, exitOK, nil, "wait", "--dir", dir, "1")
 	expect(t, exitOK, nil, "wait", "--dir", dir, "2")
+	s.submit(written(t, "numbers.dax", `<adag name="numbers"><job id="2" name="x" runtime="0"/></adag>`))
 	out := expect(t, exitOK, []string{"25 tasks of 25 done", "second-2"}, "show", "--dir", dir, "2")
 	if strings.Contains(out, "first-1") {
 		t.Errorf("the other submission is there, too:\n%s", out)
@@ -212,6 +213,13 @@ func TestASubmissionIsReadLikeARun(t *testing.T) {
 	if n := strings.Count(rows, "\n"); n != 26 {
 		t.Errorf("%d lines of CSV, want 26", n)
 	}
+	for _, runs := range [][]string{{"1", "2"}, {"lab", "2"}} {
+		for _, command := range []string{"export", "statistics"} {
+			expect(t, exitUsage, []string{"a submission is read alone"}, command, "--dir", dir, runs[0], runs[1])
+		}
+	}
+	expect(t, exitOK, []string{"numbers-3/2"}, "explain", "--dir", dir, "lab", "2") // that is a task
+	expect(t, exitOK, nil, "compare", "--dir", dir, "1", "2")
 	expect(t, exitOK, nil, "report", "--dir", dir, "2", "--html", filepath.Join(dir, "2.html"))
 	expect(t, exitUsage, []string{"report 2: these metrics are of a whole run"}, "report", "--dir", dir, "2")
 	expect(t, exitInput, []string{`no run "77"`}, "show", "--dir", dir, "77")

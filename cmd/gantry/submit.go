@@ -670,8 +670,9 @@ or it was refused, 4 no server.`,
 			if err != nil {
 				return serverError(err)
 			}
-			defer tellDoubts(c, st)
-			return ended(c, st)
+			err = ended(c, st)
+			tellDoubts(c, st)
+			return err
 		},
 	}
 }
@@ -682,14 +683,14 @@ func tellDoubts(c *cli.Context, st *api.Status) {
 	if st.State != "done" || st.Tasks > mostSummed || c.Bool("json") || c.Bool("quiet") {
 		return
 	}
-	db, err := readLog(c)
+	db, err := openLog(c)
 	if err != nil {
 		return // how it ended is known
 	}
 	defer db.Close()
-	if s, err := db.SummaryWithin(c.Context, c.Args().First(), mostSummed); err == nil {
+	if doubts, err := db.Doubts(c.Context, st.ID); err == nil {
 		var b strings.Builder
-		printFailures(&b, s, c.Args().First())
+		printFailures(&b, &sqlite.Summary{Doubts: doubts}, c.Args().First())
 		fmt.Fprint(c.App.ErrWriter, b.String())
 	}
 }

@@ -493,8 +493,18 @@ func printJSON(w io.Writer, v any) {
 	_, _ = unfolded(w).Write(shown.JSON(text.Bytes()))
 }
 
-// readLog opens the log below --dir for reading.
+// readLog opens the log of the runs, or of the one submission, that the command line names.
 func readLog(c *cli.Context) (*sqlite.DB, error) {
+	db, err := openLog(c, c.Args().Slice()...)
+	if err == nil && db.OfOne() && c.NArg() > 1 {
+		return nil, errors.Join(failf(exitUsage, "%s: a submission is read alone: name its number and nothing else",
+			c.Command.Name), db.Close())
+	}
+	return db, err
+}
+
+// openLog opens the log below --dir for reading, or that of a submission alone if one of the names is its number.
+func openLog(c *cli.Context, names ...string) (*sqlite.DB, error) {
 	path := filepath.Join(c.String("dir"), sqlite.FileName)
 	if f, err := os.Open(path); errors.Is(err, fs.ErrPermission) {
 		return askForLog(c)
@@ -505,10 +515,10 @@ func readLog(c *cli.Context) (*sqlite.DB, error) {
 	if err != nil {
 		return nil, logError(err)
 	}
-	for _, arg := range c.Args().Slice() {
+	for _, name := range names {
 		// What is of several runs is of these as a whole.
 		whole := c.Command.Name == "compare" || c.Command.Name == "report" && c.NArg() > 1
-		one, err := submissionIn(c.Context, db, arg, whole)
+		one, err := submissionIn(c.Context, db, name, whole)
 		if err != nil || one != nil {
 			return one, errors.Join(err, db.Close())
 		}
