@@ -105,7 +105,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 			"again, or store it with --force", strings.Join(all, "; "))
 	}
 	for _, w := range m.Measured.Warnings {
-		fmt.Fprintln(c.App.ErrWriter, "warning: "+w)
+		fmt.Fprintln(c.App.ErrWriter, "warning: "+w+": intervals are wider")
 	}
 	row, err := keepHostModel(ctx, s.db, m)
 	if err != nil {

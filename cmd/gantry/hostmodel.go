@@ -193,7 +193,7 @@ func describeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) 
 	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s, refined by %s", row.Host, plural(row.Cores, "core"),
 		row.Kernel, row.Engine, ago(age), plural(row.Refinements, "run"))
 	if len(m.Measured.Warnings) > 0 {
-		advice = strings.Join(m.Measured.Warnings, "; ")
+		advice = strings.Join(m.Measured.Warnings, "; ") + ": intervals are wider; calibrate again on a host at rest"
 	}
 	return true, text, advice
 }

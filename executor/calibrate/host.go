@@ -729,13 +729,12 @@ func uncertainty(m *hostmodel.Model) (factor float64, warnings []string) {
 	cores := max(1, m.Host.Cores)
 	if b := m.Measured.BusyCores; b > quietCores {
 		factor += 2 * b / float64(cores)
-		warnings = append(warnings, fmt.Sprintf("other programs used %.1f of %d cores meanwhile: intervals are wider "+
-			"by %.0f %% (calibrate again on a host at rest)", b, cores, (factor-1)*100))
+		warnings = append(warnings, fmt.Sprintf("other programs used %.1f of %d cores meanwhile", b, cores))
 	}
 	if st := m.Measured.Stolen; st > quietStolen {
 		factor += 2 * st
 		warnings = append(warnings, fmt.Sprintf("the hypervisor gave %.0f %% of this host's CPU time to others "+
-			"meanwhile: intervals are wider", st*100))
+			"meanwhile", st*100))
 	}
 	return factor, warnings
 }
