@@ -100,6 +100,7 @@ func TestAnExportedRunSimulatesToTheSameMakespan(t *testing.T) {
 	if again := simulate("started-again", "cpp", export); again != first {
 		t.Errorf("with starts: %v s, and %v s from its export", first, again)
 	}
+	expect(t, exitOK, []string{"16 in both, 16 on the same node"}, "compare", dir, "started", "started-again")
 }
 
 func TestAReplayUnderTheSamePolicyHasTheSameMakespan(t *testing.T) {

@@ -42,13 +42,7 @@ func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capab
 	if err != nil {
 		return nil, err
 	}
-	heard := map[int64]int64{}
-	err = db.Each(ctx, func(scan sqlite.Scan) error {
-		var attempt, at int64
-		err := scan(&attempt, &at)
-		heard[attempt] = at
-		return err
-	}, heardQuery, info.Name, int64(planner.KindAttemptExited))
+	heard, err := db.KnownEnds(ctx, info.Name)
 	return func(w io.Writer, workflow string) error {
 		i := slices.IndexFunc(flows, func(f sqlite.Flow) bool { return f.Name == workflow })
 		if i < 0 {
@@ -65,11 +59,6 @@ func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capab
 		return trace.WriteExecution(w, flow, did)
 	}, err
 }
-
-// heardQuery has the attempts of whose end gantry knew later than it was.
-const heardQuery = `SELECT a.attempt, e.at_ns FROM runs r JOIN events e ON e.run = r.id AND e.kind = ?2
-	CROSS JOIN attempts a ON a.run = r.id AND a.attempt = coalesce(e.body ->> 'attempt', 0) AND a.ended_ns < e.at_ns
-	WHERE r.name = ?1`
 
 // executedQuery has the tasks that succeeded. The time around the program until its end (heard: or later) belongs to an
 // attempt; copies between nodes do not, as they are simulated. A formal task took no time on no node.

@@ -95,7 +95,7 @@ type RunSide struct {
 }
 
 // Comparison is what two runs of the same workflows have in common, and what not. Workflows and tasks are matched by
-// their names.
+// their names; the only workflow of each is the same one.
 type Comparison struct {
 	Runs          [2]RunSide `json:"runs"`
 	MakespanError Number     `json:"makespan_error"` // (B - A) / A
@@ -150,6 +150,9 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		if flows[i], err = flowsOf(ctx, db, s.Run); err != nil {
 			return nil, err
 		}
+	}
+	if len(flows[0]) == 1 && len(flows[1]) == 1 {
+		rows[1], flows[1] = renamed(rows[1], flows)
 	}
 	c.MakespanError = Number(math.NaN())
 	if x, y := c.Runs[0].Makespan, c.Runs[1].Makespan; x != nil && y != nil {
@@ -271,7 +274,7 @@ func known(a sql.NullInt64) int64 {
 }
 
 func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
-	known, err := knownEnds(ctx, db, run)
+	known, err := db.KnownEnds(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -306,20 +309,19 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	return out, err
 }
 
-// knownEnds has when gantry knew of the end of each attempt of a run.
-func knownEnds(ctx context.Context, db *sqlite.DB, run string) (map[int64]int64, error) {
-	const exited = 5 // the kind of the event
-	out := map[int64]int64{}
-	err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var attempt, at int64
-		if err := scan(&attempt, &at); err != nil {
-			return err
+// renamed has the tasks of the only workflow of B under the name of that of A: it is the same one, whatever its file was
+// called.
+func renamed(rows map[[2]string]taskRow, flows [2]map[string][2]int64) (map[[2]string]taskRow, map[string][2]int64) {
+	out, flow := make(map[[2]string]taskRow, len(rows)), map[string][2]int64{}
+	for name := range flows[0] {
+		for _, x := range flows[1] {
+			flow[name] = x
 		}
-		out[attempt] = at
-		return nil
-	}, `SELECT coalesce(body ->> 'attempt', 0), CAST(round(at_s * 1e9) AS INTEGER)
-		FROM v_events WHERE run = ? AND kind = ?`, run, exited)
-	return out, err
+		for key, row := range rows {
+			out[[2]string{name, key[1]}] = row
+		}
+	}
+	return out, flow
 }
 
 func flowsOf(ctx context.Context, db *sqlite.DB, run string) (map[string][2]int64, error) {
