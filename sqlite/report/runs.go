@@ -309,8 +309,8 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	return out, err
 }
 
-// renamed has the tasks of the only workflow of B under the name of that of A: it is the same one, whatever its file was
-// called.
+// renamed has the tasks of the only workflow of B under the name of that of A: it is the same one, whatever its file
+// was called.
 func renamed(rows map[[2]string]taskRow, flows [2]map[string][2]int64) (map[[2]string]taskRow, map[string][2]int64) {
 	out, flow := make(map[[2]string]taskRow, len(rows)), map[string][2]int64{}
 	for name := range flows[0] {
