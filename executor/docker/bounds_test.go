@@ -13,7 +13,7 @@ import (
 )
 
 func TestOutputIsKeptUpToABound(t *testing.T) {
-	if onEach(t, TestOutputIsKeptUpToABound) {
+	if onOne(t, TestOutputIsKeptUpToABound) {
 		return
 	}
 	const most = 1000
@@ -96,7 +96,7 @@ func waitFor(t testing.TB, f func() bool) {
 }
 
 func TestDiskIsLimited(t *testing.T) {
-	if onEach(t, TestDiskIsLimited) {
+	if onOne(t, TestDiskIsLimited) {
 		return
 	}
 	r := newRig(t, func(c *container.Config) { c.Disk = 4 << 20 })

@@ -100,7 +100,9 @@ func TestAnIOHungryTenantKeepsToItsShare(t *testing.T) {
 
 // Who takes more memory than asked for is killed alone: the tenant beside it, on the same node, keeps all of its own.
 func TestAMemoryHungryTenantHarmsOnlyItself(t *testing.T) {
-	t.Parallel()
+	if onOne(t, TestAMemoryHungryTenantHarmsOnlyItself) {
+		return
+	}
 	r := newRig(t, nil)
 	hold := func(l *executor.Launch) { l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20} }
 	calm := r.emulated()
@@ -126,7 +128,9 @@ var emulatedProcessor = os.Getenv("GANTRY_TEST_EMULATED") != ""
 
 // Who computes without end on three threads gets the CPU it asked for and no more, while a task beside it computes too.
 func TestACPUHungryTenantKeepsToItsShare(t *testing.T) {
-	t.Parallel()
+	if onOne(t, TestACPUHungryTenantKeepsToItsShare) {
+		return
+	}
 	if emulatedProcessor {
 		t.Skip("the processor is emulated: the kernel's quotas are kept too late") // see scripts/vm
 	}

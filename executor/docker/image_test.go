@@ -1,7 +1,6 @@
 package docker_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
-	types "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 
@@ -51,29 +49,28 @@ func (s *shelf) ImageImport(_ context.Context, src image.ImportSource, ref strin
 	return io.NopCloser(strings.NewReader(s.answer)), nil
 }
 
-// staticProgram builds the smallest static program there is, with a comment of its own so that its bytes differ.
-func staticProgram(t *testing.T, says string) string {
+// copied makes a task emulator of other bytes.
+func copied(t *testing.T, more string) string {
 	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs Go, to build a program")
-	}
-	dir := t.TempDir()
-	src, out := filepath.Join(dir, "main.go"), filepath.Join(dir, "gantry-task")
-	if err := os.WriteFile(src, []byte("package main\nfunc main() { print(\""+says+"\") }\n"), 0o644); err != nil {
+	binary, err := taskBinary()
+	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", out, src)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	path := filepath.Join(t.TempDir(), "gantry-task")
+	if err := os.WriteFile(path, append(program, more...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestTaskImageIsBuiltOncePerBinary(t *testing.T) {
 	t.Parallel()
 	ctx, s := context.Background(), &shelf{refs: map[string]bool{}, answer: `{"status":"sha256:1"}`}
-	one, two := staticProgram(t, "one"), staticProgram(t, "two")
+	one, two := copied(t, "one"), copied(t, "two")
 	first, err := docker.EnsureTaskImage(ctx, s, one)
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +94,7 @@ func TestTaskImageErrorsSayWhatIsWrong(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	program := copied(t, "")
 	shared, err := exec.LookPath("sh")
 	if err != nil {
 		t.Fatal(err)
@@ -109,10 +107,10 @@ func TestTaskImageErrorsSayWhatIsWrong(t *testing.T) {
 		{"no binary", "/nonexistent", &shelf{}, "no such file"},
 		{"a script", script, &shelf{}, "not a Linux program"},
 		{"a program with shared libraries", shared, &shelf{}, "make build"},
-		{"the engine is down", staticProgram(t, "x"), &shelf{down: errors.New("cannot connect")}, "cannot connect"},
-		{"the engine has no space", staticProgram(t, "x"), &shelf{answer: `{"status":"x"}{"error":"no space left"}`},
+		{"the engine is down", program, &shelf{down: errors.New("cannot connect")}, "cannot connect"},
+		{"the engine has no space", program, &shelf{answer: `{"status":"x"}{"error":"no space left"}`},
 			"no space left"},
-		{"the engine answers nonsense", staticProgram(t, "x"), &shelf{answer: `{"sta`}, "answer of the engine"},
+		{"the engine answers nonsense", program, &shelf{answer: `{"sta`}, "answer of the engine"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := docker.EnsureTaskImage(context.Background(), c.engine, c.binary); err == nil ||
@@ -163,58 +161,10 @@ func TestTaskBinaryIsFound(t *testing.T) {
 	}
 }
 
-func TestTaskImageRunsItsProgram(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cli.Close()
-	if _, err := cli.Ping(ctx); err != nil {
-		t.Skipf("needs a Docker Engine: %v", err)
-	}
-	ref, err := docker.EnsureTaskImage(ctx, cli, staticProgram(t, "hello from the image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cli.ImageRemove(context.Background(), ref, image.RemoveOptions{}) })
-	c, err := cli.ContainerCreate(ctx, &types.Config{Image: ref, NetworkDisabled: true}, nil, nil, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cli.ContainerRemove(context.Background(), c.ID, types.RemoveOptions{Force: true}) })
-	ended, failed := cli.ContainerWait(ctx, c.ID, types.WaitConditionNextExit)
-	if err := cli.ContainerStart(ctx, c.ID, types.StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-failed:
-		t.Fatal(err)
-	case <-ended:
-	}
-	out, err := cli.ContainerLogs(ctx, c.ID, types.LogsOptions{ShowStderr: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	if b, err := io.ReadAll(out); err != nil || !bytes.Contains(b, []byte("hello from the image")) {
-		t.Errorf("%q, %v", b, err)
-	}
-}
-
 func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, nil)
-	program, err := os.ReadFile(cfg.TaskBinary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A build of its own, which no other test uses.
-	cfg.TaskBinary = filepath.Join(t.TempDir(), "gantry-task")
-	if err := os.WriteFile(cfg.TaskBinary, append(program, cfg.Run...), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	cfg.TaskBinary = copied(t, cfg.Run) // which no other test uses
 	cli, err := docker.Connect(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -238,14 +188,18 @@ func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
 // An emulator of another build is reported before it fails the tasks.
 func TestTaskBinaryOfAnotherBuild(t *testing.T) {
 	t.Parallel()
-	own, err := docker.FindTaskBinary()
+	own, err := taskBinary()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
+	}
+	other, err := exec.LookPath("echo")
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := docker.CheckTaskBinary(t.Context(), own); err != nil {
 		t.Errorf("the one beside: %v", err)
 	}
-	if err := docker.CheckTaskBinary(t.Context(), staticProgram(t, "other")); !errors.Is(err, container.ErrUnusable) ||
+	if err := docker.CheckTaskBinary(t.Context(), other); !errors.Is(err, container.ErrUnusable) ||
 		!strings.Contains(err.Error(), "make build") {
 		t.Errorf("another: %v", err)
 	}

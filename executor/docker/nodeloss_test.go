@@ -77,7 +77,7 @@ func (l *losing) wait() bool {
 
 // What waits on a node that is lost is given up, and its task runs on the node that is left, once.
 func TestWhatWaitsOnALostNodeIsGivenUp(t *testing.T) {
-	if onEach(t, TestWhatWaitsOnALostNodeIsGivenUp) {
+	if onOne(t, TestWhatWaitsOnALostNodeIsGivenUp) {
 		return
 	}
 	r := newRig(t, func(c *container.Config) {

@@ -19,6 +19,7 @@ import (
 	"gantry/executor/oci"
 	"gantry/executor/oci/image"
 	"gantry/planner"
+	"gantry/planner/seed/seedtest"
 )
 
 func capabilities(t testing.TB) *executor.Capabilities {
@@ -91,13 +92,26 @@ func needOCI(t *testing.T) {
 // daemonless reports whether the containers of a test are made by an OCI runtime: "oci" is in its name.
 func daemonless(t testing.TB) bool { return slices.Contains(strings.Split(t.Name(), "/"), "oci") }
 
+var engines = []string{"docker", "oci"}
+
 // onEach runs a test with the Docker Engine and without a daemon, side by side, and reports whether it is to end then.
-func onEach(t *testing.T, test func(*testing.T)) bool {
+func onEach(t *testing.T, test func(*testing.T)) bool { return on(t, test, engines) }
+
+// onOne is onEach for what both engines have in common: the short test takes one of them, which the seed says.
+func onOne(t *testing.T, test func(*testing.T)) bool {
+	if !testing.Short() {
+		return on(t, test, engines)
+	}
+	n := (seedtest.Part(2) + len(t.Name())) % 2 // half of the tests take each
+	return on(t, test, engines[n:n+1])
+}
+
+func on(t *testing.T, test func(*testing.T), engines []string) bool {
 	if strings.Contains(t.Name(), "/") {
 		return false
 	}
 	t.Parallel()
-	for _, engine := range []string{"docker", "oci"} {
+	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			if engine == "oci" {
@@ -114,18 +128,15 @@ func onBoth(t *testing.T, test func(t *testing.T, engine string)) {
 	t.Helper()
 	engine(t)
 	needOCI(t)
-	for _, engine := range []string{"docker", "oci"} {
+	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) { test(t, engine) })
 	}
 }
 
 // A gantry that is killed while it makes a container leaves what is not one yet.
 func TestWhatWasBegunIsRemoved(t *testing.T) {
-	if onEach(t, TestWhatWasBegunIsRemoved) {
+	if on(t, TestWhatWasBegunIsRemoved, engines[1:]) { // the Docker Engine does that
 		return
-	}
-	if !daemonless(t) {
-		t.Skip("the Docker Engine does that")
 	}
 	r := newRig(t, nil)
 	begun := filepath.Join(r.config.Dir, "control", "oci", "4711.part")

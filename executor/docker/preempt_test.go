@@ -60,7 +60,7 @@ func used(t *testing.T, pid int) (ticks, pages int64) {
 func cpu(x *planner.AttemptExited) time.Duration { return x.Usage.CPUUser + x.Usage.CPUSystem }
 
 func TestAFrozenTaskUsesNoCPUAndKeepsItsMemory(t *testing.T) {
-	if onEach(t, TestAFrozenTaskUsesNoCPUAndKeepsItsMemory) {
+	if onOne(t, TestAFrozenTaskUsesNoCPUAndKeepsItsMemory) {
 		return
 	}
 	r := newRig(t, nil)
@@ -94,7 +94,7 @@ func TestAFrozenTaskUsesNoCPUAndKeepsItsMemory(t *testing.T) {
 		after, _ = used(t, pid)
 	}
 	r.must(r.Kill(r.ctx, a, planner.Preempted, 0))
-	// The process holds pages of the program's file, too, which the kernel counts for the container that read them first.
+	// The process holds pages of the program's file, too, which the kernel counts for the first container that read them.
 	if x := r.exit(a); x.Usage.Missing&planner.CounterMemory == 0 && x.Usage.PeakMemory < want*9/10 {
 		t.Errorf("peak of %d bytes", x.Usage.PeakMemory)
 	}
@@ -102,7 +102,7 @@ func TestAFrozenTaskUsesNoCPUAndKeepsItsMemory(t *testing.T) {
 
 // Programs that have used up the quota of a period cannot come to be frozen in that period.
 func TestTasksOfSmallQuotasAreFrozen(t *testing.T) {
-	if onEach(t, TestTasksOfSmallQuotasAreFrozen) {
+	if onOne(t, TestTasksOfSmallQuotasAreFrozen) {
 		return
 	}
 	r := newRig(t, nil)
@@ -131,7 +131,7 @@ func TestTasksOfSmallQuotasAreFrozen(t *testing.T) {
 }
 
 func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
-	if onEach(t, TestACheckpointedTaskGoesOnOnAnotherNode) {
+	if onOne(t, TestACheckpointedTaskGoesOnOnAnotherNode) {
 		return
 	}
 	const size, outputs, bytesEach = 100_000, 20, 20_001
@@ -218,7 +218,9 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 }
 
 func TestACheckpointThatIsNotLeftInTimeLosesTheWork(t *testing.T) {
-	t.Parallel()
+	if onOne(t, TestACheckpointThatIsNotLeftInTimeLosesTheWork) {
+		return
+	}
 	r := newRig(t, nil)
 	s := r.emulated()
 	s.Run = 20 * time.Second
@@ -233,7 +235,9 @@ func TestACheckpointThatIsNotLeftInTimeLosesTheWork(t *testing.T) {
 }
 
 func TestATaskWhoseCheckpointIsGoneBeginsAnew(t *testing.T) {
-	t.Parallel()
+	if onOne(t, TestATaskWhoseCheckpointIsGoneBeginsAnew) {
+		return
+	}
 	r := newRig(t, nil)
 	s := r.emulated()
 	s.Run = time.Minute // far from its end when it is stopped
@@ -261,7 +265,9 @@ func TestATaskWhoseCheckpointIsGoneBeginsAnew(t *testing.T) {
 }
 
 func TestAProgramIsRestartedFromItsBeginning(t *testing.T) {
-	t.Parallel()
+	if onOne(t, TestAProgramIsRestartedFromItsBeginning) {
+		return
+	}
 	r := newRig(t, nil)
 	out := r.file("out")
 	s := r.sh("echo begun >> log; cat log; sleep ${PAUSE:-0}; echo end > out", out)
@@ -286,7 +292,7 @@ func TestAProgramIsRestartedFromItsBeginning(t *testing.T) {
 
 // Gantry dies between the signal and its note of the end: the program was not killed by anybody else.
 func TestAPreemptionOutlivesGantry(t *testing.T) {
-	if onEach(t, TestAPreemptionOutlivesGantry) {
+	if onOne(t, TestAPreemptionOutlivesGantry) {
 		return
 	}
 	for _, how := range []planner.Vacate{planner.Requeue, planner.Checkpoint} {
@@ -304,7 +310,7 @@ func TestAPreemptionOutlivesGantry(t *testing.T) {
 
 // Gantry dies between the signal and the checkpoint, and between the checkpoint and its note of it.
 func TestACheckpointOutlivesGantry(t *testing.T) {
-	if onEach(t, TestACheckpointOutlivesGantry) {
+	if onOne(t, TestACheckpointOutlivesGantry) {
 		return
 	}
 	for _, left := range []bool{false, true} {

@@ -96,7 +96,7 @@ func TestRunningContainerIsAdopted(t *testing.T) {
 }
 
 func TestContainerThatEndedMeanwhileIsHarvested(t *testing.T) {
-	if onEach(t, TestContainerThatEndedMeanwhileIsHarvested) {
+	if onOne(t, TestContainerThatEndedMeanwhileIsHarvested) {
 		return
 	}
 	r := newRig(t, nil)
@@ -132,7 +132,7 @@ func TestContainerThatEndedMeanwhileIsHarvested(t *testing.T) {
 }
 
 func TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost(t *testing.T) {
-	if onEach(t, TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost) {
+	if onOne(t, TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost) {
 		return
 	}
 	r := newRig(t, nil)
@@ -146,7 +146,7 @@ func TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost(t *testing.T) {
 }
 
 func TestSuspensionOutlivesGantry(t *testing.T) {
-	if onEach(t, TestSuspensionOutlivesGantry) {
+	if onOne(t, TestSuspensionOutlivesGantry) {
 		return
 	}
 	r := newRig(t, nil)
@@ -245,7 +245,7 @@ func TestWhatOthersDoIsRecognised(t *testing.T) {
 }
 
 func TestPublishingGoesOnAfterACrash(t *testing.T) {
-	if onEach(t, TestPublishingGoesOnAfterACrash) {
+	if onOne(t, TestPublishingGoesOnAfterACrash) {
 		return
 	}
 	r := newRig(t, nil)
@@ -266,7 +266,7 @@ func TestPublishingGoesOnAfterACrash(t *testing.T) {
 }
 
 func TestCleanLeavesHeldRunsAlone(t *testing.T) {
-	if onEach(t, TestCleanLeavesHeldRunsAlone) {
+	if onOne(t, TestCleanLeavesHeldRunsAlone) {
 		return
 	}
 	r := newRig(t, nil)
@@ -526,7 +526,9 @@ func TestFullDiskEndsTheAttempt(t *testing.T) {
 
 // Nobody keeps people from giving one name to runs in two directories: neither takes the other's containers away.
 func TestRunsOfOneNameInTwoDirectories(t *testing.T) {
-	t.Parallel()
+	if onOne(t, TestRunsOfOneNameInTwoDirectories) {
+		return
+	}
 	first := newRig(t, nil)
 	long := first.launched(first.sh("until [ -e released ]; do sleep 0.1; done"))
 	second := newRig(t, func(c *container.Config) { c.Run = first.config.Run })
