@@ -3,6 +3,7 @@ package crashtest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,16 +16,21 @@ import (
 
 // Gantry dies before or after each effect that it has outside of itself (package fault): at every moment of a run, and
 // then at those of the resume that follows: at every one with GANTRY_CRASH_PAIRS=1, else at every 41st. The short test
-// takes the moments that the seed says, one in ten. GANTRY_CRASH_MOMENTS=7,9 takes these alone.
+// kills once, at one moment of each effect, on one runtime, as the seed says. GANTRY_CRASH_MOMENTS=7,9 takes these
+// alone.
 func TestEveryFaultPoint(t *testing.T) {
 	t.Parallel()
 	needImage(t)
 	gantry, seed, every := build(t), seed(t), int(number(t, "GANTRY_CRASH_PAIRS", 41))
 	only := os.Getenv("GANTRY_CRASH_MOMENTS")
-	for _, name := range runtimes(t) {
+	for _, name := range oneRuntime(t, 1) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole := newFaulty(t, gantry, name)
+			image := image
+			if name == "oci" {
+				image = "docker-archive:" + saved(t)
+			}
+			whole := newFaulty(t, gantry, name, image)
 			moments := whole.moments(t, "run", whole.args...)
 			if len(moments) < 20 {
 				t.Fatalf("only %d moments: %v", len(moments), moments)
@@ -32,12 +38,12 @@ func TestEveryFaultPoint(t *testing.T) {
 			t.Logf("%d moments of a run: %s", len(moments), strings.Join(moments, ", "))
 			whole.complete(t, "undisturbed")
 			random := rand.New(rand.NewPCG(seed, 0))
-			some, second := random.IntN(10), random.IntN(every)
-			firsts := make(chan int, len(moments))
-			for first := range moments {
-				if only == "" && (!testing.Short() || first%10 == some) ||
-					slices.Contains(strings.Split(only, ","), fmt.Sprint(first)) {
-					firsts <- first
+			second := random.IntN(every)
+			firsts := make(chan string, len(moments))
+			for _, moment := range some(moments, random) {
+				number, _, _ := strings.Cut(moment, " ")
+				if only == "" || slices.Contains(strings.Split(only, ","), number) {
+					firsts <- moment
 				}
 			}
 			close(firsts)
@@ -45,8 +51,8 @@ func TestEveryFaultPoint(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
-					for first := range firsts {
-						pairs.Add(killAt(t, gantry, name, moments[first], first, (first+second)%every, every))
+					for moment := range firsts {
+						pairs.Add(whole.killAt(t, moment, second, every))
 					}
 				})
 			}
@@ -60,15 +66,33 @@ func TestEveryFaultPoint(t *testing.T) {
 	}
 }
 
-// killAt kills a run at a moment; and others at that moment, and their resumes at moments from one on. It returns the
-// number of these.
-func killAt(t *testing.T, gantry, runtimeName, moment string, first, from, every int) (pairs int64) {
+// some are all moments; in the short test one of each effect.
+func some(moments []string, random *rand.Rand) (chosen []string) {
+	if !testing.Short() {
+		return moments
+	}
+	of := map[string][]string{}
+	for _, m := range moments {
+		effect := strings.Fields(m)[1]
+		of[effect] = append(of[effect], m)
+	}
+	for _, effect := range slices.Sorted(maps.Keys(of)) {
+		chosen = append(chosen, of[effect][random.IntN(len(of[effect]))])
+	}
+	return chosen
+}
+
+// killAt kills a run like this one at a moment; and others at that moment, and their resumes at moments of a remainder.
+// It returns the number of these.
+func (f *faulty) killAt(t *testing.T, moment string, remainder, every int) (pairs int64) {
 	t.Helper()
-	r := newFaulty(t, gantry, runtimeName)
+	var first int
+	_, _ = fmt.Sscan(moment, &first)
+	r := f.another(t)
 	after := r.dies(t, first, "run", r.args...)
 	r.finish(t, "killed at "+moment)
-	for second := from; after; second += every {
-		r := newFaulty(t, gantry, runtimeName)
+	for second := (first + remainder) % every; after && !testing.Short(); second += every {
+		r := f.another(t)
 		r.dies(t, first, "run", r.args...)
 		if after = r.dies(t, second, "resume", "--quiet", r.name); after {
 			pairs++
@@ -79,11 +103,17 @@ func killAt(t *testing.T, gantry, runtimeName, moment string, first, from, every
 }
 
 // faulty is a run of a gantry with fault points: one real task with two outputs, and one that reads one of them.
-type faulty struct{ *run }
+type faulty struct {
+	*run
+	runtime, image string
+}
+
+// another is such a run.
+func (f *faulty) another(t *testing.T) *faulty { return newFaulty(t, f.binary, f.runtime, f.image) }
 
 var faultyRuns atomic.Int64
 
-func newFaulty(t *testing.T, gantry, runtimeName string) *faulty {
+func newFaulty(t *testing.T, gantry, runtimeName, image string) *faulty {
 	t.Helper()
 	name := fmt.Sprintf("fault-%d", faultyRuns.Add(1))
 	type m = map[string]any
@@ -103,7 +133,7 @@ func newFaulty(t *testing.T, gantry, runtimeName string) *faulty {
 	if err != nil {
 		t.Error(err)
 	}
-	r := &faulty{&run{binary: gantry, name: name, home: filepath.Join(t.TempDir(), name), tasks: 2}}
+	r := &faulty{&run{binary: gantry, name: name, home: filepath.Join(t.TempDir(), name), tasks: 2}, runtimeName, image}
 	if err := os.Mkdir(r.home, 0o755); err != nil {
 		t.Error(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/planner/seed/seedtest"
 )
 
 // A round is one run of a small workflow of real commands and emulated tasks, whose gantry, Docker Engine or disk is
@@ -205,6 +206,17 @@ func runtimes(t *testing.T) []string {
 		t.Fatalf("GANTRY_CRASH_RUNTIME=%s: docker and oci are known", name)
 	}
 	return []string{name}
+}
+
+// oneRuntime is one of them in a short test: which, the seed and a number say.
+func oneRuntime(t *testing.T, number int) []string {
+	t.Helper()
+	names := runtimes(t)
+	if testing.Short() {
+		n := (seedtest.Part(2) + number) % len(names)
+		names = names[n : n+1]
+	}
+	return names
 }
 
 // field is where rounds are held: an engine and a disk.

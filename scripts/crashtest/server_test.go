@@ -24,10 +24,10 @@ import (
 func TestServerRounds(t *testing.T) {
 	t.Parallel()
 	needImage(t)
-	rounds := number(t, "GANTRY_CRASH_ROUNDS", 2)
+	names := oneRuntime(t, 0)
+	rounds := number(t, "GANTRY_CRASH_ROUNDS", int64(len(names)))
 	side := min(number(t, "GANTRY_CRASH_ENGINES", 2), rounds)
 	f := &serverField{gantry: build(t), seed: seed(t), witness: newWitness(t), archive: saved(t)}
-	names := runtimes(t)
 	t.Logf("%d rounds of a server on %v, %d side by side", rounds, names, side)
 	began := time.Now()
 	next := numbered(t, rounds, 1, 1)
