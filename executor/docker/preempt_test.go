@@ -94,7 +94,7 @@ func TestAFrozenTaskUsesNoCPUAndKeepsItsMemory(t *testing.T) {
 		after, _ = used(t, pid)
 	}
 	r.must(r.Kill(r.ctx, a, planner.Preempted, 0))
-	// The process holds pages of the program's file, too, which the kernel counts for the first container that read them.
+	// The process holds pages of the program's file, too, which the kernel counts for the first that read them.
 	if x := r.exit(a); x.Usage.Missing&planner.CounterMemory == 0 && x.Usage.PeakMemory < want*9/10 {
 		t.Errorf("peak of %d bytes", x.Usage.PeakMemory)
 	}

@@ -24,8 +24,8 @@ import (
 	"gantry/planner/seed/seedtest"
 )
 
-// probe builds the program that says what it sees, or takes that of $GANTRY_TEST_PROGRAMS. If it were let, it would run as
-// root.
+// probe builds the program that says what it sees, or takes that of $GANTRY_TEST_PROGRAMS. It has the
+// set-user-ID bit of root.
 var probe = sync.OnceValues(func() (string, error) {
 	dir, err := built()
 	if err != nil {
