@@ -23,14 +23,16 @@ export PREFIX DESTDIR
 # Packages tested at once. Container tests wait for the engine, which leaves a core to a third package.
 PACKAGES ?= 3
 # Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
-ALONE := . ./cmd/gantry/debian ./planner/... ./trace/... ./scenario ./sbatch ./columns ./executor/metrics ./executor/hostmodel ./executor/evidence \
-	./executor/oracletest ./executor/sim ./executor/load ./executor/forecast ./sqlite/results ./sqlite/report ./sqlite/study ./sqlite/logtest
+ALONE := . ./cmd/gantry/debian ./planner/... ./trace ./trace/generate ./trace/jx ./trace/scenario ./trace/shown \
+	./trace/spelling ./cmd/internal/sbatch ./sqlite/report/columns \
+	./executor/experiment/metrics ./executor/sim/hostmodel ./executor/container/evidence \
+	./executor/oracletest ./executor/sim ./executor/experiment/load ./executor/forecast ./sqlite/results ./sqlite/report ./sqlite/report/study ./sqlite/logtest
 # Tests that drive programs, which they build without the race detector.
-DRIVERS := ./scripts/... ./docs ./examples
+DRIVERS := $$(go list ./scripts/... ./docs ./examples | grep -v scripts/lint)
 # The engine's goroutine waits for requests while time passes by itself, which it does in no test of its own: those of cmd/gantry and of runtimes
 # run it under the race detector, and those of executor/experiment simulate side by side.
 SIMULATED := ./executor
-# Tests of cmd/gantry in which goroutines share state: make test runs its others without the race detector (lint/goroutines_test.go).
+# Tests of cmd/gantry in which goroutines share state: make test runs its others without the race detector (scripts/lint/goroutines_test.go).
 # GANTRY_TEST_RUN is -run for cmd/gantry alone.
 RACED := TestADryRunStartsNothing TestAnImageThatIsSlowHoldsUpNobody TestAnInputThatIsSlowHoldsUpNobody TestARepeatedRequestIsNotRefused \
 	TestAServerHoldsTenantsToTheirLimits TestNodesAndThePolicyChangeWhileServing TestScratchFilesGoEarly \
@@ -61,7 +63,7 @@ demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on 
 
 test: room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry $(DRIVERS) $(SIMULATED) $(ALONE)
-	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./lint)")
+	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./scripts/lint)")
 
 test-long: room setup browser registry readers slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)
@@ -120,7 +122,7 @@ check: ## format, vet, staticcheck, types on macOS, dead code, spelling, directi
 	@dead=$$(go tool deadcode -test ./... | grep -v 'test/'); [ -z "$$dead" ] || { echo "dead code:" >&2; echo "$$dead" >&2; exit 1; }
 	@git ls-files '*.md' | xargs go tool misspell -error -locale UK -i analyze,catalog,catalogs,destabilize
 	@git ls-files | grep -vE '\.(svg|png|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest,ouput
-	go test -count=1 ./lint
+	go test -count=1 ./scripts/lint
 	@scripts/govulncheck.sh
 
 bench: export CGO_CFLAGS = -O2

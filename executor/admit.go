@@ -15,10 +15,10 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/reader"
-	"gantry/scenario"
-	"gantry/shown"
 	"gantry/trace"
+	"gantry/trace/reader"
+	"gantry/trace/scenario"
+	"gantry/trace/shown"
 )
 
 // Admitter turns submissions into what the planner plans and what a runtime runs. It gives ids in order of admission;

@@ -7,7 +7,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
 	"gantry/planner"
 	"gantry/planner/unit"
 )

@@ -9,7 +9,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // Control asks a running engine to end early. Each leaves the run resumable.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/rounds"
+	"gantry/executor/forecast/rounds"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/plannertest"
@@ -20,8 +20,8 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/rank"
 	"gantry/planner/seed/seedtest"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // pieces hands a workflow in bit by bit: the first piece arrives, the others are added as long as it has not ended.

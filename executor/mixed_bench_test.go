@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/load"
+	"gantry/executor/experiment/load"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/order"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/rank"
-	"gantry/scenario"
 	"gantry/trace/generate"
+	"gantry/trace/scenario"
 )
 
 // thesisLoad is that of Wang, MOWS, section 5-1-2, with at most that number of processors per task and that mean

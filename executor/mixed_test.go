@@ -20,8 +20,8 @@ import (
 	"gantry/planner/rank"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // rigid reads tasks as "A1 10 15,45 A2 5 10,30:A1": name, processors, cost on each cluster, and after a colon the

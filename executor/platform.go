@@ -6,7 +6,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/scenario"
+	"gantry/trace/scenario"
 )
 
 // DefaultDisk is the block I/O that a node offers in each direction if its cluster file does not say: enough not to be

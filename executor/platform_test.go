@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/scenario"
+	"gantry/trace/scenario"
 )
 
 // A cluster of thousands of groups is read in about a second, and in memory that grows with the file.

@@ -18,8 +18,8 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // randomWorkflow is a layered DAG with files on its edges.

@@ -13,8 +13,8 @@ import (
 	"gantry/planner/retain"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // juggler preempts running tasks at random, each a few times and in every way, and starts what wants a place on random

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"gantry/planner"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // Store keeps the log of a run.

@@ -18,8 +18,8 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // switching is a run whose policy is changed again and again: by a replay of its log, or by handing the run over to

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"gantry/executor"
-	"gantry/executor/load"
+	"gantry/executor/experiment/load"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/scenario"
+	"gantry/trace/scenario"
 )
 
 // 30,000 jobs of three tasks on the cluster of 3DSF, section 9: the largest load of its figures 9 to 13.

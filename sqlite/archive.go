@@ -10,8 +10,8 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // archive writes columns, or reads them back: one list of the members of a struct serves both.

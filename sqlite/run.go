@@ -13,7 +13,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/scenario"
+	"gantry/trace/scenario"
 )
 
 // State is how a run stands.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // builder collects what a reader finds and resolves it into a Workflow. Readers of all formats feed the same one.

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // transformation identifies a program: name space and version tell programs of one name apart.

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // maxCatalog bounds a catalog, in bytes.

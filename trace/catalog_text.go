@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // The catalogs of Pegasus 4 that Pegasus 5 still reads: replicas and transformations as text, sites as XML.

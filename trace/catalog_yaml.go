@@ -3,7 +3,7 @@ package trace
 import (
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // catalogReader reads the catalogs of Pegasus 5, of a file of their own or within a workflow.

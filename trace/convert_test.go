@@ -12,8 +12,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"gantry/reader/readertest"
 	"gantry/trace"
+	"gantry/trace/reader/readertest"
 )
 
 func TestConvertedWorkflowsAreValidAndReadBackTheSame(t *testing.T) {

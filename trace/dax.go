@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // daxReader reads DAX XML of all versions as a stream of tokens: only direct children of the root are looked at, and

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"gantry/reader"
-	"gantry/reader/readertest"
 	"gantry/trace"
+	"gantry/trace/reader"
+	"gantry/trace/reader/readertest"
 )
 
 // readable checks what holds of any input: no panic, no error of I/O, and a workflow without error faults is whole and

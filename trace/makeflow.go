@@ -12,7 +12,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // A makeflow, in the syntax like Make's or in JX, is a list of rules: files that a command writes, files that it reads,

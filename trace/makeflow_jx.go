@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/reader"
 	"gantry/trace/jx"
+	"gantry/trace/reader"
 	"gantry/trace/spelling"
 )
 

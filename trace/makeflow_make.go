@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 	"gantry/trace/spelling"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // names has each text of a file once: ids, names of files, and what else occurs again and again. A text is looked up

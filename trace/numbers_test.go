@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/reader"
 	"gantry/trace"
+	"gantry/trace/reader"
 )
 
 // numericFields are files of all formats with each number that they can have, in the place of @.

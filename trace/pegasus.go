@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // pegasusReader reads Pegasus 5 workflows.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // profile is one piece of Pegasus' advice to a task.

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // ReadOptions are the switches of a reader.

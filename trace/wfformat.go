@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // wfDocument is a WfFormat file of any version as it was found; versions and systems are interpreted once all of it is

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 	"gantry/trace/spelling"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // Format is the family of a trace file.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/control"
+	"gantry/executor/container/control"
 )
 
 // The program is the user that was asked for, in exactly the groups that were asked for.

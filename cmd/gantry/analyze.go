@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/shown"
 	"gantry/sqlite"
+	"gantry/trace/shown"
 )
 
 func analyzeCommand() *cli.Command {

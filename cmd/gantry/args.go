@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // separated is a list each of whose texts may be several, with commas between them.

@@ -15,7 +15,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/shown"
+	"gantry/trace/shown"
 )
 
 // board is the progress of a run on a terminal: a line for each node, and one for the run, which are redrawn. Its

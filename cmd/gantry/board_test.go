@@ -7,7 +7,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/load"
+	"gantry/executor/experiment/load"
 	"gantry/planner"
 	"gantry/planner/unit"
 )

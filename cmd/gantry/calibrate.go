@@ -15,12 +15,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/calibrate"
-	"gantry/executor/hostmodel"
+	"gantry/executor/sim/calibrate"
+	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/sqlite"
+	"gantry/trace/scenario"
 )
 
 func calibrateCommand() *cli.Command {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/hostmodel"
+	"gantry/executor/sim/hostmodel"
 	"gantry/sqlite"
 )
 

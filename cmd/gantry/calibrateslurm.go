@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/slurm"
+	"gantry/executor/container/slurm"
 )
 
 // speedsFile is where the speeds of nodes of Slurm lie below --dir, by name.

@@ -18,14 +18,14 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
 	"gantry/executor/experiment"
-	"gantry/executor/outside"
-	"gantry/executor/stage"
 	"gantry/planner/policy"
-	"gantry/reader"
-	"gantry/scenario"
-	"gantry/shown"
 	"gantry/trace"
+	"gantry/trace/reader"
+	"gantry/trace/scenario"
+	"gantry/trace/shown"
 )
 
 type checkOptions struct {

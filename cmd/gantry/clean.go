@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor/container"
-	"gantry/executor/docker"
+	"gantry/executor/container/docker"
 	"gantry/sqlite"
 )
 

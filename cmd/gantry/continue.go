@@ -11,9 +11,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/load"
+	"gantry/executor/container/stage"
+	"gantry/executor/experiment/load"
 	"gantry/executor/reuse"
-	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/sqlite"
 )

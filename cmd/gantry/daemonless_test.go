@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/oci"
-	"gantry/executor/oci/image"
+	"gantry/executor/container/oci"
+	"gantry/executor/container/oci/image"
 )
 
 // needsOCI skips where containers cannot be made without a daemon.

@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor/container"
-	"gantry/executor/slurm"
-	"gantry/executor/slurm/allocation"
+	"gantry/executor/container/slurm"
+	"gantry/executor/container/slurm/allocation"
 )
 
 // doctorSlurm asks each node of an allocation what it enforces. Nodes are asked one after the other, since virtual ones

@@ -15,14 +15,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/executor/forecast"
 	"gantry/planner/unit"
-	"gantry/shown"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
+	"gantry/trace/shown"
 )
 
 // dryRun is what gantry run --dry-run prints. Times are on the axis of the run.

@@ -18,10 +18,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor/experiment"
-	"gantry/reader"
-	"gantry/scenario"
 	"gantry/sqlite"
 	"gantry/sqlite/results"
+	"gantry/trace/reader"
+	"gantry/trace/scenario"
 )
 
 func experimentCommand() *cli.Command {
@@ -48,7 +48,7 @@ The results are SQLite. Views: v_intervals (means with 95 % confidence intervals
 v_workflows.
 
 Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, and workload.KEY with
-any path of keys of the workload file. The schema is scenario/schema/experiment.schema.json.
+any path of keys of the workload file. The schema is trace/scenario/schema/experiment.schema.json.
 
 Exit codes: 0 all runs done, 1 some could not be run, 2 wrong command line, 3 invalid input, 4 the results cannot be
 written, 75 another gantry writes them, 130 interrupted and resumable.`,

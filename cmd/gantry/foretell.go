@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"gantry/cmd/internal/server"
 	"gantry/executor"
 	"gantry/executor/forecast"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/server"
 )
 
 // Bounds of the predictions of a server. It simulates what is left of its run when somebody asks.

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/stage"
+	"gantry/executor/container/stage"
 	"gantry/trace"
 )
 

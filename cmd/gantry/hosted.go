@@ -10,8 +10,8 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/emulate"
-	"gantry/executor/hostmodel"
 	"gantry/executor/sim"
+	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/sqlite"
 )

@@ -12,11 +12,11 @@ import (
 
 	"gantry/cmd/gantry/debian"
 	"gantry/cmd/gantry/early"
-	"gantry/columns"
+	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
-	"gantry/executor/docker"
-	"gantry/executor/oci"
-	"gantry/executor/oci/image"
+	"gantry/executor/container/oci"
+	"gantry/executor/container/oci/image"
+	"gantry/sqlite/report/columns"
 )
 
 func imageCommand() *cli.Command {

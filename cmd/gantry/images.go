@@ -14,13 +14,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/gantry/early"
+	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
-	"gantry/executor/docker"
-	"gantry/executor/oci"
-	"gantry/executor/oci/image"
-	"gantry/executor/stage"
-	"gantry/shown"
+	"gantry/executor/container/oci"
+	"gantry/executor/container/oci/image"
+	"gantry/executor/container/stage"
 	"gantry/sqlite"
+	"gantry/trace/shown"
 )
 
 func pullFlag() cli.Flag {

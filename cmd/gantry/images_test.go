@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/docker/registrytest"
+	"gantry/executor/container/docker/registrytest"
 )
 
 // dockerDo runs the docker command and returns what it prints.

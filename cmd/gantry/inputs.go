@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 
 	"gantry/executor"
-	"gantry/executor/load"
-	"gantry/scenario"
+	"gantry/executor/experiment/load"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // inputs says how what stands on the command line becomes submissions.

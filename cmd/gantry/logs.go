@@ -15,8 +15,8 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
-	"gantry/shown"
 	"gantry/sqlite"
+	"gantry/trace/shown"
 )
 
 // followEvery is how often logs -f looks for more.

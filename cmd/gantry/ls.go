@@ -13,8 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
-	"gantry/columns"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 )
 
 func lsCommand() *cli.Command {

@@ -17,9 +17,9 @@ import (
 
 	"gantry/cgroup/thread"
 	"gantry/cmd/gantry/early"
-	"gantry/reader"
-	"gantry/shown"
 	"gantry/sqlite"
+	"gantry/trace/reader"
+	"gantry/trace/shown"
 )
 
 // Exit codes. They are documented in the README and in --help.

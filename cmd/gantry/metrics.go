@@ -12,14 +12,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
 	"gantry/executor"
 	"gantry/executor/experiment"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 	tables "gantry/sqlite/report"
+	"gantry/sqlite/report/columns"
 	"gantry/sqlite/results"
 )
 

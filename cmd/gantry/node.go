@@ -16,11 +16,11 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor/container"
+	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
-	"gantry/executor/docker"
-	"gantry/executor/oci"
-	"gantry/executor/slurm"
-	"gantry/executor/slurm/node"
+	"gantry/executor/container/oci"
+	"gantry/executor/container/slurm"
+	"gantry/executor/container/slurm/node"
 )
 
 // noContainers is the runtime of nodes on which programs run as they are.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
-	"gantry/reader"
-	"gantry/server/api"
-	"gantry/shown"
+	"gantry/cmd/api"
+	"gantry/sqlite/report/columns"
+	"gantry/trace/reader"
+	"gantry/trace/shown"
 )
 
 func nodeCommand() *cli.Command {

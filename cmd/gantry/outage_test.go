@@ -24,7 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gantry/server/api"
+	"gantry/cmd/api"
 	"gantry/sqlite"
 )
 

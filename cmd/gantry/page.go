@@ -13,7 +13,7 @@ import (
 
 	"gantry/planner/policy"
 	"gantry/sqlite"
-	"gantry/sqlite/page"
+	"gantry/sqlite/report/page"
 )
 
 // pageOptions is what a page has besides the log of the runs below home.

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"gantry/shown"
 	"io"
+
+	"gantry/trace/shown"
 )
 
 // plain keeps control characters from terminals: names in traces and what programs said could move the cursor, or

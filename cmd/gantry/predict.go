@@ -12,10 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
 	"gantry/executor"
 	"gantry/planner/predict"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 )
 
 func predictCommand() *cli.Command {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gantry/executor/oci"
-	"gantry/executor/oci/image"
+	"gantry/executor/container/oci"
+	"gantry/executor/container/oci/image"
 )
 
 // under runs gantry below programs that take rights away, such as setpriv, and returns its exit code and what it said.

@@ -11,8 +11,8 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/forecast"
-	"gantry/executor/hostmodel"
 	"gantry/executor/sim"
+	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/hostmodel"
+	"gantry/executor/sim/hostmodel"
 	"gantry/sqlite"
 )
 

@@ -16,8 +16,8 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/shown"
 	"gantry/sqlite"
+	"gantry/trace/shown"
 )
 
 // progress prints the progress of a run: on a terminal one line that is redrawn, elsewhere a few plain lines, nothing

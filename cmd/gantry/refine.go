@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"gantry/executor/calibrate"
-	"gantry/executor/hostmodel"
+	"gantry/executor/sim/calibrate"
+	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/sqlite"
 )

@@ -14,13 +14,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/metrics"
-	"gantry/executor/rounds"
+	"gantry/executor/experiment/metrics"
+	"gantry/executor/forecast/rounds"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/unit"
 	"gantry/sqlite"
-	"gantry/sqlite/page"
+	"gantry/sqlite/report/page"
 )
 
 // rehearsal computes what a page shows beyond the log: the plans of a run, and the run under other policies.

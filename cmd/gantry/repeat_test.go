@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/oci/image"
+	"gantry/executor/container/oci/image"
 )
 
 // repeated runs .command.run in the directory of an attempt and returns its exit code, and what the program said.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/executor/stage"
+	"gantry/executor/container/stage"
 )
 
 // latestLink is the name of a link to the directory of the newest run.

@@ -23,9 +23,9 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/fetch"
 	"gantry/planner"
-	"gantry/reader"
-	"gantry/scenario"
 	"gantry/sqlite"
+	"gantry/trace/reader"
+	"gantry/trace/scenario"
 )
 
 // dockerStartup is what policies expect starting a container to take: about what the Docker Engine needs on a

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gantry/executor/docker"
+	"gantry/executor/container/docker"
 	"gantry/sqlite"
 )
 

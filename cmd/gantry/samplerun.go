@@ -12,9 +12,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/executor/calibrate"
 	"gantry/executor/forecast"
-	"gantry/executor/hostmodel"
+	"gantry/executor/sim/calibrate"
+	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/sqlite"
 )

@@ -17,12 +17,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/api"
+	"gantry/cmd/internal/sbatch"
 	"gantry/executor"
-	"gantry/sbatch"
-	"gantry/server/api"
-	"gantry/shown"
 	"gantry/sqlite"
 	"gantry/trace"
+	"gantry/trace/shown"
 )
 
 // exitSlurm is the exit code of Slurm's commands where they fail: programs that call them expect no other.

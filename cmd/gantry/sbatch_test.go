@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/docker"
+	"gantry/executor/container/docker"
 	"gantry/planner/seed/seedtest"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
-	"gantry/columns"
+	"gantry/sqlite/report/columns"
 )
 
 // screenWidth is how many columns a line written to f may have: $COLUMNS, else the width of the terminal; 0, any

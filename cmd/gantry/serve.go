@@ -15,13 +15,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/api"
+	"gantry/cmd/internal/server"
 	"gantry/executor"
-	"gantry/executor/stage"
+	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/unit"
-	"gantry/server"
-	"gantry/server/api"
 	"gantry/sqlite"
 	"gantry/trace"
 )

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gantry/cmd/api"
 	"gantry/executor"
-	"gantry/server/api"
 	"gantry/sqlite"
 	"gantry/trace"
 )

@@ -19,12 +19,12 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
-	"gantry/executor/hostmodel"
+	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/planner/seed"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/sqlite"
+	"gantry/trace/scenario"
 )
 
 // settings are those of a run. The log keeps them, so that a resumed run continues as it began.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oci"
+	"gantry/executor/container/oci"
 )
 
 // A shell has the files, the environment and the limits of its task, on a terminal, too, and nothing of it stays; what

@@ -12,10 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
 	"gantry/executor/container"
-	"gantry/shown"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
+	"gantry/trace/shown"
 )
 
 // mostSummed bounds the tasks that are summed up unless somebody asks for it: of more an answer takes longer than a

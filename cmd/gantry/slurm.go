@@ -18,17 +18,17 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
-	"gantry/executor/docker"
-	"gantry/executor/load"
-	"gantry/executor/slurm"
-	"gantry/executor/slurm/allocation"
-	"gantry/executor/stage"
+	"gantry/executor/container/slurm"
+	"gantry/executor/container/slurm/allocation"
+	"gantry/executor/container/stage"
+	"gantry/executor/experiment/load"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/sqlite"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // How many containers start at once by default: each node works on some, and srun takes processes here.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/docker"
-	"gantry/executor/slurm"
-	"gantry/executor/slurm/allocation"
-	"gantry/scenario"
+	"gantry/executor/container/docker"
+	"gantry/executor/container/slurm"
+	"gantry/executor/container/slurm/allocation"
+	"gantry/trace/scenario"
 )
 
 // fakeSlurm puts commands into PATH that print what those of Slurm 22.05 printed. In it allocation 1 of the caller has
@@ -19,7 +19,7 @@ import (
 func fakeSlurm(t *testing.T) (dir string, says func(command, out, err string, code int)) {
 	t.Helper()
 	dir = t.TempDir()
-	script, err := filepath.Abs("../../executor/slurm/allocation/testdata/fake")
+	script, err := filepath.Abs("../../executor/container/slurm/allocation/testdata/fake")
 	if err != nil {
 		t.Fatal(err)
 	}

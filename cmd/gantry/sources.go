@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/executor"
-	"gantry/executor/outside"
-	"gantry/executor/stage"
-	"gantry/shown"
+	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
 	"gantry/trace"
+	"gantry/trace/shown"
 )
 
 // maxMissing is how many missing files an error lists.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 )
 
 func statisticsCommand() *cli.Command {

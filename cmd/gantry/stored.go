@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"gantry/executor/container"
-	"gantry/executor/oci/image"
+	"gantry/executor/container/oci/image"
 	"gantry/sqlite"
 )
 

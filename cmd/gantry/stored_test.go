@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/executor/container/docker/registrytest"
 	"gantry/executor/container/fetch"
-	"gantry/executor/docker/registrytest"
-	"gantry/executor/oci/image"
+	"gantry/executor/container/oci/image"
 )
 
 // An image has one ID, wherever it comes from: that of the Docker Engine, which reuse compares.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/oci/image"
+	"gantry/executor/container/oci/image"
 )
 
 // A program that fails in a pipe or before a semicolon is a failure, unless the shell is another one: by the makeflow,

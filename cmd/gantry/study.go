@@ -9,8 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/sqlite/report/study"
 	"gantry/sqlite/results"
-	"gantry/sqlite/study"
 	"gantry/trace"
 )
 

@@ -15,16 +15,16 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
+	"gantry/cmd/api"
+	"gantry/cmd/internal/server"
 	"gantry/executor"
-	"gantry/executor/load"
-	"gantry/executor/outside"
-	"gantry/executor/stage"
+	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
+	"gantry/executor/experiment/load"
 	"gantry/planner"
-	"gantry/server"
-	"gantry/server/api"
-	"gantry/shown"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
+	"gantry/trace/shown"
 )
 
 // client returns the client of the server of --dir.

@@ -18,11 +18,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
 	"gantry/executor"
-	"gantry/executor/evidence"
-	"gantry/shown"
+	"gantry/executor/container/evidence"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
+	"gantry/trace/shown"
 )
 
 // maxLoud is how many tasks a summary names that wrote to standard error.

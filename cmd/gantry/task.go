@@ -8,13 +8,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/api"
 	"gantry/executor"
-	"gantry/executor/outside"
-	"gantry/executor/stage"
-	"gantry/reader"
-	"gantry/server/api"
+	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
 	"gantry/sqlite"
 	"gantry/trace"
+	"gantry/trace/reader"
 )
 
 // taskFlags are those of gantry submit that say something of a single task only.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/server/api"
+	"gantry/cmd/api"
 )
 
 // task hands in one task and returns its number.

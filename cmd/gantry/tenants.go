@@ -14,14 +14,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/columns"
+	"gantry/cmd/api"
+	"gantry/cmd/internal/server"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/reader"
-	"gantry/server"
-	"gantry/server/api"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
+	"gantry/trace/reader"
 )
 
 // everyTenant stands for the tenants that have no limits of their own.

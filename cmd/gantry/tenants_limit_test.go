@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gantry/cmd/api"
 	"gantry/executor"
-	"gantry/server/api"
 	"gantry/sqlite"
 	"gantry/trace"
 )

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oci/image"
+	"gantry/executor/container/oci/image"
 )
 
 // slowRegistry has two images of two layers each, x:1 and x:2. It sends half of the second layer of one of them and

@@ -8,8 +8,8 @@ import (
 	"syscall"
 
 	"gantry/executor"
+	"gantry/executor/container/stage"
 	"gantry/executor/reuse"
-	"gantry/executor/stage"
 	"gantry/planner"
 )
 

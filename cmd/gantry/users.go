@@ -13,12 +13,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/api"
+	"gantry/cmd/internal/server"
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/outside"
-	"gantry/executor/stage"
-	"gantry/server"
-	"gantry/server/api"
+	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
 	"gantry/sqlite"
 )
 

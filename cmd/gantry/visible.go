@@ -6,8 +6,9 @@ import (
 	"os"
 	"unicode/utf8"
 
-	"gantry/shown"
 	"github.com/mattn/go-isatty"
+
+	"gantry/trace/shown"
 )
 
 // visible shows what would act on a terminal instead of being read, as package shown does. Line feeds and tabs stay.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/server/api"
+	"gantry/cmd/api"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
-	"gantry/sqlite/live"
-	"gantry/sqlite/page"
+	"gantry/sqlite/report/live"
+	"gantry/sqlite/report/page"
 )
 
 func watchCommand() *cli.Command {

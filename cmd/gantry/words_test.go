@@ -12,9 +12,9 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/shown"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
+	"gantry/trace/shown"
 )
 
 // written writes a file into a directory of its own.

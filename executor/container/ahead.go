@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/control"
-	"gantry/executor/fault"
+	"gantry/executor/container/control"
+	"gantry/executor/container/fault"
 	"gantry/planner/unit"
 )
 

@@ -18,16 +18,16 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/container/control"
+	"gantry/executor/container/evidence"
+	"gantry/executor/container/fault"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/launch"
-	"gantry/executor/control"
+	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
-	"gantry/executor/evidence"
-	"gantry/executor/fault"
-	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/shown"
+	"gantry/trace/shown"
 )
 
 // phase is how far an attempt is.

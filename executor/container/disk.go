@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"time"
 
-	"gantry/executor/stage"
+	"gantry/executor/container/stage"
 	"gantry/planner"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
-	"gantry/executor/evidence"
+	"gantry/executor/container/evidence"
 )
 
 // Engine makes and runs containers: the Docker Engine, or gantry itself with an OCI runtime. It keeps what it knows of

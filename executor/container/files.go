@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/container/evidence"
+	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
-	"gantry/executor/evidence"
-	"gantry/executor/stage"
 	"gantry/planner"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/stage"
+	"gantry/executor/container/stage"
 	"gantry/planner"
 )
 

@@ -13,10 +13,10 @@ import (
 	"github.com/containerd/errdefs"
 
 	"gantry/executor"
-	"gantry/executor/control"
-	"gantry/executor/evidence"
-	"gantry/executor/fault"
-	"gantry/executor/stage"
+	"gantry/executor/container/control"
+	"gantry/executor/container/evidence"
+	"gantry/executor/container/fault"
+	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 )

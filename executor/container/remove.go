@@ -14,10 +14,10 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
-	"gantry/executor/control"
-	"gantry/executor/evidence"
-	"gantry/executor/fault"
-	"gantry/executor/stage"
+	"gantry/executor/container/control"
+	"gantry/executor/container/evidence"
+	"gantry/executor/container/fault"
+	"gantry/executor/container/stage"
 	"gantry/planner"
 )
 

@@ -23,9 +23,9 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
-	"gantry/executor/control"
+	"gantry/executor/container/control"
+	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
-	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 )

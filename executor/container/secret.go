@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/executor/stage"
+	"gantry/executor/container/stage"
 )
 
 // SecretsIn is where tasks find secrets.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"gantry/executor"
-	"gantry/executor/stage"
+	"gantry/executor/container/stage"
 )
 
 // SubmittedSecrets keeps the secrets of submissions to a server, in the memory of the host, from when they are handed

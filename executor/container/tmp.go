@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/executor/evidence"
+	"gantry/executor/container/evidence"
 	"gantry/planner/unit"
-	"gantry/shown"
+	"gantry/trace/shown"
 )
 
 // Tmp is where programs have their temporary files, on the disk of the run unless Config.Tmp says otherwise, and

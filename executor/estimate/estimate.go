@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/hostmodel"
+	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/planner/predict"
 )

@@ -23,9 +23,9 @@ import (
 	"gantry/executor"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/reader"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/reader"
+	"gantry/trace/scenario"
 )
 
 // Param is a parameter and its value.

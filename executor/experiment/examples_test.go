@@ -8,7 +8,7 @@ import (
 
 	"gantry/executor/experiment"
 	"gantry/planner/seed/seedtest"
-	"gantry/scenario"
+	"gantry/trace/scenario"
 )
 
 // The policies, factors and files that the examples name are there.

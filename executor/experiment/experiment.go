@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/metrics"
-	"gantry/scenario"
+	"gantry/executor/experiment/metrics"
+	"gantry/trace/scenario"
 )
 
 // Store keeps outcomes. Its methods are called from one goroutine at a time.

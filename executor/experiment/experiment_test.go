@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"gantry/executor/experiment"
-	"gantry/scenario"
+	"gantry/trace/scenario"
 )
 
 const workload = `name: w

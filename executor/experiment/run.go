@@ -10,13 +10,13 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/estimate"
-	"gantry/executor/load"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/load"
+	"gantry/executor/experiment/metrics"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/seed"
-	"gantry/scenario"
+	"gantry/trace/scenario"
 )
 
 // State is how a run ended.

@@ -26,8 +26,8 @@ import (
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // Instance is a load and the nodes it runs on.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/fault"
+	"gantry/executor/container/fault"
 	"gantry/planner"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/emulate"
-	"gantry/executor/hostmodel"
+	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/planner/heap"
 	"gantry/planner/unit"

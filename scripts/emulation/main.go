@@ -20,9 +20,9 @@ import (
 	"syscall"
 	"time"
 
-	"gantry/executor/calibrate"
 	"gantry/executor/container"
-	"gantry/executor/docker"
+	"gantry/executor/container/docker"
+	"gantry/executor/sim/calibrate"
 	"gantry/planner"
 	"gantry/planner/unit"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"gantry/executor/calibrate"
+	"gantry/executor/sim/calibrate"
 	"gantry/planner/unit"
 )
 

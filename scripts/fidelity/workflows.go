@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"gantry/executor/calibrate"
+	"gantry/executor/sim/calibrate"
 )
 
 // workflow is one of the page.

@@ -19,8 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"gantry/cmd/api"
 	"gantry/executor"
-	"gantry/server/api"
 	"gantry/sqlite"
 	"gantry/trace"
 )

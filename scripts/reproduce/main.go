@@ -22,8 +22,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"gantry/scenario"
 	"gantry/sqlite/results"
+	"gantry/trace/scenario"
 )
 
 const (

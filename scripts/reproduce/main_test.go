@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"gantry/sqlite/study"
+	"gantry/sqlite/report/study"
 )
 
 // The suite runs every experiment that a page rests on, its cost is known, and its files can be read.

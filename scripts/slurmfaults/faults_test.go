@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/slurm/slurmtest"
+	"gantry/executor/container/slurm/slurmtest"
 )
 
 // One cluster for all: each test leaves it as it was.

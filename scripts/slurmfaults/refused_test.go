@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/slurm/slurmtest"
+	"gantry/executor/container/slurm/slurmtest"
 )
 
 // What cannot be is said, with exit code 4, before anything starts.

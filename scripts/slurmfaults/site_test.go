@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"gantry/executor/slurm/slurmtest"
+	"gantry/executor/container/slurm/slurmtest"
 )
 
 // Exit codes of gantry.

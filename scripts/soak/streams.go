@@ -11,14 +11,14 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/docker"
-	"gantry/executor/load"
+	"gantry/executor/container/docker"
+	"gantry/executor/experiment/load"
 	"gantry/executor/null"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/scenario"
 	"gantry/sqlite"
+	"gantry/trace/scenario"
 )
 
 // policies take turns, a stream each.

@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"gantry/executor/experiment"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/results"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"gantry/executor/experiment"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/report"
 	"gantry/sqlite/results"
 )

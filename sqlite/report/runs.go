@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"gantry/columns"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 )
 
 // Phases is where the time of a task went, in nanoseconds; -1 is not known.

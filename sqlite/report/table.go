@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/columns"
 	"gantry/executor/experiment"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
+	"gantry/sqlite/report/columns"
 	"gantry/sqlite/results"
 )
 

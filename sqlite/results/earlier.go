@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gantry/executor/experiment"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
 )
 
 // Check says that a sample of the runs of earlier builds was repeated by another one, and came out the same digit for

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"gantry/executor/experiment"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
 )
 
 // About says whose results the file has.

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/executor/experiment"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
 )
 
 //go:embed schema.sql

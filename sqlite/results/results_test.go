@@ -19,11 +19,11 @@ import (
 	"testing"
 
 	"gantry/executor/experiment"
-	"gantry/executor/metrics"
+	"gantry/executor/experiment/metrics"
 	"gantry/planner/unit"
-	"gantry/scenario"
 	"gantry/sqlite/report"
 	"gantry/sqlite/results"
+	"gantry/trace/scenario"
 )
 
 const text = `name: small

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // Parameters are those that workflows of a kind are made by: *Daggen, *MapReduce or *Mixed.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // Values are nil, bool, int64, float64, string, List and *Object.

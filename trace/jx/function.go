@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 	"gantry/trace/spelling"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gantry/reader"
+	"gantry/trace/reader"
 )
 
 // Error is what is wrong with a text, and where.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gantry/executor/control"
+	"gantry/executor/container/control"
 )
 
 // Enter claims the attempt whose control directory is dir for the program that is about to begin, and becomes the user

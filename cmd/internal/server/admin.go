@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"gantry/cmd/api"
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// administer reads a request, and refuses whoever is neither root nor the user of the server.
+func (s *Server) administer(r *http.Request, by Peer, into any) error {
+	if err := read(r, into); err != nil {
+		return err
+	}
+	if by.UID != 0 && by.UID != s.Owner {
+		return &api.Error{Code: api.Denied, Message: "only root and the user of the server may do that"}
+	}
+	return nil
+}
+
+// maySee reports whether somebody may see what a user has handed in, its results and what it says. Of the work of
+// others there is its number, name, user and state.
+func (s *Server) maySee(by Peer, uid int) bool {
+	return by.UID == 0 || by.UID == s.Owner || by.UID == uid
+}
+
+// attribute says in whose name a submission runs: that is never the client's to say.
+func (s *Server) attribute(sub *executor.Submission, by Peer) error {
+	sub.By = nil
+	if s.Shared && by.UID != 0 {
+		sub.By = &executor.User{UID: by.UID, GID: by.GID, Groups: append([]int{}, by.Groups...)}
+	}
+	if s.Tenant == nil || by.UID == 0 || by.UID == s.Owner {
+		return nil
+	}
+	name := tenantOfUser(by)
+	switch of := s.Tenant(name); {
+	case of == "" && sub.Tenant == "" && s.Shared:
+		sub.Tenant = name
+	case of == "" || sub.Tenant == of:
+	case sub.Tenant == "":
+		sub.Tenant = of
+	default:
+		return &api.Error{Code: api.Denied, Message: fmt.Sprintf("workflow %s: you hand in as tenant %s here, and not "+
+			"as %s", sub.Name, of, sub.Tenant)}
+	}
+	return nil
+}
+
+// tenantOfUser is the name that a user counts under unless root says otherwise.
+func tenantOfUser(by Peer) string {
+	if name := userName(by.UID); name != "" {
+		return name
+	}
+	return strconv.Itoa(by.UID)
+}
+
+// nodes describes the nodes. It is called on the engine's goroutine.
+func (s *Server) nodes(in *executor.Intake) []api.Node {
+	out := make([]api.Node, len(s.Platform.Nodes))
+	for i := range out {
+		n := &s.Platform.Nodes[i]
+		now := in.Capacity(n.ID)
+		out[i] = api.Node{Name: n.Name, Cores: float64(now[unit.CPU]) / 1000, Memory: limit(now[unit.Memory]),
+			Running: len(in.View().Active(n.ID)), Drained: now == unit.Vector{}}
+	}
+	return out
+}
+
+// limit is an amount for people; 0 is without a limit.
+func limit(v int64) int64 {
+	if v == unit.Unlimited {
+		return 0
+	}
+	return v
+}
+
+func (s *Server) listNodes(ctx context.Context, _ *http.Request, _ Peer) (any, error) {
+	var out []api.Node
+	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+		out = s.nodes(in)
+		return nil
+	})
+	return out, err
+}
+
+func (s *Server) changeNode(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	var req api.ChangeNode
+	if err := s.administer(r, by, &req); err != nil {
+		return nil, err
+	}
+	name := r.PathValue("name")
+	i := slices.IndexFunc(s.Platform.Nodes, func(n planner.Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil, &api.Error{Code: api.Unknown, Message: "there is no node " + name + ": gantry node lists them"}
+	}
+	whole := s.Platform.Nodes[i].Capacity
+	to := whole
+	switch req.To {
+	case api.NodeDrained:
+		to = unit.Vector{}
+	case api.NodeWhole:
+	case api.NodeSet:
+		for _, x := range []struct {
+			dim  unit.Dim
+			want int64
+			name string
+		}{{unit.CPU, int64(req.Cores * 1000), "cores"}, {unit.Memory, req.Memory, "memory"}} {
+			if x.want < 0 || x.want > whole[x.dim] {
+				return nil, invalidf(
+					"node %s: it has at most what it had when the run began, also of %s",
+					name,
+					x.name,
+				)
+			}
+			if x.want > 0 {
+				to[x.dim] = x.want
+			}
+		}
+	default:
+		return nil, invalidf("node %s: %q is not drained, whole or set", name, req.To)
+	}
+	var out []api.Node
+	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+		if err := in.ChangeNode(planner.NodeID(i), to); err != nil {
+			return err
+		}
+		out = s.nodes(in)[i : i+1]
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out[0], nil
+}
+
+func (s *Server) setPolicy(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	var req api.SetPolicy
+	if err := s.administer(r, by, &req); err != nil {
+		return nil, err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	before := s.policy()
+	if req.Policy != before {
+		s.next(req.Policy)
+		defer s.next("")
+		if err := s.SetPolicy(ctx, req.Policy); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		s.About.Policy = req.Policy
+		s.mu.Unlock()
+	}
+	return &api.PolicySet{Policy: req.Policy, Before: before}, nil
+}
+
+// next notes which policy is to plan; "": no other one.
+func (s *Server) next(policy string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.About.Next, s.nextSince = policy, time.Now()
+}
+
+// doing says what may keep other requests from being answered. The engine has no part in it.
+func (s *Server) doing(context.Context, *http.Request, Peer) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.About.Next == "" {
+		return &api.Doing{}, nil
+	}
+	return &api.Doing{What: "reads its log, so that policy " + s.About.Next + " can plan from then on; tasks run on",
+		For: time.Since(s.nextSince)}, nil
+}
+
+// policy is the one that plans now.
+func (s *Server) policy() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.About.Policy
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gantry/cmd/api"
+	"gantry/executor"
+	"gantry/sqlite"
+)
+
+// options is what the log keeps of how a submission is to be treated, beside its definition.
+// sqlite/FORMAT.md describes it. All but labels and secrets are of single tasks.
+type options struct {
+	Workflow string                `json:"workflow,omitempty"` // as its user calls it
+	Key      string                `json:"key,omitempty"`
+	After    []executor.Dependency `json:"after,omitempty"`
+	AtMost   int                   `json:"at_most,omitempty"` // of its request that are under way at once
+	Labels   api.Labels            `json:"labels,omitempty"`
+	Secrets  string                `json:"secrets,omitempty"` // the key below which they are kept
+}
+
+// optionsOf is "" where there is nothing to keep.
+func optionsOf(labels api.Labels, secrets string) string {
+	if len(labels) == 0 && secrets == "" {
+		return ""
+	}
+	text, _ := json.Marshal(options{Labels: labels, Secrets: secrets}) // texts can be written
+	return string(text)
+}
+
+// readOptions reads what optionsOf wrote, or submitTasks; the zero value if that is damaged.
+func readOptions(text string) (o options) {
+	if text == "" || json.Unmarshal([]byte(text), &o) != nil {
+		return options{}
+	}
+	return o
+}
+
+// waitsFor says what a single task comes after that has not arrived.
+func (o *options) waitsFor() string {
+	var all []string
+	for _, d := range o.After {
+		text := strconv.FormatInt(d.ID, 10)
+		switch {
+		case d.Ended:
+			text += " in whatever way it ends"
+		case d.Failed:
+			text += " if that fails"
+		}
+		all = append(all, text)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "it comes after " + strings.Join(all, ", ")
+}
+
+func checkLabels(labels api.Labels) error {
+	size := 0
+	for name, text := range labels {
+		size += len(name) + len(text)
+	}
+	if len(labels) > api.MaxLabels || size > api.MaxLabelBytes {
+		return invalidf("a submission may have %d labels of %d bytes in all, not %d of %d", api.MaxLabels,
+			api.MaxLabelBytes, len(labels), size)
+	}
+	return nil
+}
+
+// identify gives a submission its number and its name in the run. Jobs, which work in directories of the host, find the
+// number in their environment; of others no result may depend on it.
+func identify(sub *executor.Submission, row *sqlite.Submitted) {
+	sub.ID, sub.Name = row.ID, row.Name
+	w := *sub.Workflow
+	w.Tasks = slices.Clone(w.Tasks)
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		if t.Container == 0 || !slices.ContainsFunc(w.Containers[t.Container-1].Mounts, inPlace) {
+			continue
+		}
+		t.Env = executor.MergeEnv(t.Env, []string{api.ID + "=" + strconv.FormatInt(row.ID, 10)})
+	}
+	sub.Workflow = &w
+}
+
+func inPlace(mount string) bool { return executor.ParseMount(mount).InPlace }

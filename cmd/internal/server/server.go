@@ -1,0 +1,616 @@
+// Package server takes work for a run that is under way: it answers the requests of package api, keeps what is handed
+// in in the log before it answers, and gives it to the engine.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os/user"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gantry/cmd/api"
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+// Config is what a server stands between.
+type Config struct {
+	DB       *sqlite.DB
+	Run      *sqlite.Run
+	Inbox    *executor.Inbox
+	Platform *planner.Platform
+	About    api.Server          // what does not change
+	Now      func() planner.Time // on the axis of the run
+	// Check says whether a submission can run here and makes present what it needs, such as images, which may take
+	// long. It may be called for several at once.
+	Check func(ctx context.Context, sub *executor.Submission, by Peer) error
+	// Stop has the engine start nothing more.
+	Stop func()
+	// Trouble is why nothing can be logged at the moment, "" if it can.
+	Trouble func() string
+	// SetPolicy has another policy plan; the error is an *api.Error if there is no such policy.
+	SetPolicy func(ctx context.Context, policy string) error
+	// Expect predicts when workflows and single tasks start and end, as of an instant after since if that can be had
+	// before the end of ctx. The note says why nothing is predicted. nil: nothing ever is.
+	Expect func(ctx context.Context, since time.Time) (all Expectations, note string, err error)
+	// Why says why a task that could start does not, while others are under way; nil: nobody knows.
+	Why func(ctx context.Context, t planner.TaskID, others *UnderWay) string
+	// Deadlines reports whether a policy plans for deadlines.
+	Deadlines func(policy string) bool
+	Owner     int // the user of the server
+	// Shared says that what is handed in runs with the rights of who did so. Else it has those of the server.
+	Shared bool
+	// Tenant says which tenant a user counts for that hands something in; nil, or "": whichever it names.
+	Tenant func(user string) string
+	// Limits are those of a tenant; nil: nobody has any.
+	Limits func(tenant string) Limits
+	// DiskUse measures the files of a tenant, in bytes.
+	DiskUse func(ctx context.Context, tenant string) (int64, error)
+	// Allow says who may ask; nil: everybody who can open the socket.
+	Allow func(by Peer) bool
+	// Secrets keeps those of submissions; nil: there can be none.
+	Secrets Secrets
+	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
+	// there.
+	Results func(run, workflow, file string) executor.Source
+	// Fault takes what an operator has to know of a fault of the server's own. It may be called from any goroutine.
+	Fault func(message string)
+}
+
+// Server answers requests. Its methods may be called from any goroutine.
+type Server struct {
+	Config
+	http http.Server
+
+	entering sync.Mutex // held from when limits are looked at until they count what enters
+	changing sync.Mutex
+	intake   sync.RWMutex // held for reading from when work is accepted until the engine has it
+	drained  bool         // guarded by intake
+	faulty   atomic.Int64 // requests whose handler panicked
+
+	mu        sync.Mutex
+	nextSince time.Time                     // About.Next is the policy to be
+	entries   map[int64]*entry              // submissions that are not over
+	flows     map[planner.WorkflowID]*entry // those that have arrived
+	singles   map[planner.TaskID]*entry     // the same of single tasks
+	waiters   map[int64]map[chan struct{}]bool
+	holders   map[string]int   // submissions that are not over, by the key of their secrets
+	loads     map[string]*load // by tenant
+	left      map[planner.WorkflowID]leftOf
+}
+
+// entry is a submission that is not over.
+type entry struct {
+	sqlite.Submitted
+	release, due planner.Time // on the axis of the run; 0: none
+	class        planner.Class
+	tasks        int
+	arrived      bool
+	single       bool
+	flow         string       // name of its workflow; of a single task: as long as that has not arrived
+	planned      bool         // the policy has said what it expects of it
+	promised     planner.Time // when it is to end by that
+	text         string       // how that is to its deadline
+}
+
+// UnderWay is what was under way when somebody asked: how many tasks, and the names of the first.
+type UnderWay struct {
+	Names []string
+	Count int
+}
+
+// mostNamed bounds Names.
+const mostNamed = 5
+
+// Expectations are those of workflows by name, and of single tasks that have arrived. One that has not is to have a
+// workflow of its own.
+type Expectations struct {
+	Workflows map[string]Expectation
+	Tasks     map[planner.TaskID]Expectation
+	Unknown   string // why instants are not known; "" if all are
+}
+
+func (x *Expectations) of(e *entry) (f Expectation, known bool) {
+	if e.single && e.arrived {
+		f, known = x.Tasks[e.Task]
+		return f, known
+	}
+	f, known = x.Workflows[e.flow]
+	return f, known
+}
+
+// Expectation is when something is expected to start and end, on the axis of the run, each within an interval.
+// Unit.Never is not known. The zero value is of what cannot start on the nodes as they are.
+type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time }
+
+// New returns a server. What the log has of submissions that are not over is given by Restore.
+func New(cfg Config) *Server {
+	s := &Server{Config: cfg, entries: map[int64]*entry{}, flows: map[planner.WorkflowID]*entry{},
+		singles: map[planner.TaskID]*entry{},
+		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, loads: map[string]*load{},
+		left: map[planner.WorkflowID]leftOf{}}
+	if s.Fault == nil {
+		s.Fault = func(string) {}
+	}
+	if s.Trouble == nil {
+		s.Trouble = func() string { return "" }
+	}
+	mux := http.NewServeMux()
+	handle := func(pattern string, f func(ctx context.Context, r *http.Request, by Peer) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
+	}
+	handle("GET "+api.Prefix+"/server", s.about)
+	handle("GET "+api.Prefix+"/doing", s.doing)
+	handle("POST "+api.Prefix+"/submissions", s.submit)
+	handle("GET "+api.Prefix+"/submissions", s.queue)
+	handle("GET "+api.Prefix+"/submissions/{id}", s.status)
+	handle("DELETE "+api.Prefix+"/submissions/{id}", s.cancel)
+	handle("GET "+api.Prefix+"/submissions/{id}/expected", s.expected)
+	mux.HandleFunc("GET "+api.Prefix+"/submissions/{id}/log", s.sendLog)
+	handle("GET "+api.Prefix+"/tenants", s.tenants)
+	handle("POST "+api.Prefix+"/drain", s.drain)
+	handle("GET "+api.Prefix+"/nodes", s.listNodes)
+	handle("POST "+api.Prefix+"/nodes/{name}", s.changeNode)
+	handle("POST "+api.Prefix+"/policy", s.setPolicy)
+	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.admit(w, r)
+		mux.ServeHTTP(w, r)
+	})
+	s.http.ReadHeaderTimeout, s.http.ReadTimeout = 10*time.Second, 5*time.Minute
+	s.http.MaxHeaderBytes = 16 << 10
+	s.http.ErrorLog = log.New(faults(s.Fault), "", 0)
+	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		by, err := peerOf(c)
+		if err != nil {
+			return ctx // nobody, who may nothing
+		}
+		return context.WithValue(ctx, peerKey{}, by)
+	}
+	return s
+}
+
+type peerKey struct{}
+
+// Restore takes in what is to arrive, and arrived and is not over, before Serve. It returns the former, by arrival.
+func (s *Server) Restore(ctx context.Context, v planner.View, tenant func(planner.TenantID) string) (
+	[]executor.Submission, error) {
+	s.restoreLoads(v, tenant)
+	waiting, err := s.Run.Waiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var subs []executor.Submission
+	for _, row := range waiting {
+		sub, err := row.Submission()
+		if err != nil {
+			return nil, fmt.Errorf("submission %d: %w", row.ID, err)
+		}
+		if row.Kind == sqlite.KindTask {
+			if err := joined(sub, &row); err != nil {
+				return nil, err
+			}
+		} else {
+			identify(sub, &row)
+		}
+		subs = append(subs, *sub)
+		row.Definition = nil
+		s.add(row, sub)
+	}
+	for _, w := range v.Present() {
+		row, err := s.Run.SubmittedAs(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		if row == nil {
+			continue // it was there when the run began
+		}
+		flow := v.Workflow(w)
+		e := &entry{Submitted: *row, flow: row.Name, release: flow.Release, due: flow.Due, class: flow.Class,
+			arrived: true}
+		for range v.All(w) {
+			e.tasks++
+		}
+		if e.due == unit.Never {
+			e.due = 0
+		}
+		s.entries[row.ID], s.flows[w] = e, e
+		s.holdLocked(row)
+	}
+	if err := s.restoreSingles(ctx, v); err != nil {
+		return nil, err
+	}
+	s.sweepSecrets()
+	return subs, nil
+}
+
+// add takes in a submission that was accepted.
+func (s *Server) add(row sqlite.Submitted, sub *executor.Submission) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loadOf(row.Tenant).coming += len(sub.Workflow.Tasks)
+	s.entries[row.ID] = &entry{Submitted: row, flow: sub.Name, release: sub.Release, due: sub.Due, class: sub.Class,
+		tasks: len(sub.Workflow.Tasks), single: row.Kind == sqlite.KindTask}
+	s.holdLocked(&row)
+}
+
+// Serve answers requests until Close. The listener is closed with it.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.http.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// farewell is how long Close waits for answers to be read.
+const farewell = 5 * time.Second
+
+// Close lets all who wait have their answers, and ends Serve.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	for id := range s.waiters {
+		s.wakeLocked(id)
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		return errors.Join(err, s.http.Close())
+	}
+	return nil
+}
+
+// serve answers one request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *http.Request, Peer) (any,
+	error)) {
+	r.Body = http.MaxBytesReader(w, r.Body, api.MaxRequest)
+	by, known := r.Context().Value(peerKey{}).(Peer)
+	var out any
+	err := errNotYours
+	if known && (s.Allow == nil || s.Allow(by)) {
+		out, err = f(r.Context(), r, by)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, out)
+}
+
+// mostStacks bounds how many faults are printed with their stacks: whoever finds one may ask for it again and again.
+const mostStacks = 100
+
+// admit answers a request whose handler panicked, and tells the operator, who alone can do something about it.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	by, _ := r.Context().Value(peerKey{}).(Peer)
+	text := fmt.Sprintf("%s %s of user %d failed by a fault of gantry's own: %v", r.Method, r.URL, by.UID, fault)
+	if s.faulty.Add(1) <= mostStacks {
+		text += "\n" + string(debug.Stack())
+	}
+	s.Fault(text)
+	refuse(w, fmt.Errorf("%s %s failed by a fault of gantry's own, and may have been carried out or not (gantry queue "+
+		"and gantry show say); gantry serve has printed the fault, for its operator to report", r.Method, r.URL.Path))
+}
+
+// faults takes in the lines of a logger.
+type faults func(message string)
+
+func (f faults) Write(line []byte) (int, error) {
+	f(strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// errNotYours is the answer to who may not use the server.
+var errNotYours error = &api.Error{Code: api.Denied, Message: "this server belongs to another user"}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, err error) {
+	status, refused := http.StatusBadRequest, new(api.Error)
+	if !errors.As(err, &refused) {
+		refused = &api.Error{Code: api.Failed, Message: err.Error()}
+		unknown, none := new(sqlite.UnknownSubmissionError), new(sqlite.NotArrivedError)
+		switch {
+		case errors.Is(err, executor.ErrClosed):
+			refused.Code = api.Ending
+		case sqlite.IsDisk(err):
+			refused.Code = api.Full
+		case errors.As(err, &unknown), errors.As(err, &none):
+			refused.Code = api.Unknown
+		}
+	}
+	if refused.Code == api.Full {
+		status = http.StatusInsufficientStorage
+	}
+	answer(w, status, refused)
+}
+
+func answer(w http.ResponseWriter, status int, out any) {
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic(fmt.Errorf("write the answer: %w", err)) // nothing of it is under way
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // a client that is gone asks again
+}
+
+// invalidf is the answer to a request that is wrong.
+func invalidf(format string, args ...any) error {
+	return &api.Error{Code: api.Invalid, Message: fmt.Sprintf(format, args...)}
+}
+
+// read reads the body of a request.
+func read(r *http.Request, into any) error {
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+		return invalidf("the request cannot be read: %v", err)
+	}
+	return nil
+}
+
+func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	var req api.Submit
+	if err := read(r, &req); err != nil {
+		return nil, err
+	}
+	switch {
+	case req.Key == "" || len(req.Key) > 64:
+		return nil, invalidf("a submission needs a key of at most 64 bytes")
+	case len(req.Tasks) > 0 && len(req.Workflows) > 0:
+		return nil, invalidf("one request hands in workflows or single tasks, not both")
+	case len(req.Tasks) > 0:
+		return s.submitTasks(ctx, &req, by)
+	case len(req.Workflows) == 0:
+		return nil, invalidf("nothing is handed in")
+	case len(req.Workflows) > api.MaxTogether:
+		return nil, invalidf("one request may hand in %d workflows, not %d", api.MaxTogether, len(req.Workflows))
+	}
+	subs := make([]executor.Submission, len(req.Workflows))
+	for i, w := range req.Workflows {
+		sub, err := sqlite.DecodeSubmission(w.Definition)
+		if err != nil {
+			return nil, invalidf(
+				"workflow %q cannot be read: %v; is the server another version of gantry?",
+				w.Name,
+				err,
+			)
+		}
+		if sub.Name = executor.EscapeName(w.Name); w.RejectLate {
+			sub.RejectLate = true
+		}
+		if err := CheckSubmission(sub, len(s.Platform.Nodes)); err != nil {
+			return nil, &api.Error{Code: api.Invalid, Message: err.Error()}
+		}
+		if err := checkLabels(w.Labels); err != nil {
+			return nil, err
+		}
+		if err := s.attribute(sub, by); err != nil {
+			return nil, err
+		}
+		subs[i] = *sub
+	}
+	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil {
+		return a, err
+	}
+	for i := range subs {
+		if subs[i].RejectLate && !s.Deadlines(s.policy()) {
+			return nil, invalidf(
+				"--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or "+
+					"fifo",
+				s.policy(),
+			)
+		}
+		if err := s.Check(ctx, &subs[i], by); err != nil {
+			return nil, err
+		}
+	}
+	tasks := map[string]int{}
+	for i := range subs {
+		tasks[subs[i].Tenant] += len(subs[i].Workflow.Tasks)
+	}
+	s.entering.Lock()
+	defer s.entering.Unlock()
+	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil { // meanwhile
+		return a, err
+	}
+	if err := s.within(ctx, tasks); err != nil {
+		return nil, err
+	}
+	secrets, forget, err := s.keepSecrets(&req, by, subs)
+	if err != nil {
+		return nil, err
+	}
+	defer forget() // unless it is accepted
+	now, wall := s.Now(), time.Now()
+	rows := make([]sqlite.Submitted, len(subs))
+	for i := range subs {
+		sub := &subs[i]
+		for _, t := range []*planner.Time{&sub.At, &sub.Release, &sub.Due} {
+			if *t > 0 || t == &sub.At { // 0 is none
+				*t += now
+			}
+		}
+		definition, err := sqlite.EncodeSubmission(sub)
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = sqlite.Submitted{Key: req.Key, UID: by.UID, GID: by.GID, PID: by.PID, User: userName(by.UID),
+			Tenant: sub.Tenant, Name: sub.Name, Kind: sqlite.KindWorkflow, Wall: wall, At: now, Arrival: sub.At,
+			Options: optionsOf(req.Workflows[i].Labels, secrets), Definition: definition}
+	}
+	return s.acceptAll(rows, subs, by, identify)
+}
+
+// acceptAll accepts submissions, which get their numbers by identify, and lets them arrive.
+func (s *Server) acceptAll(rows []sqlite.Submitted, subs []executor.Submission, by Peer,
+	identify func(*executor.Submission, *sqlite.Submitted)) (any, error) {
+	if err := s.accept(rows, by.UID, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
+		sub := subs[i]
+		identify(&sub, row)
+		s.add(*row, &sub)
+		return func(in *executor.Intake) { in.Arrive(sub) }
+	}); err != nil {
+		return nil, err
+	}
+	return acceptedAs(rows), nil
+}
+
+func acceptedAs(rows []sqlite.Submitted) *api.Accepted {
+	a := &api.Accepted{Run: rows[0].Run}
+	for _, row := range rows {
+		a.IDs, a.Names = append(a.IDs, row.ID), append(a.Names, row.Name)
+	}
+	return a
+}
+
+var errKeyTaken error = &api.Error{Code: api.Denied,
+	Message: "the key of this request is that of another user's: choose another"}
+
+// repeated is the answer to a request that was accepted before, whose client did not hear so: no limit, and no drain,
+// takes that back. nil: it is a new one.
+func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.Accepted, error) {
+	rows, err := s.DB.SubmittedWith(ctx, req.Key)
+	switch {
+	case err != nil || len(rows) == 0:
+		return nil, err
+	case rows[0].UID != by.UID:
+		return nil, errKeyTaken
+	case len(rows) != len(req.Workflows)+len(req.Tasks):
+		return nil, invalidf("request %s was one of %d submissions", req.Key, len(rows))
+	}
+	return acceptedAs(rows), nil
+}
+
+// accept keeps submissions and gives them to the engine, by what given returns for each of the rows. A request
+// that comes again from the same user changes nothing; the rows are then those of the first one.
+func (s *Server) accept(
+	rows []sqlite.Submitted,
+	by int,
+	given func(i int, row *sqlite.Submitted) func(*executor.Intake),
+) error {
+	s.intake.RLock()
+	defer s.intake.RUnlock()
+	if s.drained {
+		return &api.Error{
+			Code:    api.Draining,
+			Message: "the server takes no more work: it ends once what it has is done",
+		}
+	}
+	if why := s.Trouble(); why != "" {
+		return &api.Error{Code: api.Full, Message: why}
+	}
+	again, err := s.Run.Accept(rows, func(row *sqlite.Submitted) {
+		if row.Kind == sqlite.KindWorkflow {
+			row.Name = fmt.Sprintf("%s-%d", row.Name, row.ID)
+		}
+	})
+	if fault := sqlite.DiskFault(err); fault != "" {
+		return &api.Error{Code: api.Full, Message: fmt.Sprintf("the log cannot be written (%s): nothing of the "+
+			"request is kept; free space in the gantry directory, then hand it in again", fault)}
+	}
+	if err != nil {
+		return err
+	}
+	if again && rows[0].UID != by {
+		return errKeyTaken
+	}
+	if again {
+		return nil
+	}
+	enter := make([]func(*executor.Intake), len(rows))
+	for i := range rows {
+		enter[i] = given(i, &rows[i])
+		rows[i].Definition = nil
+	}
+	s.Inbox.Post(func(in *executor.Intake) error {
+		for _, f := range enter {
+			f(in)
+		}
+		return nil
+	})
+	return nil
+}
+
+// userName is the name of a user, "" if it has none.
+func userName(uid int) string {
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+func (s *Server) drain(_ context.Context, r *http.Request, by Peer) (any, error) {
+	var req api.Drain
+	if err := s.administer(r, by, &req); err != nil {
+		return nil, err
+	}
+	s.Drain()
+	if req.Now {
+		s.Stop()
+	}
+	return struct{}{}, nil
+}
+
+// Drain takes no more work, and lets the engine end when what it has is done.
+func (s *Server) Drain() {
+	s.intake.Lock()
+	s.drained = true
+	s.intake.Unlock()
+	s.Inbox.Close()
+}
+
+// Drained reports whether the server takes no more work.
+func (s *Server) Drained() bool {
+	s.intake.RLock()
+	defer s.intake.RUnlock()
+	return s.drained
+}
+
+func (s *Server) about(ctx context.Context, _ *http.Request, _ Peer) (any, error) {
+	s.mu.Lock()
+	about := s.About
+	s.mu.Unlock()
+	about.Draining, about.Trouble = s.Drained(), s.Trouble()
+	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+		v := in.View()
+		about.Workflows, about.Running = len(v.Present())+len(in.Coming()), v.UnderWayCount()
+		for _, w := range v.Present() {
+			left, _ := v.Progress(w)
+			about.Waiting += left
+		}
+		about.Waiting -= about.Running
+		return nil
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loads { // those that are released later, or come after others, wait, too
+		about.Waiting += l.coming
+	}
+	return &about, err
+}
+
+// number reads the id of a path.
+func number(r *http.Request) (int64, error) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil || id < 1 {
+		return 0, invalidf("%q is no id of a submission: gantry submit prints it", r.PathValue("id"))
+	}
+	return id, nil
+}

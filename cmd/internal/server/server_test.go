@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/cmd/api"
+	"gantry/executor"
+)
+
+// Who asks for what panics gets an answer at once, and the operator gets what was asked and where it failed. The server
+// continues.
+func TestAHandlerThatPanics(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Listen(dir, OwnerOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	told := make(chan string, 1)
+	s := New(Config{Fault: func(message string) { told <- message },
+		Allow: func(Peer) bool { panic("no such shelf") }})
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	for range 2 {
+		_, err := api.NewClient(dir).Status(t.Context(), 7)
+		refused := new(api.Error)
+		if !errors.As(err, &refused) || refused.Code != api.Failed ||
+			!strings.HasPrefix(refused.Message, "GET /v1/submissions/7 failed by a fault of gantry's own") {
+			t.Fatalf("the client gets %v", err)
+		}
+		text := <-told
+		for _, want := range []string{"GET /v1/submissions/7 of user ", "no such shelf", "TestAHandlerThatPanics"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the operator is not told %q:\n%s", want, text)
+			}
+		}
+	}
+}
+
+// What cannot be written as JSON is a fault like any other, and never an answer that went well.
+func TestAnAnswerThatCannotBeWritten(t *testing.T) {
+	s, w, r := New(Config{}), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/server", nil)
+	func() {
+		defer s.admit(w, r)
+		answer(w, http.StatusOK, json.RawMessage("{"))
+	}()
+	if w.Code == http.StatusOK || !strings.Contains(w.Body.String(), `"code":"failed"`) {
+		t.Errorf("it answers %d %s", w.Code, w.Body)
+	}
+}
+
+// Who has to wait while the log is read for another policy hears that it is so.
+func TestWhoWaitsForAnotherPolicyIsTold(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Listen(dir, OwnerOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	reading, read := make(chan struct{}), make(chan struct{})
+	s := New(Config{Owner: os.Geteuid(), About: api.Server{Policy: "cpp"},
+		SetPolicy: func(context.Context, string) error {
+			close(reading)
+			<-read
+			return nil
+		}})
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	set := make(chan error, 2)
+	ask := func(cl *api.Client) {
+		_, err := cl.SetPolicy(t.Context(), "heft")
+		set <- err
+	}
+	go ask(api.NewClient(dir))
+	<-reading
+	other, said := api.NewClient(dir), make(chan string, 1)
+	other.Silence, other.Notify = time.Millisecond, func(text string) { said <- text }
+	go ask(other)
+	want := "has not answered for 1ms: for 0s it reads its log, so that policy heft can plan from then on"
+	if text := <-said; !strings.Contains(text, want) {
+		t.Errorf("it says %q", text)
+	}
+	close(read)
+	for range 2 {
+		if err := <-set; err != nil {
+			t.Error(err)
+		}
+	}
+	var doing api.Doing
+	if err := other.Do(t.Context(), http.MethodGet, "/doing", nil, &doing); err != nil || doing != (api.Doing{}) {
+		t.Errorf("afterwards it does %+v (%v)", doing, err)
+	}
+}
+
+// A client whose server said why it ends says so when no other one comes.
+func TestAServerThatHasEnded(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Listen(dir, OwnerOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	s := New(Config{Owner: os.Geteuid(), SetPolicy: func(context.Context, string) error {
+		return errors.Join(l.Unlink(), fmt.Errorf("%w: the disk is full", executor.ErrClosed))
+	}})
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	cl, said := api.NewClient(dir), []string{}
+	cl.Patience, cl.Silence = 200*time.Millisecond, 100*time.Millisecond
+	told := make(chan string, 10)
+	cl.Notify = func(text string) { told <- text }
+	_, err = cl.SetPolicy(t.Context(), "heft")
+	if !errors.Is(err, api.ErrNoServer) || !strings.Contains(err.Error(), "the server has ended (the run takes no "+
+		"more requests: the disk is full)") {
+		t.Errorf("the client says %v", err)
+	}
+	for len(told) > 0 {
+		said = append(said, <-told)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "the server does not answer") {
+		t.Errorf("meanwhile it says %q", said)
+	}
+}

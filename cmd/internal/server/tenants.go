@@ -1,0 +1,277 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"gantry/cmd/api"
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace/shown"
+)
+
+// Limits bound a tenant; 0 is no limit.
+type Limits struct {
+	Waiting int   // tasks that have not started
+	Cores   int64 // millicores that its tasks hold together; the planner keeps this one
+	Disk    int64 // bytes of its files in the directory of the run, as measured when it hands something in
+}
+
+// load is what a tenant has at the server, for the limit of waiting tasks.
+type load struct {
+	coming  int // tasks of submissions that have not arrived
+	left    int // tasks that have arrived and not ended, formal ones aside
+	running int // of left: attempts under way
+}
+
+// loadOf is that of a tenant. The lock is held.
+func (s *Server) loadOf(tenant string) *load {
+	l := s.loads[tenant]
+	if l == nil {
+		l = &load{}
+		s.loads[tenant] = l
+	}
+	return l
+}
+
+// recount takes in how many tasks are left of a workflow.
+func (s *Server) recount(v planner.View, w planner.WorkflowID, tenant string) {
+	left, _ := v.Progress(w)
+	f := s.left[w]
+	if tenant == "" {
+		tenant = f.tenant
+	}
+	s.loadOf(tenant).left += left - f.tasks
+	if left == 0 {
+		delete(s.left, w)
+		return
+	}
+	s.left[w] = leftOf{tenant, left}
+}
+
+// leftOf is how many tasks of a workflow have not ended.
+type leftOf struct {
+	tenant string
+	tasks  int
+}
+
+// watchLoads takes in what a batch changed of the loads.
+func (s *Server) watchLoads(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+	for _, adm := range admitted {
+		s.recount(v, adm.Spec.ID, adm.Submission.Tenant)
+	}
+	tenant := func(t planner.TaskID) string { return s.left[v.Task(t).Workflow].tenant }
+	for i := range events {
+		switch b := events[i].Body.(type) {
+		case *planner.PlanCommitted:
+			for k := range b.Orders {
+				if o := &b.Orders[k]; o.Kind == planner.OrderStart && !v.Task(o.Task).Formal {
+					s.loadOf(tenant(o.Task)).running++
+				}
+			}
+		case *planner.AttemptExited:
+			t := v.Attempt(b.Attempt).Task
+			if !v.Task(t).Formal {
+				s.loadOf(tenant(t)).running--
+			}
+		}
+	}
+	for i := range events {
+		switch b := events[i].Body.(type) {
+		case *planner.AttemptExited:
+			s.recount(v, v.Task(v.Attempt(b.Attempt).Task).Workflow, "")
+		case *planner.TaskReused:
+			s.recount(v, v.Task(b.Task).Workflow, "")
+		case planner.WorkflowCancelled:
+			s.recount(v, b.Workflow, "")
+		case planner.TaskCancelled:
+			s.recount(v, v.Task(b.Task).Workflow, "")
+		}
+	}
+}
+
+// restoreLoads counts what is there after a restart.
+func (s *Server) restoreLoads(v planner.View, tenant func(planner.TenantID) string) {
+	for _, w := range v.Present() {
+		s.recount(v, w, tenant(v.Workflow(w).Tenant))
+	}
+	for a := range v.UnderWay() {
+		s.loadOf(tenant(v.Workflow(v.Task(v.Attempt(a).Task).Workflow).Tenant)).running++
+	}
+}
+
+// within refuses what would exceed the limits of tenants: tasks has how many more of each wait. It is called under
+// s.entering, so that nobody else comes between it and the count of what it lets in.
+func (s *Server) within(ctx context.Context, tasks map[string]int) error {
+	if s.Limits == nil {
+		return nil
+	}
+	tenants := make([]string, 0, len(tasks))
+	for t := range tasks {
+		tenants = append(tenants, t)
+	}
+	slices.Sort(tenants)
+	for _, t := range tenants {
+		limit := s.Limits(t)
+		s.mu.Lock()
+		l := *s.loadOf(t)
+		s.mu.Unlock()
+		if waits := l.coming + l.left - l.running; limit.Waiting > 0 && waits+tasks[t] > limit.Waiting {
+			return &api.Error{Code: api.Full, Message: fmt.Sprintf("%s may have %d waiting tasks, has %d, and "+
+				"would have %d more: hand them in once others have started, or cancel some", tenantName(t),
+				limit.Waiting, waits, tasks[t])}
+		}
+		if limit.Disk > 0 && s.DiskUse != nil {
+			used, err := s.DiskUse(ctx, t)
+			if err != nil {
+				return err
+			}
+			if used >= limit.Disk {
+				return &api.Error{Code: api.Full, Message: fmt.Sprintf("the files of %s take %s of the disk, and its "+
+					"limit is %s: remove those of workflows that have ended from results and nodes in the directory "+
+					"of the run", tenantName(t), shown.Size(int64(used)), shown.Size(int64(limit.Disk)))}
+			}
+		}
+	}
+	return nil
+}
+
+func tenantName(t string) string {
+	if t == "" {
+		return "the tenant without a name"
+	}
+	return "tenant " + t
+}
+
+// tenants is how the tenants stand. A member of a group sees its own, and of the others what they have together, as
+// with PrivateData=usage of Slurm.
+func (s *Server) tenants(ctx context.Context, _ *http.Request, by Peer) (any, error) {
+	out := &api.Tenants{Tenants: []api.Tenant{}}
+	if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+		s.tenantsAt(in, out)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if s.Tenant == nil || s.maySee(by, -1) {
+		return out, nil
+	}
+	own := s.tenantsOf(by)
+	others := api.Tenant{Others: true}
+	out.Tenants = slices.DeleteFunc(out.Tenants, func(x api.Tenant) bool {
+		if own[x.Name] {
+			return false
+		}
+		others.Present += x.Present
+		others.Waiting += x.Waiting
+		others.Running += x.Running
+		others.Cores += x.Cores
+		others.Memory += x.Memory
+		return true
+	})
+	out.Tenants = append(out.Tenants, others)
+	return out, nil
+}
+
+// tenantsOf are the tenants that a user counts for: the one that is said, or those of what it has handed in.
+func (s *Server) tenantsOf(by Peer) map[string]bool {
+	name := tenantOfUser(by)
+	if of := s.Tenant(name); of != "" {
+		return map[string]bool{of: true}
+	}
+	own := map[string]bool{name: true}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if e.UID == by.UID {
+			own[e.Tenant] = true
+		}
+	}
+	return own
+}
+
+func (s *Server) tenantsAt(in *executor.Intake, out *api.Tenants) {
+	v := in.View()
+	at := map[string]*api.Tenant{}
+	used := map[string]unit.Vector{}
+	of := func(name string) *api.Tenant {
+		x := at[name]
+		if x == nil {
+			x = &api.Tenant{Name: name}
+			if s.Limits != nil {
+				l := s.Limits(name)
+				x.MaxWaiting, x.MaxCores, x.MaxDisk = l.Waiting, float64(l.Cores)/1000, l.Disk
+			}
+			at[name] = x
+		}
+		return x
+	}
+	waited := map[string]int{}
+	for w := range planner.WorkflowID(v.Workflows()) {
+		flow := v.Workflow(w)
+		x := of(in.Tenant(flow.Tenant))
+		x.Workflows++
+		began := max(flow.Arrived, flow.Release)
+		if started, _ := v.Times(w); started != unit.Never {
+			wait := started.Sub(began)
+			x.MeanWait += wait
+			x.MaxWait = max(x.MaxWait, wait)
+			waited[x.Name]++
+		}
+	}
+	for _, w := range v.Present() {
+		flow := v.Workflow(w)
+		x := of(in.Tenant(flow.Tenant))
+		left, _ := v.Progress(w)
+		x.Present++
+		x.Waiting += left
+		if started, _ := v.Times(w); started == unit.Never && !v.Cancelled(w) {
+			x.Oldest = max(x.Oldest, in.Now().Sub(max(flow.Arrived, flow.Release)))
+		}
+	}
+	for a := range v.UnderWay() {
+		att := v.Attempt(a)
+		x := of(in.Tenant(v.Workflow(v.Task(att.Task).Workflow).Tenant))
+		x.Running++
+		x.Waiting--
+		used[x.Name] = used[x.Name].Add(v.Holds(a))
+	}
+	for _, sub := range in.Coming() {
+		of(sub.Tenant).Waiting += len(sub.Workflow.Tasks)
+	}
+	var total unit.Vector
+	for n := range v.Nodes() {
+		total = total.Add(v.Capacity(planner.NodeID(n)))
+	}
+	sum, squares, active := 0.0, 0.0, 0
+	for name, x := range at {
+		for d, held := range used[name] {
+			if total[d] <= 0 || total[d] == unit.Unlimited {
+				continue
+			}
+			if share := float64(held) / float64(total[d]); share > x.Share {
+				x.Share, x.Dominant = share, unit.Dim(d).String()
+			}
+		}
+		x.Cores, x.Memory = float64(used[name][unit.CPU])/1000, used[name][unit.Memory]
+		if n := waited[name]; n > 0 {
+			x.MeanWait /= time.Duration(n)
+		}
+		if x.Present > 0 {
+			active++
+			sum, squares = sum+x.Share, squares+x.Share*x.Share
+		}
+		out.Tenants = append(out.Tenants, *x)
+	}
+	if squares > 0 {
+		out.Jain = sum * sum / (float64(active) * squares)
+	}
+	slices.SortFunc(out.Tenants, func(a, b api.Tenant) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name))
+	})
+}

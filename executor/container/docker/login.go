@@ -1,0 +1,126 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/docker/cli/cli/config"
+	"github.com/docker/cli/cli/config/configfile"
+	dockercredentials "github.com/docker/cli/cli/config/credentials"
+	"github.com/docker/cli/cli/config/types"
+	"github.com/docker/docker-credential-helpers/client"
+	"github.com/docker/docker-credential-helpers/credentials"
+	"github.com/docker/docker/api/types/registry"
+
+	"gantry/executor/container/stage"
+)
+
+// hub is the name under which Docker's configuration keeps the login of docker.io.
+const hub = "https://index.docker.io/v1/"
+
+// Logins are those of a Docker configuration: what "docker login" left.
+type Logins struct {
+	file *configfile.ConfigFile
+	path string
+	// home and owner are those of the user whose configuration it is, as helpers need them.
+	home  string
+	owner stage.Owner
+}
+
+// ReadLogins reads the Docker configuration of the calling user: $DOCKER_CONFIG/config.json, else
+// ~/.docker/config.json. Under sudo the caller is the user who called sudo. A missing file has no logins.
+func ReadLogins() (*Logins, error) {
+	l := &Logins{owner: stage.Caller()}
+	if l.owner.UID != os.Geteuid() {
+		if u, err := user.LookupId(strconv.Itoa(l.owner.UID)); err == nil {
+			l.home = u.HomeDir
+		}
+	} else {
+		l.home, _ = os.UserHomeDir()
+	}
+	dir := os.Getenv("DOCKER_CONFIG")
+	if dir == "" {
+		dir = filepath.Join(l.home, ".docker")
+	}
+	l.path = filepath.Join(dir, config.ConfigFileName)
+	l.file = configfile.New(l.path)
+	f, err := os.Open(l.path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return l, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("logins of registries: %w (make it readable, or set DOCKER_CONFIG to another directory)",
+			err)
+	}
+	defer f.Close()
+	if err := l.file.LoadFromReader(f); err != nil {
+		return nil, fmt.Errorf("logins of registries: %s: %w (correct it, or move it away and log in again)", l.path,
+			err)
+	}
+	return l, nil
+}
+
+// of returns the login for a registry, such as docker.io or localhost:5000; empty if there is none. As with the docker
+// command, DOCKER_AUTH_CONFIG comes before the credential helper, and that before the file.
+func (l *Logins) of(domain string) (registry.AuthConfig, error) {
+	if domain == "docker.io" {
+		domain = hub
+	}
+	if a, err := new(configfile.ConfigFile).GetAuthConfig(domain); err == nil && a != (types.AuthConfig{}) {
+		return login(a), nil
+	}
+	helper := l.file.CredentialHelpers[domain]
+	if helper == "" {
+		helper = l.file.CredentialsStore
+	}
+	a, _ := dockercredentials.NewFileStore(l.file).Get(domain)
+	if helper == "" {
+		return login(a), nil
+	}
+	c, err := client.Get(l.helper("docker-credential-"+helper), domain)
+	switch {
+	case credentials.IsErrCredentialsNotFound(err):
+		return login(a), nil
+	case err != nil:
+		return login(a), fmt.Errorf("docker-credential-%s, which %s names for it, gives no login: %w", helper, l.path,
+			err)
+	case c.Username == "<token>":
+		return registry.AuthConfig{ServerAddress: domain, IdentityToken: c.Secret}, nil
+	}
+	return registry.AuthConfig{ServerAddress: domain, Username: c.Username, Password: c.Secret}, nil
+}
+
+func login(a types.AuthConfig) registry.AuthConfig {
+	return registry.AuthConfig{Username: a.Username, Password: a.Password, Auth: a.Auth,
+		ServerAddress: a.ServerAddress, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+}
+
+// For returns the login for a registry, see of: a name and its password, a token to get others with, or a token.
+func (l *Logins) For(domain string) (user, password, identity, token string, err error) {
+	a, err := l.of(domain)
+	return a.Username, a.Password, a.IdentityToken, a.RegistryToken, err
+}
+
+// helper runs a credential helper as the user whose login it has.
+func (l *Logins) helper(name string) client.ProgramFunc {
+	return func(args ...string) client.Program {
+		cmd := exec.Command(name, args...)
+		if l.owner.UID != os.Geteuid() {
+			cmd.Env = append(os.Environ(), "HOME="+l.home)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(l.owner.UID),
+				Gid: uint32(l.owner.GID)}}
+		}
+		return program{cmd}
+	}
+}
+
+type program struct{ *exec.Cmd }
+
+func (p program) Input(in io.Reader) { p.Stdin = in }

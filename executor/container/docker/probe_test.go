@@ -1,0 +1,45 @@
+package docker_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"gantry/executor/container"
+	"gantry/executor/container/docker"
+)
+
+func TestProbeTriesEverything(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t, nil)
+	facts, err := docker.Probe(t.Context(), "", cfg.Dir, cfg.TaskBinary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]container.Fact{}
+	for _, f := range facts {
+		t.Logf("%-18s %-8v %s (%s)", f.Name, f.Verdict, f.Evidence, f.Advice)
+		known[f.Name] = f
+		if f.Evidence == "" || f.Verdict != container.Yes && f.Verdict != container.Unknown && f.Advice == "" {
+			t.Errorf("%s: no evidence or no advice", f.Name)
+		}
+	}
+	for _, name := range []string{"docker-engine", "cgroups", "block-device", "node-limits", "swap-limit", "cpu-quota",
+		"memory-limit", "pids-limit", "freezer", "final-counters"} {
+		if _, ok := known[name]; !ok {
+			t.Errorf("nothing is said of %s", name)
+		}
+	}
+	if os.Geteuid() == 0 && known["cpu-quota"].Verdict == container.No {
+		t.Errorf("CPU quota: %+v", known["cpu-quota"])
+	}
+	if left, _ := os.ReadDir(cfg.Dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	for _, f := range facts {
+		if f.Name == "io-write-buffered" && strings.HasPrefix(known["cgroups"].Evidence, "v1") &&
+			f.Verdict == container.Yes {
+			t.Errorf("cgroup v1 cannot hold back writes of the page cache, yet %+v", f)
+		}
+	}
+}

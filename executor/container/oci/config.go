@@ -1,0 +1,35 @@
+// Package oci has containers made and run by an OCI runtime, crun or runc, without a daemon: gantry mounts the layers
+// of their images, writes their configuration, and knows them by their control groups and processes. They outlive
+// gantry: the run directory has all that a later gantry needs.
+package oci
+
+import (
+	"gantry/executor"
+	"gantry/executor/container"
+	"gantry/executor/container/oci/image"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Capabilities are what this runtime can do.
+var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers without a daemon, by crun or runc",
+	Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
+	Prepares: true,
+	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
+	Counters: planner.CountersAll,
+	Needs:    []string{"crun or runc", "root, or delegated groups of cgroup v2", "overlayfs"},
+	Attempts: container.AttemptName}
+
+// Config is what an Engine needs to know.
+type Config struct {
+	// Dirs are run directories. Containers are made in the first.
+	Dirs       []string
+	TaskBinary string // the task emulator
+	Images     Images // nil if none is needed
+	CgroupRoot string // "": cgroup.Root, or what is delegated to this process
+}
+
+// Images has the images of tasks by what container.Spec names; an error wraps fetch.ErrNoImage.
+type Images interface {
+	Image(ref string) (*image.Image, error)
+}

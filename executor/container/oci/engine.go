@@ -1,0 +1,844 @@
+//go:build linux
+
+package oci
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor/container"
+	"gantry/executor/container/control"
+	"gantry/executor/container/evidence"
+	"gantry/executor/container/fault"
+	"gantry/executor/container/fetch"
+	"gantry/executor/container/oci/image"
+	"gantry/executor/container/oci/userns"
+)
+
+// Engine is an OCI runtime of this host as a container.Engine. What outlives a restart of the host is one file for each
+// container, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory in memory that
+// this file names (in the run directory where /run is not in memory), since file systems take long over files that are
+// made and removed all the time:
+//
+//	config.json  the bundle
+//	root         where its root is mounted
+//	lock         held by the runtime, and by the first process, until the program has begun
+//	pid          of the first process, written by the runtime
+//	out, err     what the runtime and the first process say
+type Engine struct {
+	program    string   // path of crun or runc
+	crun       bool     // it is crun
+	copied     *os.File // a copy of it in memory, which is run in its place; nil if there is none
+	dirs       []string
+	taskBinary string
+	images     Images
+	tree       *cgroup.Tree
+	root       string // of the tree
+	below      string // where that lies below cgroup.Root; "" if it is that
+	apparmor   string
+	threads    *inside
+	seccomp    func() (*specs.LinuxSeccomp, error)
+
+	mu    sync.Mutex
+	bpf   string // the compiled profile of system calls, once crun has left one
+	known map[string]*known
+	found map[string]*image.Image // by what names them
+	above map[string]cover        // by image ID
+	// bundles are directories for those of containers, which go at Close if they are empty
+	bundles map[string]string // by run directory
+}
+
+// known is what this process knows of a container.
+type known struct {
+	file   string // of the record
+	record record
+	spec   *container.Spec // nil if another process made it
+	image  *image.Image    // nil if it has none, or another process made it
+	// volumes are the paths of those of the image, unless another process made it
+	volumes []string
+	pid     *process // nil until it runs
+}
+
+// record is what is kept of a container.
+type record struct {
+	Name   string            `json:"name"`
+	Dir    string            `json:"dir"`
+	Group  string            `json:"group"`
+	Labels map[string]string `json:"labels"`
+	Memory int64             `json:"memory_limit_bytes"`
+	Counts bool              `json:"counts_io"`
+	// Volumes is the directory of the volumes of the image; "" if it has none.
+	Volumes string `json:"volumes,omitempty"`
+	Boot    string `json:"boot"`
+}
+
+const (
+	records = "control/oci" // below the run directory
+	state   = "state"       // of the runtime, beside the directories of containers
+)
+
+// Open looks for an OCI runtime and for what else containers need of this host. The error wraps container.ErrUnusable
+// and says what to do.
+func Open(cfg Config) (*Engine, error) {
+	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
+		bundles: map[string]string{}, found: map[string]*image.Image{}, above: map[string]cover{},
+		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
+	root := cmp.Or(cfg.CgroupRoot, userns.Groups(), cgroup.Root)
+	if below, ok := strings.CutPrefix(root, cgroup.Root); ok {
+		e.below = below
+	}
+	e.root = root
+	var err error
+	if e.tree, err = cgroup.Open(root, false); err != nil {
+		return nil, fmt.Errorf("%w: %w", container.ErrUnusable, err)
+	}
+	if e.program, err = findRuntime(); err != nil {
+		return nil, err
+	}
+	if e.tree.Mode() != cgroup.Hybrid {
+		root = ""
+	}
+	e.crun = strings.Contains(filepath.Base(e.program), "crun")
+	// runc joins all hierarchies of the kernel, crun those that it finds.
+	e.threads = newInside(root, e.crun)
+	e.copied, _ = sealed(e.program) // without it the program costs more
+	return e, nil
+}
+
+// RuntimeEnv is the environment variable that names the OCI runtime.
+const RuntimeEnv = "GANTRY_OCI_RUNTIME"
+
+// findRuntime returns the path of crun, else of runc.
+func findRuntime() (string, error) {
+	names := []string{"crun", "runc"}
+	if name := os.Getenv(RuntimeEnv); strings.Contains(name, "/") {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			err = fmt.Errorf("%w: %s names no OCI runtime: %w (correct the path, or leave %[2]s out)",
+				container.ErrUnusable, RuntimeEnv, err)
+		}
+		return path, err
+	} else if name != "" {
+		names = []string{name}
+	}
+	for _, name := range names {
+		for _, dir := range []string{"", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/"} {
+			if path, err := exec.LookPath(dir + name); err == nil {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%w: no %s on this host: --runtime oci needs an OCI runtime (apt install crun, or set %s to "+
+		"its path)", container.ErrUnusable, strings.Join(names, " or "), RuntimeEnv)
+}
+
+// Close ends the threads.
+func (e *Engine) Close() error {
+	e.threads.close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, k := range e.known {
+		k.pid.close()
+	}
+	e.known = nil
+	for _, b := range e.bundles {
+		removeBundles(b)
+	}
+	if e.copied != nil {
+		e.copied.Close()
+	}
+	return nil
+}
+
+// Create writes the bundle of a container.
+func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) {
+	return e.create(ctx, s, func(*specs.Spec) {})
+}
+
+// idOf is the ID of the container of that name.
+func idOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
+
+// create writes the bundle of a container, which change may change.
+func (e *Engine) create(ctx context.Context, s *container.Spec, change func(*specs.Spec)) (string, error) {
+	id := idOf(s.Name)
+	if err := e.Remove(ctx, id); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(e.bundlesOf(e.dirs[0]), id)
+	k := &known{file: filepath.Join(e.dirs[0], records, id), spec: s, record: record{Name: s.Name, Dir: dir,
+		Group: s.Group(id), Labels: s.Labels, Memory: s.Limits.Memory, Counts: s.CountsIO(), Boot: bootID()}}
+	var env []string
+	if s.Image != "" {
+		i, err := e.image(s.Image)
+		if err != nil {
+			return "", err
+		}
+		env, k.image = i.Config.Env, i
+		if k.volumes = s.Declared(i.Config.Volumes); len(k.volumes) > 0 {
+			s.Volumes = cmp.Or(s.Volumes, k.file+volumes)
+			k.record.Volumes = s.Volumes
+		}
+	}
+	if err := k.keep(); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o700); err != nil {
+		return "", err
+	}
+	if err := k.makeVolumes(); err != nil {
+		return "", err
+	}
+	c, err := e.bundle(s, id, dir, env, k.volumes)
+	if err != nil {
+		return "", err
+	}
+	change(c)
+	if err := writeBundle(dir, c); err != nil {
+		return "", err
+	}
+	e.mu.Lock()
+	e.known[id] = k
+	e.mu.Unlock()
+	return id, nil
+}
+
+// keep writes the record, which appears whole.
+func (k *known) keep() error {
+	text, err := json.Marshal(k.record)
+	if err != nil {
+		return err
+	}
+	err = os.WriteFile(k.file+part, text, 0o600)
+	if errors.Is(err, fs.ErrNotExist) { // the first one of the run
+		if err = os.MkdirAll(filepath.Dir(k.file), 0o700); err == nil {
+			err = os.WriteFile(k.file+part, text, 0o600)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(k.file+part, k.file)
+}
+
+const part = ".part" // of a record that is being written
+
+// Start has the runtime start a container. When it returns, the program runs.
+func (e *Engine) Start(_ context.Context, id string) error {
+	k, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	if k.spec == nil {
+		return fmt.Errorf("%w: container %.12s was made by another gantry", errdefs.ErrConflict, id)
+	}
+	if err := e.rooted(k, func() error { return e.run(k.record.Dir, id) }); err != nil {
+		return covered(k.spec, err)
+	}
+	p, err := e.process(k, id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p != nil {
+		k.pid = p
+	}
+	if e.bpf == "" {
+		e.bpf = compiled(filepath.Join(filepath.Dir(k.record.Dir), state, id))
+	}
+	return err
+}
+
+// rooted calls f on a thread that sees the root of a container.
+func (e *Engine) rooted(k *known, f func() error) error {
+	root := filepath.Join(k.record.Dir, "root")
+	return e.threads.do(func() error {
+		lower := ""
+		if k.image != nil {
+			list, done, err := k.image.Lower() // here: overlayfs takes directories of this mount namespace only
+			if err != nil {
+				return err
+			}
+			defer done()
+			lower = list
+		}
+		above, err := e.cover(k.image, root, lower)
+		if err != nil {
+			return err
+		}
+		if err := mountRoot(root, lower, above); err != nil {
+			return err
+		}
+		defer unmountRoot(root)
+		if err := k.fillVolumes(root); err != nil {
+			return err
+		}
+		undo, err := guardMounts(k.record.Dir, k.spec)
+		if err != nil {
+			return err
+		}
+		defer undo()
+		return f()
+	})
+}
+
+// cover is what has to be above the layers of an image, which it looks at once, mounted at dir.
+func (e *Engine) cover(i *image.Image, dir, lower string) (cover, error) {
+	id := ""
+	if i != nil {
+		id = i.ID
+	}
+	e.mu.Lock()
+	c, ok := e.above[id]
+	e.mu.Unlock()
+	if ok {
+		return c, nil
+	}
+	if err := mountRoot(dir, lower, cover{}); err != nil {
+		return c, err
+	}
+	c = coverOf(dir)
+	unmountRoot(dir)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.above[id] = c
+	return c, nil
+}
+
+// compiled is the profile of system calls that crun compiled for a container, in base64; "" if there is none, as with
+// runc. All containers have the same one, and compiling it takes a third of crun's time.
+func compiled(stateDir string) string {
+	bpf, err := os.ReadFile(filepath.Join(stateDir, "seccomp.bpf"))
+	if err != nil {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString(bpf)
+}
+
+// run has the OCI runtime start a container: it ends when the program is about to begin. "crun run" forks twice to
+// leave a container behind, "crun create" never: it saves a tenth of what a container costs. runc forks as often in
+// both ways, and its FIFO wants a reader.
+func (e *Engine) run(dir, id string) error {
+	open := func(name string) (*os.File, error) {
+		return os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	}
+	var files []*os.File
+	for _, name := range []string{"lock", "out", "err"} {
+		f, err := open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	// Whoever else has the lock knows by it when the runtime is through: it is the runtime's until the program begins.
+	if err := unix.Flock(int(files[0].Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("lock of container %.12s: %w", id, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), container.DefaultPatience)
+	defer cancel()
+	command := []string{"run", "--detach"}
+	if e.crun {
+		command = []string{"create"}
+	}
+	c := e.command(ctx, dir, id, command...)
+	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], files[:1]
+	// A session of its own: a Ctrl-C is not for it.
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err := c.Run()
+	if ctx.Err() != nil { // who asks for the container next finds out whether it began
+		return fmt.Errorf("%s took longer than %v to start container %.12s: %w", filepath.Base(e.program),
+			container.DefaultPatience, id, container.ErrNoAnswer)
+	}
+	if err != nil {
+		said, _ := os.ReadFile(filepath.Join(dir, "err"))
+		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), errors.Join(err, full(dir)), lastLine(string(said)))
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "pid")); err != nil { // without it nobody finds the container
+		return fmt.Errorf("%s made no container, and said nothing of it: is it an OCI runtime? (%s)", e.program,
+			RuntimeEnv)
+	}
+	if e.crun {
+		if err := score(dir); err != nil {
+			return err
+		}
+		return fault.Do("begin", func() error { return begin(fifo(dir, id)) })
+	}
+	return nil
+}
+
+// fifo is where the first process of a container that crun has created waits for a byte.
+func fifo(dir, id string) string { return filepath.Join(filepath.Dir(dir), state, id, "exec.fifo") }
+
+// begin lets the first process of a container go on, as "crun start" does. One that has ended meanwhile is no error:
+// it is one that began and was killed.
+func begin(fifo string) error {
+	// Nothing comes between the two calls: the process would read without a pause if the FIFO had lost its writer.
+	fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_, err = unix.Write(fd, []byte{0})
+		unix.Close(fd)
+	}
+	if err != nil && err != unix.ENXIO && err != unix.EPIPE {
+		return &os.PathError{Op: "begin", Path: fifo, Err: err}
+	}
+	return os.Remove(fifo) // last: what is there still may wait
+}
+
+// waits reports whether the first process of a container may be waiting to be told to begin, which a gantry that was
+// killed never did. If it has begun, its launcher finds the attempt given up, or has claimed it.
+func (k *known) waits(id string) bool {
+	for _, path := range []string{filepath.Join(k.record.Dir, "pid"), fifo(k.record.Dir, id)} {
+		if _, err := os.Lstat(path); err != nil {
+			return false
+		}
+	}
+	return !k.began()
+}
+
+// command is the OCI runtime, to do something with a container.
+func (e *Engine) command(ctx context.Context, dir, id string, command ...string) *exec.Cmd {
+	args := append([]string{"--root", filepath.Join(filepath.Dir(dir), state)}, command...)
+	c := exec.CommandContext(ctx, e.program, append(args, "--bundle", dir, "--pid-file", filepath.Join(dir, "pid"),
+		id)...)
+	c.Dir, c.Env = "/", []string{defaultPath}
+	if e.copied != nil {
+		c.Path = "/proc/self/fd/" + strconv.Itoa(int(e.copied.Fd()))
+	}
+	return c
+}
+
+// full is ENOSPC where a disk has no room for what the runtime writes, which does not always say so.
+func full(dir string) error {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) == nil && int64(st.Bavail)*st.Bsize < 256<<10 {
+		return unix.ENOSPC
+	}
+	return nil
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}
+
+// find returns what is known of a container.
+func (e *Engine) find(id string) (*known, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if k := e.known[id]; k != nil {
+		return k, nil
+	}
+	for _, dir := range e.dirs {
+		k := &known{file: filepath.Join(dir, records, id)}
+		text, err := os.ReadFile(k.file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &k.record)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("container %.12s: %w", id, err)
+		}
+		if e.known != nil {
+			e.known[id] = k
+			e.bundles[dir] = filepath.Dir(k.record.Dir)
+		}
+		return k, nil
+	}
+	return nil, fmt.Errorf("container %.12s: %w", id, errdefs.ErrNotFound)
+}
+
+// process returns the first process of a container; nil if it does not live.
+func (e *Engine) process(k *known, id string) (*process, error) {
+	e.mu.Lock()
+	p := k.pid
+	e.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	text, err := os.ReadFile(filepath.Join(k.record.Dir, "pid"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	pid, err2 := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || err2 != nil {
+		return nil, err
+	}
+	p, err = openProcess(pid, k.record.Group)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p != nil && k.pid != nil { // somebody else was quicker
+		p.close()
+		return k.pid, nil
+	}
+	k.pid = p
+	return p, err
+}
+
+// running returns a container that runs, and its first process.
+func (e *Engine) running(id string) (*known, *process, error) {
+	k, err := e.find(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := e.process(k, id)
+	if err == nil && (p == nil || p.ended()) {
+		err = fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict)
+	}
+	return k, p, err
+}
+
+// Signal sends a signal to the first process.
+func (e *Engine) Signal(_ context.Context, id, signal string) error {
+	_, p, err := e.running(id)
+	if err != nil {
+		return err
+	}
+	return p.signal(unix.SignalNum(signal))
+}
+
+// Freeze has the kernel freeze or thaw the processes of the container's control group.
+func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
+	k, _, err := e.running(id)
+	if err != nil {
+		return err
+	}
+	if err := e.tree.Freeze(ctx, k.record.Group, frozen); err != nil {
+		return fmt.Errorf("%w: %w", container.ErrBusy, err)
+	}
+	return nil
+}
+
+// Remove ends a container and removes what is left of it.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	k, err := e.find(id)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.awaitRuntime(ctx, k, id)
+	if p, _ := e.process(k, id); p != nil && !p.ended() {
+		_ = p.signal(unix.SIGKILL)
+		_ = e.tree.Freeze(ctx, k.record.Group, false)
+		p.wait(ctx, killTime)
+	}
+	if err := e.tree.Clear(k.record.Group); err != nil {
+		return fmt.Errorf("container %.12s: %w", id, err)
+	}
+	if filepath.Base(k.record.Dir) == id { // as gantry wrote it
+		for _, dir := range []string{filepath.Join(filepath.Dir(k.record.Dir), state, id), k.record.Dir} {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+		}
+	}
+	if k.record.Volumes != "" {
+		if err := os.RemoveAll(k.record.Volumes); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(k.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k.pid.close()
+	delete(e.known, id)
+	return nil
+}
+
+// killTime is how long a killed process may take to end, and a runtime to start one.
+const killTime = 10 * time.Second
+
+// awaitRuntime waits until no runtime is about to start the container.
+func (e *Engine) awaitRuntime(ctx context.Context, k *known, id string) {
+	for begun := time.Now(); starting(k.record.Dir) && !k.waits(id) && time.Since(begun) < killTime &&
+		ctx.Err() == nil; {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// starting reports whether a runtime is starting the container.
+func starting(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, "lock"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// Inspect looks what has become of a container.
+func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) {
+	k, err := e.find(id)
+	if err != nil {
+		return container.State{}, err
+	}
+	s := container.State{Memory: k.record.Memory, CountsIO: k.record.Counts, Labels: k.record.Labels,
+		Status: evidence.Created}
+	p, err := e.process(k, id)
+	if err != nil {
+		return s, err
+	}
+	st, err := os.Stat(filepath.Join(k.record.Dir, "pid"))
+	switch {
+	case err == nil:
+		if p == nil && starting(k.record.Dir) || // it is not in its control group yet
+			p != nil && !p.ended() && k.waits(id) {
+			return s, nil
+		}
+		s.Started = st.ModTime()
+	case p != nil: // somebody has just removed it
+	case k.record.Boot != bootID() && k.began(): // what was in memory is gone
+	default:
+		return s, nil
+	}
+	if p != nil && !p.ended() {
+		s.Status, s.Pid, s.Paused = evidence.Running, p.pid, e.tree.Frozen(k.record.Group)
+		return s, nil
+	}
+	s.Status = evidence.Exited
+	s.ExitCode, s.Finished = e.exit(k, p)
+	return s, nil
+}
+
+// began reports whether the program has begun, by the launcher's account.
+func (k *known) began() bool {
+	by, _, err := k.control().Claimed()
+	return err == nil && by == control.Launcher
+}
+
+func (k *known) control() control.Dir { return control.Dir(k.record.Labels[container.LabelControl]) }
+
+// exit returns the exit code of a container that has ended, and when that was if it is known. It is the kernel's or the
+// launcher's to say. A launcher that said nothing was killed, unless the host was restarted, or it did not begin the
+// program: then it may have ended before this process knew it.
+func (e *Engine) exit(k *known, p *process) (code int, at time.Time) {
+	end, err := k.control().End()
+	switch {
+	case err == nil && end.Over:
+		code, at = end.Code, end.At
+	case k.began():
+		code = 128 + int(unix.SIGKILL)
+	default:
+		code = evidence.LauncherRefused
+	}
+	if told, ok := p.exit(); ok {
+		code = told
+	}
+	if k.record.Boot != bootID() && at.IsZero() {
+		at = e.Since()
+	}
+	return code, at
+}
+
+// Wait waits for the end of the first process.
+func (e *Engine) Wait(ctx context.Context, id string) (int, error) {
+	k, err := e.find(id)
+	if err != nil {
+		return -1, err
+	}
+	p, err := e.process(k, id)
+	if err != nil {
+		return -1, err
+	}
+	if p != nil && !p.wait(ctx, container.DefaultPatience/4) {
+		return -1, context.DeadlineExceeded
+	}
+	s, err := e.Inspect(ctx, id)
+	if err == nil && s.Status != evidence.Exited {
+		err = fmt.Errorf("container %.12s: %w", id, errdefs.ErrConflict)
+	}
+	return s.ExitCode, err
+}
+
+// List looks for containers in the run directories.
+func (e *Engine) List(ctx context.Context, label, value string) ([]container.Listed, error) {
+	var out []container.Listed
+	for _, dir := range e.dirs {
+		entries, err := os.ReadDir(filepath.Join(dir, records))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if entry.IsDir() || strings.HasSuffix(entry.Name(), part) {
+				continue
+			}
+			k, err := e.find(entry.Name())
+			if errdefs.IsNotFound(err) { // about to be made, or to go
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			has, ok := k.record.Labels[label]
+			if !ok || value != "" && has != value {
+				continue
+			}
+			s, err := e.Inspect(ctx, entry.Name())
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, container.Listed{ID: entry.Name(), Name: k.name(), Status: s.Status,
+				Paused: s.Paused, Labels: k.record.Labels})
+		}
+	}
+	return out, nil
+}
+
+// name is that of the container: of one that was started ahead the one of the attempt that uses it, if one does.
+func (k *known) name() string {
+	ticket, run := k.record.Labels[container.LabelTicket], filepath.Dir(string(k.control()))
+	if ticket == "" {
+		return k.record.Name
+	}
+	links, _ := os.ReadDir(run)
+	for _, l := range links {
+		attempt, ok := strings.CutPrefix(l.Name(), "a")
+		n, err := strconv.Atoi(attempt)
+		if !ok || err != nil {
+			continue
+		}
+		if to, bound := control.Dir(filepath.Join(run, l.Name())).Bound(); bound && to == k.control() {
+			return fmt.Sprintf(container.AttemptName, k.record.Labels[container.LabelHostName], n)
+		}
+	}
+	return k.record.Name
+}
+
+// Tidy removes what a gantry that was killed had begun to make, or to remove, of a container. The caller holds the run.
+func (e *Engine) Tidy() error {
+	listed := filepath.Join(e.dirs[0], records)
+	entries, err := os.ReadDir(listed)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		id, isVolumes := strings.CutSuffix(entry.Name(), volumes)
+		if isVolumes {
+			_, err := os.Lstat(filepath.Join(listed, id))
+			isVolumes = errors.Is(err, fs.ErrNotExist)
+		}
+		if isVolumes || strings.HasSuffix(entry.Name(), part) {
+			if err := os.RemoveAll(filepath.Join(listed, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	top := e.bundlesOf(e.dirs[0])
+	entries, err = os.ReadDir(top)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() == state {
+			continue
+		}
+		if _, err := e.find(entry.Name()); errdefs.IsNotFound(err) {
+			if err := os.RemoveAll(filepath.Join(top, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Environment is what the image says.
+func (e *Engine) Environment(_ context.Context, ref string) ([]string, error) {
+	if ref == "" {
+		return nil, nil
+	}
+	i, err := e.image(ref)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(i.Config.Env), nil
+}
+
+// image looks an image up, once: its layers stay as they are while a run needs them.
+func (e *Engine) image(ref string) (*image.Image, error) {
+	e.mu.Lock()
+	i := e.found[ref]
+	e.mu.Unlock()
+	if i != nil {
+		return i, nil
+	}
+	if e.images == nil {
+		return nil, fmt.Errorf("image %s: %w", ref, fetch.ErrNoImage)
+	}
+	i, err := e.images.Image(ref)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.found[ref] = i
+	return i, nil
+}
+
+// Output is what the first process said.
+func (e *Engine) Output(_ context.Context, id string) (stdout, stderr []byte, err error) {
+	k, err := e.find(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	stdout, err = os.ReadFile(filepath.Join(k.record.Dir, "out"))
+	stderr, err2 := os.ReadFile(filepath.Join(k.record.Dir, "err"))
+	return stdout, stderr, errors.Join(err, err2)
+}
+
+// Pauses waits: nobody tells when somebody writes to the freezer, so that only a look now and then shows it.
+func (e *Engine) Pauses(ctx context.Context, _ string, heard func(attempt string)) {
+	heard("")
+	<-ctx.Done()
+}
+
+// Away is never: the engine is part of gantry.
+func (e *Engine) Away() bool { return false }
+
+// Unreachable is never either.
+func (e *Engine) Unreachable(error) bool { return false }
+
+// Dead is what Inspect finds out itself.
+func (e *Engine) Dead(string, int) bool { return false }
+
+// Since is when the host was started, as then all containers ended.
+func (e *Engine) Since() time.Time {
+	var up unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(-time.Duration(up.Nano()))
+}
+
+var bootID = sync.OnceValue(func() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+})
+
+var _ container.Engine = (*Engine)(nil)

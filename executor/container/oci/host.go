@@ -1,0 +1,149 @@
+//go:build linux
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor/container"
+	"gantry/executor/container/oci/userns"
+)
+
+// Host says whether this host can run containers without a daemon, and refuses one that cannot.
+func (e *Engine) Host(ctx context.Context) (container.Host, error) {
+	h := container.Host{Name: "OCI runtime " + filepath.Base(e.program), Ended: "the host was restarted",
+		Groups: e.root, TakesGroup: true, LimitsSwap: e.tree.SwapAccounted(),
+		LimitsTasks: e.tree.Has("memory") && e.tree.Has("cpu") && e.tree.Has("pids")}
+	privileges := func(context.Context) container.Fact { return e.privileges(h.Version) }
+	for _, test := range []func(context.Context) container.Fact{e.runtime, privileges, e.groups, e.overlay} {
+		f := test(ctx)
+		h.Facts = append(h.Facts, f)
+		if f.Name == runtimeFact {
+			_, h.Version, _ = strings.Cut(f.Evidence, ", ")
+		}
+		if f.Verdict == container.No {
+			return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, f.Evidence, f.Advice)
+		}
+	}
+	return h, nil
+}
+
+const runtimeFact = "oci-runtime"
+
+// runtime asks the OCI runtime for its version.
+func (e *Engine) runtime(ctx context.Context) container.Fact {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, e.program, "--version").Output()
+	if err != nil {
+		return container.Fact{Name: runtimeFact, Verdict: container.No,
+			Evidence: fmt.Sprintf("the OCI runtime %s does not run: %v", e.program, err),
+			Advice:   "apt install crun, or set " + RuntimeEnv + " to the path of another"}
+	}
+	version, _, _ := strings.Cut(string(said), "\n")
+	return container.Fact{Name: runtimeFact, Verdict: container.Yes,
+		Evidence: fmt.Sprintf("%s, %s", e.program, strings.TrimSpace(version))}
+}
+
+// privileges are root's, or those of a user namespace. What they have to be depends on the version of the OCI runtime.
+func (e *Engine) privileges(version string) container.Fact {
+	f := container.Fact{Name: "privileges", Verdict: container.Yes, Evidence: "gantry runs as root"}
+	if userns.Inside() {
+		f.Evidence = "gantry runs without root, as user " + os.Getenv("SUDO_UID") + ", in a user namespace, with " +
+			"control groups that systemd delegates"
+		return f
+	}
+	if os.Geteuid() == 0 {
+		if lacking := lackingCapabilities(); len(lacking) > 0 {
+			return container.Fact{Name: "privileges", Verdict: container.No,
+				Evidence: "gantry runs as root without " + strings.Join(lacking, ", "),
+				Advice: "give it these capabilities (docker run --privileged; CapabilityBoundingSet= of a unit), " +
+					"or use --runtime docker"}
+		}
+		if why := lockedMemory(e.tree.Mode(), version); why != "" {
+			return container.Fact{Name: "privileges", Verdict: container.No, Evidence: why,
+				Advice: "give it that capability, or no limit of locked memory (docker run --ulimit memlock=-1; " +
+					"LimitMEMLOCK=infinity of a unit), or install crun 1.14 or later, or runc (" + RuntimeEnv + ")"}
+		}
+		return f
+	}
+	missing := "mounting layers, and control groups of whole nodes, take root"
+	if lacking := rootless(e.tree); len(lacking) > 0 {
+		missing += ", or else what this host lacks: " + strings.Join(lacking, "; ")
+	}
+	return container.Fact{Name: "privileges", Verdict: container.No,
+		Evidence: "containers without a daemon and without root: " + missing,
+		Advice:   "run gantry as root or by sudo, or use --runtime docker as a member of the group docker"}
+}
+
+// lackingCapabilities are those of root that containers take and this process does not have.
+func lackingCapabilities() (lacking []string) {
+	has := effective()
+	for _, c := range []struct {
+		name string
+		bit  int
+	}{{"CHOWN", unix.CAP_CHOWN}, {"DAC_OVERRIDE", unix.CAP_DAC_OVERRIDE}, {"FOWNER", unix.CAP_FOWNER},
+		{"KILL", unix.CAP_KILL}, {"MKNOD", unix.CAP_MKNOD}, {"NET_ADMIN", unix.CAP_NET_ADMIN},
+		{"SETGID", unix.CAP_SETGID}, {"SETPCAP", unix.CAP_SETPCAP}, {"SETUID", unix.CAP_SETUID},
+		{"SYS_ADMIN", unix.CAP_SYS_ADMIN}} {
+		if has&(1<<c.bit) == 0 {
+			lacking = append(lacking, "CAP_"+c.name)
+		}
+	}
+	return lacking
+}
+
+// groups tests whether control groups can be made, with the controllers without which no container starts.
+func (e *Engine) groups(context.Context) container.Fact {
+	needed := []string{"cpu", "memory", "pids"}
+	if e.tree.Mode() != cgroup.Unified {
+		needed = append(needed, "blkio", "devices")
+	}
+	if names, remedy := e.tree.Lacking(needed...); len(names) > 0 {
+		return container.Fact{Name: "cgroups-writable", Verdict: container.No,
+			Evidence: "control groups, " + e.tree.Mode().String() + ", have no " + strings.Join(names, ", "),
+			Advice:   remedy}
+	}
+	for _, controller := range needed {
+		if err := unix.Access(e.tree.Dir(controller, ""), unix.W_OK); err != nil {
+			return container.Fact{Name: "cgroups-writable", Verdict: container.No,
+				Evidence: fmt.Sprintf("control groups cannot be made in %s: %v", e.tree.Dir(controller, ""), err),
+				Advice:   container.Remedy(err.Error())}
+		}
+	}
+	return container.Fact{Name: "cgroups-writable", Verdict: container.Yes,
+		Evidence: "control groups can be made, " + e.tree.Mode().String()}
+}
+
+// overlay mounts one.
+func (e *Engine) overlay(context.Context) container.Fact {
+	dir, err := os.MkdirTemp(memoryDir(), "overlay-")
+	if err != nil {
+		return container.Fact{Name: "overlay", Verdict: container.No,
+			Evidence: "there is no place to try overlayfs: " + err.Error(), Advice: container.Remedy(err.Error())}
+	}
+	defer os.Remove(dir)
+	err = e.threads.do(func() error {
+		defer unmountRoot(dir)
+		return mountRoot(dir, "", cover{})
+	})
+	if err != nil {
+		f := container.Fact{Name: "overlay", Verdict: container.No,
+			Evidence: "overlayfs cannot be used: " + err.Error(), Advice: container.Remedy(err.Error())}
+		if errors.Is(err, unix.ENODEV) {
+			f.Advice = "the kernel needs overlayfs (modprobe overlay)"
+		}
+		return f
+	}
+	return container.Fact{Name: "overlay", Verdict: container.Yes, Evidence: "overlayfs can be mounted"}
+}

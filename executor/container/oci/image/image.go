@@ -1,0 +1,93 @@
+// Package image is a store of container images on disk, for containers without a daemon. An image comes from the Docker
+// Engine, from an archive or from a registry. Each of its layers is verified and unpacked once, into a directory in the
+// form that overlayfs takes as a lower one.
+package image
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"gantry/executor/container/fetch"
+)
+
+// Image is an image whose layers are all in the store.
+type Image struct {
+	fetch.Image // its ID is the digest of its configuration, as with Docker's own image store
+
+	// Layers are directories, the lowest first: those of an overlay, of which each hides what lies below. Nothing may
+	// be written there.
+	Layers []string
+	// Config is what the image says of its programs: environment, working directory, entry point.
+	Config v1.ImageConfig
+
+	layers []digest.Digest // diff IDs, the lowest first
+}
+
+// maxConfig bounds what is read of an image's configuration, and of each list in archives and registries.
+const maxConfig = 4 << 20
+
+// maxLayers is how many layers an image may have, as with Docker: the options of a mount are a page at most.
+const maxLayers = 127
+
+// parseConfig reads the configuration of an image.
+func parseConfig(text []byte) (*v1.Image, error) {
+	c := new(v1.Image)
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("its configuration: %w", err)
+	}
+	if c.RootFS.Type != "layers" {
+		return nil, errors.New("its configuration names no layers")
+	}
+	if len(c.RootFS.DiffIDs) > maxLayers {
+		return nil, fmt.Errorf("it has %d layers, at most %d can be mounted", len(c.RootFS.DiffIDs), maxLayers)
+	}
+	for _, d := range c.RootFS.DiffIDs {
+		if err := known(d); err != nil {
+			return nil, fmt.Errorf("its configuration: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// known accepts digests that can be names of files.
+func known(d digest.Digest) error {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("digest %q: %w", d, err)
+	}
+	if d.Algorithm() != digest.SHA256 {
+		return fmt.Errorf("digest %s: only sha256 is known", d)
+	}
+	return nil
+}
+
+// platform is the short form of a platform.
+func platform(p v1.Platform) string {
+	s := p.OS + "/" + p.Architecture
+	if p.Variant != "" {
+		s += "/" + p.Variant
+	}
+	return s
+}
+
+// image describes an image of the store by its configuration.
+func (s *Store) image(id digest.Digest, c *v1.Image) *Image {
+	i := &Image{Image: fetch.Image{ID: string(id), Platform: c.OS + "/" + c.Architecture, Source: "local"},
+		Config: c.Config}
+	for k, d := range c.RootFS.DiffIDs {
+		// Overlayfs takes no layer twice. The higher one hides all that is in the lower.
+		if !slices.Contains(c.RootFS.DiffIDs[k+1:], d) {
+			i.layers, i.Layers = append(i.layers, d), append(i.Layers, s.layerDir(d))
+		}
+	}
+	return i
+}
+
+func (s *Store) layerDir(d digest.Digest) string {
+	return filepath.Join(s.dir, "layers", d.Encoded(), "fs")
+}

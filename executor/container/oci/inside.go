@@ -1,0 +1,137 @@
+//go:build linux
+
+package oci
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup/thread"
+	"gantry/executor/container/oci/userns"
+)
+
+// inside runs functions on threads of their own, each with a mount namespace of its own, and programs that they start
+// get both. What they mount, nobody else sees, and it is gone with the threads: gantry may be killed at any time. On a
+// hybrid host they do not see the empty hierarchy of cgroup v2.
+type inside struct {
+	jobs   chan func()
+	groups string // where the hierarchies of a hybrid host are mounted; "" on others
+	fewer  bool   // without those that are idle
+}
+
+func newInside(groups string, fewer bool) *inside {
+	return &inside{jobs: make(chan func()), groups: groups, fewer: fewer}
+}
+
+// usualNice is the priority of this process before it puts itself before others, which programs are not to be, whoever
+// started this process.
+var usualNice = func() int {
+	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return 0
+	}
+	return max(20-nice, 0) // the system call returns 40 to 1
+}()
+
+// usual gives this thread the priority, the processors and the timers that programs are to have.
+func usual() {
+	_ = unix.SchedSetaffinity(0, &everyCPU)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), usualNice)
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, usualSlack, 0, 0, 0)
+}
+
+// do runs f on a thread that nothing else uses.
+func (x *inside) do(f func() error) error {
+	done := make(chan error, 1)
+	job := func() { done <- f() }
+	select {
+	case x.jobs <- job:
+	default:
+		ready := make(chan error, 1)
+		thread.Go(func() { x.thread(job, ready) })
+		if err := <-ready; err != nil {
+			return err
+		}
+	}
+	return <-done
+}
+
+// close ends the threads once they are idle.
+func (x *inside) close() { close(x.jobs) }
+
+func (x *inside) thread(first func(), ready chan<- error) {
+	usual()
+	if err := x.enter(); err != nil {
+		ready <- err
+		return
+	}
+	ready <- nil
+	first()
+	for job := range x.jobs {
+		job()
+	}
+}
+
+const usualSlack = 50_000 // nanoseconds, of timers
+
+func (x *inside) enter() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	unix.Umask(0o022) // of this thread: it goes with the namespace
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	if x.groups == "" {
+		return nil
+	}
+	if err := showHierarchies(x.groups, x.fewer); err != nil {
+		return fmt.Errorf("mount namespace: hierarchies of control groups: %w", err)
+	}
+	return nil
+}
+
+// mountRoot mounts what a container has as its root at dir: the layers, and above them a file system in memory with the
+// cover, for the mount points. The layers are as overlay takes them; "" for none.
+func mountRoot(dir, lower string, c cover) error {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=4m,mode=755"); err != nil {
+		return fmt.Errorf("mount %s: %w", dir, err)
+	}
+	var err error
+	made := []string{"/upper", "/work"}
+	if lower == "" {
+		lower, made = escape(dir+"/none"), append(made, "/none")
+	}
+	for _, sub := range made {
+		if err == nil {
+			err = unix.Mkdir(dir+sub, 0o755)
+		}
+	}
+	if err == nil {
+		err = c.fill(dir + "/upper")
+	}
+	if err == nil {
+		options := "lowerdir=" + lower + ",upperdir=" + escape(dir) + "/upper,workdir=" + escape(dir) + "/work"
+		if userns.Inside() { // where nobody can set the attributes that overlayfs keeps otherwise
+			options = "userxattr," + options
+		}
+		err = unix.Mount("overlay", dir, "overlay", 0, options)
+	}
+	if err != nil {
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+		return fmt.Errorf("mount the overlay of layers at %s: %w", dir, err)
+	}
+	return nil
+}
+
+func unmountRoot(dir string) {
+	_ = unix.Unmount(dir, unix.MNT_DETACH) // the overlay
+	_ = unix.Unmount(dir, unix.MNT_DETACH) // the file system in memory, which the overlay of a container still holds
+}
+
+// escape makes a path one word of the options of overlay.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
+}

@@ -1,0 +1,83 @@
+package outside_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/executor/container/outside"
+)
+
+func TestDirectory(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := top; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
+		must(os.Chmod(at, 0o755))
+	}
+	make := func(name string, mode os.FileMode, uid int) string {
+		path := filepath.Join(top, name)
+		must(os.MkdirAll(path, 0o755))
+		must(os.Chmod(path, mode))
+		if os.Getuid() == 0 {
+			must(os.Chown(path, uid, uid))
+		}
+		return path
+	}
+	own := make("own", 0o700, 4711)
+	must(os.Symlink(own, filepath.Join(top, "link")))
+	must(os.Symlink(top, filepath.Join(top, "up")))
+	must(os.WriteFile(filepath.Join(top, "file"), nil, 0o644))
+	u := outside.User{UID: 4711, GID: 4711}
+	if os.Getuid() != 0 {
+		u = outside.User{UID: os.Getuid(), GID: os.Getgid()}
+	}
+	if device, inode, err := u.Directory(own, true); err != nil || device == 0 || inode == 0 {
+		t.Errorf("%s: device %d, inode %d, %v", own, device, inode, err)
+	}
+	for path, says := range map[string]string{
+		filepath.Join(top, "link"):      "link",
+		filepath.Join(top, "up", "own"): "link",
+		filepath.Join(top, "file"):      "not a directory",
+		filepath.Join(top, "none"):      "no such",
+		own + "/":                       "shortest",
+		"own":                           "absolute",
+		own + "/../own":                 "shortest",
+		"/":                             "own",
+		"/tmp":                          "own",
+		"/proc/self/cwd":                "/proc",
+		"/sys/fs":                       "/sys",
+		"/dev/shm":                      "/dev",
+		"/run/secrets/x":                "/run/secrets",
+		"/.gantry":                      "/.gantry",
+	} {
+		if _, _, err := u.Directory(path, true); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v; want an error with %q", path, err, says)
+		}
+	}
+	if os.Getuid() != 0 {
+		t.Skip("directories of others need root")
+	}
+	if _, _, err := u.Directory(make("readable", 0o755, 4712), false); err != nil {
+		t.Errorf("a directory of another user that all may read: %v", err)
+	}
+	if _, _, err := u.Directory(make("private", 0o700, 4712), false); err == nil {
+		t.Error("a directory that only its owner may read is readable")
+	}
+	for _, path := range []string{make("other", 0o755, 4712), make("readonly", 0o500, 4711),
+		make("closed/in", 0o777, 4711)} {
+		if filepath.Base(path) == "in" {
+			must(os.Chmod(filepath.Dir(path), 0o700))
+		}
+		if _, _, err := u.Directory(path, true); err == nil {
+			t.Errorf("%s may be written to", path)
+		}
+	}
+}

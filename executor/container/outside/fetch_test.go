@@ -1,0 +1,31 @@
+package outside_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/executor/container/outside"
+)
+
+// A server that falls silent in the middle of a file is given up on, and not asked again.
+func TestASilentServerIsGivenUp(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set("Content-Length", "100")
+		_, _ = w.Write([]byte("some"))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	x := &outside.Fetcher{Dir: t.TempDir(), Own: func(string) error { return nil }, Patience: 200 * time.Millisecond,
+		Wait: func(context.Context, time.Duration) error { return nil }}
+	_, err := x.Fetch(t.Context(), server.URL)
+	if err == nil || !strings.Contains(err.Error(), "the server sends nothing for 200ms") || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}

@@ -1,0 +1,159 @@
+package outside_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup/thread/threadtest"
+	"gantry/executor"
+	"gantry/executor/container/outside"
+	"gantry/trace"
+)
+
+// abc is the SHA-256 of "abc" (FIPS 180-2, appendix B.1).
+const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// submission is a workflow of one task that reads one file.
+func submission(dir string, f trace.File, inputs ...string) *executor.Submission {
+	f.Producer = -1
+	s := &executor.Submission{Name: "w", Workflow: &trace.Workflow{Source: filepath.Join(dir, "w.yml"),
+		Tasks: []trace.Task{{ID: "t", Command: []string{"cat"}, Image: "i", Inputs: []int32{0}}},
+		Files: []trace.File{f}}}
+	if len(inputs) > 0 {
+		s.Inputs, s.Dirs = inputs[0], inputs[1:]
+	}
+	return s
+}
+
+func locate(t *testing.T, s *executor.Submission, who outside.User) (executor.Source, []outside.Missing) {
+	t.Helper()
+	files, err := new(executor.Admitter).Outside(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, missing, err := (&outside.Search{User: who}).Locate(t.Context(), s, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found[0], missing
+}
+
+func me() outside.User { return outside.User{UID: os.Getuid(), GID: os.Getgid()} }
+
+func TestLocateTriesPlacesInOrder(t *testing.T) {
+	dir := t.TempDir()
+	first, second := write(t, filepath.Join(dir, "1", "abc"), "abc"), write(t, filepath.Join(dir, "2", "abc"), "xyz")
+	inputs := write(t, filepath.Join(dir, "in", "a", "b.txt"), "in")
+	further := write(t, filepath.Join(dir, "further", "c.txt"), "further")
+	beside := write(t, filepath.Join(dir, "d.txt"), "beside")
+	dirs := []string{filepath.Join(dir, "in"), filepath.Join(dir, "further")}
+	for _, c := range []struct {
+		file trace.File
+		want string
+	}{
+		{trace.File{Name: "f", Origin: &trace.Origin{Locations: []string{first, second}}}, first},
+		{trace.File{Name: "f", Origin: &trace.Origin{Locations: []string{filepath.Join(dir, "none"), second, first}}},
+			second},
+		{trace.File{Name: "f", Origin: &trace.Origin{Locations: []string{second, first}, SHA256: abc}}, first},
+		{trace.File{Name: "a/b.txt"}, inputs},
+		{trace.File{Name: "c.txt"}, further},
+		{trace.File{Name: "d.txt"}, beside},
+		{trace.File{Name: "d.txt", Origin: &trace.Origin{Locations: []string{filepath.Join(dir, "none")}}}, beside},
+	} {
+		if got, missing := locate(t, submission(dir, c.file, dirs...), me()); got.Path != c.want || len(missing) > 0 {
+			t.Errorf("%s %v: found %q, want %q (%v)", c.file.Name, c.file.Origin, got.Path, c.want, missing)
+		}
+	}
+}
+
+func TestLocateSaysWhereItLookedAndWhy(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	wrong := write(t, filepath.Join(dir, "wrong"), "abd")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("/proc/self/environ", link); err != nil {
+		t.Fatal(err)
+	}
+	file := trace.File{Name: "f", Origin: &trace.Origin{SHA256: abc, Locations: []string{filepath.Join(dir, "none"),
+		dir, filepath.Join(dir, "pipe"), link, "/dev/null", "/sys/kernel/profiling", wrong}}}
+	got, missing := locate(t, submission(dir, file), me())
+	if got != (executor.Source{}) || len(missing) != 1 || missing[0].Task != "t" {
+		t.Fatalf("found %+v, missing %v", got, missing)
+	}
+	for i, why := range []string{"no such file", "a directory", "not a regular file", "below /proc", "below /dev",
+		"below /sys", "the catalog says " + abc, "no such file"} {
+		if l := missing[0].Looked[i]; !strings.Contains(l.Why, why) {
+			t.Errorf("%s: %q, want %q", l.Where, l.Why, why)
+		}
+	}
+}
+
+// Under sudo the rights of the user who called it count, and not those of root.
+func TestOpenHasTheRightsOfTheUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} { // both are the test's own
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nobody := outside.User{UID: 65534, GID: 65534}
+	secret, open := write(t, filepath.Join(dir, "secret"), "s"), write(t, filepath.Join(dir, "open"), "o")
+	hidden := write(t, filepath.Join(dir, "closed", "file"), "h")
+	theirs := write(t, filepath.Join(dir, "theirs"), "t")
+	link := filepath.Join(dir, "link")
+	for _, err := range []error{os.Chmod(secret, 0o600), os.Chmod(filepath.Dir(hidden), 0o700), os.Chmod(theirs, 0o400),
+		os.Chown(theirs, nobody.UID, nobody.GID), os.Symlink(secret, link)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, may := range map[string]bool{secret: false, open: true, hidden: false, theirs: true, link: false} {
+		f, err := nobody.Open(path)
+		if (err == nil) != may {
+			t.Errorf("%s: %v, may read it: %v", path, err, may)
+		}
+		if err == nil {
+			f.Close()
+		}
+		if f, err := (outside.User{}).Open(path); err != nil { // this thread is still root's
+			t.Errorf("%s as root: %v", path, err)
+		} else {
+			f.Close()
+		}
+	}
+}
+
+func TestEmulatedTasksNeedNoFiles(t *testing.T) {
+	s := submission(t.TempDir(), trace.File{Name: "f", Origin: &trace.Origin{Locations: []string{"/etc/hostname"}}})
+	s.Workflow.Tasks[0].Command = nil
+	if got, missing := locate(t, s, me()); got != (executor.Source{}) || len(missing) > 0 {
+		t.Errorf("found %+v, missing %v", got, missing)
+	}
+}
+
+func TestTheFirstThreadKeepsItsRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root alone takes the rights of others")
+	}
+	threadtest.Keeps(t, func() { outside.User{UID: 65534, GID: 65534}.Do(func() {}) })
+}

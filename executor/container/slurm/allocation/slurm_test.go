@@ -1,0 +1,226 @@
+package allocation_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/executor/container/slurm/allocation"
+	"gantry/executor/container/slurm/slurmtest"
+)
+
+func request(t *testing.T, text string) (*allocation.Allocation, error) {
+	t.Helper()
+	w, err := allocation.ParseWants(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return allocation.Request(t.Context(), w, func(text string) { t.Log(text) })
+}
+
+func mustRequest(t *testing.T, text string) *allocation.Allocation {
+	t.Helper()
+	a, err := request(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// cat starts a step that prints what it reads, and waits until it does.
+func cat(t *testing.T, a *allocation.Allocation, node, name string) *allocation.Running {
+	t.Helper()
+	r, err := a.StartStep(t.Context(), allocation.StepSpec{Node: node, CPUs: 1, Name: name, Argv: []string{"cat"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo(t, r)
+	return r
+}
+
+func echo(t *testing.T, r *allocation.Running) {
+	t.Helper()
+	if _, err := r.Stdin().Write([]byte("hello\n")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(r.Stdout()).ReadString('\n'); line != "hello\n" {
+		t.Fatalf("the step printed %q, %v; srun: %v", line, err, r.Wait())
+	}
+}
+
+// One cluster for all: each test leaves it as it was.
+func TestWithSlurm(t *testing.T) {
+	slurmtest.Long(t)
+	c := slurmtest.Up(t)
+	idle := func() bool {
+		return c.Command(t, "squeue", "-h", "-o", "%A") == "" &&
+			c.Command(t, "sinfo", "-h", "-o", "%D", "-t", "idle") == "4"
+	}
+	run := func(name string, f func(t *testing.T)) {
+		t.Run(name, f)
+		if err := exec.Command("scancel", "--user=root").Run(); err != nil {
+			t.Log(err)
+		}
+		slurmtest.Eventually(t, "all nodes are idle after "+name, idle)
+	}
+
+	run("steps", func(t *testing.T) {
+		a := mustRequest(t, "nodes=2,time=1h")
+		nodes := a.Nodes()
+		if len(nodes) != 2 || !a.Requested() || !nodes[0].Up || !nodes[1].Up {
+			t.Fatalf("nodes %v, requested %v", nodes, a.Requested())
+		}
+		if left := time.Until(a.Ends()); left > time.Hour || left < 50*time.Minute {
+			t.Errorf("it ends in %v", left)
+		}
+		r := cat(t, a, nodes[1].Name, "step|of a")
+		steps, err := a.Steps(t.Context())
+		want := []allocation.Step{{ID: a.ID() + ".0", Name: "step|of a", Node: nodes[1].Name}}
+		if err != nil || !slices.Equal(steps, want) {
+			t.Errorf("steps %v, %v, want %v", steps, err, want)
+		}
+		// A second view of the same allocation has the same, and ends the step of the first.
+		b, err := allocation.Attach(t.Context(), a.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.CancelStep(t.Context(), steps[0].ID, "TERM"); err != nil {
+			t.Error(err)
+		}
+		if err := r.Wait(); err == nil || !strings.Contains(err.Error(), "Terminated") {
+			t.Errorf("srun: %v, want that the step was terminated", err)
+		}
+		slurmtest.Eventually(t, "no step is left", func() bool {
+			steps, err := b.Steps(t.Context())
+			return err == nil && len(steps) == 0
+		})
+		if err := b.CancelStep(t.Context(), steps[0].ID, ""); err != nil {
+			t.Errorf("cancel a step that has ended: %v", err)
+		}
+		for range 2 {
+			if err := a.End(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err = allocation.Attach(t.Context(), a.ID())
+		if err == nil || !strings.Contains(err.Error(), "cannot be used") {
+			t.Errorf("an allocation that was given back: %v", err)
+		}
+	})
+
+	run("refused", func(t *testing.T) {
+		for text, want := range map[string]string{
+			"nodes=1,partition=nope":    "Invalid partition name specified (the partitions are main",
+			"nodes=9":                   "it can never start there (PartitionConfig)",
+			"nodes=1,memory=1000000G":   "refuses",
+			"nodes=1,constraint=purple": "allocation nodes=1,constraint=purple: Invalid feature specification",
+		} {
+			_, err := request(t, text)
+			var said *allocation.Error
+			if !errors.As(err, &said) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", text, err, want)
+			}
+		}
+	})
+
+	run("another's", func(t *testing.T) {
+		id := c.Command(t, "sbatch", "--parsable", "--uid=nobody", "--chdir=/", "--output=/dev/null",
+			"--wrap=sleep 300")
+		defer c.Command(t, "scancel", id)
+		_, err := allocation.Attach(t.Context(), id)
+		if err == nil || !strings.Contains(err.Error(), "allocation "+id+" is not yours: it belongs to nobody") {
+			t.Errorf("%v", err)
+		}
+		if _, err := allocation.Attach(t.Context(), "999"); err == nil {
+			t.Error("an allocation that never was: no error")
+		}
+	})
+
+	run("wait", func(t *testing.T) {
+		all := mustRequest(t, "nodes=4")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, err := allocation.Request(ctx, allocation.Wants{Nodes: 1}, func(text string) {
+			if !strings.Contains(text, "(Resources)") {
+				t.Errorf("progress: %s", text)
+			}
+			cancel()
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		slurmtest.Eventually(t, "the request is withdrawn", func() bool {
+			return c.Command(t, "squeue", "-h", "-o", "%A") == all.ID()
+		})
+	})
+
+	run("node down, then cancelled", func(t *testing.T) {
+		a := mustRequest(t, "nodes=2")
+		lost, stays := a.Nodes()[0].Name, a.Nodes()[1].Name
+		gone, kept := cat(t, a, lost, "gone"), cat(t, a, stays, "kept")
+		var heard []allocation.Change
+		a.Watch(t.Context(), 50*time.Millisecond, func(ch allocation.Change) {
+			switch heard = append(heard, ch); {
+			case len(heard) == 1:
+				c.SetDown(t, lost)
+			case !ch.Over && !ch.Nodes[0].Up:
+				c.Resume(t, lost) // it does not come back to this allocation
+				_ = gone.Wait()   // it ends; that it failed, srun says most times only
+				echo(t, kept)
+				c.Command(t, "scancel", a.ID())
+			}
+		})
+		last := heard[len(heard)-1]
+		if !last.Over || !strings.Contains(last.Why, "cancelled") || last.Nodes[0].Up || !last.Nodes[1].Up {
+			t.Errorf("at the end %+v", last)
+		}
+		_ = kept.Wait()
+	})
+
+	run("time limit", func(t *testing.T) {
+		a := mustRequest(t, "nodes=1,time=1")
+		r := cat(t, a, a.Nodes()[0].Name, "long")
+		if err := r.Wait(); err == nil { // the wall clock has to come to it, a minute or two
+			t.Error("the step ended well")
+		}
+		slurmtest.Eventually(t, "the allocation is over", func() bool {
+			ch, err := a.Look(t.Context())
+			return err == nil && ch.Over && ch.Why == "it reached its time limit"
+		})
+	})
+
+	run("slurmctld restarted", func(t *testing.T) {
+		a := mustRequest(t, "nodes=1")
+		r := cat(t, a, a.Nodes()[0].Name, "goes on")
+		time.Sleep(6 * time.Second) // slurmctld saves the state of jobs every five seconds
+		c.KillController(t)
+		if _, err := a.Look(t.Context()); !errors.Is(err, allocation.ErrAway) || !a.Away() {
+			t.Errorf("without slurmctld: %v, away %v", err, a.Away())
+		}
+		echo(t, r)
+		c.StartController(t)
+		slurmtest.Eventually(t, "the allocation is there again", func() bool {
+			ch, err := a.Look(t.Context())
+			return err == nil && !ch.Over && ch.Nodes[0].Up
+		})
+		slurmtest.Eventually(t, "the step is known again", func() bool {
+			steps, err := a.Steps(t.Context())
+			return err == nil && len(steps) == 1 && steps[0].Name == "goes on"
+		})
+		echo(t, r)
+	})
+
+	t.Run("munge", func(t *testing.T) {
+		c.KillMunge(t)
+		begun := time.Now()
+		_, err := request(t, "nodes=1")
+		if err == nil || !strings.Contains(err.Error(), "munge does not run here") {
+			t.Errorf("without munge: %v after %v", err, time.Since(begun))
+		}
+	})
+}

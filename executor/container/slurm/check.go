@@ -1,0 +1,143 @@
+package slurm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+
+	"gantry/executor/container"
+	"gantry/executor/container/fetch"
+	"gantry/executor/container/slurm/allocation"
+)
+
+// Report is what a node says of itself.
+type Report struct {
+	Node    string           `json:"node"`
+	Runtime string           `json:"runtime"` // whose containers: oci, docker or none; "" if there is none as asked
+	Facts   []container.Fact `json:"facts"`
+	Images  []Image          `json:"images"`
+	// Failed says why there is no runtime, or an image is missing, which is what NoImage says.
+	Failed  string `json:"failed,omitempty"`
+	NoImage bool   `json:"no_image,omitempty"`
+	// Rate is how many bytes a core hashes in a second of its time; 0: it was not measured.
+	Rate float64 `json:"rate,omitempty"`
+}
+
+// Image is an image that a node has.
+type Image struct {
+	fetch.Image
+	Env []string
+}
+
+// Check says what is asked of nodes before a run begins.
+type Check struct {
+	Dir     string // of the run, or beside it: the nodes have to see it
+	Program string // gantry-task, in there
+	Args    []string
+	Nodes   []string
+}
+
+// unseen is what slurmstepd says of a program that it cannot find.
+var unseen = regexp.MustCompile(`execve.*: (No such file or directory|Not a directory|Permission denied)`)
+
+// most is how many nodes are asked at once.
+const most = 32
+
+// Ask runs a job step on each node that says what the node can do, in the order of nodes. The error is an
+// *allocation.Error if a node does not see the directory, or does not answer.
+func (c Check) Ask(ctx context.Context, a *allocation.Allocation) ([]Report, error) {
+	out, errs := make([]Report, len(c.Nodes)), make([]error, len(c.Nodes))
+	var work sync.WaitGroup
+	free := make(chan struct{}, most)
+	for i, name := range c.Nodes {
+		work.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			out[i], errs[i] = c.ask(ctx, a, name)
+		})
+	}
+	work.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (r Report, err error) {
+	path := filepath.Join(c.Dir, "report-"+name+".json")
+	cpus, memory := 1, int64(0)
+	for _, n := range a.Nodes() {
+		if n.Name == name {
+			cpus, memory = n.Cores, n.Memory
+		}
+	}
+	argv := append([]string{c.Program, "slurm-node", "--report", path}, c.Args...)
+	spec := allocation.StepSpec{Node: name, CPUs: cpus, Memory: memory, Name: "gantry-check", Argv: argv, Dir: "/"}
+	run, err := a.StartStep(ctx, spec)
+	if err != nil {
+		return r, err
+	}
+	stop := context.AfterFunc(ctx, run.End)
+	defer stop()
+	run.Stdin().Close()
+	_, _ = io.Copy(io.Discard, run.Stdout())
+	failed := run.Wait()
+	text, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		return r, json.Unmarshal(text, &r)
+	case !errors.Is(err, fs.ErrNotExist):
+		return r, err
+	case failed != nil && unseen.MatchString(run.Said()):
+		return r, &allocation.Error{What: fmt.Sprintf("node %s does not see %s", name, c.Dir),
+			Remedy: "name a directory that all nodes share with --shared", Err: failed}
+	case failed != nil:
+		return r, fmt.Errorf("ask node %s what it can do: %w", name, failed)
+	}
+	return r, &allocation.Error{What: fmt.Sprintf("node %s writes to another directory %s than is here", name, c.Dir),
+		Remedy: "name a directory that all nodes share with --shared"}
+}
+
+// Put puts the programs that job steps need into a directory that the nodes see, and returns the path of gantry-task
+// there.
+func Put(dir, gantry, task string) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	for name, from := range map[string]string{"gantry": gantry, "gantry-task": task} {
+		to := filepath.Join(dir, name)
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if os.Link(from, to) == nil {
+			continue
+		}
+		if err := copyFile(from, to); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "gantry-task"), nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

@@ -1,0 +1,196 @@
+package slurm
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/executor/container/slurm/allocation"
+	"gantry/executor/container/slurm/node"
+)
+
+// listen hears what a step says until it ends.
+func (e *Engine) listen(s *step) {
+	defer e.work.Done()
+	said := bufio.NewScanner(s.run.Stdout())
+	said.Buffer(nil, node.LongestLine)
+	for said.Scan() {
+		verb, id, _ := strings.Cut(said.Text(), " ")
+		id, text, _ := strings.Cut(id, " ")
+		e.mu.Lock()
+		j := s.job
+		if j == nil || j.id != id {
+			e.mu.Unlock()
+			continue
+		}
+		switch verb {
+		case "started":
+			select {
+			case <-j.begun:
+			default:
+				close(j.begun)
+			}
+		case "acked":
+			select {
+			case j.acked <- struct{}{}:
+			default:
+			}
+		case "result": // the directory, which is full for one, takes none
+			r := &node.Result{}
+			if json.Unmarshal([]byte(text), r) == nil {
+				j.told = r
+			}
+		case "ended":
+			r, _ := j.dir.Result()
+			e.countLocked(j, r != nil && r.Stopped)
+			e.finish(j, "")
+			s.job = nil
+			e.rest(s)
+		}
+		e.mu.Unlock()
+	}
+	err := s.run.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.err == nil { // what came before is why
+		s.err = err
+	}
+	e.idle = slices.DeleteFunc(e.idle, func(o *step) bool { return o == s })
+	if j := s.job; j != nil {
+		if r, _ := j.dir.Result(); r != nil || j.told != nil {
+			e.finish(j, "")
+		}
+	}
+	if err == nil || s.job == nil { // else the step may be there without its srun
+		_ = os.RemoveAll(filepath.Join(node.Steps(e.cfg.RunDir), s.name))
+	}
+	close(s.gone)
+	if s.job != nil {
+		e.seekLocked(s.job)
+	}
+}
+
+// seek has search look for a container, once.
+func (e *Engine) seek(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seekLocked(j)
+}
+
+// seekLocked does so. e.mu is held.
+func (e *Engine) seekLocked(j *job) {
+	if j.over || j.sought {
+		return
+	}
+	j.sought = true
+	e.work.Add(1)
+	go e.search(j)
+}
+
+// rest has a step wait for another container. e.mu is held.
+func (e *Engine) rest(s *step) {
+	if e.cfg.Linger == 0 || e.ctx.Err() != nil {
+		s.run.Stdin().Close()
+		return
+	}
+	e.idle = append(e.idle, s)
+	s.timer = time.AfterFunc(e.cfg.Linger, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if i := slices.Index(e.idle, s); i >= 0 {
+			e.idle = slices.Delete(e.idle, i, i+1)
+			s.run.Stdin().Close()
+		}
+	})
+}
+
+// search finds out what has become of a container whose srun has ended without a word, or was another gantry's: srun
+// may have been killed, and its step continues. If the step is gone, what it left is ended before the container counts
+// as lost, and its task is tried again.
+func (e *Engine) search(j *job) {
+	defer e.work.Done()
+	for e.ctx.Err() == nil {
+		alive := e.lives(e.ctx, j)
+		r, err := j.dir.Result()
+		if err == nil && (r != nil || !alive) {
+			why := ""
+			if r == nil {
+				why = "its job step was ended"
+				if j.step != nil && j.step.err != nil {
+					why += ": " + j.step.err.Error()
+				}
+				if err := e.clear(j); err != nil {
+					why += "; node " + j.launch.Node + " did not end what the step may have left: " + err.Error()
+				}
+				if e.ctx.Err() != nil {
+					return // the next gantry looks again
+				}
+			}
+			e.mu.Lock()
+			if !j.over && !e.cfg.Allocation.Away() {
+				e.countLocked(j, r == nil || r.Stopped)
+			}
+			e.finish(j, why)
+			e.mu.Unlock()
+			return
+		}
+		select {
+		case <-j.ended:
+			return
+		case <-e.ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// clearTime is how long a node may take to end what a job step has left.
+const clearTime = 2 * time.Minute
+
+// clear has the node of a container end what its job step left of it: containers run on where somebody killed the step.
+// A node that Slurm has lost cannot be asked.
+func (e *Engine) clear(j *job) error {
+	name, err := j.dir.Step()
+	if err != nil || name == "" || j.node < 0 {
+		return err // no step was to run it
+	}
+	begun := time.Now()
+	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 8*time.Second) {
+		if _, why := e.state(e.cfg.Allocation.Nodes(), j.node, j.launch.Node); why != "" || e.ended() {
+			return nil
+		}
+		if err = e.clearOnce(j, name); err == nil {
+			return os.RemoveAll(filepath.Join(node.Steps(e.cfg.RunDir), name))
+		}
+		if time.Since(begun) > clearTime {
+			return err
+		}
+		select {
+		case <-j.ended: // the node is lost
+			return nil
+		case <-e.ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// clearOnce runs one job step that does so.
+func (e *Engine) clearOnce(j *job, name string) error {
+	spec := allocation.StepSpec{Node: j.launch.Node, Name: "gantry-clear", Dir: "/", Argv: []string{e.cfg.Program,
+		"slurm-node", "--clear", "--runtime", e.cfg.Runtimes[j.node], "--step", name, e.cfg.RunDir, j.id}}
+	spec.CPUs, spec.Memory = e.size(j.launch.Node, 1)
+	run, err := e.cfg.Allocation.StartStep(e.ctx, spec)
+	if err != nil {
+		return err
+	}
+	limit := time.AfterFunc(clearTime/4, run.Kill)
+	defer limit.Stop()
+	run.Stdin().Close()
+	_, _ = io.Copy(io.Discard, run.Stdout())
+	return run.Wait()
+}

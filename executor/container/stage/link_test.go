@@ -1,0 +1,311 @@
+package stage_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gantry/executor"
+	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
+)
+
+func output(name string) *executor.FileSpec {
+	return &executor.FileSpec{Name: name, Produced: true, Final: true}
+}
+
+// flows are workflows of gantry's caller and, where root runs the test, of another user.
+func flows() []*executor.WorkflowSpec {
+	all := []*executor.WorkflowSpec{flow}
+	if os.Geteuid() == 0 {
+		all = append(all, &executor.WorkflowSpec{Name: "theirs", By: &executor.User{UID: 12345, GID: 12345}})
+	}
+	return all
+}
+
+// reads reads a file as programs of a workflow do.
+func reads(s *stage.Area, w *executor.WorkflowSpec, path string) (text string, err error) {
+	o := s.UserOf(w)
+	outside.User{UID: o.UID, GID: o.GID, Groups: []int{}}.Do(func() {
+		var b []byte
+		b, err = os.ReadFile(path)
+		text = string(b)
+	})
+	return text, err
+}
+
+// opened lets all users pass the directories above one.
+func opened(t *testing.T, dir string) {
+	for ; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The next task can read what a task wrote, whatever mode and umask have left of it: files, directories and what is in
+// directories that nobody could enter.
+func TestOutputsAreReadableWhateverTheirModes(t *testing.T) {
+	for _, w := range flows() {
+		t.Run(w.Name, func(t *testing.T) {
+			s, dir := area(t, 1<<40)
+			opened(t, dir)
+			s.User = stage.ProgramUser()
+			spec := &executor.TaskSpec{Workflow: w, Name: "t", Command: []string{"x"}}
+			next := &executor.TaskSpec{Workflow: w, Name: "next", Command: []string{"x"}}
+			var paths []string
+			for mode := range 0o1000 {
+				names := []string{fmt.Sprintf("f%o", mode)}
+				if mode&0o7 == 0 { // the directory b is none of the outputs
+					names = append(names, fmt.Sprintf("d%o/a/x", mode), fmt.Sprintf("b%o/x", mode))
+					tree := fmt.Sprintf("d%o", mode)
+					spec.Outputs = append(spec.Outputs, &executor.FileSpec{Name: tree, Produced: true},
+						&executor.FileSpec{Name: names[2], Produced: true})
+				}
+				paths = append(paths, names...)
+				spec.Outputs = append(spec.Outputs, &executor.FileSpec{Name: names[0], Produced: true})
+			}
+			next.Inputs = spec.Outputs
+			l := &executor.Launch{Try: 1, Spec: spec}
+			works(t, s, l, func(work string) {
+				user := s.UserOf(w)
+				outside.User{UID: user.UID, GID: user.GID}.Do(func() { put(t, work, paths...) })
+				for mode := range 0o1000 {
+					for _, name := range []string{"f%o", "d%o/a/x", "d%o/a", "d%o", "b%o/x", "b%o"} {
+						err := os.Chmod(filepath.Join(work, fmt.Sprintf(name, mode)), fs.FileMode(mode))
+						if err != nil && !errors.Is(err, fs.ErrNotExist) {
+							t.Fatal(err)
+						}
+					}
+				}
+				if err := os.Chmod(work, 0); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
+				t.Fatal(missing, err)
+			}
+			works(t, s, &executor.Launch{Try: 1, Spec: next}, func(work string) {
+				user := s.UserOf(w)
+				outside.User{UID: user.UID, GID: user.GID, Groups: []int{}}.Do(func() {
+					for _, name := range paths {
+						if text, err := os.ReadFile(filepath.Join(work, name)); err != nil || string(text) != name {
+							t.Errorf("the next task reads %q: %v", text, err)
+						}
+					}
+				})
+			})
+			node := s.NodeDir(0, w)
+			for mode := range 0o1000 {
+				if st, err := os.Stat(filepath.Join(node, fmt.Sprintf("f%o", mode))); err != nil ||
+					st.Mode().Perm() != fs.FileMode(mode)|0o444 {
+					t.Errorf("mode %o became %v: %v", mode, st.Mode(), err)
+				}
+			}
+		})
+	}
+}
+
+// A published file is not one that has a name elsewhere on the host, whose mode stays.
+func TestFilesWithOtherNamesKeepTheirModes(t *testing.T) {
+	s, dir := area(t, 0)
+	own := filepath.Join(dir, "own")
+	put(t, dir, "own")
+	if err := os.Chmod(own, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := &executor.Launch{Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
+		Outputs: []*executor.FileSpec{output("out"), output("d")}}}
+	works(t, s, l, func(work string) {
+		if err := errors.Join(os.Link(own, work+"/out"), os.Mkdir(work+"/d", 0o700),
+			os.Link(own, work+"/d/x")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
+		t.Fatal(missing, err)
+	}
+	if st, err := os.Stat(own); err != nil || st.Mode().Perm() != 0o600 || st.Sys().(*syscall.Stat_t).Nlink != 1 {
+		t.Errorf("the file of the host has mode %v: %v", st.Mode(), err)
+	}
+	for _, name := range []string{"out", "d/x"} {
+		at := filepath.Join(s.NodeDir(0, flow), name)
+		text, err := os.ReadFile(at)
+		if st, e := os.Stat(at); e != nil || st.Mode().Perm() != 0o644 || string(text) != "own" {
+			t.Errorf("%s has mode %v and text %q: %v, %v", name, st.Mode(), text, e, err)
+		}
+	}
+}
+
+func link(t *testing.T, work string, links ...string) {
+	t.Helper()
+	for i := 0; i < len(links); i += 2 {
+		if err := os.Symlink(links[i+1], filepath.Join(work, links[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An output that is a link is what that leads to: another file or directory of the task, through other links, by an
+// absolute path of the work directory, or one of its inputs.
+func TestOutputsThatAreLinks(t *testing.T) {
+	for _, w := range flows() {
+		t.Run(w.Name, func(t *testing.T) {
+			s, dir := area(t, 1<<40)
+			opened(t, dir)
+			s.User = stage.ProgramUser()
+			in := &executor.FileSpec{ID: 9, Name: "in", External: filepath.Join(t.TempDir(), "in")}
+			opened(t, filepath.Dir(in.External))
+			put(t, filepath.Dir(in.External), "in")
+			want := map[string]string{"file": "hid", "also": "hid", "chain": "hid", "absolute": "hid", "dir/a": "v1/a",
+				"dir/b": "v1/a", "latest/a": "v1/a", "input": "in", "made/x": "made/y", "matched.txt": "hid",
+				"hid": "hid"}
+			spec := &executor.TaskSpec{Workflow: w, Name: "t", Command: []string{"x"},
+				Inputs: []*executor.FileSpec{in}, Outputs: []*executor.FileSpec{glob("*.txt")}}
+			for _, name := range []string{"file", "also", "chain", "absolute", "dir", "latest/a", "input", "made",
+				"made/x", "hid"} {
+				spec.Outputs = append(spec.Outputs, output(name))
+			}
+			l := &executor.Launch{Try: 1, Spec: spec}
+			works(t, s, l, func(work string) {
+				user := s.UserOf(w)
+				outside.User{UID: user.UID, GID: user.GID}.Do(func() {
+					put(t, work, "hid", "v1/a", "made/y")
+					if err := os.RemoveAll(filepath.Join(work, "latest")); err != nil {
+						t.Error(err)
+					}
+					link(t, work, "file", "hid", "also", "./v1/../hid", "chain", "file", "absolute",
+						filepath.Join(work, "chain"), "dir", "v1", "v1/b", "a", "latest", "v1/.", "input", "in",
+						"made/x", "y", "matched.txt", "hid")
+				})
+			})
+			for range 2 { // once more, as after a crash
+				if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
+					t.Fatal(missing, err)
+				}
+			}
+			for name, text := range want {
+				for _, top := range []string{s.NodeDir(0, w), filepath.Join(dir, "results", w.Name)} {
+					at := filepath.Join(top, name)
+					if name == "matched.txt" && top == s.NodeDir(0, w) {
+						continue
+					}
+					if got, err := reads(s, w, at); err != nil || got != text {
+						t.Errorf("%s is %q, want %q: %v", at, got, text, err)
+					}
+					if st, err := os.Lstat(at); err == nil && st.Mode()&fs.ModeSymlink != 0 && name != "dir/b" {
+						t.Errorf("%s is a link", at)
+					}
+				}
+			}
+			if text, err := os.Readlink(filepath.Join(s.NodeDir(0, w), "dir/b")); err != nil || text != "a" {
+				t.Errorf("the link in a directory leads to %q: %v", text, err)
+			}
+		})
+	}
+}
+
+// Links that stay in a directory go with it from task to task, also to other nodes and into a copy that a task changes;
+// one that leads to nothing does, too.
+func TestLinksInDirectories(t *testing.T) {
+	s, dir := area(t, 1<<40)
+	from := filepath.Join(t.TempDir(), "db")
+	put(t, from, "v1/x")
+	links := map[string]string{"latest": "v1", "x2": "v1/x", "v1/up": "../v1/./x", "v1/self": ".", "nothing": "v2/x",
+		"through": "latest/x"}
+	for name, to := range links {
+		link(t, from, name, to)
+	}
+	link(t, from, "v1/all", filepath.Join(from, "x2"))
+	links["v1/all"] = "../x2"
+	in := &executor.FileSpec{ID: 1, Name: "in", External: from}
+	out := &executor.FileSpec{ID: 2, Name: "out", Produced: true, Final: true}
+	has := func(at string) {
+		t.Helper()
+		for name, to := range links {
+			got, err := os.Readlink(filepath.Join(at, name))
+			if err != nil || filepath.Clean(got) != filepath.Clean(to) {
+				t.Errorf("%s/%s leads to %q, want %q: %v", at, name, got, to, err)
+			}
+			text, err := os.ReadFile(filepath.Join(at, "v1/all"))
+			if err != nil || !strings.HasSuffix(string(text), "v1/x") {
+				t.Errorf("%s: %q, %v", at, text, err)
+			}
+		}
+	}
+	l := &executor.Launch{Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
+		Inputs: []*executor.FileSpec{in}, Outputs: []*executor.FileSpec{out}}}
+	works(t, s, l, func(work string) {
+		has(filepath.Join(work, "in"))
+		put(t, work, "out/v1/x")
+		for name, to := range links {
+			link(t, work+"/out", name, to)
+		}
+		if err := os.Remove(work + "/out/v1/all"); err != nil {
+			t.Fatal(err)
+		}
+		link(t, work, "out/v1/all", work+"/out/x2")
+	})
+	if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
+		t.Fatal(missing, err)
+	}
+	has(filepath.Join(s.NodeDir(0, flow), "out"))
+	has(filepath.Join(dir, "results", "wf", "out"))
+	changes := &executor.Launch{Try: 1, Node: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "u",
+		Command: []string{"x"}, Inputs: []*executor.FileSpec{out}, Outputs: []*executor.FileSpec{out}},
+		Fetch: []executor.Fetch{{File: out.ID, From: 0}}}
+	works(t, s, changes, func(work string) { has(filepath.Join(work, "out")) })
+	has(filepath.Join(s.NodeDir(1, flow), "out"))
+}
+
+// Links that leave, lead nowhere or in a circle are refused by name, with where they lead.
+func TestLinksThatAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		output string
+		links  []string
+		says   []string
+	}{
+		"absolute":            {"out", []string{"out", "/etc/hostname"}, []string{`"out"`, `"/etc/hostname"`}},
+		"relative":            {"out", []string{"out", "../../../../etc"}, []string{`"out"`, `"../../../../etc"`}},
+		"through another":     {"out", []string{"out", "d/mid", "d/mid", "../../x"}, []string{`"d/mid"`, `"../../x"`}},
+		"back again":          {"out", []string{"out", "../t-1/file"}, []string{`"../t-1/file"`}},
+		"nothing":             {"out", []string{"out", "d/none"}, []string{`"d/none"`, "was not written"}},
+		"circle":              {"out", []string{"out", "d/b", "d/b", "../out"}, []string{`"out"`, "leads to itself"}},
+		"the directory":       {"out", []string{"out", "d/.."}, []string{"the work directory itself"}},
+		"above an output":     {"at/out", []string{"at", "/etc"}, []string{`"at"`, `"/etc"`}},
+		"out of an output":    {"d", []string{"d/x", "../file"}, []string{`"x"`, `"../file"`}},
+		"circle in an output": {"d", []string{"d/x", "y", "d/y", "x"}, []string{`"x"`, "leads to itself"}},
+		"nothing outside":     {"d", []string{"d/x", "none/../../y"}, []string{`"x"`, `"none/../../y"`}},
+		"what a line ends":    {"out", []string{"out", "/a\nb"}, []string{`"/a\nb"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, dir := area(t, 0)
+			l := &executor.Launch{Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
+				Outputs: []*executor.FileSpec{output(c.output)}}}
+			works(t, s, l, func(work string) {
+				put(t, work, "file", "d/in")
+				if err := os.RemoveAll(filepath.Join(work, "at")); err != nil {
+					t.Fatal(err)
+				}
+				link(t, work, c.links...)
+			})
+			missing, err := s.Publish(l, filepath.Join(dir, "note"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, says := range c.says {
+				if !strings.Contains(missing, says) {
+					t.Errorf("%q does not say %s", missing, says)
+				}
+			}
+			if _, err := os.Lstat(s.Path(0, flow, l.Spec.Outputs[0])); err == nil {
+				t.Error("it was published")
+			}
+		})
+	}
+}

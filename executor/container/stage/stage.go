@@ -1,0 +1,728 @@
+// Package stage keeps the files of a run on this host: it brings inputs to virtual nodes, copies files between nodes at
+// the rate of their link, makes the work directory of an attempt, publishes outputs and carries checkpoints over. It
+// knows no container engine: every runtime whose programs run in directories of this host can use it.
+//
+// Files of a workflow lie in nodes/<node>/<workflow>/ under their own names. A name there is a complete file, since
+// files come to it by rename only, from partial/. Programs work in work/<workflow>/<task>-<try>/.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/container/outside"
+	"gantry/executor/emulate"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// Owner is whom files belong to.
+type Owner struct{ UID, GID int }
+
+// takes gives a file to o. Only root can, and has to.
+func (o Owner) takes(path string) error {
+	if os.Geteuid() != 0 || o == (Owner{}) {
+		return nil
+	}
+	return os.Lchown(path, o.UID, o.GID)
+}
+
+// Caller is who runs gantry: with sudo the user who called it.
+func Caller() Owner {
+	if os.Geteuid() != 0 {
+		return Owner{os.Geteuid(), os.Getegid()}
+	}
+	uid, err1 := strconv.Atoi(os.Getenv("SUDO_UID"))
+	gid, err2 := strconv.Atoi(os.Getenv("SUDO_GID"))
+	if err1 == nil && err2 == nil && uid > 0 {
+		return Owner{uid, gid}
+	}
+	return Owner{}
+}
+
+// nobody runs the programs of root: a container's root is the host's.
+var nobody = Owner{65534, 65534}
+
+// ProgramUser is who runs programs in containers: the caller, but never root.
+func ProgramUser() Owner {
+	if o := Caller(); o.UID != 0 {
+		return o
+	}
+	return nobody
+}
+
+// Rights are those of o on files, with the groups that the user database has.
+func (o Owner) Rights() outside.User { return outside.User{UID: o.UID, GID: o.GID} }
+
+// Area is the files of one run.
+type Area struct {
+	dir      string // the run directory
+	platform *planner.Platform
+	seed     uint64   // of made-up contents
+	nodes    []string // directories of the nodes
+
+	// User runs programs, Owner gets their outputs. They are the same unless root runs gantry.
+	User, Owner Owner
+	// Scratch deletes what attempts left that did not succeed, once the next attempt has what it needs of it.
+	Scratch bool
+
+	making  once
+	partial atomic.Int64 // names in partial/
+
+	mu  sync.Mutex
+	own map[string]bool // workflows of users whose directories are made
+}
+
+// Open prepares the run directory, which is absolute. Files that a former gantry had not completed go.
+func Open(dir string, p *planner.Platform, seed uint64) (*Area, error) {
+	s := &Area{dir: dir, platform: p, seed: seed, Owner: Caller(), User: ProgramUser()}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("run directory: %w", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "partial")); err != nil {
+		return nil, fmt.Errorf("run directory: %w", err)
+	}
+	for _, name := range []string{"work", "results", "partial"} {
+		if err := s.mkdir(filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("run directory: %w", err)
+		}
+	}
+	for i := range p.Nodes {
+		node := filepath.Join(dir, "nodes", executor.EscapeName(p.Nodes[i].Name))
+		if err := s.mkdir(node); err != nil {
+			return nil, fmt.Errorf("node %s: %w", p.Nodes[i].Name, err)
+		}
+		s.nodes = append(s.nodes, node)
+	}
+	return s, nil
+}
+
+// NodeDir is where the files of a workflow lie on a node.
+func (s *Area) NodeDir(n planner.NodeID, w *executor.WorkflowSpec) string {
+	return filepath.Join(s.nodes[n], executor.EscapeName(w.Name))
+}
+
+// WorkDir is where an attempt works.
+func (s *Area) WorkDir(t *executor.TaskSpec, try int32) string {
+	return filepath.Join(s.dir, "work", executor.EscapeName(t.Workflow.Name),
+		executor.EscapeName(t.Name)+"-"+strconv.Itoa(int(try)))
+}
+
+// localName checks a logical file name once more, whoever admitted it, and returns it as a relative path.
+func localName(name string) (string, error) {
+	if !trace.SafeName(name) || !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", fmt.Errorf("unsafe path: file %q is absolute or leaves its directory", name)
+	}
+	if trace.ReservedName(name) {
+		return "", fmt.Errorf("unsafe path: file %q has a name that gantry uses itself", name)
+	}
+	return filepath.FromSlash(path.Clean(name)), nil
+}
+
+// mkdir makes a directory that belongs to the caller, and those above it within the run directory.
+func (s *Area) mkdir(dir string) error { return mkdirs(s.dir, dir, s.Owner) }
+
+// mkdirOf makes a directory of a workflow.
+func (s *Area) mkdirOf(w *executor.WorkflowSpec, dir string) error {
+	return mkdirs(s.dir, dir, s.OwnerOf(w))
+}
+
+// mkdirs makes the directories from below base to dir.
+func mkdirs(base, dir string, o Owner) error {
+	if dir == base {
+		return nil
+	}
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = mkdirs(base, filepath.Dir(dir), o); err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return o.takes(dir)
+}
+
+// Staged is what Stage did.
+type Staged struct {
+	Read   unit.Bytes // sizes of the inputs
+	Copied unit.Bytes // of those that came from other nodes
+	Moved  unit.Bytes // of a checkpoint that came from another node
+	// Resumed is the checkpoint that the program continues from, at ResumeFile; nil if it starts from the beginning.
+	Resumed *emulate.Checkpoint
+	Note    string // why it starts from the beginning although the launch has a checkpoint
+}
+
+// Stage makes the work directory of an attempt and brings every input to its node. Spec is the emulated work, needed if
+// the attempt continues from a checkpoint.
+func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
+	if err := s.Clear(l); err != nil {
+		return Staged{Copied: l.Ahead}, err
+	}
+	return s.Fill(ctx, l, spec)
+}
+
+// Clear makes the empty work directory of an attempt, and the directory of its workflow on its node.
+func (s *Area) Clear(l *executor.Launch) error {
+	if err := s.checkNames(l.Spec); err != nil {
+		return err
+	}
+	if err := s.makeWork(l.Spec, l.Try); err != nil {
+		return err
+	}
+	return s.mkdirOf(l.Spec.Workflow, s.NodeDir(l.Node, l.Spec.Workflow))
+}
+
+// Fill is Stage where Clear was done before.
+func (s *Area) Fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (did Staged, err error) {
+	err = s.As(l.Spec.Workflow, func() (err error) {
+		did, err = s.fill(ctx, l, spec)
+		return err
+	})
+	return did, err
+}
+
+func (s *Area) fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
+	t, user := l.Spec, s.UserOf(l.Spec.Workflow)
+	did := Staged{Copied: l.Ahead}
+	dir := s.WorkDir(t, l.Try)
+	if err := s.inputs(ctx, l, dir, &did); err != nil {
+		return did, err
+	}
+	for _, f := range t.Outputs {
+		name, _ := localName(f.Name)
+		name = localAs(t, f, name)
+		if f.Glob {
+			name = name[:strings.IndexAny(name, trace.GlobMeta)+1] // the directories that the pattern names
+		}
+		if err := mkdirs(dir, filepath.Dir(filepath.Join(dir, name)), user); err != nil {
+			return did, err
+		}
+	}
+	if err := s.keepCheckpoints(l, dir); err != nil {
+		return did, err
+	}
+	if l.From != nil {
+		if err := s.bringCheckpoint(ctx, l, dir, spec, &did); err != nil {
+			return did, err
+		}
+	}
+	return did, s.dropTries(l)
+}
+
+// dropTries deletes what earlier tries left in their work directories: their output and commands stay, and so does what
+// this attempt has to find again if it is staged a second time, after a crash.
+func (s *Area) dropTries(l *executor.Launch) error {
+	keep := map[string]bool{}
+	for _, f := range l.Spec.Outputs {
+		if f.Checkpoint {
+			top, _, _ := strings.Cut(path.Clean(f.Name), "/")
+			keep[top] = true
+		}
+	}
+	for try := l.Try - 1; s.Scratch && try > 0; try-- {
+		if l.From != nil && l.From.Try == try {
+			continue
+		}
+		dir := s.WorkDir(l.Spec, try)
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("delete files of try %d: %w", try, err)
+		}
+		for _, e := range entries {
+			link := e.Type()&fs.ModeSymlink != 0 // to an input: it takes no room
+			if link || keep[e.Name()] || e.Type().IsRegular() && trace.ReservedName(e.Name()) {
+				continue
+			}
+			if err := RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return fmt.Errorf("delete files of try %d: %w", try, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkNames refuses a task with file names that are not safe to use.
+func (s *Area) checkNames(t *executor.TaskSpec) error {
+	names := []string{t.Stdin, t.Stdout, t.Stderr}
+	for _, r := range t.Renames {
+		names = append(names, r.As)
+	}
+	for _, f := range t.Inputs {
+		names = append(names, f.Name)
+	}
+	for _, f := range t.Outputs {
+		names = append(names, f.Name)
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if _, err := localName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeWork makes an empty work directory for the user of programs.
+func (s *Area) makeWork(t *executor.TaskSpec, try int32) error {
+	dir, mode := s.WorkDir(t, try), fs.FileMode(0o755)
+	if t.Workflow.By != nil {
+		mode = 0o700
+	}
+	if err := s.makeOwn(t.Workflow); err != nil {
+		return err
+	}
+	if err := s.mkdirOf(t.Workflow, filepath.Dir(dir)); err != nil {
+		return err
+	}
+	err := os.Mkdir(dir, mode)
+	if errors.Is(err, fs.ErrExist) { // left by a former life of this very attempt; nothing in it was published
+		if err = RemoveAll(dir); err == nil {
+			err = os.Mkdir(dir, mode)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.UserOf(t.Workflow).takes(dir)
+}
+
+// inputs brings the inputs of an attempt to its node and shows them in its work directory.
+func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *Staged) error {
+	t := l.Spec
+	nodeDir := s.NodeDir(l.Node, t.Workflow)
+	fetch := map[planner.FileID]planner.NodeID{}
+	for _, f := range l.Fetch {
+		fetch[f.File] = f.From
+	}
+	outputs := map[string]bool{}
+	for _, f := range t.Outputs {
+		outputs[f.Name] = true
+	}
+	nowhere := func(f *executor.FileSpec) bool {
+		return f.Optional && !f.Produced && f.External == "" && len(t.Command) > 0
+	}
+	if err := s.bring(ctx, t.Workflow, l.Node, slices.DeleteFunc(slices.Clone(t.Inputs), nowhere)...); err != nil {
+		return err
+	}
+	copied, err := s.copyAll(ctx, t.Workflow, slices.DeleteFunc(slices.Clone(t.Inputs), nowhere), fetch, l.Node)
+	if err != nil {
+		return err
+	}
+	did.Copied += copied
+	var blocks []string // of the file at hand
+	for _, f := range t.Inputs {
+		name, _ := localName(f.Name)
+		at, part := filepath.Join(nodeDir, name), s.Path(l.Node, t.Workflow, f)
+		if nowhere(f) {
+			continue
+		}
+		size, err := sizeOf(part)
+		if errors.Is(err, fs.ErrNotExist) && f.Optional {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("input %q is not on node %s: %w", f.NodeName(), s.platform.Nodes[l.Node].Name, err)
+		}
+		did.Read += size
+		if f.Glob {
+			if len(t.Command) == 0 { // the emulator reads the directory
+				err = s.show(ctx, t, part, dir, filepath.FromSlash(f.NodePath()), false, false)
+			} else {
+				err = s.showAll(ctx, t, part, dir, outputs[f.Name])
+			}
+			if err != nil {
+				return fmt.Errorf("input %q: %w", f.Name, err)
+			}
+			continue
+		}
+		if f.Blocks > 0 {
+			if blocks = append(blocks, part); f.Block < f.Blocks-1 {
+				continue
+			}
+			if err := s.join(ctx, t.Workflow, at, blocks); err != nil {
+				return fmt.Errorf("input %q: %w", f.Name, err)
+			}
+			blocks = blocks[:0]
+		}
+		if f.Program != "" {
+			if name, err = localName(f.Program); err != nil {
+				return err
+			}
+		}
+		if err := s.show(ctx, t, at, dir, localAs(t, f, name), outputs[f.Name], f.Program != ""); err != nil {
+			return fmt.Errorf("input %q: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// localAs is the name that a file has in the work directory of a task.
+func localAs(t *executor.TaskSpec, f *executor.FileSpec, name string) string {
+	for _, r := range t.Renames {
+		if r.File == f.Name {
+			return filepath.FromSlash(path.Clean(r.As))
+		}
+	}
+	return name
+}
+
+// showAll makes what a glob matched appear in the work directory.
+func (s *Area) showAll(ctx context.Context, t *executor.TaskSpec, at, dir string, changes bool) error {
+	files, err := Files(at)
+	for _, name := range files {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("%s is among the inputs twice", name)
+		}
+		if err := s.show(ctx, t, filepath.Join(at, name), dir, name, changes, false); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// show makes an input appear in the work directory: as a link, or as a copy if the task changes it, so that what is
+// published stays as it is. A program is a copy that can be executed.
+func (s *Area) show(ctx context.Context, t *executor.TaskSpec, at, dir, name string, changes, program bool) error {
+	to, user := filepath.Join(dir, name), s.UserOf(t.Workflow)
+	if err := mkdirs(dir, filepath.Dir(to), user); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	if program {
+		mode = 0o755
+	} else if !changes {
+		if err := os.Symlink(at, to); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	}
+	return copyTree(ctx, to, at, mode, 0, user)
+}
+
+// bring puts those of the files that come from outside, and blocks of such, on the nodes that have them from the start;
+// one that is everywhere comes to node n when it is first read there. They are copies of the user's own, made once per
+// run, or made-up content where the trace has only a size. Nodes share them by hard links: they exist from the start,
+// so nothing is to be waited for.
+func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.NodeID,
+	files ...*executor.FileSpec) error {
+	var from []*executor.FileSpec
+	var first []arrival // where each has to be at first
+	for _, f := range files {
+		if f.Produced {
+			continue
+		}
+		if _, err := localName(f.Name); err != nil {
+			return err
+		}
+		from, first = append(from, f), append(first, arrival{at: s.Path(homes(f, n)[0], w, f),
+			what: fmt.Sprintf("input %q from outside", f.Name),
+			make: func(tmp string) (bool, error) { return s.outsideFile(ctx, w, f, tmp) }})
+	}
+	if err := s.arriveAll(ctx, w, first); err != nil {
+		return err
+	}
+	for i, f := range from {
+		for _, home := range homes(f, n)[1:] {
+			at := s.Path(home, w, f)
+			if at == first[i].at {
+				continue
+			}
+			if err := s.making.do(ctx, at, func() error {
+				if err := s.mkdirOf(w, filepath.Dir(at)); err != nil {
+					return err
+				}
+				return s.arrive(w, at, func(tmp string) error { return s.linkTree(w, first[i].at, tmp) })
+			}); err != nil {
+				return fmt.Errorf("input %q from outside: %w", f.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// homes are the nodes that have a file from outside.
+func homes(f *executor.FileSpec, n planner.NodeID) []planner.NodeID {
+	if f.Homes == nil {
+		return []planner.NodeID{0, n}
+	}
+	return f.Homes
+}
+
+// arrival is a file on its way to its place.
+type arrival struct {
+	at, what string // what it is, for errors
+	// make makes it under another name, and reports whether its bytes have to be durable before it gets its own.
+	make   func(tmp string) (isCopy bool, err error)
+	logged bool // it has to be there after a crash of the host
+}
+
+// arriveAll has files made that are not there yet. They get their names once all are complete and durable.
+func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []arrival) error {
+	paths := make([]string, len(all))
+	for i, a := range all {
+		paths[i] = a.at
+	}
+	return s.making.all(ctx, paths, func(mine []int) error {
+		tmps := make([]string, len(mine))
+		var copies []string
+		defer func() {
+			for _, tmp := range tmps {
+				if tmp != "" {
+					os.RemoveAll(tmp)
+				}
+			}
+		}()
+		for i, k := range mine {
+			tmps[i] = s.temporary(w)
+			isCopy, err := all[k].make(tmps[i])
+			if err != nil {
+				return fmt.Errorf("%s: %w", all[k].what, err)
+			}
+			if isCopy {
+				copies = append(copies, tmps[i])
+			}
+		}
+		if err := settle(copies...); err != nil {
+			return err
+		}
+		dirs := map[string]bool{}
+		for i, k := range mine {
+			a := all[k]
+			dirs[filepath.Dir(a.at)] = dirs[filepath.Dir(a.at)] || a.logged
+			err := errors.Join(s.mkdirOf(w, filepath.Dir(a.at)), s.OwnerOf(w).takes(tmps[i]))
+			if err == nil {
+				err = os.Rename(tmps[i], a.at)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.what, err)
+			}
+			tmps[i] = ""
+		}
+		maps.DeleteFunc(dirs, func(_ string, logged bool) bool { return !logged })
+		return settleEach(slices.Collect(maps.Keys(dirs)))
+	})
+}
+
+// outsideFile makes a file from outside, and reports whether it is a copy.
+func (s *Area) outsideFile(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, to string) (bool,
+	error) {
+	if f.External == "" {
+		return false, makeUp(ctx, to, f, s.seed)
+	}
+	if st, err := os.Stat(f.External); err == nil && st.IsDir() {
+		return true, s.copyOutside(ctx, w, to, f.External)
+	}
+	// it is the run's own
+	if filepath.Dir(f.External) == filepath.Join(s.dir, FetchedDir) && f.Blocks == 0 && w.By == nil {
+		return false, os.Link(f.External, to)
+	}
+	return true, copyWhole(ctx, to, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(w, f)})
+}
+
+// FetchedDir is where files from http addresses lie in a run directory.
+const FetchedDir = "fetched"
+
+// opener opens a file from outside with the rights of its workflow, if it is still the one that was found.
+func (s *Area) opener(w *executor.WorkflowSpec, f *executor.FileSpec) func(path string) (*os.File, error) {
+	return func(path string) (*os.File, error) {
+		in, err := s.rights(w, s.Owner).Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if f.Modified == 0 {
+			return in, nil
+		}
+		st, err := in.Stat()
+		if err == nil && st.ModTime().UnixNano() != f.Modified {
+			err = fmt.Errorf("%s was changed at %s, after the run had begun: start a new run", path,
+				st.ModTime().Format(time.DateTime))
+		}
+		if err != nil {
+			in.Close()
+			return nil, err
+		}
+		return in, nil
+	}
+}
+
+// join makes a file of its blocks on the node where they all lie.
+func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, at string, blocks []string) error {
+	return s.making.do(ctx, at, func() error {
+		parts := make([]extent, len(blocks))
+		for i, b := range blocks {
+			parts[i].path = b
+		}
+		return s.arrive(w, at, func(tmp string) error {
+			if err := copyWhole(ctx, tmp, 0, 0o644, parts...); err != nil {
+				return err
+			}
+			return settle(tmp)
+		})
+	})
+}
+
+// temporary is a name for what is not complete.
+func (s *Area) temporary(w *executor.WorkflowSpec) string {
+	return filepath.Join(s.partialOf(w), strconv.FormatInt(s.partial.Add(1), 10))
+}
+
+// arrive has a file made under a temporary name, and then gives it its own. No task's file has a name in partial/.
+func (s *Area) arrive(w *executor.WorkflowSpec, to string, produce func(tmp string) error) error {
+	tmp := s.temporary(w)
+	defer os.RemoveAll(tmp)
+	if err := produce(tmp); err != nil {
+		return err
+	}
+	if err := s.OwnerOf(w).takes(tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, to)
+}
+
+// once keeps several attempts from making one file at the same time.
+type once struct {
+	mu     sync.Mutex
+	making map[string]*making
+}
+
+type making struct {
+	done chan struct{}
+	err  error
+}
+
+// do produces the file at path unless it exists.
+func (o *once) do(ctx context.Context, path string, produce func() error) error {
+	return o.all(ctx, []string{path}, func([]int) error { return produce() })
+}
+
+// all has those of the files produced, by their numbers, that do not exist. Callers that come meanwhile wait for the
+// first.
+func (o *once) all(ctx context.Context, paths []string, produce func(mine []int) error) error {
+	for {
+		m, mine, others := o.claim(paths)
+		if len(mine) > 0 {
+			m.err = produce(mine)
+			o.mu.Lock()
+			for _, i := range mine {
+				delete(o.making, paths[i])
+			}
+			o.mu.Unlock()
+			close(m.done)
+			if m.err != nil {
+				return m.err
+			}
+		}
+		if len(others) == 0 {
+			return nil
+		}
+		for m := range others {
+			select {
+			case <-m.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if m.err != nil && !errors.Is(m.err, context.Canceled) { // else the other was killed: it is our turn
+				return m.err
+			}
+		}
+	}
+}
+
+// claim returns which files the caller has to make, and those who make others.
+func (o *once) claim(paths []string) (m *making, mine []int, others map[*making]bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.making == nil {
+		o.making = map[string]*making{}
+	}
+	m, others = &making{done: make(chan struct{})}, map[*making]bool{}
+	for i, path := range paths {
+		if other := o.making[path]; other == m {
+			continue
+		} else if other != nil {
+			others[other] = true
+		} else if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() && !st.IsDir() {
+			o.making[path] = m
+			mine = append(mine, i)
+		}
+	}
+	return m, mine, others
+}
+
+// Tail returns the last lines of a file in a work directory, made harmless for terminals; "" if there is none.
+func Tail(dir, name string, lines int) string {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	if st, err := root.Lstat(filepath.FromSlash(name)); err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	f, err := root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	buf := make([]byte, min(st.Size(), 4096))
+	n, _ := f.ReadAt(buf, st.Size()-int64(len(buf)))
+	text := strings.Map(func(c rune) rune {
+		if c == '\n' || c >= ' ' && c != 0x7f && c != 0xfffd && (c < 0x80 || c > 0x9f) {
+			return c
+		}
+		if c == '\t' {
+			return ' '
+		}
+		return -1
+	}, string(buf[:n]))
+	all := strings.Split(strings.Trim(text, "\n"), "\n")
+	all = all[max(0, len(all)-lines):]
+	for i, l := range all {
+		if len(l) > 300 {
+			all[i] = strings.ToValidUTF8(l[:300], "") + "..."
+		}
+	}
+	return strings.Join(all, " | ")
+}
+
+// Write writes a file of one name into a work directory, to which a program could write: whatever it left under the
+// name goes.
+func Write(dir, name, text string, mode fs.FileMode) error {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL // which follows no link
+	path := filepath.Join(dir, name)
+	f, err := os.OpenFile(path, flags, mode)
+	if errors.Is(err, fs.ErrExist) {
+		_ = os.RemoveAll(path)
+		f, err = os.OpenFile(path, flags, mode)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,308 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gantry/executor"
+	"gantry/executor/container/outside"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// An output may be a directory, which its program decides, or a glob, which the trace says. A directory is published
+// whole, under its name, by one rename. The files that a glob matches are published as a directory of their own,
+// executor.FileSpec.NodePath, which has them under their own paths: so the listing is on the disk, and whatever holds
+// for a directory holds for a glob.
+
+// Path is where a file, a directory or what a glob matched lies on a node.
+func (s *Area) Path(n planner.NodeID, w *executor.WorkflowSpec, f *executor.FileSpec) string {
+	return filepath.Join(s.NodeDir(n, w), filepath.FromSlash(path.Clean(f.NodePath())))
+}
+
+// Files lists the regular files in a directory by their paths below it, in lexical order; of a file it is "." alone.
+func Files(at string) (files []string, err error) {
+	err = filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			p, err = filepath.Rel(at, p)
+			files = append(files, p)
+		}
+		return err
+	})
+	return files, err
+}
+
+// sizeOf is the size of a file, or of all files in a directory.
+func sizeOf(at string) (size unit.Bytes, err error) {
+	st, err := os.Lstat(at)
+	if err != nil || !st.IsDir() {
+		if err == nil {
+			size = unit.Bytes(st.Size())
+		}
+		return size, err
+	}
+	files, err := Files(at)
+	for _, f := range files {
+		st, e := os.Lstat(filepath.Join(at, f))
+		if e != nil {
+			return 0, e
+		}
+		size += unit.Bytes(st.Size())
+	}
+	return size, err
+}
+
+// walkTree calls make for each directory, file and link of a directory, directories first.
+func walkTree(from string, make func(name string, kind fs.FileMode) error) error {
+	return filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+		if err == nil {
+			p, err = filepath.Rel(from, p)
+		}
+		if err != nil {
+			return err
+		}
+		return make(p, d.Type())
+	})
+}
+
+// copyTree copies a file, or a directory with all that is in it, at most rate bytes per second if that is not 0. What
+// it makes belongs to o.
+func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.BytesPerSecond, o Owner) error {
+	st, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		if err := copyWhole(ctx, to, rate, mode, extent{path: from}); err != nil {
+			return err
+		}
+		return o.takes(to)
+	}
+	return walkTree(from, func(name string, kind fs.FileMode) (err error) {
+		at := filepath.Join(to, name)
+		switch {
+		case kind.IsDir():
+			err = os.Mkdir(at, 0o755)
+		case kind&fs.ModeSymlink != 0:
+			err = copyLink(filepath.Join(from, name), at)
+		default:
+			err = copyWhole(ctx, at, rate, 0o644, extent{path: filepath.Join(from, name)})
+		}
+		return errors.Join(err, o.takes(at))
+	})
+}
+
+func copyLink(from, to string) error {
+	text, err := os.Readlink(from)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(text, to)
+}
+
+// copyOutside copies a directory from outside, with the rights of its workflow.
+func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, from string) error {
+	user, owner := s.rights(w, s.Owner), s.OwnerOf(w)
+	_, entries, err := user.Tree(from)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	for _, e := range entries {
+		at := filepath.Join(to, e.Name)
+		switch {
+		case e.Dir:
+			err = os.Mkdir(at, 0o755)
+		case e.Link != "":
+			err = os.Symlink(e.Link, at)
+		default:
+			err = copyWhole(ctx, at, 0, 0o644, extent{path: filepath.Join(from, e.Name), open: user.Open})
+		}
+		if err == nil {
+			err = owner.takes(at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkTree makes a file, or a directory with all that is in it, appear at a second place.
+func (s *Area) linkTree(w *executor.WorkflowSpec, from, to string) error {
+	if st, err := os.Lstat(from); err != nil || !st.IsDir() {
+		return errors.Join(err, os.Link(from, to))
+	}
+	return walkTree(from, func(name string, kind fs.FileMode) (err error) {
+		at := filepath.Join(to, name)
+		switch {
+		case kind.IsDir():
+			err = os.Mkdir(at, 0o755)
+		case kind&fs.ModeSymlink != 0:
+			err = copyLink(filepath.Join(from, name), at)
+		default:
+			return os.Link(filepath.Join(from, name), at)
+		}
+		return errors.Join(err, s.OwnerOf(w).takes(at))
+	})
+}
+
+// fewSyncs is how many files are made durable by a call each. More take one for their whole file system: that also
+// writes what others have there, and still takes less time.
+const fewSyncs = 8
+
+// settle makes files, and directories with all that is in them, durable.
+func settle(trees ...string) error {
+	var files []string
+	for _, at := range trees {
+		err := filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
+			if err == nil && (d.IsDir() || d.Type().IsRegular()) {
+				if files = append(files, p); len(files) > fewSyncs {
+					return fs.SkipAll
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(files) > fewSyncs {
+			break
+		}
+	}
+	return settleEach(files)
+}
+
+// settleEach makes files and directories durable, but not what is in these.
+func settleEach(files []string) error {
+	if len(files) > fewSyncs {
+		return flush(files[0], syncAll)
+	}
+	for _, at := range files {
+		if err := flush(at, (*os.File).Sync); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush calls one of the ways to make a file durable.
+func flush(at string, way func(*os.File) error) error {
+	f, err := openOwn(at)
+	if err != nil {
+		return err
+	}
+	return errors.Join(way(f), f.Close())
+}
+
+func syncDir(dir string) error { return flush(dir, (*os.File).Sync) }
+
+// checkTree is checkOutput of a directory and of all that is in it. Links stay links, and have to lead to what is in
+// it; an absolute one becomes relative, as the directory is to move.
+func (s *Area) checkTree(w *executor.WorkflowSpec, root *os.Root, dir, name string) (why string) {
+	top, err := root.OpenRoot(name)
+	if err != nil {
+		return "cannot be opened: " + err.Error()
+	}
+	defer top.Close()
+	dir = filepath.Join(dir, name)
+	err = fs.WalkDir(top.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		p = filepath.FromSlash(p)
+		switch {
+		case err != nil:
+			return err
+		case d.Type()&fs.ModeSymlink != 0:
+			return s.keepLink(w, top, dir, p)
+		case !d.IsDir() && !d.Type().IsRegular():
+			return fmt.Errorf("%q is %s", p, describe(d.Type()))
+		}
+		return s.plain(w, top, p)
+	})
+	if err != nil {
+		return "has what cannot be published: " + err.Error()
+	}
+	return ""
+}
+
+// keepLink checks a link of a directory, which programs know as dir.
+func (s *Area) keepLink(w *executor.WorkflowSpec, top *os.Root, dir, name string) error {
+	if _, err := outside.Follow(top, dir, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := top.Readlink(name)
+	if err != nil {
+		return err
+	}
+	if inside := outside.Relative(dir, name, text); inside != text {
+		if err := errors.Join(top.Remove(name), top.Symlink(inside, name)); err != nil {
+			return err
+		}
+	}
+	if owner := s.OwnerOf(w); owner != s.UserOf(w) {
+		return top.Lchown(name, owner.UID, owner.GID)
+	}
+	return nil
+}
+
+// collect checks what a glob matched in the work directory, and links it into the directory that is to be published. It
+// skips what the attempt reads.
+func (p *publication) collect(root *os.Root, f *executor.FileSpec, skip map[string]bool) (why string, err error) {
+	found, err := glob(root, f.Name, skip)
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "matches no file", nil
+	}
+	to := filepath.Join(p.dir, filepath.FromSlash(f.NodePath()))
+	for _, name := range found {
+		from, why := p.find(root, name)
+		if why != "" {
+			return strconv.Quote(name) + " " + why, nil
+		}
+		at := filepath.Join(to, name)
+		if err := mkdirs(p.dir, filepath.Dir(at), p.OwnerOf(p.t.Workflow)); err != nil {
+			return "", err
+		}
+		if err := p.linkTree(p.t.Workflow, from, at); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// glob lists the files that a pattern matches, and those in the directories that it matches. As in a shell, * and ?
+// match no slash and no dot that a name begins with; ** matches any directories.
+func glob(root *os.Root, pattern string, skip map[string]bool) (found []string, err error) {
+	taken := "" // a directory that was matched, with a slash
+	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || p == ".":
+			return err
+		case trace.ReservedName(p):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case taken != "" && strings.HasPrefix(p, taken) || trace.Matches(pattern, p):
+			if d.IsDir() {
+				if taken == "" || !strings.HasPrefix(p, taken) {
+					taken = p + "/"
+				}
+			} else if !skip[p] {
+				found = append(found, filepath.FromSlash(p))
+			}
+		}
+		return nil
+	})
+	slices.Sort(found)
+	return found, err
+}

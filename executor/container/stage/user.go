@@ -1,0 +1,148 @@
+package stage
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor"
+	"gantry/executor/container/control"
+	"gantry/executor/container/outside"
+)
+
+// A workflow may be another user's than gantry's (executor.WorkflowSpec.By). That user owns the directories of the
+// workflow on the host, too, and may change them at any moment. So whatever gantry does in them it does with the rights
+// of that user: a link that is put in the place of a directory leads nowhere that the user could not go. The
+// directories themselves lie in ones of root's, and nobody else can replace them:
+//
+//	work/<workflow>                 root's, the user's group may pass; nobody may list it
+//	work/<workflow>/<task>-<try>    the user's, and nobody else's: what is mounted into a container is not swapped
+//	nodes/<node>/<workflow>, results/<workflow>, partial/<workflow>   the user's, and nobody else's
+
+// UserOf is who runs the programs of a workflow.
+func (s *Area) UserOf(w *executor.WorkflowSpec) Owner {
+	if w.By != nil {
+		return Owner{w.By.UID, w.By.GID}
+	}
+	return s.User
+}
+
+// OwnerOf is whom the files of a workflow belong to.
+func (s *Area) OwnerOf(w *executor.WorkflowSpec) Owner {
+	if w.By != nil {
+		return Owner{w.By.UID, w.By.GID}
+	}
+	return s.Owner
+}
+
+// rights are those of the user of a workflow; without one those of o.
+func (s *Area) rights(w *executor.WorkflowSpec, o Owner) outside.User {
+	if w.By != nil {
+		return outside.User(*w.By)
+	}
+	return o.Rights()
+}
+
+// As calls f, which does something in the directories of a workflow, with the rights of its user if it has one of its
+// own: what f makes belongs to that user. F may start nothing on other goroutines.
+func (s *Area) As(w *executor.WorkflowSpec, f func() error) error {
+	if w.By == nil {
+		return f()
+	}
+	err := s.makeOwn(w)
+	if err == nil {
+		outside.User(*w.By).Do(func() { err = f() })
+	}
+	return err
+}
+
+// asSelf calls f with gantry's own rights, within As.
+func asSelf(f func() error) error {
+	done := make(chan error)
+	go func() { done <- f() }()
+	return <-done
+}
+
+// makeOwn makes the directories of a workflow that has a user of its own.
+func (s *Area) makeOwn(w *executor.WorkflowSpec) error {
+	if w.By == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own[w.Name] {
+		return nil
+	}
+	if s.own == nil {
+		if err := s.hideNames(); err != nil {
+			return err
+		}
+		s.own = map[string]bool{}
+	}
+	make := func(dir string, mode fs.FileMode, o Owner) error {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		// In this order: the directory is never another user's with more rights than its own.
+		return errors.Join(os.Lchown(dir, o.UID, o.GID), os.Chmod(dir, mode))
+	}
+	user := s.UserOf(w)
+	err := make(filepath.Join(s.dir, "work", executor.EscapeName(w.Name)), 0o710, Owner{0, user.GID})
+	for _, dir := range append([]string{s.resultsDir(w), s.partialOf(w)}, s.nodeDirs(w)...) {
+		err = errors.Join(err, make(dir, 0o700, user))
+	}
+	if err != nil {
+		return err
+	}
+	s.own[w.Name] = true
+	return nil
+}
+
+// hideNames lets other users pass the directories of the run, and not list them: they would see names of workflows.
+func (s *Area) hideNames() (err error) {
+	dirs := []string{s.dir}
+	for _, name := range []string{"work", "results", "partial", "nodes"} {
+		dirs = append(dirs, filepath.Join(s.dir, name))
+	}
+	for _, dir := range append(dirs, s.nodes...) {
+		err = errors.Join(err, os.Chmod(dir, 0o711))
+	}
+	return err
+}
+
+func (s *Area) nodeDirs(w *executor.WorkflowSpec) (dirs []string) {
+	for _, node := range s.nodes {
+		dirs = append(dirs, filepath.Join(node, executor.EscapeName(w.Name)))
+	}
+	return dirs
+}
+
+// partialOf is where files of a workflow lie that are not complete.
+func (s *Area) partialOf(w *executor.WorkflowSpec) string {
+	dir := filepath.Join(s.dir, "partial")
+	if w.By == nil {
+		return dir
+	}
+	return filepath.Join(dir, executor.EscapeName(w.Name))
+}
+
+// openOwn opens a file in the directories of a run. Its user may have put a link there, which is followed with the
+// rights of that user, but never to what this process has open.
+func openOwn(path string) (*os.File, error) {
+	return outside.Real(path, unix.O_RDONLY|unix.O_NONBLOCK)
+}
+
+// InPlace checks that programs of a workflow may read a directory of the host, or work in it, and returns what it is.
+func (s *Area) InPlace(w *executor.WorkflowSpec, path string, write bool) (id control.ID, err error) {
+	id.Device, id.Inode, err = s.rights(w, s.User).Directory(path, write)
+	return id, err
+}
+
+// Visible checks that programs of a workflow may read a file or a directory of the host, and returns what it is.
+func (s *Area) Visible(w *executor.WorkflowSpec, path string) (id control.ID, err error) {
+	id.Device, id.Inode, err = s.rights(w, s.User).Visible(path)
+	return id, err
+}

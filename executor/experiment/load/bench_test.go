@@ -1,0 +1,49 @@
+package load_test
+
+import (
+	"os"
+	"testing"
+
+	"gantry/executor/experiment/load"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace/scenario"
+)
+
+// processors is a platform of n processors of speed 1.
+func processors(n int) *planner.Platform {
+	p := &planner.Platform{}
+	for i := range n {
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Speed: 1, Capacity: unit.Vector{unit.CPU: 1000,
+			unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}})
+	}
+	return p
+}
+
+func open(t testing.TB, path string) *scenario.Workload {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, err := scenario.ReadWorkload(f, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func BenchmarkWorkload(b *testing.B) {
+	for _, name := range []string{"workload-1", "workload-2"} {
+		w := open(b, "../../../examples/experiments/"+name+".yaml")
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := load.Submissions(w, processors(100), 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

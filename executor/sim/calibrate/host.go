@@ -1,0 +1,788 @@
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/executor/sim/hostmodel"
+	"gantry/planner/unit"
+)
+
+// Options say how a host is measured.
+type Options struct {
+	Host   hostmodel.Host
+	Starts int // containers that start at once, at most
+	// Before is what was measured of this host earlier. By how much it differs says how steady the host is.
+	Before []*hostmodel.Model
+	Quick  bool // fewer repetitions
+	// Engine is the CPU time that the container engine has used since it began; nil: not known.
+	Engine func() time.Duration
+	// Step receives what is done next, and how much is done, from 0 to 1. Nil drops it.
+	Step func(what string, done float64)
+}
+
+// surveyor measures a host and fills its model.
+type surveyor struct {
+	*Lab
+	Options
+	m          *hostmodel.Model
+	n          int // repetitions of what is short
+	containers int
+	samples    []sample
+	published  float64 // nanoseconds to publish one file
+}
+
+// sample is how long the phases of one attempt took, under load.
+type sample struct {
+	together, busy float64
+	round          int
+	phases         [len(walls)]float64 // nanoseconds
+}
+
+// walls are the phases whose time grows with load, in the order of sample.phases.
+var walls = [...]string{"stage", "create", "start", "answer", "end", "publish", "remove"}
+
+// steps are what Measure does, and the share of the time each takes.
+var steps = []struct {
+	what  string
+	share float64
+	do    func(*surveyor, context.Context) error
+}{
+	{"the host at rest", 0.04, (*surveyor).rest},
+	{"cores, while others are idle and busy", 0.01, (*surveyor).cores},
+	{"containers, one after the other", 0.19, (*surveyor).alone},
+	{"files", 0.17, (*surveyor).files},
+	{"the disk, with and without limits", 0.1, (*surveyor).disk},
+	{"the CPU quota", 0.14, (*surveyor).quota},
+	{"containers that start together, on idle and busy cores", 0.35, (*surveyor).together},
+}
+
+// Measure measures the host that a lab is on. It takes about a minute on a host at rest.
+func Measure(ctx context.Context, lab *Lab, o Options) (*hostmodel.Model, error) {
+	s := &surveyor{Lab: lab, Options: o, n: 10, m: &hostmodel.Model{Format: hostmodel.Format, Host: o.Host}}
+	if o.Quick {
+		s.n = 4
+	}
+	begun, whole := time.Now(), Meter()
+	var others []float64
+	total := 0.0
+	for i, step := range steps {
+		if o.Step != nil {
+			o.Step(step.what, total*MeasureShare)
+		}
+		if i > 0 {
+			if err := s.settle(ctx); err != nil {
+				return nil, err
+			}
+			others = append(others, Others(ctx, s.engine))
+		}
+		if err := step.do(s, ctx); err != nil {
+			return nil, fmt.Errorf("measure %s: %w", step.what, err)
+		}
+		total += step.share
+	}
+	m := s.m
+	m.Measured.BusyCores = mean(append(others, m.Measured.BusyCores))
+	_, stolen := whole.Read()
+	m.Measured.Stolen = min(1, stolen/float64(s.Host.Cores))
+	m.Measured.At, m.Measured.TookNanos = time.Now().UTC(), int64(time.Since(begun))
+	m.Measured.Containers = s.containers
+	s.fit()
+	s.widen()
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("the host was too busy, or does what cannot be: %w", err)
+	}
+	return m, nil
+}
+
+// perform runs trials at once and counts them.
+func (s *surveyor) perform(ctx context.Context, trials ...Trial) ([]Result, error) {
+	out, err := s.Run(ctx, trials...)
+	s.containers += len(out)
+	return out, err
+}
+
+// phases are the nanoseconds of the phases of a result, in the order of walls.
+func (r *Result) phases() (p [len(walls)]float64) {
+	known := r.Reported
+	if m, ok := r.Marks[executor.Known]; ok {
+		known = m.At
+	}
+	placed, answered, removed := r.Staged, r.Started, r.Reported
+	if m, ok := r.Marks[executor.Placed]; ok {
+		placed = m.At
+	}
+	if m, ok := r.Marks[executor.Answered]; ok {
+		answered = m.At
+	}
+	if m, ok := r.Marks[executor.Removed]; ok {
+		removed = m.At
+	}
+	for i, d := range []time.Duration{r.Staged.Sub(r.Queued), r.Created.Sub(placed), r.Started.Sub(r.Created),
+		answered.Sub(r.Started), known.Sub(r.Ended), r.Reported.Sub(known), removed.Sub(r.Reported)} {
+		p[i] = float64(max(0, d))
+	}
+	return p
+}
+
+// removed waits until nothing is left of the containers of results.
+func (s *surveyor) removed(ctx context.Context, out []Result) error {
+	deadline := time.Now().Add(patience)
+	for i := range out {
+		for s.began(out[i].ID) && !s.marked(out[i].ID, executor.Removed) {
+			if time.Now().After(deadline) {
+				return errors.New("containers are not removed")
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+		s.mu.Lock()
+		out[i].Marks = maps.Clone(s.marks[out[i].ID])
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// settle waits until nothing is left of all containers so far, but not for ever.
+func (s *surveyor) settle(ctx context.Context) error {
+	for deadline := time.Now().Add(2 * time.Second); s.left() && time.Now().Before(deadline); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// rest measures what happens while nothing is asked for.
+func (s *surveyor) rest(ctx context.Context) error {
+	load, engine, own := Meter(), s.engine(), OwnCPU()
+	begun := time.Now()
+	d := 2 * time.Second
+	if s.Quick {
+		d = time.Second
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+	}
+	wall := time.Since(begun).Seconds()
+	gantry, used := OwnCPU()-own, max(0, s.engine()-engine) // programs of the engine that end take their time with them
+	use := hostmodel.Use{GantryNanos: float64(gantry) / wall, EngineNanos: float64(used) / wall}
+	load.Less(used + gantry)
+	s.m.Idle = use
+	s.m.Measured.BusyCores, _ = load.Read()
+	_, err := s.perform(ctx, Trial{}) // the first is slower: the engine reads its image
+	return err
+}
+
+func (s *surveyor) engine() time.Duration {
+	if s.Engine == nil {
+		return 0
+	}
+	return s.Engine()
+}
+
+// OwnCPU is the CPU time that this process has used.
+func OwnCPU() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// alone starts containers one after the other. CPU time is measured with each started when the one before is gone,
+// times with each started when the one before has ended, as in runs: the engine clears up meanwhile.
+func (s *surveyor) alone(ctx context.Context) error {
+	var out []Result
+	begun, host, own, engine := time.Now(), HostCPU(), OwnCPU(), s.engine()
+	for range s.n + s.n/2 {
+		r, err := s.perform(ctx, Trial{})
+		if err == nil {
+			err = s.removed(ctx, r)
+		}
+		if err != nil {
+			return err
+		}
+		out = append(out, r...)
+	}
+	wall, n := time.Since(begun).Seconds(), float64(len(out))
+	m := s.m
+	// CPU time by phase: of the whole host, less what others use.
+	others := m.Measured.BusyCores
+	for _, p := range []struct {
+		name     string
+		from, to func(*Result) (Mark, bool)
+	}{
+		{"create", mark(executor.Placed), mark(executor.Created)},
+		{"start", mark(executor.Created), mark(executor.Answered)},
+		{"end", mark(executor.Answered), mark(executor.Known)},
+		{"remove", mark(executor.Known), mark(executor.Removed)},
+	} {
+		var all float64
+		for i := range out {
+			from, ok := p.from(&out[i])
+			to, has := p.to(&out[i])
+			if ok && has {
+				all += float64(to.CPU-from.CPU) - others*float64(to.At-from.At)
+			}
+		}
+		m.Phases.Named(p.name).CPU.BaseNanos = max(0, all/n)
+	}
+	var tasks, started, around float64
+	for i := range out {
+		tasks += float64(out[i].CPUTime())
+		started += float64(out[i].Report.StartCPUNanos)
+		around += float64(out[i].Ran) - float64(out[i].Report.Phases.WallNanos)
+	}
+	o := &m.Emulator
+	o.StartCPUNanos = int64(started / n)
+	o.StartNanos, o.EndNanos = int64(around/n/2), int64(around/n/2)
+	// A program is a task's own: what it costs to begin is in the phase, and counts as its CPU time all the same.
+	gantry := float64(OwnCPU() - own)
+	all := float64(HostCPU()-host) - others*wall*1e9 - tasks
+	m.PerContainer.GantryNanos = max(0, (gantry-m.Idle.GantryNanos*wall)/n)
+	m.PerContainer.EngineNanos = max(0, (all-gantry-m.Idle.EngineNanos*wall)/n)
+	known := float64(s.engine()-engine)/n - m.Idle.EngineNanos*wall/n
+	m.PerContainer.EngineNanos = max(m.PerContainer.EngineNanos, known)
+	if err := s.inTurn(ctx, 1, 0, len(out), 0); err != nil {
+		return err
+	}
+	base := s.typical(func(x *sample) bool { return true })
+	for i, name := range walls {
+		m.Phases.Named(name).Wall.BaseNanos, m.Phases.Named(name).Samples = base[i], len(out)
+	}
+	s.published = m.Phases.Publish.Wall.BaseNanos
+	return s.tasks(ctx)
+}
+
+// usual is a task such as runs have many of: it lasts until the engine has answered to its start, and writes a small
+// file, whose publishing waits for the disk as the container engine does.
+var usual = Trial{Run: 100 * time.Millisecond, Writes: []unit.Bytes{1}}
+
+// inTurn starts a number of containers at once, several times, each time when those before have ended.
+func (s *surveyor) inTurn(ctx context.Context, together, busy, times, round int) error {
+	var out []Result
+	for range times {
+		r, err := s.perform(ctx, slices.Repeat([]Trial{usual}, together)...)
+		if err != nil {
+			return err
+		}
+		out = append(out, r...)
+	}
+	if err := s.removed(ctx, out); err != nil {
+		return err
+	}
+	for i := range out {
+		s.samples = append(s.samples, sample{float64(together), float64(busy), round, out[i].phases()})
+	}
+	return nil
+}
+
+// tasks measures by how much the run time of tasks differs from what the cost function says.
+func (s *surveyor) tasks(ctx context.Context) error {
+	const run = 200 * time.Millisecond
+	var factors []float64
+	for range s.n {
+		out, err := s.perform(ctx, Trial{Run: run, CPU: 50})
+		if err != nil {
+			return err
+		}
+		spec := emulate.Spec{RunNanos: int64(run), CPUNanos: int64(run / 2), Threads: 1}
+		cost := spec.Cost(emulate.Limits{CPUMillicores: 1000}, s.m.Emulator)
+		factors = append(factors, clamp(float64(out[0].Ran)/float64(cost.Wall), 0.01, 1000))
+	}
+	s.m.Run = hostmodel.SpreadOf(factors)
+	return nil
+}
+
+func mark(m executor.Milestone) func(*Result) (Mark, bool) {
+	return func(r *Result) (Mark, bool) {
+		x, ok := r.Marks[m]
+		return x, ok
+	}
+}
+
+// typical are the phases of the samples that count: of each round the median, of those the mean.
+func (s *surveyor) typical(counts func(*sample) bool) (out [len(walls)]float64) {
+	for i := range walls {
+		byRound := map[int][]float64{}
+		for k := range s.samples {
+			if x := &s.samples[k]; counts(x) {
+				byRound[x.round] = append(byRound[x.round], x.phases[i])
+			}
+		}
+		for _, round := range slices.Sorted(maps.Keys(byRound)) {
+			out[i] += median(byRound[round]) / float64(len(byRound))
+		}
+	}
+	return out
+}
+
+func median(xs []float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	slices.Sort(xs)
+	if n := len(xs); n%2 == 0 {
+		return (xs[n/2-1] + xs[n/2]) / 2
+	}
+	return xs[len(xs)/2]
+}
+
+// few is how many files a trial has that measures what files cost, and large the size of one that measures bytes.
+const (
+	few   = 10
+	large = unit.Bytes(64e6)
+)
+
+func sizes(n int, each unit.Bytes) []unit.Bytes { return slices.Repeat([]unit.Bytes{each}, n) }
+
+// files measures what files and bytes add to phases.
+func (s *surveyor) files(ctx context.Context) error {
+	reps := 1 + s.n/4
+	at := func(t Trial) (p [len(walls)]float64, r []Result, err error) {
+		var all [len(walls)][]float64
+		for range reps {
+			if len(t.Fetch) > 0 { // what was fetched has arrived
+				out, err := s.perform(ctx, Trial{Node: 1, Writes: t.Fetch})
+				if err != nil {
+					return p, nil, err
+				}
+				t.Wrote = out[0].ID
+			}
+			out, err := s.perform(ctx, t)
+			if err != nil {
+				return p, nil, err
+			}
+			for i, x := range out[0].phases() {
+				all[i] = append(all[i], x)
+			}
+			r = append(r, out[0])
+		}
+		for i := range all {
+			p[i] = median(all[i])
+		}
+		return p, r, nil
+	}
+	const stage, publish = 0, 5
+	m := s.m
+	base := m.Phases.Stage.Wall.BaseNanos
+	beyond := func(x, base float64, n float64) float64 { return max(0, (x-base)/n) }
+	// The first brings the files, later ones show them.
+	if _, err := s.perform(ctx, Trial{Reads: sizes(few, 1), Shared: "few"}); err != nil {
+		return err
+	}
+	shown, read, err := at(Trial{Reads: sizes(few, 1), Shared: "few"})
+	if err != nil {
+		return err
+	}
+	m.Phases.Stage.Wall.FileNanos = beyond(shown[stage], base, few)
+	brought, _, err := at(Trial{Reads: sizes(few, 1)})
+	if err != nil {
+		return err
+	}
+	m.Phases.Bring.Wall.FileNanos = beyond(brought[stage], shown[stage], few)
+	many, _, err := at(Trial{Reads: []unit.Bytes{large}})
+	if err != nil {
+		return err
+	}
+	one := base + m.Phases.Stage.Wall.FileNanos + m.Phases.Bring.Wall.FileNanos
+	m.Phases.Bring.Wall.ByteNanos = beyond(many[stage], one, float64(large))
+	fetched, _, err := at(Trial{Fetch: sizes(few, 1)})
+	if err != nil {
+		return err
+	}
+	m.Phases.Copy.Wall.FileNanos = beyond(fetched[stage], shown[stage], few)
+	moved, _, err := at(Trial{Fetch: []unit.Bytes{large}})
+	if err != nil {
+		return err
+	}
+	one = base + m.Phases.Stage.Wall.FileNanos + m.Phases.Copy.Wall.FileNanos
+	m.Phases.Copy.Wall.ByteNanos = beyond(moved[stage], one, float64(large))
+	m.Phases.Bring.Samples, m.Phases.Copy.Samples = 2*reps, 2*reps
+	made, wrote, err := at(Trial{Writes: sizes(few, 1)})
+	if err != nil {
+		return err
+	}
+	m.Phases.Publish.Wall.FileNanos = beyond(made[publish], s.published, few-1)
+	m.Phases.Publish.Wall.BaseNanos = max(0, s.published-m.Phases.Publish.Wall.FileNanos)
+	big, writes, err := at(Trial{Writes: []unit.Bytes{large}})
+	if err != nil {
+		return err
+	}
+	m.Phases.Publish.Wall.ByteNanos = beyond(big[publish], m.Phases.Publish.Wall.BaseNanos+
+		m.Phases.Publish.Wall.FileNanos, float64(large))
+	_, reads, err := at(Trial{Reads: []unit.Bytes{large}, Shared: "large"})
+	if err != nil {
+		return err
+	}
+	held, _, err := s.memory(ctx)
+	if err != nil {
+		return err
+	}
+	o := &m.Emulator
+	of := func(all []Result, value func(*emulate.Report) int64) float64 {
+		var xs []float64
+		for i := range all {
+			xs = append(xs, float64(value(all[i].Report)))
+		}
+		return median(xs)
+	}
+	readTime := func(r *emulate.Report) int64 { return r.Phases.ReadNanos }
+	writeTime := func(r *emulate.Report) int64 { return r.Phases.WriteNanos }
+	own := func(r *emulate.Report) int64 { return r.OwnCPUNanos - r.StartCPUNanos }
+	o.ReadFileNanos, o.WriteFileNanos = int64(of(read, readTime)/few), int64(of(wrote, writeTime)/few)
+	o.ReadByteCPUNanos = max(0, of(reads, own)-of(read, own)/few) / float64(large)
+	o.WriteByteCPUNanos = max(0, of(writes, own)-of(wrote, own)/few) / float64(large)
+	rate := func(nanos, file float64) float64 { return float64(large) / (max(nanos-file, 1e6) / 1e9) }
+	o.ReadBytesPerSecond = rate(of(reads, readTime), float64(o.ReadFileNanos))
+	o.WriteBytesPerSecond = rate(of(writes, writeTime), float64(o.WriteFileNanos))
+	o.MemoryByteNanos = held
+	m.Disk.CopyBytesPerSecond = 1e9 / max(m.Phases.Copy.Wall.ByteNanos, 1e-3)
+	return nil
+}
+
+// memory measures what a byte of memory takes to touch, nanoseconds.
+func (s *surveyor) memory(ctx context.Context) (float64, []Result, error) {
+	const size = unit.Bytes(256e6)
+	out, err := s.perform(ctx, Trial{Resident: size})
+	if err != nil {
+		return 0, nil, err
+	}
+	return float64(out[0].Report.Phases.MemoryNanos) / float64(size), out, nil
+}
+
+// disk measures what the disk gives to several streams, and what limits leave of it.
+func (s *surveyor) disk(ctx context.Context) error {
+	const streams = 4
+	size := unit.Bytes(32e6)
+	if s.Quick {
+		size = 8e6
+	}
+	sum := func(read bool) (float64, error) {
+		t := Trial{Writes: []unit.Bytes{size}}
+		if read {
+			t = Trial{Reads: []unit.Bytes{size}}
+		}
+		out, err := s.perform(ctx, slices.Repeat([]Trial{t}, streams)...)
+		if err != nil {
+			return 0, err
+		}
+		longest := 1e6
+		for i := range out {
+			p := &out[i].Report.Phases
+			longest = max(longest, float64(p.ReadNanos+p.WriteNanos))
+		}
+		return float64(size) * streams / (longest / 1e9), nil
+	}
+	d := &s.m.Disk
+	var err error
+	if d.WriteBytesPerSecond, err = sum(false); err != nil {
+		return err
+	}
+	if d.ReadBytesPerSecond, err = sum(true); err != nil {
+		return err
+	}
+	for _, rate := range []int64{10e6, 100e6} {
+		bytes := unit.Bytes(rate)
+		if s.Quick {
+			bytes /= 2
+		}
+		out, err := s.perform(ctx, Trial{Reads: []unit.Bytes{bytes}, Rate: rate},
+			Trial{Writes: []unit.Bytes{bytes}, Rate: rate})
+		if err != nil {
+			return err
+		}
+		for i, c := range []*hostmodel.Curve{&d.ReadLimit, &d.WriteLimit} {
+			p := &out[i].Report.Phases
+			took := float64(p.ReadNanos+p.WriteNanos) / 1e9
+			took += 1 - float64(bytes)/float64(rate) // as if it had been a second's bytes: what passes at once stays
+			c.X = append(c.X, float64(rate))
+			c.Y = append(c.Y, min(2, max(0.01, 1/max(took, 1e-3))))
+		}
+	}
+	return nil
+}
+
+// quota measures by how much bursts take longer under a CPU quota than its periods say.
+func (s *surveyor) quota(ctx context.Context) error {
+	q := &s.m.Quota
+	q.PeriodNanos, q.SliceNanos = int64(20*time.Millisecond), int64(5*time.Millisecond)
+	periods := *q
+	for _, burst := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond} {
+		var factors []float64
+		for _, limit := range []int64{250, 500} {
+			least := math.Inf(1) // a host that is busy only adds to it
+			for range 2 {
+				out, err := s.perform(ctx, Trial{Run: burst + time.Duration(s.m.Emulator.StartCPUNanos), CPU: 100,
+					Limit: limit})
+				if err != nil {
+					return err
+				}
+				r := out[0].Report
+				spent := float64(r.CPU.Achieved - r.StartCPUNanos)
+				if plain := periods.Wall(spent, 1, limit); spent > 0 && plain > 0 && r.Phases.ComputeNanos > 0 {
+					least = min(least, float64(r.Phases.ComputeNanos)/plain)
+				}
+			}
+			if !math.IsInf(least, 1) {
+				factors = append(factors, least)
+			}
+		}
+		if len(factors) > 0 {
+			q.Stretch.X = append(q.Stretch.X, float64(burst))
+			q.Stretch.Y = append(q.Stretch.Y, clamp(median(factors), 0.5, 100))
+		}
+	}
+	return nil
+}
+
+// MeasureShare is the part of the time of a calibration that Measure takes; sample runs take the rest.
+const MeasureShare = 0.75
+
+// rounds is how often the loads come by: a host is slower at some times than at others, and no load may have only one
+// of them.
+const rounds = 2
+
+// together starts containers at once, on idle and on busy cores, and measures what programs lose to that.
+func (s *surveyor) together(ctx context.Context) error {
+	perContainer := 0.0
+	for _, name := range hostmodel.PhaseNames {
+		perContainer += s.m.Phases.Named(name).CPU.BaseNanos
+	}
+	levels := []int{0, 1, (s.Host.Cores + 1) / 2, s.Host.Cores}
+	slices.Sort(levels)
+	levels = slices.Compact(levels)
+	atOnce := slices.Compact([]int{1, max(1, s.Starts)})
+	waited, started := make([][]float64, len(atOnce)), make([][]float64, len(atOnce))
+	for i := range waited {
+		waited[i], started[i] = make([]float64, len(levels)), make([]float64, len(levels))
+	}
+	turns := rounds
+	if s.Quick {
+		turns--
+	}
+	for round := 1; round <= turns; round++ {
+		for at, k := range atOnce {
+			times := max(1, s.n/turns/k)
+			for i, busy := range levels {
+				programs, err := s.Busy(ctx, busy, func() error { return s.inTurn(ctx, k, busy, times, round) })
+				if err != nil {
+					return err
+				}
+				started[at][i] += float64(k * times)
+				for p := range programs {
+					waited[at][i] += float64(max(0, programs[p].Ran-programs[p].CPUTime()))
+				}
+			}
+		}
+	}
+	var lost hostmodel.Surface
+	for _, busy := range levels {
+		lost.BusyCores = append(lost.BusyCores, float64(busy))
+	}
+	for at, k := range atOnce {
+		lost.Together = append(lost.Together, float64(k))
+		row := []float64{1}
+		for i := range levels[1:] {
+			row = append(row, 1+clamp(waited[at][i+1]/started[at][i+1]/max(perContainer, 1), 0, 10))
+		}
+		lost.Factor = append(lost.Factor, row)
+	}
+	lost.Raise()
+	s.m.Interference = lost
+	return nil
+}
+
+// fit makes surfaces and spreads of the samples.
+func (s *surveyor) fit() {
+	var together, busy []float64
+	for _, x := range s.samples {
+		together, busy = append(together, x.together), append(busy, x.busy)
+	}
+	slices.Sort(together)
+	slices.Sort(busy)
+	together, busy = slices.Compact(together), slices.Compact(busy)
+	factors := make([][][len(walls)]float64, len(together))
+	for i, k := range together {
+		for _, b := range busy {
+			factors[i] = append(factors[i], s.typical(func(x *sample) bool { return x.together == k && x.busy == b }))
+		}
+	}
+	for w, name := range walls {
+		p := s.m.Phases.Named(name)
+		base := factors[0][0][w]
+		if p.Wall.BaseNanos = base; name == "publish" {
+			p.Wall.BaseNanos = max(0, base-p.Wall.FileNanos)
+		}
+		if base < 1e3 { // nothing to speak of
+			continue
+		}
+		f := hostmodel.Surface{Together: together, BusyCores: busy}
+		for i := range together {
+			var row []float64
+			for j := range busy {
+				row = append(row, min(1000, max(1, factors[i][j][w]/base)))
+			}
+			f.Factor = append(f.Factor, row)
+		}
+		f.Raise()
+		p.Slowdown = f
+		var off []float64
+		byRound := map[int][]float64{}
+		for _, x := range s.samples {
+			o := clamp(x.phases[w]/(base*f.At(x.together, x.busy)), 0.01, 1000)
+			off = append(off, o)
+			byRound[x.round] = append(byRound[x.round], o)
+		}
+		p.Spread, p.Samples = hostmodel.SpreadOf(off), len(off)
+		p.Drift = s.drift(p, name, byRound)
+	}
+	// Bringing and copying vary as staging does.
+	for _, p := range []*hostmodel.Phase{&s.m.Phases.Bring, &s.m.Phases.Copy} {
+		p.Spread, p.Drift = s.m.Phases.Stage.Spread, s.m.Phases.Stage.Drift
+	}
+}
+
+// drift is by how much the times of a phase differ from round to round, or from calibration to calibration if that is
+// more.
+func (s *surveyor) drift(p *hostmodel.Phase, name string, byRound map[int][]float64) hostmodel.Spread {
+	var within, between []float64
+	for _, round := range slices.Sorted(maps.Keys(byRound)) {
+		within = append(within, median(byRound[round]))
+	}
+	for _, m := range append([]*hostmodel.Model{s.m}, s.Before...) {
+		if x := m.Phases.Named(name).Wall.BaseNanos; x > 0 && p.Wall.BaseNanos > 0 {
+			between = append(between, clamp(x/p.Wall.BaseNanos, 1.0/absurd, absurd))
+		}
+	}
+	a, b := hostmodel.LogNormal(deviation(within), len(within)), hostmodel.LogNormal(deviation(between), len(between))
+	return wider(a, b)
+}
+
+// wider returns the spread whose interval of 80 % is wider; one that has none counts least.
+func wider(a, b hostmodel.Spread) hostmodel.Spread {
+	if b.At(0.9)/b.At(0.1) > a.At(0.9)/a.At(0.1) {
+		return b
+	}
+	return a
+}
+
+// deviation is the standard deviation of the logarithms of values.
+func deviation(values []float64) float64 {
+	var mean, squares float64
+	for _, x := range values {
+		mean += math.Log(x) / float64(len(values))
+	}
+	for _, x := range values {
+		squares += (math.Log(x) - mean) * (math.Log(x) - mean)
+	}
+	return math.Sqrt(squares / max(1, float64(len(values)-1)))
+}
+
+func mean(xs []float64) (sum float64) {
+	for _, x := range xs {
+		sum += x / float64(len(xs))
+	}
+	return sum
+}
+
+func clamp(x, least, most float64) float64 { return min(most, max(least, x)) }
+
+// Busy hosts, and hosts whose hypervisor gives their time to others, are measured with less certainty.
+const (
+	quietCores  = 0.15 // of others, beside which measurements are as good as alone
+	quietStolen = 0.01
+)
+
+// widen makes intervals wider on a host that was busy, and says so.
+func (s *surveyor) widen() {
+	m := s.m
+	factor, warnings := uncertainty(m)
+	m.Measured.Warnings = append(m.Measured.Warnings, warnings...)
+	for _, name := range hostmodel.PhaseNames {
+		p := m.Phases.Named(name)
+		p.Spread, p.Drift = p.Spread.Widen(factor), p.Drift.Widen(factor)
+	}
+	m.Common, m.Run = m.Common.Widen(factor), m.Run.Widen(factor)
+}
+
+// uncertainty says by what factor intervals of a model are wider, as its host was not at rest, and why.
+func uncertainty(m *hostmodel.Model) (factor float64, warnings []string) {
+	factor = 1
+	cores := max(1, m.Host.Cores)
+	if b := m.Measured.BusyCores; b > quietCores {
+		factor += 2 * b / float64(cores)
+		warnings = append(warnings, fmt.Sprintf("other programs used %.1f of %d cores meanwhile", b, cores))
+	}
+	if st := m.Measured.Stolen; st > quietStolen {
+		factor += 2 * st
+		warnings = append(warnings, fmt.Sprintf("the hypervisor gave %.0f %% of this host's CPU time to others "+
+			"meanwhile", st*100))
+	}
+	return factor, warnings
+}
+
+// Table describes a model in rows of a few words each, for people.
+func Table(m *hostmodel.Model) (rows [][2]string) {
+	add := func(what, format string, args ...any) {
+		rows = append(rows, [2]string{what, fmt.Sprintf(format, args...)})
+	}
+	ms := func(nanos float64) string { return fmt.Sprintf("%.3g ms", nanos/1e6) }
+	rate := func(r float64) string { return fmt.Sprintf("%.4g MB/s", r/1e6) }
+	p := &m.Phases
+	spread := func(p *hostmodel.Phase) string {
+		return fmt.Sprintf("%s (80 %%: %.3g to %.3g)", ms(p.Wall.BaseNanos), p.Wall.BaseNanos/1e6*p.Spread.At(0.1),
+			p.Wall.BaseNanos/1e6*p.Spread.At(0.9))
+	}
+	add("to stage a task", "%s, %s more for each input", spread(&p.Stage), ms(p.Stage.Wall.FileNanos))
+	add("to create a container", "%s", spread(&p.Create))
+	add("to start its program", "%s", spread(&p.Start))
+	add("until gantry knows its end", "%s", spread(&p.End))
+	add("to publish its outputs", "%s, %s more for each", spread(&p.Publish), ms(p.Publish.Wall.FileNanos))
+	if f := &p.Start.Slowdown; len(f.Together) > 0 {
+		k, b := f.Together[len(f.Together)-1], f.BusyCores[len(f.BusyCores)-1]
+		add("under load", "starting takes %.2g times as long with %g starts at once, %.2g times with %g busy cores, "+
+			"%.2g times with both", f.At(k, 0), k, f.At(1, b), b, f.At(k, b))
+	}
+	add("CPU time per container", "%s of gantry, %s of the engine, %s of the program to begin",
+		ms(m.PerContainer.GantryNanos), ms(m.PerContainer.EngineNanos), ms(float64(m.Emulator.StartCPUNanos)))
+	add("at rest", "gantry uses %.2g %% of a core, the engine %.2g %%", m.Idle.GantryNanos/1e7, m.Idle.EngineNanos/1e7)
+	add("disk, 4 streams", "reads %s, writes %s; copies %s", rate(m.Disk.ReadBytesPerSecond),
+		rate(m.Disk.WriteBytesPerSecond), rate(m.Disk.CopyBytesPerSecond))
+	if c := &m.Disk.ReadLimit; len(c.X) > 0 {
+		add("disk, with a limit", "of %s: reads %.0f %%, writes %.0f %% of it", rate(c.X[0]), c.Y[0]*100,
+			m.Disk.WriteLimit.At(c.X[0])*100)
+	}
+	if c := &m.Quota.Stretch; len(c.X) > 0 {
+		last := len(c.X) - 1
+		add("under a CPU quota", "bursts of %.0f ms take %.2f times what its periods say, bursts of %.0f ms %.2f times",
+			c.X[0]/1e6, c.Y[0], c.X[last]/1e6, c.Y[last])
+	}
+	if c := &m.CoreSpeed; len(c.X) > 1 {
+		add("a core computes", "at %.0f %% of its speed while all others are busy", c.Y[len(c.Y)-1]*100)
+	}
+	if f := &m.Interference; len(f.Together) > 0 {
+		k, b := f.Together[len(f.Together)-1], f.BusyCores[len(f.BusyCores)-1]
+		lost := func(k, b float64) string { return fmt.Sprintf("%.0f %%", (f.At(k, b)-1)*100) }
+		add("programs lose", "%s of the CPU time of a container that starts and ends on %g busy cores, "+
+			"%s with %g at once", lost(1, b), b, lost(k, b), k)
+	}
+	return rows
+}

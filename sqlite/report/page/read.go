@@ -1,0 +1,519 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/sqlite"
+	"gantry/trace/shown"
+)
+
+// life is an attempt as the log has it, in nanoseconds and bytes; below 0 is not known. It has no pointers: there may
+// be very many, and the collector would look at each again and again.
+type life struct {
+	id int64
+	// heard is when gantry knew of the end.
+	heard                                                  int64
+	task, try, node, lane                                  int
+	ready, queued, staged, started, ended, planned         int64
+	estimate, spread, samples                              int64
+	cpu, throttled, peak, read, written, copied            int64
+	millicores, memory, disk                               int64
+	appliedCores, appliedMemory, appliedRead, appliedWrite int64
+	outcome, source                                        int64 // in the lists of the reader
+	exit                                                   int64 // -1: not known
+}
+
+// end is when the attempt left its node, or how far the run got.
+func (l *life) end(clock int64) int64 {
+	if l.ended < 0 {
+		return clock
+	}
+	return l.ended
+}
+
+// task is what is known of a task besides its attempts.
+type task struct {
+	name                       string
+	kind, state, imputed       int64 // in states and the lists of the reader
+	workflow                   int
+	first, parents             int // of the parents of the run: where those of the task begin, and how many they are
+	last                       int // attempt; -1: none
+	cores, memory, disk, limit int64
+}
+
+// reader collects what the parts of a page need.
+type reader struct {
+	ctx   context.Context
+	log   *sqlite.Snapshot
+	id    int64
+	out   *run
+	tasks []task
+	lives []life
+	clock int64
+
+	ancestors                         []int // parents of all tasks, those of one together
+	kinds, imputed, outcomes, sources *list
+
+	flows, places placed // of workflows and of tasks
+}
+
+// placed are the places of things on the page, by their numbers in the log. They are the same but in the log of one
+// submission, which keeps the numbers of the run.
+type placed struct {
+	n  int
+	at map[int]int // nil: they are the same
+}
+
+func (p *placed) add(number int) {
+	if p.at == nil && number != p.n {
+		p.at = map[int]int{}
+		for i := range p.n {
+			p.at[i] = i
+		}
+	}
+	if p.at != nil {
+		p.at[number] = p.n
+	}
+	p.n++
+}
+
+// place is that of a number, or -1.
+func (p *placed) place(number int) int {
+	at, ok := number, number >= 0 && number < p.n
+	if p.at != nil {
+		at, ok = p.at[number]
+	}
+	if !ok {
+		return -1
+	}
+	return at
+}
+
+// read reads a run. What the parts say is of one moment.
+func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, error) {
+	info, err := db.Info(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	log, err := db.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	r := &reader{
+		ctx:   ctx,
+		log:   log,
+		kinds: newList(), imputed: newList(""), outcomes: newList(""), sources: newList(""),
+		out: &run{
+			Name:      info.Name,
+			Policy:    info.Policy,
+			Runtime:   info.Runtime,
+			Version:   info.Version,
+			Command:   info.Command,
+			Seed:      info.Seed,
+			TimeScale: info.TimeScale,
+			SizeScale: info.SizeScale,
+			Settings:  info.Settings,
+			Without:   []string{},
+		},
+	}
+	if info.Host != nil {
+		if r.out.Host, err = json.Marshal(info.Host); err != nil {
+			return nil, err
+		}
+	}
+	steps := []func() error{r.head, r.predicted, func() error { return r.goesOn(info.Started, o) }, r.nodes,
+		r.workflows, r.readTasks, r.edges, r.attempts, r.reused, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
+		func() error { return r.failures(o) }, r.metrics}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	r.answer()
+	r.columns()
+	if o.More != nil {
+		x, err := o.More(ctx, info.Name)
+		if err != nil {
+			return nil, err
+		}
+		r.add(x)
+	}
+	return r.out, nil
+}
+
+// each calls f for each row of a query.
+func (r *reader) each(f func(sqlite.Scan) error, query string, args ...any) error {
+	return r.log.Each(r.ctx, f, query, args...)
+}
+
+func (r *reader) head() error {
+	o := r.out
+	found := false
+	err := r.each(func(scan sqlite.Scan) error {
+		found = true
+		return scan(&r.id, &o.State, &o.Started, &o.Resumes, &o.Makespan, &r.clock)
+	}, `SELECT r.id, r.state, r.started_wall, r.resumes, r.makespan_ns, coalesce(c.at_ns, 0) FROM runs r
+		LEFT JOIN clocks c ON c.run = r.id WHERE r.name = ?`, o.Name)
+	if err == nil && !found {
+		err = fmt.Errorf("the log has no such run")
+	}
+	return err
+}
+
+func (r *reader) predicted() error {
+	return r.each(func(scan sqlite.Scan) error {
+		r.out.Predicted = new(predicted)
+		p := r.out.Predicted
+		return scan(&p.Made, &p.Makespan, &p.Low, &p.High)
+	}, `SELECT at_ns, expected_ns, low_ns, high_ns FROM predictions WHERE run = ? AND scope = ?
+		ORDER BY at_ns DESC LIMIT 1`, r.id, sqlite.ScopeRun)
+}
+
+// goesOn lets the clock of a run that is watched advance between its events.
+func (r *reader) goesOn(started time.Time, o *Options) error {
+	if r.out.State != string(sqlite.Running) {
+		return nil
+	}
+	r.out.Left = o.Left != nil && o.Left(r.out.Name, r.out.Runtime)
+	if o.Live && !r.out.Left {
+		r.clock = max(r.clock, int64(o.Now.Sub(started)))
+	}
+	return nil
+}
+
+func (r *reader) nodes() error {
+	return r.each(func(scan sqlite.Scan) error {
+		var n node
+		if err := scan(&n.Name, &n.Group, &n.Millicores, &n.Memory, &n.Disk, &n.Speed); err != nil {
+			return err
+		}
+		r.out.Nodes = append(r.out.Nodes, n)
+		return nil
+	}, `SELECT name, coalesce(node_group, ''), coalesce(capacity_millicores, 0), capacity_memory_bytes,
+		capacity_disk_bps, speed
+		FROM nodes WHERE run = ? ORDER BY node`, r.id)
+}
+
+func (r *reader) workflows() error {
+	return r.each(func(scan sqlite.Scan) error {
+		var w workflow
+		var number int
+		err := scan(&number, &w.Name, &w.Tenant, &w.Class, &w.State, &w.Arrived, &w.Release, &w.Due, &w.Ended, &w.Tasks)
+		if err != nil {
+			return err
+		}
+		r.flows.add(number)
+		r.out.Workflows = append(r.out.Workflows, w)
+		return nil
+	}, `SELECT workflow, name, coalesce(tenant, ''), class, state, arrived_ns, coalesce(release_ns, 0), due_ns,
+		ended_ns, tasks FROM workflows WHERE run = ? ORDER BY workflow`, r.id)
+}
+
+func (r *reader) readTasks() error {
+	return r.each(func(scan sqlite.Scan) error {
+		t := task{last: -1}
+		var number, of int
+		var kind, state, imputed string
+		if err := scan(&number, &t.name, &kind, &state, &of, &imputed, &t.cores, &t.memory, &t.disk,
+			&t.limit); err != nil {
+			return err
+		}
+		t.name = shown.Line(t.name)
+		t.kind, t.state, t.imputed = r.kinds.number(shown.Line(kind)), max(0, int64(slices.Index(states, state))),
+			r.imputed.number(imputed)
+		if t.workflow = r.flows.place(of); t.workflow < 0 {
+			return fmt.Errorf("task %d names workflow %d, which the run does not have: the log is damaged", number, of)
+		}
+		r.places.add(number)
+		r.tasks = append(r.tasks, t)
+		return nil
+	}, `SELECT task, name, kind, state, workflow, coalesce(imputed, ''), need_millicores, need_memory_bytes,
+		need_disk_bps, coalesce(time_limit_ns, 0) FROM tasks WHERE run = ? ORDER BY task`, r.id)
+}
+
+func (r *reader) edges() error {
+	return r.each(func(scan sqlite.Scan) error {
+		var child, parent int
+		if err := scan(&child, &parent); err != nil {
+			return err
+		}
+		if child, parent = r.places.place(child), r.places.place(parent); child >= 0 && parent >= 0 {
+			t := &r.tasks[child]
+			if t.parents == 0 {
+				t.first = len(r.ancestors)
+			}
+			t.parents++
+			r.ancestors = append(r.ancestors, parent)
+		}
+		return nil
+	}, `SELECT child, parent FROM edges WHERE run = ? ORDER BY child, parent`, r.id)
+}
+
+// parents are those of a task.
+func (r *reader) parents(t *task) []int { return r.ancestors[t.first:][:t.parents] }
+
+// reused reads tasks that ended without an attempt of their own.
+func (r *reader) reused() error {
+	r.out.Reused = []reused{}
+	return r.each(func(scan sqlite.Scan) error {
+		var x reused
+		err := scan(&x.Task, &x.At, &x.Run, &x.Ran)
+		x.Task = r.places.place(x.Task)
+		r.out.Reused = append(r.out.Reused, x)
+		return err
+	}, `SELECT task, at_ns, from_run, coalesce(ran_ns, 0) FROM reuses
+		WHERE run = ? AND from_attempt IS NOT NULL ORDER BY task`, r.id)
+}
+
+func (r *reader) attempts() error {
+	r.out.Odd = []odd{}
+	r.lives = make([]life, 0, len(r.tasks))
+	err := r.each(func(scan sqlite.Scan) error {
+		l := life{lane: -1}
+		var x odd
+		var source, outcome string
+		var exit *int64
+		if err := scan(&l.id, &l.task, &l.try, &l.node, &l.queued, &l.staged, &l.started, &l.ended, &l.planned,
+			&l.estimate, &l.spread, &l.samples, &source, &outcome, &l.cpu, &l.throttled, &l.peak, &l.read,
+			&l.written, &l.copied, &l.millicores, &l.memory, &l.disk, &l.appliedCores, &l.appliedMemory, &l.appliedRead,
+			&l.appliedWrite, &exit, &x.Message, &x.OOM, &x.Dropped, &x.Moved, &x.Done, &x.Kept, &x.Before,
+			&x.Lost); err != nil {
+			return err
+		}
+		number := l.task
+		if l.task = r.places.place(number); l.task < 0 || l.node >= len(r.out.Nodes) {
+			return fmt.Errorf("an attempt names task %d and node %d, which the run does not have: the log is damaged",
+				number, l.node)
+		}
+		l.source, l.outcome, l.exit = r.sources.number(source), r.outcomes.number(outcome), -1
+		if exit != nil {
+			l.exit = *exit
+		}
+		if l.exit > 0 {
+			x.Exit = exit
+		}
+		if x != (odd{}) {
+			x.Attempt, x.Message = len(r.lives), cut(x.Message, maxMessage)
+			r.out.Odd = append(r.out.Odd, x)
+		}
+		l.heard = l.ended
+		r.lives = append(r.lives, l)
+		return nil
+	}, `SELECT attempt, task, try, node, queued_ns, coalesce(staged_ns, -1), coalesce(started_ns, -1),
+		coalesce(ended_ns, -1), coalesce(planned_end_ns, -1),
+		coalesce(CASE WHEN estimate_source <> 'default' THEN estimate_ns END, -1),
+		coalesce(estimate_spread_ns, 0), coalesce(estimate_samples, 0),
+		coalesce(estimate_source, ''), coalesce(outcome, ''),
+		coalesce(cpu_user_ns + cpu_system_ns, -1), coalesce(cpu_throttled_ns, -1),
+		coalesce(peak_memory_bytes, -1), coalesce(read_bytes, -1), coalesce(written_bytes, -1),
+		coalesce(copied_bytes, 0), coalesce(hold_millicores, 0), coalesce(hold_memory_bytes, 0),
+		coalesce(hold_disk_bps, 0), coalesce(applied_cpu_millicores, 0), coalesce(applied_memory_bytes, 0),
+		coalesce(applied_read_bps, 0), coalesce(applied_write_bps, 0), exit_code, coalesce(message, ''),
+		nullif(oom_kills, 0), nullif(dropped_bytes, 0), nullif(moved_bytes, 0), nullif(done, 0), nullif(kept, 0),
+		nullif(before_ns, 0), nullif(lost_ns, 0)
+		FROM attempts WHERE run = ? AND queued_ns IS NOT NULL ORDER BY queued_ns, attempt`, r.id)
+	for i := range r.lives {
+		l := &r.lives[i]
+		t := &r.tasks[l.task]
+		l.ready = r.ready(t)
+		if t.last >= 0 {
+			l.ready = r.lives[t.last].end(r.clock)
+		}
+		l.ready = min(l.ready, l.queued)
+		t.last = i
+	}
+	return err
+}
+
+// ready is when a task could have been ordered: its parents had ended, and its workflow was there.
+func (r *reader) ready(t *task) int64 {
+	w := &r.out.Workflows[t.workflow]
+	at := max(w.Arrived, w.Release)
+	for _, p := range r.parents(t) {
+		if last := r.tasks[p].last; last >= 0 {
+			at = max(at, r.lives[last].end(r.clock))
+		}
+	}
+	return at
+}
+
+// numbers are the places of attempts in the order of the page.
+func (r *reader) numbers() map[int64]int {
+	out := make(map[int64]int, len(r.lives))
+	for i := range r.lives {
+		out[r.lives[i].id] = i
+	}
+	return out
+}
+
+// ends reads when gantry knew of the ends of attempts: in a simulation at once.
+func (r *reader) ends() error {
+	const exited = 5 // the kind of the event
+	var number map[int64]int
+	return r.each(func(scan sqlite.Scan) error {
+		var id, at int64
+		if err := scan(&id, &at); err != nil {
+			return err
+		}
+		if number == nil {
+			number = r.numbers()
+		}
+		if i, ok := number[id]; ok && r.lives[i].ended >= 0 {
+			r.lives[i].heard = max(at, r.lives[i].ended)
+		}
+		return nil
+	}, `SELECT coalesce(body ->> 'attempt', 0), at_ns FROM events WHERE run = ? AND kind = ?`, r.id, exited)
+}
+
+func (r *reader) suspensions() error {
+	o := r.out
+	var number map[int64]int
+	return r.each(func(scan sqlite.Scan) error {
+		var id, since, until int64
+		var how string
+		if err := scan(&id, &since, &until, &how); err != nil {
+			return err
+		}
+		if until < 0 {
+			until = r.clock
+		}
+		if number == nil {
+			number = r.numbers()
+		}
+		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, int64(number[id])), append(o.Away.How, how)
+		o.Away.Since, o.Away.Until = append(o.Away.Since, since), append(o.Away.Until, until)
+		return nil
+	}, `SELECT attempt, since_ns, coalesce(until_ns, -1), how FROM suspensions WHERE run = ?
+		AND since_ns IS NOT NULL ORDER BY since_ns`, r.id)
+}
+
+func (r *reader) warnings() error {
+	r.out.Warnings = []warning{}
+	return r.each(func(scan sqlite.Scan) error {
+		var w warning
+		err := scan(&w.Message, &w.Count)
+		r.out.Warnings = append(r.out.Warnings, w)
+		return err
+	}, `SELECT message, count FROM warnings WHERE run = ?`, r.id)
+}
+
+// Bounds of what a page has of rare things.
+const (
+	maxFailures = 100
+	maxNotes    = 20_000
+	maxMessage  = 4000
+)
+
+// cut shortens what a program or the kernel said.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// failures are the attempts that did not end well, the first of many.
+func (r *reader) failures(o *Options) error {
+	r.out.Failures = []failure{}
+	messages := map[int]string{}
+	for _, x := range r.out.Odd {
+		messages[x.Attempt] = x.Message
+	}
+	var failed []int
+	for i := range r.lives {
+		if o := r.outcomes.texts[r.lives[i].outcome]; o != "" && o != "ok" && o != "preempted" {
+			failed = append(failed, i)
+		}
+	}
+	slices.SortStableFunc(failed, func(a, b int) int { return cmp.Compare(r.lives[a].ended, r.lives[b].ended) })
+	r.out.Failed = len(failed)
+	for _, i := range failed[:min(len(failed), maxFailures)] {
+		l := &r.lives[i]
+		t := &r.tasks[l.task]
+		w := r.out.Workflows[t.workflow].Name
+		f := failure{Attempt: i, Task: w + "/" + t.name, Outcome: r.outcomes.texts[l.outcome], Message: messages[i],
+			Output: []string{}}
+		if l.exit >= 0 {
+			f.Exit = &l.exit
+		}
+		if o.Output != nil {
+			f.Output = append(f.Output, o.Output(r.out.Name, w, t.name, l.try)...)
+		}
+		r.out.Failures = append(r.out.Failures, f)
+	}
+	return nil
+}
+
+// notes are what the policy said.
+func (r *reader) notes() error {
+	r.out.Notes = []note{}
+	err := r.each(func(scan sqlite.Scan) error {
+		var n note
+		if err := scan(&n.At, &n.Workflow, &n.Task, &n.Topic, &n.Text, &n.Instant); err != nil {
+			return err
+		}
+		n.Workflow, n.Task = r.flows.place(n.Workflow), r.places.place(n.Task)
+		r.out.Notes = append(r.out.Notes, n)
+		return nil
+	}, `SELECT at_ns, coalesce(workflow, -1), coalesce(task, -1), topic, text, instant_ns FROM notes WHERE run = ?
+		ORDER BY seq, position LIMIT ?`, r.id, maxNotes+1)
+	if len(r.out.Notes) > maxNotes {
+		r.out.Notes = r.out.Notes[:maxNotes]
+		r.out.Without = append(r.out.Without, fmt.Sprintf("The page has the first %d notes of the policy; gantry "+
+			"explain has all of them.", maxNotes))
+	}
+	return err
+}
+
+func (r *reader) metrics() error {
+	r.out.Metrics = map[string]*float64{}
+	return r.each(func(scan sqlite.Scan) error {
+		var name string
+		var value *float64
+		err := scan(&name, &value)
+		r.out.Metrics[name] = value
+		return err
+	}, `SELECT name, value FROM run_metrics WHERE run = ? ORDER BY position`, r.id)
+}
+
+// unitOf is the time that columns count in: fine enough to draw, and coarse enough for a small page.
+func unitOf(end int64, attempts int) int64 {
+	most := int64(1e8)
+	if attempts > 20_000 {
+		most = 2e6
+	}
+	unit := int64(1000)
+	for end/unit > most {
+		unit *= 10
+	}
+	return unit
+}
+
+// lanes gives each attempt a row of its node, such that those of one row never overlap.
+func (r *reader) lanes() {
+	ends := make([][]int64, len(r.out.Nodes))
+	for i := range r.lives {
+		l := &r.lives[i]
+		if l.node < 0 {
+			continue // it took no time and no place
+		}
+		e := ends[l.node]
+		l.lane = slices.IndexFunc(e, func(end int64) bool { return end <= l.queued })
+		if l.lane < 0 {
+			l.lane = len(e)
+			e = append(e, 0)
+		}
+		e[l.lane] = max(l.end(r.clock), l.queued+1)
+		ends[l.node] = e
+	}
+	for n := range ends {
+		r.out.Nodes[n].Lanes = len(ends[n])
+	}
+}

@@ -1,0 +1,206 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gantry/executor/experiment/metrics"
+	"gantry/sqlite/report"
+	"gantry/sqlite/results"
+)
+
+// OutputError means that figures cannot be written.
+type OutputError struct{ Err error }
+
+func (e *OutputError) Error() string { return e.Err.Error() }
+
+func (e *OutputError) Unwrap() error { return e.Err }
+
+// Plain is a page of results that no study explains: all tables and all figures.
+func Plain(ctx context.Context, paths []string, figures, command string) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString("# Results of experiments\n\nMeans over repetitions with 95 % confidence intervals by Student's t.\n")
+	if command != "" {
+		fmt.Fprintf(&b, "\nMade by `%s`.\n", command)
+	}
+	for _, path := range paths {
+		if err := plain(ctx, &b, path, figures); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func plain(ctx context.Context, b *bytes.Buffer, path, figures string) error {
+	set, err := results.Load(ctx, path)
+	if err != nil {
+		return err
+	}
+	w := writer{&Page{}, &Study{Experiments: []Experiment{{Name: set.Name, File: set.Source, Shows: set.Title}}},
+		data{set.Name: set}}
+	title := set.Title
+	if title == "" {
+		title = set.Name
+	}
+	fmt.Fprintf(b, "\n## %s\n\n%s", cell(title), w.Sources())
+	if set.Repetitions > 0 {
+		fmt.Fprintf(b, "\n%s\n", w.Complete())
+	}
+	tables, err := report.Tables(set.Cells, nil, "")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, t := range tables {
+		writeTable(b, &t)
+	}
+	if len(set.Searches) > 0 {
+		b.WriteString("\n```\n")
+		if err := report.WriteSearches(b, set.Searches); err != nil {
+			return err
+		}
+		b.WriteString("```\n")
+	}
+	if figures == "" {
+		return nil
+	}
+	var source report.Source = memory{set}
+	if results.IsResults(path) {
+		db, err := results.Open(path)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		source = db
+	}
+	files, err := report.Figures(ctx, source, figures)
+	if err != nil {
+		return &OutputError{err}
+	}
+	for _, f := range files {
+		if base, ok := strings.CutSuffix(f, ".svg"); ok {
+			at := filepath.ToSlash(base)
+			fmt.Fprintf(b, "\n![%s](%s.svg)\n\n[Data](%s.csv)\n", filepath.Base(base), at, at)
+		}
+	}
+	return nil
+}
+
+// inWords names the usual metrics with their units.
+var inWords = map[string]string{
+	"slowdown_mean": "mean slowdown", "slowdown_sd": "standard deviation of slowdown",
+	"slowdown_median": "median slowdown", "slowdown_p95": "95th percentile of slowdown",
+	"wait_mean": "mean wait (s)", "response_mean": "mean response (s)", "turnaround_mean": "mean turnaround (s)",
+	"in_system_mean": "workflows in the system", "utilisation": "utilisation of cores",
+	"late_share": "share of late workflows", "mapping_mean": "mean mapping time (s)",
+	"mapping_p99": "99th percentile of mapping times (s)", "mapping_share": "mapping time over turnaround",
+	"qos_rate": "share of deadlines kept", "throughput": "throughput (job units per second)",
+	"locality_rate": "share of bytes read locally", "completion_time": "completion time (s)",
+	"utilisation_memory": "utilisation of memory", "utilisation_disk": "utilisation of disk I/O",
+	"jain": "Jain's index of tenants",
+}
+
+func writeTable(b *bytes.Buffer, t *report.Table) {
+	if t.Title != "" {
+		fmt.Fprintf(b, "\n### %s\n", cell(t.Title))
+	}
+	var heads []string
+	for _, m := range t.Metrics {
+		if w, ok := inWords[m]; ok {
+			m = w
+		}
+		heads = append(heads, m)
+	}
+	fmt.Fprintf(b, "\n| policy | runs | %s | stable by Wieland's test | stable by drift | cut off |\n|%s\n",
+		strings.Join(heads, " | "), strings.Repeat(" --- |", len(t.Metrics)+5))
+	for _, r := range t.Rows {
+		fmt.Fprintf(b, "| %s | %d |", cell(r.Policy), r.Runs)
+		for _, m := range t.Metrics {
+			fmt.Fprintf(b, " %s |", r.Values[m])
+		}
+		fmt.Fprintf(b, " %s | %s | %d |\n", r.Wieland, r.Drift, r.Diverged)
+	}
+}
+
+// memory draws figures of results in memory; they have no numbers over time.
+type memory struct{ set *results.Set }
+
+func (m memory) About(context.Context) (results.Info, error) {
+	return results.Info{Name: m.set.Name}, nil
+}
+
+func (m memory) Cells(context.Context) ([]*results.Cell, error) { return m.set.Cells, nil }
+
+func (m memory) Slowdowns(_ context.Context, cell int64) ([]results.Point, error) {
+	return m.set.Dots[cell], nil
+}
+
+func (m memory) Series(context.Context, int64, int) (metrics.Steps, error) { return nil, nil }
+
+// WritePage makes the page of studies, or of plain results without any: Markdown, whose figures are drawn into a
+// directory if one is given, or one HTML file that has them.
+func WritePage(ctx context.Context, studies, paths []string, figures, command string, asHTML bool) ([]byte, error) {
+	if asHTML && figures == "" {
+		dir, err := os.MkdirTemp("", "gantry-figures-")
+		if err != nil {
+			return nil, &OutputError{err}
+		}
+		defer os.RemoveAll(dir)
+		figures = dir
+	}
+	paths, err := files(paths)
+	if err != nil {
+		return nil, err
+	}
+	text, err := markdown(ctx, studies, paths, figures, command)
+	if err != nil || !asHTML {
+		return text, err
+	}
+	return HTML("Results of experiments", text)
+}
+
+func markdown(ctx context.Context, studies, paths []string, figures, command string) ([]byte, error) {
+	if len(studies) == 0 {
+		return Plain(ctx, paths, figures, command)
+	}
+	p := &Page{Figures: figures, Command: command}
+	for _, path := range studies {
+		s, err := Read(path)
+		if err != nil {
+			return nil, err
+		}
+		p.Studies = append(p.Studies, s)
+	}
+	for _, path := range paths {
+		set, err := results.Load(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		p.Sets = append(p.Sets, set)
+	}
+	return p.Markdown()
+}
+
+// files returns the files of results that paths name: a directory names all in it.
+func files(paths []string) (out []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.IsDir() {
+			out = append(out, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), ".jsonl") || strings.HasSuffix(e.Name(), ".sqlite") {
+				out = append(out, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	return out, nil
+}

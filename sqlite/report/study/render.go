@@ -1,0 +1,646 @@
+package study
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+
+	"gantry/executor/experiment"
+	"gantry/executor/experiment/metrics"
+	"gantry/sqlite/report"
+	"gantry/sqlite/results"
+)
+
+//go:embed page.css
+var style string
+
+// Page is made of studies and their results.
+type Page struct {
+	Studies []*Study
+	Sets    []*results.Set
+	Figures string // directory that figures are drawn into, and linked from; "": no figures
+	Command string // that makes the page; "": not said
+}
+
+func (p *Page) data() data {
+	d := data{}
+	for _, s := range p.Sets {
+		d[s.Name] = s
+	}
+	return d
+}
+
+// Markdown returns the page: that of the template of a single study, else the relations of each study, or the tables
+// and figures of the results if there is no study.
+func (p *Page) Markdown() ([]byte, error) {
+	if p.Figures != "" {
+		if err := os.MkdirAll(p.Figures, 0o755); err != nil {
+			return nil, &OutputError{err}
+		}
+	}
+	if len(p.Studies) == 1 && p.Studies[0].Page != "" {
+		return p.templated(p.Studies[0])
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# What papers say, and what was measured\n\n%s\n", legend)
+	if p.Command != "" {
+		fmt.Fprintf(&b, "\nMade by `%s`.\n", p.Command)
+	}
+	for _, s := range p.Studies {
+		w := writer{p, s, p.data()}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n%s\n%s", s.Short, s.Paper, w.Summary(), w.Relations(), w.Sources())
+	}
+	return b.Bytes(), nil
+}
+
+const legend = `Numbers are means over repetitions with 95 % confidence intervals by Student's t; differences are
+paired, repetition by repetition on the same load. A verdict is computed: *agrees*, *agrees in sign*
+(the difference lies on the paper's side of zero, but neither within a quarter of the paper's
+figure, or the part that a reading says, nor with it in its interval), *intervals overlap* (the data
+does not decide), *disagrees* (the other sign, or neither the paper's sign nor its figure within a
+quarter of the interval). Of several comparisons the worst counts. A system counts as stable if the 95 % interval
+(Wilson) of the share of runs that both tests find stable lies above one half.
+In tables, [5] are the repetitions there are, if some are missing. Of builds, "b repeated 4 of a" says
+that build b simulated four runs of build a again and got the same digits, those of the clock excepted.`
+
+func (p *Page) templated(s *Study) ([]byte, error) {
+	path := filepath.Join(s.dir, s.Page)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	w := writer{p, s, p.data()}
+	t, err := template.New(filepath.Base(path)).Option("missingkey=error").Parse(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("template %s: %w", path, err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, w); err != nil {
+		return nil, fmt.Errorf("template %s: %w", path, err)
+	}
+	return b.Bytes(), nil
+}
+
+// writer has what templates call.
+type writer struct {
+	page *Page
+	s    *Study
+	d    data
+}
+
+// Legend says how numbers and verdicts are made.
+func (w writer) Legend() string { return legend }
+
+// Command is the command that made the page.
+func (w writer) Command() string { return w.page.Command }
+
+// Sources is a table of the experiments: files, builds, repetitions, time.
+func (w writer) Sources() string {
+	var b strings.Builder
+	b.WriteString("| experiment | shows | repetitions | build | run (UTC) | simulated in |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
+	for _, x := range w.s.Experiments {
+		set := w.d[x.Name]
+		if set == nil {
+			fmt.Fprintf(&b, "| `%s` | %s | none yet | | | |\n", x.File, cell(x.Shows))
+			continue
+		}
+		scale := ""
+		if set.Quick {
+			scale = ", **quick scale**"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s%s | %s | %s | %s |\n", x.File, cell(x.Shows), repetitions(set), scale,
+			builds(set), strings.ReplaceAll(strings.Trim(span(set.From, set.To), "Z"), "T", " "),
+			set.Took.Round(time.Second))
+	}
+	return b.String()
+}
+
+// builds names the builds that simulated the runs. Where there are several, the last stands for all if it repeated runs
+// of the others and got the same.
+func builds(set *results.Set) string {
+	text := strings.Join(set.Builds, ", ")
+	for _, c := range set.Checks {
+		text += fmt.Sprintf("; %s repeated %d of %s", c.Build, c.Runs, strings.Join(c.Earlier, ", "))
+	}
+	return text
+}
+
+func span(from, to string) string {
+	if from == to || from == "" {
+		return to
+	}
+	if len(from) > 10 && len(to) > 10 && from[:10] == to[:10] {
+		return strings.TrimSuffix(from, "Z") + " to " + to[11:]
+	}
+	return strings.TrimSuffix(from, "Z") + " to " + to
+}
+
+// repetitions says how many there are of how many, of the combinations that have least and most.
+func repetitions(set *results.Set) string {
+	least, most := math.MaxInt, 0
+	for _, c := range set.Cells {
+		n := c.Count(experiment.Done) + c.Count(experiment.Diverged)
+		least, most = min(least, n), max(most, n)
+	}
+	if len(set.Cells) == 0 {
+		return "none"
+	}
+	have := fmt.Sprint(least)
+	if most > least {
+		have = fmt.Sprintf("%d to %d", least, most)
+	}
+	switch {
+	case set.Repetitions == 0:
+		return have
+	case least < set.Repetitions:
+		return fmt.Sprintf("**%s of %d**", have, set.Repetitions)
+	}
+	return fmt.Sprintf("%d", set.Repetitions)
+}
+
+// Complete says whether no repetition of any experiment is missing, in a sentence.
+func (w writer) Complete() string {
+	var missing, quick []string
+	for _, x := range w.s.Experiments {
+		set := w.d[x.Name]
+		if set != nil && set.Quick {
+			quick = append(quick, "`"+x.File+"`")
+		}
+		if set == nil || strings.HasPrefix(repetitions(set), "**") || len(set.Cells) == 0 {
+			missing = append(missing, "`"+x.File+"`")
+		}
+	}
+	out := "All experiments have all of their repetitions."
+	if len(missing) > 0 {
+		out = "**Not complete**: repetitions are missing of " + strings.Join(missing, ", ") + "."
+	}
+	if len(quick) > 0 {
+		out += fmt.Sprintf(" **At quick scale**, with shorter streams and fewer repetitions than the paper's: %s.",
+			strings.Join(quick, ", "))
+	}
+	return out
+}
+
+// Summary counts verdicts.
+func (w writer) Summary() string {
+	count := map[Verdict]int{}
+	for i := range w.s.Relations {
+		count[w.s.judge(w.d, &w.s.Relations[i]).Verdict]++
+	}
+	var parts []string
+	for v := Agrees; v <= Disagrees; v++ {
+		if n := count[v]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d", v, n))
+		}
+	}
+	return fmt.Sprintf("%d statements of the paper: %s. %s", len(w.s.Relations), strings.Join(parts, ", "),
+		w.Complete())
+}
+
+// Relations is the table of all relations, or of those of which the place in the paper contains one of some texts.
+func (w writer) Relations(places ...string) string {
+	var b strings.Builder
+	b.WriteString("| the paper says | the paper's figure | ours | verdict |\n| --- | --- | --- | --- |\n")
+	for i := range w.s.Relations {
+		r := &w.s.Relations[i]
+		in := func(place string) bool { return strings.Contains(r.Where, place) }
+		if len(places) > 0 && !slices.ContainsFunc(places, in) {
+			continue
+		}
+		o := w.s.judge(w.d, r)
+		var ours []string
+		for _, f := range o.Findings {
+			text := f.Ours
+			if f.What != "" {
+				text = f.What + ": " + text
+			}
+			if len(o.Findings) > 1 && f.Verdict != o.Verdict {
+				text += " (" + f.Verdict.String() + ")"
+			}
+			ours = append(ours, cell(text))
+		}
+		says := cell(r.Says) + " *(" + cell(r.Where) + ")*"
+		if r.Reading != "" {
+			says += "<br>Reading: " + cell(r.Reading)
+		}
+		verdict := "**" + o.Verdict.String() + "**"
+		if n := len(o.Findings); n > 1 && o.Verdict > InSign {
+			verdict += fmt.Sprintf("; %d of %d comparisons agree", o.Holding, n)
+		}
+		if o.Missing > 0 && o.Verdict != Unmeasured {
+			verdict += fmt.Sprintf("; %d repetitions so far", o.N)
+		}
+		if o.Quick && o.Verdict != Unmeasured {
+			verdict += "; at quick scale"
+		}
+		if r.Note != "" {
+			verdict += "<br>" + cell(r.Note)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", says, cell(r.Paper), strings.Join(ours, "<br>"), verdict)
+	}
+	return b.String()
+}
+
+// tag is what a browser might take for a tag of HTML.
+var tag = regexp.MustCompile(`<([a-zA-Z/!?])`)
+
+// cell makes text fit into a table, and keeps it text.
+func cell(s string) string {
+	s = tag.ReplaceAllString(strings.Join(strings.Fields(s), " "), "&lt;$1")
+	return strings.ReplaceAll(s, "|", "\\|")
+}
+
+// Value is a number of the study's values, with its interval.
+func (w writer) Value(name string) (string, error) {
+	c, ok := w.s.Values[name]
+	if !ok {
+		return "", fmt.Errorf("no value %q", name)
+	}
+	c.Claim, c.Paper = "near", new(float64)
+	return w.s.find(w.d, &c).Ours, nil
+}
+
+// Table is a table of the study.
+func (w writer) Table(id string) (string, error) {
+	i := slices.IndexFunc(w.s.Tables, func(t Table) bool { return t.ID == id })
+	if i < 0 {
+		return "", fmt.Errorf("no table %q", id)
+	}
+	return w.table(&w.s.Tables[i]), nil
+}
+
+func (w writer) table(t *Table) string {
+	set := w.d[t.Of]
+	if set == nil {
+		return fmt.Sprintf("*%s: no results of experiment %s.*\n", t.Title, t.Of)
+	}
+	var b strings.Builder
+	var head []string
+	for _, p := range t.Rows {
+		head = append(head, or(w.s.Params[p].Label, p))
+	}
+	columns := Values{""}
+	if t.Columns != "" {
+		columns = w.valuesOf(set, t.At, t.Columns)
+		for _, v := range columns {
+			head = append(head, w.s.words(t.Columns, v))
+		}
+	} else {
+		for _, m := range t.Metrics {
+			head = append(head, w.metric(m))
+		}
+	}
+	if t.Title != "" {
+		what := ""
+		if set.Quick {
+			what = ", at quick scale"
+		}
+		if t.Columns != "" {
+			what += ": " + w.metric(t.Metrics[0])
+		}
+		if t.Versus != nil {
+			what += fmt.Sprintf(", difference to %s in %%", w.s.describe(t.Versus))
+		}
+		fmt.Fprintf(&b, "%s%s.\n\n", t.Title, what)
+	}
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat(" --- |", len(head)))
+	for _, row := range w.rows(set, t.At, t.Rows) {
+		var cells []string
+		for i, p := range t.Rows {
+			name := w.s.words(p, row[p][0])
+			if label := w.s.Params[p].Label; label != "" && i < len(head) {
+				name = strings.TrimPrefix(name, label+" ")
+			}
+			cells = append(cells, cell(name))
+		}
+		for _, v := range columns {
+			at := t.At.with(row)
+			if t.Columns != "" {
+				at = at.with(Selector{t.Columns: {v}})
+			}
+			for _, m := range t.Metrics {
+				cells = append(cells, w.tableCell(t, at, m))
+			}
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	return b.String()
+}
+
+func (w writer) tableCell(t *Table, at Selector, metric string) string {
+	scale := or0(w.s.Metrics[metric].Scale, 1)
+	a := w.d.sample(t.Of, at, metric)
+	if len(a.values) == 0 {
+		if a.cut > 0 {
+			return fmt.Sprintf("%d of %d cut off", a.cut, a.runs)
+		}
+		return "–"
+	}
+	text := a.interval(scale).String()
+	if t.Versus != nil {
+		b := w.d.sample(t.Of, at.with(t.Versus), metric)
+		x, y := pair(&a, &b)
+		if r := ratio(x, y); r.N > 0 && !math.IsNaN(r.Mean) {
+			text = signed(report.Interval{N: r.N, Mean: (r.Mean - 1) * 100, Half: r.Half * 100})
+		}
+	}
+	if a.cut > 0 {
+		text += fmt.Sprintf(" (%d of %d cut off)", a.cut, a.runs)
+	}
+	if a.wanted > 0 && len(a.values)+a.cut < a.wanted {
+		text += fmt.Sprintf(" [%d]", len(a.values))
+	}
+	return text
+}
+
+// metric names a metric with its unit.
+func (w writer) metric(name string) string {
+	m := w.s.Metrics[name]
+	if m.Unit != "" {
+		return or(m.Label, name) + ", " + m.Unit
+	}
+	return or(m.Label, name)
+}
+
+// valuesOf returns the values of a parameter in cells, as they appear.
+func (w writer) valuesOf(set *results.Set, at Selector, param string) (out Values) {
+	for _, c := range set.Cells {
+		if v, has := c.Params[param]; has && at.matches(c) && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// rows returns the combinations of parameters that cells have, as they appear.
+func (w writer) rows(set *results.Set, at Selector, params []string) (out []Selector) {
+	seen := map[string]bool{}
+	for _, c := range set.Cells {
+		if !at.matches(c) {
+			continue
+		}
+		sel := Selector{}
+		key := ""
+		for _, p := range params {
+			v, has := c.Params[p]
+			if !has {
+				key = "\x00"
+				break
+			}
+			sel[p] = Values{v}
+			key += v + "\x00"
+		}
+		if key != "\x00" && !seen[key] {
+			seen[key] = true
+			out = append(out, sel)
+		}
+	}
+	return out
+}
+
+// AllFigures draws all figures of the study.
+func (w writer) AllFigures() (string, error) {
+	var b strings.Builder
+	for i := range w.s.Figures {
+		text, err := w.Figure(w.s.Figures[i].ID)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(text + "\n")
+	}
+	return b.String(), nil
+}
+
+// Figure draws a figure of the study and links it, with its data.
+func (w writer) Figure(id string) (string, error) {
+	i := slices.IndexFunc(w.s.Figures, func(f Figure) bool { return f.ID == id })
+	if i < 0 {
+		return "", fmt.Errorf("no figure %q", id)
+	}
+	f := &w.s.Figures[i]
+	c := w.chart(f)
+	if c.Empty() {
+		return fmt.Sprintf("*%s: no results yet.*\n", f.Title), nil
+	}
+	if w.page.Figures == "" {
+		return fmt.Sprintf("*%s*\n", f.Title), nil
+	}
+	if err := c.Write(w.page.Figures, f.ID); err != nil {
+		return "", &OutputError{err}
+	}
+	at := filepath.ToSlash(filepath.Join(w.page.Figures, f.ID))
+	note := ""
+	if f.Note != "" {
+		note = " " + f.Note
+	}
+	if slices.ContainsFunc(f.panels(), func(p Panel) bool { return w.d[p.Of] != nil && w.d[p.Of].Quick }) {
+		note += " **At quick scale.**"
+	}
+	return fmt.Sprintf("![%s](%s.svg)\n\n*%s.*%s [Data](%s.csv)\n", f.Title, at, f.Title, note, at), nil
+}
+
+func (w writer) chart(f *Figure) *report.Chart {
+	c := &report.Chart{Title: f.Title, Kind: f.Kind}
+	for _, p := range f.panels() {
+		set := w.d[p.Of]
+		if set == nil {
+			continue
+		}
+		out := report.Panel{Title: p.Subtitle, XLabel: p.XLabel, YLabel: p.YLabel, Log: p.Log}
+		if out.YLabel == "" {
+			out.YLabel = w.metric(p.Metric)
+		}
+		series := p.Series
+		if len(series) == 0 {
+			series = Values{"policy"}
+		}
+		all := w.rows(set, p.At, series)
+		if f.Kind == "scatter" || f.Kind == "histogram" {
+			w.panels(c, &out, set, &p, f.Kind, series, all)
+			continue
+		}
+		xs := w.categories(set, &p, &out)
+		for _, row := range all {
+			if len(p.Only) > 0 && !slices.Contains(p.Only, row[series[0]][0]) {
+				continue
+			}
+			s := report.Series{Name: w.s.describe(row)}
+			for i, x := range xs {
+				at := p.At.with(row, x.at)
+				if point, ok := w.point(f.Kind, p.Of, at, x.metric, i); ok {
+					s.Points = append(s.Points, point)
+				}
+			}
+			if len(s.Points) > 0 {
+				out.Series = append(out.Series, s)
+			}
+		}
+		c.Panels = append(c.Panels, out)
+	}
+	return c
+}
+
+// category is a place on a horizontal axis.
+type category struct {
+	at     Selector
+	metric string
+}
+
+func (w writer) categories(set *results.Set, p *Panel, out *report.Panel) (xs []category) {
+	if len(p.X) == 1 && p.X[0] == "metric" {
+		for _, m := range p.Metrics {
+			xs = append(xs, category{nil, m})
+			out.Categories = append(out.Categories, or(w.s.Metrics[m].Label, m))
+		}
+		return xs
+	}
+	rows := w.rows(set, p.At, p.X)
+	if len(p.Order) > 0 {
+		slices.SortStableFunc(rows, func(a, b Selector) int {
+			return slices.Index(p.Order, a[p.X[0]][0]) - slices.Index(p.Order, b[p.X[0]][0])
+		})
+		rows = slices.DeleteFunc(rows, func(r Selector) bool { return !slices.Contains(p.Order, r[p.X[0]][0]) })
+	}
+	for _, r := range rows {
+		var parts []string
+		for _, param := range p.X {
+			name := w.s.words(param, r[param][0])
+			if label := w.s.Params[param].Label; label != "" {
+				name = strings.TrimPrefix(name, label+" ")
+			}
+			parts = append(parts, name)
+		}
+		join := "\n"
+		if len(parts) > 2 {
+			join = "/"
+		}
+		xs = append(xs, category{r, p.Metric})
+		out.Categories = append(out.Categories, strings.Join(parts, join))
+	}
+	return xs
+}
+
+func (w writer) point(kind, of string, at Selector, metric string, i int) (report.ChartPoint, bool) {
+	scale := or0(w.s.Metrics[metric].Scale, 1)
+	if kind != "boxes" {
+		s := w.d.sample(of, at, metric)
+		v := s.interval(scale)
+		return report.ChartPoint{Category: i, Value: v}, v.N > 0
+	}
+	var of6 [6]float64
+	for k, m := range boxMetrics(metric) {
+		s := w.d.sample(of, at, m)
+		if len(s.values) == 0 {
+			return report.ChartPoint{}, false
+		}
+		of6[k] = metrics.Confidence(s.list()).Mean * scale
+	}
+	return report.ChartPoint{Category: i, Box: &report.Box{Low: of6[0], Q1: of6[1], Median: of6[2], Q3: of6[3],
+		High: of6[4], Mean: of6[5]}}, true
+}
+
+// panels makes a panel of each series, as scatter plots and histograms have.
+func (w writer) panels(c *report.Chart, like *report.Panel, set *results.Set, p *Panel, kind string, series Values,
+	all []Selector) {
+	for _, row := range all {
+		if len(p.Only) > 0 && !slices.Contains(p.Only, row[series[0]][0]) {
+			continue
+		}
+		out := *like
+		out.Title = strings.TrimPrefix(like.Title+", "+w.s.describe(row), ", ")
+		s := report.Series{Name: ""}
+		if kind == "scatter" {
+			for _, cell := range set.Cells {
+				if p.At.with(row).matches(cell) {
+					s.Dots = append(s.Dots, thin(set.Dots[cell.ID])...)
+				}
+			}
+		} else {
+			for i := 0; ; i++ {
+				from := float64(i) * p.BinWidth
+				n := w.d.sample(p.Of, p.At.with(row), fmt.Sprintf("%s_from_%g", p.Metric, from))
+				if len(n.values) == 0 {
+					break
+				}
+				s.Points = append(s.Points, report.ChartPoint{X: from, Width: p.BinWidth, Value: n.interval(1)})
+			}
+		}
+		out.Series = []report.Series{s}
+		c.Panels = append(c.Panels, out)
+	}
+}
+
+// maxDots bounds the dots of a panel.
+const maxDots = 250
+
+func thin(points []results.Point) (out []results.Point) {
+	step := max(1, (len(points)+maxDots-1)/maxDots)
+	for i := 0; i < len(points); i += step {
+		out = append(out, points[i])
+	}
+	return out
+}
+
+var (
+	image = regexp.MustCompile(`<img src="([^"]+\.svg)" alt="([^"]*)"\s*/?>`)
+	link  = regexp.MustCompile(`<a href="([^"]+\.csv)">`)
+)
+
+// HTML makes one self-contained file of Markdown: its figures are in it, and the data of each can be saved.
+func HTML(title string, markdown []byte) ([]byte, error) {
+	var body bytes.Buffer
+	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	if err := md.Convert(bytes.ReplaceAll(markdown, []byte("<br>"), []byte(" \x01 ")), &body); err != nil {
+		return nil, err
+	}
+	var failed error
+	read := func(at string) []byte {
+		text, err := os.ReadFile(filepath.FromSlash(html.UnescapeString(at)))
+		if err != nil {
+			failed = err
+		}
+		return text
+	}
+	text := image.ReplaceAllFunc(body.Bytes(), func(m []byte) []byte {
+		part := image.FindSubmatch(m)
+		return fmt.Appendf(nil, `<img src="data:image/svg+xml;base64,%s" alt="%s">`,
+			base64.StdEncoding.EncodeToString(read(string(part[1]))), part[2])
+	})
+	text = link.ReplaceAllFunc(text, func(m []byte) []byte {
+		at := string(link.FindSubmatch(m)[1])
+		return fmt.Appendf(nil, `<a download="%s" href="data:text/csv;base64,%s">`, filepath.Base(at),
+			base64.StdEncoding.EncodeToString(read(at)))
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	text = bytes.ReplaceAll(text, []byte(" \x01 "), []byte("<br>"))
+	return fmt.Appendf(nil, `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%s</title>
+<style>%s</style>
+</head>
+<body>
+%s</body>
+</html>
+`, html.EscapeString(title), style, text), nil
+}

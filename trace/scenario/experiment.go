@@ -1,0 +1,330 @@
+package scenario
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gantry/trace/spelling"
+
+	"gantry/trace/reader"
+)
+
+// Experiment is an experiment file: which simulations are run, over all combinations of the values of its factors.
+type Experiment struct {
+	Name, Title string
+	Source      string // path of the file
+	Repetitions int
+	Seed        uint64     // 0: not said
+	Blocks      [][]Factor // the combinations of each block are run
+	// Keep says what is kept beside the metrics of each run.
+	KeepWorkflows, KeepSeries bool
+	// KeepTiming times the rounds: the results are then no function of the files alone.
+	KeepTiming bool
+	KeepLoad   bool  // what the workflows are like: runtimes, branching, parallelism
+	InSystem   int   // a run with more workflows in the system diverges, and is cut off
+	Events     int64 // a run with more events is cut off too
+	Search     *Search
+}
+
+// Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup,
+// charge_planning (simulated time advances by that factor times the time of planning; results then differ from run to
+// run), cluster, workload, utilisation (short for workload.arrivals.utilisation), or workload.KEY with a path of keys
+// of the workload file.
+type Factor struct {
+	Name   string
+	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written
+	Lines  []int    // of the values
+	Line   int
+}
+
+// Search asks for the largest value of a parameter at which the system is stable, among From, From + Step, …, To.
+type Search struct {
+	Parameter      string
+	From, To, Step float64
+	Line           int
+}
+
+// Values returns the values that are searched, ascending.
+func (s *Search) Values() []string {
+	n := int(math.Floor((s.To-s.From)/s.Step+1e-9)) + 1
+	out := make([]string, n)
+	for i := range out {
+		out[i] = strconv.FormatFloat(math.Round((s.From+float64(i)*s.Step)*1e9)/1e9, 'g', -1, 64)
+	}
+	return out
+}
+
+const (
+	defaultInSystem = 2000
+	defaultEvents   = 200_000_000
+	maxRepetitions  = 100_000
+	maxSearched     = 10_000
+	maxRuns         = 10_000_000
+)
+
+// Utilisation is the path in a workload file that the factor utilisation stands for.
+const Utilisation = "workload.arrivals.utilisation"
+
+// ReadExperiment reads an experiment file, YAML (or JSON, which is YAML); its schema is schema/experiment.schema.json.
+//
+//	name: slowdown
+//	title: Slowdown under wrong estimates
+//	workload: workload.yaml     # paths count from this file
+//	cluster: cluster.yaml
+//	repetitions: 10             # with seeds of their own, the same for all combinations; 1
+//	seed: 1                     # without it that of the workload file
+//	keep: [workflows, series]   # the time of every workflow; the number in system over time. Both by default. Also
+//	                            # timing: the CPU time of planning, which differs from run to run; load: a description
+//	                            # of the workflows
+//	limit: {in_system: 2000, events: 200000000}    # what exceeds either is cut off and counts as diverged
+//	factors:                    # a list of such mappings runs the combinations of each
+//	  policy: [cpp, fdws, "fwp:m=100"]
+//	  errors: [none, "random1:2"]
+//	  utilisation: 0.98         # one value for all
+//	  workload.count: [100, 1000]
+//	search: {parameter: utilisation, from: 0.8, to: 1, step: 0.01}   # the largest value at which the system is stable
+//	quick:                      # what --quick replaces
+//	  repetitions: 2
+//	  factors: {workload.count: 300}
+//
+// Unknown keys are refused. The first fault is returned as an error with its line. The files it names are not opened.
+// With quick, the values of the key quick replace the others.
+func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error) {
+	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)),
+		Repetitions: 1, KeepWorkflows: true, KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
+	if err := read(r, "experiment", source, func(y *doc, root *reader.Node) {
+		y.experiment(x, root, quick)
+	}); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
+	var fixed, replaced []Factor
+	quickSaid := false
+	var repetitions int
+	var short *Search
+	one := func(name string) func(*reader.Node) {
+		return func(v *reader.Node) {
+			fixed = append(fixed, Factor{name, []string{y.Text(v)}, []int{y.Line(v)}, y.Line(v)})
+		}
+	}
+	y.keyed(root, "the experiment", []yamlKey{
+		{"name", y.string(&x.Name)},
+		{"title", y.string(&x.Title)},
+		{"workload", one("workload")},
+		{"cluster", one("cluster")},
+		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
+		{"seed", y.seed(&x.Seed)},
+		{"keep", func(v *reader.Node) {
+			x.KeepWorkflows, x.KeepSeries = false, false
+			y.Sequence(v, "keep", func(v *reader.Node) {
+				what := ""
+				y.word(&what, "keep", "workflows", "series", "timing", "load")(v)
+				x.KeepWorkflows = x.KeepWorkflows || what == "workflows"
+				x.KeepSeries = x.KeepSeries || what == "series"
+				x.KeepTiming = x.KeepTiming || what == "timing"
+				x.KeepLoad = x.KeepLoad || what == "load"
+			})
+		}},
+		{"limit", func(v *reader.Node) {
+			events := int(x.Events)
+			y.keyed(v, "limit", []yamlKey{
+				{"in_system", y.wholeNumber(&x.InSystem, "in_system", math.MaxInt32)},
+				{"events", y.wholeNumber(&events, "events", 1e15)},
+			})
+			x.Events = int64(events)
+		}},
+		{"factors", func(v *reader.Node) {
+			if y.IsList(v) {
+				y.Sequence(v, "factors", func(v *reader.Node) { x.Blocks = append(x.Blocks, y.factors(v)) })
+				return
+			}
+			x.Blocks = append(x.Blocks, y.factors(v))
+		}},
+		{"search", func(v *reader.Node) { x.Search = y.search(v) }},
+		{"quick", func(v *reader.Node) {
+			quickSaid = true
+			y.keyed(v, "quick", []yamlKey{
+				{"repetitions", y.wholeNumber(&repetitions, "repetitions", maxRepetitions)},
+				{"factors", func(v *reader.Node) { replaced = y.factors(v) }},
+				{"search", func(v *reader.Node) { short = y.search(v) }},
+			})
+		}},
+	})
+	if y.Faults.HasErrors() {
+		return
+	}
+	if len(x.Blocks) == 0 {
+		x.Blocks = [][]Factor{nil}
+	}
+	for i := range x.Blocks {
+		for _, f := range fixed {
+			if !slices.ContainsFunc(x.Blocks[i], func(g Factor) bool { return g.Name == f.Name }) {
+				x.Blocks[i] = append(x.Blocks[i], f)
+			}
+		}
+	}
+	if quick && !quickSaid {
+		y.Faults.Fail("no-quick", 0, "", "it has no key quick, which says what the short variant is")
+		return
+	}
+	if quick {
+		if repetitions > 0 {
+			x.Repetitions = repetitions
+		}
+		if short != nil {
+			x.Search = short
+		}
+		for i := range x.Blocks {
+			x.Blocks[i] = replace(x.Blocks[i], replaced)
+		}
+	}
+	y.checkExperiment(x, root)
+}
+
+// replace puts the factors of by in the place of those of the same name.
+func replace(factors, by []Factor) []Factor {
+	out := slices.DeleteFunc(slices.Clone(factors), func(f Factor) bool {
+		return slices.ContainsFunc(by, func(g Factor) bool { return g.Name == f.Name })
+	})
+	return append(out, by...)
+}
+
+// runs is how many runs the experiment has, one search counting as one.
+func (x *Experiment) runs() (sum float64) {
+	for _, block := range x.Blocks {
+		product := float64(x.Repetitions)
+		for _, f := range block {
+			product *= float64(len(f.Values))
+		}
+		sum += product
+	}
+	return sum
+}
+
+func (y *doc) checkExperiment(x *Experiment, root *reader.Node) {
+	if runs := x.runs(); runs > maxRuns {
+		y.Faults.Fail("too-many", y.Line(root), "", "the factors and repetitions make %.3g runs, more than %d", runs,
+			maxRuns)
+		return
+	}
+	for _, block := range x.Blocks {
+		has := map[string]bool{}
+		for _, f := range block {
+			has[f.Name] = true
+		}
+		for _, need := range []string{"workload", "cluster", "policy"} {
+			if !has[need] {
+				where := "as a key or as a factor"
+				if need == "policy" {
+					where = "as a factor"
+				}
+				y.Faults.Fail("missing-"+need, y.Line(root), "", "an experiment needs a %s, %s", need, where)
+				return
+			}
+		}
+		if x.Search != nil && has[x.Search.Parameter] {
+			y.Faults.Fail("searched-twice", x.Search.Line, "", "%s is searched and a factor at once; leave one out",
+				x.Search.Parameter)
+			return
+		}
+	}
+}
+
+func (y *doc) search(v *reader.Node) *Search {
+	s := &Search{Parameter: "utilisation", From: math.NaN(), To: math.NaN(), Step: 0.01, Line: y.Line(v)}
+	known := func(x float64) bool { return math.Abs(x) <= 1e12 }
+	y.keyed(v, "search", []yamlKey{
+		{"parameter", func(v *reader.Node) {
+			s.Parameter = y.Text(v)
+			y.factorName(s.Parameter, y.Line(v))
+		}},
+		{"from", y.number(&s.From, "from", known, "a number from -1e12 to 1e12")},
+		{"to", y.number(&s.To, "to", known, "a number from -1e12 to 1e12")},
+		{"step", y.number(&s.Step, "step", func(x float64) bool { return x > 0 && known(x) },
+			"above 0 and up to 1e12")},
+	})
+	if !(s.From <= s.To) || (s.To-s.From)/s.Step > maxSearched {
+		y.Faults.Fail("bad-search", s.Line, "", "a search needs from and to, in this order, and at most %d steps "+
+			"between them", maxSearched)
+		return nil
+	}
+	return s
+}
+
+func (y *doc) factors(v *reader.Node) []Factor {
+	var out []Factor
+	y.Mapping(v, "factors", func(name string, v *reader.Node) {
+		if !y.factorName(name, y.KeyLine) {
+			return
+		}
+		f := Factor{Name: name, Line: y.Line(v)}
+		if y.IsList(v) {
+			y.Sequence(v, name, func(v *reader.Node) {
+				f.Values, f.Lines = append(f.Values, y.flow(v)), append(f.Lines, y.Line(v))
+			})
+		} else {
+			f.Values, f.Lines = []string{y.flow(v)}, []int{f.Line}
+		}
+		if len(f.Values) == 0 {
+			y.Faults.Fail("no-values", f.Line, "", "factor %s has no values", name)
+		}
+		seen := make(map[string]bool, len(f.Values))
+		for _, x := range f.Values {
+			if seen[x] {
+				y.Faults.Fail("duplicate-value", f.Line, "", "factor %s has %s twice", name, x)
+			}
+			seen[x] = true
+			y.keep(factorKept+len(x), v)
+		}
+		out = append(out, f)
+	})
+	return out
+}
+
+// flow is a value in one line of YAML.
+func (y *doc) flow(v *reader.Node) string {
+	var parts []string
+	switch {
+	case y.IsMapping(v):
+		y.Mapping(v, "a value", func(key string, v *reader.Node) { parts = append(parts, key+": "+y.flow(v)) })
+		return "{" + strings.Join(parts, ", ") + "}"
+	case y.IsList(v):
+		y.Sequence(v, "a value", func(v *reader.Node) { parts = append(parts, y.flow(v)) })
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return y.Text(v)
+}
+
+func (y *doc) factorName(name string, line int) bool {
+	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload",
+		"utilisation"}
+	if slices.Contains(known, name) {
+		return true
+	}
+	for _, prefix := range []string{"policy.", "workload."} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" && !strings.HasPrefix(rest, ".") &&
+			!strings.HasSuffix(rest, ".") {
+			return true
+		}
+	}
+	y.Faults.Fail("unknown-key", line, "", "unknown factor %q; %s", name,
+		spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
+	return false
+}
+
+func (y *doc) wholeNumber(to *int, what string, most float64) func(*reader.Node) {
+	return func(v *reader.Node) {
+		x := float64(*to)
+		y.number(&x, what, func(x float64) bool { return x >= 1 && x <= most && x == math.Trunc(x) },
+			fmt.Sprintf("a whole number from 1 to %.0f", most))(v)
+		*to = int(x)
+	}
+}
