@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/sqlite"
 	"gantry/trace/shown"
 )
@@ -56,9 +57,9 @@ type firstFailure struct {
 func analyze(c *cli.Context) error {
 	switch {
 	case c.NArg() > 1:
-		return failf(exitUsage, "analyze: name one run")
+		return exit.Usagef("analyze: name one run")
 	case c.Int("lines") < 0:
-		return failf(exitUsage, "--lines %d: give 0 or more", c.Int("lines"))
+		return exit.Usagef("--lines %d: give 0 or more", c.Int("lines"))
 	}
 	db, err := readLog(c)
 	if err != nil {
@@ -87,7 +88,7 @@ func analyze(c *cli.Context) error {
 		a.print(unfolded(c.App.Writer))
 	}
 	if a.First != nil {
-		return fail(exitTasksFailed, nil)
+		return exit.With(exit.TasksFailed, nil)
 	}
 	return nil
 }
@@ -110,12 +111,12 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		return first, nil
 	}
 	if first.Dir, err = filepath.Abs(workDir(c.String("dir"), run, life.Workflow, life.Task, last.Try)); err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	for name, to := range map[string]*string{".command.err": &first.Error, ".command.out": &first.Output} {
 		*to, err = tail(filepath.Join(first.Dir, name), c.Int("lines"))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, failf(exitHost, "read the output of task %s: %w", life.Task, err)
+			return nil, exit.Hostf("read the output of task %s: %w", life.Task, err)
 		}
 	}
 	if script := filepath.Join(first.Dir, ".command.run"); exists(script) {

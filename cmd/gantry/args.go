@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/trace/reader"
 )
 
@@ -75,7 +76,7 @@ func withinBounds(c *cli.Context) error {
 			x, most = c.Duration(name).Seconds(), reader.MaxTime.Seconds()
 		}
 		if !(math.Abs(x) <= most) { // NaN, too
-			return failf(exitUsage, "--%s %v: %w", name, c.Value(name), reader.Above(most))
+			return exit.Usagef("--%s %v: %w", name, c.Value(name), reader.Above(most))
 		}
 	}
 	return refuseIdle(c, nil, nil)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/sim/calibrate"
 	"gantry/executor/sim/hostmodel"
@@ -54,7 +55,7 @@ stopped by a signal.`,
 		),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "calibrate takes no arguments")
+				return exit.Usagef("calibrate takes no arguments")
 			}
 			if onNodes(c.String("runtime")) {
 				return calibrateNodes(c)
@@ -66,7 +67,7 @@ stopped by a signal.`,
 			defer release()
 			err := calibrateHost(ctx, c)
 			if ctx.Err() != nil {
-				return failf(exitInterrupted, "stopped: nothing is stored")
+				return exit.Stoppedf("stopped: nothing is stored")
 			}
 			return err
 		},
@@ -77,7 +78,7 @@ stopped by a signal.`,
 func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	runtime := chosenRuntime(c)
 	if err := enter(runtime); err != nil {
@@ -101,7 +102,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 		return err
 	}
 	if all := m.Measured.Warnings; len(all) > 0 && !c.Bool("force") {
-		return failf(exitHost, "the model is not stored, as the host was busy: %s; end other programs and calibrate "+
+		return exit.Hostf("the model is not stored, as the host was busy: %s; end other programs and calibrate "+
 			"again, or store it with --force", strings.Join(all, "; "))
 	}
 	for _, w := range m.Measured.Warnings {
@@ -139,7 +140,7 @@ func (s *session) correctModel(ctx context.Context, c *cli.Context, m *hostmodel
 	}
 	home, err := os.MkdirTemp(s.home, "calibrate-")
 	if err != nil {
-		return failf(exitHost, "directory for sample runs: %w (choose another --dir)", err)
+		return exit.Hostf("directory for sample runs: %w (choose another --dir)", err)
 	}
 	giveToCaller(home)
 	defer func() {
@@ -148,7 +149,7 @@ func (s *session) correctModel(ctx context.Context, c *cli.Context, m *hostmodel
 			err = errors.Join(err, e)
 		}
 		if e := os.RemoveAll(home); e != nil {
-			err = errors.Join(err, fail(exitHost, e))
+			err = errors.Join(err, exit.With(exit.Host, e))
 		}
 	}()
 	before, err := earlierHostModels(ctx, s.db, &m.Host)
@@ -171,11 +172,11 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 	err error) {
 	s.dir, err = os.MkdirTemp(s.home, "calibrate-")
 	if err != nil {
-		return nil, failf(exitHost, "directory to measure in: %w (choose another --dir)", err)
+		return nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
 	}
 	defer func() {
 		if e := os.RemoveAll(s.dir); err == nil && e != nil {
-			err = fail(exitHost, e)
+			err = exit.With(exit.Host, e)
 		}
 	}()
 	giveToCaller(s.dir)
@@ -190,7 +191,7 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 	lab := &calibrate.Lab{Dir: s.dir}
 	scratch, err := sqlite.Open(filepath.Join(s.dir, logName), sqlite.Durable)
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	defer scratch.Close()
 	// A transaction of about the size of one that orders a start.
@@ -207,7 +208,7 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 			r.Discard()
 		}
 		if e := rt.Close(); e != nil && !errors.Is(ctx.Err(), context.Canceled) {
-			err = errors.Join(err, fail(exitHost, e))
+			err = errors.Join(err, exit.With(exit.Host, e))
 		}
 		if err != nil { // Close keeps containers that have succeeded, for a resume that never comes
 			_, e := cleanRuns(context.WithoutCancel(ctx), s.home, s.name, []string{host.Runtime})
@@ -223,7 +224,7 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 		o.Step = printStep(c)
 	}
 	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	return m, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container/slurm"
 )
@@ -53,15 +54,15 @@ func calibrateNodes(c *cli.Context) error {
 	}
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	speeds, err := readSpeeds(home)
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	check, done, err := s.slurmCheck("--runtime", noContainers, "--speed")
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	defer done()
 	a, err := s.findAllocation(c.Context, c.String("slurm-job"), false)
@@ -87,7 +88,7 @@ func calibrateNodes(c *cli.Context) error {
 		err = os.WriteFile(speedsFile(home), append(text, '\n'), 0o644)
 	}
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	giveToCaller(speedsFile(home))
 	if c.Bool("json") {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/outside"
@@ -186,7 +187,7 @@ type fault struct {
 
 func check(paths []string, o checkOptions, out, notes io.Writer) error {
 	if len(paths) == 0 {
-		return failf(exitUsage, "check: name a workflow file, a directory or - for standard input")
+		return exit.Usagef("check: name a workflow file, a directory or - for standard input")
 	}
 	bad, total, f := 0, 0, &facts{}
 	o.read.Used = map[string]bool{}
@@ -197,7 +198,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		}
 		if err != nil {
 			if err := unreadable(p, err).write(out, o.json); err != nil {
-				return fail(exitHost, err)
+				return exit.With(exit.Host, err)
 			}
 			bad, total = bad+1, total+1
 		}
@@ -208,7 +209,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 				bad++
 			}
 			if err := r.write(out, o.json); err != nil {
-				return fail(exitHost, err)
+				return exit.With(exit.Host, err)
 			}
 		}
 	}
@@ -222,9 +223,9 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		return nil
 	}
 	if total == 1 {
-		return fail(exitInput, nil)
+		return exit.With(exit.Input, nil)
 	}
-	return failf(exitInput, "errors in %d of %d files", bad, total)
+	return exit.Inputf("errors in %d of %d files", bad, total)
 }
 
 // inspect reads a file of any kind.
@@ -568,7 +569,7 @@ func seconds(s float64) string {
 func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
 	if err != nil {
-		return nil, fail(exitInput, trace.Plain(err))
+		return nil, exit.With(exit.Input, trace.Plain(err))
 	}
 	var errs []string
 	for _, f := range faults {
@@ -579,10 +580,10 @@ func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Wor
 		}
 	}
 	if len(errs) > 0 {
-		return nil, failf(exitInput, "%s", strings.Join(errs, "\n"))
+		return nil, exit.Inputf("%s", strings.Join(errs, "\n"))
 	}
 	if o.Repair && !trace.Repaired(faults) {
-		return nil, failf(exitInput, "--repair has no effect here: there was nothing to repair; leave it out")
+		return nil, exit.Inputf("--repair has no effect here: there was nothing to repair; leave it out")
 	}
 	return w, nil
 }

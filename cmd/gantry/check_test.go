@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/trace"
 )
 
@@ -28,11 +28,7 @@ func writeFiles(t *testing.T, files map[string]string) string {
 }
 
 func codeOf(err error) int {
-	var coded *exitError
-	if errors.As(err, &coded) {
-		return coded.code
-	}
-	return exitOK
+	return exit.CodeOf(err)
 }
 
 func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
 	"gantry/sqlite"
@@ -56,14 +57,14 @@ type cleaning struct {
 
 func clean(c *cli.Context) error {
 	if c.NArg() > 1 {
-		return failf(exitUsage, "clean: name one run, or none for all")
+		return exit.Usagef("clean: name one run, or none for all")
 	}
 	if c.Bool("keep-reuse") && !c.Bool("files") {
-		return failf(exitUsage, "--keep-reuse works only with --files: add --files")
+		return exit.Usagef("--keep-reuse works only with --files: add --files")
 	}
 	dir, err := filepath.Abs(c.String("dir"))
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	ctx, run := c.Context, c.Args().First()
 	for _, r := range runtimes {
@@ -75,17 +76,17 @@ func clean(c *cli.Context) error {
 	}
 	shells, err := cleanShells(ctx, dir, run)
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	var done cleaning
 	var partly error
 	if done.Cleaned, partly = cleanUsable(ctx, dir, run); partly != nil && !errors.Is(partly, errPartly) {
-		return fail(exitHost, partly)
+		return exit.With(exit.Host, partly)
 	}
 	done.Containers = append(done.Containers, shells...)
 	if c.Bool("images") {
 		if err := done.cleanImages(ctx); err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 	}
 	if c.Bool("files") {
@@ -96,11 +97,11 @@ func clean(c *cli.Context) error {
 		}
 	}
 	if run != "" && done.none() && !known(ctx, dir, run) {
-		return failf(exitInput, "clean: there is no run %q in %s (gantry ls lists them)", run, dir)
+		return exit.Inputf("clean: there is no run %q in %s (gantry ls lists them)", run, dir)
 	}
 	done.print(c, dir)
 	if partly != nil {
-		return fail(exitHost, partly)
+		return exit.With(exit.Host, partly)
 	}
 	return nil
 }
@@ -303,7 +304,7 @@ func cleanFiles(ctx context.Context, home, only string, keep bool) (cleaned []st
 			}
 			any = true
 			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-				return cleaned, freed, failf(exitHost, "clean: files of run %s: %w", r.Run, err)
+				return cleaned, freed, exit.Hostf("clean: files of run %s: %w", r.Run, err)
 			}
 		}
 		if any {

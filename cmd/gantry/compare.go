@@ -6,7 +6,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/sqlite"
+
 	tables "gantry/sqlite/report"
 )
 
@@ -47,7 +49,7 @@ Exit codes: 0 compared, 2 wrong command line, 3 no such results or runs.`,
 
 func compareAction(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return failf(exitUsage, "compare: name files of results, or two runs")
+		return exit.Usagef("compare: name files of results, or two runs")
 	}
 	if ofResults(c) {
 		for _, path := range c.Args().Slice() {
@@ -58,7 +60,7 @@ func compareAction(c *cli.Context) error {
 		return nil
 	}
 	if c.NArg() != 2 {
-		return failf(exitUsage, "compare: name two runs, or files of results; gantry report RUN... has the means of "+
+		return exit.Usagef("compare: name two runs, or files of results; gantry report RUN... has the means of " +
 			"several")
 	}
 	db, err := readLog(c)
@@ -70,13 +72,13 @@ func compareAction(c *cli.Context) error {
 	var unknown *sqlite.UnknownRunError
 	switch {
 	case errors.As(err, &unknown):
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	case err != nil:
-		return failf(exitInput, "compare: %w", err)
+		return exit.Inputf("compare: %w", err)
 	}
 	causes, why, err := causesOf(c, db, got.Runs[0].Run, got.Runs[1].Run)
 	if err != nil {
-		return failf(exitInput, "compare: %w", err)
+		return exit.Inputf("compare: %w", err)
 	}
 	got.Unsplit = why
 	for _, x := range causes {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/planner/policy"
 	"gantry/sqlite"
 )
@@ -78,7 +79,7 @@ Exit codes: 0 printed, 2 wrong command line.`,
 		Action: func(c *cli.Context) error {
 			script, ok := shells[c.Args().First()]
 			if !ok || c.NArg() != 1 {
-				return failf(exitUsage, "completion: name a shell: bash, zsh or fish")
+				return exit.Usagef("completion: name a shell: bash, zsh or fish")
 			}
 			_, err := io.WriteString(raw(c), script)
 			return err

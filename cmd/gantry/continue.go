@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment/load"
@@ -134,7 +135,7 @@ func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow
 			for _, f := range flows {
 				names = append(names, f.Name)
 			}
-			return nil, failf(exitInput, "--with %s: workflow %s is not one that has arrived in run %s, or not the "+
+			return nil, exit.Inputf("--with %s: workflow %s is not one that has arrived in run %s, or not the "+
 				"only one of its name: the run has %s", with, sub.Name, s.name, strings.Join(names, ", "))
 		}
 		taken[fits[0].ID] = true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/trace"
 )
 
@@ -31,7 +32,7 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out}),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 1 {
-				return failf(exitUsage, "convert: name one workflow file, or - for standard input")
+				return exit.Usagef("convert: name one workflow file, or - for standard input")
 			}
 			return convert(c.Args().First(), o, raw(c), c.App.ErrWriter)
 		},
@@ -40,7 +41,7 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 
 func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 	if o.to != "wfformat" && o.to != "dax" {
-		return failf(exitUsage, "convert: unknown format %q: use wfformat or dax", o.to)
+		return exit.Usagef("convert: unknown format %q: use wfformat or dax", o.to)
 	}
 	o.read.Used = map[string]bool{}
 	w, err := openWorkflow(path, o.read, notes)
@@ -60,7 +61,7 @@ func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 		err = writeWhole(o.out, write)
 	}
 	if err != nil {
-		return failf(exitHost, "writing %s as %s: %w", path, o.to, err)
+		return exit.Hostf("writing %s as %s: %w", path, o.to, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor/container"
 	"gantry/sqlite"
 )
@@ -36,11 +37,11 @@ not enforced).`,
 			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}}, nodeFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "doctor takes no arguments")
+				return exit.Usagef("doctor takes no arguments")
 			}
 			dir, err := filepath.Abs(c.String("dir"))
 			if err != nil {
-				return fail(exitHost, err)
+				return exit.With(exit.Host, err)
 			}
 			binary, err := taskBinary(c.Context)
 			if err != nil {
@@ -52,7 +53,7 @@ not enforced).`,
 			runtime := chosenRuntime(c)
 			row := rowOf(runtime)
 			if row == nil || row.engine == nil {
-				return failf(exitUsage, "--runtime %s makes no containers", runtime)
+				return exit.Usagef("--runtime %s makes no containers", runtime)
 			}
 			if err := enter(row.Name); err != nil {
 				return err
@@ -66,10 +67,10 @@ not enforced).`,
 			facts = append(append(facts, otherRuntimes(c.Context, row)...), hostModelFacts(c.Context, dir)...)
 			lacking := printFacts(c, "", facts)
 			if err != nil {
-				return fail(exitHost, err)
+				return exit.With(exit.Host, err)
 			}
 			if lacking > 0 && c.Bool("strict") {
-				return failf(exitHost, "%s not enforced by this host", plural(lacking, "fact"))
+				return exit.Hostf("%s not enforced by this host", plural(lacking, "fact"))
 			}
 			return nil
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor/container"
 	"gantry/executor/container/slurm"
 	"gantry/executor/container/slurm/allocation"
@@ -29,12 +30,12 @@ func doctorSlurm(c *cli.Context) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	check, done, err := s.slurmCheck("--probe")
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	defer done()
 	a, err := s.findAllocation(c.Context, c.String("slurm-job"), false)
 	if c.Context.Err() != nil && a == nil {
-		return failf(exitInterrupted, "stopped")
+		return exit.Stoppedf("stopped")
 	} else if err != nil {
 		return slurmError(err)
 	}
@@ -47,7 +48,7 @@ func doctorSlurm(c *cli.Context) error {
 	for _, n := range a.Nodes() {
 		facts, usable, err := examineNode(c, check, a, n)
 		if c.Context.Err() != nil {
-			return failf(exitInterrupted, "stopped")
+			return exit.Stoppedf("stopped")
 		}
 		if err != nil {
 			return err
@@ -61,10 +62,10 @@ func doctorSlurm(c *cli.Context) error {
 		}
 	}
 	if unusable > 0 {
-		return failf(exitHost, "%s cannot be used", plural(unusable, "node"))
+		return exit.Hostf("%s cannot be used", plural(unusable, "node"))
 	}
 	if lacking > 0 && c.Bool("strict") {
-		return failf(exitHost, "%s not enforced by these nodes", plural(lacking, "fact"))
+		return exit.Hostf("%s not enforced by these nodes", plural(lacking, "fact"))
 	}
 	return nil
 }

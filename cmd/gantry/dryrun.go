@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
@@ -76,7 +77,7 @@ type dryInput struct {
 func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 	ctx := c.Context
 	if s.name != "" && s.name != executor.EscapeName(s.name) {
-		return failf(exitUsage, "--name %s: letters, digits, _, - and . only", s.name)
+		return exit.Usagef("--name %s: letters, digits, _, - and . only", s.name)
 	}
 	if runtimeOf(s.set.Runtime).Programs {
 		if err := s.checkRoom(filepath.Join(c.String("dir"), cmp.Or(s.name, "run")), subs); err != nil {
@@ -107,7 +108,7 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 	f, err := s.makeForecast(ctx, &forecast.Past{Arrivals: subs})
 	s.db = nil
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	s.forecast, d.Basis, d.Repetitions = f, s.basis(), f.Repetitions
 	known := func(ok bool, t int64) *sqlite.Span {
@@ -148,11 +149,11 @@ func (s *session) past(c *cli.Context) (*sqlite.DB, error) {
 	}
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	if info, err := db.Info(c.Context, s.name); s.name != "" && err == nil && info.Name == s.name {
 		db.Close()
-		return nil, fail(exitInput, sqlite.Taken(s.name))
+		return nil, exit.With(exit.Input, sqlite.Taken(s.name))
 	}
 	return db, nil
 }
@@ -169,7 +170,7 @@ func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
 		err = checkEngine(ctx, row.engine, binary)
 	}
 	if err != nil {
-		return nil, failf(exitHost, "%w\nnothing was started", err)
+		return nil, exit.Hostf("%w\nnothing was started", err)
 	}
 	names := slices.Sorted(maps.Keys(s.wanted))
 	if row.cluster != nil { // each node looks for itself when the run begins
@@ -190,9 +191,9 @@ func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
 	found, err := row.images(ctx, s, wanted, show)
 	switch {
 	case errors.Is(err, fetch.ErrNoImage):
-		return nil, failf(exitInput, "%w\nnothing was started", err)
+		return nil, exit.Inputf("%w\nnothing was started", err)
 	case err != nil:
-		return nil, failf(exitHost, "%w\nnothing was started", err)
+		return nil, exit.Hostf("%w\nnothing was started", err)
 	}
 	for i, x := range found {
 		if x.Source == "local" {

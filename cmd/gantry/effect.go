@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/planner/policy"
 	"gantry/trace"
@@ -171,9 +172,9 @@ func ofResults(c *cli.Context) bool { return c.NArg() > 0 && isResults(c.Args().
 // refuseIdle refuses an option that has no effect on the workflows that it was given with, or without facts, on the
 // command line that it stands in: its user expects one. Nothing has an effect on a workflow without tasks.
 func refuseIdle(c *cli.Context, set *settings, f *facts) error {
-	code := exitUsage
+	code := exit.Usage
 	if f != nil {
-		if code = exitInput; !f.programs && !f.emulated && !f.workloads {
+		if code = exit.Input; !f.programs && !f.emulated && !f.workloads {
 			return nil
 		}
 	}
@@ -184,7 +185,7 @@ func refuseIdle(c *cli.Context, set *settings, f *facts) error {
 		}
 		for _, flag := range row.flags {
 			if g.has(flag) && row.holds(g) {
-				return failf(code, "--%s has no effect here: %s; leave it out", flag, row.why)
+				return exit.With(code, fmt.Errorf("--%s has no effect here: %s; leave it out", flag, row.why))
 			}
 		}
 	}
@@ -195,7 +196,7 @@ func refuseIdle(c *cli.Context, set *settings, f *facts) error {
 func refuseBut(c *cli.Context, why string, takes ...string) error {
 	for _, f := range c.Command.Flags {
 		if flag := f.Names()[0]; c.IsSet(flag) && !slices.Contains(takes, flag) {
-			return failf(exitUsage, "--%s has no effect here: %s; leave it out", flag, why)
+			return exit.Usagef("--%s has no effect here: %s; leave it out", flag, why)
 		}
 	}
 	return nil
@@ -208,10 +209,10 @@ func refuseUnused(given map[string]string, used map[string]bool) error {
 		switch {
 		case used[name]:
 		case len(names) == 0:
-			return failf(exitInput, "--define %s has no effect here: no makeflow with variables was read; leave it out",
+			return exit.Inputf("--define %s has no effect here: no makeflow with variables was read; leave it out",
 				name)
 		default:
-			return failf(exitInput, "--define %s has no effect here: no makeflow that was read uses %s; %s", name, name,
+			return exit.Inputf("--define %s has no effect here: no makeflow that was read uses %s; %s", name, name,
 				spelling.Hint(name, names))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/estimate"
 	"gantry/executor/sim"
@@ -46,7 +47,7 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 	}
 	m, err := predict.ParseErrorModel(s.Errors)
 	if err != nil {
-		return failf(exitUsage, "--errors: %w", err)
+		return exit.Usagef("--errors: %w", err)
 	}
 	s.Errors = m.String()
 	switch {
@@ -59,17 +60,17 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 	}
 	e, err := predict.ParseSpec(s.Estimator)
 	if err != nil {
-		return failf(exitUsage, "--estimator: %w", err)
+		return exit.Usagef("--estimator: %w", err)
 	}
 	if e.Kind == predict.KindOracle && !runtimeOf(s.Runtime).Virtual {
-		return failf(exitUsage, "--estimator oracle: only a simulation knows the true runtimes; use declared for "+
+		return exit.Usagef("--estimator oracle: only a simulation knows the true runtimes; use declared for " +
 			"those of the trace")
 	}
 	if c.IsSet("predict-memory") || s.Estimator != usual {
 		s.PredictMemory = c.Bool("predict-memory")
 	}
 	if s.PredictMemory && e.Kind != predict.KindTrained {
-		return failf(exitUsage, "--predict-memory needs a model: add --estimator trained")
+		return exit.Usagef("--predict-memory needs a model: add --estimator trained")
 	}
 	return nil
 }
@@ -91,11 +92,11 @@ func (s *settings) errorModel() (predict.ErrorModel, error) {
 func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 	model, err := s.set.errorModel()
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	spec, err := predict.ParseSpec(s.set.Estimator)
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	var trained *predict.Model
 	if spec.Kind == predict.KindTrained {
@@ -130,9 +131,9 @@ func (s *session) findModel(name string) (*sqlite.TrainedModel, error) {
 	}
 	m, err := db.FindModel(s.out.Context, name)
 	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
-		return nil, failf(exitInput, "--estimator trained: %w", err)
+		return nil, exit.Inputf("--estimator trained: %w", err)
 	} else if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	s.set.Estimator = "trained:" + m.Reference()
 	if m.TimeScale != s.set.TimeScale || m.SizeScale != s.set.SizeScale {
@@ -179,7 +180,7 @@ func (s *session) recollect(ctx context.Context, past *sqlite.Past) (l learned, 
 		l.history, err = past.History(ctx, s.window)
 	}
 	if err != nil {
-		return l, fail(exitHost, err)
+		return l, exit.With(exit.Host, err)
 	}
 	return l, nil
 }

@@ -16,8 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cmd/gantry/early"
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container"
+
 	crash "gantry/executor/container/fault"
 	"gantry/executor/container/oci/image"
 	"gantry/executor/container/slurm"
@@ -109,7 +111,7 @@ func (s *session) open(mode sqlite.Mode) error {
 	path := filepath.Join(s.home, logName)
 	_, before := os.Lstat(s.home)
 	if err := os.MkdirAll(s.home, 0o755); err != nil {
-		return failf(exitHost, "directory of runs: %w (choose another --dir)", err)
+		return exit.Hostf("directory of runs: %w (choose another --dir)", err)
 	}
 	if before != nil {
 		giveToCaller(s.home)
@@ -117,7 +119,7 @@ func (s *session) open(mode sqlite.Mode) error {
 	_, before = os.Lstat(path)
 	var err error
 	if s.db, err = sqlite.Open(path, mode); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	if before != nil {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -139,12 +141,12 @@ func giveToCaller(path string) {
 // It ends with the process, so that no stale lock is ever left.
 func (s *session) hold() error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		return failf(exitHost, "run directory: %w (choose another --dir)", err)
+		return exit.Hostf("run directory: %w (choose another --dir)", err)
 	}
 	giveToCaller(s.dir)
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 	if err != nil {
-		return failf(exitHost, "lock run %s: %w", s.name, err)
+		return exit.Hostf("lock run %s: %w", s.name, err)
 	}
 	giveToCaller(f.Name())
 	if s.dirLock, err = os.Open(s.dir); err == nil {
@@ -156,10 +158,10 @@ func (s *session) hold() error {
 		holder, _ := os.ReadFile(f.Name())
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return failf(exitHeld, "run %s is held by another gantry (process %s): wait until it has ended, or stop it",
+			return exit.Heldf("run %s is held by another gantry (process %s): wait until it has ended, or stop it",
 				s.name, holder)
 		}
-		return failf(exitHost, "lock run %s: %w", s.name, err)
+		return exit.Hostf("lock run %s: %w", s.name, err)
 	}
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d", os.Getpid())
@@ -175,12 +177,12 @@ func (s *session) hold() error {
 func (s *session) policy() (planner.Policy, error) {
 	pol, err := policy.Parse(s.set.Policy)
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	if s.set.RejectLate {
 		refuser, ok := pol.(planner.Refuser)
 		if !ok {
-			return nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, "+
+			return nil, exit.Usagef("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, "+
 				"mrcp-rm or fifo", s.set.Policy)
 		}
 		refuser.RejectLate()
@@ -196,7 +198,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	}
 	rules, err := retryRules(s.set.Retries)
 	if err != nil {
-		return nil, nil, fail(exitUsage, err)
+		return nil, nil, exit.With(exit.Usage, err)
 	}
 	s.recaller, _ = pol.(policy.Recaller)
 	adm := s.admitter()
@@ -234,10 +236,10 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 	for i := range subs {
 		sub := subs[i]
 		if err := sub.Make(); err != nil {
-			return false, fail(exitInput, err)
+			return false, exit.With(exit.Input, err)
 		}
 		if err := adm.Check(&sub); err != nil {
-			return false, fail(exitInput, err)
+			return false, exit.With(exit.Input, err)
 		}
 		tasks, noImage := adm.Emulated(&sub)
 		emulated = emulated || tasks > 0
@@ -389,17 +391,17 @@ func (s *session) watch(v planner.View, events []planner.Event, admitted []*exec
 
 // broken ends a run that cannot continue. What was logged stays, and the run can be resumed.
 func (s *session) broken(ctx context.Context, err error) error {
-	code := exitInternal
+	code := exit.Internal
 	if errors.Is(err, container.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) ||
 		sqlite.IsDisk(err) {
-		code = exitHost
+		code = exit.Host
 	}
 	if errors.Is(err, slurm.ErrOver) { // as after a signal: another allocation continues it
-		code = exitInterrupted
+		code = exit.Interrupted
 	}
 	unsupported := errors.Is(err, planner.ErrUnsupported)
 	if unsupported || errors.Is(err, executor.ErrTooLong) {
-		code = exitInput
+		code = exit.Input
 	}
 	if s.log != nil {
 		// that was said already
@@ -415,12 +417,12 @@ func (s *session) broken(ctx context.Context, err error) error {
 		}
 		err = fmt.Errorf("%w\nfinished tasks are kept; continue with: gantry %s", err, how)
 	}
-	return fail(code, err)
+	return exit.With(code, err)
 }
 
 func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	v := s.engine.Planner.View()
-	state, code := sqlite.Finished, exitOK
+	state, code := sqlite.Finished, exit.OK
 	if s.serving != nil && !s.serving.Drained() {
 		res.Interrupted = true // more may be handed in
 	}
@@ -433,42 +435,42 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	}
 	switch {
 	case res.Interrupted:
-		state, code = sqlite.Interrupted, exitInterrupted
+		state, code = sqlite.Interrupted, exit.Interrupted
 	case len(res.Refused) > 0:
-		state, code = sqlite.Failed, exitInput
+		state, code = sqlite.Failed, exit.Input
 	case failed > 0:
-		state, code = sqlite.Failed, exitTasksFailed
+		state, code = sqlite.Failed, exit.TasksFailed
 	}
 	if s.log != nil {
 		after := context.WithoutCancel(ctx)
 		if err := crash.Do("finish", func() error { return s.log.Finish(after, state, code) }); err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 		if state == sqlite.Finished {
 			s.refine(after)
 		}
 		if !res.Interrupted && (s.serving == nil || v.Tasks() <= mostForecast) {
 			if err := s.measure(after); err != nil {
-				return fail(exitHost, err)
+				return exit.With(exit.Host, err)
 			}
 		}
 	}
 	placing := s.placeResults()
-	if placing != nil && code == exitOK {
-		code = exitHost
+	if placing != nil && code == exit.OK {
+		code = exit.Host
 	}
 	err := s.view.finish(ctx, s, res, failed)
 	s.atEnd(state, code)
 	if err != nil {
-		return fail(exitInternal, err)
+		return exit.With(exit.Internal, err)
 	}
 	if placing != nil {
-		return fail(code, placing)
+		return exit.With(code, placing)
 	}
-	if code == exitOK || s.serving != nil && code == exitTasksFailed { // those who handed them in hear of it
+	if code == exit.OK || s.serving != nil && code == exit.TasksFailed { // those who handed them in hear of it
 		return nil
 	}
-	return fail(code, s.epilogue(res, failed))
+	return exit.With(code, s.epilogue(res, failed))
 }
 
 // live reports whether the metrics of the run can be taken as it goes: what tasks are known to take is what they do

@@ -17,6 +17,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor/experiment"
 	"gantry/sqlite"
 	"gantry/sqlite/results"
@@ -66,13 +67,13 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return failf(exitUsage, "experiment: name one experiment file")
+				return exit.Usagef("experiment: name one experiment file")
 			}
 			if c.IsSet("jobs") && c.Int("jobs") < 1 {
-				return failf(exitUsage, "--jobs %d: at least one", c.Int("jobs"))
+				return exit.Usagef("--jobs %d: at least one", c.Int("jobs"))
 			}
 			if c.IsSet("repetitions") && c.Int("repetitions") < 1 {
-				return failf(exitUsage, "--repetitions %d: at least one", c.Int("repetitions"))
+				return exit.Usagef("--repetitions %d: at least one", c.Int("repetitions"))
 			}
 			return runExperiment(c, c.Args().First())
 		},
@@ -88,12 +89,12 @@ func runExperiment(c *cli.Context, path string) error {
 	}
 	f, err := openText(path)
 	if err != nil {
-		return failf(exitInput, "experiment: %w", err)
+		return exit.Inputf("experiment: %w", err)
 	}
 	x, err := scenario.ReadExperiment(f, path, c.Bool("quick"))
 	f.Close()
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	out := c.String("o")
 	if out == "" {
@@ -109,7 +110,7 @@ func runExperiment(c *cli.Context, path string) error {
 	view := newExperimentView(c.App.ErrWriter, c.Bool("quiet"))
 	r := &experiment.Runner{File: x, Jobs: jobs, Repetitions: c.Int("repetitions"), Report: view.report}
 	if err := r.Check(); err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	info := results.Info{Name: x.Name, Title: x.Title, Source: path, Version: version(), Settings: map[string]any{
 		"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events},
@@ -121,11 +122,11 @@ func runExperiment(c *cli.Context, path string) error {
 	db, err := results.Create(out, info)
 	switch {
 	case errors.Is(err, results.ErrHeld):
-		return fail(exitHeld, err)
+		return exit.With(exit.Held, err)
 	case errors.Is(err, results.ErrOther):
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	case err != nil:
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	r.Store = db
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
@@ -141,17 +142,18 @@ func runExperiment(c *cli.Context, path string) error {
 	p := view.last
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return failf(exitInterrupted, "stopped after %d of %s; continue with the same command", p.Done,
+		return exit.Stoppedf("stopped after %d of %s; continue with the same command", p.Done,
 			plural(p.Runs, "run"))
 	case sqlite.IsDisk(err):
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	case err != nil:
-		return fail(exitInternal, err)
+		return exit.With(exit.Internal, err)
 	}
 	view.line("%s: %s (%d kept from before, %d diverged), in %s", out, plural(p.Done, "run"), p.Kept, p.Diverged,
 		time.Since(view.begun).Round(time.Millisecond))
 	if p.Failed > 0 {
-		return failf(exitTasksFailed, "%s could not be run; the first: %s", plural(p.Failed, "simulation"), view.failed)
+		return exit.With(exit.TasksFailed, fmt.Errorf("%s could not be run; the first: %s",
+			plural(p.Failed, "simulation"), view.failed))
 	}
 	view.line("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
 	return nil
@@ -166,7 +168,7 @@ func earlierRuns(c *cli.Context, x *scenario.Experiment, info results.Info,
 	}
 	set, err := results.Load(c.Context, name)
 	if err != nil {
-		return nil, fail(exitInput, err)
+		return nil, exit.With(exit.Input, err)
 	}
 	if x.Search != nil {
 		view.line("%s stays: a search begins again each time", name)

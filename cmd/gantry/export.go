@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
@@ -95,9 +96,9 @@ func exportRun(c *cli.Context) error {
 	k := slices.Index(exportFormats(), format)
 	switch {
 	case k < 0:
-		return failf(exitUsage, "unknown format %q: use one of %s", format, strings.Join(exportFormats(), ", "))
+		return exit.Usagef("unknown format %q: use one of %s", format, strings.Join(exportFormats(), ", "))
 	case c.NArg() > 1 && exporters[k].tables == nil:
-		return failf(exitUsage, "--format %s describes one run: name one; csv, parquet and json take several", format)
+		return exit.Usagef("--format %s describes one run: name one; csv, parquet and json take several", format)
 	}
 	db, err := readLog(c)
 	if err != nil {
@@ -112,7 +113,7 @@ func exportRun(c *cli.Context) error {
 		case err != nil:
 			return logError(err)
 		case slices.Contains(e.runs, info.Name):
-			return failf(exitUsage, "run %s is named twice: name each run once", info.Name)
+			return exit.Usagef("run %s is named twice: name each run once", info.Name)
 		case i == 0:
 			e.info = info
 		}
@@ -167,7 +168,7 @@ func (e *exporting) trace() error {
 func (e *exporting) rocrate() error {
 	on := runtimeOf(e.info.Runtime)
 	if !on.Programs {
-		return failf(exitInput, "run %s was on %s: no program ran, so there is no provenance to export; use json or "+
+		return exit.Inputf("run %s was on %s: no program ran, so there is no provenance to export; use json or "+
 			"wfformat", e.info.Name, e.info.Runtime)
 	}
 	names, err := e.workflows()
@@ -175,10 +176,10 @@ func (e *exporting) rocrate() error {
 	case err != nil:
 		return err
 	case len(names) > 1:
-		return failf(exitUsage, "run %s has %s: choose one with --workflow", e.info.Name,
+		return exit.Usagef("run %s has %s: choose one with --workflow", e.info.Name,
 			plural(len(names), "workflow"))
 	case e.to == "" || e.to == "-":
-		return failf(exitUsage, "--format rocrate needs a new directory: -o DIR")
+		return exit.Usagef("--format rocrate needs a new directory: -o DIR")
 	}
 	home := filepath.Join(e.c.String("dir"), e.info.Name)
 	o := export.ROCrateOptions{Workflow: names[0], On: on,
@@ -192,18 +193,18 @@ func (e *exporting) rocrate() error {
 	}
 	to := filepath.Clean(e.to)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return failf(exitHost, "write %s: %w", to, err)
+		return exit.Hostf("write %s: %w", to, err)
 	}
 	fresh, err := os.MkdirTemp(filepath.Dir(to), ".gantry-*")
 	if err != nil {
-		return failf(exitHost, "write %s: %w", to, err)
+		return exit.Hostf("write %s: %w", to, err)
 	}
 	defer os.RemoveAll(fresh)
 	if err := export.ROCrate(e.c.Context, fresh, e.db, e.info.Name, o); err != nil {
 		return logError(fmt.Errorf("write %s: %w", to, err))
 	}
 	if err := errors.Join(os.Chmod(fresh, 0o755), os.Rename(fresh, to)); err != nil {
-		return failf(exitHost, "write %s: %w; the directory must be new or empty", to, err)
+		return exit.Hostf("write %s: %w; the directory must be new or empty", to, err)
 	}
 	return nil
 }
@@ -216,13 +217,13 @@ func (e *exporting) workflows() ([]string, error) {
 	}
 	if name := e.c.String("workflow"); name != "" {
 		if !slices.Contains(names, name) {
-			return nil, failf(exitInput, "run %s has no workflow %q; it has %s", e.info.Name, name,
+			return nil, exit.Inputf("run %s has no workflow %q; it has %s", e.info.Name, name,
 				strings.Join(names, ", "))
 		}
 		names = []string{name}
 	}
 	if len(names) == 0 {
-		return nil, failf(exitInput, "run %s has no workflow yet", e.info.Name)
+		return nil, exit.Inputf("run %s has no workflow yet", e.info.Name)
 	}
 	return names, nil
 }
@@ -233,7 +234,7 @@ func (e *exporting) wfformat() error {
 	case err != nil:
 		return err
 	case len(names) > 1 && !e.into:
-		return failf(exitUsage, "run %s has %s: choose one with --workflow, or give a directory with -o", e.info.Name,
+		return exit.Usagef("run %s has %s: choose one with --workflow, or give a directory with -o", e.info.Name,
 			plural(len(names), "workflow"))
 	}
 	write, err := export.WfFormat(e.c.Context, e.db, e.info.Name, runtimeOf(e.info.Runtime))
@@ -268,7 +269,7 @@ func writeTo(c *cli.Context, path string, write func(io.Writer) error) error {
 	}
 	if dir := filepath.Dir(path); dir != "." {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return failf(exitHost, "write %s: %w", path, err)
+			return exit.Hostf("write %s: %w", path, err)
 		}
 	}
 	if err := writeWhole(path, write); err != nil {

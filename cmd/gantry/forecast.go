@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/forecast"
 	"gantry/executor/sim"
@@ -96,7 +97,7 @@ func (s *session) rememberPrograms(ctx context.Context, db *sqlite.DB, run strin
 		return nil
 	}
 	if s.programs, err = programsOf(ctx, db, s.set, run, s.undisturbed(ctx, db)); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/trace"
 	"gantry/trace/generate"
 )
@@ -64,22 +65,22 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 				return listKinds(c.App.Writer)
 			}
 			if c.Args().Len() != 1 {
-				return failf(exitUsage, "generate: name one kind of workflow: %s", kindNames())
+				return exit.Usagef("generate: name one kind of workflow: %s", kindNames())
 			}
 			o.kind = c.Args().First()
 			k, err := generate.Find(o.kind)
 			if err != nil {
-				return failf(exitUsage, "generate: %w", err)
+				return exit.Usagef("generate: %w", err)
 			}
 			if !c.IsSet("tasks") {
-				return failf(exitUsage, "generate: say how many tasks with --tasks; %s takes %d or more", k.Name,
+				return exit.Usagef("generate: say how many tasks with --tasks; %s takes %d or more", k.Name,
 					k.Least)
 			}
 			if c.IsSet("total-runtime") && o.total <= 0 {
-				return failf(exitUsage, "generate: --total-runtime is %v, but has to be above 0", o.total)
+				return exit.Usagef("generate: --total-runtime is %v, but has to be above 0", o.total)
 			}
 			if o.params, err = parameters(c, &k); err != nil {
-				return failf(exitUsage, "generate: %w", err)
+				return exit.Usagef("generate: %w", err)
 			}
 			return writeGenerated(o, raw(c), c.App.ErrWriter)
 		},
@@ -166,15 +167,15 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 	write := map[string]func(io.Writer, *trace.Workflow) error{"dax": trace.WriteDAX,
 		"wfformat": trace.WriteWfFormat}[o.format]
 	if write == nil {
-		return failf(exitUsage, "unknown format %q: use one of dax, wfformat", o.format)
+		return exit.Usagef("unknown format %q: use one of dax, wfformat", o.format)
 	}
 	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Parameters: o.params})
 	if err != nil {
-		return failf(exitUsage, "generate: %w", err)
+		return exit.Usagef("generate: %w", err)
 	}
 	if o.total > 0 {
 		if err := generate.Rescale(w, o.total); err != nil {
-			return failf(exitUsage, "generate: %w", err)
+			return exit.Usagef("generate: %w", err)
 		}
 	}
 	if n := len(w.Tasks); n != o.tasks && !strings.EqualFold(o.kind, "mapreduce") {
@@ -186,12 +187,12 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 			err = to.Flush()
 		}
 		if err != nil {
-			return failf(exitHost, "writing %s: %w", w.Label, err)
+			return exit.Hostf("writing %s: %w", w.Label, err)
 		}
 		return nil
 	}
 	if err := writeWhole(o.out, func(f io.Writer) error { return write(f, w) }); err != nil {
-		return failf(exitHost, "writing %s: %w", o.out, err)
+		return exit.Hostf("writing %s: %w", o.out, err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/trace"
@@ -41,7 +42,7 @@ func (s *settings) readGiven(c *cli.Context) (err error) {
 	for _, file := range c.StringSlice("env-file") {
 		text, err := readText(file)
 		if err != nil {
-			return failf(exitInput, "--env-file: %w", err)
+			return exit.Inputf("--env-file: %w", err)
 		}
 		for i, line := range strings.Split(string(text), "\n") {
 			line = strings.TrimLeft(strings.TrimSuffix(line, "\r"), " \t")
@@ -49,14 +50,14 @@ func (s *settings) readGiven(c *cli.Context) (err error) {
 				continue
 			}
 			if line, err = variable(line); err != nil {
-				return failf(exitInput, "--env-file: %s:%d: %w", file, i+1, err)
+				return exit.Inputf("--env-file: %s:%d: %w", file, i+1, err)
 			}
 			env = append(env, line)
 		}
 	}
 	for _, text := range c.StringSlice("env") {
 		if text, err = variable(text); err != nil {
-			return failf(exitUsage, "--env: %w", err)
+			return exit.Usagef("--env: %w", err)
 		}
 		env = append(env, text)
 	}
@@ -64,7 +65,7 @@ func (s *settings) readGiven(c *cli.Context) (err error) {
 	for _, text := range c.StringSlice("mount") {
 		m, err := mountOf(text)
 		if err != nil {
-			return failf(exitInput, "--mount %s: %w", text, err)
+			return exit.Inputf("--mount %s: %w", text, err)
 		}
 		s.Mounts = append(s.Mounts, m)
 	}
@@ -79,7 +80,7 @@ func (s *settings) readGiven(c *cli.Context) (err error) {
 	}
 	if s.Shell = c.String("shell"); c.IsSet("shell") {
 		if _, err := trace.ShellWords(s.Shell); err != nil {
-			return failf(exitUsage, "--shell %q: %w", s.Shell, err)
+			return exit.Usagef("--shell %q: %w", s.Shell, err)
 		}
 	}
 	_, err = s.secrets()
@@ -90,7 +91,7 @@ func (s *settings) readGiven(c *cli.Context) (err error) {
 func secretOf(text string) (string, error) {
 	name, file, ok := strings.Cut(text, "=")
 	if !secretName.MatchString(name) {
-		return "", failf(exitUsage, "--secret %q: a name has letters, digits, _, - and ., and does not begin "+
+		return "", exit.Usagef("--secret %q: a name has letters, digits, _, - and ., and does not begin "+
 			"with a dot", name)
 	}
 	if !ok {
@@ -98,7 +99,7 @@ func secretOf(text string) (string, error) {
 	}
 	file, err := filepath.Abs(file)
 	if err != nil {
-		return "", fail(exitInput, err)
+		return "", exit.With(exit.Input, err)
 	}
 	return name + "=" + file, nil
 }
@@ -174,19 +175,19 @@ func (s *settings) secrets() (map[string]string, error) {
 		name, file, ok := strings.Cut(text, "=")
 		if !ok {
 			if values[name], ok = os.LookupEnv(name); !ok {
-				return nil, failf(exitInput, "--secret %s: the environment variable %s is not set; set it, or name a "+
+				return nil, exit.Inputf("--secret %s: the environment variable %s is not set; set it, or name a "+
 					"file: --secret %s=FILE", name, name, name)
 			}
 			continue
 		}
 		f, err := stage.Caller().Rights().Open(file)
 		if err != nil {
-			return nil, failf(exitInput, "--secret %s: %s: %w", name, file, err)
+			return nil, exit.Inputf("--secret %s: %s: %w", name, file, err)
 		}
 		value, err := readAtMost(f, 1<<20)
 		f.Close()
 		if err != nil {
-			return nil, failf(exitInput, "--secret %s: %s: %w", name, file, err)
+			return nil, exit.Inputf("--secret %s: %s: %w", name, file, err)
 		}
 		values[name] = value
 	}
@@ -208,7 +209,7 @@ func (s *settings) targets() error {
 	for _, m := range s.Mounts {
 		_, to, _ := strings.Cut(m, ":")
 		if slices.Contains(seen, to) {
-			return failf(exitUsage, "--mount: two directories at %s", to)
+			return exit.Usagef("--mount: two directories at %s", to)
 		}
 		seen = append(seen, to)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
+
 	release "gantry"
 	"gantry/trace/spelling"
 )
@@ -305,7 +307,7 @@ func versionCommand() *cli.Command {
 		Usage: "show the version of gantry",
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "version takes no arguments")
+				return exit.Usagef("version takes no arguments")
 			}
 			printVersion(c)
 			return nil
@@ -321,7 +323,7 @@ func unknownCommand(app *cli.App, name string) error {
 			names = append(names, c.Name)
 		}
 	}
-	return failf(exitUsage, "unknown command %q; %s", name, spelling.Hint(name, names))
+	return exit.Usagef("unknown command %q; %s", name, spelling.Hint(name, names))
 }
 
 // wanted says what the value of a flag has to be.
@@ -353,19 +355,19 @@ func usageError(app *cli.App, args []string) cli.OnUsageErrorFunc {
 		}
 		text := err.Error()
 		if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-			return failf(exitUsage, "%s has no option %s; %s", of, typed(name, args), nearestFlag(name, flags, of))
+			return exit.Usagef("%s has no option %s; %s", of, typed(name, args), nearestFlag(name, flags, of))
 		}
 		if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
-			return failf(exitUsage, "%s needs a value (see %s --help)", typed(name, args), of)
+			return exit.Usagef("%s needs a value (see %s --help)", typed(name, args), of)
 		}
 		if before, rest, ok := strings.Cut(strings.Replace(text, " for -", " for flag -", 1), " for flag -"); ok {
 			name, reason, _ := strings.Cut(rest, ": ")
 			if reason == "parse error" {
 				reason = wanted(flags, name)
 			}
-			return failf(exitUsage, "%s for %s: %s (see %s --help)", before, typed(name, args), reason, of)
+			return exit.Usagef("%s for %s: %s (see %s --help)", before, typed(name, args), reason, of)
 		}
-		return failf(exitUsage, "%w (see %s --help)", err, of)
+		return exit.Usagef("%w (see %s --help)", err, of)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/emulate"
 	"gantry/executor/sim"
@@ -47,23 +48,23 @@ func (s *settings) readHostModel(c *cli.Context) error {
 	case hostModelThis:
 		m, err := s.storedHostModel(c)
 		if err != nil {
-			return failf(exitInput, "--host-model this: %w", err)
+			return exit.Inputf("--host-model this: %w", err)
 		}
 		s.Host = m
 		return nil
 	default:
 		text, err := readText(name)
 		if err != nil {
-			return failf(exitInput, "--host-model: %w", err)
+			return exit.Inputf("--host-model: %w", err)
 		}
 		m, err := hostmodel.Decode(text)
 		if err != nil {
-			return failf(exitInput, "--host-model %s: %w", name, err)
+			return exit.Inputf("--host-model %s: %w", name, err)
 		}
 		if f := hostFacts(); !runtimeOf(s.Runtime).Virtual {
 			if err := m.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores,
 				Runtime: s.Runtime}); err != nil {
-				return failf(exitInput, "--host-model %s: %w", name, err)
+				return exit.Inputf("--host-model %s: %w", name, err)
 			}
 		}
 		s.Host = m

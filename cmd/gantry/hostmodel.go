@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor/sim/hostmodel"
 	"gantry/sqlite"
 )
@@ -30,16 +31,16 @@ func here(ctx context.Context, runtime, dir string) (hostmodel.Host, error) {
 	h := hereWithout(runtime, dir)
 	row := rowOf(runtime)
 	if row == nil || row.engine == nil {
-		return h, failf(exitUsage, "--runtime %s: it has no containers, so there is nothing to measure", runtime)
+		return h, exit.Usagef("--runtime %s: it has no containers, so there is nothing to measure", runtime)
 	}
 	engine, err := row.engine(ctx, engineWants{})
 	if err != nil {
-		return h, fail(exitHost, err)
+		return h, exit.With(exit.Host, err)
 	}
 	defer engine.Close()
 	made, err := engine.Host(ctx)
 	if err != nil {
-		return h, fail(exitHost, err)
+		return h, exit.With(exit.Host, err)
 	}
 	h.Engine, h.EngineVersion = made.Name, made.Version
 	return h, nil
@@ -133,7 +134,7 @@ const mostEarlier = 8
 func earlierHostModels(ctx context.Context, db *sqlite.DB, host *hostmodel.Host) (all []*hostmodel.Model, err error) {
 	rows, err := db.HostModels(ctx, host.Runtime)
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	for i := range rows {
 		if m, err := decodeHostModel(&rows[i]); err == nil && m.Fits(*host) == nil && len(all) < mostEarlier {
@@ -163,7 +164,7 @@ func decodeHostModel(row *sqlite.HostModel) (*hostmodel.Model, error) {
 func keepHostModel(ctx context.Context, db *sqlite.DB, m *hostmodel.Model) (*sqlite.HostModel, error) {
 	text, err := m.Encode()
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	h := &m.Host
 	row := &sqlite.HostModel{Runtime: h.Runtime, Host: h.Name, Kernel: h.Kernel,

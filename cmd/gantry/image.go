@@ -12,6 +12,7 @@ import (
 
 	"gantry/cmd/gantry/debian"
 	"gantry/cmd/gantry/early"
+	"gantry/cmd/internal/exit"
 	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
@@ -56,10 +57,10 @@ disk cannot be used, 130 stopped by a signal.`,
 			case what == "build" && c.NArg() > 2:
 				return buildImage(c, c.Args().Get(1), c.Args().Slice()[2:])
 			case what == "build":
-				return failf(exitUsage, "image build: name the image and its packages, as in: gantry image build "+
+				return exit.Usagef("image build: name the image and its packages, as in: gantry image build " +
 					"gantry/busybox busybox-static")
 			case c.NArg() > 1 || what != "" && what != "ls":
-				return failf(exitUsage, "image: say ls, or build NAME PACKAGE...")
+				return exit.Usagef("image: say ls, or build NAME PACKAGE...")
 			}
 			return listImages(c)
 		},
@@ -70,7 +71,7 @@ disk cannot be used, 130 stopped by a signal.`,
 func buildImage(c *cli.Context, name string, packages []string) error {
 	i, err := debian.New(name, packages)
 	if err != nil {
-		return failf(exitUsage, "image build: %w", err)
+		return exit.Usagef("image build: %w", err)
 	}
 	runtime := usualRuntime.Name
 	if c.String("archive") == "" {
@@ -78,7 +79,7 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 	}
 	row := rowOf(runtime)
 	if row == nil || row.load == nil {
-		return failf(exitUsage, "image build: --runtime %s has no images of its own: say docker or oci",
+		return exit.Usagef("image build: --runtime %s has no images of its own: say docker or oci",
 			runtime)
 	}
 	if err := enter(row.Name); err != nil {
@@ -92,7 +93,7 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 	if to == "" {
 		have, err := row.label(ctx, i.Name, debian.Label)
 		if err != nil {
-			return failf(exitHost, "image %s: %w", i.Name, err)
+			return exit.Hostf("image %s: %w", i.Name, err)
 		}
 		if have == i.Packages && !c.Bool("force") {
 			say(i.Name + " is there")
@@ -102,11 +103,11 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 	err = writeImage(ctx, i, to, row, say)
 	switch {
 	case ctx.Err() != nil:
-		return failf(exitInterrupted, "stopped: image %s is not built", i.Name)
+		return exit.Stoppedf("stopped: image %s is not built", i.Name)
 	case errors.Is(err, debian.ErrPackages):
-		return failf(exitInput, "image %s: %w", i.Name, err)
+		return exit.Inputf("image %s: %w", i.Name, err)
 	case err != nil:
-		return failf(exitHost, "image %s: %w", i.Name, err)
+		return exit.Hostf("image %s: %w", i.Name, err)
 	}
 	return nil
 }
@@ -193,12 +194,12 @@ func labelStored(_ context.Context, ref, label string) (text string, err error) 
 func listImages(c *cli.Context) error {
 	if hasStore() {
 		if err := oci.Enter(); err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 	}
 	list, store, err := storedImages()
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	if store != nil {
 		defer store.Close()

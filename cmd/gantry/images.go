@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/gantry/early"
+	"gantry/cmd/internal/exit"
 	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
@@ -129,9 +130,9 @@ func (s *session) fetchImages(ctx context.Context, names map[string]bool) error 
 	show.close()
 	switch {
 	case errors.Is(err, fetch.ErrNoImage):
-		return failf(exitInput, "%w\nnothing was started", err)
+		return exit.Inputf("%w\nnothing was started", err)
 	case err != nil:
-		return failf(exitHost, "%w\nnothing was started", err)
+		return exit.Hostf("%w\nnothing was started", err)
 	}
 	s.images.mu.Lock()
 	defer s.images.mu.Unlock()
@@ -165,9 +166,9 @@ func (s *session) fetchFirst(ctx context.Context) error {
 		return err
 	}
 	if s.resumes && s.serving == nil {
-		return failf(exitInterrupted, "stopped; nothing was started; continue with: gantry resume %s", s.name)
+		return exit.Stoppedf("stopped; nothing was started; continue with: gantry resume %s", s.name)
 	}
-	return failf(exitInterrupted, "stopped; nothing was started")
+	return exit.Stoppedf("stopped; nothing was started")
 }
 
 // fetching says how images of a run are fetched.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/experiment/load"
 	"gantry/trace"
@@ -33,7 +34,7 @@ type inputs struct {
 // submissions reads all workflows before anything runs: one that is wrong stops everything.
 func (in *inputs) submissions() ([]executor.Submission, error) {
 	if len(in.paths) == 0 {
-		return nil, failf(exitUsage, "no workflow given: name trace files, workload files or directories, or - for "+
+		return nil, exit.Usagef("no workflow given: name trace files, workload files or directories, or - for " +
 			"standard input")
 	}
 	files, skipped, err := trace.Find(in.paths)
@@ -41,20 +42,20 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 		in.Warn("%s: not a workflow trace, skipped", s)
 	}
 	if err != nil {
-		return nil, fail(exitInput, trace.Plain(err))
+		return nil, exit.With(exit.Input, trace.Plain(err))
 	}
 	var subs []executor.Submission
 	for _, f := range files {
 		more, err := in.file(f, len(files) == 1)
-		if _, ok := errors.AsType[*exitError](err); ok {
+		if _, ok := errors.AsType[*exit.Error](err); ok {
 			return nil, err
 		} else if err != nil {
-			return nil, fail(exitInput, err)
+			return nil, exit.With(exit.Input, err)
 		}
 		subs = append(subs, more...)
 	}
 	if err := in.Unmet(); err != nil {
-		return nil, fail(exitInput, err)
+		return nil, exit.With(exit.Input, err)
 	}
 	if err := refuseUnused(in.given, in.Used); err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		in.reuse = in.reuse || w.Reuse
 		in.Results = append(in.Results[:len(in.Results):len(in.Results)], w.Results...)
 		if of := max(1, w.Repetitions); in.repetition >= of {
-			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1,
+			return nil, exit.Usagef("--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1,
 				path, of)
 		}
 		subs, err := in.Workload(w, in.repetition)
@@ -168,10 +169,10 @@ func inputsDirs(dirs []string) (first string, more []string, err error) {
 func inputsDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fail(exitInput, err)
+		return "", exit.With(exit.Input, err)
 	}
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return "", failf(exitInput, "--inputs %s: it is not a directory", abs)
+		return "", exit.Inputf("--inputs %s: it is not a directory", abs)
 	}
 	return abs, nil
 }

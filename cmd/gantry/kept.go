@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
 )
 
 // settingOf names the settings whose flag is not called as they are in the log.
@@ -67,7 +69,7 @@ func differing(c *cli.Context, run string, given, kept *settings) (all []string,
 func (s *session) compare(c *cli.Context, given *settings) error {
 	all, err := differing(c, s.name, given, s.set)
 	if err != nil {
-		return failf(exitInternal, "settings of run %s: %w", s.name, err)
+		return exit.Internalf("settings of run %s: %w", s.name, err)
 	}
 	for _, text := range all {
 		s.view.warn("%s", text)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -54,7 +55,7 @@ func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
 		args = []string{"", args[0]}
 	case 2:
 	default:
-		return nil, nil, failf(exitUsage, "usage: gantry %s [RUN] TASK", c.Command.Name)
+		return nil, nil, exit.Usagef("usage: gantry %s [RUN] TASK", c.Command.Name)
 	}
 	db, err := openLog(c, c.Args().First())
 	if err != nil {
@@ -84,7 +85,7 @@ func onlyTask(c *cli.Context, db *sqlite.DB) (args []string, err error) {
 		return nil, logError(err)
 	}
 	if len(names) != 1 {
-		return nil, failf(exitUsage, "submission %s has %s: name one with gantry %s %s TASK; gantry show --tasks %s "+
+		return nil, exit.Usagef("submission %s has %s: name one with gantry %s %s TASK; gantry show --tasks %s "+
 			"lists them", id, plural(len(names), "task"), c.Command.Name, id, id)
 	}
 	return []string{id, names[0]}, nil
@@ -103,10 +104,10 @@ func logs(c *cli.Context) error {
 	}
 	defer db.Close()
 	if !runtimeOf(life.Runtime).Programs {
-		return failf(exitInput, "run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
+		return exit.Inputf("run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
 	}
 	if len(life.Attempts) == 0 {
-		return failf(exitInput, "task %s of run %s has not been started (it is %s): gantry explain %s %s says why",
+		return exit.Inputf("task %s of run %s has not been started (it is %s): gantry explain %s %s says why",
 			life.Task, life.Run, life.State, life.Run, life.Task)
 	}
 	attempt := life.Attempts[len(life.Attempts)-1]
@@ -118,7 +119,7 @@ func logs(c *cli.Context) error {
 			}
 		}
 		if !found {
-			return failf(exitInput, "task %s of run %s has %s, no attempt %d", life.Task, life.Run,
+			return exit.Inputf("task %s of run %s has %s, no attempt %d", life.Task, life.Run,
 				plural(len(life.Attempts), "attempt"), c.Int("attempt"))
 		}
 	}
@@ -132,7 +133,7 @@ func logs(c *cli.Context) error {
 			if err := s.more(); errors.Is(err, os.ErrNotExist) {
 				missing++
 			} else if err != nil {
-				return failf(exitHost, "read the output of task %s: %w", life.Task, err)
+				return exit.Hostf("read the output of task %s: %w", life.Task, err)
 			}
 		}
 		if streams[0].at+streams[1].at > 0 {
@@ -141,7 +142,7 @@ func logs(c *cli.Context) error {
 		_, err := os.Stat(dir)
 		switch {
 		case missing == len(streams) && (err != nil || attempt.Outcome != planner.OK.String()):
-			return failf(exitInput, "attempt %d of task %s left no output in %s: it did not start, or its files "+
+			return exit.Inputf("attempt %d of task %s left no output in %s: it did not start, or its files "+
 				"were removed", attempt.Try, life.Task, dir)
 		case missing == len(streams):
 			fmt.Fprintf(c.App.ErrWriter, "gantry: task %s was emulated and printed nothing\n", shown.Line(life.Task))
@@ -163,7 +164,7 @@ func logs(c *cli.Context) error {
 		}
 		for _, s := range streams {
 			if err := s.more(); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return failf(exitHost, "read the output of task %s: %w", life.Task, err)
+				return exit.Hostf("read the output of task %s: %w", life.Task, err)
 			}
 		}
 		if ended {

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"gantry/cmd/internal/exit"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
 )
@@ -32,7 +33,7 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "ls takes no arguments; gantry show %s shows one run", c.Args().First())
+				return exit.Usagef("ls takes no arguments; gantry show %s shows one run", c.Args().First())
 			}
 			db, err := readLog(c)
 			if err != nil {
@@ -103,7 +104,7 @@ func stateNow(dir string, r *sqlite.Overview) sqlite.State {
 	if r.State == sqlite.Running && runtimeOf(r.Runtime).Adopts && !held(filepath.Join(dir, r.Run, "lock")) {
 		return crashed
 	}
-	if r.State == sqlite.Interrupted && r.ExitCode != nil && *r.ExitCode == exitHost {
+	if r.State == sqlite.Interrupted && r.ExitCode != nil && *r.ExitCode == exit.Host {
 		return hostError
 	}
 	return r.State

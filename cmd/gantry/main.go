@@ -17,44 +17,11 @@ import (
 
 	"gantry/cgroup/thread"
 	"gantry/cmd/gantry/early"
+	"gantry/cmd/internal/exit"
 	"gantry/sqlite"
 	"gantry/trace/reader"
 	"gantry/trace/shown"
 )
-
-// Exit codes. They are documented in the README and in --help.
-const (
-	exitOK          = 0             // all tasks succeeded
-	exitTasksFailed = 1             // the run ended, tasks failed or were skipped
-	exitUsage       = 2             // wrong command line
-	exitInput       = 3             // invalid or unsupported input
-	exitHost        = 4             // host or Docker not usable
-	exitInternal    = 6             // a fault of gantry's own
-	exitHeld        = 75            // another gantry holds this run
-	exitInterrupted = early.Stopped // 130: stopped by a signal, resumable
-)
-
-// exitError carries an exit code. A nil err prints nothing.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-func (e *exitError) Unwrap() error { return e.err }
-
-// fail gives err an exit code.
-func fail(code int, err error) error { return &exitError{code, err} }
-
-// failf is fail with a message.
-func failf(code int, format string, args ...any) error {
-	return fail(code, fmt.Errorf(format, args...))
-}
 
 func main() { thread.Main(func() { os.Exit(gantry()) }) }
 
@@ -173,26 +140,23 @@ Exit codes:
 	}
 	if len(args) > 1 && args[1] == completeWord {
 		complete(app, args[2:])
-		return exitOK
+		return exit.OK
 	}
 	err := app.RunContext(context.Background(), interspersed(args, app.Commands))
 	if err == nil && stdout.err != nil {
-		err = failf(exitHost, "standard output: %w", stdout.err)
+		err = exit.Hostf("standard output: %w", stdout.err)
 	}
 	if err == nil {
-		return exitOK
+		return exit.OK
 	}
-	var coded *exitError
-	if !errors.As(err, &coded) {
-		coded = &exitError{exitInternal, err}
+	code := exit.CodeOf(err)
+	if code == exit.Internal && (sqlite.IsDisk(err) || errors.Is(err, syscall.ENOSPC)) {
+		code = exit.Host
 	}
-	if coded.code == exitInternal && (sqlite.IsDisk(err) || errors.Is(err, syscall.ENOSPC)) {
-		coded = &exitError{exitHost, err}
-	}
-	if msg := coded.Error(); msg != "" {
+	if msg := err.Error(); msg != "" {
 		fmt.Fprintln(app.ErrWriter, "gantry: "+shown.Under(msg, "  "))
 	}
-	return coded.code
+	return code
 }
 
 // commands lists every command; each has a file of its own.

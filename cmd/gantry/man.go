@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
 )
 
 func manCommand() *cli.Command {
@@ -21,11 +23,11 @@ func manCommand() *cli.Command {
 Exit codes: 0 written, 2 wrong command line, 4 a page cannot be written.`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return failf(exitUsage, "man: name the directory of the pages")
+				return exit.Usagef("man: name the directory of the pages")
 			}
 			dir := c.Args().First()
 			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return failf(exitHost, "man: %w", err)
+				return exit.Hostf("man: %w", err)
 			}
 			pages := []helpPage{appHelp(c.App)}
 			for _, command := range c.App.Commands {
@@ -34,7 +36,7 @@ Exit codes: 0 written, 2 wrong command line, 4 a page cannot be written.`,
 			for _, p := range pages {
 				path := filepath.Join(dir, strings.ReplaceAll(p.name, " ", "-")+".1")
 				if err := writeWhole(path, func(w io.Writer) error { return writeMan(w, p) }); err != nil {
-					return failf(exitHost, "man: write %s: %w", path, err)
+					return exit.Hostf("man: write %s: %w", path, err)
 				}
 			}
 			fmt.Fprintf(c.App.Writer, "%d pages in %s\n", len(pages), dir)

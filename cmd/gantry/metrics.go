@@ -12,12 +12,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
+
 	tables "gantry/sqlite/report"
 	"gantry/sqlite/report/columns"
 	"gantry/sqlite/results"
@@ -33,7 +35,7 @@ type measuredRun struct {
 // metricsOf are the metrics of a run: those that were kept when it was over; while it continues, those of now.
 func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun, err error) {
 	if m.info, err = log.Info(ctx, name); err != nil {
-		return m, fail(exitInput, err)
+		return m, exit.With(exit.Input, err)
 	}
 	if m.values, err = log.Metrics(ctx, m.info.Name); err != nil {
 		return m, logError(err)
@@ -44,7 +46,7 @@ func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun,
 	if len(m.values) == 0 {
 		collector, window, err := measureLog(ctx, log, m.info)
 		if err != nil {
-			return m, fail(exitHost, err)
+			return m, exit.With(exit.Host, err)
 		}
 		m.values = runMetrics(collector, window)
 		for _, w := range workflowMetrics(collector, window) {
@@ -104,7 +106,7 @@ func reportRuns(c *cli.Context, names []string) error {
 			return err
 		}
 		if slices.ContainsFunc(runs, func(r measuredRun) bool { return r.info.Name == m.info.Name }) {
-			return failf(exitUsage, "report: run %s is named twice", m.info.Name)
+			return exit.Usagef("report: run %s is named twice", m.info.Name)
 		}
 		runs = append(runs, m)
 	}
@@ -152,7 +154,7 @@ func reportRun(c *cli.Context, name string) error {
 	}
 	defer log.Close()
 	if log.OfOne() {
-		return failf(exitUsage, "report %s: these metrics are of a whole run, and %s is the number of a submission; "+
+		return exit.Usagef("report %s: these metrics are of a whole run, and %s is the number of a submission; "+
 			"gantry report RUN prints them (gantry ls lists runs), gantry show %s sums the submission up, --html FILE "+
 			"makes its page", name, name, name)
 	}
@@ -211,7 +213,7 @@ func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
 		}
 		collector, _, err := measureLog(c.Context, log, m.info)
 		if err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 		f.InSystem = collector.InSystem().Thin(seriesPoints)
 		if slices.ContainsFunc(m.values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
@@ -231,7 +233,7 @@ func drawnMetrics(c *cli.Context, runs []measuredRun, of tables.Choice) error {
 	groups, known := repeated(runs)
 	for _, metric := range of.Metrics {
 		if !slices.Contains(known, metric) {
-			return failf(exitUsage, "report: no run has metric %q: there are %s", metric,
+			return exit.Usagef("report: no run has metric %q: there are %s", metric,
 				strings.Join(slices.Sorted(slices.Values(known)), ", "))
 		}
 	}
@@ -249,7 +251,7 @@ func drawnMetrics(c *cli.Context, runs []measuredRun, of tables.Choice) error {
 // listDrawn lists the files of figures in --out.
 func listDrawn(c *cli.Context, files []string, err error) error {
 	if err != nil {
-		return failf(exitHost, "report: %w", err)
+		return exit.Hostf("report: %w", err)
 	}
 	if !c.Bool("json") {
 		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"),
@@ -268,7 +270,7 @@ const sharePoints = 1000
 func sharesOf(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (map[string][][2]float64, error) {
 	collector, _, err := measureLog(ctx, log, info)
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	out := map[string][][2]float64{}
 	for _, s := range collector.Shares() {

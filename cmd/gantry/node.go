@@ -8,6 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+
+	"gantry/cmd/internal/exit"
+
 	goruntime "runtime"
 	"strings"
 
@@ -78,7 +81,7 @@ func nodeEngine(c *cli.Context, name string, w engineWants) (container.Engine, *
 	}
 	row := rowOf(name)
 	if row == nil || row.engine == nil {
-		return nil, nil, failf(exitUsage, "--runtime %s makes no containers", name)
+		return nil, nil, exit.Usagef("--runtime %s makes no containers", name)
 	}
 	e, err := row.engine(c.Context, w)
 	if err != nil {
@@ -97,7 +100,7 @@ func nodeEngine(c *cli.Context, name string, w engineWants) (container.Engine, *
 
 func runNode(c *cli.Context) error {
 	if c.NArg() != 2 {
-		return failf(exitUsage, "node: name a run directory and a container")
+		return exit.Usagef("node: name a run directory and a container")
 	}
 	stop, poke := make(chan os.Signal, 4), make(chan os.Signal, 4)
 	signal.Notify(stop, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
@@ -113,21 +116,21 @@ func runNode(c *cli.Context) error {
 			err = node.Clear(c.Context, c.Args().Get(0), e, c.Args().Get(1))
 		}
 		if err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 		return nil
 	}
 	if row := rowOf(c.String("runtime")); row != nil && row.store {
 		var s session
 		if err := s.openStore(); err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 		w.store = s.store
 		defer w.store.Close()
 	}
 	e, tree, err := nodeEngine(c, c.String("runtime"), w)
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	defer e.Close()
 	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
@@ -138,7 +141,7 @@ func runNode(c *cli.Context) error {
 	}
 	cfg.Group, _ = node.Within(tree)
 	if err := node.Run(c.Context, cfg, c.Args().Get(1)); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	return nil
 }
@@ -193,7 +196,7 @@ func checkNode(c *cli.Context) error {
 		err = os.Rename(path+".part", path)
 	}
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	return nil
 }

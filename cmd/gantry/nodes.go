@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
 	"gantry/sqlite/report/columns"
 	"gantry/trace/reader"
 	"gantry/trace/shown"
@@ -46,20 +47,20 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 			verb, name := c.Args().First(), c.Args().Get(1)
 			to := map[string]string{"drain": api.NodeDrained, "resume": api.NodeWhole, "set": api.NodeSet}
 			if req.To = to[verb]; req.To == "" || c.NArg() != 2 {
-				return failf(exitUsage, "node: write gantry node drain NAME, resume NAME or set NAME")
+				return exit.Usagef("node: write gantry node drain NAME, resume NAME or set NAME")
 			}
 			switch given := c.IsSet("cores") || c.IsSet("memory"); {
 			case given && verb != "set":
-				return failf(exitUsage, "node %s: --cores and --memory go with set", verb)
+				return exit.Usagef("node %s: --cores and --memory go with set", verb)
 			case !given && verb == "set":
-				return failf(exitUsage, "node set: give --cores, --memory or both")
+				return exit.Usagef("node set: give --cores, --memory or both")
 			}
 			if req.Cores = c.Float64("cores"); c.IsSet("cores") && !(req.Cores >= 0.001 && req.Cores < 1e6) {
-				return failf(exitUsage, "--cores %v: give a number above 0", req.Cores)
+				return exit.Usagef("--cores %v: give a number above 0", req.Cores)
 			}
 			if text := c.String("memory"); text != "" {
 				if req.Memory, err = reader.Bytes(text); err != nil || req.Memory < 1 {
-					return failf(exitUsage, "--memory %s: it has to be a size above 0, such as 4GB", text)
+					return exit.Usagef("--memory %s: it has to be a size above 0, such as 4GB", text)
 				}
 			}
 			n, err := cl.ChangeNode(c.Context, name, req)
@@ -120,7 +121,7 @@ Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no ser
 				fmt.Fprintln(c.App.Writer, about.Policy)
 				return nil
 			case c.Args().First() != "set" || c.NArg() != 2:
-				return failf(exitUsage, "policy: write gantry policy set POLICY; gantry policies lists them")
+				return exit.Usagef("policy: write gantry policy set POLICY; gantry policies lists them")
 			}
 			set, err := cl.SetPolicy(c.Context, c.Args().Get(1))
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -20,11 +21,11 @@ func (s *session) follow(c *cli.Context, given *settings) error {
 	}
 	was, err := executor.PlatformOf(s.set.Cluster)
 	if err != nil {
-		return fail(exitInternal, err)
+		return exit.With(exit.Internal, err)
 	}
 	now, err := executor.PlatformOf(given.Cluster)
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	var said []string
 	s.serving.nodes, said = nodeChanges(was, now)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/sqlite/report/page"
@@ -70,7 +71,7 @@ func policyNames(text string) ([]string, error) {
 	names := strings.Split(text, ",")
 	for _, name := range names {
 		if _, err := policy.Parse(name); err != nil {
-			return nil, failf(exitUsage, "--policies: %w", err)
+			return nil, exit.Usagef("--policies: %w", err)
 		}
 	}
 	return names, nil
@@ -86,9 +87,9 @@ func writePage(c *cli.Context, names []string, file string) error {
 	for i, name := range names {
 		info, err := db.Info(c.Context, name)
 		if _, ok := errors.AsType[*sqlite.UnknownRunError](err); ok {
-			return failf(exitInput, "report: %w", err)
+			return exit.Inputf("report: %w", err)
 		} else if err != nil {
-			return failf(exitHost, "report: %w", err)
+			return exit.Hostf("report: %w", err)
 		}
 		names[i] = info.Name
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/planner/policy"
 )
 
@@ -42,7 +43,7 @@ Exit codes: 0 listed, 2 no such policy.`,
 				for _, name := range names {
 					r, err := policy.Named(name)
 					if err != nil {
-						return failf(exitUsage, "policies: %w", err)
+						return exit.Usagef("policies: %w", err)
 					}
 					rows = append(rows, r)
 				}

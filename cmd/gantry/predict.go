@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/planner/predict"
 	"gantry/sqlite"
@@ -66,7 +67,7 @@ cannot be read or written.`,
 			case verb == "show" && c.NArg() <= 2:
 				return showModel(c, c.Args().Get(1))
 			}
-			return failf(exitUsage, "gantry predict %s: write gantry predict train, ls or show MODEL",
+			return exit.Usagef("gantry predict %s: write gantry predict train, ls or show MODEL",
 				strings.Join(c.Args().Slice(), " "))
 		},
 	}
@@ -80,15 +81,15 @@ func trainModel(c *cli.Context) error {
 	name := c.String("model")
 	switch {
 	case err != nil:
-		return failf(exitUsage, "--method: %w", err)
+		return exit.Usagef("--method: %w", err)
 	case name != executor.EscapeName(name):
-		return failf(exitUsage, "--model %s: letters, digits, _, - and . only", name)
+		return exit.Usagef("--model %s: letters, digits, _, - and . only", name)
 	case c.Int("held-out") < 0:
-		return failf(exitUsage, "--held-out %d: give a number from 0", c.Int("held-out"))
+		return exit.Usagef("--held-out %d: give a number from 0", c.Int("held-out"))
 	case c.Int("latest") < 1:
-		return failf(exitUsage, "--latest %d: give a number from 1", c.Int("latest"))
+		return exit.Usagef("--latest %d: give a number from 1", c.Int("latest"))
 	case c.IsSet("runtime") && !slices.Contains(runtimeNames(anyRuntime), c.String("runtime")):
-		return failf(exitUsage, "--runtime %s: choose one of %s", c.String("runtime"),
+		return exit.Usagef("--runtime %s: choose one of %s", c.String("runtime"),
 			strings.Join(runtimeNames(anyRuntime), ", "))
 	}
 	runs, err := trainingRuns(c)
@@ -100,7 +101,7 @@ func trainModel(c *cli.Context) error {
 		held = max(1, len(runs)/5)
 	}
 	if held >= len(runs) && held > 0 {
-		return failf(exitUsage, "--held-out %d: of %s to learn from one at least has to be left to train on",
+		return exit.Usagef("--held-out %d: of %s to learn from one at least has to be left to train on",
 			held, plural(len(runs), "run"))
 	}
 	split := len(runs) - held
@@ -120,11 +121,11 @@ func trainModel(c *cli.Context) error {
 	if !c.Bool("no-keep") {
 		db, err := sqlite.Open(filepath.Join(c.String("dir"), logName), sqlite.Durable)
 		if err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 		defer db.Close()
 		if err := db.KeepModel(c.Context, m); err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 	}
 	if c.Bool("json") {
@@ -180,7 +181,7 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 			why = fmt.Sprintf(" (left out: %s of a gantry that did not keep the sizes of inputs)",
 				plural(unsized, "attempt"))
 		}
-		return nil, failf(exitInput, "there is nothing to learn from: %s no attempt that ended well%s", where, why)
+		return nil, exit.Inputf("there is nothing to learn from: %s no attempt that ended well%s", where, why)
 	}
 	return kept, nil
 }
@@ -299,7 +300,7 @@ func showModel(c *cli.Context, name string) error {
 	defer db.Close()
 	m, err := db.FindModel(c.Context, name)
 	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	} else if err != nil {
 		return logError(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/forecast"
 	"gantry/executor/sim"
@@ -139,7 +140,7 @@ func (s *session) measuredIn(c *cli.Context) (*planner.Planner, *executor.Admitt
 		return nil, nil, logError(err)
 	}
 	if !runtimeOf(info.Runtime).Programs {
-		return nil, nil, failf(exitUsage, "--measured %s: it is a run on the %s runtime, which runs no programs",
+		return nil, nil, exit.Usagef("--measured %s: it is a run on the %s runtime, which runs no programs",
 			info.Name, info.Runtime)
 	}
 	s.set.Measured = info.Name
@@ -147,7 +148,7 @@ func (s *session) measuredIn(c *cli.Context) (*planner.Planner, *executor.Admitt
 		return nil, nil, err
 	}
 	if len(s.programs.kinds) == 0 {
-		return nil, nil, failf(exitInput, "--measured %s: no program of it ended well, so nothing was measured",
+		return nil, nil, exit.Inputf("--measured %s: no program of it ended well, so nothing was measured",
 			info.Name)
 	}
 	if !c.IsSet("startup") {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/sim"
 	"gantry/planner"
@@ -24,7 +25,7 @@ type measuredKey struct {
 // the run where no flag says otherwise.
 func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {
-		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
+		return exit.Usagef("--replay takes the workflows from the run: name no others")
 	}
 	if err := refuseBut(c, "--replay takes durations as they were measured, and all else as the run was", "replay",
 		"policy", "seed", "estimator", "predict-memory", "errors", "name", "dir", "quiet", "json",
@@ -38,11 +39,11 @@ func replay(c *cli.Context, name string) error {
 	defer log.Close()
 	info, err := log.Info(c.Context, name)
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	set := &settings{}
 	if err := json.Unmarshal(info.Settings, set); err != nil {
-		return failf(exitInternal, "settings of run %s: %w", info.Name, err)
+		return exit.Internalf("settings of run %s: %w", info.Name, err)
 	}
 	set.Runtime = simulation.Name
 	was := string(set.encode())
@@ -67,7 +68,7 @@ func replay(c *cli.Context, name string) error {
 	}
 	if same {
 		if s.turns, err = turns(c, log, info.Name); err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 	}
 	return s.start(c, sqlite.Bulk, pl, adm, subs, false)
@@ -92,7 +93,7 @@ func (s *session) informed(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo)
 	}
 	past, err := log.PastOf(c.Context, info.Name)
 	if err != nil {
-		return nil, nil, fail(exitHost, err)
+		return nil, nil, exit.With(exit.Host, err)
 	}
 	if s.set.Measured != "" {
 		past = past.On(usualRuntime.Name)
@@ -126,13 +127,13 @@ func record(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorded, er
 		return nil
 	})
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	if len(r.subs) == 0 {
-		return nil, failf(exitInput, "run %s has no workflows: there is nothing to replay", info.Name)
+		return nil, exit.Inputf("run %s has no workflows: there is nothing to replay", info.Name)
 	}
 	if r.attempts, err = measuredAttempts(c, log, info.Name); err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	return r, nil
 }
@@ -151,7 +152,7 @@ func (s *session) repeat(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (
 func (s *session) repeatOf(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo, r *recorded) (pl *planner.Planner,
 	adm *executor.Admitter, subs []executor.Submission, err error) {
 	if len(r.attempts) == 0 {
-		return nil, nil, nil, failf(exitInput, "run %s has no attempt that was measured from start to end: there is "+
+		return nil, nil, nil, exit.Inputf("run %s has no attempt that was measured from start to end: there is "+
 			"nothing to replay", info.Name)
 	}
 	if pl, adm, err = s.informed(c, log, info); err != nil {

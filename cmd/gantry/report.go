@@ -8,6 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
+
 	tables "gantry/sqlite/report"
 	"gantry/sqlite/results"
 )
@@ -84,7 +86,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 			case c.NArg() == 0 && c.IsSet("html") && !c.IsSet("study"):
 				return writePage(c, []string{""}, c.String("html"))
 			case c.NArg() == 0:
-				return failf(exitUsage, "report: name one file of results, or runs")
+				return exit.Usagef("report: name one file of results, or runs")
 			case c.IsSet("save"):
 				return saveResults(c)
 			case c.IsSet("markdown"), c.IsSet("study"), c.IsSet("html") && ofResults(c):
@@ -94,7 +96,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 			case ofResults(c) && c.NArg() == 1:
 				return reportResults(c, c.Args().First())
 			case ofResults(c):
-				return failf(exitUsage, "report: name one file of results; --html or --markdown take several")
+				return exit.Usagef("report: name one file of results; --html or --markdown take several")
 			case c.NArg() == 1:
 				return reportRun(c, c.Args().First())
 			}
@@ -116,10 +118,10 @@ func choice(c *cli.Context) (of tables.Choice, some bool) {
 func drawChosen(c *cli.Context, name string, cells []*results.Cell, of tables.Choice) error {
 	files, err := tables.Chosen(name, cells, of, c.String("out"))
 	if unknown := new(tables.UnknownParameterError); errors.As(err, &unknown) {
-		return failf(exitUsage, "report --x: %w", err)
+		return exit.Usagef("report --x: %w", err)
 	}
 	if err == nil && len(files) == 0 {
-		return failf(exitInput, "report: there is nothing to draw: no run has a value of these metrics, or none "+
+		return exit.Inputf("report: there is nothing to draw: no run has a value of these metrics, or none " +
 			"beside the policy of --against")
 	}
 	return listDrawn(c, files, err)
@@ -129,21 +131,21 @@ func drawChosen(c *cli.Context, name string, cells []*results.Cell, of tables.Ch
 func reportResults(c *cli.Context, path string) error {
 	db, err := results.Open(path)
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	defer db.Close()
 	about, err := db.About(c.Context)
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	cells, err := db.Cells(c.Context)
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	of, chosen := choice(c)
 	rows, err := tables.Tables(cells, of.Metrics, of.Against)
 	if err != nil {
-		return failf(exitUsage, "%s: %w", path, err)
+		return exit.Usagef("%s: %w", path, err)
 	}
 	if err := printTables(c, db, about, rows, of.Against); err != nil {
 		return err
@@ -162,7 +164,7 @@ func reportResults(c *cli.Context, path string) error {
 func printTables(c *cli.Context, db *results.DB, about results.Info, rows []tables.Table, against string) error {
 	searches, err := db.Searches(c.Context)
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	if c.Bool("json") {
 		printJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title, "source": about.Source,
@@ -181,7 +183,7 @@ func printTables(c *cli.Context, db *results.DB, about results.Info, rows []tabl
 	fmt.Fprint(c.App.Writer, "; times in seconds. WIELAND and DRIFT: runs that each test of stability finds "+
 		"stable.\n\n")
 	if err := tables.WriteText(c.App.Writer, rows); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	isSlowdown := func(metric string) bool { return strings.HasPrefix(metric, "slowdown") }
 	if len(rows) > 0 && slices.ContainsFunc(rows[0].Metrics, isSlowdown) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor/container/stage"
 )
 
@@ -35,10 +36,10 @@ func (s *settings) readResultsDir(c *cli.Context) (err error) {
 	}
 	dir := c.String("results-dir")
 	if dir == "" {
-		return failf(exitUsage, "--results-dir: name a directory")
+		return exit.Usagef("--results-dir: name a directory")
 	}
 	if s.ResultsDir, err = filepath.Abs(dir); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	return nil
 }
@@ -50,7 +51,7 @@ func (s *session) makeResultsDir() (err error) {
 		return nil
 	}
 	if rel, err := filepath.Rel(s.home, dir); err == nil && filepath.IsLocal(rel) {
-		return failf(exitUsage, "--results-dir %s: it is in the directory of all runs (--dir): choose another", dir)
+		return exit.Usagef("--results-dir %s: it is in the directory of all runs (--dir): choose another", dir)
 	}
 	stage.Caller().Rights().Do(func() {
 		var f *os.File
@@ -62,7 +63,7 @@ func (s *session) makeResultsDir() (err error) {
 		}
 	})
 	if err != nil {
-		return failf(exitHost, "--results-dir: %w", err)
+		return exit.Hostf("--results-dir: %w", err)
 	}
 	return nil
 }

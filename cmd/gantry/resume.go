@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -50,7 +51,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 		},
 		Action: func(c *cli.Context) (failed error) {
 			if c.NArg() > 1 {
-				return failf(exitUsage, "resume: name one run")
+				return exit.Usagef("resume: name one run")
 			}
 			s := &session{out: c, resumes: true, view: newProgress(c.Bool("quiet"), c.Bool("json")),
 				predicts: !c.Bool("no-prediction")}
@@ -68,7 +69,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 				}
 				defer func() { s.leave(failed) }()
 			} else if c.IsSet("slurm-job") {
-				return failf(exitUsage, "--slurm-job: run %s is on the %s runtime", s.name, s.set.Runtime)
+				return exit.Usagef("--slurm-job: run %s is on the %s runtime", s.name, s.set.Runtime)
 			}
 			return s.resume(c, all)
 		},
@@ -83,7 +84,7 @@ func (s *session) recallSettings(c *cli.Context) error {
 	}
 	s.set = &settings{}
 	if err := json.Unmarshal(info.Settings, s.set); err != nil {
-		return failf(exitInternal, "settings of run %s: %w", s.name, err)
+		return exit.Internalf("settings of run %s: %w", s.name, err)
 	}
 	changes, err := s.db.Policies(c.Context, s.name)
 	if err != nil {
@@ -137,11 +138,11 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		return nil
 	})
 	if err != nil {
-		return fail(exitInternal, err)
+		return exit.With(exit.Internal, err)
 	}
 	if s.engine.Arrivals, err = s.log.Submissions(c.Context,
 		pl.View().Workflows()-pl.View().Continuations()); err != nil {
-		return fail(exitInternal, err)
+		return exit.With(exit.Internal, err)
 	}
 	left := len(pl.View().Present()) + len(s.engine.Arrivals) + pl.View().UnderWayCount()
 	if s.serving == nil && len(corrected) == 0 && left == 0 {
@@ -173,9 +174,9 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		s.follower.coming = slices.Clone(s.engine.Arrivals)
 	}
 	if err := s.fetchFirst(c.Context); err != nil {
-		code := exitHost
-		if e, ok := errors.AsType[*exitError](err); ok {
-			code = e.code
+		code := exit.Host
+		if e, ok := errors.AsType[*exit.Error](err); ok {
+			code = e.Code
 		}
 		_ = s.log.Finish(c.Context, sqlite.Interrupted, code)
 		return err
@@ -205,7 +206,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	}
 	if err != nil {
 		s.engine.Runtime.Close()
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	return s.drive(c.Context)
 }

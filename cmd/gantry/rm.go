@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/sqlite"
 )
@@ -38,7 +39,7 @@ gantry works on a run.`,
 		},
 		Action: func(c *cli.Context) error {
 			if (c.NArg() == 0) != c.IsSet("before") {
-				return failf(exitUsage, "rm: name the runs to remove (gantry ls lists them), or say --before DATE")
+				return exit.Usagef("rm: name the runs to remove (gantry ls lists them), or say --before DATE")
 			}
 			home, db, err := logToWrite(c)
 			if err != nil {
@@ -49,7 +50,7 @@ gantry works on a run.`,
 			if c.IsSet("before") {
 				before, err := instantBefore(c.String("before"), time.Now())
 				if err != nil {
-					return failf(exitUsage, "--before %s: %w", c.String("before"), err)
+					return exit.Usagef("--before %s: %w", c.String("before"), err)
 				}
 				if runs, err = db.Ended(c.Context, before); err != nil {
 					return logError(err)
@@ -76,7 +77,7 @@ gantry works on a run.`,
 // logToWrite opens the log below --dir, which it returns, too.
 func logToWrite(c *cli.Context) (home string, db *sqlite.DB, err error) {
 	if home, err = filepath.Abs(c.String("dir")); err != nil {
-		return "", nil, fail(exitHost, err)
+		return "", nil, exit.With(exit.Host, err)
 	}
 	db, err = openToWrite(home)
 	return home, db, err
@@ -86,12 +87,12 @@ func logToWrite(c *cli.Context) (home string, db *sqlite.DB, err error) {
 func openToWrite(home string) (*sqlite.DB, error) {
 	path := filepath.Join(home, sqlite.FileName)
 	if _, err := os.Stat(path); err != nil {
-		return nil, failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory",
+		return nil, exit.Inputf("there is no log at %s: nothing was run there, or --dir names another directory",
 			path)
 	}
 	db, err := sqlite.Open(path, sqlite.Durable)
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	return db, nil
 }
@@ -99,7 +100,7 @@ func openToWrite(home string) (*sqlite.DB, error) {
 // remove removes a run. The rows go last: until then the same command can be repeated.
 func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) error {
 	if run == "" || run != executor.EscapeName(run) {
-		return failf(exitInput, "rm: there is no run %q (gantry ls lists them)", run)
+		return exit.Inputf("rm: there is no run %q (gantry ls lists them)", run)
 	}
 	dir := filepath.Join(home, run)
 	over, err := db.Overview(ctx, run)
@@ -108,17 +109,17 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 	case errors.As(err, &unknown):
 		// Somebody deleted the rows: what is left of a run is a directory with its lock.
 		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
-			return fail(exitInput, unknown)
+			return exit.With(exit.Input, unknown)
 		}
 		over = nil
 	case err != nil:
 		return logError(err)
 	}
 	if held(filepath.Join(dir, "lock")) {
-		return failf(exitHeld, "rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
+		return exit.Heldf("rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
 	}
 	if over != nil && runtimeOf(over.Runtime).Virtual && over.State == sqlite.Running && !force {
-		return failf(exitHeld, "rm: the log has simulation %s as running: wait until it has ended, or use --force "+
+		return exit.Heldf("rm: the log has simulation %s as running: wait until it has ended, or use --force "+
 			"if its gantry was killed", run)
 	}
 	if over == nil || runtimeOf(over.Runtime).Adopts {
@@ -132,7 +133,7 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 		}
 		ended := over != nil && (over.State == sqlite.Finished || over.State == sqlite.Failed)
 		if err != nil && !ended { // a run that ended left no container
-			return failf(exitHost, "rm: containers of run %s: %w", run, err)
+			return exit.Hostf("rm: containers of run %s: %w", run, err)
 		}
 	}
 	unlinkLatest(home, run)
@@ -141,13 +142,13 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 		err = os.RemoveAll(dir)
 	}
 	if err != nil {
-		return failf(exitHost, "rm: files of run %s: %w", run, err)
+		return exit.Hostf("rm: files of run %s: %w", run, err)
 	}
 	if over == nil {
 		return nil
 	}
 	if err := db.Remove(ctx, run); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	return nil
 }

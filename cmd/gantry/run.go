@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/gantry/early"
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container/fetch"
 	"gantry/planner"
@@ -120,24 +121,24 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 		return nil, err
 	}
 	if set.Grace < 0 {
-		return nil, failf(exitUsage, "--grace %s: it cannot be negative", set.Grace)
+		return nil, exit.Usagef("--grace %s: it cannot be negative", set.Grace)
 	}
 	able := runtimeOf(set.Runtime)
 	if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
-		return nil, failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
+		return nil, exit.Usagef("--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
 	}
 	for _, flag := range []string{"reuse", "scratch", "results", "results-dir"} {
 		if c.IsSet(flag) && !able.Programs {
-			return nil, failf(exitUsage, "--%s: there are no files on the %s runtime", flag, set.Runtime)
+			return nil, exit.Usagef("--%s: there are no files on the %s runtime", flag, set.Runtime)
 		}
 	}
 	if c.IsSet("results") && set.Emulate {
-		return nil, failf(exitUsage, "--results has no effect with --emulate: the emulator writes "+
+		return nil, exit.Usagef("--results has no effect with --emulate: the emulator writes " +
 			"made-up files; leave one of them out")
 	}
 	if able.Programs {
 		if set.Startup = c.Duration("startup"); set.Startup < 0 {
-			return nil, failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
+			return nil, exit.Usagef("--startup %s: it cannot be negative", set.Startup)
 		}
 	}
 	elsewhere := onNodes(set.Runtime)
@@ -159,11 +160,11 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 			continue
 		}
 		if *to, err = reader.Bytes(text); err != nil || *to < 1 {
-			return nil, failf(exitUsage, "--%s %s: it has to be a size above 0, such as 64MB", flag, text)
+			return nil, exit.Usagef("--%s %s: it has to be a size above 0, such as 64MB", flag, text)
 		}
 	}
 	if set.Pull = c.String("pull"); !slices.Contains(fetch.Pulls(), set.Pull) {
-		return nil, failf(exitUsage, "--pull %s: choose one of %s", set.Pull, strings.Join(fetch.Pulls(), ", "))
+		return nil, exit.Usagef("--pull %s: choose one of %s", set.Pull, strings.Join(fetch.Pulls(), ", "))
 	}
 	if err := set.readStarts(c); err != nil {
 		return nil, err
@@ -185,7 +186,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	first, last, err := repetitionRange(c.String("repetition"))
 	if err != nil {
-		return fail(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	}
 	name := c.String("name")
 	if first == last {
@@ -200,7 +201,7 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	for k := first; last == 0 || k <= last; k++ {
 		of, err := beginOne(c, set, mode, k, fmt.Sprintf("%s-%d", name, k))
 		// the others may do better
-		if coded := new(exitError); errors.As(err, &coded) && coded.code == exitTasksFailed {
+		if exit.CodeOf(err) == exit.TasksFailed {
 			failed = err
 		} else if err != nil {
 			return err
@@ -255,13 +256,13 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 		defer release()
 		defer func() { s.leave(err) }()
 		if err := find(ctx, s, c); ctx.Err() != nil {
-			return 0, failf(exitInterrupted, "stopped; nothing was started")
+			return 0, exit.Stoppedf("stopped; nothing was started")
 		} else if err != nil {
 			return 0, err
 		}
 	}
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
-		return 0, fail(exitInput, err)
+		return 0, exit.With(exit.Input, err)
 	}
 	p, err := s.read(c, &inputs{stdin: stdin})
 	if err != nil {
@@ -305,10 +306,10 @@ func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
 		return p, err
 	}
 	if err := preemption(c, p.subs); err != nil {
-		return p, fail(exitUsage, err)
+		return p, exit.With(exit.Usage, err)
 	}
 	if c.String("repetition") == "all" && in.repetitions == 0 {
-		return p, failf(exitUsage, "--repetition all: no workload file says how many there are (key repetitions)")
+		return p, exit.Usagef("--repetition all: no workload file says how many there are (key repetitions)")
 	}
 	set.Reuse = set.Reuse || in.reuse && runtimeOf(set.Runtime).Programs
 	set.WarmUp, set.CoolDown, s.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
@@ -366,7 +367,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 	set := s.set
 	var err error
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	if s.name == "" {
 		s.name = newRunName()
@@ -374,13 +375,13 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		return badName(s.name)
 	}
 	if s.name == latestLink {
-		return failf(exitUsage, "--name %s: this is the link to the newest run: choose another name", s.name)
+		return exit.Usagef("--name %s: this is the link to the newest run: choose another name", s.name)
 	}
 	if err := s.makeResultsDir(); err != nil {
 		return err
 	}
 	if s.dir, err = s.set.place(filepath.Join(s.home, s.name)); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	s.started = time.Now()
 	if !c.Bool("no-log") {
@@ -416,9 +417,9 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			Cluster: set.Cluster, Platform: *s.platform,
 			Host: hostFacts(), Settings: set.encode(), Images: s.images.unlogged()}, resumable...)
 		if sqlite.IsDisk(err) {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		} else if err != nil {
-			return fail(exitInput, err)
+			return exit.With(exit.Input, err)
 		}
 		if !runtimeOf(set.Runtime).Virtual {
 			s.linkLatest()
@@ -428,14 +429,14 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		}
 		if s.forecast != nil {
 			if err := s.log.Predict(s.predictions(s.forecast)); err != nil {
-				return fail(exitHost, err)
+				return exit.With(exit.Host, err)
 			}
 		}
 	}
 	rt, err := s.openRuntime(c.Context, opening{origin: s.started, emulated: emulated})
 	if err != nil {
 		if s.log != nil {
-			_ = s.log.Finish(c.Context, sqlite.Interrupted, exitHost)
+			_ = s.log.Finish(c.Context, sqlite.Interrupted, exit.Host)
 		}
 		return err
 	}
@@ -443,7 +444,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 	if err := s.care(c.Context); err != nil {
 		rt.Close()
 		if s.log != nil {
-			_ = s.log.Finish(c.Context, sqlite.Interrupted, exitInput)
+			_ = s.log.Finish(c.Context, sqlite.Interrupted, exit.Input)
 		}
 		return err
 	}
@@ -451,16 +452,16 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 }
 
 func badName(name string) error {
-	return failf(exitUsage, "--name %s: letters, digits, _, - and . only", name)
+	return exit.Usagef("--name %s: letters, digits, _, - and . only", name)
 }
 
 // existing opens a run of the log to continue it.
 func (s *session) existing(c *cli.Context, name string) (all []correction, err error) {
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	if _, err := os.Stat(filepath.Join(s.home, logName)); errors.Is(err, fs.ErrNotExist) {
-		return nil, failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory",
+		return nil, exit.Inputf("there is no log at %s: nothing was run there, or --dir names another directory",
 			filepath.Join(s.home, logName))
 	}
 	if err := s.open(sqlite.Durable); err != nil {
@@ -468,31 +469,31 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 	}
 	info, err := s.db.Info(c.Context, name)
 	if err != nil {
-		return nil, fail(exitInput, err)
+		return nil, exit.With(exit.Input, err)
 	}
 	over, err := s.db.Overview(c.Context, info.Name)
 	if err != nil {
-		return nil, fail(exitInput, err)
+		return nil, exit.With(exit.Input, err)
 	}
 	s.name = over.Run
 	s.dir = placed(filepath.Join(s.home, s.name))
 	if !runtimeOf(over.Runtime).Adopts {
-		return nil, failf(exitInput, "run %s is on the %s runtime, which cannot be resumed: start it again", s.name,
+		return nil, exit.Inputf("run %s is on the %s runtime, which cannot be resumed: start it again", s.name,
 			over.Runtime)
 	}
 	with := c.String("with")
 	if with != "" && !runtimeOf(over.Runtime).Programs {
-		return nil, failf(exitInput, "--with: run %s is on the %s runtime, which has no files: there is nothing that "+
+		return nil, exit.Inputf("--with: run %s is on the %s runtime, which has no files: there is nothing that "+
 			"a corrected workflow could keep; start it again", s.name, over.Runtime)
 	}
 	if over.State == sqlite.Finished && with == "" && s.serving == nil {
-		return nil, failf(exitInput, "run %s has ended (%s): there is nothing to resume; --with FILE continues it "+
+		return nil, exit.Inputf("run %s has ended (%s): there is nothing to resume; --with FILE continues it "+
 			"with a corrected workflow", s.name, over.State)
 	}
 	for _, flag := range []string{"inputs", "catalog", "site", "define", "enforce-walltime", "container-mounts",
 		"repair", "results"} {
 		if c.IsSet(flag) && with == "" {
-			return nil, failf(exitUsage, "--%s: it says how a corrected workflow is read: name that with --with "+
+			return nil, exit.Usagef("--%s: it says how a corrected workflow is read: name that with --with "+
 				"FILE", flag)
 		}
 	}

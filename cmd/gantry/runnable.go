@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/trace"
 )
@@ -26,7 +27,7 @@ func (s *session) runnable(sub *executor.Submission, noImage []*trace.Task) erro
 		}
 		names = append(names, name)
 	}
-	return failf(exitInput, "workflow %s: %s: %s with a command but no image to run it in: %s; name an image with "+
+	return exit.Inputf("workflow %s: %s: %s with a command but no image to run it in: %s; name an image with "+
 		"--image, or emulate all tasks with --emulate", sub.Name, w.Source, plural(len(noImage), "task"),
 		named(len(noImage), names))
 }

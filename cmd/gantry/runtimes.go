@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"gantry/cgroup"
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
@@ -22,8 +25,6 @@ import (
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
-
-	"github.com/urfave/cli/v2"
 )
 
 // opening is what a runtime of a run needs to know.
@@ -207,7 +208,7 @@ func runtimeUsage(here bool) string {
 func enter(runtime string) error {
 	if row := rowOf(runtime); row != nil && row.enter != nil {
 		if err := row.enter(); err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 	}
 	return nil
@@ -217,15 +218,15 @@ func enter(runtime string) error {
 func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime, error) {
 	row := rowOf(s.set.Runtime)
 	if row == nil {
-		return nil, failf(exitInput, "run %s is on the %s runtime, which this gantry does not have", s.name,
+		return nil, exit.Inputf("run %s is on the %s runtime, which this gantry does not have", s.name,
 			s.set.Runtime)
 	}
 	if err := s.keepImages(ctx); err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	if row.store && s.serving != nil { // its images come while it runs
 		if err := s.openStore(); err != nil {
-			return nil, fail(exitHost, err)
+			return nil, exit.With(exit.Host, err)
 		}
 	}
 	return row.open(ctx, s, o)
@@ -238,7 +239,7 @@ func taskBinary(ctx context.Context) (string, error) {
 		err = docker.CheckTaskBinary(ctx, binary)
 	}
 	if err != nil {
-		return "", fail(exitHost, err)
+		return "", exit.With(exit.Host, err)
 	}
 	return binary, nil
 }
@@ -293,7 +294,7 @@ func newContainers(ctx context.Context, s *session, o opening, open openEngine) 
 	cfg.TaskBinary = binary
 	engine, err := open(ctx, engineWants{[]string{s.dir}, binary, o.emulated, s.store})
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	if s.log != nil {
 		s.keeper = s.newKeeper()
@@ -305,13 +306,13 @@ func newContainers(ctx context.Context, s *session, o opening, open openEngine) 
 			s.log.Identify()
 		} else if s.keeper.Secrets, err = reuse.SecretSums(filepath.Join(s.home, "secrets.key"), giveToCaller,
 			secrets); err != nil && s.set.Reuse { // else nothing is compared, now or later
-			return nil, fail(exitHost, err)
+			return nil, exit.With(exit.Host, err)
 		}
 		s.keeper.Afar = s.slurm != nil
 	}
 	r, err := container.New(ctx, engine, cfg)
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	if s.keeper != nil {
 		files := r.Files()

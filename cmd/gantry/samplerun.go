@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor/forecast"
 	"gantry/executor/sim/calibrate"
 	"gantry/executor/sim/hostmodel"
@@ -38,7 +39,7 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 		err = os.WriteFile(cluster, []byte(sampleCluster), 0o600)
 	}
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	settle(ctx)
 	var names []string
@@ -55,7 +56,7 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 			err = os.WriteFile(path, text, 0o600)
 		}
 		if err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 		busy = append(busy, calibrate.Others(ctx, engineCPU))
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", "run", "--quiet", "--no-prediction",
@@ -64,26 +65,26 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = time.Minute
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return failf(exitHost, "run the sample workflow %s: %w: %s", w.Name, err, bytes.TrimSpace(out))
+			return exit.Hostf("run the sample workflow %s: %w: %s", w.Name, err, bytes.TrimSpace(out))
 		}
 		names = append(names, w.Name)
 	}
 	log, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	defer log.Close()
 	var runs []calibrate.SampleRun
 	for i, name := range names {
 		r, err := sampleRun(ctx, c, log, name)
 		if err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 		r.Busy = busy[i]
 		runs = append(runs, *r)
 	}
 	if err := calibrate.Correct(m, before, runs); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/sbatch"
 	"gantry/executor"
 	"gantry/sqlite"
@@ -81,13 +82,12 @@ func (s slurmCommand) command() *cli.Command {
 			if err == nil {
 				err = s.action(x)
 			}
-			coded := new(exitError)
 			switch {
-			case err == nil, errors.As(err, &coded) && coded.err == nil:
+			case err == nil, err.Error() == "":
 				return err
 			}
 			fmt.Fprintf(c.App.ErrWriter, "%s: error: %v\n", s.name, err)
-			return fail(exitSlurm, nil)
+			return exit.With(exitSlurm, nil)
 		}}
 }
 
@@ -211,7 +211,7 @@ func (x *slurmCall) wait(ids []int64) error {
 		code = max(code, row.Waited())
 	}
 	if code != 0 {
-		return fail(code, nil)
+		return exit.With(code, nil)
 	}
 	return nil
 }
@@ -550,7 +550,7 @@ Exit codes: 0 made, 2 wrong command line, 4 DIR has other files of these names, 
 		Flags: []cli.Flag{dirFlag()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return failf(exitUsage, "slurm-links: name one directory for the links")
+				return exit.Usagef("slurm-links: name one directory for the links")
 			}
 			return slurmLinks(c, c.Args().First())
 		},
@@ -575,11 +575,11 @@ func slurmLinks(c *cli.Context, dir string) error {
 		}
 	}
 	if err != nil {
-		return failf(exitHost, "links to gantry: %w", err)
+		return exit.Hostf("links to gantry: %w", err)
 	}
 	served, err := filepath.Abs(c.String("dir"))
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	fmt.Fprintf(c.App.Writer, "export PATH=%s:\"$PATH\" GANTRY_DIR=%s\n", shellWord(dir), shellWord(served))
 	return nil

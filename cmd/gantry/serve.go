@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
 	"gantry/executor"
 	"gantry/executor/container/stage"
@@ -73,7 +74,7 @@ gantry serves the directory, 130 stopped, or drained at once with work left; sta
 		Flags: append(serveFlags(), usersFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "serve takes no workflows: hand them in with gantry submit")
+				return exit.Usagef("serve takes no workflows: hand them in with gantry submit")
 			}
 			return serve(c)
 		},
@@ -102,7 +103,7 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	if onNodes(set.Runtime) {
-		return failf(exitUsage, "--runtime %s: gantry serve runs tasks on this host; gantry run uses that runtime",
+		return exit.Usagef("--runtime %s: gantry serve runs tasks on this host; gantry run uses that runtime",
 			set.Runtime)
 	}
 	if err := refuseIdle(c, set, anything()); err != nil {
@@ -114,7 +115,7 @@ func serve(c *cli.Context) error {
 		images: &images{}, serving: &serving{inbox: executor.NewInbox()}}
 	defer s.close()
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	if s.serving.group, err = s.share(c); err != nil {
 		return err
@@ -132,9 +133,9 @@ func serve(c *cli.Context) error {
 	if s.serving.listener, err = server.Listen(s.home, s.serving.group); err != nil {
 		held := new(server.HeldError)
 		if errors.As(err, &held) {
-			return fail(exitHeld, err)
+			return exit.With(exit.Held, err)
 		}
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	defer s.serving.listener.Release()
 	for _, path := range []string{api.SocketName, api.LockName} {
@@ -142,14 +143,12 @@ func serve(c *cli.Context) error {
 	}
 	run, err := s.db.ToServe(c.Context)
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	if run != "" {
 		if s.name != "" && s.name != run {
-			return failf(
-				exitUsage,
-				"--name %s: the directory has run %s, which is not over: leave --name out, or use "+
-					"another --dir",
+			return exit.Usagef("--name %s: the directory has run %s, which is not over: leave --name out, or use "+
+				"another --dir",
 				s.name,
 				run,
 			)
@@ -170,7 +169,7 @@ func serve(c *cli.Context) error {
 		return s.resume(c, nil)
 	}
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	pl, adm, err := s.planner()
 	if err != nil {
@@ -460,10 +459,10 @@ func (v *serving) restore(ctx context.Context, s *session) (emulated bool, err e
 	s.started = s.log.Info().Started
 	v.server(s)
 	if s.engine.Arrivals, err = v.Restore(ctx, s.engine.Planner.View(), s.engine.Admit.TenantName); err != nil {
-		return true, fail(exitHost, err)
+		return true, exit.With(exit.Host, err)
 	}
 	if err := v.Enter(ctx, s.engine); err != nil {
-		return true, fail(exitHost, err)
+		return true, exit.With(exit.Host, err)
 	}
 	for i := range s.engine.Arrivals {
 		v.check.Images(&s.engine.Arrivals[i], s.want)

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cgroup"
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
@@ -115,7 +116,7 @@ const startsDefault = "as many as the host has cores, at least 3"
 // readStarts reads how many containers may be starting at once; 0 if nothing says so.
 func (s *settings) readStarts(c *cli.Context) error {
 	if s.Starts = c.Int("starts"); s.Starts < 1 && c.IsSet("starts") {
-		return failf(exitUsage, "--starts %d: at least one", s.Starts)
+		return exit.Usagef("--starts %d: at least one", s.Starts)
 	}
 	return nil
 }
@@ -173,25 +174,25 @@ func readSettings(c *cli.Context) (*settings, error) {
 		Image:     c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"),
 		RejectLate: c.Bool("reject-late"), Retries: separated(c.StringSlice("retry")), Count: c.Int("count")}
 	if c.IsSet("count") && s.Count < 1 {
-		return nil, failf(exitUsage, "--count %d: at least one workflow", s.Count)
+		return nil, exit.Usagef("--count %d: at least one workflow", s.Count)
 	}
 	if !(s.TimeScale > 0) && c.Command.Name == "simulate" {
-		return nil, failf(exitUsage, "--time-scale %v: simulated tasks take time; give a number above 0", s.TimeScale)
+		return nil, exit.Usagef("--time-scale %v: simulated tasks take time; give a number above 0", s.TimeScale)
 	}
 	for name, f := range map[string]float64{"time-scale": s.TimeScale, "size-scale": s.SizeScale} {
 		if !(f >= 0) || math.IsInf(f, 0) {
-			return nil, failf(exitUsage, "--%s %v: give a number of at least 0", name, f)
+			return nil, exit.Usagef("--%s %v: give a number of at least 0", name, f)
 		}
 	}
 	if n := c.Int("retries"); n < 0 {
-		return nil, failf(exitUsage, "--retries %d: give a number from 0", n)
+		return nil, exit.Usagef("--retries %d: give a number from 0", n)
 	}
 	if c.IsSet("retries") {
 		n := strconv.Itoa(c.Int("retries"))
 		s.Retries = append([]string{"exit-code=" + n, "output-missing=" + n}, s.Retries...)
 	}
 	if _, err := retryRules(s.Retries); err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	cluster, err := readCluster(c.String("cluster"))
 	if err != nil {
@@ -239,12 +240,12 @@ func readCluster(path string) (*scenario.Cluster, error) {
 	}
 	f, err := openText(path)
 	if err != nil {
-		return nil, failf(exitInput, "cluster file: %w", err)
+		return nil, exit.Inputf("cluster file: %w", err)
 	}
 	defer f.Close()
 	c, err := scenario.ReadCluster(f, path)
 	if err != nil {
-		return nil, fail(exitInput, err)
+		return nil, exit.With(exit.Input, err)
 	}
 	executor.FillDisk(c)
 	return c, nil
@@ -256,7 +257,7 @@ const hostMargin = 0.1
 func hostCluster() (*scenario.Cluster, error) {
 	cores, memory, err := hostSize()
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	c := &scenario.Cluster{Name: "host", Nodes: []scenario.ClusterNode{{Name: "host", Cores: float64(cores), Speed: 1,
 		Memory: int64(float64(memory) * (1 - hostMargin))}}}
@@ -285,7 +286,7 @@ func hostSize() (cores int, memory int64, err error) {
 func checkHost(c *scenario.Cluster, oversubscribe bool) error {
 	cores, memory, err := hostSize()
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	var asked float64
 	var askedMemory int64
@@ -298,11 +299,11 @@ func checkHost(c *scenario.Cluster, oversubscribe bool) error {
 	}
 	const slack = 1e-9
 	if asked > float64(cores)+slack {
-		return failf(exitInput, "the cluster asks for %g cores (cores x speed over all nodes), this host has %d: "+
+		return exit.Inputf("the cluster asks for %g cores (cores x speed over all nodes), this host has %d: "+
 			"scale the speeds and --time-scale, or use --oversubscribe", asked, cores)
 	}
 	if askedMemory > memory {
-		return failf(exitInput, "the cluster asks for %s of memory, this host has %s: make it smaller, or use "+
+		return exit.Inputf("the cluster asks for %s of memory, this host has %s: make it smaller, or use "+
 			"--oversubscribe", size(&askedMemory), size(&memory))
 	}
 	return nil

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"gantry/cmd/internal/exit"
+
 	_ "embed"
 	"errors"
 	"fmt"
@@ -29,15 +31,15 @@ Environment: DOCKER_HOST (another engine, which is only asked), GANTRY_DOCKER_WA
 Exit codes: 0 all is there, 2 wrong command line, 4 something cannot be installed or started.`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "setup takes no arguments")
+				return exit.Usagef("setup takes no arguments")
 			}
 			cmd := exec.CommandContext(c.Context, "bash", "-c", setupScript, "gantry setup", "engine", "runtime")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 			err := cmd.Run()
 			if errors.As(err, new(*exec.ExitError)) {
-				return fail(exitHost, nil) // it said why
+				return exit.With(exit.Host, nil) // it said why
 			} else if err != nil {
-				return failf(exitHost, "setup: %w (install bash)", err)
+				return exit.Hostf("setup: %w (install bash)", err)
 			}
 			fmt.Fprintln(c.App.Writer, "setup: a Docker Engine answers")
 			return nil

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
@@ -64,14 +65,14 @@ func shell(c *cli.Context) error {
 	defer db.Close()
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	spec, node, err := taskOf(c.Context, db, life)
 	if err != nil {
 		return err
 	}
 	if len(spec.Command) == 0 || spec.Image == "" {
-		return failf(exitInput, "task %s of run %s has no program of its own: the emulator stood in for it, which has "+
+		return exit.Inputf("task %s of run %s has no program of its own: the emulator stood in for it, which has "+
 			"no shell", life.Task, life.Run)
 	}
 	info, err := db.Info(c.Context, life.Run)
@@ -80,7 +81,7 @@ func shell(c *cli.Context) error {
 	}
 	row := rowOf(info.Runtime)
 	if row == nil || row.shell == nil {
-		return failf(exitUsage, "runs on the %s runtime have no shell: read gantry logs %s %s", info.Runtime, life.Run,
+		return exit.Usagef("runs on the %s runtime have no shell: read gantry logs %s %s", info.Runtime, life.Run,
 			life.Task)
 	}
 	row = rowOf(hostRuntime(c.Context, info.Runtime))
@@ -90,7 +91,7 @@ func shell(c *cli.Context) error {
 	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node}
 	defer box.remove()
 	if err := box.prepare(); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	tty := terminal(os.Stdin) && terminal(os.Stdout)
 	if tty {
@@ -123,7 +124,7 @@ func taskOf(ctx context.Context, db *sqlite.DB, life *sqlite.Life) (*executor.Ta
 		return nil, "", logError(err)
 	}
 	if position >= len(adm.Tasks) {
-		return nil, "", failf(exitInternal, "task %s is not in the definition of its workflow", life.Task)
+		return nil, "", exit.Internalf("task %s is not in the definition of its workflow", life.Task)
 	}
 	node := ""
 	if n := len(life.Attempts); n > 0 {
@@ -449,17 +450,17 @@ func enterDocker(ctx context.Context, b *sandbox, program string, tty bool) erro
 	defer onSignal(func() { _ = exec.Command("docker", "kill", b.name).Run() })()
 	defer func() { _ = removeDockerShell(context.WithoutCancel(ctx), b.dir, b.name) }() // mostly it is gone
 	err := c.Run()
-	exit := new(exec.ExitError)
+	ended := new(exec.ExitError)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return failf(exitHost, "gantry shell needs the command docker on the PATH: %w", err)
-	case errors.As(err, &exit):
-		if exit.ExitCode() == 125 { // docker itself failed, and has said why
-			return failf(exitHost, "the container of the shell could not be started")
+		return exit.Hostf("gantry shell needs the command docker on the PATH: %w", err)
+	case errors.As(err, &ended):
+		if ended.ExitCode() == 125 { // docker itself failed, and has said why
+			return exit.Hostf("the container of the shell could not be started")
 		}
-		return &exitError{code: exit.ExitCode()}
+		return exit.With(ended.ExitCode(), nil)
 	case err != nil:
-		return failf(exitHost, "docker: %w", err)
+		return exit.Hostf("docker: %w", err)
 	}
 	return nil
 }
@@ -471,11 +472,11 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 	found, err := fetchOCI(ctx, store, []fetch.Wanted{{Ref: b.spec.Image, ID: b.life.ImageID}},
 		&arriving{progress: store.view, parts: map[string][2]int64{}})
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	e, err := oci.Open(oci.Config{Dirs: []string{b.dir}, Images: store.store})
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	defer e.Close()
 	s := &container.Spec{Name: b.name, Image: found[0].ID, Args: []string{program}, Dir: b.work,
@@ -500,10 +501,10 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 	})
 	stop()
 	if err != nil {
-		return failf(exitHost, "the container of the shell: %w", err)
+		return exit.Hostf("the container of the shell: %w", err)
 	}
 	if code != 0 {
-		return &exitError{code: code}
+		return exit.With(code, nil)
 	}
 	return nil
 }

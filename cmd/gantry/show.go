@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor/container"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
@@ -52,7 +53,7 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return failf(exitUsage, "show one run at a time")
+				return exit.Usagef("show one run at a time")
 			}
 			db, err := readLog(c)
 			if err != nil {

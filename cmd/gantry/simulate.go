@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/sqlite"
 )
 
@@ -60,7 +61,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 		),
 		Action: func(c *cli.Context) error {
 			if c.Bool("no-log") && c.Bool("json") {
-				return failf(exitUsage, "--json prints what is in the log: it cannot go with --no-log")
+				return exit.Usagef("--json prints what is in the log: it cannot go with --no-log")
 			}
 			if run := c.String("replay"); run != "" {
 				return replay(c, run)
@@ -71,11 +72,11 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			}
 			set.Runtime, set.Startup = simulation.Name, c.Duration("startup")
 			if set.Startup < 0 {
-				return failf(exitUsage, "--startup %s: give 0 or more", set.Startup)
+				return exit.Usagef("--startup %s: give 0 or more", set.Startup)
 			}
 			set.Charge = c.Float64("charge-planning")
 			if !(set.Charge >= 0) || math.IsInf(set.Charge, 0) {
-				return failf(exitUsage, "--charge-planning %v: give a number of at least 0", set.Charge)
+				return exit.Usagef("--charge-planning %v: give a number of at least 0", set.Charge)
 			}
 			if err := set.readStarts(c); err != nil {
 				return err
@@ -84,11 +85,11 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 				return err
 			}
 			if set.Noise = c.Bool("noise"); set.Noise && set.Host == nil {
-				return failf(exitUsage, "--noise: there is no host model that says how much varies: add --host-model")
+				return exit.Usagef("--noise: there is no host model that says how much varies: add --host-model")
 			}
 			if set.Ahead = c.Bool("ahead") || !c.IsSet("ahead") && set.Host != nil; set.Ahead && set.Host == nil &&
 				set.Startup == 0 {
-				return failf(exitUsage, "--ahead: starting a container takes no time here: add --startup or "+
+				return exit.Usagef("--ahead: starting a container takes no time here: add --startup or " +
 					"--host-model")
 			}
 			usual := "declared"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
@@ -62,41 +63,41 @@ func nodeFlags() []cli.Flag {
 func (s *settings) readSlurm(c *cli.Context, on bool) error {
 	for _, flag := range []string{"slurm", "slurm-job", "shared", "node-runtime", "bundle"} {
 		if c.IsSet(flag) && !on {
-			return failf(exitUsage, "--%s: it is for --runtime slurm", flag)
+			return exit.Usagef("--%s: it is for --runtime slurm", flag)
 		}
 	}
 	if on && len(s.Secrets) > 0 && c.String("node-runtime") == noContainers {
-		return failf(exitUsage, "--secret: programs without a container see no files of their own in /run/secrets; "+
+		return exit.Usagef("--secret: programs without a container see no files of their own in /run/secrets; " +
 			"use --node-runtime oci or docker")
 	}
 	if c.IsSet("slurm") && c.IsSet("slurm-job") {
-		return failf(exitUsage, "--slurm requests an allocation, --slurm-job names one: give one of them")
+		return exit.Usagef("--slurm requests an allocation, --slurm-job names one: give one of them")
 	}
 	s.Slurm, s.NodeRuntime, s.Bundle = c.String("slurm"), c.String("node-runtime"), c.Duration("bundle")
 	if s.Slurm != "" {
 		if _, err := allocation.ParseWants(s.Slurm); err != nil {
-			return fail(exitUsage, err)
+			return exit.With(exit.Usage, err)
 		}
 	}
 	if s.NodeRuntime != "" && s.NodeRuntime != noContainers && !slices.Contains(nodeRuntimes, s.NodeRuntime) {
-		return failf(exitUsage, "--node-runtime %s: choose one of %s, %s", s.NodeRuntime,
+		return exit.Usagef("--node-runtime %s: choose one of %s, %s", s.NodeRuntime,
 			strings.Join(nodeRuntimes, ", "), noContainers)
 	}
 	if s.NodeRuntime == noContainers && s.Image == "" {
 		s.Image = noContainers // programs of no image are emulated elsewhere
 	}
 	if s.Bundle < 0 {
-		return failf(exitUsage, "--bundle %s: it cannot be negative", s.Bundle)
+		return exit.Usagef("--bundle %s: it cannot be negative", s.Bundle)
 	}
 	var err error
 	if c.IsSet("shared") {
 		if s.Shared, err = filepath.Abs(c.String("shared")); err != nil {
-			return fail(exitHost, err)
+			return exit.With(exit.Host, err)
 		}
 		if st, err := os.Stat(s.Shared); err != nil {
-			return failf(exitHost, "--shared: %w", trace.Plain(err))
+			return exit.Hostf("--shared: %w", trace.Plain(err))
 		} else if !st.IsDir() {
-			return failf(exitHost, "--shared %s: it is no directory", s.Shared)
+			return exit.Hostf("--shared %s: it is no directory", s.Shared)
 		}
 	}
 	return nil
@@ -118,11 +119,11 @@ func allocate(ctx context.Context, s *session, c *cli.Context) error {
 	s.slurm = &onSlurm{allocation: a}
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	speeds, err := readSpeeds(home)
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	cluster, err := clusterOf(a, s.set.Cluster, c.IsSet("cluster"), speeds)
 	if err != nil {
@@ -174,7 +175,7 @@ func (s *session) unused(c *cli.Context) error {
 	}
 	defer db.Close()
 	if info, err := db.Info(c.Context, s.name); err == nil && info.Name == s.name {
-		return fail(exitInput, sqlite.Taken(s.name))
+		return exit.With(exit.Input, sqlite.Taken(s.name))
 	}
 	return nil
 }
@@ -205,7 +206,7 @@ func (s *session) reallocate(ctx context.Context, c *cli.Context) error {
 	}
 	s.slurm = &onSlurm{allocation: a}
 	if s.slurm.nodes, err = matchNodes(s.platform, a); err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	return nil
 }
@@ -258,11 +259,10 @@ func matchNodes(p *planner.Platform, a *allocation.Allocation) ([]string, error)
 
 // slurmError gives an error of Slurm its exit code.
 func slurmError(err error) error {
-	var coded *exitError
-	if err == nil || errors.As(err, &coded) {
+	if _, ok := errors.AsType[*exit.Error](err); ok || err == nil {
 		return err
 	}
-	return failf(exitHost, "%w\nnothing was started", err)
+	return exit.Hostf("%w\nnothing was started", err)
 }
 
 // findAllocation attaches to the allocation that is named, to the one around gantry, or requests one.
@@ -270,15 +270,15 @@ func (s *session) findAllocation(ctx context.Context, job string, dry bool) (*al
 	switch {
 	case job != "":
 		if n, err := strconv.Atoi(job); err != nil || n < 1 {
-			return nil, failf(exitUsage, "--slurm-job %s: give the number of a Slurm job; squeue --me lists yours", job)
+			return nil, exit.Usagef("--slurm-job %s: give the number of a Slurm job; squeue --me lists yours", job)
 		}
 		return allocation.Attach(ctx, job)
 	case s.set.Slurm != "" && dry:
-		return nil, failf(exitUsage, "--dry-run requests no allocation: name one with --slurm-job")
+		return nil, exit.Usagef("--dry-run requests no allocation: name one with --slurm-job")
 	case s.set.Slurm != "":
 		w, err := allocation.ParseWants(s.set.Slurm)
 		if err != nil {
-			return nil, fail(exitUsage, err)
+			return nil, exit.With(exit.Usage, err)
 		}
 		w.Name = "gantry"
 		a, err := allocation.Request(ctx, w, func(text string) { s.view.note("%s", text) })
@@ -289,7 +289,7 @@ func (s *session) findAllocation(ctx context.Context, job string, dry bool) (*al
 	}
 	a, inside, err := allocation.Inside(ctx)
 	if err == nil && !inside {
-		return nil, failf(exitUsage, "--runtime slurm: gantry does not run in an allocation of Slurm: request one "+
+		return nil, exit.Usagef("--runtime slurm: gantry does not run in an allocation of Slurm: request one " +
 			"(--slurm nodes=4,time=2h), name one (--slurm-job ID), or run gantry in one (salloc, sbatch)")
 	}
 	return a, err
@@ -316,7 +316,7 @@ func clusterOf(a *allocation.Allocation, file *scenario.Cluster, given bool,
 		out.Nodes = append(out.Nodes, x)
 	}
 	if given && !matched {
-		return nil, failf(exitInput, "--cluster: no node of the file has the name of a node of allocation %s, such "+
+		return nil, exit.Inputf("--cluster: no node of the file has the name of a node of allocation %s, such "+
 			"as %s", a.ID(), a.Nodes()[0].Name)
 	}
 	executor.FillDisk(out)
@@ -437,7 +437,7 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 		err = s.slurm.remember(s.dir)
 	}
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	cfg := slurm.Config{RunDir: s.dir, Allocation: s.slurm.allocation, Nodes: s.slurm.nodes, Program: program,
 		Linger: s.set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment}
@@ -457,7 +457,7 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 	for _, r := range s.slurm.reports {
 		for _, f := range r.Facts {
 			if f.Verdict == container.No && s.set.Strict {
-				return nil, failf(exitHost, "strict: node %s: %s (leave out --strict: the run then continues, with a "+
+				return nil, exit.Hostf("strict: node %s: %s (leave out --strict: the run then continues, with a "+
 					"warning)", r.Node, f.Evidence)
 			}
 			if f.Verdict == container.No {
@@ -515,8 +515,7 @@ func (s *session) leave(err error) {
 	if s.slurm == nil || !s.slurm.allocation.Requested() {
 		return
 	}
-	var coded *exitError
-	if errors.As(err, &coded) && coded.code == exitInternal {
+	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Internal {
 		s.view.note("allocation %s is kept: scancel %s gives it back", s.slurm.allocation.ID(), s.slurm.allocation.ID())
 		return
 	}

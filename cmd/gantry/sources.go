@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
@@ -31,14 +32,14 @@ func (s *session) locate(ctx context.Context, subs []executor.Submission) error 
 		sub := &subs[i]
 		files, err := adm.Outside(sub)
 		if err != nil {
-			return fail(exitInput, err)
+			return exit.With(exit.Input, err)
 		}
 		sources, missing, err := search.Locate(ctx, sub, files)
 		if err != nil {
-			return fail(exitInterrupted, err)
+			return exit.With(exit.Interrupted, err)
 		}
 		if len(missing) > 0 {
-			return failf(exitInput, "%s", notFound(sub.Name, missing))
+			return exit.Inputf("%s", notFound(sub.Name, missing))
 		}
 		sub.Sources = sources
 		if err := s.checkArchives(ctx, sub.Workflow); err != nil {
@@ -56,7 +57,7 @@ func (s *session) checkArchives(ctx context.Context, w *trace.Workflow) error {
 			continue
 		}
 		if err := stage.Caller().Rights().Check(ctx, path, c.SHA256); err != nil {
-			return failf(exitInput, "container %s: image %s: %w", c.Name, path, err)
+			return exit.Inputf("container %s: image %s: %w", c.Name, path, err)
 		}
 	}
 	return nil
@@ -79,7 +80,7 @@ func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) 
 		if slices.ContainsFunc(sub.Sources, remote) {
 			files, err := adm.Outside(sub)
 			if err != nil {
-				return fail(exitInput, err)
+				return exit.With(exit.Input, err)
 			}
 			files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !remote(sub.Sources[f.File]) })
 			search := outside.Search{User: rightsOf(sub, owner), Fetch: get.Fetch}
@@ -87,11 +88,11 @@ func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) 
 			show.close()
 			switch {
 			case ctx.Err() != nil:
-				return failf(exitInterrupted, "stopped; nothing was started")
+				return exit.Stoppedf("stopped; nothing was started")
 			case err != nil:
-				return failf(exitHost, "fetch the inputs of workflow %s: %w; nothing was started", sub.Name, err)
+				return exit.Hostf("fetch the inputs of workflow %s: %w; nothing was started", sub.Name, err)
 			case len(missing) > 0:
-				return failf(exitInput, "%s", notFound(sub.Name, missing))
+				return exit.Inputf("%s", notFound(sub.Name, missing))
 			}
 			for _, f := range files {
 				sub.Sources[f.File] = found[f.File]
@@ -110,7 +111,7 @@ func (s *session) checkRoom(dir string, subs []executor.Submission) error {
 		sub := &subs[i]
 		files, err := adm.Outside(sub)
 		if err != nil {
-			return fail(exitInput, err)
+			return exit.With(exit.Input, err)
 		}
 		for _, f := range files {
 			if sub.Sources == nil || sub.Sources[f.File] == (executor.Source{}) {
@@ -129,7 +130,7 @@ func (s *session) checkRoom(dir string, subs []executor.Submission) error {
 	}
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {
-		return failf(exitHost, "run directory: %w", err)
+		return exit.Hostf("run directory: %w", err)
 	}
 	free := float64(disk.Bavail) * float64(disk.Bsize)
 	if copied+madeUp <= free {
@@ -140,7 +141,7 @@ func (s *session) checkRoom(dir string, subs []executor.Submission) error {
 		advice = fmt.Sprintf("%s of them are made up for emulated tasks: make these smaller with --size-scale, or %s",
 			shown.Size(int64(madeUp)), advice)
 	}
-	return failf(exitHost, "the inputs have %s, and the disk of %s has room for %s: %s; nothing was started",
+	return exit.Hostf("the inputs have %s, and the disk of %s has room for %s: %s; nothing was started",
 		shown.Size(int64(copied+madeUp)), dir, shown.Size(int64(free)), advice)
 }
 
@@ -170,13 +171,13 @@ func checkMounts(subs []executor.Submission, consent bool) error {
 		return nil
 	}
 	if !consent {
-		return failf(exitInput, "containers of the catalogs ask for directories of this host (HOST:CONTAINER):\n  %s\n"+
+		return exit.Inputf("containers of the catalogs ask for directories of this host (HOST:CONTAINER):\n  %s\n"+
 			"--container-mounts lets them read these", strings.Join(asked, "\n  "))
 	}
 	for _, m := range asked {
 		host, _, _ := strings.Cut(m, ":")
 		if _, err := os.Stat(host); err != nil {
-			return failf(exitInput, "mount %s of a container: %w", m, err)
+			return exit.Inputf("mount %s of a container: %w", m, err)
 		}
 	}
 	return nil
@@ -228,7 +229,7 @@ func (s *settings) readAs(c *cli.Context, in *inputs) (err error) {
 		for _, path := range c.StringSlice("catalog") {
 			path, err := filepath.Abs(path)
 			if err != nil {
-				return fail(exitInput, err)
+				return exit.With(exit.Input, err)
 			}
 			s.Catalogs = append(s.Catalogs, path)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/sqlite/report/study"
 	"gantry/sqlite/results"
 	"gantry/trace"
@@ -30,9 +31,9 @@ func writeStudy(c *cli.Context) error {
 	var output *study.OutputError
 	switch {
 	case errors.As(err, &output):
-		return failf(exitHost, "report: %w", err)
+		return exit.Hostf("report: %w", err)
 	case err != nil:
-		return failf(exitInput, "report: %w", trace.Plain(err))
+		return exit.Inputf("report: %w", trace.Plain(err))
 	}
 	write := func(w io.Writer) error { _, err := w.Write(text); return err }
 	if !c.IsSet("html") {
@@ -51,17 +52,17 @@ const dotsKept = 250
 // saveResults writes the short form of one file of results.
 func saveResults(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return failf(exitUsage, "report --save: name one file of results")
+		return exit.Usagef("report --save: name one file of results")
 	}
 	set, err := results.Load(c.Context, c.Args().First())
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	var studies []*study.Study
 	for _, path := range c.StringSlice("study") {
 		s, err := study.Read(path)
 		if err != nil {
-			return fail(exitInput, trace.Plain(err))
+			return exit.With(exit.Input, trace.Plain(err))
 		}
 		studies = append(studies, s)
 	}

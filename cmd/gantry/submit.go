@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
 	"gantry/executor"
 	"gantry/executor/container/outside"
@@ -31,7 +32,7 @@ import (
 func client(c *cli.Context) (*api.Client, error) {
 	dir, err := filepath.Abs(c.String("dir"))
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	cl := api.NewClient(dir)
 	if !c.Bool("quiet") {
@@ -43,22 +44,22 @@ func client(c *cli.Context) (*api.Client, error) {
 // serverError gives an error of a request its exit code.
 func serverError(err error) error {
 	refused := new(api.Error)
-	coded := new(exitError)
+	coded := new(exit.Error)
 	switch {
 	case err == nil, errors.As(err, &coded):
 		return err
 	case errors.Is(err, api.ErrNoServer):
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	case !errors.As(err, &refused):
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	switch refused.Code {
 	case api.Invalid, api.Unknown, api.Late:
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	case api.Failed:
-		return fail(exitInternal, err)
+		return exit.With(exit.Internal, err)
 	}
-	return fail(exitHost, err)
+	return exit.With(exit.Host, err)
 }
 
 func quietFlag() cli.Flag {
@@ -118,7 +119,7 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 	s := &session{set: set, out: c, view: newProgress(c.Bool("quiet"), false)}
 	platform := &planner.Platform{}
 	if err := json.Unmarshal(about.Platform, platform); err != nil {
-		return nil, failf(exitInternal, "the nodes of the server: %w", err)
+		return nil, exit.Internalf("the nodes of the server: %w", err)
 	}
 	if err := set.readGiven(c); err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 		return nil, err
 	}
 	if err := preemption(c, subs); err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	h := &handing{settings: set, retries: -1}
 	if err := h.read(c); err != nil {
@@ -141,7 +142,7 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 	}
 	for i := range subs {
 		if err := subs[i].Make(); err != nil {
-			return nil, fail(exitInput, err)
+			return nil, exit.With(exit.Input, err)
 		}
 		s.facts.take(set, &subs[i])
 	}
@@ -214,7 +215,7 @@ func (h *handing) read(c *cli.Context) (err error) {
 		}
 		class, ok := classes[text]
 		if !ok {
-			return failf(exitUsage, "--class %s: choose deadline, regular or low", text)
+			return exit.Usagef("--class %s: choose deadline, regular or low", text)
 		}
 		h.class = &class
 	}
@@ -226,21 +227,19 @@ func (h *handing) read(c *cli.Context) (err error) {
 		}
 		d, err := fromNow(text, now)
 		if err != nil {
-			return failf(exitUsage, "--%s %s: %w", flag, text, err)
+			return exit.Usagef("--%s %s: %w", flag, text, err)
 		}
 		*to = planner.Time(d)
 	}
 	if h.deadline > 0 && h.deadline <= h.release {
-		return failf(
-			exitUsage,
-			"--deadline %s: it is not after --release %s",
+		return exit.Usagef("--deadline %s: it is not after --release %s",
 			c.String("deadline"),
 			c.String("release"),
 		)
 	}
 	if c.IsSet("retries") {
 		if h.retries = c.Int("retries"); h.retries < 0 || h.retries > math.MaxInt16 {
-			return failf(exitUsage, "--retries %d: give a number from 0 to %d", h.retries, math.MaxInt16)
+			return exit.Usagef("--retries %d: give a number from 0 to %d", h.retries, math.MaxInt16)
 		}
 	}
 	return nil
@@ -289,7 +288,7 @@ func (h *handing) classify(sub *executor.Submission) error {
 		sub.Class = *h.class
 	}
 	if sub.Class == planner.Deadline && sub.Due == 0 {
-		return failf(exitUsage, "--class deadline: %s has no deadline; give one with --deadline", sub.Name)
+		return exit.Usagef("--class deadline: %s has no deadline; give one with --deadline", sub.Name)
 	}
 	return nil
 }
@@ -336,14 +335,14 @@ func locateFor(ctx context.Context, subs []executor.Submission) error {
 	for i := range subs {
 		files, err := adm.Outside(&subs[i])
 		if err != nil {
-			return fail(exitInput, err)
+			return exit.With(exit.Input, err)
 		}
 		sources, missing, err := search.Locate(ctx, &subs[i], files)
 		if err != nil {
-			return fail(exitInterrupted, err)
+			return exit.With(exit.Interrupted, err)
 		}
 		if len(missing) > 0 {
-			return failf(exitInput, "%s", notFound(subs[i].Name, missing))
+			return exit.Inputf("%s", notFound(subs[i].Name, missing))
 		}
 		subs[i].Sources = sources
 	}
@@ -370,7 +369,7 @@ func submit(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("reject-late") && !slices.ContainsFunc(subs, func(s executor.Submission) bool { return s.Due > 0 }) {
-		return failf(exitUsage, "--reject-late: no workflow has a deadline; give one with --deadline")
+		return exit.Usagef("--reject-late: no workflow has a deadline; give one with --deadline")
 	}
 	req := &api.Submit{}
 	if req.Secrets, err = submitSecrets(c); err != nil {
@@ -379,7 +378,7 @@ func submit(c *cli.Context) error {
 	for i := range subs {
 		definition, err := sqlite.EncodeSubmission(&subs[i])
 		if err != nil {
-			return failf(exitInternal, "workflow %s: %w", subs[i].Name, err)
+			return exit.Internalf("workflow %s: %w", subs[i].Name, err)
 		}
 		req.Workflows = append(req.Workflows, api.Workflow{Name: subs[i].Name, Definition: definition})
 	}
@@ -438,7 +437,7 @@ func foretold(c *cli.Context, cl *api.Client, ids []int64) (all []*api.Status, l
 		all = append(all, st)
 		switch {
 		case st.State == sqlite.Refused:
-			late = fail(exitInput, nil)
+			late = exit.With(exit.Input, nil)
 			fmt.Fprintf(c.App.ErrWriter, "gantry: %d: %s is refused: no plan of the policy meets its deadline\n", st.ID,
 				shown.Line(st.Name))
 		case text:
@@ -513,9 +512,7 @@ Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(
-					exitUsage,
-					"queue takes no arguments; gantry show %s shows one submission",
+				return exit.Usagef("queue takes no arguments; gantry show %s shows one submission",
 					c.Args().First(),
 				)
 			}
@@ -631,7 +628,7 @@ func clockOf(t *time.Time) string {
 // submission is what the argument of a command names, and the server to ask.
 func submission(c *cli.Context) (id int64, cl *api.Client, err error) {
 	if c.NArg() != 1 {
-		return 0, nil, failf(exitUsage, "%s: name one submission by the number that gantry submit printed",
+		return 0, nil, exit.Usagef("%s: name one submission by the number that gantry submit printed",
 			c.Command.Name)
 	}
 	if id, err = strconv.ParseInt(c.Args().First(), 10, 64); err != nil || id < 1 {
@@ -639,7 +636,7 @@ func submission(c *cli.Context) (id int64, cl *api.Client, err error) {
 		if c.Command.Name == "cancel" {
 			hint = "; Ctrl-C, or SIGTERM to its gantry, stops a run, and gantry drain a server"
 		}
-		return 0, nil, failf(exitUsage, "%s %s: it is no number of a submission; gantry queue lists them%s",
+		return 0, nil, exit.Usagef("%s %s: it is no number of a submission; gantry queue lists them%s",
 			c.Command.Name, shown.Line(c.Args().First()), hint)
 	}
 	cl, err = client(c)
@@ -704,7 +701,7 @@ func loggedStatus(c *cli.Context, id int64, noServer error) (*api.Status, error)
 	defer db.Close()
 	o, err := db.Outcome(c.Context, id)
 	if err != nil {
-		return nil, fail(exitInput, err)
+		return nil, exit.With(exit.Input, err)
 	}
 	info, err := db.Info(c.Context, o.Run)
 	if err != nil {
@@ -736,11 +733,11 @@ func ended(c *cli.Context, st *api.Status) error {
 	}
 	switch {
 	case st.State == sqlite.Refused:
-		return fail(exitInput, nil)
+		return exit.With(exit.Input, nil)
 	case st.State == "done":
 		return nil
 	}
-	return fail(exitTasksFailed, nil)
+	return exit.With(exit.TasksFailed, nil)
 }
 
 func cancelCommand() *cli.Command {
@@ -788,9 +785,7 @@ Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(
-					exitUsage,
-					"drain takes no arguments; gantry cancel %s withdraws a submission",
+				return exit.Usagef("drain takes no arguments; gantry cancel %s withdraws a submission",
 					c.Args().First(),
 				)
 			}
@@ -808,7 +803,7 @@ Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
 			for isLocked(filepath.Join(dir, api.LockName)) {
 				select {
 				case <-c.Context.Done():
-					return fail(exitInterrupted, c.Context.Err())
+					return exit.With(exit.Interrupted, c.Context.Err())
 				case <-time.After(100 * time.Millisecond):
 				}
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container/evidence"
 	"gantry/sqlite"
@@ -497,7 +498,7 @@ func printJSON(w io.Writer, v any) {
 func readLog(c *cli.Context) (*sqlite.DB, error) {
 	db, err := openLog(c, c.Args().Slice()...)
 	if err == nil && db.OfOne() && c.NArg() > 1 {
-		return nil, errors.Join(failf(exitUsage, "%s: a submission is read alone: name its number and nothing else",
+		return nil, errors.Join(exit.Usagef("%s: a submission is read alone: name its number and nothing else",
 			c.Command.Name), db.Close())
 	}
 	return db, err
@@ -557,9 +558,9 @@ func logError(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &run), errors.As(err, &task), errors.As(err, &none), errors.Is(err, sqlite.ErrNoLog):
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
-	return fail(exitHost, err)
+	return exit.With(exit.Host, err)
 }
 
 // ofTenants prints the measures of loads with several tenants, as far as they are known.

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
 )
 
 // onLinux are the commands that start containers, ask about those of this host, or talk to a server that starts them.
@@ -28,7 +30,7 @@ func onSystem(system string, commands []*cli.Command) {
 		if slices.Contains(onLinux, c.Name) {
 			c.Usage += " (needs Linux)"
 			c.Before = func(*cli.Context) error {
-				return failf(exitHost, "gantry %s needs Linux: on this system gantry has %s", c.Name,
+				return exit.Hostf("gantry %s needs Linux: on this system gantry has %s", c.Name,
 					strings.Join(rest, ", "))
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/cmd/internal/exit"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -20,8 +22,8 @@ func TestCommandsThatNeedLinuxSaySo(t *testing.T) {
 		}
 		app := &cli.App{Commands: []*cli.Command{all[i]}, ExitErrHandler: func(*cli.Context, error) {}}
 		all[i].Action = func(*cli.Context) error { t.Errorf("%s does something", name); return nil }
-		err, ok := app.Run([]string{"gantry", name}).(*exitError)
-		if !ok || err.code != exitHost || !strings.HasPrefix(err.Error(), "gantry "+name+
+		err, ok := app.Run([]string{"gantry", name}).(*exit.Error)
+		if !ok || err.Code != exitHost || !strings.HasPrefix(err.Error(), "gantry "+name+
 			" needs Linux: on this system gantry has simulate, ") || strings.Contains(err.Error(), "resume, ") {
 			t.Errorf("%s: %v", name, err)
 		}

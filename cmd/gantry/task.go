@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
@@ -48,14 +49,14 @@ func checkTaskFlags(c *cli.Context) error {
 		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "reject-late", "results",
 			"checkpoint", "preempt", "shell"} {
 			if c.IsSet(name) {
-				return failf(exitUsage, "--%s is about workflows: leave it out with --task", name)
+				return exit.Usagef("--%s is about workflows: leave it out with --task", name)
 			}
 		}
 		return nil
 	}
 	for _, f := range taskFlags() {
 		if name := f.Names()[0]; c.IsSet(name) {
-			return failf(exitUsage, "--%s is about a single task: name that with --task", name)
+			return exit.Usagef("--%s is about a single task: name that with --task", name)
 		}
 	}
 	return nil
@@ -72,7 +73,7 @@ func submitTask(c *cli.Context, cl *api.Client, about *api.Server) error {
 		return err
 	}
 	if task.Definition, err = sqlite.EncodeSubmission(sub); err != nil {
-		return failf(exitInternal, "task %s: %w", c.String("task"), err)
+		return exit.Internalf("task %s: %w", c.String("task"), err)
 	}
 	secrets, err := submitSecrets(c)
 	if err != nil {
@@ -91,7 +92,7 @@ func dependencies(all []string) (out []api.Dependency, err error) {
 		number, how, given := strings.Cut(text, ":")
 		id, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || id < 1 || given && how != "ended" && how != "failed" {
-			return nil, failf(exitUsage, "--after %s: write the number that gantry submit printed, or as 12:ended or "+
+			return nil, exit.Usagef("--after %s: write the number that gantry submit printed, or as 12:ended or "+
 				"12:failed", text)
 		}
 		out = append(out, api.Dependency{ID: id, Ended: how == "ended", Failed: how == "failed"})
@@ -103,11 +104,11 @@ func dependencies(all []string) (out []api.Dependency, err error) {
 func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error) {
 	name := c.String("task")
 	if name == "" || c.NArg() == 0 || c.Args().First() == "" {
-		return nil, failf(exitUsage, "submit --task NAME: the name and the command of the task are needed: "+
+		return nil, exit.Usagef("submit --task NAME: the name and the command of the task are needed: " +
 			"gantry submit --task NAME --image IMAGE -- COMMAND")
 	}
 	if c.String("image") == "" && !c.Bool("emulate") && runtimeOf(about.Runtime).Programs {
-		return nil, failf(exitUsage, "submit --task %s: name the image that its command runs in with --image", name)
+		return nil, exit.Usagef("submit --task %s: name the image that its command runs in with --image", name)
 	}
 	kind := c.String("kind")
 	if kind == "" {
@@ -117,10 +118,10 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 		Cores: c.Float64("cpus"), Retries: -1, TimeLimit: c.Duration("time-limit"), Runtime: c.Duration("estimate"),
 		Known: trace.Cores | trace.Command}
 	if t.Cores <= 0 {
-		return nil, failf(exitUsage, "--cpus %g: give a number of cores above 0", t.Cores)
+		return nil, exit.Usagef("--cpus %g: give a number of cores above 0", t.Cores)
 	}
 	if t.TimeLimit < 0 || t.Runtime < 0 {
-		return nil, failf(exitUsage, "--time-limit and --estimate are above 0")
+		return nil, exit.Usagef("--time-limit and --estimate are above 0")
 	}
 	if t.Runtime > 0 {
 		t.Known |= trace.Runtime
@@ -128,7 +129,7 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 	if text := c.String("memory"); text != "" {
 		n, err := reader.Bytes(text)
 		if err != nil || n <= 0 {
-			return nil, failf(exitUsage, "--memory %s: write a size such as 1G", text)
+			return nil, exit.Usagef("--memory %s: write a size such as 1G", text)
 		}
 		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
 	}
@@ -170,9 +171,9 @@ func taskFiles(c *cli.Context, w *trace.Workflow, t *trace.Task) error {
 		k, known := at[name]
 		switch {
 		case !trace.SafeName(name):
-			return failf(exitUsage, "--%s %q: file names are relative and without \"..\"", flag, name)
+			return exit.Usagef("--%s %q: file names are relative and without \"..\"", flag, name)
 		case known && (written || w.Files[k].Producer == 0):
-			return failf(exitUsage, "--%s %s: a task reads a file or writes it, once", flag, name)
+			return exit.Usagef("--%s %s: a task reads a file or writes it, once", flag, name)
 		case known:
 			return nil
 		}
@@ -212,17 +213,17 @@ func taskFiles(c *cli.Context, w *trace.Workflow, t *trace.Task) error {
 func locateInputs(c *cli.Context, sub *executor.Submission) error {
 	here, err := filepath.Abs(".")
 	if err != nil {
-		return fail(exitHost, err)
+		return exit.With(exit.Host, err)
 	}
 	sub.Inputs = here
 	adm := &executor.Admitter{SafeNames: true, TimeScale: 1, SizeScale: 1}
 	files, err := adm.Outside(sub)
 	if err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	search := outside.Search{User: stage.Caller().Rights()}
 	if sub.Sources, _, err = search.Locate(c.Context, sub, files); err != nil {
-		return fail(exitInterrupted, err)
+		return exit.With(exit.Interrupted, err)
 	}
 	sub.Inputs = ""
 	if len(c.StringSlice("after")) > 0 || c.String("workflow") != "" {
@@ -231,10 +232,10 @@ func locateInputs(c *cli.Context, sub *executor.Submission) error {
 	for i, x := range sub.Sources {
 		if f := &sub.Workflow.Files[i]; f.Producer < 0 && x.Path == "" {
 			if _, err := os.Lstat(f.Name); err == nil {
-				return failf(exitInput, "--input %s: it is in this directory, but you may not read it, or it is no "+
+				return exit.Inputf("--input %s: it is in this directory, but you may not read it, or it is no "+
 					"ordinary file", f.Name)
 			}
-			return failf(exitInput, "--input %s: it is not in this directory; if an earlier task writes it, name that "+
+			return exit.Inputf("--input %s: it is not in this directory; if an earlier task writes it, name that "+
 				"with --after, or their workflow with --workflow", f.Name)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
 	"gantry/executor"
 	"gantry/planner"
@@ -42,7 +43,7 @@ func readLimits(c *cli.Context) (tenantLimits, error) {
 	for _, text := range c.StringSlice("tenant-limit") {
 		name, rest, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, failf(exitUsage, "--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
+			return nil, exit.Usagef("--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
 		}
 		if all == nil {
 			all = tenantLimits{}
@@ -50,7 +51,7 @@ func readLimits(c *cli.Context) (tenantLimits, error) {
 		l := all[name]
 		for _, one := range strings.Split(rest, ",") {
 			if err := readLimit(&l, one); err != nil {
-				return nil, failf(exitUsage, "--tenant-limit %s: %w", text, err)
+				return nil, exit.Usagef("--tenant-limit %s: %w", text, err)
 			}
 		}
 		all[name] = l

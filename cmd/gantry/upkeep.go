@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 
+	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/executor/reuse"
@@ -210,7 +211,7 @@ func onDisk(path string) int64 {
 func (s *session) care(ctx context.Context) error {
 	if s.keeper == nil {
 		if s.set.Reuse || s.set.Scratch {
-			return failf(exitUsage, "--reuse, --scratch: they need the log")
+			return exit.Usagef("--reuse, --scratch: they need the log")
 		}
 		return nil
 	}
@@ -231,7 +232,7 @@ func (s *session) care(ctx context.Context) error {
 		}
 	}
 	if err := s.keeper.HashInputs(ctx, paths); err != nil {
-		return fail(exitInput, err)
+		return exit.With(exit.Input, err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
 	"gantry/executor"
 	"gantry/executor/container"
@@ -48,30 +49,30 @@ func (s *session) share(c *cli.Context) (group int, err error) {
 	name := c.String("group")
 	if !c.IsSet("group") {
 		if c.IsSet("tenant") {
-			return 0, failf(exitUsage, "--tenant: without --group all work is that of one user: leave it out")
+			return 0, exit.Usagef("--tenant: without --group all work is that of one user: leave it out")
 		}
 		return server.OwnerOnly, nil
 	}
 	if s.serving.tenants, err = tenantsOf(c.StringSlice("tenant")); err != nil {
-		return 0, fail(exitUsage, err)
+		return 0, exit.With(exit.Usage, err)
 	}
 	if os.Geteuid() != 0 {
-		return 0, failf(exitHost, "--group %s: only root can run work of several users: start it as root, or leave "+
+		return 0, exit.Hostf("--group %s: only root can run work of several users: start it as root, or leave "+
 			"--group out to serve yourself", name)
 	}
 	if group, err = groupOf(name); err != nil {
-		return 0, fail(exitUsage, err)
+		return 0, exit.With(exit.Usage, err)
 	}
 	for flag, set := range map[string]bool{"reuse": s.set.Reuse, "secret": len(s.set.Secrets) > 0} {
 		if set {
-			return 0, failf(exitUsage, "--%s: with --group all users would share what it gives; leave it out", flag)
+			return 0, exit.Usagef("--%s: with --group all users would share what it gives; leave it out", flag)
 		}
 	}
 	// Under sudo, too, the server is root's: it is not for the user alone who called it.
 	os.Unsetenv("SUDO_UID")
 	os.Unsetenv("SUDO_GID")
 	if err := shareDir(s.home, group); err != nil {
-		return 0, failf(exitHost, "--group %s: %w", name, err)
+		return 0, exit.Hostf("--group %s: %w", name, err)
 	}
 	return group, nil
 }
@@ -223,12 +224,12 @@ func askForLog(c *cli.Context) (*sqlite.DB, error) {
 		}
 	}
 	if id == 0 {
-		return nil, failf(exitUsage, "%s: the log in %s is of several users, and you may not read all of it: name one "+
+		return nil, exit.Usagef("%s: the log in %s is of several users, and you may not read all of it: name one "+
 			"of your submissions by its number (gantry queue --all lists them)", c.Command.Name, c.String("dir"))
 	}
 	dir, err := filepath.Abs(c.String("dir"))
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	file, err := api.NewClient(dir).Log(c.Context, id)
 	if err != nil {
@@ -236,15 +237,15 @@ func askForLog(c *cli.Context) (*sqlite.DB, error) {
 	}
 	at, err := os.MkdirTemp("", "gantry-submission-")
 	if err != nil {
-		return nil, fail(exitHost, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	path := filepath.Join(at, sqlite.FileName)
 	if err := os.WriteFile(path, file, 0o600); err != nil {
-		return nil, fail(exitHost, errors.Join(err, os.RemoveAll(at)))
+		return nil, exit.With(exit.Host, errors.Join(err, os.RemoveAll(at)))
 	}
 	db, err := sqlite.OpenExtract(path, id)
 	if err != nil {
-		return nil, fail(exitHost, errors.Join(err, os.RemoveAll(at)))
+		return nil, exit.With(exit.Host, errors.Join(err, os.RemoveAll(at)))
 	}
 	return db, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
 	"gantry/sqlite/report/live"
@@ -40,7 +41,7 @@ read or the port is in use.`,
 			&cli.BoolFlag{Name: "metrics", Usage: "serve metrics for Prometheus as well, and print their address"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return failf(exitUsage, "watch: name one run")
+				return exit.Usagef("watch: name one run")
 			}
 			return watch(c, c.Args().First())
 		},
@@ -51,7 +52,7 @@ func portFlag() cli.Flag {
 	return &cli.IntFlag{Name: "port", Usage: "serve the page at port `N` of this host (default: any that is free)",
 		Action: func(_ *cli.Context, port int) error {
 			if port < 0 || port > 65535 {
-				return failf(exitUsage, "--port %d: give a number from 0 to 65535", port)
+				return exit.Usagef("--port %d: give a number from 0 to 65535", port)
 			}
 			return nil
 		}}
@@ -89,7 +90,7 @@ func watch(c *cli.Context, name string) error {
 		return logError(err)
 	}
 	if state != sqlite.Running {
-		return failf(exitInput, "run %s has ended (%s): gantry report %s --html FILE writes its page", run.Name, state,
+		return exit.Inputf("run %s has ended (%s): gantry report %s --html FILE writes its page", run.Name, state,
 			run.Name)
 	}
 	if !runtimeOf(run.Runtime).Virtual && !held(filepath.Join(c.String("dir"), run.Name, "lock")) {
@@ -112,7 +113,7 @@ func serveUntilOver(c *cli.Context, server *live.Server) error {
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := server.Serve(ctx); err != nil {
-		return failf(exitHost, "serve the page: %w", err)
+		return exit.Hostf("serve the page: %w", err)
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func serveUntilOver(c *cli.Context, server *live.Server) error {
 // watchOne serves the page of one submission to a server.
 func watchOne(c *cli.Context, now *sqlite.DB, id string) error {
 	if c.Bool("metrics") {
-		return failf(exitUsage, "--metrics: metrics are of a whole run: name that, or leave --metrics out")
+		return exit.Usagef("--metrics: metrics are of a whole run: name that, or leave --metrics out")
 	}
 	run, err := now.Info(c.Context, "")
 	if err != nil {
@@ -128,16 +129,16 @@ func watchOne(c *cli.Context, now *sqlite.DB, id string) error {
 	}
 	one := &liveOne{c: c, run: run.Name}
 	if one.id, err = strconv.ParseInt(id, 10, 64); err != nil {
-		return failf(exitUsage, "watch %s: name a run, or a submission by its number", id)
+		return exit.Usagef("watch %s: name a run, or a submission by its number", id)
 	}
 	if over, err := one.Over(c.Context); err != nil {
 		return serverError(err)
 	} else if over {
-		return failf(exitInput, "submission %s has ended: gantry report %s --html FILE writes its page", id, id)
+		return exit.Inputf("submission %s has ended: gantry report %s --html FILE writes its page", id, id)
 	}
 	server, err := live.Listen(c.Int("port"), one, nil)
 	if err != nil {
-		return failf(exitHost, "serve the page: %w", err)
+		return exit.Hostf("serve the page: %w", err)
 	}
 	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
 	return serveUntilOver(c, server)
@@ -192,7 +193,7 @@ func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error)
 	}
 	server, err := live.Listen(c.Int("port"), &liveRun{c: c, db: db, home: c.String("dir"), run: run}, handlers)
 	if err != nil {
-		return nil, failf(exitHost, "serve the page: %w", err)
+		return nil, exit.Hostf("serve the page: %w", err)
 	}
 	return server, nil
 }

@@ -88,6 +88,7 @@ var layers = []layer{
 
 	{"cmd/api", "", "it is a leaf: clients need nothing else"},
 	{"cmd/internal/sbatch", "", "it is a leaf"},
+	{"cmd/internal/exit", "cmd/gantry/early", "it is a leaf"},
 	{"cmd/internal/server", "cmd/api trace/reader trace planner/** executor sqlite",
 		"a server knows the engine and the log, no runtime"},
 	{"cmd/gantry/early", "", "it is a leaf"},
