@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gantry/executor/oracletest"
+	"gantry/planner/seed/seedtest"
 )
 
 // sampled is a shape of instances, and how many of them a policy is compared with its oracle on.
@@ -160,18 +161,23 @@ func enough(text, family string, has []int) bool {
 }
 
 // CONTRIBUTING.md has a table of what instances each family of policies is compared with its oracle on: a feature that
-// is ticked is that of ten instances or more, one that is not is of none.
+// is ticked is that of ten instances or more, one that is not is of none. A short test looks at a part of the rows.
 func TestOraclesCoverWhatTheTableSays(t *testing.T) {
 	row := "| policies | instances | tasks |"
 	for _, f := range features {
 		row += " " + f.name + " |"
 	}
-	want := row + "\n|" + strings.Repeat(" --- |", len(features)+3) + "\n"
 	text, err := os.ReadFile("../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range families {
+	if row += "\n|" + strings.Repeat(" --- |", len(features)+3) + "\n"; !strings.Contains(string(text), row) {
+		t.Errorf("CONTRIBUTING.md does not have\n%s", row)
+	}
+	for i, f := range families {
+		if !seedtest.Takes(i) {
+			continue
+		}
 		instances, least, most := 0, 1<<30, 0
 		has := make([]int, len(features))
 		for _, s := range f.shapes {
@@ -196,20 +202,19 @@ func TestOraclesCoverWhatTheTableSays(t *testing.T) {
 		if instances < 200 {
 			t.Errorf("%s: %d instances only", f.name, instances)
 		}
-		want += fmt.Sprintf("| %s | %d | %d–%d |", f.name, instances, least, most)
+		row := fmt.Sprintf("| %s | %d | %d–%d |", f.name, instances, least, most)
 		for k, n := range has {
 			switch {
 			case n >= 10:
-				want += " ✓ |"
+				row += " ✓ |"
 			case n == 0:
-				want += " – |"
+				row += " – |"
 			default:
 				t.Errorf("%s: only %d instances with %s", f.name, n, features[k].name)
 			}
 		}
-		want += "\n"
-	}
-	if !strings.Contains(string(text), want) {
-		t.Errorf("CONTRIBUTING.md does not have\n%s", want)
+		if !strings.Contains(string(text), row+"\n") {
+			t.Errorf("CONTRIBUTING.md does not have\n%s", row)
+		}
 	}
 }

@@ -73,7 +73,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			}
 			platform := logtest.Info("calm").Platform
 			var subs []executor.Submission
-			for w := range 40 {
+			for w := range 20 {
 				flow := &trace.Workflow{Name: "w", Label: "w"}
 				for i := range 12 {
 					task := trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%3), Cores: 1, Retries: -1,
@@ -96,7 +96,9 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				large.Tasks = append(large.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1,
 					Runtime: time.Millisecond, Known: trace.Runtime})
 			}
-			subs = append(subs, executor.Submission{Name: "large", Workflow: large, At: 20e9, Due: unit.Never})
+			if state == sqlite.Failed {
+				subs = append(subs, executor.Submission{Name: "large", Workflow: large, At: 20e9, Due: unit.Never})
+			}
 			slices.SortStableFunc(subs, func(a, b executor.Submission) int { return cmp.Compare(a.At, b.At) })
 			pol, err := policy.Parse("fwp")
 			if err != nil {
@@ -120,7 +122,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			defer stop()
 			if state == sqlite.Interrupted {
 				engine.Watch = func(v planner.View, _ []planner.Event, _ []*executor.Admission) {
-					if v.Now() > 60e9 {
+					if v.Now() > 100e9 {
 						stop()
 					}
 				}
@@ -157,10 +159,10 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				if state == sqlite.Interrupted {
 					break // before any of it
 				}
-				if got := rowsOf(t, path, `SELECT count(*) > 30, max(a.node), count(t.node), (SELECT sum(attempts)
+				if got := rowsOf(t, path, `SELECT count(*) > 15, max(a.node), count(t.node), (SELECT sum(attempts)
 					FROM v_utilisation) = (SELECT count(*) FROM attempts WHERE node >= 0)
 					FROM attempts a JOIN tasks t USING (run, task) WHERE t.name = 'exit'`); got[0] != "[1 -1 0 1]" {
-					t.Errorf("exits: more than 30, their node, tasks with a node, utilisation counts the rest: %v", got)
+					t.Errorf("exits: more than 15, their node, tasks with a node, utilisation counts the rest: %v", got)
 				}
 			}
 			for _, path := range paths {

@@ -158,7 +158,7 @@ func TestAKilledWriterLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel() // it waits for the disk
 	path := newCrashLog(t)
 	var seq uint64
-	for kill := range 8 {
+	for kill := range seedtest.Times(24) {
 		child := exec.Command(os.Args[0], "-test.run=NONE")
 		child.Env = append(os.Environ(), "GANTRY_TEST_APPENDER="+path)
 		out, err := child.StdoutPipe()

@@ -31,9 +31,11 @@ func TestTheExperimentsOfTheExamplesCanBeRun(t *testing.T) {
 		if !strings.Contains(string(text), "\nfactors:") {
 			continue // a workload or a cluster
 		}
-		experiments++
-		for i, quick := range []bool{true, false} {
-			if !seedtest.Takes(i) {
+		if experiments++; !seedtest.Takes(experiments) {
+			continue
+		}
+		for _, quick := range []bool{true, false} {
+			if !quick && testing.Short() {
 				continue
 			}
 			x, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, quick)

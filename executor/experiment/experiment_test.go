@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"gantry/executor/experiment"
@@ -16,7 +17,7 @@ import (
 )
 
 const workload = `name: w
-count: 60
+count: 30
 seed: 3
 mix: [{generator: montage}, {generator: sipht}]
 tasks: 30..60
@@ -117,8 +118,33 @@ factors:
   utilisation: [0.7, 0.9]
 `
 
+// smallRun is what others are compared with, and the reports of its progress.
+func smallRun(t *testing.T) (*memory, []experiment.Progress) {
+	t.Helper()
+	once.Do(func() {
+		file, store := read(t, small), &memory{}
+		r := experiment.Runner{File: file, Store: store, Jobs: 7,
+			Report: func(p experiment.Progress) { once.reports = append(once.reports, p) }}
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		once.memory = store
+	})
+	if once.memory == nil {
+		t.Fatal("the small experiment failed")
+	}
+	return once.memory, once.reports
+}
+
+var once struct {
+	sync.Once
+	memory  *memory
+	reports []experiment.Progress
+}
+
 func TestResultsDoNotDependOnTheNumberOfJobs(t *testing.T) {
-	one, many := run(t, small, 1), run(t, small, 7)
+	one := run(t, small, 1)
+	many, _ := smallRun(t)
 	if len(one.kept) != 16 {
 		t.Fatalf("%d runs, want 16", len(one.kept))
 	}
@@ -151,18 +177,19 @@ func TestAnInterruptedExperimentGoesOn(t *testing.T) {
 	if last.Done != 16 || last.Kept != had || last.Runs != 16 {
 		t.Errorf("went on: %+v", last)
 	}
-	if !reflect.DeepEqual(m.results(), run(t, small, 2).results()) {
+	if whole, _ := smallRun(t); !reflect.DeepEqual(m.results(), whole.results()) {
 		t.Error("the interruption shows in the results")
 	}
 }
 
-// With common draws a factor that all estimates share cannot change an order, and these policies decide by order alone.
+// With common draws a factor that all estimates share cannot change an order, and these policies decide by order alone:
+// see TestErrorFactorsChangeNothingOnAHomogeneousPlatform of the engine for the others.
 func TestErrorFactorsDoNotMatterToPoliciesThatDecideByOrder(t *testing.T) {
 	got := run(t, `workload: w.yaml
 cluster: c.yaml
 factors:
-  policy: [gbf, cpp, owm, fdws, hr, fwp]
-  errors: [none, "static:0.1", "static:10", "random1:0.1", "random1:10", "random2:0.1", "random2:10"]
+  policy: [gbf, fdws]
+  errors: [none, "static:10", "random1:0.1", "random1:10", "random2:0.1", "random2:10"]
 `, 2).results()
 	same := func(policy, a, b string) {
 		t.Helper()
@@ -173,8 +200,7 @@ factors:
 			t.Errorf("%s: errors %s and %s give different results:\n%v\n%v", policy, a, b, got[key(a)], got[key(b)])
 		}
 	}
-	for _, policy := range []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp"} {
-		same(policy, "none", "static:0.1")
+	for _, policy := range []string{"gbf", "fdws"} {
 		same(policy, "none", "static:10")
 		same(policy, "random1:0.1", "random1:10")
 		same(policy, "random2:0.1", "random2:10")
@@ -188,7 +214,8 @@ factors:
 
 // All cells of a repetition meet the same workflows; repetitions differ.
 func TestCellsMeetTheSameLoad(t *testing.T) {
-	got := run(t, small, 2).results()
+	m, _ := smallRun(t)
+	got := m.results()
 	const key = "cluster=c.yaml errors=none policy=%s utilisation=%v workload=w.yaml %d"
 	work := func(policy string, rho float64, rep int) float64 {
 		return got[fmt.Sprintf(key, policy, rho, rep)]["critical_path_mean"]
@@ -244,19 +271,19 @@ func TestAnyParameterCanBeAFactor(t *testing.T) {
 factors:
   cluster: [c.yaml, fast.yaml]
   policy: gbf
-  policy.pick: [first, random]
-  workload.count: [20, 40]
-  workload.mix.0.generator: [montage, inspiral]
+  policy.pick: random
+  workload.count: [15, 25]
+  workload.mix.0.generator: inspiral
   startup: [0s, 30s]
   estimator: [declared, "corrected:50", history, oracle]
 `, 2)
-	if len(m.kept) != 128 {
-		t.Fatalf("%d runs, want 128", len(m.kept))
+	if len(m.kept) != 32 {
+		t.Fatalf("%d runs, want 32", len(m.kept))
 	}
 	for key, v := range m.results() {
-		want := 30.0
-		if strings.Contains(key, "workload.count=20 ") {
-			want = 10
+		want := 15.0
+		if strings.Contains(key, "workload.count=15 ") {
+			want = 5
 		}
 		if v["workflows"] != want {
 			t.Errorf("%s: %v workflows count, want %v", key, v["workflows"], want)
@@ -264,8 +291,8 @@ factors:
 	}
 	got := m.results()
 	key := func(startup string) string {
-		return "cluster=c.yaml estimator=declared policy=gbf policy.pick=first startup=" + startup +
-			" workload=w.yaml workload.count=40 workload.mix.0.generator=montage 0"
+		return "cluster=c.yaml estimator=declared policy=gbf policy.pick=random startup=" + startup +
+			" workload=w.yaml workload.count=25 workload.mix.0.generator=inspiral 0"
 	}
 	if got[key("30s")]["response_mean"] <= got[key("0s")]["response_mean"] {
 		t.Error("starting a container takes no time")
@@ -287,12 +314,7 @@ func TestUniformUncertaintyChangesWhatHappens(t *testing.T) {
 }
 
 func TestProgressTellsWhatIsDoneAndTheTimeLeft(t *testing.T) {
-	var seen []experiment.Progress
-	r := experiment.Runner{File: read(t, small), Store: &memory{}, Jobs: 2,
-		Report: func(p experiment.Progress) { seen = append(seen, p) }}
-	if err := r.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, seen := smallRun(t)
 	const runs = 16
 	if len(seen) != runs+1 || seen[0].Left != 0 || seen[runs].Left != 0 {
 		t.Fatalf("%d reports, from %+v to %+v", len(seen), seen[0], seen[len(seen)-1])
@@ -308,8 +330,8 @@ func TestTheLargestStableUtilisationIsFound(t *testing.T) {
 	m := run(t, `workload: w.yaml
 cluster: c.yaml
 limit: {in_system: 25}
-repetitions: 3
-factors: {policy: [cpp, fdws], workload.count: 150}
+repetitions: 2
+factors: {policy: [cpp, fdws], workload.count: 100}
 search: {from: 0.3, to: 9.9, step: 1.2}
 `, 2)
 	if len(m.found) != 2 {
@@ -320,7 +342,7 @@ search: {from: 0.3, to: 9.9, step: 1.2}
 			t.Errorf("%s is stable up to %q", group, value)
 		}
 	}
-	if n := len(m.kept); n == 0 || n > 2*4*3 {
+	if n := len(m.kept); n == 0 || n > 2*4*2 {
 		t.Errorf("%d runs for two searches among 9 values", n)
 	}
 }

@@ -65,11 +65,11 @@ func here() string {
 	return "."
 }
 
-// Times is how many of n random instances a test tries: with -short a sixth of many, and ten of fewer, if that is no
-// more than a third.
+// Times is how many of n random instances a test tries: with -short a twelfth of many, and five of fewer, if that is no
+// more than a sixth.
 func Times(n int) int {
 	if testing.Short() {
-		n = max(1, n/6, min(n/3, 10))
+		n = max(1, n/12, min(n/6, 5))
 	}
 	return n * int(times)
 }
