@@ -71,6 +71,9 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 	if _, err := fresh.check(subs); err != nil {
 		return nil, err
 	}
+	if with != "" {
+		s.wanted = fresh.wanted
+	}
 	if runtimeOf(s.set.Runtime).Programs {
 		if err := checkMounts(subs, s.set.Emulate || s.set.ContainerMounts); err != nil {
 			return nil, err
