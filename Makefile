@@ -34,9 +34,9 @@ DRIVERS := $$(go list ./scripts/... ./docs ./examples | grep -v scripts/lint)
 SIMULATED := ./executor
 # Tests of cmd/gantry in which goroutines share state: make test runs its others without the race detector (scripts/lint/goroutines_test.go).
 # GANTRY_TEST_RUN is -run for cmd/gantry alone.
-RACED := TestADryRunStartsNothing TestAnImageThatIsSlowHoldsUpNobody TestAnInputThatIsSlowHoldsUpNobody TestARepeatedRequestIsNotRefused \
-	TestAServerHoldsTenantsToTheirLimits TestNodesAndThePolicyChangeWhileServing TestScratchFilesGoEarly \
-	TestServeTakesWorkUntilItIsDrained TestSingleTasksArePredicted TestThePageOfARunInContainers
+RACED := TestADryRunStartsNothing TestAnImageThatIsSlowHoldsUpNobody TestAnInputThatIsSlowHoldsUpNobody \
+	TestAServerHoldsTenantsToTheirLimits TestScratchFilesGoEarly TestServeTakesWorkUntilItIsDrained \
+	TestSingleTasksArePredicted TestThePageOfARunInContainers
 empty :=
 space := $(empty) $(empty)
 UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$

@@ -19,6 +19,7 @@ import (
 
 // Models of other hosts, and damaged ones, are reported and not used, whatever was done to the log.
 func TestHostModelsThatAreNotUsed(t *testing.T) {
+	noDocker(t) // which engine there is is asked often
 	for _, c := range []struct {
 		name, change string // of the row in the log
 		want         error  // nil: it is used
@@ -196,10 +197,11 @@ func nothingIsLeft(t *testing.T, home string) {
 }
 
 func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
-	needsDocker(t)
+	needsOCI(t)
+	needsTask(t)
 	beside(t)
 	home := t.TempDir()
-	cmd := gantryProcess(t, "calibrate", "--quick", "--dir", home)
+	cmd := gantryProcess(t, "calibrate", "--quick", "--runtime", "oci", "--dir", home)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -213,7 +215,7 @@ func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
 			t.Fatalf("it ended before it could be interrupted: %s", said.String())
 		case <-time.After(10 * time.Millisecond):
 		}
-		in, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t5-1")) // in the midst of it
+		in, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t2-1")) // in the midst of it
 		begun = len(in) > 0
 	}
 	_ = cmd.Process.Signal(os.Interrupt)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -9,21 +10,26 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
 )
 
+var askedOCI = sync.OnceValue(func() error {
+	e, err := oci.Open(oci.Config{})
+	if err == nil {
+		_, err = e.Host(context.Background())
+		e.Close()
+	}
+	return err
+})
+
 // needsOCI skips where containers cannot be made without a daemon.
 func needsOCI(t *testing.T) {
 	t.Helper()
-	e, err := oci.Open(oci.Config{})
-	if err == nil {
-		_, err = e.Host(t.Context())
-		e.Close()
-	}
-	if err != nil {
+	if err := askedOCI(); err != nil {
 		t.Skipf("needs an OCI runtime: %v", err)
 	}
 }

@@ -61,9 +61,9 @@ func TestInputFilesLieWhereTheWorkloadPutsThem(t *testing.T) {
 		"--policy", "gbf:pick=first"}
 	expect(t, exitOK, nil, append([]string{"simulate", "--name", "sim"}, args...)...)
 	runs := []string{"sim"}
-	if _, err := os.Stat("/var/run/docker.sock"); err == nil {
-		needsDocker(t)
-		expect(t, exitOK, nil, append([]string{"run", "--name", "real"}, args...)...)
+	if askedOCI() == nil {
+		needsTask(t)
+		expect(t, exitOK, nil, append([]string{"run", "--runtime", "oci", "--name", "real"}, args...)...)
 		runs = append(runs, "real")
 	}
 	for _, run := range runs {
@@ -109,7 +109,7 @@ func TestInputFilesLieWhereTheWorkloadPutsThem(t *testing.T) {
 		t.Error("simulation and containers have other replicas")
 	}
 	if len(runs) == 1 {
-		t.Skip("the rest needs a Docker Engine")
+		t.Skip("the rest needs containers without a daemon")
 	}
 	// Every replica is a file on its node, and nothing else is but what was copied there.
 	for _, node := range []string{"a-1", "a-2", "b-1", "b-2"} {

@@ -76,7 +76,8 @@ func TestARunWithoutRoomForItsInputsIsRefused(t *testing.T) {
 // A prediction is kept with what became of it.
 func TestPredictionsAreKeptWithTheirErrors(t *testing.T) {
 	beside(t)
-	needsDocker(t)
+	needsOCI(t)
+	needsTask(t)
 	home := t.TempDir()
 	dir := "--dir=" + home
 	trace := filepath.Join(home, "two.json")
@@ -90,13 +91,14 @@ func TestPredictionsAreKeptWithTheirErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := expect(t, exitOK, []string{"predicted"}, "run", dir, "--name", "p", "--startup", "100ms", trace)
+	out := expect(t, exitOK, []string{"predicted"}, "run", dir, "--runtime", "oci", "--name", "p", "--startup",
+		"100ms", trace)
 	// The container of b is started ahead, while a runs: only a waits for its own.
 	if !strings.Contains(out, "500 ms") {
 		t.Errorf("the summary does not have the prediction:\n%s", out)
 	}
 	expect(t, exitOK, []string{"500 ms"}, "show", dir, "p")
-	expect(t, exitOK, nil, "run", dir, "--quiet", "--name", "none", "--no-prediction", trace)
+	expect(t, exitOK, nil, "run", dir, "--runtime", "oci", "--quiet", "--name", "none", "--no-prediction", trace)
 	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
 	if err != nil {
 		t.Fatal(err)

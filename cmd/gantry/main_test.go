@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"gantry/executor/container/oci/image"
 )
 
 // memoryFile is a variable with a file: a gantry of the tests writes there what memory it took.
@@ -18,7 +20,7 @@ func TestMain(m *testing.M) {
 	if name := filepath.Base(os.Args[0]); name != "gantry" && name != "exe" {
 		_ = flag.Set("test.parallel", "4") // unless it is given: they wait for containers
 		_ = flag.Set("test.run", os.Getenv("GANTRY_TEST_RUN"))
-		os.Exit(m.Run())
+		os.Exit(testsWithAStore(m))
 	}
 	code := gantry()
 	if path := os.Getenv(memoryFile); path != "" {
@@ -32,7 +34,24 @@ func TestMain(m *testing.M) {
 // apart are the tests that run beside others, and what more their gantry has in its environment.
 var apart sync.Map
 
-// beside lets a test run beside others. What gantry does for it, it does in processes of its own.
+// testsWithAStore runs the tests with a store of images of their own, which nobody else cleans.
+func testsWithAStore(m *testing.M) int {
+	if os.Getenv(image.DirEnv) == "" {
+		store, err := os.MkdirTemp("", "gantry-images")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(store)
+		os.Setenv(image.DirEnv, store)
+	}
+	defer func() { endBrowser() }()
+	return m.Run()
+}
+
+// inHere is held by a command that the process of the tests runs itself: the streams are those of the process.
+var inHere sync.Mutex
+
+// beside lets a test run beside others. Commands that may last run in processes of their own.
 func beside(t *testing.T, environment ...string) {
 	t.Helper()
 	t.Parallel()

@@ -255,12 +255,12 @@ func TestAServerThatIsSilent(t *testing.T) {
 // A server that is started again says which of its flags the run does not follow.
 func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 	beside(t)
-	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	dir := filepath.Join(c.dir, "runs")
 	one := c.write("one.yaml", "nodes:\n  - {name: a, cores: 1, memory: 200MB}\n")
 	two := c.write("two.yaml", "nodes:\n  - {name: b, cores: 1, memory: 100MB}\n")
-	begin := []string{"--name", "lab", "--cluster", one, "--policy", "rm-dcwf", "--oversubscribe", "--retries", "1"}
+	begin := []string{"--runtime", "null", "--name", "lab", "--cluster", one, "--policy", "rm-dcwf", "--oversubscribe",
+		"--retries", "1"}
 	s := serveIn(t, dir, begin...)
 	s.kill()
 	s = serveIn(t, dir, begin...)
@@ -268,7 +268,7 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 	if text := s.err.String(); strings.Contains(text, "continues with") {
 		t.Errorf("nothing differs:\n%s", text)
 	}
-	s = serveIn(t, dir) // defaults are not asked for
+	s = serveIn(t, dir, "--runtime", "null") // defaults are not asked for
 	s.kill()
 	if text := s.err.String(); strings.Contains(text, "continues with") {
 		t.Errorf("nothing was given:\n%s", text)
@@ -281,7 +281,7 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Close()
-	s = serveIn(t, dir, "--cluster", two, "--policy", "heft", "--oversubscribe", "--retries", "2", "--starts", "77")
+	s = serveIn(t, dir, "--runtime", "null", "--cluster", two, "--policy", "heft", "--oversubscribe", "--retries", "2")
 	expect(t, exitOK, []string{"rm-dcwf"}, "policy", "--dir", dir)
 	if out := expect(t, exitOK, []string{"a"}, "node", "--dir", dir); strings.Contains(out, "100") {
 		t.Errorf("the nodes are those of the other file:\n%s", out)
@@ -290,7 +290,7 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 	for _, w := range []string{"--policy: run lab continues with rm-dcwf; gantry policy set heft changes it",
 		"--cluster: run lab continues with the nodes that it began with, as far as they are still there; gantry " +
 			"node changes them",
-		"--retries: run lab continues with what it began with", "--starts: run lab continues with what it began with, ",
+		"--retries: run lab continues with what it began with",
 		"run lab was begun by gantry v0.0.1, and continues with " + version()} {
 		if !strings.Contains(s.err.String(), w) {
 			t.Errorf("it does not say %q:\n%s", w, s.err.String())
@@ -391,11 +391,11 @@ func TestASubmissionOnAFullDisk(t *testing.T) {
 // A server that cannot log what became of a task ends; once there is space, the next one goes on where it was.
 func TestAServerWhoseDiskFills(t *testing.T) {
 	beside(t)
-	needsBusybox(t)
+	needsCheap(t)
 	dir := smallDir(t, "12m")
 	flow := cliTest{t, t.TempDir()}.write("Makeflow", "one.txt:\n\tsleep 3; echo one >one.txt\n\n"+
 		"two.txt: one.txt\n\tcat one.txt >two.txt\n")
-	s := serveIn(t, dir)
+	s := serveIn(t, dir, "--runtime", "oci")
 	s.submit("--image", "gantry/busybox", flow)
 	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		about, err := api.NewClient(dir).About(t.Context())
@@ -414,7 +414,7 @@ func TestAServerWhoseDiskFills(t *testing.T) {
 		}
 	}
 	free()
-	s = serveIn(t, dir)
+	s = serveIn(t, dir, "--runtime", "oci")
 	expect(t, exitOK, []string{"done, 2 of 2"}, "wait", "--dir", dir, "1")
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
@@ -423,7 +423,7 @@ func TestAServerWhoseDiskFills(t *testing.T) {
 // While the server fetches what one submission needs, others are taken.
 func TestAnInputThatIsSlowHoldsUpNobody(t *testing.T) {
 	beside(t)
-	needsBusybox(t)
+	needsCheap(t)
 	asked, send := make(chan bool), make(chan bool)
 	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -435,7 +435,7 @@ func TestAnInputThatIsSlowHoldsUpNobody(t *testing.T) {
 	t.Cleanup(far.Close)
 	c := cliTest{t, t.TempDir()}
 	dir := filepath.Join(c.dir, "runs")
-	s := serveIn(t, dir)
+	s := serveIn(t, dir, "--runtime", "oci")
 	flow := c.write("far.yml", `pegasus: 5.0.4
 name: far
 replicaCatalog: {replicas: [{lfn: f, pfns: [{site: s, pfn: "`+far.URL+`/f"}]}]}
@@ -471,7 +471,7 @@ jobs: [{type: job, id: t, name: cat, arguments: [f], uses: [{lfn: f, type: input
 	bare := c.write("Makeflow", "out:\n\techo >out\n")
 	expect(t, exitInput, []string{"no image to run it in"}, "submit", "--dir", dir, bare)
 	s.kill()
-	serveIn(t, dir)
+	serveIn(t, dir, "--runtime", "oci")
 	expect(t, exitInput, []string{"no image to run it in"}, "submit", "--dir", dir, bare)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,34 +31,7 @@ func open(t *testing.T, file string) context.Context {
 // browse is open for any address.
 func browse(t *testing.T, address string) context.Context {
 	t.Helper()
-	shell, err := exec.LookPath("chromium-headless-shell")
-	if err != nil {
-		t.Skip("needs a browser: chromium-headless-shell (make browser)")
-	}
-	options := append(
-		chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(shell),
-		chromedp.NoSandbox,
-		chromedp.WindowSize(1200, 900),
-		chromedp.Flag(
-			"disable-background-networking",
-			true,
-		),
-		chromedp.Flag("disable-component-update", true),
-		chromedp.ModifyCmdFunc(func(c *exec.Cmd) { // the browser may be a script, whose child must end with it
-			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-		}),
-		chromedp.WSURLReadTimeout(3*time.Minute),
-		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) {
-			// The distribution's command is a script: the browser behind it has to end with it.
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-			cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-		}),
-	)
-	alloc, end := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(end)
-	ctx, stop := chromedp.NewContext(alloc)
+	ctx, stop := chromedp.NewContext(needsBrowser(t))
 	t.Cleanup(stop)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
@@ -76,15 +50,43 @@ func browse(t *testing.T, address string) context.Context {
 			}
 		}
 	})
-	do(
-		t,
-		ctx,
-		network.Enable(),
-		chromedp.Navigate(address),
-		chromedp.WaitVisible(`html[data-ready=yes] main`, chromedp.ByQuery),
-	)
+	do(t, ctx, network.Enable(), chromedp.Navigate(address),
+		chromedp.WaitVisible(`html[data-ready=yes] main`, chromedp.ByQuery))
 	return ctx
 }
+
+func needsBrowser(t *testing.T) context.Context {
+	t.Helper()
+	all, err := browser()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("needs a browser: chromium-headless-shell (make browser)")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var endBrowser = func() {}
+
+// browser is the one of all tests, each of which has pages of its own.
+var browser = sync.OnceValues(func() (context.Context, error) {
+	shell, err := exec.LookPath("chromium-headless-shell")
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(shell), chromedp.NoSandbox,
+		chromedp.WindowSize(1200, 900), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(3*time.Minute),
+		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) {
+			// The distribution's command is a script: the browser behind it has to end with it.
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+			cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		}))
+	alloc, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(alloc)
+	endBrowser = func() { stop(); end() }
+	return ctx, chromedp.Run(ctx) // it starts
+})
 
 func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
 	t.Helper()
@@ -112,22 +114,8 @@ func expectText(t *testing.T, ctx context.Context, selector, want string) {
 func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 	home := t.TempDir()
 	file := filepath.Join(home, "run.html")
-	expect(
-		t,
-		exitOK,
-		nil,
-		"simulate",
-		"--quiet",
-		"--dir",
-		home,
-		"--name",
-		"m",
-		"--policy",
-		"heft",
-		"--cluster",
-		"../../examples/montage/cluster.yaml",
-		"../../examples/montage/montage-25.dax",
-	)
+	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "m", "--policy", "heft", "--cluster",
+		"../../examples/montage/cluster.yaml", "../../examples/montage/montage-25.dax")
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(home, logName))
 	if err == nil { // as of a run in containers
 		_, err = db.Exec(`INSERT INTO predictions(run, at_ns, scope, name, basis, tasks, repetitions, expected_ns,
@@ -150,76 +138,43 @@ func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 		t.Errorf("the timeline has %d bars", drawn)
 	}
 	// The critical path ends with the task that ended last, and its parts add up to the makespan.
-	last := one[string](
-		t,
-		home,
-		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY ended_s DESC LIMIT 1",
-	)
+	last := one[string](t, home,
+		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY ended_s DESC LIMIT 1")
 	if got := ask[string](t, page,
 		"[...document.querySelectorAll('#answer details tbody tr')].pop().firstChild.textContent"); got != last {
 		t.Errorf("the critical path ends with %q, not %q", got, last)
 	}
 
 	// Sorting: by the longest run; the first row is that task.
-	do(
-		t,
-		page,
-		chromedp.Evaluate(
-			"(() => { const b = [...document.querySelectorAll('.tasks th button')].find(b => b.textContent === "+
-				"'ran'); b.click(); b.click(); })()",
-			nil,
-		),
-	)
-	longest := one[string](
-		t,
-		home,
-		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY runtime_s DESC LIMIT 1",
-	)
+	do(t, page, chromedp.Evaluate("(() => { const b = [...document.querySelectorAll('.tasks th button')].find("+
+		"b => b.textContent === 'ran'); b.click(); b.click(); })()", nil))
+	longest := one[string](t, home,
+		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY runtime_s DESC LIMIT 1")
 	if got := ask[string](t, page, "document.querySelector('.tasks tbody tr.row td').textContent"); got != longest {
 		t.Errorf("the task that ran longest is %q on the page, %q in the log", got, longest)
 	}
 	// A click on a row shows the attempt's details and its node.
 	do(t, page, chromedp.Click(".tasks tbody tr.row", chromedp.ByQuery))
 	expectText(t, page, ".timeline .detail", longest)
-	expectText(
-		t,
-		page,
-		".timeline .detail",
-		one[string](t, home, "SELECT node FROM v_tasks WHERE run = 'm' AND workflow || '/' || task = ?", longest),
-	)
+	expectText(t, page, ".timeline .detail",
+		one[string](t, home, "SELECT node FROM v_tasks WHERE run = 'm' AND workflow || '/' || task = ?", longest))
 	// Filter and search.
 	do(t, page, chromedp.SendKeys(".tasks input", "mDiffFit", chromedp.ByQuery))
 	count := one[int](t, home, "SELECT count(*) FROM v_tasks WHERE run = 'm' AND kind = 'mDiffFit'")
 	expectText(t, page, ".tasks [role=status]", fmt.Sprintf("%d of 25", count))
 	do(t, page, chromedp.SendKeys(".timeline input", "mProjectPP", chromedp.ByQuery))
-	expectText(
-		t,
-		page,
-		".timeline [role=status]",
-		fmt.Sprintf(
-			"%d found",
-			one[int](t, home, "SELECT count(*) FROM v_tasks WHERE run = 'm' AND kind = 'mProjectPP'"),
-		),
-	)
+	searched := one[int](t, home, "SELECT count(*) FROM v_tasks WHERE run = 'm' AND kind = 'mProjectPP'")
+	expectText(t, page, ".timeline [role=status]", fmt.Sprintf("%d found", searched))
 	// The keyboard: zooming in leaves fewer bars, 0 brings all back, n goes from attempt to attempt.
-	do(
-		t,
-		page,
-		chromedp.Focus(".timeline canvas", chromedp.ByQuery),
-		chromedp.KeyEvent("+"),
-		chromedp.KeyEvent("+"),
-		chromedp.KeyEvent("+"),
-	)
+	do(t, page, chromedp.Focus(".timeline canvas", chromedp.ByQuery), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"),
+		chromedp.KeyEvent("+"))
 	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn >= 25 ||
 		drawn == 0 {
 		t.Errorf("zoomed in, the timeline has %d bars", drawn)
 	}
 	do(t, page, chromedp.KeyEvent("0"), chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("n"))
-	first := one[string](
-		t,
-		home,
-		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY started_s, task LIMIT 1",
-	)
+	first := one[string](t, home,
+		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY started_s, task LIMIT 1")
 	expectText(t, page, ".timeline .detail", strings.Split(first, "/")[0]+"/")
 	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn != 25 {
 		t.Errorf("after zooming out the timeline has %d bars", drawn)
@@ -238,28 +193,11 @@ func TestNamesOfATraceDoThePageNoHarm(t *testing.T) {
 	}
 	var tasks []string
 	for i, n := range names {
-		tasks = append(
-			tasks,
-			fmt.Sprintf(
-				`{"name": %q, "id": "t%d", "type": "compute", "command": {"program": %q}, "runtimeInSeconds": 1,
-		"parents": [], "children": [], "files": []}`,
-				n,
-				i,
-				n,
-			),
-		)
+		tasks = append(tasks, fmt.Sprintf(`{"name": %q, "id": "t%d", "type": "compute", "command": {"program": %q}, "runtimeInSeconds": 1,
+		"parents": [], "children": [], "files": []}`, n, i, n))
 	}
-	dir := writeFiles(
-		t,
-		map[string]string{
-			"w.json": `{"name": "a <i>name</i>", "schemaVersion": "1.4", "workflow": {"makespanInSeconds": 1,
-		"executedAt": "x", "tasks": [` +
-				strings.Join(
-					tasks,
-					",",
-				) + `]}}`,
-		},
-	)
+	dir := writeFiles(t, map[string]string{"w.json": `{"name": "a <i>name</i>", "schemaVersion": "1.4", "workflow":
+		{"makespanInSeconds": 1, "executedAt": "x", "tasks": [` + strings.Join(tasks, ",") + `]}}`})
 	file := filepath.Join(home, "run.html")
 	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "h", filepath.Join(dir, "w.json"))
 	expect(t, exitOK, nil, "report", "h", "--dir", home, "--html", file)
@@ -299,30 +237,13 @@ func TestPagesOfOtherRuns(t *testing.T) {
 func TestThePageOfALargeRun(t *testing.T) {
 	long(t)
 	home := t.TempDir()
-	dir := writeFiles(
-		t,
-		map[string]string{
-			"w.yaml": "seed: 7\ncount: 1000\nmix: [{generator: montage, fraction: 1}, {generator: ligo, fraction: " +
-				"1}]\ntasks: 101\n" +
-				"total_runtime: {distribution: lognormal, mean: 20m, variation: 1}\narrivals: {process: poisson, " +
-				"utilisation: 0.9}\n",
-		},
-	)
+	dir := writeFiles(t, map[string]string{"w.yaml": "seed: 7\ncount: 1000\ntasks: 101\n" +
+		"mix: [{generator: montage, fraction: 1}, {generator: ligo, fraction: 1}]\n" +
+		"total_runtime: {distribution: lognormal, mean: 20m, variation: 1}\n" +
+		"arrivals: {process: poisson, utilisation: 0.9}\n"})
 	file := filepath.Join(home, "run.html")
-	expect(
-		t,
-		exitOK,
-		nil,
-		"simulate",
-		"--quiet",
-		"--dir",
-		home,
-		"--name",
-		"big",
-		"--cluster",
-		"../../examples/experiments/homogeneous.yaml",
-		filepath.Join(dir, "w.yaml"),
-	)
+	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "big", "--cluster",
+		"../../examples/experiments/homogeneous.yaml", filepath.Join(dir, "w.yaml"))
 	expect(t, exitOK, nil, "report", "big", "--dir", home, "--html", file, "--policies", "none")
 	info, err := os.Stat(file)
 	if err != nil || info.Size() > 1_500_000 {
@@ -352,10 +273,6 @@ func TestThePageOfALargeRun(t *testing.T) {
 		drawn > attempts/4 {
 		t.Errorf("zoomed in, the timeline has %d bars", drawn)
 	}
-	t.Logf(
-		"%d attempts in %d bytes, drawn %.0f ms after the page began",
-		attempts,
-		info.Size(),
-		ask[float64](t, page, "performance.getEntriesByName('drawn')[0].startTime"),
-	)
+	t.Logf("%d attempts in %d bytes, drawn %.0f ms after the page began", attempts, info.Size(),
+		ask[float64](t, page, "performance.getEntriesByName('drawn')[0].startTime"))
 }

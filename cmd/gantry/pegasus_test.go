@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -14,10 +13,7 @@ import (
 // One run shows what catalogs, profiles and jobs of Pegasus mean in containers.
 func TestAPegasusWorkflowRunsAsItComes(t *testing.T) {
 	beside(t)
-	needsDocker(t)
-	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
-		t.Skip("needs the image gantry/busybox (make images)")
-	}
+	needsBusybox(t)
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) == 1 {
@@ -131,7 +127,7 @@ jobs:
 // A corrected workflow is read as gantry run reads it: with the catalogs beside it, and those given.
 func TestAContinuedRunReadsCatalogs(t *testing.T) {
 	beside(t)
-	needsBusybox(t)
+	needsCheap(t)
 	const flow = "pegasus: 5.0.4\nname: w\njobs:\n" +
 		"- {type: job, id: a, name: say, arguments: [one], stdout: a.txt, uses: [{lfn: a.txt, type: output}]}\n" +
 		"- {type: job, id: b, name: show, arguments: [a.txt], stdout: b.txt, uses: [{lfn: a.txt, type: input}, " +

@@ -208,13 +208,14 @@ func TestMemoryIsPredicted(t *testing.T) {
 }
 
 func TestAResumedRunKeepsItsModel(t *testing.T) {
-	needsDocker(t)
+	needsOCI(t)
+	needsTask(t)
 	beside(t)
 	home := t.TempDir()
 	dax := `<adag version="2.1" name="q"><job id="a" name="work" runtime="1.5"/><job id="b" name="work" runtime="0.2"/>
 		<child ref="b"><parent ref="a"/></child></adag>`
 	dir := writeFiles(t, map[string]string{"q.dax": dax, "c.yaml": "nodes: [{name: n, cores: 1, memory: 500MB}]\n"})
-	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"),
+	run := []string{"run", "--runtime", "oci", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"),
 		filepath.Join(dir, "q.dax")}
 	expect(t, exitOK, nil, run...)
 	training(t, home, "--method", "history")

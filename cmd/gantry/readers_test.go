@@ -70,6 +70,7 @@ func can(program, needs, packages string) bool {
 }
 
 func TestOtherProgramsReadExportsOfSeveralRunsWithoutACast(t *testing.T) {
+	long(t)
 	dir, files := t.TempDir(), t.TempDir()
 	flow := filepath.Join("..", "..", "examples", "montage", "montage-25.dax")
 	expect(t, exitOK, nil, "simulate", "-q", "--dir", dir, "--name", "sim", "--policy", "heft", "--cluster",

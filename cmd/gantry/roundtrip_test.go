@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
 )
 
 const unequalNodes = `name: unequal
@@ -110,9 +111,9 @@ func TestAReplayUnderTheSamePolicyHasTheSameMakespan(t *testing.T) {
 		t.Fatal(err)
 	}
 	flow := fan(t)
-	for _, row := range policy.Table() {
+	for i, row := range policy.Table() {
 		p := row.Name
-		if p == "pipeline" { // has no defaults for its phases
+		if p == "pipeline" /* it has no defaults for its phases */ || !seedtest.Takes(i) {
 			continue
 		}
 		name := strings.ReplaceAll(p, "+", "-")

@@ -102,7 +102,7 @@ func nextflowSubmit(t *testing.T, dir, directives, body string) (id string) {
 // TestNextflow holds the dialogue that Nextflow's executor slurm has with Slurm, as its source and its tests have it
 // (modules/nextflow/src/main/groovy/nextflow/executor/SlurmExecutor.groovy).
 func TestNextflow(t *testing.T) {
-	work, _ := slurmServer(t)
+	work, _ := slurmServer(t, "--runtime", runtimesOf(t)[0])
 	user := userName(os.Geteuid())
 	me := []string{"-u", user}
 
@@ -258,7 +258,7 @@ func readAll(t *testing.T, names ...string) (all string) {
 }
 
 func TestSlurmLimitsAndRefusals(t *testing.T) {
-	slurmServer(t)
+	slurmServer(t, "--runtime", runtimesOf(t)[0])
 	for _, c := range []struct {
 		args []string
 		says string
@@ -304,7 +304,8 @@ func TestSlurmLimitsAndRefusals(t *testing.T) {
 // Jobs are tasks of workflows: --dependency orders them, the process of Nextflow is their type, by which the runtime of
 // later ones is estimated, and the log has them in workflows by name.
 func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
-	slurmServer(t)
+	needsOCI(t)
+	slurmServer(t, "--runtime", "oci")
 	submit := func(args ...string) string {
 		t.Helper()
 		return strings.TrimSpace(expect(t, exitOK, nil, append([]string{"sbatch", "--parsable"}, args...)...))
@@ -355,6 +356,7 @@ func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
 func runtimesOf(t *testing.T) []string {
 	t.Helper()
 	both := []string{"docker", "oci"}
+	needsOCI(t)
 	if testing.Short() {
 		return both[seedtest.Part(2):][:1]
 	}
@@ -365,9 +367,6 @@ func runtimesOf(t *testing.T) []string {
 func eachRuntime(t *testing.T, test func(t *testing.T, work string, s *served)) {
 	for _, runtime := range runtimesOf(t) {
 		t.Run(runtime, func(t *testing.T) {
-			if runtime == "oci" {
-				needsOCI(t)
-			}
 			work, s := slurmServer(t, "--runtime", runtime)
 			test(t, work, s)
 		})
@@ -378,24 +377,26 @@ func eachRuntime(t *testing.T, test func(t *testing.T, work string, s *served)) 
 // was asked for. A signal that ended the script is another end than one that ended a program in it.
 func TestAJobRunsOnce(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, work string, _ *served) {
-		for _, c := range []struct {
-			name, does, account string
-			exit                int
-		}{
+		jobs := []struct{ name, does, account string }{
 			{"memory", "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}",
-				"OUT_OF_MEMORY|0:125|OutOfMemory", 1},
+				"OUT_OF_MEMORY|0:125|OutOfMemory"},
 			// As if from outside: such ends used to be tried again.
-			{"killed", "kill -9 $$", "FAILED|0:9|RaisedSignal:9(Killed)", 1},
-			{"faulty", "kill -SEGV $$", "FAILED|0:11|RaisedSignal:11(Segmentation fault)", 1},
-			{"child", "sh -c 'kill -9 $$'; exit $?", "FAILED|9:0|NonZeroExitCode", 137},
-			{"returns", "exit 254", "FAILED|126:0|NonZeroExitCode", 254},
-		} {
-			out, _ := expectBoth(t, c.exit, "sbatch", "--parsable", "--wait", "--no-requeue", "--mem=20M", "--wrap",
-				"echo try >>"+c.name+"; "+c.does)
-			if got := readAll(t, filepath.Join(work, c.name)); got != "try\n" {
-				t.Errorf("%s: the job wrote %q", c.name, got)
+			{"killed", "kill -9 $$", "FAILED|0:9|RaisedSignal:9(Killed)"},
+			{"faulty", "kill -SEGV $$", "FAILED|0:11|RaisedSignal:11(Segmentation fault)"},
+			{"child", "sh -c 'kill -9 $$'; exit $?", "FAILED|9:0|NonZeroExitCode"},
+			{"returns", "exit 254", "FAILED|126:0|NonZeroExitCode"},
+		}
+		var ids []string
+		for _, j := range jobs {
+			ids = append(ids, strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--no-requeue",
+				"--mem=20M", "--wrap", "echo try >>"+j.name+"; "+j.does)))
+		}
+		for i, j := range jobs {
+			expectBoth(t, exitTasksFailed, "wait", ids[i])
+			if got := readAll(t, filepath.Join(work, j.name)); got != "try\n" {
+				t.Errorf("%s: the job wrote %q", j.name, got)
 			}
-			expect(t, exitOK, []string{c.account}, "sacct", "-n", "-X", "-P", "-j", strings.TrimSpace(out), "-o",
+			expect(t, exitOK, []string{j.account}, "sacct", "-n", "-X", "-P", "-j", ids[i], "-o",
 				"state,exitcode,reason")
 		}
 	})
@@ -478,14 +479,17 @@ func TestArraysAreThrottled(t *testing.T) {
 // Directories and files of jobs may have any names that a file system has.
 func TestJobsWorkInOddlyNamedDirectories(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, work string, _ *served) {
+		ids := map[string]string{}
 		for _, name := range []string{"at 7:45, \"b\",c=d", "it's:rw", "a:in-place:b:rw", "line\nend $x \\"} {
 			dir := filepath.Join(work, name)
 			if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
 				t.Fatal(err)
 			}
-			expectBoth(t, 0, "sbatch", "--wait", "-D", dir, "-o", "out:%j,\n.txt", "-e", dir+"/e:1",
-				"-J", "x", "--wrap", "pwd; echo $SLURM_JOB_ID >id; ls /nonesuch; true")
-			id := strings.TrimSpace(readAll(t, filepath.Join(dir, "id")))
+			ids[dir] = strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "-D", dir, "-o",
+				"out:%j,\n.txt", "-e", dir+"/e:1", "-J", "x", "--wrap", "pwd; ls /nonesuch; true"))
+		}
+		for dir, id := range ids {
+			expect(t, exitOK, nil, "wait", id)
 			if got := readAll(t, filepath.Join(dir, "out:"+id+",\n.txt")); got != dir+"\n" {
 				t.Errorf("in %q the job says %q", dir, got)
 			}

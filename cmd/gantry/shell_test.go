@@ -19,11 +19,9 @@ import (
 func TestAShellIsLikeItsTask(t *testing.T) {
 	beside(t)
 	needsBusybox(t)
-	t.Run("docker", func(t *testing.T) { testShell(t, "docker") })
-	t.Run("oci", func(t *testing.T) {
-		needsOCI(t)
-		testShell(t, "oci")
-	})
+	for _, runtime := range runtimesOf(t) {
+		t.Run(runtime, func(t *testing.T) { testShell(t, runtime) })
+	}
 }
 
 func testShell(t *testing.T, runtime string) {

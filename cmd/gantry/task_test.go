@@ -62,9 +62,9 @@ func TestSingleTasksComeAfterOthers(t *testing.T) {
 // wrote; what comes after a task that fails never starts.
 func TestSingleTasksOutliveTheirServer(t *testing.T) {
 	beside(t)
-	needsBusybox(t)
+	needsCheap(t)
 	dir := filepath.Join(t.TempDir(), "runs")
-	s := serveIn(t, dir)
+	s := serveIn(t, dir, "--runtime", "oci")
 	command := func(name, script string, args ...string) string {
 		return s.submit(append([]string{"--task", name, "--image", "gantry/busybox"}, append(args, "--", "sh", "-c",
 			script)...)...)
@@ -78,8 +78,14 @@ func TestSingleTasksOutliveTheirServer(t *testing.T) {
 	stuck := command("stuck", "true", "--after", never, "--workflow", "mine")
 	long := command("long", "sleep 600")
 	s.kill()
-	s = serveIn(t, dir)
-	expect(t, exitOK, []string{"two done"}, "wait", "--dir", dir, two)
+	waits := gantryProcess(t, "wait", "--dir", dir, two) // while no server is there
+	if err := waits.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s = serveIn(t, dir, "--runtime", "oci")
+	if err := waits.Wait(); err != nil {
+		t.Error(err)
+	}
 	expect(t, exitOK, []string{"other done"}, "wait", "--dir", dir, other)
 	if out := expect(t, exitTasksFailed, nil, "wait", "--dir", dir, fails); !strings.Contains(out, "fails failed") {
 		t.Error(out)
@@ -158,10 +164,10 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 
 // Values and names may have commas; lists of numbers have them between.
 func TestCommasInValues(t *testing.T) {
-	needsBusybox(t)
+	needsCheap(t)
 	c := cliTest{t, t.TempDir()}
 	dir := filepath.Join(c.dir, "runs")
-	s := serveIn(t, dir)
+	s := serveIn(t, dir, "--runtime", "oci")
 	c.write("a,b.txt", "in\n")
 	c.write("vars", "FROM=c,d\n")
 	t.Chdir(c.dir)

@@ -52,12 +52,12 @@ func TestAServerHoldsTenantsToTheirLimits(t *testing.T) {
 // makes room. Other tenants have their own.
 func TestAServerBoundsTheDiskOfTenants(t *testing.T) {
 	beside(t)
-	needsBusybox(t)
+	needsCheap(t)
 	c := cliTest{t, t.TempDir()}
 	dir := filepath.Join(c.dir, "runs")
 	flow := c.write("Makeflow", "big:\n\tdd if=/dev/zero of=big bs=1M count=6\n")
-	s := serveIn(t, dir, "--name", "lab", "--image", "gantry/busybox", "--tenant-limit", "a=disk:10MB",
-		"--tenant-limit", "*=disk:1GB")
+	s := serveIn(t, dir, "--runtime", "oci", "--name", "lab", "--image", "gantry/busybox", "--tenant-limit",
+		"a=disk:10MB", "--tenant-limit", "*=disk:1GB")
 	for _, id := range []string{"1", "2"} { // results and nodes have one file under two names: 6 MiB and then 12
 		if got := s.submit("--tenant", "a", flow); got != id {
 			t.Fatalf("number %q, want %s", got, id)

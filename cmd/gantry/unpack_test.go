@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"gantry/executor/container/oci/image"
+	"gantry/planner/seed/seedtest"
 )
 
 // slowRegistry has two images of two layers each, x:1 and x:2. It sends half of the second layer of one of them and
@@ -168,7 +169,11 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 		return c, store, []string{"run", "--runtime", "oci", "--dir", filepath.Join(c.dir, "runs"), "--image",
 			r.domain + "/x:1", c.write("Makeflow", "out:\n\ttrue\n")}
 	}
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	if testing.Short() {
+		signals = signals[seedtest.Part(3):][:1]
+	}
+	for _, s := range signals {
 		t.Run(s.String(), func(t *testing.T) {
 			ignored := make(chan os.Signal, 1)
 			signal.Notify(ignored, s) // under nohup, too, or who is started ignores it as well

@@ -340,7 +340,7 @@ func TestAsAttacker(t *testing.T) {
 func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 	beside(t)
 	needsBusybox(t)
-	l := newLab(t, "--retry", "host-error=0", "--oversubscribe")
+	l := newLab(t, "--runtime", runtimesOf(t)[0], "--retry", "host-error=0", "--oversubscribe")
 	const secret = "his secret"
 	hers, his := l.home(alice), l.home(bob)
 	file := l.write(bob, filepath.Join(his, "secret"), secret)
@@ -390,6 +390,7 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 				_ = os.Symlink(to[i%2], filepath.Join(hers, "new"))
 				_ = os.Rename(filepath.Join(hers, "new"), filepath.Join(hers, name))
 			}
+			time.Sleep(50 * time.Microsecond) // the others need the processor, too
 		}
 	}()
 	race, swap := filepath.Join(hers, "race"), filepath.Join(hers, "swap")
@@ -454,7 +455,7 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 func TestSecretsOfASubmissionAreItsOwn(t *testing.T) {
 	beside(t)
 	needsBusybox(t)
-	l := newLab(t, "--oversubscribe")
+	l := newLab(t, "--runtime", runtimesOf(t)[0], "--oversubscribe")
 	const value = "hers-7f3a91"
 	hers, his := l.home(alice), l.home(bob)
 	file := l.write(alice, filepath.Join(hers, "token"), value+"\n")
