@@ -129,11 +129,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built builds gantry with fault points (package fault), and the task emulator.
+// built builds gantry with fault points (package fault), and the task emulator, unless that is in $GANTRY_TEST_BIN.
 var built = sync.OnceValue(func() error {
 	for _, program := range []string{"gantry", "gantry-task"} {
-		cmd := exec.Command("go", "build", "-tags", "fault", "-o", filepath.Join(programs, program),
-			"gantry/cmd/"+program)
+		cmd := exec.Command("go", "build", "-tags", "fault", "-ldflags", "-s -w", "-o",
+			filepath.Join(programs, program), "gantry/cmd/"+program)
+		if bin := os.Getenv("GANTRY_TEST_BIN"); bin != "" && program == "gantry-task" {
+			cmd = exec.Command("cp", filepath.Join(bin, program), programs)
+		}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", program, err, out)
 		}
@@ -589,7 +592,7 @@ func (e *events) heard(task string) bool {
 // stop ends the watching and returns the counts by task.
 func (e *events) stop() map[string]int {
 	e.once.Do(func() {
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && !e.heard(last); { // news may be late
+		for end := time.Now().Add(patience); time.Now().Before(end) && !e.heard(last); { // news may be late
 			time.Sleep(10 * time.Millisecond)
 		}
 		_ = e.cmd.Process.Signal(syscall.SIGTERM)

@@ -30,8 +30,8 @@ import (
 // task has succeeded once, neither the kernel nor the engine has told of a program that ended well twice, the results
 // are those of a run that nobody disturbed, byte for byte, and nothing is left.
 //
-// Every other round runs containers without a Docker Engine, with a store of images of its own, unless
-// GANTRY_CRASH_RUNTIME says docker or oci.
+// Every other round, in the short test three of four, runs containers without a Docker Engine, with a store of images
+// of its own, unless GANTRY_CRASH_RUNTIME says docker or oci.
 
 const maxLives = 7 // disturbed lives of gantry in a round
 
@@ -130,8 +130,11 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	names := runtimes(t)
+	if testing.Short() && len(names) > 1 {
+		names = append(names, "oci", "oci")
+	}
 	fields := number(t, "GANTRY_CRASH_ENGINES", 2)
-	t.Logf("%d rounds on %v, %d side by side", rounds, names, fields)
+	t.Logf("%d rounds on %v, %d side by side", rounds, names, max(fields, int64(len(names))))
 	gantry := build(t)
 	sum := &tally{Kinds: map[string]int{}, Outcomes: map[string]int{}}
 	seen := newWitness(t)
@@ -142,7 +145,7 @@ func TestRounds(t *testing.T) {
 		for i, name := range names {
 			next := numbered(t, rounds, int64(i)+1, int64(len(names)))
 			for k := range max(1, fields/int64(len(names))) {
-				t.Run(fmt.Sprint(name, " ", k), func(t *testing.T) {
+				t.Run(fmt.Sprint(name, " ", i, " ", k), func(t *testing.T) {
 					t.Parallel()
 					f := &field{gantry: gantry, witness: seen, sum: sum, disk: smallDisk(t), kinds: kinds}
 					if name == "oci" {

@@ -471,7 +471,7 @@ func (r *serverRound) programs(db *sql.DB, there map[string]int64, found *findin
 
 // settled is how often a program ended well, by the kernel, whose news of it may be late.
 func (r *serverRound) settled(name string, wanted bool) (n int, sure bool) {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		n, sure := r.f.witness.successes(r.number, name)
 		if n > 0 || !wanted || !sure || time.Now().After(end) {
 			return n, sure

@@ -106,7 +106,7 @@ func TestAMemoryHungryTenantHarmsOnlyItself(t *testing.T) {
 	r := newRig(t, nil)
 	hold := func(l *executor.Launch) { l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20} }
 	calm := r.emulated()
-	calm.Memory, calm.Run = 32<<20, 2*time.Second
+	calm.Memory, calm.Run = 32<<20, time.Second
 	beside := r.launch(calm, hold)
 	r.started(beside)
 	hungry := r.emulated()
