@@ -370,7 +370,7 @@ factors:
   workload.warm_up: 0
   workload.cool_down: 0
   workload.tasks: [30, 40]
-  policy: [cpp, fdws]
+  policy: cpp
 `), path)
 	_, db := cells(t, path)
 	files, err := report.Figures(t.Context(), db, t.TempDir())
