@@ -98,16 +98,16 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 	t.Run("several at once, of which one fails", func(t *testing.T) {
 		t.Parallel()
 		h := open(t, setup)
-		for a := range planner.AttemptID(4) {
+		for a := range planner.AttemptID(2) {
 			h.start(a, Short)
 		}
 		if h.Task(t, Failing) != nil {
-			h.start(4, Failing)
-			if x := h.untilExit(4); x.Outcome != planner.ExitCode || x.ExitCode != 1 {
+			h.start(2, Failing)
+			if x := h.untilExit(2); x.Outcome != planner.ExitCode || x.ExitCode != 1 {
 				t.Errorf("outcome %v, exit code %d, %s", x.Outcome, x.ExitCode, x.Message)
 			}
 		}
-		for a := range planner.AttemptID(4) {
+		for a := range planner.AttemptID(2) {
 			if x := h.untilExit(a); x.Outcome != planner.OK {
 				t.Errorf("attempt %d: outcome %v, %s", a, x.Outcome, x.Message)
 			}

@@ -45,7 +45,7 @@ func TestShortTaskIsMeasured(t *testing.T) {
 		x.Ran != u.Ended.Sub(u.Started) {
 		t.Errorf("instants out of order, or ran %v: %+v", x.Ran, u)
 	}
-	for range 5 { // the engine notes their start after their end
+	for range 2 { // the engine notes their start after their end
 		if x := r.exit(r.launch(r.sh("true"), nil)); x.Ran <= 0 || x.Ran > 10*time.Second {
 			t.Errorf("ran %v", x.Ran)
 		}
@@ -100,8 +100,6 @@ func TestEndsAreClasses(t *testing.T) {
 			planner.OK, 0, []string{"succeeded, although"}},
 		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, planner.ExitCode, 137,
 			nil},
-		{"out of memory in a child, exit 137", func() *executor.TaskSpec { return r.sh(hog + "; exit 137") }, limited,
-			planner.OutOfMemory, 137, nil},
 		{"a program that looks for the claim", func() *executor.TaskSpec {
 			return r.sh("rm -rf /.gantry/control/* /proc/1/fd/* /proc/1/cwd/* 2>/dev/null; ls -A " +
 				"/.gantry/control && exit 9; " +
