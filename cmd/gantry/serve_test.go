@@ -67,6 +67,15 @@ func serveIn(t *testing.T, dir string, args ...string) *served {
 func (s *served) kill() {
 	_ = s.cmd.Process.Signal(syscall.SIGKILL)
 	_ = s.cmd.Wait()
+	locks, _ := filepath.Glob(filepath.Join(s.dir, "*", "lock"))
+	for _, path := range append(locks, filepath.Join(s.dir, api.LockName)) {
+		if f, err := os.Open(path); err == nil { // a child has the lock, too, until it executes its program
+			for n := 0; n < 1000 && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; n++ {
+				time.Sleep(10 * time.Millisecond)
+			}
+			f.Close()
+		}
+	}
 }
 
 // ends waits until the server has ended, and wants an exit code.
