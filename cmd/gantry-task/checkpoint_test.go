@@ -26,7 +26,7 @@ func interrupted(t *testing.T, dir string, s emulate.Spec, ready func(pid int) b
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !ready(cmd.Process.Pid); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ready(cmd.Process.Pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			cmd.Process.Kill()
 			t.Fatal("the task did not get as far as it was to get")

@@ -94,7 +94,7 @@ func TestAWaitingLauncherEndsAtASignal(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	over := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+	over := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer over.Stop()
 	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 125 {
 		t.Errorf("it ended with %v", cmd.ProcessState)
