@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/trace/shown"
 )
@@ -83,9 +84,9 @@ func analyze(c *cli.Context) error {
 		}
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, a)
+		term.PrintJSON(c.App.Writer, a)
 	} else {
-		a.print(unfolded(c.App.Writer))
+		a.print(term.Unfolded(c.App.Writer))
 	}
 	if a.First != nil {
 		return exit.With(exit.TasksFailed, nil)
@@ -181,16 +182,16 @@ func (a *analysis) print(w io.Writer) {
 	}
 	shown.Names(&f.Failure)
 	shown.Names(&f.Blocked)
-	fmt.Fprintf(w, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, f.Kind, plural(f.Attempts, "attempt"))
+	fmt.Fprintf(w, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, f.Kind, term.Plural(f.Attempts, "attempt"))
 	if f.Node != "" {
 		fmt.Fprintf(w, ", the last on %s", f.Node)
 	}
 	if f.Ended != nil {
-		fmt.Fprintf(w, ", ended at %s", span(f.Ended))
+		fmt.Fprintf(w, ", ended at %s", term.Span(f.Ended))
 	}
 	fmt.Fprintf(w, "\n  %s\n", how(f.Outcome, f.ExitCode, f.Message))
 	if n := len(f.Blocked); n > 0 {
-		fmt.Fprintf(w, "  It blocked %s: %s\n", plural(n, "task"), namesOf(f.Blocked, mostNamed))
+		fmt.Fprintf(w, "  It blocked %s: %s\n", term.Plural(n, "task"), term.NamesOf(f.Blocked, mostNamed))
 	}
 	for _, s := range []struct{ name, text string }{{"standard error", f.Error}, {"standard output", f.Output}} {
 		if s.text != "" {
@@ -207,7 +208,7 @@ func (a *analysis) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  its history:    gantry explain %s %s\n", a.Run, quoted(f.Workflow+"/"+f.Task))
 	if n := len(a.Others); n > 0 {
-		fmt.Fprintf(w, "\n%s:\n", plural(n, "further failure"))
+		fmt.Fprintf(w, "\n%s:\n", term.Plural(n, "further failure"))
 		for _, x := range a.Others[:min(n, mostNamed)] {
 			fmt.Fprintf(w, "  %s/%s: %s\n", x.Workflow, x.Task, how(x.Outcome, x.ExitCode, x.Message))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/sim/calibrate"
 	"gantry/executor/sim/hostmodel"
@@ -89,7 +90,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 		return err
 	}
 	s := &session{set: &settings{Runtime: runtime, Seed: 1, Starts: executor.Starts(host.Cores)}, home: home,
-		view: &progress{out: c.App.ErrWriter, warnings: map[string]bool{}, quiet: true}, out: c}
+		view: term.New(true), out: c}
 	defer s.close()
 	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
 		return err
@@ -114,7 +115,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	}
 	switch {
 	case c.Bool("json"):
-		printJSON(c.App.Writer, m)
+		term.PrintJSON(c.App.Writer, m)
 	case !c.Bool("quiet"):
 		w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
 		for _, r := range calibrate.Table(m) {

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/slurm"
 )
@@ -48,7 +49,7 @@ func readSpeeds(home string) (map[string]float64, error) {
 
 // calibrateNodes measures the cores of the nodes of an allocation by a job step on each.
 func calibrateNodes(c *cli.Context) error {
-	s := &session{set: &settings{}, view: newProgress(c.Bool("quiet") || c.Bool("json"), false), out: c}
+	s := &session{set: &settings{}, view: term.New(c.Bool("quiet") || c.Bool("json")), out: c}
 	if err := s.set.readSlurm(c, true); err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func calibrateNodes(c *cli.Context) error {
 	}
 	giveToCaller(speedsFile(home))
 	if c.Bool("json") {
-		printJSON(c.App.Writer, measured)
+		term.PrintJSON(c.App.Writer, measured)
 		return nil
 	}
 	for _, r := range reports {

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/outside"
@@ -362,7 +363,7 @@ func unreadable(file string, err error) *report {
 
 func (r *report) write(out io.Writer, asJSON bool) error {
 	if asJSON {
-		printJSON(out, r)
+		term.PrintJSON(out, r)
 		return nil
 	}
 	return r.print(out)
@@ -443,9 +444,9 @@ func (r *report) print(out io.Writer) error {
 	var b strings.Builder
 	verdict := "ok"
 	if n := len(r.Errors); n > 0 {
-		verdict = plural(n, "error")
+		verdict = term.Plural(n, "error")
 	} else if n := len(r.Warnings); n > 0 {
-		verdict = "ok, " + plural(n, "warning")
+		verdict = "ok, " + term.Plural(n, "warning")
 	}
 	if len(r.Errors) == 0 && len(r.Obstacles) > 0 {
 		verdict += "; gantry run refuses it"
@@ -471,10 +472,10 @@ func (r *report) print(out io.Writer) error {
 		if r.Tasks == 0 {
 			fmt.Fprintln(&b, "  tasks          0")
 		} else {
-			fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, plural(r.Types, "type"),
-				plural(r.Edges, "edge"), byFiles, plural(r.Components, "component"))
+			fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, term.Plural(r.Types, "type"),
+				term.Plural(r.Edges, "edge"), byFiles, term.Plural(r.Components, "component"))
 		}
-		fmt.Fprintf(&b, "  shape          %s, width %d\n", plural(r.Levels, "level"), r.Width)
+		fmt.Fprintf(&b, "  shape          %s, width %d\n", term.Plural(r.Levels, "level"), r.Width)
 		path := "undefined"
 		if r.CriticalPath != nil {
 			path = seconds(*r.CriticalPath)
@@ -501,7 +502,7 @@ func (r *report) print(out io.Writer) error {
 		list(&b, "known", known)
 		list(&b, "missing", missing)
 		for _, i := range r.Imputed {
-			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, plural(i.Count, "task"), i.Rule)
+			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, term.Plural(i.Count, "task"), i.Rule)
 		}
 	}
 	list(&b, "catalogs", r.Catalogs)

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
 	"gantry/sqlite"
@@ -125,7 +126,7 @@ func (d *cleaning) print(c *cli.Context, dir string) {
 	}
 	out := c.App.Writer
 	if c.Bool("json") {
-		printJSON(out, map[string]any{"files_of": orEmpty(d.files), "freed_bytes": d.freed,
+		term.PrintJSON(out, map[string]any{"files_of": orEmpty(d.files), "freed_bytes": d.freed,
 			"containers": orEmpty(d.Containers), "groups": orEmpty(d.Groups), "held": orEmpty(d.Held),
 			"unknown": orEmpty(d.Unknown), "images": orEmpty(d.images)})
 		return
@@ -140,7 +141,7 @@ func (d *cleaning) print(c *cli.Context, dir string) {
 	list(d.files, "deleted files of run %s")
 	list(d.images, "removed image %s")
 	if len(d.files) > 0 || d.freed > 0 {
-		fmt.Fprintf(out, "%s freed\n", size(&d.freed))
+		fmt.Fprintf(out, "%s freed\n", term.Size(&d.freed))
 	}
 	list(d.Held, "left run %s alone: a gantry works on it")
 	list(d.Unknown, "left control group %s alone: its run is not in %s", dir)

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 
 	tables "gantry/sqlite/report"
@@ -85,7 +86,7 @@ func compareAction(c *cli.Context) error {
 		got.Causes = append(got.Causes, tables.Cause{Name: x.Name, Took: int64(x.Took)})
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, got)
+		term.PrintJSON(c.App.Writer, got)
 		return nil
 	}
 	return got.WriteText(c.App.Writer)

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/planner/policy"
 	"gantry/sqlite"
 )
@@ -81,7 +82,7 @@ Exit codes: 0 printed, 2 wrong command line.`,
 			if !ok || c.NArg() != 1 {
 				return exit.Usagef("completion: name a shell: bash, zsh or fish")
 			}
-			_, err := io.WriteString(raw(c), script)
+			_, err := io.WriteString(term.Raw(c.App.Writer), script)
 			return err
 		},
 	}
@@ -93,7 +94,7 @@ func complete(app *cli.App, words []string) {
 		words = []string{""}
 	}
 	last := words[len(words)-1]
-	var found []term
+	var found []entry
 	switch command := app.Command(words[0]); {
 	case len(words) == 1:
 		found = commandTerms(app)
@@ -105,24 +106,24 @@ func complete(app *cli.App, words []string) {
 		case t.name == filesLine:
 			fmt.Fprintln(app.Writer, filesLine)
 		case strings.HasPrefix(t.name, last):
-			fmt.Fprintf(unfolded(app.Writer), "%s\t%s\n", t.name, t.meaning)
+			fmt.Fprintf(term.Unfolded(app.Writer), "%s\t%s\n", t.name, t.meaning)
 		}
 	}
 }
 
-func commandTerms(app *cli.App) []term {
-	var terms []term
+func commandTerms(app *cli.App) []entry {
+	var terms []entry
 	for _, c := range app.Commands {
 		if !c.Hidden {
-			terms = append(terms, term{c.Name, c.Usage})
+			terms = append(terms, entry{c.Name, c.Usage})
 		}
 	}
 	return terms
 }
 
-var files = []term{{name: filesLine}}
+var files = []entry{{name: filesLine}}
 
-func completeCommand(app *cli.App, command *cli.Command, before []string, last string) []term {
+func completeCommand(app *cli.App, command *cli.Command, before []string, last string) []entry {
 	dir, runs := "gantry-runs", 0
 	if env := os.Getenv("GANTRY_DIR"); env != "" {
 		dir = env
@@ -151,7 +152,7 @@ func completeCommand(app *cli.App, command *cli.Command, before []string, last s
 	case "help":
 		return commandTerms(app)
 	case "completion":
-		return []term{{"bash", ""}, {"zsh", ""}, {"fish", ""}}
+		return []entry{{"bash", ""}, {"zsh", ""}, {"fish", ""}}
 	case "explain", "logs", "shell":
 		if runs > 0 {
 			return taskNames(dir, before[len(before)-1])
@@ -176,31 +177,31 @@ func valueFlag(c *cli.Command, name string) cli.Flag {
 	return nil
 }
 
-func optionNames(c *cli.Command) []term {
-	terms := []term{{"--help", "show help"}}
+func optionNames(c *cli.Command) []entry {
+	terms := []entry{{"--help", "show help"}}
 	for _, f := range c.Flags {
 		if doc, ok := f.(cli.DocGenerationFlag); ok {
 			_, usage := valueOf(doc)
 			for _, n := range f.Names() {
-				terms = append(terms, term{dashed(n), usage})
+				terms = append(terms, entry{dashed(n), usage})
 			}
 		}
 	}
 	return terms
 }
 
-func flagValues(flag, dir string) []term {
-	words := func(all ...string) (terms []term) {
+func flagValues(flag, dir string) []entry {
+	words := func(all ...string) (terms []entry) {
 		for _, w := range all {
-			terms = append(terms, term{name: w})
+			terms = append(terms, entry{name: w})
 		}
 		return terms
 	}
 	switch flag {
 	case "policy", "against":
-		var terms []term
+		var terms []entry
 		for _, r := range policy.Table() {
-			terms = append(terms, term{r.Name, r.Title})
+			terms = append(terms, entry{r.Name, r.Title})
 		}
 		return terms
 	case "replay":
@@ -218,24 +219,24 @@ func flagValues(flag, dir string) []term {
 }
 
 // runNames lists the runs of the log in dir; none if there is no log.
-func runNames(dir string) []term {
-	var terms []term
+func runNames(dir string) []entry {
+	var terms []entry
 	withLog(dir, func(db *sqlite.DB) {
 		if runs, err := db.Runs(context.Background()); err == nil {
 			for _, r := range runs {
-				terms = append(terms, term{r.Run, string(r.State) + ", " + named(r.Workflows, r.Names)})
+				terms = append(terms, entry{r.Run, string(r.State) + ", " + term.Named(r.Workflows, r.Names)})
 			}
 		}
 	})
 	return terms
 }
 
-func taskNames(dir, run string) []term {
-	var terms []term
+func taskNames(dir, run string) []entry {
+	var terms []entry
 	withLog(dir, func(db *sqlite.DB) {
 		if names, err := db.TaskNames(context.Background(), run); err == nil {
 			for _, n := range names {
-				terms = append(terms, term{name: n})
+				terms = append(terms, entry{name: n})
 			}
 		}
 	})

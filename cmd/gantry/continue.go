@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment/load"
@@ -67,7 +68,7 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 		subs[i] = x.sub
 	}
 	fresh := *s // what is not to be run must not be counted twice
-	fresh.resumes, fresh.view = false, newProgress(true, false)
+	fresh.resumes, fresh.view = false, term.New(true)
 	if _, err := fresh.check(subs); err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (s *session) warnEdited(ctx context.Context, f sqlite.Flow) error {
 	}
 	st, err := os.Stat(f.Source)
 	if err == nil && st.Mode().IsRegular() && st.ModTime().After(info.Started.Add(time.Duration(f.Ended))) {
-		s.view.warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
+		s.view.Warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
 			"continues with the file as it is now", f.Source, f.Name, s.name, f.Source)
 	}
 	return nil
@@ -110,7 +111,7 @@ func (s *session) warnEdited(ctx context.Context, f sqlite.Flow) error {
 func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow) (all []correction, err error) {
 	in := &inputs{paths: []string{with}, seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
 		Loader: load.Loader{Platform: s.platform, TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64),
-			Count: s.set.Count, Warn: s.view.warn}}
+			Count: s.set.Count, Warn: s.view.Warn}}
 	if err := s.set.readAs(c, in); err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 	if len(all) == 0 {
 		return nil
 	}
-	s.view.silent = false
+	s.view.Silence(false)
 	if err := s.engine.Quiesce(ctx); err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 		if err := s.linkResults(ctx, o.was, o.adm); err != nil {
 			return err
 		}
-		s.view.note("%s: %s kept, %d to run", o.adm.Spec.Name, plural(o.stay, "task"), len(o.changes))
+		s.view.Note("%s: %s kept, %d to run", o.adm.Spec.Name, term.Plural(o.stay, "task"), len(o.changes))
 		at := map[string]planner.TaskID{}
 		for i, t := range o.adm.Tasks {
 			at[t.Name] = o.adm.Arrived.Tasks[i].ID
@@ -211,9 +212,9 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 				if ch.Done {
 					again = " again"
 				}
-				s.view.note("  %s runs%s: %s", ch.Task, again, ch.Why)
+				s.view.Note("  %s runs%s: %s", ch.Task, again, ch.Why)
 			} else if i == maxChangesShown {
-				s.view.note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, s.name)
+				s.view.Note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, s.name)
 			}
 			if err := s.log.NotReused(at[ch.Task], s.engine.Runtime.Now(), ch.Why); err != nil {
 				return err
@@ -310,5 +311,5 @@ func (s *session) dropStale() error {
 // newKeeper knows the files of the run by their content.
 func (s *session) newKeeper() *reuse.Keeper {
 	return &reuse.Keeper{Log: s.db, Run: s.log, Home: s.home, Nodes: s.platform.Nodes, Seed: s.set.Seed,
-		Now: func() planner.Time { return s.engine.Runtime.Now() }, Warn: s.view.warn}
+		Now: func() planner.Time { return s.engine.Runtime.Now() }, Warn: s.view.Warn}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/trace"
 )
 
@@ -34,7 +35,7 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 			if c.Args().Len() != 1 {
 				return exit.Usagef("convert: name one workflow file, or - for standard input")
 			}
-			return convert(c.Args().First(), o, raw(c), c.App.ErrWriter)
+			return convert(c.Args().First(), o, term.Raw(c.App.Writer), c.App.ErrWriter)
 		},
 	}
 }

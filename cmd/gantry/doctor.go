@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/sqlite"
 )
@@ -70,7 +71,7 @@ not enforced).`,
 				return exit.With(exit.Host, err)
 			}
 			if lacking > 0 && c.Bool("strict") {
-				return exit.Hostf("%s not enforced by this host", plural(lacking, "fact"))
+				return exit.Hostf("%s not enforced by this host", term.Plural(lacking, "fact"))
 			}
 			return nil
 		},
@@ -91,7 +92,7 @@ func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking in
 			if node != "" {
 				object["node"] = node
 			}
-			printJSON(c.App.Writer, object)
+			term.PrintJSON(c.App.Writer, object)
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, f.Verdict, f.Evidence)

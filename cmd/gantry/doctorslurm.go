@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/executor/container/slurm"
 	"gantry/executor/container/slurm/allocation"
@@ -19,7 +20,7 @@ import (
 // doctorSlurm asks each node of an allocation what it enforces. Nodes are asked one after the other, since virtual ones
 // share a host, whose load would disturb what is measured.
 func doctorSlurm(c *cli.Context) error {
-	s := &session{set: &settings{}, view: newProgress(c.Bool("json"), false), out: c}
+	s := &session{set: &settings{}, view: term.New(c.Bool("json")), out: c}
 	if err := s.set.readSlurm(c, true); err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func doctorSlurm(c *cli.Context) error {
 			return err
 		}
 		if !c.Bool("json") {
-			fmt.Fprintf(c.App.Writer, "node %s: %s, %s\n", n.Name, plural(n.Cores, "core"), size(&n.Memory))
+			fmt.Fprintf(c.App.Writer, "node %s: %s, %s\n", n.Name, term.Plural(n.Cores, "core"), term.Size(&n.Memory))
 		}
 		lacking += printFacts(c, n.Name, facts)
 		if !usable {
@@ -62,10 +63,10 @@ func doctorSlurm(c *cli.Context) error {
 		}
 	}
 	if unusable > 0 {
-		return exit.Hostf("%s cannot be used", plural(unusable, "node"))
+		return exit.Hostf("%s cannot be used", term.Plural(unusable, "node"))
 	}
 	if lacking > 0 && c.Bool("strict") {
-		return exit.Hostf("%s not enforced by these nodes", plural(lacking, "fact"))
+		return exit.Hostf("%s not enforced by these nodes", term.Plural(lacking, "fact"))
 	}
 	return nil
 }

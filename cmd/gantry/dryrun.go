@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
@@ -91,7 +92,7 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 	if db != nil {
 		defer db.Close()
 	}
-	d := &dryRun{Policy: s.set.Policy, Runtime: s.set.Runtime, Tasks: s.view.total, Steps: []dryStep{},
+	d := &dryRun{Policy: s.set.Policy, Runtime: s.set.Runtime, Tasks: s.tasks, Steps: []dryStep{},
 		Inputs: s.dryInputs(subs)}
 	if d.Images, err = s.dryImages(ctx); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 			Command: container.CommandLine(a.Task)})
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, d)
+		term.PrintJSON(c.App.Writer, d)
 		return nil
 	}
 	if c.Bool("quiet") {
@@ -187,7 +188,7 @@ func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
 		wanted[i].Ref = name
 	}
 	s.looks = true
-	show := &arriving{progress: s.view, parts: map[string][2]int64{}}
+	show := s.view.Arriving("image", "pulling")
 	found, err := row.images(ctx, s, wanted, show)
 	switch {
 	case errors.Is(err, fetch.ErrNoImage):
@@ -247,9 +248,10 @@ func tellCommand(b *strings.Builder, task, command string) {
 func (s *session) printDry(c *cli.Context, d *dryRun) {
 	w := c.App.Writer
 	width := columns.Of(w)
-	fmt.Fprintf(w, "This run would start %s on %s, policy %s. Nothing is started.\n\n", plural(len(d.Steps), "task"),
-		describe(s.platform), d.Policy)
-	t := newTable(w, width, "-order", "workflow", "task", "node", "-starts", "-runs", "-ends", "-cores", "-memory",
+	fmt.Fprintf(w, "This run would start %s on %s, policy %s. Nothing is started.\n\n", term.Plural(len(d.Steps),
+		"task"),
+		term.Describe(s.platform), d.Policy)
+	t := term.NewTable(w, width, "-order", "workflow", "task", "node", "-starts", "-runs", "-ends", "-cores", "-memory",
 		"image")
 	for i, x := range d.Steps {
 		image := x.Image
@@ -258,13 +260,13 @@ func (s *session) printDry(c *cli.Context, d *dryRun) {
 		}
 		memory := "any"
 		if x.Memory > 0 {
-			memory = size(&x.Memory)
+			memory = term.Size(&x.Memory)
 		}
-		t.row(strconv.Itoa(i+1), x.Workflow, x.Task, x.Node, span(x.Start), span(x.Begin), span(x.End),
+		t.Row(strconv.Itoa(i+1), x.Workflow, x.Task, x.Node, term.Span(x.Start), term.Span(x.Begin), term.Span(x.End),
 			fmt.Sprintf("%g", float64(x.Millicores)/1000), memory, image)
 	}
-	t.end()
-	t = newTable(w, width, "image", "here as", "the run would")
+	t.End()
+	t = term.NewTable(w, width, "image", "here as", "the run would")
 	for _, x := range d.Images {
 		id, does := "-", "use it"
 		if x.ID != "" {
@@ -273,9 +275,9 @@ func (s *session) printDry(c *cli.Context, d *dryRun) {
 		if x.Action != "present" {
 			does = x.Action + " it"
 		}
-		t.row(x.Image, id, does)
+		t.Row(x.Image, id, does)
 	}
-	t.end()
+	t.End()
 	var commands strings.Builder
 	for _, x := range d.Steps {
 		if x.Command != "" {
@@ -285,15 +287,15 @@ func (s *session) printDry(c *cli.Context, d *dryRun) {
 	if commands.Len() > 0 {
 		fmt.Fprintln(w, commands.String())
 	}
-	t = newTable(w, width, "workflow", "input", "from", "-size")
+	t = term.NewTable(w, width, "workflow", "input", "from", "-size")
 	for _, x := range d.Inputs {
 		from := x.Path
 		if from == "" {
 			from = "made up"
 		}
-		t.row(x.Workflow, x.File, from, size(&x.Bytes))
+		t.Row(x.Workflow, x.File, from, term.Size(&x.Bytes))
 	}
-	t.end()
+	t.End()
 	if d.unpredicted != "" {
 		fmt.Fprintln(w, d.unpredicted)
 	} else {

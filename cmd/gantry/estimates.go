@@ -137,7 +137,7 @@ func (s *session) findModel(name string) (*sqlite.TrainedModel, error) {
 	}
 	s.set.Estimator = "trained:" + m.Reference()
 	if m.TimeScale != s.set.TimeScale || m.SizeScale != s.set.SizeScale {
-		s.view.warn("model %s was trained at time scale %g and size scale %g: its predictions are of those",
+		s.view.Warn("model %s was trained at time scale %g and size scale %g: its predictions are of those",
 			m.Reference(), m.TimeScale, m.SizeScale)
 	}
 	return m, nil

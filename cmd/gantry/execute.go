@@ -17,6 +17,7 @@ import (
 
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
 
@@ -53,7 +54,7 @@ type session struct {
 	dirLock   *os.File
 	keeper    *reuse.Keeper // knows files by their content; nil without a log
 	upkeep    *upkeep       // looks after the files of the run; nil without a log
-	view      *progress
+	view      *term.Progress
 	refining  *refining // compares the run with what is known of the host; nil: it does not
 	out       *cli.Context
 	engine    *executor.Engine
@@ -72,6 +73,7 @@ type session struct {
 	collector   *metrics.Collector   // nil: metrics are taken from the log
 	started     time.Time            // origin of the axis of the run
 	page        *live.Server         // nil: nobody watches
+	tasks       int                  // of the workflows that were checked
 	facts       facts                // of the workflows that are to run
 	wanted      map[string]bool      // images of programs that are still to run
 	images      *images              // what their names stand for; nil: nothing is known
@@ -248,8 +250,8 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 		}
 		adm.Images(&sub, s.want)
 		s.facts.take(s.set, &sub)
-		s.view.total += len(sub.Workflow.Tasks)
-		if !runtimeOf(s.set.Runtime).Virtual || s.view.total <= keptTasks {
+		s.tasks += len(sub.Workflow.Tasks)
+		if !runtimeOf(s.set.Runtime).Virtual || s.tasks <= keptTasks {
 			subs[i] = sub
 		}
 	}
@@ -315,7 +317,7 @@ func (s *session) drive(ctx context.Context) error {
 	if s.live() {
 		s.collector = metrics.NewCollector(s.platform)
 		s.engine.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-			s.view.watch(v, events, admitted)
+			s.view.Watch(v, events, admitted)
 			s.collector.Watch(v, events, admitted)
 		}
 	}
@@ -324,10 +326,17 @@ func (s *session) drive(ctx context.Context) error {
 		return s.broken(ctx, errors.Join(err, s.engine.Runtime.Close()))
 	}
 	defer s.serving.begin(s)()
-	s.view.begin(s)
+	b := term.Begun{Run: s.name, Policy: s.set.Policy, Platform: s.platform, Tasks: s.tasks,
+		Repetition:  s.set.Repetition,
+		Repetitions: s.repetitions, Virtual: virtual, Planner: s.engine.Planner, Started: s.started,
+		Expected: s.follower.expected}
+	if s.serving != nil {
+		b.Home = s.home
+	}
+	s.view.Begin(b)
 	s.announce()
 	if virtual && s.set.Host != nil && !s.ideal {
-		s.view.note("simulated as this host runs containers, by what gantry calibrate measured (--host-model none: " +
+		s.view.Note("simulated as this host runs containers, by what gantry calibrate measured (--host-model none: " +
 			"ideal machines)")
 	}
 	if s.follower != nil {
@@ -335,7 +344,7 @@ func (s *session) drive(ctx context.Context) error {
 	}
 	res, err := s.engine.Run(ctx)
 	s.follower.close()
-	s.view.end()
+	s.view.End()
 	if s.upkeep != nil {
 		s.upkeep.end()
 	}
@@ -349,7 +358,7 @@ func (s *session) drive(ctx context.Context) error {
 	if left.Load() {
 		ctx = context.WithoutCancel(ctx)
 		if closing != nil {
-			s.view.warn("%v", closing)
+			s.view.Warn("%v", closing)
 			closing = nil
 		}
 	}
@@ -385,7 +394,7 @@ func (s *session) watch(v planner.View, events []planner.Event, admitted []*exec
 		s.follower.watch(v, events, admitted)
 	}
 	s.refining.watch(events)
-	s.view.watch(v, events, admitted)
+	s.view.Watch(v, events, admitted)
 	s.serving.watch(v, events, admitted)
 }
 
@@ -459,7 +468,7 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	if placing != nil && code == exit.OK {
 		code = exit.Host
 	}
-	err := s.view.finish(ctx, s, res, failed)
+	err := s.printOutcome(ctx, res, failed)
 	s.atEnd(state, code)
 	if err != nil {
 		return exit.With(exit.Internal, err)
@@ -505,7 +514,8 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 	if res.Interrupted {
 		return errors.New("stopped")
 	}
-	return fmt.Errorf("%s failed or skipped; for the reason: gantry explain %s TASK", plural(failed, "task"), s.name)
+	return fmt.Errorf("%s failed or skipped; for the reason: gantry explain %s TASK", term.Plural(failed, "task"),
+		s.name)
 }
 
 // listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and
@@ -525,14 +535,14 @@ func (s *session) listen(control chan<- executor.Control, leave func()) (stop fu
 					level = executor.Stop
 				}
 				if r, ok := s.engine.Runtime.(executor.Remote); ok && level >= executor.Abort && r.Away() {
-					s.view.note("%s", "the Docker Engine does not answer: running containers are left as they are")
+					s.view.Note("%s", "the Docker Engine does not answer: running containers are left as they are")
 					leave()
 					continue
 				}
 				if level > executor.Abort {
 					continue
 				}
-				s.view.note("%s", [...]string{"",
+				s.view.Note("%s", [...]string{"",
 					"stopping: running tasks may end, no task is started (Ctrl-C again stops them)",
 					"stopping running tasks (Ctrl-C again kills them)", "killing running tasks"}[level])
 				control <- level

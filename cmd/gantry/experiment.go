@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/experiment"
 	"gantry/sqlite"
 	"gantry/sqlite/results"
@@ -143,17 +144,17 @@ func runExperiment(c *cli.Context, path string) error {
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exit.Stoppedf("stopped after %d of %s; continue with the same command", p.Done,
-			plural(p.Runs, "run"))
+			term.Plural(p.Runs, "run"))
 	case sqlite.IsDisk(err):
 		return exit.With(exit.Host, err)
 	case err != nil:
 		return exit.With(exit.Internal, err)
 	}
-	view.line("%s: %s (%d kept from before, %d diverged), in %s", out, plural(p.Done, "run"), p.Kept, p.Diverged,
+	view.line("%s: %s (%d kept from before, %d diverged), in %s", out, term.Plural(p.Done, "run"), p.Kept, p.Diverged,
 		time.Since(view.begun).Round(time.Millisecond))
 	if p.Failed > 0 {
 		return exit.With(exit.TasksFailed, fmt.Errorf("%s could not be run; the first: %s",
-			plural(p.Failed, "simulation"), view.failed))
+			term.Plural(p.Failed, "simulation"), view.failed))
 	}
 	view.line("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
 	return nil
@@ -186,7 +187,7 @@ func earlierRuns(c *cli.Context, x *scenario.Experiment, info results.Info,
 func takeOver(ctx context.Context, r *experiment.Runner, db *results.DB, e *results.Earlier,
 	view *experimentView) error {
 	if n := e.Samples(); n > 0 {
-		view.line("first %s that %s by another build", plural(n, "run"), map[bool]string{true: "was made",
+		view.line("first %s that %s by another build", term.Plural(n, "run"), map[bool]string{true: "was made",
 			false: "were made"}[n == 1])
 		most := r.Repetitions
 		r.Only, r.Repetitions = e.Sample, 0
@@ -244,8 +245,8 @@ func (v *experimentView) report(p experiment.Progress) {
 		v.failed = p.Last.Cell.String() + ": " + p.Last.Message
 	}
 	if v.last.Runs == 0 && !v.quiet {
-		v.line("%s to simulate", plural(p.Runs, "run"))
-		if terminal(os.Stderr) {
+		v.line("%s to simulate", term.Plural(p.Runs, "run"))
+		if term.Terminal(os.Stderr) {
 			v.bar = progressbar.NewOptions(max(p.Runs, 1), progressbar.OptionSetWriter(v.out),
 				progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
 				progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false),
@@ -265,7 +266,7 @@ func (v *experimentView) report(p experiment.Progress) {
 		return
 	}
 	if now := time.Now(); now.After(v.next) && p.Done < p.Runs {
-		v.line("%d of %s, %d diverged, about %s left", p.Done, plural(p.Runs, "run"), p.Diverged,
+		v.line("%d of %s, %d diverged, about %s left", p.Done, term.Plural(p.Runs, "run"), p.Diverged,
 			p.Left.Round(time.Second))
 		v.next = now.Add(plainEvery)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/trace/shown"
 )
@@ -32,7 +33,7 @@ Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log 
 			}
 			defer db.Close()
 			if c.Bool("json") {
-				printJSON(c.App.Writer, life)
+				term.PrintJSON(c.App.Writer, life)
 				return nil
 			}
 			name := life.Run
@@ -62,34 +63,27 @@ const (
 	instantEnding // of an attempt that took no time
 )
 
-func cores(millicores int64) string {
-	if millicores == 1000 {
-		return "1 core"
-	}
-	return fmt.Sprintf("%g cores", float64(millicores)/1000)
-}
-
 // explain prints the state of a task and the reason for it, then its history. Name is that of the run or submission.
 func explain(w io.Writer, l *sqlite.Life, name string) {
 	shown.Names(l)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
-	need := cores(l.CPU)
+	need := term.Cores(l.CPU)
 	if l.Memory > 0 {
-		need += ", " + size(&l.Memory) + " of memory"
+		need += ", " + term.Size(&l.Memory) + " of memory"
 	}
 	if l.Disk > 0 {
-		need += ", " + size(&l.Disk) + "/s of disk"
+		need += ", " + term.Size(&l.Disk) + "/s of disk"
 	}
 	if l.TimeLimit != nil {
-		need += ", at most " + span(l.TimeLimit)
+		need += ", at most " + term.Span(l.TimeLimit)
 	}
 	if l.Imputed != "" {
 		need += " (not in the workflow, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
 	}
 	fmt.Fprintf(&b, "  needs %s\n", need)
 	if l.Image != "" {
-		fmt.Fprintf(&b, "  runs in %s\n", imageName(l.Image, l.Digest))
+		fmt.Fprintf(&b, "  runs in %s\n", term.ImageName(l.Image, l.Digest))
 	}
 	b.WriteString("\n")
 
@@ -107,7 +101,7 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 			text += " of its workflow"
 		}
 		if n.Instant != nil && *n.Instant != n.At {
-			text += " " + span(n.Instant)
+			text += " " + term.Span(n.Instant)
 		}
 		if n.Text != "" {
 			text += ": " + n.Text
@@ -161,7 +155,7 @@ func reused(u *sqlite.Reuse) string {
 	if u.Try != nil {
 		from = fmt.Sprintf("task %s of run %s, attempt %d", u.Task, u.Run, *u.Try)
 	}
-	return text + fmt.Sprintf("takes over the results of %s, which ran %s", from, span(u.Ran))
+	return text + fmt.Sprintf("takes over the results of %s, which ran %s", from, term.Span(u.Ran))
 }
 
 // verdict is the state of the task in one line.
@@ -182,13 +176,13 @@ func verdict(l *sqlite.Life) string {
 		if took != nil && last.Before != nil {
 			took = new(*took + *last.Before)
 		}
-		text := fmt.Sprintf("done on %s, in %s", last.Node, span(took))
+		text := fmt.Sprintf("done on %s, in %s", last.Node, term.Span(took))
 		if n := len(l.Attempts); n > 1 {
 			text += fmt.Sprintf(", at attempt %d", last.Try)
 		}
 		return text
 	case "failed":
-		return fmt.Sprintf("failed, %s; the last on %s: %s", plural(len(l.Attempts), "attempt"), last.Node,
+		return fmt.Sprintf("failed, %s; the last on %s: %s", term.Plural(len(l.Attempts), "attempt"), last.Node,
 			how(last.Outcome, last.ExitCode, last.Message))
 	case "skipped":
 		if l.Flow == "cancelled" {
@@ -206,7 +200,7 @@ func verdict(l *sqlite.Life) string {
 	}
 	if left := slices.DeleteFunc(slices.Clone(l.Parents),
 		func(p sqlite.Relative) bool { return p.State == "done" }); len(left) > 0 {
-		return fmt.Sprintf("waits for %s: %s", plural(len(left), "parent"), relatives(left))
+		return fmt.Sprintf("waits for %s: %s", term.Plural(len(left), "parent"), relatives(left))
 	}
 	if n := len(l.Waits); n > 0 {
 		return "waits: " + waiting(l, &l.Waits[n-1])
@@ -228,7 +222,7 @@ func relatives(all []sqlite.Relative) string {
 		}
 		parts = append(parts, r.Task+" ("+state+")")
 	}
-	return named(len(all), parts)
+	return term.Named(len(all), parts)
 }
 
 // parentSteps are the ends of the parents; of many, only the last, for which the task waited longest.
@@ -261,12 +255,12 @@ func parentSteps(l *sqlite.Life) []step {
 func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	held := ""
 	if x.Holds > 0 {
-		when, names := "then", named(x.Holds, x.Held)
+		when, names := "then", term.Named(x.Holds, x.Held)
 		if x.Now {
 			when = "now"
 		}
 		if len(x.Held) == 0 {
-			names = plural(x.Holds, "task")
+			names = term.Plural(x.Holds, "task")
 		}
 		held = fmt.Sprintf("; running %s: %s", when, names)
 	}
@@ -276,11 +270,11 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	case "waits-for-files":
 		return "its input files do not all exist yet"
 	case "no-node-free":
-		short := map[string]string{"cpu": cores(l.CPU), "memory": size(&l.Memory) + " of memory",
-			"disk": size(&l.Disk) + "/s of disk"}
+		short := map[string]string{"cpu": term.Cores(l.CPU), "memory": term.Size(&l.Memory) + " of memory",
+			"disk": term.Size(&l.Disk) + "/s of disk"}
 		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
 	case "planned-later":
-		text := fmt.Sprintf("policy %s has planned it for %s", l.Policy, span(x.Until))
+		text := fmt.Sprintf("policy %s has planned it for %s", l.Policy, term.Span(x.Until))
 		if x.Node != "" { // of nodes that are alike the one is chosen when the task starts
 			text += " on " + x.Node
 		}
@@ -290,7 +284,7 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	case "draining":
 		return "gantry was stopping and started no more tasks"
 	case "not-yet-released":
-		return "its workflow is released at " + span(x.Until)
+		return "its workflow is released at " + term.Span(x.Until)
 	case "unplaced":
 		return "policy " + l.Policy + " gave it no place in this round"
 	case "no-node":
@@ -315,7 +309,7 @@ func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
 		kept = fmt.Sprintf("%.1f %% of the task is kept", 100**s.Kept)
 	}
 	if s.Lost != nil && *s.Lost > 0 {
-		kept = span(s.Lost) + " of work is lost"
+		kept = term.Span(s.Lost) + " of work is lost"
 	}
 	steps = append(steps, step{*s.Since, start, fmt.Sprintf("attempt %d: left %s (%s): %s", s.Try, s.Node, s.How,
 		kept)})
@@ -324,7 +318,7 @@ func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
 	}
 	if s.Until != nil {
 		steps = append(steps, step{*s.Until, start, fmt.Sprintf("attempt %d: its suspension of %s ended", s.Try,
-			span(new(*s.Until-*s.Since)))})
+			term.Span(new(*s.Until-*s.Since)))})
 	}
 	return steps
 }
@@ -346,20 +340,20 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 	if a.Queued != nil {
 		text := fmt.Sprintf("attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
 		if a.Estimate != nil && a.Source == "default" {
-			text += ", planned as " + span(a.Estimate) + ": its runtime is not known"
+			text += ", planned as " + term.Span(a.Estimate) + ": its runtime is not known"
 		} else if a.Estimate != nil {
-			text += ", estimated " + span(a.Estimate)
+			text += ", estimated " + term.Span(a.Estimate)
 			if a.Spread != nil {
-				text += " ± " + span(a.Spread)
+				text += " ± " + term.Span(a.Spread)
 			}
 			text += " (" + a.Source
 			if a.Samples != nil && *a.Samples > 0 {
-				text += fmt.Sprintf(", %s", plural(*a.Samples, "sample"))
+				text += fmt.Sprintf(", %s", term.Plural(*a.Samples, "sample"))
 			}
 			text += ")"
 		}
 		if a.HoldMemory != l.Memory && a.HoldMemory > 0 {
-			text += ", with " + size(&a.HoldMemory) + " of memory"
+			text += ", with " + term.Size(&a.HoldMemory) + " of memory"
 		}
 		steps = append(steps, step{*a.Queued, order, text})
 	}
@@ -368,34 +362,34 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 		if a.Done != nil {
 			text += fmt.Sprintf(" on from a checkpoint, with %.1f %% of the task done", 100**a.Done)
 			if a.Moved != nil && *a.Moved > 0 {
-				text += " (" + size(a.Moved) + " came from another node)"
+				text += " (" + term.Size(a.Moved) + " came from another node)"
 			}
 		}
 		if a.Copied != nil && *a.Copied > 0 {
-			text += ", after copying " + size(a.Copied) + " from other nodes"
+			text += ", after copying " + term.Size(a.Copied) + " from other nodes"
 		}
 		steps = append(steps, step{*a.Started, start, text})
 	}
 	if a.Ended != nil && a.Outcome != "" {
 		text := fmt.Sprintf("attempt %d: %s", a.Try, how(a.Outcome, a.ExitCode, ""))
 		if a.Outcome == "ok" || a.Ran != nil {
-			text += " after " + span(a.Ran)
+			text += " after " + term.Span(a.Ran)
 		}
 		if a.Measured != nil && a.Estimate != nil && a.Source != "default" && a.Outcome == "ok" {
-			text += fmt.Sprintf(" (%s with container start, comparable to the estimate)", span(a.Measured))
+			text += fmt.Sprintf(" (%s with container start, comparable to the estimate)", term.Span(a.Measured))
 		}
 		var used []string
 		if a.CPUUser != nil && a.CPUSystem != nil {
-			used = append(used, span(new(*a.CPUUser+*a.CPUSystem))+" of CPU")
+			used = append(used, term.Span(new(*a.CPUUser+*a.CPUSystem))+" of CPU")
 		}
 		if a.PeakMemory != nil {
-			used = append(used, size(a.PeakMemory)+" at most")
+			used = append(used, term.Size(a.PeakMemory)+" at most")
 		}
 		if a.AppliedMemory != nil {
-			used = append(used, "limit "+size(a.AppliedMemory))
+			used = append(used, "limit "+term.Size(a.AppliedMemory))
 		}
 		if a.Read != nil && a.Written != nil {
-			used = append(used, size(a.Read)+" read", size(a.Written)+" written")
+			used = append(used, term.Size(a.Read)+" read", term.Size(a.Written)+" written")
 		}
 		if len(used) > 0 {
 			text += "; " + strings.Join(used, ", ")

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
@@ -177,7 +178,7 @@ func (e *exporting) rocrate() error {
 		return err
 	case len(names) > 1:
 		return exit.Usagef("run %s has %s: choose one with --workflow", e.info.Name,
-			plural(len(names), "workflow"))
+			term.Plural(len(names), "workflow"))
 	case e.to == "" || e.to == "-":
 		return exit.Usagef("--format rocrate needs a new directory: -o DIR")
 	}
@@ -235,7 +236,7 @@ func (e *exporting) wfformat() error {
 		return err
 	case len(names) > 1 && !e.into:
 		return exit.Usagef("run %s has %s: choose one with --workflow, or give a directory with -o", e.info.Name,
-			plural(len(names), "workflow"))
+			term.Plural(len(names), "workflow"))
 	}
 	write, err := export.WfFormat(e.c.Context, e.db, e.info.Name, runtimeOf(e.info.Runtime))
 	if err != nil {
@@ -262,7 +263,7 @@ func isDirectory(path string) bool {
 // writeTo writes a file whole or not at all, or to standard output if path is "" or "-".
 func writeTo(c *cli.Context, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
-		if err := write(raw(c)); err != nil {
+		if err := write(term.Raw(c.App.Writer)); err != nil {
 			return logError(err)
 		}
 		return nil

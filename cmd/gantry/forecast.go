@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/forecast"
 	"gantry/executor/sim"
@@ -67,8 +67,7 @@ func (s *session) simulated(seed uint64) sim.Config {
 // parts makes what a repetition of the simulation needs: a planner that knows what that of the run knew when it began.
 func (s *session) parts(repetition int) (*forecast.Parts, error) {
 	set := *s.set
-	view := newProgress(true, false)
-	view.out = io.Discard
+	view := term.New(true)
 	c := &session{set: &set, out: s.out, view: view, platform: s.platform, trained: s.trained, db: s.db}
 	pl, adm, err := c.planner()
 	if err != nil {
@@ -146,8 +145,8 @@ func (s *session) foresee(ctx context.Context, subs []executor.Submission) {
 	if !s.predicts || !runtimeOf(s.set.Runtime).Programs {
 		return
 	}
-	if s.view.total > mostForecast {
-		s.view.note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
+	if s.tasks > mostForecast {
+		s.view.Note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
 		return
 	}
 	s.forecast = s.tryForecast(ctx, &forecast.Past{Arrivals: subs})
@@ -157,11 +156,11 @@ func (s *session) foresee(ctx context.Context, subs []executor.Submission) {
 func (s *session) tryForecast(ctx context.Context, past *forecast.Past) *forecast.Forecast {
 	f, err := s.makeForecast(ctx, past)
 	if err != nil {
-		s.view.note("the end of the run cannot be predicted: %v", err)
+		s.view.Note("the end of the run cannot be predicted: %v", err)
 		return nil
 	}
 	if text := s.unpredicted(f.Course); text != "" {
-		s.view.note("%s", text)
+		s.view.Note("%s", text)
 		return nil
 	}
 	return f
@@ -179,7 +178,7 @@ func (s *session) unpredicted(c *forecast.Course) string {
 	if len(kinds) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("nothing is known of %s yet: no prediction", namesOf(slices.Sorted(maps.Keys(kinds)), 3))
+	return fmt.Sprintf("nothing is known of %s yet: no prediction", term.NamesOf(slices.Sorted(maps.Keys(kinds)), 3))
 }
 
 // unknown reports whether nobody knows how long a task runs: nothing is declared of its type, and none of it has run.
@@ -228,9 +227,9 @@ func (s *session) announce() {
 	if f == nil {
 		return
 	}
-	s.view.note("expected makespan %s%s", rangeText(f.Makespan, f.Repetitions), s.basisNote())
+	s.view.Note("expected makespan %s%s", rangeText(f.Makespan, f.Repetitions), s.basisNote())
 	if text := s.startsNote(f); text != "" {
-		s.view.warn("%s", text)
+		s.view.Warn("%s", text)
 	}
 }
 
@@ -249,11 +248,11 @@ func (s *session) basisNote() string {
 	}
 	if len(s.programs.misses) > 0 {
 		text += fmt.Sprintf("; nothing was measured of %s yet: their runtimes are those of the workflow",
-			namesOf(slices.Sorted(maps.Keys(s.programs.misses)), 3))
+			term.NamesOf(slices.Sorted(maps.Keys(s.programs.misses)), 3))
 	}
 	if len(s.programs.others) > 0 {
 		text += fmt.Sprintf("; %s ran on inputs of other sizes only: their runtimes are the medians of that (gantry "+
-			"predict trains a model on sizes)", namesOf(slices.Sorted(maps.Keys(s.programs.others)), 3))
+			"predict trains a model on sizes)", term.NamesOf(slices.Sorted(maps.Keys(s.programs.others)), 3))
 	}
 	return text
 }
@@ -266,7 +265,7 @@ func rangeText(r forecast.Range, repetitions int) string {
 	return text
 }
 
-func short(d time.Duration) string { return span(new(sqlite.Span(d))) }
+func short(d time.Duration) string { return term.Span(new(sqlite.Span(d))) }
 
 // Bounds of the share that starts of containers have in the time for which tasks hold their nodes.
 const (
@@ -355,7 +354,7 @@ type follower struct {
 
 // follow makes the follower of a run; nil if there is none.
 func (s *session) newFollower(subs []executor.Submission) *follower {
-	if !s.predicts || !runtimeOf(s.set.Runtime).Programs || s.view.total > mostFollowed {
+	if !s.predicts || !runtimeOf(s.set.Runtime).Programs || s.tasks > mostFollowed {
 		return nil
 	}
 	return &follower{s: s, coming: slices.Clone(subs), end: unit.Never, stop: make(chan struct{})}
@@ -463,15 +462,6 @@ func (f *follower) expected() planner.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.end
-}
-
-// when is the same on the wall clock; zero if it is not known.
-func (f *follower) when() time.Time {
-	end := f.expected()
-	if end == unit.Never {
-		return time.Time{}
-	}
-	return f.s.started.Add(time.Duration(end))
 }
 
 func (f *follower) close() {

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/trace"
 	"gantry/trace/generate"
 )
@@ -82,7 +83,7 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			if o.params, err = parameters(c, &k); err != nil {
 				return exit.Usagef("generate: %w", err)
 			}
-			return writeGenerated(o, raw(c), c.App.ErrWriter)
+			return writeGenerated(o, term.Raw(c.App.Writer), c.App.ErrWriter)
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 
 	release "gantry"
 	"gantry/trace/spelling"
@@ -19,7 +20,7 @@ import (
 
 // helpWidth is how wide help is printed: as wide as the terminal, but lines of more than 100 columns are hard to read.
 func helpWidth() int {
-	if n := screenWidth(os.Stdout); n > 0 {
+	if n := term.Width(os.Stdout); n > 0 {
 		return min(n, 100)
 	}
 	return 80
@@ -41,12 +42,12 @@ type helpPage struct {
 	// text has paragraphs, divided by blank lines. Lines that begin with three spaces are examples: a command and,
 	// after two spaces or more, a comment.
 	text     string
-	commands []term
-	options  []term
+	commands []entry
+	options  []entry
 }
 
-// term is a word with its meaning.
-type term struct{ name, meaning string }
+// entry is a word with its meaning.
+type entry struct{ name, meaning string }
 
 func appHelp(app *cli.App) helpPage {
 	return helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]",
@@ -62,15 +63,15 @@ func commandHelp(c *cli.Command) helpPage {
 		text: c.Description, options: options}
 }
 
-func optionTerms(flags []cli.Flag) []term {
-	var terms []term
+func optionTerms(flags []cli.Flag) []entry {
+	var terms []entry
 	for _, f := range flags {
 		doc, ok := f.(cli.DocGenerationFlag)
 		if !ok || slices.Contains(f.Names(), "help") {
 			continue // every command has --help
 		}
 		value, meaning := valueOf(doc)
-		terms = append(terms, term{flagNames(f, value), meaning + defaultOf(f, doc)})
+		terms = append(terms, entry{flagNames(f, value), meaning + defaultOf(f, doc)})
 	}
 	return terms
 }
@@ -147,8 +148,8 @@ func defaultOf(f cli.Flag, doc cli.DocGenerationFlag) string {
 
 func writeHelp(w io.Writer, p helpPage, width int) {
 	var b strings.Builder
-	b.WriteString(hang("", "    ", p.name+" - "+p.usage, width) + "\n\n")
-	b.WriteString(hang("", "    ", "Usage: "+p.synopsis, width) + "\n")
+	b.WriteString(term.Hang("", "    ", p.name+" - "+p.usage, width) + "\n\n")
+	b.WriteString(term.Hang("", "    ", "Usage: "+p.synopsis, width) + "\n")
 	for _, paragraph := range paragraphs(p.text) {
 		b.WriteString("\n")
 		column := exampleColumn(paragraph, width)
@@ -207,23 +208,24 @@ func exampleColumn(lines []helpLine, width int) int {
 
 func writeHelpLine(b *strings.Builder, l helpLine, column, width int) {
 	if !l.example {
-		b.WriteString(hang("", "", l.text, width) + "\n")
+		b.WriteString(term.Hang("", "", l.text, width) + "\n")
 		return
 	}
 	line := exampleIndent + l.text
 	if n := utf8.RuneCountInString(line); l.comment != "" && n+2 <= column {
-		b.WriteString(hang(line+strings.Repeat(" ", column-n), strings.Repeat(" ", column), l.comment, width) + "\n")
+		b.WriteString(term.Hang(line+strings.Repeat(" ", column-n), strings.Repeat(" ", column), l.comment, width) +
+			"\n")
 		return
 	}
 	const rest = exampleIndent + "    "
-	command := hang(exampleIndent, rest, l.text, width-2)
+	command := term.Hang(exampleIndent, rest, l.text, width-2)
 	b.WriteString(strings.ReplaceAll(command, "\n", " \\\n") + "\n")
 	if l.comment != "" {
-		b.WriteString(hang(rest, rest, l.comment, width) + "\n")
+		b.WriteString(term.Hang(rest, rest, l.comment, width) + "\n")
 	}
 }
 
-func writeTerms(b *strings.Builder, title string, terms []term, width int) {
+func writeTerms(b *strings.Builder, title string, terms []entry, width int) {
 	if len(terms) == 0 {
 		return
 	}
@@ -243,7 +245,7 @@ func writeTerms(b *strings.Builder, title string, terms []term, width int) {
 			b.WriteString(line + "\n")
 			line = strings.Repeat(" ", column)
 		}
-		b.WriteString(hang(line, strings.Repeat(" ", column), t.meaning, width) + "\n")
+		b.WriteString(term.Hang(line, strings.Repeat(" ", column), t.meaning, width) + "\n")
 	}
 }
 

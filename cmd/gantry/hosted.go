@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/emulate"
 	"gantry/executor/sim"
@@ -41,7 +42,7 @@ func (s *settings) readHostModel(c *cli.Context) error {
 		}
 		m, err := s.storedHostModel(c)
 		if err != nil && !errors.Is(err, hostmodel.ErrNone) {
-			newProgress(c.Bool("quiet"), c.Bool("json")).warn("the host model is not used: %v", err)
+			term.New(c.Bool("quiet") || c.Bool("json")).Warn("the host model is not used: %v", err)
 		}
 		s.Host = m
 		return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/sim/hostmodel"
 	"gantry/sqlite"
 )
@@ -191,8 +192,9 @@ func describeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) 
 		return false, "not used: " + err.Error(), "gantry calibrate measures this host again"
 	}
 	age := time.Since(row.Created)
-	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s, refined by %s", row.Host, plural(row.Cores, "core"),
-		row.Kernel, row.Engine, ago(age), plural(row.Refinements, "run"))
+	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s, refined by %s", row.Host, term.Plural(row.Cores,
+		"core"),
+		row.Kernel, row.Engine, ago(age), term.Plural(row.Refinements, "run"))
 	if len(m.Measured.Warnings) > 0 {
 		advice = strings.Join(m.Measured.Warnings, "; ") + ": intervals are wider; calibrate again on a host at rest"
 	}
@@ -207,9 +209,9 @@ func ago(d time.Duration) string {
 	case d < 2*time.Minute:
 		return "just now"
 	case d < 2*time.Hour:
-		return plural(int(d.Minutes()), "minute") + " ago"
+		return term.Plural(int(d.Minutes()), "minute") + " ago"
 	case d < 48*time.Hour:
-		return plural(int(d.Hours()), "hour") + " ago"
+		return term.Plural(int(d.Hours()), "hour") + " ago"
 	}
-	return plural(int(d.Hours()/24), "day") + " ago"
+	return term.Plural(int(d.Hours()/24), "day") + " ago"
 }

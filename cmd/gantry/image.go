@@ -13,6 +13,7 @@ import (
 	"gantry/cmd/gantry/debian"
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
@@ -145,7 +146,7 @@ func writeImage(ctx context.Context, i *debian.Image, path string, row *runtimeR
 		err = row.load(ctx, i.Name, f)
 	}
 	if err == nil {
-		say(fmt.Sprintf("built %s (%s, %s)", i.Name, size(&bytes), where))
+		say(fmt.Sprintf("built %s (%s, %s)", i.Name, term.Size(&bytes), where))
 	}
 	return err
 }
@@ -206,23 +207,23 @@ func listImages(c *cli.Context) error {
 	}
 	out := c.App.Writer
 	if c.Bool("json") {
-		printJSON(out, append([]image.Entry{}, list...))
+		term.PrintJSON(out, append([]image.Entry{}, list...))
 		return nil
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(out, "no images are kept unpacked; docker images lists those of the Docker Engine")
 		return nil
 	}
-	t := newTable(out, columns.Of(out), "image", "id", "platform", "-size", "-runs", "state")
+	t := term.NewTable(out, columns.Of(out), "image", "id", "platform", "-size", "-runs", "state")
 	for i := range list {
 		e := &list[i]
 		state := "whole"
 		if !e.Whole {
 			state = "being unpacked, or cut off"
 		}
-		t.row(strings.Join(shownNames(e), " "), e.ID[7:19], e.Platform, size(&e.Bytes), strconv.Itoa(len(e.Runs)),
+		t.Row(strings.Join(shownNames(e), " "), e.ID[7:19], e.Platform, term.Size(&e.Bytes), strconv.Itoa(len(e.Runs)),
 			state)
 	}
-	t.end()
+	t.End()
 	return nil
 }

@@ -3,25 +3,21 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
-	"gantry/trace/shown"
 )
 
 func pullFlag() cli.Flag {
@@ -125,9 +121,9 @@ func (s *session) fetchImages(ctx context.Context, names map[string]bool) error 
 			wanted[i].ID, wanted[i].Digest = before[k].ID, before[k].Digest
 		}
 	}
-	show := &arriving{progress: s.view, noun: "image", doing: "pulling", parts: map[string][2]int64{}}
+	show := s.view.Arriving("image", "pulling")
 	found, err := row.images(ctx, s, wanted, show)
-	show.close()
+	show.Close()
 	switch {
 	case errors.Is(err, fetch.ErrNoImage):
 		return exit.Inputf("%w\nnothing was started", err)
@@ -172,19 +168,19 @@ func (s *session) fetchFirst(ctx context.Context) error {
 }
 
 // fetching says how images of a run are fetched.
-func (s *session) fetching(show *arriving) fetch.Options {
+func (s *session) fetching(show *term.Arrival) fetch.Options {
 	return fetch.Options{Pull: fetch.Pull(s.set.Pull), Open: stage.Caller().Rights().Open, Look: s.looks,
-		Begin:    func(ref, doing string) { show.begin(doing + " image " + ref) },
-		Progress: show.update, End: show.end}
+		Begin:    func(ref, doing string) { show.Begin(doing + " image " + ref) },
+		Progress: show.Update, End: show.End}
 }
 
 // fetchDocker makes images present in the Docker Engine.
-func fetchDocker(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error) {
+func fetchDocker(ctx context.Context, s *session, wanted []fetch.Wanted, show *term.Arrival) ([]fetch.Image, error) {
 	return docker.Fetch{Options: s.fetching(show)}.Images(ctx, wanted)
 }
 
 // fetchOCI unpacks images in the store of this host, if it can run containers without a daemon.
-func fetchOCI(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error) {
+func fetchOCI(ctx context.Context, s *session, wanted []fetch.Wanted, show *term.Arrival) ([]fetch.Image, error) {
 	e, err := oci.Open(oci.Config{})
 	if err != nil {
 		return nil, err
@@ -197,7 +193,7 @@ func fetchOCI(ctx context.Context, s *session, wanted []fetch.Wanted, show *arri
 }
 
 // fetchStored unpacks images in the store of this host, which the session holds from then on.
-func fetchStored(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error) {
+func fetchStored(ctx context.Context, s *session, wanted []fetch.Wanted, show *term.Arrival) ([]fetch.Image, error) {
 	if err := s.openStore(); err != nil {
 		return nil, err
 	}
@@ -242,73 +238,3 @@ func (s *session) keepImages(ctx context.Context) error {
 	}
 	return s.store.Keep(ctx, s.dir)
 }
-
-// arriving shows how images and files arrive: on a terminal one line that is redrawn, elsewhere a line every ten
-// seconds.
-type arriving struct {
-	*progress
-	noun, doing string
-	mu          sync.Mutex
-	parts       map[string][2]int64 // bytes done and known of, by image
-	next        time.Time           // plain lines: when the next is due
-}
-
-// pullStep is the time between two plain lines.
-const pullStep = 10 * time.Second
-
-func (p *arriving) begin(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.next.IsZero() {
-		p.next = time.Now().Add(pullStep)
-	}
-	p.note("%s", text)
-}
-
-func (p *arriving) update(ref string, done, total int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.parts[ref] = [2]int64{done, total}
-	done, total = 0, 0
-	for _, part := range p.parts {
-		done, total = done+part[0], total+part[1]
-	}
-	p.draw(done, total)
-}
-
-// draw shows the sum over all images.
-func (p *arriving) draw(done, total int64) {
-	p.progress.mu.Lock()
-	defer p.progress.mu.Unlock()
-	if p.quiet {
-		return
-	}
-	so := fmt.Sprintf("%s %s: %s of %s", p.doing, plural(len(p.parts), p.noun), shown.Size(done), shown.Size(total))
-	if !terminal(os.Stderr) {
-		if now := time.Now(); now.After(p.next) {
-			p.next = now.Add(pullStep)
-			p.line("%s", so)
-		}
-		return
-	}
-	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr),
-			progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false),
-			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(),
-			progressbar.OptionUseANSICodes(true))
-	}
-	p.bar.Describe(so)
-	p.bar.ChangeMax64(total)
-	_ = p.bar.Set64(done)
-}
-
-func (p *arriving) end(i fetch.Image) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.note("%s image %s (%s, %s)", i.Source, imageName(i.Ref, i.Digest), shown.Size(i.Bytes),
-		i.Took.Round(100*time.Millisecond))
-}
-
-// close clears the line of the terminal.
-func (p *arriving) close() { p.progress.end() }

@@ -72,10 +72,10 @@ func (s *session) compare(c *cli.Context, given *settings) error {
 		return exit.Internalf("settings of run %s: %w", s.name, err)
 	}
 	for _, text := range all {
-		s.view.warn("%s", text)
+		s.view.Warn("%s", text)
 	}
 	if was := s.log.Info().Version; was != version() {
-		s.view.warn("run %s was begun by gantry %s, and continues with %s", s.name, was, version())
+		s.view.Warn("run %s was begun by gantry %s, and continues with %s", s.name, was, version())
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -86,7 +87,7 @@ func onlyTask(c *cli.Context, db *sqlite.DB) (args []string, err error) {
 	}
 	if len(names) != 1 {
 		return nil, exit.Usagef("submission %s has %s: name one with gantry %s %s TASK; gantry show --tasks %s "+
-			"lists them", id, plural(len(names), "task"), c.Command.Name, id, id)
+			"lists them", id, term.Plural(len(names), "task"), c.Command.Name, id, id)
 	}
 	return []string{id, names[0]}, nil
 }
@@ -120,12 +121,12 @@ func logs(c *cli.Context) error {
 		}
 		if !found {
 			return exit.Inputf("task %s of run %s has %s, no attempt %d", life.Task, life.Run,
-				plural(len(life.Attempts), "attempt"), c.Int("attempt"))
+				term.Plural(len(life.Attempts), "attempt"), c.Int("attempt"))
 		}
 	}
 	dir := workDir(c.String("dir"), life.Run, life.Workflow, life.Task, attempt.Try)
-	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: screened(c.App.Writer, os.Stdout)},
-		{path: filepath.Join(dir, ".command.err"), to: screened(c.App.ErrWriter, os.Stderr)}}
+	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: term.Screened(c.App.Writer, os.Stdout)},
+		{path: filepath.Join(dir, ".command.err"), to: term.Screened(c.App.ErrWriter, os.Stderr)}}
 	defer tellDropped(c, streams, &attempt)
 	if !c.Bool("follow") {
 		missing := 0
@@ -181,8 +182,8 @@ func logs(c *cli.Context) error {
 // tellDropped ends what was printed, and says what was not kept.
 func tellDropped(c *cli.Context, streams []*stream, a *sqlite.Attempt) {
 	for _, s := range streams {
-		if v, ok := s.to.(*visible); ok {
-			_ = v.flush()
+		if v, ok := s.to.(*term.Visible); ok {
+			_ = v.Flush()
 		}
 	}
 	if a.Dropped != nil && *a.Dropped > 0 {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
 )
@@ -52,7 +53,7 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				}
 			}
 			if c.Bool("json") {
-				printJSON(c.App.Writer, runs)
+				term.PrintJSON(c.App.Writer, runs)
 				return nil
 			}
 			if len(runs) == 0 {
@@ -66,26 +67,27 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			if modelled {
 				titles = append(titles, "host model")
 			}
-			t := newTable(c.App.Writer, columns.Of(c.App.Writer), titles...)
+			t := term.NewTable(c.App.Writer, columns.Of(c.App.Writer), titles...)
 			for _, r := range runs {
 				started := r.Started
 				if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
 					started = units.HumanDuration(time.Since(at)) + " ago"
 				}
 				cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
-					strconv.Itoa(r.Failed + r.Skipped), span(r.Makespan), started, named(r.Workflows, r.Names)}
+					strconv.Itoa(r.Failed + r.Skipped), term.Span(r.Makespan), started, term.Named(r.Workflows,
+						r.Names)}
 				if modelled {
 					cells = append(cells, r.HostModel.String())
 				}
 				if c.Bool("size") {
-					cells = slices.Insert(cells, 1, size(r.Disk))
+					cells = slices.Insert(cells, 1, term.Size(r.Disk))
 				}
-				t.row(cells...)
+				t.Row(cells...)
 			}
-			t.end()
+			t.End()
 			if c.Bool("size") {
 				log := onDisk(db.Path()) + onDisk(db.Path()+"-wal")
-				fmt.Fprintf(c.App.Writer, "log: %s\n", size(&log))
+				fmt.Fprintf(c.App.Writer, "log: %s\n", term.Size(&log))
 			}
 			return nil
 		},

@@ -18,6 +18,7 @@ import (
 	"gantry/cgroup/thread"
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/trace/reader"
 	"gantry/trace/shown"
@@ -83,15 +84,15 @@ func makeRoom(*collection) {
 }
 
 func run(args []string) int {
-	stdout := &checked{Writer: os.Stdout}
+	stdout := &term.Checked{Writer: os.Stdout}
 	app := &cli.App{
 		Name:            "gantry",
 		Version:         version(),
 		Usage:           "run and simulate scientific workflows with one planner",
 		HideHelpCommand: true,
 		Flags:           []cli.Flag{cli.HelpFlag}, // the library adds none to an app with a command help of its own
-		Writer:          plain{folded{stdout, screenWidth(os.Stdout)}},
-		ErrWriter:       plain{folded{os.Stderr, screenWidth(os.Stderr)}},
+		Writer:          term.Fitted(stdout, os.Stdout),
+		ErrWriter:       term.Fitted(os.Stderr, os.Stderr),
 		Description: `Gantry reads workflows (Pegasus DAX and YAML, WfCommons WfFormat, makeflows) and plans them online
 with a scheduling policy. It runs every task in a container under CPU, memory and block I/O limits: with the Docker
 Engine, without a daemon (oci), or on the nodes of a Slurm allocation (slurm). Or it simulates the same plan in virtual
@@ -143,8 +144,8 @@ Exit codes:
 		return exit.OK
 	}
 	err := app.RunContext(context.Background(), interspersed(args, app.Commands))
-	if err == nil && stdout.err != nil {
-		err = exit.Hostf("standard output: %w", stdout.err)
+	if err == nil && stdout.Err != nil {
+		err = exit.Hostf("standard output: %w", stdout.Err)
 	}
 	if err == nil {
 		return exit.OK

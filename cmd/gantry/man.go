@@ -79,7 +79,7 @@ func writeMan(w io.Writer, p helpPage) error {
 	}
 	for _, part := range []struct {
 		title string
-		terms []term
+		terms []entry
 	}{{"COMMANDS", p.commands}, {"OPTIONS", p.options}} {
 		if len(part.terms) > 0 {
 			fmt.Fprintf(&b, ".SH %s\n", part.title)

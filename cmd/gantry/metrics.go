@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
@@ -119,13 +120,13 @@ func reportRuns(c *cli.Context, names []string) error {
 		}
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, groups)
+		term.PrintJSON(c.App.Writer, groups)
 		return drawn(c, log, runs...)
 	}
 	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
 	t := columns.New(c.App.Writer, false)
 	for _, g := range groups {
-		fmt.Fprintf(t, "\t%s on %s, %s", g.Policy, g.Runtime, plural(len(g.Runs), "run"))
+		fmt.Fprintf(t, "\t%s on %s, %s", g.Policy, g.Runtime, term.Plural(len(g.Runs), "run"))
 	}
 	fmt.Fprintln(t)
 	for _, name := range metricNames {
@@ -177,7 +178,7 @@ func reportRun(c *cli.Context, name string) error {
 			}
 			out["shares"] = shares
 		}
-		printJSON(c.App.Writer, out)
+		term.PrintJSON(c.App.Writer, out)
 		return drawn(c, log, m)
 	}
 	counted := 0
@@ -187,7 +188,7 @@ func reportRun(c *cli.Context, name string) error {
 		}
 	}
 	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy,
-		info.Runtime, plural(len(flows), "workflow"), counted)
+		info.Runtime, term.Plural(len(flows), "workflow"), counted)
 	if err := printMetrics(c.App.Writer, values); err != nil {
 		return err
 	}
@@ -254,7 +255,7 @@ func listDrawn(c *cli.Context, files []string, err error) error {
 		return exit.Hostf("report: %w", err)
 	}
 	if !c.Bool("json") {
-		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"),
+		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", term.Plural(len(files), "file"), c.String("out"),
 			strings.Join(files, "\n  "))
 	}
 	return nil

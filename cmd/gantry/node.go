@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 
 	goruntime "runtime"
 	"strings"
@@ -249,9 +250,9 @@ func fetchOnNode(c *cli.Context, r *slurm.Report, w engineWants) error {
 	if row == nil || len(wanted) == 0 {
 		return nil
 	}
-	s := &session{set: &settings{Pull: c.String("pull")}, view: newProgress(true, false)}
+	s := &session{set: &settings{Pull: c.String("pull")}, view: term.New(true)}
 	defer s.close()
-	found, err := row.images(c.Context, s, wanted, &arriving{progress: s.view, parts: map[string][2]int64{}})
+	found, err := row.images(c.Context, s, wanted, s.view.Arriving("image", "pulling"))
 	if err != nil {
 		return err
 	}

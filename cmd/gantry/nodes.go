@@ -8,6 +8,7 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/sqlite/report/columns"
 	"gantry/trace/reader"
 	"gantry/trace/shown"
@@ -77,10 +78,10 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 
 func printNodesNow(c *cli.Context, nodes []api.Node) {
 	if c.Bool("json") {
-		printJSON(c.App.Writer, nodes)
+		term.PrintJSON(c.App.Writer, nodes)
 		return
 	}
-	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "node", "-cores", "-memory", "-running", "state")
+	t := term.NewTable(c.App.Writer, columns.Of(c.App.Writer), "node", "-cores", "-memory", "-running", "state")
 	for _, n := range nodes {
 		memory, state := "-", "up"
 		if n.Memory > 0 {
@@ -89,9 +90,9 @@ func printNodesNow(c *cli.Context, nodes []api.Node) {
 		if n.Drained {
 			state = "drained"
 		}
-		t.row(n.Name, strconv.FormatFloat(n.Cores, 'g', -1, 64), memory, strconv.Itoa(n.Running), state)
+		t.Row(n.Name, strconv.FormatFloat(n.Cores, 'g', -1, 64), memory, strconv.Itoa(n.Running), state)
 	}
-	t.end()
+	t.End()
 }
 
 func policyCommand() *cli.Command {

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -30,7 +31,7 @@ func (s *session) follow(c *cli.Context, given *settings) error {
 	var said []string
 	s.serving.nodes, said = nodeChanges(was, now)
 	for _, text := range said {
-		s.view.warn("--cluster: %s", text)
+		s.view.Warn("--cluster: %s", text)
 	}
 	return nil
 }
@@ -85,12 +86,12 @@ func (v *serving) changeNodes() {
 
 // amounts are those of a node for people, as far as they are bounded.
 func amounts(v unit.Vector) string {
-	text := cores(v[unit.CPU])
+	text := term.Cores(v[unit.CPU])
 	if v[unit.Memory] != unit.Unlimited {
-		text += ", " + size(&v[unit.Memory]) + " of memory"
+		text += ", " + term.Size(&v[unit.Memory]) + " of memory"
 	}
 	if v[unit.Disk] != unit.Unlimited {
-		text += ", " + size(&v[unit.Disk]) + "/s of disk"
+		text += ", " + term.Size(&v[unit.Disk]) + "/s of disk"
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/planner/policy"
 )
 
@@ -54,7 +55,7 @@ Exit codes: 0 listed, 2 no such policy.`,
 					for _, p := range r.Params {
 						out.Params = append(out.Params, param(p))
 					}
-					printJSON(c.App.Writer, out)
+					term.PrintJSON(c.App.Writer, out)
 					continue
 				}
 				fmt.Fprintf(c.App.Writer, "%s: %s\n    %s\n    %s\n", r.Name, r.Title, r.About, r.Source)

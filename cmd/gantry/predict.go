@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner/predict"
 	"gantry/sqlite"
@@ -102,7 +103,7 @@ func trainModel(c *cli.Context) error {
 	}
 	if held >= len(runs) && held > 0 {
 		return exit.Usagef("--held-out %d: of %s to learn from one at least has to be left to train on",
-			held, plural(len(runs), "run"))
+			held, term.Plural(len(runs), "run"))
 	}
 	split := len(runs) - held
 	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: version(),
@@ -129,7 +130,7 @@ func trainModel(c *cli.Context) error {
 		}
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, m)
+		term.PrintJSON(c.App.Writer, m)
 		return nil
 	}
 	printModel(c, m)
@@ -179,7 +180,7 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 		}
 		if unsized > 0 {
 			why = fmt.Sprintf(" (left out: %s of a gantry that did not keep the sizes of inputs)",
-				plural(unsized, "attempt"))
+				term.Plural(unsized, "attempt"))
 		}
 		return nil, exit.Inputf("there is nothing to learn from: %s no attempt that ended well%s", where, why)
 	}
@@ -212,26 +213,27 @@ func samplesOf(runs []sqlite.TrainingRun, latest int) (out []predict.Sample) {
 
 func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	w := c.App.Writer
-	fmt.Fprintf(w, "Trained on %s of %s (%s, time scale %g, size scale %g)", plural(m.Samples, "attempt"),
-		plural(len(m.Runs), "run"), m.Runtime, m.TimeScale, m.SizeScale)
+	fmt.Fprintf(w, "Trained on %s of %s (%s, time scale %g, size scale %g)", term.Plural(m.Samples, "attempt"),
+		term.Plural(len(m.Runs), "run"), m.Runtime, m.TimeScale, m.SizeScale)
 	if len(m.HeldOut) > 0 {
 		fmt.Fprintf(w, ";\nevaluated on the latest %d of them, trained on the others: %s", len(m.HeldOut),
-			namesOf(m.HeldOut, 5))
+			term.NamesOf(m.HeldOut, 5))
 	} else {
 		fmt.Fprint(w, "; to evaluate it on later runs there have to be some")
 	}
 	fmt.Fprint(w, "\n\n")
-	t := newTable(w, columns.Of(w), "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half",
+	t := term.NewTable(w, columns.Of(w), "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half",
 		"-memory error")
 	for _, s := range m.Scores {
-		t.row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining),
+		t.Row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining),
 			tenths(s.Memory))
 	}
-	t.end()
+	t.End()
 	if m.Model == nil {
 		return
 	}
-	t = newTable(w, columns.Of(w), "type", "-attempts", "runtime by", "cross-validated errors", "left by", "memory by")
+	t = term.NewTable(w, columns.Of(w), "type", "-attempts", "runtime by", "cross-validated errors", "left by",
+		"memory by")
 	for _, name := range m.Model.KindNames() {
 		k := m.Model.Kinds[name]
 		var errs []string
@@ -244,10 +246,10 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 		if memory == "" {
 			memory = "-"
 		}
-		t.row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), string(k.RemainingPicked),
+		t.Row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), string(k.RemainingPicked),
 			memory)
 	}
-	t.end()
+	t.End()
 }
 
 func tenths(p *float64) string {
@@ -268,10 +270,10 @@ func listModels(c *cli.Context) error {
 		return logError(err)
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, models)
+		term.PrintJSON(c.App.Writer, models)
 		return nil
 	}
-	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "model", "method", "-runs", "-attempts", "runtime",
+	t := term.NewTable(c.App.Writer, columns.Of(c.App.Writer), "model", "method", "-runs", "-attempts", "runtime",
 		"-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
 	for i := range models {
 		m := &models[i]
@@ -284,11 +286,11 @@ func listModels(c *cli.Context) error {
 				by[k] = "-"
 			}
 		}
-		t.row(m.Reference(), string(m.Method), strconv.Itoa(len(m.Runs)), strconv.Itoa(m.Samples), m.Runtime,
+		t.Row(m.Reference(), string(m.Method), strconv.Itoa(len(m.Runs)), strconv.Itoa(m.Samples), m.Runtime,
 			fmt.Sprint(m.TimeScale), strconv.Itoa(len(m.HeldOut)),
 			by[m.Method], by[predict.ByDeclared], by[predict.MeanOf], m.Created.Local().Format(time.DateTime))
 	}
-	t.end()
+	t.End()
 	return nil
 }
 
@@ -305,12 +307,12 @@ func showModel(c *cli.Context, name string) error {
 		return logError(err)
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, m)
+		term.PrintJSON(c.App.Writer, m)
 		return nil
 	}
 	fmt.Fprintf(c.App.Writer, "Model %s, method %s, seed %d, by gantry %s at %s\n", m.Reference(), m.Method, m.Seed,
 		m.Gantry, m.Created.Local().Format(time.DateTime))
-	fmt.Fprintf(c.App.Writer, "Features: %s\nRuns: %s\n", strings.Join(m.Model.Features, ", "), namesOf(m.Runs, 5))
+	fmt.Fprintf(c.App.Writer, "Features: %s\nRuns: %s\n", strings.Join(m.Model.Features, ", "), term.NamesOf(m.Runs, 5))
 	printModel(c, m)
 	return nil
 }

@@ -76,7 +76,7 @@ func (s *session) refine(ctx context.Context) {
 		return
 	}
 	if err := s.storeRefined(ctx, m, row); err != nil {
-		s.view.warn("the host model is not refined: %v", err)
+		s.view.Warn("the host model is not refined: %v", err)
 	}
 }
 

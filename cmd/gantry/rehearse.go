@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/experiment/metrics"
 	"gantry/executor/forecast/rounds"
@@ -88,8 +88,7 @@ func (r *rehearsal) session(info *sqlite.RunInfo, policy string) (*session, erro
 	if policy != "" {
 		set.Policy, set.RejectLate = policy, false
 	}
-	view := newProgress(true, false)
-	view.out = io.Discard
+	view := term.New(true)
 	return &session{set: set, ideal: true, out: r.c, view: view, platform: &info.Platform}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/sim"
 	"gantry/planner"
@@ -60,7 +61,7 @@ func replay(c *cli.Context, name string) error {
 	}
 	same := string(set.encode()) == was
 	s := &session{set: set, ideal: true, name: c.String("name"), out: c,
-		view: newProgress(c.Bool("quiet"), c.Bool("json")), platform: &info.Platform}
+		view: term.New(c.Bool("quiet") || c.Bool("json")), platform: &info.Platform}
 	defer s.close()
 	pl, adm, subs, err := s.repeat(c, log, &info)
 	if err != nil {

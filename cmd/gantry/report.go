@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 
 	tables "gantry/sqlite/report"
 	"gantry/sqlite/results"
@@ -167,7 +168,8 @@ func printTables(c *cli.Context, db *results.DB, about results.Info, rows []tabl
 		return exit.With(exit.Input, err)
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title, "source": about.Source,
+		term.PrintJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title,
+			"source":  about.Source,
 			"version": about.Version,
 			"against": against, "tables": rows, "searches": searches})
 		return nil

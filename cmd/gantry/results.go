@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/container/stage"
 )
 
@@ -91,7 +92,7 @@ func (s *session) placeResults() (err error) {
 			return fmt.Errorf("--results-dir: %w; the results are in %s", err, from)
 		}
 	}
-	s.view.note("results are in %s", shortPath(dir))
+	s.view.Note("results are in %s", term.ShortPath(dir))
 	return nil
 }
 
@@ -183,7 +184,7 @@ func (s *session) linkLatest() {
 	}
 	if err != nil {
 		_ = os.Remove(tmp)
-		s.view.warn("the link to the newest run is not made: %v", err)
+		s.view.Warn("the link to the newest run is not made: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -53,7 +54,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			if c.NArg() > 1 {
 				return exit.Usagef("resume: name one run")
 			}
-			s := &session{out: c, resumes: true, view: newProgress(c.Bool("quiet"), c.Bool("json")),
+			s := &session{out: c, resumes: true, view: term.New(c.Bool("quiet") || c.Bool("json")),
 				predicts: !c.Bool("no-prediction")}
 			defer s.close()
 			all, err := s.existing(c, c.Args().First())
@@ -117,7 +118,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	}
 	s.engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s)
 	s.follower = s.newFollower(nil)
-	s.view.silent = len(corrected) > 0 // what failed is not news
+	s.view.Silence(len(corrected) > 0) // what failed is not news
 	emulated := false
 	var specs []*executor.TaskSpec
 	err = s.log.Replay(c.Context, func(e planner.Event, a *executor.Admission) error {

@@ -21,6 +21,7 @@ import (
 
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/fetch"
 	"gantry/planner"
@@ -240,7 +241,7 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	whole := *given
 	set := &whole
 	set.Repetition = repetition
-	s := &session{set: set, name: name, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")),
+	s := &session{set: set, name: name, out: c, view: term.New(c.Bool("quiet") || c.Bool("json")),
 		predicts: !c.Bool("no-prediction")}
 	defer s.close()
 	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
@@ -290,7 +291,7 @@ type prepared struct {
 func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
 	set := s.set
 	in.paths, in.seed, in.repetition = c.Args().Slice(), set.Seed, set.Repetition-1
-	in.Platform, in.Count, in.Warn = s.platform, set.Count, s.view.warn
+	in.Platform, in.Count, in.Warn = s.platform, set.Count, s.view.Warn
 	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
 	if err := set.readAs(c, in); err != nil {
 		return p, err
@@ -318,8 +319,8 @@ func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
 	}
 	s.facts.workloads, s.facts.more, s.facts.repaired = in.workloads, in.More, in.Repaired
 	if n := len(s.facts.unknown); n > 0 && runtimeOf(set.Runtime).Virtual && set.Measured == "" {
-		s.view.note("nothing is known of %s: each of their tasks takes 1 s here; --measured RUN takes what was "+
-			"measured", namesOf(slices.Sorted(maps.Keys(s.facts.unknown)), 3))
+		s.view.Note("nothing is known of %s: each of their tasks takes 1 s here; --measured RUN takes what was "+
+			"measured", term.NamesOf(slices.Sorted(maps.Keys(s.facts.unknown)), 3))
 	}
 	if err := refuseIdle(c, set, &s.facts); err != nil {
 		return p, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/trace"
 )
@@ -28,6 +29,6 @@ func (s *session) runnable(sub *executor.Submission, noImage []*trace.Task) erro
 		names = append(names, name)
 	}
 	return exit.Inputf("workflow %s: %s: %s with a command but no image to run it in: %s; name an image with "+
-		"--image, or emulate all tasks with --emulate", sub.Name, w.Source, plural(len(noImage), "task"),
-		named(len(noImage), names))
+		"--image, or emulate all tasks with --emulate", sub.Name, w.Source, term.Plural(len(noImage), "task"),
+		term.Named(len(noImage), names))
 }

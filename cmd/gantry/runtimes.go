@@ -12,6 +12,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
@@ -41,7 +42,7 @@ type runtimeRow struct {
 	*executor.Capabilities
 	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
 	// images makes images present, where the runtime looks for them; nil: it needs none
-	images func(ctx context.Context, s *session, wanted []fetch.Wanted, show *arriving) ([]fetch.Image, error)
+	images func(ctx context.Context, s *session, wanted []fetch.Wanted, show *term.Arrival) ([]fetch.Image, error)
 	// load brings the image of an archive under a name to where the runtime looks for images, label asks for a label
 	// of one; nil: they are in no place of this runtime
 	load  func(ctx context.Context, ref string, archive *os.File) error
@@ -266,10 +267,10 @@ func newContainers(ctx context.Context, s *session, o opening, open openEngine) 
 			WriteIOPS: n.WriteIOPS})
 	}
 	cfg.Warn = func(rule, message string) {
-		s.view.warn("%s", message)
+		s.view.Warn("%s", message)
 		if s.log != nil {
 			if err := s.log.Warn(rule, message); err != nil {
-				s.view.warn("%v", err)
+				s.view.Warn("%v", err)
 			}
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/sbatch"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/sqlite"
 	"gantry/trace"
@@ -461,7 +462,8 @@ func (x *slurmCall) jobs(sel *sbatch.Select, of api.QueueOf) (rows []sbatch.Row,
 			return nil, err
 		}
 		if q.More > 0 {
-			x.note([]string{fmt.Sprintf("left out, though not over: %s; name jobs by number", plural(q.More, "job"))})
+			x.note([]string{fmt.Sprintf("left out, though not over: %s; name jobs by number", term.Plural(q.More,
+				"job"))})
 		}
 		for i := range q.Submissions {
 			if st := &q.Submissions[i]; !seen[st.ID] {

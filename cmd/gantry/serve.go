@@ -18,6 +18,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/planner"
@@ -111,7 +112,7 @@ func serve(c *cli.Context) error {
 	}
 	set.Serve = true
 	lasting.Store(true)
-	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), false),
+	s := &session{set: set, name: c.String("name"), out: c, view: term.New(c.Bool("quiet")),
 		images: &images{}, serving: &serving{inbox: executor.NewInbox()}}
 	defer s.close()
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
@@ -219,7 +220,7 @@ func (v *serving) server(s *session) {
 			}
 			return life.Task + ": " + verdict(life)
 		},
-		Fault:     func(message string) { s.view.say("fault: %s", message) },
+		Fault:     func(message string) { s.view.Say("fault: %s", message) },
 		Deadlines: plansDeadlines,
 		Owner:     stage.Caller().UID,
 		Shared:    v.group != server.OwnerOnly,
@@ -267,7 +268,7 @@ func (v *serving) setPolicy(ctx context.Context, s *session, name string) error 
 		}
 	}
 	v.foretell.plansBy(name)
-	s.view.note("policy %s plans from now on", name)
+	s.view.Note("policy %s plans from now on", name)
 	return nil
 }
 
@@ -485,13 +486,13 @@ func (v *serving) begin(s *session) (end func()) {
 	go func() {
 		defer close(done)
 		if err := v.Serve(v.listener); err != nil {
-			s.view.warn("no more work can be handed in: %v", err)
+			s.view.Warn("no more work can be handed in: %v", err)
 		}
 	}()
 	return func() {
 		_ = v.listener.Unlink() // nobody else connects
 		if err := v.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			s.view.warn("end the server: %v", err)
+			s.view.Warn("end the server: %v", err)
 		}
 		<-done
 	}

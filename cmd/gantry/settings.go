@@ -19,6 +19,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
@@ -304,7 +305,7 @@ func checkHost(c *scenario.Cluster, oversubscribe bool) error {
 	}
 	if askedMemory > memory {
 		return exit.Inputf("the cluster asks for %s of memory, this host has %s: make it smaller, or use "+
-			"--oversubscribe", size(&askedMemory), size(&memory))
+			"--oversubscribe", term.Size(&askedMemory), term.Size(&memory))
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
@@ -93,7 +94,7 @@ func shell(c *cli.Context) error {
 	if err := box.prepare(); err != nil {
 		return exit.With(exit.Host, err)
 	}
-	tty := terminal(os.Stdin) && terminal(os.Stdout)
+	tty := term.Terminal(os.Stdin) && term.Terminal(os.Stdout)
 	if tty {
 		fmt.Fprintf(os.Stderr, "task %s of run %s in %s; its command is .command.sh; exit leaves nothing behind\n",
 			life.Task, life.Run, spec.Image)
@@ -467,10 +468,10 @@ func enterDocker(ctx context.Context, b *sandbox, program string, tty bool) erro
 
 // enterOCI runs the shell in a container without a daemon until it ends.
 func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
-	store := &session{set: &settings{Pull: string(fetch.PullMissing)}, view: newProgress(true, false)}
+	store := &session{set: &settings{Pull: string(fetch.PullMissing)}, view: term.New(true)}
 	defer store.close()
 	found, err := fetchOCI(ctx, store, []fetch.Wanted{{Ref: b.spec.Image, ID: b.life.ImageID}},
-		&arriving{progress: store.view, parts: map[string][2]int64{}})
+		store.view.Arriving("image", "pulling"))
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
@@ -77,7 +78,7 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				return showTasks(c, db, s.Run)
 			}
 			if c.Bool("json") {
-				printJSON(c.App.Writer, s)
+				term.PrintJSON(c.App.Writer, s)
 				return nil
 			}
 			submission := ""
@@ -122,17 +123,17 @@ func printPaused(c *cli.Context, run, runtime string) {
 
 // showTasks lists the tasks of a run.
 func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
-	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "task", "type", "state", "node", "-attempts", "-wait",
+	t := term.NewTable(c.App.Writer, columns.Of(c.App.Writer), "task", "type", "state", "node", "-attempts", "-wait",
 		"-runtime")
 	seconds := func(s *float64) string {
 		if s == nil {
 			return "-"
 		}
-		return meant(*s)
+		return term.Meant(*s)
 	}
 	err := db.Tasks(c.Context, run, func(x sqlite.TaskRow) error {
 		if c.Bool("json") {
-			printJSON(c.App.Writer, x)
+			term.PrintJSON(c.App.Writer, x)
 			return nil
 		}
 		node := "-"
@@ -143,13 +144,13 @@ func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 		if x.Outcome != nil && *x.Outcome == "reused" {
 			state = *x.Outcome
 		}
-		t.row(x.Workflow+"/"+x.Task, x.Kind, state, node, strconv.Itoa(x.Attempts), seconds(x.Wait),
+		t.Row(x.Workflow+"/"+x.Task, x.Kind, state, node, strconv.Itoa(x.Attempts), seconds(x.Wait),
 			seconds(x.Runtime))
 		return nil
 	})
 	if err != nil {
 		return logError(err)
 	}
-	t.end()
+	t.End()
 	return nil
 }

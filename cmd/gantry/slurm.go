@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
@@ -159,7 +160,6 @@ func (s *session) readUnplaced(c *cli.Context, stdin func() ([]byte, error)) err
 	first := &session{set: &set, name: s.name, out: c, view: s.view, predicts: s.predicts, platform: roomy}
 	defer first.close()
 	_, err = first.read(c, &inputs{stdin: stdin, Loader: load.Loader{Unplaced: true}})
-	s.view.total = 0
 	return err
 }
 
@@ -226,7 +226,7 @@ func (s *session) allocationOf(ctx context.Context, job string) (*allocation.All
 			if s.set.Slurm == "" {
 				return nil, fmt.Errorf("%w: name another allocation with --slurm-job", err)
 			}
-			s.view.note("%v: requesting another", err)
+			s.view.Note("%v: requesting another", err)
 		}
 	}
 	return s.findAllocation(ctx, job, false)
@@ -251,8 +251,8 @@ func matchNodes(p *planner.Platform, a *allocation.Allocation) ([]string, error)
 	}
 	if len(taken) == 0 {
 		return nil, fmt.Errorf("no node of allocation %s is as large as those that the run began with (%s, "+
-			"%s of memory)", a.ID(), cores(p.Nodes[0].Capacity[unit.CPU]),
-			size(&p.Nodes[0].Capacity[unit.Memory]))
+			"%s of memory)", a.ID(), term.Cores(p.Nodes[0].Capacity[unit.CPU]),
+			term.Size(&p.Nodes[0].Capacity[unit.Memory]))
 	}
 	return out, nil
 }
@@ -281,9 +281,9 @@ func (s *session) findAllocation(ctx context.Context, job string, dry bool) (*al
 			return nil, exit.With(exit.Usage, err)
 		}
 		w.Name = "gantry"
-		a, err := allocation.Request(ctx, w, func(text string) { s.view.note("%s", text) })
+		a, err := allocation.Request(ctx, w, func(text string) { s.view.Note("%s", text) })
 		if err == nil {
-			s.view.note("Slurm granted allocation %s: %s", a.ID(), plural(len(a.Nodes()), "node"))
+			s.view.Note("Slurm granted allocation %s: %s", a.ID(), term.Plural(len(a.Nodes()), "node"))
 		}
 		return a, err
 	}
@@ -345,7 +345,7 @@ func (s *session) slurmCheck(args ...string) (c slurm.Check, done func(), err er
 }
 
 // fetchOnNodes asks all nodes whether they can run what is to be run, and has them fetch the images.
-func fetchOnNodes(ctx context.Context, s *session, wanted []fetch.Wanted, _ *arriving) ([]fetch.Image, error) {
+func fetchOnNodes(ctx context.Context, s *session, wanted []fetch.Wanted, _ *term.Arrival) ([]fetch.Image, error) {
 	c, done, err := s.slurmCheck("--pull", s.set.Pull)
 	if err != nil {
 		return nil, err
@@ -461,7 +461,7 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 					"warning)", r.Node, f.Evidence)
 			}
 			if f.Verdict == container.No {
-				s.view.warn("node %s: %s: %s", r.Node, f.Evidence, f.Advice)
+				s.view.Warn("node %s: %s: %s", r.Node, f.Evidence, f.Advice)
 			}
 		}
 	}
@@ -516,13 +516,13 @@ func (s *session) leave(err error) {
 		return
 	}
 	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Internal {
-		s.view.note("allocation %s is kept: scancel %s gives it back", s.slurm.allocation.ID(), s.slurm.allocation.ID())
+		s.view.Note("allocation %s is kept: scancel %s gives it back", s.slurm.allocation.ID(), s.slurm.allocation.ID())
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := s.slurm.allocation.End(ctx); err != nil {
-		s.view.warn("give allocation %s back: %v", s.slurm.allocation.ID(), err)
+		s.view.Warn("give allocation %s back: %v", s.slurm.allocation.ID(), err)
 	}
 }
 

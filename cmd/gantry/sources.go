@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
@@ -70,9 +71,9 @@ func remote(x executor.Source) bool { return x.URL != "" && x.Path == "" }
 // not fit on the disk.
 func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) error {
 	adm, owner := s.admitter(), stage.Caller()
-	show := &arriving{progress: s.view, noun: "input file", doing: "fetching", parts: map[string][2]int64{}}
+	show := s.view.Arriving("input file", "fetching")
 	get := &outside.Fetcher{Dir: filepath.Join(s.dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
-		Begin: func(url string) { show.begin("fetching " + url) }, Progress: show.update}
+		Begin: func(url string) { show.Begin("fetching " + url) }, Progress: show.Update}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for i := range subs {
@@ -85,7 +86,7 @@ func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) 
 			files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !remote(sub.Sources[f.File]) })
 			search := outside.Search{User: rightsOf(sub, owner), Fetch: get.Fetch}
 			found, missing, err := search.Locate(ctx, sub, files)
-			show.close()
+			show.Close()
 			switch {
 			case ctx.Err() != nil:
 				return exit.Stoppedf("stopped; nothing was started")
@@ -204,7 +205,8 @@ func notFound(workflow string, missing []outside.Missing) string {
 			verb = "read"
 		}
 	}
-	fmt.Fprintf(&b, "workflow %s cannot start: %s cannot be %s\n", workflow, plural(len(missing), "input file"), verb)
+	fmt.Fprintf(&b, "workflow %s cannot start: %s cannot be %s\n", workflow, term.Plural(len(missing), "input file"),
+		verb)
 	for i, m := range missing {
 		if i == maxMissing {
 			fmt.Fprintf(&b, "  and %d more: gantry check lists them\n", len(missing)-i)

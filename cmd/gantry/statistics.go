@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
 )
@@ -54,7 +55,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such run, 4 the log cannot be 
 				all = append(all, s)
 			}
 			if c.Bool("json") {
-				printJSON(c.App.Writer, all)
+				term.PrintJSON(c.App.Writer, all)
 				return nil
 			}
 			for i, s := range all {
@@ -92,7 +93,7 @@ func printStatistics(w io.Writer, s *sqlite.Statistics) error {
 	}{{"Workflow wall time", s.WallTime}, {"Cumulative job wall time", &s.JobTime},
 		{"Cumulative job wall time, submit side", &s.SubmitTime}, {"Cumulative job badput wall time", &s.Badput},
 		{"Cumulative job badput wall time, submit side", &s.SubmitBadput}} {
-		fmt.Fprintf(t, "%s\t%s\n", row.name, span(row.of))
+		fmt.Fprintf(t, "%s\t%s\n", row.name, term.Span(row.of))
 	}
 	if err := t.Flush(); err != nil || len(s.Transformations) == 0 {
 		return err

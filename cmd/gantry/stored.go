@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/executor/container/oci/image"
 	"gantry/sqlite"
@@ -83,8 +84,8 @@ func storeFacts(ctx context.Context) []container.Fact {
 		return []container.Fact{f}
 	}
 	return []container.Fact{{Name: f.Name, Verdict: container.Yes,
-		Evidence: fmt.Sprintf("%s takes what images have; %s, space for %s", dir, plural(len(list), "image"),
-			size(&free))}}
+		Evidence: fmt.Sprintf("%s takes what images have; %s, space for %s", dir, term.Plural(len(list), "image"),
+			term.Size(&free))}}
 }
 
 // removeStored removes the images of the store that no run needs, and returns their names.

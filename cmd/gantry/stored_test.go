@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/cmd/internal/term"
 	"gantry/executor/container/docker/registrytest"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci/image"
@@ -36,10 +37,10 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 		"file://" + saved: {"loaded", ""}} {
 		t.Setenv(image.DirEnv, filepath.Join(t.TempDir(), "images"))
 		for round, source := range []string{want.source, "local"} {
-			s := &session{set: &settings{}, view: newProgress(true, false)}
+			s := &session{set: &settings{}, view: term.New(true)}
 			s.set.Pull = string(fetch.PullMissing)
 			got, err := fetchStored(t.Context(), s, []fetch.Wanted{{Ref: ref}},
-				&arriving{progress: s.view, parts: map[string][2]int64{}})
+				s.view.Arriving("image", "pulling"))
 			if err != nil {
 				t.Fatalf("%s: %v", ref, err)
 			}

@@ -18,6 +18,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
@@ -116,7 +117,7 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 // handedIn reads what stands on the command line of gantry submit, with the rights of the caller.
 func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
 	set := &settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Runtime: about.Runtime}
-	s := &session{set: set, out: c, view: newProgress(c.Bool("quiet"), false)}
+	s := &session{set: set, out: c, view: term.New(c.Bool("quiet"))}
 	platform := &planner.Platform{}
 	if err := json.Unmarshal(about.Platform, platform); err != nil {
 		return nil, exit.Internalf("the nodes of the server: %w", err)
@@ -124,7 +125,7 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 	if err := set.readGiven(c); err != nil {
 		return nil, err
 	}
-	in := &inputs{paths: c.Args().Slice(), seed: 1, Loader: load.Loader{Platform: platform, Warn: s.view.warn,
+	in := &inputs{paths: c.Args().Slice(), seed: 1, Loader: load.Loader{Platform: platform, Warn: s.view.Warn,
 		TimeScale: max(about.TimeScale, math.SmallestNonzeroFloat64)}}
 	if err := set.readAs(c, in); err != nil {
 		return nil, err
@@ -388,7 +389,7 @@ func submit(c *cli.Context) error {
 	}
 	titles := make([]string, len(a.IDs))
 	for i := range titles {
-		titles[i] = a.Names[i] + ", " + plural(len(subs[i].Workflow.Tasks), "task")
+		titles[i] = a.Names[i] + ", " + term.Plural(len(subs[i].Workflow.Tasks), "task")
 	}
 	return acknowledge(c, cl, a, titles)
 }
@@ -409,7 +410,7 @@ func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, titles []strin
 		expected, err = foretold(c, cl, a.IDs)
 	}
 	if c.Bool("json") { // the submission, also if nothing is expected of it
-		printJSON(c.App.Writer, struct {
+		term.PrintJSON(c.App.Writer, struct {
 			*api.Accepted
 			Submissions []*api.Status `json:"submissions,omitempty"`
 		}{a, expected})
@@ -526,7 +527,7 @@ Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 				case err != nil:
 					return serverError(err)
 				case c.Bool("json"):
-					printJSON(c.App.Writer, t)
+					term.PrintJSON(c.App.Writer, t)
 				default:
 					printTenants(c, t)
 				}
@@ -537,7 +538,7 @@ Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 				return serverError(err)
 			}
 			if c.Bool("json") {
-				printJSON(c.App.Writer, q)
+				term.PrintJSON(c.App.Writer, q)
 				return nil
 			}
 			printQueue(c, q)
@@ -556,7 +557,7 @@ func printQueue(c *cli.Context, q *api.Queue) {
 		draining += ", draining"
 	}
 	fmt.Fprintf(w, "Run %s, policy %s on %s%s: %s, %s running, %d waiting\n", q.Server.Run, q.Server.Policy,
-		q.Server.Runtime, draining, plural(q.Server.Workflows, "workflow"), plural(q.Server.Running, "task"),
+		q.Server.Runtime, draining, term.Plural(q.Server.Workflows, "workflow"), term.Plural(q.Server.Running, "task"),
 		q.Server.Waiting)
 	if q.Server.Trouble != "" {
 		fmt.Fprintf(w, "warning: %s\n", q.Server.Trouble)
@@ -564,7 +565,7 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	if len(q.Submissions) == 0 {
 		return
 	}
-	t := newTable(
+	t := term.NewTable(
 		w,
 		columns.Of(w),
 		"-id",
@@ -598,13 +599,13 @@ func printQueue(c *cli.Context, q *api.Queue) {
 		}
 		who := cmp.Or(s.User, strconv.Itoa(s.UID))
 		if s.Veiled {
-			t.row(strconv.FormatInt(s.ID, 10), s.Name, who, "-", s.State, "-", "-", "-", "-", "-", "-", "-", "")
+			t.Row(strconv.FormatInt(s.ID, 10), s.Name, who, "-", s.State, "-", "-", "-", "-", "-", "-", "-", "")
 			continue
 		}
-		t.row(strconv.FormatInt(s.ID, 10), s.Name, who, s.Tenant, s.State, strconv.Itoa(s.Tasks), strconv.Itoa(s.Done),
+		t.Row(strconv.FormatInt(s.ID, 10), s.Name, who, s.Tenant, s.State, strconv.Itoa(s.Tasks), strconv.Itoa(s.Done),
 			strconv.Itoa(s.Running), strconv.Itoa(s.Failed), start, end, due, why)
 	}
-	t.end()
+	t.End()
 	if q.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", q.More)
 	}
@@ -717,11 +718,11 @@ func loggedStatus(c *cli.Context, id int64, noServer error) (*api.Status, error)
 // ended prints how a submission ended, and is the exit code of gantry wait.
 func ended(c *cli.Context, st *api.Status) error {
 	if c.Bool("json") {
-		printJSON(c.App.Writer, st)
+		term.PrintJSON(c.App.Writer, st)
 	} else if !c.Bool("quiet") {
 		text := fmt.Sprintf("%d: %s %s", st.ID, shown.Line(st.Name), st.State)
 		if st.Tasks > 0 {
-			text += fmt.Sprintf(", %d of %s done", st.Done, plural(st.Tasks, "task"))
+			text += fmt.Sprintf(", %d of %s done", st.Done, term.Plural(st.Tasks, "task"))
 		}
 		if st.Failed > 0 {
 			text += fmt.Sprintf(", %d failed or skipped", st.Failed)
@@ -760,7 +761,7 @@ submission is another user's.`,
 				return serverError(err)
 			}
 			if c.Bool("json") {
-				printJSON(c.App.Writer, st)
+				term.PrintJSON(c.App.Writer, st)
 			} else if !c.Bool("quiet") {
 				fmt.Fprintf(c.App.Writer, "%d: %s %s\n", st.ID, shown.Line(st.Name), st.State)
 			}

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,11 +12,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/evidence"
 	"gantry/sqlite"
@@ -35,34 +33,11 @@ const maxSummaryFailures = 10
 // maxSummaryImages is how many images a summary names.
 const maxSummaryImages = 5
 
-// imageName writes the name of an image and what it stood for.
-func imageName(ref, digest string) string {
-	switch at := strings.LastIndexByte(digest, '@'); {
-	case digest == "" || digest == ref:
-		return ref
-	case at >= 0 && (digest[:at] == ref || strings.HasPrefix(ref, digest[:at]+":")):
-		return ref + digest[at:]
-	default:
-		return ref + " (" + digest + ")"
-	}
-}
-
-// rows bounds the rows of each table of a summary, and the predictions printed as workflows arrive. With the lines of
-// progress, a run of 1,000 tasks that succeed prints at most 50 lines. gantry show --json and the log have the rest.
-type rows struct{ workflows, deadlines, types, nodes, predictions int }
-
-func rowsFor(tasks int, deadlines bool) rows {
-	if deadlines && tasks >= 500 {
-		return rows{workflows: 2, deadlines: 3, types: 4, nodes: 3, predictions: 3}
-	}
-	return rows{workflows: 5, deadlines: 12, types: 12, nodes: 5, predictions: 20}
-}
-
 // printSummary prints the outcome of a run, or of one submission to a server if that is named, without the warnings in
 // told: those were printed before. The errors of estimates are printed if all is asked for.
 func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool, all bool) {
 	shown.Names(s)
-	most, name := rowsFor(s.Tasks, len(s.Deadlines) > 0), cmp.Or(submission, s.Run)
+	most, name := term.RowsFor(s.Tasks, len(s.Deadlines) > 0), cmp.Or(submission, s.Run)
 	width := columns.Of(w)
 	var b strings.Builder
 	printOverview(&b, s)
@@ -70,13 +45,13 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 		fmt.Fprintf(&b, "Its tasks are too many to be summed up at once: gantry show --all %s does that. Of a server, "+
 			"gantry queue --all lists submissions, and gantry show ID sums up one.\n\n", s.Run)
 	} else {
-		printWorkflows(&b, width, s, most.workflows)
-		printDeadlines(&b, width, s, most.deadlines)
-		printTypes(&b, width, s, most.types)
+		printWorkflows(&b, width, s, most.Workflows)
+		printDeadlines(&b, width, s, most.Deadlines)
+		printTypes(&b, width, s, most.Types)
 		if all {
 			printEstimates(&b, width, s)
 		}
-		printNodes(&b, width, s, most.nodes)
+		printNodes(&b, width, s, most.Nodes)
 		printSlowdowns(&b, s)
 		printFailures(&b, s, name)
 		printImages(&b, s)
@@ -97,17 +72,17 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 		dir = filepath.Join(dir, executor.EscapeName(s.WorkflowRow[0].Name))
 	}
 	if isDirectory(dir) {
-		fmt.Fprintf(&b, "results: %s\n", shortPath(dir))
+		fmt.Fprintf(&b, "results: %s\n", term.ShortPath(dir))
 	}
 	if submission == "" { // that of one is made for the answer, or not for its user to read
-		fmt.Fprintf(&b, "log: %s\n", shortPath(s.Log))
+		fmt.Fprintf(&b, "log: %s\n", term.ShortPath(s.Log))
 	}
 	_, _ = io.WriteString(w, b.String())
 }
 
 // printOverview prints what ran, how far it is, and what the run as a whole took.
 func printOverview(b *strings.Builder, s *sqlite.Summary) {
-	fmt.Fprintf(b, "Run %s: %s, %s of %s done", s.Run, s.State, plural(s.Done, "task"), strconv.Itoa(s.Tasks))
+	fmt.Fprintf(b, "Run %s: %s, %s of %s done", s.Run, s.State, term.Plural(s.Done, "task"), strconv.Itoa(s.Tasks))
 	for _, n := range []struct {
 		n    int
 		what string
@@ -118,7 +93,7 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 	}
 	fmt.Fprintf(b, "\n  policy %s on %s", s.Policy, s.Runtime)
 	for i := 1; i < len(s.Policies); i++ {
-		fmt.Fprintf(b, ", %s until %s", s.Policies[i-1].Policy, instantOf(s.Policies[i].At))
+		fmt.Fprintf(b, ", %s until %s", s.Policies[i-1].Policy, term.InstantOf(s.Policies[i].At))
 	}
 	if runtimeOf(s.Runtime).Virtual || s.HostModel != nil {
 		fmt.Fprintf(b, ", host model %s", s.HostModel)
@@ -127,31 +102,33 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 		fmt.Fprintf(b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
 	}
 	if s.Makespan != nil {
-		fmt.Fprintf(b, ", makespan %s%s", span(s.Makespan), predictedText(s))
+		fmt.Fprintf(b, ", makespan %s%s", term.Span(s.Makespan), predictedText(s))
 	} else {
-		fmt.Fprintf(b, ", %s so far", span(&s.Clock))
+		fmt.Fprintf(b, ", %s so far", term.Span(&s.Clock))
 	}
 	if n := s.Attempts - s.Done + s.Reused; n > 0 && s.Attempts > 0 {
-		fmt.Fprintf(b, ", %s (%s)", plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
+		fmt.Fprintf(b, ", %s (%s)", term.Plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
 	}
 	if s.Reused > 0 {
-		fmt.Fprintf(b, ", %s reused (%s of runtime)", plural(s.Reused, "task"), span(&s.Saved))
+		fmt.Fprintf(b, ", %s reused (%s of runtime)", term.Plural(s.Reused, "task"), term.Span(&s.Saved))
 	}
 	if s.Starting != nil {
-		fmt.Fprintf(b, ", container starts took %s of the time for which tasks held their nodes", percent(s.Starting))
+		fmt.Fprintf(b, ", container starts took %s of the time for which tasks held their nodes",
+			term.Percent(s.Starting))
 	}
 	if s.PeakDisk != nil {
-		fmt.Fprintf(b, ", at most %s on disk", size(s.PeakDisk))
+		fmt.Fprintf(b, ", at most %s on disk", term.Size(s.PeakDisk))
 	}
 	if s.Locality != nil && len(s.Nodes) > 1 {
-		fmt.Fprintf(b, ", %s of input bytes local", percent(s.Locality))
+		fmt.Fprintf(b, ", %s of input bytes local", term.Percent(s.Locality))
 	}
 	if s.Lost > 0 {
-		fmt.Fprintf(b, ", %s of work lost", span(&s.Lost))
+		fmt.Fprintf(b, ", %s of work lost", term.Span(&s.Lost))
 	}
 	for _, p := range s.Preemptions {
-		fmt.Fprintf(b, "\n  %s by %s of %s, away for %s in all, %s of work lost", plural(p.Count, "preemption"), p.How,
-			plural(p.Tasks, "task"), span(&p.Away), span(&p.Lost))
+		fmt.Fprintf(b, "\n  %s by %s of %s, away for %s in all, %s of work lost", term.Plural(p.Count, "preemption"),
+			p.How,
+			term.Plural(p.Tasks, "task"), term.Span(&p.Away), term.Span(&p.Lost))
 	}
 	b.WriteString("\n\n")
 }
@@ -162,12 +139,12 @@ func predictedText(s *sqlite.Summary) string {
 		return ""
 	}
 	p := &s.Predictions[0]
-	text := " (predicted " + span(&p.Expected)
+	text := " (predicted " + term.Span(&p.Expected)
 	if p.High > p.Low {
-		text += fmt.Sprintf(", %s to %s", span(&p.Low), span(&p.High))
+		text += fmt.Sprintf(", %s to %s", term.Span(&p.Low), term.Span(&p.High))
 	}
 	if p.At > 0 {
-		text += fmt.Sprintf(", when it was resumed at %s", span(&p.At))
+		text += fmt.Sprintf(", when it was resumed at %s", term.Span(&p.At))
 	}
 	return text + ")"
 }
@@ -197,57 +174,62 @@ func withColumn(shown bool, at int, cell string, cells ...string) []string {
 // printWorkflows prints a table of at most most workflows.
 func printWorkflows(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeWorkflow)
-	t := newTable(b, width, withColumn(expected != nil, 5, "-predicted", "workflow", "state", "-tasks", "-done",
+	t := term.NewTable(b, width, withColumn(expected != nil, 5, "-predicted", "workflow", "state", "-tasks", "-done",
 		"-wait", "-makespan", "-response")...)
 	for i, f := range s.WorkflowRow {
-		if t.full(i, most, len(s.WorkflowRow)) {
+		if t.Full(i, most, len(s.WorkflowRow)) {
 			break
 		}
-		t.row(withColumn(expected != nil, 5, span(expected[f.Name]), f.Name, f.State, strconv.Itoa(f.Tasks),
-			strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan), span(f.Response))...)
+		t.Row(withColumn(expected != nil, 5, term.Span(expected[f.Name]), f.Name, f.State, strconv.Itoa(f.Tasks),
+			strconv.Itoa(f.Done), term.Span(f.Wait), term.Span(f.Makespan), term.Span(f.Response))...)
 	}
-	t.end()
+	t.End()
 }
 
 // printTypes prints a table of at most most types of task.
 func printTypes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeKind)
-	t := newTable(b, width, withColumn(expected != nil, 3, "-predicted", "type", "-tasks", "-estimated", "-measured",
+	t := term.NewTable(b, width, withColumn(expected != nil, 3, "-predicted", "type", "-tasks", "-estimated",
+		"-measured",
 		"-min", "-max", "-CPU", "-peak memory", "-read", "-written")...)
 	for i, k := range s.Kinds {
-		if t.full(i, most, len(s.Kinds)) {
+		if t.Full(i, most, len(s.Kinds)) {
 			break
 		}
-		t.row(withColumn(expected != nil, 3, span(expected[k.Kind]), k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated),
-			span(k.Measured), span(k.Shortest), span(k.Longest), span(k.CPU), size(k.PeakMemory), size(k.Read),
-			size(k.Written))...)
+		t.Row(withColumn(expected != nil, 3, term.Span(expected[k.Kind]), k.Kind, strconv.Itoa(k.Tasks),
+			term.Span(k.Estimated),
+			term.Span(k.Measured), term.Span(k.Shortest), term.Span(k.Longest), term.Span(k.CPU),
+			term.Size(k.PeakMemory), term.Size(k.Read),
+			term.Size(k.Written))...)
 	}
-	t.end()
+	t.End()
 }
 
 // printEstimates prints how wrong the estimates of each source were.
 func printEstimates(b *strings.Builder, width int, s *sqlite.Summary) {
-	t := newTable(b, width, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
+	t := term.NewTable(b, width, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
 	for _, e := range s.Estimates {
-		t.row(e.Source, strconv.Itoa(e.Attempts), ratio(e.Ratio), ratio(e.Lowest), ratio(e.Highest), percent(e.Error))
+		t.Row(e.Source, strconv.Itoa(e.Attempts), term.Ratio(e.Ratio), term.Ratio(e.Lowest), term.Ratio(e.Highest),
+			term.Percent(e.Error))
 	}
-	t.end()
+	t.End()
 }
 
 // printNodes prints a table of at most most nodes.
 func printNodes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
-	t := newTable(b, width, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
+	t := term.NewTable(b, width, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
 	for i, n := range s.Nodes {
-		if t.full(i, most, len(s.Nodes)) {
+		if t.Full(i, most, len(s.Nodes)) {
 			break
 		}
 		cores := "unlimited"
 		if n.Cores != nil {
 			cores = fmt.Sprintf("%g", *n.Cores)
 		}
-		t.row(n.Node, cores, fmt.Sprintf("%g", n.Speed), strconv.Itoa(n.Attempts), percent(n.Held), percent(n.Used))
+		t.Row(n.Node, cores, fmt.Sprintf("%g", n.Speed), strconv.Itoa(n.Attempts), term.Percent(n.Held),
+			term.Percent(n.Used))
 	}
-	t.end()
+	t.End()
 }
 
 // printSlowdowns prints slowdown and response of a run of several workflows.
@@ -255,7 +237,7 @@ func printSlowdowns(b *strings.Builder, s *sqlite.Summary) {
 	if m := s.Metrics; m["workflows"] > 1 {
 		fmt.Fprintf(b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system "+
 			"(mean); gantry report %s\n", m["workflows"],
-			m["slowdown_mean"], m["slowdown_sd"], meant(m["response_mean"]), meant(m["response_sd"]),
+			m["slowdown_mean"], m["slowdown_sd"], term.Meant(m["response_mean"]), term.Meant(m["response_sd"]),
 			m["in_system_mean"], s.Run)
 		if of := ofTenants(m); of != "" {
 			fmt.Fprintf(b, "  %s\n", of)
@@ -279,7 +261,7 @@ func printFailures(b *strings.Builder, s *sqlite.Summary, name string) {
 		if n > maxLoud {
 			loud = append(loud[:maxLoud], fmt.Sprintf("and %d more", n-maxLoud))
 		}
-		fmt.Fprintf(b, "%s that succeeded wrote to standard error: %s: gantry logs %s TASK\n\n", plural(n, "task"),
+		fmt.Fprintf(b, "%s that succeeded wrote to standard error: %s: gantry logs %s TASK\n\n", term.Plural(n, "task"),
 			strings.Join(loud, ", "), name)
 	}
 	for _, of := range []struct {
@@ -305,32 +287,19 @@ func printFailures(b *strings.Builder, s *sqlite.Summary, name string) {
 func printImages(b *strings.Builder, s *sqlite.Summary) {
 	for i, x := range s.Images {
 		if i == maxSummaryImages && len(s.Images) > i+1 {
-			fmt.Fprintf(b, "  ... %s\n", plural(len(s.Images)-i, "more image"))
+			fmt.Fprintf(b, "  ... %s\n", term.Plural(len(s.Images)-i, "more image"))
 			break
 		}
-		fmt.Fprintf(b, "image %s, %s\n", imageName(x.Ref, x.Name()), x.Source)
+		fmt.Fprintf(b, "image %s, %s\n", term.ImageName(x.Ref, x.Name()), x.Source)
 	}
 }
-
-// shortPath is a path as seen from the working directory, if it is below that.
-func shortPath(path string) string {
-	if dir, err := os.Getwd(); err == nil {
-		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
-			return rel
-		}
-	}
-	return path
-}
-
-// meant writes a number of seconds for people.
-func meant(seconds float64) string { return span(new(sqlite.Span(seconds * 1e9))) }
 
 // printDeadlines prints which deadlines were met, and how far the ends of tasks were from the plan.
 func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 	if len(s.Deadlines) == 0 {
 		return
 	}
-	t := newTable(b, width, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
+	t := term.NewTable(b, width, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
 	late, refused, full := 0, 0, false
 	for i, d := range s.Deadlines {
 		if d.Late {
@@ -339,7 +308,7 @@ func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 		if d.State == "refused" {
 			refused++
 		}
-		if full = full || t.full(i, most, len(s.Deadlines)); full {
+		if full = full || t.Full(i, most, len(s.Deadlines)); full {
 			continue
 		}
 		verdict, spare := "", (*sqlite.Span)(nil)
@@ -352,10 +321,10 @@ func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 				verdict = "missed"
 			}
 		}
-		t.row(d.Name, span(&d.Due), span(d.Predicted), span(d.Ended), span(spare), verdict)
+		t.Row(d.Name, term.Span(&d.Due), term.Span(d.Predicted), term.Span(d.Ended), term.Span(spare), verdict)
 	}
-	t.end()
-	fmt.Fprintf(b, "  %d of %s late", late, plural(len(s.Deadlines)-refused, "workflow"))
+	t.End()
+	fmt.Fprintf(b, "  %d of %s late", late, term.Plural(len(s.Deadlines)-refused, "workflow"))
 	if refused > 0 {
 		fmt.Fprintf(b, ", %d refused", refused)
 	}
@@ -363,7 +332,7 @@ func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 		fmt.Fprintf(b, "; %s", outcomes(s.Remappings))
 	}
 	if p := s.Plan; p != nil {
-		fmt.Fprintf(b, "; tasks ended %s from the plan in the mean, at most %s", span(p.Off), span(p.Most))
+		fmt.Fprintf(b, "; tasks ended %s from the plan in the mean, at most %s", term.Span(p.Off), term.Span(p.Most))
 	}
 	b.WriteString("\n\n")
 }
@@ -391,107 +360,6 @@ func outcomes(counts []sqlite.Count) string {
 		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.Name))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// textTable is a table with headings; columns whose title begins with "-" are aligned to the right.
-type textTable struct {
-	to    io.Writer
-	width int // 0: any
-	right []bool
-	rows  [][]string
-}
-
-func newTable(to io.Writer, width int, titles ...string) *textTable {
-	t := &textTable{to: to, width: width}
-	head := make([]string, len(titles))
-	for i, title := range titles {
-		name, right := strings.CutPrefix(title, "-")
-		head[i], t.right = name, append(t.right, right)
-	}
-	t.row(head...)
-	return t
-}
-
-func (t *textTable) row(cells ...string) {
-	for i := range cells {
-		cells[i] = shown.Short(shown.Line(cells[i]), mostShown)
-	}
-	t.rows = append(t.rows, cells)
-}
-
-// full is whether row i of n is one too many, and then adds how many there are more. One row more than most fits.
-func (t *textTable) full(i, most, n int) bool {
-	if i != most || n == most+1 {
-		return false
-	}
-	t.row(fmt.Sprintf("... %d more", n-i))
-	return true
-}
-
-// mostShown is how many characters a cell may have.
-const mostShown = 120
-
-// end prints the table and a blank line; without rows it prints nothing.
-func (t *textTable) end() {
-	if len(t.rows) > 1 {
-		_ = columns.Print(t.to, t.width, "  ", t.rows, t.right)
-		fmt.Fprintln(t.to)
-	}
-}
-
-// span writes a duration for people, with about four digits; "-" if it is not known.
-func span(s *sqlite.Span) string {
-	if s == nil {
-		return "-"
-	}
-	d := time.Duration(*s)
-	switch {
-	case d < 0:
-		return "-" + span(new(-*s))
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
-	case d < 100*time.Second:
-		return fmt.Sprintf("%.2f s", d.Seconds())
-	case d < 1000*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	return d.Round(time.Second).String()
-}
-
-// size writes an amount of data for people; "-" if it is not known.
-func size(b *int64) string {
-	if b == nil {
-		return "-"
-	}
-	return shown.Size(*b)
-}
-
-func percent(p *float64) string {
-	if p == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f %%", *p)
-}
-
-func ratio(p *float64) string {
-	if p == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.3g", *p)
-}
-
-// printJSON prints a value for programs: on a line of its own, but on a terminal so that people can read it.
-func printJSON(w io.Writer, v any) {
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	if terminal(os.Stdout) {
-		enc.SetIndent("", "  ")
-	}
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v)
-	_, _ = unfolded(w).Write(shown.JSON(text.Bytes()))
 }
 
 // readLog opens the log of the runs, or of the one submission, that the command line names.

@@ -17,6 +17,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -115,7 +116,7 @@ func (t tenantLimits) runnable(adm *executor.Admission) error {
 	for i := range adm.Arrived.Tasks {
 		if need := adm.Arrived.Tasks[i].Need[unit.CPU]; limit > 0 && need > limit {
 			return fmt.Errorf("workflow %s: task %s needs %s, and the limit of tenant %s is %s",
-				adm.Submission.Name, adm.Tasks[i].Name, cores(need), adm.Submission.Tenant, cores(limit))
+				adm.Submission.Name, adm.Tasks[i].Name, term.Cores(need), adm.Submission.Tenant, term.Cores(limit))
 		}
 	}
 	return nil
@@ -197,7 +198,8 @@ func spaceOf(dir string, seen map[[2]uint64]bool) (sum int64) {
 // printTenants lists how the tenants stand.
 func printTenants(c *cli.Context, q *api.Tenants) {
 	w := c.App.Writer
-	t := newTable(w, columns.Of(w), "tenant", "-workflows", "-present", "-waiting", "-running", "-cores", "-memory",
+	t := term.NewTable(w, columns.Of(w), "tenant", "-workflows", "-present", "-waiting", "-running", "-cores",
+		"-memory",
 		"-share", "of", "-mean wait", "-longest", "-oldest", "limits")
 	for i := range q.Tenants {
 		x := &q.Tenants[i]
@@ -209,22 +211,23 @@ func printTenants(c *cli.Context, q *api.Tenants) {
 			limits = append(limits, fmt.Sprintf("cores %g", x.MaxCores))
 		}
 		if x.MaxDisk > 0 {
-			limits = append(limits, "disk "+size(&x.MaxDisk))
+			limits = append(limits, "disk "+term.Size(&x.MaxDisk))
 		}
 		name := x.Name
 		if name == "" {
 			name = "-"
 		}
 		if x.Others {
-			t.row("(others)", "", strconv.Itoa(x.Present), strconv.Itoa(x.Waiting), strconv.Itoa(x.Running),
-				fmt.Sprintf("%g", x.Cores), size(&x.Memory), "", "", "", "", "", "")
+			t.Row("(others)", "", strconv.Itoa(x.Present), strconv.Itoa(x.Waiting), strconv.Itoa(x.Running),
+				fmt.Sprintf("%g", x.Cores), term.Size(&x.Memory), "", "", "", "", "", "")
 			continue
 		}
-		t.row(name, strconv.Itoa(x.Workflows), strconv.Itoa(x.Present), strconv.Itoa(x.Waiting),
-			strconv.Itoa(x.Running), fmt.Sprintf("%g", x.Cores), size(&x.Memory), fmt.Sprintf("%.1f %%", 100*x.Share),
+		t.Row(name, strconv.Itoa(x.Workflows), strconv.Itoa(x.Present), strconv.Itoa(x.Waiting),
+			strconv.Itoa(x.Running), fmt.Sprintf("%g", x.Cores), term.Size(&x.Memory), fmt.Sprintf("%.1f %%",
+				100*x.Share),
 			x.Dominant, waitText(x.MeanWait), waitText(x.MaxWait), waitText(x.Oldest), strings.Join(limits, ", "))
 	}
-	t.end()
+	t.End()
 	if q.Jain > 0 {
 		fmt.Fprintf(w, "Jain's index of the dominant shares: %.3f\n", q.Jain)
 	}

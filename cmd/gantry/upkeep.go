@@ -100,7 +100,7 @@ func (u *upkeep) remove(area *stage.Area, x pastFile) {
 		}
 	}
 	if err != nil {
-		u.s.view.warn("--scratch: delete file %s of workflow %s: %v", x.file.Name, x.flow.Name, err)
+		u.s.view.Warn("--scratch: delete file %s of workflow %s: %v", x.file.Name, x.flow.Name, err)
 		return
 	}
 	u.mu.Lock()
@@ -174,7 +174,7 @@ func (u *upkeep) done(t planner.TaskID) {
 func (u *upkeep) published(l *executor.Launch) {
 	k := u.s.keeper
 	if err := k.Publish(context.Background(), l); err != nil {
-		u.s.view.warn("outputs of task %s cannot be reused: %v", l.Spec.Name, err)
+		u.s.view.Warn("outputs of task %s cannot be reused: %v", l.Spec.Name, err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

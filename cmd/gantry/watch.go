@@ -262,13 +262,13 @@ func (s *session) serveLive(ctx context.Context) (end func()) {
 	if s.page == nil {
 		return func() {}
 	}
-	s.view.say("watch this run at %s", s.page.URL())
+	s.view.Say("watch this run at %s", s.page.URL())
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := s.page.Serve(ctx); err != nil {
-			s.view.warn("the page of the run is not served any more: %v", err)
+			s.view.Warn("the page of the run is not served any more: %v", err)
 		}
 	}()
 	return func() {

@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor"
 	"gantry/planner"
-	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
 	"gantry/trace/shown"
@@ -76,28 +74,6 @@ func TestAServerExpectsNothingFromADefault(t *testing.T) {
 	}
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
-}
-
-// The board has no times of tasks of which nothing is known, and none is about to end that runs longer than expected.
-func TestTheBoardClaimsNothingThatItDoesNotKnow(t *testing.T) {
-	second := planner.Time(time.Second)
-	b := &board{rows: 6, nodes: []boardNode{{name: "n", cores: 4}}, end: 5 * second, total: 3,
-		of: map[planner.AttemptID]boardTask{}}
-	b.put(boardTask{attempt: 1, name: "align", cores: 1, until: second, unknown: true})
-	if got := strings.Join(b.lines(4*second), "\n"); !strings.Contains(got, "  align\n") {
-		t.Errorf("of a task that is not known it says\n%s", got)
-	}
-	b.put(boardTask{attempt: 2, name: "call", cores: 1, until: 4 * second})
-	if got := strings.Join(b.lines(9*second), "\n"); strings.Contains(got, "about to end") ||
-		!strings.Contains(got, "call (5s over)") {
-		t.Errorf("of a task that is late it says\n%s", got)
-	}
-	var names []*executor.TaskSpec
-	names = append(names, &executor.TaskSpec{Unknown: true})
-	b.add(names, []planner.Task{{ID: 0}})
-	if b.simulated = nil; b.unknown != true || b.expect(planner.View{}) != unit.Never {
-		t.Error("the end of a run of unknown programs is expected")
-	}
 }
 
 // A variable that no makeflow uses is a slip of the keyboard.

@@ -38,13 +38,11 @@ func TestPackagesTestedWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
 // raced has the files of cmd/gantry in which goroutines share state, and a test of each that make test runs under the
 // race detector.
 var raced = map[string]string{
-	"board.go":    "TestThePageOfARunInContainers",
 	"execute.go":  "TestThePageOfARunInContainers",
 	"forecast.go": "TestADryRunStartsNothing",
 	"foretell.go": "TestSingleTasksArePredicted",
 	"images.go":   "TestAnImageThatIsSlowHoldsUpNobody",
 	"main.go":     "TestServeTakesWorkUntilItIsDrained",
-	"progress.go": "TestThePageOfARunInContainers",
 	"run.go":      "TestServeTakesWorkUntilItIsDrained",
 	"serve.go":    "TestServeTakesWorkUntilItIsDrained",
 	"shell.go":    "-", // what it starts only reads channels

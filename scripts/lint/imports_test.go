@@ -89,6 +89,8 @@ var layers = []layer{
 	{"cmd/api", "", "it is a leaf: clients need nothing else"},
 	{"cmd/internal/sbatch", "", "it is a leaf"},
 	{"cmd/internal/exit", "cmd/gantry/early", "it is a leaf"},
+	{"cmd/internal/term", "planner planner/unit executor executor/container/fetch sqlite sqlite/report/columns",
+		"a terminal shows a run, and knows no command"},
 	{"cmd/internal/server", "cmd/api trace/reader trace planner/** executor sqlite",
 		"a server knows the engine and the log, no runtime"},
 	{"cmd/gantry/early", "", "it is a leaf"},

@@ -51,7 +51,9 @@ func Hostf(format string, args ...any) error { return With(Host, fmt.Errorf(form
 func Internalf(format string, args ...any) error { return With(Internal, fmt.Errorf(format, args...)) }
 
 // Stoppedf is the error of a command that a signal stopped.
-func Stoppedf(format string, args ...any) error { return With(Interrupted, fmt.Errorf(format, args...)) }
+func Stoppedf(format string, args ...any) error {
+	return With(Interrupted, fmt.Errorf(format, args...))
+}
 
 // Heldf is the error of a run or a directory that another gantry holds.
 func Heldf(format string, args ...any) error { return With(Held, fmt.Errorf(format, args...)) }

@@ -1,6 +1,8 @@
-package main
+package term
 
 import (
+	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"gantry/executor/experiment/load"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/trace/scenario"
 )
 
 // A line of the board says what runs on a node, what ends first first, and cannot be made to move the cursor.
@@ -44,7 +47,11 @@ func TestTheBoardSaysWhatRunsOnANode(t *testing.T) {
 func TestTheBoardExpectsTheEndOfThePlan(t *testing.T) {
 	for policy, plans := range map[string]bool{"heft": true, "cpp": false} {
 		t.Run(policy, func(t *testing.T) {
-			cluster, err := readCluster("../../examples/montage/cluster.yaml")
+			text, err := os.ReadFile("../../../examples/montage/cluster.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster, err := scenario.ReadCluster(bytes.NewReader(text), "cluster.yaml")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,13 +59,12 @@ func TestTheBoardExpectsTheEndOfThePlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in := &inputs{paths: []string{"../../examples/montage/montage-25.dax"}, repetition: 0,
-				Loader: load.Loader{Platform: platform, TimeScale: 1, MaxInput: 1 << 20, Warn: t.Logf}}
-			subs, err := in.submissions()
+			loader := load.Loader{Platform: platform, TimeScale: 1, MaxInput: 1 << 20, Warn: t.Logf}
+			w, err := loader.Trace("../../../examples/montage/montage-25.dax")
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := enginetest.New(t, platform, enginetest.Policy(t, policy), subs...)
+			e := enginetest.New(t, platform, enginetest.Policy(t, policy), executor.Submission{Workflow: w, Name: "m"})
 			b := newBoard(nil, platform, e.Planner.Draft(), time.Now())
 			var names []*executor.TaskSpec
 			var ends []planner.Time
@@ -86,5 +92,27 @@ func TestTheBoardExpectsTheEndOfThePlan(t *testing.T) {
 				t.Errorf("%d tasks are still on the board", len(b.of))
 			}
 		})
+	}
+}
+
+// The board has no times of tasks of which nothing is known, and none is about to end that runs longer than expected.
+func TestTheBoardClaimsNothingThatItDoesNotKnow(t *testing.T) {
+	second := planner.Time(time.Second)
+	b := &board{rows: 6, nodes: []boardNode{{name: "n", cores: 4}}, end: 5 * second, total: 3,
+		of: map[planner.AttemptID]boardTask{}}
+	b.put(boardTask{attempt: 1, name: "align", cores: 1, until: second, unknown: true})
+	if got := strings.Join(b.lines(4*second), "\n"); !strings.Contains(got, "  align\n") {
+		t.Errorf("of a task that is not known it says\n%s", got)
+	}
+	b.put(boardTask{attempt: 2, name: "call", cores: 1, until: 4 * second})
+	if got := strings.Join(b.lines(9*second), "\n"); strings.Contains(got, "about to end") ||
+		!strings.Contains(got, "call (5s over)") {
+		t.Errorf("of a task that is late it says\n%s", got)
+	}
+	var names []*executor.TaskSpec
+	names = append(names, &executor.TaskSpec{Unknown: true})
+	b.add(names, []planner.Task{{ID: 0}})
+	if b.simulated = nil; b.unknown != true || b.expect(planner.View{}) != unit.Never {
+		t.Error("the end of a run of unknown programs is expected")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"fmt"
@@ -11,13 +11,13 @@ import (
 	"gantry/trace/shown"
 )
 
-// visible shows what would act on a terminal instead of being read, as package shown does. Line feeds and tabs stay.
-type visible struct {
+// Visible shows what would act on a terminal instead of being read, as package shown does. Line feeds and tabs stay.
+type Visible struct {
 	io.Writer
 	rest []byte // the beginning of a character whose end is still to come
 }
 
-func (v *visible) Write(b []byte) (int, error) {
+func (v *Visible) Write(b []byte) (int, error) {
 	text := append(v.rest, b...)
 	out := make([]byte, 0, len(text)+len(text)/8)
 	for len(text) > 0 && utf8.FullRune(text) {
@@ -32,8 +32,8 @@ func (v *visible) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// flush shows what is left of a character that has no end.
-func (v *visible) flush() error {
+// Flush shows what is left of a character that has no end.
+func (v *Visible) Flush() error {
 	var out []byte
 	for _, c := range v.rest {
 		out = fmt.Appendf(out, `\x%02x`, c)
@@ -43,13 +43,13 @@ func (v *visible) flush() error {
 	return err
 }
 
-// screened is a program's output as it may be shown on f: as it is if f is no terminal.
-func screened(w io.Writer, f *os.File) io.Writer {
-	if p, ok := unfolded(w).(plain); ok {
+// Screened is a program's output as it may be shown on f: as it is if f is no terminal.
+func Screened(w io.Writer, f *os.File) io.Writer {
+	if p, ok := Unfolded(w).(plain); ok {
 		w = p.Writer
 	}
 	if isatty.IsTerminal(f.Fd()) {
-		return &visible{Writer: w}
+		return &Visible{Writer: w}
 	}
 	return w
 }

@@ -1,32 +1,30 @@
-package main
+// Package term shows people how a run goes, and writes text, tables and amounts for them.
+package term
 
 import (
-	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/schollz/progressbar/v3"
 
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/sqlite"
 	"gantry/trace/shown"
 )
 
-// progress prints the progress of a run: on a terminal one line that is redrawn, elsewhere a few plain lines, nothing
+// Progress prints the progress of a run: on a terminal one line that is redrawn, elsewhere a few plain lines, nothing
 // with --quiet. It writes to standard error; standard output has the summary only.
-type progress struct {
+type Progress struct {
 	mu     sync.Mutex
 	out    io.Writer
-	quiet  bool // no progress, no notes; warnings of inputs neither
-	json   bool
+	quiet  bool                     // no progress, no notes; warnings of inputs neither
 	bar    *progressbar.ProgressBar // of a simulation; nil where lines are not redrawn
 	board  *board                   // of a run; nil where lines are not redrawn
 	ends   func() time.Time         // of a run, as a simulation expects it; zero: not known
@@ -35,12 +33,12 @@ type progress struct {
 	done   int
 	failed int
 	silent bool                 // failures are not printed
-	former int                  // tasks of workflows that others continue
+	former int                  // Tasks of workflows that others continue
 	names  []*executor.TaskSpec // by task
 	shown  int                  // failures printed
 	told   int                  // predictions printed
 	next   int                  // plain lines: percent at which the next is due
-	// warnings has those that were printed.
+	// Warnings has those that were printed.
 	warnings map[string]bool
 }
 
@@ -51,37 +49,57 @@ const (
 	plainStep        = 20 // percent
 )
 
-func newProgress(quiet, asJSON bool) *progress {
-	return &progress{out: plain{folded{os.Stderr, screenWidth(os.Stderr)}}, quiet: quiet ||
-		asJSON, json: asJSON, next: plainStep, warnings: map[string]bool{}}
+// New makes one for standard error.
+func New(quiet bool) *Progress {
+	return &Progress{out: Fitted(os.Stderr, os.Stderr), quiet: quiet, next: plainStep, warnings: map[string]bool{}}
 }
 
-func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb" }
+// Begun is what progress says of a run that begins.
+type Begun struct {
+	Run, Policy string
+	Platform    *planner.Platform
+	Home        string // of a server, which takes work there; "": it takes none
+	Tasks       int
+	Repetition  int // of several
+	Repetitions int
+	Virtual     bool
+	Planner     *planner.Planner
+	Started     time.Time           // origin of the axis of the run
+	Expected    func() planner.Time // the end, as a simulation expects it; unit.Never: not known
+}
 
-func (p *progress) begin(s *session) {
+// Begin prints what begins.
+func (p *Progress) Begin(r Begun) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun = time.Now()
+	p.total += r.Tasks
 	if p.quiet {
 		return
 	}
-	if s.serving != nil {
+	if r.Home != "" {
 		p.next = math.MaxInt
-		p.line("%s: taking work in %s on %s, policy %s", s.name, shortPath(s.home), describe(s.platform), s.set.Policy)
+		p.line("%s: taking work in %s on %s, policy %s", r.Run, ShortPath(r.Home), Describe(r.Platform), r.Policy)
 		return
 	}
 	which := ""
-	if s.repetitions > 1 {
-		which = fmt.Sprintf(", repetition %d of %d (--repetition)", s.set.Repetition, s.repetitions)
+	if r.Repetitions > 1 {
+		which = fmt.Sprintf(", repetition %d of %d (--repetition)", r.Repetition, r.Repetitions)
 	}
-	p.line("%s: %s on %s, policy %s%s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy, which)
-	p.ends = s.follower.when
-	if terminal(os.Stderr) && !runtimeOf(s.set.Runtime).Virtual {
-		p.board = newBoard(os.Stderr, s.platform, s.engine.Planner.Draft(), s.started)
-		p.board.simulated = s.follower.expected
-		p.board.resume(s.engine.Planner.View(), p.names)
+	p.line("%s: %s on %s, policy %s%s", r.Run, Plural(p.total, "task"), Describe(r.Platform), r.Policy, which)
+	p.ends = func() time.Time {
+		end := r.Expected()
+		if end == unit.Never {
+			return time.Time{}
+		}
+		return r.Started.Add(time.Duration(end))
+	}
+	if Terminal(os.Stderr) && !r.Virtual {
+		p.board = newBoard(os.Stderr, r.Platform, r.Planner.Draft(), r.Started)
+		p.board.simulated = r.Expected
+		p.board.resume(r.Planner.View(), p.names)
 		go p.board.tick(&p.mu)
-	} else if terminal(os.Stderr) {
+	} else if Terminal(os.Stderr) {
 		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(os.Stderr),
 			progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetElapsedTime(true),
@@ -92,37 +110,8 @@ func (p *progress) begin(s *session) {
 	}
 }
 
-func describe(p *planner.Platform) string {
-	var millicores int64
-	for i := range p.Nodes {
-		millicores += p.Nodes[i].Capacity[0]
-	}
-	return plural(len(p.Nodes), "node") + " with " + cores(millicores)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// named lists the first names of n.
-func named(n int, names []string) string {
-	text := strings.Join(names, ", ")
-	if more := n - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-// namesOf lists the first names.
-func namesOf(names []string, most int) string {
-	return named(len(names), names[:min(most, len(names))])
-}
-
-// watch is the engine's: it sees every batch.
-func (p *progress) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+// Watch is the engine's: it sees every batch.
+func (p *Progress) Watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 	if p.quiet {
 		return
 	}
@@ -186,14 +175,14 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 	}
 	for percent := 100 * p.done / max(p.total, 1); percent >= p.next; p.next += plainStep {
 		if percent < p.next+plainStep {
-			p.line("%s of %d done, %d running, %d failed, %s%s", plural(p.done, "task"), p.total, v.UnderWayCount(),
+			p.line("%s of %d done, %d running, %d failed, %s%s", Plural(p.done, "task"), p.total, v.UnderWayCount(),
 				p.failed, time.Since(p.begun).Round(100*time.Millisecond), p.expected())
 		}
 	}
 }
 
-// expected says when the run is expected to end, if that is known and there is something to wait for.
-func (p *progress) expected() string {
+// Expected says when the run is expected to end, if that is known and there is something to wait for.
+func (p *Progress) expected() string {
 	if p.done >= p.total || p.ends == nil {
 		return ""
 	}
@@ -205,7 +194,7 @@ func (p *progress) expected() string {
 }
 
 // continued takes in tasks that stand for others, and those that ended without an attempt.
-func (p *progress) continued(v planner.View, body planner.Body) {
+func (p *Progress) continued(v planner.View, body planner.Body) {
 	switch b := body.(type) {
 	case *planner.TaskReused:
 		p.done++
@@ -224,8 +213,8 @@ func (p *progress) continued(v planner.View, body planner.Body) {
 }
 
 // predicted prints the predicted ends of workflows with deadlines that arrived, or that they are refused.
-func (p *progress) predicted(v planner.View, notes []planner.Note) {
-	most := rowsFor(p.total, true).predictions
+func (p *Progress) predicted(v planner.View, notes []planner.Note) {
+	most := RowsFor(p.total, true).predictions
 	for i := range notes {
 		n := &notes[i]
 		if n.Topic != planner.TopicPredicted && n.Topic != planner.TopicRefused ||
@@ -239,18 +228,16 @@ func (p *progress) predicted(v planner.View, notes []planner.Note) {
 		case p.told > most:
 			p.line("more workflows with deadlines arrive; gantry show lists them")
 		case n.Topic == planner.TopicRefused:
-			p.line("%s: refused, due at %s: %s", spec.Workflow.Name, instantOf(due), n.Text)
+			p.line("%s: refused, due at %s: %s", spec.Workflow.Name, InstantOf(due), n.Text)
 		default:
-			p.line("%s: predicted to end at %s, due at %s: %s", spec.Workflow.Name, instantOf(n.At), instantOf(due),
+			p.line("%s: predicted to end at %s, due at %s: %s", spec.Workflow.Name, InstantOf(n.At), InstantOf(due),
 				n.Text)
 		}
 	}
 }
 
-func instantOf(t planner.Time) string { return span(new(sqlite.Span(t))) }
-
 // forget drops the names of workflows that have ended: a long stream is mostly such.
-func (p *progress) forget(v planner.View, events []planner.Event) {
+func (p *Progress) forget(v planner.View, events []planner.Event) {
 	for i := range events {
 		if x, ok := events[i].Body.(*planner.AttemptExited); ok {
 			w := v.Task(v.Attempt(x.Attempt).Task).Workflow
@@ -275,8 +262,29 @@ func indent(message string) block {
 // block is a text of several lines, which are indented.
 type block string
 
-// note prints a line that is not a warning.
-func (p *progress) note(format string, args ...any) {
+// Silence says whether failures are left out.
+func (p *Progress) Silence(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = on
+}
+
+// Done is how many tasks have ended well.
+func (p *Progress) Done() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done
+}
+
+// Told has the warnings that were printed.
+func (p *Progress) Told() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.warnings)
+}
+
+// Note prints a line that is not a warning.
+func (p *Progress) Note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.quiet {
@@ -284,15 +292,15 @@ func (p *progress) note(format string, args ...any) {
 	}
 }
 
-// say prints a line that was asked for, also with --quiet.
-func (p *progress) say(format string, args ...any) {
+// Say prints a line that was asked for, also with --quiet.
+func (p *Progress) Say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line(format, args...)
 }
 
-// warn prints a warning, once; the log has it too.
-func (p *progress) warn(format string, args ...any) {
+// Warn prints a warning, once; the log has it too.
+func (p *Progress) Warn(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	message := shown.Under(fmt.Sprintf(format, args...), "  ")
@@ -307,7 +315,7 @@ func (p *progress) warn(format string, args ...any) {
 }
 
 // line prints a line above the bar.
-func (p *progress) line(format string, args ...any) {
+func (p *Progress) line(format string, args ...any) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
@@ -326,7 +334,8 @@ func (p *progress) line(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-func (p *progress) end() {
+// End takes away what is redrawn.
+func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar != nil {
@@ -338,63 +347,4 @@ func (p *progress) end() {
 		close(p.board.stop)
 		p.board = nil
 	}
-}
-
-// manyTasks is the size from which the summary of a simulation leaves out tables that take long to compute.
-const manyTasks = 20_000
-
-// finish prints the summary.
-func (p *progress) finish(ctx context.Context, s *session, res executor.Result, failed int) error {
-	if p.quiet && !p.json {
-		return nil
-	}
-	v := s.engine.Planner.View()
-	if s.serving != nil {
-		p.line("%s: %s, %s, %d failed or skipped", s.name, plural(v.Workflows(), "workflow"), plural(v.Tasks(), "task"),
-			failed)
-		return nil
-	}
-	if s.log == nil {
-		fmt.Fprintf(s.out.App.Writer, "makespan %s, %s of %s, %d failed or skipped (no log)\n",
-			time.Duration(res.Ended).Round(time.Millisecond),
-			plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed)
-		return nil
-	}
-	if res.Interrupted && s.collector != nil && v.Tasks() > manyTasks && !p.json { // its metrics were not taken
-		fmt.Fprintf(s.out.App.Writer, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\ntypes "+
-			"of task, nodes, estimates: gantry show %s\nlog: %s\n",
-			s.name, plural(p.done, "task"), v.Tasks(), s.set.Policy, time.Duration(res.Ended).Round(time.Millisecond),
-			s.name, shortPath(s.db.Path()))
-		return nil
-	}
-	if s.collector != nil && v.Tasks() > manyTasks && !p.json {
-		values, err := s.db.Metrics(context.WithoutCancel(ctx), s.name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(s.out.App.Writer, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. "+
-			"Times in seconds:\n\n", s.name,
-			plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed, s.set.Policy,
-			time.Duration(res.Ended).Round(time.Millisecond))
-		if err := printMetrics(s.out.App.Writer, values); err != nil {
-			return err
-		}
-		fmt.Fprintf(s.out.App.Writer, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", s.name,
-			shortPath(s.db.Path()))
-		return nil
-	}
-	most := math.MaxInt
-	if s.serving != nil {
-		most = mostSummed
-	}
-	summary, err := s.db.SummaryWithin(context.WithoutCancel(ctx), s.name, most)
-	if err != nil {
-		return err
-	}
-	if p.json {
-		printJSON(s.out.App.Writer, summary)
-		return nil
-	}
-	printSummary(s.out.App.Writer, summary, "", p.warnings, false)
-	return nil
 }

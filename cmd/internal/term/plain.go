@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"io"
@@ -17,16 +17,16 @@ func (p plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// checked remembers the first error of writing, for all that prints without looking at it.
-type checked struct {
+// Checked remembers the first error of writing, for all that prints without looking at it.
+type Checked struct {
 	io.Writer
-	err error
+	Err error
 }
 
-func (c *checked) Write(b []byte) (int, error) {
+func (c *Checked) Write(b []byte) (int, error) {
 	n, err := c.Writer.Write(b)
-	if c.err == nil {
-		c.err = err
+	if c.Err == nil {
+		c.Err = err
 	}
 	return n, err
 }

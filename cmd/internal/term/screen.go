@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"bytes"
@@ -8,15 +8,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gantry/sqlite/report/columns"
 )
 
-// screenWidth is how many columns a line written to f may have: $COLUMNS, else the width of the terminal; 0, any
+// Width is how many columns a line written to f may have: $COLUMNS, else the width of the terminal; 0, any
 // number, if f is none.
-func screenWidth(f *os.File) int {
+func Width(f *os.File) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return max(n, minWidth)
 	}
@@ -68,11 +67,11 @@ func fold(line string, width int) string {
 	words := strings.TrimLeft(text, " ")
 	first := strings.Repeat(" ", len(text)-len(words))
 	rest := strings.Repeat(" ", min(len(first)+4, width/2))
-	return hang(first, rest, words, width) + line[len(text):]
+	return Hang(first, rest, words, width) + line[len(text):]
 }
 
-// hang sets words to lines of at most width runes, the first indented by first, the others by rest.
-func hang(first, rest, words string, width int) string {
+// Hang sets words to lines of at most width runes, the first indented by first, the others by rest.
+func Hang(first, rest, words string, width int) string {
 	var out strings.Builder
 	out.WriteString(first)
 	at, begun := utf8.RuneCountInString(first), false
@@ -95,8 +94,8 @@ func hang(first, rest, words string, width int) string {
 	return out.String()
 }
 
-// unfolded is where a command writes data: its lines are not broken.
-func unfolded(w io.Writer) io.Writer {
+// Unfolded is where a command writes data: its lines are not broken.
+func Unfolded(w io.Writer) io.Writer {
 	if p, ok := w.(plain); ok {
 		if f, ok := p.Writer.(folded); ok {
 			return plain{f.Writer}
@@ -105,13 +104,16 @@ func unfolded(w io.Writer) io.Writer {
 	return w
 }
 
-// raw is standard output for the bytes of programs and files, as they are.
-func raw(c *cli.Context) io.Writer {
-	if p, ok := unfolded(c.App.Writer).(plain); ok {
+// Raw is where a command writes the bytes of programs and files, as they are.
+func Raw(w io.Writer) io.Writer {
+	if p, ok := Unfolded(w).(plain); ok {
 		return p.Writer
 	}
-	return c.App.Writer
+	return w
 }
+
+// Fitted writes text to a terminal, or to a file: without control characters, fitted to the width of f.
+func Fitted(w io.Writer, f *os.File) io.Writer { return plain{folded{w, Width(f)}} }
 
 // Columns implements columns.Limited.
 func (f folded) Columns() int { return f.width }

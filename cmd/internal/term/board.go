@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"fmt"
@@ -274,9 +274,9 @@ func (b *board) lines(now planner.Time) []string {
 		out = append(out, b.nodes[i].line(wide, now))
 	}
 	if more := len(b.nodes) - len(shown); more > 0 {
-		out = append(out, fmt.Sprintf("  and %s", plural(more, "more node")))
+		out = append(out, fmt.Sprintf("  and %s", Plural(more, "more node")))
 	}
-	text := fmt.Sprintf("%d of %s", b.done, plural(b.total, "task"))
+	text := fmt.Sprintf("%d of %s", b.done, Plural(b.total, "task"))
 	if b.failed > 0 {
 		text += fmt.Sprintf(", %d failed", b.failed)
 	}
