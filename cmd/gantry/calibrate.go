@@ -61,7 +61,7 @@ stopped by a signal.`,
 			if onNodes(c.String("runtime")) {
 				return calibrateNodes(c)
 			}
-			if err := (&settings{}).readSlurm(c, false); err != nil {
+			if err := readSlurm(c, &settings{}, false); err != nil {
 				return err
 			}
 			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -90,14 +90,18 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 		return err
 	}
 	s := &session{set: &settings{Runtime: runtime, Seed: 1, Starts: executor.Starts(host.Cores)}, home: home,
-		view: term.New(true), out: c}
+		view: term.New(true)}
 	defer s.close()
 	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
 		return err
 	}
-	m, err := s.measureHost(ctx, host, c)
+	var step func(what string, done float64)
+	if !c.Bool("json") && !c.Bool("quiet") {
+		step = printStep(c)
+	}
+	m, err := s.measureHost(ctx, host, c.Bool("quick"), step)
 	if err == nil {
-		err = s.correctModel(ctx, c, m)
+		err = s.correctModel(ctx, m, c.Bool("quick"), step)
 	}
 	if err != nil {
 		return err
@@ -135,9 +139,10 @@ func printStep(c *cli.Context) func(what string, done float64) {
 }
 
 // correctModel corrects a model by sample runs, in a directory of their own, which is gone afterwards.
-func (s *session) correctModel(ctx context.Context, c *cli.Context, m *hostmodel.Model) (err error) {
-	if !c.Bool("json") && !c.Bool("quiet") {
-		printStep(c)("sample runs", calibrate.MeasureShare)
+func (s *session) correctModel(ctx context.Context, m *hostmodel.Model, quick bool,
+	step func(string, float64)) (err error) {
+	if step != nil {
+		step("sample runs", calibrate.MeasureShare)
 	}
 	home, err := os.MkdirTemp(s.home, "calibrate-")
 	if err != nil {
@@ -158,7 +163,7 @@ func (s *session) correctModel(ctx context.Context, c *cli.Context, m *hostmodel
 		return err
 	}
 	begun := time.Now()
-	err = correct(ctx, c, m, before, home)
+	err = correct(ctx, quick, m, before, home)
 	m.Measured.TookNanos += int64(time.Since(begun))
 	return err
 }
@@ -169,8 +174,8 @@ func engineCPU() time.Duration {
 }
 
 // measureHost runs the measurements in a run directory of their own, which is gone afterwards.
-func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.Context) (m *hostmodel.Model,
-	err error) {
+func (s *session) measureHost(ctx context.Context, host hostmodel.Host, quick bool,
+	step func(string, float64)) (m *hostmodel.Model, err error) {
 	s.dir, err = os.MkdirTemp(s.home, "calibrate-")
 	if err != nil {
 		return nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
@@ -220,10 +225,7 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 	if err != nil {
 		return nil, err
 	}
-	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"), Before: before, Engine: engineCPU}
-	if !c.Bool("json") && !c.Bool("quiet") {
-		o.Step = printStep(c)
-	}
+	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: quick, Before: before, Engine: engineCPU, Step: step}
 	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
 		return nil, exit.With(exit.Host, err)
 	}

@@ -49,14 +49,15 @@ func readSpeeds(home string) (map[string]float64, error) {
 
 // calibrateNodes measures the cores of the nodes of an allocation by a job step on each.
 func calibrateNodes(c *cli.Context) error {
-	s := &session{set: &settings{}, view: term.New(c.Bool("quiet") || c.Bool("json")), out: c}
-	if err := s.set.readSlurm(c, true); err != nil {
+	s := &session{set: &settings{}, view: term.New(c.Bool("quiet") || c.Bool("json"))}
+	if err := readSlurm(c, s.set, true); err != nil {
 		return err
 	}
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
+	s.home = home
 	speeds, err := readSpeeds(home)
 	if err != nil {
 		return exit.With(exit.Host, err)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/executor"
 	"gantry/executor/forecast"
 	"gantry/executor/sim"
@@ -19,17 +17,17 @@ const mostSplit = 20_000
 
 // causesOf splits the difference between the makespans of a run and of a simulation of it; nil, with the reason, where
 // that cannot be done.
-func causesOf(c *cli.Context, log *sqlite.DB, runName, simName string) (causes []forecast.Cause, why string,
+func causesOf(ctx context.Context, log *sqlite.DB, runName, simName string) (causes []forecast.Cause, why string,
 	err error) {
-	run, err := log.Overview(c.Context, runName)
+	run, err := log.Overview(ctx, runName)
 	if err != nil {
 		return nil, "", err
 	}
-	simulated, err := log.Overview(c.Context, simName)
+	simulated, err := log.Overview(ctx, simName)
 	if err != nil {
 		return nil, "", err
 	}
-	info, err := log.Info(c.Context, simulated.Run)
+	info, err := log.Info(ctx, simulated.Run)
 	if err != nil {
 		return nil, "", err
 	}
@@ -46,15 +44,15 @@ func causesOf(c *cli.Context, log *sqlite.DB, runName, simName string) (causes [
 		return nil, fmt.Sprintf("they have more than %d tasks", mostSplit), nil
 	}
 	d := forecast.Difference{RunMakespan: time.Duration(*run.Makespan), SimMakespan: time.Duration(*simulated.Makespan)}
-	if d.Run, err = happened(c.Context, log, run.Run); err != nil {
+	if d.Run, err = happened(ctx, log, run.Run); err != nil {
 		return nil, "", err
 	}
-	if d.Sim, err = happened(c.Context, log, simulated.Run); err != nil {
+	if d.Sim, err = happened(ctx, log, simulated.Run); err != nil {
 		return nil, "", err
 	}
-	r := &rehearsal{c: c, log: log}
+	r := &rehearsal{log: log}
 	d.Simulate = func(phases func(forecast.Key, float64) (forecast.Phases, bool)) (time.Duration, error) {
-		return r.substituted(c.Context, &info, phases)
+		return r.substituted(ctx, &info, phases)
 	}
 	if causes, err = forecast.Split(d); err != nil {
 		return nil, "the simulation cannot be repeated: " + err.Error(), nil
@@ -94,7 +92,7 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 // substituted simulates a run of the log with other phases, and returns its makespan.
 func (r *rehearsal) substituted(ctx context.Context, info *sqlite.RunInfo,
 	phases func(forecast.Key, float64) (forecast.Phases, bool)) (time.Duration, error) {
-	s, pl, adm, subs, err := r.again(info, "")
+	s, p, err := r.again(ctx, info, "")
 	if err != nil {
 		return 0, err
 	}
@@ -104,8 +102,8 @@ func (r *rehearsal) substituted(ctx context.Context, info *sqlite.RunInfo,
 		return sim.Measured{Startup: p.Staging + p.Start, Staged: true, Run: p.Run + p.End, Outcome: planner.OK}, ok
 	}
 	course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
-		return &forecast.Parts{Planner: pl, Admit: adm, Sim: cfg}, nil
-	}, &forecast.Past{Arrivals: subs}, 0)
+		return &forecast.Parts{Planner: p.planner, Admit: p.admitter, Sim: cfg}, nil
+	}, &forecast.Past{Arrivals: p.subs}, 0)
 	if err != nil {
 		return 0, err
 	}

@@ -77,7 +77,7 @@ func compareAction(c *cli.Context) error {
 	case err != nil:
 		return exit.Inputf("compare: %w", err)
 	}
-	causes, why, err := causesOf(c, db, got.Runs[0].Run, got.Runs[1].Run)
+	causes, why, err := causesOf(c.Context, db, got.Runs[0].Run, got.Runs[1].Run)
 	if err != nil {
 		return exit.Inputf("compare: %w", err)
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -24,12 +22,14 @@ import (
 type correction struct {
 	of  sqlite.Flow
 	sub executor.Submission
+	// inputs says that its files come from other directories than the run began with.
+	inputs bool
 }
 
 // corrections finds the workflows to be continued and checks what they are to become, before anything is changed: those
 // that have not succeeded, or with a corrected file those that are in it.
-func (s *session) corrections(c *cli.Context, with string) ([]correction, error) {
-	flows, err := s.db.Flows(c.Context, s.name)
+func (s *session) corrections(ctx context.Context, with string) ([]correction, error) {
+	flows, err := s.db.Flows(ctx, s.name)
 	if err != nil {
 		return nil, logError(err)
 	}
@@ -38,18 +38,18 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 		for _, f := range flows {
 			if f.State != "done" {
 				all = append(all, correction{of: f})
-				if err := s.warnEdited(c.Context, f); err != nil {
+				if err := s.warnEdited(ctx, f); err != nil {
 					return nil, err
 				}
 			}
 		}
-	} else if all, err = s.readCorrected(c, with, flows); err != nil {
+	} else if all, err = s.readCorrected(with, flows); err != nil {
 		return nil, err
 	}
 	subs := make([]executor.Submission, len(all))
 	for i := range all {
 		x := &all[i]
-		was, err := s.db.Admission(c.Context, s.name, x.of.ID)
+		was, err := s.db.Admission(ctx, s.name, x.of.ID)
 		if err != nil {
 			return nil, logError(err)
 		}
@@ -60,7 +60,7 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 			now := x.sub
 			x.sub = old
 			x.sub.Workflow, x.sub.Costs, x.sub.Draw = now.Workflow, now.Costs, nil
-			if c.IsSet("inputs") {
+			if x.inputs {
 				x.sub.Inputs, x.sub.Dirs = now.Inputs, now.Dirs
 			}
 		}
@@ -79,10 +79,10 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 		if err := checkMounts(subs, s.set.Emulate || s.set.ContainerMounts); err != nil {
 			return nil, err
 		}
-		if err := s.locate(c.Context, subs); err != nil {
+		if err := s.locate(ctx, subs); err != nil {
 			return nil, err
 		}
-		if err := s.fetchSources(c.Context, subs); err != nil {
+		if err := s.fetchSources(ctx, subs); err != nil {
 			return nil, err
 		}
 	}
@@ -108,11 +108,11 @@ func (s *session) warnEdited(ctx context.Context, f sqlite.Flow) error {
 }
 
 // corrected reads a file with corrected workflows of the run.
-func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow) (all []correction, err error) {
+func (s *session) readCorrected(with string, flows []sqlite.Flow) (all []correction, err error) {
 	in := &inputs{paths: []string{with}, seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
 		Loader: load.Loader{Platform: s.platform, TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64),
 			Count: s.set.Count, Warn: s.view.Warn}}
-	if err := s.set.readAs(c, in); err != nil {
+	if err := s.opts.readAs(s.set, in); err != nil {
 		return nil, err
 	}
 	subs, err := in.submissions()
@@ -120,7 +120,7 @@ func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow
 		return nil, err
 	}
 	if len(subs) == 1 && len(flows) == 1 {
-		return []correction{{flows[0], subs[0]}}, nil
+		return []correction{{flows[0], subs[0], in.Inputs != ""}}, nil
 	}
 	taken := map[planner.WorkflowID]bool{}
 	for _, sub := range subs {
@@ -143,7 +143,7 @@ func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow
 				"only one of its name: the run has %s", with, sub.Name, s.name, strings.Join(names, ", "))
 		}
 		taken[fits[0].ID] = true
-		all = append(all, correction{fits[0], sub})
+		all = append(all, correction{fits[0], sub, in.Inputs != ""})
 	}
 	return all, nil
 }

@@ -20,8 +20,12 @@ import (
 // doctorSlurm asks each node of an allocation what it enforces. Nodes are asked one after the other, since virtual ones
 // share a host, whose load would disturb what is measured.
 func doctorSlurm(c *cli.Context) error {
-	s := &session{set: &settings{}, view: term.New(c.Bool("json")), out: c}
-	if err := s.set.readSlurm(c, true); err != nil {
+	home, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return exit.With(exit.Host, err)
+	}
+	s := &session{set: &settings{}, home: home, view: term.New(c.Bool("json"))}
+	if err := readSlurm(c, s.set, true); err != nil {
 		return err
 	}
 	// The directory and the allocation have to go also if the reader does, or the user loses patience.

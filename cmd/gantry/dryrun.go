@@ -75,19 +75,18 @@ type dryInput struct {
 
 // dry prints what a run would do. It starts no container, writes no log, fetches nothing, and refuses what a run
 // refuses, with the same exit codes.
-func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
-	ctx := c.Context
+func (s *session) dry(ctx context.Context, subs []executor.Submission) (*dryRun, error) {
 	if s.name != "" && s.name != executor.EscapeName(s.name) {
-		return exit.Usagef("--name %s: letters, digits, _, - and . only", s.name)
+		return nil, badName(s.name)
 	}
 	if runtimeOf(s.set.Runtime).Programs {
-		if err := s.checkRoom(filepath.Join(c.String("dir"), cmp.Or(s.name, "run")), subs); err != nil {
-			return err
+		if err := s.checkRoom(filepath.Join(s.home, cmp.Or(s.name, "run")), subs); err != nil {
+			return nil, err
 		}
 	}
-	db, err := s.past(c)
+	db, err := s.past(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if db != nil {
 		defer db.Close()
@@ -95,21 +94,21 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 	d := &dryRun{Policy: s.set.Policy, Runtime: s.set.Runtime, Tasks: s.tasks, Steps: []dryStep{},
 		Inputs: s.dryInputs(subs)}
 	if d.Images, err = s.dryImages(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.rememberPrograms(ctx, db, ""); err != nil {
-		return err
+		return nil, err
 	}
 	if db != nil {
 		if s.learned, err = s.recollect(ctx, db.Before(s.set.Runtime, s.set.TimeScale, s.set.SizeScale)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s.db = db // of models; it is open for reading only
 	f, err := s.makeForecast(ctx, &forecast.Past{Arrivals: subs})
 	s.db = nil
 	if err != nil {
-		return exit.With(exit.Input, err)
+		return nil, exit.With(exit.Input, err)
 	}
 	s.forecast, d.Basis, d.Repetitions = f, s.basis(), f.Repetitions
 	known := func(ok bool, t int64) *sqlite.Span {
@@ -131,20 +130,12 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 			Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image,
 			Command: container.CommandLine(a.Task)})
 	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, d)
-		return nil
-	}
-	if c.Bool("quiet") {
-		return nil
-	}
-	s.printDry(c, d)
-	return nil
+	return d, nil
 }
 
 // past opens the log that the run would be kept in, for reading; nil if there is none yet.
-func (s *session) past(c *cli.Context) (*sqlite.DB, error) {
-	path := filepath.Join(c.String("dir"), logName)
+func (s *session) past(ctx context.Context) (*sqlite.DB, error) {
+	path := filepath.Join(s.home, logName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -152,7 +143,7 @@ func (s *session) past(c *cli.Context) (*sqlite.DB, error) {
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	if info, err := db.Info(c.Context, s.name); s.name != "" && err == nil && info.Name == s.name {
+	if info, err := db.Info(ctx, s.name); s.name != "" && err == nil && info.Name == s.name {
 		db.Close()
 		return nil, exit.With(exit.Input, sqlite.Taken(s.name))
 	}
@@ -245,8 +236,15 @@ func tellCommand(b *strings.Builder, task, command string) {
 	fmt.Fprintf(b, "%s: %s\n", shown.Line(task), shown.Line(cmp.Or(command, "emulated")))
 }
 
-func (s *session) printDry(c *cli.Context, d *dryRun) {
+// printDry prints what a run would do.
+func printDry(c *cli.Context, s *session, d *dryRun) {
 	w := c.App.Writer
+	if c.Bool("json") {
+		term.PrintJSON(w, d)
+	}
+	if c.Bool("json") || c.Bool("quiet") {
+		return
+	}
 	width := columns.Of(w)
 	fmt.Fprintf(w, "This run would start %s on %s, policy %s. Nothing is started.\n\n", term.Plural(len(d.Steps),
 		"task"),

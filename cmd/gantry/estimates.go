@@ -41,7 +41,7 @@ func estimateFlags(usual string) []cli.Flag {
 }
 
 // readEstimates takes the flags over; usual is the estimator where nothing is said. Other settings stay as they are.
-func (s *settings) readEstimates(c *cli.Context, usual string) error {
+func readEstimates(c *cli.Context, s *settings, usual string) error {
 	if c.IsSet("errors") || s.Errors == "" {
 		s.Errors = c.String("errors")
 	}
@@ -89,7 +89,7 @@ func (s *settings) errorModel() (predict.ErrorModel, error) {
 }
 
 // estimator makes the estimator that policies use, and connects it with admission.
-func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
+func (s *session) estimator(ctx context.Context, adm *executor.Admitter) (planner.Estimator, error) {
 	model, err := s.set.errorModel()
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
@@ -100,7 +100,7 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 	}
 	var trained *predict.Model
 	if spec.Kind == predict.KindTrained {
-		if s.trained, err = s.findModel(spec.Model); err != nil {
+		if s.trained, err = s.findModel(ctx, spec.Model); err != nil {
 			return nil, err
 		}
 		trained = s.trained.Model
@@ -120,16 +120,16 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 }
 
 // findModel reads a model of the log, and notes its version in the settings: a resumed run continues with the same one.
-func (s *session) findModel(name string) (*sqlite.TrainedModel, error) {
+func (s *session) findModel(ctx context.Context, name string) (*sqlite.TrainedModel, error) {
 	db := s.db
 	if db == nil {
 		var err error
-		if db, err = readLog(s.out); err != nil {
+		if db, err = s.readLog(); err != nil {
 			return nil, fmt.Errorf("--estimator trained: %w", err)
 		}
 		defer db.Close()
 	}
-	m, err := db.FindModel(s.out.Context, name)
+	m, err := db.FindModel(ctx, name)
 	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
 		return nil, exit.Inputf("--estimator trained: %w", err)
 	} else if err != nil {

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gantry/cmd/gantry/early"
@@ -41,6 +40,26 @@ import (
 // logName is the log's file below --dir.
 const logName = "gantry.sqlite"
 
+// options say how this process works on a run. The log keeps none of them.
+type options struct {
+	noLog bool
+	// page opens a server of the page of the run before anything runs; nil: nobody watches.
+	page func(db *sqlite.DB, run string) (*live.Server, error)
+	// ended sees how the run ended; nil: nobody does.
+	ended func(ctx context.Context, s *session, res executor.Result, failed int) error
+	// change changes settings of a run that continues; nil: they are as they were.
+	change func(set *settings) error
+	// readAs takes over how workflows are to be read.
+	readAs func(set *settings, in *inputs) error
+	// refuse refuses options that have no effect on the workflows that were read; nil: none is looked at.
+	refuse func(set *settings, f *facts) error
+	// Of runs on Slurm.
+	slurmJob string // "": none is named
+	dry      bool   // nothing is started
+	cluster  bool   // a cluster file is given
+	starts   bool   // the number of containers that start at once is given
+}
+
 // session is one run on its way: what begins, resumes and simulates it have in common.
 type session struct {
 	set       *settings
@@ -56,7 +75,7 @@ type session struct {
 	upkeep    *upkeep       // looks after the files of the run; nil without a log
 	view      *term.Progress
 	refining  *refining // compares the run with what is known of the host; nil: it does not
-	out       *cli.Context
+	opts      options   // of this process
 	engine    *executor.Engine
 	measured  func(l *executor.Launch) (sim.Measured, bool) // of a replay
 	turns     []planner.Time                                // of a replay, when the run arrived and woke
@@ -193,7 +212,7 @@ func (s *session) policy() (planner.Policy, error) {
 }
 
 // planner makes the planner of the run and its admission.
-func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
+func (s *session) planner(ctx context.Context) (*planner.Planner, *executor.Admitter, error) {
 	pol, err := s.policy()
 	if err != nil {
 		return nil, nil, err
@@ -204,7 +223,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	}
 	s.recaller, _ = pol.(policy.Recaller)
 	adm := s.admitter()
-	est, err := s.estimator(adm)
+	est, err := s.estimator(ctx, adm)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -468,7 +487,10 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	if placing != nil && code == exit.OK {
 		code = exit.Host
 	}
-	err := s.printOutcome(ctx, res, failed)
+	var err error
+	if s.opts.ended != nil {
+		err = s.opts.ended(ctx, s, res, failed)
+	}
 	s.atEnd(state, code)
 	if err != nil {
 		return exit.With(exit.Internal, err)

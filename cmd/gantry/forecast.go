@@ -68,8 +68,8 @@ func (s *session) simulated(seed uint64) sim.Config {
 func (s *session) parts(repetition int) (*forecast.Parts, error) {
 	set := *s.set
 	view := term.New(true)
-	c := &session{set: &set, out: s.out, view: view, platform: s.platform, trained: s.trained, db: s.db}
-	pl, adm, err := c.planner()
+	c := &session{set: &set, home: s.home, view: view, platform: s.platform, trained: s.trained, db: s.db}
+	pl, adm, err := c.planner(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func givenFlags() []cli.Flag {
 }
 
 // readGiven reads these flags into the settings. Of secrets these have the names only.
-func (s *settings) readGiven(c *cli.Context) (err error) {
+func readGiven(c *cli.Context, s *settings) (err error) {
 	env := []string{}
 	for _, file := range c.StringSlice("env-file") {
 		text, err := readText(file)

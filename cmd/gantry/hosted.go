@@ -31,7 +31,7 @@ func hostModelFlag() cli.Flag {
 }
 
 // readHostModel finds the host model of a run or a simulation.
-func (s *settings) readHostModel(c *cli.Context) error {
+func readHostModel(c *cli.Context, s *settings) error {
 	s.StartupGiven = c.IsSet("startup")
 	switch name := c.String("host-model"); name {
 	case hostModelNone:
@@ -40,14 +40,14 @@ func (s *settings) readHostModel(c *cli.Context) error {
 		if s.StartupGiven || checkHost(s.Cluster, c.Bool("oversubscribe")) != nil {
 			return nil
 		}
-		m, err := s.storedHostModel(c)
+		m, err := storedHostModel(c, s)
 		if err != nil && !errors.Is(err, hostmodel.ErrNone) {
 			term.New(c.Bool("quiet") || c.Bool("json")).Warn("the host model is not used: %v", err)
 		}
 		s.Host = m
 		return nil
 	case hostModelThis:
-		m, err := s.storedHostModel(c)
+		m, err := storedHostModel(c, s)
 		if err != nil {
 			return exit.Inputf("--host-model this: %w", err)
 		}
@@ -75,7 +75,7 @@ func (s *settings) readHostModel(c *cli.Context) error {
 
 // storedHostModel is the model that the log has of this host with the runtime of the run, or of the run that is
 // simulated; else with the one that runs usually take, or with any other if that was never measured.
-func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
+func storedHostModel(c *cli.Context, s *settings) (*hostmodel.Model, error) {
 	path := filepath.Join(c.String("dir"), logName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, hostmodel.ErrNone

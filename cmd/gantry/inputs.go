@@ -22,8 +22,10 @@ type inputs struct {
 	repetition int    // of streams, counted from 0
 	// repetitions is how many a workload file stands for, the most if there are several files; 0 if none was read.
 	repetitions int
-	reuse       bool              // a workload file asks for it
-	workloads   bool              // one was read
+	reuse       bool // a workload file asks for it
+	workloads   bool // one was read
+	all         bool // repetitions are run
+	preempt     func(subs []executor.Submission) error
 	given       map[string]string // variables of makeflows that the command line has
 	// warmUp and coolDown are what the workload leaves out of metrics; they are of the one workload file that was
 	// given.

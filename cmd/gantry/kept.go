@@ -66,7 +66,7 @@ func differing(c *cli.Context, run string, given, kept *settings) (all []string,
 }
 
 // compare says what the run that is continued does not take from the command line, and that another build began it.
-func (s *session) compare(c *cli.Context, given *settings) error {
+func compare2(c *cli.Context, s *session, given *settings) error {
 	all, err := differing(c, s.name, given, s.set)
 	if err != nil {
 		return exit.Internalf("settings of run %s: %w", s.name, err)

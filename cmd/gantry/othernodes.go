@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -16,10 +14,7 @@ import (
 
 // follow takes from another cluster file what a run under way can follow: nodes that are not there any more, and those
 // that are smaller. Of the rest it says that the run does not.
-func (s *session) follow(c *cli.Context, given *settings) error {
-	if !c.IsSet("cluster") {
-		return nil
-	}
+func (s *session) follow(given *settings) error {
 	was, err := executor.PlatformOf(s.set.Cluster)
 	if err != nil {
 		return exit.With(exit.Internal, err)

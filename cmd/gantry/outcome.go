@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
+
+	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -13,11 +16,16 @@ import (
 const manyTasks = 20_000
 
 // printOutcome prints the summary of a run that has ended.
-func (s *session) printOutcome(ctx context.Context, res executor.Result, failed int) error {
-	quiet, asJSON, w := s.out.Bool("quiet"), s.out.Bool("json"), s.out.App.Writer
-	if quiet && !asJSON {
-		return nil
+func printOutcome(c *cli.Context) func(context.Context, *session, executor.Result, int) error {
+	return func(ctx context.Context, s *session, res executor.Result, failed int) error {
+		if c.Bool("quiet") && !c.Bool("json") {
+			return nil
+		}
+		return summarise(ctx, c.App.Writer, s, res, failed, c.Bool("json"))
 	}
+}
+
+func summarise(ctx context.Context, w io.Writer, s *session, res executor.Result, failed int, asJSON bool) error {
 	v := s.engine.Planner.View()
 	ended := time.Duration(res.Ended).Round(time.Millisecond)
 	if s.serving != nil {

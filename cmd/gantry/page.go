@@ -94,7 +94,7 @@ func writePage(c *cli.Context, names []string, file string) error {
 		names[i] = info.Name
 	}
 	o := pageOptions(c.String("dir"))
-	r := &rehearsal{c: c, log: db, left: replayTime}
+	r := &rehearsal{log: db, left: replayTime}
 	if r.only, err = policyNames(c.String("policies")); err != nil {
 		return err
 	}

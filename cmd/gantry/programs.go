@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/forecast"
@@ -129,13 +127,13 @@ func (p *programTimes) empty() bool { return p == nil || len(p.kinds) == 0 && p.
 
 // measuredIn makes the planner of a simulation whose programs last as long as in the run that the settings name.
 // Estimates begin with what runs on containers measured, and containers start as they did there unless told otherwise.
-func (s *session) measuredIn(c *cli.Context) (*planner.Planner, *executor.Admitter, error) {
-	db, err := readLog(c)
+func (s *session) measuredIn(ctx context.Context) (*planner.Planner, *executor.Admitter, error) {
+	db, err := s.readLog()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer db.Close()
-	info, err := db.Info(c.Context, s.set.Measured)
+	info, err := db.Info(ctx, s.set.Measured)
 	if err != nil {
 		return nil, nil, logError(err)
 	}
@@ -144,21 +142,21 @@ func (s *session) measuredIn(c *cli.Context) (*planner.Planner, *executor.Admitt
 			info.Name, info.Runtime)
 	}
 	s.set.Measured = info.Name
-	if err := s.rememberPrograms(c.Context, db, info.Name); err != nil {
+	if err := s.rememberPrograms(ctx, db, info.Name); err != nil {
 		return nil, nil, err
 	}
 	if len(s.programs.kinds) == 0 {
 		return nil, nil, exit.Inputf("--measured %s: no program of it ended well, so nothing was measured",
 			info.Name)
 	}
-	if !c.IsSet("startup") {
+	if !s.set.StartupGiven {
 		s.set.Startup = s.programs.startup
 	}
-	pl, adm, err := s.planner()
+	pl, adm, err := s.planner(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.learned, err = s.recollect(c.Context, db.Before(info.Runtime, s.set.TimeScale, s.set.SizeScale)); err != nil {
+	if s.learned, err = s.recollect(ctx, db.Before(info.Runtime, s.set.TimeScale, s.set.SizeScale)); err != nil {
 		return nil, nil, err
 	}
 	s.learn(s.learned)

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/experiment/metrics"
@@ -25,7 +23,6 @@ import (
 
 // rehearsal computes what a page shows beyond the log: the plans of a run, and the run under other policies.
 type rehearsal struct {
-	c    *cli.Context
 	log  *sqlite.DB
 	left time.Duration // for other policies; what is used up is gone
 	only []string      // policies to simulate; nil: chosen for the run
@@ -89,20 +86,20 @@ func (r *rehearsal) session(info *sqlite.RunInfo, policy string) (*session, erro
 		set.Policy, set.RejectLate = policy, false
 	}
 	view := term.New(true)
-	return &session{set: set, ideal: true, out: r.c, view: view, platform: &info.Platform}, nil
+	return &session{set: set, ideal: true, view: view, platform: &info.Platform}, nil
 }
 
 // again makes all that a simulation of a run of the log with a policy needs.
-func (r *rehearsal) again(info *sqlite.RunInfo, policy string) (s *session, pl *planner.Planner,
-	adm *executor.Admitter, subs []executor.Submission, err error) {
-	rec, err := r.recorded(info)
+func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy string) (s *session, p prepared,
+	err error) {
+	rec, err := r.recorded(ctx, info)
 	if err == nil {
 		s, err = r.session(info, policy)
 	}
 	if err == nil {
-		pl, adm, subs, err = s.repeatOf(r.c, r.log, info, rec)
+		p, err = s.repeatOf(ctx, r.log, info, rec)
 	}
-	return s, pl, adm, subs, err
+	return s, p, err
 }
 
 // plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
@@ -111,7 +108,7 @@ func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Ext
 	var pl *planner.Planner
 	var adm *executor.Admitter
 	if err == nil {
-		pl, adm, err = s.informed(r.c, r.log, info)
+		pl, adm, err = s.informed(ctx, r.log, info)
 	}
 	if err != nil {
 		x.PlanNote = "The plans cannot be made again: " + err.Error() + "."
@@ -122,7 +119,7 @@ func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Ext
 			with := *s.set
 			with.Policy = policy
 			s.set = &with
-			return s.informed(r.c, r.log, info)
+			return s.informed(ctx, r.log, info)
 		}}
 	err = r.log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error { return p.Take(ctx, e, a) })
 	if err != nil {
@@ -189,7 +186,7 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 	}
 	defer func() { r.run = nil }() // it is large
 	began := time.Now()
-	rec, err := r.recorded(info)
+	rec, err := r.recorded(ctx, info)
 	r.left -= time.Since(began)
 	if err != nil {
 		x.OtherNote = "Other policies cannot be simulated: " + err.Error() + "."
@@ -233,10 +230,10 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 }
 
 // recorded reads a run once for all of its simulations.
-func (r *rehearsal) recorded(info *sqlite.RunInfo) (*recorded, error) {
+func (r *rehearsal) recorded(ctx context.Context, info *sqlite.RunInfo) (*recorded, error) {
 	if r.run == nil || r.of != info.Name {
 		var err error
-		if r.run, err = record(r.c, r.log, info); err != nil {
+		if r.run, err = record(ctx, r.log, info); err != nil {
 			return nil, err
 		}
 		r.of = info.Name
@@ -254,7 +251,7 @@ func factsOf(a *executor.Admission) workflowFacts {
 
 // other simulates a run of the log with a policy; "" is its own.
 func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string) (*page.Other, error) {
-	s, pl, adm, subs, err := r.again(info, name)
+	s, p, err := r.again(ctx, info, name)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +261,7 @@ func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string
 	}
 	defer rt.Close()
 	collector, line := metrics.NewCollector(s.platform), &recorder{lanes: make([][]planner.Time, len(s.platform.Nodes))}
-	engine := &executor.Engine{Runtime: rt, Planner: pl, Admit: adm, Arrivals: subs,
+	engine := &executor.Engine{Runtime: rt, Planner: p.planner, Admit: p.admitter, Arrivals: p.subs,
 		Watch: func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 			collector.Watch(v, events, admitted)
 			line.watch(v, events, admitted)

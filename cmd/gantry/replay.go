@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/sim"
 	"gantry/planner"
@@ -55,29 +55,32 @@ func replay(c *cli.Context, name string) error {
 		set.Seed = c.Uint64("seed")
 	}
 	if c.IsSet("estimator") || c.IsSet("errors") || c.IsSet("predict-memory") {
-		if err := set.readEstimates(c, set.Estimator); err != nil {
+		if err := readEstimates(c, set, set.Estimator); err != nil {
 			return err
 		}
 	}
 	same := string(set.encode()) == was
-	s := &session{set: set, ideal: true, name: c.String("name"), out: c,
-		view: term.New(c.Bool("quiet") || c.Bool("json")), platform: &info.Platform}
+	s, err := newSession(c, set, c.String("name"))
+	if err != nil {
+		return err
+	}
 	defer s.close()
-	pl, adm, subs, err := s.repeat(c, log, &info)
+	s.ideal, s.platform = true, &info.Platform
+	p, err := s.repeat(c.Context, log, &info)
 	if err != nil {
 		return err
 	}
 	if same {
-		if s.turns, err = turns(c, log, info.Name); err != nil {
+		if s.turns, err = turns(c.Context, log, info.Name); err != nil {
 			return exit.With(exit.Host, err)
 		}
 	}
-	return s.start(c, sqlite.Bulk, pl, adm, subs, false)
+	return s.start(c.Context, sqlite.Bulk, p)
 }
 
 // turns are the instants at which workflows of a run arrived, and at which it woke for a plan.
-func turns(c *cli.Context, log *sqlite.DB, run string) (at []planner.Time, err error) {
-	err = log.Each(c.Context, func(scan sqlite.Scan) error {
+func turns(ctx context.Context, log *sqlite.DB, run string) (at []planner.Time, err error) {
+	err = log.Each(ctx, func(scan sqlite.Scan) error {
 		at = append(at, 0)
 		return scan(&at[len(at)-1])
 	}, `SELECT e.at_ns FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind IN (?, ?) ORDER BY e.seq`,
@@ -86,13 +89,13 @@ func turns(c *cli.Context, log *sqlite.DB, run string) (at []planner.Time, err e
 }
 
 // informed makes a planner that knows what that of a run of the log knew when the run began.
-func (s *session) informed(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (*planner.Planner,
+func (s *session) informed(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*planner.Planner,
 	*executor.Admitter, error) {
-	pl, adm, err := s.planner()
+	pl, adm, err := s.planner(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	past, err := log.PastOf(c.Context, info.Name)
+	past, err := log.PastOf(ctx, info.Name)
 	if err != nil {
 		return nil, nil, exit.With(exit.Host, err)
 	}
@@ -102,7 +105,7 @@ func (s *session) informed(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo)
 	with := *s
 	with.set = &settings{Runtime: info.Runtime}
 	with.recaller = nil
-	l, err := with.recollect(c.Context, past)
+	l, err := with.recollect(ctx, past)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,9 +122,9 @@ type recorded struct {
 }
 
 // record reads what simulations of a run of the log need, however many there are.
-func record(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorded, error) {
+func record(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorded, error) {
 	r := &recorded{}
-	err := log.Admissions(c.Context, info.Name, func(a *executor.Admission) error {
+	err := log.Admissions(ctx, info.Name, func(a *executor.Admission) error {
 		sub := a.Submission
 		sub.At = a.Arrived.Workflow.Arrived
 		r.subs, r.flows = append(r.subs, sub), append(r.flows, factsOf(a))
@@ -133,31 +136,30 @@ func record(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorded, er
 	if len(r.subs) == 0 {
 		return nil, exit.Inputf("run %s has no workflows: there is nothing to replay", info.Name)
 	}
-	if r.attempts, err = measuredAttempts(c, log, info.Name); err != nil {
+	if r.attempts, err = measuredAttempts(ctx, log, info.Name); err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
 	return r, nil
 }
 
 // repeat makes all that a simulation of a run of the log with what was measured in it needs.
-func (s *session) repeat(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (pl *planner.Planner,
-	adm *executor.Admitter, subs []executor.Submission, err error) {
-	r, err := record(c, log, info)
+func (s *session) repeat(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (p prepared, err error) {
+	r, err := record(ctx, log, info)
 	if err != nil {
-		return nil, nil, nil, err
+		return p, err
 	}
-	return s.repeatOf(c, log, info, r)
+	return s.repeatOf(ctx, log, info, r)
 }
 
 // repeatOf is repeat of what was read before.
-func (s *session) repeatOf(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo, r *recorded) (pl *planner.Planner,
-	adm *executor.Admitter, subs []executor.Submission, err error) {
+func (s *session) repeatOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, r *recorded) (p prepared,
+	err error) {
 	if len(r.attempts) == 0 {
-		return nil, nil, nil, exit.Inputf("run %s has no attempt that was measured from start to end: there is "+
+		return p, exit.Inputf("run %s has no attempt that was measured from start to end: there is "+
 			"nothing to replay", info.Name)
 	}
-	if pl, adm, err = s.informed(c, log, info); err != nil {
-		return nil, nil, nil, err
+	if p.planner, p.admitter, err = s.informed(ctx, log, info); err != nil {
+		return p, err
 	}
 	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
 		m, ok := r.attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
@@ -168,11 +170,9 @@ func (s *session) repeatOf(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo,
 		}
 		return m.Measured, ok
 	}
-	subs = slices.Clone(r.subs)
-	if _, err := s.check(subs); err != nil {
-		return nil, nil, nil, err
-	}
-	return pl, adm, subs, nil
+	p.subs = slices.Clone(r.subs)
+	_, err = s.check(p.subs)
+	return p, err
 }
 
 // measuredAttempt is how one went.
@@ -187,13 +187,13 @@ type measuredAttempt struct {
 // was taken until then and policies decide then; copies to another node than that of the run, and suspensions, are
 // simulated. A preempted attempt would have run on: its task still had the work of its next attempt to do, and all of
 // that work if it began again.
-func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]measuredAttempt, error) {
+func measuredAttempts(ctx context.Context, log *sqlite.DB, run string) (map[measuredKey]measuredAttempt, error) {
 	outcomes := map[string]planner.Outcome{}
 	for _, o := range planner.Outcomes() {
 		outcomes[o.String()] = o
 	}
 	out := map[measuredKey]measuredAttempt{}
-	err := log.Each(c.Context, func(scan sqlite.Scan) error {
+	err := log.Each(ctx, func(scan sqlite.Scan) error {
 		var k measuredKey
 		var outcome, node string
 		var queued, staged, started, ended, created, running, done, ran time.Duration

@@ -31,7 +31,7 @@ func resultsDirFlag() cli.Flag {
 }
 
 // readResultsDir reads --results-dir, if it is given.
-func (s *settings) readResultsDir(c *cli.Context) (err error) {
+func readResultsDir(c *cli.Context, s *settings) (err error) {
 	if !c.IsSet("results-dir") {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -54,32 +54,55 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			if c.NArg() > 1 {
 				return exit.Usagef("resume: name one run")
 			}
-			s := &session{out: c, resumes: true, view: term.New(c.Bool("quiet") || c.Bool("json")),
-				predicts: !c.Bool("no-prediction")}
-			defer s.close()
-			all, err := s.existing(c, c.Args().First())
+			for _, flag := range []string{"inputs", "catalog", "site", "define", "enforce-walltime",
+				"container-mounts", "repair", "results"} {
+				if c.IsSet(flag) && c.String("with") == "" {
+					return exit.Usagef("--%s: it says how a corrected workflow is read: name that with --with FILE",
+						flag)
+				}
+			}
+			s, err := newSession(c, nil, "")
 			if err != nil {
 				return err
 			}
-			if err := s.openLive(c); err != nil {
+			defer s.close()
+			s.resumes, s.opts.change = true, changing(c)
+			all, err := s.existing(c.Context, c.Args().First(), c.String("with"))
+			if err != nil {
+				return err
+			}
+			if err := s.openPage(); err != nil {
 				return err
 			}
 			if onNodes(s.set.Runtime) {
-				if err := s.reallocate(c.Context, c); err != nil {
+				if err := s.reallocate(c.Context); err != nil {
 					return err
 				}
 				defer func() { s.leave(failed) }()
 			} else if c.IsSet("slurm-job") {
 				return exit.Usagef("--slurm-job: run %s is on the %s runtime", s.name, s.set.Runtime)
 			}
-			return s.resume(c, all)
+			return s.resume(c.Context, all)
 		},
 	}
 }
 
+// changing takes over the options that hold for the process that continues a run.
+func changing(c *cli.Context) func(*settings) error {
+	return func(set *settings) error {
+		if c.IsSet("strict") {
+			set.Strict = c.Bool("strict")
+		}
+		if c.IsSet("on-end") {
+			set.OnEnd = c.String("on-end")
+		}
+		return readResultsDir(c, set)
+	}
+}
+
 // recallSettings takes over the settings of a run of the log.
-func (s *session) recallSettings(c *cli.Context) error {
-	info, err := s.db.Info(c.Context, s.name)
+func (s *session) recallSettings(ctx context.Context) error {
+	info, err := s.db.Info(ctx, s.name)
 	if err != nil {
 		return logError(err)
 	}
@@ -87,33 +110,30 @@ func (s *session) recallSettings(c *cli.Context) error {
 	if err := json.Unmarshal(info.Settings, s.set); err != nil {
 		return exit.Internalf("settings of run %s: %w", s.name, err)
 	}
-	changes, err := s.db.Policies(c.Context, s.name)
+	changes, err := s.db.Policies(ctx, s.name)
 	if err != nil {
 		return logError(err)
 	}
 	if n := len(changes); n > 0 {
 		s.set.Policy = changes[n-1].Policy
 	}
-	if c.IsSet("strict") {
-		s.set.Strict = c.Bool("strict")
-	}
-	if c.IsSet("on-end") {
-		s.set.OnEnd = c.String("on-end")
-	}
 	s.platform = &info.Platform
-	return s.set.readResultsDir(c)
+	if s.opts.change != nil {
+		return s.opts.change(s.set)
+	}
+	return nil
 }
 
-func (s *session) resume(c *cli.Context, corrected []correction) error {
+func (s *session) resume(ctx context.Context, corrected []correction) error {
 	if err := s.makeResultsDir(); err != nil {
 		return err
 	}
 	info := s.log.Info()
-	pl, adm, err := s.planner()
+	pl, adm, err := s.planner(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.recall(c.Context); err != nil {
+	if err := s.recall(ctx); err != nil {
 		return err
 	}
 	s.engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s)
@@ -121,7 +141,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	s.view.Silence(len(corrected) > 0) // what failed is not news
 	emulated := false
 	var specs []*executor.TaskSpec
-	err = s.log.Replay(c.Context, func(e planner.Event, a *executor.Admission) error {
+	err = s.log.Replay(ctx, func(e planner.Event, a *executor.Admission) error {
 		b := executor.Batch{Events: []planner.Event{e}}
 		if a != nil {
 			b.Admissions = []*executor.Admission{a}
@@ -141,18 +161,18 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	if err != nil {
 		return exit.With(exit.Internal, err)
 	}
-	if s.engine.Arrivals, err = s.log.Submissions(c.Context,
+	if s.engine.Arrivals, err = s.log.Submissions(ctx,
 		pl.View().Workflows()-pl.View().Continuations()); err != nil {
 		return exit.With(exit.Internal, err)
 	}
 	left := len(pl.View().Present()) + len(s.engine.Arrivals) + pl.View().UnderWayCount()
 	if s.serving == nil && len(corrected) == 0 && left == 0 {
 		// it ended, and a gantry that was to continue it was killed
-		if corrected, err = s.corrections(c, ""); err != nil {
+		if corrected, err = s.corrections(ctx, ""); err != nil {
 			return err
 		}
 	}
-	more, err := s.serving.restore(c.Context, s)
+	more, err := s.serving.restore(ctx, s)
 	if err == nil && s.serving == nil {
 		more, err = s.check(s.engine.Arrivals)
 	}
@@ -174,12 +194,12 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	if s.follower != nil {
 		s.follower.coming = slices.Clone(s.engine.Arrivals)
 	}
-	if err := s.fetchFirst(c.Context); err != nil {
+	if err := s.fetchFirst(ctx); err != nil {
 		code := exit.Host
 		if e, ok := errors.AsType[*exit.Error](err); ok {
 			code = e.Code
 		}
-		_ = s.log.Finish(c.Context, sqlite.Interrupted, code)
+		_ = s.log.Finish(ctx, sqlite.Interrupted, code)
 		return err
 	}
 	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on
@@ -187,27 +207,27 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	now := time.Now()
 	s.started = info.Started
 	at := max(pl.View().Now()+1, planner.Time(now.Sub(info.Started)))
-	if s.engine.Runtime, err = s.openRuntime(c.Context, opening{origin: now, offset: at,
+	if s.engine.Runtime, err = s.openRuntime(ctx, opening{origin: now, offset: at,
 		emulated: emulated || more}); err != nil {
 		return err
 	}
-	err = s.engine.Recover(c.Context)
+	err = s.engine.Recover(ctx)
 	s.engine.Store, s.engine.Watch = interruptible{s.log}, s.watch
 	if err == nil {
-		err = s.care(c.Context)
+		err = s.care(ctx)
 	}
 	if err == nil && len(corrected) > 0 {
-		err = s.continueWith(c.Context, corrected)
+		err = s.continueWith(ctx, corrected)
 	}
 	if err == nil {
 		err = s.dropStale()
 	}
 	if err == nil {
-		err = s.predictRest(c.Context, at)
+		err = s.predictRest(ctx, at)
 	}
 	if err != nil {
 		s.engine.Runtime.Close()
 		return exit.With(exit.Host, err)
 	}
-	return s.drive(c.Context)
+	return s.drive(ctx)
 }

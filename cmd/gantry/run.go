@@ -118,7 +118,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	set.Runtime, set.Strict, set.Grace = chosenRuntime(c), c.Bool("strict"), c.Duration("grace")
 	set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
 	set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
-	if err := errors.Join(set.readGiven(c), set.readResultsDir(c)); err != nil {
+	if err := errors.Join(readGiven(c, set), readResultsDir(c, set)); err != nil {
 		return nil, err
 	}
 	if set.Grace < 0 {
@@ -143,14 +143,14 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 		}
 	}
 	elsewhere := onNodes(set.Runtime)
-	if err := set.readSlurm(c, elsewhere); err != nil {
+	if err := readSlurm(c, set, elsewhere); err != nil {
 		return nil, err
 	}
 	if able.Programs && !elsewhere {
 		if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
 			return nil, err
 		}
-		if err := set.readHostModel(c); err != nil {
+		if err := readHostModel(c, set); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +167,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	if set.Pull = c.String("pull"); !slices.Contains(fetch.Pulls(), set.Pull) {
 		return nil, exit.Usagef("--pull %s: choose one of %s", set.Pull, strings.Join(fetch.Pulls(), ", "))
 	}
-	if err := set.readStarts(c); err != nil {
+	if err := readStarts(c, set); err != nil {
 		return nil, err
 	}
 	if cores, _, err := hostSize(); err == nil { // else 0: as many as container.Runtime takes
@@ -177,7 +177,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	if able.Learns {
 		usual = "history"
 	}
-	if err := set.readEstimates(c, usual); err != nil {
+	if err := readEstimates(c, set, usual); err != nil {
 		return nil, err
 	}
 	return set, nil
@@ -241,13 +241,15 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	whole := *given
 	set := &whole
 	set.Repetition = repetition
-	s := &session{set: set, name: name, out: c, view: term.New(c.Bool("quiet") || c.Bool("json")),
-		predicts: !c.Bool("no-prediction")}
+	s, err := newSession(c, set, name)
+	if err != nil {
+		return 0, err
+	}
 	defer s.close()
 	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
 	ctx, release := c.Context, func() {} // until the run exists: who stops gantry before leaves nothing
 	if find := rowOf(set.Runtime).cluster; find != nil {
-		if err := s.readUnplaced(c, stdin); err != nil {
+		if err := s.readUnplaced(ctx, &inputs{paths: c.Args().Slice(), stdin: stdin}); err != nil {
 			return 0, err
 		}
 		var stop func()
@@ -256,7 +258,7 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 		release = early.Cancel(stop)
 		defer release()
 		defer func() { s.leave(err) }()
-		if err := find(ctx, s, c); ctx.Err() != nil {
+		if err := find(ctx, s); ctx.Err() != nil {
 			return 0, exit.Stoppedf("stopped; nothing was started")
 		} else if err != nil {
 			return 0, err
@@ -265,18 +267,44 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
 		return 0, exit.With(exit.Input, err)
 	}
-	p, err := s.read(c, &inputs{stdin: stdin})
+	p, err := s.read(c.Context, &inputs{paths: c.Args().Slice(), stdin: stdin})
 	if err != nil {
 		return 0, err
 	}
-	if c.Bool("dry-run") {
-		return s.repetitions, s.dry(c, p.subs)
+	if s.opts.dry {
+		d, err := s.dry(c.Context, p.subs)
+		if err == nil {
+			printDry(c, s, d)
+		}
+		return s.repetitions, err
 	}
 	if err := s.fetchFirst(ctx); err != nil {
 		return 0, err
 	}
 	release()
-	return s.repetitions, s.start(c, mode, p.planner, p.admitter, p.subs, p.emulated)
+	return s.repetitions, s.start(c.Context, mode, p)
+}
+
+// newSession makes the session of a new run that a command line asks for.
+func newSession(c *cli.Context, set *settings, name string) (s *session, err error) {
+	s = &session{set: set, name: name, view: term.New(c.Bool("quiet") || c.Bool("json")),
+		predicts: !c.Bool("no-prediction"), opts: options{noLog: c.Bool("no-log"), page: pageOf(c),
+			ended: printOutcome(c), readAs: reading(c), slurmJob: c.String("slurm-job"), dry: c.Bool("dry-run"),
+			cluster: c.IsSet("cluster"), starts: c.IsSet("starts"),
+			refuse: func(set *settings, f *facts) error { return refuseIdle(c, set, f) }}}
+	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	return s, nil
+}
+
+// reading says how the command line has workflows read.
+func reading(c *cli.Context) func(set *settings, in *inputs) error {
+	return func(set *settings, in *inputs) error {
+		in.preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
+		in.all = c.String("repetition") == "all"
+		return readAs(c, set, in)
+	}
 }
 
 // prepared is what a run consists of.
@@ -288,17 +316,17 @@ type prepared struct {
 }
 
 // read reads what is to run on the platform, and refuses what cannot.
-func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
+func (s *session) read(ctx context.Context, in *inputs) (p prepared, err error) {
 	set := s.set
-	in.paths, in.seed, in.repetition = c.Args().Slice(), set.Seed, set.Repetition-1
+	in.seed, in.repetition = set.Seed, set.Repetition-1
 	in.Platform, in.Count, in.Warn = s.platform, set.Count, s.view.Warn
 	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
-	if err := set.readAs(c, in); err != nil {
+	if err := s.opts.readAs(set, in); err != nil {
 		return p, err
 	}
-	p.planner, p.admitter, err = s.planner()
+	p.planner, p.admitter, err = s.planner(ctx)
 	if err == nil && set.Measured != "" {
-		p.planner, p.admitter, err = s.measuredIn(c)
+		p.planner, p.admitter, err = s.measuredIn(ctx)
 	}
 	if err != nil {
 		return p, err
@@ -306,10 +334,10 @@ func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
 	if p.subs, err = in.submissions(); err != nil {
 		return p, err
 	}
-	if err := preemption(c, p.subs); err != nil {
+	if err := in.preempt(p.subs); err != nil {
 		return p, exit.With(exit.Usage, err)
 	}
-	if c.String("repetition") == "all" && in.repetitions == 0 {
+	if in.all && in.repetitions == 0 {
 		return p, exit.Usagef("--repetition all: no workload file says how many there are (key repetitions)")
 	}
 	set.Reuse = set.Reuse || in.reuse && runtimeOf(set.Runtime).Programs
@@ -322,14 +350,16 @@ func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
 		s.view.Note("nothing is known of %s: each of their tasks takes 1 s here; --measured RUN takes what was "+
 			"measured", term.NamesOf(slices.Sorted(maps.Keys(s.facts.unknown)), 3))
 	}
-	if err := refuseIdle(c, set, &s.facts); err != nil {
-		return p, err
+	if s.opts.refuse != nil {
+		if err := s.opts.refuse(set, &s.facts); err != nil {
+			return p, err
+		}
 	}
 	if runtimeOf(set.Runtime).Programs {
 		if err := checkMounts(p.subs, set.Emulate || set.ContainerMounts); err != nil {
 			return p, err
 		}
-		if err := s.locate(c.Context, p.subs); err != nil {
+		if err := s.locate(ctx, p.subs); err != nil {
 			return p, err
 		}
 	}
@@ -363,13 +393,8 @@ func preemption(c *cli.Context, subs []executor.Submission) error {
 }
 
 // start gives the run its name, its log and its runtime, and drives it.
-func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, adm *executor.Admitter,
-	subs []executor.Submission, emulated bool) error {
-	set := s.set
-	var err error
-	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
-		return exit.With(exit.Host, err)
-	}
+func (s *session) start(ctx context.Context, mode sqlite.Mode, p prepared) (err error) {
+	set, subs := s.set, p.subs
 	if s.name == "" {
 		s.name = newRunName()
 	} else if s.name != executor.EscapeName(s.name) {
@@ -385,7 +410,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		return exit.With(exit.Host, err)
 	}
 	s.started = time.Now()
-	if !c.Bool("no-log") {
+	if !s.opts.noLog {
 		if err := s.open(mode); err != nil {
 			return err
 		}
@@ -394,17 +419,17 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			if err := s.hold(); err != nil {
 				return err
 			}
-			if err := s.fetchSources(c.Context, subs); err != nil {
+			if err := s.fetchSources(ctx, subs); err != nil {
 				if before != nil { // nothing of this run is in the log
 					_ = os.RemoveAll(s.dir)
 				}
 				return err
 			}
 		}
-		if err := s.openLive(c); err != nil {
+		if err := s.openPage(); err != nil {
 			return err
 		}
-		if err := s.predict(c.Context, subs); err != nil {
+		if err := s.predict(ctx, subs); err != nil {
 			return err
 		}
 		s.started = time.Now()
@@ -412,7 +437,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		if runtimeOf(set.Runtime).Adopts {
 			resumable = subs
 		}
-		s.log, err = s.db.CreateRun(c.Context, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy,
+		s.log, err = s.db.CreateRun(ctx, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy,
 			Command: os.Args, Version: version(),
 			Started: s.started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale,
 			Cluster: set.Cluster, Platform: *s.platform,
@@ -425,7 +450,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		if !runtimeOf(set.Runtime).Virtual {
 			s.linkLatest()
 		}
-		if err := s.recall(c.Context); err != nil {
+		if err := s.recall(ctx); err != nil {
 			return err
 		}
 		if s.forecast != nil {
@@ -434,33 +459,30 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			}
 		}
 	}
-	rt, err := s.openRuntime(c.Context, opening{origin: s.started, emulated: emulated})
+	rt, err := s.openRuntime(ctx, opening{origin: s.started, emulated: p.emulated})
 	if err != nil {
 		if s.log != nil {
-			_ = s.log.Finish(c.Context, sqlite.Interrupted, exit.Host)
+			_ = s.log.Finish(ctx, sqlite.Interrupted, exit.Host)
 		}
 		return err
 	}
-	s.engine = &executor.Engine{Runtime: rt, Planner: pl, Admit: adm, Arrivals: subs}
-	if err := s.care(c.Context); err != nil {
+	s.engine = &executor.Engine{Runtime: rt, Planner: p.planner, Admit: p.admitter, Arrivals: subs}
+	if err := s.care(ctx); err != nil {
 		rt.Close()
 		if s.log != nil {
-			_ = s.log.Finish(c.Context, sqlite.Interrupted, exit.Input)
+			_ = s.log.Finish(ctx, sqlite.Interrupted, exit.Input)
 		}
 		return err
 	}
-	return s.drive(c.Context)
+	return s.drive(ctx)
 }
 
 func badName(name string) error {
 	return exit.Usagef("--name %s: letters, digits, _, - and . only", name)
 }
 
-// existing opens a run of the log to continue it.
-func (s *session) existing(c *cli.Context, name string) (all []correction, err error) {
-	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
+// existing opens a run of the log to continue it, with a corrected workflow if a file is named.
+func (s *session) existing(ctx context.Context, name, with string) (all []correction, err error) {
 	if _, err := os.Stat(filepath.Join(s.home, logName)); errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Inputf("there is no log at %s: nothing was run there, or --dir names another directory",
 			filepath.Join(s.home, logName))
@@ -468,11 +490,11 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 	if err := s.open(sqlite.Durable); err != nil {
 		return nil, err
 	}
-	info, err := s.db.Info(c.Context, name)
+	info, err := s.db.Info(ctx, name)
 	if err != nil {
 		return nil, exit.With(exit.Input, err)
 	}
-	over, err := s.db.Overview(c.Context, info.Name)
+	over, err := s.db.Overview(ctx, info.Name)
 	if err != nil {
 		return nil, exit.With(exit.Input, err)
 	}
@@ -482,7 +504,6 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 		return nil, exit.Inputf("run %s is on the %s runtime, which cannot be resumed: start it again", s.name,
 			over.Runtime)
 	}
-	with := c.String("with")
 	if with != "" && !runtimeOf(over.Runtime).Programs {
 		return nil, exit.Inputf("--with: run %s is on the %s runtime, which has no files: there is nothing that "+
 			"a corrected workflow could keep; start it again", s.name, over.Runtime)
@@ -491,27 +512,20 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 		return nil, exit.Inputf("run %s has ended (%s): there is nothing to resume; --with FILE continues it "+
 			"with a corrected workflow", s.name, over.State)
 	}
-	for _, flag := range []string{"inputs", "catalog", "site", "define", "enforce-walltime", "container-mounts",
-		"repair", "results"} {
-		if c.IsSet(flag) && with == "" {
-			return nil, exit.Usagef("--%s: it says how a corrected workflow is read: name that with --with "+
-				"FILE", flag)
-		}
-	}
 	if err := enter(over.Runtime); err != nil {
 		return nil, err
 	}
 	if err := s.hold(); err != nil {
 		return nil, err
 	}
-	if err := s.recallSettings(c); err != nil {
+	if err := s.recallSettings(ctx); err != nil {
 		return nil, err
 	}
 	if s.serving == nil && (over.State == sqlite.Failed || with != "") {
-		if all, err = s.corrections(c, with); err != nil {
+		if all, err = s.corrections(ctx, with); err != nil {
 			return nil, err
 		}
 	}
-	s.log, err = s.db.OpenRun(c.Context, s.name)
+	s.log, err = s.db.OpenRun(ctx, s.name)
 	return all, err
 }

@@ -54,7 +54,7 @@ type runtimeRow struct {
 	// facts are those of the host that the engine does not know; nil: none
 	facts func(ctx context.Context) []container.Fact
 	// cluster finds the nodes of a run, which are other hosts; nil: they are this host's
-	cluster func(ctx context.Context, s *session, c *cli.Context) error
+	cluster func(ctx context.Context, s *session) error
 	// abandon ends what runs on other hosts of the run in a directory, and returns its names; nil: nothing does
 	abandon func(ctx context.Context, dir string) ([]string, error)
 	// enter gives this process the rights that the runtime takes, if it can; it may begin the process again. nil: none

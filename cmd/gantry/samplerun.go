@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/exit"
 	"gantry/executor/forecast"
 	"gantry/executor/sim/calibrate"
@@ -29,7 +27,7 @@ nodes:
 
 // correct runs the sample workflows with the engine and in processes of their own, as users do, and has the model say
 // what they took.
-func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*hostmodel.Model, home string) error {
+func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*hostmodel.Model, home string) error {
 	model, cluster := filepath.Join(home, "model.json"), filepath.Join(home, "cluster.yaml")
 	text, err := m.Encode()
 	if err == nil {
@@ -44,7 +42,7 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 	settle(ctx)
 	var names []string
 	var busy []float64
-	for _, w := range calibrate.SampleWorkflows(c.Bool("quick")) {
+	for _, w := range calibrate.SampleWorkflows(quick) {
 		path := filepath.Join(home, w.Name+".json")
 		text, err := w.WfFormat(10_000_000, func(t *calibrate.SampleTask) int64 {
 			if len(t.After) > 0 {
@@ -76,7 +74,7 @@ func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*
 	defer log.Close()
 	var runs []calibrate.SampleRun
 	for i, name := range names {
-		r, err := sampleRun(ctx, c, log, name)
+		r, err := sampleRun(ctx, log, name)
 		if err != nil {
 			return exit.With(exit.Host, err)
 		}
@@ -100,7 +98,7 @@ func settle(ctx context.Context) {
 }
 
 // sampleRun reads a sample run from its log.
-func sampleRun(ctx context.Context, c *cli.Context, log *sqlite.DB, name string) (*calibrate.SampleRun, error) {
+func sampleRun(ctx context.Context, log *sqlite.DB, name string) (*calibrate.SampleRun, error) {
 	info, err := log.Info(ctx, name)
 	if err != nil {
 		return nil, err
@@ -119,19 +117,19 @@ func sampleRun(ctx context.Context, c *cli.Context, log *sqlite.DB, name string)
 		r.Courses[k.Task] = at
 	}
 	r.Simulate = func(m *hostmodel.Model) (map[string]calibrate.Course, error) {
-		x := &rehearsal{c: c, log: log}
+		x := &rehearsal{log: log}
 		s, err := x.session(&info, "")
 		if err != nil {
 			return nil, err
 		}
-		pl, adm, subs, err := s.repeat(c, log, &info)
+		p, err := s.repeat(ctx, log, &info)
 		if err != nil {
 			return nil, err
 		}
 		s.ideal, s.measured, s.set.Host = false, nil, m
 		course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
-			return &forecast.Parts{Planner: pl, Admit: adm, Sim: s.simulation(0)}, nil
-		}, &forecast.Past{Arrivals: subs}, 0)
+			return &forecast.Parts{Planner: p.planner, Admit: p.admitter, Sim: s.simulation(0)}, nil
+		}, &forecast.Past{Arrivals: p.subs}, 0)
 		if err != nil {
 			return nil, fmt.Errorf("simulate the sample run %s: %w", name, err)
 		}

@@ -18,7 +18,6 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
-	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/planner"
@@ -112,13 +111,18 @@ func serve(c *cli.Context) error {
 	}
 	set.Serve = true
 	lasting.Store(true)
-	s := &session{set: set, name: c.String("name"), out: c, view: term.New(c.Bool("quiet")),
-		images: &images{}, serving: &serving{inbox: executor.NewInbox()}}
-	defer s.close()
-	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
-		return exit.With(exit.Host, err)
+	s, err := newSession(c, set, c.String("name"))
+	if err != nil {
+		return err
 	}
-	if s.serving.group, err = s.share(c); err != nil {
+	s.predicts, s.images, s.serving = false, &images{}, &serving{inbox: executor.NewInbox()}
+	defer s.close()
+	if !c.IsSet("group") {
+		if c.IsSet("tenant") {
+			return exit.Usagef("--tenant: without --group all work is that of one user: leave it out")
+		}
+		s.serving.group = server.OwnerOnly
+	} else if err := s.share(c.String("group"), c.StringSlice("tenant")); err != nil {
 		return err
 	}
 	if s.serving.limits, err = readLimits(c); err != nil {
@@ -154,29 +158,31 @@ func serve(c *cli.Context) error {
 				run,
 			)
 		}
-		s.resumes = true
-		if _, err := s.existing(c, run); err != nil {
+		s.resumes, s.opts.change = true, changing(c)
+		if _, err := s.existing(c.Context, run, ""); err != nil {
 			return err
 		}
-		if err := s.compare(c, set); err != nil {
+		if err := compare2(c, s, set); err != nil {
 			return err
 		}
-		if err := s.follow(c, set); err != nil {
+		if c.IsSet("cluster") {
+			if err := s.follow(set); err != nil {
+				return err
+			}
+		}
+		if err := s.openPage(); err != nil {
 			return err
 		}
-		if err := s.openLive(c); err != nil {
-			return err
-		}
-		return s.resume(c, nil)
+		return s.resume(c.Context, nil)
 	}
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
 		return exit.With(exit.Input, err)
 	}
-	pl, adm, err := s.planner()
-	if err != nil {
+	p := prepared{emulated: true}
+	if p.planner, p.admitter, err = s.planner(c.Context); err != nil {
 		return err
 	}
-	return s.start(c, sqlite.Durable, pl, adm, nil, true)
+	return s.start(c.Context, sqlite.Durable, p)
 }
 
 // server makes the server of the session, once its run is in the log.
@@ -274,7 +280,7 @@ func (v *serving) setPolicy(ctx context.Context, s *session, name string) error 
 
 // learnedPolicy lets a policy plan that learns from what happens: it reads the log.
 func (v *serving) learnedPolicy(ctx context.Context, with *session) error {
-	pl, adm, err := with.planner()
+	pl, adm, err := with.planner(ctx)
 	if err != nil {
 		return &api.Error{Code: api.Invalid, Message: err.Error()}
 	}

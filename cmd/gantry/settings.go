@@ -115,7 +115,7 @@ func (s *settings) encode() json.RawMessage {
 const startsDefault = "as many as the host has cores, at least 3"
 
 // readStarts reads how many containers may be starting at once; 0 if nothing says so.
-func (s *settings) readStarts(c *cli.Context) error {
+func readStarts(c *cli.Context, s *settings) error {
 	if s.Starts = c.Int("starts"); s.Starts < 1 && c.IsSet("starts") {
 		return exit.Usagef("--starts %d: at least one", s.Starts)
 	}

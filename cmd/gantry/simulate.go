@@ -78,10 +78,10 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if !(set.Charge >= 0) || math.IsInf(set.Charge, 0) {
 				return exit.Usagef("--charge-planning %v: give a number of at least 0", set.Charge)
 			}
-			if err := set.readStarts(c); err != nil {
+			if err := readStarts(c, set); err != nil {
 				return err
 			}
-			if err := set.readHostModel(c); err != nil {
+			if err := readHostModel(c, set); err != nil {
 				return err
 			}
 			if set.Noise = c.Bool("noise"); set.Noise && set.Host == nil {
@@ -96,7 +96,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if set.Measured = c.String("measured"); set.Measured != "" {
 				usual = "history"
 			}
-			if err := set.readEstimates(c, usual); err != nil {
+			if err := readEstimates(c, set, usual); err != nil {
 				return err
 			}
 			return begin(c, set, sqlite.Bulk)

@@ -25,7 +25,6 @@ import (
 	"gantry/executor/container/slurm"
 	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/container/stage"
-	"gantry/executor/experiment/load"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
@@ -61,7 +60,7 @@ func nodeFlags() []cli.Flag {
 }
 
 // readSlurm reads these flags.
-func (s *settings) readSlurm(c *cli.Context, on bool) error {
+func readSlurm(c *cli.Context, s *settings, on bool) error {
 	for _, flag := range []string{"slurm", "slurm-job", "shared", "node-runtime", "bundle"} {
 		if c.IsSet(flag) && !on {
 			return exit.Usagef("--%s: it is for --runtime slurm", flag)
@@ -112,26 +111,22 @@ type onSlurm struct {
 }
 
 // allocate finds the allocation of a new run, and has its nodes be those of the run.
-func allocate(ctx context.Context, s *session, c *cli.Context) error {
-	a, err := s.findAllocation(ctx, c.String("slurm-job"), c.Bool("dry-run"))
+func allocate(ctx context.Context, s *session) error {
+	a, err := s.findAllocation(ctx, s.opts.slurmJob, s.opts.dry)
 	if err != nil {
 		return slurmError(err)
 	}
 	s.slurm = &onSlurm{allocation: a}
-	home, err := filepath.Abs(c.String("dir"))
-	if err != nil {
-		return exit.With(exit.Host, err)
-	}
-	speeds, err := readSpeeds(home)
+	speeds, err := readSpeeds(s.home)
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
-	cluster, err := clusterOf(a, s.set.Cluster, c.IsSet("cluster"), speeds)
+	cluster, err := clusterOf(a, s.set.Cluster, s.opts.cluster, speeds)
 	if err != nil {
 		return err
 	}
 	s.set.Cluster = cluster
-	if !c.IsSet("starts") {
+	if !s.opts.starts {
 		s.set.Starts = min(mostStarts, startsPerNode*len(cluster.Nodes))
 	}
 	for _, n := range cluster.Nodes {
@@ -141,11 +136,11 @@ func allocate(ctx context.Context, s *session, c *cli.Context) error {
 }
 
 // readUnplaced refuses what cannot run in any allocation before one is requested. Tasks count as if they fit.
-func (s *session) readUnplaced(c *cli.Context, stdin func() ([]byte, error)) error {
+func (s *session) readUnplaced(ctx context.Context, in *inputs) error {
 	if s.name != "" && s.name != executor.EscapeName(s.name) {
 		return badName(s.name)
 	}
-	if err := s.unused(c); err != nil {
+	if err := s.unused(ctx); err != nil {
 		return err
 	}
 	if _, err := s.set.secrets(); err != nil {
@@ -157,16 +152,17 @@ func (s *session) readUnplaced(c *cli.Context, stdin func() ([]byte, error)) err
 		return err
 	}
 	set := *s.set
-	first := &session{set: &set, name: s.name, out: c, view: s.view, predicts: s.predicts, platform: roomy}
+	first := &session{set: &set, name: s.name, home: s.home, opts: s.opts, view: s.view, predicts: s.predicts, platform: roomy}
 	defer first.close()
-	_, err = first.read(c, &inputs{stdin: stdin, Loader: load.Loader{Unplaced: true}})
+	in.Unplaced = true
+	_, err = first.read(ctx, in)
 	return err
 }
 
 // unused refuses the name of a run that the log has. Other errors of the log are left to who writes it.
-func (s *session) unused(c *cli.Context) error {
-	path := filepath.Join(c.String("dir"), sqlite.FileName)
-	if _, err := os.Stat(path); err != nil || s.name == "" || c.Bool("no-log") || c.Bool("dry-run") {
+func (s *session) unused(ctx context.Context) error {
+	path := filepath.Join(s.home, sqlite.FileName)
+	if _, err := os.Stat(path); err != nil || s.name == "" || s.opts.noLog || s.opts.dry {
 		return nil
 	}
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
@@ -174,7 +170,7 @@ func (s *session) unused(c *cli.Context) error {
 		return nil
 	}
 	defer db.Close()
-	if info, err := db.Info(c.Context, s.name); err == nil && info.Name == s.name {
+	if info, err := db.Info(ctx, s.name); err == nil && info.Name == s.name {
 		return exit.With(exit.Input, sqlite.Taken(s.name))
 	}
 	return nil
@@ -199,8 +195,8 @@ func (o *onSlurm) remember(runDir string) error {
 
 // reallocate finds an allocation for a run that continues: the one that is named, the last one, the one around gantry,
 // or a new one like that. Its nodes take the places of those that the run began with.
-func (s *session) reallocate(ctx context.Context, c *cli.Context) error {
-	a, err := s.allocationOf(ctx, c.String("slurm-job"))
+func (s *session) reallocate(ctx context.Context) error {
+	a, err := s.allocationOf(ctx, s.opts.slurmJob)
 	if err != nil {
 		return slurmError(err)
 	}
@@ -420,13 +416,7 @@ func putPrograms(dir string) (string, error) {
 
 // sharedDir is the directory that nodes share.
 func (s *session) sharedDir() (string, error) {
-	dir := s.set.Shared
-	if dir == "" {
-		var err error
-		if dir, err = filepath.Abs(s.out.String("dir")); err != nil {
-			return "", err
-		}
-	}
+	dir := cmp.Or(s.set.Shared, s.home)
 	return dir, os.MkdirAll(dir, 0o755)
 }
 

@@ -220,7 +220,7 @@ func notFound(workflow string, missing []outside.Missing) string {
 }
 
 // readAs takes over how workflows are to be read, as far as the command line says it.
-func (s *settings) readAs(c *cli.Context, in *inputs) (err error) {
+func readAs(c *cli.Context, s *settings, in *inputs) (err error) {
 	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
 	in.Repair = c.Bool("repair")
 	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {

@@ -117,17 +117,17 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 // handedIn reads what stands on the command line of gantry submit, with the rights of the caller.
 func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
 	set := &settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Runtime: about.Runtime}
-	s := &session{set: set, out: c, view: term.New(c.Bool("quiet"))}
+	view, read := term.New(c.Bool("quiet")), &facts{}
 	platform := &planner.Platform{}
 	if err := json.Unmarshal(about.Platform, platform); err != nil {
 		return nil, exit.Internalf("the nodes of the server: %w", err)
 	}
-	if err := set.readGiven(c); err != nil {
+	if err := readGiven(c, set); err != nil {
 		return nil, err
 	}
-	in := &inputs{paths: c.Args().Slice(), seed: 1, Loader: load.Loader{Platform: platform, Warn: s.view.Warn,
+	in := &inputs{paths: c.Args().Slice(), seed: 1, Loader: load.Loader{Platform: platform, Warn: view.Warn,
 		TimeScale: max(about.TimeScale, math.SmallestNonzeroFloat64)}}
-	if err := set.readAs(c, in); err != nil {
+	if err := readAs(c, set, in); err != nil {
 		return nil, err
 	}
 	subs, err := in.submissions()
@@ -145,10 +145,10 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 		if err := subs[i].Make(); err != nil {
 			return nil, exit.With(exit.Input, err)
 		}
-		s.facts.take(set, &subs[i])
+		read.take(set, &subs[i])
 	}
-	s.facts.due, s.facts.repaired = true, in.Repaired // --deadline gives one
-	if err := refuseIdle(c, set, &s.facts); err != nil {
+	read.due, read.repaired = true, in.Repaired // --deadline gives one
+	if err := refuseIdle(c, set, read); err != nil {
 		return nil, err
 	}
 	programs := runtimeOf(set.Runtime).Programs

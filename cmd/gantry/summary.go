@@ -419,6 +419,12 @@ func submissionIn(ctx context.Context, db *sqlite.DB, name string, whole bool) (
 	return one, nil
 }
 
+// readLog opens the log of the run, or that it would be kept in, for reading.
+func (s *session) readLog() (*sqlite.DB, error) {
+	db, err := sqlite.Open(filepath.Join(s.home, sqlite.FileName), sqlite.ReadOnly)
+	return db, logError(err)
+}
+
 // logError gives an error of reading the log its exit code.
 func logError(err error) error {
 	run, task, none := new(sqlite.UnknownRunError), new(sqlite.UnknownTaskError), new(sqlite.NotArrivedError)

@@ -137,7 +137,7 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 	if err := h.read(c); err != nil {
 		return nil, err
 	}
-	if err := h.readGiven(c); err != nil {
+	if err := readGiven(c, h.settings); err != nil {
 		return nil, err
 	}
 	t.Retries, t.Env = h.retries, h.Env

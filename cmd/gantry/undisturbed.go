@@ -69,11 +69,11 @@ func (s *session) disturbed(ctx context.Context, db *sqlite.DB, run string) (map
 	if err != nil {
 		return nil, err
 	}
-	r, err := (&rehearsal{c: s.out, log: db}).session(&info, "")
+	r, err := (&rehearsal{log: db}).session(&info, "")
 	if err != nil {
 		return nil, err
 	}
-	pl, adm, subs, err := r.repeat(s.out, db, &info)
+	p, err := r.repeat(ctx, db, &info)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func (s *session) disturbed(ctx context.Context, db *sqlite.DB, run string) (map
 		return m, ok
 	}
 	course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
-		return &forecast.Parts{Planner: pl, Admit: adm, Sim: cfg}, nil
-	}, &forecast.Past{Arrivals: subs}, 0)
+		return &forecast.Parts{Planner: p.planner, Admit: p.admitter, Sim: cfg}, nil
+	}, &forecast.Past{Arrivals: p.subs}, 0)
 	if err != nil {
 		return nil, err
 	}

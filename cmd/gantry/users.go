@@ -43,38 +43,31 @@ func rightsOf(sub *executor.Submission, otherwise stage.Owner) outside.User {
 	return otherwise.Rights()
 }
 
-// share prepares the gantry directory for a server of a group, and returns the group. Its members can pass the
+// share prepares the gantry directory for a server of a group. Its members can pass the
 // directory, and read nothing there but what is theirs.
-func (s *session) share(c *cli.Context) (group int, err error) {
-	name := c.String("group")
-	if !c.IsSet("group") {
-		if c.IsSet("tenant") {
-			return 0, exit.Usagef("--tenant: without --group all work is that of one user: leave it out")
-		}
-		return server.OwnerOnly, nil
-	}
-	if s.serving.tenants, err = tenantsOf(c.StringSlice("tenant")); err != nil {
-		return 0, exit.With(exit.Usage, err)
+func (s *session) share(name string, tenants []string) (err error) {
+	if s.serving.tenants, err = tenantsOf(tenants); err != nil {
+		return exit.With(exit.Usage, err)
 	}
 	if os.Geteuid() != 0 {
-		return 0, exit.Hostf("--group %s: only root can run work of several users: start it as root, or leave "+
+		return exit.Hostf("--group %s: only root can run work of several users: start it as root, or leave "+
 			"--group out to serve yourself", name)
 	}
-	if group, err = groupOf(name); err != nil {
-		return 0, exit.With(exit.Usage, err)
+	if s.serving.group, err = groupOf(name); err != nil {
+		return exit.With(exit.Usage, err)
 	}
 	for flag, set := range map[string]bool{"reuse": s.set.Reuse, "secret": len(s.set.Secrets) > 0} {
 		if set {
-			return 0, exit.Usagef("--%s: with --group all users would share what it gives; leave it out", flag)
+			return exit.Usagef("--%s: with --group all users would share what it gives; leave it out", flag)
 		}
 	}
 	// Under sudo, too, the server is root's: it is not for the user alone who called it.
 	os.Unsetenv("SUDO_UID")
 	os.Unsetenv("SUDO_GID")
-	if err := shareDir(s.home, group); err != nil {
-		return 0, exit.Hostf("--group %s: %w", name, err)
+	if err := shareDir(s.home, s.serving.group); err != nil {
+		return exit.Hostf("--group %s: %w", name, err)
 	}
-	return group, nil
+	return nil
 }
 
 // groupOf is the number of a group that is named by its name or number.

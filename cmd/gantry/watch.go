@@ -63,10 +63,18 @@ func watchFlag() cli.Flag {
 		"watch)"}
 }
 
-// openLive opens the server of --watch, before anything runs.
-func (s *session) openLive(c *cli.Context) (err error) {
-	if c.Bool("watch") {
-		s.page, err = listenLive(c, s.db, s.name)
+// pageOf opens the server of --watch; nil without.
+func pageOf(c *cli.Context) func(db *sqlite.DB, run string) (*live.Server, error) {
+	if !c.Bool("watch") {
+		return nil
+	}
+	return func(db *sqlite.DB, run string) (*live.Server, error) { return listenLive(c, db, run) }
+}
+
+// openPage opens the server of the page of the run, if somebody is to watch.
+func (s *session) openPage() (err error) {
+	if s.opts.page != nil {
+		s.page, err = s.opts.page(s.db, s.name)
 	}
 	return err
 }
@@ -230,7 +238,7 @@ func (l *liveRun) more(ctx context.Context, run string) (*page.Extra, error) {
 		return l.extra, nil
 	}
 	began := time.Now()
-	r := &rehearsal{c: l.c, log: l.db, only: []string{}}
+	r := &rehearsal{log: l.db, only: []string{}}
 	if l.extra, err = r.more(ctx, run); err == nil {
 		l.extra.OtherNote = otherLater
 	}
