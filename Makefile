@@ -100,7 +100,7 @@ go:
 
 build: go ## bin/gantry and bin/gantry-task
 	@mkdir -p bin
-	go build -buildvcs=false -ldflags "-X main.commit=$(COMMIT)" -o $(GANTRY) ./cmd/gantry
+	go build -buildvcs=false -ldflags "-X gantry.Commit=$(COMMIT)" -o $(GANTRY) ./cmd/gantry
 	go build -buildvcs=false -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
 
 install: build ## both binaries, manual pages and completions below PREFIX (/usr/local) in DESTDIR; asks sudo where it has to

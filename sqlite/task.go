@@ -47,6 +47,14 @@ type Life struct {
 	Suspensions []Suspension `json:"suspensions"`
 }
 
+// Last is the last attempt; nil if there was none.
+func (l *Life) Last() *Attempt {
+	if len(l.Attempts) == 0 {
+		return nil
+	}
+	return &l.Attempts[len(l.Attempts)-1]
+}
+
 // Reuse is what a task took over, or why it took over nothing.
 type Reuse struct {
 	At        Span   `json:"at_s"`

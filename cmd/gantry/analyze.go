@@ -103,7 +103,7 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 	if first.Blocked, err = db.Blocked(c.Context, run, life.ID); err != nil {
 		return nil, logError(err)
 	}
-	last := lastAttempt(life)
+	last := life.Last()
 	if last == nil {
 		return first, nil
 	}

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -16,13 +14,8 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
-	"gantry/executor"
 	"gantry/executor/sim/calibrate"
-	"gantry/executor/sim/hostmodel"
-	"gantry/planner"
-	"gantry/planner/unit"
 	"gantry/sqlite"
-	"gantry/trace/scenario"
 )
 
 func calibrateCommand() *cli.Command {
@@ -89,33 +82,16 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &session{set: &settings{Runtime: runtime, Seed: 1, Starts: executor.Starts(host.Cores)}, home: home,
-		view: term.New(true)}
-	defer s.close()
-	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
-		return err
-	}
 	var step func(what string, done float64)
 	if !c.Bool("json") && !c.Bool("quiet") {
 		step = printStep(c)
 	}
-	m, err := s.measureHost(ctx, host, c.Bool("quick"), step)
-	if err == nil {
-		err = s.correctModel(ctx, m, c.Bool("quick"), step)
-	}
+	m, row, err := calibrated(ctx, home, host, calibration{quick: c.Bool("quick"), busy: c.Bool("force"), step: step})
 	if err != nil {
 		return err
-	}
-	if all := m.Measured.Warnings; len(all) > 0 && !c.Bool("force") {
-		return exit.Hostf("the model is not stored, as the host was busy: %s; end other programs and calibrate "+
-			"again, or store it with --force", strings.Join(all, "; "))
 	}
 	for _, w := range m.Measured.Warnings {
 		fmt.Fprintln(c.App.ErrWriter, "warning: "+w+": intervals are wider")
-	}
-	row, err := keepHostModel(ctx, s.db, m)
-	if err != nil {
-		return err
 	}
 	switch {
 	case c.Bool("json"):
@@ -128,7 +104,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 		w.Flush()
 		fmt.Fprintf(c.App.Writer, "\nMeasured %s (%s) with %d containers in %v. It is kept in %s.\n",
 			row.Host, row.Engine, m.Measured.Containers, time.Duration(m.Measured.TookNanos).Round(time.Second),
-			s.db.Path())
+			filepath.Join(home, sqlite.FileName))
 	}
 	return nil
 }
@@ -136,98 +112,4 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 // printStep prints what is done next, and how much is done.
 func printStep(c *cli.Context) func(what string, done float64) {
 	return func(what string, done float64) { fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, what) }
-}
-
-// correctModel corrects a model by sample runs, in a directory of their own, which is gone afterwards.
-func (s *session) correctModel(ctx context.Context, m *hostmodel.Model, quick bool,
-	step func(string, float64)) (err error) {
-	if step != nil {
-		step("sample runs", calibrate.MeasureShare)
-	}
-	home, err := os.MkdirTemp(s.home, "calibrate-")
-	if err != nil {
-		return exit.Hostf("directory for sample runs: %w (choose another --dir)", err)
-	}
-	giveToCaller(home)
-	defer func() {
-		if err != nil { // a run that was stopped may have left containers
-			_, e := cleanRuns(context.WithoutCancel(ctx), home, "", []string{m.Host.Runtime})
-			err = errors.Join(err, e)
-		}
-		if e := os.RemoveAll(home); e != nil {
-			err = errors.Join(err, exit.With(exit.Host, e))
-		}
-	}()
-	before, err := earlierHostModels(ctx, s.db, &m.Host)
-	if err != nil {
-		return err
-	}
-	begun := time.Now()
-	err = correct(ctx, quick, m, before, home)
-	m.Measured.TookNanos += int64(time.Since(begun))
-	return err
-}
-
-// engineCPU is the CPU time that the Docker Engine has used since it began.
-func engineCPU() time.Duration {
-	return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim")
-}
-
-// measureHost runs the measurements in a run directory of their own, which is gone afterwards.
-func (s *session) measureHost(ctx context.Context, host hostmodel.Host, quick bool,
-	step func(string, float64)) (m *hostmodel.Model, err error) {
-	s.dir, err = os.MkdirTemp(s.home, "calibrate-")
-	if err != nil {
-		return nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
-	}
-	defer func() {
-		if e := os.RemoveAll(s.dir); err == nil && e != nil {
-			err = exit.With(exit.Host, e)
-		}
-	}()
-	giveToCaller(s.dir)
-	s.name = filepath.Base(s.dir)
-	node := planner.Node{Name: "host", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(host.Cores) * 1000,
-		unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}}
-	far := node
-	far.Name = "far"
-	s.platform = &planner.Platform{Nodes: []planner.Node{node, far}, Groups: []string{""},
-		Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
-	s.set.Cluster = &scenario.Cluster{}
-	lab := &calibrate.Lab{Dir: s.dir}
-	scratch, err := sqlite.Open(filepath.Join(s.dir, logName), sqlite.Durable)
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	defer scratch.Close()
-	// A transaction of about the size of one that orders a start.
-	lab.Commit = func(ctx context.Context) error {
-		return scratch.KeepHostModel(ctx, &sqlite.HostModel{Created: time.Now(), Model: make([]byte, 2000)})
-	}
-	rt, err := s.openRuntime(ctx, opening{origin: time.Now(), emulated: true, milestone: lab.Mark})
-	if err != nil {
-		return nil, err
-	}
-	lab.Runtime = rt
-	defer func() {
-		if r, ok := rt.(executor.Remote); ok {
-			r.Discard()
-		}
-		if e := rt.Close(); e != nil && !errors.Is(ctx.Err(), context.Canceled) {
-			err = errors.Join(err, exit.With(exit.Host, e))
-		}
-		if err != nil { // Close keeps containers that have succeeded, for a resume that never comes
-			_, e := cleanRuns(context.WithoutCancel(ctx), s.home, s.name, []string{host.Runtime})
-			err = errors.Join(err, e)
-		}
-	}()
-	before, err := earlierHostModels(ctx, s.db, &host)
-	if err != nil {
-		return nil, err
-	}
-	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: quick, Before: before, Engine: engineCPU, Step: step}
-	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	return m, nil
 }

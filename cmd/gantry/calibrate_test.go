@@ -56,7 +56,7 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 			nil, "days ago"},
 	} {
 		dir := t.TempDir()
-		path := filepath.Join(dir, logName)
+		path := filepath.Join(dir, sqlite.FileName)
 		db, err := sqlite.Open(path, sqlite.Durable)
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func testCalibrate(t *testing.T, runtime string) {
 	if code != exitHost || !strings.Contains(errs, "--force") || strings.Contains(errs, "wider") {
 		t.Fatalf("somebody else computed, and it ends with %d:\n%s", code, errs)
 	}
-	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
 		t.Errorf("%v: %s", cmd.ProcessState, said.String())
 	}
 	nothingIsLeft(t, home)
-	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}

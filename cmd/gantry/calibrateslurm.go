@@ -1,98 +1,30 @@
 package main
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"math"
-	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
-	"gantry/executor"
-	"gantry/executor/container/slurm"
 )
-
-// speedsFile is where the speeds of nodes of Slurm lie below --dir, by name.
-func speedsFile(home string) string { return filepath.Join(home, "slurm-speeds.json") }
-
-// readSpeeds returns the speeds that were measured; none if none were.
-func readSpeeds(home string) (map[string]float64, error) {
-	text, err := os.ReadFile(speedsFile(home))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	speeds := map[string]float64{}
-	if err == nil {
-		err = json.Unmarshal(text, &speeds)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("speeds of nodes: %s: %w (remove it; gantry calibrate --runtime slurm measures again)",
-			speedsFile(home), err)
-	}
-	for name, x := range speeds {
-		if !(x > 0) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("speeds of nodes: %s: node %s has speed %v", speedsFile(home), name, x)
-		}
-	}
-	return speeds, nil
-}
 
 // calibrateNodes measures the cores of the nodes of an allocation by a job step on each.
 func calibrateNodes(c *cli.Context) error {
-	s := &session{set: &settings{}, view: term.New(c.Bool("quiet") || c.Bool("json"))}
-	if err := readSlurm(c, s.set, true); err != nil {
+	set := &settings{}
+	if err := readSlurm(c, set, true); err != nil {
 		return err
 	}
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
-	s.home = home
-	speeds, err := readSpeeds(home)
+	view := term.New(c.Bool("quiet") || c.Bool("json"))
+	reports, measured, err := measureNodes(c.Context, home, set, c.String("slurm-job"), view)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return err
 	}
-	check, done, err := s.slurmCheck("--runtime", noContainers, "--speed")
-	if err != nil {
-		return exit.With(exit.Host, err)
-	}
-	defer done()
-	a, err := s.findAllocation(c.Context, c.String("slurm-job"), false)
-	if err != nil {
-		return slurmError(err)
-	}
-	s.slurm = &onSlurm{allocation: a}
-	defer s.leave(nil)
-	for _, n := range a.Nodes() {
-		check.Nodes = append(check.Nodes, n.Name)
-	}
-	reports, err := check.Ask(c.Context, a)
-	if err != nil {
-		return slurmError(err)
-	}
-	measured := relative(reports)
-	if speeds == nil {
-		speeds = map[string]float64{}
-	}
-	maps.Copy(speeds, measured)
-	text, err := json.MarshalIndent(speeds, "", "  ")
-	if err == nil {
-		err = os.WriteFile(speedsFile(home), append(text, '\n'), 0o644)
-	}
-	if err != nil {
-		return exit.With(exit.Host, err)
-	}
-	giveToCaller(speedsFile(home))
 	if c.Bool("json") {
 		term.PrintJSON(c.App.Writer, measured)
 		return nil
@@ -102,38 +34,4 @@ func calibrateNodes(c *cli.Context) error {
 			r.Rate/1e6)
 	}
 	return nil
-}
-
-// relative makes speeds of rates: that of the median node is 1. They are multiples of 0.05, as more is not known from
-// so short a measurement, and equal nodes are to be equal.
-func relative(reports []slurm.Report) map[string]float64 {
-	rates := make([]float64, 0, len(reports))
-	for _, r := range reports {
-		rates = append(rates, r.Rate)
-	}
-	slices.Sort(rates)
-	speeds := map[string]float64{}
-	for _, r := range reports {
-		steps := math.Round(20 * r.Rate / rates[len(rates)/2])
-		speeds[r.Node] = max(1, steps) / 20
-	}
-	return speeds
-}
-
-// coreRate is how many bytes a core hashes in a second of its time: the best of many short turns, as others may disturb
-// some of them.
-func coreRate() float64 {
-	const turns, turn = 40, 10 * time.Millisecond
-	block := make([]byte, 64<<10)
-	best := 0.0
-	for range turns {
-		begun, bytes := executor.ThreadTime(), 0
-		for executor.ThreadTime()-begun < turn {
-			sum := sha256.Sum256(block)
-			copy(block, sum[:])
-			bytes += len(block)
-		}
-		best = max(best, float64(bytes)/(executor.ThreadTime()-begun).Seconds())
-	}
-	return cmp.Or(best, 1)
 }

@@ -124,7 +124,7 @@ func otherRuntimes(ctx context.Context, but *runtimeRow) (facts []container.Fact
 
 // hostModelFacts says what the log has of this host. It is no limit: if it is missing the verdict is unknown.
 func hostModelFacts(ctx context.Context, dir string) (facts []container.Fact) {
-	db, err := sqlite.Open(filepath.Join(dir, logName), sqlite.ReadOnly)
+	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
 	if err == nil {
 		defer db.Close()
 	} else if !errors.Is(err, sqlite.ErrNoLog) {

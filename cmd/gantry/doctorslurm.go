@@ -24,8 +24,8 @@ func doctorSlurm(c *cli.Context) error {
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
-	s := &session{set: &settings{}, home: home, view: term.New(c.Bool("json"))}
-	if err := readSlurm(c, s.set, true); err != nil {
+	set := &settings{}
+	if err := readSlurm(c, set, true); err != nil {
 		return err
 	}
 	// The directory and the allocation have to go also if the reader does, or the user loses patience.
@@ -33,21 +33,16 @@ func doctorSlurm(c *cli.Context) error {
 	c.Context, stop = signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	check, done, err := s.slurmCheck("--probe")
-	if err != nil {
-		return exit.With(exit.Host, err)
-	}
-	defer done()
-	a, err := s.findAllocation(c.Context, c.String("slurm-job"), false)
-	if c.Context.Err() != nil && a == nil {
+	asked, err := askNodes(c.Context, home, set, c.String("slurm-job"), term.New(c.Bool("json")), "--probe")
+	if c.Context.Err() != nil && asked == nil {
 		return exit.Stoppedf("stopped")
 	} else if err != nil {
-		return slurmError(err)
+		return err
 	}
-	s.slurm = &onSlurm{allocation: a}
-	defer s.leave(nil)
-	if s.set.NodeRuntime != "" {
-		check.Args = append(check.Args, "--runtime", s.set.NodeRuntime)
+	defer asked.close()
+	check, a := asked.check, asked.allocation
+	if set.NodeRuntime != "" {
+		check.Args = append(check.Args, "--runtime", set.NodeRuntime)
 	}
 	lacking, unusable := 0, 0
 	for _, n := range a.Nodes() {

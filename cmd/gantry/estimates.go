@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/exit"
 	"gantry/executor"
 	"gantry/executor/estimate"
@@ -17,63 +15,6 @@ import (
 	"gantry/planner/unit"
 	"gantry/sqlite"
 )
-
-// estimateFlags choose the estimates of runtimes; run and simulate share them.
-func estimateFlags(usual string) []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "estimator", DefaultText: usual,
-			Usage: "`NAME` of the source of runtime estimates: declared (the trace), history[:N] (mean of up to N " +
-				"runs of the same task type, of this run and of earlier runs on the same runtime and scales; " +
-				"declared if none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
-				"tasks, on containers also those of earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of " +
-				"gantry predict, the latest by default; declared for unknown task types), oracle (the true runtime; " +
-				"simulate only)"},
-		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks by the " +
-			"peaks that the model has seen, with headroom (3.5 times the largest, 1.2 times from 1000 peaks on, more " +
-			"for heavy tails), to less than the declared memory; task types with fewer than 40 peaks, and inputs " +
-			"outside of the training range, keep the declared memory; a task that runs out of memory gets at least " +
-			"the declared memory in its next try"},
-		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, " +
-			"static:F, random1:F (a factor for each workflow), random2:F (random seconds, scaled by --time-scale), " +
-			"or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; without " +
-			"--estimator they apply to all estimates"},
-	}
-}
-
-// readEstimates takes the flags over; usual is the estimator where nothing is said. Other settings stay as they are.
-func readEstimates(c *cli.Context, s *settings, usual string) error {
-	if c.IsSet("errors") || s.Errors == "" {
-		s.Errors = c.String("errors")
-	}
-	m, err := predict.ParseErrorModel(s.Errors)
-	if err != nil {
-		return exit.Usagef("--errors: %w", err)
-	}
-	s.Errors = m.String()
-	switch {
-	case c.IsSet("estimator"):
-		s.Estimator = c.String("estimator")
-	case c.IsSet("errors") && m.Kind != predict.NoError:
-		s.Estimator = "declared" // history would use its measurements instead
-	default:
-		s.Estimator = usual
-	}
-	e, err := predict.ParseSpec(s.Estimator)
-	if err != nil {
-		return exit.Usagef("--estimator: %w", err)
-	}
-	if e.Kind == predict.KindOracle && !runtimeOf(s.Runtime).Virtual {
-		return exit.Usagef("--estimator oracle: only a simulation knows the true runtimes; use declared for " +
-			"those of the trace")
-	}
-	if c.IsSet("predict-memory") || s.Estimator != usual {
-		s.PredictMemory = c.Bool("predict-memory")
-	}
-	if s.PredictMemory && e.Kind != predict.KindTrained {
-		return exit.Usagef("--predict-memory needs a model: add --estimator trained")
-	}
-	return nil
-}
 
 // errorModel is how estimates, or reality, go wrong in this run.
 func (s *settings) errorModel() (predict.ErrorModel, error) {

@@ -37,22 +37,25 @@ import (
 	"gantry/trace/scenario"
 )
 
-// logName is the log's file below --dir.
-const logName = "gantry.sqlite"
-
 // options say how this process works on a run. The log keeps none of them.
 type options struct {
-	noLog bool
+	home    string // the directory of runs, absolute
+	name    string // of a new run; "": it gets one
+	view    *term.Progress
+	predict bool // the run is simulated before it begins and while it is under way
+	noLog   bool
 	// page opens a server of the page of the run before anything runs; nil: nobody watches.
 	page func(db *sqlite.DB, run string) (*live.Server, error)
 	// ended sees how the run ended; nil: nobody does.
-	ended func(ctx context.Context, s *session, res executor.Result, failed int) error
+	ended func(ctx context.Context, o outcome) error
 	// change changes settings of a run that continues; nil: they are as they were.
 	change func(set *settings) error
 	// readAs takes over how workflows are to be read.
 	readAs func(set *settings, in *inputs) error
 	// refuse refuses options that have no effect on the workflows that were read; nil: none is looked at.
 	refuse func(set *settings, f *facts) error
+	// why says in one line why a task waits; servers ask.
+	why func(*sqlite.Life) string
 	// Of runs on Slurm.
 	slurmJob string // "": none is named
 	dry      bool   // nothing is started
@@ -106,6 +109,14 @@ type session struct {
 	follower    *follower            // expects the end while the run is under way; nil: nobody does
 }
 
+// newRun makes a run that is to begin or to continue. To continue, it finds its settings in the log.
+func newRun(set *settings, o options) *session {
+	return &session{set: set, name: o.name, home: o.home, view: o.view, predicts: o.predict, opts: o}
+}
+
+// Repetitions is how many streams the workload file stands for; the run is one of them.
+func (s *session) Repetitions() int { return s.repetitions }
+
 func (s *session) close() {
 	if s.store != nil {
 		s.store.Close()
@@ -129,7 +140,7 @@ func (s *session) open(mode sqlite.Mode) error {
 	if s.db != nil {
 		return nil
 	}
-	path := filepath.Join(s.home, logName)
+	path := filepath.Join(s.home, sqlite.FileName)
 	_, before := os.Lstat(s.home)
 	if err := os.MkdirAll(s.home, 0o755); err != nil {
 		return exit.Hostf("directory of runs: %w (choose another --dir)", err)
@@ -489,7 +500,8 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	}
 	var err error
 	if s.opts.ended != nil {
-		err = s.opts.ended(ctx, s, res, failed)
+		err = s.opts.ended(ctx, outcome{run: s.name, policy: s.set.Policy, view: v, result: res, failed: failed,
+			server: s.serving != nil, log: s.db, progress: s.view, measured: s.collector != nil})
 	}
 	s.atEnd(state, code)
 	if err != nil {
@@ -502,6 +514,18 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 		return nil
 	}
 	return exit.With(code, s.epilogue(res, failed))
+}
+
+// outcome is how a run ended.
+type outcome struct {
+	run, policy string
+	view        planner.View
+	result      executor.Result
+	failed      int        // tasks that failed or were skipped
+	server      bool       // it took work while it was under way
+	log         *sqlite.DB // nil: none was kept
+	progress    *term.Progress
+	measured    bool // its metrics were taken as it went
 }
 
 // live reports whether the metrics of the run can be taken as it goes: what tasks are known to take is what they do

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	release "gantry"
+
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
@@ -113,7 +115,7 @@ func runExperiment(c *cli.Context, path string) error {
 	if err := r.Check(); err != nil {
 		return exit.With(exit.Input, err)
 	}
-	info := results.Info{Name: x.Name, Title: x.Title, Source: path, Version: version(), Settings: map[string]any{
+	info := results.Info{Name: x.Name, Title: x.Title, Source: path, Version: release.Build(), Settings: map[string]any{
 		"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events},
 		Repetitions: x.Repetitions}
 	earlier, err := earlierRuns(c, x, info, view)

@@ -124,17 +124,10 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 	for _, s := range steps {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
 	}
-	if last := lastAttempt(l); last != nil && last.Outcome != "" && last.Outcome != "ok" {
+	if last := l.Last(); last != nil && last.Outcome != "" && last.Outcome != "ok" {
 		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", name, l.Task)
 	}
 	_, _ = io.WriteString(w, b.String())
-}
-
-func lastAttempt(l *sqlite.Life) *sqlite.Attempt {
-	if len(l.Attempts) == 0 {
-		return nil
-	}
-	return &l.Attempts[len(l.Attempts)-1]
 }
 
 // reused says what was taken over from an earlier attempt, or why nothing was.
@@ -160,7 +153,7 @@ func reused(u *sqlite.Reuse) string {
 
 // verdict is the state of the task in one line.
 func verdict(l *sqlite.Life) string {
-	last := lastAttempt(l)
+	last := l.Last()
 	switch l.State {
 	case "done":
 		if n := len(l.Reuses); n > 0 && l.Reuses[n-1].Run != "" {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -99,10 +97,6 @@ func (s *session) rememberPrograms(ctx context.Context, db *sqlite.DB, run strin
 		return exit.With(exit.Host, err)
 	}
 	return nil
-}
-
-func noPredictionFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "no-prediction", Usage: "do not simulate the run to predict its end"}
 }
 
 // predict predicts the run before it is in the log, and prepares to keep the expected end up to date.

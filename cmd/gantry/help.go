@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -269,39 +268,7 @@ func helpCommand() *cli.Command {
 	}
 }
 
-// commit is that of the sources, of make and of releases; "" leaves it to what the Go tool noted.
-var commit string
-
-// version names the build: its number and the commit of its sources, if anything knows that.
-func version() string {
-	number, from := strings.TrimSpace(release.Version), commit
-	if info, ok := debug.ReadBuildInfo(); ok && from == "" {
-		from = builtFrom(info.Settings)
-	}
-	if from == "" {
-		return number
-	}
-	return number + " (" + from + ")"
-}
-
-// builtFrom is the commit that the Go tool noted, "" if it noted none.
-func builtFrom(settings []debug.BuildSetting) string {
-	var revision, changed string
-	for _, s := range settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(len(s.Value), 8)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "-dirty"
-		}
-	}
-	if revision == "" {
-		return ""
-	}
-	return revision + changed
-}
-
-func printVersion(c *cli.Context) { fmt.Fprintln(c.App.Writer, "gantry "+version()) }
+func printVersion(c *cli.Context) { fmt.Fprintln(c.App.Writer, "gantry "+release.Build()) }
 
 func versionCommand() *cli.Command {
 	return &cli.Command{

@@ -69,7 +69,7 @@ func TestSimulateOnAHost(t *testing.T) {
 	m.Host, _ = here(t.Context(), usualRuntime.Name, home) // without a Docker Engine all but that
 	keep := func(m *hostmodel.Model) {
 		t.Helper()
-		db, err := sqlite.Open(filepath.Join(home, logName), sqlite.Durable)
+		db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
 		if err == nil {
 			m.Measured.At = time.Now()
 			_, err = keepHostModel(t.Context(), db, m)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	release "gantry"
+
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor/sim/hostmodel"
@@ -20,7 +22,7 @@ import (
 func hereWithout(runtime, dir string) hostmodel.Host {
 	f := hostFacts()
 	h := hostmodel.Host{Name: f.Name, Architecture: f.Architecture, Kernel: f.Release, Runtime: runtime, Cores: f.Cores,
-		MemoryBytes: int64(f.Memory), FileSystem: fileSystem(dir), Gantry: version(), CgroupVersion: 1}
+		MemoryBytes: int64(f.Memory), FileSystem: fileSystem(dir), Gantry: release.Build(), CgroupVersion: 1}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		h.CgroupVersion = 2
 	}

@@ -14,8 +14,6 @@ import (
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
-	"gantry/executor/container/docker"
-	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
 	"gantry/sqlite/report/columns"
@@ -149,46 +147,6 @@ func writeImage(ctx context.Context, i *debian.Image, path string, row *runtimeR
 		say(fmt.Sprintf("built %s (%s, %s)", i.Name, term.Size(&bytes), where))
 	}
 	return err
-}
-
-// loadDocker loads an archive into the Docker Engine, which takes the name from it.
-func loadDocker(ctx context.Context, _ string, archive *os.File) error {
-	_, err := docker.Fetch{Options: fetch.Options{Pull: fetch.PullAlways}}.Images(ctx,
-		[]fetch.Wanted{{Ref: "file://" + archive.Name()}})
-	return err
-}
-
-// labelDocker asks the Docker Engine for a label of an image.
-func labelDocker(ctx context.Context, ref, label string) (string, error) {
-	engine := &docker.Source{}
-	defer engine.Close()
-	return engine.Label(ctx, ref, label)
-}
-
-// withStore does something with the store of images.
-func withStore(do func(*image.Store) error) error {
-	dir, err := image.DefaultDir()
-	if err != nil {
-		return err
-	}
-	s, err := image.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	return do(s)
-}
-
-func loadStored(ctx context.Context, ref string, archive *os.File) error {
-	return withStore(func(s *image.Store) error { return s.Load(ctx, fetch.Options{}, ref, archive) })
-}
-
-func labelStored(_ context.Context, ref, label string) (text string, err error) {
-	err = withStore(func(s *image.Store) error {
-		text = s.Label(ref, label)
-		return nil
-	})
-	return text, err
 }
 
 // listImages prints the images of the store.

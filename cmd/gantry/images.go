@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
@@ -19,11 +17,6 @@ import (
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
 )
-
-func pullFlag() cli.Flag {
-	return &cli.StringFlag{Name: "pull", Value: string(fetch.PullMissing),
-		Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"}
-}
 
 // images are what names of images stand for.
 type images struct {
@@ -220,15 +213,31 @@ func fetchStored(ctx context.Context, s *session, wanted []fetch.Wanted, show *t
 }
 
 // openStore opens the store of images of this host, once.
-func (s *session) openStore() error {
-	if s.store != nil {
-		return nil
-	}
-	dir, err := image.DefaultDir()
-	if err == nil {
-		s.store, err = image.Open(dir)
+func (s *session) openStore() (err error) {
+	if s.store == nil {
+		s.store, err = openStore()
 	}
 	return err
+}
+
+func openStore() (*image.Store, error) {
+	dir, err := image.DefaultDir()
+	if err != nil {
+		return nil, err
+	}
+	return image.Open(dir)
+}
+
+// fetch makes images present for containers of no run. It returns the store that they are in, if there is one.
+func (get fetcher) fetch(ctx context.Context, pull string, wanted []fetch.Wanted) ([]fetch.Image, *image.Store,
+	error) {
+	s := &session{set: &settings{Pull: pull}, view: term.New(true)}
+	found, err := get(ctx, s, wanted, s.view.Arriving("image", "pulling"))
+	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	return found, s.store, nil
 }
 
 // keepImages notes that the run needs what its store has fetched, also after this process was killed.

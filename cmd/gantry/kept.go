@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-
-	"gantry/cmd/internal/exit"
 )
 
 // settingOf names the settings whose flag is not called as they are in the log.
@@ -63,19 +61,4 @@ func differing(c *cli.Context, run string, given, kept *settings) (all []string,
 		all = append(all, text)
 	}
 	return all, nil
-}
-
-// compare says what the run that is continued does not take from the command line, and that another build began it.
-func compare2(c *cli.Context, s *session, given *settings) error {
-	all, err := differing(c, s.name, given, s.set)
-	if err != nil {
-		return exit.Internalf("settings of run %s: %w", s.name, err)
-	}
-	for _, text := range all {
-		s.view.Warn("%s", text)
-	}
-	if was := s.log.Info().Version; was != version() {
-		s.view.Warn("run %s was begun by gantry %s, and continues with %s", s.name, was, version())
-	}
-	return nil
 }

@@ -2,16 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
@@ -110,35 +107,4 @@ func stateNow(dir string, r *sqlite.Overview) sqlite.State {
 		return hostError
 	}
 	return r.State
-}
-
-// held reports whether a gantry works on the run whose lock file is lock. It locks the run directory too, since people
-// delete lock files.
-func held(lock string) bool { return isLocked(lock) || isLocked(filepath.Dir(lock)) }
-
-// isLocked reports whether a process has a lock on the file. It looks the lock up instead of trying it: a lock tried,
-// if only for a moment, would turn a gantry away that comes for it. Where the kernel does not say, a lock that exists
-// is taken as held.
-func isLocked(lock string) bool {
-	var file unix.Stat_t
-	if err := unix.Stat(lock, &file); err != nil {
-		return false
-	}
-	text, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return true
-	}
-	for line := range strings.Lines(string(text)) {
-		for _, field := range strings.Fields(line) {
-			// major:minor:inode; the device may differ from what stat says (overlay, btrfs), and two locks of one inode
-			// number are unlikely.
-			if device, inode, ok := strings.Cut(field, ":"); ok {
-				if _, inode, ok = strings.Cut(inode, ":"); ok && device != "" && inode == strconv.FormatUint(file.Ino,
-					10) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	release "gantry"
+
 	"github.com/urfave/cli/v2"
 
 	"gantry/cgroup/thread"
@@ -87,7 +89,7 @@ func run(args []string) int {
 	stdout := &term.Checked{Writer: os.Stdout}
 	app := &cli.App{
 		Name:            "gantry",
-		Version:         version(),
+		Version:         release.Build(),
 		Usage:           "run and simulate scientific workflows with one planner",
 		HideHelpCommand: true,
 		Flags:           []cli.Flag{cli.HelpFlag}, // the library adds none to an app with a command help of its own

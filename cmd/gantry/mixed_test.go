@@ -54,7 +54,7 @@ func TestMixedParallelTasksArePreemptedOnContainersAsInSimulation(t *testing.T) 
 // otherwise lists what the runs "containers" and "simulation" of the five tasks have otherwise than wanted, or than
 // each other.
 func otherwise(t *testing.T, home, want string) (differs []string) {
-	db, err := sqlite.Open(filepath.Join(strings.TrimPrefix(home, "--dir="), logName), sqlite.ReadOnly)
+	db, err := sqlite.Open(filepath.Join(strings.TrimPrefix(home, "--dir="), sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}

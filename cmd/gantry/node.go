@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/term"
 
 	goruntime "runtime"
 	"strings"
@@ -20,18 +19,10 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor/container"
-	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
-	"gantry/executor/container/oci"
 	"gantry/executor/container/slurm"
 	"gantry/executor/container/slurm/node"
 )
-
-// noContainers is the runtime of nodes on which programs run as they are.
-const noContainers = "none"
-
-// nodeRuntimes are the runtimes that nodes may have, the preferred first.
-var nodeRuntimes = []string{oci.Capabilities.Name, docker.Capabilities.Name}
 
 // slurmNodeCommand is what job steps of Slurm run, by the name of gantry-task.
 func slurmNodeCommand() *cli.Command {
@@ -122,11 +113,10 @@ func runNode(c *cli.Context) error {
 		return nil
 	}
 	if row := rowOf(c.String("runtime")); row != nil && row.store {
-		var s session
-		if err := s.openStore(); err != nil {
+		var err error
+		if w.store, err = openStore(); err != nil {
 			return exit.With(exit.Host, err)
 		}
-		w.store = s.store
 		defer w.store.Close()
 	}
 	e, tree, err := nodeEngine(c, c.String("runtime"), w)
@@ -250,13 +240,13 @@ func fetchOnNode(c *cli.Context, r *slurm.Report, w engineWants) error {
 	if row == nil || len(wanted) == 0 {
 		return nil
 	}
-	s := &session{set: &settings{Pull: c.String("pull")}, view: term.New(true)}
-	defer s.close()
-	found, err := row.images(c.Context, s, wanted, s.view.Arriving("image", "pulling"))
+	found, store, err := row.images.fetch(c.Context, c.String("pull"), wanted)
 	if err != nil {
 		return err
 	}
-	w.store = s.store
+	if w.store = store; store != nil {
+		defer store.Close()
+	}
 	e, _, err := nodeEngine(c, r.Runtime, w)
 	if err != nil {
 		return err

@@ -7,17 +7,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/planner"
 	"gantry/sqlite"
 )
-
-func onEndFlag() cli.Flag {
-	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, " +
-		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, " +
-		"GANTRY_RUN_DIR, GANTRY_DIR and GANTRY_LOG in its environment; its exit code changes nothing"}
-}
 
 // atEnd runs the command that is to run when the run ends. What it says goes to standard error, as standard output has
 // the summary only.

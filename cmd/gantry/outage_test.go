@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	release "gantry"
+
 	"golang.org/x/sys/unix"
 
 	"gantry/cmd/api"
@@ -291,7 +293,7 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 		"--cluster: run lab continues with the nodes that it began with, as far as they are still there; gantry " +
 			"node changes them",
 		"--retries: run lab continues with what it began with",
-		"run lab was begun by gantry v0.0.1, and continues with " + version()} {
+		"run lab was begun by gantry v0.0.1, and continues with " + release.Build()} {
 		if !strings.Contains(s.err.String(), w) {
 			t.Errorf("it does not say %q:\n%s", w, s.err.String())
 		}

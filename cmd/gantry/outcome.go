@@ -9,37 +9,33 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/term"
-	"gantry/executor"
 )
 
 // manyTasks is the size from which the summary of a simulation leaves out tables that take long to compute.
 const manyTasks = 20_000
 
 // printOutcome prints the summary of a run that has ended.
-func printOutcome(c *cli.Context) func(context.Context, *session, executor.Result, int) error {
-	return func(ctx context.Context, s *session, res executor.Result, failed int) error {
+func printOutcome(c *cli.Context) func(context.Context, outcome) error {
+	return func(ctx context.Context, o outcome) error {
 		if c.Bool("quiet") && !c.Bool("json") {
 			return nil
 		}
-		return summarise(ctx, c.App.Writer, s, res, failed, c.Bool("json"))
+		return summarise(context.WithoutCancel(ctx), c.App.Writer, o, c.Bool("json"))
 	}
 }
 
-func summarise(ctx context.Context, w io.Writer, s *session, res executor.Result, failed int, asJSON bool) error {
-	v := s.engine.Planner.View()
-	ended := time.Duration(res.Ended).Round(time.Millisecond)
-	if s.serving != nil {
-		s.view.Note("%s: %s, %s, %d failed or skipped", s.name, term.Plural(v.Workflows(), "workflow"),
-			term.Plural(v.Tasks(), "task"), failed)
+func summarise(ctx context.Context, w io.Writer, o outcome, asJSON bool) error {
+	v, ended := o.view, time.Duration(o.result.Ended).Round(time.Millisecond)
+	tasks, flows := term.Plural(v.Tasks(), "task"), term.Plural(v.Workflows(), "workflow")
+	switch {
+	case o.server:
+		o.progress.Note("%s: %s, %s, %d failed or skipped", o.run, flows, tasks, o.failed)
 		return nil
-	}
-	if s.log == nil {
-		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", ended, term.Plural(v.Tasks(), "task"),
-			term.Plural(v.Workflows(), "workflow"), failed)
+	case o.log == nil:
+		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", ended, tasks, flows, o.failed)
 		return nil
-	}
-	if s.collector == nil || v.Tasks() <= manyTasks || asJSON {
-		summary, err := s.db.Summary(context.WithoutCancel(ctx), s.name)
+	case !o.measured || v.Tasks() <= manyTasks || asJSON:
+		summary, err := o.log.Summary(ctx, o.run)
 		if err != nil {
 			return err
 		}
@@ -47,23 +43,22 @@ func summarise(ctx context.Context, w io.Writer, s *session, res executor.Result
 			term.PrintJSON(w, summary)
 			return nil
 		}
-		printSummary(w, summary, "", s.view.Told(), false)
+		printSummary(w, summary, "", o.progress.Told(), false)
 		return nil
-	}
-	if res.Interrupted { // its metrics were not taken
-		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n", s.name,
-			term.Plural(s.view.Done(), "task"), v.Tasks(), s.set.Policy, ended)
-	} else {
-		values, err := s.db.Metrics(context.WithoutCancel(ctx), s.name)
+	case o.result.Interrupted: // its metrics were not taken
+		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n", o.run,
+			term.Plural(o.progress.Done(), "task"), v.Tasks(), o.policy, ended)
+	default:
+		values, err := o.log.Metrics(ctx, o.run)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. Times in seconds:\n\n",
-			s.name, term.Plural(v.Tasks(), "task"), term.Plural(v.Workflows(), "workflow"), failed, s.set.Policy, ended)
+			o.run, tasks, flows, o.failed, o.policy, ended)
 		if err := printMetrics(w, values); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", s.name, term.ShortPath(s.db.Path()))
+	fmt.Fprintf(w, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", o.run, term.ShortPath(o.log.Path()))
 	return nil
 }

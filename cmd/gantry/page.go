@@ -94,11 +94,11 @@ func writePage(c *cli.Context, names []string, file string) error {
 		names[i] = info.Name
 	}
 	o := pageOptions(c.String("dir"))
-	r := &rehearsal{log: db, left: replayTime}
-	if r.only, err = policyNames(c.String("policies")); err != nil {
+	policies, err := policyNames(c.String("policies"))
+	if err != nil {
 		return err
 	}
-	o.More = r.more
+	o.More = newRehearsal(db, policies).more
 	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, o) }
 	if err := writeTo(c, file, write); err != nil {
 		return err

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"gantry/sqlite"
+
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -116,7 +118,7 @@ func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 	file := filepath.Join(home, "run.html")
 	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "m", "--policy", "heft", "--cluster",
 		"../../examples/montage/cluster.yaml", "../../examples/montage/montage-25.dax")
-	db, err := sql.Open("sqlite3", "file:"+filepath.Join(home, logName))
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(home, sqlite.FileName))
 	if err == nil { // as of a run in containers
 		_, err = db.Exec(`INSERT INTO predictions(run, at_ns, scope, name, basis, tasks, repetitions, expected_ns,
 			low_ns, high_ns) SELECT id, 0, 'run', '', 'declared', 25, 10, 111e9, 99e9, 123e9 FROM runs`)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	release "gantry"
+
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
@@ -106,7 +108,7 @@ func trainModel(c *cli.Context) error {
 			held, term.Plural(len(runs), "run"))
 	}
 	split := len(runs) - held
-	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: version(),
+	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: release.Build(),
 		Runtime: runs[0].Runtime, TimeScale: runs[0].TimeScale,
 		SizeScale: runs[0].SizeScale, Seed: c.Uint64("seed"), Runs: []string{}, HeldOut: []string{},
 		Scores: []predict.Score{}}
@@ -120,7 +122,7 @@ func trainModel(c *cli.Context) error {
 	all := samplesOf(runs, c.Int("latest"))
 	m.Samples, m.Model = len(all), predict.Fit(all, m.Seed).Model(method)
 	if !c.Bool("no-keep") {
-		db, err := sqlite.Open(filepath.Join(c.String("dir"), logName), sqlite.Durable)
+		db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.Durable)
 		if err != nil {
 			return exit.With(exit.Host, err)
 		}
@@ -145,7 +147,7 @@ func trainModel(c *cli.Context) error {
 // trainingRuns reads what goes together of the logs: by time, on the runtime and at the scales of the latest run.
 func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 	var all []sqlite.TrainingRun
-	for i, path := range append([]string{filepath.Join(c.String("dir"), logName)}, c.StringSlice("log")...) {
+	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {
 		runs, err := readTraining(c.Context, path, c.String("runtime"))
 		if err != nil {
 			return nil, err

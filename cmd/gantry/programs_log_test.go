@@ -151,7 +151,7 @@ func TestDisturbedProgramsAreSimulatedAsMeasured(t *testing.T) {
 // pretend makes the run of a log one in containers, in which the program long took 0.8 s and others took 0.1 s.
 func pretend(t *testing.T, home, runtime string) *sql.DB {
 	t.Helper()
-	raw, err := sql.Open("sqlite3", "file:"+filepath.Join(home, logName))
+	raw, err := sql.Open("sqlite3", "file:"+filepath.Join(home, sqlite.FileName))
 	if err == nil {
 		_, err = raw.Exec(`UPDATE runs SET runtime = ?; UPDATE attempts SET ran_ns = 1e9 * (SELECT
 			CASE t.name WHEN 'long' THEN 0.8 ELSE 0.1 END FROM tasks t WHERE t.run = attempts.run
@@ -167,7 +167,7 @@ func pretend(t *testing.T, home, runtime string) *sql.DB {
 // keepModel keeps a model of this host with a runtime, whose containers take that much longer than 80 ms to start.
 func keepModel(t *testing.T, home, runtime string, longer time.Duration) {
 	t.Helper()
-	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.Durable)
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
 	if err != nil {
 		t.Fatal(err)
 	}

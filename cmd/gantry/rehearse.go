@@ -30,6 +30,11 @@ type rehearsal struct {
 	of   string        // its name
 }
 
+// newRehearsal makes one for runs of a log. With policies these are simulated, else such as fit the run.
+func newRehearsal(log *sqlite.DB, policies []string) *rehearsal {
+	return &rehearsal{log: log, left: replayTime, only: policies}
+}
+
 // Bounds of what is computed for a page.
 const (
 	replayTime  = 10 * time.Second // of all runs of a page together

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container/stage"
@@ -19,31 +17,6 @@ import (
 
 // latestLink is the name of a link to the directory of the newest run.
 const latestLink = "latest"
-
-func resultsFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "results", Usage: "`PATTERN`: files whose names it matches are results, too, " +
-		"such as '*.vcf' or 'calls/**' (may be repeated; default: files that no task reads)"}
-}
-
-func resultsDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "results-dir", Usage: "copy the results to `DIR` at the end, over those of earlier " +
-		"runs; of several workflows each to DIR/WORKFLOW"}
-}
-
-// readResultsDir reads --results-dir, if it is given.
-func readResultsDir(c *cli.Context, s *settings) (err error) {
-	if !c.IsSet("results-dir") {
-		return nil
-	}
-	dir := c.String("results-dir")
-	if dir == "" {
-		return exit.Usagef("--results-dir: name a directory")
-	}
-	if s.ResultsDir, err = filepath.Abs(dir); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
-}
 
 // makeResultsDir makes the directory of --results-dir, before anything runs, and tries to write to it.
 func (s *session) makeResultsDir() (err error) {

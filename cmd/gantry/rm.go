@@ -83,20 +83,6 @@ func logToWrite(c *cli.Context) (home string, db *sqlite.DB, err error) {
 	return home, db, err
 }
 
-// openToWrite opens the log below home, which has to be there.
-func openToWrite(home string) (*sqlite.DB, error) {
-	path := filepath.Join(home, sqlite.FileName)
-	if _, err := os.Stat(path); err != nil {
-		return nil, exit.Inputf("there is no log at %s: nothing was run there, or --dir names another directory",
-			path)
-	}
-	db, err := sqlite.Open(path, sqlite.Durable)
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	return db, nil
-}
-
 // remove removes a run. The rows go last: until then the same command can be repeated.
 func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) error {
 	if run == "" || run != executor.EscapeName(run) {

@@ -2,13 +2,9 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,12 +15,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/fetch"
-	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace/reader"
 	"gantry/trace/scenario"
@@ -247,55 +241,24 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	}
 	defer s.close()
 	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
-	ctx, release := c.Context, func() {} // until the run exists: who stops gantry before leaves nothing
-	if find := rowOf(set.Runtime).cluster; find != nil {
-		if err := s.readUnplaced(ctx, &inputs{paths: c.Args().Slice(), stdin: stdin}); err != nil {
-			return 0, err
-		}
-		var stop func()
-		ctx, stop = context.WithCancel(c.Context)
-		defer stop()
-		release = early.Cancel(stop)
-		defer release()
-		defer func() { s.leave(err) }()
-		if err := find(ctx, s); ctx.Err() != nil {
-			return 0, exit.Stoppedf("stopped; nothing was started")
-		} else if err != nil {
-			return 0, err
-		}
+	d, err := s.begin(c.Context, mode, &inputs{paths: c.Args().Slice(), stdin: stdin})
+	if d != nil {
+		printDry(c, d)
 	}
-	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
-		return 0, exit.With(exit.Input, err)
-	}
-	p, err := s.read(c.Context, &inputs{paths: c.Args().Slice(), stdin: stdin})
-	if err != nil {
-		return 0, err
-	}
-	if s.opts.dry {
-		d, err := s.dry(c.Context, p.subs)
-		if err == nil {
-			printDry(c, s, d)
-		}
-		return s.repetitions, err
-	}
-	if err := s.fetchFirst(ctx); err != nil {
-		return 0, err
-	}
-	release()
-	return s.repetitions, s.start(c.Context, mode, p)
+	return s.Repetitions(), err
 }
 
-// newSession makes the session of a new run that a command line asks for.
-func newSession(c *cli.Context, set *settings, name string) (s *session, err error) {
-	s = &session{set: set, name: name, view: term.New(c.Bool("quiet") || c.Bool("json")),
-		predicts: !c.Bool("no-prediction"), opts: options{noLog: c.Bool("no-log"), page: pageOf(c),
-			ended: printOutcome(c), readAs: reading(c), slurmJob: c.String("slurm-job"), dry: c.Bool("dry-run"),
-			cluster: c.IsSet("cluster"), starts: c.IsSet("starts"),
-			refuse: func(set *settings, f *facts) error { return refuseIdle(c, set, f) }}}
-	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
+// newSession makes a run as a command line asks for it.
+func newSession(c *cli.Context, set *settings, name string) (*session, error) {
+	home, err := filepath.Abs(c.String("dir"))
+	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	return s, nil
+	return newRun(set, options{home: home, name: name, view: term.New(c.Bool("quiet") || c.Bool("json")),
+		predict: !c.Bool("no-prediction"), noLog: c.Bool("no-log"), page: pageOf(c), ended: printOutcome(c),
+		why: verdict, readAs: reading(c), slurmJob: c.String("slurm-job"), dry: c.Bool("dry-run"),
+		cluster: c.IsSet("cluster"), starts: c.IsSet("starts"), change: changing(c),
+		refuse: func(set *settings, f *facts) error { return refuseIdle(c, set, f) }}), nil
 }
 
 // reading says how the command line has workflows read.
@@ -305,65 +268,6 @@ func reading(c *cli.Context) func(set *settings, in *inputs) error {
 		in.all = c.String("repetition") == "all"
 		return readAs(c, set, in)
 	}
-}
-
-// prepared is what a run consists of.
-type prepared struct {
-	planner  *planner.Planner
-	admitter *executor.Admitter
-	subs     []executor.Submission
-	emulated bool // a task is
-}
-
-// read reads what is to run on the platform, and refuses what cannot.
-func (s *session) read(ctx context.Context, in *inputs) (p prepared, err error) {
-	set := s.set
-	in.seed, in.repetition = set.Seed, set.Repetition-1
-	in.Platform, in.Count, in.Warn = s.platform, set.Count, s.view.Warn
-	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
-	if err := s.opts.readAs(set, in); err != nil {
-		return p, err
-	}
-	p.planner, p.admitter, err = s.planner(ctx)
-	if err == nil && set.Measured != "" {
-		p.planner, p.admitter, err = s.measuredIn(ctx)
-	}
-	if err != nil {
-		return p, err
-	}
-	if p.subs, err = in.submissions(); err != nil {
-		return p, err
-	}
-	if err := in.preempt(p.subs); err != nil {
-		return p, exit.With(exit.Usage, err)
-	}
-	if in.all && in.repetitions == 0 {
-		return p, exit.Usagef("--repetition all: no workload file says how many there are (key repetitions)")
-	}
-	set.Reuse = set.Reuse || in.reuse && runtimeOf(set.Runtime).Programs
-	set.WarmUp, set.CoolDown, s.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
-	if p.emulated, err = s.check(p.subs); err != nil {
-		return p, err
-	}
-	s.facts.workloads, s.facts.more, s.facts.repaired = in.workloads, in.More, in.Repaired
-	if n := len(s.facts.unknown); n > 0 && runtimeOf(set.Runtime).Virtual && set.Measured == "" {
-		s.view.Note("nothing is known of %s: each of their tasks takes 1 s here; --measured RUN takes what was "+
-			"measured", term.NamesOf(slices.Sorted(maps.Keys(s.facts.unknown)), 3))
-	}
-	if s.opts.refuse != nil {
-		if err := s.opts.refuse(set, &s.facts); err != nil {
-			return p, err
-		}
-	}
-	if runtimeOf(set.Runtime).Programs {
-		if err := checkMounts(p.subs, set.Emulate || set.ContainerMounts); err != nil {
-			return p, err
-		}
-		if err := s.locate(ctx, p.subs); err != nil {
-			return p, err
-		}
-	}
-	return p, nil
 }
 
 // preemption lets --checkpoint and --preempt overrule what workloads say.
@@ -390,142 +294,4 @@ func preemption(c *cli.Context, subs []executor.Submission) error {
 		subs[i].Preempt = &p
 	}
 	return nil
-}
-
-// start gives the run its name, its log and its runtime, and drives it.
-func (s *session) start(ctx context.Context, mode sqlite.Mode, p prepared) (err error) {
-	set, subs := s.set, p.subs
-	if s.name == "" {
-		s.name = newRunName()
-	} else if s.name != executor.EscapeName(s.name) {
-		return badName(s.name)
-	}
-	if s.name == latestLink {
-		return exit.Usagef("--name %s: this is the link to the newest run: choose another name", s.name)
-	}
-	if err := s.makeResultsDir(); err != nil {
-		return err
-	}
-	if s.dir, err = s.set.place(filepath.Join(s.home, s.name)); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	s.started = time.Now()
-	if !s.opts.noLog {
-		if err := s.open(mode); err != nil {
-			return err
-		}
-		if !runtimeOf(set.Runtime).Virtual {
-			_, before := os.Lstat(s.dir)
-			if err := s.hold(); err != nil {
-				return err
-			}
-			if err := s.fetchSources(ctx, subs); err != nil {
-				if before != nil { // nothing of this run is in the log
-					_ = os.RemoveAll(s.dir)
-				}
-				return err
-			}
-		}
-		if err := s.openPage(); err != nil {
-			return err
-		}
-		if err := s.predict(ctx, subs); err != nil {
-			return err
-		}
-		s.started = time.Now()
-		var resumable []executor.Submission
-		if runtimeOf(set.Runtime).Adopts {
-			resumable = subs
-		}
-		s.log, err = s.db.CreateRun(ctx, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy,
-			Command: os.Args, Version: version(),
-			Started: s.started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale,
-			Cluster: set.Cluster, Platform: *s.platform,
-			Host: hostFacts(), Settings: set.encode(), Images: s.images.unlogged()}, resumable...)
-		if sqlite.IsDisk(err) {
-			return exit.With(exit.Host, err)
-		} else if err != nil {
-			return exit.With(exit.Input, err)
-		}
-		if !runtimeOf(set.Runtime).Virtual {
-			s.linkLatest()
-		}
-		if err := s.recall(ctx); err != nil {
-			return err
-		}
-		if s.forecast != nil {
-			if err := s.log.Predict(s.predictions(s.forecast)); err != nil {
-				return exit.With(exit.Host, err)
-			}
-		}
-	}
-	rt, err := s.openRuntime(ctx, opening{origin: s.started, emulated: p.emulated})
-	if err != nil {
-		if s.log != nil {
-			_ = s.log.Finish(ctx, sqlite.Interrupted, exit.Host)
-		}
-		return err
-	}
-	s.engine = &executor.Engine{Runtime: rt, Planner: p.planner, Admit: p.admitter, Arrivals: subs}
-	if err := s.care(ctx); err != nil {
-		rt.Close()
-		if s.log != nil {
-			_ = s.log.Finish(ctx, sqlite.Interrupted, exit.Input)
-		}
-		return err
-	}
-	return s.drive(ctx)
-}
-
-func badName(name string) error {
-	return exit.Usagef("--name %s: letters, digits, _, - and . only", name)
-}
-
-// existing opens a run of the log to continue it, with a corrected workflow if a file is named.
-func (s *session) existing(ctx context.Context, name, with string) (all []correction, err error) {
-	if _, err := os.Stat(filepath.Join(s.home, logName)); errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.Inputf("there is no log at %s: nothing was run there, or --dir names another directory",
-			filepath.Join(s.home, logName))
-	}
-	if err := s.open(sqlite.Durable); err != nil {
-		return nil, err
-	}
-	info, err := s.db.Info(ctx, name)
-	if err != nil {
-		return nil, exit.With(exit.Input, err)
-	}
-	over, err := s.db.Overview(ctx, info.Name)
-	if err != nil {
-		return nil, exit.With(exit.Input, err)
-	}
-	s.name = over.Run
-	s.dir = placed(filepath.Join(s.home, s.name))
-	if !runtimeOf(over.Runtime).Adopts {
-		return nil, exit.Inputf("run %s is on the %s runtime, which cannot be resumed: start it again", s.name,
-			over.Runtime)
-	}
-	if with != "" && !runtimeOf(over.Runtime).Programs {
-		return nil, exit.Inputf("--with: run %s is on the %s runtime, which has no files: there is nothing that "+
-			"a corrected workflow could keep; start it again", s.name, over.Runtime)
-	}
-	if over.State == sqlite.Finished && with == "" && s.serving == nil {
-		return nil, exit.Inputf("run %s has ended (%s): there is nothing to resume; --with FILE continues it "+
-			"with a corrected workflow", s.name, over.State)
-	}
-	if err := enter(over.Runtime); err != nil {
-		return nil, err
-	}
-	if err := s.hold(); err != nil {
-		return nil, err
-	}
-	if err := s.recallSettings(ctx); err != nil {
-		return nil, err
-	}
-	if s.serving == nil && (over.State == sqlite.Failed || with != "") {
-		if all, err = s.corrections(ctx, with); err != nil {
-			return nil, err
-		}
-	}
-	s.log, err = s.db.OpenRun(ctx, s.name)
-	return all, err
 }

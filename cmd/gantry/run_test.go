@@ -305,7 +305,7 @@ bad:
 	}
 	said := expect(t, exitOK, []string{"/ref"}, "export", "--dir", runs, "--format", "json", "r") +
 		expect(t, exitOK, []string{"***"}, "explain", "--dir", runs, "r", "bad")
-	log, err := os.ReadFile(filepath.Join(runs, logName))
+	log, err := os.ReadFile(filepath.Join(runs, sqlite.FileName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func TestTheLogBelongsToWhoCalledSudo(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
 	home := filepath.Join(dir, "runs")
 	expect(t, exitOK, nil, "run", "--runtime=null", "--name=r", "--dir="+home, filepath.Join(dir, "one.dax"))
-	for _, path := range []string{home, filepath.Join(home, logName), filepath.Join(home, "r"), filepath.Join(home, "r",
+	for _, path := range []string{home, filepath.Join(home, sqlite.FileName), filepath.Join(home, "r"), filepath.Join(home, "r",
 		"lock")} {
 		var st unix.Stat_t
 		if err := unix.Stat(path, &st); err != nil || st.Uid != 12345 || st.Gid != 12345 {

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	release "gantry"
 
 	"gantry/cgroup"
 	"gantry/cmd/internal/exit"
@@ -42,7 +40,7 @@ type runtimeRow struct {
 	*executor.Capabilities
 	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
 	// images makes images present, where the runtime looks for them; nil: it needs none
-	images func(ctx context.Context, s *session, wanted []fetch.Wanted, show *term.Arrival) ([]fetch.Image, error)
+	images fetcher
 	// load brings the image of an archive under a name to where the runtime looks for images, label asks for a label
 	// of one; nil: they are in no place of this runtime
 	load  func(ctx context.Context, ref string, archive *os.File) error
@@ -64,6 +62,9 @@ type runtimeRow struct {
 	// shell opens shells in containers like those of tasks; nil: there are none
 	shell *sheller
 }
+
+// fetcher makes images present that a run wants.
+type fetcher func(ctx context.Context, s *session, wanted []fetch.Wanted, show *term.Arrival) ([]fetch.Image, error)
 
 type openEngine func(ctx context.Context, w engineWants) (container.Engine, error)
 
@@ -117,21 +118,6 @@ var runtimes = []runtimeRow{
 
 // The runtimes that commands take unless told otherwise, if this host has the first; see chosenRuntime.
 var usualRuntime, simulation = &docker.Capabilities, &sim.Capabilities
-
-// runtimeDefault is the help of flags that chosenRuntime reads.
-const runtimeDefault = "docker; oci where no Docker Engine answers"
-
-// chosenRuntime is the one that the command line names, else one that this host has.
-func chosenRuntime(c *cli.Context) string {
-	if c.IsSet("runtime") {
-		return c.String("runtime")
-	}
-	name := hostRuntime(c.Context, usualRuntime.Name)
-	if name != usualRuntime.Name && os.Geteuid() == 0 && !c.Bool("quiet") { // else this process begins again
-		fmt.Fprintf(c.App.ErrWriter, "no Docker Engine answers: gantry takes --runtime %s\n", name)
-	}
-	return name
-}
 
 // hostRuntime is a runtime of containers that this host can use: that one if it can, or else can use none.
 func hostRuntime(ctx context.Context, preferred string) string {
@@ -194,17 +180,6 @@ func realTime(c *executor.Capabilities) bool { return !c.Virtual }
 
 func anyRuntime(*executor.Capabilities) bool { return true }
 
-// runtimeUsage is the help of a flag that takes one of the names; with here, of those that run tasks on this host.
-func runtimeUsage(here bool) string {
-	var text []string
-	for _, r := range runtimes {
-		if realTime(r.Capabilities) && !(here && r.cluster != nil) {
-			text = append(text, r.Name+" ("+r.Does+")")
-		}
-	}
-	return "`RUNTIME`: where tasks run: " + strings.Join(text, ", ")
-}
-
 // enter gives this process the rights that a runtime takes, before it does anything else: it may begin again.
 func enter(runtime string) error {
 	if row := rowOf(runtime); row != nil && row.enter != nil {
@@ -258,7 +233,7 @@ func newContainers(ctx context.Context, s *session, o opening, open openEngine) 
 		return nil, err
 	}
 	cfg := container.Config{Secrets: secrets, Run: s.name,
-		Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed,
+		Dir: s.dir, Platform: s.platform, Version: release.Build(), Seed: s.set.Seed,
 		Starts: s.set.Starts, Ahead: s.set.Ahead, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
 		Tmp:   s.set.Tmp,
 		Image: s.images.id, Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}

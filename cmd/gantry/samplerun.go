@@ -67,7 +67,7 @@ func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*host
 		}
 		names = append(names, w.Name)
 	}
-	log, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
+	log, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	release "gantry"
+
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
@@ -149,7 +151,7 @@ func (x *slurmCall) asked(a sbatch.Ask) bool {
 		_ = cli.ShowCommandHelp(x.Context, x.name) // it is one of the commands
 		return true
 	case sbatch.Version:
-		fmt.Fprintf(x.App.Writer, "gantry %s, in place of slurm 22.05\n", version())
+		fmt.Fprintf(x.App.Writer, "gantry %s, in place of slurm 22.05\n", release.Build())
 		return true
 	}
 	return false

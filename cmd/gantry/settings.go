@@ -1,118 +1,29 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
 	"os"
-	"runtime"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/shirou/gopsutil/v3/cpu"
-	"github.com/shirou/gopsutil/v3/host"
-	"github.com/shirou/gopsutil/v3/mem"
 	"github.com/urfave/cli/v2"
 
-	"gantry/cgroup"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/sim/hostmodel"
-	"gantry/planner"
-	"gantry/planner/seed"
-	"gantry/planner/unit"
+	"gantry/planner/predict"
 	"gantry/sqlite"
+	"gantry/trace"
 	"gantry/trace/scenario"
 )
-
-// settings are those of a run. The log keeps them, so that a resumed run continues as it began.
-type settings struct {
-	Policy    string  `json:"policy"`
-	Seed      uint64  `json:"seed"`
-	TimeScale float64 `json:"time_scale"`
-	SizeScale float64 `json:"size_scale"`
-	Image     string  `json:"image,omitempty"`
-	// Env and Mounts are given to all commands: NAME=value, and HOST:CONTAINER. Secrets are NAME or NAME=FILE.
-	Env      []string `json:"env,omitempty"`
-	Shell    string   `json:"shell,omitempty"` // of commands for a shell; "": as the workflow says, else trace.Strict
-	Mounts   []string `json:"mounts,omitempty"`
-	Secrets  []string `json:"secrets,omitempty"`
-	Emulate  bool     `json:"emulate,omitempty"`
-	Pull     string   `json:"pull,omitempty"` // fetch.Pull
-	Fit      bool     `json:"fit,omitempty"`
-	Strict   bool     `json:"strict,omitempty"`
-	FailFast bool     `json:"fail_fast,omitempty"`
-	// RejectLate refuses workflows that cannot meet their deadlines.
-	RejectLate bool          `json:"reject_late,omitempty"`
-	Startup    time.Duration `json:"startup_ns"`
-	// StartupGiven says that Startup is the user's: estimates take it whatever Host says.
-	StartupGiven bool `json:"startup_given,omitempty"`
-	// Host is the model of this host, for estimates on containers and for simulations; nil: none. Noise has phases vary
-	// in a simulation as it says.
-	Host  *hostmodel.Model `json:"host_model,omitempty"`
-	Noise bool             `json:"noise,omitempty"`
-	// ContainerMounts lets containers read the directories that their catalogs name; the others are how workflows of
-	// Pegasus are read.
-	ContainerMounts bool     `json:"container_mounts,omitempty"`
-	Catalogs        []string `json:"catalogs,omitempty"` // absolute paths
-	Site            string   `json:"site,omitempty"`
-	EnforceWalltime bool     `json:"enforce_walltime,omitempty"`
-	// Define has variables of makeflows.
-	Define map[string]string `json:"define,omitempty"`
-	// of simulations: how many times what planning takes counts as simulated time
-	Charge    float64       `json:"charge_planning,omitempty"`
-	Grace     time.Duration `json:"grace_ns"`
-	Starts    int           `json:"starts,omitempty"`
-	Ahead     bool          `json:"ahead,omitempty"`            // containers are started ahead, as many as Starts
-	MaxOutput int64         `json:"max_output_bytes,omitempty"` // of runs on docker; 0: container.DefaultMaxOutput
-	Disk      int64         `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
-	Tmp       int64         `json:"tmp_bytes,omitempty"`        // of /tmp of each attempt, in memory; 0: on disk
-	// Reuse lets tasks take over outputs of earlier attempts; Scratch deletes files as soon as nobody needs them.
-	Reuse   bool `json:"reuse,omitempty"`
-	Scratch bool `json:"scratch,omitempty"`
-	// Results are patterns of files that are results; ResultsDir is where they are copied, "" if nowhere.
-	Results    []string `json:"results,omitempty"`
-	ResultsDir string   `json:"results_dir,omitempty"`
-	// OnEnd is a command of the host for the end of the run.
-	OnEnd string `json:"on_end,omitempty"`
-
-	Retries   []string `json:"retries,omitempty"`
-	Errors    string   `json:"errors,omitempty"`    // error model; "" is none
-	Estimator string   `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
-	// PredictMemory lets the trained model say what tasks may hold.
-	PredictMemory bool `json:"predict_memory,omitempty"`
-	Count         int  `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
-	// Repetition is which of its streams a workload file stands for here, from 1 on; WarmUp and CoolDown are what it
-	// leaves out of metrics.
-	Repetition int               `json:"repetition,omitempty"`
-	WarmUp     int               `json:"warm_up,omitempty"`
-	CoolDown   int               `json:"cool_down,omitempty"`
-	Cluster    *scenario.Cluster `json:"cluster"`
-	Runtime    string            `json:"runtime"`
-	// Serve says that work is handed in while the run is under way.
-	Serve bool `json:"serve,omitempty"`
-	// Of runs on Slurm: what was asked of it, "" if the allocation was there before; the directory that nodes share, ""
-	// for that of the log; the runtime of nodes, "" for the first that they have; how long steps wait for more work.
-	Slurm       string        `json:"slurm,omitempty"`
-	Shared      string        `json:"shared,omitempty"`
-	NodeRuntime string        `json:"node_runtime,omitempty"`
-	Bundle      time.Duration `json:"bundle_ns,omitempty"`
-	// Measured, of simulations, is the run whose measurements say how long programs run.
-	Measured string `json:"measured,omitempty"`
-}
-
-func (s *settings) encode() json.RawMessage {
-	// The type has nothing that cannot be encoded.
-	text, _ := json.Marshal(s)
-	return text
-}
-
-// startsDefault is the help of the flag that readStarts reads.
-const startsDefault = "as many as the host has cores, at least 3"
 
 // readStarts reads how many containers may be starting at once; 0 if nothing says so.
 func readStarts(c *cli.Context, s *settings) error {
@@ -120,53 +31,6 @@ func readStarts(c *cli.Context, s *settings) error {
 		return exit.Usagef("--starts %d: at least one", s.Starts)
 	}
 	return nil
-}
-
-// starts is that number, or the usual one of the host that is simulated.
-func (s *settings) starts() int {
-	cores := 0
-	if s.Host != nil {
-		cores = s.Host.Host.Cores
-	}
-	return cmp.Or(s.Starts, executor.Starts(cores))
-}
-
-// planFlags are those that say what is planned and how; run and simulate share them.
-func planFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp",
-			Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them)"},
-		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"},
-			Usage: "virtual nodes from `FILE` (default: this host is one node, less a tenth of its memory)"},
-		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "multiply runtimes of emulated tasks by `FACTOR`: 0.1 " +
-			"is ten times as fast"},
-		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by " +
-			"`FACTOR`"},
-		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
-		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
-			"a range A..B, or all: one run each"},
-		imageFlag(), emulateFlag(), inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(),
-		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
-			"one of " + retryClasses() + " (may be repeated)"},
-		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
-			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
-		checkpointFlag(), preemptFlag(),
-		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
-			"independent branches continue)"},
-		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival " +
-			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
-		repairFlag(),
-		maxInputFlag(new(byteSize)),
-		defineFlag(new(definitions)),
-		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
-			"workflow"},
-		&cli.Uint64Flag{Name: "seed", Value: 1,
-			Usage: "`SEED` of all random choices (a workload file may set its own)"},
-		&cli.StringFlag{Name: "name", Usage: "`NAME` of the run (default: a new one)"},
-		dirFlag(),
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
-		&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
-	}
 }
 
 func readSettings(c *cli.Context) (*settings, error) {
@@ -203,37 +67,6 @@ func readSettings(c *cli.Context) (*settings, error) {
 	return s, nil
 }
 
-// draws is the seed of errors and of policies: each repetition has its own.
-func (s *settings) draws() uint64 { return seed.Repetition(s.Seed, max(1, s.Repetition)-1) }
-
-// retryClasses lists the classes that an attempt to be retried may have ended as.
-func retryClasses() string {
-	var names []string
-	for _, o := range planner.Outcomes() {
-		if o != planner.OK {
-			names = append(names, o.String())
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
-func retryRules(given []string) (planner.RetryRules, error) {
-	r := planner.DefaultRetryRules()
-	for _, g := range given {
-		name, text, _ := strings.Cut(g, "=")
-		i := slices.IndexFunc(planner.Outcomes(), func(o planner.Outcome) bool {
-			return o.String() == name &&
-				o != planner.OK
-		})
-		n, err := strconv.ParseInt(text, 10, 16)
-		if i < 0 || err != nil || n < 0 {
-			return r, fmt.Errorf("--retry %s: give CLASS=N, with a number from 0 and a class of %s", g, retryClasses())
-		}
-		r.Limit[planner.Outcomes()[i]] = int32(n)
-	}
-	return r, nil
-}
-
 // readCluster reads a cluster file, or makes one node of this host.
 func readCluster(path string) (*scenario.Cluster, error) {
 	if path == "" {
@@ -252,83 +85,292 @@ func readCluster(path string) (*scenario.Cluster, error) {
 	return c, nil
 }
 
-// hostMargin is the share of the host's memory that is left to the host, Docker and gantry itself.
-const hostMargin = 0.1
-
-func hostCluster() (*scenario.Cluster, error) {
-	cores, memory, err := hostSize()
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
+// readGiven reads these flags into the settings. Of secrets these have the names only.
+func readGiven(c *cli.Context, s *settings) (err error) {
+	env := []string{}
+	for _, file := range c.StringSlice("env-file") {
+		text, err := readText(file)
+		if err != nil {
+			return exit.Inputf("--env-file: %w", err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			line = strings.TrimLeft(strings.TrimSuffix(line, "\r"), " \t")
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			if line, err = variable(line); err != nil {
+				return exit.Inputf("--env-file: %s:%d: %w", file, i+1, err)
+			}
+			env = append(env, line)
+		}
 	}
-	c := &scenario.Cluster{Name: "host", Nodes: []scenario.ClusterNode{{Name: "host", Cores: float64(cores), Speed: 1,
-		Memory: int64(float64(memory) * (1 - hostMargin))}}}
-	executor.FillDisk(c)
-	return c, nil
+	for _, text := range c.StringSlice("env") {
+		if text, err = variable(text); err != nil {
+			return exit.Usagef("--env: %w", err)
+		}
+		env = append(env, text)
+	}
+	s.Env = executor.MergeEnv(nil, env)
+	for _, text := range c.StringSlice("mount") {
+		m, err := mountOf(text)
+		if err != nil {
+			return exit.Inputf("--mount %s: %w", text, err)
+		}
+		s.Mounts = append(s.Mounts, m)
+	}
+	for _, text := range c.StringSlice("secret") {
+		if text, err = secretOf(text); err != nil {
+			return err
+		}
+		s.Secrets = append(s.Secrets, text)
+	}
+	if err := s.targets(); err != nil {
+		return err
+	}
+	if s.Shell = c.String("shell"); c.IsSet("shell") {
+		if _, err := trace.ShellWords(s.Shell); err != nil {
+			return exit.Usagef("--shell %q: %w", s.Shell, err)
+		}
+	}
+	_, err = s.secrets()
+	return err
 }
 
-// hostSize is what containers of gantry may use of this host: the cores that cpusets of gantry and of the container
-// engine leave them, and the memory in bytes.
-func hostSize() (cores int, memory int64, err error) {
-	cores, err = cpu.Counts(true)
-	if err != nil {
-		return 0, 0, fmt.Errorf("count the cores of this host: %w", err)
+// variable completes an environment variable. The error does not repeat the value.
+func variable(text string) (string, error) {
+	name, _, ok := strings.Cut(text, "=")
+	if name == "" || strings.ContainsAny(name, " \t\x00") {
+		return "", errors.New("write NAME or NAME=VALUE")
 	}
-	if n := cgroup.Cores("/sys/fs/cgroup", "gantry", "gantry.slice", "docker", "system.slice"); n > 0 {
-		cores = min(cores, n)
+	if ok {
+		return text, nil
 	}
-	vm, err := mem.VirtualMemory()
-	if err != nil {
-		return 0, 0, fmt.Errorf("measure the memory of this host: %w", err)
+	value, ok := os.LookupEnv(name)
+	if !ok {
+		return "", fmt.Errorf("%s is not set in gantry's environment: set it, or write %s=VALUE", name, name)
 	}
-	return cores, int64(vm.Total), nil
+	return name + "=" + value, nil
 }
 
-// checkHost refuses a cluster that this host cannot be.
-func checkHost(c *scenario.Cluster, oversubscribe bool) error {
-	cores, memory, err := hostSize()
+// readEstimates takes the flags over; usual is the estimator where nothing is said. Other settings stay as they are.
+func readEstimates(c *cli.Context, s *settings, usual string) error {
+	if c.IsSet("errors") || s.Errors == "" {
+		s.Errors = c.String("errors")
+	}
+	m, err := predict.ParseErrorModel(s.Errors)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return exit.Usagef("--errors: %w", err)
 	}
-	var asked float64
-	var askedMemory int64
-	for _, n := range c.Nodes {
-		asked += n.Cores * n.Speed
-		askedMemory += n.Memory
+	s.Errors = m.String()
+	switch {
+	case c.IsSet("estimator"):
+		s.Estimator = c.String("estimator")
+	case c.IsSet("errors") && m.Kind != predict.NoError:
+		s.Estimator = "declared" // history would use its measurements instead
+	default:
+		s.Estimator = usual
 	}
-	if oversubscribe {
-		return nil
+	e, err := predict.ParseSpec(s.Estimator)
+	if err != nil {
+		return exit.Usagef("--estimator: %w", err)
 	}
-	const slack = 1e-9
-	if asked > float64(cores)+slack {
-		return exit.Inputf("the cluster asks for %g cores (cores x speed over all nodes), this host has %d: "+
-			"scale the speeds and --time-scale, or use --oversubscribe", asked, cores)
+	if e.Kind == predict.KindOracle && !runtimeOf(s.Runtime).Virtual {
+		return exit.Usagef("--estimator oracle: only a simulation knows the true runtimes; use declared for " +
+			"those of the trace")
 	}
-	if askedMemory > memory {
-		return exit.Inputf("the cluster asks for %s of memory, this host has %s: make it smaller, or use "+
-			"--oversubscribe", term.Size(&askedMemory), term.Size(&memory))
+	if c.IsSet("predict-memory") || s.Estimator != usual {
+		s.PredictMemory = c.Bool("predict-memory")
+	}
+	if s.PredictMemory && e.Kind != predict.KindTrained {
+		return exit.Usagef("--predict-memory needs a model: add --estimator trained")
 	}
 	return nil
 }
 
-// hostFacts describes this machine for the log; what cannot be read stays unknown.
-func hostFacts() *sqlite.Host {
-	h := &sqlite.Host{}
-	// One by one: for all of it together gopsutil runs lsb_release, a script of several programs, which takes as much
-	// CPU time as three containers.
-	h.System = runtime.GOOS
-	h.Name, _ = os.Hostname()
-	h.Architecture, _ = host.KernelArch()
-	h.Release, _ = host.KernelVersion()
-	if cores, memory, err := hostSize(); err == nil {
-		h.Cores, h.Memory = cores, unit.Bytes(memory)
+// readHostModel finds the host model of a run or a simulation.
+func readHostModel(c *cli.Context, s *settings) error {
+	s.StartupGiven = c.IsSet("startup")
+	switch name := c.String("host-model"); name {
+	case hostModelNone:
+		return nil
+	case "":
+		if s.StartupGiven || checkHost(s.Cluster, c.Bool("oversubscribe")) != nil {
+			return nil
+		}
+		m, err := storedHostModel(c, s)
+		if err != nil && !errors.Is(err, hostmodel.ErrNone) {
+			term.New(c.Bool("quiet") || c.Bool("json")).Warn("the host model is not used: %v", err)
+		}
+		s.Host = m
+		return nil
+	case hostModelThis:
+		m, err := storedHostModel(c, s)
+		if err != nil {
+			return exit.Inputf("--host-model this: %w", err)
+		}
+		s.Host = m
+		return nil
+	default:
+		text, err := readText(name)
+		if err != nil {
+			return exit.Inputf("--host-model: %w", err)
+		}
+		m, err := hostmodel.Decode(text)
+		if err != nil {
+			return exit.Inputf("--host-model %s: %w", name, err)
+		}
+		if f := hostFacts(); !runtimeOf(s.Runtime).Virtual {
+			if err := m.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores,
+				Runtime: s.Runtime}); err != nil {
+				return exit.Inputf("--host-model %s: %w", name, err)
+			}
+		}
+		s.Host = m
+		return nil
 	}
-	if cpus, err := cpu.Info(); err == nil && len(cpus) > 0 {
-		h.MHz, h.Vendor, h.Model = int(cpus[0].Mhz), cpus[0].VendorID, cpus[0].ModelName
-	}
-	return h
 }
 
-func dirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "dir", Value: "gantry-runs", EnvVars: []string{"GANTRY_DIR"},
-		Usage: "`DIR` with the log (gantry.sqlite) and a directory for each run"}
+// storedHostModel is the model that the log has of this host with the runtime of the run, or of the run that is
+// simulated; else with the one that runs usually take, or with any other if that was never measured.
+func storedHostModel(c *cli.Context, s *settings) (*hostmodel.Model, error) {
+	path := filepath.Join(c.String("dir"), sqlite.FileName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, hostmodel.ErrNone
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, hostmodel.ErrNone // of an older format, for one: whoever needs it says so
+	}
+	defer db.Close()
+	names := []string{s.Runtime}
+	if runtimeOf(s.Runtime).Virtual {
+		names = append([]string{usualRuntime.Name}, runtimeNames(makesContainers)...)
+		if run := c.String("measured"); run != "" {
+			if info, err := db.Info(c.Context, run); err == nil { // else whoever needs it says so
+				names = []string{info.Runtime}
+			}
+		}
+	}
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return nil, err
+	}
+	var m *hostmodel.Model
+	for _, name := range names {
+		if m, _, err = findHostModel(c.Context, db, name, dir); !errors.Is(err, hostmodel.ErrNone) {
+			break
+		}
+	}
+	return m, err
+}
+
+// readAs takes over how workflows are to be read, as far as the command line says it.
+func readAs(c *cli.Context, s *settings, in *inputs) (err error) {
+	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
+	in.Repair = c.Bool("repair")
+	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
+		return err
+	}
+	if c.IsSet("catalog") {
+		s.Catalogs = nil
+		for _, path := range c.StringSlice("catalog") {
+			path, err := filepath.Abs(path)
+			if err != nil {
+				return exit.With(exit.Input, err)
+			}
+			s.Catalogs = append(s.Catalogs, path)
+		}
+	}
+	if c.IsSet("results") {
+		s.Results = c.StringSlice("results")
+	}
+	in.Results = s.Results
+	if c.IsSet("site") {
+		s.Site = c.String("site")
+	}
+	if c.IsSet("enforce-walltime") {
+		s.EnforceWalltime = c.Bool("enforce-walltime")
+	}
+	if c.IsSet("container-mounts") {
+		s.ContainerMounts = c.Bool("container-mounts")
+	}
+	if s.Define == nil {
+		s.Define = map[string]string{}
+	}
+	in.given, in.Used = *c.Generic("define").(*definitions), map[string]bool{}
+	maps.Copy(s.Define, in.given)
+	in.Catalogs, in.Site, in.EnforceWalltime, in.Define, in.Shell = s.Catalogs, s.Site, s.EnforceWalltime, s.Define,
+		s.Shell
+	return nil
+}
+
+// readSlurm reads these flags.
+func readSlurm(c *cli.Context, s *settings, on bool) error {
+	for _, flag := range []string{"slurm", "slurm-job", "shared", "node-runtime", "bundle"} {
+		if c.IsSet(flag) && !on {
+			return exit.Usagef("--%s: it is for --runtime slurm", flag)
+		}
+	}
+	if on && len(s.Secrets) > 0 && c.String("node-runtime") == noContainers {
+		return exit.Usagef("--secret: programs without a container see no files of their own in /run/secrets; " +
+			"use --node-runtime oci or docker")
+	}
+	if c.IsSet("slurm") && c.IsSet("slurm-job") {
+		return exit.Usagef("--slurm requests an allocation, --slurm-job names one: give one of them")
+	}
+	s.Slurm, s.NodeRuntime, s.Bundle = c.String("slurm"), c.String("node-runtime"), c.Duration("bundle")
+	if s.Slurm != "" {
+		if _, err := allocation.ParseWants(s.Slurm); err != nil {
+			return exit.With(exit.Usage, err)
+		}
+	}
+	if s.NodeRuntime != "" && s.NodeRuntime != noContainers && !slices.Contains(nodeRuntimes, s.NodeRuntime) {
+		return exit.Usagef("--node-runtime %s: choose one of %s, %s", s.NodeRuntime,
+			strings.Join(nodeRuntimes, ", "), noContainers)
+	}
+	if s.NodeRuntime == noContainers && s.Image == "" {
+		s.Image = noContainers // programs of no image are emulated elsewhere
+	}
+	if s.Bundle < 0 {
+		return exit.Usagef("--bundle %s: it cannot be negative", s.Bundle)
+	}
+	var err error
+	if c.IsSet("shared") {
+		if s.Shared, err = filepath.Abs(c.String("shared")); err != nil {
+			return exit.With(exit.Host, err)
+		}
+		if st, err := os.Stat(s.Shared); err != nil {
+			return exit.Hostf("--shared: %w", trace.Plain(err))
+		} else if !st.IsDir() {
+			return exit.Hostf("--shared %s: it is no directory", s.Shared)
+		}
+	}
+	return nil
+}
+
+// readResultsDir reads --results-dir, if it is given.
+func readResultsDir(c *cli.Context, s *settings) (err error) {
+	if !c.IsSet("results-dir") {
+		return nil
+	}
+	dir := c.String("results-dir")
+	if dir == "" {
+		return exit.Usagef("--results-dir: name a directory")
+	}
+	if s.ResultsDir, err = filepath.Abs(dir); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	return nil
+}
+
+// chosenRuntime is the one that the command line names, else one that this host has.
+func chosenRuntime(c *cli.Context) string {
+	if c.IsSet("runtime") {
+		return c.String("runtime")
+	}
+	name := hostRuntime(c.Context, usualRuntime.Name)
+	if name != usualRuntime.Name && os.Geteuid() == 0 && !c.Bool("quiet") { // else this process begins again
+		fmt.Fprintf(c.App.ErrWriter, "no Docker Engine answers: gantry takes --runtime %s\n", name)
+	}
+	return name
 }

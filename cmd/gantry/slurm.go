@@ -11,10 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
@@ -22,13 +19,13 @@ import (
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
+	"gantry/executor/container/oci"
 	"gantry/executor/container/slurm"
 	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
-	"gantry/trace"
 	"gantry/trace/scenario"
 )
 
@@ -37,71 +34,6 @@ const (
 	startsPerNode = 4
 	mostStarts    = 128
 )
-
-// slurmFlags are those of runs on Slurm.
-func slurmFlags() []cli.Flag {
-	return append(nodeFlags(), &cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one " +
-		"task after the other, as long as the next one comes within `TIME`, such as 2s (default: a step for " +
-		"each task)"})
-}
-
-// nodeFlags say which nodes of Slurm are used, and how.
-func nodeFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "slurm", Usage: "with --runtime slurm: request an allocation by `KEY=VALUE,...`, such " +
-			"as nodes=4,time=2h,partition=batch"},
-		&cli.StringFlag{Name: "slurm-job", Usage: "with --runtime slurm: use the allocation of job `ID` (default: " +
-			"the one that gantry runs in)"},
-		&cli.StringFlag{Name: "shared", Usage: "with --runtime slurm: `DIR` that all nodes share, for the files of " +
-			"runs (default: --dir)"},
-		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: what runs the programs on nodes, " +
-			"`NAME`: oci, docker, or none, without a container (default: oci, else docker, as the node has it)"},
-	}
-}
-
-// readSlurm reads these flags.
-func readSlurm(c *cli.Context, s *settings, on bool) error {
-	for _, flag := range []string{"slurm", "slurm-job", "shared", "node-runtime", "bundle"} {
-		if c.IsSet(flag) && !on {
-			return exit.Usagef("--%s: it is for --runtime slurm", flag)
-		}
-	}
-	if on && len(s.Secrets) > 0 && c.String("node-runtime") == noContainers {
-		return exit.Usagef("--secret: programs without a container see no files of their own in /run/secrets; " +
-			"use --node-runtime oci or docker")
-	}
-	if c.IsSet("slurm") && c.IsSet("slurm-job") {
-		return exit.Usagef("--slurm requests an allocation, --slurm-job names one: give one of them")
-	}
-	s.Slurm, s.NodeRuntime, s.Bundle = c.String("slurm"), c.String("node-runtime"), c.Duration("bundle")
-	if s.Slurm != "" {
-		if _, err := allocation.ParseWants(s.Slurm); err != nil {
-			return exit.With(exit.Usage, err)
-		}
-	}
-	if s.NodeRuntime != "" && s.NodeRuntime != noContainers && !slices.Contains(nodeRuntimes, s.NodeRuntime) {
-		return exit.Usagef("--node-runtime %s: choose one of %s, %s", s.NodeRuntime,
-			strings.Join(nodeRuntimes, ", "), noContainers)
-	}
-	if s.NodeRuntime == noContainers && s.Image == "" {
-		s.Image = noContainers // programs of no image are emulated elsewhere
-	}
-	if s.Bundle < 0 {
-		return exit.Usagef("--bundle %s: it cannot be negative", s.Bundle)
-	}
-	var err error
-	if c.IsSet("shared") {
-		if s.Shared, err = filepath.Abs(c.String("shared")); err != nil {
-			return exit.With(exit.Host, err)
-		}
-		if st, err := os.Stat(s.Shared); err != nil {
-			return exit.Hostf("--shared: %w", trace.Plain(err))
-		} else if !st.IsDir() {
-			return exit.Hostf("--shared %s: it is no directory", s.Shared)
-		}
-	}
-	return nil
-}
 
 // onSlurm is a run on Slurm.
 type onSlurm struct {
@@ -121,7 +53,7 @@ func allocate(ctx context.Context, s *session) error {
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
-	cluster, err := clusterOf(a, s.set.Cluster, s.opts.cluster, speeds)
+	cluster, err := clusterOf(a.ID(), a.Nodes(), s.set.Cluster, s.opts.cluster, speeds)
 	if err != nil {
 		return err
 	}
@@ -293,14 +225,14 @@ func (s *session) findAllocation(ctx context.Context, job string, dry bool) (*al
 
 // clusterOf makes a cluster of the nodes of an allocation. What Slurm does not say of them, such as their speeds, comes
 // from the nodes of the same names in a cluster file, else from gantry calibrate.
-func clusterOf(a *allocation.Allocation, file *scenario.Cluster, given bool,
+func clusterOf(id string, nodes []allocation.Node, file *scenario.Cluster, given bool,
 	speeds map[string]float64) (*scenario.Cluster, error) {
-	out := &scenario.Cluster{Name: "slurm-" + a.ID()}
+	out := &scenario.Cluster{Name: "slurm-" + id}
 	matched := false
 	if given {
 		out.Links, out.Overlapped = file.Links, file.Overlapped
 	}
-	for _, n := range a.Nodes() {
+	for _, n := range nodes {
 		x := scenario.ClusterNode{Name: n.Name, Speed: cmp.Or(speeds[n.Name], 1)}
 		if given {
 			at := slices.IndexFunc(file.Nodes, func(f scenario.ClusterNode) bool { return f.Name == n.Name })
@@ -313,7 +245,7 @@ func clusterOf(a *allocation.Allocation, file *scenario.Cluster, given bool,
 	}
 	if given && !matched {
 		return nil, exit.Inputf("--cluster: no node of the file has the name of a node of allocation %s, such "+
-			"as %s", a.ID(), a.Nodes()[0].Name)
+			"as %s", id, nodes[0].Name)
 	}
 	executor.FillDisk(out)
 	return out, nil
@@ -542,3 +474,9 @@ func placed(path string) string {
 	}
 	return path
 }
+
+// noContainers is the runtime of nodes on which programs run as they are.
+const noContainers = "none"
+
+// nodeRuntimes are the runtimes that nodes may have, the preferred first.
+var nodeRuntimes = []string{oci.Capabilities.Name, docker.Capabilities.Name}

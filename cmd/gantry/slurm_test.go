@@ -2,16 +2,12 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"gantry/executor/container/docker"
-	"gantry/executor/container/slurm"
-	"gantry/executor/container/slurm/allocation"
-	"gantry/trace/scenario"
 )
 
 // fakeSlurm puts commands into PATH that print what those of Slurm 22.05 printed. In it allocation 1 of the caller has
@@ -219,43 +215,5 @@ func TestNoAllocationIsRequestedForWhatCannotRun(t *testing.T) {
 				t.Errorf("an allocation was requested: %v\n%s", asked, calls)
 			}
 		})
-	}
-}
-
-// Speeds come from the cluster file, else from gantry calibrate; equal nodes have equal speeds.
-func TestSpeedsOfNodesOfSlurm(t *testing.T) {
-	got := relative([]slurm.Report{{Node: "v1", Rate: 1.01e9}, {Node: "v2", Rate: 0.99e9}, {Node: "v3", Rate: 1e9},
-		{Node: "v4", Rate: 0.52e9}, {Node: "v5", Rate: 1}})
-	want := map[string]float64{"v1": 1, "v2": 1, "v3": 1, "v4": 0.55, "v5": 0.05}
-	if !maps.Equal(got, want) {
-		t.Errorf("speeds %v, want %v", got, want)
-	}
-	fakeSlurm(t)
-	a, err := allocation.Attach(t.Context(), "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := &scenario.Cluster{Nodes: []scenario.ClusterNode{{Name: "v1", Speed: 3}}}
-	for _, c := range []struct {
-		given  bool
-		v1, v2 float64
-	}{{false, 0.5, 2}, {true, 3, 2}} {
-		cluster, err := clusterOf(a, file, c.given, map[string]float64{"v1": 0.5, "v2": 2, "other": 7})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := cluster.Nodes; n[0].Speed != c.v1 || n[1].Speed != c.v2 {
-			t.Errorf("with a file %v: speeds %v and %v", c.given, n[0].Speed, n[1].Speed)
-		}
-	}
-	dir := t.TempDir()
-	for _, text := range []string{"{", `{"v1": 0}`, `{"v1": -1}`, `[]`} {
-		write(t, speedsFile(dir), text)
-		if _, err := readSpeeds(dir); err == nil || !strings.Contains(err.Error(), speedsFile(dir)) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	if speeds, err := readSpeeds(t.TempDir()); speeds != nil || err != nil {
-		t.Errorf("nothing was measured: %v, %v", speeds, err)
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gantry/cmd/internal/exit"
@@ -217,93 +215,4 @@ func notFound(workflow string, missing []outside.Missing) string {
 	b.WriteString("give their directory with --inputs DIR, name them in a replica catalog, or put them beside the " +
 		"workflow; --emulate makes up all files")
 	return b.String()
-}
-
-// readAs takes over how workflows are to be read, as far as the command line says it.
-func readAs(c *cli.Context, s *settings, in *inputs) (err error) {
-	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
-	in.Repair = c.Bool("repair")
-	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
-		return err
-	}
-	if c.IsSet("catalog") {
-		s.Catalogs = nil
-		for _, path := range c.StringSlice("catalog") {
-			path, err := filepath.Abs(path)
-			if err != nil {
-				return exit.With(exit.Input, err)
-			}
-			s.Catalogs = append(s.Catalogs, path)
-		}
-	}
-	if c.IsSet("results") {
-		s.Results = c.StringSlice("results")
-	}
-	in.Results = s.Results
-	if c.IsSet("site") {
-		s.Site = c.String("site")
-	}
-	if c.IsSet("enforce-walltime") {
-		s.EnforceWalltime = c.Bool("enforce-walltime")
-	}
-	if c.IsSet("container-mounts") {
-		s.ContainerMounts = c.Bool("container-mounts")
-	}
-	if s.Define == nil {
-		s.Define = map[string]string{}
-	}
-	in.given, in.Used = *c.Generic("define").(*definitions), map[string]bool{}
-	maps.Copy(s.Define, in.given)
-	in.Catalogs, in.Site, in.EnforceWalltime, in.Define, in.Shell = s.Catalogs, s.Site, s.EnforceWalltime, s.Define,
-		s.Shell
-	return nil
-}
-
-// catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
-func catalogFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "catalog", Usage: "`FILE` with catalogs or properties of " +
-		"Pegasus, which count before those of the workflow (may be repeated; default: replicas.yml, " +
-		"transformations.yml, sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
-}
-
-func imageFlag() cli.Flag {
-	return &cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"}
-}
-
-func emulateFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"}
-}
-
-func inputsFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
-		"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"}
-}
-
-func repairFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"}
-}
-
-func checkpointFlag() cli.Flag {
-	return &cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of " +
-		"the largest input), or none (default: as the workload says, else 4KiB)"}
-}
-
-func preemptFlag() cli.Flag {
-	return &cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
-		"restart, which loses their work (default: as the workload says, else freeze)"}
-}
-
-func siteFlag() cli.Flag {
-	return &cli.StringFlag{Name: "site", Usage: "take Pegasus transformations from `SITE` where " +
-		"catalogs have them on several (default: the first with a container)"}
-}
-
-func walltimeFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles " +
-		"(minutes) as a time limit of the task"}
-}
-
-func containerMountsFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
-		"directories of this host that they name"}
 }

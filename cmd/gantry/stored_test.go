@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/cmd/internal/term"
 	"gantry/executor/container/docker/registrytest"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci/image"
@@ -37,10 +36,7 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 		"file://" + saved: {"loaded", ""}} {
 		t.Setenv(image.DirEnv, filepath.Join(t.TempDir(), "images"))
 		for round, source := range []string{want.source, "local"} {
-			s := &session{set: &settings{}, view: term.New(true)}
-			s.set.Pull = string(fetch.PullMissing)
-			got, err := fetchStored(t.Context(), s, []fetch.Wanted{{Ref: ref}},
-				s.view.Arriving("image", "pulling"))
+			got, s, err := rowOf("oci").images.fetch(t.Context(), string(fetch.PullMissing), []fetch.Wanted{{Ref: ref}})
 			if err != nil {
 				t.Fatalf("%s: %v", ref, err)
 			}
@@ -49,7 +45,7 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 					!strings.Contains(digest, i.Digest)) {
 				t.Errorf("%s, round %d: %+v, not %s of %s (%s)", ref, round, i, source, id, digest)
 			}
-			s.close()
+			s.Close()
 		}
 		var list []image.Entry
 		if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "images", "--json")), &list); err != nil ||

@@ -812,3 +812,44 @@ Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
 		},
 	}
 }
+
+// printTenants lists how the tenants stand.
+func printTenants(c *cli.Context, q *api.Tenants) {
+	w := c.App.Writer
+	t := term.NewTable(w, columns.Of(w), "tenant", "-workflows", "-present", "-waiting", "-running", "-cores",
+		"-memory",
+		"-share", "of", "-mean wait", "-longest", "-oldest", "limits")
+	for i := range q.Tenants {
+		x := &q.Tenants[i]
+		var limits []string
+		if x.MaxWaiting > 0 {
+			limits = append(limits, fmt.Sprintf("waiting %d", x.MaxWaiting))
+		}
+		if x.MaxCores > 0 {
+			limits = append(limits, fmt.Sprintf("cores %g", x.MaxCores))
+		}
+		if x.MaxDisk > 0 {
+			limits = append(limits, "disk "+term.Size(&x.MaxDisk))
+		}
+		name := x.Name
+		if name == "" {
+			name = "-"
+		}
+		if x.Others {
+			t.Row("(others)", "", strconv.Itoa(x.Present), strconv.Itoa(x.Waiting), strconv.Itoa(x.Running),
+				fmt.Sprintf("%g", x.Cores), term.Size(&x.Memory), "", "", "", "", "", "")
+			continue
+		}
+		t.Row(name, strconv.Itoa(x.Workflows), strconv.Itoa(x.Present), strconv.Itoa(x.Waiting),
+			strconv.Itoa(x.Running), fmt.Sprintf("%g", x.Cores), term.Size(&x.Memory), fmt.Sprintf("%.1f %%",
+				100*x.Share),
+			x.Dominant, waitText(x.MeanWait), waitText(x.MaxWait), waitText(x.Oldest), strings.Join(limits, ", "))
+	}
+	t.End()
+	if q.Jain > 0 {
+		fmt.Fprintf(w, "Jain's index of the dominant shares: %.3f\n", q.Jain)
+	}
+}
+
+// waitText is a time of waiting for people.
+func waitText(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }

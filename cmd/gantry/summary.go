@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -419,24 +420,6 @@ func submissionIn(ctx context.Context, db *sqlite.DB, name string, whole bool) (
 	return one, nil
 }
 
-// readLog opens the log of the run, or that it would be kept in, for reading.
-func (s *session) readLog() (*sqlite.DB, error) {
-	db, err := sqlite.Open(filepath.Join(s.home, sqlite.FileName), sqlite.ReadOnly)
-	return db, logError(err)
-}
-
-// logError gives an error of reading the log its exit code.
-func logError(err error) error {
-	run, task, none := new(sqlite.UnknownRunError), new(sqlite.UnknownTaskError), new(sqlite.NotArrivedError)
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &run), errors.As(err, &task), errors.As(err, &none), errors.Is(err, sqlite.ErrNoLog):
-		return exit.With(exit.Input, err)
-	}
-	return exit.With(exit.Host, err)
-}
-
 // ofTenants prints the measures of loads with several tenants, as far as they are known.
 func ofTenants(m map[string]float64) string {
 	var parts []string
@@ -450,4 +433,40 @@ func ofTenants(m map[string]float64) string {
 		parts = append(parts, fmt.Sprintf("%.4g job units/s, Jain's index of tenants %.3g", m["throughput"], x))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// askForLog gets the log of a submission from the server, for a user who may not read the whole.
+func askForLog(c *cli.Context) (*sqlite.DB, error) {
+	id := int64(0)
+	for _, arg := range c.Args().Slice() {
+		if n, err := strconv.ParseInt(arg, 10, 64); err == nil && n > 0 {
+			id = n
+			break
+		}
+	}
+	if id == 0 {
+		return nil, exit.Usagef("%s: the log in %s is of several users, and you may not read all of it: name one "+
+			"of your submissions by its number (gantry queue --all lists them)", c.Command.Name, c.String("dir"))
+	}
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	file, err := api.NewClient(dir).Log(c.Context, id)
+	if err != nil {
+		return nil, serverError(err)
+	}
+	at, err := os.MkdirTemp("", "gantry-submission-")
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	path := filepath.Join(at, sqlite.FileName)
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		return nil, exit.With(exit.Host, errors.Join(err, os.RemoveAll(at)))
+	}
+	db, err := sqlite.OpenExtract(path, id)
+	if err != nil {
+		return nil, exit.With(exit.Host, errors.Join(err, os.RemoveAll(at)))
+	}
+	return db, nil
 }

@@ -6,24 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
-	"gantry/cmd/api"
-	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
-	"gantry/sqlite/report/columns"
-	"gantry/trace/reader"
 )
 
 // everyTenant stands for the tenants that have no limits of their own.
@@ -31,59 +23,6 @@ const everyTenant = "*"
 
 // tenantLimits are the limits of tenants by name.
 type tenantLimits map[string]server.Limits
-
-func tenantLimitFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "tenant-limit", Usage: "bound a tenant, or with * in place of a name each that " +
-		"has no such bound of its own, `TENANT=waiting:N,cores:C,disk:SIZE`: tasks that wait, cores that its tasks " +
-		"hold together, space of its files (may be repeated; given at each start)"}
-}
-
-// readLimits reads the flags. It is nil if there are none.
-func readLimits(c *cli.Context) (tenantLimits, error) {
-	var all tenantLimits
-	for _, text := range c.StringSlice("tenant-limit") {
-		name, rest, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, exit.Usagef("--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
-		}
-		if all == nil {
-			all = tenantLimits{}
-		}
-		l := all[name]
-		for _, one := range strings.Split(rest, ",") {
-			if err := readLimit(&l, one); err != nil {
-				return nil, exit.Usagef("--tenant-limit %s: %w", text, err)
-			}
-		}
-		all[name] = l
-	}
-	return all, nil
-}
-
-// readLimit reads one of the limits of a tenant.
-func readLimit(l *server.Limits, text string) error {
-	key, value, _ := strings.Cut(text, ":")
-	switch key {
-	case "waiting":
-		n, err := strconv.Atoi(value)
-		if l.Waiting = n; err != nil || n < 1 {
-			return fmt.Errorf("%q is no number of tasks", value)
-		}
-	case "cores":
-		n, err := strconv.ParseFloat(value, 64)
-		if l.Cores = int64(n*1000 + 0.5); err != nil || !(n >= 0.001 && n <= 1e6) {
-			return fmt.Errorf("%q is no number of cores", value)
-		}
-	case "disk":
-		n, err := reader.Bytes(value)
-		if l.Disk = n; err != nil || n < 1 {
-			return fmt.Errorf("%q is no size", value)
-		}
-	default:
-		return fmt.Errorf("%q is not waiting, cores or disk", key)
-	}
-	return nil
-}
 
 // of are the limits of a tenant. Each that it has no bound of its own for is that of all.
 func (t tenantLimits) of(name string) server.Limits {
@@ -194,44 +133,3 @@ func spaceOf(dir string, seen map[[2]uint64]bool) (sum int64) {
 	})
 	return sum
 }
-
-// printTenants lists how the tenants stand.
-func printTenants(c *cli.Context, q *api.Tenants) {
-	w := c.App.Writer
-	t := term.NewTable(w, columns.Of(w), "tenant", "-workflows", "-present", "-waiting", "-running", "-cores",
-		"-memory",
-		"-share", "of", "-mean wait", "-longest", "-oldest", "limits")
-	for i := range q.Tenants {
-		x := &q.Tenants[i]
-		var limits []string
-		if x.MaxWaiting > 0 {
-			limits = append(limits, fmt.Sprintf("waiting %d", x.MaxWaiting))
-		}
-		if x.MaxCores > 0 {
-			limits = append(limits, fmt.Sprintf("cores %g", x.MaxCores))
-		}
-		if x.MaxDisk > 0 {
-			limits = append(limits, "disk "+term.Size(&x.MaxDisk))
-		}
-		name := x.Name
-		if name == "" {
-			name = "-"
-		}
-		if x.Others {
-			t.Row("(others)", "", strconv.Itoa(x.Present), strconv.Itoa(x.Waiting), strconv.Itoa(x.Running),
-				fmt.Sprintf("%g", x.Cores), term.Size(&x.Memory), "", "", "", "", "", "")
-			continue
-		}
-		t.Row(name, strconv.Itoa(x.Workflows), strconv.Itoa(x.Present), strconv.Itoa(x.Waiting),
-			strconv.Itoa(x.Running), fmt.Sprintf("%g", x.Cores), term.Size(&x.Memory), fmt.Sprintf("%.1f %%",
-				100*x.Share),
-			x.Dominant, waitText(x.MeanWait), waitText(x.MaxWait), waitText(x.Oldest), strings.Join(limits, ", "))
-	}
-	t.End()
-	if q.Jain > 0 {
-		fmt.Fprintf(w, "Jain's index of the dominant shares: %.3f\n", q.Jain)
-	}
-}
-
-// waitText is a time of waiting for people.
-func waitText(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }

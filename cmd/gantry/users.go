@@ -11,9 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
-
-	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
 	"gantry/executor"
@@ -22,18 +19,6 @@ import (
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
 )
-
-// usersFlags are those of a server of several users.
-func usersFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "group", Usage: "let the members of `GROUP`, by name or number, hand in work, which " +
-			"runs with the rights of each (needs root; default: only the user who starts the server)"},
-		tenantLimitFlag(),
-		&cli.StringSliceFlag{Name: "tenant", Usage: "with --group: the work of a user counts for a tenant, " +
-			"`USER=TENANT`, by name or number; USER=* lets the user choose with submit --tenant (default: the " +
-			"tenant is the user; may be repeated)"},
-	}
-}
 
 // rightsOf are the rights with which files of a submission are read.
 func rightsOf(sub *executor.Submission, otherwise stage.Owner) outside.User {
@@ -205,42 +190,6 @@ func (v *serving) tenant(user string) string {
 	default:
 		return of
 	}
-}
-
-// askForLog gets the log of a submission from the server, for a user who may not read the whole.
-func askForLog(c *cli.Context) (*sqlite.DB, error) {
-	id := int64(0)
-	for _, arg := range c.Args().Slice() {
-		if n, err := strconv.ParseInt(arg, 10, 64); err == nil && n > 0 {
-			id = n
-			break
-		}
-	}
-	if id == 0 {
-		return nil, exit.Usagef("%s: the log in %s is of several users, and you may not read all of it: name one "+
-			"of your submissions by its number (gantry queue --all lists them)", c.Command.Name, c.String("dir"))
-	}
-	dir, err := filepath.Abs(c.String("dir"))
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	file, err := api.NewClient(dir).Log(c.Context, id)
-	if err != nil {
-		return nil, serverError(err)
-	}
-	at, err := os.MkdirTemp("", "gantry-submission-")
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	path := filepath.Join(at, sqlite.FileName)
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		return nil, exit.With(exit.Host, errors.Join(err, os.RemoveAll(at)))
-	}
-	db, err := sqlite.OpenExtract(path, id)
-	if err != nil {
-		return nil, exit.With(exit.Host, errors.Join(err, os.RemoveAll(at)))
-	}
-	return db, nil
 }
 
 // submittedSecrets keeps secrets of submissions for the programs of their users.

@@ -71,14 +71,6 @@ func pageOf(c *cli.Context) func(db *sqlite.DB, run string) (*live.Server, error
 	return func(db *sqlite.DB, run string) (*live.Server, error) { return listenLive(c, db, run) }
 }
 
-// openPage opens the server of the page of the run, if somebody is to watch.
-func (s *session) openPage() (err error) {
-	if s.opts.page != nil {
-		s.page, err = s.opts.page(s.db, s.name)
-	}
-	return err
-}
-
 // watch serves the page of a run that another gantry works on.
 func watch(c *cli.Context, name string) error {
 	db, err := readLog(c)
@@ -238,7 +230,7 @@ func (l *liveRun) more(ctx context.Context, run string) (*page.Extra, error) {
 		return l.extra, nil
 	}
 	began := time.Now()
-	r := &rehearsal{log: l.db, only: []string{}}
+	r := newRehearsal(l.db, []string{})
 	if l.extra, err = r.more(ctx, run); err == nil {
 		l.extra.OtherNote = otherLater
 	}
@@ -262,29 +254,4 @@ func (l *liveRun) Data(ctx context.Context) ([]byte, bool, error) {
 	o.Live, o.More = true, l.more
 	// The driver hands each row over between two goroutines if it may have to stop in between.
 	return page.Data(context.WithoutCancel(ctx), l.db, l.run, o)
-}
-
-// serveLive serves the page of the run that this process works on, until the returned function is called, which lets
-// clients have the last data. Without --watch it does nothing.
-func (s *session) serveLive(ctx context.Context) (end func()) {
-	if s.page == nil {
-		return func() {}
-	}
-	s.view.Say("watch this run at %s", s.page.URL())
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := s.page.Serve(ctx); err != nil {
-			s.view.Warn("the page of the run is not served any more: %v", err)
-		}
-	}()
-	return func() {
-		defer cancel()
-		s.page.Hurry()
-		select {
-		case <-done:
-		case <-time.After(2 * live.Farewell):
-		}
-	}
 }

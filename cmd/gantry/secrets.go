@@ -11,81 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"gantry/cmd/internal/exit"
-	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/trace"
 )
-
-// givenFlags are those by which the user gives commands variables, secrets and directories of this host.
-func givenFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "env", Usage: "set `NAME[=VALUE]` in the environment of all commands, over that " +
-			"of the workflow; without a value it is that of gantry's own environment (may be repeated)"},
-		&cli.StringSliceFlag{Name: "env-file", Usage: "set environment variables from a `FILE` of lines " +
-			"NAME[=VALUE]; --env overrides it (may be repeated)"},
-		&cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands a file /run/secrets/NAME with " +
-			"the content of FILE, or else the value of the environment variable NAME (may be repeated)"},
-		&cli.StringSliceFlag{Name: "mount", Usage: "`HOST:CONTAINER:ro`: let all commands read HOST, a file or " +
-			"directory of this host, at the path CONTAINER (may be repeated)"},
-		&cli.StringFlag{Name: "shell", Usage: "run commands of makeflows and WfFormat by `COMMAND` -c, such as " +
-			"'bash -euo pipefail', or sh for makeflow's own behaviour (default: as the workflow says, else strict: " +
-			"/bin/sh -e, with pipefail if it has that)"},
-	}
-}
-
-// readGiven reads these flags into the settings. Of secrets these have the names only.
-func readGiven(c *cli.Context, s *settings) (err error) {
-	env := []string{}
-	for _, file := range c.StringSlice("env-file") {
-		text, err := readText(file)
-		if err != nil {
-			return exit.Inputf("--env-file: %w", err)
-		}
-		for i, line := range strings.Split(string(text), "\n") {
-			line = strings.TrimLeft(strings.TrimSuffix(line, "\r"), " \t")
-			if line == "" || line[0] == '#' {
-				continue
-			}
-			if line, err = variable(line); err != nil {
-				return exit.Inputf("--env-file: %s:%d: %w", file, i+1, err)
-			}
-			env = append(env, line)
-		}
-	}
-	for _, text := range c.StringSlice("env") {
-		if text, err = variable(text); err != nil {
-			return exit.Usagef("--env: %w", err)
-		}
-		env = append(env, text)
-	}
-	s.Env = executor.MergeEnv(nil, env)
-	for _, text := range c.StringSlice("mount") {
-		m, err := mountOf(text)
-		if err != nil {
-			return exit.Inputf("--mount %s: %w", text, err)
-		}
-		s.Mounts = append(s.Mounts, m)
-	}
-	for _, text := range c.StringSlice("secret") {
-		if text, err = secretOf(text); err != nil {
-			return err
-		}
-		s.Secrets = append(s.Secrets, text)
-	}
-	if err := s.targets(); err != nil {
-		return err
-	}
-	if s.Shell = c.String("shell"); c.IsSet("shell") {
-		if _, err := trace.ShellWords(s.Shell); err != nil {
-			return exit.Usagef("--shell %q: %w", s.Shell, err)
-		}
-	}
-	_, err = s.secrets()
-	return err
-}
 
 // secretOf checks NAME[=FILE], and returns it with an absolute FILE.
 func secretOf(text string) (string, error) {
@@ -105,22 +34,6 @@ func secretOf(text string) (string, error) {
 }
 
 var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)
-
-// variable completes an environment variable. The error does not repeat the value.
-func variable(text string) (string, error) {
-	name, _, ok := strings.Cut(text, "=")
-	if name == "" || strings.ContainsAny(name, " \t\x00") {
-		return "", errors.New("write NAME or NAME=VALUE")
-	}
-	if ok {
-		return text, nil
-	}
-	value, ok := os.LookupEnv(name)
-	if !ok {
-		return "", fmt.Errorf("%s is not set in gantry's environment: set it, or write %s=VALUE", name, name)
-	}
-	return name + "=" + value, nil
-}
 
 // mountTarget refuses paths at which a container can have no directory of the host.
 func mountTarget(to string) error {

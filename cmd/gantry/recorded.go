@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor"
@@ -21,61 +18,19 @@ type measuredKey struct {
 	try            int32
 }
 
-// replay simulates a run of the log with what was measured in it: when workflows arrived, and for every attempt how
-// long its container took to start, how long it ran, and how it ended. Policy, seed and estimates are those of
-// the run where no flag says otherwise.
-func replay(c *cli.Context, name string) error {
-	if c.NArg() > 0 {
-		return exit.Usagef("--replay takes the workflows from the run: name no others")
-	}
-	if err := refuseBut(c, "--replay takes durations as they were measured, and all else as the run was", "replay",
-		"policy", "seed", "estimator", "predict-memory", "errors", "name", "dir", "quiet", "json",
-		"no-log"); err != nil {
-		return err
-	}
-	log, err := readLog(c)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	info, err := log.Info(c.Context, name)
-	if err != nil {
-		return exit.With(exit.Input, err)
-	}
-	set := &settings{}
-	if err := json.Unmarshal(info.Settings, set); err != nil {
-		return exit.Internalf("settings of run %s: %w", info.Name, err)
-	}
-	set.Runtime = simulation.Name
-	was := string(set.encode())
-	if c.IsSet("policy") {
-		set.Policy = c.String("policy")
-	}
-	if c.IsSet("seed") {
-		set.Seed = c.Uint64("seed")
-	}
-	if c.IsSet("estimator") || c.IsSet("errors") || c.IsSet("predict-memory") {
-		if err := readEstimates(c, set, set.Estimator); err != nil {
-			return err
-		}
-	}
-	same := string(set.encode()) == was
-	s, err := newSession(c, set, c.String("name"))
-	if err != nil {
-		return err
-	}
-	defer s.close()
+// replay simulates a run of the log with its own measurements. The same settings get their turns at the same instants.
+func (s *session) replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, same bool) error {
 	s.ideal, s.platform = true, &info.Platform
-	p, err := s.repeat(c.Context, log, &info)
+	p, err := s.repeat(ctx, log, info)
 	if err != nil {
 		return err
 	}
 	if same {
-		if s.turns, err = turns(c.Context, log, info.Name); err != nil {
+		if s.turns, err = turns(ctx, log, info.Name); err != nil {
 			return exit.With(exit.Host, err)
 		}
 	}
-	return s.start(c.Context, sqlite.Bulk, p)
+	return s.start(ctx, sqlite.Bulk, p)
 }
 
 // turns are the instants at which workflows of a run arrived, and at which it woke for a plan.

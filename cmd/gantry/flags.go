@@ -1,0 +1,233 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor/container/fetch"
+)
+
+// startsDefault is the help of the flag that readStarts reads.
+const startsDefault = "as many as the host has cores, at least 3"
+
+// planFlags are those that say what is planned and how; run and simulate share them.
+func planFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp",
+			Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them)"},
+		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"},
+			Usage: "virtual nodes from `FILE` (default: this host is one node, less a tenth of its memory)"},
+		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "multiply runtimes of emulated tasks by `FACTOR`: 0.1 " +
+			"is ten times as fast"},
+		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by " +
+			"`FACTOR`"},
+		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
+		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
+			"a range A..B, or all: one run each"},
+		imageFlag(), emulateFlag(), inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(),
+		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
+			"one of " + retryClasses() + " (may be repeated)"},
+		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
+			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
+		checkpointFlag(), preemptFlag(),
+		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
+			"independent branches continue)"},
+		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival " +
+			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
+		repairFlag(),
+		maxInputFlag(new(byteSize)),
+		defineFlag(new(definitions)),
+		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
+			"workflow"},
+		&cli.Uint64Flag{Name: "seed", Value: 1,
+			Usage: "`SEED` of all random choices (a workload file may set its own)"},
+		&cli.StringFlag{Name: "name", Usage: "`NAME` of the run (default: a new one)"},
+		dirFlag(),
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
+		&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
+	}
+}
+
+func dirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "dir", Value: "gantry-runs", EnvVars: []string{"GANTRY_DIR"},
+		Usage: "`DIR` with the log (gantry.sqlite) and a directory for each run"}
+}
+
+// givenFlags are those by which the user gives commands variables, secrets and directories of this host.
+func givenFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "env", Usage: "set `NAME[=VALUE]` in the environment of all commands, over that " +
+			"of the workflow; without a value it is that of gantry's own environment (may be repeated)"},
+		&cli.StringSliceFlag{Name: "env-file", Usage: "set environment variables from a `FILE` of lines " +
+			"NAME[=VALUE]; --env overrides it (may be repeated)"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands a file /run/secrets/NAME with " +
+			"the content of FILE, or else the value of the environment variable NAME (may be repeated)"},
+		&cli.StringSliceFlag{Name: "mount", Usage: "`HOST:CONTAINER:ro`: let all commands read HOST, a file or " +
+			"directory of this host, at the path CONTAINER (may be repeated)"},
+		&cli.StringFlag{Name: "shell", Usage: "run commands of makeflows and WfFormat by `COMMAND` -c, such as " +
+			"'bash -euo pipefail', or sh for makeflow's own behaviour (default: as the workflow says, else strict: " +
+			"/bin/sh -e, with pipefail if it has that)"},
+	}
+}
+
+// estimateFlags choose the estimates of runtimes; run and simulate share them.
+func estimateFlags(usual string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "estimator", DefaultText: usual,
+			Usage: "`NAME` of the source of runtime estimates: declared (the trace), history[:N] (mean of up to N " +
+				"runs of the same task type, of this run and of earlier runs on the same runtime and scales; " +
+				"declared if none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
+				"tasks, on containers also those of earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of " +
+				"gantry predict, the latest by default; declared for unknown task types), oracle (the true runtime; " +
+				"simulate only)"},
+		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks by the " +
+			"peaks that the model has seen, with headroom (3.5 times the largest, 1.2 times from 1000 peaks on, more " +
+			"for heavy tails), to less than the declared memory; task types with fewer than 40 peaks, and inputs " +
+			"outside of the training range, keep the declared memory; a task that runs out of memory gets at least " +
+			"the declared memory in its next try"},
+		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, " +
+			"static:F, random1:F (a factor for each workflow), random2:F (random seconds, scaled by --time-scale), " +
+			"or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; without " +
+			"--estimator they apply to all estimates"},
+	}
+}
+
+// Values of --host-model beside names of files.
+const (
+	hostModelNone = "none"
+	hostModelThis = "this"
+)
+
+func hostModelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "host-model", Usage: "take how containers start, run and end on a host from " +
+		"`MODEL`: this (what gantry calibrate measured here), a file with a model, or none (default: this, if it was " +
+		"measured, the cluster is one that this host can be, and --startup is not given)"}
+}
+
+// catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
+func catalogFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "catalog", Usage: "`FILE` with catalogs or properties of " +
+		"Pegasus, which count before those of the workflow (may be repeated; default: replicas.yml, " +
+		"transformations.yml, sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
+}
+
+func imageFlag() cli.Flag {
+	return &cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"}
+}
+
+func emulateFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"}
+}
+
+func inputsFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
+		"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"}
+}
+
+func repairFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"}
+}
+
+func checkpointFlag() cli.Flag {
+	return &cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of " +
+		"the largest input), or none (default: as the workload says, else 4KiB)"}
+}
+
+func preemptFlag() cli.Flag {
+	return &cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
+		"restart, which loses their work (default: as the workload says, else freeze)"}
+}
+
+func siteFlag() cli.Flag {
+	return &cli.StringFlag{Name: "site", Usage: "take Pegasus transformations from `SITE` where " +
+		"catalogs have them on several (default: the first with a container)"}
+}
+
+func walltimeFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles " +
+		"(minutes) as a time limit of the task"}
+}
+
+func containerMountsFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
+		"directories of this host that they name"}
+}
+
+// slurmFlags are those of runs on Slurm.
+func slurmFlags() []cli.Flag {
+	return append(nodeFlags(), &cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one " +
+		"task after the other, as long as the next one comes within `TIME`, such as 2s (default: a step for " +
+		"each task)"})
+}
+
+// nodeFlags say which nodes of Slurm are used, and how.
+func nodeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "slurm", Usage: "with --runtime slurm: request an allocation by `KEY=VALUE,...`, such " +
+			"as nodes=4,time=2h,partition=batch"},
+		&cli.StringFlag{Name: "slurm-job", Usage: "with --runtime slurm: use the allocation of job `ID` (default: " +
+			"the one that gantry runs in)"},
+		&cli.StringFlag{Name: "shared", Usage: "with --runtime slurm: `DIR` that all nodes share, for the files of " +
+			"runs (default: --dir)"},
+		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: what runs the programs on nodes, " +
+			"`NAME`: oci, docker, or none, without a container (default: oci, else docker, as the node has it)"},
+	}
+}
+
+func tenantLimitFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "tenant-limit", Usage: "bound a tenant, or with * in place of a name each that " +
+		"has no such bound of its own, `TENANT=waiting:N,cores:C,disk:SIZE`: tasks that wait, cores that its tasks " +
+		"hold together, space of its files (may be repeated; given at each start)"}
+}
+
+// usersFlags are those of a server of several users.
+func usersFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "group", Usage: "let the members of `GROUP`, by name or number, hand in work, which " +
+			"runs with the rights of each (needs root; default: only the user who starts the server)"},
+		tenantLimitFlag(),
+		&cli.StringSliceFlag{Name: "tenant", Usage: "with --group: the work of a user counts for a tenant, " +
+			"`USER=TENANT`, by name or number; USER=* lets the user choose with submit --tenant (default: the " +
+			"tenant is the user; may be repeated)"},
+	}
+}
+
+func resultsFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "results", Usage: "`PATTERN`: files whose names it matches are results, too, " +
+		"such as '*.vcf' or 'calls/**' (may be repeated; default: files that no task reads)"}
+}
+
+func resultsDirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "results-dir", Usage: "copy the results to `DIR` at the end, over those of earlier " +
+		"runs; of several workflows each to DIR/WORKFLOW"}
+}
+
+func onEndFlag() cli.Flag {
+	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, " +
+		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, " +
+		"GANTRY_RUN_DIR, GANTRY_DIR and GANTRY_LOG in its environment; its exit code changes nothing"}
+}
+
+func pullFlag() cli.Flag {
+	return &cli.StringFlag{Name: "pull", Value: string(fetch.PullMissing),
+		Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"}
+}
+
+func noPredictionFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "no-prediction", Usage: "do not simulate the run to predict its end"}
+}
+
+// runtimeDefault is the help of flags that chosenRuntime reads.
+const runtimeDefault = "docker; oci where no Docker Engine answers"
+
+// runtimeUsage is the help of a flag that takes one of the names; with here, of those that run tasks on this host.
+func runtimeUsage(here bool) string {
+	var text []string
+	for _, r := range runtimes {
+		if realTime(r.Capabilities) && !(here && r.cluster != nil) {
+			text = append(text, r.Name+" ("+r.Does+")")
+		}
+	}
+	return "`RUNTIME`: where tasks run: " + strings.Join(text, ", ")
+}
