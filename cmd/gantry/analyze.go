@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/trace/shown"
@@ -69,11 +70,11 @@ func analyze(c *cli.Context) error {
 	defer db.Close()
 	stats, err := db.Statistics(c.Context, c.Args().First())
 	if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	summary, err := db.Summary(c.Context, stats.Run)
 	if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	failures := summary.Failures
 	a := &analysis{Run: stats.Run, State: stats.State, Tasks: stats.Tasks, Others: failures}
@@ -98,17 +99,17 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 	first := &firstFailure{Failure: f}
 	life, err := db.Task(c.Context, run, f.Workflow+"/"+f.Task)
 	if err != nil {
-		return nil, logError(err)
+		return nil, session.LogError(err)
 	}
 	if first.Blocked, err = db.Blocked(c.Context, run, life.ID); err != nil {
-		return nil, logError(err)
+		return nil, session.LogError(err)
 	}
 	last := life.Last()
 	if last == nil {
 		return first, nil
 	}
 	first.Ended = last.Ended
-	if !runtimeOf(life.Runtime).Programs {
+	if !session.Capabilities(life.Runtime).Programs {
 		return first, nil
 	}
 	if first.Dir, err = filepath.Abs(workDir(c.String("dir"), run, life.Workflow, life.Task, last.Try)); err != nil {

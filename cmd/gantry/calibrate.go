@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/sim/calibrate"
 	"gantry/sqlite"
@@ -51,10 +52,10 @@ stopped by a signal.`,
 			if c.NArg() > 0 {
 				return exit.Usagef("calibrate takes no arguments")
 			}
-			if onNodes(c.String("runtime")) {
+			if session.OnNodes(c.String("runtime")) {
 				return calibrateNodes(c)
 			}
-			if err := readSlurm(c, &settings{}, false); err != nil {
+			if err := readSlurm(c, &session.Settings{}, false); err != nil {
 				return err
 			}
 			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -75,10 +76,10 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 		return exit.With(exit.Host, err)
 	}
 	runtime := chosenRuntime(c)
-	if err := enter(runtime); err != nil {
+	if err := session.Enter(runtime); err != nil {
 		return err
 	}
-	host, err := here(ctx, runtime, home)
+	host, err := session.Here(ctx, runtime, home)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,8 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	if !c.Bool("json") && !c.Bool("quiet") {
 		step = printStep(c)
 	}
-	m, row, err := calibrated(ctx, home, host, calibration{quick: c.Bool("quick"), busy: c.Bool("force"), step: step})
+	m, row, err := session.Calibrate(ctx, home, host, session.Calibration{Quick: c.Bool("quick"), Busy: c.Bool("force"),
+		Step: step})
 	if err != nil {
 		return err
 	}

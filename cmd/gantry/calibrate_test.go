@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gantry/cmd/internal/session"
 	"gantry/executor/sim/hostmodel"
 	"gantry/sqlite"
 )
@@ -63,8 +64,8 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 		}
 		m := hostmodel.Example(4)
 		m.Measured.At = time.Now()
-		m.Host, _ = here(t.Context(), usualRuntime.Name, dir) // without an engine where there is none
-		if _, err := keepHostModel(t.Context(), db, m); err != nil {
+		m.Host, _ = session.Here(t.Context(), session.UsualRuntime.Name, dir) // without an engine where there is none
+		if _, err := session.KeepHostModel(t.Context(), db, m); err != nil {
 			t.Fatal(err)
 		}
 		if c.change != "" {
@@ -77,19 +78,19 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 		}
-		got, _, err := findHostModel(t.Context(), db, usualRuntime.Name, dir)
+		got, _, err := session.FindHostModel(t.Context(), db, session.UsualRuntime.Name, dir)
 		if !errors.Is(err, c.want) || (err == nil) != (got != nil) {
 			t.Errorf("a model %s: %v", c.name, err)
 		}
-		used, text, _ := describeHostModel(t.Context(), db, usualRuntime.Name, dir)
+		used, text, _ := session.DescribeHostModel(t.Context(), db, session.UsualRuntime.Name, dir)
 		if used != (c.want == nil) || !strings.Contains(text, c.says) {
 			t.Errorf("a model %s: doctor says %q", c.name, text)
 		}
 		// an older model of this host counts where a newer row does not fit
-		if _, err := keepHostModel(t.Context(), db, m); err != nil {
+		if _, err := session.KeepHostModel(t.Context(), db, m); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := findHostModel(t.Context(), db, usualRuntime.Name, dir); err != nil {
+		if _, _, err := session.FindHostModel(t.Context(), db, session.UsualRuntime.Name, dir); err != nil {
 			t.Errorf("a good model beside one %s: %v", c.name, err)
 		}
 		db.Close()
@@ -141,7 +142,7 @@ func testCalibrate(t *testing.T, runtime string) {
 			t.Errorf("it does not say %q:\n%s", w, out)
 		}
 	}
-	m, row, err := findHostModel(t.Context(), db, runtime, home)
+	m, row, err := session.FindHostModel(t.Context(), db, runtime, home)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 )
 
 // calibrateNodes measures the cores of the nodes of an allocation by a job step on each.
 func calibrateNodes(c *cli.Context) error {
-	set := &settings{}
+	set := &session.Settings{}
 	if err := readSlurm(c, set, true); err != nil {
 		return err
 	}
@@ -21,7 +22,7 @@ func calibrateNodes(c *cli.Context) error {
 		return exit.With(exit.Host, err)
 	}
 	view := term.New(c.Bool("quiet") || c.Bool("json"))
-	reports, measured, err := measureNodes(c.Context, home, set, c.String("slurm-job"), view)
+	reports, measured, err := session.MeasureNodes(c.Context, home, set, c.String("slurm-job"), view)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
@@ -34,8 +35,8 @@ type checkOptions struct {
 	json   bool
 	shows  bool // the commands
 	read   trace.ReadOptions
-	inputs []string           // directories with files from outside
-	idle   func(*facts) error // refuses options without an effect
+	inputs []string                   // directories with files from outside
+	idle   func(*session.Facts) error // refuses options without an effect
 }
 
 func checkCommand() *cli.Command {
@@ -69,11 +70,11 @@ Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be 
 		Action: func(c *cli.Context) error {
 			o.read.Catalogs, o.read.Site = c.StringSlice("catalog"), c.String("site")
 			o.read.EnforceWalltime, o.inputs = c.Bool("enforce-walltime"), c.StringSlice("inputs")
-			o.idle = func(f *facts) error {
-				if f.workloads { // they name workflows of any kind
+			o.idle = func(f *session.Facts) error {
+				if f.Workloads { // they name workflows of any kind
 					return nil
 				}
-				return refuseIdle(c, &settings{Runtime: usualRuntime.Name}, f)
+				return refuseIdle(c, &session.Settings{Runtime: session.UsualRuntime.Name}, f)
 			}
 			return check(c.Args().Slice(), o, c.App.Writer, c.App.ErrWriter)
 		},
@@ -190,7 +191,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 	if len(paths) == 0 {
 		return exit.Usagef("check: name a workflow file, a directory or - for standard input")
 	}
-	bad, total, f := 0, 0, &facts{}
+	bad, total, f := 0, 0, &session.Facts{}
 	o.read.Used = map[string]bool{}
 	for _, p := range paths {
 		files, skipped, err := trace.Find([]string{p})
@@ -215,7 +216,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		}
 	}
 	if bad == 0 {
-		if err := refuseUnused(o.read.Define, o.read.Used); err != nil {
+		if err := session.RefuseUnused(o.read.Define, o.read.Used); err != nil {
 			return err
 		}
 		if o.idle != nil {
@@ -230,9 +231,9 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 }
 
 // inspect reads a file of any kind.
-func inspect(file string, o checkOptions, f *facts) *report {
+func inspect(file string, o checkOptions, f *session.Facts) *report {
 	if kind, r := scenarioFile(file, o.read); kind != "" {
-		if f.workloads = true; o.shows {
+		if f.Workloads = true; o.shows {
 			r.Errors = append(r.Errors, fault{Rule: "commands", Count: 1, Message: "--commands has no effect on a " +
 				r.Format + ": name workflows, or give it to gantry run --dry-run"})
 		}
@@ -242,10 +243,10 @@ func inspect(file string, o checkOptions, f *facts) *report {
 	if err != nil {
 		return unreadable(file, err)
 	}
-	f.repaired = f.repaired || trace.Repaired(faults)
+	f.Repaired = f.Repaired || trace.Repaired(faults)
 	r := examine(file, w, faults)
 	if w != nil {
-		f.workflow(&settings{Image: "any"}, w)
+		f.Workflow(&session.Settings{Image: "any"}, w)
 	}
 	if len(r.Errors) == 0 {
 		if r.needs(w, o.inputs); o.shows {
@@ -298,7 +299,7 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 		}
 	}
 	for _, m := range missing {
-		r.Obstacles = append(r.Obstacles, missingFile(m))
+		r.Obstacles = append(r.Obstacles, session.MissingFile(m))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
@@ -65,20 +66,21 @@ func clean(c *cli.Context) error {
 		return exit.With(exit.Host, err)
 	}
 	ctx, run := c.Context, c.Args().First()
-	for _, r := range runtimes {
-		if r.enter != nil && (c.Bool("images") && hasStore() || ranOn(ctx, dir, run, r.Name)) {
-			if err := enter(r.Name); err != nil {
+	for _, r := range session.Runtimes {
+		if r.Enter != nil && (c.Bool("images") && session.HasStore() || session.RanOn(ctx, dir, run, r.Name)) {
+			if err := session.Enter(r.Name); err != nil {
 				return err
 			}
 		}
 	}
-	shells, err := cleanShells(ctx, dir, run)
+	shells, err := session.CleanShells(ctx, dir, run)
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
 	var done cleaning
 	var partly error
-	if done.Cleaned, partly = cleanUsable(ctx, dir, run); partly != nil && !errors.Is(partly, errPartly) {
+	if done.Cleaned, partly = session.CleanUsable(ctx, dir, run); partly != nil && !errors.Is(partly,
+		session.ErrPartly) {
 		return exit.With(exit.Host, partly)
 	}
 	done.Containers = append(done.Containers, shells...)
@@ -89,12 +91,12 @@ func clean(c *cli.Context) error {
 	}
 	if c.Bool("files") {
 		var bytes int64
-		done.files, bytes, err = cleanFiles(ctx, dir, run, c.Bool("keep-reuse"))
+		done.files, bytes, err = session.CleanFiles(ctx, dir, run, c.Bool("keep-reuse"))
 		if done.freed += bytes; err != nil {
 			return err
 		}
 	}
-	if run != "" && done.none() && !known(ctx, dir, run) {
+	if run != "" && done.none() && !session.Known(ctx, dir, run) {
 		return exit.Inputf("clean: there is no run %q in %s (gantry ls lists them)", run, dir)
 	}
 	done.print(c, dir)
@@ -112,7 +114,7 @@ func (d *cleaning) cleanImages(ctx context.Context) (err error) {
 		}
 		d.noEngine = err
 	}
-	stored, bytes, err := removeStored(ctx)
+	stored, bytes, err := session.RemoveStored(ctx)
 	d.images, d.freed = append(d.images, stored...), bytes
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"gantry/cmd/internal/session"
 )
 
 // check --commands and run --dry-run print the same line of each task, and bash does with it as a run does.
@@ -47,7 +49,7 @@ jobs:
 			t.Errorf("%s: the command is\n%s\nwant\n%s", name, line, c.line)
 		}
 		dry := []string{"run", "--dry-run", "--runtime", "null", "--image", "any", "--dir=" + t.TempDir(), flow}
-		var d dryRun
+		var d session.DryRun
 		if err := json.Unmarshal([]byte(expect(t, exitOK, nil, append(dry, "--json")...)), &d); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 
@@ -77,7 +78,7 @@ func compareAction(c *cli.Context) error {
 	case err != nil:
 		return exit.Inputf("compare: %w", err)
 	}
-	causes, why, err := causesOf(c.Context, db, got.Runs[0].Run, got.Runs[1].Run)
+	causes, why, err := session.CausesOf(c.Context, db, got.Runs[0].Run, got.Runs[1].Run)
 	if err != nil {
 		return exit.Inputf("compare: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/planner/policy"
 	"gantry/sqlite"
@@ -209,7 +210,7 @@ func flagValues(flag, dir string) []entry {
 	case "format":
 		return words(exportFormats()...)
 	case "runtime":
-		return words(runtimeNames(realTime)...)
+		return words(session.RuntimeNames(session.RealTime)...)
 	case "preempt":
 		return words("freeze", "restart")
 	case "cluster", "inputs", "dir", "output", "o", "out", "log":

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/trace"
 )
@@ -47,7 +48,7 @@ func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 	o.read.Used = map[string]bool{}
 	w, err := openWorkflow(path, o.read, notes)
 	if err == nil {
-		err = refuseUnused(o.read.Define, o.read.Used)
+		err = session.RefuseUnused(o.read.Define, o.read.Used)
 	}
 	if err != nil {
 		return err

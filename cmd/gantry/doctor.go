@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/sqlite"
@@ -44,26 +45,27 @@ not enforced).`,
 			if err != nil {
 				return exit.With(exit.Host, err)
 			}
-			binary, err := taskBinary(c.Context)
+			binary, err := session.TaskBinary(c.Context)
 			if err != nil {
 				return err
 			}
-			if onNodes(c.String("runtime")) {
+			if session.OnNodes(c.String("runtime")) {
 				return doctorSlurm(c)
 			}
 			runtime := chosenRuntime(c)
-			row := rowOf(runtime)
-			if row == nil || row.engine == nil {
+			row := session.RuntimeNamed(runtime)
+			if row == nil || row.Engine == nil {
 				return exit.Usagef("--runtime %s makes no containers", runtime)
 			}
-			if err := enter(row.Name); err != nil {
+			if err := session.Enter(row.Name); err != nil {
 				return err
 			}
 			facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
-				return row.engine(c.Context, engineWants{dirs: []string{runDir}, binary: binary, emulated: true})
+				return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary,
+					Emulated: true})
 			}, dir, binary)
-			if row.facts != nil {
-				facts = append(facts, row.facts(c.Context)...)
+			if row.Facts != nil {
+				facts = append(facts, row.Facts(c.Context)...)
 			}
 			facts = append(append(facts, otherRuntimes(c.Context, row)...), hostModelFacts(c.Context, dir)...)
 			lacking := printFacts(c, "", facts)
@@ -106,15 +108,15 @@ func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking in
 }
 
 // otherRuntimes says which other runtimes make containers on this host. That they do not is no limit either.
-func otherRuntimes(ctx context.Context, but *runtimeRow) (facts []container.Fact) {
-	for i := range runtimes {
-		r := &runtimes[i]
-		if r.engine == nil || r.Name == but.Name {
+func otherRuntimes(ctx context.Context, but *session.Runtime) (facts []container.Fact) {
+	for i := range session.Runtimes {
+		r := &session.Runtimes[i]
+		if r.Engine == nil || r.Name == but.Name {
 			continue
 		}
 		f := container.Fact{Name: "runtime-" + r.Name, Verdict: container.Yes, Evidence: "--runtime " + r.Name +
 			" can be used here"}
-		if err := r.isUsable(ctx); err != nil {
+		if err := r.IsUsable(ctx); err != nil {
 			f.Verdict, f.Evidence = container.Unknown, err.Error()
 		}
 		facts = append(facts, f)
@@ -130,21 +132,21 @@ func hostModelFacts(ctx context.Context, dir string) (facts []container.Fact) {
 	} else if !errors.Is(err, sqlite.ErrNoLog) {
 		return []container.Fact{{Name: "host-model", Evidence: err.Error()}}
 	}
-	for _, r := range runtimes {
-		if r.engine == nil {
+	for _, r := range session.Runtimes {
+		if r.Engine == nil {
 			continue
 		}
 		f := container.Fact{Name: "host-model"}
-		if r.Capabilities != usualRuntime {
+		if r.Capabilities != session.UsualRuntime {
 			f.Name += "-" + r.Name
 		}
-		used, text, advice := false, notMeasured, calibrateAdvice
+		used, text, advice := false, session.NotMeasured, session.CalibrateAdvice
 		if db != nil {
-			used, text, advice = describeHostModel(ctx, db, r.Name, dir)
+			used, text, advice = session.DescribeHostModel(ctx, db, r.Name, dir)
 		}
 		if f.Evidence, f.Advice = text, advice; used {
 			f.Verdict = container.Yes
-		} else if r.Capabilities != usualRuntime && text == notMeasured {
+		} else if r.Capabilities != session.UsualRuntime && text == session.NotMeasured {
 			continue
 		}
 		facts = append(facts, f)

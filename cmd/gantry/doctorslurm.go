@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/executor/container/slurm"
@@ -24,7 +25,7 @@ func doctorSlurm(c *cli.Context) error {
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
-	set := &settings{}
+	set := &session.Settings{}
 	if err := readSlurm(c, set, true); err != nil {
 		return err
 	}
@@ -33,14 +34,14 @@ func doctorSlurm(c *cli.Context) error {
 	c.Context, stop = signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	asked, err := askNodes(c.Context, home, set, c.String("slurm-job"), term.New(c.Bool("json")), "--probe")
+	asked, err := session.AskNodes(c.Context, home, set, c.String("slurm-job"), term.New(c.Bool("json")), "--probe")
 	if c.Context.Err() != nil && asked == nil {
 		return exit.Stoppedf("stopped")
 	} else if err != nil {
 		return err
 	}
-	defer asked.close()
-	check, a := asked.check, asked.allocation
+	defer asked.Close()
+	check, a := asked.Check, asked.Allocation
 	if set.NodeRuntime != "" {
 		check.Args = append(check.Args, "--runtime", set.NodeRuntime)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
@@ -19,7 +20,7 @@ func tellCommand(b *strings.Builder, task, command string) {
 }
 
 // printDry prints what a run would do.
-func printDry(c *cli.Context, d *dryRun) {
+func printDry(c *cli.Context, d *session.DryRun) {
 	w := c.App.Writer
 	if c.Bool("json") {
 		term.PrintJSON(w, d)

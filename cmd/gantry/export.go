@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/sqlite"
@@ -112,7 +113,7 @@ func exportRun(c *cli.Context) error {
 		info, err := db.Info(c.Context, c.Args().Get(i))
 		switch {
 		case err != nil:
-			return logError(err)
+			return session.LogError(err)
 		case slices.Contains(e.runs, info.Name):
 			return exit.Usagef("run %s is named twice: name each run once", info.Name)
 		case i == 0:
@@ -159,7 +160,8 @@ func (e *exporting) tables(format string, of *export.Format) error {
 func (e *exporting) chrome() error { return e.write(e.info.Name+".trace.json", export.Chrome) }
 
 func (e *exporting) trace() error {
-	o := export.NextflowOptions{Raw: e.c.Bool("raw"), Extended: e.c.Bool("extended"), On: runtimeOf(e.info.Runtime)}
+	o := export.NextflowOptions{Raw: e.c.Bool("raw"), Extended: e.c.Bool("extended"),
+		On: session.Capabilities(e.info.Runtime)}
 	return e.write("trace.txt", func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 		return export.Nextflow(ctx, w, db, run, o)
 	})
@@ -167,7 +169,7 @@ func (e *exporting) trace() error {
 
 // rocrate writes a directory, whole or not at all.
 func (e *exporting) rocrate() error {
-	on := runtimeOf(e.info.Runtime)
+	on := session.Capabilities(e.info.Runtime)
 	if !on.Programs {
 		return exit.Inputf("run %s was on %s: no program ran, so there is no provenance to export; use json or "+
 			"wfformat", e.info.Name, e.info.Runtime)
@@ -202,7 +204,7 @@ func (e *exporting) rocrate() error {
 	}
 	defer os.RemoveAll(fresh)
 	if err := export.ROCrate(e.c.Context, fresh, e.db, e.info.Name, o); err != nil {
-		return logError(fmt.Errorf("write %s: %w", to, err))
+		return session.LogError(fmt.Errorf("write %s: %w", to, err))
 	}
 	if err := errors.Join(os.Chmod(fresh, 0o755), os.Rename(fresh, to)); err != nil {
 		return exit.Hostf("write %s: %w; the directory must be new or empty", to, err)
@@ -214,7 +216,7 @@ func (e *exporting) rocrate() error {
 func (e *exporting) workflows() ([]string, error) {
 	names, err := export.Workflows(e.c.Context, e.db, e.info.Name)
 	if err != nil {
-		return nil, logError(err)
+		return nil, session.LogError(err)
 	}
 	if name := e.c.String("workflow"); name != "" {
 		if !slices.Contains(names, name) {
@@ -238,9 +240,9 @@ func (e *exporting) wfformat() error {
 		return exit.Usagef("run %s has %s: choose one with --workflow, or give a directory with -o", e.info.Name,
 			term.Plural(len(names), "workflow"))
 	}
-	write, err := export.WfFormat(e.c.Context, e.db, e.info.Name, runtimeOf(e.info.Runtime))
+	write, err := export.WfFormat(e.c.Context, e.db, e.info.Name, session.Capabilities(e.info.Runtime))
 	if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	for _, name := range names {
 		if err := e.write(executor.EscapeName(name)+".json",
@@ -264,7 +266,7 @@ func isDirectory(path string) bool {
 func writeTo(c *cli.Context, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		if err := write(term.Raw(c.App.Writer)); err != nil {
-			return logError(err)
+			return session.LogError(err)
 		}
 		return nil
 	}
@@ -274,7 +276,7 @@ func writeTo(c *cli.Context, path string, write func(io.Writer) error) error {
 		}
 	}
 	if err := writeWhole(path, write); err != nil {
-		return logError(fmt.Errorf("write %s: %w", path, err))
+		return session.LogError(fmt.Errorf("write %s: %w", path, err))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/session"
 	"gantry/executor/container/fetch"
 )
 
@@ -27,7 +28,7 @@ func planFlags() []cli.Flag {
 			"a range A..B, or all: one run each"},
 		imageFlag(), emulateFlag(), inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(),
 		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
-			"one of " + retryClasses() + " (may be repeated)"},
+			"one of " + session.RetryClasses() + " (may be repeated)"},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
 			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
 		checkpointFlag(), preemptFlag(),
@@ -224,8 +225,8 @@ const runtimeDefault = "docker; oci where no Docker Engine answers"
 // runtimeUsage is the help of a flag that takes one of the names; with here, of those that run tasks on this host.
 func runtimeUsage(here bool) string {
 	var text []string
-	for _, r := range runtimes {
-		if realTime(r.Capabilities) && !(here && r.cluster != nil) {
+	for _, r := range session.Runtimes {
+		if session.RealTime(r.Capabilities) && !(here && r.Cluster != nil) {
 			text = append(text, r.Name+" ("+r.Does+")")
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gantry/cmd/internal/session"
 	"gantry/executor/sim/hostmodel"
 	"gantry/sqlite"
 )
@@ -66,13 +67,13 @@ func TestSimulateOnAHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := hostmodel.Example(4)
-	m.Host, _ = here(t.Context(), usualRuntime.Name, home) // without a Docker Engine all but that
+	m.Host, _ = session.Here(t.Context(), session.UsualRuntime.Name, home) // without a Docker Engine all but that
 	keep := func(m *hostmodel.Model) {
 		t.Helper()
 		db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
 		if err == nil {
 			m.Measured.At = time.Now()
-			_, err = keepHostModel(t.Context(), db, m)
+			_, err = session.KeepHostModel(t.Context(), db, m)
 			db.Close()
 		}
 		if err != nil {

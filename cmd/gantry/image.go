@@ -13,6 +13,7 @@ import (
 	"gantry/cmd/gantry/debian"
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
@@ -72,16 +73,16 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 	if err != nil {
 		return exit.Usagef("image build: %w", err)
 	}
-	runtime := usualRuntime.Name
+	runtime := session.UsualRuntime.Name
 	if c.String("archive") == "" {
 		runtime = chosenRuntime(c)
 	}
-	row := rowOf(runtime)
-	if row == nil || row.load == nil {
+	row := session.RuntimeNamed(runtime)
+	if row == nil || row.Load == nil {
 		return exit.Usagef("image build: --runtime %s has no images of its own: say docker or oci",
 			runtime)
 	}
-	if err := enter(row.Name); err != nil {
+	if err := session.Enter(row.Name); err != nil {
 		return err
 	}
 	say := func(text string) { fmt.Fprintln(c.App.ErrWriter, text) }
@@ -90,7 +91,7 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 	defer early.Cancel(stop)()
 	to := c.String("archive")
 	if to == "" {
-		have, err := row.label(ctx, i.Name, debian.Label)
+		have, err := row.Label(ctx, i.Name, debian.Label)
 		if err != nil {
 			return exit.Hostf("image %s: %w", i.Name, err)
 		}
@@ -112,7 +113,7 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 }
 
 // writeImage builds an image in a file, of that path if one is given, and else loads it.
-func writeImage(ctx context.Context, i *debian.Image, path string, row *runtimeRow, say func(string)) (err error) {
+func writeImage(ctx context.Context, i *debian.Image, path string, row *session.Runtime, say func(string)) (err error) {
 	say("building " + i.Name + " from " + i.Packages)
 	var f *os.File
 	if path != "" {
@@ -137,11 +138,11 @@ func writeImage(ctx context.Context, i *debian.Image, path string, row *runtimeR
 	bytes := st.Size()
 	where := path
 	if path != "" {
-		giveToCaller(path)
+		session.GiveToCaller(path)
 		err = f.Close()
 	} else if _, err = f.Seek(0, 0); err == nil {
 		where = row.Name
-		err = row.load(ctx, i.Name, f)
+		err = row.Load(ctx, i.Name, f)
 	}
 	if err == nil {
 		say(fmt.Sprintf("built %s (%s, %s)", i.Name, term.Size(&bytes), where))
@@ -151,12 +152,12 @@ func writeImage(ctx context.Context, i *debian.Image, path string, row *runtimeR
 
 // listImages prints the images of the store.
 func listImages(c *cli.Context) error {
-	if hasStore() {
+	if session.HasStore() {
 		if err := oci.Enter(); err != nil {
 			return exit.With(exit.Host, err)
 		}
 	}
-	list, store, err := storedImages()
+	list, store, err := session.StoredImages()
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
@@ -179,7 +180,8 @@ func listImages(c *cli.Context) error {
 		if !e.Whole {
 			state = "being unpacked, or cut off"
 		}
-		t.Row(strings.Join(shownNames(e), " "), e.ID[7:19], e.Platform, term.Size(&e.Bytes), strconv.Itoa(len(e.Runs)),
+		t.Row(strings.Join(session.ShownNames(e), " "), e.ID[7:19], e.Platform, term.Size(&e.Bytes),
+			strconv.Itoa(len(e.Runs)),
 			state)
 	}
 	t.End()

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner"
@@ -72,7 +73,7 @@ func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
 		return db, life, nil
 	}
 	db.Close()
-	return nil, nil, logError(err)
+	return nil, nil, session.LogError(err)
 }
 
 // onlyTask names the task of a submission that has only one, as the arguments of findTask.
@@ -83,7 +84,7 @@ func onlyTask(c *cli.Context, db *sqlite.DB) (args []string, err error) {
 		names = append(names, x.Workflow+"/"+x.Task)
 		return nil
 	}); err != nil {
-		return nil, logError(err)
+		return nil, session.LogError(err)
 	}
 	if len(names) != 1 {
 		return nil, exit.Usagef("submission %s has %s: name one with gantry %s %s TASK; gantry show --tasks %s "+
@@ -104,7 +105,7 @@ func logs(c *cli.Context) error {
 		return err
 	}
 	defer db.Close()
-	if !runtimeOf(life.Runtime).Programs {
+	if !session.Capabilities(life.Runtime).Programs {
 		return exit.Inputf("run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
 	}
 	if len(life.Attempts) == 0 {
@@ -195,14 +196,14 @@ func tellDropped(c *cli.Context, streams []*stream, a *sqlite.Attempt) {
 func attemptEnded(c *cli.Context, db *sqlite.DB, life *sqlite.Life, attempt int64) (bool, error) {
 	now, err := db.Task(c.Context, life.Run, fmt.Sprintf("#%d", life.ID))
 	if err != nil {
-		return false, logError(err)
+		return false, session.LogError(err)
 	}
 	for _, a := range now.Attempts {
 		if a.Attempt == attempt && a.Outcome != "" {
 			return true, nil
 		}
 	}
-	return now.RunState != sqlite.Running || !held(filepath.Join(c.String("dir"), life.Run, "lock")), nil
+	return now.RunState != sqlite.Running || !session.Held(filepath.Join(c.String("dir"), life.Run, "lock")), nil
 }
 
 // stream is a file that is printed as it grows.

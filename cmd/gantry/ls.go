@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
@@ -40,12 +41,12 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			defer db.Close()
 			runs, err := db.Runs(c.Context)
 			if err != nil {
-				return logError(err)
+				return session.LogError(err)
 			}
 			for i := range runs {
 				runs[i].State = stateNow(c.String("dir"), &runs[i])
 				if c.Bool("size") {
-					bytes := onDisk(filepath.Join(c.String("dir"), runs[i].Run))
+					bytes := session.OnDisk(filepath.Join(c.String("dir"), runs[i].Run))
 					runs[i].Disk = &bytes
 				}
 			}
@@ -83,7 +84,7 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			}
 			t.End()
 			if c.Bool("size") {
-				log := onDisk(db.Path()) + onDisk(db.Path()+"-wal")
+				log := session.OnDisk(db.Path()) + session.OnDisk(db.Path()+"-wal")
 				fmt.Fprintf(c.App.Writer, "log: %s\n", term.Size(&log))
 			}
 			return nil
@@ -100,7 +101,8 @@ const (
 // stateNow is the state of a run as of now: the log alone cannot distinguish a run under way from one whose gantry was
 // killed.
 func stateNow(dir string, r *sqlite.Overview) sqlite.State {
-	if r.State == sqlite.Running && runtimeOf(r.Runtime).Adopts && !held(filepath.Join(dir, r.Run, "lock")) {
+	if r.State == sqlite.Running && session.Capabilities(r.Runtime).Adopts && !session.Held(filepath.Join(dir, r.Run,
+		"lock")) {
 		return crashed
 	}
 	if r.State == sqlite.Interrupted && r.ExitCode != nil && *r.ExitCode == exit.Host {

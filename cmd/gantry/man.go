@@ -61,7 +61,8 @@ func roff(text string) string {
 func writeMan(w io.Writer, p helpPage) error {
 	var b strings.Builder
 	name := strings.ReplaceAll(p.name, " ", "-")
-	fmt.Fprintf(&b, ".TH \"%s\" 1 \"\" \"gantry %s\" \"User Commands\"\n", strings.ToUpper(roff(name)), roff(release.Build()))
+	fmt.Fprintf(&b, ".TH \"%s\" 1 \"\" \"gantry %s\" \"User Commands\"\n", strings.ToUpper(roff(name)),
+		roff(release.Build()))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n", roff(name), roff(p.usage),
 		roff(p.synopsis))
 	for i, paragraph := range paragraphs(p.text) {

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
@@ -35,18 +36,18 @@ func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun,
 		return m, exit.With(exit.Input, err)
 	}
 	if m.values, err = log.Metrics(ctx, m.info.Name); err != nil {
-		return m, logError(err)
+		return m, session.LogError(err)
 	}
 	if m.flows, err = log.WorkflowMetrics(ctx, m.info.Name); err != nil {
-		return m, logError(err)
+		return m, session.LogError(err)
 	}
 	if len(m.values) == 0 {
-		collector, window, err := measureLog(ctx, log, m.info)
+		collector, window, err := session.MeasureLog(ctx, log, m.info)
 		if err != nil {
 			return m, exit.With(exit.Host, err)
 		}
-		m.values = runMetrics(collector, window)
-		for _, w := range workflowMetrics(collector, window) {
+		m.values = session.RunMetrics(collector, window)
+		for _, w := range session.WorkflowMetrics(collector, window) {
 			m.flows = append(m.flows, measuredWorkflow(collector, &w))
 		}
 	}
@@ -208,7 +209,7 @@ func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
 					Parallelism: w.Work / w.Critical})
 			}
 		}
-		collector, _, err := measureLog(c.Context, log, m.info)
+		collector, _, err := session.MeasureLog(c.Context, log, m.info)
 		if err != nil {
 			return exit.With(exit.Host, err)
 		}
@@ -217,7 +218,7 @@ func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
 			f.Shares = collector.Shares()
 		}
 		if f.Timeline, err = tables.ReadTimeline(c.Context, log, m.info.Name); err != nil {
-			return logError(err)
+			return session.LogError(err)
 		}
 		all = append(all, f)
 	}
@@ -265,7 +266,7 @@ const sharePoints = 1000
 
 // sharesOf returns the dominant share of each tenant over time, as seconds and share.
 func sharesOf(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (map[string][][2]float64, error) {
-	collector, _, err := measureLog(ctx, log, info)
+	collector, _, err := session.MeasureLog(ctx, log, info)
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 
 	goruntime "runtime"
 	"strings"
@@ -58,24 +59,24 @@ has described it in the directory of the run.`,
 }
 
 // nodeEngine opens the engine of this node.
-func nodeEngine(c *cli.Context, name string, w engineWants) (container.Engine, *cgroup.Tree, error) {
+func nodeEngine(c *cli.Context, name string, w session.EngineWants) (container.Engine, *cgroup.Tree, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	w.binary = filepath.Join(filepath.Dir(self), "gantry-task")
-	if name == noContainers {
+	w.Binary = filepath.Join(filepath.Dir(self), "gantry-task")
+	if name == session.NoContainers {
 		tree, err := cgroup.Open(cgroup.Root, false)
 		if err != nil {
 			tree = &cgroup.Tree{}
 		}
-		return &node.Plain{Task: w.binary, Tree: tree}, tree, nil
+		return &node.Plain{Task: w.Binary, Tree: tree}, tree, nil
 	}
-	row := rowOf(name)
-	if row == nil || row.engine == nil {
+	row := session.RuntimeNamed(name)
+	if row == nil || row.Engine == nil {
 		return nil, nil, exit.Usagef("--runtime %s makes no containers", name)
 	}
-	e, err := row.engine(c.Context, w)
+	e, err := row.Engine(c.Context, w)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +100,7 @@ func runNode(c *cli.Context) error {
 	signal.Notify(poke, unix.SIGUSR1)
 	signal.Ignore(unix.SIGPIPE)
 	dir := filepath.Join(node.Steps(c.Args().Get(0)), c.String("step"))
-	w := engineWants{dirs: []string{dir}, emulated: c.Bool("emulated")}
+	w := session.EngineWants{Dirs: []string{dir}, Emulated: c.Bool("emulated")}
 	if c.Bool("clear") {
 		node.DropSecrets(c.Args().Get(0), c.String("step"))
 		e, _, err := nodeEngine(c, c.String("runtime"), w)
@@ -112,12 +113,12 @@ func runNode(c *cli.Context) error {
 		}
 		return nil
 	}
-	if row := rowOf(c.String("runtime")); row != nil && row.store {
+	if row := session.RuntimeNamed(c.String("runtime")); row != nil && row.Store {
 		var err error
-		if w.store, err = openStore(); err != nil {
+		if w.Store, err = session.OpenStore(); err != nil {
 			return exit.With(exit.Host, err)
 		}
-		defer w.store.Close()
+		defer w.Store.Close()
 	}
 	e, tree, err := nodeEngine(c, c.String("runtime"), w)
 	if err != nil {
@@ -140,7 +141,7 @@ func runNode(c *cli.Context) error {
 // checkNode writes what this node can do where gantry looks for it.
 func checkNode(c *cli.Context) error {
 	r := &slurm.Report{Node: os.Getenv("SLURMD_NODENAME")}
-	wanted := nodeRuntimes
+	wanted := session.NodeRuntimes
 	if name := c.String("runtime"); name != "" {
 		wanted = []string{name}
 	}
@@ -148,7 +149,7 @@ func checkNode(c *cli.Context) error {
 	path := c.String("report")
 	place := filepath.Dir(path)
 	for _, name := range wanted {
-		w := engineWants{dirs: []string{place}, emulated: c.Bool("emulated")}
+		w := session.EngineWants{Dirs: []string{place}, Emulated: c.Bool("emulated")}
 		e, tree, err := nodeEngine(c, name, w)
 		if err != nil {
 			why = append(why, err.Error())
@@ -176,7 +177,7 @@ func checkNode(c *cli.Context) error {
 	}
 	if c.Bool("speed") {
 		goruntime.LockOSThread()
-		r.Rate = coreRate()
+		r.Rate = session.CoreRate()
 		goruntime.UnlockOSThread()
 	}
 	text, err := json.Marshal(r)
@@ -194,7 +195,7 @@ func checkNode(c *cli.Context) error {
 
 // probeNode tries which limits the containers of a runtime of this node keep.
 func probeNode(c *cli.Context, name, place string) []container.Fact {
-	if name == noContainers {
+	if name == session.NoContainers {
 		return []container.Fact{{Name: "containers", Verdict: container.No,
 			Evidence: "programs run without containers, as the caller",
 			Advice:   "what gantry limits then is on the page docs/slurm.md"}}
@@ -204,9 +205,9 @@ func probeNode(c *cli.Context, name, place string) []container.Fact {
 		return []container.Fact{{Name: "probe", Evidence: err.Error()}}
 	}
 	binary := filepath.Join(filepath.Dir(self), "gantry-task")
-	row := rowOf(name)
+	row := session.RuntimeNamed(name)
 	facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
-		return row.engine(c.Context, engineWants{dirs: []string{runDir}, binary: binary, emulated: true})
+		return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary, Emulated: true})
 	}, place, binary)
 	if err != nil {
 		facts = append(facts, container.Fact{Name: "probe", Verdict: container.No, Evidence: err.Error()})
@@ -229,8 +230,8 @@ func withinFact(tree *cgroup.Tree) container.Fact {
 }
 
 // fetchOnNode makes images present on this node.
-func fetchOnNode(c *cli.Context, r *slurm.Report, w engineWants) error {
-	row := rowOf(r.Runtime)
+func fetchOnNode(c *cli.Context, r *slurm.Report, w session.EngineWants) error {
+	row := session.RuntimeNamed(r.Runtime)
 	var wanted []fetch.Wanted
 	if text := c.String("images"); text != "" {
 		if err := json.Unmarshal([]byte(text), &wanted); err != nil {
@@ -240,11 +241,11 @@ func fetchOnNode(c *cli.Context, r *slurm.Report, w engineWants) error {
 	if row == nil || len(wanted) == 0 {
 		return nil
 	}
-	found, store, err := row.images.fetch(c.Context, c.String("pull"), wanted)
+	found, store, err := row.Images.Fetch(c.Context, c.String("pull"), wanted)
 	if err != nil {
 		return err
 	}
-	if w.store = store; store != nil {
+	if w.Store = store; store != nil {
 		defer store.Close()
 	}
 	e, _, err := nodeEngine(c, r.Runtime, w)

@@ -22,10 +22,11 @@ import (
 	"testing"
 	"time"
 
-	release "gantry"
+	"gantry/cmd/internal/session"
 
 	"golang.org/x/sys/unix"
 
+	release "gantry"
 	"gantry/cmd/api"
 	"gantry/sqlite"
 )
@@ -303,8 +304,8 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 // Each flag of a server is a setting of its run, or is known to be none.
 func TestFlagsOfAServerAreSettings(t *testing.T) {
 	known := map[string]bool{}
-	for f := range reflect.TypeFor[settings]().NumField() {
-		name, _, _ := strings.Cut(reflect.TypeFor[settings]().Field(f).Tag.Get("json"), ",")
+	for f := range reflect.TypeFor[session.Settings]().NumField() {
+		name, _, _ := strings.Cut(reflect.TypeFor[session.Settings]().Field(f).Tag.Get("json"), ",")
 		known[name] = true
 	}
 	flags := serveCommand().Flags

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 )
 
@@ -15,8 +16,8 @@ import (
 const manyTasks = 20_000
 
 // printOutcome prints the summary of a run that has ended.
-func printOutcome(c *cli.Context) func(context.Context, outcome) error {
-	return func(ctx context.Context, o outcome) error {
+func printOutcome(c *cli.Context) func(context.Context, session.Outcome) error {
+	return func(ctx context.Context, o session.Outcome) error {
 		if c.Bool("quiet") && !c.Bool("json") {
 			return nil
 		}
@@ -24,18 +25,18 @@ func printOutcome(c *cli.Context) func(context.Context, outcome) error {
 	}
 }
 
-func summarise(ctx context.Context, w io.Writer, o outcome, asJSON bool) error {
-	v, ended := o.view, time.Duration(o.result.Ended).Round(time.Millisecond)
+func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool) error {
+	v, ended := o.View, time.Duration(o.Result.Ended).Round(time.Millisecond)
 	tasks, flows := term.Plural(v.Tasks(), "task"), term.Plural(v.Workflows(), "workflow")
 	switch {
-	case o.server:
-		o.progress.Note("%s: %s, %s, %d failed or skipped", o.run, flows, tasks, o.failed)
+	case o.Server:
+		o.Progress.Note("%s: %s, %s, %d failed or skipped", o.Run, flows, tasks, o.Failed)
 		return nil
-	case o.log == nil:
-		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", ended, tasks, flows, o.failed)
+	case o.Log == nil:
+		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", ended, tasks, flows, o.Failed)
 		return nil
-	case !o.measured || v.Tasks() <= manyTasks || asJSON:
-		summary, err := o.log.Summary(ctx, o.run)
+	case !o.Measured || v.Tasks() <= manyTasks || asJSON:
+		summary, err := o.Log.Summary(ctx, o.Run)
 		if err != nil {
 			return err
 		}
@@ -43,22 +44,22 @@ func summarise(ctx context.Context, w io.Writer, o outcome, asJSON bool) error {
 			term.PrintJSON(w, summary)
 			return nil
 		}
-		printSummary(w, summary, "", o.progress.Told(), false)
+		printSummary(w, summary, "", o.Progress.Told(), false)
 		return nil
-	case o.result.Interrupted: // its metrics were not taken
-		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n", o.run,
-			term.Plural(o.progress.Done(), "task"), v.Tasks(), o.policy, ended)
+	case o.Result.Interrupted: // its metrics were not taken
+		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n", o.Run,
+			term.Plural(o.Progress.Done(), "task"), v.Tasks(), o.Policy, ended)
 	default:
-		values, err := o.log.Metrics(ctx, o.run)
+		values, err := o.Log.Metrics(ctx, o.Run)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. Times in seconds:\n\n",
-			o.run, tasks, flows, o.failed, o.policy, ended)
+			o.Run, tasks, flows, o.Failed, o.Policy, ended)
 		if err := printMetrics(w, values); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", o.run, term.ShortPath(o.log.Path()))
+	fmt.Fprintf(w, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", o.Run, term.ShortPath(o.Log.Path()))
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/sqlite/report/page"
@@ -21,7 +22,7 @@ import (
 func pageOptions(home string) page.Options {
 	return page.Options{Now: time.Now(),
 		Left: func(run, runtime string) bool {
-			return !runtimeOf(runtime).Virtual && !held(filepath.Join(home, run, "lock"))
+			return !session.Capabilities(runtime).Virtual && !session.Held(filepath.Join(home, run, "lock"))
 		},
 		Output: func(run, workflow, task string, try int) []string {
 			dir := workDir(home, run, workflow, task, try)
@@ -98,7 +99,7 @@ func writePage(c *cli.Context, names []string, file string) error {
 	if err != nil {
 		return err
 	}
-	o.More = newRehearsal(db, policies).more
+	o.More = session.NewRehearsal(db, policies).More
 	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, o) }
 	if err := writeTo(c, file, write); err != nil {
 		return err

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"time"
 
-	release "gantry"
+	"gantry/cmd/internal/session"
 
 	"github.com/urfave/cli/v2"
 
+	release "gantry"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -55,7 +56,7 @@ cannot be read or written.`,
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
 			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`, one of " +
-				strings.Join(runtimeNames(anyRuntime), ", ") + " (default: that of the latest run)"},
+				strings.Join(session.RuntimeNames(session.AnyRuntime), ", ") + " (default: that of the latest run)"},
 			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the training of the perceptron"},
 			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate, keep nothing"},
@@ -91,9 +92,9 @@ func trainModel(c *cli.Context) error {
 		return exit.Usagef("--held-out %d: give a number from 0", c.Int("held-out"))
 	case c.Int("latest") < 1:
 		return exit.Usagef("--latest %d: give a number from 1", c.Int("latest"))
-	case c.IsSet("runtime") && !slices.Contains(runtimeNames(anyRuntime), c.String("runtime")):
+	case c.IsSet("runtime") && !slices.Contains(session.RuntimeNames(session.AnyRuntime), c.String("runtime")):
 		return exit.Usagef("--runtime %s: choose one of %s", c.String("runtime"),
-			strings.Join(runtimeNames(anyRuntime), ", "))
+			strings.Join(session.RuntimeNames(session.AnyRuntime), ", "))
 	}
 	runs, err := trainingRuns(c)
 	if err != nil {
@@ -192,11 +193,11 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingRun, error) {
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
-		return nil, logError(err)
+		return nil, session.LogError(err)
 	}
 	defer db.Close()
 	runs, err := db.Training(ctx, runtime)
-	return runs, logError(err)
+	return runs, session.LogError(err)
 }
 
 // samplesOf joins the samples of runs, of each kind at most the given number of latest ones; 0 is all.
@@ -269,7 +270,7 @@ func listModels(c *cli.Context) error {
 	defer db.Close()
 	models, err := db.Models(c.Context)
 	if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	if c.Bool("json") {
 		term.PrintJSON(c.App.Writer, models)
@@ -306,7 +307,7 @@ func showModel(c *cli.Context, name string) error {
 	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
 		return exit.With(exit.Input, err)
 	} else if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	if c.Bool("json") {
 		term.PrintJSON(c.App.Writer, m)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gantry/cmd/internal/session"
 	"gantry/executor/sim/hostmodel"
 	"gantry/sqlite"
 )
@@ -174,9 +175,9 @@ func keepModel(t *testing.T, home, runtime string, longer time.Duration) {
 	defer db.Close()
 	m := hostmodel.Example(4)
 	m.Measured.At = time.Now()
-	m.Host, _ = here(t.Context(), runtime, home)
+	m.Host, _ = session.Here(t.Context(), runtime, home)
 	m.Phases.Start.Wall.BaseNanos += float64(longer)
-	if _, err := keepHostModel(t.Context(), db, m); err != nil {
+	if _, err := session.KeepHostModel(t.Context(), db, m); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 )
 
 func resumeCommand() *cli.Command {
@@ -56,15 +57,15 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			return s.continueRun(c.Context, c.Args().First(), c.String("with"))
+			defer s.Close()
+			return s.Continue(c.Context, c.Args().First(), c.String("with"))
 		},
 	}
 }
 
 // changing takes over the options that hold for the process that continues a run.
-func changing(c *cli.Context) func(*settings) error {
-	return func(set *settings) error {
+func changing(c *cli.Context) func(*session.Settings) error {
+	return func(set *session.Settings) error {
 		if c.IsSet("strict") {
 			set.Strict = c.Bool("strict")
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gantry/cmd/internal/session"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
 )
@@ -436,7 +437,7 @@ func TestAnyFileCanBeAResult(t *testing.T) {
 	c.gantry(exitOK, append(args, "--name", "one", flow)...)
 	check := func() {
 		t.Helper()
-		for _, dir := range []string{filepath.Join(c.dir, "runs", latestLink, "results/flow"), out} {
+		for _, dir := range []string{filepath.Join(c.dir, "runs", session.LatestLink, "results/flow"), out} {
 			file("call\n", dir, "calls/a.vcf")
 			file("1\n", dir, "d/x")
 			file("call\n1\n", dir, "all.txt")
@@ -447,7 +448,7 @@ func TestAnyFileCanBeAResult(t *testing.T) {
 	}
 	check()
 	c.gantry(exitOK, "clean", "--files", "one")
-	c.gantry(exitInput, "clean", latestLink)
+	c.gantry(exitInput, "clean", session.LatestLink)
 	check()
 	// A later run replaces files, and not those of others. No link leads out of the directory.
 	c.write("out/all.txt", "old\n")
@@ -455,7 +456,7 @@ func TestAnyFileCanBeAResult(t *testing.T) {
 	c.gantry(exitOK, append(args, "--name", "two", flow)...)
 	check()
 	file("mine\n", out, "mine.txt")
-	if to, err := os.Readlink(filepath.Join(c.dir, "runs", latestLink)); err != nil || to != "two" {
+	if to, err := os.Readlink(filepath.Join(c.dir, "runs", session.LatestLink)); err != nil || to != "two" {
 		t.Errorf("the newest run is %q, %v", to, err)
 	}
 	calls := filepath.Join(out, "calls")
@@ -481,7 +482,7 @@ func TestAnyFileCanBeAResult(t *testing.T) {
 	file("raw\n", both, "flow/raw.txt")
 	file("1\n", both, "flow/mid.txt")
 	c.gantry(exitOK, "rm", "last")
-	if _, err := os.Lstat(filepath.Join(c.dir, "runs", latestLink)); err == nil {
+	if _, err := os.Lstat(filepath.Join(c.dir, "runs", session.LatestLink)); err == nil {
 		t.Error("the link to the newest run leads nowhere")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/executor"
 	"gantry/sqlite"
 )
@@ -53,12 +54,12 @@ gantry works on a run.`,
 					return exit.Usagef("--before %s: %w", c.String("before"), err)
 				}
 				if runs, err = db.Ended(c.Context, before); err != nil {
-					return logError(err)
+					return session.LogError(err)
 				}
 			}
 			for _, run := range runs {
 				if over, err := db.Overview(c.Context, run); err == nil {
-					if err := enter(over.Runtime); err != nil {
+					if err := session.Enter(over.Runtime); err != nil {
 						return err
 					}
 				}
@@ -79,7 +80,7 @@ func logToWrite(c *cli.Context) (home string, db *sqlite.DB, err error) {
 	if home, err = filepath.Abs(c.String("dir")); err != nil {
 		return "", nil, exit.With(exit.Host, err)
 	}
-	db, err = openToWrite(home)
+	db, err = session.OpenToWrite(home)
 	return home, db, err
 }
 
@@ -99,31 +100,31 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 		}
 		over = nil
 	case err != nil:
-		return logError(err)
+		return session.LogError(err)
 	}
-	if held(filepath.Join(dir, "lock")) {
+	if session.Held(filepath.Join(dir, "lock")) {
 		return exit.Heldf("rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
 	}
-	if over != nil && runtimeOf(over.Runtime).Virtual && over.State == sqlite.Running && !force {
+	if over != nil && session.Capabilities(over.Runtime).Virtual && over.State == sqlite.Running && !force {
 		return exit.Heldf("rm: the log has simulation %s as running: wait until it has ended, or use --force "+
 			"if its gantry was killed", run)
 	}
-	if over == nil || runtimeOf(over.Runtime).Adopts {
-		names := runtimeNames(anyRuntime)
+	if over == nil || session.Capabilities(over.Runtime).Adopts {
+		names := session.RuntimeNames(session.AnyRuntime)
 		if over != nil {
 			names = []string{over.Runtime}
 		}
-		_, err := cleanRuns(ctx, home, run, names)
-		if row := rowOf(names[0]); over != nil && row != nil && row.abandon != nil && err == nil {
-			_, err = row.abandon(ctx, dir)
+		_, err := session.CleanRuns(ctx, home, run, names)
+		if row := session.RuntimeNamed(names[0]); over != nil && row != nil && row.Abandon != nil && err == nil {
+			_, err = row.Abandon(ctx, dir)
 		}
 		ended := over != nil && (over.State == sqlite.Finished || over.State == sqlite.Failed)
 		if err != nil && !ended { // a run that ended left no container
 			return exit.Hostf("rm: containers of run %s: %w", run, err)
 		}
 	}
-	unlinkLatest(home, run)
-	err = os.RemoveAll(placed(dir))
+	session.UnlinkLatest(home, run)
+	err = os.RemoveAll(session.Placed(dir))
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/fetch"
@@ -59,7 +60,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 		Action: func(c *cli.Context) error {
 			set, err := readRunSettings(c)
 			if err == nil {
-				err = enter(set.Runtime)
+				err = session.Enter(set.Runtime)
 			}
 			if err != nil {
 				return err
@@ -104,7 +105,7 @@ func runFlags() []cli.Flag {
 }
 
 // readRunSettings reads the flags of a run on a runtime that is not simulated.
-func readRunSettings(c *cli.Context) (*settings, error) {
+func readRunSettings(c *cli.Context) (*session.Settings, error) {
 	set, err := readSettings(c)
 	if err != nil {
 		return nil, err
@@ -118,8 +119,8 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	if set.Grace < 0 {
 		return nil, exit.Usagef("--grace %s: it cannot be negative", set.Grace)
 	}
-	able := runtimeOf(set.Runtime)
-	if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
+	able := session.Capabilities(set.Runtime)
+	if names := session.RuntimeNames(session.RealTime); !slices.Contains(names, set.Runtime) {
 		return nil, exit.Usagef("--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
 	}
 	for _, flag := range []string{"reuse", "scratch", "results", "results-dir"} {
@@ -136,12 +137,12 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 			return nil, exit.Usagef("--startup %s: it cannot be negative", set.Startup)
 		}
 	}
-	elsewhere := onNodes(set.Runtime)
+	elsewhere := session.OnNodes(set.Runtime)
 	if err := readSlurm(c, set, elsewhere); err != nil {
 		return nil, err
 	}
 	if able.Programs && !elsewhere {
-		if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
+		if err := session.CheckHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
 			return nil, err
 		}
 		if err := readHostModel(c, set); err != nil {
@@ -164,7 +165,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 	if err := readStarts(c, set); err != nil {
 		return nil, err
 	}
-	if cores, _, err := hostSize(); err == nil { // else 0: as many as container.Runtime takes
+	if cores, _, err := session.HostSize(); err == nil { // else 0: as many as container.Runtime takes
 		set.Starts = cmp.Or(set.Starts, executor.Starts(cores))
 	}
 	usual := "declared"
@@ -178,7 +179,7 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 }
 
 // begin makes a new run and drives it; or several, one after the other, a repetition each.
-func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
+func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode) error {
 	first, last, err := repetitionRange(c.String("repetition"))
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -189,7 +190,7 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 		return err
 	}
 	if name == "" {
-		name = newRunName()
+		name = session.NewName()
 	}
 	var names []string
 	var failed error
@@ -231,7 +232,8 @@ func repetitionRange(text string) (first, last int, err error) {
 }
 
 // beginOne makes the run of one repetition, and returns how many the workload stands for.
-func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int, name string) (of int, err error) {
+func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetition int, name string) (of int,
+	err error) {
 	whole := *given
 	set := &whole
 	set.Repetition = repetition
@@ -239,9 +241,9 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	if err != nil {
 		return 0, err
 	}
-	defer s.close()
+	defer s.Close()
 	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
-	d, err := s.begin(c.Context, mode, &inputs{paths: c.Args().Slice(), stdin: stdin})
+	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Stdin: stdin})
 	if d != nil {
 		printDry(c, d)
 	}
@@ -249,23 +251,23 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 }
 
 // newSession makes a run as a command line asks for it.
-func newSession(c *cli.Context, set *settings, name string) (*session, error) {
+func newSession(c *cli.Context, set *session.Settings, name string) (*session.Session, error) {
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	return newRun(set, options{home: home, name: name, view: term.New(c.Bool("quiet") || c.Bool("json")),
-		predict: !c.Bool("no-prediction"), noLog: c.Bool("no-log"), page: pageOf(c), ended: printOutcome(c),
-		why: verdict, readAs: reading(c), slurmJob: c.String("slurm-job"), dry: c.Bool("dry-run"),
-		cluster: c.IsSet("cluster"), starts: c.IsSet("starts"), change: changing(c),
-		refuse: func(set *settings, f *facts) error { return refuseIdle(c, set, f) }}), nil
+	return session.New(set, session.Options{Home: home, Name: name, View: term.New(c.Bool("quiet") || c.Bool("json")),
+		Predict: !c.Bool("no-prediction"), NoLog: c.Bool("no-log"), Page: pageOf(c), Ended: printOutcome(c),
+		Why: verdict, ReadAs: reading(c), SlurmJob: c.String("slurm-job"), Dry: c.Bool("dry-run"),
+		Cluster: c.IsSet("cluster"), Starts: c.IsSet("starts"), Change: changing(c),
+		Refuse: func(set *session.Settings, f *session.Facts) error { return refuseIdle(c, set, f) }}), nil
 }
 
 // reading says how the command line has workflows read.
-func reading(c *cli.Context) func(set *settings, in *inputs) error {
-	return func(set *settings, in *inputs) error {
-		in.preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
-		in.all = c.String("repetition") == "all"
+func reading(c *cli.Context) func(set *session.Settings, in *session.Inputs) error {
+	return func(set *session.Settings, in *session.Inputs) error {
+		in.Preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
+		in.All = c.String("repetition") == "all"
 		return readAs(c, set, in)
 	}
 }

@@ -188,7 +188,8 @@ func TestAThousandTasksPrintFewLines(t *testing.T) {
 func TestFailedTasksMakeTheExitCode(t *testing.T) {
 	beside(t)
 	needsDocker(t)
-	dir := writeFiles(t, map[string]string{"missing.json": `{"name":"m","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
+	dir := writeFiles(t,
+		map[string]string{"missing.json": `{"name":"m","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
 		{"name":"a","id":"a","parents":[],"children":["b"],"inputFiles":[],"outputFiles":[]},
 		{"name":"b","id":"b","parents":["a"],"children":[],"inputFiles":[],"outputFiles":[]},
 		{"name":"c","id":"c","parents":[],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
@@ -339,7 +340,8 @@ bad:
 
 // What a trace calls a task, and what the task says, reaches no terminal with its control characters.
 func TestNamesCannotDriveATerminal(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"esc.json": `{"name":"e\u001b[2J","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
+	dir := writeFiles(t,
+		map[string]string{"esc.json": `{"name":"e\u001b[2J","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
 		{"name":"a\u001b[31m","id":"a\u0007\u009b","parents":[],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
 		"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[{"id":"a\u0007\u009b","runtimeInSeconds":1}]}}}`})
 	home := "--dir=" + filepath.Join(dir, "runs")
@@ -362,8 +364,9 @@ func TestTheLogBelongsToWhoCalledSudo(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
 	home := filepath.Join(dir, "runs")
 	expect(t, exitOK, nil, "run", "--runtime=null", "--name=r", "--dir="+home, filepath.Join(dir, "one.dax"))
-	for _, path := range []string{home, filepath.Join(home, sqlite.FileName), filepath.Join(home, "r"), filepath.Join(home, "r",
-		"lock")} {
+	for _, path := range []string{home, filepath.Join(home, sqlite.FileName), filepath.Join(home, "r"),
+		filepath.Join(home, "r",
+			"lock")} {
 		var st unix.Stat_t
 		if err := unix.Stat(path, &st); err != nil || st.Uid != 12345 || st.Gid != 12345 {
 			t.Errorf("%s belongs to %d:%d, %v", path, st.Uid, st.Gid, err)

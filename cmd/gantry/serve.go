@@ -10,6 +10,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/session"
 	"gantry/trace/reader"
 )
 
@@ -72,11 +73,11 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if onNodes(set.Runtime) {
+	if session.OnNodes(set.Runtime) {
 		return exit.Usagef("--runtime %s: gantry serve runs tasks on this host; gantry run uses that runtime",
 			set.Runtime)
 	}
-	if err := refuseIdle(c, set, anything()); err != nil {
+	if err := refuseIdle(c, set, session.Anything()); err != nil {
 		return err
 	}
 	set.Serve = true
@@ -85,25 +86,25 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	v := serveOptions{group: c.String("group"), tenants: c.StringSlice("tenant"),
-		differing: func(run string, kept *settings) ([]string, error) { return differing(c, run, set, kept) }}
-	if v.limits, err = readLimits(c); err != nil {
+	defer s.Close()
+	v := session.Serving{Group: c.String("group"), Tenants: c.StringSlice("tenant"),
+		Differing: func(run string, kept *session.Settings) ([]string, error) { return differing(c, run, set, kept) }}
+	if v.Limits, err = readLimits(c); err != nil {
 		return err
 	}
-	return s.serve(c.Context, v)
+	return s.Serve(c.Context, v)
 }
 
 // readLimits reads the flags. It is nil if there are none.
-func readLimits(c *cli.Context) (tenantLimits, error) {
-	var all tenantLimits
+func readLimits(c *cli.Context) (session.TenantLimits, error) {
+	var all session.TenantLimits
 	for _, text := range c.StringSlice("tenant-limit") {
 		name, rest, ok := strings.Cut(text, "=")
 		if !ok {
 			return nil, exit.Usagef("--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
 		}
 		if all == nil {
-			all = tenantLimits{}
+			all = session.TenantLimits{}
 		}
 		l := all[name]
 		for _, one := range strings.Split(rest, ",") {

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/slurm/allocation"
@@ -26,15 +27,15 @@ import (
 )
 
 // readStarts reads how many containers may be starting at once; 0 if nothing says so.
-func readStarts(c *cli.Context, s *settings) error {
+func readStarts(c *cli.Context, s *session.Settings) error {
 	if s.Starts = c.Int("starts"); s.Starts < 1 && c.IsSet("starts") {
 		return exit.Usagef("--starts %d: at least one", s.Starts)
 	}
 	return nil
 }
 
-func readSettings(c *cli.Context) (*settings, error) {
-	s := &settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"),
+func readSettings(c *cli.Context) (*session.Settings, error) {
+	s := &session.Settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"),
 		SizeScale: c.Float64("size-scale"),
 		Image:     c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"),
 		RejectLate: c.Bool("reject-late"), Retries: separated(c.StringSlice("retry")), Count: c.Int("count")}
@@ -56,7 +57,7 @@ func readSettings(c *cli.Context) (*settings, error) {
 		n := strconv.Itoa(c.Int("retries"))
 		s.Retries = append([]string{"exit-code=" + n, "output-missing=" + n}, s.Retries...)
 	}
-	if _, err := retryRules(s.Retries); err != nil {
+	if _, err := session.RetryRules(s.Retries); err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
 	cluster, err := readCluster(c.String("cluster"))
@@ -70,7 +71,7 @@ func readSettings(c *cli.Context) (*settings, error) {
 // readCluster reads a cluster file, or makes one node of this host.
 func readCluster(path string) (*scenario.Cluster, error) {
 	if path == "" {
-		return hostCluster()
+		return session.HostCluster()
 	}
 	f, err := openText(path)
 	if err != nil {
@@ -86,7 +87,7 @@ func readCluster(path string) (*scenario.Cluster, error) {
 }
 
 // readGiven reads these flags into the settings. Of secrets these have the names only.
-func readGiven(c *cli.Context, s *settings) (err error) {
+func readGiven(c *cli.Context, s *session.Settings) (err error) {
 	env := []string{}
 	for _, file := range c.StringSlice("env-file") {
 		text, err := readText(file)
@@ -112,19 +113,19 @@ func readGiven(c *cli.Context, s *settings) (err error) {
 	}
 	s.Env = executor.MergeEnv(nil, env)
 	for _, text := range c.StringSlice("mount") {
-		m, err := mountOf(text)
+		m, err := session.MountOf(text)
 		if err != nil {
 			return exit.Inputf("--mount %s: %w", text, err)
 		}
 		s.Mounts = append(s.Mounts, m)
 	}
 	for _, text := range c.StringSlice("secret") {
-		if text, err = secretOf(text); err != nil {
+		if text, err = session.SecretOf(text); err != nil {
 			return err
 		}
 		s.Secrets = append(s.Secrets, text)
 	}
-	if err := s.targets(); err != nil {
+	if err := s.Targets(); err != nil {
 		return err
 	}
 	if s.Shell = c.String("shell"); c.IsSet("shell") {
@@ -132,7 +133,7 @@ func readGiven(c *cli.Context, s *settings) (err error) {
 			return exit.Usagef("--shell %q: %w", s.Shell, err)
 		}
 	}
-	_, err = s.secrets()
+	_, err = s.SecretValues()
 	return err
 }
 
@@ -153,7 +154,7 @@ func variable(text string) (string, error) {
 }
 
 // readEstimates takes the flags over; usual is the estimator where nothing is said. Other settings stay as they are.
-func readEstimates(c *cli.Context, s *settings, usual string) error {
+func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
 	if c.IsSet("errors") || s.Errors == "" {
 		s.Errors = c.String("errors")
 	}
@@ -174,7 +175,7 @@ func readEstimates(c *cli.Context, s *settings, usual string) error {
 	if err != nil {
 		return exit.Usagef("--estimator: %w", err)
 	}
-	if e.Kind == predict.KindOracle && !runtimeOf(s.Runtime).Virtual {
+	if e.Kind == predict.KindOracle && !session.Capabilities(s.Runtime).Virtual {
 		return exit.Usagef("--estimator oracle: only a simulation knows the true runtimes; use declared for " +
 			"those of the trace")
 	}
@@ -188,13 +189,13 @@ func readEstimates(c *cli.Context, s *settings, usual string) error {
 }
 
 // readHostModel finds the host model of a run or a simulation.
-func readHostModel(c *cli.Context, s *settings) error {
+func readHostModel(c *cli.Context, s *session.Settings) error {
 	s.StartupGiven = c.IsSet("startup")
 	switch name := c.String("host-model"); name {
 	case hostModelNone:
 		return nil
 	case "":
-		if s.StartupGiven || checkHost(s.Cluster, c.Bool("oversubscribe")) != nil {
+		if s.StartupGiven || session.CheckHost(s.Cluster, c.Bool("oversubscribe")) != nil {
 			return nil
 		}
 		m, err := storedHostModel(c, s)
@@ -219,7 +220,7 @@ func readHostModel(c *cli.Context, s *settings) error {
 		if err != nil {
 			return exit.Inputf("--host-model %s: %w", name, err)
 		}
-		if f := hostFacts(); !runtimeOf(s.Runtime).Virtual {
+		if f := session.HostFacts(); !session.Capabilities(s.Runtime).Virtual {
 			if err := m.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores,
 				Runtime: s.Runtime}); err != nil {
 				return exit.Inputf("--host-model %s: %w", name, err)
@@ -232,7 +233,7 @@ func readHostModel(c *cli.Context, s *settings) error {
 
 // storedHostModel is the model that the log has of this host with the runtime of the run, or of the run that is
 // simulated; else with the one that runs usually take, or with any other if that was never measured.
-func storedHostModel(c *cli.Context, s *settings) (*hostmodel.Model, error) {
+func storedHostModel(c *cli.Context, s *session.Settings) (*hostmodel.Model, error) {
 	path := filepath.Join(c.String("dir"), sqlite.FileName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, hostmodel.ErrNone
@@ -243,8 +244,8 @@ func storedHostModel(c *cli.Context, s *settings) (*hostmodel.Model, error) {
 	}
 	defer db.Close()
 	names := []string{s.Runtime}
-	if runtimeOf(s.Runtime).Virtual {
-		names = append([]string{usualRuntime.Name}, runtimeNames(makesContainers)...)
+	if session.Capabilities(s.Runtime).Virtual {
+		names = append([]string{session.UsualRuntime.Name}, session.RuntimeNames(session.MakesContainers)...)
 		if run := c.String("measured"); run != "" {
 			if info, err := db.Info(c.Context, run); err == nil { // else whoever needs it says so
 				names = []string{info.Runtime}
@@ -257,7 +258,7 @@ func storedHostModel(c *cli.Context, s *settings) (*hostmodel.Model, error) {
 	}
 	var m *hostmodel.Model
 	for _, name := range names {
-		if m, _, err = findHostModel(c.Context, db, name, dir); !errors.Is(err, hostmodel.ErrNone) {
+		if m, _, err = session.FindHostModel(c.Context, db, name, dir); !errors.Is(err, hostmodel.ErrNone) {
 			break
 		}
 	}
@@ -265,10 +266,10 @@ func storedHostModel(c *cli.Context, s *settings) (*hostmodel.Model, error) {
 }
 
 // readAs takes over how workflows are to be read, as far as the command line says it.
-func readAs(c *cli.Context, s *settings, in *inputs) (err error) {
+func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error) {
 	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
 	in.Repair = c.Bool("repair")
-	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
+	if in.Inputs, in.Dirs, err = session.InputsDirs(c.StringSlice("inputs")); err != nil {
 		return err
 	}
 	if c.IsSet("catalog") {
@@ -297,21 +298,21 @@ func readAs(c *cli.Context, s *settings, in *inputs) (err error) {
 	if s.Define == nil {
 		s.Define = map[string]string{}
 	}
-	in.given, in.Used = *c.Generic("define").(*definitions), map[string]bool{}
-	maps.Copy(s.Define, in.given)
+	in.Given, in.Used = *c.Generic("define").(*definitions), map[string]bool{}
+	maps.Copy(s.Define, in.Given)
 	in.Catalogs, in.Site, in.EnforceWalltime, in.Define, in.Shell = s.Catalogs, s.Site, s.EnforceWalltime, s.Define,
 		s.Shell
 	return nil
 }
 
 // readSlurm reads these flags.
-func readSlurm(c *cli.Context, s *settings, on bool) error {
+func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
 	for _, flag := range []string{"slurm", "slurm-job", "shared", "node-runtime", "bundle"} {
 		if c.IsSet(flag) && !on {
 			return exit.Usagef("--%s: it is for --runtime slurm", flag)
 		}
 	}
-	if on && len(s.Secrets) > 0 && c.String("node-runtime") == noContainers {
+	if on && len(s.Secrets) > 0 && c.String("node-runtime") == session.NoContainers {
 		return exit.Usagef("--secret: programs without a container see no files of their own in /run/secrets; " +
 			"use --node-runtime oci or docker")
 	}
@@ -324,12 +325,13 @@ func readSlurm(c *cli.Context, s *settings, on bool) error {
 			return exit.With(exit.Usage, err)
 		}
 	}
-	if s.NodeRuntime != "" && s.NodeRuntime != noContainers && !slices.Contains(nodeRuntimes, s.NodeRuntime) {
+	if s.NodeRuntime != "" && s.NodeRuntime != session.NoContainers && !slices.Contains(session.NodeRuntimes,
+		s.NodeRuntime) {
 		return exit.Usagef("--node-runtime %s: choose one of %s, %s", s.NodeRuntime,
-			strings.Join(nodeRuntimes, ", "), noContainers)
+			strings.Join(session.NodeRuntimes, ", "), session.NoContainers)
 	}
-	if s.NodeRuntime == noContainers && s.Image == "" {
-		s.Image = noContainers // programs of no image are emulated elsewhere
+	if s.NodeRuntime == session.NoContainers && s.Image == "" {
+		s.Image = session.NoContainers // programs of no image are emulated elsewhere
 	}
 	if s.Bundle < 0 {
 		return exit.Usagef("--bundle %s: it cannot be negative", s.Bundle)
@@ -349,7 +351,7 @@ func readSlurm(c *cli.Context, s *settings, on bool) error {
 }
 
 // readResultsDir reads --results-dir, if it is given.
-func readResultsDir(c *cli.Context, s *settings) (err error) {
+func readResultsDir(c *cli.Context, s *session.Settings) (err error) {
 	if !c.IsSet("results-dir") {
 		return nil
 	}
@@ -368,8 +370,8 @@ func chosenRuntime(c *cli.Context) string {
 	if c.IsSet("runtime") {
 		return c.String("runtime")
 	}
-	name := hostRuntime(c.Context, usualRuntime.Name)
-	if name != usualRuntime.Name && os.Geteuid() == 0 && !c.Bool("quiet") { // else this process begins again
+	name := session.HostRuntime(c.Context, session.UsualRuntime.Name)
+	if name != session.UsualRuntime.Name && os.Geteuid() == 0 && !c.Bool("quiet") { // else this process begins again
 		fmt.Fprintf(c.App.ErrWriter, "no Docker Engine answers: gantry takes --runtime %s\n", name)
 	}
 	return name

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 )
 
@@ -45,5 +46,5 @@ func shell(c *cli.Context) error {
 		return exit.With(exit.Host, err)
 	}
 	tty := term.Terminal(os.Stdin) && term.Terminal(os.Stdout)
-	return openShell(c.Context, home, db, life, c.String("shell"), tty)
+	return session.OpenShell(c.Context, home, db, life, c.String("shell"), tty)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/sqlite"
@@ -67,11 +68,11 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 			}
 			s, err := db.SummaryWithin(c.Context, c.Args().First(), most)
 			if err != nil {
-				return logError(err)
+				return session.LogError(err)
 			}
 			s.State = stateNow(c.String("dir"), &s.Overview)
 			if at, err := time.Parse(time.RFC3339Nano, s.Started); err == nil && s.State == sqlite.Running &&
-				runtimeOf(s.Runtime).Adopts {
+				session.Capabilities(s.Runtime).Adopts {
 				s.Clock = max(s.Clock, sqlite.Span(time.Since(at))) // the log's is that of the last event
 			}
 			if c.Bool("tasks") {
@@ -104,11 +105,11 @@ func printPaused(c *cli.Context, run, runtime string) {
 	}
 	ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
 	defer cancel()
-	row := rowOf(runtime)
-	if row == nil || row.engine == nil {
+	row := session.RuntimeNamed(runtime)
+	if row == nil || row.Engine == nil {
 		return
 	}
-	e, err := row.engine(ctx, engineWants{dirs: []string{dir}})
+	e, err := row.Engine(ctx, session.EngineWants{Dirs: []string{dir}})
 	if err != nil {
 		return
 	}
@@ -149,7 +150,7 @@ func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 		return nil
 	})
 	if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	t.End()
 	return nil

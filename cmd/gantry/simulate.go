@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/sqlite"
 )
 
@@ -71,7 +72,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if err != nil {
 				return err
 			}
-			set.Runtime, set.Startup = simulation.Name, c.Duration("startup")
+			set.Runtime, set.Startup = session.Simulation.Name, c.Duration("startup")
 			if set.Startup < 0 {
 				return exit.Usagef("--startup %s: give 0 or more", set.Startup)
 			}
@@ -126,12 +127,12 @@ func replay(c *cli.Context, name string) error {
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
-	set := &settings{}
+	set := &session.Settings{}
 	if err := json.Unmarshal(info.Settings, set); err != nil {
 		return exit.Internalf("settings of run %s: %w", info.Name, err)
 	}
-	set.Runtime = simulation.Name
-	was := string(set.encode())
+	set.Runtime = session.Simulation.Name
+	was := string(set.Encode())
 	if c.IsSet("policy") {
 		set.Policy = c.String("policy")
 	}
@@ -143,11 +144,11 @@ func replay(c *cli.Context, name string) error {
 			return err
 		}
 	}
-	same := string(set.encode()) == was
+	same := string(set.Encode()) == was
 	s, err := newSession(c, set, c.String("name"))
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	return s.replay(c.Context, log, &info, same)
+	defer s.Close()
+	return s.Replay(c.Context, log, &info, same)
 }

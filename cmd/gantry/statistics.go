@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
@@ -50,7 +51,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such run, 4 the log cannot be 
 			for _, name := range names {
 				s, err := db.Statistics(c.Context, name)
 				if err != nil {
-					return logError(err)
+					return session.LogError(err)
 				}
 				all = append(all, s)
 			}

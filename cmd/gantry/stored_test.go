@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/cmd/internal/session"
 	"gantry/executor/container/docker/registrytest"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci/image"
@@ -36,7 +37,8 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 		"file://" + saved: {"loaded", ""}} {
 		t.Setenv(image.DirEnv, filepath.Join(t.TempDir(), "images"))
 		for round, source := range []string{want.source, "local"} {
-			got, s, err := rowOf("oci").images.fetch(t.Context(), string(fetch.PullMissing), []fetch.Wanted{{Ref: ref}})
+			got, s, err := session.RuntimeNamed("oci").Images.Fetch(t.Context(), string(fetch.PullMissing),
+				[]fetch.Wanted{{Ref: ref}})
 			if err != nil {
 				t.Fatalf("%s: %v", ref, err)
 			}
@@ -65,7 +67,7 @@ func TestCleanKeepsWhatRunsNeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if removed, freed, err := removeStored(t.Context()); len(removed) > 0 || freed != 0 || err != nil {
+	if removed, freed, err := session.RemoveStored(t.Context()); len(removed) > 0 || freed != 0 || err != nil {
 		t.Errorf("%v, %d, %v", removed, freed, err)
 	}
 	expect(t, exitOK, []string{"no images"}, "images")
@@ -75,7 +77,7 @@ func TestCleanKeepsWhatRunsNeed(t *testing.T) {
 	expect(t, exitOK, nil, "simulate", "--dir", dir, "--name=over", filepath.Join(dir, "w.json"))
 	for _, name := range []string{"over", "none"} {
 		os.MkdirAll(filepath.Join(dir, name), 0o755)
-		if unfinished(t.Context(), filepath.Join(dir, name)) {
+		if session.Unfinished(t.Context(), filepath.Join(dir, name)) {
 			t.Errorf("run %s is not over", name)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/outside"
@@ -116,8 +117,8 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 
 // handedIn reads what stands on the command line of gantry submit, with the rights of the caller.
 func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
-	set := &settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Runtime: about.Runtime}
-	view, read := term.New(c.Bool("quiet")), &facts{}
+	set := &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Runtime: about.Runtime}
+	view, read := term.New(c.Bool("quiet")), &session.Facts{}
 	platform := &planner.Platform{}
 	if err := json.Unmarshal(about.Platform, platform); err != nil {
 		return nil, exit.Internalf("the nodes of the server: %w", err)
@@ -125,19 +126,19 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 	if err := readGiven(c, set); err != nil {
 		return nil, err
 	}
-	in := &inputs{paths: c.Args().Slice(), seed: 1, Loader: load.Loader{Platform: platform, Warn: view.Warn,
+	in := &session.Inputs{Paths: c.Args().Slice(), Seed: 1, Loader: load.Loader{Platform: platform, Warn: view.Warn,
 		TimeScale: max(about.TimeScale, math.SmallestNonzeroFloat64)}}
 	if err := readAs(c, set, in); err != nil {
 		return nil, err
 	}
-	subs, err := in.submissions()
+	subs, err := in.Submissions()
 	if err != nil {
 		return nil, err
 	}
 	if err := preemption(c, subs); err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
-	h := &handing{settings: set, retries: -1}
+	h := &handing{Settings: set, retries: -1}
 	if err := h.read(c); err != nil {
 		return nil, err
 	}
@@ -145,15 +146,15 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 		if err := subs[i].Make(); err != nil {
 			return nil, exit.With(exit.Input, err)
 		}
-		read.take(set, &subs[i])
+		read.Take(set, &subs[i])
 	}
-	read.due, read.repaired = true, in.Repaired // --deadline gives one
+	read.Due, read.Repaired = true, in.Repaired // --deadline gives one
 	if err := refuseIdle(c, set, read); err != nil {
 		return nil, err
 	}
-	programs := runtimeOf(set.Runtime).Programs
+	programs := session.Capabilities(set.Runtime).Programs
 	if programs {
-		if err := checkMounts(subs, set.Emulate || set.ContainerMounts); err != nil {
+		if err := session.CheckMounts(subs, set.Emulate || set.ContainerMounts); err != nil {
 			return nil, err
 		}
 	}
@@ -177,15 +178,15 @@ func submitSecretFlag() cli.Flag {
 
 // submitSecrets reads the values of secrets, which go to the server and not into the workflow.
 func submitSecrets(c *cli.Context) (map[string][]byte, error) {
-	set := &settings{}
+	set := &session.Settings{}
 	for _, text := range c.StringSlice("secret") {
-		text, err := secretOf(text)
+		text, err := session.SecretOf(text)
 		if err != nil {
 			return nil, err
 		}
 		set.Secrets = append(set.Secrets, text)
 	}
-	values, err := set.secrets()
+	values, err := set.SecretValues()
 	if err != nil || len(values) == 0 {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func submitSecrets(c *cli.Context) (map[string][]byte, error) {
 
 // handing is what the command line of gantry submit says of workflows.
 type handing struct {
-	*settings
+	*session.Settings
 	name, tenant      string
 	class             *planner.Class
 	deadline, release planner.Time // from now on; 0: none
@@ -343,7 +344,7 @@ func locateFor(ctx context.Context, subs []executor.Submission) error {
 			return exit.With(exit.Interrupted, err)
 		}
 		if len(missing) > 0 {
-			return exit.Inputf("%s", notFound(subs[i].Name, missing))
+			return exit.Inputf("%s", session.NotFound(subs[i].Name, missing))
 		}
 		subs[i].Sources = sources
 	}
@@ -706,7 +707,7 @@ func loggedStatus(c *cli.Context, id int64, noServer error) (*api.Status, error)
 	}
 	info, err := db.Info(c.Context, o.Run)
 	if err != nil {
-		return nil, logError(err)
+		return nil, session.LogError(err)
 	}
 	st := server.StatusOf(o, info.Started)
 	if !st.Over {
@@ -801,7 +802,7 @@ Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
 				return nil
 			}
 			dir, _ := filepath.Abs(c.String("dir")) // it was found above
-			for isLocked(filepath.Join(dir, api.LockName)) {
+			for session.IsLocked(filepath.Join(dir, api.LockName)) {
 				select {
 				case <-c.Context.Done():
 					return exit.With(exit.Interrupted, c.Context.Err())

@@ -17,6 +17,7 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/evidence"
@@ -96,7 +97,7 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 	for i := 1; i < len(s.Policies); i++ {
 		fmt.Fprintf(b, ", %s until %s", s.Policies[i-1].Policy, term.InstantOf(s.Policies[i].At))
 	}
-	if runtimeOf(s.Runtime).Virtual || s.HostModel != nil {
+	if session.Capabilities(s.Runtime).Virtual || s.HostModel != nil {
 		fmt.Fprintf(b, ", host model %s", s.HostModel)
 	}
 	if s.TimeScale != 1 || s.SizeScale != 1 {
@@ -383,7 +384,7 @@ func openLog(c *cli.Context, names ...string) (*sqlite.DB, error) {
 	}
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
-		return nil, logError(err)
+		return nil, session.LogError(err)
 	}
 	for _, name := range names {
 		// What is of several runs is of these as a whole.
@@ -415,7 +416,7 @@ func submissionIn(ctx context.Context, db *sqlite.DB, name string, whole bool) (
 	if errors.As(err, &unknown) {
 		return nil, nil // who asked says what is not known
 	} else if err != nil {
-		return nil, logError(err)
+		return nil, session.LogError(err)
 	}
 	return one, nil
 }

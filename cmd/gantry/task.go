@@ -10,6 +10,7 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/executor"
 	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
@@ -107,7 +108,7 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 		return nil, exit.Usagef("submit --task NAME: the name and the command of the task are needed: " +
 			"gantry submit --task NAME --image IMAGE -- COMMAND")
 	}
-	if c.String("image") == "" && !c.Bool("emulate") && runtimeOf(about.Runtime).Programs {
+	if c.String("image") == "" && !c.Bool("emulate") && session.Capabilities(about.Runtime).Programs {
 		return nil, exit.Usagef("submit --task %s: name the image that its command runs in with --image", name)
 	}
 	kind := c.String("kind")
@@ -133,11 +134,11 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 		}
 		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
 	}
-	h := &handing{settings: &settings{}, retries: -1}
+	h := &handing{Settings: &session.Settings{}, retries: -1}
 	if err := h.read(c); err != nil {
 		return nil, err
 	}
-	if err := readGiven(c, h.settings); err != nil {
+	if err := readGiven(c, h.Settings); err != nil {
 		return nil, err
 	}
 	t.Retries, t.Env = h.retries, h.Env
@@ -158,7 +159,7 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 		return nil, err
 	}
 	sub.At, sub.Release = sub.Release, 0 // until then it is in no workflow
-	if !runtimeOf(about.Runtime).Programs {
+	if !session.Capabilities(about.Runtime).Programs {
 		return sub, nil
 	}
 	return sub, locateInputs(c, sub)

@@ -14,6 +14,7 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
 	"gantry/sqlite/report/live"
@@ -83,17 +84,17 @@ func watch(c *cli.Context, name string) error {
 	}
 	run, err := db.Info(c.Context, name)
 	if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	state, err := db.State(c.Context, run.Name)
 	if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	if state != sqlite.Running {
 		return exit.Inputf("run %s has ended (%s): gantry report %s --html FILE writes its page", run.Name, state,
 			run.Name)
 	}
-	if !runtimeOf(run.Runtime).Virtual && !held(filepath.Join(c.String("dir"), run.Name, "lock")) {
+	if !session.Capabilities(run.Runtime).Virtual && !session.Held(filepath.Join(c.String("dir"), run.Name, "lock")) {
 		fmt.Fprintf(c.App.ErrWriter, "gantry: nobody works on run %s: it was killed; gantry resume %s continues it\n",
 			run.Name, run.Name)
 	}
@@ -125,7 +126,7 @@ func watchOne(c *cli.Context, now *sqlite.DB, id string) error {
 	}
 	run, err := now.Info(c.Context, "")
 	if err != nil {
-		return logError(err)
+		return session.LogError(err)
 	}
 	one := &liveOne{c: c, run: run.Name}
 	if one.id, err = strconv.ParseInt(id, 10, 64); err != nil {
@@ -223,16 +224,16 @@ func (l *liveRun) more(ctx context.Context, run string) (*page.Extra, error) {
 		return nil, err
 	}
 	if over.Tasks > livePlanned {
-		l.extra = &page.Extra{OtherNote: otherLater,
+		l.extra = &page.Extra{OtherNote: session.OtherLater,
 			PlanNote: fmt.Sprintf("The plans of runs of more than %d tasks are shown once the run is over: gantry "+
 				"report %s --html FILE.", livePlanned, run)}
 		l.due = time.Now().Add(time.Hour)
 		return l.extra, nil
 	}
 	began := time.Now()
-	r := newRehearsal(l.db, []string{})
-	if l.extra, err = r.more(ctx, run); err == nil {
-		l.extra.OtherNote = otherLater
+	r := session.NewRehearsal(l.db, []string{})
+	if l.extra, err = r.More(ctx, run); err == nil {
+		l.extra.OtherNote = session.OtherLater
 	}
 	l.due = time.Now().Add(time.Duration(float64(time.Since(began)) / planShare))
 	return l.extra, err

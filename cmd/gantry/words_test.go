@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gantry/cmd/internal/session"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
@@ -35,7 +36,7 @@ func TestNothingIsPredictedFromADefault(t *testing.T) {
 	if strings.Contains(out, "makespan") {
 		t.Errorf("a makespan is predicted:\n%s", out)
 	}
-	var d dryRun
+	var d session.DryRun
 	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, append(run, "--json")...)), &d); err != nil {
 		t.Fatal(err)
 	}

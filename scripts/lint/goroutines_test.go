@@ -35,26 +35,27 @@ func TestPackagesTestedWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
 	}
 }
 
-// raced has the files of cmd/gantry in which goroutines share state, and a test of each that make test runs under the
-// race detector.
+// raced has the files of commands and sessions in which goroutines share state, and a test of each that make test runs
+// under the race detector.
 var raced = map[string]string{
-	"execute.go":  "TestThePageOfARunInContainers",
-	"forecast.go": "TestADryRunStartsNothing",
-	"foretell.go": "TestSingleTasksArePredicted",
-	"images.go":   "TestAnImageThatIsSlowHoldsUpNobody",
-	"main.go":     "TestServeTakesWorkUntilItIsDrained",
-	"run.go":      "TestServeTakesWorkUntilItIsDrained",
-	"serve.go":    "TestServeTakesWorkUntilItIsDrained",
-	"shell.go":    "-", // what it starts only reads channels
-	"tenants.go":  "TestAServerHoldsTenantsToTheirLimits",
-	"upkeep.go":   "TestScratchFilesGoEarly",
-	"watch.go":    "TestThePageOfARunInContainers",
+	"gantry/main.go":                   "TestServeTakesWorkUntilItIsDrained",
+	"gantry/run.go":                    "TestServeTakesWorkUntilItIsDrained",
+	"internal/session/expectations.go": "TestSingleTasksArePredicted",
+	"internal/session/forecast.go":     "TestADryRunStartsNothing",
+	"internal/session/images.go":       "TestAnImageThatIsSlowHoldsUpNobody",
+	"internal/session/pages.go":        "TestThePageOfARunInContainers",
+	"internal/session/sandbox.go":      "-", // what it starts only reads channels
+	"internal/session/serve.go":        "TestServeTakesWorkUntilItIsDrained",
+	"internal/session/session.go":      "TestThePageOfARunInContainers",
+	"internal/session/tenants.go":      "TestAServerHoldsTenantsToTheirLimits",
+	"internal/session/upkeep.go":       "TestScratchFilesGoEarly",
 }
 
 func TestSharedStateOfGantryIsTestedUnderTheRaceDetector(t *testing.T) {
 	paths, err := filepath.Glob("../../cmd/gantry/*.go")
-	if err != nil || len(paths) == 0 {
-		t.Fatal(paths, err)
+	more, err2 := filepath.Glob("../../cmd/internal/session/*.go")
+	if paths = append(paths, more...); err != nil || err2 != nil || len(more) == 0 {
+		t.Fatal(paths, err, err2)
 	}
 	under := listed(t, "RACED")
 	tests := map[string]bool{}
@@ -74,7 +75,7 @@ func TestSharedStateOfGantryIsTestedUnderTheRaceDetector(t *testing.T) {
 			shares = shares || starts
 			return true
 		})
-		name := filepath.Base(path)
+		name := strings.TrimPrefix(filepath.ToSlash(path), "../../cmd/")
 		if !strings.HasSuffix(name, "_test.go") && shares != (raced[name] != "") {
 			t.Errorf("goroutines share state in %s: %v; the list raced has %q", name, shares, raced[name])
 		}

@@ -1,0 +1,145 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/sim/calibrate"
+	"gantry/executor/sim/hostmodel"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/trace/scenario"
+)
+
+// Calibration says how a host is measured.
+type Calibration struct {
+	Quick bool                             // less is measured
+	Busy  bool                             // the model of a busy host is kept, too
+	Step  func(doing string, done float64) // says what is done next; nil: to nobody
+}
+
+// Calibrate measures this host and keeps the model in the log below home.
+func Calibrate(ctx context.Context, home string, host hostmodel.Host, o Calibration) (*hostmodel.Model,
+	*sqlite.HostModel, error) {
+	s := &Session{set: &Settings{Runtime: host.Runtime, Seed: 1, Starts: executor.Starts(host.Cores)}, home: home,
+		view: term.New(true)}
+	defer s.Close()
+	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
+		return nil, nil, err
+	}
+	m, err := s.measureHost(ctx, host, o)
+	if err == nil {
+		err = s.correctModel(ctx, m, o)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if all := m.Measured.Warnings; len(all) > 0 && !o.Busy {
+		return nil, nil, exit.Hostf("the model is not stored, as the host was busy: %s; end other programs and "+
+			"calibrate again, or store it with --force", strings.Join(all, "; "))
+	}
+	row, err := KeepHostModel(ctx, s.db, m)
+	return m, row, err
+}
+
+// correctModel corrects a model by sample runs, in a directory of their own, which is gone afterwards.
+func (s *Session) correctModel(ctx context.Context, m *hostmodel.Model, o Calibration) (err error) {
+	if o.Step != nil {
+		o.Step("sample runs", calibrate.MeasureShare)
+	}
+	home, err := os.MkdirTemp(s.home, "calibrate-")
+	if err != nil {
+		return exit.Hostf("directory for sample runs: %w (choose another --dir)", err)
+	}
+	GiveToCaller(home)
+	defer func() {
+		if err != nil { // a run that was stopped may have left containers
+			_, e := CleanRuns(context.WithoutCancel(ctx), home, "", []string{m.Host.Runtime})
+			err = errors.Join(err, e)
+		}
+		if e := os.RemoveAll(home); e != nil {
+			err = errors.Join(err, exit.With(exit.Host, e))
+		}
+	}()
+	before, err := earlierHostModels(ctx, s.db, &m.Host)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	err = correct(ctx, o.Quick, m, before, home)
+	m.Measured.TookNanos += int64(time.Since(begun))
+	return err
+}
+
+// engineCPU is the CPU time that the Docker Engine has used since it began.
+func engineCPU() time.Duration {
+	return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim")
+}
+
+// measureHost runs the measurements in a run directory of their own, which is gone afterwards.
+func (s *Session) measureHost(ctx context.Context, host hostmodel.Host, with Calibration) (m *hostmodel.Model,
+	err error) {
+	s.dir, err = os.MkdirTemp(s.home, "calibrate-")
+	if err != nil {
+		return nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
+	}
+	defer func() {
+		if e := os.RemoveAll(s.dir); err == nil && e != nil {
+			err = exit.With(exit.Host, e)
+		}
+	}()
+	GiveToCaller(s.dir)
+	s.name = filepath.Base(s.dir)
+	node := planner.Node{Name: "host", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(host.Cores) * 1000,
+		unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}}
+	far := node
+	far.Name = "far"
+	s.platform = &planner.Platform{Nodes: []planner.Node{node, far}, Groups: []string{""},
+		Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
+	s.set.Cluster = &scenario.Cluster{}
+	lab := &calibrate.Lab{Dir: s.dir}
+	scratch, err := sqlite.Open(filepath.Join(s.dir, sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	defer scratch.Close()
+	// A transaction of about the size of one that orders a start.
+	lab.Commit = func(ctx context.Context) error {
+		return scratch.KeepHostModel(ctx, &sqlite.HostModel{Created: time.Now(), Model: make([]byte, 2000)})
+	}
+	rt, err := s.openRuntime(ctx, opening{origin: time.Now(), emulated: true, milestone: lab.Mark})
+	if err != nil {
+		return nil, err
+	}
+	lab.Runtime = rt
+	defer func() {
+		if r, ok := rt.(executor.Remote); ok {
+			r.Discard()
+		}
+		if e := rt.Close(); e != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			err = errors.Join(err, exit.With(exit.Host, e))
+		}
+		if err != nil { // Close keeps containers that have succeeded, for a resume that never comes
+			_, e := CleanRuns(context.WithoutCancel(ctx), s.home, s.name, []string{host.Runtime})
+			err = errors.Join(err, e)
+		}
+	}()
+	before, err := earlierHostModels(ctx, s.db, &host)
+	if err != nil {
+		return nil, err
+	}
+	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: with.Quick, Before: before, Engine: engineCPU,
+		Step: with.Step}
+	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	return m, nil
+}

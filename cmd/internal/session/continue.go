@@ -1,0 +1,315 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/container/stage"
+	"gantry/executor/experiment/load"
+	"gantry/executor/reuse"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// correction is a workflow of a run that is to be continued, and what it is to be continued as.
+type correction struct {
+	of  sqlite.Flow
+	sub executor.Submission
+	// inputs says that its files come from other directories than the run began with.
+	inputs bool
+}
+
+// corrections finds the workflows to be continued and checks what they are to become, before anything is changed: those
+// that have not succeeded, or with a corrected file those that are in it.
+func (s *Session) corrections(ctx context.Context, with string) ([]correction, error) {
+	flows, err := s.db.Flows(ctx, s.name)
+	if err != nil {
+		return nil, LogError(err)
+	}
+	var all []correction
+	if with == "" {
+		for _, f := range flows {
+			if f.State != "done" {
+				all = append(all, correction{of: f})
+				if err := s.warnEdited(ctx, f); err != nil {
+					return nil, err
+				}
+			}
+		}
+	} else if all, err = s.readCorrected(with, flows); err != nil {
+		return nil, err
+	}
+	subs := make([]executor.Submission, len(all))
+	for i := range all {
+		x := &all[i]
+		was, err := s.db.Admission(ctx, s.name, x.of.ID)
+		if err != nil {
+			return nil, LogError(err)
+		}
+		old := was.Submission
+		if with == "" {
+			x.sub = old
+		} else { // when it arrived and what it is to the run stays
+			now := x.sub
+			x.sub = old
+			x.sub.Workflow, x.sub.Costs, x.sub.Draw = now.Workflow, now.Costs, nil
+			if x.inputs {
+				x.sub.Inputs, x.sub.Dirs = now.Inputs, now.Dirs
+			}
+		}
+		x.sub.Name, x.sub.Population, x.sub.Sources = old.Name, 0, nil
+		subs[i] = x.sub
+	}
+	fresh := *s // what is not to be run must not be counted twice
+	fresh.resumes, fresh.view = false, term.New(true)
+	if _, err := fresh.check(subs); err != nil {
+		return nil, err
+	}
+	if with != "" {
+		s.wanted = fresh.wanted
+	}
+	if Capabilities(s.set.Runtime).Programs {
+		if err := CheckMounts(subs, s.set.Emulate || s.set.ContainerMounts); err != nil {
+			return nil, err
+		}
+		if err := s.locate(ctx, subs); err != nil {
+			return nil, err
+		}
+		if err := s.fetchSources(ctx, subs); err != nil {
+			return nil, err
+		}
+	}
+	for i := range all {
+		all[i].sub = subs[i]
+	}
+	return all, nil
+}
+
+// warnEdited warns that the file of a workflow was written after the workflow failed: without --with, the workflow
+// continues as it was read.
+func (s *Session) warnEdited(ctx context.Context, f sqlite.Flow) error {
+	info, err := s.db.Info(ctx, s.name)
+	if err != nil {
+		return LogError(err)
+	}
+	st, err := os.Stat(f.Source)
+	if err == nil && st.Mode().IsRegular() && st.ModTime().After(info.Started.Add(time.Duration(f.Ended))) {
+		s.view.Warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
+			"continues with the file as it is now", f.Source, f.Name, s.name, f.Source)
+	}
+	return nil
+}
+
+// corrected reads a file with corrected workflows of the run.
+func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correction, err error) {
+	in := &Inputs{Paths: []string{with}, Seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
+		Loader: load.Loader{Platform: s.platform, TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64),
+			Count: s.set.Count, Warn: s.view.Warn}}
+	if err := s.opts.ReadAs(s.set, in); err != nil {
+		return nil, err
+	}
+	subs, err := in.Submissions()
+	if err != nil {
+		return nil, err
+	}
+	if len(subs) == 1 && len(flows) == 1 {
+		return []correction{{flows[0], subs[0], in.Inputs != ""}}, nil
+	}
+	taken := map[planner.WorkflowID]bool{}
+	for _, sub := range subs {
+		var fits []sqlite.Flow
+		for _, f := range flows {
+			if f.Name == sub.Name {
+				fits = []sqlite.Flow{f}
+				break
+			}
+			if f.Label == sub.Workflow.Label {
+				fits = append(fits, f)
+			}
+		}
+		if len(fits) != 1 || taken[fits[0].ID] {
+			var names []string
+			for _, f := range flows {
+				names = append(names, f.Name)
+			}
+			return nil, exit.Inputf("--with %s: workflow %s is not one that has arrived in run %s, or not the "+
+				"only one of its name: the run has %s", with, sub.Name, s.name, strings.Join(names, ", "))
+		}
+		taken[fits[0].ID] = true
+		all = append(all, correction{fits[0], sub, in.Inputs != ""})
+	}
+	return all, nil
+}
+
+// maxChangesShown is how many tasks that run again are named; gantry explain has the reason of each.
+const maxChangesShown = 20
+
+// continueWith lets corrected workflows take the place of those that the run has had, and says which tasks run again.
+func (s *Session) continueWith(ctx context.Context, all []correction) error {
+	if len(all) == 0 {
+		return nil
+	}
+	s.view.Silence(false)
+	if err := s.engine.Quiesce(ctx); err != nil {
+		return err
+	}
+	s.upkeep.settle()
+	list := make([]executor.Continuation, len(all))
+	type outcome struct {
+		was     *executor.Admission
+		adm     *executor.Admission
+		changes []executor.Change
+		stay    int
+	}
+	outcomes := make([]outcome, len(all))
+	var failed error
+	for i, x := range all {
+		was, err := s.db.Admission(ctx, s.name, x.of.ID)
+		if err != nil {
+			return err
+		}
+		keep := func(adm *executor.Admission) []executor.Kept {
+			kept, changes := executor.Keep(was, adm, s.engine.Planner.View(), s.keeper)
+			o := &outcomes[i]
+			o.was, o.adm, o.changes = was, adm, changes
+			for _, k := range kept {
+				if k.Stay {
+					o.stay++
+				}
+			}
+			if err := s.dropInputs(was, adm); err != nil {
+				failed = err
+			}
+			return kept
+		}
+		list[i] = executor.Continuation{Of: x.of.ID, Submission: x.sub, Keep: keep}
+	}
+	if err := s.engine.Continue(ctx, list); err != nil {
+		return err
+	}
+	if failed != nil {
+		return failed
+	}
+	for _, o := range outcomes {
+		if err := s.linkResults(ctx, o.was, o.adm); err != nil {
+			return err
+		}
+		s.view.Note("%s: %s kept, %d to run", o.adm.Spec.Name, term.Plural(o.stay, "task"), len(o.changes))
+		at := map[string]planner.TaskID{}
+		for i, t := range o.adm.Tasks {
+			at[t.Name] = o.adm.Arrived.Tasks[i].ID
+		}
+		for i, ch := range o.changes {
+			if i < maxChangesShown {
+				again := ""
+				if ch.Done {
+					again = " again"
+				}
+				s.view.Note("  %s runs%s: %s", ch.Task, again, ch.Why)
+			} else if i == maxChangesShown {
+				s.view.Note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, s.name)
+			}
+			if err := s.log.NotReused(at[ch.Task], s.engine.Runtime.Now(), ch.Why); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// linkResults makes outputs of tasks that stay appear among the results: they may be results only now.
+func (s *Session) linkResults(ctx context.Context, was, adm *executor.Admission) error {
+	v, old := s.engine.Planner.View(), map[string]planner.FileID{}
+	for _, f := range was.Files {
+		old[f.NodeName()] = f.ID
+	}
+	for i, t := range adm.Tasks {
+		x := v.Reused(adm.Arrived.Tasks[i].ID)
+		if x == nil || x.Node == planner.None || s.area() == nil {
+			continue
+		}
+		for _, f := range t.Outputs {
+			if err := s.keeper.LinkResult(ctx, adm.Spec, f, x.Node, f.ID, old[f.NodeName()]); err != nil {
+				return fmt.Errorf("result %s of workflow %s: %w", f.Name, adm.Spec.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// area is the files of the run, if its runtime has any.
+func (s *Session) area() *stage.Area {
+	if r, ok := s.engine.Runtime.(interface{ Files() *stage.Area }); ok {
+		return r.Files()
+	}
+	return nil
+}
+
+// dropInputs deletes what the run has of files from outside that are others now, so that they are brought again. That
+// comes before the log says so: without them the tasks that read them run again in any case.
+func (s *Session) dropInputs(was, now *executor.Admission) error {
+	area := s.area()
+	if area == nil {
+		return nil
+	}
+	old := map[string]*executor.FileSpec{}
+	for _, f := range was.Files {
+		old[f.NodeName()] = f
+	}
+	for _, f := range now.Files {
+		if f.Produced {
+			continue
+		}
+		if o := old[f.NodeName()]; o != nil && !o.Produced && !s.keeper.Changed(was.Spec, o, f) {
+			continue
+		}
+		whole := *f
+		whole.Blocks = 0
+		for _, x := range []*executor.FileSpec{f, &whole} {
+			if _, err := area.Remove(was.Spec, x); err != nil {
+				return fmt.Errorf("input %s changed: delete its copy: %w", f.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// dropStale deletes outputs of tasks that are to run again in continued workflows and have not begun to: a former life
+// of the run may have left them. It may be repeated.
+func (s *Session) dropStale() error {
+	area, v := s.area(), s.engine.Planner.View()
+	if area == nil {
+		return nil
+	}
+	for _, w := range v.Present() {
+		if of, _ := v.Continues(w); of == planner.None {
+			continue
+		}
+		for t := range v.All(w) {
+			if v.Last(t) != planner.None || v.Phase(t).Ended() {
+				continue
+			}
+			spec := s.engine.Spec(t)
+			for _, f := range spec.Outputs {
+				if _, err := area.Remove(spec.Workflow, f); err != nil {
+					return fmt.Errorf("task %s of workflow %s runs again: delete its output %s: %w", spec.Name,
+						spec.Workflow.Name, f.Name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// newKeeper knows the files of the run by their content.
+func (s *Session) newKeeper() *reuse.Keeper {
+	return &reuse.Keeper{Log: s.db, Run: s.log, Home: s.home, Nodes: s.platform.Nodes, Seed: s.set.Seed,
+		Now: func() planner.Time { return s.engine.Runtime.Now() }, Warn: s.view.Warn}
+}

@@ -1,0 +1,109 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/forecast"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// Bounds of what is simulated of earlier runs before a prediction.
+const (
+	undisturbedRuns  = 5                      // the latest
+	undisturbedTasks = 2000                   // of a run
+	undisturbedTime  = 500 * time.Millisecond // of all
+	mostDisturbed    = 2                      // times that a program was slower than alone
+)
+
+// undisturbed returns what takes from measured times of programs, the latest run first, what containers that were
+// started beside them cost: a prediction has that simulated anyhow. Each run is simulated with its own measurements. By
+// how much a program is slower there than was measured, it was slower in the run than alone. It returns nil where no
+// model of the host says what starts cost.
+func (s *Session) undisturbed(ctx context.Context, db *sqlite.DB) func(all []sqlite.ProgramRun) {
+	if s.set.Host == nil {
+		return nil
+	}
+	return func(all []sqlite.ProgramRun) {
+		ctx, cancel := context.WithTimeout(ctx, undisturbedTime)
+		defer cancel()
+		for range undisturbedRuns {
+			if len(all) == 0 || ctx.Err() != nil {
+				return
+			}
+			n := slices.IndexFunc(all, func(r sqlite.ProgramRun) bool { return r.Run != all[0].Run })
+			if n < 0 {
+				n = len(all)
+			}
+			slower, err := s.disturbed(ctx, db, all[0].Run)
+			for i := range all[:n] {
+				// One that cannot be simulated any more stays as it was measured.
+				if f := slower[taskName{all[i].Workflow, all[i].Task}]; err == nil && f > 1 {
+					all[i].Ran = time.Duration(float64(all[i].Ran) / min(f, mostDisturbed))
+				}
+			}
+			all = all[n:]
+		}
+	}
+}
+
+type taskName struct{ workflow, task string }
+
+// disturbed simulates a run of the log on this host, its programs as they were measured, and returns how many times as
+// long as that they take there.
+func (s *Session) disturbed(ctx context.Context, db *sqlite.DB, run string) (map[taskName]float64, error) {
+	over, err := db.Overview(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if row := RuntimeNamed(over.Runtime); row == nil || row.Engine == nil || over.State == sqlite.Running ||
+		over.Tasks > undisturbedTasks {
+		return nil, fmt.Errorf("run %s is not simulated", run)
+	}
+	info, err := db.Info(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	r, err := (&rehearsal{log: db}).session(&info, "")
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.repeat(ctx, db, &info)
+	if err != nil {
+		return nil, err
+	}
+	r.ideal, r.set.Host = false, s.set.Host
+	if r.programs, err = programsOf(ctx, db, r.set, run, nil); err != nil {
+		return nil, err
+	}
+	alone := map[taskName]time.Duration{}
+	cfg := r.simulated(0)
+	measured := cfg.Measured
+	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
+		m, ok := measured(l)
+		if ok {
+			alone[taskName{l.Spec.Workflow.Name, l.Spec.Name}] = m.Run
+		}
+		return m, ok
+	}
+	course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
+		return &forecast.Parts{Planner: p.planner, Admit: p.admitter, Sim: cfg}, nil
+	}, &forecast.Past{Arrivals: p.subs}, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := map[taskName]float64{}
+	for i := range course.Attempts {
+		a := &course.Attempts[i]
+		name := taskName{a.Task.Workflow.Name, a.Task.Name}
+		if d := alone[name]; d > 0 && a.Outcome == planner.OK {
+			out[name] = float64(a.Ended.Sub(a.Started)) / float64(d)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,233 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/container"
+	"gantry/executor/container/fetch"
+	"gantry/executor/forecast"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+// DryRun is what gantry run --dry-run prints. Times are on the axis of the run.
+type DryRun struct {
+	Policy      string       `json:"policy"`
+	Runtime     string       `json:"runtime"`
+	Basis       string       `json:"basis"`
+	Tasks       int          `json:"tasks"`
+	Repetitions int          `json:"repetitions"`
+	Makespan    *sqlite.Span `json:"makespan_s"` // null: not known
+	Low         *sqlite.Span `json:"makespan_low_s"`
+	High        *sqlite.Span `json:"makespan_high_s"`
+	Steps       []dryStep    `json:"steps"` // in the order of the starts
+	Images      []dryImage   `json:"images"`
+	Inputs      []dryInput   `json:"inputs"`
+	Size        string       `json:"-"` // of the platform
+	Expected    string       `json:"-"` // the makespan, or why there is none
+	Warning     string       `json:"-"`
+	Reuse       bool         `json:"-"`
+}
+
+// dryStep is a task that would run.
+type dryStep struct {
+	Workflow   string       `json:"workflow"`
+	Task       string       `json:"task"`
+	Kind       string       `json:"kind"`
+	Node       string       `json:"node"`
+	Start      *sqlite.Span `json:"start_s"` // its place is taken; null: not known, as the next two
+	Begin      *sqlite.Span `json:"begin_s"` // its program runs
+	End        *sqlite.Span `json:"end_s"`   // its place is free
+	Millicores int64        `json:"millicores"`
+	Memory     int64        `json:"memory_bytes"`
+	Image      string       `json:"image"`   // "" if it is emulated
+	Command    string       `json:"command"` // as container.CommandLine has it
+}
+
+// dryImage is an image that programs would run in.
+type dryImage struct {
+	Image  string `json:"image"`
+	ID     string `json:"id"`     // "" if it is not here
+	Action string `json:"action"` // present, or what the run would do: pull, load, unpack; on Slurm: look for
+}
+
+// dryInput is a file from outside.
+type dryInput struct {
+	Workflow string `json:"workflow"`
+	File     string `json:"file"`
+	Path     string `json:"path"` // or the address; "" if the file is made up
+	Bytes    int64  `json:"bytes"`
+}
+
+// dry prints what a run would do. It starts no container, writes no log, fetches nothing, and refuses what a run
+// refuses, with the same exit codes.
+func (s *Session) dry(ctx context.Context, subs []executor.Submission) (*DryRun, error) {
+	if s.name != "" && s.name != executor.EscapeName(s.name) {
+		return nil, badName(s.name)
+	}
+	if Capabilities(s.set.Runtime).Programs {
+		if err := s.checkRoom(filepath.Join(s.home, cmp.Or(s.name, "run")), subs); err != nil {
+			return nil, err
+		}
+	}
+	db, err := s.past(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if db != nil {
+		defer db.Close()
+	}
+	d := &DryRun{Size: term.Describe(s.platform), Reuse: s.set.Reuse, Policy: s.set.Policy, Runtime: s.set.Runtime,
+		Tasks: s.tasks, Steps: []dryStep{},
+		Inputs: s.dryInputs(subs)}
+	if d.Images, err = s.dryImages(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.rememberPrograms(ctx, db, ""); err != nil {
+		return nil, err
+	}
+	if db != nil {
+		if s.learned, err = s.recollect(ctx, db.Before(s.set.Runtime, s.set.TimeScale, s.set.SizeScale)); err != nil {
+			return nil, err
+		}
+	}
+	s.db = db // of models; it is open for reading only
+	f, err := s.makeForecast(ctx, &forecast.Past{Arrivals: subs})
+	s.db = nil
+	if err != nil {
+		return nil, exit.With(exit.Input, err)
+	}
+	s.forecast, d.Basis, d.Repetitions = f, s.basis(), f.Repetitions
+	known := func(ok bool, t int64) *sqlite.Span {
+		if !ok {
+			return nil
+		}
+		return new(sqlite.Span(t))
+	}
+	d.Expected = s.unpredicted(f.Course)
+	sure := d.Expected == ""
+	if sure {
+		d.Expected = "expected makespan " + rangeText(f.Makespan, f.Repetitions) + s.basisNote()
+		d.Warning = s.startsNote(f)
+	}
+	d.Makespan, d.Low, d.High = known(sure, int64(f.Makespan.Expected)), known(sure, int64(f.Makespan.Low)),
+		known(sure, int64(f.Makespan.High))
+	starts, ends := s.foreseen(f.Course)
+	for i := range f.Course.Attempts {
+		a := &f.Course.Attempts[i]
+		d.Steps = append(d.Steps, dryStep{Workflow: a.Task.Workflow.Name, Task: a.Task.Name, Kind: a.Task.Kind,
+			Node: s.platform.Nodes[a.Node].Name, Start: known(starts[i], int64(a.Queued)),
+			Begin: known(starts[i], int64(a.Started)), End: known(ends[i], int64(a.Over)),
+			Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image,
+			Command: container.CommandLine(a.Task)})
+	}
+	return d, nil
+}
+
+// past opens the log that the run would be kept in, for reading; nil if there is none yet.
+func (s *Session) past(ctx context.Context) (*sqlite.DB, error) {
+	path := filepath.Join(s.home, sqlite.FileName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	if info, err := db.Info(ctx, s.name); s.name != "" && err == nil && info.Name == s.name {
+		db.Close()
+		return nil, exit.With(exit.Input, sqlite.Taken(s.name))
+	}
+	return db, nil
+}
+
+// dryImages looks at the images of programs, and at what a run needs of this host beside them.
+func (s *Session) dryImages(ctx context.Context) ([]dryImage, error) {
+	out := []dryImage{}
+	row := RuntimeNamed(s.set.Runtime)
+	if !row.Programs {
+		return out, nil
+	}
+	binary, err := TaskBinary(ctx)
+	if err == nil && row.Engine != nil {
+		err = checkEngine(ctx, row.Engine, binary)
+	}
+	if err != nil {
+		return nil, exit.Hostf("%w\nnothing was started", err)
+	}
+	names := slices.Sorted(maps.Keys(s.wanted))
+	if row.Cluster != nil { // each node looks for itself when the run begins
+		for _, name := range names {
+			out = append(out, dryImage{Image: name, Action: "look for"})
+		}
+		return out, nil
+	}
+	if len(names) == 0 {
+		return out, nil
+	}
+	wanted := make([]fetch.Wanted, len(names))
+	for i, name := range names {
+		wanted[i].Ref = name
+	}
+	s.looks = true
+	show := s.view.Arriving("image", "pulling")
+	found, err := row.Images(ctx, s, wanted, show)
+	switch {
+	case errors.Is(err, fetch.ErrNoImage):
+		return nil, exit.Inputf("%w\nnothing was started", err)
+	case err != nil:
+		return nil, exit.Hostf("%w\nnothing was started", err)
+	}
+	for i, x := range found {
+		if x.Source == "local" {
+			x.Source = "present"
+		}
+		out = append(out, dryImage{names[i], x.ID, x.Source})
+	}
+	return out, nil
+}
+
+// checkEngine opens the engine of containers, as a run does first.
+func checkEngine(ctx context.Context, open openEngine, binary string) error {
+	e, err := open(ctx, EngineWants{Binary: binary})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	_, err = e.Host(ctx)
+	return err
+}
+
+// dryInputs lists the files from outside.
+func (s *Session) dryInputs(subs []executor.Submission) []dryInput {
+	out := []dryInput{}
+	for i := range subs {
+		sub := &subs[i]
+		for k := range sub.Workflow.Files {
+			f := &sub.Workflow.Files[k]
+			if f.Producer >= 0 {
+				continue
+			}
+			in := dryInput{Workflow: sub.Name, File: f.Name, Bytes: int64(float64(f.Size) * s.set.SizeScale)}
+			if sub.Sources != nil {
+				if src := &sub.Sources[k]; src.Path != "" {
+					in.Path, in.Bytes = src.Path, src.Size
+				} else if src.URL != "" {
+					in.Path, in.Bytes = src.URL, src.Size
+				}
+			}
+			out = append(out, in)
+		}
+	}
+	return out
+}

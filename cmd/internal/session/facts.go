@@ -1,0 +1,82 @@
+package session
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"gantry/cmd/internal/exit"
+	"gantry/executor"
+	"gantry/trace"
+	"gantry/trace/spelling"
+)
+
+// Facts are what the workflows that were read have, as far as an option may need it.
+type Facts struct {
+	Programs  bool // a task runs a command
+	Emulated  bool // a task has none, or no image
+	Bare      bool // a task has a command, and no image of its own
+	Shells    bool // a task runs its command by a shell
+	Limited   bool // a task has a time limit
+	Due       bool // a workflow has a deadline
+	Workloads bool // a workload file was read
+	More      bool // there are more workflows than --count takes
+	Repaired  bool // a fault was repaired
+	formats   [trace.Makeflow + 1]bool
+	unknown   map[string]bool // types of task with a command of which no runtime is declared
+}
+
+// Anything has the members of workflows of which nothing is known yet.
+func Anything() *Facts {
+	f := &Facts{Programs: true, Emulated: true, Bare: true, Shells: true, Limited: true, Due: true, Workloads: true,
+		More: true, Repaired: true}
+	for i := range f.formats {
+		f.formats[i] = true
+	}
+	return f
+}
+
+// Pegasus reports whether a workflow of Pegasus was read.
+func (f *Facts) Pegasus() bool { return f.formats[trace.DAX] || f.formats[trace.PegasusYAML] }
+
+// Take takes in a submission.
+func (f *Facts) Take(set *Settings, sub *executor.Submission) {
+	f.Due = f.Due || sub.Due > 0
+	f.Workflow(set, sub.Workflow)
+	if sub.Costs == nil {
+		if f.unknown == nil {
+			f.unknown = map[string]bool{}
+		}
+		maps.Copy(f.unknown, executor.Undeclared(sub.Workflow))
+	}
+}
+
+// Workflow takes in a workflow.
+func (f *Facts) Workflow(set *Settings, w *trace.Workflow) {
+	f.formats[w.Format] = true
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		runs := len(t.Command) > 0 && !set.Emulate
+		f.Bare = f.Bare || runs && t.Image == ""
+		runs = runs && cmp.Or(t.Image, set.Image) != ""
+		f.Shells = f.Shells || runs && t.Shell
+		f.Programs, f.Emulated, f.Limited = f.Programs || runs, f.Emulated || !runs, f.Limited || t.TimeLimit > 0
+	}
+}
+
+// RefuseUnused refuses a variable that no makeflow uses. Used has those that they do.
+func RefuseUnused(given map[string]string, used map[string]bool) error {
+	names := slices.Sorted(maps.Keys(used))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case used[name]:
+		case len(names) == 0:
+			return exit.Inputf("--define %s has no effect here: no makeflow with variables was read; leave it out",
+				name)
+		default:
+			return exit.Inputf("--define %s has no effect here: no makeflow that was read uses %s; %s", name, name,
+				spelling.Hint(name, names))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package session
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	release "gantry"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor/sim/hostmodel"
+	"gantry/sqlite"
+)
+
+// hereWithout describes this host, but for the engine of containers, which has to be asked.
+func hereWithout(runtime, dir string) hostmodel.Host {
+	f := HostFacts()
+	h := hostmodel.Host{Name: f.Name, Architecture: f.Architecture, Kernel: f.Release, Runtime: runtime, Cores: f.Cores,
+		MemoryBytes: int64(f.Memory), FileSystem: fileSystem(dir), Gantry: release.Build(), CgroupVersion: 1}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		h.CgroupVersion = 2
+	}
+	return h
+}
+
+// Here describes this host with a runtime whose run directories lie below dir.
+func Here(ctx context.Context, runtime, dir string) (hostmodel.Host, error) {
+	h := hereWithout(runtime, dir)
+	row := RuntimeNamed(runtime)
+	if row == nil || row.Engine == nil {
+		return h, exit.Usagef("--runtime %s: it has no containers, so there is nothing to measure", runtime)
+	}
+	engine, err := row.Engine(ctx, EngineWants{})
+	if err != nil {
+		return h, exit.With(exit.Host, err)
+	}
+	defer engine.Close()
+	made, err := engine.Host(ctx)
+	if err != nil {
+		return h, exit.With(exit.Host, err)
+	}
+	h.Engine, h.EngineVersion = made.Name, made.Version
+	return h, nil
+}
+
+// fileSystem is the type of the file system of dir, or of the directory that it will be made in; "" if that cannot be
+// read.
+func fileSystem(dir string) string {
+	for {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+			break
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	longest, kind := -1, ""
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		// 36 35 98:0 /root /mount/point options [fields...] - type source options
+		mount, rest, ok := strings.Cut(lines.Text(), " - ")
+		fields, types := strings.Fields(mount), strings.Fields(rest)
+		if !ok || len(fields) < 5 || len(types) == 0 {
+			continue
+		}
+		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
+		if (dir == at || at == "/" || strings.HasPrefix(dir, at+"/")) && len(at) >= longest {
+			longest, kind = len(at), types[0]
+		}
+	}
+	return kind
+}
+
+// FindHostModel returns the host model of the log that a runtime here has: the newest that was measured on this host.
+// Its error wraps hostmodel.ErrNone, ErrForeign, ErrDamaged or ErrOld where there is none to use, and says what to do.
+func FindHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*hostmodel.Model, *sqlite.HostModel,
+	error) {
+	rows, err := db.HostModels(ctx, runtime)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(rows) == 0 {
+		return nil, nil, hostmodel.ErrNone
+	}
+	// The newest of this host counts, also where the log has newer ones of others; the engine is asked last, as that
+	// takes longest.
+	at, first := hereWithout(runtime, dir), error(nil)
+	for i := range rows {
+		m, err := decodeHostModel(&rows[i])
+		if err == nil {
+			err = m.Fits(at)
+		}
+		if err == nil && at.Engine == "" {
+			if full, e := Here(ctx, runtime, dir); e == nil { // else nobody knows: it is taken for the same
+				at = full
+				err = m.Fits(at)
+			}
+		}
+		if last := later(rows[i].Created, rows[i].Refined); err == nil && time.Since(last) > old {
+			err = fmt.Errorf("%w: it was last measured or refined %s: run gantry calibrate", hostmodel.ErrOld,
+				ago(time.Since(last)))
+		}
+		if err == nil {
+			return m, &rows[i], nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, &rows[0], first
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// mostEarlier is how many earlier calibrations say how steady a host is.
+const mostEarlier = 8
+
+// earlierHostModels returns what was measured of a host before, the latest first. What cannot be used is left out.
+func earlierHostModels(ctx context.Context, db *sqlite.DB, host *hostmodel.Host) (all []*hostmodel.Model, err error) {
+	rows, err := db.HostModels(ctx, host.Runtime)
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	for i := range rows {
+		if m, err := decodeHostModel(&rows[i]); err == nil && m.Fits(*host) == nil && len(all) < mostEarlier {
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
+// decodeHostModel reads the model of a row, which has to say of itself what the row says.
+func decodeHostModel(row *sqlite.HostModel) (*hostmodel.Model, error) {
+	if row.Damaged != nil {
+		return nil, fmt.Errorf("%w: row %d of host_models: %w", hostmodel.ErrDamaged, row.ID, row.Damaged)
+	}
+	m, err := hostmodel.Decode(row.Model)
+	if err != nil {
+		return nil, err
+	}
+	if h := &m.Host; h.Name != row.Host || h.Kernel != row.Kernel || h.Runtime != row.Runtime || h.Cores != row.Cores {
+		return nil, fmt.Errorf("%w: row %d of host_models describes %s, kernel %s, but its model %s, kernel %s: run "+
+			"gantry calibrate", hostmodel.ErrDamaged, row.ID, row.Host, row.Kernel, h.Name, h.Kernel)
+	}
+	return m, nil
+}
+
+// KeepHostModel stores a model that was just measured.
+func KeepHostModel(ctx context.Context, db *sqlite.DB, m *hostmodel.Model) (*sqlite.HostModel, error) {
+	text, err := m.Encode()
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	h := &m.Host
+	row := &sqlite.HostModel{Runtime: h.Runtime, Host: h.Name, Kernel: h.Kernel,
+		Engine: strings.TrimSpace(h.Engine + " " + h.EngineVersion), Cores: h.Cores, Gantry: h.Gantry,
+		Created: m.Measured.At, Busy: m.Measured.BusyCores, Model: text}
+	return row, db.KeepHostModel(ctx, row)
+}
+
+// old is the age from which a model is not used: kernels, engines and neighbours change.
+const old = 90 * 24 * time.Hour
+
+const (
+	NotMeasured     = "this host was not measured yet"
+	CalibrateAdvice = "gantry calibrate measures it, for predictions; it takes about a minute"
+)
+
+// DescribeHostModel says in one line what the log has for a runtime here, and whether it is used.
+func DescribeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (used bool, text, advice string) {
+	m, row, err := FindHostModel(ctx, db, runtime, dir)
+	switch {
+	case errors.Is(err, hostmodel.ErrNone):
+		return false, NotMeasured, CalibrateAdvice
+	case err != nil:
+		return false, "not used: " + err.Error(), "gantry calibrate measures this host again"
+	}
+	age := time.Since(row.Created)
+	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s, refined by %s", row.Host, term.Plural(row.Cores,
+		"core"),
+		row.Kernel, row.Engine, ago(age), term.Plural(row.Refinements, "run"))
+	if len(m.Measured.Warnings) > 0 {
+		advice = strings.Join(m.Measured.Warnings, "; ") + ": intervals are wider; calibrate again on a host at rest"
+	}
+	return true, text, advice
+}
+
+// ago says how long something is over.
+func ago(d time.Duration) string {
+	switch {
+	case d < -time.Hour:
+		return "in the future: is the clock right?"
+	case d < 2*time.Minute:
+		return "just now"
+	case d < 2*time.Hour:
+		return term.Plural(int(d.Minutes()), "minute") + " ago"
+	case d < 48*time.Hour:
+		return term.Plural(int(d.Hours()), "hour") + " ago"
+	}
+	return term.Plural(int(d.Hours()/24), "day") + " ago"
+}

@@ -1,0 +1,101 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/experiment/metrics"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// RunMetrics are the metrics of a run as the log keeps them.
+func RunMetrics(collector *metrics.Collector, window metrics.Window) []sqlite.Metric {
+	var out []sqlite.Metric
+	for _, v := range collector.Run(window) {
+		out = append(out, sqlite.Metric(v))
+	}
+	return out
+}
+
+// WorkflowMetrics are the metrics of its workflows as the log keeps them.
+func WorkflowMetrics(collector *metrics.Collector, window metrics.Window) []sqlite.WorkflowMetrics {
+	counts := map[planner.WorkflowID]bool{}
+	for _, w := range collector.Counted(window) {
+		counts[w.ID] = true
+	}
+	out := make([]sqlite.WorkflowMetrics, len(collector.Workflows()))
+	for i := range out {
+		w := &collector.Workflows()[i]
+		out[i] = sqlite.WorkflowMetrics{Workflow: w.ID, Counts: counts[w.ID], Wait: -1, Makespan: -1, Response: -1,
+			Work: w.Work, CriticalPath: w.CriticalPath, Lowest: w.Lowest}
+		if w.Done() {
+			out[i].Wait, out[i].Makespan, out[i].Response = w.Wait(), w.Makespan(), w.Response()
+		}
+	}
+	return out
+}
+
+// MeasureLog takes the metrics of a run from its log, of the window that its workload says.
+func MeasureLog(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (*metrics.Collector, metrics.Window, error) {
+	set := &Settings{}
+	if err := json.Unmarshal(info.Settings, set); err != nil {
+		return nil, metrics.Window{}, fmt.Errorf("settings of run %s: %w", info.Name, err)
+	}
+	collector, err := measure(ctx, log, info, set)
+	return collector, metrics.Window{WarmUp: set.WarmUp, CoolDown: set.CoolDown}, err
+}
+
+// measure takes the metrics of a run from its events.
+func measure(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo, set *Settings) (*metrics.Collector, error) {
+	rules, err := RetryRules(set.Retries)
+	if err != nil {
+		return nil, err
+	}
+	measured, err := measuredRuntimes(ctx, log, info.Name)
+	if err != nil {
+		return nil, err
+	}
+	collector := metrics.NewCollector(&info.Platform)
+	state := planner.NewState(&info.Platform, rules)
+	err = log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error {
+		if err := state.Apply(e); err != nil {
+			return err
+		}
+		var admitted []*executor.Admission
+		if a != nil {
+			for _, spec := range a.Tasks {
+				// A cost matrix stays: one measurement on one node cannot replace it.
+				if ran, ok := measured[measuredKey{workflow: a.Spec.Name, task: spec.Name}]; ok && spec.RunOn == nil {
+					spec.Run = ran
+				}
+			}
+			admitted = []*executor.Admission{a}
+		}
+		collector.Watch(state.View(), []planner.Event{e}, admitted)
+		return nil
+	})
+	return collector, err
+}
+
+// measuredRuntimes returns for every task that ended well how long its program ran, brought to speed 1.
+func measuredRuntimes(ctx context.Context, log *sqlite.DB, run string) (map[measuredKey]time.Duration, error) {
+	out := map[measuredKey]time.Duration{}
+	err := log.Each(ctx, func(scan sqlite.Scan) error {
+		var k measuredKey
+		var ran float64
+		if err := scan(&k.workflow, &k.task, &ran); err != nil {
+			return err
+		}
+		out[k] = time.Duration(ran)
+		return nil
+	}, `SELECT w.name, t.name, a.ran_ns * n.speed FROM runs r JOIN tasks t ON t.run = r.id
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
+		JOIN nodes n ON n.run = r.id AND n.node = a.node
+		WHERE r.name = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL`, run)
+	return out, err
+}

@@ -1,0 +1,399 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/experiment/metrics"
+	"gantry/executor/forecast/rounds"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/sqlite/report/page"
+)
+
+// rehearsal computes what a page shows beyond the log: the plans of a run, and the run under other policies.
+type rehearsal struct {
+	log  *sqlite.DB
+	left time.Duration // for other policies; what is used up is gone
+	only []string      // policies to simulate; nil: chosen for the run
+	run  *recorded     // that was simulated last
+	of   string        // its name
+}
+
+// NewRehearsal makes one for runs of a log. With policies these are simulated, else such as fit the run.
+func NewRehearsal(log *sqlite.DB, policies []string) *rehearsal {
+	return &rehearsal{log: log, left: replayTime, only: policies}
+}
+
+// Bounds of what is computed for a page.
+const (
+	replayTime  = 10 * time.Second // of all runs of a page together
+	mostPlanned = 20_000           // tasks of a run whose plans are made again
+	alternate   = 3                // other policies
+	barPixels   = 900              // of a small timeline: shorter bars are joined
+	mostBars    = 12_000           // of a small timeline: with more, pixels are larger
+)
+
+// OtherLater says when there are other policies.
+const OtherLater = "Other policies are simulated by gantry report --html once the run is over."
+
+// More implements Options.More of package page.
+func (r *rehearsal) More(ctx context.Context, run string) (*page.Extra, error) {
+	info, err := r.log.Info(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	over, err := r.log.Overview(ctx, info.Name)
+	if err != nil {
+		return nil, err
+	}
+	x := &page.Extra{}
+	if over.Tasks == 0 {
+		return x, nil
+	}
+	if r.log.OfOne() {
+		const whole = "This page is of one submission. The policy planned it together with all others: gantry report "
+		x.PlanNote = whole + info.Name + " --html FILE shows the plans of the whole run."
+		x.OtherNote = whole + info.Name + " --html FILE simulates the whole run with other policies."
+		return x, nil
+	}
+	if over.Tasks > mostPlanned {
+		x.PlanNote = fmt.Sprintf("The plans are not made again for runs of more than %d tasks.", mostPlanned)
+	} else {
+		r.plans(ctx, &info, x)
+	}
+	if over.State == sqlite.Running {
+		x.OtherNote = OtherLater
+		return x, nil
+	}
+	r.others(ctx, &info, x)
+	return x, nil
+}
+
+// session makes one for a planner of a run of the log, with that policy, or its own if none is named.
+func (r *rehearsal) session(info *sqlite.RunInfo, policy string) (*Session, error) {
+	set := &Settings{}
+	if err := json.Unmarshal(info.Settings, set); err != nil {
+		return nil, fmt.Errorf("settings of run %s: %w", info.Name, err)
+	}
+	set.Runtime = Simulation.Name
+	if policy != "" {
+		set.Policy, set.RejectLate = policy, false
+	}
+	view := term.New(true)
+	return &Session{set: set, ideal: true, view: view, platform: &info.Platform}, nil
+}
+
+// again makes all that a simulation of a run of the log with a policy needs.
+func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy string) (s *Session, p prepared,
+	err error) {
+	rec, err := r.recorded(ctx, info)
+	if err == nil {
+		s, err = r.session(info, policy)
+	}
+	if err == nil {
+		p, err = s.repeatOf(ctx, r.log, info, rec)
+	}
+	return s, p, err
+}
+
+// plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
+func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
+	s, err := r.session(info, "")
+	var pl *planner.Planner
+	var adm *executor.Admitter
+	if err == nil {
+		pl, adm, err = s.informed(ctx, r.log, info)
+	}
+	if err != nil {
+		x.PlanNote = "The plans cannot be made again: " + err.Error() + "."
+		return
+	}
+	p := rounds.Player{Planner: pl, Admit: adm,
+		Changed: func(policy string) (*planner.Planner, *executor.Admitter, error) {
+			with := *s.set
+			with.Policy = policy
+			s.set = &with
+			return s.informed(ctx, r.log, info)
+		}}
+	err = r.log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error { return p.Take(ctx, e, a) })
+	if err != nil {
+		p.Diverged = "(" + err.Error() + ")"
+	}
+	x.Rounds = p.Rounds
+	for i := range p.Plans {
+		plan := page.Plan{Round: p.Plans[i].Round, At: time.Duration(p.Plans[i].At)}
+		for _, g := range p.Plans[i].Segments {
+			plan.Segments = append(plan.Segments, page.Segment{Task: int(g.Task), Node: int(g.Node),
+				Start: time.Duration(g.Start), End: time.Duration(min(g.End, g.Start+planner.Time(1e18)))})
+		}
+		x.Plans = append(x.Plans, plan)
+	}
+	for _, c := range p.Copies {
+		until := time.Duration(c.Until)
+		if c.Until == unit.Never {
+			until = -1
+		}
+		x.Copies = append(x.Copies, page.Copy{File: c.File, Node: int(c.Node), From: int(c.From),
+			Since: time.Duration(c.Since), Until: until})
+	}
+	for _, c := range p.Changes {
+		x.Changes = append(x.Changes, page.NodeChange{Node: int(c.Node), At: time.Duration(c.At),
+			Millicores: c.Capacity[unit.CPU], Memory: c.Capacity[unit.Memory]})
+	}
+	if p.Diverged != "" {
+		x.PlanNote = "The plans of this run cannot be made again " + p.Diverged + "."
+	}
+}
+
+// candidates are policies to compare a run with, those that fit it best first.
+func candidates(flows []workflowFacts, own string) []string {
+	var due, tenants, wide bool
+	for _, w := range flows {
+		due, tenants, wide = due || w.due, tenants || w.tenant != flows[0].tenant, wide || w.wide
+	}
+	var names []string
+	if tenants {
+		names = append(names, "3dsf", "drf", "capacity")
+	}
+	if due {
+		names = append(names, "edf", "rm-dcwf", "mrcp-rm")
+	}
+	if wide {
+		names = append(names, "mows", "owm-mp")
+	}
+	names = append(names, "cpp", "heft", "gbf", "fdws", "wheft", "owm")
+	name, _, _ := strings.Cut(own, ":")
+	return slices.DeleteFunc(names, func(n string) bool { return n == name })
+}
+
+// workflowFacts say which policies fit.
+type workflowFacts struct {
+	tenant    string
+	due, wide bool
+}
+
+// others simulates the run with its own policy and with three others, as long as there is time.
+func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
+	names := r.only
+	if names != nil && len(names) == 0 {
+		return
+	}
+	defer func() { r.run = nil }() // it is large
+	began := time.Now()
+	rec, err := r.recorded(ctx, info)
+	r.left -= time.Since(began)
+	if err != nil {
+		x.OtherNote = "Other policies cannot be simulated: " + err.Error() + "."
+		return
+	}
+	if names == nil {
+		names = candidates(rec.flows, info.Policy)
+	}
+	got := 0
+	for i, name := range append([]string{""}, names...) {
+		if got == alternate && r.only == nil {
+			break
+		}
+		if r.left <= 0 {
+			x.OtherNote = fmt.Sprintf("Simulating other policies takes longer than %v here: some are left out.",
+				replayTime)
+			break
+		}
+		began = time.Now()
+		limited, cancel := context.WithTimeout(ctx, r.left)
+		o, err := r.other(limited, info, name)
+		cancel()
+		r.left -= time.Since(began)
+		switch {
+		case err == nil:
+		case errors.Is(err, context.DeadlineExceeded):
+			continue
+		case i == 0:
+			x.OtherNote = "Other policies cannot be simulated: " + err.Error() + "."
+			return
+		case r.only == nil && errors.Is(err, planner.ErrUnsupported):
+			continue // the next may fit
+		default:
+			o = &page.Other{Policy: name, Error: "It cannot be simulated: " + err.Error() + "."}
+		}
+		if i > 0 {
+			got++
+		}
+		x.Others = append(x.Others, *o)
+	}
+}
+
+// recorded reads a run once for all of its simulations.
+func (r *rehearsal) recorded(ctx context.Context, info *sqlite.RunInfo) (*recorded, error) {
+	if r.run == nil || r.of != info.Name {
+		var err error
+		if r.run, err = record(ctx, r.log, info); err != nil {
+			return nil, err
+		}
+		r.of = info.Name
+	}
+	return r.run, nil
+}
+
+func factsOf(a *executor.Admission) workflowFacts {
+	f := workflowFacts{tenant: a.Submission.Tenant, due: a.Arrived.Workflow.Due != unit.Never}
+	for i := range a.Arrived.Tasks {
+		f.wide = f.wide || a.Arrived.Tasks[i].Need[unit.CPU] > 1000
+	}
+	return f
+}
+
+// other simulates a run of the log with a policy; "" is its own.
+func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string) (*page.Other, error) {
+	s, p, err := r.again(ctx, info, name)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := s.openRuntime(ctx, opening{})
+	if err != nil {
+		return nil, err
+	}
+	defer rt.Close()
+	collector, line := metrics.NewCollector(s.platform), &recorder{lanes: make([][]planner.Time, len(s.platform.Nodes))}
+	engine := &executor.Engine{Runtime: rt, Planner: p.planner, Admit: p.admitter, Arrivals: p.subs,
+		Watch: func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+			collector.Watch(v, events, admitted)
+			line.watch(v, events, admitted)
+		}}
+	if _, err := engine.Run(ctx); err != nil {
+		return nil, err
+	}
+	o := &page.Other{Policy: cmp.Or(name, info.Policy), Own: name == ""}
+	if row, err := policy.Named(strings.Split(o.Policy, ":")[0]); err == nil {
+		o.Title = row.Title
+	}
+	begin := unit.Never
+	for _, w := range collector.Workflows() {
+		begin = min(begin, w.Arrived)
+		if w.Due == unit.Never {
+			continue
+		}
+		if o.Due++; w.Ended != unit.Never && w.Ended > w.Due {
+			o.Late++
+			o.Lateness += w.Ended.Sub(w.Due)
+		}
+	}
+	if o.Late > 0 {
+		o.Lateness /= time.Duration(o.Late)
+	}
+	line.finish(o, s.platform, begin)
+	return o, nil
+}
+
+// recorder draws the small timeline of a simulation.
+type recorder struct {
+	kinds []string                  // by task
+	lanes [][]planner.Time          // by node: ends
+	stays []stay                    // that are over
+	open  map[planner.AttemptID]int // index in stays
+	held  float64                   // core seconds
+}
+
+type stay struct {
+	kind       string
+	workflow   int
+	node, lane int
+	from, to   planner.Time
+}
+
+func (r *recorder) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+	if r.open == nil {
+		r.open = map[planner.AttemptID]int{}
+	}
+	for _, a := range admitted {
+		for _, t := range a.Tasks {
+			r.kinds = append(r.kinds, t.Kind)
+		}
+	}
+	for i := range events {
+		switch b := events[i].Body.(type) {
+		case *planner.PlanCommitted:
+			for _, o := range b.Orders {
+				if o.Kind == planner.OrderStart && o.Node != planner.None {
+					r.open[o.Attempt] = len(r.stays)
+					r.stays = append(r.stays, stay{r.kinds[o.Task], int(v.Task(o.Task).Workflow), int(o.Node), 0,
+						events[i].At, events[i].At})
+				}
+			}
+		case *planner.AttemptExited:
+			if k, ok := r.open[b.Attempt]; ok {
+				s := &r.stays[k]
+				s.to = events[i].At
+				r.held += float64(v.Attempt(b.Attempt).Hold[unit.CPU]) * s.to.Sub(s.from).Seconds()
+				delete(r.open, b.Attempt)
+			}
+		}
+	}
+}
+
+// finish gives the stays their lanes and joins those of one pixel.
+func (r *recorder) finish(o *page.Other, p *planner.Platform, begin planner.Time) {
+	end := planner.Time(0)
+	for i := range r.stays {
+		end = max(end, r.stays[i].to)
+	}
+	if len(r.stays) == 0 {
+		return
+	}
+	o.Makespan = end.Sub(begin)
+	var cores float64
+	first := make([]int, len(r.lanes))
+	for n := range p.Nodes {
+		cores += float64(p.Nodes[n].Capacity[unit.CPU])
+	}
+	o.Utilisation = r.held / max(1e-9, cores*o.Makespan.Seconds())
+	for i := range r.stays { // they are in the order of their orders
+		s := &r.stays[i]
+		ends := r.lanes[s.node]
+		s.lane = slices.IndexFunc(ends, func(t planner.Time) bool { return t <= s.from })
+		if s.lane < 0 {
+			s.lane = len(ends)
+			ends = append(ends, 0)
+		}
+		ends[s.lane] = max(s.to, s.from+1)
+		r.lanes[s.node] = ends
+	}
+	for n := range r.lanes {
+		first[n] = o.Lanes
+		o.Lanes += max(1, len(r.lanes[n]))
+	}
+	for pixels := int64(barPixels); ; pixels /= 2 {
+		if o.Bars = r.bars(begin, time.Duration(int64(o.Makespan)/pixels), first, o.Lanes); len(o.Bars) <= mostBars {
+			break
+		}
+	}
+}
+
+// bars joins what one pixel shows.
+func (r *recorder) bars(begin planner.Time, pixel time.Duration, first []int, lanes int) (out []page.Bar) {
+	last := make([]int, lanes) // 1 + the last bar of each lane
+	for i := range r.stays {
+		s := &r.stays[i]
+		b := page.Bar{Lane: first[s.node] + s.lane, Kind: s.kind, Workflow: s.workflow,
+			From: s.from.Sub(begin), To: s.to.Sub(begin)}
+		if k := last[b.Lane]; k > 0 && b.To-out[k-1].From < pixel {
+			out[k-1].To = b.To
+			continue
+		}
+		out = append(out, b)
+		last[b.Lane] = len(out)
+	}
+	slices.SortStableFunc(out, func(a, b page.Bar) int { return a.Lane - b.Lane })
+	return out
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gantry/cmd/internal/exit"
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// measuredKey names an attempt across runs.
+type measuredKey struct {
+	workflow, task string
+	try            int32
+}
+
+// Replay simulates a run of the log with its own measurements. The same settings get their turns at the same instants.
+func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, same bool) error {
+	s.ideal, s.platform = true, &info.Platform
+	p, err := s.repeat(ctx, log, info)
+	if err != nil {
+		return err
+	}
+	if same {
+		if s.turns, err = turns(ctx, log, info.Name); err != nil {
+			return exit.With(exit.Host, err)
+		}
+	}
+	return s.start(ctx, sqlite.Bulk, p)
+}
+
+// turns are the instants at which workflows of a run arrived, and at which it woke for a plan.
+func turns(ctx context.Context, log *sqlite.DB, run string) (at []planner.Time, err error) {
+	err = log.Each(ctx, func(scan sqlite.Scan) error {
+		at = append(at, 0)
+		return scan(&at[len(at)-1])
+	}, `SELECT e.at_ns FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind IN (?, ?) ORDER BY e.seq`,
+		run, planner.KindWorkflowArrived, planner.KindWoke)
+	return at, err
+}
+
+// informed makes a planner that knows what that of a run of the log knew when the run began.
+func (s *Session) informed(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*planner.Planner,
+	*executor.Admitter, error) {
+	pl, adm, err := s.planner(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	past, err := log.PastOf(ctx, info.Name)
+	if err != nil {
+		return nil, nil, exit.With(exit.Host, err)
+	}
+	if s.set.Measured != "" {
+		past = past.On(UsualRuntime.Name)
+	}
+	with := *s
+	with.set = &Settings{Runtime: info.Runtime}
+	with.recaller = nil
+	l, err := with.recollect(ctx, past)
+	if err != nil {
+		return nil, nil, err
+	}
+	with.learn(l)
+	s.history = nil // it knows what it did in the run
+	return pl, adm, nil
+}
+
+// recorded is what a run of the log was asked for and what was measured in it.
+type recorded struct {
+	subs     []executor.Submission
+	flows    []workflowFacts // of subs
+	attempts map[measuredKey]measuredAttempt
+}
+
+// record reads what simulations of a run of the log need, however many there are.
+func record(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorded, error) {
+	r := &recorded{}
+	err := log.Admissions(ctx, info.Name, func(a *executor.Admission) error {
+		sub := a.Submission
+		sub.At = a.Arrived.Workflow.Arrived
+		r.subs, r.flows = append(r.subs, sub), append(r.flows, factsOf(a))
+		return nil
+	})
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	if len(r.subs) == 0 {
+		return nil, exit.Inputf("run %s has no workflows: there is nothing to replay", info.Name)
+	}
+	if r.attempts, err = measuredAttempts(ctx, log, info.Name); err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	return r, nil
+}
+
+// repeat makes all that a simulation of a run of the log with what was measured in it needs.
+func (s *Session) repeat(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (p prepared, err error) {
+	r, err := record(ctx, log, info)
+	if err != nil {
+		return p, err
+	}
+	return s.repeatOf(ctx, log, info, r)
+}
+
+// repeatOf is repeat of what was read before.
+func (s *Session) repeatOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, r *recorded) (p prepared,
+	err error) {
+	if len(r.attempts) == 0 {
+		return p, exit.Inputf("run %s has no attempt that was measured from start to end: there is "+
+			"nothing to replay", info.Name)
+	}
+	if p.planner, p.admitter, err = s.informed(ctx, log, info); err != nil {
+		return p, err
+	}
+	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
+		m, ok := r.attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
+		if m.node == s.platform.Nodes[l.Node].Name { // the files came from where they did
+			m.Measured.Staged, m.Measured.Staging = true, m.staging
+		} else if !m.copied { // laying files out is part of the start, unless they were copied: that is simulated
+			m.Measured.Startup += m.staging
+		}
+		return m.Measured, ok
+	}
+	p.subs = slices.Clone(r.subs)
+	_, err = s.check(p.subs)
+	return p, err
+}
+
+// measuredAttempt is how one went.
+type measuredAttempt struct {
+	sim.Measured
+	node    string
+	copied  bool // from other nodes; of simulated runs always
+	staging time.Duration
+}
+
+// measuredAttempts reads how the attempts of a run went. It starts and ends when gantry knew that it did, as its place
+// was taken until then and policies decide then; copies to another node than that of the run, and suspensions, are
+// simulated. A preempted attempt would have run on: its task still had the work of its next attempt to do, and all of
+// that work if it began again.
+func measuredAttempts(ctx context.Context, log *sqlite.DB, run string) (map[measuredKey]measuredAttempt, error) {
+	outcomes := map[string]planner.Outcome{}
+	for _, o := range planner.Outcomes() {
+		outcomes[o.String()] = o
+	}
+	out := map[measuredKey]measuredAttempt{}
+	err := log.Each(ctx, func(scan sqlite.Scan) error {
+		var k measuredKey
+		var outcome, node string
+		var queued, staged, started, ended, created, running, done, ran time.Duration
+		var copied, kept bool
+		if err := scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &created, &running,
+			&done, &ran, &copied, &kept, &node); err != nil {
+			return err
+		}
+		m := measuredAttempt{node: node, copied: copied, staging: max(0, staged-queued),
+			Measured: sim.Measured{Startup: max(0, started-staged), Run: max(0, ended-started),
+				Outcome: outcomes[outcome],
+				Reported: &sim.Reported{Created: started - created, Started: started - running, Ended: ended - done,
+					Ran: ran}}}
+		if next, ok := out[measuredKey{k.workflow, k.task, k.try + 1}]; ok && m.Outcome == planner.Preempted {
+			m.Outcome = next.Outcome
+			if !kept {
+				m.Run = 0
+			}
+			m.Run += next.Run
+			m.Reported = nil
+		}
+		out[k] = m
+		return nil
+	}, `WITH heard AS MATERIALIZED (
+			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) FILTER (WHERE e.kind = ?2) AS began,
+				max(e.at_ns) FILTER (WHERE e.kind = ?3) AS over
+			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ?1 AND e.kind IN (?2, ?3) GROUP BY 1)
+		SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
+			coalesce(h.began, a.started_ns),
+			coalesce(h.over, a.ended_ns) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
+			coalesce(a.created_ns, a.started_ns), a.started_ns,
+			a.ended_ns - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
+			coalesce(a.ran_ns, a.ended_ns - a.started_ns),
+			r.runtime = 'sim' OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL,
+			coalesce(n.name, '')
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
+			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
+		WHERE r.name = ?1 AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
+			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, planner.KindAttemptStarted,
+		planner.KindAttemptExited)
+	return out, err
+}

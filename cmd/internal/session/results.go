@@ -1,0 +1,170 @@
+package session
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor/container/stage"
+)
+
+// LatestLink is the name of a link to the directory of the newest run.
+const LatestLink = "latest"
+
+// makeResultsDir makes the directory of --results-dir, before anything runs, and tries to write to it.
+func (s *Session) makeResultsDir() (err error) {
+	dir := s.set.ResultsDir
+	if dir == "" {
+		return nil
+	}
+	if rel, err := filepath.Rel(s.home, dir); err == nil && filepath.IsLocal(rel) {
+		return exit.Usagef("--results-dir %s: it is in the directory of all runs (--dir): choose another", dir)
+	}
+	stage.Caller().Rights().Do(func() {
+		var f *os.File
+		if err = os.MkdirAll(dir, 0o755); err != nil {
+			return
+		}
+		if f, err = os.CreateTemp(dir, ".gantry-"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	})
+	if err != nil {
+		return exit.Hostf("--results-dir: %w", err)
+	}
+	return nil
+}
+
+// placeResults copies the results of the run to the directory of --results-dir, with the rights of the calling user.
+func (s *Session) placeResults() (err error) {
+	dir := s.set.ResultsDir
+	if dir == "" {
+		return nil
+	}
+	from := filepath.Join(s.dir, "results")
+	flows, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("--results-dir: %w", err)
+	}
+	v := s.engine.Planner.View()
+	several := v.Workflows()-v.Continuations()+len(s.engine.Arrivals) > 1
+	for _, f := range flows {
+		to := dir
+		if several {
+			to = filepath.Join(dir, f.Name())
+		}
+		stage.Caller().Rights().Do(func() { err = copyResults(filepath.Join(from, f.Name()), to) })
+		if err != nil {
+			return fmt.Errorf("--results-dir: %w; the results are in %s", err, from)
+		}
+	}
+	s.view.Note("results are in %s", term.ShortPath(dir))
+	return nil
+}
+
+// copyResults copies all files of a directory to another one, out of which no link leads. Files that are there are
+// replaced, each at once.
+func copyResults(from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == from {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			err = root.MkdirAll(name, 0o755)
+		} else {
+			err = copyResult(root, path, name)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(to, name), err)
+		}
+		return nil
+	})
+}
+
+// copyResult copies a file or a link, unless the same one is there already.
+func copyResult(root *os.Root, from, name string) error {
+	st, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	link := st.Mode().Type() == fs.ModeSymlink
+	switch was, err := root.Lstat(name); {
+	case err != nil:
+	case was.IsDir():
+		return errors.New("a directory is in the place of a result: move it away")
+	case !link && was.Mode().IsRegular() && was.Size() == st.Size() && was.ModTime().Equal(st.ModTime()):
+		return nil
+	}
+	tmp := filepath.Join(filepath.Dir(name), ".gantry-"+rand.Text())
+	if link {
+		var target string
+		if target, err = os.Readlink(from); err == nil {
+			err = root.Symlink(target, tmp)
+		}
+	} else {
+		err = copyTo(root, from, tmp, st)
+	}
+	if err == nil {
+		err = root.Rename(tmp, name)
+	}
+	if err != nil {
+		_ = root.Remove(tmp)
+	}
+	return err
+}
+
+// copyTo copies a regular file with its mode and time. Where the file system can, both share their blocks.
+func copyTo(root *os.Root, from, to string, st fs.FileInfo) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, st.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close(), root.Chtimes(to, st.ModTime(), st.ModTime()))
+}
+
+// linkLatest has a link in the directory of runs lead to this one.
+func (s *Session) linkLatest() {
+	tmp := filepath.Join(s.home, "."+LatestLink+"-"+strings.ToLower(rand.Text()))
+	err := os.Symlink(s.name, tmp)
+	if err == nil {
+		GiveToCaller(tmp)
+		err = os.Rename(tmp, filepath.Join(s.home, LatestLink))
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+		s.view.Warn("the link to the newest run is not made: %v", err)
+	}
+}
+
+// UnlinkLatest removes the link to the newest run if it leads to a run that is removed.
+func UnlinkLatest(home, run string) {
+	link := filepath.Join(home, LatestLink)
+	if to, err := os.Readlink(link); err == nil && to == run {
+		_ = os.Remove(link)
+	}
+}

@@ -1,0 +1,299 @@
+package session
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	release "gantry"
+
+	"gantry/cgroup"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/container"
+	"gantry/executor/container/docker"
+	"gantry/executor/container/fetch"
+	"gantry/executor/container/oci"
+	"gantry/executor/container/oci/image"
+	"gantry/executor/container/slurm"
+	"gantry/executor/null"
+	"gantry/executor/reuse"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+// opening is what a runtime of a run needs to know.
+type opening struct {
+	origin   time.Time // wall clock at offset
+	offset   planner.Time
+	emulated bool // a task is emulated
+	// milestone receives what attempts have come to, if it is set and the runtime has containers.
+	milestone func(planner.AttemptID, executor.Milestone)
+}
+
+// Runtime is a row of runtimes.
+type Runtime struct {
+	*executor.Capabilities
+	open func(ctx context.Context, s *Session, o opening) (executor.Runtime, error)
+	// Images makes images present, where the runtime looks for them; nil: it needs none
+	Images fetcher
+	// Load brings the image of an archive under a name to where the runtime looks for images, label asks for a label
+	// of one; nil: they are in no place of this runtime
+	Load  func(ctx context.Context, ref string, archive *os.File) error
+	Label func(ctx context.Context, ref, label string) (string, error)
+	// Engine opens the engine that makes containers of runs in some directories; nil: it makes none
+	Engine openEngine
+	// Store says that images lie in gantry's own store
+	Store bool
+	// Facts are those of the host that the engine does not know; nil: none
+	Facts func(ctx context.Context) []container.Fact
+	// Cluster finds the nodes of a run, which are other hosts; nil: they are this host's
+	Cluster func(ctx context.Context, s *Session) error
+	// Abandon ends what runs on other hosts of the run in a directory, and returns its names; nil: nothing does
+	Abandon func(ctx context.Context, dir string) ([]string, error)
+	// Enter gives this process the rights that the runtime takes, if it can; it may begin the process again. nil: none
+	Enter func() error
+	// usable says why this host cannot use the runtime, nil if it can; entered or not. nil: opening the engine tells
+	usable func(ctx context.Context) error
+	// shell opens shells in containers like those of tasks; nil: there are none
+	shell *sheller
+}
+
+// fetcher makes images present that a run wants.
+type fetcher func(ctx context.Context, s *Session, wanted []fetch.Wanted, show *term.Arrival) ([]fetch.Image, error)
+
+type openEngine func(ctx context.Context, w EngineWants) (container.Engine, error)
+
+// EngineWants is what an engine of containers needs to know.
+type EngineWants struct {
+	Dirs     []string // of runs
+	Binary   string   // the task emulator; "" if nothing is started
+	Emulated bool     // a task is emulated
+	Store    *image.Store
+}
+
+func dockerEngine(ctx context.Context, w EngineWants) (container.Engine, error) {
+	e, err := docker.Open(ctx, "", w.Binary, 0)
+	if err != nil {
+		return nil, err
+	}
+	if w.Emulated {
+		if _, err := e.TaskImage(ctx); err != nil {
+			e.Close()
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func ociEngine(_ context.Context, w EngineWants) (container.Engine, error) {
+	cfg := oci.Config{Dirs: w.Dirs, TaskBinary: w.Binary}
+	if w.Store != nil {
+		cfg.Images = w.Store
+	}
+	return oci.Open(cfg)
+}
+
+// Runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
+// its Capabilities and the constructor.
+var Runtimes = []Runtime{
+	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), Images: fetchDocker, Engine: dockerEngine,
+		Load: loadDocker, Label: labelDocker, shell: &dockerShells},
+	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), Images: fetchOCI, Engine: ociEngine, Store: true,
+		Load: loadStored, Label: labelStored, Facts: storeFacts, Enter: oci.Enter, usable: oci.Usable,
+		shell: &ociShells},
+	{Capabilities: &slurm.Capabilities, open: openSlurm, Images: fetchOnNodes, Cluster: allocate,
+		Abandon: abandonSteps, shell: &dockerShells},
+	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *Session, o opening) (executor.Runtime, error) {
+		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
+	}},
+	{Capabilities: &sim.Capabilities, open: func(_ context.Context, s *Session, o opening) (executor.Runtime, error) {
+		return sim.For(s.simulation(o.offset)), nil
+	}},
+}
+
+// The runtimes that commands take unless told otherwise, if this host has the first; see chosenRuntime.
+var UsualRuntime, Simulation = &docker.Capabilities, &sim.Capabilities
+
+// HostRuntime is a runtime of containers that this host can use: that one if it can, or else can use none.
+func HostRuntime(ctx context.Context, preferred string) string {
+	for _, name := range append([]string{preferred}, RuntimeNames(MakesContainers)...) {
+		if row := RuntimeNamed(name); row != nil && row.Engine != nil && row.IsUsable(ctx) == nil {
+			return name
+		}
+	}
+	return preferred
+}
+
+// IsUsable says why this host cannot use a runtime that makes containers; nil if it can.
+func (r *Runtime) IsUsable(ctx context.Context) error {
+	if r.usable != nil {
+		return r.usable(ctx)
+	}
+	e, err := r.Engine(ctx, EngineWants{})
+	if err == nil {
+		err = e.Close()
+	}
+	return err
+}
+
+// Capabilities returns what a runtime of the log can do; one that this gantry does not know can do nothing.
+func Capabilities(name string) *executor.Capabilities {
+	if r := RuntimeNamed(name); r != nil {
+		return r.Capabilities
+	}
+	return &executor.Capabilities{Name: name}
+}
+
+// RuntimeNamed returns the row of a runtime, nil if this gantry does not have it.
+func RuntimeNamed(name string) *Runtime {
+	for i := range Runtimes {
+		if Runtimes[i].Name == name {
+			return &Runtimes[i]
+		}
+	}
+	return nil
+}
+
+// OnNodes reports whether a runtime runs tasks on the nodes of a cluster.
+func OnNodes(runtime string) bool {
+	row := RuntimeNamed(runtime)
+	return row != nil && row.Cluster != nil
+}
+
+// RuntimeNames lists the runtimes that satisfy a condition.
+func RuntimeNames(which func(*executor.Capabilities) bool) (names []string) {
+	for _, r := range Runtimes {
+		if which(r.Capabilities) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// RealTime selects the runtimes of gantry run.
+func RealTime(c *executor.Capabilities) bool { return !c.Virtual }
+
+// AnyRuntime selects all runtimes.
+func AnyRuntime(*executor.Capabilities) bool { return true }
+
+// Enter gives this process the rights that a runtime takes, before it does anything else: it may begin again.
+func Enter(runtime string) error {
+	if row := RuntimeNamed(runtime); row != nil && row.Enter != nil {
+		if err := row.Enter(); err != nil {
+			return exit.With(exit.Host, err)
+		}
+	}
+	return nil
+}
+
+// openRuntime makes the runtime of the run.
+func (s *Session) openRuntime(ctx context.Context, o opening) (executor.Runtime, error) {
+	row := RuntimeNamed(s.set.Runtime)
+	if row == nil {
+		return nil, exit.Inputf("run %s is on the %s runtime, which this gantry does not have", s.name,
+			s.set.Runtime)
+	}
+	if err := s.keepImages(ctx); err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	if row.Store && s.serving != nil { // its images come while it runs
+		if err := s.openStore(); err != nil {
+			return nil, exit.With(exit.Host, err)
+		}
+	}
+	return row.open(ctx, s, o)
+}
+
+// TaskBinary finds the task emulator.
+func TaskBinary(ctx context.Context) (string, error) {
+	binary, err := docker.FindTaskBinary()
+	if err == nil {
+		err = docker.CheckTaskBinary(ctx, binary)
+	}
+	if err != nil {
+		return "", exit.With(exit.Host, err)
+	}
+	return binary, nil
+}
+
+// openContainers makes the runtime of containers that an engine makes.
+func openContainers(open openEngine) func(context.Context, *Session, opening) (executor.Runtime, error) {
+	return func(ctx context.Context, s *Session, o opening) (executor.Runtime, error) {
+		return newContainers(ctx, s, o, open)
+	}
+}
+
+func newContainers(ctx context.Context, s *Session, o opening, open openEngine) (executor.Runtime, error) {
+	secrets, err := s.set.SecretValues()
+	if err != nil {
+		return nil, err
+	}
+	cfg := container.Config{Secrets: secrets, Run: s.name,
+		Dir: s.dir, Platform: s.platform, Version: release.Build(), Seed: s.set.Seed,
+		Starts: s.set.Starts, Ahead: s.set.Ahead, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
+		Tmp:   s.set.Tmp,
+		Image: s.images.id, Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
+	for _, n := range s.set.Cluster.Nodes {
+		cfg.IO = append(cfg.IO, container.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
+			WriteIOPS: n.WriteIOPS})
+	}
+	cfg.Warn = func(rule, message string) {
+		s.view.Warn("%s", message)
+		if s.log != nil {
+			if err := s.log.Warn(rule, message); err != nil {
+				s.view.Warn("%v", err)
+			}
+		}
+	}
+	if s.log != nil {
+		cfg.Sample = func(x container.Sample) {
+			row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory),
+				Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
+			for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU,
+				cgroup.Memory: planner.CounterMemory, cgroup.IO: planner.CounterIO} {
+				if x.Got&set == 0 {
+					row.Missing |= missing
+				}
+			}
+			s.log.Sample(row)
+		}
+	}
+	cfg.Milestone = o.milestone
+	binary, err := TaskBinary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg.TaskBinary = binary
+	engine, err := open(ctx, EngineWants{[]string{s.dir}, binary, o.emulated, s.store})
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	if s.log != nil {
+		s.keeper = s.newKeeper()
+		if s.upkeep == nil {
+			s.upkeep = newUpkeep(s)
+		}
+		cfg.Published = s.upkeep.published
+		if len(secrets) == 0 { // else the identity of a task alone says too little
+			s.log.Identify()
+		} else if s.keeper.Secrets, err = reuse.SecretSums(filepath.Join(s.home, "secrets.key"), GiveToCaller,
+			secrets); err != nil && s.set.Reuse { // else nothing is compared, now or later
+			return nil, exit.With(exit.Host, err)
+		}
+		s.keeper.Afar = s.slurm != nil
+	}
+	r, err := container.New(ctx, engine, cfg)
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	if s.keeper != nil {
+		files := r.Files()
+		s.keeper.Files, files.Scratch = files, s.set.Scratch
+	}
+	return r, nil
+}

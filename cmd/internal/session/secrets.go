@@ -1,0 +1,130 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gantry/cmd/internal/exit"
+	"gantry/executor/container/stage"
+	"gantry/trace"
+)
+
+// SecretOf checks NAME[=FILE], and returns it with an absolute FILE.
+func SecretOf(text string) (string, error) {
+	name, file, ok := strings.Cut(text, "=")
+	if !secretName.MatchString(name) {
+		return "", exit.Usagef("--secret %q: a name has letters, digits, _, - and ., and does not begin "+
+			"with a dot", name)
+	}
+	if !ok {
+		return name, nil
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return "", exit.With(exit.Input, err)
+	}
+	return name + "=" + file, nil
+}
+
+var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)
+
+// mountTarget refuses paths at which a container can have no directory of the host.
+func mountTarget(to string) error {
+	for _, taken := range []string{"/proc", "/sys", "/dev", "/tmp", "/.gantry", "/.gantry-task", "/run/secrets"} {
+		if to == "/" || !path.IsAbs(to) || to == taken || strings.HasPrefix(to, taken+"/") {
+			return errors.New("CONTAINER has to be an absolute path, outside of /proc, /sys, /dev, /tmp, /.gantry " +
+				"and /run/secrets")
+		}
+	}
+	return nil
+}
+
+// MountOf checks HOST:CONTAINER[:ro], and returns it with an absolute HOST.
+func MountOf(text string) (string, error) {
+	parts := strings.Split(text, ":")
+	switch {
+	case len(parts) == 3 && parts[2] != "ro":
+		return "", errors.New("directories of the host are read-only: write HOST:CONTAINER:ro")
+	case len(parts) != 2 && len(parts) != 3 || parts[0] == "":
+		return "", errors.New("write HOST:CONTAINER:ro")
+	}
+	to := path.Clean(parts[1])
+	if err := mountTarget(to); err != nil {
+		return "", err
+	}
+	from, err := filepath.Abs(parts[0])
+	if err == nil {
+		from, err = filepath.EvalSymlinks(from)
+	}
+	if err != nil {
+		return "", trace.Plain(err)
+	}
+	user := stage.Caller().Rights()
+	if st, err := os.Stat(from); err != nil {
+		return "", err
+	} else if st.IsDir() {
+		if _, _, err := user.Tree(from); err != nil {
+			return "", err
+		}
+	} else if f, err := user.Open(from); err != nil {
+		return "", err
+	} else {
+		f.Close()
+	}
+	return from + ":" + to, nil
+}
+
+// SecretValues reads the values of secrets, by name.
+func (s *Settings) SecretValues() (map[string]string, error) {
+	values := map[string]string{}
+	for _, text := range s.Secrets {
+		name, file, ok := strings.Cut(text, "=")
+		if !ok {
+			if values[name], ok = os.LookupEnv(name); !ok {
+				return nil, exit.Inputf("--secret %s: the environment variable %s is not set; set it, or name a "+
+					"file: --secret %s=FILE", name, name, name)
+			}
+			continue
+		}
+		f, err := stage.Caller().Rights().Open(file)
+		if err != nil {
+			return nil, exit.Inputf("--secret %s: %s: %w", name, file, err)
+		}
+		value, err := readAtMost(f, 1<<20)
+		f.Close()
+		if err != nil {
+			return nil, exit.Inputf("--secret %s: %s: %w", name, file, err)
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+// readAtMost reads a small file.
+func readAtMost(f io.Reader, most int64) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if int64(len(text)) > most {
+		return "", fmt.Errorf("it has more than %d bytes", most)
+	}
+	return string(text), err
+}
+
+// Targets refuses two mounts at one place.
+func (s *Settings) Targets() error {
+	var seen []string
+	for _, m := range s.Mounts {
+		_, to, _ := strings.Cut(m, ":")
+		if slices.Contains(seen, to) {
+			return exit.Usagef("--mount: two directories at %s", to)
+		}
+		seen = append(seen, to)
+	}
+	return nil
+}
