@@ -10,8 +10,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// parseArguments parses a text as bash does the arguments of a command. The error says in a few words what bash would
-// do that gantry does not: run another program, or redirect.
+// parseArguments parses a text as bash does the arguments of a command. The error says in a few words which action of
+// bash gantry does not do: run another program, or redirect.
 func parseArguments(text string) (words []*syntax.Word, err error) {
 	for w, err := range syntax.NewParser(syntax.KeepComments(false)).WordsSeq(strings.NewReader(text)) {
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"gantry/trace/reader"
 )
 
-// builder collects what a reader finds and resolves it into a Workflow. Readers of all formats feed the same one.
+// builder collects the finds of a reader and resolves them into a Workflow. Readers of all formats feed the same one.
 type builder struct {
 	wf     *Workflow
 	opt    ReadOptions
@@ -37,7 +37,7 @@ type builder struct {
 	noFileEdges bool
 }
 
-// fileUse is what the uses of one file say of its size.
+// fileUse has the sizes that the uses of one file give.
 type fileUse struct {
 	out, in       int64 // by the first producer that gives it; the largest of the consumers
 	hasOut, hasIn bool
@@ -90,7 +90,7 @@ func label(source string) string {
 	}
 }
 
-// What is kept of a task, and so on, in bytes, with what becomes of it when references are resolved.
+// Memory that a task, a file and so on take, in bytes, before and after references are resolved.
 const (
 	taskKept       = 464
 	fileKept       = 216
@@ -230,7 +230,8 @@ func (s *slab) add(list []int32, x int32) []int32 {
 	return append(list, x)
 }
 
-// last is the end of s: full searches of long lists would be quadratic. What slips through is removed by resolve.
+// last is the end of s: full searches of long lists would be quadratic. resolve removes the duplicates that slip
+// through.
 func last(s []int32, n int) []int32 { return s[max(0, len(s)-n):] }
 
 // catalogue notes the size that a replica catalogue gives of a file.
@@ -353,7 +354,7 @@ func (b *builder) amount(t *Task, what, text string, scale int64, line int) (int
 	return n, b.isAmount(t, what, text, n, err, line)
 }
 
-// isAmount reports what is wrong with an amount that was read.
+// isAmount reports whether an amount is a number and not negative, with a fault if not.
 func (b *builder) isAmount(t *Task, what, text string, n int64, err error, line int) bool {
 	if err == nil && n < 0 {
 		err = fmt.Errorf("negative")
@@ -424,7 +425,7 @@ func (b *builder) length() {
 }
 
 // dropUnordered removes the inputs that need not be there when their reader starts: in formats whose files tell no
-// dependencies, tasks read what others write that they do not wait for.
+// dependencies, tasks read files of tasks that they do not wait for.
 func (b *builder) dropUnordered() {
 	if b.wf.cycle() != nil {
 		return // that is an error
@@ -457,7 +458,7 @@ func (b *builder) resolveLate() {
 		p, okP := b.taskOf(l.parent)
 		c, okC := b.taskOf(l.child)
 		switch {
-		case (!okC || !okP) && b.faults.Ended(): // it may be in what was not read
+		case (!okC || !okP) && b.faults.Ended(): // it may be in the part that was not read
 		case !okC:
 			b.faults.Judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped",
 				"there is no task %q, which should depend on %q", l.child, l.parent)
@@ -628,7 +629,7 @@ func (b *builder) acyclic(implied []edge) {
 		drop[[2]int32{e.parent, e.child}] = true
 	}
 	unread := map[[2]int32]bool{}
-	for i := range b.wf.Tasks { // what could not be there would bring the dependency back
+	for i := range b.wf.Tasks { // an input that cannot be there would bring the dependency back
 		t := &b.wf.Tasks[i]
 		t.Inputs = slices.DeleteFunc(t.Inputs, func(f int32) bool {
 			e := [2]int32{b.wf.Files[f].Producer, int32(i)}

@@ -39,7 +39,7 @@ func parseTransformation(text string) (t transformation) {
 	return t
 }
 
-// executable is what a catalog says of a transformation.
+// executable is the entry of a transformation in a catalog.
 type executable struct {
 	sites    []location
 	requires []transformation // programs that it calls
@@ -66,7 +66,7 @@ type container struct {
 	obstacle string
 }
 
-// replica is what a catalog says of a file.
+// replica is the entry of a file in a catalog.
 type replica struct {
 	pfns   []string
 	sha256 string
@@ -78,7 +78,7 @@ type pattern struct {
 	expr *regexp.Regexp
 }
 
-// catalog is what one source says.
+// catalog has the entries of one source.
 type catalog struct {
 	source      string // path as people know it; "" for the workflow itself
 	dir         string // of relative paths; "" if they have none
@@ -102,7 +102,7 @@ type catalogs struct {
 	properties profiles
 	programs   map[*executable]int32 // files of the stageable ones
 	obstacles  map[string]bool       // reported already
-	without    map[string]int        // tasks by what has no effect on one host
+	without    map[string]int        // numbers of tasks, by setting without effect on one host
 	order      []string              // of without
 	site       string                // that the user prefers
 	spare      map[int32]int         // tasks that may do without an input, by file
@@ -142,7 +142,7 @@ func (b *builder) noEffect(what string) {
 	}
 }
 
-// tellNoEffect lists what has no effect in one warning.
+// tellNoEffect lists the settings without effect in one warning.
 func (b *builder) tellNoEffect() {
 	if len(b.cat.order) == 0 {
 		return
@@ -158,7 +158,7 @@ func (b *builder) tellNoEffect() {
 	b.faults.Warn("no-effect", 0, "", "without effect on one host: %s", strings.Join(list, ", "))
 }
 
-// addReplica adds where a file is to what its catalog said of it before.
+// addReplica adds locations of a file to the entry in its catalog.
 func (b *builder) addReplica(c *catalog, lfn string, is replica) {
 	lfn = b.cleaned(lfn)
 	if old := c.replicas[lfn]; old != nil {
@@ -193,7 +193,7 @@ func (b *builder) hasExecutables() bool {
 // locate gives the files from outside the locations that catalogs name: those of the file itself, in order, then that
 // of the first pattern of each catalog that its whole name matches.
 func (b *builder) locate() {
-	if len(b.cat.spare) > 0 { // what all readers may do without may be nowhere
+	if len(b.cat.spare) > 0 { // a file that all readers may do without may be nowhere
 		readers := map[int32]int{}
 		for i := range b.wf.Tasks {
 			for _, f := range b.wf.Tasks[i].Inputs {
@@ -489,7 +489,8 @@ func (b *builder) contain(t *Task, at *location) profiles {
 	return c.profiles
 }
 
-// place returns the path of a program, and makes it and what it requires inputs of the task if they are stageable.
+// place returns the path of a program, and makes the program and its requirements inputs of the task if they are
+// stageable.
 func (b *builder) place(i int32, x *executable, at *location, key transformation) (path string) {
 	t := &b.wf.Tasks[i]
 	seen, site := map[*executable]bool{x: true}, ""
@@ -564,7 +565,7 @@ func (b *builder) readsAt(task, file int32) {
 	}
 }
 
-// addExecutable keeps a transformation, or adds to what its catalog has said of it.
+// addExecutable keeps a transformation, or adds to its entry in the catalog.
 func (b *builder) addExecutable(c *catalog, t transformation, x *executable) {
 	b.keep(executableKept + 128*len(x.sites))
 	fail := func(format string, args ...any) { b.catalogFault(c, x.line, "bad-transformation", format, args...) }

@@ -29,9 +29,9 @@ const (
 // oldNames are those of catalogs in the formats of Pegasus 4.
 var oldNames = map[string]string{"replicas": "rc.txt", "transformations": "tc.txt", "sites": "sites.xml"}
 
-// openCatalogs reads the catalogs of a workflow that are not in its file: those that were named (--catalog), those that
-// properties name, and else those of the usual names beside the workflow or in the working directory. What was named
-// counts before the workflow's own catalogs, the others after.
+// openCatalogs reads the catalogs of a workflow that are not in its file: the catalogs given by --catalog, those that
+// properties name, and else those of the usual names beside the workflow or in the working directory. Named catalogs
+// count before the workflow's own catalogs, the others after.
 func (b *builder) openCatalogs() {
 	own := newCatalog("", b.home())
 	b.cat.own, b.cat.site = own, b.opt.Site
@@ -87,7 +87,7 @@ func (b *builder) near(name string) (path string, ok bool) {
 }
 
 // openCatalog reads a catalog or, unless has is nil, properties, which may name catalogs. It distinguishes them by
-// content, and notes what the file is.
+// content, and notes the kind of the file.
 func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
 	c, data := b.catalogFile(path)
 	if c == nil {

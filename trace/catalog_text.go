@@ -134,7 +134,7 @@ func (r *textReader) value(of string) string {
 
 var escaped = regexp.MustCompile(`\\(.)`)
 
-// block reads NAME { KEY ... }: each is called for a key, and takes what follows it.
+// block reads NAME { KEY ... }: each is called for a key, and takes the text after the key.
 func (r *textReader) block(what string, each func(name string) func(key string)) {
 	name := r.next()
 	if name == "" || strings.ContainsAny(name, `{}"`) {

@@ -17,7 +17,7 @@ const Strict = "strict"
 const strictly = "set -e; command set -o pipefail 2>/dev/null || :; "
 
 // The kernel's bounds of the arguments and variables that a program is started with: of each one, and of all together.
-// The latter is a quarter of the usual limit of the stack, less what an image may set.
+// The latter is a quarter of the usual limit of the stack, less room for the variables of an image.
 const (
 	maxArgument  = 128<<10 - 1
 	maxArguments = 2<<20 - 64<<10
@@ -32,7 +32,7 @@ func ShellWords(text string) ([]string, error) {
 	return words, err
 }
 
-// quoted is what ShellWords reads as these words.
+// quoted returns a text that ShellWords reads as these words.
 func quoted(words []string) string {
 	text := ""
 	for _, w := range words {
@@ -41,7 +41,7 @@ func quoted(words []string) string {
 	return text[1:]
 }
 
-// script is a command for a shell: that of --shell, else that which the file names.
+// script returns a command for a shell: the shell of --shell, else the shell that the file names.
 func (b *builder) script(line int, task, command, shell string) []string {
 	shell = cmp.Or(b.opt.Shell, shell)
 	if shell == "" {
@@ -55,7 +55,8 @@ func (b *builder) script(line int, task, command, shell string) []string {
 	return append([]string{command}, words...)
 }
 
-// Script is what the shell of a command reads. The command is a script and the words of its shell; none: /bin/sh.
+// Script is the text that the shell of a command reads. The command is a script and the words of its shell; none:
+// /bin/sh.
 func Script(command []string) string {
 	if slices.Equal(command[1:], []string{Strict}) {
 		return strictly + command[0]
@@ -101,7 +102,7 @@ func Bounds(argv, env []string) error {
 	return nil
 }
 
-// Bounded is Bounds of what a task is started with in an environment, as far as that is known before it runs.
+// Bounded is Bounds of the arguments and variables of a task in an environment, as far as known before it runs.
 func (t *Task) Bounded(env []string) error {
 	switch {
 	case t.Shell:
@@ -112,7 +113,7 @@ func (t *Task) Bounded(env []string) error {
 	return Bounds(t.Command, env)
 }
 
-// bounded refuses to run what the kernel would not start.
+// bounded notes an obstacle for each task that the kernel would not start.
 func (b *builder) bounded() {
 	for i := range b.wf.Tasks {
 		if t := &b.wf.Tasks[i]; len(t.Command) > 0 {

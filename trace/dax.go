@@ -9,7 +9,7 @@ import (
 )
 
 // daxReader reads DAX XML of all versions as a stream of tokens: only direct children of the root are looked at, and
-// nothing but tasks, files and edges is kept. Elements are recognised by their local names, whatever the name space.
+// nothing but tasks, files and edges is kept. Elements are recognised by their local names, in any name space.
 type daxReader struct {
 	b        *builder
 	x        *reader.XML
@@ -181,10 +181,10 @@ func (d *daxReader) document() {
 	if d.stop {
 		return
 	}
-	d.token() // reports what follows the root
+	d.token() // reports text after the root
 	d.count("jobCount", jobs, len(w.Tasks), line)
 	d.count("childCount", children, d.children, line)
-	// Generators write fileCount="0" whatever there is, Pegasus the number of files that are listed before the jobs.
+	// Generators always write fileCount="0", Pegasus the number of files that are listed before the jobs.
 	if n, err := reader.Count(files, 1); files != "" && (err != nil || n != 0 && n != int64(d.listed)) {
 		d.count("fileCount", files, len(w.Files), line)
 	}
@@ -265,7 +265,7 @@ func (d *daxReader) executable() {
 	d.add(key, x)
 }
 
-// transformation reads what a program needs beside itself.
+// transformation reads the requirements of a program.
 func (d *daxReader) transformation() {
 	d.late("transformation")
 	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
@@ -291,7 +291,7 @@ func (d *daxReader) late(what string) {
 	}
 }
 
-// add keeps an executable; what is said of one in several places counts together.
+// add keeps an executable; several entries of one executable are joined.
 func (d *daxReader) add(key transformation, x *executable) {
 	if old := d.b.cat.own.executables[key]; old != nil {
 		old.sites, old.requires = append(old.sites, x.sites...), append(old.requires, x.requires...)

@@ -16,8 +16,8 @@ import (
 // WriteDAX writes w as DAX 2.1 in the dialect that simulators of workflows (WorkflowSim, SimGrid, WRENCH) share:
 // runtime in seconds, cores and memory (bytes) as attributes of <job>, size in bytes as that of <uses>, and all
 // dependencies as <child>, those that only files imply too. It streams: memory does not grow with the workflow. A
-// task's name is its transformation (Kind). What Impute filled in is left out, and so are the average CPU use and the
-// bytes read and written, which DAX has no words for.
+// task's name is its transformation (Kind). Imputed values are left out, and so are the average CPU use and the bytes
+// read and written, which DAX has no words for.
 //
 // It is an error if a task is a sub-workflow node or its command is a shell script or a program other than its
 // transformation: DAX says this elsewhere, or not at all. WriteWfFormat keeps them.

@@ -133,7 +133,7 @@ func (w *Workflow) backEdges() []edge {
 type Stats struct {
 	Tasks, Kinds     int
 	Edges, FileEdges int // FileEdges of the Edges are only implied by files
-	// number of levels, and of tasks on the largest; of a cyclic graph, without what only cycles lead to
+	// number of levels, and of tasks on the largest; of a cyclic graph, without tasks that only cycles lead to
 	Levels, Width       int
 	Components          int
 	Cyclic              bool
@@ -224,7 +224,7 @@ func (w *Workflow) Stats() Stats {
 func (w *Workflow) criticalPath() float64 {
 	longest, end := 0.0, make([]float64, len(w.Tasks))
 	for _, t := range w.Order() {
-		end[t] += max(0, float64(w.Tasks[t].Runtime)) // what check reports of a file with negative ones
+		end[t] += max(0, float64(w.Tasks[t].Runtime)) // check reports figures of files with negative runtimes too
 		longest = max(longest, end[t])
 		for _, c := range w.Tasks[t].Children {
 			end[c] = max(end[c], end[t])

@@ -35,7 +35,7 @@ const (
 	ruleDefaultFormat = "default of %v"
 )
 
-// Impute fills in what w lacks and marks it in Imputed. The rules, in this order:
+// Impute fills in the values that w lacks and marks them in Imputed. The rules, in this order:
 //
 //	cores     AvgCPU / 100 rounded up, at least 1; without AvgCPU 1
 //	runtime   median of the known runtimes of the same Kind; else of the workflow; else Defaults.Runtime;

@@ -16,8 +16,8 @@ import (
 )
 
 // A makeflow, in the syntax like Make's or in JX, is a list of rules: files that a command writes, files that it reads,
-// and the command, which is a line for a shell. What the Makeflow manual leaves open is as the program makeflow has it.
-// A task is named after the first file that it writes.
+// and the command, which is a line for a shell. Where the Makeflow manual leaves a point open, gantry does the same as
+// the program makeflow. A task is named after the first file that it writes.
 
 // flowRule is a rule, in either syntax.
 type flowRule struct {

@@ -82,7 +82,7 @@ func (b *builder) readJX(text string) {
 	b.keepResults(`"results"`, r.results, r.resultsLine)
 }
 
-// defined is what --define gives: JSON, else a text.
+// defined is the value that --define gives: JSON, else a text.
 func defined(text string) any {
 	n, _, err := jx.Parse(text, func(int) bool { return true })
 	if err == nil {
@@ -138,7 +138,7 @@ func (b *builder) lister() func(dir string) ([]string, error) {
 	}
 }
 
-// common reads what rules share.
+// common reads the keys that rules share.
 func (r *jxReader) common(root *jx.Node) {
 	known := []string{"rules", "define", "environment", "categories", "default_category", "results", "shell"}
 	for _, key := range root.Keys() {

@@ -151,7 +151,7 @@ func (l *lexer) before(c, other byte) bool {
 	return false
 }
 
-// statement reads what begins on a line.
+// statement reads the statement that begins on a line.
 func (l *lexer) statement() {
 	switch c := l.peek(); {
 	case c == '#':
@@ -231,7 +231,7 @@ func (l *lexer) assign(name string, line int) {
 	l.set(name, value, mode, line)
 }
 
-// set gives a variable a value: of the rule that is read, else of the category. What --define gives stays.
+// set gives a variable a value: of the rule that is read, else of the category. Values of --define stay.
 func (l *lexer) set(name, value string, mode byte, line int) {
 	l.b.opt.uses(name)
 	if given, ok := l.b.opt.Define[name]; ok {
@@ -397,7 +397,7 @@ func (l *lexer) escaped(out *strings.Builder, ends string) {
 	}
 }
 
-// single reads what stands between single quotes.
+// single reads a text in single quotes.
 func (l *lexer) single(out *strings.Builder) {
 	line, from := l.line, l.at
 	l.next()
@@ -475,7 +475,7 @@ func (l *lexer) closes(end byte) bool {
 	return at >= 0 && l.text[l.at+1+at] == '\''
 }
 
-// room counts what is written to a text that is bounded.
+// room counts bytes that are written to a bounded text.
 func (l *lexer) room(out *strings.Builder, bytes int) {
 	l.grow(bytes)
 	if out.Len()+bytes > reader.MaxText {
@@ -615,7 +615,7 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 		default:
 			l.escaped(&out, fileNameEnds)
 		}
-		l.grow(128 + out.Len()) // with what becomes of it
+		l.grow(128 + out.Len()) // the token and the file made of it
 		tokens = append(tokens, fileToken{'f', out.String()})
 	}
 	return tokens
@@ -822,7 +822,8 @@ func (l *lexer) directive(name string, line int) {
 	}
 }
 
-// finish makes tasks of the rules: only at the end it is known which variables are exported, and what categories need.
+// finish makes tasks of the rules: only at the end it is known which variables are exported, and which resources
+// categories need.
 func (r *makeReader) finish() {
 	b := r.b
 	for _, e := range r.exported {
@@ -852,7 +853,7 @@ func (r *makeReader) finish() {
 	names := slices.Sorted(maps.Keys(exported))
 	for i := range r.rules {
 		rule := &r.rules[i]
-		// A category needs what it is said to need last; programs see what was said before their rule.
+		// The last value of a resource counts for a category; programs see the value set before their rule.
 		rule.resources, rule.told = map[string]flowValue{}, map[string]flowValue{}
 		for _, key := range []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI} {
 			v, ok := r.local[i][key]

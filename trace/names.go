@@ -9,8 +9,8 @@ import (
 	"gantry/trace/reader"
 )
 
-// names has each text of a file once: ids, names of files, and what else occurs again and again. A text is looked up
-// once where it occurs; by its number, the task and the file are found that it names.
+// names has each text of a file once: ids, names of files, and other texts that occur again and again. A text is looked
+// up once where it occurs; by its number, the task and the file are found that it names.
 type names struct {
 	in     *reader.Input // that they are of
 	seed   maphash.Seed
@@ -29,7 +29,7 @@ type slot struct {
 type name struct {
 	text       string
 	task, file int32 // whose id or name it is; -1: none
-	counted    bool  // as kept, apart from what it names
+	counted    bool  // as kept memory, apart from its task and file
 }
 
 func newNames() names {
@@ -164,8 +164,8 @@ func (ns *names) copied(text []byte) string {
 	return ns.piece.String()[from:]
 }
 
-// grown makes room for one more, and for as many as the rest of the file lets expect: copying costs more than most of
-// what else is done with them.
+// grown makes room for one more, and for as many as the rest of the file lets expect: copying costs more than most
+// other work on them.
 func grown[T any](in *reader.Input, s []T) []T {
 	if n := len(s); n == cap(s) {
 		s = slices.Grow(s, max(16, in.Expect(n)-n))

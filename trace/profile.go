@@ -67,7 +67,7 @@ var profileKeys = map[string]bool{"attribute:runtime": true, "pegasus:runtime": 
 	"pegasus:container.image": true, "selector:execution.site": true, "hints:execution.site": true,
 	"hints:executionpool": true}
 
-// applyProfiles takes what profiles say of resources. The keys of an environment (condor, globus) beat those of
+// applyProfiles takes the resources that profiles give. The keys of an environment (condor, globus) beat those of
 // pegasus, as the Pegasus manual has it, and the attributes that simulators write beat both; of equal keys the
 // strongest source counts. Memory is in MB, by which HTCondor and Pegasus mean 2^20 bytes, and in bytes in the
 // attribute.
@@ -188,7 +188,7 @@ func (b *builder) ungiven(line int, task, what, by, value string, has float64) {
 	}
 }
 
-// isNumber reports whether a value looks like a number, of whatever size, rather than like an expression.
+// isNumber reports whether a value looks like a number, of any size, rather than like an expression.
 func isNumber(text string) bool {
 	text = strings.TrimSpace(text)
 	return text != "" && strings.Trim(text, "0123456789.+-eE") == "" && strings.ContainsAny(text, "0123456789")

@@ -16,19 +16,20 @@ import (
 
 // ReadOptions are the switches of a reader.
 type ReadOptions struct {
-	// Repair takes what can be repaired as a warning: cycles lose the edges that lead back, a negative runtime is 0, a
-	// number that cannot be is unknown, a dependency on an unknown task is dropped.
+	// Repair turns faults that can be repaired into warnings: cycles lose the edges that lead back, a negative runtime
+	// is 0, a number that cannot be is unknown, a dependency on an unknown task is dropped.
 	Repair bool
 	// Kilobytes multiplies the file sizes by 1000. Instances of Makeflow give kilobytes in all versions of WfFormat,
 	// also where the schema says bytes; they are read as they are written unless this is set.
 	Kilobytes bool
 	// Define gives variables of makeflows their values, over those of the file.
 	Define map[string]string
-	// Shell runs the commands that are for a shell, whatever the file says; "": as the file says.
+	// Shell runs the commands that are for a shell, instead of the shell that the file names; "": as the file says.
 	Shell string
 	// Used, if set, gets the variables that makeflows use or set.
 	Used map[string]bool
-	// MaxInput bounds what a compressed file may hold, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its size.
+	// MaxInput bounds the content of a compressed file, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its
+	// size.
 	MaxInput int64
 
 	// Catalogs are files with catalogs or properties of Pegasus, which count before those of the workflow.
@@ -44,7 +45,7 @@ type ReadOptions struct {
 
 // Find expands directories into the workflow files below them, sorted. Files of another kind that lie in a directory
 // are skipped and returned as such, also with the error that no path has a workflow; a path that is named itself is
-// returned whatever it is. "-" stands for standard input.
+// always returned. "-" stands for standard input.
 func Find(paths []string) (files, skipped []string, err error) {
 	for _, p := range paths {
 		if p == "-" {
@@ -87,7 +88,7 @@ func Find(paths []string) (files, skipped []string, err error) {
 	return files, skipped, nil
 }
 
-// CheckFile refuses what is not there, and a directory where a file is to be read.
+// CheckFile refuses a path without a file, and a directory.
 func CheckFile(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -137,8 +138,8 @@ func Open(path string, opt ReadOptions) (*Workflow, []Fault, error) {
 }
 
 // Read reads a workflow: DAX, Pegasus 5 YAML, WfFormat or a makeflow, distinguished by content, in UTF-8 or UTF-16,
-// plain, gzip or the only file of a zip archive. What is wrong in the data is in the faults, errors first; the error is
-// one of reading r. The workflow is nil where nothing could be recognised; with error faults it is as much as could be
+// plain, gzip or the only file of a zip archive. The faults are those of the data, errors first; the error is one of
+// reading r. The workflow is nil where nothing could be recognised; with error faults it is as much as could be
 // understood, for a report, and must not be run.
 func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, error) {
 	opt.sizeScale = 1
@@ -201,7 +202,7 @@ func (b *builder) brokenYAML() bool {
 	return false
 }
 
-// scenarioFile says by its keys what is no workflow, but a file of package scenario; "" if it is none.
+// scenarioFile describes, by its keys, a file of package scenario; "" if the file is none.
 func scenarioFile(keys map[string]bool) string {
 	switch {
 	case keys["workflows"], keys["mix"]:

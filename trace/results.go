@@ -16,7 +16,7 @@ func Matches(pattern, name string) bool {
 }
 
 func matches(pattern, name []string) bool {
-	stars, from := -1, 0 // the last ** and where what follows it is tried
+	stars, from := -1, 0 // the last ** and where the pattern after it is tried
 	i, j := 0, 0
 	for j < len(name) {
 		switch {

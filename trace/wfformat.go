@@ -35,7 +35,7 @@ type wfDocument struct {
 	room                        []wfFact // for facts of tasks, allocated ahead
 }
 
-// wfTask is a task with what was found of it, in the order of the file.
+// wfTask is a task with its facts, in the order of the file.
 type wfTask struct {
 	line     int32
 	id, name int32 // numbers of texts
@@ -55,7 +55,7 @@ type wfFile struct {
 	size wfFact
 }
 
-// wfKind says what a fact is of. Keys of different versions for the same thing are different kinds.
+// wfKind is the kind of a fact. Keys of different versions for the same thing are different kinds.
 type wfKind uint8
 
 const (
@@ -145,7 +145,7 @@ func init() { // its readers look into it
 	}
 }
 
-// readWfFormat reads WfFormat 0.1 to 1.6. What the schema does not have but a user's own file may add, on the tasks of
+// readWfFormat reads WfFormat 0.1 to 1.6. A user's own file may add keys that the schema does not have, on the tasks of
 // workflow.tasks, workflow.specification.tasks or workflow.execution.tasks alike (additional properties are allowed
 // there):
 //
@@ -186,7 +186,7 @@ func (b *builder) readWfFormat() {
 	}
 }
 
-// tolerate turns an error into a fault and returns what has to stop the reader.
+// tolerate turns an error into a fault and returns an error if the reader has to stop.
 func (d *wfDocument) tolerate(err error) error {
 	var kind *reader.TypeError
 	switch {
@@ -269,7 +269,7 @@ func (d *wfDocument) workflow(key string) error {
 	return d.workflowFact(key)
 }
 
-// workflowFact reads what belongs to the whole workflow, up to 1.4 beside the tasks, then below execution.
+// workflowFact reads a key of the whole workflow, up to 1.4 beside the tasks, then below execution.
 func (d *wfDocument) workflowFact(key string) error {
 	switch key {
 	case "machines":
@@ -372,7 +372,7 @@ func (d *wfDocument) fact(kind wfKind) error {
 // said is the text of a fact.
 func (d *wfDocument) said(f wfFact) string { return d.b.text(f.text) }
 
-// keep counts what is kept of the document before it is interpreted.
+// keep counts bytes that are kept of the document before it is interpreted.
 func (d *wfDocument) keep(bytes int) error {
 	if d.b.keep(bytes); d.b.full(d.j.Line) {
 		return errStop

@@ -151,8 +151,8 @@ func (t *wfTask) one(kind wfKind) (text int32) {
 	return text
 }
 
-// keys decides what identifies each task: its id where ids are complete and what the parents refer to, or where one is
-// there twice, which is a fault; else the name, where names are unique.
+// keys decides whether ids or names identify tasks: ids where they are complete and the parents refer to them, or where
+// one is there twice, which is a fault; else names, where they are unique.
 func (d *wfDocument) keys() []int32 {
 	const isID, isName = 1, 2
 	is := make([]uint8, len(d.b.all))
@@ -189,7 +189,7 @@ func (d *wfDocument) keys() []int32 {
 }
 
 // references adds the dependencies. They are said by keys, in some versions by names though tasks have ids, or by ids
-// though keys are names; children repeat what parents say.
+// though keys are names; children repeat the dependencies of parents.
 func (d *wfDocument) references(keys []int32) {
 	all := d.b.all
 	var others map[int32]int32 // names, else ids, of those whose key is another
@@ -335,7 +335,7 @@ func (d *wfDocument) fileName(written int32) int32 {
 	return written
 }
 
-// tell fills in what is known of the task itself.
+// tell fills in the facts of the task itself.
 func (d *wfDocument) tell(t *Task, x *wfTask) {
 	b, old := d.b, d.release < 104
 	var one [wfSingles]wfFact

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Execution is what really happened in one run of a workflow, for WriteExecution.
+// Execution describes one run of a workflow, for WriteExecution.
 type Execution struct {
 	Makespan   time.Duration
 	ExecutedAt time.Time
@@ -36,7 +36,7 @@ type Machine struct {
 	Vendor       string
 }
 
-// TaskExecution is what was measured of the attempt of a task that counts. Known says which of the numbers were.
+// TaskExecution has the measurements of the attempt of a task that counts. Known says which numbers were measured.
 type TaskExecution struct {
 	Ran bool // false: it was never run, and nothing is written
 	// ReusedFrom is the run whose results the task has taken over; then it did not run.
@@ -54,10 +54,10 @@ type TaskExecution struct {
 	Known        Fields // Cores, AvgCPU, ReadBytes, WrittenBytes, Memory
 }
 
-// WriteWfFormat writes w as WfFormat 1.5. What the trace does not tell is left out, and so is all that Impute filled
-// in. The schema demands a makespan and a start time as soon as there is a runtime: where the trace has none they are 0
-// and "unknown". It demands a runtime of whatever else execution.tasks has: facts of a task without one stand in
-// specification.tasks, in the same words.
+// WriteWfFormat writes w as WfFormat 1.5. Unknown values are left out, and so are imputed ones. The schema demands a
+// makespan and a start time as soon as there is a runtime: where the trace has none they are 0 and "unknown". It
+// demands a runtime of each task in execution.tasks: facts of a task without one stand in specification.tasks, in the
+// same words.
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them,
 // image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskLimitInBytes, diskBytesPerSecond,
@@ -75,7 +75,7 @@ type object = map[string]any // keys are written sorted
 type wfWriter struct {
 	*bufio.Writer
 	wf    *Workflow
-	e     *Execution // nil: what the trace says
+	e     *Execution // nil: the numbers of the trace are written
 	tasks []string   // ids that the schema allows, by index in wf.Tasks
 	err   error      // the first one; Flush reports those of the Writer
 }
@@ -130,7 +130,7 @@ func (w *wfWriter) list(key string, n int, value func(i int) object) {
 	w.WriteString("]")
 }
 
-// specification writes what is inside workflow.specification.
+// specification writes the content of workflow.specification.
 func (w *wfWriter) specification() {
 	files, altered := w.wf.fileIDs()
 	if len(altered) > 0 {
@@ -226,7 +226,7 @@ func (w *wfWriter) executed(i int) bool {
 	return w.wf.Tasks[i].Known.Has(Runtime)
 }
 
-// extend adds what the schema has no place for.
+// extend adds the values that the schema has no place for.
 func extend(v object, t *Task) {
 	for key, s := range map[string]string{"stdin": t.Stdin, "stdout": t.Stdout, "stderr": t.Stderr, "category": t.Kind,
 		"image": t.Image} {
@@ -265,7 +265,7 @@ func extend(v object, t *Task) {
 	}
 }
 
-// facts are the command of a task and, with numbers, what the trace says of it.
+// facts are the command of a task and, with numbers, the numbers that the trace gives.
 func facts(t *Task, numbers bool) object {
 	v := object{}
 	if t.Known.Has(Command) && len(t.Command) > 0 && t.Command[0] != "" {
@@ -398,7 +398,7 @@ func (w *Workflow) taskIDs() []string {
 	return ids
 }
 
-// fileIDs does the same for files, and returns the replaced ones with what they stand for.
+// fileIDs does the same for files, and returns the replacements with the names that they stand for.
 func (w *Workflow) fileIDs() (ids []string, altered map[string]string) {
 	ids, altered = make([]string, len(w.Files)), map[string]string{}
 	taken := make(map[string]bool, len(w.Files))

@@ -104,12 +104,12 @@ type Container struct {
 	Line   int
 }
 
-// Task is one node of the DAG. Which of its numbers the trace really gave is in Known; what Impute filled in is in
-// Imputed; a number in neither is zero and means "not known".
+// Task is one node of the DAG. Known has the numbers that the trace really gave, Imputed those that Impute filled in; a
+// number in neither is zero and means "not known".
 type Task struct {
 	ID   string // unique within the workflow
 	Name string
-	Kind string // transformation: what tasks of one type share
+	Kind string // transformation, the same for tasks of one type
 	Line int    // in the source, 0 if it has no lines
 
 	Parents  []int32 // indices into Workflow.Tasks, distinct, ascending
@@ -158,7 +158,7 @@ type File struct {
 	Optional   bool // its task may leave it out
 }
 
-// Origin is what catalogs say of a file from outside.
+// Origin is the entry of a file from outside in the catalogs.
 type Origin struct {
 	// Locations are absolute paths and http(s) addresses, in the order in which they are tried.
 	Locations []string

@@ -15,7 +15,7 @@ import (
 type pair struct{ a, b int32 }
 
 // dag collects a workflow. Ids and names are written into one text each, edges and uses into one list each, and become
-// slices of one array at the end: a workflow costs about twenty allocations, whatever its size.
+// slices of one array at the end: a workflow of any size costs about twenty allocations.
 type dag struct {
 	*rand.Rand
 	bare    bool
@@ -205,7 +205,7 @@ func (g *dag) link(parent, child int32, files ...int32) {
 	g.reads(child, files...)
 }
 
-// workflow resolves what was collected.
+// workflow returns the workflow that g has collected.
 func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
 	w := &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1",
 		Tasks: g.tasks, Files: g.files}

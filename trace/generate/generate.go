@@ -3,7 +3,7 @@
 // daggen (Suter), and the total runtimes and arrivals that experiments impose on them. All of it is a function of its
 // arguments and a seed.
 //
-// Three things are done better than by the original generators: a file has one size and one producer, whoever reads it
+// Three things are done better than by the original generators: a file has one size and one producer for all readers
 // (theirs draw a size per reader, and the parts of a SIPHT workflow overwrite each other's files); two images overlap
 // once at most and none overlaps itself; and the sizes of large files, which theirs draw about a quarter too small for
 // a slip with the sign, have the mean they say.
@@ -28,7 +28,7 @@ type Kind struct {
 	Least int    // fewest tasks to ask for
 	Most  int    // most tasks to ask for; 0: MostTasks
 	Count string // how the number of tasks follows from the number asked for
-	// Params are what its workflows vary in beyond their number of tasks, each declared beside the kind.
+	// Params are the parameters of its workflows beyond their number of tasks, each declared beside the kind.
 	Params []Param
 	title  string
 	make   func(g *dag, n int, p Parameters)
@@ -81,7 +81,7 @@ var kinds = []Kind{
 // MostTasks is the largest number of tasks to ask for.
 const MostTasks = 10_000_000
 
-// Kinds lists what New makes.
+// Kinds lists the kinds that New makes.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
 // Find returns the kind of a name, in any case.
@@ -110,9 +110,9 @@ type Options struct {
 	Parameters Parameters
 }
 
-// New makes a workflow of about n tasks; Kind.Count says what "about" means, and for the same n it is always the same
-// number but of MapReduce jobs. Its runtimes are in hundredths of a second (SIPHT's and random ones finer), and known;
-// cores and memory are not. Equal arguments give equal workflows.
+// New makes a workflow of about n tasks. Kind.Count says how many that is: the same number for the same n, but of
+// MapReduce jobs. Its runtimes are in hundredths of a second (SIPHT's and random ones finer), and known; cores and
+// memory are not. Equal arguments give equal workflows.
 func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 	k, err := Find(kind)
 	if err != nil {

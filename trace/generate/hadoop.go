@@ -7,19 +7,19 @@ import (
 )
 
 // application is one of the MapReduce applications that 3DSF is evaluated with (Ru et al., section 9): four of Hadoop's
-// benchmarks, then four of practice. The paper says which resource each uses most, not the needs of its tasks. What
-// they take here follows from its figures: with jobs of two map tasks and a reduce task the loads it reports come to
-// the utilisation, of 5 nodes of 8 cores, 16 GB and 300 MB/s, at the completion times that it reports for 3DSF. Large
-// ones are as they were, so that times are in seconds and splits in megabytes.
+// benchmarks, then four of practice. The paper says which resource each uses most, not the needs of its tasks. Their
+// needs here follow from its figures: with jobs of two map tasks and a reduce task the loads it reports come to the
+// utilisation, of 5 nodes of 8 cores, 16 GB and 300 MB/s, at the completion times that it reports for 3DSF. Large ones
+// are as they were, so that times are in seconds and splits in megabytes.
 type application struct {
 	name          string // in front of the types of its tasks, as a map task of one says nothing of those of another
 	maps, reduces work
 	split         float64 // bytes that a map task reads
-	kept          float64 // what it writes over what it reads
-	result        float64 // what the reduce task writes over what it reads
+	kept          float64 // bytes that a map task writes over bytes that it reads
+	result        float64 // the same of the reduce task
 }
 
-// work is what a task takes: a time, and what it holds for it.
+// work is the time that a task takes, and the resources that it holds for that time.
 type work struct {
 	seconds float64
 	cores   float64
@@ -43,8 +43,8 @@ var (
 	migration = application{"migration", work{2.7, 0.5, 1.1e9, 65e6}, work{2.7, 0.5, 1.1e9, 65e6}, 64e6, 1, 1}
 )
 
-// hadoop makes jobs of an application: every map task reads a split of its own, a reduce task what all of them write.
-// Times vary by a tenth (standard deviation over mean).
+// hadoop makes jobs of an application: every map task reads a split of its own, a reduce task the outputs of all map
+// tasks. Times vary by a tenth (standard deviation over mean).
 func hadoop(a application) func(g *dag, n int, p Parameters) {
 	return func(g *dag, n int, _ Parameters) {
 		g.tick = time.Millisecond

@@ -21,7 +21,7 @@ type MapReduce struct {
 // DefaultMapReduce has the default of the publication, and one kind of slots.
 var DefaultMapReduce = MapReduce{LongestMap: 50 * time.Second}
 
-// ReduceMemory is what a reduce task takes where reduce slots are apart.
+// ReduceMemory is the memory of a reduce task where reduce slots are apart, in bytes.
 const ReduceMemory = 1_000_000_000
 
 func (m *MapReduce) check(int) error {

@@ -10,7 +10,7 @@ import (
 
 // Mixed has the parameters of a mixed-parallel workflow: tasks that take several processors each, and cost differently
 // on every cluster (Wang, MOWS, sections 4-2-1 and 5-1-2). The formulas of the thesis are lost in its text; where it
-// only says what they depend on, they are those of Topcuoglu, Hariri and Wu 2002, section 5.2, which the thesis follows
+// only names their parameters, they are those of Topcuoglu, Hariri and Wu 2002, section 5.2, which the thesis follows
 // in name and meaning.
 type Mixed struct {
 	Shape     float64 // above 0: above 1 short with many tasks side by side, below 1 long
@@ -141,7 +141,7 @@ func mixedLevels(g *dag, n int, m *Mixed) []int32 {
 		sum += wide[i]
 	}
 	levels := []int32{0, 1}
-	// Every level has one task; what is left is shared by the widths drawn.
+	// Every level has one task; the widths drawn share the others.
 	cumulated := 0.0
 	for i := range wide {
 		cumulated += wide[i]

@@ -14,7 +14,7 @@ import (
 
 // Parameters are those that workflows of a kind are made by: *Daggen, *MapReduce or *Mixed.
 type Parameters interface {
-	fmt.Stringer // what differs from the defaults, as flags
+	fmt.Stringer // the values that differ from the defaults, as flags
 	check(tasks int) error
 }
 
@@ -23,12 +23,12 @@ type Param struct {
 	Key     string // in a workload file; the flag has dashes for underscores
 	About   string // for people
 	Default string
-	Value   string // what stands for its value in help: N, or a unit
+	Value   string // placeholder for its value in help: N, or a unit
 	NoFlag  bool   // it is for workload files only
 	Switch  bool   // true or false
 
 	way  way
-	must string // what its values have to be
+	must string // the condition on its values, for messages
 	read func(text string) (float64, error)
 	ok   func(x float64) bool
 	set  func(p Parameters, low, high float64) // equal, but of a range
@@ -37,7 +37,7 @@ type Param struct {
 // Flag is the name of the parameter's flag.
 func (p *Param) Flag() string { return strings.ReplaceAll(p.Key, "_", "-") }
 
-// way says how a parameter is drawn from what is given.
+// way says how a parameter is drawn from the given values.
 type way uint8
 
 const (
@@ -76,8 +76,8 @@ func readTruth(text string) (float64, error) {
 	return 0, err
 }
 
-// Choices are what the parameters of the workflows of one kind are drawn from: one value of each list, or one from a
-// range. What is not given is as usual.
+// Choices are the lists and ranges from which the parameters of the workflows of one kind are drawn. Parameters without
+// a choice are as usual.
 type Choices struct {
 	kind  string
 	given map[string][]float64

@@ -48,7 +48,7 @@ func (d *Daggen) check(n int) error {
 // mostEdges bounds the memory of a random workflow to some gigabytes.
 const mostEdges = 50_000_000
 
-// fits refuses what would have too many edges: their number grows faster than that of the tasks.
+// fits refuses workflows with too many edges: their number grows faster than that of the tasks.
 func (d *Daggen) fits(n int) error {
 	width := math.Pow(float64(n), d.Fat)
 	if edges := float64(n) * (1 + d.Density*width/2); width < float64(n) && edges > mostEdges {

@@ -2,9 +2,8 @@ package generate
 
 import "strconv"
 
-// sipht: for each genome part, candidate genes are found in four ways and compared with what is known. The parts have
-// nothing to do with each other but what they read from outside; outputs of all but the first carry the number of their
-// part.
+// sipht: for each genome part, candidate genes are found in four ways and compared with known ones. The parts share
+// only inputs from outside; outputs of all but the first carry the number of their part.
 func sipht(g *dag, n int, _ Parameters) {
 	g.tick = 100_000 // 0.1 ms
 	parts := max(1, (2*n+31)/62)

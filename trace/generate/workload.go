@@ -249,14 +249,13 @@ type Source struct {
 	Workflow *trace.Workflow // instead of Kind; it has its own size
 }
 
-// Mix says what workflows a load consists of. Fractions are kept to the nearest whole workflow, and the order is
-// random.
+// Mix describes the workflows of a load. Fractions are kept to the nearest whole workflow, and the order is random.
 type Mix struct {
 	Sizes   []SizeClass
 	Sources []Source
 }
 
-// Recipe is what makes one workflow of a load.
+// Recipe describes one workflow of a load, to be made or copied.
 type Recipe struct {
 	Kind     string
 	Tasks    int // asked for
@@ -322,7 +321,7 @@ func (m *Mix) Draw(n int, seed uint64) ([]Recipe, error) {
 	return out, nil
 }
 
-// check refuses what could not be drawn in full, before anything is.
+// check refuses, before anything is drawn, a mix that cannot be drawn in full.
 func (m *Mix) check() error {
 	var fractions []float64
 	made := false

@@ -47,7 +47,7 @@ type Evaluator struct {
 	steps, depth int
 }
 
-// maxSteps bounds the time of an evaluation, whatever it keeps.
+// maxSteps bounds the time of an evaluation, however little memory it keeps.
 const maxSteps = 5_000_000
 
 // scope is a variable of a comprehension, or the members of an object, over those outside of it.

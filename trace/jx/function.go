@@ -103,7 +103,7 @@ func (c *calling) rangeOf() any {
 		c.e.made(c.n.line, 24)
 		out = append(out, i)
 		next := i + step
-		if (next > i) != (step > 0) { // beyond what can be counted
+		if (next > i) != (step > 0) { // overflow
 			break
 		}
 		i = next

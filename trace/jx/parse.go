@@ -12,7 +12,7 @@ import (
 	"gantry/trace/reader"
 )
 
-// Error is what is wrong with a text, and where.
+// Error is a fault of a text, with its line.
 type Error struct {
 	Line    int
 	Rule    string // "syntax", "bound", "undefined-variable" or "expression"
@@ -145,7 +145,7 @@ func (p *parser) fail(format string, args ...any) {
 
 func (p *parser) bound(message string) { panic(&Error{p.line, "bound", message}) }
 
-// node counts what is kept.
+// node counts the memory of a node.
 func (p *parser) node(n Node) *Node {
 	if !p.keep(200 + 16*len(n.kids) + len(n.text)) {
 		p.bound("")
@@ -480,7 +480,7 @@ func (p *parser) pairs() *Node {
 	return p.node(n)
 }
 
-// clauses reads what follows an item of a list comprehension; nil if nothing does.
+// clauses reads the clauses after an item of a list comprehension; nil if there are none.
 func (p *parser) clauses() *clause {
 	if !p.is("for") {
 		return nil
@@ -504,7 +504,7 @@ func (p *parser) clauses() *clause {
 	return c
 }
 
-// postfix reads what may follow a value: [index], [from:to], (arguments), .method(arguments).
+// postfix reads the operators after a value: [index], [from:to], (arguments), .method(arguments).
 func (p *parser) postfix(n *Node) *Node {
 	for {
 		line := p.line

@@ -2,7 +2,7 @@ package reader
 
 import "fmt"
 
-// What a file may hold. Bounds lists these for people.
+// Bounds of the content of a file. Bounds lists these for people.
 const (
 	MaxDepth     = 100
 	MaxAttrs     = 100
@@ -18,7 +18,7 @@ const (
 	MaxMessage   = 500
 )
 
-// Bounds are the bounds as docs/files.md lists them: what is bounded, and by what.
+// Bounds are the bounds as docs/files.md lists them: pairs of a thing and its bound.
 func Bounds() [][2]string {
 	return [][2]string{
 		{"elements, objects, lists and mappings inside each other", fmt.Sprint(MaxDepth)},

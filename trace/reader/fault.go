@@ -1,5 +1,5 @@
-// Package reader has what the readers of all files share: tokenisers for XML, JSON and YAML, faults with their lines,
-// numbers with units, and files in any wrapping. It is a leaf.
+// Package reader has the parts that the readers of all files share: tokenisers for XML, JSON and YAML, faults with
+// their lines, numbers with units, and files in any wrapping. It is a leaf.
 package reader
 
 import (
@@ -10,8 +10,8 @@ import (
 	"gantry/trace/shown"
 )
 
-// Severity distinguishes errors, which make a workflow unusable, from warnings, for which a stated rule says what is
-// then done.
+// Severity distinguishes errors, which make a workflow unusable, from warnings, for which a stated rule names the
+// repair.
 type Severity uint8
 
 const (
@@ -27,7 +27,7 @@ type Fault struct {
 	Rule     string // stable short name, such as "cycle" or "size-differs"
 	Line     int    // 1-based, 0 where the format gives none
 	Task     string // id, "" if the fault is not one task's
-	Message  string // what is wrong and, for a warning, what is then done
+	Message  string // the fault and, for a warning, the repair
 	Count    int    // how many times; 1 unless occurrences were merged
 	Repaired bool   // --repair did it
 }

@@ -12,11 +12,11 @@ import (
 
 // JSON is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it,
 // and each fault must have its Line: encoding/json has neither lines nor offsets that hold for both tokens and values.
-// It accepts what encoding/json.Valid accepts (fuzzed against it), up to MaxDepth, but for strings that are not UTF-8,
-// and also NaN and Infinity.
+// It accepts all texts that encoding/json.Valid accepts (fuzzed against it), up to MaxDepth, but for strings that are
+// not UTF-8, and also NaN and Infinity.
 type JSON struct {
 	in     *bufio.Reader
-	window []byte // what in holds
+	window []byte // the buffer of in
 	at     int    // how much of window was taken
 	Line   int
 	depth  int
@@ -94,7 +94,7 @@ func (j *JSON) read() (byte, error) {
 	return c, nil
 }
 
-// left is how much of what in has read was not taken.
+// left is the number of bytes that in has read and nobody has taken.
 func (j *JSON) left() int { return j.in.Buffered() - j.at }
 
 // Eight bytes at once.
@@ -217,7 +217,7 @@ func (j *JSON) group(open, end byte, what string, f func() error) error {
 	}
 }
 
-// scalar consumes any value and says what it was: the text of a number, a string in quotes, "an object".
+// scalar consumes any value and describes it: the text of a number, a string in quotes, "an object".
 func (j *JSON) scalar() (found string, null bool, err error) {
 	c, err := j.Peek()
 	if err != nil {
@@ -375,7 +375,7 @@ func (j *JSON) valid() error {
 	return nil
 }
 
-// escape reads what follows a backslash in a string.
+// escape reads the rest of an escape sequence in a string, after the backslash.
 func (j *JSON) escape() error {
 	c, err := j.read()
 	if err != nil {
@@ -453,7 +453,7 @@ func (j *JSON) bare() error {
 	n := 0
 	for ; ; n++ {
 		if j.at+n == len(j.window) {
-			err := j.fill(n + 1) // what was found stays in the window
+			err := j.fill(n + 1) // the n bytes found stay in the window
 			if err == io.EOF || err == io.ErrUnexpectedEOF {
 				break
 			}
@@ -474,7 +474,7 @@ func (j *JSON) bare() error {
 	case jsonNumber(s), string(s) == "true", string(s) == "false", string(s) == "null":
 		return nil
 	case string(s) == "NaN", string(s) == "Infinity", string(s) == "-Infinity":
-		return nil // Python writes them; whoever wants a number refuses them
+		return nil // Python writes them; readers of numbers refuse them
 	case n == 0:
 		c, err := j.read()
 		if err != nil {

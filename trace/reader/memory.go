@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// memory keeps the garbage of what is being read in proportion to its size: the collector, which lets the heap grow to
-// a multiple of what lives, gets a limit that grows with the text.
+// memory keeps the garbage of reading in proportion to the text: the collector, which lets the heap grow to a multiple
+// of the live memory, gets a limit that grows with the text.
 var memory = struct {
 	sync.Mutex
 	readers int

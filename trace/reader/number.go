@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The most that numbers of files may say. What is computed with them, such as sums and multiples, then fits.
+// The largest numbers in files. Results computed from them, such as sums and multiples, then fit.
 const (
 	MaxCores   = 1_000_000
 	MaxBytes   = int64(1) << 53 // 9 PB
@@ -25,8 +25,8 @@ func Above(most float64) error {
 	return fmt.Errorf("above the bound of %s", strconv.FormatFloat(most, 'f', -1, 64))
 }
 
-// Number reads a finite decimal number, blanks around it allowed. NaN, infinities and hexadecimal are refused; what is
-// beyond all numbers is the largest, which is above every bound.
+// Number reads a finite decimal number, blanks around it allowed. NaN, infinities and hexadecimal are refused; a number
+// too large for float64 is the largest one, which is above every bound.
 func Number(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -68,10 +68,10 @@ func Duration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// wholeDuration is what the library refuses for its size alone.
+// wholeDuration matches durations that the library refuses for their size alone.
 var wholeDuration = regexp.MustCompile(`^\+?([0-9.]*[0-9](ns|us|µs|ms|s|m|h))+$`)
 
-// Digits reads a text of 1 to 15 digits and nothing else, which is what most amounts are.
+// Digits reads a text of 1 to 15 digits and nothing else, as most amounts are.
 func Digits[T string | []byte](text T) (n int64, ok bool) {
 	if len(text) == 0 || len(text) > 15 {
 		return 0, false

@@ -23,14 +23,14 @@ type Input struct {
 	most       int64 // of decompressed bytes; 0: the usual
 	size       int64 // of the file, as far as it was read
 	whole      int64 // the size of all of it; 0: not known
-	text       int64 // of what is in it
+	text       int64 // of the text in it
 	compressed bool
-	used       int64 // what the caller keeps of it
+	used       int64 // bytes that the caller keeps of it
 	spared     int64 // of text, in the memory limit
 }
 
-// Open looks through compression and encodings. maxInput bounds what a compressed file may hold; 0 is the usual bound.
-// What is wrong with the compression is an error of reading. Close ends the reading.
+// Open looks through compression and encodings. maxInput bounds the content of a compressed file; 0 is the usual bound.
+// A fault of the compression is an error of reading. Close ends the reading.
 func Open(r io.Reader, maxInput int64) *Input {
 	in := &Input{most: maxInput, spared: -1}
 	if f, ok := r.(interface{ Stat() (os.FileInfo, error) }); ok {
@@ -77,12 +77,12 @@ func (in *Input) unpack() (io.Reader, error) {
 	return files[0].Open()
 }
 
-// broken is what cannot be read.
+// broken is a reader that fails.
 type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
-// counter counts what is read: of the file, or of the text that is compressed in it.
+// counter counts bytes that are read: of the file, or of the text that is compressed in it.
 type counter struct {
 	r        io.Reader
 	in       *Input
@@ -160,7 +160,7 @@ const (
 	keepTimes = 12
 )
 
-// All reads what is left, if there is room for it.
+// All reads the rest, if there is room for it.
 func (in *Input) All() (data []byte, err error) {
 	var parts [][]byte
 	for err == nil {
@@ -180,7 +180,7 @@ func (in *Input) All() (data []byte, err error) {
 	return slices.Concat(parts...), nil
 }
 
-// FormatError says what a file is that is no workflow gantry reads.
+// FormatError describes a file that is no workflow gantry reads.
 type FormatError struct{ Rule, Message string }
 
 func (e *FormatError) Error() string { return e.Message }
@@ -198,7 +198,7 @@ func (l *Faults) Damage(err error, line int) {
 	}
 }
 
-// Grammar reports an error of a tokeniser; what is the language.
+// Grammar reports an error of the tokeniser of a language.
 func (l *Faults) Grammar(err error, what string, line int) {
 	var syntax *SyntaxError
 	switch {
@@ -213,7 +213,7 @@ func (l *Faults) Grammar(err error, what string, line int) {
 	}
 }
 
-const Window = 64 << 10 // what sniff may look at
+const Window = 64 << 10 // bytes that sniff may look at
 
 // decode passes over the byte order mark of UTF-8 and reads UTF-16 as UTF-8. UTF-16 has a mark, or shows by the zero
 // byte of an ASCII character, with which all these formats begin.

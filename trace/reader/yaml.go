@@ -116,7 +116,7 @@ func (y *YAML) syntax(err error) {
 	y.Faults.Fail("syntax", y.before+max(line, 1), "", "not YAML: %s", message+hint(message))
 }
 
-// hints say what to do about the library's messages.
+// hints name the remedies for the library's messages.
 var hints = []struct{ in, hint string }{
 	{"tab character", "indent with spaces"},
 	{"cannot start any token", "indent with spaces, not tabs, and quote texts that begin with a special character"},
@@ -142,7 +142,7 @@ var (
 	yamlGrammar = regexp.MustCompile(`^did not find expected (node content|key|',' or|'-' indicator|<)`)
 )
 
-// decodeYAML decodes the next document. The library must not bring gantry down, whatever it is given.
+// decodeYAML decodes the next document. No document may bring gantry down by a panic of the library.
 func decodeYAML(d *yaml.Decoder, n *Node) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -152,8 +152,8 @@ func decodeYAML(d *yaml.Decoder, n *Node) (err error) {
 	return d.Decode(n)
 }
 
-// yamlBounds looks for what would take too much memory to parse, and returns its line. Each node of a document takes a
-// separator, and up to 400 bytes.
+// yamlBounds looks for a structure that would take too much memory to parse, and returns its line. Each node of a
+// document takes a separator, and up to 400 bytes.
 func yamlBounds(data []byte, size int) (line int, bound string) {
 	values, run, most := 0, 0, MaxValues+size/20
 	line = 1
@@ -200,7 +200,7 @@ func nodeBounds(n *Node, depth int) (line int, bound string) {
 	return 0, ""
 }
 
-// Stop ends the reading: whatever follows is null.
+// Stop ends the reading: all further values are null.
 func (y *YAML) Stop() { y.over = true }
 
 func (y *YAML) bound(line int, what string) {
@@ -208,12 +208,12 @@ func (y *YAML) bound(line int, what string) {
 	y.Faults.Fail("bound", line, "", "%s", what)
 }
 
-// alias is what looks like an anchor or an alias, which would join the pieces.
+// alias matches texts that look like an anchor or an alias, which would join the pieces.
 var alias = regexp.MustCompile(`(?:^|[\s\[{,])[&*][\w.-]`)
 
 // split takes the lists below the given keys of the outermost mapping out of a large document, so that they can be
 // parsed in pieces: nodes take many times the memory of their text. rest is the document with empty lines in their
-// place; of what is written in another way lists is nil.
+// place; lists is nil for a document of another layout.
 func (y *YAML) split(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
 	if bytes.Contains(data, []byte("\n---")) || alias.Match(data) {
 		return data, nil

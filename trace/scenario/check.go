@@ -63,14 +63,14 @@ func Kind(text []byte) string {
 	return ""
 }
 
-// About is what Check says about a file.
+// About is the description of a file by Check.
 type About struct {
 	Name  string
 	Lines []string
 }
 
 // Check reads a file of a kind that Kind knows, reads the traces that it names, and looks whether its other files
-// exist. An error is a *FileError, or one of reading r. Policy says what is wrong with a policy.
+// exist. An error is a *FileError, or one of reading r. policy returns the fault of a policy, nil if it has none.
 func Check(kind string, r io.Reader, source string, read trace.ReadOptions, policy func(string) error) (about About,
 	err error) {
 	tell := func(format string, args ...any) { about.Lines = append(about.Lines, fmt.Sprintf(format, args...)) }
@@ -140,7 +140,7 @@ func Check(kind string, r io.Reader, source string, read trace.ReadOptions, poli
 	}
 	unusable(named, &faults)
 	for _, p := range policies {
-		if faults.Full() { // what is wrong with a policy is long
+		if faults.Full() { // faults of policies are long
 			break
 		}
 		if err := policy(p.text); err != nil {
@@ -174,7 +174,7 @@ func generated(m *StreamSource, sizes []generate.SizeClass, faults *reader.Fault
 	}
 }
 
-// path is a file that another one names, and what looks whether it is as it has to be.
+// path is a file that another one names, with a check of it.
 type path struct {
 	line       int
 	what, path string
@@ -187,7 +187,7 @@ func exists(path string) error {
 	return err
 }
 
-// soundTrace reads a trace, and says what is wrong with it first.
+// soundTrace reads a trace, and returns its first fault.
 func soundTrace(path string, read trace.ReadOptions) error {
 	_, faults, err := trace.Open(path, read)
 	switch {
@@ -216,7 +216,7 @@ func soundTraces(sound func(string) error) func(string) error {
 	}
 }
 
-// unusable finds files that are not there, or not what they have to be.
+// unusable reports files that are missing or fail their check.
 func unusable(named []path, faults *reader.Faults) {
 	seen := map[string]bool{}
 	for _, p := range named {

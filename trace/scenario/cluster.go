@@ -20,7 +20,7 @@ const (
 	maxLinked = 1_000_000
 )
 
-// What is kept of a node, and so on, in bytes.
+// Memory that a node and so on take, in bytes.
 const (
 	nodeKept    = 180
 	linkKept    = 300

@@ -8,7 +8,7 @@ import "gantry/trace/reader"
 //	data: {placement: hdfs, block: 128MiB, replicas: 3}       # these are the defaults where there is the key
 //
 // placement is hdfs (first replica on any node, second in another group, third in the group of the second), random
-// (different nodes, each as likely), or everywhere (every node has every file, as without the key). What is drawn is a
+// (different nodes, each as likely), or everywhere (every node has every file, as without the key). The draws are a
 // function of the seed of the workload.
 type Data struct {
 	Placement string // hdfs, random or everywhere

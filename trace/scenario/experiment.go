@@ -21,11 +21,11 @@ type Experiment struct {
 	Repetitions int
 	Seed        uint64     // 0: not said
 	Blocks      [][]Factor // the combinations of each block are run
-	// Keep says what is kept beside the metrics of each run.
+	// KeepWorkflows and KeepSeries keep results beside the metrics of each run.
 	KeepWorkflows, KeepSeries bool
 	// KeepTiming times the rounds: the results are then no function of the files alone.
 	KeepTiming bool
-	KeepLoad   bool  // what the workflows are like: runtimes, branching, parallelism
+	KeepLoad   bool  // a description of the workflows: runtimes, branching, parallelism
 	InSystem   int   // a run with more workflows in the system diverges, and is cut off
 	Events     int64 // a run with more events is cut off too
 	Search     *Search
@@ -81,14 +81,14 @@ const Utilisation = "workload.arrivals.utilisation"
 //	keep: [workflows, series]   # the time of every workflow; the number in system over time. Both by default. Also
 //	                            # timing: the CPU time of planning, which differs from run to run; load: a description
 //	                            # of the workflows
-//	limit: {in_system: 2000, events: 200000000}    # what exceeds either is cut off and counts as diverged
+//	limit: {in_system: 2000, events: 200000000}    # a run beyond either is cut off and counts as diverged
 //	factors:                    # a list of such mappings runs the combinations of each
 //	  policy: [cpp, fdws, "fwp:m=100"]
 //	  errors: [none, "random1:2"]
 //	  utilisation: 0.98         # one value for all
 //	  workload.count: [100, 1000]
 //	search: {parameter: utilisation, from: 0.8, to: 1, step: 0.01}   # the largest value at which the system is stable
-//	quick:                      # what --quick replaces
+//	quick:                      # the values under --quick
 //	  repetitions: 2
 //	  factors: {workload.count: 300}
 //

@@ -133,7 +133,7 @@ type yamlKey struct {
 	read func(v *reader.Node)
 }
 
-// number reads a number into to and checks it; the message says what it has to be.
+// number reads a number into to and checks it; the message says must.
 func (y *doc) number(to *float64, what string, ok func(float64) bool, must string) func(*reader.Node) {
 	return func(v *reader.Node) {
 		text := y.Text(v)
@@ -172,7 +172,7 @@ func (y *doc) word(to *string, what string, known ...string) func(*reader.Node) 
 	}
 }
 
-// unknownWord says what a word has to be, and which of them it may have meant.
+// unknownWord returns the message for a word that is not known: the known words, and the nearest of them.
 func unknownWord(what, text string, known []string) string {
 	must, hint := known[len(known)-1], ""
 	if len(known) > 1 {

@@ -8,18 +8,18 @@ import (
 	"gantry/trace/reader"
 )
 
-// DefaultCheckpoint is the size of the checkpoints of emulated tasks where nothing is said: what the task emulator has
-// to keep fits.
+// DefaultCheckpoint is the size of the checkpoints of emulated tasks where nothing is said: the state of the task
+// emulator fits.
 const DefaultCheckpoint = 4096
 
 // Preempt says how tasks may leave their place when a policy wants it:
 //
 //	preempt: {checkpoint: 64MiB, programs: freeze}
 //
-// checkpoint is what emulated tasks leave to continue from, on any node: a size (4KiB is the default), "input" for the
-// size of the task's largest input, or "none" if they can leave none. programs says of all tasks without checkpoints
-// whether they may only be frozen where they are ("freeze", the default) or also ended and started again ("restart"),
-// which loses their work.
+// checkpoint is the size of the file from which emulated tasks continue, on any node: a size (4KiB is the default),
+// "input" for the size of the task's largest input, or "none" if they can leave none. programs says of all tasks
+// without checkpoints whether they may only be frozen where they are ("freeze", the default) or also ended and started
+// again ("restart"), which loses their work.
 type Preempt struct {
 	Checkpoint   int64 // bytes, before --size-scale
 	LargestInput bool
@@ -27,7 +27,7 @@ type Preempt struct {
 	Restart      bool
 }
 
-// DefaultPreempt is what holds where nothing is said.
+// DefaultPreempt returns the rules that hold where nothing is said.
 func DefaultPreempt() Preempt { return Preempt{Checkpoint: DefaultCheckpoint} }
 
 // SetCheckpoint reads the value of checkpoint.

@@ -13,8 +13,7 @@ import (
 	"gantry/trace/reader"
 )
 
-// Stream describes workflows that are drawn rather than listed: what they are, how much they work, and when they
-// arrive.
+// Stream describes workflows that are drawn rather than listed: their kinds, their work, and their arrivals.
 //
 //	count: 3000
 //	mix:                        # fractions are relative to each other; 1
@@ -27,8 +26,8 @@ import (
 //	     brange: [0.1, 1], wdag: 100..1000, processors: 1..4}
 //	                            # tasks over several processors that cost differently on each node; see generate.Mixed
 //	  - {trace: montage.dax, fraction: 0.1, inputs: data, image: busybox}     # or a directory of traces: equal shares
-//	  - {generator: terasort, tasks: 3, class: deadline} # all of this part are of one class, whatever classes say
-//	tasks: 30                   # sizes of what generators make: a number, or a range 30..38
+//	  - {generator: terasort, tasks: 3, class: deadline} # all of this part are of one class, despite classes
+//	tasks: 30                   # sizes of generated workflows: a number, or a range 30..38
 //	sizes:                      # or classes of sizes
 //	  - {fraction: 0.75, tasks: 30..38, even: true}
 //	  - {fraction: 0.25, tasks: 40..198, even: true}
@@ -178,7 +177,7 @@ func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
 	}
 }
 
-// checkStream refuses what does not go together.
+// checkStream refuses values that do not go together.
 func (y *doc) checkStream(s *Stream) {
 	if y.Faults.HasErrors() {
 		return
@@ -270,7 +269,7 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 	s.Mix = append(s.Mix, src)
 }
 
-// parameters reads what the generator of a part declares.
+// parameters reads the parameters that the generator of a part declares.
 func (y *doc) parameters(src *StreamSource, given map[string]*reader.Node) {
 	k, err := generate.Find(src.Generator)
 	if err == nil {

@@ -17,8 +17,8 @@ import (
 	"gantry/trace/reader"
 )
 
-// Workload is a workload file: which workflows arrive when, for whom, and how urgent they are. It lists them, describes
-// a stream of them, or both.
+// Workload is a workload file: which workflows arrive, when, for which tenant, and how urgent they are. It lists them,
+// describes a stream of them, or both.
 type Workload struct {
 	Name        string
 	Source      string    // path of the file, "-" for standard input
@@ -43,7 +43,7 @@ type Workload struct {
 // Arrival is the submission of a workflow, or of copies of it at once.
 type Arrival struct {
 	Trace    string // path of the trace, resolved against the directory of the workload file
-	Name     string // unique name of the workflow in the run; "" lets gantry choose. Of copies what Copy makes of it
+	Name     string // unique name of the workflow in the run; "" lets gantry choose. Copy makes those of copies of it
 	Copies   int    // how many of it arrive, at least 1
 	Arrive   time.Duration
 	Tenant   string

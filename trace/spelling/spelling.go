@@ -1,4 +1,4 @@
-// Package spelling finds what a misspelt word may have meant.
+// Package spelling finds the known word that a misspelt word may have meant.
 package spelling
 
 import "strings"

@@ -1,4 +1,4 @@
-// Package readertest has what tests of readers share.
+// Package readertest has the parts that tests of readers share.
 package readertest
 
 import (
