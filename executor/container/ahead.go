@@ -18,7 +18,7 @@ import (
 // ahead is the containers that are started before anybody ordered an attempt. Each has a ticket in the place of the
 // attempt: the name of its control directory, control group and, until an attempt uses it, container. Its launcher
 // waits there. An order binds the container to its attempt by a link to that directory, stages the inputs, and releases
-// the launcher; whatever was not bound when gantry ended is removed as if it had never been. Under Runtime.mu.
+// the launcher. Containers not bound when gantry ends are removed without a trace. Under Runtime.mu.
 type ahead struct {
 	list    map[executor.Likely]*attempt
 	lead    executor.Lead
@@ -79,7 +79,7 @@ func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error 
 	return nil
 }
 
-// giveUpAhead gives up what is not wanted. r.mu is held.
+// giveUpAhead gives up the containers that are no longer wanted. r.mu is held.
 func (r *Runtime) giveUpAhead(wanted map[executor.Likely]bool) {
 	for key, a := range r.ahead.list {
 		if !wanted[key] {
@@ -176,7 +176,7 @@ func (a *attempt) getReady(after []*attempt) {
 // headStart is for how long a program that has been released has the processors before the next container is prepared.
 const headStart = 5 * time.Millisecond
 
-// prepare does what can be done of a start before it is ordered, once the programs of those before it have begun.
+// prepare does the part of a start that needs no order, once the programs of the attempts before it have begun.
 func (a *attempt) prepare(after []*attempt) error {
 	r := a.r
 	for _, before := range after {
@@ -227,7 +227,7 @@ func (a *attempt) clear() error {
 	return fault.Do("ahead", func() error { return a.r.files.Clear(&a.l) })
 }
 
-// discard throws away what was prepared.
+// discard throws away the prepared container and its files.
 func (a *attempt) discard() {
 	r := a.r
 	_ = fault.Do("give-up-ahead", func() error { a.closePipe(); return nil }) // the launcher ends
@@ -287,8 +287,8 @@ type Renamer interface {
 	Rename(ctx context.Context, id, name string) error
 }
 
-// renameAfter is how long a program has run before its container gets another name: that costs the engine several
-// milliseconds of CPU time, and a write to the disk. Who looks for a container by name takes longer than that.
+// renameAfter is how long a program has run before its container gets another name: a rename costs the engine several
+// milliseconds of CPU time, and a write to the disk. Looking for a container by name takes a user longer than that.
 const renameAfter = 2 * time.Second
 
 // rename gives the container the name that those of attempts have. Nothing of gantry depends on it.
@@ -343,8 +343,8 @@ func (a *attempt) wait(broken bool) (seen bool, code int, err error) {
 	}
 }
 
-// sawEnd reports whether the program has ended by itself, all of it seen here. Signals, and what the emulator says when
-// it fails, are left to the engine.
+// sawEnd reports whether the program has ended by itself, and gantry saw all of it. Ends by signals, and reports of
+// failed emulators, are left to the engine.
 func (a *attempt) sawEnd() bool {
 	r := a.r
 	if a.adopted || a.doubtful || !r.watcher.Over(a.key) {

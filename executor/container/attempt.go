@@ -42,8 +42,8 @@ const (
 	ended
 )
 
-// attempt is one container and what belongs to it. Fields without a comment of their own are constant, or belong to its
-// goroutine.
+// attempt is one container with its files and state. Fields without a comment of their own are constant, or belong to
+// its goroutine.
 type attempt struct {
 	r       *Runtime
 	l       executor.Launch
@@ -89,7 +89,7 @@ type attempt struct {
 	phase      phase
 	why        planner.Outcome // of a kill that was ordered; 0 if none was
 	grace      time.Duration   // of that
-	lose       bool            // its work is given up, whatever it leaves
+	lose       bool            // its work is given up, even if it leaves a checkpoint
 	signalled  bool            // a signal of ours was delivered
 	wantPaused bool
 	paused     bool
@@ -114,7 +114,7 @@ func newAttempt(r *Runtime, l executor.Launch) *attempt {
 	return a
 }
 
-// attemptGroup is the control group of an attempt: it keeps what its container's group counted when that is gone.
+// attemptGroup is the control group of an attempt: it keeps the counters of its container's group when that is gone.
 func (r *Runtime) attemptGroup(n planner.NodeID, name string) string {
 	if r.group == "" {
 		return ""
@@ -146,7 +146,7 @@ func (a *attempt) run() {
 // start puts the files in place, and creates and starts the container.
 func (a *attempt) start() error {
 	r := a.r
-	pass(&r.clearing) // what was prepared for the same task, and was given up, is out of its directory
+	pass(&r.clearing) // an abandoned container that was prepared for the same task is out of its directory
 	if err := fault.Do("stage", func() error { return a.stage(a.staging) }); err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
@@ -165,8 +165,8 @@ func (a *attempt) start() error {
 	return nil
 }
 
-// makeControl makes the control directory, with what the launcher has to find where the task works: the directories
-// that the user may use now, whatever is at their paths when the container is made.
+// makeControl makes the control directory, with the identities of the mounted directories: the launcher has to find the
+// directories that the user may use now, even if their paths lead elsewhere when the container is made.
 func (a *attempt) makeControl() error {
 	if err := a.ctl.Make(os.Geteuid() != 0); err != nil {
 		return err
@@ -233,9 +233,9 @@ func (a *attempt) launch() error {
 	return nil
 }
 
-// beganAnyway decides what becomes of a container whose start failed, or was cut short by a kill while the engine
-// worked on it: gantry gives it up, so that its program never begins, unless that has begun. Then it runs like any
-// other, and ends as was asked for.
+// beganAnyway deals with a container whose start failed, or was cut short by a kill while the engine worked on it.
+// Gantry gives it up, so that its program never begins, unless the program has begun. Then it runs like any other, and
+// ends as ordered.
 func (a *attempt) beganAnyway() bool {
 	if a.id == "" || a.r.ctx.Err() != nil {
 		return false
@@ -254,7 +254,7 @@ func (a *attempt) beganAnyway() bool {
 	return true
 }
 
-// wanted is what the watcher has to read at the end: what the parent does not keep, if there is one.
+// wanted is the counters that the watcher has to read at the end: those that the parent, if any, does not keep.
 func (a *attempt) wanted() cgroup.Set {
 	if a.parent == "" {
 		return cgroup.Everything
@@ -316,8 +316,8 @@ func (a *attempt) startContainer() error {
 	})
 }
 
-// running reports that the program runs, and does what was ordered in the meantime. An adopted container may have ended
-// long ago.
+// running reports that the program runs, and carries out orders that came in the meantime. An adopted container may
+// have ended long ago.
 func (a *attempt) running(since time.Time, lives bool) {
 	r := a.r
 	r.mu.Lock()
@@ -421,14 +421,14 @@ func (a *attempt) end(x *planner.AttemptExited) {
 	a.r.emit(x)
 }
 
-// everBegan reports whether the program of the attempt may have begun, by the log, by what was seen, or by its
+// everBegan reports whether the program of the attempt may have begun, by the log, by its observed start, or by its
 // launcher. A program that changed directories of its user is not run again.
 func (a *attempt) everBegan() bool {
 	by, _, err := a.ctl.Claimed()
 	return a.l.Started || !a.began.IsZero() || err != nil || by == control.Launcher
 }
 
-// explain adds what to do to errors of the host.
+// explain adds a remedy to errors of the host.
 func explain(err error) string {
 	s := err.Error()
 	switch {
@@ -440,7 +440,7 @@ func explain(err error) string {
 	return s
 }
 
-// settleTime is how long the engine may take to note what gantry knows already.
+// settleTime is how long the engine may take to note a start or an end that gantry knows already.
 const settleTime = 5 * time.Second
 
 // follow waits for the end of a container that runs, and reports it. The engine is asked to tell, and gantry looks for
@@ -448,14 +448,14 @@ const settleTime = 5 * time.Second
 func (a *attempt) follow() {
 	r := a.r
 	broken := a.doubtful    // the engine went away meanwhile
-	var unsettled time.Time // since when the engine contradicts what gantry knows
+	var unsettled time.Time // since when the engine contradicts gantry
 	for {
 		seen, code, err := a.wait(broken)
 		switch {
 		case r.ctx.Err() != nil:
 			return
 		case seen:
-			pass(&a.pausing) // what the engine was asked for before is reported before
+			pass(&a.pausing) // earlier pauses and resumes are reported before the end
 			a.harvest(a.ownInspection(), false, false)
 			return
 		case err == nil && code == 0 && !broken && a.sawAll():
@@ -473,7 +473,7 @@ func (a *attempt) follow() {
 		case r.ctx.Err() != nil:
 			return
 		case errdefs.IsNotFound(err):
-			if r.far != nil { // what ended its container's step may have ended its program before
+			if r.far != nil { // the end of its container's step may have ended its program before
 				a.loss, broken = err.Error(), true
 			}
 			a.harvest(State{}, true, broken)
@@ -498,13 +498,13 @@ func (a *attempt) follow() {
 	}
 }
 
-// pass returns once what holds the lock now is done.
+// pass returns once the present holder of the lock has released it.
 func pass(l *sync.Mutex) {
 	l.Lock()
 	defer l.Unlock()
 }
 
-// over reports whether the program has ended by what the launcher or the kernel says. False may be late news.
+// over reports whether the program has ended, by the launcher or the kernel. False may be late news.
 func (a *attempt) over() bool {
 	if end, err := a.ctl.End(); err == nil && end.Over {
 		return true
@@ -519,14 +519,14 @@ func (a *attempt) sawAll() bool {
 	return !a.adopted && !f.Ended.IsZero() && f.Exact&a.wanted() == a.wanted() && !a.witness(f.Ended).IsZero()
 }
 
-// ownInspection is what the engine would report of a container that ended well, if sawAll.
+// ownInspection is the state that the engine would report of a container that ended well, if sawAll.
 func (a *attempt) ownInspection() State {
 	over := a.watched().Ended
 	return State{Status: evidence.Exited, ExitCode: a.code, Started: a.witness(over), Finished: over,
 		Memory: a.spec.Limits.Memory, CountsIO: a.spec.CountsIO()}
 }
 
-// watched is what the watcher read of the container, which has ended.
+// watched is the watcher's reading of the container, which has ended.
 func (a *attempt) watched() cgroup.Final {
 	if a.final == nil {
 		f := a.r.watcher.Final(a.key)
@@ -538,7 +538,7 @@ func (a *attempt) watched() cgroup.Final {
 	return *a.final
 }
 
-// harvest judges the end of a container, or of one that is gone, reads what was counted and publishes the outputs.
+// harvest judges the end of a container, or of one that is gone, reads its counters and publishes the outputs.
 func (a *attempt) harvest(c State, gone, broken bool) {
 	r := a.r
 	r.reached(a.l.Attempt, executor.Known)
@@ -610,7 +610,7 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 	return said
 }
 
-// evidence gathers what is known of the end, but for what was counted.
+// evidence gathers all evidence of the end but the counters.
 func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	r := a.r
 	e := evidence.Evidence{Teller: r.host.Teller(), Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit,
@@ -658,7 +658,7 @@ func (a *attempt) diedWithEngine(c State) bool {
 		return false
 	}
 	since := a.r.engine.Since()
-	// a new engine notes the end of what it finds dead
+	// a new engine notes the end of dead containers that it finds
 	return begun.Before(since) && over.Before(since.Add(10*time.Second))
 }
 
@@ -770,8 +770,8 @@ func limitsOf(l cgroup.Limits) planner.Limits {
 	return out
 }
 
-// lastWords is the end of what the program said on standard error, or the engine where it did not begin; of an emulated
-// task, what it missed.
+// lastWords is the end of the program's standard error, or the engine's message if the program did not begin; for an
+// emulated task, its misses.
 func (a *attempt) lastWords(o planner.Outcome) string {
 	if a.emulated() {
 		if o == planner.ExitCode {
@@ -796,7 +796,7 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 	return a.masked(last)
 }
 
-// doubts says what a program that ended well may not have meant: what it wrote to standard error, and empty outputs.
+// doubts names possible failures of a program that ended well: output on standard error, and empty outputs.
 func (a *attempt) doubts() string {
 	const most = 5
 	var said, empty []string
@@ -818,10 +818,10 @@ func (a *attempt) doubts() string {
 	return strings.Join(said, ", and ")
 }
 
-// as calls f, which does something in the work directory, with the rights of who owns that.
+// as calls f, which does something in the work directory, with the rights of the owner of that directory.
 func (a *attempt) as(f func() error) error { return a.r.files.As(a.l.Spec.Workflow, f) }
 
-// report is what the emulator says of its work.
+// report is the emulator's report of its work.
 func (a *attempt) report() (rep *emulate.Report, err error) {
 	err = a.as(func() (err error) {
 		rep, err = emulate.ReadReport(a.dir)
@@ -846,7 +846,7 @@ func (a *attempt) late(ran time.Duration) string {
 		time.Duration(rep.LateNanos).Seconds(), part)
 }
 
-// leave writes what a person finds in the work directory after the end.
+// leave writes the files for people into the work directory after the end.
 func (a *attempt) leave(x *planner.AttemptExited) {
 	if a.spec == nil && x.Outcome != planner.OK && a.r.cfg.TaskBinary != "" { // an earlier process made it
 		a.configure()
@@ -970,7 +970,7 @@ func (a *attempt) pause() {
 	a.applyPause(true)
 }
 
-// applyPause freezes or thaws the container until that is what is wanted; announce informs the engine's loop.
+// applyPause freezes or thaws the container until it is as wanted; announce informs the engine's loop.
 func (a *attempt) applyPause(announce bool) {
 	r := a.r
 	a.pausing.Lock()
@@ -994,7 +994,7 @@ func (a *attempt) applyPause(announce bool) {
 			r.mu.Unlock()
 			return
 		}
-		a.hold(false) // whoever paused it, from here on it is gantry's
+		a.hold(false) // even if somebody else paused it: from here on it is gantry's
 		a.paused = want
 		if want {
 			a.pausedAt = now

@@ -84,7 +84,7 @@ func (a *attempt) diskLimit() int64 {
 
 func (a *attempt) project() uint32 { return stage.Project(a.r.name, int64(a.l.Attempt)) }
 
-// limitDisk has the file system hold the limit, if it can. What was staged does not count: it was there before.
+// limitDisk has the file system hold the limit, if it can. Staged files do not count: they were there before.
 func (a *attempt) limitDisk() error {
 	limit := a.diskLimit()
 	if limit <= 0 {

@@ -14,10 +14,10 @@ import (
 	"gantry/executor/container/evidence"
 )
 
-// Engine makes and runs containers: the Docker Engine, or gantry itself with an OCI runtime. It keeps what it knows of
+// Engine makes and runs containers: the Docker Engine, or gantry itself with an OCI runtime. It keeps its knowledge of
 // them when gantry ends. An error that is errdefs.ErrNotFound says that there is no such container or image.
 type Engine interface {
-	// Host says what the engine is and can do here; its errors wrap ErrUnusable.
+	// Host describes the engine and its abilities here; its errors wrap ErrUnusable.
 	Host(ctx context.Context) (Host, error)
 	// Create makes a container; an existing one of that name is replaced. It may change s.Image to the one it took.
 	Create(ctx context.Context, s *Spec) (id string, err error)
@@ -27,7 +27,7 @@ type Engine interface {
 	Signal(ctx context.Context, id, signal string) error
 	// Freeze suspends all processes, or lets them continue. ErrBusy says that it may work a little later.
 	Freeze(ctx context.Context, id string, frozen bool) error
-	// Remove removes a container, whatever it does. One that is not there is no error.
+	// Remove removes a container in any state. A missing one is no error.
 	Remove(ctx context.Context, id string) error
 	Inspect(ctx context.Context, id string) (State, error)
 	// Wait returns the exit code when the container does not run, or an error after a while.
@@ -36,8 +36,8 @@ type Engine interface {
 	List(ctx context.Context, label, value string) ([]Listed, error)
 	// Environment is that of the programs of an image.
 	Environment(ctx context.Context, image string) ([]string, error)
-	// Output is what the first process of a container said, or the engine where that did not begin, as far as that is
-	// kept.
+	// Output is the output of the first process of a container, or the engine's message if that process did not begin,
+	// as far as it is kept.
 	Output(ctx context.Context, id string) (stdout, stderr []byte, err error)
 	// Pauses calls heard with the value of LabelAttempt when somebody freezes or thaws a container of the run that has
 	// that LabelHostName, until the context ends or the engine goes away. First it calls heard with "": it hears from
@@ -53,8 +53,8 @@ type Engine interface {
 	Close() error
 }
 
-// Tidier is an Engine of which a gantry that was killed may leave what is not a container yet. Tidy removes that. A run
-// that recovers asks for it.
+// Tidier is an Engine of which a gantry that was killed may leave unfinished containers. Tidy removes them. A run that
+// recovers calls it.
 type Tidier interface {
 	Tidy() error
 }
@@ -65,11 +65,11 @@ type Seer interface {
 	Sees(ctx context.Context, dir string) error
 }
 
-// Host is what an engine says of itself and of this host.
+// Host is an engine's description of itself and of this host.
 type Host struct {
 	Name        string // of the engine, for messages, such as "Docker Engine"
 	Command     string // by which people look after its containers, such as "docker"; "" if there is none
-	Ended       string // what ends all containers, such as "the Docker Engine was stopped"
+	Ended       string // the event that ends all containers, such as "the Docker Engine was stopped"
 	Version     string
 	Systemd     bool   // control groups are slices of systemd
 	Groups      string // the directory of the control groups for containers; "": cgroup.Root
@@ -110,7 +110,7 @@ type Spec struct {
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
-	// Given is what the caller or a workflow names: nothing is ever made in it, not even a place for another mount.
+	// Given: the caller or a workflow names it. Nothing is ever made in it, not even a place for another mount.
 	Given bool `json:",omitempty"`
 }
 
@@ -129,7 +129,7 @@ func (s *Spec) Declared(volumes map[string]struct{}) (paths []string) {
 // Volume is where the nth of them is.
 func (s *Spec) Volume(n int) string { return filepath.Join(s.Volumes, strconv.Itoa(n)) }
 
-// State is what an engine knows of a container.
+// State is an engine's knowledge of a container.
 type State struct {
 	Status    evidence.Container // Absent: nothing is known
 	Paused    bool
@@ -166,7 +166,7 @@ type Listed struct {
 // them.
 type Far interface {
 	Engine
-	// Counted is what the host of a container that has ended read of it.
+	// Counted is the counters of a container that has ended, as its host read them.
 	Counted(id string) cgroup.Final
 	// Hopeless says why the task of a lost container is not to be tried again; "" if it is.
 	Hopeless(id string) string
@@ -198,9 +198,9 @@ func (blind) Over(int64) bool                             { return false }
 func (blind) Close()                                      {}
 
 var (
-	// ErrUnusable says that this host or its engine cannot run containers as asked; the message says what to do.
+	// ErrUnusable says that this host or its engine cannot run containers as asked; the message names the remedy.
 	ErrUnusable = errors.New("host or container engine not usable")
-	// ErrNoAnswer says that the engine took longer than it may. What was asked for may happen later.
+	// ErrNoAnswer says that the engine took longer than it may. The request may be carried out later.
 	ErrNoAnswer = errors.New("the engine does not answer")
 	// ErrLost says that a container, or the host that it was to be on, is gone by nobody's fault of this run.
 	ErrLost = errors.New("the node of the container is lost")

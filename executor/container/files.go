@@ -14,7 +14,7 @@ import (
 	"gantry/planner"
 )
 
-// stage makes the work directory, with all inputs and what is to be done.
+// stage makes the work directory, with all inputs and the command of the task.
 func (a *attempt) stage(ctx context.Context) error {
 	r, t := a.r, a.l.Spec
 	switch {
@@ -50,7 +50,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	return a.as(func() error { return a.writeCommand(spec, did.Resumed != nil) })
 }
 
-// writeCommand leaves what is to be done in the work directory.
+// writeCommand writes the command of the task, and the specification of an emulated one, to the work directory.
 func (a *attempt) writeCommand(spec *emulate.Spec, resumed bool) error {
 	if spec != nil {
 		if resumed {
@@ -63,7 +63,7 @@ func (a *attempt) writeCommand(spec *emulate.Spec, resumed bool) error {
 	return stage.Write(a.dir, scriptFile, Script(a.l.Spec), 0o755)
 }
 
-// keep looks for what a preempted attempt left.
+// keep looks for the checkpoint of a preempted attempt.
 func (a *attempt) keep(x *planner.AttemptExited) {
 	a.r.mu.Lock()
 	lose, grace := a.lose, a.grace

@@ -25,7 +25,7 @@ func (r *Runtime) followNodes() {
 	}
 }
 
-// changed says what a node has. r.mu is held.
+// changed is the event that tells the present capacity of a node. r.mu is held.
 func (r *Runtime) changed(node int) planner.NodeChanged {
 	var capacity unit.Vector
 	if !r.absent[node] {
@@ -34,7 +34,7 @@ func (r *Runtime) changed(node int) planner.NodeChanged {
 	return planner.NodeChanged{Node: planner.NodeID(node), Capacity: capacity}
 }
 
-// announceNodes says what all nodes have: the log may have lost some that are there again.
+// announceNodes reports the capacities of all nodes: the log may have lost some that are there again.
 func (r *Runtime) announceNodes() {
 	if r.far == nil {
 		return

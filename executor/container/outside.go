@@ -11,8 +11,8 @@ import (
 	"gantry/planner"
 )
 
-// listen hears of containers of the run that somebody pauses or unpauses. What else others do to a container ends its
-// program, and is judged then. The engine sends nothing while nobody does.
+// listen hears of containers of the run that somebody pauses or unpauses. Any other act of others on a container ends
+// its program, and is judged then. The engine sends nothing while nobody does.
 func (r *Runtime) listen() {
 	defer r.work.Done()
 	look := time.NewTicker(r.cfg.Patience / 2)

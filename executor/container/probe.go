@@ -34,8 +34,8 @@ func (v Verdict) String() string { return [...]string{"unknown", "yes", "no"}[v]
 type Fact struct {
 	Name     string // stable, such as "cpu-quota"
 	Verdict  Verdict
-	Evidence string // what was measured
-	Advice   string // what to do about a No; ""
+	Evidence string // the measurement
+	Advice   string // the remedy for a No; ""
 }
 
 const (
@@ -44,7 +44,7 @@ const (
 	probePIDs  = 20
 )
 
-// Remedy says what to do about an error of a host or an engine, by what it says.
+// Remedy returns the remedy for an error of a host or an engine, by its message.
 func Remedy(said string) string {
 	said = strings.ToLower(said)
 	for _, r := range []struct{ words, remedy string }{
@@ -72,9 +72,9 @@ const notAllowed = "give gantry this right: run it as root or by sudo, with all 
 const elsewhere = "gantry seems to have other files than the engine, as in a container: show it those at the paths " +
 	"that they have on the engine's host, or run it there"
 
-// Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie in a run
-// directory below dir. It takes some ten seconds. The error says that nothing could be tried; facts found until then
-// come with it.
+// Probe tries the abilities of this host on which gantry relies, with containers of the task emulator whose files lie
+// in a run directory below dir. It takes some ten seconds. An error means that nothing could be tried; facts found
+// until then come with it.
 func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, taskBinary string) ([]Fact, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("probe in %s: %w", dir, err)
@@ -173,8 +173,8 @@ func (p *prober) warn(rule, message string) {
 	p.warned[rule] = message
 }
 
-// try runs all that needs containers. What does not disturb each other runs at the same time. The error says that no
-// container can be started.
+// try runs all trials that need containers. Trials that do not disturb each other run at the same time. An error means
+// that no container can be started.
 func (p *prober) try(ctx context.Context, onDisk bool) ([]Fact, error) {
 	hold := unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20}
 	slice, small, slow := hold, hold, hold
@@ -275,7 +275,7 @@ func (p *prober) end(ctx context.Context, id planner.AttemptID, f *Fact) *planne
 	return p.ends[id]
 }
 
-// unheld says what to do about a limit of a controller that held nothing back, and has been read back as it is.
+// unheld returns the remedy for a controller that held nothing back; is is the limit read back from it.
 func (p *prober) unheld(controller string, limit, is int64) string {
 	if names, remedy := p.tree.Lacking(controller); len(names) > 0 {
 		return remedy

@@ -21,8 +21,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Recover finds what became of attempts of a gantry that ended, see executor.Recoverer. What is to be done about each
-// is evidence.Recover's to say.
+// Recover finds the outcomes of attempts of a gantry that ended, see executor.Recoverer. evidence.Recover chooses the
+// action for each.
 func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	r.announceNodes()
 	if e, ok := r.engine.(Tidier); ok {
@@ -98,7 +98,7 @@ type recovered struct {
 	action evidence.Action
 }
 
-// decide says what to do about an attempt, and gives it up if that is it.
+// decide chooses the action for an attempt, and gives the attempt up if that is the action.
 func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
 	for {
 		f := evidence.Found{Live: true, Container: a.listed.Status}
@@ -167,7 +167,7 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 	for i := range r.groups {
 		for _, name := range r.tree.Children(r.groups[i]) {
 			if group := filepath.Join(r.groups[i], name); !inUse[group] {
-				_ = r.removeAttemptGroup(group, true) // what does not go now goes with the run
+				_ = r.removeAttemptGroup(group, true) // groups that stay now go with the run
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 	for _, a := range attempts {
 		keep[string(a.ctl)], keep[string(a.link)] = true, true
 	}
-	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "[ap]*")) // of attempts, and of what was started ahead
+	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "[ap]*")) // of attempts, and ahead
 	for _, path := range dirs {
 		if !keep[path] {
 			_ = stage.RemoveAll(path)

@@ -42,7 +42,7 @@ func (r *Runtime) throwAway(g garbage) {
 	r.dump.Broadcast()
 }
 
-// remover removes what is thrown away. Few of it run: removals compete with starts for the engine.
+// remover removes the trash. Few removers run: removals compete with starts for the engine.
 func (r *Runtime) remover() {
 	defer r.work.Done()
 	r.mu.Lock()
@@ -94,8 +94,8 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 	}
 }
 
-// removeAttemptGroup deletes the control group of an attempt. If its container is gone, what is still in it is an
-// orphan that the engine forgot when it was stopped while it started the container: it is killed.
+// removeAttemptGroup deletes the control group of an attempt. If its container is gone, a process still in the group is
+// an orphan that the engine forgot when it was stopped while it started the container: it is killed.
 func (r *Runtime) removeAttemptGroup(group string, gone bool) error {
 	err := r.tree.Remove(group)
 	if err != nil && gone {
@@ -108,7 +108,7 @@ func (r *Runtime) removeAttemptGroup(group string, gone bool) error {
 	return err
 }
 
-// saveLogs fetches what the emulator said into .command.out and .command.err.
+// saveLogs fetches the output of the emulator into .command.out and .command.err.
 func (a *attempt) saveLogs() {
 	stdout, stderr, err := a.r.engine.Output(a.r.ctx, a.id)
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *Runtime) discardAll(ctx context.Context, attempts []*attempt) (left []*
 	return left, nil
 }
 
-// Cleaned is what Clean removed.
+// Cleaned lists the things that Clean removed or left alone.
 type Cleaned struct {
 	Containers []string // names
 	Groups     []string // control groups
@@ -169,7 +169,7 @@ type Cleaned struct {
 	Unknown    []string // control groups that were left alone, as their runs lie in another directory
 }
 
-// Add takes in what was removed elsewhere.
+// Add adds the things that another Clean removed or left alone.
 func (c *Cleaned) Add(other Cleaned) {
 	for _, x := range []struct{ to, of *[]string }{{&c.Containers, &other.Containers}, {&c.Groups, &other.Groups},
 		{&c.Held, &other.Held}, {&c.Unknown, &other.Unknown}} {

@@ -77,7 +77,7 @@ type Sample struct {
 	cgroup.Counters
 }
 
-// Config is what a Runtime needs to know.
+// Config configures a Runtime.
 type Config struct {
 	Run      string // name of the run
 	Dir      string // the run directory, absolute
@@ -109,13 +109,13 @@ type Config struct {
 	Offset planner.Time // 0, or where the log of a resumed run ends
 
 	// Patience is how long the engine may take to answer; 0: DefaultPatience. A quarter of it is the time between looks
-	// at what runs, and the time that each part of Close may take; removals may take half.
+	// at the running containers, and the time that each part of Close may take; removals may take half.
 	Patience   time.Duration
 	CgroupRoot string // "": the engine's, else cgroup.Root
-	Strict     bool   // what the host cannot enforce is an error
-	// Warn receives, once per rule, what the host cannot do; it may be called from any goroutine. Nil drops it.
+	Strict     bool   // a limit that the host cannot enforce is an error
+	// Warn receives, once per rule, the inabilities of the host; it may be called from any goroutine. Nil drops them.
 	Warn func(rule, message string)
-	// Milestone receives what attempts have come to, from any goroutine. Nil drops it.
+	// Milestone receives the milestones of attempts, from any goroutine. Nil drops them.
 	Milestone func(planner.AttemptID, executor.Milestone)
 	// Published receives attempts whose outputs were published, before their end is reported; from any goroutine. Nil
 	// drops them.
@@ -163,15 +163,15 @@ type Runtime struct {
 	discard      bool // nothing is to be left for another gantry
 	warned       map[string]bool
 	ahead        ahead
-	// held while a work directory is made for what nobody has ordered yet
+	// held while a work directory is made for a container that nobody has ordered yet
 	clearing sync.Mutex
 
-	tweaks map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of what the emulator does
+	tweaks map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of the emulator's specifications
 }
 
-// New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is
-// reported to Warn, or is an error with Strict; errors of the host wrap ErrUnusable.
-// It closes the engine at Close, and when it fails.
+// New prepares this host for a run: directories and control groups of its nodes. Limits that the host cannot enforce
+// are reported to Warn, or are an error with Strict; errors of the host wrap ErrUnusable. It closes the engine at
+// Close, and when it fails.
 func New(ctx context.Context, engine Engine, cfg Config) (*Runtime, error) {
 	r, err := newRuntime(ctx, engine, cfg)
 	if err != nil {
@@ -235,12 +235,12 @@ func orElse[T comparable](v *T, d T) {
 	}
 }
 
-// minAddressSpace is what gantry's threads may need. The C library reserves some 130 MB for each, and ends the process
-// if it cannot.
+// minAddressSpace is the address space that gantry's threads may need. The C library reserves some 130 MB for each, and
+// ends the process if it cannot.
 const minAddressSpace = 4 << 30
 
-// UsualUmask has this process make files that programs can read, who are others than root: theirs, and directories that
-// they work in. Who wants to keep others out does so by the run directory, or one above, which are made before.
+// UsualUmask has this process make files that programs of users other than root can read, and directories that they can
+// enter. The run directory, or one above, can keep other users out: they are made before.
 func UsualUmask() { unix.Umask(0o022) }
 
 func (r *Runtime) prepare(ctx context.Context) error {
@@ -303,7 +303,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 
 type lack struct{ rule, message string }
 
-// lacks lists what this host cannot enforce of what is asked.
+// lacks lists the limits that are asked for and that this host cannot enforce.
 func (r *Runtime) lacks(onDisk bool) []lack {
 	var out []lack
 	limited := slices.ContainsFunc(r.cfg.IO, func(l IOLimits) bool { return l != (IOLimits{}) })
@@ -349,7 +349,8 @@ func (r *Runtime) lacks(onDisk bool) []lack {
 	return out
 }
 
-// makeGroups makes the control groups of the nodes, with their limits. A user who may not hears of it later.
+// makeGroups makes the control groups of the nodes, with their limits. Without the permission it only notes why: the
+// warning comes later.
 func (r *Runtime) makeGroups() error {
 	run := r.tree.Group("gantry", r.tree.Name(r.name))
 	for i := range r.cfg.Platform.Nodes {
@@ -538,7 +539,7 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 	return nil
 }
 
-// Next returns what happened, or nothing when the time has come.
+// Next returns the events that happened, or nothing when the time has come.
 func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
 	var timer <-chan time.Time
 	for {
@@ -573,8 +574,8 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 	}
 }
 
-// completionsFirst orders what happened at one instant: attempts that ended before all else, with what happened to them
-// before.
+// completionsFirst orders the events of one instant: ends of attempts come before all other events, each after the
+// earlier events of its attempt.
 func completionsFirst(events []planner.Body) []planner.Body {
 	exited := map[planner.AttemptID]bool{}
 	for _, e := range events {
@@ -636,16 +637,16 @@ func (r *Runtime) fallDue() {
 	}
 }
 
-// Discard has Close remove containers that run, too: what they do could not be logged. Those whose programs have
-// succeeded stay, for a resumed run to harvest.
+// Discard has Close remove containers that run, too: the ends of their programs could not be logged. Containers whose
+// programs have succeeded stay, for a resumed run to harvest.
 func (r *Runtime) Discard() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.discard = true
 }
 
-// Close waits until what was forgotten is removed. Containers that run continue; attempts that had not started never
-// do.
+// Close waits until the containers of forgotten attempts are removed. Containers that run continue; attempts that had
+// not started never do.
 func (r *Runtime) Close() error {
 	r.mu.Lock()
 	if r.closing {
@@ -689,7 +690,7 @@ func (r *Runtime) Close() error {
 	r.dump.Broadcast()
 	r.mu.Unlock()
 	if !within(r.cfg.Patience/4, r.work.Wait) {
-		// The watcher and the client stay open: what waits for the engine still uses them.
+		// The watcher and the client stay open: goroutines that wait for the engine still use them.
 		return errors.Join(err, fmt.Errorf("%w: run %s: a request to start a container is left without an answer: "+
 			"gantry resume continues the run, gantry clean removes its containers", ErrUnusable, r.cfg.Run))
 	}
@@ -744,8 +745,8 @@ func (r *Runtime) removeGroup() error {
 	return nil
 }
 
-// call makes a request to the engine, and again, later and later, as long as there is none: it may have been restarted.
-// An engine that is there and does not answer is not asked again: what that means is the caller's to say.
+// call makes a request to the engine, and repeats it at growing intervals while there is no engine: it may have been
+// restarted. An engine that is there and does not answer is not asked again: the caller decides.
 func (r *Runtime) call(ctx context.Context, request func(context.Context) error) error {
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		err := request(ctx)

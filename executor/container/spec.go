@@ -94,7 +94,7 @@ func (a *attempt) configure() {
 		}
 	}
 	a.showTmp(s)
-	// the control directory belongs to the user who also runs the program: only this keeps that out
+	// the control directory belongs to the user that also runs the program: only this mount keeps the program out
 	if os.Geteuid() != 0 {
 		s.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
 	}
@@ -190,7 +190,7 @@ func (a *attempt) expand(ctx context.Context) error {
 	return nil
 }
 
-// errArguments says that a program cannot be started with its arguments, whatever the host.
+// errArguments says that a program cannot be started with its arguments on any host.
 var errArguments = errors.New("arguments")
 
 // words finds the words of the arguments, if they have to be expanded.
@@ -204,7 +204,7 @@ func (a *attempt) containerName() string {
 	return fmt.Sprintf(AttemptName, a.r.name, a.l.Attempt)
 }
 
-// user is whom the program runs as: UID:GID, and :GROUP,... if it has further groups.
+// user is the user that runs the program: UID:GID, and :GROUP,... if it has further groups.
 func (a *attempt) user() string {
 	u := a.r.files.UserOf(a.l.Spec.Workflow)
 	text := fmt.Sprintf("%d:%d", u.UID, u.GID)
@@ -323,7 +323,7 @@ func hidden(s string) bool {
 // emptyImage is an image without files, which .command.run makes for the emulator.
 const emptyImage = "gantry/task:empty"
 
-// runScript is the docker command that runs the task as gantry does, for people, whatever engine ran it. Docker's own
+// runScript is a docker command by which people run the task as gantry does, with any engine of the run. Docker's own
 // command cannot switch the network off as cheaply as the API; --network none is equal but for that. The control
 // directory is one in the memory of the container.
 func (a *attempt) runScript() string {

@@ -15,9 +15,9 @@ import (
 	"gantry/executor/container/stage"
 )
 
-// SubmittedSecrets keeps the secrets of submissions to a server, in the memory of the host, from when they are handed
-// in until the submission is over. The log has their names and where they are, and no values: they outlive the server,
-// and not the host. A directory for each submission belongs to the server, the files in it to who runs the programs.
+// SubmittedSecrets keeps the secrets of submissions to a server, in the memory of the host, from a submission's arrival
+// until its end. The log has their names and where they are, and no values: they outlive the server, and not the host.
+// A directory for each submission belongs to the server, the files in it to the user that runs the programs.
 type SubmittedSecrets struct {
 	dir string
 	mu  sync.Mutex

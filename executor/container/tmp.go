@@ -83,8 +83,8 @@ func (a *attempt) makePlaces() error {
 	return nil
 }
 
-// sharedMemory is the size of /dev/shm: the memory that the attempt may use, as what is there counts for it, and no
-// less than container engines give.
+// sharedMemory is the size of /dev/shm: the memory that the attempt may use, as its files count for it, and no less
+// than container engines give.
 func (a *attempt) sharedMemory() int64 {
 	const least, unlimited = 64 << 20, 1 << 30
 	for _, m := range []int64{a.l.Hold[unit.Memory], a.r.cfg.Platform.Nodes[a.l.Node].Capacity[unit.Memory]} {
@@ -95,8 +95,8 @@ func (a *attempt) sharedMemory() int64 {
 	return unlimited
 }
 
-// full says which directories of temporary files had no room left: as the launcher found them at the end, or by what
-// the program said, which may have removed its files.
+// full names the directories of temporary files that had no room left: as the launcher found them at the end, or by the
+// last words of the program, which may have removed its files.
 func (a *attempt) full(e *evidence.Evidence, words string) (said string) {
 	refused := strings.Contains(words, "No space left on device")
 	for _, at := range []struct {

@@ -23,13 +23,13 @@ func (d Dir) Await() (*os.File, error) {
 	if err := unix.Mkfifo(d.pipe(), 0o666); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, &os.PathError{Op: "mkfifo", Path: d.pipe(), Err: err}
 	}
-	if err := os.Chmod(d.pipe(), 0o666); err != nil { // whatever the umask is: the launcher may be another user
+	if err := os.Chmod(d.pipe(), 0o666); err != nil { // the umask may be any: the launcher may be another user
 		return nil, err
 	}
 	return os.OpenFile(d.pipe(), os.O_RDWR|unix.O_NONBLOCK, 0) // never blocks, and the launcher finds a writer
 }
 
-// Release is what the launcher, or a gantry that adopts the attempt, has to know and nobody knew before.
+// Release tells the launcher, or a gantry that adopts the attempt, the facts that were unknown before.
 type Release struct {
 	Read, Copied, Moved int64 // bytes of inputs, of those from other nodes, of a checkpoint from another node
 	Staged              int64 // when the inputs were there: nanoseconds on the axis of the run

@@ -1,10 +1,10 @@
 // Package control is the control directory of an attempt, in which gantry and the launcher of the attempt's program
-// leave each other what a crash must not make either forget. The program cannot reach it: see package launch/first,
-// which has the launcher's part in C. It is a leaf, and light, because the emulator is.
+// leave each other the facts that must survive a crash of either. The program cannot reach it: see package
+// launch/first, which has the launcher's part in C. It is a leaf, and light, because the emulator is.
 //
 //	wait        a pipe, if the container is started ahead: its launcher waits until the attempt is released
-//	go          the release, with what was not known when the container was made
-//	claim       who decided whether the program begins: a symbolic link, so that it appears whole and only once
+//	go          the release, with the facts that were unknown when the container was made
+//	claim       the decision whether the program begins: a symbolic link, so that it appears whole and only once
 //	end         the launcher's account: signals that came from outside, and how the program ended
 //	asked       gantry's account: each signal and each removal, written before the act
 //	places      the directories that the launcher has to find in the container, a NUL after each
@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Maker is who made a claim.
+// Maker is the maker of a claim.
 type Maker uint8
 
 const (
@@ -56,7 +56,7 @@ func (d Dir) Make(open bool) error {
 	return errors.Join(d.reserve("end", open), d.reserve("asked", false))
 }
 
-// room is what an account takes at most, but for that of a program that gets many signals.
+// room is the most that an account takes, unless its program gets many signals.
 const room = 4096
 
 // reserve makes an empty file that has room to grow, where the file system can promise that.
@@ -87,7 +87,7 @@ func (d Dir) Claim(by Maker, now time.Time) error {
 	return os.Symlink(fmt.Sprintf("%s %d", by, now.UnixNano()), filepath.Join(string(d), "claim"))
 }
 
-// Claimed returns who made the claim, and when.
+// Claimed returns the maker and the time of the claim.
 func (d Dir) Claimed() (by Maker, at time.Time, err error) {
 	text, err := os.Readlink(filepath.Join(string(d), "claim"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func (d Dir) Journal() (*Journal, error) {
 	return &Journal{f}, err
 }
 
-// Again notes that the container was started once more, by whoever restarted it.
+// Again notes that somebody started the container once more.
 func (j *Journal) Again() { j.line("again", 0) }
 
 // Signalled notes a signal from outside.

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// ID names a directory whatever its path: its device and inode.
+// ID names a directory by its device and inode, independently of its path.
 type ID struct{ Device, Inode uint64 }
 
-// IDOf returns the ID of what is at a path.
+// IDOf returns the ID of the file or directory at a path.
 func IDOf(path string) (ID, error) {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {

@@ -83,7 +83,7 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 	return loaded, nil
 }
 
-// maxManifest bounds what is read of an archive's list of images.
+// maxManifest bounds the read of an archive's list of images.
 const maxManifest = 1 << 20
 
 // archived returns the IDs of the images in an archive of "docker save", plain or gzip; nil if it does not say. An

@@ -24,7 +24,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Capabilities are what this runtime can do.
+// Capabilities are the abilities of this runtime.
 var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of the Docker Engine", Programs: true,
 	Learns: true, Adopts: true,
 	Suspends: true, Checkpoints: true, Prepares: true, Limits: []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
@@ -32,8 +32,8 @@ var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of th
 	Needs:    []string{"a Docker Engine of this host", "root, for limits of whole nodes"},
 	Attempts: container.AttemptName}
 
-// Connect returns a client of this host's Docker Engine, once it has answered. The error wraps
-// container.ErrUnusable and says what to do.
+// Connect returns a client of this host's Docker Engine, once it has answered. The error wraps container.ErrUnusable
+// and names the remedy.
 func Connect(ctx context.Context, host string) (*client.Client, error) {
 	return connect(ctx, host, container.DefaultPatience)
 }
@@ -60,7 +60,7 @@ func connect(ctx context.Context, host string, patience time.Duration) (*client.
 	return nil, err
 }
 
-// whereSilent says what to do about an engine that does not answer.
+// whereSilent returns the remedy for an engine that does not answer.
 func whereSilent(err error) string {
 	switch named := os.Getenv("DOCKER_HOST"); {
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, container.ErrNoAnswer):
@@ -132,7 +132,7 @@ func New(ctx context.Context, host string, cfg container.Config) (*container.Run
 	return container.New(ctx, e, cfg)
 }
 
-// Host asks the engine what it can do, and refuses one that gantry cannot use.
+// Host asks the engine for its abilities, and refuses an engine that gantry cannot use.
 func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	h := container.Host{Name: "Docker Engine", Command: "docker", Ended: "the Docker Engine was stopped"}
 	if host := e.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
@@ -202,7 +202,7 @@ func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
-// Probe tries on this host what gantry relies on, see container.Probe.
+// Probe tries the abilities of this host on which gantry relies, see container.Probe.
 func Probe(ctx context.Context, host, dir, taskBinary string) ([]container.Fact, error) {
 	return container.Probe(ctx, func(string) (container.Engine, error) { return Open(ctx, host, taskBinary, 0) }, dir,
 		taskBinary)

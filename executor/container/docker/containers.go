@@ -71,7 +71,7 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 		SecurityOpt:    []string{"no-new-privileges"},
 		Tmpfs:          s.Tmpfs,
 		ShmSize:        s.Shm,
-		// for what the engine says where it cannot begin the launcher; programs write to files
+		// for messages of an engine that cannot begin the launcher; programs write to files
 		LogConfig: types.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		Resources: types.Resources{PidsLimit: &l.PIDs, CPUPeriod: l.CPUPeriod.Microseconds(),
 			CPUQuota: l.CPUQuota.Microseconds(), Memory: l.Memory, MemorySwap: l.MemorySwap},
@@ -97,8 +97,8 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 	return c, h
 }
 
-// withVolumes adds the volumes that the image declares. They are the engine's, which fills them with what the image has
-// there and forgets them with the container, and lie where the container is to have them.
+// withVolumes adds the volumes that the image declares. They are the engine's, which fills them with the files that the
+// image has there and forgets them with the container, and lie where the container is to have them.
 func (e *Engine) withVolumes(ctx context.Context, mounts []mount.Mount, s *container.Spec) ([]mount.Mount, error) {
 	if s.Volumes == "" {
 		return mounts, nil
@@ -169,7 +169,7 @@ func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
 	return err
 }
 
-// Remove removes a container, whatever it does. One that is not there, or is being removed, is no error.
+// Remove removes a container in any state. One that is missing, or is being removed, is no error.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	err := e.cli.ContainerRemove(ctx, id, types.RemoveOptions{Force: true, RemoveVolumes: true})
 	began := time.Now()
@@ -220,7 +220,7 @@ func statusOf(state string) evidence.Container {
 	return evidence.Broken
 }
 
-// Environment is what the image says.
+// Environment is the environment in the image's configuration.
 func (e *Engine) Environment(ctx context.Context, image string) ([]string, error) {
 	i, err := e.cli.ImageInspect(ctx, image)
 	if errdefs.IsNotFound(err) {
@@ -232,7 +232,7 @@ func (e *Engine) Environment(ctx context.Context, image string) ([]string, error
 	return i.Config.Env, nil
 }
 
-// Output is what the engine keeps of what the first process said: 1 MB.
+// Output is the output of the first process, as far as the engine keeps it: 1 MB.
 func (e *Engine) Output(ctx context.Context, id string) (stdout, stderr []byte, err error) {
 	stream, err := e.cli.ContainerLogs(ctx, id, types.LogsOptions{ShowStdout: true, ShowStderr: true})
 	if err != nil {
@@ -244,8 +244,8 @@ func (e *Engine) Output(ctx context.Context, id string) (stdout, stderr []byte, 
 	return out.Bytes(), errs.Bytes(), err
 }
 
-// Pauses hears of containers that somebody pauses or unpauses. What else others do to a container ends its program, and
-// is judged then. The engine sends nothing while nobody does.
+// Pauses hears of containers that somebody pauses or unpauses. Any other act of others on a container ends its program,
+// and is judged then. The engine sends nothing while nobody does.
 func (e *Engine) Pauses(ctx context.Context, hostName string, heard func(attempt string)) {
 	messages, failed := e.cli.Events(patient(ctx), events.ListOptions{Filters: filters.NewArgs(
 		filters.Arg("type", "container"), filters.Arg("label", container.LabelHostName+"="+hostName),

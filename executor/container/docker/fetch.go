@@ -41,9 +41,9 @@ type fetcher struct {
 	logins   func() (*Logins, error)
 }
 
-// Images makes all images present, in parallel, and returns them in the order of wanted. An error names each image that
-// cannot be had, with the reason and what to do; it wraps fetch.ErrNoImage if the workflow is at
-// fault, else container.ErrUnusable.
+// Images makes all images present, in parallel, and returns them in the order of wanted. An error names each missing
+// image, with the reason and the remedy; it wraps fetch.ErrNoImage if the workflow is at fault, else
+// container.ErrUnusable.
 func (f Fetch) Images(ctx context.Context, wanted []fetch.Wanted) ([]fetch.Image, error) {
 	if len(wanted) == 0 {
 		return nil, nil
@@ -166,7 +166,7 @@ func (x *fetcher) same(ctx context.Context, w *fetch.Wanted, name string, archiv
 	return i, err
 }
 
-// local says what is wrong with an image that the engine was asked for.
+// local describes a failed request to the engine for an image.
 func (x *fetcher) local(shown string, err error) error {
 	if err == nil || errors.Is(err, fetch.ErrNoImage) || errors.Is(err, fetch.ErrUnusable) {
 		return err

@@ -37,7 +37,7 @@ const (
 	ImageLabel = "gantry.image"
 )
 
-// Images is what this file needs of a Docker client.
+// Images is the part of a Docker client that this file needs.
 type Images interface {
 	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
 	ImageImport(ctx context.Context, source image.ImportSource, ref string, options image.ImportOptions) (io.ReadCloser,

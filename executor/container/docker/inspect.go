@@ -16,8 +16,8 @@ import (
 	"gantry/executor/container/evidence"
 )
 
-// inspection is what gantry wants to know of a container, as the engine reports it: a tenth of that. It is asked for
-// once per container, and decoding all of it takes a quarter of a millisecond of CPU time.
+// inspection is the tenth of the engine's report of a container that gantry needs. The engine is asked once per
+// container, and decoding the whole report takes a quarter of a millisecond of CPU time.
 type inspection struct {
 	State      *types.State
 	HostConfig struct {

@@ -26,7 +26,7 @@ import (
 // hub is the name under which Docker's configuration keeps the login of docker.io.
 const hub = "https://index.docker.io/v1/"
 
-// Logins are those of a Docker configuration: what "docker login" left.
+// Logins are the logins in a Docker configuration, from "docker login".
 type Logins struct {
 	file *configfile.ConfigFile
 	path string
@@ -36,7 +36,7 @@ type Logins struct {
 }
 
 // ReadLogins reads the Docker configuration of the calling user: $DOCKER_CONFIG/config.json, else
-// ~/.docker/config.json. Under sudo the caller is the user who called sudo. A missing file has no logins.
+// ~/.docker/config.json. Under sudo the caller is the user that called sudo. A missing file has no logins.
 func ReadLogins() (*Logins, error) {
 	l := &Logins{owner: stage.Caller()}
 	if l.owner.UID != os.Geteuid() {

@@ -38,7 +38,7 @@ func (s *Source) Find(ctx context.Context, ref string) (id, digest string, found
 	return a.ID, digestOf(ref, a.RepoDigests), true, nil
 }
 
-// Label returns what a label of an image says; "" if the engine does not have the image.
+// Label returns the value of a label of an image; "" if the engine does not have the image.
 func (s *Source) Label(ctx context.Context, ref, label string) (string, error) {
 	cli, err := s.client(ctx)
 	if err != nil {

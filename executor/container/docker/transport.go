@@ -54,7 +54,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A deadline that has passed ends whatever the connection is doing.
+	// A deadline that has passed ends any operation of the connection.
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
 	t.await(ctx, c)
 	resp, err := exchange(c, req)
@@ -83,7 +83,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 var past = time.Unix(1, 0)
 
-// await gives the engine time for what it has to send next.
+// await sets the time that the engine has to send its next part.
 func (t *transport) await(ctx context.Context, c *connection) {
 	var deadline time.Time
 	if ctx.Value(patiently{}) == nil {
@@ -193,7 +193,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives up what was not read, and the connection with it.
+// Close drops the unread rest of the answer, and the connection with it.
 func (a *answer) Close() error {
 	a.end(false)
 	return nil

@@ -1,5 +1,5 @@
-// Package evidence draws conclusions about attempts: Judge says how one ended, Recover what a gantry that resumes a run
-// must do about one. Both are pure functions of what the log, the container engine and the files say, so that every
+// Package evidence draws conclusions about attempts: Judge says how one ended, Recover chooses the action of a gantry
+// that resumes a run. Both are pure functions of the log, the container engine's answers and the files, so that every
 // case can be tested without an engine.
 package evidence
 
@@ -15,7 +15,7 @@ import (
 	"gantry/trace/shown"
 )
 
-// Evidence is what is known of an attempt that has ended.
+// Evidence is the knowledge of an attempt that has ended.
 type Evidence struct {
 	Emulated  bool          // the task emulator did the work
 	TimeLimit time.Duration // of the task; 0: none
@@ -25,7 +25,7 @@ type Evidence struct {
 	DiskFull  bool          // the file system allowed it no more
 	Strict    bool          // gantry has its shell count each program of a pipe
 
-	Teller Teller // what messages call the engine
+	Teller Teller // the engine's name in messages
 
 	// Of the container engine.
 	Gone       bool   // it no longer has the container
@@ -58,10 +58,10 @@ type Evidence struct {
 type Teller struct {
 	Engine  string // such as "Docker Engine"
 	Command string // by which people stop and remove its containers, such as "docker"; "" if there is none
-	Ended   string // what ends all its containers, such as "the Docker Engine was stopped"
+	Ended   string // the event that ends all its containers, such as "the Docker Engine was stopped"
 }
 
-// by guesses what somebody did.
+// by guesses the command of somebody else.
 func (t Teller) by(what string) string {
 	if t.Command == "" {
 		return ""
@@ -77,8 +77,8 @@ const LauncherRefused = 125
 // may have claimed the attempt.
 const launcherDied = 2
 
-// Exit codes of the launcher where the program cannot begin: those of shells. An engine that is started clears up what
-// containers have mounted, and was seen to take the image from under one that it started meanwhile.
+// Exit codes of the launcher where the program cannot begin: those of shells. A starting engine clears up the mounts of
+// containers, and was seen to take the image from under a container that it started meanwhile.
 const (
 	NotExecutable = 126
 	notFound      = 127
@@ -100,10 +100,10 @@ var outside = map[syscall.Signal]string{syscall.SIGHUP: "SIGHUP", syscall.SIGINT
 // Judge says how the attempt ended. An outcome of OK still has to stand up to a look at the outputs; see Missing.
 //
 // The rules, in the order in which they hold: the launcher's account counts for more than the engine's. A program that
-// returned 0 has succeeded, whoever had asked it to stop. What gantry asked for is gantry's doing, what the engine
-// broke is lost, and neither is the task's fault. A limit of disk holds whatever the code: a program may end before
-// anybody has looked. Memory comes before signals, since the kernel kills by one. What is left is somebody else's
-// signal, or the program's own code.
+// returned 0 has succeeded, even if somebody had asked it to stop. An end that gantry asked for is gantry's doing, an
+// attempt that the engine broke is lost, and neither is the task's fault. A limit of disk holds with any code: a
+// program may end before anybody has looked. Memory comes before signals, since the kernel kills by one. Then only
+// somebody else's signal, or the program's own code, remains.
 func (e Evidence) Judge() Verdict {
 	v := Verdict{Code: e.Code}
 	if e.End.Over {
@@ -171,7 +171,7 @@ func (e Evidence) Judge() Verdict {
 	return v
 }
 
-// WroteStderr is what is said of a program that ended well and wrote to standard error.
+// WroteStderr is the message about a program that ended well and wrote to standard error.
 const WroteStderr = "wrote to standard error"
 
 // Missing is the verdict on an attempt that was OK so far, when outputs are missing.
@@ -291,7 +291,7 @@ func (e Evidence) meaning(code int) string {
 	return ""
 }
 
-// Plural is n of what is one or many.
+// Plural is n and the noun: one for 1, else many.
 func Plural(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -17,7 +17,7 @@ var containers = [...]string{"absent", "created", "running", "exited", "broken"}
 
 func (c Container) String() string { return containers[c] }
 
-// Found is what a gantry that resumes a run finds of an attempt.
+// Found is a resuming gantry's findings about an attempt.
 type Found struct {
 	Live      bool // by the log it is under way
 	Container Container
@@ -28,17 +28,16 @@ type Found struct {
 	Waits bool
 }
 
-// Action is what to do about an attempt.
+// Action is the action on an attempt.
 type Action uint8
 
 const (
-	// Clear removes what is left of an attempt that the log shows as ended: container, control group, control
-	// directory.
+	// Clear removes the remains of an attempt that the log shows as ended: container, control group, control directory.
 	Clear Action = iota + 1
-	// GiveUp claims the attempt, so that its program never begins, however late a start takes effect that was asked
-	// for. Then look again: the launcher may have been first.
+	// GiveUp claims the attempt, so that its program never begins, even if an earlier request to start it takes effect
+	// late. Then look again: the launcher may have been first.
 	GiveUp
-	// Lose removes the container, kills what is left of it, and reports the attempt as lost.
+	// Lose removes the container, kills its remaining processes, and reports the attempt as lost.
 	Lose
 	// Adopt follows the container to its end.
 	Adopt
@@ -50,8 +49,8 @@ var actions = [...]string{"", "clear", "give-up", "lose", "adopt", "harvest"}
 
 func (a Action) String() string { return actions[a] }
 
-// Recover says what to do about an attempt. Each action may be cut short at any point: what is found then leads to the
-// same end.
+// Recover chooses the action on an attempt. Each action may be cut short at any point: the findings after that lead to
+// the same end.
 func Recover(f Found) Action {
 	switch {
 	case !f.Live:
@@ -59,7 +58,7 @@ func Recover(f Found) Action {
 	case f.Claim == control.Gantry:
 		return Lose
 	case f.Over:
-		return Harvest // whatever became of the container
+		return Harvest // in any state of the container
 	case f.Claim == control.Launcher:
 		switch f.Container {
 		case Created, Running: // the engine may not have noted the start yet

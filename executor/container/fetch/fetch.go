@@ -1,5 +1,5 @@
-// Package fetch has what the Docker Engine and gantry's own store of images have in common when they fetch the images
-// of a run.
+// Package fetch is the code that the Docker Engine and gantry's own store of images share for fetching the images of a
+// run.
 package fetch
 
 import (
@@ -24,8 +24,8 @@ const (
 // Pulls lists the values of Pull.
 func Pulls() []string { return []string{string(PullMissing), string(PullAlways), string(PullNever)} }
 
-// Own is the name space of the images that gantry builds. Nothing of it is ever pulled: whoever has that
-// name in a public registry is somebody else.
+// Own is the name space of the images that gantry builds. Nothing of it is ever pulled: its owner in a public registry
+// is somebody else.
 const Own = "gantry/"
 
 // Build is the command that builds an image of that name space.
@@ -41,8 +41,8 @@ var archives = []string{"file://", "docker-archive:", "oci-archive:"}
 
 // Wanted is an image that programs of a run need.
 type Wanted struct {
-	// Ref is as the workflow names it: a reference, docker:// and a reference, or what begins the name of an archive
-	// and its path. A Docker Engine may not know archives of the OCI.
+	// Ref is the workflow's name of the image: a reference, docker:// and a reference, or a prefix in archives and the
+	// path of an archive. A Docker Engine may not know archives of the OCI.
 	Ref string
 	// ID and Digest are those of the image that ran before under this name, if a run continues; else "".
 	ID, Digest string
@@ -72,8 +72,8 @@ type Image struct {
 // Options say how images are fetched.
 type Options struct {
 	Pull Pull
-	// Begin hears what is being done with an image, End that it has arrived, Progress the bytes so far and those known
-	// of. They are called from several goroutines; nil drops them.
+	// Begin hears of each step with an image, End of its arrival, Progress of the bytes so far and the bytes known of.
+	// They are called from several goroutines; nil drops them.
 	Begin    func(ref, doing string)
 	Progress func(ref string, done, total int64)
 	End      func(Image)
@@ -81,7 +81,7 @@ type Options struct {
 	Patience time.Duration
 	// Open opens an archive as the calling user may; nil: os.Open.
 	Open func(path string) (*os.File, error)
-	// Look only looks at what is here: an image that would be fetched comes back without an ID.
+	// Look only looks for images here: an image that would be fetched comes back without an ID.
 	Look bool
 }
 
@@ -113,7 +113,7 @@ var (
 	ErrUnusable = errors.New("image not usable")
 )
 
-// Error says why an image cannot be had, and what to do. It wraps ErrNoImage or ErrUnusable.
+// Error is the reason why an image is missing, and the remedy. It wraps ErrNoImage or ErrUnusable.
 type Error struct {
 	Ref, Reason, Remedy string
 	kind                error

@@ -75,7 +75,7 @@ func readUser(user string) (ids []int, err error) {
 // become gives up the rights of root for good.
 func become(uid, gid int, groups []int) error {
 	if os.Getuid() == 0 && uid != 0 {
-		// The program is forked from this thread. The others have no use for what they might get: they lose all rights
+		// The program is forked from this thread. The other threads have no use for more rights: they lose all rights
 		// below, and run no other program.
 		runtime.LockOSThread()
 		for _, c := range []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP} {
@@ -95,6 +95,6 @@ func become(uid, gid int, groups []int) error {
 			return fmt.Errorf("become user %d: %w", uid, err)
 		}
 	}
-	// The program is the same user from here on. It must not trace this process, nor open what it has open.
+	// The program is the same user from here on. It must not trace this process, nor open its files.
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }

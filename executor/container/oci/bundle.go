@@ -23,7 +23,7 @@ import (
 // capabilities are those of the launcher alone, which gives them up.
 var capabilities = []string{"CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID"}
 
-// What Docker hides from containers by default.
+// Files that Docker hides from containers by default.
 var (
 	masked = []string{"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts",
@@ -71,7 +71,7 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string
 		mounts = append(mounts, specs.Mount{Destination: path, Type: "tmpfs", Source: "tmpfs",
 			Options: append([]string{"noexec", "rprivate"}, strings.Split(options, ",")...)})
 	}
-	slices.SortFunc(mounts, func(a, b specs.Mount) int { // what lies above before what lies below
+	slices.SortFunc(mounts, func(a, b specs.Mount) int { // parents before the mounts below them
 		depth := func(m specs.Mount) int { return strings.Count(filepath.Clean(m.Destination), "/") }
 		if d := depth(a) - depth(b); d != 0 {
 			return d

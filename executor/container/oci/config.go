@@ -11,7 +11,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Capabilities are what this runtime can do.
+// Capabilities are the abilities of this runtime.
 var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers without a daemon, by crun or runc",
 	Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
 	Prepares: true,
@@ -20,16 +20,16 @@ var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers
 	Needs:    []string{"crun or runc", "root, or delegated groups of cgroup v2", "overlayfs"},
 	Attempts: container.AttemptName}
 
-// Config is what an Engine needs to know.
+// Config configures an Engine.
 type Config struct {
 	// Dirs are run directories. Containers are made in the first.
 	Dirs       []string
 	TaskBinary string // the task emulator
 	Images     Images // nil if none is needed
-	CgroupRoot string // "": cgroup.Root, or what is delegated to this process
+	CgroupRoot string // "": the group delegated to this process, else cgroup.Root
 }
 
-// Images has the images of tasks by what container.Spec names; an error wraps fetch.ErrNoImage.
+// Images has the images of tasks, by the names in container.Spec; an error wraps fetch.ErrNoImage.
 type Images interface {
 	Image(ref string) (*image.Image, error)
 }

@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cover is what Docker puts above the layers of each image, whatever they have there: empty files for the names of
-// hosts, the table of mounts as a link, and directories for mounts. It replaces links and files, but no directory.
+// cover is the set of files that Docker puts above the layers of each image, with any contents: empty files for the
+// names of hosts, the table of mounts as a link, and directories for mounts. It replaces links and files, but no
+// directory.
 type cover struct {
 	dirs  []string     // that the image does not have
 	etc   *unix.Stat_t // of the image's /etc; nil if it has none
@@ -16,7 +17,7 @@ type cover struct {
 	tmp   bool // the directory over which the one in memory is mounted, whose mode runc takes for both
 }
 
-// coverOf looks at dir, where the layers of an image are mounted, for what has to be above them.
+// coverOf finds the cover that an image needs, whose layers are mounted at dir.
 func coverOf(dir string) (c cover) {
 	isDir := func(path string) (*unix.Stat_t, bool) {
 		st := new(unix.Stat_t)

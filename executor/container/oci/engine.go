@@ -36,16 +36,16 @@ import (
 	"gantry/executor/container/oci/userns"
 )
 
-// Engine is an OCI runtime of this host as a container.Engine. What outlives a restart of the host is one file for each
-// container, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory in memory that
-// this file names (in the run directory where /run is not in memory), since file systems take long over files that are
-// made and removed all the time:
+// Engine is an OCI runtime of this host as a container.Engine. One file for each container outlives a restart of the
+// host, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory in memory that this
+// file names (in the run directory where /run is not in memory), since file systems take long over files that are made
+// and removed all the time:
 //
 //	config.json  the bundle
 //	root         where its root is mounted
 //	lock         held by the runtime, and by the first process, until the program has begun
 //	pid          of the first process, written by the runtime
-//	out, err     what the runtime and the first process say
+//	out, err     output of the runtime and of the first process
 type Engine struct {
 	program    string   // path of crun or runc
 	crun       bool     // it is crun
@@ -63,13 +63,13 @@ type Engine struct {
 	mu    sync.Mutex
 	bpf   string // the compiled profile of system calls, once crun has left one
 	known map[string]*known
-	found map[string]*image.Image // by what names them
+	found map[string]*image.Image // by reference
 	above map[string]cover        // by image ID
 	// bundles are directories for those of containers, which go at Close if they are empty
 	bundles map[string]string // by run directory
 }
 
-// known is what this process knows of a container.
+// known is this process's knowledge of a container.
 type known struct {
 	file   string // of the record
 	record record
@@ -80,7 +80,7 @@ type known struct {
 	pid     *process // nil until it runs
 }
 
-// record is what is kept of a container.
+// record is the stored description of a container.
 type record struct {
 	Name   string            `json:"name"`
 	Dir    string            `json:"dir"`
@@ -98,8 +98,8 @@ const (
 	state   = "state"       // of the runtime, beside the directories of containers
 )
 
-// Open looks for an OCI runtime and for what else containers need of this host. The error wraps container.ErrUnusable
-// and says what to do.
+// Open looks for an OCI runtime and for the other needs of containers on this host. The error wraps
+// container.ErrUnusable and names the remedy.
 func Open(cfg Config) (*Engine, error) {
 	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
 		bundles: map[string]string{}, found: map[string]*image.Image{}, above: map[string]cover{},
@@ -303,7 +303,7 @@ func (e *Engine) rooted(k *known, f func() error) error {
 	})
 }
 
-// cover is what has to be above the layers of an image, which it looks at once, mounted at dir.
+// cover returns the cover of an image. The first call for an image mounts its layers at dir and looks.
 func (e *Engine) cover(i *image.Image, dir, lower string) (cover, error) {
 	id := ""
 	if i != nil {
@@ -337,7 +337,7 @@ func compiled(stateDir string) string {
 }
 
 // run has the OCI runtime start a container: it ends when the program is about to begin. "crun run" forks twice to
-// leave a container behind, "crun create" never: it saves a tenth of what a container costs. runc forks as often in
+// leave a container behind, "crun create" never: it saves a tenth of the cost of a container. runc forks as often in
 // both ways, and its FIFO wants a reader.
 func (e *Engine) run(dir, id string) error {
 	open := func(name string) (*os.File, error) {
@@ -352,7 +352,8 @@ func (e *Engine) run(dir, id string) error {
 		defer f.Close()
 		files = append(files, f)
 	}
-	// Whoever else has the lock knows by it when the runtime is through: it is the runtime's until the program begins.
+	// The lock is the runtime's until the program begins: by getting it another process knows that the runtime is
+	// through.
 	if err := unix.Flock(int(files[0].Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock of container %.12s: %w", id, err)
 	}
@@ -367,7 +368,7 @@ func (e *Engine) run(dir, id string) error {
 	// A session of its own: a Ctrl-C is not for it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err := c.Run()
-	if ctx.Err() != nil { // who asks for the container next finds out whether it began
+	if ctx.Err() != nil { // the next inspection of the container finds out whether it began
 		return fmt.Errorf("%s took longer than %v to start container %.12s: %w", filepath.Base(e.program),
 			container.DefaultPatience, id, container.ErrNoAnswer)
 	}
@@ -403,7 +404,7 @@ func begin(fifo string) error {
 	if err != nil && err != unix.ENXIO && err != unix.EPIPE {
 		return &os.PathError{Op: "begin", Path: fifo, Err: err}
 	}
-	return os.Remove(fifo) // last: what is there still may wait
+	return os.Remove(fifo) // last: a container whose FIFO is still there may wait
 }
 
 // waits reports whether the first process of a container may be waiting to be told to begin, which a gantry that was
@@ -429,7 +430,7 @@ func (e *Engine) command(ctx context.Context, dir, id string, command ...string)
 	return c
 }
 
-// full is ENOSPC where a disk has no room for what the runtime writes, which does not always say so.
+// full is ENOSPC where a disk has no room for the runtime's files; the runtime does not always say so.
 func full(dir string) error {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) == nil && int64(st.Bavail)*st.Bsize < 256<<10 {
@@ -443,7 +444,7 @@ func lastLine(s string) string {
 	return lines[len(lines)-1]
 }
 
-// find returns what is known of a container.
+// find returns this process's knowledge of a container.
 func (e *Engine) find(id string) (*known, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -532,7 +533,7 @@ func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
 	return nil
 }
 
-// Remove ends a container and removes what is left of it.
+// Remove ends a container and removes its remains.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	k, err := e.find(id)
 	if errdefs.IsNotFound(err) {
@@ -593,7 +594,7 @@ func starting(dir string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// Inspect looks what has become of a container.
+// Inspect returns the state of a container.
 func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) {
 	k, err := e.find(id)
 	if err != nil {
@@ -614,7 +615,7 @@ func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) 
 		}
 		s.Started = st.ModTime()
 	case p != nil: // somebody has just removed it
-	case k.record.Boot != bootID() && k.began(): // what was in memory is gone
+	case k.record.Boot != bootID() && k.began(): // its files in memory are gone
 	default:
 		return s, nil
 	}
@@ -731,7 +732,7 @@ func (k *known) name() string {
 	return k.record.Name
 }
 
-// Tidy removes what a gantry that was killed had begun to make, or to remove, of a container. The caller holds the run.
+// Tidy removes the remains of containers that a killed gantry had begun to make or to remove. The caller holds the run.
 func (e *Engine) Tidy() error {
 	listed := filepath.Join(e.dirs[0], records)
 	entries, err := os.ReadDir(listed)
@@ -768,7 +769,7 @@ func (e *Engine) Tidy() error {
 	return nil
 }
 
-// Environment is what the image says.
+// Environment is the environment in the image's configuration.
 func (e *Engine) Environment(_ context.Context, ref string) ([]string, error) {
 	if ref == "" {
 		return nil, nil
@@ -801,7 +802,7 @@ func (e *Engine) image(ref string) (*image.Image, error) {
 	return i, nil
 }
 
-// Output is what the first process said.
+// Output is the output of the first process.
 func (e *Engine) Output(_ context.Context, id string) (stdout, stderr []byte, err error) {
 	k, err := e.find(id)
 	if err != nil {
@@ -824,7 +825,7 @@ func (e *Engine) Away() bool { return false }
 // Unreachable is never either.
 func (e *Engine) Unreachable(error) bool { return false }
 
-// Dead is what Inspect finds out itself.
+// Dead is always false: Inspect finds out by itself.
 func (e *Engine) Dead(string, int) bool { return false }
 
 // Since is when the host was started, as then all containers ended.

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unified is the directory of the empty hierarchy of cgroup v2 on a hybrid host. crun takes such a host for one of v2
-// if it finds it, and makes directories in what is below it if that is not mounted.
+// unified is the directory of the empty hierarchy of cgroup v2 on a hybrid host. If crun finds it, it takes such a host
+// for one of v2, and makes directories in the parent's file system if it is not mounted.
 const unified = "unified"
 
 // idle reports whether no controller of a hierarchy limits, counts or refuses anything for a container. A group in each
-// of those would be a tenth of what a container costs.
+// such hierarchy would be a tenth of the cost of a container.
 func idle(hierarchy string) bool {
 	for controller := range strings.SplitSeq(hierarchy, ",") {
 		if !slices.Contains([]string{"hugetlb", "misc", "net_cls", "net_prio", "perf_event", "rdma"}, controller) {

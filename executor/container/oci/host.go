@@ -55,7 +55,7 @@ func (e *Engine) runtime(ctx context.Context) container.Fact {
 		Evidence: fmt.Sprintf("%s, %s", e.program, strings.TrimSpace(version))}
 }
 
-// privileges are root's, or those of a user namespace. What they have to be depends on the version of the OCI runtime.
+// privileges are root's, or those of a user namespace. The privileges needed depend on the version of the OCI runtime.
 func (e *Engine) privileges(version string) container.Fact {
 	f := container.Fact{Name: "privileges", Verdict: container.Yes, Evidence: "gantry runs as root"}
 	if userns.Inside() {

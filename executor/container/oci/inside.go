@@ -13,7 +13,7 @@ import (
 )
 
 // inside runs functions on threads of their own, each with a mount namespace of its own, and programs that they start
-// get both. What they mount, nobody else sees, and it is gone with the threads: gantry may be killed at any time. On a
+// get both. Nobody else sees their mounts, which are gone with the threads: gantry may be killed at any time. On a
 // hybrid host they do not see the empty hierarchy of cgroup v2.
 type inside struct {
 	jobs   chan func()
@@ -25,8 +25,8 @@ func newInside(groups string, fewer bool) *inside {
 	return &inside{jobs: make(chan func()), groups: groups, fewer: fewer}
 }
 
-// usualNice is the priority of this process before it puts itself before others, which programs are not to be, whoever
-// started this process.
+// usualNice is the nice value of this process before it raises its own priority, and at least 0: programs get no
+// priority over others.
 var usualNice = func() int {
 	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
@@ -93,8 +93,8 @@ func (x *inside) enter() error {
 	return nil
 }
 
-// mountRoot mounts what a container has as its root at dir: the layers, and above them a file system in memory with the
-// cover, for the mount points. The layers are as overlay takes them; "" for none.
+// mountRoot mounts the root of a container at dir: the layers, and above them a file system in memory with the cover,
+// for the mount points. The layers are as overlay takes them; "" for none.
 func mountRoot(dir, lower string, c cover) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=4m,mode=755"); err != nil {
 		return fmt.Errorf("mount %s: %w", dir, err)

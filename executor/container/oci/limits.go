@@ -18,8 +18,8 @@ import (
 	"gantry/cgroup"
 )
 
-// Programs have the limits that the Docker Engine's have where systemd starts it, whatever those of the shell are that
-// starts gantry: of most resources the kernel's own.
+// Programs have the limits of the Docker Engine's programs where systemd starts it, independently of the limits of the
+// shell that starts gantry: of most resources the kernel's own.
 
 const unlimited = uint64(unix.RLIM_INFINITY)
 
@@ -71,7 +71,7 @@ var oomScore = sync.OnceValues(func() (score int, inherited bool) {
 	if err != nil || err2 != nil || own <= 0 {
 		return 0, own == 0
 	}
-	if os.WriteFile(path, []byte("0"), 0) != nil { // lower than whoever started this process allows
+	if os.WriteFile(path, []byte("0"), 0) != nil { // lower than the starter of this process allows
 		return own, true
 	}
 	_ = os.WriteFile(path, text, 0)

@@ -23,15 +23,15 @@ import (
 	"gantry/executor/container/oci/userns"
 )
 
-// Containers of a user who is not root. Gantry begins again in a user namespace, where it is root and the user keeps
-// his ID, and in a control group that the user's service manager delegates. All gantries of a user share that group,
-// so that one finds the containers of another that was killed: it exists as long as a process is in it.
+// Containers of users other than root. Gantry begins again in a user namespace, where it is root and the user keeps his
+// ID, and in a control group that the user's service manager delegates. All gantries of a user share that group, so
+// that one finds the containers of another that was killed: it exists as long as a process is in it.
 
 // scope is the unit with the delegated control group.
 const scope = "gantry.scope"
 
 // Enter begins this process again with the rights that containers take, if its user is not root and this host lets it;
-// then it does not return. Where it cannot be, Engine.Host says what is missing.
+// then it does not return. Where it cannot, Engine.Host names the missing rights.
 func Enter() error {
 	if os.Geteuid() == 0 || userns.Inside() {
 		return nil
@@ -66,7 +66,7 @@ func Usable(ctx context.Context) error {
 	return err
 }
 
-// rootless lists what containers of a user who is not root would need and this host does not have.
+// rootless lists the needs of containers of a user other than root that this host does not meet.
 func rootless(t *cgroup.Tree) (lacking []string) {
 	if t.Mode() != cgroup.Unified {
 		lacking = append(lacking, "cgroup v2 (it has "+t.Mode().String()+")")

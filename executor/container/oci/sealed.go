@@ -16,7 +16,7 @@ const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_
 
 // sealed is a copy of a program in memory that nobody can change any more. An OCI runtime that finds itself to be one
 // begins at once; else it makes such a copy first and starts again from there, so that no container can overwrite the
-// program of the host. That is done here once, not for each container: it is a fifth of what crun costs.
+// program of the host. Gantry makes it once, not for each container: it is a fifth of the cost of crun.
 //
 // A script has no such copy, since its interpreter could not open it; nor has any program where the kernel runs none
 // from memory (vm.memfd_noexec).

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The volumes that an image declares are directories of the container, on disk, in which it finds what the image has
+// The volumes that an image declares are directories of the container, on disk, that begin with the image's files
 // there.
 
 const volumes = ".volumes" // after the file of the record, where the container says no other place
@@ -39,7 +39,7 @@ func (k *known) makeVolumes() error {
 	return nil
 }
 
-// fillVolumes copies what the image has in its volumes, whose layers are mounted at root.
+// fillVolumes copies the image's files to its volumes; the layers are mounted at root.
 func (k *known) fillVolumes(root string) error {
 	if len(k.volumes) == 0 {
 		return nil
@@ -66,8 +66,8 @@ func (k *known) fillVolumes(root string) error {
 	return nil
 }
 
-// copyAll copies what is in a directory to another one, which gets its attributes: owners, permissions,
-// times, links, devices and extended attributes stay. Nobody else changes either. It follows no links.
+// copyAll copies the contents of a directory to another one, which gets its attributes: owners, permissions, times,
+// links, devices and extended attributes stay. Nobody else changes either. It follows no links.
 func copyAll(from, to string) error {
 	type file struct{ device, inode uint64 }
 	type dir struct {
@@ -113,7 +113,7 @@ func copyAll(from, to string) error {
 		first[key] = at
 		return attributes(path, at, &st)
 	})
-	for i := len(dirs) - 1; i >= 0 && err == nil; i-- { // what was made in them has changed their times
+	for i := len(dirs) - 1; i >= 0 && err == nil; i-- { // files made in them have changed their times
 		err = touch(dirs[i].path, &dirs[i].st)
 	}
 	return err
@@ -133,7 +133,8 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// attributes gives a copy what the file has. In this order: a new owner takes set-user-id bits and capabilities away.
+// attributes gives a copy the file's attributes. In this order: a new owner takes set-user-id bits and capabilities
+// away.
 func attributes(from, to string, st *unix.Stat_t) error {
 	if err := os.Lchown(to, int(st.Uid), int(st.Gid)); err != nil {
 		return err

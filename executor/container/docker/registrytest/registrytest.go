@@ -20,7 +20,7 @@ const (
 	htpasswd = "ann:$2y$05$abcdefghijklmnopqrstuuIt/9/tGzLcigNq/.RWIDjeEVR30RSf.\n"
 )
 
-// Serve runs a registry on the loopback until the test ends, and returns its name and the directory of what it has. It
+// Serve runs a registry on the loopback until the test ends, and returns its name and the directory of its storage. It
 // skips without docker-registry.
 func Serve(t testing.TB, login bool) (domain, storage string) {
 	t.Helper()

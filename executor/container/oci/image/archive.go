@@ -115,12 +115,12 @@ func (a *archived) blob(name string, d digest.Digest) (blob, error) {
 	}}, err
 }
 
-// blobName is where an OCI archive has what a digest names.
+// blobName is the name of the file with a digest in an OCI archive.
 func blobName(d digest.Digest) (string, error) {
 	return "blobs/sha256/" + d.Encoded(), known(d)
 }
 
-// image reads what the archive says of its one image for a platform: Docker's list, else that of the OCI.
+// image reads the archive's description of its one image for a platform: Docker's list, else that of the OCI.
 func (a *archived) image(host v1.Platform) (*source, error) {
 	if _, ok := a.files["manifest.json"]; ok {
 		return a.docker()
@@ -219,8 +219,7 @@ func (a *archived) oci(host v1.Platform) (*source, error) {
 const maxDepth = 4
 
 // choose finds the manifest for a platform in a manifest, or in a list of them that may have lists in turn. With
-// several the text is a list of images, and not one of what one image is on several platforms: it has to name one for
-// this.
+// several the text is a list of images, instead of the platforms of one image: it has to name one for this platform.
 func choose(text []byte, host v1.Platform, get func(v1.Descriptor) ([]byte, error), several bool) (*v1.Manifest,
 	error) {
 	for depth := range maxDepth {

@@ -47,8 +47,8 @@ type fetcher struct {
 const unpackers = 3
 
 // Fetch brings all images into the store, in parallel, and returns them in the order of wanted. An error names each
-// image that cannot be had, with the reason and what to do; it wraps ErrNoImage if the workflow is at fault, else
-// ErrUnusable. Nothing is left of an image that could not be unpacked.
+// missing image, with the reason and the remedy; it wraps ErrNoImage if the workflow is at fault, else ErrUnusable.
+// Nothing is left of an image that could not be unpacked.
 func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]*Image, error) {
 	f.Options = f.Started(DefaultPatience)
 	if !f.Look {
@@ -137,7 +137,7 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (*Image, err
 	return i, x.named(full, i, err)
 }
 
-// named keeps what a reference stands for.
+// named stores the image of a reference.
 func (x *fetcher) named(full string, i *Image, err error) error {
 	if err != nil || i == nil || x.Look {
 		return err
@@ -295,7 +295,7 @@ func (s *Store) Load(ctx context.Context, o fetch.Options, ref string, archive *
 	return nil
 }
 
-// Label returns what a label of an image says; "" if the store does not have the image whole.
+// Label returns the value of a label of an image; "" if the store does not have the image whole.
 func (s *Store) Label(ref, label string) string {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -368,7 +368,7 @@ func (x *fetcher) same(ctx context.Context, w *fetch.Wanted, name string, archiv
 	return i, err
 }
 
-// accept says what is wrong with the configuration of an image that is to be unpacked.
+// accept checks the configuration of an image that is to be unpacked.
 func accept(src *source) (*v1.Image, error) {
 	if got := digest.FromBytes(src.config); got != src.id {
 		return nil, damaged("its configuration has the digest %s, not %s", got, src.id)
@@ -462,7 +462,7 @@ func runs(p v1.Platform) bool {
 	return fetch.Emulated(arch)
 }
 
-// explain says why an image that was found cannot be unpacked, and what to do.
+// explain returns the reason why an image that was found cannot be unpacked, and the remedy.
 func (x *fetcher) explain(shown string, err error, remedy string) error {
 	var known *fetch.Error
 	switch {

@@ -20,16 +20,16 @@ import (
 type Image struct {
 	fetch.Image // its ID is the digest of its configuration, as with Docker's own image store
 
-	// Layers are directories, the lowest first: those of an overlay, of which each hides what lies below. Nothing may
+	// Layers are directories, the lowest first: those of an overlay, of which each hides the files below. Nothing may
 	// be written there.
 	Layers []string
-	// Config is what the image says of its programs: environment, working directory, entry point.
+	// Config is the image's configuration of its programs: environment, working directory, entry point.
 	Config v1.ImageConfig
 
 	layers []digest.Digest // diff IDs, the lowest first
 }
 
-// maxConfig bounds what is read of an image's configuration, and of each list in archives and registries.
+// maxConfig bounds the read of an image's configuration, and of each list in archives and registries.
 const maxConfig = 4 << 20
 
 // maxLayers is how many layers an image may have, as with Docker: the options of a mount are a page at most.

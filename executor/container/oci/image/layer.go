@@ -150,7 +150,7 @@ func (b *blob) read(ctx context.Context, d digest.Digest, most int64, over error
 	defer z.Close()
 	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most, over: over}
 	if err = use(plain); err == nil {
-		_, err = io.Copy(io.Discard, packed) // what the decompressor has not read
+		_, err = io.Copy(io.Discard, packed) // the rest that the decompressor has not read
 	}
 	if err != nil {
 		return cause(packed, plain, err)
@@ -209,7 +209,7 @@ func (s *Store) publish(from string, d digest.Digest) error {
 	}
 	to := filepath.Dir(s.layerDir(d))
 	if _, ok := s.layerBytes(d); !ok {
-		_ = removeAll(to) // nothing, or what somebody has damaged
+		_ = removeAll(to) // nothing, or a layer that somebody has damaged
 	}
 	if err := os.Rename(from, to); err != nil {
 		return err

@@ -5,7 +5,7 @@ package image
 import "golang.org/x/sys/unix"
 
 const (
-	// openPath opens a directory for what is in it.
+	// openPath opens a directory to reach the files in it.
 	openPath = unix.O_PATH
 	// Locks of an open file description: two of one process exclude each other.
 	setLock = unix.F_OFD_SETLK

@@ -29,7 +29,7 @@ import (
 	"gantry/executor/container/fetch"
 )
 
-// Login is what a registry wants to know of a user; all empty without one.
+// Login is a user's identification to a registry; all empty without one.
 type Login struct {
 	User, Password string
 	Identity       string // a token to get others with

@@ -54,13 +54,13 @@ func DefaultDir() (string, error) {
 //	l/HEX             a link to fs with a short name
 //	names/HEX.json    the image that a reference stood for
 //	uses/HEX.json     the images that a run needs
-//	tmp/              what is being unpacked
+//	tmp/              files that are being unpacked
 //	lock              see Store.lock
 //
 // Several processes may use a store at once.
 type Store struct {
 	dir  string
-	self string // the name of what this process uses
+	self string // the name of this process in uses
 
 	mu    sync.Mutex
 	tmp   string // of this process, below tmp; made when needed
@@ -68,11 +68,11 @@ type Store struct {
 	wants map[digest.Digest]int // how often this process holds an image
 }
 
-// process begins the name of what a process uses.
+// process begins the names of processes in uses.
 const process = "process "
 
-// Open opens the store in a directory, and makes it. What killed processes left is removed. The caller closes the store
-// when its run no longer needs the images.
+// Open opens the store in a directory, and makes it. Remains of killed processes are removed. The caller closes the
+// store when its run no longer needs the images.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir, self: fmt.Sprintf(process+"%d-%d", os.Getpid(), time.Now().UnixNano()),
 		wants: map[digest.Digest]int{}}
@@ -89,7 +89,7 @@ func Open(dir string) (*Store, error) {
 // Dir is the directory of the store.
 func (s *Store) Dir() string { return s.dir }
 
-// Close gives up what the store holds for this process, and removes what killed ones left.
+// Close gives up the images that the store holds for this process, and removes remains of killed processes.
 func (s *Store) Close() {
 	s.tidy()
 	s.mu.Lock()
@@ -148,10 +148,10 @@ func lockOf(name string, exclusive bool) unix.Flock_t {
 	return l
 }
 
-// changes is the name of the lock of whoever registers uses or removes images.
+// changes is the name of the lock for registering uses and removing images.
 const changes = "changes"
 
-// tmpDir is the directory of what this process unpacks.
+// tmpDir is the directory in which this process unpacks.
 func (s *Store) tmpDir() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +176,8 @@ func (s *Store) tmpDir() (string, error) {
 // tidyPatience is how long tidy waits for others that change the store. It is not needed for anything but space.
 const tidyPatience = 10 * time.Second
 
-// tidy removes what processes left that were killed while they unpacked: layers of no image, images without all of
-// their layers, and notes of what the processes used. What others work on stays.
+// tidy removes remains of processes that were killed while they unpacked: layers of no image, images without all of
+// their layers, and notes of uses by these processes. Files that others work on stay.
 func (s *Store) tidy() {
 	files, _ := s.entries("uses")
 	dirs, _ := s.entries("tmp")
@@ -212,8 +212,8 @@ func (s *Store) free(name string) bool {
 	return unix.FcntlFlock(f.Fd(), getLock, &l) == nil && l.Type == unix.F_UNLCK
 }
 
-// removeLeft removes images that are not whole and that no process works on, layers of no image, and what killed
-// processes used. The caller holds the lock of changes.
+// removeLeft removes images that are not whole and that no process works on, layers of no image, and notes of uses by
+// killed processes. The caller holds the lock of changes.
 func (s *Store) removeLeft() error {
 	uses, err := s.uses()
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *Store) removeLeft() error {
 	return err
 }
 
-// scratch returns a new directory for what is being unpacked.
+// scratch returns a new directory to unpack into.
 func (s *Store) scratch() (string, error) {
 	dir, err := s.tmpDir()
 	if err != nil {
@@ -290,7 +290,7 @@ func key(name string) string {
 	return hex.EncodeToString(sum[:]) + ".json"
 }
 
-// name is what a reference stood for when it was last looked up.
+// name is the image of a reference at the last look-up.
 type name struct {
 	Ref, ID, Digest string
 }
@@ -363,7 +363,7 @@ type use struct {
 	live bool // the process that noted it is there
 }
 
-// useFile is the file of what a run, or this process, uses.
+// useFile is the file with the images that a run, or this process, uses.
 func (s *Store) useFile(dir string) string {
 	if dir == s.self {
 		return filepath.Join("uses", strings.ReplaceAll(dir, " ", "-")+".json")
@@ -371,10 +371,10 @@ func (s *Store) useFile(dir string) string {
 	return filepath.Join("uses", key(dir))
 }
 
-// processUses reports whether a name is one that useFile gives to what a process uses.
+// processUses reports whether a name is one that useFile gives to the file of a process.
 func processUses(file string) bool { return strings.HasPrefix(file, strings.TrimSpace(process)) }
 
-// uses returns what runs and processes use.
+// uses returns the uses of runs and processes.
 func (s *Store) uses() (all []use, err error) {
 	files, err := s.entries("uses")
 	for _, file := range files {
@@ -444,8 +444,8 @@ func (s *Store) hold(ctx context.Context, dir string, id digest.Digest, config [
 	return s.put(filepath.Join("images", id.Encoded()+".json"), config)
 }
 
-// abandon takes back what hold noted of an image that could not be unpacked, and the layers that were. They stay if
-// this process has the same image from elsewhere, or is about to.
+// abandon takes back hold's note of an image that could not be unpacked, and its unpacked layers. They stay if this
+// process has the same image from elsewhere, or is about to.
 func (s *Store) abandon(id digest.Digest) error {
 	free, err := s.lock(context.Background(), changes, true)
 	if err != nil {
@@ -467,7 +467,7 @@ func (s *Store) abandon(id digest.Digest) error {
 	others := false
 	for _, u := range uses {
 		if slices.Contains(u.Images, string(id)) && u.Dir != s.self {
-			others = others || u.live || missing == nil // what is half there serves no run that may continue
+			others = others || u.live || missing == nil // a half image serves no run that may continue
 		}
 	}
 	if !others {

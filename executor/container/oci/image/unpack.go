@@ -20,7 +20,7 @@ import (
 // Bounds of one layer.
 const (
 	maxEntries = 10_000_000
-	// maxDirBytes bounds what is kept of directories until the layer is whole.
+	// maxDirBytes bounds the memory for directories until the layer is whole.
 	maxDirBytes = 128 << 20
 	// maxTail is how much may follow the end of an archive.
 	maxTail = 64 << 20
@@ -34,7 +34,7 @@ const (
 	opaqueMark     = whiteoutPrefix + whiteoutPrefix + ".opq"
 )
 
-// errDamaged says that an archive is not what it should be.
+// errDamaged says that an archive is damaged.
 var errDamaged = errors.New("damaged")
 
 func damaged(format string, args ...any) error {
@@ -57,7 +57,7 @@ type unpacker struct {
 	buffer     []byte
 }
 
-// dirEntry is what a directory gets when everything is in it.
+// dirEntry is the attributes that a directory gets when everything is in it.
 type dirEntry struct {
 	path string
 	mode uint32
@@ -224,7 +224,7 @@ func (u *unpacker) enter(dir string) (int, error) {
 		} else if err != nil {
 			return -1, err
 		}
-		if err := unix.Fchmodat(up, path.Base(dir), 0o755, 0); err != nil { // whatever the umask
+		if err := unix.Fchmodat(up, path.Base(dir), 0o755, 0); err != nil { // with any umask
 			return -1, err
 		}
 		fd, err = u.open(dir)
@@ -259,7 +259,7 @@ func (u *unpacker) forget() {
 	}
 }
 
-// What an entry takes the place of.
+// former is the kind of file that an entry replaces.
 type former int
 
 const (
@@ -295,7 +295,7 @@ func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFC
 // inside is a path of this process to an entry of a directory.
 func inside(dir int, base string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + base }
 
-// whiteout hides what lower layers have. It leaves entries of its own layer alone.
+// whiteout hides a file of lower layers. It leaves entries of its own layer alone.
 func (u *unpacker) whiteout(parent int, base, name string) error {
 	if base == opaqueMark {
 		return u.opaque(parent, ".")
@@ -342,7 +342,7 @@ func (u *unpacker) dir(name string, parent int, base string, h *tar.Header) erro
 	}
 	d := dirEntry{name, mode(h), h.ModTime}
 	if !u.rooted {
-		d.mode |= 0o700 // else nobody but root could remove what is in it
+		d.mode |= 0o700 // else only root could remove the files in it
 	}
 	u.dirs = append(u.dirs, d)
 	if err := u.own(parent, base, h); err != nil {
@@ -406,7 +406,7 @@ func cmpDot(dir string) string {
 	return dir
 }
 
-// node makes a device or a pipe. Who is not root goes without devices, as containers have those of their own in /dev.
+// node makes a device or a pipe. Only root makes devices: containers have their own in /dev.
 func (u *unpacker) node(parent int, base string, h *tar.Header) (done bool, err error) {
 	kind := uint32(unix.S_IFIFO)
 	switch h.Typeflag {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package userns has a process of a user who is not root begin again in a user namespace of its own, as its root: with
+// Package userns has a process of a user other than root begin again in a user namespace of its own, as its root: with
 // the rights over mounts that containers need there, and over files of the user and of the subordinate IDs alone. The
 // process keeps its number, and the user his ID in the namespace.
 package userns
@@ -18,7 +18,7 @@ import (
 
 const groupsEnv = "GANTRY_USERNS_GROUPS"
 
-// groups is what Begin was given by the process that this one was.
+// groups is the directory that the process before this one gave to Begin.
 var groups = func() string {
 	defer os.Unsetenv(groupsEnv)
 	if C.gantry_in_userns() == 0 {

@@ -1,5 +1,5 @@
-// Command probe says what a program can see and do where it runs: a line for each fact, "SUBJECT: FINDING". It changes
-// nothing outside of itself.
+// Command probe prints the sights and abilities of a program where it runs: a line for each fact, "SUBJECT: FINDING".
+// It changes nothing outside of itself.
 package main
 
 import (
@@ -58,7 +58,7 @@ func descriptors() {
 	}
 }
 
-// process is what /proc says of this process and of the container's first.
+// process prints the contents of /proc for this process and for the container's first.
 func process() {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {

@@ -1,4 +1,4 @@
-// Command act is the only program of the image of the tests: it does what its argument says.
+// Command act is the only program of the image of the tests: its arguments name an action.
 package main
 
 import (
