@@ -1,4 +1,4 @@
-// Package cgroup creates control groups with limits and reads what the kernel counted, on cgroup v1 (legacy and hybrid)
+// Package cgroup creates control groups with limits and reads the kernel's counters, on cgroup v1 (legacy and hybrid)
 // and v2, under Docker's cgroupfs and systemd drivers. Limits are written through containerd/cgroups. It is a leaf: it
 // knows nothing of Docker's API or of planning, and the root of the tree is injected, so that tests can fake one.
 package cgroup
@@ -140,7 +140,7 @@ func (t *Tree) Group(names ...string) string {
 	return filepath.Join(p...)
 }
 
-// Parent returns what Docker's --cgroup-parent wants for a group.
+// Parent returns the value of Docker's --cgroup-parent for a group.
 func (t *Tree) Parent(group string) string {
 	if t.systemd {
 		return filepath.Base(group)
@@ -200,7 +200,7 @@ type Device struct {
 
 func (d Device) String() string { return fmt.Sprintf("%d:%d", d.Major, d.Minor) }
 
-// Limits are what a group is held to. Zero fields are no limit.
+// Limits are the limits of a group. Zero fields are no limit.
 type Limits struct {
 	CPUQuota   time.Duration // CPU time per CPUPeriod
 	CPUPeriod  time.Duration
@@ -327,7 +327,7 @@ func (t *Tree) RemoveEmpty(group string) {
 	}
 }
 
-// Clear removes a group, after killing what is in it. It looks for processes only where the group does not go at once.
+// Clear removes a group, after killing its processes. It looks for processes only where the group does not go at once.
 func (t *Tree) Clear(group string) error {
 	gone := !t.systemd
 	for _, top := range t.tops {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Counters are what the kernel counted for a group, since it was made. Nothing is subtracted: a container's group also
-// counts what runc needs to begin it, some 25 ms of CPU time and 3.5 MiB.
+// Counters are the kernel's counts for a group, since it was made. Nothing is subtracted: a container's group also
+// counts the start of the container by runc, some 25 ms of CPU time and 3.5 MiB.
 type Counters struct {
 	CPU          time.Duration // exact; CPUUser + CPUSystem
 	CPUUser      time.Duration
@@ -32,7 +32,7 @@ type Counters struct {
 	Got          Set   // which of them could be read
 }
 
-// Set returns the counters that could be read.
+// Set is a set of counters.
 type Set uint8
 
 const (
@@ -45,8 +45,8 @@ const (
 	Everything = CPU | Throttled | Memory | OOM | IO | PIDs
 )
 
-// Max merges two readings of one thing: what either has counted. The parent of a group that is gone knows some of its
-// counters, the last reading of the group itself the others.
+// Max merges two readings of one group: of each counter, the larger value. The parent of a group that is gone knows
+// some of its counters, the last reading of the group itself the others.
 func (c Counters) Max(d Counters) Counters {
 	if d.CPU > c.CPU { // the three belong together
 		c.CPU, c.CPUUser, c.CPUSystem = d.CPU, d.CPUUser, d.CPUSystem
@@ -68,16 +68,16 @@ func (t *Tree) Outlive() Set {
 	return CPU | Memory
 }
 
-// Read reads counters of a group. What is wanted and cannot be read is missing from Got; a group that is not there has
-// none.
+// Read reads counters of a group. Wanted counters that cannot be read are missing from Got; a group that is not there
+// has none.
 func (t *Tree) Read(group string, want Set) Counters {
 	g := t.files(group)
 	defer g.close()
 	return g.counters(want)
 }
 
-// Limits reads back what a group is held to. On v1 and v2 alike a limit that the kernel calls unlimited is zero; so is
-// what cannot be read. Block I/O limits are those on dev.
+// Limits reads back the limits of a group. A limit that the kernel calls unlimited, on v1 or v2, is zero; so is a limit
+// that cannot be read. Block I/O limits are those on dev.
 func (t *Tree) Limits(group string, dev Device) Limits {
 	g := t.files(group)
 	defer g.close()
@@ -152,8 +152,8 @@ func (g *files) counters(want Set) Counters {
 	}
 	var c Counters
 	var buf [8192]byte
-	// What is lost with the group comes first: a container's group is removed some milliseconds after its last process
-	// ended.
+	// Counters that are lost with the group come first: a container's group is removed some milliseconds after its last
+	// process ended.
 	if want&IO != 0 {
 		if b, ok := g.slurp("blkio", "blkio.throttle.io_service_bytes_recursive", buf[:]); ok {
 			throttleIO(b, &c.ReadBytes, &c.WrittenBytes)
@@ -361,7 +361,7 @@ func open(dir int, name string, flags int) (fd int, ok bool) {
 	return int(n), errno == 0
 }
 
-// whole is what the kernel gives at once of the files of control groups; a longer one comes in pieces.
+// whole is the most bytes that the kernel gives at once of a control group's file; a longer file comes in pieces.
 const whole = 2048
 
 // slurp reads a small file of the kernel into buf, in the way of open.

@@ -13,7 +13,7 @@ type Sample struct {
 	Counters
 }
 
-// Final is what was last read of a group.
+// Final is the last reading of a group.
 type Final struct {
 	Counters
 	Limits Limits    // as the kernel applied them

@@ -39,7 +39,7 @@ func (t *Tree) Freeze(ctx context.Context, group string, frozen bool) error {
 	return fmt.Errorf("control group %s: %w", group, ErrNotFrozen)
 }
 
-// freezer is the file that freezes a group, and what to write there.
+// freezer is the file that freezes a group, and the word to write to it.
 func (t *Tree) freezer(group string, frozen bool) (file, word string) {
 	if t.mode == Unified {
 		return filepath.Join(t.root, group, "cgroup.freeze"), map[bool]string{true: "1", false: "0"}[frozen]

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPath opens a directory for what is in it.
+// openPath opens a directory only to open files in it.
 const openPath = unix.O_PATH
 
 // create makes a group once.
@@ -69,7 +69,7 @@ func (t *Tree) create1(group string, l Limits) error {
 }
 
 func (t *Tree) create2(group string, l Limits) error {
-	// Controllers are switched on for what is below by naming them, limits or not.
+	// Controllers are switched on for the groups below by naming them, limits or not.
 	r := &cgroup2.Resources{CPU: &cgroup2.CPU{}, Memory: &cgroup2.Memory{}, Pids: &cgroup2.Pids{}, IO: &cgroup2.IO{}}
 	if l.CPUQuota > 0 {
 		q, p := l.CPUQuota.Microseconds(), uint64(l.CPUPeriod.Microseconds())
@@ -94,7 +94,7 @@ func (t *Tree) create2(group string, l Limits) error {
 		}
 		sort.Slice(r.IO.Max, func(i, j int) bool { return r.IO.Max[i].Type < r.IO.Max[j].Type })
 	}
-	// systemd would take limits away that it does not know; block I/O is not among what the library passes to it
+	// systemd would take limits away that it does not know; the library passes it no block I/O limits
 	if t.systemd {
 		if _, err := cgroup2.NewSystemd("/", filepath.Base(group), -1, r); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What needs Linux fails elsewhere. Open finds no control groups there, so that nothing of this is called.
+// Functions that need Linux fail elsewhere. Open finds no control groups there, so that none of these is called.
 
 const openPath = 0
 

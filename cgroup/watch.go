@@ -58,7 +58,7 @@ type watch struct {
 	got    Counters // last reading
 	limits Limits
 	looks  int       // at its limits, while it lived
-	exact  Set       // what of got was read after the last process ended
+	exact  Set       // counters of got that were read after the last process ended
 	over   time.Time // when that was; zero if it was not seen
 	probes int
 	ends   chan struct{} // capacity 1: the last process was seen to end
@@ -120,7 +120,7 @@ func hurry() {
 const slack = 10 * time.Millisecond
 
 // Watch follows a container's group, which Docker has made already or is about to make; its parent must be there. At
-// the end it reads what is wanted: the less, the surer.
+// the end it reads the wanted counters: the fewer, the surer.
 func (w *Watcher) Watch(key int64, group string, want Set) error {
 	e := &watch{key: key, group: group, want: want, dir: w.tree.watched(group), wd: -1, pidfd: -1, last: -1,
 		ends: make(chan struct{}, 1)}
@@ -152,7 +152,7 @@ func (w *Watcher) Watch(key int64, group string, want Set) error {
 	return nil
 }
 
-// Final ends the watch and returns what was read of the group.
+// Final ends the watch and returns the last reading of the group.
 func (w *Watcher) Final(key int64) Final {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +178,7 @@ func (e *watch) status() (s unix.WaitStatus, told bool) {
 	if e.last < 0 {
 		return 0, false
 	}
-	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT} // what it says lasts as long as the pidfd
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT} // the status lasts as long as the pidfd
 	if unix.IoctlPidfdInfo(int(e.last), &info) != nil || info.Mask&unix.PIDFD_INFO_EXIT == 0 {
 		return 0, false
 	}
@@ -492,7 +492,7 @@ func (w *Watcher) ended(e *watch, now time.Time) {
 	e.next, e.probes = now.Add(5*probe), 5
 }
 
-// end takes the last reading. Of a group that vanishes meanwhile it gives only some of what is wanted.
+// end takes the last reading. Of a group that vanishes meanwhile it gives only some of the wanted counters.
 func (w *Watcher) end(e *watch) {
 	c := e.files.counters(e.want)
 	if c.Got == 0 {
@@ -552,7 +552,7 @@ func (w *Watcher) timers(now time.Time) []Sample {
 	return samples
 }
 
-// readLimits reads back what the group is held to. Early on runc may not have set all of it, and at the end some may be
+// readLimits reads back the limits of the group. Early on runc may not have set all of them, and at the end some may be
 // gone.
 func (w *Watcher) readLimits(e *watch) {
 	l := e.files.limits(w.device)

@@ -4,8 +4,8 @@ package thread
 import "runtime"
 
 // The Go runtime ends a thread with the goroutine that is locked to it, but the first thread of a process it parks, and
-// gives it to another goroutine later. What /proc/self shows is that thread's. So the main goroutine keeps it: a
-// program does its work in another one (Main).
+// gives it to another goroutine later. /proc/self shows the first thread. So the main goroutine keeps it: a program
+// does its work in another one (Main).
 func init() { runtime.LockOSThread() }
 
 // Main runs a program, and leaves the first thread alone.

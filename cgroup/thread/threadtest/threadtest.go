@@ -26,7 +26,7 @@ func Keeps(t *testing.T, do func()) {
 	}
 }
 
-// first is what the kernel says of the first thread.
+// first returns the kernel's record of the first thread.
 func first(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
