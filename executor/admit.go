@@ -21,8 +21,8 @@ import (
 	"gantry/trace/shown"
 )
 
-// Admitter turns submissions into what the planner plans and what a runtime runs. It gives ids in order of admission;
-// admitting the same submissions in the same order gives the same ids, which is what makes a resumed run the same run.
+// Admitter turns submissions into tasks for the planner and specifications for a runtime. It gives ids in order of
+// admission; the same submissions in the same order get the same ids, so that a resumed run is the same run.
 type Admitter struct {
 	Platform  *planner.Platform
 	TimeScale float64  // of emulated tasks: 0.1 is ten times as fast
@@ -37,18 +37,18 @@ type Admitter struct {
 	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs
 	// never do.
 	Preempt scenario.Preempt
-	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
+	// Declare, if set, tells the estimator the declared runtimes of a task.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
 	// Forget tells it that the workflow of a task has ended; nil if nobody wants to know.
 	Forget func(t planner.TaskID)
-	// Lasts, if set, says how long what reading and writing hold back takes on a node, alone there: emulated tasks are
-	// declared to run at least as long. It returns 0 for others.
+	// Lasts, if set, returns how long a task lasts on a node, alone there, if reading or writing holds it back:
+	// emulated tasks are declared to run at least as long. It returns 0 for others.
 	Lasts func(l *Launch) time.Duration
 	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the
-	// task was declared, and concerns what is emulated or simulated: programs run as long as they do.
+	// task was declared, and concerns emulated or simulated tasks: programs run as long as they do.
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Memory, if set, may limit a task of that kind, with that need and input, to another amount of memory than its
-	// trace declares. If the task runs out of it, its next try gets at least what is declared.
+	// trace declares. If the task runs out of it, its next try gets at least the declared amount.
 	Memory func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool)
 	// Named receives the name of every kind when it first appears; nil if nobody wants to know.
 	Named func(k planner.KindID, name string)
@@ -59,17 +59,17 @@ type Admitter struct {
 	kinds     map[string]planner.KindID
 	tenants   map[string]planner.TenantID
 	called    []string                    // names of tenants, by id
-	shares    map[unit.Vector]unit.Vector // what share made of needs
+	shares    map[unit.Vector]unit.Vector // by need: the result of share
 	slowest   float64                     // speed of a node
 	narrowest float64                     // bytes per second of a link or a disk
 	asked     unit.Vector                 // the last need of these that was asked for
 	shared    unit.Vector
-	biggest   map[int64]*planner.Node // what largest found
+	biggest   map[int64]*planner.Node // by millicores: the result of largest
 	// of the workflow at hand: where each file of its trace begins; empty: at its own position
 	blocks []int32
 }
 
-// checkpointSize returns what a task with those inputs leaves, size scale applied.
+// checkpointSize returns the size of the checkpoint of a task with those inputs, size scale applied.
 func (a *Admitter) checkpointSize(p *scenario.Preempt, w *trace.Workflow, inputs []int32) unit.Bytes {
 	if !p.LargestInput {
 		return a.scaledSize(p.Checkpoint)
@@ -81,8 +81,8 @@ func (a *Admitter) checkpointSize(p *scenario.Preempt, w *trace.Workflow, inputs
 	return largest
 }
 
-// EmulatorMemory is what an emulated task may use beyond what its trace says: the emulator's own, and the page cache of
-// its files.
+// EmulatorMemory is the memory that an emulated task may use beyond that of its trace: the emulator's own, and the page
+// cache of its files.
 const EmulatorMemory = 32 << 20
 
 // MinMemory is the least memory limit of a container.
@@ -128,7 +128,7 @@ func (a *Admitter) prepare() {
 	}
 }
 
-// declare tells the estimator what the trace says of the tasks.
+// declare tells the estimator the declared runtimes of the tasks.
 func (a *Admitter) declare(adm *Admission) {
 	if a.Declare == nil {
 		return
@@ -138,7 +138,7 @@ func (a *Admitter) declare(adm *Admission) {
 		if adm.Submission.Workflow.Tasks[i].Imputed.Has(trace.Runtime) {
 			source = planner.SourceDefault
 		}
-		// The specification may hold what really happens instead.
+		// The specification may hold the actual runtime instead.
 		scale := a.TimeScale
 		if len(spec.Command) > 0 {
 			scale = 1
@@ -151,8 +151,8 @@ func (a *Admitter) declare(adm *Admission) {
 	}
 }
 
-// heldBack makes declared runs as long as reading and writing take. What they take does not follow the speed of nodes:
-// unless all have the same one, each has a run of its own then.
+// heldBack makes declared runs as long as reading and writing take. That time does not follow the speed of nodes:
+// unless all have speed 1 and the same run, each gets a run of its own then.
 func (a *Admitter) heldBack(t *planner.Task, spec *TaskSpec, run time.Duration, on []time.Duration) (time.Duration,
 	[]time.Duration) {
 	nodes := a.Platform.Nodes
@@ -357,7 +357,7 @@ func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 		r = rand.New(rand.NewPCG(sub.Data.Seed, placementStream))
 	}
 	read := make([]bool, len(w.Files))
-	inPlace := make([]bool, len(w.Files)) // a task changes what it reads: the first version comes from outside
+	inPlace := make([]bool, len(w.Files)) // a task rewrites its input: the first version comes from outside
 	for i := range w.Tasks {
 		for _, f := range w.Tasks[i].Inputs {
 			own := w.Files[f].Producer == int32(i)
@@ -387,7 +387,7 @@ func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 			Glob: produced && a.glob(w, f)}
 		spec.Program, spec.Checkpoint, spec.Optional = f.Program(), f.Checkpoint, f.Optional
 		if f.Keep != trace.KeepUnread && f.Producer >= 0 {
-			if _, runs := a.runs(&w.Tasks[f.Producer]); runs { // what the emulator writes is no result to anybody
+			if _, runs := a.runs(&w.Tasks[f.Producer]); runs { // files that the emulator writes are no results
 				spec.Final = f.Keep == trace.KeepAlways
 			}
 		}
@@ -528,10 +528,10 @@ func (a *Admitter) command(t *trace.Task) []string {
 	return append(t.Command[:1:1], shell...)
 }
 
-// lessOrFit says what to do about a need that no node has.
+// lessOrFit is the remedy for a need that no node has.
 const lessOrFit = "ask for less, or let --fit of gantry run, simulate or serve cut it"
 
-// need returns what a task may hold, and what the emulator touches of it; an error if no node can give it.
+// need returns the need of a task, and the memory that the emulator touches of it; an error if no node can give it.
 func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touched unit.Bytes, err error) {
 	cores := t.Cores
 	if cores <= 0 {
@@ -582,7 +582,7 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	return a.share(need), touched, nil
 }
 
-// limitMemory sets the memory of need as Memory has it, and returns what is declared if that is more, else 0.
+// limitMemory sets the memory of need as Memory has it, and returns the declared memory if that is more, else 0.
 func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector) (declared unit.Bytes) {
 	if a.Memory == nil {
 		return 0
@@ -599,7 +599,7 @@ func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector
 	return unit.Bytes(was)
 }
 
-// inputSize is the sum of the sizes of what a task reads.
+// inputSize is the sum of the sizes of a task's inputs.
 func (a *Admitter) inputSize(sub *Submission, t *trace.Task) (sum unit.Bytes) {
 	for _, i := range t.Inputs {
 		f := &sub.Workflow.Files[i]
@@ -850,10 +850,10 @@ func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
 		trace.Inside)
 }
 
-// share gives a task what its trace does not ask for: memory and block I/O in proportion to its cores, by the node that
-// has least of them per core among those that can hold it.
+// share gives a task the resources that its trace does not name: memory and block I/O in proportion to its cores, by
+// the node that has least of them per core among those that can hold it.
 func (a *Admitter) share(need unit.Vector) unit.Vector {
-	if need != a.asked { // most tasks need what the last one needed
+	if need != a.asked { // most tasks have the need of the last one
 		full, ok := a.shares[need]
 		if !ok {
 			full = a.shareOf(need)

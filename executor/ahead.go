@@ -16,8 +16,8 @@ type ahead struct {
 	preparations []Preparation
 }
 
-// WaitingMemory is what a container takes that was started ahead and waits, in bytes: the launcher and what the kernel
-// keeps of it, rounded up.
+// WaitingMemory is the memory of a container that was started ahead and waits, in bytes: the launcher and the kernel's
+// own memory for it, rounded up.
 const WaitingMemory = 16 << 20
 
 // guessesTried is how many guesses must be wrong before guessing stops, as the places of some policies cannot be
@@ -52,7 +52,7 @@ func (e *Engine) prepare(ctx context.Context, now planner.Time) error {
 	return r.Prepare(ctx, a.preparations)
 }
 
-// preparation is what a runtime can know of a start before it is ordered.
+// preparation returns the part of a launch that is known before the start is ordered.
 func (e *Engine) preparation(u *planner.Upcoming) Preparation {
 	v := e.Planner.View()
 	task := v.Task(u.Task)

@@ -5,17 +5,16 @@ import (
 	"gantry/planner/unit"
 )
 
-// Capabilities are what a runtime can do, as data: nothing else depends on which runtime it is.
+// Capabilities are the abilities of a runtime, as data: nothing else depends on which runtime it is.
 type Capabilities struct {
 	Name string // in settings, in the log and on the command line
 	Does string // one line for people
-	// Virtual: its clock is not the host's. Nobody else sees what it does, so there is nothing to lock, and nothing to
+	// Virtual: its clock is not the host's. Nobody else sees its effects, so there is nothing to lock, and nothing to
 	// wait for.
 	Virtual bool
 	// Programs: it runs programs on this host, so that file names, the size of the host, images and output matter.
 	Programs bool
-	// Learns: what it measures says something of later runs, so that estimates come from history unless asked
-	// otherwise.
+	// Learns: its measurements hold for later runs, so that estimates come from history unless asked otherwise.
 	Learns bool
 	// Adopts: its attempts outlive gantry, so that a run can be resumed. The runtime is a Recoverer.
 	Adopts      bool
@@ -37,6 +36,6 @@ func Starts(cores int) int { return max(3, cores) }
 type Remote interface {
 	// Away reports whether that process does not answer at present.
 	Away() bool
-	// Discard has Close end attempts that run, too: what they do could not be logged.
+	// Discard has Close end attempts that run, too: their events could not be logged.
 	Discard()
 }

@@ -14,7 +14,7 @@ type Change struct {
 	Done bool // it had succeeded
 }
 
-// Results says what has become of files.
+// Results reports whether files are still as they were.
 type Results interface {
 	// Gone reports whether an output of a task that succeeded is no longer there as it was, and why.
 	Gone(w *WorkflowSpec, f *FileSpec, n planner.NodeID) (why string)
@@ -22,8 +22,8 @@ type Results interface {
 	Changed(w *WorkflowSpec, was, now *FileSpec) bool
 }
 
-// Keep decides which tasks of a workflow that was continues need not run: those that succeeded, are unchanged, read
-// what they read, and follow none that runs. Of these, one runs whose outputs are gone and read by a task that runs, or
+// Keep decides which tasks of a workflow that was continued need not run: those that succeeded, are unchanged, have the
+// same inputs, and follow none that runs. Of these, one runs whose outputs are gone and read by a task that runs, or
 // are results.
 func Keep(was, now *Admission, v planner.View, r Results) (kept []Kept, changes []Change) {
 	k := keeper{was: was, now: now, v: v, files: r, at: map[string]int{}, why: make([]string, len(now.Tasks)),

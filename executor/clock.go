@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ThreadTime is the CPU time of the calling thread, for Engine.Wall: what else the machine does is not counted. The
+// ThreadTime is the CPU time of the calling thread, for Engine.Wall: other work of the machine does not count. The
 // goroutine that runs the engine has to be locked to its thread.
 func ThreadTime() time.Duration {
 	var t unix.Timespec

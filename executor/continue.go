@@ -18,7 +18,7 @@ type Continuation struct {
 	Keep func(adm *Admission) []Kept
 }
 
-// Kept is what becomes of a task of a continuation.
+// Kept says whether a task of a continuation stays done.
 type Kept struct {
 	Was  planner.TaskID // of the former workflow; None: the task is new
 	Stay bool           // its outputs stay; it does not run

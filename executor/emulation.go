@@ -9,8 +9,8 @@ import (
 // Emulated reports whether the task emulator does the work.
 func (t *TaskSpec) Emulated() bool { return len(t.Command) == 0 }
 
-// Emulation is the work of an emulated attempt on its node, which has that speed. Inputs from outside that exist have
-// whatever size they have: Bytes -1.
+// Emulation is the work of an emulated attempt on its node, which has that speed. Inputs from outside that exist keep
+// their size: Bytes -1.
 func (l *Launch) Emulation(speed float64) emulate.Spec {
 	t := l.Spec
 	s := emulate.Spec{MemoryBytes: int64(t.Memory)}

@@ -16,12 +16,12 @@ import (
 type Control uint8
 
 const (
-	Drain Control = iota + 1 // start nothing more, let what runs or is frozen end
-	Stop                     // end what runs, with grace; it is repeated on resume
-	Abort                    // kill what runs at once
+	Drain Control = iota + 1 // start nothing more, let attempts that run or are frozen end
+	Stop                     // end running attempts, with grace; resume starts their tasks again
+	Abort                    // kill running attempts at once
 )
 
-// Engine runs workflows: the loop between what happens and what is planned.
+// Engine runs workflows: the loop between events and plans.
 type Engine struct {
 	Runtime  Runtime
 	Store    Store // nil: nothing is kept
@@ -43,8 +43,8 @@ type Engine struct {
 	// Wall reads a clock to time the policy; nil times nothing. It never influences a decision.
 	Wall func() time.Duration
 	// Charge, with Wall and a Runtime that is a Spender, lets each round take Charge times as long in virtual time as
-	// it did by Wall: what it orders begins only then, and what happens meanwhile is seen after it. The course of a
-	// simulation then depends on the machine. 0: none.
+	// it did by Wall: its orders begin only then, and events meanwhile are seen after it. The course of a simulation
+	// then depends on the machine. 0: none.
 	Charge float64
 
 	specs    []*TaskSpec // by task
@@ -66,7 +66,7 @@ type Engine struct {
 	ahead    ahead
 	answers  []*request                     // taken in by this turn
 	kills    []planner.AttemptID            // of workflows cancelled on request
-	shrinks  map[planner.NodeID]unit.Vector // what nodes are to have once their attempts have ended
+	shrinks  map[planner.NodeID]unit.Vector // capacities that nodes get once their attempts have ended
 }
 
 // Result is how a run ended.
@@ -113,7 +113,7 @@ func (e *Engine) finished() bool {
 		e.control != 0 && v.UnderWayCount() == 0
 }
 
-// turn takes the loop round once: all that happens at one instant, and what follows from it.
+// turn takes the loop round once: all events of one instant, and their consequences.
 func (e *Engine) turn(ctx context.Context) error {
 	// 1. Wait until something happens. A run that was resumed with nothing under way has all to plan before anything
 	// can.
@@ -166,9 +166,9 @@ func (e *Engine) turn(ctx context.Context) error {
 	return e.prepare(ctx, now)
 }
 
-// happen takes in what happened at an instant: what the runtime reports, then releases or the wake that was asked for,
-// then arrivals and the tasks without time that are ready, which may let each other come about. Withdrawn says that the
-// run gives up what has not started.
+// happen takes in the events of an instant: those that the runtime reports, then releases or the wake that was asked
+// for, then arrivals and the tasks without time that are ready, which may let each other come about. Withdrawn says
+// that the run gives up the tasks that have not started.
 func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.Body,
 	resumed bool) (withdrawn bool, err error) {
 	woken := e.Planner.Released(now) || len(bodies) == 0 && !resumed && now >= e.Planner.Wake()
@@ -229,7 +229,7 @@ func (e *Engine) carryOutAll(ctx context.Context, orders []planner.Order, now pl
 	return nil
 }
 
-// until is the next instant at which something is due whatever happens.
+// until is the next instant at which something is due even without an event.
 func (e *Engine) until() planner.Time {
 	if e.control != 0 {
 		return unit.Never
@@ -346,7 +346,7 @@ func (e *Engine) obey(ctx context.Context, c Control, ok bool) error {
 	return nil
 }
 
-// withdraw cancels what has not started.
+// withdraw cancels all workflows, present and to come.
 func (e *Engine) withdraw(now planner.Time) error {
 	e.Arrivals = nil
 	e.failing = false
@@ -358,7 +358,7 @@ func (e *Engine) withdraw(now planner.Time) error {
 	return nil
 }
 
-// killAll ends what runs.
+// killAll ends all attempts under way.
 func (e *Engine) killAll(ctx context.Context) error {
 	for a := range e.Planner.View().UnderWay() {
 		if err := e.Runtime.Kill(ctx, a, planner.Killed, e.Grace); err != nil {
@@ -368,7 +368,7 @@ func (e *Engine) killAll(ctx context.Context) error {
 	return nil
 }
 
-// take numbers and applies what happened.
+// take numbers an event and applies it.
 func (e *Engine) take(now planner.Time, b planner.Body) error {
 	v, t := e.Planner.View(), planner.TaskID(planner.None) // that ends
 	unwell := false                                        // it may not end well
@@ -433,8 +433,8 @@ func (e *Engine) over(w planner.WorkflowID) bool {
 	return left == 0
 }
 
-// arrive admits what has arrived by now. A submission that cannot run here is refused with its reason; the others go
-// on.
+// arrive admits the submissions whose time has come. A submission that cannot run here is refused with its reason; the
+// others go on.
 func (e *Engine) arrive(now planner.Time) error {
 	for len(e.Arrivals) > 0 && e.Arrivals[0].At <= now && !e.full() && e.control == 0 {
 		sub := e.Arrivals[0]
@@ -452,7 +452,7 @@ func (e *Engine) arrive(now planner.Time) error {
 	return nil
 }
 
-// know keeps what a runtime will have to know of the tasks of a workflow.
+// know keeps the specifications of the tasks and files of a workflow, for the runtime.
 func (e *Engine) know(adm *Admission) {
 	if e.filesOf == nil {
 		e.filesOf = map[planner.WorkflowID][]planner.FileID{}
@@ -465,7 +465,7 @@ func (e *Engine) know(adm *Admission) {
 		}
 	}
 	if adm.Grown() {
-		for _, t := range adm.Tasks { // one that was read from the log has a copy of what the engine knows
+		for _, t := range adm.Tasks { // a task from the log has copies of specifications that the engine has
 			t.Workflow = e.specs[e.Planner.View().First(adm.Spec.ID)].Workflow
 			for _, list := range [...][]*FileSpec{t.Inputs, t.Outputs} {
 				for i, f := range list {
@@ -557,7 +557,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 		if e.Wall == nil || !arrived {
 			return orders, nil
 		}
-		// what it takes to map a workflow is kept even if nothing is to be done yet
+		// the time to map a workflow is kept even if nothing is to be done yet
 		pc = &planner.PlanCommitted{Round: pc.Round}
 	}
 	pc.Took = took
@@ -572,7 +572,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 	return orders, e.refuse(now, pc.Notes)
 }
 
-// spend charges what a round took to virtual time.
+// spend charges the time of a round to virtual time.
 func (e *Engine) spend(took time.Duration) {
 	if r, ok := e.Runtime.(Spender); ok && e.Charge > 0 {
 		r.Spend(time.Duration(e.Charge * float64(took)))
@@ -669,7 +669,7 @@ func (e *Engine) Replay(b Batch) error {
 	return err
 }
 
-// replay gives a planner and its admission what a batch has. Knows is called before an admission is applied, and
+// replay gives a planner and its admission the events of a batch. Knows is called before an admission is applied, and
 // applied after each event.
 func (b Batch) replay(pl *planner.Planner, adm *Admitter, knows func(*Admission), applied func(planner.Body)) error {
 	admitted := b.Admissions
@@ -687,7 +687,7 @@ func (b Batch) replay(pl *planner.Planner, adm *Admitter, knows func(*Admission)
 	return nil
 }
 
-// Recover ends a replay: the policy meets everything again, and the runtime is asked what is still there.
+// Recover ends a replay: the policy meets everything again, and the runtime gets the attempts that were under way.
 func (e *Engine) Recover(ctx context.Context) error {
 	e.Planner.Restore()
 	v := e.Planner.View()
@@ -759,5 +759,5 @@ func (e *Engine) leftOver() string {
 	return s
 }
 
-// Spec is what a task of a workflow that has not ended really is.
+// Spec is the true specification of a task of a workflow that has not ended.
 func (e *Engine) Spec(t planner.TaskID) *TaskSpec { return e.specs[t] }

@@ -49,7 +49,7 @@ func (g *grown) written(files []*FileSpec) planner.TaskID {
 	return g.view.File(files[0].ID).Producer
 }
 
-// growing returns what is known of a workflow that has not ended, to add tasks to it.
+// growing returns a workflow that has not ended, to add tasks to it.
 func (e *Engine) growing(w planner.WorkflowID) (*grown, error) {
 	v := e.Planner.View()
 	if w < 0 || int(w) >= v.Workflows() {

@@ -12,7 +12,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Part is one of the things that decide what a task writes.
+// Part is a part of a task's specification that affects its outputs.
 type Part struct{ Name, Value string }
 
 // Members of TaskSpec that decide nothing of it, those of emulated tasks only, and those that other words name better.
@@ -26,8 +26,8 @@ var (
 		"Stderr": "standard error", "AvgCPU": "average CPU", "Run": "runtime", "RunOn": "runtime on nodes"}
 )
 
-// Parts lists what decides the results of a task, but for its image and the contents of its inputs. Limits are none of
-// it. Two tasks of the same parts write the same names.
+// Parts lists the parts that affect the outputs of a task, but for its image and the contents of its inputs. Limits are
+// none of them. Two tasks of the same parts write the same names.
 func (t *TaskSpec) Parts() []Part {
 	parts := []Part{{"inputs", fileNames(t.Inputs)}, {"outputs", fileNames(t.Outputs)}}
 	v := reflect.ValueOf(t).Elem()

@@ -16,8 +16,8 @@ import (
 // ErrClosed is the answer of an engine that takes no more requests: its run has ended or is about to.
 var ErrClosed = errors.New("the run takes no more requests")
 
-// Inbox receives what is asked of an engine while it runs. An engine with an inbox does not end before that is closed.
-// Its methods may be called from any goroutine.
+// Inbox receives requests to an engine while it runs. An engine with an inbox does not end before that is closed. Its
+// methods may be called from any goroutine.
 type Inbox struct {
 	mu     sync.Mutex
 	queue  []*request
@@ -36,8 +36,8 @@ type request struct {
 func NewInbox() *Inbox { return &Inbox{bell: make(chan struct{}, 1)} }
 
 // Ask has do called on the engine's goroutine, in the next turn and at its instant, and returns once the turn is kept:
-// what do changed is durable then. If do returns an error it must not have changed anything; Ask returns it. After the
-// end of ctx nobody waits, but do may still be called.
+// the changes of do are durable then. If do returns an error it must not have changed anything; Ask returns it. After
+// the end of ctx nobody waits, but do may still be called.
 func (b *Inbox) Ask(ctx context.Context, do func(in *Intake) error) error {
 	r := b.post(do)
 	select {
@@ -48,7 +48,7 @@ func (b *Inbox) Ask(ctx context.Context, do func(in *Intake) error) error {
 	}
 }
 
-// Post is Ask that waits for nothing. What is posted before Close is done before the engine ends by itself.
+// Post is Ask that waits for nothing. Requests posted before Close are done before the engine ends by itself.
 func (b *Inbox) Post(do func(in *Intake) error) { b.post(do) }
 
 func (b *Inbox) post(do func(in *Intake) error) *request {
@@ -109,7 +109,7 @@ func (b *Inbox) take() []*request {
 	return q
 }
 
-// end answers what waits, and all that comes later, with err.
+// end answers all requests, those that wait and those to come, with err.
 func (b *Inbox) end(err error) {
 	b.mu.Lock()
 	b.closed, b.failed = true, err
@@ -121,7 +121,7 @@ func (b *Inbox) end(err error) {
 	}
 }
 
-// Intake is what a request may do to the engine, within the call.
+// Intake is the access of a request to the engine, within the call.
 type Intake struct {
 	e   *Engine
 	now planner.Time
@@ -142,7 +142,7 @@ func (in *Intake) Told(t planner.TaskID) planner.ReasonCode { return in.e.Planne
 // Tenant is the name of a tenant.
 func (in *Intake) Tenant(m planner.TenantID) string { return in.e.Admit.TenantName(m) }
 
-// Spec is what a task of a workflow that has not ended really is.
+// Spec is the true specification of a task of a workflow that has not ended.
 func (in *Intake) Spec(t planner.TaskID) *TaskSpec { return in.e.specs[t] }
 
 // Coming are the submissions that have not arrived, by arrival. They hold within the call only.
@@ -176,7 +176,7 @@ func (in *Intake) Arrive(sub Submission) {
 // Take numbers an event and applies it. An error is a fault of the caller, and nothing was changed.
 func (in *Intake) Take(b planner.Body) error { return in.e.take(in.now, b) }
 
-// CancelWorkflow withdraws what has not started of a workflow, and ends what runs of it.
+// CancelWorkflow withdraws the tasks of a workflow that have not started, and ends those that run.
 func (in *Intake) CancelWorkflow(w planner.WorkflowID) error {
 	if in.e.over(w) {
 		return nil
@@ -208,8 +208,8 @@ func (in *Intake) CancelComing(id int64) bool {
 	return true
 }
 
-// ChangeNode gives a node another capacity. What runs there continues: as long as attempts hold more, the node has what
-// they hold, so that no policy ever meets a node that is overfull.
+// ChangeNode gives a node another capacity. Attempts that run there continue: as long as they hold more, the node keeps
+// as much as they hold, so that no policy ever meets a node that is overfull.
 func (in *Intake) ChangeNode(n planner.NodeID, to unit.Vector) error {
 	return in.e.changeNode(in.now, n, to)
 }
@@ -234,7 +234,7 @@ func (e *Engine) changeNode(now planner.Time, n planner.NodeID, to unit.Vector) 
 	return e.take(now, x)
 }
 
-// shrinking takes in what a node is to have in the end.
+// shrinking takes in the capacity that a node is to have in the end.
 func (e *Engine) shrinking(x planner.NodeChanged) {
 	if !x.Shrinks {
 		delete(e.shrinks, x.Node)
@@ -246,7 +246,7 @@ func (e *Engine) shrinking(x planner.NodeChanged) {
 	e.shrinks[x.Node] = x.To
 }
 
-// shrink takes from nodes what they are not to have and nobody holds any more.
+// shrink takes capacity from nodes that they are to lose and that no attempt holds any more.
 func (e *Engine) shrink(now planner.Time) error {
 	if len(e.shrinks) == 0 {
 		return nil
@@ -261,7 +261,7 @@ func (e *Engine) shrink(now planner.Time) error {
 	return nil
 }
 
-// Capacity is what a node is to have once attempts that hold more have ended.
+// Capacity is the capacity that a node is to have once attempts that hold more have ended.
 func (in *Intake) Capacity(n planner.NodeID) unit.Vector {
 	if to, ok := in.e.shrinks[n]; ok {
 		return to
@@ -270,7 +270,7 @@ func (in *Intake) Capacity(n planner.NodeID) unit.Vector {
 }
 
 // ChangePolicy has another policy plan from now on. The planner, and its admission, have been given all that is in the
-// log; what this turn has taken in so far follows here.
+// log; the events of this turn so far follow here.
 func (in *Intake) ChangePolicy(policy string, pl *planner.Planner, adm *Admitter) error {
 	if err := in.e.batch.replay(pl, adm, func(*Admission) {}, func(planner.Body) {}); err != nil {
 		return err
@@ -301,7 +301,7 @@ func (in *Intake) begins(policy string) error {
 	return nil
 }
 
-// Snapshot is the state of a run as far as a forecast of what is left of it needs it.
+// Snapshot is the state of a run as far as a forecast of its rest needs it.
 type Snapshot struct {
 	Now      planner.Time
 	Flows    []FlowState
@@ -332,7 +332,7 @@ type TaskState struct {
 	Hold    unit.Vector
 }
 
-// Snapshot returns the state of what has not ended; nil if that has more tasks.
+// Snapshot returns the state of all that has not ended; nil if that has more than most tasks.
 func (in *Intake) Snapshot(most int) *Snapshot {
 	v := in.View()
 	s := &Snapshot{Now: in.now, Coming: slices.Concat(in.e.Arrivals, in.e.held), Refs: map[int64]Ref{}}
@@ -374,8 +374,8 @@ func (in *Intake) Snapshot(most int) *Snapshot {
 	return s
 }
 
-// apart makes of a single task that has not arrived one of a workflow of its own, which comes only after what is under
-// way: a forecast knows nothing else. Refs gets what that is.
+// apart makes of a single task that has not arrived one of a workflow of its own, which comes only after submissions
+// under way: a forecast knows nothing else. Refs gets those submissions.
 func (e *Engine) apart(sub *Submission, refs map[int64]Ref) {
 	if sub.Joins == nil {
 		return
@@ -400,13 +400,13 @@ func (e *Engine) apart(sub *Submission, refs map[int64]Ref) {
 	}
 	w := *sub.Workflow
 	w.Files = slices.Clone(w.Files)
-	for i := range w.Files { // nobody looks for what others are to write
+	for i := range w.Files { // nobody looks for files that others are to write
 		w.Files[i].Optional = w.Files[i].Optional || sub.Sources[i].Path == ""
 	}
 	sub.Workflow = &w
 }
 
-// requests takes in what was asked.
+// requests carries out the requests of the inbox.
 func (e *Engine) requests(now planner.Time) {
 	if e.Inbox == nil {
 		return
@@ -429,8 +429,8 @@ func (e *Engine) answer(err error) {
 	e.answers = e.answers[:0]
 }
 
-// killAgain ends what runs of what was cancelled on request before: a gantry that was killed may have logged the
-// request and not carried it out.
+// killAgain ends attempts that were cancelled on request before: a gantry that was killed may have logged the request
+// and not carried it out.
 func (e *Engine) killAgain(ctx context.Context) error {
 	if e.Inbox == nil {
 		return nil
@@ -444,7 +444,7 @@ func (e *Engine) killAgain(ctx context.Context) error {
 	return e.killCancelled(ctx)
 }
 
-// killCancelled ends what runs of workflows that were cancelled on request.
+// killCancelled ends attempts that were cancelled on request.
 func (e *Engine) killCancelled(ctx context.Context) error {
 	v := e.Planner.View()
 	for _, a := range e.kills {

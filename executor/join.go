@@ -23,12 +23,12 @@ type Join struct {
 // Dependency is a submission that has to end before another may start.
 type Dependency struct {
 	ID    int64 `json:"id"`
-	Ended bool  `json:"ended,omitempty"` // whatever way
+	Ended bool  `json:"ended,omitempty"` // in any way
 	// Failed: any way but well. Without Ended and Failed it has to end well.
 	Failed bool `json:"failed,omitempty"`
 }
 
-// Ref is what the engine knows of a submission that was handed in while the run was under way.
+// Ref is the engine's record of a submission that was handed in while the run was under way.
 type Ref struct {
 	Workflow planner.WorkflowID // None: it has not arrived
 	Task     planner.TaskID     // None: it is a whole workflow
@@ -36,7 +36,7 @@ type Ref struct {
 	Settled  string             // how it was settled without arriving; "": it was not
 }
 
-// Refer says what became of a submission before this engine began. It is called before Run.
+// Refer records how a submission stands. Other packages call it before Run.
 func (e *Engine) Refer(id int64, r Ref) {
 	if e.refs == nil {
 		e.refs, e.ids, e.joined = map[int64]Ref{}, map[planner.TaskID]int64{}, map[string]planner.WorkflowID{}
@@ -110,7 +110,7 @@ func (e *Engine) standing(id int64) standing {
 }
 
 // join admits a single task whose dependencies let it: to the workflow of its key, or to one that it opens. A task that
-// comes after others of its workflow alone is admitted at once, since policies then see what it waits for; one that
+// comes after others of its workflow alone is admitted at once, since policies then see its dependencies; one that
 // comes after something else is held until that has ended. Why is set if it can never start.
 func (e *Engine) join(sub *Submission) (ready bool, why string) {
 	v := e.Planner.View()
@@ -161,7 +161,7 @@ func (s *Submission) rename(name string) {
 	s.Workflow = &w
 }
 
-// find looks for input files that are not there among the results of what the task comes after.
+// find looks for missing input files among the results of the submissions in After and Of.
 func (e *Engine) find(sub *Submission) {
 	if e.Results == nil || sub.Sources == nil {
 		return

@@ -11,12 +11,12 @@ import (
 type Mount struct {
 	From, To string // absolute paths: on the host, in the container
 	// InPlace is of a directory of the host that a job names, at its own path. It is checked with the rights of the
-	// user who runs programs when the attempt begins. No reader of workflow files makes one.
+	// user of programs when the attempt begins. No reader of workflow files makes one.
 	InPlace  bool
 	Writable bool // InPlace
 }
 
-// ParseMount reads HOST:CONTAINER, which is read-only, or what InPlace makes.
+// ParseMount reads HOST:CONTAINER, which is read-only, or the text of InPlace.
 func ParseMount(text string) (m Mount) {
 	rest, writable := strings.CutSuffix(text, ":rw")
 	readable := false

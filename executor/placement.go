@@ -10,7 +10,7 @@ import (
 )
 
 // Placement says how the files from outside of a workflow lie on the nodes: in blocks, each with replicas on some of
-// them. It is drawn at admission, by Seed alone: equal platforms have equal replicas, whatever else differs.
+// them. It is drawn at admission, by Seed alone: equal platforms have equal replicas, even if all else differs.
 type Placement struct {
 	Rule     PlacementRule
 	Block    unit.Bytes // before the size scale; a larger file is split into blocks of this size and a rest
@@ -22,7 +22,7 @@ type Placement struct {
 type PlacementRule string
 
 const (
-	// HDFS is what the Hadoop file system does with data that comes from outside the cluster
+	// HDFS is the rule of the Hadoop file system for data that comes from outside the cluster
 	// (BlockPlacementPolicyDefault): the first replica on any node, the second in another rack, the third in the rack
 	// of the second, further ones on any nodes as long as no rack has more than (replicas-1)/racks + 2. Racks are the
 	// groups of the cluster file. Where a rule cannot be kept, any other node will do.

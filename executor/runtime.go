@@ -15,8 +15,8 @@ import (
 // Clock has the time of a run. Real clocks measure from the wall-clock start of the run, also after it was resumed.
 type Clock interface{ Now() planner.Time }
 
-// Runtime runs attempts. All calls come from the engine's goroutine. Orders return at once and are idempotent; what
-// becomes of them comes from Next.
+// Runtime runs attempts. All calls come from the engine's goroutine. Orders return at once and are idempotent; their
+// outcome comes from Next.
 type Runtime interface {
 	Clock
 	// Start begins an attempt: copies in, container, program. An error means that nothing was begun.
@@ -31,38 +31,38 @@ type Runtime interface {
 	// program gets SIGTERM first and SIGKILL after it.
 	Kill(ctx context.Context, a planner.AttemptID, why planner.Outcome, grace time.Duration) error
 	// Checkpoint ends an attempt with outcome preempted, its progress kept: AttemptExited says how much was, unless the
-	// program ended by itself first. A program that leaves no checkpoint within the grace is killed, and what it did
-	// since its start is lost.
+	// program ended by itself first. A program that leaves no checkpoint within the grace is killed, and its work since
+	// its start is lost.
 	Checkpoint(ctx context.Context, a planner.AttemptID, grace time.Duration) error
-	// Forget says that the end of the attempt is durably logged: the runtime may remove what it still keeps of it.
+	// Forget says that the end of the attempt is durably logged: the runtime may remove all that is left of it.
 	Forget(ctx context.Context, a planner.AttemptID) error
-	// Next waits until something happened or the clock reads until, and returns what happened, completions first. It is
+	// Next waits until something happened or the clock reads until, and returns the events, completions first. It is
 	// the only call that lets time pass: the simulation jumps, docker sleeps. An empty result means that the time has
 	// come. It returns ctx's error at once when ctx is cancelled.
 	Next(ctx context.Context, until planner.Time) ([]planner.Body, error)
-	// Close ends what the runtime itself uses. It does not end attempts.
+	// Close releases the runtime's own resources. It does not end attempts.
 	Close() error
 }
 
 // Recoverer is a Runtime whose attempts outlive gantry. Recover is called once, before any order, with the attempts
 // that the log shows as not ended: those still there are adopted, ended ones are harvested, and the rest ends as lost;
-// all of it comes from Next. Whatever else of this run is found on the host is removed.
+// all of it comes from Next. All else of this run on the host is removed.
 type Recoverer interface {
 	Recover(ctx context.Context, live []Launch) error
 }
 
 // Beginner is a Runtime whose clock can be set, before anything is started: at is the instant that Offset, or 0, was.
-// What it takes to open a runtime and to create its log is then no part of a run.
+// The time to open a runtime and to create its log is then no part of a run.
 type Beginner interface{ Begin(at time.Time) }
 
 // Instant is a Runtime whose Next may never keep anybody waiting, as that of a simulation: nothing has to watch it.
 type Instant interface{ Instant() bool }
 
-// Spender is a Runtime in virtual time that can be told that planning took time, too. Its clock moves on by d; what
-// happened meanwhile comes from the next Next, and reads in its times when it happened.
+// Spender is a Runtime in virtual time that can be told that planning took time, too. Its clock moves on by d; events
+// meanwhile come from the next Next, and carry the times at which they happened.
 type Spender interface{ Spend(d time.Duration) }
 
-// Milestone is an instant in the life of an attempt. A runtime reports each to whoever measures it.
+// Milestone is an instant in the life of an attempt. A runtime reports each for measurements.
 type Milestone uint8
 
 const (
@@ -76,11 +76,11 @@ const (
 // Preparer is a Runtime that can begin with starts before they are ordered.
 type Preparer interface {
 	// Prepare says which starts are likely to be ordered next; the runtime gets ready for them, so that a Start like
-	// one of them takes less time. The list takes the place of the last one: what is in it no more is given up.
-	// Nothing of it has an effect that is seen before Start. The launches have no attempt yet, nor what depends on
-	// their inputs.
+	// one of them takes less time. The list takes the place of the last one: starts that are no longer in it are given
+	// up. Nothing of it has an effect that is seen before Start. The launches have no attempt yet, nor members that
+	// depend on their inputs.
 	Prepare(ctx context.Context, soon []Preparation) error
-	// Prepares says what the runtime needs to prepare a start. Most is 0 if it prepares none.
+	// Prepares returns the cost of preparing a start. Most is 0 if the runtime prepares none.
 	Prepares() Preparing
 }
 
@@ -88,14 +88,14 @@ type Preparer interface {
 // of none.
 type Lead struct{ took time.Duration }
 
-// usualTook is what a container of Docker takes on a quiet host until it waits.
+// usualTook is the time until a container of Docker waits, on a quiet host.
 const usualTook = 150 * time.Millisecond
 
 // Took notes how long one took.
 func (l *Lead) Took(d time.Duration) { l.took = (3*l.mean() + d) / 4 }
 
-// Before is the lead: twice what containers took lately, and something for what varies. It does not fall below what is
-// usual: however quick containers are, tasks end earlier than estimated.
+// Before is the lead: twice the time that containers took lately, and a margin for variation. It does not fall below
+// the usual: however quick containers are, tasks end earlier than estimated.
 func (l *Lead) Before() time.Duration { return 2*max(usualTook, l.mean()) + 50*time.Millisecond }
 
 func (l *Lead) mean() time.Duration {
@@ -122,7 +122,7 @@ type Likely struct {
 // Likely names the start.
 func (l *Launch) Likely() Likely { return Likely{l.Task, l.Try, l.Node, l.Hold} }
 
-// Preparing is what preparing a start takes.
+// Preparing is the cost of preparing a start.
 type Preparing struct {
 	Lead   time.Duration // how long before the start it has to begin
 	Most   int           // starts that may be prepared at once
@@ -135,15 +135,15 @@ type Launch struct {
 	Task    planner.TaskID
 	Try     int32 // 1 for the first attempt of the task
 	Node    planner.NodeID
-	Hold    unit.Vector  // what it may use; the limits are derived from it
+	Hold    unit.Vector  // resources that it may use; the limits are derived from it
 	Queued  planner.Time // when it was ordered
 	Fetch   []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
-	From    *Checkpoint  // what the program continues from; nil if it starts again
+	From    *Checkpoint  // checkpoint that the program continues from; nil if it starts again
 	Ahead   unit.Bytes   // inputs that were copied to Node for this attempt beforehand
-	Keeps   *Keeping     // what the program leaves when it is asked to; nil if it can leave no checkpoint
+	Keeps   *Keeping     // checkpoint that the program leaves on request; nil if it can leave none
 	Spec    *TaskSpec
 
-	// Of Recover only: what the log has.
+	// Of Recover only: the state in the log.
 	Started   bool           // AttemptStarted
 	Suspended bool           // AttemptSuspended, and no end of that
 	Since     planner.Time   // when it was suspended
@@ -151,16 +151,16 @@ type Launch struct {
 	Leaving   planner.Vacate // how it was ordered to leave its place, and nothing was heard of that; 0 if it was not
 }
 
-// Keeping is what a program leaves when it is asked for a checkpoint.
+// Keeping is a checkpoint that a program leaves on request.
 type Keeping struct{ Size unit.Bytes }
 
-// Checkpoint is what an earlier attempt of a task left.
+// Checkpoint is a checkpoint that an earlier attempt of a task left.
 type Checkpoint struct {
 	Try  int32          // that left it
 	Node planner.NodeID // where it lies
 	Done float64        // fraction of the whole task that it has
 	In   time.Duration  // how long the task has run until then; a time limit counts it
-	Size unit.Bytes     // what has to be copied to another node
+	Size unit.Bytes     // bytes to copy to another node
 }
 
 // Fetch is an input that has to come from another node.
@@ -178,7 +178,7 @@ type Copy struct {
 	From, To planner.NodeID
 }
 
-// TaskSpec is what a task really is. The planner never sees it: it holds the truth.
+// TaskSpec is the truth of a task. The planner never sees it.
 type TaskSpec struct {
 	Workflow *WorkflowSpec
 	Name     string // the trace's task id, unique within the workflow
@@ -198,18 +198,18 @@ type TaskSpec struct {
 	DiskLimit int64           // bytes that its work directory may take; 0: none but that of the run
 	Cores     int64           // threads of the emulator
 	AvgCPU    float64         // percent of one core; 0: not known, taken as 100 per core
-	Memory    unit.Bytes      // what the emulator touches; 0: nothing
-	Declared  time.Duration   // what the trace says of a node of speed 1, time scale applied; 0: as Run
+	Memory    unit.Bytes      // memory that the emulator touches; 0: none
+	Declared  time.Duration   // declared runtime on a node of speed 1, time scale applied; 0: as Run
 	Run       time.Duration   // true runtime on a node of speed 1, time scale applied
 	RunOn     []time.Duration // true runtime by node, where the workload gives a cost matrix; else nil
-	Overhead  time.Duration   // before and after Run on an ideal machine, whatever its speed, time scale applied
+	Overhead  time.Duration   // before and after Run on an ideal machine of any speed, time scale applied
 	Unknown   bool            // a program of whose runtime the trace has nothing, nor of that of others of its type
 	Shell     bool
 	Expand    bool // Command is a program and the text of its arguments, which are parsed as bash does
 	Network   bool
 }
 
-// FileSpec is what a file really is. A large workflow has many: members stand in an order that takes little memory.
+// FileSpec is the truth of a file. A large workflow has many: members stand in an order that takes little memory.
 type FileSpec struct {
 	Name     string // as the trace says; never a path to be trusted
 	External string // path on the host of a file from outside; "" if it is to be made up or is produced
@@ -232,7 +232,7 @@ type FileSpec struct {
 	Glob          bool // Name is a pattern: the files that its program left and that match it are one output
 }
 
-// GlobDir is where what globs matched lies, on nodes and in work directories; tasks cannot use the name.
+// GlobDir is the directory of files that globs matched, on nodes and in work directories; tasks cannot use the name.
 const GlobDir = ".command.globs"
 
 // NodePath is where a file lies on a node, below the directory of its workflow.
@@ -251,12 +251,12 @@ func (f *FileSpec) NodeName() string {
 	return fmt.Sprintf("%s.block-%04d", f.Name, f.Block)
 }
 
-// WorkflowSpec is what the tasks of one workflow share.
+// WorkflowSpec is the part that the tasks of one workflow share.
 type WorkflowSpec struct {
 	ID    planner.WorkflowID
 	Name  string // unique within the run and safe as a file name
 	Label string
-	By    *User // whose its files are, and who runs its programs; nil: who runs gantry
+	By    *User // owner of its files, and user of its programs; nil: the user of gantry
 }
 
 // TrueRun returns the runtime of t on node n of the given speed.

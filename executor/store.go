@@ -15,12 +15,12 @@ type Store interface {
 	Append(ctx context.Context, b Batch) error
 }
 
-// Batch is what one turn of the engine's loop has to keep, in one transaction.
+// Batch is the record of one turn of the engine's loop, kept in one transaction.
 type Batch struct {
 	Events     []planner.Event
 	Admissions []*Admission // of the WorkflowArrived and WorkflowGrown events in Events, in the same order
 	Settled    []Settled    // submissions that will not arrive
-	// Failed are workflows that have ended by it, and not well: what they have left never starts.
+	// Failed are workflows that have ended by it, and not well: their remaining tasks never start.
 	Failed []planner.WorkflowID
 }
 
@@ -39,9 +39,9 @@ type Settled struct {
 	State, Message string // SettledRefused and why, or SettledCancelled
 }
 
-// Admission is a workflow as it was admitted: the trace it came from and what became of it. Of tasks that are added to
-// a workflow (see Grown) it has what is new: Arrived.Tasks and Arrived.Files, and in Files also what they read of the
-// workflow's.
+// Admission is a workflow as it was admitted: the trace it came from, and its tasks and files. Of tasks that are added
+// to a workflow (see Grown) it has only the new ones: Arrived.Tasks and Arrived.Files, and in Files also the workflow's
+// files that they read.
 type Admission struct {
 	Submission Submission
 	Arrived    planner.WorkflowArrived
@@ -70,8 +70,8 @@ func (s *Submission) delay(now planner.Time) {
 
 // Submission is a workflow and how it was handed in.
 type Submission struct {
-	// ID is the number by which it was acknowledged to who handed it in while the run was under way; 0: it was there
-	// when the run began.
+	// ID is the number by which it was acknowledged to its submitter while the run was under way; 0: it was there when
+	// the run began.
 	ID       int64        `json:"-"`
 	At       planner.Time // arrival
 	Workflow *trace.Workflow
@@ -100,7 +100,7 @@ type Submission struct {
 	Grows *Growth `json:"-"`
 	// Joins, if set, says that the submission is a single task of a workflow that grows.
 	Joins *Join `json:"-"`
-	// By is the user whose rights count; nil: who runs gantry. Only a server of several users sets it.
+	// By is the user whose rights count; nil: the user of gantry. Only a server of several users sets it.
 	By *User `json:",omitempty"`
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where
 	// there is none.
@@ -113,10 +113,10 @@ type Source struct {
 	URL      string // where it was fetched from; "" if it was here
 	Size     int64  // bytes
 	Modified int64  // nanoseconds since 1970
-	SHA256   string // in hex, if a catalog says what it has to be
+	SHA256   string // in hex, if a catalog gives the expected one
 }
 
-// Make draws what was left to be drawn.
+// Make draws Workflow and Costs if they are left to be drawn.
 func (s *Submission) Make() error {
 	if s.Draw == nil {
 		return nil

@@ -83,7 +83,7 @@ func (c *Checkpoint) Write(w io.Writer, size int64) error {
 	return nil
 }
 
-// ReadCheckpoint reads a checkpoint file of a task whose work is s, and says what is wrong with it.
+// ReadCheckpoint reads and validates a checkpoint file of a task with work s.
 func ReadCheckpoint(r io.Reader, s *Spec) (*Checkpoint, error) {
 	line, err := bufio.NewReaderSize(io.LimitReader(r, checkpointLine), checkpointLine).ReadBytes('\n')
 	if err == io.EOF {

@@ -2,7 +2,7 @@ package emulate
 
 import "time"
 
-// Limits are what the container of a task is held to. Zero is no limit.
+// Limits are the limits of a task's container. Zero is no limit.
 type Limits struct {
 	CPUMillicores     int64 // CPU time over wall time, in thousandths of a core
 	ReadBps, WriteBps int64 // bytes per second of block I/O
@@ -13,8 +13,7 @@ type Limits struct {
 // IOBytes is how much the emulator reads or writes at once. Devices may split it.
 const IOBytes = 1 << 20
 
-// Own is what the emulator needs itself, alone on a host at rest. The zero Own needs nothing and has a disk without
-// limits.
+// Own is the emulator's own overhead, alone on a host at rest. The zero Own has no overhead and a disk without limits.
 type Own struct {
 	// StartNanos is from the launcher's claim, when the attempt counts as started, until the work begins, and EndNanos
 	// from the end of the work until the process has ended. StartCPUNanos is the CPU time of the process until its work
@@ -43,7 +42,7 @@ const (
 	LimitedByStart = "start"
 )
 
-// Cost is what a task takes, alone on its host.
+// Cost is the time that a task takes, alone on its host.
 type Cost struct {
 	Wall time.Duration // from its start to its end
 	CPU  time.Duration // of the whole process, all threads
@@ -63,8 +62,8 @@ type Parts struct {
 	Read, Write        Part          // amount in bytes
 }
 
-// Part is an amount of work and the most that can be done of it in a second, where rate 0 is unlimited. Fixed is what
-// comes beside the amount: opening and syncing files.
+// Part is an amount of work and the most that can be done of it in a second, where rate 0 is unlimited. Fixed is the
+// time beside the amount: opening and syncing files.
 type Part struct {
 	Amount, Rate float64
 	Fixed        time.Duration
@@ -78,19 +77,19 @@ func (p Part) Least() time.Duration {
 	return p.Fixed + time.Duration(p.Amount/p.Rate*float64(time.Second))
 }
 
-// Spread is how much of a run its work is spread over. The rest makes up for what comes between.
+// Spread is the part of a run that its work is spread over. The rest makes up for delays.
 func Spread(run time.Duration) time.Duration { return run - min(run/10, 500*time.Millisecond) }
 
 // Late is by how much a task has to last longer than its run for that to count.
 func Late(run time.Duration) time.Duration { return max(5*time.Millisecond, run/50) }
 
-// Cost returns what a task takes within its limits, alone on its host. It is the one place that knows: gantry's
+// Cost returns the time that a task takes within its limits, alone on its host. No other code computes it: gantry's
 // simulation and estimates take it from here, and the emulator behaves like it. Inputs of unknown size (Bytes -1) count
-// as empty: whoever knows the sizes fills them in.
+// as empty: callers that know the sizes fill them in.
 //
 // The wall time is start + max(run, memory + max(compute, read, write)) + end. Compute is CPU time over the smaller of
-// threads and quota. Read and write are bytes over the smaller of limit and disk's rate, and more for each file.
-// CPU time is what was asked, or what the emulator needs itself if that is more.
+// threads and quota. Read and write are bytes over the smaller of limit and disk's rate, and more for each file. CPU
+// time is that of the Spec, or the emulator's own need if that is more.
 func (s *Spec) Cost(l Limits, o Own) Cost {
 	threads := float64(max(s.Threads, 1))
 	if q := float64(l.CPUMillicores) / 1000; q > 0 {

@@ -1,5 +1,5 @@
-// Package emulate is what gantry and its task emulator (cmd/gantry-task) say to each other: the work a task is to do,
-// and what was really done. It is a leaf, and light, because the emulator starts once per task.
+// Package emulate is the interface between gantry and its task emulator (cmd/gantry-task): the work that a task is to
+// do, and a report of it. It is a leaf, and light, because the emulator starts once per task.
 package emulate
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Protocol is raised whenever what gantry and its emulator say to each other changes: arguments, files, exit codes. The
-// emulator tells it to gantry before a run, since one of another build would fail every task.
+// Protocol is raised whenever the interface between gantry and its emulator changes: arguments, files, exit codes. The
+// emulator tells it to gantry before a run, since an emulator of another build would fail every task.
 const Protocol = "gantry-task protocol 3"
 
 // ReportFile is where the emulator leaves its report, in its working directory.
@@ -21,7 +21,7 @@ const ReportFile = "emulation.json"
 const (
 	ExitOK      = 0
 	ExitUsage   = 64  // no spec was named
-	ExitSpec    = 65  // the spec cannot be read, or asks for what cannot be
+	ExitSpec    = 65  // the spec cannot be read, or asks for the impossible
 	ExitMissed  = 70  // a target was missed; one line on standard error for each
 	ExitKept    = 75  // SIGTERM: progress is in CheckpointFile
 	ExitStopped = 143 // SIGTERM, and no checkpoint was asked for or could be left
@@ -31,9 +31,9 @@ const (
 // held to the end. Then inputs are read, CPU time is spent and outputs are written side by side, each spread over the
 // run.
 type Spec struct {
-	// CPUNanos is the CPU time to spend, over all threads, by the CPU clock. What the process needs besides computing
-	// counts: starting (what the container's set-up used before it became this program included), touching memory,
-	// reading and writing. So the counters of the container show what was asked.
+	// CPUNanos is the CPU time to spend, over all threads, by the CPU clock. It includes the process's own needs:
+	// starting (with the container's set-up before it became this program), touching memory, reading and writing. So
+	// the counters of the container show this amount.
 	CPUNanos int64 `json:"cpu_nanos"`
 	Threads  int   `json:"threads,omitempty"` // that share the CPU time; 0 is 1
 	// RunNanos is how long the task lasts on the wall clock if its limits and its node allow it: see Run.
@@ -42,9 +42,9 @@ type Spec struct {
 	Inputs      []File `json:"inputs,omitempty"`
 	Outputs     []File `json:"outputs,omitempty"`
 	Seed        uint64 `json:"seed,omitempty"` // of the outputs' content; equal seeds and paths give equal bytes
-	// Keep has SIGTERM leave a checkpoint, of CheckpointBytes or what it has to say if that is more; without it SIGTERM
-	// just ends the task. From is the checkpoint of an earlier attempt to continue from, relative to the working
-	// directory, where the outputs that it counts as written have to be, too; "" starts again.
+	// Keep has SIGTERM leave a checkpoint, of CheckpointBytes or of its line of JSON if that is more; without it
+	// SIGTERM just ends the task. From is the checkpoint of an earlier attempt to continue from, relative to the
+	// working directory, where the outputs that it counts as written have to be, too; "" starts again.
 	Keep            bool   `json:"keep,omitempty"`
 	CheckpointBytes int64  `json:"checkpoint_bytes,omitempty"`
 	From            string `json:"from,omitempty"`
@@ -77,7 +77,7 @@ func (s *Spec) Run() time.Duration {
 	return time.Duration(max(s.RunNanos, s.CPUNanos/int64(max(s.Threads, 1))))
 }
 
-// Validate says what in s cannot be done.
+// Validate reports why s cannot be done.
 func (s *Spec) Validate() error {
 	switch {
 	case s.CPUNanos < 0:
@@ -129,7 +129,7 @@ func ReadSpec(path string) (*Spec, error) {
 	return s, nil
 }
 
-// Report is what the emulator did, earlier attempts included where it continued from a checkpoint.
+// Report is the work that the emulator did, with earlier attempts where it continued from a checkpoint.
 type Report struct {
 	Attempts int `json:"attempts"` // this one and those before it that left a checkpoint
 

@@ -1,5 +1,5 @@
-// Package enginetest makes engines for tests: a simulation under a policy whose estimates are what traces declare.
-// After every batch the invariants of the planner are checked.
+// Package enginetest makes engines for tests: a simulation under a policy whose estimates are the runtimes that traces
+// declare. After every batch the invariants of the planner are checked.
 package enginetest
 
 import (
@@ -25,13 +25,12 @@ func Policy(t testing.TB, spec string) planner.Policy {
 	return pol
 }
 
-// New returns an engine that simulates submissions, by arrival, on a platform. A test may change what it likes before
-// Run.
+// New returns an engine that simulates submissions, by arrival, on a platform. A test may change its fields before Run.
 func New(t testing.TB, p *planner.Platform, pol planner.Policy, subs ...executor.Submission) *executor.Engine {
 	return With(t, p, pol, &predict.Declared{}, subs...)
 }
 
-// Estimator gets what traces declare.
+// Estimator is an estimator that gets the declared runtimes of traces.
 type Estimator interface {
 	planner.Estimator
 	Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)

@@ -20,13 +20,13 @@ type Made struct {
 	declared  *predict.Declared
 }
 
-// Phases has what containers take beside their programs follow a host model, instead of one constant.
+// Phases has the overhead of containers beside their programs follow a host model, instead of one constant.
 func (m *Made) Phases(host *hostmodel.Model) {
 	m.declared.Overhead = func(t *planner.Task) time.Duration { return host.Overhead(len(t.Inputs), len(t.Outputs)) }
 }
 
-// Make makes the estimator that spec names, and connects admission with it. startup is what starting a container is
-// expected to take, errors make declared estimates wrong on purpose, and model is that of a trained estimator.
+// Make makes the estimator that spec names, and connects admission with it. startup is the expected time to start a
+// container, errors make declared estimates wrong on purpose, and model is that of a trained estimator.
 func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, model *predict.Model,
 	adm *executor.Admitter) Made {
 	declared := &predict.Declared{Startup: startup, Model: errors}

@@ -1,4 +1,4 @@
-// Package null is the runtime that finishes everything at once: what a run takes on it is gantry's own cost.
+// Package null is the runtime that finishes everything at once: the time of a run on it is gantry's own cost.
 package null
 
 import (
@@ -10,7 +10,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Capabilities are what this runtime can do.
+// Capabilities are those of this runtime.
 var Capabilities = executor.Capabilities{Name: "null", Does: "tasks end at once, to measure the cost of gantry itself",
 	Adopts: true}
 
@@ -42,7 +42,7 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	return nil
 }
 
-// Recover implements executor.Recoverer: what was under way ends at once, too.
+// Recover implements executor.Recoverer: attempts that were under way end at once, too.
 func (r *Runtime) Recover(_ context.Context, live []executor.Launch) error {
 	for i := range live {
 		r.know(live[i].Attempt)

@@ -12,7 +12,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Shape says what instances are drawn. Runtimes and instants are multiples of 3 s from a small range, so that ties,
+// Shape is the shape of drawn instances. Runtimes and instants are multiples of 3 s from a small range, so that ties,
 // releases at completions and arrivals at completions are common.
 type Shape struct {
 	Tasks    int       // at most, of all workflows together; 0: 30
@@ -35,7 +35,7 @@ type Shape struct {
 	// copies between nodes take time, and overlap other work
 	Overlapped bool
 	Tenants    int // at most; with more than one, workflows are of all classes
-	// what leaves its node for another task continues from a checkpoint, on any node
+	// tasks that leave their node for another task continue from a checkpoint, on any node
 	Checkpoints bool
 	From        uint64 // Compare draws instances from this one on
 }
@@ -156,8 +156,8 @@ func (in *Instance) spread(r *rand.Rand, w *Workflow) {
 	}
 }
 
-// Compare draws n instances, see seedtest.Seeds, and compares a policy with its oracle on each: differ returns what
-// they disagree in, "" if nothing. The first disagreement is shrunk and reported.
+// Compare draws n instances, see seedtest.Seeds, and compares a policy with its oracle on each: differ returns their
+// disagreement, "" if there is none. The first disagreement is shrunk and reported.
 func Compare(t *testing.T, n int, s Shape, differ func(Instance) (string, error)) {
 	t.Helper()
 	for seed := range seedtest.Seeds(t, n) {

@@ -39,7 +39,7 @@ type Instance struct {
 	Held bool `json:",omitempty"`
 	// copies between nodes overlap other work; they take no time if neither Held nor Clusters
 	Overlapped bool `json:",omitempty"`
-	// what moving the checkpoint of a preempted task takes; 0: they are frozen
+	// time to move the checkpoint of a preempted task; 0: they are frozen
 	Checkpoint time.Duration `json:",omitempty"`
 }
 
@@ -69,13 +69,13 @@ type Task struct {
 	Memory  int64           `json:",omitempty"` // bytes
 	Stage   int32           `json:",omitempty"` // execution phase
 	Parents []int           `json:",omitempty"` // before it in Workflow.Tasks, ascending
-	On      []time.Duration `json:",omitempty"` // run on each node, whatever its speed
-	// what the copy of its output to another node takes; 0: its children read nothing
+	On      []time.Duration `json:",omitempty"` // run on each node, independent of its speed
+	// time to copy its output to another node; 0: its children read nothing
 	Copy time.Duration `json:",omitempty"`
 	Lost int           `json:",omitempty"` // attempts that are lost when half of the run is over
 	// attempts are not lost but fail, and the task has as many retries
 	Exits bool `json:",omitempty"`
-	Fail  bool `json:",omitempty"` // the attempt after those fails then: the task and what follows it
+	Fail  bool `json:",omitempty"` // then the attempt after those fails, and with it the task and its descendants
 }
 
 // Bad reports whether the next attempt ends badly, after half of its run; before is how many did.
@@ -94,7 +94,7 @@ func (t *Task) EstimatesOn() []time.Duration {
 	return on
 }
 
-// byteTime is what the copy of a byte takes: a microsecond.
+// byteTime is the time to copy a byte: a microsecond.
 const byteTime = time.Microsecond
 
 // Stay is an attempt of a task.
@@ -103,7 +103,7 @@ type Stay struct {
 	Start, End           unit.Time
 }
 
-// Course is what came of an instance.
+// Course is the outcome of an instance.
 type Course struct {
 	Stays  []Stay // attempts of tasks that take time, by start, workflow, task
 	Notes  []planner.Note
@@ -175,7 +175,7 @@ func (w *Workflow) workflow(name string) *trace.Workflow {
 		for _, q := range t.Parents {
 			x.Parents = append(x.Parents, int32(q))
 			flow.Tasks[q].Children = append(flow.Tasks[q].Children, int32(i))
-			if t.Run > 0 { // what reads is no task without time
+			if t.Run > 0 { // a task without time reads nothing
 				x.Inputs = append(x.Inputs, flow.Tasks[q].Outputs...)
 			}
 		}
@@ -301,7 +301,7 @@ func SimulateWatched(in Instance, spec string, watch func(c *planner.Cycle, of [
 	return out, nil
 }
 
-// watched is a policy that somebody looks at. It has no expectations of its own of what overruns.
+// watched is a policy with an observer. It has no expectations of its own of tasks that overrun.
 type watched struct {
 	planner.Policy
 	watch func(c *planner.Cycle)

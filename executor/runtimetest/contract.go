@@ -15,7 +15,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Work is what a task of the suite does.
+// Work is the work of a task of the suite.
 type Work uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	Held                // ends well, soon after Setup.Release
 )
 
-// Setup is a fresh runtime and what goes with it. The platform has at least one node.
+// Setup is a fresh runtime and its fixtures. The platform has at least one node.
 type Setup struct {
 	Runtime executor.Runtime
 	// Capabilities are those that the runtime declares: the suite holds it to them.
@@ -249,7 +249,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			l.From = &executor.Checkpoint{Try: l.Try, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran,
 				Size: l.Keeps.Size}
 			l.Attempt, l.Try, l.Queued = l.Attempt+1, l.Try+1, h.Runtime.Now()
-			rest := *l.Spec // what is left is a fraction: of less work it is soon done
+			rest := *l.Spec // the rest is a fraction: of less work it is soon done
 			rest.Run /= 100
 			l.Spec = &rest
 			h.must(h.Runtime.Start(h.ctx, l))
@@ -494,7 +494,7 @@ func (h *harness) until(what string, f func(planner.Body) bool) {
 	h.t.Fatalf("%s: it never happened", what)
 }
 
-// next takes in what happens. The clock never goes back.
+// next takes in events. The clock never goes back.
 func (h *harness) next(until planner.Time) (bodies int) {
 	h.t.Helper()
 	before := h.Runtime.Now()
@@ -537,5 +537,5 @@ func (h *harness) pass() {
 	}
 }
 
-// settle takes in what is still to come at once.
+// settle takes in the events that still come at once.
 func (h *harness) settle() { h.next(h.Runtime.Now().Add(50 * time.Millisecond)) }
