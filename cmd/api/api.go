@@ -1,5 +1,5 @@
-// Package api is what a gantry that serves and its clients say to each other: JSON over HTTP on a Unix socket in the
-// gantry directory. It has the types of both sides, and the client.
+// Package api is the protocol of a gantry server and its clients: JSON over HTTP on a Unix socket in the gantry
+// directory. It has the types of both sides, and the client.
 package api
 
 import (
@@ -29,7 +29,7 @@ const MaxTogether = 10_000
 type Code string
 
 const (
-	Invalid  Code = "invalid"  // the request, or what it hands in, is wrong
+	Invalid  Code = "invalid"  // the request, or a submission in it, is wrong
 	Unknown  Code = "unknown"  // it names something that is not there
 	Denied   Code = "denied"   // the caller may not
 	Full     Code = "full"     // no room: the disk, or a limit
@@ -73,7 +73,7 @@ type Task struct {
 // Dependency is a submission that has to end before a task starts.
 type Dependency struct {
 	ID    int64 `json:"id"`
-	Ended bool  `json:"ended,omitempty"` // whatever way
+	Ended bool  `json:"ended,omitempty"` // in any way
 	// Failed: any way but well. Without Ended and Failed it has to end well.
 	Failed bool `json:"failed,omitempty"`
 }
@@ -89,7 +89,7 @@ type Workflow struct {
 	RejectLate bool `json:"reject_late,omitempty"`
 }
 
-// Labels are what a client notes with a submission: at most MaxLabels, of MaxLabelBytes in all. Nobody else reads them.
+// Labels are a client's notes on a submission: at most MaxLabels, of MaxLabelBytes in all. Only clients use them.
 type Labels map[string]string
 
 // Bounds of Secrets.
@@ -124,7 +124,7 @@ type Status struct {
 	Run      string `json:"run"`
 	Name     string `json:"name"`               // of the workflow in the run; of a single task, of the task
 	Kind     string `json:"kind"`               // workflow or task
-	Workflow string `json:"workflow,omitempty"` // of a single task: what its user calls its workflow
+	Workflow string `json:"workflow,omitempty"` // of a single task: its user's name for its workflow
 	User     string `json:"user,omitempty"`
 	UID      int    `json:"uid"`
 	// Veiled says that it is another user's: only its number, name, user and state are given.
@@ -173,13 +173,13 @@ type Expected struct {
 	// Late says that a policy that plans deadlines does not expect to meet the one that there is; nil: the policy
 	// plans none, or there is no deadline.
 	Late *bool  `json:"late,omitempty"`
-	Note string `json:"note,omitempty"` // what the policy, or the prediction, has to say of it
+	Note string `json:"note,omitempty"` // a remark of the policy or the prediction
 }
 
 // QueueOf says which submissions a list is to have. The zero value is those that are not over.
 type QueueOf struct {
 	All   bool    // also the latest of those that are over
-	IDs   []int64 // only these, of any age, and what came with the same requests; at most MaxAsked
+	IDs   []int64 // only these and others of the same requests, of any age; at most MaxAsked
 	Users []int   // only those of these users, by number
 	Brief bool    // nothing is predicted, and no reason explained
 }
@@ -254,8 +254,8 @@ type Server struct {
 	Running   int             `json:"running"`           // attempts under way
 }
 
-// Doing is what keeps a server from answering at once, and for how long by now; "" if it knows of nothing. It is asked
-// for while another request has no answer.
+// Doing is the work that delays the answers of a server, with its duration so far; "" if the server knows of none.
+// Clients ask for it while another request has no answer.
 type Doing struct {
 	What string        `json:"what,omitempty"`
 	For  time.Duration `json:"for,omitempty"`
@@ -278,7 +278,7 @@ type Tenant struct {
 	Running    int           `json:"running"`   // attempts under way
 	Cores      float64       `json:"cores"`     // that they hold
 	Memory     int64         `json:"memory_bytes"`
-	Share      float64       `json:"share"`              // dominant share of what the nodes have
+	Share      float64       `json:"share"`              // dominant share of the capacity of the nodes
 	Dominant   string        `json:"dominant,omitempty"` // of which resource that is
 	MeanWait   time.Duration `json:"mean_wait_ns"`
 	MaxWait    time.Duration `json:"max_wait_ns"`
@@ -286,7 +286,7 @@ type Tenant struct {
 	MaxWaiting int           `json:"max_waiting,omitempty"` // limits; 0: none
 	MaxCores   float64       `json:"max_cores,omitempty"`
 	MaxDisk    int64         `json:"max_disk_bytes,omitempty"`
-	// Others says that this is what all tenants have together who are not the caller's business.
+	// Others marks the sum of all tenants that are not the caller's business.
 	Others bool `json:"others,omitempty"`
 }
 
@@ -299,14 +299,14 @@ type Node struct {
 	Drained bool    `json:"drained,omitempty"`
 }
 
-// What a node can be changed to.
+// Values of ChangeNode.To.
 const (
 	NodeDrained = "drained" // nothing more starts on it
 	NodeWhole   = "whole"   // all that it had when the run began
 	NodeSet     = "set"     // a part of that
 )
 
-// ChangeNode changes what may start on a node. What runs there continues.
+// ChangeNode changes the capacity of a node for new attempts. Attempts under way continue.
 type ChangeNode struct {
 	To     string  `json:"to"`
 	Cores  float64 `json:"cores,omitempty"`        // 0: as it was when the run began
@@ -324,8 +324,8 @@ type PolicySet struct {
 	Before string `json:"before"`
 }
 
-// Drain asks a server to end: to take no more work, and to end when what it has is done.
+// Drain asks a server to take no more work, and to end when its work is done.
 type Drain struct {
-	// Now lets only what runs end; what waits is left to the next server.
+	// Now lets running tasks end, and leaves waiting ones to the next server.
 	Now bool `json:"now,omitempty"`
 }

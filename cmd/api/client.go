@@ -92,9 +92,9 @@ func NewKey() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Do sends a request and reads its answer into out, unless that is nil. Every request of this interface may be sent
-// again: it says what is to be, or has a key. The error is an *Error if the server refused it, and wraps ErrNoServer
-// if there is none.
+// Do sends a request and reads its answer into out, unless out is nil. Every request of this interface may be sent
+// again: it sets a state, or has a key. The error is an *Error if the server refused the request, and wraps ErrNoServer
+// if there is no server.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {
@@ -119,7 +119,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	}
 	begun := time.Now()
 	var since, last time.Time // when the server was found not to answer, and when it was asked last
-	var ending *Error         // what a server said that was about to end
+	var ending *Error         // the answer of a server that was about to end
 	var waited time.Duration  // since then, without time in which the host, or this process, stood still
 	for {
 		err := c.once(ctx, method, path, body, out)
@@ -215,7 +215,7 @@ func (c *Client) gone(err error) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil
 }
 
-// plain says what is wrong with a connection, without the address that nobody knows.
+// plain is an error of a connection without the address, which means nothing to users.
 func plain(err error) error {
 	var no syscall.Errno
 	switch {
@@ -310,7 +310,7 @@ func (c *Client) Status(ctx context.Context, id int64) (*Status, error) {
 	return &s, c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d", id), nil, &s)
 }
 
-// Cancel withdraws a submission: what waits of it never starts, what runs of it is ended.
+// Cancel withdraws a submission: its waiting tasks never start, its running ones are ended.
 func (c *Client) Cancel(ctx context.Context, id int64) (*Status, error) {
 	var s Status
 	return &s, c.Do(ctx, http.MethodDelete, fmt.Sprintf("/submissions/%d", id), nil, &s)

@@ -11,11 +11,11 @@ import (
 	"gantry/executor/emulate"
 )
 
-// haltWithin is how long a checkpoint waits for the work to halt. What a system call keeps longer does not compute, and
-// is done again.
+// haltWithin is how long a checkpoint waits for the work to halt. A thread in a longer system call does not compute,
+// and its work is done again.
 const haltWithin = 500 * time.Millisecond
 
-// progress is what a checkpoint holds, kept while the work continues.
+// progress counts finished files for a checkpoint while the work continues.
 type progress struct {
 	mu    sync.Mutex // files count when they are whole
 	files struct {

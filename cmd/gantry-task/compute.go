@@ -67,7 +67,7 @@ func (t *task) burn(m *meter) {
 		spent := m.spent()
 		left := t.cpu - t.toWrite.Load()*writeNanosPerByte - spent
 		now, due := t.pace.now(), t.pace.due(float64(spent)/float64(t.cpu))
-		// Who sleeps longer cannot be ready at the end of the run, as when starting took most of the CPU time.
+		// A thread that sleeps longer is not ready at the end of the run, as when starting took most of the CPU time.
 		wake := min(due+slice, t.pace.run-time.Duration(left/threads)*51/50-time.Millisecond)
 		switch {
 		case spent >= t.cpu:
@@ -102,8 +102,8 @@ func burn(nanos int64) (spent int64) {
 //go:noinline
 func sink(uint64) {}
 
-// account compares what was asked with what was done. Starting, reading and writing need the CPU time they need: if
-// that alone is more than was asked, it is no miss, and own_cpu_nanos is how much it was.
+// account compares the CPU time spent with the time asked for. If starting, reading and writing alone need more than
+// was asked for, that is no miss, and own_cpu_nanos has their time.
 func (t *task) account() {
 	r, asked := &t.report, t.cpu
 	spent := processCPU()
@@ -113,7 +113,7 @@ func (t *task) account() {
 	least := asked - max(cpuSlack, asked*cpuPercent/100)
 	most := max(asked, own) + max(cpuOverSlack, asked*cpuOverPercent/100)
 	if t.ownThen > 0 {
-		most += max(0, own-t.ownThen) // what writing took beyond what was kept back for it
+		most += max(0, own-t.ownThen) // the time for writing beyond its reserve
 	}
 	if len(r.Misses) == 0 && (spent < least || spent > most) {
 		t.missf("cpu: asked %v, spent %v", time.Duration(asked), time.Duration(spent))

@@ -23,7 +23,7 @@ const (
 	flushBytes = 4 << 20
 )
 
-// look finds out what there is to read and to write. A missing input ends the task before it does anything.
+// look sums up the bytes to read and to write. A missing input ends the task before it does anything.
 func (t *task) look() {
 	for i, f := range t.spec.Inputs {
 		t.report.Read.Asked += max(f.Bytes, 0)

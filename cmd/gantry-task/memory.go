@@ -16,7 +16,8 @@ const memoryPercent = 5 // memory short by more is a miss
 
 const bufferBytes = emulate.IOBytes // of the buffer for I/O
 
-// takeMemory maps and touches what is asked beyond the emulator's own resident set. It is held until the work is done.
+// takeMemory maps and touches the memory asked for beyond the emulator's own resident set. The task holds it until the
+// work is done.
 func (t *task) takeMemory() {
 	for _, b := range []struct {
 		buffer *[]byte
@@ -53,7 +54,7 @@ func (t *task) takeMemory() {
 	t.giving = min(time.Since(begun)/4, t.pace.run/10)
 }
 
-// giveMemory returns what was held.
+// giveMemory unmaps the held memory.
 func (t *task) giveMemory() {
 	if t.held != nil {
 		unix.Munmap(t.held)
@@ -76,7 +77,7 @@ func (t *task) mapped(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// accountMemory measures what is held at the end.
+// accountMemory compares the memory held at the end with the memory asked for.
 func (t *task) accountMemory() {
 	asked := t.spec.MemoryBytes
 	if asked == 0 {
@@ -93,8 +94,8 @@ func (t *task) accountMemory() {
 	}
 }
 
-// resident returns the memory of this process in bytes, what was swapped out included. The rollup is exact; the
-// counters behind /proc/self/status are off by some pages per processor.
+// resident returns the memory of this process in bytes, including swapped-out pages. The rollup is exact; the counters
+// behind /proc/self/status are off by some pages per processor.
 func resident() (int64, error) {
 	b, err := os.ReadFile("/proc/self/smaps_rollup")
 	rss, swap := "Rss:", "Swap:"

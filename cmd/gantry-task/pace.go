@@ -13,8 +13,8 @@ import (
 const (
 	// slice is the length of the pieces in which work and pauses alternate.
 	slice = 10 * time.Millisecond
-	// nap is the longest sleep: who sleeps looks whether the task is to stop, and a program that is frozen meanwhile
-	// loses little of its time.
+	// nap is the longest sleep: after it a thread looks whether the task is to stop, and a program that is frozen
+	// meanwhile loses little of its time.
 	nap = 5 * slice
 	// gap is the longest time between two looks at the clock that counts: longer ones were spent frozen. A quota stops
 	// a program for up to its period, 100 ms.
@@ -24,7 +24,7 @@ const (
 // pace is the clock of a task. It is the wall clock, less the time that the program was frozen.
 type pace struct {
 	run    time.Duration // how long the task lasts if nothing limits it
-	work   time.Duration // how long its work is spread over: the rest is for what comes between
+	work   time.Duration // how long its work is spread over; the rest is for delays
 	mu     sync.Mutex
 	passed time.Duration
 	looked time.Time

@@ -14,7 +14,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// administer reads a request, and refuses whoever is neither root nor the user of the server.
+// administer reads a request, and refuses peers other than root and the user of the server.
 func (s *Server) administer(r *http.Request, by Peer, into any) error {
 	if err := read(r, into); err != nil {
 		return err
@@ -25,8 +25,8 @@ func (s *Server) administer(r *http.Request, by Peer, into any) error {
 	return nil
 }
 
-// maySee reports whether somebody may see what a user has handed in, its results and what it says. Of the work of
-// others there is its number, name, user and state.
+// maySee reports whether a peer may see the submissions of a user, with their results and messages. Of others it sees
+// the number, name, user and state.
 func (s *Server) maySee(by Peer, uid int) bool {
 	return by.UID == 0 || by.UID == s.Owner || by.UID == uid
 }
@@ -169,7 +169,7 @@ func (s *Server) next(policy string) {
 	s.About.Next, s.nextSince = policy, time.Now()
 }
 
-// doing says what may keep other requests from being answered. The engine has no part in it.
+// doing returns the work that may delay other answers. The engine has no part in it.
 func (s *Server) doing(context.Context, *http.Request, Peer) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

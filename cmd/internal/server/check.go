@@ -16,7 +16,7 @@ import (
 	"gantry/trace/reader"
 )
 
-// Bounds of what is handed in.
+// Bounds of submissions.
 const (
 	longestText = 256            // bytes of names of tenants and workflows
 	longest     = reader.MaxTime // of runtimes and times to wait
@@ -24,8 +24,8 @@ const (
 	most        = int64(1) << 60 // bytes
 )
 
-// CheckSubmission says what is wrong with a submission that was decoded from what a client sent. Readers of traces
-// make none of this; a client that is broken or hostile may send anything, and nothing behind this check looks again.
+// CheckSubmission returns the first fault of a submission that a client sent. Readers of traces make no such faults; a
+// client that is broken or hostile may send anything, and no later code looks again.
 func CheckSubmission(s *executor.Submission, nodes int) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("workflow %q: %w", s.Name, fmt.Errorf(format, args...))

@@ -11,8 +11,8 @@ import (
 	"gantry/sqlite"
 )
 
-// options is what the log keeps of how a submission is to be treated, beside its definition.
-// sqlite/FORMAT.md describes it. All but labels and secrets are of single tasks.
+// options are the options of a submission in the log, beside its definition. sqlite/FORMAT.md describes them. All but
+// labels and secrets are of single tasks.
 type options struct {
 	Workflow string                `json:"workflow,omitempty"` // as its user calls it
 	Key      string                `json:"key,omitempty"`
@@ -31,7 +31,7 @@ func optionsOf(labels api.Labels, secrets string) string {
 	return string(text)
 }
 
-// readOptions reads what optionsOf wrote, or submitTasks; the zero value if that is damaged.
+// readOptions reads the options that optionsOf or submitTasks wrote; the zero value if they are damaged.
 func readOptions(text string) (o options) {
 	if text == "" || json.Unmarshal([]byte(text), &o) != nil {
 		return options{}
@@ -39,7 +39,7 @@ func readOptions(text string) (o options) {
 	return o
 }
 
-// waitsFor says what a single task comes after that has not arrived.
+// waitsFor says which submissions a single task comes after; "" if none.
 func (o *options) waitsFor() string {
 	var all []string
 	for _, d := range o.After {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerOf asks the kernel who connected.
+// peerOf asks the kernel for the peer of a connection.
 func peerOf(c net.Conn) (Peer, error) {
 	conn, ok := c.(*net.UnixConn)
 	if !ok {
@@ -36,7 +36,7 @@ func peerOf(c net.Conn) (Peer, error) {
 	return Peer{int(cred.Uid), int(cred.Gid), int(cred.Pid), groups}, nil
 }
 
-// peerGroups asks the kernel for the supplementary groups of who connected (SO_PEERGROUPS, Linux 4.13).
+// peerGroups asks the kernel for the supplementary groups of a peer (SO_PEERGROUPS, Linux 4.13).
 func peerGroups(fd uintptr) ([]int, error) {
 	ids := make([]uint32, 64)
 	for {
@@ -50,7 +50,7 @@ func peerGroups(fd uintptr) ([]int, error) {
 				out[i] = int(ids[i])
 			}
 			return out, nil
-		case unix.ERANGE: // size is what is needed
+		case unix.ERANGE: // size has the length needed
 			ids = make([]uint32, size/4)
 		default:
 			return nil, fmt.Errorf("groups of who connected: %w", e)

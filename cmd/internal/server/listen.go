@@ -25,7 +25,7 @@ func (e *HeldError) Error() string {
 		"drain", e.Dir, e.PID)
 }
 
-// Listener is the socket of a gantry directory, and the lock of who may have it.
+// Listener is the socket of a gantry directory, with the lock of its server.
 type Listener struct {
 	*net.UnixListener
 	path string

@@ -8,7 +8,8 @@ import (
 	"gantry/sqlite"
 )
 
-// sendLog sends the log of one submission, as a file of SQLite, to who may see that but may not read the log.
+// sendLog sends the log of one submission, as a file of SQLite, to users that may see the submission but not the whole
+// log.
 func (s *Server) sendLog(w http.ResponseWriter, r *http.Request) {
 	by, known := r.Context().Value(peerKey{}).(Peer)
 	if !known || s.Allow != nil && !s.Allow(by) {

@@ -23,7 +23,7 @@ type Secrets interface {
 
 var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$`)
 
-// keepSecrets keeps the secrets of a request and gives them to the programs of what it hands in. It returns the key
+// keepSecrets keeps the secrets of a request and gives them to the programs of its submissions. It returns the key
 // below which they are, "" if there are none, and how to forget them if the request is refused.
 func (s *Server) keepSecrets(req *api.Submit, by Peer, subs []executor.Submission) (key string, forget func(),
 	err error) {

@@ -1,5 +1,5 @@
-// Package server takes work for a run that is under way: it answers the requests of package api, keeps what is handed
-// in in the log before it answers, and gives it to the engine.
+// Package server takes work for a run that is under way: it answers the requests of package api, logs submissions
+// before it answers, and gives them to the engine.
 package server
 
 import (
@@ -25,16 +25,16 @@ import (
 	"gantry/sqlite"
 )
 
-// Config is what a server stands between.
+// Config has the parts that a server connects.
 type Config struct {
 	DB       *sqlite.DB
 	Run      *sqlite.Run
 	Inbox    *executor.Inbox
 	Platform *planner.Platform
-	About    api.Server          // what does not change
+	About    api.Server          // the server, but for its numbers and states
 	Now      func() planner.Time // on the axis of the run
-	// Check says whether a submission can run here and makes present what it needs, such as images, which may take
-	// long. It may be called for several at once.
+	// Check returns an error if a submission cannot run here. It fetches images and other files of the submission,
+	// which may take long. It may be called for several at once.
 	Check func(ctx context.Context, sub *executor.Submission, by Peer) error
 	// Stop has the engine start nothing more.
 	Stop func()
@@ -50,7 +50,7 @@ type Config struct {
 	// Deadlines reports whether a policy plans for deadlines.
 	Deadlines func(policy string) bool
 	Owner     int // the user of the server
-	// Shared says that what is handed in runs with the rights of who did so. Else it has those of the server.
+	// Shared says that submissions run with the rights of their users. Else they have those of the server.
 	Shared bool
 	// Tenant says which tenant a user counts for that hands something in; nil, or "": whichever it names.
 	Tenant func(user string) string
@@ -58,14 +58,14 @@ type Config struct {
 	Limits func(tenant string) Limits
 	// DiskUse measures the files of a tenant, in bytes.
 	DiskUse func(ctx context.Context, tenant string) (int64, error)
-	// Allow says who may ask; nil: everybody who can open the socket.
+	// Allow reports whether a peer may ask; nil: every peer that can open the socket may.
 	Allow func(by Peer) bool
 	// Secrets keeps those of submissions; nil: there can be none.
 	Secrets Secrets
 	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
 	// there.
 	Results func(run, workflow, file string) executor.Source
-	// Fault takes what an operator has to know of a fault of the server's own. It may be called from any goroutine.
+	// Fault takes a message for the operator about a fault of the server's own. It may be called from any goroutine.
 	Fault func(message string)
 }
 
@@ -74,7 +74,7 @@ type Server struct {
 	Config
 	http http.Server
 
-	entering sync.Mutex // held from when limits are looked at until they count what enters
+	entering sync.Mutex // held from the check of limits until the loads count the new tasks
 	changing sync.Mutex
 	intake   sync.RWMutex // held for reading from when work is accepted until the engine has it
 	drained  bool         // guarded by intake
@@ -100,12 +100,12 @@ type entry struct {
 	arrived      bool
 	single       bool
 	flow         string       // name of its workflow; of a single task: as long as that has not arrived
-	planned      bool         // the policy has said what it expects of it
+	planned      bool         // the policy has predicted its end
 	promised     planner.Time // when it is to end by that
 	text         string       // how that is to its deadline
 }
 
-// UnderWay is what was under way when somebody asked: how many tasks, and the names of the first.
+// UnderWay counts the attempts under way at the time of a request, and names the tasks of the first.
 type UnderWay struct {
 	Names []string
 	Count int
@@ -132,10 +132,10 @@ func (x *Expectations) of(e *entry) (f Expectation, known bool) {
 }
 
 // Expectation is when something is expected to start and end, on the axis of the run, each within an interval.
-// Unit.Never is not known. The zero value is of what cannot start on the nodes as they are.
+// Unit.Never means not known. The zero value means that it cannot start on the nodes as they are.
 type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time }
 
-// New returns a server. What the log has of submissions that are not over is given by Restore.
+// New returns a server. Restore adds the submissions in the log that are not over.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, flows: map[planner.WorkflowID]*entry{},
 		singles: map[planner.TaskID]*entry{},
@@ -174,7 +174,7 @@ func New(cfg Config) *Server {
 	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		by, err := peerOf(c)
 		if err != nil {
-			return ctx // nobody, who may nothing
+			return ctx // no peer: every request is refused
 		}
 		return context.WithValue(ctx, peerKey{}, by)
 	}
@@ -183,7 +183,8 @@ func New(cfg Config) *Server {
 
 type peerKey struct{}
 
-// Restore takes in what is to arrive, and arrived and is not over, before Serve. It returns the former, by arrival.
+// Restore takes in the submissions in the log that are not over, before Serve. It returns those that have not arrived,
+// by arrival.
 func (s *Server) Restore(ctx context.Context, v planner.View, tenant func(planner.TenantID) string) (
 	[]executor.Submission, error) {
 	s.restoreLoads(v, tenant)
@@ -257,7 +258,7 @@ func (s *Server) Serve(l net.Listener) error {
 // farewell is how long Close waits for answers to be read.
 const farewell = 5 * time.Second
 
-// Close lets all who wait have their answers, and ends Serve.
+// Close has the server answer all waiting requests, and ends Serve.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	for id := range s.waiters {
@@ -290,10 +291,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 	answer(w, http.StatusOK, out)
 }
 
-// mostStacks bounds how many faults are printed with their stacks: whoever finds one may ask for it again and again.
+// mostStacks bounds how many faults are printed with their stacks: a client may repeat a request that causes one.
 const mostStacks = 100
 
-// admit answers a request whose handler panicked, and tells the operator, who alone can do something about it.
+// admit answers a request whose handler panicked, and tells the operator, since only the operator can act on a fault.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	fault := recover()
 	if fault == nil {
@@ -317,7 +318,7 @@ func (f faults) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// errNotYours is the answer to who may not use the server.
+// errNotYours is the answer to users that may not use the server.
 var errNotYours error = &api.Error{Code: api.Denied, Message: "this server belongs to another user"}
 
 // refuse answers with an error.
@@ -497,7 +498,7 @@ func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.A
 	return acceptedAs(rows), nil
 }
 
-// accept keeps submissions and gives them to the engine, by what given returns for each of the rows. A request
+// accept logs submissions and gives them to the engine, by the functions that given returns for the rows. A request
 // that comes again from the same user changes nothing; the rows are then those of the first one.
 func (s *Server) accept(
 	rows []sqlite.Submitted,
@@ -568,7 +569,7 @@ func (s *Server) drain(_ context.Context, r *http.Request, by Peer) (any, error)
 	return struct{}{}, nil
 }
 
-// Drain takes no more work, and lets the engine end when what it has is done.
+// Drain takes no more work, and lets the engine end when its work is done.
 func (s *Server) Drain() {
 	s.intake.Lock()
 	s.drained = true

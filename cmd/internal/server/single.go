@@ -19,7 +19,7 @@ import (
 // DefaultWorkflow is that of single tasks which name none.
 const DefaultWorkflow = "tasks"
 
-// joinOf reads what a row of a single task has.
+// joinOf reads the options of a row of a single task.
 func joinOf(row *sqlite.Submitted) (*executor.Join, *options, error) {
 	var o options
 	if err := json.Unmarshal([]byte(row.Options), &o); err != nil {
@@ -103,7 +103,7 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 		if sub.Due == 0 {
 			join.Key = fmt.Sprintf("%d/%d/%s/%s", by.UID, sub.Class, sub.Tenant, sub.Name)
 		}
-		if sub.By != nil { // a user who has other groups by now has other rights
+		if sub.By != nil { // a user whose groups have changed has other rights
 			join.Key = fmt.Sprintf("%s of %v", join.Key, *sub.By)
 		}
 	}
@@ -302,7 +302,7 @@ func (s *Server) endedSingle(v planner.View, t planner.TaskID) {
 	}
 }
 
-// Settled takes in what will not arrive, or not end well, as executor.Engine.OnSettled.
+// Settled takes in submissions that will not arrive, or not end well, as executor.Engine.OnSettled.
 func (s *Server) Settled(all []executor.Settled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -329,7 +329,7 @@ func (s *Server) liveSingles(v planner.View, of map[planner.TaskID]*api.Status, 
 		switch {
 		case phase != planner.Waiting:
 			st.Reason = ""
-		case st.Reason == "": // it reads what another writes
+		case st.Reason == "": // it reads a file that another task writes
 			st.Reason = planner.WaitsForParents.String()
 		}
 		switch phase {

@@ -64,7 +64,7 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 	}
 }
 
-// promises takes in what the policy expects of workflows.
+// promises notes the ends that the policy predicts for workflows.
 func (s *Server) promises(notes []planner.Note) {
 	for i := range notes {
 		if e := s.flows[notes[i].Workflow]; e != nil && notes[i].Topic == planner.TopicPredicted {
@@ -73,7 +73,7 @@ func (s *Server) promises(notes []planner.Note) {
 	}
 }
 
-// wakeLocked wakes those who wait for a submission: it may be over.
+// wakeLocked wakes the requests that wait for a submission, which may be over.
 func (s *Server) wakeLocked(id int64) {
 	for c := range s.waiters[id] {
 		close(c)
@@ -109,7 +109,7 @@ func (s *Server) await(id int64) (c chan struct{}, end func()) {
 	}
 }
 
-// lookEvery is how often somebody who waits looks by himself, in case that a submission ended without an event.
+// lookEvery is how often a waiting request looks by itself, in case a submission ended without an event.
 const lookEvery = 3 * time.Second
 
 func (s *Server) status(ctx context.Context, r *http.Request, by Peer) (any, error) {
@@ -145,7 +145,7 @@ func (s *Server) status(ctx context.Context, r *http.Request, by Peer) (any, err
 	}
 }
 
-// statusFor is statusOf for somebody who may see it.
+// statusFor is statusOf for a peer: it is an error if the peer may not see the submission.
 func (s *Server) statusFor(ctx context.Context, id int64, by Peer) (*api.Status, error) {
 	st, err := s.statusOf(ctx, id)
 	if err == nil && !s.maySee(by, st.UID) {
@@ -154,13 +154,13 @@ func (s *Server) statusFor(ctx context.Context, id int64, by Peer) (*api.Status,
 	return st, err
 }
 
-// veiled is what others see of a submission.
+// veiled is the part of a status that users see of submissions of others.
 func veiled(st api.Status) api.Status {
 	return api.Status{ID: st.ID, Run: st.Run, Name: st.Name, Kind: st.Kind, User: st.User, UID: st.UID, State: st.State,
 		Over: st.Over, Veiled: true}
 }
 
-// statusOf is how a submission stands by the log, with what is running of it.
+// statusOf is how a submission stands by the log.
 func (s *Server) statusOf(ctx context.Context, id int64) (*api.Status, error) {
 	o, err := s.DB.Outcome(ctx, id)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Server) statusOf(ctx context.Context, id int64) (*api.Status, error) {
 	return StatusOf(o, s.About.Started), nil
 }
 
-// StatusOf is what the log has of a submission to a run that began then.
+// StatusOf is how a submission stands by the log, in a run that began then.
 func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 	wall := func(t *planner.Time) *time.Time {
 		if t == nil {
@@ -250,7 +250,7 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 		return nil, err
 	}
 	if !of.Brief {
-		// What is expected is as of the last prediction, or of one that is quick.
+		// An old prediction is replaced only if a new one is made soon.
 		soon, cancel := context.WithTimeout(ctx, queuePatience)
 		all, note, err := s.expect(soon, time.Now().Add(-stale))
 		cancel()
@@ -287,8 +287,8 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 	return q, nil
 }
 
-// asked reads the rows of the submissions that are asked for by number or, if what has ended is, of the latest ones:
-// at most one more than the limit.
+// asked reads the rows of the submissions that are asked for by number, or of the latest ones if the question includes
+// ended ones: at most one more than the limit.
 func (s *Server) asked(ctx context.Context, of api.QueueOf, most int) (rows []sqlite.Submitted, err error) {
 	if of.IDs == nil && of.All {
 		return s.DB.SubmittedTo(ctx, of.Users, most+1)
@@ -388,7 +388,7 @@ func (s *Server) expect(ctx context.Context, since time.Time) (Expectations, str
 	return s.Expect(ctx, since)
 }
 
-// foretold adds what is expected of a submission that is not over.
+// foretold adds the prediction for a submission that is not over.
 func (s *Server) foretold(st *api.Status, e *entry, all *Expectations, note string) {
 	x := &api.Expected{Note: note}
 	f, ok := all.of(e)

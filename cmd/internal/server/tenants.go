@@ -22,7 +22,7 @@ type Limits struct {
 	Disk    int64 // bytes of its files in the directory of the run, as measured when it hands something in
 }
 
-// load is what a tenant has at the server, for the limit of waiting tasks.
+// load counts the tasks of a tenant at the server, for the limit of waiting tasks.
 type load struct {
 	coming  int // tasks of submissions that have not arrived
 	left    int // tasks that have arrived and not ended, formal ones aside
@@ -60,7 +60,7 @@ type leftOf struct {
 	tasks  int
 }
 
-// watchLoads takes in what a batch changed of the loads.
+// watchLoads updates the loads by a batch.
 func (s *Server) watchLoads(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 	for _, adm := range admitted {
 		s.recount(v, adm.Spec.ID, adm.Submission.Tenant)
@@ -95,7 +95,7 @@ func (s *Server) watchLoads(v planner.View, events []planner.Event, admitted []*
 	}
 }
 
-// restoreLoads counts what is there after a restart.
+// restoreLoads counts the loads after a restart.
 func (s *Server) restoreLoads(v planner.View, tenant func(planner.TenantID) string) {
 	for _, w := range v.Present() {
 		s.recount(v, w, tenant(v.Workflow(w).Tenant))
@@ -105,8 +105,8 @@ func (s *Server) restoreLoads(v planner.View, tenant func(planner.TenantID) stri
 	}
 }
 
-// within refuses what would exceed the limits of tenants: tasks has how many more of each wait. It is called under
-// s.entering, so that nobody else comes between it and the count of what it lets in.
+// within returns an error if more tasks, by tenant, exceed the limits of tenants. It is called under s.entering, so
+// that no other request is checked before the loads count these tasks.
 func (s *Server) within(ctx context.Context, tasks map[string]int) error {
 	if s.Limits == nil {
 		return nil
@@ -148,8 +148,8 @@ func tenantName(t string) string {
 	return "tenant " + t
 }
 
-// tenants is how the tenants stand. A member of a group sees its own, and of the others what they have together, as
-// with PrivateData=usage of Slurm.
+// tenants is how the tenants stand. A member of a group sees its own, and the sum of the others, as with
+// PrivateData=usage of Slurm.
 func (s *Server) tenants(ctx context.Context, _ *http.Request, by Peer) (any, error) {
 	out := &api.Tenants{Tenants: []api.Tenant{}}
 	if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
@@ -178,7 +178,8 @@ func (s *Server) tenants(ctx context.Context, _ *http.Request, by Peer) (any, er
 	return out, nil
 }
 
-// tenantsOf are the tenants that a user counts for: the one that is said, or those of what it has handed in.
+// tenantsOf are the tenants that a user counts for: the one that s.Tenant returns, or else its name and the tenants of
+// its submissions.
 func (s *Server) tenantsOf(by Peer) map[string]bool {
 	name := tenantOfUser(by)
 	if of := s.Tenant(name); of != "" {
