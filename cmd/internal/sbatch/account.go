@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Account is what sacct was asked.
+// Account is a request to sacct.
 type Account struct {
 	Ask    Ask
 	Select Select
@@ -155,7 +155,7 @@ func Fields() string {
 	return strings.Join(names, " ")
 }
 
-// ParseAccount reads a command line of sacct, without the command's name. Me is the user who calls.
+// ParseAccount reads a command line of sacct, without the command's name. Me is the calling user.
 func ParseAccount(args []string, me string, env func(string) (string, bool), now time.Time) (*Account, error) {
 	opts, rest, err := getopt(sacctOptions, args)
 	if err != nil {
@@ -318,7 +318,7 @@ func (a *Account) Print(w io.Writer, rows []Row, now time.Time) error {
 	return err
 }
 
-// cut makes a cell as wide as its column; what is too long ends in a plus sign, as in sacct.
+// cut makes a cell as wide as its column; a longer cell ends in a plus sign, as in sacct.
 func cut(cell string, f accountField) string {
 	if runes := []rune(cell); len(runes) > f.width {
 		return string(runes[:f.width-1]) + "+"

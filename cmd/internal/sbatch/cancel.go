@@ -1,6 +1,6 @@
 package sbatch
 
-// Cancel is what scancel was asked.
+// Cancel is a request to scancel.
 type Cancel struct {
 	Ask    Ask
 	Select Select

@@ -24,7 +24,7 @@ type option struct {
 	refuse, report string
 }
 
-// UsageError is a command line that Slurm would not take either, or asks for what gantry cannot do.
+// UsageError is a command line that Slurm would not take either, or that asks for a feature that gantry lacks.
 type UsageError struct{ Err error }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
@@ -126,7 +126,7 @@ func long(table []option, name string) (*option, error) {
 	return nil, usagef("option --%s may be %s", name, strings.Join(names, ", "))
 }
 
-// check refuses options that gantry cannot honour, and returns what is to be said of those that make no difference.
+// check refuses options that gantry cannot honour, and returns notes on those that make no difference.
 func check(opts []given) (notes []string, err error) {
 	for _, o := range opts {
 		switch {

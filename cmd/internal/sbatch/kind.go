@@ -6,14 +6,14 @@ import (
 )
 
 var (
-	// nextflow is what Nextflow makes of PROCESS (TAG).
+	// nextflow matches the name that Nextflow gives to PROCESS (TAG).
 	nextflow = regexp.MustCompile(`^nf-(.+?)(_\(.*\)?)?$`)
 	// numbered is a name with a number at its end.
 	numbered = regexp.MustCompile(`^(.*[A-Za-z])[-_.]?[0-9]+$`)
 )
 
-// Kind is what jobs of one type have in common in their names: the process of Nextflow (nf-align_(3) is align), and a
-// name without the number at its end (align-3). Their estimates come from earlier jobs of the kind.
+// Kind is the common part of the names of jobs of one type: the process of Nextflow (nf-align_(3) is align), or a name
+// without the number at its end (align-3). Their estimates come from earlier jobs of the kind.
 func Kind(name string) string {
 	if m := nextflow.FindStringSubmatch(name); m != nil {
 		return m[1]

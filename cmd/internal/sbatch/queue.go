@@ -35,7 +35,7 @@ type Row struct {
 	Peak      int64 // memory that was used, bytes; 0: not known
 	CPUTime   time.Duration
 	Limit     time.Duration // 0: none
-	After     []string      // what it waits for, such as afterok:12
+	After     []string      // its dependencies, such as afterok:12
 	Submitted time.Time
 	Started   time.Time // zero: not yet
 	Ended     time.Time // zero: not yet
@@ -51,8 +51,8 @@ func (r *Row) id() string {
 	return strconv.FormatInt(r.ID, 10)
 }
 
-// exitCode is how a job ended as sacct of Slurm 22.05 prints it: a code, less 128 from 128 on, and a signal. What a
-// program that was stopped returns is not that of its job.
+// exitCode is how a job ended as sacct of Slurm 22.05 prints it: a code, less 128 from 128 on, and a signal. If a
+// program was stopped, its exit code is not that of its job.
 func (r *Row) exitCode() string {
 	code := r.Exit
 	switch {
@@ -189,7 +189,7 @@ func (s *Select) jobs(text string) error {
 	}
 }
 
-// Queue is what squeue was asked.
+// Queue is a request to squeue.
 type Queue struct {
 	Ask    Ask
 	Select Select
@@ -244,7 +244,7 @@ const (
 	longTable  = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 )
 
-// ParseQueue reads a command line of squeue, without the command's name. Me is the user who calls. Variables such as
+// ParseQueue reads a command line of squeue, without the command's name. Me is the calling user. Variables such as
 // SQUEUE_FORMAT stand for options.
 func ParseQueue(args []string, me string, env func(string) (string, bool)) (*Queue, error) {
 	opts, rest, err := getopt(squeueOptions, args)
@@ -308,8 +308,8 @@ var longNames = map[string]byte{"account": 'a', "arrayjobid": 'F', "arraytaskid"
 	"statecompact": 't', "submittime": 'V', "timeleft": 'L', "timelimit": 'l', "timeused": 'M', "userid": 'U',
 	"username": 'u', "workdir": 'Z'}
 
-// parseLongFormat reads a format such as "JobID:10,State:.8 ,Name": names, with widths, what follows a width between
-// columns, and a dot for columns that are aligned to the right.
+// parseLongFormat reads a format such as "JobID:10,State:.8 ,Name": names, with widths, the text between a width and
+// the next column, and a dot for columns that are aligned to the right.
 func parseLongFormat(format string) (out []field, err error) {
 	for part := range strings.SplitSeq(format, ",") {
 		name, width, sized := strings.Cut(part, ":")
@@ -341,7 +341,7 @@ type field struct {
 	right bool
 }
 
-// column is what a letter stands for.
+// column is a column of squeue, which a letter of the format names.
 type column struct {
 	title string
 	show  func(r *Row, v view) string
@@ -488,7 +488,7 @@ func dependencyText(r *Row) string {
 	return strings.Join(out, ",")
 }
 
-// Print writes the answer of squeue: those of the rows that are meant, what waits first, then what runs.
+// Print writes the answer of squeue: the selected rows, waiting jobs first, then running ones.
 func (q *Queue) Print(w io.Writer, rows []Row, now time.Time) error {
 	var b strings.Builder
 	if q.Header {

@@ -1,7 +1,7 @@
 // Package sbatch is the language of Slurm's commands as far as gantry speaks it: the options and scripts of sbatch, the
-// shell program that a job becomes, and what squeue, scancel and sacct are asked and print. It follows Slurm 22.05, by
-// recorded dialogues (testdata). What gantry cannot honour is refused by name, or reported where a job runs as well
-// without it. The package is pure, and a leaf.
+// shell program that a job becomes, and the requests and output of squeue, scancel and sacct. It follows Slurm 22.05,
+// by recorded dialogues (testdata). Options that gantry cannot honour are refused by name, or reported where a job runs
+// as well without them. The package is pure, and a leaf.
 package sbatch
 
 import (
@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// MaxScript is how many bytes a script may have: what the kernel takes as arguments of a program, with room to spare.
+// MaxScript bounds the bytes of a script, well below the kernel's limit for the arguments of a program.
 const MaxScript = 1 << 20
 
-// Job is what sbatch was asked to submit.
+// Job is a job to submit.
 type Job struct {
 	Name   string
 	Script []byte   // with its first line, which names the interpreter
@@ -49,8 +49,8 @@ type Job struct {
 	Export                      []string // NAME=VALUE
 
 	Parsable, Quiet, Wait bool
-	Ask                   Ask      // what the command is to print instead
-	Notes                 []string // what has no effect, and why
+	Ask                   Ask      // help or version to print instead
+	Notes                 []string // options without effect, and why
 }
 
 // Ask is a command that submits nothing.
@@ -80,7 +80,7 @@ type When uint8
 
 const (
 	AfterOK    When = iota // with exit code 0
-	AfterAny               // whatever way
+	AfterAny               // in any way
 	AfterNotOK             // any other way than with exit code 0
 )
 
@@ -95,12 +95,12 @@ type After struct {
 
 func (a After) String() string { return whens[a.When] + ":" + a.Dependency.String() }
 
-// Host is what a submission depends on beside its options.
+// Host has the inputs of a submission beside its options.
 type Host struct {
 	Dir   string // current directory, absolute
 	Env   func(name string) (string, bool)
 	Read  func(path string) ([]byte, error) // the script
-	Real  func(dir string) string           // the same directory without links; what is not there stays as it is
+	Real  func(dir string) string           // the same directory without links; a missing one is unchanged
 	Stdin func() ([]byte, error)
 }
 
@@ -313,7 +313,7 @@ func (j *Job) apply(opts []given, host Host) (err error) {
 	return j.finish(host.Real)
 }
 
-// finish checks what belongs together.
+// finish resolves links in paths, and checks options together.
 func (j *Job) finish(real func(string) string) error {
 	j.Dir = real(j.Dir)
 	for _, f := range []*string{&j.Output, &j.Error, &j.Input} {
@@ -470,7 +470,7 @@ func job(number, element string) (Dependency, error) {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// export reads the value of --export. A job has the environment of its image, and what is named here.
+// export reads the value of --export. A job has the environment of its image, and the variables named here.
 func (j *Job) export(text string, host Host) error {
 	j.Export = nil
 	for _, item := range splitOutsideQuotes(text) {

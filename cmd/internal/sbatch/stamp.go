@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// view is what columns depend on beside their job: the present, and how instants are written.
+// view has the inputs of columns beside their job: the present, and the format of instants.
 type view struct {
 	now    time.Time
 	layout string // of strftime, or relative
@@ -66,7 +66,7 @@ var layouts = map[byte]string{'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "Janua
 	'M': "04", 'p': "PM", 'P': "pm", 'r': "03:04:05 PM", 'R': "15:04", 'S': "05", 'T': "15:04:05", 'x': "01/02/06",
 	'X': "15:04:05", 'y': "06", 'Y': "2006", 'z': "-0700", 'Z': "MST"}
 
-// strftime writes an instant as the C library does, with its flags - _ 0 and ^. What it does not know stays.
+// strftime writes an instant as the C library does, with its flags - _ 0 and ^. Unknown conversions stay.
 func strftime(t time.Time, format string) string {
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {

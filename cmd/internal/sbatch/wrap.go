@@ -18,7 +18,7 @@ const scriptFile = "/tmp/slurm_script"
 // chunk is how much of a script one argument holds: the kernel takes 128 KB.
 const chunk = 100 << 10
 
-// Submitter is who submits, from where.
+// Submitter is the user that submits, with the host and the directory.
 type Submitter struct {
 	User string
 	UID  int

@@ -23,7 +23,7 @@ import (
 type Calibration struct {
 	Quick bool                             // less is measured
 	Busy  bool                             // the model of a busy host is kept, too
-	Step  func(doing string, done float64) // says what is done next; nil: to nobody
+	Step  func(doing string, done float64) // takes the next step; nil: nobody is told
 }
 
 // Calibrate measures this host and keeps the model in the log below home.

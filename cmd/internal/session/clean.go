@@ -16,8 +16,8 @@ import (
 // ErrPartly says that something could not be cleaned, as a runtime is not usable here.
 var ErrPartly = errors.New("the rest is cleaned")
 
-// CleanUsable removes what runs left by every runtime that is usable here. One that is not is an error, at the end, if
-// a run of the log may have left something by it, or if no other is usable.
+// CleanUsable removes the leftovers of runs by every runtime that is usable here. An unusable one is an error, at the
+// end, if a run of the log may have used it, or if no other is usable.
 func CleanUsable(ctx context.Context, home, run string) (all container.Cleaned, err error) {
 	var unusable []error
 	usable := false
@@ -47,7 +47,7 @@ func CleanUsable(ctx context.Context, home, run string) (all container.Cleaned, 
 	return all, errors.Join(unusable...)
 }
 
-// abandonRuns ends what runs on other hosts of a run that no gantry works on, or of all if run is "".
+// abandonRuns ends programs on other hosts of a run that no gantry works on, or of all if run is "".
 func abandonRuns(ctx context.Context, home, run string) (ended []string, err error) {
 	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {

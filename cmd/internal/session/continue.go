@@ -18,7 +18,7 @@ import (
 	"gantry/sqlite"
 )
 
-// correction is a workflow of a run that is to be continued, and what it is to be continued as.
+// correction is a workflow of a run that is to be continued, and the submission that continues it.
 type correction struct {
 	of  sqlite.Flow
 	sub executor.Submission
@@ -26,8 +26,8 @@ type correction struct {
 	inputs bool
 }
 
-// corrections finds the workflows to be continued and checks what they are to become, before anything is changed: those
-// that have not succeeded, or with a corrected file those that are in it.
+// corrections finds the workflows to be continued and checks their new versions, before anything is changed: those that
+// have not succeeded, or with a corrected file those that are in it.
 func (s *Session) corrections(ctx context.Context, with string) ([]correction, error) {
 	flows, err := s.db.Flows(ctx, s.name)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Session) corrections(ctx context.Context, with string) ([]correction, e
 		old := was.Submission
 		if with == "" {
 			x.sub = old
-		} else { // when it arrived and what it is to the run stays
+		} else { // its arrival and its role in the run stay
 			now := x.sub
 			x.sub = old
 			x.sub.Workflow, x.sub.Costs, x.sub.Draw = now.Workflow, now.Costs, nil
@@ -67,7 +67,7 @@ func (s *Session) corrections(ctx context.Context, with string) ([]correction, e
 		x.sub.Name, x.sub.Population, x.sub.Sources = old.Name, 0, nil
 		subs[i] = x.sub
 	}
-	fresh := *s // what is not to be run must not be counted twice
+	fresh := *s // tasks that are not to run must not count twice
 	fresh.resumes, fresh.view = false, term.New(true)
 	if _, err := fresh.check(subs); err != nil {
 		return nil, err
@@ -252,8 +252,8 @@ func (s *Session) area() *stage.Area {
 	return nil
 }
 
-// dropInputs deletes what the run has of files from outside that are others now, so that they are brought again. That
-// comes before the log says so: without them the tasks that read them run again in any case.
+// dropInputs deletes the run's copies of files from outside that have changed, so that they are brought again. That
+// comes before the log says so: without the copies the tasks that read them run again in any case.
 func (s *Session) dropInputs(was, now *executor.Admission) error {
 	area := s.area()
 	if area == nil {

@@ -13,7 +13,7 @@ import (
 	"gantry/sqlite"
 )
 
-// Bounds of what is simulated of earlier runs before a prediction.
+// Bounds of the simulation of earlier runs before a prediction.
 const (
 	undisturbedRuns  = 5                      // the latest
 	undisturbedTasks = 2000                   // of a run
@@ -21,10 +21,10 @@ const (
 	mostDisturbed    = 2                      // times that a program was slower than alone
 )
 
-// undisturbed returns what takes from measured times of programs, the latest run first, what containers that were
-// started beside them cost: a prediction has that simulated anyhow. Each run is simulated with its own measurements. By
-// how much a program is slower there than was measured, it was slower in the run than alone. It returns nil where no
-// model of the host says what starts cost.
+// undisturbed returns a function that takes from measured times of programs, the latest run first, the cost of
+// containers started beside them: a prediction simulates that cost anyhow. Each run is simulated with its own
+// measurements. If a program is slower there than measured, it was slower in the run than alone, by the same factor. It
+// returns nil where no model of the host has the cost of starts.
 func (s *Session) undisturbed(ctx context.Context, db *sqlite.DB) func(all []sqlite.ProgramRun) {
 	if s.set.Host == nil {
 		return nil

@@ -11,8 +11,7 @@ import (
 	"gantry/sqlite"
 )
 
-// atEnd runs the command that is to run when the run ends. What it says goes to standard error, as standard output has
-// the summary only.
+// atEnd runs the command of --on-end. Its output goes to standard error, as standard output has the summary only.
 func (s *Session) atEnd(state sqlite.State, code int) {
 	if s.set.OnEnd == "" || s.db == nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Bounds of the predictions of a server. It simulates what is left of its run when somebody asks.
+// Bounds of the predictions of a server. It simulates the rest of its run when somebody asks.
 const (
 	foretellTasks   = 5000                   // that have not ended; of more nothing is predicted
 	foretellWhole   = 10 * time.Second       // for the first simulation
@@ -36,8 +36,8 @@ type foreteller struct {
 	err     error
 }
 
-// expect returns what is expected of all that is present, as of an instant after since if that can be had before the
-// end of ctx. The note says why there is nothing.
+// expect returns the predictions for all that is present, as of an instant after since if that can be had before the
+// end of ctx. The note says why there are none.
 func (f *foreteller) expect(ctx context.Context, since time.Time) (server.Expectations, string, error) {
 	for {
 		f.mu.Lock()
@@ -222,7 +222,7 @@ func (f *foreknown) take(s *Session, c *forecast.Course) {
 	}
 }
 
-// of leaves out of an expectation what is in doubt.
+// of leaves doubtful instants out of an expectation.
 func (f *foreknown) of(e server.Expectation, d doubt) server.Expectation {
 	if e == (server.Expectation{}) {
 		return e

@@ -11,7 +11,7 @@ import (
 	"gantry/trace/spelling"
 )
 
-// Facts are what the workflows that were read have, as far as an option may need it.
+// Facts are properties of the workflows that were read, as far as an option may need them.
 type Facts struct {
 	Programs  bool // a task runs a command
 	Emulated  bool // a task has none, or no image

@@ -85,7 +85,7 @@ func fileSystem(dir string) string {
 }
 
 // FindHostModel returns the host model of the log that a runtime here has: the newest that was measured on this host.
-// Its error wraps hostmodel.ErrNone, ErrForeign, ErrDamaged or ErrOld where there is none to use, and says what to do.
+// Its error wraps hostmodel.ErrNone, ErrForeign, ErrDamaged or ErrOld if there is no usable one, and has advice.
 func FindHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*hostmodel.Model, *sqlite.HostModel,
 	error) {
 	rows, err := db.HostModels(ctx, runtime)
@@ -133,7 +133,7 @@ func later(a, b time.Time) time.Time {
 // mostEarlier is how many earlier calibrations say how steady a host is.
 const mostEarlier = 8
 
-// earlierHostModels returns what was measured of a host before, the latest first. What cannot be used is left out.
+// earlierHostModels returns earlier models of a host, the latest first. Unusable ones are left out.
 func earlierHostModels(ctx context.Context, db *sqlite.DB, host *hostmodel.Host) (all []*hostmodel.Model, err error) {
 	rows, err := db.HostModels(ctx, host.Runtime)
 	if err != nil {
@@ -147,7 +147,7 @@ func earlierHostModels(ctx context.Context, db *sqlite.DB, host *hostmodel.Host)
 	return all, nil
 }
 
-// decodeHostModel reads the model of a row, which has to say of itself what the row says.
+// decodeHostModel reads the model of a row, and checks that it describes the host of the row.
 func decodeHostModel(row *sqlite.HostModel) (*hostmodel.Model, error) {
 	if row.Damaged != nil {
 		return nil, fmt.Errorf("%w: row %d of host_models: %w", hostmodel.ErrDamaged, row.ID, row.Damaged)
@@ -184,7 +184,7 @@ const (
 	CalibrateAdvice = "gantry calibrate measures it, for predictions; it takes about a minute"
 )
 
-// DescribeHostModel says in one line what the log has for a runtime here, and whether it is used.
+// DescribeHostModel describes in one line the model in the log for a runtime here; used reports whether gantry uses it.
 func DescribeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (used bool, text, advice string) {
 	m, row, err := FindHostModel(ctx, db, runtime, dir)
 	switch {

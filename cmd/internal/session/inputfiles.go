@@ -48,7 +48,7 @@ func (s *Session) locate(ctx context.Context, subs []executor.Submission) error 
 	return nil
 }
 
-// checkArchives refuses archives of images whose checksums are not what catalogs say.
+// checkArchives refuses archives of images whose checksums differ from those in catalogs.
 func (s *Session) checkArchives(ctx context.Context, w *trace.Workflow) error {
 	for _, c := range w.Containers {
 		path, archive := strings.CutPrefix(c.Image, "file://")

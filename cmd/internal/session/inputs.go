@@ -14,7 +14,7 @@ import (
 	"gantry/trace/scenario"
 )
 
-// Inputs says how what stands on the command line becomes submissions.
+// Inputs makes submissions of the workflows on the command line.
 type Inputs struct {
 	load.Loader
 	Paths      []string
@@ -27,8 +27,7 @@ type Inputs struct {
 	All         bool // repetitions are run
 	Preempt     func(subs []executor.Submission) error
 	Given       map[string]string // variables of makeflows that the command line has
-	// warmUp and coolDown are what the workload leaves out of metrics; they are of the one workload file that was
-	// given.
+	// warmUp and coolDown count workflows that metrics leave out; they are of the one workload file that was given.
 	warmUp, coolDown int
 	Stdin            func() ([]byte, error) // reads standard input once; nil: it is read as it is
 }
@@ -118,7 +117,7 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs, Dirs: in.Dirs}}, nil
 }
 
-// sniff does what sniffWorkload does. Standard input can be read again.
+// sniff is sniffWorkload, but standard input can be read again.
 func (in *Inputs) sniff(path string) (text []byte, workload bool, err error) {
 	if path != "-" || in.Stdin == nil {
 		return sniffWorkload(path)

@@ -27,7 +27,7 @@ func IsLocked(lock string) bool {
 	}
 	for line := range strings.Lines(string(text)) {
 		for _, field := range strings.Fields(line) {
-			// major:minor:inode; the device may differ from what stat says (overlay, btrfs), and two locks of one inode
+			// major:minor:inode; the device may differ from that of stat (overlay, btrfs), and two locks of one inode
 			// number are unlikely.
 			if device, inode, ok := strings.Cut(field, ":"); ok {
 				if _, inode, ok = strings.Cut(inode, ":"); ok && device != "" && inode == strconv.FormatUint(file.Ino,

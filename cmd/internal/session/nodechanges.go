@@ -12,8 +12,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// follow takes from another cluster file what a run under way can follow: nodes that are not there any more, and those
-// that are smaller. Of the rest it says that the run does not.
+// follow takes from another cluster file the changes that a run under way can follow: nodes that are not there any
+// more, and those that are smaller. It reports all differences.
 func (s *Session) follow(given *Settings) error {
 	was, err := executor.PlatformOf(s.set.Cluster)
 	if err != nil {
@@ -71,7 +71,7 @@ func nodeChanges(was, now *planner.Platform) (to map[planner.NodeID]unit.Vector,
 	return to, said
 }
 
-// changeNodes has the engine follow what follow found.
+// changeNodes has the engine make the changes that follow found.
 func (v *serving) changeNodes() {
 	for _, n := range slices.Sorted(maps.Keys(v.nodes)) {
 		to := v.nodes[n]

@@ -15,11 +15,11 @@ import (
 // mostRefining is how many attempts of a run are compared with the host model: the last ones.
 const mostRefining = 2000
 
-// crowded is how much more CPU time a container may cost in a run than it did alone: several contend for caches. What
-// is beyond that is of others.
+// crowded is how much more CPU time a container may cost in a run than it did alone: several contend for caches. Time
+// beyond that is of other programs.
 const crowded = 1.25
 
-// refining gathers what a run in containers shows of its host. A nil one gathers nothing.
+// refining gathers measurements of the host from a run in containers. A nil one gathers nothing.
 type refining struct {
 	load  *calibrate.Load
 	own   time.Duration // CPU time of this process before
@@ -50,8 +50,8 @@ func (r *refining) watch(events []planner.Event) {
 	}
 }
 
-// refine lets a run that went well refine the host model of its runtime. Whatever is wrong with the model, the run is
-// fine: gantry doctor says what it is.
+// refine lets a run that went well refine the host model of its runtime. A bad model does not make the run fail: gantry
+// doctor reports it.
 func (s *Session) refine(ctx context.Context) {
 	r := s.refining
 	if r == nil || r.count == 0 {
@@ -80,7 +80,7 @@ func (s *Session) refine(ctx context.Context) {
 	}
 }
 
-// storeRefined replaces a host model by what a run made of it.
+// storeRefined replaces a host model by the refined one.
 func (s *Session) storeRefined(ctx context.Context, m *hostmodel.Model, row *sqlite.HostModel) error {
 	text, err := m.Encode()
 	if err != nil {

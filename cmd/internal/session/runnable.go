@@ -10,7 +10,7 @@ import (
 )
 
 // runnable refuses a workflow of which a command would not run: gantry never passes a task off as run. With --emulate
-// nothing is to run. A run of a former gantry keeps to what it began with.
+// no command is to run. A run that continues is not checked: it may be of an older gantry.
 func (s *Session) runnable(sub *executor.Submission, noImage []*trace.Task) error {
 	if s.set.Emulate || !Capabilities(s.set.Runtime).Programs || s.resumes {
 		return nil

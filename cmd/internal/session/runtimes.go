@@ -26,12 +26,12 @@ import (
 	"gantry/sqlite"
 )
 
-// opening is what a runtime of a run needs to know.
+// opening has the arguments for opening a runtime of a run.
 type opening struct {
 	origin   time.Time // wall clock at offset
 	offset   planner.Time
 	emulated bool // a task is emulated
-	// milestone receives what attempts have come to, if it is set and the runtime has containers.
+	// milestone receives the milestones of attempts, if it is set and the runtime has containers.
 	milestone func(planner.AttemptID, executor.Milestone)
 }
 
@@ -53,7 +53,7 @@ type Runtime struct {
 	Facts func(ctx context.Context) []container.Fact
 	// Cluster finds the nodes of a run, which are other hosts; nil: they are this host's
 	Cluster func(ctx context.Context, s *Session) error
-	// Abandon ends what runs on other hosts of the run in a directory, and returns its names; nil: nothing does
+	// Abandon ends programs on other hosts of the run in a directory, and returns their names; nil: there are none
 	Abandon func(ctx context.Context, dir string) ([]string, error)
 	// Enter gives this process the rights that the runtime takes, if it can; it may begin the process again. nil: none
 	Enter func() error
@@ -68,7 +68,7 @@ type fetcher func(ctx context.Context, s *Session, wanted []fetch.Wanted, show *
 
 type openEngine func(ctx context.Context, w EngineWants) (container.Engine, error)
 
-// EngineWants is what an engine of containers needs to know.
+// EngineWants has the arguments for opening an engine of containers.
 type EngineWants struct {
 	Dirs     []string // of runs
 	Binary   string   // the task emulator; "" if nothing is started
@@ -141,7 +141,7 @@ func (r *Runtime) IsUsable(ctx context.Context) error {
 	return err
 }
 
-// Capabilities returns what a runtime of the log can do; one that this gantry does not know can do nothing.
+// Capabilities returns the capabilities of a runtime of the log; a runtime that this gantry does not know has none.
 func Capabilities(name string) *executor.Capabilities {
 	if r := RuntimeNamed(name); r != nil {
 		return r.Capabilities

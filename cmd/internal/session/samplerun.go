@@ -25,8 +25,8 @@ nodes:
   - {name: half, cores: 1, speed: 0.5, memory: 500MB}
 `
 
-// correct runs the sample workflows with the engine and in processes of their own, as users do, and has the model say
-// what they took.
+// correct runs the sample workflows with the engine and in processes of their own, as users do, and corrects the model
+// by their times.
 func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*hostmodel.Model, home string) error {
 	model, cluster := filepath.Join(home, "model.json"), filepath.Join(home, "cluster.yaml")
 	text, err := m.Encode()
@@ -87,8 +87,8 @@ func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*host
 	return nil
 }
 
-// settle waits until what was measured leaves nothing behind: files that are still written back, and containers that
-// are removed, make starts slower than users meet them.
+// settle waits until the measurements leave nothing behind: files that are still written back, and containers that are
+// removed, make starts slower than users meet them.
 func settle(ctx context.Context) {
 	syscall.Sync()
 	select {

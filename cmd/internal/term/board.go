@@ -28,7 +28,7 @@ type board struct {
 	nodes   []boardNode
 	of      map[planner.AttemptID]boardTask
 	draft   *planner.Draft
-	// simulated, if set, is the end of the run as a simulation of what is left expects it; unit.Never: not known.
+	// simulated, if set, is the end of the run by a simulation of the remaining work; unit.Never: not known.
 	simulated func() planner.Time
 
 	done, total, failed int
@@ -60,7 +60,7 @@ type boardTask struct {
 // Bounds of redraws.
 const (
 	redrawLeast = 200 * time.Millisecond
-	redrawMost  = time.Second // what is left is counted down
+	redrawMost  = time.Second // remaining times are counted down
 )
 
 func newBoard(out io.Writer, p *planner.Platform, draft *planner.Draft, origin time.Time) *board {
@@ -97,7 +97,7 @@ func (b *board) tick(mu *sync.Mutex) {
 	}
 }
 
-// add counts what tasks that were admitted are declared to take.
+// add adds the declared times of admitted tasks.
 func (b *board) add(names []*executor.TaskSpec, tasks []planner.Task) {
 	for k := range tasks {
 		t := tasks[k].ID
@@ -106,7 +106,7 @@ func (b *board) add(names []*executor.TaskSpec, tasks []planner.Task) {
 	}
 }
 
-// take takes in what happened.
+// take updates the board by a batch of events.
 func (b *board) take(v planner.View, events []planner.Event, names []*executor.TaskSpec) {
 	for i := range events {
 		switch e := events[i].Body.(type) {
@@ -188,9 +188,9 @@ func (b *board) suspend(v planner.View, e planner.Body) {
 	}
 }
 
-// expect estimates the end of the run: that of a simulation of what is left, else the end of the plan, late by as much
-// as what should have started is late, or, if the policy does not plan ahead, the end of the declared work at the rate
-// so far. It is that of what has arrived.
+// expect estimates the end of the workflows that have arrived: by a simulation of the remaining work; else by the plan,
+// put off by the longest delay of a planned start; or, if the policy does not plan ahead, by the declared work at the
+// rate so far.
 func (b *board) expect(v planner.View) planner.Time {
 	if b.simulated != nil {
 		if end := b.simulated(); end != unit.Never {
@@ -244,7 +244,7 @@ func (b *board) draw() {
 	if b.drawn > 0 {
 		fmt.Fprintf(&text, "\x1b[%dA", b.drawn)
 	}
-	text.WriteString("\r\x1b[?7l") // what does not fit is cut, not wrapped
+	text.WriteString("\r\x1b[?7l") // long lines are cut, not wrapped
 	for _, l := range lines {
 		text.WriteString(l + "\x1b[K\n")
 	}
@@ -316,7 +316,7 @@ func (b *board) overdue(now planner.Time) (n int) {
 	return n
 }
 
-// line says what runs on a node, and until when. What ends first stands first.
+// line lists the tasks on a node with their remaining times, by their ends.
 func (n *boardNode) line(wide int, now planner.Time) string {
 	held := 0.0
 	for _, t := range n.running {

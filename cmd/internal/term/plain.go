@@ -6,8 +6,8 @@ import (
 	"gantry/trace/shown"
 )
 
-// plain keeps control characters from terminals: names in traces and what programs said could move the cursor, or
-// worse. What is data, such as JSON, has none.
+// plain keeps control characters from terminals: names in traces and output of programs could move the cursor, or
+// worse. Data, such as JSON, has none.
 type plain struct{ io.Writer }
 
 func (p plain) Write(b []byte) (int, error) {

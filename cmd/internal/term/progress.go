@@ -42,7 +42,7 @@ type Progress struct {
 	warnings map[string]bool
 }
 
-// Bounds of what is printed, so that a run of any size fits a screen or two.
+// Bounds of the output, so that a run of any size fits a screen or two.
 const (
 	maxFailuresShown = 10
 	maxWarningsShown = 10
@@ -54,7 +54,7 @@ func New(quiet bool) *Progress {
 	return &Progress{out: Fitted(os.Stderr, os.Stderr), quiet: quiet, next: plainStep, warnings: map[string]bool{}}
 }
 
-// Begun is what progress says of a run that begins.
+// Begun describes a run that begins.
 type Begun struct {
 	Run, Policy string
 	Platform    *planner.Platform
@@ -68,7 +68,7 @@ type Begun struct {
 	Expected    func() planner.Time // the end, as a simulation expects it; unit.Never: not known
 }
 
-// Begin prints what begins.
+// Begin prints the beginning of a run.
 func (p *Progress) Begin(r Begun) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -334,7 +334,7 @@ func (p *Progress) line(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// End takes away what is redrawn.
+// End clears the lines that are redrawn.
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"gantry/trace/shown"
 )
 
-// ImageName writes the name of an image and what it stood for.
+// ImageName writes the name of an image with its digest.
 func ImageName(ref, digest string) string {
 	switch at := strings.LastIndexByte(digest, '@'); {
 	case digest == "" || digest == ref:

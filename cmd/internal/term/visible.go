@@ -11,7 +11,7 @@ import (
 	"gantry/trace/shown"
 )
 
-// Visible shows what would act on a terminal instead of being read, as package shown does. Line feeds and tabs stay.
+// Visible shows characters that would act on a terminal, as package shown does. Line feeds and tabs stay.
 type Visible struct {
 	io.Writer
 	rest []byte // the beginning of a character whose end is still to come
@@ -32,7 +32,7 @@ func (v *Visible) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush shows what is left of a character that has no end.
+// Flush shows the rest of a character that has no end.
 func (v *Visible) Flush() error {
 	var out []byte
 	for _, c := range v.rest {
