@@ -52,7 +52,7 @@ func (x *Fetcher) Fetch(ctx context.Context, address string) (string, error) {
 		return r.path, r.err
 	}
 	var path string
-	err := os.MkdirAll(x.Dir, 0o711) // who knows an address may read what was there, and nobody may list them
+	err := os.MkdirAll(x.Dir, 0o711) // users that know an address may read its file, and nobody may list them
 	if err == nil {
 		err = x.Own(x.Dir)
 	}

@@ -25,11 +25,11 @@ func (l *Leaving) Error() string {
 const mostLinks = 40
 
 // Follow returns the path without links that a path below root leads to. It is for links of inputs and of outputs
-// alike: each of them has to stay below root, which programs see at top. An absolute link to what is below top stays.
-// What leads to nothing has a path, too, and an error that is fs.ErrNotExist.
+// alike: each of them has to stay below root, which programs see at top. An absolute link to a place below top stays
+// there. A link that leads to nothing has a path, too, and an error that is fs.ErrNotExist.
 //
-// It looks at one name after the other, each through root, which the kernel does not let out of its directory whatever
-// is put in the place of a name meanwhile. The path that it returns has to be used through root for the same reason,
+// It looks at one name after the other, each through root: the kernel lets no name lead out of that directory, even if
+// a link takes its place meanwhile. The path that Follow returns has to be used through root for the same reason,
 // unless nobody changes the directory any more.
 func Follow(root *os.Root, top, path string) (real string, err error) {
 	link, text, links := path, path, 0
@@ -45,7 +45,7 @@ func Follow(root *os.Root, top, path string) (real string, err error) {
 			continue
 		}
 		real = filepath.Join(real, name)
-		if err != nil { // of what is not there only the names count
+		if err != nil { // of missing files only the names count
 			continue
 		}
 		st, e := root.Lstat(real)
@@ -92,8 +92,7 @@ func parts(path string) (names []string) {
 	return names
 }
 
-// Relative returns the text of a link, which is absolute, as one that leads to the same from a place below top, if it
-// leads to what is below top; else as it is.
+// Relative returns the text of a link at place as a relative one, if it is absolute and leads below top; else as it is.
 func Relative(top, place, text string) string {
 	if rest, below := strings.CutPrefix(text+"/", top+"/"); below && filepath.IsAbs(text) {
 		up := strings.Repeat("../", len(parts(filepath.Dir(place))))

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPath opens what is at a path for checks alone.
+// openPath opens a path for checks alone.
 const openPath = unix.O_PATH
 
 // faccessat asks for the rights on files of this thread.
 var faccessat = unix.Faccessat2
 
-// Real opens what is at a path, but not what this process or another has open.
+// Real opens a path, but not by links to open files of this process or of another.
 func Real(path string, flags int) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_NO_MAGICLINKS})
@@ -41,7 +41,7 @@ func onKernels(fd int) (bool, error) {
 	return slices.Contains(kernelTypes, int64(fs.Type)), err
 }
 
-// foundAt is a path that leads to what find has found.
+// foundAt is a path that leads to a file that find has found.
 func foundAt(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
 // realPath is the path without links to an open file.

@@ -1,6 +1,6 @@
 // Package outside finds the files of a run that no task of it makes: where each lies, and whether the calling user may
 // read it. Catalogs can name any file of the host, so that only regular files count, outside /proc, /sys and /dev, and
-// gantry opens them with the rights of the user who called it, also under sudo.
+// gantry opens them with the rights of the user that called it, also under sudo.
 package outside
 
 import (
@@ -29,8 +29,8 @@ func (u User) Open(path string) (f *os.File, err error) {
 	return f, err
 }
 
-// Do calls f with the rights of u on files, where this process has those of root: what f makes belongs to u. F runs on
-// a thread of its own, and what it starts on others has this process's rights.
+// Do calls f with the rights of u on files, where this process has those of root: files that f makes belong to u. F
+// runs on a thread of its own, and goroutines that it starts have this process's rights.
 func (u User) Do(f func()) {
 	if os.Geteuid() != 0 || u.UID == 0 {
 		f()
@@ -59,8 +59,8 @@ func kernelDir(path string) string {
 
 func errKernels(dir string) error { return fmt.Errorf("below %s, where nothing is read", dir) }
 
-// find returns what is at a path, not yet opened, so that nothing can take its place between a check and its use. It
-// is a file or a directory, on no file system of the kernel's, on a path without what leads to open files of processes
+// find returns the file or directory at a path, not yet opened, so that nothing can take its place between a check and
+// its use. It is on no file system of the kernel's, and the path leads through no open file of a process
 // (/proc/self/fd): those of this process are not u's.
 func find(path string) (f *os.File, st fs.FileInfo, err error) {
 	if f, err = Real(path, openPath); err != nil {
@@ -141,7 +141,7 @@ type Entry struct {
 	Link string // where a link leads, within the directory; it is relative
 }
 
-// Tree lists a directory, directories before what is in them, if u may read all of it, and adds up its sizes in bytes.
+// Tree lists a directory, parents before their files, if u may read all of it, and adds up its sizes in bytes.
 func (u User) Tree(dir string) (size int64, entries []Entry, err error) {
 	u.Do(func() { size, entries, err = tree(dir) })
 	return size, entries, err
@@ -176,7 +176,7 @@ func tree(dir string) (size int64, entries []Entry, err error) {
 	return size, entries, err
 }
 
-// leaf checks what is no directory in a directory: a file that u may read, or a link that stays in it.
+// leaf checks an entry that is no directory: a file that u may read, or a link that stays in the directory.
 func leaf(root *os.Root, dir, name string, kind fs.FileMode) (size int64, link string, err error) {
 	if kind&fs.ModeSymlink != 0 {
 		if _, err = Follow(root, dir, name); err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Elsewhere only gantry check opens files, and only to say what is missing: it has the rights of this process, and a
-// path is looked up again.
+// Elsewhere only gantry check opens files, and only to name missing ones: it has the rights of this process, and a path
+// is looked up again.
 
 const openPath = unix.O_NONBLOCK | unix.O_NOCTTY
 

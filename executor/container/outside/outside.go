@@ -117,7 +117,7 @@ func (s *Search) usual(sub *executor.Submission, f executor.Outside) (places []s
 	return places
 }
 
-// check completes what is known of a file on this host, if it can be taken.
+// check completes the description of a file on this host, if it can be taken.
 func (u User) check(ctx context.Context, found *executor.Source, sum string) error {
 	f, err := u.Open(found.Path)
 	if err != nil {
@@ -148,7 +148,7 @@ func (u User) Check(ctx context.Context, path, sum string) error {
 	return u.check(ctx, &executor.Source{Path: path}, sum)
 }
 
-// digest is the SHA-256 of what is left to read, in hex.
+// digest is the SHA-256 of the rest of r, in hex.
 func digest(ctx context.Context, r io.Reader) (string, error) {
 	h := sha256.New()
 	buf := make([]byte, 1<<20)

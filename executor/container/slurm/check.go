@@ -17,13 +17,13 @@ import (
 	"gantry/executor/container/slurm/allocation"
 )
 
-// Report is what a node says of itself.
+// Report is a node's report of itself.
 type Report struct {
 	Node    string           `json:"node"`
 	Runtime string           `json:"runtime"` // whose containers: oci, docker or none; "" if there is none as asked
 	Facts   []container.Fact `json:"facts"`
 	Images  []Image          `json:"images"`
-	// Failed says why there is no runtime, or an image is missing, which is what NoImage says.
+	// Failed says why there is no runtime, or, with NoImage, why an image is missing.
 	Failed  string `json:"failed,omitempty"`
 	NoImage bool   `json:"no_image,omitempty"`
 	// Rate is how many bytes a core hashes in a second of its time; 0: it was not measured.
@@ -36,7 +36,7 @@ type Image struct {
 	Env []string
 }
 
-// Check says what is asked of nodes before a run begins.
+// Check configures the questions to nodes before a run begins.
 type Check struct {
 	Dir     string // of the run, or beside it: the nodes have to see it
 	Program string // gantry-task, in there
@@ -44,13 +44,13 @@ type Check struct {
 	Nodes   []string
 }
 
-// unseen is what slurmstepd says of a program that it cannot find.
+// unseen matches the message of slurmstepd about a program that it cannot find.
 var unseen = regexp.MustCompile(`execve.*: (No such file or directory|Not a directory|Permission denied)`)
 
 // most is how many nodes are asked at once.
 const most = 32
 
-// Ask runs a job step on each node that says what the node can do, in the order of nodes. The error is an
+// Ask runs a job step on each node that reports the node's abilities, in the order of nodes. The error is an
 // *allocation.Error if a node does not see the directory, or does not answer.
 func (c Check) Ask(ctx context.Context, a *allocation.Allocation) ([]Report, error) {
 	out, errs := make([]Report, len(c.Nodes)), make([]error, len(c.Nodes))

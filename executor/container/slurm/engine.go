@@ -33,7 +33,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Capabilities are what this runtime can do.
+// Capabilities are the abilities of this runtime.
 var Capabilities = executor.Capabilities{Name: "slurm", Does: "job steps of a Slurm allocation, in containers of its " +
 	"nodes", Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
 	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
@@ -45,7 +45,7 @@ var Capabilities = executor.Capabilities{Name: "slurm", Does: "job steps of a Sl
 // ErrOver says that the allocation has ended.
 var ErrOver = errors.New("the Slurm allocation has ended")
 
-// Config is what an Engine needs to know.
+// Config configures an Engine.
 type Config struct {
 	RunDir     string
 	Allocation *allocation.Allocation
@@ -155,9 +155,9 @@ type job struct {
 	// Under Engine.mu:
 	over, running bool
 	counted       bool         // among the losses of its task, or as none
-	sought        bool         // search looks for what has become of it
+	sought        bool         // search looks for its end
 	lost          string       // why there will be no result
-	told          *node.Result // what the step said, where the directory took no result
+	told          *node.Result // the step's message, where the directory took no result
 }
 
 // result is how a container ended; nil while it has not.
@@ -204,13 +204,13 @@ func Open(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Host implements container.Engine: what nodes can do was asked before.
+// Host implements container.Engine: the abilities of nodes were asked before.
 func (e *Engine) Host(context.Context) (container.Host, error) {
 	return container.Host{Name: "Slurm controller", Ended: "its job step was lost", LimitsTasks: true,
 		LimitsSwap: true}, nil
 }
 
-// Create writes what is to be run.
+// Create writes the launch of a container for its step.
 func (e *Engine) Create(_ context.Context, s *container.Spec) (string, error) {
 	sum := sha256.Sum256([]byte(s.Name))
 	id := hex.EncodeToString(sum[:])
@@ -246,7 +246,7 @@ func (e *Engine) place(name string) int {
 	return -1
 }
 
-// find returns what is known of a container.
+// find returns this process's knowledge of a container.
 func (e *Engine) find(id string) (*job, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -353,7 +353,7 @@ func (e *Engine) refused(j *job, err error) error {
 	return fmt.Errorf("%w: job step on node %s: %w", container.ErrLost, j.launch.Node, err)
 }
 
-// ended asks whether the allocation has ended, and says so to whoever follows it.
+// ended asks whether the allocation has ended, and if so closes the engine for its followers.
 func (e *Engine) ended() bool {
 	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
 	defer cancel()
@@ -450,8 +450,8 @@ func (e *Engine) begin(j *job) (*step, error) {
 	return s, nil
 }
 
-// size is what a step asks of its node: all CPUs of the allocation there, as Slurm binds steps that overlap to the same
-// first ones if they ask for fewer, and the memory of its container and of what runs it.
+// size is the size of a step on its node: all CPUs of the allocation there, as Slurm binds steps that overlap to the
+// same first ones if they ask for fewer, and the memory of its container and of the programs that run it.
 func (e *Engine) size(name string, limit int64) (cpus int, memory int64) {
 	for _, n := range e.cfg.Allocation.Nodes() {
 		if n.Name == name {
@@ -464,7 +464,7 @@ func (e *Engine) size(name string, limit int64) (cpus int, memory int64) {
 	return max(1, cpus), memory
 }
 
-// Remove ends a container and removes what is left of it.
+// Remove ends a container and removes its remains.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	j, err := e.find(id)
 	if errdefs.IsNotFound(err) {
@@ -502,7 +502,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 // killTime is how long a killed program may take to end.
 const killTime = 10 * time.Second
 
-// Inspect looks what has become of a container.
+// Inspect returns the state of a container.
 func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error) {
 	j, err := e.find(id)
 	if err != nil {
@@ -535,7 +535,7 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 	return s, nil
 }
 
-// look reads what the node says. Known is false if that depends on the step.
+// look reads the node's report of a container. Known is false if its state depends on the step.
 func (e *Engine) look(j *job) (s container.State, known bool, err error) {
 	s = container.State{Status: evidence.Created, Memory: j.launch.Spec.Limits.Memory, Labels: j.launch.Spec.Labels}
 	r, err := e.result(j)
@@ -560,7 +560,7 @@ func (e *Engine) look(j *job) (s container.State, known bool, err error) {
 	return s, false, nil
 }
 
-// Counted is what the node of a container counted.
+// Counted is the counters of a container, as its node read them.
 func (e *Engine) Counted(id string) cgroup.Final {
 	j, err := e.find(id)
 	if err != nil {
@@ -652,7 +652,7 @@ func (e *Engine) Environment(_ context.Context, image string) ([]string, error) 
 	return e.cfg.Environment(image)
 }
 
-// Output is what the first process said, as far as the node kept it.
+// Output is the output of the first process, as far as the node kept it.
 func (e *Engine) Output(_ context.Context, id string) (stdout, stderr []byte, err error) {
 	j, err := e.find(id)
 	if err != nil {
@@ -742,7 +742,7 @@ func (e *Engine) Follow(ctx context.Context, changed func(node int, up bool)) er
 	}
 }
 
-// state says whether a node can be used, and, if Slurm has lost it, why what runs there is lost.
+// state reports whether a node can be used, and, if Slurm has lost the node, why its containers are lost.
 func (e *Engine) state(nodes []allocation.Node, at int, name string) (up bool, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -760,7 +760,7 @@ func (e *Engine) state(nodes []allocation.Node, at int, name string) (up bool, w
 	return time.Now().After(e.down[at]), ""
 }
 
-// lose gives up what runs on a node.
+// lose gives up the containers on a node.
 func (e *Engine) lose(at int, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -782,7 +782,7 @@ func (e *Engine) finish(j *job, lost string) {
 	}
 }
 
-// Close ends what this process has. Steps continue; those that wait for a container end.
+// Close ends the goroutines of this process. Steps continue; those that wait for a container end.
 func (e *Engine) Close() error {
 	e.end()
 	e.mu.Lock()
@@ -813,7 +813,7 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// tidy has the nodes remove what is left of the control groups of the job.
+// tidy has the nodes remove remaining control groups of the job.
 func (e *Engine) tidy() {
 	select {
 	case <-e.over:
@@ -954,7 +954,7 @@ func (e *Engine) order(ctx context.Context, id, verb string) error {
 // orderTime is how long a node may take to carry out an order.
 const orderTime = 30 * time.Second
 
-// outcome is what came of an order.
+// outcome is the error of an order, by its answer.
 func outcome(id, text string) error {
 	switch {
 	case text == "":

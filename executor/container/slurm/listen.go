@@ -14,7 +14,7 @@ import (
 	"gantry/executor/container/slurm/node"
 )
 
-// listen hears what a step says until it ends.
+// listen reads the messages of a step until it ends.
 func (e *Engine) listen(s *step) {
 	defer e.work.Done()
 	said := bufio.NewScanner(s.run.Stdout())
@@ -57,7 +57,7 @@ func (e *Engine) listen(s *step) {
 	err := s.run.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.err == nil { // what came before is why
+	if s.err == nil { // an earlier error is the reason
 		s.err = err
 	}
 	e.idle = slices.DeleteFunc(e.idle, func(o *step) bool { return o == s })
@@ -109,9 +109,9 @@ func (e *Engine) rest(s *step) {
 	})
 }
 
-// search finds out what has become of a container whose srun has ended without a word, or was another gantry's: srun
-// may have been killed, and its step continues. If the step is gone, what it left is ended before the container counts
-// as lost, and its task is tried again.
+// search finds the end of a container whose srun has ended without a word, or was another gantry's: srun may have been
+// killed, and its step continues. If the step is gone, its remaining processes are ended before the container counts as
+// lost, and its task is tried again.
 func (e *Engine) search(j *job) {
 	defer e.work.Done()
 	for e.ctx.Err() == nil {
@@ -148,11 +148,11 @@ func (e *Engine) search(j *job) {
 	}
 }
 
-// clearTime is how long a node may take to end what a job step has left.
+// clearTime is how long a node may take to end the remains of a job step.
 const clearTime = 2 * time.Minute
 
-// clear has the node of a container end what its job step left of it: containers run on where somebody killed the step.
-// A node that Slurm has lost cannot be asked.
+// clear has the node of a container end the container if its job step left it: containers run on where somebody killed
+// the step. A node that Slurm has lost cannot be asked.
 func (e *Engine) clear(j *job) error {
 	name, err := j.dir.Step()
 	if err != nil || name == "" || j.node < 0 {

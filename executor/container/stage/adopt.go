@@ -13,7 +13,7 @@ import (
 )
 
 // Adopt gives a file or a directory made by produce its place on a node, whole or not at all, and one among the results
-// if it is one. What was there goes.
+// if it is one. An earlier file there goes.
 func (s *Area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
 	produce func(tmp string) error) error {
 	if _, err := localName(f.Name); err != nil {

@@ -35,8 +35,8 @@ func Checkpoint(dir string, spec *emulate.Spec) (*emulate.Checkpoint, error) {
 	return emulate.ReadCheckpoint(f, spec)
 }
 
-// bringCheckpoint puts what an earlier attempt left into the work directory. If that is gone or damaged the task starts
-// from the beginning.
+// bringCheckpoint puts the checkpoint of an earlier attempt, and its outputs, into the work directory. If the
+// checkpoint is gone or damaged the task starts from the beginning.
 func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to string, spec *emulate.Spec,
 	did *Staged) error {
 	from := l.From

@@ -78,7 +78,7 @@ type extent struct {
 
 // copyWhole makes a file of parts of others, at most rate bytes per second if that is not 0.
 func copyWhole(ctx context.Context, to string, rate unit.BytesPerSecond, mode fs.FileMode, from ...extent) error {
-	for _, e := range from { // what can be executed stays so
+	for _, e := range from { // executable files stay so
 		if st, err := os.Stat(e.path); err == nil {
 			mode |= st.Mode().Perm() & 0o111
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // DiskUse is how many bytes the files below dir take on disk: holes take none, and a file with several names counts
-// once. It follows no links, as a program may change what is there meanwhile; what is gone when it looks counts
+// once. It follows no links, as a program may change the directory meanwhile; files that are gone when it looks count
 // nothing.
 func DiskUse(dir string) (bytes int64, err error) {
 	root, err := os.OpenRoot(dir)

@@ -42,7 +42,7 @@ func (s *Area) publish(l *executor.Launch, note string) (missing string, err err
 		return missing, err
 	}
 	dirs := map[string]bool{}
-	for _, below := range []bool{false, true} { // what lies in another output comes with it
+	for _, below := range []bool{false, true} { // an output inside another one comes with it
 		for i, f := range t.Outputs {
 			if p.below(f) != below {
 				continue
@@ -71,7 +71,7 @@ func (p *publication) below(f *executor.FileSpec) bool {
 	})
 }
 
-// linksDir has what outputs that are links lead to, in a work directory.
+// linksDir has the targets of outputs that are links, in a work directory.
 const linksDir = ".command.links"
 
 // check says which outputs cannot be published, and leaves the note when all can.
@@ -116,7 +116,7 @@ func (p *publication) check(note string) (missing string, err error) {
 	})
 }
 
-// places are where an output may be in the work directory, but for what a link leads to.
+// places are where an output may be in the work directory: own, or below linksDir if that is a link.
 func (p *publication) places(i int, f *executor.FileSpec) (own, link string) {
 	name, _ := localName(f.Name)
 	if own = localAs(p.t, f, name); f.Glob {
@@ -137,8 +137,8 @@ func (p *publication) findAgain(root *os.Root) {
 	}
 }
 
-// output checks an output and says where it is. What a link leads to gets a name of its own, as that may be an output,
-// or an input, too.
+// output checks an output and returns its path. The target of a link gets a name of its own, as it may be an output, or
+// an input, too.
 func (p *publication) output(root *os.Root, i int, f *executor.FileSpec, skip map[string]bool) (why string, err error) {
 	if _, err := localName(f.Name); err != nil {
 		return "", err
@@ -163,8 +163,8 @@ func (p *publication) output(root *os.Root, i int, f *executor.FileSpec, skip ma
 	return "", p.linkTree(p.t.Workflow, at, p.from[i])
 }
 
-// prepare removes what a program may have left where gantry puts outputs together, and lists the names in the work
-// directory that are of inputs.
+// prepare removes files that a program may have left where gantry puts outputs together, and lists the names in the
+// work directory that are of inputs.
 func (p *publication) prepare() (skip map[string]bool, err error) {
 	for _, name := range []string{executor.GlobDir, linksDir} {
 		if err := os.RemoveAll(filepath.Join(p.dir, name)); err != nil {
@@ -300,9 +300,9 @@ func (s *Area) result(w *executor.WorkflowSpec, from, to string) error {
 	return fault.Do("result", func() error { return s.linkTree(w, from, to) })
 }
 
-// find says where an output is, or what is wrong with it, and makes a right one plain. The program was free to leave
-// anything: only a file or a directory will do. One that is a link is what that leads to in the work directory, or
-// among the files that the attempt read. No process of the container lives any more, so nothing changes meanwhile.
+// find returns the path of an output, or its fault, and makes a right one plain. The program was free to leave
+// anything: only a file or a directory will do. A link counts as its target in the work directory, or among the files
+// that the attempt read. No process of the container lives any more, so nothing changes meanwhile.
 func (p *publication) find(root *os.Root, name string) (at, why string) {
 	real, err := outside.Follow(root, p.dir, name)
 	if leaves := (*outside.Leaving)(nil); errors.As(err, &leaves) {
@@ -337,7 +337,7 @@ func (p *publication) findInput(name string) (at string, err error) {
 	return filepath.Join(p.nodeDir, real), err
 }
 
-// checkOutput says what is wrong with a file or a directory, on a path without links.
+// checkOutput returns the fault of a file or a directory, on a path without links.
 func (p *publication) checkOutput(root *os.Root, name string) (why string) {
 	w := p.t.Workflow
 	st, err := root.Lstat(name)
@@ -356,8 +356,9 @@ func (p *publication) checkOutput(root *os.Root, name string) (why string) {
 	return ""
 }
 
-// plain gives a file or a directory to its owner, with a mode by which every task can read it, whatever the program and
-// its umask left. Set-user-id bits go. A file that has other names, which may be anywhere, is replaced by a copy.
+// plain gives a file or a directory to its owner, with a mode by which every task can read it, whichever mode the
+// program and its umask gave it. Set-user-id bits go. A file with other names, which may be anywhere, is replaced by a
+// copy.
 func (s *Area) plain(w *executor.WorkflowSpec, root *os.Root, name string) error {
 	st, err := root.Lstat(name)
 	if err != nil {
@@ -434,7 +435,7 @@ func openUp(dir string) error {
 	})
 }
 
-// RemoveAll removes what programs could write to.
+// RemoveAll removes a directory to which programs could write.
 func RemoveAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if errors.Is(err, fs.ErrPermission) && openUp(dir) == nil {

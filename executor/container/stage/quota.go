@@ -44,8 +44,8 @@ func Project(run string, attempt int64) uint32 {
 	return 1<<30 | h.Sum32()>>2 // far from those that people number
 }
 
-// SetQuota limits the bytes on disk of what is made below dir from now on; 0 ends that. It returns
-// ErrNoQuota if that cannot be.
+// SetQuota limits the bytes on disk of files made below dir from now on; 0 ends the limit. It returns ErrNoQuota if
+// that cannot be.
 func SetQuota(dir string, project uint32, bytes int64) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func SetQuota(dir string, project uint32, bytes int64) error {
 	return attributesOf(d, setAttributes, &a)
 }
 
-// QuotaUsed returns how many bytes what was made below dir takes on disk.
+// QuotaUsed returns the bytes on disk of the files made below dir under a quota.
 func QuotaUsed(dir string, project uint32) (int64, error) {
 	d, err := os.Open(dir)
 	if err != nil {

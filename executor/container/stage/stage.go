@@ -30,7 +30,7 @@ import (
 	"gantry/trace"
 )
 
-// Owner is whom files belong to.
+// Owner is the owner of files.
 type Owner struct{ UID, GID int }
 
 // takes gives a file to o. Only root can, and has to.
@@ -41,7 +41,7 @@ func (o Owner) takes(path string) error {
 	return os.Lchown(path, o.UID, o.GID)
 }
 
-// Caller is who runs gantry: with sudo the user who called it.
+// Caller is the user that runs gantry: with sudo the user that called it.
 func Caller() Owner {
 	if os.Geteuid() != 0 {
 		return Owner{os.Geteuid(), os.Getegid()}
@@ -57,7 +57,7 @@ func Caller() Owner {
 // nobody runs the programs of root: a container's root is the host's.
 var nobody = Owner{65534, 65534}
 
-// ProgramUser is who runs programs in containers: the caller, but never root.
+// ProgramUser is the user that runs programs in containers: the caller, but never root.
 func ProgramUser() Owner {
 	if o := Caller(); o.UID != 0 {
 		return o
@@ -77,7 +77,8 @@ type Area struct {
 
 	// User runs programs, Owner gets their outputs. They are the same unless root runs gantry.
 	User, Owner Owner
-	// Scratch deletes what attempts left that did not succeed, once the next attempt has what it needs of it.
+	// Scratch deletes the files of attempts that did not succeed, once the next attempt has the files that it needs of
+	// them.
 	Scratch bool
 
 	making  once
@@ -122,7 +123,7 @@ func (s *Area) WorkDir(t *executor.TaskSpec, try int32) string {
 		executor.EscapeName(t.Name)+"-"+strconv.Itoa(int(try)))
 }
 
-// localName checks a logical file name once more, whoever admitted it, and returns it as a relative path.
+// localName checks a logical file name once more after admission, and returns it as a relative path.
 func localName(name string) (string, error) {
 	if !trace.SafeName(name) || !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", fmt.Errorf("unsafe path: file %q is absolute or leaves its directory", name)
@@ -161,7 +162,7 @@ func mkdirs(base, dir string, o Owner) error {
 	return o.takes(dir)
 }
 
-// Staged is what Stage did.
+// Staged is the account of Stage.
 type Staged struct {
 	Read   unit.Bytes // sizes of the inputs
 	Copied unit.Bytes // of those that came from other nodes
@@ -228,8 +229,8 @@ func (s *Area) fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec)
 	return did, s.dropTries(l)
 }
 
-// dropTries deletes what earlier tries left in their work directories: their output and commands stay, and so does what
-// this attempt has to find again if it is staged a second time, after a crash.
+// dropTries deletes the files of earlier tries in their work directories: their output and commands stay, and so do
+// files that this attempt has to find again if it is staged a second time, after a crash.
 func (s *Area) dropTries(l *executor.Launch) error {
 	keep := map[string]bool{}
 	for _, f := range l.Spec.Outputs {
@@ -387,7 +388,7 @@ func localAs(t *executor.TaskSpec, f *executor.FileSpec, name string) string {
 	return name
 }
 
-// showAll makes what a glob matched appear in the work directory.
+// showAll makes the files that a glob matched appear in the work directory.
 func (s *Area) showAll(ctx context.Context, t *executor.TaskSpec, at, dir string, changes bool) error {
 	files, err := Files(at)
 	for _, name := range files {
@@ -401,8 +402,8 @@ func (s *Area) showAll(ctx context.Context, t *executor.TaskSpec, at, dir string
 	return err
 }
 
-// show makes an input appear in the work directory: as a link, or as a copy if the task changes it, so that what is
-// published stays as it is. A program is a copy that can be executed.
+// show makes an input appear in the work directory: as a link, or as a copy if the task changes it, so that the
+// published file stays as it is. A program is a copy that can be executed.
 func (s *Area) show(ctx context.Context, t *executor.TaskSpec, at, dir, name string, changes, program bool) error {
 	to, user := filepath.Join(dir, name), s.UserOf(t.Workflow)
 	if err := mkdirs(dir, filepath.Dir(to), user); err != nil {
@@ -471,7 +472,7 @@ func homes(f *executor.FileSpec, n planner.NodeID) []planner.NodeID {
 
 // arrival is a file on its way to its place.
 type arrival struct {
-	at, what string // what it is, for errors
+	at, what string // the kind of file and its place, for errors
 	// make makes it under another name, and reports whether its bytes have to be durable before it gets its own.
 	make   func(tmp string) (isCopy bool, err error)
 	logged bool // it has to be there after a crash of the host
@@ -582,7 +583,7 @@ func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, at string, bl
 	})
 }
 
-// temporary is a name for what is not complete.
+// temporary is a name for an incomplete file.
 func (s *Area) temporary(w *executor.WorkflowSpec) string {
 	return filepath.Join(s.partialOf(w), strconv.FormatInt(s.partial.Add(1), 10))
 }
@@ -649,7 +650,7 @@ func (o *once) all(ctx context.Context, paths []string, produce func(mine []int)
 	}
 }
 
-// claim returns which files the caller has to make, and those who make others.
+// claim returns the files that the caller has to make, and the callers that make other ones.
 func (o *once) claim(paths []string) (m *making, mine []int, others map[*making]bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -710,8 +711,7 @@ func Tail(dir, name string, lines int) string {
 	return strings.Join(all, " | ")
 }
 
-// Write writes a file of one name into a work directory, to which a program could write: whatever it left under the
-// name goes.
+// Write writes a file of one name into a work directory, to which a program could write: its file of that name goes.
 func Write(dir, name, text string, mode fs.FileMode) error {
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL // which follows no link
 	path := filepath.Join(dir, name)

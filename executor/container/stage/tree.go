@@ -21,10 +21,10 @@ import (
 
 // An output may be a directory, which its program decides, or a glob, which the trace says. A directory is published
 // whole, under its name, by one rename. The files that a glob matches are published as a directory of their own,
-// executor.FileSpec.NodePath, which has them under their own paths: so the listing is on the disk, and whatever holds
-// for a directory holds for a glob.
+// executor.FileSpec.NodePath, which has them under their own paths: so the listing is on the disk, and a glob is
+// treated as a directory.
 
-// Path is where a file, a directory or what a glob matched lies on a node.
+// Path is the place of a file, a directory or the files of a glob on a node.
 func (s *Area) Path(n planner.NodeID, w *executor.WorkflowSpec, f *executor.FileSpec) string {
 	return filepath.Join(s.NodeDir(n, w), filepath.FromSlash(path.Clean(f.NodePath())))
 }
@@ -74,8 +74,8 @@ func walkTree(from string, make func(name string, kind fs.FileMode) error) error
 	})
 }
 
-// copyTree copies a file, or a directory with all that is in it, at most rate bytes per second if that is not 0. What
-// it makes belongs to o.
+// copyTree copies a file, or a directory with all that is in it, at most rate bytes per second if that is not 0. The
+// copies belong to o.
 func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.BytesPerSecond, o Owner) error {
 	st, err := os.Stat(from)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Area) linkTree(w *executor.WorkflowSpec, from, to string) error {
 }
 
 // fewSyncs is how many files are made durable by a call each. More take one for their whole file system: that also
-// writes what others have there, and still takes less time.
+// writes files of others there, and still takes less time.
 const fewSyncs = 8
 
 // settle makes files, and directories with all that is in them, durable.
@@ -181,7 +181,7 @@ func settle(trees ...string) error {
 	return settleEach(files)
 }
 
-// settleEach makes files and directories durable, but not what is in these.
+// settleEach makes files and directories durable, but not the files in these directories.
 func settleEach(files []string) error {
 	if len(files) > fewSyncs {
 		return flush(files[0], syncAll)
@@ -205,8 +205,8 @@ func flush(at string, way func(*os.File) error) error {
 
 func syncDir(dir string) error { return flush(dir, (*os.File).Sync) }
 
-// checkTree is checkOutput of a directory and of all that is in it. Links stay links, and have to lead to what is in
-// it; an absolute one becomes relative, as the directory is to move.
+// checkTree is checkOutput of a directory and of all that is in it. Links stay links, and have to lead to places in it;
+// an absolute one becomes relative, as the directory is to move.
 func (s *Area) checkTree(w *executor.WorkflowSpec, root *os.Root, dir, name string) (why string) {
 	top, err := root.OpenRoot(name)
 	if err != nil {
@@ -252,8 +252,8 @@ func (s *Area) keepLink(w *executor.WorkflowSpec, top *os.Root, dir, name string
 	return nil
 }
 
-// collect checks what a glob matched in the work directory, and links it into the directory that is to be published. It
-// skips what the attempt reads.
+// collect checks the files that a glob matched in the work directory, and links them into the directory that is to be
+// published. It skips files that the attempt reads.
 func (p *publication) collect(root *os.Root, f *executor.FileSpec, skip map[string]bool) (why string, err error) {
 	found, err := glob(root, f.Name, skip)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 )
 
 // A workflow may be another user's than gantry's (executor.WorkflowSpec.By). That user owns the directories of the
-// workflow on the host, too, and may change them at any moment. So whatever gantry does in them it does with the rights
-// of that user: a link that is put in the place of a directory leads nowhere that the user could not go. The
-// directories themselves lie in ones of root's, and nobody else can replace them:
+// workflow on the host, too, and may change them at any moment. So gantry does everything in them with the rights of
+// that user: a link that is put in the place of a directory leads nowhere that the user could not go. The directories
+// themselves lie in ones of root's, and nobody else can replace them:
 //
 //	work/<workflow>                 root's, the user's group may pass; nobody may list it
-//	work/<workflow>/<task>-<try>    the user's, and nobody else's: what is mounted into a container is not swapped
+//	work/<workflow>/<task>-<try>    the user's, and nobody else's: no mount of a container is swapped
 //	nodes/<node>/<workflow>, results/<workflow>, partial/<workflow>   the user's, and nobody else's
 
-// UserOf is who runs the programs of a workflow.
+// UserOf is the user that runs the programs of a workflow.
 func (s *Area) UserOf(w *executor.WorkflowSpec) Owner {
 	if w.By != nil {
 		return Owner{w.By.UID, w.By.GID}
@@ -30,7 +30,7 @@ func (s *Area) UserOf(w *executor.WorkflowSpec) Owner {
 	return s.User
 }
 
-// OwnerOf is whom the files of a workflow belong to.
+// OwnerOf is the owner of the files of a workflow.
 func (s *Area) OwnerOf(w *executor.WorkflowSpec) Owner {
 	if w.By != nil {
 		return Owner{w.By.UID, w.By.GID}
@@ -47,7 +47,7 @@ func (s *Area) rights(w *executor.WorkflowSpec, o Owner) outside.User {
 }
 
 // As calls f, which does something in the directories of a workflow, with the rights of its user if it has one of its
-// own: what f makes belongs to that user. F may start nothing on other goroutines.
+// own: files that f makes belong to that user. F may start nothing on other goroutines.
 func (s *Area) As(w *executor.WorkflowSpec, f func() error) error {
 	if w.By == nil {
 		return f()
@@ -130,18 +130,18 @@ func (s *Area) partialOf(w *executor.WorkflowSpec) string {
 }
 
 // openOwn opens a file in the directories of a run. Its user may have put a link there, which is followed with the
-// rights of that user, but never to what this process has open.
+// rights of that user, but never to an open file of this process.
 func openOwn(path string) (*os.File, error) {
 	return outside.Real(path, unix.O_RDONLY|unix.O_NONBLOCK)
 }
 
-// InPlace checks that programs of a workflow may read a directory of the host, or work in it, and returns what it is.
+// InPlace checks that programs of a workflow may read a directory of the host, or work in it, and returns its ID.
 func (s *Area) InPlace(w *executor.WorkflowSpec, path string, write bool) (id control.ID, err error) {
 	id.Device, id.Inode, err = s.rights(w, s.User).Directory(path, write)
 	return id, err
 }
 
-// Visible checks that programs of a workflow may read a file or a directory of the host, and returns what it is.
+// Visible checks that programs of a workflow may read a file or a directory of the host, and returns its ID.
 func (s *Area) Visible(w *executor.WorkflowSpec, path string) (id control.ID, err error) {
 	id.Device, id.Inode, err = s.rights(w, s.User).Visible(path)
 	return id, err

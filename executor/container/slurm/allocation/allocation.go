@@ -28,7 +28,7 @@ type Node struct {
 	State  string
 }
 
-// Change is what an allocation has come to.
+// Change is the present state of an allocation.
 type Change struct {
 	Over  bool
 	Why   string // why it is over
@@ -199,7 +199,7 @@ func (j job) over() string {
 		return "it was cancelled"
 	case "NODE_FAIL":
 		return nodeFailed
-	case "COMPLETING": // what it will be called after that, only the reason tells
+	case "COMPLETING": // only the reason tells the state after that
 		switch j.reason {
 		case "TimeLimit":
 			return "it reached its time limit"
@@ -213,7 +213,7 @@ func (j job) over() string {
 	return "it is " + strings.ToLower(clip(j.state, 40)) // such as suspended
 }
 
-// Look asks Slurm what the allocation has come to. An error that is ErrAway says nothing about it.
+// Look asks Slurm for the state of the allocation. An error that is ErrAway says nothing about it.
 func (a *Allocation) Look(ctx context.Context) (Change, error) {
 	c, err := a.look(ctx)
 	a.mu.Lock()
@@ -278,10 +278,10 @@ func (a *Allocation) look(ctx context.Context) (Change, error) {
 	return c, nil
 }
 
-// share is what a node gives to an allocation: "Nodes=n[1-2] CPU_IDs=0-1,4 Mem=4000".
+// share is a node's share in an allocation: "Nodes=n[1-2] CPU_IDs=0-1,4 Mem=4000".
 var share = regexp.MustCompile(`(?: |^)Nodes=(\S+) CPU_IDs=([0-9,-]+) Mem=([0-9]+)(?: |$)`)
 
-// describe returns the nodes of a list such as n[1-4,7], with what they give to the allocation.
+// describe returns the nodes of a list such as n[1-4,7], with their shares in the allocation.
 func (a *Allocation) describe(ctx context.Context, list string) ([]Node, error) {
 	names, err := hostnames(ctx, list)
 	if err != nil || len(names) == 0 {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Error says what of Slurm cannot be used, and what to do about it.
+// Error says which part of Slurm cannot be used, and names the remedy.
 type Error struct {
 	What, Remedy string
-	Err          error // what Slurm said; nil: nothing
+	Err          error // message of Slurm; nil: none
 	over         bool
 }
 
@@ -54,7 +54,7 @@ const (
 var commands = []string{"squeue", "scontrol", "sinfo", "salloc", "srun", "scancel"}
 
 // environment returns the caller's environment for a command of Slurm. Variables that Slurm set for the job around
-// gantry, and those that change the output of commands, would change what is asked for: srun takes them as options.
+// gantry, and those that change the output of commands, would change the request: srun takes them as options.
 func environment() []string {
 	env := []string{"LC_ALL=C", "SLURM_TIME_FORMAT=standard"}
 	for _, v := range os.Environ() {
@@ -105,7 +105,7 @@ func notInstalled(name string) *Error {
 		Remedy: "run gantry where the commands of Slurm are, such as a login node, or use --runtime docker"}
 }
 
-// refusal makes an error of what a command printed to standard error.
+// refusal makes an error of a command's standard error.
 func refusal(name, said string, err error) error {
 	if e := mungeError(said); e != nil {
 		return e
@@ -130,7 +130,7 @@ func refusal(name, said string, err error) error {
 	return fmt.Errorf("%s: %s", name, said)
 }
 
-// lastLine returns what a command printed last, without its own name and the word error.
+// lastLine returns the last line of a command's output, without its own name and the word error.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	text = text[strings.LastIndexByte(text, '\n')+1:]
@@ -171,7 +171,8 @@ func mungeDown(what, reason string) *Error {
 		Remedy: "ask the administrator of this host to start munged (systemctl start munge)"}
 }
 
-// ready checks what each question to Slurm needs. Slurm's commands try for a minute to reach a munge that does not run.
+// ready checks the needs of all questions to Slurm. Slurm's commands try for a minute to reach a munge that does not
+// run.
 func ready() error {
 	for _, c := range commands {
 		if _, err := exec.LookPath(c); err != nil {

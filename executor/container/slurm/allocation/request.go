@@ -26,13 +26,13 @@ type Wants struct {
 	Name                                             string
 }
 
-// wantKeys lists what --slurm takes, for messages.
+// wantKeys lists the keys of --slurm, for messages.
 const wantKeys = "nodes, time, partition, account, qos, constraint, reservation, cpus, memory"
 
 // word is a value that goes to salloc as it is.
 var word = regexp.MustCompile(`^[A-Za-z0-9_.@:+|&*()\[\]-]+$`)
 
-// ParseWants reads what --slurm takes: nodes=4,time=2h,partition=NAME ...
+// ParseWants reads the value of --slurm: nodes=4,time=2h,partition=NAME ...
 func ParseWants(text string) (Wants, error) {
 	var w Wants
 	seen := map[string]bool{}
@@ -181,8 +181,8 @@ var never = regexp.MustCompile(`^(PartitionNodeLimit|PartitionTimeLimit|Partitio
 
 var granted = regexp.MustCompile(`(?:Granted|Pending) job allocation ([0-9]+)`)
 
-// Request asks Slurm for an allocation and waits until it is granted. progress hears what it waits for. If the context
-// ends first the request is withdrawn.
+// Request asks Slurm for an allocation and waits until it is granted. progress hears the reason of the wait. If the
+// context ends first the request is withdrawn.
 func Request(ctx context.Context, w Wants, progress func(string)) (*Allocation, error) {
 	if err := ready(); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func Request(ctx context.Context, w Wants, progress func(string)) (*Allocation, 
 	id, err := r.wait(ctx)
 	if err != nil {
 		if id != "" {
-			// The context may have ended; what was asked for is withdrawn all the same.
+			// The context may have ended; the request is withdrawn all the same.
 			end, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 			defer stop()
 			if e := cancel(end, id); e != nil {
@@ -250,7 +250,7 @@ func (r *request) wait(ctx context.Context) (id string, err error) {
 			}
 			j, known, err := find(ctx, id)
 			if err != nil || !known || j.state != "PENDING" {
-				continue // salloc itself says what became of it
+				continue // salloc itself tells its outcome
 			}
 			if never.MatchString(j.reason) {
 				r.stop(ended, id)
@@ -264,7 +264,7 @@ func (r *request) wait(ctx context.Context) (id string, err error) {
 	}
 }
 
-// run runs salloc to its end and reads what it says.
+// run runs salloc to its end and reads its messages.
 func (r *request) run(cmd *exec.Cmd) error {
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
@@ -309,7 +309,7 @@ func (r *request) stop(ended <-chan error, id string) string {
 	return id
 }
 
-// judge says what the end of salloc means.
+// judge draws the conclusion from the end of salloc.
 func (r *request) judge(ctx context.Context, id string, err error) error {
 	if err == nil && id != "" {
 		return nil

@@ -44,10 +44,10 @@ func (r *Running) Kill() { _ = r.cmd.Process.Kill() }
 // End has the srun here end the step.
 func (r *Running) End() { _ = r.cmd.Process.Signal(syscall.SIGTERM) }
 
-// Said is what srun and the step said to standard error, or the end of it.
+// Said is the standard error of srun and the step, or the end of it.
 func (r *Running) Said() string { return r.said.String() }
 
-// Wait waits for the end of srun. Its error has what srun said last.
+// Wait waits for the end of srun. Its error has the last line of srun's standard error.
 func (r *Running) Wait() error {
 	err := r.cmd.Wait()
 	if err == nil {
@@ -145,7 +145,7 @@ func (a *Allocation) CancelStep(ctx context.Context, id, signal string) error {
 	return cancel(ctx, id)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the text written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -1,6 +1,6 @@
-// Package node is the part of the runtime of Slurm that runs on a node, within a job step: it reads what is to be run
-// from the run directory, which the node shares with gantry, has an engine of the node run it below the control group
-// of the step, and leaves there how it ended and what it used. It needs no daemon and no port.
+// Package node is the part of the runtime of Slurm that runs on a node, within a job step: it reads a launch from the
+// run directory, which the node shares with gantry, has an engine of the node run the container below the control group
+// of the step, and leaves its end and its counters there. It needs no daemon and no port.
 package node
 
 import (
@@ -20,10 +20,10 @@ import (
 
 // Dir is the directory of a container below the run directory:
 //
-//	launch.json  what is to be run
+//	launch.json  the container that the step runs
 //	step         the name of the job step that is to run it; another one that finds it lets it be
 //	began.json   the program was started
-//	orders       signals and freezes, a line each, and acks what came of them
+//	orders       signals and freezes, a line each, and acks their outcomes
 //	result.json  how it ended, synced: it appears whole
 type Dir string
 
@@ -36,7 +36,7 @@ func Steps(runDir string) string { return filepath.Join(runDir, "control", "slur
 // DirOf is the directory of a container.
 func DirOf(runDir, id string) Dir { return Dir(filepath.Join(Top(runDir), id)) }
 
-// Launch is what is to be run.
+// Launch describes a container that a step runs.
 type Launch struct {
 	Spec container.Spec `json:"spec"`
 	Node string         `json:"node"` // that it is for, as Slurm names it
@@ -52,7 +52,7 @@ type Began struct {
 type Result struct {
 	State container.State `json:"state"`
 	Final cgroup.Final    `json:"final"`
-	// Failed says why the engine of the node could not start it; NoImage and Invalid are what kind of error that is.
+	// Failed says why the engine of the node could not start it; NoImage and Invalid are the kind of that error.
 	Failed  string `json:"failed,omitempty"`
 	NoImage bool   `json:"no_image,omitempty"`
 	Invalid bool   `json:"invalid,omitempty"`
@@ -63,7 +63,7 @@ type Result struct {
 
 func (d Dir) path(name string) string { return filepath.Join(string(d), name) }
 
-// Make writes what is to be run, for a step of that name.
+// Make makes the directory and writes the launch.
 func (d Dir) Make(l *Launch) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (d Dir) Make(l *Launch) error {
 	return write(d.path("launch.json"), l, false)
 }
 
-// Launch reads what is to be run.
+// Launch reads the launch.
 func (d Dir) Launch() (*Launch, error) {
 	l := &Launch{}
 	return l, read(d.path("launch.json"), l)
@@ -123,10 +123,10 @@ func (d Dir) Order(n int, verb string) error {
 // Orders are all orders so far, by number; a line that is not whole does not count.
 func (d Dir) Orders() ([]Line, error) { return lines(d.path("orders")) }
 
-// Acks are what came of orders: "" if all went well.
+// Acks are the outcomes of orders: "" if all went well.
 func (d Dir) Acks() ([]Line, error) { return lines(d.path("acks")) }
 
-// Line is an order, or what came of it.
+// Line is an order, or its outcome.
 type Line struct {
 	N    int
 	Text string
@@ -149,7 +149,7 @@ func lines(path string) (out []Line, err error) {
 	return out, err
 }
 
-// ack notes what came of an order.
+// ack notes the outcome of an order.
 func (d Dir) ack(n int, failed error) error {
 	text := ""
 	if failed != nil {

@@ -11,7 +11,7 @@ import (
 	"gantry/executor/container"
 )
 
-// Limits says what Slurm itself holds this job step to, by the control groups that it is in.
+// Limits returns the limits of Slurm itself on this job step, by the control groups that it is in.
 func Limits() []container.Fact {
 	table, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -40,7 +40,7 @@ func limits(table, root string) []container.Fact {
 	return []container.Fact{memory, cores}
 }
 
-// unlimited is what cgroup v1 has for the memory of a group without limit: all pages that there can be.
+// unlimited is cgroup v1's limit of memory for a group without one: all pages that there can be.
 const unlimited = "9223372036854771712"
 
 // limit finds the innermost of Slurm's groups around this process that has a limit; it returns both.

@@ -70,7 +70,7 @@ func (p *Plain) Create(_ context.Context, s *container.Spec) (string, error) {
 	return id, nil
 }
 
-// argv is the command on the host: what a container would see elsewhere is where it lies.
+// argv is the command on the host: paths in the container become the places of these files.
 func (p *Plain) argv(s *container.Spec) []string {
 	args := append([]string(nil), s.Args...)
 	for i, a := range args {
@@ -97,7 +97,7 @@ func (p *Plain) Start(_ context.Context, id string) error {
 	x.cmd.Dir, x.cmd.Env = x.spec.Dir, append(os.Environ(), x.spec.Env...)
 	x.cmd.Stdout, x.cmd.Stderr = io.Writer(&x.out), io.Writer(&x.err)
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	x.cmd.WaitDelay = time.Second // what is left of it may keep the pipes
+	x.cmd.WaitDelay = time.Second // remaining children may keep the pipes
 	ctl := control.Dir(x.spec.Labels[container.LabelControl])
 	if x.group != "" { // it waits until it is in its group
 		if err := p.Tree.Create(x.group, x.spec.Limits); err != nil {
@@ -131,7 +131,7 @@ func (p *Plain) Start(_ context.Context, id string) error {
 	return nil
 }
 
-// await waits for the end of a program, and ends what it left.
+// await waits for the end of a program, and ends its remaining processes.
 func (p *Plain) await(x *program) {
 	_ = x.cmd.Wait()
 	_ = unix.Kill(-x.cmd.Process.Pid, unix.SIGKILL)
@@ -151,7 +151,7 @@ func (p *Plain) await(x *program) {
 	close(x.done)
 }
 
-// Counted is what a program used, and those that it waited for.
+// Counted is the usage of a program and of the children that it waited for.
 func (p *Plain) Counted(id string) cgroup.Final {
 	x, err := p.find(id)
 	if err != nil {
@@ -268,7 +268,7 @@ func (p *Plain) Wait(ctx context.Context, id string) (int, error) {
 	}
 }
 
-// List is of no use here: what runs is the step's to know.
+// List is of no use here: the step knows its programs.
 func (p *Plain) List(context.Context, string, string) ([]container.Listed, error) { return nil, nil }
 
 // Environment is that of the node.

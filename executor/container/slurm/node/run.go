@@ -20,7 +20,7 @@ import (
 	"gantry/executor/container/fetch"
 )
 
-// Config is what a step needs to know.
+// Config configures a step.
 type Config struct {
 	RunDir string
 	Step   string // its name
@@ -28,7 +28,7 @@ type Config struct {
 	Tree   *cgroup.Tree
 	Group  string // below which containers are to be; "": where the engine likes
 	// In has a line for each order: "run ID" and "poke", which says that there are orders for the container that runs.
-	// Out gets "started ID", "ended ID" and "acked ID" lines. Only files count: whoever started the step may be gone.
+	// Out gets "started ID", "acked ID", "result ID JSON" and "ended ID" lines. Only files count: gantry may be gone.
 	In  io.Reader
 	Out io.Writer
 	// Poke says the same as the line, Stop that Slurm ends the step.
@@ -110,7 +110,7 @@ func Run(ctx context.Context, cfg Config, id string) error {
 	return nil
 }
 
-// Clear ends what a job step that was killed has left of a container, and removes it.
+// Clear ends the remains of a container whose job step was killed, and removes it.
 func Clear(ctx context.Context, runDir string, e container.Engine, id string) error {
 	l, err := DirOf(runDir, id).Launch()
 	if err != nil {
@@ -131,7 +131,7 @@ func Clear(ctx context.Context, runDir string, e container.Engine, id string) er
 // longestSecrets is how long the line of secrets may be.
 const longestSecrets = 64 << 20
 
-// listen reads what whoever started the step says.
+// listen reads the lines from the starter of the step.
 func (s *step) listen(queue chan<- string) {
 	defer close(s.alone)
 	defer close(queue)
@@ -301,7 +301,7 @@ func (s *step) one(ctx context.Context, id string) error {
 	return s.end(dir, id, r)
 }
 
-// counter is an Engine that knows what a container that has ended used.
+// counter is an Engine that knows the counters of a container that has ended.
 type counter interface{ Counted(id string) cgroup.Final }
 
 const keptOutput = 64 << 10
@@ -357,7 +357,7 @@ func (s *step) failed(dir Dir, id string, err error) error {
 // LongestLine is how long a line of Out may be.
 const LongestLine = 1 << 20
 
-// end leaves the result. If the shared directory takes none, as when it is full, it says the result to whoever started
+// end leaves the result. If the shared directory takes none, as when it is full, it sends the result to the starter of
 // the step; once nobody hears, it tries again until it can be written.
 func (s *step) end(dir Dir, id string, r *Result) error {
 	var err error

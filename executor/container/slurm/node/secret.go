@@ -16,7 +16,7 @@ import (
 // Secrets are values that programs get as files. They come through the standard input of the step and lie in the memory
 // of the node while the step lives: in no directory of the run, environment or command line.
 type Secrets struct {
-	UID, GID int // who reads them
+	UID, GID int // the user that reads them
 	Values   map[string]string
 }
 
@@ -72,7 +72,7 @@ func (s *step) showSecrets(spec *container.Spec) {
 	}
 }
 
-// DropSecrets removes what a step that was killed left of them; step "" stands for all of the run.
+// DropSecrets removes the secrets of a step that was killed; step "" stands for all of the run.
 func DropSecrets(runDir, step string) {
 	dirs, _ := filepath.Glob(secretsOf(runDir) + step + "*")
 	for _, dir := range dirs {

@@ -104,7 +104,7 @@ func (c *Cluster) logs() []string {
 	return logs
 }
 
-// Command runs a command of Slurm and returns what it prints, without space around.
+// Command runs a command of Slurm and returns its output, without space around.
 func (c *Cluster) Command(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -136,7 +136,7 @@ func (c *Cluster) StartNode(t testing.TB, node string) {
 	c.Command(t, "slurmd", "-f", filepath.Join(c.Dir, "slurm.conf"), "-N", node)
 }
 
-// Hide starts the slurmd of a node again so that what it starts sees an empty directory in place of dir.
+// Hide starts the slurmd of a node again so that its steps see an empty directory in place of dir.
 func (c *Cluster) Hide(t testing.TB, node, dir string) {
 	t.Helper()
 	c.KillNode(t, node)
@@ -153,7 +153,7 @@ func (c *Cluster) Show(t testing.TB, node string) {
 	c.Resume(t, node)
 }
 
-// StartMunge starts munged again, and whatever else has ended.
+// StartMunge starts munged again, and any other daemon that has ended.
 func (c *Cluster) StartMunge(t testing.TB) {
 	t.Helper()
 	c.Command(t, filepath.Join(root(t), "scripts", "slurm"), "up", c.Dir)
@@ -188,7 +188,7 @@ func (c *Cluster) StartController(t testing.TB) {
 	Eventually(t, "slurmctld answers", func() bool { return exec.Command("scontrol", "ping").Run() == nil })
 }
 
-// KillMunge kills munged: from then on no command of Slurm can say who calls it.
+// KillMunge kills munged: from then on no command of Slurm can identify its caller.
 func (c *Cluster) KillMunge(t testing.TB) {
 	t.Helper()
 	c.kill(t, filepath.Join("munge", "pid"))

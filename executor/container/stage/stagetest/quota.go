@@ -1,4 +1,4 @@
-// Package stagetest has what tests of disk space share.
+// Package stagetest has helpers for tests of disk space.
 package stagetest
 
 import (
