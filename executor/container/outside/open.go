@@ -17,7 +17,7 @@ import (
 	"gantry/executor"
 )
 
-// User is whose rights count.
+// User is the user whose rights count.
 type User executor.User
 
 // kernelDirs hold files of the kernel's.

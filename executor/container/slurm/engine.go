@@ -353,7 +353,7 @@ func (e *Engine) refused(j *job, err error) error {
 	return fmt.Errorf("%w: job step on node %s: %w", container.ErrLost, j.launch.Node, err)
 }
 
-// ended asks whether the allocation has ended, and if so closes the engine for its followers.
+// ended asks Slurm whether the allocation has ended, and tells all followers of an end.
 func (e *Engine) ended() bool {
 	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
 	defer cancel()

@@ -30,7 +30,7 @@ import (
 	"gantry/trace"
 )
 
-// Owner is the owner of files.
+// Owner is the user and the group that own a file.
 type Owner struct{ UID, GID int }
 
 // takes gives a file to o. Only root can, and has to.

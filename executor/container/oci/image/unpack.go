@@ -34,7 +34,6 @@ const (
 	opaqueMark     = whiteoutPrefix + whiteoutPrefix + ".opq"
 )
 
-// errDamaged says that an archive is damaged.
 var errDamaged = errors.New("damaged")
 
 func damaged(format string, args ...any) error {
