@@ -54,7 +54,7 @@ type Engine interface {
 }
 
 // Tidier is an Engine of which a gantry that was killed may leave unfinished containers. Tidy removes them. A run that
-// recovers calls it.
+// recovers calls Tidy.
 type Tidier interface {
 	Tidy() error
 }

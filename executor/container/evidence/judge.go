@@ -25,7 +25,7 @@ type Evidence struct {
 	DiskFull  bool          // the file system allowed it no more
 	Strict    bool          // gantry has its shell count each program of a pipe
 
-	Teller Teller // the engine's name in messages
+	Teller Teller // the engine, for messages
 
 	// Of the container engine.
 	Gone       bool   // it no longer has the container

@@ -23,7 +23,7 @@ import (
 // capabilities are those of the launcher alone, which gives them up.
 var capabilities = []string{"CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID"}
 
-// Files that Docker hides from containers by default.
+// Paths that Docker hides from containers, or shows read-only, by default.
 var (
 	masked = []string{"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts",

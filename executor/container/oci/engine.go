@@ -63,7 +63,7 @@ type Engine struct {
 	mu    sync.Mutex
 	bpf   string // the compiled profile of system calls, once crun has left one
 	known map[string]*known
-	found map[string]*image.Image // by reference
+	found map[string]*image.Image // by reference or ID
 	above map[string]cover        // by image ID
 	// bundles are directories for those of containers, which go at Close if they are empty
 	bundles map[string]string // by run directory

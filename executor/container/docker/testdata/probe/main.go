@@ -1,5 +1,5 @@
-// Command probe prints the sights and abilities of a program where it runs: a line for each fact, "SUBJECT: FINDING".
-// It changes nothing outside of itself.
+// Command probe prints the things that a program can see and do where it runs: a line for each fact,
+// "SUBJECT: FINDING". It changes nothing outside of itself.
 package main
 
 import (
