@@ -22,7 +22,8 @@ func isRootless(info *system.Info) bool {
 // needed are the controllers whose limits and counters every task has.
 var needed = []string{"cpu", "memory", "pids", "io"}
 
-// rootlessFact names the rights and controllers that a rootless engine of the user lacks. The control groups are mounted at root.
+// rootlessFact names the rights and controllers that a rootless engine of the user lacks. The control groups are
+// mounted at root.
 func rootlessFact(root string, uid int) container.Fact {
 	f := container.Fact{Name: "rootless-engine", Verdict: container.No,
 		Advice: "use the engine of the system: unset DOCKER_HOST (docker context use default does not count), as " +
