@@ -21,10 +21,10 @@ import (
 	"gantry/sqlite/report/page"
 )
 
-// rehearsal computes what a page shows beyond the log: the plans of a run, and the run under other policies.
+// rehearsal computes the parts of a page that the log lacks: the plans of a run, and the run under other policies.
 type rehearsal struct {
 	log  *sqlite.DB
-	left time.Duration // for other policies; what is used up is gone
+	left time.Duration // for other policies
 	only []string      // policies to simulate; nil: chosen for the run
 	run  *recorded     // that was simulated last
 	of   string        // its name
@@ -35,7 +35,7 @@ func NewRehearsal(log *sqlite.DB, policies []string) *rehearsal {
 	return &rehearsal{log: log, left: replayTime, only: policies}
 }
 
-// Bounds of what is computed for a page.
+// Bounds of the computations for a page.
 const (
 	replayTime  = 10 * time.Second // of all runs of a page together
 	mostPlanned = 20_000           // tasks of a run whose plans are made again
@@ -380,7 +380,7 @@ func (r *recorder) finish(o *page.Other, p *planner.Platform, begin planner.Time
 	}
 }
 
-// bars joins what one pixel shows.
+// bars makes the bars of a timeline, and joins those within one pixel.
 func (r *recorder) bars(begin planner.Time, pixel time.Duration, first []int, lanes int) (out []page.Bar) {
 	last := make([]int, lanes) // 1 + the last bar of each lane
 	for i := range r.stays {

@@ -18,7 +18,7 @@ import (
 	"gantry/sqlite"
 )
 
-// programTimes predicts how long real programs run, from what was measured of them.
+// programTimes predicts how long real programs run, from their measurements.
 type programTimes struct {
 	run    string                             // the only one that counts; "" if all do
 	same   map[programKey][]sqlite.ProgramRun // the same task on inputs of the same size
@@ -35,13 +35,13 @@ type programTimes struct {
 	quota hostmodel.Quota
 }
 
-// programKey is what two attempts of one task have in common, whatever the policy and the limits.
+// programKey is the same for two attempts of one task, under any policy and limits.
 type programKey struct {
 	identity string
 	input    unit.Bytes
 }
 
-// Bounds of what is read of the past.
+// Bounds of the measurements that are read.
 const (
 	mostProgramRuns = 20_000
 	sameRuns        = 20 // of one task
@@ -53,11 +53,11 @@ const (
 // usualQuota is how kernels hold programs to a limit where no model of the host says so.
 var usualQuota = hostmodel.Quota{PeriodNanos: int64(20 * time.Millisecond)}
 
-// runsPrograms selects the runtimes on which programs run, whoever makes their containers.
+// runsPrograms selects the runtimes on which programs run, with any engine of containers.
 func runsPrograms(c *executor.Capabilities) bool { return c.Programs }
 
 // programsOf reads the times of programs: those of one run if it is named. The model is the latest that was trained on
-// programs and at the scales of the run. Undisturb, if set, takes from the times what disturbed the programs.
+// programs and at the scales of the run. Undisturb, if set, takes disturbances out of the times.
 func programsOf(ctx context.Context, db *sqlite.DB, set *Settings, run string,
 	undisturb func([]sqlite.ProgramRun)) (*programTimes, error) {
 	all, err := db.ProgramRuns(ctx, RuntimeNames(runsPrograms), run, mostProgramRuns)
@@ -126,7 +126,7 @@ func (p *programTimes) knows(kind string) bool {
 func (p *programTimes) empty() bool { return p == nil || len(p.kinds) == 0 && p.model == nil }
 
 // measuredIn makes the planner of a simulation whose programs last as long as in the run that the settings name.
-// Estimates begin with what runs on containers measured, and containers start as they did there unless told otherwise.
+// Estimates begin with the measurements of runs on containers, and containers start as there unless told otherwise.
 func (s *Session) measuredIn(ctx context.Context) (*planner.Planner, *executor.Admitter, error) {
 	db, err := s.readLog()
 	if err != nil {
@@ -187,7 +187,7 @@ func (p *programTimes) measureSpread() {
 	}
 }
 
-// logOf is the logarithm of what an attempt would take on a whole core of a node of speed 1.
+// logOf is the logarithm of the time that an attempt would take on a whole core of a node of speed 1.
 func (p *programTimes) logOf(r *sqlite.ProgramRun) float64 {
 	ran, _ := p.transfer(r, 1, 1000)
 	return math.Log(max(1, float64(ran)))
@@ -336,7 +336,7 @@ func (p *programTimes) trained(l *executor.Launch, input unit.Bytes, speed float
 	return time.Duration(seconds / positive(speed) * 1e9), sd, true
 }
 
-// middleOf is the median of what the runs would take there, and the median of their CPU time.
+// middleOf is the median of the times that the runs would take there, and the median of their CPU times.
 func (p *programTimes) middleOf(runs []sqlite.ProgramRun, speed float64, millicores int64) (ran, cpu time.Duration) {
 	all, used := make([]time.Duration, len(runs)), make([]time.Duration, len(runs))
 	for i := range runs {

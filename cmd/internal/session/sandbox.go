@@ -185,7 +185,7 @@ func (b *sandbox) prepare() error {
 	})
 }
 
-// show makes an input appear: as a link to what the container can only read, or as a copy that can be changed or run.
+// show makes an input appear: as a link if the container can only read it, or as a copy that can be changed or run.
 func (b *sandbox) show(at, name string, f *executor.FileSpec, changes bool) error {
 	to := filepath.Join(b.work, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -331,8 +331,8 @@ func lockFile(path, text string) (*os.File, error) {
 	return f, nil
 }
 
-// CleanShells removes what shells left whose gantry was killed, of one run or of all, and returns the names of their
-// containers.
+// CleanShells removes containers and directories of shells whose gantry was killed, of one run or of all, and returns
+// the names of the containers.
 func CleanShells(ctx context.Context, home, run string) (removed []string, err error) {
 	marks, err := fs.Glob(os.DirFS(home), path.Join(cmp.Or(run, "*"), "work", "*", "*-shell.*", shellMark))
 	for _, mark := range marks {

@@ -27,7 +27,7 @@ import (
 	"gantry/trace"
 )
 
-// serving takes work for a session. What users see of it is described in docs/serve.md.
+// serving takes work for a session. docs/serve.md describes it for users.
 type serving struct {
 	*server.Server
 	listener *server.Listener
@@ -39,13 +39,13 @@ type serving struct {
 	tenants  map[string]string  // that users count for whose tenant is another one; *: any
 	foretell *foreteller
 	limits   TenantLimits                   // nil: none
-	nodes    map[planner.NodeID]unit.Vector // what they are to have by another cluster file
+	nodes    map[planner.NodeID]unit.Vector // their capacities by another cluster file
 	control  chan<- executor.Control
 }
 
 // Serving are those of a server that a run has not.
 type Serving struct {
-	Group   string   // whose members may hand in work; "": only the user who starts the server
+	Group   string   // whose members may hand in work; "": only the user that starts the server
 	Tenants []string // USER=TENANT
 	Limits  TenantLimits
 	// Differing says which options a run under way does not follow.
@@ -69,7 +69,7 @@ func (s *Session) Serve(ctx context.Context, o Serving) (err error) {
 	if err := s.open(sqlite.Durable); err != nil {
 		return err
 	}
-	// Who connects from here on is answered once the run is under way.
+	// Clients that connect from here on are answered once the run is under way.
 	if s.serving.listener, err = server.Listen(s.home, s.serving.group); err != nil {
 		if _, held := errors.AsType[*server.HeldError](err); held {
 			return exit.With(exit.Held, err)
@@ -222,7 +222,7 @@ func (v *serving) setPolicy(ctx context.Context, s *Session, name string) error 
 	return nil
 }
 
-// learnedPolicy lets a policy plan that learns from what happens: it reads the log.
+// learnedPolicy lets a policy plan that learns from events: it reads the log.
 func (v *serving) learnedPolicy(ctx context.Context, with *Session) error {
 	pl, adm, err := with.planner(ctx)
 	if err != nil {
@@ -239,7 +239,7 @@ func (v *serving) learnedPolicy(ctx context.Context, with *Session) error {
 			return fresh.Replay(b)
 		})
 	}
-	// A long log is read while the run continues; what has happened meanwhile, in its turn.
+	// A long log is read while the run continues, and events since then in a turn of the engine.
 	if err := read(ctx); err != nil {
 		return err
 	}
@@ -278,7 +278,8 @@ func (v *serving) admissible(ctx context.Context, s *Session, sub *executor.Subm
 	return nil
 }
 
-// fetch makes images present. A submission waits for those that it needs, whoever fetches them, and for no others.
+// fetch makes images present. A submission waits for the images that it needs, also for those that another one fetches,
+// and for no others.
 func (v *serving) fetch(ctx context.Context, s *Session, wanted map[string]bool) error {
 	for len(wanted) > 0 {
 		mine, others := s.images.claim(wanted)
@@ -305,7 +306,7 @@ func (v *serving) fetch(ctx context.Context, s *Session, wanted map[string]bool)
 	return nil
 }
 
-// runnable says what is wrong with a submission, and notes the images that it wants.
+// runnable returns an error if a submission cannot run here, and notes the images that it wants.
 func (v *serving) runnable(s *Session, sub *executor.Submission, wanted map[string]bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -327,7 +328,7 @@ func (v *serving) runnable(s *Session, sub *executor.Submission, wanted map[stri
 		return err
 	}
 	_, noImage := v.check.Emulated(sub)
-	// What is handed in is new, also to a run that continues.
+	// A submission is new, also to a run that continues.
 	if err := (&Session{set: s.set}).runnable(sub, noImage); err != nil {
 		return err
 	}
@@ -402,7 +403,7 @@ func resultOf(home, run, workflow, file string) executor.Source {
 		Modified: st.ModTime().UnixNano()}
 }
 
-// restore takes in what was accepted and is not over, once the log was read back.
+// restore takes in accepted submissions that are not over, once the log was read back.
 func (v *serving) restore(ctx context.Context, s *Session) (emulated bool, err error) {
 	if v == nil {
 		return false, nil

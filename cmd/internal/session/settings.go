@@ -47,7 +47,7 @@ type Settings struct {
 	// RejectLate refuses workflows that cannot meet their deadlines.
 	RejectLate bool          `json:"reject_late,omitempty"`
 	Startup    time.Duration `json:"startup_ns"`
-	// StartupGiven says that Startup is the user's: estimates take it whatever Host says.
+	// StartupGiven says that Startup is the user's: estimates prefer it to Host.
 	StartupGiven bool `json:"startup_given,omitempty"`
 	// Host is the model of this host, for estimates on containers and for simulations; nil: none. Noise has phases vary
 	// in a simulation as it says.
@@ -61,7 +61,7 @@ type Settings struct {
 	EnforceWalltime bool     `json:"enforce_walltime,omitempty"`
 	// Define has variables of makeflows.
 	Define map[string]string `json:"define,omitempty"`
-	// of simulations: how many times what planning takes counts as simulated time
+	// of simulations: the factor by which planning time counts as simulated time
 	Charge    float64       `json:"charge_planning,omitempty"`
 	Grace     time.Duration `json:"grace_ns"`
 	Starts    int           `json:"starts,omitempty"`
@@ -81,11 +81,11 @@ type Settings struct {
 	Retries   []string `json:"retries,omitempty"`
 	Errors    string   `json:"errors,omitempty"`    // error model; "" is none
 	Estimator string   `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
-	// PredictMemory lets the trained model say what tasks may hold.
+	// PredictMemory lets the trained model set the memory that tasks may hold.
 	PredictMemory bool `json:"predict_memory,omitempty"`
 	Count         int  `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
-	// Repetition is which of its streams a workload file stands for here, from 1 on; WarmUp and CoolDown are what it
-	// leaves out of metrics.
+	// Repetition is the stream of a workload file that runs here, from 1 on; WarmUp and CoolDown count the workflows
+	// that metrics leave out.
 	Repetition int               `json:"repetition,omitempty"`
 	WarmUp     int               `json:"warm_up,omitempty"`
 	CoolDown   int               `json:"cool_down,omitempty"`
@@ -93,8 +93,9 @@ type Settings struct {
 	Runtime    string            `json:"runtime"`
 	// Serve says that work is handed in while the run is under way.
 	Serve bool `json:"serve,omitempty"`
-	// Of runs on Slurm: what was asked of it, "" if the allocation was there before; the directory that nodes share, ""
-	// for that of the log; the runtime of nodes, "" for the first that they have; how long steps wait for more work.
+	// Of runs on Slurm: the request for an allocation, "" if the allocation was there before; the directory that nodes
+	// share, "" for that of the log; the runtime of nodes, "" for the first that they have; how long steps wait for
+	// more work.
 	Slurm       string        `json:"slurm,omitempty"`
 	Shared      string        `json:"shared,omitempty"`
 	NodeRuntime string        `json:"node_runtime,omitempty"`
@@ -166,7 +167,7 @@ func HostCluster() (*scenario.Cluster, error) {
 	return c, nil
 }
 
-// HostSize is what containers of gantry may use of this host: the cores that cpusets of gantry and of the container
+// HostSize is the size of this host for containers of gantry: the cores that cpusets of gantry and of the container
 // engine leave them, and the memory in bytes.
 func HostSize() (cores int, memory int64, err error) {
 	cores, err = cpu.Counts(true)
@@ -210,7 +211,7 @@ func CheckHost(c *scenario.Cluster, oversubscribe bool) error {
 	return nil
 }
 
-// HostFacts describes this machine for the log; what cannot be read stays unknown.
+// HostFacts describes this machine for the log; unreadable facts stay unknown.
 func HostFacts() *sqlite.Host {
 	h := &sqlite.Host{}
 	// One by one: for all of it together gopsutil runs lsb_release, a script of several programs, which takes as much

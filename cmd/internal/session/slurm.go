@@ -67,7 +67,7 @@ func allocate(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// readUnplaced refuses what cannot run in any allocation before one is requested. Tasks count as if they fit.
+// readUnplaced refuses workflows that cannot run in any allocation before one is requested. Tasks count as if they fit.
 func (s *Session) readUnplaced(ctx context.Context, in *Inputs) error {
 	if s.name != "" && s.name != executor.EscapeName(s.name) {
 		return badName(s.name)
@@ -92,7 +92,7 @@ func (s *Session) readUnplaced(ctx context.Context, in *Inputs) error {
 	return err
 }
 
-// unused refuses the name of a run that the log has. Other errors of the log are left to who writes it.
+// unused refuses the name of a run that the log has. Other errors of the log are left to its writer.
 func (s *Session) unused(ctx context.Context) error {
 	path := filepath.Join(s.home, sqlite.FileName)
 	if _, err := os.Stat(path); err != nil || s.name == "" || s.opts.NoLog || s.opts.Dry {
@@ -224,8 +224,8 @@ func (s *Session) findAllocation(ctx context.Context, job string, dry bool) (*al
 	return a, err
 }
 
-// clusterOf makes a cluster of the nodes of an allocation. What Slurm does not say of them, such as their speeds, comes
-// from the nodes of the same names in a cluster file, else from gantry calibrate.
+// clusterOf makes a cluster of the nodes of an allocation. Facts that Slurm lacks, such as their speeds, come from the
+// nodes of the same names in a cluster file, else from gantry calibrate.
 func clusterOf(id string, nodes []allocation.Node, file *scenario.Cluster, given bool,
 	speeds map[string]float64) (*scenario.Cluster, error) {
 	out := &scenario.Cluster{Name: "slurm-" + id}
@@ -252,7 +252,7 @@ func clusterOf(id string, nodes []allocation.Node, file *scenario.Cluster, given
 	return out, nil
 }
 
-// slurmCheck is what asks nodes, with a directory for their answers, which done removes.
+// slurmCheck makes a check of nodes, with a directory for their answers, which done removes.
 func (s *Session) slurmCheck(args ...string) (c slurm.Check, done func(), err error) {
 	root, err := s.sharedDir()
 	if err != nil {
@@ -273,7 +273,7 @@ func (s *Session) slurmCheck(args ...string) (c slurm.Check, done func(), err er
 	return c, done, err
 }
 
-// fetchOnNodes asks all nodes whether they can run what is to be run, and has them fetch the images.
+// fetchOnNodes asks all nodes whether they can run the tasks, and has them fetch the images.
 func fetchOnNodes(ctx context.Context, s *Session, wanted []fetch.Wanted, _ *term.Arrival) ([]fetch.Image, error) {
 	c, done, err := s.slurmCheck("--pull", s.set.Pull)
 	if err != nil {

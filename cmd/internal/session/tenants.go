@@ -113,8 +113,8 @@ func (d *diskUse) of(ctx context.Context, tenant string) (int64, error) {
 	return sum, nil
 }
 
-// spaceOf is the space that a directory takes. A file with several names counts once, and what cannot be read, or
-// vanishes meanwhile, not at all.
+// spaceOf is the space that a directory takes. A file with several names counts once, and a file that cannot be read,
+// or vanishes meanwhile, not at all.
 func spaceOf(dir string, seen map[[2]uint64]bool) (sum int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {

@@ -28,8 +28,8 @@ func rightsOf(sub *executor.Submission, otherwise stage.Owner) outside.User {
 	return otherwise.Rights()
 }
 
-// share prepares the gantry directory for a server of a group. Its members can pass the
-// directory, and read nothing there but what is theirs.
+// share prepares the gantry directory for a server of a group. Its members can pass the directory, and read only their
+// own files there.
 func (s *Session) share(name string, tenants []string) (err error) {
 	if s.serving.tenants, err = tenantsOf(tenants); err != nil {
 		return exit.With(exit.Usage, err)
@@ -46,7 +46,7 @@ func (s *Session) share(name string, tenants []string) (err error) {
 			return exit.Usagef("--%s: with --group all users would share what it gives; leave it out", flag)
 		}
 	}
-	// Under sudo, too, the server is root's: it is not for the user alone who called it.
+	// Under sudo, too, the server is root's, not the caller's.
 	os.Unsetenv("SUDO_UID")
 	os.Unsetenv("SUDO_GID")
 	if err := shareDir(s.home, s.serving.group); err != nil {
@@ -81,7 +81,7 @@ func shareDir(home string, group int) error {
 	} else if err := f.Close(); err != nil {
 		return err
 	}
-	// What exists already is of earlier servers, which were one user's or this group's.
+	// Existing files are of earlier servers, which were one user's or this group's.
 	entries, err := os.ReadDir(home)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (v *serving) ownImages(sub *executor.Submission) error {
 	return nil
 }
 
-// tenantsOf reads USER=TENANT. A user who has a name is known by that.
+// tenantsOf reads USER=TENANT. A user with a name is known by that name.
 func tenantsOf(all []string) (map[string]string, error) {
 	of := map[string]string{}
 	for _, text := range all {
