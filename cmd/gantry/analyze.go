@@ -37,7 +37,7 @@ Exit codes: 0 no task failed, 1 tasks failed, 2 wrong command line, 3 no such ru
 	}
 }
 
-// analysis is what is printed of the failures of a run.
+// analysis is the output about the failures of a run.
 type analysis struct {
 	Run    string            `json:"run"`
 	State  sqlite.State      `json:"state"`
@@ -127,7 +127,7 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 	return first, nil
 }
 
-// mostTail bounds what tail reads.
+// mostTail bounds the bytes that tail reads.
 const mostTail = 64 << 10
 
 // tail returns the last lines of a file.

@@ -20,7 +20,7 @@ func separated(texts []string) (all []string) {
 }
 
 // interspersed lets a command's flags stand behind its arguments too; the flag library stops at the first argument.
-// args are those of the process, the name of the command at 1; what follows "--" are arguments.
+// args are those of the process, the name of the command at 1; all words after "--" are arguments.
 func interspersed(args []string, commands []*cli.Command) []string {
 	if len(args) < 2 {
 		return args

@@ -111,7 +111,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	return nil
 }
 
-// printStep prints what is done next, and how much is done.
+// printStep prints the next step, and how much is done.
 func printStep(c *cli.Context) func(what string, done float64) {
 	return func(what string, done float64) { fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, what) }
 }

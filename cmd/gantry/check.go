@@ -137,7 +137,7 @@ func maxInputFlag(to *byteSize) cli.Flag {
 		DefaultText: fmt.Sprintf("%s, or %d times the file", shown.Size(reader.MaxInput), reader.MaxRatio)}
 }
 
-// report is what check prints about one file. Seconds are null where a cycle leaves them undefined.
+// report is the output of check about one file. Seconds are null where a cycle leaves them undefined.
 type report struct {
 	File         string         `json:"file"`
 	Format       string         `json:"format"`
@@ -256,7 +256,7 @@ func inspect(file string, o checkOptions, f *session.Facts) *report {
 	return r
 }
 
-// commands lists the commands of all tasks, whatever their image.
+// commands lists the commands of all tasks, with or without an image.
 func (r *report) commands(w *trace.Workflow) {
 	all := executor.Admitter{Image: "any"}
 	for i := range w.Tasks {
@@ -265,7 +265,7 @@ func (r *report) commands(w *trace.Workflow) {
 	}
 }
 
-// needs lists what gantry run would read of this host, and why it would refuse the workflow.
+// needs lists the files that gantry run would read on this host, and its reasons to refuse the workflow.
 func (r *report) needs(w *trace.Workflow, inputs []string) {
 	r.Catalogs, r.Obstacles = w.Catalogs, append(r.Obstacles, w.Obstacles...)
 	for i := range w.Tasks {
@@ -284,7 +284,7 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 		}
 	}
 	sub := &executor.Submission{Workflow: w, Name: w.Label, Dirs: inputs}
-	// Whatever image they get: tasks with a command run.
+	// Tasks with a command run, with any image.
 	files, err := (&executor.Admitter{Image: "any", SafeNames: true}).Outside(sub)
 	if err != nil {
 		r.Obstacles = append(r.Obstacles, err.Error())
@@ -342,7 +342,7 @@ func scenarioFile(file string, read trace.ReadOptions) (kind string, r *report) 
 	return kind, r
 }
 
-// checkCombinations finds what is wrong with the values of the factors of an experiment, which is without faults else.
+// checkCombinations checks the values of the factors of an experiment that has no other faults.
 func checkCombinations(file string) error {
 	f, err := openText(file)
 	if err != nil {
@@ -419,7 +419,7 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 		for _, i := range trace.Impute(w, trace.Defaults{}) {
 			r.Imputed = append(r.Imputed, imputed{i.Field, i.Rule, i.Count})
 		}
-		// What depends on where the workflow runs.
+		// These depend on where the workflow runs.
 		bare, empty := 0, 0
 		for i := range w.Tasks {
 			if t := &w.Tasks[i]; !(t.Known | t.Imputed).Has(trace.Memory) {

@@ -46,7 +46,7 @@ Exit codes: 0 cleaned, 2 wrong command line, 3 no such run, 4 a runtime that run
 	}
 }
 
-// cleaning is what gantry clean did.
+// cleaning is the result of gantry clean.
 type cleaning struct {
 	container.Cleaned
 	images, files []string // removed images; runs whose files were deleted

@@ -18,9 +18,9 @@ import (
 	"gantry/sqlite"
 )
 
-// completeWord is the hidden first argument by which the shells' scripts ask for what may come next. The words of the
-// command line follow, the last of them is being typed. The answer is a line for each candidate, with its meaning after
-// a tab, or filesLine.
+// completeWord is the hidden first argument by which the shells' scripts ask for completions. The words of the command
+// line follow, the last of them is being typed. The answer is a line for each candidate, with its meaning after a tab,
+// or filesLine.
 const (
 	completeWord = "__complete"
 	filesLine    = ":files"
@@ -89,7 +89,7 @@ Exit codes: 0 printed, 2 wrong command line.`,
 	}
 }
 
-// complete prints what may come in place of the last word.
+// complete prints the completions of the last word.
 func complete(app *cli.App, words []string) {
 	if len(words) == 0 {
 		words = []string{""}

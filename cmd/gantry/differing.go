@@ -23,7 +23,7 @@ var settingOf = map[string]string{"mount": "mounts", "secret": "secrets", "env-f
 var notKept = []string{"name", "dir", "quiet", "strict", "on-end", "oversubscribe", "watch", "port", "slurm-job",
 	"group", "tenant", "tenant-limit"}
 
-// differing says of each flag that was given, and that a run under way does not follow, what holds instead.
+// differing lists the given flags that a run under way does not follow, with the values that hold instead.
 func differing(c *cli.Context, run string, given, kept *session.Settings) (all []string, err error) {
 	var of [2]map[string]any
 	for i, s := range []*session.Settings{given, kept} {

@@ -80,7 +80,7 @@ not enforced).`,
 	}
 }
 
-// printFacts prints what was found, of a node of Slurm if one is named, and returns how many limits are not enforced.
+// printFacts prints facts, of a node of Slurm if one is named, and returns how many limits are not enforced.
 func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking int) {
 	var table strings.Builder // whole lines are folded to the terminal
 	w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
@@ -124,7 +124,7 @@ func otherRuntimes(ctx context.Context, but *session.Runtime) (facts []container
 	return facts
 }
 
-// hostModelFacts says what the log has of this host. It is no limit: if it is missing the verdict is unknown.
+// hostModelFacts describes the host models in the log. They are no limits: if one is missing the verdict is unknown.
 func hostModelFacts(ctx context.Context, dir string) (facts []container.Fact) {
 	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
 	if err == nil {

@@ -18,8 +18,8 @@ import (
 	"gantry/executor/container/slurm/allocation"
 )
 
-// doctorSlurm asks each node of an allocation what it enforces. Nodes are asked one after the other, since virtual ones
-// share a host, whose load would disturb what is measured.
+// doctorSlurm asks each node of an allocation for the limits that it enforces. Nodes are asked one after the other,
+// since virtual ones share a host, whose load would disturb the measurements.
 func doctorSlurm(c *cli.Context) error {
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
@@ -71,7 +71,7 @@ func doctorSlurm(c *cli.Context) error {
 	return nil
 }
 
-// examineNode returns what is known of a node, and whether gantry can run tasks there.
+// examineNode returns the facts about a node, and whether gantry can run tasks there.
 func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation,
 	n allocation.Node) (facts []container.Fact, usable bool, err error) {
 	root := filepath.Dir(check.Dir)

@@ -19,7 +19,7 @@ func tellCommand(b *strings.Builder, task, command string) {
 	fmt.Fprintf(b, "%s: %s\n", shown.Line(task), shown.Line(cmp.Or(command, "emulated")))
 }
 
-// printDry prints what a run would do.
+// printDry prints the plan of a dry run.
 func printDry(c *cli.Context, d *session.DryRun) {
 	w := c.App.Writer
 	if c.Bool("json") {

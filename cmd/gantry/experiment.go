@@ -209,8 +209,8 @@ func takeOver(ctx context.Context, r *experiment.Runner, db *results.DB, e *resu
 		view.line("this build simulates otherwise, and runs everything: %s", differs)
 		return nil
 	}
-	// All that there is is taken over at once, also what goes beyond --repetitions: results that are made into a short
-	// form again have to have it.
+	// All earlier results are taken over at once, also those beyond --repetitions: a short form that is made again has
+	// to have them.
 	most, report := r.Repetitions, r.Report
 	r.Only, r.Repetitions, r.Report = e.Has, 0, nil
 	err = r.Run(ctx)

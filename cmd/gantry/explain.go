@@ -130,7 +130,7 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// reused says what was taken over from an earlier attempt, or why nothing was.
+// reused says from which attempt a task took over results, or why from none.
 func reused(u *sqlite.Reuse) string {
 	text := ""
 	if u.Continued {

@@ -12,7 +12,7 @@ import (
 // startsDefault is the help of the flag that readStarts reads.
 const startsDefault = "as many as the host has cores, at least 3"
 
-// planFlags are those that say what is planned and how; run and simulate share them.
+// planFlags are the flags about workflows and their planning; run and simulate share them.
 func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp",

@@ -295,7 +295,7 @@ func unknownCommand(app *cli.App, name string) error {
 	return exit.Usagef("unknown command %q; %s", name, spelling.Hint(name, names))
 }
 
-// wanted says what the value of a flag has to be.
+// wanted describes the values that a flag takes.
 func wanted(flags []cli.Flag, name string) string {
 	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 	if i < 0 {
@@ -314,8 +314,7 @@ func wanted(flags []cli.Flag, name string) string {
 	return "give a whole number"
 }
 
-// usageError says what is wrong with the command line in one line. The flag library writes flags with one dash,
-// whatever was typed.
+// usageError describes an error of the command line in one line. The flag library always writes flags with one dash.
 func usageError(app *cli.App, args []string) cli.OnUsageErrorFunc {
 	return func(c *cli.Context, err error, _ bool) error {
 		of, flags := "gantry", app.Flags

@@ -180,7 +180,7 @@ func logs(c *cli.Context) error {
 	}
 }
 
-// tellDropped ends what was printed, and says what was not kept.
+// tellDropped ends the output, and says how many bytes were not kept.
 func tellDropped(c *cli.Context, streams []*stream, a *sqlite.Attempt) {
 	for _, s := range streams {
 		if v, ok := s.to.(*term.Visible); ok {
@@ -213,7 +213,7 @@ type stream struct {
 	at   int64
 }
 
-// more prints what was added since.
+// more prints the bytes added since.
 func (s *stream) more() error {
 	f, err := os.Open(s.path)
 	if err != nil {

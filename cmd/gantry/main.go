@@ -43,14 +43,14 @@ func gantry() int {
 	return run(args)
 }
 
-// memoryLimit is what the collector keeps memory below, as long as what lives fits in it.
+// memoryLimit bounds the memory that the collector lets a process use, as long as live memory fits in it.
 const memoryLimit = 130 << 20
 
 // lasting says that the process lives for long: less garbage may lie about.
 var lasting atomic.Bool
 
-// The shares of what lives that may lie about as garbage: with less than the least, a process that is a little larger
-// than the limit spends a third of its time on collecting.
+// Bounds of garbage, as shares of live memory: with less than the least, a process that is a little larger than the
+// limit spends a third of its time on collecting.
 const (
 	leastGarbage    = 0.3
 	mostGarbage     = 2.0
@@ -61,11 +61,11 @@ const (
 var mostUsed int64
 
 // collection is garbage from the beginning: its finalizer runs after each collection.
-type collection struct{ _ *byte } // a pointer, as what has none may share memory with what lives
+type collection struct{ _ *byte } // a pointer, as objects without one may share memory with live ones
 
-// makeRoom raises the limit where what lives comes near it: the collector would run all the time and find nothing. The
-// more lives, the larger its share that may lie about as garbage, as the more it costs to collect. Nearly as much as
-// was used before may be used again: that does not raise the peak.
+// makeRoom raises the limit where live memory comes near it: the collector would run all the time and find nothing. The
+// more memory lives, the larger the share of garbage, as a collection costs more. Nearly as much as was used before may
+// be used again: that does not raise the peak.
 func makeRoom(*collection) {
 	if reader.SetMemoryLimit(-1) == math.MaxInt64 {
 		return // a command wants none

@@ -47,8 +47,8 @@ Exit codes: 0 written, 2 wrong command line, 4 a page cannot be written.`,
 	}
 }
 
-// roff escapes what means something to the formatter: backslashes, hyphens, and a dot or an apostrophe at the beginning
-// of a line.
+// roff escapes characters with a meaning to the formatter: backslashes, hyphens, and a dot or an apostrophe at the
+// beginning of a line.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

@@ -337,7 +337,7 @@ func measuredWorkflow(collector *metrics.Collector, m *sqlite.WorkflowMetrics) s
 	return out
 }
 
-// number is nil for what is none.
+// number is nil for NaN and infinities.
 func number(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil

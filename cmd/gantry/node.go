@@ -25,7 +25,7 @@ import (
 	"gantry/executor/container/slurm/node"
 )
 
-// slurmNodeCommand is what job steps of Slurm run, by the name of gantry-task.
+// slurmNodeCommand is the command of job steps of Slurm, by the name of gantry-task.
 func slurmNodeCommand() *cli.Command {
 	return &cli.Command{Name: "slurm-node", Hidden: true, Usage: "do the part of a node in a run on Slurm",
 		ArgsUsage: "[RUN-DIRECTORY CONTAINER]",
@@ -138,7 +138,7 @@ func runNode(c *cli.Context) error {
 	return nil
 }
 
-// checkNode writes what this node can do where gantry looks for it.
+// checkNode writes the abilities of this node where gantry looks for them.
 func checkNode(c *cli.Context) error {
 	r := &slurm.Report{Node: os.Getenv("SLURMD_NODENAME")}
 	wanted := session.NodeRuntimes

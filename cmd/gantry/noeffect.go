@@ -30,7 +30,7 @@ func (g given) containerless() bool {
 
 func (g given) simulated() bool { return session.Capabilities(g.set.Runtime).Virtual }
 
-// idle is a reason for which options have no effect on what they are given with.
+// idle is a reason why options of a command line have no effect.
 type idle struct {
 	on    string // commands whose command line shows it; "": those that read workflows, once these are read
 	flags []string

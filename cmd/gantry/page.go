@@ -18,7 +18,7 @@ import (
 	"gantry/sqlite/report/page"
 )
 
-// pageOptions is what a page has besides the log of the runs below home.
+// pageOptions has the parts of a page that are not in the log of the runs below home.
 func pageOptions(home string) page.Options {
 	return page.Options{Now: time.Now(),
 		Left: func(run, runtime string) bool {

@@ -145,7 +145,8 @@ func trainModel(c *cli.Context) error {
 	return nil
 }
 
-// trainingRuns reads what goes together of the logs: by time, on the runtime and at the scales of the latest run.
+// trainingRuns reads the runs of the logs that go together: by time, on the runtime and at the scales of the latest
+// run.
 func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 	var all []sqlite.TrainingRun
 	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {

@@ -94,7 +94,7 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 	unknown := new(sqlite.UnknownRunError)
 	switch {
 	case errors.As(err, &unknown):
-		// Somebody deleted the rows: what is left of a run is a directory with its lock.
+		// Somebody deleted the rows: only the directory of the run with its lock is left.
 		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
 			return exit.With(exit.Input, unknown)
 		}

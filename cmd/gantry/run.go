@@ -25,7 +25,7 @@ import (
 	"gantry/trace/scenario"
 )
 
-// dockerStartup is what policies expect starting a container to take: about what the Docker Engine needs on a
+// dockerStartup is the time that policies expect for starting a container: about that of the Docker Engine on a
 // workstation.
 const dockerStartup = 150 * time.Millisecond
 
@@ -272,7 +272,7 @@ func reading(c *cli.Context) func(set *session.Settings, in *session.Inputs) err
 	}
 }
 
-// preemption lets --checkpoint and --preempt overrule what workloads say.
+// preemption lets --checkpoint and --preempt overrule workloads.
 func preemption(c *cli.Context, subs []executor.Submission) error {
 	checkpoint, programs := c.IsSet("checkpoint"), c.IsSet("preempt")
 	if !checkpoint && !programs {

@@ -144,7 +144,7 @@ func withoutLinks(dir string) string {
 	return dir
 }
 
-// asked answers what is no work; it reports whether it was asked.
+// asked answers requests for help and the version; it reports whether there was one.
 func (x *slurmCall) asked(a sbatch.Ask) bool {
 	switch a {
 	case sbatch.Help:
@@ -219,7 +219,7 @@ func (x *slurmCall) wait(ids []int64) error {
 	return nil
 }
 
-// after finds what a job comes after: of an array all elements.
+// after finds the submissions that a job comes after: of an array all elements.
 func (x *slurmCall) after(j *sbatch.Job) (out []api.Dependency, err error) {
 	if len(j.After) == 0 {
 		return nil, nil
@@ -252,7 +252,7 @@ func (x *slurmCall) after(j *sbatch.Job) (out []api.Dependency, err error) {
 	return out, nil
 }
 
-// request makes of a job what the server is asked: a single task for each element of its array.
+// request makes the request for a job: a single task for each element of its array.
 func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit, error) {
 	image := j.Container
 	if image == "" {
@@ -298,10 +298,10 @@ func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit,
 	return req, nil
 }
 
-// slurmLabel holds what squeue has to know of a job.
+// slurmLabel is the label with the attributes of a job that squeue prints.
 const slurmLabel = "slurm"
 
-// jobNote is what the label holds.
+// jobNote is the value of the label.
 type jobNote struct {
 	Name      string        `json:"name"`
 	Partition string        `json:"partition,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"gantry/trace/reader"
 )
 
-// notServed are flags of gantry run that say something of workflows: those who hand them in say it.
+// notServed are flags of gantry run about workflows: users that hand in workflows give them.
 var notServed = []string{"count", "repetition", "inputs", "catalog", "site", "enforce-walltime", "container-mounts",
 	"fail-fast", "repair", "max-input", "define", "json", "checkpoint", "preempt", "dry-run", "no-prediction",
 	"slurm", "slurm-job", "shared", "node-runtime", "bundle", "results", "results-dir"}

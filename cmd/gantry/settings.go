@@ -240,14 +240,14 @@ func storedHostModel(c *cli.Context, s *session.Settings) (*hostmodel.Model, err
 	}
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
-		return nil, hostmodel.ErrNone // of an older format, for one: whoever needs it says so
+		return nil, hostmodel.ErrNone // of an older format, for one: a later reader says so
 	}
 	defer db.Close()
 	names := []string{s.Runtime}
 	if session.Capabilities(s.Runtime).Virtual {
 		names = append([]string{session.UsualRuntime.Name}, session.RuntimeNames(session.MakesContainers)...)
 		if run := c.String("measured"); run != "" {
-			if info, err := db.Info(c.Context, run); err == nil { // else whoever needs it says so
+			if info, err := db.Info(c.Context, run); err == nil { // else a later reader says so
 				names = []string{info.Runtime}
 			}
 		}

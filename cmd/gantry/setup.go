@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// setupScript is also what make setup runs, when there is no gantry yet.
+// setupScript also runs in make setup, when there is no gantry yet.
 //
 //go:embed setup.sh
 var setupScript string

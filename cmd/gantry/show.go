@@ -96,7 +96,7 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 	}
 }
 
-// printPaused lists what is paused of a run that is under way. A Docker Engine that does not answer is no reason to
+// printPaused lists the paused tasks of a run that is under way. A Docker Engine that does not answer is no reason to
 // show nothing else.
 func printPaused(c *cli.Context, run, runtime string) {
 	dir, err := filepath.Abs(filepath.Join(c.String("dir"), run))

@@ -106,9 +106,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 	}
 }
 
-// replay simulates a run of the log with what was measured in it: when workflows arrived, and for every attempt how
-// long its container took to start, how long it ran, and how it ended. Policy, seed and estimates are those of
-// the run where no flag says otherwise.
+// replay simulates a run of the log with its measurements: when workflows arrived, and for every attempt how long its
+// container took to start, how long it ran, and how it ended. Policy, seed and estimates are those of the run where no
+// flag says otherwise.
 func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("--replay takes the workflows from the run: name no others")

@@ -115,7 +115,7 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 	}
 }
 
-// handedIn reads what stands on the command line of gantry submit, with the rights of the caller.
+// handedIn reads the workflows on the command line of gantry submit, with the rights of the caller.
 func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
 	set := &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Runtime: about.Runtime}
 	view, read := term.New(c.Bool("quiet")), &session.Facts{}
@@ -197,7 +197,7 @@ func submitSecrets(c *cli.Context) (map[string][]byte, error) {
 	return all, nil
 }
 
-// handing is what the command line of gantry submit says of workflows.
+// handing has the options of gantry submit about workflows.
 type handing struct {
 	*session.Settings
 	name, tenant      string
@@ -275,7 +275,7 @@ func fromNow(text string, now time.Time) (time.Duration, error) {
 	return 0, errors.New("give a duration such as 90m, 2h or 3d, a time such as 18:00, or 2026-12-24 18:00")
 }
 
-// classify writes into a submission for whom it is, and when it may start and has to end.
+// classify sets the tenant, the release, the deadline and the class of a submission.
 func (h *handing) classify(sub *executor.Submission) error {
 	if h.tenant != "" {
 		sub.Tenant = h.tenant
@@ -295,7 +295,7 @@ func (h *handing) classify(sub *executor.Submission) error {
 	return nil
 }
 
-// settle writes into a workflow what the command line says of it and of its tasks: the server knows the workflow alone.
+// settle writes the options of the command line into a workflow and its tasks: the server gets the workflow alone.
 func (h *handing) settle(sub *executor.Submission) error {
 	if h.name != "" {
 		sub.Name = h.name
@@ -449,7 +449,7 @@ func foretold(c *cli.Context, cl *api.Client, ids []int64) (all []*api.Status, l
 	return all, late
 }
 
-// expectation says what is expected of a submission.
+// expectation describes the prediction for a submission.
 func expectation(st *api.Status) string {
 	x := st.Expected
 	if x == nil {
@@ -627,7 +627,7 @@ func clockOf(t *time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// submission is what the argument of a command names, and the server to ask.
+// submission returns the id that the argument of a command names, and a client of the server.
 func submission(c *cli.Context) (id int64, cl *api.Client, err error) {
 	if c.NArg() != 1 {
 		return 0, nil, exit.Usagef("%s: name one submission by the number that gantry submit printed",

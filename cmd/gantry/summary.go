@@ -82,7 +82,7 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 	_, _ = io.WriteString(w, b.String())
 }
 
-// printOverview prints what ran, how far it is, and what the run as a whole took.
+// printOverview prints the run, its progress and its measures as a whole.
 func printOverview(b *strings.Builder, s *sqlite.Summary) {
 	fmt.Fprintf(b, "Run %s: %s, %s of %s done", s.Run, s.State, term.Plural(s.Done, "task"), strconv.Itoa(s.Tasks))
 	for _, n := range []struct {
@@ -135,7 +135,7 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 	b.WriteString("\n\n")
 }
 
-// predictedText says what was expected of the makespan.
+// predictedText describes the prediction of the makespan.
 func predictedText(s *sqlite.Summary) string {
 	if len(s.Predictions) == 0 || s.Predictions[0].Scope != sqlite.ScopeRun {
 		return ""
@@ -151,7 +151,7 @@ func predictedText(s *sqlite.Summary) string {
 	return text + ")"
 }
 
-// predicted has what was expected of workflows or types of task, by name; nil if nothing was.
+// predicted has the predictions for workflows or types of task, by name; nil if there are none.
 func predicted(s *sqlite.Summary, scope string) map[string]*sqlite.Span {
 	var all map[string]*sqlite.Span
 	for i := range s.Predictions {
@@ -387,7 +387,7 @@ func openLog(c *cli.Context, names ...string) (*sqlite.DB, error) {
 		return nil, session.LogError(err)
 	}
 	for _, name := range names {
-		// What is of several runs is of these as a whole.
+		// Commands about several runs take these as a whole.
 		whole := c.Command.Name == "compare" || c.Command.Name == "report" && c.NArg() > 1
 		one, err := submissionIn(c.Context, db, name, whole)
 		if err != nil || one != nil {
@@ -408,13 +408,13 @@ func submissionIn(ctx context.Context, db *sqlite.DB, name string, whole bool) (
 		return nil, nil
 	}
 	if whole {
-		_ = db.Name(ctx, id) // who asked says what is not known
+		_ = db.Name(ctx, id) // the caller reports an unknown number
 		return nil, nil
 	}
 	one, err := db.Extract(ctx, id)
 	unknown := new(sqlite.UnknownSubmissionError)
 	if errors.As(err, &unknown) {
-		return nil, nil // who asked says what is not known
+		return nil, nil // the caller reports an unknown number
 	} else if err != nil {
 		return nil, session.LogError(err)
 	}
@@ -436,7 +436,7 @@ func ofTenants(m map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// askForLog gets the log of a submission from the server, for a user who may not read the whole.
+// askForLog gets the log of a submission from the server, for a user that may not read the whole.
 func askForLog(c *cli.Context) (*sqlite.DB, error) {
 	id := int64(0)
 	for _, arg := range c.Args().Slice() {

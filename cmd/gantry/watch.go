@@ -109,7 +109,7 @@ func watch(c *cli.Context, name string) error {
 	return serveUntilOver(c, server)
 }
 
-// serveUntilOver serves a page until what it shows is over, or somebody ends that.
+// serveUntilOver serves a page until its run or submission is over, or a signal comes.
 func serveUntilOver(c *cli.Context, server *live.Server) error {
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -205,7 +205,7 @@ func (a *apt) fetch(ctx context.Context, from []string) ([]string, error) {
 	return debs, err
 }
 
-// get calls apt-get, and returns what it says is wrong, "" if nothing is.
+// get calls apt-get, and returns its errors, "" if there are none.
 func (a *apt) get(ctx context.Context, args []string) string {
 	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q"}, args...)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
@@ -213,7 +213,7 @@ func (a *apt) get(ctx context.Context, args []string) string {
 	return aptErrors(string(out), err)
 }
 
-// aptErrors are the errors in what apt-get prints. It ends well where lists cannot be fetched, and says so.
+// aptErrors are the errors in the output of apt-get. If lists cannot be fetched, apt-get ends well and says so.
 func aptErrors(out string, err error) string {
 	var said []string
 	for line := range strings.Lines(out) {

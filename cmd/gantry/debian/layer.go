@@ -31,7 +31,7 @@ type layer struct {
 	seen map[string]bool // of several files of one name, the first counts
 }
 
-// newLayer begins with what every image has.
+// newLayer begins with the entries of every image.
 func newLayer(w io.Writer) (*layer, error) {
 	l := &layer{tar.NewWriter(w), map[string]bool{}}
 	entries := []tar.Header{{Typeflag: tar.TypeDir, Name: "tmp", Mode: 0o1777}}
