@@ -8,8 +8,7 @@ import (
 	"gantry/sqlite"
 )
 
-// sendLog sends the log of one submission, as a file of SQLite, to users that may see the submission but not the whole
-// log.
+// sendLog sends the log of one submission, as a file of SQLite, for users that may not read the whole log.
 func (s *Server) sendLog(w http.ResponseWriter, r *http.Request) {
 	by, known := r.Context().Value(peerKey{}).(Peer)
 	if !known || s.Allow != nil && !s.Allow(by) {
