@@ -23,7 +23,7 @@ type archive struct {
 	err     error
 }
 
-// mostRows bounds what a damaged count makes.
+// mostRows bounds the rows that a damaged count makes.
 const mostRows = 1 << 20
 
 var errTruncated = errors.New("it is cut short or damaged")
@@ -86,7 +86,7 @@ func (x *archive) end() {
 	}
 	const worth = 3 // equal steps that are worth a run of their own
 	col := x.col
-	n, told, last := len(col), 0, int64(0) // what precedes told is written; last precedes i
+	n, told, last := len(col), 0, int64(0) // values before told are written; last precedes i
 	for i := 0; i < n; {
 		step, k := col[i]-last, i+1
 		for k < n && col[k]-col[k-1] == step {
@@ -239,7 +239,7 @@ func words[T any](x *archive, rows []*T, member func(*T) *[]string) {
 	texts(x, all, func(s *string) *string { return s })
 }
 
-// optional is a pointer that may be nil: what it points to, or nothing.
+// optional codes whether a pointer is nil, and returns a list of the pointer; an empty one for nil.
 func optional[T any](x *archive, p **T) []*T {
 	set := *p != nil
 	flags(x, []*bool{&set}, func(b *bool) *bool { return b })
@@ -382,7 +382,7 @@ func (x *archive) tracedTasks(tasks []*trace.Task) {
 	integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
 }
 
-// origins are what catalogs say of files, of those that they know.
+// origins codes the origins of the files that catalogs know.
 func (x *archive) origins(files []*trace.File) {
 	type origin = trace.Origin
 	known := make([]bool, len(files))

@@ -35,7 +35,7 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A batch is handed over once the one before is written: what waits is memory that the collector has to look at.
+	// A batch is handed over once the one before is written: waiting batches cost the collector work.
 	b := &bulk{db: db, w: w, handed: make(chan executor.Batch), used: make(chan []planner.Event, 2)}
 	b.writing.Go(func() {
 		for batch := range b.handed {
@@ -116,7 +116,7 @@ func (b *bulk) flush() error {
 	return b.failure()
 }
 
-// end writes all that is left. If the simulation is over, what never started is skipped.
+// end writes all that is left. If the simulation is over, tasks that never started are skipped.
 func (b *bulk) end(over bool) error {
 	if err := b.flush(); err != nil {
 		return err

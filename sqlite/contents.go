@@ -99,7 +99,7 @@ func (r *Run) keepContents(b *executor.Batch) error {
 	return nil
 }
 
-// Known returns what is known of a file of the run; ok is false if that is nothing.
+// Known returns the known content of a file of the run; ok is false if there is none.
 func (r *Run) Known(ctx context.Context, f planner.FileID) (c reuse.Content, ok bool, err error) {
 	var inode, device int64
 	var sum []byte
@@ -164,8 +164,8 @@ func (db *DB) Candidates(ctx context.Context, identity []byte, most int) ([]reus
 		identity, most)
 }
 
-// ContentsOf returns what is known of the files of a workflow that have those names, by name, with the name of the node
-// on which each lies.
+// ContentsOf returns the known contents of the files of a workflow, by the names of the files, with the name of the
+// node on which each lies.
 func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[string]reuse.Content, error) {
 	type row struct {
 		name string

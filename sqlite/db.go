@@ -36,7 +36,7 @@ type Mode uint8
 const (
 	ReadOnly Mode = iota
 	Durable       // for runs: a batch survives the loss of power once Append returned
-	// for simulations: written late and for little, so that the end of gantry's process may lose what has not ended
+	// for simulations: written late and cheaply, so that the end of gantry's process may lose unfinished workflows
 	Bulk
 )
 
@@ -257,7 +257,7 @@ func (db *DB) openReaders() error {
 // Path is the absolute path of the log.
 func (db *DB) Path() string { return db.path }
 
-// Close writes what is buffered and closes the log.
+// Close writes buffered rows and closes the log.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	open := make([]*Run, 0, len(db.runs))
@@ -287,7 +287,7 @@ func (db *DB) closeWriter() error {
 		db.conn = nil
 		return err
 	}
-	// What is left to be done once nobody can begin to read is little then.
+	// This leaves little work for the moment at which nobody can begin to read.
 	_, _ = db.conn.Exec("PRAGMA wal_checkpoint", nil)
 	db.open.release()
 	err := errors.Join(db.conn.Close(), db.open.close())
@@ -319,7 +319,7 @@ func (db *DB) transact(f func() error) error {
 	return nil
 }
 
-// wrap names the file and what to do.
+// wrap adds the file and the remedy to an error.
 func (db *DB) wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -416,7 +416,7 @@ func (db *DB) queryInt(query string, args ...driver.Value) (int64, error) {
 	return n, nil
 }
 
-// DiskFault is what SQLite says of the place where the log lies, "" if err does not come from there (see IsDisk).
+// DiskFault is SQLite's message about the place where the log lies, "" if err does not come from there (see IsDisk).
 func DiskFault(err error) string {
 	code := new(sqlite3.Error)
 	if !IsDisk(err) || !errors.As(err, code) {
@@ -425,8 +425,8 @@ func DiskFault(err error) string {
 	return code.Error()
 }
 
-// IsDisk reports whether err comes from the place where the log lies rather than from what was to be written: no space,
-// no permission, a fault of the device, a damaged file.
+// IsDisk reports whether err comes from the place where the log lies rather than from the data: no space, no
+// permission, a fault of the device, a damaged file.
 func IsDisk(err error) bool {
 	code := new(sqlite3.Error)
 	if !errors.As(err, code) {

@@ -72,7 +72,7 @@ func (db *DB) Save(path string) error {
 	return nil
 }
 
-// OpenExtract opens a copy of what Extract returned, which lies in a directory of its own that goes with Close.
+// OpenExtract opens a copy of a log of Extract. The copy lies in a directory of its own, which Close removes.
 func OpenExtract(path string, id int64) (*DB, error) {
 	db, err := Open(path, ReadOnly)
 	if err != nil {

@@ -93,8 +93,8 @@ func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission)
 	return nil
 }
 
-// Rest returns what is left of a workflow of a run to which tasks were added, as a submission: what came with the given
-// tasks, in their order. The tasks have the numbers that are returned. What others wrote is from outside.
+// Rest returns the rest of a workflow of a run to which tasks were added, as a submission: the parts that came with the
+// given tasks, in their order, and the numbers of their tasks. Files that other tasks wrote are from outside.
 func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks []planner.TaskID) (
 	*executor.Submission, []planner.TaskID, error) {
 	id, _, err := db.find(ctx, run)
@@ -191,7 +191,7 @@ func (m *merger) merge(more *executor.Admission) {
 	a.Kinds = append(a.Kinds, more.Kinds...)
 }
 
-// trace appends what the trace says of the tasks from position base on.
+// trace appends the tasks and files of a trace, the tasks from position base on.
 func (m *merger) trace(w *trace.Workflow, more *executor.Admission, base int32) {
 	sub := &m.to.Submission
 	to := sub.Workflow

@@ -15,7 +15,7 @@ type Measurement struct {
 	Speed float64       // of the node it ran on
 }
 
-// What queries of the past share: the runs r that are earlier than the run own, as Past says, and how long the
+// Parts that queries of the past share: the runs r that are earlier than the run own, as Past says, and how long the
 // program of an attempt a that ended well takes from its beginning, though it may have continued from a checkpoint.
 const (
 	earlierRuns = ` own JOIN runs r ON r.id < own.id AND r.runtime = own.runtime
@@ -23,9 +23,9 @@ const (
 	wholeRun = `CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER)`
 )
 
-// Past is what a run can learn from: the runs before it on the same kind of runtime and at the same time and size
-// scale. A simulation teaches nothing about containers, and an emulated second is no other scale's second. The same run
-// always gets the same, unless an earlier one was still continuing when it asked first.
+// Past has the runs that a run can learn from: those before it on the same kind of runtime and at the same time and
+// size scale. A simulation teaches nothing about containers, and an emulated second is no other scale's second. The
+// same run always gets the same, unless an earlier one was still continuing when it asked first.
 type Past struct {
 	db   *DB
 	own  string // its row
@@ -45,7 +45,7 @@ func (db *DB) PastOf(ctx context.Context, run string) (*Past, error) {
 	return db.pastOf(id), err
 }
 
-// On is the same of the runs on another runtime: what a simulation can learn from containers.
+// On is the same of the runs on another runtime, so that a simulation can learn from containers.
 func (p *Past) On(runtime string) *Past {
 	return &Past{p.db, "(SELECT id, ? AS runtime, time_scale, size_scale FROM (SELECT * FROM " + p.own + "))",
 		append([]any{runtime}, p.args...)}
@@ -57,7 +57,7 @@ func (db *DB) Before(runtime string, timeScale, sizeScale float64) *Past {
 		[]any{runtime, timeScale, sizeScale}}
 }
 
-// History returns what was measured, at most a given number of each kind of task, the latest ones, oldest first.
+// History returns measurements, at most a given number of each kind of task, the latest ones, oldest first.
 func (p *Past) History(ctx context.Context, latest int) ([]Measurement, error) {
 	var out []Measurement
 	have := map[string]int{}
@@ -95,8 +95,8 @@ func (p *Past) each(ctx context.Context, f func(db *DB, run int64) (more bool, e
 // Correction is how long a program ran that ended well, and how long its trace declares that on its node.
 type Correction struct{ Ran, Declared time.Duration }
 
-// Corrections returns what was measured with the declared runtimes, at most a given number, the latest ones, oldest
-// first. Tasks whose trace has no runtime are left out.
+// Corrections returns measured runtimes with the declared ones, at most a given number, the latest ones, oldest first.
+// Tasks whose trace has no runtime are left out.
 func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error) {
 	var out []Correction
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
@@ -114,8 +114,8 @@ func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error
 	return out, err
 }
 
-// Jobs returns the latest workflows, at most a given number, the oldest first. Their service is what all attempts of
-// their tasks ran.
+// Jobs returns the latest workflows, at most a given number, the oldest first. Their service is the time that all
+// attempts of their tasks ran.
 func (p *Past) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
 	var out []queueing.Job // the latest first
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {

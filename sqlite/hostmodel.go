@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// HostModel is a row of host_models: what was measured of a host, and when. Model is not checked here: whoever uses it
-// does that.
+// HostModel is a row of host_models: the measurements of a host, and their time. Users of Model check it.
 type HostModel struct {
 	ID          int64           `json:"id"`
 	Runtime     string          `json:"runtime"`
@@ -23,7 +22,7 @@ type HostModel struct {
 	Refined     time.Time       `json:"refined,omitzero"`
 	Refinements int             `json:"refinements"`
 	Model       json.RawMessage `json:"model"`
-	Damaged     error           `json:"-"` // what is wrong with the row; nil: nothing
+	Damaged     error           `json:"-"` // the fault of the row; nil: none
 }
 
 // KeepHostModel stores a new host model, and sets its ID.
@@ -40,8 +39,7 @@ func (db *DB) KeepHostModel(ctx context.Context, m *HostModel) error {
 	})
 }
 
-// RefineHostModel replaces what a host model has learned, unless another gantry refined it since m was read: then it
-// does nothing.
+// RefineHostModel stores a refined host model, unless another gantry refined it since m was read: then it does nothing.
 func (db *DB) RefineHostModel(ctx context.Context, m *HostModel, at time.Time) error {
 	return db.transact(func() error {
 		_, err := db.conn.Exec(`UPDATE host_models SET model = ?, refined_wall = ?, refinements = refinements + 1

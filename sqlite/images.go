@@ -5,7 +5,7 @@ import (
 	"database/sql/driver"
 )
 
-// Image is what the name of an image stood for in a run.
+// Image is the image that a name stood for in a run.
 type Image struct {
 	Ref string `json:"image"` // as the workflow names it
 	ID  string `json:"id"`    // sha256:...: containers are made by it
@@ -45,7 +45,7 @@ func (r *Run) AddImages(images []Image) error {
 	return err
 }
 
-// images returns what the names of images stood for in a run, by name.
+// images returns the images of a run, by name.
 func (db *DB) images(ctx context.Context, run int64) ([]Image, error) {
 	return collect(ctx, db, func(scan Scan) (i Image, err error) {
 		return i, scan(&i.Ref, &i.ID, &i.Digest, &i.Platform, &i.Bytes, &i.Source, &i.Took)

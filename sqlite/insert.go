@@ -60,7 +60,7 @@ static int insert(sqlite3_stmt *s, const cell *cells, int shared, int width, int
 			rc = sqlite3_step(s) == 101 ? 0 : -1; // SQLITE_DONE
 		if (rc < 0)
 			*errno = sqlite3_system_errno(sqlite3_db_handle(s));
-		int ended = sqlite3_reset(s); // says what was wrong with the step
+		int ended = sqlite3_reset(s); // returns the error of the step
 		if (rc < 0)
 			rc = ended;
 	}
@@ -89,11 +89,11 @@ import (
 const chunk = 16
 
 // inserter gathers rows for one table and inserts many in one go. The driver takes a call from Go to C for each value,
-// which costs more than what SQLite does with it; this takes one for all of them. Values that many rows share are
-// handed over once.
+// which costs more than SQLite's own work on the value; inserter takes one call for all of them. Values that many rows
+// share are handed over once.
 //
-// docs/decisions/0013-rows-go-to-sqlite-in-chunks.md has what that saves of whole runs. All of it that is C, or knows
-// the driver from the inside, is in this file; add and flush are all that the rest of the package sees.
+// docs/decisions/0013-rows-go-to-sqlite-in-chunks.md has the savings in whole runs. All C, and all knowledge of the
+// driver's inside, is in this file; add and flush are all that the rest of the package sees.
 type inserter struct {
 	shared, width int
 	most          int            // rows
@@ -144,7 +144,7 @@ func newBatch(c *sqlite3.SQLiteConn, query string, shared, width int) (*inserter
 	return in, nil
 }
 
-// share sets the values that the rows to come share; what was taken with others is inserted.
+// share sets the values that the rows to come share; rows taken with other values are inserted first.
 func (in *inserter) share(values ...driver.Value) error {
 	if slices.Equal(in.values, values) {
 		return nil
@@ -247,7 +247,7 @@ func (in *inserter) take(v driver.Value) {
 	}
 }
 
-// flush inserts what was taken.
+// flush inserts the rows taken.
 func (in *inserter) flush() error {
 	rows := (len(in.cells) - in.shared) / in.width
 	if rows == 0 {

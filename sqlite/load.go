@@ -59,8 +59,8 @@ var loads = [...]string{
 		SELECT node, started_ns AS at, peak AS change FROM peaks UNION ALL SELECT node, ended_ns, -peak FROM peaks`,
 }
 
-// Changes calls each for every change of a load, in the order of the instants: what an attempt holds or uses is added
-// at its beginning and taken away at its end. The run is given as in Summary.
+// Changes calls each for every change of a load, in the order of the instants: the load of an attempt is added at its
+// beginning and taken away at its end. The run is given as in Summary.
 func (db *DB) Changes(ctx context.Context, run string, load Load, each func(Change) error) error {
 	id, _, err := db.find(ctx, run)
 	if err != nil {

@@ -66,7 +66,7 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 	})
 }
 
-// Metrics returns what Measure kept of a run, given as in Summary; nothing if the run is not over.
+// Metrics returns the metrics that Measure kept of a run, given as in Summary; none if the run has not ended.
 func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
 	id, _, err := db.find(ctx, run)
 	if err != nil {
@@ -99,7 +99,7 @@ type MeasuredWorkflow struct {
 	SLR      *float64 `json:"slr"`
 }
 
-// WorkflowMetrics returns what Measure kept of the workflows of a run, by arrival.
+// WorkflowMetrics returns the metrics that Measure kept of the workflows of a run, by arrival.
 func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkflow, error) {
 	_, name, err := db.find(ctx, run)
 	if err != nil {

@@ -18,7 +18,7 @@ type pending struct{ file *os.File }
 // pendingByte is where SQLite's file format has it.
 const pendingByte = 0x40000000
 
-// stayOpen takes the lock. File systems without such locks only lack what it is good for.
+// stayOpen takes the lock. A file system without such locks only lacks the benefit of the lock.
 func stayOpen(path string) (*pending, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// places follows the preemptions of a run and what checkpoints keep of its tasks. It remembers what is not over.
+// places follows the preemptions of a run and its checkpoints, and forgets those of tasks that have ended.
 type places struct {
 	chains  map[planner.TaskID]chain             // of tasks that have a checkpoint
 	leaving map[planner.AttemptID]planner.Vacate // ordered to leave their place, or frozen
@@ -23,13 +23,13 @@ type suspension struct {
 	lost           int64
 }
 
-// chain is what the checkpoint of a task has: the fraction done, and how long that ran.
+// chain is the content of the checkpoint of a task: the fraction done, and how long that ran.
 type chain struct {
 	done float64
 	ran  int64
 }
 
-// tally is what an attempt did with its task's checkpoint.
+// tally is the effect of an attempt on its task's checkpoint.
 type tally struct {
 	before chain
 	kept   float64

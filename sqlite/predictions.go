@@ -5,21 +5,21 @@ import (
 	"database/sql/driver"
 )
 
-// What a prediction can be of.
+// Scopes of predictions.
 const (
 	ScopeRun      = "run"
 	ScopeWorkflow = "workflow"
 	ScopeKind     = "kind"
 )
 
-// Prediction is what was expected of a run, of one of its workflows, or of a type of task: the makespan, and of a type
-// the mean time of a task from its inputs in place to its end. Low and High bound the interval of 80 %. Actual and what
-// follows from it are nil until it is known.
+// Prediction is the expected makespan of a run or of one of its workflows, or the expected mean time of a task of a
+// type from its inputs in place to its end. Low and High bound the interval of 80 %. Actual, Error and Within are nil
+// until Actual is known.
 type Prediction struct {
 	At          Span     `json:"made_s"` // 0: before the run began
 	Scope       string   `json:"scope"`
 	Name        string   `json:"name"`  // "" of the run
-	Basis       string   `json:"basis"` // what the simulation rests on
+	Basis       string   `json:"basis"` // basis of the simulation
 	Tasks       int      `json:"tasks"`
 	Repetitions int      `json:"repetitions"`
 	Expected    Span     `json:"predicted_s"`

@@ -8,10 +8,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// ProgramRun is how long a real program ran that ended well, and on what.
+// ProgramRun has the time of a real program that ended well, and the conditions under which it ran.
 type ProgramRun struct {
 	Run, Workflow, Task, Kind string
-	Identity                  string        // hash of what decides its results; "" in older logs
+	Identity                  string        // hash of all that decides its results; "" in older logs
 	Input                     unit.Bytes    // sum of the sizes of its inputs, as far as they were known beforehand
 	Ran                       time.Duration // the program alone, suspensions not counted
 	CPU                       time.Duration // that it used; -1: not measured

@@ -52,8 +52,8 @@ type flow struct {
 	ready          planner.Time // before it no task is
 }
 
-// fresh is a task until it is a row: what that has of its admission, which would take much memory until the workflow is
-// over.
+// fresh is a task until it is a row: the part of its admission for the row. The whole would take much memory until the
+// workflow has ended.
 type fresh struct {
 	spec    *executor.TaskSpec
 	parents []planner.TaskID
@@ -62,7 +62,7 @@ type fresh struct {
 	id      planner.TaskID
 	flow    planner.WorkflowID
 	stage   int32
-	imputed trace.Fields // what its trace did not say
+	imputed trace.Fields // fields that its trace did not give
 	runtime bool         // the runtime is known or imputed
 	formal  bool
 }
@@ -543,7 +543,7 @@ func (p *projection) reused(ev *planner.Event, b *planner.TaskReused) error {
 	return p.out.addReused(ev, b)
 }
 
-// over ends a run that is not resumed: what waits was not run, or not run again.
+// over ends a run that is not resumed: waiting tasks were not run, or not run again.
 func (p *projection) over() {
 	for _, f := range p.flows {
 		if f != nil {
@@ -582,7 +582,7 @@ func (p *projection) write() error {
 	return p.writeIf(func(f *flow) bool { return !p.late || f.state != flowOpen })
 }
 
-// writeAll writes what a simulation leaves as well.
+// writeAll is write, also for the workflows that a simulation leaves open.
 func (p *projection) writeAll() error {
 	p.changedAttempts = p.changedAttempts[:0]
 	for _, x := range p.attempts {

@@ -46,8 +46,8 @@ type logged struct {
 // aheadTasks is how much is read before it is taken: events, and tasks of the workflows that arrive with them.
 const aheadTasks = 1000
 
-// ahead has read, in a goroutine of its own, give what take is called for in the same order. Up to three times
-// aheadTasks are read and not taken. The first error ends both.
+// ahead runs read in a goroutine of its own, and calls take for all that read gives, in the same order. Up to three
+// times aheadTasks are read and not taken. The first error ends both.
 func ahead(ctx context.Context, read func(ctx context.Context, give func(logged) error) error,
 	take func(logged) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -95,13 +95,13 @@ func ahead(ctx context.Context, read func(ctx context.Context, give func(logged)
 	return unread
 }
 
-// ReplayAfter is Replay of what follows on an event, by its number, for somebody who follows a run under way.
+// ReplayAfter is Replay of the events after one, by its number, for readers that follow a run under way.
 func (r *Run) ReplayAfter(ctx context.Context, seq uint64, each func(e planner.Event,
 	admission *executor.Admission) error) error {
 	return r.db.replay(ctx, r.id, r.info.Name, seq, each)
 }
 
-// Events gives what Run.Replay gives, of a run that is not to be continued. The run is given as in Summary.
+// Events is Run.Replay of a run that is not to be continued. The run is given as in Summary.
 func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	admission *executor.Admission) error) error {
 	id, info, err := db.runInfo(ctx, run)
@@ -204,13 +204,13 @@ func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Ad
 	return nil
 }
 
-// Info reads what CreateRun was given of a run, given as in Summary.
+// Info reads the RunInfo that CreateRun was given. The run is given as in Summary.
 func (db *DB) Info(ctx context.Context, run string) (RunInfo, error) {
 	_, info, err := db.runInfo(ctx, run)
 	return info, err
 }
 
-// Snapshot is the log as it was when it was first asked: what is written meanwhile does not show. It holds space in the
+// Snapshot is the log as it was at the first query of the snapshot: later writes do not show. It holds space in the
 // log's files until it is closed.
 type Snapshot struct {
 	db *DB

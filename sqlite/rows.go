@@ -324,7 +324,7 @@ func (t *tables) changeFlow(f *flow) error {
 	return t.flowChanged.end()
 }
 
-// takeState adds what changes of a workflow to a row.
+// takeState adds the values of a workflow that change to a row.
 func (f *flow) takeState(in *inserter) {
 	in.takeText(f.name())
 	in.takeKnown(int64(f.started), f.started != unit.Never)
@@ -387,7 +387,7 @@ type identified struct {
 	identity []byte
 }
 
-// putIdentities keeps what results of new tasks are known by.
+// putIdentities keeps the identities of new tasks, by which their results are known.
 func (t *tables) putIdentities() error {
 	if len(t.identities) == 0 {
 		return nil
@@ -516,7 +516,7 @@ func (t *tables) dropSuspension(s *suspension) error {
 // node.
 const diskShare trace.Fields = 1 << 8
 
-// inputBytes is what a task reads, as the planner knows it.
+// inputBytes is the sum of the sizes of a task's inputs, as the planner knows them.
 func inputBytes(a *executor.Admission, t *planner.Task) (sum int64) {
 	for _, f := range t.Inputs {
 		if k := indexOf(a, f); k >= 0 {
@@ -539,7 +539,7 @@ func indexOf(a *executor.Admission, f planner.FileID) int {
 	return -1
 }
 
-// message is what an attempt said of its end; NULL if it said nothing.
+// message is the message of an attempt at its end; NULL if there is none.
 func message(said string) driver.Value {
 	if said == "" {
 		return nil
@@ -559,7 +559,7 @@ func listOf(tasks []planner.TaskID) text {
 // text is JSON that is inserted as text.
 type text []byte
 
-// known is NULL for what is not known.
+// known is NULL for an unknown number.
 func known(v int64, ok bool) driver.Value {
 	if !ok {
 		return nil

@@ -41,7 +41,7 @@ type Host struct {
 	Docker       string     `json:"docker,omitempty"` // version of the Engine
 }
 
-// RunInfo is what is known of a run when it begins.
+// RunInfo has the facts of a run that are known when it begins.
 type RunInfo struct {
 	Name      string
 	Runtime   string // docker, sim or null
@@ -55,7 +55,7 @@ type RunInfo struct {
 	Cluster   *scenario.Cluster // as the cluster file has it; nil without one
 	Platform  planner.Platform
 	Host      *Host           // nil where nothing is measured
-	Settings  json.RawMessage // what else the run needs to continue as it began; nil for none
+	Settings  json.RawMessage // further settings that the run needs to continue as it began; nil for none
 	Images    []Image         // that its programs run in
 }
 
@@ -166,7 +166,7 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 	return db.newRun(id, info)
 }
 
-// OpenRun opens the log of a run to continue with it, and counts a resumption. Replay gives what is in it.
+// OpenRun opens the log of a run to continue with it, and counts a resumption. Replay gives its events.
 func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 	id, info, err := db.runInfo(ctx, name)
 	if err != nil {
@@ -223,7 +223,7 @@ func (db *DB) newSimulation(id int64, info RunInfo) (*Run, error) {
 	return r, nil
 }
 
-// runInfo reads what CreateRun wrote.
+// runInfo reads the RunInfo that CreateRun wrote.
 func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) {
 	id, found, err := db.find(ctx, name)
 	if err != nil {
@@ -254,7 +254,7 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 	return id, info, err
 }
 
-// Info is what CreateRun was given.
+// Info returns the RunInfo that CreateRun was given.
 func (r *Run) Info() RunInfo { return r.info }
 
 // Began says when the run began, where that is later than it was created.
@@ -266,9 +266,9 @@ func (r *Run) Began(at time.Time) error {
 	})
 }
 
-// Append makes a batch durable. It does not heed the cancellation of ctx: what happened is logged even while gantry is
-// being stopped. After an error nothing of the batch is in the log, and the same batch may be tried again. In Bulk mode
-// a batch is written later, and an error, which may be that of an earlier batch, ends the log.
+// Append makes a batch durable. It does not heed the cancellation of ctx: events are logged even while gantry is being
+// stopped. After an error nothing of the batch is in the log, and the same batch may be tried again. In Bulk mode a
+// batch is written later, and an error, which may be that of an earlier batch, ends the log.
 func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	if r.bulk != nil {
 		if err := r.bulk.append(b); err != nil {
@@ -313,7 +313,7 @@ func (r *Run) catchUp(next []planner.Event) error {
 	return r.Replay(context.Background(), func(planner.Event, *executor.Admission) error { return nil })
 }
 
-// Identify has the log keep what results of tasks are known by, so that other runs can reuse them. It comes before the
+// Identify has the log keep the identities of tasks, so that other runs can reuse their results. It comes before the
 // first batch.
 func (r *Run) Identify() { r.w.rows.identify = true }
 
@@ -395,8 +395,8 @@ func (r *Run) Warn(rule, message string) error {
 }
 
 // Finish says how the run stands now that gantry leaves it, with gantry's exit code, and closes it. The makespan is
-// from the first arrival to the end of the last attempt. Unless the run was interrupted, what never started is marked
-// as skipped.
+// from the first arrival to the end of the last attempt. Unless the run was interrupted, tasks that never started are
+// marked as skipped.
 func (r *Run) Finish(_ context.Context, state State, exit int) error {
 	over := state != Interrupted && state != Running
 	var written error
@@ -433,7 +433,7 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 	return errors.Join(written, err, r.Close())
 }
 
-// Close writes what is buffered and lets go of the run, whose state stays as it is.
+// Close writes buffered rows and lets go of the run, whose state stays as it is.
 func (r *Run) Close() error {
 	var err error
 	r.closing.Do(func() {

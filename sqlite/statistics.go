@@ -22,7 +22,7 @@ type Statistics struct {
 	Transformations []Transformation `json:"transformations"`
 }
 
-// WorkCounts is how many workflows, tasks or jobs came to what.
+// WorkCounts counts workflows, tasks or jobs by outcome.
 type WorkCounts struct {
 	Succeeded  int `json:"succeeded"`
 	Failed     int `json:"failed"`

@@ -54,7 +54,7 @@ type Submitted struct {
 	Message    string // of one that was refused: why
 	Workflow   planner.WorkflowID
 	Task       planner.TaskID // None: it is a whole workflow
-	Options    string         // JSON: how it is to be treated beside what the definition says; "" for nothing
+	Options    string         // JSON: instructions beside the definition; "" for none
 	Definition []byte         // of the submission, as EncodeSubmission has it or as its kind says; nil once it arrived
 }
 
@@ -297,7 +297,7 @@ func (r *Run) Entered(ctx context.Context) ([]Submitted, error) {
 		submittedColumns+"WHERE s.run = ? AND s.state <> 'accepted' ORDER BY s.id", r.id)
 }
 
-// settle notes what became of submissions, within the transaction of a batch.
+// settle notes the outcomes of submissions, within the transaction of a batch.
 func (r *Run) settle(b *executor.Batch) error {
 	for _, a := range b.Admissions {
 		if a.Submission.ID == 0 {
@@ -340,7 +340,8 @@ type LastAttempt struct {
 	Signal  int           // that ended its program; 0: none
 }
 
-// Over reports whether nothing more will happen to it. What runs of a workflow that was cancelled ends later.
+// Over reports whether the submission has reached its end. A cancelled workflow reaches its end with its last running
+// attempt.
 func (o *Outcome) Over() bool {
 	switch o.State {
 	case "running": // a workflow whose tasks have failed stays so while its run is under way

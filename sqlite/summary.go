@@ -41,7 +41,7 @@ type Overview struct {
 	Names     []string `json:"workflow_names"` // of the first three
 	// HostModel is that of the settings: simulations and estimates on containers take it. Nil: none.
 	HostModel *ModelUsed `json:"host_model"`
-	// Disk is what the files of the run take on disk; nil if nobody asked. The log does not have it.
+	// Disk is the space that the files of the run take on disk; nil if nobody asked. The log does not have it.
 	Disk *int64 `json:"disk_bytes,omitempty"`
 }
 
@@ -65,7 +65,7 @@ func (m *ModelUsed) String() string {
 	return name
 }
 
-// Summary is what one run came to, or has come to so far. Nil is not known, not measured, or not yet.
+// Summary is the outcome of one run, or its state so far. Nil is not known, not measured, or not yet.
 type Summary struct {
 	Overview
 	Log       string  `json:"log"`
@@ -73,12 +73,13 @@ type Summary struct {
 	TimeScale float64 `json:"time_scale"`
 	SizeScale float64 `json:"size_scale"`
 	Attempts  int     `json:"attempts"`
-	// Reused are tasks that took over the outputs of earlier attempts, in other runs, and Saved what those had taken.
+	// Reused are tasks that took over the outputs of earlier attempts, in other runs, and Saved the time that those had
+	// taken.
 	Reused int  `json:"reused"`
 	Saved  Span `json:"saved_s"`
 	// PeakDisk is the most that inputs and outputs took on disk.
 	PeakDisk *int64 `json:"peak_disk_bytes"`
-	// of the programs whose attempts did not end well, but for what checkpoints kept
+	// of the programs whose attempts did not end well, but for the work that checkpoints kept
 	Lost        Span          `json:"lost_s"`
 	Preemptions []Preemptions `json:"preemptions"`
 	// of the bytes that attempts read of their inputs, those that lay on the node
@@ -96,7 +97,7 @@ type Summary struct {
 	Failures    []Failure         `json:"failures"`
 	// tasks that ended ok although something went wrong within them, as the message says
 	Doubts []Failure `json:"doubts"`
-	// Predictions are the latest of the run: what a simulation expected of it.
+	// Predictions are the latest of the run, by a simulation.
 	Predictions []Prediction `json:"predictions"`
 	// Starting is the share of the time for which attempts held their nodes that containers took to start.
 	Starting *float64  `json:"starting_percent"`
@@ -106,7 +107,7 @@ type Summary struct {
 	Brief bool `json:"brief,omitempty"`
 	// Policies are those that planned, in turn, if there was more than one.
 	Policies []PolicyChange `json:"policies,omitempty"`
-	// Metrics are what Measure kept of a run that is over.
+	// Metrics are those that Measure kept of a run that has ended.
 	Metrics map[string]float64 `json:"metrics"`
 }
 
@@ -117,7 +118,7 @@ type Count struct {
 }
 
 // Preemptions is how often policies took the places of tasks away in one way (freeze, checkpoint, restart), how long
-// the tasks then were away in all, and what was lost of their work.
+// the tasks then were away in all, and the work that they lost.
 type Preemptions struct {
 	How   string `json:"how"`
 	Count int    `json:"count"`
@@ -182,8 +183,8 @@ type KindSummary struct {
 }
 
 // EstimateSummary is how wrong the estimates of one source were, over the attempts that succeeded: each estimate over
-// what was measured (above 1 it was too high), and its distance from what was measured in percent of that. Nil where
-// nothing took time.
+// the measured time (above 1 it was too high), and its distance from the measured time in percent of the latter. Nil
+// where nothing took time.
 type EstimateSummary struct {
 	Source   string   `json:"source"`
 	Attempts int      `json:"attempts"`
@@ -193,8 +194,8 @@ type EstimateSummary struct {
 	Error    *float64 `json:"mean_error_percent"`
 }
 
-// NodeSummary is how well a node was used: Held is what tasks held of its cores over the makespan, Used what they
-// really used.
+// NodeSummary is how well a node was used: Held is the share of its cores that tasks held over the makespan, Used the
+// share that they really used.
 type NodeSummary struct {
 	Node     string   `json:"node"`
 	Cores    *float64 `json:"cores"`
@@ -204,7 +205,7 @@ type NodeSummary struct {
 	Used     *float64 `json:"used_percent"`
 }
 
-// Failure is a task whose last attempt failed, or what is doubtful of one that did not.
+// Failure is a task whose last attempt failed, or a task whose success is doubtful.
 type Failure struct {
 	Workflow string `json:"workflow"`
 	Task     string `json:"task"`
@@ -216,7 +217,7 @@ type Failure struct {
 	Attempts int    `json:"attempts"`
 }
 
-// Warning is what a run was warned of, and how often.
+// Warning is a warning of a run, and how often it was given.
 type Warning struct {
 	Rule    string `json:"rule"`
 	Message string `json:"message"`
@@ -294,8 +295,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	return db.SummaryWithin(ctx, run, math.MaxInt)
 }
 
-// SummaryWithin is Summary that is brief about a run with more tasks than most, if these are rows of their own: what
-// takes longer the more there are is left out.
+// SummaryWithin is Summary that is brief about a run with more tasks than most, if these are rows of their own: parts
+// that take longer with more tasks are left out.
 func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary, error) {
 	id, name, err := db.find(ctx, run)
 	if err != nil {
@@ -407,7 +408,7 @@ func scanFailure(to *[]Failure) func(Scan) error {
 	}
 }
 
-// sumUp reads what a summary has of tasks and attempts.
+// sumUp reads the parts of a summary about tasks and attempts.
 func sumUp(s *Summary, read reading, id int64, name string) {
 	read(func(scan Scan) error {
 		var c Count

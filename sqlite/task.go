@@ -12,7 +12,7 @@ import (
 	"gantry/trace/spelling"
 )
 
-// Life is what the log has of one task: what explain shows.
+// Life is the record of one task in the log, as explain shows it.
 type Life struct {
 	Run       string     `json:"run"`
 	Runtime   string     `json:"runtime"`
@@ -40,7 +40,7 @@ type Life struct {
 	Waits     []Waiting  `json:"waits"`
 	Notes     []Noted    `json:"notes"`
 	Attempts  []Attempt  `json:"attempts"`
-	// Reuses says what the task took over from an earlier attempt, or why it took over nothing; one for each part of a
+	// Reuses says which earlier attempt's outputs the task took over, or why it took over none; one for each part of a
 	// run that was continued.
 	Reuses []Reuse `json:"reuses"`
 	// Suspensions are the preemptions of its attempts, in order.
@@ -55,7 +55,7 @@ func (l *Life) Last() *Attempt {
 	return &l.Attempts[len(l.Attempts)-1]
 }
 
-// Reuse is what a task took over, or why it took over nothing.
+// Reuse is the attempt whose outputs a task took over, or the reason why it took over none.
 type Reuse struct {
 	At        Span   `json:"at_s"`
 	Continued bool   `json:"continued"`    // that is since the workflow was continued
@@ -346,7 +346,7 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	return l, err
 }
 
-// waitsOf returns why a task waited, and who held what it waited for.
+// waitsOf returns why a task waited, and the tasks that held the resources then.
 func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
 	all, err := collect(ctx, db, func(scan Scan) (w Waiting, err error) {
 		return w, scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
@@ -398,11 +398,11 @@ func (db *DB) attemptsOfTask(ctx context.Context, run string, id, t int64) ([]At
 		attemptsOf+`) ORDER BY a.attempt`, run, id, t)
 }
 
-// WaitsForOthers reports whether a reason to wait is what other tasks hold.
+// WaitsForOthers reports whether other tasks, by the resources that they hold or get first, are the reason to wait.
 func WaitsForOthers(reason string) bool { return reason == "no-node-free" || reason == "outranked" }
 
-// LastWait tells of a task of a run of a server only what it is waiting for, which takes a moment in any log. The run
-// is given by its whole name.
+// LastWait returns, of a task of a run of a server, only the last wait, which takes a moment in any log. The run is
+// given by its whole name.
 func (db *DB) LastWait(ctx context.Context, run string, t planner.TaskID) (*Life, error) {
 	l := &Life{Run: run, ID: int64(t)}
 	var since, until *Span

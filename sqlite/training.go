@@ -10,7 +10,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// TrainingRun is what one run of the log teaches.
+// TrainingRun has the samples of one run of the log.
 type TrainingRun struct {
 	Name      string
 	Started   time.Time
@@ -21,8 +21,8 @@ type TrainingRun struct {
 	Unsized   int              // attempts that tell nothing, as their log did not keep the sizes of inputs yet
 }
 
-// Training returns what the runs on a kind of runtime ("": on all) measured of attempts that ended well, in order of
-// time. Of a task that was preempted nothing is taken: its last attempt may be a part of it.
+// Training returns the measurements of attempts that ended well, in the runs on a kind of runtime ("": on all), in
+// order of time. Of a task that was preempted nothing is taken: its last attempt may be a part of it.
 func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, error) {
 	type row struct {
 		id  int64

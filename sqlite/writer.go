@@ -96,7 +96,7 @@ func (w *writer) insertSamples(rows []Sample) error {
 	return w.sample.flush()
 }
 
-// encodedBatch is a batch with what can be made of it before its transaction begins.
+// encodedBatch is a batch with the texts that are encoded before its transaction begins.
 type encodedBatch struct {
 	executor.Batch
 	bodies      []string // of events

@@ -278,7 +278,7 @@ func (c *chrome) workflows() error {
 		FROM workflows WHERE run = ? ORDER BY workflow`, c.clock, c.id)
 }
 
-// loads writes what tasks held and used of each node as counters.
+// loads writes the cores and memory of each node that tasks held and used, as counters.
 func (c *chrome) loads() error {
 	for _, l := range []struct {
 		name, series string

@@ -77,7 +77,7 @@ func recordType(columns []*sql.ColumnType) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// columnType is the type of a column: as declared, or for what a view computes, by the unit in its name.
+// columnType is the type of a column: as declared, or, if a view computes it, by the unit in its name.
 func columnType(name, declared string) reflect.Type {
 	switch declared {
 	case "INTEGER":

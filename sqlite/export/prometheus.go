@@ -77,7 +77,7 @@ var families = []family{
 		"SELECT total(took_ns) / 1e9 FROM plans WHERE run = ?1"},
 }
 
-// MetricsType is the content type of what Prometheus writes.
+// MetricsType is the content type of the text that Prometheus writes.
 const MetricsType = "text/plain; version=0.0.4; charset=utf-8"
 
 // Prometheus writes how a run stands in the text format of Prometheus. Every metric has the label run.

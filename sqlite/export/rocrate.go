@@ -20,15 +20,15 @@ import (
 	"gantry/sqlite"
 )
 
-// ROCrateOptions says where the files of a run are, and who ran it.
+// ROCrateOptions says where the files of a run are, and names the user that ran it.
 type ROCrateOptions struct {
 	Workflow string
 	Results  string                 // directory with the results of the workflow
-	Agent    string                 // name of the user who ran it; "": not known
+	Agent    string                 // name of the user that ran it; "": not known
 	On       *executor.Capabilities // of the run's runtime, which runs programs
 }
 
-// profiles are what a crate conforms to, with their versions.
+// profiles are the profiles of RO-Crate that a crate conforms to, with their versions.
 var profiles = [][3]string{{"https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5"},
 	{"https://w3id.org/ro/wfrun/workflow/0.5", "Workflow Run Crate", "0.5"},
 	{"https://w3id.org/ro/wfrun/provenance/0.5", "Provenance Run Crate", "0.5"},

@@ -168,7 +168,7 @@ func float(x float64) string {
 	return text
 }
 
-// writeCSV writes the rows of a query; what is not known is empty.
+// writeCSV writes the rows of a query; unknown values are empty.
 func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error {
 	out := csv.NewWriter(w)
 	var line []string

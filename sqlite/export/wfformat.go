@@ -28,10 +28,10 @@ func Workflows(ctx context.Context, db *sqlite.DB, run string) ([]string, error)
 	return names, nil
 }
 
-// WfFormat returns a function that writes what really happened to one workflow of a run as WfFormat 1.5: its tasks and
-// files with the sizes that they had, the nodes it ran on as machines, and the measurements of the attempt of each task
-// that succeeded. The runtimes of a simulated run are simulated, and its runtime system says so: on has the
-// capabilities of the runtime of the run.
+// WfFormat returns a function that writes one workflow of a run, as it really ran, as WfFormat 1.5: its tasks and files
+// with the sizes that they had, the nodes it ran on as machines, and the measurements of the attempt of each task that
+// succeeded. The runtimes of a simulated run are simulated, and its runtime system says so: on has the capabilities of
+// the runtime of the run.
 func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capabilities) (
 	write func(w io.Writer, workflow string) error, err error) {
 	info, err := db.Info(ctx, run)
@@ -75,7 +75,7 @@ const executedQuery = `SELECT t.task, coalesce(a.attempt, -1), coalesce(a.node, 
 	WHERE r.name = ?2 AND (a.attempt IS NOT NULL OR t.attempts = 0 AND NOT EXISTS (
 		SELECT 1 FROM reuses u WHERE u.run = r.id AND u.task = t.task AND u.from_run <> ''))`
 
-// execution is a workflow of a run with the sizes and images that it had, and what was measured of it.
+// execution returns a workflow of a run with the sizes and images that it had, and its measurements.
 func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission, heard map[int64]int64,
 	on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
 	if a.Submission.Workflow == nil || len(a.Submission.Workflow.Tasks) != len(a.Arrived.Tasks) {
@@ -200,13 +200,13 @@ func machine(info *sqlite.RunInfo, n *planner.Node, on *executor.Capabilities) t
 	return m
 }
 
-// part is what attempts did of a task whose work a checkpoint kept.
+// part has the measurements of attempts of a task whose work a checkpoint kept.
 type part struct {
 	ran                        int64
 	cpu, memory, read, written *int64
 }
 
-// add adds what an earlier attempt did. Of what one of them does not know, the sum is not known.
+// add adds the measurements of an earlier attempt. A sum is unknown if either term is.
 func (p *part) add(before *part) {
 	p.ran += before.ran
 	p.cpu, p.read, p.written = sum(p.cpu, before.cpu), sum(p.read, before.read), sum(p.written, before.written)
@@ -215,7 +215,7 @@ func (p *part) add(before *part) {
 	}
 }
 
-// execution is what was measured, as WfFormat has it.
+// execution returns the measurements as WfFormat has them.
 func (p *part) execution() trace.TaskExecution {
 	x := trace.TaskExecution{Ran: true, Runtime: time.Duration(p.ran)}
 	if p.cpu != nil && p.ran > 0 {
@@ -233,8 +233,8 @@ func (p *part) execution() trace.TaskExecution {
 	return x
 }
 
-// keptParts returns, for the tasks of a workflow that continued from checkpoints, what the attempts before the last one
-// did of them.
+// keptParts returns, for the tasks of a workflow that continued from checkpoints, the measurements of the attempts
+// before the last one.
 func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (map[int64]*part, error) {
 	out := map[int64]*part{}
 	err := db.Each(ctx, func(scan sqlite.Scan) error {
@@ -246,7 +246,7 @@ func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (
 		if err := scan(&task, &ran, &p.cpu, &p.memory, &p.read, &p.written, &kept, &resumed); err != nil {
 			return err
 		}
-		if !resumed { // it began again: what was before it counts no more
+		if !resumed { // it began again: earlier attempts count no more
 			delete(out, task)
 		}
 		if kept == nil || !*kept || ran == nil {

@@ -78,7 +78,7 @@ func (c *checker) texts(query string) (out []string) {
 	return out
 }
 
-// taskModel and attemptModel are what the events say of a task and of an attempt.
+// taskModel and attemptModel are the states of a task and of an attempt by the events.
 type taskModel struct {
 	workflow planner.WorkflowID
 	state    string

@@ -1,5 +1,5 @@
-// Package logtest writes logs of runs that never were, through the public surface of package sqlite, for tests of what
-// reads them.
+// Package logtest writes logs of runs that never were, through the public surface of package sqlite, for tests of
+// readers of logs.
 package logtest
 
 import (
@@ -75,7 +75,7 @@ func (l *Log) Arrive(at planner.Time, name string, kinds []string, parents [][]i
 	return first
 }
 
-// Admission makes what Arrive admits, with ids from those given.
+// Admission makes the admission of Arrive, with ids from those given.
 func Admission(flow planner.WorkflowID, task planner.TaskID, file planner.FileID, name string, kinds []string,
 	parents [][]int32) *executor.Admission {
 	n := len(kinds)

@@ -10,8 +10,8 @@ import (
 )
 
 // Multiply copies all runs of a log, so that there are n times as many: run NAME is there as NAME-1, NAME-2 and so on,
-// too. What one run takes to be read must not depend on how many others there are, and real runs would take hours to be
-// made. The log must not be in use.
+// too. The time to read one run must not depend on the number of others, and real runs would take hours to be made. The
+// log must not be in use.
 func Multiply(ctx context.Context, path string, n int) error {
 	raw, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: "_synchronous=OFF"}).String())
 	if err != nil {
@@ -27,7 +27,7 @@ func Multiply(ctx context.Context, path string, n int) error {
 	if err != nil {
 		return err
 	}
-	copies := []string{} // statements; ?1 is the run, ?2 what is added to its name
+	copies := []string{} // statements; ?1 is the run, ?2 the suffix of its name
 	for _, table := range append([]string{"runs"}, tables...) {
 		names, err := texts(ctx, raw, "SELECT name FROM pragma_table_info('"+table+"')")
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 	"gantry/sqlite"
 )
 
-// mostProblems bounds what Verify returns.
+// mostProblems bounds the problems that Verify returns.
 const mostProblems = 20
 
-// Verify checks a log whose runs are all over: PRAGMA integrity_check, foreign keys, and that the rows of every run are
-// what its events say. It returns the first problems found, none for a sound log. The error is that of reading the
+// Verify checks a log whose runs are all over: PRAGMA integrity_check, foreign keys, and that the rows of every run
+// agree with its events. It returns the first problems found, none for a sound log. The error is that of reading the
 // file.
 func Verify(ctx context.Context, path string) (problems []string, err error) {
 	raw, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_query_only=1"}).String())
@@ -64,7 +64,7 @@ func Verify(ctx context.Context, path string) (problems []string, err error) {
 	return problems, nil
 }
 
-// attemptRow is what the events and the rows of an attempt have in common.
+// attemptRow has the fields that the events and the rows of an attempt share.
 type attemptRow struct {
 	task             planner.TaskID
 	try              int32

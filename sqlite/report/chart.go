@@ -49,7 +49,7 @@ type ChartPoint struct {
 	Box      *Box
 }
 
-// Box is what a box plot shows, each the mean over repetitions.
+// Box has the numbers of a box plot, each the mean over repetitions.
 type Box struct{ Low, Q1, Median, Q3, High, Mean float64 }
 
 // Kinds are the kinds of charts.
@@ -226,7 +226,7 @@ func (c *Chart) panel(f *figure, pl *plot.Plot, p *Panel, names []string, thumbs
 }
 
 // drawing is a panel while it is drawn. Each kind of chart is a method: it draws series i of the panel, in the colour
-// of series k of the chart, and returns what the legend shows of it.
+// of series k of the chart, and returns its symbols in the legend.
 type drawing struct {
 	f         *figure
 	plot      *plot.Plot

@@ -316,7 +316,7 @@ type withIntervals struct {
 	plotter.YErrors
 }
 
-// add draws the line in the i-th colour, and returns what a legend shows of it.
+// add draws the line in the i-th colour, and returns its symbols in a legend.
 func (w withIntervals) add(pl *plot.Plot, i int) ([]plot.Thumbnailer, error) {
 	line, dots, err := plotter.NewLinePoints(w.XYs)
 	if err != nil {

@@ -79,7 +79,7 @@ type figure struct {
 
 var boxColumns = []string{"place", "whisker_5", "quartile_1", "median", "quartile_3", "whisker_95", "mean"}
 
-// record keeps what is drawn for the CSV beside the figure.
+// record keeps the drawn numbers for the CSV beside the figure.
 func (f *figure) record(series string, numbers ...float64) {
 	row := []string{series}
 	for _, x := range numbers {
@@ -234,7 +234,7 @@ func (f *figure) slant(pl *plot.Plot, ticks []plot.Tick) {
 	if vg.Length(len(ticks))*(widest+2*vg.Millimeter) > f.width {
 		const angle = math.Pi / 6
 		pl.X.Tick.Label.Rotation, pl.X.Tick.Label.XAlign, pl.X.Tick.Label.YAlign = angle, text.XRight, text.YTop
-		// what the first one has beside the axis at least
+		// the first label has at least 1.5 cm beside the axis
 		f.inset = max(0, vg.Length(math.Cos(angle))*widest-1.5*vg.Centimeter)
 	}
 }

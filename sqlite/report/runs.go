@@ -94,8 +94,8 @@ type RunSide struct {
 	HostModel *sqlite.ModelUsed `json:"host_model"`
 }
 
-// Comparison is what two runs of the same workflows have in common, and what not. Workflows and tasks are matched by
-// their names; the only workflow of each is the same one.
+// Comparison has the likenesses and the differences of two runs of the same workflows. Workflows and tasks are matched
+// by their names; the only workflow of each is the same one.
 type Comparison struct {
 	Runs          [2]RunSide `json:"runs"`
 	MakespanError Number     `json:"makespan_error"` // (B - A) / A
@@ -291,7 +291,7 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 		if err := json.Unmarshal(parents, &of); err != nil {
 			return fmt.Errorf("read the parents of task %s of run %s: %w", r.task, run, err)
 		}
-		for _, a := range of { // what follows waits for that
+		for _, a := range of { // a task is ready once gantry knows of the ends of its parents
 			r.ready.Int64 = max(r.ready.Int64, min(known[a], r.queued.Int64))
 		}
 		out[[2]string{r.workflow, r.task}] = r
@@ -309,8 +309,8 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	return out, err
 }
 
-// renamed has the tasks of the only workflow of B under the name of that of A: it is the same one, whatever its file
-// was called.
+// renamed has the tasks of the only workflow of B under the name of that of A: both are the same workflow, though their
+// files may have different names.
 func renamed(rows map[[2]string]taskRow, flows [2]map[string][2]int64) (map[[2]string]taskRow, map[string][2]int64) {
 	out, flow := make(map[[2]string]taskRow, len(rows)), map[string][2]int64{}
 	for name := range flows[0] {
@@ -516,7 +516,7 @@ func spanOf(ns int64) string {
 	return span(ns)
 }
 
-// phaseColumns are the headings of what write prints.
+// phaseColumns are the headings of the columns that write prints.
 const phaseColumns = "waiting A\tB\tstaging A\tB\tstart A\tB\trunning A\tB\tending A\tB\tin all A\tB\t"
 
 // write prints the phases of a task in two runs, side by side, and ends the line.
@@ -527,7 +527,7 @@ func (p Phases) write(to io.Writer, other Phases) {
 	fmt.Fprintf(to, "%s\t%s\t\n", span(p.sum()), span(other.sum()))
 }
 
-// sum is the time from the moment at which a task was ready to the end; what is not known counts for nothing.
+// sum is the time from the moment at which a task was ready to the end; unknown phases count for nothing.
 func (p Phases) sum() (ns int64) {
 	for _, x := range p.all() {
 		ns += max(0, x)

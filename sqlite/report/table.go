@@ -67,7 +67,7 @@ type Row struct {
 	Values   map[string]Interval `json:"values"`
 }
 
-// Verdict is what a test of stability says of the runs that it can judge.
+// Verdict counts the stable runs among the runs that a test of stability can judge.
 type Verdict struct {
 	Stable int `json:"stable"`
 	Of     int `json:"of"`
@@ -76,7 +76,7 @@ type Verdict struct {
 // Interval is a mean over repetitions with its 95 % confidence interval, Mean ± Half.
 type Interval metrics.Interval
 
-// MarshalJSON gives null for what is not known.
+// MarshalJSON gives null for unknown numbers.
 func (i Interval) MarshalJSON() ([]byte, error) {
 	known := func(x float64) *float64 {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -318,7 +318,7 @@ func WriteText(w io.Writer, tables []Table) error {
 // WriteSearches prints the ends of searches for people.
 func WriteSearches(w io.Writer, searches []results.Search) error {
 	tw := columns.New(w, false)
-	// What all have in common is left out.
+	// Parameters with one value in all searches are left out.
 	all := map[string]bool{"policy": true}
 	for _, s := range searches {
 		for k, v := range s.Params {

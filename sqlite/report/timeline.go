@@ -190,13 +190,13 @@ func (t *Timeline) title() string {
 	return s + ": makespan " + span(t.makespan)
 }
 
-// axis is what an axis of time up to an instant counts.
+// axis returns the label and the unit, in nanoseconds, of an axis of time up to an instant.
 func axis(end int64) (label string, ns float64) {
 	name, seconds := timeUnit(float64(end) / 1e9)
 	return "time since the run began, " + name, seconds * 1e9
 }
 
-// grey is the colour of what has none of its own.
+// grey is the colour of bars without a colour of their own.
 var grey = color.RGBA{215, 215, 215, 255}
 
 // mostShades bounds the colours that a legend explains.
@@ -247,7 +247,7 @@ func (s *colouring) of(t *Timeline, b *bar) color.RGBA {
 	return grey
 }
 
-// lanes draws the bars of a timeline: what passed before the program ran is pale, suspensions are white, the thin line
+// lanes draws the bars of a timeline: the time before the program ran is pale, suspensions are white, the thin line
 // below a bar ends where the plan had its end. Attempts that failed have a red cross.
 type lanes struct {
 	*Timeline
@@ -507,7 +507,8 @@ func (s stroke) Thumbnail(c *draw.Canvas) {
 	c.StrokeLine2(s.style, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
 }
 
-// utilisation draws the cores and the memory of all nodes over time: what there is, and what tasks held and used.
+// utilisation draws the cores and the memory of all nodes over time: the capacity, and the amounts that tasks held and
+// used.
 func (p *painter) utilisation(t *Timeline) error {
 	label, ns := axis(t.end)
 	f := &figure{title: "Utilisation of " + t.title(), legend: plot.NewLegend(), width: 24 * vg.Centimeter,
@@ -621,7 +622,7 @@ func staircase(changes []sqlite.Change, end int64, ns, unit float64) (out plotte
 	return out, averaged
 }
 
-// area fills what is below a curve.
+// area fills the space below a curve.
 type area struct {
 	points plotter.XYs
 	color  color.Color

@@ -30,7 +30,7 @@ type Earlier struct {
 	set     *Set
 	cells   map[string]*Cell // by Key of the experiment's cells
 	version string           // of the build that takes over
-	sample  map[sampled]bool // what is simulated again
+	sample  map[sampled]bool // the runs that are simulated again
 	took    time.Duration    // of a run, on average
 }
 
@@ -68,7 +68,7 @@ func NewEarlier(set *Set, info Info) (*Earlier, error) {
 	return e, nil
 }
 
-// key is what experiment.Cell.Key returns of it.
+// key returns experiment.Cell.Key of the cell.
 func (c *Cell) key() string {
 	e := experiment.Cell{Inputs: c.Inputs}
 	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
@@ -145,7 +145,7 @@ func byTheClock(metric string) bool {
 }
 
 // TakeOver takes runs over from now on when they are asked for, if those of the sample that are kept are the same digit
-// for digit in all that is not measured by the clock. Else it takes none, and says what differs.
+// for digit in all that is not measured by the clock. Else it takes none, and returns the difference.
 func (db *DB) TakeOver(ctx context.Context, e *Earlier) (differs string, err error) {
 	checked := Check{Build: e.version}
 	for _, x := range slices.SortedFunc(maps.Keys(e.sample), func(a, b sampled) int {

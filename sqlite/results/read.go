@@ -57,7 +57,7 @@ func (c *Cell) Count(s experiment.State) int {
 	return n
 }
 
-// Verdicts returns what a test of stability said of the runs, those that diverged included.
+// Verdicts returns the verdicts of a test of stability on the runs, those that diverged included.
 func (c *Cell) Verdicts(test string) []bool {
 	var out []bool
 	for i := range c.Runs {

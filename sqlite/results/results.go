@@ -1,4 +1,4 @@
-// Package results keeps what experiments give in a SQLite file of its own: one transaction per run, so that an
+// Package results keeps the results of experiments in a SQLite file of its own: one transaction per run, so that an
 // interruption loses no run that has ended. schema.sql describes the file.
 package results
 
@@ -26,7 +26,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-// additions are what files of the same version may lack.
+// additions are the tables and views that files of the same version may lack.
 //
 //go:embed additions.sql
 var additions string
@@ -46,7 +46,7 @@ var (
 // Info says whose results a file has.
 type Info struct {
 	Name, Title, Source, Version string
-	// Settings is what all results of one file share; a file with others is refused.
+	// Settings are shared by all results of one file; a file with others is refused.
 	Settings any
 	// Repetitions is how many the experiment asks for; 0 if the file does not have it.
 	Repetitions int

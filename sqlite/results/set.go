@@ -22,7 +22,7 @@ type Set struct {
 	Name, Title, Source string
 	Quick               bool
 	Repetitions         int           // that the experiment asks for, of each cell; 0: unknown
-	Settings            string        // JSON: what runs have to share with others, the limits among it; "": unknown
+	Settings            string        // JSON: settings that all runs share, the limits among them; "": unknown
 	Builds              []string      // the builds that simulated the runs, by first use
 	Checks              []Check       // of runs by earlier builds
 	From, To            string        // when the first and the last run ended, UTC; "": unknown

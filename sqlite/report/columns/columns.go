@@ -103,7 +103,7 @@ func New(w io.Writer, right bool) *Table { return &Table{to: w, right: right} }
 
 func (t *Table) Write(b []byte) (int, error) { return t.text.Write(b) }
 
-// Flush prints what was written since the last time. A line without a tab divides tables.
+// Flush prints the text written since the last time. A line without a tab divides tables.
 func (t *Table) Flush() error {
 	indent := ""
 	if t.right {

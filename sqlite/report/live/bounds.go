@@ -60,7 +60,7 @@ func (l *limiter) take(now time.Time) bool {
 	return true
 }
 
-// threadTime starts to count the CPU time of what the caller does on its thread, and returns how to end that.
+// threadTime starts to count the CPU time of the caller on its thread, and returns the function that ends the count.
 func threadTime() func() time.Duration {
 	runtime.LockOSThread()
 	read := func() time.Duration {

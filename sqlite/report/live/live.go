@@ -1,5 +1,5 @@
-// Package live serves the page of a run while the run is under way: on the loopback, to who knows the token in the URL,
-// read-only. It reads the log and nothing else, and only while somebody looks.
+// Package live serves the page of a run while the run is under way: on the loopback, to clients with the token in the
+// URL, read-only. It reads the log and nothing else, and only while somebody looks.
 package live
 
 import (
@@ -18,24 +18,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Source is what a server shows.
+// Source is the content of a server.
 type Source interface {
 	// Page is the document, which asks the server for its data.
 	Page() (text []byte, policy string, err error)
 	// Over reports whether the run is over; it costs little.
 	Over(ctx context.Context) (bool, error)
-	// Data is what the document shows, compressed, and whether the run is over, so that there is no more to come.
+	// Data is the data of the document, compressed, and whether the run is over, so that there is no more to come.
 	Data(ctx context.Context) (data []byte, over bool, err error)
 }
 
-// Bounds of what clients can ask of a server: it shares a process with the run.
+// Bounds of the requests of clients: a server shares a process with the run.
 const (
 	maxConnections = 48
 	maxRate        = 60 // requests a second, of all clients together
 	maxHeader      = 16 << 10
 	writeTimeout   = 15 * time.Second
 	beat           = 15 * time.Second // silence after which a stream is kept awake
-	// Farewell is how long a server waits for those who look to fetch the last data.
+	// Farewell is how long a server waits for clients to fetch the last data.
 	Farewell = 3 * time.Second
 )
 
@@ -85,7 +85,7 @@ func Listen(port int, source Source, handlers map[string]http.Handler) (*Server,
 	return s, nil
 }
 
-// URL is where the page is; who knows it can look.
+// URL is the address of the page, with the token that gives access.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/" + s.token + "/" }
 
 // Serve serves until the source is over or ctx is done. Then clients have a moment to fetch the last data.
@@ -257,7 +257,7 @@ func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(text) // who does not read it misses it
+	_, _ = w.Write(text) // a client that does not read it misses it
 }
 
 func (s *Server) serveData(w http.ResponseWriter) {

@@ -11,7 +11,7 @@ import (
 // arrival.
 type answer struct {
 	Steps  []step           `json:"steps"` // in the order of time
-	Parts  map[string]int64 `json:"parts"` // of the path, by what happened
+	Parts  map[string]int64 `json:"parts"` // of the path, by kind of step
 	Advice string           `json:"advice"`
 	// Bound is the longest path of the measured runs: no number of nodes would have made the run shorter.
 	Bound int64 `json:"bound"`
@@ -26,7 +26,7 @@ type step struct {
 	To      int64  `json:"to"`
 }
 
-// What a step may be.
+// Kinds of steps.
 const (
 	computing = "computing"
 	waiting   = "waiting for a node"
@@ -37,8 +37,8 @@ const (
 	retrying  = "lost to failed attempts"
 )
 
-// answer walks back from the attempt that ended last: what it waited for is the parent that ended last, or its own
-// try before.
+// answer walks back from the attempt that ended last, each time to the parent that ended last, or to the task's own try
+// before.
 func (r *reader) answer() {
 	o := &r.out.Answer
 	o.Steps, o.Parts = []step{}, map[string]int64{}
@@ -90,8 +90,8 @@ func (r *reader) answer() {
 	o.Advice = r.advice()
 }
 
-// before is what an attempt waited for: the try before, or the parent that ended last. It is -1 if that was the arrival
-// of its workflow.
+// before is the attempt that an attempt waited for: the try before, or that of the parent that ended last. It is -1 if
+// the attempt waited for the arrival of its workflow.
 func (r *reader) before(i int) int {
 	l := &r.lives[i]
 	t := &r.tasks[l.task]
@@ -170,7 +170,7 @@ func (r *reader) why(task int, from, to int64) string {
 	return best
 }
 
-// advice says what would have shortened the run most.
+// advice names the change that would have shortened the run most.
 func (r *reader) advice() string {
 	o := &r.out.Answer
 	what, most, total := "", int64(0), int64(0)

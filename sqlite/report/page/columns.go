@@ -45,7 +45,7 @@ func (c counter) all(spans ...*int64) {
 
 const kilo = 1000
 
-// columns writes what was read as columns, by units.
+// columns writes the records that were read as columns, by units.
 func (r *reader) columns() {
 	o := r.out
 	o.Unit = unitOf(r.clock, len(r.lives))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Extra is what a page shows that the log does not have as such, and that is computed from it.
+// Extra is the part of a page that the log does not have as such, and that is computed from it.
 type Extra struct {
 	Plans     []Plan
 	Rounds    int    // of planning that there were
@@ -65,7 +65,7 @@ type Bar struct {
 	From, To time.Duration
 }
 
-// add writes what was computed, by units.
+// add writes the computed part, by units.
 func (r *reader) add(x *Extra) {
 	if x == nil {
 		return

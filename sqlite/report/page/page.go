@@ -1,5 +1,5 @@
-// Package page writes runs of the log as one self-contained HTML page: what a run came to and why it took so long,
-// when every attempt was where, what the nodes had to do, and all attempts as a table. It needs no network, and no
+// Package page writes runs of the log as one self-contained HTML page: the outcome of a run and why it took so long,
+// the times and places of all attempts, the load of the nodes, and all attempts as a table. It needs no network, and no
 // server.
 package page
 
@@ -29,15 +29,15 @@ var web embed.FS
 var modules = []string{"text", "data", "detail", "chart", "answer", "timeline", "load", "table", "types", "dag",
 	"estimates", "deadlines", "others", "about", "live", "main"}
 
-// Options say what a page has besides what the log says. The zero value adds nothing.
+// Options are the contents of a page besides those of the log. The zero value adds nothing.
 type Options struct {
 	Now  time.Time
 	Live bool // the page follows a run that is under way
 	// Left reports whether a run that is called running has no gantry any more.
 	Left func(run, runtime string) bool
-	// Output returns the last lines of what an attempt printed; nil if it is not known.
+	// Output returns the last lines that an attempt printed; nil if they are not known.
 	Output func(run, workflow, task string, try int) []string
-	// More returns what has to be computed of a run; nil for nothing.
+	// More returns the computed part of the page of a run; nil for none.
 	More func(ctx context.Context, run string) (*Extra, error)
 }
 
@@ -130,7 +130,7 @@ var (
 )
 
 // bundle joins the modules into one script, as a file that is opened from disk cannot import others. Each module
-// becomes a function that returns what it exports.
+// becomes a function that returns its exports.
 func bundle() (string, error) {
 	var b strings.Builder
 	b.WriteString("'use strict';\n")

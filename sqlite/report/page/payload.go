@@ -21,7 +21,7 @@ type payload struct {
 	Runs    []*run `json:"runs"`
 }
 
-// run is what the page shows of a run.
+// run is a run as the page shows it.
 type run struct {
 	Name      string          `json:"name"`
 	Policy    string          `json:"policy"`
@@ -68,7 +68,7 @@ type run struct {
 	Copies      []move              `json:"copies"`  // of files between nodes
 	Changes     []change            `json:"changes"` // of nodes
 	Others      *others             `json:"others"`
-	Without     []string            `json:"without"` // what the page leaves out, and why
+	Without     []string            `json:"without"` // the parts that the page leaves out, and why
 }
 
 // predicted is the makespan that gantry expected last, with its interval of 80 %.
@@ -145,9 +145,9 @@ type attemptColumns struct {
 	Source    column `json:"source"`
 	Outcome   column `json:"outcome"` // 0: under way
 	Known     column `json:"known"`
-	Cores     column `json:"cores"`  // held, less what the task needs
-	Memory    column `json:"memory"` // held, less what the task needs
-	Disk      column `json:"disk"`   // held, less what the task needs
+	Cores     column `json:"cores"`  // held, less the need of the task
+	Memory    column `json:"memory"` // held, less the need of the task
+	Disk      column `json:"disk"`   // held, less the need of the task
 	CPU       column `json:"cpu"`    // used
 	Throttled column `json:"throttled"`
 	Peak      column `json:"peak"`
@@ -161,7 +161,7 @@ type attemptColumns struct {
 	AppliedWrite  column `json:"applied_write"`
 }
 
-// odd is what few attempts have.
+// odd has the values that few attempts have.
 type odd struct {
 	Attempt int      `json:"attempt"`
 	Exit    *int64   `json:"exit,omitempty"`
@@ -196,10 +196,10 @@ type reused struct {
 	Task int    `json:"task"`
 	At   int64  `json:"at"`
 	Run  string `json:"run"` // of that attempt; "" for this one, which was continued
-	Ran  int64  `json:"ran"` // what it took
+	Ran  int64  `json:"ran"` // the time that it took
 }
 
-// note is what the policy said of a task or of its workflow.
+// note is a statement of the policy on a task or on its workflow.
 type note struct {
 	At       int64  `json:"at"`
 	Workflow int    `json:"workflow"` // -1: none
@@ -271,7 +271,7 @@ type other struct {
 	Lateness    int64   `json:"lateness"` // of the late ones, on average
 	Utilisation float64 `json:"utilisation"`
 	Lanes       int     `json:"lanes"`
-	Lane        column  `json:"lane"` // of bars: what one pixel shows is one bar
+	Lane        column  `json:"lane"` // of bars: stays within one pixel are one bar
 	From        column  `json:"from"`
 	Length      column  `json:"length"`
 	Kind        column  `json:"kind"`
@@ -290,8 +290,7 @@ func pack(data []byte, level int) []byte {
 	return b.Bytes()
 }
 
-// column is a list of numbers as the differences from one to the next, each a varint: what changes little takes a
-// byte.
+// column is a list of numbers as the differences from one to the next, each a varint: small differences take a byte.
 type column []int64
 
 // MarshalJSON writes the varints as base64.

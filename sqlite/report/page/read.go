@@ -37,7 +37,7 @@ func (l *life) end(clock int64) int64 {
 	return l.ended
 }
 
-// task is what is known of a task besides its attempts.
+// task has the facts of a task besides its attempts.
 type task struct {
 	name                       string
 	kind, state, imputed       int64 // in states and the lists of the reader
@@ -47,7 +47,7 @@ type task struct {
 	cores, memory, disk, limit int64
 }
 
-// reader collects what the parts of a page need.
+// reader collects the data that the parts of a page need.
 type reader struct {
 	ctx   context.Context
 	log   *sqlite.Snapshot
@@ -95,7 +95,7 @@ func (p *placed) place(number int) int {
 	return at
 }
 
-// read reads a run. What the parts say is of one moment.
+// read reads a run. All parts are of one moment.
 func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, error) {
 	info, err := db.Info(ctx, name)
 	if err != nil {
@@ -404,14 +404,14 @@ func (r *reader) warnings() error {
 	}, `SELECT message, count FROM warnings WHERE run = ?`, r.id)
 }
 
-// Bounds of what a page has of rare things.
+// Bounds of the failures and notes of a page, and of the length of a message in bytes.
 const (
 	maxFailures = 100
 	maxNotes    = 20_000
 	maxMessage  = 4000
 )
 
-// cut shortens what a program or the kernel said.
+// cut shortens a message of a program or of the kernel.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -451,7 +451,7 @@ func (r *reader) failures(o *Options) error {
 	return nil
 }
 
-// notes are what the policy said.
+// notes are the notes of the policy.
 func (r *reader) notes() error {
 	r.out.Notes = []note{}
 	err := r.each(func(scan sqlite.Scan) error {

@@ -8,7 +8,7 @@ import (
 	"gantry/sqlite/report"
 )
 
-// Verdict is what results say of a statement of the paper. Of several checks the worst counts, in this order.
+// Verdict is the verdict of results on a statement of the paper. Of several checks the worst counts, in this order.
 type Verdict int
 
 const (
@@ -25,7 +25,7 @@ func (v Verdict) String() string {
 		"disagrees"}[v]
 }
 
-// Finding is what results say of one comparison.
+// Finding is the verdict of results on one comparison, with the numbers.
 type Finding struct {
 	What    string // is compared
 	Ours    string // values with intervals
@@ -35,7 +35,7 @@ type Finding struct {
 	Quick   bool // it rests on the short variant of the experiment
 }
 
-// Outcome is what results say of a relation.
+// Outcome is the verdict of results on a relation, with the findings.
 type Outcome struct {
 	*Relation
 	Findings []Finding
@@ -209,7 +209,7 @@ func signed(i report.Interval) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// title says what is compared.
+// title names the compared values.
 func (s *Study) title(c *Compare, two bool) string {
 	if c.Label != "" {
 		if at := s.describe(eachOf(c)); at != "" {
@@ -321,7 +321,7 @@ func or0(a, b float64) float64 {
 	return b
 }
 
-// between judges a difference: its sign, then the paper's figure against what is shown.
+// between judges a difference: its sign, then the paper's figure against the shown value.
 func between(diff, base, shown report.Interval, same bool, c *Compare) Verdict {
 	if c.Claim == "identical" {
 		if same {

@@ -95,7 +95,7 @@ func (p *Page) templated(s *Study) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writer has what templates call.
+// writer has the methods that templates call.
 type writer struct {
 	page *Page
 	s    *Study
@@ -256,7 +256,7 @@ func (w writer) Relations(places ...string) string {
 	return b.String()
 }
 
-// tag is what a browser might take for a tag of HTML.
+// tag matches the beginning of a text that a browser might take for a tag of HTML.
 var tag = regexp.MustCompile(`<([a-zA-Z/!?])`)
 
 // cell makes text fit into a table, and keeps it text.

@@ -77,7 +77,7 @@ func (d data) sample(of string, sel Selector, metric string) sample {
 		}
 	}
 	for rep, n := range counts {
-		if n == out.cells { // of an interrupted experiment only what all cells have
+		if n == out.cells { // of an interrupted experiment only the repetitions that all cells have
 			out.values[rep] = sums[rep] / float64(n)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // Study is a study file.
 type Study struct {
 	Paper string `yaml:"paper"` // citation
-	Short string `yaml:"short"` // what it is called on pages
+	Short string `yaml:"short"` // its name on pages
 	Page  string `yaml:"page"`  // file of the template of its page, from the study file
 	// Experiments are those that it rests on, in the order of pages.
 	Experiments []Experiment       `yaml:"experiments"`
@@ -86,7 +86,7 @@ type Relation struct {
 	Says  string `yaml:"says"`  // the statement
 	Where string `yaml:"where"` // the place in the paper
 	Paper string `yaml:"paper"` // the paper's figure, in words
-	// Reading discloses how a text is read that may be read otherwise; Note explains what is seen. Neither has numbers.
+	// Reading discloses how a text is read that may be read otherwise; Note explains the findings. Neither has numbers.
 	Reading string    `yaml:"reading"`
 	Note    string    `yaml:"note"`
 	Checks  []Compare `yaml:"checks"`
@@ -95,7 +95,7 @@ type Relation struct {
 // Compare is a comparison, or several: one for each combination of the values of Each.
 type Compare struct {
 	Of     string              `yaml:"of"`     // name of the experiment
-	At     Selector            `yaml:"at"`     // what both sides share
+	At     Selector            `yaml:"at"`     // parameters that both sides share
 	Each   []map[string]Values `yaml:"each"`   // parameters whose values are taken one by one
 	A      Selector            `yaml:"a"`      // one side
 	B      Selector            `yaml:"b"`      // the other one; none: a value is held against Paper or Bound
@@ -112,7 +112,7 @@ type Compare struct {
 	// Within is how far apart agrees: of same, a part of b (0.05) or with as: difference an absolute one; of a figure
 	// of the paper, a part of it (0.25).
 	Within float64 `yaml:"within"`
-	Label  string  `yaml:"label"` // what is compared, if the parameters do not say it
+	Label  string  `yaml:"label"` // title of the comparison, if the parameters do not make one
 }
 
 // Along names a parameter and its values in order.
@@ -143,7 +143,7 @@ type Figure struct {
 	Panel `yaml:",inline"`
 }
 
-// Panel is a plot of a figure; what it does not say is that of the figure.
+// Panel is a plot of a figure; fields that it does not set are those of the figure.
 type Panel struct {
 	Subtitle string   `yaml:"subtitle"`
 	Of       string   `yaml:"of"`
@@ -290,7 +290,7 @@ func (s *Study) check() error {
 	return nil
 }
 
-// panels returns the panels of a figure with what the figure says for all of them.
+// panels returns the panels of a figure, with the figure's values for fields that they do not set.
 func (f *Figure) panels() []Panel {
 	if len(f.Parts) == 0 {
 		return []Panel{f.Panel}
@@ -375,7 +375,7 @@ func (s *Study) Keeps(metric string) bool {
 	return false
 }
 
-// boxMetrics are what a box of a metric is drawn from.
+// boxMetrics are the metrics that a box of a metric is drawn from.
 func boxMetrics(name string) []string {
 	return []string{name + "_low_whisker", name + "_p25", name + "_median", name + "_p75", name + "_high_whisker",
 		name + "_mean"}
