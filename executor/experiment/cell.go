@@ -1,5 +1,5 @@
-// Package experiment runs simulations over all combinations of the values of factors, side by side. What a run gives is
-// a function of its parameters, its repetition and the files it is made from: neither the order of the runs nor how
+// Package experiment runs simulations over all combinations of the values of factors, side by side. The result of a run
+// is a function of its parameters, its repetition and the files it is made from: neither the order of the runs nor how
 // many run at once matters.
 package experiment
 
@@ -113,7 +113,7 @@ func product(block []scenario.Factor) [][]Param {
 	return out
 }
 
-// cell resolves a combination. The error says what is wrong with it.
+// cell resolves a combination. The error names its fault.
 func (p *plan) cell(params []Param) (*Cell, error) {
 	c := &Cell{Params: slices.Clone(params)}
 	slices.SortFunc(c.Params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
@@ -288,7 +288,7 @@ func (p *plan) workload(c *Cell) (*workload, error) {
 	return w, nil
 }
 
-// digestNamed takes in what a workload file names: traces, recorded times and costs.
+// digestNamed takes in the data that a workload file names: traces, recorded times and costs.
 func digestNamed(sum io.Writer, w *scenario.Workload) error {
 	var paths []string
 	for i := range w.Arrivals {

@@ -31,7 +31,7 @@ type Progress struct {
 	Runs, Done, Kept int // Done counts those of Runs that are done, Kept those of them that were kept earlier
 	Diverged, Failed int
 	Left             time.Duration // an estimate; 0 as long as there is none
-	Last             *Outcome      // what was done last; nil at the beginning
+	Last             *Outcome      // the last outcome; nil at the beginning
 }
 
 // Runner runs an experiment.
@@ -39,7 +39,7 @@ type Runner struct {
 	File  *scenario.Experiment
 	Store Store
 	Jobs  int // runs at once; 0: one per core
-	// Repetitions, if above 0, are the most that are run of each combination, whatever File asks for.
+	// Repetitions, if above 0, are the most that are run of each combination, even if File asks for more.
 	Repetitions int
 	// Only, if set, says which runs are run; the others are left alone. A search takes no notice of it.
 	Only   func(c *Cell, repetition int) bool
@@ -54,7 +54,7 @@ type Runner struct {
 	slots    chan struct{}
 }
 
-// effort is what runs took.
+// effort is a number of runs and their time.
 type effort struct {
 	runs int
 	took time.Duration
@@ -66,8 +66,8 @@ type job struct {
 	repetition int
 }
 
-// Run runs what the store does not have yet. When ctx is cancelled it returns its error soon; runs that were under way
-// leave nothing. Faults of the files are found before anything runs.
+// Run runs all that the store does not have yet. When ctx is cancelled it returns its error soon; runs that were under
+// way leave nothing. Faults of the files are found before anything runs.
 func (r *Runner) Run(ctx context.Context) error {
 	if r.Jobs < 1 {
 		r.Jobs = runtime.NumCPU()
@@ -276,8 +276,8 @@ func (r *Runner) report(o *Outcome) {
 	}
 }
 
-// estimate is the time that the rest will take: as long as the runs of each policy took until now, which is what sets
-// most of them apart, side by side as until now. 0 if none was done.
+// estimate is the time that the rest will take: as long as the runs of each policy took until now, as runs differ most
+// by policy, side by side as until now. 0 if none was done.
 func (r *Runner) estimate() time.Duration {
 	var all effort
 	for _, e := range r.took {
@@ -368,7 +368,7 @@ func stable(outcomes []*Outcome) bool {
 	return metrics.Majority(wieland) && metrics.Majority(drift)
 }
 
-// cache keeps the loads that were drawn last; whoever wants one that is being drawn waits for it.
+// cache keeps the loads that were drawn last; a caller that wants one that is being drawn waits for it.
 type cache struct {
 	mu      sync.Mutex
 	size    int

@@ -28,8 +28,8 @@ const (
 	Failed   State = "failed"   // it could not be run; the message says why
 )
 
-// Outcome is what a run gave. Values, Workflows and Series depend on the cell and the repetition alone, where planning
-// is neither timed nor charged.
+// Outcome is the result of a run. Values, Workflows and Series depend on the cell and the repetition alone, where
+// planning is neither timed nor charged.
 type Outcome struct {
 	Cell       *Cell
 	Repetition int // from 0
@@ -115,7 +115,7 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	case Failed:
 		return out, nil
 	case Diverged:
-		// What is left of a run that was cut off says nothing of one that ends, but that it is not stable.
+		// Metrics of a run that was cut off say nothing of one that ends, but that it is not stable.
 		for _, v := range collector.Run(window) {
 			if v.Name == "in_system_max" || v.Name == "events" {
 				out.Values = append(out.Values, v)
@@ -159,7 +159,7 @@ func (w *workload) platform(repetition int) (*planner.Platform, error) {
 	return executor.PlatformOf(w.cluster.Draw(seedOf(&scenario.Experiment{}, w.file, repetition)))
 }
 
-// check draws little of the load: what is wrong with it shows.
+// check draws a little of the load, enough to show its faults.
 func (w *workload) check() error {
 	p, err := w.platform(0)
 	if err != nil {

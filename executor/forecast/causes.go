@@ -58,7 +58,7 @@ const (
 	CauseDecisions  = "decisions"
 )
 
-// Difference is what is to be split.
+// Difference is the difference to split.
 type Difference struct {
 	Run, Sim map[Key]Happened
 	// Makespans of both.
@@ -68,14 +68,14 @@ type Difference struct {
 	Simulate func(phases func(k Key, speed float64) (Phases, bool)) (time.Duration, error)
 }
 
-// Split says what makes the makespan of a run differ from that of a simulation of it. What was measured takes the place
-// of what was simulated, one cause after the other, and what that changes of the makespan is put down to the cause:
+// Split attributes the difference between the makespans of a run and of a simulation of it to causes. Measured times
+// take the place of simulated ones, one cause after the other, and the change of the makespan is put down to the cause:
 //
 //  1. durations: the programs, without the contention of theirs
 //  2. staging, 3. start, 4. end: these phases, without their contention
-//  5. contention: what the phases take longer while other containers are prepared, started and ended; see contention
-//  6. decisions: what is left, as starts in another order and on other nodes, attempts that failed and were repeated,
-//     and what gantry takes between phases
+//  5. contention: the delay of the phases while other containers are prepared, started and ended; see contention
+//  6. decisions: the rest, as starts in another order and on other nodes, attempts that failed and were repeated,
+//     and gantry's time between phases
 //
 // The sum is the difference of the makespans, exactly.
 func Split(d Difference) ([]Cause, error) {
@@ -145,7 +145,7 @@ func atSpeed(d time.Duration, was, is float64) time.Duration {
 	return time.Duration(float64(d) * was / is)
 }
 
-// Bounds of what counts as contention.
+// Bounds of contention.
 const (
 	contendedShare = 0.1 // of a phase
 	contendedLeast = 3   // attempts of each group
@@ -153,9 +153,9 @@ const (
 
 // contention estimates by how much each phase of each attempt took longer as other containers were prepared, started
 // and ended meanwhile. A phase is contended if others were at that for more than a tenth of it. The excess of a
-// contended phase is the median of the contended ones less the median of those that are not. Programs differ, so theirs
-// are divided by what the simulation took first, and the excess is in proportion; without a simulation they have none.
-// Neither has a phase of which there are fewer than three attempts of either sort.
+// contended phase is the median of the contended ones less the median of those that are not. Programs differ, so their
+// times are divided by those of the simulation first, and the excess is in proportion; without a simulation they have
+// none. Neither has a phase of which there are fewer than three attempts of either sort.
 func contention(all, against map[Key]Happened) map[Key][phaseCount]time.Duration {
 	keys := make([]Key, 0, len(all))
 	for k := range all {
@@ -232,7 +232,7 @@ func contendedPhases(keys []Key, all map[Key]Happened) map[Key][phaseCount]bool 
 			first, _ := slices.BinarySearchFunc(busy, from-longest,
 				func(b span, at time.Duration) int { return int(min(1, max(-1, b.from-at))) })
 			var sum time.Duration
-			end := from // of what is counted already
+			end := from // of the time that is counted already
 			for _, b := range busy[first:] {
 				if b.from >= to {
 					break

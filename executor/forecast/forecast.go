@@ -1,4 +1,4 @@
-// Package forecast predicts runs: it simulates what is still to happen of a run, several times with other noise.
+// Package forecast predicts runs: it simulates the rest of a run, several times with other noise.
 package forecast
 
 import (
@@ -15,7 +15,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Parts are what one repetition is made of. Each repetition needs its own: planners and admissions keep state.
+// Parts are the parts of one repetition. Each repetition needs its own: planners and admissions keep state.
 type Parts struct {
 	Planner *planner.Planner
 	Admit   *executor.Admitter
@@ -25,13 +25,13 @@ type Parts struct {
 // Maker makes the parts of a repetition. Repetition 0 is without noise.
 type Maker func(repetition int) (*Parts, error)
 
-// Past is what has happened of a run, and what is still to arrive.
+// Past is the past of a run, and the submissions that are still to arrive.
 type Past struct {
 	Batches  []executor.Batch // none: the run has not begun
 	Now      planner.Time     // at least the instant of the last event
 	Arrivals []executor.Submission
-	// Of a run of which only the present state is known: the numbers that tasks have in it, and what single tasks that
-	// are to arrive come after, by its number there.
+	// Of a run of which only the present state is known: the numbers that tasks have in it, and the submissions that
+	// single tasks to arrive come after, by their numbers there.
 	Tasks map[*executor.TaskSpec]planner.TaskID
 	Refs  map[int64]executor.Ref
 }
@@ -68,7 +68,7 @@ type Course struct {
 // Makespan is from the first arrival to the end of the last attempt.
 func (c *Course) Makespan() time.Duration { return c.End.Sub(c.Begin) }
 
-// Range is what is expected of a quantity: the median of the repetitions, and the interval between their tenth and
+// Range is the expectation of a quantity: the median of the repetitions, and the interval between their tenth and
 // ninetieth percentile. With a single repetition all three are the same.
 type Range struct{ Expected, Low, High time.Duration }
 
@@ -79,7 +79,7 @@ type Of struct {
 	Range
 }
 
-// Forecast is what is expected of a run.
+// Forecast is the expected course of a run.
 type Forecast struct {
 	At          planner.Time // when it was made
 	Repetitions int
@@ -88,12 +88,12 @@ type Forecast struct {
 	// Kinds are the types of task in order of appearance: the mean time of a task from its inputs in place to the end
 	// of its program.
 	Kinds []Of
-	// Starting is what containers take to start, and Held for how long tasks hold their nodes, sums over all attempts.
+	// Starting is the time of starts of containers, and Held that of tasks on their nodes, sums over all attempts.
 	Starting, Held time.Duration
 	Course         *Course // of the repetition without noise
 }
 
-// Bounds are what a forecast may cost.
+// Bounds bound the cost of a forecast.
 type Bounds struct {
 	Repetitions int           // at most, the one without noise aside
 	Least       int           // of these are made if the first takes less than Whole
@@ -128,7 +128,7 @@ func Make(ctx context.Context, make Maker, past *Past, b Bounds) (*Forecast, err
 		c, err := Simulate(ctx, make, past, k)
 		if err != nil {
 			if ctx.Err() != nil {
-				break // what there is has to do
+				break // the courses so far have to do
 			}
 			return nil, err
 		}
@@ -237,7 +237,7 @@ func (a adopting) Recover(ctx context.Context, live []executor.Launch) error {
 	return nil
 }
 
-// Simulate makes one repetition: it takes in what has happened and simulates the rest.
+// Simulate makes one repetition: it takes in the past and simulates the rest.
 func Simulate(ctx context.Context, make Maker, past *Past, repetition int) (*Course, error) {
 	parts, err := make(repetition)
 	if err != nil {
@@ -335,7 +335,7 @@ func continued(parts *Parts, v planner.View, under map[planner.AttemptID]progres
 	}
 }
 
-// least is what a phase takes at least that has lasted longer than expected.
+// least is the least time left of a phase that has lasted longer than expected.
 const least = time.Millisecond
 
 // watcher writes the course of a simulation down.

@@ -10,10 +10,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// Live makes the past of a run of which only the present state is known, so that what a forecast of a long run costs
+// Live makes the past of a run of which only the present state is known, so that the cost of a forecast of a long run
 // does not depend on how long it has lasted: workflows that have ended are left out, tasks that are done are taken as
-// reused, and what is under way was begun when it was. Submission returns what a workflow was handed in as, and if it
-// has grown what is left of it, with the number of each of its tasks in the run. The parts are used up.
+// reused, and attempts under way begin at their instants. Submission returns the submission of a workflow, and if it
+// has grown the rest of it, with the number of each of its tasks in the run. The parts are used up.
 func Live(
 	parts *Parts,
 	s *executor.Snapshot,
@@ -114,7 +114,7 @@ func (l *live) take(b planner.Body) error {
 	return l.pl.Apply(ev)
 }
 
-// flow has a workflow arrive and brings it to where it is, but for what is under way.
+// flow has a workflow arrive and brings it to its state, but for attempts under way.
 func (l *live) flow(admit *executor.Admitter, f *executor.FlowState, sub executor.Submission,
 	now planner.Time) (under []begun, err error) {
 	if sub.At = l.at; f.Started != unit.Never || f.Release <= now {
@@ -195,7 +195,7 @@ func (l *live) starts(pc *planner.PlanCommitted, end planner.Outcome) error {
 	return nil
 }
 
-// run begins what is under way, at its instants.
+// run begins the attempts under way, at their instants.
 func (l *live) run(all []begun) error {
 	type step struct {
 		at planner.Time

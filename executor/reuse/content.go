@@ -19,8 +19,8 @@ import (
 // Sum is the SHA-256 of a content.
 type Sum = [sha256.Size]byte
 
-// Stamp is what a file is recognised by. Whoever changes its content changes the stamp, unless the file is changed
-// again within the granularity of the file system's clock.
+// Stamp identifies a version of a file. A change of its content changes the stamp, unless the file is changed again
+// within the granularity of the file system's clock.
 type Stamp struct {
 	Size     int64
 	Modified int64 // nanoseconds since 1970
@@ -98,11 +98,11 @@ func (s Stamp) Same(o Stamp) bool {
 	return s.Size == o.Size && s.Modified == o.Modified && s.Inode == o.Inode && s.Device == o.Device
 }
 
-// Memory remembers what files contained.
+// Memory remembers the contents of files.
 type Memory interface {
-	// Remembered returns what was remembered of the file with that inode; ok is false if nothing was.
+	// Remembered returns the record of the file with that inode; ok is false if there is none.
 	Remembered(ctx context.Context, s Stamp) (was Stamp, sum Sum, hashed time.Time, ok bool, err error)
-	// Remember keeps what a file contained when it was hashed.
+	// Remember keeps the hash of a file, and when it was hashed.
 	Remember(s Stamp, sum Sum, hashed time.Time) error
 }
 

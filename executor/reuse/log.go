@@ -29,12 +29,12 @@ type Candidate struct {
 	Image           string // ID of the image; "" if none was logged
 }
 
-// Log is what the reuse of results needs of the log.
+// Log is the part of the log that the reuse of results needs.
 type Log interface {
 	Memory
 	// Candidates returns the latest attempts with that identity.
 	Candidates(ctx context.Context, identity []byte, most int) ([]Candidate, error)
-	// ContentsOf returns what is known of the files of a workflow, by name on the node.
+	// ContentsOf returns the known files of a workflow, by name on the node.
 	ContentsOf(ctx context.Context, run, workflow int64) (map[string]Content, error)
 	// Hashed keeps the hash of a file of a run.
 	Hashed(run int64, f planner.FileID, sum Sum) error

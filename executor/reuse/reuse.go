@@ -23,7 +23,7 @@ import (
 type Files interface {
 	Path(n planner.NodeID, w *executor.WorkflowSpec, f *executor.FileSpec) string
 	// Adopt gives a file made by produce its place on a node, whole or not at all, and one among the results if it is
-	// one. What was there goes.
+	// one. A file that was there goes.
 	Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID, produce func(tmp string) error) error
 	// LinkResult makes a file of a node appear among the results, if it is one and is not there.
 	LinkResult(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) (linked bool, err error)
@@ -60,7 +60,7 @@ func (k *Keeper) at(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.No
 	return k.Files.Path(n, w, f)
 }
 
-// Publish notes the outputs of an attempt that ended well, and what it read from outside, as they are now.
+// Publish notes the outputs of an attempt that ended well, and its inputs from outside, as they are now.
 func (k *Keeper) Publish(ctx context.Context, l *executor.Launch) error {
 	var rows []Content
 	for _, f := range l.Spec.Outputs {
@@ -78,7 +78,7 @@ func (k *Keeper) Publish(ctx context.Context, l *executor.Launch) error {
 		}
 		c, err := k.content(ctx, l.Spec.Workflow, f, l.Node, k.Hash && f.External != "")
 		if err != nil {
-			continue // the task has ended, whatever became of it since
+			continue // the task has ended, even if its input is gone since
 		}
 		rows = append(rows, c)
 	}
@@ -248,7 +248,7 @@ func (k *Keeper) find(ctx context.Context, t planner.TaskID, spec *executor.Task
 	return nil, fmt.Sprintf("run %s did not keep what is needed to compare it", run), nil
 }
 
-// inputs returns what the inputs of a task contain, by name on the node.
+// inputs returns the hashes of the inputs of a task, by name on the node.
 func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executor.Places) (map[string]Sum, error) {
 	h := Hasher{Memory: k.Log}
 	sums := make(map[string]Sum, len(spec.Inputs))
@@ -282,8 +282,8 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 	return sums, nil
 }
 
-// take takes over the outputs of a candidate; why says what is in the way, and alike how much is not: 1 for
-// the image, 2 for the inputs, 3 for the outputs.
+// take takes over the outputs of a candidate, or names in why the first difference: alike is 1 for one of the image, 2
+// of the inputs, 3 of the outputs.
 func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec, sums map[string]Sum) (
 	x *planner.TaskReused, why string, alike int, err error) {
 	if now := k.Image(spec.Image); len(spec.Command) > 0 && (c.Image == "" || now != c.Image) {
@@ -367,7 +367,7 @@ func short(id string) string {
 	return id
 }
 
-// earlier is a candidate with what is known of its files.
+// earlier is a candidate with the known contents of its files.
 type earlier struct {
 	*Keeper
 	c   *Candidate
@@ -379,7 +379,7 @@ func (e *earlier) path(f *executor.FileSpec) string {
 		executor.EscapeName(e.c.Flow), filepath.FromSlash(path.Clean(f.NodePath())))
 }
 
-// sum is what an input contained when the candidate read it.
+// sum is the hash of an input when the candidate read it.
 func (e *earlier) sum(ctx context.Context, f *executor.FileSpec) (sum Sum, why string, err error) {
 	content, ok := e.had[f.NodeName()]
 	if !ok {
@@ -403,7 +403,7 @@ func (e *earlier) sum(ctx context.Context, f *executor.FileSpec) (sum Sum, why s
 	return sum, "", nil
 }
 
-// unchanged says what became of an output; "" if it is as the candidate left it.
+// unchanged names the change of an output; "" if it is as the candidate left it.
 func (e *earlier) unchanged(ctx context.Context, f *executor.FileSpec) (why string, err error) {
 	content := e.had[f.NodeName()]
 	now, err := StampOf(e.path(f))
@@ -508,7 +508,7 @@ func share(ctx context.Context, from, to string) error {
 	})
 }
 
-// shareFile makes a file that tasks can read, whatever its mode became.
+// shareFile makes a file that tasks can read, even if they cannot read from.
 func shareFile(ctx context.Context, from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

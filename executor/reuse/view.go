@@ -161,7 +161,7 @@ func stateOf(path string) (s state, err error) {
 	return s, err
 }
 
-// addEntry adds to a digest a file, a directory or a link of a mount; a file by its size, or by what content returns.
+// addEntry adds to a digest a file, a directory or a link of a mount; a file by its size, or by the sum of content.
 func addEntry(digest io.Writer, top, path string, st fs.FileInfo, content func() (Sum, error)) error {
 	name, err := filepath.Rel(top, path)
 	if err != nil {
@@ -217,7 +217,7 @@ func (k *Keeper) contentOf(ctx context.Context, s state) (Sum, error) {
 }
 
 // SecretSums returns sums of values that can be compared. They need a key, which is in a file that its owner alone can
-// read, so that nobody who reads the log can try out values. The file is made if it is not there.
+// read, so that other readers of the log cannot try out values. The file is made if it is not there.
 func SecretSums(keyFile string, own func(path string), values map[string]string) (map[string]Sum, error) {
 	key, err := readKey(keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -258,7 +258,7 @@ func readKey(path string) ([]byte, error) {
 	return key, err
 }
 
-// makeKey makes the file of a key, whole or not at all; own gives it to whom it belongs.
+// makeKey makes the file of a key, whole or not at all; own gives it to its owner.
 func makeKey(path string, own func(path string)) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-")
 	if err != nil {

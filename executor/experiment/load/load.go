@@ -1,5 +1,5 @@
 // Package load turns workload files and traces into submissions: it reads the traces, draws the streams, and says when
-// each workflow arrives. What it draws is a function of the file, the platform and the repetition alone.
+// each workflow arrives. Its draws are a function of the file, the platform and the repetition alone.
 package load
 
 import (
@@ -40,7 +40,7 @@ type Loader struct {
 	Site            string
 	EnforceWalltime bool
 	Shell           string
-	// TimeScale is what the runtimes of emulated tasks are scaled by; arrivals, releases and deadlines follow where the
+	// TimeScale is the factor of the runtimes of emulated tasks; arrivals, releases and deadlines follow where the
 	// workload says so.
 	TimeScale float64 // 0: 1
 	Count     int     // keep only this many workflows, the first to arrive; 0: all
@@ -48,7 +48,7 @@ type Loader struct {
 	Repaired  bool    // set if a trace was repaired
 	Warn      func(format string, args ...any)
 
-	read  map[origin]*trace.Workflow // copies share what they were read from
+	read  map[origin]*trace.Workflow // copies share their workflow
 	unmet map[string]error           // why a pattern of Results has matched nothing; nil: it has
 }
 
@@ -142,7 +142,7 @@ func at(w *scenario.Workload, line int, err error) error {
 }
 
 // Window returns how many of the workflows of a workload, by arrival, metrics leave out at the start and at the end.
-// timeScale is what the arrivals were scaled by; 0 is 1.
+// timeScale is the factor of the arrivals; 0 is 1.
 func Window(w *scenario.Workload, subs []executor.Submission, timeScale float64) (warmUp, coolDown int, err error) {
 	if len(subs) == 0 || w.WarmUp+w.CoolDown == 0 && w.WarmUpTime+w.CoolDownTime == 0 {
 		return 0, 0, nil
@@ -224,7 +224,7 @@ func class(name string) planner.Class {
 	return planner.Regular
 }
 
-// origin is what a workflow was read from, and what its workload says of its tasks.
+// origin is the source of a workflow, with the settings that its workload gives its tasks.
 type origin struct {
 	path, image string
 	disk        int64
@@ -251,7 +251,7 @@ func (l *Loader) trace(from origin) (*trace.Workflow, error) {
 	return w, nil
 }
 
-// Trace reads the trace of a file, reports its warnings, and fills in what it lacks by the rules of trace.Impute.
+// Trace reads the trace of a file, reports its warnings, and fills in missing values by the rules of trace.Impute.
 func (l *Loader) Trace(path string) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, l.Options())
 	if err != nil {
@@ -348,7 +348,7 @@ func (l *Loader) costs(a *scenario.Arrival, w *trace.Workflow) ([][]int64, error
 	return out, nil
 }
 
-// Speeds is the sum of cores times speed over the nodes of a platform: what a utilisation is imposed on.
+// Speeds is the sum of cores times speed over the nodes of a platform, on which a utilisation is imposed.
 func Speeds(p *planner.Platform) (sum float64) {
 	for i := range p.Nodes {
 		sum += float64(p.Nodes[i].Capacity[unit.CPU]) / 1000 * p.Nodes[i].Speed
@@ -356,7 +356,7 @@ func Speeds(p *planner.Platform) (sum float64) {
 	return sum
 }
 
-// Work is what a workflow asks of the processors: the sum over its tasks of runtime (at speed 1) times cores.
+// Work is the demand of a workflow for processors: the sum over its tasks of runtime (at speed 1) times cores.
 func Work(w *trace.Workflow) (sum time.Duration) {
 	for i := range w.Tasks {
 		t := &w.Tasks[i]

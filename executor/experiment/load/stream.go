@@ -37,8 +37,8 @@ type part struct {
 	cores  float64 // work over total runtime, of one of its workflows: 1 where every task has one core
 }
 
-// stream draws when the workflows of a stream arrive and what they are, but the workflows only where a deadline depends
-// on them.
+// stream draws the arrivals and the recipes of the workflows of a stream, but the workflows only where a deadline
+// depends on them.
 func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submission, error) {
 	s := w.Stream
 	fail := func(err error) ([]executor.Submission, error) {
@@ -202,7 +202,7 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 			if len(p.sizes) == 0 {
 				p.sizes = s.Sizes
 			}
-			// What cannot be made is reported with its line.
+			// A source that makes no workflow is reported with its line.
 			alone := generate.Mix{Sizes: p.sizes, Sources: []generate.Source{p.source}}
 			alone.Sources[0].Fraction = 1
 			sample, err := alone.Draw(1, 1)
@@ -239,7 +239,7 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 	return parts, nil
 }
 
-// draw says which part every workflow is from, and what it is. Which part a workflow is from does not depend on sizes.
+// draw returns the part that every workflow is from, and its recipe. The part does not depend on sizes.
 func draw(parts []part, n int, seed uint64) (recipes []generate.Recipe, of []int, err error) {
 	// Stand-ins tell which source was drawn; then every source draws with its own sizes.
 	var standIns, real generate.Mix
@@ -289,9 +289,8 @@ func sized(parts []part, key string, sources []generate.Source) []generate.Sourc
 	return out
 }
 
-// totals draws the total runtimes, nil if they are as generated, and returns the mean work of a workflow: what a
-// utilisation is imposed by. The mean is that of the distribution where there is one, and else that of this very
-// stream.
+// totals draws the total runtimes, nil if they are as generated, and returns the mean work of a workflow, by which a
+// utilisation is imposed. The mean is that of the distribution where there is one, and else that of this very stream.
 func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration,
 	mean time.Duration, err error) {
 	if s.Total.Distribution != "as-generated" {

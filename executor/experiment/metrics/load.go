@@ -14,8 +14,8 @@ type loadStats struct {
 	parallel  []float64 // of each workflow: its work over its critical path
 }
 
-// DescribeLoad makes Run return what the workflows of the load are like, those of warm-up and cool-down included. It
-// is called before the run.
+// DescribeLoad makes Run return statistics of the workflows of the load, those of warm-up and cool-down included. It is
+// called before the run.
 func (c *Collector) DescribeLoad() { c.load = &loadStats{} }
 
 func (l *loadStats) arrive(c *Collector, adm *executor.Admission, w *Workflow) {

@@ -1,5 +1,4 @@
-// Package metrics measures runs from what happens in them: per workflow and over a run, on any runtime, without a log
-// of tasks.
+// Package metrics measures runs from their events: per workflow and over a run, on any runtime, without a log of tasks.
 package metrics
 
 import (
@@ -11,7 +10,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Workflow is what became of one workflow. Instants are on the axis of the run; unit.Never marks one that was not
+// Workflow is the course of one workflow. Instants are on the axis of the run; unit.Never marks one that was not
 // reached. The terms are those of Ilyushkin and Epema, CCGrid 2018, section II-B.
 type Workflow struct {
 	ID     planner.WorkflowID
@@ -34,8 +33,8 @@ type Workflow struct {
 	CriticalPath time.Duration
 	// Lowest is the longest path by the lowest true runtime of each task over the nodes: no schedule is shorter.
 	Lowest time.Duration
-	// Mapping is what the rounds at its arrival took, by the clock of the engine, in equal shares if several arrived at
-	// once; 0 where rounds are not timed.
+	// Mapping is the time of the rounds at its arrival, by the clock of the engine, in equal shares if several arrived
+	// at once; 0 where rounds are not timed.
 	Mapping time.Duration
 }
 
@@ -92,7 +91,7 @@ type Collector struct {
 	backfills int // tasks allocated ahead of others before them in the queue
 	events    uint64
 	fresh     int           // workflows that arrived at this instant
-	planned   time.Duration // what rounds took until now
+	planned   time.Duration // time of rounds until now
 	plannedAt []time.Duration
 	tenancy   tenancy
 	preempted preempted
@@ -198,7 +197,7 @@ func (c *Collector) grow(adm *executor.Admission) {
 	w.CriticalPath, w.Lowest = max(w.CriticalPath, critical), max(w.Lowest, lowest)
 }
 
-// took takes in what a round took.
+// took takes in the time of a round.
 func (c *Collector) took(d time.Duration) {
 	c.planned += d
 	for i := len(c.workflows) - c.fresh; i < len(c.workflows); i++ {

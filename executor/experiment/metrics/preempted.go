@@ -6,11 +6,11 @@ import (
 	"gantry/planner"
 )
 
-// preempted counts the preemptions of a run, and what was lost of work.
+// preempted counts the preemptions of a run, and the work that was lost.
 type preempted struct {
 	orders [planner.Checkpoint + 1]int      // by way
-	kept   map[planner.TaskID]time.Duration // what checkpoints stand for
-	lost   time.Duration                    // of attempts that did not end well, but for what checkpoints kept
+	kept   map[planner.TaskID]time.Duration // work that checkpoints stand for
+	lost   time.Duration                    // of attempts that did not end well, less the work that checkpoints kept
 }
 
 // ordered takes in an order that takes a place away.

@@ -13,7 +13,7 @@ type Value struct {
 	Value float64 // NaN: it has no value in this run
 }
 
-// Window is what of a run counts: the workflows after the first WarmUp and before the last CoolDown of Total.
+// Window is the part of a run that counts: the workflows after the first WarmUp and before the last CoolDown of Total.
 type Window struct {
 	WarmUp, CoolDown int
 	Total            int // workflows that are to arrive; 0: those that did
@@ -137,7 +137,7 @@ func (c *Collector) Run(win Window) []Value {
 		begun := c.workflows[0].Arrived
 		put("span", c.now.Sub(begun).Seconds())
 		arrivals := c.workflows[n-1].Arrived
-		// Stability is judged while workflows arrive: the drain that follows looks stable whatever the load.
+		// Stability is judged while workflows arrive: the drain that follows looks stable under any load.
 		if means := c.steps.BatchMeans(begun, arrivals); means != nil && n >= 2*Batches {
 			statistic, stable := Wieland(means)
 			put("wieland", statistic)

@@ -17,8 +17,7 @@ const Batches = 10
 // system of the batches after the first: it rejects stability if the growth from the first to the last of them is more
 // than their spread explains. The statistic is growth / (√2 · standard deviation); stability is rejected above the 95 %
 // quantile of Student's t with one degree of freedom less than there are means. It is a weak test: for a perfectly
-// linear growth the statistic is 2.07 whatever the slope, and saturated but noisy runs pass. Use it together with
-// MeanDrift.
+// linear growth of any slope the statistic is 2.07, and saturated but noisy runs pass. Use it together with MeanDrift.
 func Wieland(means []float64) (statistic float64, stable bool) {
 	if len(means) < 2 {
 		return math.NaN(), true

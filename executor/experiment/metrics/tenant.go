@@ -9,7 +9,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// jobUnit is what throughput counts in, so that jobs of different kinds can be added up (3DSF, section 9).
+// jobUnit is the unit of throughput, so that jobs of different kinds can be added up (3DSF, section 9).
 const jobUnit = 100 * time.Millisecond
 
 // SharePoint says that a tenant has a dominant share from an instant on.
@@ -43,20 +43,20 @@ func (s Shares) Thin(n int) Shares {
 	return out
 }
 
-// tenancy measures what 3DSF is judged by (section 9): what tenants hold, service, locality, utilisation in all
+// tenancy measures the criteria of 3DSF (section 9): holdings of tenants, service, locality, utilisation in all
 // dimensions.
 type tenancy struct {
 	total   unit.Vector
 	held    [unit.Dims]float64
 	busy    [unit.Dims]float64 // amount times seconds held until now
 	busyAt  [][unit.Dims]float64
-	service []time.Duration // by workflow: what its attempts ran whose work counts
+	service []time.Duration // by workflow: runtime of its attempts whose work counts
 	read    unit.Bytes
 	local   unit.Bytes
-	first   unit.Bytes  // of local, what tasks without predecessors read
+	first   unit.Bytes  // of local, read by tasks without predecessors
 	later   []bool      // by task: it has predecessors; a task that has ended no longer says so
 	names   []string    // by tenant
-	moved   unit.Vector // at this instant, of one tenant: not in what follows yet
+	moved   unit.Vector // at this instant, of one tenant: not in the members below yet
 	moving  planner.TenantID
 	used    []unit.Vector
 	share   []float64
@@ -138,8 +138,8 @@ func (t *tenancy) left(m planner.TenantID) {
 	}
 }
 
-// changed takes in by how much an event changed what attempts hold. What it says of an instant counts once settle is
-// called: mostly what ends is followed by what starts, and nothing has changed.
+// changed takes in by how much an event changed the holdings of attempts. The changes of an instant count once settle
+// is called: mostly an end is followed by a start, and nothing has changed.
 func (t *tenancy) changed(v planner.View, e *planner.Event) {
 	for a, change := range v.Changes(e) {
 		m := planner.TenantID(0)
@@ -167,7 +167,7 @@ func (t *tenancy) ended(task *planner.Task, b *planner.AttemptExited) {
 	}
 }
 
-// settle takes in by how much what a tenant holds has changed.
+// settle takes in by how much the holdings of a tenant have changed.
 func (t *tenancy) settle() {
 	if t.moved == (unit.Vector{}) {
 		return
@@ -210,11 +210,11 @@ func (c *Collector) Shares() (out []Shares) {
 }
 
 // values puts the metrics of tenants: qos_rate, the share of the deadline jobs that ended well and in time; throughput
-// in job units of 100 ms per second, by the time in service (the sum of what tasks ran) and by the sojourn;
+// in job units of 100 ms per second, by the time in service (the sum of the runtimes of tasks) and by the sojourn;
 // locality_rate, bytes read where they lay over all bytes read by tasks from nodes, and locality_rate_splits, the same
-// with what tasks with predecessors read counted as read elsewhere; completion_time, from the first
-// arrival to the end of the last job; utilisation of memory and of disk I/O by what was held; where there are several
-// tenants, Jain's index of the dominant shares of those with jobs, averaged over time, and each tenant's mean share.
+// with the reads of tasks with predecessors counted as read elsewhere; completion_time, from the first arrival to the
+// end of the last job; utilisation of memory and of disk I/O by holdings; where there are several tenants, Jain's index
+// of the dominant shares of those with jobs, averaged over time, and each tenant's mean share.
 func (t *tenancy) values(c *Collector, first, last int, span float64, put func(string, float64)) {
 	late, due := 0, 0
 	var service, sojourn time.Duration

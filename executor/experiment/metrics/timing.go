@@ -1,6 +1,6 @@
 package metrics
 
-// timing has what mapping workflows took (Lim et al. 2017, section on the experimental setup), where rounds were timed:
+// timing puts the times to map workflows (Lim et al. 2017, section on the experimental setup), where rounds were timed:
 //
 //	mapping_mean, mapping_p99, mapping_max   O: the rounds at the arrival of a workflow, seconds
 //	mapping_share                            O/T: mapping_mean over turnaround_mean

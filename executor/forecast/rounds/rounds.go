@@ -1,5 +1,5 @@
-// Package rounds plans a logged run once more, round by round, to see the plans that its policy had: the log has what
-// was ordered, and a policy that meets the same events makes the same plans.
+// Package rounds plans a logged run once more, round by round, to see the plans that its policy had: the log has the
+// orders, and a policy that meets the same events makes the same plans.
 package rounds
 
 import (
@@ -13,7 +13,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Plan is the schedule as a round left it: what runs, and what is planned.
+// Plan is the schedule as a round left it: of attempts that run, and of planned ones.
 type Plan struct {
 	Round    int64
 	At       planner.Time
@@ -34,7 +34,7 @@ type Change struct {
 	Capacity unit.Vector
 }
 
-// Bounds of what is kept: if there is more, every second plan goes.
+// Bounds: with more plans or segments every second plan goes, and further copies are left out.
 const (
 	mostPlans    = 160
 	mostSegments = 40_000
@@ -63,7 +63,7 @@ type Player struct {
 	past   []executor.Batch
 }
 
-// Take plays one event. The plan of each round that the log has is made again and compared with what was ordered.
+// Take plays one event. The plan of each round that the log has is made again and compared with the orders.
 func (p *Player) Take(ctx context.Context, e planner.Event, admission *executor.Admission) error {
 	if p.engine.Planner == nil {
 		p.engine = executor.Engine{Planner: p.Planner, Admit: p.Admit}
