@@ -69,7 +69,7 @@ func (h *Hosted) Prepares() executor.Preparing {
 	return executor.Preparing{Lead: h.lead.Before(), Most: h.cfg.Ahead, Memory: executor.WaitingMemory}
 }
 
-// Prepare implements executor.Preparer. What is prepared takes places for starts, and CPU time of the host.
+// Prepare implements executor.Preparer. Prepared starts take places for starts, and CPU time of the host.
 func (h *Hosted) Prepare(_ context.Context, soon []executor.Preparation) error {
 	next := make(map[executor.Likely]*readiness, len(soon))
 	for i := range soon {
@@ -85,7 +85,7 @@ func (h *Hosted) Prepare(_ context.Context, soon []executor.Preparation) error {
 	return nil
 }
 
-// inOrder yields what is no longer wanted, in the order of its tasks.
+// inOrder yields containers that are no longer wanted, in the order of their tasks.
 func (h *Hosted) inOrder(next map[executor.Likely]*readiness) iter.Seq[*readiness] {
 	var gone []executor.Likely
 	for key := range h.ahead {
@@ -140,8 +140,8 @@ func (h *Hosted) isReady(r *readiness) {
 	}
 }
 
-// giveUp drops a container that was started ahead and is not needed. The engine is not stopped in the midst of what it
-// was asked for: a container that is being created or started keeps its place until that is over, and is removed then.
+// giveUp drops a container that was started ahead and is not needed. The engine is not stopped in the midst of a
+// request: a container that is being created or started keeps its place until that is over, and is removed then.
 func (h *Hosted) giveUp(r *readiness) {
 	if r.over {
 		return

@@ -23,13 +23,13 @@ import (
 // It is a fluid model. Each activity has a rate, which changes when the set of activities does:
 //
 //   - A phase runs at 1/Slowdown of the host model, and takes CPU time of the host. Create, Start and Answer hold one
-//     of the places for starts; who finds none waits, first come, first served.
+//     of the places for starts; others wait, first come, first served.
 //   - A program is up to three parts side by side, each an amount at a limited rate: computing, reading, writing. It
 //     lasts its run time at least. Each part keeps the pace of the run, and hurries when it fell behind.
-//   - Cores are shared by programs after what phases take of them, by the model's Interference where that was measured.
-//     Programs keep at least half: container engines are outside of gantry's control group. The last of what starts a
-//     container runs within the limit of its node, though, and takes its time from the programs there. Reading and
-//     writing share the limits of the node and the host's disk.
+//   - Programs share the cores that phases leave them, by the model's Interference where that was measured. They keep
+//     at least half: container engines are outside of gantry's control group. The last part of a container's start
+//     runs within the limit of its node, though, and takes its time from the programs there. Reading and writing share
+//     the limits of the node and the host's disk.
 //
 // Rates are whole numbers, times nanoseconds. The same input gives the same decisions.
 type Hosted struct {
@@ -51,8 +51,8 @@ type Hosted struct {
 	cores     int64 // of the host for programs while no phase is under way
 	removing  int
 	toRemove  int
-	bringing  map[planner.FileID]*course // files from outside: who made them
-	drift     [numPhases]float64         // what phases of a kind share in this run
+	bringing  map[planner.FileID]*course // files from outside: the courses that make them
+	drift     [numPhases]float64         // factor that phases of a kind share in this run
 	ahead     map[executor.Likely]*readiness
 	lead      executor.Lead
 }
@@ -120,7 +120,7 @@ type course struct {
 	ended    bool // its program has
 	kept     float64
 
-	onRun []func()   // what waits for its program to run
+	onRun []func()   // called once its program runs
 	soon  *readiness // its container was, or is to be, started ahead; with Attempt None it is all there is
 }
 
@@ -141,8 +141,8 @@ func (c *course) elapsed(now planner.Time) time.Duration {
 	return c.ran + now.Sub(c.since)
 }
 
-// Simulation is a runtime in virtual time. Adopt begins an attempt that a log shows as under way, before any order.
-// Whoever embeds one hands on all that the engine asks a runtime for: without Preparer nothing is started ahead.
+// Simulation is a runtime in virtual time. Adopt begins an attempt that a log shows as under way, before any order. A
+// type that embeds one has to pass on all interfaces of a runtime: without Preparer nothing is started ahead.
 type Simulation interface {
 	executor.Runtime
 	executor.Instant
@@ -234,8 +234,8 @@ func (h *Hosted) limits(l *executor.Launch) emulate.Limits {
 	return lim
 }
 
-// burst takes from the work of a program what limits of I/O let pass at once: over a second more than the limit was
-// achieved.
+// burst takes from the work of a program the amount that limits of I/O let pass at once: over a second more than the
+// limit was achieved.
 func (h *Hosted) burst(c *emulate.Cost, l emulate.Limits) {
 	for _, x := range []struct {
 		part  *emulate.Part
@@ -337,7 +337,7 @@ func (h *Hosted) Adopt(ctx context.Context, l executor.Launch) error {
 	return nil
 }
 
-// stage brings the files. A file from outside is made by the first who needs it; others wait for that.
+// stage brings the files. A file from outside is made by the first attempt that needs it; others wait for that.
 func (h *Hosted) stage(c *course) {
 	var files int
 	var bytes int64
@@ -373,7 +373,7 @@ func (h *Hosted) stage(c *course) {
 	}
 }
 
-// brought wakes those who wait for the files of c, and continues.
+// brought wakes the attempts that wait for the files of c, and continues.
 func (h *Hosted) brought(c *course) {
 	h.tell(c)
 	h.copies(c)
@@ -415,7 +415,7 @@ func (h *Hosted) copies(c *course) {
 	h.phase(c, pCopy, wall, cpu, show)
 }
 
-// copyTime is what a copy takes on a host at rest: as long as the link allows, or the disk.
+// copyTime is the time of a copy on a host at rest: that of the link, or of the disk if that is longer.
 func (h *Hosted) copyTime(size unit.Bytes, from, to planner.NodeID) float64 {
 	return max(float64(h.cfg.Platform.MoveTime(size, from, to)), h.phases[pCopy].Wall.Nanos(1, int64(size)))
 }
@@ -526,7 +526,7 @@ func (h *Hosted) timer(c *course, d time.Duration, then func()) {
 	h.schedule(a)
 }
 
-// part begins a part of the program's work, spread over a time, and what comes beside the amount follows.
+// part begins a part of the program's work, spread over a time; the time beside the amount follows.
 func (h *Hosted) part(c *course, which int, w emulate.Part, spread time.Duration) {
 	c.parts++
 	then := func() { h.partOver(c) }
@@ -556,7 +556,7 @@ func (h *Hosted) part(c *course, which int, w emulate.Part, spread time.Duration
 	h.dirty = true
 }
 
-// estimate says what the program of an attempt takes, alone on the host.
+// estimate sets the cost of the program of an attempt, alone on the host.
 func (h *Hosted) estimate(c *course) {
 	l := &c.l
 	speed := h.cfg.Platform.Nodes[l.Node].Speed
@@ -607,7 +607,7 @@ func (h *Hosted) estimate(c *course) {
 		s.Work(run, time.Duration(float64(run)*min(1, speed)), l.Spec.Cores, avg)
 		h.vary(l, &s)
 		wall := time.Duration(s.RunNanos)
-		if q := float64(lim.CPUMillicores) / 1000; q > 0 { // what the trace says was measured without that limit
+		if q := float64(lim.CPUMillicores) / 1000; q > 0 { // the trace measured without that limit
 			wall = max(wall, time.Duration(float64(s.CPUNanos)/q))
 		}
 		c.cost = programCost(wall, time.Duration(s.CPUNanos))
@@ -635,8 +635,8 @@ func (h *Hosted) vary(l *executor.Launch, s *emulate.Spec) {
 	s.RunNanos = int64(run)
 }
 
-// programCost is that of a real program, alone on the host: it computes evenly, and what holds it back makes it last
-// longer, as nobody knows what it could do meanwhile.
+// programCost is the cost of a real program, alone on the host: it computes evenly, and does not catch up on delays, as
+// nobody knows whether it could.
 func programCost(wall, cpu time.Duration) emulate.Cost {
 	compute := emulate.Part{Amount: float64(cpu), Rate: float64(cpu) / max(wall.Seconds(), 1e-9)}
 	return emulate.Cost{Wall: wall, CPU: cpu, Parts: emulate.Parts{Run: wall, Work: wall, Compute: compute}}
@@ -651,7 +651,7 @@ func (h *Hosted) run(c *course) {
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * c.factor * rest) }
 	start, memory := p.Start, p.Memory
 	run, work := scale(p.Run), scale(p.Work)
-	c.parts = 2 // the run, and what begins after the start
+	c.parts = 2 // the run, and the work after the start
 	h.timer(c, start+run, func() { h.partOver(c) })
 	h.timer(c, start+memory, func() {
 		for i, w := range []emulate.Part{p.Compute, p.Read, p.Write} {
@@ -888,7 +888,7 @@ func (h *Hosted) kill(c *course, why planner.Outcome) {
 func (h *Hosted) Checkpoint(ctx context.Context, id planner.AttemptID, grace time.Duration) error {
 	c := h.at(id)
 	if c != nil && c.step == cRuns && !c.ended && c.whole > 0 {
-		part := 1.0 // of what was to be done
+		part := 1.0 // of the work of this attempt
 		if run := float64(c.whole) * c.factor * (1 - c.done); run > 0 {
 			part = min(1, float64(c.elapsed(h.now))/run)
 		}
@@ -914,7 +914,7 @@ func (h *Hosted) drop(a *activity) {
 	h.leave(a)
 }
 
-// leave takes an activity out of what is shared.
+// leave takes an activity out of the list or resource that it shares.
 func (h *Hosted) leave(a *activity) {
 	if a.place < 0 {
 		return
@@ -969,9 +969,9 @@ func (h *Hosted) set(a *activity, rate int64) {
 	}
 }
 
-// balance gives all activities their rates. What programs want of the cores slows phases down, and what phases take of
-// them slows programs down. How busy the cores are is said by the paces of programs, whether they hurry or not: else
-// what is left for them could be too little for their pace, but plenty once they hurry, and they would turn at each
+// balance gives all activities their rates. The demand of programs for cores slows phases down, and the CPU time of
+// phases slows programs down. The paces of programs say how busy the cores are, whether programs hurry or not: else the
+// rest of the cores could be too little for their pace, but plenty once they hurry, and they would turn at each
 // nanosecond.
 func (h *Hosted) balance() {
 	h.dirty = false
@@ -1002,7 +1002,7 @@ func (h *Hosted) balance() {
 		h.setUp(cpu)
 		all, lost := h.cores, taken
 		if i := &h.m.Interference; len(i.Together) > 0 {
-			// A part that fell behind its pace catches up on cores that are idle: what it loses counts against what
+			// A part that fell behind its pace catches up on cores that are idle: its loss counts against the rate that
 			// it could use, not against its pace.
 			all, lost = min(h.cores, cpu.most), taken*(i.At(float64(h.held), busy)-1)
 		}
@@ -1016,8 +1016,8 @@ func (h *Hosted) balance() {
 	h.resources[rWrite].share(h.set)
 }
 
-// setUp has containers that start take of their nodes what sets them up: the kernel counts that as theirs. A node with
-// programs leaves them their share of it.
+// setUp has containers that start take the CPU time of their set-up from their nodes: the kernel counts it as theirs. A
+// node with programs leaves them their share of it.
 func (h *Hosted) setUp(cpu *resource) {
 	p := h.phases[pStart]
 	if p.Wall.BaseNanos <= 0 || h.m.Emulator.StartCPUNanos == 0 {
@@ -1102,7 +1102,7 @@ func (h *Hosted) fire(a *activity) {
 	a.then()
 }
 
-// take hands out what happened: attempts that ended before all else, with what happened to them before.
+// take hands out the events: attempts that ended before all else, with their earlier events.
 func (h *Hosted) take() []planner.Body {
 	out := h.bodies
 	h.bodies = nil
@@ -1137,7 +1137,7 @@ func (h *Hosted) take() []planner.Body {
 	return out
 }
 
-// drawn is a factor of a spread: its mean, or, with noise, what the seed draws for the task, whatever the policy.
+// drawn is a factor of a spread: its mean, or, with noise, the seed's draw for the task, under any policy.
 func (h *Hosted) drawn(s hostmodel.Spread, t planner.TaskID, try int32, what int) float64 {
 	if len(s) == 0 {
 		return 1

@@ -21,7 +21,7 @@ type activity struct {
 	place  int // in the list that it is in
 	then   func()
 	due    planner.Time // when it ends at its rate, or has caught up
-	seq    uint64       // what is due at one instant happens in this order
+	seq    uint64       // activities due at one instant end in this order
 	queued int          // its place in the queue, and one; 0: it is not in it
 
 	cpu float64 // of a phase: CPU time over wall time at full speed, in cores
@@ -30,7 +30,7 @@ type activity struct {
 	node   planner.NodeID
 	amount float64
 	spread time.Duration // that the amount is spread over
-	from   time.Duration // what the program had run when it began
+	from   time.Duration // time that the program had run when it began
 	most   int64         // its greatest rate
 	pace   int64         // its rate where nothing holds it back
 	behind bool          // it is behind its pace, and wants its greatest rate
@@ -85,8 +85,8 @@ func ceil(nanos float64) time.Duration {
 	return max(0, d)
 }
 
-// resource is what parts share: the cores of the host, or its disk in one direction. Each has what its node allows it,
-// and all nodes together what the host has: max-min fair among the nodes, and among the parts of a node.
+// resource is shared by parts: the cores of the host, or its disk in one direction. Parts keep the limit of their node,
+// and all nodes together that of the host: max-min fair among the nodes, and among the parts of a node.
 type resource struct {
 	capacity int64 // of the host, in a second; 0: without limit
 	pools    []pool
@@ -100,7 +100,7 @@ type resource struct {
 // pool is the parts of one node.
 type pool struct {
 	capacity int64 // 0: without limit
-	taken    int64 // of it, by what is no part: containers of the node that are set up
+	taken    int64 // of it, by containers of the node that are set up, which are no parts
 	parts    []*activity
 	demand   int64
 	want     int64 // the lesser of the two
@@ -163,7 +163,7 @@ func (r *resource) take(p *pool, rate int64) {
 	r.change(p, 0, 0, 0)
 }
 
-// busy is what parts use at their paces, or want to where containers that are set up take it from them.
+// busy is the rate that parts use at their paces, or would use if no container were set up on their node.
 func (r *resource) busy() (sum int64) {
 	for i := range r.pools {
 		if p := &r.pools[i]; p.capacity > 0 {
@@ -175,7 +175,7 @@ func (r *resource) busy() (sum int64) {
 	return sum
 }
 
-// atMost is what the pool can have of a rate.
+// atMost is the part of a rate that the pool can have.
 func (p *pool) atMost(rate int64) int64 {
 	if p.capacity > 0 {
 		return min(rate, p.capacity-p.taken)
@@ -230,8 +230,8 @@ func (r *resource) level() int64 {
 	return fill(wants, r.capacity)
 }
 
-// fill returns the level up to which all of the wants, in ascending order, are given what they want, so that they get
-// the capacity together.
+// fill returns the level up to which all of the wants, in ascending order, are met, so that they get the capacity
+// together.
 func fill(wants []int64, capacity int64) int64 {
 	for i, w := range wants {
 		each := capacity / int64(len(wants)-i)
@@ -243,7 +243,7 @@ func fill(wants []int64, capacity int64) int64 {
 	return 1 << 62
 }
 
-// refill shares out what a pool gets, and reports whether parts fell behind, and so want more than before.
+// refill shares out the rate of a pool, and reports whether parts fell behind, and so want more than before.
 func (r *resource) refill(p *pool, gets int64, set func(a *activity, rate int64)) (again bool) {
 	p.crowded = p.demand > gets
 	if !p.crowded {

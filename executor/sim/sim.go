@@ -16,11 +16,11 @@ import (
 	"gantry/planner/unit"
 )
 
-// Capabilities are what this runtime can do.
+// Capabilities are those of this runtime.
 var Capabilities = executor.Capabilities{Name: "sim", Does: "a simulation in virtual time", Virtual: true,
 	Suspends: true, Checkpoints: true, Prepares: true}
 
-// Config says what a simulation models.
+// Config is the configuration of a simulation.
 type Config struct {
 	Platform *planner.Platform
 	Start    planner.Time  // the clock's first reading
@@ -30,7 +30,7 @@ type Config struct {
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Fault, if set, may end an attempt badly: by that outcome, after that share of its runtime.
 	Fault func(l *executor.Launch) (outcome planner.Outcome, after float64)
-	// Measured, if set, may say how an attempt really went: instead of what its task is known to take, Startup, Actual
+	// Measured, if set, may say how an attempt really went, in place of the known runtime of its task, Startup, Actual
 	// and Fault.
 	Measured func(l *executor.Launch) (m Measured, ok bool)
 	// Turns, in order, are instants at which a run arrived or woke that is repeated: a real clock wakes late.
@@ -38,8 +38,8 @@ type Config struct {
 
 	// Host, if set, is the host that containers run on: see Hosted. Nil: ideal machines.
 	Host *hostmodel.Model
-	// Of simulations with a Host: the containers that start at once (0: 3), the block I/O limits of each node (nil:
-	// none), and whether phases vary as the host model says, drawn by Seed; without Noise they take their means.
+	// Of simulations with a Host: the containers that start at once (0: executor.Starts), the block I/O limits of each
+	// node (nil: none), and whether the times of phases are drawn by Seed; without Noise they are means.
 	Starts int
 	IO     []emulate.Limits
 	Noise  bool
@@ -51,7 +51,7 @@ type Config struct {
 // Measured is how an attempt went in a run that was measured.
 type Measured struct {
 	Startup time.Duration // from the inputs in place to the running program
-	Staged  bool          // inputs take Staging, whatever is copied
+	Staged  bool          // inputs take Staging, with or without copies
 	Staging time.Duration
 	Run     time.Duration // from there until the end was known
 	Outcome planner.Outcome
@@ -115,7 +115,7 @@ type attempt struct {
 	outcome planner.Outcome
 	left    time.Duration // of the run, when it last started or continued
 	whole   time.Duration // run of the whole task on this node
-	before  time.Duration // what an earlier attempt did of it
+	before  time.Duration // part of whole that earlier attempts did
 	kept    float64       // fraction that the checkpoint has which it leaves at its end
 	since   planner.Time  // running since
 	ran     time.Duration
@@ -130,7 +130,7 @@ type attempt struct {
 
 type kind uint8
 
-// What happens at one instant happens in this order.
+// Events of one instant happen in this order.
 const (
 	exited kind = iota
 	appeared
@@ -350,7 +350,7 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 	return r.bodies, nil
 }
 
-// next is what happens next; nil if nothing does. It is valid until something is pushed or popped.
+// next is the next event; nil if there is none. It is valid until something is pushed or popped.
 func (r *Runtime) next() *item {
 	if r.taken < len(r.begun) && (r.queue.Len() == 0 || r.begun[r.taken].less(&r.queue.Items[0])) {
 		return &r.begun[r.taken]
@@ -361,7 +361,7 @@ func (r *Runtime) next() *item {
 	return &r.queue.Items[0]
 }
 
-// pop takes out what happens next.
+// pop takes out the next event.
 func (r *Runtime) pop() item {
 	if r.taken == len(r.begun) || r.next() != &r.begun[r.taken] {
 		return r.queue.Pop()

@@ -10,7 +10,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Cell is a row of the table of what the emulator was asked for and what it did: one kind of task, several times.
+// Cell is a row of the table of the emulator's targets and results: one kind of task, several times.
 type Cell struct {
 	Run       time.Duration
 	CPU       float64 // percent of a core
@@ -56,7 +56,7 @@ type Achieved struct {
 	Wall            time.Duration // as the log has it
 	CPU             time.Duration // as the control group counted it
 	Own             time.Duration // CPU time that was no computing: starting, touching memory, reading, writing
-	Started         time.Duration // of that, what starting cost
+	Started         time.Duration // of that, for starting
 	Resident        unit.Bytes    // at the end; 0: no memory was asked for
 	OwnMemory       unit.Bytes    // of it, the emulator's
 	Peak            unit.Bytes    // of the control group
@@ -94,10 +94,10 @@ func (l *Lab) Perform(ctx context.Context, c Cell, cores, n int) (out []Achieved
 	return out, do()
 }
 
-// Verdict holds what a cell achieved against what it asked for.
+// Verdict compares the results of a cell with its targets.
 type Verdict struct {
-	WallOff, WallMost time.Duration // median of what the wall time is off, and its bar
-	CPUOff, CPUMost   time.Duration // of the CPU time beyond what was asked
+	WallOff, WallMost time.Duration // median error of the wall time, and its bar
+	CPUOff, CPUMost   time.Duration // the same of the CPU time
 	Misses            []string      // bars that were missed
 	WallMissed        bool          // whether that of wall time is among them
 	CPUMissed         bool          // and that of CPU time
@@ -121,7 +121,7 @@ func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 		WallMost: max(grain, c.least()/50), CPUOff: median(func(a *Achieved) time.Duration { return a.CPU - asked }),
 		CPUMost: max(asked/50, ending+median(func(a *Achieved) time.Duration { return a.Own }))}
 	miss := func(format string, args ...any) { v.Misses = append(v.Misses, fmt.Sprintf(format, args...)) }
-	// What starting costs counts as the task's, so that it may need less than its cores say.
+	// The CPU time of starting counts as the task's, so that it may need less than its cores say.
 	late := v.WallOff - (c.least() - c.Run)
 	v.WallMissed = !c.Contended && c.Rate == 0 && (v.WallOff < -v.WallMost || late > v.WallMost)
 	if v.WallMissed {
@@ -133,8 +133,8 @@ func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 	}
 	for i := range all {
 		a := &all[i]
-		// A task does not see what its container adds to the wall time: that may take up to the bar. Where others
-		// compute it may take longer.
+		// A task does not see the wall time that its container adds: that may take up to the bar. Where others compute
+		// it may take longer.
 		if !c.Contended && c.least() > c.Run && a.Wall > c.Run+2*v.WallMost && a.LimitedBy != emulate.LimitedByCPU {
 			miss("it lasted longer than asked, limited by %q, not %q", a.LimitedBy, emulate.LimitedByCPU)
 		}
@@ -149,8 +149,8 @@ func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 	return v
 }
 
-// Ending is what the control group counts of a task beyond what that counts itself: the most among some that ask for no
-// CPU time.
+// Ending is the CPU time of a task that its control group counts and the task itself does not: the most among some that
+// ask for no CPU time.
 func Ending(all []Achieved) (most time.Duration) {
 	for i := range all {
 		most = max(most, all[i].CPU-all[i].Own)

@@ -21,12 +21,12 @@ import (
 type Options struct {
 	Host   hostmodel.Host
 	Starts int // containers that start at once, at most
-	// Before is what was measured of this host earlier. By how much it differs says how steady the host is.
+	// Before are earlier models of this host. Their differences say how steady the host is.
 	Before []*hostmodel.Model
 	Quick  bool // fewer repetitions
 	// Engine is the CPU time that the container engine has used since it began; nil: not known.
 	Engine func() time.Duration
-	// Step receives what is done next, and how much is done, from 0 to 1. Nil drops it.
+	// Step receives the name of the next step, and how much is done, from 0 to 1. Nil drops it.
 	Step func(what string, done float64)
 }
 
@@ -35,7 +35,7 @@ type surveyor struct {
 	*Lab
 	Options
 	m          *hostmodel.Model
-	n          int // repetitions of what is short
+	n          int // repetitions of short measurements
 	containers int
 	samples    []sample
 	published  float64 // nanoseconds to publish one file
@@ -51,7 +51,7 @@ type sample struct {
 // walls are the phases whose time grows with load, in the order of sample.phases.
 var walls = [...]string{"stage", "create", "start", "answer", "end", "publish", "remove"}
 
-// steps are what Measure does, and the share of the time each takes.
+// steps are the steps of Measure, with the share of the time each takes.
 var steps = []struct {
 	what  string
 	share float64
@@ -167,7 +167,7 @@ func (s *surveyor) settle(ctx context.Context) error {
 	return nil
 }
 
-// rest measures what happens while nothing is asked for.
+// rest measures the host while nothing is asked for.
 func (s *surveyor) rest(ctx context.Context) error {
 	load, engine, own := Meter(), s.engine(), OwnCPU()
 	begun := time.Now()
@@ -223,7 +223,7 @@ func (s *surveyor) alone(ctx context.Context) error {
 	}
 	wall, n := time.Since(begun).Seconds(), float64(len(out))
 	m := s.m
-	// CPU time by phase: of the whole host, less what others use.
+	// CPU time by phase: of the whole host, less that of others.
 	others := m.Measured.BusyCores
 	for _, p := range []struct {
 		name     string
@@ -253,7 +253,7 @@ func (s *surveyor) alone(ctx context.Context) error {
 	o := &m.Emulator
 	o.StartCPUNanos = int64(started / n)
 	o.StartNanos, o.EndNanos = int64(around/n/2), int64(around/n/2)
-	// A program is a task's own: what it costs to begin is in the phase, and counts as its CPU time all the same.
+	// A program is a task's own: its CPU time to begin is in the phase, and counts as the task's all the same.
 	gantry := float64(OwnCPU() - own)
 	all := float64(HostCPU()-host) - others*wall*1e9 - tasks
 	m.PerContainer.GantryNanos = max(0, (gantry-m.Idle.GantryNanos*wall)/n)
@@ -294,7 +294,7 @@ func (s *surveyor) inTurn(ctx context.Context, together, busy, times, round int)
 	return nil
 }
 
-// tasks measures by how much the run time of tasks differs from what the cost function says.
+// tasks measures by how much the run time of tasks differs from that of the cost function.
 func (s *surveyor) tasks(ctx context.Context) error {
 	const run = 200 * time.Millisecond
 	var factors []float64
@@ -345,7 +345,7 @@ func median(xs []float64) float64 {
 	return xs[len(xs)/2]
 }
 
-// few is how many files a trial has that measures what files cost, and large the size of one that measures bytes.
+// few is the number of files of a trial that measures files, and large the size of one that measures bytes.
 const (
 	few   = 10
 	large = unit.Bytes(64e6)
@@ -353,13 +353,13 @@ const (
 
 func sizes(n int, each unit.Bytes) []unit.Bytes { return slices.Repeat([]unit.Bytes{each}, n) }
 
-// files measures what files and bytes add to phases.
+// files measures the time that files and bytes add to phases.
 func (s *surveyor) files(ctx context.Context) error {
 	reps := 1 + s.n/4
 	at := func(t Trial) (p [len(walls)]float64, r []Result, err error) {
 		var all [len(walls)][]float64
 		for range reps {
-			if len(t.Fetch) > 0 { // what was fetched has arrived
+			if len(t.Fetch) > 0 { // files of the last fetch are there
 				out, err := s.perform(ctx, Trial{Node: 1, Writes: t.Fetch})
 				if err != nil {
 					return p, nil, err
@@ -458,7 +458,7 @@ func (s *surveyor) files(ctx context.Context) error {
 	return nil
 }
 
-// memory measures what a byte of memory takes to touch, nanoseconds.
+// memory measures the time to touch a byte of memory, nanoseconds.
 func (s *surveyor) memory(ctx context.Context) (float64, []Result, error) {
 	const size = unit.Bytes(256e6)
 	out, err := s.perform(ctx, Trial{Resident: size})
@@ -468,7 +468,7 @@ func (s *surveyor) memory(ctx context.Context) (float64, []Result, error) {
 	return float64(out[0].Report.Phases.MemoryNanos) / float64(size), out, nil
 }
 
-// disk measures what the disk gives to several streams, and what limits leave of it.
+// disk measures the rates of the disk with several streams, and under limits.
 func (s *surveyor) disk(ctx context.Context) error {
 	const streams = 4
 	size := unit.Bytes(32e6)
@@ -512,7 +512,7 @@ func (s *surveyor) disk(ctx context.Context) error {
 		for i, c := range []*hostmodel.Curve{&d.ReadLimit, &d.WriteLimit} {
 			p := &out[i].Report.Phases
 			took := float64(p.ReadNanos+p.WriteNanos) / 1e9
-			took += 1 - float64(bytes)/float64(rate) // as if it had been a second's bytes: what passes at once stays
+			took += 1 - float64(bytes)/float64(rate) // as for a second's bytes: the burst at the start stays
 			c.X = append(c.X, float64(rate))
 			c.Y = append(c.Y, min(2, max(0.01, 1/max(took, 1e-3))))
 		}
@@ -560,7 +560,7 @@ const MeasureShare = 0.75
 // of them.
 const rounds = 2
 
-// together starts containers at once, on idle and on busy cores, and measures what programs lose to that.
+// together starts containers at once, on idle and on busy cores, and measures the time that programs lose.
 func (s *surveyor) together(ctx context.Context) error {
 	perContainer := 0.0
 	for _, name := range hostmodel.PhaseNames {
@@ -723,7 +723,7 @@ func (s *surveyor) widen() {
 	m.Common, m.Run = m.Common.Widen(factor), m.Run.Widen(factor)
 }
 
-// uncertainty says by what factor intervals of a model are wider, as its host was not at rest, and why.
+// uncertainty returns the factor by which intervals of a model are wider, as its host was not at rest, and why.
 func uncertainty(m *hostmodel.Model) (factor float64, warnings []string) {
 	factor = 1
 	cores := max(1, m.Host.Cores)

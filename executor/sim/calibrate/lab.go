@@ -1,6 +1,6 @@
-// Package calibrate measures a host through a runtime of containers: what starting, running and ending them takes, and
-// whether the task emulator does what it is asked. It runs emulated tasks with the limits, the files and the code of
-// real runs.
+// Package calibrate measures a host through a runtime of containers: the time to start, run and end them, and whether
+// the task emulator does its work as asked. It runs emulated tasks with the limits, the files and the code of real
+// runs.
 package calibrate
 
 import (
@@ -37,7 +37,7 @@ type Lab struct {
 	marks map[planner.AttemptID]map[executor.Milestone]Mark
 }
 
-// Mark is when a milestone was reached, and the CPU time that the host had used until then, if that was wanted.
+// Mark is when a milestone was reached, and the CPU time that the host had used until then.
 type Mark struct {
 	At  planner.Time
 	CPU time.Duration
@@ -72,10 +72,10 @@ type Result struct {
 	Marks    map[executor.Milestone]Mark
 }
 
-// CPUTime is what the kernel counted.
+// CPUTime is the CPU time that the kernel counted.
 func (r *Result) CPUTime() time.Duration { return r.CPUUser + r.CPUSystem }
 
-// Mark notes a milestone: it is what a runtime is given as its function for them.
+// Mark notes a milestone. A runtime gets it as its function for milestones.
 func (l *Lab) Mark(a planner.AttemptID, m executor.Milestone) {
 	mark := Mark{l.Runtime.Now(), HostCPU()}
 	l.mu.Lock()
@@ -116,7 +116,7 @@ func (l *Lab) left() bool {
 	return false
 }
 
-const room = 48 << 20 // memory of a task beyond what it is asked to hold
+const room = 48 << 20 // memory of a task beyond the amount that it is to hold
 
 // firstOutput is the position of the first output among the files of a trial.
 const firstOutput = 50

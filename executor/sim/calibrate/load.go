@@ -18,7 +18,7 @@ func HostCPU() time.Duration {
 	return busy
 }
 
-// hostTimes reads the first line of /proc/stat: the CPU time used, and that which a hypervisor gave to others.
+// hostTimes reads the first line of /proc/stat: the CPU time used, and the CPU time that a hypervisor gave to others.
 func hostTimes() (busy, stolen time.Duration) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -42,7 +42,7 @@ func hostTimes() (busy, stolen time.Duration) {
 	return busy, stolen
 }
 
-// Load measures what others use of the host.
+// Load measures the use of the host by others.
 type Load struct {
 	begun        time.Time
 	busy, stolen time.Duration

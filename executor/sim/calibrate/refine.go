@@ -21,14 +21,14 @@ const (
 	leastEnded = 8
 	// mostStep is by how much a run changes a phase.
 	mostStep = 1.1
-	// driftStep is the weight of one run in what differs from run to run.
+	// driftStep is the weight of one run in the drift of a phase.
 	driftStep = 0.1
 	// absurd is how many times longer or shorter than the model says a measurement may be that counts.
 	absurd = 5
 )
 
-// Refine moves a model towards what the attempts of a run measured, within bounds, and reports whether it did. Busy is
-// how many cores others used during the run; starts is how many containers started at once. What a model says is
+// Refine moves a model towards the measurements of the attempts of a run, within bounds, and reports whether it did.
+// Busy is how many cores others used during the run; starts is how many containers started at once. The model is
 // compared with each attempt under the load that it met. A run on a busy host, or one of few attempts, changes nothing.
 func Refine(m *hostmodel.Model, all []Ended, busy float64, starts int) bool {
 	if busy > quietCores || math.IsNaN(busy) {

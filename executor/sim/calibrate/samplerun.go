@@ -106,7 +106,7 @@ type SampleRun struct {
 }
 
 const (
-	corrections = 4                    // times that the model is corrected: each changes who is beside whom
+	corrections = 4                    // times that the model is corrected: each changes which tasks overlap
 	notAhead    = 5 * time.Millisecond // a container that waits for its task starts it in less
 	mostFactor  = 3                    // by how much a correction changes a phase
 	leastModels = 4                    // that say how steady a host is
@@ -114,11 +114,11 @@ const (
 	mostSteady  = 1.5                  // by how much starts may differ from those before on a host that has not changed
 )
 
-// Correct has a model say of its phases what real runs took: measurements one by one see nothing of what a run does
-// beside them. Starts alone on a host at rest have a factor, starts beside others or beside programs have others, and
-// so has ending; what staging and emulated programs took longer is added, as long programs are late by no more than
-// short ones; programs have the spread that they had. A host is slower at some minutes than at others, so starts take
-// the median of this model and those that were measured of the host the day before. What is left of starts differs from
+// Correct has the phases of a model last as long as in real runs: single measurements miss the other work of a run.
+// Starts alone on a host at rest have a factor, starts beside others or beside programs have others, and so has ending;
+// the delays of staging and of emulated programs are added, as long programs are late by no more than short ones;
+// programs have the spread that they had. A host is slower at some minutes than at others, so starts take the median of
+// this model and those that were measured of the host the day before. The rest of the difference of starts varies from
 // run to run, and from the models that were corrected before: that is their drift.
 func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) error {
 	var rest, alike, busy []float64
@@ -212,7 +212,7 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 	return nil
 }
 
-// correctStarts has starts take what they took: alone or beside others, at rest or beside programs. Few starts of a
+// correctStarts has starts last as long as in runs: alone or beside others, at rest or beside programs. Few starts of a
 // kind have the factor of those like them.
 func correctStarts(ph *hostmodel.Phases, all *[2][2]sums) {
 	alone := all[0][0].plus(all[0][1]).factor(1)
@@ -237,15 +237,15 @@ func correctStarts(ph *hostmodel.Phases, all *[2][2]sums) {
 	}
 }
 
-// shared is the standard deviation of what the starts of a run share: runs differ by that, and by what their few starts
-// differ on their own, which has the given variance. It is at least half of what runs differ by: both are estimates.
+// shared is the standard deviation of the factor that the starts of a run share: runs differ by that, and by their few
+// starts on their own, which has the given variance. It is at least half the deviation of runs: both are estimates.
 func shared(deviation, own float64) float64 {
 	return max(deviation/2, math.Sqrt(max(0, deviation*deviation-own)))
 }
 
-// steady has starts take the median of what a model says and what those before it said when they were measured, and
-// returns how much longer each said that the starts of the runs took, this model, which has 1, included. Models of
-// another day do not count for the median, nor those that differ much: the host has changed.
+// steady has starts take the median of the times of a model and of those before it as they were measured, and returns
+// how much longer the starts of the runs are by each model, this one, which has 1, included. Models of another day do
+// not count for the median, nor those that differ much: the host has changed.
 func steady(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) (between []float64, err error) {
 	said := func(m *hostmodel.Model) (sum float64, err error) {
 		for i := range runs {
@@ -283,7 +283,7 @@ func steady(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) (be
 	return between, nil
 }
 
-// sums are of what starts took, and of what the model said.
+// sums are of the times of starts, measured and by the model.
 type sums struct {
 	took, said float64
 	n          int
@@ -295,7 +295,7 @@ func (s *sums) add(took, said time.Duration) {
 
 func (s sums) plus(o sums) sums { return sums{s.took + o.took, s.said + o.said, s.n + o.n} }
 
-// factor is what took over what was said, within bounds; the usual one for too few.
+// factor is the measured time over that of the model, within bounds; the usual one for too few.
 func (s sums) factor(usual float64) float64 {
 	if s.n < 3 {
 		return usual

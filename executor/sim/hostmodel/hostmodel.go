@@ -1,7 +1,7 @@
-// Package hostmodel is what gantry knows of the host that runs its containers: how long the phases of an attempt take
-// beside its program, what they cost in CPU time, how that grows with load, what limits of CPU and I/O do, and by how
-// much all of it varies. A Model is plain data. gantry calibrate measures one, the log keeps it, and simulations use
-// it; no policy sees it.
+// Package hostmodel is a model of the host that runs gantry's containers: how long the phases of an attempt take beside
+// its program and how that grows with load, their CPU time, the effect of limits of CPU and I/O, and by how much all of
+// it varies. A Model is plain data. gantry calibrate measures one, the log keeps it, and simulations use it; no policy
+// sees it.
 //
 // # Phases of an attempt
 //
@@ -25,11 +25,11 @@
 //
 // A Spread is the distribution of measured over predicted time, as quantiles at even probabilities.
 //
-// # Who does what
+// # Use
 //
-// Whoever calibrates fills a Model, calls Raise for its surfaces (measurements scatter, a model may not), and Validate
-// before it is stored. Whoever loads one calls Decode, which refuses what is damaged or of another format, and Fits
-// with the identity of the host at hand. Example is a valid model for tests.
+// A calibration fills a Model, calls Raise for its surfaces (measurements scatter, a model may not), and Validate
+// before it is stored. Readers call Decode, which refuses a model that is damaged or of another format, and Fits with
+// the identity of the host at hand. Example is a valid model for tests.
 package hostmodel
 
 import (
@@ -51,30 +51,30 @@ type Model struct {
 	Host     Host     `json:"host"`
 	Measured Measured `json:"measured"`
 	Phases   Phases   `json:"phases"`
-	// Emulator is what the task emulator needs itself, and the rates of the disk as it sees them.
+	// Emulator is the task emulator's own overhead, and the rates of the disk as it sees them.
 	Emulator emulate.Own `json:"emulator"`
 	// Disk is the host's disk, shared by all.
 	Disk  Disk  `json:"disk"`
 	Quota Quota `json:"quota"`
 	// Interference is 1 and the CPU time that programs lose for each CPU nanosecond of phases, by the number of places
 	// for starts that are held and of cores that programs keep busy: several programs start a container, so that tasks
-	// lose time before all cores are busy. Empty: they lose only what the host does not have.
+	// lose time before all cores are busy. Empty: they lose only the time that the host lacks.
 	Interference Surface `json:"interference"`
 	// CoreSpeed is how fast a core computes, against a host at rest, by the number of other cores that are busy. It is
-	// for people: what a program took when it was measured has it in it, and emulated tasks are asked for CPU time.
+	// for people: the measured time of a program includes it, and emulated tasks are asked for CPU time.
 	CoreSpeed Curve `json:"core_speed"`
-	// Idle is what gantry and the engine use while nothing happens.
+	// Idle is the CPU time of gantry and the engine while nothing happens.
 	Idle Use `json:"idle"`
 	// PerContainer is how the CPU time of all phases of one container is shared out. Phases have the sums.
 	PerContainer Use `json:"per_container"`
 	// Run is the spread of emulated tasks alone: measured run time over emulate.Spec.Cost.
 	Run Spread `json:"run"`
-	// Common is the spread of what all phases of one run share that have no Drift of their own: their mean factor, from
-	// run to run. It keeps intervals honest, as independent errors cancel out.
+	// Common is the spread of the mean factor that all phases without a Drift of their own share in one run, from run
+	// to run. It keeps intervals honest, as independent errors cancel out.
 	Common Spread `json:"common"`
 }
 
-// Host says which host, and what on it, was measured.
+// Host identifies the measured host and its software.
 type Host struct {
 	Name          string `json:"name"`
 	Architecture  string `json:"architecture"`
@@ -95,13 +95,13 @@ type Measured struct {
 	TookNanos  int64     `json:"took_nanos"`
 	Containers int       `json:"containers"` // that were started for it, those of later runs included
 	Runs       int       `json:"runs"`       // whose measurements refined it since
-	// BusyCores is what programs of others used meanwhile, in cores, and Stolen the share of CPU time that a hypervisor
-	// gave to others.
+	// BusyCores is the use by programs of others meanwhile, in cores, and Stolen the share of CPU time that a
+	// hypervisor gave to others.
 	BusyCores float64 `json:"busy_cores"`
 	Stolen    float64 `json:"stolen"`
-	// Steadied is by what factor starts were moved towards those of earlier calibrations; 0: they were not.
+	// Steadied is the factor by which starts moved towards those of earlier calibrations; 0: they did not.
 	Steadied float64 `json:"steadied,omitempty"`
-	// Warnings say what widened the spreads, for people.
+	// Warnings are the reasons for wider spreads, for people.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -153,8 +153,8 @@ type Phase struct {
 	CPU      Cost    `json:"cpu"`
 	Slowdown Surface `json:"slowdown"` // of Wall; empty: 1 everywhere
 	Spread   Spread  `json:"spread"`   // measured over Wall times Slowdown; empty: exact
-	// Drift is the spread of what the phases of one run share: hosts are slower at some times than at others. Empty:
-	// Common of the Model.
+	// Drift is the spread of the factor that the phases of one run share: hosts are slower at some times than at
+	// others. Empty: Common of the Model.
 	Drift   Spread `json:"drift,omitempty"`
 	Samples int    `json:"samples"` // measurements behind it
 }
@@ -176,7 +176,7 @@ func (c *Cost) Nanos(files int, bytes int64) float64 {
 	return c.BaseNanos + c.FileNanos*float64(files) + b
 }
 
-// Use is CPU time by who used it. In Model.Idle it is CPU nanoseconds for each second of the wall clock.
+// Use is the CPU time of gantry and of the engine. In Model.Idle it is CPU nanoseconds for each second of wall time.
 type Use struct {
 	GantryNanos float64 `json:"gantry_nanos"`
 	EngineNanos float64 `json:"engine_nanos"` // the engine and the programs that it starts to run containers
@@ -224,9 +224,8 @@ func (q *Quota) Wall(cpu float64, threads int, millicores int64) float64 {
 	return (whole*period + (cpu-whole*each)/n) * q.Stretch.At(cpu)
 }
 
-// Overhead is what a container is expected to take beside its program, with that many inputs and outputs, from the
-// order to start it until its place is free: staging, creating, starting, ending and publishing, on a host that is half
-// busy.
+// Overhead is the expected time of a container beside its program, with that many inputs and outputs, from the order to
+// start it until its place is free: staging, creating, starting, ending and publishing, on a host that is half busy.
 // Waiting for a place among starts, and making files from outside, are not in it.
 func (m *Model) Overhead(inputs, outputs int) time.Duration {
 	p, nanos := &m.Phases, 0.0
@@ -240,7 +239,7 @@ func (m *Model) Overhead(inputs, outputs int) time.Duration {
 	return time.Duration(math.Round(nanos))
 }
 
-// DriftOf is the spread of what the phases of a kind share in one run.
+// DriftOf is the spread of the factor that the phases of a kind share in one run.
 func (m *Model) DriftOf(p *Phase) Spread {
 	if len(p.Drift) > 0 {
 		return p.Drift
@@ -256,8 +255,8 @@ func (m *Model) Encode() ([]byte, error) {
 	return json.MarshalIndent(m, "", "  ")
 }
 
-// ErrDamaged says that a stored model cannot be used whatever the host; ErrForeign that it describes another one;
-// ErrOld that nothing was measured for long.
+// ErrDamaged says that a stored model cannot be used on any host; ErrForeign that it describes another one; ErrOld that
+// nothing was measured for long.
 var (
 	ErrDamaged = errors.New("damaged host model")
 	ErrForeign = errors.New("model of another host")
@@ -287,8 +286,8 @@ func Decode(text []byte) (*Model, error) {
 	return m, nil
 }
 
-// Fits says in what a model differs from the host at hand so that it must not be used: an error that wraps ErrForeign,
-// or nil. What is unknown of here ("" or 0) does not differ. Another build of gantry is no reason.
+// Fits reports a difference between a model and the host at hand that forbids its use: an error that wraps ErrForeign,
+// or nil. Unknown members of here ("" or 0) do not differ. Another build of gantry is no reason.
 func (m *Model) Fits(here Host) error {
 	for _, f := range []struct{ what, was, is string }{
 		{"host", m.Host.Name, here.Name}, {"architecture", m.Host.Architecture, here.Architecture},

@@ -168,11 +168,11 @@ func LogNormal(sd float64, values int) Spread {
 	return s
 }
 
-// What a quantile of a spread may be.
+// Bounds of a quantile of a spread.
 const leastFactor, mostFactor = 0.01, 1000
 
 // Widen returns the spread with its distances from the median times factor; no quantile falls below a tenth of the
-// median, or leaves what a model may have.
+// median, or leaves its bounds.
 func (s Spread) Widen(factor float64) Spread {
 	out := slices.Clone(s)
 	mid := s.At(0.5)

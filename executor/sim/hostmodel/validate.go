@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Bounds of what a host can be. They are wide: a measurement beyond them is a mistake, whatever the host.
+// Bounds of a host. They are wide: a measurement beyond them is a mistake on any host.
 const (
 	mostNanos = float64(10 * time.Minute) // of one phase alone
 	leastRate = 1e3                       // bytes per second
 	mostRate  = 1e12
 )
 
-// Validate says what in a model cannot be true. It refuses everything that would make a simulation absurd: numbers that
-// are none, negative times, rates of 0, phases of many minutes, tables that fall where load grows.
+// Validate reports the values of a model that cannot be true. It refuses everything that would make a simulation
+// absurd: numbers that are none, negative times, rates of 0, phases of many minutes, tables that fall where load grows.
 func (m *Model) Validate() error {
 	errs := []error{m.Host.validate(), m.Measured.validate()}
 	if m.Format != Format {
