@@ -44,7 +44,7 @@ type Host struct {
 // RunInfo has the facts of a run that are known when it begins.
 type RunInfo struct {
 	Name      string
-	Runtime   string // docker, sim or null
+	Runtime   string // such as docker or sim
 	Policy    string
 	Command   []string // the command line
 	Version   string   // of gantry

@@ -14,7 +14,7 @@ import (
 type TrainingRun struct {
 	Name      string
 	Started   time.Time
-	Runtime   string // docker, sim or null
+	Runtime   string // such as docker or sim
 	TimeScale float64
 	SizeScale float64
 	Samples   []predict.Sample // by order of their attempts

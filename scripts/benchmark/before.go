@@ -19,8 +19,8 @@ type comparison struct {
 	wall bool // counts wall time: the work is done by other processes
 }
 
-// before compares the build with an earlier one on what both can do, in turns, and prints a table for a page. Figures
-// of a build are medians; a ratio is the median of the ratios within turns.
+// before compares the build with an earlier one on commands that both have, in turns, and prints a table for a page.
+// Figures of a build are medians; a ratio is the median of the ratios within turns.
 func (b *bench) before() error {
 	if b.other == "" {
 		return errors.New("-before FILE names the gantry to compare with")
@@ -57,7 +57,7 @@ func (b *bench) compare(c comparison) error {
 	var seconds, memory, size [2][]float64
 	for turn := range b.reps + 1 {
 		for i := range builds {
-			i = (i + turn) % 2 // who begins changes
+			i = (i + turn) % 2 // the builds begin in turn
 			home, err := os.MkdirTemp(b.dir, "runs")
 			if err != nil {
 				return err

@@ -1,5 +1,5 @@
-// Command benchmark measures gantry against what it stands on, in one run and in turns, so that a busy machine is busy
-// for all:
+// Command benchmark measures gantry against the programs below it and its peers, in one run and in turns, so that a
+// busy machine is busy for all:
 //
 //	null    gantry's own CPU time per task, with the log on, on the null runtime
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by
@@ -10,7 +10,7 @@
 //	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
 //	log     ls, show, explain and report on a log of 1,000 runs and 10 million attempts, which takes some 5 GB of disk
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
-//	stream  the paper's Workload I by each dynamic policy without a log; what the log adds to it and to other
+//	stream  the paper's Workload I by each dynamic policy without a log; the cost of the log in it and in other
 //	        workloads and policies; the cost of a workflow in streams of 1,000 to 100,000 of them
 //	before  the same commands by this build and an earlier one in turns: times, memory, logs (-before FILE)
 package main
@@ -103,7 +103,7 @@ func (b *bench) run(parts []string) error {
 	return errors.Join(failed...)
 }
 
-// cost is what a program took.
+// cost is the time and memory that a program took.
 type cost struct {
 	wall, cpu time.Duration
 	rss       int64 // bytes, peak
@@ -164,8 +164,8 @@ func (b *bench) command(args ...string) func() (cost, error) {
 		if err != nil {
 			return cost{}, err
 		}
-		// It goes with all others at the end: file systems look with care at what was deleted a minute ago, for 0.3 ms
-		// of CPU time per container of the next run.
+		// It goes with all others at the end: file systems look with care at files that were deleted a minute ago, for
+		// 0.3 ms of CPU time per container of the next run.
 		return measure(exec.Command(b.gantry, append([]string{args[0], "--dir", home, "--quiet"}, args[1:]...)...))
 	}
 }
@@ -471,7 +471,7 @@ func (b *bench) layered(tasks int) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	s := bufio.NewWriter(f) // what this process holds at its peak counts for those that it starts
+	s := bufio.NewWriter(f) // the peak memory of this process counts for those that it starts
 	var edges strings.Builder
 	s.WriteString(`<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" name="layered">` + "\n")
 	for i := range tasks {

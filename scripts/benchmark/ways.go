@@ -33,8 +33,8 @@ var (
 	loadNames = []string{"1", "2", "4", "8", "chain"}
 )
 
-// ways prints all ways side by side: wall time, CPU time per task of the whole machine, less what it uses anyway, and
-// tasks a second. A way that fails does not keep others from being measured.
+// ways prints all ways side by side: wall time, CPU time per task of the whole machine, less the load of other
+// programs, and tasks a second. A way that fails does not keep others from being measured.
 func (b *bench) ways() error {
 	api, err := newEngine()
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *bench) ways() error {
 // busy is how many cores others may use so that CPU time of the machine says something.
 var busy = float64(runtime.NumCPU()) / 2
 
-// cell is what running the containers took in one way.
+// cell has the figures of running the containers in one way.
 type cell struct {
 	wall    time.Duration
 	cpu     time.Duration // of a container; negative if it cannot be told from others'
@@ -327,7 +327,7 @@ func (b *bench) crun(program, root string, i int) error {
 	return nil
 }
 
-// removeCrunGroups removes what crun leaves: the group above those of its containers.
+// removeCrunGroups removes the group that crun leaves above those of its containers.
 func removeCrunGroups() {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-bench-crun")
 	for _, dir := range append(groups, "/sys/fs/cgroup/gantry-bench-crun") {
@@ -399,7 +399,7 @@ func (b *bench) peer(name, program, versionOf string, leaves bool, run func(dir 
 		if _, err = measure(cmd); err != nil {
 			return err
 		}
-		// Makeflow says that all is well whatever becomes of its tasks.
+		// Makeflow reports success even if its tasks fail.
 		if done, _ := filepath.Glob(filepath.Join(dir, "t[0-9]*")); leaves && len(done) != n {
 			return fmt.Errorf("%s ran %d of %d containers", program, len(done), n)
 		}

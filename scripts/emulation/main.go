@@ -1,6 +1,6 @@
-// Command emulation has the task emulator do tasks of many kinds in containers, and makes the page of what it was asked
-// for and what it achieved. What it has measured it keeps: interrupted, or stopped by -for, it continues with the same
-// command. One page is one build: -again forgets what was measured before.
+// Command emulation has the task emulator do tasks of many kinds in containers, and makes the page of the resources
+// that it was asked for and achieved. It keeps its measurements: interrupted, or stopped by -for, it continues with the
+// same command. One page is one build: -again forgets earlier measurements.
 //
 //	emulation [-results FILE] [-page FILE] [-for DURATION] [-again] [-calm] [-note TEXT]
 package main
@@ -82,7 +82,7 @@ func run(ctx context.Context, file, page, note string, limit time.Duration, agai
 			continue
 		}
 		n := 3
-		if c.CPU == 0 { // what ending costs all the others is taken from these
+		if c.CPU == 0 { // the cost of ending in all the others is taken from these
 			n = 9
 		} else if c.Run >= 3*time.Second {
 			n = 1

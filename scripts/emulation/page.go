@@ -101,7 +101,7 @@ func (r *results) busy() float64 {
 
 func (m *measured) judge() calibrate.Verdict { return m.Cell.Judge(m.All, m.ending) }
 
-// close gives every row what ending costs.
+// close gives every row the cost of ending.
 func (r *results) close() {
 	for i := range r.Cells {
 		m := &r.Cells[i]

@@ -11,7 +11,7 @@ import (
 )
 
 // again predicts real runs that were kept, with the gantry of today: none of them runs again. The actual times are
-// those of the other directory, which stays as it is. Predictions know what was known before the run. The simulations
+// those of the other directory, which stays as it is. Predictions know the facts known before the run. The simulations
 // that the order of starts and the causes are of are made in the log of the run, though: of real programs their
 // policies know how long the run itself took.
 func (x *harness) again(from, model string) error {
@@ -58,7 +58,7 @@ func (x *harness) again(from, model string) error {
 	return errors.Join(errs...)
 }
 
-// rowAgain predicts the runs of a row: they differ in what happened only.
+// rowAgain predicts the runs of a row: only their courses differ.
 func (x *harness) rowAgain(old *harness, w *row, model string) error {
 	dir := filepath.Join(x.dir, "again", w.name+"-"+w.policy)
 	defer os.RemoveAll(dir)
@@ -106,7 +106,7 @@ func (x *harness) rowAgain(old *harness, w *row, model string) error {
 	return nil
 }
 
-// print prints the verdicts and the causes of what was predicted again.
+// print prints the verdicts and the causes of the runs that were predicted again.
 func (x *harness) print() error {
 	rows, err := x.rows()
 	if err != nil {

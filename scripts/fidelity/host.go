@@ -38,7 +38,7 @@ func busyCores(d time.Duration) float64 {
 	return float64(cores()) * (busy2 - busy) / (total2 - total)
 }
 
-// cpuTimes reads the first line of /proc/stat: time in all cores, and what of it was not idle.
+// cpuTimes reads the first line of /proc/stat: time of all cores, and the part that was not idle.
 func cpuTimes() (busy, total float64) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command fidelity predicts runs before they begin, runs them in containers, and writes a page on how well that went:
-// examples/fidelity/README.md. It keeps what it measured; interrupted, it continues with the same command.
+// examples/fidelity/README.md. It keeps its measurements; interrupted, it continues with the same command.
 //
 //	fidelity [-dir DIR] [-for DURATION] [-repetitions N] [-only NAMES] [-write] [-again DIR [-model FILE]]
 package main
@@ -98,7 +98,7 @@ func (x *harness) all(write bool, again, model string) error {
 	return x.write()
 }
 
-// gantry runs a command of gantry and returns what it printed.
+// gantry runs a command of gantry and returns its output.
 func (x *harness) gantry(args ...string) ([]byte, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(x.ctx, binary, args...)
@@ -124,7 +124,7 @@ func (x *harness) gantryJSON(v any, args ...string) error {
 // wants reports whether a workflow was asked for.
 func (x *harness) wants(name string) bool { return len(x.only) == 0 || slices.Contains(x.only, name) }
 
-// measure makes all that the page is made of, but for what exists already.
+// measure makes all parts of the page that do not exist yet.
 func (x *harness) measure() error {
 	if err := x.setAside(); err != nil {
 		return err
@@ -211,8 +211,8 @@ func (x *harness) read(name string, v any) (bool, error) {
 	return err == nil, err
 }
 
-// setAside renames the directory if what it has was measured of other workflows or by another gantry: one page never
-// mixes the two.
+// setAside renames the directory if its measurements are of other workflows or another gantry: one page never mixes the
+// two.
 func (x *harness) setAside() error {
 	var c calibration
 	found, err := x.read("calibration", &c)
@@ -232,14 +232,14 @@ func (x *harness) setAside() error {
 	return os.MkdirAll(filepath.Join(x.dir, "results"), 0o755)
 }
 
-// version is what gantry --version prints.
+// version returns the output of gantry --version.
 func (x *harness) version() (string, error) {
 	out, err := x.gantry("--version")
 	return string(bytes.TrimSpace(out)), err
 }
 
-// calibration is what is known of the host. The host is measured at first, in short, and before each repetition: it is
-// faster at some times than at others, and calibrations that differ say by how much.
+// calibration has the known facts of the host. The host is measured at first, in short, and before each repetition: it
+// is faster at some times than at others, and calibrations that differ say by how much.
 type calibration struct {
 	Workflows string    `json:"workflows"` // fingerprint of those that are measured with it
 	Version   string    `json:"version"`
@@ -310,8 +310,8 @@ func copyLog(from, to string) error {
 	return os.WriteFile(filepath.Join(to, "gantry.sqlite"), text, 0o644)
 }
 
-// first runs real programs once, so that something is known of them. Its log is what their predictions rest on. A run
-// before it, which nobody hears of, has read the programs from the disk.
+// first runs real programs once, so that something is known of them. Their predictions rest on its log. A run before
+// it, whose measurements are dropped, has read the programs from the disk.
 func (x *harness) first(w *workflow) (_ any, err error) {
 	fmt.Fprintf(os.Stderr, "%s: one run to measure its programs\n", w.name)
 	dir := filepath.Join(x.dir, "base-"+w.name)
@@ -420,7 +420,7 @@ func (x *harness) run(r run, w *workflow, path string) (_ any, err error) {
 	return r, x.gantryJSON(r.Replay, "compare", "--dir", dir, "--json", "real", "replay")
 }
 
-// simulate simulates what is to run, without noise.
+// simulate simulates the coming run, without noise.
 func (x *harness) simulate(r *run, w *workflow, path, name string, common []string) error {
 	args := append([]string{"simulate", "--name", name, "--estimator", "history"}, common...)
 	if w.file != "" {

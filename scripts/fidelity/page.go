@@ -52,7 +52,7 @@ func median(all []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// rows reads what was measured.
+// rows reads the measurements.
 func (x *harness) rows() ([]row, error) {
 	var out []row
 	for _, w := range workflows() {
@@ -218,7 +218,7 @@ func above(all []float64, limit float64) (n int) {
 	return n
 }
 
-// replayText says what a simulation with the measured durations makes of the order of starts.
+// replayText says how close the order of starts is to that of the runs in simulations with the measured durations.
 func replayText(taus []float64) string {
 	if len(taus) == 0 {
 		return ""
@@ -227,7 +227,7 @@ func replayText(taus []float64) string {
 		"that differs is how long tasks take, not what the policy does then.", slices.Min(taus))
 }
 
-// verdicts holds the measurements against the bars, and says of those that are missed what the measurements show.
+// verdicts holds the measurements against the bars, and explains missed bars by the measurements.
 func verdicts(b *strings.Builder, rows []row) {
 	errs := each(rows, func(r row) float64 { return math.Abs(r.err()) })
 	taus := each(rows, func(r row) float64 { return r.tau() })
@@ -299,7 +299,7 @@ func verdicts(b *strings.Builder, rows []row) {
 	why(b, rows, beyond)
 }
 
-// medianText says what the median error is made of, and how far apart runs are that were predicted alike.
+// medianText says how the median error is composed, and how far apart runs are that were predicted alike.
 func medianText(rows []row) string {
 	var alone []float64
 	short := 0
@@ -464,7 +464,7 @@ func order(b *strings.Builder, rows []row) {
 	b.WriteString("\n")
 }
 
-// replays says what is left when durations are known.
+// replays gives the errors that remain when durations are known.
 func replays(b *strings.Builder, rows []row) {
 	var errs, taus []float64
 	for i := range rows {

@@ -18,7 +18,8 @@ type workflow struct {
 	tasks    []task
 	generate []string
 	file     string
-	// sizeScale is what gantry multiplies sizes of files by; 0: 1. Applications have inputs of tens of gigabytes.
+	// sizeScale is the factor by which gantry multiplies sizes of files; 0: 1. Applications have inputs of tens of
+	// gigabytes.
 	sizeScale float64
 }
 

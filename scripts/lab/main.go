@@ -1,5 +1,5 @@
-// Command lab writes what each user of examples/lab got, planned and measured: a page, lab.html in the directory, and
-// the same tables on standard output as Markdown.
+// Command lab writes the turnaround and the core time of each user of examples/lab, planned and measured: a page,
+// lab.html in the directory, and the same tables on standard output as Markdown.
 //
 //	go run ./scripts/lab DIR POLICY...
 package main
@@ -111,7 +111,7 @@ func read(dir, policy string) (*run, error) {
 	return r, r.planned(filepath.Join(dir, policy), info.Started)
 }
 
-// planned reads what gantry expected of each workflow when it was handed in.
+// planned reads the end that gantry expected of each workflow at its submission, with the interval.
 func (r *run) planned(dir string, began time.Time) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "planned-*.json"))
 	if err != nil {
@@ -169,8 +169,8 @@ func table(r *run) [][]string {
 	return out
 }
 
-// users has a row for each user and policy: what that got, planned and measured, on average over its workflows and in
-// all. Planned core time is what tasks were estimated to take when they started.
+// users has a row for each user and policy: the turnaround, on average over the workflows, and the core time in all,
+// planned and measured. Planned core time is by the estimates of tasks when they started.
 func users(all []run) [][]string {
 	out := [][]string{{"user", "policy", "workflows", "turnaround planned", "turnaround", "waited",
 		"core time planned", "core time held"}}

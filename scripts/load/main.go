@@ -1,6 +1,6 @@
 // Command load measures a server under load: the real binary, on the null runtime, is handed work over its socket at a
-// steady rate until 100,000 tasks wait, then more of it while they do, and then the tasks run. It prints how long the
-// answers took, what rounds cost and the memory of the server, and fails if a bar is missed. docs/serve.md has the
+// steady rate until 100,000 tasks wait, then more of it while they do, and then the tasks run. It prints the time of
+// the answers, the cost of rounds and the memory of the server, and fails if a bar is missed. docs/serve.md has the
 // figures of a run.
 package main
 
@@ -191,7 +191,7 @@ func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
 	return nil
 }
 
-// definitionOf is a workflow of chains of four tasks, each of which reads what the one before it writes.
+// definitionOf is a workflow of chains of four tasks, each of which reads the output of the one before it.
 func definitionOf(size int) ([]byte, error) {
 	w := &trace.Workflow{Name: "w", Label: "w"}
 	for i := range size {
@@ -288,7 +288,7 @@ func (l *load) memory(pid int, when string) {
 	}
 }
 
-// rounds says what planning cost, by the log.
+// rounds prints the cost of planning, by the log.
 func (l *load) rounds(ctx context.Context) error {
 	db, err := sqlite.Open(filepath.Join(l.dir, sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command reproduce runs the experiments behind the tables and figures of the papers, and makes a page of what they
-// give. It shows the time left; interrupted, it continues with the same command. Results in short form beside the
+// Command reproduce runs the experiments behind the tables and figures of the papers, and makes a page of their
+// results. It shows the time left; interrupted, it continues with the same command. Results in short form beside the
 // experiments count: only the repetitions that they lack are run, after a sample of theirs came out the same.
 //
 //	reproduce [-quick] [-jobs N] [-dir DIR] [-write]
@@ -183,8 +183,8 @@ func (r *runner) run(ctx context.Context) error {
 	return r.summary(ctx)
 }
 
-// say prints what comes, how much is done, and the time left: by what was run now, or by the CPU time of the suite as
-// long as that is little.
+// say prints the next step, the part that is done, and the time left: by the runs made now, or by the CPU time of the
+// suite as long as they are few.
 func (r *runner) say(what string, whole, left float64) {
 	rate := float64(r.jobs)
 	if r.ran > 30 && r.took > 0 {
@@ -230,7 +230,7 @@ func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) e
 	return gantry(ctx, ".", append(args, filepath.Join(examples, x.File))...)
 }
 
-// gantry runs bin/gantry in a directory, and passes on what it says.
+// gantry runs bin/gantry in a directory, and passes on its output.
 func gantry(ctx context.Context, dir string, args ...string) error {
 	bin, err := filepath.Abs("bin/gantry")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command scale simulates 100,000 tasks on 1,000 nodes, 100 of which end each second, under every greedy policy and
-// fifo, and measures what a run of that size costs gantry: the time to plan a round, the time to log a turn, and
+// fifo, and measures the cost of a run of that size in gantry: the time to plan a round, the time to log a turn, and
 // memory. It fails if a round takes longer than -most for each event in it, if the log could not keep up, or if memory
 // is not bounded. docs/scale.md has the figures of a run.
 package main
@@ -76,7 +76,7 @@ func (o options) run(ctx context.Context) error {
 	var errs []error
 	for _, load := range []string{"stream", "flood"} {
 		for i, spec := range strings.Split(o.policies, ",") {
-			// What is logged does not depend on the policy, so it is once for each load.
+			// The log does not depend on the policy, so it is measured once for each load.
 			r, err := o.measure(ctx, load, spec, i == 0)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", load, spec, err)
@@ -107,7 +107,7 @@ func (o options) run(ctx context.Context) error {
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
-// result is what a simulation measured.
+// result has the measurements of a simulation.
 type result struct {
 	took                         []time.Duration // of each round
 	mean, p99, longest, perEvent time.Duration
@@ -175,7 +175,7 @@ func (o options) measure(ctx context.Context, load, spec string, logged bool) (r
 		Admit:   &executor.Admitter{Platform: platform, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
 		Wall:    executor.ThreadTime, Arrivals: o.load(load)}
 	e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
-		news := 0 // what the round heard of
+		news := 0 // arrivals and ends that the round heard of
 		for _, ev := range events {
 			switch body := ev.Body.(type) {
 			case *planner.WorkflowArrived:
@@ -213,7 +213,7 @@ func (o options) measure(ctx context.Context, load, spec string, logged bool) (r
 	return r, nil
 }
 
-// inUse is what gantry has of memory, in MB, garbage included.
+// inUse is the memory of gantry, in MB, garbage included.
 func inUse() int {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

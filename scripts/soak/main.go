@@ -1,5 +1,6 @@
 // Command soak runs a day of load: streams with faults on the null runtime, and a stream of short tasks in containers.
-// It samples what a leak would let grow, draws it, and fails if something grew or if a log is not sound at the end.
+// It samples the numbers that a leak would let grow, draws them, and fails if one grew or if a log is not sound at the
+// end.
 //
 // The real engine, the real log (durable, as in gantry run) and the real Docker runtime run in this process, so that
 // its memory, goroutines, descriptors and watches can be counted. docs/soak.md has the figures of a run.
@@ -46,7 +47,7 @@ type options struct {
 	dir, out, examples                         string
 }
 
-// soak runs both parts. The error joins those of the parts: what failed, what grew, and what is wrong with a log.
+// soak runs both parts. The error joins those of the parts: failures, numbers that grew, and faults of a log.
 func (o *options) soak(ctx context.Context) error {
 	if o.containers < 0 || o.attempts < 0 || o.stream < 1 || o.run < 1 || o.samples < 8 {
 		return errors.New("-containers and -attempts: 0 or more, -stream and -run: 1 or more, -samples: 8 or more")
@@ -87,7 +88,7 @@ func (o *options) soak(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// part runs one part in a directory of its own, then judges and draws what was sampled and checks its log.
+// part runs one part in a directory of its own, then judges and draws the samples and checks its log.
 func (o *options) part(ctx context.Context, name, about string, size int, run func(context.Context,
 	*meter) error) error {
 	m := &meter{home: filepath.Join(o.dir, name), size: size, every: max(1, size/o.samples), begun: time.Now()}

@@ -137,7 +137,7 @@ func residentMB() float64 {
 	return pages * float64(os.Getpagesize()) / 1e6
 }
 
-// descriptorsAndWatches counts what this process has open.
+// descriptorsAndWatches counts the descriptors and the watches that this process has open.
 func descriptorsAndWatches() (open, watches float64) {
 	entries, _ := os.ReadDir("/proc/self/fdinfo")
 	for _, e := range entries {
@@ -165,7 +165,7 @@ func (m *meter) controlGroups() (n int) {
 	return n
 }
 
-// logSize is that of the log in dir, what is still in its WAL included.
+// logSize is the size of the log in dir, its WAL included.
 func logSize(dir string) (size int64) {
 	for _, suffix := range []string{"", "-wal"} {
 		if info, err := os.Stat(filepath.Join(dir, sqlite.FileName+suffix)); err == nil {
@@ -209,7 +209,7 @@ func (m *meter) quarter(of, k int) float64 {
 // fewSamples are too few to distinguish growth from the noise of a short soak: it is shown, and fails nothing.
 const fewSamples = 50
 
-// judge fails what is larger in the last quarter of the attempts than in the second.
+// judge fails for each number that is larger in the last quarter of the attempts than in the second.
 func (m *meter) judge() error {
 	var errs []error
 	for i, q := range sampled {

@@ -1,5 +1,5 @@
 // Command sbom writes the bill of materials of a Go binary, CycloneDX as JSON: the modules that the linker recorded in
-// it, with their checksums, and what -with names of what else is linked into it.
+// it, with their checksums, and the other libraries in it that -with names.
 //
 //	sbom -name gantry -version 1.2 -epoch 1700000000 -with libc=glibc@2.36 bin/gantry >gantry.cdx.json
 //
