@@ -71,7 +71,7 @@ func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 	})
 }
 
-// Models lists the models of the log, the latest first, each with an empty Model.
+// Models lists the models of the log, the latest first, each with a nil Model.
 func (db *DB) Models(ctx context.Context) ([]TrainedModel, error) {
 	return db.models(ctx, "'{}'", "")
 }

@@ -324,7 +324,7 @@ func (t *tables) changeFlow(f *flow) error {
 	return t.flowChanged.end()
 }
 
-// takeState adds the values of a workflow that change to a row.
+// takeState adds the changing values of a workflow to a row.
 func (f *flow) takeState(in *inserter) {
 	in.takeText(f.name())
 	in.takeKnown(int64(f.started), f.started != unit.Never)

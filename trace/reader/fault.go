@@ -1,5 +1,5 @@
-// Package reader has the parts that the readers of all files share: tokenisers for XML, JSON and YAML, faults with
-// their lines, numbers with units, and files in any wrapping. It is a leaf.
+// Package reader has the common parts of the readers of all files: tokenisers for XML, JSON and YAML, faults with their
+// lines, numbers with units, and files in any wrapping. It is a leaf.
 package reader
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 // Severity distinguishes errors, which make a workflow unusable, from warnings, for which a stated rule names the
-// repair.
+// consequence.
 type Severity uint8
 
 const (
@@ -27,7 +27,7 @@ type Fault struct {
 	Rule     string // stable short name, such as "cycle" or "size-differs"
 	Line     int    // 1-based, 0 where the format gives none
 	Task     string // id, "" if the fault is not one task's
-	Message  string // the fault and, for a warning, the repair
+	Message  string // the fault and, for a warning, its consequence
 	Count    int    // how many times; 1 unless occurrences were merged
 	Repaired bool   // --repair did it
 }
