@@ -14,8 +14,8 @@ import (
 // long enough (insertion-based policy of HEFT, Topcuoglu et al. 2002, section 4.2; ties go to the lower node). A task
 // whose parent has no place waits until that has ended.
 //
-// Most nodes are ruled out by what is known of their gaps: a gap found too short for a run stays too short for all that
-// last as long, since reservations only fill gaps while a plan is made.
+// Known gaps rule out most nodes: a gap too short for one run stays too short for all runs that last as long, since
+// reservations only fill gaps while a plan is made.
 type EarliestFinish struct {
 	speeds []int32          // by node: index of its speed
 	speed  []planner.NodeID // by speed: a node
@@ -25,7 +25,7 @@ type EarliestFinish struct {
 	gaps   []gaps
 }
 
-// gaps is what is known of the gaps for one need.
+// gaps has the known gaps for one need.
 type gaps struct {
 	need unit.Vector
 	fits []bool         // by node: it can ever hold the need
@@ -209,7 +209,7 @@ func (e *EarliestFinish) try(c *planner.Cycle, t *planner.Task, g *gaps, n plann
 	}
 }
 
-// known returns what is known of the gaps for need; nil if that is not kept.
+// known returns the gaps for need; nil if they are not kept.
 func (e *EarliestFinish) known(c *planner.Cycle, need unit.Vector) *gaps {
 	for i := range e.gaps {
 		if e.gaps[i].need == need {
@@ -267,7 +267,7 @@ func (g *gaps) fill(c *planner.Cycle, seg *planner.Segment) {
 			continue
 		}
 		at.exact = false
-		if alone { // what is left of the gap before the reservation is too short
+		if alone { // the rest of the gap before the reservation is too short
 			*at = gap{seg.End, tail}
 		}
 	}

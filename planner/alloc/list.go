@@ -18,8 +18,8 @@ type List struct{}
 // Postponing is a List that lets tasks wait for a busy node until the next round.
 type Postponing struct{ Rule BusyFinishesFirst }
 
-// Skipper is a queue that can pass over one task alone, as what kept it from a node does not keep others that need as
-// much.
+// Skipper is a queue that can pass over one task alone: other tasks with the same need may still start on the node that
+// this one cannot have.
 type Skipper interface {
 	planner.Queue
 	// Skip passes over the task that Next returned last for the rest of the round.
@@ -29,7 +29,7 @@ type Skipper interface {
 // Postponer is a queue that can let tasks wait for the next round.
 type Postponer interface {
 	Skipper
-	// Postpone lets the task that Next returned last, and what it stands for, wait for the next round.
+	// Postpone lets the task that Next returned last, with its workflow, wait for the next round.
 	Postpone(c *planner.Cycle, t planner.TaskID)
 	// Sift returns the best task that has nothing to gain by waiting, as Next would; false if all that Next would
 	// return wait. Every task has to have the same need: Alike says so.
@@ -65,7 +65,7 @@ func (p *Postponing) Allocate(_ context.Context, c *planner.Cycle, q Postponer) 
 	})
 }
 
-// decision is what becomes of a task that has room.
+// decision says whether a task that has room starts.
 type decision uint8
 
 const (
@@ -74,7 +74,7 @@ const (
 	stop              // it waits, and so do all after it
 )
 
-// list starts what has room; decide may choose another task instead, or let the task wait.
+// list starts tasks that have room; decide may choose another task instead, or let the task wait.
 func list(c *planner.Cycle, q Skipper,
 	decide func(planner.TaskID, planner.NodeID) (planner.TaskID, decision)) error {
 	var promised crowd
@@ -116,8 +116,8 @@ func list(c *planner.Cycle, q Skipper,
 }
 
 // begin starts an eligible task on n, which is idle for it. Where copies overlap other work and its inputs are
-// elsewhere it is planned to start when they are there: the node is promised to it, and works on others until then.
-// False: what is free is kept for a task for which others leave.
+// elsewhere it is planned to start when they are there: the node is promised to it, and works on others until then. It
+// returns false if the free room is kept for a task for which others leave.
 func begin(c *planner.Cycle, t planner.TaskID, n planner.NodeID) (bool, error) {
 	site, ok := c.Site(t, n)
 	if !ok || site.From > c.Now() {

@@ -12,8 +12,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Locality is DLAforBT (3DSF, section 6): tasks that read much are matched to idle nodes that hold what they read, and
-// those left over wait for such a node if it is released before their data could be moved.
+// Locality is DLAforBT (3DSF, section 6): tasks with large inputs are matched to idle nodes that hold them, and the
+// remaining ones wait for such a node if it is released before their data could be moved.
 type Locality struct {
 	Large unit.Bytes // input from which on a task is put where its data is
 	Hops  int        // how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere
@@ -91,7 +91,7 @@ func (l *Locality) place(c *planner.Cycle, a *Tenants, q Tenancy) error {
 			l.pending = append(l.pending, i)
 		}
 	}
-	// One node serves one task of a matching; what is left is matched again, by what is idle then.
+	// One node serves one task of a matching; the rest is matched again, to the nodes that are idle then.
 	for len(l.pending) > 0 {
 		matched, err := l.match(c, a, q)
 		if err != nil {
@@ -110,7 +110,7 @@ func (l *Locality) place(c *planner.Cycle, a *Tenants, q Tenancy) error {
 	return nil
 }
 
-// match matches what is pending to open nodes, and starts it there.
+// match matches pending tasks to open nodes, and starts them there.
 func (l *Locality) match(c *planner.Cycle, a *Tenants, q Tenancy) (bool, error) {
 	nodes := len(c.Nodes())
 	l.idle = append(l.idle[:0], make([]int64, nodes)...)
@@ -261,7 +261,7 @@ func (l *Locality) neighbour(c *planner.Cycle, a *Tenants, t *planner.Task) plan
 	return best
 }
 
-// transfer is how long the copies of what t reads to n take, one after the other.
+// transfer is the time that the copies of the inputs of t to n take, one after the other.
 func (l *Locality) transfer(c *planner.Cycle, t *planner.Task, n planner.NodeID) (sum time.Duration) {
 	for _, f := range t.Inputs {
 		if from := c.Nearest(f, n); from != n && from != planner.None {

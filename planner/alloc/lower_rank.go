@@ -34,7 +34,7 @@ type Preemption struct {
 	ready   []planner.Time // by task: when its parents had ended
 }
 
-// Observe keeps what runs.
+// Observe records the running attempts and when they began.
 func (p *Preemption) Observe(v planner.View, e planner.Event) {
 	switch b := e.Body.(type) {
 	case planner.AttemptStarted:

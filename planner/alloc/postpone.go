@@ -13,7 +13,7 @@ import (
 // equals). On nodes of several tasks, busy is a node without room, and idle one with room for this task.
 type BusyFinishesFirst struct {
 	planned room // by the ends that were planned
-	// What is about to start on each node, of the first counted reservations of the round.
+	// By node, the tasks that are about to start: the first counted reservations of the round.
 	starting map[planner.NodeID][]release
 	counted  int
 	// The busy node that becomes idle first is the same for all tasks of one need, until one starts.
@@ -30,7 +30,7 @@ type release struct {
 	hold unit.Vector
 }
 
-// contest returns what t may wait for instead of starting on the idle node; false if it does not.
+// contest compares the idle node with the busy one that t may wait for; false if t does not wait.
 func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle planner.NodeID) (planner.Contest, bool) {
 	nodes := c.Nodes()
 	speed := nodes[idle].Speed
@@ -67,7 +67,7 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 			b.consider(c, planner.NodeID(n), soonest)
 		}
 	}
-	// What was busy stays so, and has room as soon; tasks that are about to start make other nodes busy.
+	// Busy nodes stay busy, and have room as soon; tasks that are about to start make other nodes busy.
 	b.count(c)
 	for seg := range c.Draft.DueFrom(b.due) {
 		b.consider(c, seg.Node, c.Now())
@@ -76,7 +76,7 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 	return b.busy, b.from
 }
 
-// taken reports whether tasks of other needs have been given what the chosen node has left: then it has room later.
+// taken reports whether tasks of other needs took room of the chosen node: then it has room later.
 func (b *BusyFinishesFirst) taken(c *planner.Cycle) bool {
 	for seg := range c.Draft.DueFrom(b.due) {
 		if seg.Node == b.busy {
@@ -86,7 +86,7 @@ func (b *BusyFinishesFirst) taken(c *planner.Cycle) bool {
 	return false
 }
 
-// count takes in what has been reserved for this round since it was called last.
+// count takes in the reservations for this round since its last call.
 func (b *BusyFinishesFirst) count(c *planner.Cycle) {
 	for seg := range c.Draft.DueFrom(b.counted) {
 		b.starting[seg.Node] = append(b.starting[seg.Node], release{seg.End, seg.Hold})

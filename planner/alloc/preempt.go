@@ -20,8 +20,8 @@ type victim struct {
 }
 
 // makeRoom is the preemption phase of PDSonQueue (3DSF, section 7.3, Algorithm 5, lines 16 to 27) for an urgent task
-// that fits nowhere. If what ends next on some node makes room for it in time, it waits for that; else regular
-// tasks are preempted where the least of them has to go, the newest first. What is free on the node where it waits is
+// that fits nowhere. If the tasks that end next on some node make room for it in time, it waits for them; else regular
+// tasks are preempted on the node that loses the least, the newest first. The free room of the node where it waits is
 // kept for it.
 func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 	task := c.Task(t)
@@ -35,7 +35,7 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 		if a.closed[n] || !task.Need.Fits(c.Capacity(n)) {
 			continue
 		}
-		ends, free := a.room.on(c, n), beside(c, n) // what ends together makes room together
+		ends, free := a.room.on(c, n), beside(c, n) // tasks that end together make room together
 		if len(ends) > 0 && ends[0].at < soon && ends[0].at.Sub(c.Now()) <= slack &&
 			a.room.freed(free, task.Need) == ends[0].at {
 			waitFor, soon = n, ends[0].at
@@ -59,7 +59,7 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 	if waitFor == planner.None && fits < unit.Never {
 		waitFor = first // too late or nothing to preempt: it waits where it fits first
 	}
-	// Every node that could hold it is kept for others, or full of what frozen tasks keep: these continue first.
+	// Every node that could hold it is kept for others, or full of the holds of frozen tasks: these continue first.
 	if waitFor == planner.None {
 		a.misfit(c, t)
 		q.Defer(c, t)
@@ -80,7 +80,7 @@ func (a *Tenants) ways() []Room {
 	return []Room{a.Room}
 }
 
-// least returns the node on which the least has to make room for need, and what; None if it helps nowhere.
+// least returns the node with the cheapest victims that make room for need, and these; None if it helps nowhere.
 func (a *Tenants) least(c *planner.Cycle, need unit.Vector, like unit.Dim, total unit.Vector,
 	way Room) (at planner.NodeID, best []victim) {
 	at = planner.None

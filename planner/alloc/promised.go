@@ -10,7 +10,7 @@ import (
 // Where copies overlap other work, nodes are promised to tasks that wait there for their copies. Such a node is idle
 // for another task only where that takes nothing from them, as far as estimates know.
 
-// idle reports whether t has room on n now and, from when its copies can be there on, beside what n is promised to. A
+// idle reports whether t has room on n now and, once its copies can be there, beside the tasks that n is promised to. A
 // promised task that is late claims its room from now on.
 func idle(c *planner.Cycle, t *planner.Task, n planner.NodeID) bool {
 	if !t.Need.Fits(c.Draft.Free(n)) {
@@ -61,8 +61,8 @@ func slowest(c *planner.Cycle, t *planner.Task) float64 {
 	return least
 }
 
-// beside returns what is free on n now without what it is promised to: a task that needs no more never keeps a promised
-// one waiting.
+// beside returns the resources free on n now, less those of the tasks that n is promised to: a task that needs no more
+// never keeps a promised one waiting.
 func beside(c *planner.Cycle, n planner.NodeID) unit.Vector {
 	free := c.Draft.Free(n)
 	if c.Platform().Overlapped && c.Draft.Promises(n) > 0 {
@@ -73,8 +73,8 @@ func beside(c *planner.Cycle, n planner.NodeID) unit.Vector {
 	return free
 }
 
-// crowd finds idle nodes quickly in a round that only takes room, as a list does: most tasks that wait run into what
-// nodes are promised for wherever they go, after each event, and that shows without a look at where their inputs are.
+// crowd finds idle nodes quickly in a round that only takes room, as a list does. After each event most waiting tasks
+// collide with promised ones on every node, and crowd sees that without a look at where their inputs are.
 type crowd struct {
 	needs   map[unit.Vector][]breather
 	fast    planner.NodeID // the fastest node
@@ -116,7 +116,7 @@ func (w *crowd) fastest(c *planner.Cycle, t *planner.Task) planner.NodeID {
 	return best
 }
 
-// know finds the fastest node, and what bounds copies.
+// know finds the fastest node, and the bounds of copies.
 func (w *crowd) know(c *planner.Cycle) {
 	w.needs = map[unit.Vector][]breather{}
 	for i := range c.Nodes() {

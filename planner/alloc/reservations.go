@@ -16,10 +16,9 @@ type reservation struct {
 	found planner.Time
 }
 
-// reservations are those of the queue, in its order, from round to round. A place that was the best one is so later on,
-// too, as long as all goes as it was estimated to: what has been taken since was taken behind it. So it is found again
-// only where the queue before it is another one, where its inputs come at other times, or where a task has begun that
-// may be preempted for it.
+// reservations are those of the queue, in its order, from round to round. The best place stays the best as long as all
+// goes as estimated, since later tasks take places behind it. So it is found again only where the queue before it is
+// another one, where its inputs come at other times, or where a task has begun that may be preempted for it.
 type reservations struct {
 	list []reservation
 	next int // the first that was not looked at in this round
@@ -46,8 +45,8 @@ func (q *reservations) close() {
 	q.kept, q.next = 0, 0
 }
 
-// recall begins a round with what was reserved, and the sketch that has it, if nothing departed from what was
-// estimated.
+// recall begins a round with the kept reservations, and the sketch that has them, if nothing departed from the
+// estimates.
 func (r *Rigid) recall(c *planner.Cycle) {
 	if r.shown != c.Draft.Changes() {
 		r.queue.list = r.queue.list[:0]
@@ -70,7 +69,7 @@ func (r *Rigid) forget(c *planner.Cycle) {
 	}
 }
 
-// again returns what was reserved for t, the next task of the queue, if that is still the place it is estimated to get.
+// again returns the reservation of t, the next task of the queue, if its place is still the estimated one.
 func (r *Rigid) again(c *planner.Cycle, t planner.TaskID) (reservation, bool) {
 	none := reservation{place: nowhere}
 	if r.queue.next == len(r.queue.list) {
@@ -94,7 +93,7 @@ func (r *Rigid) stands(c *planner.Cycle, e *reservation) bool {
 	return r.unmoved(c, e.task)
 }
 
-// unmoved reports whether the ways to house t are what they were.
+// unmoved reports whether the ways to house t are unchanged.
 func (r *Rigid) unmoved(c *planner.Cycle, t planner.TaskID) bool {
 	switch {
 	case r.known.slots[t] > 0:

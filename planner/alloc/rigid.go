@@ -55,14 +55,14 @@ type Rigid struct {
 	OnDemand bool
 
 	now     planner.Time
-	sketch  []timeline.Steps // by node: what runs and is allocated, and what the queue reserves
+	sketch  []timeline.Steps // by node: running and allocated tasks, and the reservations of the queue
 	drawn   bool             // sketch and free have the state of this round
-	free    []unit.Vector    // by node: now, whatever comes
+	free    []unit.Vector    // by node: now, regardless of later reservations
 	sites   []site           // by node: of the task looked at
 	known   known
 	stale   bool  // spare is to be found out again
 	spare   bool  // some node has processors for the least of the queue
-	best0   place // what best found on all nodes for the task looked at; nowhere if it was not asked
+	best0   place // the result of best on all nodes for the task looked at; nowhere before that
 	late    bool  // a task waits for an input that was estimated to be there
 	waiting []estimatedStart
 	fresh   []int64 // by task: the round in which it entered the queue, as one that may preempt
@@ -76,9 +76,9 @@ type Rigid struct {
 // site is a way to house a task on a node.
 type site struct {
 	fits bool
-	room bool         // there is room right now, whatever comes
-	more unit.Vector  // what has to be free
-	hold unit.Vector  // what it holds
+	room bool         // there is room right now, regardless of later reservations
+	more unit.Vector  // resources that have to be free
+	hold unit.Vector  // resources that it holds
 	from planner.Time // its inputs are there
 	dur  time.Duration
 }
@@ -104,14 +104,14 @@ func (p place) earlier(o place) bool {
 	return o.node == planner.None && p.node != planner.None || p.end < o.end || p.end == o.end && p.start < o.start
 }
 
-// WaitingQueue is what Rigid needs to know of the queue beyond its order.
+// WaitingQueue is a queue that tells Rigid more than its order.
 type WaitingQueue interface {
 	planner.Queue
 	Add(c *planner.Cycle, t planner.TaskID) // a task that lost its place
 	Passed() int                            // tasks passed over in this round
 	LeastCPU() int64                        // the smallest need in the queue, in millicores
-	// Expect has a task stand in the queue that leaves its place: what comes behind it waits until it is reported to
-	// have left.
+	// Expect has a task stand in the queue that leaves its place: the tasks behind it wait until it is reported to have
+	// left.
 	Expect(c *planner.Cycle, t planner.TaskID)
 	Expecting() bool
 	Fresh() []planner.TaskID                  // tasks that entered in this round
@@ -126,7 +126,7 @@ func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, q WaitingQueue) 
 	}
 	err := r.rearranged(ctx, c, q)
 	if c.Draft.Plans() > 0 {
-		c.WakeAt(c.Draft.NextStart()) // what was waited for may come before its time
+		c.WakeAt(c.Draft.NextStart()) // an awaited copy may come before its time
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (r *Rigid) begin(c *planner.Cycle, q WaitingQueue) {
 			r.known.outdate(t)
 		}
 	}
-	if c.News.Changed { // what did not fit may now
+	if c.News.Changed { // a task that did not fit may fit now
 		for t := range r.known.slots {
 			r.known.outdate(planner.TaskID(t))
 		}
@@ -168,10 +168,10 @@ func (r *Rigid) begin(c *planner.Cycle, q WaitingQueue) {
 	}
 }
 
-// outdate says that what is known of t has changed.
+// outdate marks the sites of t as outdated.
 func (k *known) outdate(t planner.TaskID) { k.slots[t] = -max(k.slots[t], -k.slots[t]) }
 
-// forget gives back what is known of t.
+// forget gives back the memory for the sites of t.
 func (k *known) forget(t planner.TaskID) {
 	k.outdate(t)
 	if k.slots[t] != 0 {
@@ -231,7 +231,7 @@ func push(c *planner.Cycle) {
 	for _, t := range c.News.Finished {
 		pushOutputs(c, t)
 	}
-	// After a restart some tasks are done, and what is added may read what was written before.
+	// After a restart some tasks are done, and added tasks may read older files.
 	for _, list := range [...][]planner.WorkflowID{c.News.Arrived, c.News.Grown} {
 		for _, w := range list {
 			for _, t := range c.Workflow(w).Tasks {
@@ -259,7 +259,7 @@ func pushOutputs(c *planner.Cycle, t planner.TaskID) {
 	}
 }
 
-// draw makes the sketch of what runs and is allocated, once a round.
+// draw makes the sketch of running and allocated tasks, once a round.
 func (r *Rigid) draw(c *planner.Cycle) {
 	if r.drawn {
 		return
@@ -275,7 +275,7 @@ func (r *Rigid) draw(c *planner.Cycle) {
 	}
 }
 
-// count finds what is free now.
+// count finds the resources that are free now.
 func (r *Rigid) count(c *planner.Cycle) {
 	for n := range r.free {
 		r.free[n] = c.Draft.Free(planner.NodeID(n))
@@ -516,7 +516,7 @@ func (r *Rigid) thaw(c *planner.Cycle, q WaitingQueue, behind []planner.TaskID) 
 }
 
 // easy allocates from the front of the queue, reserves a place for the first task that has to wait, and then allocates
-// what can start beside it.
+// the tasks that can start beside it.
 func (r *Rigid) easy(ctx context.Context, c *planner.Cycle, q WaitingQueue) error {
 	blocked := false
 	for i := 0; !r.idle(c, q); i++ {
@@ -600,7 +600,7 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q WaitingQueue
 		return a.position - b.position
 	})
 	r.drawn = false
-	r.draw(c) // what was tried is not kept
+	r.draw(c) // the trial allocations are not kept
 	for i, e := range r.waiting {
 		if r.idle(c, q) {
 			return nil

@@ -11,8 +11,8 @@ import (
 // room knows when nodes are estimated to have room.
 type room struct{ ends []release }
 
-// at returns when t is estimated to have room on n as what runs there ends, and what n is promised to, in the order in
-// which they are estimated to; Never if it has not.
+// at returns when t is estimated to have room on n, as tasks that run there and those that n is promised to end in the
+// order of their estimates; Never if it has not.
 func (r *room) at(c *planner.Cycle, n planner.NodeID, t *planner.Task) planner.Time {
 	if !t.Need.Fits(c.Capacity(n)) {
 		return unit.Never
@@ -25,7 +25,7 @@ func (r *room) at(c *planner.Cycle, n planner.NodeID, t *planner.Task) planner.T
 	return r.freed(free, t.Need)
 }
 
-// freed returns when need fits into what is free, as r.ends give back what they hold; Never if it does not.
+// freed returns when need fits into the free resources, as r.ends give back theirs; Never if it does not.
 func (r *room) freed(free, need unit.Vector) planner.Time {
 	for _, e := range r.ends {
 		if free = free.Add(e.hold); need.Fits(free) {
@@ -35,8 +35,8 @@ func (r *room) freed(free, need unit.Vector) planner.Time {
 	return unit.Never
 }
 
-// on returns what runs on n, what begins there in this round and what n is promised to, by the time at which it is
-// estimated to end.
+// on returns the tasks that run on n, that begin there in this round and that n is promised to, by the time at which
+// they are estimated to end.
 func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
 	r.ends = r.ends[:0]
 	for _, a := range c.Active(n) {

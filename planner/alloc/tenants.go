@@ -37,7 +37,7 @@ type Room uint8
 const (
 	Never   Room = iota
 	Suspend      // frozen if that makes room, else as Leave
-	Freeze       // where they are, with what their node keeps of them
+	Freeze       // where they are; their node keeps some of their resources
 	// with a checkpoint, or else by a restart if that is allowed, so that all they hold is free; frozen if neither
 	Leave
 )
@@ -53,7 +53,7 @@ type Tenants struct {
 	// Turns lets nodes ask for work in turn, each for a task of the first job whose data it holds if there is one, as
 	// the heartbeats of YARN's nodes do; without Data.
 	Turns bool
-	// Heartbeat lets what is free on a node be known only once in so long, evenly apart from node to node; 0: always.
+	// Heartbeat is the time between reports of the free room of a node, staggered over the nodes; 0: always known.
 	Heartbeat time.Duration
 	// One keeps a node that has got a task whose data lies elsewhere from asking for more until its next heartbeat,
 	// with Turns.
@@ -61,7 +61,7 @@ type Tenants struct {
 	// Blind lets nodes take tasks without looking at where their data is, with Turns.
 	Blind bool
 
-	closed  []bool           // by node: what is free there is kept for a task that waits for more
+	closed  []bool           // by node: its free room is kept for a task that waits for more
 	rests   []bool           // by node: until its next heartbeat
 	shut    int              // how many do either
 	emptied []planner.NodeID // where tasks were preempted in this round
@@ -123,7 +123,7 @@ func (a *Tenants) beat(c *planner.Cycle, n planner.NodeID) planner.Time {
 
 func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error {
 	most := 1
-	if a.Data != nil && !c.Draft.Limits() { // candidates of one batch do not know what the others take
+	if a.Data != nil && !c.Draft.Limits() { // candidates of one batch do not know the needs of the others
 		most = a.Data.Batch(c)
 	}
 	for a.Room != Never || c.Draft.AnyFree() {
@@ -208,7 +208,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 		}
 		urgent := q.Urgent()
 		if !urgent && len(a.batch) == 0 {
-			for _, n := range a.emptied { // who left there continues before others, once the runtime has reported it
+			for _, n := range a.emptied { // tasks that left there continue before others, once that is reported
 				a.close(n)
 			}
 			a.emptied = a.emptied[:0]
@@ -258,7 +258,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 	return nil
 }
 
-// free returns what is free on all open nodes together.
+// free returns the free resources of all open nodes together.
 func (a *Tenants) free(c *planner.Cycle) (free unit.Vector) {
 	for n := range a.closed {
 		if !a.closed[n] && !a.rests[n] {
@@ -336,7 +336,7 @@ func (a *Tenants) rest(n planner.NodeID) {
 	}
 }
 
-// close keeps what is free on n for a task that waits there for more.
+// close keeps the free room of n for a task that waits there for more.
 func (a *Tenants) close(n planner.NodeID) {
 	if !a.closed[n] {
 		a.closed[n] = true
@@ -401,8 +401,8 @@ func holdsAll(c *planner.Cycle, t *planner.Task, n planner.NodeID) bool {
 	return true
 }
 
-// resume lets a suspended task continue. One that has no room yet keeps what becomes free on its node from tasks after
-// it.
+// resume lets a suspended task continue. One that has no room yet keeps tasks after it off the resources that become
+// free on its node.
 func (a *Tenants) resume(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 	n := c.Attempt(c.Current(t)).Node
 	q.Take(c, t)
