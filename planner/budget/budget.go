@@ -49,8 +49,8 @@ func Laxity(start, due unit.Time, sample time.Duration) time.Duration {
 	return due.Sub(start) - sample
 }
 
-// CompareNormalized orders jobs by NL_j = L_j / SET_j (equation 3), exactly: how stringent a deadline is, whatever the
-// length of the job. Without a deadline it is infinite, and without a length as infinite as the laxity is positive.
+// CompareNormalized orders jobs by NL_j = L_j / SET_j (equation 3), exactly: how stringent a deadline is, at any length
+// of the job. Without a deadline it is infinite, and without a length as infinite as the laxity is positive.
 func CompareNormalized(laxity, sample, laxity2, sample2 time.Duration) int {
 	if a, b := infinite(laxity, sample), infinite(laxity2, sample2); a != 0 || b != 0 {
 		return cmp.Compare(a, b)
@@ -85,8 +85,8 @@ func magnitude(d time.Duration) uint64 {
 }
 
 // SubDeadlines returns when each task should have ended at the latest: sd_t = SCT_t + CL_t (equation 2), where SCT_t is
-// its end in the sample schedule and CL_t the share of the laxity that it and what comes before it may use. Parents of
-// a common child then all get the latest sub-deadline among them; order is the topological order in which that is done,
+// its end in the sample schedule and CL_t the share of the laxity that it and the tasks before it may use. Parents of a
+// common child then all get the latest sub-deadline among them; order is the topological order in which that is done,
 // so that raised values are seen. Tasks of a job without a deadline have none either.
 func (j *Job) SubDeadlines(d Distribution, order []int32) []unit.Time {
 	sub := make([]unit.Time, len(j.Tasks))

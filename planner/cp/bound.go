@@ -7,7 +7,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// bounds computes how many jobs are late in every schedule, and what their ends sum up to at least.
+// bounds computes the least number of late jobs, and the least sum of ends, of any schedule.
 func (s *solver) bounds() {
 	p := s.p
 	end := make([]unit.Time, len(p.Tasks)) // of every task, if there were no others but its ancestors
@@ -39,10 +39,10 @@ func (s *solver) bounds() {
 	}
 }
 
-// crowded returns how many of the jobs that alone would be on time are late in every schedule, by the energy that
-// they need of one dimension: for every release r and deadline d, what is released from r on and ends by d in time
-// has to fit between them. Among jobs released from r on, those to give up are found as Moore and Hodgson find late
-// jobs: in the order of deadlines, the largest so far whenever it does not fit.
+// crowded returns how many of the jobs that alone would be on time are late in every schedule, by the energy that they
+// need of one dimension: for every release r and deadline d, jobs released from r on that end by d in time have to fit
+// between them. Among jobs released from r on, those to give up are found as Moore and Hodgson find late jobs: in the
+// order of deadlines, the largest so far whenever it does not fit.
 func (s *solver) crowded(dim int) (most int) {
 	p := s.p
 	needed := make([]energy, len(p.Jobs))

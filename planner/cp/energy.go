@@ -22,7 +22,7 @@ func (e energy) plus(f energy) energy {
 	return energy{e.hi + f.hi + carry, lo}
 }
 
-// minus returns what is left of e without f, at least nothing.
+// minus returns e less f, at least zero.
 func (e energy) minus(f energy) energy {
 	if e.compare(f) < 0 {
 		return energy{}

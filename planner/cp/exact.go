@@ -74,7 +74,7 @@ func (x *exact) branch(done uint32, last unit.Time) bool {
 		at       unit.Time
 	}
 	var choices []choice
-	// a task of a job that was begun can be over by then: what starts later may as well come after it
+	// a task of a begun job can end by then: tasks that start later may as well come after it
 	first := unit.Never
 	for i := range x.p.Tasks {
 		t := &x.p.Tasks[i]
@@ -124,7 +124,7 @@ func (x *exact) branch(done uint32, last unit.Time) bool {
 	return x.fail(done, last)
 }
 
-// hope is what is known of a job in a partial schedule.
+// hope is the state of a job in a partial schedule.
 type hope struct {
 	is    bool // it may be on time
 	begun bool // tasks of it are placed: it has to be
@@ -213,7 +213,7 @@ func (x *exact) crowd(dim int, jobs []hope, open []bool, done uint32, last unit.
 	return count
 }
 
-// free returns what the tasks that are placed, or were from the start, leave of one dimension between last and until.
+// free returns how much of one dimension the placed and the fixed tasks leave between last and until.
 func (x *exact) free(dim int, done uint32, last, until unit.Time) energy {
 	if until == unit.Never {
 		return energy{^uint64(0), 0}

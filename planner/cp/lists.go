@@ -78,9 +78,9 @@ func (s *solver) idle(i int32, now unit.Time) (at unit.Time, on int32) {
 	return at, on
 }
 
-// dcwf is the schedule of RM-DCWF (its default, PD-SL-TSP1) if all jobs came at once: one after the other by
-// deadline, and where one would be late those in its way again with it, by deadline, then by normalized laxity. What
-// it takes is bounded: beyond that, jobs are placed late.
+// dcwf is the schedule of RM-DCWF (its default, PD-SL-TSP1) if all jobs came at once: one after the other by deadline,
+// and where one would be late those in its way again with it, by deadline, then by normalized laxity. Its steps are
+// limited: beyond the limit, jobs are placed late.
 type dcwf struct {
 	*solver
 	orders   [][]int32 // by job: its tasks as they are placed
@@ -256,7 +256,7 @@ func (d *dcwf) remapInOrder(j int32, root bool) bool {
 	return true
 }
 
-// comeBack makes the schedule what it was.
+// comeBack restores an earlier schedule.
 func (d *dcwf) comeBack(start []unit.Time, on []int32, end []unit.Time, placed []bool) {
 	d.clear()
 	copy(d.start, start)

@@ -15,19 +15,19 @@ import (
 	"gantry/planner/unit"
 )
 
-// Problem is what is to be scheduled from Now on.
+// Problem is a set of jobs to be scheduled from Now on.
 type Problem struct {
 	Now      unit.Time
 	Capacity unit.Vector // of the summed resource
-	// Nodes, if set, are what tasks are placed on instead, by what each has: needs of different sizes, or runtimes
-	// that differ.
+	// Nodes, if set, are the capacities of nodes on which tasks are placed instead: for needs of different sizes, or
+	// runtimes that differ.
 	Nodes []unit.Vector
 	Fixed []Stay // tasks that have started: neither moved nor stopped
 	Jobs  []Job
 	Tasks []Task // parents before children
 }
 
-// Stay is what a started task holds until its end.
+// Stay is the place that a started task holds until its end.
 type Stay struct {
 	Hold unit.Vector
 	End  unit.Time
@@ -76,8 +76,7 @@ type Options struct {
 	Seed  uint64 // of the neighbourhoods
 }
 
-// Check returns what is wrong with a problem: a parent that does not stand before its child, or a task that fits
-// nowhere.
+// Check returns an error of a problem: a parent that does not stand before its child, or a task that fits nowhere.
 func (p *Problem) Check() error {
 	for i := range p.Tasks {
 		t := &p.Tasks[i]

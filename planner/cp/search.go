@@ -148,7 +148,7 @@ func (s *solver) first(j int32) unit.Time {
 	return at
 }
 
-// neighbourhood takes jobs out and puts them in again in all orders, by deadline first, with bounds; what is better
+// neighbourhood takes jobs out and puts them in again in all orders, by deadline first, with bounds; a better schedule
 // stays.
 func (s *solver) neighbourhood(jobs []int32) {
 	type place struct {

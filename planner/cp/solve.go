@@ -42,7 +42,7 @@ func Solve(p *Problem, o Options) *Solution {
 // the smallest ends, too.
 const (
 	fewTasks = 15
-	// times the steps; of some 6,000 random problems the hardest took a third of what that makes of the default
+	// times the steps; of some 6,000 random problems the hardest took a third of this limit by default
 	fewShare   = 20
 	fewerTasks = 10
 )
@@ -68,7 +68,7 @@ type solver struct {
 	left   int // steps
 }
 
-// shape is what is known of a job before any schedule.
+// shape has the bounds of a job before any schedule.
 type shape struct {
 	earliest unit.Time // no schedule ends it before
 	length   time.Duration
@@ -130,7 +130,7 @@ func (s *solver) order() {
 		return cmp.Or(cmp.Compare(y.Run, x.Run), cmp.Compare(x.Number, y.Number), cmp.Compare(a, b))
 	}
 	for j := range ready {
-		// One sweep after the other: what becomes ready in a sweep waits for the next, so that sorting costs n log n.
+		// Sweep after sweep: tasks that become ready in a sweep wait for the next, so that sorting costs n log n.
 		for sweep := ready[j]; len(sweep) > 0; {
 			slices.SortFunc(sweep, longest)
 			s.tasks[j] = append(s.tasks[j], sweep...)
@@ -195,7 +195,7 @@ func (s *solver) runOn(i, n int32) time.Duration {
 // over is when a placed task ends.
 func (s *solver) over(i int32) unit.Time { return s.start[i].Add(s.runOn(i, s.on[i])) }
 
-// hold takes what a task needs where it is placed, or with sign -1 gives it back.
+// hold takes the need of a task where it is placed, or with sign -1 gives it back.
 func (s *solver) hold(i int32, sign int64) {
 	s.nodes[s.on[i]].add(s.start[i], s.over(i), s.p.Tasks[i].Need, sign)
 }

@@ -12,7 +12,7 @@ import (
 // Number is a rational number, zero or above. The zero Number is 0. Numbers are compared with Compare, never with ==.
 type Number struct {
 	hi, lo uint64
-	rat    *big.Rat // what it is if it is no whole number below 2^128; never changed
+	rat    *big.Rat // its value if it is no whole number below 2^128; never changed
 }
 
 // Int returns n.
@@ -131,7 +131,7 @@ func (n Number) Floor(m uint64) int64 {
 	return math.MaxInt64
 }
 
-// Fraction is Num / Den; Den is above 0. It is for what is compared more often than it is computed with.
+// Fraction is Num / Den; Den is above 0. It is for numbers that are compared more often than computed with.
 type Fraction struct {
 	Num Number
 	Den uint64

@@ -96,7 +96,7 @@ func (h *Heap[T]) Ordered() iter.Seq[T] {
 	}
 }
 
-// Init orders what was put in Items.
+// Init orders the elements put in Items.
 func (h *Heap[T]) Init() {
 	for i := len(h.Items) - 1; i >= 0; i-- {
 		h.down(i)
