@@ -25,11 +25,11 @@ type Fair struct {
 	endings    []ending
 
 	xi                 float64      // the value of correction in this round
-	measured, believed exact.Number // what it is the quotient of, that times the scale of ranks
+	measured, believed exact.Number // its numerator, and its denominator times the scale of ranks
 	exact              bool         // they are those of this round
 }
 
-// standing is what the slowdown of a workflow follows from, but for the time and the correction: on the terms of ranks.
+// standing has the terms of the slowdown of a workflow, but for the time and the correction, on the scale of ranks.
 type standing struct {
 	arrived           planner.Time
 	remaining, length exact.Number
@@ -72,7 +72,7 @@ func (f *Fair) Observe(v planner.View, e planner.Event) {
 	f.endings = append(f.endings, end)
 }
 
-// Update takes in what was observed since the last round.
+// Update takes in the observations since the last round.
 func (f *Fair) Update(c *planner.Cycle) {
 	if n := c.View.Workflows() - len(f.standings); n > 0 {
 		f.standings = append(f.standings, make([]standing, n)...)
@@ -91,12 +91,12 @@ func (f *Fair) Update(c *planner.Cycle) {
 	if len(f.endings) > 0 || f.xi == 0 {
 		f.endings, f.xi, f.exact = f.endings[:0], f.correction.Value(), false
 	}
-	for _, w := range c.News.Grown { // what is new may come before what has started
+	for _, w := range c.News.Grown { // new tasks may come before started ones
 		f.standings[w].ahead = 0
 	}
 	for _, t := range c.News.Ready {
 		if c.Tries(t) > 0 {
-			f.standings[c.Task(t).Workflow].ahead = 0 // what had started has to start again
+			f.standings[c.Task(t).Workflow].ahead = 0 // a started task has to start again
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (f *Fair) Target() float64 {
 	return sum / float64(len(f.slowdowns))
 }
 
-// Correction is ξ: what was measured of the tasks that ended last over what was estimated of them, 1 if none has.
+// Correction is ξ: the measured runtimes of the tasks that ended last over the estimated ones, 1 if none has.
 func (f *Fair) Correction() float64 { return f.correction.Value() }
 
 // Settle takes in which tasks of w have started by now: one that waits for its copies has not.
@@ -147,7 +147,7 @@ func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
 }
 
 // Near returns the present slowdown of w, as Settle left it: ŝ, the time since its arrival and the corrected length of
-// what has not started, over the corrected length of the whole. It is rounded, within a part in 10^14.
+// its unstarted part, over the corrected length of the whole. It is rounded, within a part in 10^14.
 func (f *Fair) Near(c *planner.Cycle, w planner.WorkflowID) float64 {
 	s := &f.standings[w]
 	resident := float64(c.Now().Sub(s.arrived))

@@ -14,8 +14,8 @@ import (
 
 // Joint is the joint eligible set of Ilyushkin and Epema, CCGrid 2018, section III: of every workflow the eligible task
 // with the highest upward rank (the lowest id among equals) represents it, and the representative with the smallest key
-// comes first (the earlier workflow among equals). What fits nowhere is passed over for the rest of the round, and the
-// next task of its workflow represents it.
+// comes first (the earlier workflow among equals). A task that fits nowhere is passed over for the rest of the round,
+// and the next task of its workflow takes its place.
 type Joint struct {
 	Ranks *rank.Upward // nil: tasks of a workflow are ordered by id
 	// Key is asked again whenever tasks of the workflow entered, left or ended. Without it all keys are equal.
@@ -39,7 +39,7 @@ type Joint struct {
 	queued  []bool           // by task
 	back    []planner.TaskID // lost their places
 	needs   map[unit.Vector]int
-	misfits []unit.Vector // what fits nowhere in this round
+	misfits []unit.Vector // needs that fit nowhere in this round
 	skips   []int64       // by task: the update since which it is passed over alone
 	updates int64
 	skipped bool                 // some task is

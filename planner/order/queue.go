@@ -39,13 +39,13 @@ type Keyed struct {
 	byKind  map[kind]int32
 	last    int32         // the class of the last task that entered
 	heap    *numbered     // classes that have tasks and are not passed over, by their best task
-	misfits []unit.Vector // what fits nowhere in this round
+	misfits []unit.Vector // needs that fit nowhere in this round
 	passed  []int32       // classes passed over
 	skipped []skipped     // tasks that are passed over alone in this round
 	queued  []bool        // by task
 }
 
-// kind is what tasks of a class share: what they need and, where tenants have limits, whose they are.
+// kind is common to the tasks of a class: their need and, where tenants have limits, their tenant.
 type kind struct {
 	need   unit.Vector
 	tenant planner.TenantID
@@ -130,7 +130,7 @@ func (q *Keyed) Update(c *planner.Cycle) {
 	}
 }
 
-// below lets what follows on t enter: it lost its place with t, whose last attempt did not end well.
+// below lets the descendants of t enter: they lost their places with t, whose last attempt did not end well.
 func (q *Keyed) below(c *planner.Cycle, t planner.TaskID) {
 	for _, child := range c.Task(t).Children {
 		if !q.queued[child] && c.Unplaced(child) {

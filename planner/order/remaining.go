@@ -10,10 +10,10 @@ import (
 )
 
 // RemainingTimes has the estimated remaining execution time of workflows (ERET; Wang, MOWS, section 3-1, figure 3-2):
-// until the last estimated finish of their tasks, if each workflow had the system to itself beside what runs or has its
-// place. Of its tasks the one with the highest rank is mapped first, to the node where it finishes earliest (then where
-// it starts earlier, then the lowest id). Copies begin when the task that wrote the file has ended, those under way
-// when they did; what continues from a checkpoint has that moved.
+// until the last estimated finish of their tasks, if each workflow had the system to itself beside tasks that run or
+// have a place. Of its tasks the one with the highest rank is mapped first, to the node where it finishes earliest
+// (then where it starts earlier, then the lowest id). Copies begin when the task that wrote the file has ended, those
+// under way when they did; a task that continues from a checkpoint has that moved.
 type RemainingTimes struct {
 	of     []time.Duration // by workflow
 	base   []timeline.Steps
@@ -27,7 +27,7 @@ type end struct {
 	node planner.NodeID
 }
 
-// Of returns what was computed of w when a workflow arrived last.
+// Of returns the time of w that was computed when a workflow arrived last.
 func (r *RemainingTimes) Of(w planner.WorkflowID) time.Duration { return r.of[w] }
 
 // Update computes the times of all workflows present.
@@ -114,7 +114,7 @@ func (r *RemainingTimes) place(c *planner.Cycle, t *planner.Task, best *end) {
 			best.at, best.node, start, more = end, node, at, need
 		}
 	}
-	if best.node == planner.None { // nothing can be said: what a node lacks now may come back
+	if best.node == planner.None { // nothing can be said: resources that a node lacks now may come back
 		best.at = from
 		return
 	}

@@ -13,20 +13,20 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solved yields the tasks of all workflows whose earliest start has come in the order of their starts in a solution
-// of the model of package cp, as few workflows as possible being late. Where nodes and needs are alike, nodes are
-// summed up for that; an allocator that places the tasks in this order where they finish first matches them with
-// nodes, and starts none later than the solution does (what was placed before only frees slots from then on). Else
-// the model has every node, and the solution a node for each task, as long as it is small; of a large one the sum is
-// taken, and the mean runtime over the nodes. Where needs are alike, the nodes of one speed are summed up. Copies of
-// files are left to the allocator: when workflows end is what it makes of the solution.
+// Solved yields the tasks of all workflows whose earliest start has come in the order of their starts in a solution of
+// the model of package cp, as few workflows as possible being late. Where nodes and needs are alike, nodes are summed
+// up for that; an allocator that places the tasks in this order where they finish first matches them with nodes, and
+// starts none later than the solution does (tasks placed before only free slots from then on). Else the model has every
+// node, and the solution a node for each task, as long as it is small; of a large one the sum is taken, and the mean
+// runtime over the nodes. Where needs are alike, the nodes of one speed are summed up. Copies of files are left to the
+// allocator: the ends of workflows follow from its places.
 //
 // The model is solved again when a workflow may start, a node changes or a task wants a place that has none; and when a
 // task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between two of
 // the former.
 type Solved struct {
 	Steps int // search steps of one solution
-	Most  int // tasks of one model; what has more is refused
+	Most  int // tasks of one model; a larger load is refused
 
 	// Reject refuses workflows, when they may start, that would be late or make others late that were not.
 	Reject bool
@@ -64,7 +64,7 @@ var _ planner.Queue = (*Solved)(nil)
 // Err returns why no model was made in the last round.
 func (q *Solved) Err() error { return q.err }
 
-// Add implements retain.Requeuer: whatever lost its place is in the next model.
+// Add implements retain.Requeuer: a task that lost its place is in the next model.
 func (q *Solved) Add(*planner.Cycle, planner.TaskID) {}
 
 // Outdated reports whether the plan has to be made again.
@@ -265,7 +265,7 @@ func (q *Solved) refuse(c *planner.Cycle, w planner.WorkflowID) {
 		Text: "the solver finds no plan in which it meets its deadline and makes no other miss one"})
 }
 
-// laxity is what a job has to spare if it has the whole resource for itself from its earliest start on.
+// laxity is the time a job has to spare if it has the whole resource for itself from its earliest start on.
 func laxity(p *cp.Problem, job int32) time.Duration {
 	alone := cp.Problem{Now: p.Jobs[job].Release, Capacity: p.Capacity, Nodes: p.Nodes, Jobs: []cp.Job{p.Jobs[job]}}
 	first := int32(slices.IndexFunc(p.Tasks, func(t cp.Task) bool { return t.Job == job }))
@@ -282,7 +282,7 @@ func laxity(p *cp.Problem, job int32) time.Duration {
 	return p.Jobs[job].Due.Sub(cp.Solve(&alone, cp.Options{}).End[0])
 }
 
-// predict records what is expected of a workflow when it is first planned.
+// predict records the expected end of a workflow when it is first planned.
 func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time, laxity time.Duration) {
 	text := "no deadline"
 	if due := c.Workflow(w).Due; due < unit.Never {
@@ -296,7 +296,7 @@ func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time, 
 	c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: w, Task: planner.None, At: end, Text: text})
 }
 
-// model makes the problem of what has not started of the workflows whose earliest start has come.
+// model makes the problem of the unstarted tasks of the workflows whose earliest start has come.
 func (q *Solved) model(c *planner.Cycle) (p *cp.Problem, tasks []planner.TaskID, workflows []planner.WorkflowID) {
 	p = &cp.Problem{Now: c.Now()}
 	q.speeds = q.speeds[:0]
@@ -378,7 +378,7 @@ type slot struct {
 }
 
 // pool sums up the nodes of a model on which everything runs as long, if there is one need only: slots of alike nodes
-// are alike. What runs there keeps its own.
+// are alike. Running tasks keep their own.
 func (q *Solved) pool(p *cp.Problem) {
 	q.slots = q.slots[:0]
 	needs := needsOf(p)

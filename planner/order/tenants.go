@@ -17,7 +17,7 @@ type Urgency uint8
 
 const (
 	NoUrgency Urgency = iota // like tasks of any other job
-	// earliest maximal waiting time first: deadline less what is still to run (3DSF, section 7.1)
+	// earliest maximal waiting time first: deadline less the time still to run (3DSF, section 7.1)
 	EMWTF
 	EDF // earliest deadline first
 )
@@ -37,9 +37,9 @@ type Tenants struct {
 	Rule *share.Rule
 	// OnMisfit says whether tasks behind a regular one that does not fit are looked at in this round.
 	OnMisfit share.OnMisfit
-	// Member says who a job counts for; nil: its tenant.
+	// Member says for which member a job counts; nil: its tenant.
 	Member func(w *planner.Workflow) planner.TenantID
-	// Weight is what a member's shares are divided by; nil: 1.
+	// Weight divides the shares of a member; nil: 1.
 	Weight func(m planner.TenantID) int64
 	// Members is how many members count from the beginning; further ones count from their first job on.
 	Members int
@@ -71,7 +71,7 @@ const (
 	regular
 )
 
-// wait is what is known of a task that wants a place.
+// wait is the state of a task that wants a place.
 type wait struct {
 	key    int64 // order within its lane
 	latest int64 // start, for its job to end in time; of tasks without urgency math.MaxInt64
@@ -254,7 +254,7 @@ func (q *Tenants) head(c *planner.Cycle, first int) int {
 	return best
 }
 
-// refresh gives the ledger what a member wants next.
+// refresh gives the ledger the next need of a member.
 func (q *Tenants) refresh(c *planner.Cycle, m planner.TenantID) {
 	if q.ledger == nil {
 		return
@@ -266,8 +266,8 @@ func (q *Tenants) refresh(c *planner.Cycle, m planner.TenantID) {
 	}
 }
 
-// capped reports whether the next task of a member would bring it above what it is guaranteed. Who has nothing gets one
-// task.
+// capped reports whether the next task of a member would bring it above its guaranteed part. A member that holds
+// nothing gets one task.
 func (q *Tenants) capped(c *planner.Cycle, m planner.TenantID, lane int) bool {
 	if !q.Capped || q.ledger.Used(m) == (unit.Vector{}) {
 		return false
@@ -317,7 +317,7 @@ func (q *Tenants) Next(c *planner.Cycle) (planner.TaskID, bool) {
 				!q.capped(c, m, i) {
 				break
 			}
-			q.refresh(c, m) // what it wanted found a place by another way
+			q.refresh(c, m) // the wanted task found a place by another way
 		}
 	}
 	i := q.head(c, kinds*(int(m)+1))
@@ -413,7 +413,7 @@ func (q *Tenants) Gave(c *planner.Cycle, t planner.TaskID) {
 	q.refresh(c, q.member(c.Workflow(c.Task(t).Workflow)))
 }
 
-// give counts what a task will hold for its member, until events tell.
+// give counts the need of a task for its member, until events tell.
 func (q *Tenants) give(c *planner.Cycle, t planner.TaskID, sign int) {
 	if q.ledger == nil {
 		return
@@ -433,7 +433,7 @@ func (q *Tenants) give(c *planner.Cycle, t planner.TaskID, sign int) {
 // Share returns the share of a member, as its rule has it.
 func (q *Tenants) Share(m planner.TenantID) share.Fraction { return q.ledger.Share(m) }
 
-// Observe implements planner.Observer: what is held is known from what happens, so that a replay brings it back.
+// Observe implements planner.Observer: holds are known from events, so that a replay brings them back.
 func (q *Tenants) Observe(v planner.View, e planner.Event) {
 	if q.Rule != nil {
 		for a, change := range v.Changes(&e) {
@@ -464,7 +464,7 @@ func (q *Tenants) park(v planner.View, t planner.TaskID) {
 	}
 }
 
-// holds takes in by how much what an attempt holds has changed.
+// holds takes in a change of the hold of an attempt.
 func (q *Tenants) holds(v planner.View, a planner.AttemptID, change unit.Vector) {
 	if q.ledger == nil {
 		q.know(v)

@@ -32,7 +32,7 @@ type Waiting struct {
 	Remaining *RemainingTimes // of ShortestWorkflow
 
 	tasks  []waiting // in order
-	next   int       // what is before was passed over in this round, or taken
+	next   int       // tasks before it were passed over in this round, or taken
 	passed int
 	fresh  []planner.TaskID // entered in this round
 	single bool             // all tasks are of one workflow, and ordered so
@@ -135,7 +135,7 @@ func (q *Waiting) Update(c *planner.Cycle) {
 	q.direct()
 }
 
-// enter lets in what enters in this round. A sort is cheaper than many insertions.
+// enter lets in the tasks that enter in this round. A sort is cheaper than many insertions.
 func (q *Waiting) enter(c *planner.Cycle) {
 	const few = 8
 	before := len(q.tasks)
@@ -191,8 +191,8 @@ func (q *Waiting) joins(c *planner.Cycle, t planner.TaskID) bool {
 	return true
 }
 
-// Expect lets a task stand in the queue that was preempted in this round (figure 3-10: Q = Q + {t_r}). Until it is
-// reported to have left its place what stands behind it waits.
+// Expect lets a task stand in the queue that was preempted in this round (figure 3-10: Q = Q + {t_r}). The tasks behind
+// it wait until it is reported to have left its place.
 func (q *Waiting) Expect(c *planner.Cycle, t planner.TaskID) {
 	if q.queued[t] || !c.Unplaced(t) {
 		return
@@ -207,7 +207,7 @@ func (q *Waiting) Expect(c *planner.Cycle, t planner.TaskID) {
 // Expecting reports whether tasks are expected to leave their places.
 func (q *Waiting) Expecting() bool { return len(q.leaves) > 0 }
 
-// join counts t in, and returns what stands for it in the queue.
+// join counts t in, and returns its entry in the queue.
 func (q *Waiting) join(c *planner.Cycle, t planner.TaskID) waiting {
 	task := c.Task(t)
 	q.queued[t] = true
@@ -226,7 +226,7 @@ func (q *Waiting) insert(e waiting) int {
 	return i
 }
 
-// entry is what stands for t in the queue.
+// entry returns the entry of t in the queue.
 func (q *Waiting) entry(c *planner.Cycle, t planner.TaskID) waiting {
 	task := c.Task(t)
 	e := waiting{workflow: task.Workflow, rank: q.Entry.Ranks.Of(task), task: t}
