@@ -64,7 +64,7 @@ type Bench struct {
 	exact  bool
 }
 
-// happening is what the world has in store.
+// happening is an event that the world has in store.
 type happening struct {
 	at   planner.Time
 	rank int // at one instant, ends come first
@@ -100,7 +100,7 @@ func (s *Scenario) Bench(t testing.TB, pol planner.Policy) *Bench {
 		Rounds: map[planner.Time]int{}, left: map[planner.AttemptID]running{}, exact: slices.Equal(s.Est, s.Run)}
 }
 
-// View is what the planner knows.
+// View is the planner's knowledge of the run.
 func (b *Bench) View() planner.View { return b.Planner.View() }
 
 // Task returns the task of that name.
@@ -113,7 +113,7 @@ func (b *Bench) Task(name string) planner.TaskID {
 	return planner.TaskID(i)
 }
 
-// Apply numbers what happened now, applies it and checks the invariants.
+// Apply numbers an event of now, applies it and checks the invariants.
 func (b *Bench) Apply(body planner.Body) {
 	b.t.Helper()
 	e := planner.Event{Seq: b.Planner.Seq() + 1, At: b.Now, Body: body}
@@ -199,7 +199,7 @@ func (b *Bench) run(a planner.AttemptID) time.Duration {
 	return onSpeed(b.Run[att.Task], b.Platform.Nodes[att.Node].Speed)
 }
 
-// happen applies what the world had in store, and what follows from it.
+// happen applies an event that the world had in store, and its consequences.
 func (b *Bench) happen(body planner.Body) {
 	b.t.Helper()
 	v := b.View()
@@ -309,7 +309,7 @@ func (b *Bench) RunAll() *Bench {
 	return b.Until(unit.Never)
 }
 
-// Until steps as long as what happens comes before an instant.
+// Until steps as long as events come before an instant.
 func (b *Bench) Until(end planner.Time) *Bench {
 	b.t.Helper()
 	for b.next < len(b.Flows) || len(b.View().Present()) > 0 {
@@ -323,8 +323,8 @@ func (b *Bench) Until(end planner.Time) *Bench {
 	return b
 }
 
-// Ran is the picture of what ran, up to now: a row for each core of each node, a letter for each second (see Parse) in
-// which a task held it.
+// Ran is the picture of the run up to now: a row for each core of each node, a letter for each column (a second, see
+// Parse) in which a task held it.
 func (b *Bench) Ran() string {
 	pieces := slices.Clone(b.pieces)
 	for a := range b.View().UnderWay() {
@@ -337,7 +337,7 @@ func (b *Bench) Ran() string {
 	return b.draw(pieces)
 }
 
-// Plan is the picture of the draft from now on: what runs is shown from its start.
+// Plan is the picture of the draft from now on: running tasks are shown from their start.
 func (b *Bench) Plan() string {
 	var pieces []piece
 	for n := range b.Platform.Nodes {
@@ -350,13 +350,13 @@ func (b *Bench) Plan() string {
 	return b.draw(pieces)
 }
 
-// Want compares what ran with a picture.
+// Want compares the run with a picture.
 func (b *Bench) Want(picture string) {
 	b.t.Helper()
 	compare(b.t, "ran", b.Ran(), picture)
 }
 
-// WantPlan compares what is planned with a picture.
+// WantPlan compares the plan with a picture.
 func (b *Bench) WantPlan(picture string) {
 	b.t.Helper()
 	compare(b.t, "is planned", b.Plan(), picture)
@@ -369,7 +369,7 @@ func compare(t testing.TB, what, got, want string) {
 	}
 }
 
-// tidy drops the indentation of a picture and what stands for nothing at the ends of its lines.
+// tidy drops the indentation of a picture, and the empty cells at the ends of its lines.
 func tidy(picture string) string {
 	var out []string
 	for _, l := range strings.Split(picture, "\n") {

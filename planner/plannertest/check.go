@@ -9,9 +9,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// Check reports how a planner breaks an invariant of a run: capacity, holdings, precedence, phases, the lists of what
-// is ready and under way, and the draft. Exact says that estimates are true, so that a draft never has more on a node
-// than it holds.
+// Check reports how a planner breaks an invariant of a run: capacity, holdings, precedence, phases, the lists of ready
+// tasks and of attempts under way, and the draft. Exact says that estimates are true, so that a draft never has more on
+// a node than it holds.
 func Check(p *planner.Planner, exact bool) error {
 	if err := checkState(p.View()); err != nil {
 		return err

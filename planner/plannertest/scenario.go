@@ -1,5 +1,5 @@
 // Package plannertest drives a planner in tests: a platform and workflows in a few lines of text, then arrivals, rounds
-// and events, and what ran as a picture, time across and nodes down. The invariants of a run are checked after every
+// and events, and the run as a picture, time across and nodes down. The invariants of a run are checked after every
 // step.
 //
 //	nodes 2 1*1/2 4/8        2 cores; 1 core at half speed; 4 cores with 8 GB
@@ -63,7 +63,7 @@ func Seconds(s float64) planner.Time { return planner.Time(math.Round(s * 1e9)) 
 //	nodes CORES[*SPEED][/GB] …        SPEED is a number or a fraction
 //	groups N …                        how many of the nodes are in each group, in order; one group else
 //	link MB/s [SECONDS] [overlapped]  between any two nodes: bandwidth and latency; links are free else
-//	keep cpu|memory …                 what suspended tasks still hold
+//	keep cpu|memory …                 resources that suspended tasks still hold
 //	scale SECONDS                     of a column of a picture; 1 else
 //	NAME WORD …                       a workflow
 //

@@ -17,18 +17,18 @@ type Row struct {
 	Name   string
 	Title  string
 	Source string // the publication it follows
-	About  string // what it does, in a sentence or two
+	About  string // its method, in a sentence or two
 	Params []Param
 	Only   []Condition
 	New    func(Params) planner.Policy
-	// Readings say how what the publication leaves open is read, and where the policy departs from it.
+	// Readings say how open points of the publication are read, and where the policy departs from it.
 	Readings []string
 }
 
 // Condition says that a parameter means nothing unless another one has some value.
 type Condition struct{ Param, Other, Value string }
 
-// Param is a parameter of a policy. Values has what may be chosen, the default first: words, or a number and the range
+// Param is a parameter of a policy. Values has the choices, the default first: words, or a number and the range
 // "min..max" that it is from; "N/N/…" is a list of whole numbers from 1 to a million.
 type Param struct {
 	Name   string
@@ -172,8 +172,8 @@ func Named(name string) (Row, error) {
 	return Row{}, fmt.Errorf("policy %q is not known: choose one of %s", name, strings.Join(names, ", "))
 }
 
-// knownParams ends a message about an unknown parameter of a row: with what may have been meant by a name, or by a
-// value alone, or else with all it has.
+// knownParams ends a message about an unknown parameter of a row: with the likely meaning of a name, or of a value
+// alone, or else with all parameters of the row.
 func knownParams(r Row, word string, named bool) string {
 	if len(r.Params) == 0 {
 		return ": it has none"

@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// Readings of what papers leave open, by policy. Families share theirs.
+// Readings of points that papers leave open, by policy. Families share theirs.
 var readings = map[string][]string{
 	"gbf": {online, promised, "Every random pick is a fresh draw with equal chances, fixed by the seed of the run."},
 	"cpp": {online, promised},

@@ -17,8 +17,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// tenancy is a policy for the jobs of several tenants. It learns what everybody holds from events, so that a replay
-// brings it back.
+// tenancy is a policy for the jobs of several tenants. It learns all holds from events, so that a replay brings them
+// back.
 type tenancy struct {
 	planner.Pipeline[alloc.Tenancy]
 	queue *order.Tenants
@@ -269,7 +269,7 @@ type suite struct {
 	shares bool // regular jobs take turns by shares
 	rates  *queueing.Rates
 
-	works map[planner.WorkflowID]time.Duration // of jobs under way: what their tasks have run
+	works map[planner.WorkflowID]time.Duration // of jobs under way: the sum of the runs of their tasks
 	need  [unit.Dims]float64                   // sum over all tasks that arrived
 	tasks float64
 }
@@ -294,7 +294,7 @@ func (s *suite) observe(v planner.View, e planner.Event) {
 	}
 }
 
-// needs counts what tasks need.
+// needs counts the needs of tasks.
 func (s *suite) needs(tasks []planner.Task) {
 	for i := range tasks {
 		for d, x := range tasks[i].Need {
@@ -320,7 +320,7 @@ func (s *suite) servers(c *planner.Cycle) int {
 	return max(1, int(servers))
 }
 
-// profile notes what serves a job and why (topic module), and for deadline jobs what the queue lets expect (topic
+// profile notes which modules serve a job and why (topic module), and for deadline jobs the expected wait (topic
 // deadline).
 func (s *suite) profile(c *planner.Cycle, w *planner.Workflow) {
 	if w.Arrived < c.Now() {
