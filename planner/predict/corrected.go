@@ -11,9 +11,9 @@ import (
 	"gantry/planner/exact"
 )
 
-// Corrected estimates runtimes as declared, times a correction ξ: the sum of what was measured of the tasks completed
-// last over the sum of what was declared of them (Ilyushkin and Epema, CCGrid 2018, section III-H). Ranks stay without
-// it, since it is common to all.
+// Corrected estimates runtimes as declared, times a correction ξ: the sum of the measured runtimes of the tasks
+// completed last over the sum of the declared ones (Ilyushkin and Epema, CCGrid 2018, section III-H). Ranks stay
+// without it, since it is common to all.
 type Corrected struct {
 	Declared *Declared
 	ratio    *Ratio
@@ -29,7 +29,7 @@ func NewCorrected(declared *Declared, m int) *Corrected {
 	return &Corrected{Declared: declared, ratio: NewRatio(m)}
 }
 
-// Prior takes in a run of an earlier log, before this one begins: what was measured of it, and what was declared.
+// Prior takes in a run of an earlier log, before this one begins: its measured and its declared runtime.
 func (c *Corrected) Prior(ran, declared time.Duration) {
 	c.ratio.Add(ran, exact.Int(uint64(max(0, declared))))
 }
@@ -74,7 +74,7 @@ func (c *Corrected) Work(t *planner.Task) (planner.Work, bool) { return c.Declar
 // BySpeed implements planner.Ranker.
 func (c *Corrected) BySpeed(t *planner.Task) bool { return c.Declared.BySpeed(t) }
 
-// Ratio is the sum of what was measured over the sum of what was estimated, of a number of last pairs. Sums are exact.
+// Ratio is the sum of the measurements over the sum of the estimates, of a number of last pairs. Sums are exact.
 type Ratio struct {
 	pairs []pair // a ring once it is full
 	size  int
@@ -87,7 +87,7 @@ type Ratio struct {
 	tasks   []planner.TaskID
 }
 
-type pair struct{ measured, high, low uint64 } // high and low are what was estimated
+type pair struct{ measured, high, low uint64 } // high and low are the estimate
 
 // total is a sum of numbers below 2^128, fewer than 2^64 of them: its words, the lowest first.
 type total [3]uint64
@@ -123,7 +123,7 @@ func (t *total) number() exact.Number {
 // NewRatio returns the ratio of the last m pairs.
 func NewRatio(m int) *Ratio { return &Ratio{size: max(1, m)} }
 
-// Add takes in a pair; the oldest leaves. What was estimated is in any unit, a whole number below 2^128.
+// Add takes in a pair; the oldest leaves. The estimate is in any unit, a whole number below 2^128.
 func (r *Ratio) Add(measured time.Duration, estimated exact.Number) {
 	high, low, _ := estimated.Words()
 	p := pair{uint64(max(0, measured)), high, low}
@@ -170,8 +170,7 @@ func (r *Ratio) AddAt(at planner.Time, task planner.TaskID, measured time.Durati
 // Len returns how many pairs there are.
 func (r *Ratio) Len() int { return len(r.pairs) }
 
-// Sums returns what was measured and what was estimated; one of both where the ratio is 1, as there is no pair or one
-// of the sums is zero.
+// Sums returns both sums; 1 and 1 where the ratio is 1, as there is no pair or one of the sums is zero.
 func (r *Ratio) Sums() (measured, estimated exact.Number) {
 	if r.measured.zero() || r.estimated.zero() {
 		return exact.Int(1), exact.Int(1)

@@ -12,8 +12,8 @@ import (
 // Declared estimates runtimes as the workload declares them: a runtime on a node of speed 1, or one per node. In a
 // simulation, where that is the truth, Model says how wrong the belief is.
 type Declared struct {
-	// Startup is added to every run: what starting a container takes. Overhead, if set, says instead what the container
-	// of a task takes beside its program.
+	// Startup is added to every run: the time that starting a container takes. Overhead, if set, says instead the time
+	// that the container of a task takes beside its program.
 	Startup  time.Duration
 	Overhead func(t *planner.Task) time.Duration
 	Model    ErrorModel
@@ -52,8 +52,8 @@ func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Durati
 	d.len = max(d.len, int(t)+1)
 }
 
-// Forget gives back what was declared of a task of a workflow that has ended. It is called once for each task, after
-// the round that heard of the end: policies may ask for estimates of what ended last.
+// Forget gives back the declaration of a task of a workflow that has ended. It is called once for each task, after the
+// round that heard of the end: policies may ask for estimates of tasks that ended last.
 func (d *Declared) Forget(t planner.TaskID) {
 	if int(t) >= len(d.pages)*pageSize {
 		return
@@ -65,7 +65,7 @@ func (d *Declared) Forget(t planner.TaskID) {
 	}
 }
 
-// Start is what is added to the runs of t.
+// Start is the time added to the runs of t.
 func (d *Declared) Start(t *planner.Task) time.Duration {
 	if d.Overhead != nil {
 		return d.Overhead(t)
@@ -73,7 +73,7 @@ func (d *Declared) Start(t *planner.Task) time.Duration {
 	return d.Startup
 }
 
-// of returns what is declared of t; nil if nothing is.
+// of returns the declaration of t; nil if there is none.
 func (d *Declared) of(t planner.TaskID) *declaration {
 	if int(t) >= d.len || d.pages[t/pageSize] == nil || d.pages[t/pageSize][t%pageSize].source == 0 {
 		return nil
@@ -136,10 +136,10 @@ type belief struct {
 	run    time.Duration
 	each   bool
 	factor float64
-	weight uint64 // factor, but for what all estimates share
+	weight uint64 // factor, but for the part that all estimates share
 }
 
-// estimate returns what is estimated of t on n.
+// estimate returns the estimate of t on n.
 func (d *Declared) estimate(t *planner.Task, n *planner.Node) (belief, planner.Source) {
 	dec := d.of(t.ID)
 	if dec == nil {
@@ -175,7 +175,6 @@ func meanOf(on []time.Duration) time.Duration {
 	return sum / time.Duration(max(1, len(on)))
 }
 
-// Overrun returns what is left of a run estimated to last mean after it has lasted ran: the difference, but never less
-// than an eighth of what it has lasted, so that the end of a run that lasts too long moves away in growing steps
-// instead of creeping.
+// Overrun returns the rest of a run estimated to last mean after it has lasted ran: the difference, but never less than
+// an eighth of ran, so that the end of a run that lasts too long moves away in growing steps instead of creeping.
 func Overrun(mean, ran time.Duration) time.Duration { return max(mean-ran, ran/8, time.Millisecond) }

@@ -17,12 +17,12 @@ type ErrorKind uint8
 
 const (
 	NoError ErrorKind = iota
-	// every estimate is Factor times what is declared (Ilyushkin and Epema, CCGrid 2018, section II-A)
+	// every estimate is Factor times the declared one (Ilyushkin and Epema, CCGrid 2018, section II-A)
 	Static
 	Random1 // each workflow has one factor, uniform on (0, 2 Factor] (same section, random error I)
-	// each estimate is uniform on (0, 2 Factor] seconds, whatever is declared (same section, random error II)
+	// each estimate is uniform on (0, 2 Factor] seconds, not as declared (same section, random error II)
 	Random2
-	Uniform // estimates are as declared, and what happens is uniform around them; see Actual
+	Uniform // estimates are as declared, and true runtimes are uniform around them; see Actual
 )
 
 var errorKinds = [...]string{"none", "static", "random1", "random2", "uniform"}
@@ -65,7 +65,7 @@ func ParseErrorModel(text string) (ErrorModel, error) {
 		"uniform:U", text)
 }
 
-// String returns what ParseErrorModel reads.
+// String returns the text that ParseErrorModel reads.
 func (m ErrorModel) String() string {
 	if m.Kind == NoError {
 		return errorKinds[0]
@@ -73,9 +73,9 @@ func (m ErrorModel) String() string {
 	return errorKinds[m.Kind] + ":" + strconv.FormatFloat(m.Factor, 'g', -1, 64)
 }
 
-// estimate returns what is estimated of a run declared to last the given time, as a time, a factor that all tasks of
-// the workflow share, and that factor over what all estimates share; mean is the declared run averaged over nodes, the
-// same as run where nodes do not differ.
+// estimate returns the estimate of a run declared to last the given time, as a time, a factor that all tasks of the
+// workflow share, and that factor over the part common to all estimates; mean is the declared run averaged over nodes,
+// the same as run where nodes do not differ.
 func (m ErrorModel) estimate(t *planner.Task, run, mean time.Duration) (time.Duration, float64, uint64) {
 	switch m.Kind {
 	case Static:

@@ -11,16 +11,16 @@ type Score struct {
 	By        Method   `json:"by"`                  // MeanOf is the plain mean
 	Samples   int      `json:"tasks"`               // predicted
 	Runtime   *float64 `json:"runtime_percent"`     // error
-	Remaining *float64 `json:"remaining_percent"`   // error of what was left at half of each run
+	Remaining *float64 `json:"remaining_percent"`   // error of the time left at half of each run
 	Covered   *float64 `json:"in_interval_percent"` // of the runs, in their interval of 90 %
 	Memory    *float64 `json:"memory_percent"`      // error
 }
 
-// MeanOf is the plain mean of what was measured of tasks of the same kind. It is no method of a model, but what models
-// are compared with.
+// MeanOf is the plain mean of the measurements of tasks of the same kind. It is no method of a model: models are
+// compared with it.
 const MeanOf Method = "mean"
 
-// tally gathers what scores are made of.
+// tally gathers the parts of scores.
 type tally struct{ runtime, remaining, covered, memory average }
 
 type average struct{ sum, n float64 }
@@ -40,7 +40,7 @@ func (t *tally) score(by Method) Score {
 }
 
 // Evaluate scores declared values, the plain mean and all methods on samples that nothing was trained on. Of kinds that
-// are new only what is declared is known, and models use it, as in a run.
+// are new only the declared runtime is known, and models use it, as in a run.
 func (f *Fits) Evaluate(test []Sample) []Score {
 	var out []Score
 	for _, method := range []Method{ByDeclared, MeanOf, ByHistory, ByRidge, ByPerceptron, Auto} {

@@ -19,8 +19,8 @@ type Method string
 const (
 	// of those below, for each kind of task the one with the smallest cross-validated error
 	Auto         Method = "auto"
-	ByDeclared   Method = "declared" // what the trace says
-	ByHistory    Method = "history"  // the median of what was measured
+	ByDeclared   Method = "declared" // the runtime in the trace
+	ByHistory    Method = "history"  // the median of the measurements
 	ByRidge      Method = "ridge"    // ridge regression
 	ByPerceptron Method = "mlp"      // a multilayer perceptron with two hidden layers
 )
@@ -53,8 +53,8 @@ type Regression struct {
 	Median float64 `json:",omitempty"` // of history
 	Ridge  *Ridge  `json:",omitempty"`
 	MLP    *MLP    `json:",omitempty"` // of the logarithm, so that errors count relatively
-	// Least and Most are what was measured: ridge regression predicts no less than half of Least, the perceptron, which
-	// cannot be trusted far from what it was trained on, not beyond half of Least and twice Most.
+	// Least and Most bound the measurements: ridge regression predicts no less than half of Least, the perceptron,
+	// which cannot be trusted far from its training samples, not beyond half of Least and twice Most.
 	Least, Most float64
 	// Ratios are measured over predicted of samples that the prediction had not seen (cross-validation), ascending.
 	Ratios []float64
@@ -73,9 +73,9 @@ func (r *Regression) Predict(f *Features) float64 {
 }
 
 // Interval returns the interval that a new measurement lies in with the given probability if it is exchangeable with
-// what the model was trained on, by the quantiles of the residuals of cross-validation (split conformal prediction;
-// Papadopoulos et al. 2002). With fewer than 2 / (1 - probability) - 1 samples the residuals reach no further than
-// their least and largest.
+// the training samples, by the quantiles of the residuals of cross-validation (split conformal prediction; Papadopoulos
+// et al. 2002). With fewer than 2 / (1 - probability) - 1 samples the residuals reach no further than their least and
+// largest.
 func (r *Regression) Interval(f *Features, probability float64) (low, high float64) {
 	p, n := r.Predict(f), float64(len(r.Ratios))
 	if n == 0 {
@@ -115,7 +115,7 @@ func fit(method Method, x [][]float64, y []float64, seed uint64) *Regression {
 
 func median(y []float64) float64 { return middle(slices.Sorted(slices.Values(y))) }
 
-// middle is the median of what is sorted.
+// middle is the median of a sorted list.
 func middle(s []float64) float64 {
 	if n := len(s); n%2 == 0 {
 		return (s[n/2-1] + s[n/2]) / 2
@@ -127,14 +127,14 @@ func middle(s []float64) float64 {
 type fits struct {
 	samples int
 	by      map[Method]*Regression
-	// what each predicts of every sample that it was not trained on; of declared ones what is declared
+	// predictions by each of every sample that it was not trained on; of ByDeclared the declared values
 	unseen map[Method][]float64
 	errors map[Method]float64 // cross-validated mean absolute percentage errors
 	best   Method
 }
 
-// fitAll trains by every method for which there are samples enough, each with its cross-validated error. Declared is
-// what is declared of each sample; nil if nothing is.
+// fitAll trains by every method for which there are samples enough, each with its cross-validated error. Declared has
+// the declared value of each sample; nil if there is none.
 func fitAll(features []Features, y, declared []float64, seed uint64) *fits {
 	n := len(y)
 	f := &fits{samples: n, by: map[Method]*Regression{}, unseen: map[Method][]float64{}, errors: map[Method]float64{}}
@@ -167,7 +167,7 @@ func fitAll(features []Features, y, declared []float64, seed uint64) *fits {
 	return f
 }
 
-// remaining returns the errors of what was left at half of every sample, cross-validated, too.
+// remaining returns the errors of the time left at half of every sample, cross-validated, too.
 func (f *fits) remaining(y []float64) map[Method]float64 {
 	errors := map[Method]float64{}
 	for method, p := range f.unseen {
@@ -232,13 +232,13 @@ type kindFits struct {
 	samples   int
 	mean      float64 // of the runtime, as work: the plain mean to compare with
 	runtime   *fits
-	remaining map[Method]float64 // errors of what was left at half
+	remaining map[Method]float64 // errors of the time left at half
 	memory    *fits              // nil: peaks are not known
 	input     span               // of the samples with peaks
 	declared  span
 }
 
-// span is what a feature was in the samples.
+// span is the range of a feature in the samples.
 type span struct{ Least, Most unit.Bytes }
 
 func (s span) has(x unit.Bytes) bool { return s.Least <= x && x <= s.Most }
@@ -252,7 +252,7 @@ func spanOf(samples []Features, feature func(Features) unit.Bytes) span {
 	return s
 }
 
-// Fit trains on samples, which are in the order of time. What it gives is a function of them and the seed.
+// Fit trains on samples, which are in the order of time. Its result is a function of them and the seed.
 func Fit(samples []Sample, seed uint64) *Fits {
 	byKind := map[string][]*Sample{}
 	for i := range samples {
@@ -333,17 +333,17 @@ type Model struct {
 	Kinds    map[string]*KindModel
 }
 
-// KindModel is what a model knows of one kind.
+// KindModel is the part of a model for one kind.
 type KindModel struct {
 	Samples int
 	Picked  Method             // the method that predicts runtimes
 	Errors  map[Method]float64 // mean absolute percentage errors of runtimes by method, cross-validated
 	Runtime *Regression        // of the work, in seconds at speed 1; nil: the declared runtime is used
-	// RemainingPicked is the method that estimates the remaining time of running tasks, RemainingErrors of what was
-	// left at half of each run.
+	// RemainingPicked is the method that estimates the remaining time of running tasks, RemainingErrors are those of
+	// the time left at half of each run.
 	RemainingPicked Method
 	RemainingErrors map[Method]float64
-	// nil: Runtime, or what is declared if RemainingPicked says so
+	// nil: Runtime, or the declared runtime if RemainingPicked says so
 	Remaining     *Regression        `json:",omitempty"`
 	MemorySamples int                `json:",omitempty"`
 	MemoryPicked  Method             `json:",omitempty"`

@@ -52,7 +52,7 @@ func (h *History) Prior(kind string, ran time.Duration, speed float64) {
 	h.prior[kind] = m
 }
 
-// Name says which kind has that name: it begins with what Prior told of it.
+// Name says which kind has that name: it begins with the runs of that name that Prior took in.
 func (h *History) Name(k planner.KindID, name string) {
 	if m, ok := h.prior[name]; ok {
 		*h.kind(k) = m
@@ -109,7 +109,7 @@ func (h *History) Work(t *planner.Task) (planner.Work, bool) {
 	return w, ok
 }
 
-// knows reports whether t is estimated by what was measured.
+// knows reports whether t is estimated by measurements.
 func (h *History) knows(t *planner.Task) bool {
 	return int(t.Kind) < len(h.kinds) && h.kinds[t.Kind].n > 0 && h.Declared.BySpeed(t)
 }

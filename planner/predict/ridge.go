@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Scaler standardises features: each has mean 0 and standard deviation 1 over what it was made from. A feature that
-// never differed is 0.
+// Scaler standardises features: each has mean 0 and standard deviation 1 over the rows that the Scaler was made from. A
+// feature that never differed is 0.
 type Scaler struct{ Mean, Deviation []float64 }
 
 func newScaler(x [][]float64) *Scaler {
@@ -45,8 +45,7 @@ type Ridge struct {
 	Intercept float64
 }
 
-// ridgePenalty keeps features that go together from running away in opposite directions, and hardly bends what the data
-// say clearly.
+// ridgePenalty keeps features that go together from running away in opposite directions, and hardly bends a clear fit.
 const ridgePenalty = 1e-3
 
 // FitRidge solves (X'X + n lambda I) w = X'(y - mean y) for the rows x of features.
@@ -75,7 +74,7 @@ func FitRidge(x [][]float64, y []float64, lambda float64) *Ridge {
 	return r
 }
 
-// Predict returns what the line says.
+// Predict returns the value of the linear model.
 func (r *Ridge) Predict(x []float64) float64 {
 	var scaled [featureCount]float64
 	z := scaled[:min(len(x), featureCount)]

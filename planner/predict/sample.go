@@ -6,7 +6,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Sample is an attempt that ended well: what was known of it beforehand, and what was measured.
+// Sample is an attempt that ended well: its features, known beforehand, and its measurements.
 type Sample struct {
 	Kind     string // transformation: models are per kind
 	Features Features
@@ -15,7 +15,7 @@ type Sample struct {
 	Peak     unit.Bytes    // of memory; 0: not known
 }
 
-// Features is what models see of a task and the node it is to run on.
+// Features has the properties of a task, and of the node it is to run on, that models see.
 type Features struct {
 	Input  unit.Bytes // sum of the sizes of its inputs, as they were known when the workflow arrived
 	CPU    int64      // millicores
@@ -35,7 +35,7 @@ func (f *Features) vector() [featureCount]float64 {
 	return [...]float64{float64(f.Input), float64(f.CPU), float64(f.Memory), 1 / normal(f.Speed), float64(f.Load)}
 }
 
-// forMemory leaves out what the memory of a task does not depend on.
+// forMemory leaves out the features on which the memory of a task does not depend.
 func (f Features) forMemory() Features {
 	f.Speed, f.Load = 1, 0
 	return f
@@ -53,5 +53,5 @@ func (s *Sample) peak() float64 {
 	return float64(s.Peak)
 }
 
-// declaredWork is the same of what was declared.
+// declaredWork is the work by the declared runtime.
 func (s *Sample) declaredWork() float64 { return s.Declared.Seconds() * normal(s.Features.Speed) }

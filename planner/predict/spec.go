@@ -11,8 +11,8 @@ import (
 // Kinds of estimators, as a Spec names them.
 const (
 	KindDeclared  = "declared"  // Declared: the trace
-	KindHistory   = "history"   // History: the mean of what was measured of the same task type
-	KindCorrected = "corrected" // Corrected: declared, times what the last tasks took over what was declared for them
+	KindHistory   = "history"   // History: the mean of the measurements of the same task type
+	KindCorrected = "corrected" // Corrected: declared, times the measured over the declared runtimes of the last tasks
 	KindTrained   = "trained"   // Trained: a model of the log
 	KindOracle    = "oracle"    // the truth, which only a simulation knows
 )
@@ -68,7 +68,7 @@ func ParseSpec(text string) (Spec, error) {
 	return s, nil
 }
 
-// String returns what ParseSpec reads.
+// String returns the text that ParseSpec reads.
 func (s Spec) String() string {
 	switch {
 	case s.Window != 0 && s.Window != DefaultWindow:

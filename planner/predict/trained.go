@@ -9,8 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// remaining is the median of what is left of runs predicted to last so long after they have lasted ran: over the
-// residuals that say that a run lasts longer than that; if there is none, or r is nil, see Overrun.
+// remaining is the median rest of runs predicted to last so long after they have lasted ran: over the residuals that
+// say that a run lasts longer than that; if there is none, or r is nil, see Overrun.
 func (r *Regression) remaining(predicted, ran float64) float64 {
 	left := predicted - ran
 	if r != nil {
@@ -28,7 +28,7 @@ const (
 	// for all p from 37 samples on.
 	minPeaks = 40
 	// allShown is from how many peaks on at most one model in 10,000 has more than 10 of 1,000 tasks beyond the largest
-	// peak, whatever the distribution. If fewer were measured, those that need the most may not have shown.
+	// peak, at any distribution. With fewer peaks, the tasks that need the most may not have shown.
 	allShown = 1000
 	headroom = 1.2 // of a limit above the largest peak
 	unshown  = 3.5 // the same with fewer peaks than allShown: the largest may need three times as much
@@ -37,10 +37,10 @@ const (
 	tailEnds = 2000
 )
 
-// headroom returns by which factor a limit lies above what the largest residual makes of a prediction. It takes the
-// tail of the residuals for one of Pareto, which no lognormal or normal tail is heavier than. The tail index is the
-// mean logarithm of the larger half of the residuals over their median (Hill 1975), and three standard errors. The
-// factor moves the largest of n to where the largest of tailEnds is expected.
+// headroom returns the factor by which a limit lies above the prediction times the largest residual. It takes the tail
+// of the residuals for one of Pareto, which no lognormal or normal tail is heavier than. The tail index is the mean
+// logarithm of the larger half of the residuals over their median (Hill 1975), and three standard errors. The factor
+// moves the largest of n to where the largest of tailEnds is expected.
 func (k *KindModel) headroom() float64 {
 	ratios, n := k.Memory.Ratios, float64(k.MemorySamples)
 	larger, mid, index := ratios[len(ratios)/2:], middle(ratios), 0.0
@@ -56,11 +56,11 @@ func (k *KindModel) headroom() float64 {
 }
 
 // MemoryLimit returns the memory, in bytes, that a task of that kind may be limited to so that of 1,000 tasks at most
-// 10 need more. The limit is the prediction times the largest residual (what was measured over what was predicted)
-// times the headroom: 3.5, or 1.2 from 1,000 peaks on, and more the heavier the tail and the fewer the peaks. It lies
-// at least 20 % above the largest peak; apart from that it is at most what is declared. It is false, and the declared
+// 10 need more. The limit is the prediction times the largest residual (the measured peak over the predicted one) times
+// the headroom: 3.5, or 1.2 from 1,000 peaks on, and more the heavier the tail and the fewer the peaks. It lies at
+// least 20 % above the largest peak; apart from that it is at most the declared memory. It is false, and the declared
 // memory holds, if the model has fewer than 40 peaks of that kind or if the input or the declared memory is outside of
-// what it was trained on. Nothing is safe with fewer than 1,000 peaks if tasks that have not shown among them need more
+// the training samples. No limit is safe with fewer than 1,000 peaks if tasks that have not shown among them need more
 // than three times as much as all others.
 func (m *Model) MemoryLimit(kind string, f *Features) (unit.Bytes, bool) {
 	k := m.Kinds[kind]
@@ -73,8 +73,8 @@ func (m *Model) MemoryLimit(kind string, f *Features) (unit.Bytes, bool) {
 	return unit.Bytes(math.Ceil(min(limit, max(least, float64(f.Memory))))), true
 }
 
-// Trained estimates runtimes with a model that was trained on earlier runs. Kinds that the model does not know, or of
-// which it found what is declared to be the best prediction, and tasks whose workload gives a runtime per node, are
+// Trained estimates runtimes with a model that was trained on earlier runs. Kinds that the model does not know, or for
+// which it found the declared runtime the best prediction, and tasks whose workload gives a runtime per node, are
 // estimated as declared.
 //
 // The load that a prediction rests on is that of the moment: the attempts under way on all nodes. Ranks rest on no
@@ -99,7 +99,7 @@ type traits struct {
 	id     int32 // of equal traits, from 1 on; 0: not known
 }
 
-// question is what an answer can be used again for.
+// question is the key of an answer that can be used again.
 type question struct {
 	of     *Regression
 	traits int32
@@ -157,7 +157,7 @@ func (t *Trained) Observe(v planner.View, e planner.Event) {
 	}
 }
 
-// known returns what is known of a task; nil if it is estimated as declared.
+// known returns the model and the traits of a task; nil if it is estimated as declared.
 func (t *Trained) known(task *planner.Task) (*KindModel, *traits) {
 	if int(task.ID) >= len(t.tasks)*pageSize || int(task.Kind) >= len(t.kinds) || t.kinds[task.Kind] == nil {
 		return nil, nil
@@ -203,8 +203,8 @@ func (t *Trained) Run(task *planner.Task, n *planner.Node) planner.Estimate {
 		Source: planner.SourceTrained}
 }
 
-// Remaining implements planner.Estimator: the median of what is left of the runs that last longer than this one has, by
-// the residuals of the model.
+// Remaining implements planner.Estimator: the median rest of the runs that last longer than this one has, by the
+// residuals of the model.
 func (t *Trained) Remaining(task *planner.Task, n *planner.Node, ran time.Duration) time.Duration {
 	k, x := t.known(task)
 	if k == nil || k.left() == nil {
@@ -223,7 +223,7 @@ func (t *Trained) Unscaled(task *planner.Task, n *planner.Node) (time.Duration, 
 	return t.ask(k.Runtime, x, n.Speed, 0).run + t.Declared.Start(task), 1
 }
 
-// Work implements planner.Ranker: what a model predicts is not in proportion to the speed.
+// Work implements planner.Ranker: predictions of a model are not in proportion to the speed.
 func (t *Trained) Work(task *planner.Task) (w planner.Work, ok bool) {
 	if k, _ := t.known(task); k != nil && k.Runtime != nil {
 		return w, false

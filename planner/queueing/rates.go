@@ -6,8 +6,8 @@ import (
 	"gantry/planner"
 )
 
-// Rates learns the parameters of an M/M/n queue from what happens: the arrival rate and the mean service time of the
-// last jobs, as many as its window has.
+// Rates learns the parameters of an M/M/n queue from events: the arrival rate and the mean service time of the last
+// jobs, as many as its window has.
 type Rates struct {
 	gaps     window // between arrivals
 	services window
@@ -15,10 +15,10 @@ type Rates struct {
 	begun    bool
 }
 
-// Job is what is learned of a job of an earlier run.
+// Job is a job of an earlier run to learn from.
 type Job struct {
 	After   time.Duration // since the job before it arrived; below 0: it was the first of its run
-	Service time.Duration // what its tasks ran, summed up; 0: it did not end well
+	Service time.Duration // the sum of the runs of its tasks; 0: it did not end well
 }
 
 // NewRates returns rates of the last n arrivals and services, n at least 2.
