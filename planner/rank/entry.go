@@ -31,7 +31,7 @@ func (e *Entry) Update(c *planner.Cycle, enter func(t planner.TaskID)) {
 	for _, w := range c.News.Arrived {
 		e.advance(c, w, enter)
 	}
-	for _, w := range c.News.Grown { // what is new may come before what has entered
+	for _, w := range c.News.Grown { // new tasks may come before entered ones
 		e.next[w] = 0
 		e.advance(c, w, enter)
 	}

@@ -17,12 +17,12 @@ import (
 // that can hold it, plus the largest sum of mean communication time and rank over its children. Ranks are computed
 // once, when a workflow arrives, in O(tasks + edges), and those of the ancestors of tasks that are added to it again.
 //
-// Ranks are exact: whole numbers of 1/scale nanoseconds, where scale is a common multiple of what means over the nodes,
-// their speeds and the bandwidths between them divide by; what such numbers cannot hold is kept as a fraction.
+// Ranks are exact: whole numbers of 1/scale nanoseconds, where scale is a common multiple of the divisors of means over
+// the nodes, their speeds and the bandwidths between them; ranks that such numbers cannot hold are kept as fractions.
 type Upward struct {
 	// AverageSpeed takes the run time at the average speed of those nodes instead (Ilyushkin and Epema, CCGrid 2018,
 	// section III-B), which is their harmonic mean. Where nodes differ in speed it is shorter by a common factor: that
-	// matters to what compares ranks with time.
+	// matters to policies that compare ranks with time.
 	AverageSpeed bool
 	// Bound takes the run time on the fastest node that can hold the task, and no communication: the rank is a lower
 	// bound on the time from the start of the task to the end of its workflow, by the estimates.
@@ -49,18 +49,18 @@ const pageSize = 1 << 10
 // few is up to how many tasks are taken into a sorted list by themselves: it is sorted again for more.
 const few = 64
 
-// ranked is what is known of a task.
+// ranked has the rank of a task.
 type ranked struct {
 	hi, lo   uint64 // its rank, without the weight of its workflow
 	position int32  // how many generations of ancestors have its rank
 }
 
-// flow is what is kept of a workflow.
+// flow has the ranks of a workflow.
 type flow struct {
 	known  bool
 	over   bool
 	ranked int              // tasks that have ranks: those in front in the workflow's list
-	weight uint64           // what ranks are multiplied by between workflows
+	weight uint64           // the factor of ranks between workflows
 	length exact.Number     // the highest rank, without the weight
 	sorted []planner.TaskID // by rank descending; made when it is first asked for
 }
@@ -73,7 +73,7 @@ type kind struct {
 	capacity unit.Vector
 }
 
-// mean is what run times over some nodes come to.
+// mean is the mean of run times over some nodes.
 type mean struct {
 	nodes  uint64
 	factor exact.Number // the mean of a run that takes a nanosecond at speed 1, in units of ranks
@@ -119,7 +119,7 @@ func (u *Upward) end(c *planner.Cycle, tasks []planner.TaskID) {
 	}
 }
 
-// of returns what is known of a task; the zero value if it has ended.
+// of returns the rank of a task; the zero value if it has ended.
 func (u *Upward) of(t planner.TaskID) ranked {
 	if page := u.pages[t/pageSize]; page != nil {
 		return page[t%pageSize]
@@ -127,7 +127,7 @@ func (u *Upward) of(t planner.TaskID) ranked {
 	return ranked{}
 }
 
-// at is what is known of a task that has not ended.
+// at returns the rank of a task that has not ended, to be changed.
 func (u *Upward) at(t planner.TaskID) *ranked {
 	if u.pages[t/pageSize] == nil {
 		u.pages[t/pageSize] = new([pageSize]ranked)
@@ -138,7 +138,7 @@ func (u *Upward) at(t planner.TaskID) *ranked {
 // Changed returns the tasks to which the last Update gave other ranks, as tasks were added below them.
 func (u *Upward) Changed() []planner.TaskID { return u.changed }
 
-// survey takes in what nodes there are.
+// survey takes in the nodes of the platform.
 func (u *Upward) survey(c *planner.Cycle) {
 	u.kinds = u.kinds[:0]
 	for i := range c.Nodes() {
@@ -247,8 +247,8 @@ func (u *Upward) time(n exact.Number) time.Duration {
 	return time.Duration(n.Floor(u.scale))
 }
 
-// Unscaled returns the rank of t without the weight that all tasks of its workflow share: what tasks of one workflow
-// are compared by.
+// Unscaled returns the rank of t without the weight that all tasks of its workflow share: it compares tasks of one
+// workflow.
 func (u *Upward) Unscaled(t planner.TaskID) exact.Number {
 	if len(u.odd) > 0 {
 		if n, ok := u.odd[t]; ok {
@@ -259,7 +259,7 @@ func (u *Upward) Unscaled(t planner.TaskID) exact.Number {
 	return exact.Wide(r.hi, r.lo)
 }
 
-// Weight returns what ranks of w are multiplied by to compare them with those of other workflows.
+// Weight returns the factor that makes ranks of w comparable with those of other workflows.
 func (u *Upward) Weight(w planner.WorkflowID) uint64 { return u.flows[w].weight }
 
 // Length returns the length of w's critical path, the highest rank of its tasks, without its weight.
@@ -290,7 +290,7 @@ func (u *Upward) byRank(a, b planner.TaskID) int {
 	return cmp.Or(cmp.Compare(u.Position(a), u.Position(b)), cmp.Compare(a, b))
 }
 
-// Forget gives back what is kept of a workflow that has ended.
+// Forget gives back the sorted list of a workflow that has ended.
 func (u *Upward) Forget(w planner.WorkflowID) { u.flows[w].sorted = nil }
 
 func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
@@ -302,7 +302,7 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 	}
 	f := &u.flows[w.ID]
 	if f.known && f.ranked == len(w.Tasks) {
-		return // a restart makes everything news; what was computed at arrival stays
+		return // a restart makes everything news; ranks computed at arrival stay
 	}
 	if !f.known {
 		f.known, f.weight = true, 1
@@ -407,8 +407,8 @@ func (u *Upward) rank(c *planner.Cycle, f *flow, t *planner.Task) {
 	}
 }
 
-// whole reports whether ranks rest on whole estimates, as they do where they have communication times: else what all
-// estimates share is left out, and what those of a workflow share is its weight.
+// whole reports whether ranks rest on whole estimates, as they do where they have communication times: else the factor
+// that all estimates share is left out, and the factor that those of a workflow share is its weight.
 func (u *Upward) whole() bool { return u.Bound || u.communicates() }
 
 func (u *Upward) communicates() bool { return !u.Bound && (!u.fixed.Zero() || !u.perByte.Zero()) }
@@ -427,7 +427,7 @@ func (u *Upward) put(t planner.TaskID, r exact.Number) {
 	x.hi, x.lo = hi, lo
 }
 
-// sizes finds the bytes that each child reads of what t writes.
+// sizes finds the bytes that each child reads of the outputs of t.
 func (u *Upward) sizes(c *planner.Cycle, t *planner.Task) {
 	if u.sent == nil {
 		u.sent = map[planner.TaskID]uint64{}
@@ -442,8 +442,8 @@ func (u *Upward) sizes(c *planner.Cycle, t *planner.Task) {
 	}
 }
 
-// Estimated returns what was estimated of a run of t on n, in nanoseconds, on the terms of its rank: without what all
-// estimates share, unless ranks are true times.
+// Estimated returns the estimate of a run of t on n, in nanoseconds, on the scale of its rank: without the factor that
+// all estimates share, unless ranks are true times.
 func (u *Upward) Estimated(c *planner.Cycle, t *planner.Task, n planner.NodeID) exact.Number {
 	node := &c.Nodes()[n]
 	if r, ok := c.Est.(planner.Ranker); ok && !u.whole() {

@@ -15,10 +15,10 @@ import (
 //
 // A task whose planned start has come is due. It starts as soon as it is ready and a node of its pool has room; of
 // several the one that was mapped to the earlier start goes first. A task that runs longer than estimated, or starts
-// late, pushes what depends on it; the slot it holds is not free for the next task, which waits and pushes in turn: the
-// plan bends, and is not made again. As far ahead as what was pushed now reaches, others are pushed at once. When that
-// makes a job late which was not, it is remapped as on arrival. What ends early leaves room: ready tasks of jobs mapped
-// by TSP1 move up into it where that keeps nobody waiting who was planned there.
+// late, pushes the tasks that depend on it; the slot it holds is not free for the next task, which waits and pushes in
+// turn: the plan bends, and is not made again. As far ahead as pushed tasks now reach, others are pushed at once. When
+// that makes a job late which was not, it is remapped as on arrival. A task that ends early leaves room: ready tasks of
+// jobs mapped by TSP1 move up into it where that delays no task planned there.
 type follow struct {
 	// something did not end when it was estimated to: as long as all does, nothing moves up, as in the paper
 	adrift     bool
@@ -33,7 +33,7 @@ type follow struct {
 	endangered []*job
 	lost       []*job       // late, and remapping them failed
 	eased      bool         // something ended before it was estimated to: there is room that was not there
-	horizon    planner.Time // the latest end of what was pushed in this round
+	horizon    planner.Time // the latest end of the tasks pushed in this round
 	sought     []start      // tasks whose inputs may have to be copied ahead: another place, or new files
 	mappedNow  []*job       // of these all tasks
 }
@@ -62,13 +62,13 @@ func newFollow(pools int, adrift bool) follow {
 	return f
 }
 
-// grace is how long after an instant it counts as past: what happens at one instant may take several rounds.
+// grace is how long after an instant it counts as past: the events of one instant may take several rounds.
 const grace = time.Millisecond
 
 // limited is how long a task is taken to wait at least that the limit of its tenant keeps from starting.
 const limited = time.Second
 
-// hear takes in what happened since the last round.
+// hear takes in the events since the last round.
 func (p *Policy) hear() {
 	now := p.c.Now()
 	p.horizon = 0
@@ -143,7 +143,7 @@ func (p *Policy) plannedBefore(until planner.Time, from int, list []start) []sta
 	return p.plannedBefore(until, 2*from+2, p.plannedBefore(until, 2*from+1, list))
 }
 
-// ended takes a task out that ended, whatever way.
+// ended takes a task out that ended, in any way.
 func (p *Policy) ended(t planner.TaskID) {
 	j, i := p.of(t)
 	if j == nil || j.at[i].stage == over {
@@ -220,8 +220,8 @@ func (p *Policy) claim(j *job, i int32) {
 	}
 }
 
-// push makes what depends on a task start no earlier than that ends or, where copies overlap other work, than what it
-// writes is there.
+// push makes the tasks that depend on a task start no earlier than its end or, where copies overlap other work, than
+// its outputs are there.
 func (p *Policy) push(j *job, i int32) {
 	end := j.at[i].end
 	if end < unit.Never {
@@ -266,7 +266,7 @@ func (p *Policy) endanger(j *job) {
 }
 
 // slip moves the assumed start of a task that should have started to when there will be room for it, if only for an
-// instant: then it has the first claim, and what was planned to start there slips in turn.
+// instant: then it has the first claim, and tasks planned to start there slip in turn.
 func (p *Policy) slip(j *job, i int32) {
 	at := j.at[i]
 	p.adrift = true
@@ -348,7 +348,7 @@ func (p *Policy) lose(j *job) {
 	}
 }
 
-// startDue starts what can start now.
+// startDue starts the tasks that can start now.
 func (p *Policy) startDue() error {
 	now := p.c.Now()
 	p.refresh()
@@ -369,9 +369,8 @@ func (p *Policy) startDue() error {
 	return nil
 }
 
-// startReady starts due tasks of pool k that are ready, by claim. One that has no room waits for it: what is free is
-// its. In a packed pool, that is what is free on its node. One whose inputs are on the way keeps nobody waiting who is
-// due.
+// startReady starts due tasks of pool k that are ready, by claim. A task without room waits, and the free room is kept
+// for it: that of the pool or, in a packed pool, of its node. A task whose inputs are on the way delays no due task.
 func (p *Policy) startReady(k int) error {
 	h, packed := &p.ready[k], p.pools[k].packed
 	waits := p.work.waits[:0]
@@ -383,7 +382,7 @@ func (p *Policy) startReady(k int) error {
 			h.Pop()
 			continue
 		}
-		others := p.c.Draft.Limited(x.j.task(x.i)) || p.lacks(x.j, x.i) // then what is free is for them
+		others := p.c.Draft.Limited(x.j.task(x.i)) || p.lacks(x.j, x.i) // then others get the free room
 		ok, err := p.start(x.j, x.i, blocked)
 		if err != nil {
 			return err
@@ -556,8 +555,8 @@ func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
 	return p.startOn(j, i, best, hold)
 }
 
-// keepsNobody reports whether a task of a packed pool can start now on node n without keeping those waiting who are
-// planned there: on its own node for as long as it is not due, on another for as long as it runs.
+// keepsNobody reports whether a task of a packed pool can start now on node n without delaying tasks planned there: on
+// its own node for as long as it is not due, on another for as long as it runs.
 func (p *Policy) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
 	at, now, u := &j.at[i], p.c.Now(), p.pools[j.at[i].pool].usage
 	until := now.Add(at.end.Sub(at.start))

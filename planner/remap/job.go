@@ -63,7 +63,7 @@ const (
 	planned        // its start is to come
 	due            // its planned start has come, and it has not started
 	active
-	over // ended, whatever way
+	over // ended, in any way
 )
 
 // nowhere is the pool of tasks that no node can hold.
@@ -304,7 +304,7 @@ func (p *Policy) put(j *job, i int32, at placement) {
 	p.touch(j)
 }
 
-// occupy adds what a task takes of its pool.
+// occupy adds the use of a task to its pool.
 func (p *Policy) occupy(j *job, i int32) {
 	if at := &j.at[i]; j.occupies(i) {
 		at.slot = p.pools[at.pool].usage.add(at.start, at.end, &j.needs[i], at.slot, at.stage >= active)
@@ -372,15 +372,15 @@ func (p *Policy) unplace(j *job) {
 	p.touch(j)
 }
 
-// eachUsage does something to what is in use of each pool.
+// eachUsage applies do to the usage of each pool.
 func (p *Policy) eachUsage(do func(*usage)) {
 	for k := range p.pools {
 		do(p.pools[k].usage)
 	}
 }
 
-// save remembers what is in use, for restore or forget: undoing thousands of edits one by one would take as long as
-// they did.
+// save remembers the usage of all pools, for restore or forget: undoing thousands of edits one by one would take as
+// long as they did.
 func (p *Policy) save() {
 	p.eachUsage((*usage).save)
 	p.saving++
@@ -432,7 +432,7 @@ func (p *Policy) inTheWay(j *job) []*job {
 	return out
 }
 
-// executes reports whether a job executes within [s_j, d_j], of which what is before from is past.
+// executes reports whether a job executes within [s_j, d_j], of which the part before from is past.
 func (p *Policy) executes(other, j *job, from planner.Time) bool {
 	if p.Contained && (other.begin < j.start || other.end > j.due) {
 		return false

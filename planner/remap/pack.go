@@ -33,7 +33,7 @@ type search struct {
 // piece is a stay in a search.
 type piece struct {
 	*stay
-	id     int32 // of the stay; wanted: what room is searched for
+	id     int32 // of the stay; wanted: the one that room is searched for
 	pinned bool  // it stays on its node
 	on     int32 // where it is placed
 }
@@ -134,7 +134,7 @@ func (u *usage) rearrangeFor(new *stay) (int32, bool) {
 }
 
 // gather lists the pieces of a search for room for a new stay: those that overlap it and, if whole, all that overlap
-// what may move for it, and so on; else only those may move that overlap it. It returns false if too many may.
+// stays that may move for it, and so on; else only stays that overlap it may move. It returns false if too many may.
 func (u *usage) gather(new *stay, whole bool) bool {
 	s := &u.search
 	from, until := new.start, new.end
@@ -223,8 +223,8 @@ func (u *usage) try(k int, n int32) bool {
 	return false
 }
 
-// state identifies what the nodes hold when piece k is to be placed (64 bits). Nodes are alike, unless a later piece is
-// pinned to one.
+// state identifies the holds of the nodes when piece k is to be placed (64 bits). Nodes are alike, unless a later piece
+// is pinned to one.
 func (u *usage) state(k int) uint64 {
 	s := &u.search
 	clear(s.pinned)

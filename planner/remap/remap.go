@@ -5,7 +5,7 @@
 // it, in order of their deadlines, then of their normalized laxities. Slots being alike, the plan is when tasks run and
 // in which pool of alike nodes, not on which of them: a task is bound to a node when it starts.
 //
-// The paper lets estimates be exact. What is done when they are not is this package's own (follow.go): the plan bends,
+// The paper lets estimates be exact. How plans cope with wrong ones is this package's own (follow.go): the plan bends,
 // and a job whose deadline gets into danger is remapped.
 package remap
 
@@ -44,7 +44,7 @@ type Config struct {
 	MaxAttempts int           // remapping attempts for one job, nested ones included; 0: any number
 	MaxJobs     int           // jobs of an attempt, those with the least urgent deadlines or laxities; 0: any number
 
-	// Readings of what the paper leaves open.
+	// Readings of points that the paper leaves open.
 	Contained bool // only jobs that execute wholly within [s_j, d_j] are remapped, not all that overlap it
 	PastOnly  bool // jobs count as late once their deadline has passed, not when they are planned to miss it
 	// after each placement the longest task that is ready comes next, instead of the rest of the sweep first
@@ -138,7 +138,7 @@ func (p *Policy) rebuild() {
 	p.present, p.spans, p.follow = p.present[:0], p.spans[:0], newFollow(len(p.pools), p.adrift)
 	clear(p.jobs)
 	for n := range p.c.Nodes() {
-		for seg := range p.c.Draft.Planned(planner.NodeID(n)) { // what the last round could not order
+		for seg := range p.c.Draft.Planned(planner.NodeID(n)) { // tasks that the last round could not order
 			p.work.tasks = append(p.work.tasks, seg.Task)
 		}
 	}
@@ -149,8 +149,8 @@ func (p *Policy) rebuild() {
 	p.admit(p.c.Present())
 }
 
-// regrow takes jobs out of the plan that have got further tasks: they are mapped again as if they arrived, but for what
-// runs.
+// regrow takes jobs out of the plan that have got further tasks: they are mapped again as if they arrived, but for
+// running tasks.
 func (p *Policy) regrow() {
 	p.work.flows = append(p.work.flows[:0], p.c.News.Grown...)
 	for _, w := range p.work.flows {
@@ -188,7 +188,7 @@ func (p *Policy) admit(arrived []planner.WorkflowID) {
 	for _, j := range fresh {
 		p.mapJob(j)
 	}
-	for _, j := range fresh { // what comes later may have moved what came before
+	for _, j := range fresh { // a later job may have moved an earlier one
 		if p.fresh(j) && p.jobs[j.id] == j {
 			p.predict(j)
 		}
@@ -217,7 +217,7 @@ func (p *Policy) mapJob(j *job) {
 	}
 }
 
-// predict says what is to be expected of a job that arrived.
+// predict notes when a job that arrived is expected to end.
 func (p *Policy) predict(j *job) {
 	p.settle(j)
 	text := "no deadline"

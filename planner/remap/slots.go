@@ -64,7 +64,7 @@ func (p *Policy) outdated() bool {
 	return outdated
 }
 
-// split makes each node a pool of its own. What is planned gets a node, and stays when it is.
+// split makes each node a pool of its own. Planned tasks get a node, and keep their times.
 func (p *Policy) split() {
 	old, poolOf := p.pools, p.poolOf
 	var all []start
@@ -128,7 +128,7 @@ func (p *Policy) nodeFor(from *pool, s start) planner.NodeID {
 	return best
 }
 
-// inOrder is the order in which what is planned is counted again: what runs first, then as an interval graph is
+// inOrder is the order in which planned tasks are counted again: running ones first, then as an interval graph is
 // coloured.
 func inOrder(a, b start) int {
 	x, y := &a.j.at[a.i], &b.j.at[b.i]
@@ -136,8 +136,7 @@ func inOrder(a, b start) int {
 		cmp.Compare(a.i, b.i))
 }
 
-// learn takes in what a task needs in pool k. If that changes how the pool counts, what is in use there is counted
-// again.
+// learn takes in the need of a task in pool k. If that changes how the pool counts, its usage is counted again.
 func (p *Policy) learn(k int, need unit.Vector) {
 	pool := &p.pools[k]
 	if !pool.learn(need) {
@@ -149,7 +148,7 @@ func (p *Policy) learn(k int, need unit.Vector) {
 		for i := range j.at {
 			if at := &j.at[i]; int(at.pool) == k && j.occupies(int32(i)) {
 				all = append(all, start{j, int32(i)})
-				if packed { // it keeps its node: where CPU was enough for all before, so is what is scarce now
+				if packed { // it keeps its node: where CPU was enough for all before, so is the scarce resource now
 					at.slot = onNode(pool.usage.stays[at.slot].node)
 				} else {
 					at.slot = anywhere
@@ -298,7 +297,7 @@ func (p *Policy) place(j *job, i int32, est planner.Time) placement {
 	return p.first(j, i, j.at, est, false)
 }
 
-// first finds where a task ends first, beside what is planned or on the idle nodes of a sample schedule.
+// first finds where a task ends first, beside the plan or on the idle nodes of a sample schedule.
 func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, idle bool) placement {
 	if j.dummy(i) || est == unit.Never {
 		return p.anchored(j, i, places, est)

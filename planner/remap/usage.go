@@ -10,7 +10,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// layout says how a pool of alike nodes counts what is in use.
+// layout says how a pool of alike nodes counts its usage.
 //
 // As long as the needs of all tasks are one, or can fill a node side by side (such as those of map and of reduce
 // tasks), the pool has a number of slots of each kind: stays of which at most n overlap can be put on n
@@ -19,20 +19,20 @@ import (
 type layout struct {
 	nodes    int
 	capacity unit.Vector // of a node
-	dims     []unit.Dim  // that can be short: CPU, and what a task has needed a larger part of than of the CPU
+	dims     []unit.Dim  // that can be short: CPU, and those of which a task has needed a larger part than of the CPU
 	kinds    []kind      // in slots
 	packed   bool
 }
 
-// kind is a need, by what of it can be short.
+// kind is a need, by the dimensions that can be short.
 type kind struct {
 	need unit.Vector // of the first task
-	pure bool        // of all tasks, also by what cannot be short
+	pure bool        // of all tasks, also in dimensions that cannot be short
 	each int64       // slots of a node
 }
 
-// learn takes in the need of a task, which fits a node. It reports whether what is in use has to be counted in another
-// way from now on.
+// learn takes in the need of a task, which fits a node. It reports whether the usage has to be counted in another way
+// from now on.
 func (l *layout) learn(need unit.Vector) (changed bool) {
 	for d := unit.CPU + 1; d < unit.Dims; d++ {
 		if !slices.Contains(l.dims, d) && l.scarce(need, d) {
@@ -107,7 +107,7 @@ func (l *layout) sideBySide() bool {
 	return true
 }
 
-// usage is what a pool has in use over time: the plan, or a sample schedule.
+// usage is the usage of a pool over time: the plan, or a sample schedule.
 type usage struct {
 	*layout
 	slots []*timeline.Count // by kind, unless packed
@@ -116,7 +116,7 @@ type usage struct {
 	stays   []stay            // those that are over are used again
 	unused  []int32
 	crowded int  // stays that had no room when they were added: only with them a node may be overdrawn
-	found   stay // what was asked for last got this place; see add
+	found   stay // the place that the last search found; see add
 	lifting bool
 	budget  int // steps that searches may take; see search
 	search  search
@@ -284,7 +284,7 @@ func (u *usage) claim(start planner.Time, dur time.Duration, need *unit.Vector) 
 	return at, node
 }
 
-// prune forgets what was before an instant.
+// prune forgets the usage before an instant.
 func (u *usage) prune(before planner.Time) {
 	u.each(func(c *timeline.Count) { c.Prune(before) }, func(s *timeline.Shelf) { s.Prune(before) })
 }
@@ -303,7 +303,7 @@ func (u *usage) reset() {
 	u.stays, u.unused, u.crowded, u.found = u.stays[:0], u.unused[:0], 0, stay{}
 }
 
-// save remembers what is in use, for restore or forget.
+// save remembers the usage, for restore or forget.
 func (u *usage) save() {
 	u.saving = true
 	u.each((*timeline.Count).Save, (*timeline.Shelf).Save)
@@ -316,7 +316,7 @@ func (u *usage) forget() {
 	u.each((*timeline.Count).Forget, (*timeline.Shelf).Forget)
 }
 
-// restore comes back to what was saved.
+// restore comes back to the saved usage.
 func (u *usage) restore() {
 	u.saving = false
 	u.each((*timeline.Count).Restore, (*timeline.Shelf).Restore)
@@ -362,7 +362,7 @@ func (u *usage) fits(node int32, start, end planner.Time, need *unit.Vector) boo
 	return shelf.Fits(n, start, end, need)
 }
 
-// overdrawn reports whether more is in use at an instant than there is, of what is needed, where the stay of a slot is.
+// overdrawn reports whether usage exceeds capacity at an instant, in a dimension of need, where the stay of a slot is.
 func (u *usage) overdrawn(at planner.Time, need *unit.Vector, slot int32) bool {
 	if !u.packed {
 		c := u.count(need)
@@ -381,8 +381,7 @@ func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time
 		at, ok = u.count(need).Earliest(1, dur, from)
 		return at, 0, ok
 	}
-	// What a node has too much of, where a plan bent, counts against all: it takes the first room that comes, on
-	// whatever node.
+	// The excess of a node, where a plan bent, counts against all: it takes the first room that comes, on any node.
 	if u.crowded > 0 {
 		if from, ok = timeline.EarliestOfAll(u.shelves, need, dur, from); !ok {
 			return 0, anywhere, false

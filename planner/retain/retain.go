@@ -1,4 +1,4 @@
-// Package retain has what may become of the last plan when a round begins.
+// Package retain has the ways to treat the last plan when a round begins.
 package retain
 
 import (
@@ -11,7 +11,7 @@ import (
 // Drop forgets the plan: the rest of the pipeline makes a new one. Where copies overlap other work it keeps the places
 // that eligible tasks were given while their inputs are on the way, and starts them once these are there: on each node
 // in the order of their planned starts, each at its own or, where that takes nothing from others, before. One that is
-// late has the first claim on what its node has free.
+// late has the first claim on the free room of its node.
 type Drop struct {
 	// Promised keeps the places of tasks that preempted others, until these have left: nobody else takes them in
 	// between.
@@ -28,7 +28,7 @@ type Requeuer interface {
 // Retain implements planner.Retainer.
 func (d Drop) Retain(c *planner.Cycle) error {
 	overlapped := c.Platform().Overlapped
-	if overlapped { // what overruns is expected to end, again and again, from its first planned end on
+	if overlapped { // an overrunning task is expected to end, again and again, from its first planned end on
 		for n := range c.Nodes() {
 			c.Draft.LookAhead(planner.NodeID(n))
 		}
@@ -70,7 +70,7 @@ func (d Drop) Retain(c *planner.Cycle) error {
 	return nil
 }
 
-// follow starts what n is promised to.
+// follow starts the tasks that n is promised to.
 func follow(c *planner.Cycle, n planner.NodeID) error {
 	if c.Draft.Promises(n) == 0 {
 		return nil
@@ -108,8 +108,8 @@ func refused(err error) bool {
 }
 
 // Float keeps the plan until a workflow arrives or grows, a node changes or a task lost its place, and then forgets it.
-// A kept plan is followed in its order: on each node the tasks planned first have the first claim on what is free,
-// start as soon as they can, before their planned start too, and what they claim is not given to later ones (Ilyushkin
+// A kept plan is followed in its order: on each node the tasks planned first have the first claim on the free room,
+// start as soon as they can, before their planned start too, and their claims are not given to later ones (Ilyushkin
 // and Epema 2018, section on plan-based policies: a processor looks only at its next planned task).
 type Float struct {
 	Requeue Requeuer
