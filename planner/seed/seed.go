@@ -4,7 +4,7 @@ package seed
 // Golden is 2^64 over the golden ratio: its multiples are spread over all numbers.
 const Golden = 0x9e3779b97f4a7c15
 
-// Repetition is the seed of a repetition, from 0, of what has a seed.
+// Repetition is the seed of a repetition, from 0, of a run that has a seed.
 func Repetition(seed uint64, n int) uint64 { return seed + uint64(n)*Golden }
 
 // Mix is the number after x of splitmix64 (Steele, Lea and Flood 2014).

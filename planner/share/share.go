@@ -13,7 +13,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// OnMisfit says what happens when the demand of the tenant with the least share does not fit.
+// OnMisfit says how to go on when the demand of the tenant with the least share does not fit.
 type OnMisfit uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 // Fraction is an exact share, Num of Den. Den is above 0.
 type Fraction struct {
 	Num, Den int64
-	parts    int64 // what the share is divided by beside Den, if their product is above 2^63; else 0
+	parts    int64 // a divisor beside Den, if their product is above 2^63; else 0
 }
 
 // Compare returns -1, 0 or 1 as f is below, equal to or above g. Shares are never negative.
@@ -51,7 +51,7 @@ func (f Fraction) rat() *big.Rat {
 // Value is for people; comparing is exact.
 func (f Fraction) Value() float64 { return float64(f.Num) / float64(f.Den) / float64(max(1, f.parts)) }
 
-// Rule says what a tenant's share is.
+// Rule defines a tenant's share.
 type Rule struct {
 	// Level is Lev of Algorithm 1: 1 takes a tenant's largest share of a resource, as usual, 2 the next, 3 the third.
 	// Beyond the number of dimensions it is the smallest.
@@ -102,8 +102,8 @@ func Dominant(v, total unit.Vector) unit.Dim {
 	return best
 }
 
-// Ledger knows what every tenant has and who is to be served next. Each change and each answer costs the logarithm of
-// the number of tenants that want something.
+// Ledger knows the usage of every tenant and the tenant to be served next. Each change and each answer costs the
+// logarithm of the number of tenants that want something.
 type Ledger struct {
 	rule    Rule
 	total   unit.Vector
@@ -124,7 +124,7 @@ type account struct {
 	next   unit.Vector // demand of the next task
 	share  Fraction
 	ask    Fraction // share of the next demand alone
-	weight int64    // what shares are divided by; 0: 1
+	weight int64    // the divisor of shares; 0: 1
 }
 
 // New returns a ledger in which nobody has anything of total.
@@ -152,7 +152,7 @@ func (l *Ledger) Resize(total unit.Vector) {
 	l.heap.Init()
 }
 
-// Used returns what tenant m has.
+// Used returns the resources that tenant m has.
 func (l *Ledger) Used(m planner.TenantID) unit.Vector { return l.at(m).used }
 
 // Wants returns the demand of the next task of tenant m, as it was set last.

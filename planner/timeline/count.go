@@ -7,13 +7,12 @@ import (
 )
 
 // Count is the usage over time of a set of alike slots: a step function from time to an amount, zero where nothing was
-// added. Since any set of stays of which at most n overlap can be put on n slots, the number in use is all
-// that planning has to know. It does what Profile does, in one dimension and several times as fast: breakpoints lie in
-// short sorted blocks, each with what is in use where it begins, and bounds on what is in use in it. It may be
-// overdrawn.
+// added. Since any set of stays of which at most n overlap can be put on n slots, planning has to know only the number
+// in use. It is a Profile of one dimension, several times as fast: breakpoints lie in short sorted blocks, each with
+// the usage where it begins, and bounds on the usage in it. It may be overdrawn.
 type Count struct {
 	capacity int64
-	begin    unit.Time // what was before is forgotten, and reads as nothing used
+	begin    unit.Time // the time before is forgotten, and reads as nothing used
 	blocks   []countBlock
 	steps    []*countSteps // by block
 	near     int           // the block that was asked for last: the next is seldom far
@@ -32,20 +31,20 @@ type countState struct {
 	steps  []*countSteps
 }
 
-// countBlock is what is known of a block without looking into it. It is about the time from its first instant to that
-// of the next.
+// countBlock is the summary of a block, without a look into it. It is about the time from its first instant to that of
+// the next.
 type countBlock struct {
 	first  unit.Time
 	base   int64 // in use before its breakpoints
-	hi, lo int64 // bounds on what is in use beyond base
+	hi, lo int64 // bounds on the usage beyond base
 	loose  bool  // there may be narrower ones
 }
 
 // countWidth is the most breakpoints of a block. Of 32, 64 and 128 it was the fastest for remapping.
 const countWidth = 64
 
-// countSteps are the breakpoints of a block. Those at which nothing changes any more stay until they are in the way:
-// what is removed often comes back.
+// countSteps are the breakpoints of a block. Those at which nothing changes any more stay until they are in the way: a
+// removed stay often comes back.
 type countSteps struct {
 	epoch int64
 	n     int
@@ -81,7 +80,7 @@ func (c *Count) Used(at unit.Time) int64 {
 	return c.blocks[k].base + used
 }
 
-// Add takes n more during [start, end); end may be [unit.Never]. What is over before Prune's instant changes nothing.
+// Add takes n more during [start, end); end may be [unit.Never]. Nothing changes before Prune's instant.
 func (c *Count) Add(start, end unit.Time, n int64) {
 	start = max(start, c.begin)
 	if start >= end || n == 0 {
@@ -110,7 +109,7 @@ func (c *Count) Add(start, end unit.Time, n int64) {
 	}
 }
 
-// Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
+// Remove undoes an Add of the same arguments, in any order and after any Prune in between.
 func (c *Count) Remove(start, end unit.Time, n int64) { c.Add(start, end, -n) }
 
 // roomy sees to it that the block k of an instant has room for two breakpoints, and returns the block that the instant
@@ -271,7 +270,7 @@ func (c *Count) Earliest(n int64, dur time.Duration, from unit.Time) (unit.Time,
 	c.scan(k)
 	i, used := c.steps[k].until(from)
 	used += c.blocks[k].base
-	start := from // what is free before the breakpoint looked at is so from here on
+	start := from // slots that are free before the breakpoint looked at are so from here on
 	for {
 		s := c.steps[k]
 		for at, by := s.at[:s.n], s.by[:s.n]; i < len(by); i++ {
@@ -289,7 +288,7 @@ func (c *Count) Earliest(n int64, dur time.Duration, from unit.Time) (unit.Time,
 			return start, used <= limit
 		}
 		if used > limit {
-			c.near = k // where what is asked next will begin
+			c.near = k // the next question will begin there
 		}
 		c.scan(k)
 		i, used = 0, c.blocks[k].base
@@ -315,7 +314,7 @@ func (c *Count) Latest(n int64, dur time.Duration, from, until unit.Time) (unit.
 		return until, true
 	}
 	d := unit.Time(dur)
-	end := until // what comes may be over then: from here to there all is free
+	end := until // the stay may be over then: from here to there all is free
 	for k := c.block(until); ; k-- {
 		b := &c.blocks[k]
 		switch {
@@ -412,7 +411,7 @@ func (c *Count) block(at unit.Time) int {
 	return lo
 }
 
-// find returns how many breakpoints there are up to an instant. It does not branch on what it looks at, which no
+// find returns how many breakpoints there are up to an instant. It does not branch on their instants, which no
 // processor could foresee.
 func (s *countSteps) find(at unit.Time) int {
 	i := 0
@@ -424,7 +423,7 @@ func (s *countSteps) find(at unit.Time) int {
 	return i
 }
 
-// until returns how many breakpoints there are up to an instant, and what is in use beyond base then.
+// until returns how many breakpoints there are up to an instant, and the usage beyond base then.
 func (s *countSteps) until(at unit.Time) (i int, used int64) {
 	i = s.find(at)
 	for _, n := range s.by[:i] {

@@ -8,8 +8,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// A search for room goes over the breakpoints of a shelf in their order. What it found out about the blocks that it
-// went over, the next one need not: as long as nothing is removed, there can only be less room.
+// A search for room goes over the breakpoints of a shelf in their order. The next one need not look again at blocks in
+// which it found no room: as long as nothing is removed, there can only be less room.
 
 // full says where searches found no room: of each class of needs, how long a stay has none that begins in a block.
 type full struct {
@@ -26,8 +26,8 @@ type class struct {
 // maxClasses bounds the classes of a shelf: the first needs that are asked for.
 const maxClasses = 8
 
-// pass is the state of a search that goes over the breakpoints: what each node has in use, and since when (or until
-// when) the need fits there.
+// pass is the state of a search that goes over the breakpoints: the usage of each node, and since when (or until when)
+// the need fits there.
 type pass struct {
 	dims  []unit.Dim // that are needed
 	limit unit.Vector
@@ -76,7 +76,7 @@ func (s *Shelf) Earliest(need *unit.Vector, dur time.Duration, from, before unit
 	return at, node, ok
 }
 
-// remember takes down that the last search found no room for a class and a length in what it passed of [from, until).
+// remember notes that the last search found no room for a class and length in the blocks it passed of [from, until).
 func (s *Shelf) remember(c int, length, from, until unit.Time) {
 	longest := s.pass.longest // of the free time that ended in the block where the search did
 	for i := range slices.Backward(s.pass.passed) {
@@ -121,7 +121,7 @@ func (s *Shelf) class(need *unit.Vector) (lower, upper int) {
 	return n, n
 }
 
-// covers reports whether a is no less than b in what can be short.
+// covers reports whether a is no less than b in the dimensions that can be short.
 func (s *Shelf) covers(a, b *unit.Vector) bool {
 	for _, d := range s.dims {
 		if a[d] < b[d] {
@@ -172,7 +172,7 @@ func (s *Shelf) earliest(need *unit.Vector, dur time.Duration, from, before unit
 		last, j := k+1 == len(s.blocks), b.n
 		until := at.Add(dur)
 		found := at < unit.Never && (last || s.firsts[k+1] >= until)
-		if found { // what matters to it ends in this block
+		if found { // all breakpoints that matter to it are in this block
 			j = b.before(until)
 		}
 		known := at < unit.Never
@@ -203,7 +203,7 @@ func (s *Shelf) earliest(need *unit.Vector, dur time.Duration, from, before unit
 				return at, node, true
 			}
 		}
-		if c >= 0 && next <= k && at >= s.firsts[k] { // what began before is over
+		if c >= 0 && next <= k && at >= s.firsts[k] { // stretches that began before are over
 			begun, next = k, s.roomAfter(k+1, c, unit.Time(dur))
 		}
 		if next > k && at >= s.end(begun) && (at < unit.Never || i == b.n) {
@@ -317,7 +317,7 @@ func (p *pass) start(s *Shelf, need *unit.Vector, b *shelfBlock, n int, at, neve
 }
 
 // forward goes over the breakpoints i to j of a block: a node is free from when enough is until it is not. It does not
-// branch on what no processor could foresee.
+// branch on conditions that no processor could foresee.
 func (p *pass) forward(b *shelfBlock, i, j int) {
 	for _, d := range p.dims {
 		used, free, limit := &p.used[d], &p.free[d], p.limit[d]

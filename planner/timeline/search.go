@@ -7,7 +7,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Fits reports whether need fits beside what is in use, all over [start, end), in every dimension that it asks for (see
+// Fits reports whether need fits beside the usage, all over [start, end), in every dimension that it asks for (see
 // [unit.Vector.Fits]). Over an empty interval it fits iff it fits an idle node. It costs O(log n).
 func (p *Profile) Fits(start, end unit.Time, need unit.Vector) bool {
 	limit, ok := p.limit(need)
@@ -88,8 +88,8 @@ func exceeds(used, limit *unit.Vector) bool {
 	return false
 }
 
-// uniform reports whether all of a span is blocked, if that is asked, or all of it free; base is what is in use before
-// it. A span that is blocked by several dimensions in turn is uniform, too, but that does not show.
+// uniform reports whether all of a span is blocked, if that is asked, or all of it free; base is the usage before it. A
+// span that is blocked by several dimensions in turn is uniform, too, but that does not show.
 func (e *span) uniform(blocked bool, base, limit *unit.Vector) bool {
 	if blocked {
 		for i := range base {
@@ -118,8 +118,7 @@ type forward struct {
 	once       bool // the first candidate is the only one
 }
 
-// scan passes over a block in order of time, base being what is in use before it, and reports whether the search is
-// over.
+// scan passes over a block in order of time, base being the usage before it, and reports whether the search is over.
 func (s *forward) scan(level int, n int32, base unit.Vector) bool {
 	if level == 0 {
 		return s.scanLeaf(&s.tree.leaves.blocks[n], base)
@@ -180,14 +179,14 @@ type backward struct {
 	tree         *tree
 	limit        unit.Vector
 	dur          unit.Time
-	first, until unit.Time // ends before first will not do; what is from until on does not matter
+	first, until unit.Time // ends before first will not do; usage from until on does not matter
 	end, last    unit.Time
 	blocked      bool
 	found        bool
 }
 
-// scan passes over a block against the order of time, used being what is in use at its end, and reports whether the
-// search is over.
+// scan passes over a block against the order of time, used being the usage at its end, and reports whether the search
+// is over.
 func (s *backward) scan(level int, n int32, used unit.Vector) bool {
 	if level == 0 {
 		return s.scanLeaf(&s.tree.leaves.blocks[n], used)
@@ -195,7 +194,7 @@ func (s *backward) scan(level int, n int32, used unit.Vector) bool {
 	b := &s.tree.inner.blocks[n]
 	for k := int(b.n) - 1; k >= 0; k-- {
 		e := &b.e[k]
-		minus(&used, &e.sum) // what is in use before the span
+		minus(&used, &e.sum) // the usage before the span
 		if e.first >= s.until {
 			continue
 		}

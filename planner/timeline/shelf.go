@@ -9,24 +9,24 @@ import (
 // ShelfNodes is the most nodes of a Shelf.
 const ShelfNodes = 64
 
-// Shelf is the usage over time of a few alike nodes, in the dimensions that can be short. Where a need fits first on
-// any of them is found in one pass over what changes on all of them. That costs less than a question to each node: most
-// of those have no room, and to find the place in a usage takes longer than to read on from there. Breakpoints lie in
-// sorted blocks as in Count, each with the node that they are about; a block knows what each node has in use where it
-// begins. A Shelf may be overdrawn. What is asked of it is kept in it, so that only one goroutine may ask at a time.
+// Shelf is the usage over time of a few alike nodes, in the dimensions that can be short. One pass over the changes on
+// all of them finds where a need fits first on any. That costs less than a question to each node: most of those have no
+// room, and to find the place in a usage takes longer than to read on from there. Breakpoints lie in sorted blocks as
+// in Count, each with the node that they are about; a block knows the usage of each node where it begins. A Shelf may
+// be overdrawn. It keeps the state of searches, so that only one goroutine may ask at a time.
 type Shelf struct {
 	nodes    int
 	capacity unit.Vector
 	dims     []unit.Dim
-	begin    unit.Time // what was before is forgotten, and reads as nothing used
+	begin    unit.Time // the time before is forgotten, and reads as nothing used
 	firsts   []unit.Time
 	blocks   []*shelfBlock // each about the time from its first instant to that of the next
-	full     []full        // what searches found out, by block
+	full     []full        // where searches found no room, by block
 	near     int           // the block that was asked for last
 	unused   []*shelfBlock
 
 	classes []class // of needs that were asked for
-	state   int64   // its number: where less is in use than in the one before, what is full is not known any more
+	state   int64   // its number: where less is in use than in the one before, full is outdated
 	states  int64
 
 	// While a state is saved, blocks of before are replaced, not changed.
@@ -49,7 +49,7 @@ type shelfState struct {
 const shelfWidth = 2 * ShelfNodes
 
 // shelfBlock has breakpoints by instant, one for each node in which something changes there. Those at which nothing
-// changes any more stay until they are in the way: what is removed often comes back.
+// changes any more stay until they are in the way: a removed stay often comes back.
 type shelfBlock struct {
 	epoch int64
 	n     int
@@ -81,14 +81,14 @@ func (s *Shelf) Reset() {
 	s.blocks = append(s.blocks, first)
 }
 
-// Add takes need more on a node during [start, end); end may be [unit.Never]. What is over before Prune's instant
+// Add takes need more on a node during [start, end); end may be [unit.Never]. A stay that ends before Prune's instant
 // changes nothing.
 func (s *Shelf) Add(node int, start, end unit.Time, need *unit.Vector) {
 	first, last := s.add(node, start, end, need, 1)
 	s.raise(first, last, node, need, 1)
 }
 
-// Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
+// Remove undoes an Add of the same arguments, in any order and after any Prune in between.
 func (s *Shelf) Remove(node int, start, end unit.Time, need *unit.Vector) {
 	s.turn()
 	first, last := s.add(node, start, end, need, -1)
@@ -101,7 +101,7 @@ func (s *Shelf) Lift(node int, start, end unit.Time, need *unit.Vector) {
 	s.lifted[0], s.lifted[1] = min(s.lifted[0], start), max(s.lifted[1], end)
 }
 
-// Land ends what Lift began. What is left of blocks moves together.
+// Land ends a series of Lifts. It joins blocks with few breakpoints left.
 func (s *Shelf) Land() {
 	s.turn()
 	k := s.block(max(s.lifted[0], s.begin))
@@ -326,7 +326,7 @@ func (s *Shelf) Prune(before unit.Time) {
 	s.full = append(s.full[:0], s.full[k:]...)
 }
 
-// Used returns what a node has in use at an instant.
+// Used returns the usage of a node at an instant.
 func (s *Shelf) Used(node int, at unit.Time) (used unit.Vector) {
 	if at < s.begin {
 		return used
@@ -405,7 +405,7 @@ func (s *Shelf) block(at unit.Time) int {
 	return lo
 }
 
-// before returns how many breakpoints there are before an instant, without a branch on what it looks at.
+// before returns how many breakpoints there are before an instant, without a branch on their instants.
 func (b *shelfBlock) before(at unit.Time) int {
 	i := 0
 	for n := b.n; n > 0; {

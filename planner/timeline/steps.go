@@ -8,9 +8,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// Steps is a small profile for plans that are made and thrown away: a sorted list of the instants at which what is free
-// changes. Against a Profile it is copied at the cost of its length, which Add costs too, and searched faster as long
-// as it has some hundred of them. The zero Steps has no capacity.
+// Steps is a small profile for plans that are made and thrown away: a sorted list of the instants at which the free
+// amount changes. Against a Profile it is copied at the cost of its length, which Add costs too, and searched faster as
+// long as it has some hundred of them. The zero Steps has no capacity.
 type Steps struct {
 	at   []unit.Time         // the first one is the beginning of time
 	free [unit.Dims][]int64  // from at[i] on; only of the dimensions that are limited
@@ -83,8 +83,8 @@ func (s *Steps) split(at unit.Time) int {
 	return i
 }
 
-// Earliest returns the first instant from the given one on at which need fits for dur; false if there is none. What a
-// need asks nothing of never is in its way.
+// Earliest returns the first instant from the given one on at which need fits for dur; false if there is none. A
+// dimension of which need asks nothing never is in its way.
 func (s *Steps) Earliest(need unit.Vector, dur time.Duration, from unit.Time) (unit.Time, bool) {
 	if !need.Fits(s.most) {
 		return 0, false

@@ -17,7 +17,7 @@ import (
 // those may overlap.
 type Profile struct {
 	capacity unit.Vector
-	begin    unit.Time // what was before is forgotten, and reads as nothing used
+	begin    unit.Time // the time before is forgotten, and reads as nothing used
 	tree     tree
 }
 
@@ -37,14 +37,14 @@ func (p *Profile) Reset(capacity unit.Vector) {
 	p.tree.reset()
 }
 
-// Capacity returns what the node has.
+// Capacity returns the capacity of the node.
 func (p *Profile) Capacity() unit.Vector { return p.capacity }
 
 // Len returns the number of breakpoints: instants at which the amount in use changes.
 func (p *Profile) Len() int { return p.tree.count }
 
-// Add takes v more during [start, end); end may be [unit.Never]. An interval that is empty, or over before what Prune
-// keeps, changes nothing. It costs O(log n).
+// Add takes v more during [start, end); end may be [unit.Never]. An interval that is empty, or over before the
+// beginning that Prune set, changes nothing. It costs O(log n).
 func (p *Profile) Add(start, end unit.Time, v unit.Vector) {
 	for i := range v {
 		v[i] = min(max(v[i], -unlimited), unlimited)
@@ -62,7 +62,7 @@ func (p *Profile) Add(start, end unit.Time, v unit.Vector) {
 	}
 }
 
-// Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
+// Remove undoes an Add of the same arguments, in any order and after any Prune in between.
 func (p *Profile) Remove(start, end unit.Time, v unit.Vector) {
 	for i := range v {
 		v[i] = -max(v[i], -unlimited) // the least int64 has no negative
@@ -70,8 +70,8 @@ func (p *Profile) Remove(start, end unit.Time, v unit.Vector) {
 	p.Add(start, end, v)
 }
 
-// Prune forgets the past: the profile begins at the given instant, with what is in use there. Before it nothing counts
-// as used, and Add and Remove leave it alone. It costs O(log n) and a little for what is forgotten.
+// Prune forgets the past: the profile begins at the given instant, with the usage there. Before it nothing counts as
+// used, and Add and Remove leave it alone. It costs O(log n) and a little for the forgotten breakpoints.
 func (p *Profile) Prune(before unit.Time) {
 	if before <= p.begin {
 		return

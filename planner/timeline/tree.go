@@ -7,9 +7,9 @@ import (
 )
 
 // tree is a B+ tree over the breakpoints. It holds the change at a breakpoint rather than the amount in use from there
-// on: adding an interval then changes two breakpoints and none of those between, and reading changes nothing. What is
-// known of each subtree (its total change, and the highest and lowest running total within) leads the searches past all
-// that cannot matter.
+// on: adding an interval then changes two breakpoints and none of those between, and reading changes nothing. The
+// summary of each subtree (its total change, and the highest and lowest running total within) leads the searches past
+// all that cannot matter.
 //
 // Blocks of one kind lie in one slice and are linked by index, so that a profile is a handful of allocations. A treap
 // with the same sums was tried: at 200,000 breakpoints Add took more than twice as long, waiting for memory, in 1.5
@@ -31,7 +31,7 @@ type step struct {
 	delta unit.Vector
 }
 
-// span is what a block knows of a block below.
+// span is the summary of a block below.
 type span struct {
 	first  unit.Time   // its first breakpoint
 	sum    unit.Vector // of its deltas
@@ -109,7 +109,7 @@ func (t *tree) reset() {
 	t.root, t.height, t.count = 0, 0, 0
 }
 
-// add changes what is in use from an instant on. A breakpoint appears with its first change and goes when its changes
+// add changes the usage from an instant on. A breakpoint appears with its first change and goes when its changes
 // cancel.
 func (t *tree) add(at unit.Time, v *unit.Vector) {
 	if t.root == 0 {
@@ -171,7 +171,7 @@ func (t *tree) changeLeaf(b *block[step], at unit.Time, v *unit.Vector) {
 	}
 }
 
-// mend makes the entry k of a block true again after a change below, and joins what became too small.
+// mend makes the entry k of a block true again after a change below, and joins blocks that became too small.
 func (t *tree) mend(level int, n int32, k int) {
 	b := &t.inner.blocks[n]
 	below := b.e[k].block
@@ -311,7 +311,7 @@ func find(b *block[span], at unit.Time) int {
 	return k
 }
 
-// value returns what is in use at an instant.
+// value returns the usage at an instant.
 func (t *tree) value(at unit.Time) (used unit.Vector) {
 	if t.count == 0 {
 		return used

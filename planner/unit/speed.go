@@ -7,7 +7,7 @@ import (
 )
 
 // Decimal returns x, above 0, as a fraction: the decimal that people write for it, as they do in cluster files (0.1 is
-// 1/10, although no float64 is), if that has up to 15 digits, and else what it is to the last bit.
+// 1/10, although no float64 is), if that has up to 15 digits, and else its value to the last bit.
 func Decimal(x float64) (num, den uint64) {
 	scale := 1.0
 	for den = 1; den <= 1e18; den, scale = den*10, scale*10 {
@@ -30,7 +30,7 @@ func Decimal(x float64) (num, den uint64) {
 	return max(1, uint64(math.Ldexp(x, 63))), 1 << 63 // so slow that its last bits count for nothing
 }
 
-// AtSpeed returns how long what takes the given time at speed 1 takes at another speed, rounded down: exact, if long
+// AtSpeed returns the time at another speed of a run that takes the given time at speed 1, rounded down: exact, if long
 // decimals are left out of account. A speed of 0 or less counts as 1.
 func AtSpeed(run time.Duration, speed float64) time.Duration {
 	if speed == 1 || speed <= 0 || run <= 0 {

@@ -61,7 +61,7 @@ func (d Dim) String() string { return [...]string{"cpu", "memory", "disk"}[d] }
 // Unlimited is the amount that no need exceeds.
 const Unlimited int64 = math.MaxInt64
 
-// Vector is an amount of each resource: what a node has, what a task needs.
+// Vector is an amount of each resource: the capacity of a node, the need of a task.
 type Vector [Dims]int64
 
 // Cores is a need for n whole CPUs and nothing else.

@@ -78,7 +78,7 @@ func Times(n int) int {
 // says how to repeat that.
 func Seeds(t testing.TB, n int, found ...uint64) iter.Seq[uint64] { return seeds(t, first, n, found) }
 
-// Same are Seeds from 0 on, whatever the commit: for tests whose claim does not hold of every instance.
+// Same are Seeds from 0 on, at every commit: for tests whose claim does not hold of every instance.
 func Same(t testing.TB, n int, found ...uint64) iter.Seq[uint64] { return seeds(t, 0, n, found) }
 
 func seeds(t testing.TB, first uint64, n int, found []uint64) iter.Seq[uint64] {
@@ -145,7 +145,7 @@ func Check(t *testing.T, property func(*rapid.T)) {
 	rapid.Check(told{t}, property)
 }
 
-// told says how to repeat what rapid says of an instance.
+// told says how to repeat an instance that rapid reports.
 type told struct{ *testing.T }
 
 // Errorf implements rapid.TB.
