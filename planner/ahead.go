@@ -19,7 +19,7 @@ type Upcoming struct {
 	Guessed bool
 }
 
-// Foresight is what Foresee looks for.
+// Foresight has the bounds of Foresee.
 type Foresight struct {
 	Lead   time.Duration // how long before it starts a task is of interest
 	Most   int           // as many tasks as that
@@ -27,7 +27,7 @@ type Foresight struct {
 	Guess  bool          // also tasks for which the policy plans no place
 }
 
-// Look says what is foreseen.
+// Look is the result of Foresee.
 type Look struct {
 	Starts []Upcoming // by time, then task
 	Next   Time       // when to look again if nothing happens before; unit.Never if there is no need
@@ -162,7 +162,7 @@ func (l *foreseer) consider(t TaskID) {
 	l.look.Starts = append(l.look.Starts, u)
 }
 
-// roomiest returns the fastest node, the lowest id among equals, that has room once what is freed is free.
+// roomiest returns the fastest node, the lowest id among equals, that has room once the freed resources are free.
 func (l *foreseer) roomiest(need unit.Vector, freed map[NodeID]unit.Vector) NodeID {
 	best := l.d.Fastest(need)
 	speed := func(n NodeID) float64 { return l.s.platform.Nodes[n].Speed }

@@ -177,8 +177,8 @@ func (s *State) checkArrival(b *WorkflowArrived) error {
 	return own.checkOrder()
 }
 
-// checkParts reports what is wrong with the files and tasks of an arrival or growth, one by one, and counts the links
-// that they name.
+// checkParts reports errors in the files and tasks of an arrival or growth, one by one, and counts the links that they
+// name.
 func (s *State) checkParts(own *arrival) (up, down int, err error) {
 	for i := range own.Files {
 		f := &own.Files[i]
@@ -207,7 +207,7 @@ func (s *State) checkParts(own *arrival) (up, down int, err error) {
 	return up, down, nil
 }
 
-// arrival is a workflow that wants to be admitted, or to grow, with the first ids of what is new.
+// arrival is a workflow that asks to be admitted, or to grow, with the first ids of its new tasks and files.
 type arrival struct {
 	*WorkflowArrived
 	first TaskID
@@ -217,7 +217,7 @@ type arrival struct {
 
 func (a *arrival) task(t TaskID) bool { return t >= a.first && int(t-a.first) < len(a.Tasks) }
 
-// check reports what is wrong with a task. Links of most tasks are ascending, which makes them quick to check.
+// check reports an error in a task. Links of most tasks are ascending, which makes them quick to check.
 func (a *arrival) check(t *Task) error {
 	if slices.Min(t.Need[:]) < 0 || t.Retries < None || t.CheckpointSize < 0 {
 		return fmt.Errorf("it needs %v, has %d retries and a checkpoint of %d bytes", t.Need, t.Retries,

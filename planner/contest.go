@@ -12,7 +12,7 @@ type Contest struct {
 }
 
 // Gain returns by how much t is quicker on the busy node, the wait for it left out: it waits if that is more than Lead.
-// What lasts depends on the speeds of the two nodes alone, and may be kept.
+// A gain that lasts depends on the speeds of the two nodes alone, and may be kept.
 func (x Contest) Gain(c *Cycle, t TaskID) (gain time.Duration, lasts bool) {
 	task, nodes := c.Task(t), c.Nodes()
 	if s, ok := c.Est.(Steady); ok && s.Steady() && c.BySpeed(task) && !c.Copies(task) {

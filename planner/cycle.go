@@ -29,41 +29,41 @@ type Suspender interface{ Suspends() }
 type Estimator interface {
 	// Run estimates a whole run of t on n, the start of a container included, copies of inputs not.
 	Run(t *Task, n *Node) Estimate
-	// Remaining estimates what is left of a run that has lasted ran already. Its floor
-	// grows with ran; otherwise an overrunning task would be expected to end at the next instant for ever.
+	// Remaining estimates the rest of a run that has lasted ran already. Its floor grows with ran; otherwise an
+	// overrunning task would be expected to end at the next instant for ever.
 	Remaining(t *Task, n *Node, ran time.Duration) time.Duration
 }
 
-// Ranker is an Estimator that says what ranks rest on: estimates without what those of all tasks share, so that a
-// common factor changes no order, not even by rounding. What tasks of one workflow share beyond that is its weight.
+// Ranker is an Estimator for ranks: its estimates leave out the factor that all tasks share, so that a common factor
+// changes no order, not even by rounding. The weight of a workflow is the further factor that its tasks share.
 type Ranker interface {
-	// Unscaled returns a run of t on n. What all estimates share, and the weight, depend on nothing learned.
+	// Unscaled returns a run of t on n. The common factor and the weight depend on nothing learned.
 	Unscaled(t *Task, n *Node) (run time.Duration, weight uint64)
 	// BySpeed reports whether t runs alike on all nodes of one speed.
 	BySpeed(t *Task) bool
-	// Work returns what runs of t come from, where they take that over the speed of the node; false if they do not.
+	// Work returns the work of t, if a run takes that over the speed of the node; false if it does not.
 	Work(t *Task) (Work, bool)
 }
 
 // Work is a task at speed 1.
 type Work struct {
 	Run      time.Duration // as it is estimated
-	Unscaled time.Duration // the same without what all estimates share, and without the weight
+	Unscaled time.Duration // the same without the factor of all estimates, and without the weight
 	Weight   uint64        // of its workflow
-	Start    time.Duration // what a run takes beyond it, at every speed; then Unscaled is Run
+	Start    time.Duration // added to a run at every speed; then Unscaled is Run
 }
 
-// Steady is an Estimator that never changes its mind: what it says of a task on a node may be kept.
+// Steady is an Estimator that never changes its mind: its estimate of a task on a node may be kept.
 type Steady interface{ Steady() bool }
 
-// Observer is an estimator or policy that learns from what happens. It is fed every event, also while a log is
-// replayed, after the state took it in.
+// Observer is an estimator or policy that learns from events. It gets every event, also while a log is replayed, after
+// the state took it in.
 type Observer interface {
 	Observe(v View, e Event)
 }
 
-// Cycle is one round: what a policy may read, and the one thing it may edit. There is one at each instant, after all
-// that happens at it.
+// Cycle is one round: the state that a policy may read, and the draft that it may edit. There is one at each instant,
+// after all that happens at it.
 type Cycle struct {
 	View
 	News  News // since the last round
@@ -117,11 +117,11 @@ func (c *Cycle) WakeAt(at Time) { c.wake = min(c.wake, at) }
 // Site is a way to house a task.
 type Site struct {
 	Node NodeID
-	Need unit.Vector   // what the stay holds
-	More unit.Vector   // what has to be free for it: Need, less what a frozen task holds already
+	Need unit.Vector   // the hold of the stay
+	More unit.Vector   // resources that have to be free for it: Need, less the present hold of a frozen task
 	From Time          // parents have ended by then and, where copies overlap other work, the inputs are there
 	Dur  time.Duration // of the stay: copies (inputs do not count if they overlap other work) and the run
-	Run  Estimate      // of what is left, where the task continues from a checkpoint or was frozen
+	Run  Estimate      // of the rest, where the task continues from a checkpoint or was frozen
 }
 
 // From returns when the parents of t are estimated to have ended, at the earliest now; false if one has no place.
@@ -140,7 +140,7 @@ func (c *Cycle) From(t *Task) (Time, bool) {
 	return from, true
 }
 
-// Learns reports whether estimates change as tasks end, so that what they say of a task holds for this round only.
+// Learns reports whether estimates change as tasks end, so that an estimate holds for this round only.
 func (c *Cycle) Learns() bool { return c.learns }
 
 // Copies reports whether inputs of t, or its checkpoint, may have to be copied between nodes, so that sites differ by

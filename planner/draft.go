@@ -18,7 +18,7 @@ type Stay uint8
 const (
 	NoStay  Stay = iota
 	Active       // runs, or was ordered to; only Preempt moves it
-	Parked       // suspended: holds what its node keeps
+	Parked       // suspended: holds the resources that its node keeps for it
 	Planned      // free to move
 )
 
@@ -33,10 +33,10 @@ type Segment struct {
 	// order of reservation: breaks ties of Start, so that parents of no duration come before their children
 	seq  uint32
 	due  bool        // planned to start in this very round
-	kept unit.Vector // what a frozen task holds while it is planned to continue
+	kept unit.Vector // the hold of a frozen task while it is planned to continue
 }
 
-// Why a draft refuses an edit. What does not fit is a result, not a fault; the rest are mistakes of the policy.
+// Reasons to refuse an edit. A task that does not fit is a result, not a fault; the rest are mistakes of the policy.
 var (
 	ErrFull       = errors.New("the node has not enough free")
 	ErrPast       = errors.New("the start is in the past")
@@ -48,28 +48,28 @@ var (
 	ErrKept       = errors.New("the task cannot leave its place in that way") // see View.Vacates
 )
 
-// Vacate says what becomes of a preempted task.
+// Vacate says how a preempted task leaves its place.
 type Vacate uint8
 
 const (
-	Suspend Vacate = iota + 1 // frozen: keeps its progress, and what the node keeps
+	Suspend Vacate = iota + 1 // frozen: keeps its progress, and the resources that the node keeps for it
 	Requeue                   // ended: loses its progress and wants a place again
-	// ended with a checkpoint: keeps its progress and wants a place again, on whatever node
+	// ended with a checkpoint: keeps its progress and wants a place again, on any node
 	Checkpoint
 )
 
 func (v Vacate) String() string { return [...]string{"", "freeze", "restart", "checkpoint"}[v] }
 
 // Draft is the schedule under edit. It refuses overbooking, broken precedence and the past, so that no policy can
-// commit them. It lives as long as the run: what a round does not touch costs nothing.
+// commit them. It lives as long as the run: parts that a round does not touch cost nothing.
 type Draft struct {
 	s       *State
 	est     Estimator
 	now     Time
 	segs    table[TaskID, Segment] // by task; shorter than the tasks
 	ahead   []*timeline.Profile    // by node; nil until somebody looks ahead on it
-	pending []unit.Vector          // by node: due to start in this round, less what preemption will free
-	freeing map[TaskID]unit.Vector // what preemption will free once the runtime reports it
+	pending []unit.Vector          // by node: due to start in this round, less the resources that preemption will free
+	freeing map[TaskID]unit.Vector // resources that preemption will free once the runtime reports it
 	queues  []planQueue            // by node: planned segments that are not due
 	planned int                    // planned segments on all nodes
 	starts  []planItem             // reserved to start in this round
@@ -86,8 +86,8 @@ type Draft struct {
 	taken   []unit.Vector // by node: scratch of orders
 	spare   []planItem    // memory of the last round's starts
 	arena   []Order       // memory for orders of this round and later ones
-	// impatient says that the policy expects what runs longer than estimated to end after overrun, which may be at
-	// once.
+	// impatient says that the policy expects a task that runs longer than estimated to end after overrun, which may be
+	// at once.
 	impatient bool
 	overrun   time.Duration
 }
@@ -134,8 +134,8 @@ func (d *Draft) begin(now Time) {
 	}
 }
 
-// restart leaves of the draft what a replay of the log brings back: what runs, until it was to end when it was ordered,
-// and what is frozen or about to leave. It is called between two rounds.
+// restart leaves of the draft the part that a replay of the log brings back: running tasks, until the ends that were
+// planned when they were ordered, and tasks that are frozen or about to leave. It is called between two rounds.
 func (d *Draft) restart() {
 	for n := range d.queues {
 		for _, it := range d.queues[n].items {
@@ -229,7 +229,7 @@ func (d *Draft) Planned(n NodeID) iter.Seq[Segment] {
 	}
 }
 
-// Free returns what can be held on node n from now on by tasks that start now, if the future is left out of account.
+// Free returns the resources of node n that tasks may hold that start now, if the future is left out of account.
 func (d *Draft) Free(n NodeID) unit.Vector {
 	free := d.s.capacity[n]
 	free.Decrease(&d.s.held[n])
@@ -251,7 +251,7 @@ func (d *Draft) ActiveEnd(t TaskID) Time {
 	return d.now.Add(max(left, minRemaining))
 }
 
-// minRemaining keeps the estimated end of an overrun in the future, whatever the estimator says.
+// minRemaining keeps the estimated end of an overrun in the future, for any estimate.
 const minRemaining = time.Millisecond
 
 // Due yields the segments that are to start in this round, in the order in which they were reserved.
@@ -283,8 +283,8 @@ func (d *Draft) Latest(n NodeID, need unit.Vector, dur time.Duration, from, unti
 	return d.profile(n).Latest(need, dur, max(from, d.now), until)
 }
 
-// LookAhead keeps the usage of node n over time from now on, so that what its tasks are expected to do does not depend
-// on when somebody first asks.
+// LookAhead keeps the usage of node n over time from now on, so that the expected ends of its tasks do not depend on
+// when the usage is first asked for.
 func (d *Draft) LookAhead(n NodeID) {
 	if d.ahead[n] == nil {
 		d.profile(n)
@@ -294,8 +294,8 @@ func (d *Draft) LookAhead(n NodeID) {
 // Promises returns how many segments are planned on node n that are not due in this round.
 func (d *Draft) Promises(n NodeID) int { return d.queues[n].live }
 
-// Usage yields what is in use on node n from now on: the instants at which that changes, ascending, with the amount
-// from there on. What runs is in it, and all that is planned.
+// Usage yields the resources in use on node n from now on: the instants at which they change, ascending, with the
+// amount from there on. It includes all running and planned tasks.
 func (d *Draft) Usage(n NodeID) iter.Seq2[Time, unit.Vector] { return d.profile(n).All() }
 
 // profile returns the usage of node n over time, made when it is first asked for and kept up to date from then on.
@@ -354,11 +354,11 @@ func (d *Draft) reserve(seg Segment, later bool) error {
 	}
 	now := seg.Start == d.now && !later
 	hold := seg.Hold
-	if old != nil { // continues after a suspension: what it keeps it has already
+	if old != nil { // continues after a suspension: it already has the part that it kept
 		hold, seg.kept = hold.Sub(old.Hold), old.Hold
 	}
 	if now && d.impatient && (phase == Waiting || !hold.Fits(d.Unclaimed(seg.Node))) {
-		now = false // it follows what is estimated to end now, and has not
+		now = false // it follows a task that is estimated to end now, and has not
 	}
 	if now && d.s.platform.Overlapped && !d.inputsOn(t, seg.Node) {
 		return ErrMissing
@@ -384,7 +384,7 @@ func (d *Draft) reserve(seg Segment, later bool) error {
 	return nil
 }
 
-// Unclaimed is what is free on node n now beside what tasks claim that are planned there for now and cannot start yet.
+// Unclaimed is the room on node n now beside the claims of tasks that are planned there for now and cannot start yet.
 func (d *Draft) Unclaimed(n NodeID) unit.Vector {
 	free := d.Free(n)
 	for seg := range d.Planned(n) {
@@ -420,7 +420,7 @@ func (d *Draft) releaseDescendants(t TaskID, out []TaskID) []TaskID {
 	return out
 }
 
-// without returns what remains of the segment of t when its plan is dropped: the parked stay of a suspended task, or
+// without returns the rest of the segment of t when its plan is dropped: the parked stay of a suspended task, or
 // nothing.
 func (d *Draft) without(t TaskID) Segment {
 	l := d.s.lives.at(t)
@@ -452,8 +452,8 @@ func (d *Draft) Move(t TaskID, start Time) error {
 	return nil
 }
 
-// StartNow moves a planned segment to now, whatever the plan has for its node later: a plan that is followed in order
-// bends, its later segments move when their turn comes. Only what is really free now is checked.
+// StartNow moves a planned segment to now, in spite of later plans for its node: a plan that is followed in order
+// bends, its later segments move when their turn comes. Only the room that is really free now is checked.
 func (d *Draft) StartNow(t TaskID) error {
 	seg, ok := d.Of(t)
 	if !ok || seg.Kind != Planned {
@@ -480,8 +480,8 @@ func (d *Draft) StartNow(t TaskID) error {
 	return nil
 }
 
-// Preempt takes a running task's place away, and the planned segments of its descendants with it. What is freed can be
-// planned with at once, and is there once the runtime reports it. A task that cannot leave in that way is ErrKept.
+// Preempt takes a running task's place away, and the planned segments of its descendants with it. The freed room can be
+// planned with at once, and is there once the runtime reports it. A task that cannot leave so is ErrKept.
 func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	seg, ok := d.Of(t)
 	if !ok || seg.Kind != Active {
@@ -506,7 +506,7 @@ func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	return nil
 }
 
-// free counts on what preemption will free, until freed says that State knows of it.
+// free counts on the resources that preemption will free, until freed says that State knows of it.
 func (d *Draft) free(t TaskID, n NodeID, v unit.Vector) {
 	d.freeing[t] = v
 	d.pending[n] = d.pending[n].Sub(v)
@@ -553,8 +553,8 @@ func (d *Draft) Drop() {
 	}
 }
 
-// Copy asks for a copy of file f on node n for task t, which has no place yet. What is there, on its way or nowhere is
-// left alone, and so is everything where copies hold a slot. A rollback does not undo it.
+// Copy asks for a copy of file f on node n for task t, which has no place yet. A file that is there, on its way or
+// nowhere is left alone, and so is every file where copies hold a slot. A rollback does not undo it.
 func (d *Draft) Copy(f FileID, n NodeID, t TaskID) {
 	key := copyKey{f, n}
 	from := d.s.View().Nearest(f, n)
@@ -640,7 +640,7 @@ func (d *Draft) put(t TaskID, seg Segment) Segment {
 	return old
 }
 
-// seal packs what is known of tasks whose workflows have ended.
+// seal packs the segments of tasks whose workflows have ended.
 func (d *Draft) seal() {
 	for _, k := range d.s.sealed {
 		if k < len(d.segs.pages) && d.segs.pages[k] != nil {
@@ -659,8 +659,7 @@ func sameUse(a, b *Segment, from Time) bool {
 	return a.Node == b.Node && a.End == b.End && a.Hold == b.Hold && max(a.Start, from) == max(b.Start, from)
 }
 
-// Changes counts how often what is used from then on became another: what Usage returns stays true as long as it is the
-// same.
+// Changes counts how often the usage from then on changed: the result of Usage stays true as long as it is the same.
 func (d *Draft) Changes() uint64 { return d.changes }
 
 // account adds a segment to the sums, or takes it out.
@@ -676,7 +675,7 @@ func (d *Draft) account(seg *Segment, sign int) {
 		}
 	}
 	if seg.Kind != Planned {
-		// State counts what attempts hold until an event changes it; the difference is kept in pending.
+		// State counts the holds of attempts until an event changes them; the difference is kept in pending.
 		return
 	}
 	d.planned += sign
@@ -725,7 +724,7 @@ func (a planItem) compare(b planItem) int {
 func (q *planQueue) push(it planItem) {
 	if n := len(q.items); n == 0 {
 		q.sorted = true
-	} else if q.items[n-1] == it { // a rollback puts back what never left
+	} else if q.items[n-1] == it { // a rollback puts back an item that never left
 		return
 	} else if q.sorted && q.items[n-1].compare(it) > 0 {
 		q.sorted = false
@@ -733,8 +732,8 @@ func (q *planQueue) push(it planItem) {
 	q.items = append(q.items, it)
 }
 
-// sort orders the items and drops outdated ones once they are the larger part, so that the cost is carried by what made
-// them.
+// sort orders the items and drops outdated ones once they are the larger part, so that the edits that outdate items
+// bear the cost.
 func (q *planQueue) sort(d *Draft) {
 	if !q.sorted {
 		slices.SortFunc(q.items, planItem.compare)

@@ -14,7 +14,7 @@ type Event struct {
 	Body Body
 }
 
-// Body is what happened: one of the types below, and no other. The large ones (workflow arrived or grown, attempt
+// Body is the fact itself: one of the types below, and no other. The large ones (workflow arrived or grown, attempt
 // exited, plan committed) travel as pointers and are never changed once numbered. The json tags name members in the
 // log: add, never rename.
 type Body interface{ Kind() EventKind }
@@ -66,7 +66,7 @@ type (
 	AttemptStarted struct {
 		Attempt AttemptID `json:"attempt"`
 	}
-	// AttemptSuspended says that the attempt makes no progress and holds only what its node keeps.
+	// AttemptSuspended says that the attempt makes no progress and holds only the resources that its node keeps for it.
 	AttemptSuspended struct {
 		Attempt AttemptID `json:"attempt"`
 	}
@@ -74,7 +74,7 @@ type (
 	AttemptResumed struct {
 		Attempt AttemptID `json:"attempt"`
 	}
-	// AttemptExited ends an attempt, whatever way.
+	// AttemptExited ends an attempt, in any way.
 	AttemptExited struct {
 		Attempt  AttemptID     `json:"attempt"`
 		Outcome  Outcome       `json:"outcome"`
@@ -83,7 +83,7 @@ type (
 		// Kept is the fraction of the whole task, [0, 1], that the checkpoint taken at the end has: that of earlier
 		// attempts included. 0 if none was taken.
 		Kept float64 `json:"kept"`
-		// Final says that another attempt would end alike, or would do again what is done, so that there is none.
+		// Final says that another attempt would end alike, or would repeat finished work, so that there is none.
 		Final   bool   `json:"final"`
 		Usage   Usage  `json:"usage"`
 		Message string `json:"message"` // UTF-8: evidence for a person; "" if all went well
@@ -97,14 +97,13 @@ type (
 	NodeChanged struct {
 		Node     NodeID      `json:"node"`
 		Capacity unit.Vector `json:"capacity"`
-		// Shrinks says that the node is to have To in the end: Capacity has what its attempts hold until they end, too.
+		// Shrinks says that the node is to have To in the end: Capacity includes the holds until they end.
 		Shrinks bool        `json:"shrinks"`
 		To      unit.Vector `json:"to"`
 	}
 	// Woke is a timer that a policy asked for, or the start of a planned segment.
 	Woke struct{}
-	// PlanCommitted is the outcome of one round: what was ordered, why other tasks wait, and what else the policy has
-	// to say.
+	// PlanCommitted is the outcome of one round: the orders, why other tasks wait, and further notes of the policy.
 	PlanCommitted struct {
 		Round   int64         `json:"round"`
 		Took    time.Duration `json:"took_ns"` // of the policy, by the wall clock; outside the decisions
@@ -112,7 +111,7 @@ type (
 		Reasons []Wait        `json:"waits"`
 		Notes   []Note        `json:"notes"`
 	}
-	// WorkflowCancelled withdraws what has not started of a workflow.
+	// WorkflowCancelled withdraws the tasks of a workflow that have not started.
 	WorkflowCancelled struct {
 		Workflow WorkflowID `json:"workflow"`
 	}
@@ -137,7 +136,7 @@ type (
 		// Attempt is the earlier one, and Run the name of its run; "" for this run, whose workflow was continued.
 		Attempt AttemptID     `json:"attempt"`
 		Run     string        `json:"run"`
-		Ran     time.Duration `json:"ran_ns"` // what the program took then
+		Ran     time.Duration `json:"ran_ns"` // the runtime of the program then
 	}
 	// PolicyChanged says that another policy plans from now on. It has been told all that happened before.
 	PolicyChanged struct {
@@ -161,7 +160,7 @@ func (*WorkflowContinued) Kind() EventKind { return KindWorkflowContinued }
 func (*TaskReused) Kind() EventKind        { return KindTaskReused }
 func (PolicyChanged) Kind() EventKind      { return KindPolicyChanged }
 
-// OrderKind is what an order asks of the runtime.
+// OrderKind is the action that an order asks of the runtime.
 type OrderKind uint8
 
 const (
@@ -195,7 +194,7 @@ func (k OrderKind) Vacates() Vacate {
 	return 0
 }
 
-// Order is derived from the difference between the draft and what runs; no policy issues one.
+// Order is derived from the difference between the draft and the running tasks; no policy issues one.
 type Order struct {
 	Kind    OrderKind   `json:"kind"`
 	Attempt AttemptID   `json:"attempt"` // start: the new attempt; suspend, resume, kill, checkpoint: the attempt meant
@@ -215,14 +214,14 @@ type Wait struct {
 	Reason Reason
 }
 
-// Topics of notes that mean the same whatever the policy.
+// Topics of notes that mean the same under every policy.
 const (
 	// when a workflow that arrived is to be completed by the plan made then; the text says how that is to its deadline
 	TopicPredicted = "predicted"
 	TopicRefused   = "refused" // a workflow that arrived cannot meet its deadline and is withdrawn; see Refuser
 )
 
-// Note is what a policy wants people to know beyond orders and reasons: a choice, a promise, an attempt that failed. It
+// Note is a remark of a policy for people beyond orders and reasons: a choice, a promise, an attempt that failed. It
 // changes nothing.
 type Note struct {
 	Topic    string     `json:"topic"`    // a stable short name, documented with the policy
@@ -241,8 +240,8 @@ const (
 	OutOfMemory           // the kernel's counters show an out-of-memory kill
 	TimedOut              // the wall limit of the task
 	Killed                // by a signal from outside gantry
-	Preempted             // gantry took its place away; its work is lost but for what a checkpoint kept
-	Lost                  // nobody knows what became of it (host or gantry died)
+	Preempted             // gantry took its place away; its work is lost except for a checkpoint
+	Lost                  // its fate is unknown (host or gantry died)
 	HostError             // the host or Docker could not run it
 	OutputMissing         // it returned 0 but a declared output is not there
 	OutOfDisk             // its work directory grew beyond the limit of the task
@@ -256,7 +255,7 @@ func (o Outcome) String() string { return outcomes[o] }
 
 const lastOutcome = OutOfDisk
 
-// OfProgram reports whether the program itself is at fault: its next try starts again, whatever a checkpoint kept.
+// OfProgram reports whether the program itself is at fault: its next try starts again, in spite of any checkpoint.
 func (o Outcome) OfProgram() bool {
 	return o == ExitCode || o == OutOfMemory || o == TimedOut || o == OutputMissing || o == OutOfDisk
 }
@@ -293,7 +292,7 @@ type Usage struct {
 	// its checkpoint, and the outputs written before that, copied from another node
 	MovedBytes   unit.Bytes `json:"moved_bytes"`
 	OOMKills     int64      `json:"oom_kills"`
-	DroppedBytes unit.Bytes `json:"dropped_bytes"` // of standard output and error, beyond what is kept of each
+	DroppedBytes unit.Bytes `json:"dropped_bytes"` // of standard output and error, beyond the kept part of each
 	Signal       int64      `json:"signal"`        // that ended the program; 0: none did, or nobody knows
 	Missing      Counters   `json:"missing"`       // counters that could not be read: unknown, not zero
 	// read back from the kernel; a zero field was not applied or not readable
@@ -316,7 +315,7 @@ const (
 // CounterNames are the groups as the tag missing of Usage names them, from the lowest flag on.
 var CounterNames = []string{"cpu", "memory", "io", "throttled"}
 
-// Limits are what holds an attempt back, as the kernel applies them. Zero is no limit. Their columns in the log begin
+// Limits are the bounds of an attempt, as the kernel applies them. Zero is no limit. Their columns in the log begin
 // with applied_.
 type Limits struct {
 	CPUMillicores int64               `json:"cpu_millicores"` // quota, speed factor included
@@ -333,7 +332,7 @@ type Limits struct {
 type Estimate struct {
 	Run     time.Duration `json:"run_ns"`    // mean on the node in question
 	Spread  time.Duration `json:"spread_ns"` // standard deviation; 0 if not known
-	Samples int32         `json:"samples"`   // what it rests on; 0 for a declared value
+	Samples int32         `json:"samples"`   // number of samples it rests on; 0 for a declared value
 	Source  Source        `json:"source"`
 }
 
@@ -362,7 +361,7 @@ const (
 	WaitsForFiles
 	NoNodeFree   // no node has enough of Dim free now
 	PlannedLater // it has a place at a later time
-	Outranked    // what is free is kept for tasks before it
+	Outranked    // the free resources are kept for tasks before it
 	Draining     // gantry starts nothing more
 	NotYetReleased
 	Unplaced    // the policy gave it no place in this round
@@ -375,7 +374,7 @@ var reasonCodes = [...]string{"", "waits-for-parents", "waits-for-files", "no-no
 
 func (c ReasonCode) String() string { return reasonCodes[c] }
 
-// Reason is a code and what it is about.
+// Reason is a code and its details.
 type Reason struct {
 	Code ReasonCode
 	Dim  unit.Dim // NoNodeFree: the dimension that is short

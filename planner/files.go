@@ -47,7 +47,7 @@ func (x *files) push(f File) {
 	x.n++
 }
 
-// of returns a file, which must exist. That of a workflow that has not ended stays where it is.
+// of returns a file, which must exist. A file of a workflow that has not ended stays where it is.
 func (x *files) of(f FileID) *placed {
 	if page := x.pages[f>>pageBits]; page != nil {
 		return &page[f&(pageSize-1)]
@@ -56,7 +56,7 @@ func (x *files) of(f FileID) *placed {
 	return &placed{File{ID: f, Producer: p.producer, Size: p.size}, p.home}
 }
 
-// end drops what nobody asks any more of a file whose workflow has ended.
+// end drops the parts of a file that nobody asks for any more once its workflow has ended.
 func (x *files) end(f FileID) {
 	delete(x.more, f)
 	k := int(f >> pageBits)

@@ -6,8 +6,8 @@ import "slices"
 // policy, and policies meet neither them nor their events: workflows, links, news and the draft are as if their
 // children hung on their parents.
 
-// linkThrough shows the tasks of a workflow that arrived without the formal ones among them: what a formal task joins
-// is linked directly.
+// linkThrough shows the tasks of a workflow that arrived without the formal ones among them: the neighbours of a formal
+// task are linked directly.
 func (s *State) linkThrough(b *WorkflowArrived) {
 	w := &s.workflows[b.Workflow.ID]
 	first := w.parts[0].first

@@ -7,7 +7,7 @@ import (
 )
 
 // freeIndex finds the fastest node that has room now in logarithmic time: a tree over the nodes by speed descending,
-// then id, that has the component-wise maximum of what is free below each point.
+// then id, that has the component-wise maximum of the free resources below each point.
 type freeIndex struct {
 	order []NodeID
 	place []int32 // by node: index in order
@@ -44,7 +44,7 @@ func newFreeIndex(nodes []Node) freeIndex {
 	return f
 }
 
-// touch says that what is free on n may have changed.
+// touch says that the free resources of n may have changed.
 func (f *freeIndex) touch(n NodeID) {
 	if !f.stale[n] {
 		f.stale[n] = true
@@ -129,7 +129,7 @@ func (d *Draft) housing(need unit.Vector, step int) NodeID {
 // TopSpeed returns the speed of the fastest node.
 func (d *Draft) TopSpeed() float64 { return d.s.platform.Nodes[d.room.order[0]].Speed }
 
-// Short returns a dimension that need lacks: one in which it exceeds what any node has free, if there is one.
+// Short returns a dimension that need lacks: one in which it exceeds the free resources of any node, if there is one.
 func (d *Draft) Short(need unit.Vector) unit.Dim {
 	d.room.refresh(d)
 	dim, _ := need.Misfit(d.room.tree[1])

@@ -9,7 +9,7 @@ import (
 // A workflow grows as long as it has not ended: tasks are added to it, with parents among those that it has. Policies
 // hear of it in News.Grown and plan the workflow as if it arrived again.
 
-// part is what one event brought of a workflow: its arrival, or a growth. What follows directly on a part is of it.
+// part is a stretch of a workflow that one event brought: its arrival, or a growth. The next one may extend it.
 type part struct {
 	first     TaskID
 	past      TaskID // after the last task

@@ -6,8 +6,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// orders derives what has to be done from the difference between the draft and what runs. Starts that do not fit what
-// is really free (a preempted task has not left yet) stay planned.
+// orders derives the orders of a round from the difference between the draft and the running tasks. Starts that do not
+// fit the room that is really free (a preempted task has not left yet) stay planned.
 func (d *Draft) orders(est Estimator) []Order {
 	var out []Order
 	for _, v := range d.vacated {
@@ -157,7 +157,7 @@ func (d *Draft) outputsOf(t TaskID) {
 	}
 }
 
-// releaseEnded takes out what was planned for tasks that will never run. Their edges may be forgotten by now.
+// releaseEnded takes out the plans of tasks that will never run. Their edges may be forgotten by now.
 func (d *Draft) releaseEnded() {
 	for _, t := range d.s.news.Ended {
 		if seg, ok := d.Of(t); ok && seg.Kind == Planned {

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// packed is rows of numbers by columns of 32 bits, each with as few bytes as its range needs: of what is over most
-// members are alike. It has no pointers, so that the collector of garbage need not look at it.
+// packed is rows of numbers by columns of 32 bits, each with as few bytes as its range needs: most members of ended
+// tasks are alike. It has no pointers, so that the garbage collector need not look at it.
 type packed struct {
 	data []byte   // the columns, one after the other
 	base []uint32 // by column: its least number

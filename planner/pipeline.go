@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Pipeline is the usual policy: its phases, in the order in which they run. Q is what the allocator needs of the queue:
-// the compiler refuses phases that do not fit.
+// Pipeline is the usual policy: its phases, in the order in which they run. Q is the part of the queue that the
+// allocator needs: the compiler refuses phases that do not fit.
 type Pipeline[Q Queue] struct {
 	Retain   Retainer
 	Queue    Q
 	Allocate Allocator[Q]
-	// Impatient expects what runs longer than estimated to end after Overrun, instead of after a share of what it has
-	// run.
+	// Impatient expects a task that runs longer than estimated to end after Overrun, instead of after a share of its
+	// time so far.
 	Impatient bool
 	Overrun   time.Duration
 }
@@ -20,11 +20,11 @@ type Pipeline[Q Queue] struct {
 // ExpectsOverrunsToEnd reports whether the policy is impatient, and how.
 func (p *Pipeline[Q]) ExpectsOverrunsToEnd() (time.Duration, bool) { return p.Overrun, p.Impatient }
 
-// Retainer decides what of the last plan stays in the draft.
+// Retainer decides which part of the last plan stays in the draft.
 type Retainer interface{ Retain(c *Cycle) error }
 
-// Queue yields the tasks that want a place, best first. It keeps what it knows from round to round: Update costs what
-// the news costs, not what there is.
+// Queue yields the tasks that want a place, best first. It keeps its knowledge from round to round: the cost of Update
+// grows with the news, not with the queue.
 type Queue interface {
 	// Update takes in the news of the cycle and ends all deferments.
 	Update(c *Cycle)

@@ -56,7 +56,7 @@ func (p *Planner) follow(policy Policy) {
 }
 
 // Switch has another policy plan from now on, which decides as if it had been given the log: state and estimator follow
-// from that alone, and of the plan stays what it says. Restore has to follow. A policy that learns from what happens
+// from that alone, and of the plan the part in the log stays. Restore has to follow. A policy that learns from events
 // needs the log itself; then Switch changes nothing and reports false.
 func (p *Planner) Switch(policy Policy) bool {
 	if _, learns := policy.(Observer); learns {
@@ -67,7 +67,7 @@ func (p *Planner) Switch(policy Policy) bool {
 	return true
 }
 
-// View is what is known of the run.
+// View is the known state of the run.
 func (p *Planner) View() View { return p.state.View() }
 
 // Draft is the schedule as the last round left it. Only policies edit it.
@@ -76,7 +76,7 @@ func (p *Planner) Draft() *Draft { return p.draft }
 // Seq is the number of the last event that was applied.
 func (p *Planner) Seq() uint64 { return p.state.applied }
 
-// Apply takes in what happened. Policies and estimators hear of it, but for formal tasks.
+// Apply takes in an event. Policies and estimators hear of it, but for formal tasks.
 func (p *Planner) Apply(e Event) error {
 	if err := p.state.Apply(e); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 var ErrLimit = fmt.Errorf("the limit of the tenant: %w", ErrFull)
 
 // quotas bound the cores that tenants hold together. The draft refuses starts beyond them, as it refuses starts on full
-// nodes; what is planned for later is not bound. Events do not depend on them: a log replays under any limits.
+// nodes; plans for later are not bound. Events do not depend on them: a log replays under any limits.
 type quotas struct {
 	limit   func(TenantID) int64 // millicores; 0: none
 	held    []int64              // by tenant: of attempts under way; frozen ones hold none
@@ -33,7 +33,7 @@ func (q *quotas) at(m TenantID) (held, pending *int64) {
 
 func (s *State) tenantOf(t TaskID) TenantID { return s.workflows[s.tasks.of(t).Workflow].Tenant }
 
-// charge adds millicores to what attempts of t hold.
+// charge adds millicores to the hold of attempts of t.
 func (s *State) charge(t TaskID, more int64) {
 	if s.quotas != nil {
 		held, _ := s.quotas.at(s.tenantOf(t))

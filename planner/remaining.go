@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// left is the estimator that policies see: of a task that continues from a checkpoint it estimates what is left on each
+// left is the estimator that policies see: of a task that continues from a checkpoint it estimates the rest on each
 // node. Ranks stay those of whole tasks.
 type left struct {
 	Estimator
@@ -47,7 +47,7 @@ func (l left) Remaining(t *Task, n *Node, ran time.Duration) time.Duration {
 	return l.Estimator.Remaining(t, n, ran)
 }
 
-// Undone returns what is left of a run of which the given fraction is done, to the nearest nanosecond.
+// Undone returns the rest of a run of which the given fraction is done, to the nearest nanosecond.
 func Undone(run time.Duration, done float64) time.Duration {
 	if done == 0 {
 		return run
@@ -56,7 +56,7 @@ func Undone(run time.Duration, done float64) time.Duration {
 }
 
 // Whole returns how long the whole task would have taken of which an attempt has run for the given time, as it began
-// with the given fraction done: what estimators learn from.
+// with the given fraction done. Estimators learn from whole tasks.
 func Whole(ran time.Duration, done float64) time.Duration {
 	if done == 0 || done >= 1 {
 		return ran

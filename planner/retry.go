@@ -11,8 +11,8 @@ type RetryRules struct {
 	MemoryGrowth float64
 }
 
-// DefaultRetryRules try again what was not the program's fault, and give a program that ran out of memory twice as
-// much, twice.
+// DefaultRetryRules try again after ends that were not the program's fault, and give a program that ran out of memory
+// twice as much, twice.
 func DefaultRetryRules() RetryRules {
 	r := RetryRules{MemoryGrowth: 2}
 	r.Limit[OutOfMemory] = 2
@@ -33,8 +33,8 @@ func (r *RetryRules) limitFor(t *Task, o Outcome) int32 {
 	return r.Limit[o]
 }
 
-// grown returns the need of a task that ran out of memory: more by MemoryGrowth, at least what is declared, bounded by
-// what the largest node has; false if it cannot grow.
+// grown returns the need of a task that ran out of memory: more by MemoryGrowth, at least the declared memory, bounded
+// by that of the largest node; false if it cannot grow.
 func (r *RetryRules) grown(need unit.Vector, declared unit.Bytes, nodes []Node) (unit.Vector, bool) {
 	if need[unit.Memory] == unit.Unlimited || need[unit.Memory] <= 0 {
 		return need, false

@@ -23,7 +23,7 @@ type State struct {
 	attempts  attempts
 	files     files
 	ahead     map[TaskID][]stock      // copied for tasks that have not started since
-	held      []unit.Vector           // by node: what attempts under way hold
+	held      []unit.Vector           // by node: held by attempts under way
 	capacity  []unit.Vector           // by node, as NodeChanged left it
 	active    [][]AttemptID           // by node: attempts under way, in no particular but a deterministic order
 	formals   map[WorkflowID][]TaskID // of workflows present, where there are any
@@ -44,7 +44,7 @@ type State struct {
 	news          News
 }
 
-// News is what changed since the last round.
+// News has the changes since the last round.
 type News struct {
 	Arrived  []WorkflowID
 	Grown    []WorkflowID // got further tasks; none of Arrived
@@ -83,9 +83,9 @@ type life struct {
 	ends      [lastOutcome + 1]uint8
 	withdrawn bool // cancelled alone
 
-	done      float64       // what the checkpoint has of the whole task
+	done      float64       // the fraction of the whole task that the checkpoint has
 	doneIn    time.Duration // in how long a run
-	doneBy    AttemptID     // who left it
+	doneBy    AttemptID     // the attempt that left it
 	preempted int32         // how often a policy took the place of the task away
 }
 
@@ -230,7 +230,7 @@ func (s *State) attemptStarted(a AttemptID, at Time) {
 	att := s.attempts.open(a)
 	att.Started = at
 	s.lives.open(att.Task).phase = Running
-	// The attempt brought what it reads with it.
+	// The attempt brought its inputs with it.
 	task := s.tasks.open(att.Task)
 	for _, f := range task.Inputs {
 		s.place(f, att.Node)
@@ -251,7 +251,7 @@ func (s *State) attemptSuspended(a AttemptID, at Time) {
 	s.news.Freed = true
 }
 
-// attemptResumed ends a suspension; what the attempt holds was taken when the order was committed.
+// attemptResumed ends a suspension; the hold of the attempt was taken when the order was committed.
 func (s *State) attemptResumed(a AttemptID, at Time) {
 	att := s.attempts.at(a)
 	s.lives.at(att.Task).phase = Running
@@ -346,7 +346,7 @@ func (s *State) reused(b *TaskReused, at Time) {
 	s.succeeded(b.Task, b.Node, at)
 }
 
-// keep notes what the checkpoint of a task has.
+// keep notes the progress that the checkpoint of a task has.
 func (s *State) keep(l *life, done float64, in time.Duration, by AttemptID) {
 	if l.done > 0 {
 		s.kept--
@@ -452,14 +452,14 @@ func (s *State) ordered(o *Order, at Time) {
 	}
 }
 
-// stock is what was copied to a node.
+// stock is an amount of data copied to a node.
 type stock struct {
 	node NodeID
 	size unit.Bytes
 }
 
-// copiedAhead returns how much was copied to node n for task t; what was copied elsewhere, by a plan since dropped,
-// does not count.
+// copiedAhead returns how much was copied to node n for task t; copies to other nodes, by a plan since dropped, do not
+// count.
 func (s *State) copiedAhead(t TaskID, n NodeID) (sum unit.Bytes) {
 	for _, c := range s.ahead[t] {
 		if c.node == n {
@@ -469,7 +469,7 @@ func (s *State) copiedAhead(t TaskID, n NodeID) (sum unit.Bytes) {
 	return sum
 }
 
-// holds returns what an attempt holds now.
+// holds returns the resources that an attempt holds now.
 func (s *State) holds(a AttemptID) unit.Vector {
 	att := s.attempts.at(a)
 	if s.lives.at(att.Task).phase == Suspended && !att.Resuming {

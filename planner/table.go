@@ -3,7 +3,7 @@ package planner
 import "gantry/planner/unit"
 
 // table is a growing list in pages, by id: growing moves nothing, which for tables of all tasks of a long run is most
-// of what growing costs. Ids of another kind do not index it. Pages of what is over are packed.
+// of the cost. Ids of another kind do not index it. Pages of ended elements are packed.
 type table[I ~int32, T any] struct {
 	pages  []*[pageSize]T
 	packed []packed // by page, in place of that of pages; shorter if no later page is packed
@@ -111,7 +111,7 @@ func (x *tasks) push(t *Task) {
 	x.left[t.ID>>pageBits]++
 }
 
-// of returns a task, which must exist. That of a workflow that has not ended stays where it is.
+// of returns a task, which must exist. A task of a workflow that has not ended stays where it is.
 func (x *tasks) of(t TaskID) *Task {
 	if page := x.pages[t>>pageBits]; page != nil {
 		return &page[t&(pageSize-1)]

@@ -23,10 +23,10 @@ func (v View) Platform() *Platform { return v.s.platform }
 // Nodes returns the virtual nodes, by id.
 func (v View) Nodes() []Node { return v.s.platform.Nodes }
 
-// Capacity returns what node n has now: zero once it was lost.
+// Capacity returns the present capacity of node n: zero once it was lost.
 func (v View) Capacity(n NodeID) unit.Vector { return v.s.capacity[n] }
 
-// Held returns what attempts under way hold on node n.
+// Held returns the resources that attempts under way hold on node n.
 func (v View) Held(n NodeID) unit.Vector { return v.s.held[n] }
 
 // Task returns an admitted task. Its Need is that of the next attempt; once its workflow has ended its edges and files
@@ -64,7 +64,7 @@ func (v View) All(w WorkflowID) iter.Seq[TaskID] {
 // First returns the first task with which w arrived.
 func (v View) First(w WorkflowID) TaskID { return v.s.workflows[w].parts[0].first }
 
-// Cancelled reports whether what had not started of w was withdrawn.
+// Cancelled reports whether the unstarted tasks of w were withdrawn.
 func (v View) Cancelled(w WorkflowID) bool { return v.s.workflows[w].cancelled }
 
 // Withdrawn reports whether t was withdrawn, alone or with its workflow: once it has ended it is not tried again.
@@ -144,11 +144,11 @@ func (v View) UnderWay() iter.Seq[AttemptID] {
 // UnderWayCount returns how many attempts are under way.
 func (v View) UnderWayCount() int { return v.s.underWayCount }
 
-// Holds returns what an attempt under way holds now: of a frozen one what its node keeps.
+// Holds returns the resources that an attempt under way holds now: a frozen one, those that its node keeps.
 func (v View) Holds(a AttemptID) unit.Vector { return v.s.holds(a) }
 
-// Changes yields by how much an event, which the state has taken in, changed what attempts hold. The amounts must not
-// be changed, nor kept.
+// Changes yields by how much an event, which the state has taken in, changed the holds of attempts. The amounts must
+// not be changed, nor kept.
 func (v View) Changes(e *Event) iter.Seq2[AttemptID, *unit.Vector] {
 	frozen := func(att *Attempt) unit.Vector { return att.Hold.Keep(v.Nodes()[att.Node].Keeps) }
 	return func(yield func(AttemptID, *unit.Vector) bool) {
@@ -201,11 +201,11 @@ func (v View) Ran(a AttemptID) time.Duration {
 	return max(0, end.Sub(att.Started)-att.Paused)
 }
 
-// Done returns the fraction of t, [0, 1), that a checkpoint has: the next attempt continues from there. What a running
-// attempt has done since it started is not in it.
+// Done returns the fraction of t, [0, 1), that a checkpoint has: the next attempt continues from there. The progress of
+// a running attempt since it started is not in it.
 func (v View) Done(t TaskID) float64 { return v.s.lives.at(t).done }
 
-// Checkpoint returns where the checkpoint of t lies and in how long a run what it has was done; None if there is none.
+// Checkpoint returns where the checkpoint of t lies and in how long a run its work was done; None if there is none.
 func (v View) Checkpoint(t TaskID) (NodeID, time.Duration) {
 	l := v.s.lives.at(t)
 	if l.done == 0 {
@@ -222,11 +222,11 @@ func (v View) KeptBy(t TaskID) AttemptID {
 	return None
 }
 
-// Preemptions returns how often a policy took the place of t away, in whatever way.
+// Preemptions returns how often a policy took the place of t away, in any way.
 func (v View) Preemptions(t TaskID) int { return int(v.s.lives.at(t).preempted) }
 
-// Vacates returns how t is best preempted if it has to leave its place altogether, what its node keeps included: by a
-// checkpoint, or else by a restart if the user allows that; Suspend if it can only be frozen where it is.
+// Vacates returns how t is best preempted if it has to leave its place altogether, and with it all resources there: by
+// a checkpoint, or else by a restart if the user allows that; Suspend if it can only be frozen where it is.
 func (v View) Vacates(t TaskID) Vacate {
 	switch task := v.s.tasks.of(t); {
 	case task.Checkpointable:

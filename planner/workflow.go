@@ -1,6 +1,6 @@
 // Package planner is the core of gantry: the state of a run, the draft schedule that policies edit, and the derivation
-// of orders from it. It is pure: no I/O, no goroutine, no wall clock, and it cannot reach what a trace says of true
-// runtimes. The same code plans for real containers and for simulation.
+// of orders from it. It is pure: no I/O, no goroutine, no wall clock, and it cannot reach the true runtimes of a trace.
+// The same code plans for real containers and for simulation.
 package planner
 
 import (
@@ -50,7 +50,7 @@ type Workflow struct {
 	Arrived Time
 	Release Time // earliest start
 	Due     Time // deadline; unit.Never if there is none
-	// RejectLate asks a Refuser to refuse it if it cannot meet its deadline, whatever holds for others.
+	// RejectLate asks a Refuser to refuse it if it cannot meet its deadline, even if others are not refused.
 	RejectLate bool     `json:",omitempty"`
 	Tasks      []TaskID // topological order, those that become free first in front
 }
@@ -59,11 +59,11 @@ type Workflow struct {
 type Task struct {
 	ID       TaskID
 	Workflow WorkflowID
-	Kind     KindID // transformation: what estimates are learned by
+	Kind     KindID // transformation: estimates are learned per kind
 	Stage    int32  // execution phase; the level where the trace gives none
 	Need     unit.Vector
-	// DeclaredMemory is what the task may hold by its trace if Need has less by a prediction: a try after one that ran
-	// out of memory gets at least that. 0: Need has it.
+	// DeclaredMemory is the memory that the task may hold by its trace if Need has less by a prediction: a try after
+	// one that ran out of memory gets at least that. 0: Need has it.
 	DeclaredMemory unit.Bytes `json:",omitempty"`
 	Parents        []TaskID   // distinct; see Formal
 	Children       []TaskID
@@ -74,7 +74,7 @@ type Task struct {
 	// on no node. No policy ever meets one: tasks that one joins are linked directly, in all that a View shows of them.
 	Formal bool
 	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one
-	// continues from there, on any node. CheckpointSize is what then has to be brought to another node.
+	// continues from there, on any node. CheckpointSize is the amount of data then brought to another node.
 	Checkpointable bool `json:",omitempty"`
 	// Restartable says that the user allows to preempt the task by ending it: its work is lost.
 	Restartable    bool       `json:",omitempty"`
@@ -97,7 +97,7 @@ type Node struct {
 	Group    GroupID // cluster or rack: bandwidth and latency are between groups
 	Capacity unit.Vector
 	Speed    float64   // 1 = reference
-	Keeps    unit.Mask // what a suspended task still holds here
+	Keeps    unit.Mask // resources that a suspended task still holds here
 }
 
 // Platform is the virtual cluster.
