@@ -7,7 +7,7 @@
 //	oracletest.Compare(t, 200, shape, func(i oracletest.Instance) (string, error) {
 //		course, err := oracletest.Simulate(i, "edf")
 //		...
-//		return oracletest.Difference(course.Stays, myOracle(i)), nil
+//		return oracletest.Difference(course.Stays, myOracle(i), true), nil
 //	})
 package oracletest
 

@@ -107,7 +107,7 @@ func (s *Session) warnEdited(ctx context.Context, f sqlite.Flow) error {
 	return nil
 }
 
-// corrected reads a file with corrected workflows of the run.
+// readCorrected reads a file with corrected workflows of the run.
 func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correction, err error) {
 	in := &Inputs{Paths: []string{with}, Seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
 		Loader: load.Loader{Platform: s.platform, TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64),

@@ -218,7 +218,7 @@ func (b *sandbox) show(at, name string, f *executor.FileSpec, changes bool) erro
 // user runs the shell: as it runs programs.
 func (b *sandbox) user() stage.Owner { return stage.ProgramUser() }
 
-// remove deletes the container, if the docker command left it, and the directory.
+// remove deletes the directory and lets its lock go.
 func (b *sandbox) remove() {
 	if b.work != "" {
 		_ = os.RemoveAll(b.work)
