@@ -13,7 +13,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// bentPlan is RM-DCWF, and its FIFO, with wrong estimates: jobs are mapped as in the paper. As ARCHITECTURE.md says,
+// bentPlan is RM-DCWF, and its FIFO, with wrong estimates: jobs are mapped as in the paper. As planner/remap says,
 // what overruns or starts late pushes its descendants, and what is planned in its room; a job that is so made late is
 // remapped; what ends early lets ready tasks of jobs mapped by TSP1 move up, and jobs that could not be helped be tried
 // again. Where tasks of several sizes are packed on several nodes, all ways to move those planned are tried.

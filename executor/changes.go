@@ -24,7 +24,7 @@ type Results interface {
 
 // Keep decides which tasks of a workflow that was continued need not run: those that succeeded, are unchanged, have the
 // same inputs, and follow none that runs. Of these, one runs whose outputs are gone and read by a task that runs, or
-// are results.
+// are results. Keep is pure but for the questions that r answers.
 func Keep(was, now *Admission, v planner.View, r Results) (kept []Kept, changes []Change) {
 	k := keeper{was: was, now: now, v: v, files: r, at: map[string]int{}, why: make([]string, len(now.Tasks)),
 		kept: make([]Kept, len(now.Tasks))}

@@ -41,8 +41,9 @@ func (e *Engine) Quiesce(ctx context.Context) error {
 	return nil
 }
 
-// Continue puts workflows in the place of former ones, all at one instant and in one transaction of the log. Nothing is
-// under way.
+// Continue puts workflows in the place of former ones, all at one instant and in one transaction of the log: arrival,
+// WorkflowContinued, and a TaskReused for each task that stays. So a crash leaves the run as it was or continued.
+// Nothing is under way.
 func (e *Engine) Continue(ctx context.Context, all []Continuation) error {
 	v := e.Planner.View()
 	if v.UnderWayCount() > 0 {

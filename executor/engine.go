@@ -22,6 +22,11 @@ const (
 )
 
 // Engine runs workflows: the loop between events and plans.
+//
+// Each turn waits for Runtime.Next, takes in all events of that instant, asks the policy once, and gives events and
+// plan to the Store in one transaction. The orders are carried out after that, and only then may the runtime forget
+// attempts that ended. So a crash at any point loses nothing that had an effect. State changes by events only, and a
+// PlanCommitted is applied like any other event.
 type Engine struct {
 	Runtime  Runtime
 	Store    Store // nil: nothing is kept
@@ -709,7 +714,9 @@ func (e *Engine) Recover(ctx context.Context) error {
 }
 
 // repeatOrders gives the orders once more that were logged and of which nothing was heard: gantry may have ended before
-// it carried them out.
+// it carried them out. Order, checkpoint and end of a preempted attempt are three separate facts: the log has the order
+// (Attempt.Leaving), and the runtime judges its findings by the exit code and the file. So a crash between any two of
+// them is recovered from.
 func (e *Engine) repeatOrders(ctx context.Context, live []Launch) error {
 	v := e.Planner.View()
 	for i := range live {

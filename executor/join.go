@@ -8,7 +8,10 @@ import (
 	"gantry/planner"
 )
 
-// Join says that a submission of one task belongs to a workflow that grows.
+// Join says that a submission of one task belongs to a workflow that grows: the open one with its key, or a new one.
+// Policies see the precedence within that workflow. A dependency elsewhere holds the task outside, in the table
+// submitted of the log, until the other submission has ended. The engine knows submissions by their numbers (see
+// Engine.Refer). It settles those that can never start in the batch that makes them impossible.
 type Join struct {
 	// Key is that of the workflow: tasks with the same key are of one workflow as long as that has not ended.
 	Key   string

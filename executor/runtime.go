@@ -12,7 +12,8 @@ import (
 	"gantry/trace"
 )
 
-// Clock has the time of a run. Real clocks measure from the wall-clock start of the run, also after it was resumed.
+// Clock has the time of a run. Real clocks measure from the wall-clock start of the run, also after it was resumed:
+// time without any gantry is part of the run, as containers ran on.
 type Clock interface{ Now() planner.Time }
 
 // Runtime runs attempts. All calls come from the engine's goroutine. Orders return at once and are idempotent; their

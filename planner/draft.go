@@ -48,7 +48,11 @@ var (
 	ErrKept       = errors.New("the task cannot leave its place in that way") // see View.Vacates
 )
 
-// Vacate says how a preempted task leaves its place.
+// Vacate says how a preempted task leaves its place. View.Vacates has the way that a task has. The place can be planned
+// with in the same round, but starts there wait until the runtime has reported that it is free. A checkpoint has a
+// fraction of the whole task (AttemptExited.Kept) rather than a time, since the same work takes another time elsewhere.
+// State keeps the fraction until the task ends well or its program fails by itself. The next attempt brings the
+// checkpoint along within its stay: latency, and size over bandwidth of the link.
 type Vacate uint8
 
 const (
@@ -298,7 +302,8 @@ func (d *Draft) Promises(n NodeID) int { return d.queues[n].live }
 // amount from there on. It includes all running and planned tasks.
 func (d *Draft) Usage(n NodeID) iter.Seq2[Time, unit.Vector] { return d.profile(n).All() }
 
-// profile returns the usage of node n over time, made when it is first asked for and kept up to date from then on.
+// profile returns the usage of node n over time, made when it is first asked for and kept up to date by differences
+// from then on: greedy policies, which never look ahead, never pay for it.
 func (d *Draft) profile(n NodeID) *timeline.Profile {
 	if p := d.ahead[n]; p != nil {
 		p.Prune(d.now)

@@ -69,7 +69,8 @@ func (d *Draft) orders(est Estimator) []Order {
 }
 
 // copyAhead orders the copies that the policy asked for, and those of files that exist to where their consumers are
-// planned.
+// planned. It is for platforms whose copies overlap other work; elsewhere copies are part of a segment. The consumer
+// starts once FileAppeared came for all of its inputs.
 func (d *Draft) copyAhead(out []Order) []Order {
 	v := d.s.View()
 	out = append(out, d.asked...)

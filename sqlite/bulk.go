@@ -16,7 +16,9 @@ const (
 )
 
 // bulk is the log of a simulation on its way. A simulation can be repeated, so its last rows may be lost with the
-// process: thousands of events are encoded and written in one transaction, beside the engine.
+// process: thousands of events are encoded and written in one transaction, by a goroutine beside the engine. The tables
+// are those of a real run; rows of attempts are written once they have ended, and those of tasks once their workflow
+// has.
 type bulk struct {
 	db       *DB
 	w        *writer

@@ -120,7 +120,8 @@ func (t *task) checkpoint() emulate.Checkpoint {
 	return c
 }
 
-// leaveCheckpoint makes the checkpoint, and the outputs that it counts, durable.
+// leaveCheckpoint makes the checkpoint, and the outputs that it counts, durable. The checkpoint appears by rename,
+// after it was synced; the emulator then exits with emulate.ExitKept.
 func (t *task) leaveCheckpoint() error {
 	c := t.checkpoint()
 	for _, f := range t.spec.Outputs[:c.Outputs] {

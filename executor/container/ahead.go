@@ -19,6 +19,16 @@ import (
 // attempt: the name of its control directory, control group and, until an attempt uses it, container. Its launcher
 // waits there. An order binds the container to its attempt by a link to that directory, stages the inputs, and releases
 // the launcher. Containers not bound when gantry ends are removed without a trace. Under Runtime.mu.
+//
+// The engine foresees the starts (planner.Foresee) and gives the list to this executor.Preparer after each turn; starts
+// no longer in the list are given up. No policy sees any of it, no event of it is logged, and a simulation does the
+// same in virtual time. No ticket ever comes again. The launcher waits, before it claims anything, at a pipe that
+// gantry holds open: if the pipe closes without a release, as when gantry is killed, the launcher ends. The file of the
+// release appears whole, and has the facts that were unknown before, such as arguments that depend on files.
+//
+// So a crash finds a container that was bound or was not. One that was not belongs to no attempt, and is removed. One
+// that was bound and not released is given up by a claim, and its attempt is lost without blame. From the release on
+// the attempt is like all others.
 type ahead struct {
 	list    map[executor.Likely]*attempt
 	lead    executor.Lead

@@ -1,6 +1,42 @@
 // Package container is the Runtime of real containers: each attempt is a container of an Engine of this host, below the
 // control group of its virtual node, with limits of its own, its files in the directories of its node, and its counters
 // read from the kernel.
+//
+// Control groups. With Docker each attempt has a control group of its own that outlives the container's,
+// /gantry/<run>-<hash of its directory>/<node>/a<attempt>: CPU time and peak memory stay readable there after Docker
+// has removed the container's. Block I/O and out-of-memory counters do not outlive the container on cgroup v1, so
+// cgroup.Watcher reads them between the end of the last process and the removal; a sampler is the fallback. Counters
+// that were missed are NULL in the log, never 0. Without a daemon gantry removes the group itself, and the container is
+// in the attempt's: each group in each hierarchy of cgroup v1 costs CPU time.
+//
+// Rights. A container begins as root with the rights to become another user and to give up rights, and no others. Its
+// first process is the launcher (package launch/first): it claims the attempt, gives up all rights, passes signals on
+// to the program, reaps orphans and notes how the program ended. The program runs as a user without rights that cannot
+// enter the control directory, trace the launcher, or open the launcher's files. Unless a task asks for it there is no
+// network, which also halves the cost of a start. The root is read-only, the number of processes limited, and
+// no-new-privileges set. Outputs belong to the caller.
+//
+// Files. A task sees its inputs through symbolic links from its work directory, read-only, at the same path as on the
+// host. Outputs are written in the work directory, checked to be files or directories (a link counts as its target
+// there or among the inputs), synced, and published by rename: no reader ever sees a half-written output. See package
+// stage.
+//
+// Ends. Package evidence judges how an attempt ended. The pidfd of the launcher shows the end of a program that ended
+// by itself; its code is in the launcher's account or, if that could not be written, the kernel has it. The engine
+// notices some 30 ms later, clears up in the background, and is awaited at the end of the run. Signals, pauses, and
+// failures in the emulator are still judged with the engine's answers. An engine that is stopped in mid-start may
+// forget a process that it made: processes left in an attempt's control group when its container is gone are killed.
+//
+// Engines. No request to the engine waits for ever: a request without an answer for Config.Patience fails, and is not
+// repeated, since it may still have its effect. The wait for the end of a container is broken off after a quarter of
+// that time, and gantry looks at the launcher's account, the control group and the process. An engine that was killed
+// may show a container as created whose program ran, or as running whose process is dead; settleTime later gantry
+// judges the attempt by its own knowledge. Starts are a bounded resource of their own (executor.Starts): a host of few
+// cores starts no more at once.
+//
+// Cost. Gantry computes little for each container: requests go to the engine on the goroutine that makes them, over
+// connections of its own; if the watcher and the launcher saw a program end well, the engine is not asked about
+// it; a start is reported up to startsWait later, so that the end of a short task comes in the same transaction.
 package container
 
 import (

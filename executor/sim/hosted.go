@@ -31,7 +31,12 @@ import (
 //     runs within the limit of its node, though, and takes its time from the programs there. Reading and writing share
 //     the limits of the node and the host's disk.
 //
-// Rates are whole numbers, times nanoseconds. The same input gives the same decisions.
+// Each activity has an item in the queue for its end. When the set of activities changes, balance gives new rates, and
+// only activities with another rate get a new item. So a change costs O(log n) as long as nothing is short, and the
+// number of tasks under way where something is. Shares are max-min fair, first among nodes and then among the tasks of
+// a node (share.go).
+//
+// Rates are whole numbers per second, times nanoseconds. The same input gives the same decisions.
 type Hosted struct {
 	cfg     Config
 	m       *hostmodel.Model

@@ -1,5 +1,11 @@
 // Package sim is the runtime of simulations: virtual time, true runtimes from the workload, copies at the bandwidth of
-// the links.
+// the links. It has two runtimes. Runtime is that of the papers: an attempt has a start and an end, known when it
+// begins. Hosted has a model of its host (package hostmodel), whose containers compete for cores and disk. Both write
+// the same events as real containers.
+//
+// Noise is drawn from seed, task, try and phase, never from the order of events: two policies meet the same luck.
+// Planning takes no virtual time unless it is charged (executor.Spender): then the clock moves on by the time of each
+// round, orders begin after it, and events meanwhile are seen late, with the instants at which they happened.
 package sim
 
 import (

@@ -45,6 +45,9 @@ const (
 // Rigid allocates tasks that need several processors of one cluster, a node, as Online Workflow Management and
 // Mixed-Parallel Online Workflow Scheduling do (Wang, MOWS, section 3). A task that is allocated keeps its place, be it
 // later on: see retain.Allocated.
+//
+// Rigid sketches the estimated needs of the queue on a copy of the usage, and reserves in the draft only the places
+// that it allocates. It looks at the queue only after an event that can let a task be allocated.
 type Rigid struct {
 	Rearrange  Rearrangement
 	Choose     Allocation

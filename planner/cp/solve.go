@@ -268,9 +268,11 @@ func (s *solver) restore() {
 // settled reports whether the bounds say that nothing is better than the best solution.
 func (s *solver) settled() bool { return s.best.Late <= s.bound && s.sum <= s.least }
 
-// lists makes the first solutions: that of RM-DCWF, that of greedy EDF if tasks are not many, and jobs in the order
-// of their deadlines (EDF), of their laxity, of their normalized laxity (RM-DCWF's comparator), of their length; and
-// each of these once more with the jobs that came out late behind all others.
+// lists makes the first solutions: that of RM-DCWF, that of greedy EDF if tasks are not many, and jobs in the order of
+// their deadlines (EDF), of their laxity, of their normalized laxity (RM-DCWF's comparator), of their length; and each
+// of these once more with the jobs that came out late behind all others. So the solution of a batch loses to neither
+// greedy EDF, if tasks are not many, nor RM-DCWF. Of batches of more than fewTasks tasks of several sizes it may lose
+// to package remap, which moves planned tasks between nodes; the lists here do not.
 func (s *solver) lists() {
 	if s.greedy(); s.settled() {
 		return

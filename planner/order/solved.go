@@ -21,6 +21,9 @@ import (
 // runtime over the nodes. Where needs are alike, the nodes of one speed are summed up. Copies of files are left to the
 // allocator: the ends of workflows follow from its places.
 //
+// The budget of the solver is counted in search steps and never in time, so that a simulation and a resumed run decide
+// alike. Between two models the plan bends like any other.
+//
 // The model is solved again when a workflow may start, a node changes or a task wants a place that has none; and when a
 // task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between two of
 // the former.

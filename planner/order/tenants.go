@@ -26,6 +26,9 @@ const (
 // suspended ones in the order of their suspension, then the rest, first come, first served by job, of the tenant with
 // the least share where shares count (3DSF, section 5). Tasks are kept apart in lanes: one that does not fit holds back
 // those behind it in its lane only.
+//
+// planner.State alone keeps the resources that attempts hold. View.Changes has the changes that an event made, so that
+// a replay of a log brings the shares back.
 type Tenants struct {
 	Urgency Urgency
 	// Late lets deadline jobs that cannot end in time any more keep their place; else they take turns with regular

@@ -52,7 +52,8 @@ func (t *tenancy) Observe(v planner.View, e planner.Event) {
 	}
 }
 
-// Recaller is a policy that learns from the jobs of earlier runs, too.
+// Recaller is a policy that learns from the jobs of earlier runs, too, such as the M/M/n model of 3DSF. Package session
+// reads them from the log.
 type Recaller interface {
 	// Jobs is how many of the latest it learns from; 0: none.
 	Jobs() int

@@ -9,7 +9,7 @@ import (
 // Where copies overlap other work, a task starts at its planned start only if its inputs are on its node by then. So
 // each node is a pool of its own as soon as there are files to copy, and the plan says where each task will be. Inputs
 // are copied there as soon as they exist and it is known. The task takes nothing of the node before it starts: the plan
-// keeps its promises to others.
+// keeps its promises to others. Tasks that are planned when their pool is split get a node, and keep their times.
 
 // fetches reports whether inputs of t may have to be copied to its node ahead of its start.
 func (p *Policy) fetches(t *planner.Task) bool {

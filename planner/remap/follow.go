@@ -17,8 +17,12 @@ import (
 // several the one that was mapped to the earlier start goes first. A task that runs longer than estimated, or starts
 // late, pushes the tasks that depend on it; the slot it holds is not free for the next task, which waits and pushes in
 // turn: the plan bends, and is not made again. As far ahead as pushed tasks now reach, others are pushed at once. When
-// that makes a job late which was not, it is remapped as on arrival. A task that ends early leaves room: ready tasks of
-// jobs mapped by TSP1 move up into it where that delays no task planned there.
+// that makes a job late which was not, it is remapped as on arrival; if that fails the plan stays as it is. A task that
+// ends early leaves room: ready tasks of jobs mapped by TSP1 move up into it where that delays no task planned there.
+// TSP2 keeps to its times.
+//
+// A place that turns out not to exist makes its task wait, in the pool where it then ends first, and overbooks nothing.
+// A task whose inputs come later than estimated keeps no other due task of its node waiting.
 type follow struct {
 	// something did not end when it was estimated to: as long as all does, nothing moves up, as in the paper
 	adrift     bool
@@ -305,7 +309,8 @@ func (p *Policy) slip(j *job, i int32) {
 
 // rescueEndangered remaps the jobs that became late since they were mapped. Those that could not be helped are tried
 // again when there is room that was not there; each of them no sooner than a quarter of the time that was left to its
-// deadline when that failed.
+// deadline when that failed. Only the end of a task before its estimated end makes such room. The tries of a job are
+// so bounded by the logarithm of the time that it has.
 func (p *Policy) rescueEndangered() {
 	now := p.c.Now()
 	if p.eased {

@@ -3,10 +3,34 @@
 //
 // A workflow (job) is mapped whole when it arrives; if that makes it late, the jobs in its way are mapped again with
 // it, in order of their deadlines, then of their normalized laxities. Slots being alike, the plan is when tasks run and
-// in which pool of alike nodes, not on which of them: a task is bound to a node when it starts.
+// in which pool of alike nodes (capacity, speed, group), not on which of them: a task is bound to a node, and enters
+// the draft, when it starts. A remapping remembers the usage that it changes by sharing its blocks, and comes back to
+// it in one go if it fails.
 //
-// The paper lets estimates be exact. How plans cope with wrong ones is this package's own (follow.go): the plan bends,
-// and a job whose deadline gets into danger is remapped.
+// The usage of a pool is counted in one of two ways (usage.go), and the pool changes from the first to the second with
+// the first task that makes it necessary; the tasks that are planned stay as they are.
+//
+//   - Slots: all tasks have the same need, or needs that fill a node side by side. One step function (timeline.Count)
+//     for each kind of need is exact for a whole pool; a profile for each node would cost as many times more as there
+//     are nodes. Only dimensions that can be short count: CPU, and those of which a task needs a larger part than of
+//     CPU.
+//   - Packed: needs of different sizes. Every stay has a node, and usage lies in shelves of up to 64 nodes
+//     (timeline.Shelf), which one pass searches for the first room on any of them. A new stay goes to the first node
+//     with room at the wanted instant. If no node has room, a search moves planned stays to other nodes, at their times
+//     (pack.go). The search is complete, so that no existing room is refused, until its steps are used up or too many
+//     stays would have to move. Then each stay goes to the node where it can be first. Small pools are exact; the
+//     oracles in package executor compare them with a search that tries all ways.
+//
+// The paper lets estimates be exact. This package adds its own rules for wrong ones (follow.go): the plan bends, and a
+// job whose deadline gets into danger is remapped. As long as everything ends at its estimated end none of these rules
+// applies: a simulation with exact estimates is the paper's algorithm. TSP2 plans up to sub-deadlines, so that any
+// delay outside of the estimates makes it late: Config.Margin leaves time before them. Starts of containers are in the
+// estimates, but not their variation.
+//
+// After a restart, when a node changes, and when the first workflow with runtimes by node comes, all tasks that have
+// not started are mapped again, job by job in order of deadlines. With runtimes by node, or inputs to copy ahead, each
+// node is a pool of its own from then on. Notes in the log have the prediction on arrival, sub-deadlines, each
+// remapping with its outcome, the limits that were met, and the planned end of each task that starts.
 package remap
 
 import (

@@ -1,5 +1,20 @@
 // Package server takes work for a run that is under way: it answers the requests of package api, logs submissions
-// before it answers, and gives them to the engine.
+// before it answers, and gives them to the engine. A served run is a run like any other whose engine has an inbox
+// (executor.Inbox) and does not end while that is open.
+//
+// Handlers run on goroutines of their own. Their work on the run is done on the engine's goroutine, in a turn and at
+// its instant: it becomes events like any others, is logged with the turn, and only then answered. So policies, replay
+// and simulations know nothing of servers.
+//
+// A submission is acknowledged before the engine has it. The handler checks it, commits it to the table submitted of
+// the log in a transaction of its own, posts it to the inbox and answers. So a submission is as quick while a round is
+// planned, and a full disk refuses it cleanly. The batch with its arrival marks the row as arrived. After a crash,
+// Restore returns the rows that did not arrive. Each request has a random key: a repeated request is the same
+// submission.
+//
+// Clients read workflow files with the rights of their users, and send submissions as JSON. sqlite.DecodeSubmission and
+// CheckSubmission bound these like any hostile file; then the engine's own Admitter tries them. Limits of waiting tasks
+// and of the disk are checked here, when work is accepted. The draft checks limits of cores (planner/quota.go).
 package server
 
 import (

@@ -9,6 +9,9 @@
 //	asked       gantry's account: each signal and each removal, written before the act
 //	places      the directories that the launcher has to find in the container, a NUL after each
 //	publishing  the outputs were all checked, and moving them to the node had begun
+//
+// The claim is made once and for ever: by the launcher, whose program then begins, or by a gantry that gives the
+// attempt up, as a start that a killed gantry asked for may still be on its way.
 package control
 
 import (

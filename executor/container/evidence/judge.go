@@ -1,6 +1,13 @@
 // Package evidence draws conclusions about attempts: Judge says how one ended, Recover chooses the action of a gantry
 // that resumes a run. Both are pure functions of the log, the container engine's answers and the files, so that every
-// case can be tested without an engine.
+// case can be tested without an engine. A test visits every state that three kills of gantry and a restart of the
+// engine can reach.
+//
+// An end is a class. An end by lack of memory is known by the kernel's counters, not by Docker's flag or exit code 137.
+// The pidfd shows whether a signal ended the program or it exited with such a code itself (since Linux 6.15; before
+// that, the exit code is taken as it is). Without the launcher's claim the program never ran, and the exit code says
+// nothing about it: the attempt counts as host-error, or as lost if gantry gave it up or the engine went down, unless a
+// signal or the kernel for lack of memory ended the launcher.
 package evidence
 
 import (

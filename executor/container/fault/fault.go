@@ -2,6 +2,7 @@
 // -X gantry/executor/container/fault.points=on read the environment variable GANTRY_FAULT; in all others the package
 // does nothing. A number N ends the process with SIGKILL at moment N, where effect E, counted from 0, has the moments
 // 2E, before it, and 2E+1, after it. GANTRY_FAULT_TRACE names a file to which every moment is appended, "N NAME".
+// The tests in scripts/crashtest try every moment.
 package fault
 
 import (
