@@ -14,7 +14,8 @@
 // to the program, reaps orphans and notes how the program ended. The program runs as a user without rights that cannot
 // enter the control directory, trace the launcher, or open the launcher's files. Unless a task asks for it there is no
 // network, which also halves the cost of a start. The root is read-only, the number of processes limited, and
-// no-new-privileges set. Outputs belong to the caller.
+// no-new-privileges set. Outputs belong to the user of the workflow: see
+// stage.Area.OwnerOf.
 //
 // Files. A task sees its inputs through symbolic links from its work directory, read-only, at the same path as on the
 // host. Outputs are written in the work directory, checked to be files or directories (a link counts as its target
