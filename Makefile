@@ -20,8 +20,8 @@ COMMIT := $(shell git describe --always --abbrev=8 --exclude='*' --dirty 2>/dev/
 # make install and make uninstall: below $(DESTDIR)$(PREFIX).
 PREFIX ?= /usr/local
 export PREFIX DESTDIR
-# Packages tested at once, with the race detector and without. Container tests wait for the engine, which leaves a core to others.
-PACKAGES ?= 2
+# Packages tested at once. Container tests wait for the engine, which leaves a core to a third package.
+PACKAGES ?= 3
 # Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
 ALONE := . ./cmd/gantry/debian ./planner/... ./trace ./trace/generate ./trace/jx ./trace/scenario ./trace/shown \
 	./trace/spelling ./cmd/internal/sbatch ./sqlite/report/columns \
@@ -43,7 +43,7 @@ UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
 # make check vets.
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
-.PHONY: help demo demo-slurm test test-plain test-raced test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
@@ -62,13 +62,7 @@ demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on 
 	@scripts/demo-slurm
 
 test: room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
-	@$(MAKE) --no-print-directory -j2 test-plain test-raced
-
-# Both at once, as tests of containers mostly wait.
-test-plain:
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry $(DRIVERS) $(SIMULATED) $(ALONE)
-
-test-raced:
 	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./scripts/lint)")
 
 test-long: room setup browser registry readers slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
