@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -128,6 +129,19 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	if was := one[string](t, home,
 		"SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@2" {
 		t.Errorf("the run keeps estimator %q", was)
+	}
+	// Its page has its plans, made with the model of that log.
+	page := filepath.Join(t.TempDir(), "page.html")
+	expect(t, exitOK, nil, "report", "--html", page, "--policies", "cpp", "--dir", home, one[string](t, home,
+		"SELECT name FROM runs ORDER BY id DESC LIMIT 1"))
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range []string{"cannot be made again", "cannot be simulated"} {
+		if bytes.Contains(text, []byte(fault+":")) {
+			t.Errorf("the page says that something %s", fault)
+		}
 	}
 }
 

@@ -87,6 +87,9 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	defer s.Close()
+	if c.IsSet("group") && c.String("group") == "" {
+		return exit.Usagef("--group: name a group, or leave --group out to serve yourself")
+	}
 	v := session.Serving{Group: c.String("group"), Tenants: c.StringSlice("tenant"),
 		Differing: func(run string, kept *session.Settings) ([]string, error) { return differing(c, run, set, kept) }}
 	if v.Limits, err = readLimits(c); err != nil {

@@ -47,7 +47,9 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 					!strings.Contains(digest, i.Digest)) {
 				t.Errorf("%s, round %d: %+v, not %s of %s (%s)", ref, round, i, source, id, digest)
 			}
-			s.Close()
+			if s != nil {
+				s.Close()
+			}
 		}
 		var list []image.Entry
 		if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "images", "--json")), &list); err != nil ||

@@ -91,7 +91,7 @@ func (r *rehearsal) session(info *sqlite.RunInfo, policy string) (*Session, erro
 		set.Policy, set.RejectLate = policy, false
 	}
 	view := term.New(true)
-	return &Session{set: set, ideal: true, view: view, platform: &info.Platform}, nil
+	return &Session{set: set, db: r.log, ideal: true, view: view, platform: &info.Platform}, nil
 }
 
 // again makes all that a simulation of a run of the log with a policy needs.
