@@ -83,7 +83,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var step func(what string, done float64)
+	var step func(doing string, done float64)
 	if !c.Bool("json") && !c.Bool("quiet") {
 		step = printStep(c)
 	}

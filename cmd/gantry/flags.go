@@ -102,7 +102,7 @@ const (
 
 func hostModelFlag() cli.Flag {
 	return &cli.StringFlag{Name: "host-model", Usage: "take how containers start, run and end on a host from " +
-		"`MODEL`: this (what gantry calibrate measured here), a file with a model, or none (default: this, if it was " +
+		"`MODEL`: this (as gantry calibrate measured), a file with a model, or none (default: this, if it was " +
 		"measured, the cluster is one that this host can be, and --startup is not given)"}
 }
 
@@ -171,7 +171,7 @@ func nodeFlags() []cli.Flag {
 			"the one that gantry runs in)"},
 		&cli.StringFlag{Name: "shared", Usage: "with --runtime slurm: `DIR` that all nodes share, for the files of " +
 			"runs (default: --dir)"},
-		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: what runs the programs on nodes, " +
+		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: the runtime of programs on nodes, " +
 			"`NAME`: oci, docker, or none, without a container (default: oci, else docker, as the node has it)"},
 	}
 }

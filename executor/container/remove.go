@@ -201,8 +201,9 @@ func inTheMaking(runDir string) bool {
 // Clean removes containers, control groups and files of secrets that gantry left on this host, of one run or, if run
 // is "", of all. A run whose lock is held is left alone. Control groups do not show where their run lies: those of
 // runs that are not in dir are left alone too, and so are their secrets. Log and files stay; a run is still resumable
-// then, its unfinished attempts are lost.
-func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error) {
+// then, its unfinished attempts are lost. With waits it looks again as long as the engine may still make a container
+// for a gantry that was killed: runs of another engine need no wait.
+func Clean(ctx context.Context, engine Engine, dir, run string, waits bool) (Cleaned, error) {
 	var out Cleaned
 	defer engine.Close()
 	host, err := engine.Host(ctx)
@@ -228,7 +229,9 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 	}
 	entries, _ := os.ReadDir(dir)
 	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return !e.IsDir() || run != "" && run != e.Name() })
-	_, alone := engine.(Tidier) // it makes no container once gantry has ended
+	if _, alone := engine.(Tidier); alone { // it makes no container once gantry has ended
+		waits = false
+	}
 	for {
 		all, err := engine.List(ctx, LabelRun, run)
 		if err != nil {
@@ -247,7 +250,7 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 			}
 			out.Containers = append(out.Containers, c.Name)
 		}
-		if alone || !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		if !waits || !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 			runDir := filepath.Join(dir, e.Name())
 			return !look(e.Name(), runDir) && inTheMaking(runDir)
 		}) {

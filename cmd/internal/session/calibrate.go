@@ -23,7 +23,7 @@ import (
 type Calibration struct {
 	Quick bool                             // less is measured
 	Busy  bool                             // the model of a busy host is kept, too
-	Step  func(doing string, done float64) // takes the next step; nil: nobody is told
+	Step  func(doing string, done float64) // hears of the next step; nil: none is reported
 }
 
 // Calibrate measures this host and keeps the model in the log below home.

@@ -25,15 +25,16 @@ func CleanUsable(ctx context.Context, home, run string) (all container.Cleaned, 
 		if row := RuntimeNamed(name); row.Engine == nil {
 			continue
 		}
-		done, err := CleanRuns(ctx, home, run, []string{name})
+		ran := RanOn(ctx, home, run, name)
+		done, err := cleanRuns(ctx, home, run, []string{name}, ran)
 		all.Add(done)
 		switch {
 		case err == nil:
 			usable = true
 		case !errors.Is(err, container.ErrUnusable):
 			return all, err
-		case RanOn(ctx, home, run, name):
-			unusable = append(unusable, fmt.Errorf("%w: what runs of --runtime %s left, if anything, stays: %w",
+		case ran:
+			unusable = append(unusable, fmt.Errorf("%w: leftovers of --runtime %s stay, if there are any: %w",
 				ErrPartly, name, err))
 		}
 	}
@@ -100,7 +101,12 @@ func Known(ctx context.Context, home, run string) bool {
 }
 
 // CleanRuns removes containers and control groups that runtimes left of a run, or of all if run is "".
-func CleanRuns(ctx context.Context, home, run string, names []string) (all container.Cleaned, err error) {
+func CleanRuns(ctx context.Context, home, run string, names []string) (container.Cleaned, error) {
+	return cleanRuns(ctx, home, run, names, true)
+}
+
+// cleanRuns is CleanRuns; with waits also of containers that an engine is still making.
+func cleanRuns(ctx context.Context, home, run string, names []string, waits bool) (all container.Cleaned, err error) {
 	for _, name := range names {
 		row := RuntimeNamed(name)
 		if row == nil || row.Engine == nil {
@@ -110,7 +116,7 @@ func CleanRuns(ctx context.Context, home, run string, names []string) (all conta
 		if err != nil {
 			return all, err
 		}
-		done, err := container.Clean(ctx, e, home, run)
+		done, err := container.Clean(ctx, e, home, run, waits)
 		if err != nil {
 			return all, err
 		}

@@ -72,7 +72,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	}
 	s.engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s)
 	s.follower = s.newFollower(nil)
-	s.view.Silence(len(corrected) > 0) // what failed is not news
+	s.view.Silence(len(corrected) > 0) // earlier failures are known
 	emulated := false
 	var specs []*executor.TaskSpec
 	err = s.log.Replay(ctx, func(e planner.Event, a *executor.Admission) error {

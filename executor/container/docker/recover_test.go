@@ -276,13 +276,13 @@ func TestCleanLeavesHeldRunsAlone(t *testing.T) {
 	defer lock.Close()
 	r.must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
 	base := filepath.Dir(r.config.Dir)
-	c, err := container.Clean(r.ctx, r.engine(), base, r.config.Run)
+	c, err := container.Clean(r.ctx, r.engine(), base, r.config.Run, true)
 	r.must(err)
 	if len(c.Containers) > 0 || !slices.Contains(c.Held, r.config.Run) {
 		t.Errorf("cleaned %+v, though a gantry works on it", c)
 	}
 	r.must(unix.Flock(int(lock.Fd()), unix.LOCK_UN))
-	c, err = container.Clean(r.ctx, r.engine(), base, r.config.Run)
+	c, err = container.Clean(r.ctx, r.engine(), base, r.config.Run, true)
 	r.must(err)
 	if len(c.Containers) != 1 || len(r.containers()) != 0 {
 		t.Errorf("cleaned %+v", c)
@@ -342,7 +342,7 @@ func TestCleanLeavesARunOfTheSameNameAlone(t *testing.T) {
 	}
 	name, group := leave(base)
 	other, otherGroup := leave(t.TempDir())
-	got, err := container.Clean(t.Context(), (&rig{t: t}).engine(), base, run)
+	got, err := container.Clean(t.Context(), (&rig{t: t}).engine(), base, run, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,7 +402,7 @@ func TestCleanWaitsForAContainerInTheMaking(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	got, err := container.Clean(t.Context(), e, base, run)
+	got, err := container.Clean(t.Context(), e, base, run, true)
 	if err != nil || !slices.Equal(got.Containers, []string{name}) {
 		t.Errorf("removed containers %v, %v", got.Containers, err)
 	}

@@ -171,7 +171,8 @@ func open(t testing.TB, host string, cfg container.Config, around ...func(contai
 			t.Error(err)
 		}
 		r.host, r.config.Patience = "", 0 // the way there may be closed, and the engine still start a container
-		if _, err := container.Clean(context.Background(), r.engine(), filepath.Dir(cfg.Dir), cfg.Run); err != nil {
+		if _, err := container.Clean(context.Background(), r.engine(), filepath.Dir(cfg.Dir), cfg.Run,
+			true); err != nil {
 			t.Error(err)
 		}
 	})

@@ -197,7 +197,7 @@ func TestContract(t *testing.T) {
 			if err := r.Close(); err != nil {
 				t.Error(err)
 			}
-			if _, err := container.Clean(context.Background(), open(), filepath.Dir(dir), name); err != nil {
+			if _, err := container.Clean(context.Background(), open(), filepath.Dir(dir), name, true); err != nil {
 				t.Error(err)
 			}
 			left, err := os.ReadDir(filepath.Join(dir, "control", "oci"))
