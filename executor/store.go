@@ -84,10 +84,10 @@ type Submission struct {
 	Release planner.Time
 	Due     planner.Time
 	// RejectLate has a policy that plans deadlines refuse it if its own cannot be met.
-	RejectLate bool `json:",omitempty"`
+	RejectLate bool `json:",omitzero"`
 	// Population, if above 0, lets the workflow arrive only while fewer are in the system; its times are then counted
 	// from that instant as they were from At: arrivals of a closed system.
-	Population int      `json:",omitempty"`
+	Population int      `json:",omitzero"`
 	Inputs     string   // directory of the files from outside, "" if they are made up
 	Dirs       []string // further such directories, tried after it
 	// Sources is where the files from outside were found, by position in the trace; nil: they were not looked for.
@@ -101,7 +101,7 @@ type Submission struct {
 	// Joins, if set, says that the submission is a single task of a workflow that grows.
 	Joins *Join `json:"-"`
 	// By is the user whose rights count; nil: the user of gantry. Only a server of several users sets it.
-	By *User `json:",omitempty"`
+	By *User `json:",omitzero"`
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where
 	// there is none.
 	Costs [][]int64 // nanoseconds

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/klauspost/compress/s2"
 
 	"gantry/executor"
 	"gantry/planner"
 )
 
-// A definition is an admission in columns: the number of its format, then each member of each kind of struct, of all
-// structs of that kind together. Whole columns are mostly one value, or count upwards, and take two bytes. All that
-// admission decided is kept: on replay nothing is decided again.
 const (
-	definitionFormat = 1
 	// s2Magic is the first byte of a definition that S2 compressed: no format is as high. S2 takes a fourth of the time
 	// of Zstandard for data as small as this.
 	s2Magic = 0xff
@@ -55,13 +52,51 @@ func admits(body planner.Body) bool {
 	return kind == planner.KindWorkflowArrived || kind == planner.KindWorkflowGrown
 }
 
+// definition is an admission as JSON. All that admission decided is kept: on replay nothing is decided again.
+type definition struct {
+	Submission *executor.Submission
+	Arrived    *planner.WorkflowArrived
+	Spec       *executor.WorkflowSpec
+	Files      []*executor.FileSpec
+	Tasks      []definedTask
+	Kinds      []string
+}
+
+// definedTask is a task that gives its files by their positions in the definition.
+type definedTask struct {
+	*executor.TaskSpec
+	Workflow        struct{} `json:",omitzero"` // that of the definition
+	Inputs, Outputs []int
+}
+
 func encodeAdmission(a *executor.Admission) ([]byte, error) {
-	x := &archive{writing: true, out: []byte{definitionFormat}}
-	x.admission(a)
-	if x.err != nil {
-		return nil, x.err
+	d := definition{Submission: &a.Submission, Arrived: &a.Arrived, Spec: a.Spec, Files: a.Files, Kinds: a.Kinds,
+		Tasks: make([]definedTask, len(a.Tasks))}
+	place := make(map[*executor.FileSpec]int, len(a.Files))
+	for i, f := range a.Files {
+		place[f] = i
 	}
-	return pack(x.out)
+	for i, t := range a.Tasks {
+		if t.Workflow != a.Spec {
+			return nil, fmt.Errorf("task %s is not the workflow's", t.Name)
+		}
+		x := definedTask{TaskSpec: t}
+		for files, places := range map[*[]*executor.FileSpec]*[]int{&t.Inputs: &x.Inputs, &t.Outputs: &x.Outputs} {
+			for _, f := range *files {
+				at, ok := place[f]
+				if !ok {
+					return nil, fmt.Errorf("task %s refers to a file that is not the workflow's", t.Name)
+				}
+				*places = append(*places, at)
+			}
+		}
+		d.Tasks[i] = x
+	}
+	text, err := json.Marshal(&d, submissionJSON, json.FormatNilSliceAsNull(true))
+	if err != nil {
+		return nil, err
+	}
+	return pack(text)
 }
 
 // pack compresses a text, if that pays.
@@ -98,22 +133,31 @@ func unpack(blob []byte, most int) ([]byte, error) {
 }
 
 func decodeAdmission(blob []byte) (*executor.Admission, error) {
-	blob, err := unpack(blob, largestDefinition)
+	text, err := unpack(blob, largestDefinition)
 	if err != nil {
 		return nil, err
 	}
-	if len(blob) == 0 {
-		return nil, errTruncated
-	}
-	if blob[0] != definitionFormat {
-		return nil, fmt.Errorf("its format is %d, this gantry reads %d: use the gantry that wrote it", blob[0],
-			definitionFormat)
-	}
-	x := &archive{in: blob[1:]}
 	a := new(executor.Admission)
-	x.admission(a)
-	if x.err == nil && len(x.in) > 0 {
-		x.err = fmt.Errorf("%d bytes are left over", len(x.in))
+	d := definition{Submission: &a.Submission, Arrived: &a.Arrived}
+	if err := json.Unmarshal(text, &d, submissionJSON); err != nil {
+		return nil, err
 	}
-	return a, x.err
+	a.Spec, a.Files, a.Kinds, a.Tasks = d.Spec, d.Files, d.Kinds, make([]*executor.TaskSpec, len(d.Tasks))
+	for i, x := range d.Tasks {
+		if x.TaskSpec == nil {
+			return nil, fmt.Errorf("task %d has no members", i)
+		}
+		t := x.TaskSpec
+		t.Workflow = a.Spec
+		for files, places := range map[*[]*executor.FileSpec][]int{&t.Inputs: x.Inputs, &t.Outputs: x.Outputs} {
+			for _, at := range places {
+				if at < 0 || at >= len(a.Files) {
+					return nil, fmt.Errorf("task %s refers to file %d of %d", t.Name, at, len(a.Files))
+				}
+				*files = append(*files, a.Files[at])
+			}
+		}
+		a.Tasks[i] = t
+	}
+	return a, nil
 }

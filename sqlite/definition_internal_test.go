@@ -14,7 +14,7 @@ import (
 	"gantry/trace/generate"
 )
 
-// What a definition leaves out, as it follows from the rest, is the same again.
+// An admission comes back from its definition as it was.
 func TestDefinitionsOfDrawnWorkflowsAreWholeAgain(t *testing.T) {
 	node := planner.Node{Capacity: unit.Vector{unit.CPU: 64000, unit.Memory: 64 << 30, unit.Disk: unit.Unlimited},
 		Speed: 1}

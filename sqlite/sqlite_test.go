@@ -124,6 +124,9 @@ func fillAdmission(t *rapid.T) *executor.Admission {
 	if w := a.Submission.Workflow; w != nil {
 		w.Format = drawInt[trace.Format](t, 0, 3)
 	}
+	if d := a.Submission.Data; d != nil {
+		d.Rule = executor.Random
+	}
 	for i := range a.Arrived.Files {
 		a.Arrived.Files[i].ID, a.Arrived.Files[i].Homes = planner.FileID(i), nil
 	}
@@ -133,11 +136,9 @@ func fillAdmission(t *rapid.T) *executor.Admission {
 		task.ID, task.Workflow = planner.TaskID(i), 0
 		task.Inputs = nil
 		fill(t, reflect.ValueOf(spec).Elem())
-		if spec.Workflow != nil {
-			spec.Workflow = a.Spec
-		}
+		spec.Workflow = a.Spec
 		for _, refs := range []*[]*executor.FileSpec{&spec.Inputs, &spec.Outputs} {
-			if len(a.Files) == 0 {
+			if len(a.Files) == 0 || len(*refs) == 0 {
 				*refs = nil
 			}
 			for k := range *refs {
