@@ -95,7 +95,7 @@ func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation,
 	facts = []container.Fact{{Name: "shared-directory", Verdict: container.Yes, Evidence: "it sees " + root}}
 	if r.Runtime == "" {
 		return append(facts, container.Fact{Name: "container-runtime", Verdict: container.No, Evidence: r.Failed,
-			Advice: "install crun or runc there, or use --node-runtime none"}), false, nil
+			Advice: "install crun or runc there, or leave it out (salloc --exclude)"}), false, nil
 	}
 	facts = append(facts, container.Fact{Name: "container-runtime", Verdict: container.Yes, Evidence: r.Runtime})
 	return append(facts, r.Facts...), r.Failed == "", nil

@@ -171,8 +171,8 @@ func nodeFlags() []cli.Flag {
 			"the one that gantry runs in)"},
 		&cli.StringFlag{Name: "shared", Usage: "with --runtime slurm: `DIR` that all nodes share, for the files of " +
 			"runs (default: --dir)"},
-		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: the runtime of programs on nodes, " +
-			"`NAME`: oci, docker, or none, without a container (default: oci, else docker, as the node has it)"},
+		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: the runtime of containers on " +
+			"nodes, `NAME`: oci or docker (default: oci, else docker, as the node has it)"},
 	}
 }
 

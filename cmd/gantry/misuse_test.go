@@ -51,6 +51,8 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, `policy "heft:": a parameter is missing`, []string{"simulate", home, "--policy=heft:", montage}},
 		{exitUsage, "--slurm-job abc: give the number",
 			[]string{"run", home, "--runtime=slurm", "--slurm-job=abc", montage}},
+		{exitUsage, "--node-runtime none: programs run in containers: choose oci or docker",
+			[]string{"run", home, "--runtime=slurm", "--slurm=nodes=2", "--node-runtime=none", montage}},
 		{exitInput, "needs 1.034 GB of memory: the largest node that has its cores has 1 B", []string{"simulate", home,
 			"--cluster", cliTest{t, t.TempDir()}.write("c.yaml", "nodes: [{name: n, cores: 1, memory: 1}]\n"),
 			cliTest{t, t.TempDir()}.write("m.json", `{"name": "m", "schemaVersion": "1.4", "workflow": {"makespan": 1, `+

@@ -65,13 +65,6 @@ func nodeEngine(c *cli.Context, name string, w session.EngineWants) (container.E
 		return nil, nil, err
 	}
 	w.Binary = filepath.Join(filepath.Dir(self), "gantry-task")
-	if name == session.NoContainers {
-		tree, err := cgroup.Open(cgroup.Root, false)
-		if err != nil {
-			tree = &cgroup.Tree{}
-		}
-		return &node.Plain{Task: w.Binary, Tree: tree}, tree, nil
-	}
 	row := session.RuntimeNamed(name)
 	if row == nil || row.Engine == nil {
 		return nil, nil, exit.Usagef("--runtime %s makes no containers", name)
@@ -144,6 +137,8 @@ func checkNode(c *cli.Context) error {
 	wanted := session.NodeRuntimes
 	if name := c.String("runtime"); name != "" {
 		wanted = []string{name}
+	} else if c.Bool("speed") {
+		wanted = nil // a core has no runtime
 	}
 	var why []string
 	path := c.String("report")
@@ -195,11 +190,6 @@ func checkNode(c *cli.Context) error {
 
 // probeNode tries which limits the containers of a runtime of this node keep.
 func probeNode(c *cli.Context, name, place string) []container.Fact {
-	if name == session.NoContainers {
-		return []container.Fact{{Name: "containers", Verdict: container.No,
-			Evidence: "programs run without containers, as the caller",
-			Advice:   "what gantry limits then is on the page docs/slurm.md"}}
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return []container.Fact{{Name: "probe", Evidence: err.Error()}}
@@ -238,7 +228,7 @@ func fetchOnNode(c *cli.Context, r *slurm.Report, w session.EngineWants) error {
 			return fmt.Errorf("--images: %w", err)
 		}
 	}
-	if row == nil || len(wanted) == 0 {
+	if len(wanted) == 0 {
 		return nil
 	}
 	found, store, err := row.Images.Fetch(c.Context, c.String("pull"), wanted)

@@ -312,10 +312,6 @@ func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
 			return exit.Usagef("--%s: it is for --runtime slurm", flag)
 		}
 	}
-	if on && len(s.Secrets) > 0 && c.String("node-runtime") == session.NoContainers {
-		return exit.Usagef("--secret: programs without a container see no files of their own in /run/secrets; " +
-			"use --node-runtime oci or docker")
-	}
 	if c.IsSet("slurm") && c.IsSet("slurm-job") {
 		return exit.Usagef("--slurm requests an allocation, --slurm-job names one: give one of them")
 	}
@@ -325,13 +321,9 @@ func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
 			return exit.With(exit.Usage, err)
 		}
 	}
-	if s.NodeRuntime != "" && s.NodeRuntime != session.NoContainers && !slices.Contains(session.NodeRuntimes,
-		s.NodeRuntime) {
-		return exit.Usagef("--node-runtime %s: choose one of %s, %s", s.NodeRuntime,
-			strings.Join(session.NodeRuntimes, ", "), session.NoContainers)
-	}
-	if s.NodeRuntime == session.NoContainers && s.Image == "" {
-		s.Image = session.NoContainers // programs of no image are emulated elsewhere
+	if s.NodeRuntime != "" && !slices.Contains(session.NodeRuntimes, s.NodeRuntime) {
+		return exit.Usagef("--node-runtime %s: programs run in containers: choose %s", s.NodeRuntime,
+			strings.Join(session.NodeRuntimes, " or "))
 	}
 	if s.Bundle < 0 {
 		return exit.Usagef("--bundle %s: it cannot be negative", s.Bundle)

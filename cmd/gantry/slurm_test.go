@@ -109,7 +109,7 @@ func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {
 			srunThat(t, dir, `echo '{"node": "v1", "runtime": "", "failed": "no crun or runc on this host"}' `+
 				`>"$report"`)
 		}, nil, []string{"node v1 has no runtime for containers: no crun or runc on this host",
-			"--node-runtime none"}},
+			"install crun or runc there"}},
 		{"a node that does not see the directory", func(t *testing.T, dir string, _ func(string, string, string, int)) {
 			srunThat(t, dir, `echo "slurmstepd: error: execve(): gantry-task: No such file or directory" >&2; exit 2`)
 		}, nil, []string{"node v1 does not see ", "--shared"}},

@@ -293,8 +293,6 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	s.idle(t)
-	s.newWork(t, rule{name: "a"}).run("--slurm", "nodes=1,time=10m", "--secret", "TOKEN").ends(usage,
-		"programs without a container see no files of their own in /run/secrets")
 }
 
 // Whoever stops reading, or loses patience, leaves neither a directory nor an allocation.
@@ -311,7 +309,7 @@ func TestDoctorIsStopped(t *testing.T) {
 	}
 	doctor := func(w *work) *exec.Cmd {
 		return exec.Command(w.gantry, "doctor", "--dir", w.runs(), "--runtime", "slurm", "--slurm", "nodes=2,time=10m",
-			"--node-runtime", "none")
+			"--node-runtime", "oci")
 	}
 	t.Run("nobody reads", func(t *testing.T) {
 		defer s.idle(t)

@@ -51,7 +51,7 @@ func TestRefused(t *testing.T) {
 			t.Setenv("DOCKER_HOST", "unix://"+w.note("nothing"))
 		}, nil, func() []string {
 			return []string{"--slurm", "nodes=2,time=10m", "--node-runtime", "docker", "--image", "gantry/busybox"}
-		}, []string{"has no runtime for containers", "--node-runtime none runs programs without"}},
+		}, []string{"has no runtime for containers", "install crun or runc there"}},
 		{"a node that does not see the shared directory", func(t *testing.T, w *work) {
 			shared = filepath.Join(w.dir, "shared")
 			w.must(os.Mkdir(shared, 0o755))

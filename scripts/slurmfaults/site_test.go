@@ -70,13 +70,12 @@ func (s *site) newWork(t *testing.T, rules ...rule) *work {
 	for at := w.dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
 		w.must(os.Chmod(at, 0o755))
 	}
-	w.must(os.Mkdir(filepath.Join(w.dir, "notes"), 0o777))
-	w.must(os.Chmod(filepath.Join(w.dir, "notes"), 0o777))
+	w.must(os.Mkdir(filepath.Join(w.dir, "notes"), 0o755))
 	var text strings.Builder
 	for _, r := range rules {
-		script := "echo began >>" + w.note("began-"+r.name) + "; "
+		script := "echo began >&2; "
 		if r.held {
-			script += "until [ -e " + w.note("go-"+r.name) + " ]; do sleep 0.1; done; "
+			script += "until [ -e /notes/go-" + r.name + " ]; do sleep 0.1; done; "
 		}
 		fmt.Fprintf(&text, "%s: %s\n\t%s\n\n", r.name, r.after, script+"echo "+r.name+" >"+r.name)
 	}
@@ -107,9 +106,13 @@ func (w *work) release(rules ...string) {
 }
 
 // begun is how often a rule has begun.
-func (w *work) begun(rule string) int {
-	text, _ := os.ReadFile(w.note("began-" + rule))
-	return strings.Count(string(text), "began\n")
+func (w *work) begun(rule string) (n int) {
+	errs, _ := filepath.Glob(filepath.Join(w.runs(), "*", "work", "Makeflow", rule+"-*", ".command.err"))
+	for _, path := range errs {
+		text, _ := os.ReadFile(path)
+		n += strings.Count(string(text), "began\n")
+	}
+	return n
 }
 
 func (w *work) untilBegun(times int, rules ...string) {
@@ -171,7 +174,8 @@ func (w *work) start(args ...string) *gantry {
 // run starts gantry run.
 func (w *work) run(args ...string) *gantry {
 	w.t.Helper()
-	return w.start(append([]string{"run", "--runtime", "slurm", "--node-runtime", "none", "--name", "it"},
+	return w.start(append([]string{"run", "--runtime", "slurm", "--node-runtime", "oci", "--image", "gantry/busybox",
+		"--mount", filepath.Join(w.dir, "notes") + ":/notes:ro", "--name", "it"},
 		append(args, filepath.Join(w.dir, "Makeflow"))...)...)
 }
 

@@ -310,12 +310,10 @@ func agreed(reports []slurm.Report, wanted []fetch.Wanted) (images []fetch.Image
 		case r.NoImage:
 			return nil, fmt.Errorf("node %s: %w: %s", r.Node, fetch.ErrNoImage, r.Failed)
 		case r.Runtime == "":
-			return nil, fmt.Errorf("node %s has no runtime for containers: %s (--node-runtime none runs programs "+
-				"without)", r.Node, r.Failed)
+			return nil, fmt.Errorf("node %s has no runtime for containers: %s (install crun or runc there, or have "+
+				"--slurm request other nodes)", r.Node, r.Failed)
 		case r.Failed != "":
 			return nil, fmt.Errorf("node %s: %s", r.Node, r.Failed)
-		case r.Runtime == NoContainers:
-			continue
 		}
 		for _, w := range wanted {
 			at := slices.IndexFunc(r.Images, func(i slurm.Image) bool { return i.Ref == w.Ref })
@@ -475,9 +473,6 @@ func Placed(path string) string {
 	}
 	return path
 }
-
-// NoContainers is the runtime of nodes on which programs run as they are.
-const NoContainers = "none"
 
 // NodeRuntimes are the runtimes that nodes may have, the preferred first.
 var NodeRuntimes = []string{oci.Capabilities.Name, docker.Capabilities.Name}

@@ -54,7 +54,7 @@ func MeasureNodes(ctx context.Context, home string, set *Settings, job string,
 	if err != nil {
 		return nil, nil, exit.With(exit.Host, err)
 	}
-	n, err := AskNodes(ctx, home, set, job, view, "--runtime", NoContainers, "--speed")
+	n, err := AskNodes(ctx, home, set, job, view, "--speed")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,7 +20,7 @@ import (
 // Report is a node's report of itself.
 type Report struct {
 	Node    string           `json:"node"`
-	Runtime string           `json:"runtime"` // whose containers: oci, docker or none; "" if there is none as asked
+	Runtime string           `json:"runtime"` // whose containers: oci or docker; "" if there is none as asked
 	Facts   []container.Fact `json:"facts"`
 	Images  []Image          `json:"images"`
 	// Failed says why there is no runtime, or, with NoImage, why an image is missing.

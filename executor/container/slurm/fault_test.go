@@ -70,7 +70,7 @@ func (s *site) step(t *testing.T) (id string) {
 }
 
 func TestRecovery(t *testing.T) {
-	for _, runtime := range []string{"oci", "none"} {
+	for _, runtime := range []string{"oci", "docker"} {
 		t.Run(runtime, func(t *testing.T) {
 			slurmtest.Long(t)
 			s := newSite(t, runtime)
@@ -95,7 +95,7 @@ func TestRecovery(t *testing.T) {
 				if n, m := r.begun(running.Spec), r.begun(ended.Spec); n != 1 || m != 1 {
 					t.Errorf("the programs began %d times and %d times", n, m)
 				}
-				if runtime == "oci" && (x.Usage.Missing != 0 || y.Usage.Missing != 0) {
+				if x.Usage.Missing != 0 || y.Usage.Missing != 0 {
 					t.Errorf("counters are missing: %v, %v", x.Usage.Missing, y.Usage.Missing)
 				}
 			})
@@ -255,7 +255,7 @@ func processes(t *testing.T, word string) (n int) {
 
 func TestFaults(t *testing.T) {
 	slurmtest.Long(t)
-	s := newSite(t, "none")
+	s := newSite(t, "oci")
 	t.Run("srun killed", func(t *testing.T) {
 		r := s.newRig(t, 0)
 		l := r.launch(0, r.held())
@@ -360,7 +360,7 @@ func TestFaults(t *testing.T) {
 // A task whose steps are lost again and again, on a node that is up, is not tried for ever.
 func TestLostAgainAndAgain(t *testing.T) {
 	slurmtest.Long(t)
-	s := newSite(t, "none")
+	s := newSite(t, "oci")
 	broken := filepath.Join(s.dir, "broken")
 	script := "#!/bin/sh\ncase $* in *--clear*) exit;; esac\necho no directory here >&2\nexit 7\n"
 	if err := os.WriteFile(broken, []byte(script), 0o755); err != nil {
@@ -395,7 +395,7 @@ func TestLostAgainAndAgain(t *testing.T) {
 // Slurm restarted while steps run, and while they are to start.
 func TestRestartedController(t *testing.T) {
 	slurmtest.Long(t)
-	s := newSite(t, "none")
+	s := newSite(t, "oci")
 	r := s.newRig(t, 0)
 	l := r.launch(0, r.held())
 	r.untilBegun(l.Spec)

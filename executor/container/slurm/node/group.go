@@ -1,10 +1,8 @@
 package node
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"gantry/cgroup"
@@ -109,18 +107,4 @@ func up(group string) string {
 		return ""
 	}
 	return dir
-}
-
-// procs puts a process into a group of every controller that limits or counts.
-func procs(t *cgroup.Tree, group string, pid int) error {
-	for _, controller := range []string{"cpu", "cpuacct", "memory", "blkio", "pids"} {
-		if controller != "cpuacct" && !t.Has(controller) {
-			continue
-		}
-		path := filepath.Join(t.Dir(controller, group), "cgroup.procs")
-		if err := os.WriteFile(path, []byte(strconv.Itoa(pid)), 0o644); err != nil {
-			return fmt.Errorf("control group: %w", err)
-		}
-	}
-	return nil
 }

@@ -291,8 +291,6 @@ func (s *step) one(ctx context.Context, id string) error {
 	r.State.Labels = nil
 	if s.watcher != nil {
 		r.Final = s.watcher.Final(key)
-	} else if c, ok := s.Engine.(counter); ok {
-		r.Final = c.Counted(own)
 	}
 	if r.State.ExitCode != 0 {
 		r.Stdout, r.Stderr, _ = s.Engine.Output(ctx, own)
@@ -300,9 +298,6 @@ func (s *step) one(ctx context.Context, id string) error {
 	}
 	return s.end(dir, id, r)
 }
-
-// counter is an Engine that knows the counters of a container that has ended.
-type counter interface{ Counted(id string) cgroup.Final }
 
 const keptOutput = 64 << 10
 
