@@ -21,7 +21,6 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment"
 	"gantry/planner/policy"
@@ -291,7 +290,7 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 		return
 	}
 	files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !f.Program })
-	search := outside.Search{User: stage.Caller().Rights()}
+	search := stage.Search{User: stage.Caller().Rights()}
 	found, missing, _ := search.Locate(context.Background(), sub, files)
 	for _, f := range files {
 		if src := found[f.File]; src != (executor.Source{}) {

@@ -21,7 +21,6 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
-	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment/load"
 	"gantry/planner"
@@ -333,7 +332,7 @@ func (h *handing) settle(sub *executor.Submission) error {
 // locateFor finds the files from outside as the caller may read them.
 func locateFor(ctx context.Context, subs []executor.Submission) error {
 	adm := &executor.Admitter{SafeNames: true, TimeScale: 1, SizeScale: 1}
-	search := outside.Search{User: stage.Caller().Rights()}
+	search := stage.Search{User: stage.Caller().Rights()}
 	for i := range subs {
 		files, err := adm.Outside(&subs[i])
 		if err != nil {

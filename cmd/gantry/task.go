@@ -12,7 +12,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/executor"
-	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
 	"gantry/trace"
@@ -222,7 +221,7 @@ func locateInputs(c *cli.Context, sub *executor.Submission) error {
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
-	search := outside.Search{User: stage.Caller().Rights()}
+	search := stage.Search{User: stage.Caller().Rights()}
 	if sub.Sources, _, err = search.Locate(c.Context, sub, files); err != nil {
 		return exit.With(exit.Interrupted, err)
 	}

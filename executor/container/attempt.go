@@ -179,14 +179,11 @@ func (a *attempt) makeControl() error {
 		if !m.InPlace && w.By == nil || submittedSecret(m) { // which the server made, and nobody can replace
 			continue
 		}
-		check, name := a.r.files.Visible, "mount"
+		name := "mount"
 		if m.InPlace {
 			name = "the directory of its job"
-			check = func(w *executor.WorkflowSpec, path string) (control.ID, error) {
-				return a.r.files.InPlace(w, path, m.Writable)
-			}
 		}
-		id, err := check(w, m.From)
+		id, err := a.r.files.Mounted(w, m)
 		if err == nil {
 			err = a.ctl.Expect(m.To, id)
 		}

@@ -78,7 +78,7 @@ var layers = []layer{
 		"executor/container/launch", "containers know no engine that makes them"},
 	{"executor/container/**", "trace planner/** cgroup executor executor/emulate executor/container/*",
 		"files and outcomes of containers know no log and no commands"},
-	{"executor/*", "trace planner/** executor executor/emulate executor/container/stage executor/container/outside " +
+	{"executor/*", "trace planner/** executor executor/emulate executor/container/stage " +
 		"executor/container/fault",
 		"runtimes know the engine, never each other, the log or the commands"},
 

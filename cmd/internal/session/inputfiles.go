@@ -15,7 +15,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
-	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
 	"gantry/trace"
 	"gantry/trace/shown"
@@ -26,7 +25,7 @@ const maxMissing = 20
 
 // locate finds the files from outside. A file that a program needs and that is nowhere is an error.
 func (s *Session) locate(ctx context.Context, subs []executor.Submission) error {
-	adm, search := s.admitter(), outside.Search{User: stage.Caller().Rights()}
+	adm, search := s.admitter(), stage.Search{User: stage.Caller().Rights()}
 	for i := range subs {
 		sub := &subs[i]
 		files, err := adm.Outside(sub)
@@ -70,7 +69,7 @@ func remote(x executor.Source) bool { return x.URL != "" && x.Path == "" }
 func (s *Session) fetchSources(ctx context.Context, subs []executor.Submission) error {
 	adm, owner := s.admitter(), stage.Caller()
 	show := s.view.Arriving("input file", "fetching")
-	get := &outside.Fetcher{Dir: filepath.Join(s.dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
+	get := &stage.Fetcher{Dir: filepath.Join(s.dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
 		Begin: func(url string) { show.Begin("fetching " + url) }, Progress: show.Update}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -82,7 +81,7 @@ func (s *Session) fetchSources(ctx context.Context, subs []executor.Submission) 
 				return exit.With(exit.Input, err)
 			}
 			files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !remote(sub.Sources[f.File]) })
-			search := outside.Search{User: rightsOf(sub, owner), Fetch: get.Fetch}
+			search := stage.Search{User: rightsOf(sub, owner), Fetch: get.Fetch}
 			found, missing, err := search.Locate(ctx, sub, files)
 			show.Close()
 			switch {
@@ -183,7 +182,7 @@ func CheckMounts(subs []executor.Submission, consent bool) error {
 }
 
 // MissingFile says where a file was looked for.
-func MissingFile(m outside.Missing) string {
+func MissingFile(m stage.Missing) string {
 	var looked []string
 	for _, l := range m.Looked {
 		looked = append(looked, l.Where+": "+l.Why)
@@ -195,11 +194,11 @@ func MissingFile(m outside.Missing) string {
 }
 
 // NotFound says which files are missing and where gantry looked for them.
-func NotFound(workflow string, missing []outside.Missing) string {
+func NotFound(workflow string, missing []stage.Missing) string {
 	var b strings.Builder
 	verb := "found"
 	for _, m := range missing {
-		if slices.ContainsFunc(m.Looked, func(l outside.Look) bool { return l.Why != "no such file" }) {
+		if slices.ContainsFunc(m.Looked, func(l stage.Look) bool { return l.Why != "no such file" }) {
 			verb = "read"
 		}
 	}

@@ -362,7 +362,7 @@ func (v *serving) mountable(s *Session, sub *executor.Submission, text string) e
 	case inside:
 		return fmt.Errorf("it is in %s, gantry's own directory", top)
 	case m.InPlace:
-		_, _, err := rightsOf(sub, stage.ProgramUser()).Directory(m.From, m.Writable)
+		_, err := rightsOf(sub, stage.ProgramUser()).Directory(m.From, m.Writable)
 		return err
 	}
 	for _, path := range []string{m.From, m.To} {
@@ -373,7 +373,7 @@ func (v *serving) mountable(s *Session, sub *executor.Submission, text string) e
 	if err := mountTarget(m.To); err != nil {
 		return err
 	}
-	_, _, err := rightsOf(sub, stage.ProgramUser()).Visible(m.From)
+	_, err := rightsOf(sub, stage.ProgramUser()).Visible(m.From)
 	return err
 }
 

@@ -15,15 +15,14 @@ import (
 	"gantry/cmd/internal/server"
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
 )
 
 // rightsOf are the rights with which files of a submission are read.
-func rightsOf(sub *executor.Submission, otherwise stage.Owner) outside.User {
+func rightsOf(sub *executor.Submission, otherwise stage.Owner) stage.User {
 	if sub.By != nil {
-		return outside.User(*sub.By)
+		return stage.User(*sub.By)
 	}
 	return otherwise.Rights()
 }

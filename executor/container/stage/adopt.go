@@ -1,7 +1,9 @@
 package stage
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -28,25 +30,19 @@ func (s *Area) adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 	if err := s.mkdirOf(w, filepath.Dir(to)); err != nil {
 		return err
 	}
-	if st, err := os.Lstat(to); err == nil && st.IsDir() {
-		if err := os.RemoveAll(to); err != nil {
-			return err
-		}
-	}
-	if err := s.arrive(w, to, func(tmp string) error {
-		if err := produce(tmp); err != nil {
-			return err
-		}
-		if err := filepath.WalkDir(tmp, func(p string, _ fs.DirEntry, err error) error {
-			return errors.Join(err, s.OwnerOf(w).takes(p))
-		}); err != nil {
-			return err
-		}
-		return settle(tmp)
-	}); err != nil {
+	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(to)); err != nil {
+	err := s.arriveAll(context.Background(), w, []arrival{{at: to, what: fmt.Sprintf("adopt %q", f.Name), logged: true,
+		make: func(tmp string) (bool, error) {
+			if err := produce(tmp); err != nil {
+				return true, err
+			}
+			return true, filepath.WalkDir(tmp, func(p string, _ fs.DirEntry, err error) error {
+				return errors.Join(err, s.OwnerOf(w).takes(p))
+			})
+		}}})
+	if err != nil {
 		return err
 	}
 	return s.results(w, f, to)

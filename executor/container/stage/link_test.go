@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gantry/executor"
-	"gantry/executor/container/outside"
 	"gantry/executor/container/stage"
 )
 
@@ -31,7 +30,7 @@ func flows() []*executor.WorkflowSpec {
 // reads reads a file as programs of a workflow do.
 func reads(s *stage.Area, w *executor.WorkflowSpec, path string) (text string, err error) {
 	o := s.UserOf(w)
-	outside.User{UID: o.UID, GID: o.GID, Groups: []int{}}.Do(func() {
+	stage.User{UID: o.UID, GID: o.GID, Groups: []int{}}.Do(func() {
 		var b []byte
 		b, err = os.ReadFile(path)
 		text = string(b)
@@ -74,7 +73,7 @@ func TestOutputsAreReadableWhateverTheirModes(t *testing.T) {
 			l := &executor.Launch{Try: 1, Spec: spec}
 			works(t, s, l, func(work string) {
 				user := s.UserOf(w)
-				outside.User{UID: user.UID, GID: user.GID}.Do(func() { put(t, work, paths...) })
+				stage.User{UID: user.UID, GID: user.GID}.Do(func() { put(t, work, paths...) })
 				for mode := range 0o1000 {
 					for _, name := range []string{"f%o", "d%o/a/x", "d%o/a", "d%o", "b%o/x", "b%o"} {
 						err := os.Chmod(filepath.Join(work, fmt.Sprintf(name, mode)), fs.FileMode(mode))
@@ -92,7 +91,7 @@ func TestOutputsAreReadableWhateverTheirModes(t *testing.T) {
 			}
 			works(t, s, &executor.Launch{Try: 1, Spec: next}, func(work string) {
 				user := s.UserOf(w)
-				outside.User{UID: user.UID, GID: user.GID, Groups: []int{}}.Do(func() {
+				stage.User{UID: user.UID, GID: user.GID, Groups: []int{}}.Do(func() {
 					for _, name := range paths {
 						if text, err := os.ReadFile(filepath.Join(work, name)); err != nil || string(text) != name {
 							t.Errorf("the next task reads %q: %v", text, err)
@@ -174,7 +173,7 @@ func TestOutputsThatAreLinks(t *testing.T) {
 			l := &executor.Launch{Try: 1, Spec: spec}
 			works(t, s, l, func(work string) {
 				user := s.UserOf(w)
-				outside.User{UID: user.UID, GID: user.GID}.Do(func() {
+				stage.User{UID: user.UID, GID: user.GID}.Do(func() {
 					put(t, work, "hid", "v1/a", "made/y")
 					if err := os.RemoveAll(filepath.Join(work, "latest")); err != nil {
 						t.Error(err)

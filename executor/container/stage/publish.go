@@ -16,7 +16,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container/fault"
-	"gantry/executor/container/outside"
 	"gantry/planner"
 )
 
@@ -304,8 +303,8 @@ func (s *Area) result(w *executor.WorkflowSpec, from, to string) error {
 // anything: only a file or a directory will do. A link counts as its target in the work directory, or among the files
 // that the attempt read. No process of the container lives any more, so nothing changes meanwhile.
 func (p *publication) find(root *os.Root, name string) (at, why string) {
-	real, err := outside.Follow(root, p.dir, name)
-	if leaves := (*outside.Leaving)(nil); errors.As(err, &leaves) {
+	real, err := Follow(root, p.dir, name)
+	if leaves := (*Leaving)(nil); errors.As(err, &leaves) {
 		if below, ok := strings.CutPrefix(leaves.At, p.nodeDir+"/"); ok {
 			if at, err = p.findInput(below); err == nil {
 				return at, ""
@@ -333,27 +332,31 @@ func (p *publication) findInput(name string) (at string, err error) {
 		return "", err
 	}
 	defer root.Close()
-	real, err := outside.Follow(root, p.nodeDir, name)
+	real, err := Follow(root, p.nodeDir, name)
 	return filepath.Join(p.nodeDir, real), err
 }
 
-// checkOutput returns the fault of a file or a directory, on a path without links.
+// checkOutput makes a file, or a directory with all in it, plain, on a path without links; or it returns the fault.
 func (p *publication) checkOutput(root *os.Root, name string) (why string) {
-	w := p.t.Workflow
-	st, err := root.Lstat(name)
-	switch {
-	case err != nil:
-		return "cannot be looked at: " + err.Error()
-	case !st.IsDir() && !st.Mode().IsRegular():
-		return "is no regular file but " + describe(st.Mode())
+	err := fs.WalkDir(root.FS(), filepath.ToSlash(name), func(at string, d fs.DirEntry, err error) error {
+		at = filepath.FromSlash(at)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() || d.Type().IsRegular():
+			return p.plain(p.t.Workflow, root, at)
+		case at == name:
+			why = "is no regular file but " + describe(d.Type())
+			return fs.SkipAll
+		case d.Type()&fs.ModeSymlink != 0:
+			return p.keepLink(root, name, at)
+		}
+		return fmt.Errorf("%q is %s", strings.TrimPrefix(at, name+"/"), describe(d.Type()))
+	})
+	if err != nil {
+		return "has what cannot be published: " + err.Error()
 	}
-	if err := p.plain(w, root, name); err != nil {
-		return "cannot be made readable: " + err.Error()
-	}
-	if st.IsDir() {
-		return p.checkTree(w, root, p.dir, name)
-	}
-	return ""
+	return why
 }
 
 // plain gives a file or a directory to its owner, with a mode by which every task can read it, whichever mode the
@@ -448,14 +451,10 @@ func describe(m fs.FileMode) string {
 	switch {
 	case m&fs.ModeSymlink != 0:
 		return "a symbolic link"
-	case m.IsDir():
-		return "a directory"
 	case m&fs.ModeNamedPipe != 0:
 		return "a pipe"
 	case m&fs.ModeSocket != 0:
 		return "a socket"
-	case m&fs.ModeDevice != 0:
-		return "a device"
 	}
-	return "a file"
+	return "a device"
 }

@@ -7,6 +7,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/container/outside"
 	"gantry/executor/emulate"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -66,7 +66,7 @@ func ProgramUser() Owner {
 }
 
 // Rights are those of o on files, with the groups that the user database has.
-func (o Owner) Rights() outside.User { return outside.User{UID: o.UID, GID: o.GID} }
+func (o Owner) Rights() User { return User{UID: o.UID, GID: o.GID} }
 
 // Area is the files of one run.
 type Area struct {
@@ -183,7 +183,7 @@ func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec
 
 // Clear makes the empty work directory of an attempt, and the directory of its workflow on its node.
 func (s *Area) Clear(l *executor.Launch) error {
-	if err := s.checkNames(l.Spec); err != nil {
+	if err := checkNames(l.Spec); err != nil {
 		return err
 	}
 	if err := s.makeWork(l.Spec, l.Try); err != nil {
@@ -262,22 +262,16 @@ func (s *Area) dropTries(l *executor.Launch) error {
 }
 
 // checkNames refuses a task with file names that are not safe to use.
-func (s *Area) checkNames(t *executor.TaskSpec) error {
+func checkNames(t *executor.TaskSpec) error {
 	names := []string{t.Stdin, t.Stdout, t.Stderr}
 	for _, r := range t.Renames {
 		names = append(names, r.As)
 	}
-	for _, f := range t.Inputs {
-		names = append(names, f.Name)
-	}
-	for _, f := range t.Outputs {
+	for _, f := range slices.Concat(t.Inputs, t.Outputs) {
 		names = append(names, f.Name)
 	}
 	for _, name := range names {
-		if name == "" {
-			continue
-		}
-		if _, err := localName(name); err != nil {
+		if _, err := localName(name); name != "" && err != nil {
 			return err
 		}
 	}
@@ -311,33 +305,24 @@ func (s *Area) makeWork(t *executor.TaskSpec, try int32) error {
 // inputs brings the inputs of an attempt to its node and shows them in its work directory.
 func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *Staged) error {
 	t := l.Spec
-	nodeDir := s.NodeDir(l.Node, t.Workflow)
 	fetch := map[planner.FileID]planner.NodeID{}
 	for _, f := range l.Fetch {
 		fetch[f.File] = f.From
 	}
-	outputs := map[string]bool{}
-	for _, f := range t.Outputs {
-		outputs[f.Name] = true
-	}
-	nowhere := func(f *executor.FileSpec) bool {
+	inputs := slices.DeleteFunc(slices.Clone(t.Inputs), func(f *executor.FileSpec) bool { // it is nowhere
 		return f.Optional && !f.Produced && f.External == "" && len(t.Command) > 0
-	}
-	if err := s.bring(ctx, t.Workflow, l.Node, slices.DeleteFunc(slices.Clone(t.Inputs), nowhere)...); err != nil {
+	})
+	if err := s.bring(ctx, t.Workflow, l.Node, inputs...); err != nil {
 		return err
 	}
-	copied, err := s.copyAll(ctx, t.Workflow, slices.DeleteFunc(slices.Clone(t.Inputs), nowhere), fetch, l.Node)
+	copied, err := s.copyAll(ctx, t.Workflow, inputs, fetch, l.Node)
 	if err != nil {
 		return err
 	}
 	did.Copied += copied
 	var blocks []string // of the file at hand
-	for _, f := range t.Inputs {
-		name, _ := localName(f.Name)
-		at, part := filepath.Join(nodeDir, name), s.Path(l.Node, t.Workflow, f)
-		if nowhere(f) {
-			continue
-		}
+	for _, f := range inputs {
+		part := s.Path(l.Node, t.Workflow, f)
 		size, err := sizeOf(part)
 		if errors.Is(err, fs.ErrNotExist) && f.Optional {
 			continue
@@ -346,32 +331,17 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			return fmt.Errorf("input %q is not on node %s: %w", f.NodeName(), s.platform.Nodes[l.Node].Name, err)
 		}
 		did.Read += size
-		if f.Glob {
-			if len(t.Command) == 0 { // the emulator reads the directory
-				err = s.show(ctx, t, part, dir, filepath.FromSlash(f.NodePath()), false, false)
-			} else {
-				err = s.showAll(ctx, t, part, dir, outputs[f.Name])
-			}
-			if err != nil {
-				return fmt.Errorf("input %q: %w", f.Name, err)
-			}
-			continue
-		}
 		if f.Blocks > 0 {
 			if blocks = append(blocks, part); f.Block < f.Blocks-1 {
 				continue
 			}
-			if err := s.join(ctx, t.Workflow, at, blocks); err != nil {
-				return fmt.Errorf("input %q: %w", f.Name, err)
-			}
-			blocks = blocks[:0]
-		}
-		if f.Program != "" {
-			if name, err = localName(f.Program); err != nil {
+			part = filepath.Join(s.NodeDir(l.Node, t.Workflow), filepath.FromSlash(path.Clean(f.Name)))
+			if err := s.join(ctx, t.Workflow, f, part, blocks); err != nil {
 				return err
 			}
+			blocks = nil
 		}
-		if err := s.show(ctx, t, at, dir, localAs(t, f, name), outputs[f.Name], f.Program != ""); err != nil {
+		if err := s.showInput(ctx, t, f, part, dir); err != nil {
 			return fmt.Errorf("input %q: %w", f.Name, err)
 		}
 	}
@@ -388,8 +358,20 @@ func localAs(t *executor.TaskSpec, f *executor.FileSpec, name string) string {
 	return name
 }
 
-// showAll makes the files that a glob matched appear in the work directory.
-func (s *Area) showAll(ctx context.Context, t *executor.TaskSpec, at, dir string, changes bool) error {
+// showInput makes an input, which is on the node, appear in the work directory: of a glob all files, but the emulator
+// reads the directory.
+func (s *Area) showInput(ctx context.Context, t *executor.TaskSpec, f *executor.FileSpec, at, dir string) error {
+	changes := slices.ContainsFunc(t.Outputs, func(o *executor.FileSpec) bool { return o.Name == f.Name })
+	if !f.Glob {
+		name, err := localName(cmp.Or(f.Program, f.Name))
+		if err != nil {
+			return err
+		}
+		return s.show(ctx, t, at, dir, localAs(t, f, name), changes, f.Program != "")
+	}
+	if len(t.Command) == 0 {
+		return s.show(ctx, t, at, dir, filepath.FromSlash(f.NodePath()), false, false)
+	}
 	files, err := Files(at)
 	for _, name := range files {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -443,23 +425,16 @@ func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.No
 	if err := s.arriveAll(ctx, w, first); err != nil {
 		return err
 	}
+	var links []arrival
 	for i, f := range from {
 		for _, home := range homes(f, n)[1:] {
-			at := s.Path(home, w, f)
-			if at == first[i].at {
-				continue
-			}
-			if err := s.making.do(ctx, at, func() error {
-				if err := s.mkdirOf(w, filepath.Dir(at)); err != nil {
-					return err
-				}
-				return s.arrive(w, at, func(tmp string) error { return s.linkTree(w, first[i].at, tmp) })
-			}); err != nil {
-				return fmt.Errorf("input %q from outside: %w", f.Name, err)
+			if at := s.Path(home, w, f); at != first[i].at {
+				links = append(links, arrival{at: at, what: first[i].what,
+					make: func(tmp string) (bool, error) { return false, s.linkTree(w, first[i].at, tmp) }})
 			}
 		}
 	}
-	return nil
+	return s.arriveAll(ctx, w, links)
 }
 
 // homes are the nodes that have a file from outside.
@@ -568,37 +543,19 @@ func (s *Area) opener(w *executor.WorkflowSpec, f *executor.FileSpec) func(path 
 }
 
 // join makes a file of its blocks on the node where they all lie.
-func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, at string, blocks []string) error {
-	return s.making.do(ctx, at, func() error {
-		parts := make([]extent, len(blocks))
-		for i, b := range blocks {
-			parts[i].path = b
-		}
-		return s.arrive(w, at, func(tmp string) error {
-			if err := copyWhole(ctx, tmp, 0, 0o644, parts...); err != nil {
-				return err
-			}
-			return settle(tmp)
-		})
-	})
+func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, at string,
+	blocks []string) error {
+	parts := make([]extent, len(blocks))
+	for i, b := range blocks {
+		parts[i].path = b
+	}
+	return s.arriveAll(ctx, w, []arrival{{at: at, what: fmt.Sprintf("input %q", f.Name),
+		make: func(tmp string) (bool, error) { return true, copyWhole(ctx, tmp, 0, 0o644, parts...) }}})
 }
 
 // temporary is a name for an incomplete file.
 func (s *Area) temporary(w *executor.WorkflowSpec) string {
 	return filepath.Join(s.partialOf(w), strconv.FormatInt(s.partial.Add(1), 10))
-}
-
-// arrive has a file made under a temporary name, and then gives it its own. No task's file has a name in partial/.
-func (s *Area) arrive(w *executor.WorkflowSpec, to string, produce func(tmp string) error) error {
-	tmp := s.temporary(w)
-	defer os.RemoveAll(tmp)
-	if err := produce(tmp); err != nil {
-		return err
-	}
-	if err := s.OwnerOf(w).takes(tmp); err != nil {
-		return err
-	}
-	return os.Rename(tmp, to)
 }
 
 // once keeps several attempts from making one file at the same time.
@@ -610,11 +567,6 @@ type once struct {
 type making struct {
 	done chan struct{}
 	err  error
-}
-
-// do produces the file at path unless it exists.
-func (o *once) do(ctx context.Context, path string, produce func() error) error {
-	return o.all(ctx, []string{path}, func([]int) error { return produce() })
 }
 
 // all has those of the files produced, by their numbers, that do not exist. Callers that come meanwhile wait for the
@@ -678,18 +630,16 @@ func Tail(dir, name string, lines int) string {
 		return ""
 	}
 	defer root.Close()
-	if st, err := root.Lstat(filepath.FromSlash(name)); err != nil || !st.Mode().IsRegular() {
+	name = filepath.FromSlash(name)
+	st, err := root.Lstat(name)
+	if err != nil || !st.Mode().IsRegular() {
 		return ""
 	}
-	f, err := root.Open(filepath.FromSlash(name))
+	f, err := root.Open(name)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return ""
-	}
 	buf := make([]byte, min(st.Size(), 4096))
 	n, _ := f.ReadAt(buf, st.Size()-int64(len(buf)))
 	text := strings.Map(func(c rune) rune {

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"gantry/executor"
-	"gantry/executor/container/outside"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace"
@@ -43,13 +42,6 @@ func Files(at string) (files []string, err error) {
 
 // sizeOf is the size of a file, or of all files in a directory.
 func sizeOf(at string) (size unit.Bytes, err error) {
-	st, err := os.Lstat(at)
-	if err != nil || !st.IsDir() {
-		if err == nil {
-			size = unit.Bytes(st.Size())
-		}
-		return size, err
-	}
 	files, err := Files(at)
 	for _, f := range files {
 		st, e := os.Lstat(filepath.Join(at, f))
@@ -61,73 +53,37 @@ func sizeOf(at string) (size unit.Bytes, err error) {
 	return size, err
 }
 
-// walkTree calls make for each directory, file and link of a directory, directories first.
-func walkTree(from string, make func(name string, kind fs.FileMode) error) error {
-	return filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
-		if err == nil {
-			p, err = filepath.Rel(from, p)
-		}
+// entriesOf lists a directory and all in it, parents first; a file is "." alone.
+func entriesOf(top string) (all []Entry, err error) {
+	err = filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return make(p, d.Type())
-	})
-}
-
-// copyTree copies a file, or a directory with all that is in it, at most rate bytes per second if that is not 0. The
-// copies belong to o.
-func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.BytesPerSecond, o Owner) error {
-	st, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	if !st.IsDir() {
-		if err := copyWhole(ctx, to, rate, mode, extent{path: from}); err != nil {
-			return err
+		e := Entry{Dir: d.IsDir()}
+		if e.Name, err = filepath.Rel(top, p); err == nil && d.Type()&fs.ModeSymlink != 0 {
+			e.Link, err = os.Readlink(p)
 		}
-		return o.takes(to)
-	}
-	return walkTree(from, func(name string, kind fs.FileMode) (err error) {
-		at := filepath.Join(to, name)
-		switch {
-		case kind.IsDir():
-			err = os.Mkdir(at, 0o755)
-		case kind&fs.ModeSymlink != 0:
-			err = copyLink(filepath.Join(from, name), at)
-		default:
-			err = copyWhole(ctx, at, rate, 0o644, extent{path: filepath.Join(from, name)})
-		}
-		return errors.Join(err, o.takes(at))
-	})
-}
-
-func copyLink(from, to string) error {
-	text, err := os.Readlink(from)
-	if err != nil {
+		all = append(all, e)
 		return err
-	}
-	return os.Symlink(text, to)
+	})
+	return all, err
 }
 
-// copyOutside copies a directory from outside, with the rights of its workflow.
-func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, from string) error {
-	user, owner := s.rights(w, s.Owner), s.OwnerOf(w)
-	_, entries, err := user.Tree(from)
-	if err != nil {
-		return fmt.Errorf("%s: %w", from, err)
-	}
-	for _, e := range entries {
+// build makes a tree of entries, which then belong to o; file makes the files.
+func build(to string, all []Entry, o Owner, file func(name, at string) error) error {
+	for _, e := range all {
 		at := filepath.Join(to, e.Name)
+		var err error
 		switch {
 		case e.Dir:
 			err = os.Mkdir(at, 0o755)
 		case e.Link != "":
 			err = os.Symlink(e.Link, at)
 		default:
-			err = copyWhole(ctx, at, 0, 0o644, extent{path: filepath.Join(from, e.Name), open: user.Open})
+			err = file(e.Name, at)
 		}
 		if err == nil {
-			err = owner.takes(at)
+			err = o.takes(at)
 		}
 		if err != nil {
 			return err
@@ -136,22 +92,38 @@ func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, fr
 	return nil
 }
 
+// copyTree copies a file, or a directory with all that is in it, at most rate bytes per second if that is not 0. The
+// copies belong to o.
+func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.BytesPerSecond, o Owner) error {
+	all, err := entriesOf(from)
+	if err != nil {
+		return err
+	}
+	return build(to, all, o, func(name, at string) error {
+		return copyWhole(ctx, at, rate, mode, extent{path: filepath.Join(from, name)})
+	})
+}
+
+// copyOutside copies a directory from outside, with the rights of its workflow.
+func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, from string) error {
+	user := s.rights(w, s.Owner)
+	_, all, err := user.Tree(from)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	return build(to, all, s.OwnerOf(w), func(name, at string) error {
+		return copyWhole(ctx, at, 0, 0o644, extent{path: filepath.Join(from, name), open: user.Open})
+	})
+}
+
 // linkTree makes a file, or a directory with all that is in it, appear at a second place.
 func (s *Area) linkTree(w *executor.WorkflowSpec, from, to string) error {
-	if st, err := os.Lstat(from); err != nil || !st.IsDir() {
-		return errors.Join(err, os.Link(from, to))
+	all, err := entriesOf(from)
+	if err != nil {
+		return err
 	}
-	return walkTree(from, func(name string, kind fs.FileMode) (err error) {
-		at := filepath.Join(to, name)
-		switch {
-		case kind.IsDir():
-			err = os.Mkdir(at, 0o755)
-		case kind&fs.ModeSymlink != 0:
-			err = copyLink(filepath.Join(from, name), at)
-		default:
-			return os.Link(filepath.Join(from, name), at)
-		}
-		return errors.Join(err, s.OwnerOf(w).takes(at))
+	return build(to, all, s.OwnerOf(w), func(name, at string) error {
+		return os.Link(filepath.Join(from, name), at)
 	})
 }
 
@@ -203,51 +175,32 @@ func flush(at string, way func(*os.File) error) error {
 	return errors.Join(way(f), f.Close())
 }
 
-func syncDir(dir string) error { return flush(dir, (*os.File).Sync) }
-
-// checkTree is checkOutput of a directory and of all that is in it. Links stay links, and have to lead to places in it;
-// an absolute one becomes relative, as the directory is to move.
-func (s *Area) checkTree(w *executor.WorkflowSpec, root *os.Root, dir, name string) (why string) {
+// keepLink checks a link of the directory at name. It has to lead to a place in that; an absolute one becomes relative,
+// as the directory is to move.
+func (p *publication) keepLink(root *os.Root, name, at string) error {
 	top, err := root.OpenRoot(name)
 	if err != nil {
-		return "cannot be opened: " + err.Error()
+		return err
 	}
 	defer top.Close()
-	dir = filepath.Join(dir, name)
-	err = fs.WalkDir(top.FS(), ".", func(p string, d fs.DirEntry, err error) error {
-		p = filepath.FromSlash(p)
-		switch {
-		case err != nil:
-			return err
-		case d.Type()&fs.ModeSymlink != 0:
-			return s.keepLink(w, top, dir, p)
-		case !d.IsDir() && !d.Type().IsRegular():
-			return fmt.Errorf("%q is %s", p, describe(d.Type()))
-		}
-		return s.plain(w, top, p)
-	})
-	if err != nil {
-		return "has what cannot be published: " + err.Error()
-	}
-	return ""
-}
-
-// keepLink checks a link of a directory, which programs know as dir.
-func (s *Area) keepLink(w *executor.WorkflowSpec, top *os.Root, dir, name string) error {
-	if _, err := outside.Follow(top, dir, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	dir := filepath.Join(p.dir, name)
+	if at, err = filepath.Rel(name, at); err != nil {
 		return err
 	}
-	text, err := top.Readlink(name)
+	if _, err := Follow(top, dir, at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := top.Readlink(at)
 	if err != nil {
 		return err
 	}
-	if inside := outside.Relative(dir, name, text); inside != text {
-		if err := errors.Join(top.Remove(name), top.Symlink(inside, name)); err != nil {
+	if inside := Relative(dir, at, text); inside != text {
+		if err := errors.Join(top.Remove(at), top.Symlink(inside, at)); err != nil {
 			return err
 		}
 	}
-	if owner := s.OwnerOf(w); owner != s.UserOf(w) {
-		return top.Lchown(name, owner.UID, owner.GID)
+	if owner := p.OwnerOf(p.t.Workflow); owner != p.UserOf(p.t.Workflow) {
+		return top.Lchown(at, owner.UID, owner.GID)
 	}
 	return nil
 }

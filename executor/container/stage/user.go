@@ -10,7 +10,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container/control"
-	"gantry/executor/container/outside"
 )
 
 // A workflow may be another user's than gantry's (executor.WorkflowSpec.By). That user owns the directories of the
@@ -39,9 +38,9 @@ func (s *Area) OwnerOf(w *executor.WorkflowSpec) Owner {
 }
 
 // rights are those of the user of a workflow; without one those of o.
-func (s *Area) rights(w *executor.WorkflowSpec, o Owner) outside.User {
+func (s *Area) rights(w *executor.WorkflowSpec, o Owner) User {
 	if w.By != nil {
-		return outside.User(*w.By)
+		return User(*w.By)
 	}
 	return o.Rights()
 }
@@ -54,7 +53,7 @@ func (s *Area) As(w *executor.WorkflowSpec, f func() error) error {
 	}
 	err := s.makeOwn(w)
 	if err == nil {
-		outside.User(*w.By).Do(func() { err = f() })
+		User(*w.By).Do(func() { err = f() })
 	}
 	return err
 }
@@ -132,17 +131,13 @@ func (s *Area) partialOf(w *executor.WorkflowSpec) string {
 // openOwn opens a file in the directories of a run. Its user may have put a link there, which is followed with the
 // rights of that user, but never to an open file of this process.
 func openOwn(path string) (*os.File, error) {
-	return outside.Real(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	return Real(path, unix.O_RDONLY|unix.O_NONBLOCK)
 }
 
-// InPlace checks that programs of a workflow may read a directory of the host, or work in it, and returns its ID.
-func (s *Area) InPlace(w *executor.WorkflowSpec, path string, write bool) (id control.ID, err error) {
-	id.Device, id.Inode, err = s.rights(w, s.User).Directory(path, write)
-	return id, err
-}
-
-// Visible checks that programs of a workflow may read a file or a directory of the host, and returns its ID.
-func (s *Area) Visible(w *executor.WorkflowSpec, path string) (id control.ID, err error) {
-	id.Device, id.Inode, err = s.rights(w, s.User).Visible(path)
-	return id, err
+// Mounted checks that programs of a workflow may see a file or a directory of the host, and returns its ID.
+func (s *Area) Mounted(w *executor.WorkflowSpec, m executor.Mount) (control.ID, error) {
+	if m.InPlace {
+		return s.rights(w, s.User).Directory(m.From, m.Writable)
+	}
+	return s.rights(w, s.User).Visible(m.From)
 }

@@ -1,7 +1,7 @@
 // Package outside finds the files of a run that no task of it makes: where each lies, and whether the calling user may
 // read it. Catalogs can name any file of the host, so that only regular files count, outside /proc, /sys and /dev, and
 // gantry opens them with the rights of the user that called it, also under sudo.
-package outside
+package stage
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 
 	"gantry/cgroup/thread"
 	"gantry/executor"
+	"gantry/executor/container/control"
 )
 
 // User is the user whose rights count.
@@ -107,9 +108,9 @@ func open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Visible checks a file or a directory that programs of u are to read, and returns its device and inode, which a link
+// Visible checks a file or a directory that programs of u are to read, and returns its ID, which a link
 // that is changed afterwards does not have. Errors are short reasons, and do not name the path.
-func (u User) Visible(path string) (device, inode uint64, err error) {
+func (u User) Visible(path string) (id control.ID, err error) {
 	u.Do(func() {
 		var f *os.File
 		var st fs.FileInfo
@@ -127,9 +128,9 @@ func (u User) Visible(path string) (device, inode uint64, err error) {
 		}
 		var s unix.Stat_t
 		err = unix.Fstat(int(f.Fd()), &s)
-		device, inode = uint64(s.Dev), s.Ino
+		id = control.ID{Device: uint64(s.Dev), Inode: s.Ino}
 	})
-	return device, inode, err
+	return id, err
 }
 
 var errDirectory = errors.New("a directory, not a file")

@@ -1,4 +1,4 @@
-package outside_test
+package stage_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
 )
 
 func TestDirectory(t *testing.T) {
@@ -35,12 +35,12 @@ func TestDirectory(t *testing.T) {
 	must(os.Symlink(own, filepath.Join(top, "link")))
 	must(os.Symlink(top, filepath.Join(top, "up")))
 	must(os.WriteFile(filepath.Join(top, "file"), nil, 0o644))
-	u := outside.User{UID: 4711, GID: 4711}
+	u := stage.User{UID: 4711, GID: 4711}
 	if os.Getuid() != 0 {
-		u = outside.User{UID: os.Getuid(), GID: os.Getgid()}
+		u = stage.User{UID: os.Getuid(), GID: os.Getgid()}
 	}
-	if device, inode, err := u.Directory(own, true); err != nil || device == 0 || inode == 0 {
-		t.Errorf("%s: device %d, inode %d, %v", own, device, inode, err)
+	if id, err := u.Directory(own, true); err != nil || id.Device == 0 || id.Inode == 0 {
+		t.Errorf("%s: %+v, %v", own, id, err)
 	}
 	for path, says := range map[string]string{
 		filepath.Join(top, "link"):      "link",
@@ -58,17 +58,17 @@ func TestDirectory(t *testing.T) {
 		"/run/secrets/x":                "/run/secrets",
 		"/.gantry":                      "/.gantry",
 	} {
-		if _, _, err := u.Directory(path, true); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := u.Directory(path, true); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want an error with %q", path, err, says)
 		}
 	}
 	if os.Getuid() != 0 {
 		t.Skip("directories of others need root")
 	}
-	if _, _, err := u.Directory(make("readable", 0o755, 4712), false); err != nil {
+	if _, err := u.Directory(make("readable", 0o755, 4712), false); err != nil {
 		t.Errorf("a directory of another user that all may read: %v", err)
 	}
-	if _, _, err := u.Directory(make("private", 0o700, 4712), false); err == nil {
+	if _, err := u.Directory(make("private", 0o700, 4712), false); err == nil {
 		t.Error("a directory that only its owner may read is readable")
 	}
 	for _, path := range []string{make("other", 0o755, 4712), make("readonly", 0o500, 4711),
@@ -76,7 +76,7 @@ func TestDirectory(t *testing.T) {
 		if filepath.Base(path) == "in" {
 			must(os.Chmod(filepath.Dir(path), 0o700))
 		}
-		if _, _, err := u.Directory(path, true); err == nil {
+		if _, err := u.Directory(path, true); err == nil {
 			t.Errorf("%s may be written to", path)
 		}
 	}

@@ -1,4 +1,4 @@
-package outside_test
+package stage_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
 )
 
 // A server that falls silent in the middle of a file is given up on, and not asked again.
@@ -22,7 +22,7 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	x := &outside.Fetcher{Dir: t.TempDir(), Own: func(string) error { return nil }, Patience: 200 * time.Millisecond,
+	x := &stage.Fetcher{Dir: t.TempDir(), Own: func(string) error { return nil }, Patience: 200 * time.Millisecond,
 		Wait: func(context.Context, time.Duration) error { return nil }}
 	_, err := x.Fetch(t.Context(), server.URL)
 	if err == nil || !strings.Contains(err.Error(), "the server sends nothing for 200ms") || asked != 1 {

@@ -1,4 +1,4 @@
-package outside_test
+package stage_test
 
 import (
 	"os"
@@ -10,14 +10,14 @@ import (
 
 	"gantry/cgroup/thread/threadtest"
 	"gantry/executor"
-	"gantry/executor/container/outside"
+	"gantry/executor/container/stage"
 	"gantry/trace"
 )
 
 // abc is the SHA-256 of "abc" (FIPS 180-2, appendix B.1).
 const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
-func write(t *testing.T, path, text string) string {
+func put(t *testing.T, path, text string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -40,27 +40,27 @@ func submission(dir string, f trace.File, inputs ...string) *executor.Submission
 	return s
 }
 
-func locate(t *testing.T, s *executor.Submission, who outside.User) (executor.Source, []outside.Missing) {
+func locate(t *testing.T, s *executor.Submission, who stage.User) (executor.Source, []stage.Missing) {
 	t.Helper()
 	files, err := new(executor.Admitter).Outside(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, missing, err := (&outside.Search{User: who}).Locate(t.Context(), s, files)
+	found, missing, err := (&stage.Search{User: who}).Locate(t.Context(), s, files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found[0], missing
 }
 
-func me() outside.User { return outside.User{UID: os.Getuid(), GID: os.Getgid()} }
+func me() stage.User { return stage.User{UID: os.Getuid(), GID: os.Getgid()} }
 
 func TestLocateTriesPlacesInOrder(t *testing.T) {
 	dir := t.TempDir()
-	first, second := write(t, filepath.Join(dir, "1", "abc"), "abc"), write(t, filepath.Join(dir, "2", "abc"), "xyz")
-	inputs := write(t, filepath.Join(dir, "in", "a", "b.txt"), "in")
-	further := write(t, filepath.Join(dir, "further", "c.txt"), "further")
-	beside := write(t, filepath.Join(dir, "d.txt"), "beside")
+	first, second := put(t, filepath.Join(dir, "1", "abc"), "abc"), put(t, filepath.Join(dir, "2", "abc"), "xyz")
+	inputs := put(t, filepath.Join(dir, "in", "a", "b.txt"), "in")
+	further := put(t, filepath.Join(dir, "further", "c.txt"), "further")
+	beside := put(t, filepath.Join(dir, "d.txt"), "beside")
 	dirs := []string{filepath.Join(dir, "in"), filepath.Join(dir, "further")}
 	for _, c := range []struct {
 		file trace.File
@@ -86,7 +86,7 @@ func TestLocateSaysWhereItLookedAndWhy(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	wrong := write(t, filepath.Join(dir, "wrong"), "abd")
+	wrong := put(t, filepath.Join(dir, "wrong"), "abd")
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink("/proc/self/environ", link); err != nil {
 		t.Fatal(err)
@@ -116,10 +116,10 @@ func TestOpenHasTheRightsOfTheUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nobody := outside.User{UID: 65534, GID: 65534}
-	secret, open := write(t, filepath.Join(dir, "secret"), "s"), write(t, filepath.Join(dir, "open"), "o")
-	hidden := write(t, filepath.Join(dir, "closed", "file"), "h")
-	theirs := write(t, filepath.Join(dir, "theirs"), "t")
+	nobody := stage.User{UID: 65534, GID: 65534}
+	secret, open := put(t, filepath.Join(dir, "secret"), "s"), put(t, filepath.Join(dir, "open"), "o")
+	hidden := put(t, filepath.Join(dir, "closed", "file"), "h")
+	theirs := put(t, filepath.Join(dir, "theirs"), "t")
 	link := filepath.Join(dir, "link")
 	for _, err := range []error{os.Chmod(secret, 0o600), os.Chmod(filepath.Dir(hidden), 0o700), os.Chmod(theirs, 0o400),
 		os.Chown(theirs, nobody.UID, nobody.GID), os.Symlink(secret, link)} {
@@ -135,7 +135,7 @@ func TestOpenHasTheRightsOfTheUser(t *testing.T) {
 		if err == nil {
 			f.Close()
 		}
-		if f, err := (outside.User{}).Open(path); err != nil { // this thread is still root's
+		if f, err := (stage.User{}).Open(path); err != nil { // this thread is still root's
 			t.Errorf("%s as root: %v", path, err)
 		} else {
 			f.Close()
@@ -155,5 +155,5 @@ func TestTheFirstThreadKeepsItsRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("root alone takes the rights of others")
 	}
-	threadtest.Keeps(t, func() { outside.User{UID: 65534, GID: 65534}.Do(func() {}) })
+	threadtest.Keeps(t, func() { stage.User{UID: 65534, GID: 65534}.Do(func() {}) })
 }

@@ -1,4 +1,4 @@
-package outside
+package stage
 
 import (
 	"errors"
@@ -8,17 +8,19 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/container/control"
 )
 
-// Directory checks a directory that programs of u are to see at its own path, and returns its device and inode. u has
+// Directory checks a directory that programs of u are to see at its own path, and returns its ID. u has
 // to be allowed to read it, or to write to it, on a path without links, and it is neither the root directory nor one of
 // the kernel's. Errors are short reasons, and do not name the path.
-func (u User) Directory(path string, write bool) (device, inode uint64, err error) {
+func (u User) Directory(path string, write bool) (id control.ID, err error) {
 	if err := placeName(path); err != nil {
-		return 0, 0, err
+		return id, err
 	}
-	u.Do(func() { device, inode, err = directory(path, write) })
-	return device, inode, err
+	u.Do(func() { id, err = directory(path, write) })
+	return id, err
 }
 
 // taken are directories of every container.
@@ -41,7 +43,7 @@ func placeName(path string) error {
 	return nil
 }
 
-func directory(path string, write bool) (device, inode uint64, err error) {
+func directory(path string, write bool) (id control.ID, err error) {
 	at, err := unix.Open("/", openPath|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	for name := range strings.SplitSeq(path[1:], "/") {
 		if err != nil {
@@ -53,18 +55,18 @@ func directory(path string, write bool) (device, inode uint64, err error) {
 	}
 	switch {
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return 0, 0, errors.New("not a directory, or a link leads there: name the directory itself")
+		return id, errors.New("not a directory, or a link leads there: name the directory itself")
 	case err != nil:
-		return 0, 0, reason(err)
+		return id, reason(err)
 	}
 	defer unix.Close(at)
 	var st unix.Stat_t
 	kernels, err := onKernels(at)
 	if err := errors.Join(unix.Fstat(at, &st), err); err != nil {
-		return 0, 0, err
+		return id, err
 	}
 	if kernels {
-		return 0, 0, errors.New("on a file system of the kernel's")
+		return id, errors.New("on a file system of the kernel's")
 	}
 	mode, may := uint32(unix.R_OK|unix.X_OK), "read"
 	if write {
@@ -72,7 +74,7 @@ func directory(path string, write bool) (device, inode uint64, err error) {
 	}
 	// The rights on files of this thread, not the real user's.
 	if err := faccessat(at, ".", mode, unix.AT_EACCESS); err != nil {
-		return 0, 0, fmt.Errorf("the user as whom programs run may not %s it: %w", may, err)
+		return id, fmt.Errorf("the user as whom programs run may not %s it: %w", may, err)
 	}
-	return uint64(st.Dev), st.Ino, nil
+	return control.ID{Device: uint64(st.Dev), Inode: st.Ino}, nil
 }
