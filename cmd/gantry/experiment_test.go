@@ -90,7 +90,7 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 		"--against", "cpp")
 	expect(t, exitUsage, []string{"no log"}, "compare", "plain", "--dir", "d")
 	csv, err := os.ReadFile(at("figures/x-slowdown-random2.csv"))
-	if err != nil || !strings.HasPrefix(string(csv), "series,place,whisker_5,") ||
+	if err != nil || !strings.HasPrefix(string(csv), "panel,series,x,low_whisker,") ||
 		strings.Count(string(csv), "\n") != 5 {
 		t.Errorf("data of a figure: %v, %s", err, csv)
 	}
@@ -350,7 +350,7 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 	expect(t, exitOK, []string{"x-y-wait_mean-by-policy.pdf"}, "report", home, "--out", figures, "--metric",
 		"wait_mean", "x", "y")
 	if data, err := os.ReadFile(filepath.Join(figures, "x-y-wait_mean-by-policy.csv")); err != nil ||
-		!strings.Contains(string(data), "\ncpp,cpp,2,-10.7") {
+		!strings.Contains(string(data), ",cpp,cpp,2,2,12.7") {
 		t.Errorf("a metric of two runs: %s, %v", data, err)
 	}
 	expect(t, exitUsage, []string{`no run has metric "nix"`}, "report", home, "--out", figures, "--metric", "nix", "x")

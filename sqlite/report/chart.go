@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"image/color"
@@ -15,21 +16,25 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 
+	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/results"
 )
 
 // Chart is a figure that a page asks for: panels of one kind, with words and units on their axes.
 type Chart struct {
 	Title  string
-	Kind   string // bars, lines, boxes, histogram or scatter
+	Kind   string // one of Kinds, or steps: a number over time
 	Panels []Panel
+	Dots   int // drawn in a panel of a scatter plot at most; 0: 5,000
 }
 
 // Panel is a plot of a chart. Categories stand on its horizontal axis, but in histograms and scatter plots.
 type Panel struct {
 	Title, XLabel, YLabel string
 	Categories            []string
+	Numbers               bool // categories are numbers, which stand at their places
 	Series                []Series
 	Log                   bool
 }
@@ -44,7 +49,7 @@ type Series struct {
 // ChartPoint is a value of a series with its interval at a category, or at X of a histogram's bin.
 type ChartPoint struct {
 	Category int
-	X, Width float64 // histogram: where the bin begins, and how wide it is
+	X, Width float64 // histogram: where the bin begins, and how wide it is; steps: the time
 	Value    Interval
 	Box      *Box
 }
@@ -69,51 +74,58 @@ func (c *Chart) Empty() bool {
 
 // CSV returns the data of a chart: a row for each point.
 func (c *Chart) CSV() []byte {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	g := func(x float64) string {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return ""
-		}
-		return strconv.FormatFloat(x, 'g', 6, 64)
-	}
-	put := func(cells ...string) { _ = w.Write(cells) } // to memory: it cannot fail
-	switch c.Kind {
-	case "boxes":
-		put("panel", "series", "x", "low_whisker", "quartile_1", "median", "quartile_3", "high_whisker", "mean")
-	case "histogram":
-		put("panel", "series", "from", "to", "repetitions", "count", "half_width_95")
-	case "scatter":
-		put("panel", "series", "tasks", "slowdown", "parallelism")
-	default:
-		put("panel", "series", "x", "repetitions", "mean", "half_width_95")
-	}
+	head := map[string]string{"boxes": "x low_whisker quartile_1 median quartile_3 high_whisker mean",
+		"histogram": "from to repetitions count half_width_95", "scatter": "tasks slowdown parallelism",
+		"steps": "time value"}[c.Kind]
+	rows := [][]string{strings.Fields("panel series " + cmp.Or(head, "x repetitions mean half_width_95"))}
 	for _, p := range c.Panels {
-		title := strings.ReplaceAll(p.Title+": "+p.YLabel, "\n", " ")
-		title = strings.TrimPrefix(title, ": ")
+		title := strings.TrimPrefix(flat(p.Title+": "+p.YLabel), ": ")
 		for _, s := range p.Series {
+			put := func(at string, numbers ...float64) {
+				row := []string{title, s.Name, at}
+				for _, x := range numbers {
+					row = append(row, short(x))
+				}
+				rows = append(rows, row)
+			}
 			for _, d := range s.Dots {
-				put(title, s.Name, g(d.Tasks), g(d.Slowdown), g(d.Parallelism))
+				put(short(d.Tasks), d.Slowdown, d.Parallelism)
 			}
 			for _, x := range s.Points {
-				at := ""
+				at, v, b := "", x.Value, x.Box
 				if x.Category < len(p.Categories) {
-					at = strings.ReplaceAll(p.Categories[x.Category], "\n", " ")
+					at = flat(p.Categories[x.Category])
 				}
 				switch {
-				case x.Box != nil:
-					put(title, s.Name, at, g(x.Box.Low), g(x.Box.Q1), g(x.Box.Median), g(x.Box.Q3), g(x.Box.High),
-						g(x.Box.Mean))
+				case b != nil:
+					put(at, b.Low, b.Q1, b.Median, b.Q3, b.High, b.Mean)
 				case c.Kind == "histogram":
-					put(title, s.Name, g(x.X), g(x.X+x.Width), strconv.Itoa(x.Value.N), g(x.Value.Mean),
-						g(x.Value.Half))
+					put(short(x.X), x.X+x.Width, float64(v.N), v.Mean, v.Half)
+				case c.Kind == "steps":
+					put(short(x.X), v.Mean)
 				default:
-					put(title, s.Name, at, strconv.Itoa(x.Value.N), g(x.Value.Mean), g(x.Value.Half))
+					put(at, float64(v.N), v.Mean, v.Half)
 				}
 			}
 		}
 	}
-	w.Flush()
+	return csvOf(rows)
+}
+
+// flat is a text on one line.
+func flat(s string) string { return strings.ReplaceAll(s, "\n", " ") }
+
+// short is a number with six digits; one that is not finite is empty.
+func short(x float64) string {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
+}
+
+func csvOf(rows [][]string) []byte {
+	var b bytes.Buffer
+	_ = csv.NewWriter(&b).WriteAll(rows) // to memory: it cannot fail
 	return b.Bytes()
 }
 
@@ -153,13 +165,21 @@ func (c *Chart) figure() (*figure, error) {
 	}
 	thumbs := make([][]plot.Thumbnailer, len(names))
 	shown := make([]bool, len(shades))
-	slowest, fastest := 0.0, math.Inf(1) // of scatter plots, whose panels have the same axes
+	slowest, fastest, largest, step := 0.0, math.Inf(1), 0.0, 1 // of scatter plots, whose panels have the same axes
+	most := cmp.Or(c.Dots, maxDots)
 	for _, p := range c.Panels {
 		for _, s := range p.Series {
+			step = max(step, (len(s.Dots)+most-1)/most)
 			for _, d := range s.Dots {
-				slowest, fastest = max(slowest, d.Slowdown), min(fastest, d.Slowdown)
+				slowest, largest = max(slowest, d.Slowdown), max(largest, d.Tasks)
+				if d.Slowdown > 0 {
+					fastest = min(fastest, d.Slowdown)
+				}
 			}
 		}
+	}
+	if step > 1 {
+		f.title += fmt.Sprintf("\n(one workflow of %d drawn; mean and median of all)", step)
 	}
 	for i := range c.Panels {
 		if i%columns == 0 {
@@ -169,27 +189,45 @@ func (c *Chart) figure() (*figure, error) {
 		pl := newPlot(p.XLabel, p.YLabel)
 		pl.Title.Text = wrap(p.Title, f.width/vg.Length(columns), pl.Title.TextStyle)
 		f.rows[i/columns][i%columns] = pl
-		if err := c.panel(f, pl, p, names, thumbs, shown); err != nil {
+		d := &drawing{f: f, plot: pl, p: p, step: step, shown: shown, low: math.Inf(1), high: math.Inf(-1)}
+		if err := d.panel(c, names, thumbs); err != nil {
 			return nil, err
 		}
 		if slowest > 0 {
+			pl.X.Min, pl.X.Max = 0, 1.04*largest
 			pl.Y.Min, pl.Y.Max = fastest/1.3, slowest*1.3
 		}
 	}
 	for k, name := range names {
-		if len(names) > 1 && thumbs[k] != nil {
+		if len(names) > 1 && thumbs[k] != nil && !c.Panels[0].alone() {
 			f.name(name, thumbs[k]...)
 		}
 	}
 	f.shades(shown)
+	if slowest > 0 {
+		f.name("mean", stroke{solidLine})
+		f.name("median", stroke{dashedLine})
+	}
 	return f, nil
 }
 
-func (c *Chart) panel(f *figure, pl *plot.Plot, p *Panel, names []string, thumbs [][]plot.Thumbnailer,
-	shown []bool) error {
-	d := &drawing{f: f, plot: pl, p: p, shown: shown, low: math.Inf(1), high: math.Inf(-1)}
+// alone says that each series has one point, at a category of its own: the axis names it, and no legend has to.
+func (p *Panel) alone() bool {
+	taken := map[int]bool{}
+	for _, s := range p.Series {
+		if len(s.Points) != 1 || taken[s.Points[0].Category] {
+			return false
+		}
+		taken[s.Points[0].Category] = true
+	}
+	return len(p.Categories) > 0
+}
+
+// panel draws a panel, and gives the symbols of its series.
+func (d *drawing) panel(c *Chart, names []string, thumbs [][]plot.Thumbnailer) error {
+	p, pl := d.p, d.plot
 	kinds := map[string]func(i, k int) ([]plot.Thumbnailer, error){"lines": d.lines, "bars": d.bars,
-		"histogram": d.histogram, "boxes": d.boxes, "scatter": d.scatter}
+		"histogram": d.histogram, "boxes": d.boxes, "scatter": d.scatter, "steps": d.steps}
 	for i, s := range p.Series {
 		k := slices.Index(names, s.Name)
 		t, err := kinds[c.Kind](i, k)
@@ -200,14 +238,17 @@ func (c *Chart) panel(f *figure, pl *plot.Plot, p *Panel, names []string, thumbs
 			thumbs[k] = t
 		}
 	}
-	if len(p.Categories) > 0 {
+	if c.Kind == "steps" {
+		pl.X.Min = 0
+	}
+	if len(p.Categories) > 0 && !p.Numbers {
 		var ticks []plot.Tick
 		for i, name := range p.Categories {
 			ticks = append(ticks, plot.Tick{Value: float64(i), Label: name})
 		}
 		pl.X.Tick.Marker = plot.ConstantTicks(ticks)
 		if len(c.Panels) == 1 {
-			f.slant(pl, ticks)
+			d.f.slant(pl, ticks)
 		}
 		pl.X.Min, pl.X.Max = -0.6, float64(len(ticks))-0.4
 	}
@@ -231,7 +272,8 @@ type drawing struct {
 	f         *figure
 	plot      *plot.Plot
 	p         *Panel
-	shown     []bool  // shades of the legend of a scatter plot
+	step      int     // of so many dots of a scatter plot one is drawn
+	shown     []bool  // shades of its legend
 	low, high float64 // of the values drawn
 }
 
@@ -244,11 +286,29 @@ func (d *drawing) span(values ...float64) {
 	}
 }
 
+// beside is where the i-th series stands at a category, of which all series together take a width.
+func (d *drawing) beside(i int, x ChartPoint, width float64) float64 {
+	switch n := float64(len(d.p.Series)); {
+	case d.p.Numbers:
+		return number(d.p.Categories[x.Category])
+	case d.p.alone():
+		return float64(x.Category)
+	default:
+		return float64(x.Category) + width/n*(float64(i)-(n-1)/2)
+	}
+}
+
+// number is the value of a category that is a number.
+func number(category string) float64 {
+	x, _ := strconv.ParseFloat(category, 64)
+	return x
+}
+
 func (d *drawing) lines(i, k int) ([]plot.Thumbnailer, error) {
 	var points withIntervals
 	for _, x := range d.p.Series[i].Points {
-		points.put(float64(x.Category)+0.05*(float64(i)-float64(len(d.p.Series)-1)/2), x.Value)
-		d.span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half))
+		points.put(d.beside(i, x, min(0.6, 0.1*float64(len(d.p.Series)))), x.Value)
+		d.span(x.Value.Mean, x.Value.Mean-nonNaN(x.Value.Half), x.Value.Mean+nonNaN(x.Value.Half))
 	}
 	if len(points.XYs) == 0 {
 		return nil, nil
@@ -304,30 +364,194 @@ func (d *drawing) boxes(i, k int) (thumbs []plot.Thumbnailer, _ error) {
 	s := &d.p.Series[i]
 	colour := colourOf(k)
 	wide := 0.84 / float64(len(d.p.Series))
+	if d.p.alone() {
+		wide = 0.84
+	}
 	for _, x := range s.Points {
 		b := x.Box
-		box, err := b.add(d.plot, float64(x.Category)-0.42+wide*(float64(i)+0.5), colour)
+		box, err := b.add(d.plot, d.beside(i, x, 0.84), colour)
 		if err != nil {
 			return nil, err
 		}
-		box.Width = d.f.width / vg.Length(max(1, len(d.p.Categories))) * vg.Length(wide) * 0.75
+		box.Width = min(d.f.width/vg.Length(max(1, len(d.p.Categories)))*vg.Length(wide)*0.75, vg.Centimeter)
 		thumbs = []plot.Thumbnailer{solid{colour}}
 		d.span(b.Low, b.High, b.Mean)
 	}
 	return thumbs, nil
 }
 
+// maxDots bounds the dots of a panel, so that files stay small and open quickly.
+const maxDots = 5000
+
+// The lines of the mean and the median of a scatter plot.
+var (
+	solidLine  = draw.LineStyle{Color: color.Black, Width: vg.Points(1)}
+	dashedLine = draw.LineStyle{Color: color.Black, Width: vg.Points(1), Dashes: []vg.Length{4, 3}}
+)
+
 func (d *drawing) scatter(i, _ int) ([]plot.Thumbnailer, error) {
-	s := &d.p.Series[i]
+	dots := d.p.Series[i].Dots
 	xys := make([]plotter.XYs, len(shades))
-	for _, dot := range s.Dots {
-		if dot.Slowdown > 0 {
+	for k, dot := range dots {
+		if k%d.step == 0 && dot.Slowdown > 0 {
 			at := shadeOf(dot.Parallelism)
 			xys[at] = append(xys[at], plotter.XY{X: dot.Tasks, Y: dot.Slowdown})
 			d.span(dot.Slowdown)
 		}
 	}
-	return nil, addDots(d.plot, xys, vg.Points(1.3), d.shown)
+	radius := vg.Points(1.3)
+	if len(dots) <= 100 {
+		radius = vg.Points(2.5)
+	}
+	if err := addDots(d.plot, xys, radius, d.shown); err != nil {
+		return nil, err
+	}
+	s := metrics.Summarise(slowdowns(dots))
+	for _, l := range []struct {
+		y     float64
+		style draw.LineStyle
+	}{{s.Mean, solidLine}, {s.Median, dashedLine}} {
+		line := plotter.NewFunction(func(float64) float64 { return l.y })
+		line.LineStyle = l.style
+		d.plot.Add(line)
+	}
+	return nil, nil
+}
+
+func slowdowns(dots []results.Point) []float64 {
+	out := make([]float64, len(dots))
+	for i, d := range dots {
+		out[i] = d.Slowdown
+	}
+	return out
+}
+
+// markers is about how many of its points a line over time marks.
+const markers = 10
+
+func (d *drawing) steps(i, k int) ([]plot.Thumbnailer, error) {
+	points := d.p.Series[i].Points
+	xys := make(plotter.XYs, len(points))
+	for n, x := range points {
+		xys[n] = plotter.XY{X: x.X, Y: x.Value.Mean}
+		d.span(x.Value.Mean)
+	}
+	line, err := plotter.NewLine(xys)
+	if err != nil {
+		return nil, err
+	}
+	line.StepStyle, line.LineStyle = plotter.PostStep, lineOf(k)
+	var some plotter.XYs // that have a marker, other ones of each line
+	for n := i * len(xys) / (markers * len(d.p.Series)); n < len(xys); n += max(1, len(xys)/markers) {
+		some = append(some, xys[n])
+	}
+	dots, err := plotter.NewScatter(some)
+	if err != nil {
+		return nil, err
+	}
+	dots.GlyphStyle = draw.GlyphStyle{Color: colourOf(k), Radius: vg.Points(3), Shape: glyphOf(k)}
+	d.plot.Add(line, dots)
+	return []plot.Thumbnailer{line, dots}, nil
+}
+
+// add draws a box with its dot.
+func (b Box) add(pl *plot.Plot, at float64, colour color.RGBA) (*plotter.BoxPlot, error) {
+	box, err := plotter.NewBoxPlot(vg.Points(13), at, plotter.Values{b.Median})
+	if err != nil {
+		return nil, err
+	}
+	box.Median, box.Quartile1, box.Quartile3 = b.Median, b.Q1, b.Q3
+	box.AdjLow, box.AdjHigh, box.Min, box.Max = b.Low, b.High, b.Low, b.High
+	box.FillColor, box.MedianStyle.Color, box.MedianStyle.Width = colour, upon(colour), vg.Points(1.5)
+	box.BoxStyle.Color, box.WhiskerStyle.Color = colour, colour
+	box.WhiskerStyle.Dashes = nil
+	pl.Add(box)
+	for _, g := range []draw.GlyphStyle{{Color: color.White, Shape: draw.CircleGlyph{}}, {Color: color.Black,
+		Shape: draw.RingGlyph{}}} {
+		dot, err := plotter.NewScatter(plotter.XYs{{X: at, Y: b.Mean}})
+		if err != nil {
+			return nil, err
+		}
+		dot.GlyphStyle, dot.Radius = g, vg.Points(2)
+		pl.Add(dot)
+	}
+	return box, nil
+}
+
+// withIntervals is a line through means with their confidence intervals.
+type withIntervals struct {
+	plotter.XYs
+	plotter.YErrors
+}
+
+// add draws the line in the i-th colour, and returns its symbols in a legend.
+func (w withIntervals) add(pl *plot.Plot, i int) ([]plot.Thumbnailer, error) {
+	line, dots, err := plotter.NewLinePoints(w.XYs)
+	if err != nil {
+		return nil, err
+	}
+	bars, err := plotter.NewYErrorBars(w)
+	if err != nil {
+		return nil, err
+	}
+	line.LineStyle, dots.Color, bars.Color = lineOf(i), colourOf(i), colourOf(i)
+	dots.Shape, dots.Radius = glyphOf(i), vg.Points(3)
+	pl.Add(line, dots, bars)
+	return []plot.Thumbnailer{line, dots}, nil
+}
+
+func (w *withIntervals) put(x float64, i Interval) {
+	half := nonNaN(i.Half)
+	w.XYs = append(w.XYs, plotter.XY{X: x, Y: i.Mean})
+	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
+}
+
+// shades are for classes of parallelism, from 1 to 2 on, each twice the one before; the last has all above.
+var shades = []color.NRGBA{{253, 201, 38, 255}, {251, 159, 58, 255}, {237, 121, 83, 255}, {216, 87, 107, 255},
+	{168, 34, 150, 255}, {92, 1, 166, 255},
+	{13, 8, 135, 255}}
+
+// shadeOf is the class of a parallelism.
+func shadeOf(parallelism float64) int {
+	return max(0, min(len(shades)-1, int(math.Log2(max(1, parallelism)))))
+}
+
+// addDots draws dots, by their shades, and notes which shades there are.
+func addDots(pl *plot.Plot, byShade []plotter.XYs, radius vg.Length, shown []bool) error {
+	for s, xys := range byShade {
+		if len(xys) == 0 {
+			continue
+		}
+		dots, err := plotter.NewScatter(xys)
+		if err != nil {
+			return err
+		}
+		dots.GlyphStyle = draw.GlyphStyle{Color: shades[s], Radius: radius, Shape: draw.CircleGlyph{}}
+		pl.Add(dots)
+		shown[s] = true
+	}
+	return nil
+}
+
+// shades explains the shades that are shown.
+func (f *figure) shades(shown []bool) {
+	for s, is := range shown {
+		switch {
+		case !is:
+		case s == len(shades)-1:
+			f.name(fmt.Sprintf("parallelism over %d", 1<<s), legendDot{shades[s]})
+		default:
+			f.name(fmt.Sprintf("parallelism %d to %d", 1<<s, 2<<s), legendDot{shades[s]})
+		}
+	}
+}
+
+// legendDot is a dot in a legend, larger than those in the plot.
+type legendDot struct{ colour color.Color }
+
+// Thumbnail implements plot.Thumbnailer.
+func (d legendDot) Thumbnail(c *draw.Canvas) {
+	c.DrawGlyph(draw.GlyphStyle{Color: d.colour, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}, c.Center())
 }
 
 func nonNaN(x float64) float64 {

@@ -60,7 +60,7 @@ func (p *painter) sweep(cells []*results.Cell, params []string, measures ...meas
 		for _, g := range groups(cells, leftOut) {
 			for _, m := range measures {
 				file := strings.TrimPrefix(param, "workload.") + " " + g.title
-				if err := p.lines(g.cells, across{param: param, of: valueOf(param)}, m, g.title, file); err != nil {
+				if err := p.draw(g.cells, across{param: param, of: valueOf(param)}, m, g.title, file); err != nil {
 					return err
 				}
 			}
@@ -129,7 +129,7 @@ func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string
 				m.kind += " less " + of.Against
 			}
 			by := across{param: x, of: valueOf(x), alone: true}
-			if err := p.lines(g.cells, by, m, g.title, "by "+x+" "+g.title); err != nil {
+			if err := p.draw(g.cells, by, m, g.title, "by "+x+" "+g.title); err != nil {
 				return p.files, err
 			}
 		}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/csv"
 	"image/color"
 	"math"
 	"os"
@@ -72,59 +71,6 @@ type figure struct {
 	width  vg.Length
 	height vg.Length // of the plots
 	inset  vg.Length // to the left of them, where labels reach further than the axis
-
-	columns []string   // of the data; nil: those of its axes
-	data    [][]string // series and numbers, the first of which is the place on the horizontal axis
-}
-
-var boxColumns = []string{"place", "whisker_5", "quartile_1", "median", "quartile_3", "whisker_95", "mean"}
-
-// record keeps the drawn numbers for the CSV beside the figure.
-func (f *figure) record(series string, numbers ...float64) {
-	row := []string{series}
-	for _, x := range numbers {
-		text := ""
-		if !math.IsNaN(x) && !math.IsInf(x, 0) {
-			text = strconv.FormatFloat(x, 'g', 6, 64)
-		}
-		row = append(row, text)
-	}
-	f.data = append(f.data, row)
-}
-
-// csv is the data of a figure. Where its horizontal axis has names, these stand in place of positions.
-func (f *figure) csv() []byte {
-	pl := f.rows[0][0]
-	head := append([]string{"series"}, f.columns...)
-	if f.columns == nil {
-		flat := func(s string) string { return strings.ReplaceAll(s, "\n", " ") }
-		head = append(head, flat(pl.X.Label.Text), flat(pl.Y.Label.Text), "low_95", "high_95")
-	}
-	names := map[int]string{}
-	if ticks, ok := pl.X.Tick.Marker.(plot.ConstantTicks); ok {
-		for _, t := range ticks {
-			names[int(math.Round(t.Value))] = strings.TrimSpace(strings.ReplaceAll(t.Label, "\n", " "))
-		}
-	}
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	_ = w.Write(head) // to memory: it cannot fail
-	for _, row := range f.data {
-		row = append(row, make([]string, max(0, len(head)-len(row)))...)
-		if x, err := strconv.ParseFloat(row[1], 64); err == nil && len(names) > 0 {
-			row[1] = names[int(math.Round(x))]
-		}
-		_ = w.Write(row)
-	}
-	w.Flush()
-	return b.Bytes()
-}
-
-// single returns a figure of one plot.
-func single(title, x, y string) (*figure, *plot.Plot) {
-	pl := newPlot(x, y)
-	return &figure{title: title, rows: [][]*plot.Plot{{pl}}, legend: plot.NewLegend(), width: plotWidth,
-		height: plotHeight}, pl
 }
 
 func newPlot(x, y string) *plot.Plot {

@@ -403,14 +403,14 @@ func (p *painter) timelines(all []*Timeline) error {
 	}
 	f.marks(all, s)
 	f.height = max(f.height, f.legend.Rectangle(draw.Canvas{}).Size().Y)
-	f.columns = []string{"node", "workflow", "task", "type", "ordered_s", "started_s", "ended_s", "planned_end_s",
-		"outcome"}
+	data := [][]string{{"series", "node", "workflow", "task", "type", "ordered_s", "started_s", "ended_s",
+		"planned_end_s", "outcome"}}
 	for _, t := range all {
 		for i := range t.bars {
-			f.data = append(f.data, t.row(&t.bars[i]))
+			data = append(data, t.row(&t.bars[i]))
 		}
 	}
-	return p.save(f, "timeline", "")
+	return p.save(f, csvOf(data), "timeline", "")
 }
 
 // row is an attempt in the data of a timeline; an unknown value is empty.
@@ -511,8 +511,8 @@ func (s stroke) Thumbnail(c *draw.Canvas) {
 // used.
 func (p *painter) utilisation(t *Timeline) error {
 	label, ns := axis(t.end)
-	f := &figure{title: "Utilisation of " + t.title(), legend: plot.NewLegend(), width: 24 * vg.Centimeter,
-		columns: []string{label, "value"}}
+	f := &figure{title: "Utilisation of " + t.title(), legend: plot.NewLegend(), width: 24 * vg.Centimeter}
+	data := [][]string{{"series", label, "value"}}
 	averaged := false
 	for k, of := range []struct {
 		name string
@@ -527,10 +527,10 @@ func (p *painter) utilisation(t *Timeline) error {
 		held, thinned := staircase(t.held[k], t.end, ns, of.unit)
 		used, more := staircase(t.used[k], t.end, ns, of.unit)
 		for _, x := range held {
-			f.record(of.name+", held by tasks", x.X, x.Y)
+			data = append(data, []string{of.name + ", held by tasks", short(x.X), short(x.Y)})
 		}
 		for _, x := range used {
-			f.record(of.name+", used", x.X, x.Y)
+			data = append(data, []string{of.name + ", used", short(x.X), short(x.Y)})
 		}
 		averaged = averaged || thinned || more
 		pl.Add(area{held, pale(colourOf(0))})
@@ -568,7 +568,7 @@ func (p *painter) utilisation(t *Timeline) error {
 	if averaged {
 		f.title += "\nmeans over " + span(t.end/bins)
 	}
-	return p.save(f, "utilisation", "")
+	return p.save(f, csvOf(data), "utilisation", "")
 }
 
 // bins bounds the points of a curve; beyond it, they are means over as many spans of equal length.

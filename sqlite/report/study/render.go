@@ -455,7 +455,7 @@ func (w writer) Figure(id string) (string, error) {
 }
 
 func (w writer) chart(f *Figure) *report.Chart {
-	c := &report.Chart{Title: f.Title, Kind: f.Kind}
+	c := &report.Chart{Title: f.Title, Kind: f.Kind, Dots: 250}
 	for _, p := range f.panels() {
 		set := w.d[p.Of]
 		if set == nil {
@@ -567,7 +567,7 @@ func (w writer) panels(c *report.Chart, like *report.Panel, set *results.Set, p 
 		if kind == "scatter" {
 			for _, cell := range set.Cells {
 				if p.At.with(row).matches(cell) {
-					s.Dots = append(s.Dots, thin(set.Dots[cell.ID])...)
+					s.Dots = append(s.Dots, set.Dots[cell.ID]...)
 				}
 			}
 		} else {
@@ -583,17 +583,6 @@ func (w writer) panels(c *report.Chart, like *report.Panel, set *results.Set, p 
 		out.Series = []report.Series{s}
 		c.Panels = append(c.Panels, out)
 	}
-}
-
-// maxDots bounds the dots of a panel.
-const maxDots = 250
-
-func thin(points []results.Point) (out []results.Point) {
-	step := max(1, (len(points)+maxDots-1)/maxDots)
-	for i := 0; i < len(points); i += step {
-		out = append(out, points[i])
-	}
-	return out
 }
 
 var (
