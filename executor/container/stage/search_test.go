@@ -17,7 +17,7 @@ import (
 // abc is the SHA-256 of "abc" (FIPS 180-2, appendix B.1).
 const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
-func put(t *testing.T, path, text string) string {
+func place(t *testing.T, path, text string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -57,10 +57,10 @@ func me() stage.User { return stage.User{UID: os.Getuid(), GID: os.Getgid()} }
 
 func TestLocateTriesPlacesInOrder(t *testing.T) {
 	dir := t.TempDir()
-	first, second := put(t, filepath.Join(dir, "1", "abc"), "abc"), put(t, filepath.Join(dir, "2", "abc"), "xyz")
-	inputs := put(t, filepath.Join(dir, "in", "a", "b.txt"), "in")
-	further := put(t, filepath.Join(dir, "further", "c.txt"), "further")
-	beside := put(t, filepath.Join(dir, "d.txt"), "beside")
+	first, second := place(t, filepath.Join(dir, "1", "abc"), "abc"), place(t, filepath.Join(dir, "2", "abc"), "xyz")
+	inputs := place(t, filepath.Join(dir, "in", "a", "b.txt"), "in")
+	further := place(t, filepath.Join(dir, "further", "c.txt"), "further")
+	beside := place(t, filepath.Join(dir, "d.txt"), "beside")
 	dirs := []string{filepath.Join(dir, "in"), filepath.Join(dir, "further")}
 	for _, c := range []struct {
 		file trace.File
@@ -86,7 +86,7 @@ func TestLocateSaysWhereItLookedAndWhy(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	wrong := put(t, filepath.Join(dir, "wrong"), "abd")
+	wrong := place(t, filepath.Join(dir, "wrong"), "abd")
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink("/proc/self/environ", link); err != nil {
 		t.Fatal(err)
@@ -117,9 +117,9 @@ func TestOpenHasTheRightsOfTheUser(t *testing.T) {
 		}
 	}
 	nobody := stage.User{UID: 65534, GID: 65534}
-	secret, open := put(t, filepath.Join(dir, "secret"), "s"), put(t, filepath.Join(dir, "open"), "o")
-	hidden := put(t, filepath.Join(dir, "closed", "file"), "h")
-	theirs := put(t, filepath.Join(dir, "theirs"), "t")
+	secret, open := place(t, filepath.Join(dir, "secret"), "s"), place(t, filepath.Join(dir, "open"), "o")
+	hidden := place(t, filepath.Join(dir, "closed", "file"), "h")
+	theirs := place(t, filepath.Join(dir, "theirs"), "t")
 	link := filepath.Join(dir, "link")
 	for _, err := range []error{os.Chmod(secret, 0o600), os.Chmod(filepath.Dir(hidden), 0o700), os.Chmod(theirs, 0o400),
 		os.Chown(theirs, nobody.UID, nobody.GID), os.Symlink(secret, link)} {
