@@ -9,47 +9,39 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
+
+	"gantry/scripts/measure"
 )
 
 // engine is the API of a Docker Engine, by plain requests: the least that a loop over it can cost.
-type engine struct {
-	http http.Client
-}
+type engine struct{ http.Client }
 
 // newEngine speaks to the engine of DOCKER_HOST, which is a socket of this host, or to the usual one.
-func newEngine() (*engine, error) {
+func newEngine() *engine {
 	socket := "/var/run/docker.sock"
 	if host := os.Getenv("DOCKER_HOST"); host != "" {
-		var ok bool
-		if socket, ok = strings.CutPrefix(host, "unix://"); !ok {
-			return nil, fmt.Errorf("DOCKER_HOST %s: want unix://SOCKET", host)
-		}
+		socket = strings.TrimPrefix(host, "unix://")
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}
-	return &engine{http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 100}}}, nil
+	return &engine{http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 100}}}
 }
 
-// call sends a request with in as JSON, unless it is nil, and decodes the answer into out, unless that is nil.
+// call sends a request with in as JSON, and decodes the answer into out, unless that is nil.
 func (e *engine) call(method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(b)
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
 	}
-	req, err := http.NewRequest(method, "http://engine"+path, body)
+	req, err := http.NewRequest(method, "http://engine"+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := e.http.Do(req)
+	resp, err := e.Do(req)
 	if err != nil {
 		return err
 	}
@@ -66,21 +58,13 @@ func (e *engine) call(method, path string, in, out any) error {
 	return json.Unmarshal(answer, out)
 }
 
-// has reports why the engine lacks an image.
-func (e *engine) has(image string) error {
-	if err := e.call(http.MethodGet, "/images/"+image+"/json", nil, nil); err != nil {
-		return fmt.Errorf("image %s: %w (make images builds it)", image, err)
-	}
-	return nil
-}
-
 // run creates a container, starts it, waits until it has ended, and removes it.
 func (e *engine) run(container map[string]any) (err error) {
 	var made struct{ ID string }
 	if err := e.call(http.MethodPost, "/containers/create", container, &made); err != nil {
 		return err
 	}
-	at := "/containers/" + url.PathEscape(made.ID)
+	at := "/containers/" + made.ID
 	defer func() { err = errors.Join(err, e.call(http.MethodDelete, at+"?force=1", nil, nil)) }()
 	if err := e.call(http.MethodPost, at+"/start", nil, nil); err != nil {
 		return err
@@ -93,4 +77,31 @@ func (e *engine) run(container map[string]any) (err error) {
 		return fmt.Errorf("a trivial container ended with %d", ended.StatusCode)
 	}
 	return nil
+}
+
+// bareEngine creates, starts, awaits and removes containers with the options that gantry gives a real task, but for its
+// launcher and limits of block I/O.
+func (b *bench) bareEngine() way {
+	w, api := way{name: "bare Engine API loop"}, newEngine()
+	if err := api.call(http.MethodGet, "/images/"+image+"/json", nil, nil); err != nil {
+		w.missing = fmt.Sprintf("image %s: %v (make images builds it)", image, err)
+	}
+	w.run = func(n, inFlight int, _ bool) (measure.Cost, error) {
+		return loop(n, inFlight, func(int) error {
+			dir, err := os.MkdirTemp(b.dir, "bare")
+			if err != nil {
+				return err
+			}
+			return api.run(map[string]any{"Image": image, "Cmd": []string{"true"}, "WorkingDir": dir,
+				"User": fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), "NetworkDisabled": true,
+				"Labels": map[string]string{"gantry.benchmark": "bare"},
+				"HostConfig": map[string]any{"ReadonlyRootfs": true, "CapDrop": []string{"ALL"},
+					"SecurityOpt": []string{"no-new-privileges"}, "LogConfig": map[string]any{"Type": "none"},
+					"Tmpfs":     map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
+					"Mounts":    []map[string]any{{"Type": "bind", "Source": dir, "Target": dir}},
+					"PidsLimit": 512, "CpuPeriod": 20_000, "CpuQuota": 20_000, "Memory": 16_000_000,
+					"MemorySwap": 16_000_000}})
+		})
+	}
+	return w
 }

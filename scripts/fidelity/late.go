@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gantry/scripts/measure"
 )
 
 // late compares policies that plan ahead with and without estimates from the host model, on a load with deadlines.
@@ -42,7 +44,7 @@ func (x *harness) late() error {
 		for _, p := range planners {
 			for _, calibrated := range []bool{true, false} {
 				r := lateRun{Policy: p, Calibrated: calibrated, Repetition: k + 1}
-				err := x.once(r.name(), func() (any, error) {
+				err := x.parts.Once(x.ctx, r.name(), func() (any, error) {
 					fmt.Fprintf(os.Stderr, "deadlines: %s, calibrated estimates: %v\n", p, calibrated)
 					return x.lateRun(r)
 				})
@@ -61,12 +63,9 @@ func (x *harness) lateRun(r lateRun) (_ any, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, tidy(dir)) }()
-	args := []string{"run", "--dir", dir, "--name", "real", "--json", "--policy", r.Policy, "--estimator", "declared",
-		"--cluster", "examples/fidelity/cluster.yaml"}
+	model := "none"
 	if r.Calibrated {
-		args = append(args, "--host-model", x.model(x.repetitions))
-	} else {
-		args = append(args, "--host-model", "none")
+		model = x.model(x.repetitions)
 	}
 	var s struct {
 		Makespan  float64 `json:"makespan_s"`
@@ -76,7 +75,9 @@ func (x *harness) lateRun(r lateRun) (_ any, err error) {
 			Late  bool     `json:"late"`
 		} `json:"deadlines"`
 	}
-	if err := x.gantryJSON(&s, append(args, deadlines)...); err != nil {
+	if err := measure.Built.JSON(x.ctx, &s, "run", "--dir", dir, "--name", "real", "--json", "--policy", r.Policy,
+		"--estimator", "declared", "--cluster", "examples/fidelity/cluster.yaml", "--host-model", model,
+		deadlines); err != nil {
 		return nil, err
 	}
 	r.Workflows, r.Makespan = len(s.Deadlines), s.Makespan
@@ -91,83 +92,62 @@ func (x *harness) lateRun(r lateRun) (_ any, err error) {
 	return r, nil
 }
 
-// lateRow is a policy with one kind of estimates.
-type lateRow struct {
-	policy     string
-	calibrated bool
-	runs       []lateRun
-}
-
-func (r *lateRow) each(of func(lateRun) float64) []float64 { return each(r.runs, of) }
-
-func (r *lateRow) makespans() []float64 {
-	return r.each(func(x lateRun) float64 { return x.Makespan })
-}
-
-func (r *lateRow) late() []float64 {
-	return r.each(func(x lateRun) float64 { return float64(x.Late) })
-}
-
-func (x *harness) lateRows() (rows []lateRow, err error) {
-	for _, p := range planners {
-		for _, calibrated := range []bool{false, true} {
-			row := lateRow{policy: p, calibrated: calibrated}
-			for k := range lateRuns {
-				r := lateRun{Policy: p, Calibrated: calibrated, Repetition: k + 1}
-				ok, err := x.read(r.name(), &r)
-				if err != nil {
-					return nil, err
-				}
-				if ok {
-					row.runs = append(row.runs, r)
-				}
-			}
-			if len(row.runs) > 0 {
-				rows = append(rows, row)
-			}
+// lateRuns reads the runs of a policy with one kind of estimates.
+func (x *harness) lateRuns(policy string, calibrated bool) (all []lateRun, err error) {
+	for k := range lateRuns {
+		r := lateRun{Policy: policy, Calibrated: calibrated, Repetition: k + 1}
+		ok, err := x.parts.Read(r.name(), &r)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, r)
 		}
 	}
-	return rows, nil
+	return all, nil
 }
 
 func (x *harness) lateText(b *strings.Builder) error {
-	rows, err := x.lateRows()
-	if err != nil || len(rows) == 0 {
-		return err
+	var table, notes strings.Builder
+	workflows := 0
+	lateOf := func(r lateRun) float64 { return float64(r.Late) }
+	makespanOf := func(r lateRun) float64 { return r.Makespan }
+	for _, p := range planners {
+		plain, err1 := x.lateRuns(p, false)
+		model, err2 := x.lateRuns(p, true)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		for _, row := range []struct {
+			with string
+			runs []lateRun
+		}{{"the constant 150 ms", plain}, {"the host model", model}} {
+			if len(row.runs) == 0 {
+				continue
+			}
+			workflows = row.runs[0].Workflows
+			list := func(format string, of func(lateRun) float64) string {
+				text := func(r lateRun) string { return fmt.Sprintf(format, of(r)) }
+				return strings.Join(measure.Each(row.runs, text), ", ")
+			}
+			measure.Row(&table, p, row.with, list("%.0f", lateOf),
+				list("%.2f", func(r lateRun) float64 { return r.Lateness }), list("%.2f", makespanOf))
+		}
+		if len(plain) > 0 && len(model) > 0 {
+			fmt.Fprintf(&notes, "- %s with the host model: late workflows: %s; makespan: %s.\n", p,
+				apart(measure.Each(plain, lateOf), measure.Each(model, lateOf), "fewer", "more"),
+				apart(measure.Each(plain, makespanOf), measure.Each(model, makespanOf), "shorter", "longer"))
+		}
+	}
+	if table.Len() == 0 {
+		return nil
 	}
 	fmt.Fprintf(b, "## Estimates that know the host\n\nThe load of [deadlines.yaml](deadlines.yaml) in containers, on "+
 		"[two nodes of a core](cluster.yaml), planned with estimates that count the phases of the host model, and "+
 		"with the constant of `--startup`. %d runs each; lateness is the mean in seconds, those in time counted "+
-		"as 0.\n\n"+
-		"| policy | estimates with | late of %d | lateness | makespan |\n| --- | --- | --- | --- | --- |\n", lateRuns,
-		rows[0].runs[0].Workflows)
-	for i := range rows {
-		r := &rows[i]
-		with := "the constant 150 ms"
-		if r.calibrated {
-			with = "the host model"
-		}
-		list := func(format string, of func(lateRun) float64) string {
-			var all []string
-			for _, v := range r.each(of) {
-				all = append(all, fmt.Sprintf(format, v))
-			}
-			return strings.Join(all, ", ")
-		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", r.policy, with,
-			list("%.0f", func(x lateRun) float64 { return float64(x.Late) }),
-			list("%.2f", func(x lateRun) float64 { return x.Lateness }),
-			list("%.2f", func(x lateRun) float64 { return x.Makespan }))
-	}
-	b.WriteString("\n")
-	for i := 0; i+1 < len(rows); i++ {
-		if plain, model := &rows[i], &rows[i+1]; plain.policy == model.policy {
-			fmt.Fprintf(b, "- %s with the host model: late workflows: %s; makespan: %s.\n", plain.policy,
-				apart(plain.late(), model.late(), "fewer", "more"),
-				apart(plain.makespans(), model.makespans(), "shorter", "longer"))
-		}
-	}
-	b.WriteString("\n")
+		"as 0.\n\n", lateRuns)
+	measure.Head(b, "---", "policy", "estimates with", fmt.Sprintf("late of %d", workflows), "lateness", "makespan")
+	b.WriteString(table.String() + "\n" + notes.String() + "\n")
 	return nil
 }
 

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
 	"slices"
 	"strings"
+
+	"gantry/executor/experiment/metrics"
+	"gantry/scripts/measure"
 )
 
 // row is a workflow under a policy: its repetitions, which were all predicted alike.
@@ -15,52 +19,52 @@ type row struct {
 	runs   []run
 }
 
-func (r *row) actual() float64 { return median(each(r.runs, func(x run) float64 { return x.Actual })) }
-func (r *row) predicted() float64 {
-	return median(each(r.runs, func(x run) float64 { return x.Predicted }))
-}
-func (r *row) err() float64 { return r.predicted()/r.actual() - 1 }
-func (r *row) tau() float64 { return median(each(r.runs, func(x run) float64 { return x.Tau })) }
+// title names a row in sentences.
+func (r *row) title() string { return r.name + " under " + r.policy }
 
-// spread is the distance of the longest from the shortest repetition over their median.
-func (r *row) spread() float64 {
-	all := each(r.runs, func(x run) float64 { return x.Actual })
-	return (slices.Max(all) - slices.Min(all)) / r.actual()
+func (r *row) median(of func(run) float64) float64 { return median(measure.Each(r.runs, of)) }
+func (r *row) actual() float64                     { return r.median(func(x run) float64 { return x.Actual }) }
+func (r *row) predicted() float64                  { return r.median(func(x run) float64 { return x.Predicted }) }
+func (r *row) tau() float64                        { return r.median(func(x run) float64 { return x.Tau }) }
+func (r *row) err() float64                        { return r.predicted()/r.actual() - 1 }
+
+// reach is the distance of the longest from the shortest repetition, in seconds, and spread that over their median.
+func (r *row) reach() float64 {
+	all := measure.Each(r.runs, func(x run) float64 { return x.Actual })
+	return slices.Max(all) - slices.Min(all)
 }
 
-// limit is the most that a row may be off: 8 %, or twice the spread of its repetitions where that is more.
-func (r *row) limit() float64 {
-	if len(r.runs) < 2 {
-		return 0.08
+func (r *row) spread() float64 { return r.reach() / r.actual() }
+
+// noise is by how many seconds two rows may differ as repetitions do.
+func noise(a, b *row) float64 { return max(a.reach(), b.reach(), 0.01*min(a.actual(), b.actual())) }
+
+// beyond says that a row is off by more than 8 %, or twice the spread of its repetitions where that is more.
+func (r *row) beyond() bool { return math.Abs(r.err()) > max(0.08, 2*r.spread()) }
+
+// inside counts the repetitions in their intervals, and longer those that took longer.
+func (r *row) inside() (inside, longer int) {
+	for _, x := range r.runs {
+		switch {
+		case x.Actual > x.High:
+			longer++
+		case x.Actual >= x.Low:
+			inside++
+		}
 	}
-	return max(0.08, 2*r.spread())
+	return inside, longer
 }
 
-func each[T any](all []T, of func(T) float64) []float64 {
-	out := make([]float64, len(all))
-	for i, x := range all {
-		out[i] = of(x)
-	}
-	return out
-}
-
-func median(all []float64) float64 {
-	if len(all) == 0 {
-		return math.NaN()
-	}
-	s := slices.Sorted(slices.Values(all))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
+func median(all []float64) float64 { return metrics.Summarise(all).Median }
 
 // rows reads the measurements.
-func (x *harness) rows() ([]row, error) {
-	var out []row
+func (x *harness) rows() (out []row, _ error) {
 	for _, w := range workflows() {
 		for _, p := range policies {
 			r := row{workflow: w, policy: p}
 			for k := 1; ; k++ {
 				one := run{Workflow: w.name, Policy: p, Repetition: k}
-				ok, err := x.read(one.name(), &one)
+				ok, err := x.parts.Read(one.name(), &one)
 				if err != nil {
 					return nil, err
 				}
@@ -77,52 +81,60 @@ func (x *harness) rows() ([]row, error) {
 	return out, nil
 }
 
+// runsOf are the runs of all rows.
+func runsOf(rows []row) (all []run) {
+	for i := range rows {
+		all = append(all, rows[i].runs...)
+	}
+	return all
+}
+
+// byWorkflow divides rows by workflow.
+func byWorkflow(rows []row) (out [][]row) {
+	for i := range rows {
+		if i == 0 || rows[i].name != rows[i-1].name {
+			out = append(out, nil)
+		}
+		last := len(out) - 1
+		out[last] = append(out[last], rows[i])
+	}
+	return out
+}
+
 // ranking compares the order of policies as predicted with that of reality, over all pairs of policies of a workflow
 // that differ in reality by more than their repetitions do. It returns pairs in the same order, and in the other one
 // with their names.
-func ranking(rows []row) (same, other, ties int, wrong []string) {
-	for i := range rows {
-		for j := i + 1; j < len(rows); j++ {
-			a, b := &rows[i], &rows[j]
-			if a.name != b.name {
-				continue
-			}
-			d := a.actual() - b.actual()
-			noise := max(a.spread()*a.actual(), b.spread()*b.actual(), 0.01*min(a.actual(), b.actual()))
-			switch p := a.predicted() - b.predicted(); {
-			case math.Abs(d) <= noise:
-				ties++
-			case p*d > 0:
-				same++
-			default:
-				other++
-				wrong = append(wrong, fmt.Sprintf(
-					"%s under %s and %s (%.2f and %.2f s predicted, %.2f and %.2f s taken)", a.name, a.policy,
-					b.policy, a.predicted(), b.predicted(), a.actual(), b.actual()))
+func ranking(rows []row) (same, ties int, wrong []string) {
+	for _, of := range byWorkflow(rows) {
+		for i := range of {
+			for j := i + 1; j < len(of); j++ {
+				a, b := &of[i], &of[j]
+				d := a.actual() - b.actual()
+				switch {
+				case math.Abs(d) <= noise(a, b):
+					ties++
+				case (a.predicted()-b.predicted())*d > 0:
+					same++
+				default:
+					wrong = append(wrong, fmt.Sprintf("%s and %s (%.2f and %.2f s predicted, %.2f and %.2f s taken)",
+						a.title(), b.policy, a.predicted(), b.predicted(), a.actual(), b.actual()))
+				}
 			}
 		}
 	}
-	return same, other, ties, wrong
-}
-
-func tauOf(same, other int) float64 {
-	if same+other == 0 {
-		return math.NaN()
-	}
-	return float64(same-other) / float64(same+other)
+	return same, ties, wrong
 }
 
 // write writes the page.
 func (x *harness) write() error {
 	text, err := x.text()
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.WriteFile(page, []byte(text), 0o644)
 	}
-	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-		return err
+	if err == nil {
+		fmt.Fprintf(os.Stderr, "fidelity: wrote %s\n", page)
 	}
-	fmt.Fprintf(os.Stderr, "fidelity: wrote %s\n", page)
-	return nil
+	return err
 }
 
 func (x *harness) text() (string, error) {
@@ -133,12 +145,10 @@ func (x *harness) text() (string, error) {
 	if len(rows) == 0 {
 		return "", fmt.Errorf("nothing was measured yet in %s", x.dir)
 	}
-	var c calibration
-	if _, err := x.read("calibration", &c); err != nil {
+	var b strings.Builder
+	if err := x.head(&b, rows); err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	x.head(&b, c, rows)
 	verdicts(&b, rows)
 	table(&b, rows)
 	causes(&b, rows)
@@ -150,25 +160,30 @@ func (x *harness) text() (string, error) {
 	return b.String(), nil
 }
 
-func (x *harness) head(b *strings.Builder, c calibration, rows []row) {
-	var busy []float64
-	runs := 0
-	for i := range rows {
-		busy = append(busy, each(rows[i].runs, func(r run) float64 { return r.Busy })...)
-		runs += len(rows[i].runs)
+func (x *harness) head(b *strings.Builder, rows []row) error {
+	var c calibration
+	if _, err := x.parts.Read("calibration", &c); err != nil {
+		return err
 	}
-	first, last := rows[0].runs[0].At, rows[0].runs[0].At
-	for i := range rows {
-		for _, r := range rows[i].runs {
-			if r.At.Before(first) {
-				first = r.At
-			}
-			if r.At.After(last) {
-				last = r.At
-			}
+	times, took := 1, c.Took
+	for ; ; times++ {
+		var more calibration
+		if ok, err := x.parts.Read(fmt.Sprint("calibration-", times), &more); err != nil {
+			return err
+		} else if !ok {
+			break
+		}
+		took += more.Took
+	}
+	runs := runsOf(rows)
+	busy := measure.Each(runs, func(r run) float64 { return r.Busy })
+	above := 0
+	for _, cores := range busy {
+		if cores > 0.3 {
+			above++
 		}
 	}
-	took := x.calibrations(c)
+	byTime := func(a, b run) int { return a.At.Compare(b.At) }
 	fmt.Fprintf(b, `# One planner, two worlds: predicted and actual
 
 This page is generated by `+"`make fidelity`"+`. It predicts each run before it begins, from a calibration of the host
@@ -181,122 +196,80 @@ has read them from the disk. The cluster is
 Measured on %s to %s (UTC): %d runs, %s, gantry %s, calibrated %d times in %.0f s. How quiet the host was: before a run,
 all its programs kept %.2f cores busy in the median, %.2f at most (%d of %d times more than 0.3).
 
-`, first.Format("2006-01-02 15:04"), last.Format("15:04"), runs, c.Host,
-		strings.TrimPrefix(c.Version, "gantry "), len(took), sum(took), median(busy),
-		slices.Max(busy), above(busy, 0.3), len(busy))
-	if c.Again != "" {
-		fmt.Fprintf(b, "\nThese runs were predicted again when they were over, by gantry %s, from the same "+
-			"calibration.\n\n", strings.TrimPrefix(c.Again, "gantry "))
-	}
+`, slices.MinFunc(runs, byTime).At.Format("2006-01-02 15:04"), slices.MaxFunc(runs, byTime).At.Format("15:04"),
+		len(runs), c.Host, strings.TrimPrefix(c.Version, "gantry "), times, took, median(busy), slices.Max(busy), above,
+		len(busy))
+	return nil
 }
 
-// calibrations is how long each took.
-func (x *harness) calibrations(first calibration) []float64 {
-	took := []float64{first.Took}
-	for k := 1; ; k++ {
-		var c calibration
-		if ok, err := x.read(fmt.Sprintf("calibration-%d", k), &c); err != nil || !ok {
-			return took
-		}
-		took = append(took, c.Took)
-	}
+// bars holds measurements against bars, and collects the reasons for those that are missed.
+type bars struct {
+	b       *strings.Builder
+	reasons []string
 }
 
-func sum(all []float64) (s float64) {
-	for _, x := range all {
-		s += x
+func (v *bars) line(bar, measured string, met bool, why string) {
+	verdict := "met"
+	if !met {
+		verdict = "**missed**"
+		v.reasons = append(v.reasons, why)
 	}
-	return s
-}
-
-func above(all []float64, limit float64) (n int) {
-	for _, x := range all {
-		if x > limit {
-			n++
-		}
-	}
-	return n
-}
-
-// replayText says how close the order of starts is to that of the runs in simulations with the measured durations.
-func replayText(taus []float64) string {
-	if len(taus) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" Simulated with the durations that these runs measured, tau is at least %.3f: with 1, all "+
-		"that differs is how long tasks take, not what the policy does then.", slices.Min(taus))
+	measure.Row(v.b, bar, measured, verdict)
 }
 
 // verdicts holds the measurements against the bars, and explains missed bars by the measurements.
 func verdicts(b *strings.Builder, rows []row) {
-	errs := each(rows, func(r row) float64 { return math.Abs(r.err()) })
-	taus := each(rows, func(r row) float64 { return r.tau() })
-	inside, all, longer := 0, 0, 0
-	var reasons []string
+	errs := metrics.Summarise(measure.Each(rows, func(r row) float64 { return math.Abs(r.err()) }))
+	taus := metrics.Summarise(measure.Each(rows, func(r row) float64 { return r.tau() }))
+	runs := runsOf(rows)
+	inside, longer := 0, 0
 	var beyond, disordered []string
-	var wide, off, replayed []float64
+	var replayed []float64
 	for i := range rows {
 		r := &rows[i]
-		if math.Abs(r.err()) > r.limit() {
-			beyond = append(beyond, fmt.Sprintf("%s under %s", r.name, r.policy))
+		in, over := r.inside()
+		inside, longer = inside+in, longer+over
+		if r.beyond() {
+			beyond = append(beyond, why(r))
 		}
 		if r.tau() < 0.95 {
-			disordered = append(disordered, fmt.Sprintf("%s under %s", r.name, r.policy))
-			for _, x := range r.runs {
-				if x.Replay != nil {
-					replayed = append(replayed, x.Replay.Tau)
-				}
-			}
-		}
-		for _, x := range r.runs {
-			all++
-			wide, off = append(wide, (x.High-x.Low)/2/x.Predicted), append(off, math.Abs(x.Actual/x.Predicted-1))
-			switch {
-			case x.Actual > x.High:
-				longer++
-			case x.Actual >= x.Low:
-				inside++
-			}
+			disordered = append(disordered, r.title())
+			replayed = append(replayed, replayTaus(r.runs)...)
 		}
 	}
-	same, other, ties, wrong := ranking(rows)
-	coverage := float64(inside) / float64(all)
+	v := &bars{b: b}
 	b.WriteString("| bar | measured | |\n| --- | --- | --- |\n")
-	line := func(bar, measured string, met bool, why string) {
-		verdict := "met"
-		if !met {
-			verdict = "**missed**"
-			reasons = append(reasons, why)
-		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", bar, measured, verdict)
-	}
-	line("median error of the makespan at most 2 %", fmt.Sprintf("%.1f %%", 100*median(errs)), median(errs) <= 0.02,
+	v.line("median error of the makespan at most 2 %", fmt.Sprintf("%.1f %%", 100*errs.Median), errs.Median <= 0.02,
 		medianText(rows))
-	worst := fmt.Sprintf("%.1f %%, %d of %d beyond", 100*slices.Max(errs), len(beyond), len(rows))
-	line("worst error 8 %, or twice the spread of three repetitions where that is more", worst, len(beyond) == 0,
-		"The rows beyond their limits, each with the two causes that most of the difference is put down to:")
-	line("order of starts: Kendall's tau at least 0.95", fmt.Sprintf("median %.3f, least %.3f, %d of %d below",
-		median(taus), slices.Min(taus), len(disordered), len(rows)), len(disordered) == 0,
-		"Starts in another order: "+strings.Join(disordered, ", ")+"."+replayText(replayed))
-	line("intervals of 80 % cover 70 to 90 % of runs", fmt.Sprintf("%.1f %% (%d of %d)", 100*coverage, inside, all),
-		coverage >= 0.7 && coverage <= 0.9, fmt.Sprintf("Of the runs outside their intervals, %d took longer and %d "+
-			"less. Intervals reach %.1f %% to either side in the median, and the errors of 80 %% of the runs %.1f %%.",
-			longer, all-inside-longer, 100*median(wide), 100*slices.Sorted(slices.Values(off))[all*4/5]))
-	line("policies ranked as in reality: tau at least 0.8", fmt.Sprintf("%.2f (%d pairs alike, %d not; %d differ less "+
-		"than their repetitions do)", tauOf(same, other), same, other, ties), tauOf(same, other) >= 0.8,
+	v.line("worst error 8 %, or twice the spread of three repetitions where that is more",
+		fmt.Sprintf("%.1f %%, %d of %d beyond", 100*errs.Max, len(beyond), len(rows)), len(beyond) == 0,
+		"The rows beyond their limits, each with the two causes that most of the difference is put down to:\n\n"+
+			strings.Join(beyond, "\n"))
+	disorder := "Starts in another order: " + strings.Join(disordered, ", ") + "."
+	if len(replayed) > 0 {
+		disorder += fmt.Sprintf(" Simulated with the durations that these runs measured, tau is at least %.3f: with "+
+			"1, all that differs is how long tasks take, not what the policy does then.", slices.Min(replayed))
+	}
+	v.line("order of starts: Kendall's tau at least 0.95", fmt.Sprintf("median %.3f, least %.3f, %d of %d below",
+		taus.Median, taus.Min, len(disordered), len(rows)), len(disordered) == 0, disorder)
+	coverage := float64(inside) / float64(len(runs))
+	wide := median(measure.Each(runs, func(x run) float64 { return (x.High - x.Low) / 2 / x.Predicted }))
+	off := measure.Each(runs, func(x run) float64 { return math.Abs(x.Actual/x.Predicted - 1) })
+	slices.Sort(off)
+	v.line("intervals of 80 % cover 70 to 90 % of runs", fmt.Sprintf("%.1f %% (%d of %d)", 100*coverage, inside,
+		len(runs)), coverage >= 0.7 && coverage <= 0.9, fmt.Sprintf("Of the runs outside their intervals, %d took "+
+		"longer and %d less. Intervals reach %.1f %% to either side in the median, and the errors of 80 %% of the "+
+		"runs %.1f %%.", longer, len(runs)-inside-longer, 100*wide, 100*off[len(off)*4/5]))
+	same, ties, wrong := ranking(rows)
+	tau := float64(same-len(wrong)) / float64(same+len(wrong))
+	v.line("policies ranked as in reality: tau at least 0.8", fmt.Sprintf("%.2f (%d pairs alike, %d not; %d differ "+
+		"less than their repetitions do)", tau, same, len(wrong), ties), tau >= 0.8,
 		"Pairs in the other order: "+strings.Join(wrong, "; ")+".")
 	b.WriteString("\n")
-	if len(beyond) > 0 { // its list comes last
-		i := slices.IndexFunc(reasons, func(s string) bool { return strings.HasSuffix(s, ":") })
-		reasons = append(slices.Delete(slices.Clone(reasons), i, i+1), reasons[i])
+	if len(v.reasons) > 0 {
+		b.WriteString("What the measurements show of the bars that are missed:\n\n" + strings.Join(v.reasons, "\n\n") +
+			"\n\n")
 	}
-	if len(reasons) > 0 {
-		b.WriteString("What the measurements show of the bars that are missed:\n\n")
-		for _, s := range reasons {
-			b.WriteString(s + "\n\n")
-		}
-	}
-	why(b, rows, beyond)
 }
 
 // medianText says how the median error is composed, and how far apart runs are that were predicted alike.
@@ -311,12 +284,10 @@ func medianText(rows []row) string {
 			short++
 		}
 	}
-	names, sums := sumCauses(rows)
-	actual := median(each(rows, func(r row) float64 { return r.actual() }))
-	parts := make([]string, len(names))
-	for i, n := range names {
-		parts[i] = fmt.Sprintf("%s %+.1f %%", n, 100*sums[n]/actual)
-	}
+	actual := median(measure.Each(rows, func(r row) float64 { return r.actual() }))
+	parts := measure.Each(meanCauses(rows), func(c cause) string {
+		return fmt.Sprintf("%s %+.1f %%", c.Cause, 100*c.Seconds/actual)
+	})
 	text := fmt.Sprintf("Of %d rows, %d were predicted too short. The mean difference from the simulation without "+
 		"noise, by cause and in percent of the median makespan: %s.", len(rows), short, strings.Join(parts, ", "))
 	if len(alone) > 0 {
@@ -326,161 +297,127 @@ func medianText(rows []row) string {
 	return text
 }
 
-// why says of the rows beyond their limits which cause they err by most.
-func why(b *strings.Builder, rows []row, beyond []string) {
-	for i := range rows {
-		r := &rows[i]
-		if !slices.Contains(beyond, fmt.Sprintf("%s under %s", r.name, r.policy)) {
-			continue
-		}
-		names, sums := sumCauses([]row{*r})
-		order := slices.Clone(names)
-		slices.SortStableFunc(order, func(a, c string) int {
-			return int(math.Copysign(1, math.Abs(sums[c])-math.Abs(sums[a])))
-		})
-		fmt.Fprintf(b, "- %s under %s is %+.1f %% off (%.2f s predicted, %.2f s taken): most of it is", r.name,
-			r.policy, 100*r.err(), r.predicted(), r.actual())
-		for k, name := range order[:min(2, len(order))] {
-			if k > 0 {
-				b.WriteString(", then")
-			}
-			fmt.Fprintf(b, " %s (%+.2f s)", name, sums[name])
-		}
-		b.WriteString(".\n")
-	}
-	if len(beyond) > 0 {
-		b.WriteString("\n")
-	}
+// why says of a row beyond its limit which causes it errs by most.
+func why(r *row) string {
+	all := meanCauses([]row{*r})
+	slices.SortStableFunc(all, func(a, c cause) int { return cmp.Compare(math.Abs(c.Seconds), math.Abs(a.Seconds)) })
+	most := measure.Each(all[:min(2, len(all))], func(c cause) string {
+		return fmt.Sprintf(" %s (%+.2f s)", c.Cause, c.Seconds)
+	})
+	return fmt.Sprintf("- %s is %+.1f %% off (%.2f s predicted, %.2f s taken): most of it is%s.", r.title(),
+		100*r.err(), r.predicted(), r.actual(), strings.Join(most, ", then"))
 }
 
 func table(b *strings.Builder, rows []row) {
 	b.WriteString("## Makespan\n\nSeconds. *Actual* is the median of the repetitions, *spread* the distance between " +
 		"the longest and the shortest over it, *inside* how many repetitions were in the interval of 80 %. " +
 		"*Starts* is Kendall's tau of the order of starts against the simulation without noise.\n\n")
-	b.WriteString("| workflow | tasks | policy | predicted | interval of 80 % | actual | error | spread | inside | " +
-		"starts |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
-	for i := range rows {
-		r := &rows[i]
-		inside := 0
-		for _, x := range r.runs {
-			if x.Low <= x.Actual && x.Actual <= x.High {
-				inside++
+	measure.Head(b, "---", "workflow", "tasks", "policy", "predicted", "interval of 80 %", "actual", "error", "spread",
+		"inside", "starts")
+	for _, of := range byWorkflow(rows) {
+		name := fmt.Sprintf("%s: %s", of[0].name, of[0].what)
+		for i := range of {
+			r := &of[i]
+			inside, _ := r.inside()
+			mark := ""
+			if r.beyond() {
+				mark = " (!)"
 			}
+			fmt.Fprintf(b, "| %s | %d | %s | %.2f | %.2f to %.2f | %.2f | %+.1f %%%s | %.1f %% | %d of %d | %.3f |\n",
+				name, r.runs[0].Tasks, r.policy, r.predicted(), r.runs[0].Low, r.runs[0].High, r.actual(), 100*r.err(),
+				mark, 100*r.spread(), inside, len(r.runs), r.tau())
+			name = ""
 		}
-		name := ""
-		if i == 0 || rows[i-1].name != r.name {
-			name = fmt.Sprintf("%s: %s", r.name, r.what)
-		}
-		mark := ""
-		if math.Abs(r.err()) > r.limit() {
-			mark = " (!)"
-		}
-		fmt.Fprintf(b, "| %s | %d | %s | %.2f | %.2f to %.2f | %.2f | %+.1f %%%s | %.1f %% | %d of %d | %.3f |\n", name,
-			r.runs[0].Tasks, r.policy, r.predicted(), r.runs[0].Low, r.runs[0].High, r.actual(), 100*r.err(), mark,
-			100*r.spread(), inside, len(r.runs), r.tau())
 	}
 	b.WriteString("\n")
 }
 
-// sumCauses is the mean of each cause over the runs of rows, in seconds, in the order in which causes appear.
-func sumCauses(rows []row) (names []string, sums map[string]float64) {
-	sums, n := map[string]float64{}, 0.0
-	for i := range rows {
-		for _, x := range rows[i].runs {
-			n++
-			for _, c := range x.Causes {
-				if _, ok := sums[c.Cause]; !ok {
-					names = append(names, c.Cause)
-				}
-				sums[c.Cause] += c.Seconds
+// meanCauses is the mean of each cause over the runs of rows, in the order in which causes appear.
+func meanCauses(rows []row) (out []cause) {
+	runs := runsOf(rows)
+	for _, x := range runs {
+		for _, c := range x.Causes {
+			k := slices.IndexFunc(out, func(o cause) bool { return o.Cause == c.Cause })
+			if k < 0 {
+				k = len(out)
+				out = append(out, cause{Cause: c.Cause})
 			}
+			out[k].Seconds += c.Seconds / float64(len(runs))
 		}
 	}
-	for name := range sums {
-		sums[name] /= n
-	}
-	return names, sums
+	return out
 }
 
 func causes(b *strings.Builder, rows []row) {
-	names, _ := sumCauses(rows)
-	if len(names) == 0 {
+	all := meanCauses(rows)
+	if len(all) == 0 {
 		return
 	}
 	b.WriteString("## Error by cause\n\n`gantry compare RUN SIM` of each run and its simulation without noise, in " +
 		"percent of the actual makespan, means over policies and repetitions: positive, reality took " +
-		"longer.\n\n| workflow |")
-	for _, n := range names {
-		fmt.Fprintf(b, " %s |", n)
-	}
-	b.WriteString(" in all |\n| --- |" + strings.Repeat(" --- |", len(names)+1) + "\n")
-	for i := 0; i < len(rows); {
-		j := i
-		for j < len(rows) && rows[j].name == rows[i].name {
-			j++
+		"longer.\n\n")
+	names := measure.Each(all, func(c cause) string { return c.Cause })
+	measure.Head(b, "---", slices.Concat([]string{"workflow"}, names, []string{"in all"})...)
+	for _, of := range byWorkflow(rows) {
+		actual := metrics.Summarise(measure.Each(of, func(r row) float64 { return r.actual() })).Mean
+		cells := slices.Repeat([]string{"+0.0"}, len(names)+1)
+		sum := 0.0
+		for _, c := range meanCauses(of) {
+			sum += c.Seconds
+			cells[slices.Index(names, c.Cause)] = fmt.Sprintf("%+.1f", 100*c.Seconds/actual)
 		}
-		_, sums := sumCauses(rows[i:j])
-		var actual, all float64
-		for _, r := range rows[i:j] {
-			actual += r.actual() / float64(j-i)
-		}
-		fmt.Fprintf(b, "| %s |", rows[i].name)
-		for _, n := range names {
-			all += sums[n]
-			fmt.Fprintf(b, " %+.1f |", 100*sums[n]/actual)
-		}
-		fmt.Fprintf(b, " %+.1f |\n", 100*all/actual)
-		i = j
+		cells[len(names)] = fmt.Sprintf("%+.1f", 100*sum/actual)
+		measure.Row(b, append([]string{of[0].name}, cells...)...)
 	}
 	b.WriteString("\n")
 }
 
 func order(b *strings.Builder, rows []row) {
 	b.WriteString("## Order of policies\n\nThe shortest makespan first; `=` joins policies whose makespans differ by " +
-		"less than their repetitions do.\n\n| workflow | predicted | actual |\n| --- | --- | --- |\n")
-	for i := 0; i < len(rows); {
-		j := i
-		for j < len(rows) && rows[j].name == rows[i].name {
-			j++
-		}
-		ranked := func(of func(r row) float64) string {
-			s := slices.Clone(rows[i:j])
-			slices.SortStableFunc(s, func(a, c row) int { return int(math.Copysign(1, of(a)-of(c))) })
+		"less than their repetitions do.\n\n")
+	measure.Head(b, "---", "workflow", "predicted", "actual")
+	for _, of := range byWorkflow(rows) {
+		ranked := func(by func(r row) float64) string {
+			s := slices.Clone(of)
+			slices.SortStableFunc(s, func(a, c row) int { return cmp.Compare(by(a), by(c)) })
 			text := s[0].policy
 			for k := 1; k < len(s); k++ {
-				noise := max(s[k].spread()*s[k].actual(), s[k-1].spread()*s[k-1].actual(), 0.01*s[k].actual())
-				if of(s[k])-of(s[k-1]) <= noise {
-					text += " = " + s[k].policy
-				} else {
-					text += " < " + s[k].policy
+				sign := " < "
+				if by(s[k])-by(s[k-1]) <= noise(&s[k], &s[k-1]) {
+					sign = " = "
 				}
+				text += sign + s[k].policy
 			}
 			return text
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", rows[i].name, ranked(func(r row) float64 { return r.predicted() }),
+		measure.Row(b, of[0].name, ranked(func(r row) float64 { return r.predicted() }),
 			ranked(func(r row) float64 { return r.actual() }))
-		i = j
 	}
 	b.WriteString("\n")
 }
 
-// replays gives the errors that remain when durations are known.
-func replays(b *strings.Builder, rows []row) {
-	var errs, taus []float64
-	for i := range rows {
-		for _, r := range rows[i].runs {
-			if r.Replay != nil {
-				errs, taus = append(errs, math.Abs(r.Replay.Error)), append(taus, r.Replay.Tau)
-			}
+// replayTaus says how close the order of starts is to that of the runs in simulations with the measured durations.
+func replayTaus(runs []run) (taus []float64) {
+	for _, r := range runs {
+		if r.Replay != nil {
+			taus = append(taus, r.Replay.Tau)
 		}
 	}
-	if len(errs) == 0 {
+	return taus
+}
+
+// replays gives the errors that remain when durations are known.
+func replays(b *strings.Builder, rows []row) {
+	runs := slices.DeleteFunc(runsOf(rows), func(r run) bool { return r.Replay == nil })
+	if len(runs) == 0 {
 		return
 	}
+	errs := metrics.Summarise(measure.Each(runs, func(r run) float64 { return math.Abs(r.Replay.Error) }))
+	taus := metrics.Summarise(replayTaus(runs))
 	fmt.Fprintf(b, `## The scheduling logic alone
 
 `+"`gantry simulate --replay RUN`"+` simulates a run with the durations that were measured in it, so that only
 decisions can differ. Each of %d runs above was replayed: the makespan was off by %.2f %% in the median and by %.2f %%
 at most, and Kendall's tau of the order of starts was %.3f in the median and %.3f at least.
-`, len(errs), 100*median(errs), 100*slices.Max(errs), median(taus), slices.Min(taus))
+`, len(runs), 100*errs.Median, 100*errs.Max, taus.Median, taus.Min)
 }

@@ -12,7 +12,8 @@ import (
 // measured writes results of two workflows under two policies, three times each; predicted and actual are seconds.
 func measured(t *testing.T, predicted, actual map[string]float64) *harness {
 	t.Helper()
-	x := &harness{ctx: t.Context(), dir: t.TempDir()}
+	x := &harness{}
+	x.open(t.Context(), t.TempDir())
 	write := func(name string, v any) {
 		text, err := json.Marshal(v)
 		if err == nil {
@@ -98,7 +99,7 @@ func TestThePageComparesEstimates(t *testing.T) {
 		{Policy: "wheft", Calibrated: true, Repetition: 2, Workflows: 6, Late: 2, Makespan: 12},
 		{Policy: "mows", Calibrated: true, Repetition: 1, Workflows: 6, Late: 2, Makespan: 12}, // alone
 	} {
-		if err := x.once(r.name(), func() (any, error) { return r, nil }); err != nil {
+		if err := x.parts.Once(t.Context(), r.name(), func() (any, error) { return r, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/executor"
+	"gantry/scripts/measure"
 	"gantry/sqlite"
 	"gantry/trace"
 )
@@ -33,22 +33,17 @@ const (
 )
 
 func main() {
-	gantry := flag.String("gantry", "bin/gantry", "the binary")
-	waiting := flag.Int("waiting", 100_000, "tasks that are to wait")
-	size := flag.Int("size", 100, "tasks of a workflow")
-	rate := flag.Int("rate", 1000, "submissions a minute")
-	single := flag.Int("single", 500, "submissions of one task while the others wait")
-	policy := flag.String("policy", "cpp", "policy of the server")
-	clients := flag.Int("clients", 8, "that hand in side by side")
-	attempts := flag.Int("attempts", 0, "measure a log of that many attempts instead")
-	dir := flag.String("dir", "", "with -attempts: keep the log in this directory")
-	flag.Parse()
-	l := &load{gantry: *gantry, waiting: *waiting, size: *size, rate: *rate, single: *single, policy: *policy,
-		clients: *clients, attempts: *attempts, dir: *dir}
-	if err := l.run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "load:", err)
-		os.Exit(1)
-	}
+	var l load
+	flag.StringVar(&l.gantry, "gantry", string(measure.Built), "the binary")
+	flag.IntVar(&l.waiting, "waiting", 100_000, "tasks that are to wait")
+	flag.IntVar(&l.size, "size", 100, "tasks of a workflow")
+	flag.IntVar(&l.rate, "rate", 1000, "submissions a minute")
+	flag.IntVar(&l.single, "single", 500, "submissions of one task while the others wait")
+	flag.StringVar(&l.policy, "policy", "cpp", "policy of the server")
+	flag.IntVar(&l.clients, "clients", 8, "that hand in side by side")
+	flag.IntVar(&l.attempts, "attempts", 0, "measure a log of that many attempts instead")
+	flag.StringVar(&l.dir, "dir", "", "with -attempts: keep the log in this directory")
+	measure.Main("load", l.run)
 }
 
 type load struct {
@@ -74,7 +69,7 @@ func (l *load) run(ctx context.Context) (err error) {
 		return err
 	}
 	var said bytes.Buffer
-	server := exec.CommandContext(ctx, l.gantry, "serve", "--dir", l.dir, "--runtime", "null", "--cluster", cluster,
+	server := measure.Gantry(l.gantry).Command(ctx, "serve", "--dir", l.dir, "--runtime", "null", "--cluster", cluster,
 		"--policy", l.policy, "--oversubscribe")
 	server.Stderr = &said
 	if err := server.Start(); err != nil {
@@ -107,10 +102,7 @@ func (l *load) run(ctx context.Context) (err error) {
 	if err := l.submit(ctx, "until they wait", l.waiting/l.size, l.size); err != nil {
 		return err
 	}
-	if err := l.submit(ctx, "while they wait", l.single, 1); err != nil {
-		return err
-	}
-	if err := l.look(ctx, "while they wait"); err != nil {
+	if err := l.more(ctx, "while they wait"); err != nil {
 		return err
 	}
 	l.memory(server.Process.Pid, "while they wait")
@@ -120,10 +112,7 @@ func (l *load) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := l.submit(ctx, "while they run", l.single, 1); err != nil {
-		return err
-	}
-	if err := l.look(ctx, "while they run"); err != nil {
+	if err := l.more(ctx, "while they run"); err != nil {
 		return err
 	}
 	for about, err := c.About(ctx); err == nil && about.Workflows > 0; about, err = c.About(ctx) {
@@ -181,10 +170,7 @@ func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
 			l.memory(pid, fmt.Sprintf("after %d attempts and %.0f s", done, time.Since(began).Seconds()))
 		}
 	}
-	if err := l.look(ctx, "in the end"); err != nil {
-		return err
-	}
-	if err := l.submit(ctx, "in the end", l.single, 1); err != nil {
+	if err := l.more(ctx, "in the end"); err != nil {
 		return err
 	}
 	l.memory(pid, "in the end")
@@ -245,46 +231,43 @@ func (l *load) submit(ctx context.Context, when string, n, size int) error {
 	p99 := took[min(n-1, n*99/100)]
 	fmt.Printf("%d submissions of %d tasks %s: median %v, 99th percentile %v, longest %v\n", n, size, when,
 		took[n/2].Round(10*time.Microsecond), p99.Round(10*time.Microsecond), took[n-1].Round(10*time.Microsecond))
-	if p99 > mostAnswer {
-		l.missed = append(l.missed, fmt.Sprintf("answers to submissions %s within %v", when, mostAnswer))
-	}
+	l.hold(p99 <= mostAnswer, "answers to submissions %s within %v", when, mostAnswer)
 	return nil
 }
 
-// look times commands that people give.
-func (l *load) look(ctx context.Context, when string) error {
+// more hands in single tasks, and times commands that people give.
+func (l *load) more(ctx context.Context, when string) error {
+	if err := l.submit(ctx, when, l.single, 1); err != nil {
+		return err
+	}
 	for _, args := range [][]string{{"queue"}, {"queue", "--all"}, {"queue", "--tenants"}, {"show", "1"}, {"show"},
 		{"explain", "1", "t5"}} {
-		began := time.Now()
-		out, err := exec.CommandContext(ctx, l.gantry, append(args, "--dir", l.dir)...).CombinedOutput()
-		took := time.Since(began)
+		m, err := measure.Of(measure.Gantry(l.gantry).Command(ctx, append(args, "--dir", l.dir)...))
 		if err != nil {
-			return fmt.Errorf("gantry %v: %w\n%s", args, err, out)
+			return err
 		}
-		fmt.Printf("gantry %s %s: %v\n", strings.Join(args, " "), when, took.Round(time.Millisecond))
-		if took > mostLook {
-			l.missed = append(l.missed, fmt.Sprintf("gantry %s %s within %v", strings.Join(args, " "), when, mostLook))
-		}
+		what := strings.Join(args, " ")
+		fmt.Printf("gantry %s %s: %v\n", what, when, m.Wall.Round(time.Millisecond))
+		l.hold(m.Wall <= mostLook, "gantry %s %s within %v", what, when, mostLook)
 	}
 	return nil
 }
 
-// memoryOf is the most memory that a process had resident; 0: it has ended.
-func (l *load) memoryOf(pid int) int64 {
+// memory prints the most memory that a process had resident so far.
+func (l *load) memory(pid int, when string) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, after, ok := strings.Cut(string(text), "VmHWM:")
-	if !ok {
-		return 0
-	}
-	kb, _ := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
-	return kb << 10
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	var kb int64
+	_, _ = fmt.Sscan(after, &kb) // nothing, if the process has ended
+	most := kb << 10
+	fmt.Printf("memory of the server %s: at most %d MB\n", when, most>>20)
+	l.hold(most <= mostMemory, "memory %s below %d MB", when, mostMemory>>20)
 }
 
-func (l *load) memory(pid int, when string) {
-	most := l.memoryOf(pid)
-	fmt.Printf("memory of the server %s: at most %d MB\n", when, most>>20)
-	if most > mostMemory {
-		l.missed = append(l.missed, fmt.Sprintf("memory %s below %d MB", when, mostMemory>>20))
+// hold notes a bar that is missed.
+func (l *load) hold(met bool, bar string, args ...any) {
+	if !met {
+		l.missed = append(l.missed, fmt.Sprintf(bar, args...))
 	}
 }
 

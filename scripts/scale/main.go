@@ -12,21 +12,17 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"gantry/executor"
 	"gantry/executor/sim"
 	"gantry/planner"
-	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/planner/unit"
+	"gantry/scripts/measure"
 	"gantry/sqlite"
 	"gantry/trace"
 )
@@ -52,27 +48,19 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of runtimes and structures")
 	flag.DurationVar(&o.most, "most", 10*time.Millisecond, "the longest that planning may take for an event")
 	flag.IntVar(&o.memory, "memory", 1500, "the most memory, in MB")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	debug.SetGCPercent(400) // as gantry
-	if err := o.run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
+	measure.Main("scale", o.run)
 }
 
 const cores = 4 // of a node
 
-func (o options) run(ctx context.Context) error {
+func (o *options) run(ctx context.Context) error {
 	if o.nodes < 1 || o.tasks < 1000 || o.rate <= 0 {
 		return errors.New("-nodes: 1 or more, -tasks: 1000 or more, -rate: more than 0")
 	}
 	fmt.Printf("%d tasks on %d nodes of %d cores, %g ends a second; CPU time of the planner, wall-clock time of the "+
 		"log\n\n", o.tasks, o.nodes, cores, o.rate)
-	fmt.Println("| load | policy | rounds | mean, ms | 99 %, ms | longest, ms | longest for an event, ms | " +
-		"log: a turn, ms | log: most ends/s | memory, MB |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	measure.Head(os.Stdout, "---", "load", "policy", "rounds", "mean, ms", "99 %, ms", "longest, ms",
+		"longest for an event, ms", "log: a turn, ms", "log: most ends/s", "memory, MB")
 	var errs []error
 	for _, load := range []string{"stream", "flood"} {
 		for i, spec := range strings.Split(o.policies, ",") {
@@ -87,19 +75,15 @@ func (o options) run(ctx context.Context) error {
 			}
 			fmt.Printf("| %s | `%s` | %d | %.3f | %.3f | %.2f | %.2f %s | %d |\n", load, spec, len(r.took),
 				ms(r.mean), ms(r.p99), ms(r.longest), ms(r.perEvent), logged, r.memory)
-			for _, miss := range []struct {
-				is   bool
-				text string
-			}{
-				{r.perEvent > o.most, fmt.Sprintf("a round took %v for each event in it, over %v", r.perEvent, o.most)},
-				{i == 0 && r.logRate < o.rate, fmt.Sprintf("the log keeps up with %.0f ends a second only", r.logRate)},
-				{r.memory > o.memory, fmt.Sprintf("%d MB of memory, over %d", r.memory, o.memory)},
-				{r.ended != o.tasks, fmt.Sprintf("%d tasks ended, of %d", r.ended, o.tasks)},
-			} {
-				if miss.is {
-					errs = append(errs, fmt.Errorf("%s, %s: %s", load, spec, miss.text))
+			miss := func(is bool, format string, args ...any) {
+				if is {
+					errs = append(errs, fmt.Errorf("%s, %s: %s", load, spec, fmt.Sprintf(format, args...)))
 				}
 			}
+			miss(r.perEvent > o.most, "a round took %v for each event in it, over %v", r.perEvent, o.most)
+			miss(i == 0 && r.logRate < o.rate, "the log keeps up with %.0f ends a second only", r.logRate)
+			miss(r.memory > o.memory, "%d MB of memory, over %d", r.memory, o.memory)
+			miss(r.ended != o.tasks, "%d tasks ended, of %d", r.ended, o.tasks)
 		}
 	}
 	return errors.Join(errs...)
@@ -137,18 +121,13 @@ func (t timed) Append(ctx context.Context, b executor.Batch) error {
 }
 
 // measure simulates a load under a policy, with a log as durable as that of gantry run.
-func (o options) measure(ctx context.Context, load, spec string, logged bool) (r result,
-	err error) {
+func (o *options) measure(ctx context.Context, load, spec string, logged bool) (r result, err error) {
 	// The planner's time is that of its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	pol, err := policy.Parse(spec)
-	if err != nil {
-		return r, err
-	}
-	platform := o.platform()
+	info := sqlite.RunInfo{Name: "scale", Runtime: "null", Policy: spec, Command: os.Args, Version: "scale",
+		Started: time.Now(), Seed: int64(o.seed), TimeScale: 1, SizeScale: 1, Platform: o.platform()}
 	store := timed{r: &r}
-	var log *sqlite.Run
 	if logged {
 		dir, err := os.MkdirTemp("", "gantry-scale")
 		if err != nil {
@@ -160,20 +139,20 @@ func (o options) measure(ctx context.Context, load, spec string, logged bool) (r
 			return r, err
 		}
 		defer db.Close()
-		log, err = db.CreateRun(ctx, sqlite.RunInfo{Name: "scale", Runtime: "null", Policy: spec, Command: os.Args,
-			Version: "scale", Started: time.Now(), Seed: int64(o.seed), TimeScale: 1, SizeScale: 1,
-			Platform: *platform})
+		log, err := db.CreateRun(ctx, info)
 		if err != nil {
 			return r, err
 		}
 		defer log.Close()
+		defer func() { err = errors.Join(err, log.Finish(ctx, sqlite.Finished, 0)) }()
 		store.log = log
 	}
-	declared := &predict.Declared{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: platform}), Store: store,
-		Planner: planner.New(platform, planner.DefaultRetryRules(), pol, declared, o.seed),
-		Admit:   &executor.Admitter{Platform: platform, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-		Wall:    executor.ThreadTime, Arrivals: o.load(load)}
+	e, err := measure.Engine(&info)
+	if err != nil {
+		return r, err
+	}
+	e.Runtime, e.Store = sim.New(sim.Config{Platform: &info.Platform}), store
+	e.Wall, e.Arrivals = executor.ThreadTime, o.load(load)
 	e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
 		news := 0 // arrivals and ends that the round heard of
 		for _, ev := range events {
@@ -195,11 +174,6 @@ func (o options) measure(ctx context.Context, load, spec string, logged bool) (r
 	if _, err := e.Run(ctx); err != nil {
 		return r, err
 	}
-	if logged {
-		if err := log.Finish(ctx, sqlite.Finished, 0); err != nil {
-			return r, err
-		}
-	}
 	r.memory = max(r.memory, inUse())
 	slices.Sort(r.took)
 	var sum time.Duration
@@ -220,8 +194,8 @@ func inUse() int {
 	return int((m.HeapInuse + m.StackInuse) >> 20)
 }
 
-func (o options) platform() *planner.Platform {
-	p := &planner.Platform{Groups: []string{""}}
+func (o *options) platform() planner.Platform {
+	p := planner.Platform{Groups: []string{""}}
 	for i := range o.nodes {
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i+1),
 			Speed: 1 + float64(i%5)/10, Capacity: unit.Vector{unit.CPU: cores * 1000, unit.Memory: 16 << 30,
@@ -232,7 +206,7 @@ func (o options) platform() *planner.Platform {
 
 // load makes the workflows: a stream of 1,000, of layers, that arrive as fast as the nodes can take them; or a flood
 // of 100, of independent tasks, that arrive in the first seconds, so that up to all tasks are ready.
-func (o options) load(kind string) (subs []executor.Submission) {
+func (o *options) load(kind string) (subs []executor.Submission) {
 	r := rand.New(rand.NewPCG(o.seed, 11))
 	mean := float64(o.nodes*cores) / o.rate * 1.2 // seconds on a node of speed 1; the mean speed is 1.2
 	workflows, span := 1000, float64(o.tasks)/o.rate

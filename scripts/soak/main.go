@@ -12,12 +12,18 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"runtime/debug"
-	"syscall"
 	"time"
+
+	"gantry/executor/sim/calibrate"
+	"gantry/scripts/measure"
 )
+
+type options struct {
+	containers, attempts, stream, run, samples int
+	seed                                       uint64
+	dir, out, examples                         string
+}
 
 func main() {
 	var o options
@@ -31,57 +37,32 @@ func main() {
 		"is not given")
 	flag.StringVar(&o.examples, "examples", "examples", "directory of the examples, whose programs run in containers")
 	flag.StringVar(&o.out, "out", "soak-results", "directory of the plots and samples")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	debug.SetGCPercent(400) // as gantry
-	if err := o.soak(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
-}
-
-type options struct {
-	containers, attempts, stream, run, samples int
-	seed                                       uint64
-	dir, out, examples                         string
+	measure.Main("soak", o.soak)
 }
 
 // soak runs both parts. The error joins those of the parts: failures, numbers that grew, and faults of a log.
-func (o *options) soak(ctx context.Context) error {
+func (o *options) soak(ctx context.Context) (err error) {
 	if o.containers < 0 || o.attempts < 0 || o.stream < 1 || o.run < 1 || o.samples < 8 {
 		return errors.New("-containers and -attempts: 0 or more, -stream and -run: 1 or more, -samples: 8 or more")
 	}
 	if o.dir == "" {
-		dir, err := os.MkdirTemp("", "gantry-soak")
-		if err != nil {
+		if o.dir, err = os.MkdirTemp("", "gantry-soak"); err != nil {
 			return err
 		}
-		o.dir = dir
-		defer os.RemoveAll(dir)
+		defer os.RemoveAll(o.dir)
 	}
-	dir, err := filepath.Abs(o.dir)
-	if err != nil {
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
 		return err
 	}
-	o.dir = dir
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
 	var errs []error
-	for _, p := range []struct {
-		name  string
-		about string
-		size  int
-		run   func(context.Context, *meter) error
-	}{
-		{"null", "attempts with faults on the null runtime", o.attempts, o.null},
-		{"docker", "containers", o.containers, o.docker},
-	} {
-		if p.size == 0 {
+	for _, p := range []part{o.null(), o.docker()} {
+		if p.attempts == 0 {
 			continue
 		}
-		if err := o.part(ctx, p.name, p.about, p.size, p.run); err != nil {
+		if err := o.part(ctx, &p); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
 		}
 	}
@@ -89,20 +70,21 @@ func (o *options) soak(ctx context.Context) error {
 }
 
 // part runs one part in a directory of its own, then judges and draws the samples and checks its log.
-func (o *options) part(ctx context.Context, name, about string, size int, run func(context.Context,
-	*meter) error) error {
-	m := &meter{home: filepath.Join(o.dir, name), size: size, every: max(1, size/o.samples), begun: time.Now()}
+func (o *options) part(ctx context.Context, p *part) error {
+	m := &meter{home: filepath.Join(o.dir, p.name), every: max(1, p.attempts/o.samples), begun: time.Now()}
 	if err := os.MkdirAll(m.home, 0o755); err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d %s in %s\n", name, size, about, m.home)
-	err := run(ctx, m)
+	fmt.Printf("%s: %d %s in %s\n", p.name, p.attempts, p.about, m.home)
+	err := p.run(ctx, m, o.seed)
 	took := time.Since(m.begun)
-	fmt.Printf("%s: %d attempts in %v, %.0f a second, CPU time %v; ends: %s\n", name, m.attempts,
-		took.Round(time.Second), float64(m.attempts)/took.Seconds(), cpuTime().Round(time.Second), m.endsText())
+	fmt.Printf("%s: %d attempts in %v, %.0f a second, CPU time %v; ends: %s\n", p.name, m.attempts,
+		took.Round(time.Second), float64(m.attempts)/took.Seconds(), calibrate.OwnCPU().Round(time.Second),
+		m.endsText())
 	if len(m.samples) > 0 {
-		err = errors.Join(err, m.write(filepath.Join(o.out, name+".csv")), m.draw(filepath.Join(o.out, name+".svg"),
-			fmt.Sprintf("%d %s", m.attempts, about)))
+		path := filepath.Join(o.out, p.name)
+		err = errors.Join(err, m.write(path+".csv"),
+			os.WriteFile(path+".svg", m.drawing(fmt.Sprintf("%d %s", m.attempts, p.about)), 0o644))
 		if grows := m.judge(); o.samples >= fewSamples {
 			err = errors.Join(err, grows)
 		}

@@ -3,22 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/scripts/measure"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
 )
@@ -67,7 +65,6 @@ type sample struct {
 type meter struct {
 	home    string
 	run     string // whose control groups are counted; "": none
-	size    int    // attempts expected
 	every   int
 	begun   time.Time
 	failed  bool // a task of the stream under way has failed for good
@@ -110,7 +107,7 @@ func (m *meter) take() {
 	s.values[goroutines] = float64(runtime.NumGoroutine())
 	s.values[descriptors], s.values[watches] = descriptorsAndWatches()
 	s.values[groups] = float64(m.controlGroups())
-	size := logSize(m.home)
+	size := measure.LogSize(m.home)
 	if done := m.attempts - m.lastAt; m.lastAt > 0 && done > 0 {
 		s.values[logBytes] = float64(size-m.lastLog) / float64(done)
 	} else if m.attempts > 0 {
@@ -165,22 +162,6 @@ func (m *meter) controlGroups() (n int) {
 	return n
 }
 
-// logSize is the size of the log in dir, its WAL included.
-func logSize(dir string) (size int64) {
-	for _, suffix := range []string{"", "-wal"} {
-		if info, err := os.Stat(filepath.Join(dir, sqlite.FileName+suffix)); err == nil {
-			size += info.Size()
-		}
-	}
-	return size
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 func (m *meter) endsText() string {
 	var parts []string
 	for _, o := range planner.Outcomes() {
@@ -227,24 +208,49 @@ func (m *meter) judge() error {
 
 // write keeps the samples as CSV.
 func (m *meter) write(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := csv.NewWriter(f)
-	header := []string{"attempts", "seconds"}
+	var b strings.Builder
+	b.WriteString("attempts,seconds")
 	for _, q := range sampled {
-		header = append(header, q.name)
+		b.WriteString("," + q.name)
 	}
-	rows := [][]string{header}
+	b.WriteByte('\n')
 	for _, s := range m.samples {
-		row := []string{strconv.Itoa(s.attempts), strconv.FormatFloat(s.at.Seconds(), 'f', 1, 64)}
+		fmt.Fprintf(&b, "%d,%.1f", s.attempts, s.at.Seconds())
 		for _, v := range s.values {
-			row = append(row, strconv.FormatFloat(v, 'f', 1, 64))
+			fmt.Fprintf(&b, ",%.1f", v)
 		}
-		rows = append(rows, row)
+		b.WriteByte('\n')
 	}
-	return errors.Join(w.WriteAll(slices.Clip(rows)), f.Close())
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// drawing plots each quantity over the attempts as SVG, a panel each.
+func (m *meter) drawing(title string) []byte {
+	const width, height = 300, 120
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="serif" font-size="11">`+
+		`<rect width="100%%" height="100%%" fill="#fff"/><text x="10" y="18" font-size="13">%s</text>`+"\n",
+		2*(width+70), 30+(quantities+1)/2*(height+50), title)
+	for i, q := range sampled {
+		most := 0.0
+		for _, s := range m.samples {
+			most = max(most, s.values[i])
+		}
+		fmt.Fprintf(&b, `<g transform="translate(%d %d)"><text y="-5">%s %s</text>`+
+			`<rect width="%d" height="%d" fill="none" stroke="#aaa"/>`, 55+i%2*(width+70), 60+i/2*(height+50), q.label,
+			q.unit, width, height)
+		fmt.Fprintf(&b, `<text x="-4" y="10" text-anchor="end">%.4g</text>`+
+			`<text x="-4" y="%d" text-anchor="end">0</text><text x="%d" y="%d" text-anchor="end">%d attempts</text>`+
+			`<polyline fill="none" stroke="#1f77b4" points="`,
+			most, height, width, height+13, m.attempts)
+		for _, s := range m.samples {
+			fmt.Fprintf(&b, "%.1f,%.1f ", float64(s.attempts)/float64(max(1, m.attempts))*width,
+				height-s.values[i]/max(most, 1e-9)*(height-5))
+		}
+		b.WriteString("\"/></g>\n")
+	}
+	b.WriteString("</svg>\n")
+	return b.Bytes()
 }
 
 // verify checks the log of a part that is over.
@@ -258,6 +264,6 @@ func (m *meter) verify(ctx context.Context) error {
 		return fmt.Errorf("the log is not sound:\n  %s", strings.Join(problems, "\n  "))
 	}
 	fmt.Printf("  the log (%.1f MB) is sound: integrity_check, foreign keys, rows = events (checked in %v)\n",
-		float64(logSize(m.home))/1e6, time.Since(begun).Round(time.Second))
+		float64(measure.LogSize(m.home))/1e6, time.Since(begun).Round(time.Second))
 	return nil
 }

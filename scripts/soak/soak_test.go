@@ -52,8 +52,9 @@ func TestTinySoakInContainers(t *testing.T) {
 
 func TestFaultsOfEveryKindHappen(t *testing.T) {
 	o := options{attempts: 5_000, stream: 5_000, samples: 8, seed: 3, dir: t.TempDir(), out: t.TempDir()}
-	m := &meter{home: t.TempDir(), size: o.attempts, every: math.MaxInt32}
-	if err := o.null(t.Context(), m); err != nil {
+	m := &meter{home: t.TempDir(), every: math.MaxInt32}
+	p := o.null()
+	if err := p.run(t.Context(), m, o.seed); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range faults {
