@@ -82,7 +82,7 @@ func (t *task) mayHalt() {
 func (t *task) await(term <-chan os.Signal) {
 	<-term
 	if !t.spec.Keep {
-		t.exit(emulate.ExitStopped)
+		os.Exit(emulate.ExitStopped)
 	}
 	t.stopping.Store(true)
 	select {
@@ -94,9 +94,9 @@ func (t *task) await(term <-chan os.Signal) {
 	}
 	if err := t.leaveCheckpoint(); err != nil {
 		fmt.Fprintln(os.Stderr, "gantry-task: checkpoint:", err)
-		t.exit(emulate.ExitStopped)
+		os.Exit(emulate.ExitStopped)
 	}
-	t.exit(emulate.ExitKept)
+	os.Exit(emulate.ExitKept)
 }
 
 // checkpoint is how far the task is.

@@ -23,8 +23,7 @@ import (
 	"syscall"
 	"time"
 
-	"gantry/executor/container/launch"
-	_ "gantry/executor/container/launch/first" // launches real tasks before main is reached
+	_ "gantry/executor/container/launch/first" // launches tasks before main is reached
 	"gantry/executor/emulate"
 )
 
@@ -41,36 +40,11 @@ func main() {
 	// asked for yet.
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
-	if len(args) == 0 {
-		os.Exit(run(args, stop, os.Exit))
-	}
-	if args[0] == "emulate" { // CONTROL UID:GID SPEC.json, as the task of a container
-		os.Exit(inContainer(args[1:], stop))
-	}
-	os.Exit(run(args, stop, os.Exit))
+	os.Exit(run(args, stop))
 }
 
-// inContainer claims an attempt, does its work as its user, and returns the exit code.
-func inContainer(args []string, stop <-chan os.Signal) int {
-	if len(args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: gantry-task emulate CONTROL UID:GID SPEC.json")
-		return emulate.ExitUsage
-	}
-	j, code := launch.Enter(args[0], args[1])
-	if code != 0 {
-		return code
-	}
-	ended := func(code int) { j.Ended(syscall.WaitStatus(code << 8)) }
-	code = run(args[2:], stop, func(code int) {
-		ended(code)
-		os.Exit(code)
-	})
-	ended(code)
-	return code
-}
-
-// run does the work and returns the exit code. A task that leaves a checkpoint calls exit instead.
-func run(args []string, stop <-chan os.Signal, exit func(code int)) int {
+// run does the work and returns the exit code. A task that leaves a checkpoint ends the process instead.
+func run(args []string, stop <-chan os.Signal) int {
 	began := time.Now()
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: gantry-task SPEC.json (does the work of one emulated task in the current "+
@@ -84,7 +58,7 @@ func run(args []string, stop <-chan os.Signal, exit func(code int)) int {
 		fmt.Fprintln(os.Stderr, "gantry-task: spec:", err)
 		return emulate.ExitSpec
 	}
-	t := &task{spec: spec, exit: exit, stopped: make(chan struct{})}
+	t := &task{spec: spec, stopped: make(chan struct{})}
 	if err := t.goOn(began); err != nil {
 		fmt.Fprintln(os.Stderr, "gantry-task: spec:", err)
 		return emulate.ExitSpec
@@ -113,7 +87,6 @@ func run(args []string, stop <-chan os.Signal, exit func(code int)) int {
 // task is one emulated task at work.
 type task struct {
 	spec     *emulate.Spec
-	exit     func(code int)
 	report   emulate.Report
 	pace     *pace
 	reading  []byte        // buffers for I/O, aligned to pages

@@ -22,7 +22,6 @@ import (
 	"gantry/executor/container/evidence"
 	"gantry/executor/container/fault"
 	"gantry/executor/container/fetch"
-	"gantry/executor/container/launch"
 	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
 	"gantry/planner"
@@ -797,7 +796,7 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 func (a *attempt) doubts() string {
 	const most = 5
 	var said, empty []string
-	if st, err := os.Lstat(filepath.Join(a.dir, launch.Stderr)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+	if st, err := os.Lstat(filepath.Join(a.dir, undeclaredErr)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
 		said = append(said, evidence.WroteStderr)
 	}
 	for _, f := range a.l.Spec.Outputs {

@@ -20,7 +20,6 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container/fetch"
-	"gantry/executor/container/launch"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
 	"gantry/trace"
@@ -33,6 +32,9 @@ const (
 	// controlTop is a directory that only the launcher can enter, controlDir the attempt's control directory in it.
 	controlTop = "/.gantry"
 	controlDir = controlTop + "/control"
+	// Files of standard output and error that no task declared: only of these no more than a bound is kept. The
+	// launcher knows them, too.
+	undeclaredOut, undeclaredErr = ".command.out", ".command.err"
 	// TaskProgram is where the emulator lies in containers of emulated tasks.
 	TaskProgram = "/gantry-task"
 	// minMemory is the least memory limit that the Docker Engine takes.
@@ -99,9 +101,9 @@ func (a *attempt) configure() {
 		s.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
 	}
 	if a.emulated() {
-		s.Image, s.Args = "", []string{TaskProgram, "emulate", controlDir, a.user(), specFile}
+		s.Image, s.Args = "", append([]string{TaskProgram}, a.launchArgs("", "", "", TaskProgram, specFile)...)
 	} else {
-		s.Args = append([]string{Launcher}, a.launchArgs()...)
+		s.Args = a.programArgs()
 		for _, m := range r.secretMounts() { // the submission's own come first
 			if !slices.ContainsFunc(s.Mounts, func(own Mount) bool { return own.Target == m.Target }) {
 				s.Mounts = append(s.Mounts, m)
@@ -186,7 +188,7 @@ func (a *attempt) expand(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	a.spec.Args = append([]string{Launcher}, a.launchArgs()...)
+	a.spec.Args = a.programArgs()
 	return nil
 }
 
@@ -218,18 +220,17 @@ func (a *attempt) user() string {
 	return text
 }
 
+// programArgs are the launcher of a program, and its arguments.
+func (a *attempt) programArgs() []string {
+	t := a.l.Spec
+	return append([]string{Launcher}, a.launchArgs(t.Stdin, cmp.Or(t.Stdout, undeclaredOut),
+		cmp.Or(t.Stderr, undeclaredErr), a.argv()...)...)
+}
+
 // launchArgs are the arguments of the launcher.
-func (a *attempt) launchArgs() []string {
-	r, t := a.r, a.l.Spec
-	stdout, stderr := launch.Stdout, launch.Stderr
-	if t.Stdout != "" {
-		stdout = t.Stdout
-	}
-	if t.Stderr != "" {
-		stderr = t.Stderr
-	}
-	return append([]string{"launch", controlDir, a.user(), strconv.FormatInt(r.cfg.MaxOutput, 10), t.Stdin, stdout,
-		stderr}, a.argv()...)
+func (a *attempt) launchArgs(stdin, stdout, stderr string, argv ...string) []string {
+	return append([]string{"launch", controlDir, a.user(), strconv.FormatInt(a.r.cfg.MaxOutput, 10), stdin, stdout,
+		stderr}, argv...)
 }
 
 const specFile = ".command.json"

@@ -12,9 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGivenUp means that the gantry which had a container started ahead has ended, or gave it up.
-var ErrGivenUp = errors.New("nobody wants it any more")
-
 func (d Dir) pipe() string { return filepath.Join(string(d), "wait") }
 
 // Await has the launcher wait for Release before it claims the attempt. The pipe has to stay open until then: a
@@ -69,34 +66,6 @@ func (d Dir) Released() (r Release, ok bool, err error) {
 		r.Words = strings.Split(strings.TrimSuffix(rest, "\x00"), "\x00")
 	}
 	return r, true, nil
-}
-
-// Wait returns when the attempt is released, at once if its container was not started ahead.
-func (d Dir) Wait() (Release, error) {
-	fd, err := unix.Open(d.pipe(), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Release{}, nil
-	}
-	if err != nil {
-		return Release{}, &os.PathError{Op: "open", Path: d.pipe(), Err: err}
-	}
-	defer unix.Close(fd)
-	for {
-		// In this order: the pipe is closed after the release.
-		_, err := unix.Read(fd, make([]byte, 1))
-		if r, ok, failed := d.Released(); ok || failed != nil {
-			return r, failed
-		}
-		switch err {
-		case nil: // no writer is left
-			return Release{}, ErrGivenUp
-		case unix.EAGAIN:
-			_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-		}
-		if err != nil && err != unix.EINTR {
-			return Release{}, err
-		}
-	}
 }
 
 // Bind makes d, of a container that was started ahead, the control directory of the attempt whose own would be at path:

@@ -110,41 +110,6 @@ func (d Dir) Claimed() (by Maker, at time.Time, err error) {
 	return by, time.Unix(0, ns), nil
 }
 
-// Journal is the launcher's account on its way.
-type Journal struct{ f *os.File }
-
-// Journal opens the launcher's account. It stays open while the launcher gives up the right to open it.
-func (d Dir) Journal() (*Journal, error) {
-	f, err := os.OpenFile(filepath.Join(string(d), "end"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	return &Journal{f}, err
-}
-
-// Again notes that somebody started the container once more.
-func (j *Journal) Again() { j.line("again", 0) }
-
-// Signalled notes a signal from outside.
-func (j *Journal) Signalled(s syscall.Signal) { j.line("signal", int(s)) }
-
-// Ended notes how the program ended.
-func (j *Journal) Ended(s syscall.WaitStatus) {
-	if s.Signaled() {
-		j.line("killed", int(s.Signal()))
-	} else {
-		j.line("exit", s.ExitStatus())
-	}
-}
-
-// Dropped notes how many bytes of standard output (1) or error (2) were not kept; 0 says that more was written than is
-// kept, how much more is not known yet.
-func (j *Journal) Dropped(fd int, bytes int64) { j.line("dropped-"+strconv.Itoa(fd), int(bytes)) }
-
-// line writes a line in one piece.
-func (j *Journal) line(what string, n int) {
-	if j != nil {
-		_, _ = fmt.Fprintf(j.f, "%s %d %d\n", what, n, time.Now().UnixNano())
-	}
-}
-
 // End is the launcher's account of a program.
 type End struct {
 	Over    bool           // the program has ended

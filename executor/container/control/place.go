@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -32,26 +31,4 @@ func (d Dir) Expect(path string, id ID) error {
 	}
 	_, err = fmt.Fprintf(f, "%d %d %s\x00", id.Device, id.Inode, path)
 	return errors.Join(err, f.Close())
-}
-
-// Check compares the directories in this container with those that were expected.
-func (d Dir) Check() error {
-	text, err := os.ReadFile(d.places())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\x00"), "\x00") {
-		var want ID
-		numbers, path, ok := strings.Cut(line, "/")
-		if _, err := fmt.Sscanf(numbers, "%d %d", &want.Device, &want.Inode); err != nil || !ok {
-			return fmt.Errorf("expected directory %q: %w", line, err)
-		}
-		path = "/" + path
-		if got, err := IDOf(path); err != nil {
-			return err
-		} else if got != want {
-			return fmt.Errorf("%s is another directory than when this attempt began: somebody moved it", path)
-		}
-	}
-	return err
 }

@@ -44,7 +44,7 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 		return fetch.Image{}, fetch.Unusable(shown, err.Error(), "read it from another disk")
 	}
 	x.Begin(shown, "loading")
-	answer, err := x.cli.ImageLoad(ctx, f)
+	answer, err := x.cli.ImageLoad(patient(ctx), f)
 	var text []string
 	if err == nil {
 		text, err = x.follow(shown, answer.Body, func() {})

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
@@ -87,13 +86,10 @@ func newClient(host string, patience time.Duration) (*client.Client, error) {
 	if !local {
 		return cli, nil
 	}
-	// The same once more over a lighter transport, and without describing each request to tracing that nobody listens
-	// to.
+	// the same once more over a transport that does not wait for ever
 	cli.Close()
-	untraced := otelhttp.WithFilter(func(*http.Request) bool { return false })
-	return client.NewClientWithOpts(append(opts, client.WithTraceOptions(untraced),
-		client.WithHTTPClient(&http.Client{Transport: &transport{path: path, patience: patience},
-			CheckRedirect: client.CheckRedirect}))...)
+	return client.NewClientWithOpts(append(opts, client.WithHTTPClient(&http.Client{
+		Transport: newTransport(path, patience), CheckRedirect: client.CheckRedirect}))...)
 }
 
 // Engine is the Docker Engine as a container.Engine.
@@ -188,10 +184,7 @@ func (e *Engine) Away() bool {
 }
 
 // Unreachable reports whether an error means that the engine is not there, rather than that it refuses.
-func (e *Engine) Unreachable(err error) bool { return unreachable(err) }
-
-// unreachable reports whether an error means that the engine is not there, rather than that it refuses.
-func unreachable(err error) bool {
+func (e *Engine) Unreachable(err error) bool {
 	var op *net.OpError
 	return err != nil && (client.IsErrConnectionFailed(err) || errors.As(err, &op) ||
 		isAny(err, unix.ECONNRESET, unix.EPIPE, unix.ECONNREFUSED, unix.ENOENT) ||

@@ -181,7 +181,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		slow := strings.Contains(err.Error(), "already in progress") ||
 			strings.Contains(err.Error(), "failed to remove root filesystem")
 		underWay := slow && time.Since(began) < time.Minute
-		if unreachable(err) || try >= 5 && !underWay {
+		if e.Unreachable(err) || try >= 5 && !underWay {
 			return err
 		}
 		time.Sleep(100 * time.Millisecond << min(try, 4)) // "removal in progress", "device busy"

@@ -48,22 +48,13 @@ func (f Fetch) Images(ctx context.Context, wanted []fetch.Wanted) ([]fetch.Image
 	if len(wanted) == 0 {
 		return nil, nil
 	}
-	light, err := Connect(ctx, f.Host)
+	cli, err := Connect(ctx, f.Host)
 	if err != nil {
 		return nil, err
 	}
-	light.Close()
+	defer cli.Close()
 	f.Options = f.Started(DefaultPatience)
-	x := &fetcher{Fetch: f, logins: sync.OnceValues(ReadLogins)}
-	// The usual transport, which reads answers while it still sends an archive.
-	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if f.Host != "" {
-		opts = append(opts, client.WithHost(f.Host))
-	}
-	if x.cli, err = client.NewClientWithOpts(opts...); err != nil {
-		return nil, fmt.Errorf("%w: Docker client: %w", container.ErrUnusable, err)
-	}
-	defer x.cli.Close()
+	x := &fetcher{Fetch: f, cli: cli, logins: sync.OnceValues(ReadLogins)}
 	v, err := x.cli.ServerVersion(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
@@ -234,7 +225,7 @@ func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named)
 	defer giveUp(nil)
 	watch := time.AfterFunc(x.Patience, func() { giveUp(errSilent) })
 	defer watch.Stop()
-	answer, err := x.cli.ImagePull(asked, named.String(), image.PullOptions{RegistryAuth: encoded})
+	answer, err := x.cli.ImagePull(patient(asked), named.String(), image.PullOptions{RegistryAuth: encoded})
 	if err == nil {
 		_, err = x.follow(shown, answer, func() { watch.Reset(x.Patience) })
 		answer.Close()

@@ -78,7 +78,7 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string
 		}
 		return strings.Compare(a.Destination, b.Destination)
 	})
-	oom, _ := oomScore()
+	oom := oomScore()
 	c := &specs.Spec{Version: "1.0.2", Hostname: host,
 		Process: &specs.Process{Args: s.Args, Cwd: s.Dir, Env: environment(env, host, s.Env), NoNewPrivileges: true,
 			Rlimits: rlimits(), OOMScoreAdj: &oom,

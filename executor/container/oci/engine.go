@@ -30,7 +30,6 @@ import (
 	"gantry/executor/container"
 	"gantry/executor/container/control"
 	"gantry/executor/container/evidence"
-	"gantry/executor/container/fault"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci/image"
 	"gantry/executor/container/oci/userns"
@@ -48,7 +47,6 @@ import (
 //	out, err     output of the runtime and of the first process
 type Engine struct {
 	program    string   // path of crun or runc
-	crun       bool     // it is crun
 	copied     *os.File // a copy of it in memory, which is run in its place; nil if there is none
 	dirs       []string
 	taskBinary string
@@ -64,7 +62,6 @@ type Engine struct {
 	bpf   string // the compiled profile of system calls, once crun has left one
 	known map[string]*known
 	found map[string]*image.Image // by reference or ID
-	above map[string]cover        // by image ID
 	// bundles are directories for those of containers, which go at Close if they are empty
 	bundles map[string]string // by run directory
 }
@@ -102,7 +99,7 @@ const (
 // container.ErrUnusable and names the remedy.
 func Open(cfg Config) (*Engine, error) {
 	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
-		bundles: map[string]string{}, found: map[string]*image.Image{}, above: map[string]cover{},
+		bundles: map[string]string{}, found: map[string]*image.Image{},
 		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
 	root := cmp.Or(cfg.CgroupRoot, userns.Groups(), cgroup.Root)
 	if below, ok := strings.CutPrefix(root, cgroup.Root); ok {
@@ -119,9 +116,7 @@ func Open(cfg Config) (*Engine, error) {
 	if e.tree.Mode() != cgroup.Hybrid {
 		root = ""
 	}
-	e.crun = strings.Contains(filepath.Base(e.program), "crun")
-	// runc joins all hierarchies of the kernel, crun those that it finds.
-	e.threads = newInside(root, e.crun)
+	e.threads = newInside(root)
 	e.copied, _ = sealed(e.program) // without it the program costs more
 	return e, nil
 }
@@ -283,11 +278,7 @@ func (e *Engine) rooted(k *known, f func() error) error {
 			defer done()
 			lower = list
 		}
-		above, err := e.cover(k.image, root, lower)
-		if err != nil {
-			return err
-		}
-		if err := mountRoot(root, lower, above); err != nil {
+		if err := mountRoot(root, lower); err != nil {
 			return err
 		}
 		defer unmountRoot(root)
@@ -303,29 +294,6 @@ func (e *Engine) rooted(k *known, f func() error) error {
 	})
 }
 
-// cover returns the cover of an image. The first call for an image mounts its layers at dir and looks.
-func (e *Engine) cover(i *image.Image, dir, lower string) (cover, error) {
-	id := ""
-	if i != nil {
-		id = i.ID
-	}
-	e.mu.Lock()
-	c, ok := e.above[id]
-	e.mu.Unlock()
-	if ok {
-		return c, nil
-	}
-	if err := mountRoot(dir, lower, cover{}); err != nil {
-		return c, err
-	}
-	c = coverOf(dir)
-	unmountRoot(dir)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.above[id] = c
-	return c, nil
-}
-
 // compiled is the profile of system calls that crun compiled for a container, in base64; "" if there is none, as with
 // runc. All containers have the same one, and compiling it takes a third of crun's time.
 func compiled(stateDir string) string {
@@ -336,9 +304,7 @@ func compiled(stateDir string) string {
 	return base64.StdEncoding.EncodeToString(bpf)
 }
 
-// run has the OCI runtime start a container: it ends when the program is about to begin. "crun run" forks twice to
-// leave a container behind, "crun create" never: it saves a tenth of the cost of a container. runc forks as often in
-// both ways, and its FIFO wants a reader.
+// run has the OCI runtime start a container: it ends when the program is about to begin.
 func (e *Engine) run(dir, id string) error {
 	open := func(name string) (*os.File, error) {
 		return os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -359,11 +325,7 @@ func (e *Engine) run(dir, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), container.DefaultPatience)
 	defer cancel()
-	command := []string{"run", "--detach"}
-	if e.crun {
-		command = []string{"create"}
-	}
-	c := e.command(ctx, dir, id, command...)
+	c := e.command(ctx, dir, id, "run", "--detach")
 	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], files[:1]
 	// A session of its own: a Ctrl-C is not for it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -380,42 +342,7 @@ func (e *Engine) run(dir, id string) error {
 		return fmt.Errorf("%s made no container, and said nothing of it: is it an OCI runtime? (%s)", e.program,
 			RuntimeEnv)
 	}
-	if e.crun {
-		if err := score(dir); err != nil {
-			return err
-		}
-		return fault.Do("begin", func() error { return begin(fifo(dir, id)) })
-	}
 	return nil
-}
-
-// fifo is where the first process of a container that crun has created waits for a byte.
-func fifo(dir, id string) string { return filepath.Join(filepath.Dir(dir), state, id, "exec.fifo") }
-
-// begin lets the first process of a container go on, as "crun start" does. One that has ended meanwhile is no error:
-// it is one that began and was killed.
-func begin(fifo string) error {
-	// Nothing comes between the two calls: the process would read without a pause if the FIFO had lost its writer.
-	fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err == nil {
-		_, err = unix.Write(fd, []byte{0})
-		unix.Close(fd)
-	}
-	if err != nil && err != unix.ENXIO && err != unix.EPIPE {
-		return &os.PathError{Op: "begin", Path: fifo, Err: err}
-	}
-	return os.Remove(fifo) // last: a container whose FIFO is still there may wait
-}
-
-// waits reports whether the first process of a container may be waiting to be told to begin, which a gantry that was
-// killed never did. If it has begun, its launcher finds the attempt given up, or has claimed it.
-func (k *known) waits(id string) bool {
-	for _, path := range []string{filepath.Join(k.record.Dir, "pid"), fifo(k.record.Dir, id)} {
-		if _, err := os.Lstat(path); err != nil {
-			return false
-		}
-	}
-	return !k.began()
 }
 
 // command is the OCI runtime, to do something with a container.
@@ -542,7 +469,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	e.awaitRuntime(ctx, k, id)
+	awaitRuntime(ctx, k)
 	if p, _ := e.process(k, id); p != nil && !p.ended() {
 		_ = p.signal(unix.SIGKILL)
 		_ = e.tree.Freeze(ctx, k.record.Group, false)
@@ -577,8 +504,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 const killTime = 10 * time.Second
 
 // awaitRuntime waits until no runtime is about to start the container.
-func (e *Engine) awaitRuntime(ctx context.Context, k *known, id string) {
-	for begun := time.Now(); starting(k.record.Dir) && !k.waits(id) && time.Since(begun) < killTime &&
+func awaitRuntime(ctx context.Context, k *known) {
+	for begun := time.Now(); starting(k.record.Dir) && time.Since(begun) < killTime &&
 		ctx.Err() == nil; {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -609,8 +536,7 @@ func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) 
 	st, err := os.Stat(filepath.Join(k.record.Dir, "pid"))
 	switch {
 	case err == nil:
-		if p == nil && starting(k.record.Dir) || // it is not in its control group yet
-			p != nil && !p.ended() && k.waits(id) {
+		if p == nil && starting(k.record.Dir) { // it is not in its control group yet
 			return s, nil
 		}
 		s.Started = st.ModTime()

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,20 +14,9 @@ import (
 // for one of v2, and makes directories in the parent's file system if it is not mounted.
 const unified = "unified"
 
-// idle reports whether no controller of a hierarchy limits, counts or refuses anything for a container. A group in each
-// such hierarchy would be a tenth of the cost of a container.
-func idle(hierarchy string) bool {
-	for controller := range strings.SplitSeq(hierarchy, ",") {
-		if !slices.Contains([]string{"hugetlb", "misc", "net_cls", "net_prio", "perf_event", "rdma"}, controller) {
-			return false
-		}
-	}
-	return true
-}
-
 // showHierarchies mounts over top a file system with the hierarchies of cgroup v1 that are there now and without the
-// one of v2, and with fewer without those that are idle. It is read-only, so that nothing is made in it by mistake.
-func showHierarchies(top string, fewer bool) error {
+// one of v2. It is read-only, so that nothing is made in it by mistake.
+func showHierarchies(top string) error {
 	entries, err := os.ReadDir(top)
 	if err != nil {
 		return err
@@ -38,7 +25,7 @@ func showHierarchies(top string, fewer bool) error {
 	for _, e := range entries {
 		path := filepath.Join(top, e.Name())
 		switch {
-		case e.Name() == unified || fewer && idle(e.Name()):
+		case e.Name() == unified:
 		case e.Type()&os.ModeSymlink != 0:
 			if links[e.Name()], err = os.Readlink(path); err != nil {
 				return err

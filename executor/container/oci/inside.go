@@ -18,12 +18,9 @@ import (
 type inside struct {
 	jobs   chan func()
 	groups string // where the hierarchies of a hybrid host are mounted; "" on others
-	fewer  bool   // without those that are idle
 }
 
-func newInside(groups string, fewer bool) *inside {
-	return &inside{jobs: make(chan func()), groups: groups, fewer: fewer}
-}
+func newInside(groups string) *inside { return &inside{jobs: make(chan func()), groups: groups} }
 
 // usualNice is the nice value of this process before it raises its own priority, and at least 0: programs get no
 // priority over others.
@@ -87,15 +84,15 @@ func (x *inside) enter() error {
 	if x.groups == "" {
 		return nil
 	}
-	if err := showHierarchies(x.groups, x.fewer); err != nil {
+	if err := showHierarchies(x.groups); err != nil {
 		return fmt.Errorf("mount namespace: hierarchies of control groups: %w", err)
 	}
 	return nil
 }
 
-// mountRoot mounts the root of a container at dir: the layers, and above them a file system in memory with the cover,
-// for the mount points. The layers are as overlay takes them; "" for none.
-func mountRoot(dir, lower string, c cover) error {
+// mountRoot mounts the root of a container at dir: the layers, and above them a file system in memory, with the cover.
+// The layers are as overlay takes them; "" for none.
+func mountRoot(dir, lower string) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=4m,mode=755"); err != nil {
 		return fmt.Errorf("mount %s: %w", dir, err)
 	}
@@ -110,9 +107,6 @@ func mountRoot(dir, lower string, c cover) error {
 		}
 	}
 	if err == nil {
-		err = c.fill(dir + "/upper")
-	}
-	if err == nil {
 		options := "lowerdir=" + lower + ",upperdir=" + escape(dir) + "/upper,workdir=" + escape(dir) + "/work"
 		if userns.Inside() { // where nobody can set the attributes that overlayfs keeps otherwise
 			options = "userxattr," + options
@@ -122,6 +116,10 @@ func mountRoot(dir, lower string, c cover) error {
 	if err != nil {
 		_ = unix.Unmount(dir, unix.MNT_DETACH)
 		return fmt.Errorf("mount the overlay of layers at %s: %w", dir, err)
+	}
+	if err := cover(dir); err != nil {
+		unmountRoot(dir)
+		return fmt.Errorf("mount points of a container: %w", err)
 	}
 	return nil
 }

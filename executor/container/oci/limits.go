@@ -3,11 +3,8 @@
 package oci
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,56 +57,15 @@ var rlimits = sync.OnceValue(func() []specs.POSIXRlimit {
 	return limits
 })
 
-const scoreFile = "oom_score_adj" // of a process, in /proc
-
 // oomScore is how readily the kernel ends programs where memory is short: not more readily than others, as far as this
-// process may say so. It is inherited if it is that of this process.
-var oomScore = sync.OnceValues(func() (score int, inherited bool) {
-	const path = "/proc/self/" + scoreFile
-	text, err := os.ReadFile(path)
-	own, err2 := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || err2 != nil || own <= 0 {
-		return 0, own == 0
-	}
-	if os.WriteFile(path, []byte("0"), 0) != nil { // lower than the starter of this process allows
-		return own, true
-	}
-	_ = os.WriteFile(path, text, 0)
-	return 0, false
+// process may say so. It takes that score itself, for programs to inherit: crun takes 0 for none.
+var oomScore = sync.OnceValue(func() int {
+	const path = "/proc/self/oom_score_adj"
+	_ = os.WriteFile(path, []byte("0"), 0) // fails if that is lower than the starter of this process allows
+	text, _ := os.ReadFile(path)
+	score, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return score
 })
-
-// score gives the first process of a container its score: crun takes 0 for none.
-func score(dir string) error {
-	score, inherited := oomScore()
-	if inherited {
-		return nil
-	}
-	pid, err := os.ReadFile(filepath.Join(dir, "pid"))
-	if err == nil {
-		path := "/proc/" + strings.TrimSpace(string(pid)) + "/" + scoreFile
-		err = os.WriteFile(path, strconv.AppendInt(nil, int64(score), 10), 0)
-	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it was killed
-		return nil
-	}
-	return err
-}
-
-// scored runs something with the score of this process being that of its containers, for programs that inherit it.
-func scored(f func() error) error {
-	if score, inherited := oomScore(); !inherited {
-		const path = "/proc/self/" + scoreFile
-		own, err := os.ReadFile(path)
-		if err == nil {
-			err = os.WriteFile(path, strconv.AppendInt(nil, int64(score), 10), 0)
-		}
-		if err != nil {
-			return err
-		}
-		defer func() { _ = os.WriteFile(path, own, 0) }()
-	}
-	return f()
-}
 
 // mayRaise reports whether this process may raise limits beyond its own.
 func mayRaise() bool { return effective()&(1<<unix.CAP_SYS_RESOURCE) != 0 && initial() }

@@ -16,12 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/containerd/errdefs"
-
-	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/container/evidence"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
@@ -241,82 +237,6 @@ func TestContract(t *testing.T) {
 				return &executor.FileSpec{ID: 1, Name: "f"}
 			}}
 	})
-}
-
-// A gantry that is killed may leave a container whose first process waits to be told to begin. For the next one the
-// container is made and not started, and goes at once.
-func TestWhatWasNeverToldToBeginHasNotStarted(t *testing.T) {
-	skipUnusable(t)
-	crun, err := exec.LookPath("crun")
-	if err != nil {
-		t.Skip("needs crun")
-	}
-	// For its caller it fails once it has made a container.
-	failing := filepath.Join(t.TempDir(), "crun")
-	text := fmt.Sprintf("#!/bin/sh\n%s \"$@\" || exit\ntest \"$3\" != create\n", crun)
-	if err := os.WriteFile(failing, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(oci.RuntimeEnv, failing)
-	dir := t.TempDir()
-	open := func() *oci.Engine {
-		t.Helper()
-		e, err := oci.Open(oci.Config{Dirs: []string{dir}, TaskBinary: failing}) // which never runs
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { e.Close() })
-		return e
-	}
-	group := fmt.Sprintf("gantry-test-oci-%x", time.Now().UnixNano()&0xffffff)
-	first := open()
-	id, err := first.Create(t.Context(), &container.Spec{Name: "waits", Args: []string{container.TaskProgram}, Dir: "/",
-		Labels: map[string]string{"test": "waits"}, Group: func(string) string { return group }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Start(t.Context(), id); err == nil {
-		t.Fatal("it started")
-	}
-	next := open()
-	if s, err := next.Inspect(t.Context(), id); err != nil || s.Status != evidence.Created || !s.Started.IsZero() {
-		t.Errorf("%+v, %v: want a container that was made", s, err)
-	}
-	if l, err := next.List(t.Context(), "test", "waits"); err != nil || len(l) != 1 || l[0].Status != evidence.Created {
-		t.Errorf("%+v, %v: want a container that was made", l, err)
-	}
-	for _, dir := range groups(t, group) {
-		if procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); len(procs) == 0 {
-			t.Errorf("nothing waits in %s: %v", dir, err)
-		}
-	}
-	begun := time.Now()
-	if err := next.Remove(t.Context(), id); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(begun); took > 9*time.Second { // it waits for 10 s for a runtime
-		t.Errorf("it was removed after %v: nobody was starting it", took)
-	}
-	if _, err := next.Inspect(t.Context(), id); !errdefs.IsNotFound(err) {
-		t.Errorf("%v: want no container", err)
-	}
-	if left := groups(t, group); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-}
-
-// groups are the directories of a control group.
-func groups(t *testing.T, group string) []string {
-	t.Helper()
-	var found []string
-	for _, pattern := range []string{cgroup.Root, cgroup.Root + "/*"} {
-		dirs, err := filepath.Glob(filepath.Join(pattern, group))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found = append(found, dirs...)
-	}
-	return found
 }
 
 // says runs a container and returns what its program said.
