@@ -166,7 +166,7 @@ func (b *builder) readCatalog(path string) (data []byte, err error) {
 // parseCatalog reads a YAML file with one or several catalogs.
 func (b *builder) parseCatalog(c *catalog, data []byte) {
 	var faults reader.Faults
-	y, root := reader.ParseYAML(data, &faults, "replicas", "transformations")
+	y, root := reader.ParseYAML(data, &faults)
 	if root != nil {
 		r := &catalogReader{b, c, y}
 		var replicas, transformations *reader.Node
@@ -185,8 +185,8 @@ func (b *builder) parseCatalog(c *catalog, data []byte) {
 				r.unknown("the catalog", key)
 			}
 		})
-		y.List("replicas", replicas, r.replica)
-		y.List("transformations", transformations, r.transformation)
+		y.Sequence(replicas, "replicas", r.replica)
+		y.Sequence(transformations, "transformations", r.transformation)
 	}
 	b.absorb(c, &faults)
 }

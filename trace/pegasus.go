@@ -27,13 +27,13 @@ func (b *builder) readPegasus() {
 		b.faults.Damage(err, 1)
 		return
 	}
-	y, root := reader.ParseYAML(data, &b.faults, "jobs", "jobDependencies")
+	y, root := reader.ParseYAML(data, &b.faults)
 	if root == nil {
 		return
 	}
 	b.openCatalogs()
 	p := &pegasusReader{b: b, y: y}
-	p.document(root, len(data)/64) // a job takes more text than that
+	p.document(root)
 	p.cutOff(data)
 }
 
@@ -55,8 +55,7 @@ func (p *pegasusReader) cutOff(data []byte) {
 		"whole")
 }
 
-// document reads the workflow. It makes room for at most most jobs at once.
-func (p *pegasusReader) document(root *reader.Node, most int) {
+func (p *pegasusReader) document(root *reader.Node) {
 	b := p.b
 	var jobs, edges *reader.Node
 	own := &catalogReader{b, b.cat.own, p.y}
@@ -67,7 +66,7 @@ func (p *pegasusReader) document(root *reader.Node, most int) {
 		case "name":
 			b.wf.Name = p.y.Text(v)
 		case "jobs":
-			if jobs = v; p.y.IsList(v) || p.y.Items["jobs"] > 0 {
+			if jobs = v; p.y.IsList(v) {
 				b.line = p.y.Line(v)
 			}
 		case "jobDependencies":
@@ -84,9 +83,8 @@ func (p *pegasusReader) document(root *reader.Node, most int) {
 			b.noEffect("hooks of the workflow")
 		}
 	})
-	b.wf.Tasks = make([]Task, 0, min(p.y.Items["jobs"], most)+1)
-	p.y.List("jobs", jobs, p.job)
-	p.y.List("jobDependencies", edges, func(v *reader.Node) {
+	p.y.Sequence(jobs, "jobs", p.job)
+	p.y.Sequence(edges, "jobDependencies", func(v *reader.Node) {
 		var id string
 		var children []*reader.Node
 		p.y.Mapping(v, "a dependency", func(key string, v *reader.Node) {

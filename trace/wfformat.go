@@ -31,7 +31,6 @@ type wfDocument struct {
 	speeds                      map[string]*big.Rat // of machines, against one on which runtimes count
 	executedAt                  string
 	facts                       []wfFact // of the task that is read
-	open                        []string // keys of the objects that are read
 	room                        []wfFact // for facts of tasks, allocated ahead
 }
 
@@ -196,7 +195,7 @@ func (d *wfDocument) tolerate(err error) error {
 		d.b.faults.Fail("wrong-type", kind.Line, "", "%s", kind.Message)
 		return nil
 	}
-	d.b.faults.Grammar(err, "JSON", d.j.Line)
+	d.b.faults.Grammar(err, "JSON", d.j.Line())
 	return errStop
 }
 
@@ -226,13 +225,13 @@ func (d *wfDocument) top(key string) error {
 func (d *wfDocument) workflow(key string) error {
 	switch key {
 	case "jobs", "tasks":
-		d.b.line = d.j.Line
+		d.b.line = d.j.Line()
 		return d.list(func() error { return d.task(&d.tasks) })
 	case "specification":
 		return d.object(func(key string) error {
 			switch key {
 			case "tasks":
-				d.b.line = d.j.Line
+				d.b.line = d.j.Line()
 				return d.list(func() error { return d.task(&d.tasks) })
 			case "files":
 				return d.list(func() error {
@@ -308,8 +307,8 @@ func (d *wfDocument) machine() error {
 	if speed != "" {
 		x, errX := reader.Number(speed)
 		if errX != nil || x < 1e-6 || x > 1e6 {
-			d.b.faults.Fail("bad-number", d.j.Line, "", "relativeSpeed %q of machine %s is no number from 1e-6 to 1e6",
-				speed, name)
+			d.b.faults.Fail("bad-number", d.j.Line(), "", "relativeSpeed %q of machine %s is no number from 1e-6 "+
+				"to 1e6", speed, name)
 			return err
 		}
 		d.speeds[name], _ = new(big.Rat).SetString(strconv.FormatFloat(x, 'f', -1, 64))
@@ -319,7 +318,7 @@ func (d *wfDocument) machine() error {
 	c, errC := reader.Number(cores)
 	if errM == nil && errC == nil && m > 0 && m < 1<<30 && c >= 4 && !d.kilobyteRM {
 		d.kilobyteRM = true
-		d.b.faults.Warn("memory-unit", d.j.Line, "", "a machine with %s cores has memoryInBytes %s: that is KB, so "+
+		d.b.faults.Warn("memory-unit", d.j.Line(), "", "a machine with %s cores has memoryInBytes %s: that is KB, so "+
 			"all memory in this file is taken as KB",
 			cores, memory)
 	}
@@ -334,14 +333,8 @@ func (d *wfDocument) text(s *string) (err error) {
 
 // value reads a text or a number.
 func (d *wfDocument) value(v *wfFact) error {
-	_, err := d.j.Peek() // the value may stand on a line of its own
-	v.line = int32(d.j.Line)
-	if err == nil {
-		var text []byte
-		var quoted bool
-		text, quoted, err = d.j.Bytes()
-		v.text = d.keepText(v.kind, text, quoted)
-	}
+	text, quoted, err := d.j.TextBytes()
+	v.line, v.text = int32(d.j.Line()), d.keepText(v.kind, text, quoted)
 	return d.tolerate(err)
 }
 
@@ -374,42 +367,21 @@ func (d *wfDocument) said(f wfFact) string { return d.b.text(f.text) }
 
 // keep counts bytes that are kept of the document before it is interpreted.
 func (d *wfDocument) keep(bytes int) error {
-	if d.b.keep(bytes); d.b.full(d.j.Line) {
+	if d.b.keep(bytes); d.b.full(d.j.Line()) {
 		return errStop
 	}
 	return nil
 }
 
-// object also reports keys that are given twice, of which programs take the first, the last or both.
-func (d *wfDocument) object(f func(key string) error) error {
-	begin, n := len(d.open), 0
-	defer func() { d.open = d.open[:begin] }()
-	var many map[string]bool
-	return d.tolerate(d.j.Object(func(key string) error {
-		if slices.Contains(d.open[begin:begin+n], key) || many[key] {
-			d.b.faults.Fail("duplicate-key", d.j.Line, "",
-				"key %q is given twice in one object, and programs disagree on which counts: keep one", key)
-		}
-		if n < 32 {
-			d.open = append(d.open, key)
-			n++
-		} else {
-			if many == nil {
-				many = map[string]bool{}
-			}
-			many[key] = true
-		}
-		return f(key)
-	}))
-}
+func (d *wfDocument) object(f func(key string) error) error { return d.tolerate(d.j.Object(f)) }
 
 func (d *wfDocument) list(f func() error) error { return d.tolerate(d.j.Array(f)) }
 
 func (d *wfDocument) task(to *[]wfTask) error {
-	if c, err := d.j.Peek(); err == nil && c != '{' {
+	kind, line := d.j.Peek()
+	if kind != '{' {
 		return d.object(nil) // tells the fault
 	}
-	line := int32(d.j.Line)
 	d.facts = d.facts[:0]
 	err := d.object(func(key string) error {
 		if read, ok := wfKeys[key]; ok {
@@ -417,20 +389,17 @@ func (d *wfDocument) task(to *[]wfTask) error {
 		}
 		return d.j.Skip()
 	})
-	*to = append(grown(d.b.in, *to), d.taskOfFacts(line))
+	*to = append(grown(d.b.in, *to), d.taskOfFacts(int32(line)))
 	return cmp.Or(err, d.keep((len(d.facts)+2)*factKept))
 }
 
 // gpus reads how many GPUs a task asks for. A list or an object of them, and true, are some.
 func (d *wfDocument) gpus() error {
-	c, err := d.j.Peek()
-	switch {
-	case err != nil:
-		return d.tolerate(err)
-	case c == 'n', c == 'f':
+	switch kind, line := d.j.Peek(); kind {
+	case 'n', 'f':
 		return d.j.Skip()
-	case c == '{', c == '[', c == 't':
-		d.facts = append(d.facts, wfFact{kind: wfGPUs, text: d.b.number("some"), line: int32(d.j.Line)})
+	case '{', '[', 't':
+		d.facts = append(d.facts, wfFact{kind: wfGPUs, text: d.b.number("some"), line: int32(line)})
 		return d.j.Skip()
 	}
 	return d.fact(wfGPUs)
@@ -475,10 +444,11 @@ func (d *wfDocument) use(f wfFile, link string) {
 
 // file reads a file: in 1.5 an entry of specification.files, before that an entry of a task's files with its link.
 func (d *wfDocument) file(link *string) (f wfFile, err error) {
-	if c, err := d.j.Peek(); err == nil && c != '{' {
+	kind, line := d.j.Peek()
+	if kind != '{' {
 		return f, d.object(nil) // tells the fault
 	}
-	f.line = int32(d.j.Line)
+	f.line = int32(line)
 	var name, path string
 	err = d.object(func(key string) error {
 		switch key {
@@ -511,7 +481,7 @@ func (d *wfDocument) arguments() error {
 }
 
 func (d *wfDocument) command() error {
-	if c, err := d.j.Peek(); err == nil && c == '"' { // not in the schema, but clear enough: a line for a shell
+	if kind, _ := d.j.Peek(); kind == '"' { // not in the schema, but clear enough: a line for a shell
 		d.facts = slices.DeleteFunc(d.facts, func(f wfFact) bool { return f.kind == wfArgument })
 		d.facts = append(d.facts, wfFact{kind: wfCommand})
 		return d.fact(wfProgram)
@@ -535,7 +505,7 @@ func (d *wfDocument) command() error {
 			d.facts = append(d.facts, wfFact{kind: wfCommand})
 			return d.list(func() error { return d.fact(wfArgv) })
 		case "shell":
-			if c, _ := d.j.Peek(); c == '"' { // the words of one
+			if kind, _ := d.j.Peek(); kind == '"' { // the words of one
 				return d.fact(wfShell)
 			}
 			return d.truth(wfShell)
@@ -564,7 +534,7 @@ func (d *wfDocument) env() error {
 }
 
 func (d *wfDocument) container() error {
-	if c, err := d.j.Peek(); err == nil && c == '"' {
+	if kind, _ := d.j.Peek(); kind == '"' {
 		return d.fact(wfImage)
 	}
 	var name, image string

@@ -12,6 +12,7 @@ const (
 	MaxDigits    = 1000
 	MaxLocations = 1000
 	MaxValues    = 72_000
+	MaxYAML      = 32 << 20
 	MaxInput     = 64 << 20
 	MaxRatio     = 50
 	MaxErrors    = 20
@@ -30,7 +31,8 @@ func Bounds() [][2]string {
 		{"a number of JSON", fmt.Sprintf("%d characters", MaxDigits)},
 		{"locations of a file in catalogs", fmt.Sprint(MaxLocations)},
 		{"properties in a file of Pegasus", fmt.Sprint(MaxKeys)},
-		{"values of YAML outside of long lists", fmt.Sprintf("%d, and one for each 20 bytes of the file", MaxValues)},
+		{"a file of YAML", fmt.Sprintf("%d bytes", MaxYAML)},
+		{"values of YAML", fmt.Sprintf("%d, and one for each 8 bytes of the file", MaxValues)},
 		{"cores; CPUs of a node", fmt.Sprint(MaxCores)},
 		{"bytes, of memory or of a file; bytes per second", fmt.Sprint(MaxBytes)},
 		{"runtimes, times and time limits", fmt.Sprintf("%.0f s (100 years)", MaxTime.Seconds())},

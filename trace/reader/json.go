@@ -2,35 +2,78 @@ package reader
 
 import (
 	"bufio"
-	"encoding/binary"
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
-	"math/bits"
+	"regexp"
+	"slices"
 	"strconv"
-	"unicode/utf8"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// JSON is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it,
-// and each fault must have its Line: encoding/json has neither lines nor offsets that hold for both tokens and values.
-// It accepts all texts that encoding/json.Valid accepts (fuzzed against it), up to MaxDepth, but for strings that are
-// not UTF-8, and also NaN and Infinity.
+// JSON reads JSON value by value, so that a trace of hundreds of megabytes is never held, with the lines of values. It
+// has bounds, and it accepts NaN and Infinity as texts.
 type JSON struct {
+	d    *jsontext.Decoder
+	in   lines
+	own  []byte // memory of texts that have escapes
+	keys map[string]string
+}
+
+// lines hands a text to a decoder, and knows where its lines end.
+type lines struct {
 	in     *bufio.Reader
-	window []byte // the buffer of in
-	at     int    // how much of window was taken
-	Line   int
-	depth  int
-	buf    []byte // the text of a string, number or word, valid until more is read
-	own    []byte // memory of texts that do not lie in the window as they are
-	key    map[string]string
+	again  []byte // comes before in
+	d      *jsontext.Decoder
+	offset int64   // how much it was given
+	ends   []int64 // offsets of line ends behind line
+	line   int
+	err    error // of in, rather than its end
+}
+
+func (l *lines) Read(p []byte) (n int, err error) {
+	if n = copy(p, l.again); n > 0 {
+		l.again = l.again[n:]
+	} else if n, err = l.in.Read(p); err != nil && err != io.EOF {
+		l.err = err
+	}
+	for at := 0; ; at++ {
+		next := bytes.IndexByte(p[at:n], '\n')
+		if next < 0 {
+			break
+		}
+		at += next
+		l.ends = append(l.ends, l.offset+int64(at))
+	}
+	l.offset += int64(n)
+	read := l.d.InputOffset()
+	if line := l.at(read); l.offset-read > 8*MaxText { // more than a text of escapes
+		l.err = &SyntaxError{Line: line, Bound: true, Message: TooLong}
+		return 0, l.err
+	}
+	return n, err
+}
+
+// at moves to an offset and returns its line.
+func (l *lines) at(offset int64) int {
+	n := 0
+	for n < len(l.ends) && l.ends[n] < offset {
+		n++
+	}
+	l.ends, l.line = l.ends[n:], l.line+n
+	return l.line
 }
 
 // SyntaxError is a violation of a text's grammar.
 type SyntaxError struct {
 	Line      int
+	Rule      string // of the fault; "": syntax
 	Truncated bool
 	Bound     bool // it is well-formed, but more than is read
-	Damaged   bool // it is the compressed data that end
 	Message   string
 }
 
@@ -45,91 +88,63 @@ type TypeError struct {
 func (e *TypeError) Error() string { return e.Message }
 
 func NewJSON(in *bufio.Reader) *JSON {
-	return &JSON{in: in, Line: 1, key: map[string]string{}}
+	j := &JSON{in: lines{in: in, line: 1}, keys: map[string]string{}}
+	j.d = jsontext.NewDecoder(&j.in)
+	j.in.d = j.d
+	return j
 }
 
-func (j *JSON) errorf(format string, args ...any) error {
-	return &SyntaxError{Line: j.Line, Message: fmt.Sprintf(format, args...)}
-}
+// Line is the line of the value that was read last, or of its end.
+func (j *JSON) Line() int { return j.in.at(j.d.InputOffset()) }
 
 func (j *JSON) bound(message string) error {
-	return &SyntaxError{Line: j.Line, Bound: true, Message: message}
+	return &SyntaxError{Line: j.Line(), Bound: true, Message: message}
 }
 
-// fill makes n bytes that were not taken visible, if the text has as many.
-func (j *JSON) fill(n int) error {
-	j.in.Discard(j.at)
-	_, err := j.in.Peek(n)
-	j.window, _ = j.in.Peek(j.in.Buffered())
-	j.at = 0
-	if len(j.window) >= n {
-		return nil
-	}
-	return err
-}
-
-// more makes sure that there is another byte; the end of the text is an error.
-func (j *JSON) more() error {
-	if j.at < len(j.window) {
-		return nil
-	}
-	err := j.fill(1)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return &SyntaxError{Line: j.Line, Truncated: true, Damaged: err != io.EOF,
+// fault says where an error of the decoder is.
+func (j *JSON) fault(err error) error {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case j.in.err != nil:
+		return j.in.err
+	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
+		return &SyntaxError{Line: j.in.at(j.in.offset), Truncated: true,
 			Message: "the file ends in the middle of a value"}
+	case !errors.As(err, &syntax):
+		return err
+	case syntax.Err == jsontext.ErrDuplicateName:
+		return &SyntaxError{Line: j.in.at(syntax.ByteOffset), Rule: "duplicate-key", Message: fmt.Sprintf("key %q is "+
+			"given twice in one object, and programs disagree on which counts: keep one",
+			syntax.JSONPointer.LastToken())}
 	}
-	return err
+	message := fmt.Sprintf("%v, at %s", syntax.Err, cmp.Or(string(syntax.JSONPointer), "the outermost value"))
+	if strings.HasPrefix(message, "invalid UTF-8") {
+		message += ": the text is not UTF-8; convert the file to UTF-8"
+	}
+	return &SyntaxError{Line: j.in.at(syntax.ByteOffset), Message: message}
 }
 
-// read returns the next byte; the end of the text is an error.
-func (j *JSON) read() (byte, error) {
-	if err := j.more(); err != nil {
-		return 0, err
-	}
-	c := j.window[j.at]
-	j.at++
-	if c == '\n' {
-		j.Line++
-	}
-	return c, nil
+// Peek is the kind of the next value and its line. An error is told by the next call.
+func (j *JSON) Peek() (jsontext.Kind, int) {
+	kind := j.d.PeekKind()
+	rest := j.d.UnreadBuffer()
+	blank := len(rest) - len(bytes.TrimLeft(rest, " \t\r\n,:"))
+	return kind, j.in.at(j.d.InputOffset() + int64(blank))
 }
 
-// left is the number of bytes that in has read and nobody has taken.
-func (j *JSON) left() int { return j.in.Buffered() - j.at }
-
-// Eight bytes at once.
-const (
-	each   = 0x0101010101010101
-	high   = 0x80 * each
-	blanks = ' ' * each
-)
-
-// Peek returns the next byte that is not white space, and leaves it there.
-func (j *JSON) Peek() (byte, error) {
-	for {
-		rest := j.window[j.at:]
-		for i := 0; i < len(rest); i++ {
-			switch c := rest[i]; c {
-			case ' ':
-				for i+8 < len(rest) && binary.LittleEndian.Uint64(rest[i:]) == blanks {
-					i += 7
-				}
-			case '\n':
-				j.Line++
-			case '\t', '\r':
-			default:
-				j.at += i
-				return c, nil
-			}
-		}
-		j.at = len(j.window)
-		if err := j.more(); err != nil {
-			return 0, err
-		}
+// token reads a token.
+func (j *JSON) token() (jsontext.Token, error) {
+	t, err := j.d.ReadToken()
+	if err != nil && j.resume() {
+		t, err = j.d.ReadToken()
 	}
+	if err != nil {
+		return t, j.fault(err)
+	}
+	return t, nil
 }
 
-// object calls f with each key; f has to consume the value. null is an empty object; another type is a TypeError.
+// Object calls f with each key; f has to consume the value. null is an empty object; another type is a TypeError.
 func (j *JSON) Object(f func(key string) error) error {
 	n := 0
 	return j.Table(func(key string) error {
@@ -142,74 +157,47 @@ func (j *JSON) Object(f func(key string) error) error {
 
 // Table is Object of any number of keys.
 func (j *JSON) Table(f func(key string) error) error {
-	return j.group('{', '}', "an object", func() error {
-		if c, err := j.Peek(); err != nil {
-			return err
-		} else if c != '"' {
-			return j.errorf("%s where a key in double quotes should be", quoteByte(c))
-		}
-		j.at++
-		if err := j.quoted(); err != nil {
+	return j.group('{', "an object", func() error {
+		text, _, err := j.Bytes()
+		if err != nil {
 			return err
 		}
-		key, ok := j.key[string(j.buf)]
+		key, ok := j.keys[string(text)]
 		if !ok {
-			if len(j.buf) > MaxName {
+			if len(text) > MaxName {
 				return j.bound(TooLongName)
 			}
-			key = string(j.buf)
-			if len(j.key) < 1000 {
-				j.key[key] = key
+			key = string(text)
+			if len(j.keys) < 1000 {
+				j.keys[key] = key
 			}
 		}
-		if c, err := j.Peek(); err != nil {
-			return err
-		} else if c != ':' {
-			return j.errorf("%s after a key, where a colon should be", quoteByte(c))
-		}
-		j.at++
 		return f(key)
 	})
 }
 
-// array calls f at each element; f has to consume it. null is an empty array; another type is a TypeError.
-func (j *JSON) Array(f func() error) error { return j.group('[', ']', "a list", f) }
+// Array calls f at each element; f has to consume it. null is an empty array; another type is a TypeError.
+func (j *JSON) Array(f func() error) error { return j.group('[', "a list", f) }
 
-func (j *JSON) group(open, end byte, what string, f func() error) error {
-	c, err := j.Peek()
-	if err != nil {
-		return err
-	}
-	if c != open {
-		line := j.Line
-		found, null, err := j.scalar()
-		if err != nil || null {
+func (j *JSON) group(open jsontext.Kind, what string, f func() error) error {
+	if j.d.PeekKind() != open {
+		found, line, err := j.scalar()
+		if err != nil || found == "null" {
 			return err
 		}
 		return &TypeError{line, found + " where " + what + " should be"}
 	}
-	j.at++
-	if j.depth++; j.depth > MaxDepth {
+	if _, err := j.token(); err != nil {
+		return err
+	}
+	if j.d.StackDepth() > MaxDepth {
 		return j.bound(tooDeep)
 	}
-	defer func() { j.depth-- }()
-	for first := true; ; first = false {
-		c, err := j.Peek()
-		if err != nil {
+	for {
+		switch j.d.PeekKind() {
+		case '}', ']':
+			_, err := j.token()
 			return err
-		}
-		if c == end && first {
-			j.at++
-			return nil
-		}
-		if !first {
-			j.at++
-			if c == end {
-				return nil
-			}
-			if c != ',' {
-				return j.errorf("%s where a comma or %q should be", quoteByte(c), end)
-			}
 		}
 		if err := f(); err != nil {
 			return err
@@ -218,309 +206,141 @@ func (j *JSON) group(open, end byte, what string, f func() error) error {
 }
 
 // scalar consumes any value and describes it: the text of a number, a string in quotes, "an object".
-func (j *JSON) scalar() (found string, null bool, err error) {
-	c, err := j.Peek()
-	if err != nil {
-		return "", false, err
-	}
-	switch c {
+func (j *JSON) scalar() (found string, line int, err error) {
+	kind, line := j.Peek()
+	switch kind {
 	case '{':
-		return "an object", false, j.Skip()
+		return "an object", line, j.Skip()
 	case '[':
-		return "a list", false, j.Skip()
-	case '"':
-		j.at++
-		err = j.quoted()
-		return strconv.Quote(string(j.buf)), false, err
+		return "a list", line, j.Skip()
 	}
-	err = j.bare()
-	return string(j.buf), string(j.buf) == "null", err
+	text, quoted, err := j.Bytes()
+	if quoted {
+		return strconv.Quote(string(text)), line, err
+	}
+	return string(text), line, err
 }
 
 // Text consumes a string, or the digits of a number; null is "".
 func (j *JSON) Text() (string, error) {
-	text, _, err := j.Bytes()
+	text, _, err := j.TextBytes()
 	return string(text), err
 }
 
-// Bytes is Text that is valid until more is read, and whether it was in quotes.
-func (j *JSON) Bytes() (text []byte, quoted bool, err error) {
-	c, err := j.Peek()
-	if err != nil {
+// TextBytes is Text that is valid until more is read, and whether it was in quotes.
+func (j *JSON) TextBytes() (text []byte, quoted bool, err error) {
+	switch kind := j.d.PeekKind(); kind {
+	case 'n', 't', 'f', '{', '[':
+		found, line, err := j.scalar()
+		if err == nil && kind != 'n' {
+			err = &TypeError{line, found + " where a text should be"}
+		}
 		return nil, false, err
 	}
-	switch {
-	case c == '"':
-		j.at++
-		if err := j.quoted(); err != nil {
-			return nil, true, err
-		}
-		return j.buf, true, nil
-	case c == '-' || c == 'N' || c == 'I' || c >= '0' && c <= '9':
-		if err := j.bare(); err != nil {
-			return nil, false, err
-		}
-		return j.buf, false, nil
-	}
-	line := j.Line
-	found, null, err := j.scalar()
-	if err != nil || null {
-		return nil, false, err
-	}
-	return nil, false, &TypeError{line, found + " where a text should be"}
+	return j.Bytes()
 }
 
-// truth consumes true or false.
+// Bytes consumes a value that is no list and no object.
+func (j *JSON) Bytes() (text []byte, quoted bool, err error) {
+	v, err := j.d.ReadValue()
+	if err != nil && j.resume() {
+		v, err = j.d.ReadValue()
+	}
+	if err != nil {
+		return nil, false, j.fault(err)
+	}
+	text, quoted = v, v[0] == '"'
+	switch {
+	case quoted && bytes.IndexByte(v, '\\') >= 0:
+		j.own, _ = jsontext.AppendUnquote(j.own[:0], v)
+		text = j.own
+	case quoted:
+		text = v[1 : len(v)-1]
+	case len(v) > MaxDigits:
+		return nil, false, j.bound(fmt.Sprintf("a number of more than %d characters", MaxDigits))
+	}
+	if len(text) > MaxText {
+		return nil, false, j.bound(TooLong)
+	}
+	return text, quoted, nil
+}
+
+// Truth consumes true or false.
 func (j *JSON) Truth() (bool, error) {
-	line := j.Line
-	found, _, err := j.scalar()
+	found, line, err := j.scalar()
 	if err == nil && found != "true" && found != "false" {
 		err = &TypeError{line, found + " where true or false should be"}
 	}
 	return found == "true", err
 }
 
-// skip consumes any value.
+// Skip consumes any value.
 func (j *JSON) Skip() error {
-	c, err := j.Peek()
-	if err != nil {
-		return err
-	}
-	switch c {
-	case '{':
-		return j.Object(func(string) error { return j.Skip() })
-	case '[':
-		return j.Array(j.Skip)
-	case '"':
-		j.at++
-		return j.quoted()
-	}
-	return j.bare()
-}
-
-// end checks that nothing but white space follows.
-func (j *JSON) End() error {
-	c, err := j.Peek()
-	if err == nil {
-		return j.errorf("%s after the end of the document", quoteByte(c))
-	}
-	if s, ok := err.(*SyntaxError); ok && s.Truncated && !s.Damaged {
-		return nil
-	}
-	return err
-}
-
-// plainText is how many bytes of a string stand for themselves, up to its end, an escape or a control character, and
-// whether they are all ASCII.
-func plainText(s []byte) (n int, ascii bool) {
-	i, all := 0, byte(0)
-	for ; i+8 <= len(s); i += 8 {
-		w := binary.LittleEndian.Uint64(s[i:])
-		if ends := (w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\\'*each) - each)) & high; ends != 0 {
-			i += bits.TrailingZeros64(ends) / 8 // or a byte of a character beyond ASCII
-			break
+	for depth := j.d.StackDepth(); ; {
+		if _, err := j.token(); err != nil {
+			return err
 		}
-	}
-	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
-		all |= s[i]
-		i++
-	}
-	return i, all < utf8.RuneSelf
-}
-
-// quoted reads a string after its opening quote into buf.
-func (j *JSON) quoted() error {
-	if n, ascii := plainText(j.window[j.at:]); n <= MaxText && j.at+n < len(j.window) && j.window[j.at+n] == '"' {
-		j.buf = j.window[j.at : j.at+n] // as most do
-		if j.at += n + 1; ascii {
+		switch at := j.d.StackDepth(); {
+		case at > MaxDepth:
+			return j.bound(tooDeep)
+		case at <= depth:
 			return nil
 		}
-		return j.valid()
-	}
-	j.own = j.own[:0]
-	for {
-		if err := j.more(); err != nil {
-			return err
-		}
-		rest := j.window[j.at:]
-		n, _ := plainText(rest)
-		if len(j.own) > MaxText || len(j.own)+n > MaxText+1 {
-			return j.bound(TooLong)
-		}
-		j.own = append(j.own, rest[:n]...)
-		if j.at += n; n == len(rest) {
-			continue
-		}
-		if len(j.own) > MaxText {
-			return j.bound(TooLong)
-		}
-		c, _ := j.read()
-		if c == '"' {
-			j.buf = j.own
-			return j.valid()
-		}
-		if c < ' ' {
-			return j.errorf("a control character 0x%02x in a string", c)
-		}
-		if err := j.escape(); err != nil {
-			return err
-		}
 	}
 }
 
-func (j *JSON) valid() error {
-	if !utf8.Valid(j.buf) {
-		return j.errorf("a string that is not UTF-8; convert the file to UTF-8")
-	}
-	return nil
-}
-
-// escape reads the rest of an escape sequence in a string, after the backslash.
-func (j *JSON) escape() error {
-	c, err := j.read()
-	if err != nil {
-		return err
-	}
-	switch c {
-	case '"', '\\', '/':
-		j.own = append(j.own, c)
-	case 'b':
-		j.own = append(j.own, '\b')
-	case 'f':
-		j.own = append(j.own, '\f')
-	case 'n':
-		j.own = append(j.own, '\n')
-	case 'r':
-		j.own = append(j.own, '\r')
-	case 't':
-		j.own = append(j.own, '\t')
-	case 'u':
-		r, err := j.hex()
-		if err != nil {
-			return err
-		}
-		for r >= 0xd800 && r < 0xdc00 { // a high surrogate: its low one should follow
-			if len(j.window)-j.at < 2 {
-				_ = j.fill(2)
-			}
-			if len(j.window)-j.at < 2 || string(j.window[j.at:j.at+2]) != `\u` {
-				break
-			}
-			j.at += 2
-			low, err := j.hex()
-			if err != nil {
-				return err
-			}
-			if low >= 0xdc00 && low < 0xe000 {
-				r = (r-0xd800)<<10 + (low - 0xdc00) + 0x10000
-			} else {
-				j.own = utf8.AppendRune(j.own, utf8.RuneError)
-				r = low
-			}
-		}
-		j.own = utf8.AppendRune(j.own, r)
-	default:
-		return j.errorf("unknown escape \\%c in a string", c)
-	}
-	return nil
-}
-
-func (j *JSON) hex() (r rune, err error) {
-	for range 4 {
-		c, err := j.read()
-		if err != nil {
-			return 0, err
-		}
-		d, err := strconv.ParseUint(string(c), 16, 8)
-		if err != nil {
-			return 0, j.errorf("\\u without four hexadecimal digits in a string")
-		}
-		r = r<<4 | rune(d)
-	}
-	return r, nil
-}
-
-// bareBytes are those of numbers and words.
-var bareBytes = func() (is [256]bool) {
-	for _, c := range "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" {
-		is[c] = true
-	}
-	return is
-}()
-
-// bare reads a number, true, false or null into buf.
-func (j *JSON) bare() error {
-	n := 0
-	for ; ; n++ {
-		if j.at+n == len(j.window) {
-			err := j.fill(n + 1) // the n bytes found stay in the window
-			if err == io.EOF || err == io.ErrUnexpectedEOF {
-				break
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if !bareBytes[j.window[j.at+n]] {
-			break
-		}
-		if n == MaxDigits {
-			return j.errorf("a number of more than %d characters", MaxDigits)
-		}
-	}
-	j.buf = j.window[j.at : j.at+n]
-	j.at += n
-	switch s := j.buf; {
-	case jsonNumber(s), string(s) == "true", string(s) == "false", string(s) == "null":
+// End checks that nothing but white space follows.
+func (j *JSON) End() error {
+	_, err := j.d.ReadToken()
+	switch {
+	case err == io.EOF && j.in.err == nil:
 		return nil
-	case string(s) == "NaN", string(s) == "Infinity", string(s) == "-Infinity":
-		return nil // Python writes them; readers of numbers refuse them
-	case n == 0:
-		c, err := j.read()
-		if err != nil {
-			return err
-		}
-		return j.errorf("%s where a value should be", quoteByte(c))
+	case err == nil:
+		return &SyntaxError{Line: j.Line(), Message: "a value after the end of the document"}
 	}
-	word := string(j.buf)
-	if j.at == len(j.window) && j.fill(1) != nil { // cut off within it
-		return &SyntaxError{Line: j.Line, Truncated: true, Message: fmt.Sprintf("the file ends after %q", word)}
-	}
-	return j.errorf("%s is not a value of JSON", word)
+	return j.fault(err)
 }
 
-// jsonNumber reports whether s is -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
-func jsonNumber(s []byte) bool {
-	digits := func() bool {
-		n := 0
-		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-			n++
-		}
-		s = s[n:]
-		return n > 0
-	}
-	if len(s) > 0 && s[0] == '-' {
-		s = s[1:]
-	}
-	if len(s) > 0 && s[0] == '0' {
-		s = s[1:]
-	} else if !digits() {
+var python = regexp.MustCompile(`^([ \t\r\n]*)([,:]?)([ \t\r\n]*)(NaN|-?Infinity)\b`)
+
+// resume puts quotes around the next value where it is NaN or Infinity, which Python writes and readers of numbers
+// refuse. The decoder does not know them: it begins again, inside as many lists and objects.
+func (j *JSON) resume() bool {
+	head, _ := j.in.in.Peek(16)
+	text := slices.Concat(j.d.UnreadBuffer(), j.in.again, head)
+	m := python.FindSubmatch(text)
+	if m == nil || j.in.err != nil {
 		return false
 	}
-	if len(s) > 0 && s[0] == '.' {
-		if s = s[1:]; !digits() {
+	var prefix []byte
+	depth, tokens, delim := j.d.StackDepth(), 0, ""
+	for i := 1; i <= depth; i++ {
+		if kind, _ := j.d.StackIndex(i); kind == '{' {
+			prefix, tokens = append(prefix, `{"":`...), tokens+2
+		} else {
+			prefix, tokens = append(prefix, '['), tokens+1
+		}
+	}
+	switch kind, n := j.d.StackIndex(depth); {
+	case kind == '{' && n%2 == 1:
+		delim = ":"
+	case kind == '[' && n > 0:
+		delim = ","
+	case kind != '[':
+		return false
+	}
+	if string(m[2]) != delim {
+		return false
+	}
+	line := j.Line()
+	_, _ = j.in.in.Discard(len(head))
+	word := []byte(strconv.Quote(string(m[4])))
+	j.in = lines{in: j.in.in, d: j.d, line: line, again: slices.Concat(prefix, m[1], m[3], word, text[len(m[0]):])}
+	j.d.Reset(&j.in)
+	for range tokens {
+		if _, err := j.d.ReadToken(); err != nil {
 			return false
 		}
 	}
-	if len(s) > 0 && (s[0] == 'e' || s[0] == 'E') {
-		if s = s[1:]; len(s) > 0 && (s[0] == '+' || s[0] == '-') {
-			s = s[1:]
-		}
-		if !digits() {
-			return false
-		}
-	}
-	return len(s) == 0
+	return true
 }
-
-func quoteByte(c byte) string { return strconv.QuoteRune(rune(c)) }

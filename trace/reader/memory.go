@@ -55,6 +55,9 @@ func (in *Input) spare() {
 		}
 	}
 	text := in.counted()
+	if in.tree {
+		text *= 3
+	}
 	memory.text += text - in.spared
 	in.spared = text
 	limitMemory()

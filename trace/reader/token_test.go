@@ -9,18 +9,19 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// These two compare the package's own tokenisers with the standard library; they need to see inside.
-
-func FuzzJSONAgreesWithTheStandardLibrary(f *testing.F) {
-	for _, s := range []string{`{"a": [1, -0.5e+7, true, null, "\u00e9\ud83d\ude00\ud800x\n"]}`, `[1 2]`, `{"a" 1}`,
+// Texts, lines and NaN are added to the tokens of a library.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{`{"a": [1, -0.5e+7, true, null, "\u00e9\ud83d\ude00x\n"]}`, `[1 2]`, `{"a" 1}`,
+		"[NaN,\n\n -Infinity , {\"a\": {\"b\"\n:\nNaN}, \"c\":[[Infinity,3]]}]", "[\n1 NaN]", `{NaN: 1}`, `{"a": 1, "a": 2}`,
 		`01`, `1.`, `"\x"`, "[\"\t\"]", `{} x`, `nul`, `[,]`, `-`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > MaxName { // beyond the bounds of keys and depth
+		if len(text) > MaxDepth { // beyond the bounds of keys and depth
 			return
 		}
 		j := NewJSON(bufio.NewReader(strings.NewReader(text)))
@@ -28,12 +29,14 @@ func FuzzJSONAgreesWithTheStandardLibrary(f *testing.F) {
 		if err == nil {
 			err = j.End()
 		}
-		if valid := json.Valid([]byte(text)); valid != (err == nil) && len(text) < MaxDepth && utf8.ValidString(text) &&
-			!strings.ContainsAny(text, "NI") {
+		if valid := jsontext.Value(text).IsValid(); valid != (err == nil) && !strings.ContainsAny(text, "NI") {
 			t.Fatalf("%q: valid %v, but %v", text, valid, err)
 		}
+		if want := 1 + strings.Count(strings.TrimRight(text, " \t\r\n"), "\n"); err == nil && j.Line() != want {
+			t.Fatalf("%q ends on line %d, want %d", text, j.Line(), want)
+		}
 		var want string
-		if utf8.ValidString(text) && json.Unmarshal([]byte(text), &want) == nil && text != "null" && err == nil {
+		if json.Unmarshal([]byte(text), &want) == nil && text != "null" && err == nil {
 			if got, err := NewJSON(bufio.NewReader(strings.NewReader(text))).Text(); got != want || err != nil {
 				t.Fatalf("%q is %q (%v), want %q", text, got, err, want)
 			}

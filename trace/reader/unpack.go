@@ -27,6 +27,7 @@ type Input struct {
 	compressed bool
 	used       int64 // bytes that the caller keeps of it
 	spared     int64 // of text, in the memory limit
+	tree       bool  // all of it is read: nodes of YAML take 40 times their text
 }
 
 // Open looks through compression and encodings. maxInput bounds the content of a compressed file; 0 is the usual bound.
@@ -177,6 +178,8 @@ func (in *Input) All() (data []byte, err error) {
 	if err != io.EOF {
 		return nil, err
 	}
+	in.tree = true
+	in.spare()
 	return slices.Concat(parts...), nil
 }
 
@@ -208,6 +211,9 @@ func (l *Faults) Grammar(err error, what string, line int) {
 		l.Fail("bound", syntax.Line, "", "%s", syntax.Message)
 	case syntax.Truncated:
 		l.Fail("truncated", syntax.Line, "", "%s; get it again", syntax.Message)
+	case syntax.Rule != "":
+		l.Fail(syntax.Rule, syntax.Line, "", "%s", syntax.Message)
+		l.ended = true
 	default:
 		l.Fail("syntax", syntax.Line, "", "not %s: %s", what, syntax.Message)
 	}

@@ -66,7 +66,7 @@ func (x *XML) cut(err error) error {
 	if n := len(x.open); n > 0 {
 		inside = "inside <" + x.open[n-1] + ">"
 	}
-	return &SyntaxError{Line: x.Line, Truncated: true, Damaged: err != io.EOF, Message: "the file ends " + inside}
+	return &SyntaxError{Line: x.Line, Truncated: true, Message: "the file ends " + inside}
 }
 
 // Depth is how many elements are open.
@@ -232,6 +232,12 @@ func nameEnd(window []byte, from int) int {
 	}
 	return i
 }
+
+// Eight bytes at once.
+const (
+	each = 0x0101010101010101
+	high = 0x80 * each
+)
 
 // plainValue is how many bytes of a value stand for themselves, and are neither quotes nor beyond ASCII.
 func plainValue(s []byte) int {

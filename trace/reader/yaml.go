@@ -1,14 +1,11 @@
 package reader
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -23,30 +20,15 @@ type Node = yaml.Node
 // that a small file cannot unfold into a giant one.
 type YAML struct {
 	Faults *Faults
-	before int                   // lines of the file before the text that is read
-	size   int                   // bytes of the document
-	values int                   // how many were looked at below aliases
-	lists  map[string][]yamlPart // of a large document, whose lists are not in its tree
-	Items  map[string]int        // how many elements they have
-	over   bool                  // a bound was exceeded: nothing more is read
+	size   int  // bytes of the document
+	values int  // how many were looked at below aliases
+	over   bool // a bound was exceeded: nothing more is read
 	// KeyLine is the line of the key that Mapping has just yielded.
 	KeyLine int
 }
 
-// yamlPart is some elements of a list, as text.
-type yamlPart struct {
-	text   []byte
-	before int // lines before it
-}
-
-const (
-	yamlWhole = 64 << 10 // a document up to here is parsed in one piece
-	yamlPiece = 64 << 10 // and a larger one in pieces of about this
-)
-
-// ParseYAML returns the root of the only document of a text, or nil after a fault. The lists below the given keys of
-// the outermost mapping are for List.
-func ParseYAML(data []byte, faults *Faults, lists ...string) (*YAML, *Node) {
+// ParseYAML returns the root of the only document of a text, or nil after a fault.
+func ParseYAML(data []byte, faults *Faults) (*YAML, *Node) {
 	y := &YAML{Faults: faults, size: len(data)}
 	if !utf8.Valid(data) {
 		n := 0
@@ -61,47 +43,34 @@ func ParseYAML(data []byte, faults *Faults, lists ...string) (*YAML, *Node) {
 		faults.Fail("syntax", line, "", "not YAML: the text is not UTF-8; convert the file to UTF-8")
 		return y, nil
 	}
-	if len(data) > yamlWhole && len(lists) > 0 {
-		y.Items = map[string]int{}
-		data, y.lists = y.split(data, lists)
-	}
-	root, more := y.parse(data)
-	if more > 0 {
-		faults.Fail("documents", more, "", "a second YAML document begins here: write each into a file of its own, or "+
-			"remove the line ---")
-	}
-	return y, root
-}
-
-// parse returns the root of a text, or nil after a fault, and the line of a second document.
-func (y *YAML) parse(data []byte) (root *Node, more int) {
-	if line, bound := yamlBounds(data, y.size); bound != "" {
-		y.bound(y.before+line, bound)
-		return nil, 0
+	if line, bound := yamlBounds(data); bound != "" {
+		y.bound(line, bound)
+		return y, nil
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, next Node
 	err := decodeYAML(d, &doc)
 	switch {
 	case err == io.EOF || err == nil && len(doc.Content) == 0:
-		y.Faults.Fail("empty", y.before+1, "", "there is nothing in it")
-		return nil, 0
+		faults.Fail("empty", 1, "", "there is nothing in it")
+		return y, nil
 	case err != nil:
 		y.syntax(err)
-		return nil, 0
+		return y, nil
 	}
 	switch err := decodeYAML(d, &next); {
 	case err == nil:
-		more = y.before + next.Line
+		faults.Fail("documents", next.Line, "", "a second YAML document begins here: write each into a file of its "+
+			"own, or remove the line ---")
 	case err != io.EOF:
 		y.syntax(err)
-		return nil, 0
+		return y, nil
 	}
 	if line, bound := nodeBounds(&doc, 0); bound != "" {
-		y.bound(y.before+line, bound)
-		return nil, 0
+		y.bound(line, bound)
+		return y, nil
 	}
-	return doc.Content[0], more
+	return y, doc.Content[0]
 }
 
 // syntax adds the fault of an error of the library.
@@ -113,7 +82,7 @@ func (y *YAML) syntax(err error) {
 			line++ // the library counts these from 0
 		}
 	}
-	y.Faults.Fail("syntax", y.before+max(line, 1), "", "not YAML: %s", message+hint(message))
+	y.Faults.Fail("syntax", max(line, 1), "", "not YAML: %s", message+hint(message))
 }
 
 // hints name the remedies for the library's messages.
@@ -152,10 +121,14 @@ func decodeYAML(d *yaml.Decoder, n *Node) (err error) {
 	return d.Decode(n)
 }
 
-// yamlBounds looks for a structure that would take too much memory to parse, and returns its line. Each node of a
-// document takes a separator, and up to 400 bytes.
-func yamlBounds(data []byte, size int) (line int, bound string) {
-	values, run, most := 0, 0, MaxValues+size/20
+// yamlBounds looks for a text that would take too much memory to parse, and returns its line. Each node of a document
+// takes a separator, and up to 400 bytes.
+func yamlBounds(data []byte) (line int, bound string) {
+	if len(data) > MaxYAML {
+		return 1, fmt.Sprintf("a YAML document of %d bytes is above the bound of %d; write it in several files, "+
+			"or a workflow as DAX or WfFormat", len(data), MaxYAML)
+	}
+	values, run, most := 0, 0, MaxValues+len(data)/8
 	line = 1
 	for i, c := range data {
 		switch c {
@@ -178,7 +151,7 @@ func yamlBounds(data []byte, size int) (line int, bound string) {
 		}
 		run = 0
 		if values > most {
-			return line, fmt.Sprintf("more than %d values outside of lists with dashes", most)
+			return line, fmt.Sprintf("more than %d values", most)
 		}
 	}
 	return 0, ""
@@ -208,146 +181,6 @@ func (y *YAML) bound(line int, what string) {
 	y.Faults.Fail("bound", line, "", "%s", what)
 }
 
-// alias matches texts that look like an anchor or an alias, which would join the pieces.
-var alias = regexp.MustCompile(`(?:^|[\s\[{,])[&*][\w.-]`)
-
-// split takes the lists below the given keys of the outermost mapping out of a large document, so that they can be
-// parsed in pieces: nodes take many times the memory of their text. rest is the document with empty lines in their
-// place; lists is nil for a document of another layout.
-func (y *YAML) split(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
-	if bytes.Contains(data, []byte("\n---")) || alias.Match(data) {
-		return data, nil
-	}
-	if data[0] == '{' {
-		return y.splitJSON(data, keys)
-	}
-	return y.splitBlock(data, keys)
-}
-
-// splitBlock finds lists in block style, whose elements begin with a dash on one column, and all within them is further
-// right.
-func (y *YAML) splitBlock(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
-	lists = map[string][]yamlPart{}
-	key, column, begin, before := "", -1, 0, 0 // of the list that is being read, and of its current part
-	number := 0
-	flush := func(end int) {
-		if key != "" && end > begin {
-			lists[key] = append(lists[key], yamlPart{data[begin:end], before})
-		}
-		begin, before = end, number
-	}
-	for at := 0; at < len(data); number++ {
-		end := len(data)
-		if n := bytes.IndexByte(data[at:], '\n'); n >= 0 {
-			end = at + n + 1
-		}
-		line := bytes.TrimRight(data[at:end], " \t\r\n")
-		text := bytes.TrimLeft(line, " ")
-		left := len(line) - len(text)
-		dash := len(text) > 0 && text[0] == '-' && (len(text) == 1 || text[1] == ' ')
-		inside := key != ""
-		switch {
-		case inside && (len(text) == 0 || text[0] == '#'):
-		case inside && column < 0:
-			if !dash {
-				return data, nil // in flow style, or empty
-			}
-			column = left
-		case inside && left == column && dash:
-			y.Items[key]++
-			if at-begin >= yamlPiece {
-				flush(at)
-			}
-		case inside && left > column:
-		case inside && left > 0:
-			return data, nil // for the parser to tell
-		default:
-			flush(at)
-			key, column, inside = "", -1, false
-			for _, k := range keys {
-				if string(line) == k+":" {
-					if lists[k] != nil {
-						return data, nil // given twice
-					}
-					key, lists[k] = k, []yamlPart{}
-					begin, before = end, number+1
-				}
-			}
-		}
-		if inside {
-			rest = append(rest, '\n')
-		} else {
-			rest = append(rest, data[at:end]...)
-		}
-		at = end
-	}
-	flush(len(data))
-	return rest, lists
-}
-
-// splitJSON finds the lists of a document in JSON.
-func (y *YAML) splitJSON(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
-	from := bytes.NewReader(data)
-	j := NewJSON(bufio.NewReader(from))
-	at := func() int { return len(data) - from.Len() - j.left() }
-	lists = map[string][]yamlPart{}
-	kept := 0 // how much of the document is in rest or in lists
-	err := j.Object(func(key string) error {
-		c, err := j.Peek()
-		if err != nil || c != '[' || !slices.Contains(keys, key) || lists[key] != nil {
-			return cmp.Or(err, j.Skip())
-		}
-		parts, start, line := []yamlPart{}, at(), j.Line
-		begin, end, before := 0, 0, 0 // of the current part
-		err = j.Array(func() error {
-			if _, err := j.Peek(); err != nil {
-				return err
-			}
-			if begin > 0 && end-begin >= yamlPiece {
-				parts, begin = append(parts, yamlPart{data[begin:end], before}), 0
-			}
-			if begin == 0 {
-				begin, before = at(), j.Line-1
-			}
-			err := j.Skip()
-			end = at()
-			y.Items[key]++
-			return err
-		})
-		if begin > 0 {
-			parts = append(parts, yamlPart{data[begin:end], before})
-		}
-		for i, p := range parts {
-			parts[i].text = slices.Concat([]byte("["), p.text, []byte("]"))
-		}
-		lists[key] = parts
-		rest = slices.Concat(rest, data[kept:start], []byte("["), bytes.Repeat([]byte("\n"), j.Line-line), []byte("]"))
-		kept = at()
-		return err
-	})
-	if err != nil || j.End() != nil {
-		return data, nil // for the parser to tell
-	}
-	return append(rest, data[kept:]...), lists
-}
-
-// List calls f with each element of the list below a key of the document, which parse may have taken out of the tree.
-func (y *YAML) List(key string, n *Node, f func(v *Node)) {
-	if y.lists[key] == nil {
-		y.Sequence(n, key, f)
-		return
-	}
-	defer func(before int) { y.before = before }(y.before)
-	for _, part := range y.lists[key] {
-		y.before = part.before
-		root, _ := y.parse(part.text)
-		if root == nil || y.over {
-			return
-		}
-		y.Sequence(root, key, f)
-	}
-}
-
 // Value looks through aliases; nil is null.
 func (y *YAML) Value(n *Node) *Node {
 	for n != nil && n.Kind == yaml.AliasNode {
@@ -375,7 +208,7 @@ func (y *YAML) Line(n *Node) int {
 	if n == nil {
 		return 0
 	}
-	return y.before + n.Line
+	return n.Line
 }
 
 // IsList reports whether a value is a list.

@@ -96,8 +96,7 @@ func (c *Cluster) Draw(seed uint64) *Cluster {
 // fault is returned as an error with its line.
 func ReadCluster(r io.Reader, source string) (*Cluster, error) {
 	c := &Cluster{}
-	if err := read(r, "cluster", source, func(y *doc, root *reader.Node) { y.cluster(c, root) }, "nodes",
-		"links"); err != nil {
+	if err := read(r, "cluster", source, func(y *doc, root *reader.Node) { y.cluster(c, root) }); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -115,7 +114,7 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 			c.Overlapped = way == "overlapped"
 		}},
 		{"nodes", func(v *reader.Node) {
-			y.List("nodes", v, func(v *reader.Node) { y.node(c, v, &names, groups) })
+			y.Sequence(v, "nodes", func(v *reader.Node) { y.node(c, v, &names, groups) })
 		}},
 		{"links", func(v *reader.Node) {
 			links = v
@@ -123,7 +122,7 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 	})
 	joined := map[[2]string]bool{}
 	linked := map[string]bool{}
-	y.List("links", links, func(v *reader.Node) { y.link(c, v, groups, linked, joined) })
+	y.Sequence(links, "links", func(v *reader.Node) { y.link(c, v, groups, linked, joined) })
 	y.unique("node", names)
 	if len(c.Nodes) == 0 && !y.Faults.HasErrors() {
 		y.Faults.Fail("no-nodes", y.Line(root), "", "a cluster needs at least one node")

@@ -21,8 +21,8 @@ type doc struct {
 	dir string // of the file, from which paths count
 }
 
-// read reads a file and lets fill describe it. Lists below the given keys of the outermost mapping may be long.
-func read(r io.Reader, what, source string, fill func(y *doc, root *reader.Node), lists ...string) error {
+// read reads a file and lets fill describe it.
+func read(r io.Reader, what, source string, fill func(y *doc, root *reader.Node)) error {
 	in := reader.Open(r, 0)
 	defer in.Close()
 	var faults reader.Faults
@@ -33,7 +33,7 @@ func read(r io.Reader, what, source string, fill func(y *doc, root *reader.Node)
 	case err != nil:
 		faults.Damage(err, 1)
 	default:
-		if y, root := reader.ParseYAML(data, &faults, lists...); root != nil {
+		if y, root := reader.ParseYAML(data, &faults); root != nil {
 			fill(&doc{y, in, filepath.Dir(source)}, root)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,8 +101,7 @@ func IsWorkload(text []byte) bool { return Kind(text) == "workload" }
 // keys are refused. The first fault is returned as an error with its line. The traces themselves are not opened.
 func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 	w := &Workload{Source: source}
-	if err := read(r, "workload", source, func(y *doc, root *reader.Node) { y.workload(w, root) },
-		"workflows"); err != nil {
+	if err := read(r, "workload", source, func(y *doc, root *reader.Node) { y.workload(w, root) }); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -135,13 +133,12 @@ func (w *Workload) ForgetLines() {
 
 func (y *doc) workload(w *Workload, root *reader.Node) {
 	listed, scaleSaid := 0, false
-	w.Arrivals = slices.Grow(w.Arrivals, y.Items["workflows"])
 	stream := &Stream{Files: true, Line: y.Line(root)}
 	given := map[string]int{} // lines of the keys that only a stream has
 	keys := []yamlKey{
 		{"name", y.string(&w.Name)},
 		{"workflows", func(v *reader.Node) {
-			y.List("workflows", v, func(v *reader.Node) { y.arrival(w, v, &listed) })
+			y.Sequence(v, "workflows", func(v *reader.Node) { y.arrival(w, v, &listed) })
 		}},
 		{"seed", y.seed(&w.Seed)},
 		{"repetitions", y.count(&w.Repetitions, "repetitions", 1, 100_000)},
