@@ -242,7 +242,8 @@ func (b *bench) crun(root string, i int) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"crun", "--root", filepath.Join(b.dir, "crun-state"), "run", "--bundle", dir, fmt.Sprint("bare", i)}
+	args := []string{"crun", "--root", filepath.Join(b.dir, "crun-state"), "run", "--bundle", dir,
+		fmt.Sprint("bare", i)}
 	// On a hybrid host crun takes the empty hierarchy of cgroup v2 for the only one.
 	if _, err := os.Stat("/sys/fs/cgroup/unified"); err == nil {
 		args = append([]string{"unshare", "--mount", "--propagation", "slave", "sh", "-c",
@@ -260,7 +261,7 @@ const dockerRun = "docker run --rm --network none --read-only --cap-drop ALL --s
 // peer is another program that runs the same tasks by the docker command, each of which leaves a file t0, t1...
 type peer struct {
 	name string
-	args func(inFlight string) []string
+	args string // with the number at once left out
 	// file has the rules of the tasks, after head. A rule follows another task, or "".
 	file string
 	head func(n int) string
@@ -270,26 +271,23 @@ type peer struct {
 func none(int) string { return "" }
 
 var peers = []peer{
-	{"xargs", func(inFlight string) []string {
-		return []string{"xargs", "-a", "tasks", "-P", inFlight, "-I{}", "sh", "-c", "{}"}
-	},
-		"tasks", none, func(i int, _ string) string { return fmt.Sprintf("%s && touch t%d\n", dockerRun, i) }},
-	{"Snakemake", func(inFlight string) []string { return []string{"snakemake", "--quiet", "--cores", inFlight} },
-		"Snakefile",
-		func(n int) string { return fmt.Sprintf("rule all:\n    input: [f't{i}' for i in range(%d)]\n", n) },
-		func(i int, after string) string {
-			return fmt.Sprintf("rule r%d:\n    input: '%s'.split()\n    output: touch('t%d')\n    shell: '%s'\n", i, after,
-				i, dockerRun)
-		}},
-	{"Makeflow", func(inFlight string) []string { return []string{"makeflow", "-T", "local", "-j", inFlight, "Makeflow"} },
-		"Makeflow", none, func(i int, after string) string {
-			return fmt.Sprintf("t%d: %s\n\tLOCAL %s && touch t%d\n\n", i, after, dockerRun, i)
-		}},
+	{"xargs", "xargs -a tasks -P %d -I{} sh -c {}", "tasks", none, func(i int, _ string) string {
+		return fmt.Sprintf("%s && touch t%d\n", dockerRun, i)
+	}},
+	{"Snakemake", "snakemake --quiet --cores %d", "Snakefile", func(n int) string {
+		return fmt.Sprintf("rule all:\n    input: [f't{i}' for i in range(%d)]\n", n)
+	}, func(i int, after string) string {
+		return fmt.Sprintf("rule r%d:\n    input: '%s'.split()\n    output: touch('t%d')\n    shell: '%s'\n", i,
+			after, i, dockerRun)
+	}},
+	{"Makeflow", "makeflow -T local -j %d Makeflow", "Makeflow", none, func(i int, after string) string {
+		return fmt.Sprintf("t%d: %s\n\tLOCAL %s && touch t%d\n\n", i, after, dockerRun, i)
+	}},
 }
 
 func (b *bench) peer(p peer) way {
 	w := way{name: "docker run by " + p.name}
-	if _, err := exec.LookPath(p.args("")[0]); err != nil {
+	if _, err := exec.LookPath(strings.Fields(p.args)[0]); err != nil {
 		w.missing = "not installed"
 	}
 	w.run = func(n, inFlight int, chain bool) (measure.Cost, error) {
@@ -308,7 +306,7 @@ func (b *bench) peer(p peer) way {
 		if err := os.WriteFile(filepath.Join(dir, p.file), []byte(text), 0o644); err != nil {
 			return measure.Cost{}, err
 		}
-		args := p.args(strconv.Itoa(inFlight))
+		args := strings.Fields(fmt.Sprintf(p.args, inFlight))
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = dir
 		// Debian's Makeflow begins with MPI, which wants a daemon that is in another package, or to be told that there

@@ -2,22 +2,18 @@
 // that it was asked for and achieved. It keeps its measurements: interrupted, or stopped by -for, it continues with the
 // same command. One page is one build: -again forgets earlier measurements.
 //
-//	emulation [-results FILE] [-page FILE] [-for DURATION] [-again] [-calm] [-note TEXT]
+//	emulation [-results DIR] [-page FILE] [-for DURATION] [-again] [-calm] [-note TEXT]
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"gantry/executor/container"
@@ -25,8 +21,10 @@ import (
 	"gantry/executor/sim/calibrate"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/scripts/measure"
 )
 
+// measured are some tasks of one kind.
 type measured struct {
 	Cell calibrate.Cell
 	All  []calibrate.Achieved
@@ -36,105 +34,93 @@ type measured struct {
 }
 
 type results struct {
-	Host, Kernel string
-	Cores        int
-	Cells        []measured
+	parts measure.Parts
+	cores int
+	cells []measured
 }
 
 func main() {
-	file := flag.String("results", "bin/emulation.json", "keep what was measured in `FILE`")
+	r := &results{cores: runtime.NumCPU()}
+	flag.StringVar(&r.parts.Dir, "results", "bin/emulation-results", "keep what was measured in `DIR`")
 	page := flag.String("page", "docs/emulation.md", "write the page to `FILE`")
 	limit := flag.Duration("for", time.Hour, "begin nothing after `DURATION`")
 	again := flag.Bool("again", false, "forget what was measured before")
 	calm := flag.Bool("calm", false, "leave out the tasks that others disturb")
 	note := flag.String("note", "", "`TEXT` about the host, for the page")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *file, *page, *note, *limit, *again, *calm); err != nil {
-		fmt.Fprintln(os.Stderr, "emulation:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, file, page, note string, limit time.Duration, again, calm bool) (err error) {
-	r := results{Cores: runtime.NumCPU()}
-	if text, err := os.ReadFile(file); err == nil && !again {
-		if err := json.Unmarshal(text, &r); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+	measure.Main("emulation", func(ctx context.Context) error {
+		if *again {
+			if err := os.RemoveAll(r.parts.Dir); err != nil {
+				return err
+			}
 		}
-	}
-	lab, done, err := open(ctx, &r)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	end := time.Now().Add(limit)
-	left := 0
-	for _, c := range calibrate.Cells(r.Cores) {
-		if c.Contended && calm {
-			left++
-			continue
-		}
-		if slices.ContainsFunc(r.Cells, func(m measured) bool {
-			return m.Cell.String() == c.String() && m.Cell.Rate == c.Rate
-		}) {
-			continue
-		}
-		n := 3
-		if c.CPU == 0 { // the cost of ending in all the others is taken from these
-			n = 9
-		} else if c.Run >= 3*time.Second {
-			n = 1
-		}
-		if time.Now().Add(time.Duration(n) * (c.Run + 500*time.Millisecond)).After(end) {
-			left++
-			continue
-		}
-		load := calibrate.Meter()
-		m := measured{Cell: c}
-		if m.All, err = lab.Perform(ctx, c, r.Cores, n); err != nil {
-			return fmt.Errorf("%v: %w", &c, err)
-		}
-		for _, a := range m.All {
-			load.Less(a.CPU)
-		}
-		m.Busy, _ = load.Read()
-		r.Cells = append(r.Cells, m)
-		r.close()
-		if v := r.Cells[len(r.Cells)-1].judge(); len(v.Misses) > 0 {
-			fmt.Printf("%v: missed: %s\n", &c, strings.Join(v.Misses, "; "))
-		}
-		text, err := json.MarshalIndent(&r, "", " ")
+		r.parts.Until = time.Now().Add(*limit)
+		left, err := r.measure(ctx, *calm)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			return err
+		if left > 0 {
+			fmt.Printf("%d of %d rows left: the same command continues\n", left, left+len(r.cells))
+			*note += fmt.Sprintf(" %d of %d rows are not measured yet.", left, left+len(r.cells))
+		}
+		return os.WriteFile(*page, []byte(r.page(*note)), 0o644)
+	})
+}
+
+// measure measures all cells that are not measured yet, and returns how many are left.
+func (r *results) measure(ctx context.Context, calm bool) (left int, err error) {
+	lab, done, err := open(ctx, r.cores)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	for i, c := range calibrate.Cells(r.cores) {
+		m := measured{Cell: c}
+		name := fmt.Sprint("cell-", i)
+		if !c.Contended || !calm {
+			err := r.parts.Once(ctx, name, func() (any, error) { return &m, m.measure(ctx, lab, r.cores) })
+			if err != nil && !errors.Is(err, measure.ErrMore) {
+				return 0, fmt.Errorf("%v: %w", &c, err)
+			}
+		}
+		found, err := r.parts.Read(name, &m)
+		if err != nil {
+			return 0, err
+		}
+		if !found {
+			left++
+			continue
+		}
+		r.cells = append(r.cells, m)
+		r.close()
+		if v := r.cells[len(r.cells)-1].judge(); len(v.Misses) > 0 {
+			fmt.Printf("%v: missed: %s\n", &c, strings.Join(v.Misses, "; "))
 		}
 	}
-	if left > 0 {
-		fmt.Printf("%d of %d rows left: the same command continues\n", left, left+len(r.Cells))
-		note += fmt.Sprintf(" %d of %d rows are not measured yet.", left, left+len(r.Cells))
+	return left, nil
+}
+
+func (m *measured) measure(ctx context.Context, lab *calibrate.Lab, cores int) (err error) {
+	n := 3
+	if m.Cell.CPU == 0 { // the cost of ending in all the others is taken from these
+		n = 9
+	} else if m.Cell.Run >= 3*time.Second {
+		n = 1
 	}
-	return os.WriteFile(page, []byte(r.page(note)), 0o644)
+	load := calibrate.Meter()
+	m.All, err = lab.Perform(ctx, m.Cell, cores, n)
+	for _, a := range m.All {
+		load.Less(a.CPU)
+	}
+	m.Busy, _ = load.Read()
+	return err
 }
 
 // open makes a runtime of containers in a directory of its own, which done removes.
-func open(ctx context.Context, r *results) (lab *calibrate.Lab, done func() error, err error) {
+func open(ctx context.Context, cores int) (lab *calibrate.Lab, done func() error, err error) {
 	binary, err := docker.FindTaskBinary()
 	if err != nil {
 		return nil, nil, err
 	}
-	cli, err := docker.Connect(ctx, "")
-	if err != nil {
-		return nil, nil, err
-	}
-	if info, err := cli.Info(ctx); err == nil {
-		r.Kernel, r.Host = info.KernelVersion, fmt.Sprintf("%d cores, %d GB of memory, Docker Engine %s", info.NCPU,
-			info.MemTotal/1e9, info.ServerVersion)
-	}
-	cli.Close()
 	if err := os.MkdirAll("gantry-runs", 0o755); err != nil {
 		return nil, nil, err
 	}
@@ -147,7 +133,7 @@ func open(ctx context.Context, r *results) (lab *calibrate.Lab, done func() erro
 	}
 	rt, err := docker.New(ctx, "", container.Config{Run: filepath.Base(dir), Dir: dir, TaskBinary: binary,
 		Version: "emulation", Platform: &planner.Platform{Nodes: []planner.Node{{Name: "host", Speed: 1,
-			Capacity: unit.Vector{unit.CPU: int64(r.Cores) * 1000, unit.Memory: unit.Unlimited,
+			Capacity: unit.Vector{unit.CPU: int64(cores) * 1000, unit.Memory: unit.Unlimited,
 				unit.Disk: unit.Unlimited}}}, Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}},
 			Latency: [][]int64{{0}}}})
 	if err != nil {

@@ -6,22 +6,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"gantry/scripts/measure"
 	"gantry/sqlite/results"
 	"gantry/trace/scenario"
 )
@@ -46,36 +44,24 @@ type runnable struct {
 }
 
 func main() {
-	quick := flag.Bool("quick", false, "short streams and few repetitions, at most 15 minutes on two cores")
-	jobs := flag.Int("jobs", runtime.NumCPU(), "simulations at once")
-	dir := flag.String("dir", "", "keep results in this directory (reproduce, reproduce-quick)")
+	r := &runner{}
+	flag.BoolVar(&r.quick, "quick", false, "short streams and few repetitions, at most 15 minutes on two cores")
+	flag.IntVar(&r.jobs, "jobs", runtime.NumCPU(), "simulations at once")
+	flag.StringVar(&r.dir, "dir", "", "keep results in this directory (reproduce, reproduce-quick)")
 	write := flag.Bool("write", false, "run nothing: write the short forms of the results, and the pages of the papers")
-	flag.Parse()
-	if *dir == "" {
-		*dir = "reproduce"
-		if *quick {
-			*dir = "reproduce-quick"
+	measure.Main("reproduce", func(ctx context.Context) error {
+		if r.dir == "" && r.quick {
+			r.dir = "reproduce-quick"
 		}
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	r := &runner{quick: *quick, jobs: *jobs, dir: *dir}
-	err := r.read()
-	switch {
-	case err != nil:
-	case *write:
-		err = r.pages(ctx)
-	default:
-		err = r.run(ctx)
-	}
-	if ctx.Err() != nil {
-		fmt.Fprintln(os.Stderr, "reproduce: stopped; the same command continues")
-		os.Exit(130)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "reproduce:", err)
-		os.Exit(1)
-	}
+		r.dir = cmp.Or(r.dir, "reproduce")
+		if err := r.read(); err != nil {
+			return err
+		}
+		if *write {
+			return r.pages(ctx)
+		}
+		return r.run(ctx)
+	})
 }
 
 type runner struct {
@@ -227,24 +213,14 @@ func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) e
 	if short := r.short(x); short != "" {
 		args = append(args, "--earlier", short)
 	}
-	return gantry(ctx, ".", append(args, filepath.Join(examples, x.File))...)
+	return gantry(ctx, append(args, filepath.Join(examples, x.File))...)
 }
 
-// gantry runs bin/gantry in a directory, and passes on its output.
-func gantry(ctx context.Context, dir string, args ...string) error {
-	bin, err := filepath.Abs("bin/gantry")
-	if err != nil {
-		return err
-	}
-	c := exec.CommandContext(ctx, bin, args...)
-	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	c.WaitDelay = time.Minute
-	c.Dir, c.Stdout, c.Stderr = dir, os.Stdout, os.Stderr
+// gantry runs a command of gantry, and passes on its output.
+func gantry(ctx context.Context, args ...string) error {
+	c := measure.Built.Command(ctx, args...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	if err := c.Run(); err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && exit.ExitCode() == 130 {
-			return context.Canceled
-		}
 		return fmt.Errorf("gantry %s: %w", strings.Join(args, " "), err)
 	}
 	return nil
@@ -260,7 +236,7 @@ func (r *runner) summary(ctx context.Context) error {
 	for i := range r.Experiments {
 		args = append(args, r.out(&r.Experiments[i]))
 	}
-	return gantry(ctx, ".", args...)
+	return gantry(ctx, args...)
 }
 
 // pages writes the short forms of the results beside the experiments of each paper, and its page with figures.
@@ -279,7 +255,7 @@ func (r *runner) pages(ctx context.Context) error {
 				continue // not run, or kept in short form from before
 			}
 			name := strings.TrimSuffix(filepath.Base(x.File), ".yaml") + ".jsonl"
-			if err := gantry(ctx, ".", "report", "--study", filepath.Join(dir, "study.yaml"), "--save",
+			if err := gantry(ctx, "report", "--study", filepath.Join(dir, "study.yaml"), "--save",
 				filepath.Join(dir, "results", name), r.out(x)); err != nil {
 				return err
 			}
@@ -293,11 +269,7 @@ func (r *runner) pages(ctx context.Context) error {
 
 // page writes README.md and the figures of a paper from the results beside it.
 func page(ctx context.Context, dir string) error {
-	bin, err := filepath.Abs("bin/gantry")
-	if err != nil {
-		return err
-	}
-	c := exec.CommandContext(ctx, bin, "report", "--study", "study.yaml", "--markdown", "--out", "figures", "results")
+	c := measure.Built.Command(ctx, "report", "--study", "study.yaml", "--markdown", "--out", "figures", "results")
 	c.Dir, c.Stderr = dir, os.Stderr
 	text, err := c.Output()
 	if err != nil {
