@@ -133,11 +133,8 @@ func (g *files) slurp(controller, file string, buf []byte) ([]byte, bool) {
 	return slurp(dir, file, buf)
 }
 
-func (g *files) number(controller, file string, buf []byte) (int64, bool) {
-	b, ok := g.slurp(controller, file, buf)
-	if !ok {
-		return 0, false
-	}
+// number is that of a file with one; -1 for "max".
+func number(b []byte) (int64, bool) {
 	b = bytes.TrimSpace(b)
 	if string(b) == "max" {
 		return -1, true
@@ -146,107 +143,104 @@ func (g *files) number(controller, file string, buf []byte) (int64, bool) {
 	return n, err == nil
 }
 
-func (g *files) counters(want Set) Counters {
-	if g.t.mode == Unified {
-		return g.counters2()
-	}
-	var c Counters
-	var buf [8192]byte
-	// Counters that are lost with the group come first: a container's group is removed some milliseconds after its last
-	// process ended.
-	if want&IO != 0 {
-		if b, ok := g.slurp("blkio", "blkio.throttle.io_service_bytes_recursive", buf[:]); ok {
-			throttleIO(b, &c.ReadBytes, &c.WrittenBytes)
-			if b, ok = g.slurp("blkio", "blkio.throttle.io_serviced_recursive", buf[:]); ok {
-				throttleIO(b, &c.ReadOps, &c.WriteOps)
-				c.Got |= IO
-			}
-		}
-	}
-	if want&OOM != 0 {
-		if b, ok := g.slurp("memory", "memory.oom_control", buf[:]); ok {
-			c.OOMKills = field(b, "oom_kill")
-			c.Got |= OOM
-		}
-	}
-	if want&Throttled != 0 {
-		if b, ok := g.slurp("cpu", "cpu.stat", buf[:]); ok {
-			c.Throttled, c.Periods = time.Duration(field(b, "throttled_time")), field(b, "nr_throttled")
-			c.Got |= Throttled
-		}
-	}
-	if want&PIDs != 0 {
-		if b, ok := g.slurp("pids", "pids.events", buf[:]); ok {
-			c.ForksRefused = field(b, "max")
-			c.Got |= PIDs
-		}
-	}
-	if want&Memory != 0 {
-		if n, ok := g.number("memory", "memory.max_usage_in_bytes", buf[:]); ok {
-			c.PeakMemory = n
-			c.Got |= Memory
-		}
-	}
-	if want&CPU != 0 {
-		if n, ok := g.number("cpuacct", "cpuacct.usage", buf[:]); ok {
-			sys, _ := g.number("cpuacct", "cpuacct.usage_sys", buf[:])
-			c.CPU = time.Duration(n)
-			c.CPUSystem = min(max(time.Duration(sys), 0), c.CPU)
-			c.CPUUser = c.CPU - c.CPUSystem
-			c.Got |= CPU
-		}
-	}
-	return c
+// source is a file with counters. It notes them, and returns those that are whole now.
+type source struct {
+	of         Set
+	controller string
+	file       string
+	note       func(b []byte, c *Counters) Set
 }
 
-func (g *files) counters2() Counters {
+// Counters that are lost with the group come first: a container's group is removed some milliseconds after its last
+// process ended.
+var sources = map[bool][]source{ // by whether it is v2
+	false: {
+		{IO, "blkio", "blkio.throttle.io_service_bytes_recursive", func(b []byte, c *Counters) Set {
+			throttleIO(b, &c.ReadBytes, &c.WrittenBytes)
+			return 0
+		}},
+		{IO, "blkio", "blkio.throttle.io_serviced_recursive", func(b []byte, c *Counters) Set {
+			throttleIO(b, &c.ReadOps, &c.WriteOps)
+			return IO
+		}},
+		{OOM, "memory", "memory.oom_control", noteOOM},
+		{Throttled, "cpu", "cpu.stat", func(b []byte, c *Counters) Set {
+			c.Throttled, c.Periods = time.Duration(field(b, "throttled_time")), field(b, "nr_throttled")
+			return Throttled
+		}},
+		{PIDs, "pids", "pids.events", notePIDs},
+		{Memory, "memory", "memory.max_usage_in_bytes", notePeak},
+		{CPU, "cpuacct", "cpuacct.usage", func(b []byte, c *Counters) Set {
+			n, ok := number(b)
+			if !ok {
+				return 0
+			}
+			c.CPU, c.CPUUser = time.Duration(n), time.Duration(n)
+			return CPU
+		}},
+		{CPU, "cpuacct", "cpuacct.usage_sys", func(b []byte, c *Counters) Set {
+			n, _ := number(b)
+			c.CPUSystem = min(max(time.Duration(n), 0), c.CPU)
+			c.CPUUser = c.CPU - c.CPUSystem
+			return 0
+		}},
+	},
+	true: {
+		{IO, "", "io.stat", func(b []byte, c *Counters) Set {
+			pairs(b, func(dev string) bool { return !stacked(dev) }, map[string]*int64{"rbytes": &c.ReadBytes,
+				"wbytes": &c.WrittenBytes, "rios": &c.ReadOps, "wios": &c.WriteOps})
+			return IO
+		}},
+		{OOM, "", "memory.events", noteOOM},
+		{CPU | Throttled, "", "cpu.stat", func(b []byte, c *Counters) Set {
+			us := func(key string) time.Duration { return time.Duration(field(b, key)) * time.Microsecond }
+			c.CPUUser, c.CPUSystem = us("user_usec"), us("system_usec")
+			c.CPU = max(us("usage_usec"), c.CPUUser+c.CPUSystem)
+			if !bytes.Contains(b, []byte("throttled_usec")) {
+				return CPU
+			}
+			c.Throttled, c.Periods = us("throttled_usec"), field(b, "nr_throttled")
+			return CPU | Throttled
+		}},
+		{Memory, "", "memory.peak", notePeak}, // Linux 5.19
+		{Memory, "", "memory.current", func(b []byte, c *Counters) Set {
+			c.Memory, _ = number(b)
+			return 0
+		}},
+		{PIDs, "", "pids.events", notePIDs},
+	},
+}
+
+func noteOOM(b []byte, c *Counters) Set {
+	c.OOMKills = field(b, "oom_kill")
+	return OOM
+}
+
+func notePIDs(b []byte, c *Counters) Set {
+	c.ForksRefused = field(b, "max")
+	return PIDs
+}
+
+func notePeak(b []byte, c *Counters) Set {
+	n, ok := number(b)
+	if !ok {
+		return 0
+	}
+	c.PeakMemory = n
+	return Memory
+}
+
+func (g *files) counters(want Set) Counters {
 	var c Counters
 	var buf [8192]byte
-	if b, ok := g.slurp("", "io.stat", buf[:]); ok {
-		for line := range bytes.Lines(b) {
-			f := strings.Fields(string(line))
-			if len(f) == 0 || stacked(f[0]) {
-				continue
-			}
-			for _, kv := range f[1:] {
-				k, v, _ := strings.Cut(kv, "=")
-				n, _ := strconv.ParseInt(v, 10, 64)
-				switch k {
-				case "rbytes":
-					c.ReadBytes += n
-				case "wbytes":
-					c.WrittenBytes += n
-				case "rios":
-					c.ReadOps += n
-				case "wios":
-					c.WriteOps += n
-				}
-			}
+	for i := range sources[g.t.mode == Unified] {
+		s := &sources[g.t.mode == Unified][i]
+		if want&s.of == 0 {
+			continue
 		}
-		c.Got |= IO
-	}
-	if b, ok := g.slurp("", "memory.events", buf[:]); ok {
-		c.OOMKills = field(b, "oom_kill")
-		c.Got |= OOM
-	}
-	if b, ok := g.slurp("", "cpu.stat", buf[:]); ok {
-		us := func(key string) time.Duration { return time.Duration(field(b, key)) * time.Microsecond }
-		c.CPUUser, c.CPUSystem = us("user_usec"), us("system_usec")
-		c.CPU = max(us("usage_usec"), c.CPUUser+c.CPUSystem)
-		c.Got |= CPU
-		if bytes.Contains(b, []byte("throttled_usec")) {
-			c.Throttled, c.Periods = us("throttled_usec"), field(b, "nr_throttled")
-			c.Got |= Throttled
+		if b, ok := g.slurp(s.controller, s.file, buf[:]); ok {
+			c.Got |= s.note(b, &c)
 		}
-	}
-	if n, ok := g.number("", "memory.peak", buf[:]); ok { // Linux 5.19
-		c.PeakMemory = n
-		c.Got |= Memory
-	}
-	c.Memory, _ = g.number("", "memory.current", buf[:])
-	if b, ok := g.slurp("", "pids.events", buf[:]); ok {
-		c.ForksRefused = field(b, "max")
-		c.Got |= PIDs
 	}
 	return c
 }
@@ -254,85 +248,75 @@ func (g *files) counters2() Counters {
 func (g *files) limits(dev Device) Limits {
 	var buf [4096]byte
 	get := func(controller, file string) int64 {
-		n, ok := g.number(controller, file, buf[:])
+		b, _ := g.slurp(controller, file, buf[:])
+		n, ok := number(b)
 		if !ok || n < 0 || n >= 1<<62 { // v1 writes "unlimited" as the largest page-aligned number
 			return 0
 		}
 		return n
 	}
 	l := Limits{PIDs: get("pids", "pids.max")}
+	rates := map[string]*int64{"rbps": &l.ReadBps, "wbps": &l.WriteBps, "riops": &l.ReadIOPS, "wiops": &l.WriteIOPS}
+	var quota, period int64
 	if g.t.mode == Unified {
-		if b, ok := g.slurp("", "cpu.max", buf[:]); ok {
-			f := strings.Fields(string(b))
-			if len(f) == 2 && f[0] != "max" {
-				q, _ := strconv.ParseInt(f[0], 10, 64)
-				p, _ := strconv.ParseInt(f[1], 10, 64)
-				l.CPUQuota, l.CPUPeriod = time.Duration(q)*time.Microsecond, time.Duration(p)*time.Microsecond
-			}
+		b, _ := g.slurp("", "cpu.max", buf[:])
+		if f := strings.Fields(string(b)); len(f) == 2 && f[0] != "max" {
+			quota, _ = strconv.ParseInt(f[0], 10, 64)
+			period, _ = strconv.ParseInt(f[1], 10, 64)
 		}
 		l.Memory = get("", "memory.max")
 		if b, ok := g.slurp("", "memory.swap.max", buf[:]); ok && l.Memory > 0 && !bytes.HasPrefix(b, []byte("max")) {
 			l.MemorySwap = l.Memory + get("", "memory.swap.max")
 		}
-		if b, ok := g.slurp("", "io.max", buf[:]); ok {
-			for line := range bytes.Lines(b) {
-				f := strings.Fields(string(line))
-				if len(f) == 0 || f[0] != dev.String() {
-					continue
-				}
-				l.Device = dev
-				for _, kv := range f[1:] {
-					k, v, _ := strings.Cut(kv, "=")
-					n, _ := strconv.ParseInt(v, 10, 64)
-					switch k {
-					case "rbps":
-						l.ReadBps = n
-					case "wbps":
-						l.WriteBps = n
-					case "riops":
-						l.ReadIOPS = n
-					case "wiops":
-						l.WriteIOPS = n
-					}
-				}
-			}
+		b, _ = g.slurp("", "io.max", buf[:])
+		pairs(b, func(d string) bool { return d == dev.String() }, rates)
+	} else {
+		if quota = get("cpu", "cpu.cfs_quota_us"); quota > 0 {
+			period = get("cpu", "cpu.cfs_period_us")
 		}
-		return l
-	}
-	if q := get("cpu", "cpu.cfs_quota_us"); q > 0 {
-		l.CPUQuota = time.Duration(q) * time.Microsecond
-		l.CPUPeriod = time.Duration(get("cpu", "cpu.cfs_period_us")) * time.Microsecond
-	}
-	l.Memory, l.MemorySwap = get("memory", "memory.limit_in_bytes"), get("memory", "memory.memsw.limit_in_bytes")
-	for file, to := range map[string]*int64{"blkio.throttle.read_bps_device": &l.ReadBps,
-		"blkio.throttle.write_bps_device": &l.WriteBps,
-		"blkio.throttle.read_iops_device": &l.ReadIOPS, "blkio.throttle.write_iops_device": &l.WriteIOPS} {
-		b, _ := g.slurp("blkio", file, buf[:])
-		if *to = field(b, dev.String()); *to > 0 {
-			l.Device = dev
+		l.Memory, l.MemorySwap = get("memory", "memory.limit_in_bytes"), get("memory", "memory.memsw.limit_in_bytes")
+		for name, to := range rates {
+			file := "blkio.throttle." + map[byte]string{'r': "read", 'w': "write"}[name[0]] + "_" + name[1:] + "_device"
+			b, _ := g.slurp("blkio", file, buf[:])
+			*to = field(b, dev.String())
 		}
+	}
+	l.CPUQuota, l.CPUPeriod = time.Duration(quota)*time.Microsecond, time.Duration(period)*time.Microsecond
+	if l.ReadBps > 0 || l.WriteBps > 0 || l.ReadIOPS > 0 || l.WriteIOPS > 0 {
+		l.Device = dev
 	}
 	return l
 }
 
-// throttleIO adds up the lines of a v1 file, "major:minor Read 4096".
-func throttleIO(b []byte, read, written *int64) {
-	for len(b) > 0 {
-		line, rest, _ := bytes.Cut(b, []byte{'\n'})
-		b = rest
-		dev, line, _ := bytes.Cut(line, []byte{' '})
-		op, amount, _ := bytes.Cut(line, []byte{' '})
-		var to *int64
-		switch string(op) {
-		case "Read":
-			to = read
-		case "Write":
-			to = written
-		default:
+// pairs adds up the lines of a v2 file, "major:minor key=value key=value", of those devices.
+func pairs(b []byte, of func(dev string) bool, to map[string]*int64) {
+	for line := range bytes.Lines(b) {
+		f := strings.Fields(string(line))
+		if len(f) == 0 || !of(f[0]) {
 			continue
 		}
-		if n, _ := strconv.ParseInt(string(amount), 10, 64); n > 0 && !stacked(string(dev)) {
-			*to += n
+		for _, kv := range f[1:] {
+			k, v, _ := strings.Cut(kv, "=")
+			if n, _ := strconv.ParseInt(v, 10, 64); to[k] != nil {
+				*to[k] += n
+			}
+		}
+	}
+}
+
+// throttleIO adds up the lines of a v1 file, "major:minor Read 4096".
+func throttleIO(b []byte, read, written *int64) {
+	for line := range bytes.Lines(b) {
+		f := strings.Fields(string(line))
+		if len(f) != 3 || stacked(f[0]) {
+			continue
+		}
+		n, _ := strconv.ParseInt(f[2], 10, 64)
+		switch f[1] {
+		case "Read":
+			*read += n
+		case "Write":
+			*written += n
 		}
 	}
 }
@@ -391,9 +375,7 @@ func slurp(dir int, name string, buf []byte) ([]byte, bool) {
 
 // field finds "key value" among lines.
 func field(b []byte, key string) int64 {
-	for len(b) > 0 {
-		line, rest, _ := bytes.Cut(b, []byte{'\n'})
-		b = rest
+	for line := range bytes.Lines(b) {
 		if k, v, ok := bytes.Cut(line, []byte{' '}); ok && string(k) == key {
 			n, _ := strconv.ParseInt(string(bytes.TrimSpace(v)), 10, 64)
 			return n

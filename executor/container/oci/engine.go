@@ -269,16 +269,14 @@ func (e *Engine) Start(_ context.Context, id string) error {
 func (e *Engine) rooted(k *known, f func() error) error {
 	root := filepath.Join(k.record.Dir, "root")
 	return e.threads.do(func() error {
-		lower := ""
+		var layers, lower string
 		if k.image != nil {
-			list, done, err := k.image.Lower() // here: overlayfs takes directories of this mount namespace only
-			if err != nil {
+			var err error
+			if layers, lower, err = k.image.Lower(); err != nil {
 				return err
 			}
-			defer done()
-			lower = list
 		}
-		if err := mountRoot(root, lower); err != nil {
+		if err := mountRoot(root, layers, lower); err != nil {
 			return err
 		}
 		defer unmountRoot(root)

@@ -135,7 +135,7 @@ func (e *Engine) overlay(context.Context) container.Fact {
 	defer os.Remove(dir)
 	err = e.threads.do(func() error {
 		defer unmountRoot(dir)
-		return mountRoot(dir, "")
+		return mountRoot(dir, "", "")
 	})
 	if err != nil {
 		f := container.Fact{Name: "overlay", Verdict: container.No,

@@ -91,15 +91,15 @@ func (x *inside) enter() error {
 }
 
 // mountRoot mounts the root of a container at dir: the layers, and above them a file system in memory, with the cover.
-// The layers are as overlay takes them; "" for none.
-func mountRoot(dir, lower string) error {
+// The layers are as overlay takes them, below a directory; "" for none.
+func mountRoot(dir, layers, lower string) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=4m,mode=755"); err != nil {
 		return fmt.Errorf("mount %s: %w", dir, err)
 	}
 	var err error
 	made := []string{"/upper", "/work"}
 	if lower == "" {
-		lower, made = escape(dir+"/none"), append(made, "/none")
+		lower, made = escape(dir)+"/none", append(made, "/none")
 	}
 	for _, sub := range made {
 		if err == nil {
@@ -111,7 +111,13 @@ func mountRoot(dir, lower string) error {
 		if userns.Inside() { // where nobody can set the attributes that overlayfs keeps otherwise
 			options = "userxattr," + options
 		}
-		err = unix.Mount("overlay", dir, "overlay", 0, options)
+		if layers != "" { // this thread has a working directory of its own
+			err = unix.Chdir(layers)
+		}
+		if err == nil {
+			err = unix.Mount("overlay", dir, "overlay", 0, options)
+		}
+		_ = unix.Chdir("/")
 	}
 	if err != nil {
 		_ = unix.Unmount(dir, unix.MNT_DETACH)

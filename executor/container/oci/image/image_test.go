@@ -3,6 +3,7 @@ package image_test
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -148,11 +149,10 @@ func root(t testing.TB) {
 // mount shows an image as a container would see it.
 func mount(t testing.TB, i *image.Image) string {
 	t.Helper()
-	lower, done, err := i.Lower()
+	top, lower, err := i.Lower()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer done()
 	at := t.TempDir()
 	options := "lowerdir=" + lower
 	if len(i.Layers) == 1 { // overlay takes one lower directory only with an upper one
@@ -162,7 +162,12 @@ func mount(t testing.TB, i *image.Image) string {
 		}
 		options += ",upperdir=" + up + "/u,workdir=" + up + "/w"
 	}
-	if err := unix.Mount("overlay", at, "overlay", 0, options); err != nil {
+	mounted := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for its own working directory
+		mounted <- cmp.Or(unix.Unshare(unix.CLONE_FS), unix.Chdir(top), unix.Mount("overlay", at, "overlay", 0, options))
+	}()
+	if err := <-mounted; err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Unmount(at, 0) })

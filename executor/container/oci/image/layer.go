@@ -211,10 +211,7 @@ func (s *Store) publish(from string, d digest.Digest) error {
 	if _, ok := s.layerBytes(d); !ok {
 		_ = removeAll(to) // nothing, or a layer that somebody has damaged
 	}
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	return s.makeLink(d)
+	return os.Rename(from, to)
 }
 
 // cause is the error that others follow from: that of reading, before that of the format it leads to.

@@ -643,7 +643,7 @@ func (s *Store) sweep() (freed int64, err error) {
 	layers, err := s.entries("layers")
 	for _, l := range layers {
 		d := digest.NewDigestFromEncoded(digest.SHA256, l)
-		if keep[l] || d.Validate() == nil && mounted(string(mounts), s.link(d)) {
+		if keep[l] || d.Validate() == nil && mounted(string(mounts), link(d)) {
 			continue
 		}
 		bytes, _ := s.layerBytes(d)
@@ -689,5 +689,5 @@ func (s *Store) needs(needed func(dir string) bool) (images map[string]bool, err
 
 // mounted reports whether a list of mounts names a link as a directory of an overlay.
 func mounted(mounts, link string) bool {
-	return link != "" && (strings.Contains(mounts, "/"+link+":") || strings.Contains(mounts, "/"+link+","))
+	return strings.Contains(mounts, link+":") || strings.Contains(mounts, link+",")
 }
