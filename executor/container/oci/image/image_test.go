@@ -165,7 +165,8 @@ func mount(t testing.TB, i *image.Image) string {
 	mounted := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for its own working directory
-		mounted <- cmp.Or(unix.Unshare(unix.CLONE_FS), unix.Chdir(top), unix.Mount("overlay", at, "overlay", 0, options))
+		mounted <- cmp.Or(unix.Unshare(unix.CLONE_FS), unix.Chdir(top),
+			unix.Mount("overlay", at, "overlay", 0, options))
 	}()
 	if err := <-mounted; err != nil {
 		t.Fatal(err)
