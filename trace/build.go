@@ -251,24 +251,25 @@ func (b *builder) size(f int32, text string, produced bool, line int) {
 
 // sizeRead is size of a number that was read.
 func (b *builder) sizeRead(f int32, text string, n int64, err error, produced bool, line int) {
-	id := ""
-	if n := len(b.wf.Tasks); n > 0 {
-		id = b.wf.Tasks[n-1].ID
-	}
 	if err != nil {
-		b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v", text,
-			b.wf.Files[f].Name, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, b.lastID(), "taken as unknown", "size %q of file %s is %v",
+			text, b.wf.Files[f].Name, err)
 		return
 	}
 	b.bytes(f, n, produced, line)
 }
 
+// lastID is the id of the last task, "" before the first.
+func (b *builder) lastID() string {
+	if n := len(b.wf.Tasks); n > 0 {
+		return b.wf.Tasks[n-1].ID
+	}
+	return ""
+}
+
 // bytes notes the size that a use of file f gives as a number.
 func (b *builder) bytes(f int32, n int64, produced bool, line int) {
-	id := ""
-	if n := len(b.wf.Tasks); n > 0 {
-		id = b.wf.Tasks[n-1].ID
-	}
+	id := b.lastID()
 	if n < 0 {
 		b.faults.Warn("negative-size", line, id, "file %s has size %d: the sign is dropped", b.wf.Files[f].Name, n)
 		n = -n
@@ -310,8 +311,7 @@ func (b *builder) runtime(t *Task, text string, line int) {
 	d, err := reader.Seconds(text)
 	switch {
 	case err != nil:
-		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "runtime %q of task %s is %v", text,
-			t.ID, err)
+		b.badNumber(t, "runtime", text, err, line)
 		return
 	case d < 0:
 		b.faults.Judge(b.opt.Repair, "negative-runtime", line, t.ID, "taken as 0", "task %s has runtime %s s", t.ID,
@@ -324,6 +324,12 @@ func (b *builder) runtime(t *Task, text string, line int) {
 	t.Known |= Runtime
 }
 
+// badNumber reports a number that cannot be.
+func (b *builder) badNumber(t *Task, what, text string, err error, line int) {
+	b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text,
+		t.ID, err)
+}
+
 // positive reads a number from 0 to most and returns 0 where it is none; 0 itself is "not known".
 func (b *builder) positive(t *Task, what, text string, most float64, line int) float64 {
 	x, err := reader.Number(text)
@@ -334,8 +340,7 @@ func (b *builder) positive(t *Task, what, text string, most float64, line int) f
 		err = reader.Above(most)
 	}
 	if err != nil {
-		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text,
-			t.ID, err)
+		b.badNumber(t, what, text, err, line)
 		return 0
 	}
 	return x
@@ -360,8 +365,7 @@ func (b *builder) isAmount(t *Task, what, text string, n int64, err error, line 
 		err = fmt.Errorf("negative")
 	}
 	if err != nil {
-		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text,
-			t.ID, err)
+		b.badNumber(t, what, text, err, line)
 	}
 	return err == nil
 }

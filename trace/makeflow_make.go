@@ -397,16 +397,37 @@ func (l *lexer) escaped(out *strings.Builder, ends string) {
 	}
 }
 
+// quote writes a quote, if quotes stay.
+func quote(out *strings.Builder, c byte, stays bool) {
+	if stays {
+		out.WriteByte(c)
+	}
+}
+
+// double reads a text in double quotes.
+func (l *lexer) double(out *strings.Builder, stays bool) {
+	l.next()
+	line := l.line
+	quote(out, '"', stays)
+	if l.expand(out, '"', stays); l.ended() {
+		l.fail("open-quote", line, "a double quote is not closed")
+	}
+	l.next()
+	quote(out, '"', stays)
+}
+
 // single reads a text in single quotes.
-func (l *lexer) single(out *strings.Builder) {
+func (l *lexer) single(out *strings.Builder, stays bool) {
 	line, from := l.line, l.at
 	l.next()
+	quote(out, '\'', stays)
 	l.escaped(out, "'")
 	l.dropped = l.dropped || strings.Contains(strings.ReplaceAll(l.text[from:l.at], "\\\n", ""), `\`)
 	if l.ended() {
 		l.fail("open-quote", line, "a single quote is not closed")
 	}
 	l.next()
+	quote(out, '\'', stays)
 }
 
 // escapes are the characters that stand for others behind a backslash, in values and double quotes.
@@ -426,24 +447,9 @@ func (l *lexer) expand(out *strings.Builder, end byte, quotes bool) {
 			l.room(out, len(v))
 			out.WriteString(v)
 		case c == '\'' && l.closes(end):
-			if quotes {
-				out.WriteByte(c)
-			}
-			l.single(out)
-			if quotes {
-				out.WriteByte(c)
-			}
+			l.single(out, quotes)
 		case c == '"':
-			if l.next(); quotes {
-				out.WriteByte(c)
-			}
-			open := l.line
-			if l.expand(out, '"', quotes); l.ended() {
-				l.fail("open-quote", open, "a double quote is not closed")
-			}
-			if l.next(); quotes {
-				out.WriteByte(c)
-			}
+			l.double(out, quotes)
 		case c == '#' && end == '\n':
 			l.comment()
 			return
@@ -529,19 +535,11 @@ func (l *lexer) arguments(out *strings.Builder) {
 			l.room(out, len(inner.text))
 			inner.arguments(out)
 		case c == '"':
-			l.next()
-			out.WriteByte(c)
-			open, from, dropped := l.line, l.at, l.dropped
-			if l.expand(out, '"', true); l.ended() {
-				l.fail("open-quote", open, "a double quote is not closed")
-			}
-			l.dropped = dropped || otherwiseToAShell(l.text[from:l.at])
-			l.next()
-			out.WriteByte(c)
+			from, dropped := l.at+1, l.dropped
+			l.double(out, true)
+			l.dropped = dropped || otherwiseToAShell(l.text[from:l.at-1])
 		case c == '\'':
-			out.WriteByte(c)
-			l.single(out)
-			out.WriteByte(c)
+			l.single(out, true)
 		case c == '#' || c == '\n' || c == '\\' && l.at+1 == len(l.text):
 			out.WriteByte(l.next())
 		default:
@@ -602,14 +600,9 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 			tokens = l.inner(l.substituted()).fileList(tokens)
 			continue
 		case c == '\'':
-			l.single(&out)
+			l.single(&out, false)
 		case c == '"':
-			l.next()
-			open := l.line
-			if l.expand(&out, '"', false); l.ended() {
-				l.fail("open-quote", open, "a double quote is not closed")
-			}
-			l.next()
+			l.double(&out, false)
 		case c == '-' || c == '#' || c == '\\' && l.at+1 == len(l.text):
 			out.WriteByte(l.next())
 		default:
@@ -782,15 +775,11 @@ func (l *lexer) directive(name string, line int) {
 		var out strings.Builder
 		switch l.peek() {
 		case '\'':
-			l.single(&out)
+			l.single(&out, false)
 		case '$':
 			out.WriteString(l.substituted())
 		case '"':
-			l.next()
-			if l.expand(&out, '"', false); l.ended() {
-				l.fail("open-quote", line, "a double quote is not closed")
-			}
-			l.next()
+			l.double(&out, false)
 		default:
 			l.escaped(&out, literalEnds)
 		}

@@ -209,12 +209,7 @@ func (d *wfDocument) top(key string) error {
 	case "schemaVersion":
 		return d.text(&d.version)
 	case "wms", "runtimeSystem":
-		return d.object(func(key string) error {
-			if key == "name" {
-				return d.text(&d.system)
-			}
-			return d.j.Skip()
-		})
+		return d.fields(map[string]func() error{"name": d.to(&d.system)})
 	case "workflow":
 		d.found = true
 		return d.object(d.workflow)
@@ -285,25 +280,9 @@ func (d *wfDocument) workflowFact(key string) error {
 // cores or more.
 func (d *wfDocument) machine() error {
 	var memory, cores, name, speed string
-	err := d.object(func(key string) error {
-		switch key {
-		case "memoryInBytes":
-			return d.text(&memory)
-		case "nodeName":
-			return d.text(&name)
-		case "cpu":
-			return d.object(func(key string) error {
-				switch key {
-				case "coreCount", "count":
-					return d.text(&cores)
-				case "relativeSpeed":
-					return d.text(&speed)
-				}
-				return d.j.Skip()
-			})
-		}
-		return d.j.Skip()
-	})
+	cpu := map[string]func() error{"coreCount": d.to(&cores), "count": d.to(&cores), "relativeSpeed": d.to(&speed)}
+	err := d.fields(map[string]func() error{"memoryInBytes": d.to(&memory), "nodeName": d.to(&name),
+		"cpu": func() error { return d.fields(cpu) }})
 	if speed != "" {
 		x, errX := reader.Number(speed)
 		if errX != nil || x < 1e-6 || x > 1e6 {
@@ -374,6 +353,19 @@ func (d *wfDocument) keep(bytes int) error {
 }
 
 func (d *wfDocument) object(f func(key string) error) error { return d.tolerate(d.j.Object(f)) }
+
+// fields reads an object by a table of its keys; others are passed over.
+func (d *wfDocument) fields(table map[string]func() error) error {
+	return d.object(func(key string) error {
+		if read, ok := table[key]; ok {
+			return read()
+		}
+		return d.j.Skip()
+	})
+}
+
+// to reads a text.
+func (d *wfDocument) to(s *string) func() error { return func() error { return d.text(s) } }
 
 func (d *wfDocument) list(f func() error) error { return d.tolerate(d.j.Array(f)) }
 
@@ -538,15 +530,7 @@ func (d *wfDocument) container() error {
 		return d.fact(wfImage)
 	}
 	var name, image string
-	err := d.object(func(key string) error {
-		switch key {
-		case "image":
-			return d.text(&image)
-		case "name":
-			return d.text(&name)
-		}
-		return d.j.Skip()
-	})
+	err := d.fields(map[string]func() error{"image": d.to(&image), "name": d.to(&name)})
 	d.facts = append(d.facts, wfFact{text: d.b.apart(cmp.Or(image, name)), kind: wfImage})
 	return err
 }

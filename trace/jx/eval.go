@@ -202,23 +202,16 @@ func (e *Evaluator) unary(n *Node, v any) any {
 			return !x
 		}
 	case int64:
-		switch n.text {
-		case "-":
+		if n.text == "-" {
 			return -x
-		case "+":
-			return x
 		}
 	case float64:
-		switch n.text {
-		case "-":
+		if n.text == "-" {
 			return -x
-		case "+":
-			return x
 		}
-	case string:
-		if n.text == "+" {
-			return x
-		}
+	}
+	if _, number := Text(v); number && n.text == "+" && v != true && v != false {
+		return v
 	}
 	failAt(n.line, "%s %s: the operator does not apply", n.text, text(v))
 	return nil
@@ -313,30 +306,35 @@ func atomic(v any) bool {
 }
 
 func integers(n *Node, op string, x, y int64) any {
-	switch op {
-	case "+":
-		return x + y
-	case "-":
-		return x - y
-	case "*":
-		return x * y
-	case "/", "%":
-		switch {
-		case y == 0:
-			failAt(n.line, "%d %s 0: division by zero", x, op)
-		case op == "/" && y == -1: // whose most negative number has no positive one
-			return -x
-		case op == "/":
-			return x / y
-		case y == -1:
-			return int64(0)
-		}
-		return x % y
+	switch {
+	case op != "/" && op != "%":
+		return numbers(op, x, y)
+	case y == 0:
+		failAt(n.line, "%d %s 0: division by zero", x, op)
+	case op == "/" && y == -1: // whose most negative number has no positive one
+		return -x
+	case op == "/":
+		return x / y
+	case y == -1:
+		return int64(0)
 	}
-	return compared(op, x < y, x == y)
+	return x % y
 }
 
 func floats(n *Node, op string, x, y float64) any {
+	switch {
+	case op != "/" && op != "%":
+		return numbers(op, x, y)
+	case y == 0 || op == "%" && math.Abs(y) < 1:
+		failAt(n.line, "%v %s %v: division by zero", x, op, y)
+	case op == "/":
+		return x / y
+	}
+	return float64(int64(x) % int64(y))
+}
+
+// numbers applies the operators that whole numbers and others have alike.
+func numbers[T int64 | float64](op string, x, y T) any {
 	switch op {
 	case "+":
 		return x + y
@@ -344,14 +342,6 @@ func floats(n *Node, op string, x, y float64) any {
 		return x - y
 	case "*":
 		return x * y
-	case "/", "%":
-		if y == 0 || op == "%" && math.Abs(y) < 1 {
-			failAt(n.line, "%v %s %v: division by zero", x, op, y)
-		}
-		if op == "/" {
-			return x / y
-		}
-		return float64(int64(x) % int64(y))
 	}
 	return compared(op, x < y, x == y)
 }

@@ -284,18 +284,16 @@ func (p *parser) quoted() string {
 	}
 }
 
+// escapes are the characters that stand for others behind a backslash.
+var escapes = map[byte]byte{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
 func (p *parser) escape(b *strings.Builder) {
-	switch c := p.text[p.at]; c {
-	case 'b':
-		b.WriteByte('\b')
-	case 'f':
-		b.WriteByte('\f')
-	case 'n':
-		b.WriteByte('\n')
-	case 'r':
-		b.WriteByte('\r')
-	case 't':
-		b.WriteByte('\t')
+	c := p.text[p.at]
+	if r, ok := escapes[c]; ok {
+		b.WriteByte(r)
+		return
+	}
+	switch c {
 	case 'u':
 		n, err := strconv.ParseUint(p.text[p.at+1:min(p.at+5, len(p.text))], 16, 32)
 		if err != nil || p.at+5 > len(p.text) {
@@ -440,9 +438,16 @@ func (p *parser) name() *Node {
 // items reads the rest of a list, or of arguments; a comma may follow the last one.
 func (p *parser) items(end string, line int) *Node {
 	n := Node{kind: list, line: line}
-	for !p.is(end) {
+	p.separated(end, 24, func() {
 		n.kids, n.comps = append(n.kids, p.binary(top)), append(n.comps, p.clauses())
-		if !p.keep(24) {
+	})
+	return p.node(n)
+}
+
+// separated reads items, each of which takes so many bytes, between commas and up to an end.
+func (p *parser) separated(end string, bytes int, item func()) {
+	for !p.is(end) {
+		if item(); !p.keep(bytes) {
 			p.bound("")
 		}
 		if p.is(end) {
@@ -454,29 +459,17 @@ func (p *parser) items(end string, line int) *Node {
 		p.next()
 	}
 	p.next()
-	return p.node(n)
 }
 
 func (p *parser) pairs() *Node {
 	n := Node{kind: object, line: p.token.line}
 	p.next()
-	for !p.is("}") {
+	p.separated("}", 32, func() {
 		key := p.binary(top)
 		p.expect(":")
 		n.kids = append(n.kids, key, p.binary(top))
 		n.comps = append(n.comps, p.clauses())
-		if !p.keep(32) {
-			p.bound("")
-		}
-		if p.is("}") {
-			break
-		}
-		if !p.is(",") {
-			p.fail("%s where a comma or \"}\" should be", p.token)
-		}
-		p.next()
-	}
-	p.next()
+	})
 	return p.node(n)
 }
 
