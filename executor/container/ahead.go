@@ -259,30 +259,30 @@ func (a *attempt) closePipe() {
 // release brings the inputs, makes the container that of its attempt and lets its launcher begin.
 func (a *attempt) release() error {
 	r := a.r
-	if err := fault.Do("stage", func() error { return a.stage(a.staging) }); err != nil {
-		return fmt.Errorf("prepare %s: %w", a, err)
+	err := fault.Do("stage", func() error { return a.stage(a.staging) })
+	if err == nil {
+		err = a.limitDisk()
 	}
-	if err := a.limitDisk(); err != nil {
-		return fmt.Errorf("prepare %s: %w", a, err)
+	if err == nil {
+		err = a.r.call(a.staging, a.expand)
 	}
-	if err := a.words(); err != nil {
-		return fmt.Errorf("prepare %s: %w", a, err)
-	}
-	a.usage.Staged, a.usage.InputBytes, a.usage.CopiedBytes = r.Now(), a.read, a.copied
+	a.usage.Staged = r.Now()
 	a.usage.Created = a.usage.Staged
-	r.mu.Lock()
-	a.link = r.controlDir(a.l.Attempt)
-	r.mu.Unlock()
-	if err := fault.Do("bind", func() error { return a.ctl.Bind(a.link) }); err != nil {
+	if err == nil {
+		r.mu.Lock()
+		a.link = r.controlDir(a.l.Attempt)
+		r.mu.Unlock()
+		err = fault.Do("bind", func() error { return a.ctl.Bind(a.link) })
+	}
+	if err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
 	if err := a.staging.Err(); err != nil {
 		return err
 	}
-	err := fault.Do("release", func() error {
+	err = fault.Do("release", func() error {
 		defer a.closePipe()
-		return a.ctl.Release(control.Release{Read: int64(a.read), Copied: int64(a.copied),
-			Moved: int64(a.usage.MovedBytes), Staged: int64(a.usage.Staged), Words: a.expanded})
+		return a.keepFacts()
 	})
 	if err != nil {
 		return fmt.Errorf("release the container of %s: %w", a, err)
@@ -343,11 +343,11 @@ func (a *attempt) wait(broken bool) (seen bool, code int, err error) {
 		case <-over:
 			return false, told.code, told.err
 		case <-ends:
-			if !broken && a.sawEnd() {
+			if code, seen := a.sawEnd(); seen && !broken {
 				r.mu.Lock()
 				a.told = over
 				r.mu.Unlock()
-				return true, 0, nil
+				return true, code, nil
 			}
 		}
 	}
@@ -355,23 +355,22 @@ func (a *attempt) wait(broken bool) (seen bool, code int, err error) {
 
 // sawEnd reports whether the program has ended by itself, and gantry saw all of it. Ends by signals, and reports of
 // failed emulators, are left to the engine.
-func (a *attempt) sawEnd() bool {
+func (a *attempt) sawEnd() (code int, seen bool) {
 	r := a.r
 	if a.adopted || a.doubtful || !r.watcher.Over(a.key) {
-		return false
+		return 0, false
 	}
 	end, err := a.ctl.End()
 	if err != nil || end.Signal != 0 || end.Outside != 0 || end.Again {
-		return false
+		return 0, false
 	}
-	a.code = end.Code
-	if !end.Over { // as on a full disk
+	if code = end.Code; !end.Over { // as on a full disk
 		by, _, err := a.ctl.Claimed()
 		s, told := r.watcher.Status(a.key)
 		if err != nil || by != control.Launcher || !told || !s.Exited() || s.ExitStatus() != 0 {
-			return false // other codes may be the launcher's own
+			return 0, false // other codes may be the launcher's own
 		}
-		a.code = 0
+		code = 0
 	}
-	return (a.code == 0 || !a.emulated()) && a.sawAll()
+	return code, (code == 0 || !a.l.Spec.Emulated()) && a.sawAll()
 }

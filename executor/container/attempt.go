@@ -1,12 +1,10 @@
 package container
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,13 +21,11 @@ import (
 	"gantry/executor/container/fault"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/stage"
-	"gantry/executor/emulate"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/trace/shown"
 )
 
-// phase is how far an attempt is.
+// phase is how far an attempt is. Runtime.mu guards it; run, running and end alone change it.
 //
 //	starting ──► running ──► ended
 //	    └──────────────────────▲
@@ -41,41 +37,53 @@ const (
 	ended
 )
 
+// place is where an attempt works, and how its container is to be.
+type place struct {
+	r      *Runtime
+	l      executor.Launch
+	dir    string      // work directory
+	ctl    control.Dir // control directory
+	ticket string      // of a container that is started ahead: its name in place of the attempt's; "" of all others
+	parent string      // control group above the container's; "" if there is none of its own
+	group  string      // the container's control group
+	spec   *Spec       // nil if it is adopted
+	words  []string    // of arguments that had to be expanded
+	usage  planner.Usage
+	notes  []string
+	disk   atomic.Int64 // the most bytes that its work directory was seen to take
+}
+
+// ending is an order to end, and its progress. Under Runtime.mu.
+type ending struct {
+	why       planner.Outcome // of a kill that was ordered; 0 if none was
+	earlier   planner.Outcome // why a gantry before this one had begun to end it; 0 if none had
+	grace     time.Duration
+	lose      bool // its work is given up, even if it leaves a checkpoint
+	signalled bool // a signal of ours was delivered
+
+	signalling sync.Mutex // held while the engine delivers a signal
+}
+
 // attempt is one container with its files and state. Fields without a comment of their own are constant, or belong to
 // its goroutine.
 type attempt struct {
-	r       *Runtime
-	l       executor.Launch
-	dir     string          // work directory
-	ctl     control.Dir     // control directory
-	aways   int64           // of the runtime, when the attempt began
-	earlier planner.Outcome // why an earlier gantry had begun to end it; 0 if none had
-	parent  string          // control group above the container's; "" if there is none of its own
-	group   string          // the container's control group
-	read    unit.Bytes      // sizes of its inputs
-	copied  unit.Bytes      // of those that came from other nodes
-	usage   planner.Usage
+	place
+	clock
+	ending
+	key     int64 // of the watcher
+	aways   int64 // of the runtime, when the attempt began
 	adopted bool
 	// doubtful: the engine was asked to start it and did not say that it had, but the program began
 	doubtful bool
-	loss     string // why the engine has lost its container; "" if it does not say
-	notes    []string
-	spec     *Spec         // nil if it is adopted
 	asked    string        // name of the container that the engine was asked to create
-	expanded []string      // words of arguments
 	final    *cgroup.Final // nil until the watcher was asked
+	told     chan struct{} // closed when the engine, which had not, has noted the end; nil if it had
 
-	// Of a container that is started ahead: its name in place of the attempt's, "" of all others; where the attempt's
-	// own control directory would be, once it is bound to one; the pipe that its launcher waits at.
-	ticket  string
+	// Of a container that is started ahead: where the attempt's own control directory would be, once it is bound to
+	// one; the pipe that its launcher waits at.
 	link    control.Dir
 	pipe    *os.File
-	key     int64 // of the watcher
 	ordered chan executor.Launch
-	code    int           // exit code that was seen here
-	told    chan struct{} // closed when the engine, which had not, has noted the end; nil if it had
-
-	disk atomic.Int64 // the most bytes that its work directory was seen to take
 
 	staging context.Context // ends when the attempt is killed before its program runs
 	abandon context.CancelFunc
@@ -83,33 +91,17 @@ type attempt struct {
 	began   time.Time     // set before; zero if it will not
 	done    chan struct{} // closed when the container has ended
 
-	// Under r.mu:
-	id         string // of the container; "" before there is one
-	phase      phase
-	why        planner.Outcome // of a kill that was ordered; 0 if none was
-	grace      time.Duration   // of that
-	lose       bool            // its work is given up, even if it leaves a checkpoint
-	signalled  bool            // a signal of ours was delivered
-	wantPaused bool
-	paused     bool
-	pausedAt   time.Time
-	pausedFor  time.Duration
-	held       time.Time // since when somebody else has paused it; zero if nobody has
-	limit      *time.Timer
-	limitLeft  time.Duration
-	limitFrom  time.Time
-
-	pausing    sync.Mutex // held while the engine pauses or unpauses it
-	signalling sync.Mutex // held while the engine delivers a signal
+	id    string // of the container; "" before there is one. Under Runtime.mu, as the phase
+	phase phase
 }
 
 func newAttempt(r *Runtime, l executor.Launch) *attempt {
-	a := &attempt{r: r, l: l, aways: r.aways.Load(), done: make(chan struct{}),
-		runs: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try),
-		parent: r.attemptGroup(l.Node, attemptName(l.Attempt)), ctl: r.controlDir(l.Attempt), key: int64(l.Attempt)}
+	a := &attempt{place: place{r: r, l: l, dir: r.files.WorkDir(l.Spec, l.Try), ctl: r.controlDir(l.Attempt),
+		parent: r.attemptGroup(l.Node, attemptName(l.Attempt)),
+		usage: planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never,
+			Ended: unit.Never}},
+		aways: r.aways.Load(), key: int64(l.Attempt), done: make(chan struct{}), runs: make(chan struct{})}
 	a.staging, a.abandon = context.WithCancel(r.ctx)
-	a.usage = planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never,
-		Ended: unit.Never}
 	return a
 }
 
@@ -124,7 +116,7 @@ func (r *Runtime) attemptGroup(n planner.NodeID, name string) string {
 // attemptName is the name of the control group and of the control directory of an attempt.
 func attemptName(a planner.AttemptID) string { return "a" + strconv.Itoa(int(a)) }
 
-func (a *attempt) String() string {
+func (a *place) String() string {
 	if a.l.Attempt == planner.None {
 		return fmt.Sprintf("task %s of workflow %s (started ahead)", a.l.Spec.Name, a.l.Spec.Workflow.Name)
 	}
@@ -146,16 +138,17 @@ func (a *attempt) run() {
 func (a *attempt) start() error {
 	r := a.r
 	pass(&r.clearing) // an abandoned container that was prepared for the same task is out of its directory
-	if err := fault.Do("stage", func() error { return a.stage(a.staging) }); err != nil {
+	err := fault.Do("stage", func() error { return a.stage(a.staging) })
+	if err == nil {
+		err = fault.Do("control", a.makeControl)
+	}
+	if err == nil {
+		err = a.limitDisk()
+	}
+	if err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
-	if err := fault.Do("control", a.makeControl); err != nil {
-		return fmt.Errorf("prepare %s: %w", a, err)
-	}
-	if err := a.limitDisk(); err != nil {
-		return fmt.Errorf("prepare %s: %w", a, err)
-	}
-	a.usage.Staged, a.usage.InputBytes, a.usage.CopiedBytes = r.Now(), a.read, a.copied
+	a.usage.Staged = r.Now()
 	if err := a.launch(); err != nil {
 		return err
 	}
@@ -166,7 +159,7 @@ func (a *attempt) start() error {
 
 // makeControl makes the control directory, with the identities of the mounted directories: the launcher has to find the
 // directories that the user may use now, even if their paths lead elsewhere when the container is made.
-func (a *attempt) makeControl() error {
+func (a *place) makeControl() error {
 	if err := a.ctl.Make(os.Geteuid() != 0); err != nil {
 		return err
 	}
@@ -251,7 +244,7 @@ func (a *attempt) beganAnyway() bool {
 }
 
 // wanted is the counters that the watcher has to read at the end: those that the parent, if any, does not keep.
-func (a *attempt) wanted() cgroup.Set {
+func (a *place) wanted() cgroup.Set {
 	if a.parent == "" {
 		return cgroup.Everything
 	}
@@ -259,7 +252,7 @@ func (a *attempt) wanted() cgroup.Set {
 }
 
 // groupOf is the group of the container with that ID.
-func (a *attempt) groupOf(id string) string {
+func (a *place) groupOf(id string) string {
 	switch {
 	case a.parent == "":
 		return a.r.tree.Container(a.r.tree.DockerParent(), id)
@@ -276,7 +269,7 @@ func (a *attempt) create() (id string, err error) {
 		return "", err
 	}
 	if a.ticket == "" { // else its inputs are not there yet
-		if err := a.words(); err != nil {
+		if err := errors.Join(a.r.call(a.staging, a.expand), a.keepFacts()); err != nil {
 			return "", err
 		}
 	}
@@ -326,17 +319,7 @@ func (a *attempt) running(since time.Time, lives bool) {
 	if !lives {
 		return
 	}
-	if d := a.l.Spec.TimeLimit; d > 0 {
-		a.limitLeft = d - time.Since(since) + a.pausedFor
-		if a.l.From != nil {
-			a.limitLeft -= a.l.From.In
-		}
-		if a.paused {
-			a.limitLeft += time.Since(a.pausedAt)
-		} else {
-			a.armLimit()
-		}
-	}
+	a.limitTime(since)
 	if a.diskLimit() > 0 && !r.watchingDisk && !r.closing {
 		r.watchingDisk = true
 		r.work.Add(1)
@@ -350,18 +333,6 @@ func (a *attempt) running(since time.Time, lives bool) {
 		r.work.Add(1)
 		go a.pause()
 	}
-}
-
-// armLimit starts the clock of the time limit. r.mu is held.
-func (a *attempt) armLimit() {
-	a.limitFrom = time.Now()
-	a.limit = time.AfterFunc(max(a.limitLeft, 0), func() {
-		a.r.mu.Lock()
-		defer a.r.mu.Unlock()
-		if a.phase == running && !a.r.closing {
-			a.r.kill(a, planner.TimedOut, a.r.cfg.Grace)
-		}
-	})
 }
 
 // notStarted ends an attempt whose program never ran.
@@ -452,10 +423,10 @@ func (a *attempt) follow() {
 			return
 		case seen:
 			pass(&a.pausing) // earlier pauses and resumes are reported before the end
-			a.harvest(a.ownInspection(), false, false)
+			a.harvest(a.ownInspection(code), evidence.Evidence{})
 			return
 		case err == nil && code == 0 && !broken && a.sawAll():
-			a.harvest(a.ownInspection(), false, false)
+			a.harvest(a.ownInspection(0), evidence.Evidence{})
 			return
 		}
 		broken = broken || r.engine.Unreachable(err)
@@ -469,25 +440,26 @@ func (a *attempt) follow() {
 		case r.ctx.Err() != nil:
 			return
 		case errdefs.IsNotFound(err):
+			known := evidence.Evidence{Gone: true, EngineDown: broken}
 			if r.far != nil { // the end of its container's step may have ended its program before
-				a.loss, broken = err.Error(), true
+				known.Loss, known.EngineDown = err.Error(), true
 			}
-			a.harvest(State{}, true, broken)
+			a.harvest(State{}, known)
 			return
 		case err != nil: // no answer: ask again, there is nothing better to do
 			r.warn("inspect", fmt.Sprintf("%s: %v", a, err))
 		case c.Over():
-			a.harvest(c, false, broken)
+			a.harvest(c, evidence.Evidence{EngineDown: broken})
 			return
 		}
 		switch {
-		case err == nil && c.Status != evidence.Created && !a.over() && !r.engine.Dead(a.id, c.Pid):
+		case err == nil && c.Status != evidence.Created && !a.over() && !c.Dead:
 			unsettled = time.Time{}
 		case unsettled.IsZero():
 			unsettled = time.Now()
 		case time.Since(unsettled) > settleTime && (err == nil || a.over()):
 			r.warn("missed", fmt.Sprintf("%s: the %s missed when its program began or ended", a, r.host.Name))
-			a.harvest(State{}, true, true)
+			a.harvest(State{}, evidence.Evidence{Gone: true, EngineDown: true})
 			return
 		}
 		_ = stage.Sleep(r.ctx, 100*time.Millisecond)
@@ -515,10 +487,10 @@ func (a *attempt) sawAll() bool {
 	return !a.adopted && !f.Ended.IsZero() && f.Exact&a.wanted() == a.wanted() && !a.witness(f.Ended).IsZero()
 }
 
-// ownInspection is the state that the engine would report of a container that ended well, if sawAll.
-func (a *attempt) ownInspection() State {
+// ownInspection is the state that the engine would report of a container that ended, if sawAll.
+func (a *attempt) ownInspection(code int) State {
 	over := a.watched().Ended
-	return State{Status: evidence.Exited, ExitCode: a.code, Started: a.witness(over), Finished: over,
+	return State{Status: evidence.Exited, ExitCode: code, Started: a.witness(over), Finished: over,
 		Memory: a.spec.Limits.Memory, CountsIO: a.spec.CountsIO()}
 }
 
@@ -532,348 +504,6 @@ func (a *attempt) watched() cgroup.Final {
 		a.final = &f
 	}
 	return *a.final
-}
-
-// harvest judges the end of a container, or of one that is gone, reads its counters and publishes the outputs.
-func (a *attempt) harvest(c State, gone, broken bool) {
-	r := a.r
-	r.reached(a.l.Attempt, executor.Known)
-	x := &planner.AttemptExited{Attempt: a.l.Attempt}
-	e := a.evidence(c, gone, broken)
-	a.measure(x, c, &e)
-	if a.overDisk() {
-		e.DiskUsed = a.disk.Load()
-	}
-	e.DiskFull = a.freeDisk()
-	v := e.Judge()
-	x.Outcome, x.ExitCode, x.Message = v.Outcome, v.Code, evidence.Join(v.Message, x.Message)
-	x.Usage.Signal = int64(v.Signal)
-	if x.Outcome == planner.OK {
-		if missing, err := r.files.Publish(&a.l, a.ctl.Note()); err != nil {
-			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))
-		} else if missing != "" {
-			v = e.Missing(missing)
-			x.Outcome, x.Message = v.Outcome, v.Message
-		} else if r.cfg.Published != nil {
-			r.cfg.Published(&a.l)
-		}
-	}
-	if x.Outcome == planner.Preempted && a.l.Keeps != nil {
-		a.keep(x)
-	}
-	x.Message = evidence.Join(x.Message, a.truncated(&e, x))
-	if x.Outcome != planner.OK {
-		words := a.lastWords(x.Outcome)
-		if x.Outcome == planner.ExitCode || x.Outcome == planner.OutputMissing {
-			x.Message = evidence.Join(x.Message, a.full(&e, words))
-		}
-		x.Message = evidence.Join(x.Message, words)
-	} else if a.emulated() {
-		x.Message = evidence.Join(x.Message, a.late(x.Ran))
-	} else {
-		x.Message = evidence.Join(x.Message, a.doubts())
-	}
-	a.leave(x)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ctx.Err() == nil {
-		a.end(x)
-	}
-}
-
-// truncated reports and counts standard output and error that were not kept.
-func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) string {
-	if !e.End.Truncated {
-		return ""
-	}
-	x.Usage.DroppedBytes = unit.Bytes(e.End.Dropped)
-	said := shown.Size(e.End.Dropped) + " of its standard output and error are not kept"
-	if e.End.Dropped == 0 {
-		said = "not all of its standard output and error is kept"
-	}
-	var kept int64
-	for _, name := range []string{".command.out", ".command.err"} {
-		if st, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
-			kept += st.Size()
-		}
-	}
-	if kept < a.r.cfg.MaxOutput {
-		said += " (they could not be written: the file system of the run may be full)"
-	} else {
-		said += fmt.Sprintf(" (--max-output %d)", a.r.cfg.MaxOutput)
-	}
-	a.say("%s", said)
-	return said
-}
-
-// evidence gathers all evidence of the end but the counters.
-func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
-	r := a.r
-	e := evidence.Evidence{Teller: r.host.Teller(), Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit,
-		Strict:    a.l.Spec.Shell && len(a.l.Spec.Command) > 1,
-		DiskLimit: a.diskLimit(), Gone: gone, Leaving: a.l.Leaving, Loss: a.loss}
-	a.signalling.Lock() // a signal under way was delivered, or came too late
-	r.mu.Lock()
-	e.Asked, e.Acted = a.why, a.signalled
-	r.mu.Unlock()
-	a.signalling.Unlock()
-	if a.earlier != 0 { // a gantry before this one may have delivered one
-		e.Asked, e.Acted = cmp.Or(e.Asked, a.earlier), true
-	}
-	a.seal()
-	var err error
-	if e.Claim, _, err = a.ctl.Claimed(); err == nil {
-		if e.End, err = a.ctl.End(); err == nil {
-			_, e.Removed, err = a.ctl.Asked()
-		}
-	}
-	if err != nil {
-		r.warn("control", fmt.Sprintf("%s: %v", a, err))
-	}
-	e.Code = c.ExitCode
-	if c.Error != "" {
-		e.StartError = fmt.Sprintf("container of %s: %s", a, c.Error)
-	}
-	f := a.watched()
-	e.Told, e.Exited = f.Told && (!f.Status.Exited() || f.Status.ExitStatus() == e.Code), f.Status.Exited()
-	e.EngineDown = broken || a.diedWithEngine(c) || r.Away()
-	if c.ExitCode != 0 && !c.Started.IsZero() {
-		e.EngineNew = c.Started.Sub(r.engine.Since()) < engineIsNew
-	}
-	return e
-}
-
-// engineIsNew is how long an engine may take to clear up once it was started.
-const engineIsNew = 10 * time.Second
-
-// diedWithEngine reports whether the container ended before the Docker Engine was started that is there now, although
-// it had begun under another one: then nobody else need have ended it.
-func (a *attempt) diedWithEngine(c State) bool {
-	begun, over := c.Started, c.Finished
-	if !a.adopted || begun.IsZero() || over.IsZero() {
-		return false
-	}
-	since := a.r.engine.Since()
-	// a new engine notes the end of dead containers that it finds
-	return begun.Before(since) && over.Before(since.Add(10*time.Second))
-}
-
-// measure fills in the times, the counters and the limits.
-func (a *attempt) measure(x *planner.AttemptExited, c State, e *evidence.Evidence) {
-	r, u := a.r, &a.usage
-	now := r.Now()
-	u.Ended = now
-	r.mu.Lock()
-	suspended := a.pausedFor
-	if a.paused {
-		suspended += time.Since(a.pausedAt)
-	}
-	r.mu.Unlock()
-	begun, over := c.Started, c.Finished
-	if _, at, err := a.ctl.Claimed(); begun.IsZero() && e.End.Over && err == nil { // only the launcher tells of it
-		begun, over = at, e.End.At
-	}
-	if !begun.IsZero() {
-		if !over.IsZero() {
-			u.Ended = min(max(r.at(over), u.Queued), now)
-			begun = a.begun(begun, over)
-		}
-		u.Started = min(max(r.at(begun), u.Queued), u.Ended)
-		if u.Created != unit.Never {
-			u.Started = max(u.Started, u.Created)
-			u.Ended = max(u.Ended, u.Started)
-		}
-		x.Ran = u.Ended.Sub(u.Started)
-		if a.adopted && !over.IsZero() { // the run's clock stood still while there was no gantry
-			x.Ran = over.Sub(begun)
-		}
-		x.Ran = max(0, x.Ran-suspended)
-	} else if u.Started != unit.Never {
-		x.Ran = max(0, u.Ended.Sub(u.Started)-suspended)
-	}
-
-	final := a.watched()
-	k, exact := final.Counters, final.Exact
-	if a.parent != "" {
-		up := r.tree.Read(a.parent, r.tree.Outlive())
-		exact |= up.Got & r.tree.Outlive()
-		k = k.Max(up)
-	}
-	u.CPUUser, u.CPUSystem, u.CPUThrottled = k.CPUUser, k.CPUSystem, k.Throttled
-	u.PeakMemory = unit.Bytes(k.PeakMemory)
-	u.ReadBytes, u.WrittenBytes, u.ReadOps, u.WriteOps = unit.Bytes(k.ReadBytes), unit.Bytes(k.WrittenBytes), k.ReadOps,
-		k.WriteOps
-	u.OOMKills = k.OOMKills
-	for _, m := range []struct {
-		set     cgroup.Set
-		counter planner.Counters
-	}{{cgroup.CPU, planner.CounterCPU}, {cgroup.Memory, planner.CounterMemory}, {cgroup.IO, planner.CounterIO},
-		{cgroup.Throttled, planner.CounterThrottled}} {
-		if exact&m.set == 0 {
-			u.Missing |= m.counter
-		}
-	}
-	if r.group == "" && r.far == nil && r.tree.Mode() != cgroup.Unified && c.Status != evidence.Absent && !c.CountsIO &&
-		k.ReadBytes+k.WrittenBytes == 0 { // perhaps nobody counted: see counting
-		u.Missing |= planner.CounterIO
-	}
-	u.Applied = limitsOf(final.Limits)
-	x.Usage = *u
-	// Without the kernel's own count, Docker's flag needs a second witness: the peak has reached the limit.
-	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && c.OOMKilled {
-		if limit := c.Memory; limit > 0 && k.PeakMemory >= limit-limit/64 {
-			x.Usage.OOMKills, e.EngineOOM = 1, true
-		}
-	}
-	e.OOMKills, e.PeakMemory, e.MemoryLimit = k.OOMKills, k.PeakMemory, c.Memory
-	if k.ForksRefused > 0 {
-		x.Message = fmt.Sprintf("%s refused by the limit of %d processes", evidence.Plural(k.ForksRefused, "fork was",
-			"forks were"), r.cfg.PIDs)
-	}
-}
-
-// begun is when the program began. The engine's word comes some milliseconds late, which matters in short tasks:
-// programs end before they begin. The program's witness knows better, and counts only as far as the engine's times
-// allow.
-func (a *attempt) begun(told, over time.Time) time.Time {
-	t := a.witness(over)
-	if t.Before(told) && t.After(told.Add(-time.Second)) || a.ticket != "" && !t.IsZero() {
-		return t
-	}
-	return told
-}
-
-// witness is when the program began, as the launcher or the emulator noted; the zero Time if neither did, or that
-// cannot be.
-func (a *attempt) witness(over time.Time) time.Time {
-	by, t, err := a.ctl.Claimed()
-	if err != nil || by != control.Launcher {
-		return time.Time{}
-	}
-	if t.After(over) || a.usage.Created != unit.Never && a.r.at(t) < a.usage.Created {
-		return time.Time{}
-	}
-	return t
-}
-
-func limitsOf(l cgroup.Limits) planner.Limits {
-	out := planner.Limits{Memory: unit.Bytes(l.Memory), MemorySwap: unit.Bytes(l.MemorySwap), PIDs: l.PIDs,
-		ReadBps: unit.BytesPerSecond(l.ReadBps), WriteBps: unit.BytesPerSecond(l.WriteBps), ReadIOPS: l.ReadIOPS,
-		WriteIOPS: l.WriteIOPS}
-	if l.CPUPeriod > 0 {
-		out.CPUMillicores = int64((float64(l.CPUQuota)*1000)/float64(l.CPUPeriod) + 0.5)
-	}
-	return out
-}
-
-// lastWords is the end of the program's standard error, or the engine's message if the program did not begin; for an
-// emulated task, its misses.
-func (a *attempt) lastWords(o planner.Outcome) string {
-	if a.emulated() {
-		if o == planner.ExitCode {
-			if rep, err := a.report(); err == nil && len(rep.Misses) > 0 {
-				return "missed: " + strings.Join(rep.Misses, "; ")
-			}
-		}
-	}
-	name := ".command.err"
-	by, _, err := a.ctl.Claimed()
-	silent := err == nil && by != control.Launcher
-	if a.id != "" && (silent || a.emulated()) {
-		a.saveLogs()
-	} else if a.l.Spec.Stderr != "" {
-		name = a.l.Spec.Stderr
-	}
-	last := ""
-	_ = a.as(func() error {
-		last = stage.Tail(a.dir, name, 5)
-		return nil
-	})
-	return a.masked(last)
-}
-
-// doubts names possible failures of a program that ended well: output on standard error, and empty outputs.
-func (a *attempt) doubts() string {
-	const most = 5
-	var said, empty []string
-	if st, err := os.Lstat(filepath.Join(a.dir, undeclaredErr)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-		said = append(said, evidence.WroteStderr)
-	}
-	for _, f := range a.l.Spec.Outputs {
-		st, err := os.Lstat(a.r.files.Path(a.l.Node, a.l.Spec.Workflow, f))
-		if err == nil && st.Mode().IsRegular() && st.Size() == 0 && f.Name != a.l.Spec.Stderr {
-			empty = append(empty, strconv.Quote(f.Name))
-		}
-	}
-	if n := len(empty); n > most {
-		empty = append(empty[:most], fmt.Sprintf("%d more", n-most))
-	}
-	if len(empty) > 0 {
-		said = append(said, "left an empty output: "+strings.Join(empty, ", "))
-	}
-	return strings.Join(said, ", and ")
-}
-
-// as calls f, which does something in the work directory, with the rights of the owner of that directory.
-func (a *attempt) as(f func() error) error { return a.r.files.As(a.l.Spec.Workflow, f) }
-
-// report is the emulator's report of its work.
-func (a *attempt) report() (rep *emulate.Report, err error) {
-	err = a.as(func() (err error) {
-		rep, err = emulate.ReadReport(a.dir)
-		return err
-	})
-	return rep, err
-}
-
-// late says which part of its work kept an emulated task from lasting as long as its trace says.
-func (a *attempt) late(ran time.Duration) string {
-	run := a.l.Spec.TrueRun(a.l.Node, a.r.cfg.Platform.Nodes[a.l.Node].Speed)
-	if a.l.From != nil || ran <= run+run/50 {
-		return ""
-	}
-	rep, err := a.report()
-	if err != nil || rep.LimitedBy == "" {
-		return ""
-	}
-	part := map[string]string{"cpu": "computing", "read": "reading its inputs", "write": "writing its outputs",
-		"start": "starting"}[rep.LimitedBy]
-	return fmt.Sprintf("lasted %.2f s longer than its trace says, as %s takes that long here",
-		time.Duration(rep.LateNanos).Seconds(), part)
-}
-
-// leave writes the files for people into the work directory after the end.
-func (a *attempt) leave(x *planner.AttemptExited) {
-	if a.spec == nil && x.Outcome != planner.OK && a.r.cfg.TaskBinary != "" { // an earlier process made it
-		a.configure()
-		if a.expand(a.staging) != nil {
-			a.spec = nil
-		}
-	}
-	_ = a.as(func() error {
-		a.leaveNotes(x)
-		return nil
-	})
-}
-
-func (a *attempt) leaveNotes(x *planner.AttemptExited) {
-	if x.ExitCode >= 0 {
-		_ = stage.Write(a.dir, ".exitcode", strconv.Itoa(x.ExitCode), 0o644) // as Nextflow does, without a line end
-	}
-	if x.Outcome != planner.OK { // most end well: some files less
-		if a.spec != nil {
-			_ = stage.Write(a.dir, ".command.run", a.runScript(), 0o755)
-		}
-		a.say("%s, exit code %d, ran %v: %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
-	}
-	if len(a.notes) > 0 {
-		_ = stage.Write(a.dir, ".command.log", strings.Join(a.notes, "\n")+"\n", 0o644)
-	}
-}
-
-// say keeps a line for .command.log, gantry's own account of the attempt.
-func (a *attempt) say(format string, args ...any) {
-	a.notes = append(a.notes, time.Now().UTC().Format(time.RFC3339Nano)+" "+fmt.Sprintf(format, args...))
 }
 
 // kill ends an attempt in a goroutine. r.mu is held.
@@ -959,79 +589,3 @@ func (a *attempt) signal(name string) {
 		r.warn("kill", fmt.Sprintf("%s to %s: %v", name, a, err))
 	}
 }
-
-// pause makes the container as frozen as is wanted.
-func (a *attempt) pause() {
-	defer a.r.work.Done()
-	a.applyPause(true)
-}
-
-// applyPause freezes or thaws the container until it is as wanted; announce informs the engine's loop.
-func (a *attempt) applyPause(announce bool) {
-	r := a.r
-	a.pausing.Lock()
-	defer a.pausing.Unlock()
-	for {
-		r.mu.Lock()
-		want, is, over := a.wantPaused, a.paused, a.phase != running
-		r.mu.Unlock()
-		if want == is || over || r.ctx.Err() != nil {
-			return
-		}
-		if err := a.freeze(want); err != nil {
-			if !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) && r.ctx.Err() == nil {
-				r.warn("pause", fmt.Sprintf("suspend or resume %s: %v", a, err))
-			}
-			return // it has ended, and that is reported, or the host does not freeze it, and it runs on
-		}
-		now := time.Now()
-		r.mu.Lock()
-		if a.phase != running {
-			r.mu.Unlock()
-			return
-		}
-		a.hold(false) // even if somebody else paused it: from here on it is gantry's
-		a.paused = want
-		if want {
-			a.pausedAt = now
-			if a.limit != nil && a.limit.Stop() {
-				a.limitLeft -= now.Sub(a.limitFrom)
-			}
-			if announce {
-				r.emit(planner.AttemptSuspended{Attempt: a.l.Attempt})
-			}
-		} else {
-			a.pausedFor += now.Sub(a.pausedAt)
-			if a.l.Spec.TimeLimit > 0 {
-				a.armLimit()
-			}
-			if announce {
-				r.emit(planner.AttemptResumed{Attempt: a.l.Attempt})
-			}
-		}
-		r.mu.Unlock()
-	}
-}
-
-// freeze pauses or unpauses the container; one that is so already is no error. The freezer of cgroup v1 gives up on
-// processes that have used up their CPU quota and cannot come to be frozen: they can a little later.
-func (a *attempt) freeze(want bool) error {
-	const tries = 40
-	for try := 1; ; try++ {
-		err := a.r.call(a.r.ctx, func(ctx context.Context) error { return a.r.engine.Freeze(ctx, a.id, want) })
-		if try == tries || !errors.Is(err, ErrBusy) {
-			return err
-		}
-		select {
-		case <-a.done:
-			return err
-		case <-a.r.ctx.Done():
-			return err
-		// at another moment of the quota's period each time
-		case <-time.After(time.Duration(23+7*(try%12)) * time.Millisecond):
-		}
-	}
-}
-
-// emulated reports whether the task emulator does the work.
-func (a *attempt) emulated() bool { return a.l.Spec.Emulated() }

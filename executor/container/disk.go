@@ -23,19 +23,11 @@ func (r *Runtime) watchDisk() {
 	defer r.work.Done()
 	wait := diskEvery
 	for stage.Sleep(r.ctx, wait) == nil {
-		r.mu.Lock()
-		var live []*attempt
-		for _, a := range r.attempts {
-			if a.phase == running && a.why == 0 {
-				live = append(live, a)
-			}
-		}
-		r.mu.Unlock()
 		begun := time.Now()
-		for _, a := range live {
+		for _, a := range r.live() {
 			if a.overDisk() {
 				r.mu.Lock()
-				if a.phase == running && !r.closing {
+				if a.phase == running && a.why == 0 && !r.closing {
 					r.kill(a, planner.OutOfDisk, 0)
 				}
 				r.mu.Unlock()
@@ -47,7 +39,7 @@ func (r *Runtime) watchDisk() {
 
 // overDisk measures the work directory, /tmp and the volumes of the image, and reports whether they were ever beyond
 // the limit.
-func (a *attempt) overDisk() bool {
+func (a *place) overDisk() bool {
 	limit := a.diskLimit()
 	if limit <= 0 {
 		return false
@@ -74,7 +66,7 @@ func (a *attempt) overDisk() bool {
 }
 
 // diskLimit is how many bytes these may take: the smaller of the limits of run and task; 0: no limit.
-func (a *attempt) diskLimit() int64 {
+func (a *place) diskLimit() int64 {
 	run, task := a.r.cfg.Disk, a.l.Spec.DiskLimit
 	if run <= 0 || task > 0 && task < run {
 		return task
@@ -82,10 +74,10 @@ func (a *attempt) diskLimit() int64 {
 	return run
 }
 
-func (a *attempt) project() uint32 { return stage.Project(a.r.name, int64(a.l.Attempt)) }
+func (a *place) project() uint32 { return stage.Project(a.r.name, int64(a.l.Attempt)) }
 
 // limitDisk has the file system hold the limit, if it can. Staged files do not count: they were there before.
-func (a *attempt) limitDisk() error {
+func (a *place) limitDisk() error {
 	limit := a.diskLimit()
 	if limit <= 0 {
 		return nil
@@ -100,7 +92,7 @@ func (a *attempt) limitDisk() error {
 }
 
 // freeDisk ends the quota of an attempt that is over, and reports whether it was used up.
-func (a *attempt) freeDisk() (full bool) {
+func (a *place) freeDisk() (full bool) {
 	limit := a.diskLimit()
 	if limit <= 0 {
 		return false

@@ -39,17 +39,11 @@ type Engine interface {
 	// Output is the output of the first process of a container, or the engine's message if that process did not begin,
 	// as far as it is kept.
 	Output(ctx context.Context, id string) (stdout, stderr []byte, err error)
-	// Pauses calls heard with the value of LabelAttempt when somebody freezes or thaws a container of the run that has
-	// that LabelHostName, until the context ends or the engine goes away. First it calls heard with "": it hears from
-	// now on.
-	Pauses(ctx context.Context, hostName string, heard func(attempt string))
 	// Away reports whether the engine takes no requests, and Unreachable whether an error means so.
 	Away() bool
 	Unreachable(err error) bool
 	// Since is when the engine was started; the zero Time if that is not known.
 	Since() time.Time
-	// Dead reports whether the process that the engine takes for the first of a container is none of it any more.
-	Dead(id string, pid int) bool
 	Close() error
 }
 
@@ -133,7 +127,8 @@ func (s *Spec) Volume(n int) string { return filepath.Join(s.Volumes, strconv.It
 type State struct {
 	Status    evidence.Container // Absent: nothing is known
 	Paused    bool
-	Pid       int // of the first process
+	Pid       int  // of the first process
+	Dead      bool // that is none of the container any more, whatever the engine says
 	ExitCode  int
 	OOMKilled bool
 	Error     string // why it could not be started
@@ -141,7 +136,6 @@ type State struct {
 	Started, Finished time.Time
 	Memory            int64 // limit in bytes; 0: none
 	CountsIO          bool  // a limit of block I/O has the kernel count it
-	Labels            map[string]string
 }
 
 // CountsIO reports whether a limit of block I/O has the kernel count it.

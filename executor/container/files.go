@@ -8,24 +8,23 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/container/evidence"
 	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
 	"gantry/planner"
 )
 
 // stage makes the work directory, with all inputs and the command of the task.
-func (a *attempt) stage(ctx context.Context) error {
+func (a *place) stage(ctx context.Context) error {
 	r, t := a.r, a.l.Spec
 	switch {
-	case !a.emulated() && t.Image == "":
+	case !t.Emulated() && t.Image == "":
 		return errors.New("it has a command but no image: name one with --image")
 	case r.cfg.TaskBinary == "":
 		return errors.New("the task emulator's binary, which starts commands, was not found (make build)")
 	}
 	var spec *emulate.Spec
 	var err error
-	if a.emulated() {
+	if t.Emulated() {
 		if spec, err = a.emulation(); err != nil {
 			return err
 		}
@@ -38,7 +37,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.read, a.copied, a.usage.MovedBytes = did.Read, did.Copied, did.Moved
+	a.usage.InputBytes, a.usage.CopiedBytes, a.usage.MovedBytes = did.Read, did.Copied, did.Moved
 	if did.Note != "" {
 		r.warn("checkpoint", fmt.Sprintf("%s %s", a, did.Note))
 		a.say("%s", did.Note)
@@ -51,7 +50,7 @@ func (a *attempt) stage(ctx context.Context) error {
 }
 
 // writeCommand writes the command of the task, and the specification of an emulated one, to the work directory.
-func (a *attempt) writeCommand(spec *emulate.Spec, resumed bool) error {
+func (a *place) writeCommand(spec *emulate.Spec, resumed bool) error {
 	if spec != nil {
 		if resumed {
 			spec.From = stage.ResumeFile
@@ -63,32 +62,8 @@ func (a *attempt) writeCommand(spec *emulate.Spec, resumed bool) error {
 	return stage.Write(a.dir, scriptFile, Script(a.l.Spec), 0o755)
 }
 
-// keep looks for the checkpoint of a preempted attempt.
-func (a *attempt) keep(x *planner.AttemptExited) {
-	a.r.mu.Lock()
-	lose, grace := a.lose, a.grace
-	a.r.mu.Unlock()
-	if lose {
-		return
-	}
-	spec, err := a.emulation()
-	if err == nil && x.ExitCode == emulate.ExitKept {
-		var c *emulate.Checkpoint
-		if err = a.as(func() (err error) {
-			c, err = stage.Checkpoint(a.dir, spec)
-			return err
-		}); err == nil {
-			x.Kept = c.Done(spec)
-			x.Message = fmt.Sprintf("left a checkpoint: %.1f %% of the task is done", 100*x.Kept)
-			return
-		}
-	}
-	if err == nil {
-		err = fmt.Errorf("it left none within the grace time of %v, exit code %d", grace, x.ExitCode)
-	}
-	x.Message = evidence.Join(fmt.Sprintf("its work of %v is lost: checkpoint: %v", x.Ran.Round(time.Millisecond), err),
-		x.Message)
-}
+// as calls f, which does something in the work directory, with the rights of the owner of that directory.
+func (a *place) as(f func() error) error { return a.r.files.As(a.l.Spec.Workflow, f) }
 
 // Copy brings a file to a node in the background.
 func (r *Runtime) Copy(_ context.Context, c executor.Copy) error {

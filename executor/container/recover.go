@@ -206,7 +206,7 @@ func (a *attempt) adopt() {
 	a.earlier = planner.Outcome(why)
 	if a.id == "" { // only the launcher's account is left
 		a.running(time.Now(), false)
-		a.harvest(State{}, true, r.far != nil)
+		a.harvest(State{}, evidence.Evidence{Gone: true, EngineDown: r.far != nil})
 		return
 	}
 	a.group = a.groupOf(a.id)
@@ -216,42 +216,22 @@ func (a *attempt) adopt() {
 		return
 	case errors.Is(err, errNeverBegan):
 		a.running(time.Now(), false)
-		a.harvest(State{}, true, true)
+		a.harvest(State{}, evidence.Evidence{Gone: true, EngineDown: true})
 		return
 	case err != nil:
 		a.notStarted(fmt.Errorf("adopt %s: %w", a, err))
 		return
 	}
 	a.say("adopted by another gantry, container %s", a.id)
-	if a.ticket != "" {
-		if rel, ok, err := a.ctl.Released(); err == nil && ok {
-			a.usage.InputBytes, a.usage.CopiedBytes = unit.Bytes(rel.Read), unit.Bytes(rel.Copied)
-			a.usage.MovedBytes, a.usage.Staged = unit.Bytes(rel.Moved), planner.Time(rel.Staged)
-		}
-	}
-	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes,
-		labelMoved: &a.usage.MovedBytes} {
-		if n, err := strconv.ParseInt(c.Labels[label], 10, 64); err == nil {
-			*to = unit.Bytes(n)
-		}
-	}
-	if n, err := strconv.ParseInt(c.Labels[labelStaged], 10, 64); err == nil {
-		a.usage.Staged = planner.Time(n)
-	}
+	a.recallFacts()
 	if err := r.watcher.Watch(a.key, a.group, a.wanted()); err != nil && c.running() {
 		r.warn("watch", err.Error())
 	}
-	begun, _ := c.Started, c.Finished
+	begun := c.Started
 	if by, at, err := a.ctl.Claimed(); a.ticket != "" && err == nil && by == control.Launcher {
 		begun = at
 	}
-	frozen := a.adoptPause(c)
-	r.mu.Lock()
-	a.paused, a.pausedAt, a.pausedFor = frozen, time.Now(), a.l.Paused
-	if frozen && a.l.Suspended {
-		a.pausedAt = a.pausedAt.Add(-r.Now().Sub(a.l.Since))
-	}
-	r.mu.Unlock()
+	a.adoptPause(c)
 	a.running(begun, c.running())
 	a.follow()
 }
@@ -273,17 +253,42 @@ func (a *attempt) settled() (c State, err error) {
 	return c, err
 }
 
-// adoptPause makes a container as frozen as the log has it, silently, and reports whether it is.
-func (a *attempt) adoptPause(c State) bool {
+// adoptPause makes a container as frozen as the log has it, silently.
+func (a *attempt) adoptPause(c State) {
+	r, now := a.r, time.Now()
 	frozen := c.Paused
-	if frozen && !a.l.Suspended && a.l.Leaving != planner.Suspend { // gantry ordered no such thing
-		a.r.mu.Lock()
-		defer a.r.mu.Unlock()
-		a.hold(true)
-		return false
-	}
-	if c.running() && frozen != a.l.Suspended && a.freeze(a.l.Suspended) == nil {
+	// gantry ordered no such thing
+	others := frozen && !a.l.Suspended && a.l.Leaving != planner.Suspend
+	if c.running() && !others && frozen != a.l.Suspended && a.freeze(a.l.Suspended) == nil {
 		frozen = a.l.Suspended
 	}
-	return frozen
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.frozenFor = a.l.Paused
+	switch {
+	case others:
+		a.hold(true)
+	case frozen && a.l.Suspended:
+		a.paused = true
+		a.stopClock(now.Add(-r.Now().Sub(a.l.Since)))
+	case frozen:
+		a.paused = true
+		a.stopClock(now)
+	}
+}
+
+// keepFacts keeps the facts that a gantry which adopts the attempt needs. A launcher that waits for them begins.
+func (a *attempt) keepFacts() error {
+	u := &a.usage
+	return a.ctl.Release(control.Release{Read: int64(u.InputBytes), Copied: int64(u.CopiedBytes),
+		Moved: int64(u.MovedBytes), Staged: int64(u.Staged), Words: a.words})
+}
+
+// recallFacts recalls those of an earlier gantry.
+func (a *attempt) recallFacts() {
+	if rel, ok, err := a.ctl.Released(); err == nil && ok {
+		a.usage.InputBytes, a.usage.CopiedBytes = unit.Bytes(rel.Read), unit.Bytes(rel.Copied)
+		a.usage.MovedBytes, a.usage.Staged = unit.Bytes(rel.Moved), planner.Time(rel.Staged)
+		a.words = rel.Words
+	}
 }

@@ -108,18 +108,6 @@ func (r *Runtime) removeAttemptGroup(group string, gone bool) error {
 	return err
 }
 
-// saveLogs fetches the output of the emulator into .command.out and .command.err.
-func (a *attempt) saveLogs() {
-	stdout, stderr, err := a.r.engine.Output(a.r.ctx, a.id)
-	if err != nil {
-		return
-	}
-	_ = a.as(func() error {
-		_ = stage.Write(a.dir, ".command.out", string(stdout), 0o644)
-		return stage.Write(a.dir, ".command.err", string(stderr), 0o644)
-	})
-}
-
 // sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry
 // ended.
 func (r *Runtime) sweep(ctx context.Context) error {

@@ -86,11 +86,6 @@ const (
 	// LabelTicket is of containers that were started ahead, in the place of LabelAttempt: the name of their control
 	// directory. The attempt that uses it, if one does, has a link there.
 	LabelTicket = "gantry.ticket"
-
-	labelRead   = "gantry.read"   // sizes of the inputs
-	labelCopied = "gantry.copied" // bytes copied from other nodes
-	labelMoved  = "gantry.moved"  // bytes of a checkpoint copied from another node
-	labelStaged = "gantry.staged" // nanoseconds on the axis of the run
 )
 
 // Defaults of Config.
@@ -257,8 +252,7 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 		r.work.Add(1)
 		go r.remover()
 	}
-	r.work.Add(1)
-	go r.listen()
+	r.work.Go(r.watchPauses)
 	if r.far != nil {
 		r.work.Go(r.followNodes)
 	}

@@ -77,7 +77,7 @@ func (r *Runtime) secretMounts() (mounts []Mount) {
 }
 
 // masked is a text, which may be of a program, without the values of secrets.
-func (a *attempt) masked(text string) string {
+func (a *place) masked(text string) string {
 	const least = 4 // shorter lines are no secrets, and are everywhere
 	for _, value := range slices.AppendSeq(a.secretValues(), maps.Values(a.r.cfg.Secrets)) {
 		for line := range strings.Lines(value) {

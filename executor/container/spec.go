@@ -49,7 +49,7 @@ const (
 var LauncherCapabilities = []string{"SETUID", "SETGID", "SETPCAP"}
 
 // configure says how the container is to be.
-func (a *attempt) configure() {
+func (a *place) configure() {
 	r, t := a.r, a.l.Spec
 	node := &r.cfg.Platform.Nodes[a.l.Node]
 	s := &Spec{
@@ -77,10 +77,6 @@ func (a *attempt) configure() {
 		s.Labels[LabelTicket] = a.ticket
 	} else {
 		s.Labels[LabelAttempt] = strconv.Itoa(int(a.l.Attempt))
-		s.Labels[labelRead] = strconv.FormatInt(int64(a.read), 10)
-		s.Labels[labelCopied] = strconv.FormatInt(int64(a.copied), 10)
-		s.Labels[labelMoved] = strconv.FormatInt(int64(a.usage.MovedBytes), 10)
-		s.Labels[labelStaged] = strconv.FormatInt(int64(a.usage.Staged), 10)
 	}
 	if a.parent != "" {
 		s.Parent = r.tree.Parent(a.parent)
@@ -100,7 +96,7 @@ func (a *attempt) configure() {
 	if os.Geteuid() != 0 {
 		s.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
 	}
-	if a.emulated() {
+	if t.Emulated() {
 		s.Image, s.Args = "", append([]string{TaskProgram}, a.launchArgs("", "", "", TaskProgram, specFile)...)
 	} else {
 		s.Args = a.programArgs()
@@ -145,7 +141,7 @@ func (a *attempt) configure() {
 
 // hide puts an empty directory of root's over the gantry directory where that lies in a directory that a job
 // names: programs see neither the log nor the runs.
-func (a *attempt) hide(s *Spec, place string) {
+func (a *place) hide(s *Spec, place string) {
 	if top := filepath.Dir(a.r.cfg.Dir); top == place || strings.HasPrefix(top, place+"/") {
 		s.Tmpfs[top] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
 	}
@@ -153,21 +149,21 @@ func (a *attempt) hide(s *Spec, place string) {
 
 // volumes is where the volumes of the image are, which others than root cannot enter: files may be there that have the
 // set-user-id bit.
-func (a *attempt) volumes() string { return filepath.Join(string(a.ctl), "volumes") }
+func (a *place) volumes() string { return filepath.Join(string(a.ctl), "volumes") }
 
 // argv is the task's own command.
-func (a *attempt) argv() []string {
+func (a *place) argv() []string {
 	if a.l.Spec.Shell {
 		return trace.ShellArgv(a.l.Spec.Command, scriptFile)
 	}
 	if a.l.Spec.Expand {
-		return append(a.l.Spec.Command[:1:1], a.expanded...)
+		return append(a.l.Spec.Command[:1:1], a.words...)
 	}
 	return a.l.Spec.Command
 }
 
 // expand finds the words of a text of arguments as bash does in the environment and directory of the program.
-func (a *attempt) expand(ctx context.Context) error {
+func (a *place) expand(ctx context.Context) error {
 	t := a.l.Spec
 	if !t.Expand {
 		return nil
@@ -178,7 +174,7 @@ func (a *attempt) expand(ctx context.Context) error {
 	}
 	if err = a.as(func() (err error) {
 		env := append(env[:len(env):len(env)], a.spec.Env...)
-		if a.expanded, err = trace.ExpandArguments(t.Command[1], env, a.dir); err != nil {
+		if a.words, err = trace.ExpandArguments(t.Command[1], env, a.dir); err != nil {
 			return fmt.Errorf("%w: %w", errArguments, err)
 		}
 		if err = trace.Bounds(a.argv(), env); err != nil {
@@ -195,11 +191,8 @@ func (a *attempt) expand(ctx context.Context) error {
 // errArguments says that a program cannot be started with its arguments on any host.
 var errArguments = errors.New("arguments")
 
-// words finds the words of the arguments, if they have to be expanded.
-func (a *attempt) words() error { return a.r.call(a.staging, a.expand) }
-
 // containerName is the name that the container has at first.
-func (a *attempt) containerName() string {
+func (a *place) containerName() string {
 	if a.ticket != "" {
 		return "gantry-" + a.r.name + "-" + a.ticket
 	}
@@ -207,7 +200,7 @@ func (a *attempt) containerName() string {
 }
 
 // user is the user that runs the program: UID:GID, and :GROUP,... if it has further groups.
-func (a *attempt) user() string {
+func (a *place) user() string {
 	u := a.r.files.UserOf(a.l.Spec.Workflow)
 	text := fmt.Sprintf("%d:%d", u.UID, u.GID)
 	if by := a.l.Spec.Workflow.By; by != nil {
@@ -221,14 +214,14 @@ func (a *attempt) user() string {
 }
 
 // programArgs are the launcher of a program, and its arguments.
-func (a *attempt) programArgs() []string {
+func (a *place) programArgs() []string {
 	t := a.l.Spec
 	return append([]string{Launcher}, a.launchArgs(t.Stdin, cmp.Or(t.Stdout, undeclaredOut),
 		cmp.Or(t.Stderr, undeclaredErr), a.argv()...)...)
 }
 
 // launchArgs are the arguments of the launcher.
-func (a *attempt) launchArgs(stdin, stdout, stderr string, argv ...string) []string {
+func (a *place) launchArgs(stdin, stdout, stderr string, argv ...string) []string {
 	return append([]string{"launch", controlDir, a.user(), strconv.FormatInt(a.r.cfg.MaxOutput, 10), stdin, stdout,
 		stderr}, argv...)
 }
@@ -239,7 +232,7 @@ const specFile = ".command.json"
 const home = "HOME=" + Tmp
 
 // emulation is the work of an emulated task on its node.
-func (a *attempt) emulation() (*emulate.Spec, error) {
+func (a *place) emulation() (*emulate.Spec, error) {
 	r := a.r
 	work := a.l.Emulation(r.cfg.Platform.Nodes[a.l.Node].Speed)
 	s := &work
@@ -327,7 +320,7 @@ const emptyImage = "gantry/task:empty"
 // runScript is a docker command by which people run the task as gantry does, with any engine of the run. Docker's own
 // command cannot switch the network off as cheaply as the API; --network none is equal but for that. The control
 // directory is one in the memory of the container.
-func (a *attempt) runScript() string {
+func (a *place) runScript() string {
 	s, l := a.spec, a.spec.Limits
 	args := []string{"docker", "run", "--rm", "--user", "0:0", "--workdir", s.Dir, "--read-only", "--cap-drop", "ALL"}
 	for _, c := range LauncherCapabilities {
@@ -365,7 +358,7 @@ func (a *attempt) runScript() string {
 		}
 	}
 	mounts := s.Mounts
-	if a.emulated() {
+	if a.l.Spec.Emulated() {
 		mounts = append(mounts[:len(mounts):len(mounts)], Mount{Source: a.r.cfg.TaskBinary, Target: TaskProgram,
 			ReadOnly: true})
 	}
@@ -397,9 +390,9 @@ func (a *attempt) runScript() string {
 
 // findImage is the part of runScript that finds the image: the one that the attempt had, if the Docker Engine has it,
 // else the image that has its name today. docker run pulls that as pull says.
-func (a *attempt) findImage() (script, pull string) {
+func (a *place) findImage() (script, pull string) {
 	const unless = "docker image inspect \"$image\" >/dev/null 2>&1 ||\n\t"
-	if a.emulated() {
+	if a.l.Spec.Emulated() {
 		return "image=" + emptyImage + "\n" + unless +
 			"head -c 1024 /dev/zero | docker import - \"$image\" >/dev/null || exit 125\n", "never"
 	}
@@ -449,4 +442,4 @@ func Quote(argv []string) string {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // nodeFiles is the directory of the workflow's files on the attempt's node.
-func (a *attempt) nodeFiles() string { return a.r.files.NodeDir(a.l.Node, a.l.Spec.Workflow) }
+func (a *place) nodeFiles() string { return a.r.files.NodeDir(a.l.Node, a.l.Spec.Workflow) }

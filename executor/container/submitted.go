@@ -108,7 +108,7 @@ func submittedSecret(m executor.Mount) bool {
 }
 
 // hasSecrets says which secrets of the submission are not there any more.
-func (a *attempt) hasSecrets() error {
+func (a *place) hasSecrets() error {
 	for _, text := range a.l.Spec.Mounts {
 		m := executor.ParseMount(text)
 		if !submittedSecret(m) {
@@ -123,7 +123,7 @@ func (a *attempt) hasSecrets() error {
 }
 
 // secretValues are those of the submission.
-func (a *attempt) secretValues() (values []string) {
+func (a *place) secretValues() (values []string) {
 	for _, text := range a.l.Spec.Mounts {
 		m := executor.ParseMount(text)
 		if !submittedSecret(m) {

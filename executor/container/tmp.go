@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/executor/container/evidence"
 	"gantry/planner/unit"
-	"gantry/trace/shown"
 )
 
 // Tmp is where programs have their temporary files, on the disk of the run unless Config.Tmp says otherwise, and
@@ -22,10 +20,10 @@ const (
 )
 
 // tmp is that directory of an attempt on disk. It goes with the control directory.
-func (a *attempt) tmp() string { return filepath.Join(string(a.ctl), "tmp") }
+func (a *place) tmp() string { return filepath.Join(string(a.ctl), "tmp") }
 
 // makeTmp makes that directory.
-func (a *attempt) makeTmp() error {
+func (a *place) makeTmp() error {
 	if a.r.cfg.Tmp > 0 {
 		return nil
 	}
@@ -36,7 +34,7 @@ func (a *attempt) makeTmp() error {
 }
 
 // showTmp gives the container a /tmp, unless a mount of the user's is there.
-func (a *attempt) showTmp(s *Spec) {
+func (a *place) showTmp(s *Spec) {
 	switch n := a.r.cfg.Tmp; {
 	case slices.ContainsFunc(s.Mounts, func(m Mount) bool { return filepath.Clean(m.Target) == Tmp }):
 	case n > 0:
@@ -47,7 +45,7 @@ func (a *attempt) showTmp(s *Spec) {
 }
 
 // makePlaces makes the places in /tmp of mounts: those that an engine makes are root's, and a user cannot remove them.
-func (a *attempt) makePlaces() error {
+func (a *place) makePlaces() error {
 	if a.r.cfg.Tmp > 0 {
 		return nil
 	}
@@ -85,7 +83,7 @@ func (a *attempt) makePlaces() error {
 
 // sharedMemory is the size of /dev/shm: the memory that the attempt may use, as its files count for it, and no less
 // than container engines give.
-func (a *attempt) sharedMemory() int64 {
+func (a *place) sharedMemory() int64 {
 	const least, unlimited = 64 << 20, 1 << 30
 	for _, m := range []int64{a.l.Hold[unit.Memory], a.r.cfg.Platform.Nodes[a.l.Node].Capacity[unit.Memory]} {
 		if m > 0 && m != unit.Unlimited {
@@ -93,27 +91,4 @@ func (a *attempt) sharedMemory() int64 {
 		}
 	}
 	return unlimited
-}
-
-// full names the directories of temporary files that had no room left: as the launcher found them at the end, or by the
-// last words of the program, which may have removed its files.
-func (a *attempt) full(e *evidence.Evidence, words string) (said string) {
-	refused := strings.Contains(words, "No space left on device")
-	for _, at := range []struct {
-		path        string
-		found, size int64
-	}{{Tmp, e.End.FullTmp, a.r.cfg.Tmp}, {sharedMemory, e.End.FullShm, a.sharedMemory()}} {
-		if at.found == 0 && !(refused && strings.Contains(words, at.path+"/")) {
-			continue
-		}
-		text := at.path + " was full"
-		if size := max(at.found, at.size); size > 0 {
-			text += " (" + shown.Size(size) + ")"
-		}
-		said = evidence.Join(said, text)
-	}
-	if said == "" && refused {
-		said = "the disk, " + Tmp + " or " + sharedMemory + " was full"
-	}
-	return said
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/blkiodev"
 	types "github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -244,25 +243,8 @@ func (e *Engine) Output(ctx context.Context, id string) (stdout, stderr []byte, 
 	return out.Bytes(), errs.Bytes(), err
 }
 
-// Pauses hears of containers that somebody pauses or unpauses. Any other act of others on a container ends its program,
-// and is judged then. The engine sends nothing while nobody does.
-func (e *Engine) Pauses(ctx context.Context, hostName string, heard func(attempt string)) {
-	messages, failed := e.cli.Events(patient(ctx), events.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("type", "container"), filters.Arg("label", container.LabelHostName+"="+hostName),
-		filters.Arg("event", "pause"), filters.Arg("event", "unpause"))})
-	heard("")
-	for {
-		select {
-		case m := <-messages:
-			heard(m.Actor.Attributes[container.LabelAttempt])
-		case <-failed: // the engine went away
-			return
-		}
-	}
-}
-
-// Dead reports whether the process that the engine takes for the first of a container is none of it any more.
-func (e *Engine) Dead(id string, pid int) bool {
+// dead reports whether the process that the engine takes for the first of a container is none of it any more.
+func (e *Engine) dead(id string, pid int) bool {
 	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if pid <= 0 || err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
 		return false

@@ -26,11 +26,8 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 	if c.HostConfig != nil {
 		s.Memory, s.CountsIO = c.HostConfig.Memory, len(c.HostConfig.BlkioDeviceReadBps) > 0
 	}
-	if c.Config != nil {
-		s.Labels = c.Config.Labels
-	}
 	if c.State.Running {
-		s.Status = evidence.Running
+		s.Status, s.Dead = evidence.Running, e.dead(id, s.Pid)
 	}
 	return s, nil
 }

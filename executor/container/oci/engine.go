@@ -525,8 +525,7 @@ func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) 
 	if err != nil {
 		return container.State{}, err
 	}
-	s := container.State{Memory: k.record.Memory, CountsIO: k.record.Counts, Labels: k.record.Labels,
-		Status: evidence.Created}
+	s := container.State{Memory: k.record.Memory, CountsIO: k.record.Counts, Status: evidence.Created}
 	p, err := e.process(k, id)
 	if err != nil {
 		return s, err
@@ -737,20 +736,11 @@ func (e *Engine) Output(_ context.Context, id string) (stdout, stderr []byte, er
 	return stdout, stderr, errors.Join(err, err2)
 }
 
-// Pauses waits: nobody tells when somebody writes to the freezer, so that only a look now and then shows it.
-func (e *Engine) Pauses(ctx context.Context, _ string, heard func(attempt string)) {
-	heard("")
-	<-ctx.Done()
-}
-
 // Away is never: the engine is part of gantry.
 func (e *Engine) Away() bool { return false }
 
 // Unreachable is never either.
 func (e *Engine) Unreachable(error) bool { return false }
-
-// Dead is always false: Inspect finds out by itself.
-func (e *Engine) Dead(string, int) bool { return false }
 
 // Since is when the host was started, as then all containers ended.
 func (e *Engine) Since() time.Time {

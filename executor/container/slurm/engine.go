@@ -537,7 +537,7 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 
 // look reads the node's report of a container. Known is false if its state depends on the step.
 func (e *Engine) look(j *job) (s container.State, known bool, err error) {
-	s = container.State{Status: evidence.Created, Memory: j.launch.Spec.Limits.Memory, Labels: j.launch.Spec.Labels}
+	s = container.State{Status: evidence.Created, Memory: j.launch.Spec.Limits.Memory}
 	r, err := e.result(j)
 	if err != nil {
 		return s, false, err
@@ -549,7 +549,6 @@ func (e *Engine) look(j *job) (s container.State, known bool, err error) {
 		return s, true, nil
 	}
 	if r != nil {
-		r.State.Labels = s.Labels
 		return r.State, true, nil
 	}
 	b, err := j.dir.Began()
@@ -665,12 +664,6 @@ func (e *Engine) Output(_ context.Context, id string) (stdout, stderr []byte, er
 	return r.Stdout, r.Stderr, nil
 }
 
-// Pauses waits: nobody tells.
-func (e *Engine) Pauses(ctx context.Context, _ string, heard func(string)) {
-	heard("")
-	<-ctx.Done()
-}
-
 // Away reports whether Slurm's controller does not answer. Steps that run need none.
 func (e *Engine) Away() bool { return e.cfg.Allocation.Away() }
 
@@ -681,9 +674,6 @@ var errStepLost = errors.New("its job step is lost")
 
 // Since implements container.Engine.
 func (e *Engine) Since() time.Time { return time.Time{} }
-
-// Dead implements container.Engine.
-func (e *Engine) Dead(string, int) bool { return false }
 
 // Follow implements container.Far.
 func (e *Engine) Follow(ctx context.Context, changed func(node int, up bool)) error {

@@ -288,7 +288,6 @@ func (s *step) one(ctx context.Context, id string) error {
 	s.mu.Lock()
 	r.Stopped = s.stopped
 	s.mu.Unlock()
-	r.State.Labels = nil
 	if s.watcher != nil {
 		r.Final = s.watcher.Final(key)
 	}
