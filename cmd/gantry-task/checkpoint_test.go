@@ -195,9 +195,9 @@ func TestAWaitGoesOnWhereItWas(t *testing.T) {
 func TestABadCheckpointIsRefused(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "no line": `{"version":1}`, "no JSON": "x\n",
 		"version":  `{"version":9,"attempts":1}` + "\n",
-		"fraction": `{"version":1,"attempts":1,"cpu_done":1.5}` + "\n",
-		"count":    `{"version":1,"attempts":1,"outputs":1}` + "\n",
-		"sum":      `{"version":1,"attempts":1,"cpu_nanos":-1}` + "\n"} {
+		"fraction": `{"version":2,"attempts":1,"cpu_done":1.5}` + "\n",
+		"count":    `{"version":2,"attempts":1,"outputs":1}` + "\n",
+		"sum":      `{"version":2,"attempts":1,"cpu_nanos":-1}` + "\n"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "from"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -88,27 +88,42 @@ func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, t
 	if err != nil {
 		return nil, err
 	}
-	host, err := engine.Host(ctx)
-	facts := host.Facts
+	p := &prober{wf: &executor.WorkflowSpec{Name: "doctor"}, ends: map[planner.AttemptID]*planner.AttemptExited{},
+		begun: map[planner.AttemptID]bool{}, warned: map[string]string{}}
+	facts, onDisk, err := p.begin(ctx, engine, dir, runDir, taskBinary)
 	if err != nil {
-		engine.Close()
 		return facts, err
+	}
+	tried, err := p.try(ctx, onDisk)
+	return append(facts, tried...), errors.Join(err, p.err, p.Close())
+}
+
+// begin finds the facts that need no container, and makes the runtime for those that do. It closes the engine when it
+// fails.
+func (p *prober) begin(ctx context.Context, engine Engine, dir, runDir, taskBinary string) (facts []Fact, onDisk bool,
+	err error) {
+	defer func() {
+		if err != nil && p.Runtime == nil {
+			engine.Close()
+		}
+	}()
+	host, err := engine.Host(ctx)
+	facts = host.Facts
+	if err != nil {
+		return facts, false, err
 	}
 	tree, err := cgroup.Open(cmp.Or(host.Groups, cgroup.Root), host.Systemd)
 	if err != nil { // it says how they come to be there
-		engine.Close()
-		return facts, fmt.Errorf("%w: %w", ErrUnusable, err)
+		return facts, false, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	driver := "cgroupfs"
 	if host.Systemd {
 		driver = "systemd"
 	}
 	facts = append(facts, Fact{"cgroups", Yes, fmt.Sprintf("%v, %s driver", tree.Mode(), driver), ""})
-
 	dev, onDisk, err := cgroup.DeviceOf(runDir)
 	if err != nil {
-		engine.Close()
-		return facts, err
+		return facts, false, err
 	}
 	disk := Fact{"block-device", Yes, fmt.Sprintf("%s lies on %s (%v)", dir, dev.Path, dev), ""}
 	if !onDisk {
@@ -116,26 +131,21 @@ func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, t
 			"choose a --dir on a local disk: there are no block I/O limits without"}
 	}
 	facts = append(facts, disk)
-
 	node := planner.Node{Name: "probe", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(runtime.NumCPU()) * 1000,
 		unit.Memory: 512 << 20, unit.Disk: unit.Unlimited}}
-	p := &prober{wf: &executor.WorkflowSpec{Name: "doctor"}, ends: map[planner.AttemptID]*planner.AttemptExited{},
-		begun: map[planner.AttemptID]bool{}, warned: map[string]string{}}
-	p.Runtime, err = New(ctx, engine, Config{Run: filepath.Base(runDir), Dir: runDir,
+	p.Runtime, err = newRuntime(ctx, engine, Config{Run: filepath.Base(runDir), Dir: runDir,
 		TaskBinary: taskBinary, PIDs: probePIDs, Version: "doctor", Warn: p.warn,
 		Platform: &planner.Platform{Nodes: []planner.Node{node}, Groups: []string{""},
 			Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}})
 	if err != nil {
-		return facts, err
+		return facts, onDisk, err
 	}
 	groups := Fact{"node-limits", Yes, "control groups of nodes can be made, with limits", ""}
 	if p.group == "" {
 		groups = Fact{"node-limits", No, p.ungrouped.Error() + ": limits of tasks are enforced all the same, those " +
 			"of whole nodes are not", Remedy(p.ungrouped.Error())}
 	}
-	facts = append(facts, groups, swapFact(tree, host.LimitsSwap))
-	tried, err := p.try(ctx, onDisk)
-	return append(facts, tried...), errors.Join(err, p.err, p.Close())
+	return append(facts, groups, swapFact(tree, host.LimitsSwap)), onDisk, nil
 }
 
 func swapFact(t *cgroup.Tree, engine bool) Fact {
@@ -195,7 +205,9 @@ func (p *prober) try(ctx context.Context, onDisk bool) ([]Fact, error) {
 	})
 	frozen := p.start(ctx, "frozen", hold, nil, func(s *executor.TaskSpec) { s.Run = time.Minute })
 	facts := []Fact{p.freezer(ctx, frozen)}
-	facts = append(facts, p.quota(ctx, quota), p.memory(ctx, memory), p.pids(ctx, pids), p.counters(ctx, short))
+	facts = append(facts, p.fact(ctx, "cpu-quota", quota, p.quota),
+		p.fact(ctx, "memory-limit", memory, p.memory), p.fact(ctx, "pids-limit", pids, p.pids),
+		p.fact(ctx, "final-counters", short, p.counters))
 	if !onDisk {
 		return facts, nil
 	}
@@ -275,6 +287,18 @@ func (p *prober) end(ctx context.Context, id planner.AttemptID, f *Fact) *planne
 	return p.ends[id]
 }
 
+// fact waits for the end of a trial, and has it judged.
+func (p *prober) fact(ctx context.Context, name string, id planner.AttemptID,
+	judge func(*Fact, *planner.AttemptExited) Verdict) Fact {
+	f := Fact{Name: name}
+	if x := p.end(ctx, id, &f); x != nil {
+		if f.Verdict = judge(&f, x); f.Verdict == Yes {
+			f.Advice = ""
+		}
+	}
+	return f
+}
+
 // unheld returns the remedy for a controller that held nothing back; is is the limit read back from it.
 func (p *prober) unheld(controller string, limit, is int64) string {
 	if names, remedy := p.tree.Lacking(controller); len(names) > 0 {
@@ -287,56 +311,34 @@ func (p *prober) unheld(controller string, limit, is int64) string {
 	return "the kernel has this limit, and does not hold programs to it: take another kernel"
 }
 
-func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "cpu-quota"}
-	x := p.end(ctx, id, &f)
-	if x == nil {
-		return f
-	}
+func (p *prober) quota(f *Fact, x *planner.AttemptExited) Verdict {
 	f.Advice = p.unheld("cpu", 100, x.Usage.Applied.CPUMillicores)
 	spent := x.Usage.CPUUser + x.Usage.CPUSystem
 	f.Evidence = fmt.Sprintf("at a tenth of a CPU, %v of CPU time took %v; held back for %v",
 		spent.Round(time.Millisecond), x.Ran.Round(time.Millisecond), x.Usage.CPUThrottled.Round(time.Millisecond))
-	switch {
-	case x.Usage.CPUThrottled > 0 || x.Usage.Missing&planner.CounterThrottled != 0 && x.Ran > 5*spent:
-		return f.judge(true)
-	case x.Ran > 5*spent: // it never got as much as its quota
-		f.Evidence += ": the host is too busy to tell"
-		return f
+	slow := x.Ran > 5*spent
+	if slow && x.Usage.CPUThrottled == 0 && x.Usage.Missing&planner.CounterThrottled == 0 {
+		f.Evidence += ": the host is too busy to tell" // it never got as much as its quota
+		return Unknown
 	}
-	return f.judge(false)
+	return verdict(slow || x.Usage.CPUThrottled > 0)
 }
 
-func (p *prober) memory(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "memory-limit"}
-	x := p.end(ctx, id, &f)
-	if x == nil {
-		return f
-	}
+func (p *prober) memory(f *Fact, x *planner.AttemptExited) Verdict {
 	f.Advice = p.unheld("memory", 24<<20, int64(x.Usage.Applied.Memory))
 	f.Evidence = fmt.Sprintf("64 MiB under a limit of 24 MiB: %v, %d kills counted by the kernel, peak %d MB",
 		x.Outcome, x.Usage.OOMKills, x.Usage.PeakMemory/1e6)
-	return f.judge(x.Outcome == planner.OutOfMemory)
+	return verdict(x.Outcome == planner.OutOfMemory)
 }
 
-func (p *prober) pids(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "pids-limit"}
-	x := p.end(ctx, id, &f)
-	if x == nil {
-		return f
-	}
+func (p *prober) pids(f *Fact, x *planner.AttemptExited) Verdict {
 	f.Advice = p.unheld("pids", probePIDs, x.Usage.Applied.PIDs)
 	f.Evidence = fmt.Sprintf("%d threads under a limit of %d: %v (limit read back: %d)", 4*probePIDs, probePIDs,
 		x.Outcome, x.Usage.Applied.PIDs)
-	return f.judge(x.Outcome != planner.OK)
+	return verdict(x.Outcome != planner.OK)
 }
 
-func (p *prober) counters(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "final-counters"}
-	x := p.end(ctx, id, &f)
-	if x == nil {
-		return f
-	}
+func (p *prober) counters(f *Fact, x *planner.AttemptExited) Verdict {
 	switch names, remedy := p.tree.Lacking("cpu", "memory", "blkio"); {
 	case len(names) > 0:
 		f.Advice = remedy
@@ -357,7 +359,7 @@ func (p *prober) counters(ctx context.Context, id planner.AttemptID) Fact {
 			f.Evidence += ", no " + m.name
 		}
 	}
-	return f.judge(u.Missing == 0)
+	return verdict(u.Missing == 0)
 }
 
 // freezer suspends a task that computes, and looks whether it computes on.
@@ -407,47 +409,48 @@ func (p *prober) freezer(ctx context.Context, id planner.AttemptID) Fact {
 		} else {
 			f.Evidence, f.Advice = f.Evidence+": "+said, f.Advice+Remedy(said)
 		}
-		return f.judge(false)
+		f.Verdict = No
+		return f
 	}
 	f.Evidence = fmt.Sprintf("a suspended task used %v of CPU time in 200 ms", during)
-	return f.judge(before > 0 && during < 2*time.Millisecond)
+	if f.Verdict = verdict(before > 0 && during < 2*time.Millisecond); f.Verdict == Yes {
+		f.Advice = ""
+	}
+	return f
 }
 
 func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string, read bool) Fact {
-	f := Fact{Name: name}
-	x := p.end(ctx, id, &f)
-	if x == nil {
-		return f
-	}
-	applied := x.Usage.Applied.WriteBps
-	if read {
-		applied = x.Usage.Applied.ReadBps
-	}
-	f.Advice = p.unheld("blkio", probeRate, int64(applied))
-	if name == "io-write-buffered" {
-		f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, " +
-			"unless they do so too (cgroup v2 attributes them)"
-		if p.tree.Mode() == cgroup.Unified {
-			f.Advice = "the program does not wait for them; the kernel writes them back later, counted and at the limit"
+	return p.fact(ctx, name, id, func(f *Fact, x *planner.AttemptExited) Verdict {
+		applied := x.Usage.Applied.WriteBps
+		if read {
+			applied = x.Usage.Applied.ReadBps
 		}
-	}
-	rep, err := emulate.ReadReport(filepath.Join(p.cfg.Dir, "work", p.wf.Name, name+"-1"))
-	if err != nil || x.Outcome != planner.OK {
-		f.Evidence, f.Advice = fmt.Sprintf("%v %s", x.Outcome, x.Message), Remedy(x.Message)
-		return f
-	}
-	took, counted := time.Duration(rep.Phases.WriteNanos), x.Usage.WrittenBytes
-	if read {
-		took, counted = time.Duration(rep.Phases.ReadNanos), x.Usage.ReadBytes
-	}
-	f.Evidence = fmt.Sprintf("%s: %d MiB at %d MiB/s took %v; %.1f MiB counted", what, probeBytes>>20, probeRate>>20,
-		took.Round(time.Millisecond), float64(counted)/(1<<20))
-	return f.judge(took > 6*time.Second*probeBytes/probeRate/10)
+		f.Advice = p.unheld("blkio", probeRate, int64(applied))
+		if name == "io-write-buffered" {
+			f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, " +
+				"unless they do so too (cgroup v2 attributes them)"
+			if p.tree.Mode() == cgroup.Unified {
+				f.Advice = "the program does not wait for them; the kernel writes them back later, counted and at the limit"
+			}
+		}
+		rep, err := emulate.ReadReport(filepath.Join(p.cfg.Dir, "work", p.wf.Name, name+"-1"))
+		if err != nil || x.Outcome != planner.OK {
+			f.Evidence, f.Advice = fmt.Sprintf("%v %s", x.Outcome, x.Message), Remedy(x.Message)
+			return Unknown
+		}
+		took, counted := time.Duration(rep.Phases.WriteNanos), x.Usage.WrittenBytes
+		if read {
+			took, counted = time.Duration(rep.Phases.ReadNanos), x.Usage.ReadBytes
+		}
+		f.Evidence = fmt.Sprintf("%s: %d MiB at %d MiB/s took %v; %.1f MiB counted", what, probeBytes>>20, probeRate>>20,
+			took.Round(time.Millisecond), float64(counted)/(1<<20))
+		return verdict(took > 6*time.Second*probeBytes/probeRate/10)
+	})
 }
 
-func (f Fact) judge(ok bool) Fact {
-	if f.Verdict = No; ok {
-		f.Verdict, f.Advice = Yes, ""
+func verdict(ok bool) Verdict {
+	if ok {
+		return Yes
 	}
-	return f
+	return No
 }

@@ -21,7 +21,6 @@ type Checkpoint struct {
 	// another kind may need another time for the same work.
 	CPUDone  float64 `json:"cpu_done"`
 	TimeDone float64 `json:"time_done"`
-	IdleDone float64 `json:"idle_done,omitempty"` // of version 1: the time of a task that did not compute
 	Inputs   int     `json:"inputs"`              // read whole, in the order of Spec.Inputs
 	Outputs  int     `json:"outputs"`             // written whole, in the order of Spec.Outputs
 
@@ -98,19 +97,16 @@ func ReadCheckpoint(r io.Reader, s *Spec) (*Checkpoint, error) {
 	}
 	fraction := func(f float64) bool { return !math.IsNaN(f) && f >= 0 && f <= 1 }
 	switch {
-	case c.Version < 1 || c.Version > checkpointVersion:
-		return nil, fmt.Errorf("checkpoint: version %d, this emulator reads 1 to %d", c.Version, checkpointVersion)
-	case !fraction(c.CPUDone) || !fraction(c.TimeDone) || !fraction(c.IdleDone):
+	case c.Version != checkpointVersion:
+		return nil, fmt.Errorf("checkpoint: version %d, this emulator reads %d", c.Version, checkpointVersion)
+	case !fraction(c.CPUDone) || !fraction(c.TimeDone):
 		return nil, fmt.Errorf("checkpoint: %v of the CPU time and %v of the time are no fractions", c.CPUDone,
-			max(c.TimeDone, c.IdleDone))
+			c.TimeDone)
 	case c.Inputs < 0 || c.Inputs > len(s.Inputs) || c.Outputs < 0 || c.Outputs > len(s.Outputs):
 		return nil, fmt.Errorf("checkpoint: %d inputs and %d outputs, of %d and %d", c.Inputs, c.Outputs, len(s.Inputs),
 			len(s.Outputs))
 	case c.Attempts < 1 || min(c.CPUNanos, c.OwnCPUNanos, c.ReadBytes, c.WrittenBytes) < 0:
 		return nil, errors.New("checkpoint: a sum is below 0")
-	}
-	if c.Version == 1 { // computing took all the time, or none
-		c.TimeDone = max(c.CPUDone, c.IdleDone)
 	}
 	return c, nil
 }

@@ -26,7 +26,6 @@ import (
 type Evidence struct {
 	Emulated  bool          // the task emulator did the work
 	TimeLimit time.Duration // of the task; 0: none
-	Grace     time.Duration // between SIGTERM and SIGKILL
 	DiskLimit int64         // bytes that its work directory may take; 0: no limit
 	DiskUsed  int64         // bytes that it took, if that is more; 0: it is not
 	DiskFull  bool          // the file system allowed it no more
