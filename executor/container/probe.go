@@ -430,8 +430,8 @@ func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string
 			f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, " +
 				"unless they do so too (cgroup v2 attributes them)"
 			if p.tree.Mode() == cgroup.Unified {
-				f.Advice = "the program does not wait for them; the kernel writes them back later, counted and at the " +
-					"limit"
+				f.Advice = "the program does not wait for them; the kernel writes them back later, counted and " +
+					"at the limit"
 			}
 		}
 		rep, err := emulate.ReadReport(filepath.Join(p.cfg.Dir, "work", p.wf.Name, name+"-1"))
