@@ -242,16 +242,6 @@ func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []
 	return latest[:min(len(latest), most)], nil
 }
 
-// SubmittedAs returns the submission that a workflow of the run was; nil if it was there when the run began.
-func (r *Run) SubmittedAs(ctx context.Context, w planner.WorkflowID) (*Submitted, error) {
-	all, err := collect(ctx, r.db, scanSubmitted,
-		submittedColumns+"WHERE s.run = ? AND s.workflow = ? AND s.task IS NULL", r.id, w)
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	return &all[0], nil
-}
-
 // ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end,
 // or something that was accepted has not arrived.
 func (db *DB) ToServe(ctx context.Context) (string, error) {

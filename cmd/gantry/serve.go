@@ -99,15 +99,15 @@ func serve(c *cli.Context) error {
 }
 
 // readLimits reads the flags. It is nil if there are none.
-func readLimits(c *cli.Context) (session.TenantLimits, error) {
-	var all session.TenantLimits
+func readLimits(c *cli.Context) (server.Limits, error) {
+	var all server.Limits
 	for _, text := range c.StringSlice("tenant-limit") {
 		name, rest, ok := strings.Cut(text, "=")
 		if !ok {
 			return nil, exit.Usagef("--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
 		}
 		if all == nil {
-			all = session.TenantLimits{}
+			all = server.Limits{}
 		}
 		l := all[name]
 		for _, one := range strings.Split(rest, ",") {
@@ -121,7 +121,7 @@ func readLimits(c *cli.Context) (session.TenantLimits, error) {
 }
 
 // readLimit reads one of the limits of a tenant.
-func readLimit(l *server.Limits, text string) error {
+func readLimit(l *server.Limit, text string) error {
 	key, value, _ := strings.Cut(text, ":")
 	switch key {
 	case "waiting":

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // takes says whether an option takes a value.
@@ -22,6 +23,123 @@ type option struct {
 	// refuse and report are why gantry does not honour it: a job would depend on it, or would run as well without.
 	// "" for both: it is honoured.
 	refuse, report string
+	set            func(c *call, text string) error // nil: it changes nothing here
+}
+
+// honoured is an option such as "array,a=": its name, its letter, and = if it takes a value, [=] if it may.
+func honoured(name string, set func(c *call, text string) error) option {
+	o := option{set: set}
+	if bare, ok := strings.CutSuffix(name, "[=]"); ok {
+		name, o.takes = bare, optional
+	} else if bare, ok := strings.CutSuffix(name, "="); ok {
+		name, o.takes = bare, value
+	}
+	o.long, o.short, _ = strings.Cut(name, ",")
+	return o
+}
+
+// into is an option whose value is a text, on one that is there or not.
+func into(name string, to func(c *call) *string) option {
+	return honoured(name, func(c *call, text string) error {
+		*to(c) = text
+		return nil
+	})
+}
+
+// parsed is one whose value is read.
+func parsed[T any](name string, read func(text string) (T, error), to func(c *call) *T) option {
+	return honoured(name, func(c *call, text string) (err error) {
+		*to(c), err = read(text)
+		return err
+	})
+}
+
+// flag is one without a value.
+func flag(name string, set func(c *call)) option {
+	return honoured(name, func(c *call, _ string) error {
+		set(c)
+		return nil
+	})
+}
+
+// refused are options that are refused for a reason, reported those that have no effect.
+func refused(reason, names string) (all []option) {
+	for name := range strings.FieldsSeq(names) {
+		o := honoured(name, nil)
+		o.refuse = reason
+		all = append(all, o)
+	}
+	return all
+}
+
+// ignored are options that change nothing here, as nothing differs by them.
+func ignored(names string) []option { return refused("", names) }
+
+func reported(reason, names string) []option {
+	all := ignored(names)
+	for i := range all {
+		all[i].report = reason
+	}
+	return all
+}
+
+// Ask is a command line that asks for something else than the command.
+type Ask uint8
+
+const (
+	Submit Ask = iota
+	Help
+	Version
+)
+
+func asks(a Ask, names string) (all []option) {
+	for name := range strings.FieldsSeq(names) {
+		all = append(all, flag(name, func(c *call) { c.Ask = a }))
+	}
+	return all
+}
+
+// call is a command line as far as it is read.
+type call struct {
+	*Request
+	*Job
+	*Queue
+	*Account
+	*Cancel
+	me   string
+	host Host
+	now  time.Time
+	// Values that only mean something together.
+	mem, memPerCPU, nodes, tasksPerNode, minCPUs string
+	format                                       string
+	parse                                        func(format string) ([]field, error)
+}
+
+// Request is what command lines have in common.
+type Request struct {
+	Ask    Ask
+	Select Select
+	Notes  []string // on options without effect, and why
+}
+
+// take takes over options, of which later ones count more, until one asks for something else.
+func (c *call) take(opts []given) error {
+	for _, o := range opts {
+		switch {
+		case o.refuse != "":
+			return usagef("%s: %s", o.name(), o.refuse)
+		case o.report != "":
+			c.Notes = append(c.Notes, fmt.Sprintf("%s has no effect: %s", o.name(), o.report))
+		case o.set != nil:
+			if err := o.set(c, o.value); err != nil {
+				return usagef("%s: %w", o.name(), err)
+			}
+		}
+		if c.Ask != Submit {
+			return nil
+		}
+	}
+	return nil
 }
 
 // UsageError is a command line that Slurm would not take either, or that asks for a feature that gantry lacks.
@@ -31,6 +149,29 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 func (e *UsageError) Unwrap() error { return e.Err }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+
+// fromEnv are the options that variables of the environment stand for, such as "SBATCH_GPUS gpus".
+func fromEnv(table []option, variables string, env func(string) (string, bool)) (opts []given) {
+	for pair := range slices.Chunk(strings.Fields(variables), 2) {
+		if text, ok := env(pair[0]); ok {
+			o, err := long(table, pair[1])
+			if err != nil {
+				panic(err) // the table has it
+			}
+			opts = append(opts, given{o, text})
+		}
+	}
+	return opts
+}
+
+// only reads a command line that has options and no arguments.
+func only(table []option, args []string) ([]given, error) {
+	opts, rest, err := getopt(table, args)
+	if err == nil && len(rest) > 0 {
+		err = usagef("%q is no option", rest[0])
+	}
+	return opts, err
+}
 
 // given is an option with its value.
 type given struct {
@@ -124,17 +265,4 @@ func long(table []option, name string) (*option, error) {
 		names = append(names, "--"+o.long)
 	}
 	return nil, usagef("option --%s may be %s", name, strings.Join(names, ", "))
-}
-
-// check refuses options that gantry cannot honour, and returns notes on those that make no difference.
-func check(opts []given) (notes []string, err error) {
-	for _, o := range opts {
-		switch {
-		case o.refuse != "":
-			return nil, usagef("%s: %s", o.name(), o.refuse)
-		case o.report != "":
-			notes = append(notes, fmt.Sprintf("%s has no effect: %s", o.name(), o.report))
-		}
-	}
-	return notes, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -130,30 +129,6 @@ func (s *Select) Match(r *Row) bool {
 		(s.Jobs == nil || slices.ContainsFunc(s.Jobs, r.Is))
 }
 
-// selection reads the options that squeue, scancel and sacct share. It reports whether o is one of them.
-func (s *Select) option(o given, me string) (ok bool, err error) {
-	list := func(to *[]string) { *to = append(*to, strings.Split(o.value, ",")...) }
-	switch o.long {
-	case "jobs", "job":
-		err = s.jobs(o.value)
-	case "states", "state":
-		s.States, err = stateSet(o.value)
-	case "user", "users", "uid":
-		list(&s.Users)
-	case "me":
-		s.Users = append(s.Users, me)
-	case "partition", "partitions":
-		list(&s.Partitions)
-	case "account", "accounts":
-		list(&s.Accounts)
-	case "name":
-		list(&s.Names)
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
 // jobID is the number of a job, of an element of an array, or of several elements.
 var jobID = regexp.MustCompile(`^(\d+)(?:_(\d+|\*|\[[^\[\]]*\]))?(?:,|$)`)
 
@@ -191,52 +166,11 @@ func (s *Select) jobs(text string) error {
 
 // Queue is a request to squeue.
 type Queue struct {
-	Ask    Ask
-	Select Select
+	Request
 	Header bool
-	Notes  []string
 	format []field
 	long   bool
 	layout string // of instants
-}
-
-var squeueOptions = []option{
-	{long: "account", short: "A", takes: value},
-	{long: "all", short: "a"}, // partitions hide nothing here
-	{long: "array", short: "r"},
-	{long: "array-unique", refuse: "elements of arrays are always listed one by one"},
-	{long: "clusters", short: "M", takes: value, refuse: oneHost},
-	{long: "federation", refuse: oneHost},
-	{long: "format", short: "o", takes: value},
-	{long: "Format", short: "O", takes: value},
-	{long: "help"},
-	{long: "hide"},
-	{long: "iterate", short: "i", takes: value, refuse: "use watch squeue, or gantry's live page"},
-	{long: "jobs", short: "j", takes: value},
-	{long: "json", refuse: "gantry queue --json has all that gantry knows"},
-	{long: "licenses", short: "L", takes: value, refuse: "gantry counts no licenses"},
-	{long: "local"},
-	{long: "long", short: "l"},
-	{long: "me"},
-	{long: "name", short: "n", takes: value},
-	{long: "noconvert", refuse: "amounts of memory have units"},
-	{long: "nodelist", short: "w", takes: value, refuse: oneHost},
-	{long: "noheader", short: "h"},
-	{long: "only-job-state"}, // of later versions of Slurm: it makes the answer cheaper there
-	{long: "partition", short: "p", takes: value},
-	{long: "priority", short: "P"},
-	{long: "qos", short: "q", takes: value, refuse: noAccounts},
-	{long: "reservation", short: "R", takes: value, refuse: oneHost},
-	{long: "sibling", refuse: oneHost},
-	{long: "sort", short: "S", takes: value, refuse: "pipe the answer into sort"},
-	{long: "start", refuse: "use --format with %S, or gantry queue"},
-	{long: "states", short: "t", takes: value},
-	{long: "steps", short: "s", takes: optional, refuse: noSteps},
-	{long: "usage"},
-	{long: "user", short: "u", takes: value},
-	{long: "verbose", short: "v"},
-	{long: "version", short: "V"},
-	{long: "yaml", refuse: "gantry queue --json has all that gantry knows"},
 }
 
 const (
@@ -247,78 +181,36 @@ const (
 // ParseQueue reads a command line of squeue, without the command's name. Me is the calling user. Variables such as
 // SQUEUE_FORMAT stand for options.
 func ParseQueue(args []string, me string, env func(string) (string, bool)) (*Queue, error) {
-	opts, rest, err := getopt(squeueOptions, args)
+	opts, err := only(squeueOptions, args)
 	if err != nil {
 		return nil, err
 	}
-	if len(rest) > 0 {
-		return nil, usagef("%q is no option", rest[0])
-	}
-	var before []given
-	for _, v := range []struct{ name, long string }{{"SQUEUE_ACCOUNT", "account"}, {"SQUEUE_FORMAT", "format"},
-		{"SQUEUE_NAMES", "name"}, {"SQUEUE_PARTITION", "partition"}, {"SQUEUE_STATES", "states"},
-		{"SQUEUE_USERS", "user"}, {"SQUEUE_SORT", "sort"}, {"SLURM_CLUSTERS", "clusters"}} {
-		// An option takes the place of its variable; lists would add up otherwise.
-		if text, ok := env(v.name); ok && !has(opts, v.long) {
-			o, err := long(squeueOptions, v.long)
-			if err != nil {
-				return nil, err
-			}
-			before = append(before, given{o, text})
-		}
-	}
-	opts = append(before, opts...)
-	q := &Queue{Header: true, Select: Select{States: map[State]bool{Pending: true, Running: true, Suspended: true}}}
-	notes, err := check(opts)
-	if err != nil {
-		return nil, err
-	}
+	// An option takes the place of its variable; lists would add up otherwise.
+	before := slices.DeleteFunc(fromEnv(squeueOptions, squeueVariables, env), func(o given) bool {
+		return has(opts, o.long)
+	})
+	q := &Queue{Header: true}
+	q.Select.States = map[State]bool{Pending: true, Running: true, Suspended: true}
 	q.layout, q.Notes = layoutOf(env)
-	q.Notes = append(q.Notes, notes...)
-	read, format := parseFormat, shortTable
-	for _, o := range opts {
-		switch o.long {
-		case "help", "usage":
-			return &Queue{Ask: Help}, nil
-		case "version":
-			return &Queue{Ask: Version}, nil
-		case "noheader":
-			q.Header = false
-		case "long":
-			q.long, read, format = true, parseFormat, longTable
-		case "format":
-			q.long, read, format = false, parseFormat, o.value
-		case "Format":
-			q.long, read, format = false, parseLongFormat, o.value
-		default:
-			if _, err := q.Select.option(o, me); err != nil {
-				return nil, usagef("%s: %w", o.name(), err)
-			}
-		}
+	c := &call{Request: &q.Request, Queue: q, me: me, format: shortTable, parse: parseFormat}
+	if err := c.take(append(before, opts...)); err != nil || q.Ask != Submit {
+		return q, err
 	}
-	q.format, err = read(format)
+	q.format, err = c.parse(c.format)
 	return q, err
 }
-
-// longNames are fields of --Format, by the columns of --format that they are.
-var longNames = map[string]byte{"account": 'a', "arrayjobid": 'F', "arraytaskid": 'K', "batchhost": 'B', "command": 'o',
-	"comment": 'k', "dependency": 'E', "endtime": 'e', "groupname": 'g', "jobarrayid": 'i', "jobid": 'A',
-	"mincpus": 'c', "minmemory": 'm', "name": 'j', "nodelist": 'N', "numcpus": 'C', "numnodes": 'D', "partition": 'P',
-	"priority": 'p', "prioritylong": 'Q', "qos": 'q', "reason": 'r', "reasonlist": 'R', "starttime": 'S', "state": 'T',
-	"statecompact": 't', "submittime": 'V', "timeleft": 'L', "timelimit": 'l', "timeused": 'M', "userid": 'U',
-	"username": 'u', "workdir": 'Z'}
 
 // parseLongFormat reads a format such as "JobID:10,State:.8 ,Name": names, with widths, the text between a width and
 // the next column, and a dot for columns that are aligned to the right.
 func parseLongFormat(format string) (out []field, err error) {
 	for part := range strings.SplitSeq(format, ",") {
 		name, width, sized := strings.Cut(part, ":")
-		c, ok := columns[longNames[strings.ToLower(name)]]
-		if !ok {
+		at := slices.IndexFunc(columns, func(c column) bool { return c.long == strings.ToLower(name) })
+		if at < 0 || name == "" {
 			return nil, usagef("--Format: field %q is not known; known are %s", name,
-				strings.Join(slices.Sorted(maps.Keys(longNames)), " "))
+				known(func(c column) string { return c.long }))
 		}
-		f := field{col: &c, width: 20}
+		f := field{col: &columns[at], width: 20}
 		if sized {
 			width, f.right = strings.TrimPrefix(width, "."), strings.HasPrefix(width, ".")
 			suffix := strings.TrimLeft(width, "0123456789")
@@ -339,12 +231,6 @@ type field struct {
 	col   *column
 	width int // 0: as wide as it is
 	right bool
-}
-
-// column is a column of squeue, which a letter of the format names.
-type column struct {
-	title string
-	show  func(r *Row, v view) string
 }
 
 // parseFormat reads a format such as "%.18i %t".
@@ -382,110 +268,16 @@ func parseFormat(format string) (out []field, err error) {
 		if k == len(format) {
 			return nil, usagef("--format %q ends in %%", format)
 		}
-		c, ok := columns[format[k]]
-		if !ok {
-			return nil, usagef("--format: %%%c is not known; known are %s", format[k], knownColumns())
+		at := slices.IndexFunc(columns, func(c column) bool { return c.letter == "%"+format[k:k+1] })
+		if at < 0 {
+			return nil, usagef("--format: %%%c is not known; known are %s", format[k],
+				known(func(c column) string { return c.letter }))
 		}
-		f.col = &c
+		f.col = &columns[at]
 		out = append(out, f)
 		i = k
 	}
 	return out, nil
-}
-
-func knownColumns() string {
-	var all []string
-	for c := range columns {
-		all = append(all, "%"+string(rune(c)))
-	}
-	slices.Sort(all)
-	return strings.Join(all, " ")
-}
-
-// text is a value of Slurm's that may not be there.
-func text(s string) string { return cmp.Or(s, "(null)") }
-
-// where is squeue's last column: the node, or why a job waits or failed.
-func where(r *Row) string {
-	switch r.State {
-	case Pending, Failed, Timeout, OutOfMemory:
-		return "(" + cmp.Or(r.Reason, "None") + ")"
-	}
-	return r.Node
-}
-
-var columns = map[byte]column{
-	'A': {"JOBID", func(r *Row, _ view) string { return strconv.FormatInt(r.ID, 10) }},
-	'a': {"ACCOUNT", func(r *Row, _ view) string { return text(r.Account) }},
-	'B': {"EXEC_HOST", func(r *Row, _ view) string { return cmp.Or(r.Node, "n/a") }},
-	'C': {"CPUS", func(r *Row, _ view) string { return strconv.Itoa(r.CPUs) }},
-	'c': {"MIN_CPUS", func(r *Row, _ view) string { return strconv.Itoa(r.CPUs) }},
-	'D': {"NODES", func(*Row, view) string { return "1" }},
-	'E': {"DEPENDENCY", func(r *Row, _ view) string { return dependencyText(r) }},
-	'e': {"END_TIME", func(r *Row, v view) string { return v.stamp(r.end(), "N/A") }},
-	'F': {"ARRAY_JOB_ID", func(r *Row, _ view) string { return strconv.FormatInt(cmp.Or(r.ArrayID, r.ID), 10) }},
-	'g': {"GROUP", func(r *Row, _ view) string { return text(r.Group) }},
-	'i': {"JOBID", func(r *Row, _ view) string { return r.id() }},
-	'j': {"NAME", func(r *Row, _ view) string { return r.Name }},
-	'K': {"ARRAY_TASK_ID", func(r *Row, _ view) string {
-		if r.ArrayID == 0 {
-			return "N/A"
-		}
-		return strconv.Itoa(r.Index)
-	}},
-	'k': {"COMMENT", func(r *Row, _ view) string { return text(r.Comment) }},
-	'L': {"TIME_LEFT", func(r *Row, v view) string { return left(r, v.now) }},
-	'l': {"TIME_LIMIT", func(r *Row, _ view) string { return limitText(r.Limit) }},
-	'M': {"TIME", func(r *Row, v view) string { return clock(r.ran(v.now)) }},
-	'm': {"MIN_MEMORY", func(r *Row, _ view) string { return memoryText(r.Memory) }},
-	'N': {"NODELIST", func(r *Row, _ view) string { return r.Node }},
-	'o': {"COMMAND", func(r *Row, _ view) string { return text(r.Command) }},
-	'P': {"PARTITION", func(r *Row, _ view) string { return r.Partition }},
-	// All jobs have the same, as the policy of the server decides the order. 0 would be a job that is held.
-	'p': {"PRIORITY", func(*Row, view) string { return "0.00000000023283" }},
-	'Q': {"PRIORITY", func(*Row, view) string { return "1" }},
-	'q': {"QOS", func(*Row, view) string { return "normal" }},
-	'R': {"NODELIST(REASON)", func(r *Row, _ view) string { return where(r) }},
-	'r': {"REASON", func(r *Row, _ view) string { return cmp.Or(r.Reason, "None") }},
-	'S': {"START_TIME", func(r *Row, v view) string { return v.stamp(r.start(), "N/A") }},
-	'T': {"STATE", func(r *Row, _ view) string { return r.State.String() }},
-	't': {"ST", func(r *Row, _ view) string { return r.State.Compact() }},
-	'U': {"UID", func(r *Row, _ view) string { return strconv.Itoa(r.UID) }},
-	'u': {"USER", func(r *Row, _ view) string { return r.User }},
-	'V': {"SUBMIT_TIME", func(r *Row, v view) string { return v.stamp(r.Submitted, "N/A") }},
-	'Z': {"WORK_DIR", func(r *Row, _ view) string { return r.Dir }},
-}
-
-func (r *Row) start() time.Time {
-	if !r.Started.IsZero() {
-		return r.Started
-	}
-	return r.Begins
-}
-
-func (r *Row) end() time.Time {
-	if !r.Ended.IsZero() {
-		return r.Ended
-	}
-	return r.Ends
-}
-
-func left(r *Row, now time.Time) string {
-	if r.Limit == 0 {
-		return "UNLIMITED"
-	}
-	return clock(max(0, r.Limit-r.ran(now)))
-}
-
-func dependencyText(r *Row) string {
-	if len(r.After) == 0 || r.State != Pending {
-		return "(null)"
-	}
-	var out []string
-	for _, after := range r.After {
-		out = append(out, after+"(unfulfilled)")
-	}
-	return strings.Join(out, ",")
 }
 
 // Print writes the answer of squeue: the selected rows, waiting jobs first, then running ones.
@@ -502,7 +294,7 @@ func (q *Queue) Print(w io.Writer, rows []Row, now time.Time) error {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID))
 	})
 	for i := range meant {
-		q.line(&b, func(c *column) string { return c.show(&meant[i], view{now, q.layout}) })
+		q.line(&b, func(c *column) string { return c.show(&meant[i], view{now, q.layout, "N/A", "(null)"}) })
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

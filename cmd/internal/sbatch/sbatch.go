@@ -6,7 +6,7 @@ package sbatch
 
 import (
 	"bytes"
-	"errors"
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -49,18 +49,8 @@ type Job struct {
 	Export                      []string // NAME=VALUE
 
 	Parsable, Quiet, Wait bool
-	Ask                   Ask      // help or version to print instead
-	Notes                 []string // options without effect, and why
+	Request
 }
-
-// Ask is a command that submits nothing.
-type Ask uint8
-
-const (
-	Submit Ask = iota
-	Help
-	Version
-)
 
 // Dependency is a job, or an element of an array if Index is not negative.
 type Dependency struct {
@@ -104,24 +94,6 @@ type Host struct {
 	Stdin func() ([]byte, error)
 }
 
-// variables are the environment variables that stand for options of sbatch: over those of the script, below those of
-// the command line.
-var variables = []struct{ name, long string }{
-	{"SBATCH_ACCOUNT", "account"}, {"SBATCH_ARRAY_INX", "array"}, {"SBATCH_CLUSTERS", "clusters"},
-	{"SLURM_CLUSTERS", "clusters"}, {"SBATCH_CONSTRAINT", "constraint"}, {"SBATCH_CONTAINER", "container"},
-	{"SBATCH_CORE_SPEC", "core-spec"}, {"SBATCH_CPUS_PER_GPU", "cpus-per-gpu"}, {"SBATCH_DISTRIBUTION", "distribution"},
-	{"SBATCH_EXCLUSIVE", "exclusive"}, {"SBATCH_EXPORT", "export"}, {"SBATCH_GET_USER_ENV", "get-user-env"},
-	{"SBATCH_GPUS", "gpus"}, {"SBATCH_GPUS_PER_NODE", "gpus-per-node"}, {"SBATCH_GPUS_PER_TASK", "gpus-per-task"},
-	{"SBATCH_GRES", "gres"}, {"SBATCH_HINT", "hint"}, {"SBATCH_IGNORE_PBS", "ignore-pbs"},
-	{"SBATCH_JOB_NAME", "job-name"}, {"SBATCH_MEM_BIND", "mem-bind"}, {"SBATCH_MEM_PER_CPU", "mem-per-cpu"},
-	{"SBATCH_MEM_PER_GPU", "mem-per-gpu"}, {"SBATCH_MEM_PER_NODE", "mem"}, {"SBATCH_NETWORK", "network"},
-	{"SBATCH_NO_REQUEUE", "no-requeue"}, {"SBATCH_OPEN_MODE", "open-mode"}, {"SBATCH_OVERCOMMIT", "overcommit"},
-	{"SBATCH_PARTITION", "partition"}, {"SBATCH_PROFILE", "profile"}, {"SBATCH_QOS", "qos"},
-	{"SBATCH_REQUEUE", "requeue"}, {"SBATCH_RESERVATION", "reservation"}, {"SBATCH_SIGNAL", "signal"},
-	{"SBATCH_SPREAD_JOB", "spread-job"}, {"SBATCH_THREAD_SPEC", "thread-spec"}, {"SBATCH_TIMELIMIT", "time"},
-	{"SBATCH_USE_MIN_NODES", "use-min-nodes"}, {"SBATCH_WAIT", "wait"}, {"SBATCH_WCKEY", "wckey"},
-}
-
 // Parse reads a command line of sbatch, without the command's name, and the script that it names.
 func Parse(args []string, host Host) (*Job, error) {
 	opts, rest, err := getopt(sbatchOptions, args)
@@ -129,13 +101,11 @@ func Parse(args []string, host Host) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{Dir: host.Dir}
-	for _, o := range opts {
-		switch o.long {
-		case "help", "usage":
-			return &Job{Ask: Help}, nil
-		case "version":
-			return &Job{Ask: Version}, nil
-		}
+	c := &call{Request: &j.Request, Job: j, host: host}
+	if at := slices.IndexFunc(opts, func(o given) bool {
+		return slices.Contains([]string{"help", "usage", "version"}, o.long)
+	}); at >= 0 {
+		return j, c.take(opts[at:])
 	}
 	if err := j.script(opts, rest, host); err != nil {
 		return nil, err
@@ -150,18 +120,14 @@ func Parse(args []string, host Host) (*Job, error) {
 			return nil, usagef("--mem and --mem-per-cpu exclude each other")
 		}
 	}
-	for _, v := range variables {
-		text, ok := host.Env(v.name)
-		if !ok {
-			continue
-		}
-		o, err := long(sbatchOptions, v.long)
-		if err != nil {
+	all = slices.Concat(all, fromEnv(sbatchOptions, sbatchVariables, host.Env), opts)
+	for _, step := range []func() error{func() error { return c.take(all) }, c.cpus, c.memory,
+		func() error { return j.finish(host.Real) }} {
+		if err := step(); err != nil {
 			return nil, err
 		}
-		all = append(all, given{o, text})
 	}
-	return j, j.apply(append(all, opts...), host)
+	return j, nil
 }
 
 func has(opts []given, name string) bool {
@@ -218,99 +184,6 @@ func (j *Job) script(opts []given, rest []string, host Host) (err error) {
 		return fmt.Errorf("%s: %s", j.where(), fault)
 	}
 	return nil
-}
-
-// apply takes over options, of which later ones count more.
-func (j *Job) apply(opts []given, host Host) (err error) {
-	if j.Notes, err = check(opts); err != nil {
-		return err
-	}
-	var memory, perCPU, nodes, tasksPerNode, mincpus string
-	for _, o := range opts {
-		var err error
-		text := o.value
-		switch o.long {
-		case "array":
-			j.Array, j.AtMost = nil, 0
-			if text != "" {
-				j.Array, j.AtMost, err = indices(text)
-			}
-		case "account":
-			j.Account = text
-		case "chdir":
-			j.Dir = path.Join(host.Dir, text)
-			if path.IsAbs(text) {
-				j.Dir = path.Clean(text)
-			}
-		case "comment":
-			j.Comment = text
-		case "container":
-			j.Container = text
-		case "cpus-per-task":
-			j.PerTask, err = count(text)
-		case "dependency":
-			j.After, err = dependencies(text)
-		case "error":
-			j.Error = text
-		case "export":
-			err = j.export(text, host)
-		case "input":
-			j.Input = text
-		case "job-name":
-			j.Name = text
-		case "kill-on-invalid-dep":
-			if text != "yes" && text != "no" {
-				err = fmt.Errorf("%q: write yes", text)
-			} else if text == "no" {
-				err = errors.New("a job whose dependency is not met any more is cancelled: write yes")
-			}
-		case "mem":
-			memory, perCPU = text, ""
-			_, err = Memory(text)
-		case "mem-per-cpu":
-			perCPU, memory = text, ""
-			_, err = Memory(text)
-		case "mincpus":
-			mincpus = text
-		case "nodes":
-			nodes = text
-		case "ntasks":
-			j.Tasks, err = count(text)
-		case "ntasks-per-node":
-			tasksPerNode = text
-		case "open-mode":
-			if text != "append" && text != "truncate" {
-				err = fmt.Errorf("%q: write append or truncate", text)
-			}
-			j.Append = text == "append"
-		case "output":
-			j.Output = text
-		case "parsable":
-			j.Parsable = true
-		case "partition":
-			j.Partition = text
-		case "quiet":
-			j.Quiet = true
-		case "signal":
-			err = j.signal(text)
-		case "time":
-			j.Limit, err = Limit(text)
-		case "wait":
-			j.Wait = true
-		case "workflow":
-			j.Workflow = text
-		}
-		if err != nil {
-			return usagef("%s: %w", o.name(), err)
-		}
-	}
-	if err := j.cpus(nodes, tasksPerNode, mincpus); err != nil {
-		return err
-	}
-	if err := j.memory(memory, perCPU); err != nil {
-		return err
-	}
-	return j.finish(host.Real)
 }
 
 // finish resolves links in paths, and checks options together.
@@ -370,57 +243,52 @@ func (j *Job) output() string {
 }
 
 // cpus works out how many the job wants.
-func (j *Job) cpus(nodes, tasksPerNode, mincpus string) error {
-	if nodes != "" {
-		least, most, ranged := strings.Cut(nodes, "-")
-		n, err := count(least)
-		if err == nil && ranged {
-			_, err = count(most)
+func (c *call) cpus() error {
+	optional := func(option, text string) (n int, err error) {
+		if text == "" {
+			return 0, nil
 		}
-		if err == nil && n > 1 {
-			err = errors.New("a job runs on one node: write 1")
+		if n, err = count(text); err != nil {
+			err = usagef("--%s: %w", option, err)
 		}
-		if err != nil {
-			return usagef("--nodes: %w", err)
-		}
+		return n, err
 	}
-	tasks := max(j.Tasks, 1)
-	if tasksPerNode != "" {
-		n, err := count(tasksPerNode)
-		if err != nil {
-			return usagef("--ntasks-per-node: %w", err)
-		}
-		if j.Tasks == 0 {
-			tasks, j.Tasks = n, n
-		} else if j.Tasks > n {
-			return usagef("--ntasks-per-node: %d tasks would need more than one node, and a job runs on one", j.Tasks)
-		}
+	least, most, _ := strings.Cut(c.nodes, "-")
+	nodes, err1 := optional("nodes", least)
+	_, err2 := optional("nodes", most)
+	perNode, err3 := optional("ntasks-per-node", c.tasksPerNode)
+	atLeast, err4 := optional("mincpus", c.minCPUs)
+	j := c.Job
+	switch err := cmp.Or(err1, err2, err3, err4); {
+	case err != nil:
+		return err
+	case nodes > 1:
+		return usagef("--nodes: a job runs on one node: write 1")
+	case strings.HasPrefix(c.nodes, "-"), strings.HasSuffix(c.nodes, "-"):
+		return usagef("--nodes: %q is not a whole number above 0", c.nodes)
+	case perNode > 0 && j.Tasks > perNode:
+		return usagef("--ntasks-per-node: %d tasks would need more than one node, and a job runs on one", j.Tasks)
+	case j.Tasks == 0:
+		j.Tasks = perNode
 	}
-	j.CPUs = tasks * max(j.PerTask, 1)
-	if mincpus != "" {
-		n, err := count(mincpus)
-		if err != nil {
-			return usagef("--mincpus: %w", err)
-		}
-		j.CPUs = max(j.CPUs, n)
-	}
-	if j.CPUs > 1<<20 {
+	if j.CPUs = max(max(j.Tasks, 1)*max(j.PerTask, 1), atLeast); j.CPUs > 1<<20 {
 		return usagef("%d CPUs are more than any host has", j.CPUs)
 	}
 	return nil
 }
 
 // memory works out how much the job wants.
-func (j *Job) memory(text, perCPU string) (err error) {
+func (c *call) memory() (err error) {
+	j := c.Job
 	switch {
-	case text != "":
-		if j.Memory, err = Memory(text); err == nil && j.Memory == 0 {
+	case c.mem != "":
+		if j.Memory, err = Memory(c.mem); err == nil && j.Memory == 0 {
 			j.Notes = append(j.Notes, "--mem=0 asks for all memory of a node: gantry gives the job the share of the "+
 				"node that its CPUs are")
 		}
-	case perCPU != "":
-		if j.PerCPU, err = Memory(perCPU); err == nil && j.PerCPU > (1<<62)/int64(j.CPUs) {
-			return usagef("--mem-per-cpu: %s for each of %d CPUs is more than any host has", perCPU, j.CPUs)
+	case c.memPerCPU != "":
+		if j.PerCPU, err = Memory(c.memPerCPU); err == nil && j.PerCPU > (1<<62)/int64(j.CPUs) {
+			return usagef("--mem-per-cpu: %s for each of %d CPUs is more than any host has", c.memPerCPU, j.CPUs)
 		}
 		j.Memory = j.PerCPU * int64(j.CPUs)
 	}

@@ -22,12 +22,8 @@ func directives(script []byte, where string) (opts []given, err error) {
 		}
 		words, err := words(rest)
 		var found []given
-		var left []string
 		if err == nil {
-			found, left, err = getopt(sbatchOptions, words)
-		}
-		if err == nil && len(left) > 0 {
-			err = usagef("%q is no option", left[0])
+			found, err = only(sbatchOptions, words)
 		}
 		if err != nil {
 			return nil, usagef("%s, line %d: %w", where, n+1, err)

@@ -2,6 +2,7 @@ package sbatch
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 type view struct {
 	now    time.Time
 	layout string // of strftime, or relative
+	// unknown is written for an instant that is not known, null for a text that a job does not have.
+	unknown, null string
 }
 
 // standard is how Slurm writes instants if SLURM_TIME_FORMAT says nothing else.
@@ -31,13 +34,14 @@ func layoutOf(env func(string) (string, bool)) (layout string, notes []string) {
 	return standard, nil
 }
 
-// stamp writes an instant as Slurm does.
-func (v view) stamp(t time.Time, none string) string {
-	if t.IsZero() {
-		return none
+// stamp writes the first of some instants that is known, as Slurm does.
+func (v view) stamp(all ...time.Time) string {
+	at := slices.IndexFunc(all, func(t time.Time) bool { return !t.IsZero() })
+	if at < 0 {
+		return v.unknown
 	}
-	layout := v.layout
-	if t = t.Local(); layout == "relative" {
+	t, layout := all[at].Local(), v.layout
+	if layout == "relative" {
 		layout = relative(t, v.now.Local())
 	}
 	return strftime(t, layout)

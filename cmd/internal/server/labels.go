@@ -2,13 +2,11 @@ package server
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
 	"gantry/cmd/api"
 	"gantry/executor"
-	"gantry/sqlite"
 )
 
 // options are the options of a submission in the log, beside its definition. sqlite/FORMAT.md describes them. All but
@@ -22,16 +20,16 @@ type options struct {
 	Secrets  string                `json:"secrets,omitempty"` // the key below which they are kept
 }
 
-// optionsOf is "" where there is nothing to keep.
-func optionsOf(labels api.Labels, secrets string) string {
-	if len(labels) == 0 && secrets == "" {
+// text is "" where there is nothing to keep.
+func (o *options) text() string {
+	text, _ := json.Marshal(o) // texts can be written
+	if string(text) == "{}" {
 		return ""
 	}
-	text, _ := json.Marshal(options{Labels: labels, Secrets: secrets}) // texts can be written
 	return string(text)
 }
 
-// readOptions reads the options that optionsOf or submitTasks wrote; the zero value if they are damaged.
+// readOptions reads them again; the zero value if they are damaged.
 func readOptions(text string) (o options) {
 	if text == "" || json.Unmarshal([]byte(text), &o) != nil {
 		return options{}
@@ -69,21 +67,3 @@ func checkLabels(labels api.Labels) error {
 	}
 	return nil
 }
-
-// identify gives a submission its number and its name in the run. Jobs, which work in directories of the host, find the
-// number in their environment; of others no result may depend on it.
-func identify(sub *executor.Submission, row *sqlite.Submitted) {
-	sub.ID, sub.Name = row.ID, row.Name
-	w := *sub.Workflow
-	w.Tasks = slices.Clone(w.Tasks)
-	for i := range w.Tasks {
-		t := &w.Tasks[i]
-		if t.Container == 0 || !slices.ContainsFunc(w.Containers[t.Container-1].Mounts, inPlace) {
-			continue
-		}
-		t.Env = executor.MergeEnv(t.Env, []string{api.ID + "=" + strconv.FormatInt(row.ID, 10)})
-	}
-	sub.Workflow = &w
-}
-
-func inPlace(mount string) bool { return executor.ParseMount(mount).InPlace }

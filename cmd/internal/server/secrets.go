@@ -25,7 +25,7 @@ var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$`)
 
 // keepSecrets keeps the secrets of a request and gives them to the programs of its submissions. It returns the key
 // below which they are, "" if there are none, and how to forget them if the request is refused.
-func (s *Server) keepSecrets(req *api.Submit, by Peer, subs []executor.Submission) (key string, forget func(),
+func (s *Server) keepSecrets(req *api.Submit, by Peer, items []handed) (key string, forget func(),
 	err error) {
 	forget = func() {}
 	if len(req.Secrets) == 0 {
@@ -48,15 +48,13 @@ func (s *Server) keepSecrets(req *api.Submit, by Peer, subs []executor.Submissio
 	// The key of the request is the client's own, and two users might have the same one.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", by.UID, req.Key))
 	key = hex.EncodeToString(sum[:])
-	mounts, made, err := s.Secrets.Keep(key, subs[0].By, req.Secrets)
+	mounts, made, err := s.Secrets.Keep(key, items[0].sub.By, req.Secrets)
 	if err != nil {
 		return "", forget, &api.Error{Code: api.Full,
 			Message: fmt.Sprintf("--secret: the values cannot be kept: %v", err)}
 	}
-	for i := range subs {
-		w := *subs[i].Workflow
-		executor.AddMounts(&w, "--secret", mounts)
-		subs[i].Workflow = &w
+	for _, h := range items {
+		executor.AddMounts(h.sub.Workflow, "--secret", mounts)
 	}
 	if made {
 		forget = func() { s.release(key) }

@@ -25,7 +25,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os/user"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -69,8 +68,7 @@ type Config struct {
 	Shared bool
 	// Tenant says which tenant a user counts for that hands something in; nil, or "": whichever it names.
 	Tenant func(user string) string
-	// Limits are those of a tenant; nil: nobody has any.
-	Limits func(tenant string) Limits
+	Limits Limits
 	// DiskUse measures the files of a tenant, in bytes.
 	DiskUse func(ctx context.Context, tenant string) (int64, error)
 	// Allow reports whether a peer may ask; nil: every peer that can open the socket may.
@@ -96,10 +94,9 @@ type Server struct {
 	faulty   atomic.Int64 // requests whose handler panicked
 
 	mu        sync.Mutex
-	nextSince time.Time                     // About.Next is the policy to be
-	entries   map[int64]*entry              // submissions that are not over
-	flows     map[planner.WorkflowID]*entry // those that have arrived
-	singles   map[planner.TaskID]*entry     // the same of single tasks
+	nextSince time.Time        // About.Next is the policy to be
+	entries   map[int64]*entry // submissions that are not over
+	places    map[place]*entry // those that have arrived
 	waiters   map[int64]map[chan struct{}]bool
 	holders   map[string]int   // submissions that are not over, by the key of their secrets
 	loads     map[string]*load // by tenant
@@ -118,6 +115,28 @@ type entry struct {
 	planned      bool         // the policy has predicted its end
 	promised     planner.Time // when it is to end by that
 	text         string       // how that is to its deadline
+}
+
+// place is where a submission is in the run; its task is planner.None if it is a workflow.
+type place struct {
+	workflow planner.WorkflowID
+	task     planner.TaskID
+}
+
+func (e *entry) place() place {
+	if e.single {
+		return place{e.Workflow, e.Task}
+	}
+	return place{e.Workflow, planner.None}
+}
+
+// over reports whether a submission that has arrived is over.
+func (e *entry) over(v planner.View) bool {
+	if e.single {
+		return v.Phase(e.Task).Ended()
+	}
+	left, _ := v.Progress(e.Workflow)
+	return left == 0
 }
 
 // UnderWay counts the attempts under way at the time of a request, and names the tasks of the first.
@@ -152,8 +171,7 @@ type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time
 
 // New returns a server. Restore adds the submissions in the log that are not over.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, entries: map[int64]*entry{}, flows: map[planner.WorkflowID]*entry{},
-		singles: map[planner.TaskID]*entry{},
+	s := &Server{Config: cfg, entries: map[int64]*entry{}, places: map[place]*entry{},
 		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, loads: map[string]*load{},
 		left: map[planner.WorkflowID]leftOf{}}
 	if s.Fault == nil {
@@ -209,46 +227,45 @@ func (s *Server) Restore(ctx context.Context, v planner.View, tenant func(planne
 	}
 	var subs []executor.Submission
 	for _, row := range waiting {
-		sub, err := row.Submission()
-		if err != nil {
-			return nil, fmt.Errorf("submission %d: %w", row.ID, err)
-		}
-		if row.Kind == sqlite.KindTask {
-			if err := joined(sub, &row); err != nil {
-				return nil, err
-			}
-		} else {
-			identify(sub, &row)
-		}
-		subs = append(subs, *sub)
-		row.Definition = nil
-		s.add(row, sub)
-	}
-	for _, w := range v.Present() {
-		row, err := s.Run.SubmittedAs(ctx, w)
+		sub, err := restored(&row)
 		if err != nil {
 			return nil, err
 		}
-		if row == nil {
-			continue // it was there when the run began
-		}
-		flow := v.Workflow(w)
-		e := &entry{Submitted: *row, flow: row.Name, release: flow.Release, due: flow.Due, class: flow.Class,
-			arrived: true}
-		for range v.All(w) {
-			e.tasks++
-		}
-		if e.due == unit.Never {
-			e.due = 0
-		}
-		s.entries[row.ID], s.flows[w] = e, e
-		s.holdLocked(row)
+		subs = append(subs, *sub)
+		s.add(row, sub)
 	}
-	if err := s.restoreSingles(ctx, v); err != nil {
+	entered, err := s.Run.Entered(ctx)
+	if err != nil {
 		return nil, err
+	}
+	for _, row := range entered {
+		if _, there := s.left[row.Workflow]; there && row.State == sqlite.Arrived {
+			s.addArrived(v, row)
+		}
 	}
 	s.sweepSecrets()
 	return subs, nil
+}
+
+// addArrived takes in a submission that has arrived, unless it is over.
+func (s *Server) addArrived(v planner.View, row sqlite.Submitted) {
+	flow := v.Workflow(row.Workflow)
+	e := &entry{Submitted: row, flow: row.Name, release: flow.Release, due: flow.Due, class: flow.Class, arrived: true,
+		single: row.Kind == sqlite.KindTask, tasks: 1}
+	if e.over(v) {
+		return
+	}
+	if !e.single {
+		e.tasks = 0
+		for range v.All(row.Workflow) {
+			e.tasks++
+		}
+	}
+	if e.due == unit.Never {
+		e.due = 0
+	}
+	s.entries[row.ID], s.places[e.place()] = e, e
+	s.holdLocked(&row)
 }
 
 // add takes in a submission that was accepted.
@@ -378,198 +395,6 @@ func read(r *http.Request, into any) error {
 		return invalidf("the request cannot be read: %v", err)
 	}
 	return nil
-}
-
-func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, error) {
-	var req api.Submit
-	if err := read(r, &req); err != nil {
-		return nil, err
-	}
-	switch {
-	case req.Key == "" || len(req.Key) > 64:
-		return nil, invalidf("a submission needs a key of at most 64 bytes")
-	case len(req.Tasks) > 0 && len(req.Workflows) > 0:
-		return nil, invalidf("one request hands in workflows or single tasks, not both")
-	case len(req.Tasks) > 0:
-		return s.submitTasks(ctx, &req, by)
-	case len(req.Workflows) == 0:
-		return nil, invalidf("nothing is handed in")
-	case len(req.Workflows) > api.MaxTogether:
-		return nil, invalidf("one request may hand in %d workflows, not %d", api.MaxTogether, len(req.Workflows))
-	}
-	subs := make([]executor.Submission, len(req.Workflows))
-	for i, w := range req.Workflows {
-		sub, err := sqlite.DecodeSubmission(w.Definition)
-		if err != nil {
-			return nil, invalidf(
-				"workflow %q cannot be read: %v; is the server another version of gantry?",
-				w.Name,
-				err,
-			)
-		}
-		if sub.Name = executor.EscapeName(w.Name); w.RejectLate {
-			sub.RejectLate = true
-		}
-		if err := CheckSubmission(sub, len(s.Platform.Nodes)); err != nil {
-			return nil, &api.Error{Code: api.Invalid, Message: err.Error()}
-		}
-		if err := checkLabels(w.Labels); err != nil {
-			return nil, err
-		}
-		if err := s.attribute(sub, by); err != nil {
-			return nil, err
-		}
-		subs[i] = *sub
-	}
-	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil {
-		return a, err
-	}
-	for i := range subs {
-		if subs[i].RejectLate && !s.Deadlines(s.policy()) {
-			return nil, invalidf(
-				"--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or "+
-					"fifo",
-				s.policy(),
-			)
-		}
-		if err := s.Check(ctx, &subs[i], by); err != nil {
-			return nil, err
-		}
-	}
-	tasks := map[string]int{}
-	for i := range subs {
-		tasks[subs[i].Tenant] += len(subs[i].Workflow.Tasks)
-	}
-	s.entering.Lock()
-	defer s.entering.Unlock()
-	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil { // meanwhile
-		return a, err
-	}
-	if err := s.within(ctx, tasks); err != nil {
-		return nil, err
-	}
-	secrets, forget, err := s.keepSecrets(&req, by, subs)
-	if err != nil {
-		return nil, err
-	}
-	defer forget() // unless it is accepted
-	now, wall := s.Now(), time.Now()
-	rows := make([]sqlite.Submitted, len(subs))
-	for i := range subs {
-		sub := &subs[i]
-		for _, t := range []*planner.Time{&sub.At, &sub.Release, &sub.Due} {
-			if *t > 0 || t == &sub.At { // 0 is none
-				*t += now
-			}
-		}
-		definition, err := sqlite.EncodeSubmission(sub)
-		if err != nil {
-			return nil, err
-		}
-		rows[i] = sqlite.Submitted{Key: req.Key, UID: by.UID, GID: by.GID, PID: by.PID, User: userName(by.UID),
-			Tenant: sub.Tenant, Name: sub.Name, Kind: sqlite.KindWorkflow, Wall: wall, At: now, Arrival: sub.At,
-			Options: optionsOf(req.Workflows[i].Labels, secrets), Definition: definition}
-	}
-	return s.acceptAll(rows, subs, by, identify)
-}
-
-// acceptAll accepts submissions, which get their numbers by identify, and lets them arrive.
-func (s *Server) acceptAll(rows []sqlite.Submitted, subs []executor.Submission, by Peer,
-	identify func(*executor.Submission, *sqlite.Submitted)) (any, error) {
-	if err := s.accept(rows, by.UID, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
-		sub := subs[i]
-		identify(&sub, row)
-		s.add(*row, &sub)
-		return func(in *executor.Intake) { in.Arrive(sub) }
-	}); err != nil {
-		return nil, err
-	}
-	return acceptedAs(rows), nil
-}
-
-func acceptedAs(rows []sqlite.Submitted) *api.Accepted {
-	a := &api.Accepted{Run: rows[0].Run}
-	for _, row := range rows {
-		a.IDs, a.Names = append(a.IDs, row.ID), append(a.Names, row.Name)
-	}
-	return a
-}
-
-var errKeyTaken error = &api.Error{Code: api.Denied,
-	Message: "the key of this request is that of another user's: choose another"}
-
-// repeated is the answer to a request that was accepted before, whose client did not hear so: no limit, and no drain,
-// takes that back. nil: it is a new one.
-func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.Accepted, error) {
-	rows, err := s.DB.SubmittedWith(ctx, req.Key)
-	switch {
-	case err != nil || len(rows) == 0:
-		return nil, err
-	case rows[0].UID != by.UID:
-		return nil, errKeyTaken
-	case len(rows) != len(req.Workflows)+len(req.Tasks):
-		return nil, invalidf("request %s was one of %d submissions", req.Key, len(rows))
-	}
-	return acceptedAs(rows), nil
-}
-
-// accept logs submissions and gives them to the engine, by the functions that given returns for the rows. A request
-// that comes again from the same user changes nothing; the rows are then those of the first one.
-func (s *Server) accept(
-	rows []sqlite.Submitted,
-	by int,
-	given func(i int, row *sqlite.Submitted) func(*executor.Intake),
-) error {
-	s.intake.RLock()
-	defer s.intake.RUnlock()
-	if s.drained {
-		return &api.Error{
-			Code:    api.Draining,
-			Message: "the server takes no more work: it ends once what it has is done",
-		}
-	}
-	if why := s.Trouble(); why != "" {
-		return &api.Error{Code: api.Full, Message: why}
-	}
-	again, err := s.Run.Accept(rows, func(row *sqlite.Submitted) {
-		if row.Kind == sqlite.KindWorkflow {
-			row.Name = fmt.Sprintf("%s-%d", row.Name, row.ID)
-		}
-	})
-	if fault := sqlite.DiskFault(err); fault != "" {
-		return &api.Error{Code: api.Full, Message: fmt.Sprintf("the log cannot be written (%s): nothing of the "+
-			"request is kept; free space in the gantry directory, then hand it in again", fault)}
-	}
-	if err != nil {
-		return err
-	}
-	if again && rows[0].UID != by {
-		return errKeyTaken
-	}
-	if again {
-		return nil
-	}
-	enter := make([]func(*executor.Intake), len(rows))
-	for i := range rows {
-		enter[i] = given(i, &rows[i])
-		rows[i].Definition = nil
-	}
-	s.Inbox.Post(func(in *executor.Intake) error {
-		for _, f := range enter {
-			f(in)
-		}
-		return nil
-	})
-	return nil
-}
-
-// userName is the name of a user, "" if it has none.
-func userName(uid int) string {
-	u, err := user.LookupId(strconv.Itoa(uid))
-	if err != nil {
-		return ""
-	}
-	return u.Username
 }
 
 func (s *Server) drain(_ context.Context, r *http.Request, by Peer) (any, error) {

@@ -21,53 +21,73 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, adm := range admitted {
-		if e := s.entries[adm.Submission.ID]; e != nil {
-			if !e.arrived {
-				s.loadOf(e.Tenant).coming -= e.tasks
-			}
-			e.arrived, e.State, e.Workflow = true, sqlite.Arrived, adm.Spec.ID
-			if e.single {
-				e.Task = adm.Arrived.Tasks[0].ID
-				s.singles[e.Task] = e
-			} else {
-				s.flows[adm.Spec.ID] = e
-			}
-		}
-	}
-	s.watchLoads(v, events, admitted)
-	defer s.watchSingles(v, events)
-	for i := range events {
-		w := planner.WorkflowID(planner.None)
-		if pc, ok := events[i].Body.(*planner.PlanCommitted); ok {
-			s.promises(pc.Notes)
-		}
-		switch b := events[i].Body.(type) {
-		case *planner.AttemptExited:
-			w = v.Task(v.Attempt(b.Attempt).Task).Workflow
-		case *planner.TaskReused:
-			w = v.Task(b.Task).Workflow
-		case planner.WorkflowCancelled:
-			w = b.Workflow
-		default:
+		e := s.entries[adm.Submission.ID]
+		if e == nil {
 			continue
 		}
-		if b, ok := events[i].Body.(planner.WorkflowCancelled); ok && s.flows[b.Workflow] != nil {
-			s.flows[b.Workflow].State = sqlite.Cancelled
+		if !e.arrived {
+			s.loadOf(e.Tenant).coming -= e.tasks
 		}
-		if left, _ := v.Progress(w); left == 0 {
-			if e := s.flows[w]; e != nil {
-				delete(s.flows, w)
-				s.overLocked(e)
-				s.wakeLocked(e.ID)
+		e.arrived, e.State, e.Workflow = true, sqlite.Arrived, adm.Spec.ID
+		if e.single {
+			e.Task = adm.Arrived.Tasks[0].ID
+		}
+		s.places[e.place()] = e
+	}
+	s.watchLoads(v, events, admitted)
+	skips := false // tasks of which no event tells
+	for i := range events {
+		task := planner.TaskID(planner.None)
+		switch b := events[i].Body.(type) {
+		case *planner.PlanCommitted:
+			s.promises(b.Notes)
+		case *planner.AttemptExited:
+			task = v.Attempt(b.Attempt).Task
+			skips = skips || v.Phase(task) != planner.Done && v.Phase(task).Ended()
+		case *planner.TaskReused:
+			task = b.Task
+		case planner.WorkflowCancelled:
+			if e := s.places[place{b.Workflow, planner.None}]; e != nil {
+				e.State = sqlite.Cancelled
 			}
+			skips = true
+		case planner.TaskCancelled:
+			skips = true
 		}
+		if task != planner.None {
+			w := v.Task(task).Workflow
+			s.settle(v, s.places[place{w, planner.None}])
+			s.settle(v, s.places[place{w, task}])
+		}
+	}
+	if skips {
+		for _, e := range s.places {
+			s.settle(v, e)
+		}
+	}
+}
+
+// settle takes a submission out that has arrived and is over.
+func (s *Server) settle(v planner.View, e *entry) {
+	if e != nil && e.over(v) {
+		delete(s.places, e.place())
+		s.overLocked(e)
+		s.wakeLocked(e.ID)
+	}
+}
+
+// Settled takes in submissions that will not arrive, or not end well, as executor.Engine.OnSettled.
+func (s *Server) Settled(all []executor.Settled) {
+	for _, x := range all {
+		s.wake(x.ID)
 	}
 }
 
 // promises notes the ends that the policy predicts for workflows.
 func (s *Server) promises(notes []planner.Note) {
 	for i := range notes {
-		if e := s.flows[notes[i].Workflow]; e != nil && notes[i].Topic == planner.TopicPredicted {
+		e := s.places[place{notes[i].Workflow, planner.None}]
+		if e != nil && notes[i].Topic == planner.TopicPredicted {
 			e.planned, e.promised, e.text = true, notes[i].At, notes[i].Text
 		}
 	}
@@ -81,11 +101,11 @@ func (s *Server) wakeLocked(id int64) {
 	delete(s.waiters, id)
 }
 
-// wake is wakeLocked without the lock; the submission did not arrive.
+// wake takes out a submission that has not arrived and will not, and wakes the requests that wait for it.
 func (s *Server) wake(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[id]; e != nil {
+	if e := s.entries[id]; e != nil && !e.arrived {
 		s.overLocked(e)
 	}
 	s.wakeLocked(id)
@@ -420,87 +440,45 @@ func (s *Server) foretold(st *api.Status, e *entry, all *Expectations, note stri
 // live is how submissions stand that are not over, by the engine. Why one waits is explained, or said in a word.
 func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Status, error) {
 	out := make([]api.Status, len(of))
-	at := make(map[planner.WorkflowID]*api.Status, len(of))
-	singles := map[planner.TaskID]*api.Status{}
 	for i := range of {
 		e := &of[i]
 		more := readOptions(e.Options)
-		out[i] = api.Status{
-			ID:        e.ID,
-			Run:       e.Run,
-			Name:      e.Name,
-			Kind:      e.Kind,
-			User:      e.User,
-			UID:       e.UID,
-			Tenant:    e.Tenant,
-			Class:     e.class.String(),
-			State:     sqlite.Accepted,
-			Tasks:     e.tasks,
-			Submitted: e.Wall,
-			Workflow:  more.Workflow,
-			Labels:    more.Labels,
-			Release:   s.wall(max(e.release, e.Arrival), e.At),
-			Due:       s.wall(e.due, 0),
-		}
-		if e.arrived {
-			if out[i].State = "waiting"; e.State == sqlite.Cancelled {
-				out[i].State = sqlite.Cancelled
-			}
-			if e.single {
-				singles[e.Task], out[i].Reason = &out[i], more.waitsFor()
-				continue
-			}
-			at[e.Workflow] = &out[i]
-		} else {
-			out[i].Reason = more.waitsFor()
-		}
+		out[i] = api.Status{ID: e.ID, Run: e.Run, Name: e.Name, Kind: e.Kind, User: e.User, UID: e.UID,
+			Tenant: e.Tenant, Class: e.class.String(), State: sqlite.Accepted, Tasks: e.tasks, Submitted: e.Wall,
+			Workflow: more.Workflow, Labels: more.Labels, Reason: more.waitsFor(),
+			Release: s.wall(max(e.release, e.Arrival), e.At), Due: s.wall(e.due, 0)}
 	}
 	ready := map[*api.Status]planner.TaskID{} // of those of which nothing runs, a task that could
 	brief := map[*api.Status]string{}
 	var others UnderWay
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
-		throttled := in.Throttled()
-		for i := range out {
-			if throttled[out[i].ID] {
-				out[i].Reason = api.Throttled
-			}
-		}
-		s.liveSingles(v, singles, ready)
+		running := map[planner.WorkflowID][]planner.AttemptID{}
 		for a := range v.UnderWay() {
 			// Whose task it is that is named, not everybody may see.
 			if spec := in.Spec(v.Attempt(a).Task); spec != nil && len(others.Names) < mostNamed && !s.Shared {
 				others.Names = append(others.Names, spec.Name)
 			}
 			others.Count++
-			if st := at[v.Task(v.Attempt(a).Task).Workflow]; st != nil {
-				st.Running++
-				if st.Tasks == 1 {
-					st.Node = s.Platform.Nodes[v.Attempt(a).Node].Name
-				}
-			}
+			w := v.Task(v.Attempt(a).Task).Workflow
+			running[w] = append(running[w], a)
 		}
-		for w, st := range at {
-			left, failed := v.Progress(w)
-			st.Done, st.Failed, st.Over = st.Tasks-left-failed, failed, left == 0
-			if st.Running == 0 && len(ready) < mostExplained {
-				for t := range v.All(w) {
-					if v.Phase(t) == planner.Ready {
-						ready[st] = t
-						break
-					}
+		throttled := in.Throttled()
+		for i := range out {
+			st, e, next := &out[i], &of[i], planner.TaskID(planner.None)
+			switch {
+			case throttled[st.ID]:
+				st.Reason = api.Throttled
+			case !e.arrived:
+			case e.single:
+				next = s.liveTask(v, e.Task, st)
+			default:
+				next = s.liveWorkflow(v, e, st, running[e.Workflow])
+			}
+			if next != planner.None && len(ready) < mostExplained {
+				if ready[st] = next; in.Told(next) != 0 {
+					brief[st] = in.Told(next).String()
 				}
-			}
-			if first, _ := v.Times(w); first != unit.Never {
-				st.Started = s.wall(first, -1)
-			}
-			if st.State == "waiting" && (st.Started != nil || st.Running > 0) {
-				st.State = "running"
-			}
-		}
-		for st, t := range ready {
-			if code := in.Told(t); code != 0 {
-				brief[st] = code.String()
 			}
 		}
 		return nil
@@ -520,6 +498,63 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 		}
 	}
 	return out, err
+}
+
+// liveWorkflow is how a workflow stands. If nothing of it runs, it returns a task that could start.
+func (s *Server) liveWorkflow(v planner.View, e *entry, st *api.Status, running []planner.AttemptID) planner.TaskID {
+	st.Running = len(running)
+	if len(running) > 0 && st.Tasks == 1 {
+		st.Node = s.Platform.Nodes[v.Attempt(running[0]).Node].Name
+	}
+	left, failed := v.Progress(e.Workflow)
+	st.Done, st.Failed, st.Over = st.Tasks-left-failed, failed, left == 0
+	if first, _ := v.Times(e.Workflow); first != unit.Never {
+		st.Started = s.wall(first, -1)
+	}
+	switch {
+	case e.State == sqlite.Cancelled:
+		st.State = sqlite.Cancelled
+	case st.Started != nil || st.Running > 0:
+		st.State = "running"
+	default:
+		st.State = "waiting"
+	}
+	if st.Running == 0 {
+		for t := range v.All(e.Workflow) {
+			if v.Phase(t) == planner.Ready {
+				return t
+			}
+		}
+	}
+	return planner.None
+}
+
+// liveTask is how a single task stands. It returns the task if that could start.
+func (s *Server) liveTask(v planner.View, t planner.TaskID, st *api.Status) planner.TaskID {
+	phase := v.Phase(t)
+	st.State, st.Over = phase.String(), phase.Ended()
+	if a := v.Current(t); a != planner.None {
+		st.Running = 1
+		st.Started = s.wall(v.Attempt(a).Ordered, -1)
+		if n := v.Attempt(a).Node; n != planner.None {
+			st.Node = s.Platform.Nodes[n].Name
+		}
+	}
+	switch {
+	case phase != planner.Waiting:
+		st.Reason = ""
+	case st.Reason == "": // it reads a file that another task writes
+		st.Reason = planner.WaitsForParents.String()
+	}
+	switch phase {
+	case planner.Ready:
+		return t
+	case planner.Done:
+		st.Done = 1
+	case planner.Failed, planner.Skipped:
+		st.Failed = 1
+	}
+	return planner.None
 }
 
 // wall is an instant of the run by the wall clock; nil if it is not after than.

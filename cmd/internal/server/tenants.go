@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -15,8 +16,20 @@ import (
 	"gantry/trace/shown"
 )
 
-// Limits bound a tenant; 0 is no limit.
-type Limits struct {
+// Limits are the bounds of tenants by name.
+type Limits map[string]Limit
+
+// everyTenant stands for the tenants that have no bound of their own.
+const everyTenant = "*"
+
+// Of is the bound of a tenant; where it has none of its own, that of all.
+func (l Limits) Of(tenant string) Limit {
+	own, all := l[tenant], l[everyTenant]
+	return Limit{cmp.Or(own.Waiting, all.Waiting), cmp.Or(own.Cores, all.Cores), cmp.Or(own.Disk, all.Disk)}
+}
+
+// Limit bounds a tenant; 0 is no limit.
+type Limit struct {
 	Waiting int   // tasks that have not started
 	Cores   int64 // millicores that its tasks hold together; the planner keeps this one
 	Disk    int64 // bytes of its files in the directory of the run, as measured when it hands something in
@@ -81,7 +94,7 @@ func (s *Server) watchLoads(v planner.View, events []planner.Event, admitted []*
 			}
 		}
 	}
-	for i := range events {
+	for i := range events { // once all starts are counted
 		switch b := events[i].Body.(type) {
 		case *planner.AttemptExited:
 			s.recount(v, v.Task(v.Attempt(b.Attempt).Task).Workflow, "")
@@ -108,16 +121,8 @@ func (s *Server) restoreLoads(v planner.View, tenant func(planner.TenantID) stri
 // within returns an error if more tasks, by tenant, exceed the limits of tenants. It is called under s.entering, so
 // that no other request is checked before the loads count these tasks.
 func (s *Server) within(ctx context.Context, tasks map[string]int) error {
-	if s.Limits == nil {
-		return nil
-	}
-	tenants := make([]string, 0, len(tasks))
-	for t := range tasks {
-		tenants = append(tenants, t)
-	}
-	slices.Sort(tenants)
-	for _, t := range tenants {
-		limit := s.Limits(t)
+	for _, t := range slices.Sorted(maps.Keys(tasks)) {
+		limit := s.Limits.Of(t)
 		s.mu.Lock()
 		l := *s.loadOf(t)
 		s.mu.Unlock()
@@ -203,11 +208,8 @@ func (s *Server) tenantsAt(in *executor.Intake, out *api.Tenants) {
 	of := func(name string) *api.Tenant {
 		x := at[name]
 		if x == nil {
-			x = &api.Tenant{Name: name}
-			if s.Limits != nil {
-				l := s.Limits(name)
-				x.MaxWaiting, x.MaxCores, x.MaxDisk = l.Waiting, float64(l.Cores)/1000, l.Disk
-			}
+			l := s.Limits.Of(name)
+			x = &api.Tenant{Name: name, MaxWaiting: l.Waiting, MaxCores: float64(l.Cores) / 1000, MaxDisk: l.Disk}
 			at[name] = x
 		}
 		return x

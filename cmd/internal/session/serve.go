@@ -38,7 +38,7 @@ type serving struct {
 	hashing  sync.Mutex         // held while inputs are read whole to know their content
 	tenants  map[string]string  // that users count for whose tenant is another one; *: any
 	foretell *foreteller
-	limits   TenantLimits                   // nil: none
+	limits   server.Limits                  // nil: none
 	nodes    map[planner.NodeID]unit.Vector // their capacities by another cluster file
 	control  chan<- executor.Control
 }
@@ -47,7 +47,7 @@ type serving struct {
 type Serving struct {
 	Group   string   // whose members may hand in work; "": only the user that starts the server
 	Tenants []string // USER=TENANT
-	Limits  TenantLimits
+	Limits  server.Limits
 	// Differing says which options a run under way does not follow.
 	Differing func(run string, kept *Settings) ([]string, error)
 }
@@ -183,7 +183,7 @@ func (v *serving) server(s *Session) {
 	}
 	if v.limits != nil {
 		disk := &diskUse{db: s.db, run: s.name, dir: s.dir}
-		cfg.Limits, cfg.DiskUse = v.limits.of, disk.of
+		cfg.Limits, cfg.DiskUse = v.limits, disk.of
 	}
 	v.Server = server.New(cfg)
 }
@@ -322,7 +322,7 @@ func (v *serving) runnable(s *Session, sub *executor.Submission, wanted map[stri
 	}
 	adm, err := v.check.Admit(&fetched, 0)
 	if err == nil {
-		err = v.limits.runnable(adm)
+		err = runnable(v.limits, adm)
 	}
 	if err != nil {
 		return err

@@ -248,7 +248,7 @@ func (s *Session) planner(ctx context.Context) (*planner.Planner, *executor.Admi
 	}
 	pl := planner.New(s.platform, rules, pol, est, s.set.draws())
 	if s.serving != nil {
-		s.serving.limits.limit(pl, adm)
+		limitCores(s.serving.limits, pl, adm)
 	}
 	return pl, adm, nil
 }

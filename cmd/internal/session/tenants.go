@@ -18,40 +18,19 @@ import (
 	"gantry/sqlite"
 )
 
-// everyTenant stands for the tenants that have no limits of their own.
-const everyTenant = "*"
-
-// TenantLimits are the limits of tenants by name.
-type TenantLimits map[string]server.Limits
-
-// of are the limits of a tenant. Each that it has no bound of its own for is that of all.
-func (t TenantLimits) of(name string) server.Limits {
-	l, all := t[name], t[everyTenant]
-	if l.Waiting == 0 {
-		l.Waiting = all.Waiting
-	}
-	if l.Cores == 0 {
-		l.Cores = all.Cores
-	}
-	if l.Disk == 0 {
-		l.Disk = all.Disk
-	}
-	return l
-}
-
-// limit has the planner keep the limits of cores.
-func (t TenantLimits) limit(pl *planner.Planner, adm *executor.Admitter) {
+// limitCores has the planner keep the limits of cores.
+func limitCores(t server.Limits, pl *planner.Planner, adm *executor.Admitter) {
 	for _, l := range t {
 		if l.Cores > 0 {
-			pl.LimitTenants(func(m planner.TenantID) int64 { return t.of(adm.TenantName(m)).Cores })
+			pl.LimitTenants(func(m planner.TenantID) int64 { return t.Of(adm.TenantName(m)).Cores })
 			return
 		}
 	}
 }
 
 // runnable refuses a workflow with a task that needs more cores than its tenant may hold.
-func (t TenantLimits) runnable(adm *executor.Admission) error {
-	limit := t.of(adm.Submission.Tenant).Cores
+func runnable(t server.Limits, adm *executor.Admission) error {
+	limit := t.Of(adm.Submission.Tenant).Cores
 	for i := range adm.Arrived.Tasks {
 		if need := adm.Arrived.Tasks[i].Need[unit.CPU]; limit > 0 && need > limit {
 			return fmt.Errorf("workflow %s: task %s needs %s, and the limit of tenant %s is %s",

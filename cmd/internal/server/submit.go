@@ -1,0 +1,412 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/user"
+	"slices"
+	"strconv"
+	"time"
+
+	"gantry/cmd/api"
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// DefaultWorkflow is that of single tasks which name none.
+const DefaultWorkflow = "tasks"
+
+// handed is one submission of a request: a workflow, or a single task, which a workflow grows by.
+type handed struct {
+	sub    *executor.Submission
+	single bool
+	more   options
+}
+
+// submit takes the submissions of a request, all or none.
+func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	var req api.Submit
+	if err := read(r, &req); err != nil {
+		return nil, err
+	}
+	items, err := s.itemsOf(&req, by)
+	if err != nil {
+		return nil, err
+	}
+	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil {
+		return a, err
+	}
+	tasks := map[string]int{} // by tenant
+	for i := range items {
+		if err := s.possible(ctx, &items[i], by); err != nil {
+			return nil, err
+		}
+		tasks[items[i].sub.Tenant] += len(items[i].sub.Workflow.Tasks)
+	}
+	s.entering.Lock()
+	defer s.entering.Unlock()
+	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil { // meanwhile
+		return a, err
+	}
+	if err := s.within(ctx, tasks); err != nil {
+		return nil, err
+	}
+	secrets, forget, err := s.keepSecrets(&req, by, items)
+	if err != nil {
+		return nil, err
+	}
+	defer forget() // unless it is accepted
+	now, wall, name := s.Now(), time.Now(), userName(by.UID)
+	rows := make([]sqlite.Submitted, len(items))
+	for i := range items {
+		sub, more := items[i].sub, &items[i].more
+		more.Secrets = secrets
+		rows[i] = sqlite.Submitted{Key: req.Key, UID: by.UID, GID: by.GID, PID: by.PID, User: name, Tenant: sub.Tenant,
+			Name: sub.Name, Kind: sqlite.KindWorkflow, Wall: wall, At: now}
+		s.date(sub, items[i].single, now)
+		if items[i].single {
+			more.Key = keyOf(sub, by)
+			sub.Joins = &executor.Join{Key: more.Key, After: more.After, AtMost: more.AtMost}
+			rows[i].Name, rows[i].Kind = sub.Workflow.Tasks[0].ID, sqlite.KindTask
+		}
+		rows[i].Arrival, rows[i].Options = sub.At, more.text()
+		if rows[i].Definition, err = sqlite.EncodeSubmission(sub); err != nil {
+			return nil, err
+		}
+	}
+	return s.accept(rows, items)
+}
+
+// itemsOf reads the submissions of a request, and refuses one that is wrong whatever the state of the run is.
+func (s *Server) itemsOf(req *api.Submit, by Peer) (items []handed, err error) {
+	n := len(req.Tasks) + len(req.Workflows)
+	switch {
+	case req.Key == "" || len(req.Key) > 64:
+		return nil, invalidf("a submission needs a key of at most 64 bytes")
+	case len(req.Tasks) > 0 && len(req.Workflows) > 0:
+		return nil, invalidf("one request hands in workflows or single tasks, not both")
+	case n == 0:
+		return nil, invalidf("nothing is handed in")
+	case n > api.MaxTogether || req.AtMost < 0:
+		return nil, invalidf("one request may hand in %d workflows or tasks, not %d; of %d at most may be under way "+
+			"at once", api.MaxTogether, n, req.AtMost)
+	}
+	take := func(h handed, name string, definition []byte) error {
+		if h.sub, err = sqlite.DecodeSubmission(definition); err != nil {
+			return invalidf("workflow %q cannot be read: %v; is the server another version of gantry?", name, err)
+		}
+		h.sub.Name = executor.EscapeName(name)
+		items = append(items, h)
+		return s.checkItem(h, by)
+	}
+	for _, w := range req.Workflows {
+		if err := take(handed{more: options{Labels: w.Labels}}, w.Name, w.Definition); err != nil {
+			return nil, err
+		}
+		sub := items[len(items)-1].sub
+		sub.RejectLate = sub.RejectLate || w.RejectLate
+	}
+	for _, t := range req.Tasks {
+		more := options{Workflow: cmp.Or(t.Workflow, DefaultWorkflow), AtMost: req.AtMost, Labels: t.Labels}
+		for _, d := range t.After {
+			more.After = append(more.After, executor.Dependency(d))
+		}
+		if err := take(handed{single: true, more: more}, more.Workflow, t.Definition); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// checkItem refuses what no client of this version sends, and says in whose name a submission runs.
+func (s *Server) checkItem(h handed, by Peer) error {
+	if err := CheckSubmission(h.sub, len(s.Platform.Nodes)); err != nil {
+		return invalidf("%v", err)
+	}
+	if h.single {
+		if len(h.sub.Workflow.Tasks) != 1 || h.sub.Release != 0 {
+			return invalidf("a single task is one task, and has no release")
+		}
+		if name := h.sub.Workflow.Tasks[0].ID; !plainText(name) {
+			return invalidf("the name of a single task has at most %d bytes, and this one has %d", longestText,
+				len(name))
+		}
+	}
+	if err := checkLabels(h.more.Labels); err != nil {
+		return err
+	}
+	return s.attribute(h.sub, by)
+}
+
+// possible refuses a submission that cannot run here as things are. Input files of a single task may be written by
+// others.
+func (s *Server) possible(ctx context.Context, h *handed, by Peer) (err error) {
+	if h.sub.RejectLate && !s.Deadlines(s.policy()) {
+		return invalidf("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo",
+			s.policy())
+	}
+	if !h.single {
+		return s.Check(ctx, h.sub, by)
+	}
+	if h.more.After, err = s.dependencies(ctx, h.more.After, h.sub, by); err != nil {
+		return err
+	}
+	trial, w := *h.sub, *h.sub.Workflow
+	w.Files = slices.Clone(w.Files)
+	for i := range w.Files {
+		if h.sub.Sources != nil && h.sub.Sources[i].Path == "" {
+			w.Files[i].Optional = true
+		}
+	}
+	trial.Workflow = &w
+	return s.Check(ctx, &trial, by)
+}
+
+// date has the instants of a submission count from the beginning of the run.
+func (s *Server) date(sub *executor.Submission, single bool, now planner.Time) {
+	sub.At += now
+	for _, t := range []*planner.Time{&sub.Release, &sub.Due} {
+		if *t > 0 { // 0 is none
+			*t += now
+		}
+	}
+	if single && sub.Due > 0 { // to the second: tasks that are due at 18:00 are of one workflow
+		due := s.About.Started.Add(time.Duration(sub.Due)).Round(time.Second)
+		sub.Due = max(1, planner.Time(due.Sub(s.About.Started.Round(0))))
+	}
+}
+
+// keyOf is the key of the workflow that a single task is of.
+func keyOf(sub *executor.Submission, by Peer) string {
+	key := fmt.Sprintf("%d/%d/", by.UID, sub.Class)
+	if sub.Due > 0 {
+		key += fmt.Sprintf("%d/", int64(sub.Due))
+	}
+	key += sub.Tenant + "/" + sub.Name
+	if sub.By != nil { // a user whose groups have changed has other rights
+		key += fmt.Sprintf(" of %v", *sub.By)
+	}
+	return key
+}
+
+// numbered gives a submission its number and its name in the run; the workflow that a single task opens is called after
+// its number. Single tasks, and jobs, which work in directories of the host, find the number in their environment; of
+// others no result may depend on it.
+func numbered(sub *executor.Submission, row *sqlite.Submitted) {
+	sub.ID = row.ID
+	w := *sub.Workflow
+	w.Tasks = slices.Clone(w.Tasks)
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		if sub.Joins != nil && len(t.Command) > 0 || t.Container > 0 && slices.ContainsFunc(
+			w.Containers[t.Container-1].Mounts, inPlace) {
+			t.Env = executor.MergeEnv(t.Env, []string{api.ID + "=" + strconv.FormatInt(row.ID, 10)})
+		}
+	}
+	if sub.Workflow = &w; sub.Joins == nil {
+		sub.Name = row.Name
+		return
+	}
+	sub.Joins.First = row.ID - int64(row.Position)
+	w.Label, sub.Name = sub.Name, fmt.Sprintf("%s.%d", sub.Name, row.ID)
+}
+
+func inPlace(mount string) bool { return executor.ParseMount(mount).InPlace }
+
+// joinOf reads the options of a row of a single task.
+func joinOf(row *sqlite.Submitted) (*executor.Join, *options, error) {
+	var o options
+	if err := json.Unmarshal([]byte(row.Options), &o); err != nil {
+		return nil, nil, fmt.Errorf("submission %d: its options are damaged: %w", row.ID, err)
+	}
+	return &executor.Join{Key: o.Key, After: o.After, First: row.ID - int64(row.Position), AtMost: o.AtMost}, &o, nil
+}
+
+// restored makes a submission again that was accepted and has not arrived.
+func restored(row *sqlite.Submitted) (*executor.Submission, error) {
+	sub, err := row.Submission()
+	if err != nil {
+		return nil, fmt.Errorf("submission %d: %w", row.ID, err)
+	}
+	if row.Kind == sqlite.KindTask {
+		join, o, err := joinOf(row)
+		if err != nil {
+			return nil, err
+		}
+		sub.Joins, sub.Name = join, executor.EscapeName(o.Workflow)
+	}
+	numbered(sub, row)
+	row.Definition = nil
+	return sub, nil
+}
+
+// accept logs submissions, which get their numbers thereby, and gives them to the engine. A request that comes again
+// from the same user changes nothing: its answer is that to the first one.
+func (s *Server) accept(rows []sqlite.Submitted, items []handed) (any, error) {
+	s.intake.RLock()
+	defer s.intake.RUnlock()
+	if s.drained {
+		return nil, &api.Error{Code: api.Draining,
+			Message: "the server takes no more work: it ends once what it has is done"}
+	}
+	if why := s.Trouble(); why != "" {
+		return nil, &api.Error{Code: api.Full, Message: why}
+	}
+	by := rows[0].UID
+	again, err := s.Run.Accept(rows, func(row *sqlite.Submitted) {
+		if row.Kind == sqlite.KindWorkflow {
+			row.Name = fmt.Sprintf("%s-%d", row.Name, row.ID)
+		}
+	})
+	if fault := sqlite.DiskFault(err); fault != "" {
+		return nil, &api.Error{Code: api.Full, Message: fmt.Sprintf("the log cannot be written (%s): nothing of the "+
+			"request is kept; free space in the gantry directory, then hand it in again", fault)}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case again && rows[0].UID != by:
+		return nil, errKeyTaken
+	case again:
+		return acceptedAs(rows), nil
+	}
+	for i := range rows {
+		rows[i].Definition = nil
+		numbered(items[i].sub, &rows[i])
+		s.add(rows[i], items[i].sub)
+	}
+	s.Inbox.Post(func(in *executor.Intake) error {
+		for _, h := range items {
+			in.Arrive(*h.sub)
+		}
+		return nil
+	})
+	return acceptedAs(rows), nil
+}
+
+func acceptedAs(rows []sqlite.Submitted) *api.Accepted {
+	a := &api.Accepted{Run: rows[0].Run}
+	for _, row := range rows {
+		a.IDs, a.Names = append(a.IDs, row.ID), append(a.Names, row.Name)
+	}
+	return a
+}
+
+var errKeyTaken error = &api.Error{Code: api.Denied,
+	Message: "the key of this request is that of another user's: choose another"}
+
+// repeated is the answer to a request that was accepted before, whose client did not hear so: no limit, and no drain,
+// takes that back. nil: it is a new one.
+func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.Accepted, error) {
+	rows, err := s.DB.SubmittedWith(ctx, req.Key)
+	switch {
+	case err != nil || len(rows) == 0:
+		return nil, err
+	case rows[0].UID != by.UID:
+		return nil, errKeyTaken
+	case len(rows) != len(req.Workflows)+len(req.Tasks):
+		return nil, invalidf("request %s was one of %d submissions", req.Key, len(rows))
+	}
+	return acceptedAs(rows), nil
+}
+
+// userName is the name of a user, "" if it has none.
+func userName(uid int) string {
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// dependencies says which of the submissions that a task comes after are still to be waited for. Input files that the
+// others left are found here.
+func (s *Server) dependencies(ctx context.Context, after []executor.Dependency, sub *executor.Submission, by Peer) (
+	left []executor.Dependency, err error) {
+	if len(after) > api.MaxTogether {
+		return nil, invalidf("a task may come after %d others, not %d", api.MaxTogether, len(after))
+	}
+	for _, d := range after {
+		o, err := s.DB.Outcome(ctx, d.ID)
+		unknown := new(sqlite.UnknownSubmissionError)
+		switch {
+		case errors.As(err, &unknown):
+			return nil, &api.Error{Code: api.Unknown,
+				Message: fmt.Sprintf("--after %d: there is no submission %d", d.ID, d.ID)}
+		case err != nil:
+			return nil, err
+		case !s.maySee(by, o.UID):
+			return nil, &api.Error{Code: api.Denied,
+				Message: fmt.Sprintf("--after %d: submission %d is of another user", d.ID, d.ID)}
+		case o.State == "done":
+			if d.Failed {
+				return nil, invalidf("--after %d:failed: submission %d has ended well: it never fails", d.ID, d.ID)
+			}
+		case o.Over() || o.Failed > 0:
+			if !d.Ended && !d.Failed {
+				return nil, invalidf("--after %d: submission %d has %s: it never ends well", d.ID, d.ID, outcomeOf(o))
+			}
+		case o.Run != s.About.Run:
+			return nil, invalidf("--after %d: submission %d is of run %s, which has not ended and is not served here",
+				d.ID, d.ID, o.Run)
+		}
+		if o.Run == s.About.Run {
+			left = append(left, d)
+			continue
+		}
+		name, err := s.DB.WorkflowName(ctx, o.Run, o.Workflow)
+		if err != nil {
+			return nil, err
+		}
+		for i := range sub.Sources {
+			if f := &sub.Workflow.Files[i]; sub.Sources[i].Path == "" && f.Producer < 0 {
+				sub.Sources[i] = s.Results(o.Run, name, f.Name)
+			}
+		}
+	}
+	return left, nil
+}
+
+func outcomeOf(o *sqlite.Outcome) string {
+	switch o.State {
+	case sqlite.Cancelled, sqlite.Refused:
+		return "been " + o.State
+	}
+	return "failed"
+}
+
+// Enter gives the engine the outcomes of earlier submissions to the run. It is called before Run.
+func (s *Server) Enter(ctx context.Context, e *executor.Engine) error {
+	rows, err := s.Run.Entered(ctx)
+	if err != nil {
+		return err
+	}
+	names := map[planner.WorkflowID]string{}
+	for i := range rows {
+		row := &rows[i]
+		r := executor.Ref{Workflow: row.Workflow, Task: row.Task}
+		if row.Workflow == planner.None {
+			r.Settled = row.State
+		} else if r.Name = names[row.Workflow]; r.Name == "" {
+			if r.Name, err = s.DB.WorkflowName(ctx, row.Run, row.Workflow); err != nil {
+				return err
+			}
+			names[row.Workflow] = r.Name
+		}
+		e.Refer(row.ID, r)
+		if row.Kind == sqlite.KindTask && row.Workflow != planner.None {
+			join, _, err := joinOf(row)
+			if err != nil {
+				return err
+			}
+			e.Joined(join.Key, row.Workflow)
+			e.Among(join, row.Task)
+		}
+	}
+	return nil
+}
