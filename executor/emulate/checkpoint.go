@@ -21,8 +21,8 @@ type Checkpoint struct {
 	// another kind may need another time for the same work.
 	CPUDone  float64 `json:"cpu_done"`
 	TimeDone float64 `json:"time_done"`
-	Inputs   int     `json:"inputs"`              // read whole, in the order of Spec.Inputs
-	Outputs  int     `json:"outputs"`             // written whole, in the order of Spec.Outputs
+	Inputs   int     `json:"inputs"`  // read whole, in the order of Spec.Inputs
+	Outputs  int     `json:"outputs"` // written whole, in the order of Spec.Outputs
 
 	// Sums over all attempts so far.
 	Attempts     int   `json:"attempts"`
