@@ -302,6 +302,9 @@ func (d *Draft) Promises(n NodeID) int { return d.queues[n].live }
 // amount from there on. It includes all running and planned tasks.
 func (d *Draft) Usage(n NodeID) iter.Seq2[Time, unit.Vector] { return d.profile(n).All() }
 
+// Sketch makes p the usage of node n from now on, to try things on.
+func (d *Draft) Sketch(n NodeID, p *timeline.Profile) { p.Copy(d.profile(n)) }
+
 // profile returns the usage of node n over time, made when it is first asked for and kept up to date by differences
 // from then on: greedy policies, which never look ahead, never pay for it.
 func (d *Draft) profile(n NodeID) *timeline.Profile {

@@ -58,10 +58,10 @@ type Rigid struct {
 	OnDemand bool
 
 	now     planner.Time
-	sketch  []timeline.Steps // by node: running and allocated tasks, and the reservations of the queue
-	drawn   bool             // sketch and free have the state of this round
-	free    []unit.Vector    // by node: now, regardless of later reservations
-	sites   []site           // by node: of the task looked at
+	sketch  []timeline.Profile // by node: running and allocated tasks, and the reservations of the queue
+	drawn   bool               // sketch and free have the state of this round
+	free    []unit.Vector      // by node: now, regardless of later reservations
+	sites   []site             // by node: of the task looked at
 	known   known
 	stale   bool  // spare is to be found out again
 	spare   bool  // some node has processors for the least of the queue
@@ -137,7 +137,7 @@ func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, q WaitingQueue) 
 func (r *Rigid) begin(c *planner.Cycle, q WaitingQueue) {
 	r.now, r.drawn, r.urgent, r.stale, r.waits = c.Now(), false, 0, true, q
 	if r.sketch == nil {
-		r.sketch, r.free = make([]timeline.Steps, len(c.Nodes())), make([]unit.Vector, len(c.Nodes()))
+		r.sketch, r.free = make([]timeline.Profile, len(c.Nodes())), make([]unit.Vector, len(c.Nodes()))
 		r.shown = math.MaxUint64
 	}
 	if n := c.View.Tasks() - len(r.known.slots); n > 0 {
@@ -270,11 +270,7 @@ func (r *Rigid) draw(c *planner.Cycle) {
 	r.drawn, r.shown = true, c.Draft.Changes()
 	r.count(c)
 	for n := range r.sketch {
-		s := &r.sketch[n]
-		s.Reset(c.Capacity(planner.NodeID(n)))
-		for at, used := range c.Draft.Usage(planner.NodeID(n)) {
-			s.Append(at, used)
-		}
+		c.Draft.Sketch(planner.NodeID(n), &r.sketch[n])
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // under way when they did; a task that continues from a checkpoint has that moved.
 type RemainingTimes struct {
 	of     []time.Duration // by workflow
-	base   []timeline.Steps
-	sketch []timeline.Steps
+	base   []timeline.Profile
+	sketch []timeline.Profile
 	ends   []end // by task; of the present workflow
 }
 
@@ -36,13 +36,10 @@ func (r *RemainingTimes) Update(c *planner.Cycle, ranks *rank.Upward) {
 		r.of = append(r.of, make([]time.Duration, n)...)
 	}
 	if r.base == nil {
-		r.base, r.sketch = make([]timeline.Steps, len(c.Nodes())), make([]timeline.Steps, len(c.Nodes()))
+		r.base, r.sketch = make([]timeline.Profile, len(c.Nodes())), make([]timeline.Profile, len(c.Nodes()))
 	}
 	for n := range r.base {
-		r.base[n].Reset(c.Capacity(planner.NodeID(n)))
-		for at, used := range c.Draft.Usage(planner.NodeID(n)) {
-			r.base[n].Append(at, used)
-		}
+		c.Draft.Sketch(planner.NodeID(n), &r.base[n])
 	}
 	for _, w := range c.Present() {
 		r.of[w] = r.workflow(c, ranks, c.Workflow(w))

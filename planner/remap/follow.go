@@ -499,7 +499,7 @@ func (p *Policy) moveUp() error {
 			continue // listed twice, as after a second attempt
 		}
 		until := min(at.start, now.Add(at.end.Sub(at.start)))
-		if u := p.pools[at.pool].usage; !u.packed && !u.count(&s.j.needs[s.i]).Fits(now, until, 1) {
+		if u := p.pools[at.pool].usage; !u.packed && !u.count(&s.j.needs[s.i]).Fits(now, until, slot) {
 			continue
 		}
 		if _, err := p.start(s.j, s.i, nil); err != nil {
@@ -571,7 +571,7 @@ func (p *Policy) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
 		}
 		until = min(until, at.start)
 	}
-	return u.fits(n, now, until, &j.needs[i])
+	return u.each[n].Fits(now, until, j.needs[i])
 }
 
 func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (bool, error) {

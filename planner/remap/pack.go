@@ -7,7 +7,6 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/seed"
-	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
 
@@ -89,7 +88,7 @@ func (u *usage) tryAll(need *unit.Vector, dur time.Duration) (planner.Time, int3
 			continue
 		}
 		u.budget--
-		if timeline.FitsAll(u.shelves, at, at.Add(dur), need) { // necessary; not enough
+		if u.all.Fits(at, at.Add(dur), *need) { // necessary; not enough
 			if node, ok := u.rearrangeFor(&stay{start: at, end: at.Add(dur), need: *need, node: -1, live: true}); ok {
 				return at, node, true
 			}

@@ -10,12 +10,10 @@
 // The usage of a pool is counted in one of two ways (usage.go), and the pool changes from the first to the second with
 // the first task that makes it necessary; the tasks that are planned stay as they are.
 //
-//   - Slots: all tasks have the same need, or needs that fill a node side by side. One step function (timeline.Count)
-//     for each kind of need is exact for a whole pool; a profile for each node would cost as many times more as there
-//     are nodes. Only dimensions that can be short count: CPU, and those of which a task needs a larger part than of
+//   - Slots: all tasks have the same need, or needs that fill a node side by side. One profile for each kind of need
+//     is exact for a whole pool; a profile for each node would cost as many times more as there are nodes. Only dimensions that can be short count: CPU, and those of which a task needs a larger part than of
 //     CPU.
-//   - Packed: needs of different sizes. Every stay has a node, and usage lies in shelves of up to 64 nodes
-//     (timeline.Shelf), which one pass searches for the first room on any of them. A new stay goes to the first node
+//   - Packed: needs of different sizes. Every stay has a node, and each node has a profile. A new stay goes to the first node
 //     with room at the wanted instant. If no node has room, a search moves planned stays to other nodes, at their times
 //     (pack.go). The search is complete, so that no existing room is refused, until its steps are used up or too many
 //     stays would have to move. Then each stay goes to the node where it can be first. Small pools are exact; the
@@ -325,7 +323,6 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 	}
 	var late []*job
 	hopeful := jobs[:0]
-	p.eachUsage((*usage).lift)
 	for _, k := range jobs {
 		if k != j && p.isLate(k) {
 			late = append(late, k)
@@ -335,7 +332,6 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 		p.keep(k)
 		p.remove(k)
 	}
-	p.eachUsage((*usage).land)
 	for _, k := range hopeful {
 		if !p.mapJobHelper(k, false, true) {
 			if root {

