@@ -50,7 +50,7 @@ func deadlines() []Row {
 				if config[0] == "ed" {
 					c.Distribution = budget.Even
 				}
-				return &remap.Policy{Config: c}
+				return remap.New(c)
 			},
 			Readings: []string{
 				"A job executes within [s, d] if its interval, from the first start to the last end of tasks that " +
@@ -88,7 +88,7 @@ func deadlines() []Row {
 				"Journal of Cloud Computing 6(1), 2017",
 			About: "Plans each workflow whole when it arrives, the longest ready task first, each where and when it " +
 				"can run first; moves nothing for those that come later.",
-			New: func(Params) planner.Policy { return &remap.Policy{Config: remap.Config{FIFO: true}} },
+			New: func(Params) planner.Policy { return remap.New(remap.Config{FIFO: true}) },
 			Readings: []string{
 				"Workflows that arrive at one instant are planned in the order of their numbers, whatever their " +
 					"deadlines.",

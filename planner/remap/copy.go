@@ -12,7 +12,7 @@ import (
 // keeps its promises to others. Tasks that are planned when their pool is split get a node, and keep their times.
 
 // fetches reports whether inputs of t may have to be copied to its node ahead of its start.
-func (p *Policy) fetches(t *planner.Task) bool {
+func (p *plan) fetches(t *planner.Task) bool {
 	return p.c.Platform().Overlapped && len(p.c.Nodes()) > 1 && slices.ContainsFunc(t.Inputs,
 		func(f planner.FileID) bool {
 			file := p.c.File(f)
@@ -21,14 +21,14 @@ func (p *Policy) fetches(t *planner.Task) bool {
 }
 
 // seek says that a task has got another place, or that inputs of it have come into being.
-func (p *Policy) seek(j *job, i int32) {
+func (p *plan) seek(j *job, i int32) {
 	if j.fetches {
 		p.sought = append(p.sought, start{j, i})
 	}
 }
 
 // seekAll says that all tasks of a job that have not started may have got other places.
-func (p *Policy) seekAll(j *job) {
+func (p *plan) seekAll(j *job) {
 	if j.fetches && !j.sought {
 		j.sought = true
 		p.mappedNow = append(p.mappedNow, j)
@@ -36,7 +36,7 @@ func (p *Policy) seekAll(j *job) {
 }
 
 // copyAhead asks for copies of inputs that exist to where their consumers are planned by the end of the round.
-func (p *Policy) copyAhead() {
+func (p *plan) copyAhead() {
 	for _, s := range p.sought {
 		p.copyInputs(s.j, s.i)
 	}
@@ -51,7 +51,7 @@ func (p *Policy) copyAhead() {
 	p.sought, p.mappedNow = p.sought[:0], p.mappedNow[:0]
 }
 
-func (p *Policy) copyInputs(j *job, i int32) {
+func (p *plan) copyInputs(j *job, i int32) {
 	at := &j.at[i]
 	if p.jobs[j.id] != j || at.stage != planned && at.stage != due || at.pool == nowhere {
 		return
@@ -62,12 +62,12 @@ func (p *Policy) copyInputs(j *job, i int32) {
 }
 
 // lacks reports whether inputs of a task that are copied ahead are not on its node.
-func (p *Policy) lacks(j *job, i int32) bool {
+func (p *plan) lacks(j *job, i int32) bool {
 	return p.missing(j, i, func(planner.FileID, planner.NodeID) bool { return true })
 }
 
 // overdue reports whether copies of inputs of a task take longer than they were estimated to.
-func (p *Policy) overdue(j *job, i int32) bool {
+func (p *plan) overdue(j *job, i int32) bool {
 	return p.missing(j, i, func(f planner.FileID, n planner.NodeID) bool {
 		at, underWay := p.c.Draft.CopyEnd(f, n)
 		return underWay && at <= p.c.Now()
@@ -75,7 +75,7 @@ func (p *Policy) overdue(j *job, i int32) bool {
 }
 
 // missing reports whether something holds of an input of a task that is not on its node.
-func (p *Policy) missing(j *job, i int32, of func(f planner.FileID, n planner.NodeID) bool) bool {
+func (p *plan) missing(j *job, i int32, of func(f planner.FileID, n planner.NodeID) bool) bool {
 	if !j.fetches || j.at[i].pool == nowhere {
 		return false
 	}

@@ -4,22 +4,21 @@
 // A workflow (job) is mapped whole when it arrives; if that makes it late, the jobs in its way are mapped again with
 // it, in order of their deadlines, then of their normalized laxities. Slots being alike, the plan is when tasks run and
 // in which pool of alike nodes (capacity, speed, group), not on which of them: a task is bound to a node, and enters
-// the draft, when it starts. A remapping remembers the usage that it changes by sharing its blocks, and comes back to
-// it in one go if it fails.
+// the draft, when it starts. A remapping copies the usage that it changes, and comes back to it if it fails.
 //
 // The usage of a pool is counted in one of two ways (usage.go), and the pool changes from the first to the second with
 // the first task that makes it necessary; the tasks that are planned stay as they are.
 //
 //   - Slots: all tasks have the same need, or needs that fill a node side by side. One profile for each kind of need
-//     is exact for a whole pool; a profile for each node would cost as many times more as there are nodes. Only dimensions that can be short count: CPU, and those of which a task needs a larger part than of
-//     CPU.
-//   - Packed: needs of different sizes. Every stay has a node, and each node has a profile. A new stay goes to the first node
-//     with room at the wanted instant. If no node has room, a search moves planned stays to other nodes, at their times
-//     (pack.go). The search is complete, so that no existing room is refused, until its steps are used up or too many
-//     stays would have to move. Then each stay goes to the node where it can be first. Small pools are exact; the
-//     oracles in package executor compare them with a search that tries all ways.
+//     is exact for a whole pool; a profile for each node would cost as many times more as there are nodes. Only
+//     dimensions that can be short count: CPU, and those of which a task needs a larger part than of CPU.
+//   - Packed: needs of different sizes. Every stay has a node, and each node has a profile. A new stay goes to the
+//     first node with room at the wanted instant. If no node has room, a search moves planned stays to other nodes, at
+//     their times (pack.go). The search is complete, so that no existing room is refused, until its steps are used up
+//     or too many stays would have to move. Then each stay goes to the node where it can be first. Small pools are
+//     exact; the oracles in package executor compare them with a search that tries all ways.
 //
-// The paper lets estimates be exact. This package adds its own rules for wrong ones (follow.go): the plan bends, and a
+// The paper lets estimates be exact. This package adds its own rules for wrong ones (keeper.go): the plan bends, and a
 // job whose deadline gets into danger is remapped. As long as everything ends at its estimated end none of these rules
 // applies: a simulation with exact estimates is the paper's algorithm. TSP2 plans up to sub-deadlines, so that any
 // delay outside of the estimates makes it late: Config.Margin leaves time before them. Starts of containers are in the
@@ -32,15 +31,11 @@
 package remap
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"gantry/planner"
 	"gantry/planner/budget"
-	"gantry/planner/unit"
 )
 
 // Topics of the notes that Policy leaves, beside planner.TopicPredicted and planner.TopicRefused.
@@ -73,36 +68,12 @@ type Config struct {
 	Restart bool
 }
 
-// Policy plans by a Config. It implements planner.Policy.
-type Policy struct {
-	Config
-	reject bool
+// Policy plans by a Config. It implements planner.Policy. Of its three layers each knows those below: the keeper
+// follows the plan and keeps it true, the mapper has the algorithms of the paper, and the plan says what is where.
+type Policy struct{ keeper }
 
-	c       *planner.Cycle
-	pools   []pool
-	poolOf  []int16 // by node
-	indexOf []int32 // by node: its number in the pool
-	// each node is a pool: tasks run at different speeds on nodes of one speed, or have inputs that are copied ahead
-	apart   bool
-	jobs    []*job // by workflow; nil before and after its stay
-	present []*job
-	spans   []span // by position in present
-
-	// Of the job being mapped (the fields underlined in Algorithms 4 to 7).
-	latest   bool     // taskSchedulingPolicy is TSP2
-	byLaxity bool     // jobComparator is that of laxity
-	attempts []uint64 // prevRemapAttempts, by hash
-
-	// Of the attempt at remapping that is under way, or the last one.
-	saving int // its number
-	saved  []snapshot
-	places []placement
-
-	follow
-	work scratch
-}
-
-type span struct{ begin, end planner.Time }
+// New returns a policy.
+func New(config Config) *Policy { return &Policy{keeper{mapper: mapper{Config: config}}} }
 
 // RejectLate makes the policy refuse jobs that it cannot map to meet their deadlines; see planner.Refuser.
 func (p *Policy) RejectLate() { p.reject = true }
@@ -158,6 +129,7 @@ func (p *Policy) Schedule() []Stay {
 func (p *Policy) rebuild() {
 	p.makePools()
 	p.present, p.spans, p.follow = p.present[:0], p.spans[:0], newFollow(len(p.pools), p.adrift)
+	p.touched, p.sought, p.mappedNow = nil, nil, nil
 	clear(p.jobs)
 	for n := range p.c.Nodes() {
 		for seg := range p.c.Draft.Planned(planner.NodeID(n)) { // tasks that the last round could not order
@@ -193,178 +165,4 @@ func (p *Policy) regrow() {
 	}
 }
 
-// admit maps jobs that have arrived. The job queue is in order of deadlines.
-func (p *Policy) admit(arrived []planner.WorkflowID) {
-	fresh := p.work.fresh[:0]
-	for _, w := range arrived {
-		if left, _ := p.c.Progress(w); left > 0 {
-			fresh = append(fresh, p.newJob(w))
-		}
-	}
-	slices.SortFunc(fresh, func(a, b *job) int {
-		if !p.FIFO && a.due != b.due {
-			return cmp.Compare(a.due, b.due)
-		}
-		return cmp.Compare(a.id, b.id)
-	})
-	for _, j := range fresh {
-		p.mapJob(j)
-	}
-	for _, j := range fresh { // a later job may have moved an earlier one
-		if p.fresh(j) && p.jobs[j.id] == j {
-			p.predict(j)
-		}
-	}
-	clear(fresh)
-	p.work.fresh = fresh[:0]
-}
-
-// fresh reports whether a job arrives now: others were promised something when they did.
-func (p *Policy) fresh(j *job) bool { return p.c.Workflow(j.id).Arrived == p.c.Now() }
-
-// mapJob is Algorithm 4.
-func (p *Policy) mapJob(j *job) {
-	p.begin()
-	p.budget(j)
-	p.latest = p.Latest && j.due < unit.Never
-	met := p.mapJobHelper(j, true, !p.FIFO)
-	met = met && j.end <= j.due
-	if !met && (p.reject || p.c.Workflow(j.id).RejectLate) && p.fresh(j) {
-		text := fmt.Sprintf("laxity %v, no plan meets its deadline", short(j.laxity()))
-		p.c.Note(planner.Note{Topic: planner.TopicRefused, Workflow: j.id, Task: planner.None, At: j.due, Text: text})
-		p.dismiss(j)
-	}
-	if !met && !p.FIFO && p.jobs[j.id] == j {
-		p.lose(j)
-	}
-}
-
-// predict notes when a job that arrived is expected to end.
-func (p *Policy) predict(j *job) {
-	p.settle(j)
-	text := "no deadline"
-	if j.due < unit.Never {
-		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", short(j.laxity()),
-			short(j.due.Sub(j.end)))
-		if j.end > j.due {
-			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", short(j.laxity()), short(j.end.Sub(j.due)))
-		}
-		if !p.FIFO {
-			for i := range j.at {
-				p.c.Note(planner.Note{Topic: TopicSubDeadline, Workflow: j.id, Task: j.task(int32(i)), At: j.sub[i]})
-			}
-		}
-	}
-	p.c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: j.id, Task: planner.None, At: j.end, Text: text})
-}
-
 func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-
-// begin prepares the fields that remapping uses for a new root job.
-func (p *Policy) begin() {
-	p.attempts = p.attempts[:0]
-	p.byLaxity, p.latest = false, false
-}
-
-// mapJobHelper is Algorithm 5. Nested failures need not map the job late, as line 31 says: the attempt they belong to
-// is undone as a whole.
-func (p *Policy) mapJobHelper(j *job, root, check bool) bool {
-	for _, i := range p.order(j) {
-		at := p.place(j, i, p.earliestStart(j, i))
-		if check && at.end > j.due && at.pool != nowhere {
-			p.unplace(j) // removePartiallyMappedJob
-			if p.remapJob(j, root) {
-				return true
-			}
-			if root {
-				p.mapJobHelper(j, root, false)
-			}
-			return false
-		}
-		j.at[i] = at
-		p.occupy(j, i)
-	}
-	p.mapped(j)
-	return true
-}
-
-// remapJob is Algorithm 6.
-func (p *Policy) remapJob(j *job, root bool) bool {
-	p.latest = false
-	if p.remapJobHelper(j, root) {
-		return true
-	}
-	if !root {
-		return false
-	}
-	p.byLaxity = true
-	return p.remapJobHelper(j, root)
-}
-
-// remapJobHelper is Algorithm 7.
-func (p *Policy) remapJobHelper(j *job, root bool) bool {
-	jobs := append(p.inTheWay(j), j)
-	slices.SortFunc(jobs, p.comparator())
-	if p.MaxJobs > 0 && len(jobs) > p.MaxJobs {
-		p.noteLimit(j, fmt.Sprintf("%d of %d jobs are remapped", p.MaxJobs, len(jobs)))
-		jobs = leastUrgent(jobs, p.MaxJobs, j)
-	}
-	h := hashOf(jobs)
-	if slices.Contains(p.attempts, h) {
-		return false
-	}
-	if p.MaxAttempts > 0 && len(p.attempts) >= p.MaxAttempts {
-		p.noteLimit(j, fmt.Sprintf("no more than %d attempts", p.MaxAttempts))
-		return false
-	}
-	p.attempts = append(p.attempts, h)
-	if root {
-		p.save()
-	}
-	var late []*job
-	hopeful := jobs[:0]
-	for _, k := range jobs {
-		if k != j && p.isLate(k) {
-			late = append(late, k)
-		} else {
-			hopeful = append(hopeful, k)
-		}
-		p.keep(k)
-		p.remove(k)
-	}
-	for _, k := range hopeful {
-		if !p.mapJobHelper(k, false, true) {
-			if root {
-				p.restore()
-				p.noteRemap(TopicRemapFailed, j, len(hopeful)+len(late))
-			}
-			return false
-		}
-	}
-	for _, k := range late {
-		p.mapJobHelper(k, false, false)
-	}
-	if root {
-		p.forget()
-		p.noteRemap(TopicRemapped, j, len(hopeful)+len(late))
-	}
-	return true
-}
-
-// isLate reports whether a job that is to be remapped has missed its deadline already.
-func (p *Policy) isLate(k *job) bool {
-	return k.due < p.c.Now() || !p.PastOnly && k.end > k.due
-}
-
-func (p *Policy) noteRemap(topic string, j *job, jobs int) {
-	order := "deadlines"
-	if p.byLaxity {
-		order = "laxities"
-	}
-	text := fmt.Sprintf("jobs in order of %s: %d, attempts: %d", order, jobs, len(p.attempts))
-	p.c.Note(planner.Note{Topic: topic, Workflow: j.id, Task: planner.None, At: p.c.Now(), Text: text})
-}
-
-func (p *Policy) noteLimit(j *job, text string) {
-	p.c.Note(planner.Note{Topic: TopicRemapLimit, Workflow: j.id, Task: planner.None, At: p.c.Now(), Text: text})
-}

@@ -3,6 +3,7 @@ package remap
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// follow carries the plan out, and keeps it true when reality departs from it.
+// keeper carries the plan out, and keeps it true when reality departs from it.
 //
 // A task whose planned start has come is due. It starts as soon as it is ready and a node of its pool has room; of
 // several the one that was mapped to the earlier start goes first. A task that runs longer than estimated, or starts
@@ -23,11 +24,17 @@ import (
 //
 // A place that turns out not to exist makes its task wait, in the pool where it then ends first, and overbooks nothing.
 // A task whose inputs come later than estimated keeps no other due task of its node waiting.
+type keeper struct {
+	mapper
+	reject bool
+	follow
+}
+
+// follow is what the keeper knows beyond the plan.
 type follow struct {
 	// something did not end when it was estimated to: as long as all does, nothing moves up, as in the paper
 	adrift     bool
 	calendar   heap.Heap[*job]   // by nextAt
-	touched    []*job            // their nextAt may have changed
 	ready      []heap.Heap[item] // by pool: due tasks that are ready, by claim
 	slips      heap.Heap[item]   // due tasks, by assumed start
 	ends       heap.Heap[item]   // active tasks, by estimated end
@@ -38,8 +45,6 @@ type follow struct {
 	lost       []*job       // late, and remapping them failed
 	eased      bool         // something ended before it was estimated to: there is room that was not there
 	horizon    planner.Time // the latest end of the tasks pushed in this round
-	sought     []start      // tasks whose inputs may have to be copied ahead: another place, or new files
-	mappedNow  []*job       // of these all tasks
 }
 
 // start is a task that is to start.
@@ -73,7 +78,7 @@ const grace = time.Millisecond
 const limited = time.Second
 
 // hear takes in the events since the last round.
-func (p *Policy) hear() {
+func (p *keeper) hear() {
 	now := p.c.Now()
 	p.horizon = 0
 	for _, t := range p.c.News.Finished {
@@ -107,7 +112,7 @@ func (p *Policy) hear() {
 }
 
 // relieve pushes tasks that cannot start when they are planned to, because others that go first hold their slots then.
-func (p *Policy) relieve() {
+func (p *keeper) relieve() {
 	if p.horizon <= p.c.Now() {
 		return
 	}
@@ -134,7 +139,7 @@ func (p *Policy) relieve() {
 }
 
 // plannedBefore appends the tasks that are planned to start before an instant, of the jobs from a point of the heap on.
-func (p *Policy) plannedBefore(until planner.Time, from int, list []start) []start {
+func (p *follow) plannedBefore(until planner.Time, from int, list []start) []start {
 	if from >= p.calendar.Len() || p.calendar.Items[from].nextAt >= until {
 		return list
 	}
@@ -148,7 +153,7 @@ func (p *Policy) plannedBefore(until planner.Time, from int, list []start) []sta
 }
 
 // ended takes a task out that ended, in any way.
-func (p *Policy) ended(t planner.TaskID) {
+func (p *keeper) ended(t planner.TaskID) {
 	j, i := p.of(t)
 	if j == nil || j.at[i].stage == over {
 		return
@@ -179,7 +184,7 @@ func (p *Policy) ended(t planner.TaskID) {
 
 // repeatAll gives the tasks whose attempts ended badly other places, by id: in which order ends of one instant are
 // reported decides nothing.
-func (p *Policy) repeatAll() {
+func (p *keeper) repeatAll() {
 	list := p.work.waiting[:0]
 	for _, t := range p.c.News.Ready {
 		if j, i := p.of(t); j != nil && j.at[i].stage == active {
@@ -194,7 +199,7 @@ func (p *Policy) repeatAll() {
 }
 
 // repeat gives a task whose attempt ended badly another place.
-func (p *Policy) repeat(j *job, i int32) {
+func (p *keeper) repeat(j *job, i int32) {
 	p.adrift, p.latest = true, false
 	p.put(j, i, placement{})
 	j.open++
@@ -206,7 +211,7 @@ func (p *Policy) repeat(j *job, i int32) {
 }
 
 // becameReady says that a task may start.
-func (p *Policy) becameReady(j *job, i int32) {
+func (p *keeper) becameReady(j *job, i int32) {
 	if j.dummy(i) {
 		p.still = append(p.still, start{j, i})
 		return
@@ -218,7 +223,7 @@ func (p *Policy) becameReady(j *job, i int32) {
 }
 
 // claim lets a due task that is ready wait for room.
-func (p *Policy) claim(j *job, i int32) {
+func (p *follow) claim(j *job, i int32) {
 	if at := &j.at[i]; at.pool != nowhere {
 		p.ready[at.pool].Push(item{at.claim, j, i})
 	}
@@ -226,7 +231,7 @@ func (p *Policy) claim(j *job, i int32) {
 
 // push makes the tasks that depend on a task start no earlier than its end or, where copies overlap other work, than
 // its outputs are there.
-func (p *Policy) push(j *job, i int32) {
+func (p *keeper) push(j *job, i int32) {
 	end := j.at[i].end
 	if end < unit.Never {
 		p.horizon = max(p.horizon, end)
@@ -262,7 +267,7 @@ func (p *Policy) push(j *job, i int32) {
 }
 
 // endanger lists a job to be remapped.
-func (p *Policy) endanger(j *job) {
+func (p *keeper) endanger(j *job) {
 	if !j.listed && !p.FIFO {
 		j.listed = true
 		p.endangered = append(p.endangered, j)
@@ -271,7 +276,7 @@ func (p *Policy) endanger(j *job) {
 
 // slip moves the assumed start of a task that should have started to when there will be room for it, if only for an
 // instant: then it has the first claim, and tasks planned to start there slip in turn.
-func (p *Policy) slip(j *job, i int32) {
+func (p *keeper) slip(j *job, i int32) {
 	at := j.at[i]
 	p.adrift = true
 	p.put(j, i, placement{})
@@ -311,7 +316,7 @@ func (p *Policy) slip(j *job, i int32) {
 // again when there is room that was not there; each of them no sooner than a quarter of the time that was left to its
 // deadline when that failed. Only the end of a task before its estimated end makes such room. The tries of a job are
 // so bounded by the logarithm of the time that it has.
-func (p *Policy) rescueEndangered() {
+func (p *keeper) rescueEndangered() {
 	now := p.c.Now()
 	if p.eased {
 		p.eased = false
@@ -346,7 +351,7 @@ func (p *Policy) rescueEndangered() {
 }
 
 // lose notes a job that no remapping helped; it is tried again from j.again on.
-func (p *Policy) lose(j *job) {
+func (p *follow) lose(j *job) {
 	if !j.lost {
 		j.lost = true
 		p.lost = append(p.lost, j)
@@ -354,7 +359,7 @@ func (p *Policy) lose(j *job) {
 }
 
 // startDue starts the tasks that can start now.
-func (p *Policy) startDue() error {
+func (p *keeper) startDue() error {
 	now := p.c.Now()
 	p.refresh()
 	for p.calendar.Len() > 0 && p.calendar.Items[0].nextAt <= now {
@@ -376,7 +381,7 @@ func (p *Policy) startDue() error {
 
 // startReady starts due tasks of pool k that are ready, by claim. A task without room waits, and the free room is kept
 // for it: that of the pool or, in a packed pool, of its node. A task whose inputs are on the way delays no due task.
-func (p *Policy) startReady(k int) error {
+func (p *keeper) startReady(k int) error {
 	h, packed := &p.ready[k], p.pools[k].packed
 	waits := p.work.waits[:0]
 	blocked := p.work.blocked[:0]
@@ -411,7 +416,7 @@ func (p *Policy) startReady(k int) error {
 }
 
 // fallDue makes the next tasks of a job due.
-func (p *Policy) fallDue(j *job) {
+func (p *keeper) fallDue(j *job) {
 	now := p.c.Now()
 	if !j.sorted {
 		j.sorted, j.next, j.starts = true, 0, j.starts[:0]
@@ -450,7 +455,7 @@ func (p *Policy) fallDue(j *job) {
 }
 
 // startStill starts dummies, which need no slot.
-func (p *Policy) startStill() error {
+func (p *keeper) startStill() error {
 	kept := p.still[:0]
 	for _, s := range p.still {
 		if at := &s.j.at[s.i]; at.stage != planned && at.stage != due {
@@ -470,7 +475,7 @@ func (p *Policy) startStill() error {
 
 // moveUp starts tasks before their planned start, those first that are planned first, where there is room until then or
 // until they end.
-func (p *Policy) moveUp() error {
+func (p *keeper) moveUp() error {
 	now := p.c.Now()
 	kept, able := p.waiting[:0], p.work.waiting[:0]
 	for _, s := range p.waiting {
@@ -511,7 +516,7 @@ func (p *Policy) moveUp() error {
 
 // start starts a task on a node of its pool; false if none has room or, where copies overlap other work, its inputs. In
 // a packed pool it starts where its stay is, unless that is blocked, or elsewhere if that keeps nobody waiting.
-func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
+func (p *keeper) start(j *job, i int32, blocked []int32) (bool, error) {
 	c, t, pool := p.c, j.task(i), &p.pools[j.at[i].pool]
 	task := c.Task(t)
 	hold := task.Need
@@ -562,7 +567,7 @@ func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
 
 // keepsNobody reports whether a task of a packed pool can start now on node n without delaying tasks planned there: on
 // its own node for as long as it is not due, on another for as long as it runs.
-func (p *Policy) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
+func (p *keeper) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
 	at, now, u := &j.at[i], p.c.Now(), p.pools[j.at[i].pool].usage
 	until := now.Add(at.end.Sub(at.start))
 	if n == own {
@@ -574,7 +579,7 @@ func (p *Policy) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
 	return u.each[n].Fits(now, until, j.needs[i])
 }
 
-func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (bool, error) {
+func (p *keeper) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (bool, error) {
 	t := j.task(i)
 	site, ok := p.c.Site(t, n)
 	if !ok || site.From > p.c.Now() {
@@ -595,7 +600,7 @@ func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (b
 }
 
 // started says that a task starts now.
-func (p *Policy) started(j *job, i int32, seg planner.Segment) {
+func (p *keeper) started(j *job, i int32, seg planner.Segment) {
 	at := j.at[i]
 	j.open--
 	if at.claim < unit.Never {
@@ -612,7 +617,7 @@ func (p *Policy) started(j *job, i int32, seg planner.Segment) {
 }
 
 // explain says why tasks that became ready do not start.
-func (p *Policy) explain() {
+func (p *keeper) explain() {
 	for _, t := range p.c.News.Ready {
 		j, i := p.of(t)
 		if j == nil {
@@ -633,7 +638,7 @@ func (p *Policy) explain() {
 }
 
 // wake is when the next round is due if nothing happens before.
-func (p *Policy) wake() planner.Time {
+func (p *keeper) wake() planner.Time {
 	p.refresh()
 	next := unit.Never
 	if p.calendar.Len() > 0 {
@@ -650,7 +655,7 @@ func (p *Policy) wake() planner.Time {
 }
 
 // touch says that the starts of a job may have changed.
-func (p *Policy) touch(j *job) {
+func (p *plan) touch(j *job) {
 	j.sorted = false
 	if !j.touched {
 		j.touched = true
@@ -659,7 +664,7 @@ func (p *Policy) touch(j *job) {
 }
 
 // refresh brings the heap of jobs up to date.
-func (p *Policy) refresh() {
+func (p *keeper) refresh() {
 	for _, j := range p.touched {
 		j.touched = false
 		if p.jobs[j.id] != j {
@@ -702,7 +707,7 @@ func (a *item) before(b *item) bool {
 func items() heap.Heap[item] { return heap.Heap[item]{Before: (*item).before} }
 
 // sift puts a job where its next start belongs in the heap of jobs.
-func (p *Policy) sift(j *job) {
+func (p *follow) sift(j *job) {
 	if j.heap < 0 {
 		p.calendar.Push(j)
 	} else {
@@ -711,8 +716,212 @@ func (p *Policy) sift(j *job) {
 }
 
 // leave takes a job out of the heap of jobs.
-func (p *Policy) leave(j *job) {
+func (p *follow) leave(j *job) {
 	if j.heap >= 0 {
 		p.calendar.Remove(j.heap)
+	}
+}
+
+// admit maps jobs that have arrived. The job queue is in order of deadlines.
+func (p *keeper) admit(arrived []planner.WorkflowID) {
+	fresh := p.work.fresh[:0]
+	for _, w := range arrived {
+		if left, _ := p.c.Progress(w); left > 0 {
+			fresh = append(fresh, p.newJob(w))
+		}
+	}
+	slices.SortFunc(fresh, func(a, b *job) int {
+		if !p.FIFO && a.due != b.due {
+			return cmp.Compare(a.due, b.due)
+		}
+		return cmp.Compare(a.id, b.id)
+	})
+	for _, j := range fresh {
+		if !p.mapJob(j) {
+			p.missed(j)
+		}
+	}
+	for _, j := range fresh { // a later job may have moved an earlier one
+		if p.fresh(j) && p.jobs[j.id] == j {
+			p.predict(j)
+		}
+	}
+	clear(fresh)
+	p.work.fresh = fresh[:0]
+}
+
+// fresh reports whether a job arrives now: others were promised something when they did.
+func (p *keeper) fresh(j *job) bool { return p.c.Workflow(j.id).Arrived == p.c.Now() }
+
+// missed refuses a job that no plan lets end in time, or notes it.
+func (p *keeper) missed(j *job) {
+	if (p.reject || p.c.Workflow(j.id).RejectLate) && p.fresh(j) {
+		text := fmt.Sprintf("laxity %v, no plan meets its deadline", short(j.laxity()))
+		p.c.Note(planner.Note{Topic: planner.TopicRefused, Workflow: j.id, Task: planner.None, At: j.due, Text: text})
+		p.dismiss(j)
+	}
+	if !p.FIFO && p.jobs[j.id] == j {
+		p.lose(j)
+	}
+}
+
+// predict notes when a job that arrived is expected to end.
+func (p *keeper) predict(j *job) {
+	p.settle(j)
+	text := "no deadline"
+	if j.due < unit.Never {
+		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", short(j.laxity()),
+			short(j.due.Sub(j.end)))
+		if j.end > j.due {
+			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", short(j.laxity()), short(j.end.Sub(j.due)))
+		}
+		if !p.FIFO {
+			for i := range j.at {
+				p.c.Note(planner.Note{Topic: TopicSubDeadline, Workflow: j.id, Task: j.task(int32(i)), At: j.sub[i]})
+			}
+		}
+	}
+	p.c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: j.id, Task: planner.None, At: j.end, Text: text})
+}
+
+// newJob takes in a workflow, of which tasks may run or have ended already.
+func (p *keeper) newJob(w planner.WorkflowID) *job {
+	c, flow := p.c, p.c.Workflow(w)
+	n := len(flow.Tasks)
+	j := &job{id: w, start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1,
+		position: len(p.present),
+		tasks:    make([]*planner.Task, n), begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n),
+		rank: make([]int32, n)}
+	j.parents = make([][]int32, n)
+	parents := make([]int32, 0, 2*n)
+	for i, t := range slices.Sorted(slices.Values(flow.Tasks)) {
+		j.tasks[i] = c.Task(t)
+	}
+	for i := range j.tasks {
+		first := len(parents)
+		for _, parent := range j.tasks[i].Parents {
+			parents = append(parents, j.index(parent))
+		}
+		j.parents[i] = parents[first:len(parents):len(parents)]
+		j.copies = j.copies || len(c.Nodes()) > 1 && len(j.tasks[i].Inputs) > 0
+		j.fetches = j.fetches || p.fetches(j.tasks[i])
+	}
+	for int(w) >= len(p.jobs) {
+		p.jobs = append(p.jobs, nil)
+	}
+	p.jobs[w] = j
+	p.present = append(p.present, j)
+	p.spans = append(p.spans, span{unit.Never, 0})
+	p.estimate(j)
+	if started, _ := c.Times(w); started != unit.Never {
+		j.begun, j.begin = true, started
+	}
+	for i := range int32(n) {
+		t := j.task(i)
+		switch phase := c.Phase(t); {
+		case phase.Ended():
+			j.at[i] = placement{stage: over}
+			continue
+		case phase.Placed():
+			seg, _ := c.Draft.Of(t)
+			pool := p.poolOf[seg.Node]
+			if j.runs[int(i)*len(p.pools)+int(pool)] < 0 { // it holds less than it needs, and its node is drained
+				pool = nowhere
+			}
+			j.at[i] = placement{active, pool, onNode(p.indexOf[seg.Node]), seg.Start,
+				c.Draft.ActiveEnd(t), seg.Start}
+			p.occupy(j, i)
+			p.ends.Push(item{j.at[i].end, j, i})
+			j.end = max(j.end, j.at[i].end)
+		default:
+			j.open++
+			if phase == planner.Ready {
+				p.becameReady(j, i)
+			}
+		}
+		j.left++
+	}
+	return j
+}
+
+// dismiss takes a job out of the plan, and forgets it.
+func (p *keeper) dismiss(j *job) {
+	p.remove(j)
+	p.leave(j)
+	last := len(p.present) - 1
+	p.present[j.position], p.spans[j.position] = p.present[last], p.spans[last]
+	p.present[j.position].position = j.position
+	p.present[last] = nil
+	p.present, p.spans = p.present[:last], p.spans[:last]
+	p.jobs[j.id] = nil
+}
+
+// outdated reports whether the pools are not those of the nodes any more. Where the first workflow comes whose inputs
+// are copied ahead of their consumers, it splits them.
+func (p *keeper) outdated() bool {
+	c, outdated := p.c, p.pools == nil || p.c.News.Changed
+	if p.apart || len(c.Nodes()) == 1 {
+		return outdated
+	}
+	arrived := slices.Concat(c.News.Arrived, c.News.Grown)
+	if p.pools == nil {
+		arrived = c.Present()
+	}
+	fetches := false
+	for _, w := range arrived {
+		for _, id := range c.Workflow(w).Tasks {
+			if !c.BySpeed(c.Task(id)) {
+				p.apart = true
+				return true
+			}
+			fetches = fetches || p.fetches(c.Task(id))
+		}
+	}
+	switch {
+	case fetches && outdated:
+		p.apart = true
+	case fetches:
+		p.split()
+	}
+	return outdated
+}
+
+// split makes each node a pool of its own. Planned tasks get a node, and keep their times.
+func (p *keeper) split() {
+	old, poolOf := p.pools, p.poolOf
+	var all []start
+	for _, j := range p.present {
+		for i := range j.at {
+			if at := &j.at[i]; at.pool != nowhere {
+				all = append(all, start{j, int32(i)})
+			}
+		}
+	}
+	slices.SortFunc(all, inOrder)
+	p.apart = true
+	p.makePools()
+	p.ready = newFollow(len(p.pools), false).ready
+	for n := range p.pools {
+		pool, from := &p.pools[n], old[poolOf[n]].layout
+		pool.dims, pool.kinds, pool.packed = slices.Clone(from.dims), slices.Clone(from.kinds), from.packed
+		pool.usage.rearrange(p.c.Now())
+		pool.idle.rearrange(0)
+	}
+	for _, j := range p.present {
+		runs := make([]time.Duration, 0, len(j.at)*len(p.pools))
+		for i := range j.at {
+			for n := range p.pools {
+				runs = append(runs, j.runs[i*len(old)+int(poolOf[n])])
+			}
+		}
+		j.runs = runs
+	}
+	for _, s := range all {
+		at := &s.j.at[s.i]
+		at.pool, at.slot = p.poolOf[p.nodeFor(&old[at.pool], s)], onNode(0)
+		p.occupy(s.j, s.i)
+		if at.stage == due && !s.j.dummy(s.i) && p.c.Phase(s.j.task(s.i)) == planner.Ready {
+			p.claim(s.j, s.i)
+		}
 	}
 }
