@@ -20,21 +20,19 @@ import (
 func analyzeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "analyze",
-		Usage:     "print the first failure of a run, what it blocked, and how to repeat it",
+		Usage:     "show the first failure of a run and the tasks that it blocked: gantry show --failures",
 		ArgsUsage: "[RUN]",
-		Description: `Without RUN it is the latest run. The first failure is the failed task whose last attempt ended
-first. It blocked the tasks that depend on it, directly or not, and are not done. Then come the last lines that it
-printed, and the command that repeats it. Other failures follow in one line each.
-
-   gantry analyze
+		Description: `   gantry analyze
    gantry analyze --lines 50 RUN
 
 Exit codes: 0 no task failed, 1 tasks failed, 2 wrong command line, 3 no such run, 4 the log cannot be read.`,
-		Flags: []cli.Flag{dirFlag(),
-			&cli.IntFlag{Name: "lines", Value: 20, Usage: "print the last `N` lines of each stream"},
-			&cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
+		Flags:  []cli.Flag{dirFlag(), linesFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
 		Action: analyze,
 	}
+}
+
+func linesFlag() cli.Flag {
+	return &cli.IntFlag{Name: "lines", Value: 20, Usage: "of failures: print the last `N` lines of each stream"}
 }
 
 // analysis is the output about the failures of a run.
@@ -57,24 +55,20 @@ type firstFailure struct {
 }
 
 func analyze(c *cli.Context) error {
-	switch {
-	case c.NArg() > 1:
-		return exit.Usagef("analyze: name one run")
-	case c.Int("lines") < 0:
+	if c.Int("lines") < 0 {
 		return exit.Usagef("--lines %d: give 0 or more", c.Int("lines"))
 	}
-	db, err := readLog(c)
+	return taking(1, "name one run", onLog(analyzeRun))(c)
+}
+
+func analyzeRun(c *cli.Context, db *sqlite.DB) error {
+	stats, err := db.Statistics(c.Context, c.Args().First())
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	stats, err := db.Statistics(c.Context, c.Args().First())
-	if err != nil {
-		return session.LogError(err)
-	}
 	summary, err := db.Summary(c.Context, stats.Run)
 	if err != nil {
-		return session.LogError(err)
+		return err
 	}
 	failures := summary.Failures
 	a := &analysis{Run: stats.Run, State: stats.State, Tasks: stats.Tasks, Others: failures}
@@ -84,9 +78,7 @@ func analyze(c *cli.Context) error {
 			return err
 		}
 	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, a)
-	} else {
+	if !asJSON(c, a) {
 		a.print(term.Unfolded(c.App.Writer))
 	}
 	if a.First != nil {

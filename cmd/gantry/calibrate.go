@@ -25,9 +25,9 @@ func calibrateCommand() *cli.Command {
 		Usage: "measure this host, so that simulations and predictions fit it",
 		Description: `Runs containers of the task emulator for about a minute, with the limits and on the file
 system that runs use, and measures: the time and CPU time to prepare, start and end a container, alone, together with
-others, and on busy cores; what a CPU quota does to short and long bursts; rates of the disk with and without limits;
-what programs lose to starts; what gantry and the container engine use themselves. Then small workflows of its own run
-as users' do, and the model is corrected by what they took beyond what it says.
+others, and on busy cores; the effect of a CPU quota on short and long bursts; rates of the disk with and without
+limits; the loss of programs to starts; the use of gantry and the container engine themselves. Then small workflows of its own run
+as users' do, and the model is corrected by the difference to their times.
 
 The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions
 take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: the model of a
@@ -48,10 +48,7 @@ stopped by a signal.`,
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
 		),
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return exit.Usagef("calibrate takes no arguments")
-			}
+		Action: taking(0, "", func(c *cli.Context) error {
 			if session.OnNodes(c.String("runtime")) {
 				return calibrateNodes(c)
 			}
@@ -65,15 +62,15 @@ stopped by a signal.`,
 				return exit.Stoppedf("stopped: nothing is stored")
 			}
 			return err
-		},
+		}),
 	}
 }
 
 // calibrateHost measures this host and stores the model.
 func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
-	home, err := filepath.Abs(c.String("dir"))
+	home, err := homeOf(c)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return err
 	}
 	runtime := chosenRuntime(c)
 	if err := session.Enter(runtime); err != nil {
@@ -112,6 +109,6 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 }
 
 // printStep prints the next step, and how much is done.
-func printStep(c *cli.Context) func(what string, done float64) {
-	return func(what string, done float64) { fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, what) }
+func printStep(c *cli.Context) func(doing string, done float64) {
+	return func(doing string, done float64) { fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, doing) }
 }

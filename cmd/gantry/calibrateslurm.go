@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 )
@@ -17,17 +15,16 @@ func calibrateNodes(c *cli.Context) error {
 	if err := readSlurm(c, set, true); err != nil {
 		return err
 	}
-	home, err := filepath.Abs(c.String("dir"))
+	home, err := homeOf(c)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return err
 	}
 	view := term.New(c.Bool("quiet") || c.Bool("json"))
 	reports, measured, err := session.MeasureNodes(c.Context, home, set, c.String("slurm-job"), view)
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, measured)
+	if asJSON(c, measured) {
 		return nil
 	}
 	for _, r := range reports {

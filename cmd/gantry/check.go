@@ -42,7 +42,7 @@ func checkCommand() *cli.Command {
 	var o checkOptions
 	return &cli.Command{
 		Name:      "check",
-		Usage:     "show what is in a workflow, and every error of its file",
+		Usage:     "show the content of a workflow, and every error of its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
 		Description: `Reads workflows: Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows.
 It also reads workload, cluster and experiment files, the traces that a workload file names, and looks for the other
@@ -50,13 +50,13 @@ files that they name. Formats are recognised by content, makeflows also by name.
 zip. A directory stands for the workflow files below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be.
-Warnings say which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a
+Warnings say which rule is then followed. --repair turns repairable errors into warnings: the edges that close a
 cycle are dropped, with the files they stand for, a negative runtime is 0, a number that cannot be is unknown, a
 dependency on an unknown task is dropped.
 
 Of workflows with commands it lists the files of this host that gantry run reads ("reads"), the directories that
-containers ask for ("mounts"), and why gantry run refuses it ("cannot run"): missing inputs, and what cannot be done
-on one host. Such a workflow can still be simulated and emulated.
+containers ask for ("mounts"), and why gantry run refuses it ("cannot run"): missing inputs, and demands that one host
+cannot meet. Such a workflow can still be simulated and emulated.
 
 --commands prints the command of every task as gantry run starts it, after variables and with its shell, in one line
 that bash reads. gantry run --dry-run prints them with the options of a run.
@@ -83,7 +83,7 @@ Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be 
 // readFlags are the flags of all commands that read a workflow.
 func readFlags(o *trace.ReadOptions) []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "repair", Usage: "repair what can be: break cycles, take negative runtimes as 0, drop " +
+		&cli.BoolFlag{Name: "repair", Usage: "repair errors: break cycles, take negative runtimes as 0, drop " +
 			"bad numbers", Destination: &o.Repair},
 		maxInputFlag((*byteSize)(&o.MaxInput)),
 		&cli.BoolFlag{Name: "kilobytes", Usage: "file sizes are in KB, as in instances of Makeflow",
@@ -111,7 +111,7 @@ func (d *definitions) Set(text string) error {
 func (d *definitions) String() string { return "" }
 
 func defineFlag(to *definitions) cli.Flag {
-	return &cli.GenericFlag{Name: "define", Value: to, Usage: "set `NAME=VALUE` in makeflows, over what they set; " +
+	return &cli.GenericFlag{Name: "define", Value: to, Usage: "set `NAME=VALUE` in makeflows, over their own values; " +
 		"in JX the value is JSON, else a text (may be repeated)"}
 }
 
@@ -543,9 +543,9 @@ func (r *report) print(out io.Writer) error {
 // maxListed is how many files of a kind check prints.
 const maxListed = 50
 
-func list(b *strings.Builder, what string, items []string) {
+func list(b *strings.Builder, name string, items []string) {
 	if len(items) > 0 {
-		fmt.Fprintf(b, "  %-14s %s\n", what, strings.Join(items, ", "))
+		fmt.Fprintf(b, "  %-14s %s\n", name, strings.Join(items, ", "))
 	}
 }
 

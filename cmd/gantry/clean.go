@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
@@ -25,14 +24,14 @@ and all files alone. Tasks that a crashed run had started are lost to it; gantry
 nothing behind either. gantry rm also removes the log and files of a run. Job steps of runs on Slurm are ended.
 
 With --files it also deletes the files of runs that have ended, but for their results: work directories with the
-output of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves what gantry run --reuse and
-gantry resume --with need: inputs and outputs stay, work directories go.
+output of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves the files that gantry run --reuse
+and gantry resume --with need: inputs and outputs stay, work directories go.
 
 With --images it also removes the images of other builds of the task emulator, and those unpacked images (gantry
 images) that no run needs: none that runs, or that can continue. Use it while no other checkout of gantry runs
 workflows: its runs may need the emulator's.
 
-What another runtime left is removed where Docker, or an OCI runtime, cannot be used.
+Leftovers of other runtimes are removed where Docker, or an OCI runtime, cannot be used.
 
 Exit codes: 0 cleaned, 2 wrong command line, 3 no such run, 4 a runtime that runs of the log need is not usable here.`,
 		Flags: []cli.Flag{dirFlag(),
@@ -61,9 +60,9 @@ func clean(c *cli.Context) error {
 	if c.Bool("keep-reuse") && !c.Bool("files") {
 		return exit.Usagef("--keep-reuse works only with --files: add --files")
 	}
-	dir, err := filepath.Abs(c.String("dir"))
+	dir, err := homeOf(c)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return err
 	}
 	ctx, run := c.Context, c.Args().First()
 	for _, r := range session.Runtimes {

@@ -8,7 +8,6 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
-	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 
 	tables "gantry/sqlite/report"
@@ -31,8 +30,8 @@ inputs, starting the container, running.
    gantry simulate --replay real --name replayed
    gantry compare real replayed
 
-Where the first is a run and the second a simulation of it, the difference of the makespans is split by cause: what was
-measured takes the place of what was simulated, first durations of programs, then staging, start, end (with publishing)
+Where the first is a run and the second a simulation of it, the difference of the makespans is split by cause:
+measurements take the place of simulated times, first durations of programs, then staging, start, end (with publishing)
 and contention between containers; decisions are the rest. The parts add up to the whole.
 
 Exit codes: 0 compared, 2 wrong command line, 3 no such results or runs.`,
@@ -86,8 +85,7 @@ func compareAction(c *cli.Context) error {
 	for _, x := range causes {
 		got.Causes = append(got.Causes, tables.Cause{Name: x.Name, Took: int64(x.Took)})
 	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, got)
+	if asJSON(c, got) {
 		return nil
 	}
 	return got.WriteText(c.App.Writer)

@@ -116,7 +116,7 @@ func commandTerms(app *cli.App) []entry {
 	var terms []entry
 	for _, c := range app.Commands {
 		if !c.Hidden {
-			terms = append(terms, entry{c.Name, c.Usage})
+			terms = append(terms, entry{c.Name, c.Usage, c.Category})
 		}
 	}
 	return terms
@@ -153,7 +153,7 @@ func completeCommand(app *cli.App, command *cli.Command, before []string, last s
 	case "help":
 		return commandTerms(app)
 	case "completion":
-		return []entry{{"bash", ""}, {"zsh", ""}, {"fish", ""}}
+		return []entry{{name: "bash"}, {name: "zsh"}, {name: "fish"}}
 	case "explain", "logs", "shell":
 		if runs > 0 {
 			return taskNames(dir, before[len(before)-1])
@@ -179,12 +179,12 @@ func valueFlag(c *cli.Command, name string) cli.Flag {
 }
 
 func optionNames(c *cli.Command) []entry {
-	terms := []entry{{"--help", "show help"}}
+	terms := []entry{{name: "--help", meaning: "show help"}}
 	for _, f := range c.Flags {
 		if doc, ok := f.(cli.DocGenerationFlag); ok {
 			_, usage := valueOf(doc)
 			for _, n := range f.Names() {
-				terms = append(terms, entry{dashed(n), usage})
+				terms = append(terms, entry{name: dashed(n), meaning: usage})
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func flagValues(flag, dir string) []entry {
 	case "policy", "against":
 		var terms []entry
 		for _, r := range policy.Table() {
-			terms = append(terms, entry{r.Name, r.Title})
+			terms = append(terms, entry{name: r.Name, meaning: r.Title})
 		}
 		return terms
 	case "replay":
@@ -225,7 +225,7 @@ func runNames(dir string) []entry {
 	withLog(dir, func(db *sqlite.DB) {
 		if runs, err := db.Runs(context.Background()); err == nil {
 			for _, r := range runs {
-				terms = append(terms, entry{r.Run, string(r.State) + ", " + term.Named(r.Workflows, r.Names)})
+				terms = append(terms, entry{name: r.Run, meaning: string(r.State) + ", " + term.Named(r.Workflows, r.Names)})
 			}
 		}
 	})

@@ -24,7 +24,7 @@ func doctorCommand() *cli.Command {
 		Usage: "test which limits this host enforces",
 		Description: `Starts containers that try to exceed their limits of CPU, memory, processes and block I/O. It
 takes about ten seconds and leaves nothing behind; with --runtime oci it makes the directory of images if that is
-missing. The last lines show what gantry calibrate measured of this host, and whether it is used.
+missing. The last lines show the model of this host by gantry calibrate, and whether it is used.
 
 With --runtime slurm it does that in a job step on each node of an allocation (--slurm, --slurm-job, or the one around
 gantry), and says which container runtime the node has, which limits Slurm holds, and whether the node sees the shared
@@ -37,13 +37,10 @@ not enforced).`,
 				"test: docker, oci, or slurm, those of the nodes of an allocation"},
 			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}}, nodeFlags()...),
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return exit.Usagef("doctor takes no arguments")
-			}
-			dir, err := filepath.Abs(c.String("dir"))
+		Action: taking(0, "", func(c *cli.Context) error {
+			dir, err := homeOf(c)
 			if err != nil {
-				return exit.With(exit.Host, err)
+				return err
 			}
 			binary, err := session.TaskBinary(c.Context)
 			if err != nil {
@@ -76,7 +73,7 @@ not enforced).`,
 				return exit.Hostf("%s not enforced by this host", term.Plural(lacking, "fact"))
 			}
 			return nil
-		},
+		}),
 	}
 }
 

@@ -21,9 +21,9 @@ import (
 // doctorSlurm asks each node of an allocation for the limits that it enforces. Nodes are asked one after the other,
 // since virtual ones share a host, whose load would disturb the measurements.
 func doctorSlurm(c *cli.Context) error {
-	home, err := filepath.Abs(c.String("dir"))
+	home, err := homeOf(c)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return err
 	}
 	set := &session.Settings{}
 	if err := readSlurm(c, set, true); err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
-	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
@@ -28,11 +27,10 @@ func printDry(c *cli.Context, d *session.DryRun) {
 	if c.Bool("json") || c.Bool("quiet") {
 		return
 	}
-	width := columns.Of(w)
 	fmt.Fprintf(w, "This run would start %s on %s, policy %s. Nothing is started.\n\n", term.Plural(len(d.Steps),
 		"task"),
 		d.Size, d.Policy)
-	t := term.NewTable(w, width, "-order", "workflow", "task", "node", "-starts", "-runs", "-ends", "-cores", "-memory",
+	t := term.NewTable(w, "-order", "workflow", "task", "node", "-starts", "-runs", "-ends", "-cores", "-memory",
 		"image")
 	for i, x := range d.Steps {
 		image := x.Image
@@ -47,7 +45,7 @@ func printDry(c *cli.Context, d *session.DryRun) {
 			fmt.Sprintf("%g", float64(x.Millicores)/1000), memory, image)
 	}
 	t.End()
-	t = term.NewTable(w, width, "image", "here as", "the run would")
+	t = term.NewTable(w, "image", "here as", "the run would")
 	for _, x := range d.Images {
 		id, does := "-", "use it"
 		if x.ID != "" {
@@ -68,7 +66,7 @@ func printDry(c *cli.Context, d *session.DryRun) {
 	if commands.Len() > 0 {
 		fmt.Fprintln(w, commands.String())
 	}
-	t = term.NewTable(w, width, "workflow", "input", "from", "-size")
+	t = term.NewTable(w, "workflow", "input", "from", "-size")
 	for _, x := range d.Inputs {
 		from := x.Path
 		if from == "" {

@@ -249,11 +249,7 @@ func (v *experimentView) report(p experiment.Progress) {
 	if v.last.Runs == 0 && !v.quiet {
 		v.line("%s to simulate", term.Plural(p.Runs, "run"))
 		if term.Terminal(os.Stderr) {
-			v.bar = progressbar.NewOptions(max(p.Runs, 1), progressbar.OptionSetWriter(v.out),
-				progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
-				progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false),
-				progressbar.OptionClearOnFinish(),
-				progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionUseANSICodes(true))
+			v.bar = term.NewBar(v.out, int64(p.Runs), true)
 		}
 	}
 	v.last = p

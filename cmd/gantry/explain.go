@@ -32,8 +32,7 @@ Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log 
 				return err
 			}
 			defer db.Close()
-			if c.Bool("json") {
-				term.PrintJSON(c.App.Writer, life)
+			if asJSON(c, life) {
 				return nil
 			}
 			name := life.Run

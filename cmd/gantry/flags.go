@@ -1,10 +1,13 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/executor/container/fetch"
 )
@@ -12,7 +15,7 @@ import (
 // startsDefault is the help of the flag that readStarts reads.
 const startsDefault = "as many as the host has cores, at least 3"
 
-// planFlags are the flags about workflows and their planning; run and simulate share them.
+// planFlags are the flags of planning: those of run, simulate and serve.
 func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp",
@@ -23,30 +26,73 @@ func planFlags() []cli.Flag {
 			"is ten times as fast"},
 		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by " +
 			"`FACTOR`"},
-		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
-		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
-			"a range A..B, or all: one run each"},
-		imageFlag(), emulateFlag(), inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(),
+		imageFlag(), emulateFlag(),
 		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
 			"one of " + session.RetryClasses() + " (may be repeated)"},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
 			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
-		checkpointFlag(), preemptFlag(),
-		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
-			"independent branches continue)"},
 		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival " +
 			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
-		repairFlag(),
-		maxInputFlag(new(byteSize)),
-		defineFlag(new(definitions)),
 		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
 			"workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1,
 			Usage: "`SEED` of all random choices (a workload file may set its own)"},
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of the run (default: a new one)"},
 		dirFlag(),
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
-		&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
+		quietRunFlag(),
+	}
+}
+
+// readingFlags are the flags about workflows of run and simulate. Users of a server give theirs to gantry submit.
+func readingFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
+		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
+			"a range A..B, or all: one run each"},
+		inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(), checkpointFlag(), preemptFlag(),
+		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
+			"independent branches continue)"},
+		repairFlag(), maxInputFlag(new(byteSize)), defineFlag(new(definitions)), jsonRunFlag(),
+	}
+}
+
+func quietRunFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"}
+}
+
+func jsonRunFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"}
+}
+
+// containerFlags are the flags of runs in containers. Only run takes nodes of Slurm.
+func containerFlags(onNodes bool) []cli.Flag {
+	starts := "how many containers may be starting at the same time"
+	if onNodes {
+		starts += " (with --runtime slurm the default is 4 per node)"
+	}
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
+		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
+		pullFlag(),
+		&cli.IntFlag{Name: "starts", DefaultText: startsDefault, Usage: starts},
+		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
+			"their parents have ended, at most as many as --starts"},
+		&cli.StringFlag{Name: "max-output", Value: "64MB",
+			Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
+		&cli.StringFlag{Name: "disk", Usage: "limit the work directory and /tmp of each task to `SIZE` on disk"},
+		&cli.StringFlag{Name: "tmp", Usage: "keep /tmp of each task in memory, of `SIZE` (default: on disk)"},
+		&cli.BoolFlag{Name: "reuse", Usage: "take over the outputs of earlier attempts in the log with the same " +
+			"command, image, environment and contents of inputs"},
+		&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
+			"ended well"},
+		onEndFlag(),
+		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
+			Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
+		&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
+			"for every task",
+			DefaultText: "as gantry calibrate measured for such a task, else " + dockerStartup.String()},
+		hostModelFlag(), watchFlag(), portFlag(),
+		&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: runtimeUsage(!onNodes)},
 	}
 }
 
@@ -55,15 +101,25 @@ func dirFlag() cli.Flag {
 		Usage: "`DIR` with the log (gantry.sqlite) and a directory for each run"}
 }
 
-// givenFlags are those by which the user gives commands variables, secrets and directories of this host.
-func givenFlags() []cli.Flag {
+// homeOf is the directory of runs, as a path that holds anywhere.
+func homeOf(c *cli.Context) (string, error) {
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return "", exit.With(exit.Host, err)
+	}
+	return dir, nil
+}
+
+// givenFlags are those by which the user gives commands variables, secrets and directories of this host. Secrets are
+// for all commands of a server or a submission.
+func givenFlags(of string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "env", Usage: "set `NAME[=VALUE]` in the environment of all commands, over that " +
 			"of the workflow; without a value it is that of gantry's own environment (may be repeated)"},
 		&cli.StringSliceFlag{Name: "env-file", Usage: "set environment variables from a `FILE` of lines " +
 			"NAME[=VALUE]; --env overrides it (may be repeated)"},
-		&cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands a file /run/secrets/NAME with " +
-			"the content of FILE, or else the value of the environment variable NAME (may be repeated)"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands " + of + "a file /run/secrets/NAME " +
+			"with the content of FILE, or else the value of the environment variable NAME (may be repeated)"},
 		&cli.StringSliceFlag{Name: "mount", Usage: "`HOST:CONTAINER:ro`: let all commands read HOST, a file or " +
 			"directory of this host, at the path CONTAINER (may be repeated)"},
 		&cli.StringFlag{Name: "shell", Usage: "run commands of makeflows and WfFormat by `COMMAND` -c, such as " +

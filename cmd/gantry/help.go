@@ -45,8 +45,8 @@ type helpPage struct {
 	options  []entry
 }
 
-// entry is a word with its meaning.
-type entry struct{ name, meaning string }
+// entry is a word with its meaning, and the title of its group.
+type entry struct{ name, meaning, group string }
 
 func appHelp(app *cli.App) helpPage {
 	return helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]",
@@ -70,9 +70,43 @@ func optionTerms(flags []cli.Flag) []entry {
 			continue // every command has --help
 		}
 		value, meaning := valueOf(doc)
-		terms = append(terms, entry{flagNames(f, value), meaning + defaultOf(f, doc)})
+		terms = append(terms, entry{flagNames(f, value), meaning + defaultOf(f, doc), groupOf(f, len(flags))})
 	}
+	slices.SortStableFunc(terms, func(a, b entry) int {
+		at := func(e entry) int {
+			return slices.IndexFunc(optionGroups, func(g [2]string) bool { return g[0] == e.group })
+		}
+		return at(a) - at(b)
+	})
 	return terms
+}
+
+// optionGroups order the options of a command with many. The first has those that people use first, the last all that
+// are not named.
+var optionGroups = [][2]string{
+	{"Options", "policy cluster time-scale inputs image runtime name dir dry-run watch quiet json"},
+	{"Workflows", "count repetition size-scale emulate catalog site enforce-walltime container-mounts define repair " +
+		"max-input fit seed"},
+	{"Failures and deadlines", "retry retries fail-fast reject-late checkpoint preempt grace on-end"},
+	{"Commands and files", "env env-file secret mount shell pull results results-dir reuse scratch max-output disk tmp"},
+	{"Estimates and predictions", "estimator predict-memory errors host-model startup no-prediction noise replay " +
+		"measured charge-planning"},
+	{"Slurm", "slurm slurm-job shared node-runtime bundle"},
+	{"Other options", ""},
+}
+
+// groupOf is the group of an option of a command with so many.
+func groupOf(f cli.Flag, of int) string {
+	const many = 30
+	i := len(optionGroups) - 1
+	if of < many {
+		i = 0
+	} else if k := slices.IndexFunc(optionGroups, func(g [2]string) bool {
+		return slices.Contains(strings.Fields(g[1]), f.Names()[0])
+	}); k >= 0 {
+		i = k
+	}
+	return optionGroups[i][0]
 }
 
 // flagNames lists the names of a flag as they are typed, short ones first.
@@ -156,8 +190,8 @@ func writeHelp(w io.Writer, p helpPage, width int) {
 			writeHelpLine(&b, line, column, width)
 		}
 	}
-	writeTerms(&b, "Commands", p.commands, width)
-	writeTerms(&b, "Options", p.options, width)
+	writeTerms(&b, p.commands, width)
+	writeTerms(&b, p.options, width)
 	_, _ = io.WriteString(w, b.String())
 }
 
@@ -224,10 +258,8 @@ func writeHelpLine(b *strings.Builder, l helpLine, column, width int) {
 	}
 }
 
-func writeTerms(b *strings.Builder, title string, terms []entry, width int) {
-	if len(terms) == 0 {
-		return
-	}
+// writeTerms writes words with their meanings, each group below its title.
+func writeTerms(b *strings.Builder, terms []entry, width int) {
 	column := 0
 	for _, t := range terms {
 		if n := utf8.RuneCountInString(t.name) + 4; n <= width*2/5 {
@@ -235,8 +267,10 @@ func writeTerms(b *strings.Builder, title string, terms []entry, width int) {
 		}
 	}
 	column = max(column, 6)
-	b.WriteString("\n" + title + ":\n")
-	for _, t := range terms {
+	for i, t := range terms {
+		if i == 0 || t.group != terms[i-1].group {
+			b.WriteString("\n" + t.group + ":\n")
+		}
 		line := "  " + t.name
 		if n := utf8.RuneCountInString(line); n+2 <= column {
 			line += strings.Repeat(" ", column-n)

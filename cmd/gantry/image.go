@@ -17,7 +17,6 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
-	"gantry/sqlite/report/columns"
 )
 
 func imageCommand() *cli.Command {
@@ -27,8 +26,8 @@ func imageCommand() *cli.Command {
 		Usage:     "build an image of containers from Debian packages, or list those kept unpacked",
 		ArgsUsage: "[ls | build NAME PACKAGE...]",
 		Description: `Builds an image from packages of Debian or Ubuntu, with all that they depend on. The packages
-come from the package sources of this machine. No registry is asked, nothing is installed, and it takes no root but
-what the Docker Engine asks for. Packages are unpacked, not configured: programs run, services and alternatives are not
+come from the package sources of this machine. No registry is asked, nothing is installed, and it takes no rights
+but those that the Docker Engine asks for. Packages are unpacked, not configured: programs run, services and alternatives are not
 set up. A shell and its usual commands are always there (busybox). Equal packages give an equal image, down to its ID.
 An image that was built from these packages before stays, unless --force is given.
 
@@ -173,7 +172,7 @@ func listImages(c *cli.Context) error {
 		fmt.Fprintln(out, "no images are kept unpacked; docker images lists those of the Docker Engine")
 		return nil
 	}
-	t := term.NewTable(out, columns.Of(out), "image", "id", "platform", "-size", "-runs", "state")
+	t := term.NewTable(out, "image", "id", "platform", "-size", "-runs", "state")
 	for i := range list {
 		e := &list[i]
 		state := "whole"

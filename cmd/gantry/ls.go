@@ -14,7 +14,6 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
-	"gantry/sqlite/report/columns"
 )
 
 func lsCommand() *cli.Command {
@@ -31,65 +30,60 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			"run take; files that runs share count for each"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return exit.Usagef("ls takes no arguments; gantry show %s shows one run", c.Args().First())
-			}
-			db, err := readLog(c)
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			runs, err := db.Runs(c.Context)
-			if err != nil {
-				return session.LogError(err)
-			}
-			for i := range runs {
-				runs[i].State = stateNow(c.String("dir"), &runs[i])
-				if c.Bool("size") {
-					bytes := session.OnDisk(filepath.Join(c.String("dir"), runs[i].Run))
-					runs[i].Disk = &bytes
-				}
-			}
-			if c.Bool("json") {
-				term.PrintJSON(c.App.Writer, runs)
-				return nil
-			}
-			if len(runs) == 0 {
-				fmt.Fprintln(c.App.ErrWriter, "gantry:", new(sqlite.UnknownRunError))
-			}
-			titles := []string{"run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows"}
-			if c.Bool("size") {
-				titles = slices.Insert(titles, 1, "-disk")
-			}
-			modelled := slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.HostModel != nil })
-			if modelled {
-				titles = append(titles, "host model")
-			}
-			t := term.NewTable(c.App.Writer, columns.Of(c.App.Writer), titles...)
-			for _, r := range runs {
-				started := r.Started
-				if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
-					started = units.HumanDuration(time.Since(at)) + " ago"
-				}
-				cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
-					strconv.Itoa(r.Failed + r.Skipped), term.Span(r.Makespan), started, term.Named(r.Workflows,
-						r.Names)}
-				if modelled {
-					cells = append(cells, r.HostModel.String())
-				}
-				if c.Bool("size") {
-					cells = slices.Insert(cells, 1, term.Size(r.Disk))
-				}
-				t.Row(cells...)
-			}
-			t.End()
-			if c.Bool("size") {
-				log := session.OnDisk(db.Path()) + session.OnDisk(db.Path()+"-wal")
-				fmt.Fprintf(c.App.Writer, "log: %s\n", term.Size(&log))
-			}
-			return nil
+			return taking(0, "; gantry show "+c.Args().First()+" shows one run", onLog(listRuns))(c)
 		},
 	}
+}
+
+func listRuns(c *cli.Context, db *sqlite.DB) error {
+	runs, err := db.Runs(c.Context)
+	if err != nil {
+		return err
+	}
+	for i := range runs {
+		runs[i].State = stateNow(c.String("dir"), &runs[i])
+		if c.Bool("size") {
+			bytes := session.OnDisk(filepath.Join(c.String("dir"), runs[i].Run))
+			runs[i].Disk = &bytes
+		}
+	}
+	if asJSON(c, runs) {
+		return nil
+	}
+	if len(runs) == 0 {
+		fmt.Fprintln(c.App.ErrWriter, "gantry:", new(sqlite.UnknownRunError))
+	}
+	titles := []string{"run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows"}
+	if c.Bool("size") {
+		titles = slices.Insert(titles, 1, "-disk")
+	}
+	modelled := slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.HostModel != nil })
+	if modelled {
+		titles = append(titles, "host model")
+	}
+	t := term.NewTable(c.App.Writer, titles...)
+	for _, r := range runs {
+		started := r.Started
+		if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
+			started = units.HumanDuration(time.Since(at)) + " ago"
+		}
+		cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
+			strconv.Itoa(r.Failed + r.Skipped), term.Span(r.Makespan), started, term.Named(r.Workflows,
+				r.Names)}
+		if modelled {
+			cells = append(cells, r.HostModel.String())
+		}
+		if c.Bool("size") {
+			cells = slices.Insert(cells, 1, term.Size(r.Disk))
+		}
+		t.Row(cells...)
+	}
+	t.End()
+	if c.Bool("size") {
+		log := session.OnDisk(db.Path()) + session.OnDisk(db.Path()+"-wal")
+		fmt.Fprintf(c.App.Writer, "log: %s\n", term.Size(&log))
+	}
+	return nil
 }
 
 // States that the log does not have.

@@ -162,52 +162,40 @@ Exit codes:
 	return code
 }
 
+// Groups of commands, as gantry --help lists them.
+const (
+	running  = "Run workflows"
+	looking  = "Look at runs"
+	serving  = "Serve several users and programs"
+	studying = "Study workflows and policies"
+	keeping  = "Upkeep"
+)
+
 // commands lists every command; each has a file of its own.
 func commands() []*cli.Command {
-	all := []*cli.Command{
-		runCommand(),
-		simulateCommand(),
-		resumeCommand(),
-		serveCommand(),
-		submitCommand(),
-		queueCommand(),
-		waitCommand(),
-		cancelCommand(),
-		drainCommand(),
-		nodeCommand(),
-		policyCommand(),
-		shellCommand(),
-		cleanCommand(),
-		imageCommand(),
-		setupCommand(),
-		doctorCommand(),
-		calibrateCommand(),
-		policiesCommand(),
-		lsCommand(),
-		showCommand(),
-		watchCommand(),
-		logsCommand(),
-		explainCommand(),
-		exportCommand(),
-		checkCommand(),
-		convertCommand(),
-		generateCommand(),
-		experimentCommand(),
-		reportCommand(),
-		statisticsCommand(),
-		analyzeCommand(),
-		compareCommand(),
-		predictCommand(),
-		rmCommand(),
-		completionCommand(),
-		manCommand(),
-		helpCommand(),
-		versionCommand(),
-		slurmNodeCommand(),
-		slurmLinksCommand(),
-	}
+	var slurm []*cli.Command
 	for _, s := range slurmCommands() {
-		all = append(all, s.command())
+		slurm = append(slurm, s.command())
+	}
+	var all []*cli.Command
+	for _, g := range []struct {
+		title    string
+		commands []*cli.Command
+	}{
+		{running, []*cli.Command{runCommand(), simulateCommand(), resumeCommand(), checkCommand(), policiesCommand()}},
+		{looking, []*cli.Command{lsCommand(), showCommand(), watchCommand(), logsCommand(), explainCommand(),
+			shellCommand(), exportCommand(), reportCommand(), statisticsCommand(), analyzeCommand()}},
+		{serving, append([]*cli.Command{serveCommand(), submitCommand(), queueCommand(), waitCommand(),
+			cancelCommand(), drainCommand(), nodeCommand(), policyCommand(), slurmLinksCommand()}, slurm...)},
+		{studying, []*cli.Command{experimentCommand(), compareCommand(), generateCommand(), convertCommand(),
+			predictCommand(), calibrateCommand()}},
+		{keeping, []*cli.Command{imageCommand(), setupCommand(), doctorCommand(), cleanCommand(), rmCommand(),
+			completionCommand(), manCommand(), helpCommand(), versionCommand(), slurmNodeCommand()}},
+	} {
+		for _, c := range g.commands {
+			c.Category = g.title
+		}
+		all = append(all, g.commands...)
 	}
 	return all
 }

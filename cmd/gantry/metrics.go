@@ -116,8 +116,7 @@ func reportRuns(c *cli.Context, names []string) error {
 			}
 		}
 	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, groups)
+	if asJSON(c, groups) {
 		return drawn(c, log, runs...)
 	}
 	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")

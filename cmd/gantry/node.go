@@ -29,18 +29,18 @@ import (
 func slurmNodeCommand() *cli.Command {
 	return &cli.Command{Name: "slurm-node", Hidden: true, Usage: "do the part of a node in a run on Slurm",
 		ArgsUsage: "[RUN-DIRECTORY CONTAINER]",
-		Description: `With --report it says what the node can do. Otherwise it runs a container as gantry
+		Description: `With --report it describes the node. Otherwise it runs a container as gantry
 has described it in the directory of the run.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "runtime", Usage: "whose containers, `NAME`"},
 			&cli.BoolFlag{Name: "emulated", Usage: "the task emulator is needed"},
 			&cli.StringFlag{Name: "step", Usage: "`NAME` of this job step"},
 			&cli.BoolFlag{Name: "bundle", Usage: "run the containers that standard input names, too"},
-			&cli.StringFlag{Name: "report", Usage: "write what the node can do to `FILE`"},
+			&cli.StringFlag{Name: "report", Usage: "describe the node in `FILE`"},
 			&cli.BoolFlag{Name: "speed", Usage: "with --report: measure a core"},
 			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
 			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
-			&cli.BoolFlag{Name: "clear", Usage: "end what the job step of --step has left of the container"},
+			&cli.BoolFlag{Name: "clear", Usage: "end the leftovers of the container by the job step of --step"},
 			&cli.BoolFlag{Name: "secrets", Usage: "standard input begins with secrets"},
 			&cli.BoolFlag{Name: "tidy", Usage: "remove control groups of the job that are empty"}},
 		Action: func(c *cli.Context) error {

@@ -9,7 +9,6 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
-	"gantry/sqlite/report/columns"
 	"gantry/trace/reader"
 	"gantry/trace/shown"
 )
@@ -17,10 +16,10 @@ import (
 func nodeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "node",
-		Usage:     "list the nodes of the gantry that serves the directory, or change one",
+		Usage:     "list the nodes of the server of the directory, or change one",
 		ArgsUsage: "[drain|resume|set NAME]",
 		Description: `   gantry node                        list them
-   gantry node drain NAME             start nothing more on it; what runs there continues
+   gantry node drain NAME             start nothing more on it; running tasks continue
    gantry node resume NAME            all that it had when the run began
    gantry node set --cores 2 NAME     a part of that
 
@@ -31,18 +30,13 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 			&cli.Float64Flag{Name: "cores", Usage: "with set: `CORES` that tasks may hold"},
 			&cli.StringFlag{Name: "memory", Usage: "with set: `SIZE` of memory that tasks may hold"},
 			quietFlag(), jsonFlag()},
-		Action: func(c *cli.Context) error {
-			cl, err := client(c)
-			if err != nil {
-				return err
-			}
+		Action: onServer(func(c *cli.Context, cl *api.Client) (err error) {
 			if c.NArg() == 0 {
 				nodes, err := cl.Nodes(c.Context)
-				if err != nil {
-					return serverError(err)
+				if err == nil {
+					printNodesNow(c, nodes)
 				}
-				printNodesNow(c, nodes)
-				return nil
+				return err
 			}
 			req := api.ChangeNode{}
 			verb, name := c.Args().First(), c.Args().Get(1)
@@ -65,14 +59,11 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 				}
 			}
 			n, err := cl.ChangeNode(c.Context, name, req)
-			if err != nil {
-				return serverError(err)
-			}
-			if !c.Bool("quiet") {
+			if err == nil && !c.Bool("quiet") {
 				printNodesNow(c, []api.Node{*n})
 			}
-			return nil
-		},
+			return err
+		}),
 	}
 }
 
@@ -81,7 +72,7 @@ func printNodesNow(c *cli.Context, nodes []api.Node) {
 		term.PrintJSON(c.App.Writer, nodes)
 		return
 	}
-	t := term.NewTable(c.App.Writer, columns.Of(c.App.Writer), "node", "-cores", "-memory", "-running", "state")
+	t := term.NewTable(c.App.Writer, "node", "-cores", "-memory", "-running", "state")
 	for _, n := range nodes {
 		memory, state := "-", "up"
 		if n.Memory > 0 {
@@ -98,40 +89,32 @@ func printNodesNow(c *cli.Context, nodes []api.Node) {
 func policyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "policy",
-		Usage:     "show or change the policy of the gantry that serves the directory",
+		Usage:     "show or change the policy of the server of the directory",
 		ArgsUsage: "[set POLICY]",
 		Description: `   gantry policy               the one that plans now
    gantry policy set rm-dcwf   another one plans from the next round on; gantry policies lists them
 
-The new policy learns of all that has happened, so that it plans as if it had been there from the start. What runs
-continues. The log says when it was changed (table policies), and a server that is started again keeps to it.
+The new policy learns of all that has happened, so that it plans as if it had been there from the start. Running tasks
+continue. The log says when it was changed (table policies), and a server that is started again keeps to it.
 
 Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no server.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag()},
-		Action: func(c *cli.Context) error {
-			cl, err := client(c)
-			if err != nil {
-				return err
-			}
+		Action: onServer(func(c *cli.Context, cl *api.Client) error {
 			switch {
 			case c.NArg() == 0:
 				about, err := cl.About(c.Context)
-				if err != nil {
-					return serverError(err)
+				if err == nil {
+					fmt.Fprintln(c.App.Writer, about.Policy)
 				}
-				fmt.Fprintln(c.App.Writer, about.Policy)
-				return nil
+				return err
 			case c.Args().First() != "set" || c.NArg() != 2:
 				return exit.Usagef("policy: write gantry policy set POLICY; gantry policies lists them")
 			}
 			set, err := cl.SetPolicy(c.Context, c.Args().Get(1))
-			if err != nil {
-				return serverError(err)
-			}
-			if !c.Bool("quiet") {
+			if err == nil && !c.Bool("quiet") {
 				fmt.Fprintf(c.App.Writer, "policy %s plans from now on; it was %s\n", set.Policy, set.Before)
 			}
-			return nil
-		},
+			return err
+		}),
 	}
 }

@@ -20,13 +20,12 @@ import (
 	"gantry/executor"
 	"gantry/planner/predict"
 	"gantry/sqlite"
-	"gantry/sqlite/report/columns"
 )
 
 func predictCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "predict",
-		Usage:     "train models of runtimes and memory on what earlier runs measured",
+		Usage:     "train models of runtimes and memory on measurements of earlier runs",
 		ArgsUsage: "[train | ls | show [MODEL]]",
 		Description: `Trains a model on the runs in the log, prints its errors on the latest runs when trained on the
 others, and keeps it in the log, trained on all, as the next version of its name. For every task type it tries the
@@ -44,7 +43,7 @@ speed of the node, and the number of running tasks.
 Only runs on one runtime and at one time and size scale go together: those of the latest run, unless options say
 otherwise. Errors are means of |predicted - measured| / measured; "in 90 %" is the share of measurements within their
 predicted 90 % interval, "left at half" the error of the time that was left when half of a task's time was over. The
-method mean is what was measured of a type in the mean, to compare with. By task type: "runtime by", "left by" and
+method mean is the mean measurement of a type, to compare with. By task type: "runtime by", "left by" and
 "memory by" are the methods that were picked. In ls, "of declared" and "of the mean" are the runtime errors of these.
 
 Exit codes: 0 trained or listed, 2 wrong command line, 3 no log, no such model, nothing to learn from, 4 the log
@@ -67,9 +66,9 @@ cannot be read or written.`,
 			case verb == "" || verb == "train" && c.NArg() == 1:
 				return trainModel(c)
 			case verb == "ls" && c.NArg() == 1:
-				return listModels(c)
+				return onLog(listModels)(c)
 			case verb == "show" && c.NArg() <= 2:
-				return showModel(c, c.Args().Get(1))
+				return onLog(showModel)(c)
 			}
 			return exit.Usagef("gantry predict %s: write gantry predict train, ls or show MODEL",
 				strings.Join(c.Args().Slice(), " "))
@@ -80,7 +79,7 @@ cannot be read or written.`,
 func trainModel(c *cli.Context) error {
 	method, err := predict.ParseMethod(c.String("method"))
 	if err == nil && method == predict.ByDeclared {
-		err = errors.New("what is declared needs no training: say --estimator declared")
+		err = errors.New("declared runtimes need no training: say --estimator declared")
 	}
 	name := c.String("model")
 	switch {
@@ -132,8 +131,7 @@ func trainModel(c *cli.Context) error {
 			return exit.With(exit.Host, err)
 		}
 	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, m)
+	if asJSON(c, m) {
 		return nil
 	}
 	printModel(c, m)
@@ -226,7 +224,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 		fmt.Fprint(w, "; to evaluate it on later runs there have to be some")
 	}
 	fmt.Fprint(w, "\n\n")
-	t := term.NewTable(w, columns.Of(w), "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half",
+	t := term.NewTable(w, "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half",
 		"-memory error")
 	for _, s := range m.Scores {
 		t.Row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining),
@@ -236,7 +234,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	if m.Model == nil {
 		return
 	}
-	t = term.NewTable(w, columns.Of(w), "type", "-attempts", "runtime by", "cross-validated errors", "left by",
+	t = term.NewTable(w, "type", "-attempts", "runtime by", "cross-validated errors", "left by",
 		"memory by")
 	for _, name := range m.Model.KindNames() {
 		k := m.Model.Kinds[name]
@@ -263,21 +261,15 @@ func tenths(p *float64) string {
 	return fmt.Sprintf("%.1f %%", *p)
 }
 
-func listModels(c *cli.Context) error {
-	db, err := readLog(c)
+func listModels(c *cli.Context, db *sqlite.DB) error {
+	models, err := db.Models(c.Context)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	models, err := db.Models(c.Context)
-	if err != nil {
-		return session.LogError(err)
-	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, models)
+	if asJSON(c, models) {
 		return nil
 	}
-	t := term.NewTable(c.App.Writer, columns.Of(c.App.Writer), "model", "method", "-runs", "-attempts", "runtime",
+	t := term.NewTable(c.App.Writer, "model", "method", "-runs", "-attempts", "runtime",
 		"-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
 	for i := range models {
 		m := &models[i]
@@ -298,20 +290,14 @@ func listModels(c *cli.Context) error {
 	return nil
 }
 
-func showModel(c *cli.Context, name string) error {
-	db, err := readLog(c)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	m, err := db.FindModel(c.Context, name)
+func showModel(c *cli.Context, db *sqlite.DB) error {
+	m, err := db.FindModel(c.Context, c.Args().Get(1))
 	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
 		return exit.With(exit.Input, err)
 	} else if err != nil {
-		return session.LogError(err)
+		return err
 	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, m)
+	if asJSON(c, m) {
 		return nil
 	}
 	fmt.Fprintf(c.App.Writer, "Model %s, method %s, seed %d, by gantry %s at %s\n", m.Reference(), m.Method, m.Seed,

@@ -48,7 +48,7 @@ Several runs: means with 95 % confidence intervals. Runs of one policy on one ru
 
 Results with --markdown or --html FILE: tables and figures on one page, with intervals and the data of each figure.
 Each --study FILE names the statements of a paper and how each is computed from results; the page then has the paper's
-figure, ours with its interval, and a verdict that follows from the data. --save writes what the page needs to a short
+figure, ours with its interval, and a verdict that follows from the data. --save writes the data of the page to a short
 file that --markdown and --html take in place of results.
 
    gantry report fig3.sqlite --html fig3.html

@@ -28,9 +28,7 @@ working directory, as by gantry run; --catalog, --site, --define and the like ar
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run, one that succeeded, or invalid
 input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
-			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
-			watchFlag(), portFlag(), noPredictionFlag(),
+			quietRunFlag(), jsonRunFlag(), watchFlag(), portFlag(), noPredictionFlag(),
 			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
 			&cli.StringSliceFlag{Name: "inputs", Usage: "with --with: `DIR` with input files (may be repeated; " +
 				"default: as the run began)"},

@@ -77,8 +77,8 @@ gantry works on a run.`,
 
 // logToWrite opens the log below --dir, which it returns, too.
 func logToWrite(c *cli.Context) (home string, db *sqlite.DB, err error) {
-	if home, err = filepath.Abs(c.String("dir")); err != nil {
-		return "", nil, exit.With(exit.Host, err)
+	if home, err = homeOf(c); err != nil {
+		return "", nil, err
 	}
 	db, err = session.OpenToWrite(home)
 	return home, db, err

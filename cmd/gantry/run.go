@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +43,7 @@ sizes.
    gantry run --inputs data words.json      real programs on real files
    gantry run --cluster nodes.yaml --policy heft workload.yaml
    gantry run --time-scale 0.01 --count 3 stream.yaml  the first three workflows of a stream
-   gantry run --dry-run montage.dax         what would happen; nothing is started
+   gantry run --dry-run montage.dax         its plan; nothing is started
 
 Before the run, gantry simulates it and prints the expected makespan with an interval that has a probability of 80 %.
 Predictions influence no decision. --dry-run prints order, nodes, times, needs, images and inputs as well.
@@ -72,37 +71,14 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 
 // runFlags are those of gantry run.
 func runFlags() []cli.Flag {
-	return append(append(append(append(planFlags(), givenFlags()...), estimateFlags(
-		"history; declared with --runtime null or --errors")...), slurmFlags()...),
-		&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
-		containerMountsFlag(),
-		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
-		pullFlag(),
-		&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
-			Usage: "how many containers may be starting at the same time " +
-				"(with --runtime slurm the default is 4 per node)"},
-		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
-			"their parents have ended, at most as many as --starts"},
-		&cli.StringFlag{Name: "max-output", Value: "64MB",
-			Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
-		&cli.StringFlag{Name: "disk", Usage: "limit the work directory and /tmp of each task to `SIZE` on disk"},
-		&cli.StringFlag{Name: "tmp", Usage: "keep /tmp of each task in memory, of `SIZE` (default: on disk)"},
-		&cli.BoolFlag{Name: "reuse", Usage: "take over the outputs of earlier attempts in the log with the same " +
-			"command, image, environment and contents of inputs"},
-		&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
-			"ended well"},
-		resultsFlag(), resultsDirFlag(), onEndFlag(),
-		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
-			Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
-		&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
-			"for every task",
-			DefaultText: "as gantry calibrate measured for such a task, else " + dockerStartup.String()},
-		hostModelFlag(),
-		watchFlag(), portFlag(), noPredictionFlag(),
-		&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, with all commands, and start nothing"},
-		&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: runtimeUsage(false)},
-	)
+	return slices.Concat(planFlags(), readingFlags(), givenFlags(""), estimateFlags(runEstimator), containerFlags(true),
+		[]cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(), noPredictionFlag(),
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan, with all commands, and start nothing"}},
+		slurmFlags())
 }
+
+// runEstimator is the default of the estimator of runs.
+const runEstimator = "history; declared with --runtime null or --errors"
 
 // readRunSettings reads the flags of a run on a runtime that is not simulated.
 func readRunSettings(c *cli.Context) (*session.Settings, error) {
@@ -252,15 +228,17 @@ func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetit
 
 // newSession makes a run as a command line asks for it.
 func newSession(c *cli.Context, set *session.Settings, name string) (*session.Session, error) {
-	home, err := filepath.Abs(c.String("dir"))
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	return session.New(set, session.Options{Home: home, Name: name, View: term.New(c.Bool("quiet") || c.Bool("json")),
+	o, err := sessionOptions(c, name)
+	return session.New(set, o), err
+}
+
+func sessionOptions(c *cli.Context, name string) (o session.Options, err error) {
+	home, err := homeOf(c)
+	return session.Options{Home: home, Name: name, View: term.New(c.Bool("quiet") || c.Bool("json")),
 		Predict: !c.Bool("no-prediction"), NoLog: c.Bool("no-log"), Page: pageOf(c), Ended: printOutcome(c),
-		Why: verdict, ReadAs: reading(c), SlurmJob: c.String("slurm-job"), Dry: c.Bool("dry-run"),
+		ReadAs: reading(c), SlurmJob: c.String("slurm-job"), Dry: c.Bool("dry-run"),
 		Cluster: c.IsSet("cluster"), Starts: c.IsSet("starts"), Change: changing(c),
-		Refuse: func(set *session.Settings, f *session.Facts) error { return refuseIdle(c, set, f) }}), nil
+		Refuse: func(set *session.Settings, f *session.Facts) error { return refuseIdle(c, set, f) }}, err
 }
 
 // reading says how the command line has workflows read.

@@ -79,7 +79,7 @@ func slurmName(program string) string {
 func (s slurmCommand) command() *cli.Command {
 	return &cli.Command{Name: s.name, Usage: s.usage, ArgsUsage: "[OPTIONS AND ARGUMENTS OF SLURM]",
 		SkipFlagParsing: true, // they are Slurm's
-		Description:     s.text + "\n\nExit codes: 0 it did what was asked, 1 it did not, and says why.",
+		Description:     s.text + "\n\nExit codes: 0 done, 1 not done, with the reason.",
 		Action: func(c *cli.Context) error {
 			x, err := newSlurmCall(c, s.name)
 			if err == nil {
@@ -546,7 +546,7 @@ func slurmLinksCommand() *cli.Command {
 		Usage:     "make links named sbatch, squeue, scancel and sacct to put on the PATH",
 		ArgsUsage: "DIR",
 		Description: `Workflow systems that speak to Slurm then hand in their jobs to the gantry that serves --dir.
-What is printed sets the environment of a shell:
+The printed line sets the environment of a shell:
 
    eval "$(gantry slurm-links ~/gantry-slurm)"
 
@@ -581,7 +581,7 @@ func slurmLinks(c *cli.Context, dir string) error {
 	if err != nil {
 		return exit.Hostf("links to gantry: %w", err)
 	}
-	served, err := filepath.Abs(c.String("dir"))
+	served, err := homeOf(c)
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}

@@ -9,33 +9,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/serve"
 	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/session"
 	"gantry/trace/reader"
 )
-
-// notServed are flags of gantry run about workflows: users that hand in workflows give them.
-var notServed = []string{"count", "repetition", "inputs", "catalog", "site", "enforce-walltime", "container-mounts",
-	"fail-fast", "repair", "max-input", "define", "json", "checkpoint", "preempt", "dry-run", "no-prediction",
-	"slurm", "slurm-job", "shared", "node-runtime", "bundle", "results", "results-dir"}
-
-// serveFlags are the others. Tasks run on the host of the server.
-func serveFlags() []cli.Flag {
-	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return slices.Contains(notServed, f.Names()[0]) })
-	for _, f := range flags {
-		switch f := f.(type) {
-		case *cli.StringFlag:
-			if f.Name == "runtime" {
-				f.Usage = runtimeUsage(true)
-			}
-		case *cli.IntFlag:
-			if f.Name == "starts" {
-				f.Usage, _, _ = strings.Cut(f.Usage, " (")
-			}
-		}
-	}
-	return flags
-}
 
 func serveCommand() *cli.Command {
 	return &cli.Command{
@@ -43,12 +21,12 @@ func serveCommand() *cli.Command {
 		Usage: "run workflows that are handed in while it runs",
 		Description: `Takes workflows from gantry submit, plans them online with one policy, and runs them as gantry
 run does. It is one run with one log. It ends when it is drained. Started again in the same directory it continues,
-after Ctrl-C, kill -9 or a crash too: what was acknowledged is in the log, running containers are adopted, and
+after Ctrl-C, kill -9 or a crash too: all acknowledged work is in the log, running containers are adopted, and
 the settings are those of the run.
 
    gantry serve --cluster nodes.yaml --policy rm-dcwf
    gantry submit montage.dax      from another terminal, in the same directory
-   gantry queue                   what runs and waits
+   gantry queue                   work that runs and waits
    gantry drain                   take no more work, end when all is done
 
 Only the user who started it may hand in work: the socket, gantry.sock in the gantry directory, is that user's. Started
@@ -58,17 +36,18 @@ Ctrl-C once lets running tasks end and starts no more, twice stops them, three t
 
 Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
 gantry serves the directory, 130 stopped, or drained at once with work left; start it again to continue.`,
-		Flags: append(serveFlags(), usersFlags()...),
+		Flags: slices.Concat(planFlags(), givenFlags(""), estimateFlags(runEstimator), containerFlags(false),
+			usersFlags()),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return exit.Usagef("serve takes no workflows: hand them in with gantry submit")
 			}
-			return serve(c)
+			return serveDir(c)
 		},
 	}
 }
 
-func serve(c *cli.Context) error {
+func serveDir(c *cli.Context) error {
 	set, err := readRunSettings(c)
 	if err != nil {
 		return err
@@ -82,20 +61,21 @@ func serve(c *cli.Context) error {
 	}
 	set.Serve = true
 	lasting.Store(true)
-	s, err := newSession(c, set, c.String("name"))
+	o, err := sessionOptions(c, c.String("name"))
 	if err != nil {
 		return err
 	}
-	defer s.Close()
 	if c.IsSet("group") && c.String("group") == "" {
 		return exit.Usagef("--group: name a group, or leave --group out to serve yourself")
 	}
-	v := session.Serving{Group: c.String("group"), Tenants: c.StringSlice("tenant"),
-		Differing: func(run string, kept *session.Settings) ([]string, error) { return differing(c, run, set, kept) }}
-	if v.Limits, err = readLimits(c); err != nil {
+	with := serve.Options{Group: c.String("group"), Tenants: c.StringSlice("tenant"), Cluster: c.IsSet("cluster"),
+		Why: verdict, Differing: func(run string, kept *session.Settings) ([]string, error) {
+			return differing(c, run, set, kept)
+		}}
+	if with.Limits, err = readLimits(c); err != nil {
 		return err
 	}
-	return s.Serve(c.Context, v)
+	return serve.Run(c.Context, set, o, with)
 }
 
 // readLimits reads the flags. It is nil if there are none.

@@ -29,10 +29,7 @@ Environment: DOCKER_HOST (another engine, which is only asked), GANTRY_DOCKER_WA
 60).
 
 Exit codes: 0 all is there, 2 wrong command line, 4 something cannot be installed or started.`,
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return exit.Usagef("setup takes no arguments")
-			}
+		Action: taking(0, "", func(c *cli.Context) error {
 			cmd := exec.CommandContext(c.Context, "bash", "-c", setupScript, "gantry setup", "engine", "runtime")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 			err := cmd.Run()
@@ -43,6 +40,6 @@ Exit codes: 0 all is there, 2 wrong command line, 4 something cannot be installe
 			}
 			fmt.Fprintln(c.App.Writer, "setup: a Docker Engine answers")
 			return nil
-		},
+		}),
 	}
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 )
@@ -41,9 +39,9 @@ func shell(c *cli.Context) error {
 		return err
 	}
 	defer db.Close()
-	home, err := filepath.Abs(c.String("dir"))
+	home, err := homeOf(c)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return err
 	}
 	tty := term.Terminal(os.Stdin) && term.Terminal(os.Stdout)
 	return session.OpenShell(c.Context, home, db, life, c.String("shell"), tty)

@@ -12,12 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
 	"gantry/sqlite"
-	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
@@ -28,8 +26,8 @@ const mostSummed = 200_000
 func showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "sum up a run: workflows, task types, outcomes, utilisation, warnings",
-		ArgsUsage: "[RUN]",
+		Usage:     "sum up a run: workflows, task types, outcomes, utilisation, warnings, failures",
+		ArgsUsage: "[RUN...]",
 		Description: `Without RUN it is the latest run; the beginning of a name is enough if no other run has it.
 It works during a run.
 
@@ -44,8 +42,31 @@ that could not be, and the plans stayed; "remap-limit", how often a bound of the
 
 Nodes: "cores held" is the share of its cores that tasks held over the makespan, "cores used" the CPU time they used.
 
-Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log cannot be read.`,
+--failures, or gantry analyze, shows the first failure: the failed task whose last attempt ended first. It blocked the
+tasks that depend on it, directly or not, and are not done. Then come the last lines that it printed, and the command
+that repeats it. Other failures follow in one line each.
+
+--statistics, or gantry statistics, prints the numbers of pegasus-statistics, also of several runs:
+
+   Tasks       tasks of the workflows that arrived
+   Jobs        tasks that took a place on a node or are to: not those without time or with reused results
+   Incomplete  not ended, or skipped
+   Retries     attempts after the first of each task
+
+   Workflow wall time       from the first arrival to the end of the last attempt, or so far
+   Cumulative job           how long the programs of all attempts ran, failed ones included
+   Submit side              from the order to start an attempt to its end: with staging and the start of the container
+   Badput                   the same of attempts that did not end well and left no checkpoint
+
+A transformation is a task type; its times are of the programs of all attempts that ran.
+
+Exit codes: 0 shown, 1 with --failures: tasks failed, 2 wrong command line, 3 no log or no such run, 4 the log cannot be
+read.`,
 		Flags: []cli.Flag{dirFlag(),
+			&cli.BoolFlag{Name: "statistics", Usage: "print the numbers of pegasus-statistics"},
+			&cli.BoolFlag{Name: "failures", Usage: "show the first failure, the tasks that it blocked, and how to " +
+				"repeat it"},
+			linesFlag(),
 			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks, with the names that gantry explain and gantry logs " +
 				"take"},
 			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show the errors of estimates, too, and sum up a run of "+
@@ -54,46 +75,47 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				"unknown"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 1 {
-				return exit.Usagef("show one run at a time")
+			switch {
+			case c.Bool("statistics"):
+				return onLog(statistics)(c)
+			case c.Bool("failures"):
+				return analyze(c)
 			}
-			db, err := readLog(c)
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			most := mostSummed
-			if c.Bool("all") {
-				most = math.MaxInt
-			}
-			s, err := db.SummaryWithin(c.Context, c.Args().First(), most)
-			if err != nil {
-				return session.LogError(err)
-			}
-			s.State = stateNow(c.String("dir"), &s.Overview)
-			if at, err := time.Parse(time.RFC3339Nano, s.Started); err == nil && s.State == sqlite.Running &&
-				session.Capabilities(s.Runtime).Adopts {
-				s.Clock = max(s.Clock, sqlite.Span(time.Since(at))) // the log's is that of the last event
-			}
-			if c.Bool("tasks") {
-				return showTasks(c, db, s.Run)
-			}
-			if c.Bool("json") {
-				term.PrintJSON(c.App.Writer, s)
-				return nil
-			}
-			submission := ""
-			if db.OfOne() {
-				submission = c.Args().First()
-				s.Log = filepath.Join(c.String("dir"), sqlite.FileName)
-			}
-			printSummary(c.App.Writer, s, submission, nil, c.Bool("all"))
-			if s.State == sqlite.Running || s.State == crashed {
-				printPaused(c, s.Run, s.Runtime)
-			}
-			return nil
+			return taking(1, "name one run at a time", onLog(show))(c)
 		},
 	}
+}
+
+func show(c *cli.Context, db *sqlite.DB) error {
+	most := mostSummed
+	if c.Bool("all") {
+		most = math.MaxInt
+	}
+	s, err := db.SummaryWithin(c.Context, c.Args().First(), most)
+	if err != nil {
+		return err
+	}
+	s.State = stateNow(c.String("dir"), &s.Overview)
+	if at, err := time.Parse(time.RFC3339Nano, s.Started); err == nil && s.State == sqlite.Running &&
+		session.Capabilities(s.Runtime).Adopts {
+		s.Clock = max(s.Clock, sqlite.Span(time.Since(at))) // the log's is that of the last event
+	}
+	if c.Bool("tasks") {
+		return showTasks(c, db, s.Run)
+	}
+	if asJSON(c, s) {
+		return nil
+	}
+	submission := ""
+	if db.OfOne() {
+		submission = c.Args().First()
+		s.Log = filepath.Join(c.String("dir"), sqlite.FileName)
+	}
+	printSummary(c.App.Writer, s, submission, nil, c.Bool("all"))
+	if s.State == sqlite.Running || s.State == crashed {
+		printPaused(c, s.Run, s.Runtime)
+	}
+	return nil
 }
 
 // printPaused lists the paused tasks of a run that is under way. A Docker Engine that does not answer is no reason to
@@ -124,7 +146,7 @@ func printPaused(c *cli.Context, run, runtime string) {
 
 // showTasks lists the tasks of a run.
 func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
-	t := term.NewTable(c.App.Writer, columns.Of(c.App.Writer), "task", "type", "state", "node", "-attempts", "-wait",
+	t := term.NewTable(c.App.Writer, "task", "type", "state", "node", "-attempts", "-wait",
 		"-runtime")
 	seconds := func(s *float64) string {
 		if s == nil {
@@ -133,8 +155,7 @@ func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 		return term.Meant(*s)
 	}
 	err := db.Tasks(c.Context, run, func(x sqlite.TaskRow) error {
-		if c.Bool("json") {
-			term.PrintJSON(c.App.Writer, x)
+		if asJSON(c, x) {
 			return nil
 		}
 		node := "-"

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,8 +46,7 @@ its type in RUN.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 the log cannot be written,
 6 internal error, 130 stopped.`,
-		Flags: append(append(planFlags(), estimateFlags("declared")...),
-			hostModelFlag(),
+		Flags: slices.Concat(planFlags(), readingFlags(), estimateFlags("declared"), []cli.Flag{hostModelFlag(),
 			&cli.BoolFlag{Name: "noise", Usage: "with a host model: let phases of containers vary as measured, " +
 				"drawn by --seed (default: each takes its mean)"},
 			&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
@@ -60,10 +60,10 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
 			&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
 			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
-		),
+		}),
 		Action: func(c *cli.Context) error {
 			if c.Bool("no-log") && c.Bool("json") {
-				return exit.Usagef("--json prints what is in the log: it cannot go with --no-log")
+				return exit.Usagef("--json prints the summary of the log: it cannot go with --no-log")
 			}
 			if run := c.String("replay"); run != "" {
 				return replay(c, run)

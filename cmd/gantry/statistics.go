@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
@@ -16,60 +15,41 @@ import (
 func statisticsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "statistics",
-		Usage:     "print the numbers of runs that pegasus-statistics prints",
+		Usage:     "print the numbers of pegasus-statistics: gantry show --statistics",
 		ArgsUsage: "[RUN...]",
-		Description: `Without RUN it is the latest run.
-
-   Tasks       tasks of the workflows that arrived
-   Jobs        tasks that took a place on a node or are to: not those without time or with reused results
-   Incomplete  not ended, or skipped
-   Retries     attempts after the first of each task
-
-   Workflow wall time       from the first arrival to the end of the last attempt, or so far
-   Cumulative job           how long the programs of all attempts ran, failed ones included
-   Submit side              from the order to start an attempt to its end: with staging and the start of the container
-   Badput                   the same of attempts that did not end well and left no checkpoint
-
-A transformation is a task type; its times are of the programs of all attempts that ran.
-
-   gantry statistics
-   gantry statistics RUN RUN
+		Description: `gantry show --help explains them.
 
 Exit codes: 0 printed, 2 wrong command line, 3 no such run, 4 the log cannot be read.`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
-		Action: func(c *cli.Context) error {
-			db, err := readLog(c)
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			names := c.Args().Slice()
-			if len(names) == 0 {
-				names = []string{""}
-			}
-			var all []*sqlite.Statistics
-			for _, name := range names {
-				s, err := db.Statistics(c.Context, name)
-				if err != nil {
-					return session.LogError(err)
-				}
-				all = append(all, s)
-			}
-			if c.Bool("json") {
-				term.PrintJSON(c.App.Writer, all)
-				return nil
-			}
-			for i, s := range all {
-				if i > 0 {
-					fmt.Fprintln(c.App.Writer)
-				}
-				if err := printStatistics(c.App.Writer, s); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Flags:  []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
+		Action: onLog(statistics),
 	}
+}
+
+func statistics(c *cli.Context, db *sqlite.DB) error {
+	names := c.Args().Slice()
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []*sqlite.Statistics
+	for _, name := range names {
+		s, err := db.Statistics(c.Context, name)
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+	}
+	if asJSON(c, all) {
+		return nil
+	}
+	for i, s := range all {
+		if i > 0 {
+			fmt.Fprintln(c.App.Writer)
+		}
+		if err := printStatistics(c.App.Writer, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func printStatistics(w io.Writer, s *sqlite.Statistics) error {

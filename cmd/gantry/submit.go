@@ -25,15 +25,14 @@ import (
 	"gantry/executor/experiment/load"
 	"gantry/planner"
 	"gantry/sqlite"
-	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
 // client returns the client of the server of --dir.
 func client(c *cli.Context) (*api.Client, error) {
-	dir, err := filepath.Abs(c.String("dir"))
+	dir, err := homeOf(c)
 	if err != nil {
-		return nil, exit.With(exit.Host, err)
+		return nil, err
 	}
 	cl := api.NewClient(dir)
 	if !c.Bool("quiet") {
@@ -72,9 +71,9 @@ func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print JSON
 func submitCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
-		Usage:     "hand in workflows to the gantry that serves the directory",
+		Usage:     "hand in workflows to the server of the directory",
 		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
-		Description: `Hands in what gantry run takes. It prints the number of each workflow as soon as that is in the
+		Description: `Hands in the files that gantry run takes. It prints the number of each workflow as soon as that is in the
 log of the server: from then on it is not lost. One command is handed in whole or not at all. If the server is killed
 and started again meanwhile, the command continues by itself.
 
@@ -88,8 +87,7 @@ read files that they write, by name.
    gantry submit --task sort --image img --after 13 --input a.bam --output s.bam -- sort a.bam -o s.bam
 
 Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no server, or it cannot take work.`,
-		Flags: append([]cli.Flag{dirFlag(),
-			givenFlags()[0], givenFlags()[1], submitSecretFlag(), givenFlags()[3], givenFlags()[4],
+		Flags: slices.Concat([]cli.Flag{dirFlag()}, givenFlags("of the submission, and nobody else, "), []cli.Flag{
 			&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "try tasks `N` times more whose program " +
 				"fails (default: as the workflow says, else as the server was told)"},
 			&cli.StringFlag{Name: "tenant", Usage: "`TENANT` that the workflow counts for (default: as a workload " +
@@ -109,8 +107,8 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 			repairFlag(), maxInputFlag(new(byteSize)), defineFlag(new(definitions)), resultsFlag(),
 			&cli.StringFlag{Name: "task", Usage: "hand in one task of that `NAME`: the command after --"},
 			quietFlag(), jsonFlag(),
-		}, taskFlags()...),
-		Action: submit,
+		}, taskFlags()),
+		Action: onServer(submit),
 	}
 }
 
@@ -166,13 +164,6 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 		return subs, nil
 	}
 	return subs, locateFor(c.Context, subs)
-}
-
-// submitSecretFlag is --secret of gantry submit.
-func submitSecretFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands of the submission, and " +
-		"nobody else, a file /run/secrets/NAME with the content of FILE, or else the value of the environment " +
-		"variable NAME (may be repeated)"}
 }
 
 // submitSecrets reads the values of secrets, which go to the server and not into the workflow.
@@ -350,17 +341,13 @@ func locateFor(ctx context.Context, subs []executor.Submission) error {
 	return nil
 }
 
-func submit(c *cli.Context) error {
+func submit(c *cli.Context, cl *api.Client) error {
 	if err := checkTaskFlags(c); err != nil {
-		return err
-	}
-	cl, err := client(c)
-	if err != nil {
 		return err
 	}
 	about, err := cl.About(c.Context)
 	if err != nil {
-		return serverError(err)
+		return err
 	}
 	if c.IsSet("task") {
 		return submitTask(c, cl, about)
@@ -385,7 +372,7 @@ func submit(c *cli.Context) error {
 	}
 	a, err := cl.Submit(c.Context, req)
 	if err != nil {
-		return serverError(err)
+		return err
 	}
 	titles := make([]string, len(a.IDs))
 	for i := range titles {
@@ -433,7 +420,7 @@ func foretold(c *cli.Context, cl *api.Client, ids []int64) (all []*api.Status, l
 		}
 		st, err := cl.Expected(c.Context, id)
 		if err != nil {
-			return all, serverError(fmt.Errorf("it is handed in, but what is expected of it is not known: %w", err))
+			return all, serverError(fmt.Errorf("it is handed in, but nothing is predicted of it: %w", err))
 		}
 		all = append(all, st)
 		switch {
@@ -492,59 +479,44 @@ func expectation(st *api.Status) string {
 func queueCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "queue",
-		Usage: "list what runs and waits at the gantry that serves the directory",
+		Usage: "list submissions that run and wait at the server of the directory",
 		Description: `   gantry queue
-   gantry queue --all      also what has ended, the latest 1000
-   gantry queue --tenants  by tenant: what it holds and waits for, its dominant share, Jain's index of the shares
+   gantry queue --all      also those that ended, the latest 1000
+   gantry queue --tenants  by tenant: held cores and memory, tasks that wait, dominant share, Jain's index of the shares
 
 Of a tenant: "workflows" have arrived in the run, "present" ones have not ended; "waiting" and "running" are tasks,
-"cores" and "memory" what these hold. "share" is the largest share that it holds of what all nodes have, "of" the
+"cores" and "memory" are held by these. "share" is the largest share that it holds of the resources of all nodes, "of" the
 resource. "mean wait" and "longest" are times from arrival to first start of workflows that have started; "oldest" is
 how long one waits that has not.
 
 Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 		Flags: []cli.Flag{
 			dirFlag(),
-			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also list what has ended"},
-			&cli.BoolFlag{Name: "tenants", Usage: "list tenants: tasks, what they hold, dominant shares, times that " +
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also list submissions that ended"},
+			&cli.BoolFlag{Name: "tenants", Usage: "list tenants: tasks, held resources, dominant shares, times that " +
 				"workflows waited, limits"},
 			quietFlag(),
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return exit.Usagef("queue takes no arguments; gantry show %s shows one submission",
-					c.Args().First(),
-				)
-			}
-			cl, err := client(c)
-			if err != nil {
-				return err
-			}
-			if c.Bool("tenants") {
-				t, err := cl.Tenants(c.Context)
-				switch {
-				case err != nil:
-					return serverError(err)
-				case c.Bool("json"):
-					term.PrintJSON(c.App.Writer, t)
-				default:
-					printTenants(c, t)
-				}
-				return nil
-			}
-			q, err := cl.Queue(c.Context, api.QueueOf{All: c.Bool("all")})
-			if err != nil {
-				return serverError(err)
-			}
-			if c.Bool("json") {
-				term.PrintJSON(c.App.Writer, q)
-				return nil
-			}
-			printQueue(c, q)
-			return nil
+			return taking(0, "; gantry show "+c.Args().First()+" shows one submission", onServer(queue))(c)
 		},
 	}
+}
+
+func queue(c *cli.Context, cl *api.Client) error {
+	if c.Bool("tenants") {
+		t, err := cl.Tenants(c.Context)
+		if err == nil && !asJSON(c, t) {
+			printTenants(c, t)
+		}
+		return err
+	}
+	q, err := cl.Queue(c.Context, api.QueueOf{All: c.Bool("all")})
+	if err == nil && !asJSON(c, q) {
+		printQueue(c, q)
+	}
+	return err
 }
 
 func printQueue(c *cli.Context, q *api.Queue) {
@@ -565,23 +537,8 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	if len(q.Submissions) == 0 {
 		return
 	}
-	t := term.NewTable(
-		w,
-		columns.Of(w),
-		"-id",
-		"name",
-		"user",
-		"tenant",
-		"state",
-		"-tasks",
-		"-done",
-		"-running",
-		"-failed",
-		"start",
-		"end",
-		"due",
-		"why",
-	)
+	t := term.NewTable(w, "-id", "name", "user", "tenant", "state", "-tasks", "-done", "-running", "-failed", "start",
+		"end", "due", "why")
 	for _, s := range q.Submissions {
 		start, end, why := clockOf(s.Started), clockOf(s.Ended), s.Reason
 		if x := s.Expected; x != nil && !x.End.IsZero() {
@@ -626,22 +583,20 @@ func clockOf(t *time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// submission returns the id that the argument of a command names, and a client of the server.
-func submission(c *cli.Context) (id int64, cl *api.Client, err error) {
+// submission returns the id that the argument of a command names.
+func submission(c *cli.Context) (id int64, err error) {
 	if c.NArg() != 1 {
-		return 0, nil, exit.Usagef("%s: name one submission by the number that gantry submit printed",
-			c.Command.Name)
+		return 0, exit.Usagef("%s: name one submission by the number that gantry submit printed", c.Command.Name)
 	}
 	if id, err = strconv.ParseInt(c.Args().First(), 10, 64); err != nil || id < 1 {
 		hint := ""
 		if c.Command.Name == "cancel" {
 			hint = "; Ctrl-C, or SIGTERM to its gantry, stops a run, and gantry drain a server"
 		}
-		return 0, nil, exit.Usagef("%s %s: it is no number of a submission; gantry queue lists them%s",
+		return 0, exit.Usagef("%s %s: it is no number of a submission; gantry queue lists them%s",
 			c.Command.Name, shown.Line(c.Args().First()), hint)
 	}
-	cl, err = client(c)
-	return id, cl, err
+	return id, nil
 }
 
 func waitCommand() *cli.Command {
@@ -651,27 +606,23 @@ func waitCommand() *cli.Command {
 		ArgsUsage: "ID",
 		Description: `Prints how it ended, and which tasks that succeeded wrote to standard error or left an empty
 output. If the server is killed and started again meanwhile, the command continues by
-itself. What has ended is found in the log when no server is there.
+itself. A submission that ended is found in the log when no server is there.
 
 Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wrong command line, 3 no such submission,
 or it was refused, 4 no server.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
-		Action: func(c *cli.Context) error {
-			id, cl, err := submission(c)
-			if err != nil {
-				return err
-			}
+		Action: onSubmission(func(c *cli.Context, cl *api.Client, id int64) error {
 			st, err := cl.Wait(c.Context, id)
 			if errors.Is(err, api.ErrNoServer) {
 				st, err = loggedStatus(c, id, err)
 			}
 			if err != nil {
-				return serverError(err)
+				return err
 			}
 			err = ended(c, st)
 			tellDoubts(c, st)
 			return err
-		},
+		}),
 	}
 }
 
@@ -687,8 +638,8 @@ func tellDoubts(c *cli.Context, st *api.Status) {
 	}
 	defer db.Close()
 	if doubts, err := db.Doubts(c.Context, st.ID); err == nil {
-		var b strings.Builder
-		printFailures(&b, &sqlite.Summary{Doubts: doubts}, c.Args().First())
+		b := term.NewSheet(c.App.ErrWriter)
+		printFailures(b, &sqlite.Summary{Doubts: doubts}, c.Args().First())
 		fmt.Fprint(c.App.ErrWriter, b.String())
 	}
 }
@@ -744,79 +695,65 @@ func ended(c *cli.Context, st *api.Status) error {
 func cancelCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "cancel",
-		Usage:     "withdraw a submission: end what runs of it, start nothing more",
+		Usage:     "withdraw a submission: end its tasks, start nothing more",
 		ArgsUsage: "ID",
 		Description: `Tasks that have ended stay as they are.
 
 Exit codes: 0 it is cancelled, or had ended before, 2 wrong command line, 3 no such submission, 4 no server, or the
 submission is another user's.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
-		Action: func(c *cli.Context) error {
-			id, cl, err := submission(c)
-			if err != nil {
-				return err
-			}
+		Action: onSubmission(func(c *cli.Context, cl *api.Client, id int64) error {
 			st, err := cl.Cancel(c.Context, id)
-			if err != nil {
-				return serverError(err)
-			}
-			if c.Bool("json") {
-				term.PrintJSON(c.App.Writer, st)
-			} else if !c.Bool("quiet") {
+			if err == nil && !asJSON(c, st) && !c.Bool("quiet") {
 				fmt.Fprintf(c.App.Writer, "%d: %s %s\n", st.ID, shown.Line(st.Name), st.State)
 			}
-			return nil
-		},
+			return err
+		}),
 	}
 }
 
 func drainCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "drain",
-		Usage: "let the gantry that serves the directory end: it takes no more work",
-		Description: `Waits until the server has ended: when all that was handed in is done, or with --now when what
-runs has ended.
+		Usage: "let the server of the directory end: it takes no more work",
+		Description: `Waits until the server has ended: when all submissions are done, or with --now when the running
+tasks have ended.
 
 Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
 		Flags: []cli.Flag{
 			dirFlag(),
-			&cli.BoolFlag{Name: "now", Usage: "start nothing more; what waits is left to the next gantry serve"},
+			&cli.BoolFlag{Name: "now", Usage: "start nothing more; waiting tasks are left to the next gantry serve"},
 			&cli.BoolFlag{Name: "no-wait", Usage: "do not wait until it has ended"},
 			quietFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return exit.Usagef("drain takes no arguments; gantry cancel %s withdraws a submission",
-					c.Args().First(),
-				)
-			}
-			cl, err := client(c)
-			if err != nil {
-				return err
-			}
-			if err := cl.Drain(c.Context, api.Drain{Now: c.Bool("now")}); err != nil {
-				return serverError(err)
-			}
-			if c.Bool("no-wait") {
-				return nil
-			}
-			dir, _ := filepath.Abs(c.String("dir")) // it was found above
-			for session.IsLocked(filepath.Join(dir, api.LockName)) {
-				select {
-				case <-c.Context.Done():
-					return exit.With(exit.Interrupted, c.Context.Err())
-				case <-time.After(100 * time.Millisecond):
-				}
-			}
-			return nil
+			return taking(0, "; gantry cancel "+c.Args().First()+" withdraws a submission", onServer(drain))(c)
 		},
 	}
+}
+
+func drain(c *cli.Context, cl *api.Client) error {
+	dir, err := homeOf(c)
+	if err == nil {
+		err = cl.Drain(c.Context, api.Drain{Now: c.Bool("now")})
+	}
+	if err != nil || c.Bool("no-wait") {
+		return err
+	}
+	for session.IsLocked(filepath.Join(dir, api.LockName)) {
+		select {
+		case <-c.Context.Done():
+			return exit.With(exit.Interrupted, c.Context.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // printTenants lists how the tenants stand.
 func printTenants(c *cli.Context, q *api.Tenants) {
 	w := c.App.Writer
-	t := term.NewTable(w, columns.Of(w), "tenant", "-workflows", "-present", "-waiting", "-running", "-cores",
+	t := term.NewTable(w, "tenant", "-workflows", "-present", "-waiting", "-running", "-cores",
 		"-memory",
 		"-share", "of", "-mean wait", "-longest", "-oldest", "limits")
 	for i := range q.Tenants {

@@ -22,7 +22,6 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/evidence"
 	"gantry/sqlite"
-	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
@@ -40,23 +39,22 @@ const maxSummaryImages = 5
 func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool, all bool) {
 	shown.Names(s)
 	most, name := term.RowsFor(s.Tasks, len(s.Deadlines) > 0), cmp.Or(submission, s.Run)
-	width := columns.Of(w)
-	var b strings.Builder
-	printOverview(&b, s)
+	b := term.NewSheet(w)
+	printOverview(b, s)
 	if s.Brief {
-		fmt.Fprintf(&b, "Its tasks are too many to be summed up at once: gantry show --all %s does that. Of a server, "+
+		fmt.Fprintf(b, "Its tasks are too many to be summed up at once: gantry show --all %s does that. Of a server, "+
 			"gantry queue --all lists submissions, and gantry show ID sums up one.\n\n", s.Run)
 	} else {
-		printWorkflows(&b, width, s, most.Workflows)
-		printDeadlines(&b, width, s, most.Deadlines)
-		printTypes(&b, width, s, most.Types)
+		printWorkflows(b, s, most.Workflows)
+		printDeadlines(b, s, most.Deadlines)
+		printTypes(b, s, most.Types)
 		if all {
-			printEstimates(&b, width, s)
+			printEstimates(b, s)
 		}
-		printNodes(&b, width, s, most.Nodes)
-		printSlowdowns(&b, s)
-		printFailures(&b, s, name)
-		printImages(&b, s)
+		printNodes(b, s, most.Nodes)
+		printSlowdowns(b, s)
+		printFailures(b, s, name)
+		printImages(b, s)
 	}
 	for _, x := range s.Warnings {
 		if told[x.Message] {
@@ -66,31 +64,31 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 		if x.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", x.Count)
 		}
-		fmt.Fprintf(&b, "warning: %s%s\n", shown.Under(x.Message, "  "), times)
+		fmt.Fprintf(b, "warning: %s%s\n", shown.Under(x.Message, "  "), times)
 	}
-	fmt.Fprintf(&b, "tasks: gantry show --tasks %s\n", name)
+	fmt.Fprintf(b, "tasks: gantry show --tasks %s\n", name)
 	dir := filepath.Join(filepath.Dir(s.Log), s.Run, "results")
 	if submission != "" && len(s.WorkflowRow) == 1 {
 		dir = filepath.Join(dir, executor.EscapeName(s.WorkflowRow[0].Name))
 	}
 	if isDirectory(dir) {
-		fmt.Fprintf(&b, "results: %s\n", term.ShortPath(dir))
+		fmt.Fprintf(b, "results: %s\n", term.ShortPath(dir))
 	}
 	if submission == "" { // that of one is made for the answer, or not for its user to read
-		fmt.Fprintf(&b, "log: %s\n", term.ShortPath(s.Log))
+		fmt.Fprintf(b, "log: %s\n", term.ShortPath(s.Log))
 	}
 	_, _ = io.WriteString(w, b.String())
 }
 
 // printOverview prints the run, its progress and its measures as a whole.
-func printOverview(b *strings.Builder, s *sqlite.Summary) {
+func printOverview(b *term.Sheet, s *sqlite.Summary) {
 	fmt.Fprintf(b, "Run %s: %s, %s of %s done", s.Run, s.State, term.Plural(s.Done, "task"), strconv.Itoa(s.Tasks))
 	for _, n := range []struct {
 		n    int
-		what string
+		name string
 	}{{s.Running, "running"}, {s.Failed, "failed"}, {s.Skipped, "skipped"}} {
 		if n.n > 0 {
-			fmt.Fprintf(b, ", %d %s", n.n, n.what)
+			fmt.Fprintf(b, ", %d %s", n.n, n.name)
 		}
 	}
 	fmt.Fprintf(b, "\n  policy %s on %s", s.Policy, s.Runtime)
@@ -174,9 +172,9 @@ func withColumn(shown bool, at int, cell string, cells ...string) []string {
 }
 
 // printWorkflows prints a table of at most most workflows.
-func printWorkflows(b *strings.Builder, width int, s *sqlite.Summary, most int) {
+func printWorkflows(b *term.Sheet, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeWorkflow)
-	t := term.NewTable(b, width, withColumn(expected != nil, 5, "-predicted", "workflow", "state", "-tasks", "-done",
+	t := term.NewTable(b, withColumn(expected != nil, 5, "-predicted", "workflow", "state", "-tasks", "-done",
 		"-wait", "-makespan", "-response")...)
 	for i, f := range s.WorkflowRow {
 		if t.Full(i, most, len(s.WorkflowRow)) {
@@ -189,9 +187,9 @@ func printWorkflows(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 }
 
 // printTypes prints a table of at most most types of task.
-func printTypes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
+func printTypes(b *term.Sheet, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeKind)
-	t := term.NewTable(b, width, withColumn(expected != nil, 3, "-predicted", "type", "-tasks", "-estimated",
+	t := term.NewTable(b, withColumn(expected != nil, 3, "-predicted", "type", "-tasks", "-estimated",
 		"-measured",
 		"-min", "-max", "-CPU", "-peak memory", "-read", "-written")...)
 	for i, k := range s.Kinds {
@@ -208,8 +206,8 @@ func printTypes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 }
 
 // printEstimates prints how wrong the estimates of each source were.
-func printEstimates(b *strings.Builder, width int, s *sqlite.Summary) {
-	t := term.NewTable(b, width, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
+func printEstimates(b *term.Sheet, s *sqlite.Summary) {
+	t := term.NewTable(b, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
 	for _, e := range s.Estimates {
 		t.Row(e.Source, strconv.Itoa(e.Attempts), term.Ratio(e.Ratio), term.Ratio(e.Lowest), term.Ratio(e.Highest),
 			term.Percent(e.Error))
@@ -218,8 +216,8 @@ func printEstimates(b *strings.Builder, width int, s *sqlite.Summary) {
 }
 
 // printNodes prints a table of at most most nodes.
-func printNodes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
-	t := term.NewTable(b, width, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
+func printNodes(b *term.Sheet, s *sqlite.Summary, most int) {
+	t := term.NewTable(b, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
 	for i, n := range s.Nodes {
 		if t.Full(i, most, len(s.Nodes)) {
 			break
@@ -235,7 +233,7 @@ func printNodes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 }
 
 // printSlowdowns prints slowdown and response of a run of several workflows.
-func printSlowdowns(b *strings.Builder, s *sqlite.Summary) {
+func printSlowdowns(b *term.Sheet, s *sqlite.Summary) {
 	if m := s.Metrics; m["workflows"] > 1 {
 		fmt.Fprintf(b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system "+
 			"(mean); gantry report %s\n", m["workflows"],
@@ -249,7 +247,7 @@ func printSlowdowns(b *strings.Builder, s *sqlite.Summary) {
 }
 
 // printFailures prints tasks that failed and tasks whose success is in doubt.
-func printFailures(b *strings.Builder, s *sqlite.Summary, name string) {
+func printFailures(b *term.Sheet, s *sqlite.Summary, name string) {
 	var suspect []sqlite.Failure
 	var loud []string
 	for _, f := range s.Doubts {
@@ -286,7 +284,7 @@ func printFailures(b *strings.Builder, s *sqlite.Summary, name string) {
 }
 
 // printImages prints the images that ran, with their digests.
-func printImages(b *strings.Builder, s *sqlite.Summary) {
+func printImages(b *term.Sheet, s *sqlite.Summary) {
 	for i, x := range s.Images {
 		if i == maxSummaryImages && len(s.Images) > i+1 {
 			fmt.Fprintf(b, "  ... %s\n", term.Plural(len(s.Images)-i, "more image"))
@@ -297,11 +295,11 @@ func printImages(b *strings.Builder, s *sqlite.Summary) {
 }
 
 // printDeadlines prints which deadlines were met, and how far the ends of tasks were from the plan.
-func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) {
+func printDeadlines(b *term.Sheet, s *sqlite.Summary, most int) {
 	if len(s.Deadlines) == 0 {
 		return
 	}
-	t := term.NewTable(b, width, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
+	t := term.NewTable(b, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
 	late, refused, full := 0, 0, false
 	for i, d := range s.Deadlines {
 		if d.Late {
@@ -449,9 +447,9 @@ func askForLog(c *cli.Context) (*sqlite.DB, error) {
 		return nil, exit.Usagef("%s: the log in %s is of several users, and you may not read all of it: name one "+
 			"of your submissions by its number (gantry queue --all lists them)", c.Command.Name, c.String("dir"))
 	}
-	dir, err := filepath.Abs(c.String("dir"))
+	dir, err := homeOf(c)
 	if err != nil {
-		return nil, exit.With(exit.Host, err)
+		return nil, err
 	}
 	file, err := api.NewClient(dir).Log(c.Context, id)
 	if err != nil {

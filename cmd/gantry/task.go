@@ -43,7 +43,7 @@ func taskFlags() []cli.Flag {
 	}
 }
 
-// checkTaskFlags refuses flags that would say nothing.
+// checkTaskFlags refuses flags without effect.
 func checkTaskFlags(c *cli.Context) error {
 	if c.IsSet("task") {
 		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "reject-late", "results",
@@ -81,7 +81,7 @@ func submitTask(c *cli.Context, cl *api.Client, about *api.Server) error {
 	}
 	a, err := cl.Submit(c.Context, &api.Submit{Tasks: []api.Task{task}, Secrets: secrets})
 	if err != nil {
-		return serverError(err)
+		return err
 	}
 	return acknowledge(c, cl, a, a.Names)
 }

@@ -93,8 +93,10 @@ var layers = []layer{
 		"a terminal shows a run, and knows no command"},
 	{"cmd/internal/server", "cmd/api trace/reader trace planner/** executor sqlite",
 		"a server knows the engine and the log, no runtime"},
-	{"cmd/internal/session", ". cgroup cmd/api cmd/gantry/early cmd/internal/exit cmd/internal/server " +
-		"cmd/internal/term trace/** planner/** executor/** sqlite/**", "a session knows no command line"},
+	{"cmd/internal/session", ". cgroup cmd/gantry/early cmd/internal/exit cmd/internal/term trace/** planner/** " +
+		"executor/** sqlite/**", "a session knows no command line, and no requests"},
+	{"cmd/internal/serve", ". cmd/api cmd/internal/exit cmd/internal/server cmd/internal/session cmd/internal/term " +
+		"trace/** planner/** executor/** sqlite/**", "a run that takes work knows no command line"},
 	{"cmd/gantry/early", "", "it is a leaf"},
 	{"cmd/gantry/debian", "", "it is a leaf"},
 	{"cmd/gantry-task", "executor/emulate executor/container/launch executor/container/launch/first",

@@ -29,10 +29,10 @@ type Calibration struct {
 // Calibrate measures this host and keeps the model in the log below home.
 func Calibrate(ctx context.Context, home string, host hostmodel.Host, o Calibration) (*hostmodel.Model,
 	*sqlite.HostModel, error) {
-	s := &Session{set: &Settings{Runtime: host.Runtime, Seed: 1, Starts: executor.Starts(host.Cores)}, home: home,
-		view: term.New(true)}
+	s := New(&Settings{Runtime: host.Runtime, Seed: 1, Starts: executor.Starts(host.Cores),
+		Cluster: &scenario.Cluster{}}, Options{Home: home, View: term.New(true)})
 	defer s.Close()
-	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
+	if err := s.OpenLog(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
 		return nil, nil, err
 	}
 	m, err := s.measureHost(ctx, host, o)
@@ -46,7 +46,7 @@ func Calibrate(ctx context.Context, home string, host hostmodel.Host, o Calibrat
 		return nil, nil, exit.Hostf("the model is not stored, as the host was busy: %s; end other programs and "+
 			"calibrate again, or store it with --force", strings.Join(all, "; "))
 	}
-	row, err := KeepHostModel(ctx, s.db, m)
+	row, err := KeepHostModel(ctx, s.DB, m)
 	return m, row, err
 }
 
@@ -55,7 +55,7 @@ func (s *Session) correctModel(ctx context.Context, m *hostmodel.Model, o Calibr
 	if o.Step != nil {
 		o.Step("sample runs", calibrate.MeasureShare)
 	}
-	home, err := os.MkdirTemp(s.home, "calibrate-")
+	home, err := os.MkdirTemp(s.Home, "calibrate-")
 	if err != nil {
 		return exit.Hostf("directory for sample runs: %w (choose another --dir)", err)
 	}
@@ -69,7 +69,7 @@ func (s *Session) correctModel(ctx context.Context, m *hostmodel.Model, o Calibr
 			err = errors.Join(err, exit.With(exit.Host, e))
 		}
 	}()
-	before, err := earlierHostModels(ctx, s.db, &m.Host)
+	before, err := earlierHostModels(ctx, s.DB, &m.Host)
 	if err != nil {
 		return err
 	}
@@ -87,26 +87,25 @@ func engineCPU() time.Duration {
 // measureHost runs the measurements in a run directory of their own, which is gone afterwards.
 func (s *Session) measureHost(ctx context.Context, host hostmodel.Host, with Calibration) (m *hostmodel.Model,
 	err error) {
-	s.dir, err = os.MkdirTemp(s.home, "calibrate-")
+	s.Dir, err = os.MkdirTemp(s.Home, "calibrate-")
 	if err != nil {
 		return nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
 	}
 	defer func() {
-		if e := os.RemoveAll(s.dir); err == nil && e != nil {
+		if e := os.RemoveAll(s.Dir); err == nil && e != nil {
 			err = exit.With(exit.Host, e)
 		}
 	}()
-	GiveToCaller(s.dir)
-	s.name = filepath.Base(s.dir)
+	GiveToCaller(s.Dir)
+	s.Name = filepath.Base(s.Dir)
 	node := planner.Node{Name: "host", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(host.Cores) * 1000,
 		unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}}
 	far := node
 	far.Name = "far"
-	s.platform = &planner.Platform{Nodes: []planner.Node{node, far}, Groups: []string{""},
+	s.Platform = &planner.Platform{Nodes: []planner.Node{node, far}, Groups: []string{""},
 		Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
-	s.set.Cluster = &scenario.Cluster{}
-	lab := &calibrate.Lab{Dir: s.dir}
-	scratch, err := sqlite.Open(filepath.Join(s.dir, sqlite.FileName), sqlite.Durable)
+	lab := &calibrate.Lab{Dir: s.Dir}
+	scratch, err := sqlite.Open(filepath.Join(s.Dir, sqlite.FileName), sqlite.Durable)
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
@@ -128,15 +127,15 @@ func (s *Session) measureHost(ctx context.Context, host hostmodel.Host, with Cal
 			err = errors.Join(err, exit.With(exit.Host, e))
 		}
 		if err != nil { // Close keeps containers that have succeeded, for a resume that never comes
-			_, e := CleanRuns(context.WithoutCancel(ctx), s.home, s.name, []string{host.Runtime})
+			_, e := CleanRuns(context.WithoutCancel(ctx), s.Home, s.Name, []string{host.Runtime})
 			err = errors.Join(err, e)
 		}
 	}()
-	before, err := earlierHostModels(ctx, s.db, &host)
+	before, err := earlierHostModels(ctx, s.DB, &host)
 	if err != nil {
 		return nil, err
 	}
-	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: with.Quick, Before: before, Engine: engineCPU,
+	o := calibrate.Options{Host: host, Starts: s.Set.Starts, Quick: with.Quick, Before: before, Engine: engineCPU,
 		Step: with.Step}
 	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
 		return nil, exit.With(exit.Host, err)

@@ -92,18 +92,16 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 // substituted simulates a run of the log with other phases, and returns its makespan.
 func (r *rehearsal) substituted(ctx context.Context, info *sqlite.RunInfo,
 	phases func(forecast.Key, float64) (forecast.Phases, bool)) (time.Duration, error) {
-	s, p, err := r.again(ctx, info, "")
+	p, w, err := r.again(ctx, info, "")
 	if err != nil {
 		return 0, err
 	}
-	cfg := sim.Config{Platform: s.platform, Startup: s.set.Startup}
+	cfg := sim.Config{Platform: p.Platform, Startup: p.Set.Startup}
 	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
-		p, ok := phases(forecast.Key{Workflow: l.Spec.Workflow.Name, Task: l.Spec.Name}, s.platform.Nodes[l.Node].Speed)
-		return sim.Measured{Startup: p.Staging + p.Start, Staged: true, Run: p.Run + p.End, Outcome: planner.OK}, ok
+		x, ok := phases(forecast.Key{Workflow: l.Spec.Workflow.Name, Task: l.Spec.Name}, p.Platform.Nodes[l.Node].Speed)
+		return sim.Measured{Startup: x.Staging + x.Start, Staged: true, Run: x.Run + x.End, Outcome: planner.OK}, ok
 	}
-	course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
-		return &forecast.Parts{Planner: p.planner, Admit: p.admitter, Sim: cfg}, nil
-	}, &forecast.Past{Arrivals: p.subs}, 0)
+	course, err := w.course(ctx, cfg)
 	if err != nil {
 		return 0, err
 	}

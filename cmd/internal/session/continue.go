@@ -13,7 +13,6 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment/load"
-	"gantry/executor/reuse"
 	"gantry/planner"
 	"gantry/sqlite"
 )
@@ -29,7 +28,7 @@ type correction struct {
 // corrections finds the workflows to be continued and checks their new versions, before anything is changed: those that
 // have not succeeded, or with a corrected file those that are in it.
 func (s *Session) corrections(ctx context.Context, with string) ([]correction, error) {
-	flows, err := s.db.Flows(ctx, s.name)
+	flows, err := s.DB.Flows(ctx, s.Name)
 	if err != nil {
 		return nil, LogError(err)
 	}
@@ -49,7 +48,7 @@ func (s *Session) corrections(ctx context.Context, with string) ([]correction, e
 	subs := make([]executor.Submission, len(all))
 	for i := range all {
 		x := &all[i]
-		was, err := s.db.Admission(ctx, s.name, x.of.ID)
+		was, err := s.DB.Admission(ctx, s.Name, x.of.ID)
 		if err != nil {
 			return nil, LogError(err)
 		}
@@ -67,22 +66,21 @@ func (s *Session) corrections(ctx context.Context, with string) ([]correction, e
 		x.sub.Name, x.sub.Population, x.sub.Sources = old.Name, 0, nil
 		subs[i] = x.sub
 	}
-	fresh := *s // tasks that are not to run must not count twice
-	fresh.resumes, fresh.view = false, term.New(true)
-	if _, err := fresh.check(subs); err != nil {
+	var w work // tasks that are not to run must not count twice
+	if err := w.check(&s.Planning, subs, false); err != nil {
 		return nil, err
 	}
 	if with != "" {
-		s.wanted = fresh.wanted
+		s.wanted = w.wanted
 	}
-	if Capabilities(s.set.Runtime).Programs {
-		if err := CheckMounts(subs, s.set.Emulate || s.set.ContainerMounts); err != nil {
+	if Capabilities(s.Set.Runtime).Programs {
+		if err := CheckMounts(subs, s.Set.Emulate || s.Set.ContainerMounts); err != nil {
 			return nil, err
 		}
 		if err := s.locate(ctx, subs); err != nil {
 			return nil, err
 		}
-		if err := s.fetchSources(ctx, subs); err != nil {
+		if err := s.FetchSources(ctx, s.Dir, subs); err != nil {
 			return nil, err
 		}
 	}
@@ -95,24 +93,24 @@ func (s *Session) corrections(ctx context.Context, with string) ([]correction, e
 // warnEdited warns that the file of a workflow was written after the workflow failed: without --with, the workflow
 // continues as it was read.
 func (s *Session) warnEdited(ctx context.Context, f sqlite.Flow) error {
-	info, err := s.db.Info(ctx, s.name)
+	info, err := s.DB.Info(ctx, s.Name)
 	if err != nil {
 		return LogError(err)
 	}
 	st, err := os.Stat(f.Source)
 	if err == nil && st.Mode().IsRegular() && st.ModTime().After(info.Started.Add(time.Duration(f.Ended))) {
-		s.view.Warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
-			"continues with the file as it is now", f.Source, f.Name, s.name, f.Source)
+		s.View.Warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
+			"continues with the file as it is now", f.Source, f.Name, s.Name, f.Source)
 	}
 	return nil
 }
 
 // readCorrected reads a file with corrected workflows of the run.
 func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correction, err error) {
-	in := &Inputs{Paths: []string{with}, Seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
-		Loader: load.Loader{Platform: s.platform, TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64),
-			Count: s.set.Count, Warn: s.view.Warn}}
-	if err := s.opts.ReadAs(s.set, in); err != nil {
+	in := &Inputs{Paths: []string{with}, Seed: s.Set.Seed, repetition: max(1, s.Set.Repetition) - 1,
+		Loader: load.Loader{Platform: s.Platform, TimeScale: max(s.Set.TimeScale, math.SmallestNonzeroFloat64),
+			Count: s.Set.Count, Warn: s.View.Warn}}
+	if err := s.opts.ReadAs(s.Set, in); err != nil {
 		return nil, err
 	}
 	subs, err := in.Submissions()
@@ -140,7 +138,7 @@ func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correct
 				names = append(names, f.Name)
 			}
 			return nil, exit.Inputf("--with %s: workflow %s is not one that has arrived in run %s, or not the "+
-				"only one of its name: the run has %s", with, sub.Name, s.name, strings.Join(names, ", "))
+				"only one of its name: the run has %s", with, sub.Name, s.Name, strings.Join(names, ", "))
 		}
 		taken[fits[0].ID] = true
 		all = append(all, correction{fits[0], sub, in.Inputs != ""})
@@ -156,8 +154,8 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 	if len(all) == 0 {
 		return nil
 	}
-	s.view.Silence(false)
-	if err := s.engine.Quiesce(ctx); err != nil {
+	s.View.Silence(false)
+	if err := s.Engine.Quiesce(ctx); err != nil {
 		return err
 	}
 	s.upkeep.settle()
@@ -171,12 +169,12 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 	outcomes := make([]outcome, len(all))
 	var failed error
 	for i, x := range all {
-		was, err := s.db.Admission(ctx, s.name, x.of.ID)
+		was, err := s.DB.Admission(ctx, s.Name, x.of.ID)
 		if err != nil {
 			return err
 		}
 		keep := func(adm *executor.Admission) []executor.Kept {
-			kept, changes := executor.Keep(was, adm, s.engine.Planner.View(), s.keeper)
+			kept, changes := executor.Keep(was, adm, s.Engine.Planner.View(), s.upkeep.keeper)
 			o := &outcomes[i]
 			o.was, o.adm, o.changes = was, adm, changes
 			for _, k := range kept {
@@ -191,7 +189,7 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 		}
 		list[i] = executor.Continuation{Of: x.of.ID, Submission: x.sub, Keep: keep}
 	}
-	if err := s.engine.Continue(ctx, list); err != nil {
+	if err := s.Engine.Continue(ctx, list); err != nil {
 		return err
 	}
 	if failed != nil {
@@ -201,7 +199,7 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 		if err := s.linkResults(ctx, o.was, o.adm); err != nil {
 			return err
 		}
-		s.view.Note("%s: %s kept, %d to run", o.adm.Spec.Name, term.Plural(o.stay, "task"), len(o.changes))
+		s.View.Note("%s: %s kept, %d to run", o.adm.Spec.Name, term.Plural(o.stay, "task"), len(o.changes))
 		at := map[string]planner.TaskID{}
 		for i, t := range o.adm.Tasks {
 			at[t.Name] = o.adm.Arrived.Tasks[i].ID
@@ -212,11 +210,11 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 				if ch.Done {
 					again = " again"
 				}
-				s.view.Note("  %s runs%s: %s", ch.Task, again, ch.Why)
+				s.View.Note("  %s runs%s: %s", ch.Task, again, ch.Why)
 			} else if i == maxChangesShown {
-				s.view.Note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, s.name)
+				s.View.Note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, s.Name)
 			}
-			if err := s.log.NotReused(at[ch.Task], s.engine.Runtime.Now(), ch.Why); err != nil {
+			if err := s.Log.NotReused(at[ch.Task], s.Engine.Runtime.Now(), ch.Why); err != nil {
 				return err
 			}
 		}
@@ -226,7 +224,7 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 
 // linkResults makes outputs of tasks that stay appear among the results: they may be results only now.
 func (s *Session) linkResults(ctx context.Context, was, adm *executor.Admission) error {
-	v, old := s.engine.Planner.View(), map[string]planner.FileID{}
+	v, old := s.Engine.Planner.View(), map[string]planner.FileID{}
 	for _, f := range was.Files {
 		old[f.NodeName()] = f.ID
 	}
@@ -236,7 +234,7 @@ func (s *Session) linkResults(ctx context.Context, was, adm *executor.Admission)
 			continue
 		}
 		for _, f := range t.Outputs {
-			if err := s.keeper.LinkResult(ctx, adm.Spec, f, x.Node, f.ID, old[f.NodeName()]); err != nil {
+			if err := s.upkeep.keeper.LinkResult(ctx, adm.Spec, f, x.Node, f.ID, old[f.NodeName()]); err != nil {
 				return fmt.Errorf("result %s of workflow %s: %w", f.Name, adm.Spec.Name, err)
 			}
 		}
@@ -246,7 +244,7 @@ func (s *Session) linkResults(ctx context.Context, was, adm *executor.Admission)
 
 // area is the files of the run, if its runtime has any.
 func (s *Session) area() *stage.Area {
-	if r, ok := s.engine.Runtime.(interface{ Files() *stage.Area }); ok {
+	if r, ok := s.Engine.Runtime.(interface{ Files() *stage.Area }); ok {
 		return r.Files()
 	}
 	return nil
@@ -267,7 +265,7 @@ func (s *Session) dropInputs(was, now *executor.Admission) error {
 		if f.Produced {
 			continue
 		}
-		if o := old[f.NodeName()]; o != nil && !o.Produced && !s.keeper.Changed(was.Spec, o, f) {
+		if o := old[f.NodeName()]; o != nil && !o.Produced && !s.upkeep.keeper.Changed(was.Spec, o, f) {
 			continue
 		}
 		whole := *f
@@ -284,7 +282,7 @@ func (s *Session) dropInputs(was, now *executor.Admission) error {
 // dropStale deletes outputs of tasks that are to run again in continued workflows and have not begun to: a former life
 // of the run may have left them. It may be repeated.
 func (s *Session) dropStale() error {
-	area, v := s.area(), s.engine.Planner.View()
+	area, v := s.area(), s.Engine.Planner.View()
 	if area == nil {
 		return nil
 	}
@@ -296,7 +294,7 @@ func (s *Session) dropStale() error {
 			if v.Last(t) != planner.None || v.Phase(t).Ended() {
 				continue
 			}
-			spec := s.engine.Spec(t)
+			spec := s.Engine.Spec(t)
 			for _, f := range spec.Outputs {
 				if _, err := area.Remove(spec.Workflow, f); err != nil {
 					return fmt.Errorf("task %s of workflow %s runs again: delete its output %s: %w", spec.Name,
@@ -306,10 +304,4 @@ func (s *Session) dropStale() error {
 		}
 	}
 	return nil
-}
-
-// newKeeper knows the files of the run by their content.
-func (s *Session) newKeeper() *reuse.Keeper {
-	return &reuse.Keeper{Log: s.db, Run: s.log, Home: s.home, Nodes: s.platform.Nodes, Seed: s.set.Seed,
-		Now: func() planner.Time { return s.engine.Runtime.Now() }, Warn: s.view.Warn}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/forecast"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -25,8 +24,8 @@ const (
 // containers started beside them: a prediction simulates that cost anyhow. Each run is simulated with its own
 // measurements. If a program is slower there than measured, it was slower in the run than alone, by the same factor. It
 // returns nil where no model of the host has the cost of starts.
-func (s *Session) undisturbed(ctx context.Context, db *sqlite.DB) func(all []sqlite.ProgramRun) {
-	if s.set.Host == nil {
+func (p *Planning) undisturbed(ctx context.Context, db *sqlite.DB) func(all []sqlite.ProgramRun) {
+	if p.Set.Host == nil {
 		return nil
 	}
 	return func(all []sqlite.ProgramRun) {
@@ -40,7 +39,7 @@ func (s *Session) undisturbed(ctx context.Context, db *sqlite.DB) func(all []sql
 			if n < 0 {
 				n = len(all)
 			}
-			slower, err := s.disturbed(ctx, db, all[0].Run)
+			slower, err := p.disturbed(ctx, db, all[0].Run)
 			for i := range all[:n] {
 				// One that cannot be simulated any more stays as it was measured.
 				if f := slower[taskName{all[i].Workflow, all[i].Task}]; err == nil && f > 1 {
@@ -56,7 +55,7 @@ type taskName struct{ workflow, task string }
 
 // disturbed simulates a run of the log on this host, its programs as they were measured, and returns how many times as
 // long as that they take there.
-func (s *Session) disturbed(ctx context.Context, db *sqlite.DB, run string) (map[taskName]float64, error) {
+func (p *Planning) disturbed(ctx context.Context, db *sqlite.DB, run string) (map[taskName]float64, error) {
 	over, err := db.Overview(ctx, run)
 	if err != nil {
 		return nil, err
@@ -69,20 +68,21 @@ func (s *Session) disturbed(ctx context.Context, db *sqlite.DB, run string) (map
 	if err != nil {
 		return nil, err
 	}
-	r, err := (&rehearsal{log: db}).session(&info, "")
+	r, err := planningOf(db, &info, "")
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.repeat(ctx, db, &info)
+	w, err := r.repeat(ctx, db, &info)
 	if err != nil {
 		return nil, err
 	}
-	r.ideal, r.set.Host = false, s.set.Host
-	if r.programs, err = programsOf(ctx, db, r.set, run, nil); err != nil {
+	r.ideal, r.Set.Host = false, p.Set.Host
+	again := Prediction{Planning: r}
+	if again.programs, err = programsOf(ctx, db, r.Set, run, nil); err != nil {
 		return nil, err
 	}
 	alone := map[taskName]time.Duration{}
-	cfg := r.simulated(0)
+	cfg := again.simulated(0)
 	measured := cfg.Measured
 	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
 		m, ok := measured(l)
@@ -91,9 +91,7 @@ func (s *Session) disturbed(ctx context.Context, db *sqlite.DB, run string) (map
 		}
 		return m, ok
 	}
-	course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
-		return &forecast.Parts{Planner: p.planner, Admit: p.admitter, Sim: cfg}, nil
-	}, &forecast.Past{Arrivals: p.subs}, 0)
+	course, err := w.course(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
-	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/executor/forecast"
@@ -20,7 +19,7 @@ import (
 	"gantry/sqlite"
 )
 
-// DryRun is what gantry run --dry-run prints. Times are on the axis of the run.
+// DryRun is the output of gantry run --dry-run. Times are on the axis of the run.
 type DryRun struct {
 	Policy      string       `json:"policy"`
 	Runtime     string       `json:"runtime"`
@@ -58,7 +57,7 @@ type dryStep struct {
 type dryImage struct {
 	Image  string `json:"image"`
 	ID     string `json:"id"`     // "" if it is not here
-	Action string `json:"action"` // present, or what the run would do: pull, load, unpack; on Slurm: look for
+	Action string `json:"action"` // present, or that of the run: pull, load, unpack; on Slurm: look for
 }
 
 // dryInput is a file from outside.
@@ -69,14 +68,14 @@ type dryInput struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-// dry prints what a run would do. It starts no container, writes no log, fetches nothing, and refuses what a run
-// refuses, with the same exit codes.
-func (s *Session) dry(ctx context.Context, subs []executor.Submission) (*DryRun, error) {
-	if s.name != "" && s.name != executor.EscapeName(s.name) {
-		return nil, badName(s.name)
+// dry predicts the course of a run. It starts no container, writes no log, fetches nothing, and refuses the same
+// workflows as a run does, with the same exit codes.
+func (s *Session) dry(ctx context.Context) (*DryRun, error) {
+	if err := s.checkName(); err != nil {
+		return nil, err
 	}
-	if Capabilities(s.set.Runtime).Programs {
-		if err := s.checkRoom(filepath.Join(s.home, cmp.Or(s.name, "run")), subs); err != nil {
+	if Capabilities(s.Set.Runtime).Programs {
+		if err := s.checkRoom(filepath.Join(s.Home, cmp.Or(s.Name, "run")), s.subs); err != nil {
 			return nil, err
 		}
 	}
@@ -87,56 +86,64 @@ func (s *Session) dry(ctx context.Context, subs []executor.Submission) (*DryRun,
 	if db != nil {
 		defer db.Close()
 	}
-	d := &DryRun{Size: term.Describe(s.platform), Reuse: s.set.Reuse, Policy: s.set.Policy, Runtime: s.set.Runtime,
-		Tasks: s.tasks, Steps: []dryStep{},
-		Inputs: s.dryInputs(subs)}
+	d := &DryRun{Size: term.Describe(s.Platform), Reuse: s.Set.Reuse, Policy: s.Set.Policy, Runtime: s.Set.Runtime,
+		Tasks: s.tasks, Steps: []dryStep{}, Inputs: s.dryInputs()}
 	if d.Images, err = s.dryImages(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.rememberPrograms(ctx, db, ""); err != nil {
-		return nil, err
-	}
-	if db != nil {
-		if s.learned, err = s.recollect(ctx, db.Before(s.set.Runtime, s.set.TimeScale, s.set.SizeScale)); err != nil {
+	p := &Prediction{Planning: &s.Planning}
+	if len(s.wanted) > 0 {
+		if err := p.remember(ctx, db, ""); err != nil {
 			return nil, err
 		}
 	}
-	s.db = db // of models; it is open for reading only
-	f, err := s.makeForecast(ctx, &forecast.Past{Arrivals: subs})
-	s.db = nil
+	if db != nil {
+		past := db.Before(s.Set.Runtime, s.Set.TimeScale, s.Set.SizeScale)
+		if s.learned, err = s.recollect(ctx, past, Capabilities(s.Set.Runtime).Virtual); err != nil {
+			return nil, err
+		}
+	}
+	s.DB = db // of models; it is open for reading only
+	f, err := p.make(ctx, &forecast.Past{Arrivals: s.subs})
+	s.DB = nil
 	if err != nil {
 		return nil, exit.With(exit.Input, err)
 	}
-	s.forecast, d.Basis, d.Repetitions = f, s.basis(), f.Repetitions
+	d.Basis, d.Repetitions = p.basis(), f.Repetitions
+	p.describe(d, f)
+	return d, nil
+}
+
+// describe describes a forecast.
+func (p *Prediction) describe(d *DryRun, f *forecast.Forecast) {
 	known := func(ok bool, t int64) *sqlite.Span {
 		if !ok {
 			return nil
 		}
 		return new(sqlite.Span(t))
 	}
-	d.Expected = s.unpredicted(f.Course)
+	d.Expected = p.Unpredicted(f.Course)
 	sure := d.Expected == ""
 	if sure {
-		d.Expected = "expected makespan " + rangeText(f.Makespan, f.Repetitions) + s.basisNote()
-		d.Warning = s.startsNote(f)
+		d.Expected = "expected makespan " + rangeText(f.Makespan, f.Repetitions) + p.basisNote()
+		d.Warning = p.startsNote(f)
 	}
 	d.Makespan, d.Low, d.High = known(sure, int64(f.Makespan.Expected)), known(sure, int64(f.Makespan.Low)),
 		known(sure, int64(f.Makespan.High))
-	starts, ends := s.foreseen(f.Course)
+	starts, ends := p.Foreseen(f.Course)
 	for i := range f.Course.Attempts {
 		a := &f.Course.Attempts[i]
 		d.Steps = append(d.Steps, dryStep{Workflow: a.Task.Workflow.Name, Task: a.Task.Name, Kind: a.Task.Kind,
-			Node: s.platform.Nodes[a.Node].Name, Start: known(starts[i], int64(a.Queued)),
+			Node: p.Platform.Nodes[a.Node].Name, Start: known(starts[i], int64(a.Queued)),
 			Begin: known(starts[i], int64(a.Started)), End: known(ends[i], int64(a.Over)),
 			Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image,
 			Command: container.CommandLine(a.Task)})
 	}
-	return d, nil
 }
 
 // past opens the log that the run would be kept in, for reading; nil if there is none yet.
 func (s *Session) past(ctx context.Context) (*sqlite.DB, error) {
-	path := filepath.Join(s.home, sqlite.FileName)
+	path := filepath.Join(s.Home, sqlite.FileName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -144,17 +151,17 @@ func (s *Session) past(ctx context.Context) (*sqlite.DB, error) {
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	if info, err := db.Info(ctx, s.name); s.name != "" && err == nil && info.Name == s.name {
+	if info, err := db.Info(ctx, s.Name); s.Name != "" && err == nil && info.Name == s.Name {
 		db.Close()
-		return nil, exit.With(exit.Input, sqlite.Taken(s.name))
+		return nil, exit.With(exit.Input, sqlite.Taken(s.Name))
 	}
 	return db, nil
 }
 
-// dryImages looks at the images of programs, and at what a run needs of this host beside them.
+// dryImages looks at the images of programs, and at the engine that makes their containers.
 func (s *Session) dryImages(ctx context.Context) ([]dryImage, error) {
 	out := []dryImage{}
-	row := RuntimeNamed(s.set.Runtime)
+	row := RuntimeNamed(s.Set.Runtime)
 	if !row.Programs {
 		return out, nil
 	}
@@ -179,14 +186,11 @@ func (s *Session) dryImages(ctx context.Context) ([]dryImage, error) {
 	for i, name := range names {
 		wanted[i].Ref = name
 	}
-	s.looks = true
-	show := s.view.Arriving("image", "pulling")
-	found, err := row.Images(ctx, s, wanted, show)
-	switch {
-	case errors.Is(err, fetch.ErrNoImage):
-		return nil, exit.Inputf("%w\nnothing was started", err)
-	case err != nil:
-		return nil, exit.Hostf("%w\nnothing was started", err)
+	f := s.fetching(s.View.Arriving("image", "pulling"))
+	f.Look = true
+	found, err := row.Images(ctx, f, wanted)
+	if err != nil {
+		return nil, notFetched(err)
 	}
 	for i, x := range found {
 		if x.Source == "local" {
@@ -209,16 +213,16 @@ func checkEngine(ctx context.Context, open openEngine, binary string) error {
 }
 
 // dryInputs lists the files from outside.
-func (s *Session) dryInputs(subs []executor.Submission) []dryInput {
+func (s *Session) dryInputs() []dryInput {
 	out := []dryInput{}
-	for i := range subs {
-		sub := &subs[i]
+	for i := range s.subs {
+		sub := &s.subs[i]
 		for k := range sub.Workflow.Files {
 			f := &sub.Workflow.Files[k]
 			if f.Producer >= 0 {
 				continue
 			}
-			in := dryInput{Workflow: sub.Name, File: f.Name, Bytes: int64(float64(f.Size) * s.set.SizeScale)}
+			in := dryInput{Workflow: sub.Name, File: f.Name, Bytes: int64(float64(f.Size) * s.Set.SizeScale)}
 			if sub.Sources != nil {
 				if src := &sub.Sources[k]; src.Path != "" {
 					in.Path, in.Bytes = src.Path, src.Size

@@ -20,61 +20,92 @@ import (
 	"gantry/sqlite"
 )
 
-// What the prediction of a run may cost.
+// Bounds of the cost of a prediction.
 const (
 	mostForecast  = 100_000 // tasks; runs of more are not predicted
 	mostFollowed  = 20_000  // tasks; the expected end of runs of more is not kept up to date
 	forecastShare = 0.01    // of the makespan, and of the time while a run is under way
 )
 
-// forecastBounds are those of the prediction before a run. Where nothing varies there is nothing to repeat.
-func (s *Session) forecastBounds() forecast.Bounds {
+// Prediction simulates a run.
+type Prediction struct {
+	*Planning                    // of the run
+	programs  *programTimes      // measurements of its programs; nil: none
+	forecast  *forecast.Forecast // before it began; nil: none
+	follower  *follower          // expects its end while it is under way; nil: nobody does
+}
+
+// NewPrediction predicts a run, as it is planned now.
+func NewPrediction(p Planning) *Prediction { return &Prediction{Planning: &p} }
+
+// Under predicts the run under another policy.
+func (p *Prediction) Under(policy string) *Prediction {
+	planning, set := *p.Planning, *p.Set
+	set.Policy, planning.Set = policy, &set
+	return &Prediction{Planning: &planning, programs: p.programs}
+}
+
+// Measure reads the measurements of programs in the log.
+func (p *Prediction) Measure(ctx context.Context, log *sqlite.DB) (err error) {
+	programs, err := programsOf(ctx, log, p.Set, "", nil)
+	if err == nil {
+		p.programs = programs
+	}
+	return err
+}
+
+// TakeMeasurements has a prediction rest on the measurements of another one.
+func (p *Prediction) TakeMeasurements(of *Prediction) { p.programs = of.programs }
+
+// bounds are those of the prediction before a run. Where nothing varies there is nothing to repeat.
+func (p *Prediction) bounds() forecast.Bounds {
 	b := forecast.Bounds{Repetitions: 100, Least: 40, Time: time.Second, Whole: 10 * time.Second, Share: forecastShare}
-	if s.basis() == basisDeclared && s.programs.empty() {
+	if p.basis() == basisDeclared && p.programs.empty() {
 		b.Repetitions = 0
 	}
 	return b
 }
 
-// What a prediction rests on.
+// Bases of predictions.
 const (
 	basisCalibrated = "calibrated"
 	basisDeclared   = "declared"
 )
 
-// basis says what simulations of this host rest on.
-func (s *Session) basis() string {
-	if s.set.Host != nil {
+// basis is that of simulations of this host.
+func (p *Prediction) basis() string {
+	if p.Set.Host != nil {
 		return basisCalibrated
 	}
 	return basisDeclared
 }
 
 // simulated is the configuration of a simulation of the run on this host; noise comes from the seed, 0 is none.
-func (s *Session) simulated(seed uint64) sim.Config {
-	cfg := s.simulation(0)
+func (p *Prediction) simulated(seed uint64) sim.Config {
+	cfg := p.simulation(0)
 	cfg.Noise, cfg.Seed = seed != 0, seed
 	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
-		m, ok := s.programs.draw(l, s.platform.Nodes[l.Node].Speed, seed)
-		m.Startup = s.set.Startup
+		m, ok := p.programs.draw(l, p.Platform.Nodes[l.Node].Speed, seed)
+		m.Startup = p.Set.Startup
 		return m, ok
 	}
 	return cfg
 }
 
-// parts makes what a repetition of the simulation needs: a planner that knows what that of the run knew when it began.
-func (s *Session) parts(repetition int) (*forecast.Parts, error) {
-	set := *s.set
-	view := term.New(true)
-	c := &Session{set: &set, home: s.home, view: view, platform: s.platform, trained: s.trained, db: s.db}
-	pl, adm, err := c.planner(context.Background())
+// Parts makes the parts of a repetition: its planner knows as much as that of the run knew when it began.
+func (p *Prediction) Parts(repetition int) (*forecast.Parts, error) {
+	pl, adm, err := p.With(*p.Set).PlannerLike(context.Background(), p.Planning)
 	if err != nil {
 		return nil, err
 	}
-	c.learn(s.learned)
-	cfg := s.simulated(seed.Repetition(0, repetition))
+	cfg := p.simulated(seed.Repetition(0, repetition))
 	cfg.Drift = evenly(repetition)
 	return &forecast.Parts{Planner: pl, Admit: adm, Sim: cfg}, nil
+}
+
+// Simulate simulates a run from its past on; repetition 0 is without noise.
+func (p *Prediction) Simulate(ctx context.Context, past *forecast.Past, repetition int) (*forecast.Course, error) {
+	return forecast.Simulate(ctx, p.Parts, past, repetition)
 }
 
 // evenly has the repetitions from 1 on cover the numbers between 0 and 1, however many they are: what all of a
@@ -85,87 +116,99 @@ func evenly(repetition int) float64 {
 	return x
 }
 
-// rememberPrograms reads what was measured of the programs of the run.
-func (s *Session) rememberPrograms(ctx context.Context, db *sqlite.DB, run string) (err error) {
-	if len(s.wanted) == 0 && run == "" {
+// remember reads the measurements of programs, of one run if it is named. Without a log there are none.
+func (p *Prediction) remember(ctx context.Context, db *sqlite.DB, run string) (err error) {
+	if p.programs = new(programTimes); db == nil {
 		return nil
 	}
-	if s.programs = new(programTimes); db == nil {
-		return nil
-	}
-	if s.programs, err = programsOf(ctx, db, s.set, run, s.undisturbed(ctx, db)); err != nil {
+	if p.programs, err = programsOf(ctx, db, p.Set, run, p.undisturbed(ctx, db)); err != nil {
 		return exit.With(exit.Host, err)
 	}
 	return nil
 }
 
 // predict predicts the run before it is in the log, and prepares to keep the expected end up to date.
-func (s *Session) predict(ctx context.Context, subs []executor.Submission) error {
-	if !s.predicts || !Capabilities(s.set.Runtime).Programs {
+func (s *Session) predict(ctx context.Context) (err error) {
+	if s.prediction(s.tasks); s.Prediction == nil {
 		return nil
 	}
-	err := s.rememberPrograms(ctx, s.db, "")
-	if err == nil {
-		s.learned, err = s.recollect(ctx, s.db.Before(s.set.Runtime, s.set.TimeScale, s.set.SizeScale))
-	}
-	if err == nil {
-		s.foresee(ctx, subs)
-		if s.follower = s.newFollower(subs); s.follower != nil && s.forecast != nil {
-			s.follower.end = s.forecast.Course.End
+	p := s.Prediction
+	if len(s.wanted) > 0 {
+		if err := p.remember(ctx, s.DB, ""); err != nil {
+			return err
 		}
 	}
-	return err
-}
-
-// predictRest predicts what is left of a run that is resumed.
-func (s *Session) predictRest(ctx context.Context, now planner.Time) error {
-	if s.follower == nil {
-		return nil
-	}
-	if err := s.rememberPrograms(ctx, s.db, ""); err != nil {
+	p.learned, err = p.recollect(ctx, s.DB.Before(s.Set.Runtime, s.Set.TimeScale, s.Set.SizeScale), false)
+	if err != nil {
 		return err
 	}
-	f := s.follower
-	past := &forecast.Past{Batches: f.batches, Now: now, Arrivals: f.coming}
-	if s.forecast = s.tryForecast(ctx, past); s.forecast == nil {
-		return nil
-	}
-	f.end = s.forecast.Course.End
-	return s.log.Predict(s.predictions(s.forecast))
-}
-
-// foresee predicts the run before it begins. What cannot be predicted is no fault of the run.
-func (s *Session) foresee(ctx context.Context, subs []executor.Submission) {
-	if !s.predicts || !Capabilities(s.set.Runtime).Programs {
-		return
-	}
 	if s.tasks > mostForecast {
-		s.view.Note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
-		return
+		s.View.Note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
+		return nil
 	}
-	s.forecast = s.tryForecast(ctx, &forecast.Past{Arrivals: subs})
+	if p.forecast = p.try(ctx, &forecast.Past{Arrivals: s.subs}); p.follower != nil {
+		p.follower.coming = slices.Clone(s.subs)
+	}
+	return nil
 }
 
-// tryForecast predicts a run, or says why it does not; then it returns nil.
-func (s *Session) tryForecast(ctx context.Context, past *forecast.Past) *forecast.Forecast {
-	f, err := s.makeForecast(ctx, past)
-	if err != nil {
-		s.view.Note("the end of the run cannot be predicted: %v", err)
+// prediction prepares to predict a run of a number of tasks, if predictions are wanted.
+func (s *Session) prediction(tasks int) {
+	if !s.opts.Predict || !Capabilities(s.Set.Runtime).Programs {
+		return
+	}
+	s.Prediction = &Prediction{Planning: &s.Planning}
+	if tasks <= mostFollowed {
+		s.Prediction.follower = &follower{p: s.Prediction, run: s.Name, end: unit.Never, stop: make(chan struct{})}
+	}
+}
+
+// predictRest predicts the rest of a run that is resumed.
+func (s *Session) predictRest(ctx context.Context, now planner.Time) error {
+	p := s.Prediction
+	if p == nil || p.follower == nil {
 		return nil
 	}
-	if text := s.unpredicted(f.Course); text != "" {
-		s.view.Note("%s", text)
+	if len(s.wanted) > 0 {
+		if err := p.remember(ctx, s.DB, ""); err != nil {
+			return err
+		}
+	}
+	p.forecast = p.try(ctx, &forecast.Past{Batches: p.follower.batches, Now: now, Arrivals: p.follower.coming})
+	return p.keep(s.Log)
+}
+
+// keep writes the prediction to the log, if there is one.
+func (p *Prediction) keep(log *sqlite.Run) error {
+	if p == nil || p.forecast == nil {
 		return nil
+	}
+	return log.Predict(p.rows())
+}
+
+// try predicts a run, or says why it does not; then it returns nil.
+func (p *Prediction) try(ctx context.Context, past *forecast.Past) *forecast.Forecast {
+	f, err := p.make(ctx, past)
+	if err != nil {
+		p.View.Note("the end of the run cannot be predicted: %v", err)
+		return nil
+	}
+	if text := p.Unpredicted(f.Course); text != "" {
+		p.View.Note("%s", text)
+		return nil
+	}
+	if p.follower != nil {
+		p.follower.end = f.Course.End
 	}
 	return f
 }
 
-// unpredicted says why nothing is predicted; "" if something is. A simulation takes a default where nobody knows how
+// Unpredicted says why nothing is predicted; "" if something is. A simulation takes a default where nobody knows how
 // long a program runs. Plans have to begin with something, but no prediction may rest on it.
-func (s *Session) unpredicted(c *forecast.Course) string {
+func (p *Prediction) Unpredicted(c *forecast.Course) string {
 	kinds := map[string]bool{}
 	for i := range c.Attempts {
-		if t := c.Attempts[i].Task; s.unknown(t) {
+		if t := c.Attempts[i].Task; p.unknown(t) {
 			kinds[t.Kind] = true
 		}
 	}
@@ -176,30 +219,32 @@ func (s *Session) unpredicted(c *forecast.Course) string {
 }
 
 // unknown reports whether nobody knows how long a task runs: nothing is declared of its type, and none of it has run.
-func (s *Session) unknown(t *executor.TaskSpec) bool { return t.Unknown && !s.programs.knows(t.Kind) }
+func (p *Prediction) unknown(t *executor.TaskSpec) bool {
+	return t.Unknown && !p.programs.knows(t.Kind)
+}
 
-// foreseen says of each attempt of a course whether its start and its end rest on nothing that nobody knows. What
+// Foreseen says of each attempt of a course whether its start and its end rest on nothing that nobody knows. What
 // starts once a task of unknown runtime may have ended depends on its end.
-func (s *Session) foreseen(c *forecast.Course) (starts, ends []bool) {
+func (p *Prediction) Foreseen(c *forecast.Course) (starts, ends []bool) {
 	sure := unit.Never
 	for i := range c.Attempts {
-		if a := &c.Attempts[i]; s.unknown(a.Task) {
+		if a := &c.Attempts[i]; p.unknown(a.Task) {
 			sure = min(sure, a.Over)
 		}
 	}
 	for i := range c.Attempts {
 		a := &c.Attempts[i]
 		starts = append(starts, a.Queued < sure)
-		ends = append(ends, a.Queued < sure && !s.unknown(a.Task))
+		ends = append(ends, a.Queued < sure && !p.unknown(a.Task))
 	}
 	return starts, ends
 }
 
-// makeForecast predicts a run. What depends on programs that were never measured gets no interval: runtimes of a trace
+// make predicts a run. Predictions that depend on programs without measurements get no interval: runtimes of a trace
 // may be off by any factor.
-func (s *Session) makeForecast(ctx context.Context, past *forecast.Past) (*forecast.Forecast, error) {
-	f, err := forecast.Make(ctx, s.parts, past, s.forecastBounds())
-	if err != nil || s.programs == nil || len(s.programs.misses) == 0 {
+func (p *Prediction) make(ctx context.Context, past *forecast.Past) (*forecast.Forecast, error) {
+	f, err := forecast.Make(ctx, p.Parts, past, p.bounds())
+	if err != nil || p.programs == nil || len(p.programs.misses) == 0 {
 		return f, err
 	}
 	point := func(r *forecast.Range) { r.Low, r.High = r.Expected, r.Expected }
@@ -208,45 +253,33 @@ func (s *Session) makeForecast(ctx context.Context, past *forecast.Past) (*forec
 		point(&f.Workflows[i].Range)
 	}
 	for i := range f.Kinds {
-		if k := &f.Kinds[i]; s.programs.misses[k.Name] {
+		if k := &f.Kinds[i]; p.programs.misses[k.Name] {
 			point(&k.Range)
 		}
 	}
 	return f, nil
 }
 
-// announce prints the prediction before the run.
-func (s *Session) announce() {
-	f := s.forecast
-	if f == nil {
-		return
-	}
-	s.view.Note("expected makespan %s%s", rangeText(f.Makespan, f.Repetitions), s.basisNote())
-	if text := s.startsNote(f); text != "" {
-		s.view.Warn("%s", text)
-	}
-}
-
 // basisNote says how far a prediction can be trusted.
-func (s *Session) basisNote() string {
-	if able := Capabilities(s.set.Runtime); !able.Programs {
+func (p *Prediction) basisNote() string {
+	if able := Capabilities(p.Set.Runtime); !able.Programs {
 		return fmt.Sprintf(" by the runtimes of the workflow; on the %s runtime %s", able.Name, able.Does)
 	}
 	text := ""
-	if s.basis() != basisCalibrated {
+	if p.basis() != basisCalibrated {
 		text = fmt.Sprintf(" (rough: it takes each container to start in %s; gantry calibrate measures this host)",
-			s.set.Startup)
+			p.Set.Startup)
 	}
-	if s.programs == nil {
+	if p.programs == nil {
 		return text
 	}
-	if len(s.programs.misses) > 0 {
+	if len(p.programs.misses) > 0 {
 		text += fmt.Sprintf("; nothing was measured of %s yet: their runtimes are those of the workflow",
-			term.NamesOf(slices.Sorted(maps.Keys(s.programs.misses)), 3))
+			term.NamesOf(slices.Sorted(maps.Keys(p.programs.misses)), 3))
 	}
-	if len(s.programs.others) > 0 {
+	if len(p.programs.others) > 0 {
 		text += fmt.Sprintf("; %s ran on inputs of other sizes only: their runtimes are the medians of that (gantry "+
-			"predict trains a model on sizes)", term.NamesOf(slices.Sorted(maps.Keys(s.programs.others)), 3))
+			"predict trains a model on sizes)", term.NamesOf(slices.Sorted(maps.Keys(p.programs.others)), 3))
 	}
 	return text
 }
@@ -268,7 +301,7 @@ const (
 )
 
 // startsNote warns of runs in which starts of containers dominate.
-func (s *Session) startsNote(f *forecast.Forecast) string {
+func (p *Prediction) startsNote(f *forecast.Forecast) string {
 	rest := f.Held - f.Starting
 	if f.Held <= 0 || float64(f.Starting) < startsDominate*float64(f.Held) {
 		return ""
@@ -285,12 +318,12 @@ func (s *Session) startsNote(f *forecast.Forecast) string {
 	switch {
 	case n == 0:
 		return text + ": fewer tasks that do more each would avoid that"
-	case emulated <= 0 || s.set.TimeScale <= 0:
+	case emulated <= 0 || p.Set.TimeScale <= 0:
 		return text + ": a time scale above 0 would avoid that"
 	}
 	// so that starting is startsSmall of the whole
 	wanted := float64(f.Starting)*(1-startsSmall)/startsSmall - float64(rest-emulated)
-	scale := s.set.TimeScale * wanted / float64(emulated)
+	scale := p.Set.TimeScale * wanted / float64(emulated)
 	return text + fmt.Sprintf(": with --time-scale %s it would take %.0f %%", roundUp(scale), 100*startsSmall)
 }
 
@@ -310,10 +343,11 @@ func roundUp(x float64) string {
 	return fmt.Sprintf("%.4g", n*unit)
 }
 
-// predictions are the rows of a forecast for the log.
-func (s *Session) predictions(f *forecast.Forecast) (rows []sqlite.Prediction) {
+// rows are those of the forecast for the log.
+func (p *Prediction) rows() (rows []sqlite.Prediction) {
+	f := p.forecast
 	add := func(scope string, of forecast.Of) {
-		rows = append(rows, sqlite.Prediction{At: sqlite.Span(f.At), Scope: scope, Name: of.Name, Basis: s.basis(),
+		rows = append(rows, sqlite.Prediction{At: sqlite.Span(f.At), Scope: scope, Name: of.Name, Basis: p.basis(),
 			Tasks: of.Tasks, Repetitions: f.Repetitions, Expected: sqlite.Span(of.Expected), Low: sqlite.Span(of.Low),
 			High: sqlite.Span(of.High)})
 	}
@@ -335,7 +369,8 @@ func (s *Session) predictions(f *forecast.Forecast) (rows []sqlite.Prediction) {
 // follower keeps the expected end of a run up to date: it simulates what is left, given what has happened. It works
 // beside the run and takes a hundredth of its time.
 type follower struct {
-	s       *Session
+	p       *Prediction
+	run     string // its name
 	mu      sync.Mutex
 	batches []executor.Batch
 	coming  []executor.Submission
@@ -346,15 +381,13 @@ type follower struct {
 	done    sync.WaitGroup
 }
 
-// follow makes the follower of a run; nil if there is none.
-func (s *Session) newFollower(subs []executor.Submission) *follower {
-	if !s.predicts || !Capabilities(s.set.Runtime).Programs || s.tasks > mostFollowed {
-		return nil
+// watch takes in a batch of the run.
+func (p *Prediction) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+	if p != nil && p.follower != nil {
+		p.follower.watch(v, events, admitted)
 	}
-	return &follower{s: s, coming: slices.Clone(subs), end: unit.Never, stop: make(chan struct{})}
 }
 
-// watch takes in what happened.
 func (f *follower) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -370,7 +403,7 @@ func (f *follower) watch(v planner.View, events []planner.Event, admitted []*exe
 		if x, ok := events[i].Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
 			a := v.Attempt(x.Attempt)
 			if spec := f.specs[a.Task]; a.Node != planner.None && spec.Unknown {
-				f.ran = append(f.ran, ranWell(f.s.name, spec, x, v.Nodes()[a.Node].Speed))
+				f.ran = append(f.ran, ranWell(f.run, spec, x, v.Nodes()[a.Node].Speed))
 			}
 		}
 	}
@@ -390,14 +423,18 @@ func ranWell(run string, spec *executor.TaskSpec, x *planner.AttemptExited, spee
 	return r
 }
 
-// Bounds of what the follower does.
+// Bounds of the work of the follower.
 const (
 	followLeast = 2 * time.Second
 	followWhole = 5 * time.Second // for one simulation
 )
 
-// run simulates from time to time until the run ends.
-func (f *follower) run(ctx context.Context, clock func() planner.Time) {
+// follow simulates from time to time until the run ends.
+func (p *Prediction) follow(ctx context.Context, clock func() planner.Time) {
+	if p == nil || p.follower == nil {
+		return
+	}
+	f := p.follower
 	f.done.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -423,13 +460,13 @@ func (f *follower) run(ctx context.Context, clock func() planner.Time) {
 	})
 }
 
-// expect simulates what is left without noise. The end is unit.Never as long as it depends on programs of which nothing
+// expect simulates the rest without noise. The end is unit.Never as long as it depends on programs of which nothing
 // is known.
 func (f *follower) expect(ctx context.Context, now planner.Time) (end planner.Time, ok bool) {
 	f.mu.Lock()
 	past := &forecast.Past{Batches: slices.Clip(f.batches), Now: now, Arrivals: slices.Clone(f.coming)}
 	for i := range f.ran {
-		f.s.programs.learn(&f.ran[i])
+		f.p.programs.learn(&f.ran[i])
 	}
 	f.ran = nil
 	f.mu.Unlock()
@@ -438,29 +475,31 @@ func (f *follower) expect(ctx context.Context, now planner.Time) (end planner.Ti
 	}
 	ctx, cancel := context.WithTimeout(ctx, followWhole)
 	defer cancel()
-	c, err := forecast.Simulate(ctx, f.s.parts, past, 0)
+	c, err := f.p.Simulate(ctx, past, 0)
 	if err != nil {
 		return unit.Never, false
 	}
-	if f.s.unpredicted(c) != "" {
+	if f.p.Unpredicted(c) != "" {
 		return unit.Never, true
 	}
 	return c.End, true
 }
 
 // expected is the end of the run as simulated last.
-func (f *follower) expected() planner.Time {
-	if f == nil {
+func (p *Prediction) expected() planner.Time {
+	if p == nil || p.follower == nil {
 		return unit.Never
 	}
+	f := p.follower
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.end
 }
 
-func (f *follower) close() {
-	if f != nil {
-		close(f.stop)
-		f.done.Wait()
+// end ends the follower.
+func (p *Prediction) end() {
+	if p != nil && p.follower != nil {
+		close(p.follower.stop)
+		p.follower.done.Wait()
 	}
 }

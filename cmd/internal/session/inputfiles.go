@@ -24,8 +24,8 @@ import (
 const maxMissing = 20
 
 // locate finds the files from outside. A file that a program needs and that is nowhere is an error.
-func (s *Session) locate(ctx context.Context, subs []executor.Submission) error {
-	adm, search := s.admitter(), stage.Search{User: stage.Caller().Rights()}
+func (p *Planning) locate(ctx context.Context, subs []executor.Submission) error {
+	adm, search := p.Admitter(), stage.Search{User: stage.Caller().Rights()}
 	for i := range subs {
 		sub := &subs[i]
 		files, err := adm.Outside(sub)
@@ -40,7 +40,7 @@ func (s *Session) locate(ctx context.Context, subs []executor.Submission) error 
 			return exit.Inputf("%s", NotFound(sub.Name, missing))
 		}
 		sub.Sources = sources
-		if err := s.checkArchives(ctx, sub.Workflow); err != nil {
+		if err := checkArchives(ctx, p.Set, sub.Workflow); err != nil {
 			return err
 		}
 	}
@@ -48,10 +48,10 @@ func (s *Session) locate(ctx context.Context, subs []executor.Submission) error 
 }
 
 // checkArchives refuses archives of images whose checksums differ from those in catalogs.
-func (s *Session) checkArchives(ctx context.Context, w *trace.Workflow) error {
+func checkArchives(ctx context.Context, set *Settings, w *trace.Workflow) error {
 	for _, c := range w.Containers {
 		path, archive := strings.CutPrefix(c.Image, "file://")
-		if !archive || s.set.Emulate {
+		if !archive || set.Emulate {
 			continue
 		}
 		if err := stage.Caller().Rights().Check(ctx, path, c.SHA256); err != nil {
@@ -61,27 +61,27 @@ func (s *Session) checkArchives(ctx context.Context, w *trace.Workflow) error {
 	return nil
 }
 
-// remote reports whether a file is at an address, and was not fetched yet.
-func remote(x executor.Source) bool { return x.URL != "" && x.Path == "" }
+// Remote reports whether a file is at an address, and was not fetched yet.
+func Remote(x executor.Source) bool { return x.URL != "" && x.Path == "" }
 
-// fetchSources fetches the files that are at addresses, before the run is in the log, and refuses a run whose inputs do
+// FetchSources fetches the files that are at addresses, before the run is in the log, and refuses a run whose inputs do
 // not fit on the disk.
-func (s *Session) fetchSources(ctx context.Context, subs []executor.Submission) error {
-	adm, owner := s.admitter(), stage.Caller()
-	show := s.view.Arriving("input file", "fetching")
-	get := &stage.Fetcher{Dir: filepath.Join(s.dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
+func (p *Planning) FetchSources(ctx context.Context, dir string, subs []executor.Submission) error {
+	adm, owner := p.Admitter(), stage.Caller()
+	show := p.View.Arriving("input file", "fetching")
+	get := &stage.Fetcher{Dir: filepath.Join(dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
 		Begin: func(url string) { show.Begin("fetching " + url) }, Progress: show.Update}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for i := range subs {
 		sub := &subs[i]
-		if slices.ContainsFunc(sub.Sources, remote) {
+		if slices.ContainsFunc(sub.Sources, Remote) {
 			files, err := adm.Outside(sub)
 			if err != nil {
 				return exit.With(exit.Input, err)
 			}
-			files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !remote(sub.Sources[f.File]) })
-			search := stage.Search{User: rightsOf(sub, owner), Fetch: get.Fetch}
+			files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !Remote(sub.Sources[f.File]) })
+			search := stage.Search{User: RightsOf(sub, owner), Fetch: get.Fetch}
 			found, missing, err := search.Locate(ctx, sub, files)
 			show.Close()
 			switch {
@@ -97,13 +97,13 @@ func (s *Session) fetchSources(ctx context.Context, subs []executor.Submission) 
 			}
 		}
 	}
-	return s.checkRoom(s.dir, subs)
+	return p.checkRoom(dir, subs)
 }
 
 // checkRoom refuses a run whose inputs do not fit on the disk of a directory, which need not be there yet: those that
 // are copied, and those that are made up with the size that the trace says.
-func (s *Session) checkRoom(dir string, subs []executor.Submission) error {
-	adm := s.admitter()
+func (p *Planning) checkRoom(dir string, subs []executor.Submission) error {
+	adm := p.Admitter()
 	var copied, madeUp float64
 	for i := range subs {
 		sub := &subs[i]
@@ -113,7 +113,7 @@ func (s *Session) checkRoom(dir string, subs []executor.Submission) error {
 		}
 		for _, f := range files {
 			if sub.Sources == nil || sub.Sources[f.File] == (executor.Source{}) {
-				madeUp += float64(sub.Workflow.Files[f.File].Size) * s.set.SizeScale
+				madeUp += float64(sub.Workflow.Files[f.File].Size) * p.Set.SizeScale
 			}
 		}
 		for _, src := range sub.Sources {
@@ -214,4 +214,12 @@ func NotFound(workflow string, missing []stage.Missing) string {
 	b.WriteString("give their directory with --inputs DIR, name them in a replica catalog, or put them beside the " +
 		"workflow; --emulate makes up all files")
 	return b.String()
+}
+
+// RightsOf are the rights with which files of a submission are read.
+func RightsOf(sub *executor.Submission, otherwise stage.Owner) stage.User {
+	if sub.By != nil {
+		return stage.User(*sub.By)
+	}
+	return otherwise.Rights()
 }

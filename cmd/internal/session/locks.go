@@ -1,13 +1,51 @@
 package session
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/cmd/internal/exit"
 )
+
+// hold takes the locks of a run: of its directory, and of the file lock in it, which names the process. They end with
+// the process, so that no stale lock is ever left.
+func hold(dir, run string) (locks []*os.File, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, exit.Hostf("run directory: %w (choose another --dir)", err)
+	}
+	GiveToCaller(dir)
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, exit.Hostf("lock run %s: %w", run, err)
+	}
+	GiveToCaller(f.Name())
+	d, err := os.Open(dir)
+	if err == nil {
+		if err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		}
+	}
+	if err != nil {
+		holder, _ := os.ReadFile(f.Name())
+		f.Close()
+		d.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, exit.Heldf("run %s is held by another gantry (process %s): wait until it has ended, or stop it",
+				run, holder)
+		}
+		return nil, exit.Hostf("lock run %s: %w", run, err)
+	}
+	if err := f.Truncate(0); err == nil {
+		fmt.Fprintf(f, "%d", os.Getpid())
+	}
+	return []*os.File{f, d}, nil
+}
 
 // Held reports whether a gantry works on the run whose lock file is lock. It locks the run directory too, since people
 // delete lock files.

@@ -3,17 +3,16 @@ package session
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/experiment/metrics"
 	"gantry/executor/forecast/rounds"
+	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/unit"
@@ -80,40 +79,25 @@ func (r *rehearsal) More(ctx context.Context, run string) (*page.Extra, error) {
 	return x, nil
 }
 
-// session makes one for a planner of a run of the log, with that policy, or its own if none is named.
-func (r *rehearsal) session(info *sqlite.RunInfo, policy string) (*Session, error) {
-	set := &Settings{}
-	if err := json.Unmarshal(info.Settings, set); err != nil {
-		return nil, fmt.Errorf("settings of run %s: %w", info.Name, err)
-	}
-	set.Runtime = Simulation.Name
-	if policy != "" {
-		set.Policy, set.RejectLate = policy, false
-	}
-	view := term.New(true)
-	return &Session{set: set, db: r.log, ideal: true, view: view, platform: &info.Platform}, nil
-}
-
-// again makes all that a simulation of a run of the log with a policy needs.
-func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy string) (s *Session, p prepared,
-	err error) {
+// again prepares a simulation of a run of the log with a policy.
+func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy string) (p *Planning, w work, err error) {
 	rec, err := r.recorded(ctx, info)
 	if err == nil {
-		s, err = r.session(info, policy)
+		p, err = planningOf(r.log, info, policy)
 	}
 	if err == nil {
-		p, err = s.repeatOf(ctx, r.log, info, rec)
+		w, err = p.repeatOf(ctx, r.log, info, rec)
 	}
-	return s, p, err
+	return p, w, err
 }
 
 // plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
 func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
-	s, err := r.session(info, "")
+	own, err := planningOf(r.log, info, "")
 	var pl *planner.Planner
 	var adm *executor.Admitter
 	if err == nil {
-		pl, adm, err = s.informed(ctx, r.log, info)
+		pl, adm, err = own.informed(ctx, r.log, info)
 	}
 	if err != nil {
 		x.PlanNote = "The plans cannot be made again: " + err.Error() + "."
@@ -121,10 +105,8 @@ func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Ext
 	}
 	p := rounds.Player{Planner: pl, Admit: adm,
 		Changed: func(policy string) (*planner.Planner, *executor.Admitter, error) {
-			with := *s.set
-			with.Policy = policy
-			s.set = &with
-			return s.informed(ctx, r.log, info)
+			own.Set.Policy = policy
+			return own.informed(ctx, r.log, info)
 		}}
 	err = r.log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error { return p.Take(ctx, e, a) })
 	if err != nil {
@@ -256,17 +238,14 @@ func factsOf(a *executor.Admission) workflowFacts {
 
 // other simulates a run of the log with a policy; "" is its own.
 func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string) (*page.Other, error) {
-	s, p, err := r.again(ctx, info, name)
+	p, w, err := r.again(ctx, info, name)
 	if err != nil {
 		return nil, err
 	}
-	rt, err := s.openRuntime(ctx, opening{})
-	if err != nil {
-		return nil, err
-	}
+	rt := sim.For(p.simulation(0))
 	defer rt.Close()
-	collector, line := metrics.NewCollector(s.platform), &recorder{lanes: make([][]planner.Time, len(s.platform.Nodes))}
-	engine := &executor.Engine{Runtime: rt, Planner: p.planner, Admit: p.admitter, Arrivals: p.subs,
+	collector, line := metrics.NewCollector(p.Platform), &recorder{lanes: make([][]planner.Time, len(p.Platform.Nodes))}
+	engine := &executor.Engine{Runtime: rt, Planner: w.planner, Admit: w.admitter, Arrivals: w.subs,
 		Watch: func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 			collector.Watch(v, events, admitted)
 			line.watch(v, events, admitted)
@@ -292,7 +271,7 @@ func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string
 	if o.Late > 0 {
 		o.Lateness /= time.Duration(o.Late)
 	}
-	line.finish(o, s.platform, begin)
+	line.finish(o, p.Platform, begin)
 	return o, nil
 }
 

@@ -10,7 +10,7 @@ import (
 // openPage opens the server of the page of the run, if somebody is to watch.
 func (s *Session) openPage() (err error) {
 	if s.opts.Page != nil {
-		s.page, err = s.opts.Page(s.db, s.name)
+		s.page, err = s.opts.Page(s.DB, s.Name)
 	}
 	return err
 }
@@ -21,13 +21,13 @@ func (s *Session) serveLive(ctx context.Context) (end func()) {
 	if s.page == nil {
 		return func() {}
 	}
-	s.view.Say("watch this run at %s", s.page.URL())
+	s.View.Say("watch this run at %s", s.page.URL())
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := s.page.Serve(ctx); err != nil {
-			s.view.Warn("the page of the run is not served any more: %v", err)
+			s.View.Warn("the page of the run is not served any more: %v", err)
 		}
 	}()
 	return func() {

@@ -11,7 +11,7 @@ import (
 
 // Of 10 s for which tasks hold their nodes, starts take 6: they would take a tenth if the programs took 54 s and not 4.
 func TestStartsThatDominateAreAnnounced(t *testing.T) {
-	s := &Session{set: &Settings{TimeScale: 0.01}}
+	s := &Prediction{Planning: &Planning{Set: &Settings{TimeScale: 0.01}}}
 	spec := &executor.TaskSpec{}
 	f := &forecast.Forecast{Starting: 6 * time.Second, Held: 10 * time.Second, Course: &forecast.Course{
 		Attempts: []forecast.Attempt{{Task: spec, Started: 1e9, Ended: 2e9}, {Task: spec, Started: 5e9, Ended: 8e9}}}}

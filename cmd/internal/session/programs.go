@@ -127,13 +127,13 @@ func (p *programTimes) empty() bool { return p == nil || len(p.kinds) == 0 && p.
 
 // measuredIn makes the planner of a simulation whose programs last as long as in the run that the settings name.
 // Estimates begin with the measurements of runs on containers, and containers start as there unless told otherwise.
-func (s *Session) measuredIn(ctx context.Context) (*planner.Planner, *executor.Admitter, error) {
-	db, err := s.readLog()
+func (p *Planning) measuredIn(ctx context.Context) (*planner.Planner, *executor.Admitter, error) {
+	db, err := readLog(p.Home)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer db.Close()
-	info, err := db.Info(ctx, s.set.Measured)
+	info, err := db.Info(ctx, p.Set.Measured)
 	if err != nil {
 		return nil, nil, LogError(err)
 	}
@@ -141,26 +141,28 @@ func (s *Session) measuredIn(ctx context.Context) (*planner.Planner, *executor.A
 		return nil, nil, exit.Usagef("--measured %s: it is a run on the %s runtime, which runs no programs",
 			info.Name, info.Runtime)
 	}
-	s.set.Measured = info.Name
-	if err := s.rememberPrograms(ctx, db, info.Name); err != nil {
+	p.Set.Measured = info.Name
+	as := Prediction{Planning: p}
+	if err := as.remember(ctx, db, info.Name); err != nil {
 		return nil, nil, err
 	}
-	if len(s.programs.kinds) == 0 {
+	if len(as.programs.kinds) == 0 {
 		return nil, nil, exit.Inputf("--measured %s: no program of it ended well, so nothing was measured",
 			info.Name)
 	}
-	if !s.set.StartupGiven {
-		s.set.Startup = s.programs.startup
+	if !p.Set.StartupGiven {
+		p.Set.Startup = as.programs.startup
 	}
-	pl, adm, err := s.planner(ctx)
+	pl, adm, err := p.Planner(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.learned, err = s.recollect(ctx, db.Before(info.Runtime, s.set.TimeScale, s.set.SizeScale)); err != nil {
+	p.learned, err = p.recollect(ctx, db.Before(info.Runtime, p.Set.TimeScale, p.Set.SizeScale), true)
+	if err != nil {
 		return nil, nil, err
 	}
-	s.learn(s.learned)
-	s.measured = s.simulated(0).Measured
+	p.learn(p.learned)
+	p.measured = as.simulated(0).Measured
 	return pl, adm, nil
 }
 

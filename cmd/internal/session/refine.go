@@ -57,26 +57,26 @@ func (s *Session) refine(ctx context.Context) {
 	if r == nil || r.count == 0 {
 		return
 	}
-	rows, err := s.db.HostModels(ctx, s.set.Runtime)
+	rows, err := s.DB.HostModels(ctx, s.Set.Runtime)
 	if err != nil || len(rows) == 0 {
 		return
 	}
-	home, err := filepath.Abs(s.home)
+	home, err := filepath.Abs(s.Home)
 	if err != nil {
 		return
 	}
-	m, row, err := FindHostModel(ctx, s.db, s.set.Runtime, home)
+	m, row, err := FindHostModel(ctx, s.DB, s.Set.Runtime, home)
 	if err != nil {
 		return
 	}
 	r.load.Less(r.tasks + calibrate.OwnCPU() - r.own)
 	r.load.Less(time.Duration(m.PerContainer.EngineNanos * crowded * float64(r.count)))
 	busy, _ := r.load.Read()
-	if !calibrate.Refine(m, r.ended, busy, s.set.Starts) {
+	if !calibrate.Refine(m, r.ended, busy, s.Set.Starts) {
 		return
 	}
 	if err := s.storeRefined(ctx, m, row); err != nil {
-		s.view.Warn("the host model is not refined: %v", err)
+		s.View.Warn("the host model is not refined: %v", err)
 	}
 }
 
@@ -87,5 +87,5 @@ func (s *Session) storeRefined(ctx context.Context, m *hostmodel.Model, row *sql
 		return errors.Join(errors.New("it became one that cannot be"), err)
 	}
 	row.Model = text
-	return s.db.RefineHostModel(ctx, row, time.Now())
+	return s.DB.RefineHostModel(ctx, row, time.Now())
 }

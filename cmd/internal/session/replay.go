@@ -2,11 +2,15 @@ package session
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/forecast"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -20,9 +24,9 @@ type measuredKey struct {
 
 // Replay simulates a run of the log with its own measurements. The same settings get their turns at the same instants.
 func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, same bool) error {
-	s.ideal, s.platform = true, &info.Platform
-	p, err := s.repeat(ctx, log, info)
-	if err != nil {
+	s.ideal, s.Platform = true, &info.Platform
+	var err error
+	if s.work, err = s.repeat(ctx, log, info); err != nil {
 		return err
 	}
 	if same {
@@ -30,7 +34,7 @@ func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunIn
 			return exit.With(exit.Host, err)
 		}
 	}
-	return s.start(ctx, sqlite.Bulk, p)
+	return s.start(ctx, sqlite.Bulk)
 }
 
 // turns are the instants at which workflows of a run arrived, and at which it woke for a plan.
@@ -43,10 +47,24 @@ func turns(ctx context.Context, log *sqlite.DB, run string) (at []planner.Time, 
 	return at, err
 }
 
-// informed makes a planner that knows what that of a run of the log knew when the run began.
-func (s *Session) informed(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*planner.Planner,
+// planningOf plans a run of the log, with that policy, or its own if none is named. It replays the measurements of the
+// run.
+func planningOf(log *sqlite.DB, info *sqlite.RunInfo, policy string) (*Planning, error) {
+	set := &Settings{}
+	if err := json.Unmarshal(info.Settings, set); err != nil {
+		return nil, fmt.Errorf("settings of run %s: %w", info.Name, err)
+	}
+	set.Runtime = Simulation.Name
+	if policy != "" {
+		set.Policy, set.RejectLate = policy, false
+	}
+	return &Planning{Set: set, DB: log, ideal: true, View: term.New(true), Platform: &info.Platform}, nil
+}
+
+// informed makes a planner that knows as much as that of a run of the log knew when the run began.
+func (p *Planning) informed(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*planner.Planner,
 	*executor.Admitter, error) {
-	pl, adm, err := s.planner(ctx)
+	pl, adm, err := p.Planner(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,29 +72,28 @@ func (s *Session) informed(ctx context.Context, log *sqlite.DB, info *sqlite.Run
 	if err != nil {
 		return nil, nil, exit.With(exit.Host, err)
 	}
-	if s.set.Measured != "" {
+	if p.Set.Measured != "" {
 		past = past.On(UsualRuntime.Name)
 	}
-	with := *s
-	with.set = &Settings{Runtime: info.Runtime}
+	with := p.estimates
 	with.recaller = nil
-	l, err := with.recollect(ctx, past)
+	l, err := with.recollect(ctx, past, Capabilities(info.Runtime).Virtual)
 	if err != nil {
 		return nil, nil, err
 	}
 	with.learn(l)
-	s.history = nil // it knows what it did in the run
+	p.history = nil // it knows its measurements in the run
 	return pl, adm, nil
 }
 
-// recorded is what a run of the log was asked for and what was measured in it.
+// recorded has the submissions of a run of the log, and the measurements in it.
 type recorded struct {
 	subs     []executor.Submission
 	flows    []workflowFacts // of subs
 	attempts map[measuredKey]measuredAttempt
 }
 
-// record reads what simulations of a run of the log need, however many there are.
+// record reads the data that all simulations of a run of the log need.
 func record(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorded, error) {
 	r := &recorded{}
 	err := log.Admissions(ctx, info.Name, func(a *executor.Admission) error {
@@ -97,40 +114,46 @@ func record(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorde
 	return r, nil
 }
 
-// repeat makes all that a simulation of a run of the log with what was measured in it needs.
-func (s *Session) repeat(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (p prepared, err error) {
+// repeat prepares a simulation of a run of the log with its measurements.
+func (p *Planning) repeat(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (w work, err error) {
 	r, err := record(ctx, log, info)
 	if err != nil {
-		return p, err
+		return w, err
 	}
-	return s.repeatOf(ctx, log, info, r)
+	return p.repeatOf(ctx, log, info, r)
 }
 
-// repeatOf is repeat of what was read before.
-func (s *Session) repeatOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, r *recorded) (p prepared,
+// repeatOf is repeat of recorded data.
+func (p *Planning) repeatOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, r *recorded) (w work,
 	err error) {
 	if len(r.attempts) == 0 {
-		return p, exit.Inputf("run %s has no attempt that was measured from start to end: there is "+
+		return w, exit.Inputf("run %s has no attempt that was measured from start to end: there is "+
 			"nothing to replay", info.Name)
 	}
-	if p.planner, p.admitter, err = s.informed(ctx, log, info); err != nil {
-		return p, err
+	if w.planner, w.admitter, err = p.informed(ctx, log, info); err != nil {
+		return w, err
 	}
-	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
+	p.measured = func(l *executor.Launch) (sim.Measured, bool) {
 		m, ok := r.attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
-		if m.node == s.platform.Nodes[l.Node].Name { // the files came from where they did
+		if m.node == p.Platform.Nodes[l.Node].Name { // the files came from where they did
 			m.Measured.Staged, m.Measured.Staging = true, m.staging
 		} else if !m.copied { // laying files out is part of the start, unless they were copied: that is simulated
 			m.Measured.Startup += m.staging
 		}
 		return m.Measured, ok
 	}
-	p.subs = slices.Clone(r.subs)
-	_, err = s.check(p.subs)
-	return p, err
+	w.subs = slices.Clone(r.subs)
+	return w, w.check(p, w.subs, true)
 }
 
-// measuredAttempt is how one went.
+// course simulates the work once, without noise.
+func (w *work) course(ctx context.Context, cfg sim.Config) (*forecast.Course, error) {
+	return forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
+		return &forecast.Parts{Planner: w.planner, Admit: w.admitter, Sim: cfg}, nil
+	}, &forecast.Past{Arrivals: w.subs}, 0)
+}
+
+// measuredAttempt has the measurements of one.
 type measuredAttempt struct {
 	sim.Measured
 	node    string

@@ -20,11 +20,11 @@ const LatestLink = "latest"
 
 // makeResultsDir makes the directory of --results-dir, before anything runs, and tries to write to it.
 func (s *Session) makeResultsDir() (err error) {
-	dir := s.set.ResultsDir
+	dir := s.Set.ResultsDir
 	if dir == "" {
 		return nil
 	}
-	if rel, err := filepath.Rel(s.home, dir); err == nil && filepath.IsLocal(rel) {
+	if rel, err := filepath.Rel(s.Home, dir); err == nil && filepath.IsLocal(rel) {
 		return exit.Usagef("--results-dir %s: it is in the directory of all runs (--dir): choose another", dir)
 	}
 	stage.Caller().Rights().Do(func() {
@@ -44,17 +44,17 @@ func (s *Session) makeResultsDir() (err error) {
 
 // placeResults copies the results of the run to the directory of --results-dir, with the rights of the calling user.
 func (s *Session) placeResults() (err error) {
-	dir := s.set.ResultsDir
+	dir := s.Set.ResultsDir
 	if dir == "" {
 		return nil
 	}
-	from := filepath.Join(s.dir, "results")
+	from := filepath.Join(s.Dir, "results")
 	flows, err := os.ReadDir(from)
 	if err != nil {
 		return fmt.Errorf("--results-dir: %w", err)
 	}
-	v := s.engine.Planner.View()
-	several := v.Workflows()-v.Continuations()+len(s.engine.Arrivals) > 1
+	v := s.Engine.Planner.View()
+	several := v.Workflows()-v.Continuations()+len(s.Engine.Arrivals) > 1
 	for _, f := range flows {
 		to := dir
 		if several {
@@ -65,7 +65,7 @@ func (s *Session) placeResults() (err error) {
 			return fmt.Errorf("--results-dir: %w; the results are in %s", err, from)
 		}
 	}
-	s.view.Note("results are in %s", term.ShortPath(dir))
+	s.View.Note("results are in %s", term.ShortPath(dir))
 	return nil
 }
 
@@ -149,15 +149,15 @@ func copyTo(root *os.Root, from, to string, st fs.FileInfo) error {
 
 // linkLatest has a link in the directory of runs lead to this one.
 func (s *Session) linkLatest() {
-	tmp := filepath.Join(s.home, "."+LatestLink+"-"+strings.ToLower(rand.Text()))
-	err := os.Symlink(s.name, tmp)
+	tmp := filepath.Join(s.Home, "."+LatestLink+"-"+strings.ToLower(rand.Text()))
+	err := os.Symlink(s.Name, tmp)
 	if err == nil {
 		GiveToCaller(tmp)
-		err = os.Rename(tmp, filepath.Join(s.home, LatestLink))
+		err = os.Rename(tmp, filepath.Join(s.Home, LatestLink))
 	}
 	if err != nil {
 		_ = os.Remove(tmp)
-		s.view.Warn("the link to the newest run is not made: %v", err)
+		s.View.Warn("the link to the newest run is not made: %v", err)
 	}
 }
 

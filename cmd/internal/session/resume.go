@@ -23,37 +23,37 @@ func (s *Session) Continue(ctx context.Context, name, with string) (failed error
 	if err := s.openPage(); err != nil {
 		return err
 	}
-	if OnNodes(s.set.Runtime) {
+	if OnNodes(s.Set.Runtime) {
 		if err := s.reallocate(ctx); err != nil {
 			return err
 		}
-		defer func() { s.leave(failed) }()
+		defer func() { s.slurm.leave(failed) }()
 	} else if s.opts.SlurmJob != "" {
-		return exit.Usagef("--slurm-job: run %s is on the %s runtime", s.name, s.set.Runtime)
+		return exit.Usagef("--slurm-job: run %s is on the %s runtime", s.Name, s.Set.Runtime)
 	}
 	return s.resume(ctx, all)
 }
 
 // recallSettings takes over the settings of a run of the log.
 func (s *Session) recallSettings(ctx context.Context) error {
-	info, err := s.db.Info(ctx, s.name)
+	info, err := s.DB.Info(ctx, s.Name)
 	if err != nil {
 		return LogError(err)
 	}
-	s.set = &Settings{}
-	if err := json.Unmarshal(info.Settings, s.set); err != nil {
-		return exit.Internalf("settings of run %s: %w", s.name, err)
+	s.Set = &Settings{}
+	if err := json.Unmarshal(info.Settings, s.Set); err != nil {
+		return exit.Internalf("settings of run %s: %w", s.Name, err)
 	}
-	changes, err := s.db.Policies(ctx, s.name)
+	changes, err := s.DB.Policies(ctx, s.Name)
 	if err != nil {
 		return LogError(err)
 	}
 	if n := len(changes); n > 0 {
-		s.set.Policy = changes[n-1].Policy
+		s.Set.Policy = changes[n-1].Policy
 	}
-	s.platform = &info.Platform
+	s.Platform = &info.Platform
 	if s.opts.Change != nil {
-		return s.opts.Change(s.set)
+		return s.opts.Change(s.Set)
 	}
 	return nil
 }
@@ -62,91 +62,63 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	if err := s.makeResultsDir(); err != nil {
 		return err
 	}
-	info := s.log.Info()
-	pl, adm, err := s.planner(ctx)
+	info := s.Log.Info()
+	pl, adm, err := s.Planner(ctx)
 	if err != nil {
 		return err
 	}
 	if err := s.recall(ctx); err != nil {
 		return err
 	}
-	s.engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s)
-	s.follower = s.newFollower(nil)
-	s.view.Silence(len(corrected) > 0) // earlier failures are known
-	emulated := false
-	var specs []*executor.TaskSpec
-	err = s.log.Replay(ctx, func(e planner.Event, a *executor.Admission) error {
-		b := executor.Batch{Events: []planner.Event{e}}
-		if a != nil {
-			b.Admissions = []*executor.Admission{a}
-			if s.serving == nil {
-				specs = append(specs, a.Tasks...)
-			}
-			for _, t := range a.Tasks {
-				emulated = emulated || len(t.Command) == 0
-			}
-		}
-		if err := s.engine.Replay(b); err != nil {
-			return err
-		}
-		s.watch(pl.View(), b.Events, b.Admissions)
-		return nil
-	})
+	s.Engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, s.newUpkeep()
+	s.prediction(0)
+	s.View.Silence(len(corrected) > 0) // earlier failures are known
+	specs, err := s.readBack(ctx)
 	if err != nil {
+		return err
+	}
+	v := pl.View()
+	if s.Engine.Arrivals, err = s.Log.Submissions(ctx, v.Workflows()-v.Continuations()); err != nil {
 		return exit.With(exit.Internal, err)
 	}
-	if s.engine.Arrivals, err = s.log.Submissions(ctx,
-		pl.View().Workflows()-pl.View().Continuations()); err != nil {
-		return exit.With(exit.Internal, err)
-	}
-	left := len(pl.View().Present()) + len(s.engine.Arrivals) + pl.View().UnderWayCount()
-	if s.serving == nil && len(corrected) == 0 && left == 0 {
+	left := len(v.Present()) + len(s.Engine.Arrivals) + v.UnderWayCount()
+	if s.opts.Server == nil && len(corrected) == 0 && left == 0 {
 		// it ended, and a gantry that was to continue it was killed
 		if corrected, err = s.corrections(ctx, ""); err != nil {
 			return err
 		}
 	}
-	more, err := s.serving.restore(ctx, s)
-	if err == nil && s.serving == nil {
-		more, err = s.check(s.engine.Arrivals)
+	if s.opts.Server != nil {
+		s.Started, s.emulated = info.Started, true
+		err = s.opts.Server.Restore(ctx, s)
+	} else {
+		err = s.check(&s.Planning, s.Engine.Arrivals, true)
 	}
 	if err != nil {
 		return err
 	}
-	for t, spec := range specs {
-		if p := pl.View().Phase(planner.TaskID(t)); spec != nil && spec.Image != "" && p != planner.Done {
-			s.want(spec.Image)
-		}
-	}
-	for _, w := range pl.View().Present() { // a server forgets workflows that have ended
-		for t := range pl.View().All(w) {
-			if spec := s.engine.Spec(t); spec != nil && spec.Image != "" && pl.View().Phase(t) != planner.Done {
-				s.want(spec.Image)
-			}
-		}
-	}
-	if s.follower != nil {
-		s.follower.coming = slices.Clone(s.engine.Arrivals)
+	s.wantRest(specs)
+	if p := s.Prediction; p != nil && p.follower != nil {
+		p.follower.coming = slices.Clone(s.Engine.Arrivals)
 	}
 	if err := s.fetchFirst(ctx); err != nil {
 		code := exit.Host
 		if e, ok := errors.AsType[*exit.Error](err); ok {
 			code = e.Code
 		}
-		_ = s.log.Finish(ctx, sqlite.Interrupted, code)
+		_ = s.Log.Finish(ctx, sqlite.Interrupted, code)
 		return err
 	}
 	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on
 	// in it.
 	now := time.Now()
-	s.started = info.Started
-	at := max(pl.View().Now()+1, planner.Time(now.Sub(info.Started)))
-	if s.engine.Runtime, err = s.openRuntime(ctx, opening{origin: now, offset: at,
-		emulated: emulated || more}); err != nil {
+	s.Started = info.Started
+	at := max(v.Now()+1, planner.Time(now.Sub(info.Started)))
+	if s.Engine.Runtime, err = s.openRuntime(ctx, opening{origin: now, offset: at, emulated: s.emulated}); err != nil {
 		return err
 	}
-	err = s.engine.Recover(ctx)
-	s.engine.Store, s.engine.Watch = interruptible{s.log}, s.watch
+	err = s.Engine.Recover(ctx)
+	s.Engine.Store, s.Engine.Watch = interruptible{s.Log}, s.watch
 	if err == nil {
 		err = s.care(ctx)
 	}
@@ -160,8 +132,78 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 		err = s.predictRest(ctx, at)
 	}
 	if err != nil {
-		s.engine.Runtime.Close()
+		s.Engine.Runtime.Close()
 		return exit.With(exit.Host, err)
 	}
 	return s.drive(ctx)
+}
+
+// readBack reads the events of the run from its log. It returns the tasks that they admit; of a server, which forgets
+// workflows that have ended, none.
+func (s *Session) readBack(ctx context.Context) (specs []*executor.TaskSpec, err error) {
+	err = s.Log.Replay(ctx, func(e planner.Event, a *executor.Admission) error {
+		b := executor.Batch{Events: []planner.Event{e}}
+		if a != nil {
+			b.Admissions = []*executor.Admission{a}
+			if s.opts.Server == nil {
+				specs = append(specs, a.Tasks...)
+			}
+			for _, t := range a.Tasks {
+				s.emulated = s.emulated || len(t.Command) == 0
+			}
+		}
+		if err := s.Engine.Replay(b); err != nil {
+			return err
+		}
+		s.watch(s.Engine.Planner.View(), b.Events, b.Admissions)
+		return nil
+	})
+	if err != nil {
+		return nil, exit.With(exit.Internal, err)
+	}
+	return specs, nil
+}
+
+// wantRest notes the images of the tasks that are still to run.
+func (s *Session) wantRest(specs []*executor.TaskSpec) {
+	v := s.Engine.Planner.View()
+	want := func(spec *executor.TaskSpec, t planner.TaskID) {
+		if spec != nil && spec.Image != "" && v.Phase(t) != planner.Done {
+			s.Want(spec.Image)
+		}
+	}
+	for t, spec := range specs {
+		want(spec, planner.TaskID(t))
+	}
+	for _, w := range v.Present() {
+		for t := range v.All(w) {
+			want(s.Engine.Spec(t), t)
+		}
+	}
+}
+
+// Open begins the run of a server, or continues the one that is named. Kept sees the settings that a run continues
+// with.
+func (s *Session) Open(ctx context.Context, run string, kept func() error) (err error) {
+	if run == "" {
+		if s.Platform, err = executor.PlatformOf(s.Set.Cluster); err != nil {
+			return exit.With(exit.Input, err)
+		}
+		s.emulated = true
+		if s.planner, s.admitter, err = s.Planner(ctx); err != nil {
+			return err
+		}
+		return s.start(ctx, sqlite.Durable)
+	}
+	s.resumes = true
+	if _, err := s.existing(ctx, run, ""); err != nil {
+		return err
+	}
+	if err := kept(); err != nil {
+		return err
+	}
+	if err := s.openPage(); err != nil {
+		return err
+	}
+	return s.resume(ctx, nil)
 }

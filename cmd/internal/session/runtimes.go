@@ -10,7 +10,6 @@ import (
 
 	"gantry/cgroup"
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
@@ -24,6 +23,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
+	"gantry/trace/scenario"
 )
 
 // opening has the arguments for opening a runtime of a run.
@@ -64,7 +64,7 @@ type Runtime struct {
 }
 
 // fetcher makes images present that a run wants.
-type fetcher func(ctx context.Context, s *Session, wanted []fetch.Wanted, show *term.Arrival) ([]fetch.Image, error)
+type fetcher func(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error)
 
 type openEngine func(ctx context.Context, w EngineWants) (container.Engine, error)
 
@@ -191,17 +191,20 @@ func Enter(runtime string) error {
 	return nil
 }
 
+// MakesContainers selects the runtimes that make containers on this host.
+func MakesContainers(c *executor.Capabilities) bool { return RuntimeNamed(c.Name).Engine != nil }
+
 // openRuntime makes the runtime of the run.
 func (s *Session) openRuntime(ctx context.Context, o opening) (executor.Runtime, error) {
-	row := RuntimeNamed(s.set.Runtime)
+	row := RuntimeNamed(s.Set.Runtime)
 	if row == nil {
-		return nil, exit.Inputf("run %s is on the %s runtime, which this gantry does not have", s.name,
-			s.set.Runtime)
+		return nil, exit.Inputf("run %s is on the %s runtime, which this gantry does not have", s.Name,
+			s.Set.Runtime)
 	}
 	if err := s.keepImages(ctx); err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	if row.Store && s.serving != nil { // its images come while it runs
+	if row.Store && s.opts.Server != nil { // its images come while it runs
 		if err := s.openStore(); err != nil {
 			return nil, exit.With(exit.Host, err)
 		}
@@ -229,28 +232,27 @@ func openContainers(open openEngine) func(context.Context, *Session, opening) (e
 }
 
 func newContainers(ctx context.Context, s *Session, o opening, open openEngine) (executor.Runtime, error) {
-	secrets, err := s.set.SecretValues()
+	secrets, err := s.Set.SecretValues()
 	if err != nil {
 		return nil, err
 	}
-	cfg := container.Config{Secrets: secrets, Run: s.name,
-		Dir: s.dir, Platform: s.platform, Version: release.Build(), Seed: s.set.Seed,
-		Starts: s.set.Starts, Ahead: s.set.Ahead, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
-		Tmp:   s.set.Tmp,
-		Image: s.images.id, Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
-	for _, n := range s.set.Cluster.Nodes {
-		cfg.IO = append(cfg.IO, container.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
-			WriteIOPS: n.WriteIOPS})
+	cfg := container.Config{Secrets: secrets, Run: s.Name,
+		Dir: s.Dir, Platform: s.Platform, Version: release.Build(), Seed: s.Set.Seed,
+		Starts: s.Set.Starts, Ahead: s.Set.Ahead, Grace: s.Set.Grace, MaxOutput: s.Set.MaxOutput, Disk: s.Set.Disk,
+		Tmp:   s.Set.Tmp,
+		Image: s.id, Origin: o.origin, Offset: o.offset, Strict: s.Set.Strict}
+	for i := range s.Set.Cluster.Nodes {
+		cfg.IO = append(cfg.IO, ioLimits(&s.Set.Cluster.Nodes[i]))
 	}
 	cfg.Warn = func(rule, message string) {
-		s.view.Warn("%s", message)
-		if s.log != nil {
-			if err := s.log.Warn(rule, message); err != nil {
-				s.view.Warn("%v", err)
+		s.View.Warn("%s", message)
+		if s.Log != nil {
+			if err := s.Log.Warn(rule, message); err != nil {
+				s.View.Warn("%v", err)
 			}
 		}
 	}
-	if s.log != nil {
+	if s.Log != nil {
 		cfg.Sample = func(x container.Sample) {
 			row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory),
 				Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
@@ -260,7 +262,7 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 					row.Missing |= missing
 				}
 			}
-			s.log.Sample(row)
+			s.Log.Sample(row)
 		}
 	}
 	cfg.Milestone = o.milestone
@@ -269,31 +271,47 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 		return nil, err
 	}
 	cfg.TaskBinary = binary
-	engine, err := open(ctx, EngineWants{[]string{s.dir}, binary, o.emulated, s.store})
+	engine, err := open(ctx, EngineWants{[]string{s.Dir}, binary, o.emulated, s.store})
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	if s.log != nil {
-		s.keeper = s.newKeeper()
-		if s.upkeep == nil {
-			s.upkeep = newUpkeep(s)
+	if s.Log != nil {
+		if err := s.keepFiles(secrets); err != nil {
+			return nil, err
 		}
 		cfg.Published = s.upkeep.published
-		if len(secrets) == 0 { // else the identity of a task alone says too little
-			s.log.Identify()
-		} else if s.keeper.Secrets, err = reuse.SecretSums(filepath.Join(s.home, "secrets.key"), GiveToCaller,
-			secrets); err != nil && s.set.Reuse { // else nothing is compared, now or later
-			return nil, exit.With(exit.Host, err)
-		}
-		s.keeper.Afar = s.slurm != nil
 	}
 	r, err := container.New(ctx, engine, cfg)
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	if s.keeper != nil {
+	if s.Log != nil {
 		files := r.Files()
-		s.keeper.Files, files.Scratch = files, s.set.Scratch
+		s.upkeep.keeper.Files, files.Scratch = files, s.Set.Scratch
 	}
 	return r, nil
+}
+
+// ioLimits are the limits of block I/O of a node.
+func ioLimits(n *scenario.ClusterNode) container.IOLimits {
+	return container.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS}
+}
+
+// keepFiles prepares to know the files of the run by their content.
+func (s *Session) keepFiles(secrets map[string]string) (err error) {
+	if s.upkeep == nil {
+		s.upkeep = s.newUpkeep()
+	}
+	k := &reuse.Keeper{Log: s.DB, Run: s.Log, Home: s.Home, Nodes: s.Platform.Nodes, Seed: s.Set.Seed,
+		Now: func() planner.Time { return s.Engine.Runtime.Now() }, Warn: s.View.Warn, Afar: s.slurm != nil}
+	s.upkeep.keeper = k
+	if len(secrets) == 0 { // else the identity of a task alone says too little
+		s.Log.Identify()
+		return nil
+	}
+	k.Secrets, err = reuse.SecretSums(filepath.Join(s.Home, "secrets.key"), GiveToCaller, secrets)
+	if err != nil && s.Set.Reuse { // else nothing is compared, now or later
+		return exit.With(exit.Host, err)
+	}
+	return nil
 }

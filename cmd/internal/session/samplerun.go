@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gantry/cmd/internal/exit"
-	"gantry/executor/forecast"
 	"gantry/executor/sim/calibrate"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
@@ -117,19 +116,16 @@ func sampleRun(ctx context.Context, log *sqlite.DB, name string) (*calibrate.Sam
 		r.Courses[k.Task] = at
 	}
 	r.Simulate = func(m *hostmodel.Model) (map[string]calibrate.Course, error) {
-		x := &rehearsal{log: log}
-		s, err := x.session(&info, "")
+		p, err := planningOf(log, &info, "")
 		if err != nil {
 			return nil, err
 		}
-		p, err := s.repeat(ctx, log, &info)
+		w, err := p.repeat(ctx, log, &info)
 		if err != nil {
 			return nil, err
 		}
-		s.ideal, s.measured, s.set.Host = false, nil, m
-		course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
-			return &forecast.Parts{Planner: p.planner, Admit: p.admitter, Sim: s.simulation(0)}, nil
-		}, &forecast.Past{Arrivals: p.subs}, 0)
+		p.ideal, p.measured, p.Set.Host = false, nil, m
+		course, err := w.course(ctx, p.simulation(0))
 		if err != nil {
 			return nil, fmt.Errorf("simulate the sample run %s: %w", name, err)
 		}
@@ -139,7 +135,7 @@ func sampleRun(ctx context.Context, log *sqlite.DB, name string) (*calibrate.Sam
 			if a.Outcome == planner.OK {
 				out[a.Task.Name] = calibrate.Course{Queued: time.Duration(a.Queued), Staged: time.Duration(a.Staged),
 					Started: time.Duration(a.Started), Ended: time.Duration(a.Ended), Over: time.Duration(a.Over),
-					Node: s.platform.Nodes[a.Node].Name}
+					Node: p.Platform.Nodes[a.Node].Name}
 			}
 		}
 		return out, nil

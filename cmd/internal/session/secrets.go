@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"gantry/cmd/internal/exit"
+	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/trace"
 )
@@ -127,4 +128,33 @@ func (s *Settings) Targets() error {
 		seen = append(seen, to)
 	}
 	return nil
+}
+
+// Mountable says why containers of a submission to the server of a directory cannot have a mount.
+func Mountable(home string, sub *executor.Submission, text string) error {
+	m := executor.ParseMount(text)
+	inside := m.From == home || strings.HasPrefix(m.From, home+"/")
+	rights := RightsOf(sub, stage.ProgramUser())
+	switch {
+	case !m.InPlace && sub.By == nil:
+		_, err := MountOf(text)
+		return err
+	case m.InPlace && m.From != m.To:
+		return errors.New("a directory of a job is at its own path")
+	case inside:
+		return fmt.Errorf("it is in %s, gantry's own directory", home)
+	case m.InPlace:
+		_, err := rights.Directory(m.From, m.Writable)
+		return err
+	}
+	for _, path := range []string{m.From, m.To} {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsAny(path, ":,\n\x00") {
+			return fmt.Errorf("%q is not an absolute path in its shortest form, without colon, comma or line end", path)
+		}
+	}
+	if err := mountTarget(m.To); err != nil {
+		return err
+	}
+	_, err := rights.Visible(m.From)
+	return err
 }

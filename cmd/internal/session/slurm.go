@@ -29,7 +29,7 @@ import (
 	"gantry/trace/scenario"
 )
 
-// How many containers start at once by default: each node works on some, and srun takes processes here.
+// Bounds of the containers that start at once by default: each node works on some, and srun takes processes here.
 const (
 	startsPerNode = 4
 	mostStarts    = 128
@@ -37,45 +37,50 @@ const (
 
 // onSlurm is a run on Slurm.
 type onSlurm struct {
+	set        *Settings
+	home       string // the directory of runs
+	view       *term.Progress
 	allocation *allocation.Allocation
 	nodes      []string // of the allocation, by their place in the platform
 	reports    []slurm.Report
 }
 
 // allocate finds the allocation of a new run, and has its nodes be those of the run.
-func allocate(ctx context.Context, s *Session) error {
-	a, err := s.findAllocation(ctx, s.opts.SlurmJob, s.opts.Dry)
-	if err != nil {
+func allocate(ctx context.Context, s *Session) (err error) {
+	o := s.onSlurm()
+	if err := o.find(ctx, s.opts.SlurmJob, s.opts.Dry); err != nil {
 		return slurmError(err)
 	}
-	s.slurm = &onSlurm{allocation: a}
-	speeds, err := readSpeeds(s.home)
+	s.slurm = o
+	speeds, err := readSpeeds(s.Home)
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
-	cluster, err := clusterOf(a.ID(), a.Nodes(), s.set.Cluster, s.opts.Cluster, speeds)
+	cluster, err := clusterOf(o.allocation.ID(), o.allocation.Nodes(), s.Set.Cluster, s.opts.Cluster, speeds)
 	if err != nil {
 		return err
 	}
-	s.set.Cluster = cluster
+	s.Set.Cluster = cluster
 	if !s.opts.Starts {
-		s.set.Starts = min(mostStarts, startsPerNode*len(cluster.Nodes))
+		s.Set.Starts = min(mostStarts, startsPerNode*len(cluster.Nodes))
 	}
 	for _, n := range cluster.Nodes {
-		s.slurm.nodes = append(s.slurm.nodes, n.Name)
+		o.nodes = append(o.nodes, n.Name)
 	}
 	return nil
 }
 
+func (s *Session) onSlurm() *onSlurm { return &onSlurm{set: s.Set, home: s.Home, view: s.View} }
+
 // readUnplaced refuses workflows that cannot run in any allocation before one is requested. Tasks count as if they fit.
 func (s *Session) readUnplaced(ctx context.Context, in *Inputs) error {
-	if s.name != "" && s.name != executor.EscapeName(s.name) {
-		return badName(s.name)
+	if err := s.checkName(); err != nil {
+		return err
 	}
 	if err := s.unused(ctx); err != nil {
 		return err
 	}
-	if _, err := s.set.SecretValues(); err != nil {
+	if _, err := s.Set.SecretValues(); err != nil {
 		return err
 	}
 	roomy, err := executor.PlatformOf(&scenario.Cluster{Nodes: []scenario.ClusterNode{{Name: "any", Cores: 1 << 20,
@@ -83,19 +88,17 @@ func (s *Session) readUnplaced(ctx context.Context, in *Inputs) error {
 	if err != nil {
 		return err
 	}
-	set := *s.set
-	first := &Session{set: &set, name: s.name, home: s.home, opts: s.opts, view: s.view, predicts: s.predicts,
-		platform: roomy}
-	defer first.Close()
+	p := s.With(*s.Set)
+	p.Platform, p.View = roomy, s.View
 	in.Unplaced = true
-	_, err = first.read(ctx, in)
+	_, err = p.read(ctx, in, &s.opts)
 	return err
 }
 
 // unused refuses the name of a run that the log has. Other errors of the log are left to its writer.
 func (s *Session) unused(ctx context.Context) error {
-	path := filepath.Join(s.home, sqlite.FileName)
-	if _, err := os.Stat(path); err != nil || s.name == "" || s.opts.NoLog || s.opts.Dry {
+	path := filepath.Join(s.Home, sqlite.FileName)
+	if _, err := os.Stat(path); err != nil || s.Name == "" || s.opts.NoLog || s.opts.Dry {
 		return nil
 	}
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
@@ -103,8 +106,8 @@ func (s *Session) unused(ctx context.Context) error {
 		return nil
 	}
 	defer db.Close()
-	if info, err := db.Info(ctx, s.name); err == nil && info.Name == s.name {
-		return exit.With(exit.Input, sqlite.Taken(s.name))
+	if info, err := db.Info(ctx, s.Name); err == nil && info.Name == s.Name {
+		return exit.With(exit.Input, sqlite.Taken(s.Name))
 	}
 	return nil
 }
@@ -128,37 +131,37 @@ func (o *onSlurm) remember(runDir string) error {
 
 // reallocate finds an allocation for a run that continues: the one that is named, the last one, the one around gantry,
 // or a new one like that. Its nodes take the places of those that the run began with.
-func (s *Session) reallocate(ctx context.Context) error {
-	a, err := s.allocationOf(ctx, s.opts.SlurmJob)
-	if err != nil {
+func (s *Session) reallocate(ctx context.Context) (err error) {
+	o := s.onSlurm()
+	if err := o.findAgain(ctx, s.opts.SlurmJob, s.Dir); err != nil {
 		return slurmError(err)
 	}
-	s.slurm = &onSlurm{allocation: a}
-	if s.slurm.nodes, err = matchNodes(s.platform, a); err != nil {
+	s.slurm = o
+	if o.nodes, err = matchNodes(s.Platform, o.allocation); err != nil {
 		return exit.With(exit.Host, err)
 	}
 	return nil
 }
 
-func (s *Session) allocationOf(ctx context.Context, job string) (*allocation.Allocation, error) {
+func (o *onSlurm) findAgain(ctx context.Context, job, runDir string) (err error) {
 	if job == "" {
 		var last lastAllocation
-		if text, err := os.ReadFile(usedFile(s.dir)); err == nil && json.Unmarshal(text, &last) == nil {
-			a, err := allocation.Attach(ctx, last.Job)
-			if err == nil {
-				a.Own(last.Requested)
-				return a, nil
+		if text, err := os.ReadFile(usedFile(runDir)); err == nil && json.Unmarshal(text, &last) == nil {
+			if o.allocation, err = allocation.Attach(ctx, last.Job); err == nil {
+				o.allocation.Own(last.Requested)
+				return nil
 			}
 			if a, inside, e := allocation.Inside(ctx); inside {
-				return a, e
+				o.allocation = a
+				return e
 			}
-			if s.set.Slurm == "" {
-				return nil, fmt.Errorf("%w: name another allocation with --slurm-job", err)
+			if o.set.Slurm == "" {
+				return fmt.Errorf("%w: name another allocation with --slurm-job", err)
 			}
-			s.view.Note("%v: requesting another", err)
+			o.view.Note("%v: requesting another", err)
 		}
 	}
-	return s.findAllocation(ctx, job, false)
+	return o.find(ctx, job, false)
 }
 
 // matchNodes finds a node of the allocation for each of a run: that of the same name, else another with as many cores
@@ -194,34 +197,36 @@ func slurmError(err error) error {
 	return exit.Hostf("%w\nnothing was started", err)
 }
 
-// findAllocation attaches to the allocation that is named, to the one around gantry, or requests one.
-func (s *Session) findAllocation(ctx context.Context, job string, dry bool) (*allocation.Allocation, error) {
+// find attaches to the allocation that is named, to the one around gantry, or requests one.
+func (o *onSlurm) find(ctx context.Context, job string, dry bool) (err error) {
 	switch {
 	case job != "":
 		if n, err := strconv.Atoi(job); err != nil || n < 1 {
-			return nil, exit.Usagef("--slurm-job %s: give the number of a Slurm job; squeue --me lists yours", job)
+			return exit.Usagef("--slurm-job %s: give the number of a Slurm job; squeue --me lists yours", job)
 		}
-		return allocation.Attach(ctx, job)
-	case s.set.Slurm != "" && dry:
-		return nil, exit.Usagef("--dry-run requests no allocation: name one with --slurm-job")
-	case s.set.Slurm != "":
-		w, err := allocation.ParseWants(s.set.Slurm)
+		o.allocation, err = allocation.Attach(ctx, job)
+		return err
+	case o.set.Slurm != "" && dry:
+		return exit.Usagef("--dry-run requests no allocation: name one with --slurm-job")
+	case o.set.Slurm != "":
+		w, err := allocation.ParseWants(o.set.Slurm)
 		if err != nil {
-			return nil, exit.With(exit.Usage, err)
+			return exit.With(exit.Usage, err)
 		}
 		w.Name = "gantry"
-		a, err := allocation.Request(ctx, w, func(text string) { s.view.Note("%s", text) })
+		o.allocation, err = allocation.Request(ctx, w, func(text string) { o.view.Note("%s", text) })
 		if err == nil {
-			s.view.Note("Slurm granted allocation %s: %s", a.ID(), term.Plural(len(a.Nodes()), "node"))
+			o.view.Note("Slurm granted allocation %s: %s", o.allocation.ID(),
+				term.Plural(len(o.allocation.Nodes()), "node"))
 		}
-		return a, err
+		return err
 	}
-	a, inside, err := allocation.Inside(ctx)
-	if err == nil && !inside {
-		return nil, exit.Usagef("--runtime slurm: gantry does not run in an allocation of Slurm: request one " +
+	inside := false
+	if o.allocation, inside, err = allocation.Inside(ctx); err == nil && !inside {
+		return exit.Usagef("--runtime slurm: gantry does not run in an allocation of Slurm: request one " +
 			"(--slurm nodes=4,time=2h), name one (--slurm-job ID), or run gantry in one (salloc, sbatch)")
 	}
-	return a, err
+	return err
 }
 
 // clusterOf makes a cluster of the nodes of an allocation. Facts that Slurm lacks, such as their speeds, come from the
@@ -252,10 +257,10 @@ func clusterOf(id string, nodes []allocation.Node, file *scenario.Cluster, given
 	return out, nil
 }
 
-// slurmCheck makes a check of nodes, with a directory for their answers, which done removes.
-func (s *Session) slurmCheck(args ...string) (c slurm.Check, done func(), err error) {
-	root, err := s.sharedDir()
-	if err != nil {
+// check makes a check of nodes, with a directory for their answers, which done removes.
+func (o *onSlurm) check(args ...string) (c slurm.Check, done func(), err error) {
+	root := cmp.Or(o.set.Shared, o.home)
+	if err := os.MkdirAll(root, 0o755); err != nil {
 		return c, nil, err
 	}
 	c = slurm.Check{Args: args}
@@ -274,33 +279,31 @@ func (s *Session) slurmCheck(args ...string) (c slurm.Check, done func(), err er
 }
 
 // fetchOnNodes asks all nodes whether they can run the tasks, and has them fetch the images.
-func fetchOnNodes(ctx context.Context, s *Session, wanted []fetch.Wanted, _ *term.Arrival) ([]fetch.Image, error) {
-	c, done, err := s.slurmCheck("--pull", s.set.Pull)
+func fetchOnNodes(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error) {
+	o := f.slurm
+	c, done, err := o.check("--pull", o.set.Pull)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if s.set.NodeRuntime != "" {
-		c.Args = append(c.Args, "--runtime", s.set.NodeRuntime)
+	if o.set.NodeRuntime != "" {
+		c.Args = append(c.Args, "--runtime", o.set.NodeRuntime)
 	}
 	text, err := json.Marshal(wanted)
 	if err != nil {
 		return nil, err
 	}
 	c.Args = append(c.Args, "--images", string(text))
-	for _, n := range s.slurm.nodes {
+	for _, n := range o.nodes {
 		if n != "" {
 			c.Nodes = append(c.Nodes, n)
 		}
 	}
 	var images []fetch.Image
-	if s.slurm.reports, err = c.Ask(ctx, s.slurm.allocation); err == nil {
-		images, err = agreed(s.slurm.reports, wanted)
+	if o.reports, err = c.Ask(ctx, o.allocation); err == nil {
+		images, err = agreed(o.reports, wanted)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return images, nil
+	return images, err
 }
 
 // agreed are the images that all nodes have.
@@ -345,30 +348,24 @@ func putPrograms(dir string) (string, error) {
 	return slurm.Put(dir, self, task)
 }
 
-// sharedDir is the directory that nodes share.
-func (s *Session) sharedDir() (string, error) {
-	dir := cmp.Or(s.set.Shared, s.home)
-	return dir, os.MkdirAll(dir, 0o755)
-}
-
 // openSlurm makes the runtime of a run on Slurm.
 func openSlurm(ctx context.Context, s *Session, o opening) (executor.Runtime, error) {
-	program, err := putPrograms(filepath.Join(s.dir, "control", "slurm", "bin"))
+	program, err := putPrograms(filepath.Join(s.Dir, "control", "slurm", "bin"))
 	if err == nil {
-		err = s.slurm.remember(s.dir)
+		err = s.slurm.remember(s.Dir)
 	}
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	cfg := slurm.Config{RunDir: s.dir, Allocation: s.slurm.allocation, Nodes: s.slurm.nodes, Program: program,
-		Linger: s.set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment}
-	if cfg.Secrets.Values, err = s.set.SecretValues(); err != nil {
+	cfg := slurm.Config{RunDir: s.Dir, Allocation: s.slurm.allocation, Nodes: s.slurm.nodes, Program: program,
+		Linger: s.Set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment}
+	if cfg.Secrets.Values, err = s.Set.SecretValues(); err != nil {
 		return nil, err
 	}
 	user := stage.ProgramUser()
 	cfg.Secrets.UID, cfg.Secrets.GID = user.UID, user.GID
-	for i := range s.platform.Nodes {
-		cfg.Names = append(cfg.Names, s.platform.Nodes[i].Name)
+	for i := range s.Platform.Nodes {
+		cfg.Names = append(cfg.Names, s.Platform.Nodes[i].Name)
 		for _, r := range s.slurm.reports {
 			if r.Node == s.slurm.nodes[i] {
 				cfg.Runtimes[i] = r.Runtime
@@ -377,12 +374,12 @@ func openSlurm(ctx context.Context, s *Session, o opening) (executor.Runtime, er
 	}
 	for _, r := range s.slurm.reports {
 		for _, f := range r.Facts {
-			if f.Verdict == container.No && s.set.Strict {
+			if f.Verdict == container.No && s.Set.Strict {
 				return nil, exit.Hostf("strict: node %s: %s (leave out --strict: the run then continues, with a "+
 					"warning)", r.Node, f.Evidence)
 			}
 			if f.Verdict == container.No {
-				s.view.Warn("node %s: %s: %s", r.Node, f.Evidence, f.Advice)
+				s.View.Warn("node %s: %s: %s", r.Node, f.Evidence, f.Advice)
 			}
 		}
 	}
@@ -432,18 +429,18 @@ func (o *onSlurm) environment(image string) ([]string, error) {
 }
 
 // leave gives back an allocation that gantry requested, unless programs still run in it.
-func (s *Session) leave(err error) {
-	if s.slurm == nil || !s.slurm.allocation.Requested() {
+func (o *onSlurm) leave(err error) {
+	if o == nil || !o.allocation.Requested() {
 		return
 	}
 	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Internal {
-		s.view.Note("allocation %s is kept: scancel %s gives it back", s.slurm.allocation.ID(), s.slurm.allocation.ID())
+		o.view.Note("allocation %s is kept: scancel %s gives it back", o.allocation.ID(), o.allocation.ID())
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := s.slurm.allocation.End(ctx); err != nil {
-		s.view.Warn("give allocation %s back: %v", s.slurm.allocation.ID(), err)
+	if err := o.allocation.End(ctx); err != nil {
+		o.view.Warn("give allocation %s back: %v", o.allocation.ID(), err)
 	}
 }
 

@@ -91,19 +91,19 @@ type nodesAsked struct {
 // AskNodes finds an allocation and prepares to ask its nodes; close ends both.
 func AskNodes(ctx context.Context, home string, set *Settings, job string, view *term.Progress,
 	args ...string) (n *nodesAsked, err error) {
-	s := &Session{set: set, home: home, view: view}
+	o := &onSlurm{set: set, home: home, view: view}
 	n = &nodesAsked{}
 	var done func()
-	if n.Check, done, err = s.slurmCheck(args...); err != nil {
+	if n.Check, done, err = o.check(args...); err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	if n.Allocation, err = s.findAllocation(ctx, job, false); err != nil {
+	if err = o.find(ctx, job, false); err != nil {
 		done()
 		return nil, slurmError(err)
 	}
-	s.slurm = &onSlurm{allocation: n.Allocation}
+	n.Allocation = o.allocation
 	n.Close = func() {
-		s.leave(nil)
+		o.leave(nil)
 		done()
 	}
 	return n, nil

@@ -4,20 +4,27 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/executor/reuse"
 	"gantry/planner"
+	"gantry/sqlite"
 )
 
-// upkeep looks after the files of a run: it counts what they take on disk, and with --scratch deletes what nobody needs
-// any more.
+// upkeep looks after the files of a run: it counts their space on disk, and with --scratch deletes those that no task
+// needs any more.
 type upkeep struct {
-	s       *Session
+	dir     string // of the run
+	scratch bool
+	log     *sqlite.Run
+	view    *term.Progress
+	keeper  *reuse.Keeper // knows files by their content
 	specs   map[planner.TaskID]*executor.TaskSpec
 	readers map[planner.FileID]int // tasks that have not ended well
 	// past are files that nobody needs; while the log is read back nothing is deleted, as a later part of the run may
@@ -38,19 +45,18 @@ type pastFile struct {
 	done chan<- struct{} // if not nil: there is no file, but somebody waits for all before it
 }
 
-func newUpkeep(s *Session) *upkeep {
-	return &upkeep{s: s, specs: map[planner.TaskID]*executor.TaskSpec{}, readers: map[planner.FileID]int{},
-		counted: map[planner.FileID]bool{}}
+func (s *Session) newUpkeep() *upkeep {
+	return &upkeep{dir: s.Dir, scratch: s.Set.Scratch, log: s.Log, view: s.View,
+		specs: map[planner.TaskID]*executor.TaskSpec{}, readers: map[planner.FileID]int{}, counted: map[planner.FileID]bool{}}
 }
 
-// begin comes when the runtime exists and the log was read back.
-func (u *upkeep) begin() {
-	area := u.s.area()
-	if u.s.resumes {
-		u.used, _ = stage.DiskUse(u.s.dir) // what cannot be read counts nothing
+// begin comes when the runtime exists and the log was read back. The area is nil if the runtime has no files.
+func (u *upkeep) begin(area *stage.Area, resumes bool) {
+	if resumes {
+		u.used, _ = stage.DiskUse(u.dir) // unreadable files count nothing
 	}
 	u.ready = true
-	if !u.s.set.Scratch || area == nil {
+	if !u.scratch || area == nil {
 		return
 	}
 	u.queue = make(chan pastFile, 1024)
@@ -100,18 +106,18 @@ func (u *upkeep) remove(area *stage.Area, x pastFile) {
 		}
 	}
 	if err != nil {
-		u.s.view.Warn("--scratch: delete file %s of workflow %s: %v", x.file.Name, x.flow.Name, err)
+		u.view.Warn("--scratch: delete file %s of workflow %s: %v", x.file.Name, x.flow.Name, err)
 		return
 	}
 	u.mu.Lock()
 	u.used = max(0, u.used-freed)
 	u.mu.Unlock()
-	u.s.log.Contents(reuse.Content{File: x.file.ID, Removed: true})
+	u.log.Contents(reuse.Content{File: x.file.ID, Removed: true})
 }
 
 // watch is the engine's: it sees every batch once that is in the log.
 func (u *upkeep) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-	if !u.s.set.Scratch {
+	if !u.scratch {
 		return
 	}
 	for _, adm := range admitted {
@@ -172,9 +178,9 @@ func (u *upkeep) done(t planner.TaskID) {
 // published counts the files of an attempt that ended well, and notes them for those who want to know whether they are
 // still as they were.
 func (u *upkeep) published(l *executor.Launch) {
-	k := u.s.keeper
+	k := u.keeper
 	if err := k.Publish(context.Background(), l); err != nil {
-		u.s.view.Warn("outputs of task %s cannot be reused: %v", l.Spec.Name, err)
+		u.view.Warn("outputs of task %s cannot be reused: %v", l.Spec.Name, err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -187,7 +193,7 @@ func (u *upkeep) published(l *executor.Launch) {
 			u.used += OnDisk(k.Files.Path(l.Node, l.Spec.Workflow, f))
 		}
 	}
-	u.s.log.OnDisk(u.used)
+	u.log.OnDisk(u.used)
 }
 
 // OnDisk is how much a file or a directory takes on disk; 0 if it is not there.
@@ -206,32 +212,36 @@ func OnDisk(path string) int64 {
 	return st.Size()
 }
 
-// care prepares what looks after the files of the run, before anything starts: content of inputs is hashed now, so that
-// no task waits for it.
+// care prepares upkeep before anything starts: content of inputs is hashed now, so that no task waits for it.
 func (s *Session) care(ctx context.Context) error {
-	if s.keeper == nil {
-		if s.set.Reuse || s.set.Scratch {
+	if s.upkeep == nil || s.upkeep.keeper == nil {
+		if s.Set.Reuse || s.Set.Scratch {
 			return exit.Usagef("--reuse, --scratch: they need the log")
 		}
 		return nil
 	}
-	s.keeper.Image, s.keeper.Hash = s.images.id, s.set.Reuse
-	s.upkeep.begin()
-	if !s.set.Reuse {
+	k := s.upkeep.keeper
+	k.Image, k.Hash = s.id, s.Set.Reuse
+	s.upkeep.begin(s.area(), s.resumes)
+	if !s.Set.Reuse {
 		return nil
 	}
-	s.engine.Reuse = s.keeper
-	seen := map[string]bool{}
+	s.Engine.Reuse = k
+	return s.HashInputs(ctx, s.Engine.Arrivals)
+}
+
+// HashInputs reads the input files of submissions to know their content.
+func (s *Session) HashInputs(ctx context.Context, subs []executor.Submission) error {
 	var paths []string
-	for i := range s.engine.Arrivals {
-		for _, x := range s.engine.Arrivals[i].Sources {
-			if x.Path != "" && !seen[x.Path] {
-				seen[x.Path] = true
+	for i := range subs {
+		for _, x := range subs[i].Sources {
+			if x.Path != "" {
 				paths = append(paths, filepath.Clean(x.Path))
 			}
 		}
 	}
-	if err := s.keeper.HashInputs(ctx, paths); err != nil {
+	slices.Sort(paths)
+	if err := s.upkeep.keeper.HashInputs(ctx, slices.Compact(paths)); err != nil {
 		return exit.With(exit.Input, err)
 	}
 	return nil

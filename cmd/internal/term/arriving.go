@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"gantry/executor/container/fetch"
 	"gantry/trace/shown"
 )
@@ -68,11 +66,7 @@ func (p *Arrival) draw(done, total int64) {
 		return
 	}
 	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr),
-			progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false),
-			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(),
-			progressbar.OptionUseANSICodes(true))
+		p.bar = NewBar(os.Stderr, total, false)
 	}
 	p.bar.Describe(so)
 	p.bar.ChangeMax64(total)

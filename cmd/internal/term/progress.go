@@ -100,14 +100,21 @@ func (p *Progress) Begin(r Begun) {
 		p.board.resume(r.Planner.View(), p.names)
 		go p.board.tick(&p.mu)
 	} else if Terminal(os.Stderr) {
-		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(os.Stderr),
-			progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
-			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetElapsedTime(true),
-			progressbar.OptionSetPredictTime(false),
-			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(),
-			progressbar.OptionUseANSICodes(true),
-			progressbar.OptionSetDescription("starting"))
+		p.bar = NewBar(os.Stderr, int64(p.total), true)
+		p.bar.Describe("starting")
 	}
+}
+
+// NewBar makes a line that is redrawn: a bar, with counts and the time that has passed if they are wanted.
+func NewBar(out io.Writer, most int64, counts bool) *progressbar.ProgressBar {
+	options := []progressbar.Option{progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
+		progressbar.OptionThrottle(200 * time.Millisecond), progressbar.OptionSetElapsedTime(counts),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(),
+		progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionUseANSICodes(true)}
+	if counts {
+		options = append(options, progressbar.OptionShowCount())
+	}
+	return progressbar.NewOptions64(max(most, 1), options...)
 }
 
 // Watch is the engine's: it sees every batch.

@@ -63,9 +63,9 @@ type Table struct {
 	rows  [][]string
 }
 
-// NewTable makes a table for a width; 0: any.
-func NewTable(to io.Writer, width int, titles ...string) *Table {
-	t := &Table{to: to, width: width}
+// NewTable makes a table that fits the width of its writer.
+func NewTable(to io.Writer, titles ...string) *Table {
+	t := &Table{to: to, width: columns.Of(to)}
 	head := make([]string, len(titles))
 	for i, title := range titles {
 		name, right := strings.CutPrefix(title, "-")
@@ -74,6 +74,18 @@ func NewTable(to io.Writer, width int, titles ...string) *Table {
 	t.Row(head...)
 	return t
 }
+
+// Sheet is a text for a writer of some width.
+type Sheet struct {
+	strings.Builder
+	width int // 0: any
+}
+
+// NewSheet makes a text for a writer.
+func NewSheet(to io.Writer) *Sheet { return &Sheet{width: columns.Of(to)} }
+
+// Columns implements columns.Limited.
+func (s *Sheet) Columns() int { return s.width }
 
 // Row adds a row.
 func (t *Table) Row(cells ...string) {

@@ -1,4 +1,4 @@
-package session
+package serve
 
 import (
 	"errors"
@@ -13,34 +13,27 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/session"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
 )
 
-// rightsOf are the rights with which files of a submission are read.
-func rightsOf(sub *executor.Submission, otherwise stage.Owner) stage.User {
-	if sub.By != nil {
-		return stage.User(*sub.By)
-	}
-	return otherwise.Rights()
-}
-
 // share prepares the gantry directory for a server of a group. Its members can pass the directory, and read only their
 // own files there.
-func (s *Session) share(name string, tenants []string) (err error) {
-	if s.serving.tenants, err = tenantsOf(tenants); err != nil {
+func (v *Server) share(s *session.Session, name string, tenants []string) (err error) {
+	if v.tenants, err = tenantsOf(tenants); err != nil {
 		return exit.With(exit.Usage, err)
 	}
 	if os.Geteuid() != 0 {
 		return exit.Hostf("--group %s: only root can run work of several users: start it as root, or leave "+
 			"--group out to serve yourself", name)
 	}
-	if s.serving.group, err = groupOf(name); err != nil {
+	if v.group, err = groupOf(name); err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	for flag, set := range map[string]bool{"reuse": s.set.Reuse, "secret": len(s.set.Secrets) > 0} {
+	for flag, set := range map[string]bool{"reuse": s.Set.Reuse, "secret": len(s.Set.Secrets) > 0} {
 		if set {
 			return exit.Usagef("--%s: with --group all users would share what it gives; leave it out", flag)
 		}
@@ -48,7 +41,7 @@ func (s *Session) share(name string, tenants []string) (err error) {
 	// Under sudo, too, the server is root's, not the caller's.
 	os.Unsetenv("SUDO_UID")
 	os.Unsetenv("SUDO_GID")
-	if err := shareDir(s.home, s.serving.group); err != nil {
+	if err := shareDir(s.Home, v.group); err != nil {
 		return exit.Hostf("--group %s: %w", name, err)
 	}
 	return nil
@@ -136,7 +129,7 @@ func trusted(dir string) error {
 }
 
 // ownImages refuses images that are not the same for all users.
-func (v *serving) ownImages(sub *executor.Submission) error {
+func ownImages(sub *executor.Submission) error {
 	names := []string{}
 	for i := range sub.Workflow.Tasks {
 		names = append(names, sub.Workflow.Tasks[i].Image)
@@ -177,7 +170,7 @@ func tenantsOf(all []string) (map[string]string, error) {
 }
 
 // tenant is the tenant that a user counts for; "": whichever the user names.
-func (v *serving) tenant(user string) string {
+func (v *Server) tenant(user string) string {
 	if v.group == server.OwnerOnly {
 		return ""
 	}
@@ -194,12 +187,12 @@ func (v *serving) tenant(user string) string {
 // submittedSecrets keeps secrets of submissions for the programs of their users.
 type submittedSecrets struct{ *container.SubmittedSecrets }
 
-// secrets are those of submissions; nil where no programs run.
-func (v *serving) secrets(s *Session) server.Secrets {
-	if !Capabilities(s.set.Runtime).Programs {
+// secretsOf are those of submissions; nil where no programs run.
+func secretsOf(s *session.Session) server.Secrets {
+	if !session.Capabilities(s.Set.Runtime).Programs {
 		return nil
 	}
-	return submittedSecrets{container.SecretsOfSubmissions(s.name, s.dir)}
+	return submittedSecrets{container.SecretsOfSubmissions(s.Name, s.Dir)}
 }
 
 func (x submittedSecrets) Keep(key string, by *executor.User, values map[string][]byte) ([]string, bool, error) {

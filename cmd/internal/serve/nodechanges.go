@@ -1,4 +1,4 @@
-package session
+package serve
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/planner"
@@ -14,8 +15,8 @@ import (
 
 // follow takes from another cluster file the changes that a run under way can follow: nodes that are not there any
 // more, and those that are smaller. It reports all differences.
-func (s *Session) follow(given *Settings) error {
-	was, err := executor.PlatformOf(s.set.Cluster)
+func (v *Server) follow(s *session.Session, given *session.Settings) error {
+	was, err := executor.PlatformOf(s.Set.Cluster)
 	if err != nil {
 		return exit.With(exit.Internal, err)
 	}
@@ -24,9 +25,9 @@ func (s *Session) follow(given *Settings) error {
 		return exit.With(exit.Input, err)
 	}
 	var said []string
-	s.serving.nodes, said = nodeChanges(was, now)
+	v.nodes, said = nodeChanges(was, now)
 	for _, text := range said {
-		s.view.Warn("--cluster: %s", text)
+		s.View.Warn("--cluster: %s", text)
 	}
 	return nil
 }
@@ -72,7 +73,7 @@ func nodeChanges(was, now *planner.Platform) (to map[planner.NodeID]unit.Vector,
 }
 
 // changeNodes has the engine make the changes that follow found.
-func (v *serving) changeNodes() {
+func (v *Server) changeNodes() {
 	for _, n := range slices.Sorted(maps.Keys(v.nodes)) {
 		to := v.nodes[n]
 		v.inbox.Post(func(in *executor.Intake) error { return in.ChangeNode(n, to) })

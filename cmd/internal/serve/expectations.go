@@ -1,4 +1,4 @@
-package session
+package serve
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/session"
 	"gantry/executor"
 	"gantry/executor/forecast"
 	"gantry/planner"
@@ -25,12 +26,14 @@ const (
 
 // foreteller predicts when submissions start and end.
 type foreteller struct {
+	run     *session.Session
+	inbox   *executor.Inbox
 	mu      sync.Mutex
-	s       *Session      // as it is to be simulated
-	running chan struct{} // closed when the prediction that is being made is complete; nil: none is
-	made    time.Time     // as of when the last one is
-	due     time.Time     // no other one is made before
-	read    time.Time     // measurements of programs
+	by      *session.Prediction // simulates the run
+	running chan struct{}       // closed when the prediction that is being made is complete; nil: none is
+	made    time.Time           // as of when the last one is
+	due     time.Time           // no other one is made before
+	read    time.Time           // measurements of programs
 	all     server.Expectations
 	note    string
 	err     error
@@ -63,12 +66,12 @@ func (f *foreteller) refresh(done chan struct{}, due time.Time) {
 	time.Sleep(time.Until(due))
 	began := time.Now()
 	f.mu.Lock()
-	with := *f.s
+	by := *f.by
 	f.mu.Unlock()
-	all, err := f.make(context.Background(), &with)
+	all, err := f.make(context.Background(), &by)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.s.programs = with.programs
+	f.by.TakeMeasurements(&by)
 	f.made, f.all, f.note, f.err = began, all, "", nil
 	if errors.Is(err, executor.ErrClosed) {
 		f.err = err
@@ -84,17 +87,15 @@ func (f *foreteller) refresh(done chan struct{}, due time.Time) {
 func (f *foreteller) plansBy(policy string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	set := *f.s.set
-	set.Policy = policy
-	f.s.set, f.made = &set, time.Time{}
+	f.by, f.made = f.by.Under(policy), time.Time{}
 }
 
 // errTooMany is of runs that are not predicted.
 var errTooMany = errors.New("the workflows that have not ended have too many tasks")
 
-func (f *foreteller) make(ctx context.Context, s *Session) (all server.Expectations, err error) {
+func (f *foreteller) make(ctx context.Context, by *session.Prediction) (all server.Expectations, err error) {
 	var snap *executor.Snapshot
-	if err := s.serving.inbox.Ask(ctx, func(in *executor.Intake) error {
+	if err := f.inbox.Ask(ctx, func(in *executor.Intake) error {
 		snap = in.Snapshot(foretellTasks)
 		return nil
 	}); err != nil {
@@ -103,17 +104,17 @@ func (f *foreteller) make(ctx context.Context, s *Session) (all server.Expectati
 	if snap == nil {
 		return all, errTooMany
 	}
-	if time.Since(f.read) > programsStaleAt && Capabilities(s.set.Runtime).Programs {
-		programs, err := programsOf(ctx, s.db, s.set, "", nil)
-		if err != nil {
+	if time.Since(f.read) > programsStaleAt && session.Capabilities(by.Set.Runtime).Programs {
+		if err := by.Measure(ctx, f.run.DB); err != nil {
 			return all, err
 		}
-		s.programs, f.read = programs, time.Now()
+		f.read = time.Now()
 	}
-	parts, err := s.parts(0)
+	parts, err := by.Parts(0)
 	if err != nil {
 		return all, err
 	}
+	log, run := f.run.DB, f.run.Name
 	past, err := forecast.Live(parts, snap, func(w *executor.FlowState) (*executor.Submission, []planner.TaskID,
 		error) {
 		if w.Grown {
@@ -121,9 +122,9 @@ func (f *foreteller) make(ctx context.Context, s *Session) (all server.Expectati
 			for i := range left {
 				left[i] = w.Tasks[i].Task
 			}
-			return s.db.Rest(ctx, s.name, w.Workflow, left)
+			return log.Rest(ctx, run, w.Workflow, left)
 		}
-		adm, err := s.db.Admission(ctx, s.name, w.Workflow)
+		adm, err := log.Admission(ctx, run, w.Workflow)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -135,11 +136,11 @@ func (f *foreteller) make(ctx context.Context, s *Session) (all server.Expectati
 	for i := range past.Arrivals {
 		past.Arrivals[i].At = max(past.Arrivals[i].At, past.Now)
 	}
-	return foretell(ctx, s, past)
+	return foretell(ctx, by, past)
 }
 
 // foretell makes the courses, and takes from them when each workflow and each single task starts and ends.
-func foretell(ctx context.Context, s *Session, past *forecast.Past) (all server.Expectations, err error) {
+func foretell(ctx context.Context, by *session.Prediction, past *forecast.Past) (all server.Expectations, err error) {
 	ctx, cancel := context.WithTimeout(ctx, foretellWhole)
 	defer cancel()
 	if len(past.Batches)+len(past.Arrivals) == 0 {
@@ -149,15 +150,15 @@ func foretell(ctx context.Context, s *Session, past *forecast.Past) (all server.
 	surely := newForeknown()
 	began := time.Now()
 	for k := 0; k <= foretellMost && (k == 0 || time.Since(began) < foretellTime); k++ {
-		c, err := forecast.Simulate(ctx, s.parts, past, k)
+		c, err := by.Simulate(ctx, past, k)
 		if err != nil && k > 0 {
 			break
 		} else if err != nil {
 			return all, err
 		}
 		if k == 0 {
-			all.Unknown = s.unpredicted(c)
-			surely.take(s, c)
+			all.Unknown = by.Unpredicted(c)
+			surely.take(by, c)
 		}
 		for _, w := range c.Workflows {
 			switch {
@@ -209,8 +210,8 @@ func newForeknown() *foreknown {
 	return &foreknown{map[string]doubt{}, map[*executor.TaskSpec]doubt{}}
 }
 
-func (f *foreknown) take(s *Session, c *forecast.Course) {
-	starts, ends := s.foreseen(c)
+func (f *foreknown) take(by *session.Prediction, c *forecast.Course) {
+	starts, ends := by.Foreseen(c)
 	for i := range c.Attempts {
 		t := c.Attempts[i].Task
 		d := doubt{!starts[i], !ends[i]}

@@ -1,0 +1,355 @@
+// Package serve is a run that takes work: it connects the server of requests (package server) with the run of a
+// session. It checks submissions, fetches their images and files, predicts their ends, and knows users, tenants and
+// their limits.
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	release "gantry"
+
+	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/session"
+	"gantry/executor"
+	"gantry/executor/container/stage"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// Server takes work for a session. docs/serve.md describes it for users.
+type Server struct {
+	*server.Server // nil until the run is in the log
+	with           Options
+	run            *session.Session
+	listener       *server.Listener
+	inbox          *executor.Inbox
+	group          int                // whose members may hand in work; server.OwnerOnly: none
+	mu             sync.Mutex         // guards check
+	check          *executor.Admitter // to try whether a workflow can be admitted
+	hashing        sync.Mutex         // held while inputs are read whole to know their content
+	tenants        map[string]string  // that users count for whose tenant is another one; *: any
+	foretell       *foreteller
+	nodes          map[planner.NodeID]unit.Vector // their capacities by another cluster file
+}
+
+// Options are those of a server.
+type Options struct {
+	Group   string        // whose members may hand in work; "": only the user that starts the server
+	Tenants []string      // USER=TENANT
+	Limits  server.Limits // nil: none
+	Cluster bool          // a cluster file is given
+	// Differing says which options a run under way does not follow.
+	Differing func(run string, kept *session.Settings) ([]string, error)
+	// Why says in one line why a task waits.
+	Why func(*sqlite.Life) string
+}
+
+// Run takes work, and continues the run of the directory if that has not ended.
+func Run(ctx context.Context, set *session.Settings, o session.Options, with Options) (err error) {
+	v := &Server{with: with, inbox: executor.NewInbox(), group: server.OwnerOnly}
+	o.Server, o.Predict = v, false
+	s := session.New(set, o)
+	defer s.Close()
+	if with.Limits != nil {
+		s.Limit = func(pl *planner.Planner, adm *executor.Admitter) { limitCores(with.Limits, pl, adm) }
+	}
+	if with.Group != "" {
+		if err := v.share(s, with.Group, with.Tenants); err != nil {
+			return err
+		}
+	} else if len(with.Tenants) > 0 {
+		return exit.Usagef("--tenant: without --group all work is that of one user: leave it out")
+	}
+	if err := session.Enter(set.Runtime); err != nil {
+		return err
+	}
+	if err := s.OpenLog(sqlite.Durable); err != nil {
+		return err
+	}
+	// Clients that connect from here on are answered once the run is under way.
+	if v.listener, err = server.Listen(s.Home, v.group); err != nil {
+		if _, held := errors.AsType[*server.HeldError](err); held {
+			return exit.With(exit.Held, err)
+		}
+		return exit.With(exit.Host, err)
+	}
+	defer v.listener.Release()
+	for _, path := range []string{api.SocketName, api.LockName} {
+		session.GiveToCaller(filepath.Join(s.Home, path))
+	}
+	run, err := s.DB.ToServe(ctx)
+	if err != nil {
+		return exit.With(exit.Host, err)
+	}
+	if run != "" && s.Name != "" && s.Name != run {
+		return exit.Usagef("--name %s: the directory has run %s, which has not ended: leave --name out, or use "+
+			"another --dir", s.Name, run)
+	}
+	return s.Open(ctx, run, func() error { return v.continues(s, set) })
+}
+
+// continues says in which settings a run differs from the given ones, and follows changes of its nodes.
+func (v *Server) continues(s *session.Session, given *session.Settings) error {
+	all, err := v.with.Differing(s.Name, s.Set)
+	if err != nil {
+		return exit.Internalf("settings of run %s: %w", s.Name, err)
+	}
+	for _, text := range all {
+		s.View.Warn("%s", text)
+	}
+	if was := s.Log.Info().Version; was != release.Build() {
+		s.View.Warn("run %s was begun by gantry %s, and continues with %s", s.Name, was, release.Build())
+	}
+	if v.with.Cluster {
+		return v.follow(s, given)
+	}
+	return nil
+}
+
+// open makes the server of requests, once the run is in the log.
+func (v *Server) open(s *session.Session) {
+	v.run, v.check = s, s.Admitter()
+	v.foretell = &foreteller{run: s, inbox: v.inbox, by: session.NewPrediction(s.Planning)}
+	platform, _ := json.Marshal(s.Platform) // as the log has it
+	cfg := server.Config{DB: s.DB, Run: s.Log, Inbox: v.inbox, Platform: s.Platform,
+		About: api.Server{Run: s.Name, PID: os.Getpid(), Version: release.Build(), Policy: s.Set.Policy,
+			Runtime: s.Set.Runtime, Started: s.Started, TimeScale: s.Set.TimeScale, Platform: platform},
+		Now:       func() planner.Time { return planner.Time(time.Since(s.Started)) },
+		Check:     v.admissible,
+		Stop:      s.Drain,
+		Results:   func(run, workflow, file string) executor.Source { return resultOf(s.Home, run, workflow, file) },
+		SetPolicy: v.setPolicy,
+		Expect:    v.foretell.expect,
+		Why:       v.why,
+		Fault:     func(message string) { s.View.Say("fault: %s", message) },
+		Deadlines: plansDeadlines,
+		Owner:     stage.Caller().UID,
+		Shared:    v.group != server.OwnerOnly,
+		Tenant:    v.tenant,
+		Secrets:   secretsOf(s),
+		Allow: func(by server.Peer) bool {
+			return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) ||
+				v.group != server.OwnerOnly && (by.GID == v.group || slices.Contains(by.Groups, v.group))
+		},
+	}
+	if v.with.Limits != nil {
+		disk := &diskUse{db: s.DB, run: s.Name, dir: s.Dir}
+		cfg.Limits, cfg.DiskUse = v.with.Limits, disk.of
+	}
+	v.Server = server.New(cfg)
+}
+
+// why says why a task waits; "" if it has started.
+func (v *Server) why(ctx context.Context, t planner.TaskID, others *server.UnderWay) string {
+	life, err := v.run.DB.LastWait(ctx, v.run.Name, t)
+	if err != nil || life.State != "waiting" {
+		return ""
+	}
+	if n := len(life.Waits); n > 0 && sqlite.WaitsForOthers(life.Waits[n-1].Reason) {
+		w := &life.Waits[n-1]
+		w.Held, w.Holds, w.Now = others.Names, others.Count, true
+	}
+	return life.Task + ": " + v.with.Why(life)
+}
+
+// plansDeadlines reports whether a policy plans for deadlines.
+func plansDeadlines(name string) bool {
+	pol, err := policy.Parse(name)
+	_, ok := pol.(planner.Refuser)
+	return err == nil && ok
+}
+
+// setPolicy lets another policy plan, as if it had seen all that is in the log.
+func (v *Server) setPolicy(ctx context.Context, name string) error {
+	set := *v.run.Set
+	set.Policy = name
+	with := v.run.With(set)
+	with.View, with.Limit = v.run.View, v.run.Limit
+	pol, err := with.Policy()
+	if err != nil {
+		return invalid(err)
+	}
+	switched := false
+	if err := v.inbox.Ask(ctx, func(in *executor.Intake) (err error) {
+		switched, err = in.SwitchPolicy(name, pol)
+		return err
+	}); err != nil {
+		return err
+	}
+	if !switched {
+		if err := v.learnedPolicy(ctx, with); err != nil {
+			return err
+		}
+	}
+	v.foretell.plansBy(name)
+	v.run.View.Note("policy %s plans from now on", name)
+	return nil
+}
+
+func invalid(err error) error { return &api.Error{Code: api.Invalid, Message: err.Error()} }
+
+// learnedPolicy lets a policy plan that learns from events: it reads the log.
+func (v *Server) learnedPolicy(ctx context.Context, with *session.Planning) error {
+	pl, adm, err := with.PlannerLike(ctx, &v.run.Planning)
+	if err != nil {
+		return invalid(err)
+	}
+	fresh := &executor.Engine{Planner: pl, Admit: adm}
+	read := func(ctx context.Context) error {
+		return v.run.Log.ReplayAfter(ctx, pl.Seq(), func(e planner.Event, a *executor.Admission) error {
+			b := executor.Batch{Events: []planner.Event{e}}
+			if a != nil {
+				b.Admissions = []*executor.Admission{a}
+			}
+			return fresh.Replay(b)
+		})
+	}
+	// A long log is read while the run continues, and events since then in a turn of the engine.
+	if err := read(ctx); err != nil {
+		return err
+	}
+	return v.inbox.Ask(ctx, func(in *executor.Intake) error {
+		if err := read(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		return in.ChangePolicy(with.Set.Policy, pl, adm)
+	})
+}
+
+// admissible says why a submission cannot run here, and makes present its images and files. Others do not wait for
+// that.
+func (v *Server) admissible(ctx context.Context, sub *executor.Submission, _ server.Peer) error {
+	wanted := map[string]bool{}
+	err := v.runnable(sub, wanted)
+	if err == nil && session.Capabilities(v.run.Set.Runtime).Programs {
+		err = v.run.FetchSources(ctx, v.run.Dir, []executor.Submission{*sub})
+	}
+	if err == nil {
+		err = v.run.FetchWanted(ctx, wanted)
+	}
+	if err == nil && v.run.Engine.Reuse != nil {
+		v.hashing.Lock()
+		defer v.hashing.Unlock()
+		err = v.run.HashInputs(ctx, []executor.Submission{*sub})
+	}
+	if err != nil {
+		return invalid(err)
+	}
+	return nil
+}
+
+// runnable returns an error if a submission cannot run here, and notes the images that it wants.
+func (v *Server) runnable(sub *executor.Submission, wanted map[string]bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	fetched := *sub // files at addresses are not there yet, which is no reason to refuse it
+	w := *sub.Workflow
+	w.Files = slices.Clone(w.Files)
+	for i, x := range sub.Sources {
+		w.Files[i].Optional = w.Files[i].Optional || session.Remote(x)
+	}
+	fetched.Workflow = &w
+	if err := v.check.Check(&fetched); err != nil {
+		return err
+	}
+	adm, err := v.check.Admit(&fetched, 0)
+	if err == nil {
+		err = runnable(v.with.Limits, adm)
+	}
+	if err != nil {
+		return err
+	}
+	_, noImage := v.check.Emulated(sub)
+	if err := session.Runnable(v.run.Set, sub, noImage); err != nil {
+		return err
+	}
+	if sub.By != nil {
+		if err := ownImages(sub); err != nil {
+			return err
+		}
+	}
+	for _, c := range sub.Workflow.Containers {
+		for _, m := range c.Mounts {
+			if err := session.Mountable(filepath.Dir(v.run.Dir), sub, m); err != nil {
+				return fmt.Errorf("workflow %s: mount %s: %w", sub.Name, m, err)
+			}
+		}
+	}
+	v.check.Images(sub, func(image string) { wanted[image] = true })
+	return nil
+}
+
+// resultOf finds a file among the results of a workflow.
+func resultOf(home, run, workflow, file string) executor.Source {
+	dir := filepath.Join(home, run, "results", executor.EscapeName(workflow))
+	root, err := os.OpenRoot(dir) // which no link leads out of
+	if err != nil || !trace.SafeName(file) {
+		return executor.Source{}
+	}
+	defer root.Close()
+	st, err := root.Lstat(filepath.FromSlash(file))
+	if err != nil || !st.Mode().IsRegular() && !st.IsDir() {
+		return executor.Source{}
+	}
+	return executor.Source{Path: filepath.Join(dir, filepath.FromSlash(file)), Size: st.Size(),
+		Modified: st.ModTime().UnixNano()}
+}
+
+// Restore takes in accepted submissions that have not ended, once the log was read back.
+func (v *Server) Restore(ctx context.Context, s *session.Session) (err error) {
+	v.open(s)
+	if s.Engine.Arrivals, err = v.Server.Restore(ctx, s.Engine.Planner.View(), s.Engine.Admit.TenantName); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	if err := v.Enter(ctx, s.Engine); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	for i := range s.Engine.Arrivals {
+		v.check.Images(&s.Engine.Arrivals[i], s.Want)
+	}
+	return nil
+}
+
+// Begin lets work be handed in. The returned function ends that.
+func (v *Server) Begin(s *session.Session) (end func()) {
+	if v.Server == nil {
+		v.open(s)
+	}
+	s.Engine.Inbox, s.Engine.OnSettled = v.inbox, v.Settled
+	v.changeNodes()
+	s.Engine.Results = func(workflow, file string) executor.Source { return resultOf(s.Home, s.Name, workflow, file) }
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := v.Serve(v.listener); err != nil {
+			s.View.Warn("no more work can be handed in: %v", err)
+		}
+	}()
+	return func() {
+		_ = v.listener.Unlink() // nobody else connects
+		if err := v.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			s.View.Warn("end the server: %v", err)
+		}
+		<-done
+	}
+}
+
+// Watch sees every batch that the log has.
+func (v *Server) Watch(view planner.View, events []planner.Event, admitted []*executor.Admission) {
+	if v.Server != nil {
+		v.Server.Watch(view, events, admitted)
+	}
+}

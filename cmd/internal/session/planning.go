@@ -1,0 +1,207 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/trace"
+	"gantry/trace/scenario"
+)
+
+// Planning makes the planner of a run, in containers or simulated, by its settings and for its nodes.
+type Planning struct {
+	estimates
+	Set      *Settings
+	Platform *planner.Platform
+	Home     string     // the directory of runs, absolute
+	DB       *sqlite.DB // has trained models; nil: the log below Home is opened for them
+	View     *term.Progress
+	Limit    func(*planner.Planner, *executor.Admitter) // has the planner keep limits of tenants; nil: there are none
+
+	// Of a simulation.
+	measured func(l *executor.Launch) (sim.Measured, bool) // nil: nothing was measured
+	turns    []planner.Time                                // when the run arrived and woke that is replayed
+	ideal    bool                                          // measurements include all effects of the host
+}
+
+// With plans by other settings, for the same nodes and with the same log. It prints nothing.
+func (p *Planning) With(set Settings) *Planning {
+	return &Planning{Set: &set, Platform: p.Platform, Home: p.Home, DB: p.DB, View: term.New(true)}
+}
+
+// Policy makes the policy of the settings.
+func (p *Planning) Policy() (planner.Policy, error) {
+	pol, err := policy.Parse(p.Set.Policy)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	if p.Set.RejectLate {
+		refuser, ok := pol.(planner.Refuser)
+		if !ok {
+			return nil, exit.Usagef("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, "+
+				"mrcp-rm or fifo", p.Set.Policy)
+		}
+		refuser.RejectLate()
+	}
+	return pol, nil
+}
+
+// Planner makes the planner of the run and its admission.
+func (p *Planning) Planner(ctx context.Context) (*planner.Planner, *executor.Admitter, error) {
+	pol, err := p.Policy()
+	if err != nil {
+		return nil, nil, err
+	}
+	rules, err := RetryRules(p.Set.Retries)
+	if err != nil {
+		return nil, nil, exit.With(exit.Usage, err)
+	}
+	p.recaller, _ = pol.(policy.Recaller)
+	adm := p.Admitter()
+	est, err := p.estimator(ctx, adm)
+	if err != nil {
+		return nil, nil, err
+	}
+	pl := planner.New(p.Platform, rules, pol, est, p.Set.draws())
+	if p.Limit != nil {
+		p.Limit(pl, adm)
+	}
+	return pl, adm, nil
+}
+
+// PlannerLike makes a planner that knows as much as another one knew when its run began.
+func (p *Planning) PlannerLike(ctx context.Context, other *Planning) (*planner.Planner, *executor.Admitter, error) {
+	pl, adm, err := p.Planner(ctx)
+	if err == nil {
+		p.learn(other.learned)
+	}
+	return pl, adm, err
+}
+
+// Admitter makes the admission of the run.
+func (p *Planning) Admitter() *executor.Admitter {
+	shell, _ := trace.ShellWords(p.Set.Shell) // was read before
+	return &executor.Admitter{Platform: p.Platform, TimeScale: p.Set.TimeScale, SizeScale: p.Set.SizeScale,
+		Image: p.Set.Image, Emulate: p.Set.Emulate, Env: p.Set.Env, Mounts: p.Set.Mounts,
+		SafeNames: Capabilities(p.Set.Runtime).Programs, Fit: p.Set.Fit, Preempt: scenario.DefaultPreempt(),
+		Memory: p.memory(), Shell: shell}
+}
+
+// memory limits tasks to the peaks that the model predicts; nil without --predict-memory.
+func (p *Planning) memory() func(string, unit.Vector, unit.Bytes) (unit.Bytes, bool) {
+	if !p.Set.PredictMemory || p.trained == nil {
+		return nil
+	}
+	rules, _ := RetryRules(p.Set.Retries) // they were read before
+	return func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool) {
+		declared := unit.Bytes(need[unit.Memory])
+		limit, ok := p.trained.Model.MemoryLimit(kind, &predict.Features{Input: input, CPU: need[unit.CPU],
+			Memory: declared})
+		if rules.Limit[planner.OutOfMemory] == 0 { // the first try is the last one
+			limit = max(limit, declared)
+		}
+		return limit, ok
+	}
+}
+
+// simulation is the configuration of a simulation of the run.
+func (p *Planning) simulation(start planner.Time) sim.Config {
+	cfg := sim.Config{Platform: p.Platform, Start: start, Startup: p.Set.Startup, Measured: p.measured,
+		Turns: p.turns}
+	if p.Set.Ahead {
+		cfg.Ahead = p.Set.starts()
+	}
+	if p.Set.Host == nil || p.ideal {
+		return cfg
+	}
+	cfg.Host, cfg.Starts, cfg.Noise, cfg.Seed = p.Set.Host, p.Set.starts(), p.Set.Noise, p.Set.draws()
+	for i := range p.Set.Cluster.Nodes {
+		l := ioLimits(&p.Set.Cluster.Nodes[i])
+		cfg.IO = append(cfg.IO, emulate.Limits{ReadBps: l.ReadBps, WriteBps: l.WriteBps, ReadIOPS: l.ReadIOPS,
+			WriteIOPS: l.WriteIOPS})
+	}
+	return cfg
+}
+
+// work is the workflows of a run, with their planner.
+type work struct {
+	planner     *planner.Planner
+	admitter    *executor.Admitter
+	subs        []executor.Submission
+	tasks       int
+	emulated    bool // a task is
+	facts       Facts
+	wanted      map[string]bool // images of programs that are still to run
+	repetitions int             // streams of the workload file; this run is one of them
+}
+
+// Want notes that a program of the run needs an image.
+func (w *work) Want(image string) {
+	if w.wanted == nil {
+		w.wanted = map[string]bool{}
+	}
+	w.wanted[image] = true
+}
+
+// keptTasks is how many tasks of streams to be simulated are kept in memory from when they were checked on.
+const keptTasks = 100_000
+
+// check refuses workflows that cannot run here before anything runs, and counts their tasks. A simulation draws
+// workflows beyond keptTasks once more when they arrive: memory makes a long stream slow. Workflows of a run that
+// continues may be of an older gantry: their images are not checked.
+func (w *work) check(p *Planning, subs []executor.Submission, continues bool) error {
+	adm := p.Admitter()
+	for i := range subs {
+		sub := subs[i]
+		if err := sub.Make(); err != nil {
+			return exit.With(exit.Input, err)
+		}
+		if err := adm.Check(&sub); err != nil {
+			return exit.With(exit.Input, err)
+		}
+		emulated, noImage := adm.Emulated(&sub)
+		w.emulated = w.emulated || emulated > 0
+		if !continues {
+			if err := Runnable(p.Set, &sub, noImage); err != nil {
+				return err
+			}
+		}
+		adm.Images(&sub, w.Want)
+		w.facts.Take(p.Set, &sub)
+		w.tasks += len(sub.Workflow.Tasks)
+		if !Capabilities(p.Set.Runtime).Virtual || w.tasks <= keptTasks {
+			subs[i] = sub
+		}
+	}
+	return nil
+}
+
+// Runnable refuses a workflow of which a command would not run: gantry never passes a task off as run. With --emulate
+// no command is to run.
+func Runnable(set *Settings, sub *executor.Submission, noImage []*trace.Task) error {
+	if set.Emulate || !Capabilities(set.Runtime).Programs || len(noImage) == 0 {
+		return nil
+	}
+	const most = 5
+	var names []string
+	for _, t := range noImage[:min(most, len(noImage))] {
+		name := t.ID
+		if t.Line > 0 {
+			name += fmt.Sprintf(" (line %d)", t.Line)
+		}
+		names = append(names, name)
+	}
+	return exit.Inputf("workflow %s: %s: %s with a command but no image to run it in: %s; name an image with "+
+		"--image, or emulate all tasks with --emulate", sub.Name, sub.Workflow.Source,
+		term.Plural(len(noImage), "task"), term.Named(len(noImage), names))
+}
