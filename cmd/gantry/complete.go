@@ -225,7 +225,8 @@ func runNames(dir string) []entry {
 	withLog(dir, func(db *sqlite.DB) {
 		if runs, err := db.Runs(context.Background()); err == nil {
 			for _, r := range runs {
-				terms = append(terms, entry{name: r.Run, meaning: string(r.State) + ", " + term.Named(r.Workflows, r.Names)})
+				terms = append(terms, entry{name: r.Run,
+					meaning: string(r.State) + ", " + term.Named(r.Workflows, r.Names)})
 			}
 		}
 	})

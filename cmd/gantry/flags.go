@@ -118,8 +118,9 @@ func givenFlags(of string) []cli.Flag {
 			"of the workflow; without a value it is that of gantry's own environment (may be repeated)"},
 		&cli.StringSliceFlag{Name: "env-file", Usage: "set environment variables from a `FILE` of lines " +
 			"NAME[=VALUE]; --env overrides it (may be repeated)"},
-		&cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands " + of + "a file /run/secrets/NAME " +
-			"with the content of FILE, or else the value of the environment variable NAME (may be repeated)"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands " + of +
+			"a file /run/secrets/NAME with the content of FILE, or else the value of the environment " +
+			"variable NAME (may be repeated)"},
 		&cli.StringSliceFlag{Name: "mount", Usage: "`HOST:CONTAINER:ro`: let all commands read HOST, a file or " +
 			"directory of this host, at the path CONTAINER (may be repeated)"},
 		&cli.StringFlag{Name: "shell", Usage: "run commands of makeflows and WfFormat by `COMMAND` -c, such as " +

@@ -88,7 +88,8 @@ var optionGroups = [][2]string{
 	{"Workflows", "count repetition size-scale emulate catalog site enforce-walltime container-mounts define repair " +
 		"max-input fit seed"},
 	{"Failures and deadlines", "retry retries fail-fast reject-late checkpoint preempt grace on-end"},
-	{"Commands and files", "env env-file secret mount shell pull results results-dir reuse scratch max-output disk tmp"},
+	{"Commands and files", "env env-file secret mount shell pull results results-dir reuse scratch max-output disk " +
+		"tmp"},
 	{"Estimates and predictions", "estimator predict-memory errors host-model startup no-prediction noise replay " +
 		"measured charge-planning"},
 	{"Slurm", "slurm slurm-job shared node-runtime bundle"},

@@ -27,9 +27,9 @@ func imageCommand() *cli.Command {
 		ArgsUsage: "[ls | build NAME PACKAGE...]",
 		Description: `Builds an image from packages of Debian or Ubuntu, with all that they depend on. The packages
 come from the package sources of this machine. No registry is asked, nothing is installed, and it takes no rights
-but those that the Docker Engine asks for. Packages are unpacked, not configured: programs run, services and alternatives are not
-set up. A shell and its usual commands are always there (busybox). Equal packages give an equal image, down to its ID.
-An image that was built from these packages before stays, unless --force is given.
+but those that the Docker Engine asks for. Packages are unpacked, not configured: programs run, services and
+alternatives are not set up. A shell and its usual commands are always there (busybox). Equal packages give
+an equal image, down to its ID. An image that was built from these packages before stays, unless --force is given.
 
    gantry image build gantry/busybox busybox-static
    gantry image build gantry/variants bwa samtools bcftools mawk

@@ -73,9 +73,9 @@ func submitCommand() *cli.Command {
 		Name:      "submit",
 		Usage:     "hand in workflows to the server of the directory",
 		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
-		Description: `Hands in the files that gantry run takes. It prints the number of each workflow as soon as that is in the
-log of the server: from then on it is not lost. One command is handed in whole or not at all. If the server is killed
-and started again meanwhile, the command continues by itself.
+		Description: `Hands in the files that gantry run takes. It prints the number of each workflow as soon as that is
+in the log of the server: from then on it is not lost. One command is handed in whole or not at all. If the server is
+killed and started again meanwhile, the command continues by itself.
 
 With --task it hands in one task instead: a command in a container. It may come after others, by their numbers, and
 read files that they write, by name.
@@ -485,9 +485,9 @@ func queueCommand() *cli.Command {
    gantry queue --tenants  by tenant: held cores and memory, tasks that wait, dominant share, Jain's index of the shares
 
 Of a tenant: "workflows" have arrived in the run, "present" ones have not ended; "waiting" and "running" are tasks,
-"cores" and "memory" are held by these. "share" is the largest share that it holds of the resources of all nodes, "of" the
-resource. "mean wait" and "longest" are times from arrival to first start of workflows that have started; "oldest" is
-how long one waits that has not.
+"cores" and "memory" are held by these. "share" is the largest share that it holds of the
+resources of all nodes, "of" the resource. "mean wait" and "longest" are times from arrival to first start of workflows
+that have started; "oldest" is how long one waits that has not.
 
 Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 		Flags: []cli.Flag{

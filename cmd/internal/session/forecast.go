@@ -108,8 +108,8 @@ func (p *Prediction) Simulate(ctx context.Context, past *forecast.Past, repetiti
 	return forecast.Simulate(ctx, p.Parts, past, repetition)
 }
 
-// evenly has the repetitions from 1 on cover the numbers between 0 and 1, however many they are: what all of a
-// repetition shares moves their median, which few that were drawn would leave to chance (additive recurrence of the
+// evenly has the repetitions from 1 on cover the numbers between 0 and 1, however many they are: their median
+// depends on the shared draw of a repetition, and few random draws would leave it to chance (additive recurrence of the
 // golden ratio).
 func evenly(repetition int) float64 {
 	_, x := math.Modf(0.5 + float64(repetition)*(math.Phi-1))
@@ -223,7 +223,7 @@ func (p *Prediction) unknown(t *executor.TaskSpec) bool {
 	return t.Unknown && !p.programs.knows(t.Kind)
 }
 
-// Foreseen says of each attempt of a course whether its start and its end rest on nothing that nobody knows. What
+// Foreseen says of each attempt of a course whether its start and its end are known. An attempt that
 // starts once a task of unknown runtime may have ended depends on its end.
 func (p *Prediction) Foreseen(c *forecast.Course) (starts, ends []bool) {
 	sure := unit.Never
@@ -366,7 +366,7 @@ func (p *Prediction) rows() (rows []sqlite.Prediction) {
 	return rows
 }
 
-// follower keeps the expected end of a run up to date: it simulates what is left, given what has happened. It works
+// follower keeps the expected end of a run up to date: it simulates the rest of the run. It works
 // beside the run and takes a hundredth of its time.
 type follower struct {
 	p       *Prediction

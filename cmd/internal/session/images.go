@@ -60,7 +60,7 @@ func (i *images) claim(names map[string]bool) (mine map[string]bool, others <-ch
 	return mine, others
 }
 
-// release ends what claim began.
+// release ends a claim.
 func (i *images) release(mine map[string]bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

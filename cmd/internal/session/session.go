@@ -281,7 +281,7 @@ func (s *Session) watch(v planner.View, events []planner.Event, admitted []*exec
 	}
 }
 
-// broken ends a run that cannot continue. What was logged stays, and the run can be resumed.
+// broken ends a run that cannot continue. The log stays, and the run can be resumed.
 func (s *Session) broken(ctx context.Context, err error) error {
 	code := exit.Internal
 	if errors.Is(err, container.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) ||

@@ -20,7 +20,7 @@ import (
 	"gantry/sqlite"
 )
 
-// Begin begins a new run and drives it to its end; or, of a dry run, it says what would happen.
+// Begin begins a new run and drives it to its end; or it predicts a dry run.
 func (s *Session) Begin(ctx context.Context, mode sqlite.Mode, in *Inputs) (d *DryRun, err error) {
 	first, release := ctx, func() {} // until the run exists: a signal before leaves nothing
 	if find := RuntimeNamed(s.Set.Runtime).Cluster; find != nil {

@@ -47,7 +47,8 @@ type pastFile struct {
 
 func (s *Session) newUpkeep() *upkeep {
 	return &upkeep{dir: s.Dir, scratch: s.Set.Scratch, log: s.Log, view: s.View,
-		specs: map[planner.TaskID]*executor.TaskSpec{}, readers: map[planner.FileID]int{}, counted: map[planner.FileID]bool{}}
+		specs: map[planner.TaskID]*executor.TaskSpec{}, readers: map[planner.FileID]int{},
+		counted: map[planner.FileID]bool{}}
 }
 
 // begin comes when the runtime exists and the log was read back. The area is nil if the runtime has no files.
