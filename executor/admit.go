@@ -48,8 +48,8 @@ type Admitter struct {
 	// task was declared, and concerns emulated or simulated tasks: programs run as long as they do.
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Memory, if set, may limit a task of that kind, with that need and input, to another amount of memory than its
-	// trace declares. If the task runs out of it, its next try gets at least the declared amount.
-	Memory func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool)
+	// trace declares, and says what its next try gets at least if the task runs out of that.
+	Memory func(kind string, need unit.Vector, input unit.Bytes) (limit, next unit.Bytes, ok bool)
 	// Named receives the name of every kind when it first appears; nil if nobody wants to know.
 	Named func(k planner.KindID, name string)
 
@@ -256,10 +256,10 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 			return nil, err
 		}
 		adm.Tasks[i] = &specs[i]
-		declared := a.limitMemory(sub, &w.Tasks[i], &need)
+		next := a.limitMemory(sub, &w.Tasks[i], &need)
 		t := &arrived.Tasks[i]
 		t.ID, t.Workflow, t.Stage = a.tasks+planner.TaskID(i), adm.Spec.ID, stage[i]
-		t.Need, t.DeclaredMemory = need, declared
+		t.Need, t.NextMemory = need, next
 		t.Parents, t.Children = a.parentsOf(&edges, sub, g, i), a.taskIDs(&edges, w.Tasks[i].Children)
 		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
 		t.Retries, t.Restartable = int32(w.Tasks[i].Retries), preempt.Restart && !specs[i].WritesInPlace()
@@ -582,12 +582,13 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	return a.share(need), touched, nil
 }
 
-// limitMemory sets the memory of need as Memory has it, and returns the declared memory if that is more, else 0.
-func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector) (declared unit.Bytes) {
+// limitMemory sets the memory of need as Memory has it, and returns that of the next try if the declared memory is
+// more, else 0.
+func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector) (next unit.Bytes) {
 	if a.Memory == nil {
 		return 0
 	}
-	m, ok := a.Memory(t.Kind, *need, a.inputSize(sub, t))
+	m, next, ok := a.Memory(t.Kind, *need, a.inputSize(sub, t))
 	if !ok {
 		return 0
 	}
@@ -596,7 +597,7 @@ func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector
 	if was <= need[unit.Memory] {
 		return 0
 	}
-	return unit.Bytes(was)
+	return next
 }
 
 // inputSize is the sum of the sizes of a task's inputs.

@@ -115,7 +115,7 @@ var model = sync.OnceValue(func() *predict.Model {
 		samples = append(samples, predict.Sample{Kind: fmt.Sprint("k", i%2), Features: f,
 			Ran: time.Duration(seconds * 1e9), Declared: 10 * time.Second})
 	}
-	return predict.Fit(samples, 1).Model(predict.ByRidge)
+	return predict.Fit(samples).Model(predict.ByRidge)
 })
 
 // runRandomBelieving runs a random load; estimates come from a model if there is one, else from an estimator by

@@ -347,10 +347,12 @@ const (
 	SourceDefault   // nothing was known: the stated default
 	SourceErroneous // declared, made wrong on purpose by an error model
 	SourceCorrected // declared, times a correction learned from completed tasks
+	SourceLearned   // a model that learns during the run
 )
 
 func (s Source) String() string {
-	return [...]string{"", "declared", "history", "trained", "oracle", "default", "erroneous", "corrected"}[s]
+	return [...]string{"", "declared", "history", "trained", "oracle", "default", "erroneous", "corrected",
+		"learned"}[s]
 }
 
 // ReasonCode is why a task does not start now. The numbers are part of the log's format.

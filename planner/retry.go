@@ -33,9 +33,9 @@ func (r *RetryRules) limitFor(t *Task, o Outcome) int32 {
 	return r.Limit[o]
 }
 
-// grown returns the need of a task that ran out of memory: more by MemoryGrowth, at least the declared memory, bounded
-// by that of the largest node; false if it cannot grow.
-func (r *RetryRules) grown(need unit.Vector, declared unit.Bytes, nodes []Node) (unit.Vector, bool) {
+// grown returns the need of a task that ran out of memory: more by MemoryGrowth, at least next, bounded by that of the
+// largest node; false if it cannot grow.
+func (r *RetryRules) grown(need unit.Vector, next unit.Bytes, nodes []Node) (unit.Vector, bool) {
 	if need[unit.Memory] == unit.Unlimited || need[unit.Memory] <= 0 {
 		return need, false
 	}
@@ -47,7 +47,7 @@ func (r *RetryRules) grown(need unit.Vector, declared unit.Bytes, nodes []Node) 
 			largest = max(largest, nodes[i].Capacity[unit.Memory])
 		}
 	}
-	want := int64(min(max(float64(need[unit.Memory])*r.MemoryGrowth, float64(declared)), float64(largest)))
+	want := int64(min(max(float64(need[unit.Memory])*r.MemoryGrowth, float64(next)), float64(largest)))
 	if want <= need[unit.Memory] {
 		return need, false
 	}

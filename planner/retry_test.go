@@ -28,7 +28,7 @@ func TestTheNextTryGetsAtLeastTheDeclaredMemory(t *testing.T) {
 			return nil
 		}), "nodes 1/8\nA a=3")
 		a := &b.Flows[0].Tasks[0]
-		a.Need[unit.Memory], a.DeclaredMemory = c.limit, unit.Bytes(c.declared)
+		a.Need[unit.Memory], a.NextMemory = c.limit, unit.Bytes(c.declared)
 		b.Arrive()
 		o := b.Round()[0]
 		b.Apply(planner.AttemptStarted{Attempt: o.Attempt})

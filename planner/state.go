@@ -367,7 +367,7 @@ func (s *State) mayRetry(t TaskID, o Outcome) bool {
 		return false
 	}
 	if o == OutOfMemory {
-		need, ok := s.rules.grown(s.tasks.of(t).Need, s.tasks.of(t).DeclaredMemory, s.platform.Nodes)
+		need, ok := s.rules.grown(s.tasks.of(t).Need, s.tasks.of(t).NextMemory, s.platform.Nodes)
 		if !ok {
 			return false
 		}

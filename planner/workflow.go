@@ -62,14 +62,13 @@ type Task struct {
 	Kind     KindID // transformation: estimates are learned per kind
 	Stage    int32  // execution phase; the level where the trace gives none
 	Need     unit.Vector
-	// DeclaredMemory is the memory that the task may hold by its trace if Need has less by a prediction: a try after
-	// one that ran out of memory gets at least that. 0: Need has it.
-	DeclaredMemory unit.Bytes `json:",omitempty"`
-	Parents        []TaskID   // distinct; see Formal
-	Children       []TaskID
-	Inputs         []FileID
-	Outputs        []FileID
-	Retries        int32 // further attempts after a failure of the program; None: by the run's rules
+	// NextMemory is what a try after one that ran out of memory gets at least, if Need has less by a prediction.
+	NextMemory unit.Bytes `json:",omitempty"`
+	Parents    []TaskID   // distinct; see Formal
+	Children   []TaskID
+	Inputs     []FileID
+	Outputs    []FileID
+	Retries    int32 // further attempts after a failure of the program; None: by the run's rules
 	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready,
 	// on no node. No policy ever meets one: tasks that one joins are linked directly, in all that a View shows of them.
 	Formal bool

@@ -5,15 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"gantry/planner/predict"
 	"gantry/planner/queueing"
 )
-
-// Measurement is how long a program ran that ended well.
-type Measurement struct {
-	Kind  string
-	Ran   time.Duration // the program alone, suspensions not counted
-	Speed float64       // of the node it ran on
-}
 
 // Parts that queries of the past share: the runs r that are earlier than the run own, as Past says, and how long the
 // program of an attempt a that ended well takes from its beginning, though it may have continued from a checkpoint.
@@ -57,24 +51,26 @@ func (db *DB) Before(runtime string, timeScale, sizeScale float64) *Past {
 		[]any{runtime, timeScale, sizeScale}}
 }
 
-// History returns measurements, at most a given number of each kind of task, the latest ones, oldest first.
-func (p *Past) History(ctx context.Context, latest int) ([]Measurement, error) {
-	var out []Measurement
+// History returns what was measured of attempts that ended well, at most a given number of each kind of task, the
+// latest ones, oldest first.
+func (p *Past) History(ctx context.Context, latest int) ([]predict.Sample, error) {
+	var out []predict.Sample
 	have := map[string]int{}
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
 		return true, db.rows(ctx, func(scan Scan) error {
-			var m Measurement
-			if err := scan(&m.Kind, &m.Ran, &m.Speed); err != nil {
+			var s predict.Sample
+			f := &s.Features
+			if err := scan(&s.Kind, &s.Ran, &s.Declared, &f.Speed, &f.Input, &f.CPU, &f.Memory); err != nil {
 				return err
 			}
-			if have[m.Kind]++; have[m.Kind] <= latest {
-				out = append(out, m)
+			if have[s.Kind]++; have[s.Kind] <= latest {
+				out = append(out, s)
 			}
 			return nil
-		}, `SELECT t.kind, `+wholeRun+`, n.speed FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
-			JOIN nodes n ON n.run = a.run AND n.node = a.node
-			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL ORDER BY a.ended_ns DESC,
-			a.attempt DESC`, run)
+		}, `SELECT t.kind, `+wholeRun+`, coalesce(CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER), 0), n.speed,
+			coalesce(t.input_bytes, 0), a.hold_millicores, a.hold_memory_bytes FROM attempts a
+			JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run AND n.node = a.node
+			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns > 0 ORDER BY a.ended_ns DESC, a.attempt DESC`, run)
 	})
 	slices.Reverse(out)
 	return out, err

@@ -48,13 +48,19 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 	run("second", nil, []string{"x", "y"}, 4, -100)
 	own := run("own", nil, []string{"x"}, 100)
 	run("later", nil, []string{"x"}, 100)
-	x := func(s float64, speed float64) sqlite.Measurement {
-		return sqlite.Measurement{Kind: "x", Ran: time.Duration(s * 1e9), Speed: speed}
+	type measured struct {
+		kind           string
+		seconds, speed float64
 	}
-	y := sqlite.Measurement{Kind: "y", Ran: 2 * time.Second, Speed: 0.5}
-	for latest, want := range map[int][]sqlite.Measurement{1000: {x(1, 1), y, x(3, 1), x(4, 1)},
+	x := func(s float64, speed float64) measured { return measured{"x", s, speed} }
+	y := measured{"y", 2, 0.5}
+	for latest, want := range map[int][]measured{1000: {x(1, 1), y, x(3, 1), x(4, 1)},
 		2: {y, x(3, 1), x(4, 1)}, 1: {y, x(4, 1)}} {
-		got, err := own.Past().History(context.Background(), latest)
+		all, err := own.Past().History(context.Background(), latest)
+		var got []measured
+		for _, s := range all {
+			got = append(got, measured{s.Kind, s.Ran.Seconds(), s.Features.Speed})
+		}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the latest %d: %v, %v; want %v", latest, got, err, want)
 		}

@@ -22,7 +22,6 @@ type TrainedModel struct {
 	Runtime   string          `json:"runtime"` // of the runs
 	TimeScale float64         `json:"time_scale"`
 	SizeScale float64         `json:"size_scale"`
-	Seed      uint64          `json:"seed"`
 	Runs      []string        `json:"runs"`     // that it was trained on
 	Samples   int             `json:"samples"`  // attempts
 	HeldOut   []string        `json:"held_out"` // runs that the scores are of: then trained on the others
@@ -66,7 +65,7 @@ func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 			size_scale, seed, runs, samples, features, held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			[]driver.Value{m.Name, int64(m.Version), string(m.Method), m.Created.UTC().Format(time.RFC3339Nano),
 				m.Gantry, m.Runtime, m.TimeScale, m.SizeScale,
-				int64(m.Seed), texts[0], int64(m.Samples), texts[1], texts[2], texts[3], texts[4]})
+				int64(0), texts[0], int64(m.Samples), texts[1], texts[2], texts[3], texts[4]})
 		return err
 	})
 }
@@ -95,6 +94,10 @@ func (db *DB) FindModel(ctx context.Context, name string) (*TrainedModel, error)
 		return nil, err
 	}
 	if len(found) > 0 {
+		if !found[0].Model.Current() {
+			return nil, fmt.Errorf("model %s was trained by gantry %s, whose models this one does not know: train "+
+				"a new one with gantry predict", found[0].Reference(), found[0].Gantry)
+		}
 		return &found[0], nil
 	}
 	all, err := db.Models(ctx)
@@ -114,14 +117,13 @@ func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]T
 	}
 	return collect(ctx, db, func(scan Scan) (m TrainedModel, err error) {
 		var created string
-		var seed int64
+		var seed int64 // of models of older versions
 		var texts [4]string
 		if err := scan(&m.Name, &m.Version, &m.Method, &created, &m.Gantry, &m.Runtime, &m.TimeScale, &m.SizeScale,
 			&seed, &m.Samples, &texts[0],
 			&texts[1], &texts[2], &texts[3]); err != nil {
 			return m, err
 		}
-		m.Seed = uint64(seed)
 		if m.Created, err = time.Parse(time.RFC3339Nano, created); err != nil {
 			return m, err
 		}

@@ -71,10 +71,10 @@ func TestModelsAreKeptWithTheirProvenance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fits := predict.Fit(runs[0].Samples, 3)
+	fits := predict.Fit(runs[0].Samples)
 	m := sqlite.TrainedModel{Name: "m", Method: predict.Auto, Created: time.Date(2026, 11, 22, 3, 0, 0, 5, time.UTC),
 		Gantry: "0.1", Runtime: "docker", TimeScale: 1,
-		SizeScale: 0.5, Seed: 3, Runs: []string{"diamond"}, Samples: 4, HeldOut: []string{},
+		SizeScale: 0.5, Runs: []string{"diamond"}, Samples: 4, HeldOut: []string{},
 		Scores: fits.Evaluate(runs[0].Samples), Model: fits.Model(predict.Auto)}
 	for version := 1; version <= 2; version++ {
 		if err := db.KeepModel(t.Context(), &m); err != nil || m.Version != version {

@@ -70,7 +70,7 @@ func TestSecondRunIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 		t.Fatalf("estimated %v s, took %v s", estimated, measured)
 	}
 	second := attempt(t, home, append(args[:3:3], "--estimator", "history", args[3])...)
-	if s := second.sources(); s["history"] != 3 || len(s) != 1 {
+	if s := second.sources(); s["learned"] != 3 || len(s) != 1 {
 		t.Errorf("the second run was planned by %v", s)
 	}
 	for _, kind := range []string{"x", "y"} {
@@ -140,7 +140,7 @@ func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "known are declared, history, corrected, trained, oracle", []string{"simulate", "--estimator",
+		{exitUsage, "known are declared, history, learned, corrected, trained, oracle", []string{"simulate", "--estimator",
 			"guess", "f.dax"}},
 		{exitUsage, "whole number from 1", []string{"simulate", "--estimator", "history:0", "f.dax"}},
 		{exitUsage, "takes no parameter", []string{"simulate", "--estimator", "declared:3", "f.dax"}},
@@ -221,12 +221,12 @@ func TestSecondRunInContainersIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 	args := []string{"run", "--time-scale", "0.02", filepath.Join(dir, "f.dax")}
 	first := attempt(t, home, args...)
 	// y runs twice: the second may be planned with what the first took.
-	if s := first.sources(); s["declared"] < 2 || s["declared"]+s["history"] != 3 {
+	if s := first.sources(); s["declared"] < 2 || s["declared"]+s["learned"] != 3 {
 		t.Errorf("the first run was planned by %v", s)
 	}
 	_, measured := first.kind(t, "x")
 	second := attempt(t, home, args...)
-	if s := second.sources(); s["history"] != 3 || len(s) != 1 {
+	if s := second.sources(); s["learned"] != 3 || len(s) != 1 {
 		t.Errorf("the second run was planned by %v", s)
 	}
 	estimated, _ := second.kind(t, "x")

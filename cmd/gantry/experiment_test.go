@@ -257,7 +257,7 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		{exitInput, `no run "none"`, []string{"simulate", "--replay=none"}},
 		{exitUsage, "--cluster has no effect here", []string{"simulate", "--replay=first", "--cluster=c.yaml"}},
 		{exitUsage, "cannot go with --no-log", []string{"simulate", "--replay=first", "--no-log", "--json"}},
-		{exitUsage, "--predict-memory needs a model", []string{"simulate", "--replay=first", "--predict-memory"}},
+		{exitUsage, "--predict-memory needs a model", []string{"simulate", "--replay=first", "--predict-memory=lean"}},
 		{exitUsage, "name no others", []string{"simulate", "--replay=first", "w.yaml"}},
 		{exitInput, `no run "none"`, []string{"compare", "first", "none"}},
 		{exitUsage, "goes with files of results", []string{"compare", "first", "again", "--against=cpp"}},

@@ -135,15 +135,17 @@ func estimateFlags(usual string) []cli.Flag {
 		&cli.StringFlag{Name: "estimator", DefaultText: usual,
 			Usage: "`NAME` of the source of runtime estimates: declared (the trace), history[:N] (mean of up to N " +
 				"runs of the same task type, of this run and of earlier runs on the same runtime and scales; " +
-				"declared if none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
+				"declared if none; N is 1000), learned[:N] (a model of the same runs, over the size of the " +
+				"input too, that each end of a task brings up to date; types that never ran take what is declared, " +
+				"or else the mean of all tasks), corrected[:M] (declared, times measured over declared of the last M " +
 				"tasks, on containers also those of earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of " +
 				"gantry predict, the latest by default; declared for unknown task types), oracle (the true runtime; " +
 				"simulate only)"},
-		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks by the " +
-			"peaks that the model has seen, with headroom (3.5 times the largest, 1.2 times from 1000 peaks on, more " +
-			"for heavy tails), to less than the declared memory; task types with fewer than 40 peaks, and inputs " +
-			"outside of the training range, keep the declared memory; a task that runs out of memory gets at least " +
-			"the declared memory in its next try"},
+		&cli.StringFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks to the " +
+			"amount that costs least by the peaks that the model has seen. `AIM` says how bad it is that a task runs " +
+			"out of memory: lean (the least memory held and lost), balanced (as bad as if ten usual tasks had held " +
+			"their memory in vain; about one in a hundred fails) or safe (as if a hundred had). A task that failed " +
+			"gets the largest amount seen, then at least what is declared"},
 		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, " +
 			"static:F, random1:F (a factor for each workflow), random2:F (random seconds, scaled by --time-scale), " +
 			"or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; without " +

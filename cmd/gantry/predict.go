@@ -29,9 +29,10 @@ func predictCommand() *cli.Command {
 		ArgsUsage: "[train | ls | show [MODEL]]",
 		Description: `Trains a model on the runs in the log, prints its errors on the latest runs when trained on the
 others, and keeps it in the log, trained on all, as the next version of its name. For every task type it tries the
-history (median), ridge regression and a multilayer perceptron with two hidden layers beside the declared runtime, and
-picks the one with the smallest cross-validated error. Their inputs are the size of the input files, cores, memory, the
-speed of the node, and the number of running tasks.
+median (history), a line through the measurements of inputs of about that size, and from 16 measurements on ridge
+regression, beside the declared runtime. Ridge regression also knows cores, memory, the speed of the node, and the
+number of running tasks. It picks the one with the smallest cross-validated error; with fewer than 16 measurements, the
+one that predicts that of the largest input best by the others.
 
    gantry predict                               train, evaluate and keep
    gantry predict --held-out 3                  evaluate on the three latest runs
@@ -51,13 +52,12 @@ cannot be read or written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "model", Value: "default", Usage: "`NAME` of the model"},
 			&cli.StringFlag{Name: "method", Value: string(predict.Auto),
-				Usage: "`METHOD`: auto (the best for each task type), declared, history, ridge or mlp"},
+				Usage: "`METHOD`: auto (the best for each task type), declared, history, line or ridge"},
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
 			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`, one of " +
 				strings.Join(session.RuntimeNames(session.AnyRuntime), ", ") + " (default: that of the latest run)"},
 			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the training of the perceptron"},
 			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate, keep nothing"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
@@ -110,17 +110,17 @@ func trainModel(c *cli.Context) error {
 	split := len(runs) - held
 	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: release.Build(),
 		Runtime: runs[0].Runtime, TimeScale: runs[0].TimeScale,
-		SizeScale: runs[0].SizeScale, Seed: c.Uint64("seed"), Runs: []string{}, HeldOut: []string{},
+		SizeScale: runs[0].SizeScale, Runs: []string{}, HeldOut: []string{},
 		Scores: []predict.Score{}}
 	for _, r := range runs {
 		m.Runs = append(m.Runs, r.Name)
 	}
 	m.HeldOut = append(m.HeldOut, m.Runs[split:]...)
 	if held > 0 {
-		m.Scores = predict.Fit(samplesOf(runs[:split], c.Int("latest")), m.Seed).Evaluate(samplesOf(runs[split:], 0))
+		m.Scores = predict.Fit(samplesOf(runs[:split], c.Int("latest"))).Evaluate(samplesOf(runs[split:], 0))
 	}
 	all := samplesOf(runs, c.Int("latest"))
-	m.Samples, m.Model = len(all), predict.Fit(all, m.Seed).Model(method)
+	m.Samples, m.Model = len(all), predict.Fit(all).Model(method)
 	if !c.Bool("no-keep") {
 		db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.Durable)
 		if err != nil {
@@ -300,8 +300,8 @@ func showModel(c *cli.Context, db *sqlite.DB) error {
 	if asJSON(c, m) {
 		return nil
 	}
-	fmt.Fprintf(c.App.Writer, "Model %s, method %s, seed %d, by gantry %s at %s\n", m.Reference(), m.Method, m.Seed,
-		m.Gantry, m.Created.Local().Format(time.DateTime))
+	fmt.Fprintf(c.App.Writer, "Model %s, method %s, by gantry %s at %s\n", m.Reference(), m.Method, m.Gantry,
+		m.Created.Local().Format(time.DateTime))
 	fmt.Fprintf(c.App.Writer, "Features: %s\nRuns: %s\n", strings.Join(m.Model.Features, ", "), term.NamesOf(m.Runs, 5))
 	printModel(c, m)
 	return nil

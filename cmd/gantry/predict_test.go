@@ -87,7 +87,7 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	if auto > 3 || declared < 20 || mean < 20 {
 		t.Errorf("errors: auto %.1f %%, declared %.1f %%, mean %.1f %%", auto, declared, mean)
 	}
-	if k := m.Model.Kinds; k["grow"].Picked != "ridge" && k["grow"].Picked != "mlp" || k["even"].Picked != "declared" {
+	if k := m.Model.Kinds; k["grow"].Picked != "ridge" && k["grow"].Picked != "line" || k["even"].Picked != "declared" {
 		t.Errorf("picked %+v", k)
 	}
 	if again := training(t, home); again.Version != 2 || len(again.HeldOut) != 1 {
@@ -193,10 +193,12 @@ func TestPredictSaysWhatItCannot(t *testing.T) {
 	expect(t, exitInput, []string{`no model "x"`, "default@1"}, "predict", "show", "x", "--dir", home)
 	expect(t, exitInput, []string{"default@1"}, append(simulate, "--estimator", "trained:default@7")...)
 	expect(t, exitUsage, []string{"name a model"}, append(simulate, "--estimator", "trained:")...)
-	expect(t, exitUsage, []string{"add --estimator trained"}, append(simulate, "--predict-memory")...)
+	expect(t, exitUsage, []string{"add --estimator trained"}, append(simulate, "--predict-memory", "lean")...)
+	expect(t, exitUsage, []string{"did you mean lean"}, append(simulate, "--estimator", "trained", "--predict-memory",
+		"laen")...)
 }
 
-// With --predict-memory the measured peaks limit tasks, with headroom.
+// With --predict-memory the measured peaks limit tasks.
 func TestMemoryIsPredicted(t *testing.T) {
 	c := cliTest{t, t.TempDir()}
 	dax := `<adag version="2.1" name="m">`
@@ -212,10 +214,10 @@ func TestMemoryIsPredicted(t *testing.T) {
 	c.sql(fmt.Sprintf("UPDATE attempts SET ran_ns = 1e9, peak_memory_bytes = %f - attempt", peak))
 	home := filepath.Join(c.dir, "runs")
 	training(t, home)
-	c.gantry(exitOK, append(run, "--name", "predicted", "--estimator", "trained", "--predict-memory")...)
+	c.gantry(exitOK, append(run, "--name", "predicted", "--estimator", "trained", "--predict-memory", "safe")...)
 	const held = "SELECT hold_memory_bytes FROM v_attempts WHERE run %s 'predicted' ORDER BY 1 DESC LIMIT 1"
 	before, now := one[float64](t, home, fmt.Sprintf(held, "<>")), one[float64](t, home, fmt.Sprintf(held, "="))
-	if now >= before || now < 1.2*peak || now > 4*peak {
+	if now >= before || now < peak || now > 1.5*peak {
 		t.Errorf("tasks that peaked at %g bytes and held %g may hold %g as predicted", peak, before, now)
 	}
 }

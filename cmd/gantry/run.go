@@ -146,7 +146,7 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 	}
 	usual := "declared"
 	if able.Learns {
-		usual = "history"
+		usual = "learned"
 	}
 	if err := readEstimates(c, set, usual); err != nil {
 		return nil, err

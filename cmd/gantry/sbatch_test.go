@@ -343,8 +343,8 @@ func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
 	const query = "SELECT w.label || ' ' || t.kind || ' ' || a.estimate_source || ' ' || (a.estimate_ns > 900000000) " +
 		"FROM submitted s JOIN tasks t ON t.run = s.run AND t.task = s.task JOIN attempts a ON a.run = t.run AND " +
 		"a.attempt = t.attempt JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE s.id = ?"
-	if got := one[string](t, runs, query, again); got != "named align history 1" {
-		t.Errorf("the second alignment is %q, want named align history 1", got)
+	if got := one[string](t, runs, query, again); got != "named align learned 1" {
+		t.Errorf("the second alignment is %q, want named align learned 1", got)
 	}
 	if got := one[string](t, runs, "SELECT label FROM workflows JOIN submitted USING (run, workflow) WHERE "+
 		"submitted.id = ?", bad); got != "mine" {

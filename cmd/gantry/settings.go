@@ -180,9 +180,12 @@ func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
 			"those of the trace")
 	}
 	if c.IsSet("predict-memory") || s.Estimator != usual {
-		s.PredictMemory = c.Bool("predict-memory")
+		s.PredictMemory = c.String("predict-memory")
 	}
-	if s.PredictMemory && e.Kind != predict.KindTrained {
+	if _, err := predict.ParseAim(s.PredictMemory); err != nil && s.PredictMemory != "" {
+		return exit.Usagef("--predict-memory: %w", err)
+	}
+	if s.PredictMemory != "" && e.Kind != predict.KindTrained {
 		return exit.Usagef("--predict-memory needs a model: add --estimator trained")
 	}
 	return nil

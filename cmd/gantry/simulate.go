@@ -96,7 +96,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			}
 			usual := "declared"
 			if set.Measured = c.String("measured"); set.Measured != "" {
-				usual = "history"
+				usual = "learned"
 			}
 			if err := readEstimates(c, set, usual); err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 type Made struct {
 	planner.Estimator
 	History *predict.History // of history
+	Learned *predict.Learned // of learned
 	// Corrected is that of corrected, unless the estimates are wrong on purpose: those of earlier runs were not wrong
 	// in the same way.
 	Corrected *predict.Corrected
@@ -39,6 +40,10 @@ func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, m
 		h := &predict.History{Declared: declared}
 		adm.Named = h.Name
 		return Made{Estimator: h, History: h, declared: declared}
+	case predict.KindLearned:
+		l := predict.NewLearned(declared)
+		adm.Named = l.Name
+		return Made{Estimator: l, Learned: l, declared: declared}
 	case predict.KindTrained:
 		t := &predict.Trained{Declared: declared, Model: model}
 		adm.Named = t.Name

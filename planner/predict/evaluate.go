@@ -43,7 +43,7 @@ func (t *tally) score(by Method) Score {
 // are new only the declared runtime is known, and models use it, as in a run.
 func (f *Fits) Evaluate(test []Sample) []Score {
 	var out []Score
-	for _, method := range []Method{ByDeclared, MeanOf, ByHistory, ByRidge, ByPerceptron, Auto} {
+	for _, method := range []Method{ByDeclared, MeanOf, ByHistory, ByLine, ByRidge, Auto} {
 		var t tally
 		var m *Model
 		if method != MeanOf && method != ByDeclared {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"gantry/planner/unit"
 )
@@ -18,15 +19,15 @@ type Method string
 
 const (
 	// of those below, for each kind of task the one with the smallest cross-validated error
-	Auto         Method = "auto"
-	ByDeclared   Method = "declared" // the runtime in the trace
-	ByHistory    Method = "history"  // the median of the measurements
-	ByRidge      Method = "ridge"    // ridge regression
-	ByPerceptron Method = "mlp"      // a multilayer perceptron with two hidden layers
+	Auto       Method = "auto"
+	ByDeclared Method = "declared" // the runtime in the trace
+	ByHistory  Method = "history"  // the median of the measurements
+	ByLine     Method = "line"     // local linear regression on the size of the input
+	ByRidge    Method = "ridge"    // ridge regression
 )
 
 // Methods lists all methods, the simplest first after the default.
-func Methods() []Method { return []Method{Auto, ByDeclared, ByHistory, ByRidge, ByPerceptron} }
+func Methods() []Method { return []Method{Auto, ByDeclared, ByHistory, ByLine, ByRidge} }
 
 // ParseMethod reads the name of a method.
 func ParseMethod(name string) (Method, error) {
@@ -41,10 +42,8 @@ func ParseMethod(name string) (Method, error) {
 }
 
 const (
-	minRidge      = 8   // samples of a kind, from which on ridge regression is tried
-	minPerceptron = 30  // and the perceptron
-	folds         = 5   // of cross-validation
-	maxRatios     = 250 // residuals kept of each regression
+	minRidge   = 16  // samples of a kind, from which on ridge regression is tried, and all errors are cross-validated
+	maxSamples = 400 // of a kind that a regression is trained on; of more it takes evenly spaced ones
 )
 
 // Regression predicts a quantity above 0 of one kind of task.
@@ -52,39 +51,133 @@ type Regression struct {
 	Method Method
 	Median float64 `json:",omitempty"` // of history
 	Ridge  *Ridge  `json:",omitempty"`
-	MLP    *MLP    `json:",omitempty"` // of the logarithm, so that errors count relatively
-	// Least and Most bound the measurements: ridge regression predicts no less than half of Least, the perceptron,
-	// which cannot be trusted far from its training samples, not beyond half of Least and twice Most.
+	Line   *Line   `json:",omitempty"`
+	// Least and Most bound the measurements: no prediction is less than half of Least.
 	Least, Most float64
-	// Ratios are measured over predicted of samples that the prediction had not seen (cross-validation), ascending.
+	Input       span      // of the samples
+	Machines    []Machine `json:",omitempty"` // nodes of other speeds than most samples
+	// Ratios are measured over predicted of samples that the prediction had not seen (leaving one out), ascending.
 	Ratios []float64
 }
 
-// Predict returns the point prediction.
-func (r *Regression) Predict(f *Features) float64 {
-	x := f.vector()
-	switch r.Method {
-	case ByRidge:
-		return max(r.Ridge.Predict(x[:]), r.Least/2)
-	case ByPerceptron:
-		return min(max(math.Exp(r.MLP.Predict(x[:])), r.Least/2), 2*r.Most)
-	}
-	return r.Median
+// Machine has the factor by which runs on nodes of that speed last longer than by their speed.
+type Machine struct {
+	Speed, Factor float64
+	Samples       int
 }
 
-// Interval returns the interval that a new measurement lies in with the given probability if it is exchangeable with
-// the training samples, by the quantiles of the residuals of cross-validation (split conformal prediction; Papadopoulos
-// et al. 2002). With fewer than 2 / (1 - probability) - 1 samples the residuals reach no further than their least and
-// largest.
+const (
+	// oneKind is how much the factors of kinds of tasks on one machine differ: the standard deviation of their
+	// logarithms. Lotaru's data have 0.15 to 0.25 for five machines.
+	oneKind = 0.25
+	// trust is how many samples weigh as much as the speed of the node does.
+	trust = 0.5
+)
+
+// Predict returns the point prediction.
+func (r *Regression) Predict(f *Features) float64 {
+	p := r.Median
+	switch r.Method {
+	case ByRidge:
+		x := f.vector()
+		p = max(r.Ridge.Predict(x[:]), r.Least/2)
+	case ByLine:
+		p = max(r.Line.at(float64(f.Input), -1), r.Least/2)
+	}
+	return p * r.machine(f.Speed).Factor
+}
+
+// machine returns what is known of nodes of that speed.
+func (r *Regression) machine(speed float64) Machine {
+	for _, m := range r.Machines {
+		if m.Speed == normal(speed) {
+			return m
+		}
+	}
+	return Machine{Speed: speed, Factor: 1}
+}
+
+// machinesOf compares the work on nodes of each speed with that on nodes of the most usual one, at the same inputs. It
+// returns the samples to train on: those of the usual machine, or all if those are few or all are many, each with its
+// work as it would be there. A factor is the geometric mean, drawn to 1: one kind of task may gain more by a node than
+// its speed says.
+func machinesOf(samples []*Sample) (machines []Machine, of []*Sample, same []float64) {
+	counts, usual := map[float64]int{}, samples[0].speed()
+	for _, s := range samples {
+		if counts[s.speed()]++; counts[s.speed()] > counts[usual] {
+			usual = s.speed()
+		}
+	}
+	var features []Features
+	for _, s := range samples {
+		if s.speed() == usual {
+			of, same, features = append(of, s), append(same, s.work()), append(features, s.Features)
+		}
+	}
+	if len(counts) == 1 {
+		return []Machine{{usual, 1, len(of)}}, of, same
+	}
+	f := fitAll(features, same, nil)
+	logs := map[float64]float64{}
+	for _, s := range samples {
+		if s.speed() != usual {
+			logs[s.speed()] += math.Log(s.work() / f.by[f.best].Predict(&s.Features))
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(counts)) {
+		machines = append(machines, Machine{v, math.Exp(logs[v] / (float64(counts[v]) + trust)), counts[v]})
+	}
+	if len(of) < 3 || len(samples) >= minRidge {
+		of, same = samples, make([]float64, len(samples))
+		for i, s := range of {
+			same[i] = s.work() / math.Exp(logs[s.speed()]/float64(counts[s.speed()]))
+		}
+	}
+	return machines, of, same
+}
+
+// growth is how much wider an interval is outside of the range of training: that of the logarithm by so much for each
+// factor of e that the input lies beyond the range.
+const growth = 0.1
+
+// Interval returns the interval that a new measurement lies in with the given probability. If it is exchangeable with
+// the training samples, that follows from the quantiles of the residuals of samples left out (conformal prediction;
+// Papadopoulos et al. 2002; Barber et al. 2021). With too few samples for that the logarithms of the residuals are
+// taken for normal ones of unknown variance (Student's t). Outside of the range of training the interval grows.
 func (r *Regression) Interval(f *Features, probability float64) (low, high float64) {
 	p, n := r.Predict(f), float64(len(r.Ratios))
-	if n == 0 {
-		return p, p
-	}
 	tail := (1 - probability) / 2
-	lo := int(math.Floor((n+1)*tail)) - 1
-	hi := int(math.Ceil((n+1)*(1-tail))) - 1
-	return p * r.Ratios[max(0, lo)], p * r.Ratios[min(len(r.Ratios)-1, hi)]
+	var lo, hi float64
+	if at := int(math.Floor((n+1)*tail)) - 1; at >= 0 {
+		lo, hi = math.Log(r.Ratios[at]), math.Log(r.Ratios[len(r.Ratios)-1-at])
+	} else {
+		t := distuv.StudentsT{Sigma: 1, Nu: n + 1}.Quantile(1 - tail)
+		hi = t * r.spread() * math.Sqrt(1+1/max(n, 1))
+		lo = -hi
+	}
+	far := growth * beyond(float64(f.Input), float64(r.Input.Least), float64(r.Input.Most))
+	if len(r.Machines) > 0 && r.machine(f.Speed).Speed != r.usual() {
+		far = math.Hypot(far, oneKind*math.Sqrt(trust/(trust+float64(r.machine(f.Speed).Samples))))
+	}
+	if far > 0 {
+		far *= distuv.UnitNormal.Quantile(1 - tail)
+		lo, hi = -math.Hypot(lo, far), math.Hypot(hi, far)
+	}
+	return p * math.Exp(lo), p * math.Exp(hi)
+}
+
+// usual is the speed of the nodes of most samples.
+func (r *Regression) usual() float64 {
+	return slices.MaxFunc(r.Machines, func(a, b Machine) int { return a.Samples - b.Samples }).Speed
+}
+
+// spread is the standard deviation of the logarithms of residuals.
+func (r *Regression) spread() float64 {
+	logs := make([]float64, len(r.Ratios))
+	for i, x := range r.Ratios {
+		logs[i] = math.Log(x)
+	}
+	return spreadOf(logs)
 }
 
 // deviation is the standard deviation of residuals, relative to the prediction.
@@ -95,25 +188,7 @@ func (r *Regression) deviation() float64 {
 	return stat.StdDev(r.Ratios, nil)
 }
 
-// fit trains by one method. Rows are features, targets above 0.
-func fit(method Method, x [][]float64, y []float64, seed uint64) *Regression {
-	r := &Regression{Method: method, Least: slices.Min(y), Most: slices.Max(y)}
-	switch method {
-	case ByRidge:
-		r.Ridge = FitRidge(x, y, ridgePenalty)
-	case ByPerceptron:
-		logs := make([]float64, len(y))
-		for i := range y {
-			logs[i] = math.Log(y[i])
-		}
-		r.MLP = FitMLP(x, logs, seed)
-	default:
-		r.Median = median(y)
-	}
-	return r
-}
-
-func median(y []float64) float64 { return middle(slices.Sorted(slices.Values(y))) }
+func median(y []float64) float64 { return middle(sorted(y)) }
 
 // middle is the median of a sorted list.
 func middle(s []float64) float64 {
@@ -129,32 +204,25 @@ type fits struct {
 	by      map[Method]*Regression
 	// predictions by each of every sample that it was not trained on; of ByDeclared the declared values
 	unseen map[Method][]float64
-	errors map[Method]float64 // cross-validated mean absolute percentage errors
+	errors map[Method]float64 // mean absolute percentage errors of those
 	best   Method
 }
 
 // fitAll trains by every method for which there are samples enough, each with its cross-validated error. Declared has
 // the declared value of each sample; nil if there is none.
-func fitAll(features []Features, y, declared []float64, seed uint64) *fits {
+func fitAll(features []Features, y, declared []float64) *fits {
 	n := len(y)
 	f := &fits{samples: n, by: map[Method]*Regression{}, unseen: map[Method][]float64{}, errors: map[Method]float64{}}
-	x := make([][]float64, n)
-	for i := range features {
-		v := features[i].vector()
-		x[i] = v[:]
-	}
 	if declared != nil && n >= 2 {
 		f.unseen[ByDeclared] = declared
 	}
-	for _, method := range []Method{ByHistory, ByRidge, ByPerceptron} {
-		if method == ByRidge && n < minRidge || method == ByPerceptron && n < minPerceptron {
-			continue
+	for _, method := range []Method{ByHistory, ByLine, ByRidge} {
+		if r, unseen := fit(method, features, y); r != nil {
+			f.by[method] = r
+			if n >= 2 {
+				f.unseen[method] = unseen
+			}
 		}
-		r := fit(method, x, y, seed)
-		if n >= 2 {
-			f.unseen[method] = r.validate(method, features, x, y, seed)
-		}
-		f.by[method] = r
 	}
 	for method, p := range f.unseen {
 		sum := 0.0
@@ -163,8 +231,91 @@ func fitAll(features []Features, y, declared []float64, seed uint64) *fits {
 		}
 		f.errors[method] = 100 * sum / float64(n)
 	}
-	f.best = least(f.errors)
+	f.best = f.pick(features, y)
 	return f
+}
+
+// pick chooses by the cross-validated errors. With few samples, of which many an input is small, those tell little of
+// larger inputs: there the line is chosen before the median if it predicts the sample of the largest input better, by
+// the others.
+func (f *fits) pick(features []Features, y []float64) Method {
+	if f.samples >= minRidge || f.by[ByLine] == nil {
+		return least(f.errors)
+	}
+	largest := 0
+	for i := range features {
+		if features[i].Input >= features[largest].Input {
+			largest = i
+		}
+	}
+	others, of := slices.Delete(slices.Clone(features), largest, largest+1),
+		slices.Delete(slices.Clone(y), largest, largest+1)
+	wrong := func(method Method) float64 {
+		r, _ := fit(method, others, of)
+		if r == nil {
+			return math.Inf(1)
+		}
+		return math.Abs(math.Log(r.Predict(&features[largest]) / y[largest]))
+	}
+	best := ByHistory
+	if f.samples == 2 || wrong(ByLine) < wrong(ByHistory) {
+		best = ByLine
+	}
+	if e, ok := f.errors[ByDeclared]; ok && e <= f.errors[best] {
+		best = ByDeclared
+	}
+	return best
+}
+
+// fit trains by one method, and predicts each of the samples by the others. It is nil if the method has too few
+// samples, or if there is nothing to tell inputs apart by. Targets are above 0.
+func fit(method Method, features []Features, y []float64) (r *Regression, unseen []float64) {
+	n := len(y)
+	r = &Regression{Method: method, Least: slices.Min(y), Most: slices.Max(y),
+		Input: spanOf(features, func(f Features) unit.Bytes { return f.Input })}
+	switch method {
+	case ByLine:
+		if r.Input.Least == r.Input.Most {
+			return nil, nil
+		}
+		x := make([]float64, n)
+		for i := range features {
+			x[i] = float64(features[i].Input)
+		}
+		r.Line = fitLine(x, y)
+		unseen = r.Line.unseen(x, y)
+	case ByRidge:
+		if n < minRidge {
+			return nil, nil
+		}
+		x := make([][]float64, n)
+		for i := range features {
+			v := features[i].vector()
+			x[i] = v[:]
+		}
+		r.Ridge, unseen = fitRidge(x, y, ridgePenalty)
+	default:
+		s := sorted(y)
+		r.Median = middle(s)
+		for _, v := range y {
+			i, _ := slices.BinarySearch(s, v)
+			unseen = append(unseen, middleWithout(s, i))
+		}
+	}
+	for i := range unseen {
+		unseen[i] = max(unseen[i], r.Least/2)
+		r.Ratios = append(r.Ratios, y[i]/unseen[i])
+	}
+	slices.Sort(r.Ratios)
+	return r, unseen
+}
+
+// middleWithout is the median of a sorted list without one of its values; itself if that is the only one.
+func middleWithout(s []float64, i int) float64 {
+	if len(s) == 1 {
+		return s[0]
+	}
+	return middle(slices.Delete(slices.Clone(s), i, i+1))
 }
 
 // remaining returns the errors of the time left at half of every sample, cross-validated, too.
@@ -192,40 +343,10 @@ func least(errors map[Method]float64) Method {
 	return best
 }
 
-// validate predicts each sample by a regression that was trained without it and its fold, and keeps measured over
-// predicted.
-func (r *Regression) validate(method Method, features []Features, x [][]float64, y []float64, seed uint64) []float64 {
-	n := len(y)
-	unseen := make([]float64, n)
-	for fold := range min(folds, n) {
-		var tx [][]float64
-		var ty []float64
-		for i := range y {
-			if i%folds != fold {
-				tx, ty = append(tx, x[i]), append(ty, y[i])
-			}
-		}
-		part := fit(method, tx, ty, seed)
-		for i := fold; i < n; i += folds {
-			unseen[i] = part.Predict(&features[i])
-			r.Ratios = append(r.Ratios, y[i]/unseen[i])
-		}
-	}
-	slices.Sort(r.Ratios)
-	if len(r.Ratios) > maxRatios { // evenly spaced ones will do
-		thin := make([]float64, maxRatios)
-		for i := range thin {
-			thin[i] = r.Ratios[(i*(len(r.Ratios)-1))/(maxRatios-1)]
-		}
-		r.Ratios = thin
-	}
-	return unseen
-}
-
 // Fits are models of all methods trained on the same samples.
 type Fits struct {
-	seed  uint64
 	kinds map[string]kindFits
+	usual float64 // memory-time of a task in the mean, in byte-hours
 }
 
 type kindFits struct {
@@ -234,8 +355,7 @@ type kindFits struct {
 	runtime   *fits
 	remaining map[Method]float64 // errors of the time left at half
 	memory    *fits              // nil: peaks are not known
-	input     span               // of the samples with peaks
-	declared  span
+	peaks     []*Sample          // that memory was trained on
 }
 
 // span is the range of a feature in the samples.
@@ -252,67 +372,129 @@ func spanOf(samples []Features, feature func(Features) unit.Bytes) span {
 	return s
 }
 
-// Fit trains on samples, which are in the order of time. Its result is a function of them and the seed.
-func Fit(samples []Sample, seed uint64) *Fits {
+// Fit trains on samples, which are in the order of time. Its result is a function of them.
+func Fit(samples []Sample) *Fits {
 	byKind := map[string][]*Sample{}
 	for i := range samples {
 		if s := &samples[i]; s.work() > 0 {
 			byKind[s.Kind] = append(byKind[s.Kind], s)
 		}
 	}
-	f := &Fits{seed: seed, kinds: map[string]kindFits{}}
+	f := &Fits{kinds: map[string]kindFits{}}
 	for kind, of := range byKind {
-		var features, withPeak []Features
-		var work, declared, peaks []float64
-		known := true
-		for _, s := range of {
-			features, work, declared = append(features, s.Features), append(work, s.work()),
-				append(declared, s.declaredWork())
-			known = known && s.Declared > 0
-			if s.Peak > 0 {
-				withPeak, peaks = append(withPeak, s.Features.forMemory()), append(peaks, s.peak())
-			}
-		}
-		if !known {
-			declared = nil
-		}
-		k := kindFits{samples: len(of), mean: stat.Mean(work, nil), runtime: fitAll(features, work, declared, seed)}
-		k.remaining = k.runtime.remaining(work)
-		if len(peaks) > 0 {
-			k.memory = fitAll(withPeak, peaks, nil, seed)
-			k.input = spanOf(withPeak, func(f Features) unit.Bytes { return f.Input })
-			k.declared = spanOf(withPeak, func(f Features) unit.Bytes { return f.Memory })
-		}
-		f.kinds[kind] = k
+		f.kinds[kind] = fitKind(of)
 	}
+	f.usual = usual(samples)
 	return f
+}
+
+// usual is the memory-time of a sample in the mean.
+func usual(samples []Sample) float64 {
+	var m average
+	for i := range samples {
+		if s := &samples[i]; s.Peak > 0 {
+			m.add(float64(s.Peak) * s.Ran.Hours())
+		}
+	}
+	return m.sum / max(m.n, 1)
+}
+
+func fitKind(all []*Sample) kindFits {
+	k := kindFits{samples: len(all)}
+	all = thinned(all)
+	machines, of, work := machinesOf(all)
+	var features []Features
+	var declared []float64
+	known := true
+	for _, s := range of {
+		features, declared = append(features, s.Features), append(declared, s.declaredWork())
+		known = known && s.Declared > 0
+	}
+	if !known {
+		declared = nil
+	}
+	k.mean, k.runtime = stat.Mean(work, nil), fitAll(features, work, declared)
+	for _, r := range k.runtime.by {
+		r.Machines = machines
+	}
+	k.remaining = k.runtime.remaining(work)
+	var withPeak []Features
+	var peaks []float64
+	for _, s := range all {
+		if s.Peak > 0 {
+			withPeak, peaks = append(withPeak, s.Features.forMemory()), append(peaks, float64(s.Peak))
+			k.peaks = append(k.peaks, s)
+		}
+	}
+	if len(peaks) > 0 {
+		k.memory = fitAll(withPeak, peaks, nil)
+	}
+	return k
+}
+
+// thinned takes evenly spaced samples where there are too many of them.
+func thinned(samples []*Sample) []*Sample {
+	if len(samples) <= maxSamples {
+		return samples
+	}
+	out := make([]*Sample, maxSamples)
+	for i := range out {
+		out[i] = samples[(i*(len(samples)-1))/(maxSamples-1)]
+	}
+	return out
 }
 
 // Model takes for each kind the regression of one method, or with Auto the one with the smallest cross-validated error.
 // Where a kind has too few samples for the method, history stands in.
 func (f *Fits) Model(method Method) *Model {
-	m := &Model{Method: method, Seed: f.seed, Features: FeatureNames(), Kinds: map[string]*KindModel{}}
+	m := &Model{Format: format, Method: method, Features: FeatureNames(), Usual: f.usual,
+		Kinds: map[string]*KindModel{}}
 	for name, k := range f.kinds {
-		km := &KindModel{Samples: k.samples, Picked: choose(k.runtime, method), Errors: maps.Clone(k.runtime.errors),
-			RemainingErrors: maps.Clone(k.remaining)}
-		km.Runtime = k.runtime.by[km.Picked]
-		if km.RemainingPicked = km.Picked; method == Auto {
-			km.RemainingPicked = least(k.remaining)
-		}
-		if km.RemainingPicked != km.Picked {
-			km.Remaining = k.runtime.by[km.RemainingPicked]
-		}
-		if k.memory != nil {
-			km.MemorySamples, km.MemoryErrors, km.MemoryPicked = k.memory.samples, maps.Clone(k.memory.errors),
-				choose(k.memory, method)
-			if km.MemoryPicked == ByDeclared {
-				km.MemoryPicked = ByHistory
-			}
-			km.Memory, km.MemoryInput, km.MemoryDeclared = k.memory.by[km.MemoryPicked], k.input, k.declared
-		}
-		m.Kinds[name] = km
+		m.Kinds[name] = k.model(method, f.usual)
 	}
 	return m
+}
+
+// model takes the regressions of one method. Usual is the memory-time of a task.
+func (k *kindFits) model(method Method, usual float64) *KindModel {
+	km := &KindModel{Samples: k.samples, Picked: choose(k.runtime, method), Errors: maps.Clone(k.runtime.errors),
+		RemainingErrors: maps.Clone(k.remaining)}
+	km.Runtime = k.runtime.by[km.Picked]
+	if km.RemainingPicked = km.Picked; method == Auto {
+		km.RemainingPicked = least(k.remaining)
+	}
+	if km.RemainingPicked != km.Picked {
+		km.Remaining = k.runtime.by[km.RemainingPicked]
+	}
+	if k.memory != nil {
+		km.MemorySamples, km.MemoryErrors = k.memory.samples, maps.Clone(k.memory.errors)
+		if km.MemoryPicked = choose(k.memory, method); method == Auto && k.memory.samples >= minPeaks {
+			km.MemoryPicked = k.thrifty(float64(Balanced) * usual)
+		}
+		if km.MemoryPicked == ByDeclared {
+			km.MemoryPicked = ByHistory
+		}
+		km.Memory = k.memory.by[km.MemoryPicked]
+		if k.memory.samples >= minPeaks {
+			km.Peaks = peaksOf(k.peaks, k.memory.unseen[km.MemoryPicked])
+		}
+		for _, s := range k.peaks {
+			km.MemoryHeld = max(km.MemoryHeld, s.Features.Memory)
+		}
+	}
+	return km
+}
+
+// thrifty returns the method whose limits cost least, over all inputs.
+func (k *kindFits) thrifty(failure float64) Method {
+	costs := map[Method]float64{}
+	for method, unseen := range k.memory.unseen {
+		for near := range slices.Chunk(peaksOf(k.peaks, unseen), nearby) {
+			_, _, cost := cheapest(near, failure)
+			costs[method] += cost
+		}
+	}
+	return least(costs)
 }
 
 func choose(f *fits, method Method) Method {
@@ -325,11 +507,18 @@ func choose(f *fits, method Method) Method {
 	return method
 }
 
+// format counts the versions of a Model that cannot read each other.
+const format = 2
+
+// Current reports whether the model is of this version.
+func (m *Model) Current() bool { return m != nil && m.Format == format }
+
 // Model predicts runtimes, peak memory and remaining times by kind of task.
 type Model struct {
+	Format   int
 	Method   Method
-	Seed     uint64
 	Features []string
+	Usual    float64 // memory-time of a task in the mean, in byte-hours
 	Kinds    map[string]*KindModel
 }
 
@@ -349,9 +538,8 @@ type KindModel struct {
 	MemoryPicked  Method             `json:",omitempty"`
 	MemoryErrors  map[Method]float64 `json:",omitempty"`
 	Memory        *Regression        `json:",omitempty"` // of the peak, in bytes; nil: not known
-	// the inputs and the memory of the samples: beyond them nothing is known of the peak
-	MemoryInput    span
-	MemoryDeclared span
+	Peaks         []Peak             `json:",omitempty"` // by input
+	MemoryHeld    unit.Bytes         `json:",omitempty"` // the most that an attempt was limited to
 }
 
 // left returns the regression of the remaining time; nil: the declared runtime is used.

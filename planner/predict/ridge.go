@@ -48,10 +48,11 @@ type Ridge struct {
 // ridgePenalty keeps features that go together from running away in opposite directions, and hardly bends a clear fit.
 const ridgePenalty = 1e-3
 
-// FitRidge solves (X'X + n lambda I) w = X'(y - mean y) for the rows x of features.
-func FitRidge(x [][]float64, y []float64, lambda float64) *Ridge {
+// fitRidge solves (X'X + n lambda I) w = X'(y - mean y) for the rows x of features, and predicts each row by the
+// others: the residual without a row is that with it over 1 less its leverage.
+func fitRidge(x [][]float64, y []float64, lambda float64) (r *Ridge, unseen []float64) {
 	n, d := len(x), len(x[0])
-	r := &Ridge{Scaler: newScaler(x), Intercept: stat.Mean(y, nil)}
+	r = &Ridge{Scaler: newScaler(x), Intercept: stat.Mean(y, nil), Weights: make([]float64, d)}
 	design, centred := mat.NewDense(n, d, nil), mat.NewVecDense(n, nil)
 	for i := range x {
 		r.apply(design.RawRowView(i), x[i])
@@ -63,15 +64,24 @@ func FitRidge(x [][]float64, y []float64, lambda float64) *Ridge {
 		gram.SetSym(j, j, gram.At(j, j)+max(lambda, 1e-12)*float64(n))
 	}
 	var right, w mat.VecDense
+	var rows mat.Dense
 	right.MulVec(design.T(), centred)
 	var c mat.Cholesky
-	r.Weights = make([]float64, d)
 	// The penalty makes the matrix positive definite; a bad condition number is only a warning.
 	if c.Factorize(&gram) {
 		_ = c.SolveVecTo(&w, &right)
 		copy(r.Weights, w.RawVector().Data)
+		_ = c.SolveTo(&rows, design.T())
 	}
-	return r
+	unseen = make([]float64, n)
+	for i := range x {
+		leverage := 1 / float64(n)
+		for j, v := range design.RawRowView(i) {
+			leverage += v * rows.At(j, i)
+		}
+		unseen[i] = y[i] - (y[i]-r.Predict(x[i]))/max(1-leverage, 1e-6)
+	}
+	return r, unseen
 }
 
 // Predict returns the value of the linear model.

@@ -41,16 +41,15 @@ func (f Features) forMemory() Features {
 	return f
 }
 
-// work is a runtime as models see it: in seconds at speed 1.
-func (s *Sample) work() float64 { return s.Ran.Seconds() * normal(s.Features.Speed) }
+func (s *Sample) speed() float64 { return normal(s.Features.Speed) }
 
-// peak is the peak as models see it, in bytes. One that reached the limit has page cache in it, of which the kernel
-// leaves as much as there is room for: the task did with that limit, and gets the same again.
-func (s *Sample) peak() float64 {
-	if m := s.Features.Memory; s.Peak >= m-m/100 && s.Peak <= m {
-		return float64(m) / headroom
-	}
-	return float64(s.Peak)
+// work is a runtime as models see it: in seconds at speed 1.
+func (s *Sample) work() float64 { return s.Ran.Seconds() * s.speed() }
+
+// enough is the memory, in bytes, that the attempt would have done with. A peak that reached the limit has page cache
+// in it, of which the kernel leaves as much as there is room for: the limit was enough.
+func (s *Sample) enough() float64 {
+	return max(float64(s.Peak), min(margin*float64(s.Peak), float64(s.Features.Memory)))
 }
 
 // declaredWork is the work by the declared runtime.

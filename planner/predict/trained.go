@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -22,57 +23,6 @@ func (r *Regression) remaining(predicted, ran float64) float64 {
 	return max(left, ran/8)
 }
 
-const (
-	// minPeaks is how many measured peaks of a kind it takes to set limits. If a share p of the tasks needs far more
-	// than the others, n samples miss it and the next task hits it with a probability of p(1-p)^n, which is below 1 %
-	// for all p from 37 samples on.
-	minPeaks = 40
-	// allShown is from how many peaks on at most one model in 10,000 has more than 10 of 1,000 tasks beyond the largest
-	// peak, at any distribution. With fewer peaks, the tasks that need the most may not have shown.
-	allShown = 1000
-	headroom = 1.2 // of a limit above the largest peak
-	unshown  = 3.5 // the same with fewer peaks than allShown: the largest may need three times as much
-	// tailEnds is of how many peaks the largest is exceeded by at most 0.35 % of the tasks in 999 of 1,000 models:
-	// ln 1000 / 0.0035. Of 1,000 tasks that are exceeded with that probability more than 10 are in 1 of 1,000 cases.
-	tailEnds = 2000
-)
-
-// headroom returns the factor by which a limit lies above the prediction times the largest residual. It takes the tail
-// of the residuals for one of Pareto, which no lognormal or normal tail is heavier than. The tail index is the mean
-// logarithm of the larger half of the residuals over their median (Hill 1975), and three standard errors. The factor
-// moves the largest of n to where the largest of tailEnds is expected.
-func (k *KindModel) headroom() float64 {
-	ratios, n := k.Memory.Ratios, float64(k.MemorySamples)
-	larger, mid, index := ratios[len(ratios)/2:], middle(ratios), 0.0
-	for _, r := range larger {
-		index += math.Log(r / mid)
-	}
-	index *= (1 + 3/math.Sqrt(n/2)) / float64(len(larger))
-	least := headroom
-	if k.MemorySamples < allShown {
-		least = unshown
-	}
-	return max(least, math.Pow(tailEnds/n, index))
-}
-
-// MemoryLimit returns the memory, in bytes, that a task of that kind may be limited to so that of 1,000 tasks at most
-// 10 need more. The limit is the prediction times the largest residual (the measured peak over the predicted one) times
-// the headroom: 3.5, or 1.2 from 1,000 peaks on, and more the heavier the tail and the fewer the peaks. It lies at
-// least 20 % above the largest peak; apart from that it is at most the declared memory. It is false, and the declared
-// memory holds, if the model has fewer than 40 peaks of that kind or if the input or the declared memory is outside of
-// the training samples. No limit is safe with fewer than 1,000 peaks if tasks that have not shown among them need more
-// than three times as much as all others.
-func (m *Model) MemoryLimit(kind string, f *Features) (unit.Bytes, bool) {
-	k := m.Kinds[kind]
-	if k == nil || k.Memory == nil || k.MemorySamples < minPeaks || !k.MemoryInput.has(f.Input) ||
-		!k.MemoryDeclared.has(f.Memory) {
-		return 0, false
-	}
-	of, least := f.forMemory(), headroom*k.Memory.Most
-	limit := max(least, k.Memory.Predict(&of)*k.Memory.Ratios[len(k.Memory.Ratios)-1]*k.headroom())
-	return unit.Bytes(math.Ceil(min(limit, max(least, float64(f.Memory))))), true
-}
-
 // Trained estimates runtimes with a model that was trained on earlier runs. Kinds that the model does not know, or for
 // which it found the declared runtime the best prediction, and tasks whose workload gives a runtime per node, are
 // estimated as declared.
@@ -83,11 +33,12 @@ type Trained struct {
 	Declared *Declared // also has the time that starting a container takes
 	Model    *Model
 
-	kinds []*KindModel // by kind of the run
-	tasks [][]traits   // pages by task
-	same  map[traits]int32
-	load  int
-	cache map[question]answer
+	source planner.Source // of its estimates; 0: trained
+	kinds  []*KindModel   // by kind of the run
+	tasks  [][]traits     // pages by task
+	same   map[traits]int32
+	load   int
+	cache  map[question]answer
 }
 
 // traits are the features of a task that do not depend on where and when it runs.
@@ -200,7 +151,7 @@ func (t *Trained) Run(task *planner.Task, n *planner.Node) planner.Estimate {
 	}
 	a := t.ask(k.Runtime, x, n.Speed, t.load)
 	return planner.Estimate{Run: a.run + t.Declared.Start(task), Spread: a.spread, Samples: int32(k.Samples),
-		Source: planner.SourceTrained}
+		Source: cmp.Or(t.source, planner.SourceTrained)}
 }
 
 // Remaining implements planner.Estimator: the median rest of the runs that last longer than this one has, by the

@@ -19,6 +19,7 @@ import (
 // estimates learn from earlier runs. Each member is nil where the policy and the estimator of the run do without.
 type estimates struct {
 	history   *predict.History
+	online    *predict.Learned
 	corrected *predict.Corrected
 	recaller  policy.Recaller
 	trained   *sqlite.TrainedModel
@@ -66,7 +67,7 @@ func (p *Planning) estimator(ctx context.Context, adm *executor.Admitter) (plann
 	if trained != nil {
 		adm.Memory = p.memory()
 	}
-	p.history, p.corrected, p.window = made.History, made.Corrected, spec.Window
+	p.history, p.online, p.corrected, p.window = made.History, made.Learned, made.Corrected, spec.Window
 	return made.Estimator, nil
 }
 
@@ -98,7 +99,7 @@ func (p *Planning) findModel(ctx context.Context, name string) (*sqlite.TrainedM
 type learned struct {
 	jobs        []queueing.Job
 	corrections []sqlite.Correction
-	history     []sqlite.Measurement
+	history     []predict.Sample
 }
 
 // recollect reads the past for the policy and the estimator. Simulations correct nothing at first, as in the paper.
@@ -109,7 +110,7 @@ func (e *estimates) recollect(ctx context.Context, past *sqlite.Past, virtual bo
 	if err == nil && e.corrected != nil && !virtual {
 		l.corrections, err = past.Corrections(ctx, e.window)
 	}
-	if err == nil && e.history != nil {
+	if err == nil && (e.history != nil || e.online != nil) {
 		l.history, err = past.History(ctx, e.window)
 	}
 	if err != nil {
@@ -127,6 +128,10 @@ func (e *estimates) learn(l learned) {
 		e.corrected.Prior(m.Ran, m.Declared)
 	}
 	for _, m := range l.history {
-		e.history.Prior(m.Kind, m.Ran, m.Speed)
+		if e.online != nil {
+			e.online.Prior(m)
+		} else {
+			e.history.Prior(m.Kind, m.Ran, m.Features.Speed)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
@@ -98,19 +99,25 @@ func (p *Planning) Admitter() *executor.Admitter {
 }
 
 // memory limits tasks to the peaks that the model predicts; nil without --predict-memory.
-func (p *Planning) memory() func(string, unit.Vector, unit.Bytes) (unit.Bytes, bool) {
-	if !p.Set.PredictMemory || p.trained == nil {
+func (p *Planning) memory() func(string, unit.Vector, unit.Bytes) (limit, next unit.Bytes, ok bool) {
+	if p.Set.PredictMemory == "" || p.trained == nil {
 		return nil
 	}
 	rules, _ := RetryRules(p.Set.Retries) // they were read before
-	return func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool) {
+	aim, _ := predict.ParseAim(p.Set.PredictMemory)
+	return func(kind string, need unit.Vector, input unit.Bytes) (limit, next unit.Bytes, ok bool) {
 		declared := unit.Bytes(need[unit.Memory])
-		limit, ok := p.trained.Model.MemoryLimit(kind, &predict.Features{Input: input, CPU: need[unit.CPU],
-			Memory: declared})
-		if rules.Limit[planner.OutOfMemory] == 0 { // the first try is the last one
+		limit, next, ok = p.trained.Model.MemoryLimit(kind, &predict.Features{Input: input, CPU: need[unit.CPU],
+			Memory: declared}, aim)
+		switch rules.Limit[planner.OutOfMemory] {
+		case 0:
 			limit = max(limit, declared)
+		case 1:
+			next = max(next, declared)
+		default: // the one after that has twice as much
+			next = max(next, unit.Bytes(math.Ceil(float64(declared)/rules.MemoryGrowth)))
 		}
-		return limit, ok
+		return limit, next, ok
 	}
 }
 

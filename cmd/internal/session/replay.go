@@ -82,7 +82,7 @@ func (p *Planning) informed(ctx context.Context, log *sqlite.DB, info *sqlite.Ru
 		return nil, nil, err
 	}
 	with.learn(l)
-	p.history = nil // it knows its measurements in the run
+	p.history, p.online = nil, nil // it knows its measurements in the run
 	return pl, adm, nil
 }
 

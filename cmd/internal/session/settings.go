@@ -81,9 +81,9 @@ type Settings struct {
 	Retries   []string `json:"retries,omitempty"`
 	Errors    string   `json:"errors,omitempty"`    // error model; "" is none
 	Estimator string   `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
-	// PredictMemory lets the trained model set the memory that tasks may hold.
-	PredictMemory bool `json:"predict_memory,omitempty"`
-	Count         int  `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
+	// PredictMemory lets the trained model set the memory that tasks may hold: lean, balanced or safe; "" does not.
+	PredictMemory string `json:"predict_memory,omitempty"`
+	Count         int    `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
 	// Repetition is the stream of a workload file that runs here, from 1 on; WarmUp and CoolDown count the workflows
 	// that metrics leave out.
 	Repetition int               `json:"repetition,omitempty"`

@@ -1,0 +1,61 @@
+// Command predictions measures gantry's predictions of runtimes and memory on data that others published, beside their
+// own methods on the same split, and writes the tables of examples/predict/README.md.
+//
+//	predictions [-lotaru DIR] [-sizey DIR] [-page FILE]
+//
+// The data are clones of CRC-FONDA/Lotaru and dos-group/sizey. They have no licence, and so are not part of gantry.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+)
+
+func main() {
+	lotaruDir := flag.String("lotaru", os.Getenv("GANTRY_LOTARU"), "clone of github.com/CRC-FONDA/Lotaru")
+	sizeyDir := flag.String("sizey", os.Getenv("GANTRY_SIZEY"), "clone of github.com/dos-group/sizey")
+	page := flag.String("page", "examples/predict/README.md", "page whose tables are written again")
+	flag.Parse()
+	for _, part := range []struct {
+		heading, dir, variable, repository string
+		write                              func(w *bytes.Buffer, dir string) error
+	}{
+		{"## Runtimes: the data of Lotaru", *lotaruDir, "GANTRY_LOTARU", "CRC-FONDA/Lotaru", writeLotaru},
+		{"## Memory: the data of Sizey", *sizeyDir, "GANTRY_SIZEY", "dos-group/sizey", writeSizey},
+	} {
+		if part.dir == "" {
+			fmt.Printf("skipped %q: set %s to a clone of github.com/%s\n", part.heading, part.variable, part.repository)
+			continue
+		}
+		var text bytes.Buffer
+		err := part.write(&text, part.dir)
+		if err == nil {
+			err = replace(*page, part.heading, text.String())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "predictions:", err)
+			os.Exit(1)
+		}
+		fmt.Printf("%s\n\n%s\n", part.heading, text.String())
+	}
+}
+
+// replace puts a text between the heading and the next one, or the end of the page.
+func replace(page, heading, text string) error {
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, after, found := strings.Cut(string(old), heading+"\n")
+	if !found {
+		return fmt.Errorf("%s has no line %q", page, heading)
+	}
+	_, rest, more := strings.Cut(after, "\n## ")
+	if more {
+		rest = "\n## " + rest
+	}
+	return os.WriteFile(page, []byte(before+heading+"\n\n"+strings.TrimSpace(text)+"\n"+rest), 0o644)
+}
