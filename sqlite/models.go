@@ -22,9 +22,10 @@ type TrainedModel struct {
 	Runtime   string          `json:"runtime"` // of the runs
 	TimeScale float64         `json:"time_scale"`
 	SizeScale float64         `json:"size_scale"`
-	Runs      []string        `json:"runs"`     // that it was trained on
-	Samples   int             `json:"samples"`  // attempts
-	HeldOut   []string        `json:"held_out"` // runs that the scores are of: then trained on the others
+	Runs      []string        `json:"runs"`               // that it was trained on
+	Samples   int             `json:"samples"`            // attempts
+	LeftOut   map[string]int  `json:"left_out,omitempty"` // other attempts, by the reason; not kept
+	HeldOut   []string        `json:"held_out"`           // runs that the scores are of: then trained on the others
 	Scores    []predict.Score `json:"scores"`
 	Model     *predict.Model  `json:"model,omitempty"`
 }

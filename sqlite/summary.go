@@ -92,6 +92,7 @@ type Summary struct {
 	Remappings  []Count           `json:"remappings"` // by outcome
 	Plan        *PlanSummary      `json:"plan"`
 	Kinds       []KindSummary     `json:"kinds"`
+	Memory      *MemorySummary    `json:"memory"` // nil: it was not measured
 	Estimates   []EstimateSummary `json:"estimates"`
 	Nodes       []NodeSummary     `json:"nodes"`
 	Failures    []Failure         `json:"failures"`
@@ -180,6 +181,14 @@ type KindSummary struct {
 	PeakMemory *int64 `json:"peak_memory_bytes"`
 	Read       *int64 `json:"read_bytes"`
 	Written    *int64 `json:"written_bytes"`
+}
+
+// MemorySummary is the memory-time of attempts that ended, in GB·h: Used is their peaks if they ended well, for as
+// long as they held memory. The rest was held in vain.
+type MemorySummary struct {
+	Held        float64 `json:"held_gbh"`
+	Used        float64 `json:"used_gbh"`
+	OutOfMemory int     `json:"out_of_memory"` // attempts
 }
 
 // EstimateSummary is how wrong the estimates of one source were, over the attempts that succeeded: each estimate over
@@ -442,6 +451,18 @@ func sumUp(s *Summary, read reading, id int64, name string) {
 	}, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s, measured_min_s,
 		measured_max_s, runtime_s, cpu_total_s,
 		peak_mb, read_mb, written_mb FROM v_kinds WHERE run = ? ORDER BY tasks DESC, kind`, name)
+	read(func(scan Scan) error {
+		var m MemorySummary
+		err := scan(&m.Held, &m.Used, &m.OutOfMemory)
+		if m.Held > 0 {
+			s.Memory = &m
+		}
+		return err
+	}, `SELECT total(hold_memory_bytes / 1e9 * hours),
+			total(iif(outcome = 'ok', min(peak_memory_bytes, hold_memory_bytes), 0) / 1e9 * hours),
+			coalesce(sum(outcome = 'out-of-memory'), 0)
+		FROM (SELECT *, (ended_ns - queued_ns) / 3.6e12 AS hours FROM attempts
+			WHERE run = ? AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL)`, id)
 	read(func(scan Scan) error {
 		var e EstimateSummary
 		err := scan(&e.Source, &e.Attempts, &e.Ratio, &e.Lowest, &e.Highest, &e.Error)

@@ -18,8 +18,17 @@ type TrainingRun struct {
 	TimeScale float64
 	SizeScale float64
 	Samples   []predict.Sample // by order of their attempts
-	Unsized   int              // attempts that tell nothing, as their log did not keep the sizes of inputs yet
+	LeftOut   map[string]int   // attempts that tell nothing, by the reason
 }
+
+// Reasons to leave an attempt out.
+const (
+	Unwell   = "did not end well"
+	Partly   = "were preempted, or are of tasks that were"
+	Timeless = "have no runtime"
+	Unsized  = "have no size of their inputs"
+	AtLimit  = "reached their memory limit, so that their peak counts without a margin" // these are not left out
+)
 
 // Training returns the measurements of attempts that ended well, in the runs on a kind of runtime ("": on all), in
 // order of time. Of a task that was preempted nothing is taken: its last attempt may be a part of it.
@@ -43,7 +52,7 @@ func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, erro
 		if err := db.samples(ctx, r.id, &r.run); err != nil {
 			return nil, err
 		}
-		if len(r.run.Samples)+r.run.Unsized > 0 {
+		if len(r.run.Samples)+len(r.run.LeftOut) > 0 {
 			out = append(out, r.run)
 		}
 	}
@@ -72,6 +81,7 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 		return err
 	}
 	underWay := heap.Smallest[int64]()
+	to.LeftOut = map[string]int{}
 	for i := 0; i < len(all); {
 		now := all[i].queued.Int64
 		for underWay.Len() > 0 && underWay.Items[0] <= now {
@@ -81,10 +91,18 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 		for ; i < len(all) && all[i].queued.Int64 == now; i++ {
 			a := &all[i]
 			switch {
-			case !a.well || !a.whole || !a.ran.Valid || a.ran.Int64 <= 0:
-			case !a.input.Valid:
-				to.Unsized++
+			case !a.whole:
+				to.LeftOut[Partly]++
+			case !a.well:
+				to.LeftOut[Unwell]++
+			case a.ran.Int64 <= 0:
+				to.LeftOut[Timeless]++
+			case !a.input.Valid || a.input.Int64 < 0:
+				to.LeftOut[Unsized]++
 			default:
+				if a.peak.Int64 >= a.memory-a.memory/100 && a.memory > 0 {
+					to.LeftOut[AtLimit]++
+				}
 				s := predict.Sample{Kind: a.kind, Ran: time.Duration(a.ran.Int64), Peak: unit.Bytes(a.peak.Int64),
 					Features: predict.Features{Input: unit.Bytes(a.input.Int64),
 						CPU: a.cpu, Memory: unit.Bytes(a.memory), Speed: a.speed, Load: load}}

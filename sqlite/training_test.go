@@ -53,7 +53,7 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 		t.Fatalf("runs, which are to be in the order of time: %+v", got)
 	}
 	for _, r := range got {
-		if !reflect.DeepEqual(r.Samples, want[r.Name]) || r.Unsized != 0 {
+		if !reflect.DeepEqual(r.Samples, want[r.Name]) || r.LeftOut[sqlite.Unsized] != 0 {
 			t.Errorf("%s: %+v\nwant %+v", r.Name, r.Samples, want[r.Name])
 		}
 	}

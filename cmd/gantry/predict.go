@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -95,7 +96,7 @@ func trainModel(c *cli.Context) error {
 		return exit.Usagef("--runtime %s: choose one of %s", c.String("runtime"),
 			strings.Join(session.RuntimeNames(session.AnyRuntime), ", "))
 	}
-	runs, err := trainingRuns(c)
+	runs, left, err := trainingRuns(c)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func trainModel(c *cli.Context) error {
 	split := len(runs) - held
 	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: release.Build(),
 		Runtime: runs[0].Runtime, TimeScale: runs[0].TimeScale,
-		SizeScale: runs[0].SizeScale, Runs: []string{}, HeldOut: []string{},
+		SizeScale: runs[0].SizeScale, LeftOut: left, Runs: []string{}, HeldOut: []string{},
 		Scores: []predict.Score{}}
 	for _, r := range runs {
 		m.Runs = append(m.Runs, r.Name)
@@ -145,12 +146,12 @@ func trainModel(c *cli.Context) error {
 
 // trainingRuns reads the runs of the logs that go together: by time, on the runtime and at the scales of the latest
 // run.
-func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
+func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) {
 	var all []sqlite.TrainingRun
 	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {
 		runs, err := readTraining(c.Context, path, c.String("runtime"))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if i > 0 {
 			for k := range runs {
@@ -160,33 +161,32 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 		all = append(all, runs...)
 	}
 	slices.SortStableFunc(all, func(a, b sqlite.TrainingRun) int { return a.Started.Compare(b.Started) })
-	unsized := 0
+	left := map[string]int{}
 	var kept []sqlite.TrainingRun
 	for i := len(all) - 1; i >= 0; i-- {
 		r := all[i]
-		unsized += r.Unsized
-		if len(r.Samples) == 0 {
-			continue
-		}
 		if len(kept) > 0 && (r.Runtime != kept[0].Runtime || r.TimeScale != kept[0].TimeScale ||
 			r.SizeScale != kept[0].SizeScale) {
+			left["are of runs on another runtime or at another scale"] += len(r.Samples)
 			continue
 		}
-		kept = append(kept, r)
+		for why, n := range r.LeftOut {
+			left[why] += n
+		}
+		if len(r.Samples) > 0 {
+			kept = append(kept, r)
+		}
 	}
 	slices.Reverse(kept)
 	if len(kept) == 0 {
-		where, why := "the log has", ""
+		where := "the log has"
 		if on := c.String("runtime"); on != "" {
 			where = "of the runs on " + on + ", the log has"
 		}
-		if unsized > 0 {
-			why = fmt.Sprintf(" (left out: %s of a gantry that did not keep the sizes of inputs)",
-				term.Plural(unsized, "attempt"))
-		}
-		return nil, exit.Inputf("there is nothing to learn from: %s no attempt that ended well%s", where, why)
+		return nil, nil, exit.Inputf("there is nothing to learn from: %s no attempt that ended well%s", where,
+			leftOut(left))
 	}
-	return kept, nil
+	return kept, left, nil
 }
 
 func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingRun, error) {
@@ -213,6 +213,20 @@ func samplesOf(runs []sqlite.TrainingRun, latest int) (out []predict.Sample) {
 	return out
 }
 
+// leftOut names attempts that tell nothing, and says why; "" if there are none.
+func leftOut(left map[string]int) string {
+	var parts []string
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		if left[why] > 0 {
+			parts = append(parts, fmt.Sprintf("%d that %s", left[why], why))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "; attempts left out or taken otherwise: " + strings.Join(parts, ", ")
+}
+
 func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	w := c.App.Writer
 	fmt.Fprintf(w, "Trained on %s of %s (%s, time scale %g, size scale %g)", term.Plural(m.Samples, "attempt"),
@@ -223,6 +237,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	} else {
 		fmt.Fprint(w, "; to evaluate it on later runs there have to be some")
 	}
+	fmt.Fprint(w, leftOut(m.LeftOut))
 	fmt.Fprint(w, "\n\n")
 	t := term.NewTable(w, "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half",
 		"-memory error")

@@ -48,6 +48,7 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 		printWorkflows(b, s, most.Workflows)
 		printDeadlines(b, s, most.Deadlines)
 		printTypes(b, s, most.Types)
+		printMemory(b, s.Memory)
 		if all {
 			printEstimates(b, s)
 		}
@@ -203,6 +204,18 @@ func printTypes(b *term.Sheet, s *sqlite.Summary, most int) {
 			term.Size(k.Written))...)
 	}
 	t.End()
+}
+
+// printMemory prints how much of the memory that tasks held they used.
+func printMemory(b *term.Sheet, m *sqlite.MemorySummary) {
+	if m == nil {
+		return
+	}
+	fmt.Fprintf(b, "Memory: %.3g GB·h held, %.0f %% of it used", m.Held, 100*m.Used/m.Held)
+	if m.OutOfMemory > 0 {
+		fmt.Fprintf(b, "; %s ran out of it", term.Plural(m.OutOfMemory, "attempt"))
+	}
+	fmt.Fprint(b, "\n\n")
 }
 
 // printEstimates prints how wrong the estimates of each source were.

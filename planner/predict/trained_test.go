@@ -236,8 +236,8 @@ func TestTrainedEstimates(t *testing.T) {
 	}
 }
 
-// What a run measures tells its further tasks, by the sizes of their inputs and the speed of nodes. What never ran lasts
-// as declared, or else as long as all tasks did in the mean.
+// What a run measures tells its further tasks, by the sizes of their inputs and the speed of nodes. What never ran
+// lasts as declared, or else as long as all tasks did in the mean.
 func TestLearnedEstimates(t *testing.T) {
 	declared := &predict.Declared{}
 	l := predict.NewLearned(declared)

@@ -150,6 +150,16 @@ FROM (
   ) g JOIN nodes n ON n.run = g.id
 ) x;
 
+CREATE VIEW v_memory AS
+SELECT x.run, x.kind, count(*) AS attempts, total(x.outcome = 'out-of-memory') AS out_of_memory, sum(x.held * x.hours) AS held_gbh,
+  total(x.used * x.hours) AS used_gbh, total((x.held - x.used) * x.hours) AS wasted_gbh, 100 * total(x.used * x.hours) / nullif(sum(x.held * x.hours), 0) AS used_pct
+FROM (
+  SELECT r.name AS run, t.kind, a.outcome, a.hold_memory_bytes / 1e9 AS held, (a.ended_ns - a.queued_ns) / 3.6e12 AS hours,
+    iif(a.outcome = 'ok', min(a.peak_memory_bytes, a.hold_memory_bytes), 0) / 1e9 AS used -- what failed was held in vain
+  FROM runs r JOIN attempts a ON a.run = r.id AND a.ended_ns IS NOT NULL AND a.peak_memory_bytes IS NOT NULL
+  JOIN tasks t ON t.run = r.id AND t.task = a.task
+) x GROUP BY x.run, x.kind;
+
 -- A task that waits has a row of its own, whatever the run; its last wait is the reason.
 CREATE VIEW v_waits AS
 SELECT y.run, y.workflow, y.task, y.kind, y.reason, y.dim, y.node, y.since_ns / 1e9 AS since_s, y.until_ns / 1e9 AS until_s
