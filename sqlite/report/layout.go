@@ -159,18 +159,6 @@ func wrap(s string, width vg.Length, style text.Style) string {
 	return strings.Join(lines, "\n")
 }
 
-// level gives labels as many lines each, so that their first ones stand level.
-func level(ticks []plot.Tick) []plot.Tick {
-	lines := 0
-	for _, t := range ticks {
-		lines = max(lines, strings.Count(t.Label, "\n"))
-	}
-	for i := range ticks {
-		ticks[i].Label += strings.Repeat("\n ", lines-strings.Count(ticks[i].Label, "\n"))
-	}
-	return ticks
-}
-
 // slant turns the labels of an axis where they are too wide to stand side by side.
 func (f *figure) slant(pl *plot.Plot, ticks []plot.Tick) {
 	widest := vg.Length(0)
