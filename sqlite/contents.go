@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"time"
 
@@ -51,28 +50,27 @@ func (r *Run) returnNoted(n noted) {
 // insertNoted writes rows within a transaction.
 func (r *Run) insertNoted(n noted) error {
 	for _, x := range n.identities {
-		if _, err := r.db.conn.Exec("UPDATE tasks SET identity = ? WHERE run = ? AND task = ?",
-			[]driver.Value{x.identity, r.id, x.task}); err != nil {
+		if err := r.db.exec("UPDATE tasks SET identity = ? WHERE run = ? AND task = ?", x.identity, r.id,
+			x.task); err != nil {
 			return err
 		}
 	}
 	for i := range n.contents {
 		c := &n.contents[i]
 		if c.Removed {
-			if _, err := r.db.conn.Exec("UPDATE contents SET removed = 1 WHERE run = ? AND file = ?",
-				[]driver.Value{r.id, int64(c.File)}); err != nil {
+			if err := r.db.exec("UPDATE contents SET removed = 1 WHERE run = ? AND file = ?", r.id,
+				c.File); err != nil {
 				return err
 			}
 			continue
 		}
-		var sum driver.Value
+		var sum any
 		if c.Sum != nil {
 			sum = c.Sum[:]
 		}
-		if _, err := r.db.conn.Exec("INSERT OR REPLACE INTO contents(run, file, node, size_bytes, mtime_ns, ctime_ns, "+
-			"inode, device, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", []driver.Value{r.id, int64(c.File),
-			int64(c.Node), c.Stamp.Size, c.Stamp.Modified, c.Stamp.Changed, int64(c.Stamp.Inode), int64(c.Stamp.Device),
-			sum}); err != nil {
+		if err := r.db.exec("INSERT OR REPLACE INTO contents(run, file, node, size_bytes, mtime_ns, ctime_ns, inode, "+
+			"device, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", r.id, c.File, c.Node, c.Stamp.Size, c.Stamp.Modified,
+			c.Stamp.Changed, int64(c.Stamp.Inode), int64(c.Stamp.Device), sum); err != nil {
 			return err
 		}
 	}
@@ -87,12 +85,12 @@ func (r *Run) keepContents(b *executor.Batch) error {
 		if !ok {
 			continue
 		}
-		if _, err := r.db.conn.Exec(`INSERT OR REPLACE INTO contents SELECT c.run, n.file, c.node, c.size_bytes,
+		if err := r.db.exec(`INSERT OR REPLACE INTO contents SELECT c.run, n.file, c.node, c.size_bytes,
 			c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256, c.removed FROM files o
 			JOIN contents c ON c.run = o.run AND c.file = o.file
 			JOIN files n ON n.run = o.run AND n.workflow = ?2 AND n.name = o.name
 			JOIN reuses u ON u.run = n.run AND u.task = n.producer AND u.from_run IS NOT NULL
-			WHERE o.run = ?1 AND o.workflow = ?3`, []driver.Value{r.id, int64(x.Workflow), int64(x.Of)}); err != nil {
+			WHERE o.run = ?1 AND o.workflow = ?3`, r.id, x.Workflow, x.Of); err != nil {
 			return err
 		}
 	}
@@ -101,21 +99,28 @@ func (r *Run) keepContents(b *executor.Batch) error {
 
 // Known returns the known content of a file of the run; ok is false if there is none.
 func (r *Run) Known(ctx context.Context, f planner.FileID) (c reuse.Content, ok bool, err error) {
+	all, err := collect(ctx, r.db, func(scan Scan) (c reuse.Content, err error) {
+		return c, scanContent(scan, &c, &c.Node)
+	}, "SELECT node, "+contentColumns+" FROM contents c WHERE run = ? AND file = ?", r.id, f)
+	if err != nil || len(all) == 0 {
+		return c, false, err
+	}
+	return all[0], true, nil
+}
+
+const contentColumns = "c.file, c.size_bytes, c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256, c.removed"
+
+// scanContent reads contentColumns, and some before.
+func scanContent(scan Scan, c *reuse.Content, before ...any) error {
 	var inode, device int64
 	var sum []byte
-	err = r.db.readers.QueryRowContext(ctx, "SELECT node, size_bytes, mtime_ns, ctime_ns, inode, device, sha256, "+
-		"removed FROM contents WHERE run = ? AND file = ?", r.id, f).Scan(&c.Node, &c.Stamp.Size, &c.Stamp.Modified,
-		&c.Stamp.Changed, &inode, &device, &sum, &c.Removed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return c, false, nil
-	} else if err != nil {
-		return c, false, r.db.wrap("read", err)
-	}
-	c.File, c.Stamp.Inode, c.Stamp.Device = f, uint64(inode), uint64(device)
+	err := scan(append(before, &c.File, &c.Stamp.Size, &c.Stamp.Modified, &c.Stamp.Changed, &inode, &device, &sum,
+		&c.Removed)...)
+	c.Stamp.Inode, c.Stamp.Device = uint64(inode), uint64(device)
 	if len(sum) == len(reuse.Sum{}) {
 		c.Sum = (*reuse.Sum)(sum)
 	}
-	return c, true, nil
+	return err
 }
 
 // Remembered implements reuse.Memory.
@@ -124,28 +129,21 @@ func (db *DB) Remembered(ctx context.Context, s reuse.Stamp) (was reuse.Stamp, s
 	var at int64
 	var bytes []byte
 	was = s
-	err = db.readers.QueryRowContext(ctx, "SELECT size_bytes, mtime_ns, ctime_ns, sha256, hashed_ns FROM hashes WHERE "+
-		"device = ? AND inode = ?", int64(s.Device), int64(s.Inode)).Scan(&was.Size, &was.Modified, &was.Changed,
-		&bytes, &at)
-	if errors.Is(err, sql.ErrNoRows) {
+	err = db.one(ctx, "SELECT size_bytes, mtime_ns, ctime_ns, sha256, hashed_ns FROM hashes WHERE device = ? AND "+
+		"inode = ?", []any{int64(s.Device), int64(s.Inode)}, &was.Size, &was.Modified, &was.Changed, &bytes, &at)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && len(bytes) != len(sum) {
 		return was, sum, hashed, false, nil
 	} else if err != nil {
-		return was, sum, hashed, false, db.wrap("read", err)
-	}
-	if len(bytes) != len(sum) {
-		return was, sum, hashed, false, nil
+		return was, sum, hashed, false, err
 	}
 	return was, reuse.Sum(bytes), time.Unix(0, at), true, nil
 }
 
 // Remember implements reuse.Memory.
 func (db *DB) Remember(s reuse.Stamp, sum reuse.Sum, hashed time.Time) error {
-	return db.transact(func() error {
-		_, err := db.conn.Exec("INSERT OR REPLACE INTO hashes(device, inode, size_bytes, mtime_ns, ctime_ns, sha256, "+
-			"hashed_ns) VALUES (?, ?, ?, ?, ?, ?, ?)", []driver.Value{int64(s.Device), int64(s.Inode), s.Size,
-			s.Modified, s.Changed, sum[:], hashed.UnixNano()})
-		return err
-	})
+	return db.change("INSERT OR REPLACE INTO hashes(device, inode, size_bytes, mtime_ns, ctime_ns, sha256, hashed_ns) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?)", int64(s.Device), int64(s.Inode), s.Size, s.Modified, s.Changed, sum[:],
+		hashed.UnixNano())
 }
 
 // Candidates returns the attempts of all runs that ended well, or took over outputs of one, of tasks of that identity;
@@ -167,32 +165,16 @@ func (db *DB) Candidates(ctx context.Context, identity []byte, most int) ([]reus
 // ContentsOf returns the known contents of the files of a workflow, by the names of the files, with the name of the
 // node on which each lies.
 func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[string]reuse.Content, error) {
-	type row struct {
-		name string
-		c    reuse.Content
-	}
-	rows, err := collect(ctx, db, func(scan Scan) (x row, err error) {
-		var inode, device int64
-		var sum []byte
-		err = scan(&x.name, &x.c.File, &x.c.Place, &x.c.Stamp.Size, &x.c.Stamp.Modified, &x.c.Stamp.Changed,
-			&inode, &device, &sum, &x.c.Removed)
-		x.c.Stamp.Inode, x.c.Stamp.Device = uint64(inode), uint64(device)
-		if len(sum) == len(reuse.Sum{}) {
-			x.c.Sum = (*reuse.Sum)(sum)
-		}
-		return x, err
-	}, `SELECT f.name, c.file, coalesce(n.name, ''), c.size_bytes, c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256,
-		c.removed FROM files f JOIN contents c ON c.run = f.run AND c.file = f.file
-		LEFT JOIN nodes n ON n.run = c.run AND n.node = c.node
+	out := map[string]reuse.Content{}
+	return out, db.Each(ctx, func(scan Scan) error {
+		var name string
+		var c reuse.Content
+		err := scanContent(scan, &c, &name, &c.Place)
+		out[name] = c
+		return err
+	}, `SELECT f.name, coalesce(n.name, ''), `+contentColumns+` FROM files f
+		JOIN contents c ON c.run = f.run AND c.file = f.file LEFT JOIN nodes n ON n.run = c.run AND n.node = c.node
 		WHERE f.run = ? AND f.workflow = ?`, run, workflow)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]reuse.Content, len(rows))
-	for _, x := range rows {
-		out[x.name] = x.c
-	}
-	return out, nil
 }
 
 // Forerunner returns the latest task of that name that succeeded in a workflow of that label, as it was admitted then,
@@ -201,16 +183,16 @@ func (db *DB) Forerunner(ctx context.Context, label, task string) (run string, b
 	err error) {
 	var id, flow, at int64
 	var position int
-	err = db.readers.QueryRowContext(ctx, `SELECT r.id, r.name, r.started_unix_ns, w.workflow, `+positionOfTask+`
+	err = db.one(ctx, `SELECT r.id, r.name, r.started_unix_ns, w.workflow, `+positionOfTask+`
 		FROM workflows w JOIN runs r ON r.id = w.run JOIN tasks t ON t.run = w.run AND t.workflow = w.workflow
 		WHERE w.label = ? AND t.name = ? AND t.identity IS NOT NULL AND t.state IN ('done', 'continued')
 		AND (t.attempt IS NOT NULL OR EXISTS (SELECT 1 FROM reuses u WHERE u.run = t.run AND u.task = t.task
-		AND u.from_run <> '')) ORDER BY r.id DESC, t.task DESC LIMIT 1`, label, task).Scan(&id, &run, &at, &flow,
-		&position)
+		AND u.from_run <> '')) ORDER BY r.id DESC, t.task DESC LIMIT 1`, []any{label, task}, &id, &run, &at,
+		&flow, &position)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", began, nil, nil
 	} else if err != nil {
-		return "", began, nil, db.wrap("read", err)
+		return "", began, nil, err
 	}
 	adm, err := db.admission(ctx, id, flow)
 	if err != nil || position < 0 || position >= len(adm.Tasks) {
@@ -221,18 +203,11 @@ func (db *DB) Forerunner(ctx context.Context, label, task string) (run string, b
 
 // NotReused logs why a task of the run takes over nothing.
 func (r *Run) NotReused(t planner.TaskID, at planner.Time, reason string) error {
-	return r.db.transact(func() error {
-		_, err := r.db.conn.Exec("INSERT OR REPLACE INTO reuses(run, task, at_ns, reason) VALUES (?, ?, ?, ?)",
-			[]driver.Value{r.id, int64(t), int64(at), reason})
-		return err
-	})
+	return r.db.change("INSERT OR REPLACE INTO reuses(run, task, at_ns, reason) VALUES (?, ?, ?, ?)", r.id, t, at,
+		reason)
 }
 
 // Hashed keeps the hash of a file of a run.
 func (db *DB) Hashed(run int64, f planner.FileID, sum reuse.Sum) error {
-	return db.transact(func() error {
-		_, err := db.conn.Exec("UPDATE contents SET sha256 = ? WHERE run = ? AND file = ?", []driver.Value{sum[:], run,
-			int64(f)})
-		return err
-	})
+	return db.change("UPDATE contents SET sha256 = ? WHERE run = ? AND file = ?", sum[:], run, f)
 }

@@ -45,7 +45,7 @@ func crashEvent(seq uint64, a *executor.Admission) planner.Event {
 		e.Body = planner.AttemptStarted{Attempt: planner.AttemptID(i)}
 	default:
 		e.Body = &planner.AttemptExited{Attempt: planner.AttemptID(i), Outcome: planner.OK,
-			Message: fmt.Sprint("message of event ", seq)}
+			Message: fmt.Sprint("message of event ", seq), Usage: planner.Usage{Ended: e.At}}
 	}
 	return e
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"gantry/sqlite/sqlite3"
@@ -143,13 +144,13 @@ func (db *DB) setUp() error {
 		// would write more.
 		setup = fmt.Sprint("PRAGMA page_size = ", bulkPage, "; ", setup)
 	}
-	_, err := db.conn.Exec(setup, nil)
+	err := db.exec(setup)
 	if err == nil && db.mode == Bulk {
 		// A WAL that begins again from its start is written to pages that the file system has in memory already. Each
 		// time, both files are synced, beside the simulation.
 		var page int64
 		if page, err = db.queryInt("PRAGMA page_size"); err == nil {
-			_, err = db.conn.Exec(fmt.Sprint("PRAGMA wal_autocheckpoint = ", mostWAL/page), nil)
+			err = db.exec(fmt.Sprint("PRAGMA wal_autocheckpoint = ", mostWAL/page))
 		}
 	}
 	if err != nil {
@@ -172,7 +173,7 @@ func (db *DB) create() error {
 	}
 	if n > 0 {
 		var have [2]int64
-		err := written(db.conn, func(row []driver.Value) error { return scanned(row)(&have[0], &have[1]) }, pragmas)
+		err := db.written(func(row []driver.Value) error { return scanned(row)(&have[0], &have[1]) }, pragmas)
 		if err != nil {
 			return db.wrap("open", err)
 		}
@@ -185,7 +186,7 @@ func (db *DB) create() error {
 		for _, name := range [...]string{"tables.sql", "views.sql"} {
 			text, err := schema.ReadFile("schema/" + name)
 			if err == nil {
-				_, err = db.conn.Exec(string(text), nil)
+				err = db.exec(string(text))
 			}
 			if err != nil {
 				return err
@@ -210,18 +211,6 @@ func (db *DB) understood(have [2]int64) error {
 	}
 	return fmt.Errorf("open log %s: a gantry before release 0.1.0 wrote it, which this one cannot read: move it away",
 		db.path)
-}
-
-// strings reads a column of texts on the writer connection.
-func (db *DB) strings(query string) ([]string, error) { return stringsOf(db.conn, query) }
-
-func stringsOf(c *sqlite3.SQLiteConn, query string) (out []string, err error) {
-	err = written(c, func(row []driver.Value) error {
-		text, _ := row[0].(string)
-		out = append(out, text)
-		return nil
-	}, query)
-	return out, err
 }
 
 func (db *DB) openReaders() error {
@@ -288,7 +277,7 @@ func (db *DB) closeWriter() error {
 		return err
 	}
 	// This leaves little work for the moment at which nobody can begin to read.
-	_, _ = db.conn.Exec("PRAGMA wal_checkpoint", nil)
+	_ = db.exec("PRAGMA wal_checkpoint")
 	db.open.release()
 	err := errors.Join(db.conn.Close(), db.open.close())
 	db.conn, db.open = nil, nil
@@ -302,17 +291,16 @@ func (db *DB) transact(f func() error) error {
 	if db.conn == nil {
 		return fmt.Errorf("write log %s: it is closed or was opened for reading only", db.path)
 	}
-	if _, err := db.conn.Exec("BEGIN IMMEDIATE", nil); err != nil {
+	if err := db.exec("BEGIN IMMEDIATE"); err != nil {
 		return db.wrap("write", err)
 	}
 	err := f()
 	if err == nil {
-		_, err = db.conn.Exec("COMMIT", nil)
+		err = db.exec("COMMIT")
 	}
 	if err != nil {
 		if !db.conn.AutoCommit() { // SQLite itself rolls back on some errors
-			_, undo := db.conn.Exec("ROLLBACK", nil)
-			err = errors.Join(err, undo)
+			err = errors.Join(err, db.exec("ROLLBACK"))
 		}
 		return db.wrap("write", err)
 	}
@@ -352,34 +340,26 @@ func (db *DB) find(ctx context.Context, name string) (id int64, found string, er
 	if of, ok := db.aliases[name]; ok {
 		name = of
 	}
-	rows, err := db.readers.QueryContext(ctx, "SELECT id, name FROM runs ORDER BY id DESC")
+	type run struct {
+		ID   int64
+		Name string
+	}
+	all, err := RowsOf[run](ctx, db, "SELECT id, name FROM runs ORDER BY id DESC")
 	if err != nil {
-		return 0, "", db.wrap("read", err)
+		return 0, "", err
 	}
-	defer rows.Close()
-	unknown := &UnknownRunError{Name: name}
-	matches := 0
-	for rows.Next() {
-		var i int64
-		var n string
-		if err := rows.Scan(&i, &n); err != nil {
-			return 0, "", db.wrap("read", err)
+	unknown, matches := &UnknownRunError{Name: name}, 0
+	for _, r := range all {
+		if r.Name == name {
+			return r.ID, r.Name, nil
 		}
-		if len(n) >= len(name) && n[:len(name)] == name {
-			if matches++; matches == 1 || n == name {
-				id, found = i, n
-			}
-			if n == name {
-				matches = 1
-				break
+		if strings.HasPrefix(r.Name, name) {
+			if matches++; matches == 1 {
+				id, found = r.ID, r.Name
 			}
 		}
-		unknown.Known = append(unknown.Known, n)
+		unknown.Known = append(unknown.Known, r.Name)
 	}
-	if err := rows.Err(); err != nil {
-		return 0, "", db.wrap("read", err)
-	}
-	rows.Close()
 	if matches == 1 || name == "" && matches > 0 {
 		return id, found, nil
 	}
@@ -388,41 +368,18 @@ func (db *DB) find(ctx context.Context, name string) (id int64, found string, er
 
 // list joins the first n names.
 func list(names []string, n int) string {
-	text := ""
-	for i, name := range names {
-		if i == n {
-			return fmt.Sprintf("%s and %d more", text, len(names)-n)
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += name
+	if more := len(names) - n; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), more)
 	}
-	return text
-}
-
-// queryInt reads one number on the writer connection.
-func (db *DB) queryInt(query string, args ...driver.Value) (int64, error) {
-	rows, err := db.conn.Query(query, args)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	dest := make([]driver.Value, len(rows.Columns()))
-	if err := rows.Next(dest); err != nil {
-		return 0, err
-	}
-	n, _ := dest[0].(int64)
-	return n, nil
+	return strings.Join(names, ", ")
 }
 
 // DiskFault is SQLite's message about the place where the log lies, "" if err does not come from there (see IsDisk).
 func DiskFault(err error) string {
-	code := new(sqlite3.Error)
-	if !IsDisk(err) || !errors.As(err, code) {
-		return ""
+	if code := new(sqlite3.Error); IsDisk(err) && errors.As(err, code) {
+		return code.Error()
 	}
-	return code.Error()
+	return ""
 }
 
 // IsDisk reports whether err comes from the place where the log lies rather than from the data: no space, no

@@ -66,10 +66,7 @@ func (db *DB) OfOne() bool { return db.remove != "" }
 func (db *DB) Save(path string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if _, err := db.conn.Exec("VACUUM INTO ?", []driver.Value{path}); err != nil {
-		return db.wrap("copy", err)
-	}
-	return nil
+	return db.wrap("copy", db.exec("VACUUM INTO ?", path))
 }
 
 // OpenExtract opens a copy of a log of Extract. The copy lies in a directory of its own, which Close removes.
@@ -80,8 +77,8 @@ func OpenExtract(path string, id int64) (*DB, error) {
 	}
 	db.remove = filepath.Dir(path)
 	run := ""
-	if err := db.readers.QueryRow("SELECT name FROM runs").Scan(&run); err != nil {
-		return nil, errors.Join(db.wrap("read", err), db.Close())
+	if err := db.one(context.Background(), "SELECT name FROM runs", nil, &run); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	db.aliases = map[string]string{strconv.FormatInt(id, 10): run}
 	return db, nil
@@ -103,10 +100,10 @@ func (db *DB) Name(ctx context.Context, id int64) error {
 // fill copies the rows of a submission from another log. No statement looks at more of that than the submission has:
 // all is found by number, and by indexes.
 func (db *DB) fill(from string, s *Submitted) error {
-	if _, err := db.conn.Exec("ATTACH DATABASE ? AS whole", []driver.Value{dsn(from, "mode=ro")}); err != nil {
+	if err := db.exec("ATTACH DATABASE ? AS whole", dsn(from, "mode=ro")); err != nil {
 		return db.wrap("read", err)
 	}
-	defer db.conn.Exec("DETACH DATABASE whole", nil)
+	defer db.exec("DETACH DATABASE whole")
 	return db.transact(func() error {
 		run, err := db.queryInt("SELECT id FROM whole.runs WHERE name = ?", s.Run)
 		if err != nil {
@@ -115,13 +112,8 @@ func (db *DB) fill(from string, s *Submitted) error {
 		// Without statistics SQLite takes the primary key for as good as an index: that is named where it matters.
 		copyRows := func(where string, tables ...string) {
 			for _, table := range tables {
-				var columns []string
-				if err == nil {
-					columns, err = db.strings("SELECT name FROM pragma_table_info('" + table + "')")
-				}
-				if names := strings.Join(columns, ", "); err == nil {
-					_, err = db.conn.Exec("INSERT OR IGNORE INTO main."+table+"("+names+") SELECT "+names+
-						" FROM whole."+table+" "+where, []driver.Value{run})
+				if err == nil { // both logs have the same format
+					err = db.exec("INSERT OR IGNORE INTO main."+table+" SELECT * FROM whole."+table+" "+where, run)
 				}
 			}
 		}
@@ -158,13 +150,12 @@ func (db *DB) fill(from string, s *Submitted) error {
 		// The last event is the clock of the run. It may be of another submission: its time alone is taken.
 		copyRows("WHERE run = ?1 AND seq = (SELECT max(seq) FROM whole.events WHERE run = ?1)", "events")
 		if err == nil {
-			_, err = db.conn.Exec("UPDATE main.events SET kind = ?, body = '{}'",
-				[]driver.Value{int64(planner.KindPlanCommitted)})
+			err = db.exec("UPDATE main.events SET kind = ?, body = '{}'", planner.KindPlanCommitted)
 		}
 		if err != nil {
 			return err
 		}
-		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
+		return db.exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
 			counts = (SELECT json_group_object(x.state, x.n) FROM (
 				SELECT t.state, count(*) AS n FROM main.tasks t GROUP BY t.state
 				UNION ALL SELECT 'workflows', 1) x),
@@ -172,8 +163,7 @@ func (db *DB) fill(from string, s *Submitted) error {
 				CASE WHEN w.state = 'done' THEN 'finished'
 					WHEN w.state IN ('failed', 'cancelled', 'refused') THEN 'failed'
 					ELSE runs.state END,
-				w.ended_ns, w.ended_ns - w.arrived_ns FROM main.workflows w)`, nil)
-		return err
+				w.ended_ns, w.ended_ns - w.arrived_ns FROM main.workflows w)`)
 	})
 }
 
@@ -203,25 +193,23 @@ func (db *DB) alone(s *Submitted) error {
 		if err != nil {
 			return err
 		}
-		if _, err := db.conn.Exec("UPDATE main.workflows SET definition = ?", []driver.Value{blob}); err != nil {
+		if err := db.exec("UPDATE main.workflows SET definition = ?", blob); err != nil {
 			return err
 		}
 	}
-	if _, err := db.conn.Exec("DELETE FROM main.growths", nil); err != nil {
+	if err := db.exec("DELETE FROM main.growths"); err != nil {
 		return err
 	}
-	_, err = db.conn.Exec(`UPDATE main.workflows SET first_task = ?1, tasks = 1, arrived_ns = ?2,
+	return db.exec(`UPDATE main.workflows SET first_task = ?1, tasks = 1, arrived_ns = ?2,
 		(state, started_ns, ended_ns) = (SELECT
 			CASE t.state WHEN 'skipped' THEN 'cancelled' WHEN 'ready' THEN 'waiting' WHEN 'starting' THEN 'running'
 				WHEN 'suspended' THEN 'running' ELSE t.state END, t.queued_ns, t.ended_ns
-			FROM whole.tasks t WHERE t.run = workflows.run AND t.task = ?1)`,
-		[]driver.Value{int64(s.Task), int64(s.Arrival)})
-	return err
+			FROM whole.tasks t WHERE t.run = workflows.run AND t.task = ?1)`, s.Task, s.Arrival)
 }
 
 // definitions reads admissions on the writer connection.
 func (db *DB) definitions(query string) (all []*executor.Admission, err error) {
-	err = written(db.conn, func(row []driver.Value) error {
+	err = db.written(func(row []driver.Value) error {
 		blob, _ := row[0].([]byte)
 		a, err := decodeAdmission(blob)
 		if err != nil {

@@ -77,7 +77,7 @@ func (db *DB) growth(ctx context.Context, run int64, b grownBody) (*executor.Adm
 // withGrowths appends to a workflow, as it arrived, the tasks that were added to it.
 func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission) error {
 	w := int64(a.Spec.ID)
-	firsts, err := columnOf[planner.TaskID](ctx, db, "SELECT first_task FROM growths WHERE run = ? AND "+
+	firsts, err := RowsOf[planner.TaskID](ctx, db, "SELECT first_task FROM growths WHERE run = ? AND "+
 		"workflow = ? ORDER BY first_task", run, w)
 	if err != nil || len(firsts) == 0 {
 		return err

@@ -57,7 +57,7 @@ func (p *Past) History(ctx context.Context, latest int) ([]predict.Sample, error
 	var out []predict.Sample
 	have := map[string]int{}
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		return true, db.rows(ctx, func(scan Scan) error {
+		return true, db.Each(ctx, func(scan Scan) error {
 			var s predict.Sample
 			f := &s.Features
 			if err := scan(&s.Kind, &s.Ran, &s.Declared, &f.Speed, &f.Input, &f.CPU, &f.Memory); err != nil {
@@ -78,7 +78,7 @@ func (p *Past) History(ctx context.Context, latest int) ([]predict.Sample, error
 
 // each calls f for the runs, the latest first, until it returns false.
 func (p *Past) each(ctx context.Context, f func(db *DB, run int64) (more bool, err error)) error {
-	runs, err := columnOf[int64](ctx, p.db, `SELECT r.id FROM `+p.own+earlierRuns+` ORDER BY r.id DESC`, p.args...)
+	runs, err := RowsOf[int64](ctx, p.db, `SELECT r.id FROM `+p.own+earlierRuns+` ORDER BY r.id DESC`, p.args...)
 	for i := 0; i < len(runs) && err == nil; i++ {
 		var more bool
 		if more, err = f(p.db, runs[i]); !more {
@@ -96,9 +96,8 @@ type Correction struct{ Ran, Declared time.Duration }
 func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error) {
 	var out []Correction
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		all, err := collect(ctx, db, func(scan Scan) (c Correction, err error) {
-			return c, scan(&c.Ran, &c.Declared)
-		}, `SELECT `+wholeRun+`, CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER) FROM attempts a
+		all, err := RowsOf[Correction](ctx, db, `SELECT `+wholeRun+`, CAST(round(t.trace_runtime_ns / n.speed) AS
+			INTEGER) FROM attempts a
 			JOIN tasks t ON t.run = a.run AND t.task = a.task AND t.trace_runtime_ns > 0
 			JOIN nodes n ON n.run = a.run AND n.node = a.node AND n.speed > 0
 			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
@@ -115,11 +114,8 @@ func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error
 func (p *Past) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
 	var out []queueing.Job // the latest first
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		jobs, err := collect(ctx, db, func(scan Scan) (j queueing.Job, err error) {
-			return j,
-				scan(&j.After, &j.Service)
-		},
-			`WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM attempts a JOIN tasks t ON t.run = a.run
+		jobs, err := RowsOf[queueing.Job](ctx, db, `WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM
+			attempts a JOIN tasks t ON t.run = a.run
 				AND t.task = a.task WHERE a.run = ?1 GROUP BY t.workflow)
 			SELECT coalesce(w.arrived_ns - lag(w.arrived_ns) OVER (ORDER BY w.arrived_ns, w.workflow), -1),
 			iif(w.state = 'done', coalesce(x.ran_ns, 0), 0)

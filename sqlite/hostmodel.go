@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"time"
 )
@@ -28,25 +27,18 @@ type HostModel struct {
 // KeepHostModel stores a new host model, and sets its ID.
 func (db *DB) KeepHostModel(ctx context.Context, m *HostModel) error {
 	return db.transact(func() error {
-		r, err := db.conn.Exec(`INSERT INTO host_models(runtime, host, kernel, engine, cores, gantry, created_wall,
-			busy, refinements, model) VALUES (?,?,?,?,?,?,?,?,0,?)`,
-			[]driver.Value{m.Runtime, m.Host, m.Kernel, m.Engine, int64(m.Cores), m.Gantry,
-				m.Created.UTC().Format(time.RFC3339Nano), m.Busy, string(m.Model)})
-		if err == nil {
-			m.ID, err = r.LastInsertId()
-		}
+		var err error
+		m.ID, err = db.queryInt(`INSERT INTO host_models(runtime, host, kernel, engine, cores, gantry, created_wall,
+			busy, refinements, model) VALUES (?,?,?,?,?,?,?,?,0,?) RETURNING id`, m.Runtime, m.Host, m.Kernel, m.Engine,
+			m.Cores, m.Gantry, m.Created.UTC().Format(time.RFC3339Nano), m.Busy, string(m.Model))
 		return err
 	})
 }
 
 // RefineHostModel stores a refined host model, unless another gantry refined it since m was read: then it does nothing.
 func (db *DB) RefineHostModel(ctx context.Context, m *HostModel, at time.Time) error {
-	return db.transact(func() error {
-		_, err := db.conn.Exec(`UPDATE host_models SET model = ?, refined_wall = ?, refinements = refinements + 1
-			WHERE id = ? AND refinements = ?`, []driver.Value{string(m.Model), at.UTC().Format(time.RFC3339Nano), m.ID,
-			int64(m.Refinements)})
-		return err
-	})
+	return db.change(`UPDATE host_models SET model = ?, refined_wall = ?, refinements = refinements + 1
+		WHERE id = ? AND refinements = ?`, string(m.Model), at.UTC().Format(time.RFC3339Nano), m.ID, m.Refinements)
 }
 
 // HostModels lists the host models of a runtime, the newest first; of all runtimes if its name is "". Rows that cannot

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 )
 
 // Image is the image that a name stood for in a run.
@@ -27,9 +26,10 @@ func (i *Image) Name() string {
 
 func (db *DB) insertImages(run int64, images []Image) error {
 	for _, i := range images {
-		if _, err := db.conn.Exec("INSERT OR REPLACE INTO images(run, image, id, digest, platform, size_bytes, "+
-			"source, took_ns) VALUES (?,?,?,?,?,?,?,?)", []driver.Value{run, i.Ref, i.ID, message(i.Digest), i.Platform,
-			i.Bytes, i.Source, int64(i.Took)}); err != nil {
+		if err := db.exec("INSERT OR REPLACE INTO images(run, image, id, digest, platform, size_bytes, source, "+
+			"took_ns) "+
+			"VALUES (?,?,?,?,?,?,?,?)", run, i.Ref, i.ID, message(i.Digest), i.Platform, i.Bytes, i.Source,
+			i.Took); err != nil {
 			return err
 		}
 	}
@@ -47,8 +47,6 @@ func (r *Run) AddImages(images []Image) error {
 
 // images returns the images of a run, by name.
 func (db *DB) images(ctx context.Context, run int64) ([]Image, error) {
-	return collect(ctx, db, func(scan Scan) (i Image, err error) {
-		return i, scan(&i.Ref, &i.ID, &i.Digest, &i.Platform, &i.Bytes, &i.Source, &i.Took)
-	}, `SELECT image, id, coalesce(digest, ''), platform, size_bytes, source, took_ns FROM images WHERE run = ?
-		ORDER BY image`, run)
+	return RowsOf[Image](ctx, db, `SELECT image, id, coalesce(digest, ''), platform, size_bytes, source, took_ns
+		FROM images WHERE run = ? ORDER BY image`, run)
 }

@@ -1,77 +1,6 @@
-//go:build cgo
-
 package sqlite
 
-/*
-#include <stdint.h>
-#include <stddef.h>
-
-typedef struct sqlite3 sqlite3;
-typedef struct sqlite3_stmt sqlite3_stmt;
-
-// The driver brings these; weak, as cgo links each package by itself before all are linked together.
-#define BROUGHT __attribute__((weak))
-extern int sqlite3_bind_null(sqlite3_stmt *, int) BROUGHT;
-extern int sqlite3_bind_int64(sqlite3_stmt *, int, long long) BROUGHT;
-extern int sqlite3_bind_double(sqlite3_stmt *, int, double) BROUGHT;
-extern int sqlite3_bind_text(sqlite3_stmt *, int, const char *, int, void (*)(void *)) BROUGHT;
-extern int sqlite3_bind_blob(sqlite3_stmt *, int, const void *, int, void (*)(void *)) BROUGHT;
-extern int sqlite3_step(sqlite3_stmt *) BROUGHT;
-extern int sqlite3_reset(sqlite3_stmt *) BROUGHT;
-extern int sqlite3_clear_bindings(sqlite3_stmt *) BROUGHT;
-extern sqlite3 *sqlite3_db_handle(sqlite3_stmt *) BROUGHT;
-extern int sqlite3_system_errno(sqlite3 *) BROUGHT;
-extern const char *sqlite3_errmsg(sqlite3 *) BROUGHT;
-
-enum { NONE, INTEGER, REAL, TEXT, BLOB };
-
-typedef struct {
-	int64_t value;  // REAL: its bits; TEXT and BLOB: where it begins in memory
-	int32_t kind;
-	int32_t length; // bytes of TEXT and BLOB
-} cell;
-
-static int bind(sqlite3_stmt *s, int n, const cell *c, const char *memory) {
-	double d;
-	switch (c->kind) {
-	case INTEGER:
-		return sqlite3_bind_int64(s, n, c->value);
-	case REAL:
-		__builtin_memcpy(&d, &c->value, sizeof d);
-		return sqlite3_bind_double(s, n, d);
-	case TEXT: // it is used before the call returns
-		return sqlite3_bind_text(s, n, memory + c->value, c->length, NULL);
-	case BLOB:
-		return sqlite3_bind_blob(s, n, memory + c->value, c->length, NULL);
-	}
-	return sqlite3_bind_null(s, n);
-}
-
-// insert runs a statement once for each row: the shared values, then its own.
-static int insert(sqlite3_stmt *s, const cell *cells, int shared, int width, int rows, const char *memory, int *errno) {
-	int rc = 0;
-	for (int i = 0; i < shared && !rc; i++)
-		rc = bind(s, i + 1, &cells[i], memory);
-	const cell *row = cells + shared;
-	for (int r = 0; r < rows && !rc; r++, row += width) {
-		for (int i = 0; i < width && !rc; i++)
-			rc = bind(s, shared + i + 1, &row[i], memory);
-		if (!rc)
-			rc = sqlite3_step(s) == 101 ? 0 : -1; // SQLITE_DONE
-		if (rc < 0)
-			*errno = sqlite3_system_errno(sqlite3_db_handle(s));
-		int ended = sqlite3_reset(s); // returns the error of the step
-		if (rc < 0)
-			rc = ended;
-	}
-	sqlite3_clear_bindings(s);
-	return rc;
-}
-*/
-import "C"
-
 import (
-	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -79,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 	"unsafe"
 
 	"gantry/sqlite/sqlite3"
@@ -92,56 +20,106 @@ const chunk = 16
 // which costs more than SQLite's own work on the value; inserter takes one call for all of them. Values that many rows
 // share are handed over once.
 //
-// docs/decisions/0013-rows-go-to-sqlite-in-chunks.md has the savings in whole runs. All C, and all knowledge of the
-// driver's inside, is in this file; add and flush are all that the rest of the package sees.
+// docs/decisions/0013-rows-go-to-sqlite-in-chunks.md has the savings in whole runs. All C is in insert_cgo.go.
 type inserter struct {
 	shared, width int
-	most          int            // rows
 	values        []driver.Value // that are shared
-	stmt          *sqlite3.SQLiteStmt
-	handle        *C.sqlite3_stmt // of stmt
-	cells         []C.cell        // the shared values, then rows
-	memory        []byte          // texts and blobs
-	apart         int             // how much of it belongs to the shared values
-	flushes       int             // so far: a row of before waits no more
+	stmt          driver.Stmt
+	handle        unsafe.Pointer // of stmt
+	cells         []cell         // the shared values, then rows
+	memory        []byte         // texts and blobs
+	apart         int            // how much of it belongs to the shared values
+	flushes       int            // so far: a row of before waits no more
 }
+
+// cell is a value as C has it.
+type cell struct {
+	value  int64 // of a real: its bits; of a text or blob: where it begins in memory
+	kind   cellKind
+	length int32 // bytes of a text or blob
+}
+
+type cellKind int32
+
+const (
+	null cellKind = iota
+	integer
+	real64
+	utf8Text
+	blob
+)
 
 // rowPlace is where a row waits to be inserted: after how many flushes, and at which cell.
 type rowPlace struct{ flushes, cell int }
 
-// statement prepares a query on the writer connection.
-func statement(c *sqlite3.SQLiteConn, query string) (*sqlite3.SQLiteStmt, error) {
-	s, err := c.Prepare(query)
+// table is an inserter to be made, of a statement that returns no rows: its first arguments are shared, the others are
+// those of a row.
+type table struct {
+	in     **inserter
+	shared int
+	query  string
+}
+
+// insertInto is INSERT or, where the last row of a key counts, INSERT OR REPLACE.
+func insertInto(verb, table, columns string) string {
+	return verb + " INTO " + table + "(" + columns + ") VALUES (?" + strings.Repeat(",?", strings.Count(columns, ",")) +
+		")"
+}
+
+// inserters write in this order.
+type inserters []*inserter
+
+// prepare makes inserters. Those whose only shared argument is the run have its value.
+func prepare(c *sqlite3.SQLiteConn, run int64, tables ...table) (all inserters, err error) {
+	for _, t := range tables {
+		in, err := newInserter(c, t.shared, t.query)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		if *t.in, all = in, append(all, in); t.shared == 1 {
+			_ = in.share(run) // there are no rows yet
+		}
+	}
+	return all, nil
+}
+
+func newInserter(c *sqlite3.SQLiteConn, shared int, query string) (*inserter, error) {
+	stmt, err := c.Prepare(query)
 	if err != nil {
 		return nil, err
 	}
-	return s.(*sqlite3.SQLiteStmt), nil
-}
-
-// newInserter makes an inserter of INSERT or, where the last row of a key counts, INSERT OR REPLACE.
-func newInserter(c *sqlite3.SQLiteConn, verb, table, shared, columns string) (*inserter, error) {
-	of, own := strings.Count(shared, ",")+1, strings.Count(columns, ",")+1
-	return newBatch(c, verb+" INTO "+table+"("+shared+", "+columns+") VALUES (?"+strings.Repeat(",?", of+own-1)+")", of,
-		own)
-}
-
-// newBatch makes an inserter of any statement that returns no rows: its first arguments are shared, the others those of
-// a row.
-func newBatch(c *sqlite3.SQLiteConn, query string, shared, width int) (*inserter, error) {
-	in := &inserter{shared: shared, width: width, most: chunk}
-	in.values = make([]driver.Value, in.shared)
-	in.cells = make([]C.cell, in.shared, in.shared+in.most*in.width)
-	var err error
-	if in.stmt, err = statement(c, query); err != nil {
-		return nil, err
-	}
-	s := reflect.ValueOf(in.stmt).Elem().FieldByName("s") // the driver does not give it away
+	in := &inserter{shared: shared, width: stmt.NumInput() - shared, stmt: stmt, values: make([]driver.Value, shared)}
+	in.cells = make([]cell, shared, shared+chunk*in.width)
+	s := reflect.ValueOf(stmt).Elem().FieldByName("s") // the driver does not give it away
 	if !s.IsValid() || s.Kind() != reflect.Pointer {
-		in.close()
+		stmt.Close()
 		return nil, errors.New("unsupported go-sqlite3 version: SQLiteStmt has no field s")
 	}
-	in.handle = (*C.sqlite3_stmt)(s.UnsafePointer())
+	in.handle = s.UnsafePointer()
 	return in, nil
+}
+
+func (all inserters) flush() error {
+	for _, in := range all {
+		if err := in.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reset forgets rows, after a failure too: the transaction they belong to is undone.
+func (all inserters) reset() {
+	for _, in := range all {
+		in.reset()
+	}
+}
+
+func (all inserters) close() {
+	for _, in := range all {
+		in.stmt.Close()
+	}
 }
 
 // share sets the values that the rows to come share; rows taken with other values are inserted first.
@@ -154,96 +132,64 @@ func (in *inserter) share(values ...driver.Value) error {
 	}
 	copy(in.values, values)
 	in.cells, in.memory = in.cells[:0], in.memory[:0]
-	for _, v := range values {
-		in.take(v)
-	}
+	in.take(values)
 	in.apart = len(in.memory)
 	return nil
 }
 
 // add takes a row; it is inserted at the latest by flush.
 func (in *inserter) add(values ...driver.Value) error {
-	for _, v := range values {
-		in.take(v)
-	}
-	return in.end()
-}
-
-// end says that a row is complete.
-func (in *inserter) end() error {
-	if len(in.cells) == in.shared+in.most*in.width {
+	in.take(values)
+	if len(in.cells) == in.shared+chunk*in.width {
 		return in.flush()
 	}
 	return nil
 }
 
-// takeInt adds a value of a row that end completes.
-func (in *inserter) takeInt(n int64) {
-	in.cells = append(in.cells, C.cell{kind: C.INTEGER, value: C.int64_t(n)})
-}
-
-// takeKnown adds a value of a row that end completes, NULL if it is not known.
-func (in *inserter) takeKnown(n int64, ok bool) {
-	if ok {
-		in.takeInt(n)
-	} else {
-		in.cells = append(in.cells, C.cell{kind: C.NONE})
-	}
-}
-
-// takeText adds a value of a row that end completes.
-func (in *inserter) takeText(s string) {
-	in.cells = append(in.cells, C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)), length: C.int32_t(len(s))})
-	in.memory = append(in.memory, s...)
-}
-
-// takeBytes adds a value of a row that end completes: JSON as text, anything else as a blob.
-func (in *inserter) takeBytes(b []byte, json bool) {
-	c := C.cell{kind: C.BLOB, value: C.int64_t(len(in.memory)), length: C.int32_t(len(b))}
-	if json {
-		c.kind = C.TEXT
-	}
-	in.cells, in.memory = append(in.cells, c), append(in.memory, b...)
+// exec runs the statement for a row at once.
+func (in *inserter) exec(values ...driver.Value) error {
+	in.take(values)
+	return in.flush()
 }
 
 // place returns where the row to come will wait.
 func (in *inserter) place() rowPlace { return rowPlace{in.flushes, len(in.cells)} }
 
-// revise has the values from a column of a row on taken again, if the row still waits.
-func (in *inserter) revise(at rowPlace, column int, take func()) bool {
+// revise gives a row other values from a column on, if the row still waits.
+func (in *inserter) revise(at rowPlace, column int, values ...driver.Value) bool {
 	if at.flushes != in.flushes || at.cell == 0 {
 		return false
 	}
 	all := in.cells
 	in.cells = all[:at.cell+column]
-	take()
+	in.take(values)
 	in.cells = all
 	return true
 }
 
-// take adds a value.
-func (in *inserter) take(v driver.Value) {
-	switch v := v.(type) {
-	case int64:
-		in.takeInt(v)
-	case float64:
-		in.cells = append(in.cells, C.cell{kind: C.REAL, value: C.int64_t(math.Float64bits(v))})
-	case string:
-		in.takeText(v)
-	case text:
-		in.takeBytes(v, true)
-	case []byte:
-		in.takeBytes(v, false)
-	case bool:
-		n := int64(0)
-		if v {
-			n = 1
+func (in *inserter) take(values []driver.Value) {
+	for _, v := range values {
+		c := cell{value: int64(len(in.memory))}
+		switch v := v.(type) {
+		case int64:
+			c = cell{kind: integer, value: v}
+		case float64:
+			c = cell{kind: real64, value: int64(math.Float64bits(v))}
+		case string:
+			c.kind, c.length, in.memory = utf8Text, int32(len(v)), append(in.memory, v...)
+		case text:
+			c.kind, c.length, in.memory = utf8Text, int32(len(v)), append(in.memory, v...)
+		case []byte:
+			c.kind, c.length, in.memory = blob, int32(len(v)), append(in.memory, v...)
+		case bool:
+			if c = (cell{kind: integer}); v {
+				c.value = 1
+			}
+		case nil:
+		default:
+			panic(fmt.Sprintf("a value of type %T in a row", v))
 		}
-		in.takeInt(n)
-	case nil:
-		in.takeKnown(0, false)
-	default:
-		panic(fmt.Sprintf("a value of type %T in a row", v))
+		in.cells = append(in.cells, c)
 	}
 }
 
@@ -254,48 +200,10 @@ func (in *inserter) flush() error {
 		return nil
 	}
 	defer in.reset()
-	memory := append(in.memory, 0) // not empty
-	var errno C.int
-	rc := C.insert(in.handle, &in.cells[0], C.int(in.shared), C.int(in.width), C.int(rows),
-		(*C.char)(unsafe.Pointer(&memory[0])), &errno)
-	if rc == 0 {
-		return nil
-	}
-	err := sqlite3.Error{Code: sqlite3.ErrNo(rc & 0xff), ExtendedCode: sqlite3.ErrNoExtended(rc),
-		SystemErrno: syscall.Errno(errno)}
-	return fmt.Errorf("%w: %s", err, C.GoString(C.sqlite3_errmsg(C.sqlite3_db_handle(in.handle))))
+	return in.insertRows(rows)
 }
 
-// reset forgets rows, after a failure too: the transaction they belong to is undone.
 func (in *inserter) reset() {
 	in.flushes++
 	in.cells, in.memory = in.cells[:in.shared], in.memory[:in.apart]
-}
-
-func (in *inserter) close() { in.stmt.Close() }
-
-// update is a prepared statement with a row of arguments that is used again.
-type update struct {
-	stmt *sqlite3.SQLiteStmt
-	args []driver.NamedValue
-}
-
-func newUpdate(c *sqlite3.SQLiteConn, query string) (*update, error) {
-	s, err := statement(c, query)
-	if err != nil {
-		return nil, err
-	}
-	u := &update{stmt: s, args: make([]driver.NamedValue, s.NumInput())}
-	for i := range u.args {
-		u.args[i].Ordinal = i + 1
-	}
-	return u, nil
-}
-
-func (u *update) exec(values ...driver.Value) error {
-	for i, v := range values {
-		u.args[i].Value = v
-	}
-	_, err := u.stmt.ExecContext(context.Background(), u.args)
-	return err
 }

@@ -66,7 +66,7 @@ func (db *DB) Changes(ctx context.Context, run string, load Load, each func(Chan
 	if err != nil {
 		return err
 	}
-	return db.rows(ctx, func(scan Scan) error {
+	return db.Each(ctx, func(scan Scan) error {
 		var c Change
 		if err := scan(&c.Node, &c.At, &c.By); err != nil {
 			return err

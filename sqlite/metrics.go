@@ -30,18 +30,19 @@ type WorkflowMetrics struct {
 func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 	return r.db.transact(func() error {
 		for _, table := range []string{"run_metrics", "workflow_metrics"} {
-			if _, err := r.db.conn.Exec("DELETE FROM "+table+" WHERE run = ?", []driver.Value{r.id}); err != nil {
+			if err := r.db.exec("DELETE FROM "+table+" WHERE run = ?", r.id); err != nil {
 				return err
 			}
 		}
 		var values, flows *inserter
-		if err := prepare(r.db.conn, r.id, []table{{&values, "INSERT", "run_metrics", "run", "position, name, value"},
-			{&flows, "INSERT", "workflow_metrics", "run", "workflow, counts, wait_ns, makespan_ns, response_ns, " +
-				"work_ns, critical_path_ns, lowest_ns"}}); err != nil {
+		tables, err := prepare(r.db.conn, r.id,
+			table{&values, 1, insertInto("INSERT", "run_metrics", "run, position, name, value")},
+			table{&flows, 1, insertInto("INSERT", "workflow_metrics", "run, workflow, counts, wait_ns, makespan_ns, "+
+				"response_ns, work_ns, critical_path_ns, lowest_ns")})
+		if err != nil {
 			return err
 		}
-		defer values.close()
-		defer flows.close()
+		defer tables.close()
 		for i, m := range run {
 			var value driver.Value = m.Value
 			if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
@@ -59,10 +60,7 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 				return err
 			}
 		}
-		if err := values.flush(); err != nil {
-			return err
-		}
-		return flows.flush()
+		return tables.flush()
 	})
 }
 
@@ -105,10 +103,8 @@ func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkfl
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(scan Scan) (w MeasuredWorkflow, err error) {
-		return w, scan(&w.Workflow, &w.Tasks, &w.Counts, &w.Arrived, &w.Due, &w.Wait, &w.Makespan, &w.Response,
-			&w.Work, &w.Critical, &w.Slowdown, &w.SLR)
-	}, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s, makespan_s, response_s, work_s, critical_path_s,
+	return RowsOf[MeasuredWorkflow](ctx, db, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s, makespan_s,
+		response_s, work_s, critical_path_s,
 		slowdown, slr FROM v_slowdowns
 		WHERE run = ? ORDER BY arrived_s, position`, name)
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -62,12 +61,10 @@ func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 			return err
 		}
 		m.Version = int(last) + 1
-		_, err = db.conn.Exec(`INSERT INTO models(name, version, method, created_wall, gantry, runtime, time_scale,
+		return db.exec(`INSERT INTO models(name, version, method, created_wall, gantry, runtime, time_scale,
 			size_scale, seed, runs, samples, features, held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-			[]driver.Value{m.Name, int64(m.Version), string(m.Method), m.Created.UTC().Format(time.RFC3339Nano),
-				m.Gantry, m.Runtime, m.TimeScale, m.SizeScale,
-				int64(0), texts[0], int64(m.Samples), texts[1], texts[2], texts[3], texts[4]})
-		return err
+			m.Name, m.Version, m.Method, m.Created.UTC().Format(time.RFC3339Nano), m.Gantry, m.Runtime, m.TimeScale,
+			m.SizeScale, 0, texts[0], m.Samples, texts[1], texts[2], texts[3], texts[4])
 	})
 }
 

@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
+	"errors"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -22,12 +22,10 @@ func (r *Run) notePolicy(b *executor.Batch) error {
 		if !ok {
 			continue
 		}
-		if _, err := r.db.conn.Exec("INSERT INTO policies(run, seq, at_ns, policy) VALUES (?, ?, ?, ?)",
-			[]driver.Value{r.id, int64(b.Events[i].Seq), int64(b.Events[i].At), x.Policy}); err != nil {
-			return err
-		}
-		if _, err := r.db.conn.Exec("UPDATE runs SET policy = ? WHERE id = ?",
-			[]driver.Value{x.Policy, r.id}); err != nil {
+		if err := errors.Join(
+			r.db.exec("INSERT INTO policies(run, seq, at_ns, policy) VALUES (?, ?, ?, ?)", r.id, b.Events[i].Seq,
+				b.Events[i].At, x.Policy),
+			r.db.exec("UPDATE runs SET policy = ? WHERE id = ?", x.Policy, r.id)); err != nil {
 			return err
 		}
 	}
@@ -40,7 +38,5 @@ func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) 
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(scan Scan) (c PolicyChange, err error) {
-		return c, scan(&c.Seq, &c.At, &c.Policy)
-	}, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq", id)
+	return RowsOf[PolicyChange](ctx, db, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq", id)
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 )
 
 // Scopes of predictions.
@@ -35,10 +34,9 @@ func (r *Run) Predict(all []Prediction) error {
 	return r.db.transact(func() error {
 		for i := range all {
 			p := &all[i]
-			if _, err := r.db.conn.Exec(`INSERT OR REPLACE INTO predictions(run, at_ns, scope, name, basis, tasks,
-				repetitions, expected_ns, low_ns, high_ns) VALUES (?,?,?,?,?,?,?,?,?,?)`, []driver.Value{r.id,
-				int64(p.At), p.Scope, p.Name, p.Basis, int64(p.Tasks), int64(p.Repetitions), int64(p.Expected),
-				int64(p.Low), int64(p.High)}); err != nil {
+			if err := r.db.exec(`INSERT OR REPLACE INTO predictions(run, at_ns, scope, name, basis, tasks, repetitions,
+				expected_ns, low_ns, high_ns) VALUES (?,?,?,?,?,?,?,?,?,?)`, r.id, p.At, p.Scope, p.Name, p.Basis,
+				p.Tasks, p.Repetitions, p.Expected, p.Low, p.High); err != nil {
 				return err
 			}
 		}
@@ -48,15 +46,8 @@ func (r *Run) Predict(all []Prediction) error {
 
 // Predictions returns the latest predictions of a run, those of the run first, then of workflows, then of types.
 func (db *DB) Predictions(ctx context.Context, run string) ([]Prediction, error) {
-	return collect(ctx, db, func(scan Scan) (p Prediction, err error) {
-		var made, expected, low, high *Span
-		err = scan(seconds(&made), &p.Scope, &p.Name, &p.Basis, &p.Tasks, &p.Repetitions, seconds(&expected),
-			seconds(&low), seconds(&high), seconds(&p.Actual), &p.Error, &p.Within)
-		if err == nil {
-			p.At, p.Expected, p.Low, p.High = *made, *expected, *low, *high
-		}
-		return p, err
-	}, `SELECT made_s, scope, name, basis, tasks, repetitions, predicted_s, low_s, high_s, actual_s, error_pct, within
+	return RowsOf[Prediction](ctx, db, `SELECT made_s, scope, name, basis, tasks, repetitions, predicted_s, low_s,
+		high_s, actual_s, error_pct, within
 		FROM v_predictions v WHERE run = ?1 AND made_s = (SELECT max(p.at_ns) / 1e9 FROM predictions p JOIN runs r
 			ON r.id = p.run WHERE r.name = ?1)
 		ORDER BY CASE scope WHEN 'run' THEN 0 WHEN 'workflow' THEN 1 ELSE 2 END, tasks DESC, name`, run)

@@ -27,10 +27,8 @@ func (db *DB) ProgramRuns(ctx context.Context, runtimes []string, run string, la
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(scan Scan) (p ProgramRun, err error) {
-		return p, scan(&p.Run, &p.Workflow, &p.Task, &p.Kind, &p.Identity, &p.Input, &p.Ran, &p.CPU, &p.Millicores,
-			&p.Speed, &p.Startup)
-	}, `SELECT r.name, w.name, t.name, t.kind, coalesce(CAST(t.identity AS TEXT), ''), coalesce(t.input_bytes, 0),
+	return RowsOf[ProgramRun](ctx, db, `SELECT r.name, w.name, t.name, t.kind, coalesce(CAST(t.identity AS TEXT), ''),
+		coalesce(t.input_bytes, 0),
 			`+wholeRun+`,
 			coalesce(a.cpu_user_ns + a.cpu_system_ns, -1), coalesce(a.applied_cpu_millicores, 0), n.speed,
 			max(0, a.started_ns - coalesce(a.staged_ns, a.queued_ns))

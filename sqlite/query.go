@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"reflect"
-
-	"gantry/sqlite/sqlite3"
 )
 
 // Scan reads the columns of a row.
@@ -31,57 +29,99 @@ func (db *DB) Each(ctx context.Context, f func(Scan) error, query string, args .
 
 // EachOf calls f for each of the rows, and closes them.
 func (db *DB) EachOf(rows *sql.Rows, f func(Scan) error) error {
-	scan := func(columns ...any) error { return db.wrap("read", rows.Scan(columns...)) }
-	return db.through(rows, func() error { return f(scan) })
-}
-
-func (db *DB) through(rows *sql.Rows, f func() error) error {
 	defer rows.Close()
 	for rows.Next() {
-		if err := f(); err != nil {
+		if err := f(func(columns ...any) error { return db.wrap("read", rows.Scan(columns...)) }); err != nil {
 			return err
 		}
 	}
 	return db.wrap("read", rows.Err())
 }
 
-// rows calls f for each row of a query.
-func (db *DB) rows(ctx context.Context, f func(Scan) error, query string, args ...any) error {
-	rows, err := db.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return db.wrap("read", err)
-	}
-	return db.EachOf(rows, f)
+// one reads the columns of a query that has one row: sql.ErrNoRows is the error if it has none.
+func (db *DB) one(ctx context.Context, query string, args []any, columns ...any) error {
+	return db.wrap("read", db.readers.QueryRowContext(ctx, query, args...).Scan(columns...))
 }
 
 // collect reads the rows of a query.
 func collect[T any](ctx context.Context, db *DB, read func(Scan) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := db.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, db.wrap("read", err)
-	}
 	all := []T{}
-	if err := db.through(rows, func() error {
-		v, err := read(rows.Scan)
+	return all, db.Each(ctx, func(scan Scan) error {
+		v, err := read(scan)
 		all = append(all, v)
-		return db.wrap("read", err)
-	}); err != nil {
-		return nil, err
-	}
-	return all, nil
-}
-
-// columnOf reads the rows of a query that has one column.
-func columnOf[T any](ctx context.Context, db *DB, query string, args ...any) ([]T, error) {
-	return collect(ctx, db, func(scan Scan) (v T, err error) {
-		err = scan(&v)
-		return v, err
+		return err
 	}, query, args...)
 }
 
+// Asked is what queries are asked of: a DB or a Snapshot.
+type Asked interface {
+	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	EachOf(rows *sql.Rows, f func(Scan) error) error
+}
+
+// RowsOf reads the rows of a query: its columns are the first exported fields of T, in order, with those of structs
+// among them, or T itself.
+func RowsOf[T any](ctx context.Context, db Asked, query string, args ...any) ([]T, error) {
+	all := []T{}
+	rows, err := db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	names, _ := rows.Columns() // they are open
+	var row T
+	columns := placesOf(reflect.ValueOf(&row).Elem())[:len(names)]
+	err = db.EachOf(rows, func(scan Scan) error {
+		err := scan(columns...)
+		all = append(all, row)
+		return err
+	})
+	return all, err
+}
+
+func placesOf(v reflect.Value) (places []any) {
+	if v.Kind() != reflect.Struct || v.Addr().Type().Implements(reflect.TypeFor[sql.Scanner]()) {
+		return []any{v.Addr().Interface()}
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() || f.Anonymous {
+			places = append(places, placesOf(v.Field(i))...)
+		}
+	}
+	return places
+}
+
+// exec runs a statement on the connection of the writer, within a transaction.
+func (db *DB) exec(query string, args ...any) error {
+	values, err := valuesOf(args)
+	if err == nil {
+		_, err = db.conn.Exec(query, values)
+	}
+	return err
+}
+
+// change is exec in a transaction of its own.
+func (db *DB) change(query string, args ...any) error {
+	return db.transact(func() error { return db.exec(query, args...) })
+}
+
+func valuesOf(args []any) (values []driver.Value, err error) {
+	for _, a := range args {
+		v, err := driver.DefaultParameterConverter.ConvertValue(a)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+	}
+	return values, nil
+}
+
 // written calls f for each row of a query on the connection of the writer, so that it sees its own transaction.
-func written(c *sqlite3.SQLiteConn, f func([]driver.Value) error, query string, args ...driver.Value) error {
-	rows, err := c.Query(query, args)
+func (db *DB) written(f func([]driver.Value) error, query string, args ...any) error {
+	values, err := valuesOf(args)
+	if err != nil {
+		return err
+	}
+	rows, err := db.conn.Query(query, values)
 	if err != nil {
 		return err
 	}
@@ -97,6 +137,15 @@ func written(c *sqlite3.SQLiteConn, f func([]driver.Value) error, query string, 
 			return err
 		}
 	}
+}
+
+// queryInt reads one number on the connection of the writer.
+func (db *DB) queryInt(query string, args ...any) (n int64, err error) {
+	err = db.written(func(row []driver.Value) error {
+		n, _ = row[0].(int64)
+		return nil
+	}, query, args...)
+	return n, err
 }
 
 // scanned is the Scan of a row of numbers and texts as the driver has it. NULL leaves a variable as it is.

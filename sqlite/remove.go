@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"time"
 )
 
@@ -13,10 +12,7 @@ func (db *DB) Remove(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	if err := db.transact(func() error {
-		_, err := db.conn.Exec("DELETE FROM runs WHERE id = ?", []driver.Value{id})
-		return err
-	}); err != nil {
+	if err := db.change("DELETE FROM runs WHERE id = ?", id); err != nil {
 		return err
 	}
 	return db.shrink()
@@ -24,7 +20,7 @@ func (db *DB) Remove(ctx context.Context, run string) error {
 
 // Ended returns the names of the runs that ended before an instant, the oldest first.
 func (db *DB) Ended(ctx context.Context, before time.Time) ([]string, error) {
-	return columnOf[string](ctx, db, "SELECT name FROM runs WHERE state IN ('finished', 'failed') AND "+
+	return RowsOf[string](ctx, db, "SELECT name FROM runs WHERE state IN ('finished', 'failed') AND "+
 		"unixepoch(ended_wall) < ? ORDER BY id", before.Unix())
 }
 
@@ -42,7 +38,7 @@ func (db *DB) shrink() error {
 		return err
 	}
 	if 2*free > pages {
-		_, _ = db.conn.Exec("VACUUM", nil)
+		_ = db.exec("VACUUM")
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 // replay gives the events after one.
 func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, each func(planner.Event,
 	*executor.Admission) error) error {
-	return db.rows(ctx, func(scan Scan) error {
+	return db.Each(ctx, func(scan Scan) error {
 		var at, kind int64
 		var e planner.Event
 		var body sql.RawBytes // until the next row
@@ -170,9 +170,8 @@ func (db *DB) arrival(ctx context.Context, run, workflow int64) (*executor.Admis
 // defined reads an admission.
 func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor.Admission, error) {
 	var blob []byte
-	err := db.readers.QueryRowContext(ctx, query, args...).Scan(&blob)
-	if err != nil {
-		return nil, db.wrap("read", err)
+	if err := db.one(ctx, query, args, &blob); err != nil {
+		return nil, err
 	}
 	a, err := decodeAdmission(blob)
 	if err != nil {
@@ -188,7 +187,7 @@ func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Ad
 	if err != nil {
 		return err
 	}
-	flows, err := columnOf[int64](ctx, db, "SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow", id)
+	flows, err := RowsOf[int64](ctx, db, "SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow", id)
 	if err != nil {
 		return err
 	}
@@ -226,13 +225,22 @@ func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return &Snapshot{db, tx}, nil
 }
 
+// Query is that of DB.
+func (s *Snapshot) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := s.tx.QueryContext(ctx, query, args...)
+	return rows, s.db.wrap("read", err)
+}
+
+// EachOf is that of DB.
+func (s *Snapshot) EachOf(rows *sql.Rows, f func(Scan) error) error { return s.db.EachOf(rows, f) }
+
 // Each is that of DB.
 func (s *Snapshot) Each(ctx context.Context, f func(Scan) error, query string, args ...any) error {
-	rows, err := s.tx.QueryContext(ctx, query, args...)
+	rows, err := s.Query(ctx, query, args...)
 	if err != nil {
-		return s.db.wrap("read", err)
+		return err
 	}
-	return s.db.EachOf(rows, f)
+	return s.EachOf(rows, f)
 }
 
 // Close ends the snapshot.
@@ -267,9 +275,7 @@ func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(scan Scan) (f Flow, err error) {
-		return f, scan(&f.ID, &f.Name, &f.Label, &f.State, &f.Source, &f.Ended)
-	}, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM workflows "+
+	return RowsOf[Flow](ctx, db, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM workflows "+
 		"WHERE run = ? AND state <> 'continued' ORDER BY workflow", id)
 }
 
@@ -294,10 +300,7 @@ func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w pla
 	if err != nil {
 		return 0, 0, err
 	}
-	err = db.readers.QueryRowContext(ctx, "SELECT w.workflow, "+positionOfTask+" FROM tasks t JOIN workflows w ON "+
-		"w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? AND t.task = ?", id, int64(t)).Scan(&w, &position)
-	if err != nil {
-		return 0, 0, db.wrap("read", err)
-	}
-	return w, position, nil
+	err = db.one(ctx, "SELECT w.workflow, "+positionOfTask+" FROM tasks t JOIN workflows w ON w.run = t.run AND "+
+		"w.workflow = t.workflow WHERE t.run = ? AND t.task = ?", []any{id, t}, &w, &position)
+	return w, position, err
 }

@@ -27,11 +27,10 @@ type tables struct {
 	alike       alike
 	kin         kin
 
+	inserters                                                          // all of them
 	workflows, growths, tasks, files, replicas, attempts, notes, waits *inserter
-	more                                                               []*inserter // of one kind of log only
-	flowChanged                                                        *inserter
-	taskChanged, suspended, overtaken                                  *update
-	flowContinued, flowSuperseded, taskReused, known                   *update
+	flowChanged, taskChanged, suspended, overtaken                     *inserter
+	flowContinued, flowSuperseded, taskReused, known                   *inserter
 
 	identify   bool // tasks get an identity
 	identities []identified
@@ -128,42 +127,21 @@ func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bo
 
 // Columns that rows written together mostly share come first.
 const (
-	workflowColumns = "workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, " +
+	workflowColumns = "run, workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, " +
 		"first_task, definition, state, started_ns, ended_ns, tasks"
 	workflowState = 12 // column of these from which on they change
-	taskShared    = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, image, " +
-		"state, attempts"
-	taskColumns = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, " +
-		"ready_ns, queued_ns, ended_ns"
+	taskColumns   = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, image, " +
+		"state, attempts, " +
+		"task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, ready_ns, " +
+		"queued_ns, " +
+		"ended_ns"
 	attemptShared = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, " +
 		"estimate_samples, estimate_source, outcome, exit_code, message, done, before_ns, kept, lost_ns"
-	attemptColumns = "attempt, task, node, planned_end_ns, estimate_ns, ran_ns"
+	attemptColumns = ", attempt, task, node, planned_end_ns, estimate_ns, ran_ns"
 )
 
 // rowWidth is more than any row has columns.
 const rowWidth = 64
-
-// table is an inserter to be made.
-type table struct {
-	in                          **inserter
-	verb, name, shared, columns string
-}
-
-// prepare makes inserters. Those whose only shared column is run have its value.
-func prepare(conn *sqlite3.SQLiteConn, run int64, tables []table) error {
-	for _, t := range tables {
-		var err error
-		if *t.in, err = newInserter(conn, t.verb, t.name, t.shared, t.columns); err != nil {
-			return err
-		}
-		if t.shared == "run" {
-			if err := (*t.in).share(run); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
 
 // newTables prepares to write the rows of a run.
 func newTables(conn *sqlite3.SQLiteConn, run int64, more ...table) (*tables, error) {
@@ -172,94 +150,39 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, more ...table) (*tables, err
 	}
 	// like no row
 	t := &tables{run: run, values: make([]driver.Value, 0, rowWidth), alike: alike{try: -1}, kin: kin{tries: -1}}
-	err := prepare(conn, run, append([]table{
-		{&t.workflows, "INSERT", "workflows", "run", workflowColumns},
-		{&t.growths, "INSERT", "growths", "run", "workflow, first_task, tasks, definition"},
-		{&t.tasks, "INSERT", "tasks", taskShared, taskColumns},
-		{&t.files, "INSERT", "files", "run", "file, workflow, name, size_bytes, producer"},
-		{&t.replicas, "INSERT", "replicas", "run", "file, node, replica"},
-		{&t.attempts, "INSERT OR REPLACE", "attempts", attemptShared + columnsOf(sharedCounters), attemptColumns +
-			columnsOf(ownCounters)},
-		{&t.notes, "INSERT", "notes", "run", "seq, position, at_ns, topic, workflow, task, instant_ns, text"},
-		{&t.waits, "INSERT OR REPLACE", "waits", "run, reason, dim", "task, seq, since_ns, node, until_ns"},
-	}, more...))
-	for _, m := range more {
-		if *m.in != nil {
-			t.more = append(t.more, *m.in)
-		}
-	}
-	for _, q := range []struct {
-		up    **update
-		query string
-	}{
-		{&t.taskChanged, "UPDATE tasks SET state = ?1, attempts = ?2, node = ?3, attempt = ?4, ready_ns = " +
-			"coalesce(ready_ns, iif(?5 IS NULL, NULL, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN " +
+	var err error
+	t.inserters, err = prepare(conn, run, append([]table{
+		{&t.workflows, 1, insertInto("INSERT", "workflows", workflowColumns)},
+		{&t.growths, 1, insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")},
+		{&t.tasks, 9, insertInto("INSERT", "tasks", taskColumns)},
+		{&t.files, 1, insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")},
+		{&t.replicas, 1, insertInto("INSERT", "replicas", "run, file, node, replica")},
+		{&t.attempts, 15 + len(sharedCounters), insertInto("INSERT OR REPLACE", "attempts", attemptShared+
+			columnsOf(sharedCounters)+attemptColumns+columnsOf(ownCounters))},
+		{&t.notes, 1, insertInto("INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, "+
+			"text")},
+		{&t.waits, 3, insertInto("INSERT OR REPLACE", "waits", "run, reason, dim, task, seq, since_ns, node, "+
+			"until_ns")},
+		{&t.flowChanged, 1, "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, tasks = ?5 " +
+			"WHERE run = ?1 AND workflow = ?6"},
+		{&t.taskChanged, 1, "UPDATE tasks SET state = ?2, attempts = ?3, node = ?4, attempt = ?5, ready_ns = " +
+			"coalesce(ready_ns, iif(?6 IS NULL, NULL, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN " +
 			"max(?9, coalesce(max(p.ended_ns), 0)) END FROM json_each(tasks.parents) d CROSS JOIN tasks p ON " +
-			"p.run = ?7 AND p.task = d.value))), queued_ns = ?5, ended_ns = ?6 WHERE run = ?7 AND task = ?8"},
-		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, " +
-			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
-		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = iif(workflow " +
+			"p.run = ?1 AND p.task = d.value))), queued_ns = ?6, ended_ns = ?7 WHERE run = ?1 AND task = ?8"},
+		{&t.suspended, 1, insertInto("INSERT OR REPLACE", "suspensions", "run, attempt, seq, ordered_ns, how, "+
+			"since_ns, "+
+			"until_ns, lost_ns")},
+		{&t.overtaken, 1, "DELETE FROM suspensions WHERE run = ?1 AND attempt = ?2 AND seq = ?3"},
+		{&t.flowContinued, 1, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = " +
+			"iif(workflow " +
 			"= ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
-		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
+		{&t.flowSuperseded, 1, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
 			"task >= (SELECT first_task FROM workflows WHERE run = ?1 AND workflow = ?2)"},
-		{&t.taskReused, "INSERT OR REPLACE INTO reuses(run, task, at_ns, from_run, from_attempt, ran_ns) VALUES " +
-			"(?, ?, ?, ?, ?, ?)"},
-		{&t.known, "UPDATE tasks SET identity = ? WHERE run = ? AND task = ?"},
-		{&t.overtaken, "DELETE FROM suspensions WHERE run = ? AND attempt = ? AND seq = ?"},
-	} {
-		if err == nil {
-			*q.up, err = newUpdate(conn, q.query)
-		}
-	}
-	if err == nil {
-		t.flowChanged, err = newBatch(conn, "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, "+
-			"tasks = ?5 WHERE run = ?1 AND workflow = ?6", 1, 5)
-	}
-	if err == nil {
-		err = t.flowChanged.share(run)
-	}
-	if err != nil {
-		t.close()
-		return nil, err
-	}
-	return t, nil
-}
-
-// inserters are in the order in which tables are filled.
-func (t *tables) inserters() []*inserter {
-	return append([]*inserter{t.workflows, t.growths, t.tasks, t.files, t.replicas, t.attempts, t.notes, t.waits,
-		t.flowChanged}, t.more...)
-}
-
-func (t *tables) close() {
-	for _, in := range t.inserters() {
-		if in != nil {
-			in.close()
-		}
-	}
-	for _, u := range []*update{t.taskChanged, t.suspended, t.overtaken, t.flowContinued, t.flowSuperseded,
-		t.taskReused, t.known} {
-		if u != nil {
-			u.stmt.Close()
-		}
-	}
-}
-
-func (t *tables) flush() error {
-	for _, in := range t.inserters() {
-		if err := in.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reset forgets rows of a transaction that is undone.
-func (t *tables) reset() {
-	t.identities = nil
-	for _, in := range t.inserters() {
-		in.reset()
-	}
+		{&t.taskReused, 1, insertInto("INSERT OR REPLACE", "reuses", "run, task, at_ns, from_run, from_attempt, "+
+			"ran_ns")},
+		{&t.known, 1, "UPDATE tasks SET identity = ?2 WHERE run = ?1 AND task = ?3"},
+	}, more...)...)
+	return t, err
 }
 
 // addFlow adds a workflow that arrived and its files.
@@ -267,7 +190,7 @@ func (t *tables) addFlow(f *flow, a *executor.Admission) error {
 	if t == nil {
 		return nil
 	}
-	flow, sub, from, w := &a.Arrived.Workflow, &a.Submission, a.Submission.Workflow, t.workflows
+	flow, sub, from := &a.Arrived.Workflow, &a.Submission, a.Submission.Workflow
 	if from == nil {
 		from = new(trace.Workflow)
 	}
@@ -275,19 +198,10 @@ func (t *tables) addFlow(f *flow, a *executor.Admission) error {
 	if len(a.Arrived.Tasks) > 0 {
 		first = a.Arrived.Tasks[0].ID
 	}
-	f.row = w.place()
-	w.takeInt(int64(flow.ID))
-	for _, s := range [...]string{sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant,
-		flow.Class.String()} {
-		w.takeText(s)
-	}
-	w.takeInt(int64(flow.Arrived))
-	w.takeInt(int64(flow.Release))
-	w.takeKnown(int64(flow.Due), flow.Due != unit.Never)
-	w.takeInt(int64(first))
-	w.takeBytes(t.definition(), false)
-	f.takeState(w)
-	if err := w.end(); err != nil {
+	f.row = t.workflows.place()
+	if err := t.workflows.add(append([]driver.Value{int64(flow.ID), sub.Name, from.Label, from.Source,
+		from.Format.String(), sub.Tenant, flow.Class.String(), int64(flow.Arrived), int64(flow.Release),
+		reached(flow.Due), int64(first), t.definition()}, f.values()...)...); err != nil {
 		return err
 	}
 	return t.addFiles(a, a.Files)
@@ -316,20 +230,16 @@ func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) err
 
 // changeFlow changes the row of a workflow, at the latest with the next flush.
 func (t *tables) changeFlow(f *flow) error {
-	if t.workflows.revise(f.row, workflowState, func() { f.takeState(t.workflows) }) {
+	v := f.values()
+	if t.workflows.revise(f.row, workflowState, v...) {
 		return nil
 	}
-	f.takeState(t.flowChanged)
-	t.flowChanged.takeInt(int64(f.id))
-	return t.flowChanged.end()
+	return t.flowChanged.add(append(v, int64(f.id))...)
 }
 
-// takeState adds the changing values of a workflow to a row.
-func (f *flow) takeState(in *inserter) {
-	in.takeText(f.name())
-	in.takeKnown(int64(f.started), f.started != unit.Never)
-	in.takeKnown(int64(f.ended), f.ended != unit.Never)
-	in.takeInt(int64(len(f.tasks)))
+// values are the columns of the row of a workflow that change.
+func (f *flow) values() []driver.Value {
+	return []driver.Value{f.name(), reached(f.started), reached(f.ended), int64(len(f.tasks))}
 }
 
 // addContinued says that a workflow stands for another.
@@ -340,11 +250,7 @@ func (t *tables) addContinued(b *planner.WorkflowContinued) error {
 	if err := t.flush(); err != nil { // rows that are changed have to be there
 		return err
 	}
-	err := t.flowContinued.exec(t.run, int64(b.Workflow), int64(b.Of))
-	if err == nil {
-		err = t.flowSuperseded.exec(t.run, int64(b.Of))
-	}
-	return err
+	return errors.Join(t.flowContinued.exec(int64(b.Workflow), int64(b.Of)), t.flowSuperseded.exec(int64(b.Of)))
 }
 
 // addReused says where the outputs of a task are from.
@@ -352,8 +258,7 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 	if t == nil {
 		return nil
 	}
-	return t.taskReused.exec(t.run, int64(b.Task), int64(ev.At), b.Run, int64(b.Attempt),
-		int64(b.Ran))
+	return t.taskReused.exec(int64(b.Task), int64(ev.At), b.Run, int64(b.Attempt), int64(b.Ran))
 }
 
 // addTask adds a task, as x has it by now, ready since an instant.
@@ -396,7 +301,7 @@ func (t *tables) putIdentities() error {
 		return err
 	}
 	for _, x := range t.identities {
-		if err := t.known.exec(x.identity, t.run, x.task); err != nil {
+		if err := t.known.exec(x.identity, x.task); err != nil {
 			return err
 		}
 	}
@@ -408,8 +313,7 @@ func (t *tables) putIdentities() error {
 func (t *tables) changeTask(f *flow, i int) error {
 	x := &f.tasks[i]
 	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last),
-		x.last != planner.None), reached(x.queued), reached(x.ended), t.run,
-		int64(f.task(i)), int64(f.ready))
+		x.last != planner.None), reached(x.queued), reached(x.ended), int64(f.task(i)), int64(f.ready))
 }
 
 // where is the node of a task; NULL if it has none.
@@ -500,16 +404,15 @@ func (t *tables) putSuspension(s *suspension) error {
 	if t == nil {
 		return nil
 	}
-	return t.suspended.exec(t.run, int64(s.attempt), int64(s.seq), int64(s.ordered), s.how.String(), reached(s.since),
-		reached(s.until),
-		known(s.lost, s.since != unit.Never))
+	return t.suspended.exec(int64(s.attempt), int64(s.seq), int64(s.ordered), s.how.String(), reached(s.since),
+		reached(s.until), known(s.lost, s.since != unit.Never))
 }
 
 func (t *tables) dropSuspension(s *suspension) error {
 	if t == nil {
 		return nil
 	}
-	return t.overtaken.exec(t.run, int64(s.attempt), int64(s.seq))
+	return t.overtaken.exec(int64(s.attempt), int64(s.seq))
 }
 
 // diskShare stands beside the fields of a trace, of which hardly any has block I/O: it is the task's share of its

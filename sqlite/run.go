@@ -127,17 +127,12 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 		} else if n > 0 {
 			return Taken(info.Name)
 		}
-		_, err := db.conn.Exec(`INSERT INTO runs(name, runtime, policy, command, version, started_wall,
-			started_unix_ns, seed, time_scale, size_scale,
-			cluster, platform, host, settings) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-			[]driver.Value{info.Name, info.Runtime, info.Policy, texts[0], info.Version,
-				info.Started.UTC().Format(time.RFC3339Nano),
-				info.Started.UnixNano(), info.Seed, info.TimeScale, info.SizeScale, texts[1], texts[2], texts[3],
-				texts[4]})
-		if err != nil {
-			return err
-		}
-		if id, err = db.queryInt("SELECT last_insert_rowid()"); err != nil {
+		var err error
+		if id, err = db.queryInt(`INSERT INTO runs(name, runtime, policy, command, version, started_wall,
+			started_unix_ns, seed, time_scale, size_scale, cluster, platform, host, settings)
+			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id`, info.Name, info.Runtime, info.Policy, texts[0],
+			info.Version, info.Started.UTC().Format(time.RFC3339Nano), info.Started.UnixNano(), info.Seed,
+			info.TimeScale, info.SizeScale, texts[1], texts[2], texts[3], texts[4]); err != nil {
 			return err
 		}
 		for _, n := range info.Platform.Nodes {
@@ -145,10 +140,9 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 			if int(n.Group) < len(info.Platform.Groups) {
 				group = info.Platform.Groups[n.Group]
 			}
-			if _, err := db.conn.Exec("INSERT INTO nodes VALUES (?,?,?,?,?,?,?,?)", []driver.Value{id, int64(n.ID),
-				n.Name, group,
+			if err := db.exec("INSERT INTO nodes VALUES (?,?,?,?,?,?,?,?)", id, n.ID, n.Name, group,
 				limited(n.Capacity[unit.CPU]), limited(n.Capacity[unit.Memory]), limited(n.Capacity[unit.Disk]),
-				n.Speed}); err != nil {
+				n.Speed); err != nil {
 				return err
 			}
 		}
@@ -159,9 +153,6 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 	})
 	if err != nil {
 		return nil, err
-	}
-	if db.mode == Bulk {
-		return db.newSimulation(id, info)
 	}
 	return db.newRun(id, info)
 }
@@ -175,27 +166,31 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 	if info.Runtime == "sim" {
 		return nil, fmt.Errorf("run %q is a simulation, which cannot be resumed: start it again", name)
 	}
-	err = db.transact(func() error {
-		_, err := db.conn.Exec("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, "+
-			"ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL, counts = NULL WHERE id = ?",
-			[]driver.Value{id})
-		return err
-	})
-	if err != nil {
+	if err = db.change("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, ended_wall = "+
+		"NULL, "+
+		"ended_ns = NULL, makespan_ns = NULL, counts = NULL WHERE id = ?", id); err != nil {
 		return nil, err
 	}
 	return db.newRun(id, info)
 }
 
-func (db *DB) newRun(id int64, info RunInfo) (*Run, error) {
-	r := &Run{db: db, id: id, info: info, reserve: newReserve(db.path), stop: make(chan struct{})}
+func (db *DB) newRun(id int64, info RunInfo) (r *Run, err error) {
+	r = &Run{db: db, id: id, info: info, stop: make(chan struct{})}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	var err error
-	if r.w, err = newWriter(db.conn, id, false); err != nil {
+	if db.mode == Bulk {
+		r.bulk, err = newBulk(db, id)
+	} else {
+		r.w, err = newWriter(db.conn, id, false)
+	}
+	if err != nil {
 		return nil, db.wrap("write", err)
 	}
 	db.runs[r] = struct{}{}
+	if r.w == nil { // nothing is sampled in a simulation
+		return r, nil
+	}
+	r.reserve = newReserve(db.path)
 	r.stopped.Go(func() {
 		tick := time.NewTicker(sampleEvery)
 		defer tick.Stop()
@@ -211,18 +206,6 @@ func (db *DB) newRun(id int64, info RunInfo) (*Run, error) {
 	return r, nil
 }
 
-func (db *DB) newSimulation(id int64, info RunInfo) (*Run, error) {
-	r := &Run{db: db, id: id, info: info, stop: make(chan struct{})}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	var err error
-	if r.bulk, err = newBulk(db, id); err != nil {
-		return nil, db.wrap("write", err)
-	}
-	db.runs[r] = struct{}{}
-	return r, nil
-}
-
 // runInfo reads the RunInfo that CreateRun wrote.
 func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) {
 	id, found, err := db.find(ctx, name)
@@ -232,12 +215,12 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 	info := RunInfo{Name: found}
 	var started int64
 	var texts [5]sql.NullString
-	err = db.readers.QueryRowContext(ctx, `SELECT runtime, policy, version, started_unix_ns, seed, time_scale,
-		size_scale, command, cluster, platform, host, settings FROM runs WHERE id = ?`, id).Scan(&info.Runtime,
-		&info.Policy, &info.Version, &started,
-		&info.Seed, &info.TimeScale, &info.SizeScale, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4])
-	if err != nil {
-		return 0, RunInfo{}, db.wrap("read", err)
+	if err := db.one(ctx, `SELECT runtime, policy, version, started_unix_ns, seed, time_scale, size_scale, command,
+		cluster, platform, host, settings FROM runs WHERE id = ?`, []any{id}, &info.Runtime, &info.Policy,
+		&info.Version,
+		&started, &info.Seed, &info.TimeScale, &info.SizeScale, &texts[0], &texts[1], &texts[2], &texts[3],
+		&texts[4]); err != nil {
+		return 0, RunInfo{}, err
 	}
 	info.Started = time.Unix(0, started).UTC()
 	for i, v := range []any{&info.Command, &info.Cluster, &info.Platform, &info.Host, &info.Settings} {
@@ -259,11 +242,8 @@ func (r *Run) Info() RunInfo { return r.info }
 
 // Began says when the run began, where that is later than it was created.
 func (r *Run) Began(at time.Time) error {
-	return r.db.transact(func() error {
-		_, err := r.db.conn.Exec("UPDATE runs SET started_wall = ?, started_unix_ns = ? WHERE id = ?",
-			[]driver.Value{at.UTC().Format(time.RFC3339Nano), at.UnixNano(), r.id})
-		return err
-	})
+	return r.db.change("UPDATE runs SET started_wall = ?, started_unix_ns = ? WHERE id = ?",
+		at.UTC().Format(time.RFC3339Nano), at.UnixNano(), r.id)
 }
 
 // Append makes a batch durable. It does not heed the cancellation of ctx: events are logged even while gantry is being
@@ -334,9 +314,7 @@ func (r *Run) putOnDisk() error {
 		return nil
 	}
 	r.onDiskKept = most
-	_, err := r.db.conn.Exec("UPDATE runs SET peak_disk_bytes = max(coalesce(peak_disk_bytes, 0), ?) WHERE id = ?",
-		[]driver.Value{most, r.id})
-	return err
+	return r.db.exec("UPDATE runs SET peak_disk_bytes = max(coalesce(peak_disk_bytes, 0), ?) WHERE id = ?", most, r.id)
 }
 
 // Sample takes a reading; it is in the log within a second. It never waits for the disk.
@@ -386,12 +364,8 @@ func (r *Run) flushSamples() error {
 
 // Warn logs a warning of the run under a stable rule name; equal ones are counted.
 func (r *Run) Warn(rule, message string) error {
-	return r.db.transact(func() error {
-		_, err := r.db.conn.Exec("INSERT INTO warnings(run, rule, message, count) VALUES (?,?,?,1) ON CONFLICT DO "+
-			"UPDATE SET count = count + 1",
-			[]driver.Value{r.id, rule, message})
-		return err
-	})
+	return r.db.change("INSERT INTO warnings(run, rule, message, count) VALUES (?,?,?,1) ON CONFLICT DO UPDATE SET "+
+		"count = count + 1", r.id, rule, message)
 }
 
 // Finish says how the run stands now that gantry leaves it, with gantry's exit code, and closes it. The makespan is
@@ -414,12 +388,11 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 					return err
 				}
 			}
-			_, err := r.db.conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, "+
-				"makespan_ns = ?, counts = (SELECT n.counts FROM run_counts n WHERE n.run = runs.id) WHERE id = ?",
-				[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano),
-					known(int64(p.at), p.seq > 0),
-					known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id})
-			return err
+			return r.db.exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = "+
+				"?, "+
+				"counts = (SELECT n.counts FROM run_counts n WHERE n.run = runs.id) WHERE id = ?",
+				state, exit, time.Now().UTC().Format(time.RFC3339Nano), known(int64(p.at), p.seq > 0),
+				known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id)
 		})
 	}
 	err := finish()

@@ -76,16 +76,15 @@ func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
 			FROM attempts WHERE run = ? AND outcome IS NOT NULL`,
 			[]any{&s.JobTime, &s.SubmitTime, &s.Badput, &s.SubmitBadput}},
 	} {
-		if err := db.readers.QueryRowContext(ctx, q.query, id).Scan(q.to...); err != nil {
-			return nil, db.wrap("read", err)
+		if err := db.one(ctx, q.query, []any{id}, q.to...); err != nil {
+			return nil, err
 		}
 	}
 	for _, c := range []*WorkCounts{&s.Workflows, &s.Tasks, &s.Jobs} {
 		c.Incomplete = c.Total - c.Succeeded - c.Failed
 	}
-	s.Transformations, err = collect(ctx, db, func(scan Scan) (t Transformation, err error) {
-		return t, scan(&t.Name, &t.Count, &t.Succeeded, &t.Failed, &t.Min, &t.Max, &t.Mean, &t.Total)
-	}, `SELECT t.kind, count(*), sum(a.outcome = 'ok'), sum(a.outcome <> 'ok'), min(a.ran_ns), max(a.ran_ns),
+	s.Transformations, err = RowsOf[Transformation](ctx, db, `SELECT t.kind, count(*), sum(a.outcome = 'ok'),
+		sum(a.outcome <> 'ok'), min(a.ran_ns), max(a.ran_ns),
 		sum(a.ran_ns) / count(*), sum(a.ran_ns)
 		FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
 		WHERE a.run = ? AND a.outcome IS NOT NULL AND a.ran_ns IS NOT NULL AND a.node >= 0
@@ -100,40 +99,12 @@ func (db *DB) Blocked(ctx context.Context, run string, task int64) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	type edge struct{ child, parent int64 }
-	edges, err := collect(ctx, db, func(scan Scan) (e edge, err error) {
-		return e, scan(&e.child, &e.parent)
-	}, `SELECT e.child, e.parent FROM tasks t JOIN tasks o ON o.run = t.run AND o.workflow = t.workflow
-		JOIN edges e ON e.run = o.run AND e.child = o.task WHERE t.run = ? AND t.task = ?`, id, task)
-	if err != nil {
-		return nil, err
-	}
-	children := map[int64][]int64{}
-	for _, e := range edges {
-		children[e.parent] = append(children[e.parent], e.child)
-	}
-	below := map[int64]bool{}
-	for next := children[task]; len(next) > 0; {
-		t := next[len(next)-1]
-		next = next[:len(next)-1]
-		if !below[t] {
-			below[t] = true
-			next = append(next, children[t]...)
-		}
-	}
-	all := []string{}
-	err = db.rows(ctx, func(scan Scan) error {
-		var t int64
-		var name string
-		if err := scan(&t, &name); err != nil {
-			return err
-		}
-		if below[t] {
-			all = append(all, name)
-		}
-		return nil
-	}, `SELECT t.task, w.name || '/' || t.name
-		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
-		WHERE t.run = ? AND t.state <> 'done' ORDER BY t.task`, id)
-	return all, err
+	return RowsOf[string](ctx, db, `WITH RECURSIVE of(run, child, parent) AS MATERIALIZED (
+			SELECT o.run, o.task, e.parent FROM tasks t JOIN tasks o ON o.run = t.run AND o.workflow = t.workflow
+			JOIN edges e ON e.run = o.run AND e.child = o.task WHERE t.run = ?1 AND t.task = ?2),
+		below(task) AS (SELECT child FROM of WHERE parent = ?2 UNION SELECT of.child FROM below b
+			JOIN of ON of.parent = b.task)
+		SELECT w.name || '/' || t.name FROM below b JOIN tasks t ON t.run = ?1 AND t.task = b.task
+		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.state <> 'done' ORDER BY t.task`, id,
+		task)
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"math"
 
@@ -22,9 +21,9 @@ func encodeSubmissions(subs []executor.Submission) ([][]byte, error) {
 
 func (db *DB) insertSubmissions(run int64, subs []executor.Submission, blobs [][]byte) error {
 	for i := range subs {
-		_, err := db.conn.Exec("INSERT INTO submissions(run, position, at_ns, name, definition) VALUES (?, ?, ?, ?, ?)",
-			[]driver.Value{run, int64(i), int64(subs[i].At), subs[i].Name, blobs[i]})
-		if err != nil {
+		if err := db.exec("INSERT INTO submissions(run, position, at_ns, name, definition) VALUES (?, ?, ?, ?, ?)", run,
+			i,
+			subs[i].At, subs[i].Name, blobs[i]); err != nil {
 			return err
 		}
 	}
@@ -35,7 +34,7 @@ func (db *DB) insertSubmissions(run int64, subs []executor.Submission, blobs [][
 // still to come.
 func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission, error) {
 	var out []executor.Submission
-	err := r.db.rows(ctx, func(scan Scan) error {
+	err := r.db.Each(ctx, func(scan Scan) error {
 		var name string
 		var blob []byte
 		if err := scan(&name, &blob); err != nil {

@@ -148,15 +148,12 @@ func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) (again bool, er
 		}
 		for i := range rows {
 			s := &rows[i]
-			if _, err := r.db.conn.Exec("INSERT INTO submitted(run, key, position, uid, gid, pid, user, tenant, name, "+
+			if s.ID, err = r.db.queryInt("INSERT INTO submitted(run, key, position, uid, gid, pid, user, tenant, "+
+				"name, "+
 				"kind, accepted_wall, accepted_ns, at_ns, options, definition) VALUES "+
-				"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?)",
-				[]driver.Value{r.id, s.Key, int64(i), int64(s.UID), int64(s.GID), int64(s.PID), s.User, s.Tenant,
-					s.Name, s.Kind, s.Wall.UTC().Format(time.RFC3339Nano), int64(s.At), int64(s.Arrival), s.Options,
-					s.Definition}); err != nil {
-				return err
-			}
-			if s.ID, err = r.db.queryInt("SELECT last_insert_rowid()"); err != nil {
+				"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?) RETURNING id", r.id, s.Key, i, s.UID, s.GID,
+				s.PID, s.User, s.Tenant, s.Name, s.Kind, s.Wall.UTC().Format(time.RFC3339Nano), s.At, s.Arrival,
+				s.Options, s.Definition); err != nil {
 				return err
 			}
 			s.Run, s.Position, s.State, s.Workflow, s.Task = r.info.Name, i, Accepted, planner.None, planner.None
@@ -164,8 +161,7 @@ func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) (again bool, er
 				continue
 			}
 			named(s)
-			if _, err := r.db.conn.Exec("UPDATE submitted SET name = ? WHERE id = ?",
-				[]driver.Value{s.Name, s.ID}); err != nil {
+			if err := r.db.exec("UPDATE submitted SET name = ? WHERE id = ?", s.Name, s.ID); err != nil {
 				return err
 			}
 		}
@@ -180,7 +176,7 @@ const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, 
 
 // submittedBy reads the rows of a request on the connection of the writer, so that it sees its own transaction.
 func (db *DB) submittedBy(key string) (out []Submitted, err error) {
-	err = written(db.conn, func(row []driver.Value) error {
+	err = db.written(func(row []driver.Value) error {
 		s, err := scanSubmitted(scanned(row))
 		out = append(out, s)
 		return err
@@ -245,7 +241,7 @@ func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []
 // ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end,
 // or something that was accepted has not arrived.
 func (db *DB) ToServe(ctx context.Context) (string, error) {
-	names, err := columnOf[string](ctx, db, "SELECT name FROM runs r WHERE json_extract(settings, '$.serve') "+
+	names, err := RowsOf[string](ctx, db, "SELECT name FROM runs r WHERE json_extract(settings, '$.serve') "+
 		"AND (state IN ('running', 'interrupted') OR EXISTS (SELECT 1 FROM submitted s WHERE s.run = r.id "+
 		"AND s.state = 'accepted')) ORDER BY id DESC LIMIT 1")
 	if err != nil || len(names) == 0 {
@@ -267,17 +263,14 @@ func (r *Run) Waiting(ctx context.Context) ([]Submitted, error) {
 
 // WorkflowName is the name of a workflow in a run.
 func (db *DB) WorkflowName(ctx context.Context, run string, w planner.WorkflowID) (name string, err error) {
-	err = db.readers.QueryRowContext(ctx, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE "+
-		"r.name = ? AND w.workflow = ?", run, w).Scan(&name)
-	if err != nil {
-		return "", db.wrap("read", err)
-	}
-	return name, nil
+	err = db.one(ctx, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",
+		[]any{run, w}, &name)
+	return name, err
 }
 
 // WorkflowsOf returns the names of the workflows of a tenant in a run.
 func (db *DB) WorkflowsOf(ctx context.Context, run, tenant string) ([]string, error) {
-	return columnOf[string](ctx, db, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run "+
+	return RowsOf[string](ctx, db, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run "+
 		"WHERE r.name = ? AND w.tenant = ?", run, tenant)
 }
 
@@ -293,19 +286,19 @@ func (r *Run) settle(b *executor.Batch) error {
 		if a.Submission.ID == 0 {
 			continue
 		}
-		var task driver.Value // NULL for a whole workflow
+		var task any // NULL for a whole workflow
 		if a.Submission.Joins != nil {
-			task = int64(a.Arrived.Tasks[0].ID)
+			task = a.Arrived.Tasks[0].ID
 		}
-		if _, err := r.db.conn.Exec("UPDATE submitted SET state = ?, workflow = ?, task = ?, definition = NULL "+
-			"WHERE id = ?", []driver.Value{Arrived, int64(a.Spec.ID), task, a.Submission.ID}); err != nil {
+		if err := r.db.exec("UPDATE submitted SET state = ?, workflow = ?, task = ?, definition = NULL WHERE id = ?",
+			Arrived, a.Spec.ID, task, a.Submission.ID); err != nil {
 			return err
 		}
 	}
 	for _, s := range b.Settled {
-		if _, err := r.db.conn.Exec("UPDATE submitted SET state = ?, message = nullif(?, ''), definition = NULL, "+
-			"options = json_set(coalesce(options, '{}'), '$.settled_ns', ?) WHERE id = ?",
-			[]driver.Value{s.State, s.Message, int64(s.At), s.ID}); err != nil {
+		if err := r.db.exec("UPDATE submitted SET state = ?, message = nullif(?, ''), definition = NULL, options = "+
+			"json_set(coalesce(options, '{}'), '$.settled_ns', ?) WHERE id = ?", s.State, s.Message, s.At,
+			s.ID); err != nil {
 			return err
 		}
 	}
@@ -389,10 +382,9 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 			"t.attempt) FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.task = ?",
 			[]any{s.Run, s.Task}
 	}
-	err := db.readers.QueryRowContext(ctx, query, args...).Scan(&o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started,
-		&o.Ended, &o.Exit)
-	if err != nil {
-		return nil, db.wrap("read", err)
+	if err := db.one(ctx, query, args, &o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started, &o.Ended,
+		&o.Exit); err != nil {
+		return nil, err
 	}
 	if o.Tasks != 1 {
 		return o, nil
@@ -405,14 +397,13 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 		args[1] = s.Workflow
 	}
 	a := &o.Attempt
-	err = db.readers.QueryRowContext(ctx, "SELECT coalesce(a.outcome, ''), n.name, coalesce(a.peak_memory_bytes, 0), "+
-		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), coalesce(a.signal, 0), a.exit_code, t.ended_ns FROM "+
-		"tasks t "+
+	err := db.one(ctx, "SELECT coalesce(a.outcome, ''), n.name, coalesce(a.peak_memory_bytes, 0), "+
+		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), coalesce(a.signal, 0), a.exit_code, t.ended_ns FROM tasks t "+
 		"JOIN runs r ON r.id = t.run JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
 		"JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.name = ?1 AND "+task,
-		args...).Scan(&a.Outcome, &a.Node, &a.Peak, &a.CPU, &a.Signal, &o.Exit, &o.Ended)
+		args, &a.Outcome, &a.Node, &a.Peak, &a.CPU, &a.Signal, &o.Exit, &o.Ended)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, db.wrap("read", err)
+		return nil, err
 	}
 	return o, nil
 }

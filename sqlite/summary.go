@@ -16,6 +16,19 @@ import (
 // Span is a duration that JSON has as seconds.
 type Span time.Duration
 
+// Scan reads a whole number of nanoseconds, or a real one of seconds.
+func (s *Span) Scan(v any) error {
+	switch v := v.(type) {
+	case int64:
+		*s = Span(v)
+	case float64:
+		*s = Span(v*1e9 + 0.5)
+	default:
+		return fmt.Errorf("%T where a time was expected", v)
+	}
+	return nil
+}
+
 // MarshalJSON writes seconds.
 func (s Span) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
@@ -276,7 +289,7 @@ func (db *DB) Runs(ctx context.Context) ([]Overview, error) {
 
 // State is how a run stands; it costs little.
 func (db *DB) State(ctx context.Context, run string) (State, error) {
-	states, err := columnOf[State](ctx, db, "SELECT state FROM runs WHERE name = ?", run)
+	states, err := RowsOf[State](ctx, db, "SELECT state FROM runs WHERE name = ?", run)
 	if err != nil {
 		return "", err
 	}
@@ -292,11 +305,16 @@ func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
+	o, err := db.overview(ctx, id)
+	return &o, err
+}
+
+func (db *DB) overview(ctx context.Context, id int64) (Overview, error) {
 	all, err := collect(ctx, db, scanOverview, overviewQuery+"WHERE r.id = ?", id)
-	if err != nil {
-		return nil, err
+	if err == nil && len(all) == 0 {
+		err = db.wrap("read", sql.ErrNoRows) // it was removed meanwhile
 	}
-	return &all[0], nil
+	return append(all, Overview{})[0], err
 }
 
 // Summary sums up a run, given by name, by a prefix of it that is no other's, or "" for the latest.
@@ -315,80 +333,49 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 		Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{},
 		Estimates: []EstimateSummary{},
 		Failures:  []Failure{}, Doubts: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
-	var read reading = func(scan func(Scan) error, query string, args ...any) {
-		if err == nil {
-			err = db.rows(ctx, scan, query, args...)
-		}
+	r := &reading{ctx: ctx, db: db, run: id}
+	if s.Overview, err = db.overview(ctx, id); err != nil {
+		return nil, err
 	}
-	read(func(scan Scan) (err error) {
-		s.Overview, err = scanOverview(scan)
-		return err
-	}, overviewQuery+"WHERE r.id = ?", id)
+	r.one("SELECT seed, time_scale, size_scale FROM runs WHERE id = ?1", &s.Seed, &s.TimeScale, &s.SizeScale)
+	into(r, &s.Warnings, "SELECT rule, message, count FROM warnings WHERE run = ?1 ORDER BY rowid")
+	into(r, &s.Policies, "SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND EXISTS (SELECT 1 "+
+		"FROM "+
+		"policies WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq")
 	if s.Brief = s.Tasks > most; s.Brief {
-		read(func(scan Scan) error { return scan(&s.Seed, &s.TimeScale, &s.SizeScale) },
-			"SELECT seed, time_scale, size_scale FROM runs WHERE id = ?", id)
-		s.changes(read, id)
-		return s, err
+		return s, r.err
 	}
-	read(func(scan Scan) error {
-		return scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
-	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id),
-		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) FROM runs WHERE id = ?`, id)
-	read(func(scan Scan) error { return scan(&s.Reused, &s.Saved, &s.PeakDisk) },
-		`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
+	r.one(`SELECT count(*), coalesce(sum(took_ns), 0) FROM plans WHERE run = ?`, &s.Rounds, &s.Planning)
+	r.one(`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
 		LEFT JOIN reuses u ON u.run = r.id AND u.from_run <> ''
 			AND EXISTS (SELECT 1 FROM tasks t WHERE t.run = u.run AND t.task = u.task AND t.state = 'done')
-		WHERE r.id = ? GROUP BY r.id`, id)
-	read(func(scan Scan) error {
-		var p Preemptions
-		err := scan(&p.How, &p.Count, &p.Tasks, &p.Away, &p.Lost)
-		s.Preemptions = append(s.Preemptions, p)
-		return err
-	}, `SELECT s.how, count(*), count(DISTINCT a.task), coalesce(sum(s.until_ns - s.since_ns), 0),
-		coalesce(sum(s.lost_ns), 0)
-		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt WHERE s.run = ?
-			AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`, id)
-	read(func(scan Scan) error {
-		var w WorkflowSummary
-		err := scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan),
-			seconds(&w.Response))
-		s.WorkflowRow = append(s.WorkflowRow, w)
-		return err
-	}, "SELECT workflow, label, state, tasks, succeeded, wait_s, makespan_s, iif(state = 'refused', NULL, "+
-		"response_s) FROM v_workflows WHERE run = ? ORDER BY arrived_s, workflow", name)
-	read(func(scan Scan) error {
-		var d DeadlineSummary
-		err := scan(&d.Name, &d.State, &d.Due, &d.Predicted, &d.Ended, &d.Late)
-		s.Deadlines = append(s.Deadlines, d)
-		return err
-	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND
-			x.workflow = w.workflow AND x.topic = 'predicted'
-		ORDER BY x.seq LIMIT 1), CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END,
+		WHERE r.id = ? GROUP BY r.id`, &s.Reused, &s.Saved, &s.PeakDisk)
+	into(r, &s.Preemptions, `SELECT s.how, count(*), count(DISTINCT a.task), coalesce(sum(s.until_ns - s.since_ns), 0),
+			coalesce(sum(s.lost_ns), 0)
+		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
+		WHERE s.run = ? AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`)
+	into(r, &s.WorkflowRow, `SELECT v.workflow, v.label, v.state, v.tasks, v.succeeded, v.wait_s, v.makespan_s,
+			iif(v.state = 'refused', NULL, v.response_s)
+		FROM v_workflows v WHERE v.run = (SELECT name FROM runs WHERE id = ?) ORDER BY v.arrived_s, v.workflow`)
+	into(r, &s.Deadlines, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x
+			WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted' ORDER BY x.seq LIMIT 1),
+			CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END,
 			w.state IN ('failed', 'cancelled') OR w.state != 'refused' AND coalesce(w.ended_ns > w.due_ns, 0)
 		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL AND w.state <> 'continued'
-		ORDER BY w.due_ns, w.workflow`, id)
-	read(func(scan Scan) error {
-		var c Count
-		err := scan(&c.Name, &c.Count)
-		s.Remappings = append(s.Remappings, c)
-		return err
-	}, `SELECT topic, count(*) FROM notes WHERE run = ? AND topic IN ('remapped', 'remap-failed', 'remap-limit')
-		GROUP BY 1 ORDER BY 1 DESC`, id)
-	read(func(scan Scan) error {
-		p := new(PlanSummary)
-		err := scan(&p.Tasks, seconds(&p.Late), seconds(&p.Off), seconds(&p.Most))
-		if p.Tasks > 0 {
-			s.Plan = p
-		}
-		return err
-	}, `SELECT count(*), avg(t.ended_ns - x.instant_ns) / 1e9, avg(abs(t.ended_ns - x.instant_ns)) / 1e9,
-		max(abs(t.ended_ns - x.instant_ns)) / 1e9
-		FROM notes x JOIN tasks t ON t.run = x.run AND t.task = x.task WHERE x.run = ? AND x.topic = 'planned' AND
-			t.state = 'done'`, id)
-	sumUp(s, read, id, name)
-	s.changes(read, id)
-	if err != nil {
-		return nil, err
+		ORDER BY w.due_ns, w.workflow`)
+	into(r, &s.Remappings, `SELECT topic, count(*) FROM notes
+		WHERE run = ? AND topic IN ('remapped', 'remap-failed', 'remap-limit') GROUP BY 1 ORDER BY 1 DESC`)
+	p := new(PlanSummary)
+	r.one(`SELECT count(*), avg(t.ended_ns - x.instant_ns) / 1e9, avg(abs(t.ended_ns - x.instant_ns)) / 1e9,
+			max(abs(t.ended_ns - x.instant_ns))
+		FROM notes x JOIN tasks t ON t.run = x.run AND t.task = x.task
+		WHERE x.run = ? AND x.topic = 'planned' AND t.state = 'done'`, &p.Tasks, &p.Late, &p.Off, &p.Most)
+	if p.Tasks > 0 {
+		s.Plan = p
+	}
+	s.sumUp(r)
+	if r.err != nil {
+		return nil, r.err
 	}
 	if s.Images, err = db.images(ctx, id); err != nil {
 		return nil, err
@@ -405,103 +392,80 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 	return s, err
 }
 
-// reading asks a query, unless one before has failed.
-type reading func(scan func(Scan) error, query string, args ...any)
+// reading asks queries about a run, whose number is their argument, until one has failed.
+type reading struct {
+	ctx context.Context
+	db  *DB
+	run int64
+	err error
+}
 
-func scanFailure(to *[]Failure) func(Scan) error {
-	return func(scan Scan) error {
-		var f Failure
-		err := scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
-		*to = append(*to, f)
-		return err
+// one reads a query that has one row.
+func (r *reading) one(query string, columns ...any) {
+	if r.err == nil {
+		r.err = r.db.one(r.ctx, query, []any{r.run}, columns...)
+	}
+}
+
+// into reads the rows of a query as RowsOf does; the number of the run is the argument before others.
+func into[T any](r *reading, to *[]T, query string, args ...any) {
+	if r.err == nil {
+		*to, r.err = RowsOf[T](r.ctx, r.db, query, append([]any{r.run}, args...)...)
 	}
 }
 
 // sumUp reads the parts of a summary about tasks and attempts.
-func sumUp(s *Summary, read reading, id int64, name string) {
-	read(func(scan Scan) error {
-		var c Count
-		var ran Span
-		if err := scan(&c.Name, &c.Count, &ran); err != nil {
-			return err
-		}
-		s.Attempts += c.Count
-		s.Lost += ran
-		s.Outcomes = append(s.Outcomes, c)
-		return nil
-	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ? "+
-		"GROUP BY 1 ORDER BY 2 DESC, 1", id)
-	read(func(scan Scan) error { return scan(&s.Locality) },
-		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
-		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
-	read(func(scan Scan) error { return scan(&s.Starting) },
-		`SELECT 100.0 * total(a.started_ns - coalesce(a.staged_ns, a.queued_ns)) / nullif(total(a.ended_ns - a.queued_ns
+func (s *Summary) sumUp(r *reading) {
+	into(r, &s.Outcomes, `SELECT coalesce(outcome, 'under-way'), count(*) FROM attempts WHERE run = ?
+		GROUP BY 1 ORDER BY 2 DESC, 1`)
+	r.one("SELECT count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ?", &s.Attempts, &s.Lost)
+	r.one(`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
+		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, &s.Locality)
+	r.one(`SELECT 100.0 * total(a.started_ns - coalesce(a.staged_ns, a.queued_ns)) / nullif(total(a.ended_ns -
+		a.queued_ns
 			- max(0, a.ended_ns - a.started_ns - a.ran_ns)), 0)
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ? AND a.ended_ns IS NOT NULL
-			AND a.started_ns IS NOT NULL AND a.created_ns IS NOT NULL AND a.created_ns < a.started_ns`, id)
-	read(func(scan Scan) error {
-		var k KindSummary
-		var peak, in, out *float64
-		err := scan(&k.Kind, &k.Tasks, &k.Done, &k.Failed, &k.Attempts, seconds(&k.Estimated),
-			seconds(&k.Measured), seconds(&k.Shortest),
-			seconds(&k.Longest), seconds(&k.Runtime), seconds(&k.CPU), &peak, &in, &out)
-		k.PeakMemory, k.Read, k.Written = bytesOf(peak), bytesOf(in), bytesOf(out)
-		s.Kinds = append(s.Kinds, k)
-		return err
-	}, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s, measured_min_s,
-		measured_max_s, runtime_s, cpu_total_s,
-		peak_mb, read_mb, written_mb FROM v_kinds WHERE run = ? ORDER BY tasks DESC, kind`, name)
-	read(func(scan Scan) error {
-		var m MemorySummary
-		err := scan(&m.Held, &m.Used, &m.OutOfMemory)
-		if m.Held > 0 {
-			s.Memory = &m
-		}
-		return err
-	}, `SELECT total(hold_memory_bytes / 1e9 * hours),
+			AND a.started_ns IS NOT NULL AND a.created_ns IS NOT NULL AND a.created_ns < a.started_ns`, &s.Starting)
+	into(r, &s.Kinds, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s,
+			measured_min_s, measured_max_s, runtime_s, cpu_total_s, CAST(peak_mb * 1e6 + 0.5 AS INTEGER),
+			CAST(read_mb * 1e6 + 0.5 AS INTEGER), CAST(written_mb * 1e6 + 0.5 AS INTEGER)
+		FROM v_kinds WHERE run = (SELECT name FROM runs WHERE id = ?) ORDER BY tasks DESC, kind`)
+	var memory MemorySummary
+	r.one(`SELECT total(hold_memory_bytes / 1e9 * hours),
 			total(iif(outcome = 'ok', min(peak_memory_bytes, hold_memory_bytes), 0) / 1e9 * hours),
 			coalesce(sum(outcome = 'out-of-memory'), 0)
 		FROM (SELECT *, (ended_ns - queued_ns) / 3.6e12 AS hours FROM attempts
-			WHERE run = ? AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL)`, id)
-	read(func(scan Scan) error {
-		var e EstimateSummary
-		err := scan(&e.Source, &e.Attempts, &e.Ratio, &e.Lowest, &e.Highest, &e.Error)
-		s.Estimates = append(s.Estimates, e)
-		return err
-	}, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1)) FROM (
+			WHERE run = ? AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL)`, &memory.Held, &memory.Used,
+		&memory.OutOfMemory)
+	if memory.Held > 0 {
+		s.Memory = &memory
+	}
+	into(r, &s.Estimates, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1)) FROM (
 			SELECT a.estimate_source AS source, 1.0 * a.estimate_ns / nullif(max(0, a.ended_ns
 				- coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
 				- max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))), 0) AS ratio
 			FROM attempts a WHERE a.run = ? AND a.outcome = 'ok' AND a.estimate_ns IS NOT NULL)
-		GROUP BY source ORDER BY 2 DESC, 1`, id)
+		GROUP BY source ORDER BY 2 DESC, 1`)
 	if slices.ContainsFunc(s.Estimates, func(e EstimateSummary) bool { return e.Source == "default" }) {
-		read(func(scan Scan) error {
-			var kind string
-			var estimated *Span
-			err := scan(&kind, seconds(&estimated))
-			for i := range s.Kinds {
-				if s.Kinds[i].Kind == kind {
-					s.Kinds[i].Estimated = estimated
-				}
-			}
-			return err
-		}, `SELECT t.kind, avg(CASE WHEN a.estimate_source <> 'default' THEN a.estimate_ns END) / 1e9
+		var kinds []struct { // without default estimates
+			Kind      string
+			Estimated *Span
+		}
+		into(r, &kinds, `SELECT t.kind, avg(CASE WHEN a.estimate_source <> 'default' THEN a.estimate_ns END) / 1e9
 			FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
-			WHERE a.run = ? AND a.outcome = 'ok' GROUP BY t.kind`, id)
+			WHERE a.run = ? AND a.outcome = 'ok' GROUP BY t.kind`)
+		for _, x := range kinds {
+			i := slices.IndexFunc(s.Kinds, func(k KindSummary) bool { return k.Kind == x.Kind })
+			if i >= 0 {
+				s.Kinds[i].Estimated = x.Estimated
+			}
+		}
 	}
-	read(func(scan Scan) error {
-		var n NodeSummary
-		err := scan(&n.Node, &n.Cores, &n.Speed, &n.Attempts, &n.Held, &n.Used)
-		s.Nodes = append(s.Nodes, n)
-		return err
-	}, "SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation WHERE run = ?", name)
-	for _, of := range []struct {
-		to    *[]Failure
-		which string
-	}{{&s.Failures, "t.state = 'failed'"}, {&s.Doubts, doubted + " AND t.task IN " +
-		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL)"}} {
-		read(scanFailure(of.to), failures+"t.run = ?1 AND "+of.which+" ORDER BY a.ended_ns", id)
-	}
+	into(r, &s.Nodes, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation
+		WHERE run = (SELECT name FROM runs WHERE id = ?)`)
+	into(r, &s.Failures, failures+"t.run = ?1 AND t.state = 'failed' ORDER BY a.ended_ns")
+	into(r, &s.Doubts, failures+"t.run = ?1 AND "+doubted+" AND t.task IN "+
+		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL) ORDER BY a.ended_ns")
 }
 
 const (
@@ -523,54 +487,6 @@ func (db *DB) Doubts(ctx context.Context, id int64) (all []Failure, err error) {
 	if s.Task != planner.None {
 		of = fmt.Sprintf("t.task = %d", s.Task)
 	}
-	err = db.rows(ctx, scanFailure(&all), failures+"w.run = (SELECT id FROM runs WHERE name = ?) AND w.workflow = ? "+
+	return RowsOf[Failure](ctx, db, failures+"w.run = (SELECT id FROM runs WHERE name = ?) AND w.workflow = ? "+
 		"AND "+of+" AND "+doubted+" ORDER BY a.ended_ns", s.Run, s.Workflow)
-	return all, err
-}
-
-// changes reads warnings, and which policies planned.
-func (s *Summary) changes(read reading, id int64) {
-	read(func(scan Scan) error {
-		var w Warning
-		err := scan(&w.Rule, &w.Message, &w.Count)
-		s.Warnings = append(s.Warnings, w)
-		return err
-	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
-	read(func(scan Scan) error {
-		var c PolicyChange
-		err := scan(&c.Seq, &c.At, &c.Policy)
-		s.Policies = append(s.Policies, c)
-		return err
-	}, "SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND EXISTS (SELECT 1 FROM policies "+
-		"WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq", id)
-}
-
-// seconds scans a column of seconds, NULL to nil.
-func seconds(to **Span) sql.Scanner { return secondsScanner{to} }
-
-type secondsScanner struct{ to **Span }
-
-func (s secondsScanner) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*s.to = nil
-	case float64:
-		span := Span(v*1e9 + 0.5)
-		*s.to = &span
-	case int64:
-		span := Span(v * 1e9)
-		*s.to = &span
-	default:
-		return fmt.Errorf("%T where seconds were expected", v)
-	}
-	return nil
-}
-
-// bytesOf takes MB back to bytes.
-func bytesOf(mb *float64) *int64 {
-	if mb == nil {
-		return nil
-	}
-	b := int64(*mb*1e6 + 0.5)
-	return &b
 }

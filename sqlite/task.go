@@ -173,11 +173,11 @@ func (e *UnknownTaskError) Error() string {
 func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, error) {
 	if digits, ok := strings.CutPrefix(name, "#"); ok {
 		if n, err := strconv.ParseInt(digits, 10, 32); err == nil {
-			var have int64
-			if err := db.readers.QueryRowContext(ctx, "SELECT count(*) FROM tasks WHERE run = ? AND task = ?", id,
-				n).Scan(&have); err != nil {
-				return 0, db.wrap("read", err)
-			} else if have > 0 {
+			var have bool
+			if err := db.one(ctx, "SELECT count(*) FROM tasks WHERE run = ? AND task = ?", []any{id, n},
+				&have); err != nil {
+				return 0, err
+			} else if have {
 				return n, nil
 			}
 		}
@@ -185,43 +185,42 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND " +
 		"w.workflow = t.workflow WHERE t.run = ? AND t.state <> 'continued' AND "
 	type match struct {
-		id   int64
-		name string
+		ID   int64
+		Name string
 	}
-	scan := func(scan Scan) (m match, err error) { return m, scan(&m.id, &m.name) }
 	unknown := &UnknownTaskError{Run: run, Name: name}
 	for i := range name { // a workflow and its tasks are found without a look at the others
 		if name[i] != '/' {
 			continue
 		}
-		matches, err := collect(ctx, db, scan, "SELECT t.task, ?2 FROM workflows w INDEXED BY workflows_by_name "+
+		matches, err := RowsOf[match](ctx, db, "SELECT t.task, ?2 FROM workflows w INDEXED BY workflows_by_name "+
 			"CROSS JOIN tasks t ON t.run = ?1 AND "+ofWorkflow+" "+
 			"WHERE w.run = ?1 AND w.name = ?2 AND t.name = ?3 AND t.state <> 'continued'", id, name[:i], name[i+1:])
 		if err != nil {
 			return 0, err
 		}
 		if len(matches) == 1 {
-			return matches[0].id, nil
+			return matches[0].ID, nil
 		}
 	}
 	for i, by := range []string{"(t.name = ?2 OR w.name || '/' || t.name = ?2)",
 		"(lower(t.kind) = lower(?2) OR lower(w.name || '/' || t.kind) = lower(?2)) ORDER BY t.task",
 		"instr(lower(t.name), lower(?2)) > 0 ORDER BY t.task"} {
-		matches, err := collect(ctx, db, scan, strings.Replace(query, "?", "?1", 1)+by, id, name)
+		matches, err := RowsOf[match](ctx, db, strings.Replace(query, "?", "?1", 1)+by, id, name)
 		if err != nil {
 			return 0, err
 		}
 		if len(matches) == 1 && i < 2 {
-			return matches[0].id, nil
+			return matches[0].ID, nil
 		}
 		for _, m := range matches {
-			unknown.Like = append(unknown.Like, m.name)
+			unknown.Like = append(unknown.Like, m.Name)
 		}
 		if unknown.Several, unknown.Kind = i == 0, i == 1; len(matches) > 0 {
 			return 0, unknown
 		}
 	}
-	names, err := columnOf[string](ctx, db, "SELECT name FROM tasks WHERE run = ?1 AND state <> 'continued' "+
+	names, err := RowsOf[string](ctx, db, "SELECT name FROM tasks WHERE run = ?1 AND state <> 'continued' "+
 		"UNION SELECT kind FROM tasks WHERE run = ?1 AND state <> 'continued'", id)
 	if err != nil {
 		return 0, err
@@ -230,9 +229,9 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		unknown.Like, unknown.Near = []string{near}, true
 		return 0, unknown
 	}
-	matches, err := collect(ctx, db, scan, query+"1 ORDER BY t.task LIMIT 100", id)
+	matches, err := RowsOf[match](ctx, db, query+"1 ORDER BY t.task LIMIT 100", id)
 	for _, m := range matches {
-		unknown.Like = append(unknown.Like, m.name)
+		unknown.Like = append(unknown.Like, m.Name)
 	}
 	if err != nil {
 		return 0, err
@@ -250,19 +249,19 @@ type Noted struct {
 	Instant *Span `json:"instant_s"`
 }
 
-// forerunners selects task ?3 of run ?2 and those of its name in the workflows that its workflow continues.
+// forerunners selects task ?2 of run ?1 and those of its name in the workflows that its workflow continues.
 const forerunners = `WITH RECURSIVE line(flow, name, own) AS (
-	SELECT workflow, name, 1 FROM tasks WHERE run = ?2 AND task = ?3
-	UNION SELECT w.continues, l.name, 0 FROM line l JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow
+	SELECT workflow, name, 1 FROM tasks WHERE run = ?1 AND task = ?2
+	UNION SELECT w.continues, l.name, 0 FROM line l JOIN workflows w ON w.run = ?1 AND w.workflow = l.flow
 	WHERE w.continues IS NOT NULL)
-	SELECT ?3 AS task UNION SELECT t.task FROM line l CROSS JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow
-	CROSS JOIN tasks t ON t.run = ?2 AND ` + ofWorkflow + ` AND t.name = l.name
+	SELECT ?2 AS task UNION SELECT t.task FROM line l CROSS JOIN workflows w ON w.run = ?1 AND w.workflow = l.flow
+	CROSS JOIN tasks t ON t.run = ?1 AND ` + ofWorkflow + ` AND t.name = l.name
 	WHERE NOT l.own`
 
 // attemptsOf selects the attempts of those: the last of each, and all that did not end well. SQLite would look at all
 // attempts of the run without the name of the index.
-const attemptsOf = `SELECT attempt FROM tasks WHERE run = ?2 AND task IN (` + forerunners + `)
-	UNION ALL SELECT attempt FROM attempts INDEXED BY attempts_not_ok WHERE run = ?2 AND task IN (` + forerunners + `)
+const attemptsOf = `SELECT attempt FROM tasks WHERE run = ?1 AND task IN (` + forerunners + `)
+	UNION ALL SELECT attempt FROM attempts INDEXED BY attempts_not_ok WHERE run = ?1 AND task IN (` + forerunners + `)
 	AND outcome <> 'ok'`
 
 // Task returns the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
@@ -276,82 +275,69 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Life{Run: name, ID: t}
-	if err := db.readers.QueryRowContext(ctx, `SELECT r.runtime, r.policy, r.state,
-		coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
-		w.name, t.name, t.kind, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns,
-		t.imputed, coalesce(t.image, ''), coalesce(i.digest, i.id, ''), coalesce(i.id, ''),
-		w.arrived_ns, w.release_ns, w.state
+	lives, err := RowsOf[Life](ctx, db, `SELECT r.name, r.runtime, r.policy, r.state,
+		coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0), w.name, t.name, t.task, t.kind, t.state,
+		t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.imputed, coalesce(t.image, ''),
+		coalesce(i.digest, i.id, ''), coalesce(i.id, ''), (SELECT min(f.arrived_ns) FROM tasks o JOIN workflows f ON
+			f.run = ?1 AND f.workflow = o.workflow WHERE o.run = ?1 AND o.task IN (`+forerunners+`)), w.release_ns,
+			w.state
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-		LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.id = ? AND t.task = ?`, id, t).
-		Scan(&l.Runtime, &l.Policy, &l.RunState, &l.Clock, &l.Workflow, &l.Task, &l.Kind, &l.State, &l.CPU, &l.Memory,
-			&l.Disk, &l.TimeLimit,
-			&l.Imputed, &l.Image, &l.Digest, &l.ImageID, &l.Arrived, &l.Release, &l.Flow); err != nil {
-		return nil, db.wrap("read", err)
+		LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.id = ?1 AND t.task = ?2`, id, t)
+	if err == nil && len(lives) == 0 {
+		err = db.wrap("read", sql.ErrNoRows) // it was removed meanwhile
 	}
-	relative := func(scan Scan) (r Relative, err error) {
-		return r, scan(&r.Task, &r.State, &r.Node, &r.Ended, &r.Outcome)
-	}
-	const relatives = `SELECT p.name, p.state, coalesce(n.name, ''), p.ended_ns, coalesce(a.outcome, '') FROM tasks p
-		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run
-		AND a.attempt = p.attempt WHERE p.run = ?1 AND `
-	if l.Parents, err = collect(ctx, db, relative, relatives+"p.task IN (SELECT parent FROM edges WHERE run = ?1 "+
-		"AND child = ?2) ORDER BY p.ended_ns, p.task", id, t); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	if l.State == "skipped" || l.State == "waiting" {
-		if l.Blame, err = collect(ctx, db, relative, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent "+
-			"FROM up CROSS JOIN edges e ON e.child = up.task WHERE e.run = ?1) "+
-			relatives+"p.state = 'failed' AND p.task IN up", id, t); err != nil {
-			return nil, err
-		}
-	}
+	l := &lives[0]
 	if l.Waits, err = db.waitsOf(ctx, id, t); err != nil {
 		return nil, err
 	}
-	if l.Notes, err = collect(ctx, db, func(scan Scan) (n Noted, err error) {
-		return n, scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant)
-	},
-		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t
-			CROSS JOIN notes x INDEXED BY notes_by_workflow ON x.run = t.run AND x.workflow = t.workflow AND
+	r := &reading{ctx: ctx, db: db, run: id}
+	const relatives = `SELECT p.name, p.state, coalesce(n.name, ''), p.ended_ns, coalesce(a.outcome, '') FROM tasks p
+		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run
+		AND a.attempt = p.attempt WHERE p.run = ?1 AND `
+	into(r, &l.Parents, relatives+"p.task IN (SELECT parent FROM edges WHERE run = ?1 AND child = ?2) "+
+		"ORDER BY p.ended_ns, p.task", t)
+	if l.State == "skipped" || l.State == "waiting" {
+		into(r, &l.Blame, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent FROM up CROSS JOIN edges e ON "+
+			"e.child = up.task WHERE e.run = ?1) "+relatives+"p.state = 'failed' AND p.task IN up", t)
+	}
+	into(r, &l.Notes, `SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t
+		CROSS JOIN notes x INDEXED BY notes_by_workflow ON x.run = t.run AND x.workflow = t.workflow AND
 			coalesce(x.task, t.task) = t.task
-			WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`, id, t); err != nil {
-		return nil, err
-	}
-	if l.Attempts, err = db.attemptsOfTask(ctx, name, id, t); err != nil {
-		return nil, err
-	}
-	if l.Reuses, err = collect(ctx, db, func(scan Scan) (u Reuse, err error) {
-		return u, scan(&u.At, &u.Continued, &u.Run, &u.Attempt, &u.Ran, &u.Reason, &u.Task, &u.Try)
-	}, `SELECT u.at_ns, w.continues IS NOT NULL, coalesce(u.from_run, ''), u.from_attempt, u.ran_ns,
-		coalesce(u.reason, ''), coalesce(ft.name, ''), fa.try
+		WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`, t)
+	into(r, &l.Attempts, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code,
+			coalesce(v.message, ''), v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns,
+			v.measured_ns,
+			v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''), v.planned_end_ns,
+			v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns,
+			v.peak_memory_bytes,
+			v.read_bytes, v.written_bytes, v.copied_bytes, v.moved_bytes, v.done, v.before_ns, v.kept, v.lost_ns,
+			v.oom_kills, v.dropped_bytes, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps,
+			v.applied_write_bps
+		FROM runs r CROSS JOIN attempts a ON a.run = r.id JOIN v_attempts v ON v.run = r.name AND v.attempt = a.attempt
+		WHERE r.id = ?1 AND a.attempt IN (`+attemptsOf+`) ORDER BY a.attempt`, t)
+	into(r, &l.Reuses, `SELECT u.at_ns, w.continues IS NOT NULL, coalesce(u.from_run, ''), u.from_attempt,
+			coalesce(ft.name, ''), fa.try, u.ran_ns, coalesce(u.reason, '')
 		FROM reuses u JOIN tasks t ON t.run = u.run AND t.task = u.task
 		JOIN workflows w ON w.run = u.run AND w.workflow = t.workflow LEFT JOIN runs fr ON fr.name = u.from_run
 		LEFT JOIN attempts fa ON fa.run = fr.id AND fa.attempt = u.from_attempt
 		LEFT JOIN tasks ft ON ft.run = fr.id AND ft.task = fa.task
-		WHERE u.run = ?2 AND u.task IN (`+forerunners+`) AND ?1 ORDER BY u.task`, 1, id, t); err != nil {
-		return nil, err
-	}
-	if err := db.readers.QueryRowContext(ctx, `SELECT min(w.arrived_ns) FROM workflows w JOIN tasks t ON
-		t.run = w.run AND t.workflow = w.workflow WHERE w.run = ?2 AND t.task IN (`+forerunners+`) AND ?1`, 1, id,
-		t).Scan(&l.Arrived); err != nil {
-		return nil, db.wrap("read", err)
-	}
-	l.Suspensions, err = collect(ctx, db, func(scan Scan) (s Suspension, err error) {
-		return s, scan(&s.Try, &s.Node, &s.How, &s.Ordered, &s.Since, &s.Until, &s.Kept, &s.Lost)
-	}, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept, s.lost_ns
+		WHERE u.run = ?1 AND u.task IN (`+forerunners+`) ORDER BY u.task`, t)
+	into(r, &l.Suspensions, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept,
+			s.lost_ns
 		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt
 		LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
-		WHERE a.run = ?2 AND a.attempt IN (`+attemptsOf+`) AND ?1 ORDER BY s.seq`, 1, id, t)
-	return l, err
+		WHERE a.run = ?1 AND a.attempt IN (`+attemptsOf+`) ORDER BY s.seq`, t)
+	return l, r.err
 }
 
 // waitsOf returns why a task waited, and the tasks that held the resources then.
 func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
-	all, err := collect(ctx, db, func(scan Scan) (w Waiting, err error) {
-		return w, scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
-	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM waits w
-		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node WHERE w.run = ?1 AND w.task = ?2 ORDER BY w.seq`, id, t)
+	all, err := RowsOf[Waiting](ctx, db, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''),
+			w.until_ns FROM waits w LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node
+		WHERE w.run = ?1 AND w.task = ?2 ORDER BY w.seq`, id, t)
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +350,7 @@ func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.Held, err = columnOf[string](ctx, db, `SELECT t.name FROM attempts a
+		if w.Held, err = RowsOf[string](ctx, db, `SELECT t.name FROM attempts a
 			JOIN tasks t ON t.run = a.run AND t.task = a.task
 			WHERE a.run = ?1 AND a.attempt BETWEEN ?3 AND ?4 AND a.queued_ns <= ?2
 				AND (a.ended_ns IS NULL OR a.ended_ns > ?2)
@@ -377,27 +363,6 @@ func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
 	return all, nil
 }
 
-// attemptsOfTask returns the attempts of a task, those before its workflow was continued among them.
-func (db *DB) attemptsOfTask(ctx context.Context, run string, id, t int64) ([]Attempt, error) {
-	return collect(ctx, db, func(scan Scan) (a Attempt, err error) {
-		return a, scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged,
-			&a.Created, &a.Started, &a.Ended,
-			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU,
-			&a.HoldMemory, &a.CPUUser, &a.CPUSystem,
-			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU,
-			&a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost,
-			&a.Dropped)
-	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''),
-		v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns,
-		v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''), a.planned_end_ns,
-		v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns,
-		v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores,
-		v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes, v.done, v.before_ns, v.kept,
-		v.lost_ns, v.dropped_bytes
-		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.attempt IN (`+
-		attemptsOf+`) ORDER BY a.attempt`, run, id, t)
-}
-
 // WaitsForOthers reports whether other tasks, by the resources that they hold or get first, are the reason to wait.
 func WaitsForOthers(reason string) bool { return reason == "no-node-free" || reason == "outranked" }
 
@@ -405,25 +370,21 @@ func WaitsForOthers(reason string) bool { return reason == "no-node-free" || rea
 // given by its whole name.
 func (db *DB) LastWait(ctx context.Context, run string, t planner.TaskID) (*Life, error) {
 	l := &Life{Run: run, ID: int64(t)}
-	var since, until *Span
+	var since *Span
 	var w Waiting
-	err := db.readers.QueryRowContext(ctx, `SELECT r.policy, r.state, t.name, t.state, t.need_millicores,
+	err := db.one(ctx, `SELECT r.policy, r.state, t.name, t.state, t.need_millicores,
 		t.need_memory_bytes, t.need_disk_bps, x.since_ns, coalesce(x.reason, ''), coalesce(x.dim, ''),
 		coalesce(n.name, ''), x.until_ns
 		FROM runs r JOIN tasks t ON t.run = r.id AND t.task = ?2
 		LEFT JOIN waits x ON x.run = r.id AND x.task = ?2 AND
 			x.seq = (SELECT max(seq) FROM waits WHERE run = r.id AND task = ?2)
-		LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node WHERE r.name = ?1`, run, int64(t)).
-		Scan(&l.Policy, &l.RunState, &l.Task, &l.State, &l.CPU, &l.Memory, &l.Disk, &since, &w.Reason, &w.Dim, &w.Node,
-			&until)
-	if err != nil {
-		return nil, db.wrap("read", err)
-	}
+		LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node WHERE r.name = ?1`, []any{run, t}, &l.Policy, &l.RunState,
+		&l.Task, &l.State, &l.CPU, &l.Memory, &l.Disk, &since, &w.Reason, &w.Dim, &w.Node, &w.Until)
 	if since != nil {
-		w.Since, w.Until = *since, until
+		w.Since = *since
 		l.Waits = []Waiting{w}
 	}
-	return l, nil
+	return l, err
 }
 
 // mostLookedAt bounds the attempts among which those are looked for that were under way at an instant.
@@ -433,9 +394,9 @@ const mostLookedAt = 100_000
 // Attempts are numbered in the order of time.
 func (db *DB) latestAt(ctx context.Context, run int64, at Span) (from, to int64, err error) {
 	var last int64
-	if err := db.readers.QueryRowContext(ctx, "SELECT coalesce(max(attempt), 0) FROM attempts WHERE run = ?", run).
-		Scan(&last); err != nil {
-		return 0, 0, db.wrap("read", err)
+	if err := db.one(ctx, "SELECT coalesce(max(attempt), 0) FROM attempts WHERE run = ?", []any{run},
+		&last); err != nil {
+		return 0, 0, err
 	}
 	if last < mostLookedAt {
 		return 0, last, nil
@@ -444,10 +405,11 @@ func (db *DB) latestAt(ctx context.Context, run int64, at Span) (from, to int64,
 	for low < high {
 		middle := (low + high) / 2
 		var later bool
-		err := db.readers.QueryRowContext(ctx, "SELECT queued_ns > ? FROM attempts WHERE run = ? AND attempt >= ? AND "+
-			"queued_ns IS NOT NULL ORDER BY attempt LIMIT 1", int64(at), run, middle).Scan(&later)
+		err := db.one(ctx, "SELECT queued_ns > ? FROM attempts WHERE run = ? AND attempt >= ? AND queued_ns IS NOT "+
+			"NULL "+
+			"ORDER BY attempt LIMIT 1", []any{int64(at), run, middle}, &later)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return 0, 0, db.wrap("read", err)
+			return 0, 0, err
 		}
 		if later || err != nil {
 			high = middle
@@ -468,7 +430,7 @@ func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return columnOf[string](ctx, db, `SELECT iif((SELECT count(*) FROM workflows
+	return RowsOf[string](ctx, db, `SELECT iif((SELECT count(*) FROM workflows
 			WHERE run = t.run AND state <> 'continued') = 1, t.name, w.name || '/' || t.name)
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
 		WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, id, maxTaskNames)
@@ -493,7 +455,7 @@ func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) e
 	if err != nil {
 		return err
 	}
-	return db.rows(ctx, func(scan Scan) error {
+	return db.Each(ctx, func(scan Scan) error {
 		var t TaskRow
 		if err := scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Outcome, &t.Node, &t.Attempts, &t.Wait,
 			&t.Runtime); err != nil {

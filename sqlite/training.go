@@ -62,17 +62,15 @@ func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, erro
 // samples reads the attempts of a run in the order of their orders, and counts how many were under way at each.
 func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 	type attempt struct {
-		queued, ended, ran, declared, input, peak sql.NullInt64
-		kind                                      string
-		cpu, memory                               int64
-		speed                                     float64
-		well, whole                               bool
+		Kind                                      string
+		Queued, Ended, Ran, Declared, Input, Peak sql.NullInt64
+		CPU, Memory                               int64
+		Speed                                     float64
+		Well, Whole                               bool
 	}
-	all, err := collect(ctx, db, func(scan Scan) (a attempt, err error) {
-		return a, scan(&a.kind, &a.queued, &a.ended, &a.ran, &a.declared, &a.input, &a.peak, &a.cpu, &a.memory,
-			&a.speed, &a.well, &a.whole)
-	}, `SELECT t.kind, a.queued_ns, a.ended_ns, a.ran_ns, t.trace_runtime_ns, t.input_bytes, a.peak_memory_bytes,
-		a.hold_millicores, a.hold_memory_bytes, n.speed, coalesce(a.outcome = 'ok', 0), NOT EXISTS (SELECT 1
+	all, err := RowsOf[attempt](ctx, db, `SELECT t.kind, a.queued_ns, a.ended_ns, a.ran_ns, t.trace_runtime_ns,
+		t.input_bytes, a.peak_memory_bytes, a.hold_millicores, a.hold_memory_bytes, n.speed, coalesce(a.outcome = 'ok',
+		0), NOT EXISTS (SELECT 1
 		FROM attempts b WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task AND b.outcome = 'preempted')
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run
 		AND n.node = a.node
@@ -83,38 +81,38 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 	underWay := heap.Smallest[int64]()
 	to.LeftOut = map[string]int{}
 	for i := 0; i < len(all); {
-		now := all[i].queued.Int64
+		now := all[i].Queued.Int64
 		for underWay.Len() > 0 && underWay.Items[0] <= now {
 			underWay.Pop()
 		}
 		load, first := underWay.Len(), i
-		for ; i < len(all) && all[i].queued.Int64 == now; i++ {
+		for ; i < len(all) && all[i].Queued.Int64 == now; i++ {
 			a := &all[i]
 			switch {
-			case !a.whole:
+			case !a.Whole:
 				to.LeftOut[Partly]++
-			case !a.well:
+			case !a.Well:
 				to.LeftOut[Unwell]++
-			case a.ran.Int64 <= 0:
+			case a.Ran.Int64 <= 0:
 				to.LeftOut[Timeless]++
-			case !a.input.Valid || a.input.Int64 < 0:
+			case !a.Input.Valid || a.Input.Int64 < 0:
 				to.LeftOut[Unsized]++
 			default:
-				if a.peak.Int64 >= a.memory-a.memory/100 && a.memory > 0 {
+				if a.Peak.Int64 >= a.Memory-a.Memory/100 && a.Memory > 0 {
 					to.LeftOut[AtLimit]++
 				}
-				s := predict.Sample{Kind: a.kind, Ran: time.Duration(a.ran.Int64), Peak: unit.Bytes(a.peak.Int64),
-					Features: predict.Features{Input: unit.Bytes(a.input.Int64),
-						CPU: a.cpu, Memory: unit.Bytes(a.memory), Speed: a.speed, Load: load}}
-				if a.declared.Valid {
-					s.Declared = time.Duration(float64(a.declared.Int64) / max(a.speed, 1e-9))
+				s := predict.Sample{Kind: a.Kind, Ran: time.Duration(a.Ran.Int64), Peak: unit.Bytes(a.Peak.Int64),
+					Features: predict.Features{Input: unit.Bytes(a.Input.Int64),
+						CPU: a.CPU, Memory: unit.Bytes(a.Memory), Speed: a.Speed, Load: load}}
+				if a.Declared.Valid {
+					s.Declared = time.Duration(float64(a.Declared.Int64) / max(a.Speed, 1e-9))
 				}
 				to.Samples = append(to.Samples, s)
 			}
 		}
 		for _, a := range all[first:i] {
-			if a.ended.Valid {
-				underWay.Push(a.ended.Int64)
+			if a.Ended.Valid {
+				underWay.Push(a.Ended.Int64)
 			}
 		}
 	}

@@ -23,10 +23,10 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64, late bool) (*writer, error) 
 	w.late = late
 	var err error
 	w.rows, err = newTables(conn, run,
-		table{&w.events, "INSERT", "events", "run", "seq, at_ns, kind, body"},
-		table{&w.plans, "INSERT", "plans", "run", "seq, at_ns, round, orders, starts, waits, took_ns"},
-		table{&w.sample, "INSERT OR REPLACE", "samples", "run",
-			"attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"})
+		table{&w.events, 1, insertInto("INSERT", "events", "run, seq, at_ns, kind, body")},
+		table{&w.plans, 1, insertInto("INSERT", "plans", "run, seq, at_ns, round, orders, starts, waits, took_ns")},
+		table{&w.sample, 1, insertInto("INSERT OR REPLACE", "samples",
+			"run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes")})
 	return w, err
 }
 
@@ -79,6 +79,7 @@ func (w *writer) end() error {
 // undone forgets a batch that is not in the log, and all else: the log is read back before the next one.
 func (w *writer) undone() {
 	w.rows.reset()
+	w.rows.identities = nil
 	late := w.late
 	w.projection = newProjection()
 	w.late = late

@@ -2,21 +2,19 @@ package logtest
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/unit"
 	"gantry/sqlite"
 )
 
 // Check returns an error for each thing that is wrong with a log: SQLite's integrity_check, foreign keys, and, in every
-// run, rows of workflows, tasks and attempts that are not as its events say. It reads the events with a model of its
-// own, which shares nothing with the code that writes rows. The log may be one that a gantry is writing to, if that is
-// a real run.
+// run, rows that are not as its events say. It reads the events with a model of its own, which shares nothing with the
+// code that writes rows. The log may be one that a gantry is writing to, if that is a real run.
 func Check(ctx context.Context, path string) error {
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
@@ -24,24 +22,33 @@ func Check(ctx context.Context, path string) error {
 	}
 	defer db.Close()
 	c := &checker{ctx: ctx, db: db}
-	for _, s := range c.texts("PRAGMA integrity_check") {
-		if s != "ok" {
-			c.wrong("integrity_check: %s", s)
+	for what, query := range map[string]string{
+		"integrity_check": "SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'",
+		"foreign_key_check": "SELECT \"table\" || ', row ' || coalesce(rowid, '?') || ', ' || parent " +
+			"FROM pragma_foreign_key_check",
+		"run_counts": "SELECT name || ': ' || counted || ' tasks done, ' || there || ' in rows' FROM (SELECT r.name, " +
+			"coalesce(n.counts ->> '$.done', 0) AS counted, (SELECT count(*) FROM tasks t WHERE t.run = r.id AND " +
+			"t.state = 'done') AS there FROM runs r JOIN run_counts n ON n.run = r.id) WHERE counted <> there",
+	} {
+		for _, s := range rows[string](c, query) {
+			c.wrong("%s: %s", what, s)
 		}
 	}
-	for _, s := range c.texts("SELECT \"table\" || ', row ' || coalesce(rowid, '?') || ', ' || parent FROM " +
-		"pragma_foreign_key_check") {
-		c.wrong("foreign key: %s", s)
+	type run struct {
+		ID          int64
+		Name, State string
+		Simulated   bool
 	}
-	for _, s := range c.texts("SELECT name || ': ' || counted || ' tasks done in run_counts, ' || there || ' in " +
-		"rows' FROM (SELECT r.name, coalesce(n.counts ->> '$.done', 0) AS " +
-		"counted, (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done') AS there FROM runs r JOIN " +
-		"run_counts n ON n.run = r.id) WHERE counted <> there") {
-		c.wrong("%s", s)
-	}
-	for _, run := range c.texts("SELECT name FROM runs ORDER BY id") {
-		if err := c.run(run); err != nil {
-			c.wrong("run %s: %w", run, err)
+	for _, r := range rows[run](c, "SELECT id, name, state, runtime = 'sim' FROM runs ORDER BY id") {
+		m := newModel()
+		if err := db.Events(ctx, r.Name, m.event); err != nil {
+			c.wrong("run %s: %w", r.Name, err)
+		} else if !r.Simulated ||
+			r.State != string(sqlite.Running) { // else its last rows are missing, as FORMAT.md says
+			if r.State == string(sqlite.Finished) || r.State == string(sqlite.Failed) {
+				m.over()
+			}
+			c.compare(r.ID, r.Name, m)
 		}
 	}
 	return errors.Join(c.errs...)
@@ -62,227 +69,210 @@ func (c *checker) wrong(format string, args ...any) {
 	}
 }
 
-func (c *checker) rows(query string, each func(sqlite.Scan) error, args ...any) {
-	if err := c.db.Each(c.ctx, each, query, args...); err != nil {
+func rows[T any](c *checker, query string, args ...any) []T {
+	all, err := sqlite.RowsOf[T](c.ctx, c.db, query, args...)
+	if err != nil {
 		c.wrong("%w", err)
 	}
+	return all
 }
 
-func (c *checker) texts(query string) (out []string) {
-	c.rows(query, func(scan sqlite.Scan) error {
-		var s string
-		err := scan(&s)
-		out = append(out, s)
-		return err
-	})
-	return out
+// model is a run by its events.
+type model struct {
+	workflows map[planner.WorkflowID]*workflowModel
+	tasks     map[planner.TaskID]*taskModel
+	attempts  map[planner.AttemptID]*attemptModel
+	reused    map[planner.TaskID]*string
+	failed    map[planner.TaskID]bool // perhaps to be tried again
+	counts    map[string]int          // of rows, by table
 }
 
-// taskModel and attemptModel are the states of a task and of an attempt by the events.
+// withdrawn is the state of a workflow that was cancelled, refused or continued.
+type workflowModel struct {
+	Tasks     int
+	Withdrawn string
+}
+
 type taskModel struct {
-	workflow planner.WorkflowID
-	state    string
-	attempts int32
-	last     planner.AttemptID
+	Workflow planner.WorkflowID
+	State    string
+	Attempts int32
+	Last     planner.AttemptID
 }
 
 type attemptModel struct {
-	task    planner.TaskID
-	node    planner.NodeID
-	try     int32
-	started bool
-	outcome string
-	code    int
+	Task             planner.TaskID
+	Node             planner.NodeID
+	Try              int32
+	Started, Ended   planner.Time // -1: it did not
+	Outcome, Message string
+	Code             int
 }
 
-func (c *checker) run(run string) error {
-	var state string
-	c.rows("SELECT state FROM runs WHERE name = ?", func(scan sqlite.Scan) error { return scan(&state) }, run)
-	tasks, attempts := map[planner.TaskID]*taskModel{}, map[planner.AttemptID]*attemptModel{}
-	cancelled, failed := map[planner.WorkflowID]bool{}, map[planner.TaskID]bool{}
-	workflows, events := map[planner.WorkflowID]int{}, 0
-	reused, continued := map[planner.TaskID]string{}, map[planner.WorkflowID]bool{}
-	set := func(a planner.AttemptID, state string) {
-		if t := tasks[attempts[a].task]; t != nil {
-			t.state = state
+func newModel() *model {
+	return &model{map[planner.WorkflowID]*workflowModel{}, map[planner.TaskID]*taskModel{},
+		map[planner.AttemptID]*attemptModel{}, map[planner.TaskID]*string{}, map[planner.TaskID]bool{},
+		map[string]int{}}
+}
+
+// admit takes in tasks and files of a workflow.
+func (m *model) admit(w planner.WorkflowID, tasks []planner.Task, files []planner.File) {
+	m.workflows[w].Tasks += len(tasks)
+	m.counts["files"] += len(files)
+	for i := range tasks {
+		m.tasks[tasks[i].ID] = &taskModel{Workflow: w, State: "waiting", Last: planner.None}
+	}
+}
+
+// become gives the tasks of a workflow another state, if they have one now; "" is any.
+func (m *model) become(w planner.WorkflowID, from, to string) {
+	for _, t := range m.tasks {
+		if t.Workflow == w && (from == "" || t.State == from) {
+			t.State = to
 		}
 	}
-	if err := c.db.Events(c.ctx, run, func(e planner.Event, a *executor.Admission) error {
-		events++
-		switch b := e.Body.(type) {
-		case *planner.WorkflowArrived:
-			workflows[b.Workflow.ID] = len(b.Tasks)
-			for _, t := range b.Tasks {
-				tasks[t.ID] = &taskModel{workflow: b.Workflow.ID, state: "waiting", last: planner.None}
-			}
-		case *planner.WorkflowGrown:
-			workflows[b.Workflow] += len(b.Tasks)
-			for _, t := range b.Tasks {
-				tasks[t.ID] = &taskModel{workflow: b.Workflow, state: "waiting", last: planner.None}
-			}
-		case *planner.PlanCommitted:
-			for _, o := range b.Orders {
-				if o.Kind == planner.OrderStart {
-					attempts[o.Attempt] = &attemptModel{task: o.Task, node: o.Node, try: o.Try}
-					t := tasks[o.Task]
-					t.state, t.attempts, t.last = "starting", o.Try, o.Attempt
-					delete(failed, o.Task)
-				}
-			}
-			for _, w := range b.Reasons {
-				if failed[w.Task] { // it is to be tried again
-					tasks[w.Task].state = "waiting"
-					delete(failed, w.Task)
-				}
-			}
-		case planner.AttemptStarted:
-			attempts[b.Attempt].started = true
-			set(b.Attempt, "running")
-		case planner.AttemptSuspended:
-			set(b.Attempt, "suspended")
-		case planner.AttemptResumed:
-			set(b.Attempt, "running")
-		case *planner.AttemptExited:
-			x := attempts[b.Attempt]
-			x.outcome, x.code = b.Outcome.String(), b.ExitCode
-			switch b.Outcome {
-			case planner.OK:
-				set(b.Attempt, "done")
-			case planner.Preempted, planner.Lost:
-				set(b.Attempt, "waiting")
-			default:
-				set(b.Attempt, "failed")
-				failed[x.task] = true
-			}
-		case *planner.TaskReused:
-			t := tasks[b.Task]
-			t.state = "done"
-			if b.Run == "" {
-				t.last = b.Attempt
-			}
-			reused[b.Task] = fmt.Sprint(b.Run, " ", b.Attempt)
-		case *planner.WorkflowContinued:
-			continued[b.Of] = true
-			first := planner.TaskID(math.MaxInt32)
-			for id, t := range tasks {
-				switch t.workflow {
-				case b.Of:
-					t.state = "continued"
-				case b.Workflow:
-					first = min(first, id)
-				}
-			}
-			for i, n := range b.Tries {
-				tasks[first+planner.TaskID(i)].attempts = n
-			}
-		case planner.TaskCancelled:
-			if t := tasks[b.Task]; t.state == "waiting" {
-				t.state = "skipped"
-			}
-		case planner.WorkflowCancelled:
-			cancelled[b.Workflow] = true
-			for _, t := range tasks {
-				if t.workflow == b.Workflow && t.state == "waiting" {
-					t.state = "skipped"
-				}
+}
+
+func (m *model) event(e planner.Event, _ *executor.Admission) error {
+	switch b := e.Body.(type) {
+	case *planner.WorkflowArrived:
+		m.workflows[b.Workflow.ID] = &workflowModel{}
+		m.admit(b.Workflow.ID, b.Tasks, b.Files)
+	case *planner.WorkflowGrown:
+		m.admit(b.Workflow, b.Tasks, b.Files)
+	case *planner.PlanCommitted:
+		m.planned(b)
+	case planner.AttemptStarted:
+		x := m.attempts[b.Attempt]
+		x.Started, m.tasks[x.Task].State = e.At, "running"
+	case planner.AttemptSuspended:
+		m.tasks[m.attempts[b.Attempt].Task].State = "suspended"
+	case planner.AttemptResumed:
+		m.tasks[m.attempts[b.Attempt].Task].State = "running"
+	case *planner.AttemptExited:
+		m.exited(b)
+	case *planner.TaskReused:
+		t := m.tasks[b.Task]
+		t.State = "done"
+		if b.Run == "" {
+			t.Last = b.Attempt
+		}
+		from := fmt.Sprint(b.Run, " ", b.Attempt)
+		m.reused[b.Task] = &from
+	case *planner.WorkflowContinued:
+		m.workflows[b.Of].Withdrawn = "continued"
+		m.become(b.Of, "", "continued")
+		first := planner.TaskID(-1)
+		for id, t := range m.tasks {
+			if t.Workflow == b.Workflow && (first < 0 || id < first) {
+				first = id
 			}
 		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if state == string(sqlite.Finished) || state == string(sqlite.Failed) {
-		for _, t := range tasks {
-			if t.state == "waiting" && t.attempts > 0 {
-				t.state = "failed"
-			} else if t.state == "waiting" {
-				t.state = "skipped"
-			}
+		for i, n := range b.Tries {
+			m.tasks[first+planner.TaskID(i)].Attempts = n
 		}
-	}
-	var simulated bool
-	c.rows("SELECT runtime = 'sim' FROM runs WHERE name = ?",
-		func(scan sqlite.Scan) error { return scan(&simulated) }, run)
-	if simulated && state == string(sqlite.Running) {
-		return nil // its last rows are missing, as FORMAT.md says
-	}
-	n := 0
-	c.rows(`SELECT t.task, t.workflow, t.state, t.attempts, coalesce(t.attempt, -1) FROM tasks t
-		JOIN runs r ON r.id = t.run WHERE r.name = ?`, func(scan sqlite.Scan) error {
-		n++
-		var id planner.TaskID
-		var have taskModel
-		err := scan(&id, &have.workflow, &have.state, &have.attempts, &have.last)
-		if want := tasks[id]; err == nil && want == nil {
-			c.wrong("run %s: task %d is in no event", run, id)
-		} else if err == nil && have != *want {
-			c.wrong("run %s: task %d is %+v, by its events %+v", run, id, have, *want)
+	case planner.TaskCancelled:
+		if t := m.tasks[b.Task]; t.State == "waiting" {
+			t.State = "skipped"
 		}
-		return err
-	}, run)
-	if n != len(tasks) {
-		c.wrong("run %s: %d rows of tasks, %d by the events", run, n, len(tasks))
-	}
-	n = 0
-	c.rows(`SELECT a.attempt, a.task, a.node, a.try, a.started_ns IS NOT NULL, coalesce(a.outcome, ''), a.exit_code
-		FROM attempts a JOIN runs r ON r.id = a.run
-		WHERE r.name = ?`, func(scan sqlite.Scan) error {
-		n++
-		var id planner.AttemptID
-		var have attemptModel
-		var code sql.NullInt64
-		err := scan(&id, &have.task, &have.node, &have.try, &have.started, &have.outcome, &code)
-		want := attempts[id]
-		if err != nil || want == nil {
-			c.wrong("run %s: attempt %d is in no event", run, id)
-			return err
-		}
-		if have.code = int(code.Int64); want.outcome != "" && !code.Valid {
-			have.code = -1
-		}
-		have.started = have.started || want.started // of one that ended by itself the instant is the runtime's
-		if have != *want && (have.started == want.started || have.outcome == "") {
-			c.wrong("run %s: attempt %d is %+v, by its events %+v", run, id, have, *want)
-		}
-		return nil
-	}, run)
-	if n != len(attempts) {
-		c.wrong("run %s: %d rows of attempts, %d by the events", run, n, len(attempts))
-	}
-	n = 0
-	c.rows(`SELECT u.task, u.from_run || ' ' || u.from_attempt FROM reuses u JOIN runs r ON r.id = u.run
-		WHERE r.name = ? AND u.from_attempt IS NOT NULL`, func(scan sqlite.Scan) error {
-		n++
-		var id planner.TaskID
-		var have string
-		err := scan(&id, &have)
-		if have != reused[id] {
-			c.wrong("run %s: task %d takes over %q, by its events %q", run, id, have, reused[id])
-		}
-		return err
-	}, run)
-	if n != len(reused) {
-		c.wrong("run %s: %d rows of reuses, %d by the events", run, n, len(reused))
-	}
-	n = 0
-	c.rows("SELECT w.workflow, w.tasks, w.state FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ?",
-		func(scan sqlite.Scan) error {
-			n++
-			var id planner.WorkflowID
-			var size int
-			var have string
-			err := scan(&id, &size, &have)
-			if size != workflows[id] {
-				c.wrong("run %s: workflow %d has %d tasks, by its events %d", run, id, size, workflows[id])
-			}
-			if withdrawn := strings.Contains("cancelled refused", have); withdrawn != cancelled[id] && !continued[id] ||
-				(have == "continued") != continued[id] {
-				c.wrong("run %s: workflow %d is %s, which its events do not say", run, id, have)
-			}
-			return err
-		}, run)
-	if n != len(workflows) {
-		c.wrong("run %s: %d rows of workflows, %d by the events", run, n, len(workflows))
+	case planner.WorkflowCancelled:
+		m.workflows[b.Workflow].Withdrawn = "cancelled"
+		m.become(b.Workflow, "waiting", "skipped")
 	}
 	return nil
+}
+
+func (m *model) planned(b *planner.PlanCommitted) {
+	m.counts["plans"]++
+	m.counts["notes"] += len(b.Notes)
+	for _, o := range b.Orders {
+		if o.Kind == planner.OrderStart {
+			m.attempts[o.Attempt] = &attemptModel{Task: o.Task, Node: o.Node, Try: o.Try, Started: -1, Ended: -1,
+				Code: -1}
+			t := m.tasks[o.Task]
+			t.State, t.Attempts, t.Last = "starting", o.Try, o.Attempt
+			delete(m.failed, o.Task)
+		}
+	}
+	for _, w := range b.Reasons {
+		if m.failed[w.Task] { // it is to be tried again
+			m.tasks[w.Task].State = "waiting"
+			delete(m.failed, w.Task)
+		}
+	}
+}
+
+func (m *model) exited(b *planner.AttemptExited) {
+	instant := func(t planner.Time) planner.Time {
+		if t == unit.Never {
+			return -1
+		}
+		return t
+	}
+	x := m.attempts[b.Attempt]
+	x.Started, x.Ended, x.Outcome, x.Code = instant(b.Usage.Started), instant(b.Usage.Ended), b.Outcome.String(),
+		b.ExitCode
+	x.Message = strings.ToValidUTF8(b.Message, "\uFFFD")
+	t := m.tasks[x.Task]
+	switch b.Outcome {
+	case planner.OK:
+		t.State = "done"
+	case planner.Preempted, planner.Lost:
+		t.State = "waiting"
+	default:
+		t.State, m.failed[x.Task] = "failed", true
+	}
+}
+
+// over ends tasks of a run that is over.
+func (m *model) over() {
+	for _, t := range m.tasks {
+		if t.State == "waiting" && t.Attempts > 0 {
+			t.State = "failed"
+		} else if t.State == "waiting" {
+			t.State = "skipped"
+		}
+	}
+}
+
+// compare holds the rows of a run against its model.
+func (c *checker) compare(id int64, run string, m *model) {
+	same(c, run, "task", m.tasks, rows[row[planner.TaskID, taskModel]](c, "SELECT task, workflow, state, attempts, "+
+		"coalesce(attempt, -1) FROM tasks WHERE run = ?", id))
+	same(c, run, "attempt", m.attempts, rows[row[planner.AttemptID, attemptModel]](c, "SELECT attempt, task, node, "+
+		"try, "+
+		"coalesce(started_ns, -1), coalesce(ended_ns, -1), coalesce(outcome, ''), coalesce(message, ''), "+
+		"coalesce(exit_code, -1) FROM attempts WHERE run = ?", id))
+	same(c, run, "reuse", m.reused, rows[row[planner.TaskID, string]](c, "SELECT task, from_run || ' ' || "+
+		"from_attempt "+
+		"FROM reuses WHERE run = ? AND from_attempt IS NOT NULL", id))
+	same(c, run, "workflow", m.workflows, rows[row[planner.WorkflowID, workflowModel]](c, "SELECT workflow, tasks, "+
+		"CASE WHEN state IN ('cancelled', 'refused') THEN 'cancelled' WHEN state = 'continued' THEN state ELSE '' END "+
+		"FROM workflows WHERE run = ?", id))
+	for _, table := range []string{"files", "notes", "plans"} {
+		for _, n := range rows[int](c, "SELECT count(*) FROM "+table+" WHERE run = ?", id) {
+			if n != m.counts[table] {
+				c.wrong("run %s: %d rows in %s, the events say %d", run, n, table, m.counts[table])
+			}
+		}
+	}
+}
+
+// row is a row of a table by its number.
+type row[K comparable, T any] struct {
+	ID  K
+	Row T
+}
+
+func same[K comparable, T comparable](c *checker, run, what string, want map[K]*T, have []row[K, T]) {
+	if len(have) != len(want) {
+		c.wrong("run %s: %d rows of %ss, the events say %d", run, len(have), what, len(want))
+	}
+	for _, r := range have {
+		if w := want[r.ID]; w == nil {
+			c.wrong("run %s: %s %v is in no event", run, what, r.ID)
+		} else if r.Row != *w {
+			c.wrong("run %s: %s %v is %+v, by its events %+v", run, what, r.ID, r.Row, *w)
+		}
+	}
 }

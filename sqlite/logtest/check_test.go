@@ -23,6 +23,10 @@ func TestCheckNoticesRowsThatAreNotAsTheEventsSay(t *testing.T) {
 		"UPDATE workflows SET tasks = 5",
 		"UPDATE tasks SET run = 2", // of no run
 		"DELETE FROM events WHERE seq = 4",
+		"DELETE FROM files WHERE file = 1",
+		"UPDATE attempts SET exit_code = 3 WHERE attempt = 1",
+		"INSERT INTO warnings VALUES (77, 'r', 'm', 1)", // of no run
+		"DELETE FROM plans",
 		"",
 	} {
 		path := filepath.Join(t.TempDir(), sqlite.FileName)

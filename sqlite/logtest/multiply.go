@@ -73,11 +73,17 @@ func Multiply(ctx context.Context, path string, n int) error {
 
 // texts are those that a query finds.
 func texts(ctx context.Context, raw *sql.DB, query string) (out []string, err error) {
-	err = scan(ctx, raw, query, func(rows *sql.Rows) error {
+	rows, err := raw.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
 		var s string
-		err := rows.Scan(&s)
+		if err := rows.Scan(&s); err != nil {
+			return nil, err
+		}
 		out = append(out, s)
-		return err
-	})
-	return out, err
+	}
+	return out, rows.Err()
 }
