@@ -38,6 +38,8 @@ one that predicts that of the largest input best by the others.
    gantry predict                               train, evaluate and keep
    gantry predict --held-out 3                  evaluate on the three latest runs
    gantry predict --log other/gantry.sqlite     also learn from another log
+   gantry predict --small s1 --small s2         learn from two runs of samples; then
+   gantry run --dry-run --estimator trained w.dax    predicts the whole
    gantry predict ls                            list the models of the log
    gantry predict show [MODEL[@VERSION]]        training data and errors of a model
    gantry run --estimator trained montage.dax   plan with the latest model
@@ -55,6 +57,8 @@ cannot be read or written.`,
 			&cli.StringFlag{Name: "method", Value: string(predict.Auto),
 				Usage: "`METHOD`: auto (the best for each task type), declared, history, line or ridge"},
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
+			&cli.StringSliceFlag{Name: "small", Usage: "learn from `RUN` alone, a run of a sample of the input, to " +
+				"predict the whole; repeat it for further samples"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
 			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`, one of " +
 				strings.Join(session.RuntimeNames(session.AnyRuntime), ", ") + " (default: that of the latest run)"},
@@ -159,6 +163,17 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) 
 			}
 		}
 		all = append(all, runs...)
+	}
+	if small := c.StringSlice("small"); len(small) > 0 {
+		of := slices.Clone(all)
+		all = nil
+		for _, name := range small {
+			i := slices.IndexFunc(of, func(r sqlite.TrainingRun) bool { return r.Name == name })
+			if i < 0 {
+				return nil, nil, exit.Inputf("--small %s: the log has no such run with attempts", name)
+			}
+			all = append(all, of[i])
+		}
 	}
 	slices.SortStableFunc(all, func(a, b sqlite.TrainingRun) int { return a.Started.Compare(b.Started) })
 	left := map[string]int{}

@@ -212,8 +212,20 @@ func TestMemoryIsPredicted(t *testing.T) {
 	}
 	const peak = 30e6
 	c.sql(fmt.Sprintf("UPDATE attempts SET ran_ns = 1e9, peak_memory_bytes = %f - attempt", peak))
+	c.sql("UPDATE attempts SET outcome = 'out-of-memory', peak_memory_bytes = hold_memory_bytes WHERE attempt = 3")
 	home := filepath.Join(c.dir, "runs")
-	training(t, home)
+	expect(t, exitOK, []string{"38 attempts of 2 runs", "2 that did not end well"}, "predict", "--dir", home)
+	names := strings.Fields(one[string](t, home, "SELECT group_concat(name, ' ') FROM runs"))
+	expect(t, exitOK, []string{"19 attempts of 1 run ", "1 that did not end well"}, "predict", "--no-keep", "--small",
+		names[0], "--dir", home)
+	expect(t, exitInput, []string{"--small other: the log has no such run"}, "predict", "--small", "other", "--dir",
+		home)
+	expect(t, exitOK, []string{"GB·h held", "% of it used; 1 attempt ran out of it"}, "show", names[0], "--dir", home)
+	if n := one[int](t, home, "SELECT count(*) FROM v_memory WHERE kind = 'small' AND attempts = 20 AND "+
+		"out_of_memory = 1 AND abs(used_pct - 100 * used_gbh / held_gbh) < 1e-6 AND abs(held_gbh - used_gbh - "+
+		"wasted_gbh) < 1e-9"); n != 2 {
+		t.Errorf("v_memory has %d of 2 runs", n)
+	}
 	c.gantry(exitOK, append(run, "--name", "predicted", "--estimator", "trained", "--predict-memory", "safe")...)
 	const held = "SELECT hold_memory_bytes FROM v_attempts WHERE run %s 'predicted' ORDER BY 1 DESC LIMIT 1"
 	before, now := one[float64](t, home, fmt.Sprintf(held, "<>")), one[float64](t, home, fmt.Sprintf(held, "="))
