@@ -79,7 +79,7 @@ func cheapest(peaks []Peak, failure float64) (limit, next, cost float64) {
 		logs[i] = math.Log(p.Ratio / mid)
 		fit, used = fit+p.Weight, used+p.Weight*p.Ratio
 	}
-	next = sorted[n-1].Ratio * math.Exp(spreadOf(logs)/math.Sqrt(2*math.Log(float64(n))))
+	next = sorted[n-1].Ratio * math.Exp(spreadOf(logs)/math.Sqrt(2*math.Log(float64(max(n, 2)))))
 	sorted = append(sorted, Peak{Ratio: next, Weight: fit / float64(n)})
 	fit, used = fit*(1+1/float64(n)), used+next*fit/float64(n)
 	failing, cost := 0.0, math.Inf(1)

@@ -316,6 +316,17 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
+// Whatever their number, peaks that grow with the input are limited by a line.
+func TestPeaksOfAnyNumberAreLimited(t *testing.T) {
+	for _, n := range []int{3, 100, 101, 102, 201, 401} {
+		samples := measured("k", n, 0.3, 3, func(gb float64) float64 { return 1 + 20*gb })
+		k := predict.Fit(samples).Model(predict.Auto).Kinds["k"]
+		if k.MemoryPicked == predict.ByHistory {
+			t.Errorf("%d peaks on a line are predicted by %s", n, k.MemoryPicked)
+		}
+	}
+}
+
 // Page cache fills a limit: limits do not rise from training to training by it.
 func TestPeaksThatReachTheLimitDoNotRaiseIt(t *testing.T) {
 	const declared = 2e9
