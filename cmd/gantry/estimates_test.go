@@ -70,7 +70,7 @@ func TestSecondRunIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 		t.Fatalf("estimated %v s, took %v s", estimated, measured)
 	}
 	second := attempt(t, home, append(args[:3:3], "--estimator", "history", args[3])...)
-	if s := second.sources(); s["learned"] != 3 || len(s) != 1 {
+	if s := second.sources(); s["history"] != 3 || len(s) != 1 {
 		t.Errorf("the second run was planned by %v", s)
 	}
 	for _, kind := range []string{"x", "y"} {
@@ -81,6 +81,10 @@ func TestSecondRunIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 	}
 	if s := attempt(t, home, args...).sources(); s["declared"] != 3 || len(s) != 1 {
 		t.Errorf("without --estimator a simulation was planned by %v", s)
+	}
+	third := attempt(t, home, append(args[:3:3], "--estimator", "learned", args[3])...)
+	if s := third.sources(); s["learned"] != 3 || len(s) != 1 {
+		t.Errorf("the third run was planned by %v", s)
 	}
 }
 

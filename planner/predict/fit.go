@@ -188,8 +188,6 @@ func (r *Regression) deviation() float64 {
 	return stat.StdDev(r.Ratios, nil)
 }
 
-func median(y []float64) float64 { return middle(sorted(y)) }
-
 // middle is the median of a sorted list.
 func middle(s []float64) float64 {
 	if n := len(s); n%2 == 0 {
@@ -360,8 +358,6 @@ type kindFits struct {
 
 // span is the range of a feature in the samples.
 type span struct{ Least, Most unit.Bytes }
-
-func (s span) has(x unit.Bytes) bool { return s.Least <= x && x <= s.Most }
 
 // spanOf returns the span of a feature over samples, of which there is at least one.
 func spanOf(samples []Features, feature func(Features) unit.Bytes) span {
