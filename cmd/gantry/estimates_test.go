@@ -82,10 +82,6 @@ func TestSecondRunIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 	if s := attempt(t, home, args...).sources(); s["declared"] != 3 || len(s) != 1 {
 		t.Errorf("without --estimator a simulation was planned by %v", s)
 	}
-	third := attempt(t, home, append(args[:3:3], "--estimator", "learned", args[3])...)
-	if s := third.sources(); s["learned"] != 3 || len(s) != 1 {
-		t.Errorf("the third run was planned by %v", s)
-	}
 }
 
 func TestWhatPoliciesBelieveIsApartFromWhatHappens(t *testing.T) {

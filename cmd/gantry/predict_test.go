@@ -144,6 +144,24 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	}
 }
 
+// What ended in the runs of the log tells the next run, by the sizes of inputs, without a model of gantry predict.
+func TestARunLearnsFromEarlierOnes(t *testing.T) {
+	dir, home := growing(t, 1), t.TempDir()
+	simulate := []string{"simulate", "--dir", home, "--quiet", "--cluster", filepath.Join(dir, "c.yaml")}
+	expect(t, exitOK, nil, append(simulate, filepath.Join(dir, "w.yaml"))...)
+	s := attempt(t, home, "simulate", "--name", "next", "--estimator", "learned", "--cluster",
+		filepath.Join(dir, "c.yaml"), filepath.Join(growing(t, 2), "g.dax"))
+	if got := s.sources(); got["learned"] < 20 {
+		t.Errorf("sources of estimates: %v", got)
+	}
+	if worst := one[float64](t, home, `SELECT max(abs(e.estimated_s - (1 + f.size_bytes / 5e5)) /
+		(1 + f.size_bytes / 5e5)) FROM v_estimates e JOIN runs r ON r.name = e.run AND r.name = 'next'
+		JOIN files f ON f.run = r.id AND f.name = 'f' || substr(e.task, 2)
+		WHERE e.kind = 'grow' AND e.samples = 20`); worst > 0.1 { // later ones know that tasks take 10 s here
+		t.Errorf("the worst estimate is %.0f %% off", 100*worst)
+	}
+}
+
 func TestModelsLearnFromSeveralLogs(t *testing.T) {
 	var homes []string
 	for seed := range uint64(2) {
