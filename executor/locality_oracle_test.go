@@ -122,8 +122,8 @@ func (s *poolSim) released(t *poolTask, n int) unit.Time {
 	return unit.Never
 }
 
-// serveBatch places the next tasks by their data; false if all of them wait, and nothing began before.
-func (s *poolSim) serveBatch(held map[*poolTask]bool) bool {
+// serveBatch places the next tasks by their data. One that waits for a node holds nobody back (Algorithm 4, line 6).
+func (s *poolSim) serveBatch(held map[*poolTask]bool) {
 	var batch []*poolTask
 	var free, needs [2]int64
 	for _, n := range s.nodes {
@@ -161,12 +161,9 @@ func (s *poolSim) serveBatch(held map[*poolTask]bool) bool {
 				held[t] = true
 				s.wake = min(s.wake, until)
 			}
-			more := s.began
-			s.began = false
-			return more
+			return
 		}
 		before()
-		s.began = true // those cut off have no answer yet: the round continues with them
 		batch = batch[:max(1, cut)]
 	}
 }
@@ -259,68 +256,64 @@ func (s *poolSim) judge(t *poolTask, urgent bool, waits map[*poolTask]unit.Time)
 }
 
 // matching matches tasks to nodes one to one: nodes enter by weight, the lowest of equals first, as long as all that
-// are in can be served; then tasks in their order as long as the nodes that are in can serve them (Kuhn's augmenting
-// paths), each by the heaviest that is left.
+// are in can be served; then tasks in their order as long as the nodes that are in can serve them. In that order each
+// takes the heaviest node, the lowest of equals, that leaves one for every other.
 func matching(weights []int64, edges [][]int) []int {
-	order := make([]int, len(weights))
+	order, all := make([]int, len(weights)), make([]int, len(edges))
 	for n := range order {
 		order[n] = n
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weights[b], weights[a]) })
-	taskOf, in := map[int]int{}, map[int]bool{}
-	var serve func(n int, seen map[int]bool) bool
-	serve = func(n int, seen map[int]bool) bool {
-		for t := range edges {
-			if !slices.Contains(edges[t], n) || seen[t] {
-				continue
-			}
-			seen[t] = true
-			if m, ok := taskOf[t]; !ok || serve(m, seen) {
-				taskOf[t] = n
-				return true
-			}
-		}
-		return false
+	out := make([]int, len(edges))
+	for t := range all {
+		all[t], out[t] = t, -1
 	}
+	var nodes, tasks []int
 	for _, n := range order {
-		in[n] = serve(n, map[int]bool{})
+		if with := append(slices.Clone(nodes), n); pairs(all, with, edges) == len(with) {
+			nodes = with
+		}
 	}
-	nodeOf := map[int]int{} // task by node
+	for _, t := range all {
+		if with := append(slices.Clone(tasks), t); pairs(with, nodes, edges) == len(with) {
+			tasks = with
+		}
+	}
+	for len(tasks) > 0 {
+		t, others := tasks[0], tasks[1:]
+		i := slices.IndexFunc(nodes, func(n int) bool {
+			left := slices.DeleteFunc(slices.Clone(nodes), func(m int) bool { return m == n })
+			return slices.Contains(edges[t], n) && pairs(others, left, edges) == len(others)
+		})
+		out[t] = nodes[i]
+		tasks, nodes = others, slices.Delete(nodes, i, i+1)
+	}
+	return out
+}
+
+// pairs is how many of some tasks some nodes can serve, one each (Kuhn's augmenting paths).
+func pairs(tasks, nodes []int, edges [][]int) (count int) {
+	taskOf := map[int]int{}
 	var place func(t int, seen map[int]bool) bool
 	place = func(t int, seen map[int]bool) bool {
-		var can []int
-		for _, n := range order {
-			if in[n] && slices.Contains(edges[t], n) {
-				can = append(can, n)
-			}
-		}
-		for _, n := range can { // one that is left
-			if _, ok := nodeOf[n]; !ok {
-				nodeOf[n] = t
-				return true
-			}
-		}
-		for _, n := range can { // or one that another task can leave
-			if seen[n] {
+		for _, n := range nodes {
+			if seen[n] || !slices.Contains(edges[t], n) {
 				continue
 			}
 			seen[n] = true
-			if place(nodeOf[n], seen) {
-				nodeOf[n] = t
+			if u, taken := taskOf[n]; !taken || place(u, seen) {
+				taskOf[n] = t
 				return true
 			}
 		}
 		return false
 	}
-	out := make([]int, len(edges))
-	for t := range edges {
-		out[t] = -1
-		place(t, map[int]bool{})
+	for _, t := range tasks {
+		if place(t, map[int]bool{}) {
+			count++
+		}
 	}
-	for n, t := range nodeOf {
-		out[t] = n
-	}
-	return out
+	return count
 }
 
 // Tasks go where their data is, wait for it, or have it moved, as the oracle says: for jobs in turn, and for tenants
@@ -329,6 +322,8 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 	dla, suite := pool{split: true}, pool{urgent: true, split: true, room: true, shares: 1}
 	edf, stop, never := suite, suite, suite
 	edf.edf, edf.ahead, stop.stop, never.room = true, true, true, false
+	behind := never
+	behind.edf = true
 	leave, second := suite, suite
 	leave.leave, second.shares = true, 2
 	for _, c := range []struct {
@@ -347,6 +342,7 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 		{"3dsf:large=0,batch=1,misfit=stop", stop, dataRules{batch: 1}},
 		{"3dsf:large=0,batch=3,order=edf,late=ahead", edf, dataRules{batch: 3}},
 		{"3dsf:large=0,hops=1,room=never", never, dataRules{hops: 1}},
+		{"3dsf:large=0,batch=1,order=edf,room=never", behind, dataRules{batch: 1}},
 		{"3dsf:large=0,hops=2", suite, dataRules{hops: 2}},
 		{"3dsf:large=0,room=leave", leave, dataRules{}},
 		{"3dsf:large=0,level=2", second, dataRules{}},

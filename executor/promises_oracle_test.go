@@ -25,7 +25,7 @@ func (s *poolSim) give(t *poolTask, n int) {
 	s.count(t, +1)
 	s.ready = slices.DeleteFunc(s.ready, func(o *poolTask) bool { return o == t })
 	s.parked = slices.DeleteFunc(s.parked, func(o *poolTask) bool { return o == t })
-	s.promises, s.began = append(s.promises, t), true
+	s.promises = append(s.promises, t)
 	for _, f := range t.inputs() {
 		if !slices.Contains(s.holds[f], n) {
 			s.coming[poolCopy{f, n}] = s.arrival(f, n)

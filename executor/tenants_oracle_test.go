@@ -90,7 +90,6 @@ type poolSim struct {
 	checkpoint time.Duration       // what moving one takes
 	holds      map[*poolTask][]int // nodes with the output of a task
 	wake       unit.Time           // when a task that waits for a node wants to be looked at
-	began      bool                // something did, since tasks were last placed by their data
 	overlapped bool                // copies overlap other work
 	promises   []*poolTask         // in the order in which they were made
 	coming     map[poolCopy]unit.Time
@@ -176,7 +175,7 @@ func (s *poolSim) begin(t *poolTask, n int) {
 		t.start = time.Duration(s.now) + t.copied
 	}
 	t.node, t.begun, t.running = n, s.now, true
-	t.stopped, s.began = false, true
+	t.stopped = false
 	for d := range t.need {
 		s.nodes[n].free[d] -= t.need[d]
 	}
@@ -307,7 +306,7 @@ func (s *poolSim) round() {
 		t.fresh = false
 	}
 	s.keepPromises()
-	s.emptied, s.wake, s.began = s.emptied[:0], unit.Never, false
+	s.emptied, s.wake = s.emptied[:0], unit.Never
 	held := map[*poolTask]bool{} // looked at without success in this round, or behind one that was
 	for s.serve(held) {
 	}
@@ -332,7 +331,7 @@ func (s *poolSim) instead(t *poolTask, n int, held map[*poolTask]bool) *poolTask
 	return first(like, held, byID)
 }
 
-// serve serves the next task; false if there is none, or a round looks no further.
+// serve serves the next task; false if there is none.
 func (s *poolSim) serve(held map[*poolTask]bool) bool {
 	t, why := s.upcoming(held)
 	if t == nil {
@@ -354,7 +353,7 @@ func (s *poolSim) serve(held map[*poolTask]bool) bool {
 	n := s.place(t)
 	switch {
 	case n >= 0 && s.rules.data != nil:
-		return s.serveBatch(held)
+		s.serveBatch(held)
 	case n >= 0:
 		s.give(s.instead(t, n, held), n)
 	case why == parkedTurn:
@@ -753,6 +752,7 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 	}{
 		{"pds:room=never", pool{urgent: true, split: true}},
 		{"pds", pool{urgent: true, split: true, room: true}},
+		{"pds:order=edf,room=never", pool{urgent: true, edf: true, split: true}},
 		{"pds:order=edf,late=ahead,room=freeze", pool{urgent: true, edf: true, ahead: true, split: true, room: true}},
 		{"drf", pool{shares: 1}},
 		{"drf:misfit=stop", pool{shares: 1, stop: true}},
@@ -818,7 +818,7 @@ func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
 					return oracletest.Difference(course.Stays, want, true), nil
 				})
 			}
-			if seedtest.Times(40) >= 40 && left < 5 { // so few leave that a part of the instances may have none
+			if seedtest.Times(40) >= 40 && left < 2 { // so few leave that a part of the instances may have none
 				t.Errorf("tasks leave their nodes in %d instances only", left)
 			}
 		})

@@ -17,7 +17,7 @@ import (
 type Locality struct {
 	Large unit.Bytes // input from which on a task is put where its data is
 	Hops  int        // how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere
-	Most  int        // tasks that are looked at together; 0: four for each node
+	Most  int        // most tasks that are looked at together; 0: four for each node
 	// ByBytes weighs an edge by the part of a task's input that the node holds, too, and matches by the Kuhn-Munkres
 	// algorithm; else a task has edges to the nodes that hold most of its input, and weights belong to nodes.
 	ByBytes bool

@@ -130,21 +130,11 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		before := c.Draft.Dues() + c.Draft.Plans()
-		if err := a.gather(c, q, most); err != nil {
+		if err := a.gather(c, q, most); err != nil || len(a.batch) == 0 {
 			return err
 		}
-		if len(a.batch) == 0 {
-			return nil
-		}
-		whole, err := a.placeBatch(c, q)
-		if err != nil {
+		if err := a.placeBatch(c, q); err != nil {
 			return err
-		}
-		if whole && c.Draft.Dues()+c.Draft.Plans() == before {
-			// All of them wait: a round looks no further, but for those that were cut off the batch and have no answer
-			// yet.
-			return nil
 		}
 	}
 	return nil
@@ -152,15 +142,14 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 
 // placeBatch gives each task of the batch its answer. Tasks of a batch compete for the same room, and a later one may
 // take the room of an earlier one. Then the batch is cut before the first task without room and placed again, so that
-// this task is the next to be served and holds back those behind it, as if tasks were served one by one. It reports
-// whether the batch was not cut.
-func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) (whole bool, err error) {
-	for whole = true; ; whole = false {
+// this task is the next to be served and holds back those behind it, as if tasks were served one by one.
+func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
+	for {
 		mark := c.Draft.Mark()
 		a.after = a.after[:0]
 		if a.Data != nil {
 			if err := a.Data.place(c, a, q); err != nil {
-				return whole, err
+				return err
 			}
 		}
 		for i := range a.batch {
@@ -170,7 +159,7 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) (whole bool, err error
 			}
 			if n := a.fastest(c, c.Task(b.task)); n != planner.None {
 				if err := a.put(c, q, b, n); err != nil {
-					return whole, err
+					return err
 				}
 			}
 		}
@@ -179,10 +168,10 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) (whole bool, err error
 			for _, f := range a.after {
 				f()
 			}
-			return whole, nil
+			return nil
 		}
 		if len(a.batch) == 1 {
-			return whole, fmt.Errorf("task %d was given room on a node that has none", a.batch[0].task)
+			return fmt.Errorf("task %d was given room on a node that has none", a.batch[0].task)
 		}
 		cut = max(cut, 1) // alone, the first has room
 		c.Draft.Rollback(mark)

@@ -4,6 +4,7 @@ package match
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -13,8 +14,8 @@ const None = -1
 
 // Nodes matches tasks to nodes, one to one, so that the sum of the weights of the matched nodes is largest. edges has
 // for every task the nodes it may go to; a weight belongs to a node, whichever task it serves. Among the matchings of
-// largest weight it serves tasks in their order, each by the heaviest node (the lowest of equals) that is left. Nodes
-// of weight 0 are matched too, last.
+// largest weight it serves tasks in their order, each by the heaviest node (the lowest of equals) that leaves one for
+// every later task that is served. Nodes of weight 0 are matched too, last.
 //
 // With weights of nodes the matching is a transversal matroid, so that taking nodes greedily by weight is optimal
 // (Edmonds and Fulkerson 1965); Kuhn's augmenting paths make it O(V·E), where the Kuhn-Munkres algorithm of the paper
@@ -62,10 +63,8 @@ func Nodes(weights []int64, edges [][]int) []int {
 		}
 	}
 	out := fill(len(edges))
-	for n, t := range served.other {
-		if t != None {
-			out[t] = n
-		}
+	for t, list := range own { // and last by which of them each is served
+		out[t] = served.prefer(t, len(edges)+t+1, list)
 	}
 	return out
 }
@@ -94,7 +93,7 @@ func (k *kuhn) augment(v, search int) bool {
 		}
 	}
 	for _, u := range k.edges[v] {
-		if k.seen[u] == search {
+		if k.seen[u] >= search {
 			continue
 		}
 		k.seen[u] = search
@@ -104,6 +103,26 @@ func (k *kuhn) augment(v, search int) bool {
 		}
 	}
 	return false
+}
+
+// prefer gives v, if it is matched, the first of a list from which others can move away, for good, and returns it.
+func (k *kuhn) prefer(v, search int, list []int) int {
+	old := slices.Index(k.other, v)
+	if old == None {
+		return None
+	}
+	k.other[old] = None
+	for i := 0; ; i++ { // up to old
+		u := list[i]
+		if k.seen[u] >= search {
+			continue
+		}
+		k.seen[u] = search
+		if k.other[u] == None || k.augment(k.other[u], search) {
+			k.other[u], k.seen[u] = v, math.MaxInt
+			return u
+		}
+	}
 }
 
 // Edges matches tasks to nodes so that the sum of the weights of the edges taken is largest: weights[t][n] belongs to

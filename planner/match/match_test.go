@@ -34,6 +34,9 @@ func TestTasksBeforeOthersAreServedFirst(t *testing.T) {
 		{"an earlier task makes room", []int64{9, 1}, [][]int{{0, 1}, {0}}, []int{1, 0}},
 		{"the heavier node is not left out for an earlier task", []int64{1, 9}, [][]int{{0}, {1}, {0, 1}},
 			[]int{0, 1, match.None}},
+		{"equal nodes in the order of the tasks", []int64{5, 5, 5}, [][]int{{0, 2}, {0, 1}, {0, 1}}, []int{2, 0, 1}},
+		{"heavier nodes for earlier tasks", []int64{2, 4, 6, 6}, [][]int{{1, 3}, {0, 2, 3}, {1, 2}, {2, 3}},
+			[]int{3, 0, 1, 2}},
 		{"nothing", nil, nil, []int{}},
 	} {
 		if got := match.Nodes(c.weights, c.edges); !slices.Equal(got, c.want) {

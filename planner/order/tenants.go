@@ -137,7 +137,7 @@ func (q *Tenants) Update(c *planner.Cycle) {
 		q.Add(c, t)
 	}
 	q.back = q.back[:0]
-	if q.Ranks != nil && q.Urgency == EMWTF {
+	if q.Ranks != nil {
 		for _, t := range q.Ranks.Changed() {
 			q.reenter(c, t)
 		}
@@ -145,10 +145,37 @@ func (q *Tenants) Update(c *planner.Cycle) {
 	for _, t := range c.News.Ready {
 		q.Add(c, t)
 	}
+	if !q.Late {
+		q.demote(c)
+	}
 	for _, m := range q.stale {
 		q.refresh(c, m)
 	}
 	q.stale = q.stale[:0]
+}
+
+// demote lets tasks whose jobs cannot end in time any more take turns with regular ones. By EMWTF they are in front; by
+// EDF they may be anywhere.
+func (q *Tenants) demote(c *planner.Cycle) {
+	isLate := func(t planner.TaskID) bool { return q.waits[t].latest < int64(c.Now()) }
+	for i := range kinds {
+		h := &q.lanes[i].heap
+		if h.Len() == 0 || q.Urgency == EMWTF && !isLate(h.Items[0]) {
+			continue
+		}
+		var late []planner.TaskID
+		h.Items = slices.DeleteFunc(h.Items, func(t planner.TaskID) bool {
+			if isLate(t) {
+				late = append(late, t)
+			}
+			return isLate(t)
+		})
+		h.Init()
+		for _, t := range late {
+			q.waits[t].lane = 0
+			q.Add(c, t)
+		}
+	}
 }
 
 // know keeps the total of the nodes and makes the ledger when it is first needed.
@@ -216,7 +243,11 @@ func (q *Tenants) Add(c *planner.Cycle, t planner.TaskID) {
 			return
 		}
 	}
-	q.enterRegular(c, t, job, d)
+	m := q.member(job)
+	q.welcome(m)
+	w.key = int64(job.ID)
+	q.push(kinds*(int(m)+1)+int(d), t)
+	q.refresh(c, m)
 }
 
 // reenter lets a task that waits by its urgency enter again, as that is another since tasks were added below it.
@@ -229,14 +260,6 @@ func (q *Tenants) reenter(c *planner.Cycle, t planner.TaskID) {
 	h.Remove(slices.Index(h.Items, t))
 	w.lane = 0
 	q.Add(c, t)
-}
-
-func (q *Tenants) enterRegular(c *planner.Cycle, t planner.TaskID, job *planner.Workflow, d unit.Dim) {
-	m := q.member(job)
-	q.welcome(m)
-	q.waits[t].key = int64(job.ID)
-	q.push(kinds*(int(m)+1)+int(d), t)
-	q.refresh(c, m)
 }
 
 // head returns the lane with the first task of lanes that are not passed over; -1 if there is none.
@@ -285,19 +308,9 @@ func (q *Tenants) capped(c *planner.Cycle, m planner.TenantID, lane int) bool {
 
 // Next implements planner.Queue.
 func (q *Tenants) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	for {
-		i := q.head(c, 0)
-		if i < 0 {
-			break
-		}
-		t := q.lanes[i].heap.Items[0]
-		if !q.Late && q.waits[t].latest < int64(c.Now()) {
-			q.pop(i)
-			q.enterRegular(c, t, c.Workflow(c.Task(t).Workflow), unit.Dim(i))
-			continue
-		}
+	if i := q.head(c, 0); i >= 0 {
 		q.level, q.at = urgent, i
-		return t, true
+		return q.lanes[i].heap.Items[0], true
 	}
 	for ; q.next < len(q.parked); q.next++ {
 		if t := q.parked[q.next]; q.wantsBack(c, t) && c.Unplaced(t) {

@@ -62,7 +62,9 @@ func deadlines() []Row {
 					"lowest node. A TSP2 task that cannot meet its sub-deadline starts as soon as it can from where " +
 					"it should have started on, and its job is remapped only if it is late.",
 				"Tasks without time are in the last phase of their parents, and make no sub-deadlines equal: only " +
-					"tasks that take time count as common children.",
+					"tasks that take time count as common children. For a task that waits for one without time, the " +
+					"parents of that one are its own. A job of which only tasks without time are left is not among " +
+					"those to remap.",
 				"Parents of a common child get the latest sub-deadline among them in topological order: tasks " +
 					"without parents by number, then what becomes free, in that order.",
 				"Once a job was remapped, TSP1 places what is left of it, also when remapping failed.",

@@ -78,7 +78,8 @@ const (
 	inTime = "How long a deadline job may wait is its deadline less the run times along its longest path on the " +
 		"fastest nodes, without copies. Ties go to the earlier job, then the lower task id. A task without room " +
 		"holds back those of the same dominant resource; CPU counts before memory, and memory before disk I/O. " +
-		"That a job cannot end in time any more is found when something ends or arrives, not in between."
+		"That a job cannot end in time any more is found when something ends or arrives, not in between; it is " +
+		"asked of every task that waits, wherever it stands in its queue."
 	makesRoom = "If what ends next on a node makes enough room in time, a deadline task waits for it, and what " +
 		"is free on that node is kept. Else regular tasks make room, on the node where the fewest of high " +
 		"priority have to, then the fewest at all. Tasks that still copy their inputs are left alone. A " +
@@ -92,16 +93,19 @@ const (
 	byShare = "Ties of shares go to the tenant whose next task asks for the smaller share, then to the one " +
 		"whose first job came first: the order of the paper's table 1."
 	batches = "A batch has the next tasks of the queue that each have room, and that need no more together than " +
-		"is free. Where one loses its room to others of the batch, it and those after it are served next. When " +
-		"all of a batch wait for nodes, those behind them wait until the next round."
+		"is free: at most as many as batch says. Where one loses its room to others of the batch, it and those " +
+		"after it are served next. A task that waits for a node holds nobody back: the next batch is matched to " +
+		"the nodes that are free then, in the same round."
 	byIdleness = "A node serves one task of a matching. Tasks left over are matched again, by what is idle " +
 		"then: the part of a node's cores that is free. A task may go to the nodes that hold most of its input. " +
-		"Ties go to the earlier task and the lower node id."
+		"Of the matchings of largest weight one is taken that serves the earliest tasks; in their order each gets " +
+		"the idlest node, of equals the lowest id, that leaves one for all others. With match=bytes no rule is " +
+		"kept for ties; the same run has the same."
 	judgment = "A task that reads much and whose nodes are full waits for the first of them to have room, if " +
 		"that is sooner than the copies to another node would take, and in time. Line 1 of Algorithm 4 has this " +
-		"the other way round. Else it goes to the idlest node with room, of a rack that has its data before " +
-		"others. A task that runs longer than estimated is expected to run for another eighth of the time it " +
-		"has run."
+		"the other way round. It does not count that others wait for that node, too, and what is free there is " +
+		"not kept for it. Else it goes to the idlest node with room, of a rack that has its data before others. " +
+		"A task that runs longer than estimated is expected to run for another eighth of the time it has run."
 )
 
 // mixedReadings are those of online workflow management.

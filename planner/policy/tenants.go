@@ -97,7 +97,7 @@ var (
 	hopsParam = Param{"hops", []string{"0", "0..2"},
 		"how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere"}
 	batchParam = Param{"batch", []string{"0", "0..100000"},
-		"tasks that are matched to nodes at once; 0: four for each node"}
+		"most tasks that are matched to nodes at once, fewer where less is free; 0: four for each node"}
 	heartbeatParam = Param{"heartbeat", []string{"0", "0.001..60"},
 		"seconds between two heartbeats of a node, at which it reports its free room and receives tasks; 0: at once"}
 	matchParam = Param{"match", []string{"nodes", "bytes"},
