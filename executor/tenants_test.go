@@ -284,6 +284,28 @@ func TestOnlyJobsThatNothingCanSaveAreLate(t *testing.T) {
 	expect(t, only(lines, "c1", "c2"), "0 start c1 n1", "2 ok c1", "2 start c2 n1", "4 ok c2")
 }
 
+// A job that became too late is found behind one that is not and has no room, also if tasks were added to it.
+func TestLateJobsAreFoundAnywhereInTheQueue(t *testing.T) {
+	p := nodes(1, unit.Vector{2000, unit.Unlimited, unit.Unlimited}, 0)
+	jobs := func(run int) []executor.Submission { // of the last deadline job
+		busy, wide := job{name: "busy", run: 90, cores: 1}, job{name: "wide", at: 1, run: 10, cores: 2, due: 200}
+		last := job{name: "last", at: 2, run: run, cores: 1, due: 210}
+		next := job{name: "next", at: 12, run: 1, cores: 1}
+		return []executor.Submission{busy.submission(), wide.submission(), last.submission(), next.submission()}
+	}
+	for _, spec := range []string{"pds:order=edf,room=never", "3dsf:order=edf,room=never"} {
+		expect(t, only(serveAll(t, spec, p, jobs(30)...), "start"), "0 start busy n1", "12 start next n1",
+			"90 start wide n1", "100 start last n1")
+		expect(t, only(serveAll(t, spec, p, jobs(201)...), "start"), "0 start busy n1", "12 start last n1",
+			"90 start next n1", "213 start wide n1")
+		more := job{name: "more", at: 5, run: 173, cores: 1}
+		added := more.submission()
+		added.Name, added.Grows = "last", &executor.Growth{Of: 2, After: [][]planner.TaskID{{2}}}
+		expect(t, only(serveAll(t, spec, p, slices.Insert(jobs(30), 3, added)...), "start"), "0 start busy n1",
+			"12 start last n1", "42 start more n1", "90 start next n1", "215 start wide n1")
+	}
+}
+
 // On random loads regular tasks are suspended, more than a few, and continue where they were; tasks of deadline jobs
 // never are.
 func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
@@ -492,6 +514,17 @@ func TestJudgmentWaitsForTheNodeWithTheDataOrMovesIt(t *testing.T) {
 	expect(t, lines, "0 start busy n1", "2.024 start t n2", "3 ok busy", "12.024 ok t")
 	if len(notes) != 1 || notes[0].Text != "moves its data to n2 in 1.024s: n1, which holds it, is released in 2s" {
 		t.Errorf("notes %+v", notes)
+	}
+	// However many wait, and none of them began, those behind them are served.
+	crowded := busy(2)
+	for i := range 12 {
+		crowded = append(crowded, crowded[1])
+		crowded[i+2].name = fmt.Sprint("more", i)
+	}
+	crowded = append(crowded, job{name: "small", at: 1, run: 3})
+	for _, spec := range []string{"dla", "dla:batch=3", "3dsf"} {
+		lines, _ = serve(t, spec, p, crowded)
+		expect(t, only(lines, "small", " t"), "1 start small n2", "2 start t n1", "4 ok small", "12 ok t")
 	}
 	// Within a hop the other node of the rack is as good as the one that holds the data, and idler.
 	for _, spec := range []string{"dla:hops=1", "dla:hops=2", "3dsf:hops=1"} {
