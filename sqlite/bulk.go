@@ -1,8 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
 	"slices"
-	"sync"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -23,59 +23,25 @@ type bulk struct {
 	db       *DB
 	w        *writer
 	gathered executor.Batch
-	handed   chan executor.Batch
-	used     chan []planner.Event // memory of batches
-	writing  sync.WaitGroup
-	underWay sync.WaitGroup // batches
-
-	mu  sync.Mutex
-	err error // the first one: nothing is written after it
+	// written is the end of the batch that is being written; nil: there is none. There is one at most: waiting batches
+	// cost the collector work.
+	written chan error
+	events  []planner.Event // of that batch: memory that is used again
+	err     error           // the first one: nothing is written after it
 }
 
 func newBulk(db *DB, run int64) (*bulk, error) {
 	w, err := newWriter(db.conn, run, true)
-	if err != nil {
-		return nil, err
-	}
-	// A batch is handed over once the one before is written: waiting batches cost the collector work.
-	b := &bulk{db: db, w: w, handed: make(chan executor.Batch), used: make(chan []planner.Event, 2)}
-	b.writing.Go(func() {
-		for batch := range b.handed {
-			b.write(&batch)
-			select {
-			case b.used <- emptied(batch.Events):
-			default:
-			}
-			b.underWay.Done()
-		}
-	})
-	return b, nil
+	return &bulk{db: db, w: w}, err
 }
 
-// write encodes a batch and writes it, unless an earlier one failed.
-func (b *bulk) write(batch *executor.Batch) {
-	if b.failure() != nil {
-		return
-	}
-	encoded, err := encode(*batch)
+// write encodes a batch and writes it.
+func (b *bulk) write(batch executor.Batch) error {
+	encoded, err := encode(batch)
 	if err == nil {
 		err = b.db.transact(func() error { return b.w.append(encoded) })
 	}
-	b.fail(err)
-}
-
-func (b *bulk) fail(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil {
-		b.err = err
-	}
-}
-
-func (b *bulk) failure() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.err
+	return err
 }
 
 // append takes a batch. An error may be that of an earlier one.
@@ -91,31 +57,37 @@ func (b *bulk) append(more executor.Batch) error {
 	if large {
 		return b.flush()
 	}
-	if len(b.gathered.Events) < bulkEvents {
-		return nil
+	if len(b.gathered.Events) >= bulkEvents {
+		b.pass()
 	}
-	b.pass()
-	return b.failure()
+	return b.err
 }
 
+// pass has what was gathered written, once the batch before is.
 func (b *bulk) pass() {
-	if len(b.gathered.Events) == 0 {
+	b.wait()
+	if len(b.gathered.Events) == 0 || b.err != nil {
 		return
 	}
-	b.underWay.Add(1)
-	b.handed <- b.gathered
-	b.gathered = executor.Batch{}
-	select {
-	case b.gathered.Events = <-b.used:
-	default:
+	batch := b.gathered
+	b.gathered, b.events = executor.Batch{Events: emptied(b.events)}, batch.Events
+	b.written = make(chan error, 1)
+	go func() { b.written <- b.write(batch) }()
+}
+
+// wait waits for the batch that is being written.
+func (b *bulk) wait() {
+	if b.written != nil {
+		b.err = cmp.Or(b.err, <-b.written)
+		b.written = nil
 	}
 }
 
 // flush writes all events that were taken.
 func (b *bulk) flush() error {
 	b.pass()
-	b.underWay.Wait()
-	return b.failure()
+	b.wait()
+	return b.err
 }
 
 // end writes all that is left. If the simulation is over, tasks that never started are skipped.
@@ -132,8 +104,6 @@ func (b *bulk) end(over bool) error {
 }
 
 func (b *bulk) close() {
-	b.underWay.Wait()
-	close(b.handed)
-	b.writing.Wait()
+	b.wait()
 	b.w.rows.close()
 }

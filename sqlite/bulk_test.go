@@ -159,7 +159,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				if state == sqlite.Interrupted {
 					break // before any of it
 				}
-				if got := RowsOf(t, path, `SELECT count(*) > 15, max(a.node), count(t.node), (SELECT sum(attempts)
+				if got := rowsOf(t, path, `SELECT count(*) > 15, max(a.node), count(t.node), (SELECT sum(attempts)
 					FROM v_utilisation) = (SELECT count(*) FROM attempts WHERE node >= 0)
 					FROM attempts a JOIN tasks t USING (run, task) WHERE t.name = 'exit'`); got[0] != "[1 -1 0 1]" {
 					t.Errorf("exits: more than 15, their node, tasks with a node, utilisation counts the rest: %v", got)
@@ -171,7 +171,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				}
 			}
 			run := "SELECT state, exit_code, ended_ns, makespan_ns FROM runs"
-			if want, got := RowsOf(t, paths[0], run), RowsOf(t, paths[1], run); !reflect.DeepEqual(want, got) {
+			if want, got := rowsOf(t, paths[0], run), rowsOf(t, paths[1], run); !reflect.DeepEqual(want, got) {
 				t.Errorf("run: %v and %v", want, got)
 			}
 			var lives [2]*sqlite.Life
@@ -220,18 +220,18 @@ func dump(t *testing.T, path, table string) []string {
 	columns := "*"
 	if table == "workflows" {
 		var names []string
-		for _, c := range RowsOf(t, path,
+		for _, c := range rowsOf(t, path,
 			"SELECT name FROM pragma_table_info('workflows') WHERE name <> 'definition'") {
 			names = append(names, strings.Trim(c, "[]"))
 		}
 		columns = strings.Join(names, ", ")
 	}
-	rows := RowsOf(t, path, "SELECT "+columns+" FROM "+table)
+	rows := rowsOf(t, path, "SELECT "+columns+" FROM "+table)
 	slices.Sort(rows)
 	return rows
 }
 
-func RowsOf(t *testing.T, path, query string) []string {
+func rowsOf(t *testing.T, path, query string) []string {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
 	if err != nil {
@@ -316,12 +316,12 @@ func TestMetricsAreKeptWithTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := RowsOf(t, path,
+	if got := rowsOf(t, path,
 		"SELECT run, name, value FROM v_metrics ORDER BY name"); fmt.Sprint(got) != "[[calm slowdown_mean 1.5] "+
 		"[calm slowdown_sd <nil>]]" {
 		t.Error(got)
 	}
-	if got := RowsOf(t, path, "SELECT workflow, tasks, counts, wait_s, response_s, slowdown, slr FROM v_slowdowns "+
+	if got := rowsOf(t, path, "SELECT workflow, tasks, counts, wait_s, response_s, slowdown, slr FROM v_slowdowns "+
 		"ORDER BY position"); fmt.Sprint(got) != "[[w 1 1 1 3 1.5 3] [x 2 0 <nil> <nil> <nil> <nil>]]" {
 		t.Error(got)
 	}

@@ -413,7 +413,7 @@ func (r *Run) Close() error {
 		close(r.stop)
 		r.stopped.Wait()
 		if r.bulk != nil {
-			if r.bulk.failure() == nil {
+			if r.bulk.err == nil {
 				err = r.bulk.end(false)
 			}
 			r.bulk.close()

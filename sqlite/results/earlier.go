@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -42,7 +43,8 @@ type sampled struct {
 
 // NewEarlier looks through results in short form. The error says why no run of them counts.
 func NewEarlier(set *Set, info Info) (*Earlier, error) {
-	settings, err := marshal(info.Settings)
+	text, err := json.Marshal(info.Settings)
+	settings := string(text)
 	switch {
 	case err != nil:
 		return nil, err

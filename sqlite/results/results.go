@@ -26,11 +26,6 @@ import (
 //go:embed schema.sql
 var schema string
 
-// additions are the tables and views that files of the same version may lack.
-//
-//go:embed additions.sql
-var additions string
-
 const schemaVersion = 1
 
 // applicationID marks the files of this package: "gexp".
@@ -66,7 +61,7 @@ var _ experiment.Store = (*DB)(nil)
 // Create opens a file of results for writing, and makes it if there is none. Only one process may at a time.
 func Create(path string, info Info) (*DB, error) {
 	fail := func(err error) (*DB, error) { return nil, fmt.Errorf("results %s: %w", path, err) }
-	settings, err := marshal(info.Settings)
+	text, err := json.Marshal(info.Settings)
 	if err != nil {
 		return fail(err)
 	}
@@ -90,16 +85,11 @@ func Create(path string, info Info) (*DB, error) {
 		return fail(err)
 	}
 	db.sql.SetMaxOpenConns(1)
-	if err := db.prepare(info, settings); err != nil {
+	if err := db.prepare(info, string(text)); err != nil {
 		db.Close()
 		return fail(err)
 	}
 	return db, nil
-}
-
-func marshal(settings any) (string, error) {
-	text, err := json.Marshal(settings)
-	return string(text), err
 }
 
 // Open opens a file of results for reading, also while it is written.
@@ -166,14 +156,12 @@ func (db *DB) prepare(info Info, settings string) error {
 	if tables == 0 {
 		return db.transact(func(tx *sql.Tx) error {
 			if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID,
-				schemaVersion) + schema + additions); err != nil {
+				schemaVersion) + schema); err != nil {
 				return err
 			}
-			if _, err := tx.Exec("INSERT INTO experiment VALUES (?,?,?,?,?,?)", info.Name, info.Title, info.Source,
-				settings, info.Version, now()); err != nil {
-				return err
-			}
-			return ask(tx, info)
+			_, err := tx.Exec("INSERT INTO asked VALUES (?); INSERT INTO experiment VALUES (?,?,?,?,?,?)",
+				info.Repetitions, info.Name, info.Title, info.Source, settings, info.Version, now())
+			return err
 		})
 	}
 	if err := known(db.sql); err != nil {
@@ -188,30 +176,11 @@ func (db *DB) prepare(info Info, settings string) error {
 			settings, ErrOther)
 	}
 	return db.transact(func(tx *sql.Tx) error {
-		if _, err := tx.Exec(additions); err != nil {
-			return err
-		}
-		if _, err := tx.Exec("UPDATE cells SET wanted = 0"); err != nil {
-			return err
-		}
-		if _, err := tx.Exec("DELETE FROM searches"); err != nil {
-			return err
-		}
-		if _, err := tx.Exec("UPDATE experiment SET title = ?, source = ?, version = ?", info.Title, info.Source,
-			info.Version); err != nil {
-			return err
-		}
-		return ask(tx, info)
-	})
-}
-
-// ask keeps how many repetitions the experiment file asks for.
-func ask(tx *sql.Tx, info Info) error {
-	if _, err := tx.Exec("DELETE FROM asked"); err != nil {
+		_, err := tx.Exec("UPDATE cells SET wanted = 0; DELETE FROM searches; UPDATE asked SET repetitions = ?; "+
+			"UPDATE experiment SET title = ?, source = ?, version = ?", info.Repetitions, info.Title, info.Source,
+			info.Version)
 		return err
-	}
-	_, err := tx.Exec("INSERT INTO asked VALUES (?)", info.Repetitions)
-	return err
+	})
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
@@ -292,15 +261,9 @@ func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 func (db *DB) keep(ctx context.Context, o *experiment.Outcome, version, ended string) error {
 	id, rep := db.cells[o.Cell.Key()], o.Repetition
 	err := db.transact(func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE cell = ? AND repetition = ?", id, rep); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO runs VALUES (?,?,?,?,?)", id, rep, o.State, o.Message,
-			int64(o.Took)); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO builds VALUES (?,?,?,?)", id, rep, version,
-			ended); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE cell = ? AND repetition = ?; "+
+			"INSERT INTO runs VALUES (?,?,?,?,?); INSERT INTO builds VALUES (?,?,?,?)", id, rep, id, rep, o.State,
+			o.Message, int64(o.Took), id, rep, version, ended); err != nil {
 			return err
 		}
 		insert := func(text string, n int, row func(i int) []any) error {
@@ -346,47 +309,34 @@ func (db *DB) Found(ctx context.Context, group []experiment.Param, parameter, va
 
 // Summarise keeps means and 95 % confidence intervals over the repetitions that were kept until now.
 func (db *DB) Summarise(ctx context.Context) error {
-	return wrap("summarise", db.transact(func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM intervals"); err != nil {
-			return err
-		}
-		type sample struct {
-			cell   int64
-			metric string
-			values []float64
-		}
-		var all []sample
-		rows, err := tx.QueryContext(ctx, `SELECT m.cell, m.metric, m.value FROM metrics m
-			JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
-			WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.cell, m.metric, m.repetition`, experiment.Done)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var cell int64
-			var metric string
+	type sample struct {
+		cell   int64
+		metric string
+	}
+	values := map[sample][]float64{}
+	err := db.each(ctx, `SELECT m.cell, m.metric, m.value FROM metrics m
+		JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
+		WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.repetition`, []any{experiment.Done},
+		func(rows *sql.Rows) error {
+			var s sample
 			var value float64
-			if err := rows.Scan(&cell, &metric, &value); err != nil {
-				return err
-			}
-			if n := len(all); n == 0 || all[n-1].cell != cell || all[n-1].metric != metric {
-				all = append(all, sample{cell: cell, metric: metric})
-			}
-			last := &all[len(all)-1]
-			last.values = append(last.values, value)
-		}
-		if err := rows.Err(); err != nil {
+			err := rows.Scan(&s.cell, &s.metric, &value)
+			values[s] = append(values[s], value)
 			return err
-		}
-		for _, s := range all {
-			i := metrics.Confidence(s.values)
-			if _, err := tx.ExecContext(ctx, "INSERT INTO intervals VALUES (?,?,?,?,?)", s.cell, s.metric, i.N, i.Mean,
-				sql.NullFloat64{Float64: i.Half, Valid: !math.IsNaN(i.Half)}); err != nil {
-				return err
+		})
+	if err != nil {
+		return err
+	}
+	return wrap("summarise", db.transact(func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM intervals")
+		for s, v := range values {
+			i := metrics.Confidence(v)
+			if err == nil {
+				_, err = tx.ExecContext(ctx, "INSERT INTO intervals VALUES (?,?,?,?,?)", s.cell, s.metric, i.N, i.Mean,
+					sql.NullFloat64{Float64: i.Half, Valid: !math.IsNaN(i.Half)})
 			}
 		}
-		return nil
+		return err
 	}))
 }
 

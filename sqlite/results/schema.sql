@@ -80,3 +80,40 @@ SELECT c.policy, c.errors, c.utilisation, c.params, w.repetition, w.workflow, w.
   (w.started_ns - w.arrived_ns) / 1e9 AS wait_s, (w.ended_ns - w.started_ns) / 1e9 AS makespan_s, (w.ended_ns - w.arrived_ns) / 1e9 AS response_s,
   1.0 * (w.ended_ns - w.arrived_ns) / nullif(w.critical_path_ns, 0) AS slowdown, w.work_ns / 1e9 AS work_s
 FROM cells c JOIN workflows w ON w.cell = c.cell WHERE c.wanted;
+
+-- Means over the repetitions that were not cut off, as of when gantry experiment last ended or was interrupted.
+CREATE TABLE intervals (
+  cell    INTEGER NOT NULL REFERENCES cells(cell) ON DELETE CASCADE,
+  metric  TEXT NOT NULL,
+  runs    INTEGER NOT NULL,
+  mean    REAL NOT NULL,
+  half_95 REAL,                  -- mean ± half_95 is the 95 % confidence interval, by Student's t; NULL for one run
+  PRIMARY KEY (cell, metric)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW v_intervals AS
+SELECT c.policy, c.errors, c.utilisation, c.params, i.metric, i.runs, i.mean, i.half_95
+FROM cells c JOIN intervals i ON i.cell = c.cell WHERE c.wanted;
+
+-- The build that simulated each run, and when the run ended.
+CREATE TABLE builds (
+  cell       INTEGER NOT NULL,
+  repetition INTEGER NOT NULL,
+  version    TEXT NOT NULL,
+  ended_wall TEXT NOT NULL,
+  PRIMARY KEY (cell, repetition),
+  FOREIGN KEY (cell, repetition) REFERENCES runs(cell, repetition) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The repetitions that the experiment file asks for, of each cell.
+CREATE TABLE asked (
+  repetitions INTEGER NOT NULL
+) STRICT;
+
+-- Runs by earlier builds were taken over from the short form of results after a later build had repeated a sample of them, with the same digits.
+CREATE TABLE checks (
+  earlier TEXT NOT NULL,         -- builds, separated by commas
+  version TEXT NOT NULL,         -- the build that repeated the sample
+  runs    INTEGER NOT NULL,      -- in the sample
+  PRIMARY KEY (earlier, version)
+) STRICT, WITHOUT ROWID;

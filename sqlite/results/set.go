@@ -162,12 +162,7 @@ func (db *DB) built(ctx context.Context, s *Set) error {
 	if err != nil {
 		return err
 	}
-	err = db.each(ctx, "SELECT name FROM sqlite_master WHERE name = 'checks'", nil, func(*sql.Rows) error {
-		var err error
-		s.Checks, err = db.checks(ctx)
-		return err
-	})
-	if err != nil {
+	if s.Checks, err = db.checks(ctx); err != nil {
 		return err
 	}
 	err = db.each(ctx, `SELECT b.version, min(b.ended_wall), max(b.ended_wall) FROM builds b

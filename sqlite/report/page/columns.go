@@ -3,6 +3,7 @@ package page
 import (
 	"math"
 	"strings"
+	"time"
 )
 
 // list gives texts that repeat numbers.
@@ -42,6 +43,9 @@ func (c counter) all(spans ...*int64) {
 		}
 	}
 }
+
+// span counts in place.
+func (c counter) span(d *time.Duration) { *d = time.Duration(c.count(int64(*d))) }
 
 const kilo = 1000
 
@@ -99,70 +103,85 @@ func (r *reader) taskColumns(c counter) {
 	o.Names, o.Kinds, o.Imputations = names.String(), r.kinds.texts, r.imputed.texts
 }
 
+// attemptColumns writes a column of each of the numbers of attempts, in the order of their orders.
 func (r *reader) attemptColumns(c counter) {
-	a := &r.out.Attempt
+	names := c.numbers(&life{}, &task{}, r.clock)
+	columns := make([]column, len(names))
 	for i := range r.lives {
 		l := &r.lives[i]
-		t := &r.tasks[l.task]
-		known := int64(0)
-		mark := func(bit int64, v int64) int64 {
-			if v < 0 {
-				return 0
-			}
-			known |= bit
-			return v
+		for k, x := range c.numbers(l, &r.tasks[l.task], r.clock) {
+			columns[k] = append(columns[k], x.value)
 		}
-		end := c.count(l.end(r.clock))
-		queued, staged := c.count(l.queued), c.count(max(l.staged, l.queued))
-		started := staged
-		if l.started >= 0 {
-			started, known = c.count(l.started), known|knowsStart
-		} else if l.ended >= 0 {
-			started = end
-		}
-		mark(knowsEnd, l.ended)
-		over, wrong := int64(0), int64(0)
-		if mark(knowsPlan, l.planned); l.planned >= 0 {
-			over = end - c.count(l.planned)
-		}
-		if mark(knowsEstimate, l.estimate); l.estimate >= 0 {
-			wrong = c.count(l.estimate) - (end - staged)
-		}
-		put := func(to *column, v int64) {
-			if i == 0 {
-				*to = make(column, 0, len(r.lives))
-			}
-			*to = append(*to, v)
-		}
-		put(&a.Task, int64(l.task))
-		put(&a.Try, int64(l.try))
-		put(&a.Node, int64(l.node))
-		put(&a.Lane, int64(l.lane))
-		put(&a.Wait, queued-c.count(l.ready))
-		put(&a.Queued, queued)
-		put(&a.Staging, staged-queued)
-		put(&a.Begin, started-staged)
-		put(&a.Run, end-started)
-		put(&a.Over, over)
-		put(&a.Error, wrong)
-		put(&a.Spread, c.count(l.spread))
-		put(&a.Samples, l.samples)
-		put(&a.Source, l.source)
-		put(&a.Outcome, l.outcome)
-		put(&a.Cores, l.millicores-t.cores)
-		put(&a.Memory, l.memory/kilo-t.memory/kilo)
-		put(&a.Disk, l.disk/kilo-t.disk/kilo)
-		put(&a.CPU, c.count(mark(knowsCPU, l.cpu)))
-		put(&a.Throttled, c.count(mark(knowsThrottled, l.throttled)))
-		put(&a.Peak, mark(knowsMemory, l.peak)/kilo)
-		put(&a.Read, mark(knowsDisk, l.read)/kilo)
-		put(&a.Written, mark(knowsDisk, l.written)/kilo)
-		put(&a.Copied, l.copied/kilo)
-		put(&a.AppliedCores, l.appliedCores)
-		put(&a.AppliedMemory, l.appliedMemory/kilo)
-		put(&a.AppliedRead, l.appliedRead/kilo)
-		put(&a.AppliedWrite, l.appliedWrite/kilo)
-		put(&a.Known, known)
+	}
+	r.out.Attempt = map[string]column{}
+	for k, x := range names {
+		r.out.Attempt[x.name] = columns[k]
 	}
 	r.out.Outcomes, r.out.Sources = r.outcomes.texts, r.sources.texts
+}
+
+type number struct {
+	name  string
+	value int64
+}
+
+// numbers are those of an attempt.
+func (c counter) numbers(l *life, t *task, clock int64) [29]number {
+	known := int64(0)
+	mark := func(bit int64, v int64) int64 {
+		if v < 0 {
+			return 0
+		}
+		known |= bit
+		return v
+	}
+	end := c.count(l.end(clock))
+	queued, staged := c.count(l.queued), c.count(max(l.staged, l.queued))
+	started := staged
+	if l.started >= 0 {
+		started, known = c.count(l.started), known|knowsStart
+	} else if l.ended >= 0 {
+		started = end
+	}
+	mark(knowsEnd, l.ended)
+	over, wrong := int64(0), int64(0)
+	if mark(knowsPlan, l.planned); l.planned >= 0 {
+		over = end - c.count(l.planned)
+	}
+	if mark(knowsEstimate, l.estimate); l.estimate >= 0 {
+		wrong = c.count(l.estimate) - (end - staged)
+	}
+	out := [...]number{
+		{"task", int64(l.task)},
+		{"try", int64(l.try)},
+		{"node", int64(l.node)}, // -1: none, for a task without time
+		{"lane", int64(l.lane)},
+		{"wait", queued - c.count(l.ready)}, // from ready, or the end of the try before, to the order
+		{"queued", queued},                  // instant of the order
+		{"staging", staged - queued},        // from the order until the inputs were there
+		{"begin", started - staged},         // from then until the program ran
+		{"run", end - started},              // from then to its end, or so far
+		{"over", over},                      // the end less the planned one
+		{"error", wrong},                    // the estimate less the time from inputs in place to the end
+		{"spread", c.count(l.spread)},       // of the estimate
+		{"samples", l.samples},
+		{"source", l.source},
+		{"outcome", l.outcome},            // 0: under way
+		{"cores", l.millicores - t.cores}, // held, less the need of the task
+		{"memory", l.memory/kilo - t.memory/kilo},
+		{"disk", l.disk/kilo - t.disk/kilo},
+		{"cpu", c.count(mark(knowsCPU, l.cpu))}, // used
+		{"throttled", c.count(mark(knowsThrottled, l.throttled))},
+		{"peak", mark(knowsMemory, l.peak) / kilo},
+		{"read", mark(knowsDisk, l.read) / kilo},
+		{"written", mark(knowsDisk, l.written) / kilo},
+		{"copied", l.copied / kilo},       // inputs from other nodes
+		{"applied_cores", l.appliedCores}, // limits as the kernel has them; 0: none, or not readable
+		{"applied_memory", l.appliedMemory / kilo},
+		{"applied_read", l.appliedRead / kilo}, // kB/s
+		{"applied_write", l.appliedWrite / kilo},
+		{"known", 0},
+	}
+	out[len(out)-1].value = known // by all marks
+	return out
 }

@@ -29,32 +29,46 @@ type Segment struct {
 	Start, End time.Duration
 }
 
-// Copy is a file on its way to a node. Until is -1 if it did not arrive.
+// Copy is a file on its way to a node. Until is -1 if it did not arrive. A page counts the instants in its unit.
 type Copy struct {
-	File         string
-	Node, From   int
-	Since, Until time.Duration
+	File  string        `json:"file"`
+	Node  int           `json:"node"`
+	From  int           `json:"from"`
+	Since time.Duration `json:"since"`
+	Until time.Duration `json:"until"`
 }
 
 // NodeChange is a new capacity of a node; all zero if it was lost.
 type NodeChange struct {
-	Node       int
-	At         time.Duration
-	Millicores int64
-	Memory     int64 // bytes
+	Node       int           `json:"node"`
+	At         time.Duration `json:"at"`
+	Millicores int64         `json:"millicores"`
+	Memory     int64         `json:"memory"` // bytes; kB on a page
 }
 
 // Other is the run as another policy would have had it.
 type Other struct {
-	Policy, Title string
-	Own           bool   // the policy of the run
-	Error         string // why it is not known
-	Makespan      time.Duration
-	Late, Due     int           // workflows
-	Lateness      time.Duration // of the late ones, on average
-	Utilisation   float64       // cores held, of those there
-	Lanes         int
-	Bars          []Bar
+	Policy      string        `json:"policy"`
+	Title       string        `json:"title,omitempty"`
+	Own         bool          `json:"own,omitempty"`   // the policy of the run itself, simulated alike
+	Error       string        `json:"error,omitempty"` // why it is not known
+	Makespan    time.Duration `json:"makespan"`
+	Late        int           `json:"late"`
+	Due         int           `json:"due"`         // workflows with a deadline
+	Lateness    time.Duration `json:"lateness"`    // of the late ones, on average
+	Utilisation float64       `json:"utilisation"` // cores held, of those there
+	Lanes       int           `json:"lanes"`
+	Bars        []Bar         `json:"-"`
+	barColumns
+}
+
+// barColumns are the bars on a page: stays within one pixel are one bar.
+type barColumns struct {
+	Lane     column `json:"lane"`
+	From     column `json:"from"`
+	Length   column `json:"length"`
+	Kind     column `json:"kind"`
+	Workflow column `json:"workflow"`
 }
 
 // Bar is a stay of a task on a node.
@@ -87,28 +101,28 @@ func (r *reader) add(x *Extra) {
 		}
 	}
 	o.Plans = p
-	for _, m := range x.Copies {
-		until := int64(-1)
-		if m.Until >= 0 {
-			until = c.count(int64(m.Until))
+	for i := range x.Copies {
+		m := &x.Copies[i]
+		if c.span(&m.Since); m.Until >= 0 {
+			c.span(&m.Until)
 		}
-		o.Copies = append(o.Copies, move{m.File, m.Node, m.From, c.count(int64(m.Since)), until})
 	}
-	for _, n := range x.Changes {
-		o.Changes = append(o.Changes, change{n.Node, c.count(int64(n.At)), n.Millicores, n.Memory / kilo})
+	for i := range x.Changes {
+		c.span(&x.Changes[i].At)
+		x.Changes[i].Memory /= kilo
 	}
-	o.Others = &others{Note: x.OtherNote, Policies: []other{}}
-	for i := range x.Others {
-		b := &x.Others[i]
-		t := other{Policy: b.Policy, Title: b.Title, Own: b.Own, Error: b.Error, Makespan: c.count(int64(b.Makespan)),
-			Late: b.Late, Due: b.Due, Lateness: c.count(int64(b.Lateness)), Utilisation: b.Utilisation, Lanes: b.Lanes}
-		for _, bar := range b.Bars {
+	o.Copies, o.Changes = x.Copies, x.Changes
+	o.Others = &others{Note: x.OtherNote, Policies: append([]Other{}, x.Others...)} // null is no list
+	for i := range o.Others.Policies {
+		t := &o.Others.Policies[i]
+		c.span(&t.Makespan)
+		c.span(&t.Lateness)
+		for _, bar := range t.Bars {
 			from := c.count(int64(bar.From))
 			t.Lane, t.From = append(t.Lane, int64(bar.Lane)), append(t.From, from)
 			t.Length, t.Kind = append(t.Length, c.count(int64(bar.To))-from), append(t.Kind, kinds[bar.Kind])
 			t.Workflow = append(t.Workflow, int64(bar.Workflow))
 		}
-		o.Others.Policies = append(o.Others.Policies, t)
 	}
 	if len(x.Plans) > 0 && len(x.Plans) < x.Rounds {
 		p.Note = fmt.Sprintf("%d of %d rounds that had an outcome.", len(x.Plans), x.Rounds) + p.Note

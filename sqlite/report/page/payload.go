@@ -2,19 +2,16 @@ package page
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
-	"strconv"
 
 	"github.com/klauspost/compress/gzip"
 )
 
 // The data of a page is one JSON object, a payload, compressed by gzip and written as base64. web/data.js reads it.
 //
-// Numbers that each task or attempt has are columns: the differences from one row to the next as varints (zigzag), as
-// base64. A column of zeros is their number. Instants and spans are counted in units of run.unit nanoseconds,
-// instants from the beginning of the run; sizes are in kB, CPU in millicores. Texts that repeat are numbers of a list.
+// Numbers that each task or attempt has are columns: arrays of the differences from one row to the next. Instants and
+// spans are counted in units of run.unit nanoseconds, instants from the beginning of the run; sizes are in kB, CPU in
+// millicores. Texts that repeat are numbers of a list.
 type payload struct {
 	Written string `json:"written"` // RFC 3339
 	Live    bool   `json:"live"`
@@ -51,7 +48,7 @@ type run struct {
 	Reasons     []string            `json:"reasons"` // of waits, "code dimension"
 	Names       string              `json:"names"`   // of tasks, one a line
 	Task        taskColumns         `json:"task"`
-	Attempt     attemptColumns      `json:"attempt"`
+	Attempt     map[string]column   `json:"attempt"` // attemptColumns writes them
 	Odd         []odd               `json:"odd"`
 	Away        awayColumns         `json:"away"` // suspensions
 	Wait        waitColumns         `json:"wait"`
@@ -65,8 +62,8 @@ type run struct {
 	Failed      int                 `json:"failed"`  // attempts; failures has the first of them
 	Metrics     map[string]*float64 `json:"metrics"` // null: it has no value in this run
 	Plans       *plans              `json:"plans"`
-	Copies      []move              `json:"copies"`  // of files between nodes
-	Changes     []change            `json:"changes"` // of nodes
+	Copies      []Copy              `json:"copies"`
+	Changes     []NodeChange        `json:"changes"`
 	Others      *others             `json:"others"`
 	Without     []string            `json:"without"` // the parts that the page leaves out, and why
 }
@@ -115,7 +112,7 @@ type taskColumns struct {
 // states are those of tasks, by number.
 var states = []string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped", "continued"}
 
-// Bits of attemptColumns.Known.
+// Bits of column known of attempts.
 const (
 	knowsStart = 1 << iota
 	knowsEnd
@@ -126,40 +123,6 @@ const (
 	knowsPlan
 	knowsEstimate
 )
-
-// attemptColumns has a number of each attempt, in the order of their orders.
-type attemptColumns struct {
-	Task      column `json:"task"`
-	Try       column `json:"try"`
-	Node      column `json:"node"` // -1: none, for a task without time
-	Lane      column `json:"lane"`
-	Wait      column `json:"wait"`    // from ready, or the end of the try before, to the order
-	Queued    column `json:"queued"`  // instant of the order
-	Staging   column `json:"staging"` // from the order until the inputs were there
-	Begin     column `json:"begin"`   // from then until the program ran
-	Run       column `json:"run"`     // from then to its end, or so far
-	Over      column `json:"over"`    // the end less the planned one
-	Error     column `json:"error"`   // the estimate less the time from inputs in place to the end
-	Spread    column `json:"spread"`  // of the estimate
-	Samples   column `json:"samples"`
-	Source    column `json:"source"`
-	Outcome   column `json:"outcome"` // 0: under way
-	Known     column `json:"known"`
-	Cores     column `json:"cores"`  // held, less the need of the task
-	Memory    column `json:"memory"` // held, less the need of the task
-	Disk      column `json:"disk"`   // held, less the need of the task
-	CPU       column `json:"cpu"`    // used
-	Throttled column `json:"throttled"`
-	Peak      column `json:"peak"`
-	Read      column `json:"read"`
-	Written   column `json:"written"`
-	Copied    column `json:"copied"` // inputs from other nodes
-	// Limits as the kernel has them; 0: none, or not readable.
-	AppliedCores  column `json:"applied_cores"`
-	AppliedMemory column `json:"applied_memory"`
-	AppliedRead   column `json:"applied_read"` // kB/s
-	AppliedWrite  column `json:"applied_write"`
-}
 
 // odd has the values that few attempts have.
 type odd struct {
@@ -223,23 +186,6 @@ type failure struct {
 	Output  []string `json:"output"` // its last lines
 }
 
-// move is a copy of a file to a node.
-type move struct {
-	File  string `json:"file"`
-	Node  int    `json:"node"`
-	From  int    `json:"from"`
-	Since int64  `json:"since"`
-	Until int64  `json:"until"` // -1: not yet
-}
-
-// change is a new capacity of a node.
-type change struct {
-	Node       int   `json:"node"`
-	At         int64 `json:"at"`
-	Millicores int64 `json:"millicores"` // 0: it was lost
-	Memory     int64 `json:"memory"`     // kB
-}
-
 // plans is the plan as some rounds of planning left it, each whole.
 type plans struct {
 	Rounds []int64 `json:"rounds"` // their numbers
@@ -256,26 +202,7 @@ type plans struct {
 // others are simulations of the run with other policies.
 type others struct {
 	Note     string  `json:"note,omitempty"` // why there are none
-	Policies []other `json:"policies"`
-}
-
-// other is the run as another policy would have had it.
-type other struct {
-	Policy      string  `json:"policy"`
-	Title       string  `json:"title,omitempty"`
-	Own         bool    `json:"own,omitempty"` // the policy of the run itself, simulated alike
-	Error       string  `json:"error,omitempty"`
-	Makespan    int64   `json:"makespan"`
-	Late        int     `json:"late"`
-	Due         int     `json:"due"`      // workflows with a deadline
-	Lateness    int64   `json:"lateness"` // of the late ones, on average
-	Utilisation float64 `json:"utilisation"`
-	Lanes       int     `json:"lanes"`
-	Lane        column  `json:"lane"` // of bars: stays within one pixel are one bar
-	From        column  `json:"from"`
-	Length      column  `json:"length"`
-	Kind        column  `json:"kind"`
-	Workflow    column  `json:"workflow"`
+	Policies []Other `json:"policies"`
 }
 
 // thorough is the level of pages that are kept: the best takes five times as long for three hundredths less.
@@ -290,23 +217,14 @@ func pack(data []byte, level int) []byte {
 	return b.Bytes()
 }
 
-// column is a list of numbers as the differences from one to the next, each a varint: small differences take a byte.
+// column is a list of numbers.
 type column []int64
 
-// MarshalJSON writes the varints as base64.
+// MarshalJSON writes the differences from one number to the next: they are small, and compress well.
 func (c column) MarshalJSON() ([]byte, error) {
-	out := make([]byte, 0, 2*len(c)+16)
-	last, any := int64(0), int64(0)
-	for _, v := range c {
-		out = binary.AppendVarint(out, v-last)
-		last = v
-		any |= v
+	differences, last := make([]int64, len(c)), int64(0)
+	for i, v := range c {
+		differences[i], last = v-last, v
 	}
-	if any == 0 {
-		return strconv.AppendInt(nil, int64(len(c)), 10), nil
-	}
-	text := make([]byte, 0, base64.StdEncoding.EncodedLen(len(out))+2)
-	text = append(text, '"')
-	text = base64.StdEncoding.AppendEncode(text, out)
-	return append(text, '"'), nil
+	return json.Marshal(differences)
 }

@@ -168,12 +168,12 @@ func (r *reader) head() error {
 }
 
 func (r *reader) predicted() error {
-	return r.each(func(scan sqlite.Scan) error {
-		r.out.Predicted = new(predicted)
-		p := r.out.Predicted
-		return scan(&p.Made, &p.Makespan, &p.Low, &p.High)
-	}, `SELECT at_ns, expected_ns, low_ns, high_ns FROM predictions WHERE run = ? AND scope = ?
-		ORDER BY at_ns DESC LIMIT 1`, r.id, sqlite.ScopeRun)
+	all, err := sqlite.RowsOf[predicted](r.ctx, r.log, `SELECT expected_ns, low_ns, high_ns, at_ns FROM predictions
+		WHERE run = ? AND scope = ? ORDER BY at_ns DESC LIMIT 1`, r.id, sqlite.ScopeRun)
+	if len(all) > 0 {
+		r.out.Predicted = &all[0]
+	}
+	return err
 }
 
 // goesOn lets the clock of a run that is watched advance between its events.
@@ -188,17 +188,11 @@ func (r *reader) goesOn(started time.Time, o *Options) error {
 	return nil
 }
 
-func (r *reader) nodes() error {
-	return r.each(func(scan sqlite.Scan) error {
-		var n node
-		if err := scan(&n.Name, &n.Group, &n.Millicores, &n.Memory, &n.Disk, &n.Speed); err != nil {
-			return err
-		}
-		r.out.Nodes = append(r.out.Nodes, n)
-		return nil
-	}, `SELECT name, coalesce(node_group, ''), coalesce(capacity_millicores, 0), capacity_memory_bytes,
-		capacity_disk_bps, speed
+func (r *reader) nodes() (err error) {
+	r.out.Nodes, err = sqlite.RowsOf[node](r.ctx, r.log, `SELECT name, coalesce(node_group, ''),
+		coalesce(capacity_millicores, 0), capacity_memory_bytes, capacity_disk_bps, speed
 		FROM nodes WHERE run = ? ORDER BY node`, r.id)
+	return err
 }
 
 func (r *reader) workflows() error {
@@ -260,16 +254,13 @@ func (r *reader) edges() error {
 func (r *reader) parents(t *task) []int { return r.ancestors[t.first:][:t.parents] }
 
 // reused reads tasks that ended without an attempt of their own.
-func (r *reader) reused() error {
-	r.out.Reused = []reused{}
-	return r.each(func(scan sqlite.Scan) error {
-		var x reused
-		err := scan(&x.Task, &x.At, &x.Run, &x.Ran)
-		x.Task = r.places.place(x.Task)
-		r.out.Reused = append(r.out.Reused, x)
-		return err
-	}, `SELECT task, at_ns, from_run, coalesce(ran_ns, 0) FROM reuses
-		WHERE run = ? AND from_attempt IS NOT NULL ORDER BY task`, r.id)
+func (r *reader) reused() (err error) {
+	r.out.Reused, err = sqlite.RowsOf[reused](r.ctx, r.log, `SELECT task, at_ns, from_run, coalesce(ran_ns, 0)
+		FROM reuses WHERE run = ? AND from_attempt IS NOT NULL ORDER BY task`, r.id)
+	for i := range r.out.Reused {
+		r.out.Reused[i].Task = r.places.place(r.out.Reused[i].Task)
+	}
+	return err
 }
 
 func (r *reader) attempts() error {
@@ -394,14 +385,10 @@ func (r *reader) suspensions() error {
 		AND since_ns IS NOT NULL ORDER BY since_ns`, r.id)
 }
 
-func (r *reader) warnings() error {
-	r.out.Warnings = []warning{}
-	return r.each(func(scan sqlite.Scan) error {
-		var w warning
-		err := scan(&w.Message, &w.Count)
-		r.out.Warnings = append(r.out.Warnings, w)
-		return err
-	}, `SELECT message, count FROM warnings WHERE run = ?`, r.id)
+func (r *reader) warnings() (err error) {
+	r.out.Warnings, err = sqlite.RowsOf[warning](r.ctx, r.log, `SELECT message, count FROM warnings WHERE run = ?`,
+		r.id)
+	return err
 }
 
 // Bounds of the failures and notes of a page, and of the length of a message in bytes.
@@ -452,18 +439,13 @@ func (r *reader) failures(o *Options) error {
 }
 
 // notes are the notes of the policy.
-func (r *reader) notes() error {
-	r.out.Notes = []note{}
-	err := r.each(func(scan sqlite.Scan) error {
-		var n note
-		if err := scan(&n.At, &n.Workflow, &n.Task, &n.Topic, &n.Text, &n.Instant); err != nil {
-			return err
-		}
+func (r *reader) notes() (err error) {
+	r.out.Notes, err = sqlite.RowsOf[note](r.ctx, r.log, `SELECT at_ns, coalesce(workflow, -1), coalesce(task, -1),
+		topic, text, instant_ns FROM notes WHERE run = ? ORDER BY seq, position LIMIT ?`, r.id, maxNotes+1)
+	for i := range r.out.Notes {
+		n := &r.out.Notes[i]
 		n.Workflow, n.Task = r.flows.place(n.Workflow), r.places.place(n.Task)
-		r.out.Notes = append(r.out.Notes, n)
-		return nil
-	}, `SELECT at_ns, coalesce(workflow, -1), coalesce(task, -1), topic, text, instant_ns FROM notes WHERE run = ?
-		ORDER BY seq, position LIMIT ?`, r.id, maxNotes+1)
+	}
 	if len(r.out.Notes) > maxNotes {
 		r.out.Notes = r.out.Notes[:maxNotes]
 		r.out.Without = append(r.out.Without, fmt.Sprintf("The page has the first %d notes of the policy; gantry "+
@@ -498,22 +480,13 @@ func unitOf(end int64, attempts int) int64 {
 
 // lanes gives each attempt a row of its node, such that those of one row never overlap.
 func (r *reader) lanes() {
-	ends := make([][]int64, len(r.out.Nodes))
+	var slots sqlite.Slots
 	for i := range r.lives {
-		l := &r.lives[i]
-		if l.node < 0 {
-			continue // it took no time and no place
+		if l := &r.lives[i]; l.node >= 0 { // else it took no time and no place
+			l.lane = slots.Take(l.node, l.queued, l.end(r.clock))
 		}
-		e := ends[l.node]
-		l.lane = slices.IndexFunc(e, func(end int64) bool { return end <= l.queued })
-		if l.lane < 0 {
-			l.lane = len(e)
-			e = append(e, 0)
-		}
-		e[l.lane] = max(l.end(r.clock), l.queued+1)
-		ends[l.node] = e
 	}
-	for n := range ends {
-		r.out.Nodes[n].Lanes = len(ends[n])
+	for n, rows := range slots {
+		r.out.Nodes[n].Lanes = len(rows)
 	}
 }

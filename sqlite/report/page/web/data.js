@@ -1,4 +1,4 @@
-// The data of the page: JSON, compressed, in which columns of numbers are differences as varints. payload.go documents it.
+// The data of the page: JSON, compressed, in which columns of numbers are differences. payload.go documents it.
 import {colour} from './text.js';
 
 export const states = ['waiting', 'starting', 'running', 'suspended', 'done', 'failed', 'skipped', 'continued'];
@@ -11,20 +11,12 @@ function raw(base64) {
 }
 
 function column(c) {
-  if (typeof c === 'number') return new Float64Array(c);
-  const b = raw(c), out = new Float64Array(b.length);
-  let last = 0, n = 0;
-  for (let p = 0; p < b.length;) {
-    let v = 0, scale = 1, x;
-    do { x = b[p++]; v += (x & 127) * scale; scale *= 128; } while (x & 128);
-    last += v % 2 ? -(v + 1) / 2 : v / 2;
-    out[n++] = last;
-  }
-  return out.slice(0, n);
+  let last = 0;
+  return Float64Array.from(c || [], difference => last += difference);
 }
 
 // unpacked is an object with its columns unpacked: those named, or all.
-const unpacked = (o, names = Object.keys(o).filter(k => !Array.isArray(o[k]))) => ({...o, ...Object.fromEntries(names.map(k => [k, column(o[k])]))});
+const unpacked = (o, names = Object.keys(o)) => ({...o, ...Object.fromEntries(names.map(k => [k, column(o[k])]))});
 
 export const embedded = () => raw(document.getElementById('data').textContent);
 
@@ -58,7 +50,8 @@ function prepare(r, hue) {
   r.kinds ||= []; r.reused ||= []; r.nodes ||= []; r.workflows ||= [];
   r.names = r.names.split('\n');
   r.names.pop();
-  for (const k of ['task', 'attempt', 'away', 'wait']) r[k] = unpacked(r[k]);
+  for (const k of ['task', 'attempt', 'wait']) r[k] = unpacked(r[k]);
+  r.away = unpacked(r.away, ['attempt', 'since', 'until']);
   r.edges = r.edges.map(column);
   if (r.plans) {
     r.plans = unpacked(r.plans, ['at', 'count', 'task', 'node', 'start', 'end']);
