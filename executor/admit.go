@@ -594,7 +594,7 @@ func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector
 	}
 	was := need[unit.Memory]
 	need[unit.Memory] = min(max(int64(m), MinMemory), a.largest(need[unit.CPU]).Capacity[unit.Memory])
-	if was <= need[unit.Memory] {
+	if 0 < was && was <= need[unit.Memory] {
 		return 0
 	}
 	return next

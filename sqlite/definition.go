@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/klauspost/compress/s2"
@@ -16,8 +17,7 @@ const (
 	// s2Magic is the first byte of a definition that S2 compressed: no format is as high. S2 takes a fourth of the time
 	// of Zstandard for data as small as this.
 	s2Magic = 0xff
-	// largestDefinition bounds the unpacked size of a damaged definition: bytes, some hundred for each task of the
-	// largest workflows.
+	// largestDefinition bounds the unpacked size of a definition, in bytes: some 700 for each task.
 	largestDefinition = 1 << 30
 	// packedLess is how much less of a definition S2 may make: S2 wants the memory at once that a beginning asks for.
 	packedLess = 256
@@ -93,6 +93,9 @@ func encodeAdmission(a *executor.Admission) ([]byte, error) {
 		d.Tasks[i] = x
 	}
 	text, err := json.Marshal(&d, submissionJSON, json.FormatNilSliceAsNull(true))
+	if err == nil && len(text) > largestDefinition {
+		err = fmt.Errorf("its %d tasks take more than %d MiB in the log: divide it", len(a.Tasks), largestDefinition>>20)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +144,9 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 	d := definition{Submission: &a.Submission, Arrived: &a.Arrived}
 	if err := json.Unmarshal(text, &d, submissionJSON); err != nil {
 		return nil, err
+	}
+	if d.Spec == nil || slices.Contains(d.Files, nil) || len(d.Tasks) != len(a.Arrived.Tasks) {
+		return nil, errors.New("it lacks the workflow, a file or a task")
 	}
 	a.Spec, a.Files, a.Kinds, a.Tasks = d.Spec, d.Files, d.Kinds, make([]*executor.TaskSpec, len(d.Tasks))
 	for i, x := range d.Tasks {

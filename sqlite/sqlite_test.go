@@ -116,6 +116,9 @@ func fill(t *rapid.T, v reflect.Value) {
 func fillAdmission(t *rapid.T) *executor.Admission {
 	a := new(executor.Admission)
 	fill(t, reflect.ValueOf(a).Elem())
+	if a.Spec == nil {
+		a.Spec = new(executor.WorkflowSpec)
+	}
 	for i := range a.Files {
 		a.Files[i] = new(executor.FileSpec)
 		fill(t, reflect.ValueOf(a.Files[i]).Elem())

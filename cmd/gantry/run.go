@@ -78,7 +78,7 @@ func runFlags() []cli.Flag {
 }
 
 // runEstimator is the default of the estimator of runs.
-const runEstimator = "history; declared with --runtime null or --errors"
+const runEstimator = "learned; declared with --runtime null or --errors"
 
 // readRunSettings reads the flags of a run on a runtime that is not simulated.
 func readRunSettings(c *cli.Context) (*session.Settings, error) {

@@ -475,6 +475,10 @@ func (k *kindFits) model(method Method, usual float64) *KindModel {
 			km.Peaks = peaksOf(k.peaks, k.memory.unseen[km.MemoryPicked])
 		}
 		for _, s := range k.peaks {
+			if s.Features.Memory == 0 { // without a limit
+				km.MemoryHeld = 0
+				break
+			}
 			km.MemoryHeld = max(km.MemoryHeld, s.Features.Memory)
 		}
 	}

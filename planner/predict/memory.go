@@ -110,5 +110,8 @@ func (m *Model) MemoryLimit(kind string, f *Features, aim Aim) (limit, next unit
 			return 0, 0, false
 		}
 	}
+	if most == 0 { // no limit
+		most = math.MaxInt64 / 2
+	}
 	return unit.Bytes(math.Ceil(min(p*least, most))), unit.Bytes(math.Ceil(min(p*more, most))), true
 }

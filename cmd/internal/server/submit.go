@@ -34,12 +34,12 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	if err := read(r, &req); err != nil {
 		return nil, err
 	}
+	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil {
+		return a, err
+	}
 	items, err := s.itemsOf(&req, by)
 	if err != nil {
 		return nil, err
-	}
-	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil {
-		return a, err
 	}
 	tasks := map[string]int{} // by tenant
 	for i := range items {
