@@ -204,6 +204,7 @@ func (a *attempt) adopt() {
 		r.warn("control", fmt.Sprintf("%s: %v", a, err))
 	}
 	a.earlier = planner.Outcome(why)
+	a.recallFacts()
 	if a.id == "" { // only the launcher's account is left
 		a.running(time.Now(), false)
 		a.harvest(State{}, evidence.Evidence{Gone: true, EngineDown: r.far != nil})
@@ -223,7 +224,6 @@ func (a *attempt) adopt() {
 		return
 	}
 	a.say("adopted by another gantry, container %s", a.id)
-	a.recallFacts()
 	if err := r.watcher.Watch(a.key, a.group, a.wanted()); err != nil && c.running() {
 		r.warn("watch", err.Error())
 	}

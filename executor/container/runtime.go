@@ -252,8 +252,9 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 		r.work.Add(1)
 		go r.remover()
 	}
-	r.work.Go(r.watchPauses)
-	if r.far != nil {
+	if r.far == nil {
+		r.work.Go(r.watchPauses)
+	} else {
 		r.work.Go(r.followNodes)
 	}
 	return r, nil

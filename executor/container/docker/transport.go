@@ -36,13 +36,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.Transport.RoundTrip(req)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	a := &answer{ctx: ctx, patience: t.patience, timer: time.AfterFunc(t.patience, func() {
+	a := &answer{ctx: ctx, cancel: cancel, patience: t.patience, timer: time.AfterFunc(t.patience, func() {
 		cancel(container.ErrNoAnswer)
 	})}
 	resp, err := t.Transport.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		t.CloseIdleConnections() // they are of the same engine, which may have ended
-		return nil, a.cause(err)
+		return nil, a.end(err)
 	}
 	a.ReadCloser, resp.Body = resp.Body, a
 	return resp, nil
@@ -52,6 +52,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 type answer struct {
 	io.ReadCloser
 	ctx      context.Context
+	cancel   context.CancelCauseFunc
 	patience time.Duration
 	timer    *time.Timer
 }
@@ -60,21 +61,19 @@ func (a *answer) Read(p []byte) (int, error) {
 	a.timer.Reset(a.patience)
 	n, err := a.ReadCloser.Read(p)
 	if err != nil {
-		a.timer.Stop()
-		err = a.cause(err)
+		err = a.end(err)
 	}
 	return n, err
 }
 
-func (a *answer) Close() error {
-	a.timer.Stop()
-	return a.ReadCloser.Close()
-}
+func (a *answer) Close() error { return a.end(a.ReadCloser.Close()) }
 
-// cause is the reason of a request that failed.
-func (a *answer) cause(err error) error {
-	if errors.Is(context.Cause(a.ctx), container.ErrNoAnswer) {
-		return container.ErrNoAnswer
+// end lets go of what a request holds, and returns the reason of an error.
+func (a *answer) end(err error) error {
+	a.timer.Stop()
+	if err != nil && errors.Is(context.Cause(a.ctx), container.ErrNoAnswer) {
+		err = container.ErrNoAnswer
 	}
+	a.cancel(nil)
 	return err
 }

@@ -58,13 +58,20 @@ var rlimits = sync.OnceValue(func() []specs.POSIXRlimit {
 })
 
 // oomScore is how readily the kernel ends programs where memory is short: not more readily than others, as far as this
-// process may say so. It takes that score itself, for programs to inherit: crun takes 0 for none.
+// process may say so. crun takes 0 for none, so that programs inherit the score of this process: it gives up a higher
+// one, and next to a lower one, which protects it, programs have 1.
 var oomScore = sync.OnceValue(func() int {
 	const path = "/proc/self/oom_score_adj"
+	own := func() int {
+		text, _ := os.ReadFile(path)
+		score, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return score
+	}
+	if own() < 0 {
+		return 1
+	}
 	_ = os.WriteFile(path, []byte("0"), 0) // fails if that is lower than the starter of this process allows
-	text, _ := os.ReadFile(path)
-	score, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-	return score
+	return own()
 })
 
 // mayRaise reports whether this process may raise limits beyond its own.

@@ -1,6 +1,7 @@
-// Package outside finds the files of a run that no task of it makes: where each lies, and whether the calling user may
-// read it. Catalogs can name any file of the host, so that only regular files count, outside /proc, /sys and /dev, and
-// gantry opens them with the rights of the user that called it, also under sudo.
+// Files of a run that no task of it makes: where each lies, and whether the calling user may read it. Catalogs can name
+// any file of the host, so that only regular files count, outside /proc, /sys and /dev, and gantry opens them with the
+// rights of the user that called it, also under sudo.
+
 package stage
 
 import (
