@@ -316,6 +316,24 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
+// Attempts that had no limit of memory bound no other.
+func TestMemoryOfAttemptsWithoutALimit(t *testing.T) {
+	samples := measured("k", 40, 0.3, 3, func(gb float64) float64 { return 1 + 20*gb })
+	for i := range samples {
+		if i%2 == 0 {
+			samples[i].Features.Memory = 0
+		}
+	}
+	model := predict.Fit(samples).Model(predict.Auto)
+	for gb, least := range map[float64]float64{0.5: 150e6, 2: 450e6} { // the peaks, within the range and outside
+		of := predict.Features{Input: unit.Bytes(gb * 1e9), CPU: 1000}
+		if limit, next, ok := model.MemoryLimit("k", &of, predict.Balanced); !ok || float64(limit) < least || next < limit ||
+			float64(limit) > 20*least {
+			t.Errorf("%g GB: limit %d, then %d, %v; want at least %g", gb, limit, next, ok, least)
+		}
+	}
+}
+
 // Whatever their number, peaks that grow with the input are limited by a line.
 func TestPeaksOfAnyNumberAreLimited(t *testing.T) {
 	for _, n := range []int{3, 100, 101, 102, 201, 401} {
