@@ -94,7 +94,8 @@ func encodeAdmission(a *executor.Admission) ([]byte, error) {
 	}
 	text, err := json.Marshal(&d, submissionJSON, json.FormatNilSliceAsNull(true))
 	if err == nil && len(text) > largestDefinition {
-		err = fmt.Errorf("its %d tasks take more than %d MiB in the log: divide it", len(a.Tasks), largestDefinition>>20)
+		err = fmt.Errorf("its %d tasks take more than %d MiB in the log: divide it", len(a.Tasks),
+			largestDefinition>>20)
 	}
 	if err != nil {
 		return nil, err

@@ -19,10 +19,24 @@ type Learned struct {
 	all   measured   // of all kinds
 }
 
-// learning is what was measured of a kind, the latest last, and how many of them its model rests on.
+// learning is the measurements of a kind, the latest last, and on how many of them its model rests. That follows from
+// their number alone, not from the instants at which estimates are asked for: a run that is resumed learns the same.
 type learning struct {
-	samples     []Sample
-	total, upTo int
+	samples []Sample
+	total   int
+	upTo    int // the model rests on
+	point   int // it should rest on
+	next    int // it should rest on next
+}
+
+// count takes in n more samples: few change the model at once, later on an eighth of them more does.
+func (k *learning) count(n int) {
+	for k.total += n; k.next <= k.total; {
+		k.point = k.next
+		if k.next++; k.point >= minRidge {
+			k.next = k.point + min(k.point/8, latest/2)
+		}
+	}
 }
 
 var (
@@ -51,7 +65,8 @@ func (l *Learned) Name(k planner.KindID, name string) {
 	for int(k) >= len(l.seen) {
 		l.seen = append(l.seen, learning{})
 	}
-	l.seen[k] = learning{samples: l.prior[name], total: len(l.prior[name])}
+	l.seen[k] = learning{samples: l.prior[name]}
+	l.seen[k].count(len(l.prior[name]))
 }
 
 // Observe implements planner.Observer.
@@ -76,28 +91,28 @@ func (l *Learned) Observe(v planner.View, e planner.Event) {
 	if k.samples = append(k.samples, s); len(k.samples) >= 2*latest {
 		k.samples = append(k.samples[:0:0], k.samples[len(k.samples)-latest:]...)
 	}
-	k.total++
+	k.count(1)
 	l.all.add(float64(s.Ran) * s.speed())
 }
 
-// learn brings the model of a kind up to date when it is asked for: at once with few samples, later on when there is an
-// eighth more of them.
+// learn brings the model of a kind up to date when it is asked for.
 func (l *Learned) learn(t *planner.Task) {
 	if int(t.Kind) >= len(l.seen) {
 		return
 	}
 	k := &l.seen[t.Kind]
-	if k.total == k.upTo || k.upTo >= minRidge && 8*k.total < 9*k.upTo {
+	if k.point == k.upTo {
 		return
 	}
-	k.upTo = k.total
-	of := make([]*Sample, min(latest, len(k.samples)))
+	k.upTo = k.point
+	then := k.samples[:len(k.samples)-(k.total-k.point)]
+	of := make([]*Sample, min(latest, len(then)))
 	for i := range of {
-		of[i] = &k.samples[len(k.samples)-len(of)+i]
+		of[i] = &then[len(then)-len(of)+i]
 	}
 	fits := fitKind(of)
 	l.kinds[t.Kind] = fits.model(Auto, 0)
-	l.kinds[t.Kind].Samples = k.total
+	l.kinds[t.Kind].Samples = k.point
 }
 
 // neutral is an estimate of a task of which nothing is known.

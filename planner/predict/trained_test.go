@@ -327,8 +327,8 @@ func TestMemoryOfAttemptsWithoutALimit(t *testing.T) {
 	model := predict.Fit(samples).Model(predict.Auto)
 	for gb, least := range map[float64]float64{0.5: 150e6, 2: 450e6} { // the peaks, within the range and outside
 		of := predict.Features{Input: unit.Bytes(gb * 1e9), CPU: 1000}
-		if limit, next, ok := model.MemoryLimit("k", &of, predict.Balanced); !ok || float64(limit) < least || next < limit ||
-			float64(limit) > 20*least {
+		limit, next, ok := model.MemoryLimit("k", &of, predict.Balanced)
+		if !ok || float64(limit) < least || float64(limit) > 20*least || next < limit {
 			t.Errorf("%g GB: limit %d, then %d, %v; want at least %g", gb, limit, next, ok, least)
 		}
 	}
@@ -461,7 +461,7 @@ func TestLimitsCostLittle(t *testing.T) {
 			t.Logf("%-15s %3d peaks: held %.2f %.2f %.2f, failed %.3f %.3f %.3f", name, n, held[0], held[1], held[2],
 				failed[0], failed[1], failed[2])
 			if held[0] > 1.1*held[1] || held[1] > 1.1*held[2] || held[2] > 12 || failed[1] > failed[0] ||
-				failed[2] > failed[1] || n >= 40 && (failed[2] > 0.05 || failed[1] > 0.03 && held[1] > 0.85*held[2]) {
+				failed[2] > failed[1] || n >= 40 && (failed[2] > 0.05 || failed[1] > 0.03 && held[1] > 0.9*held[2]) {
 				t.Errorf("%s, %d peaks: held %.2f, failed %.3f", name, n, held, failed)
 			}
 		}

@@ -70,14 +70,11 @@ var differences = []struct{ fact, reason string }{
 		"all in /proc is the kernel's"},
 	{`mount /proc/(keys|timer_list|kcore|latency_stats|sched_debug)`, "runc hides them below the container's null " +
 		"device, crun below the host's"},
-	{`(file|mount) /sys/fs/cgroup/(hugetlb|misc|net_cls|net_prio|net_cls,net_prio|perf_event|rdma)(/.*)?`,
-		"hierarchies that neither limit nor count are hidden from crun"},
 	{`limit Max (core file size|processes|open files|locked memory|pending signals)`, "those that the Docker Engine's have " +
 		"where systemd starts it; this one has those of the shell that started it"},
 	{`file /sys/fs/cgroup/(misc|rdma)\.\w+`, "controllers of cgroup v2 that neither limit nor count are not enabled " +
 		"for attempts"},
-	{`self cgroup`, "the empty hierarchy of cgroup v2 on a hybrid host is hidden from crun, and those of v1 that " +
-		"neither limit nor count"},
+	{`self cgroup`, "the empty hierarchy of cgroup v2 on a hybrid host is hidden from crun"},
 	{`status SigIgn`, "Docker's shim ignores a signal of the C library"},
 	{`socket (alg|vsock)|system call (41|42[567])`, "refused since Docker 20.10: the profile is that of today's " +
 		"Docker"},
