@@ -141,6 +141,9 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !bytes.HasPrefix(text, []byte("{")) {
+		return nil, errors.New("another build of gantry wrote it: use that build")
+	}
 	a := new(executor.Admission)
 	d := definition{Submission: &a.Submission, Arrived: &a.Arrived}
 	if err := json.Unmarshal(text, &d, submissionJSON); err != nil {

@@ -129,19 +129,20 @@ func TestCPUTimeIsSpentWhateverTheThreads(t *testing.T) {
 }
 
 func TestIOCountsAsCPUTimeAsked(t *testing.T) {
-	dir := t.TempDir()
 	const asked = 400 * time.Millisecond
-	e, r := emulated(t, dir, emulate.Spec{CPUNanos: int64(asked), MemoryBytes: 64 << 20, Fsync: true,
-		Outputs: []emulate.File{{Path: "out", Bytes: 16 << 20}}})
-	if e.code != 0 {
-		t.Fatalf("exit code %d: %s", e.code, e.stderr)
+	var spent time.Duration
+	for range 5 { // a try beside other work may spend more than it can take back
+		e, r := emulated(t, t.TempDir(), emulate.Spec{CPUNanos: int64(asked), MemoryBytes: 64 << 20, Fsync: true,
+			Outputs: []emulate.File{{Path: "out", Bytes: 16 << 20}}})
+		if e.code != 0 {
+			t.Fatalf("exit code %d: %s", e.code, e.stderr)
+		}
+		spent = time.Duration(r.CPU.Achieved)
+		if spent >= asked*98/100 && spent <= asked*102/100 && r.OwnCPUNanos > 0 && r.OwnCPUNanos < int64(asked) {
+			return
+		}
 	}
-	if got := time.Duration(r.CPU.Achieved); got < asked*98/100 || got > asked*110/100 {
-		t.Errorf("asked %v for everything, spent %v", asked, got)
-	}
-	if r.OwnCPUNanos <= 0 || r.OwnCPUNanos >= int64(asked*110/100) {
-		t.Errorf("own CPU time %d", r.OwnCPUNanos)
-	}
+	t.Errorf("asked %v for everything, spent %v", asked, spent)
 }
 
 // A thousand synced files take more CPU time than their bytes tell.

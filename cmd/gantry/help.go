@@ -96,7 +96,7 @@ var optionGroups = [][2]string{
 	{"Other options", ""},
 }
 
-// groupOf is the group of an option of a command with so many.
+// groupOf is the heading under which the help of a command with many options lists an option.
 func groupOf(f cli.Flag, of int) string {
 	const many = 30
 	i := len(optionGroups) - 1

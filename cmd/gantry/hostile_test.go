@@ -322,7 +322,7 @@ var hostile = []struct {
 	{"task-keys.json", func() string { return wfOf(`{"name": "a", ` + times(50_000, `"k%d": 1, `) + `"id": "a"}`) },
 		"more than 10000 keys"},
 	{"same-keys.json", func() string { return wfOf(`{"name": "a"` + times(9_000, `, "name": "a"`) + `}`) },
-		"error"},
+		"duplicate-key"},
 	{"env.json", func() string { return wfOf(`{"name": "a", "env": {` + times(20_000, `"k%d": "v", `) + `"z": ""}}`) },
 		"more than 10000 keys"},
 	{"long-key.json", func() string { return `{"workflow": {"` + times(1_000_000, "k") + `": 1}}` },
@@ -334,7 +334,7 @@ var hostile = []struct {
 	{"long-number.json", func() string { return wfOf(`{"name": "a", "runtime": ` + times(100_000, "9") + "}") },
 		"a number of more than 1000 characters"},
 	{"surrogates.json", func() string { return wfOf(`{"name": "` + times(100_000, `\ud800`) + `"}`) },
-		"error"},
+		"surrogate"},
 	{"tiny-tasks.json", func() string { return wfOf(times(300_000, `{"name":"%d"},`)) },
 		"takes more memory than 20 times"},
 	{"tasks.json", func() string {
@@ -424,7 +424,8 @@ var hostile = []struct {
 		"and 79980 more errors"},
 	{"long-key.yaml", func() string { return "workflows: []\n? " + times(500_000, "k") + "\n: 1\n" },
 		"a name of more than 4096 bytes"},
-	{"nodes.yaml", func() string { return "nodes:\n" + times(60_000, "- {name: n%d, cores: 4, memory: 2GB}\n") }, " values"},
+	{"nodes.yaml", func() string { return "nodes:\n" + times(60_000, "- {name: n%d, cores: 4, memory: 2GB}\n") },
+		" values"},
 	{"many-nodes.yaml", func() string { return "nodes:\n" + times(50, "- {name: n%d, count: 100000}\n") },
 		"more than 100000 nodes"},
 	{"links.yaml", func() string {

@@ -35,7 +35,7 @@ func (c *clock) stopClock(now time.Time) {
 	}
 	c.stopped = now
 	if c.limit != nil {
-		c.limit.Stop() // or it goes off just now, and again when the clock goes on
+		c.limit.Stop() // it would go off now, and once more after the pause
 		c.left -= now.Sub(c.from)
 	}
 }
@@ -180,19 +180,15 @@ func (r *Runtime) live() (live []*attempt) {
 	return live
 }
 
-// lookAtPause asks whether somebody else has paused the container, or let it continue.
+// lookAtPause looks once more, beside no pause of gantry's own.
 func (a *attempt) lookAtPause() {
-	r := a.r
-	a.pausing.Lock() // gantry's own pauses are over, or did not begin
+	a.pausing.Lock()
 	defer a.pausing.Unlock()
-	c, err := r.engine.Inspect(r.ctx, a.id)
-	if err != nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	frozen := a.r.tree.Frozen(a.group)
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
 	if a.phase == running && !a.paused && !a.wantPaused {
-		a.hold(c.Paused)
+		a.hold(frozen)
 	}
 }
 
@@ -224,7 +220,7 @@ func (a *attempt) letGo() {
 	a.r.mu.Lock()
 	held := a.held
 	a.r.mu.Unlock()
-	if held && a.freeze(false) == nil {
+	if held && (a.freeze(false) == nil || a.r.tree.Freeze(a.r.ctx, a.group, false) == nil) { // not by the engine
 		a.r.mu.Lock()
 		a.hold(false)
 		a.r.mu.Unlock()

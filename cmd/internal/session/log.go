@@ -33,7 +33,7 @@ func openLog(home string, mode sqlite.Mode) (*sqlite.DB, error) {
 	return db, nil
 }
 
-// GiveToCaller changes the owner of a file created under sudo to the invoking user, who may run the next command
+// GiveToCaller changes the owner of a file created under sudo to the invoking user: the next command may run
 // without sudo.
 func GiveToCaller(path string) {
 	if o := stage.Caller(); o.UID != os.Geteuid() {
