@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"path/filepath"
@@ -17,7 +18,8 @@ import (
 )
 
 func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
-	db := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	db := open(t, path, sqlite.Durable)
 	logtest.Diamond(t, db, "diamond")
 	// Three at once, one of which is preempted and does the rest later; the fourth begins while two of them are under
 	// way.
@@ -60,6 +62,24 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 	if docker, err := db.Training(t.Context(), "docker"); err != nil || len(docker) != 1 ||
 		docker[0].Name != "diamond" {
 		t.Errorf("on docker: %+v, %v", docker, err)
+	}
+
+	raw, err := sql.Open("sqlite3", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.Exec("UPDATE tasks SET imputed = 'runtime,cores' WHERE kind = 'join'"); err != nil {
+		t.Fatal(err)
+	}
+	docker, err := db.Training(t.Context(), "docker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range docker[0].Samples {
+		if (s.Declared == 0) != (s.Kind == "join") {
+			t.Errorf("a runtime that a rule filled in counts as declared, or others do not: %+v", s)
+		}
 	}
 }
 
