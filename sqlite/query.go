@@ -46,11 +46,12 @@ func (db *DB) one(ctx context.Context, query string, args []any, columns ...any)
 // collect reads the rows of a query.
 func collect[T any](ctx context.Context, db *DB, read func(Scan) (T, error), query string, args ...any) ([]T, error) {
 	all := []T{}
-	return all, db.Each(ctx, func(scan Scan) error {
+	err := db.Each(ctx, func(scan Scan) error {
 		v, err := read(scan)
 		all = append(all, v)
 		return err
 	}, query, args...)
+	return all, err
 }
 
 // Asked is what queries are asked of: a DB or a Snapshot.

@@ -70,9 +70,10 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 	}
 	// A runtime that a rule filled in is nobody's declaration.
 	all, err := RowsOf[attempt](ctx, db, `SELECT t.kind, a.queued_ns, a.ended_ns, a.ran_ns,
-		iif(instr(','||t.imputed||',', ',runtime,'), NULL, t.trace_runtime_ns), t.input_bytes, a.peak_memory_bytes, a.hold_millicores, a.hold_memory_bytes, n.speed, coalesce(a.outcome = 'ok',
-		0), NOT EXISTS (SELECT 1
-		FROM attempts b WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task AND b.outcome = 'preempted')
+		iif(instr(','||t.imputed||',', ',runtime,'), NULL, t.trace_runtime_ns), t.input_bytes,
+		a.peak_memory_bytes, a.hold_millicores, a.hold_memory_bytes, n.speed, coalesce(a.outcome = 'ok', 0),
+		NOT EXISTS (SELECT 1 FROM attempts b
+			WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task AND b.outcome = 'preempted')
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run
 		AND n.node = a.node
 		WHERE a.run = ? AND a.queued_ns IS NOT NULL ORDER BY a.queued_ns, a.attempt`, run)

@@ -170,6 +170,9 @@ func (q *Tenants) demote(c *planner.Cycle) {
 			}
 			return isLate(t)
 		})
+		if len(late) == 0 {
+			continue
+		}
 		h.Init()
 		for _, t := range late {
 			q.waits[t].lane = 0

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -75,7 +76,8 @@ func (r *results) measure(ctx context.Context, calm bool) (left int, err error) 
 	defer func() { err = errors.Join(err, done()) }()
 	for i, c := range calibrate.Cells(r.cores) {
 		m := measured{Cell: c}
-		name := fmt.Sprint("cell-", i)
+		// A cell that changes is measured again.
+		name := fmt.Sprintf("cell-%d-%08x", i, crc32.ChecksumIEEE(fmt.Append(nil, &c, c.Rate)))
 		if !c.Contended || !calm {
 			err := r.parts.Once(ctx, name, func() (any, error) { return &m, m.measure(ctx, lab, r.cores) })
 			if err != nil && !errors.Is(err, measure.ErrMore) {

@@ -33,7 +33,9 @@ var ErrMore = errors.New("time is up; the same command continues")
 // more to do.
 func Main(name string, run func(context.Context) error) {
 	flag.Parse()
-	debug.SetGCPercent(400) // as gantry
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // as gantry
+	}
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err, code := run(ctx), 1
 	switch {
@@ -56,9 +58,9 @@ const Built Gantry = "bin/gantry"
 
 // Command is gantry with arguments. It is interrupted, as by Ctrl-C, when the context ends.
 func (g Gantry) Command(ctx context.Context, args ...string) *exec.Cmd {
-	path, err := filepath.Abs(string(g))
-	if err != nil {
-		path = string(g)
+	path := string(g)
+	if abs, err := filepath.Abs(path); err == nil && strings.ContainsRune(path, filepath.Separator) {
+		path = abs
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -254,7 +254,7 @@ func (d *drawing) panel(c *Chart, names []string, thumbs [][]plot.Thumbnailer) e
 	}
 	switch {
 	case math.IsInf(d.high, 0):
-	case p.Log || c.Kind == "boxes" && d.low > 0 && d.high > 10*d.low:
+	case p.Log || (c.Kind == "boxes" || c.Kind == "scatter") && d.low > 0 && d.high > 10*d.low:
 		pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, logTicks{}
 		pl.Y.Min, pl.Y.Max = d.low/1.3, d.high*1.3
 		if c.Kind == "histogram" {

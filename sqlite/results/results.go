@@ -26,7 +26,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-const schemaVersion = 1
+const schemaVersion = 2
 
 // applicationID marks the files of this package: "gexp".
 const applicationID = 0x67657870

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -101,17 +102,18 @@ func (r *reader) add(x *Extra) {
 		}
 	}
 	o.Plans = p
-	for i := range x.Copies {
-		m := &x.Copies[i]
+	// The computed part of a live page is kept between its polls.
+	o.Copies, o.Changes = slices.Clone(x.Copies), slices.Clone(x.Changes)
+	for i := range o.Copies {
+		m := &o.Copies[i]
 		if c.span(&m.Since); m.Until >= 0 {
 			c.span(&m.Until)
 		}
 	}
-	for i := range x.Changes {
-		c.span(&x.Changes[i].At)
-		x.Changes[i].Memory /= kilo
+	for i := range o.Changes {
+		c.span(&o.Changes[i].At)
+		o.Changes[i].Memory /= kilo
 	}
-	o.Copies, o.Changes = x.Copies, x.Changes
 	o.Others = &others{Note: x.OtherNote, Policies: append([]Other{}, x.Others...)} // null is no list
 	for i := range o.Others.Policies {
 		t := &o.Others.Policies[i]
