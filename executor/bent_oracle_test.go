@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/unit"
 )
 
@@ -853,7 +852,7 @@ func (p *bentPlan) round() {
 	}
 }
 
-func bentOracle(in oracletest.Instance, reads [][][]int, spec string, equals *rand.Rand) []oracletest.Stay {
+func bentOracle(in Instance, reads [][][]int, spec string, equals *rand.Rand) []Stay {
 	expected := in
 	expected.Workflows = slices.Clone(in.Workflows)
 	for f := range expected.Workflows {
@@ -885,8 +884,8 @@ func bentOracle(in oracletest.Instance, reads [][][]int, spec string, equals *ra
 }
 
 // bentDiffers compares a configuration with the oracle.
-func bentDiffers(in oracletest.Instance, spec string) (string, error) {
-	got, err := oracletest.Simulate(in, spec)
+func bentDiffers(in Instance, spec string) (string, error) {
+	got, err := Simulate(in, spec)
 	if err != nil {
 		return "", err
 	}
@@ -896,7 +895,7 @@ func bentDiffers(in oracletest.Instance, spec string) (string, error) {
 		for k := range want {
 			want[k].Task = number[want[k].Workflow][want[k].Task]
 		}
-		return oracletest.Difference(got.Stays, want, true)
+		return Difference(got.Stays, want, true)
 	}
 	what := agrees(nil)
 	for order := uint64(0); what != "" && order < 40; order++ { // nothing says which of equals is first
@@ -914,7 +913,7 @@ func TestDeadlinesThatPlansBendForAgainstTheOracle(t *testing.T) {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			for _, s := range slices.Concat(bentShapes, copyingShapes) {
-				oracletest.Compare(t, s.n, s.Shape, func(in oracletest.Instance) (string, error) {
+				Compare(t, s.n, s.Shape, func(in Instance) (string, error) {
 					return bentDiffers(in, spec)
 				})
 			}
@@ -924,22 +923,22 @@ func TestDeadlinesThatPlansBendForAgainstTheOracle(t *testing.T) {
 
 // bentShapes are what RM-DCWF and FIFO are compared with their oracle on where estimates are wrong.
 var bentShapes = []sampled{
-	{100, oracletest.Shape{Released: true, Wrong: true, Dummies: true}},
-	{50, oracletest.Shape{Released: true, Wrong: true, Dummies: true, Groups: 2, Speeds: speeds}},
-	{50, faulty(oracletest.Shape{Released: true, Wrong: true, Dummies: true, Groups: 2, Speeds: speeds})},
-	{100, oracletest.Shape{Released: true, Wrong: true, Dummies: true, Speeds: speeds, Sizes: true, Memory: true}},
-	{100, oracletest.Shape{Released: true, Wrong: true, Dummies: true, Sizes: true, Nodes: 3}},
-	{50, oracletest.Shape{Released: true, Wrong: true, Dummies: true, Sizes: true, Memory: true, Nodes: 3}},
-	{50, faulty(oracletest.Shape{Released: true, Wrong: true, Dummies: true, Sizes: true, Memory: true, Nodes: 3})},
+	{100, Shape{Released: true, Wrong: true, Dummies: true}},
+	{50, Shape{Released: true, Wrong: true, Dummies: true, Groups: 2, Speeds: speeds}},
+	{50, faulty(Shape{Released: true, Wrong: true, Dummies: true, Groups: 2, Speeds: speeds})},
+	{100, Shape{Released: true, Wrong: true, Dummies: true, Speeds: speeds, Sizes: true, Memory: true}},
+	{100, Shape{Released: true, Wrong: true, Dummies: true, Sizes: true, Nodes: 3}},
+	{50, Shape{Released: true, Wrong: true, Dummies: true, Sizes: true, Memory: true, Nodes: 3}},
+	{50, faulty(Shape{Released: true, Wrong: true, Dummies: true, Sizes: true, Memory: true, Nodes: 3})},
 }
 
 // copyingShapes are what RM-DCWF and FIFO are compared with their oracle on where inputs are copied between nodes.
 var copyingShapes = []sampled{
-	{60, oracletest.Shape{Released: true, Dummies: true, Held: true, Groups: 2}},
-	{60, oracletest.Shape{Released: true, Dummies: true, Held: true, Groups: 2, Speeds: speeds}},
-	{15, oracletest.Shape{Released: true, Dummies: true, Held: true, Groups: 2, Speeds: speeds, Wrong: true}},
-	{45, faulty(oracletest.Shape{Released: true, Dummies: true, Held: true, Groups: 2, Speeds: speeds, Wrong: true})},
-	{60, oracletest.Shape{Released: true, Dummies: true, Held: true, Groups: 2, Sizes: true, Memory: true, Nodes: 3}},
-	{60, oracletest.Shape{Released: true, Dummies: true, Held: true, Groups: 2, Sizes: true, Memory: true, Nodes: 3,
+	{60, Shape{Released: true, Dummies: true, Held: true, Groups: 2}},
+	{60, Shape{Released: true, Dummies: true, Held: true, Groups: 2, Speeds: speeds}},
+	{15, Shape{Released: true, Dummies: true, Held: true, Groups: 2, Speeds: speeds, Wrong: true}},
+	{45, faulty(Shape{Released: true, Dummies: true, Held: true, Groups: 2, Speeds: speeds, Wrong: true})},
+	{60, Shape{Released: true, Dummies: true, Held: true, Groups: 2, Sizes: true, Memory: true, Nodes: 3}},
+	{60, Shape{Released: true, Dummies: true, Held: true, Groups: 2, Sizes: true, Memory: true, Nodes: 3,
 		Wrong: true}},
 }

@@ -9,18 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/seed/seedtest"
 )
 
 // sampled is a shape of instances, and how many of them a policy is compared with its oracle on.
 type sampled struct {
 	n int
-	oracletest.Shape
+	Shape
 }
 
 // faulty is a shape with attempts that are lost or fail, are made again, and with tasks that fail for good.
-func faulty(s oracletest.Shape) oracletest.Shape {
+func faulty(s Shape) Shape {
 	s.Lost, s.Fails = true, true
 	return s
 }
@@ -49,7 +48,7 @@ var families = []struct {
 	{"`owm-mp`, `mows`, `pipeline`", "mows", rigidShapes, 22},
 }
 
-func solved(shapes map[string]oracletest.Shape) (all []sampled) {
+func solved(shapes map[string]Shape) (all []sampled) {
 	for _, shape := range shapes {
 		all = append(all, batchStreamWrong(shape)...)
 	}
@@ -59,35 +58,35 @@ func solved(shapes map[string]oracletest.Shape) (all []sampled) {
 // features are what instances may have, and runs of them.
 var features = []struct {
 	name string
-	has  func(in *oracletest.Instance, stays []oracletest.Stay) bool
+	has  func(in *Instance, stays []Stay) bool
 }{
-	{"ties", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
-		return pair(in, func(a, b *oracletest.Task) bool {
+	{"ties", func(in *Instance, _ []Stay) bool {
+		return pair(in, func(a, b *Task) bool {
 			return a.Run == b.Run && a.Cores == b.Cores && a.Memory == b.Memory
 		})
 	}},
-	{"no time", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
-		return each(in, func(t *oracletest.Task) bool { return t.Run == 0 })
+	{"no time", func(in *Instance, _ []Stay) bool {
+		return each(in, func(t *Task) bool { return t.Run == 0 })
 	}},
-	{"release at an end", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
-		return slices.ContainsFunc(in.Workflows, func(w oracletest.Workflow) bool {
+	{"release at an end", func(in *Instance, stays []Stay) bool {
+		return slices.ContainsFunc(in.Workflows, func(w Workflow) bool {
 			return w.Release > w.Arrive &&
-				slices.ContainsFunc(stays, func(s oracletest.Stay) bool { return s.End == w.Release })
+				slices.ContainsFunc(stays, func(s Stay) bool { return s.End == w.Release })
 		})
 	}},
-	{"cores", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
-		return pair(in, func(a, b *oracletest.Task) bool { return a.Cores != b.Cores })
+	{"cores", func(in *Instance, _ []Stay) bool {
+		return pair(in, func(a, b *Task) bool { return a.Cores != b.Cores })
 	}},
-	{"memory", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
-		return pair(in, func(a, b *oracletest.Task) bool { return a.Memory != b.Memory })
+	{"memory", func(in *Instance, _ []Stay) bool {
+		return pair(in, func(a, b *Task) bool { return a.Memory != b.Memory })
 	}},
-	{"wrong both ways", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
-		return each(in, func(t *oracletest.Task) bool { return t.Estimate() > t.Run }) &&
-			each(in, func(t *oracletest.Task) bool { return t.Estimate() < t.Run })
+	{"wrong both ways", func(in *Instance, _ []Stay) bool {
+		return each(in, func(t *Task) bool { return t.Estimate() > t.Run }) &&
+			each(in, func(t *Task) bool { return t.Estimate() < t.Run })
 	}},
-	{"suspended", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
+	{"suspended", func(in *Instance, stays []Stay) bool {
 		seen := map[[2]int]bool{}
-		return slices.ContainsFunc(stays, func(s oracletest.Stay) bool {
+		return slices.ContainsFunc(stays, func(s Stay) bool {
 			t, key := &in.Workflows[s.Workflow].Tasks[s.Task], [2]int{s.Workflow, s.Task}
 			again := t.Lost == 0 && seen[key] // it left its node
 			seen[key] = true
@@ -98,28 +97,28 @@ var features = []struct {
 			return again || s.End.Sub(s.Start) > run // it was frozen
 		})
 	}},
-	{"tried again", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
-		return slices.ContainsFunc(stays, func(s oracletest.Stay) bool {
+	{"tried again", func(in *Instance, stays []Stay) bool {
+		return slices.ContainsFunc(stays, func(s Stay) bool {
 			return in.Workflows[s.Workflow].Tasks[s.Task].Lost > 0
 		})
 	}},
-	{"failed, others go on", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
-		return slices.ContainsFunc(stays, func(a oracletest.Stay) bool {
+	{"failed, others go on", func(in *Instance, stays []Stay) bool {
+		return slices.ContainsFunc(stays, func(a Stay) bool {
 			t := &in.Workflows[a.Workflow].Tasks[a.Task]
-			return t.Fail && t.Lost == 0 && slices.ContainsFunc(stays, func(b oracletest.Stay) bool {
+			return t.Fail && t.Lost == 0 && slices.ContainsFunc(stays, func(b Stay) bool {
 				return b.Workflow == a.Workflow && b.Start >= a.End
 			})
 		})
 	}},
-	{"several racks or clusters", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
-		return slices.ContainsFunc(in.Nodes, func(n oracletest.Node) bool { return n.Group != in.Nodes[0].Group })
+	{"several racks or clusters", func(in *Instance, _ []Stay) bool {
+		return slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Group != in.Nodes[0].Group })
 	}},
-	{"speeds", func(in *oracletest.Instance, _ []oracletest.Stay) bool {
-		return slices.ContainsFunc(in.Nodes, func(n oracletest.Node) bool { return n.Speed != in.Nodes[0].Speed })
+	{"speeds", func(in *Instance, _ []Stay) bool {
+		return slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Speed != in.Nodes[0].Speed })
 	}},
-	{"copies", func(in *oracletest.Instance, stays []oracletest.Stay) bool {
-		return slices.ContainsFunc(stays, func(a oracletest.Stay) bool {
-			return slices.ContainsFunc(stays, func(b oracletest.Stay) bool {
+	{"copies", func(in *Instance, stays []Stay) bool {
+		return slices.ContainsFunc(stays, func(a Stay) bool {
+			return slices.ContainsFunc(stays, func(b Stay) bool {
 				tasks := in.Workflows[a.Workflow].Tasks
 				return a.Workflow == b.Workflow && a.Node != b.Node && tasks[a.Task].Copy > 0 &&
 					slices.Contains(tasks[b.Task].Parents, a.Task)
@@ -128,20 +127,20 @@ var features = []struct {
 	}},
 }
 
-func each(in *oracletest.Instance, is func(t *oracletest.Task) bool) bool {
-	return slices.ContainsFunc(in.Workflows, func(w oracletest.Workflow) bool {
-		return slices.ContainsFunc(w.Tasks, func(t oracletest.Task) bool { return is(&t) })
+func each(in *Instance, is func(t *Task) bool) bool {
+	return slices.ContainsFunc(in.Workflows, func(w Workflow) bool {
+		return slices.ContainsFunc(w.Tasks, func(t Task) bool { return is(&t) })
 	})
 }
 
 // pair reports whether two tasks that take time are as asked.
-func pair(in *oracletest.Instance, are func(a, b *oracletest.Task) bool) bool {
-	var before []*oracletest.Task
-	return each(in, func(t *oracletest.Task) bool {
+func pair(in *Instance, are func(a, b *Task) bool) bool {
+	var before []*Task
+	return each(in, func(t *Task) bool {
 		if t.Run == 0 {
 			return false
 		}
-		found := slices.ContainsFunc(before, func(o *oracletest.Task) bool { return are(o, t) })
+		found := slices.ContainsFunc(before, func(o *Task) bool { return are(o, t) })
 		before = append(before, t)
 		return found
 	})
@@ -183,7 +182,7 @@ func TestOraclesCoverWhatTheTableSays(t *testing.T) {
 		for _, s := range f.shapes {
 			instances += s.n * f.apart
 			for seed := range uint64(s.n * f.apart) {
-				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 14)), s.Shape)
+				in := Draw(rand.New(rand.NewPCG(seed, 14)), s.Shape)
 				n := 0
 				for _, w := range in.Workflows {
 					n += len(w.Tasks)

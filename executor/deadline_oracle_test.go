@@ -6,36 +6,35 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/unit"
 )
 
 // world is what the oracles of this file know of a run: it moves from instant to instant at which something happens,
 // and lets all of that happen before it asks what to start. Everything is found by looking at everything.
 type world struct {
-	oracletest.Instance
+	Instance
 	now   unit.Time
-	stays []oracletest.Stay // of tasks that started, from when their inputs were there
+	stays []Stay // of tasks that started, from when their inputs were there
 	ended map[[2]int]bool
-	bad   map[[2]int]int           // attempts that ended so
-	void  map[oracletest.Stay]bool // these
-	never map[[2]int]bool          // failed for good, or never runs
+	bad   map[[2]int]int  // attempts that ended so
+	void  map[Stay]bool   // these
+	never map[[2]int]bool // failed for good, or never runs
 	// by workflow and task: the parents whose output it reads, which is copied to its node within its stay; nil: none
 	reads [][][]int
 }
 
-func newWorld(in oracletest.Instance) *world {
-	return &world{Instance: in, ended: map[[2]int]bool{}, bad: map[[2]int]int{}, void: map[oracletest.Stay]bool{},
+func newWorld(in Instance) *world {
+	return &world{Instance: in, ended: map[[2]int]bool{}, bad: map[[2]int]int{}, void: map[Stay]bool{},
 		never: map[[2]int]bool{}}
 }
 
 // joined returns the instance without its tasks that take no time, which exist for the engine only: their children
 // become those of their parents. Number has the numbers that the remaining tasks of each workflow had.
-func joined(in oracletest.Instance) (out oracletest.Instance, number [][]int) {
+func joined(in Instance) (out Instance, number [][]int) {
 	out.Nodes = in.Nodes
 	for _, w := range in.Workflows {
 		var numbers []int
-		var tasks []oracletest.Task
+		var tasks []Task
 		before := make([][]int, len(w.Tasks)) // by task: the tasks that take time whose end makes it ready
 		for i, t := range w.Tasks {
 			for _, q := range t.Parents {
@@ -60,7 +59,7 @@ func joined(in oracletest.Instance) (out oracletest.Instance, number [][]int) {
 
 // readers returns what tasks read of an instance whose tasks without time were taken out: number has what their numbers
 // were. A task reads what its parents write, not what those of a parent without time do.
-func readers(in oracletest.Instance, number [][]int) [][][]int {
+func readers(in Instance, number [][]int) [][][]int {
 	reads := make([][][]int, len(number))
 	for f, tasks := range number {
 		reads[f] = make([][]int, len(tasks))
@@ -85,7 +84,7 @@ func (w *world) inputs(f, i int) []int {
 
 // holds reports whether a node has the output of a task: it ran there, or another that reads it began to.
 func (w *world) holds(f, q, n int) bool {
-	return w.ended[[2]int{f, q}] && slices.ContainsFunc(w.stays, func(s oracletest.Stay) bool {
+	return w.ended[[2]int{f, q}] && slices.ContainsFunc(w.stays, func(s Stay) bool {
 		return s.Workflow == f && s.Node == n && s.Start <= w.now &&
 			(s.Task == q && !w.void[s] || slices.Contains(w.inputs(f, s.Task), q))
 	})
@@ -122,7 +121,7 @@ func (w *world) copied(f, i, to int) (d time.Duration) {
 	return d
 }
 
-func (w *world) task(f, i int) *oracletest.Task { return &w.Workflows[f].Tasks[i] }
+func (w *world) task(f, i int) *Task { return &w.Workflows[f].Tasks[i] }
 
 // release is the earliest start of a workflow.
 func (w *world) release(f int) unit.Time { return max(w.Workflows[f].Arrive, w.Workflows[f].Release) }
@@ -140,13 +139,13 @@ func (w *world) start(f, i, node int) {
 	if w.task(f, i).Bad(w.bad[[2]int{f, i}]) {
 		run /= 2
 	}
-	w.stays = append(w.stays, oracletest.Stay{Workflow: f, Task: i, Node: node, Start: begun,
+	w.stays = append(w.stays, Stay{Workflow: f, Task: i, Node: node, Start: begun,
 		End: begun.Add(run)})
 }
 
 // started reports whether a task has started, and is not to be made again.
 func (w *world) started(f, i int) bool {
-	return slices.ContainsFunc(w.stays, func(s oracletest.Stay) bool {
+	return slices.ContainsFunc(w.stays, func(s Stay) bool {
 		return s.Workflow == f && s.Task == i && !w.void[s]
 	})
 }
@@ -241,7 +240,7 @@ func (w *world) next(wanted unit.Time) bool {
 
 // edf is greedy: whenever something happened, the ready tasks in order of deadline, workflow and number, each on the
 // fastest node that has room, the lowest of equals; what fits nowhere is passed over.
-func edf(in oracletest.Instance) []oracletest.Stay {
+func edf(in Instance) []Stay {
 	s := newFlowSystem(in, true)
 	return s.simulate(func(bool) {
 		s.greedy(func(e [][]*flowTask) *flowTask {
@@ -255,23 +254,23 @@ func edf(in oracletest.Instance) []oracletest.Stay {
 
 // greedyDeadlines are what edf is compared with its oracle on.
 var greedyDeadlines = []sampled{
-	{60, oracletest.Shape{Dummies: true, Released: true}},
-	{60, oracletest.Shape{Dummies: true, Released: true, Wrong: true}},
-	{60, oracletest.Shape{Dummies: true, Released: true, Speeds: speeds}},
-	{60, faulty(oracletest.Shape{Dummies: true, Released: true, Sizes: true, Memory: true})},
-	{60, oracletest.Shape{Dummies: true, Released: true, Sizes: true, Held: true, Groups: 2}},
-	{60, oracletest.Shape{Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true, Speeds: speeds,
+	{60, Shape{Dummies: true, Released: true}},
+	{60, Shape{Dummies: true, Released: true, Wrong: true}},
+	{60, Shape{Dummies: true, Released: true, Speeds: speeds}},
+	{60, faulty(Shape{Dummies: true, Released: true, Sizes: true, Memory: true})},
+	{60, Shape{Dummies: true, Released: true, Sizes: true, Held: true, Groups: 2}},
+	{60, Shape{Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true, Speeds: speeds,
 		Held: true, Groups: 2}},
 }
 
 func TestEDFIsWhatItsOracleIs(t *testing.T) {
 	for _, s := range greedyDeadlines {
-		oracletest.Compare(t, s.n, s.Shape, func(in oracletest.Instance) (string, error) {
-			got, err := oracletest.Simulate(in, "edf")
+		Compare(t, s.n, s.Shape, func(in Instance) (string, error) {
+			got, err := Simulate(in, "edf")
 			if err != nil {
 				return "", err
 			}
-			return oracletest.Difference(got.Stays, edf(in), true), nil
+			return Difference(got.Stays, edf(in), true), nil
 		})
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"gantry/executor/oracletest"
 )
 
 // What runs of more instances found in which a policy and its oracle disagreed: busy nodes of one speed that become
@@ -23,7 +21,7 @@ func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		var c struct {
 			Policy   string
-			Instance oracletest.Instance
+			Instance Instance
 		}
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
@@ -40,15 +38,15 @@ func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
 		}
 		oracle := onlineOracles[c.Policy]
 		if phases, ok := rigidPhases[c.Policy]; ok {
-			oracle = func(in oracletest.Instance) []oracletest.Stay {
+			oracle = func(in Instance) []Stay {
 				return newRigidSim(in, strings.Split(phases, ",")).simulate()
 			}
 		}
-		course, err := oracletest.Simulate(c.Instance, c.Policy)
+		course, err := Simulate(c.Instance, c.Policy)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := oracletest.Difference(course.Stays, oracle(c.Instance), true); d != "" {
+		if d := Difference(course.Stays, oracle(c.Instance), true); d != "" {
 			t.Errorf("%s: %s\n%s", c.Policy, d, c.Instance)
 		}
 	}

@@ -9,16 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
-func mustSimulate(t *testing.T, in oracletest.Instance, spec string) []oracletest.Stay {
+func mustSimulate(t *testing.T, in Instance, spec string) []Stay {
 	t.Helper()
-	course, err := oracletest.Simulate(in, spec)
+	course, err := Simulate(in, spec)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", spec, err, in)
 	}
@@ -26,9 +25,9 @@ func mustSimulate(t *testing.T, in oracletest.Instance, spec string) []oracletes
 }
 
 // copied is an instance of its own.
-func copied(t *testing.T, in oracletest.Instance) oracletest.Instance {
+func copied(t *testing.T, in Instance) Instance {
 	t.Helper()
-	out := oracletest.Instance{Nodes: slices.Clone(in.Nodes), Clusters: in.Clusters, Held: in.Held,
+	out := Instance{Nodes: slices.Clone(in.Nodes), Clusters: in.Clusters, Held: in.Held,
 		Checkpoint: in.Checkpoint}
 	for _, w := range in.Workflows {
 		w.Tasks = slices.Clone(w.Tasks)
@@ -97,7 +96,7 @@ func near(a, b unit.Time) bool { return max(a-b, b-a) <= 100 }
 // copies, with several tenants, and with wrong estimates.
 func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 	speeds := []float64{0.5, 1, 1.5}
-	shapes := []oracletest.Shape{
+	shapes := []Shape{
 		{Tasks: 20, Dummies: true, Released: true, Speeds: speeds},
 		{Tasks: 20, Dummies: true, Released: true, Sizes: true, Speeds: speeds},
 		{Tasks: 20, Sizes: true, Memory: true, Tenants: 3},
@@ -115,7 +114,7 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 			t.Parallel()
 			for seed := range seedtest.Seeds(t, 12) {
 				shape := shapes[seed%6]
-				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 77)), shape)
+				in := Draw(rand.New(rand.NewPCG(seed, 77)), shape)
 				want := mustSimulate(t, in, spec)
 				// Work and speeds, and so the sizes of copies and checkpoints stay.
 				faster := copied(t, in)
@@ -136,7 +135,7 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 						}
 					}
 				}
-				if d := oracletest.Difference(mustSimulate(t, faster, spec), want, true); d != "" {
+				if d := Difference(mustSimulate(t, faster, spec), want, true); d != "" {
 					t.Fatalf("seed %d: three times as fast with three times the work: %s\n%s", seed, d, in)
 				}
 				deadlines := strings.HasPrefix(spec, "rm-dcwf") || strings.HasPrefix(spec, "fifo")
@@ -154,7 +153,7 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 						a.Start, a.End = b.Start, b.End
 					}
 				}
-				if d := oracletest.Difference(got, stretched, true); d != "" {
+				if d := Difference(got, stretched, true); d != "" {
 					t.Fatalf("seed %d: all times five times as long: %s\n%s", seed, d, in)
 				}
 			}
@@ -167,7 +166,7 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 
 // apart makes an instance one without ties: no two tasks, workflows or nodes of it are alike. All workflows get
 // deadlines. With several tenants each workflow has its own, and no two tasks need the same amounts.
-func apart(in *oracletest.Instance, tenants bool) {
+func apart(in *Instance, tenants bool) {
 	step, amount := time.Duration(3), int64(1)
 	for n := range in.Nodes {
 		in.Nodes[n].Speed = []float64{0.7, 1, 1.3, 1.7}[n] // at twice the speed two halves end with a whole
@@ -212,7 +211,7 @@ func upTo(n int) (list []int) {
 	return list
 }
 
-func unchanged(in oracletest.Instance) newIDs {
+func unchanged(in Instance) newIDs {
 	to := newIDs{nodes: upTo(len(in.Nodes)), flows: upTo(len(in.Workflows))}
 	for w := range in.Workflows {
 		to.tasks = append(to.tasks, upTo(len(in.Workflows[w].Tasks)))
@@ -221,7 +220,7 @@ func unchanged(in oracletest.Instance) newIDs {
 }
 
 // shuffleTasks lists the tasks of workflows in other orders, parents before children.
-func (to *newIDs) shuffleTasks(r *rand.Rand, in oracletest.Instance) {
+func (to *newIDs) shuffleTasks(r *rand.Rand, in Instance) {
 	for w := range in.Workflows {
 		tasks := in.Workflows[w].Tasks
 		open := upTo(len(tasks))
@@ -237,7 +236,7 @@ func (to *newIDs) shuffleTasks(r *rand.Rand, in oracletest.Instance) {
 }
 
 // shuffleFlows exchanges workflows that arrive together.
-func (to *newIDs) shuffleFlows(r *rand.Rand, in oracletest.Instance, may func(w *oracletest.Workflow) bool) {
+func (to *newIDs) shuffleFlows(r *rand.Rand, in Instance, may func(w *Workflow) bool) {
 	for w := range in.Workflows {
 		for v := range w {
 			if a, b := &in.Workflows[v], &in.Workflows[w]; a.Arrive == b.Arrive && may(a) && may(b) && r.IntN(2) == 0 {
@@ -248,7 +247,7 @@ func (to *newIDs) shuffleFlows(r *rand.Rand, in oracletest.Instance, may func(w 
 }
 
 // instance returns one with the new ids.
-func (to *newIDs) instance(t *testing.T, in oracletest.Instance) oracletest.Instance {
+func (to *newIDs) instance(t *testing.T, in Instance) Instance {
 	out := copied(t, in)
 	for n, at := range to.nodes {
 		if out.Nodes[at] = in.Nodes[n]; in.Clusters {
@@ -275,7 +274,7 @@ func (to *newIDs) instance(t *testing.T, in oracletest.Instance) oracletest.Inst
 	return out
 }
 
-func (to *newIDs) stays(stays []oracletest.Stay) []oracletest.Stay {
+func (to *newIDs) stays(stays []Stay) []Stay {
 	out := slices.Clone(stays)
 	for i, s := range stays {
 		out[i].Node, out[i].Workflow, out[i].Task = to.nodes[s.Node], to.flows[s.Workflow], to.tasks[s.Workflow][s.Task]
@@ -285,7 +284,7 @@ func (to *newIDs) stays(stays []oracletest.Stay) []oracletest.Stay {
 
 // idsDecide says what a policy orders by ids on purpose, in a shape of instances: tasks of a workflow, workflows that
 // arrive together, nodes.
-func idsDecide(spec string, s oracletest.Shape) (tasks, flows, nodes bool) {
+func idsDecide(spec string, s Shape) (tasks, flows, nodes bool) {
 	name, _, _ := strings.Cut(spec, ":")
 	switch name {
 	case "gbf": // any task of the first workflow
@@ -314,7 +313,7 @@ func idsDecide(spec string, s oracletest.Shape) (tasks, flows, nodes bool) {
 // by them on purpose: other orders of the tasks in a file, of the nodes, and of workflows that arrive together give the
 // same schedule.
 func TestIDsChangeNoScheduleWithoutTies(t *testing.T) {
-	shapes := []oracletest.Shape{
+	shapes := []Shape{
 		{Tasks: 20},
 		{Tasks: 20, Sizes: true, Released: true, Dummies: true},
 		{Tasks: 20, Cores: 1, Wrong: true},
@@ -339,7 +338,7 @@ func TestIDsChangeNoScheduleWithoutTies(t *testing.T) {
 			for seed := range seedtest.Seeds(t, 4*len(shapes)) {
 				s := shapes[seed%uint64(len(shapes))]
 				r := rand.New(rand.NewPCG(seed, 78))
-				in := oracletest.Draw(r, s)
+				in := Draw(r, s)
 				apart(&in, s.Tenants > 1)
 				for w := range in.Workflows {
 					flow := &in.Workflows[w]
@@ -368,7 +367,7 @@ func TestIDsChangeNoScheduleWithoutTies(t *testing.T) {
 					to.shuffleTasks(r, in)
 				}
 				if !flows {
-					to.shuffleFlows(r, in, func(w *oracletest.Workflow) bool {
+					to.shuffleFlows(r, in, func(w *Workflow) bool {
 						return !strings.HasPrefix(spec, "pds") || w.Class == planner.Deadline
 					})
 				}
@@ -376,7 +375,7 @@ func TestIDsChangeNoScheduleWithoutTies(t *testing.T) {
 					to.nodes = r.Perm(len(in.Nodes))
 				}
 				other := to.instance(t, in)
-				if d := oracletest.Difference(mustSimulate(t, other, spec), to.stays(want), bound); d != "" {
+				if d := Difference(mustSimulate(t, other, spec), to.stays(want), bound); d != "" {
 					t.Errorf("seed %d, new ids %v: %s\n%s", seed, to, d, in)
 				}
 			}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
@@ -358,8 +357,8 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 			}
 			for _, shape := range shapes {
 				shape.Checkpoints = rules.leave
-				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
-					course, err := oracletest.Simulate(in, c.spec)
+				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
+					course, err := Simulate(in, c.spec)
 					if err != nil {
 						return "", err
 					}
@@ -371,7 +370,7 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 							moved++
 						}
 					}
-					return oracletest.Difference(course.Stays, tenantsOracle(in, rules), true), nil
+					return Difference(course.Stays, tenantsOracle(in, rules), true), nil
 				})
 			}
 			if enough := seedtest.Times(80) / 14; c.data.hops < 2 && (waited < enough || moved < enough) {
@@ -382,17 +381,17 @@ func TestLocalityAgainstTheOracle(t *testing.T) {
 }
 
 var localityShapes = []sampled{
-	{80, oracletest.Shape{Held: true, Sizes: true, Dummies: true, Released: true}},
-	{80, oracletest.Shape{Held: true, Groups: 2, Speeds: speeds}},
-	{80, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Wrong: true}},
-	{40, faulty(oracletest.Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Wrong: true, Speeds: speeds})},
+	{80, Shape{Held: true, Sizes: true, Dummies: true, Released: true}},
+	{80, Shape{Held: true, Groups: 2, Speeds: speeds}},
+	{80, Shape{Held: true, Groups: 2, Sizes: true, Wrong: true}},
+	{40, faulty(Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Wrong: true, Speeds: speeds})},
 }
 
 var tenantsWithData = []sampled{
-	{80, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true}},
-	{80, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: speeds}},
-	{40, oracletest.Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
-	{40, faulty(oracletest.Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true})},
+	{80, Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true}},
+	{80, Shape{Held: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: speeds}},
+	{40, Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
+	{40, faulty(Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true})},
 }
 
 // Copies take time, but no task is large. Nodes that ask in turn may look at what they hold.
@@ -410,12 +409,12 @@ func TestTenantsWithSmallDataAgainstTheOracle(t *testing.T) {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
 			for _, shape := range tenantsWithData {
-				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
-					course, err := oracletest.Simulate(in, c.spec)
+				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
+					course, err := Simulate(in, c.spec)
 					if err != nil {
 						return "", err
 					}
-					return oracletest.Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
+					return Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
 				})
 			}
 		})
@@ -438,15 +437,15 @@ func TestTenantsOnInstancesThatWereFound(t *testing.T) {
 		spec  string
 		rules pool
 	}{{"3dsf", suite}, {"3dsf:large=0,batch=3,order=edf,late=ahead", edf}, {"3dsf", suite}} {
-		in, err := oracletest.Parse(lines[i])
+		in, err := Parse(lines[i])
 		if err != nil {
 			t.Fatal(err)
 		}
-		course, err := oracletest.Simulate(in, c.spec)
+		course, err := Simulate(in, c.spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := oracletest.Difference(course.Stays, tenantsOracle(in, c.rules), true); d != "" {
+		if d := Difference(course.Stays, tenantsOracle(in, c.rules), true); d != "" {
 			t.Errorf("%s: %s\n%s", c.spec, d, in)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/unit"
 )
 
@@ -26,7 +25,7 @@ type rigidTask struct {
 	parents, children []*rigidTask // tasks without time left out
 	links             []*rigidTask // parents as the workflow has them
 	none              bool         // takes no time
-	task              *oracletest.Task
+	task              *Task
 	bad               int // attempts that ended so
 	rank              *big.Rat
 	state             rigidState
@@ -62,14 +61,14 @@ const (
 
 // rigidSim is online workflow management in one combination of phases.
 type rigidSim struct {
-	in                                               oracletest.Instance
+	in                                               Instance
 	prioritize, order, rearrange, allocate, preempts string
 
 	now       unit.Time
 	flows     [][]*rigidTask
 	arrived   []bool
 	remaining []time.Duration
-	stays     []oracletest.Stay
+	stays     []Stay
 	attempts  int
 	allocated int
 	offPlan   []bool
@@ -91,7 +90,7 @@ type rigidPlace struct {
 
 var noPlace = rigidPlace{node: -1}
 
-func newRigidSim(in oracletest.Instance, phases []string) *rigidSim {
+func newRigidSim(in Instance, phases []string) *rigidSim {
 	s := &rigidSim{in: in, prioritize: phases[0], order: phases[1], rearrange: phases[2], allocate: phases[3],
 		preempts: phases[4], arrived: make([]bool, len(in.Workflows)), remaining: make([]time.Duration,
 			len(in.Workflows)),
@@ -109,7 +108,7 @@ func newRigidSim(in oracletest.Instance, phases []string) *rigidSim {
 	return s
 }
 
-func newRigidTask(in oracletest.Instance, w, i int, flow []*rigidTask) *rigidTask {
+func newRigidTask(in Instance, w, i int, flow []*rigidTask) *rigidTask {
 	x := &in.Workflows[w].Tasks[i]
 	t := &rigidTask{wf: w, i: i, need: [2]int64{x.Cores, x.Memory}, copies: x.Copy, none: x.Run == 0, task: x,
 		node: -1, doneOn: -1}
@@ -374,7 +373,7 @@ func (s *rigidSim) begin(t *rigidTask) {
 // ended takes in how the attempt of a task ended.
 func (s *rigidSim) ended(t *rigidTask) {
 	s.offPlan[t.node] = s.offPlan[t.node] || t.till != s.now
-	s.stays = append(s.stays, oracletest.Stay{Workflow: t.wf, Task: t.i, Node: t.node, Start: t.at, End: t.end})
+	s.stays = append(s.stays, Stay{Workflow: t.wf, Task: t.i, Node: t.node, Start: t.at, End: t.end})
 	switch {
 	case t.bad < t.task.Lost: // it is made again, from its checkpoint unless it was to blame
 		t.bad++
@@ -531,7 +530,7 @@ func (s *rigidSim) vacate(v *rigidTask) {
 		v.frozen, v.ran = true, s.now.Sub(v.began)
 		return
 	}
-	s.stays = append(s.stays, oracletest.Stay{Workflow: v.wf, Task: v.i, Node: v.node, Start: v.at, End: s.now})
+	s.stays = append(s.stays, Stay{Workflow: v.wf, Task: v.i, Node: v.node, Start: v.at, End: s.now})
 	if v.began < s.now {
 		v.done, v.doneOn = s.part(v.run[v.node], v)+s.now.Sub(v.began), v.node
 	}
@@ -726,7 +725,7 @@ func (s *rigidSim) halt(preempted bool) bool {
 }
 
 // simulate runs the instance.
-func (s *rigidSim) simulate() []oracletest.Stay {
+func (s *rigidSim) simulate() []Stay {
 	for s.advance() {
 		for _, t := range s.tasks(isRunning) {
 			if t.end <= s.now {
@@ -838,19 +837,19 @@ func TestMixedParallelPoliciesAgreeWithTheirOracle(t *testing.T) {
 		phases := specs[spec]
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			differ := func(in oracletest.Instance) (string, error) {
-				course, err := oracletest.Simulate(in, spec)
+			differ := func(in Instance) (string, error) {
+				course, err := Simulate(in, spec)
 				if err != nil {
 					return "", err
 				}
 				want := newRigidSim(in, strings.Split(phases, ",")).simulate()
-				return oracletest.Difference(course.Stays, want, true), nil
+				return Difference(course.Stays, want, true), nil
 			}
 			for _, s := range rigidShapes {
 				if s.From = uint64(100 * k); strings.HasPrefix(spec, "pipeline") { // each has instances of its own
 					s.n /= 3
 				}
-				oracletest.Compare(t, s.n, s.Shape, differ)
+				Compare(t, s.n, s.Shape, differ)
 			}
 		})
 	}
@@ -858,14 +857,14 @@ func TestMixedParallelPoliciesAgreeWithTheirOracle(t *testing.T) {
 
 // rigidShapes are what the mixed-parallel policies are compared with their oracle on; combinations on a third.
 var rigidShapes = []sampled{
-	{18, oracletest.Shape{NoDue: true, Nodes: 3, Sizes: true, Dummies: true, Released: true, Clusters: true,
+	{18, Shape{NoDue: true, Nodes: 3, Sizes: true, Dummies: true, Released: true, Clusters: true,
 		Speeds: speeds}},
-	{9, oracletest.Shape{NoDue: true, Nodes: 3, Sizes: true, Dummies: true, Released: true, Clusters: true,
+	{9, Shape{NoDue: true, Nodes: 3, Sizes: true, Dummies: true, Released: true, Clusters: true,
 		Speeds: speeds, Wrong: true}},
-	{9, faulty(oracletest.Shape{NoDue: true, Nodes: 3, Sizes: true, Dummies: true, Released: true, Clusters: true,
+	{9, faulty(Shape{NoDue: true, Nodes: 3, Sizes: true, Dummies: true, Released: true, Clusters: true,
 		Speeds: speeds, Wrong: true})},
-	{9, oracletest.Shape{NoDue: true, Nodes: 1, Sizes: true, Dummies: true, Released: true, Clusters: true,
+	{9, Shape{NoDue: true, Nodes: 1, Sizes: true, Dummies: true, Released: true, Clusters: true,
 		Speeds: speeds, Wrong: true}},
-	{9, oracletest.Shape{NoDue: true, Nodes: 3, Sizes: true, Memory: true, Dummies: true, Released: true,
+	{9, Shape{NoDue: true, Nodes: 3, Sizes: true, Memory: true, Dummies: true, Released: true,
 		Clusters: true, Speeds: speeds, Wrong: true}},
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
@@ -24,12 +23,12 @@ import (
 // them.
 type mrcpPlan struct {
 	*world
-	made    map[unit.Time][][]oracletest.Stay // what the policy had planned after each round, by node
-	plan    [][]oracletest.Stay               // by node: what has not started, in the order of its starts
-	ends    []unit.Time                       // by workflow: as the last plan has them
-	retried []bool                            // by workflow: planned again since one last came to be allowed to start
-	till    map[[2]int]unit.Time              // when what has started is estimated to end
-	few     int                               // of so many open tasks the sum of the ends is the smallest, too
+	made    map[unit.Time][][]Stay // what the policy had planned after each round, by node
+	plan    [][]Stay               // by node: what has not started, in the order of its starts
+	ends    []unit.Time            // by workflow: as the last plan has them
+	retried []bool                 // by workflow: planned again since one last came to be allowed to start
+	till    map[[2]int]unit.Time   // when what has started is estimated to end
+	few     int                    // of so many open tasks the sum of the ends is the smallest, too
 }
 
 func (p *mrcpPlan) estimate(f, i, n int) time.Duration { return p.run(p.task(f, i).Estimate(), n) }
@@ -40,7 +39,7 @@ func (p *mrcpPlan) fits(f, i, n int) bool {
 }
 
 // running lists what runs, until it is estimated to end.
-func (p *mrcpPlan) running() (out []oracletest.Stay) {
+func (p *mrcpPlan) running() (out []Stay) {
 	for _, s := range p.stays {
 		if s.End > p.now {
 			s.Start, s.End = min(s.Start, p.now), p.till[[2]int{s.Workflow, s.Task}]
@@ -71,7 +70,7 @@ func (p *mrcpPlan) open(f int) (out []int) {
 }
 
 // room reports whether a task has room on a node beside others, from one instant to another.
-func (p *mrcpPlan) room(f, i, n int, from, to unit.Time, others []oracletest.Stay) bool {
+func (p *mrcpPlan) room(f, i, n int, from, to unit.Time, others []Stay) bool {
 	points := []unit.Time{from}
 	for _, o := range others {
 		if o.Node == n && o.Start > from && o.Start < to {
@@ -90,7 +89,7 @@ func (p *mrcpPlan) room(f, i, n int, from, to unit.Time, others []oracletest.Sta
 }
 
 // earliest is the first instant from which a task has room on a node beside others for so long.
-func (p *mrcpPlan) earliest(f, i, n int, from unit.Time, lasts time.Duration, others []oracletest.Stay) unit.Time {
+func (p *mrcpPlan) earliest(f, i, n int, from unit.Time, lasts time.Duration, others []Stay) unit.Time {
 	points := []unit.Time{from}
 	for _, o := range others {
 		if o.Node == n && o.End > from {
@@ -104,7 +103,7 @@ func (p *mrcpPlan) earliest(f, i, n int, from unit.Time, lasts time.Duration, ot
 	return points[k]
 }
 
-func find(list []oracletest.Stay, f, i int) *oracletest.Stay {
+func find(list []Stay, f, i int) *Stay {
 	for k := range list {
 		if list[k].Workflow == f && list[k].Task == i {
 			return &list[k]
@@ -184,7 +183,7 @@ func (p *mrcpPlan) can(set int, wanted func(ends map[int]unit.Time) bool) bool {
 				}
 				at := p.earliest(x[0], x[1], n, from, p.estimate(x[0], x[1], n), placed)
 				end[x] = at.Add(p.estimate(x[0], x[1], n))
-				placed = append(placed, oracletest.Stay{Workflow: x[0], Task: x[1], Node: n, Start: at, End: end[x]})
+				placed = append(placed, Stay{Workflow: x[0], Task: x[1], Node: n, Start: at, End: end[x]})
 				if try(left - 1) {
 					return true
 				}
@@ -269,7 +268,7 @@ func (p *mrcpPlan) adopt() string {
 const exhaustive = 9
 
 // stay is how long a task stays on a node, with the copies of its inputs, beside a plan.
-func (p *mrcpPlan) stay(f, i, n int, plan []oracletest.Stay) time.Duration {
+func (p *mrcpPlan) stay(f, i, n int, plan []Stay) time.Duration {
 	d := p.estimate(f, i, n)
 	for _, q := range p.inputs(f, i) {
 		if p.ended[[2]int{f, q}] {
@@ -299,7 +298,7 @@ func (p *mrcpPlan) onTime(of []int) (most int, could []int) {
 // comesAbout reports whether tasks can start without copies in an order in which enough of some workflows are on
 // time, so that a plan comes about if they are placed in it, with their copies: each as soon as it can be, on the node
 // that it has there too or, where nodes are alike and needs too, where it ends first.
-func (p *mrcpPlan) comesAbout(plan []oracletest.Stay, most int, could []int) bool {
+func (p *mrcpPlan) comesAbout(plan []Stay, most int, could []int) bool {
 	alike := true
 	for _, s := range append(plan, p.running()...) {
 		x, y := p.task(s.Workflow, s.Task), p.task(plan[0].Workflow, plan[0].Task)
@@ -314,7 +313,7 @@ func (p *mrcpPlan) comesAbout(plan []oracletest.Stay, most int, could []int) boo
 	try = func(from unit.Time) bool {
 		late, key := 0, binary.AppendVarint(nil, int64(from))
 		for _, f := range could {
-			if slices.ContainsFunc(bare, func(s oracletest.Stay) bool { return s.Workflow == f && s.End > p.due(f) }) {
+			if slices.ContainsFunc(bare, func(s Stay) bool { return s.Workflow == f && s.End > p.due(f) }) {
 				late++
 			}
 		}
@@ -353,7 +352,7 @@ func (p *mrcpPlan) comesAbout(plan []oracletest.Stay, most int, could []int) boo
 				}
 				begin, soonest = max(begin, find(bare, f, q).End), max(soonest, at.End)
 			}
-			best := oracletest.Stay{End: unit.Never}
+			best := Stay{End: unit.Never}
 			for n := range p.Nodes {
 				if !p.fits(f, i, n) || !alike && n != s.Node {
 					continue
@@ -361,13 +360,13 @@ func (p *mrcpPlan) comesAbout(plan []oracletest.Stay, most int, could []int) boo
 				lasts := p.stay(f, i, n, plan)
 				at := p.earliest(f, i, n, soonest, lasts, placed)
 				if at.Add(lasts) < best.End {
-					best = oracletest.Stay{Workflow: f, Task: i, Node: n, Start: at, End: at.Add(lasts)}
+					best = Stay{Workflow: f, Task: i, Node: n, Start: at, End: at.Add(lasts)}
 				}
 			}
 			if best != s {
 				continue
 			}
-			bareStay := oracletest.Stay{Workflow: f, Task: i, Node: s.Node, Start: unit.Never}
+			bareStay := Stay{Workflow: f, Task: i, Node: s.Node, Start: unit.Never}
 			for n := range p.Nodes {
 				if !p.fits(f, i, n) || !alike && n != s.Node {
 					continue
@@ -390,7 +389,7 @@ func (p *mrcpPlan) comesAbout(plan []oracletest.Stay, most int, could []int) boo
 // notLost are those of some workflows that nothing that runs makes late.
 func (p *mrcpPlan) notLost(of []int) []int {
 	return slices.DeleteFunc(of, func(f int) bool {
-		return slices.ContainsFunc(p.running(), func(s oracletest.Stay) bool {
+		return slices.ContainsFunc(p.running(), func(s Stay) bool {
 			return s.Workflow == f && s.End > p.due(f)
 		})
 	})
@@ -459,7 +458,7 @@ func (p *mrcpPlan) endangered() (found bool) {
 
 func (p *mrcpPlan) round() string {
 	p.overrun()
-	again := slices.ContainsFunc(p.stays, func(s oracletest.Stay) bool { // it has to be made again
+	again := slices.ContainsFunc(p.stays, func(s Stay) bool { // it has to be made again
 		return s.End == p.now && p.void[s] && !p.never[[2]int{s.Workflow, s.Task}]
 	})
 	for f := range p.Workflows {
@@ -468,14 +467,14 @@ func (p *mrcpPlan) round() string {
 		}
 	}
 	for n := range p.plan {
-		p.plan[n] = slices.DeleteFunc(p.plan[n], func(s oracletest.Stay) bool {
+		p.plan[n] = slices.DeleteFunc(p.plan[n], func(s Stay) bool {
 			return p.never[[2]int{s.Workflow, s.Task}]
 		})
 	}
 	switch {
 	case again:
 		clear(p.retried)
-	case slices.ContainsFunc(p.stays, func(s oracletest.Stay) bool { return s.End == p.now }):
+	case slices.ContainsFunc(p.stays, func(s Stay) bool { return s.End == p.now }):
 		again = p.endangered()
 	}
 	if again {
@@ -490,7 +489,7 @@ func (p *mrcpPlan) round() string {
 				cores, memory = cores-p.task(s.Workflow, s.Task).Cores, memory-p.task(s.Workflow, s.Task).Memory
 			}
 		}
-		var waits []oracletest.Stay
+		var waits []Stay
 		for k, s := range p.plan[n] {
 			t := p.task(s.Workflow, s.Task)
 			if cores, memory = cores-t.Cores, memory-t.Memory; cores < 0 || p.Nodes[n].Memory > 0 && memory < 0 ||
@@ -510,16 +509,16 @@ func (p *mrcpPlan) round() string {
 	return ""
 }
 
-func mrcpDiffers(in oracletest.Instance, few int) (string, error) {
+func mrcpDiffers(in Instance, few int) (string, error) {
 	timed, number := joined(in)
-	p := &mrcpPlan{world: newWorld(timed), made: map[unit.Time][][]oracletest.Stay{},
+	p := &mrcpPlan{world: newWorld(timed), made: map[unit.Time][][]Stay{},
 		ends: make([]unit.Time, len(in.Workflows)), retried: make([]bool, len(in.Workflows)),
 		till: map[[2]int]unit.Time{}, few: few}
 	if in.Held {
 		p.reads = readers(in, number)
 	}
-	plans := func(c *planner.Cycle, of []oracletest.Stay) {
-		made := make([][]oracletest.Stay, len(in.Nodes))
+	plans := func(c *planner.Cycle, of []Stay) {
+		made := make([][]Stay, len(in.Nodes))
 		add := func(seg planner.Segment) {
 			s := of[seg.Task]
 			s.Node, s.Start, s.End = int(seg.Node), seg.Start, seg.End
@@ -536,7 +535,7 @@ func mrcpDiffers(in oracletest.Instance, few int) (string, error) {
 		}
 		p.made[c.Now()] = made
 	}
-	got, err := oracletest.SimulateWatched(in, "mrcp-rm", plans)
+	got, err := SimulateWatched(in, "mrcp-rm", plans)
 	if err != nil {
 		return "", err
 	}
@@ -552,11 +551,11 @@ func mrcpDiffers(in oracletest.Instance, few int) (string, error) {
 	for k := range p.stays {
 		p.stays[k].Task = number[p.stays[k].Workflow][p.stays[k].Task]
 	}
-	return oracletest.Difference(got.Stays, p.stays, true), nil
+	return Difference(got.Stays, p.stays, true), nil
 }
 
 // solvedShapes are what MRCP-RM is compared with its oracle on, which searches exhaustively: few tasks.
-var solvedShapes = map[string]oracletest.Shape{
+var solvedShapes = map[string]Shape{
 	"unit slots": {Tasks: 13, Nodes: 3, Cores: 2},
 	"sizes":      {Tasks: 11, Nodes: 3, Sizes: true},
 	"memory":     {Tasks: 11, Nodes: 3, Sizes: true, Memory: true},
@@ -565,7 +564,7 @@ var solvedShapes = map[string]oracletest.Shape{
 }
 
 // copiedShapes are what it is compared with its oracle on where inputs are copied between nodes.
-var copiedShapes = map[string]oracletest.Shape{
+var copiedShapes = map[string]Shape{
 	"copies":            {Tasks: 11, Nodes: 3, Cores: 2, Groups: 2, Held: true},
 	"copies and speeds": {Tasks: 9, Nodes: 3, Cores: 2, Groups: 2, Held: true, Speeds: speeds},
 	"copies and sizes":  {Tasks: 9, Nodes: 3, Groups: 2, Held: true, Sizes: true, Memory: true},
@@ -573,7 +572,7 @@ var copiedShapes = map[string]oracletest.Shape{
 }
 
 // batchStreamWrong are what each of solvedShapes and copiedShapes is drawn as.
-func batchStreamWrong(shape oracletest.Shape) []sampled {
+func batchStreamWrong(shape Shape) []sampled {
 	shape.Dummies = true
 	batch, stream := shape, shape
 	batch.Alone, stream.Released = true, true
@@ -592,7 +591,7 @@ func TestMRCPAgainstTheOracle(t *testing.T) {
 			t.Parallel()
 			few := map[string]int{"unit slots": 7, "copies": 7}[name]
 			for _, s := range batchStreamWrong(shape) {
-				oracletest.Compare(t, s.n, s.Shape, func(in oracletest.Instance) (string, error) {
+				Compare(t, s.n, s.Shape, func(in Instance) (string, error) {
 					return mrcpDiffers(in, few)
 				})
 			}
@@ -605,19 +604,19 @@ func TestMRCPAgainstTheOracle(t *testing.T) {
 func TestMRCPLosesToNobodyOnABatch(t *testing.T) {
 	won := 0
 	for name, c := range map[string]struct {
-		shape oracletest.Shape
+		shape Shape
 		found []uint64
 	}{
-		"unit slots": {oracletest.Shape{Alone: true, Tasks: 15, Dummies: true}, nil},
-		"sizes":      {oracletest.Shape{Alone: true, Tasks: 15, Sizes: true, Memory: true}, nil},
-		"speeds":     {oracletest.Shape{Alone: true, Tasks: 15, Speeds: speeds}, nil},
-		"large":      {oracletest.Shape{Alone: true, Tasks: 60}, []uint64{3443, 3522}},
-		"large, several speeds": {oracletest.Shape{Alone: true, Tasks: 60, Speeds: speeds},
+		"unit slots": {Shape{Alone: true, Tasks: 15, Dummies: true}, nil},
+		"sizes":      {Shape{Alone: true, Tasks: 15, Sizes: true, Memory: true}, nil},
+		"speeds":     {Shape{Alone: true, Tasks: 15, Speeds: speeds}, nil},
+		"large":      {Shape{Alone: true, Tasks: 60}, []uint64{3443, 3522}},
+		"large, several speeds": {Shape{Alone: true, Tasks: 60, Speeds: speeds},
 			[]uint64{1878, 2489, 3474, 3982}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range seedtest.Same(t, 100, c.found...) {
-				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 44)), c.shape)
+				in := Draw(rand.New(rand.NewPCG(seed, 44)), c.shape)
 				n, least := lateOf(t, in, "mrcp-rm"), 1<<30
 				for _, spec := range []string{"rm-dcwf", "edf", "fifo", "rm-dcwf:ed-sl-tsp2"} {
 					least = min(least, lateOf(t, in, spec))

@@ -8,7 +8,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
@@ -47,10 +46,10 @@ func TestMRCPKeepsWorkflowsAsideUntilTheirEarliestStart(t *testing.T) {
 // The model has all tasks over by 9 s; the plan, which has the copy of what one of them reads, by 12 s.
 func TestMRCPPredictsCopies(t *testing.T) {
 	const s = time.Second
-	writes := oracletest.Task{Run: 6 * s, Copy: 6 * s, Cores: 1000, Stage: 1}
-	course, err := oracletest.Simulate(oracletest.Instance{Held: true,
-		Nodes: []oracletest.Node{{Cores: 1000, Speed: 1}, {Cores: 1000, Speed: 1}},
-		Workflows: []oracletest.Workflow{{Due: 11e9, Tasks: []oracletest.Task{writes, writes,
+	writes := Task{Run: 6 * s, Copy: 6 * s, Cores: 1000, Stage: 1}
+	course, err := Simulate(Instance{Held: true,
+		Nodes: []Node{{Cores: 1000, Speed: 1}, {Cores: 1000, Speed: 1}},
+		Workflows: []Workflow{{Due: 11e9, Tasks: []Task{writes, writes,
 			{Run: 3 * s, Cores: 1000, Stage: 2, Parents: []int{0, 1}}}}}}, "mrcp-rm")
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/unit"
 )
 
@@ -38,13 +37,13 @@ type flowTask struct {
 
 // flowSystem is the state of a simulation.
 type flowSystem struct {
-	in      oracletest.Instance
+	in      Instance
 	now     unit.Time
 	flows   [][]*flowTask
 	free    [][2]int64
 	active  []*flowTask // in the order in which they started
 	done    []*flowTask // that take time, in the order in which they ended, then of their numbers
-	stays   []oracletest.Stay
+	stays   []Stay
 	arrived []bool
 	wake    unit.Time           // something is planned to start then; 0: nobody asked
 	holds   map[*flowTask][]int // nodes with the output of a task
@@ -60,7 +59,7 @@ type flowCopy struct {
 
 // newFlowSystem knows the ranks of all tasks: the run at the mean speed, or the mean of the runs, and the largest
 // rank of the children, with the mean copy.
-func newFlowSystem(in oracletest.Instance, averageSpeed bool) *flowSystem {
+func newFlowSystem(in Instance, averageSpeed bool) *flowSystem {
 	s := &flowSystem{in: in, arrived: make([]bool, len(in.Workflows)), holds: map[*flowTask][]int{},
 		coming: map[flowCopy]unit.Time{}}
 	for _, n := range in.Nodes {
@@ -110,7 +109,7 @@ func newFlowSystem(in oracletest.Instance, averageSpeed bool) *flowSystem {
 }
 
 // capacityOf is what a node has: millicores, bytes.
-func capacityOf(n oracletest.Node) [2]int64 {
+func capacityOf(n Node) [2]int64 {
 	return [2]int64{n.Cores, cmp.Or(n.Memory, math.MaxInt64/4)}
 }
 
@@ -198,7 +197,7 @@ func (j *flowTask) fail() {
 func takesTime(j *flowTask) bool { return j.run > 0 }
 
 // simulate asks the policy at every instant at which something happens, after all that does.
-func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
+func (s *flowSystem) simulate(policy func(arrived bool)) []Stay {
 	for {
 		next := unit.Never
 		for w := range s.flows {
@@ -252,7 +251,7 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 				s.done = append(s.done, j)
 				s.holds[j] = append(s.holds[j], j.node)
 			}
-			s.stays = append(s.stays, oracletest.Stay{Workflow: j.wf, Task: j.i, Node: j.node,
+			s.stays = append(s.stays, Stay{Workflow: j.wf, Task: j.i, Node: j.node,
 				Start: j.start.Add(j.copied), End: j.end})
 		}
 		s.active = still
@@ -565,16 +564,16 @@ func firstOf(eligible [][]*flowTask, largest bool, value func(representative *fl
 }
 
 // onlineOracles are the oracles by policy.
-var onlineOracles = map[string]func(in oracletest.Instance) []oracletest.Stay{
-	"gbf:pick=first": func(in oracletest.Instance) []oracletest.Stay {
+var onlineOracles = map[string]func(in Instance) []Stay{
+	"gbf:pick=first": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(bool) { s.greedy(func(e [][]*flowTask) *flowTask { return e[0][0] }, nil) })
 	},
-	"cpp": func(in oracletest.Instance) []oracletest.Stay {
+	"cpp": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(bool) { s.greedy(func(e [][]*flowTask) *flowTask { return byRank(e[0], false) }, nil) })
 	},
-	"owm": func(in oracletest.Instance) []oracletest.Stay {
+	"owm": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(bool) {
 			s.greedy(func(e [][]*flowTask) *flowTask {
@@ -582,7 +581,7 @@ var onlineOracles = map[string]func(in oracletest.Instance) []oracletest.Stay{
 			}, s.busyFinishesFirst)
 		})
 	},
-	"owm:order=highest": func(in oracletest.Instance) []oracletest.Stay {
+	"owm:order=highest": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(bool) {
 			s.greedy(func(e [][]*flowTask) *flowTask {
@@ -591,7 +590,7 @@ var onlineOracles = map[string]func(in oracletest.Instance) []oracletest.Stay{
 			}, s.busyFinishesFirst)
 		})
 	},
-	"fdws": func(in oracletest.Instance) []oracletest.Stay {
+	"fdws": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(bool) {
 			s.greedy(func(e [][]*flowTask) *flowTask {
@@ -599,13 +598,13 @@ var onlineOracles = map[string]func(in oracletest.Instance) []oracletest.Stay{
 			}, nil)
 		})
 	},
-	"hr": func(in oracletest.Instance) []oracletest.Stay {
+	"hr": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(bool) {
 			s.greedy(func(e [][]*flowTask) *flowTask { return byRank(slices.Concat(e...), len(e) > 1) }, nil)
 		})
 	},
-	"fwp:m=4": func(in oracletest.Instance) []oracletest.Stay {
+	"fwp:m=4": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(bool) {
 			s.greedy(func(e [][]*flowTask) *flowTask {
@@ -613,7 +612,7 @@ var onlineOracles = map[string]func(in oracletest.Instance) []oracletest.Stay{
 			}, nil)
 		})
 	},
-	"heft": func(in oracletest.Instance) []oracletest.Stay {
+	"heft": func(in Instance) []Stay {
 		s := newFlowSystem(in, false)
 		return s.simulate(func(arrived bool) {
 			s.follow(arrived, longer, false, func(jobs []*flowTask) []*flowTask {
@@ -622,19 +621,19 @@ var onlineOracles = map[string]func(in oracletest.Instance) []oracletest.Stay{
 			})
 		})
 	},
-	"wheft": func(in oracletest.Instance) []oracletest.Stay {
+	"wheft": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(arrived bool) { s.follow(arrived, 0, false, alternate) })
 	},
-	"wheft:overrun=soon": func(in oracletest.Instance) []oracletest.Stay {
+	"wheft:overrun=soon": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(arrived bool) { s.follow(arrived, time.Millisecond, false, alternate) })
 	},
-	"wheft:start=planned": func(in oracletest.Instance) []oracletest.Stay {
+	"wheft:start=planned": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(arrived bool) { s.follow(arrived, 0, true, alternate) })
 	},
-	"wheft:start=planned,overrun=soon": func(in oracletest.Instance) []oracletest.Stay {
+	"wheft:start=planned,overrun=soon": func(in Instance) []Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(arrived bool) { s.follow(arrived, time.Millisecond, true, alternate) })
 	},
@@ -811,20 +810,20 @@ func alternate(jobs []*flowTask) (out []*flowTask) {
 
 // onlineShapes are what online policies are compared with their oracles on.
 var onlineShapes = []sampled{
-	{90, online(oracletest.Shape{Cores: 1, Speeds: speeds, Wrong: true})},
-	{40, online(oracletest.Shape{Cores: 1})},
-	{60, online(faulty(oracletest.Shape{Cores: 1, Speeds: speeds, Wrong: true}))},
-	{70, online(oracletest.Shape{Sizes: true, Speeds: speeds, Wrong: true})},
-	{50, online(oracletest.Shape{Sizes: true, Speeds: speeds, Wrong: true, Memory: true})},
-	{30, online(oracletest.Shape{Sizes: true, Speeds: speeds, Wrong: true, Memory: true, Held: true, Groups: 2})},
-	{40, online(faulty(oracletest.Shape{Sizes: true, Speeds: speeds, Wrong: true, Memory: true, Held: true,
+	{90, online(Shape{Cores: 1, Speeds: speeds, Wrong: true})},
+	{40, online(Shape{Cores: 1})},
+	{60, online(faulty(Shape{Cores: 1, Speeds: speeds, Wrong: true}))},
+	{70, online(Shape{Sizes: true, Speeds: speeds, Wrong: true})},
+	{50, online(Shape{Sizes: true, Speeds: speeds, Wrong: true, Memory: true})},
+	{30, online(Shape{Sizes: true, Speeds: speeds, Wrong: true, Memory: true, Held: true, Groups: 2})},
+	{40, online(faulty(Shape{Sizes: true, Speeds: speeds, Wrong: true, Memory: true, Held: true,
 		Groups: 2}))},
 	// speeds whose common denominator is beyond 48 bits, at which runs are rounded
-	{20, oracletest.Shape{NoDue: true, Speeds: []float64{0.971, 1.031, 0.709, 1.213, 1.297, 0.857}, Wrong: true,
+	{20, Shape{NoDue: true, Speeds: []float64{0.971, 1.031, 0.709, 1.213, 1.297, 0.857}, Wrong: true,
 		Cores: 1, Nodes: 6}},
 }
 
-func online(s oracletest.Shape) oracletest.Shape {
+func online(s Shape) Shape {
 	s.NoDue, s.Dummies, s.Released = true, true, true
 	return s
 }
@@ -837,15 +836,15 @@ func TestOnlinePoliciesAgreeWithTheirOracles(t *testing.T) {
 	for spec, oracle := range onlineOracles {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			differ := func(in oracletest.Instance) (string, error) {
-				course, err := oracletest.Simulate(in, spec)
+			differ := func(in Instance) (string, error) {
+				course, err := Simulate(in, spec)
 				if err != nil {
 					return "", err
 				}
-				return oracletest.Difference(course.Stays, oracle(in), true), nil
+				return Difference(course.Stays, oracle(in), true), nil
 			}
 			for _, s := range onlineShapes {
-				oracletest.Compare(t, s.n, s.Shape, differ)
+				Compare(t, s.n, s.Shape, differ)
 			}
 		})
 	}
@@ -854,8 +853,8 @@ func TestOnlinePoliciesAgreeWithTheirOracles(t *testing.T) {
 // gbf takes a random one of the eligible tasks of the first workflow that has any, on the fastest idle node. Which one
 // that is the oracle takes from the course that it checks: one that starts at this instant on that node.
 func TestGreedyBackfillingTakesAnyTaskOfTheFirstWorkflow(t *testing.T) {
-	differ := func(in oracletest.Instance) (string, error) {
-		course, err := oracletest.Simulate(in, "gbf")
+	differ := func(in Instance) (string, error) {
+		course, err := Simulate(in, "gbf")
 		if err != nil {
 			return "", err
 		}
@@ -864,7 +863,7 @@ func TestGreedyBackfillingTakesAnyTaskOfTheFirstWorkflow(t *testing.T) {
 			s.greedy(func(e [][]*flowTask) *flowTask {
 				for _, j := range e[0] {
 					n := s.fastest(j)
-					if slices.ContainsFunc(course.Stays, func(x oracletest.Stay) bool {
+					if slices.ContainsFunc(course.Stays, func(x Stay) bool {
 						return x.Workflow == j.wf && x.Task == j.i && x.Node == n &&
 							x.Start == s.now.Add(s.copying(j, n))
 					}) {
@@ -874,34 +873,34 @@ func TestGreedyBackfillingTakesAnyTaskOfTheFirstWorkflow(t *testing.T) {
 				return e[0][0]
 			}, nil)
 		})
-		return oracletest.Difference(course.Stays, want, true), nil
+		return Difference(course.Stays, want, true), nil
 	}
 	for _, s := range greedyShapes {
-		oracletest.Compare(t, s.n, s.Shape, differ)
+		Compare(t, s.n, s.Shape, differ)
 	}
 }
 
 // greedyShapes are what gbf is compared with its oracle on.
 var greedyShapes = []sampled{
-	{100, online(oracletest.Shape{Cores: 1})},
-	{100, online(faulty(oracletest.Shape{Cores: 1}))},
-	{100, online(oracletest.Shape{Cores: 3, Speeds: speeds, Wrong: true})},
-	{100, online(faulty(oracletest.Shape{Cores: 3, Speeds: speeds, Wrong: true}))},
-	{100, online(oracletest.Shape{Sizes: true, Memory: true, Wrong: true})},
-	{100, online(faulty(oracletest.Shape{Sizes: true, Memory: true, Wrong: true, Held: true, Groups: 2}))},
+	{100, online(Shape{Cores: 1})},
+	{100, online(faulty(Shape{Cores: 1}))},
+	{100, online(Shape{Cores: 3, Speeds: speeds, Wrong: true})},
+	{100, online(faulty(Shape{Cores: 3, Speeds: speeds, Wrong: true}))},
+	{100, online(Shape{Sizes: true, Memory: true, Wrong: true})},
+	{100, online(faulty(Shape{Sizes: true, Memory: true, Wrong: true, Held: true, Groups: 2}))},
 }
 
 // overlappedShapes are what policies that decide for this instant only are compared with their oracles on where copies
 // overlap other work.
 var overlappedShapes = []sampled{
-	{80, online(oracletest.Shape{Cores: 1, Overlapped: true, Groups: 2})},
-	{80, online(oracletest.Shape{Sizes: true, Overlapped: true, Groups: 3, Speeds: speeds})},
-	{80, online(oracletest.Shape{Cores: 2, Overlapped: true, Groups: 2, Wrong: true, Speeds: speeds})},
-	{80, online(faulty(oracletest.Shape{Sizes: true, Memory: true, Overlapped: true, Groups: 2, Wrong: true}))},
+	{80, online(Shape{Cores: 1, Overlapped: true, Groups: 2})},
+	{80, online(Shape{Sizes: true, Overlapped: true, Groups: 3, Speeds: speeds})},
+	{80, online(Shape{Cores: 2, Overlapped: true, Groups: 2, Wrong: true, Speeds: speeds})},
+	{80, online(faulty(Shape{Sizes: true, Memory: true, Overlapped: true, Groups: 2, Wrong: true}))},
 }
 
 // earliestDue is the oracle of edf where copies overlap other work.
-func earliestDue(in oracletest.Instance) []oracletest.Stay {
+func earliestDue(in Instance) []Stay {
 	s := newFlowSystem(in, true)
 	return s.simulate(func(bool) {
 		s.greedy(func(e [][]*flowTask) *flowTask {
@@ -928,12 +927,12 @@ func TestOverlappedCopiesAgainstTheOracle(t *testing.T) {
 			}
 			for _, s := range overlappedShapes {
 				s.NoDue = spec != "edf"
-				oracletest.Compare(t, s.n, s.Shape, func(in oracletest.Instance) (string, error) {
-					course, err := oracletest.Simulate(in, spec)
+				Compare(t, s.n, s.Shape, func(in Instance) (string, error) {
+					course, err := Simulate(in, spec)
 					if err != nil {
 						return "", err
 					}
-					return oracletest.Difference(course.Stays, oracle(in), true), nil
+					return Difference(course.Stays, oracle(in), true), nil
 				})
 			}
 		})

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/unit"
 )
 
@@ -152,11 +151,11 @@ func (s *poolSim) keepPromises() {
 
 // overlappedTenants are what policies for tenants are compared with their oracle on where copies overlap other work.
 var overlappedTenants = []sampled{
-	{80, oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 3, Dummies: true,
+	{80, Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 3, Dummies: true,
 		Released: true}},
-	{80, oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: speeds}},
-	{40, oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
-	{40, faulty(oracletest.Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true})},
+	{80, Shape{Overlapped: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: speeds}},
+	{40, Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
+	{40, faulty(Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true})},
 }
 
 func TestTenantsWithOverlappedCopiesAgainstTheOracle(t *testing.T) {
@@ -184,12 +183,12 @@ func TestTenantsWithOverlappedCopiesAgainstTheOracle(t *testing.T) {
 			t.Parallel()
 			for _, shape := range overlappedTenants {
 				shape.Checkpoints = c.rules.leave
-				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
-					course, err := oracletest.Simulate(in, c.spec)
+				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
+					course, err := Simulate(in, c.spec)
 					if err != nil {
 						return "", err
 					}
-					return oracletest.Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
+					return Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
 				})
 			}
 		})

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/remap"
 	"gantry/planner/seed/seedtest"
@@ -20,18 +19,18 @@ var promises = []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:pd-sl-tsp2"}
 // A task whose input is on the way to its node takes nothing there that was planned for another: b, the copy of whose
 // input to n1 would take 31 s, waits on n0 until v has ended, which is as long as it may be.
 func TestACopyAheadTakesNoPlaceThatWasPromised(t *testing.T) {
-	in := oracletest.Instance{Held: true, Overlapped: true,
-		Nodes: []oracletest.Node{{Cores: 2000, Speed: 1}, {Cores: 1000, Speed: 1, Group: 1}},
-		Workflows: []oracletest.Workflow{
+	in := Instance{Held: true, Overlapped: true,
+		Nodes: []Node{{Cores: 2000, Speed: 1}, {Cores: 1000, Speed: 1, Group: 1}},
+		Workflows: []Workflow{
 			{Release: instant(23), Due: instant(28), Class: planner.Deadline,
-				Tasks: []oracletest.Task{{Run: 5 * time.Second, Cores: 2000, Stage: 1}}},
-			{Due: instant(70), Class: planner.Deadline, Tasks: []oracletest.Task{
+				Tasks: []Task{{Run: 5 * time.Second, Cores: 2000, Stage: 1}}},
+			{Due: instant(70), Class: planner.Deadline, Tasks: []Task{
 				{Run: 14 * time.Second, Cores: 1000, Stage: 1, Copy: 31 * time.Second},
 				{Run: 15 * time.Second, Cores: 1000, Stage: 2, Parents: []int{0}}}},
 		}}
 	for _, spec := range promises[:2] {
-		want := []oracletest.Stay{stayed(0, 0, 0, 23, 28), stayed(1, 0, 0, 0, 14), stayed(1, 1, 0, 28, 43)}
-		if d := oracletest.Difference(mustSimulate(t, in, spec), want, true); d != "" {
+		want := []Stay{stayed(0, 0, 0, 23, 28), stayed(1, 0, 0, 0, 14), stayed(1, 1, 0, 28, 43)}
+		if d := Difference(mustSimulate(t, in, spec), want, true); d != "" {
 			t.Errorf("%s: %s", spec, d)
 		}
 	}
@@ -40,9 +39,9 @@ func TestACopyAheadTakesNoPlaceThatWasPromised(t *testing.T) {
 // A copy begins once the file exists, not once all parents of its consumer have ended: t3 needs what t2 has written at
 // 7 s, waits for t1 until 16 s, and starts then on the other node.
 func TestACopyAheadBeginsOnceTheFileExists(t *testing.T) {
-	in := oracletest.Instance{Held: true, Overlapped: true,
-		Nodes: []oracletest.Node{{Cores: 1000, Speed: 1}, {Cores: 2000, Speed: 1, Group: 1}},
-		Workflows: []oracletest.Workflow{{Due: instant(25), Class: planner.Deadline, Tasks: []oracletest.Task{
+	in := Instance{Held: true, Overlapped: true,
+		Nodes: []Node{{Cores: 1000, Speed: 1}, {Cores: 2000, Speed: 1, Group: 1}},
+		Workflows: []Workflow{{Due: instant(25), Class: planner.Deadline, Tasks: []Task{
 			{Run: 2 * time.Second, Cores: 1000, Stage: 1},
 			{Run: 9 * time.Second, Cores: 2000, Stage: 2, Parents: []int{0}},
 			{Run: 7 * time.Second, Cores: 1000, Stage: 1, Copy: 2600 * time.Millisecond},
@@ -50,9 +49,9 @@ func TestACopyAheadBeginsOnceTheFileExists(t *testing.T) {
 			{Run: 9 * time.Second, Cores: 1000, Stage: 1},
 		}}}}
 	for _, spec := range promises[:2] {
-		want := []oracletest.Stay{stayed(0, 0, 1, 0, 2), stayed(0, 1, 1, 7, 16), stayed(0, 2, 1, 0, 7),
+		want := []Stay{stayed(0, 0, 1, 0, 2), stayed(0, 1, 1, 7, 16), stayed(0, 2, 1, 0, 7),
 			stayed(0, 3, 0, 16, 24), stayed(0, 4, 0, 0, 9)}
-		if d := oracletest.Difference(mustSimulate(t, in, spec), want, true); d != "" {
+		if d := Difference(mustSimulate(t, in, spec), want, true); d != "" {
 			t.Errorf("%s: %s", spec, d)
 		}
 	}
@@ -61,14 +60,14 @@ func TestACopyAheadBeginsOnceTheFileExists(t *testing.T) {
 // instant is an instant.
 func instant(s int) unit.Time { return unit.Time(s) * unit.Time(time.Second) }
 
-func stayed(workflow, task, node, start, end int) oracletest.Stay {
-	return oracletest.Stay{Workflow: workflow, Task: task, Node: node, Start: instant(start), End: instant(end)}
+func stayed(workflow, task, node, start, end int) Stay {
+	return Stay{Workflow: workflow, Task: task, Node: node, Start: instant(start), End: instant(end)}
 }
 
 // possible says what of a course cannot be where copies overlap other work; "" if all can: runs last as long as they
 // have to, nodes hold what runs on them, and a task starts once its parents have ended and their output can have come.
-func possible(in *oracletest.Instance, stays []oracletest.Stay) string {
-	o, of := newWorld(*in), map[[2]int]oracletest.Stay{}
+func possible(in *Instance, stays []Stay) string {
+	o, of := newWorld(*in), map[[2]int]Stay{}
 	for _, s := range stays {
 		if _, twice := of[[2]int{s.Workflow, s.Task}]; twice {
 			return fmt.Sprintf("%v again", s)
@@ -123,8 +122,8 @@ func possible(in *oracletest.Instance, stays []oracletest.Stay) string {
 
 // kept compares what a policy predicted with what came: broken names a workflow that was not mapped again since, and
 // ended later; "" if none.
-func kept(in oracletest.Instance, spec string) (predicted int, broken string, err error) {
-	course, err := oracletest.Simulate(in, spec)
+func kept(in Instance, spec string) (predicted int, broken string, err error) {
+	course, err := Simulate(in, spec)
 	if err != nil {
 		return 0, "", err
 	}
@@ -133,11 +132,11 @@ func kept(in oracletest.Instance, spec string) (predicted int, broken string, er
 	}
 	remapped := unit.Time(-1) // for the last time
 	for _, w := range in.Workflows {
-		if slices.ContainsFunc(w.Tasks, func(t oracletest.Task) bool { return t.Estimate() != t.Run }) {
+		if slices.ContainsFunc(w.Tasks, func(t Task) bool { return t.Estimate() != t.Run }) {
 			return 0, "", nil // nothing is promised
 		}
 		// With the first one whose runs are given by node, each node becomes a pool, and all are mapped again.
-		if slices.ContainsFunc(w.Tasks, func(t oracletest.Task) bool { return t.On != nil }) {
+		if slices.ContainsFunc(w.Tasks, func(t Task) bool { return t.On != nil }) {
 			remapped = w.Arrive
 			break
 		}
@@ -163,15 +162,15 @@ func kept(in oracletest.Instance, spec string) (predicted int, broken string, er
 
 // promisedShapes are loads whose copies overlap other work.
 var promisedShapes = []sampled{
-	{120, oracletest.Shape{Held: true, Overlapped: true, Released: true, Groups: 3}},
-	{120, oracletest.Shape{Held: true, Overlapped: true, Released: true, Dummies: true, Groups: 2, Speeds: speeds,
+	{120, Shape{Held: true, Overlapped: true, Released: true, Groups: 3}},
+	{120, Shape{Held: true, Overlapped: true, Released: true, Dummies: true, Groups: 2, Speeds: speeds,
 		Sizes: true}},
-	{120, oracletest.Shape{Held: true, Overlapped: true, Released: true, Dummies: true, Groups: 2, Sizes: true,
+	{120, Shape{Held: true, Overlapped: true, Released: true, Dummies: true, Groups: 2, Sizes: true,
 		Memory: true}},
-	{120, oracletest.Shape{Held: true, Overlapped: true, Released: true, Dummies: true, Groups: 2, Sizes: true,
+	{120, Shape{Held: true, Overlapped: true, Released: true, Dummies: true, Groups: 2, Sizes: true,
 		Nodes: 6, Alone: true}},
-	{120, oracletest.Shape{Clusters: true, Released: true, Dummies: true, Sizes: true}},
-	{120, oracletest.Shape{Held: true, Overlapped: true, Released: true, Dummies: true, Groups: 2, Speeds: speeds,
+	{120, Shape{Clusters: true, Released: true, Dummies: true, Sizes: true}},
+	{120, Shape{Held: true, Overlapped: true, Released: true, Dummies: true, Groups: 2, Speeds: speeds,
 		Sizes: true, Memory: true, Wrong: true}},
 }
 
@@ -184,7 +183,7 @@ func TestPlansAreKeptWhereCopiesOverlapOtherWork(t *testing.T) {
 			for k, s := range promisedShapes {
 				sum, bad := 0, 0
 				for seed := range seedtest.Seeds(t, s.n) {
-					in := oracletest.Draw(rand.New(rand.NewPCG(seed, 15)), s.Shape)
+					in := Draw(rand.New(rand.NewPCG(seed, 15)), s.Shape)
 					if seed%5 == 0 {
 						in.Held = false
 					}
@@ -204,7 +203,7 @@ func TestPlansAreKeptWhereCopiesOverlapOtherWork(t *testing.T) {
 						continue
 					}
 					if bad++; bad == 1 {
-						small := oracletest.Shrink(in, func(in oracletest.Instance) bool {
+						small := Shrink(in, func(in Instance) bool {
 							_, broken, err := kept(in, spec)
 							return err == nil && broken != ""
 						})

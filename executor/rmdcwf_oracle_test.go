@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/unit"
 )
 
@@ -49,7 +48,7 @@ type dcwfPlace struct {
 	start, end unit.Time
 }
 
-func newDCWF(in oracletest.Instance, spec string, onNode func(f, i int) int) *dcwf {
+func newDCWF(in Instance, spec string, onNode func(f, i int) int) *dcwf {
 	o := &dcwf{world: newWorld(in), onNode: onNode, fifo: spec == "fifo", even: strings.Contains(spec, "ed-"),
 		trueLaxity: strings.Contains(spec, "-tl-"),
 		tsp2:       strings.Contains(spec, "tsp2")}
@@ -541,7 +540,7 @@ func compareNormalized(a *big.Float, setA time.Duration, b *big.Float, setB time
 }
 
 // course runs the oracle.
-func (o *dcwf) course() ([]oracletest.Stay, error) {
+func (o *dcwf) course() ([]Stay, error) {
 	for {
 		o.settle()
 		var fresh []*dcwfJob
@@ -606,8 +605,8 @@ func (o *dcwf) course() ([]oracletest.Stay, error) {
 }
 
 // dcwfDiffers compares a configuration with the oracle.
-func dcwfDiffers(in oracletest.Instance, spec string) (string, error) {
-	got, err := oracletest.Simulate(in, spec)
+func dcwfDiffers(in Instance, spec string) (string, error) {
+	got, err := Simulate(in, spec)
 	if err != nil {
 		return "", err
 	}
@@ -623,7 +622,7 @@ func dcwfDiffers(in oracletest.Instance, spec string) (string, error) {
 	for k := range want {
 		want[k].Task = number[want[k].Workflow][want[k].Task]
 	}
-	return oracletest.Difference(got.Stays, want, true), nil
+	return Difference(got.Stays, want, true), nil
 }
 
 var configurations = []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:pd-sl-tsp2", "rm-dcwf:pd-tl-tsp1",
@@ -632,10 +631,10 @@ var configurations = []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:pd-sl-tsp2"
 
 // exactShapes are what RM-DCWF and FIFO are compared with their oracle on, which tries all packings.
 var exactShapes = []sampled{
-	{60, oracletest.Shape{Dummies: true, Released: true}},
-	{60, oracletest.Shape{Dummies: true, Released: true, Speeds: speeds, Groups: 2}},
-	{60, oracletest.Shape{Dummies: true, Released: true, Sizes: true, Tasks: 12, Nodes: 3}},
-	{60, oracletest.Shape{Dummies: true, Released: true, Sizes: true, Memory: true, Tasks: 12, Nodes: 3}},
+	{60, Shape{Dummies: true, Released: true}},
+	{60, Shape{Dummies: true, Released: true, Speeds: speeds, Groups: 2}},
+	{60, Shape{Dummies: true, Released: true, Sizes: true, Tasks: 12, Nodes: 3}},
+	{60, Shape{Dummies: true, Released: true, Sizes: true, Memory: true, Tasks: 12, Nodes: 3}},
 }
 
 func TestRMDCWFAndFIFOAreWhatTheirOracleIs(t *testing.T) {
@@ -643,7 +642,7 @@ func TestRMDCWFAndFIFOAreWhatTheirOracleIs(t *testing.T) {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			for _, s := range exactShapes {
-				oracletest.Compare(t, s.n, s.Shape, func(in oracletest.Instance) (string, error) {
+				Compare(t, s.n, s.Shape, func(in Instance) (string, error) {
 					return dcwfDiffers(in, spec)
 				})
 			}

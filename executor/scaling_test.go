@@ -7,14 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
 // scaledBy has all times a common factor longer and the speeds of all nodes another higher: each run lasts
 // times/speeds as long.
-func scaledBy(in oracletest.Instance, times, speeds int64) oracletest.Instance {
+func scaledBy(in Instance, times, speeds int64) Instance {
 	in.Nodes, in.Workflows = slices.Clone(in.Nodes), slices.Clone(in.Workflows)
 	for n := range in.Nodes {
 		in.Nodes[n].Speed *= float64(speeds)
@@ -36,11 +35,11 @@ func scaledBy(in oracletest.Instance, times, speeds int64) oracletest.Instance {
 func TestCommonFactorsChangeNoDecisionWithDeadlines(t *testing.T) {
 	specs := append([]string{"edf", "mrcp-rm:steps=2000"}, configurations...)
 	for seed := range seedtest.Seeds(t, 40) {
-		in := oracletest.Draw(rand.New(rand.NewPCG(seed, 7)), oracletest.Shape{Tasks: 20, Dummies: true,
+		in := Draw(rand.New(rand.NewPCG(seed, 7)), Shape{Tasks: 20, Dummies: true,
 			Released: true, Sizes: seed%2 == 0,
 			Memory: seed%4 == 0, Speeds: []float64{0.5, 1, 1.5}})
 		for _, spec := range specs {
-			plain, err := oracletest.Simulate(in, spec)
+			plain, err := Simulate(in, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +47,7 @@ func TestCommonFactorsChangeNoDecisionWithDeadlines(t *testing.T) {
 				if factors[0] > 1 && strings.HasSuffix(spec, "tsp2") {
 					continue // starts at sub-deadlines, which are rounded to nanoseconds, the unit of time
 				}
-				got, err := oracletest.Simulate(scaledBy(in, factors[0], factors[1]), spec)
+				got, err := Simulate(scaledBy(in, factors[0], factors[1]), spec)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,7 +55,7 @@ func TestCommonFactorsChangeNoDecisionWithDeadlines(t *testing.T) {
 				for k := range want {
 					want[k].Start, want[k].End = want[k].Start*unit.Time(factors[0]), want[k].End*unit.Time(factors[0])
 				}
-				if what := oracletest.Difference(got.Stays, want, true); what != "" {
+				if what := Difference(got.Stays, want, true); what != "" {
 					t.Fatalf("%s, times by %d, speeds by %d: %s\n%s", spec, factors[0], factors[1], what, in)
 				}
 			}
@@ -69,7 +68,7 @@ func TestCommonFactorsChangeNoDecisionWithDeadlines(t *testing.T) {
 func TestNumbersDecideTiesOnlyWithDeadlines(t *testing.T) {
 	for seed := range seedtest.Seeds(t, 40) {
 		r := rand.New(rand.NewPCG(seed, 8))
-		in := oracletest.Draw(r, oracletest.Shape{Tasks: 14, Alone: true, Sizes: seed%2 == 0})
+		in := Draw(r, Shape{Tasks: 14, Alone: true, Sizes: seed%2 == 0})
 		for f := range in.Workflows { // no two runtimes, deadlines or sums of them are alike
 			in.Workflows[f].Due += unit.Time(r.Int64N(1e9))
 			for i := range in.Workflows[f].Tasks {
@@ -80,18 +79,18 @@ func TestNumbersDecideTiesOnlyWithDeadlines(t *testing.T) {
 		turned.Workflows = slices.Clone(in.Workflows)
 		slices.Reverse(turned.Workflows)
 		for _, spec := range append([]string{"edf"}, configurations[1:]...) {
-			plain, err := oracletest.Simulate(in, spec)
+			plain, err := Simulate(in, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := oracletest.Simulate(turned, spec)
+			got, err := Simulate(turned, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for k := range got.Stays {
 				got.Stays[k].Workflow = len(in.Workflows) - 1 - got.Stays[k].Workflow
 			}
-			if what := oracletest.Difference(got.Stays, plain.Stays, false); what != "" {
+			if what := Difference(got.Stays, plain.Stays, false); what != "" {
 				t.Fatalf("%s: %s\n%s", spec, what, in)
 			}
 		}

@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner/seed/seedtest"
 )
 
 // lateOf returns how many workflows a policy has late.
-func lateOf(t *testing.T, in oracletest.Instance, spec string) int {
+func lateOf(t *testing.T, in Instance, spec string) int {
 	t.Helper()
-	course, err := oracletest.Simulate(in, spec)
+	course, err := Simulate(in, spec)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", spec, err, in)
 	}
@@ -23,7 +22,7 @@ func lateOf(t *testing.T, in oracletest.Instance, spec string) int {
 // fewer workflows late than edf, which plans nothing ahead, and a node more makes fewer late. Single instances go the
 // other way, as of any list scheduling.
 func TestTasksOfSeveralSizesArePlannedTightly(t *testing.T) {
-	for name, shape := range map[string]oracletest.Shape{
+	for name, shape := range map[string]Shape{
 		"cores":            {Sizes: true, Released: true, Dummies: true},
 		"cores and memory": {Sizes: true, Memory: true, Released: true, Dummies: true},
 		"speeds":           {Sizes: true, Memory: true, Released: true, Speeds: []float64{0.5, 1, 1.5}},
@@ -34,7 +33,7 @@ func TestTasksOfSeveralSizesArePlannedTightly(t *testing.T) {
 				late, greedy, added := 0, 0, 0
 				beaten, worse := 0, 0
 				for seed := range seedtest.Same(t, 200) {
-					in := oracletest.Draw(rand.New(rand.NewPCG(seed, 22)), shape)
+					in := Draw(rand.New(rand.NewPCG(seed, 22)), shape)
 					n, e := lateOf(t, in, spec), lateOf(t, in, "edf")
 					more := in
 					more.Nodes = append(in.Nodes[:len(in.Nodes):len(in.Nodes)], in.Nodes[0])
@@ -60,12 +59,12 @@ func TestTasksOfSeveralSizesArePlannedTightly(t *testing.T) {
 // A task that needs much memory, and is the first to do so, moves no planned task to another node: those of before are
 // packed as tightly as they can run.
 func TestPackedTasksKeepTheirNodesWhenMemoryBecomesScarce(t *testing.T) {
-	task := func(seconds, cores, gigabytes int64) []oracletest.Task {
-		return []oracletest.Task{{Run: time.Duration(seconds) * time.Second, Cores: 1000 * cores,
+	task := func(seconds, cores, gigabytes int64) []Task {
+		return []Task{{Run: time.Duration(seconds) * time.Second, Cores: 1000 * cores,
 			Memory: gigabytes * 1e9, Stage: 1}}
 	}
-	node := oracletest.Node{Cores: 4000, Memory: 10e9, Speed: 1}
-	in := oracletest.Instance{Nodes: []oracletest.Node{node, node}, Workflows: []oracletest.Workflow{
+	node := Node{Cores: 4000, Memory: 10e9, Speed: 1}
+	in := Instance{Nodes: []Node{node, node}, Workflows: []Workflow{
 		{Due: 18e9, Tasks: task(3, 4, 1)},
 		{Release: 6e9, Tasks: task(9, 3, 1)},
 		{Due: 27e9, Tasks: append(task(15, 1, 1), task(6, 1, 1)...)},

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
@@ -54,7 +53,7 @@ type poolTask struct {
 	done             *big.Rat // the part of it that a checkpoint has; nil: there is none
 	kept             int      // where the checkpoint is
 	eligible         bool     // it has become so
-	task             *oracletest.Task
+	task             *Task
 	bad              int // attempts that ended so
 	parents          []*poolTask
 	size             time.Duration // what the copy of its output to another rack takes
@@ -85,7 +84,7 @@ type poolSim struct {
 	turn       int
 	left       bool  // tasks were suspended in this round
 	emptied    []int // nodes that tasks leave in this round
-	stays      []oracletest.Stay
+	stays      []Stay
 	copies     bool                // copies between nodes take time
 	checkpoint time.Duration       // what moving one takes
 	holds      map[*poolTask][]int // nodes with the output of a task
@@ -505,7 +504,7 @@ func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
 				s.count(v, +1) // until it has made room
 				s.parked = append(s.parked, v)
 				if s.rules.leave {
-					s.stays = append(s.stays, oracletest.Stay{Workflow: v.wf, Task: v.i, Node: v.node,
+					s.stays = append(s.stays, Stay{Workflow: v.wf, Task: v.i, Node: v.node,
 						Start: unit.Time(v.start), End: s.now})
 				}
 			}
@@ -577,7 +576,7 @@ func (s *poolSim) victims(t *poolTask) (at int, best []*poolTask) {
 }
 
 // tenantsOracle returns the course of an instance.
-func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
+func tenantsOracle(in Instance, rules pool) []Stay {
 	s := &poolSim{rules: rules, copies: in.Held, checkpoint: in.Checkpoint, holds: map[*poolTask][]int{},
 		overlapped: in.Overlapped, coming: map[poolCopy]unit.Time{}}
 	for _, n := range in.Nodes {
@@ -587,7 +586,7 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		s.nodes = append(s.nodes, node)
 		s.total[0] += n.Cores
 	}
-	if slices.ContainsFunc(in.Nodes, func(n oracletest.Node) bool { return n.Memory == 0 }) {
+	if slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Memory == 0 }) {
 		s.total[1] = 0 // without a limit it counts for nobody
 	}
 	type arrival struct {
@@ -700,7 +699,7 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 			}
 			if over(t) == s.now {
 				s.leave(t)
-				s.stays = append(s.stays, oracletest.Stay{Workflow: t.wf, Task: t.i, Node: t.node,
+				s.stays = append(s.stays, Stay{Workflow: t.wf, Task: t.i, Node: t.node,
 					Start: unit.Time(t.start), End: s.now})
 				switch {
 				case t.bad < t.task.Lost: // it is made again, from its checkpoint unless it was to blame
@@ -731,17 +730,17 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 			s.round()
 		}
 	}
-	oracletest.Sort(s.stays)
+	Sort(s.stays)
 	return s.stays
 }
 
 // tenantShapes are what policies for tenants are compared with their oracle on.
 var tenantShapes = []sampled{
-	{70, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true}},
-	{70, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Speeds: speeds}},
-	{30, oracletest.Shape{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true}},
-	{40, faulty(oracletest.Shape{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true})},
-	{40, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Speeds: speeds, Wrong: true, Dummies: true,
+	{70, Shape{Sizes: true, Memory: true, Tenants: 3, Dummies: true, Released: true}},
+	{70, Shape{Sizes: true, Memory: true, Tenants: 3, Speeds: speeds}},
+	{30, Shape{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true}},
+	{40, faulty(Shape{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true})},
+	{40, Shape{Sizes: true, Memory: true, Tenants: 3, Speeds: speeds, Wrong: true, Dummies: true,
 		Released: true, Groups: 2}},
 }
 
@@ -772,12 +771,12 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
 			for _, shape := range tenantShapes {
-				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
-					course, err := oracletest.Simulate(in, c.spec)
+				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
+					course, err := Simulate(in, c.spec)
 					if err != nil {
 						return "", err
 					}
-					return oracletest.Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
+					return Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
 				})
 			}
 		})
@@ -785,9 +784,9 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 }
 
 var leavingShapes = []sampled{
-	{100, oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true}},
-	{100, oracletest.Shape{Sizes: true, Tenants: 3, Nodes: 2, Dummies: true, Released: true, Checkpoints: true}},
-	{60, faulty(oracletest.Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true, Wrong: true,
+	{100, Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true}},
+	{100, Shape{Sizes: true, Tenants: 3, Nodes: 2, Dummies: true, Released: true, Checkpoints: true}},
+	{60, faulty(Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true, Wrong: true,
 		Speeds: speeds, Groups: 2})},
 }
 
@@ -806,8 +805,8 @@ func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
 			t.Parallel()
 			left := 0
 			for _, shape := range leavingShapes {
-				oracletest.Compare(t, shape.n, shape.Shape, func(in oracletest.Instance) (string, error) {
-					course, err := oracletest.Simulate(in, c.spec)
+				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
+					course, err := Simulate(in, c.spec)
 					if err != nil {
 						return "", err
 					}
@@ -815,7 +814,7 @@ func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
 					if len(want) > in.Timed() && !shape.Lost {
 						left++
 					}
-					return oracletest.Difference(course.Stays, want, true), nil
+					return Difference(course.Stays, want, true), nil
 				})
 			}
 			if seedtest.Times(40) >= 40 && left < 2 { // so few leave that a part of the instances may have none

@@ -1,15 +1,15 @@
-// Package oracletest supports tests that compare a policy with an oracle: a small, slow implementation of the same
-// policy that is written like the pseudo-code of its paper and shares no code with the planner. It has random
-// instances, their simulation by the engine, and a shrinker that makes an instance on which the two disagree as small
-// as it can. Families of policies keep their oracles in their own tests; a new family needs an oracle, a Shape, and one
-// call of Compare:
+// Tests compare policies with oracles: an oracle is a small, slow implementation of the same policy that is written
+// like the pseudo-code of its paper and shares no code with the planner. This file has random instances and their
+// simulation by the engine; Compare draws instances, and shrinks one on which the two disagree as far as it can. A new
+// family of policies needs an oracle, a Shape, and one call of Compare:
 //
-//	oracletest.Compare(t, 200, shape, func(i oracletest.Instance) (string, error) {
-//		course, err := oracletest.Simulate(i, "edf")
+//	Compare(t, 200, shape, func(i Instance) (string, error) {
+//		course, err := Simulate(i, "edf")
 //		...
-//		return oracletest.Difference(course.Stays, myOracle(i), true), nil
+//		return Difference(course.Stays, myOracle(i), true), nil
 //	})
-package oracletest
+
+package executor_test
 
 import (
 	"cmp"
