@@ -80,7 +80,7 @@ type extent struct {
 func copyWhole(ctx context.Context, to string, rate unit.BytesPerSecond, mode fs.FileMode, from ...extent) error {
 	for _, e := range from { // executable files stay so
 		if st, err := os.Stat(e.path); err == nil {
-			mode |= st.Mode().Perm() & 0o111
+			mode |= Readable(st.Mode()) & 0o111
 		}
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

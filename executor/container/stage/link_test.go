@@ -47,6 +47,37 @@ func opened(t *testing.T, dir string) {
 	}
 }
 
+func readable(mode fs.FileMode) fs.FileMode {
+	if mode&0o111 != 0 {
+		return mode | 0o555
+	}
+	return mode | 0o444
+}
+
+// A program that only its owner may execute, or a file that only its owner may read, is such for all tasks as an input.
+func TestInputsCanBeExecutedWhateverTheirModes(t *testing.T) {
+	s, _ := area(t, 1<<40)
+	outside := t.TempDir()
+	in := &executor.FileSpec{ID: 9, Name: "in", External: outside}
+	for _, mode := range []fs.FileMode{0o600, 0o640, 0o700, 0o710, 0o500} {
+		name := fmt.Sprintf("f%o", mode)
+		put(t, outside, name)
+		if err := os.Chmod(filepath.Join(outside, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := &executor.Launch{Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
+		Inputs: []*executor.FileSpec{in}}}
+	works(t, s, l, func(work string) {
+		for _, mode := range []fs.FileMode{0o600, 0o640, 0o700, 0o710, 0o500} {
+			st, err := os.Stat(filepath.Join(work, "in", fmt.Sprintf("f%o", mode)))
+			if err != nil || st.Mode().Perm() != readable(mode)&0o555|0o200 {
+				t.Errorf("mode %o: %v, %v", mode, st.Mode(), err)
+			}
+		}
+	})
+}
+
 // The next task can read what a task wrote, whatever mode and umask have left of it: files, directories and what is in
 // directories that nobody could enter.
 func TestOutputsAreReadableWhateverTheirModes(t *testing.T) {
@@ -102,7 +133,7 @@ func TestOutputsAreReadableWhateverTheirModes(t *testing.T) {
 			node := s.NodeDir(0, w)
 			for mode := range 0o1000 {
 				if st, err := os.Stat(filepath.Join(node, fmt.Sprintf("f%o", mode))); err != nil ||
-					st.Mode().Perm() != fs.FileMode(mode)|0o444 {
+					st.Mode().Perm() != readable(fs.FileMode(mode)) {
 					t.Errorf("mode %o became %v: %v", mode, st.Mode(), err)
 				}
 			}

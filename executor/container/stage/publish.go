@@ -377,7 +377,7 @@ func (s *Area) plain(w *executor.WorkflowSpec, root *os.Root, name string) error
 	if err != nil {
 		return err
 	}
-	mode := st.Mode().Perm() | 0o444
+	mode := Readable(st.Mode())
 	if st.IsDir() {
 		mode = fs.ModeDir | 0o755
 	}
@@ -393,6 +393,14 @@ func (s *Area) plain(w *executor.WorkflowSpec, root *os.Root, name string) error
 		return s.part(w, root, name, mode)
 	}
 	return root.Chmod(name, mode.Perm())
+}
+
+// Readable is the mode by which all users may read a file, and execute it if anybody may.
+func Readable(mode fs.FileMode) fs.FileMode {
+	if mode&0o111 != 0 {
+		mode |= 0o111
+	}
+	return mode.Perm() | 0o444
 }
 
 // part replaces a file by a copy with another mode.
