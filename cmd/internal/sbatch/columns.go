@@ -109,6 +109,7 @@ var columns = []column{
 	{"", "", "", "TotalCPU", 10, func(r *Row, _ view) string { return longClock(r.CPUTime) }},
 	{"%U", "userid", "UID", "UID", 6, func(r *Row, _ view) string { return strconv.Itoa(r.UID) }},
 	{"%u", "username", "USER", "User", 9, func(r *Row, _ view) string { return r.User }},
+	{"%Y", "schednodes", "SCHEDNODES", "", 0, func(_ *Row, v view) string { return v.null }},
 	{"%Z", "workdir", "WORK_DIR", "WorkDir", 20, func(r *Row, _ view) string { return r.Dir }},
 }
 

@@ -179,9 +179,10 @@ var squeueOptions = slices.Concat(
 	refused("use watch squeue, or gantry's live page", "iterate,i="), refused(useJSON, "json yaml"),
 	refused(noLicenses, "licenses,L="), refused("amounts of memory have units", "noconvert"),
 	refused(noAccounts, "qos,q="), refused("pipe the answer into sort", "sort,S="),
-	refused("use --format with %S, or gantry queue", "start"), refused(noSteps, "steps,s[=]"),
+	refused(noSteps, "steps,s[=]"),
 	ignored("all,a array,r hide local only-job-state priority,P verbose,v"), // nothing differs here
 	[]option{
+		honoured("start", nil), // ParseQueue looks for it
 		flag("noheader,h", func(c *call) { c.Queue.Header = false }),
 		flag("long,l", func(c *call) { c.long, c.format, c.parse = true, longTable, parseFormat }),
 		honoured("format,o=", func(c *call, text string) error {

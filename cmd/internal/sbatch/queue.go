@@ -99,6 +99,17 @@ func (r *Row) ran(now time.Time) time.Duration {
 	return max(0, now.Sub(r.Started))
 }
 
+// begins is when a job began or is expected to, and after all others if that is not known.
+func (r *Row) begins() time.Time {
+	switch {
+	case !r.Started.IsZero():
+		return r.Started
+	case r.Begins.IsZero():
+		return time.Unix(1<<40, 0)
+	}
+	return r.Begins
+}
+
 // Select is which jobs are meant. The zero value is all.
 type Select struct {
 	Jobs       []Dependency
@@ -170,12 +181,14 @@ type Queue struct {
 	Header bool
 	format []field
 	long   bool
+	start  bool   // by the expected start
 	layout string // of instants
 }
 
 const (
 	shortTable = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 	longTable  = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+	startTable = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 )
 
 // ParseQueue reads a command line of squeue, without the command's name. Me is the calling user. Variables such as
@@ -193,6 +206,9 @@ func ParseQueue(args []string, me string, env func(string) (string, bool)) (*Que
 	q.Select.States = map[State]bool{Pending: true, Running: true, Suspended: true}
 	q.layout, q.Notes = layoutOf(env)
 	c := &call{Request: &q.Request, Queue: q, me: me, format: shortTable, parse: parseFormat}
+	if q.start = has(opts, "start"); q.start {
+		q.Select.States, c.format = map[State]bool{Pending: true}, startTable
+	}
 	if err := c.take(append(before, opts...)); err != nil || q.Ask != Submit {
 		return q, err
 	}
@@ -291,6 +307,9 @@ func (q *Queue) Print(w io.Writer, rows []Row, now time.Time) error {
 	}
 	meant := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return !q.Select.Match(&r) })
 	slices.SortStableFunc(meant, func(a, b Row) int {
+		if at, bt := a.begins(), b.begins(); q.start && !at.Equal(bt) {
+			return at.Compare(bt)
+		}
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID))
 	})
 	for i := range meant {

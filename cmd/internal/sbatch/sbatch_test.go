@@ -301,6 +301,35 @@ func TestCancelReads(t *testing.T) {
 	}
 }
 
+// What Slurm 22.05 prints of a running job and two that wait, the later number to begin first.
+func TestQueueTellsWhenJobsStart(t *testing.T) {
+	at := time.Date(2026, 11, 28, 22, 12, 59, 0, time.Local)
+	rows := []sbatch.Row{
+		{ID: 19, Name: "s.sh", User: "root", Partition: "main", State: sbatch.Running, Started: at.Add(-time.Minute)},
+		{ID: 20, Name: "s.sh", User: "root", Partition: "main", Reason: "Priority", Begins: at.Add(time.Second)},
+		{ID: 21, Name: "s.sh", User: "root", Partition: "main", Reason: "Resources", Begins: at},
+		{ID: 22, Name: "s.sh", User: "root", Partition: "main", Reason: "Dependency"},
+	}
+	for args, want := range map[string]string{
+		"--start": strings.ReplaceAll(strings.ReplaceAll(`             JOBID PARTITION     NAME     USER ST          START_TIME  NODES >NODELIST(REASON)
+                21      main     s.sh     root PD 2026-11-28T22:12:59      1 <(Resources)
+                20      main     s.sh     root PD 2026-11-28T22:13:00      1 <(Priority)
+                22      main     s.sh     root PD                 N/A      1 <(Dependency)
+`, "<", "(null)               "), ">", "SCHEDNODES           "),
+		"-h --start -t all -o %i|%S": "19|2026-11-28T22:11:59\n21|2026-11-28T22:12:59\n" +
+			"20|2026-11-28T22:13:00\n22|N/A\n",
+	} {
+		q, err := sbatch.ParseQueue(shellWords(args), "root", noEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := q.Print(&b, rows, at); err != nil || b.String() != want {
+			t.Errorf("squeue %s: %v\n%s\nwant\n%s", args, err, b.String(), want)
+		}
+	}
+}
+
 func TestAccountPrints(t *testing.T) {
 	at := time.Date(2026, 11, 23, 10, 0, 0, 0, time.Local)
 	rows := []sbatch.Row{
