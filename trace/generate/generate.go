@@ -133,8 +133,10 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 		if fmt.Sprintf("%T", p) != fmt.Sprintf("%T", k.usual()) {
 			return nil, fmt.Errorf("%s workflows have no parameters such as %T", k.Name, p)
 		}
-		if err := p.check(n); err != nil {
-			return nil, err
+		if d, ok := p.(*Daggen); ok {
+			if err := d.fits(n); err != nil {
+				return nil, err
+			}
 		}
 		source += p.String()
 	}

@@ -24,14 +24,6 @@ var DefaultMapReduce = MapReduce{LongestMap: 50 * time.Second}
 // ReduceMemory is the memory of a reduce task where reduce slots are apart, in bytes.
 const ReduceMemory = 1_000_000_000
 
-func (m *MapReduce) check(int) error {
-	if m.LongestMap < time.Second || m.LongestMap > 1e6*time.Second {
-		return fmt.Errorf("MapReduce job: the longest map time is %v, but has to be from 1 s to 1,000,000 s",
-			m.LongestMap)
-	}
-	return nil
-}
-
 func (m *MapReduce) String() (s string) {
 	if m.LongestMap != DefaultMapReduce.LongestMap {
 		s += fmt.Sprintf(" --map-time %v", m.LongestMap)

@@ -29,26 +29,6 @@ var DefaultMixed = Mixed{Shape: 1, OutDegree: 3, CCR: 1, BRange: 0.5, WDAG: 550,
 // their CCR says.
 const MixedRate = 1_000_000
 
-func (m *Mixed) check(int) error {
-	switch {
-	case !(m.Shape > 0 && m.Shape <= 1000):
-		return fmt.Errorf("mixed-parallel workflow: shape is %v, but has to be above 0 and up to 1000", m.Shape)
-	case m.OutDegree < 1:
-		return fmt.Errorf("mixed-parallel workflow: out-degree is %d, but has to be at least 1", m.OutDegree)
-	case !(m.CCR >= 0 && m.CCR <= 1e6):
-		return fmt.Errorf("mixed-parallel workflow: ccr is %v, but has to be from 0 to 1000000", m.CCR)
-	case !(m.BRange >= 0 && m.BRange < 2):
-		return fmt.Errorf("mixed-parallel workflow: brange is %v, but has to be from 0 to below 2: costs are above 0",
-			m.BRange)
-	case !(m.WDAG >= 1 && m.WDAG <= 1e8):
-		return fmt.Errorf("mixed-parallel workflow: wdag is %v s, but has to be from 1 to 100000000", m.WDAG)
-	case m.Processors[0] < 1 || m.Processors[1] < m.Processors[0]:
-		return fmt.Errorf("mixed-parallel workflow: %d to %d processors, but tasks take at least one", m.Processors[0],
-			m.Processors[1])
-	}
-	return nil
-}
-
 // String writes the parameters that differ from the defaults as flags; BRange is applied to clusters, not to workflows.
 func (m *Mixed) String() string {
 	u := DefaultMixed

@@ -9,9 +9,8 @@ import (
 // paperTotals is the distribution of Ilyushkin and Epema, CCGrid 2018, section IV-A: mean 1 h, coefficient of variation
 // 0.55.
 func paperTotals() *generate.Distribution {
-	d, _ := generate.HyperGamma(generate.Gamma{Weight: 0.7, Shape: 5, Scale: 501.266},
+	return generate.HyperGamma(generate.Gamma{Weight: 0.7, Shape: 5, Scale: 501.266},
 		generate.Gamma{Weight: 0.3, Shape: 45, Scale: 136.709})
-	return d
 }
 
 // paperSizes are the sizes of the loads of Ilyushkin and Epema, CCGrid 2018: mean 69.3 tasks.

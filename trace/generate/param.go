@@ -15,7 +15,6 @@ import (
 // Parameters are those that workflows of a kind are made by: *Daggen, *MapReduce or *Mixed.
 type Parameters interface {
 	fmt.Stringer // the values that differ from the defaults, as flags
-	check(tasks int) error
 }
 
 // Param is a parameter of a kind of workflow, as a workload file or a flag gives it.

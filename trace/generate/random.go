@@ -22,29 +22,6 @@ type Daggen struct {
 // DefaultDaggen are daggen's defaults.
 var DefaultDaggen = Daggen{Fat: 0.5, Density: 0.5, Regular: 0.9, Jump: 1, MinData: 2048, MaxData: 11264}
 
-func (d *Daggen) check(n int) error {
-	for _, p := range []struct {
-		name string
-		x    float64
-	}{{"fat", d.Fat}, {"density", d.Density}, {"regular", d.Regular}} {
-		if !(p.x >= 0 && p.x <= 1) { // NaN too
-			return fmt.Errorf("random workflow: %s is %v, but has to be from 0 to 1", p.name, p.x)
-		}
-	}
-	switch {
-	case d.Jump < 1:
-		return fmt.Errorf("random workflow: jump is %d, but has to be at least 1: a parent is in an earlier level",
-			d.Jump)
-	case d.CCR < 0 || d.CCR > 3:
-		return fmt.Errorf("random workflow: ccr is %d, but has to be 1, 2 or 3 (the class of complexity), or 0 for "+
-			"a mix of them", d.CCR)
-	case d.MinData < 1024 || d.MaxData < d.MinData || d.MaxData > 1<<20:
-		return fmt.Errorf("random workflow: data from %d to %d elements, but it has to be from at least 1024 up to "+
-			"at most %d", d.MinData, d.MaxData, 1<<20)
-	}
-	return d.fits(n)
-}
-
 // mostEdges bounds the memory of a random workflow to some gigabytes.
 const mostEdges = 50_000_000
 

@@ -99,21 +99,13 @@ func TestEqualArgumentsGiveEqualWorkflows(t *testing.T) {
 }
 
 func TestTotalsHaveTheMomentsOfTheirDistribution(t *testing.T) {
-	lognormal, err := generate.Lognormal(2*time.Hour, 1.5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	constant, err := generate.Constant(90 * time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		d        *generate.Distribution
 		mean, sd float64
 	}{
 		"hyper-Gamma of the paper": {paperTotals(), 3600.0025, 1980.58},
-		"lognormal":                {lognormal, 7200, 10800},
-		"constant":                 {constant, 5400, 0},
+		"lognormal":                {generate.Lognormal(2*time.Hour, 1.5), 7200, 10800},
+		"constant":                 {generate.Constant(90 * time.Minute), 5400, 0},
 	} {
 		if math.Abs(c.d.Mean.Seconds()-c.mean) > 1e-6 {
 			t.Errorf("%s: the mean is said to be %v, want %v s", name, c.d.Mean, c.mean)
@@ -206,15 +198,8 @@ func TestOtherArrivals(t *testing.T) {
 		}
 	}
 	for name, a := range map[string]generate.Arrivals{
-		"negative interval":   generate.Every(-1),
-		"interval too long":   generate.Every(math.MaxInt64 / 2),
-		"rate 0":              generate.Poisson(0),
-		"rate NaN":            generate.Poisson(math.NaN()),
-		"utilisation 0":       generate.Utilised(0, 100),
-		"no nodes":            generate.Utilised(0.5, 0),
-		"no work":             generate.Utilised(0.5, 1),
-		"too few times":       generate.Recorded([]time.Duration{1}),
-		"time before a start": generate.Recorded([]time.Duration{-1, 0, 1}),
+		"interval too long": generate.Every(math.MaxInt64 / 2),
+		"no work":           generate.Utilised(0.5, 1),
 	} {
 		if ts, err := a(3, 1, func() (time.Duration, error) { return 0, nil }); err == nil {
 			t.Errorf("%s: accepted, arrivals %v", name, ts)
@@ -304,12 +289,8 @@ func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
 	base := load{Workflows: 200, Mix: workloadI(), Totals: paperTotals(),
 		Arrivals: generate.Poisson(98), Bare: true}
 	want := plan(t, base, 6)
-	constant, err := generate.Constant(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
 	totals := base
-	totals.Totals = constant
+	totals.Totals = generate.Constant(time.Hour)
 	if p := plan(t, totals, 6); !reflect.DeepEqual(p.Recipes, want.Recipes) || !slices.Equal(p.Arrive, want.Arrive) {
 		t.Error("other totals change workflows or arrivals")
 	}
@@ -388,42 +369,14 @@ func TestBadLoadsAreRefusedWithAReason(t *testing.T) {
 		want string
 	}{
 		{load{Mix: of(montage)}, "at least one"},
-		{load{Workflows: 1}, "have to sum to more than 0"},
-		{load{Workflows: 1, Mix: generate.Mix{Sources: []generate.Source{montage}}},
-			"size classes have to sum"},
 		{load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "monta"})}, "no generator"},
-		{load{Workflows: 1, Mix: of(generate.Source{Fraction: -1, Kind: "montage"})}, "-1 is not one"},
-		{load{Workflows: 1, Mix: of(generate.Source{Fraction: math.NaN(), Kind: "montage"})},
-			"NaN is not one"},
-		{load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "sipht", Choices: choices(t, "random", "fat",
-			"1")})},
-			"no parameters of random"},
 		{load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 5, 40, false}},
 			Sources: []generate.Source{montage}}}, "at least 13"},
-		{load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 50, 40, false}},
-			Sources: []generate.Source{montage}}}, "no such size"},
-		{load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 31, 31, true}},
-			Sources: []generate.Source{montage}}}, "no such size"},
 		{load{Workflows: 1, Mix: of(montage), Totals: paperTotals(), MeanTotal: 1},
 			"excludes a distribution"},
-		{load{Workflows: 2, Mix: of(montage), Arrivals: generate.Recorded(nil)}, "fewer than workflows: 0 and 2"},
 	} {
 		if _, err := c.l.Plan(1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one with %q", c.l.Mix, err, c.want)
 		}
 	}
-	for name, err := range map[string]error{
-		"no stage":      second(generate.HyperGamma()),
-		"shape 0":       second(generate.HyperGamma(generate.Gamma{1, 0, 1})),
-		"weight -1":     second(generate.HyperGamma(generate.Gamma{-1, 1, 1})),
-		"mean 0":        second(generate.Lognormal(0, 1)),
-		"variation NaN": second(generate.Lognormal(1, math.NaN())),
-		"constant 0":    second(generate.Constant(0)),
-	} {
-		if err == nil {
-			t.Errorf("distribution: %s is accepted", name)
-		}
-	}
 }
-
-func second(_ *generate.Distribution, err error) error { return err }

@@ -294,10 +294,7 @@ func sized(parts []part, key string, sources []generate.Source) []generate.Sourc
 func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration,
 	mean time.Duration, err error) {
 	if s.Total.Distribution != "as-generated" {
-		d, err := distribution(&s.Total)
-		if err != nil {
-			return nil, 0, err
-		}
+		d := distribution(&s.Total)
 		share, sum := 0.0, 0.0
 		for i := range parts {
 			share += parts[i].cores * parts[i].source.Fraction
@@ -336,7 +333,7 @@ func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []in
 	return all, time.Duration(work / n * factor * 1e9), nil
 }
 
-func distribution(t *scenario.TotalRuntime) (*generate.Distribution, error) {
+func distribution(t *scenario.TotalRuntime) *generate.Distribution {
 	switch t.Distribution {
 	case "lognormal":
 		return generate.Lognormal(t.Mean, t.Variation)
@@ -347,18 +344,17 @@ func distribution(t *scenario.TotalRuntime) (*generate.Distribution, error) {
 	if len(t.Stages) > 0 {
 		stages = slices.Clone(t.Stages)
 	}
-	d, err := generate.HyperGamma(stages...)
-	if err != nil || t.Mean == 0 {
-		return d, err
+	d := generate.HyperGamma(stages...)
+	if t.Mean == 0 {
+		return d
 	}
 	// The shape of the distribution stays; its scale brings the mean.
 	for i := range stages {
 		stages[i].Scale *= t.Mean.Seconds() / d.Mean.Seconds()
 	}
-	if d, err = generate.HyperGamma(stages...); err == nil {
-		d.Mean = t.Mean
-	}
-	return d, err
+	d = generate.HyperGamma(stages...)
+	d.Mean = t.Mean
+	return d
 }
 
 func arrivals(a *scenario.ArrivalProcess, p *planner.Platform) generate.Arrivals {
