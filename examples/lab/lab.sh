@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Three users share one gantry, under each of some policies; then a page says what each user got:
+# Three users share one gantry, under each of some policies; then tables and pages say what each user got:
 #   sudo examples/lab/lab.sh [--short] [DIR [POLICY...]]        default: a new directory below /var/tmp, fifo 3dsf
 # The users have no accounts: they are numbers, whose work counts for the tenants astronomy, genetics and language.
 set -euo pipefail
@@ -105,3 +105,6 @@ for policy in "${policies[@]}"; do
 done
 cd "$here"
 go run ./scripts/lab "$dir" "${policies[@]}"
+for policy in "${policies[@]}"; do
+	bin/gantry report --dir "$dir/$policy/runs" --html "$dir/$policy.html" "$policy"
+done
