@@ -348,7 +348,7 @@ func checkCombinations(file string) error {
 		return err
 	}
 	defer f.Close()
-	x, err := scenario.ReadExperiment(f, file, false)
+	x, err := scenario.ReadExperiment(f, file, false, "")
 	if err == nil {
 		err = (&experiment.Runner{File: x}).Check()
 	}

@@ -66,6 +66,8 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 			&cli.StringFlag{Name: "earlier", Usage: "take runs over from `FILE`, results in short form; those of " +
 				"another build only if the runs that are repeated come out the same digit for digit"},
 			&cli.BoolFlag{Name: "quick", Usage: "the short variant, with the values below quick in FILE"},
+			&cli.StringFlag{Name: "reading", Usage: "the reading `NAME` of FILE: its values in the place of others; " +
+				"writes EXPERIMENT@NAME.sqlite"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 		},
 		Action: func(c *cli.Context) error {
@@ -94,7 +96,7 @@ func runExperiment(c *cli.Context, path string) error {
 	if err != nil {
 		return exit.Inputf("experiment: %w", err)
 	}
-	x, err := scenario.ReadExperiment(f, path, c.Bool("quick"))
+	x, err := scenario.ReadExperiment(f, path, c.Bool("quick"), c.String("reading"))
 	f.Close()
 	if err != nil {
 		return exit.With(exit.Input, err)

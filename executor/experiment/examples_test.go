@@ -38,7 +38,7 @@ func TestTheExperimentsOfTheExamplesCanBeRun(t *testing.T) {
 			if !quick && testing.Short() {
 				continue
 			}
-			x, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, quick)
+			x, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, quick, "")
 			if err == nil {
 				err = (&experiment.Runner{File: x}).Check()
 			}

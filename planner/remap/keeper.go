@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"gantry/planner"
@@ -737,8 +738,13 @@ func (p *keeper) admit(arrived []planner.WorkflowID) {
 		return cmp.Compare(a.id, b.id)
 	})
 	for _, j := range fresh {
+		p.looked = 0
 		if !p.mapJob(j) {
 			p.missed(j)
+		}
+		if p.fresh(j) {
+			p.c.Note(planner.Note{Topic: planner.TopicSearched, Workflow: j.id, Task: planner.None, At: p.c.Now(),
+				Text: strconv.FormatInt(p.looked, 10)})
 		}
 	}
 	for _, j := range fresh { // a later job may have moved an earlier one

@@ -20,6 +20,7 @@ type mapper struct {
 	latest   bool     // taskSchedulingPolicy is TSP2
 	byLaxity bool     // jobComparator is that of laxity
 	attempts []uint64 // prevRemapAttempts, by hash
+	looked   int64    // reservations that searches of the plan have to look at
 }
 
 // mapJob is Algorithm 4. It reports whether the job meets its deadline.
@@ -354,7 +355,7 @@ func (p *mapper) place(j *job, i int32, est planner.Time) placement {
 				best = placement{planned, int16(k), slot, start, start.Add(stay), start}
 			}
 		}
-		if best.pool != nowhere {
+		if p.look(max(best.start, est), p.target(j, i)); best.pool != nowhere {
 			return best
 		}
 	}
@@ -380,7 +381,20 @@ func (p *mapper) first(j *job, i int32, places []placement, est planner.Time, id
 			best = placement{planned, int16(k), slot, start, end, start}
 		}
 	}
+	if !idle && best.pool != nowhere {
+		p.look(est, best.end)
+	}
 	return best
+}
+
+// look counts what a search in [from, until) looks at that goes from resource to resource, through the reservations of
+// each, as the paper has it.
+func (p *mapper) look(from, until planner.Time) {
+	for k := range p.pools {
+		if from < until {
+			p.looked += p.pools[k].usage.overlapping(from, until)
+		}
+	}
 }
 
 // target is when TSP2 would have a task end.

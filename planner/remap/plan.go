@@ -174,6 +174,7 @@ func (p *plan) makePools() {
 		pool := &p.pools[k]
 		pool.layout = &layout{nodes: len(pool.nodes), capacity: c.Capacity(pool.nodes[0]), dims: []unit.Dim{unit.CPU}}
 		pool.usage, pool.idle = newUsage(pool.layout), newUsage(pool.layout)
+		pool.usage.begins = begins{}
 	}
 }
 

@@ -252,6 +252,19 @@ func TestRemappingByLaxitySucceedsWhereByDeadlineFails(t *testing.T) {
 	}
 }
 
+// FIFO looks at nothing for A, at A for B, and at both for C, which ends at 115 s. RM-DCWF looks at both for C, and in
+// each of two attempts at 0, 1 and 2 for the three jobs that it maps again: by deadlines A, B, C, by laxities C, A, B.
+func TestSearchesAreCounted(t *testing.T) {
+	for spec, want := range map[string]string{
+		"fifo":    "searched 0: 0; searched 1: 1; searched 2: 2",
+		"rm-dcwf": "searched 0: 0; searched 1: 1; searched 2: 8",
+	} {
+		if got := laxityExample(t, spec).topics(planner.TopicSearched); got != want {
+			t.Errorf("%s: %q, want %q", spec, got, want)
+		}
+	}
+}
+
 func TestFIFOMovesNothing(t *testing.T) {
 	b := laxityExample(t, "fifo")
 	b.wantPlan("0[100,105] 1[100,105] 2[105,115]")

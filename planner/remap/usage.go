@@ -1,6 +1,7 @@
 package remap
 
 import (
+	"maps"
 	"math/bits"
 	"slices"
 	"time"
@@ -123,6 +124,8 @@ type usage struct {
 
 	saving bool
 	saved  saved
+
+	begins begins // of the plan's stays, unless packed; nil: not counted
 }
 
 // saved is what save remembers of a usage.
@@ -133,6 +136,7 @@ type saved struct {
 	unused      []int32
 	crowded     int
 	changed     []change
+	begun       []planner.Time // begins that were added since, and, as their complements, that were removed
 }
 
 // change is a stay as it was before it was removed or moved.
@@ -156,6 +160,7 @@ func newUsage(l *layout) *usage { return &usage{layout: l, budget: budgetCap} }
 // rearrange drops everything, to be added again after the layout has changed.
 func (u *usage) rearrange(now planner.Time) {
 	u.slots, u.each, u.stays, u.unused, u.crowded, u.found = nil, nil, nil, nil, 0, stay{}
+	clear(u.begins)
 	if !u.packed {
 		return
 	}
@@ -204,6 +209,7 @@ func onNode(n int32) int32 { return -2 - n }
 func (u *usage) add(start, end planner.Time, need *unit.Vector, at int32, fixed bool) int32 {
 	if !u.packed {
 		u.count(need).Add(start, end, slot)
+		u.begun(start, start < end)
 		return 0
 	}
 	var node int32
@@ -240,6 +246,7 @@ func (u *usage) add(start, end planner.Time, need *unit.Vector, at int32, fixed 
 func (u *usage) remove(at int32, start, end planner.Time, need *unit.Vector) {
 	if !u.packed {
 		u.count(need).Remove(start, end, slot)
+		u.begun(^start, start < end)
 		return
 	}
 	u.keep(at)
@@ -289,6 +296,7 @@ func (u *usage) prune(before planner.Time) {
 	if u.packed {
 		u.all.Prune(before)
 	}
+	maps.DeleteFunc(u.begins, func(span planner.Time, _ []planner.Time) bool { return span < before>>spanBits })
 }
 
 // reset takes everything out.
@@ -312,6 +320,7 @@ func (u *usage) save() {
 	s := &u.saved
 	s.slots, s.each = copied(s.slots, u.slots), copied(s.each, u.each)
 	s.all.Copy(&u.all)
+	s.begun = s.begun[:0]
 	s.stays, s.unused, s.crowded, s.changed = len(u.stays), append(s.unused[:0], u.unused...), u.crowded, s.changed[:0]
 }
 
@@ -342,6 +351,59 @@ func (u *usage) restore() {
 	}
 	u.unused, s.unused = s.unused, u.unused
 	u.crowded, u.found = s.crowded, stay{}
+	for _, at := range slices.Backward(s.begun) {
+		u.begins.change(^at)
+	}
+}
+
+// begins has the instants at which stays begin, by spans of time.
+type begins map[planner.Time][]planner.Time
+
+// spanBits makes spans of 137 s: a few hundred stays begin in one.
+const spanBits = 37
+
+// change adds an instant or, given its complement, removes it.
+func (b begins) change(at planner.Time) {
+	if at >= 0 {
+		b[at>>spanBits] = append(b[at>>spanBits], at)
+		return
+	}
+	all := b[^at>>spanBits]
+	if i := slices.Index(all, ^at); i >= 0 { // spans that are past are gone
+		all[i] = all[len(all)-1]
+		b[^at>>spanBits] = all[:len(all)-1]
+	}
+}
+
+// begun counts that a stay begins or, given the complement, does not any more.
+func (u *usage) begun(at planner.Time, takes bool) {
+	if u.begins == nil || !takes {
+		return
+	}
+	u.begins.change(at)
+	if u.saving {
+		u.saved.begun = append(u.saved.begun, at)
+	}
+}
+
+// overlapping is how many stays overlap [from, until): a search that goes from resource to resource looks at them.
+func (u *usage) overlapping(from, until planner.Time) (n int64) {
+	for i := range u.stays {
+		if s := &u.stays[i]; s.live && s.start < until && s.end > from {
+			n++
+		}
+	}
+	for k := range u.slots {
+		n += u.slots[k].Used(from)[unit.CPU]
+	}
+	for span := from >> spanBits; span <= (until-1)>>spanBits; span++ {
+		for _, at := range u.begins[span] {
+			if at > from && at < until {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // soonest returns the first instant in [from, before) at which a packed node has need free for dur, and the first of

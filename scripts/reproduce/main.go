@@ -112,7 +112,7 @@ func (r *runner) wanted(x *runnable) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	e, err := scenario.ReadExperiment(f, path, r.quick)
+	e, err := scenario.ReadExperiment(f, path, r.quick, "")
 	if err != nil {
 		return 0, err
 	}

@@ -55,7 +55,7 @@ func read(t *testing.T, text string) *scenario.Experiment {
 			t.Fatal(err)
 		}
 	}
-	x, err := scenario.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false)
+	x, err := scenario.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func Check(kind string, r io.Reader, source string, read trace.ReadOptions, poli
 		tell("nodes          %d", len(c.Nodes))
 		tell("cores          %g in all", cores)
 	case "experiment":
-		x, err := ReadExperiment(r, source, false)
+		x, err := ReadExperiment(r, source, false, "")
 		if err != nil {
 			return about, err
 		}

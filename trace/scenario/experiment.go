@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -91,25 +92,61 @@ const Utilisation = "workload.arrivals.utilisation"
 //	quick:                      # the values under --quick
 //	  repetitions: 2
 //	  factors: {workload.count: 300}
+//	readings:                   # the same for --reading NAME, with a seed: other readings of the text that it follows
+//	  empty: {seed: 101, factors: {workload.warm_up: 0s}}
 //
 // Unknown keys are refused. The first fault is returned as an error with its line. The files it names are not opened.
-// With quick, the values of the key quick replace the others.
-func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error) {
+// The values of a reading replace the others, and with quick those of the key quick replace them in turn. Results of a
+// reading have its name behind the experiment's: slowdown@empty.
+func ReadExperiment(r io.Reader, source string, quick bool, reading string) (*Experiment, error) {
 	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)),
 		Repetitions: 1, KeepWorkflows: true, KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
 	if err := read(r, "experiment", source, func(y *doc, root *reader.Node) {
-		y.experiment(x, root, quick)
+		y.experiment(x, root, quick, reading)
 	}); err != nil {
 		return nil, err
 	}
 	return x, nil
 }
 
-func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
-	var fixed, replaced []Factor
-	quickSaid := false
-	var repetitions int
-	var short *Search
+// variant has the values that --quick or --reading puts in the place of others.
+type variant struct {
+	repetitions int
+	seed        uint64
+	factors     []Factor
+	search      *Search
+}
+
+func (y *doc) variant(v *reader.Node, what string) *variant {
+	out := &variant{}
+	y.keyed(v, what, []yamlKey{
+		{"repetitions", y.wholeNumber(&out.repetitions, "repetitions", maxRepetitions)},
+		{"factors", func(v *reader.Node) { out.factors = y.factors(v) }},
+		{"search", func(v *reader.Node) { out.search = y.search(v) }},
+		{"seed", y.seed(&out.seed)},
+	})
+	return out
+}
+
+func (x *Experiment) take(v *variant) {
+	if v.repetitions > 0 {
+		x.Repetitions = v.repetitions
+	}
+	if v.seed > 0 {
+		x.Seed = v.seed
+	}
+	if v.search != nil {
+		x.Search = v.search
+	}
+	for i := range x.Blocks {
+		x.Blocks[i] = replace(x.Blocks[i], v.factors)
+	}
+}
+
+func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading string) {
+	var fixed []Factor
+	var short *variant
+	readings := map[string]*variant{}
 	one := func(name string) func(*reader.Node) {
 		return func(v *reader.Node) {
 			fixed = append(fixed, Factor{name, []string{y.Text(v)}, []int{y.Line(v)}, y.Line(v)})
@@ -122,17 +159,7 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
 		{"cluster", one("cluster")},
 		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
 		{"seed", y.seed(&x.Seed)},
-		{"keep", func(v *reader.Node) {
-			x.KeepWorkflows, x.KeepSeries = false, false
-			y.Sequence(v, "keep", func(v *reader.Node) {
-				what := ""
-				y.word(&what, "keep", "workflows", "series", "timing", "load")(v)
-				x.KeepWorkflows = x.KeepWorkflows || what == "workflows"
-				x.KeepSeries = x.KeepSeries || what == "series"
-				x.KeepTiming = x.KeepTiming || what == "timing"
-				x.KeepLoad = x.KeepLoad || what == "load"
-			})
-		}},
+		{"keep", func(v *reader.Node) { y.kept(x, v) }},
 		{"limit", func(v *reader.Node) {
 			events := int(x.Events)
 			y.keyed(v, "limit", []yamlKey{
@@ -149,13 +176,9 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
 			x.Blocks = append(x.Blocks, y.factors(v))
 		}},
 		{"search", func(v *reader.Node) { x.Search = y.search(v) }},
-		{"quick", func(v *reader.Node) {
-			quickSaid = true
-			y.keyed(v, "quick", []yamlKey{
-				{"repetitions", y.wholeNumber(&repetitions, "repetitions", maxRepetitions)},
-				{"factors", func(v *reader.Node) { replaced = y.factors(v) }},
-				{"search", func(v *reader.Node) { short = y.search(v) }},
-			})
+		{"quick", func(v *reader.Node) { short = y.variant(v, "quick") }},
+		{"readings", func(v *reader.Node) {
+			y.Mapping(v, "readings", func(name string, v *reader.Node) { readings[name] = y.variant(v, name) })
 		}},
 	})
 	if y.Faults.HasErrors() {
@@ -171,22 +194,35 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
 			}
 		}
 	}
-	if quick && !quickSaid {
-		y.Faults.Fail("no-quick", 0, "", "it has no key quick, which says what the short variant is")
-		return
+	if reading != "" {
+		if readings[reading] == nil {
+			y.Faults.Fail("no-reading", 0, "", "below readings it has no %q; it has %s", reading,
+				strings.Join(slices.Sorted(maps.Keys(readings)), ", "))
+			return
+		}
+		x.take(readings[reading])
+		x.Name += "@" + reading
 	}
 	if quick {
-		if repetitions > 0 {
-			x.Repetitions = repetitions
+		if short == nil {
+			y.Faults.Fail("no-quick", 0, "", "it has no key quick, which says what the short variant is")
+			return
 		}
-		if short != nil {
-			x.Search = short
-		}
-		for i := range x.Blocks {
-			x.Blocks[i] = replace(x.Blocks[i], replaced)
-		}
+		x.take(short)
 	}
 	y.checkExperiment(x, root)
+}
+
+func (y *doc) kept(x *Experiment, v *reader.Node) {
+	x.KeepWorkflows, x.KeepSeries = false, false
+	y.Sequence(v, "keep", func(v *reader.Node) {
+		what := ""
+		y.word(&what, "keep", "workflows", "series", "timing", "load")(v)
+		x.KeepWorkflows = x.KeepWorkflows || what == "workflows"
+		x.KeepSeries = x.KeepSeries || what == "series"
+		x.KeepTiming = x.KeepTiming || what == "timing"
+		x.KeepLoad = x.KeepLoad || what == "load"
+	})
 }
 
 // replace puts the factors of by in the place of those of the same name.

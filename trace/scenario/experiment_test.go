@@ -33,6 +33,8 @@ search: {parameter: startup, from: 0.5, to: 0.7, step: 0.1}
 quick:
   repetitions: 2
   factors: {policy: gbf, workload.count: 300}
+readings:
+  empty: {seed: 101, repetitions: 30, factors: {utilisation: 0.5, workload.count: 3000}}
 `
 
 func asJSON(t *testing.T, text string) []byte {
@@ -50,7 +52,7 @@ func asJSON(t *testing.T, text string) []byte {
 
 func readExperiment(t *testing.T, text string, quick bool) (*scenario.Experiment, error) {
 	t.Helper()
-	return scenario.ReadExperiment(strings.NewReader(text), "dir/x.yaml", quick)
+	return scenario.ReadExperiment(strings.NewReader(text), "dir/x.yaml", quick, "")
 }
 
 func TestExperimentFile(t *testing.T) {
@@ -127,6 +129,34 @@ func TestFaultyExperimentFiles(t *testing.T) {
 	}
 }
 
+// A reading replaces values, the short variant in turn those of the reading.
+func TestAReadingReplacesValues(t *testing.T) {
+	read := func(quick bool, name string) (*scenario.Experiment, error) {
+		return scenario.ReadExperiment(strings.NewReader(experimentText), "dir/x.yaml", quick, name)
+	}
+	value := func(x *scenario.Experiment, name string) string {
+		for _, f := range x.Blocks[0] {
+			if f.Name == name {
+				return strings.Join(f.Values, " ")
+			}
+		}
+		return ""
+	}
+	x, err := read(false, "empty")
+	if err != nil || x.Name != "slowdown@empty" || x.Seed != 101 || x.Repetitions != 30 ||
+		value(x, "utilisation") != "0.5" || value(x, "workload.count") != "3000" ||
+		value(x, "policy") != "cpp fwp:xi=off" {
+		t.Errorf("read as %+v, %v", x, err)
+	}
+	x, err = read(true, "empty")
+	if err != nil || x.Seed != 101 || x.Repetitions != 2 || value(x, "workload.count") != "300" {
+		t.Errorf("the short variant is read as %+v, %v", x, err)
+	}
+	if _, err := read(false, "full"); err == nil || !strings.Contains(err.Error(), `no "full"; it has empty`) {
+		t.Errorf("a reading that is not there gives %v", err)
+	}
+}
+
 func TestTheExamplesAreExperiments(t *testing.T) {
 	paths, err := filepath.Glob("../../examples/experiments/*.yaml")
 	more, err2 := filepath.Glob("../../examples/experiments/rm-dcwf/*.yaml")
@@ -143,7 +173,7 @@ func TestTheExamplesAreExperiments(t *testing.T) {
 		}
 		readertest.Validate(t, readertest.Schema(t, "schema/experiment.schema.json"), asJSON(t, string(text)))
 		for _, quick := range []bool{false, true} {
-			if _, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, quick); err != nil {
+			if _, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, quick, ""); err != nil {
 				t.Error(err)
 			}
 		}

@@ -25,7 +25,7 @@ func consistent(t *testing.T, data []byte) {
 	if c, err := scenario.ReadCluster(bytes.NewReader(data), "fuzz"); err == nil && len(c.Nodes) == 0 {
 		t.Fatal("an empty cluster")
 	}
-	if x, err := scenario.ReadExperiment(bytes.NewReader(data), "fuzz", false); err == nil && len(x.Blocks) == 0 {
+	if x, err := scenario.ReadExperiment(bytes.NewReader(data), "fuzz", false, ""); err == nil && len(x.Blocks) == 0 {
 		t.Fatal("an empty experiment")
 	}
 	if s := string(data); strings.Contains(s, "costs") || strings.Contains(s, "times") { // could name any file

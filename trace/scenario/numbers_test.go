@@ -114,7 +114,7 @@ func readNumbers(t *testing.T, kind, text string) error {
 			within("rate", s.Arrivals.PerHour, 1e12)
 		}
 	case "experiment":
-		x, err := scenario.ReadExperiment(strings.NewReader(text), "x.yaml", false)
+		x, err := scenario.ReadExperiment(strings.NewReader(text), "x.yaml", false, "")
 		if err != nil {
 			return err
 		}

@@ -298,7 +298,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 			return err
 		},
 		"experiment": func(text []byte, path string) error {
-			_, err := scenario.ReadExperiment(bytes.NewReader(text), path, false)
+			_, err := scenario.ReadExperiment(bytes.NewReader(text), path, false, "")
 			return err
 		},
 	}

@@ -3,6 +3,7 @@ package metrics
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"gantry/executor"
@@ -36,6 +37,8 @@ type Workflow struct {
 	// Mapping is the time of the rounds at its arrival, by the clock of the engine, in equal shares if several arrived
 	// at once; 0 where rounds are not timed.
 	Mapping time.Duration
+	// Searched is how many reservations a search resource by resource looks at to map it; see planner.TopicSearched.
+	Searched int64
 }
 
 // Done reports whether all tasks of the workflow have ended well.
@@ -95,6 +98,7 @@ type Collector struct {
 	plannedAt []time.Duration
 	tenancy   tenancy
 	preempted preempted
+	searched  bool       // searches were counted
 	load      *loadStats // nil: not asked for
 	paths     [][]paths  // by workflow and admission, of workflows that have not ended
 	spare     [][]paths  // those of workflows that have, as memory
@@ -138,6 +142,9 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 					c.backfills++
 				case planner.TopicRefused:
 					c.workflows[b.Notes[i].Workflow].Refused = true
+				case planner.TopicSearched:
+					c.workflows[b.Notes[i].Workflow].Searched, _ = strconv.ParseInt(b.Notes[i].Text, 10, 64)
+					c.searched = true
 				}
 			}
 			c.took(b.Took)

@@ -117,6 +117,12 @@ func (c *Collector) Run(win Window) []Value {
 		put(m.name+"_high_whisker", s.HighWhisker)
 	}
 	c.timing(win, counted, put)
+	if c.searched {
+		for i, w := range counted {
+			sample[i] = float64(w.Searched)
+		}
+		put("searched_mean", Summarise(sample).Mean)
+	}
 	from, to, busy := c.horizon(win)
 	span := to.Sub(from).Seconds()
 	var cores int64
