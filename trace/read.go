@@ -254,8 +254,8 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 			return WfFormat, nil
 		case keys["rules"]:
 			return Makeflow, nil
-		case keys["processes"], keys["signals"]:
-			return unknown("a HyperFlow workflow")
+		case foreignFile(keys, nil, "") != "":
+			return unknown(foreignFile(keys, nil, ""))
 		case scenarioFile(keys) != "":
 			return unknown(scenarioFile(keys))
 		case keys["pegasus"]:
@@ -273,10 +273,10 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 		return unknown("a Pegasus catalogue, not a workflow")
 	case keys["pegasus"]:
 		return PegasusYAML, nil
+	case foreignFile(keys, text, source) != "":
+		return unknown(foreignFile(keys, text, source))
 	case scenarioFile(keys) != "":
 		return unknown(scenarioFile(keys))
-	case bytes.HasPrefix(text, []byte("digraph")):
-		return unknown("a DOT graph")
 	case bytes.IndexByte(text[:min(len(text), 512)], 0) >= 0:
 		return unknown("binary data, or a text that is neither UTF-8 nor UTF-16")
 	}

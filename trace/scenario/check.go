@@ -37,7 +37,7 @@ func Kind(text []byte) string {
 	}
 	keys := reader.Keys(text, true)
 	if keys["pegasus"] || keys["x-pegasus"] || keys["workflow"] && text[0] == '{' ||
-		keys["schemaVersion"] && !keys["workflows"] {
+		keys["schemaVersion"] && !keys["workflows"] || trace.ForeignKeys(keys) {
 		return ""
 	}
 	for _, exact := range []bool{true, false} { // else a slip in a key will do

@@ -1,0 +1,49 @@
+package trace_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gantry/trace"
+	"gantry/trace/scenario"
+)
+
+// A file of another system is named as such, with the way that works, by its name or by its text.
+func TestFilesOfOtherSystemsAreNamed(t *testing.T) {
+	for _, c := range []struct{ name, text, says, way string }{
+		{"Snakefile", "import os\n", "Snakemake", "drive.md"},
+		{"qc/Snakefile", "configfile: 'c.yml'\n", "Snakemake", "drive.md"},
+		{"-", "x = 1\nrule sort:\n    input: 'a'\n", "Snakemake", "drive.md"},
+		{"main.nf", "include { A } from './a'\n", "Nextflow", "drive.md"},
+		{"-", "#!/usr/bin/env nextflow\nprocess A {\n}\n", "Nextflow", "drive.md"},
+		{"x.WDL", "version 1.0\n", "WDL", "Cromwell"},
+		{"p.cwl", "$graph: []\ncwlVersion: v1.2\n", "CWL", "makeflow"},
+		{"tool.json", `{"cwlVersion": "v1.0", "class": "Workflow", "name": "x"}`, "CWL", "makeflow"},
+		{"dag.json", `{"name": "m", "processes": [{"name": "a"}], "signals": [], "ins": [], "outs": []}`, "HyperFlow",
+			"makeflow"},
+		{"h.yml", "name: m\nprocesses: []\nsignals: []\n", "HyperFlow", "makeflow"},
+		{"etl.py", "from airflow import DAG\n", "Airflow", "drive.md"},
+		{"a.yaml", "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\n", "Argo", "makeflow"},
+		{"c.yml", "version: '3'\nservices:\n  a: {image: x}\n", "Compose", "submit"},
+		{"all.dag", "JOB A a.sub\n", "HTCondor", "makeflow"},
+		{"-", "Job A a.sub\nparent A child B\n", "HTCondor", "makeflow"},
+		{"a.sub", "queue 3\n", "HTCondor", "submit"},
+		{"run.sh", "echo hi\n", "a script", "submit"},
+		{"run", "#!/bin/sh\necho hi\n", "a script", "sbatch"},
+		{"job", "#!/bin/bash\n#SBATCH -c 2\n", "a script of jobs", "sbatch"},
+		{"Makefile", "all: x\n", "a Makefile", "NAME.makeflow"},
+		{"s.csv", "a,b\n", "a table", "submit"},
+	} {
+		if kind := scenario.Kind([]byte(c.text)); kind != "" {
+			t.Errorf("%s: a %s file", c.text, kind)
+		}
+		_, faults, err := trace.Read(strings.NewReader(c.text), c.name, trace.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := fmt.Sprint(faults); !strings.Contains(said, c.says) || !strings.Contains(said, c.way) {
+			t.Errorf("%s: %s", c.name, said)
+		}
+	}
+}
