@@ -59,7 +59,9 @@ func foreignFile(keys map[string]bool, text []byte, source string) string {
 	if i < 0 {
 		name := strings.ToLower(path.Base(source))
 		named := func(end string) bool { return strings.HasSuffix(name, end) }
-		i = slices.IndexFunc(foreign, func(f system) bool { return slices.ContainsFunc(strings.Fields(f.names), named) })
+		i = slices.IndexFunc(foreign, func(f system) bool {
+			return slices.ContainsFunc(strings.Fields(f.names), named)
+		})
 	}
 	if i < 0 {
 		i = slices.IndexFunc(foreign, func(f system) bool { return f.line != nil && f.line.Match(text) })
