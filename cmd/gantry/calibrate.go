@@ -25,9 +25,9 @@ func calibrateCommand() *cli.Command {
 		Usage: "measure this host, so that simulations and predictions fit it",
 		Description: `Runs containers of the task emulator for about a minute, with the limits and on the file
 system that runs use, and measures: the time and CPU time to prepare, start and end a container, alone, together with
-others, and on busy cores; the effect of a CPU quota on short and long bursts; rates of the disk with and without
-limits; the loss of programs to starts; the use of gantry and the container engine themselves. Then small workflows of
-its own run as users' do, and the model is corrected by the difference to their times.
+others, and on busy cores; rates of the disk with and without limits; the loss of programs to starts; the use of gantry
+and the container engine themselves. Then small workflows of its own run as users' do, and the model is corrected by the
+difference to their times.
 
 The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions
 take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: the model of a

@@ -137,7 +137,7 @@ func testCalibrate(t *testing.T, runtime string) {
 	if code != exitOK {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
-	for _, w := range []string{"to start its program", "under a CPU quota", "programs lose", "It is kept in"} {
+	for _, w := range []string{"to start its program", "programs lose", "It is kept in"} {
 		if !strings.Contains(out, w) {
 			t.Errorf("it does not say %q:\n%s", w, out)
 		}
@@ -149,7 +149,7 @@ func testCalibrate(t *testing.T, runtime string) {
 	if row.Engine == "" || time.Since(row.Created) > time.Hour || m.Measured.Containers < 40 ||
 		m.Phases.Start.Wall.BaseNanos < 1e6 || m.Emulator.StartCPUNanos < 1e5 ||
 		len(m.Phases.Start.Slowdown.Factor) < 2 || m.Phases.Copy.Wall.FileNanos+m.Phases.Copy.Wall.ByteNanos == 0 ||
-		len(m.Interference.Factor) < 2 || len(m.CoreSpeed.X) < min(2, m.Host.Cores) {
+		len(m.Interference.Factor) < 2 {
 		t.Errorf("%+v, %+v", row, m)
 	}
 	nothingIsLeft(t, home)

@@ -596,9 +596,7 @@ func (h *Hosted) estimate(c *course) {
 		c.cost = s.Cost(lim, h.m.Emulator)
 		h.burst(&c.cost, lim)
 		if b := &c.cost.Parts.Compute; b.Rate > 0 { // a short burst is over before its quota is used up
-			q := h.m.Quota
-			q.Stretch = hostmodel.Curve{} // of single bursts; a task is many
-			if wall := q.Wall(b.Amount, max(1, s.Threads), lim.CPUMillicores); wall > 0 {
+			if wall := hostmodel.QuotaWall(b.Amount, max(1, s.Threads), lim.CPUMillicores); wall > 0 {
 				b.Rate = b.Amount / wall * second
 			}
 		}

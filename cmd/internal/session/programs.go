@@ -32,7 +32,6 @@ type programTimes struct {
 	startup time.Duration
 	// setUp is the CPU time of a container before its program, which the kernel counts with that of the program.
 	setUp time.Duration
-	quota hostmodel.Quota
 }
 
 // programKey is the same for two attempts of one task, under any policy and limits.
@@ -50,9 +49,6 @@ const (
 	usualSpread = 0.05
 )
 
-// usualQuota is how kernels hold programs to a limit where no model of the host says so.
-var usualQuota = hostmodel.Quota{PeriodNanos: int64(20 * time.Millisecond)}
-
 // runsPrograms selects the runtimes on which programs run, with any engine of containers.
 func runsPrograms(c *executor.Capabilities) bool { return c.Programs }
 
@@ -68,10 +64,9 @@ func programsOf(ctx context.Context, db *sqlite.DB, set *Settings, run string,
 		undisturb(all)
 	}
 	p := &programTimes{run: run, same: map[programKey][]sqlite.ProgramRun{}, named: map[[2]string][]sqlite.ProgramRun{},
-		kinds: map[string][]sqlite.ProgramRun{}, spread: map[string]float64{}, quota: usualQuota}
+		kinds: map[string][]sqlite.ProgramRun{}, spread: map[string]float64{}}
 	if host := set.Host; host != nil {
-		p.setUp, p.quota = time.Duration(host.Emulator.StartCPUNanos), host.Quota
-		p.quota.Stretch = hostmodel.Curve{} // of single bursts; a program is many
+		p.setUp = time.Duration(host.Emulator.StartCPUNanos)
 	}
 	for i := range all {
 		p.learn(&all[i])
@@ -225,7 +220,7 @@ func (p *programTimes) wall(used, parallel float64, millicores int64) float64 {
 	if coresAt(millicores) >= parallel {
 		return used / parallel
 	}
-	return p.quota.Wall(used, int(math.Ceil(parallel)), millicores)
+	return hostmodel.QuotaWall(used, int(math.Ceil(parallel)), millicores)
 }
 
 func coresAt(millicores int64) float64 {

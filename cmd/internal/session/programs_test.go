@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/sim/hostmodel"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 )
@@ -34,7 +33,7 @@ func TestProgramsUnderOtherLimits(t *testing.T) {
 			190 * ms, 380 * ms},
 		{"of unknown CPU time", sqlite.ProgramRun{Ran: 100 * ms, CPU: -1, Speed: 1}, 500, 100 * ms, 50 * ms},
 	} {
-		p := &programTimes{quota: usualQuota, setUp: 30 * ms}
+		p := &programTimes{setUp: 30 * ms}
 		run, cpu := p.transfer(&c.was, 1, c.limit)
 		if run != c.run || cpu != c.cpu {
 			t.Errorf("%s: %v, of it %v of CPU time; want %v and %v", c.name, run, cpu, c.run, c.cpu)
@@ -47,7 +46,7 @@ func TestProgramsDrawTheirOwnCPUTime(t *testing.T) {
 	const ms = time.Millisecond
 	spec := &executor.TaskSpec{Workflow: &executor.WorkflowSpec{Name: "w"}, Name: "t", Kind: "k",
 		Command: []string{"x"}}
-	p := &programTimes{quota: hostmodel.Quota{PeriodNanos: int64(20 * ms)}, run: "first",
+	p := &programTimes{run: "first",
 		named: map[[2]string][]sqlite.ProgramRun{{"w", "t"}: {{Ran: time.Second, CPU: 50 * ms, Millicores: 1000}}},
 		kinds: map[string][]sqlite.ProgramRun{"k": {{Ran: time.Second, CPU: time.Second, Millicores: 1000}}}}
 	l := &executor.Launch{Spec: spec, Hold: unit.Vector{unit.CPU: 1000}}

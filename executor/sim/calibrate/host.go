@@ -57,13 +57,11 @@ var steps = []struct {
 	share float64
 	do    func(*surveyor, context.Context) error
 }{
-	{"the host at rest", 0.04, (*surveyor).rest},
-	{"cores, while others are idle and busy", 0.01, (*surveyor).cores},
-	{"containers, one after the other", 0.19, (*surveyor).alone},
-	{"files", 0.17, (*surveyor).files},
-	{"the disk, with and without limits", 0.1, (*surveyor).disk},
-	{"the CPU quota", 0.14, (*surveyor).quota},
-	{"containers that start together, on idle and busy cores", 0.35, (*surveyor).together},
+	{"the host at rest", 0.05, (*surveyor).rest},
+	{"containers, one after the other", 0.22, (*surveyor).alone},
+	{"files", 0.2, (*surveyor).files},
+	{"the disk, with and without limits", 0.12, (*surveyor).disk},
+	{"containers that start together, on idle and busy cores", 0.41, (*surveyor).together},
 }
 
 // Measure measures the host that a lab is on. It takes about a minute on a host at rest.
@@ -454,7 +452,6 @@ func (s *surveyor) files(ctx context.Context) error {
 	o.ReadBytesPerSecond = rate(of(reads, readTime), float64(o.ReadFileNanos))
 	o.WriteBytesPerSecond = rate(of(writes, writeTime), float64(o.WriteFileNanos))
 	o.MemoryByteNanos = held
-	m.Disk.CopyBytesPerSecond = 1e9 / max(m.Phases.Copy.Wall.ByteNanos, 1e-3)
 	return nil
 }
 
@@ -515,39 +512,6 @@ func (s *surveyor) disk(ctx context.Context) error {
 			took += 1 - float64(bytes)/float64(rate) // as for a second's bytes: the burst at the start stays
 			c.X = append(c.X, float64(rate))
 			c.Y = append(c.Y, min(2, max(0.01, 1/max(took, 1e-3))))
-		}
-	}
-	return nil
-}
-
-// quota measures by how much bursts take longer under a CPU quota than its periods say.
-func (s *surveyor) quota(ctx context.Context) error {
-	q := &s.m.Quota
-	q.PeriodNanos, q.SliceNanos = int64(20*time.Millisecond), int64(5*time.Millisecond)
-	periods := *q
-	for _, burst := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond} {
-		var factors []float64
-		for _, limit := range []int64{250, 500} {
-			least := math.Inf(1) // a host that is busy only adds to it
-			for range 2 {
-				out, err := s.perform(ctx, Trial{Run: burst + time.Duration(s.m.Emulator.StartCPUNanos), CPU: 100,
-					Limit: limit})
-				if err != nil {
-					return err
-				}
-				r := out[0].Report
-				spent := float64(r.CPU.Achieved - r.StartCPUNanos)
-				if plain := periods.Wall(spent, 1, limit); spent > 0 && plain > 0 && r.Phases.ComputeNanos > 0 {
-					least = min(least, float64(r.Phases.ComputeNanos)/plain)
-				}
-			}
-			if !math.IsInf(least, 1) {
-				factors = append(factors, least)
-			}
-		}
-		if len(factors) > 0 {
-			q.Stretch.X = append(q.Stretch.X, float64(burst))
-			q.Stretch.Y = append(q.Stretch.Y, clamp(median(factors), 0.5, 100))
 		}
 	}
 	return nil
@@ -765,18 +729,10 @@ func Table(m *hostmodel.Model) (rows [][2]string) {
 		ms(m.PerContainer.GantryNanos), ms(m.PerContainer.EngineNanos), ms(float64(m.Emulator.StartCPUNanos)))
 	add("at rest", "gantry uses %.2g %% of a core, the engine %.2g %%", m.Idle.GantryNanos/1e7, m.Idle.EngineNanos/1e7)
 	add("disk, 4 streams", "reads %s, writes %s; copies %s", rate(m.Disk.ReadBytesPerSecond),
-		rate(m.Disk.WriteBytesPerSecond), rate(m.Disk.CopyBytesPerSecond))
+		rate(m.Disk.WriteBytesPerSecond), rate(1e9/max(p.Copy.Wall.ByteNanos, 1e-3)))
 	if c := &m.Disk.ReadLimit; len(c.X) > 0 {
 		add("disk, with a limit", "of %s: reads %.0f %%, writes %.0f %% of it", rate(c.X[0]), c.Y[0]*100,
 			m.Disk.WriteLimit.At(c.X[0])*100)
-	}
-	if c := &m.Quota.Stretch; len(c.X) > 0 {
-		last := len(c.X) - 1
-		add("under a CPU quota", "bursts of %.0f ms take %.2f times what its periods say, bursts of %.0f ms %.2f times",
-			c.X[0]/1e6, c.Y[0], c.X[last]/1e6, c.Y[last])
-	}
-	if c := &m.CoreSpeed; len(c.X) > 1 {
-		add("a core computes", "at %.0f %% of its speed while all others are busy", c.Y[len(c.Y)-1]*100)
 	}
 	if f := &m.Interference; len(f.Together) > 0 {
 		k, b := f.Together[len(f.Together)-1], f.BusyCores[len(f.BusyCores)-1]

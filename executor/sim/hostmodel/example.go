@@ -26,8 +26,7 @@ func Example(cores int) *Model {
 			Answer: phase(10*ms, 0, 0), End: phase(30*ms, 0, 0), Publish: phase(5*ms, 0, 5*ms),
 			Remove: phase(40*ms, 0, 0)},
 		Emulator: emulate.Own{ReadBytesPerSecond: 1e9, WriteBytesPerSecond: 1e9},
-		Disk:     Disk{ReadBytesPerSecond: 1e9, WriteBytesPerSecond: 1e9, CopyBytesPerSecond: 1e9},
-		Quota:    Quota{PeriodNanos: int64(20 * ms), SliceNanos: int64(5 * ms)},
+		Disk:     Disk{ReadBytesPerSecond: 1e9, WriteBytesPerSecond: 1e9},
 	}
 	m.Phases.Bring.Wall.ByteNanos, m.Phases.Copy.Wall.ByteNanos = 1, 1
 	return m

@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gantry/executor/emulate"
@@ -54,15 +55,11 @@ type Model struct {
 	// Emulator is the task emulator's own overhead, and the rates of the disk as it sees them.
 	Emulator emulate.Own `json:"emulator"`
 	// Disk is the host's disk, shared by all.
-	Disk  Disk  `json:"disk"`
-	Quota Quota `json:"quota"`
+	Disk Disk `json:"disk"`
 	// Interference is 1 and the CPU time that programs lose for each CPU nanosecond of phases, by the number of places
 	// for starts that are held and of cores that programs keep busy: several programs start a container, so that tasks
 	// lose time before all cores are busy. Empty: they lose only the time that the host lacks.
 	Interference Surface `json:"interference"`
-	// CoreSpeed is how fast a core computes, against a host at rest, by the number of other cores that are busy. It is
-	// for people: the measured time of a program includes it, and emulated tasks are asked for CPU time.
-	CoreSpeed Curve `json:"core_speed"`
 	// Idle is the CPU time of gantry and the engine while nothing happens.
 	Idle Use `json:"idle"`
 	// PerContainer is how the CPU time of all phases of one container is shared out. Phases have the sums.
@@ -124,25 +121,9 @@ var PhaseNames = []string{"stage", "bring", "copy", "create", "start", "answer",
 
 // Named returns the phase of a name; nil if there is none.
 func (p *Phases) Named(name string) *Phase {
-	switch name {
-	case "stage":
-		return &p.Stage
-	case "bring":
-		return &p.Bring
-	case "copy":
-		return &p.Copy
-	case "create":
-		return &p.Create
-	case "start":
-		return &p.Start
-	case "answer":
-		return &p.Answer
-	case "end":
-		return &p.End
-	case "publish":
-		return &p.Publish
-	case "remove":
-		return &p.Remove
+	all := [...]*Phase{&p.Stage, &p.Bring, &p.Copy, &p.Create, &p.Start, &p.Answer, &p.End, &p.Publish, &p.Remove}
+	if i := slices.Index(PhaseNames, name); i >= 0 {
+		return all[i]
 	}
 	return nil
 }
@@ -161,19 +142,14 @@ type Phase struct {
 
 // Cost is a time in nanoseconds that grows with files and bytes.
 type Cost struct {
-	BaseNanos    float64 `json:"base_nanos"`
-	FileNanos    float64 `json:"file_nanos"`     // for each file
-	ByteNanos    float64 `json:"byte_nanos"`     // for each byte
-	MaxByteNanos float64 `json:"max_byte_nanos"` // the most that bytes add for each file; 0: no bound
+	BaseNanos float64 `json:"base_nanos"`
+	FileNanos float64 `json:"file_nanos"` // for each file
+	ByteNanos float64 `json:"byte_nanos"` // for each byte
 }
 
 // Nanos is the cost of a number of files with that many bytes together.
 func (c *Cost) Nanos(files int, bytes int64) float64 {
-	b := c.ByteNanos * float64(bytes)
-	if c.MaxByteNanos > 0 {
-		b = min(b, c.MaxByteNanos*float64(files))
-	}
-	return c.BaseNanos + c.FileNanos*float64(files) + b
+	return c.BaseNanos + c.FileNanos*float64(files) + c.ByteNanos*float64(bytes)
 }
 
 // Use is the CPU time of gantry and of the engine. In Model.Idle it is CPU nanoseconds for each second of wall time.
@@ -186,24 +162,18 @@ type Use struct {
 type Disk struct {
 	ReadBytesPerSecond  float64 `json:"read_bytes_per_second"`
 	WriteBytesPerSecond float64 `json:"write_bytes_per_second"`
-	CopyBytesPerSecond  float64 `json:"copy_bytes_per_second"` // from file to file, through the page cache, with sync
 	// ReadLimit and WriteLimit are the rate achieved over that of a block I/O limit, by the limit in bytes per second.
 	ReadLimit  Curve `json:"read_limit"`
 	WriteLimit Curve `json:"write_limit"`
 }
 
-// Quota is how the kernel holds a task to its CPU quota: in each period it may use a period's time times its cores, and
-// then stands still until the next one.
-type Quota struct {
-	PeriodNanos int64 `json:"period_nanos"` // of tasks; 20 ms
-	SliceNanos  int64 `json:"slice_nanos"`  // that a core takes from the quota at once; 5 ms
-	// Stretch is measured wall time over Wall without it, by the CPU nanoseconds of a burst. Empty: 1.
-	Stretch Curve `json:"stretch"`
-}
+// quotaPeriod is the period of the CPU quotas of tasks: in each the kernel lets a task use that time times its cores,
+// and then has it stand still until the next one.
+const quotaPeriod = 20 * time.Millisecond
 
-// Wall returns how long a burst of cpu nanoseconds takes on that many threads under a quota in thousandths of a core;
-// 0 or less is none.
-func (q *Quota) Wall(cpu float64, threads int, millicores int64) float64 {
+// QuotaWall returns how long cpu nanoseconds take on that many threads under a quota in thousandths of a core; 0 or
+// less is none.
+func QuotaWall(cpu float64, threads int, millicores int64) float64 {
 	n := float64(max(threads, 1))
 	cores := float64(millicores) / 1000
 	if cpu <= 0 {
@@ -212,16 +182,13 @@ func (q *Quota) Wall(cpu float64, threads int, millicores int64) float64 {
 	if millicores <= 0 || cores >= n {
 		return cpu / n
 	}
-	period := float64(q.PeriodNanos)
+	period := float64(quotaPeriod)
 	each := period * cores // CPU time in one period
-	if each <= 0 {
-		return cpu / cores
-	}
 	whole := float64(int64(cpu / each))
 	if whole*each == cpu {
 		whole--
 	}
-	return (whole*period + (cpu-whole*each)/n) * q.Stretch.At(cpu)
+	return whole*period + (cpu-whole*each)/n
 }
 
 // Overhead is the expected time of a container beside its program, with that many inputs and outputs, from the order to

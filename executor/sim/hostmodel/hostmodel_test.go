@@ -53,18 +53,17 @@ func TestValidateRefusesWhatCannotBe(t *testing.T) {
 		{"surface without values", func(m *hostmodel.Model) { m.Phases.Start.Slowdown.Together = []float64{1} },
 			"0 rows"},
 		{"arguments that do not ascend", func(m *hostmodel.Model) {
-			m.Quota.Stretch = hostmodel.Curve{X: []float64{0, 0}, Y: []float64{1, 1}}
+			m.Disk.ReadLimit = hostmodel.Curve{X: []float64{0, 0}, Y: []float64{1, 1}}
 		}, "does not ascend"},
-		{"cores that stop", func(m *hostmodel.Model) {
-			m.CoreSpeed = hostmodel.Curve{X: []float64{0, 1}, Y: []float64{1, 0}}
-		}, "core_speed"},
+		{"a limit that stops everything", func(m *hostmodel.Model) {
+			m.Disk.WriteLimit = hostmodel.Curve{X: []float64{0, 1}, Y: []float64{1, 0}}
+		}, "write_limit"},
 		{"falling quantiles", func(m *hostmodel.Model) { m.Run = hostmodel.Spread{1, 0.5} }, "run falls"},
 		{"quantile of 0", func(m *hostmodel.Model) { m.Common = hostmodel.Spread{0, 1} }, "common"},
 		{"drift that falls", func(m *hostmodel.Model) { m.Phases.Start.Drift = hostmodel.Spread{2, 1} },
 			"phases.start.drift"},
 		{"no cores", func(m *hostmodel.Model) { m.Host.Cores = 0 }, "cores"},
 		{"no date", func(m *hostmodel.Model) { m.Measured.At = time.Time{} }, "measured.at"},
-		{"no period", func(m *hostmodel.Model) { m.Quota.PeriodNanos = 0 }, "quota.period"},
 		{"stolen twice", func(m *hostmodel.Model) { m.Measured.Stolen = 2 }, "stolen"},
 	} {
 		m := hostmodel.Example(4)
@@ -155,7 +154,6 @@ func TestTables(t *testing.T) {
 
 // A quota of half a core with periods of 20 ms: 10 ms of CPU time in each.
 func TestQuota(t *testing.T) {
-	q := hostmodel.Quota{PeriodNanos: 20e6, SliceNanos: 5e6}
 	for _, c := range []struct {
 		cpu        float64
 		threads    int
@@ -173,7 +171,7 @@ func TestQuota(t *testing.T) {
 		{10e6, 0, 1000, 10e6},    // a thread at least
 		{2e6, 1, 50, 20e6 + 1e6}, // 1 ms a period
 	} {
-		if got := q.Wall(c.cpu, c.threads, c.millicores); math.Abs(got-c.want) > 1 {
+		if got := hostmodel.QuotaWall(c.cpu, c.threads, c.millicores); math.Abs(got-c.want) > 1 {
 			t.Errorf("%v ns of CPU time on %d threads within %d: %v, want %v", c.cpu, c.threads, c.millicores, got,
 				c.want)
 		}
@@ -198,10 +196,6 @@ func TestCost(t *testing.T) {
 	c := hostmodel.Cost{BaseNanos: 100, FileNanos: 10, ByteNanos: 2}
 	if got := c.Nanos(3, 50); got != 100+30+100 {
 		t.Errorf("%v", got)
-	}
-	c.MaxByteNanos = 20
-	if got := c.Nanos(3, 50); got != 100+30+60 {
-		t.Errorf("bounded: %v", got)
 	}
 }
 

@@ -47,9 +47,6 @@ func (m *Model) Validate() error {
 		{"emulator.write_bytes_per_second", o.WriteBytesPerSecond, leastRate, mostRate},
 		{"disk.read_bytes_per_second", d.ReadBytesPerSecond, leastRate, mostRate},
 		{"disk.write_bytes_per_second", d.WriteBytesPerSecond, leastRate, mostRate},
-		{"disk.copy_bytes_per_second", d.CopyBytesPerSecond, leastRate, mostRate},
-		{"quota.period_nanos", float64(m.Quota.PeriodNanos), 1e6, 1e9},
-		{"quota.slice_nanos", float64(m.Quota.SliceNanos), 1e4, 1e9},
 		{"measured.steadied", m.Measured.Steadied, 0, 10},
 		{"idle.gantry_nanos", m.Idle.GantryNanos, 0, 1e12}, {"idle.engine_nanos", m.Idle.EngineNanos, 0, 1e12},
 		{"per_container.gantry_nanos", m.PerContainer.GantryNanos, 0, mostNanos},
@@ -58,9 +55,8 @@ func (m *Model) Validate() error {
 		errs = append(errs, within(f.what, f.x, f.least, f.most))
 	}
 	errs = append(errs, d.ReadLimit.validate("disk.read_limit", 0.01, 2),
-		d.WriteLimit.validate("disk.write_limit", 0.01, 2), m.Quota.Stretch.validate("quota.stretch", 0.5, 100),
-		m.CoreSpeed.validate("core_speed", 0.1, 10), m.Interference.validate("interference"), m.Run.validate("run"),
-		m.Common.validate("common"))
+		d.WriteLimit.validate("disk.write_limit", 0.01, 2), m.Interference.validate("interference"),
+		m.Run.validate("run"), m.Common.validate("common"))
 	return errors.Join(errs...)
 }
 
@@ -72,8 +68,7 @@ func (p *Phase) validate(what string) error {
 	}{{what + ".wall", &p.Wall}, {what + ".cpu", &p.CPU}} {
 		errs = append(errs, within(c.what+".base_nanos", c.cost.BaseNanos, 0, mostNanos),
 			within(c.what+".file_nanos", c.cost.FileNanos, 0, mostNanos),
-			within(c.what+".byte_nanos", c.cost.ByteNanos, 0, 1e9/leastRate),
-			within(c.what+".max_byte_nanos", c.cost.MaxByteNanos, 0, mostNanos))
+			within(c.what+".byte_nanos", c.cost.ByteNanos, 0, 1e9/leastRate))
 	}
 	if p.Samples < 0 {
 		errs = append(errs, fmt.Errorf("%s.samples is %d", what, p.Samples))
