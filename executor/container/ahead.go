@@ -261,9 +261,6 @@ func (a *attempt) release() error {
 	r := a.r
 	err := fault.Do("stage", func() error { return a.stage(a.staging) })
 	if err == nil {
-		err = a.limitDisk()
-	}
-	if err == nil {
 		err = a.r.call(a.staging, a.expand)
 	}
 	a.usage.Staged = r.Now()

@@ -142,9 +142,6 @@ func (a *attempt) start() error {
 	if err == nil {
 		err = fault.Do("control", a.makeControl)
 	}
-	if err == nil {
-		err = a.limitDisk()
-	}
 	if err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
@@ -342,7 +339,6 @@ func (a *attempt) notStarted(err error) {
 		return
 	}
 	x := &planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.HostError, ExitCode: -1}
-	a.freeDisk()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

@@ -10,15 +10,10 @@ import (
 	"gantry/planner"
 )
 
-const (
-	// diskEvery is how often the work directories of running attempts are looked at, if that takes little of it.
-	diskEvery = 250 * time.Millisecond
-	// quotaSlack is how near to its quota a program may come that cannot write another block.
-	quotaSlack = 64 << 10
-)
+// diskEvery is how often the work directories of running attempts are looked at, if that takes little of it.
+const diskEvery = 250 * time.Millisecond
 
-// watchDisk kills attempts whose work directory has grown beyond the limit. It watches with quotas, too: a former
-// gantry may have run where there were none.
+// watchDisk kills attempts whose work directory has grown beyond the limit.
 func (r *Runtime) watchDisk() {
 	defer r.work.Done()
 	wait := diskEvery
@@ -72,34 +67,4 @@ func (a *place) diskLimit() int64 {
 		return task
 	}
 	return run
-}
-
-func (a *place) project() uint32 { return stage.Project(a.r.name, int64(a.l.Attempt)) }
-
-// limitDisk has the file system hold the limit, if it can. Staged files do not count: they were there before.
-func (a *place) limitDisk() error {
-	limit := a.diskLimit()
-	if limit <= 0 {
-		return nil
-	}
-	for _, dir := range []string{a.dir, a.tmp()} {
-		err := stage.SetQuota(dir, a.project(), limit)
-		if err != nil && !errors.Is(err, stage.ErrNoQuota) && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// freeDisk ends the quota of an attempt that is over, and reports whether it was used up.
-func (a *place) freeDisk() (full bool) {
-	limit := a.diskLimit()
-	if limit <= 0 {
-		return false
-	}
-	used, err := stage.QuotaUsed(a.dir, a.project())
-	if err == nil {
-		_ = stage.SetQuota(a.dir, a.project(), 0) // /tmp goes
-	}
-	return err == nil && used > limit-quotaSlack
 }

@@ -38,7 +38,6 @@ func (a *attempt) harvest(c State, known evidence.Evidence) {
 	if a.overDisk() {
 		h.e.DiskUsed = a.disk.Load()
 	}
-	h.e.DiskFull = a.freeDisk()
 	h.judge()
 	h.leave()
 	a.r.mu.Lock()

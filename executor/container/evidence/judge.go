@@ -28,7 +28,6 @@ type Evidence struct {
 	TimeLimit time.Duration // of the task; 0: none
 	DiskLimit int64         // bytes that its work directory may take; 0: no limit
 	DiskUsed  int64         // bytes that it took, if that is more; 0: it is not
-	DiskFull  bool          // the file system allowed it no more
 	Strict    bool          // gantry has its shell count each program of a pipe
 
 	Teller Teller // the engine, for messages
@@ -163,10 +162,6 @@ func (e Evidence) Judge() Verdict {
 		v.Outcome = planner.Killed
 		v.Message = fmt.Sprintf("exit code %d, after %s from outside%s", v.Code, outside[e.End.Outside],
 			e.Teller.by("stop"))
-	case e.DiskFull:
-		v.Outcome = planner.OutOfDisk
-		v.Message = fmt.Sprintf("exit code %d, its work directory and /tmp used up their quota of %s on disk", v.Code,
-			shown.Size(e.DiskLimit))
 	default:
 		v.Outcome = planner.ExitCode
 		v.Message = fmt.Sprintf("exit code %d%s", v.Code, e.meaning(v.Code))
