@@ -7,11 +7,9 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"syscall"
 	"time"
 
 	release "gantry"
@@ -19,8 +17,11 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
+	"gantry/cmd/internal/trial"
 	"gantry/executor/experiment"
 	"gantry/sqlite"
 	"gantry/sqlite/results"
@@ -31,7 +32,7 @@ import (
 func experimentCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "experiment",
-		Usage:     "simulate all combinations of policies, loads, errors and other factors",
+		Usage:     "simulate or run all combinations of policies, loads, errors and other factors",
 		ArgsUsage: "FILE",
 		Description: `FILE names workloads, clusters and policies, and the parameters to vary. Every combination is
 simulated as often as FILE says, side by side on all cores. Repetitions differ in their seeds; combinations share them,
@@ -48,15 +49,29 @@ repetitions in the meantime. Runs whose system diverges are cut off at the limit
 --earlier continues from the short form that gantry report --save writes. If other builds made it, a run of each policy
 on each load by each build is repeated first: only if all come out the same, digit for digit, the others count.
 
+--runtime runs the same in containers, one run after the other, and simulates each as this host runs containers (gantry
+calibrate measures it before): the factor runtime of the results is RUNTIME or predicted. Policies take turns, in every
+other repetition in reverse order. Runs are those of the log in --dir: gantry compare says where a run and its
+prediction differ. Metric busy_cores is the cores that other programs used meanwhile; beyond the limit busy of FILE
+(0.5) a run is done again, at most twice, and so is one that was interrupted. The keys time_scale and size_scale of FILE
+scale loads as those options of gantry run.
+
+   gantry experiment --runtime oci slowdown.yaml   writes slowdown-oci.sqlite
+
 The results are SQLite. Views: v_intervals (means with 95 % confidence intervals over repetitions), v_metrics,
 v_workflows.
 
-Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, and workload.KEY with
-any path of keys of the workload file. The schema is trace/scenario/schema/experiment.schema.json.
+Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, runtime, time_scale,
+size_scale, and workload.KEY with any path of keys of the workload file. The schema is
+trace/scenario/schema/experiment.schema.json.
 
-Exit codes: 0 all runs done, 1 some could not be run, 2 wrong command line, 3 invalid input, 4 the results cannot be
+Exit codes: 0 all runs done, 1 some could not be done, 2 wrong command line, 3 invalid input, 4 the results cannot be
 written, 75 another gantry writes them, 130 interrupted and resumable.`,
-		Flags: []cli.Flag{
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "runtime", Usage: "run in containers by `RUNTIME` (docker, oci, slurm); sim only " +
+				"simulates", DefaultText: "that of FILE, else sim"},
+			&cli.BoolFlag{Name: "oversubscribe", Usage: "with --runtime: clusters may have more cores or memory than " +
+				"this host"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to `FILE`",
 				DefaultText: "NAME.sqlite"},
 			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once",
@@ -101,19 +116,28 @@ func runExperiment(c *cli.Context, path string) error {
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
+	view := newExperimentView(c.App.ErrWriter, c.Bool("quiet"))
+	bench, err := benchOf(c, x, view)
+	if err != nil {
+		return err
+	}
 	out := c.String("o")
 	if out == "" {
-		out = filepath.Base(x.Name) + ".sqlite"
+		out = filepath.Base(x.Name)
 		if c.Bool("quick") {
-			out = filepath.Base(x.Name) + "-quick.sqlite"
+			out += "-quick"
 		}
+		if x.Runtime != "" {
+			out += "-" + x.Runtime
+		}
+		out += ".sqlite"
 	}
 	jobs := c.Int("jobs")
 	if jobs == 0 {
 		jobs = runtime.NumCPU()
 	}
-	view := newExperimentView(c.App.ErrWriter, c.Bool("quiet"))
-	r := &experiment.Runner{File: x, Jobs: jobs, Repetitions: c.Int("repetitions"), Report: view.report}
+	r := &experiment.Runner{File: x, Jobs: jobs, Repetitions: c.Int("repetitions"), Report: view.report,
+		Perform: bench.Perform, Suits: bench.Suits}
 	if err := r.Check(); err != nil {
 		return exit.With(exit.Input, err)
 	}
@@ -134,8 +158,9 @@ func runExperiment(c *cli.Context, path string) error {
 		return exit.With(exit.Host, err)
 	}
 	r.Store = db
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
+	defer early.Cancel(stop)()
 	if earlier != nil {
 		err = takeOver(ctx, r, db, earlier, view)
 	}
@@ -146,22 +171,50 @@ func runExperiment(c *cli.Context, path string) error {
 	err = errors.Join(err, db.Summarise(c.Context), db.Close())
 	p := view.last
 	switch {
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+	case errors.Is(err, context.Canceled):
 		return exit.Stoppedf("stopped after %d of %s; continue with the same command", p.Done,
 			term.Plural(p.Runs, "run"))
 	case sqlite.IsDisk(err):
 		return exit.With(exit.Host, err)
 	case err != nil:
-		return exit.With(exit.Internal, err)
+		return exit.With(exit.CodeOf(err), err)
 	}
 	view.line("%s: %s (%d kept from before, %d diverged), in %s", out, term.Plural(p.Done, "run"), p.Kept, p.Diverged,
 		time.Since(view.begun).Round(time.Millisecond))
 	if p.Failed > 0 {
-		return exit.With(exit.TasksFailed, fmt.Errorf("%s could not be run; the first: %s",
-			term.Plural(p.Failed, "simulation"), view.failed))
+		return exit.With(exit.TasksFailed, fmt.Errorf("%s could not be done; the first: %s",
+			term.Plural(p.Failed, "run"), view.failed))
 	}
 	view.line("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
 	return nil
+}
+
+// benchOf makes what runs the experiment in containers, if it is to.
+func benchOf(c *cli.Context, x *scenario.Experiment, view *experimentView) (*trial.Bench, error) {
+	if c.IsSet("runtime") {
+		x.Runtime = c.String("runtime")
+	}
+	if x.Runtime == session.Simulation.Name {
+		x.On()
+		x.Runtime = ""
+	}
+	home, err := homeOf(c)
+	if err != nil {
+		return nil, err
+	}
+	b := &trial.Bench{Home: home, File: x, Any: c.Bool("oversubscribe"), Say: view.line}
+	b.Remove = func(ctx context.Context, run string) error {
+		db, err := session.OpenToWrite(home)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return remove(ctx, db, home, run, true)
+	}
+	if name := x.Runtime; name != "" {
+		x.On(scenario.Predicted, name)
+	}
+	return b, b.Prepare(c.Context)
 }
 
 // earlierRuns reads the results of --earlier; nil if there are none that count, and says why.
@@ -249,7 +302,7 @@ func (v *experimentView) report(p experiment.Progress) {
 		v.failed = p.Last.Cell.String() + ": " + p.Last.Message
 	}
 	if v.last.Runs == 0 && !v.quiet {
-		v.line("%s to simulate", term.Plural(p.Runs, "run"))
+		v.line("%s to do", term.Plural(p.Runs, "run"))
 		if term.Terminal(os.Stderr) {
 			v.bar = term.NewBar(v.out, int64(p.Runs), true)
 		}

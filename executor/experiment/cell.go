@@ -1,6 +1,6 @@
-// Package experiment runs simulations over all combinations of the values of factors, side by side. The result of a run
-// is a function of its parameters, its repetition and the files it is made from: neither the order of the runs nor how
-// many run at once matters.
+// Package experiment runs all combinations of the values of factors. Simulations run side by side, and the result of
+// one is a function of its parameters, its repetition and the files it is made from: neither the order of the runs nor
+// how many run at once matters. Runs on a runtime follow one another.
 package experiment
 
 import (
@@ -45,7 +45,28 @@ type Cell struct {
 	estimator predict.Spec
 	startup   time.Duration
 	charge    float64 // see executor.Engine.Charge
+	runtime   string  // "": ideal machines, simulated side by side
+	timeScale float64 // of runtime; so is sizeScale
+	sizeScale float64
 	load      *workload
+}
+
+// Spec is one repetition of a cell for a runtime.
+type Spec struct {
+	Runtime, Policy, Errors, Estimator string
+	Startup                            time.Duration
+	TimeScale, SizeScale               float64
+	Seed                               uint64
+	Workload                           *scenario.Workload
+	Cluster                            *scenario.Cluster
+}
+
+// Spec describes a repetition, counted from 0.
+func (c *Cell) Spec(x *scenario.Experiment, repetition int) Spec {
+	w := c.load
+	return Spec{Runtime: c.runtime, Policy: c.policy, Errors: c.Get("errors"), Estimator: c.estimator.String(),
+		Startup: c.startup, TimeScale: c.timeScale, SizeScale: c.sizeScale, Seed: max(1, x.Seed, w.file.Seed),
+		Workload: w.file, Cluster: w.drawn(repetition)}
 }
 
 // Get returns the value of a parameter, "" if the cell does not have it.
@@ -169,11 +190,39 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 				"times what planning takes in CPU time", text))
 		}
 	}
+	if err := p.runtime(c); err != nil {
+		return nil, err
+	}
 	if c.load, err = p.workload(c); err != nil {
 		return nil, err
 	}
 	c.Inputs = c.load.digest
 	return c, nil
+}
+
+// runtime reads the factors of runtimes.
+func (p *plan) runtime(c *Cell) error {
+	c.runtime = c.Get("runtime")
+	for name, to := range map[string]*float64{"time_scale": &c.timeScale, "size_scale": &c.sizeScale} {
+		*to = 1
+		text := c.Get(name)
+		if text == "" {
+			continue
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		switch {
+		case err != nil || !(x > 0 && x <= 1e9):
+			return p.fail(c, name, fmt.Errorf("%s %q: it has to be a number above 0", name, text))
+		case c.runtime == "" && x != 1:
+			return p.fail(c, name, fmt.Errorf("%s %s: simulations of ideal machines are not scaled: add runtime, or "+
+				"leave it out", name, text))
+		}
+		*to = x
+	}
+	if c.runtime != "" && c.charge > 0 {
+		return p.fail(c, "charge_planning", errors.New("charge_planning: planning takes its own time on a runtime"))
+	}
+	return nil
 }
 
 // fail reports an error with the combination and with the line of the value of the factor at fault; "" is none.

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -44,6 +45,10 @@ type Runner struct {
 	// Only, if set, says which runs are run; the others are left alone. A search takes no notice of it.
 	Only   func(c *Cell, repetition int) bool
 	Report func(Progress)
+	// Perform runs a repetition of a cell on its runtime; one at a time.
+	Perform func(ctx context.Context, c *Cell, repetition int) (*Outcome, error)
+	// Suits says why this host cannot perform a cell; nil: it can.
+	Suits func(c *Cell) error
 
 	mu       sync.Mutex
 	progress Progress
@@ -97,10 +102,12 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(jobs, func(a, b job) int { return position[a.cell.load] - position[b.cell.load] })
+	real := alternate(jobs)
+	jobs = slices.DeleteFunc(jobs, func(j job) bool { return j.cell.runtime != "" })
 	r.begun = time.Now()
-	r.progress = Progress{Runs: len(jobs)}
+	r.progress = Progress{Runs: len(jobs) + len(real)}
 	r.left, r.took = map[string]int{}, map[string]effort{}
-	for _, j := range jobs {
+	for _, j := range slices.Concat(jobs, real) {
 		r.left[j.cell.policy]++
 	}
 	if s := r.File.Search; s != nil {
@@ -110,12 +117,49 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	r.report(nil)
 	if r.File.Search == nil {
-		if _, err = r.all(ctx, cancel, jobs); err != nil {
-			return err
+		if _, err = r.all(ctx, cancel, jobs); err == nil {
+			err = r.perform(ctx, real)
 		}
-		return nil
+		return err
 	}
 	return r.search(ctx, cancel, p, groups)
+}
+
+// alternate puts runs on runtimes in order: all cells of a repetition of a load, in every other repetition the last one
+// first. So a host that becomes slower favours none (ABBA).
+func alternate(jobs []job) (real []job) {
+	for i := 0; i < len(jobs); {
+		n := i
+		for n < len(jobs) && jobs[n].cell.load == jobs[i].cell.load && jobs[n].repetition == jobs[i].repetition {
+			n++
+		}
+		turn := slices.Clone(jobs[i:n])
+		if jobs[i].repetition%2 == 1 {
+			slices.Reverse(turn)
+		}
+		real = append(real, turn...)
+		i = n
+	}
+	return slices.DeleteFunc(real, func(j job) bool { return j.cell.runtime == "" })
+}
+
+// perform runs jobs on their runtimes, one after the other.
+func (r *Runner) perform(ctx context.Context, jobs []job) error {
+	for _, j := range jobs {
+		kept, err := r.kept(ctx, j)
+		if err == nil && kept == nil && ctx.Err() == nil {
+			if kept, err = r.Perform(ctx, j.cell, j.repetition); err == nil {
+				err = r.keep(ctx, kept)
+			}
+		}
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Runner) repetitions() int {
@@ -129,8 +173,25 @@ func (r *Runner) repetitions() int {
 // anything.
 func (r *Runner) Check() error {
 	p := newPlan(r.File)
-	if _, _, err := p.cells(); err != nil {
+	_, cells, err := p.cells()
+	if err != nil {
 		return err
+	}
+	for _, c := range cells {
+		if c.runtime == "" {
+			continue
+		}
+		if err := r.Suits(c); err != nil {
+			return p.fail(c, "cluster", err)
+		}
+	}
+	if s := r.File.Search; s != nil {
+		for _, block := range r.File.Blocks {
+			if slices.ContainsFunc(block, func(f scenario.Factor) bool { return f.Name == "runtime" }) {
+				return fmt.Errorf("experiment %s: line %d: a search simulates ideal machines: leave runtime out",
+					r.File.Source, s.Line)
+			}
+		}
 	}
 	// A load is drawn from traces and parameters that may be wrong too: one of each workload tells.
 	for _, id := range slices.Sorted(maps.Keys(p.loads)) {

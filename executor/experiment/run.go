@@ -41,8 +41,8 @@ type Outcome struct {
 	Took       time.Duration      // by the wall clock
 }
 
-// seriesPoints bounds the series that is kept of a run.
-const seriesPoints = 1000
+// SeriesPoints bounds the series that is kept of a run.
+const SeriesPoints = 1000
 
 // seedOf is that of everything random in a repetition beside the load: the same for all cells, so that they meet the
 // same draws.
@@ -131,7 +131,7 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 		}
 	}
 	if x.KeepSeries {
-		out.Series = collector.InSystem().Thin(seriesPoints)
+		out.Series = collector.InSystem().Thin(SeriesPoints)
 	}
 	return out, nil
 }
@@ -156,7 +156,12 @@ func (w *workload) submissions(repetition int) ([]executor.Submission, error) {
 
 // platform makes the platform of a repetition.
 func (w *workload) platform(repetition int) (*planner.Platform, error) {
-	return executor.PlatformOf(w.cluster.Draw(seedOf(&scenario.Experiment{}, w.file, repetition)))
+	return executor.PlatformOf(w.drawn(repetition))
+}
+
+// drawn is the cluster of a repetition.
+func (w *workload) drawn(repetition int) *scenario.Cluster {
+	return w.cluster.Draw(seedOf(&scenario.Experiment{}, w.file, repetition))
 }
 
 // check draws a little of the load, enough to show its faults.

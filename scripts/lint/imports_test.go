@@ -97,6 +97,8 @@ var layers = []layer{
 		"executor/** sqlite/**", "a session knows no command line, and no requests"},
 	{"cmd/internal/serve", ". cmd/api cmd/internal/exit cmd/internal/server cmd/internal/session cmd/internal/term " +
 		"trace/** planner/** executor/** sqlite/**", "a run that takes work knows no command line"},
+	{"cmd/internal/trial", "cmd/gantry/early cmd/internal/exit cmd/internal/session cmd/internal/term trace/generate " +
+		"trace/scenario executor/** sqlite", "experiments on a runtime are runs, and know no command line"},
 	{"cmd/gantry/early", "", "it is a leaf"},
 	{"cmd/gantry/debian", "", "it is a leaf"},
 	{"cmd/gantry-task", "executor/emulate executor/container/launch executor/container/launch/first",

@@ -15,7 +15,7 @@ import (
 	"gantry/trace/reader"
 )
 
-// Experiment is an experiment file: which simulations are run, over all combinations of the values of its factors.
+// Experiment is an experiment file: which runs there are, over all combinations of the values of its factors.
 type Experiment struct {
 	Name, Title string
 	Source      string // path of the file
@@ -30,12 +30,41 @@ type Experiment struct {
 	InSystem   int   // a run with more workflows in the system diverges, and is cut off
 	Events     int64 // a run with more events is cut off too
 	Search     *Search
+	Runtime    string  // of containers, on which all combinations run; "": they are simulated, or a factor says so
+	Busy       float64 // cores that other programs may use beside a run on containers: it is done again beyond that
+}
+
+// Predicted is the value of the factor runtime for a simulation as a host model says that this host runs containers.
+const Predicted = "predicted"
+
+// On has all combinations run on runtimes instead of those of the file; none simulates them on ideal machines.
+func (x *Experiment) On(runtimes ...string) {
+	for i := range x.Blocks {
+		x.Blocks[i] = slices.DeleteFunc(slices.Clone(x.Blocks[i]), func(f Factor) bool { return f.Name == "runtime" })
+		if len(runtimes) > 0 {
+			x.Blocks[i] = append(x.Blocks[i], Factor{Name: "runtime", Values: runtimes,
+				Lines: make([]int, len(runtimes))})
+		}
+	}
+}
+
+// Runtimes are the values of the factor runtime, in order.
+func (x *Experiment) Runtimes() (all []string) {
+	for _, block := range x.Blocks {
+		for _, f := range block {
+			if f.Name == "runtime" {
+				all = append(all, f.Values...)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup,
 // charge_planning (simulated time advances by that factor times the time of planning; results then differ from run to
-// run), cluster, workload, utilisation (short for workload.arrivals.utilisation), or workload.KEY with a path of keys
-// of the workload file.
+// run), cluster, workload, utilisation (short for workload.arrivals.utilisation), runtime (of containers, sim or
+// Predicted), time_scale and size_scale of that runtime, or workload.KEY with a path of keys of the workload file.
 type Factor struct {
 	Name   string
 	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written
@@ -63,6 +92,7 @@ func (s *Search) Values() []string {
 const (
 	defaultInSystem = 2000
 	defaultEvents   = 200_000_000
+	defaultBusy     = 0.5 // cores
 	maxRepetitions  = 100_000
 	maxSearched     = 10_000
 	maxRuns         = 10_000_000
@@ -83,6 +113,7 @@ const Utilisation = "workload.arrivals.utilisation"
 //	                            # timing: the CPU time of planning, which differs from run to run; load: a description
 //	                            # of the workflows
 //	limit: {in_system: 2000, events: 200000000}    # a run beyond either is cut off and counts as diverged
+//	runtime: oci                # all combinations run in containers, and simulated as this host runs containers
 //	factors:                    # a list of such mappings runs the combinations of each
 //	  policy: [cpp, fdws, "fwp:m=100"]
 //	  errors: [none, "random1:2"]
@@ -100,7 +131,8 @@ const Utilisation = "workload.arrivals.utilisation"
 // reading have its name behind the experiment's: slowdown@empty.
 func ReadExperiment(r io.Reader, source string, quick bool, reading string) (*Experiment, error) {
 	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)),
-		Repetitions: 1, KeepWorkflows: true, KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
+		Repetitions: 1, KeepWorkflows: true, KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents,
+		Busy: defaultBusy}
 	if err := read(r, "experiment", source, func(y *doc, root *reader.Node) {
 		y.experiment(x, root, quick, reading)
 	}); err != nil {
@@ -157,6 +189,9 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 		{"title", y.string(&x.Title)},
 		{"workload", one("workload")},
 		{"cluster", one("cluster")},
+		{"time_scale", one("time_scale")},
+		{"size_scale", one("size_scale")},
+		{"runtime", y.string(&x.Runtime)},
 		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
 		{"seed", y.seed(&x.Seed)},
 		{"keep", func(v *reader.Node) { y.kept(x, v) }},
@@ -165,6 +200,8 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 			y.keyed(v, "limit", []yamlKey{
 				{"in_system", y.wholeNumber(&x.InSystem, "in_system", math.MaxInt32)},
 				{"events", y.wholeNumber(&events, "events", 1e15)},
+				{"busy", y.number(&x.Busy, "busy", func(x float64) bool { return x >= 0 && x <= 1e6 },
+					"a number of cores from 0 to 1e6")},
 			})
 			x.Events = int64(events)
 		}},
@@ -341,7 +378,7 @@ func (y *doc) flow(v *reader.Node) string {
 
 func (y *doc) factorName(name string, line int) bool {
 	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload",
-		"utilisation"}
+		"utilisation", "runtime", "time_scale", "size_scale"}
 	if slices.Contains(known, name) {
 		return true
 	}

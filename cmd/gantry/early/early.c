@@ -26,7 +26,8 @@ static int begins(void) {
 	text[n] = 0;
 	for (char *word = text + strlen(text) + 1; word < text + n; word += strlen(word) + 1)
 		if (*word != '-')
-			return !strcmp(word, "run") || !strcmp(word, "resume") || !strcmp(word, "serve");
+			return !strcmp(word, "run") || !strcmp(word, "resume") || !strcmp(word, "serve") ||
+				!strcmp(word, "experiment");
 	return 0;
 }
 

@@ -18,8 +18,9 @@ import (
 type Inputs struct {
 	load.Loader
 	Paths      []string
-	Seed       uint64 // of streams whose file says none
-	repetition int    // of streams, counted from 0
+	Alone      *scenario.Workload // instead of Paths: a stream of it, whose repetitions nobody counts
+	Seed       uint64             // of streams whose file says none
+	repetition int                // of streams, counted from 0
 	// repetitions is how many a workload file stands for, the most if there are several files; 0 if none was read.
 	repetitions int
 	reuse       bool // a workload file asks for it
@@ -34,6 +35,13 @@ type Inputs struct {
 
 // Submissions reads all workflows before anything runs: one that is wrong stops everything.
 func (in *Inputs) Submissions() ([]executor.Submission, error) {
+	if in.Alone != nil {
+		subs, err := in.workload(in.Alone, true)
+		if err != nil {
+			return nil, exit.With(exit.Input, err)
+		}
+		return in.Order(subs), nil
+	}
 	if len(in.Paths) == 0 {
 		return nil, exit.Usagef("no workflow given: name trace files, workload files or directories, or - for " +
 			"standard input")
@@ -85,22 +93,7 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 			return nil, exit.Usagef("--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1,
 				path, of)
 		}
-		subs, err := in.Workload(w, in.repetition)
-		if err != nil {
-			return nil, err
-		}
-		warmUp, coolDown, err := load.Window(w, subs, in.TimeScale)
-		switch {
-		case err != nil && in.Count == 0:
-			return nil, err
-		case err != nil: // --count asks for a few on purpose
-			in.Warn("%v; all count", err)
-		case warmUp+coolDown > 0 && !alone:
-			in.Warn("%s: warm_up and cool_down count only where a workload file is alone, and are left out", path)
-		default:
-			in.warmUp, in.coolDown = warmUp, coolDown
-		}
-		return subs, nil
+		return in.workload(w, alone)
 	}
 	var w *trace.Workflow
 	if path == "-" {
@@ -115,6 +108,26 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		return nil, err
 	}
 	return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs, Dirs: in.Dirs}}, nil
+}
+
+// workload makes the submissions of a workload. If it is alone, it says how many of them metrics leave out.
+func (in *Inputs) workload(w *scenario.Workload, alone bool) ([]executor.Submission, error) {
+	subs, err := in.Workload(w, in.repetition)
+	if err != nil {
+		return nil, err
+	}
+	warmUp, coolDown, err := load.Window(w, subs, in.TimeScale)
+	switch {
+	case err != nil && in.Count == 0:
+		return nil, err
+	case err != nil: // --count asks for a few on purpose
+		in.Warn("%v; all count", err)
+	case warmUp+coolDown > 0 && !alone:
+		in.Warn("%s: warm_up and cool_down count only where a workload file is alone, and are left out", w.Source)
+	default:
+		in.warmUp, in.coolDown = warmUp, coolDown
+	}
+	return subs, nil
 }
 
 // sniff is sniffWorkload, but standard input can be read again.
