@@ -1,9 +1,13 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"gantry/sqlite/report"
 )
@@ -14,14 +18,14 @@ type Verdict int
 const (
 	Agrees Verdict = iota
 	InSign
-	Overlaps
+	Undecided
 	TooFew
 	Unmeasured
 	Disagrees
 )
 
 func (v Verdict) String() string {
-	return [...]string{"agrees", "agrees in sign", "intervals overlap", "one repetition only", "not measured",
+	return [...]string{"agrees", "agrees in sign", "not decided", "one repetition only", "not measured",
 		"disagrees"}[v]
 }
 
@@ -30,9 +34,11 @@ type Finding struct {
 	What    string // is compared
 	Ours    string // values with intervals
 	Verdict Verdict
-	N       int  // repetitions that it rests on
-	Wanted  int  // that the experiment asks for; 0: unknown
-	Quick   bool // it rests on the short variant of the experiment
+	P       float64 // of a contradiction: the probability that chance shows so much of one, two-sided
+	Needed  float64 // repetitions that would decide, by the mean and the deviation of those that there are
+	N       int     // repetitions that it rests on
+	Wanted  int     // that the experiment asks for; 0: unknown
+	Quick   bool    // it rests on the short variant of the experiment
 }
 
 // Outcome is the verdict of results on a relation, with the findings.
@@ -40,37 +46,95 @@ type Outcome struct {
 	*Relation
 	Findings []Finding
 	Verdict  Verdict
-	Holding  int // findings that agree, at least in sign
-	Missing  int // repetitions that are missing of the finding that lacks most
-	N        int // repetitions of the finding that has least
+	Holding  int     // findings that agree, at least in sign
+	Needed   float64 // repetitions that would decide all findings that nothing decides
+	Missing  int     // repetitions that are missing of the finding that lacks most
+	N        int     // repetitions of the finding that has least
 	Quick    bool
+	Same     bool // the reading changes nothing of it
 }
 
 const (
 	defaultSame = 0.05 // see Compare.Within
 	defaultNear = 0.25
+	level       = 0.05
 )
 
-// judge evaluates a relation.
-func (s *Study) judge(d data, r *Relation) Outcome {
-	o := Outcome{Relation: r, N: math.MaxInt}
+// judge evaluates a relation under a reading; nil: that of the text.
+func (s *Study) judge(d data, r *Relation, reading *Reading) Outcome {
+	o := Outcome{Relation: r, N: math.MaxInt, Same: true}
 	for i := range r.Checks {
 		for _, c := range expand(&r.Checks[i]) {
-			f := s.find(d, &c)
-			o.Findings = append(o.Findings, f)
-			o.Verdict = max(o.Verdict, f.Verdict)
-			if f.Verdict <= InSign {
-				o.Holding++
-			}
-			o.Missing = max(o.Missing, f.Wanted-f.N)
-			o.N = min(o.N, f.N)
-			o.Quick = o.Quick || f.Quick
+			o.Same = !s.read(&c, reading) && o.Same
+			o.Findings = append(o.Findings, s.find(d, &c))
 		}
+	}
+	holm(o.Findings)
+	for _, f := range o.Findings {
+		o.Verdict = max(o.Verdict, f.Verdict)
+		if f.Verdict <= InSign {
+			o.Holding++
+		}
+		if f.Verdict == Undecided {
+			o.Needed = max(o.Needed, f.Needed)
+		}
+		o.Missing = max(o.Missing, f.Wanted-f.N)
+		o.N = min(o.N, f.N)
+		o.Quick = o.Quick || f.Quick
 	}
 	if len(o.Findings) == 0 {
 		o.Verdict, o.N = Unmeasured, 0
 	}
 	return o
+}
+
+// holm leaves those contradictions that chance does not explain among so many comparisons: by Holm's correction the
+// k-th smallest of m probabilities has to be below the level over m - k + 1.
+func holm(findings []Finding) {
+	var against []*Finding
+	for i := range findings {
+		if findings[i].Verdict == Disagrees {
+			against = append(against, &findings[i])
+		}
+	}
+	slices.SortStableFunc(against, func(a, b *Finding) int { return cmp.Compare(a.P, b.P) })
+	for k, f := range against {
+		if f.P > level/float64(len(findings)-k) {
+			for _, f := range against[k:] {
+				f.Verdict = Undecided
+			}
+			return
+		}
+	}
+}
+
+// read turns a comparison into that of a reading, and reports whether that changes anything.
+func (s *Study) read(c *Compare, r *Reading) (changes bool) {
+	if r == nil {
+		return false
+	}
+	for _, of := range []*string{&c.Of, &c.OfB} {
+		if s.declares(*of, r.Name) {
+			*of, changes = *of+"@"+r.Name, true
+		}
+	}
+	for _, sel := range []*Selector{&c.At, &c.A, &c.B} {
+		was := *sel
+		if was == nil {
+			continue
+		}
+		*sel = Selector{}
+		for param, values := range was {
+			out := slices.Clone(values)
+			for i, v := range out {
+				if other, has := r.Instead[param][v]; has {
+					out[i], changes = other, true
+				}
+			}
+			(*sel)[param] = out
+		}
+	}
+	return changes
 }
 
 // expand returns the comparisons that each and along stand for.
@@ -126,7 +190,7 @@ func (s *Study) find(d data, c *Compare) Finding {
 		m.Scale = 1
 	}
 	a := d.sample(c.Of, atA, c.Metric)
-	f := Finding{Wanted: a.wanted, N: len(a.values)}
+	f := Finding{Wanted: a.wanted, N: len(a.values), Needed: math.Inf(1)}
 	two := c.B != nil || c.OfB != "" || c.MetB != ""
 	f.What = s.title(c, two)
 	if a.cells == 0 || a.runs == 0 {
@@ -152,7 +216,7 @@ func (s *Study) find(d data, c *Compare) Finding {
 	if !two {
 		i := a.interval(m.Scale)
 		f.Ours = i.String() + unit + cut
-		f.Verdict = alone(i, c)
+		f.alone(i, c)
 		return f
 	}
 	b := d.sample(or(c.OfB, c.Of), atB, or(c.MetB, c.Metric))
@@ -189,7 +253,7 @@ func (s *Study) find(d data, c *Compare) Finding {
 		f.Ours += ": " + signed(shown) + " %"
 	}
 	f.Ours += cut
-	f.Verdict = between(diff, ib, shown, same, c)
+	f.between(diff, ib, shown, same, c)
 	return f
 }
 
@@ -253,7 +317,8 @@ func eachOf(c *Compare) Selector {
 	return out
 }
 
-// stability judges by Wilson's interval of the share of runs that both tests find stable, against one half.
+// stability judges by the rule of Ilyushkin and Epema, section V: each test holds in two of three runs. Wilson's
+// interval of the share of runs that pass both stands beside it.
 func stability(f Finding, a *sample, claim string) Finding {
 	f.N = a.judged
 	f.Wanted = a.wanted * a.cells
@@ -261,57 +326,75 @@ func stability(f Finding, a *sample, claim string) Finding {
 		f.Verdict, f.Ours = Unmeasured, "no run is long enough for the tests"
 		return f
 	}
-	f.Ours = fmt.Sprintf("%d of %d runs stable", a.stable, a.judged)
+	low, high := share(a.stable, a.judged)
+	f.Ours = fmt.Sprintf("stable by Wieland's test in %d of %d runs, by drift in %d; by both in %.0f to %.0f %%", a.wieland,
+		a.judged, a.drift, max(0, 100*low), 100*high)
 	if a.cut > 0 {
 		f.Ours += fmt.Sprintf(", %d cut off", a.cut)
 	}
-	k := a.stable
-	if claim == "unstable" {
-		k = a.judged - k
-	}
-	switch low, high := share(k, a.judged); {
+	stable := 3*min(a.wieland, a.drift) >= 2*a.judged
+	switch {
 	case a.judged < 2:
 		f.Verdict = TooFew
-	case low > 0.5:
-		f.Verdict = Agrees
-	case high < 0.5:
+	case stable != (claim == "stable"):
 		f.Verdict = Disagrees
-	default:
-		f.Verdict = Overlaps
 	}
 	return f
 }
 
-// alone judges a value against a bound or a figure of the paper.
-func alone(i report.Interval, c *Compare) Verdict {
+// region is where a claim holds.
+type region struct{ lo, hi float64 }
+
+func around(x, within float64) region { return region{x - within, x + within} }
+
+// decide judges whether a mean lies in a region: it does if its interval does, and does not if its interval lies
+// outside. Equivalence takes two one-sided tests, and so an interval of 90 %.
+func (f *Finding) decide(i report.Interval, r region, equivalence bool) {
 	if i.N < 2 || math.IsNaN(i.Half) {
-		return TooFew
+		f.Verdict = TooFew
+		return
 	}
-	low, high := i.Mean-i.Half, i.Mean+i.Half
-	switch c.Claim {
-	case "at-most":
-		return bounded(high <= *c.Bound, low > *c.Bound)
-	case "at-least":
-		return bounded(low >= *c.Bound, high < *c.Bound)
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(i.N - 1)}
+	inside, outside := min(i.Mean-r.lo, r.hi-i.Mean), max(r.lo-i.Mean, i.Mean-r.hi)
+	half := i.Half
+	if equivalence && inside > 0 {
+		half *= t.Quantile(1-level) / t.Quantile(1-level/2)
 	}
-	within := or0(c.Within, defaultNear) * math.Abs(*c.Paper)
+	closed := equivalence || r.lo != 0 && r.hi != 0 // an order of two means is strict
 	switch {
-	case math.Abs(i.Mean-*c.Paper) <= within || low <= *c.Paper && *c.Paper <= high:
-		return Agrees
-	case high >= *c.Paper-within && low <= *c.Paper+within:
-		return Overlaps
+	case inside >= half && (inside > 0 || closed):
+		f.Verdict = Agrees
+	case outside > half:
+		if f.Verdict, f.P = Disagrees, 0; half > 0 {
+			f.P = 2 * t.CDF(-outside*t.Quantile(1-level/2)/half)
+		}
+	default:
+		f.Verdict = Undecided
 	}
-	return Disagrees
+	if distance := math.Abs(inside); distance > 0 {
+		f.Needed = math.Ceil(float64(i.N) * (half / distance) * (half / distance))
+	}
 }
 
-func bounded(holds, fails bool) Verdict {
-	switch {
-	case holds:
-		return Agrees
-	case fails:
-		return Disagrees
+// alone judges a value against a bound or a figure of the paper.
+func (f *Finding) alone(i report.Interval, c *Compare) {
+	switch c.Claim {
+	case "at-most":
+		f.decide(i, region{math.Inf(-1), *c.Bound}, false)
+	case "at-least":
+		f.decide(i, region{*c.Bound, math.Inf(1)}, false)
+	default:
+		within := or0(c.Within, defaultNear) * math.Abs(*c.Paper)
+		if f.decide(i, around(*c.Paper, within), false); f.Verdict == Undecided && meets(i, c, within) {
+			f.Verdict = Agrees
+		}
 	}
-	return Overlaps
+}
+
+// meets reports whether a mean is near the paper's figure, or its interval has that.
+func meets(i report.Interval, c *Compare, within float64) bool {
+	off := math.Abs(i.Mean - *c.Paper)
+	return off <= within || off <= i.Half
 }
 
 func or0(a, b float64) float64 {
@@ -322,47 +405,38 @@ func or0(a, b float64) float64 {
 }
 
 // between judges a difference: its sign, then the paper's figure against the shown value.
-func between(diff, base, shown report.Interval, same bool, c *Compare) Verdict {
-	if c.Claim == "identical" {
-		if same {
-			return Agrees
+func (f *Finding) between(diff, base, shown report.Interval, same bool, c *Compare) {
+	switch c.Claim {
+	case "identical":
+		f.Verdict = Agrees
+		if !same {
+			f.Verdict = Disagrees
 		}
-		return Disagrees
-	}
-	if diff.N < 2 || math.IsNaN(diff.Half) {
-		return TooFew
-	}
-	low, high := diff.Mean-diff.Half, diff.Mean+diff.Half
-	if c.Claim == "same" {
+		return
+	case "same":
 		within := or0(c.Within, defaultSame)
 		if c.As != "difference" {
 			within *= math.Abs(base.Mean)
 		}
-		switch {
-		case low >= -within && high <= within:
-			return Agrees
-		case low > within || high < -within:
-			return Disagrees
+		f.decide(diff, around(0, within), true)
+		return
+	case "above":
+		f.decide(diff, region{0, math.Inf(1)}, false)
+	default:
+		f.decide(diff, region{math.Inf(-1), 0}, false)
+	}
+	if c.Paper == nil || f.Verdict > Undecided {
+		return
+	}
+	within := or0(c.Within, defaultNear) * math.Abs(*c.Paper)
+	if f.Verdict == Agrees {
+		if !meets(shown, c, within) {
+			f.Verdict = InSign
 		}
-		return Overlaps
+		return
 	}
-	if c.Claim == "above" {
-		low, high = -high, -low
+	figure := *f // neither the sign nor the figure
+	if figure.decide(shown, around(*c.Paper, within), false); figure.Verdict == Disagrees {
+		*f = figure
 	}
-	switch {
-	case low > 0:
-		return Disagrees
-	case high >= 0:
-		if c.Paper != nil && math.Abs(shown.Mean-*c.Paper) > shown.Half+or0(c.Within, defaultNear)*math.Abs(*c.Paper) {
-			return Disagrees // neither the sign nor the figure
-		}
-		return Overlaps
-	case c.Paper == nil:
-		return Agrees
-	}
-	if math.Abs(shown.Mean-*c.Paper) <= or0(c.Within, defaultNear)*math.Abs(*c.Paper) ||
-		shown.Mean-shown.Half <= *c.Paper && *c.Paper <= shown.Mean+shown.Half {
-		return Agrees
-	}
-	return InSign
 }

@@ -70,10 +70,15 @@ func (p *Page) Markdown() ([]byte, error) {
 const legend = `Numbers are means over repetitions with 95 % confidence intervals by Student's t; differences are
 paired, repetition by repetition on the same load. A verdict is computed: *agrees*, *agrees in sign*
 (the difference lies on the paper's side of zero, but neither within a quarter of the paper's
-figure, or the part that a reading says, nor with it in its interval), *intervals overlap* (the data
-does not decide), *disagrees* (the other sign, or neither the paper's sign nor its figure within a
-quarter of the interval). Of several comparisons the worst counts. A system counts as stable if the 95 % interval
-(Wilson) of the share of runs that both tests find stable lies above one half.
+figure, or the part that a reading says, nor with it in its interval), *not decided* (beside it
+the number of repetitions that would decide, if mean and deviation stay), *disagrees* (the other sign, or neither
+the paper's sign nor its figure within a quarter of the interval). What the paper calls the same is tested for equivalence, by two
+one-sided tests at 5 %. A statement agrees if all of its comparisons do: a conjunction needs no correction. It disagrees if a
+comparison contradicts it by Holm's correction for as many as it has. A system counts as stable by the rule of
+Ilyushkin and Epema: each of two tests holds in two thirds of the runs or more; Wilson's 95 % interval of the share that passes both
+stands beside it. Statements that cannot fail, or not by our data, are marked and never counted as agreeing: *fitted* (parameters
+were chosen for it), *identity* (true by construction), *bound* (so far away that nothing is tested), *contradictory* (the
+paper says the contrary, too).
 In tables, [5] are the repetitions there are, if some are missing. Of builds, "b repeated 4 of a" says
 that build b simulated four runs of build a again and got the same digits, those of the clock excepted.`
 
@@ -113,7 +118,7 @@ func (w writer) Sources() string {
 	var b strings.Builder
 	b.WriteString("| experiment | shows | repetitions | build | run (UTC) | simulated in |\n")
 	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
-	for _, x := range w.s.Experiments {
+	for _, x := range w.experiments() {
 		set := w.d[x.Name]
 		if set == nil {
 			fmt.Fprintf(&b, "| `%s` | %s | none yet | | | |\n", x.File, cell(x.Shows))
@@ -128,6 +133,17 @@ func (w writer) Sources() string {
 			set.Took.Round(time.Second))
 	}
 	return b.String()
+}
+
+// experiments are those of the study, each followed by its readings.
+func (w writer) experiments() (out []Experiment) {
+	for _, x := range w.s.Experiments {
+		out = append(out, x)
+		for _, r := range x.Readings {
+			out = append(out, Experiment{Name: x.Name + "@" + r, File: "--reading " + r + " " + x.File, Shows: x.Shows})
+		}
+	}
+	return out
 }
 
 // builds names the builds that simulated the runs. Where there are several, the last stands for all if it repeated runs
@@ -176,7 +192,7 @@ func repetitions(set *results.Set) string {
 // Complete says whether no repetition of any experiment is missing, in a sentence.
 func (w writer) Complete() string {
 	var missing, quick []string
-	for _, x := range w.s.Experiments {
+	for _, x := range w.experiments() {
 		set := w.d[x.Name]
 		if set != nil && set.Quick {
 			quick = append(quick, "`"+x.File+"`")
@@ -196,65 +212,165 @@ func (w writer) Complete() string {
 	return out
 }
 
-// Summary counts verdicts.
-func (w writer) Summary() string {
-	count := map[Verdict]int{}
-	for i := range w.s.Relations {
-		count[w.s.judge(w.d, &w.s.Relations[i]).Verdict]++
+// readings are that of the text, nil, and the others.
+func (w writer) readings() []*Reading {
+	out := []*Reading{nil}
+	for i := range w.s.Readings {
+		out = append(out, &w.s.Readings[i])
 	}
-	var parts []string
+	return out
+}
+
+func (r *Reading) title() string {
+	if r == nil {
+		return "the paper's text"
+	}
+	return r.Name
+}
+
+// Summary counts verdicts under each reading, those of marked statements apart.
+func (w writer) Summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d statements of the paper. %s\n\n| reading |", len(w.s.Relations), w.Complete())
 	for v := Agrees; v <= Disagrees; v++ {
-		if n := count[v]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s: %d", v, n))
+		fmt.Fprintf(&b, " %s |", v)
+	}
+	fmt.Fprintf(&b, " counted apart |\n|%s\n", strings.Repeat(" --- |", int(Disagrees)+3))
+	for _, reading := range w.readings() {
+		count, apart := make([]int, Disagrees+1), map[string]int{}
+		for i := range w.s.Relations {
+			if r := &w.s.Relations[i]; r.Mark != "" {
+				apart[r.Mark]++
+			} else {
+				count[w.s.judge(w.d, r, reading).Verdict]++
+			}
+		}
+		fmt.Fprintf(&b, "| %s |", reading.title())
+		for _, n := range count {
+			fmt.Fprintf(&b, " %d |", n)
+		}
+		var parts []string
+		for _, mark := range marks {
+			if apart[mark] > 0 {
+				parts = append(parts, fmt.Sprintf("%s: %d", mark, apart[mark]))
+			}
+		}
+		fmt.Fprintf(&b, " %s |\n", strings.Join(parts, ", "))
+	}
+	return b.String()
+}
+
+// Readings says what each reading is, how it was chosen, and which sentences of the paper it gives up.
+func (w writer) Readings() string {
+	var b strings.Builder
+	for _, r := range w.s.Readings {
+		fmt.Fprintf(&b, "**%s**: %s %s\n\n", r.Name, r.Says, r.Chosen)
+		if len(r.GivesUp) == 0 {
+			continue
+		}
+		b.WriteString("| sentence that it gives up | for the reading | against it |\n| --- | --- | --- |\n")
+		for _, g := range r.GivesUp {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", cell(g.Says), cell(g.For), cell(g.Against))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// Negatives lists what no reading satisfies.
+func (w writer) Negatives() string {
+	var b strings.Builder
+	for i := range w.s.Relations {
+		r, best := &w.s.Relations[i], Disagrees
+		if r.Mark != "" {
+			continue
+		}
+		for _, reading := range w.readings() {
+			best = min(best, w.s.judge(w.d, r, reading).Verdict)
+		}
+		if best > Agrees {
+			fmt.Fprintf(&b, "- %s *(%s)*: **%s**. %s\n", cell(r.Says), cell(r.Where), best, cell(r.Note))
 		}
 	}
-	return fmt.Sprintf("%d statements of the paper: %s. %s", len(w.s.Relations), strings.Join(parts, ", "),
-		w.Complete())
+	return b.String()
 }
 
 // Relations is the table of all relations, or of those of which the place in the paper contains one of some texts.
 func (w writer) Relations(places ...string) string {
 	var b strings.Builder
-	b.WriteString("| the paper says | the paper's figure | ours | verdict |\n| --- | --- | --- | --- |\n")
+	b.WriteString("| the paper says | the paper's figure |")
+	for _, reading := range w.readings() {
+		fmt.Fprintf(&b, " ours, by %s | verdict |", reading.title())
+	}
+	fmt.Fprintf(&b, "\n| --- | --- |%s\n", strings.Repeat(" --- | --- |", len(w.readings())))
 	for i := range w.s.Relations {
 		r := &w.s.Relations[i]
 		in := func(place string) bool { return strings.Contains(r.Where, place) }
 		if len(places) > 0 && !slices.ContainsFunc(places, in) {
 			continue
 		}
-		o := w.s.judge(w.d, r)
-		var ours []string
-		for _, f := range o.Findings {
-			text := f.Ours
-			if f.What != "" {
-				text = f.What + ": " + text
-			}
-			if len(o.Findings) > 1 && f.Verdict != o.Verdict {
-				text += " (" + f.Verdict.String() + ")"
-			}
-			ours = append(ours, cell(text))
-		}
 		says := cell(r.Says) + " *(" + cell(r.Where) + ")*"
 		if r.Reading != "" {
 			says += "<br>Reading: " + cell(r.Reading)
 		}
-		verdict := "**" + o.Verdict.String() + "**"
-		if n := len(o.Findings); n > 1 && o.Verdict > InSign {
-			verdict += fmt.Sprintf("; %d of %d comparisons agree", o.Holding, n)
-		}
-		if o.Missing > 0 && o.Verdict != Unmeasured {
-			verdict += fmt.Sprintf("; %d repetitions so far", o.N)
-		}
-		if o.Quick && o.Verdict != Unmeasured {
-			verdict += "; at quick scale"
-		}
 		if r.Note != "" {
-			verdict += "<br>" + cell(r.Note)
+			says += "<br>Note: " + cell(r.Note)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", says, cell(r.Paper), strings.Join(ours, "<br>"), verdict)
+		fmt.Fprintf(&b, "| %s | %s |", says, cell(r.Paper))
+		for _, reading := range w.readings() {
+			o := w.s.judge(w.d, r, reading)
+			if reading != nil && o.Same {
+				b.WriteString(" as by the text | |")
+				continue
+			}
+			fmt.Fprintf(&b, " %s | %s |", o.ours(), o.verdict())
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }
+
+func (o *Outcome) ours() string {
+	var ours []string
+	for _, f := range o.Findings {
+		text := f.Ours
+		if f.What != "" {
+			text = f.What + ": " + text
+		}
+		if len(o.Findings) > 1 && f.Verdict != o.Verdict {
+			text += " (" + f.Verdict.String() + ")"
+		}
+		ours = append(ours, cell(text))
+	}
+	return strings.Join(ours, "<br>")
+}
+
+func (o *Outcome) verdict() string {
+	text := "**" + o.Verdict.String() + "**"
+	if o.Mark != "" {
+		text = "*" + o.Mark + "*: " + o.Verdict.String()
+	}
+	if n := len(o.Findings); n > 1 && o.Verdict > InSign {
+		text += fmt.Sprintf("; %d of %d comparisons agree", o.Holding, n)
+	}
+	switch {
+	case o.Verdict != Undecided:
+	case o.Needed > maxNeeded:
+		text += fmt.Sprintf("; more than %d repetitions would decide", maxNeeded)
+	default:
+		text += fmt.Sprintf("; %.0f repetitions would decide", max(o.Needed, float64(o.N+1)))
+	}
+	if o.Missing > 0 && o.Verdict != Unmeasured {
+		text += fmt.Sprintf("; %d repetitions so far", o.N)
+	}
+	if o.Quick && o.Verdict != Unmeasured {
+		text += "; at quick scale"
+	}
+	return text
+}
+
+// maxNeeded bounds the repetitions that a page asks for: beyond, there is no difference worth the name.
+const maxNeeded = 1000
 
 // tag matches the beginning of a text that a browser might take for a tag of HTML.
 var tag = regexp.MustCompile(`<([a-zA-Z/!?])`)

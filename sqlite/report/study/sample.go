@@ -37,8 +37,8 @@ type sample struct {
 	cut    int // runs of them that were cut off
 	runs   int // that ended or were cut off
 	wanted int // repetitions that the experiment asks for
-	stable int // runs that both tests find stable, of judged
-	judged int
+	// Of judged runs, those that both tests find stable, and each of them.
+	stable, wieland, drift, judged int
 }
 
 func (d data) sample(of string, sel Selector, metric string) sample {
@@ -61,10 +61,9 @@ func (d data) sample(of string, sel Selector, metric string) sample {
 			}
 			out.runs++
 			if w, ok := r.Values["wieland_stable"]; ok {
-				out.judged++
-				if w == 1 && r.Values["drift_stable"] == 1 {
-					out.stable++
-				}
+				drift := int(r.Values["drift_stable"])
+				out.judged, out.wieland, out.drift = out.judged+1, out.wieland+int(w), out.drift+drift
+				out.stable += int(w) * drift
 			}
 			if r.State == experiment.Diverged {
 				out.cut++

@@ -25,6 +25,7 @@ type Study struct {
 	Page  string `yaml:"page"`  // file of the template of its page, from the study file
 	// Experiments are those that it rests on, in the order of pages.
 	Experiments []Experiment       `yaml:"experiments"`
+	Readings    []Reading          `yaml:"readings"` // beside that of the text
 	Metrics     map[string]Metric  `yaml:"metrics"`
 	Params      map[string]Param   `yaml:"params"`
 	Tables      []Table            `yaml:"tables"`
@@ -40,6 +41,24 @@ type Experiment struct {
 	Name  string `yaml:"name"`  // that of the experiment
 	File  string `yaml:"file"`  // from the study file
 	Shows string `yaml:"shows"` // the figures and tables of the paper
+	// Readings are those of its file that the study holds against the paper, too; results have the name NAME@READING.
+	Readings Values `yaml:"readings"`
+}
+
+// Reading is another reading of the paper than that of its text, with the sentences that it gives up.
+type Reading struct {
+	Name    string                       `yaml:"name"`
+	Says    string                       `yaml:"says"`   // in words
+	Chosen  string                       `yaml:"chosen"` // its bounds, and how it was chosen
+	GivesUp []Given                      `yaml:"gives_up"`
+	Instead map[string]map[string]string `yaml:"instead"` // by parameter: the value that stands for one of the checks
+}
+
+// Given is a sentence that a reading gives up.
+type Given struct {
+	Says    string `yaml:"says"`
+	For     string `yaml:"for"`
+	Against string `yaml:"against"`
 }
 
 // Metric says how pages show a metric.
@@ -87,10 +106,14 @@ type Relation struct {
 	Where string `yaml:"where"` // the place in the paper
 	Paper string `yaml:"paper"` // the paper's figure, in words
 	// Reading discloses how a text is read that may be read otherwise; Note explains the findings. Neither has numbers.
-	Reading string    `yaml:"reading"`
-	Note    string    `yaml:"note"`
-	Checks  []Compare `yaml:"checks"`
+	Reading string `yaml:"reading"`
+	Note    string `yaml:"note"`
+	// Mark says why agreement is none: fitted, identity, bound (one that cannot fail) or contradictory (in the paper).
+	Mark   string    `yaml:"mark"`
+	Checks []Compare `yaml:"checks"`
 }
+
+var marks = []string{"", "fitted", "identity", "bound", "contradictory"}
 
 // Compare is a comparison, or several: one for each combination of the values of Each.
 type Compare struct {
@@ -201,7 +224,9 @@ func (s *Study) check() error {
 		return errors.New("it needs the keys short and experiments")
 	}
 	known := func(name, by string) error {
-		if !slices.ContainsFunc(s.Experiments, func(x Experiment) bool { return x.Name == name }) {
+		of, reading, _ := strings.Cut(name, "@")
+		if !slices.ContainsFunc(s.Experiments, func(x Experiment) bool { return x.Name == of }) ||
+			reading != "" && !s.declares(of, reading) {
 			return fmt.Errorf("%s: experiment %q is not listed under experiments", by, name)
 		}
 		return nil
@@ -246,6 +271,9 @@ func (s *Study) check() error {
 	}
 	for i := range s.Relations {
 		r := &s.Relations[i]
+		if !slices.Contains(marks, r.Mark) {
+			return fmt.Errorf("relation %q: mark %q is none of %s", r.Says, r.Mark, strings.Join(marks[1:], ", "))
+		}
 		for k := range r.Checks {
 			if err := compare(&r.Checks[k], fmt.Sprintf("relation %q", r.Says)); err != nil {
 				return err
@@ -288,6 +316,13 @@ func (s *Study) check() error {
 		}
 	}
 	return nil
+}
+
+// declares reports whether an experiment has a reading.
+func (s *Study) declares(experiment, reading string) bool {
+	return slices.ContainsFunc(s.Experiments, func(x Experiment) bool {
+		return x.Name == experiment && slices.Contains(x.Readings, reading)
+	})
 }
 
 // panels returns the panels of a figure, with the figure's values for fields that they do not set.
@@ -337,7 +372,7 @@ func (s Selector) with(others ...Selector) Selector {
 
 // Keeps says whether a study needs a metric.
 func (s *Study) Keeps(metric string) bool {
-	if metric == "wieland_stable" || metric == "drift_stable" {
+	if slices.Contains([]string{"wieland_stable", "drift_stable", "preemptions"}, metric) {
 		return true
 	}
 	has := func(m string) bool { return m == metric }

@@ -16,6 +16,10 @@ import (
 const measured = "testdata/measured.jsonl"
 
 func page(t *testing.T, relations string) string {
+	return pageOf(t, "", relations, measured)
+}
+
+func pageOf(t *testing.T, keys, relations string, paths ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -25,8 +29,9 @@ func page(t *testing.T, relations string) string {
 		}
 		return path
 	}
-	file := write("study.yaml", "short: S\nexperiments: [{name: x, file: x.yaml}]\nrelations:\n"+relations)
-	text, err := study.WritePage(context.Background(), []string{file}, []string{measured}, "", "", false)
+	file := write("study.yaml", "short: S\nexperiments: [{name: x, file: x.yaml, readings: [other]}]\n"+keys+
+		"relations:\n"+relations)
+	text, err := study.WritePage(context.Background(), []string{file}, paths, "", "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,25 +53,30 @@ func TestVerdictsFollowFromTheData(t *testing.T) {
 		{ba + "claim: above}", "−20.0", "disagrees"},
 		{ba + "claim: below, paper: -22}", "", "agrees"},
 		{ba + "claim: below, paper: -60}", "", "agrees in sign"},
-		{ca + "claim: below}", "", "intervals overlap"},
+		{ca + "claim: below}", "", "not decided"},
 		{ca + "claim: below, paper: -90}", "", "disagrees"},
 		{ba + "claim: same, within: 0.3}", "", "agrees"},
 		{ba + "claim: same}", "", "disagrees"},
-		{ca + "claim: same}", "", "intervals overlap"},
+		{ca + "claim: same}", "", "not decided"},
+		{ca + "claim: same, as: difference, within: 2.5}", "", "agrees"}, // by an interval of 90 %
+		{ca + "claim: same, as: difference, within: 2.2}", "", "agrees"},
+		{ca + "claim: same, as: difference, within: 1.9}", "", "not decided"},
 		{aa + "claim: identical}", "", "agrees"},
 		{ba + "claim: identical}", "", "disagrees"},
 		{da + "claim: above}", "3 of 4 runs cut off", "one repetition only"},
 		{up + "along: {param: load, values: [1, 2]}, claim: rises}", "+100 ±0 %", "agrees"},
 		{up + "along: {param: load, values: [2, 1]}, claim: rises}", "−50", "disagrees"},
 		{a1 + "claim: at-most, bound: 12}", "10.0 ±1.3", "agrees"},
-		{a1 + "claim: at-most, bound: 11}", "", "intervals overlap"},
+		{a1 + "claim: at-most, bound: 11}", "", "not decided"},
 		{a1 + "claim: at-least, bound: 12}", "", "disagrees"},
 		{a1 + "claim: near, paper: 12}", "", "agrees"},
 		{a1 + "claim: near, paper: 30}", "", "disagrees"},
-		{"{of: x, at: {policy: a, load: 1}, claim: stable}", "4 of 4 runs stable", "agrees"},
+		{"{of: x, at: {policy: a, load: 1}, claim: stable}", "Wieland's test in 4 of 4 runs, by drift in 4; by both in 51 to 100 %", "agrees"},
 		{"{of: x, at: {policy: b, load: 1}, claim: stable}", "0 of 4", "disagrees"},
-		{"{of: x, at: {policy: c, load: 1}, claim: stable}", "2 of 4", "intervals overlap"},
-		{"{of: x, at: {policy: d, load: 1}, claim: unstable}", "3 cut off", "intervals overlap"},
+		{"{of: x, at: {policy: c, load: 1}, claim: stable}", "3 of 4 runs, by drift in 3; by both in 15 to 85 %",
+			"agrees"}, // each in two thirds
+		{"{of: x, at: {policy: c, load: 1}, claim: unstable}", "", "disagrees"},
+		{"{of: x, at: {policy: d, load: 1}, claim: unstable}", "3 cut off", "agrees"},
 		{"{of: x, at: {policy: none}, metric: m, claim: at-most, bound: 1}", "no results", "not measured"},
 	} {
 		text := page(t, "  - says: it\n    where: here\n    checks: ["+x.check+"]\n")
@@ -85,10 +95,65 @@ func TestTheWorstComparisonCounts(t *testing.T) {
       - {of: x, at: {load: 1}, each: [{policy: [a, b]}], metric: m, claim: at-most, bound: 9.5}
 `)
 	for _, want := range []string{"a, 1, m: 10.0 ±1.3", "b, 1, m: 8.0 ±1.3 (agrees)",
-		"**intervals overlap**; 1 of 2 comparisons agree; 4 repetitions so far", "**4 of 5**", "**Not complete**",
+		"**not decided**; 1 of 2 comparisons agree; 28 repetitions would decide; 4 repetitions so far", "**4 of 5**", "**Not complete**",
 		"| v1 |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// A contradiction that is significant alone, at 4 %, is what chance shows among two comparisons.
+func TestContradictionsAreCorrectedByHolm(t *testing.T) {
+	for checks, want := range map[string]string{
+		"[{of: x, at: {load: 1, policy: a}, metric: m, claim: at-most, bound: 8.65}]":                "**disagrees**",
+		"[{of: x, at: {load: 1}, each: [{policy: [a, b]}], metric: m, claim: at-most, bound: 8.65}]": "**not decided**",
+		"[{of: x, at: {load: 1}, each: [{policy: [a, b]}], metric: m, claim: at-most, bound: 5}]":    "**disagrees**",
+	} {
+		if text := page(t, "  - {says: it, where: here, checks: "+checks+"}\n"); !strings.Contains(text, want) {
+			t.Errorf("%s: no %s in\n%s", checks, want, text)
+		}
+	}
+}
+
+// Marked statements never count as agreeing.
+func TestMarkedStatementsAreCountedApart(t *testing.T) {
+	const check = ", where: here, checks: [{of: x, at: {policy: a, load: 1}, metric: m, claim: at-most, bound: 12}]}\n"
+	text := page(t, "  - {says: one"+check+"  - {says: two, mark: identity"+check+"  - {says: three, mark: fitted"+check)
+	for _, want := range []string{"| the paper's text | 1 | 0 | 0 | 0 | 0 | 0 | fitted: 1, identity: 1 |",
+		"*identity*: agrees", "*fitted*: agrees", "**agrees**"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// Each statement has a verdict by the text and one by each reading, whose results replace those that it has. What a
+// reading does not touch stays.
+func TestReadingsHaveColumns(t *testing.T) {
+	text, err := os.ReadFile(measured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other.jsonl")
+	swap := strings.NewReplacer(`"experiment":"x"`, `"experiment":"x@other"`, `"policy":"a"`, `"policy":"b"`,
+		`"policy":"b"`, `"policy":"a"`).Replace(string(text))
+	if err := os.WriteFile(other, []byte(swap), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := pageOf(t, "readings: [{name: other, says: Swapped., instead: {policy: {d: c}}}]\n", `  - {says: one, where: here,
+      checks: [{of: x, at: {load: 1}, a: {policy: b}, b: {policy: a}, metric: m, claim: below}]}
+  - {says: two, where: here, checks: [{of: x, at: {load: 1, policy: d}, claim: stable}]}
+`, measured, other)
+	for _, want := range []string{"ours, by the paper's text | verdict | ours, by other | verdict |",
+		`(?m)^\| one .*\*\*agrees\*\*.*\*\*disagrees\*\*`,
+		`(?m)^\| two .*d, 1: stable by Wieland's test in 1 of 4.*\*\*disagrees\*\*.* c, 1: .*in 3 of 4.*\*\*agrees\*\*`,
+		"| other | 1 | 0 | 0 | 0 | 0 | 1 |  |", "`--reading other x.yaml`"} {
+		if re, ok := strings.CutPrefix(want, "(?m)"); ok && regexp.MustCompile("(?m)"+re).MatchString(got) {
+			continue
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
 }
@@ -101,6 +166,7 @@ func TestStudiesThatCannotBe(t *testing.T) {
 		has + "relations: [{says: it, checks: [{of: y, claim: below}]}]\n":            `experiment "y"`,
 		has + "relations: [{says: it, checks: [{of: x, claim: best}]}]\n":             `claim "best"`,
 		has + "relations: [{says: it, checks: [{of: x, metric: m, claim: below}]}]\n": "needs b",
+		has + "relations: [{says: it, mark: nice}]\n":                                 `mark "nice"`,
 		has + "figures: [{id: ../f, kind: bars, of: x, metric: m}]\n":                 "name of a file",
 		has + "figures: [{id: f, kind: pie, of: x, metric: m}]\n":                     `kind "pie"`,
 	} {
