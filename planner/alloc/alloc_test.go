@@ -52,6 +52,23 @@ func TestPostponingWaitsForAFasterNode(t *testing.T) {
 		n1 a`)
 }
 
+// b and c are done earlier on the fast node, one after the other. If one task may wait for it, c starts.
+func TestAsManyTasksWaitForOneBusyNodeAsMay(t *testing.T) {
+	const scenario = `
+		nodes 1 1*4
+		A    a=4
+		B    b=8
+		C    c=8`
+	for _, spec := range []string{"owm", "owm:wait=2"} {
+		run(t, spec, scenario, `
+			n0
+			n1 abbcc`)
+	}
+	run(t, "owm:wait=one", scenario, `
+		n0 cccccccc
+		n1 abb`)
+}
+
 // J2 waits for the whole cluster. EASY lets J3 pass it only if that delays it by nothing.
 func TestRigidBackfills(t *testing.T) {
 	const scenario = `

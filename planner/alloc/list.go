@@ -46,9 +46,10 @@ func (*List) Allocate(_ context.Context, c *planner.Cycle, q Skipper) error {
 func (p *Postponing) Allocate(_ context.Context, c *planner.Cycle, q Postponer) error {
 	return list(c, q, func(t planner.TaskID, n planner.NodeID) (planner.TaskID, decision) {
 		contest, held := p.Rule.contest(c, c.Task(t), n)
+		same := q.Alike() && !c.Platform().Overlapped && p.Rule.Waiters == 0 // for all, the idle node and the busy one
 		switch {
 		case !held:
-		case q.Alike() && !c.Platform().Overlapped: // the idle node is the same for all
+		case same:
 			best, ok := q.Sift(c, contest)
 			if !ok {
 				return t, stop
@@ -58,6 +59,7 @@ func (p *Postponing) Allocate(_ context.Context, c *planner.Cycle, q Postponer) 
 			if gain, _ := contest.Gain(c, t); gain > contest.Lead {
 				c.Explain(t, planner.Reason{Code: planner.Unplaced, Node: n})
 				q.Postpone(c, t)
+				p.Rule.wait()
 				return t, postpone
 			}
 		}

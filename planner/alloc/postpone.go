@@ -12,6 +12,11 @@ import (
 // it is estimated to finish earlier on the busy node that becomes idle first (the fastest, then the lowest id among
 // equals). On nodes of several tasks, busy is a node without room, and idle one with room for this task.
 type BusyFinishesFirst struct {
+	// Waiters is how many tasks may wait for one busy node in a round; 0: any number.
+	Waiters int
+	waiting map[planner.NodeID]int
+	full    bool // the chosen node has as many since it was chosen
+
 	planned room // by the ends that were planned
 	// By node, the tasks that are about to start: the first counted reservations of the round.
 	starting map[planner.NodeID][]release
@@ -44,19 +49,20 @@ func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle plan
 
 // first returns the node without room for need that is estimated to have it first, and when; None if all have room.
 func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.NodeID, planner.Time) {
-	same := b.starting != nil && b.now == c.Now() && b.round == c.Round() && b.need == need
+	same := b.starting != nil && b.now == c.Now() && b.round == c.Round() && b.need == need && !b.full
 	if same && b.due == c.Draft.Dues() {
 		return b.busy, b.from
 	}
 	if !same || b.taken(c) {
 		if b.now != c.Now() || b.round != c.Round() || b.starting == nil {
 			if b.starting == nil {
-				b.starting = map[planner.NodeID][]release{}
+				b.starting, b.waiting = map[planner.NodeID][]release{}, map[planner.NodeID]int{}
 			}
 			clear(b.starting)
+			clear(b.waiting)
 			b.counted = 0
 		}
-		b.now, b.round, b.need, b.due = c.Now(), c.Round(), need, 0
+		b.now, b.round, b.need, b.due, b.full = c.Now(), c.Round(), need, 0, false
 		b.count(c)
 		b.busy, b.from = planner.None, unit.Never
 		for n := range c.Nodes() {
@@ -74,6 +80,12 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 	}
 	b.due = c.Draft.Dues()
 	return b.busy, b.from
+}
+
+// wait says that a task waits for the chosen node.
+func (b *BusyFinishesFirst) wait() {
+	b.waiting[b.busy]++
+	b.full = b.waiting[b.busy] == b.Waiters
 }
 
 // taken reports whether tasks of other needs took room of the chosen node: then it has room later.
@@ -103,6 +115,9 @@ func (b *BusyFinishesFirst) consider(c *planner.Cycle, n planner.NodeID, soonest
 		}
 		speed, other := c.Nodes()[n].Speed, c.Nodes()[b.busy].Speed
 		return speed > other || speed == other && n < b.busy
+	}
+	if b.Waiters > 0 && b.waiting[n] >= b.Waiters {
+		return
 	}
 	if !better(soonest) || !b.need.Fits(c.Capacity(n)) || b.need.Fits(c.Draft.Free(n)) {
 		return

@@ -62,12 +62,19 @@ func dynamic() []Row {
 				"busy node that becomes idle first waits, and its workflow with it.",
 			Params: []Param{{"order", []string{"lowest", "highest"},
 				"which of the workflows' tasks comes first: the lowest rank, as in the original, or the highest, as " +
-					"the text of the 2018 paper says"}},
+					"the text of the 2018 paper says"},
+				{"wait", []string{"any", "one", "1..1000000"}, "how many tasks may wait for one busy node in a round: any " +
+					"number, as neither paper bounds them, or so many; the others take the next busy node, or start"}},
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				q := &order.Joint{Ranks: ranks, Key: byRank(ranks), Largest: p["order"] == "highest"}
+				waiters := map[string]int{"any": 0, "one": 1}[p["wait"]]
+				if p["wait"] != "any" && p["wait"] != "one" {
+					waiters = int(p.Number("wait"))
+				}
+				rule := alloc.BusyFinishesFirst{Waiters: waiters}
 				return &planner.Pipeline[alloc.Postponer]{
-					Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: &alloc.Postponing{},
+					Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: &alloc.Postponing{Rule: rule},
 				}
 			},
 		},

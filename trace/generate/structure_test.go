@@ -573,7 +573,7 @@ func BenchmarkWorkloadI3000(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				l := load{Workflows: 3000, Mix: workloadI(), Totals: paperTotals(),
-					Arrivals: generate.Utilised(0.98, 100), Bare: bare}
+					Arrivals: generate.Utilised(0.98, 100, false), Bare: bare}
 				p, err := l.Plan(1)
 				if err != nil {
 					b.Fatal(err)

@@ -148,12 +148,18 @@ func Every(interval time.Duration) Arrivals {
 
 // Poisson has a mean of perHour arrivals an hour. The same seed with another rate gives the same arrivals on a
 // stretched axis of time.
-func Poisson(perHour float64) Arrivals {
+// Exact ones are stretched so that n of them take n mean intervals.
+func Poisson(perHour float64, exact bool) Arrivals {
 	return func(n int, seed uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
 		r, at, now := stream(seed, arrivalStream), make([]time.Duration, n), 0.0
 		for i := range at {
 			now += r.ExpFloat64() * 3600 / perHour
 			at[i] = seconds(now)
+		}
+		for i := range at {
+			if exact {
+				at[i] = seconds(at[i].Seconds() * float64(n) * 3600 / perHour / now)
+			}
 		}
 		return at, nil
 	}
@@ -174,7 +180,7 @@ func PoissonIntervals(mean time.Duration) Arrivals {
 
 // Utilised is Poisson with the rate that imposes a utilisation (1 is full) on nodes whose speeds sum to speeds:
 // utilisation × speeds / mean total runtime.
-func Utilised(utilisation, speeds float64) Arrivals {
+func Utilised(utilisation, speeds float64, exact bool) Arrivals {
 	return func(n int, seed uint64, mean func() (time.Duration, error)) ([]time.Duration, error) {
 		m, err := mean()
 		if err != nil {
@@ -183,7 +189,7 @@ func Utilised(utilisation, speeds float64) Arrivals {
 		if m <= 0 {
 			return nil, errors.New("arrivals: workflows without runtimes impose no utilisation; give a rate")
 		}
-		return Poisson(utilisation*speeds/m.Hours())(n, seed, nil)
+		return Poisson(utilisation*speeds/m.Hours(), exact)(n, seed, nil)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestPoissonArrivals(t *testing.T) {
 		return ts
 	}
 	const n = 100_000
-	ts := at(generate.Poisson(98), n, 4)
+	ts := at(generate.Poisson(98, false), n, 4)
 	gaps, last := []float64{}, time.Duration(0)
 	for _, x := range ts {
 		gaps = append(gaps, (x - last).Seconds())
@@ -172,14 +172,20 @@ func TestPoissonArrivals(t *testing.T) {
 	if mean, sd := moments(gaps); math.Abs(mean-3600/98.) > 0.5 || math.Abs(sd-3600/98.) > 0.8 || slices.Min(gaps) < 0 {
 		t.Errorf("gaps of mean %v and standard deviation %v s, want %v of both", mean, sd, 3600/98.)
 	}
-	if fast := at(generate.Poisson(196), n, 4); math.Abs(2*fast[n-1].Seconds()/last.Seconds()-1) > 1e-9 {
+	if fast := at(generate.Poisson(196, false), n, 4); math.Abs(2*fast[n-1].Seconds()/last.Seconds()-1) > 1e-9 {
 		t.Error("twice the rate does not halve the times of the same seed")
 	}
 	// 49 % of 100 with half an hour of work each: 98 an hour.
-	if u := at(generate.Utilised(0.49, 100), n, 4); !slices.Equal(u, ts) {
+	if u := at(generate.Utilised(0.49, 100, false), n, 4); !slices.Equal(u, ts) {
 		t.Error("utilisation 0.49 of 100 nodes, workflows of half an hour: not 98 an hour")
 	}
-	if slices.Equal(at(generate.Poisson(98), 10, 5), ts[:10]) {
+	// 49,000 hours of work for 49 nodes' worth take a thousand hours, whatever was drawn.
+	for _, a := range []generate.Arrivals{generate.Poisson(98, true), generate.Utilised(0.49, 100, true)} {
+		if exact := at(a, 98_000, 4); (exact[97_999]-1000*time.Hour).Abs() > time.Microsecond {
+			t.Errorf("98,000 exact arrivals take %v, want 1000h", exact[97_999])
+		}
+	}
+	if slices.Equal(at(generate.Poisson(98, false), 10, 5), ts[:10]) {
 		t.Error("two seeds give the same arrivals")
 	}
 }
@@ -199,7 +205,7 @@ func TestOtherArrivals(t *testing.T) {
 	}
 	for name, a := range map[string]generate.Arrivals{
 		"interval too long": generate.Every(math.MaxInt64 / 2),
-		"no work":           generate.Utilised(0.5, 1),
+		"no work":           generate.Utilised(0.5, 1, false),
 	} {
 		if ts, err := a(3, 1, func() (time.Duration, error) { return 0, nil }); err == nil {
 			t.Errorf("%s: accepted, arrivals %v", name, ts)
@@ -209,7 +215,7 @@ func TestOtherArrivals(t *testing.T) {
 
 func TestWorkloadIOfThePaper(t *testing.T) {
 	p := plan(t, load{Workflows: 3000, Mix: workloadI(), Totals: paperTotals(),
-		Arrivals: generate.Utilised(0.98, 100), Bare: true}, 1)
+		Arrivals: generate.Utilised(0.98, 100, false), Bare: true}, 1)
 	kinds, classes, all := map[string]int{}, [3]int{}, 0
 	for i, r := range p.Recipes {
 		kinds[r.Kind]++
@@ -287,7 +293,7 @@ func TestWorkloadIIOfThePaper(t *testing.T) {
 
 func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
 	base := load{Workflows: 200, Mix: workloadI(), Totals: paperTotals(),
-		Arrivals: generate.Poisson(98), Bare: true}
+		Arrivals: generate.Poisson(98, false), Bare: true}
 	want := plan(t, base, 6)
 	totals := base
 	totals.Totals = generate.Constant(time.Hour)

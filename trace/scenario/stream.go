@@ -45,6 +45,8 @@ import (
 //	  interval: 10s             # mean of the intervals between arrivals, or
 //	  utilisation: 0.98         # of the cluster: rate = utilisation x sum of cores x speed / mean work of a workflow
 //	  interval: 10s             # of fixed and poisson-intervals
+//	  exact: true               # of poisson: the set has exactly the load that it names: its span is stretched so that
+//	                            # its own work, or number, comes at the rate
 //	  population: 60            # of closed: this number of workflows is in the system; the next arrives as one ends
 //	  times: times.csv          # of trace: a time a line, as a duration or in seconds after the start; or
 //	  column: 2                 # that column of lines with several, 1 being the first
@@ -106,7 +108,8 @@ type ArrivalProcess struct {
 	Utilisation float64 // instead of PerHour; 1 is full
 	Interval    time.Duration
 	Times       []time.Duration
-	Population  int // of closed: workflows in the system
+	Population  int  // of closed: workflows in the system
+	Exact       bool // of poisson: the set itself has the load, not its expectation
 	Line        int
 }
 
@@ -425,6 +428,7 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 10 },
 			"above 0 and up to 10; 1 is full")),
 		only("interval", y.duration(&a.Interval, "interval")),
+		only("exact", y.bool(&a.Exact, "arrivals: exact")),
 		only("times", y.string(&times)),
 		only("population", y.count(&a.Population, "population", 1, maxArrivals)),
 		only("column", y.count(&column, "column", 1, 1000)),
@@ -434,7 +438,7 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 	fail := func(format string, args ...any) {
 		y.Faults.Fail("bad-arrivals", line, "", "arrivals: "+format, args...)
 	}
-	takes, ok := map[string][]string{"poisson": {"rate", "utilisation", "interval"}, "fixed": {"interval"},
+	takes, ok := map[string][]string{"poisson": {"rate", "utilisation", "interval", "exact"}, "fixed": {"interval"},
 		"poisson-intervals": {"interval"}, "batch": nil, "trace": {"times", "column"},
 		"closed": {"population"}}[a.Process]
 	if !ok {
@@ -444,7 +448,7 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 	for _, name := range takes {
 		delete(given, name)
 	}
-	for _, name := range []string{"rate", "utilisation", "interval", "times", "column", "population"} {
+	for _, name := range []string{"rate", "utilisation", "interval", "times", "column", "population", "exact"} {
 		if l, ok := given[name]; ok {
 			line = l
 			fail("%s is not for process %s", name, a.Process)

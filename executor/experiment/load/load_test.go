@@ -131,6 +131,24 @@ func TestUtilisationIsImposedByTheMeanWorkAndTheSpeedsOfTheNodes(t *testing.T) {
 	}
 }
 
+// The work that was drawn, over what the nodes do until the last arrival, is the utilisation that is named.
+func TestExactArrivalsImposeTheUtilisationOnEachSet(t *testing.T) {
+	for _, total := range []string{"", "\ntotal_runtime: {distribution: lognormal, mean: 1h, variation: 2}"} {
+		w := parse(t, "mix: [{generator: montage}]\nsizes: [{fraction: 1, tasks: 30..60}]\nfiles: false\ncount: 50\n"+
+			"seed: 3\narrivals: {process: poisson, utilisation: 0.9, exact: true}"+total)
+		for repetition := range 3 {
+			work := time.Duration(0)
+			subs := submissions(t, w, processors(100), repetition)
+			for i := range subs {
+				work += load.Work(subs[i].Workflow)
+			}
+			if u := work.Seconds() / subs[49].At.Seconds() / 100; u < 0.89999 || u > 0.90001 {
+				t.Errorf("repetition %d imposes %v, want 0.9", repetition, u)
+			}
+		}
+	}
+}
+
 func TestThePapersWorkloadsAreAsItSays(t *testing.T) {
 	for name, kinds := range map[string][]string{"workload-1": {"montage", "inspiral", "sipht"},
 		"workload-2": {"random"}} {

@@ -290,17 +290,24 @@ func sized(parts []part, key string, sources []generate.Source) []generate.Sourc
 }
 
 // totals draws the total runtimes, nil if they are as generated, and returns the mean work of a workflow, by which a
-// utilisation is imposed. The mean is that of the distribution where there is one, and else that of this very stream.
+// utilisation is imposed. The mean is that of the distribution where there is one, and else, or where the load is to be
+// exact, that of this very stream.
 func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration,
 	mean time.Duration, err error) {
 	if s.Total.Distribution != "as-generated" {
 		d := distribution(&s.Total)
-		share, sum := 0.0, 0.0
+		all, share, sum := d.Draw(len(recipes), seed), 0.0, 0.0
+		if s.Arrivals.Exact {
+			for i, total := range all {
+				sum += total.Seconds() * parts[of[i]].cores
+			}
+			return all, time.Duration(sum / float64(len(all)) * 1e9), nil
+		}
 		for i := range parts {
 			share += parts[i].cores * parts[i].source.Fraction
 			sum += parts[i].source.Fraction
 		}
-		return d.Draw(len(recipes), seed), time.Duration(float64(d.Mean) * share / sum), nil
+		return all, time.Duration(float64(d.Mean) * share / sum), nil
 	}
 	scaled := s.Total.Mean > 0
 	if !scaled && s.Arrivals.Utilisation == 0 {
@@ -361,12 +368,12 @@ func arrivals(a *scenario.ArrivalProcess, p *planner.Platform) generate.Arrivals
 	switch a.Process {
 	case "poisson":
 		if a.Utilisation > 0 {
-			return generate.Utilised(a.Utilisation, Speeds(p))
+			return generate.Utilised(a.Utilisation, Speeds(p), a.Exact)
 		}
 		if a.Interval > 0 {
-			return generate.Poisson(1 / a.Interval.Hours())
+			return generate.Poisson(1/a.Interval.Hours(), a.Exact)
 		}
-		return generate.Poisson(a.PerHour)
+		return generate.Poisson(a.PerHour, a.Exact)
 	case "poisson-intervals":
 		return generate.PoissonIntervals(a.Interval)
 	case "fixed":
