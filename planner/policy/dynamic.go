@@ -63,8 +63,8 @@ func dynamic() []Row {
 			Params: []Param{{"order", []string{"lowest", "highest"},
 				"which of the workflows' tasks comes first: the lowest rank, as in the original, or the highest, as " +
 					"the text of the 2018 paper says"},
-				{"wait", []string{"any", "one", "1..1000000"}, "how many tasks may wait for one busy node in a round: any " +
-					"number, as neither paper bounds them, or so many; the others take the next busy node, or start"}},
+				{"wait", []string{"any", "one", "1..1000000"}, "how many tasks may wait for a busy node in a round: " +
+					"any number, as neither paper bounds them, or so many; others take the next busy node, or start"}},
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				q := &order.Joint{Ranks: ranks, Key: byRank(ranks), Largest: p["order"] == "highest"}

@@ -39,6 +39,7 @@ type suite struct {
 
 type runnable struct {
 	File    string  `yaml:"file"`
+	Reading string  `yaml:"reading"` // of the file; "": that of the text
 	Seconds float64 `yaml:"seconds"` // of a repetition, on one core
 	Quick   float64 `yaml:"quick"`   // of all of the quick variant; 0: it is left out of that
 }
@@ -90,14 +91,23 @@ func (r *runner) read() error {
 
 // out is the file of the results of an experiment.
 func (r *runner) out(x *runnable) string {
-	return filepath.Join(r.dir, strings.ReplaceAll(strings.TrimSuffix(x.File, ".yaml"), "/", "-")+".sqlite")
+	return filepath.Join(r.dir, strings.ReplaceAll(x.name(), "/", "-")+".sqlite")
+}
+
+// name is the file without its suffix, and the reading.
+func (x *runnable) name() string {
+	name := strings.TrimSuffix(x.File, ".yaml")
+	if x.Reading != "" {
+		name += "@" + x.Reading
+	}
+	return name
 }
 
 // short is the file of the results of an experiment in short form that the repository has; "" if it has none of this
 // scale.
 func (r *runner) short(x *runnable) string {
-	dir, name := filepath.Split(x.File)
-	path := filepath.Join(examples, dir, "results", strings.TrimSuffix(name, ".yaml")+".jsonl")
+	dir, name := filepath.Split(x.name())
+	path := filepath.Join(examples, dir, "results", name+".jsonl")
 	if _, err := os.Stat(path); r.quick || err != nil {
 		return ""
 	}
@@ -112,7 +122,7 @@ func (r *runner) wanted(x *runnable) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	e, err := scenario.ReadExperiment(f, path, r.quick, "")
+	e, err := scenario.ReadExperiment(f, path, r.quick, x.Reading)
 	if err != nil {
 		return 0, err
 	}
@@ -153,7 +163,7 @@ func (r *runner) run(ctx context.Context) error {
 				continue
 			}
 			todo := r.cost(x, n, wanted[i]) - r.done[i]
-			r.say(fmt.Sprintf("%s, %d of %d repetitions", x.File, n, wanted[i]), whole, left)
+			r.say(fmt.Sprintf("%s, %d of %d repetitions", x.name(), n, wanted[i]), whole, left)
 			begun := time.Now()
 			if err := r.experiment(ctx, x, n); err != nil {
 				return err
@@ -210,6 +220,9 @@ func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) e
 	if r.quick {
 		args = append(args, "--quick")
 	}
+	if x.Reading != "" {
+		args = append(args, "--reading", x.Reading)
+	}
 	if short := r.short(x); short != "" {
 		args = append(args, "--earlier", short)
 	}
@@ -254,7 +267,7 @@ func (r *runner) pages(ctx context.Context) error {
 			if _, err := os.Stat(r.out(x)); err != nil {
 				continue // not run, or kept in short form from before
 			}
-			name := strings.TrimSuffix(filepath.Base(x.File), ".yaml") + ".jsonl"
+			name := filepath.Base(x.name()) + ".jsonl"
 			if err := gantry(ctx, "report", "--study", filepath.Join(dir, "study.yaml"), "--save",
 				filepath.Join(dir, "results", name), r.out(x)); err != nil {
 				return err

@@ -42,8 +42,12 @@ func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
 			}
 			for _, x := range s.Experiments {
 				file := filepath.Join(paper, x.File)
-				if !slices.ContainsFunc(r.Experiments, func(y runnable) bool { return y.File == file }) {
-					t.Errorf("%s: the suite lacks %s", paper, file)
+				for _, reading := range append(x.Readings, "") {
+					if !slices.ContainsFunc(r.Experiments, func(y runnable) bool {
+						return y.File == file && y.Reading == reading
+					}) {
+						t.Errorf("%s: the suite lacks %s, reading %q", paper, file, reading)
+					}
 				}
 			}
 		}

@@ -45,8 +45,8 @@ import (
 //	  interval: 10s             # mean of the intervals between arrivals, or
 //	  utilisation: 0.98         # of the cluster: rate = utilisation x sum of cores x speed / mean work of a workflow
 //	  interval: 10s             # of fixed and poisson-intervals
-//	  exact: true               # of poisson: the set has exactly the load that it names: its span is stretched so that
-//	                            # its own work, or number, comes at the rate
+//	  exact: true               # of poisson: the set itself has the load that is named, not its expectation; its
+//	                            # span is stretched for that
 //	  population: 60            # of closed: this number of workflows is in the system; the next arrives as one ends
 //	  times: times.csv          # of trace: a time a line, as a duration or in seconds after the start; or
 //	  column: 2                 # that column of lines with several, 1 being the first

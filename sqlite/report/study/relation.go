@@ -44,6 +44,7 @@ type Finding struct {
 // Outcome is the verdict of results on a relation, with the findings.
 type Outcome struct {
 	*Relation
+	Mark     string // of the statement, or of the reading
 	Findings []Finding
 	Verdict  Verdict
 	Holding  int     // findings that agree, at least in sign
@@ -62,7 +63,12 @@ const (
 
 // judge evaluates a relation under a reading; nil: that of the text.
 func (s *Study) judge(d data, r *Relation, reading *Reading) Outcome {
-	o := Outcome{Relation: r, N: math.MaxInt, Same: true}
+	o := Outcome{Relation: r, Mark: r.Mark, N: math.MaxInt, Same: true}
+	if reading != nil && r.Mark == "" && slices.ContainsFunc(reading.Fitted, func(begin string) bool {
+		return strings.HasPrefix(r.Says, begin)
+	}) {
+		o.Mark = "fitted"
+	}
 	for i := range r.Checks {
 		for _, c := range expand(&r.Checks[i]) {
 			o.Same = !s.read(&c, reading) && o.Same
@@ -116,6 +122,11 @@ func (s *Study) read(c *Compare, r *Reading) (changes bool) {
 	for _, of := range []*string{&c.Of, &c.OfB} {
 		if s.declares(*of, r.Name) {
 			*of, changes = *of+"@"+r.Name, true
+		}
+	}
+	for _, m := range []*string{&c.Metric, &c.MetB} {
+		if other, has := r.Instead["metric"][*m]; has {
+			*m, changes = other, true
 		}
 	}
 	for _, sel := range []*Selector{&c.At, &c.A, &c.B} {
@@ -327,8 +338,8 @@ func stability(f Finding, a *sample, claim string) Finding {
 		return f
 	}
 	low, high := share(a.stable, a.judged)
-	f.Ours = fmt.Sprintf("stable by Wieland's test in %d of %d runs, by drift in %d; by both in %.0f to %.0f %%", a.wieland,
-		a.judged, a.drift, max(0, 100*low), 100*high)
+	f.Ours = fmt.Sprintf("stable by Wieland's test in %d of %d runs, by drift in %d; by both in %.0f to %.0f %%",
+		a.wieland, a.judged, a.drift, max(0, 100*low), 100*high)
 	if a.cut > 0 {
 		f.Ours += fmt.Sprintf(", %d cut off", a.cut)
 	}

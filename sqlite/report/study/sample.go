@@ -66,10 +66,11 @@ func (d data) sample(of string, sel Selector, metric string) sample {
 				out.stable += int(w) * drift
 			}
 			if r.State == experiment.Diverged {
-				out.cut++
-				continue
+				if out.cut++; !strings.HasSuffix(metric, "_stable") {
+					continue
+				}
 			}
-			if v, ok := r.Values[metric]; ok {
+			if v, ok := value(r, metric); ok {
 				sums[r.Repetition] += v
 				counts[r.Repetition]++
 			}
@@ -81,6 +82,17 @@ func (d data) sample(of string, sel Selector, metric string) sample {
 		}
 	}
 	return out
+}
+
+// value is a metric of a run, or one less another.
+func value(r *results.Run, metric string) (float64, bool) {
+	first, second, difference := strings.Cut(metric, "-")
+	v, ok := r.Values[first]
+	if difference {
+		less, has := r.Values[second]
+		v, ok = v-less, ok && has
+	}
+	return v, ok
 }
 
 func (s *sample) list() []float64 {

@@ -51,7 +51,8 @@ type Reading struct {
 	Says    string                       `yaml:"says"`   // in words
 	Chosen  string                       `yaml:"chosen"` // its bounds, and how it was chosen
 	GivesUp []Given                      `yaml:"gives_up"`
-	Instead map[string]map[string]string `yaml:"instead"` // by parameter: the value that stands for one of the checks
+	Instead map[string]map[string]string `yaml:"instead"` // by parameter, or metric: what stands for one of checks
+	Fitted  Values                       `yaml:"fitted"`  // statements that it was chosen for, by how they begin
 }
 
 // Given is a sentence that a reading gives up.
@@ -124,7 +125,7 @@ type Compare struct {
 	B      Selector            `yaml:"b"`      // the other one; none: a value is held against Paper or Bound
 	OfB    string              `yaml:"of_b"`   // experiment of the other side, if not Of
 	Along  *Along              `yaml:"along"`  // consecutive values of a parameter are compared
-	Metric string              `yaml:"metric"` // of both sides
+	Metric string              `yaml:"metric"` // of both sides; a-b is a less b
 	MetB   string              `yaml:"metric_b"`
 	// Claim is below, above, same, at-most, at-least, near, identical, stable or unstable; with Along rises, falls or
 	// same.
@@ -375,8 +376,13 @@ func (s *Study) Keeps(metric string) bool {
 	if slices.Contains([]string{"wieland_stable", "drift_stable", "preemptions"}, metric) {
 		return true
 	}
-	has := func(m string) bool { return m == metric }
+	has := func(m string) bool { return slices.Contains(strings.Split(m, "-"), metric) }
 	compare := func(c *Compare) bool { return has(c.Metric) || has(c.MetB) }
+	for i := range s.Readings {
+		if slices.ContainsFunc(slices.Collect(maps.Values(s.Readings[i].Instead["metric"])), has) {
+			return true
+		}
+	}
 	for i := range s.Relations {
 		for k := range s.Relations[i].Checks {
 			if compare(&s.Relations[i].Checks[k]) {
