@@ -258,7 +258,7 @@ func readShort(r io.Reader) (*Set, error) {
 		if len(l.States) != len(l.Repetitions) {
 			return fail(fmt.Errorf("%d states of %d repetitions", len(l.States), len(l.Repetitions)))
 		}
-		if len(l.Built) > 0 && len(l.Built) != len(l.Repetitions) || len(h.Builds) == 0 {
+		if len(l.Built) > 0 && len(l.Built) != len(l.Repetitions) || len(h.Builds) == 0 && len(l.Repetitions) > 0 {
 			return fail(fmt.Errorf("%d builds of %d repetitions", len(l.Built), len(l.Repetitions)))
 		}
 		c := &Cell{ID: int64(n), Params: l.Params, Inputs: l.Inputs}

@@ -143,7 +143,8 @@ func TestReadingsHaveColumns(t *testing.T) {
 	if err := os.WriteFile(other, []byte(swap), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := pageOf(t, "readings: [{name: other, says: Swapped., instead: {policy: {d: c}}}]\n", `  - {says: one, where: here,
+	const readings = "readings: [{name: other, says: Swapped., instead: {policy: {d: c}}}]\n"
+	got := pageOf(t, readings, `  - {says: one, where: here,
       checks: [{of: x, at: {load: 1}, a: {policy: b}, b: {policy: a}, metric: m, claim: below}]}
   - {says: two, where: here, checks: [{of: x, at: {load: 1, policy: d}, claim: stable}]}
 `, measured, other)
@@ -157,6 +158,20 @@ func TestReadingsHaveColumns(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+}
+
+// An experiment that was interrupted before its first run is one without results.
+func TestAnExperimentMayHaveNoRunsYet(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.jsonl")
+	if err := os.WriteFile(empty, []byte(`{"format":"gantry-results-1","experiment":"x","repetitions":5}
+{"params":{"policy":"a","load":"1"},"repetitions":[],"states":[],"metrics":{}}
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := pageOf(t, "", "  - {says: it, where: here, checks: [{of: x, at: {policy: a}, claim: stable}]}\n", empty)
+	if !strings.Contains(got, "no results | **not measured** |") || !strings.Contains(got, "**0 of 5**") {
+		t.Errorf("the page is\n%s", got)
 	}
 }
 
