@@ -148,8 +148,8 @@ func TestRemediesFollowFromTheCause(t *testing.T) {
 		{without("memory"), true, []string{"memory is mounted", "mount -t cgroup -o memory cgroup"}},
 		{"mount --bind /sys/fs/cgroup/cpu /sys/fs/cgroup/cpu && mount -o remount,bind,ro /sys/fs/cgroup/cpu", true,
 			[]string{"cannot be made in /sys/fs/cgroup/cpu: read-only file system", "mount it read-write"}},
-		{"mkdir -p " + filepath.Join(dir, "runs") + " && mount -t tmpfs -o size=64k none " + filepath.Join(dir, "runs") +
-			" && head -c 64k /dev/zero >" + filepath.Join(dir, "runs", "full") + "; true", false,
+		{"mkdir -p " + dir + "/runs && mount -t tmpfs -o size=64k none " + dir + "/runs && head -c 64k /dev/zero >" +
+			dir + "/runs/full; true", false,
 			[]string{"no space left on device", "(free space there)"}},
 	} {
 		if x.v1 && !v1 {

@@ -36,8 +36,8 @@ import (
 )
 
 // Engine is an OCI runtime of this host as a container.Engine. One file for each container outlives a restart of the
-// host, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory that this file names,
-// control/oci/bundles/ID:
+// host, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory that this file
+// names, control/oci/bundles/ID:
 //
 //	config.json  the bundle
 //	root         where its root is mounted
