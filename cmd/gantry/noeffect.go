@@ -58,12 +58,13 @@ var idles = []idle{
 		pol, err := policy.Parse(g.set.Policy) // that of a server may be changed
 		return g.Command.Name != "submit" && err == nil && !policy.Preempts(pol)
 	}, "this policy preempts no task (gantry policies says which do)"},
-	{"", []string{"catalog", "site", "enforce-walltime"}, func(g given) bool { return !g.Pegasus() },
-		"it is for workflows of Pegasus, and none is among these"},
+	{"", []string{"catalog", "site", "enforce-walltime", "container-mounts"},
+		func(g given) bool { return !g.Pegasus() }, "it is for workflows of Pegasus, and none is among these"},
 	{"", []string{"enforce-walltime"}, func(g given) bool { return !g.Limited },
 		"no profile of these workflows has a maxwalltime"},
 	{"", []string{"reject-late"}, func(g given) bool { return !g.Due },
 		"no workflow has a deadline: a workload file gives one"},
+	{"", []string{"repetition"}, func(g given) bool { return !g.Workloads }, "no workload file is among these"},
 	{"", []string{"count"}, func(g given) bool { return !g.More }, "there are no more workflows than that"},
 	{"", []string{"repair"}, func(g given) bool { return !g.Repaired }, "there was nothing to repair"},
 	{"", []string{"inputs"}, given.simulated, "a simulation reads no input files"},

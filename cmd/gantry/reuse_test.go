@@ -257,6 +257,13 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 		t.Errorf("resume of a run whose file was written since says\n%s", errs)
 	}
 	c.gantry(exitInput, "resume", "r", "--with", c.write("wrong.json", "{"))
+	for _, option := range []string{"--site=s", "--catalog=c.yml", "--enforce-walltime", "--container-mounts",
+		"--repair"} {
+		_, errs := c.gantry(exitInput, "resume", "r", option, "--with", flow)
+		if !strings.Contains(errs, "has no effect") {
+			t.Errorf("%s: %s", option, errs)
+		}
+	}
 	steps[1].command = "wc -w <upper.txt >words.txt"
 	right := shellFlow(t, filepath.Join(c.dir, "right.json"), steps...)
 	_, errs = c.gantry(exitOK, "resume", "r", "--with", right)

@@ -47,7 +47,7 @@ func taskFlags() []cli.Flag {
 func checkTaskFlags(c *cli.Context) error {
 	if c.IsSet("task") {
 		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "reject-late", "results",
-			"checkpoint", "preempt", "shell"} {
+			"checkpoint", "preempt", "shell", "enforce-walltime", "container-mounts", "max-input"} {
 			if c.IsSet(name) {
 				return exit.Usagef("--%s is about workflows: leave it out with --task", name)
 			}

@@ -123,6 +123,9 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{input, append(null, dax), "no task runs its command by a shell", []string{"--shell=sh"}},
 		{input, append(simulated, flow), "workflows of Pegasus", []string{"--site=local", "--catalog=c.yml",
 			"--enforce-walltime"}},
+		{input, []string{"run", "--quiet", "--dry-run", dir, "--emulate", flow}, "workflows of Pegasus",
+			[]string{"--container-mounts"}},
+		{input, append(simulated, flow), "no workload file", []string{"--repetition=2", "--repetition=2..3"}},
 		{input, append(simulated, dax), "maxwalltime", []string{"--enforce-walltime"}},
 		{input, append(simulated, dax), "lacks an image", []string{"--image=some"}},
 		{input, append(simulated, dax), "reads no input files", []string{"--inputs=."}},
@@ -174,6 +177,10 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 	expect(t, exitOK, nil, append(simulated, "--count=2", stream)...)
 	expect(t, exitOK, nil, append(simulated, "--repair", dax, written(t, "odd.dax", `<adag name="odd">
 <job id="a" name="x" runtime="-1"/></adag>`))...)
+	for _, option := range []string{"--enforce-walltime", "--container-mounts", "--max-input=2GB", "--site=s"} {
+		expect(t, exitUsage, []string{"is about workflows"}, "submit", dir, option, "--image=i", "--task=t", "--",
+			"true")
+	}
 	empty := written(t, "empty.dax", `<adag version="2.1" name="none"></adag>`)
 	expect(t, exitOK, nil, append(null, "--image=some", empty)...)
 	expect(t, exitOK, nil, append(simulated, "--name=n", "--no-log=false", "--repair=false", dax)...)

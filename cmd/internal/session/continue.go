@@ -117,6 +117,13 @@ func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correct
 	if err != nil {
 		return nil, err
 	}
+	facts := Facts{Workloads: in.workloads, Repaired: in.Repaired}
+	for i := range subs {
+		facts.Take(s.Set, &subs[i])
+	}
+	if err := s.opts.Refuse(s.Set, &facts); err != nil {
+		return nil, err
+	}
 	if len(subs) == 1 && len(flows) == 1 {
 		return []correction{{flows[0], subs[0], in.Inputs != ""}}, nil
 	}
