@@ -5,8 +5,8 @@
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by
 //	        xargs, all with the same number in flight
 //	ways    trivial containers side by side at 1, 2, 4 and 8 in flight and as a chain: gantry with Docker and
-//	        without a daemon, bare loops over the Engine API and over crun (whose chain is one container after the
-//	        other), and the peers that are installed
+//	        without a daemon, a bare loop over the Engine API, and xargs, whose chains are one container after the
+//	        other
 //	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
 //	log     ls, show, explain and report on a log of 1,000 runs and 10 million attempts, which takes some 5 GB of disk
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks

@@ -1,19 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"gantry/executor/sim/calibrate"
 	"gantry/scripts/measure"
@@ -31,7 +28,7 @@ type way struct {
 
 // docker compares gantry with the least that a loop over the Engine API costs, and with docker run.
 func (b *bench) docker() error {
-	ways := []way{b.bareEngine(), b.gantryOn("docker"), b.peer(peers[0])}
+	ways := []way{b.bareEngine(), b.gantryOn("docker"), b.xargs()}
 	var turns []func() (measure.Cost, error)
 	for _, w := range ways {
 		if w.missing != "" {
@@ -77,10 +74,7 @@ var figures = []struct {
 // ways prints all ways side by side: wall time, CPU time per task of the whole machine, less the load of other
 // programs, and tasks a second. A way that fails does not keep others from being measured.
 func (b *bench) ways() error {
-	all := []way{b.gantryOn("docker"), b.gantryOn("oci"), b.bareEngine(), b.bareCrun()}
-	for _, p := range peers {
-		all = append(all, b.peer(p))
-	}
+	all := []way{b.gantryOn("docker"), b.gantryOn("oci"), b.bareEngine(), b.xargs()}
 	meter := calibrate.Meter()
 	time.Sleep(2 * time.Second)
 	idle, _ := meter.Read()
@@ -171,153 +165,21 @@ func loop(n, inFlight int, one func(i int) error) (measure.Cost, error) {
 	})
 }
 
-// bareCrun is crun alone: the mounts and limits that gantry gives a real task, and neither a profile of system calls
-// nor measurement.
-func (b *bench) bareCrun() way {
-	w := way{name: "bare crun loop (no seccomp)"}
-	if _, err := exec.LookPath("crun"); err != nil {
-		w.missing = "crun is not installed"
-	} else if os.Geteuid() != 0 {
-		w.missing = "needs root"
-	}
-	w.run = func(n, inFlight int, _ bool) (measure.Cost, error) {
-		root := filepath.Join(b.dir, "rootfs")
-		if _, err := os.Stat(root); err != nil {
-			unpack := exec.Command("sh", "-ec", `mkdir $1; c=$(docker create $2 true); docker export $c | tar -xC $1
-				docker rm $c`, "sh", root, image)
-			if _, err := measure.Of(unpack); err != nil {
-				return measure.Cost{}, err
-			}
-		}
-		defer func() { // crun leaves a group above those of its containers
-			groups, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-bench-crun")
-			for _, dir := range append(groups, "/sys/fs/cgroup/gantry-bench-crun") {
-				_ = os.Remove(dir)
-			}
-		}()
-		return loop(n, inFlight, func(i int) error { return b.crun(root, i) })
-	}
-	return w
-}
-
-// crun runs one container.
-func (b *bench) crun(root string, i int) error {
-	dir, err := os.MkdirTemp(b.dir, "crun")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	for _, sub := range []string{"root", "upper", "work", "files"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
-			return err
-		}
-	}
-	top := filepath.Join(dir, "root")
-	err = unix.Mount("overlay", top, "overlay", 0, "lowerdir="+root+",upperdir="+dir+"/upper,workdir="+dir+"/work")
-	if err != nil {
-		return fmt.Errorf("overlay: %w", err)
-	}
-	defer unix.Unmount(top, unix.MNT_DETACH)
-	type m = map[string]any
-	mount := func(to, kind, from string, options ...string) m {
-		return m{"destination": to, "type": kind, "source": from, "options": options}
-	}
-	text, err := json.Marshal(m{"ociVersion": "1.0.2", "hostname": "bare",
-		"process": m{"user": m{"uid": 65534, "gid": 65534}, "args": []string{"true"}, "cwd": dir + "/files",
-			"noNewPrivileges": true, "env": []string{"PATH=/bin"}, "capabilities": m{}},
-		"root": m{"path": top, "readonly": true},
-		"mounts": []m{mount("/proc", "proc", "proc"), mount("/dev", "tmpfs", "tmpfs", "nosuid", "mode=755"),
-			mount("/sys", "sysfs", "sysfs", "nosuid", "ro"), mount("/tmp", "tmpfs", "tmpfs", "nosuid", "size=64m"),
-			mount(dir+"/files", "bind", dir+"/files", "rbind")},
-		"linux": m{"cgroupsPath": fmt.Sprintf("/gantry-bench-crun/%d", i),
-			"resources": m{"memory": m{"limit": 16 << 20}, "cpu": m{"quota": 20000, "period": 20000},
-				"pids": m{"limit": 512}},
-			"namespaces": []m{{"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"},
-				{"type": "mount"}},
-			"maskedPaths":   []string{"/proc/kcore", "/proc/keys", "/sys/firmware"},
-			"readonlyPaths": []string{"/proc/sys"}}})
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
-	}
-	if err != nil {
-		return err
-	}
-	args := []string{"crun", "--root", filepath.Join(b.dir, "crun-state"), "run", "--bundle", dir,
-		fmt.Sprint("bare", i)}
-	// On a hybrid host crun takes the empty hierarchy of cgroup v2 for the only one.
-	if _, err := os.Stat("/sys/fs/cgroup/unified"); err == nil {
-		args = append([]string{"unshare", "--mount", "--propagation", "slave", "sh", "-c",
-			`umount /sys/fs/cgroup/unified; exec "$@"`, "sh"}, args...)
-	}
-	_, err = measure.Of(exec.Command(args[0], args[1:]...))
-	return err
-}
-
 // dockerRun is the docker command of a trivial task, with the limits that gantry sets.
 const dockerRun = "docker run --rm --network none --read-only --cap-drop ALL --security-opt no-new-privileges " +
 	"--pids-limit 512 --memory 16m --memory-swap 16m --cpu-period 20000 --cpu-quota 20000 --log-driver none " +
 	"--tmpfs /tmp " + image + " true"
 
-// peer is another program that runs the same tasks by the docker command, each of which leaves a file t0, t1...
-type peer struct {
-	name string
-	args string // with the number at once left out
-	// file has the rules of the tasks, after head. A rule follows another task, or "".
-	file string
-	head func(n int) string
-	rule func(i int, after string) string
-}
-
-func none(int) string { return "" }
-
-var peers = []peer{
-	{"xargs", "xargs -a tasks -P %d -I{} sh -c {}", "tasks", none, func(i int, _ string) string {
-		return fmt.Sprintf("%s && touch t%d\n", dockerRun, i)
-	}},
-	{"Snakemake", "snakemake --quiet --cores %d", "Snakefile", func(n int) string {
-		return fmt.Sprintf("rule all:\n    input: [f't{i}' for i in range(%d)]\n", n)
-	}, func(i int, after string) string {
-		return fmt.Sprintf("rule r%d:\n    input: '%s'.split()\n    output: touch('t%d')\n    shell: '%s'\n", i,
-			after, i, dockerRun)
-	}},
-	{"Makeflow", "makeflow -T local -j %d Makeflow", "Makeflow", none, func(i int, after string) string {
-		return fmt.Sprintf("t%d: %s\n\tLOCAL %s && touch t%d\n\n", i, after, dockerRun, i)
-	}},
-}
-
-func (b *bench) peer(p peer) way {
-	w := way{name: "docker run by " + p.name}
-	if _, err := exec.LookPath(strings.Fields(p.args)[0]); err != nil {
+// xargs runs the same tasks by the docker command. It has no chains: it runs them one after the other.
+func (b *bench) xargs() way {
+	w := way{name: "docker run by xargs"}
+	if _, err := exec.LookPath("xargs"); err != nil {
 		w.missing = "not installed"
 	}
-	w.run = func(n, inFlight int, chain bool) (measure.Cost, error) {
-		dir, err := os.MkdirTemp(b.dir, "peer")
-		if err != nil {
-			return measure.Cost{}, err
-		}
-		text := p.head(n)
-		for i := range n {
-			after := ""
-			if chain && i > 0 {
-				after = fmt.Sprint("t", i-1)
-			}
-			text += p.rule(i, after)
-		}
-		if err := os.WriteFile(filepath.Join(dir, p.file), []byte(text), 0o644); err != nil {
-			return measure.Cost{}, err
-		}
-		args := strings.Fields(fmt.Sprintf(p.args, inFlight))
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Dir = dir
-		// Debian's Makeflow begins with MPI, which wants a daemon that is in another package, or to be told that there
-		// is none.
-		cmd.Env = append(os.Environ(), "OMPI_MCA_ess_singleton_isolated=1")
-		m, err := measure.Of(cmd)
-		// Makeflow reports success even if its tasks fail.
-		if done, _ := filepath.Glob(filepath.Join(dir, "t[0-9]*")); err == nil && len(done) != n {
-			err = fmt.Errorf("%s ran %d of %d containers", p.name, len(done), n)
-		}
-		return m, err
+	w.run = func(n, inFlight int, _ bool) (measure.Cost, error) {
+		cmd := exec.Command("xargs", "-P", strconv.Itoa(inFlight), "-I{}", "sh", "-c", dockerRun)
+		cmd.Stdin = strings.NewReader(strings.Repeat("task\n", n))
+		return measure.Of(cmd)
 	}
 	return w
 }
