@@ -2,13 +2,11 @@ package trace
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -29,16 +27,12 @@ func WriteDAX(to io.Writer, w *Workflow) error {
 			children++
 		}
 	}
-	d.str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- written by gantry -->\n<adag " +
-		"xmlns=\"http://pegasus.isi.edu/schema/DAX\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" " +
-		"xsi:schemaLocation=\"http://pegasus.isi.edu/schema/DAX http://pegasus.isi.edu/schema/dax-2.1.xsd\" " +
-		"version=\"2.1\" count=\"1\" index=\"0\"")
-	d.attr("name", w.Name)
-	d.str(" jobCount=\"")
-	d.num(int64(len(w.Tasks)))
-	d.str("\" fileCount=\"0\" childCount=\"")
-	d.num(int64(children))
-	d.str("\">\n")
+	d.printf(`<?xml version="1.0" encoding="UTF-8"?>
+<!-- written by gantry -->
+<adag xmlns="http://pegasus.isi.edu/schema/DAX" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" `+
+		`xsi:schemaLocation="http://pegasus.isi.edu/schema/DAX http://pegasus.isi.edu/schema/dax-2.1.xsd" `+
+		`version="2.1" count="1" index="0" name="%s" jobCount="%d" fileCount="0" childCount="%d">`+"\n",
+		d.text(w.Name), len(w.Tasks), children)
 	for i := range w.Tasks {
 		d.job(&w.Tasks[i])
 	}
@@ -47,17 +41,13 @@ func WriteDAX(to io.Writer, w *Workflow) error {
 		if len(t.Parents) == 0 {
 			continue
 		}
-		d.str("  <child")
-		d.attr("ref", t.ID)
-		d.str(">\n")
+		d.printf("  <child ref=\"%s\">\n", d.text(t.ID))
 		for _, p := range t.Parents {
-			d.str("    <parent")
-			d.attr("ref", w.Tasks[p].ID)
-			d.str("/>\n")
+			d.printf("    <parent ref=\"%s\"/>\n", d.text(w.Tasks[p].ID))
 		}
-		d.str("  </child>\n")
+		d.printf("  </child>\n")
 	}
-	d.str("</adag>\n")
+	d.printf("</adag>\n")
 	if d.err != nil {
 		return d.err
 	}
@@ -67,22 +57,14 @@ func WriteDAX(to io.Writer, w *Workflow) error {
 // daxWriter keeps the first error; after it nothing is written.
 type daxWriter struct {
 	*bufio.Writer
-	wf      *Workflow
-	what    string // is being written, for errors
-	scratch []byte
-	err     error
+	wf   *Workflow
+	what string // is being written, for errors
+	err  error
 }
 
-func (d *daxWriter) str(s string) {
+func (d *daxWriter) printf(format string, args ...any) {
 	if d.err == nil {
-		_, d.err = d.WriteString(s)
-	}
-}
-
-func (d *daxWriter) num(n int64) {
-	d.scratch = strconv.AppendInt(d.scratch[:0], n, 10)
-	if d.err == nil {
-		_, d.err = d.Write(d.scratch)
+		_, d.err = fmt.Fprintf(d, format, args...)
 	}
 }
 
@@ -92,181 +74,117 @@ func (d *daxWriter) fail(format string, args ...any) {
 	}
 }
 
-func (d *daxWriter) attr(name, value string) {
-	d.str(" ")
-	d.str(name)
-	d.str("=\"")
-	d.text(value)
-	d.str("\"")
-}
-
-// text writes characters as XML has them.
-func (d *daxWriter) text(s string) {
-	plain := true
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '&' || c == '<' || c == '>' || c == '\'' {
-			plain = false
-			break
-		}
+// text is a text as XML has it.
+func (d *daxWriter) text(s string) string {
+	special := func(r rune) bool {
+		return r < ' ' || r >= utf8.RuneSelf || r == '"' || r == '&' || r == '<' || r == '>' || r == '\''
 	}
-	if plain {
-		d.str(s)
-		return
+	if !strings.ContainsFunc(s, special) {
+		return s
 	}
 	for _, r := range s {
 		if r == utf8.RuneError || r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
 			d.fail("%q has a character that XML does not allow; write WfFormat instead", s)
-			return
+			return ""
 		}
 	}
-	var b bytes.Buffer
+	var b strings.Builder
 	if err := xml.EscapeText(&b, []byte(s)); err != nil {
 		d.fail("%q: %w", s, err)
 	}
-	d.str(b.String())
+	return b.String()
 }
 
-// seconds writes a duration in seconds, exactly and without an exponent.
-func (d *daxWriter) seconds(x time.Duration) {
-	s := strconv.AppendInt(d.scratch[:0], int64(x/time.Second), 10)
-	if ns := int64(x % time.Second); ns != 0 {
-		s = append(s, '.')
-		for at := int64(time.Second / 10); at > ns; at /= 10 {
-			s = append(s, '0')
-		}
-		s = bytes.TrimRight(strconv.AppendInt(s, ns, 10), "0")
-	}
-	d.scratch = s
-	if d.err == nil {
-		_, d.err = d.Write(s)
-	}
-}
+// number writes a number exactly and without an exponent.
+func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 func (d *daxWriter) job(t *Task) {
 	d.what = "workflow " + d.wf.Label + ", task " + t.ID
 	if t.SubWorkflow {
 		d.fail("a sub-workflow node cannot be written as a job of DAX; write WfFormat instead")
 	}
-	d.str("  <job")
-	d.attr("id", t.ID)
-	d.attr("namespace", d.wf.Name)
-	d.attr("name", t.Kind)
-	d.str(" version=\"1.0\"")
+	d.printf(`  <job id="%s" namespace="%s" name="%s" version="1.0"`, d.text(t.ID), d.text(d.wf.Name), d.text(t.Kind))
 	if t.Known.Has(Runtime) {
-		d.str(" runtime=\"")
-		d.seconds(t.Runtime)
-		d.str("\"")
+		seconds := fmt.Sprintf("%d.%09d", t.Runtime/1e9, t.Runtime%1e9)
+		d.printf(` runtime="%s"`, strings.TrimRight(strings.TrimRight(seconds, "0"), "."))
 	}
 	if t.Known.Has(Cores) {
-		d.attr("cores", strconv.FormatFloat(t.Cores, 'f', -1, 64))
+		d.printf(` cores="%s"`, number(t.Cores))
 	}
 	if t.Known.Has(Memory) {
-		d.str(" memory=\"")
-		d.num(t.MemoryBytes)
-		d.str("\"")
+		d.printf(` memory="%d"`, t.MemoryBytes)
 	}
-	d.str(">\n")
+	d.printf(">\n")
 	if t.Known.Has(Command) {
 		d.argument(t)
 	}
-	profile := func(namespace, key, value string) {
-		d.str("    <profile")
-		d.attr("namespace", namespace)
-		d.attr("key", key)
-		d.str(">")
-		d.text(value)
-		d.str("</profile>\n")
-	}
-	if t.Image != "" {
-		profile("pegasus", "container.image", t.Image)
-	}
-	for _, e := range t.Env {
-		key, value, _ := strings.Cut(e, "=")
-		profile("env", key, value)
-	}
-	if t.Retries >= 0 {
-		profile("dagman", "RETRY", strconv.Itoa(t.Retries))
-	}
-	if t.Phase > 0 {
-		profile("gantry", "phase", strconv.Itoa(int(t.Phase)))
-	}
-	if t.DiskBps > 0 {
-		profile("gantry", "disk", strconv.FormatInt(t.DiskBps, 10))
-	}
-	if t.TimeLimit > 0 {
-		profile("gantry", "time-limit", strconv.FormatFloat(t.TimeLimit.Seconds(), 'f', -1, 64))
-	}
-	stream := func(element, file, link string) {
-		if file != "" {
-			d.str("    <" + element)
-			d.attr("file", file)
-			d.attr("link", link)
-			d.str("/>\n")
+	profile := func(given bool, namespace, key, value string) {
+		if given {
+			d.printf("    <profile namespace=\"%s\" key=\"%s\">%s</profile>\n", namespace, d.text(key), d.text(value))
 		}
 	}
-	stream("stdin", t.Stdin, "input")
-	stream("stdout", t.Stdout, "output")
-	stream("stderr", t.Stderr, "output")
+	profile(t.Image != "", "pegasus", "container.image", t.Image)
+	for _, e := range t.Env {
+		key, value, _ := strings.Cut(e, "=")
+		profile(true, "env", key, value)
+	}
+	profile(t.Retries >= 0, "dagman", "RETRY", strconv.Itoa(t.Retries))
+	profile(t.Phase > 0, "gantry", "phase", strconv.Itoa(int(t.Phase)))
+	profile(t.DiskBps > 0, "gantry", "disk", strconv.FormatInt(t.DiskBps, 10))
+	profile(t.TimeLimit > 0, "gantry", "time-limit", number(t.TimeLimit.Seconds()))
+	for _, s := range [][3]string{{"stdin", t.Stdin, "input"}, {"stdout", t.Stdout, "output"},
+		{"stderr", t.Stderr, "output"}} {
+		if s[1] != "" {
+			d.printf("    <%s file=\"%s\" link=\"%s\"/>\n", s[0], d.text(s[1]), s[2])
+		}
+	}
 	for _, f := range t.Inputs {
-		d.uses(&d.wf.Files[f], " link=\"input\"", d.wf.Files[f].Producer < 0)
+		d.uses(&d.wf.Files[f], "input", d.wf.Files[f].Producer < 0)
 	}
 	for _, f := range t.Outputs {
-		d.uses(&d.wf.Files[f], " link=\"output\"", false)
+		d.uses(&d.wf.Files[f], "output", false)
 	}
-	d.str("  </job>\n")
+	d.printf("  </job>\n")
 }
 
 // argument writes the words of a command so that a reader splits them as they were.
 func (d *daxWriter) argument(t *Task) {
 	if t.Shell || len(t.Command) < 2 || t.Command[0] != t.Kind {
 		d.fail("its command (%q) is not its transformation %s with arguments, which is all that DAX can tell; write "+
-			"WfFormat instead",
-			strings.Join(t.Command, " "), t.Kind)
+			"WfFormat instead", strings.Join(t.Command, " "), t.Kind)
 		return
 	}
-	d.str("    <argument>")
+	words := t.Command[1:]
 	if t.Expand {
-		d.text(t.Command[1])
-		d.str("</argument>\n")
-		return
+		words = words[:1]
 	}
-	for i, word := range t.Command[1:] {
-		if i > 0 {
-			d.str(" ")
-		}
+	quoted := make([]string, len(words))
+	for i, word := range words {
 		spaced := strings.ContainsFunc(word, unicode.IsSpace)
-		if word == "" || spaced || strings.ContainsAny(word, "'\"\\#;&|<>()$`*?[]{}~!") {
+		if quoted[i] = word; !t.Expand && (word == "" || spaced ||
+			strings.ContainsAny(word, "'\"\\#;&|<>()$`*?[]{}~!")) {
 			if spaced && (strings.Contains(word, "  ") ||
 				strings.ContainsFunc(strings.ReplaceAll(word, " ", ""), unicode.IsSpace)) {
 				d.fail("argument %q has white space that DAX does not keep; write WfFormat instead", word)
 			}
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
-		d.text(word)
 	}
-	d.str("</argument>\n")
+	d.printf("    <argument>%s</argument>\n", d.text(strings.Join(quoted, " ")))
 }
 
 // uses writes the use of a file; those that come from outside are staged in.
 func (d *daxWriter) uses(f *File, link string, outside bool) {
-	d.str("    <uses")
-	d.attr("file", f.Name)
-	d.str(link)
+	d.printf(`    <uses file="%s" link="%s"`, d.text(f.Name), link)
 	switch {
 	case outside || f.Keep == KeepAlways:
-		d.str(" register=\"true\" transfer=\"true\"")
+		d.printf(` register="true" transfer="true"`)
 	case f.Keep == KeepNever:
-		d.str(" register=\"false\" transfer=\"false\"")
+		d.printf(` register="false" transfer="false"`)
 	}
-	if f.Optional {
-		d.str(" optional=\"true\" type=\"data\"")
-	} else {
-		d.str(" optional=\"false\" type=\"data\"")
-	}
+	d.printf(` optional="%t" type="data"`, f.Optional)
 	if f.Sized && !f.Imputed {
-		d.str(" size=\"")
-		d.num(f.Size)
-		d.str("\"")
+		d.printf(` size="%d"`, f.Size)
 	}
-	d.str("/>\n")
+	d.printf("/>\n")
 }
