@@ -158,8 +158,8 @@ func (w *wfWriter) specification() {
 			v["originalId"] = t.ID
 		}
 		extend(v, t)
-		if w.e != nil && i < len(w.e.Tasks) && w.e.Tasks[i].ReusedFrom != "" {
-			v["reusedFrom"] = w.e.Tasks[i].ReusedFrom
+		if w.e != nil && i < len(w.e.Tasks) {
+			setKnown(v, "reusedFrom", w.e.Tasks[i].ReusedFrom)
 		}
 		if !w.executed(i) {
 			maps.Copy(v, facts(t, w.e == nil || w.e.Simulated))
@@ -194,9 +194,7 @@ func (w *wfWriter) execution() {
 			maps.Copy(v, measured(&w.e.Tasks[i], hosts))
 		} else {
 			v["runtimeInSeconds"] = t.Runtime.Seconds()
-			if t.Overhead > 0 {
-				v["overheadInSeconds"] = t.Overhead.Seconds()
-			}
+			setKnown(v, "overheadInSeconds", t.Overhead.Seconds())
 		}
 		v["id"] = w.tasks[i]
 		return v
@@ -226,13 +224,18 @@ func (w *wfWriter) executed(i int) bool {
 	return w.wf.Tasks[i].Known.Has(Runtime)
 }
 
+// setKnown adds a value, unless it is zero: that is unknown.
+func setKnown[T comparable](v object, key string, x T) {
+	if x != *new(T) {
+		v[key] = x
+	}
+}
+
 // extend adds the values that the schema has no place for.
 func extend(v object, t *Task) {
 	for key, s := range map[string]string{"stdin": t.Stdin, "stdout": t.Stdout, "stderr": t.Stderr, "category": t.Kind,
 		"image": t.Image} {
-		if s != "" {
-			v[key] = s
-		}
+		setKnown(v, key, s)
 	}
 	if len(t.Env) > 0 {
 		env := map[string]string{}
@@ -245,21 +248,11 @@ func extend(v object, t *Task) {
 	if t.Retries >= 0 {
 		v["retries"] = t.Retries
 	}
-	if t.Phase > 0 {
-		v["phase"] = t.Phase
-	}
-	if t.DiskBps > 0 {
-		v["diskBytesPerSecond"] = t.DiskBps
-	}
-	if t.TimeLimit > 0 {
-		v["timeLimitInSeconds"] = t.TimeLimit.Seconds()
-	}
-	if t.DiskLimit > 0 {
-		v["diskLimitInBytes"] = t.DiskLimit
-	}
-	if t.SubWorkflow {
-		v["subWorkflow"] = true
-	}
+	setKnown(v, "phase", t.Phase)
+	setKnown(v, "diskBytesPerSecond", t.DiskBps)
+	setKnown(v, "timeLimitInSeconds", t.TimeLimit.Seconds())
+	setKnown(v, "diskLimitInBytes", t.DiskLimit)
+	setKnown(v, "subWorkflow", t.SubWorkflow)
 	if t.Known.Has(Cores) && t.Cores < 1 { // the schema wants at least 1 in execution.tasks
 		v["coreCount"] = t.Cores
 	}
@@ -309,12 +302,8 @@ func measured(x *TaskExecution, hosts map[string]string) object {
 	if !x.ExecutedAt.IsZero() {
 		v["executedAt"] = x.ExecutedAt.Format(time.RFC3339Nano)
 	}
-	if x.Overhead > 0 {
-		v["overheadInSeconds"] = x.Overhead.Seconds()
-	}
-	if x.MemoryNeeded > 0 {
-		v["memoryNeededInBytes"] = x.MemoryNeeded
-	}
+	setKnown(v, "overheadInSeconds", x.Overhead.Seconds())
+	setKnown(v, "memoryNeededInBytes", x.MemoryNeeded)
 	if x.Machine != "" {
 		v["machines"] = []string{hosts[x.Machine]}
 	}
@@ -327,28 +316,14 @@ func machine(m *Machine, hosts map[string]string) object {
 	if slices.Contains([]string{"linux", "macos", "windows"}, m.System) {
 		v["system"] = m.System
 	}
-	if m.Architecture != "" {
-		v["architecture"] = m.Architecture
-	}
-	if m.Release != "" {
-		v["release"] = m.Release
-	}
-	if m.MemoryBytes > 0 {
-		v["memoryInBytes"] = m.MemoryBytes
-	}
+	setKnown(v, "architecture", m.Architecture)
+	setKnown(v, "release", m.Release)
+	setKnown(v, "memoryInBytes", m.MemoryBytes)
 	cpu := object{}
-	if m.Cores > 0 {
-		cpu["coreCount"] = m.Cores
-	}
-	if m.SpeedMHz > 0 {
-		cpu["speedInMHz"] = m.SpeedMHz
-	}
-	if m.Speed > 0 {
-		cpu["relativeSpeed"] = m.Speed
-	}
-	if m.Vendor != "" {
-		cpu["vendor"] = m.Vendor
-	}
+	setKnown(cpu, "coreCount", m.Cores)
+	setKnown(cpu, "speedInMHz", m.SpeedMHz)
+	setKnown(cpu, "relativeSpeed", m.Speed)
+	setKnown(cpu, "vendor", m.Vendor)
 	if len(cpu) > 0 {
 		v["cpu"] = cpu
 	}
