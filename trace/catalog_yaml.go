@@ -33,20 +33,43 @@ func (r *catalogReader) truth(v *reader.Node) bool {
 	return false
 }
 
-// replicas reads a replica catalog.
-func (r *catalogReader) replicas(v *reader.Node) {
-	r.lists(v, "the replica catalog", map[string]func(*reader.Node){"replicas": r.replica})
-}
+// fields have the readers of the keys of a mapping; nil: the key has no effect.
+type fields map[string]func(*reader.Node)
 
-// lists reads a catalog, which consists of lists.
-func (r *catalogReader) lists(v *reader.Node, what string, read map[string]func(*reader.Node)) {
-	r.y.Mapping(v, what, func(key string, v *reader.Node) {
-		if f := read[key]; f != nil {
-			r.y.Sequence(v, key, f)
-		} else if key != "pegasus" {
+// fields reads a mapping by a table of its keys, and refuses others.
+func (r *catalogReader) fields(v *reader.Node, what string, known fields) bool {
+	return r.y.Mapping(v, what, func(key string, v *reader.Node) {
+		if read, ok := known[key]; !ok {
 			r.unknown(what, key)
+		} else if read != nil {
+			read(v)
 		}
 	})
+}
+
+func (r *catalogReader) text(to *string) func(*reader.Node) {
+	return func(v *reader.Node) { *to = r.y.Text(v) }
+}
+
+func (r *catalogReader) list(key string, each func(*reader.Node)) func(*reader.Node) {
+	return func(v *reader.Node) { r.y.Sequence(v, key, each) }
+}
+
+func (r *catalogReader) checksum(to *string) func(*reader.Node) {
+	return func(v *reader.Node) {
+		r.y.Mapping(v, "checksum", func(key string, v *reader.Node) {
+			*to = r.b.checksum(r.c, r.y.Line(v), key, r.y.Text(v))
+		})
+	}
+}
+
+func (r *catalogReader) profiles(to *profiles) func(*reader.Node) {
+	return func(v *reader.Node) { r.addProfiles(to, v) }
+}
+
+// replicas reads a replica catalog.
+func (r *catalogReader) replicas(v *reader.Node) {
+	r.fields(v, "the replica catalog", fields{"replicas": r.list("replicas", r.replica), "pegasus": nil})
 }
 
 func (r *catalogReader) replica(v *reader.Node) {
@@ -54,42 +77,27 @@ func (r *catalogReader) replica(v *reader.Node) {
 	var sizeAt *reader.Node
 	var is replica
 	regex, named, located := false, false, false
-	if !r.y.Mapping(v, "a replica", func(key string, v *reader.Node) {
-		switch key {
-		case "lfn":
-			lfn, named = r.y.Text(v), true
-		case "pfns":
-			located = true
-			r.y.Sequence(v, key, func(v *reader.Node) {
-				var pfn string
-				r.y.Mapping(v, "a pfn", func(key string, v *reader.Node) {
-					switch key {
-					case "pfn":
-						pfn = r.y.Text(v)
-					case "site":
-					default:
-						r.unknown("a pfn", key)
-					}
-				})
-				if pfn == "" {
-					r.fail(v, "bad-replica", "replica %s has a pfn without an address or path", lfn)
-					return
-				}
-				is.pfns = append(is.pfns, pfn)
-			})
-		case "regex":
-			regex = r.truth(v)
-		case "checksum":
-			is.sha256 = r.checksum(v)
-		case "metadata":
+	pfn := func(v *reader.Node) {
+		var pfn string
+		r.fields(v, "a pfn", fields{"pfn": r.text(&pfn), "site": nil})
+		if pfn == "" {
+			r.fail(v, "bad-replica", "replica %s has a pfn without an address or path", lfn)
+			return
+		}
+		is.pfns = append(is.pfns, pfn)
+	}
+	if !r.fields(v, "a replica", fields{
+		"lfn":      func(v *reader.Node) { lfn, named = r.y.Text(v), true },
+		"pfns":     func(v *reader.Node) { located = true; r.y.Sequence(v, "pfns", pfn) },
+		"regex":    func(v *reader.Node) { regex = r.truth(v) },
+		"checksum": r.checksum(&is.sha256),
+		"metadata": func(v *reader.Node) {
 			r.y.Mapping(v, "metadata", func(key string, v *reader.Node) {
 				if key == "size" {
 					size, sizeAt = r.y.Text(v), v
 				}
 			})
-		default:
-			r.unknown("a replica", key)
-		}
+		},
 	}) {
 		return
 	}
@@ -110,40 +118,22 @@ func (r *catalogReader) replica(v *reader.Node) {
 	}
 }
 
-func (r *catalogReader) checksum(v *reader.Node) (sum string) {
-	r.y.Mapping(v, "checksum", func(key string, v *reader.Node) {
-		sum = r.b.checksum(r.c, r.y.Line(v), key, r.y.Text(v))
-	})
-	return sum
-}
-
 // transformations reads a transformation catalog, containers among it.
 func (r *catalogReader) transformations(v *reader.Node) {
-	r.lists(v, "the transformation catalog", map[string]func(*reader.Node){"containers": r.container,
-		"transformations": r.transformation})
+	r.fields(v, "the transformation catalog", fields{"containers": r.list("containers", r.container),
+		"transformations": r.list("transformations", r.transformation), "pegasus": nil})
 }
 
 func (r *catalogReader) container(v *reader.Node) {
 	x := &container{Container: Container{Line: r.y.Line(v)}}
 	var image string
-	if !r.y.Mapping(v, "a container", func(key string, v *reader.Node) {
-		switch key {
-		case "name":
-			x.Name = r.y.Text(v)
-		case "type":
-			x.kind = r.y.Text(v)
-		case "image":
-			image = r.b.environment(r.c, r.y.Text(v))
-		case "mounts":
-			r.y.Sequence(v, key, func(v *reader.Node) { x.Mounts = append(x.Mounts, r.y.Text(v)) })
-		case "checksum":
-			x.SHA256 = r.checksum(v)
-		case "profiles":
-			r.profiles(&x.profiles, v)
-		case "image.site", "bypass", "metadata":
-		default:
-			r.unknown("a container", key)
-		}
+	if !r.fields(v, "a container", fields{
+		"name":     r.text(&x.Name),
+		"type":     r.text(&x.kind),
+		"image":    func(v *reader.Node) { image = r.b.environment(r.c, r.y.Text(v)) },
+		"mounts":   r.list("mounts", func(v *reader.Node) { x.Mounts = append(x.Mounts, r.y.Text(v)) }),
+		"checksum": r.checksum(&x.SHA256),
+		"profiles": r.profiles(&x.profiles), "image.site": nil, "bypass": nil, "metadata": nil,
 	}) {
 		return
 	}
@@ -162,32 +152,15 @@ func (r *catalogReader) transformation(v *reader.Node) {
 	var t transformation
 	x := &executable{from: r.c, line: r.y.Line(v)}
 	everywhere := "" // a container beside the sites, which is not in the schema
-	if !r.y.Mapping(v, "a transformation", func(key string, v *reader.Node) {
-		switch key {
-		case "namespace":
-			t.namespace = r.y.Text(v)
-		case "name":
-			t.name = r.y.Text(v)
-		case "version":
-			t.version = r.y.Text(v)
-		case "profiles":
-			r.profiles(&x.profiles, v)
-		case "requires":
-			r.y.Sequence(v, key, func(v *reader.Node) {
-				x.requires = append(x.requires, parseTransformation(r.y.Text(v)))
-			})
-		case "checksum":
-			x.sha256 = r.checksum(v)
-		case "container":
-			everywhere = r.y.Text(v)
-		case "sites":
-			r.y.Sequence(v, key, func(v *reader.Node) { r.site(x, v) })
-		case "hooks":
-			r.b.noEffect("hooks of transformations")
-		case "metadata":
-		default:
-			r.unknown("a transformation", key)
-		}
+	if !r.fields(v, "a transformation", fields{
+		"namespace": r.text(&t.namespace), "name": r.text(&t.name), "version": r.text(&t.version),
+		"profiles": r.profiles(&x.profiles), "checksum": r.checksum(&x.sha256), "container": r.text(&everywhere),
+		"requires": r.list("requires", func(v *reader.Node) {
+			x.requires = append(x.requires, parseTransformation(r.y.Text(v)))
+		}),
+		"sites":    r.list("sites", func(v *reader.Node) { r.site(x, v) }),
+		"hooks":    func(*reader.Node) { r.b.noEffect("hooks of transformations") },
+		"metadata": nil,
 	}) {
 		return
 	}
@@ -203,22 +176,13 @@ func (r *catalogReader) transformation(v *reader.Node) {
 func (r *catalogReader) site(x *executable, v *reader.Node) {
 	var at location
 	var kind string
-	if !r.y.Mapping(v, "a site of a transformation", func(key string, v *reader.Node) {
-		switch key {
-		case "name":
-			at.site = r.y.Text(v)
-		case "pfn":
-			at.pfn = strings.TrimSpace(r.y.Text(v))
-		case "type":
-			kind = r.y.Text(v)
-		case "container":
-			at.container = r.y.Text(v)
-		case "profiles":
-			r.profiles(&at.profiles, v)
-		case "arch", "os.type", "os.release", "os.version", "metadata", "bypass":
-		default:
-			r.unknown("a site of a transformation", key)
-		}
+	if !r.fields(v, "a site of a transformation", fields{
+		"name":      r.text(&at.site),
+		"pfn":       func(v *reader.Node) { at.pfn = strings.TrimSpace(r.y.Text(v)) },
+		"type":      r.text(&kind),
+		"container": r.text(&at.container),
+		"profiles":  r.profiles(&at.profiles),
+		"arch":      nil, "os.type": nil, "os.release": nil, "os.version": nil, "metadata": nil, "bypass": nil,
 	}) {
 		return
 	}
@@ -238,40 +202,25 @@ func (r *catalogReader) site(x *executable, v *reader.Node) {
 
 // siteCatalog reads a site catalog, of which only the profiles have an effect on one host.
 func (r *catalogReader) siteCatalog(v *reader.Node) {
-	r.y.Mapping(v, "the site catalog", func(key string, v *reader.Node) {
-		switch key {
-		case "sites":
-			r.y.Sequence(v, key, func(v *reader.Node) {
-				var name string
-				var given profiles
-				r.y.Mapping(v, "a site", func(key string, v *reader.Node) {
-					switch key {
-					case "name":
-						name = r.y.Text(v)
-					case "profiles":
-						r.profiles(&given, v)
-					case "directories", "grids", "arch", "os.type", "os.release", "os.version":
-					default:
-						r.unknown("a site", key)
-					}
-				})
-				if name == "" {
-					r.fail(v, "bad-site", "a site without a name")
-					return
-				}
-				r.c.sites[name] = append(r.c.sites[name], given...)
-			})
-		case "pegasus":
-		case "$ref":
-			r.b.obstacle(r.y.Line(v), "", "siteCatalog refers to %s: name that file with --catalog", r.y.Text(v))
-		default:
-			r.unknown("the site catalog", key)
+	site := func(v *reader.Node) {
+		var name string
+		var given profiles
+		r.fields(v, "a site", fields{"name": r.text(&name), "profiles": r.profiles(&given), "directories": nil,
+			"grids": nil, "arch": nil, "os.type": nil, "os.release": nil, "os.version": nil})
+		if name == "" {
+			r.fail(v, "bad-site", "a site without a name")
+			return
 		}
-	})
+		r.c.sites[name] = append(r.c.sites[name], given...)
+	}
+	r.fields(v, "the site catalog", fields{"sites": r.list("sites", site), "pegasus": nil,
+		"$ref": func(v *reader.Node) {
+			r.b.obstacle(r.y.Line(v), "", "siteCatalog refers to %s: name that file with --catalog", r.y.Text(v))
+		}})
 }
 
-// profiles reads a mapping of name spaces to keys and values.
-func (r *catalogReader) profiles(to *profiles, v *reader.Node) {
+// addProfiles reads a mapping of name spaces to keys and values.
+func (r *catalogReader) addProfiles(to *profiles, v *reader.Node) {
 	line := 0
 	r.y.Mapping(v, "profiles", func(ns string, v *reader.Node) {
 		if strings.HasPrefix(ns, "x-") {

@@ -78,7 +78,7 @@ func (p *pegasusReader) document(root *reader.Node) {
 		case "siteCatalog":
 			own.siteCatalog(v)
 		case "profiles":
-			own.profiles(&p.shared, v)
+			own.addProfiles(&p.shared, v)
 		case "hooks":
 			b.noEffect("hooks of the workflow")
 		}
@@ -144,7 +144,7 @@ func (p *pegasusReader) job(v *reader.Node) {
 		b.noEffect("hooks of jobs")
 	}
 	var own profiles
-	(&catalogReader{b, b.cat.own, y}).profiles(&own, fields["profiles"])
+	(&catalogReader{b, b.cat.own, y}).addProfiles(&own, fields["profiles"])
 	at := int32(len(b.wf.Tasks) - 1)
 	b.usesPrograms(at, programs)
 	b.program(at, transformation{text("namespace"), text("name"), text("version")}, strings.Join(words, " "), own,
