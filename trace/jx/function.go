@@ -14,18 +14,24 @@ import (
 	"gantry/trace/spelling"
 )
 
+// function is one that expressions call, with the bounds of the number of its arguments.
+type function struct {
+	least, most int
+	call        func(c *calling) any
+}
+
 // functions by name. Those of the manual that read anything outside of the file but names in a directory are refused.
-var functions map[string]func(c *calling) any
+var functions map[string]function
 
 func init() { // they call each other
-	functions = map[string]func(c *calling) any{
-		"range": (*calling).rangeOf, "format": (*calling).format, "template": (*calling).template,
-		"join": (*calling).join, "ceil": (*calling).round, "floor": (*calling).round,
-		"basename": (*calling).basename, "dirname": (*calling).dirname, "escape": (*calling).escape,
-		"len": (*calling).length, "keys": (*calling).members, "values": (*calling).members,
-		"items": (*calling).members, "schema": (*calling).schema, "like": (*calling).like,
-		"listdir": (*calling).listdir, "select": (*calling).filter, "where": (*calling).filter,
-		"project": (*calling).filter,
+	functions = map[string]function{
+		"range": {1, 3, (*calling).rangeOf}, "format": {0, math.MaxInt, (*calling).format},
+		"template": {1, 2, (*calling).template}, "join": {1, 2, (*calling).join}, "ceil": {1, 1, (*calling).round},
+		"floor": {1, 1, (*calling).round}, "basename": {1, 2, (*calling).basename},
+		"dirname": {1, 1, (*calling).dirname}, "escape": {1, 1, (*calling).escape}, "len": {1, 1, (*calling).length},
+		"keys": {1, 1, (*calling).members}, "values": {1, 1, (*calling).members}, "items": {1, 1, (*calling).members},
+		"schema": {1, 1, (*calling).schema}, "like": {2, 2, (*calling).like}, "listdir": {1, 1, (*calling).listdir},
+		"select": {call: (*calling).filter}, "where": {call: (*calling).filter}, "project": {call: (*calling).filter},
 	}
 }
 
@@ -47,26 +53,22 @@ func (e *Evaluator) call(n *Node, s *scope) any {
 	case n.text == "fetch":
 		failAt(n.line, "fetch() is refused: gantry reads nothing but the workflow; put the values into it, or give "+
 			"them with --define")
-	case f == nil:
+	case f.call == nil:
 		failAt(n.line, "there is no function %s: %s", n.text,
 			spelling.Hint(n.text, slices.Sorted(maps.Keys(functions))))
 	}
 	c := &calling{e: e, n: n, s: s}
-	if n.text != "select" && n.text != "where" && n.text != "project" {
+	if f.most > 0 {
 		c.args = e.eval(n.kids[0], s).(List)
-	}
-	return f(c)
-}
-
-// arity fails unless the number of arguments is in a range.
-func (c *calling) arity(least, most int) {
-	if n := len(c.args); n < least || n > most {
-		want := strconv.Itoa(least)
-		if most != least {
-			want += " to " + strconv.Itoa(most)
+		if n := len(c.args); n < f.least || n > f.most {
+			want := strconv.Itoa(f.least)
+			if f.most != f.least {
+				want += " to " + strconv.Itoa(f.most)
+			}
+			c.fail("it takes %s arguments, and not %d", want, n)
 		}
-		c.fail("it takes %s arguments, and not %d", want, n)
 	}
+	return f.call(c)
 }
 
 func (c *calling) string(i int) string {
@@ -78,7 +80,6 @@ func (c *calling) string(i int) string {
 }
 
 func (c *calling) rangeOf() any {
-	c.arity(1, 3)
 	numbers := make([]int64, len(c.args))
 	for i, a := range c.args {
 		n, ok := a.(int64)
@@ -174,7 +175,6 @@ func formatted(verb byte, v any) (string, bool) {
 }
 
 func (c *calling) template() any {
-	c.arity(1, 2)
 	var more *Object
 	if len(c.args) == 2 {
 		var ok bool
@@ -230,7 +230,6 @@ func (c *calling) named(key string, more *Object) string {
 }
 
 func (c *calling) join() any {
-	c.arity(1, 2)
 	with := " "
 	if len(c.args) == 2 {
 		with = c.string(1)
@@ -256,7 +255,6 @@ func (c *calling) join() any {
 }
 
 func (c *calling) round() any {
-	c.arity(1, 1)
 	switch x := c.args[0].(type) {
 	case int64:
 		return x
@@ -271,7 +269,6 @@ func (c *calling) round() any {
 }
 
 func (c *calling) basename() any {
-	c.arity(1, 2)
 	s := path.Base(c.string(0))
 	if c.args[0] == "" {
 		s = "."
@@ -283,7 +280,6 @@ func (c *calling) basename() any {
 }
 
 func (c *calling) dirname() any {
-	c.arity(1, 1)
 	s := c.string(0)
 	if t := strings.TrimRight(s, "/"); t != "" {
 		s = t
@@ -293,7 +289,6 @@ func (c *calling) dirname() any {
 
 // escape quotes a text for the shell.
 func (c *calling) escape() any {
-	c.arity(1, 1)
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range []byte(c.string(0)) {
@@ -307,7 +302,6 @@ func (c *calling) escape() any {
 }
 
 func (c *calling) length() any {
-	c.arity(1, 1)
 	items, ok := c.args[0].(List)
 	if !ok {
 		c.fail("it takes a list")
@@ -317,7 +311,6 @@ func (c *calling) length() any {
 
 // members lists keys, values, or both; the last first, as makeflow does.
 func (c *calling) members() any {
-	c.arity(1, 1)
 	o, ok := c.args[0].(*Object)
 	if !ok {
 		c.fail("it takes an object")
@@ -339,7 +332,6 @@ func (c *calling) members() any {
 }
 
 func (c *calling) schema() any {
-	c.arity(1, 1)
 	items, ok := c.args[0].(List)
 	if !ok {
 		c.fail("it takes a list of objects")
@@ -380,7 +372,6 @@ func typeOf(v any) string {
 }
 
 func (c *calling) like() any {
-	c.arity(2, 2)
 	pattern := c.string(1)
 	if len(pattern) > 1000 {
 		c.fail("a pattern of more than 1000 characters")
@@ -394,7 +385,6 @@ func (c *calling) like() any {
 }
 
 func (c *calling) listdir() any {
-	c.arity(1, 1)
 	if c.e.List == nil {
 		c.fail("there is no directory to look into: the workflow comes from standard input")
 	}
