@@ -306,7 +306,7 @@ func (e *Engine) next(ctx context.Context, until planner.Time, underWay int) ([]
 
 func (e *Engine) waitFor(ctx context.Context, until planner.Time, underWay int) ([]planner.Body, error) {
 	if underWay+e.Planner.Draft().Copying() == 0 && until == unit.Never && e.control == 0 && !e.Inbox.open() {
-		bodies, err := e.Runtime.Next(ctx, e.Runtime.Now()) // a node may be there again
+		bodies, err := e.Runtime.Next(ctx, e.Runtime.Now())  // a node may be there again
 		if err == nil && len(bodies) == 0 && !e.finished() { // the inbox may just have been closed
 			why := ErrStuck
 			if e.Runtime.Now() > unit.Never-planner.Time(reader.MaxTime) { // no plan ends in time

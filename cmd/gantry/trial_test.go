@@ -13,15 +13,18 @@ import (
 )
 
 var trialFiles = map[string]string{
-	"w.yaml": "count: 2\nseed: 4\nmix: [{generator: montage}]\ntasks: 15\nfiles: false\narrivals: {process: fixed, interval: 1s}\n",
+	"w.yaml": "count: 2\nseed: 4\nmix: [{generator: montage}]\ntasks: 15\nfiles: false\n" +
+		"arrivals: {process: fixed, interval: 1s}\n",
 	"c.yaml": "nodes: [{name: n, cores: 1, memory: 200MB}]\n",
 	"x.yaml": "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\ntime_scale: 0.002\nlimit: {busy: 1000}\n" +
 		"factors: {policy: [cpp, heft]}\n",
-	"busy.yaml":   "workload: w.yaml\ncluster: c.yaml\ntime_scale: 0.002\nlimit: {busy: 0}\nfactors: {policy: cpp}\n",
-	"large.yaml":  "nodes: [{name: n, cores: 10000, memory: 200MB}]\n",
-	"big.yaml":    "workload: w.yaml\ncluster: large.yaml\nfactors: {policy: cpp}\n",
-	"sim.yaml":    "workload: w.yaml\ncluster: c.yaml\nlimit: {busy: 1000}\nfactors: {policy: cpp, runtime: [sim, \"null\"]}\n",
-	"search.yaml": "workload: w.yaml\ncluster: c.yaml\nruntime: \"null\"\nfactors: {policy: cpp}\nsearch: {parameter: workload.seed, from: 1, to: 2}\n",
+	"busy.yaml":  "workload: w.yaml\ncluster: c.yaml\ntime_scale: 0.002\nlimit: {busy: 0}\nfactors: {policy: cpp}\n",
+	"large.yaml": "nodes: [{name: n, cores: 10000, memory: 200MB}]\n",
+	"big.yaml":   "workload: w.yaml\ncluster: large.yaml\nfactors: {policy: cpp}\n",
+	"sim.yaml": "workload: w.yaml\ncluster: c.yaml\nlimit: {busy: 1000}\n" +
+		"factors: {policy: cpp, runtime: [sim, \"null\"]}\n",
+	"search.yaml": "workload: w.yaml\ncluster: c.yaml\nruntime: \"null\"\nfactors: {policy: cpp}\n" +
+		"search: {parameter: workload.seed, from: 1, to: 2}\n",
 }
 
 // cellsOf reads the results of an experiment, by the values of a factor.

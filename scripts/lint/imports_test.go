@@ -48,6 +48,8 @@ var layers = []layer{
 	{"executor/estimate", "planner/** executor executor/sim/hostmodel", "estimators know admission, and no runtime"},
 	{"executor/forecast/**", "planner/** executor executor/sim", "forecasts simulate the rest of runs"},
 	{"executor/experiment/load", "trace/** planner/** executor", "loads make submissions of workload files"},
+	{"executor/experiment/adversary", "trace trace/scenario planner/** executor executor/estimate " +
+		"executor/experiment/metrics executor/sim", "a search simulates"},
 	{"executor/experiment/metrics", "planner/** executor", "metrics know the engine's events"},
 	{"executor/experiment", "trace/reader trace trace/scenario planner/** executor executor/estimate " +
 		"executor/experiment/* executor/sim", "experiments simulate loads and measure; stores come by their interface"},

@@ -181,7 +181,7 @@ func TestPoissonArrivals(t *testing.T) {
 	}
 	// 49,000 hours of work for 49 nodes' worth take a thousand hours, whatever was drawn.
 	for _, a := range []generate.Arrivals{generate.Poisson(98, true), generate.Utilised(0.49, 100, true)} {
-		if exact := at(a, 98_000, 4); (exact[97_999]-1000*time.Hour).Abs() > time.Microsecond {
+		if exact := at(a, 98_000, 4); (exact[97_999] - 1000*time.Hour).Abs() > time.Microsecond {
 			t.Errorf("98,000 exact arrivals take %v, want 1000h", exact[97_999])
 		}
 	}
