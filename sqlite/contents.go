@@ -26,6 +26,12 @@ func (r *Run) Identity(t planner.TaskID, identity reuse.Sum) {
 	r.samples.Unlock()
 }
 
+// identified is a task whose identity is to be kept.
+type identified struct {
+	task     int64
+	identity []byte
+}
+
 // noted are contents of files, and identities of tasks that made files.
 type noted struct {
 	contents   []reuse.Content

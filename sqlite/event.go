@@ -14,28 +14,56 @@ import (
 )
 
 // logJSON is how the log has events and submissions as JSON: members by their json tags, those that are zero left out.
-// A wait is the array of its numbers, as there are many.
+// An order and a wait are arrays of their numbers, as there are many.
 var logJSON = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowInvalidUTF8(true),
 	jsonv1.FormatDurationAsNano(true),
-	json.WithMarshalers(json.MarshalToFunc(func(to *jsontext.Encoder, w planner.Wait) error {
-		return json.MarshalEncode(to, numbersOf(w))
-	})),
-	json.WithUnmarshalers(json.UnmarshalFromFunc(func(from *jsontext.Decoder, w *planner.Wait) error {
-		var n [5]int64
-		if err := json.UnmarshalDecode(from, &n); err != nil {
-			return err
-		}
-		*w = planner.Wait{Task: planner.TaskID(n[0]), Reason: planner.Reason{Code: planner.ReasonCode(n[1]),
-			Dim: unit.Dim(n[2]), Node: planner.NodeID(n[3]), At: planner.Time(n[4])}}
-		if numbersOf(*w) != n {
-			return fmt.Errorf("a wait has a number that is too large: %v", n)
-		}
-		return nil
-	})))
+	json.WithMarshalers(json.JoinMarshalers(
+		json.MarshalToFunc(func(to *jsontext.Encoder, o planner.Order) error {
+			return json.MarshalEncode(to, numbersOfOrder(&o))
+		}),
+		json.MarshalToFunc(func(to *jsontext.Encoder, w planner.Wait) error {
+			return json.MarshalEncode(to, numbersOf(w))
+		}))),
+	json.WithUnmarshalers(json.JoinUnmarshalers(
+		json.UnmarshalFromFunc(func(from *jsontext.Decoder, o *planner.Order) error {
+			var n [15]int64
+			if err := json.UnmarshalDecode(from, &n); err != nil {
+				return err
+			}
+			*o = planner.Order{Kind: planner.OrderKind(n[0]), Attempt: planner.AttemptID(n[1]),
+				Task: planner.TaskID(n[2]), Node: planner.NodeID(n[3]), Try: int32(n[4]), Hold: unit.Vector(n[5:8]),
+				Until: planner.Time(n[8]), Est: planner.Estimate{Run: time.Duration(n[9]), Spread: time.Duration(n[10]),
+					Samples: int32(n[11]), Source: planner.Source(n[12])},
+				File: planner.FileID(n[13]), From: planner.NodeID(n[14])}
+			return fitting(n, numbersOfOrder(o))
+		}),
+		json.UnmarshalFromFunc(func(from *jsontext.Decoder, w *planner.Wait) error {
+			var n [5]int64
+			if err := json.UnmarshalDecode(from, &n); err != nil {
+				return err
+			}
+			*w = planner.Wait{Task: planner.TaskID(n[0]), Reason: planner.Reason{Code: planner.ReasonCode(n[1]),
+				Dim: unit.Dim(n[2]), Node: planner.NodeID(n[3]), At: planner.Time(n[4])}}
+			return fitting(n, numbersOf(*w))
+		}))))
+
+func numbersOfOrder(o *planner.Order) [15]int64 {
+	return [15]int64{int64(o.Kind), int64(o.Attempt), int64(o.Task), int64(o.Node), int64(o.Try), o.Hold[0], o.Hold[1],
+		o.Hold[2], int64(o.Until), int64(o.Est.Run), int64(o.Est.Spread), int64(o.Est.Samples), int64(o.Est.Source),
+		int64(o.File), int64(o.From)}
+}
 
 func numbersOf(w planner.Wait) [5]int64 {
 	r := &w.Reason
 	return [5]int64{int64(w.Task), int64(r.Code), int64(r.Dim), int64(r.Node), int64(r.At)}
+}
+
+// fitting refuses numbers that were cut when they were read.
+func fitting[N comparable](read, kept N) error {
+	if read != kept {
+		return fmt.Errorf("an order or a wait has a number that is too large: %v", read)
+	}
+	return nil
 }
 
 // plainUsage is that of an attempt of which nothing was measured and which ran as soon as it was ordered, as most of

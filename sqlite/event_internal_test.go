@@ -14,7 +14,7 @@ func FuzzBodies(f *testing.F) {
 		7: `{"capacity":[1,2,3]}`, 8: `{}`, 10: `{}`, 13: `{"workflow":2,"first_task":40}`,
 		5: `{"attempt":1,"outcome":2,"exit_code":-1,"ran_ns":5,"kept":0.25,"final":true,` +
 			`"usage":{"cpu_user_ns":1,"missing":15,"applied":{"pids":9}},"message":"<a>"}`,
-		9: `{"round":1,"orders":[{"kind":1,"hold":[1,0,0],"estimate":{"run_ns":4,"source":1}}],` +
+		9: `{"round":1,"orders":[[1,0,3,0,1,1000,0,0,9,4,0,0,1,0,0]],` +
 			`"waits":[[1,3,0,-1,9]],"notes":[{"topic":"t","text":"x"}]}`} {
 		f.Add(kind, []byte(text))
 	}

@@ -34,15 +34,15 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 				return err
 			}
 		}
-		var values, flows *inserter
-		tables, err := prepare(r.db.conn, r.id,
-			table{&values, 1, insertInto("INSERT", "run_metrics", "run, position, name, value")},
-			table{&flows, 1, insertInto("INSERT", "workflow_metrics", "run, workflow, counts, wait_ns, makespan_ns, "+
+		var values, flows *statement
+		statements, err := prepare(r.db.conn, r.id,
+			query{&values, insertInto("INSERT", "run_metrics", "run, position, name, value")},
+			query{&flows, insertInto("INSERT", "workflow_metrics", "run, workflow, counts, wait_ns, makespan_ns, "+
 				"response_ns, work_ns, critical_path_ns, lowest_ns")})
 		if err != nil {
 			return err
 		}
-		defer tables.close()
+		defer statements.close()
 		for i, m := range run {
 			var value driver.Value = m.Value
 			if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
@@ -60,7 +60,7 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 				return err
 			}
 		}
-		return tables.flush()
+		return statements.flush()
 	})
 }
 

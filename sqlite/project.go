@@ -38,7 +38,6 @@ type projection struct {
 // flow is a workflow that is not over, or not written.
 type flow struct {
 	id             planner.WorkflowID
-	row            rowPlace
 	parts          []part  // where ids of tasks begin that do not follow the one before
 	fresh          []fresh // until their tasks are rows
 	rows           int     // tasks that are rows: those in front
@@ -641,6 +640,9 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 			return err
 		}
 	}
+	if err := p.out.flush(); err != nil { // rows that are changed have to be there
+		return err
+	}
 	for _, f := range p.changedFlows {
 		if !f.changed {
 			continue
@@ -655,7 +657,7 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 		}
 	}
 	p.changedFlows = emptied(p.changedFlows)
-	return p.out.flush()
+	return nil
 }
 
 // readyAt is when a task became ready that was queued, and the workflow of its parents: unit.Never if it was not.
@@ -685,9 +687,6 @@ func (p *projection) writeTasks(f *flow) error {
 			f.rows++
 		}
 		f.fresh = nil
-		if err := p.out.putIdentities(); err != nil {
-			return err
-		}
 	}
 	if len(f.dirty) > 0 {
 		if err := p.out.tasks.flush(); err != nil {

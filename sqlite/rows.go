@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gantry/sqlite/sqlite3"
 
@@ -20,43 +19,16 @@ import (
 
 // tables writes the rows of a run. A nil *tables writes none.
 type tables struct {
-	run    int64
 	values []driver.Value // memory of a row
 	// definitions are those of the workflows that arrive or grow next.
 	definitions [][]byte
-	alike       alike
-	kin         kin
+	identify    bool // tasks get an identity
 
-	inserters                                                          // all of them
-	workflows, growths, tasks, files, replicas, attempts, notes, waits *inserter
-	flowChanged, taskChanged, suspended, overtaken                     *inserter
-	flowContinued, flowSuperseded, taskReused, known                   *inserter
-
-	identify   bool // tasks get an identity
-	identities []identified
-}
-
-// alike are the values that attempts written together share.
-type alike struct {
-	try      int32
-	hold     unit.Vector
-	estimate planner.Estimate // without its time
-	ended    bool
-	outcome  planner.Outcome
-	code     int
-	message  string
-	tally    tally
-	usage    planner.Usage // without the counters of ownCounters
-}
-
-// kin are the values that tasks written together share.
-type kin struct {
-	need    unit.Vector
-	limit   time.Duration
-	imputed trace.Fields
-	image   string
-	state   taskState
-	tries   int32
+	statements                                               // all of them
+	workflows, growths, tasks, files, replicas, notes, waits *statement
+	attempts, unmeasured                                     *statement // unmeasured: without counters
+	flowChanged, taskChanged, suspended, overtaken           *statement
+	flowContinued, flowSuperseded, taskReused                *statement
 }
 
 // counter is a column of table attempts that holds a member of planner.Usage.
@@ -68,10 +40,10 @@ type counter struct {
 	missing planner.Counters // NULL if one of these is missing
 }
 
-// Counters that only a container has are the same for all attempts of a simulation: none is known.
-var ownCounters, sharedCounters = counters()
+// What a simulation knows of an attempt, and what only a container has.
+var always, measured = counters()
 
-func counters() (own, shared []counter) {
+func counters() (always, measured []counter) {
 	usage := reflect.TypeFor[planner.Usage]()
 	for i := range usage.NumField() {
 		f := usage.Field(i)
@@ -84,17 +56,17 @@ func counters() (own, shared []counter) {
 		switch {
 		case f.Type == reflect.TypeFor[planner.Limits]():
 			for j := range f.Type.NumField() {
-				shared = append(shared, counter{column: "applied_" + f.Type.Field(j).Tag.Get("json"),
+				measured = append(measured, counter{column: "applied_" + f.Type.Field(j).Tag.Get("json"),
 					index: []int{i, j}, limit: true})
 			}
 		case f.Type == reflect.TypeFor[planner.Counters]():
 		case c.missing != 0:
-			shared = append(shared, c)
+			measured = append(measured, c)
 		default:
-			own = append(own, c)
+			always = append(always, c)
 		}
 	}
-	return own, shared
+	return always, measured
 }
 
 func columnsOf(counters []counter) (names string) {
@@ -104,9 +76,9 @@ func columnsOf(counters []counter) (names string) {
 	return names
 }
 
-// countersOf appends the values of counters. One that is not known is NULL, never 0; of an attempt under way only
+// appendCounters appends the counters of an attempt. One that is not known is NULL, never 0; of an attempt under way only
 // instants are known.
-func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bool) []driver.Value {
+func appendCounters(v []driver.Value, counters []counter, u *planner.Usage, ended bool) []driver.Value {
 	usage := reflect.ValueOf(u).Elem()
 	for i := range counters {
 		c := &counters[i]
@@ -125,62 +97,49 @@ func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bo
 	return v
 }
 
-// Columns that rows written together mostly share come first.
-const (
-	workflowColumns = "run, workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, " +
-		"first_task, definition, state, started_ns, ended_ns, tasks"
-	workflowState = 12 // column of these from which on they change
-	taskColumns   = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, image, " +
-		"state, attempts, " +
-		"task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, ready_ns, " +
-		"queued_ns, " +
-		"ended_ns"
-	attemptShared = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, " +
-		"estimate_samples, estimate_source, outcome, exit_code, message, done, before_ns, kept, lost_ns"
-	attemptColumns = ", attempt, task, node, planned_end_ns, estimate_ns, ran_ns"
-)
+const attemptColumns = "run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps, " +
+	"planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, estimate_source, outcome, exit_code, " +
+	"message, done, before_ns, kept, lost_ns, ran_ns"
 
 // rowWidth is more than any row has columns.
 const rowWidth = 64
 
 // newTables prepares to write the rows of a run.
-func newTables(conn *sqlite3.SQLiteConn, run int64, more ...table) (*tables, error) {
+func newTables(conn *sqlite3.SQLiteConn, run int64, more ...query) (*tables, error) {
 	if conn == nil {
 		return nil, errors.New("it was opened for reading only")
 	}
-	// like no row
-	t := &tables{run: run, values: make([]driver.Value, 0, rowWidth), alike: alike{try: -1}, kin: kin{tries: -1}}
+	t := &tables{values: make([]driver.Value, 0, rowWidth)}
 	var err error
-	t.inserters, err = prepare(conn, run, append([]table{
-		{&t.workflows, 1, insertInto("INSERT", "workflows", workflowColumns)},
-		{&t.growths, 1, insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")},
-		{&t.tasks, 9, insertInto("INSERT", "tasks", taskColumns)},
-		{&t.files, 1, insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")},
-		{&t.replicas, 1, insertInto("INSERT", "replicas", "run, file, node, replica")},
-		{&t.attempts, 15 + len(sharedCounters), insertInto("INSERT OR REPLACE", "attempts", attemptShared+
-			columnsOf(sharedCounters)+attemptColumns+columnsOf(ownCounters))},
-		{&t.notes, 1, insertInto("INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, "+
+	t.statements, err = prepare(conn, run, append([]query{
+		{&t.workflows, insertInto("INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, "+
+			"arrived_ns, release_ns, due_ns, first_task, definition, state, started_ns, ended_ns, tasks")},
+		{&t.growths, insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")},
+		{&t.tasks, insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, need_millicores, "+
+			"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, imputed, image, identity, "+
+			"state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")},
+		{&t.files, insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")},
+		{&t.replicas, insertInto("INSERT", "replicas", "run, file, node, replica")},
+		{&t.attempts, insertInto("INSERT OR REPLACE", "attempts", attemptColumns+columnsOf(always)+
+			columnsOf(measured))},
+		{&t.unmeasured, insertInto("INSERT OR REPLACE", "attempts", attemptColumns+columnsOf(always))},
+		{&t.notes, insertInto("INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, "+
 			"text")},
-		{&t.waits, 3, insertInto("INSERT OR REPLACE", "waits", "run, reason, dim, task, seq, since_ns, node, "+
-			"until_ns")},
-		{&t.flowChanged, 1, "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, tasks = ?5 " +
+		{&t.waits, insertInto("INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns")},
+		{&t.flowChanged, "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, tasks = ?5 " +
 			"WHERE run = ?1 AND workflow = ?6"},
-		{&t.taskChanged, 1, "UPDATE tasks SET state = ?2, attempts = ?3, node = ?4, attempt = ?5, ready_ns = " +
+		{&t.taskChanged, "UPDATE tasks SET state = ?2, attempts = ?3, node = ?4, attempt = ?5, ready_ns = " +
 			"coalesce(ready_ns, iif(?6 IS NULL, NULL, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN " +
 			"max(?9, coalesce(max(p.ended_ns), 0)) END FROM json_each(tasks.parents) d CROSS JOIN tasks p ON " +
 			"p.run = ?1 AND p.task = d.value))), queued_ns = ?6, ended_ns = ?7 WHERE run = ?1 AND task = ?8"},
-		{&t.suspended, 1, insertInto("INSERT OR REPLACE", "suspensions", "run, attempt, seq, ordered_ns, how, "+
-			"since_ns, "+
+		{&t.suspended, insertInto("INSERT OR REPLACE", "suspensions", "run, attempt, seq, ordered_ns, how, since_ns, "+
 			"until_ns, lost_ns")},
-		{&t.overtaken, 1, "DELETE FROM suspensions WHERE run = ?1 AND attempt = ?2 AND seq = ?3"},
-		{&t.flowContinued, 1, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = " +
-			"iif(workflow " +
-			"= ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
-		{&t.flowSuperseded, 1, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
+		{&t.overtaken, "DELETE FROM suspensions WHERE run = ?1 AND attempt = ?2 AND seq = ?3"},
+		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = " +
+			"iif(workflow = ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
+		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
 			"task >= (SELECT first_task FROM workflows WHERE run = ?1 AND workflow = ?2)"},
-		{&t.taskReused, 1, insertInto("INSERT OR REPLACE", "reuses", "run, task, at_ns, from_run, from_attempt, "+
-			"ran_ns")},
-		{&t.known, 1, "UPDATE tasks SET identity = ?2 WHERE run = ?1 AND task = ?3"},
+		{&t.taskReused, insertInto("INSERT OR REPLACE", "reuses", "run, task, at_ns, from_run, from_attempt, ran_ns")},
 	}, more...)...)
 	return t, err
 }
@@ -198,7 +157,6 @@ func (t *tables) addFlow(f *flow, a *executor.Admission) error {
 	if len(a.Arrived.Tasks) > 0 {
 		first = a.Arrived.Tasks[0].ID
 	}
-	f.row = t.workflows.place()
 	if err := t.workflows.add(append([]driver.Value{int64(flow.ID), sub.Name, from.Label, from.Source,
 		from.Format.String(), sub.Tenant, flow.Class.String(), int64(flow.Arrived), int64(flow.Release),
 		reached(flow.Due), int64(first), t.definition()}, f.values()...)...); err != nil {
@@ -228,13 +186,8 @@ func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) err
 	return nil
 }
 
-// changeFlow changes the row of a workflow, at the latest with the next flush.
 func (t *tables) changeFlow(f *flow) error {
-	v := f.values()
-	if t.workflows.revise(f.row, workflowState, v...) {
-		return nil
-	}
-	return t.flowChanged.add(append(v, int64(f.id))...)
+	return t.flowChanged.exec(append(f.values(), int64(f.id))...)
 }
 
 // values are the columns of the row of a workflow that change.
@@ -264,49 +217,19 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 // addTask adds a task, as x has it by now, ready since an instant.
 func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	spec := p.spec
-	if kin := (kin{p.need, spec.TimeLimit, p.imputed, spec.Image, x.state, x.tries}); kin != t.kin {
-		t.kin = kin
-		if err := t.tasks.share(append(t.values[:0], t.run, p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
-			known(int64(spec.TimeLimit), spec.TimeLimit != 0), imputedNames(p.imputed), message(spec.Image),
-			taskStates[x.state], int64(x.tries))...); err != nil {
-			return err
-		}
-	}
-	var parents driver.Value
+	var parents, identity driver.Value
 	if len(p.parents) > 0 {
 		parents = listOf(p.parents)
 	}
 	if t.identify && !p.formal {
-		identity := spec.Identity()
-		t.identities = append(t.identities, identified{int64(p.id), identity[:]})
+		hash := spec.Identity()
+		identity = hash[:]
 	}
-	v := append(t.values[:0], int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage),
-		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input, parents)
-	return t.tasks.add(append(v, x.where(), known(int64(x.last), x.last != planner.None), reached(ready),
-		reached(x.queued), reached(x.ended))...)
-}
-
-// identified is a task whose identity is to be kept.
-type identified struct {
-	task     int64
-	identity []byte
-}
-
-// putIdentities keeps the identities of new tasks, by which their results are known.
-func (t *tables) putIdentities() error {
-	if len(t.identities) == 0 {
-		return nil
-	}
-	if err := t.tasks.flush(); err != nil {
-		return err
-	}
-	for _, x := range t.identities {
-		if err := t.known.exec(x.identity, x.task); err != nil {
-			return err
-		}
-	}
-	t.identities = t.identities[:0]
-	return nil
+	return t.tasks.add(append(t.values, int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage), parents,
+		p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0),
+		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input, imputedNames(p.imputed), message(spec.Image),
+		identity, taskStates[x.state], x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
+		reached(ready), reached(x.queued), reached(x.ended))...)
 }
 
 // changeTask updates the task at position i of a workflow.
@@ -326,38 +249,24 @@ func (t *tables) addAttempt(a *attempt) error {
 	x := a.order
 	usage := &planner.Usage{Queued: a.queued, Staged: unit.Never, Created: unit.Never, Started: a.started,
 		Ended: unit.Never, Missing: planner.CountersAll}
-	like := alike{try: x.Try, hold: x.Hold, estimate: x.Est, ended: a.exit != nil}
-	like.estimate.Run = 0
-	var ran driver.Value
+	v := append(t.values, int64(x.Attempt), int64(x.Task), int64(x.Try), int64(x.Node), x.Hold[unit.CPU],
+		x.Hold[unit.Memory], x.Hold[unit.Disk], reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0),
+		known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0),
+		name(x.Est.Source))
 	if b := a.exit; b != nil {
 		usage = &b.Usage
-		like.outcome, like.code, like.message, like.tally = b.Outcome, b.ExitCode, b.Message, a.tally
-		ran = known(int64(b.Ran), usage.Started != unit.Never)
+		l := &a.tally
+		v = append(v, b.Outcome.String(), known(int64(b.ExitCode), b.ExitCode != -1), message(b.Message),
+			fraction(l.before.done), known(l.before.ran, l.before.done > 0), fraction(l.kept), l.lost,
+			known(int64(b.Ran), usage.Started != unit.Never))
+	} else {
+		v = append(v, nil, nil, nil, nil, nil, nil, nil, nil)
 	}
-	like.usage = *usage
-	u := &like.usage
-	u.Queued, u.Staged, u.Created, u.Started, u.Ended = 0, 0, 0, 0, 0
-	u.InputBytes, u.CopiedBytes, u.MovedBytes, u.OOMKills = 0, 0, 0, 0
-	if like != t.alike {
-		t.alike = like
-		l := &like.tally
-		v := append(t.values[:0], t.run, int64(x.Try), x.Hold[unit.CPU], x.Hold[unit.Memory], x.Hold[unit.Disk],
-			known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0),
-			name(x.Est.Source))
-		if like.ended {
-			v = append(v, like.outcome.String(), known(int64(like.code), like.code != -1), message(like.message),
-				fraction(l.before.done),
-				known(l.before.ran, l.before.done > 0), fraction(l.kept), l.lost)
-		} else {
-			v = append(v, nil, nil, nil, nil, nil, nil, nil)
-		}
-		if err := t.attempts.share(countersOf(v, sharedCounters, u, like.ended)...); err != nil {
-			return err
-		}
+	v = appendCounters(v, always, usage, a.exit != nil)
+	if usage.Missing == planner.CountersAll && usage.Applied == (planner.Limits{}) {
+		return t.unmeasured.add(v...)
 	}
-	v := append(t.values[:0], int64(x.Attempt), int64(x.Task), int64(x.Node), reached(x.Until), known(int64(x.Est.Run),
-		x.Est.Source != 0), ran)
-	return t.attempts.add(countersOf(v, ownCounters, usage, like.ended)...)
+	return t.attempts.add(appendCounters(v, measured, usage, a.exit != nil)...)
 }
 
 func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {
@@ -368,11 +277,8 @@ func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {
 	if why.Code == planner.NoNodeFree {
 		dim = why.Dim.String()
 	}
-	if err := t.waits.share(t.run, why.Code.String(), message(dim)); err != nil {
-		return err
-	}
 	node, until := whereAndWhen(why)
-	return t.waits.add(int64(wait.Task), int64(ev.Seq), int64(ev.At), node, until)
+	return t.waits.add(int64(wait.Task), int64(ev.Seq), int64(ev.At), why.Code.String(), message(dim), node, until)
 }
 
 // whereAndWhen are the node that a task waits for, and until when it does, of the reasons that have them.
@@ -451,16 +357,13 @@ func message(said string) driver.Value {
 }
 
 // listOf is a JSON array.
-func listOf(tasks []planner.TaskID) text {
+func listOf(tasks []planner.TaskID) string {
 	buf := make([]byte, 0, 8*len(tasks)+2)
 	for i, t := range tasks {
 		buf = strconv.AppendInt(append(buf, "[,"[min(i, 1)]), int64(t), 10)
 	}
-	return append(buf, ']')
+	return string(append(buf, ']'))
 }
-
-// text is JSON that is inserted as text.
-type text []byte
 
 // known is NULL for an unknown number.
 func known(v int64, ok bool) driver.Value {

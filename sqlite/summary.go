@@ -345,7 +345,8 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 	if s.Brief = s.Tasks > most; s.Brief {
 		return s, r.err
 	}
-	r.one(`SELECT count(*), coalesce(sum(took_ns), 0) FROM plans WHERE run = ?`, &s.Rounds, &s.Planning)
+	r.one(`SELECT count(*), coalesce(sum(body ->> 'took_ns'), 0) FROM events WHERE run = ? AND kind = 9`, &s.Rounds,
+		&s.Planning)
 	r.one(`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
 		LEFT JOIN reuses u ON u.run = r.id AND u.from_run <> ''
 			AND EXISTS (SELECT 1 FROM tasks t WHERE t.run = u.run AND t.task = u.task AND t.state = 'done')

@@ -13,8 +13,8 @@ import (
 // writer is the log of a run on its way.
 type writer struct {
 	*projection
-	rows                  *tables
-	events, plans, sample *inserter
+	rows           *tables
+	events, sample *statement
 }
 
 // newWriter makes the writer of a run whose rows follow each batch or, late, are written once they have ended.
@@ -23,9 +23,8 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64, late bool) (*writer, error) 
 	w.late = late
 	var err error
 	w.rows, err = newTables(conn, run,
-		table{&w.events, 1, insertInto("INSERT", "events", "run, seq, at_ns, kind, body")},
-		table{&w.plans, 1, insertInto("INSERT", "plans", "run, seq, at_ns, round, orders, starts, waits, took_ns")},
-		table{&w.sample, 1, insertInto("INSERT OR REPLACE", "samples",
+		query{&w.events, insertInto("INSERT", "events", "run, seq, at_ns, kind, body")},
+		query{&w.sample, insertInto("INSERT OR REPLACE", "samples",
 			"run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes")})
 	return w, err
 }
@@ -40,22 +39,9 @@ func (w *writer) append(b *encodedBatch) error {
 			return err
 		}
 		var admission *executor.Admission
-		switch body := ev.Body.(type) {
-		case *planner.WorkflowArrived, *planner.WorkflowGrown:
+		if admits(ev.Body) {
 			admission = b.Admissions[arrival]
 			arrival++
-		case *planner.PlanCommitted:
-			starts := int64(0)
-			for i := range body.Orders {
-				if body.Orders[i].Kind == planner.OrderStart {
-					starts++
-				}
-			}
-			if err := w.plans.add(int64(ev.Seq), int64(ev.At), body.Round, int64(len(body.Orders)), starts,
-				int64(len(body.Reasons)),
-				int64(body.Took)); err != nil {
-				return err
-			}
 		}
 		if err := w.apply(ev, admission); err != nil {
 			return err
@@ -79,7 +65,6 @@ func (w *writer) end() error {
 // undone forgets a batch that is not in the log, and all else: the log is read back before the next one.
 func (w *writer) undone() {
 	w.rows.reset()
-	w.rows.identities = nil
 	late := w.late
 	w.projection = newProjection()
 	w.late = late

@@ -280,7 +280,8 @@ func (l *load) rounds(ctx context.Context) error {
 	defer db.Close()
 	var rounds, starts, total, most, events int64
 	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&rounds, &starts, &total, &most, &events) },
-		"SELECT count(*), sum(starts), sum(took_ns), max(took_ns), (SELECT count(*) FROM events) FROM plans")
+		"SELECT count(*), sum(starts), CAST(sum(took_s) * 1e9 AS INTEGER), CAST(max(took_s) * 1e9 AS INTEGER), "+
+			"(SELECT count(*) FROM events) FROM v_plans")
 	if err != nil {
 		return err
 	}

@@ -72,9 +72,9 @@ var families = []family{
 		LEFT JOIN tasks t ON t.run = n.run AND t.node = n.node AND t.state IN ('starting', 'running', 'suspended')
 		WHERE n.run = ?1 GROUP BY n.node ORDER BY n.node`},
 	{"gantry_planning_rounds_total", "counter", "Rounds of planning that had an outcome; none of simulations.",
-		nil, "SELECT count(*) FROM plans WHERE run = ?1"},
+		nil, "SELECT count(*) FROM events WHERE run = ?1 AND kind = 9"},
 	{"gantry_planning_seconds_total", "counter", "Time that these rounds took.", nil,
-		"SELECT total(took_ns) / 1e9 FROM plans WHERE run = ?1"},
+		"SELECT total(body ->> 'took_ns') / 1e9 FROM events WHERE run = ?1 AND kind = 9"},
 }
 
 // MetricsType is the content type of the text that Prometheus writes.

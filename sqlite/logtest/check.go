@@ -183,7 +183,6 @@ func (m *model) event(e planner.Event, _ *executor.Admission) error {
 }
 
 func (m *model) planned(b *planner.PlanCommitted) {
-	m.counts["plans"]++
 	m.counts["notes"] += len(b.Notes)
 	for _, o := range b.Orders {
 		if o.Kind == planner.OrderStart {
@@ -249,7 +248,7 @@ func (c *checker) compare(id int64, run string, m *model) {
 	same(c, run, "workflow", m.workflows, rows[row[planner.WorkflowID, workflowModel]](c, "SELECT workflow, tasks, "+
 		"CASE WHEN state IN ('cancelled', 'refused') THEN 'cancelled' WHEN state = 'continued' THEN state ELSE '' END "+
 		"FROM workflows WHERE run = ?", id))
-	for _, table := range []string{"files", "notes", "plans"} {
+	for _, table := range []string{"files", "notes"} {
 		for _, n := range rows[int](c, "SELECT count(*) FROM "+table+" WHERE run = ?", id) {
 			if n != m.counts[table] {
 				c.wrong("run %s: %d rows in %s, the events say %d", run, n, table, m.counts[table])

@@ -26,7 +26,6 @@ func TestCheckNoticesRowsThatAreNotAsTheEventsSay(t *testing.T) {
 		"DELETE FROM files WHERE file = 1",
 		"UPDATE attempts SET exit_code = 3 WHERE attempt = 1",
 		"INSERT INTO warnings VALUES (77, 'r', 'm', 1)", // of no run
-		"DELETE FROM plans",
 		"",
 	} {
 		path := filepath.Join(t.TempDir(), sqlite.FileName)

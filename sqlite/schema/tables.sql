@@ -227,18 +227,6 @@ CREATE TABLE contents (
   PRIMARY KEY (run, file)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE plans (
-  run     INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-  seq     INTEGER NOT NULL,
-  at_ns   INTEGER NOT NULL,
-  round   INTEGER NOT NULL,
-  orders  INTEGER NOT NULL,
-  starts  INTEGER NOT NULL,
-  waits   INTEGER NOT NULL,
-  took_ns INTEGER NOT NULL,
-  PRIMARY KEY (run, seq)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE notes (
   run        INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
   seq        INTEGER NOT NULL,
@@ -403,6 +391,7 @@ CREATE TABLE host_models (
 ) STRICT;
 
 -- SQLite has no statistics of the log: a query that needs one of these names it (INDEXED BY), or is such that no other fits.
+CREATE INDEX tasks_by_name ON tasks(run, name);
 CREATE INDEX tasks_by_identity ON tasks(identity) WHERE identity IS NOT NULL;
 CREATE INDEX workflows_sized ON workflows(run, state, tasks) WHERE tasks >= 0;
 CREATE INDEX tasks_not_done ON tasks(run, state) WHERE state <> 'done';
@@ -412,6 +401,10 @@ CREATE INDEX submitted_by_user ON submitted(uid);
 CREATE INDEX workflows_by_name ON workflows(run, name);
 CREATE INDEX notes_by_workflow ON notes(run, workflow);
 CREATE INDEX attempts_not_ok ON attempts(run, task) WHERE outcome <> 'ok';
+
+-- But for this: without it SQLite reads all tasks of a run to find one by its name.
+ANALYZE sqlite_master;
+INSERT INTO sqlite_stat1 VALUES ('tasks', 'tasks_by_name', '1048576 10 1');
 
 -- "gant"
 PRAGMA application_id = 1734438516;

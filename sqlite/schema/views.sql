@@ -51,8 +51,8 @@ FROM (
     coalesce(t.ready_ns, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END
       FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value)) AS ready_ns -- of one that was never queued
   FROM runs r
-  JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
-  JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+  CROSS JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
+  CROSS JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
   LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
   LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
   LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node
@@ -213,8 +213,11 @@ CREATE VIEW v_events AS
 SELECT r.name AS run, e.seq, e.at_ns / 1e9 AS at_s, e.kind, e.body FROM runs r JOIN events e ON e.run = r.id;
 
 CREATE VIEW v_plans AS
-SELECT r.name AS run, p.round, p.at_ns / 1e9 AS at_s, p.orders, p.starts, p.waits, p.took_ns / 1e9 AS took_s
-FROM runs r JOIN plans p ON p.run = r.id;
+SELECT r.name AS run, json_extract(e.body, '$.round') AS round, e.at_ns / 1e9 AS at_s,
+  coalesce(json_array_length(e.body, '$.orders'), 0) AS orders,
+  (SELECT count(*) FROM json_each(e.body, '$.orders') o WHERE json_extract(o.value, '$[0]') = 1) AS starts,
+  coalesce(json_array_length(e.body, '$.waits'), 0) AS waits, coalesce(json_extract(e.body, '$.took_ns'), 0) / 1e9 AS took_s
+FROM runs r JOIN events e ON e.run = r.id AND e.kind = 9;
 
 CREATE VIEW v_metrics AS
 SELECT r.name AS run, r.policy, r.runtime, m.name, m.value FROM runs r JOIN run_metrics m ON m.run = r.id;

@@ -9,7 +9,6 @@ import "github.com/mattn/go-sqlite3"
 type (
 	SQLiteDriver  = sqlite3.SQLiteDriver
 	SQLiteConn    = sqlite3.SQLiteConn
-	SQLiteStmt    = sqlite3.SQLiteStmt
 	Error         = sqlite3.Error
 	ErrNo         = sqlite3.ErrNo
 	ErrNoExtended = sqlite3.ErrNoExtended
