@@ -86,7 +86,7 @@ func (a *Admitter) checkpointSize(p *scenario.Preempt, w *trace.Workflow, inputs
 const EmulatorMemory = 32 << 20
 
 // MinMemory is the least memory limit of a container.
-const MinMemory = 6 << 20
+const MinMemory = scenario.LeastMemory
 
 // Resume takes over from an earlier admission: ids continue after it. It is called for each, in order.
 func (a *Admitter) Resume(adm *Admission) {

@@ -16,6 +16,10 @@ import (
 const (
 	maxNodes = 100_000
 	maxSpeed = 1e6
+	// leastCores is the unit in which cores are counted.
+	leastCores = 0.001
+	// LeastMemory is the least memory limit of a container.
+	LeastMemory = 6 << 20
 	// maxLinked bounds the groups that have links, times all groups: each of the former knows all of the others.
 	maxLinked = 1_000_000
 )
@@ -131,7 +135,7 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 
 func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[string]bool) {
 	n, count := ClusterNode{Cores: 1, Speed: 1}, 1.0
-	positive := func(x float64) bool { return x > 0 && x <= reader.MaxCores }
+	positive := func(x float64) bool { return x >= leastCores && x <= reader.MaxCores }
 	if !y.keyed(v, "a node", []yamlKey{
 		{"name", y.string(&n.Name)},
 		{"count", y.number(&count, "count", func(x float64) bool {
@@ -145,8 +149,8 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 			high, err2 := reader.Number(ends[1])
 			switch {
 			case err != nil || err2 != nil || !positive(low) || !positive(high) || high < low:
-				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but has to be a number above 0 and up to %d, "+
-					"or a range of whole numbers such as 50..70", y.Text(v), reader.MaxCores)
+				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but has to be a number from %g to %d, "+
+					"or a range of whole numbers such as 50..70", y.Text(v), leastCores, reader.MaxCores)
 			case high > low && (low != math.Trunc(low) || high != math.Trunc(high)):
 				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but a range has to be of whole numbers, "+
 					"such as 50..70",
@@ -171,6 +175,10 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 	if n.Name == "" {
 		y.Faults.Fail("missing-name", y.Line(v), "", "a node without a name; give it one")
 		return
+	}
+	if n.Memory > 0 && n.Memory < LeastMemory {
+		y.Faults.Fail("bad-number", y.Line(v), "", "node %s has %d bytes of memory, and a task takes at least %d: "+
+			"add a unit, such as 2GB", n.Name, n.Memory, LeastMemory)
 	}
 	groups[n.Group] = true
 	if len(c.Nodes)+int(count) > maxNodes {
