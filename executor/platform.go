@@ -62,6 +62,9 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 			return nil, fmt.Errorf("cluster %s: link %s-%s: no node is in that group", c.Name, l.From, l.To)
 		}
 		p.Join(from, to, unit.BytesPerSecond(l.Bandwidth), l.Latency)
+		if l.Shared && l.Bandwidth > 0 {
+			p.Share(from, to)
+		}
 	}
 	return p, nil
 }

@@ -183,7 +183,7 @@ func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	site := Site{Node: n, Need: task.Need, More: task.Need, From: from, Dur: max(run.Run, 1), Run: run}
 	if life.done > 0 {
 		at, _ := c.Checkpoint(t)
-		site.Dur += c.Platform().MoveTime(task.CheckpointSize, at, n)
+		site.Dur += c.MoveTime(task.CheckpointSize, at, n)
 	}
 	if !c.Copies(task) {
 		return site, true
@@ -212,7 +212,7 @@ func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
 		if from == n {
 			return c.now, 0
 		}
-		d := c.Platform().MoveTime(c.File(f).Size, from, n)
+		d := c.MoveTime(c.File(f).Size, from, n)
 		at, underWay := c.Draft.copies[copyKey{f, n}]
 		if !underWay {
 			at = c.now.Add(d)
@@ -221,7 +221,7 @@ func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
 	}
 	if p := c.File(f).Producer; p != None {
 		if seg := c.Draft.stay(p); seg != nil {
-			d := c.Platform().MoveTime(c.File(f).Size, seg.Node, n)
+			d := c.MoveTime(c.File(f).Size, seg.Node, n)
 			return c.believedEnd(seg).Add(d), d
 		}
 	}

@@ -569,7 +569,7 @@ func (d *Draft) Copy(f FileID, n NodeID, t TaskID) {
 	if _, underWay := d.copies[key]; underWay || from == None || from == n || !d.s.platform.Overlapped {
 		return
 	}
-	d.copies[key] = d.now.Add(d.s.platform.MoveTime(d.s.files.of(f).Size, from, n))
+	d.copies[key] = d.now.Add(d.s.View().MoveTime(d.s.files.of(f).Size, from, n))
 	d.asked = append(d.asked, Order{Kind: OrderCopy, Attempt: None, Task: t, Node: n, File: f, From: from})
 }
 

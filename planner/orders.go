@@ -86,7 +86,7 @@ func (d *Draft) copyAhead(out []Order) []Order {
 				continue
 			}
 			if from := v.Nearest(f, seg.Node); from != None && from != seg.Node {
-				d.copies[key] = d.now.Add(d.s.platform.MoveTime(d.s.files.of(f).Size, from, seg.Node))
+				d.copies[key] = d.now.Add(d.s.View().MoveTime(d.s.files.of(f).Size, from, seg.Node))
 				out = append(out, Order{Kind: OrderCopy, Attempt: None, Task: t, Node: seg.Node, File: f, From: from})
 			}
 		}

@@ -40,6 +40,7 @@ type State struct {
 	continuations int      // workflows that continue others
 	reuses        map[TaskID]*TaskReused
 	quotas        *quotas // of tenants; nil: there are none
+	crowd         *crowd  // nil: no link is shared
 	sealed        []int   // pages of tasks packed since the draft packed its own
 	news          News
 }
@@ -112,6 +113,7 @@ type Attempt struct {
 func NewState(p *Platform, rules RetryRules) *State {
 	s := &State{platform: p, rules: rules, files: files{more: map[FileID][]NodeID{}}, ahead: map[TaskID][]stock{},
 		formals: map[WorkflowID][]TaskID{}, below: map[TaskID][]TaskID{}}
+	s.crowd = newCrowd(p)
 	s.held = make([]unit.Vector, len(p.Nodes))
 	s.active = make([][]AttemptID, len(p.Nodes))
 	s.capacity = make([]unit.Vector, len(p.Nodes))
@@ -142,6 +144,7 @@ func (s *State) Apply(e Event) error {
 		s.attemptExited(b, e.At)
 		s.attempts.end(b.Attempt)
 	case FileAppeared:
+		s.copied(b.File, b.Node)
 		s.place(b.File, b.Node)
 		s.news.Appeared = append(s.news.Appeared, b.File)
 	case NodeChanged:
@@ -229,6 +232,7 @@ func (s *State) all(w WorkflowID) iter.Seq[TaskID] {
 func (s *State) attemptStarted(a AttemptID, at Time) {
 	att := s.attempts.open(a)
 	att.Started = at
+	s.staged(a)
 	s.lives.open(att.Task).phase = Running
 	// The attempt brought its inputs with it.
 	task := s.tasks.open(att.Task)
@@ -262,6 +266,7 @@ func (s *State) attemptResumed(a AttemptID, at Time) {
 
 func (s *State) attemptExited(b *AttemptExited, at Time) {
 	att := s.attempts.open(b.Attempt)
+	s.staged(b.Attempt)
 	t := att.Task
 	l := s.lives.open(t)
 	frozen := l.phase == Suspended
@@ -439,6 +444,7 @@ func (s *State) ordered(o *Order, at Time) {
 		s.underWayCount++
 		s.held[o.Node].Increase(&o.Hold)
 		s.charge(o.Task, o.Hold[unit.CPU])
+		s.stages(o.Attempt)
 	case OrderResume:
 		att := s.attempts.at(o.Attempt)
 		s.held[att.Node] = s.held[att.Node].Sub(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)).Add(att.Hold)
@@ -448,6 +454,7 @@ func (s *State) ordered(o *Order, at Time) {
 		s.attempts.at(o.Attempt).Leaving = o.Kind.Vacates()
 		s.lives.at(o.Task).preempted++
 	case OrderCopy:
+		s.copies(o.File, o.From, o.Node)
 		s.ahead[o.Task] = append(s.ahead[o.Task], stock{o.Node, s.files.of(o.File).Size})
 	}
 }

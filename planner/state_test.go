@@ -349,3 +349,41 @@ func TestRightEventsAreTaken(t *testing.T) {
 		}
 	}
 }
+
+// A copy is estimated to take as many times as long as there are copies on its link with it, until they are over.
+func TestEstimatesCountTheCopiesOnALink(t *testing.T) {
+	sc, err := plannertest.Parse(`
+		nodes 4 4
+		link  1
+		A  a=9 b=9 >a:5@0 >b:5@0`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.Platform.Share(0, 0)
+	s, seq := planner.NewState(sc.Platform, planner.DefaultRetryRules()), uint64(0)
+	apply := func(b planner.Body) {
+		t.Helper()
+		seq++
+		if err := s.Apply(planner.Event{Seq: seq, At: second, Body: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(seconds float64) {
+		t.Helper()
+		if got := s.View().MoveTime(5e6, 0, 1).Seconds(); got != seconds {
+			t.Errorf("the copy takes %v s, want %v", got, seconds)
+		}
+	}
+	apply(sc.Flows[0])
+	want(5)
+	start := func(a planner.AttemptID) planner.Order {
+		return planner.Order{Kind: planner.OrderStart, Attempt: a, Task: planner.TaskID(a), Node: 1,
+			Hold: unit.Cores(1), Try: 1, Until: 9 * second}
+	}
+	apply(&planner.PlanCommitted{Round: 1, Orders: []planner.Order{start(0), start(1)}})
+	want(15)
+	apply(planner.AttemptStarted{Attempt: 0})
+	want(10)
+	apply(&planner.AttemptExited{Attempt: 1, Outcome: planner.Killed})
+	want(5)
+}

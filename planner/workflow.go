@@ -103,12 +103,13 @@ type Node struct {
 type Platform struct {
 	Nodes  []Node
 	Groups []string
-	// Bandwidth and Latency are indexed by group, [from][to], and hold for the copy of one file; the diagonal joins the
-	// nodes of one group. Bandwidth 0 is unlimited. A group without links has no rows. Join and Link know that.
-	Bandwidth [][]unit.BytesPerSecond
+	// Bandwidth and Latency are indexed by group, [from][to], and hold for the copy of one file, unless the link is
+	// shared; the diagonal joins the nodes of one group. Bandwidth 0 is unlimited. A group without links has no rows.
+	// Join and Link know that.
 	Latency   [][]int64 // nanoseconds
 	// Overlapped says that copies hold no slot: they begin when the file exists and its consumer has a planned place.
 	Overlapped bool
+	shared     map[wire]bool // links whose copies share the bandwidth; nil: none
 }
 
 // MoveTime returns how long the copy of size bytes from one node to another takes. Within a node it takes no time.

@@ -90,6 +90,7 @@ type Runtime struct {
 	bodies   []planner.Body
 	exits    []planner.AttemptExited          // memory for the next ones
 	ahead    map[executor.Likely]planner.Time // when containers that were started ahead are ready
+	wires    map[[2]planner.GroupID]*wire     // shared links
 }
 
 var (
@@ -132,13 +133,21 @@ type attempt struct {
 	inputs  unit.Bytes
 	copied  unit.Bytes // of these
 	moved   unit.Bytes // of its checkpoint
+
+	// On platforms with shared links: what is to be copied yet, then what comes between the last copy and the start.
+	legs    []executor.Fetch
+	on      *wire // that a copy is on; nil: none
+	startup time.Duration
+	ready   planner.Time
 }
 
 type kind uint8
 
 // Events of one instant happen in this order.
 const (
-	exited kind = iota
+	passed kind = iota // a copy has left a shared link
+	joined             // one comes to it
+	exited
 	appeared
 	resumed
 	paused
@@ -153,6 +162,7 @@ type item struct {
 	version uint32
 	file    planner.FileID
 	node    planner.NodeID
+	flow    *flow // of passed and joined
 }
 
 func (a *item) less(b *item) bool {
@@ -209,26 +219,44 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 		}
 	}
 	a.before = a.whole - planner.Undone(a.whole, done)
-	staged := r.now
 	for _, f := range l.Spec.Inputs {
 		a.inputs += f.Size
 	}
-	a.copied = l.Ahead
+	a.queued, a.startup, a.ready, a.copied = l.Queued, startup, ready, l.Ahead
+	a.legs = l.Fetch
 	for _, f := range l.Fetch {
-		staged = staged.Add(r.cfg.Platform.MoveTime(f.Spec.Size, f.From, l.Node))
 		a.copied += f.Spec.Size
 	}
 	if l.From != nil && l.From.Node != l.Node {
-		staged = staged.Add(r.cfg.Platform.MoveTime(l.From.Size, l.From.Node, l.Node))
 		a.moved = l.From.Size
+		a.legs = append(slices.Clone(a.legs), executor.Fetch{Spec: &executor.FileSpec{Size: a.moved},
+			From: l.From.Node})
 	}
 	if inPlace {
-		staged = r.now.Add(staging)
+		r.begin(l.Attempt, a, r.now.Add(staging))
+		return nil
 	}
-	begun := min(staged.Add(startup), max(staged, ready))
-	a.queued, a.staged, a.begins = l.Queued, staged, begun
-	r.push(item{at: begun, kind: started, attempt: l.Attempt, version: a.version})
+	r.stage(l.Attempt, a, l.Node, r.now)
 	return nil
+}
+
+// stage goes on with the copies of an attempt, one after the other, from an instant on.
+func (r *Runtime) stage(id planner.AttemptID, a *attempt, node planner.NodeID, from planner.Time) {
+	for len(a.legs) > 0 {
+		leg := a.legs[0]
+		a.legs = a.legs[1:]
+		if r.transfer(leg.Spec.Size, leg.From, node, from, flow{attempt: id, version: a.version, node: node}) {
+			return
+		}
+		from = from.Add(r.cfg.Platform.MoveTime(leg.Spec.Size, leg.From, node))
+	}
+	r.begin(id, a, from)
+}
+
+// begin lets an attempt start that has its inputs from an instant on.
+func (r *Runtime) begin(id planner.AttemptID, a *attempt, staged planner.Time) {
+	a.staged, a.begins = staged, min(staged.Add(a.startup), max(staged, a.ready))
+	r.push(item{at: a.begins, kind: started, attempt: id, version: a.version})
 }
 
 // Adopt begins an attempt that a log shows as under way: one that had started does not start again, and has its whole
@@ -250,8 +278,10 @@ func (r *Runtime) Adopt(ctx context.Context, l executor.Launch) error {
 
 // Copy implements executor.Runtime.
 func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
-	r.push(item{at: r.now.Add(r.cfg.Platform.MoveTime(c.Spec.Size, c.From, c.To)), kind: appeared,
-		attempt: planner.None, file: c.File, node: c.To})
+	if !r.transfer(c.Spec.Size, c.From, c.To, r.now, flow{attempt: planner.None, file: c.File, node: c.To}) {
+		r.push(item{at: r.now.Add(r.cfg.Platform.MoveTime(c.Spec.Size, c.From, c.To)), kind: appeared,
+			attempt: planner.None, file: c.File, node: c.To})
+	}
 	return nil
 }
 
@@ -290,6 +320,7 @@ func (r *Runtime) Kill(ctx context.Context, id planner.AttemptID, why planner.Ou
 	if a.state == running {
 		r.stand(a, r.now)
 	}
+	r.leave(id, a)
 	a.state, a.outcome = running, why
 	a.since, a.left = r.now, 0
 	a.version++
@@ -381,6 +412,9 @@ func (r *Runtime) pop() item {
 
 // counts reports whether an item still stands: orders since may have overtaken it.
 func (r *Runtime) counts(it *item) bool {
+	if it.kind == passed {
+		return it.flow.version == it.flow.wire.version
+	}
 	if it.attempt == planner.None {
 		return true
 	}
@@ -389,6 +423,14 @@ func (r *Runtime) counts(it *item) bool {
 }
 
 func (r *Runtime) happen(it *item) {
+	switch it.kind {
+	case passed:
+		r.pass(it.flow.wire)
+		return
+	case joined:
+		r.join(it.flow)
+		return
+	}
 	if it.kind == appeared {
 		r.bodies = append(r.bodies, planner.FileAppeared{File: it.file, Node: it.node})
 		return

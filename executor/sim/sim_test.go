@@ -125,3 +125,57 @@ func TestMeasuredAttemptsAndTurnsAreRepeated(t *testing.T) {
 		}
 	}
 }
+
+// Two copies of 1000 bytes over a link of 1000 bytes a second, from 0 s and from 0.5 s on, share it from then until
+// 1.5 s: the first has its other half by then, and the second its whole at 2 s. A third, which is cancelled at 0.75 s,
+// has taken a twelfth of a second from each.
+func TestCopiesShareALink(t *testing.T) {
+	for _, c := range []struct {
+		cancelled     bool
+		first, second float64
+	}{{false, 1.5, 2}, {true, 1.5 + 1./12, 2 + 1./12}} {
+		p := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(8), Speed: 1},
+			{ID: 1, Capacity: unit.Cores(8), Speed: 1}}, Groups: []string{""}}
+		p.Join(0, 0, 1000, 0)
+		p.Share(0, 0)
+		r := sim.New(sim.Config{Platform: p})
+		at := func(s float64) planner.Time { return planner.Time(s * 1e9) }
+		start := func(id planner.AttemptID) {
+			if err := r.Start(t.Context(), executor.Launch{Attempt: id, Node: 1,
+				Spec:  &executor.TaskSpec{Run: time.Hour},
+				Fetch: []executor.Fetch{{Spec: &executor.FileSpec{Size: 1000}, From: 0}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := map[planner.AttemptID]float64{}
+		until := func(s float64) {
+			for r.Now() < at(s) {
+				bodies, err := r.Next(t.Context(), at(s))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, b := range bodies {
+					if b, ok := b.(planner.AttemptStarted); ok {
+						began[b.Attempt] = r.Now().Seconds()
+					}
+				}
+			}
+		}
+		start(0)
+		until(0.5)
+		start(1)
+		if c.cancelled {
+			start(2)
+			until(0.75)
+			if err := r.Kill(t.Context(), 2, planner.Killed, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until(3)
+		for id, want := range map[planner.AttemptID]float64{0: c.first, 1: c.second} {
+			if got := began[id]; got < want || got > want+1e-8 {
+				t.Errorf("attempt %d begins at %v s, want %v", id, got, want)
+			}
+		}
+	}
+}

@@ -265,7 +265,7 @@ func (l *Locality) neighbour(c *planner.Cycle, a *Tenants, t *planner.Task) plan
 func (l *Locality) transfer(c *planner.Cycle, t *planner.Task, n planner.NodeID) (sum time.Duration) {
 	for _, f := range t.Inputs {
 		if from := c.Nearest(f, n); from != n && from != planner.None {
-			sum += c.Platform().MoveTime(c.File(f).Size, from, n)
+			sum += c.MoveTime(c.File(f).Size, from, n)
 		}
 	}
 	return sum

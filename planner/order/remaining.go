@@ -93,7 +93,7 @@ func (r *RemainingTimes) place(c *planner.Cycle, t *planner.Task, best *end) {
 			need, dur = site.More, site.Dur
 		}
 		if at, _ := c.Checkpoint(t.ID); at != planner.None {
-			dur += c.Platform().MoveTime(t.CheckpointSize, at, node)
+			dur += c.MoveTime(t.CheckpointSize, at, node)
 		}
 		for _, f := range t.Inputs {
 			arrival, copying := r.arrival(c, f, node)
@@ -131,7 +131,7 @@ func (r *RemainingTimes) arrival(c *planner.Cycle, f planner.FileID, n planner.N
 			return begin, 0
 		}
 	}
-	d := c.Platform().MoveTime(file.Size, from, n)
+	d := c.MoveTime(file.Size, from, n)
 	if exists && from != n {
 		if at, underWay := c.Draft.CopyEnd(f, n); underWay {
 			return max(at, c.Now()), d

@@ -282,7 +282,7 @@ func (p *mapper) move(size unit.Bytes, a, b int) time.Duration {
 	if a == b {
 		to = p.pools[b].nodes[len(p.pools[b].nodes)-1]
 	}
-	return p.c.Platform().MoveTime(size, p.pools[a].nodes[0], to)
+	return p.c.MoveTime(size, p.pools[a].nodes[0], to)
 }
 
 // earliestStart is getEarliestStartTime: when the parents of a task will have ended, not before the start of its job,

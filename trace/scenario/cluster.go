@@ -65,6 +65,7 @@ type Link struct {
 	From, To  string
 	Bandwidth int64 // bytes per second; 0: not limited
 	Latency   time.Duration
+	Shared    bool `json:",omitempty"` // copies share the bandwidth
 }
 
 // Draw returns the cluster with the cores of its nodes drawn where the file gives a range: uniform, as a function of
@@ -88,7 +89,7 @@ func (c *Cluster) Draw(seed uint64) *Cluster {
 //	  - {name: fast, count: 2, cores: 1, speed: 1.0, memory: 2GB, read: 100MB/s, write: 100MB/s,
 //	     read_iops: 1000, write_iops: 1000, group: a}
 //	links:
-//	  - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms}
+//	  - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms, shared: true}   # copies share the bandwidth
 //
 // The cores of a node may be a range such as 50..70, drawn for each node, run and repetition of an experiment by the
 // seed.
@@ -203,6 +204,7 @@ func (y *doc) link(c *Cluster, v *reader.Node, groups, linked map[string]bool, j
 		{"to", y.string(&l.To)},
 		{"bandwidth", y.amount(&l.Bandwidth, "bandwidth", "/s")},
 		{"latency", y.duration(&l.Latency, "latency")},
+		{"shared", y.bool(&l.Shared, "shared")},
 	}) {
 		return
 	}
