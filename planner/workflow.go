@@ -106,6 +106,7 @@ type Platform struct {
 	// Bandwidth and Latency are indexed by group, [from][to], and hold for the copy of one file, unless the link is
 	// shared; the diagonal joins the nodes of one group. Bandwidth 0 is unlimited. A group without links has no rows.
 	// Join and Link know that.
+	Bandwidth [][]unit.BytesPerSecond
 	Latency   [][]int64 // nanoseconds
 	// Overlapped says that copies hold no slot: they begin when the file exists and its consumer has a planned place.
 	Overlapped bool
