@@ -62,9 +62,7 @@ type Admitter struct {
 	shares    map[unit.Vector]unit.Vector // by need: the result of share
 	slowest   float64                     // speed of a node
 	narrowest float64                     // bytes per second of a link or a disk
-	asked     unit.Vector                 // the last need of these that was asked for
-	shared    unit.Vector
-	biggest   map[int64]*planner.Node // by millicores: the result of largest
+	biggest   map[int64]*planner.Node     // by millicores: the result of largest
 	// of the workflow at hand: where each file of its trace begins; empty: at its own position
 	blocks []int32
 }
@@ -854,15 +852,12 @@ func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
 // share gives a task the resources that its trace does not name: memory and block I/O in proportion to its cores, by
 // the node that has least of them per core among those that can hold it.
 func (a *Admitter) share(need unit.Vector) unit.Vector {
-	if need != a.asked { // most tasks have the need of the last one
-		full, ok := a.shares[need]
-		if !ok {
-			full = a.shareOf(need)
-			a.shares[need] = full
-		}
-		a.asked, a.shared = need, full
+	full, ok := a.shares[need]
+	if !ok {
+		full = a.shareOf(need)
+		a.shares[need] = full
 	}
-	return a.shared
+	return full
 }
 
 func (a *Admitter) shareOf(need unit.Vector) unit.Vector {

@@ -82,11 +82,7 @@ type Runtime struct {
 	now      planner.Time
 	seq      uint64
 	queue    heap.Heap[item]
-	begun    []item // starts at the instant at which they were ordered, from taken on: most need no queue
-	taken    int
-	places   []int32   // by attempt: index in attempts and one; 0 if it is not known yet, gone once it is over
-	attempts []attempt // under way; others are used again
-	unused   []int32
+	attempts []*attempt // by their numbers; nil: not known yet
 	bodies   []planner.Body
 	exits    []planner.AttemptExited          // memory for the next ones
 	ahead    map[executor.Likely]planner.Time // when containers that were started ahead are ready
@@ -101,8 +97,6 @@ var (
 	_ executor.Preparer = (*Runtime)(nil)
 )
 
-const gone = -1
-
 // New returns a runtime with nothing in it.
 func New(cfg Config) *Runtime {
 	return &Runtime{cfg: cfg, now: cfg.Start, queue: heap.Heap[item]{Before: (*item).less}}
@@ -114,6 +108,7 @@ const (
 	staging state = iota
 	running
 	suspended
+	ended
 )
 
 type attempt struct {
@@ -140,6 +135,9 @@ type attempt struct {
 	startup time.Duration
 	ready   planner.Time
 }
+
+// over stands for all attempts that have ended.
+var over = &attempt{state: ended}
 
 type kind uint8
 
@@ -180,14 +178,14 @@ func (r *Runtime) Now() planner.Time { return r.now }
 
 // Start implements executor.Runtime.
 func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
-	if n := int(l.Attempt) + 1 - len(r.places); n > 0 {
-		r.places = append(r.places, make([]int32, n)...)
+	if n := int(l.Attempt) + 1 - len(r.attempts); n > 0 {
+		r.attempts = append(r.attempts, make([]*attempt, n)...)
 	}
-	if r.places[l.Attempt] != 0 {
+	if r.attempts[l.Attempt] != nil {
 		return nil
 	}
-	a := r.house(l.Attempt)
-	a.outcome = planner.OK
+	a := &attempt{outcome: planner.OK}
+	r.attempts[l.Attempt] = a
 	a.left = l.Spec.TrueRun(l.Node, r.cfg.Platform.Nodes[l.Node].Speed)
 	if r.cfg.Actual != nil {
 		a.left = r.cfg.Actual(l.Task, a.left)
@@ -361,7 +359,7 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 	r.bodies = r.bodies[:0]
 	next := r.next()
 	for next != nil && !r.counts(next) {
-		r.pop()
+		r.queue.Pop()
 		next = r.next()
 	}
 	until = max(until, r.now)
@@ -379,7 +377,7 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		return nil, fmt.Errorf("simulation: %w", executor.ErrTooLong)
 	}
 	for next != nil && next.at <= r.now {
-		if it := r.pop(); r.counts(&it) {
+		if it := r.queue.Pop(); r.counts(&it) {
 			r.happen(&it)
 		}
 		next = r.next()
@@ -389,25 +387,10 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 
 // next is the next event; nil if there is none. It is valid until something is pushed or popped.
 func (r *Runtime) next() *item {
-	if r.taken < len(r.begun) && (r.queue.Len() == 0 || r.begun[r.taken].less(&r.queue.Items[0])) {
-		return &r.begun[r.taken]
-	}
 	if r.queue.Len() == 0 {
 		return nil
 	}
 	return &r.queue.Items[0]
-}
-
-// pop takes out the next event.
-func (r *Runtime) pop() item {
-	if r.taken == len(r.begun) || r.next() != &r.begun[r.taken] {
-		return r.queue.Pop()
-	}
-	it := r.begun[r.taken]
-	if r.taken++; r.taken == len(r.begun) {
-		r.begun, r.taken = r.begun[:0], 0
-	}
-	return it
 }
 
 // counts reports whether an item still stands: orders since may have overtaken it.
@@ -468,8 +451,7 @@ func (r *Runtime) happen(it *item) {
 		}
 		u.InputBytes, u.CopiedBytes, u.MovedBytes, u.Missing = a.inputs, a.copied, a.moved, planner.CountersAll
 		r.bodies = append(r.bodies, x)
-		r.unused = append(r.unused, r.places[it.attempt]-1)
-		r.places[it.attempt] = gone
+		r.attempts[it.attempt] = over
 	}
 }
 
@@ -486,33 +468,14 @@ func (r *Runtime) stand(a *attempt, at planner.Time) {
 
 // at returns an attempt that is under way; nil for any other.
 func (r *Runtime) at(id planner.AttemptID) *attempt {
-	if id < 0 || int(id) >= len(r.places) || r.places[id] <= 0 {
+	if id < 0 || int(id) >= len(r.attempts) || r.attempts[id] == nil || r.attempts[id].state == ended {
 		return nil
 	}
-	return &r.attempts[r.places[id]-1]
-}
-
-// house gives a new attempt its place.
-func (r *Runtime) house(id planner.AttemptID) *attempt {
-	var k int32
-	if n := len(r.unused); n > 0 {
-		k = r.unused[n-1]
-		r.unused = r.unused[:n-1]
-		r.attempts[k] = attempt{}
-	} else {
-		k = int32(len(r.attempts))
-		r.attempts = append(r.attempts, attempt{})
-	}
-	r.places[id] = k + 1
-	return &r.attempts[k]
+	return r.attempts[id]
 }
 
 func (r *Runtime) push(it item) {
 	r.seq++
 	it.seq = r.seq
-	if it.kind == started && it.at == r.now {
-		r.begun = append(r.begun, it)
-	} else {
-		r.queue.Push(it)
-	}
+	r.queue.Push(it)
 }

@@ -101,7 +101,6 @@ type Collector struct {
 	searched  bool       // searches were counted
 	load      *loadStats // nil: not asked for
 	paths     [][]paths  // by workflow and admission, of workflows that have not ended
-	spare     [][]paths  // those of workflows that have, as memory
 }
 
 // NewCollector returns a collector for a run on p.
@@ -245,23 +244,9 @@ func (c *Collector) newPaths(id planner.WorkflowID, first planner.TaskID, n int)
 	for int(id) >= len(c.paths) {
 		c.paths = append(c.paths, nil)
 	}
-	all := c.paths[id]
-	if k := len(c.spare) - 1; all == nil && k >= 0 {
-		all, c.spare = c.spare[k][:0], c.spare[:k]
-	}
-	if k := len(all); k < cap(all) {
-		all = all[:k+1] // with its memory
-	} else {
-		all = append(all, paths{})
-	}
-	c.paths[id] = all
-	p := &all[len(all)-1]
-	if p.first = first; cap(p.ends) < n {
-		p.ends = make([][2]time.Duration, n)
-	}
-	p.ends = p.ends[:n]
-	clear(p.ends)
-	return p.ends
+	ends := make([][2]time.Duration, n)
+	c.paths[id] = append(c.paths[id], paths{first, ends})
+	return ends
 }
 
 // paths are the lengths of the longest paths up to tasks that were admitted together: at speed 1, and as short as nodes
@@ -316,8 +301,8 @@ func (c *Collector) end(v planner.View, id planner.WorkflowID) {
 		return
 	}
 	w.Ended = ended
-	if int(id) < len(c.paths) && c.paths[id] != nil {
-		c.paths[id], c.spare = nil, append(c.spare, c.paths[id])
+	if int(id) < len(c.paths) {
+		c.paths[id] = nil
 	}
 	if w.Started == unit.Never {
 		w.Started = started
