@@ -3,8 +3,10 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gantry/planner"
@@ -266,4 +268,38 @@ func (t *TaskSpec) TrueRun(n planner.NodeID, speed float64) time.Duration {
 		return t.RunOn[n]
 	}
 	return unit.AtSpeed(t.Run, speed)
+}
+
+// EndsFirst orders the events of one instant: ends of attempts, each after the earlier events of its attempt, then
+// copies, then all others.
+func EndsFirst(events []planner.Body) []planner.Body {
+	ended := map[planner.AttemptID]bool{}
+	for _, e := range events {
+		if x, ok := e.(*planner.AttemptExited); ok {
+			ended[x.Attempt] = true
+		}
+	}
+	rank := func(e planner.Body) int {
+		var of planner.AttemptID
+		switch x := e.(type) {
+		case *planner.AttemptExited:
+			return 0
+		case planner.AttemptStarted:
+			of = x.Attempt
+		case planner.AttemptSuspended:
+			of = x.Attempt
+		case planner.AttemptResumed:
+			of = x.Attempt
+		default:
+			return 1
+		}
+		if ended[of] {
+			return 0
+		}
+		return 2
+	}
+	if len(ended) > 0 { // else they stay as they came
+		slices.SortStableFunc(events, func(a, b planner.Body) int { return cmp.Compare(rank(a), rank(b)) })
+	}
+	return events
 }

@@ -590,7 +590,7 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 			return nil, over
 		}
 		if len(events) > 0 {
-			return completionsFirst(events), nil
+			return executor.EndsFirst(events), nil
 		}
 		if until != unit.Never {
 			if wait <= 0 {
@@ -604,40 +604,6 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		case <-ctx.Done():
 		}
 	}
-}
-
-// completionsFirst orders the events of one instant: ends of attempts come before all other events, each after the
-// earlier events of its attempt.
-func completionsFirst(events []planner.Body) []planner.Body {
-	exited := map[planner.AttemptID]bool{}
-	for _, e := range events {
-		if x, ok := e.(*planner.AttemptExited); ok {
-			exited[x.Attempt] = true
-		}
-	}
-	of := func(e planner.Body) (planner.AttemptID, bool) {
-		switch x := e.(type) {
-		case *planner.AttemptExited:
-			return x.Attempt, true
-		case planner.AttemptStarted:
-			return x.Attempt, true
-		case planner.AttemptSuspended:
-			return x.Attempt, true
-		case planner.AttemptResumed:
-			return x.Attempt, true
-		}
-		return 0, false
-	}
-	slices.SortStableFunc(events, func(x, y planner.Body) int {
-		rank := func(e planner.Body) int {
-			if a, ok := of(e); ok && exited[a] {
-				return 0
-			}
-			return 1
-		}
-		return rank(x) - rank(y)
-	})
-	return events
 }
 
 // startsWait is how long a start waits for something else to happen: nothing is decided by it, and the end of a short

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -1052,7 +1051,9 @@ func (h *Hosted) Next(ctx context.Context, until planner.Time) ([]planner.Body, 
 	for {
 		at := h.due()
 		if len(h.bodies) > 0 && at > h.now {
-			return h.take(), nil
+			out := h.bodies
+			h.bodies = nil
+			return executor.EndsFirst(out), nil
 		}
 		if at > until || at == unit.Never {
 			if h.queue.Len() > 0 && at == unit.Never {
@@ -1103,41 +1104,6 @@ func (h *Hosted) fire(a *activity) {
 		}
 	}
 	a.then()
-}
-
-// take hands out the events: attempts that ended before all else, with their earlier events.
-func (h *Hosted) take() []planner.Body {
-	out := h.bodies
-	h.bodies = nil
-	exited := map[planner.AttemptID]bool{}
-	for _, b := range out {
-		if x, ok := b.(*planner.AttemptExited); ok {
-			exited[x.Attempt] = true
-		}
-	}
-	rank := func(b planner.Body) int {
-		var of planner.AttemptID
-		switch x := b.(type) {
-		case *planner.AttemptExited:
-			return 0
-		case planner.AttemptStarted:
-			of = x.Attempt
-		case planner.AttemptSuspended:
-			of = x.Attempt
-		case planner.AttemptResumed:
-			of = x.Attempt
-		default:
-			return 1
-		}
-		if exited[of] {
-			return 0
-		}
-		return 2
-	}
-	if len(out) > 1 && len(exited) > 0 {
-		slices.SortStableFunc(out, func(a, b planner.Body) int { return cmp.Compare(rank(a), rank(b)) })
-	}
-	return out
 }
 
 // drawn is a factor of a spread: its mean, or, with noise, the seed's draw for the task, under any policy.
