@@ -57,65 +57,75 @@ func SideBySide(m *testing.M) int {
 
 // Run tests the runtimes that setup makes, one each time it is called.
 func Run(t *testing.T, setup func(t *testing.T) Setup) {
-	t.Run("does what it declares", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	for _, c := range contract {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.holds(open(t, setup))
+		})
+	}
+	for _, how := range []string{"suspended", "elsewhere"} {
+		t.Run("a checkpoint keeps what was done, "+how, func(t *testing.T) {
+			t.Parallel()
+			checkpointKeeps(t, setup, how == "suspended")
+		})
+	}
+}
+
+var contract = []struct {
+	name  string
+	holds func(h *harness)
+}{
+	{"does what it declares", func(h *harness) {
 		c := h.Capabilities
 		if c == nil || c.Name == "" {
-			t.Fatal("it declares no capabilities")
+			h.t.Fatal("it declares no capabilities")
 		}
 		if _, ok := h.Runtime.(executor.Recoverer); ok != c.Adopts {
-			t.Errorf("adopts attempts: it declares %v, and is %v", c.Adopts, ok)
+			h.t.Errorf("adopts attempts: it declares %v, and is %v", c.Adopts, ok)
 		}
 		if _, ok := h.Runtime.(executor.Instant); ok != c.Virtual {
-			t.Errorf("virtual time: it declares %v, and is %v", c.Virtual, ok)
+			h.t.Errorf("virtual time: it declares %v, and is %v", c.Virtual, ok)
 		}
 		if _, ok := h.Runtime.(executor.Preparer); ok != c.Prepares {
-			t.Errorf("prepares starts: it declares %v, and is %v", c.Prepares, ok)
+			h.t.Errorf("prepares starts: it declares %v, and is %v", c.Prepares, ok)
 		}
-		if c.Suspends != (h.Task(t, Long) != nil) || c.Checkpoints != (h.Task(t, Steady) != nil) {
-			t.Error("tasks to suspend and to checkpoint have to be there if it can do that, and only then")
+		if c.Suspends != (h.Task(h.t, Long) != nil) || c.Checkpoints != (h.Task(h.t, Steady) != nil) {
+			h.t.Error("tasks to suspend and to checkpoint have to be there if it can do that, and only then")
 		}
-	})
-	t.Run("starts then ends, once, however often it is started", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"starts then ends, once, however often it is started", func(h *harness) {
 		l := h.start(0, Short)
 		h.must(h.Runtime.Start(h.ctx, l))
 		x := h.untilExit(0)
 		h.settle()
 		if x.Outcome != planner.OK || x.ExitCode != 0 {
-			t.Fatalf("outcome %v, exit code %d, %s", x.Outcome, x.ExitCode, x.Message)
+			h.t.Fatalf("outcome %v, exit code %d, %s", x.Outcome, x.ExitCode, x.Message)
 		}
 		if h.started[0] != 1 || h.exited[0] != 1 {
-			t.Fatalf("started %d times, ended %d times", h.started[0], h.exited[0])
+			h.t.Fatalf("started %d times, ended %d times", h.started[0], h.exited[0])
 		}
 		u := x.Usage
 		if u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created || u.Ended < u.Started {
-			t.Fatalf("instants out of order: %+v", u)
+			h.t.Fatalf("instants out of order: %+v", u)
 		}
-	})
-	t.Run("several at once, of which one fails", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"several at once, of which one fails", func(h *harness) {
 		for a := range planner.AttemptID(2) {
 			h.start(a, Short)
 		}
-		if h.Task(t, Failing) != nil {
+		if h.Task(h.t, Failing) != nil {
 			h.start(2, Failing)
 			if x := h.untilExit(2); x.Outcome != planner.ExitCode || x.ExitCode != 1 {
-				t.Errorf("outcome %v, exit code %d, %s", x.Outcome, x.ExitCode, x.Message)
+				h.t.Errorf("outcome %v, exit code %d, %s", x.Outcome, x.ExitCode, x.Message)
 			}
 		}
 		for a := range planner.AttemptID(2) {
 			if x := h.untilExit(a); x.Outcome != planner.OK {
-				t.Errorf("attempt %d: outcome %v, %s", a, x.Outcome, x.Message)
+				h.t.Errorf("attempt %d: outcome %v, %s", a, x.Outcome, x.Message)
 			}
 		}
-	})
-	t.Run("kill ends it as asked", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"kill ends it as asked", func(h *harness) {
 		for i, grace := range []time.Duration{0, time.Second} {
 			a := planner.AttemptID(i)
 			h.start(a, Long)
@@ -123,27 +133,23 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			h.must(h.Runtime.Kill(h.ctx, a, planner.Preempted, grace))
 			h.must(h.Runtime.Kill(h.ctx, a, planner.Preempted, grace))
 			if x := h.untilExit(a); x.Outcome != planner.Preempted {
-				t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+				h.t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
 			}
 			h.must(h.Runtime.Kill(h.ctx, a, planner.Preempted, grace))
 			h.settle()
 			if h.exited[a] != 1 {
-				t.Fatalf("ended %d times", h.exited[a])
+				h.t.Fatalf("ended %d times", h.exited[a])
 			}
 		}
-	})
-	t.Run("kill before it runs", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"kill before it runs", func(h *harness) {
 		h.start(0, Long)
 		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 0))
 		if x := h.untilExit(0); x.Outcome != planner.Preempted {
-			t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+			h.t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
 		}
-	})
-	t.Run("suspend and resume", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"suspend and resume", func(h *harness) {
 		h.start(0, Long)
 		h.untilStarted(0)
 		for range 2 {
@@ -156,22 +162,18 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		}
 		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 0))
 		h.untilExit(0)
-	})
-	t.Run("kill while suspended", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"kill while suspended", func(h *harness) {
 		h.start(0, Long)
 		h.untilStarted(0)
 		h.must(h.Runtime.Suspend(h.ctx, 0))
 		h.until("suspended", func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: 0} })
 		h.must(h.Runtime.Kill(h.ctx, 0, planner.Killed, 0))
 		if x := h.untilExit(0); x.Outcome != planner.Killed {
-			t.Fatalf("outcome %v", x.Outcome)
+			h.t.Fatalf("outcome %v", x.Outcome)
 		}
-	})
-	t.Run("a suspension keeps what was done", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"a suspension keeps what was done", func(h *harness) {
 		held := h.start(0, Held).Spec
 		h.untilStarted(0)
 		h.pass()
@@ -179,99 +181,34 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		h.until("suspended", func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: 0} })
 		frozen := h.Runtime.Now()
 		if h.Release != nil {
-			h.Release(t, held)
+			h.Release(h.t, held)
 		}
 		h.pass()
 		h.pass()
 		if h.exited[0] > 0 {
-			t.Fatal("it ended while it was suspended")
+			h.t.Fatal("it ended while it was suspended")
 		}
 		suspended := h.Runtime.Now().Sub(frozen) // at least
 		h.must(h.Runtime.Resume(h.ctx, 0))
 		h.until("resumed", func(b planner.Body) bool { return b == planner.AttemptResumed{Attempt: 0} })
 		x := h.untilExit(0)
 		if x.Outcome != planner.OK {
-			t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+			h.t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
 		}
 		if whole := x.Usage.Ended.Sub(x.Usage.Started); x.Ran > whole-suspended || x.Ran <= 0 {
-			t.Fatalf("ran %v of %v, of which it was suspended for %v", x.Ran, whole, suspended)
+			h.t.Fatalf("ran %v of %v, of which it was suspended for %v", x.Ran, whole, suspended)
 		}
-	})
-	for _, how := range []string{"suspended", "elsewhere"} {
-		t.Run("a checkpoint keeps what was done, "+how, func(t *testing.T) {
-			t.Parallel()
-			var h *harness
-			var l executor.Launch
-			var first *planner.AttemptExited
-			// On a starved host a task may not have begun to compute when it is to leave a checkpoint: then with more
-			// patience.
-			for patience := 1; first == nil || first.Kept == 0 && patience <= 32; patience *= 2 {
-				h = open(t, setup)
-				l = h.start(0, Steady)
-				h.untilStarted(0)
-				for range patience {
-					h.pass()
-				}
-				if how == "suspended" {
-					h.must(h.Runtime.Suspend(h.ctx, 0))
-					h.until("suspended", func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: 0} })
-				}
-				h.must(h.Runtime.Checkpoint(h.ctx, 0, time.Minute))
-				h.must(h.Runtime.Checkpoint(h.ctx, 0, time.Minute))
-				if first = h.untilExit(0); first.Outcome != planner.Preempted {
-					break
-				}
-			}
-			if first.Outcome != planner.Preempted || first.Kept <= 0 || first.Kept >= 1 {
-				t.Fatalf("outcome %v, kept %v, %s", first.Outcome, first.Kept, first.Message)
-			}
-			l.From = &executor.Checkpoint{Try: 1, Node: l.Node, Done: first.Kept, In: first.Ran, Size: l.Keeps.Size}
-			if how == "elsewhere" {
-				l.Node = planner.NodeID(h.Nodes - 1)
-			}
-			var second *planner.AttemptExited
-			for patience := 0; second == nil || second.Kept == 0 && patience < 32; patience = 2*patience + 1 {
-				l.Attempt, l.Try, l.Queued = l.Attempt+1, l.Try+1, h.Runtime.Now()
-				h.must(h.Runtime.Start(h.ctx, l))
-				h.untilStarted(l.Attempt)
-				for range patience {
-					h.pass()
-				}
-				h.must(h.Runtime.Checkpoint(h.ctx, l.Attempt, time.Minute))
-				if second = h.untilExit(l.Attempt); second.Outcome != planner.Preempted {
-					break
-				}
-			}
-			if second.Outcome != planner.Preempted || second.Kept < first.Kept {
-				t.Fatalf("outcome %v, kept %v after %v, %s", second.Outcome, second.Kept, first.Kept,
-					second.Message)
-			}
-			l.From = &executor.Checkpoint{Try: l.Try, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran,
-				Size: l.Keeps.Size}
-			l.Attempt, l.Try, l.Queued = l.Attempt+1, l.Try+1, h.Runtime.Now()
-			rest := *l.Spec // the rest is a fraction: of less work it is soon done
-			rest.Run /= 100
-			l.Spec = &rest
-			h.must(h.Runtime.Start(h.ctx, l))
-			if x := h.untilExit(l.Attempt); x.Outcome != planner.OK || x.Kept != 0 {
-				t.Fatalf("outcome %v, kept %v, %s", x.Outcome, x.Kept, x.Message)
-			}
-		})
-	}
-	t.Run("a kill keeps nothing", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"a kill keeps nothing", func(h *harness) {
 		h.start(0, Steady)
 		h.untilStarted(0)
 		h.pass()
 		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 10*time.Second))
 		if x := h.untilExit(0); x.Outcome != planner.Preempted || x.Kept != 0 {
-			t.Fatalf("outcome %v, kept %v, %s", x.Outcome, x.Kept, x.Message)
+			h.t.Fatalf("outcome %v, kept %v, %s", x.Outcome, x.Kept, x.Message)
 		}
-	})
-	t.Run("what ends meanwhile ends once, and well or preempted", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"what ends meanwhile ends once, and well or preempted", func(h *harness) {
 		h.start(0, Short)
 		h.start(1, Short)
 		h.must(h.Runtime.Checkpoint(h.ctx, 0, 10*time.Second))
@@ -280,23 +217,21 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		h.must(h.Runtime.Suspend(h.ctx, 1))
 		h.must(h.Runtime.Resume(h.ctx, 1))
 		if x := h.untilExit(0); x.Outcome != planner.OK && x.Outcome != planner.Preempted {
-			t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+			h.t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
 		}
 		h.settle()
 		if h.exited[0] != 1 || h.exited[1] != 1 {
-			t.Fatalf("ended %d and %d times", h.exited[0], h.exited[1])
+			h.t.Fatalf("ended %d and %d times", h.exited[0], h.exited[1])
 		}
-	})
-	t.Run("a prepared start begins sooner, once it is ordered", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"a prepared start begins sooner, once it is ordered", func(h *harness) {
 		l := h.launch(0, Short)
 		soon := h.prepares()
 		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}}))
 		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}}))
 		h.pass()
 		if len(h.started) > 0 || len(h.exits) > 0 {
-			t.Fatal("it began although nobody had ordered it")
+			h.t.Fatal("it began although nobody had ordered it")
 		}
 		l.Attempt, l.Queued = 0, h.Runtime.Now()
 		h.must(h.Runtime.Start(h.ctx, l))
@@ -304,12 +239,12 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		x := h.untilExit(0)
 		u := x.Usage
 		if x.Outcome != planner.OK || h.started[0] != 1 || h.exited[0] != 1 {
-			t.Fatalf("outcome %v, %s; started %d times, ended %d times", x.Outcome, x.Message, h.started[0],
+			h.t.Fatalf("outcome %v, %s; started %d times, ended %d times", x.Outcome, x.Message, h.started[0],
 				h.exited[0])
 		}
 		if u.Queued != l.Queued || u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created ||
 			u.Ended < u.Started {
-			t.Fatalf("instants out of order: %+v", u)
+			h.t.Fatalf("instants out of order: %+v", u)
 		}
 		// On a busy host one start says little: the quickest of each kind are compared.
 		prepared, other := x.Usage.Started.Sub(l.Queued), time.Duration(math.MaxInt64)
@@ -320,7 +255,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 				break
 			}
 			if n > 8 {
-				t.Errorf("it began after %v, one that was not prepared after %v", prepared, other)
+				h.t.Errorf("it began after %v, one that was not prepared after %v", prepared, other)
 				break
 			}
 			l = h.launch(planner.TaskID(n+1), Short)
@@ -330,10 +265,8 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			h.must(h.Runtime.Start(h.ctx, l))
 			prepared = min(prepared, h.untilExit(n+1).Usage.Started.Sub(l.Queued))
 		}
-	})
-	t.Run("a prepared start that is ordered at once, or in another way, or not any more", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"a prepared start that is ordered at once, or in another way, or not any more", func(h *harness) {
 		l, m := h.launch(0, Short), h.launch(1, Short)
 		soon := h.prepares()
 		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}, {Launch: m}}))
@@ -353,16 +286,14 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		h.must(h.Runtime.Kill(h.ctx, 3, planner.Preempted, 0))
 		for a := range planner.AttemptID(3) {
 			if x := h.untilExit(a); x.Outcome != planner.OK || h.started[a] != 1 {
-				t.Fatalf("attempt %d: outcome %v, %s; started %d times", a, x.Outcome, x.Message, h.started[a])
+				h.t.Fatalf("attempt %d: outcome %v, %s; started %d times", a, x.Outcome, x.Message, h.started[a])
 			}
 		}
 		if x := h.untilExit(3); x.Outcome != planner.Preempted {
-			t.Fatalf("killed before it ran: outcome %v, %s", x.Outcome, x.Message)
+			h.t.Fatalf("killed before it ran: outcome %v, %s", x.Outcome, x.Message)
 		}
-	})
-	t.Run("a start is prepared once its parents have begun", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"a start is prepared once its parents have begun", func(h *harness) {
 		h.start(0, Held)
 		l := h.launch(1, Short)
 		h.must(h.prepares().Prepare(h.ctx, []executor.Preparation{{Launch: l, After: []planner.AttemptID{0, 77}}}))
@@ -372,47 +303,99 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		l.Attempt, l.Queued = 1, h.Runtime.Now()
 		h.must(h.Runtime.Start(h.ctx, l))
 		if x := h.untilExit(1); x.Outcome != planner.OK {
-			t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+			h.t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
 		}
-	})
-	t.Run("orders for what is not there are no errors", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"orders for what is not there are no errors", func(h *harness) {
 		h.must(h.Runtime.Suspend(h.ctx, 7))
 		h.must(h.Runtime.Resume(h.ctx, 7))
 		h.must(h.Runtime.Checkpoint(h.ctx, 7, time.Second))
 		h.must(h.Runtime.Kill(h.ctx, 7, planner.Preempted, 0))
 		h.must(h.Runtime.Forget(h.ctx, 7))
-	})
-	t.Run("next returns when its time has come", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"next returns when its time has come", func(h *harness) {
 		until := h.Runtime.Now().Add(20 * time.Millisecond)
 		bodies, err := h.Runtime.Next(h.ctx, until)
 		h.must(err)
 		if len(bodies) != 0 || h.Runtime.Now() < until {
-			t.Fatalf("%d bodies at %v, wanted none at %v", len(bodies), h.Runtime.Now(), until)
+			h.t.Fatalf("%d bodies at %v, wanted none at %v", len(bodies), h.Runtime.Now(), until)
 		}
-	})
-	t.Run("next ends with its context", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"next ends with its context", func(h *harness) {
 		ctx, cancel := context.WithCancel(h.ctx)
 		cancel()
 		if _, err := h.Runtime.Next(ctx, h.Runtime.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
-			t.Fatalf("error %v", err)
+			h.t.Fatalf("error %v", err)
 		}
-	})
-	t.Run("a copy appears", func(t *testing.T) {
-		t.Parallel()
-		h := open(t, setup)
+	}},
+	{"a copy appears", func(h *harness) {
 		if h.File == nil {
-			t.Skip("this platform has one node: nothing to copy between")
+			h.t.Skip("this platform has one node: nothing to copy between")
 		}
-		f := h.File(t)
+		f := h.File(h.t)
 		h.must(h.Runtime.Copy(h.ctx, executor.Copy{File: f.ID, Spec: f, Workflow: h.Workflow, From: 0, To: 1}))
 		h.until("appeared", func(b planner.Body) bool { return b == planner.FileAppeared{File: f.ID, Node: 1} })
-	})
+	}},
+}
+
+// checkpointKeeps checks that an attempt continues from what another did, which was suspended or was elsewhere.
+func checkpointKeeps(t *testing.T, setup func(t *testing.T) Setup, suspended bool) {
+	var h *harness
+	var l executor.Launch
+	var first *planner.AttemptExited
+	// On a starved host a task may not have begun to compute when it is to leave a checkpoint: then with more
+	// patience.
+	for patience := 1; first == nil || first.Kept == 0 && patience <= 32; patience *= 2 {
+		h = open(t, setup)
+		l = h.start(0, Steady)
+		h.untilStarted(0)
+		for range patience {
+			h.pass()
+		}
+		if suspended {
+			h.must(h.Runtime.Suspend(h.ctx, 0))
+			h.until("suspended", func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: 0} })
+		}
+		h.must(h.Runtime.Checkpoint(h.ctx, 0, time.Minute))
+		h.must(h.Runtime.Checkpoint(h.ctx, 0, time.Minute))
+		if first = h.untilExit(0); first.Outcome != planner.Preempted {
+			break
+		}
+	}
+	if first.Outcome != planner.Preempted || first.Kept <= 0 || first.Kept >= 1 {
+		t.Fatalf("outcome %v, kept %v, %s", first.Outcome, first.Kept, first.Message)
+	}
+	l.From = &executor.Checkpoint{Try: 1, Node: l.Node, Done: first.Kept, In: first.Ran, Size: l.Keeps.Size}
+	if !suspended {
+		l.Node = planner.NodeID(h.Nodes - 1)
+	}
+	var second *planner.AttemptExited
+	for patience := 0; second == nil || second.Kept == 0 && patience < 32; patience = 2*patience + 1 {
+		l.Attempt, l.Try, l.Queued = l.Attempt+1, l.Try+1, h.Runtime.Now()
+		h.must(h.Runtime.Start(h.ctx, l))
+		h.untilStarted(l.Attempt)
+		for range patience {
+			h.pass()
+		}
+		h.must(h.Runtime.Checkpoint(h.ctx, l.Attempt, time.Minute))
+		if second = h.untilExit(l.Attempt); second.Outcome != planner.Preempted {
+			break
+		}
+	}
+	if second.Outcome != planner.Preempted || second.Kept < first.Kept {
+		t.Fatalf("outcome %v, kept %v after %v, %s", second.Outcome, second.Kept, first.Kept,
+			second.Message)
+	}
+	l.From = &executor.Checkpoint{Try: l.Try, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran,
+		Size: l.Keeps.Size}
+	l.Attempt, l.Try, l.Queued = l.Attempt+1, l.Try+1, h.Runtime.Now()
+	rest := *l.Spec // the rest is a fraction: of less work it is soon done
+	rest.Run /= 100
+	l.Spec = &rest
+	h.must(h.Runtime.Start(h.ctx, l))
+	if x := h.untilExit(l.Attempt); x.Outcome != planner.OK || x.Kept != 0 {
+		t.Fatalf("outcome %v, kept %v, %s", x.Outcome, x.Kept, x.Message)
+	}
 }
 
 type harness struct {
