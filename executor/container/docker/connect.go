@@ -16,7 +16,6 @@ import (
 	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
 
-	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/planner"
@@ -153,9 +152,8 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 			info.OSType)
 	}
 	if isRootless(&info) {
-		f := rootlessFact(cgroup.Root, os.Getuid())
-		h.Facts = append(h.Facts, f)
-		return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, f.Evidence, f.Advice)
+		h.Facts = append(h.Facts, rootlessFact)
+		return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, rootlessFact.Evidence, rootlessFact.Advice)
 	}
 	return h, nil
 }

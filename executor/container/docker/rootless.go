@@ -1,9 +1,6 @@
 package docker
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,30 +16,10 @@ func isRootless(info *system.Info) bool {
 	})
 }
 
-// needed are the controllers whose limits and counters every task has.
-var needed = []string{"cpu", "memory", "pids", "io"}
-
-// rootlessFact names the rights and controllers that a rootless engine of the user lacks. The control groups are
-// mounted at root.
-func rootlessFact(root string, uid int) container.Fact {
-	f := container.Fact{Name: "rootless-engine", Verdict: container.No,
-		Advice: "use the engine of the system: unset DOCKER_HOST (docker context use default does not count), as " +
-			"root, by sudo, or as a member of the group docker"}
-	user := filepath.Join("user.slice", fmt.Sprintf("user-%d.slice", uid), fmt.Sprintf("user@%d.service", uid))
-	missing := []string{"users of containers are subordinate ids of yours, so that programs could not write into " +
-		"the run directory, nor you remove what they wrote",
-		"limits of whole nodes need control groups beside those delegated to you"}
-	text, err := os.ReadFile(filepath.Join(root, user, "cgroup.controllers"))
-	if err != nil {
-		missing = append(missing, "no control group is delegated to you (cgroup v2 with systemd is needed for that)")
-	} else {
-		have := strings.Fields(string(text))
-		lacking := slices.DeleteFunc(slices.Clone(needed), func(c string) bool { return slices.Contains(have, c) })
-		if len(lacking) > 0 {
-			missing = append(missing, fmt.Sprintf("the controllers %s are not delegated to you (%s are)",
-				strings.Join(lacking, ", "), strings.Join(have, ", ")))
-		}
-	}
-	f.Evidence = "the Docker Engine is rootless, which gantry does not support: " + strings.Join(missing, "; ")
-	return f
-}
+// rootlessFact says why an engine of the user is refused.
+var rootlessFact = container.Fact{Name: "rootless-engine", Verdict: container.No,
+	Evidence: "the Docker Engine is rootless, which gantry does not support: users of containers are subordinate ids " +
+		"of yours, so that programs could not write into the run directory, nor you remove what they wrote; limits " +
+		"of whole nodes need control groups beside those delegated to you",
+	Advice: "use the engine of the system: unset DOCKER_HOST (docker context use default does not count), as root, " +
+		"by sudo, or as a member of the group docker"}
