@@ -312,13 +312,12 @@ type Snapshot struct {
 
 // FlowState is how a workflow stands that has not ended.
 type FlowState struct {
-	Workflow  planner.WorkflowID
-	Name      string
-	Cancelled bool
-	Release   planner.Time
-	Started   planner.Time // unit.Never: not yet
-	Tasks     []TaskState  // by position; of a workflow that has grown, those that have not ended
-	Grown     bool
+	Workflow planner.WorkflowID
+	Name     string
+	Release  planner.Time
+	Started  planner.Time // unit.Never: not yet
+	Tasks    []TaskState  // by position; of a workflow that has grown, those that have not ended
+	Grown    bool
 }
 
 // TaskState is how a task stands.

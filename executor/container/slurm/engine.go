@@ -153,11 +153,11 @@ type job struct {
 	acked chan struct{} // capacity 1
 
 	// Under Engine.mu:
-	over, running bool
-	counted       bool         // among the losses of its task, or as none
-	sought        bool         // search looks for its end
-	lost          string       // why there will be no result
-	told          *node.Result // the step's message, where the directory took no result
+	over    bool
+	counted bool         // among the losses of its task, or as none
+	sought  bool         // search looks for its end
+	lost    string       // why there will be no result
+	told    *node.Result // the step's message, where the directory took no result
 }
 
 // result is how a container ended; nil while it has not.
@@ -318,7 +318,6 @@ func (e *Engine) try(ctx context.Context, j *job) error {
 	case r != nil || began != nil:
 		e.mu.Lock()
 		e.failed[j.node] = 0
-		j.running = true
 		e.mu.Unlock()
 		return err
 	}

@@ -56,7 +56,6 @@ type Achieved struct {
 	Wall            time.Duration // as the log has it
 	CPU             time.Duration // as the control group counted it
 	Own             time.Duration // CPU time that was no computing: starting, touching memory, reading, writing
-	Started         time.Duration // of that, for starting
 	Resident        unit.Bytes    // at the end; 0: no memory was asked for
 	OwnMemory       unit.Bytes    // of it, the emulator's
 	Peak            unit.Bytes    // of the control group
@@ -80,7 +79,7 @@ func (l *Lab) Perform(ctx context.Context, c Cell, cores, n int) (out []Achieved
 			}
 			x := &r[0]
 			out = append(out, Achieved{Wall: x.Ran, CPU: x.CPUTime(), Own: time.Duration(x.Report.OwnCPUNanos),
-				Started: time.Duration(x.Report.StartCPUNanos), Resident: unit.Bytes(x.Report.Memory.Achieved),
+				Resident:  unit.Bytes(x.Report.Memory.Achieved),
 				OwnMemory: unit.Bytes(x.Report.OwnMemoryBytes), Peak: x.PeakMemory,
 				Read: unit.Bytes(x.Report.Read.Achieved), Written: unit.Bytes(x.Report.Write.Achieved),
 				KRead: x.ReadBytes, KWritten: x.WrittenBytes, LimitedBy: x.Report.LimitedBy})

@@ -14,6 +14,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/emulate"
 	"gantry/executor/sim/hostmodel"
+	"gantry/planner"
 	"gantry/planner/unit"
 )
 
@@ -111,20 +112,14 @@ func (s *surveyor) perform(ctx context.Context, trials ...Trial) ([]Result, erro
 
 // phases are the nanoseconds of the phases of a result, in the order of walls.
 func (r *Result) phases() (p [len(walls)]float64) {
-	known := r.Reported
-	if m, ok := r.Marks[executor.Known]; ok {
-		known = m.At
+	at := func(m executor.Milestone, otherwise planner.Time) planner.Time {
+		if x, ok := r.Marks[m]; ok {
+			return x.At
+		}
+		return otherwise
 	}
-	placed, answered, removed := r.Staged, r.Started, r.Reported
-	if m, ok := r.Marks[executor.Placed]; ok {
-		placed = m.At
-	}
-	if m, ok := r.Marks[executor.Answered]; ok {
-		answered = m.At
-	}
-	if m, ok := r.Marks[executor.Removed]; ok {
-		removed = m.At
-	}
+	placed, answered := at(executor.Placed, r.Staged), at(executor.Answered, r.Started)
+	known, removed := at(executor.Known, r.Reported), at(executor.Removed, r.Reported)
 	for i, d := range []time.Duration{r.Staged.Sub(r.Queued), r.Created.Sub(placed), r.Started.Sub(r.Created),
 		answered.Sub(r.Started), known.Sub(r.Ended), r.Reported.Sub(known), removed.Sub(r.Reported)} {
 		p[i] = float64(max(0, d))
@@ -225,18 +220,13 @@ func (s *surveyor) alone(ctx context.Context) error {
 	others := m.Measured.BusyCores
 	for _, p := range []struct {
 		name     string
-		from, to func(*Result) (Mark, bool)
-	}{
-		{"create", mark(executor.Placed), mark(executor.Created)},
-		{"start", mark(executor.Created), mark(executor.Answered)},
-		{"end", mark(executor.Answered), mark(executor.Known)},
-		{"remove", mark(executor.Known), mark(executor.Removed)},
-	} {
+		from, to executor.Milestone
+	}{{"create", executor.Placed, executor.Created}, {"start", executor.Created, executor.Answered},
+		{"end", executor.Answered, executor.Known}, {"remove", executor.Known, executor.Removed}} {
 		var all float64
 		for i := range out {
-			from, ok := p.from(&out[i])
-			to, has := p.to(&out[i])
-			if ok && has {
+			from, ok := out[i].Marks[p.from]
+			if to, has := out[i].Marks[p.to]; ok && has {
 				all += float64(to.CPU-from.CPU) - others*float64(to.At-from.At)
 			}
 		}
@@ -309,13 +299,6 @@ func (s *surveyor) tasks(ctx context.Context) error {
 	return nil
 }
 
-func mark(m executor.Milestone) func(*Result) (Mark, bool) {
-	return func(r *Result) (Mark, bool) {
-		x, ok := r.Marks[m]
-		return x, ok
-	}
-}
-
 // typical are the phases of the samples that count: of each round the median, of those the mean.
 func (s *surveyor) typical(counts func(*sample) bool) (out [len(walls)]float64) {
 	for i := range walls {
@@ -349,91 +332,69 @@ const (
 	large = unit.Bytes(64e6)
 )
 
-func sizes(n int, each unit.Bytes) []unit.Bytes { return slices.Repeat([]unit.Bytes{each}, n) }
-
 // files measures the time that files and bytes add to phases.
 func (s *surveyor) files(ctx context.Context) error {
 	reps := 1 + s.n/4
-	at := func(t Trial) (p [len(walls)]float64, r []Result, err error) {
+	var err error // the first: then nothing more is tried
+	one := func(t Trial) (r Result) {
+		if err == nil {
+			var out []Result
+			if out, err = s.perform(ctx, t); err == nil {
+				r = out[0]
+			}
+		}
+		return r
+	}
+	at := func(t Trial) (p [len(walls)]float64, r []Result) {
 		var all [len(walls)][]float64
 		for range reps {
 			if len(t.Fetch) > 0 { // files of the last fetch are there
-				out, err := s.perform(ctx, Trial{Node: 1, Writes: t.Fetch})
-				if err != nil {
-					return p, nil, err
-				}
-				t.Wrote = out[0].ID
+				t.Wrote = one(Trial{Node: 1, Writes: t.Fetch}).ID
 			}
-			out, err := s.perform(ctx, t)
+			x := one(t)
 			if err != nil {
-				return p, nil, err
+				return p, nil
 			}
-			for i, x := range out[0].phases() {
+			for i, x := range x.phases() {
 				all[i] = append(all[i], x)
 			}
-			r = append(r, out[0])
+			r = append(r, x)
 		}
 		for i := range all {
 			p[i] = median(all[i])
 		}
-		return p, r, nil
+		return p, r
+	}
+	tiny, whole := slices.Repeat([]unit.Bytes{1}, few), []unit.Bytes{large}
+	one(Trial{Reads: tiny, Shared: "few"}) // this brings the files, later ones show them
+	shown, read := at(Trial{Reads: tiny, Shared: "few"})
+	brought, _ := at(Trial{Reads: tiny})
+	many, _ := at(Trial{Reads: whole})
+	fetched, _ := at(Trial{Fetch: tiny})
+	moved, _ := at(Trial{Fetch: whole})
+	made, wrote := at(Trial{Writes: tiny})
+	big, writes := at(Trial{Writes: whole})
+	_, reads := at(Trial{Reads: whole, Shared: "large"})
+	const held = unit.Bytes(256e6)
+	resident := one(Trial{Resident: held})
+	if err != nil {
+		return err
 	}
 	const stage, publish = 0, 5
-	m := s.m
-	base := m.Phases.Stage.Wall.BaseNanos
+	m, ph := s.m, &s.m.Phases
+	base := ph.Stage.Wall.BaseNanos
 	beyond := func(x, base float64, n float64) float64 { return max(0, (x-base)/n) }
-	// The first brings the files, later ones show them.
-	if _, err := s.perform(ctx, Trial{Reads: sizes(few, 1), Shared: "few"}); err != nil {
-		return err
-	}
-	shown, read, err := at(Trial{Reads: sizes(few, 1), Shared: "few"})
-	if err != nil {
-		return err
-	}
-	m.Phases.Stage.Wall.FileNanos = beyond(shown[stage], base, few)
-	brought, _, err := at(Trial{Reads: sizes(few, 1)})
-	if err != nil {
-		return err
-	}
-	m.Phases.Bring.Wall.FileNanos = beyond(brought[stage], shown[stage], few)
-	many, _, err := at(Trial{Reads: []unit.Bytes{large}})
-	if err != nil {
-		return err
-	}
-	one := base + m.Phases.Stage.Wall.FileNanos + m.Phases.Bring.Wall.FileNanos
-	m.Phases.Bring.Wall.ByteNanos = beyond(many[stage], one, float64(large))
-	fetched, _, err := at(Trial{Fetch: sizes(few, 1)})
-	if err != nil {
-		return err
-	}
-	m.Phases.Copy.Wall.FileNanos = beyond(fetched[stage], shown[stage], few)
-	moved, _, err := at(Trial{Fetch: []unit.Bytes{large}})
-	if err != nil {
-		return err
-	}
-	one = base + m.Phases.Stage.Wall.FileNanos + m.Phases.Copy.Wall.FileNanos
-	m.Phases.Copy.Wall.ByteNanos = beyond(moved[stage], one, float64(large))
-	m.Phases.Bring.Samples, m.Phases.Copy.Samples = 2*reps, 2*reps
-	made, wrote, err := at(Trial{Writes: sizes(few, 1)})
-	if err != nil {
-		return err
-	}
-	m.Phases.Publish.Wall.FileNanos = beyond(made[publish], s.published, few-1)
-	m.Phases.Publish.Wall.BaseNanos = max(0, s.published-m.Phases.Publish.Wall.FileNanos)
-	big, writes, err := at(Trial{Writes: []unit.Bytes{large}})
-	if err != nil {
-		return err
-	}
-	m.Phases.Publish.Wall.ByteNanos = beyond(big[publish], m.Phases.Publish.Wall.BaseNanos+
-		m.Phases.Publish.Wall.FileNanos, float64(large))
-	_, reads, err := at(Trial{Reads: []unit.Bytes{large}, Shared: "large"})
-	if err != nil {
-		return err
-	}
-	held, _, err := s.memory(ctx)
-	if err != nil {
-		return err
-	}
+	ph.Stage.Wall.FileNanos = beyond(shown[stage], base, few)
+	ph.Bring.Wall.FileNanos = beyond(brought[stage], shown[stage], few)
+	with := base + ph.Stage.Wall.FileNanos
+	ph.Bring.Wall.ByteNanos = beyond(many[stage], with+ph.Bring.Wall.FileNanos, float64(large))
+	ph.Copy.Wall.FileNanos = beyond(fetched[stage], shown[stage], few)
+	ph.Copy.Wall.ByteNanos = beyond(moved[stage], with+ph.Copy.Wall.FileNanos, float64(large))
+	ph.Bring.Samples, ph.Copy.Samples = 2*reps, 2*reps
+	out := &ph.Publish.Wall
+	out.FileNanos = beyond(made[publish], s.published, few-1)
+	out.BaseNanos = max(0, s.published-out.FileNanos)
+	out.ByteNanos = beyond(big[publish], out.BaseNanos+out.FileNanos, float64(large))
 	o := &m.Emulator
 	of := func(all []Result, value func(*emulate.Report) int64) float64 {
 		var xs []float64
@@ -451,18 +412,8 @@ func (s *surveyor) files(ctx context.Context) error {
 	rate := func(nanos, file float64) float64 { return float64(large) / (max(nanos-file, 1e6) / 1e9) }
 	o.ReadBytesPerSecond = rate(of(reads, readTime), float64(o.ReadFileNanos))
 	o.WriteBytesPerSecond = rate(of(writes, writeTime), float64(o.WriteFileNanos))
-	o.MemoryByteNanos = held
+	o.MemoryByteNanos = float64(resident.Report.Phases.MemoryNanos) / float64(held)
 	return nil
-}
-
-// memory measures the time to touch a byte of memory, nanoseconds.
-func (s *surveyor) memory(ctx context.Context) (float64, []Result, error) {
-	const size = unit.Bytes(256e6)
-	out, err := s.perform(ctx, Trial{Resident: size})
-	if err != nil {
-		return 0, nil, err
-	}
-	return float64(out[0].Report.Phases.MemoryNanos) / float64(size), out, nil
 }
 
 // disk measures the rates of the disk with several streams, and under limits.

@@ -256,24 +256,20 @@ func Decode(text []byte) (*Model, error) {
 // Fits reports a difference between a model and the host at hand that forbids its use: an error that wraps ErrForeign,
 // or nil. Unknown members of here ("" or 0) do not differ. Another build of gantry is no reason.
 func (m *Model) Fits(here Host) error {
-	for _, f := range []struct{ what, was, is string }{
+	for _, f := range []struct {
+		what    string
+		was, is any
+	}{
 		{"host", m.Host.Name, here.Name}, {"architecture", m.Host.Architecture, here.Architecture},
 		{"kernel", m.Host.Kernel, here.Kernel}, {"runtime", m.Host.Runtime, here.Runtime},
 		{"engine", m.Host.Engine, here.Engine},
 		{"version of the engine", m.Host.EngineVersion, here.EngineVersion},
 		{"file system", m.Host.FileSystem, here.FileSystem},
+		{"version of control groups", m.Host.CgroupVersion, here.CgroupVersion},
+		{"number of cores", m.Host.Cores, here.Cores},
 	} {
-		if f.is != "" && f.was != f.is {
-			return fmt.Errorf("%w: its %s is %q, here it is %q: run gantry calibrate", ErrForeign, f.what, f.was, f.is)
-		}
-	}
-	for _, f := range []struct {
-		what    string
-		was, is int
-	}{{"version of control groups", m.Host.CgroupVersion, here.CgroupVersion}, {"number of cores", m.Host.Cores,
-		here.Cores}} {
-		if f.is != 0 && f.was != f.is {
-			return fmt.Errorf("%w: its %s is %d, here it is %d: run gantry calibrate", ErrForeign, f.what, f.was, f.is)
+		if f.is != "" && f.is != 0 && f.was != f.is {
+			return fmt.Errorf("%w: its %s is %v, here it is %v: run gantry calibrate", ErrForeign, f.what, f.was, f.is)
 		}
 	}
 	return nil
