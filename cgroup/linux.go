@@ -3,8 +3,9 @@
 package cgroup
 
 import (
+	"cmp"
 	"path/filepath"
-	"sort"
+	"slices"
 
 	"github.com/containerd/cgroups/v3/cgroup1"
 	"github.com/containerd/cgroups/v3/cgroup2"
@@ -15,15 +16,8 @@ import (
 // openPath opens a directory only to open files in it.
 const openPath = unix.O_PATH
 
-// create makes a group once.
-func (t *Tree) create(group string, l Limits) error {
-	if t.mode == Unified {
-		return t.create2(group, l)
-	}
-	return t.create1(group, l)
-}
-
-func (t *Tree) create1(group string, l Limits) error {
+// Resources are limits in the words of the OCI, as far as the kernel can hold them.
+func (t *Tree) Resources(l *Limits) *specs.LinuxResources {
 	r := &specs.LinuxResources{}
 	if l.CPUQuota > 0 {
 		q, p := l.CPUQuota.Microseconds(), uint64(l.CPUPeriod.Microseconds())
@@ -38,19 +32,27 @@ func (t *Tree) create1(group string, l Limits) error {
 	if l.PIDs > 0 {
 		r.Pids = &specs.LinuxPids{Limit: &l.PIDs}
 	}
-	if l.Device != (Device{}) {
-		r.BlockIO = &specs.LinuxBlockIO{}
-		for _, x := range []struct {
-			rate int64
-			to   *[]specs.LinuxThrottleDevice
-		}{{l.ReadBps, &r.BlockIO.ThrottleReadBpsDevice}, {l.WriteBps, &r.BlockIO.ThrottleWriteBpsDevice},
-			{l.ReadIOPS, &r.BlockIO.ThrottleReadIOPSDevice}, {l.WriteIOPS, &r.BlockIO.ThrottleWriteIOPSDevice}} {
-			if x.rate > 0 {
-				d := specs.LinuxThrottleDevice{Rate: uint64(x.rate)}
-				d.Major, d.Minor = int64(l.Device.Major), int64(l.Device.Minor)
-				*x.to = append(*x.to, d)
+	if l.Device != (Device{}) && t.Has("blkio") {
+		throttle := func(rate int64) []specs.LinuxThrottleDevice {
+			if rate <= 0 {
+				return nil
 			}
+			d := specs.LinuxThrottleDevice{Rate: uint64(rate)}
+			d.Major, d.Minor = int64(l.Device.Major), int64(l.Device.Minor)
+			return []specs.LinuxThrottleDevice{d}
 		}
+		r.BlockIO = &specs.LinuxBlockIO{ThrottleReadBpsDevice: throttle(l.ReadBps),
+			ThrottleWriteBpsDevice: throttle(l.WriteBps), ThrottleReadIOPSDevice: throttle(l.ReadIOPS),
+			ThrottleWriteIOPSDevice: throttle(l.WriteIOPS)}
+	}
+	return r
+}
+
+// create makes a group once.
+func (t *Tree) create(group string, l Limits) error {
+	r := t.Resources(&l)
+	if t.mode == Unified {
+		return t.create2(group, r)
 	}
 	// Only the hierarchies that limit or count: Docker makes the others, and knows how to initialise cpuset.
 	controllers := []cgroup1.Subsystem{cgroup1.NewCpu(t.root), cgroup1.NewCpuacct(t.root), cgroup1.NewMemory(t.root,
@@ -68,32 +70,12 @@ func (t *Tree) create1(group string, l Limits) error {
 	return err
 }
 
-func (t *Tree) create2(group string, l Limits) error {
+func (t *Tree) create2(group string, limits *specs.LinuxResources) error {
+	r := cgroup2.ToResources(limits)
 	// Controllers are switched on for the groups below by naming them, limits or not.
-	r := &cgroup2.Resources{CPU: &cgroup2.CPU{}, Memory: &cgroup2.Memory{}, Pids: &cgroup2.Pids{}, IO: &cgroup2.IO{}}
-	if l.CPUQuota > 0 {
-		q, p := l.CPUQuota.Microseconds(), uint64(l.CPUPeriod.Microseconds())
-		r.CPU.Max = cgroup2.NewCPUMax(&q, &p)
-	}
-	if l.Memory > 0 {
-		r.Memory.Max = &l.Memory
-		if swap := l.MemorySwap - l.Memory; swap >= 0 && t.SwapAccounted() {
-			r.Memory.Swap = &swap
-		}
-	}
-	if l.PIDs > 0 {
-		r.Pids.Max = l.PIDs
-	}
-	if l.Device != (Device{}) {
-		for kind, rate := range map[cgroup2.IOType]int64{cgroup2.ReadBPS: l.ReadBps, cgroup2.WriteBPS: l.WriteBps,
-			cgroup2.ReadIOPS: l.ReadIOPS, cgroup2.WriteIOPS: l.WriteIOPS} {
-			if rate > 0 {
-				r.IO.Max = append(r.IO.Max, cgroup2.Entry{Type: kind, Major: int64(l.Device.Major),
-					Minor: int64(l.Device.Minor), Rate: uint64(rate)})
-			}
-		}
-		sort.Slice(r.IO.Max, func(i, j int) bool { return r.IO.Max[i].Type < r.IO.Max[j].Type })
-	}
+	r.CPU, r.Memory = cmp.Or(r.CPU, &cgroup2.CPU{}), cmp.Or(r.Memory, &cgroup2.Memory{})
+	r.Pids, r.IO = cmp.Or(r.Pids, &cgroup2.Pids{}), cmp.Or(r.IO, &cgroup2.IO{})
+	slices.SortFunc(r.IO.Max, func(a, b cgroup2.Entry) int { return cmp.Compare(a.Type, b.Type) })
 	// systemd would take limits away that it does not know; the library passes it no block I/O limits
 	if t.systemd {
 		if _, err := cgroup2.NewSystemd("/", filepath.Base(group), -1, r); err != nil {

@@ -158,34 +158,9 @@ func environment(image []string, host string, own []string) []string {
 
 // resources are the limits of the container's control group.
 func resources(t *cgroup.Tree, l *cgroup.Limits) *specs.LinuxResources {
+	r := t.Resources(l)
 	// Those that every container has, such as /dev/null, the runtime allows by itself.
-	r := &specs.LinuxResources{Devices: []specs.LinuxDeviceCgroup{{Access: "rwm"}}}
-	if l.PIDs > 0 {
-		r.Pids = &specs.LinuxPids{Limit: &l.PIDs}
-	}
-	if l.CPUQuota > 0 {
-		quota, period := l.CPUQuota.Microseconds(), uint64(l.CPUPeriod.Microseconds())
-		r.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period}
-	}
-	if l.Memory > 0 {
-		r.Memory = &specs.LinuxMemory{Limit: &l.Memory}
-		if t.SwapAccounted() {
-			r.Memory.Swap = &l.MemorySwap
-		}
-	}
-	if l.Device.Path != "" && t.Has("blkio") {
-		throttle := func(rate int64) []specs.LinuxThrottleDevice {
-			if rate <= 0 {
-				return nil
-			}
-			d := specs.LinuxThrottleDevice{Rate: uint64(rate)}
-			d.Major, d.Minor = int64(l.Device.Major), int64(l.Device.Minor)
-			return []specs.LinuxThrottleDevice{d}
-		}
-		r.BlockIO = &specs.LinuxBlockIO{ThrottleReadBpsDevice: throttle(l.ReadBps),
-			ThrottleWriteBpsDevice: throttle(l.WriteBps), ThrottleReadIOPSDevice: throttle(l.ReadIOPS),
-			ThrottleWriteIOPSDevice: throttle(l.WriteIOPS)}
-	}
+	r.Devices = []specs.LinuxDeviceCgroup{{Access: "rwm"}}
 	return r
 }
 
