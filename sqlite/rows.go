@@ -76,8 +76,8 @@ func columnsOf(counters []counter) (names string) {
 	return names
 }
 
-// appendCounters appends the counters of an attempt. One that is not known is NULL, never 0; of an attempt under way only
-// instants are known.
+// appendCounters appends the counters of an attempt. One that is not known is NULL, never 0; of an attempt under way
+// only instants are known.
 func appendCounters(v []driver.Value, counters []counter, u *planner.Usage, ended bool) []driver.Value {
 	usage := reflect.ValueOf(u).Elem()
 	for i := range counters {
@@ -116,8 +116,8 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, more ...query) (*tables, err
 			"arrived_ns, release_ns, due_ns, first_task, definition, state, started_ns, ended_ns, tasks")},
 		{&t.growths, insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")},
 		{&t.tasks, insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, need_millicores, "+
-			"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, imputed, image, identity, "+
-			"state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")},
+			"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, imputed, image, "+
+			"identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")},
 		{&t.files, insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")},
 		{&t.replicas, insertInto("INSERT", "replicas", "run, file, node, replica")},
 		{&t.attempts, insertInto("INSERT OR REPLACE", "attempts", attemptColumns+columnsOf(always)+
