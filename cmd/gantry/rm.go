@@ -24,7 +24,8 @@ func rmCommand() *cli.Command {
 		ArgsUsage: "[RUN...]",
 		Description: `RUN is the whole name of a run. Its results are removed too. A run that another gantry
 works on is left alone. Models that were trained on a run stay; estimates no longer learn from it. --before removes the
-runs that ended before a date, with all that was submitted to them.
+runs that ended before a date, with all that was submitted to them. It also removes submissions that ended before it
+from the queue of a server that goes on; their tasks stay in its run.
 
    gantry rm merry-bohr-6b14
    gantry rm --before 2026-11-01
@@ -48,9 +49,9 @@ gantry works on a run.`,
 			}
 			defer db.Close()
 			runs := c.Args().Slice()
+			var before time.Time
 			if c.IsSet("before") {
-				before, err := instantBefore(c.String("before"), time.Now())
-				if err != nil {
+				if before, err = instantBefore(c.String("before"), time.Now()); err != nil {
 					return exit.Usagef("--before %s: %w", c.String("before"), err)
 				}
 				if runs, err = db.Ended(c.Context, before); err != nil {
@@ -70,7 +71,14 @@ gantry works on a run.`,
 				}
 				fmt.Fprintf(c.App.Writer, "removed run %s\n", run)
 			}
-			return nil
+			if !c.IsSet("before") {
+				return nil
+			}
+			n, err := db.RemoveSubmitted(before)
+			if n > 0 {
+				fmt.Fprintf(c.App.Writer, "removed %d submissions\n", n)
+			}
+			return session.LogError(err)
 		},
 	}
 }

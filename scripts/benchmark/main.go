@@ -8,7 +8,8 @@
 //	        without a daemon, a bare loop over the Engine API, and xargs, whose chains are one container after the
 //	        other
 //	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
-//	log     ls, show, explain and report on a log of 1,000 runs and 10 million attempts, which takes some 5 GB of disk
+//	log     queries of the documents and scans of views over 205,000 simulated tasks, by sqlite3; ls, show,
+//	        explain and report on a log of 1,000 runs and 10 million attempts, which takes some 10 GB of disk
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
 //	stream  the paper's Workload I by each dynamic policy without a log; the cost of the log in it and in other
 //	        workloads and policies; the cost of a workflow in streams of 1,000 to 100,000 of them
@@ -22,7 +23,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -270,10 +273,65 @@ func (b *bench) read() error {
 	return nil
 }
 
+// queries asks sqlite3 the queries of docs/log.md and for all rows of large views, over Workload I. The start of the
+// process does not count.
+func (b *bench) queries() error {
+	in, err := b.inputs()
+	if err != nil {
+		return err
+	}
+	home := filepath.Join(b.dir, "queries")
+	cmd := measure.Gantry(b.gantry).Command(b.ctx, append(quiet("simulate --name montage --policy cpp --dir "+home),
+		in.load...)...)
+	if _, err := measure.Of(cmd); err != nil {
+		return err
+	}
+	path := filepath.Join(home, sqlite.FileName)
+	text, err := os.ReadFile("docs/log.md")
+	if err != nil {
+		return err
+	}
+	sqlite3 := func(query string) func() (measure.Cost, error) {
+		return func() (measure.Cost, error) {
+			cmd := exec.CommandContext(b.ctx, "sqlite3", "-readonly", path)
+			cmd.Stdin = strings.NewReader(".output /dev/null\n" + query + ";")
+			return measure.Of(cmd)
+		}
+	}
+	ask := func(query string, bar float64) error {
+		m, err := measure.Turns(b.reps, sqlite3(query), sqlite3("SELECT 1"))
+		if err == nil {
+			name, _, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
+			verdict("CPU time, "+name[:min(len(name), 50)], (m[0].CPU - m[1].CPU).Seconds(), bar, "s")
+		}
+		return err
+	}
+	fmt.Println("questions on a log of 205,000 simulated tasks")
+	verdict("size of the log", float64(measure.LogSize(home))/1e6, 120, "MB")
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		for q := range strings.SplitSeq(strings.TrimSpace(block[1]), ";\n") {
+			if err := ask(strings.Trim(q, ";\n"), 0.5); err != nil {
+				return err
+			}
+		}
+	}
+	for query, bar := range map[string]float64{"SELECT * FROM v_tasks": 1, "SELECT * FROM v_attempts": 1,
+		"SELECT * FROM v_estimates": 1,
+		"SELECT * FROM v_tasks WHERE run = 'montage' AND workflow LIKE '%-0003' AND task = 'ID00007'": 0.01} {
+		if err := ask(query, bar); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(home)
+}
+
 // log asks a log of many runs, half of them simulations and half real runs on the null runtime. One of each kind is
 // written by gantry; the others are copies.
 func (b *bench) log() error {
 	const tasks = 10_000
+	if err := b.queries(); err != nil {
+		return err
+	}
 	runs := max(2, b.attempts/tasks)
 	in, err := b.inputs()
 	if err != nil {
