@@ -187,8 +187,8 @@ func commands() []*cli.Command {
 			shellCommand(), exportCommand(), reportCommand(), statisticsCommand(), analyzeCommand()}},
 		{serving, append([]*cli.Command{serveCommand(), submitCommand(), queueCommand(), waitCommand(),
 			cancelCommand(), drainCommand(), nodeCommand(), policyCommand(), slurmLinksCommand()}, slurm...)},
-		{studying, []*cli.Command{experimentCommand(), compareCommand(), adversaryCommand(), generateCommand(),
-			convertCommand(), predictCommand(), calibrateCommand()}},
+		{studying, []*cli.Command{experimentCommand(), exploreCommand(), compareCommand(), adversaryCommand(),
+			generateCommand(), convertCommand(), predictCommand(), calibrateCommand()}},
 		{keeping, []*cli.Command{imageCommand(), setupCommand(), doctorCommand(), cleanCommand(), rmCommand(),
 			completionCommand(), manCommand(), helpCommand(), versionCommand(), slurmNodeCommand()}},
 	} {

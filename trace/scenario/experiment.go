@@ -175,6 +175,25 @@ func (x *Experiment) take(v *variant) {
 	}
 }
 
+// Read puts the values of a reading in the place of others: factors, a seed, repetitions, and what stands instead of
+// policies.
+func (x *Experiment) Read(seed uint64, repetitions int, factors []Factor, instead map[string]string) {
+	x.take(&variant{repetitions: repetitions, seed: seed, factors: factors})
+	for _, block := range x.Blocks {
+		for i := range block {
+			if block[i].Name != "policy" {
+				continue
+			}
+			block[i].Values = slices.Clone(block[i].Values)
+			for k, v := range block[i].Values {
+				if other, has := instead[v]; has {
+					block[i].Values[k] = other
+				}
+			}
+		}
+	}
+}
+
 func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading string) {
 	var fixed []Factor
 	var short *variant

@@ -227,3 +227,19 @@ func plain(page []byte) string {
 	drop := regexp.MustCompile(`(?m)^(!\[.*|\*Figure.*|)\n`)
 	return drop.ReplaceAllString(string(page), "")
 }
+
+// Readings 1 and 2 satisfy a statement each that the other does not, 3 what 1 does and another one, 4 nothing.
+func TestReadingsThatWereTried(t *testing.T) {
+	s := &study.Study{Relations: []study.Relation{{Says: "a"}, {Says: "b"}, {Says: "c"}}}
+	trials := []study.Trial{{Name: "one", Holds: []bool{true, false, false}},
+		{Name: "two", Holds: []bool{false, true, false}}, {Name: "three", Holds: []bool{true, false, true}},
+		{Name: "four", Holds: []bool{false, false, false}}}
+	var b strings.Builder
+	s.WriteTrials(&b, trials)
+	for _, want := range []string{"| a | x |  | x |  |\n| b |  | x |  |  |\n", "3. three: 2 statements",
+		"Most statements: reading 3, 2 of 3.", "Pareto front: 2 3.", "\n- a | b\n- b | c\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
