@@ -63,7 +63,8 @@ func interspersed(args []string, commands []*cli.Command) []string {
 	return slices.Concat(args[:2], flags, []string{"--"}, rest)
 }
 
-// withinBounds refuses options whose numbers are too large to be computed with, and those that have no effect.
+// withinBounds refuses options whose numbers are too large to be computed with, whose texts are empty, and that have no
+// effect.
 func withinBounds(c *cli.Context) error {
 	for _, f := range c.Command.Flags {
 		name, x, most := f.Names()[0], 0.0, 1e9
@@ -74,6 +75,11 @@ func withinBounds(c *cli.Context) error {
 			x = c.Float64(name)
 		case *cli.DurationFlag:
 			x, most = c.Duration(name).Seconds(), reader.MaxTime.Seconds()
+		case *cli.StringFlag: // an empty GANTRY_DIR holds for all commands alike
+			if c.IsSet(name) && c.String(name) == "" && name != "dir" {
+				return exit.Usagef("--%s: its value is empty, as of a variable that is not set; leave it out for the "+
+					"default", name)
+			}
 		}
 		if !(math.Abs(x) <= most) { // NaN, too
 			return exit.Usagef("--%s %v: %w", name, c.Value(name), reader.Above(most))

@@ -172,6 +172,10 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 				append(slices.Clone(c.command), option)...)
 		}
 	}
+	for _, option := range []string{"--disk=", "--tmp=", "--max-output=", "--cluster=", "--name=", "--on-end="} {
+		name, _, _ := strings.Cut(option, "=")
+		expect(t, exitUsage, []string{name + ": its value is empty"}, "run", "--dry-run", dir, option, dax)
+	}
 	expect(t, exitOK, nil, append(simulated, "--time-scale=0.5", "--size-scale=2", "--fit", "--policy=pds",
 		"--checkpoint=1MB", "--preempt=restart", dax)...)
 	expect(t, exitOK, nil, append(simulated, "--count=2", stream)...)
