@@ -13,14 +13,15 @@ import (
 var extremes = map[string][]string{
 	"w.json": {`"runtime": @`, `"cores": @`, `"avgCPU": @`, `"memoryInBytes": @`, `"bytesRead": @, "writtenBytes": @`,
 		`"retries": 2, "timeLimitInSeconds": @`, `"runtime": @, "files": [{"link": "output", "name": "f", "size": @}]`},
-	"c.yaml": {"cores: @", "speed: @", "memory: @GB", "read: @/s, write: @/s", "group: g}\nlinks:\n- {from: g, to: h, " +
-		"bandwidth: @/s, latency: 1h"},
+	"c.yaml": {"cores: @", "speed: @", "memory: @GB", "read: @/s, write: @/s", "group: g}\nlinks:\n- {from: g, " +
+		"to: h, bandwidth: @/s, latency: 1h"},
 	"l.yaml": {"arrive: @s", "release: @s", "deadline: @s", "arrive: @s, deadline: 3153600000s", "disk: @/s",
 		"copies: 3, data: {block: @}"},
 }
 
 // bound is in messages that say which number is too large, or too small.
-var bound = regexp.MustCompile(`above|has to be (a number )?from|takes at least|the largest node has|no node .* gives more|is not after arrival`)
+var bound = regexp.MustCompile(`above|has to be (a number )?from|takes at least|the largest node has|no node .* gives ` +
+	`more|is not after arrival`)
 
 // Whatever readers and admission take, a simulation ends with: it has a result, or says which number is too large.
 func TestNumbersAtTheirBoundsAreSimulated(t *testing.T) {
