@@ -16,9 +16,9 @@ type Defaults struct {
 
 // Imputation says how many values one rule filled in.
 type Imputation struct {
-	Field string // as Fields.String, or "file-size"
-	Rule  string
-	Count int
+	Field string `json:"field"` // as Fields.String, or "file-size"
+	Rule  string `json:"rule"`
+	Count int    `json:"count"`
 }
 
 func (i Imputation) String() string { return fmt.Sprintf("%s of %d: %s", i.Field, i.Count, i.Rule) }

@@ -138,52 +138,38 @@ func maxInputFlag(to *byteSize) cli.Flag {
 
 // report is the output of check about one file. Seconds are null where a cycle leaves them undefined.
 type report struct {
-	File         string         `json:"file"`
-	Format       string         `json:"format"`
-	Version      string         `json:"version"`
-	Name         string         `json:"name"`
-	Tasks        int            `json:"tasks"`
-	Types        int            `json:"types"`
-	Edges        int            `json:"edges"`
-	FileEdges    int            `json:"file_edges"`
-	Levels       int            `json:"levels"`
-	Width        int            `json:"width"`
-	Components   int            `json:"components"`
-	Runtime      float64        `json:"runtime_s"`
-	CriticalPath *float64       `json:"critical_path_s"`
-	Files        int            `json:"files"`
-	Sized        int            `json:"sized_files"`
-	Bytes        int64          `json:"bytes"`
-	Known        map[string]int `json:"known"`
-	Missing      map[string]int `json:"missing"`
-	Imputed      []imputed      `json:"imputed"`
-	Catalogs     []string       `json:"catalogs,omitempty"`
-	Reads        []string       `json:"reads,omitempty"`     // files of this host, and addresses, that a run would read
-	Mounts       []string       `json:"mounts,omitempty"`    // directories of this host that containers ask for
-	Obstacles    []string       `json:"obstacles,omitempty"` // why gantry run would refuse it
-	Commands     []taskCommand  `json:"commands,omitempty"`
-	Errors       []fault        `json:"errors"`
-	Warnings     []fault        `json:"warnings"`
-	about        []string       // of a file that is no workflow
-}
-
-type imputed struct {
-	Field string `json:"field"`
-	Rule  string `json:"rule"`
-	Count int    `json:"count"`
+	File         string             `json:"file"`
+	Format       string             `json:"format"`
+	Version      string             `json:"version"`
+	Name         string             `json:"name"`
+	Tasks        int                `json:"tasks"`
+	Types        int                `json:"types"`
+	Edges        int                `json:"edges"`
+	FileEdges    int                `json:"file_edges"`
+	Levels       int                `json:"levels"`
+	Width        int                `json:"width"`
+	Components   int                `json:"components"`
+	Runtime      float64            `json:"runtime_s"`
+	CriticalPath *float64           `json:"critical_path_s"`
+	Files        int                `json:"files"`
+	Sized        int                `json:"sized_files"`
+	Bytes        int64              `json:"bytes"`
+	Known        map[string]int     `json:"known"`
+	Missing      map[string]int     `json:"missing"`
+	Imputed      []trace.Imputation `json:"imputed"`
+	Catalogs     []string           `json:"catalogs,omitempty"`
+	Reads        []string           `json:"reads,omitempty"`     // files of this host and addresses, for a run
+	Mounts       []string           `json:"mounts,omitempty"`    // directories of this host that containers ask for
+	Obstacles    []string           `json:"obstacles,omitempty"` // why gantry run would refuse it
+	Commands     []taskCommand      `json:"commands,omitempty"`
+	Errors       []trace.Fault      `json:"errors"`
+	Warnings     []trace.Fault      `json:"warnings"`
+	about        []string           // of a file that is no workflow
 }
 
 type taskCommand struct {
 	Task    string `json:"task"`
 	Command string `json:"command"` // "" if it is emulated
-}
-
-type fault struct {
-	Rule    string `json:"rule"`
-	Line    int    `json:"line,omitempty"`
-	Task    string `json:"task,omitempty"`
-	Message string `json:"message"`
-	Count   int    `json:"count"`
 }
 
 func check(paths []string, o checkOptions, out, notes io.Writer) error {
@@ -233,8 +219,8 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 func inspect(file string, o checkOptions, f *session.Facts) *report {
 	if kind, r := scenarioFile(file, o.read); kind != "" {
 		if f.Workloads = true; o.shows {
-			r.Errors = append(r.Errors, fault{Rule: "commands", Count: 1, Message: "--commands has no effect on a " +
-				r.Format + ": name workflows, or give it to gantry run --dry-run"})
+			r.Errors = append(r.Errors, trace.Fault{Rule: "commands", Count: 1, Message: "--commands has no effect " +
+				"on a " + r.Format + ": name workflows, or give it to gantry run --dry-run"})
 		}
 		return r
 	}
@@ -390,13 +376,12 @@ func readText(path string) ([]byte, error) {
 
 func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 	r := &report{File: file, Format: "unknown", Known: map[string]int{}, Missing: map[string]int{},
-		Imputed: []imputed{}, Errors: []fault{}, Warnings: []fault{}}
+		Imputed: []trace.Imputation{}, Errors: []trace.Fault{}, Warnings: []trace.Fault{}}
 	for _, f := range faults {
-		x := fault{f.Rule, f.Line, f.Task, f.Message, f.Count}
 		if f.Severity == trace.Error {
-			r.Errors = append(r.Errors, x)
+			r.Errors = append(r.Errors, f)
 		} else {
-			r.Warnings = append(r.Warnings, x)
+			r.Warnings = append(r.Warnings, f)
 		}
 	}
 	if w == nil {
@@ -415,9 +400,7 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 	}
 	r.Missing["file-size"] = s.Files - s.Sized
 	if len(r.Errors) == 0 {
-		for _, i := range trace.Impute(w, trace.Defaults{}) {
-			r.Imputed = append(r.Imputed, imputed{i.Field, i.Rule, i.Count})
-		}
+		r.Imputed = append(r.Imputed, trace.Impute(w, trace.Defaults{})...)
 		// These depend on where the workflow runs.
 		bare, empty := 0, 0
 		for i := range w.Tasks {
@@ -429,12 +412,12 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 			}
 		}
 		if bare > 0 {
-			r.Imputed = append(r.Imputed, imputed{trace.Memory.String(), "share of the node it runs on, by cores",
-				bare})
+			r.Imputed = append(r.Imputed, trace.Imputation{Field: trace.Memory.String(),
+				Rule: "share of the node it runs on, by cores", Count: bare})
 		}
 		if empty > 0 {
-			r.Imputed = append(r.Imputed, imputed{trace.Command.String(), "none: the task is emulated by its numbers",
-				empty})
+			r.Imputed = append(r.Imputed, trace.Imputation{Field: trace.Command.String(),
+				Rule: "none: the task is emulated by its numbers", Count: empty})
 		}
 	}
 	return r
@@ -520,7 +503,7 @@ func (r *report) print(out io.Writer) error {
 	}
 	for _, kind := range []struct {
 		name   string
-		faults []fault
+		faults []trace.Fault
 	}{{"error", r.Errors}, {"warning", r.Warnings}} {
 		for _, f := range kind.faults {
 			line, times := "", ""

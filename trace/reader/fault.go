@@ -23,13 +23,13 @@ func (s Severity) String() string { return [...]string{"warning", "error"}[s] }
 
 // Fault is one thing wrong with a trace file.
 type Fault struct {
-	Severity Severity
-	Rule     string // stable short name, such as "cycle" or "size-differs"
-	Line     int    // 1-based, 0 where the format gives none
-	Task     string // id, "" if the fault is not one task's
-	Message  string // the fault and, for a warning, its consequence
-	Count    int    // how many times; 1 unless occurrences were merged
-	Repaired bool   // --repair did it
+	Severity Severity `json:"-"`
+	Rule     string   `json:"rule"`           // stable short name, such as "cycle" or "size-differs"
+	Line     int      `json:"line,omitempty"` // 1-based, 0 where the format gives none
+	Task     string   `json:"task,omitempty"` // id, "" if the fault is not one task's
+	Message  string   `json:"message"`        // the fault and, for a warning, its consequence
+	Count    int      `json:"count"`          // how many times; 1 unless occurrences were merged
+	Repaired bool     `json:"-"`              // --repair did it
 }
 
 // Faults collects faults. Of errors the first MaxErrors are kept, and the one that ended the reading; warnings of one
