@@ -18,9 +18,8 @@ type builder struct {
 	opt    ReadOptions
 	faults reader.Faults
 	names
-	uses  []fileUse // parallel to wf.Files
-	lists slab
-	more  map[int32][]int32
+	uses []fileUse // parallel to wf.Files
+	more map[int32][]int32
 	// listed are the sizes that a replica catalogue gives; they count for files whose uses give none.
 	listed map[string]listedSize
 	edges  []edge
@@ -65,11 +64,6 @@ func (o *ReadOptions) uses(name string) {
 type lateEdge struct {
 	parent, child string
 	line          int
-}
-
-func newBuilder(source string, opt ReadOptions) *builder {
-	return &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, names: newNames(),
-		more: map[int32][]int32{}}
 }
 
 // label is the base name of a file without the endings that tell its format.
@@ -188,7 +182,7 @@ func (b *builder) reads(f int32) int32 {
 	t := &b.wf.Tasks[len(b.wf.Tasks)-1]
 	if !slices.Contains(last(t.Inputs, 64), f) {
 		b.keep(edgeKept)
-		t.Inputs = b.lists.add(t.Inputs, f)
+		t.Inputs = append(t.Inputs, f)
 	}
 	return f
 }
@@ -211,23 +205,8 @@ func (b *builder) writes(f int32) int32 {
 		}
 	}
 	b.keep(edgeKept)
-	t.Outputs = b.lists.add(t.Outputs, f)
+	t.Outputs = append(t.Outputs, f)
 	return f
-}
-
-// slab is memory for many short lists, which are allocated together.
-type slab []int32
-
-// add appends to a list.
-func (s *slab) add(list []int32, x int32) []int32 {
-	if n := len(list); n == cap(list) {
-		n = max(2, 2*n)
-		if len(*s) < n {
-			*s = make(slab, max(n, 4096))
-		}
-		list, *s = append((*s)[:0:n], list...), (*s)[n:]
-	}
-	return append(list, x)
 }
 
 // last is the end of s: full searches of long lists would be quadratic. resolve removes the duplicates that slip

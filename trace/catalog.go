@@ -185,11 +185,6 @@ func (b *builder) lookupContainer(name string) *container {
 	return nil
 }
 
-// hasExecutables reports whether any catalog names a transformation: then jobs of others are refused.
-func (b *builder) hasExecutables() bool {
-	return slices.ContainsFunc(b.cat.all, func(c *catalog) bool { return len(c.executables) > 0 })
-}
-
 // locate gives the files from outside the locations that catalogs name: those of the file itself, in order, then that
 // of the first pattern of each catalog that its whole name matches.
 func (b *builder) locate() {
@@ -408,7 +403,7 @@ func (b *builder) program(i int32, key transformation, text string, own, shared 
 	switch {
 	case x == nil && name == "":
 		b.obstacle(t.Line, t.ID, "it names no transformation")
-	case x == nil && b.hasExecutables():
+	case x == nil && slices.ContainsFunc(b.cat.all, func(c *catalog) bool { return len(c.executables) > 0 }):
 		b.obstacle(t.Line, t.ID, "no catalog has transformation %s", key)
 	case x != nil:
 		name = b.place(i, x, at, key)

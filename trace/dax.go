@@ -15,11 +15,10 @@ type daxReader struct {
 	x        *reader.XML
 	stop     bool // a fault was reported that ends the reading
 	shared   profiles
-	children int       // <child> elements
-	listed   int       // files that are named before the jobs
-	given    profiles  // of the job that is read
-	recent   [16]int32 // numbers of words
-	used     int       // files of the job that is read
+	children int      // <child> elements
+	listed   int      // files that are named before the jobs
+	given    profiles // of the job that is read
+	used     int      // files of the job that is read
 	files    [8]guess
 	refs     [8]guess
 }
@@ -51,26 +50,9 @@ func (d *daxReader) known(value []byte) (string, bool) {
 }
 
 // word returns an attribute of which there are few different ones.
-func (d *daxReader) word(name string) string {
-	for i := range d.x.Attrs {
-		if a := &d.x.Attrs[i]; string(a.Name) == name {
-			return d.sameBytes(a.Value)
-		}
-	}
-	return ""
-}
+func (d *daxReader) word(name string) string { return d.b.sameAs(d.number(name)) }
 
-func (d *daxReader) sameBytes(text []byte) string {
-	if len(text) == 0 {
-		return d.b.sameAs(0)
-	}
-	recent := &d.recent[(text[0]^byte(len(text)))%16]
-	if d.b.all[*recent].text != string(text) {
-		*recent = d.b.numberOf(text)
-		d.b.sameAs(*recent)
-	}
-	return d.b.all[*recent].text
-}
+func (d *daxReader) sameBytes(text []byte) string { return d.b.sameAs(d.b.numberOf(text)) }
 
 // token moves to the next token; after a fault, and at the end, it is reader.XMLEOF.
 func (d *daxReader) token() reader.XMLToken {
@@ -102,7 +84,6 @@ func (d *daxReader) attr(name string) string {
 // each calls f at the direct children of the open element until it is closed; f has to consume them.
 func (d *daxReader) each(f func(name string)) {
 	for {
-		d.x.Blank()
 		switch d.token() {
 		case reader.XMLEOF, reader.XMLEnd:
 			return
@@ -115,7 +96,6 @@ func (d *daxReader) each(f func(name string)) {
 // skip consumes the rest of the open element.
 func (d *daxReader) skip() {
 	for depth := d.x.Depth(); d.x.Depth() >= depth; {
-		d.x.Blank()
 		if d.token() == reader.XMLEOF {
 			return
 		}
@@ -344,7 +324,7 @@ func (d *daxReader) job() {
 	d.each(func(name string) {
 		switch name {
 		case "argument":
-			argument = collapse(d.content())
+			argument = strings.Join(strings.Fields(d.content()), " ") // as Pegasus does
 		case "profile":
 			d.profile(&d.given)
 		case "stdin":
@@ -387,9 +367,6 @@ func (b *builder) redirections() {
 		b.writes(b.file(err))
 	}
 }
-
-// collapse turns white space into single blanks, as Pegasus does with the lines of an argument.
-func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // uses reads a file of a job. A program is returned by the name of its transformation.
 func (d *daxReader) uses() (program transformation, ok bool) {

@@ -146,7 +146,8 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	if opt.Kilobytes {
 		opt.sizeScale = 1000
 	}
-	b := newBuilder(source, opt)
+	b := &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, names: newNames(),
+		more: map[int32][]int32{}}
 	in := reader.Open(r, opt.MaxInput)
 	defer in.Close()
 	b.in = in

@@ -28,11 +28,6 @@ type dag struct {
 	ends    []int  // in text, of the names of files
 }
 
-func newDAG(tasks int, seed uint64, bare bool) *dag {
-	return &dag{Rand: rand.New(rand.NewPCG(seed, structureStream)), bare: bare, tick: 10 * time.Millisecond,
-		tasks: make([]trace.Task, 0, tasks)}
-}
-
 // normal is a normal value of the given mean and VARIANCE, drawn again until it is within half the mean of the mean;
 // after 100 draws, the mean.
 func (g *dag) normal(mean, variance float64) float64 {

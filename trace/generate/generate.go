@@ -13,8 +13,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"gantry/trace"
 	"gantry/trace/spelling"
@@ -140,7 +142,8 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 		}
 		source += p.String()
 	}
-	g := newDAG(n, seed, o.Bare)
+	g := &dag{Rand: rand.New(rand.NewPCG(seed, structureStream)), bare: o.Bare, tick: 10 * time.Millisecond,
+		tasks: make([]trace.Task, 0, n)}
 	k.make(g, n, p)
 	return g.workflow(k.title, n, source), nil
 }

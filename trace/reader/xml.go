@@ -168,28 +168,6 @@ func (x *XML) Next() (XMLToken, error) {
 	}
 }
 
-// Blank passes over white space, as far as it is visible, before a tag within an element: most texts are nothing else.
-func (x *XML) Blank() {
-	if x.ended || len(x.open) == 0 {
-		return
-	}
-	window, _ := x.in.Peek(x.in.Buffered())
-	lines := 0
-	for i, c := range window {
-		switch c {
-		case '\n':
-			lines++
-		case ' ', '\t', '\r':
-		case '<':
-			x.Line += lines
-			x.in.Discard(i)
-			return
-		default:
-			return
-		}
-	}
-}
-
 // quickEnd returns the length of an end tag that closes the innermost element, 0 if window does not begin with one as
 // it is usually written.
 func (x *XML) quickEnd(window []byte) int {
