@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
-	release "gantry"
-
 	"github.com/urfave/cli/v2"
 
+	release "gantry"
 	"gantry/cgroup/thread"
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
@@ -37,7 +38,8 @@ func gantry() int {
 	}
 	early.Begin()
 	args := os.Args
-	if name := slurmName(args[0]); name != "" {
+	name := filepath.Base(args[0]) // of a command of Slurm's, by a link
+	if slices.ContainsFunc(slurmCommands(), func(c slurmCommand) bool { return c.name == name }) {
 		args = append([]string{"gantry", name}, args[1:]...)
 	}
 	return run(args)

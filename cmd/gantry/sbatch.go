@@ -32,7 +32,7 @@ import (
 // exitSlurm is the exit code of Slurm's commands where they fail: programs that call them expect no other.
 const exitSlurm = 1
 
-// A slurmCommand is one of Slurm's commands, also under its own name (slurmName).
+// A slurmCommand is one of Slurm's commands, also under its own name.
 type slurmCommand struct {
 	name, usage, text string
 	action            func(x *slurmCall) error
@@ -66,15 +66,6 @@ or ALL. SLURM_TIME_FORMAT is how instants are written: standard, relative, or a 
 	}
 }
 
-// slurmName returns the name of the command of Slurm's as which gantry was called, by a link; "" if it was not.
-func slurmName(program string) string {
-	name := filepath.Base(program)
-	if !slices.ContainsFunc(slurmCommands(), func(c slurmCommand) bool { return c.name == name }) {
-		return ""
-	}
-	return name
-}
-
 // command is c as a command of gantry.
 func (s slurmCommand) command() *cli.Command {
 	return &cli.Command{Name: s.name, Usage: s.usage, ArgsUsage: "[OPTIONS AND ARGUMENTS OF SLURM]",
@@ -105,7 +96,7 @@ type slurmCall struct {
 
 func newSlurmCall(c *cli.Context, name string) (*slurmCall, error) {
 	x := &slurmCall{Context: c, name: name, args: c.Args().Slice()}
-	dir, err := filepath.Abs(envOr("GANTRY_DIR", "gantry-runs"))
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("GANTRY_DIR"), "gantry-runs"))
 	if err != nil {
 		return nil, err
 	}
@@ -128,13 +119,6 @@ func userName(uid int) string {
 		return u.Username
 	}
 	return strconv.Itoa(uid)
-}
-
-func envOr(name, other string) string {
-	if text := os.Getenv(name); text != "" {
-		return text
-	}
-	return other
 }
 
 func withoutLinks(dir string) string {
@@ -394,38 +378,26 @@ func slurmState(st *api.Status) sbatch.State {
 	if st.Over && st.Failed > 0 && state != sqlite.Cancelled {
 		state = "failed" // a workflow of one task has the state of its other tasks
 	}
-	switch state {
-	case "running":
-		if st.Node == "" { // it is waiting for its next try
-			return sbatch.Pending
-		}
+	failed, known := slurmFailures[st.Outcome]
+	switch {
+	case state == "running" && st.Node == "": // it is waiting for its next try
+		return sbatch.Pending
+	case state == sqlite.Cancelled && !st.Over: // it is ending
 		return sbatch.Running
-	case "suspended":
-		return sbatch.Suspended
-	case "done":
-		return sbatch.Completed
-	case sqlite.Cancelled:
-		if !st.Over {
-			return sbatch.Running // it is ending
-		}
-		return sbatch.Cancelled
-	case "skipped", "refused":
-		return sbatch.Cancelled
-	case "failed":
-		switch st.Outcome {
-		case "timed-out":
-			return sbatch.Timeout
-		case "out-of-memory":
-			return sbatch.OutOfMemory
-		case "lost", "host-error":
-			return sbatch.NodeFail
-		case "preempted":
-			return sbatch.Preempted
-		}
-		return sbatch.Failed
+	case state == "failed" && known:
+		return failed
 	}
-	return sbatch.Pending
+	return slurmStates[state]
 }
+
+// slurmStates are Slurm's words for states of submissions; others are pending.
+var slurmStates = map[string]sbatch.State{"running": sbatch.Running, "suspended": sbatch.Suspended,
+	"done": sbatch.Completed, sqlite.Cancelled: sbatch.Cancelled, "skipped": sbatch.Cancelled,
+	"refused": sbatch.Cancelled, "failed": sbatch.Failed}
+
+// slurmFailures are those for outcomes of tasks that failed otherwise than by their exit code.
+var slurmFailures = map[string]sbatch.State{"timed-out": sbatch.Timeout, "out-of-memory": sbatch.OutOfMemory,
+	"lost": sbatch.NodeFail, "host-error": sbatch.NodeFail, "preempted": sbatch.Preempted}
 
 // keepEnded is how long squeue lists jobs after their end: Slurm's default.
 const keepEnded = 300 * time.Second

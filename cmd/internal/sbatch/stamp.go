@@ -118,31 +118,15 @@ func converted(t time.Time, letter byte) (text string, known bool) {
 	}
 	year, week := t.ISOWeek()
 	weekday := int(t.Weekday())
-	switch letter {
-	case '%':
-		return "%", true
-	case 's':
-		return strconv.FormatInt(t.Unix(), 10), true
-	case 'C':
-		return fmt.Sprintf("%02d", t.Year()/100), true
-	case 'k':
-		return fmt.Sprintf("%2d", t.Hour()), true
-	case 'l':
-		return fmt.Sprintf("%2d", (t.Hour()+11)%12+1), true
-	case 'g':
-		return fmt.Sprintf("%02d", year%100), true
-	case 'G':
-		return strconv.Itoa(year), true
-	case 'V':
-		return fmt.Sprintf("%02d", week), true
-	case 'u':
-		return strconv.Itoa((weekday+6)%7 + 1), true
-	case 'w':
-		return strconv.Itoa(weekday), true
-	case 'U':
-		return fmt.Sprintf("%02d", (t.YearDay()+6-weekday)/7), true
-	case 'W':
-		return fmt.Sprintf("%02d", (t.YearDay()+6-(weekday+6)%7)/7), true
+	number, ok := map[byte]struct {
+		format string
+		n      any
+	}{'s': {"%d", t.Unix()}, 'C': {"%02d", t.Year() / 100}, 'k': {"%2d", t.Hour()}, 'l': {"%2d", (t.Hour()+11)%12 + 1},
+		'g': {"%02d", year % 100}, 'G': {"%d", year}, 'V': {"%02d", week}, 'u': {"%d", (weekday+6)%7 + 1},
+		'w': {"%d", weekday}, 'U': {"%02d", (t.YearDay() + 6 - weekday) / 7},
+		'W': {"%02d", (t.YearDay() + 6 - (weekday+6)%7) / 7}}[letter]
+	if ok {
+		return fmt.Sprintf(number.format, number.n), true
 	}
-	return "", false
+	return "%", letter == '%'
 }

@@ -155,6 +155,15 @@ func (j *Job) fileName(pattern string) (string, error) {
 	if !path.IsAbs(pattern) {
 		pattern = path.Join(j.Dir, pattern)
 	}
+	texts := map[byte]string{'%': "%", 's': "batch"}
+	words := map[byte]string{'N': `"$SLURMD_NODENAME"`, 'u': `"$SLURM_JOB_USER"`, 'x': `"$SLURM_JOB_NAME"`}
+	job := `"$SLURM_JOB_ID"`
+	numbers := map[byte]string{'A': job, 'J': job, 'j': job, 'n': "0", 't': "0"}
+	if j.Array != nil {
+		numbers['A'], numbers['a'] = `"$SLURM_ARRAY_JOB_ID"`, `"$SLURM_ARRAY_TASK_ID"`
+	} else {
+		texts['a'] = "4294967294" // as Slurm does
+	}
 	literal := ""
 	flush := func() {
 		if literal != "" {
@@ -174,47 +183,19 @@ func (j *Job) fileName(pattern string) (string, error) {
 		if k == len(pattern) {
 			return "", fmt.Errorf("pattern %q ends in %%: write %%%% for a percent sign", pattern)
 		}
-		width, err := strconv.Atoi(pattern[i+1 : k])
-		if k == i+1 {
-			width, err = 0, nil
-		}
+		width, err := strconv.Atoi("0" + pattern[i+1:k])
 		if err != nil || width > 10 {
 			width = 10 // as Slurm does
 		}
-		number := func(word string) {
+		switch c := pattern[k]; {
+		case texts[c] != "":
+			literal += texts[c]
+		case words[c] != "":
 			flush()
-			fmt.Fprintf(&b, `"$(printf %%0%dd %s)"`, max(1, width), word)
-		}
-		switch pattern[k] {
-		case '%':
-			literal += "%"
-		case 'A':
-			if j.Array != nil {
-				number(`"$SLURM_ARRAY_JOB_ID"`)
-			} else {
-				number(`"$SLURM_JOB_ID"`)
-			}
-		case 'a':
-			if j.Array == nil {
-				literal += "4294967294" // as Slurm does
-			} else {
-				number(`"$SLURM_ARRAY_TASK_ID"`)
-			}
-		case 'J', 'j':
-			number(`"$SLURM_JOB_ID"`)
-		case 'n', 't':
-			number("0")
-		case 'N':
+			b.WriteString(words[c])
+		case numbers[c] != "":
 			flush()
-			b.WriteString(`"$SLURMD_NODENAME"`)
-		case 's':
-			literal += "batch"
-		case 'u':
-			flush()
-			b.WriteString(`"$SLURM_JOB_USER"`)
-		case 'x':
-			flush()
-			b.WriteString(`"$SLURM_JOB_NAME"`)
+			fmt.Fprintf(&b, `"$(printf %%0%dd %s)"`, max(1, width), numbers[c])
 		default:
 			return "", fmt.Errorf("pattern %q: %%%c is not known; %%j is the job, %%A and %%a the array and the "+
 				"index, %%x its name, %%u the user", pattern, pattern[k])
