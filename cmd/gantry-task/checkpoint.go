@@ -24,18 +24,12 @@ type progress struct {
 	}
 }
 
-func (p *progress) readWhole(bytes int64) {
+// whole counts a file that was read or written.
+func (p *progress) whole(files *int, sum *int64, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.files.inputs++
-	p.files.read += bytes
-}
-
-func (p *progress) wroteWhole(bytes int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.files.outputs++
-	p.files.written += bytes
+	*files++
+	*sum += bytes
 }
 
 // goOn takes in the checkpoint that the task continues from.
@@ -68,14 +62,6 @@ func (t *task) halts() bool {
 		t.halted.Store(true)
 	}
 	return t.halted.Load() || t.failed.Load()
-}
-
-// mayHalt ends the work for good if a part of it was halted for a checkpoint.
-func (t *task) mayHalt() {
-	if t.halted.Load() {
-		close(t.stopped)
-		select {}
-	}
 }
 
 // await ends the process on SIGTERM.

@@ -35,8 +35,6 @@ type meter struct {
 	burned atomic.Int64
 }
 
-func (m *meter) spent() int64 { return max(processCPU(), m.base+m.burned.Load()) }
-
 // compute spends the CPU time asked for, spread over the run, equal parts on each thread. Other work of the process
 // counts as it comes: a task that computes little may have spent all by starting.
 func (t *task) compute() {
@@ -64,7 +62,7 @@ func (t *task) burn(m *meter) {
 	threads := int64(max(t.spec.Threads, 1))
 	const least, most = int64(50 * time.Microsecond), int64(time.Millisecond)
 	for !t.halts() {
-		spent := m.spent()
+		spent := max(processCPU(), m.base+m.burned.Load())
 		left := t.cpu - t.toWrite.Load()*writeNanosPerByte - spent
 		now, due := t.pace.now(), t.pace.due(float64(spent)/float64(t.cpu))
 		// A thread that sleeps longer is not ready at the end of the run, as when starting took most of the CPU time.

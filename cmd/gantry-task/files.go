@@ -32,7 +32,10 @@ func (t *task) look() {
 		}
 		n, err := sizeOf(f.Path)
 		if err != nil {
-			t.missf("input %s: %v", f.Path, cause(err))
+			if e := new(fs.PathError); errors.As(err, &e) {
+				err = e.Err // the message has the path
+			}
+			t.missf("input %s: %v", f.Path, err)
 			return
 		}
 		t.toRead += n
@@ -43,14 +46,6 @@ func (t *task) look() {
 			t.toWrite.Add(f.Bytes)
 		}
 	}
-}
-
-// cause is an error without the path and the operation, which messages have already.
-func cause(err error) error {
-	if e := new(fs.PathError); errors.As(err, &e) {
-		return e.Err
-	}
-	return err
 }
 
 // sizeOf returns the bytes of a file, or of all files in a directory.
@@ -110,7 +105,7 @@ func (t *task) read() {
 		case f.Bytes >= 0 && n != f.Bytes:
 			t.missf("input %s: asked %d bytes, there were %d", f.Path, f.Bytes, n)
 		default:
-			t.progress.readWhole(n)
+			t.progress.whole(&t.progress.files.inputs, &t.progress.files.read, n)
 		}
 	}
 }
@@ -200,7 +195,7 @@ func (t *task) write() {
 		if err != nil {
 			t.missf("output %s: asked %d bytes, wrote %d: %v", f.Path, f.Bytes, n, err)
 		} else {
-			t.progress.wroteWhole(n)
+			t.progress.whole(&t.progress.files.outputs, &t.progress.files.written, n)
 		}
 	}
 	if !t.spec.Fsync {

@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	_ "gantry/executor/container/launch/first" // launches tasks before main is reached
 	"gantry/executor/emulate"
 )
@@ -155,9 +157,14 @@ func (t *task) work() {
 	for t.pace.now() < t.pace.run-t.giving && !t.halts() {
 		t.pace.pause(t.pace.run - t.giving)
 	}
-	t.mayHalt()
+	if t.halted.Load() { // for a checkpoint: this is the end of the work
+		close(t.stopped)
+		select {}
+	}
 	t.account()
-	t.giveMemory()
+	if t.held != nil {
+		unix.Munmap(t.held)
+	}
 	for t.pace.now() < t.pace.run && !t.failed.Load() {
 		t.pace.pause(t.pace.run)
 	}

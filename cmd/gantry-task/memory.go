@@ -54,14 +54,6 @@ func (t *task) takeMemory() {
 	t.giving = min(time.Since(begun)/4, t.pace.run/10)
 }
 
-// giveMemory unmaps the held memory.
-func (t *task) giveMemory() {
-	if t.held != nil {
-		unix.Munmap(t.held)
-		t.held = nil
-	}
-}
-
 // mapped returns n bytes of anonymous memory, every page written to: memory that is only mapped costs nothing.
 func (t *task) mapped(n int64) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)

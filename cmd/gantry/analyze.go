@@ -113,7 +113,8 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 			return nil, exit.Hostf("read the output of task %s: %w", life.Task, err)
 		}
 	}
-	if script := filepath.Join(first.Dir, ".command.run"); exists(script) {
+	script := filepath.Join(first.Dir, ".command.run")
+	if _, err := os.Stat(script); err == nil {
 		first.Repeat = quoted(script)
 	}
 	return first, nil
@@ -139,11 +140,6 @@ func tail(path string, lines int) (string, error) {
 	}
 	all := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
 	return strings.TrimSuffix(strings.Join(all[max(0, len(all)-lines):], ""), "\n"), nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // quoted is a word as a shell reads it.

@@ -82,7 +82,9 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	}
 	var step func(doing string, done float64)
 	if !c.Bool("json") && !c.Bool("quiet") {
-		step = printStep(c)
+		step = func(doing string, done float64) {
+			fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, doing)
+		}
 	}
 	m, row, err := session.Calibrate(ctx, home, host, session.Calibration{Quick: c.Bool("quick"), Busy: c.Bool("force"),
 		Step: step})
@@ -106,9 +108,4 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 			filepath.Join(home, sqlite.FileName))
 	}
 	return nil
-}
-
-// printStep prints the next step, and how much is done.
-func printStep(c *cli.Context) func(doing string, done float64) {
-	return func(doing string, done float64) { fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, doing) }
 }

@@ -116,7 +116,8 @@ func runExperiment(c *cli.Context, path string) error {
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
-	view := newExperimentView(c.App.ErrWriter, c.Bool("quiet"))
+	view := &experimentView{out: c.App.ErrWriter, quiet: c.Bool("quiet"), begun: time.Now(),
+		next: time.Now().Add(plainEvery)}
 	bench, err := benchOf(c, x, view)
 	if err != nil {
 		return err
@@ -286,10 +287,6 @@ type experimentView struct {
 }
 
 const plainEvery = 15 * time.Second
-
-func newExperimentView(out io.Writer, quiet bool) *experimentView {
-	return &experimentView{out: out, quiet: quiet, begun: time.Now(), next: time.Now().Add(plainEvery)}
-}
 
 func (v *experimentView) line(format string, args ...any) {
 	if !v.quiet {

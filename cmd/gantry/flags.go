@@ -73,7 +73,8 @@ func containerFlags(onNodes bool) []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
-		pullFlag(),
+		&cli.StringFlag{Name: "pull", Value: string(fetch.PullMissing),
+			Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"},
 		&cli.IntFlag{Name: "starts", DefaultText: startsDefault, Usage: starts},
 		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
 			"their parents have ended, at most as many as --starts"},
@@ -214,13 +215,6 @@ func containerMountsFlag() cli.Flag {
 		"directories of this host that they name"}
 }
 
-// slurmFlags are those of runs on Slurm.
-func slurmFlags() []cli.Flag {
-	return append(nodeFlags(), &cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one " +
-		"task after the other, as long as the next one comes within `TIME`, such as 2s (default: a step for " +
-		"each task)"})
-}
-
 // nodeFlags say which nodes of Slurm are used, and how.
 func nodeFlags() []cli.Flag {
 	return []cli.Flag{
@@ -235,18 +229,14 @@ func nodeFlags() []cli.Flag {
 	}
 }
 
-func tenantLimitFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "tenant-limit", Usage: "bound a tenant, or with * in place of a name each that " +
-		"has no such bound of its own, `TENANT=waiting:N,cores:C,disk:SIZE`: tasks that wait, cores that its tasks " +
-		"hold together, space of its files (may be repeated; given at each start)"}
-}
-
 // usersFlags are those of a server of several users.
 func usersFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "group", Usage: "let the members of `GROUP`, by name or number, hand in work, which " +
 			"runs with the rights of each (needs root; default: only the user who starts the server)"},
-		tenantLimitFlag(),
+		&cli.StringSliceFlag{Name: "tenant-limit", Usage: "bound a tenant, or with * in place of a name each that " +
+			"has no such bound of its own, `TENANT=waiting:N,cores:C,disk:SIZE`: tasks that wait, cores that its " +
+			"tasks hold together, space of its files (may be repeated; given at each start)"},
 		&cli.StringSliceFlag{Name: "tenant", Usage: "with --group: the work of a user counts for a tenant, " +
 			"`USER=TENANT`, by name or number; USER=* lets the user choose with submit --tenant (default: the " +
 			"tenant is the user; may be repeated)"},
@@ -267,11 +257,6 @@ func onEndFlag() cli.Flag {
 	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, " +
 		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, " +
 		"GANTRY_RUN_DIR, GANTRY_DIR and GANTRY_LOG in its environment; its exit code changes nothing"}
-}
-
-func pullFlag() cli.Flag {
-	return &cli.StringFlag{Name: "pull", Value: string(fetch.PullMissing),
-		Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"}
 }
 
 func noPredictionFlag() cli.Flag {

@@ -66,7 +66,11 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 				return listKinds(c.App.Writer)
 			}
 			if c.Args().Len() != 1 {
-				return exit.Usagef("generate: name one kind of workflow: %s", kindNames())
+				var names []string
+				for _, k := range generate.Kinds() {
+					names = append(names, k.Name)
+				}
+				return exit.Usagef("generate: name one kind of workflow: %s", strings.Join(names, ", "))
 			}
 			o.kind = c.Args().First()
 			k, err := generate.Find(o.kind)
@@ -136,14 +140,6 @@ func parameters(c *cli.Context, k *generate.Kind) (generate.Parameters, error) {
 		return nil, nil
 	}
 	return choices.Parameters(rand.New(rand.NewPCG(0, 0))), nil
-}
-
-func kindNames() string {
-	var names []string
-	for _, k := range generate.Kinds() {
-		names = append(names, k.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 func listKinds(out io.Writer) error {

@@ -43,7 +43,11 @@ gantry works on a run.`,
 			if (c.NArg() == 0) != c.IsSet("before") {
 				return exit.Usagef("rm: name the runs to remove (gantry ls lists them), or say --before DATE")
 			}
-			home, db, err := logToWrite(c)
+			home, err := homeOf(c)
+			if err != nil {
+				return err
+			}
+			db, err := session.OpenToWrite(home)
 			if err != nil {
 				return err
 			}
@@ -81,15 +85,6 @@ gantry works on a run.`,
 			return session.LogError(err)
 		},
 	}
-}
-
-// logToWrite opens the log below --dir, which it returns, too.
-func logToWrite(c *cli.Context) (home string, db *sqlite.DB, err error) {
-	if home, err = homeOf(c); err != nil {
-		return "", nil, err
-	}
-	db, err = session.OpenToWrite(home)
-	return home, db, err
 }
 
 // remove removes a run. The rows go last: until then the same command can be repeated.

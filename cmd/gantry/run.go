@@ -55,7 +55,12 @@ run after any of these, and after a crash.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
-		Flags: runFlags(),
+		Flags: slices.Concat(planFlags(), readingFlags(), givenFlags(""), estimateFlags(runEstimator),
+			containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(), noPredictionFlag(),
+				&cli.BoolFlag{Name: "dry-run", Usage: "print the plan, with all commands, and start nothing"}},
+			nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps " +
+				"run one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a " +
+				"step for each task)"}}),
 		Action: func(c *cli.Context) error {
 			set, err := readRunSettings(c)
 			if err == nil {
@@ -67,14 +72,6 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			return begin(c, set, sqlite.Durable)
 		},
 	}
-}
-
-// runFlags are those of gantry run.
-func runFlags() []cli.Flag {
-	return slices.Concat(planFlags(), readingFlags(), givenFlags(""), estimateFlags(runEstimator), containerFlags(true),
-		[]cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(), noPredictionFlag(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan, with all commands, and start nothing"}},
-		slurmFlags())
 }
 
 // runEstimator is the default of the estimator of runs.
@@ -236,18 +233,13 @@ func sessionOptions(c *cli.Context, name string) (o session.Options, err error) 
 	home, err := homeOf(c)
 	return session.Options{Home: home, Name: name, View: term.New(c.Bool("quiet") || c.Bool("json")),
 		Predict: !c.Bool("no-prediction"), NoLog: c.Bool("no-log"), Page: pageOf(c), Ended: printOutcome(c),
-		ReadAs: reading(c), SlurmJob: c.String("slurm-job"), Dry: c.Bool("dry-run"),
+		ReadAs: func(set *session.Settings, in *session.Inputs) error {
+			in.Preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
+			in.All = c.String("repetition") == "all"
+			return readAs(c, set, in)
+		}, SlurmJob: c.String("slurm-job"), Dry: c.Bool("dry-run"),
 		Cluster: c.IsSet("cluster"), Starts: c.IsSet("starts"), Change: changing(c),
 		Refuse: func(set *session.Settings, f *session.Facts) error { return refuseIdle(c, set, f) }}, err
-}
-
-// reading says how the command line has workflows read.
-func reading(c *cli.Context) func(set *session.Settings, in *session.Inputs) error {
-	return func(set *session.Settings, in *session.Inputs) error {
-		in.Preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
-		in.All = c.String("repetition") == "all"
-		return readAs(c, set, in)
-	}
 }
 
 // preemption lets --checkpoint and --preempt overrule workloads.

@@ -75,8 +75,6 @@ func (b *bill) add(s *predict.Sample, limit float64, next func(float64) float64)
 	b.wasted += (limit - peak) * h
 }
 
-func (b *bill) maq() float64 { return 100 * b.used / (b.used + b.wasted) }
-
 func double(limit float64) float64 { return 2 * limit }
 
 // known is what rules of others know of the tasks of one type.
@@ -189,7 +187,7 @@ func writeSizey(w *bytes.Buffer, dir string) error {
 		if i < 0 {
 			i, table = len(table), append(table, &row{name: name})
 		}
-		table[i].maq = append(table[i].maq, b.maq())
+		table[i].maq = append(table[i].maq, 100*b.used/(b.used+b.wasted))
 		table[i].failed.in, table[i].failed.of = table[i].failed.in+b.failed, table[i].failed.of+b.of
 	}
 	var points string

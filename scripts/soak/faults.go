@@ -36,11 +36,6 @@ type faulty struct {
 	outages int
 }
 
-func newFaulty(inner *null.Runtime, p *planner.Platform, seed uint64) *faulty {
-	return &faulty{Runtime: inner, random: rand.New(rand.NewPCG(seed, 2)), nodes: p.Nodes,
-		node: map[planner.AttemptID]planner.NodeID{}, gone: planner.None}
-}
-
 var _ executor.Runtime = (*faulty)(nil)
 
 // Start implements executor.Runtime.

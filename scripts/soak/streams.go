@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"gantry/executor/container/docker"
 	"gantry/executor/experiment/load"
 	"gantry/executor/null"
+	"gantry/planner"
 	"gantry/scripts/measure"
 	"gantry/sqlite"
 	"gantry/trace/scenario"
@@ -49,7 +51,8 @@ arrivals: {process: closed, population: 8}
 tenants: [{name: alice, fraction: 2}, {name: bob, fraction: 1}]
 `, tasks: 50, scale: 1, runtime: &null.Capabilities,
 		open: func(_ context.Context, cfg container.Config) (executor.Runtime, error) {
-			return newFaulty(null.New(cfg.Origin), cfg.Platform, cfg.Seed), nil
+			return &faulty{Runtime: null.New(cfg.Origin), random: rand.New(rand.NewPCG(cfg.Seed, 2)),
+				nodes: cfg.Platform.Nodes, node: map[planner.AttemptID]planner.NodeID{}, gone: planner.None}, nil
 		}}
 }
 

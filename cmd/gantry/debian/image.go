@@ -186,7 +186,8 @@ func (a *apt) fetch(ctx context.Context, from []string) ([]string, error) {
 	failed := a.get(ctx, slices.Concat(options, install))
 	if failed != "" && ctx.Err() == nil {
 		// The machine's lists of packages are missing or old. New ones need no root if they are kept here.
-		a.say("fetching new package lists: with those of this machine " + firstLine(failed))
+		reason, _, _ := strings.Cut(failed, "\n")
+		a.say("fetching new package lists: with those of this machine " + reason)
 		options = append(options, "-o", "Dir::State::lists="+a.dir+"/lists")
 		update := a.get(ctx, append(slices.Clone(options), "update"))
 		if failed = a.get(ctx, slices.Concat(options, install)); failed != "" && update != "" {
@@ -228,9 +229,4 @@ func aptErrors(out string, err error) string {
 		said = []string{fmt.Sprintf("apt-get: %v: %s", err, strings.TrimSpace(out))}
 	}
 	return strings.Join(said, "\n")
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }

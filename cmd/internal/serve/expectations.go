@@ -147,7 +147,7 @@ func foretell(ctx context.Context, by *session.Prediction, past *forecast.Past) 
 		return all, nil
 	}
 	names, tasks := map[string]*course{}, map[planner.TaskID]*course{}
-	surely := newForeknown()
+	surely := &foreknown{map[string]doubt{}, map[*executor.TaskSpec]doubt{}}
 	began := time.Now()
 	for k := 0; k <= foretellMost && (k == 0 || time.Since(began) < foretellTime); k++ {
 		c, err := by.Simulate(ctx, past, k)
@@ -204,10 +204,6 @@ type doubt struct{ start, end bool }
 type foreknown struct {
 	flows map[string]doubt
 	tasks map[*executor.TaskSpec]doubt
-}
-
-func newForeknown() *foreknown {
-	return &foreknown{map[string]doubt{}, map[*executor.TaskSpec]doubt{}}
 }
 
 func (f *foreknown) take(by *session.Prediction, c *forecast.Course) {

@@ -48,14 +48,19 @@ func CleanUsable(ctx context.Context, home, run string) (all container.Cleaned, 
 	return all, errors.Join(unusable...)
 }
 
-// abandonRuns ends programs on other hosts of a run that no gantry works on, or of all if run is "".
-func abandonRuns(ctx context.Context, home, run string) (ended []string, err error) {
+// logged are the runs of the log below home; none if there is no log.
+func logged(ctx context.Context, home string) ([]sqlite.Overview, error) {
 	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {
 		return nil, nil // nothing was run there
 	}
 	defer db.Close()
-	runs, err := db.Runs(ctx)
+	return db.Runs(ctx)
+}
+
+// abandonRuns ends programs on other hosts of a run that no gantry works on, or of all if run is "".
+func abandonRuns(ctx context.Context, home, run string) (ended []string, err error) {
+	runs, err := logged(ctx, home)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +80,7 @@ func abandonRuns(ctx context.Context, home, run string) (ended []string, err err
 
 // RanOn reports whether a run of the log, or the one that is named, was on a runtime.
 func RanOn(ctx context.Context, home, run, runtime string) bool {
-	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		return false // nothing was run there
-	}
-	defer db.Close()
-	runs, err := db.Runs(ctx)
+	runs, err := logged(ctx, home)
 	return err != nil || slices.ContainsFunc(runs, func(r sqlite.Overview) bool {
 		return r.Runtime == runtime && (run == "" || r.Run == run)
 	})
@@ -91,12 +91,7 @@ func Known(ctx context.Context, home, run string) bool {
 	if _, err := os.Stat(filepath.Join(home, run)); err == nil && run != LatestLink {
 		return true
 	}
-	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		return false
-	}
-	defer db.Close()
-	runs, err := db.Runs(ctx)
+	runs, err := logged(ctx, home)
 	return err != nil || slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.Run == run })
 }
 

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	release "gantry"
-
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor/sim/hostmodel"
@@ -109,7 +109,8 @@ func FindHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 				err = m.Fits(at)
 			}
 		}
-		if last := later(rows[i].Created, rows[i].Refined); err == nil && time.Since(last) > old {
+		last := slices.MaxFunc([]time.Time{rows[i].Created, rows[i].Refined}, time.Time.Compare)
+		if err == nil && time.Since(last) > old {
 			err = fmt.Errorf("%w: it was last measured or refined %s: run gantry calibrate", hostmodel.ErrOld,
 				ago(time.Since(last)))
 		}
@@ -121,13 +122,6 @@ func FindHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 		}
 	}
 	return nil, &rows[0], first
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // mostEarlier is how many earlier calibrations say how steady a host is.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gantry/cmd/internal/term"
@@ -110,19 +111,8 @@ func Unfinished(ctx context.Context, dir string) bool {
 	if Held(filepath.Join(dir, "lock")) {
 		return true
 	}
-	db, err := sqlite.Open(filepath.Join(filepath.Dir(dir), sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		return false // nothing can continue it
-	}
-	defer db.Close()
-	runs, err := db.Runs(ctx)
-	if err != nil {
-		return true
-	}
-	for _, r := range runs {
-		if r.Run == filepath.Base(dir) {
-			return r.State != sqlite.Finished && r.State != sqlite.Failed
-		}
-	}
-	return false
+	runs, err := logged(ctx, filepath.Dir(dir))
+	return err != nil || slices.ContainsFunc(runs, func(r sqlite.Overview) bool {
+		return r.Run == filepath.Base(dir) && r.State != sqlite.Finished && r.State != sqlite.Failed
+	})
 }

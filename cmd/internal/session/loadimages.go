@@ -25,11 +25,7 @@ func labelDocker(ctx context.Context, ref, label string) (string, error) {
 
 // withStore does something with the store of images.
 func withStore(do func(*image.Store) error) error {
-	dir, err := image.DefaultDir()
-	if err != nil {
-		return err
-	}
-	s, err := image.Open(dir)
+	s, err := OpenStore()
 	if err != nil {
 		return err
 	}

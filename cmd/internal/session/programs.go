@@ -49,14 +49,12 @@ const (
 	usualSpread = 0.05
 )
 
-// runsPrograms selects the runtimes on which programs run, with any engine of containers.
-func runsPrograms(c *executor.Capabilities) bool { return c.Programs }
-
 // programsOf reads the times of programs: those of one run if it is named. The model is the latest that was trained on
 // programs and at the scales of the run. Undisturb, if set, takes disturbances out of the times.
 func programsOf(ctx context.Context, db *sqlite.DB, set *Settings, run string,
 	undisturb func([]sqlite.ProgramRun)) (*programTimes, error) {
-	all, err := db.ProgramRuns(ctx, RuntimeNames(runsPrograms), run, mostProgramRuns)
+	on := RuntimeNames(func(c *executor.Capabilities) bool { return c.Programs })
+	all, err := db.ProgramRuns(ctx, on, run, mostProgramRuns)
 	if err != nil {
 		return nil, err
 	}

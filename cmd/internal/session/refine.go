@@ -28,8 +28,6 @@ type refining struct {
 	ended []calibrate.Ended
 }
 
-func newRefining() *refining { return &refining{load: calibrate.Meter(), own: calibrate.OwnCPU()} }
-
 func (r *refining) watch(events []planner.Event) {
 	if r == nil {
 		return

@@ -176,7 +176,7 @@ func (b *sandbox) prepare() error {
 	if err := os.WriteFile(filepath.Join(b.work, ".command.sh"), script, 0o755); err != nil {
 		return err
 	}
-	user := b.user()
+	user := stage.ProgramUser()
 	return filepath.WalkDir(b.work, func(p string, _ fs.DirEntry, err error) error {
 		if err == nil && os.Geteuid() == 0 {
 			err = os.Lchown(p, user.UID, user.GID)
@@ -215,9 +215,6 @@ func (b *sandbox) show(at, name string, f *executor.FileSpec, changes bool) erro
 	return errors.Join(err, out.Close())
 }
 
-// user runs the shell: as it runs programs.
-func (b *sandbox) user() stage.Owner { return stage.ProgramUser() }
-
 // remove deletes the directory and lets its lock go.
 func (b *sandbox) remove() {
 	if b.work != "" {
@@ -230,7 +227,7 @@ func (b *sandbox) remove() {
 
 // args are those of the docker command, up to the program.
 func (b *sandbox) args(terminal bool, program string) []string {
-	l, user := b.life, b.user()
+	l, user := b.life, stage.ProgramUser()
 	out := []string{"run", "--rm", "--interactive", "--name", b.name, "--label", "gantry.shell=" + l.Run,
 		"--user", fmt.Sprintf("%d:%d", user.UID, user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,exec,nosuid,nodev,mode=1777",
@@ -459,7 +456,7 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true,
 			Given: true})
 	}
-	user := b.user()
+	user := stage.ProgramUser()
 	stop := func() {}
 	code, err := e.Shell(ctx, s, user.UID, user.GID, tty, func(id string) {
 		stop = onSignal(func() { _ = e.Signal(context.WithoutCancel(ctx), id, "SIGKILL") })

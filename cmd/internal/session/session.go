@@ -26,10 +26,10 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
-
 	crash "gantry/executor/container/fault"
 	"gantry/executor/container/slurm"
 	"gantry/executor/experiment/metrics"
+	"gantry/executor/sim/calibrate"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/report/live"
@@ -216,7 +216,7 @@ func (s *Session) equip(virtual bool) {
 		e.Wall = func() time.Duration { return time.Since(begun) }
 		e.Store = interruptible{s.Log}
 		if !s.resumes && !virtual {
-			s.refining = newRefining()
+			s.refining = &refining{load: calibrate.Meter(), own: calibrate.OwnCPU()}
 		}
 	}
 	if s.Set.Charge > 0 {

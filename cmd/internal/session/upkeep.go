@@ -139,13 +139,7 @@ func (u *upkeep) watch(v planner.View, events []planner.Event, admitted []*execu
 			u.done(b.Task)
 		case *planner.WorkflowContinued:
 			if spec := u.specs[v.First(b.Of)]; spec != nil {
-				kept := u.past[:0]
-				for _, x := range u.past {
-					if x.flow.Name != spec.Workflow.Name {
-						kept = append(kept, x)
-					}
-				}
-				u.past = kept
+				u.past = slices.DeleteFunc(u.past, func(x pastFile) bool { return x.flow.Name == spec.Workflow.Name })
 			}
 		}
 	}
