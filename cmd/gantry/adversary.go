@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -27,7 +29,7 @@ func adversaryCommand() *cli.Command {
 		ArgsUsage: "POLICY OTHER",
 		Description: `Simulated annealing changes runtimes, files, dependencies, nodes and the network of a small
 instance, so that POLICY has as many times the makespan of OTHER as possible, or another --metric. The same options
-always find the same instance. The same command continues a search that was interrupted.
+and --cores always find the same instance. The same command continues a search that was interrupted.
 
    gantry adversary cpp heft
    gantry adversary --metric slowdown --workflows 3 fdws fwp
@@ -108,13 +110,19 @@ func readSearch(c *cli.Context) (*adversary.Search, error) {
 
 // searchAdversary does the chains that are left, and writes the worst instance.
 func searchAdversary(c *cli.Context, s *adversary.Search, prefix string, chains int) error {
+	failed := func(err error) error {
+		if errors.As(err, new(*fs.PathError)) {
+			return exit.Hostf("adversary: %w", err)
+		}
+		return exit.Inputf("adversary: %w", err)
+	}
 	record, err := adversary.Open(prefix+".jsonl", s)
 	if err != nil {
-		return exit.Inputf("adversary: %w", err)
+		return failed(err)
 	}
 	defer record.Close()
 	if err := s.Run(c.Context, chains, runtime.NumCPU(), record.Done(), record.Keep); err != nil {
-		return exit.Inputf("adversary: %w", err)
+		return failed(err)
 	}
 	worst := record.Worst(chains)
 	files, err := writeInstance(worst.Instance, prefix)
@@ -128,8 +136,8 @@ func searchAdversary(c *cli.Context, s *adversary.Search, prefix string, chains 
 		if s.Errors != "none" {
 			more = fmt.Sprintf(" --errors %s", s.Errors)
 		}
-		fmt.Fprintf(c.App.Writer, "gantry simulate --policy '%s' --seed %d%s --host-model none --cluster %s %s\n", name,
-			s.Seed, more, files[0], files[1])
+		fmt.Fprintf(c.App.Writer, "gantry simulate --policy '%s' --seed %d%s --host-model none --cluster '%s' '%s'\n",
+			name, s.Seed, more, files[0], files[1])
 	}
 	return nil
 }

@@ -335,6 +335,9 @@ func checkCombinations(file string) error {
 	}
 	defer f.Close()
 	x, err := scenario.ReadExperiment(f, file, false, "")
+	if err == nil && x.Runtime != "" {
+		x.On(scenario.Predicted, x.Runtime)
+	}
 	if err == nil {
 		err = (&experiment.Runner{File: x}).Check()
 	}

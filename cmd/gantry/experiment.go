@@ -68,7 +68,7 @@ trace/scenario/schema/experiment.schema.json.
 Exit codes: 0 all runs done, 1 some could not be done, 2 wrong command line, 3 invalid input, 4 the results cannot be
 written, 75 another gantry writes them, 130 interrupted and resumable.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "runtime", Usage: "run in containers by `RUNTIME` (docker, oci, slurm); sim only " +
+			&cli.StringFlag{Name: "runtime", Usage: "run in containers by `RUNTIME` (docker, oci); sim only " +
 				"simulates", DefaultText: "that of FILE, else sim"},
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "with --runtime: clusters may have more cores or memory than " +
 				"this host"},
@@ -198,6 +198,9 @@ func benchOf(c *cli.Context, x *scenario.Experiment, view *experimentView) (*tri
 	if x.Runtime == session.Simulation.Name {
 		x.On()
 		x.Runtime = ""
+	}
+	if c.IsSet("oversubscribe") && x.Runtime == "" && len(x.Runtimes()) == 0 {
+		return nil, exit.Usagef("--oversubscribe has no effect on simulations of ideal machines: add --runtime")
 	}
 	home, err := homeOf(c)
 	if err != nil {

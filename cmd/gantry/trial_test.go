@@ -18,6 +18,9 @@ var trialFiles = map[string]string{
 	"c.yaml": "nodes: [{name: n, cores: 1, memory: 200MB}]\n",
 	"x.yaml": "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\ntime_scale: 0.002\nlimit: {busy: 1000}\n" +
 		"factors: {policy: [cpp, heft]}\n",
+	"key.yaml": "name: a reading/two\nworkload: w.yaml\ncluster: c.yaml\nruntime: oci\ntime_scale: 0.002\n" +
+		"limit: {busy: 1000}\nfactors: {policy: cpp}\nreadings: {other: {factors: {policy: heft}}}\n",
+	"keep.yaml":  "workload: w.yaml\ncluster: c.yaml\nkeep: [timing]\nfactors: {policy: cpp, runtime: \"null\"}\n",
 	"busy.yaml":  "workload: w.yaml\ncluster: c.yaml\ntime_scale: 0.002\nlimit: {busy: 0}\nfactors: {policy: cpp}\n",
 	"large.yaml": "nodes: [{name: n, cores: 10000, memory: 200MB}]\n",
 	"big.yaml":   "workload: w.yaml\ncluster: large.yaml\nfactors: {policy: cpp}\n",
@@ -115,8 +118,34 @@ func TestABusyHostFailsARepetition(t *testing.T) {
 	if !strings.Contains(errs, "cores beside each of 3 runs, more than 0.00 (limit, busy)") {
 		t.Errorf("it says\n%s", errs)
 	}
-	if c := cellsOf(t, out, "runtime")["oci"]; len(c) != 1 || c[0].Count("failed") != 1 {
+	if c := cellsOf(t, out, "runtime")["oci"]; len(c) != 1 || c[0].Count("failed") != 1 || len(c[0].Runs[0].Values) > 0 {
 		t.Errorf("results: %v", c)
+	}
+}
+
+// With a model of the host each combination is predicted, too. Names of experiments and readings are any.
+func TestExperimentsArePredicted(t *testing.T) {
+	needsOCI(t)
+	dir := writeFiles(t, trialFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.Mkdir(at("runs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	keepModel(t, at("runs"), "oci", 0)
+	for name, more := range map[string][]string{"plain": nil, "other": {"--reading", "other"}} {
+		args := append([]string{"experiment", "--dir=" + at("runs"), "-o", at(name)}, more...)
+		expect(t, exitOK, nil, append(args, at("key.yaml"))...)
+		cells := cellsOf(t, at(name), "runtime")
+		if len(cells["predicted"]) != 1 || len(cells["oci"]) != 1 {
+			t.Fatalf("%s: %v", name, cells)
+		}
+		if v := cells["predicted"][0].Sample("makespan_mean"); len(v) != 1 || !(v[0] > 0) {
+			t.Errorf("%s: predicted %v", name, v)
+		}
+	}
+	for _, file := range []string{"x.yaml", "key.yaml", "sim.yaml"} {
+		code := map[bool]int{true: exitInput, false: exitOK}[file == "x.yaml"] // it needs --runtime
+		expect(t, code, nil, "check", at(file))
 	}
 }
 
@@ -133,6 +162,11 @@ func TestExperimentsThatNoHostCanDo(t *testing.T) {
 		{exitUsage, []string{`runtime "nul": choose one of`, "predicted"}, []string{"--runtime=nul", at("x.yaml")}},
 		{exitInput, []string{"time_scale 0.002: simulations of ideal machines are not scaled"},
 			[]string{"--runtime=sim", at("x.yaml")}},
+		{exitInput, []string{"keep: timing and load are of simulations"}, []string{at("keep.yaml")}},
+		{exitUsage, []string{"--oversubscribe has no effect"}, []string{"--runtime=sim", "--oversubscribe",
+			at("sim.yaml")}},
+		{exitUsage, []string{"runtime slurm: an experiment has its own clusters"},
+			[]string{"--runtime=slurm", at("x.yaml")}},
 		{exitInput, []string{"a search simulates ideal machines"}, []string{at("search.yaml")}},
 	} {
 		args := append([]string{"experiment", runs, "-o", at("none.sqlite")}, c.args...)

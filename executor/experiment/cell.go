@@ -211,13 +211,17 @@ func (p *plan) runtime(c *Cell) error {
 		}
 		x, err := strconv.ParseFloat(text, 64)
 		switch {
-		case err != nil || !(x > 0 && x <= 1e9):
-			return p.fail(c, name, fmt.Errorf("%s %q: it has to be a number above 0", name, text))
+		case err != nil || !(x >= 0 && x <= 1e9) || x == 0 && name == "time_scale":
+			return p.fail(c, name, fmt.Errorf("%s %q: it has to be a number from 0, and a time_scale above that", name,
+				text))
 		case c.runtime == "" && x != 1:
 			return p.fail(c, name, fmt.Errorf("%s %s: simulations of ideal machines are not scaled: add runtime, or "+
 				"leave it out", name, text))
 		}
 		*to = x
+	}
+	if c.runtime != "" && (p.file.KeepTiming || p.file.KeepLoad) {
+		return p.fail(c, "runtime", errors.New("keep: timing and load are of simulations of ideal machines alone"))
 	}
 	if c.runtime != "" && c.charge > 0 {
 		return p.fail(c, "charge_planning", errors.New("charge_planning: planning takes its own time on a runtime"))

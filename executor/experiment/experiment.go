@@ -178,7 +178,7 @@ func (r *Runner) Check() error {
 		return err
 	}
 	for _, c := range cells {
-		if c.runtime == "" {
+		if c.runtime == "" || r.Suits == nil {
 			continue
 		}
 		if err := r.Suits(c); err != nil {

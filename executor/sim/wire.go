@@ -63,7 +63,11 @@ func (r *Runtime) move(w *wire, change func()) {
 	next := slices.MinFunc(w.flows, func(a, b *flow) int { return cmp.Compare(a.end, b.end) })
 	left := max(0, next.end-w.each) * float64(len(w.flows)) / w.rate
 	w.version++
-	r.push(item{at: r.now.Add(time.Duration(math.Ceil(left * 1e9))), kind: passed, attempt: planner.None,
+	at := unit.Never // beyond the end of time
+	if ns := math.Ceil(left * 1e9); ns < float64(unit.Never-r.now) {
+		at = r.now.Add(time.Duration(ns))
+	}
+	r.push(item{at: at, kind: passed, attempt: planner.None,
 		flow: &flow{wire: w, version: w.version}})
 }
 

@@ -2,7 +2,11 @@
 
 package early
 
-import "os"
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
 
 // No run begins elsewhere: signals end the process as they do by default.
 
@@ -10,7 +14,23 @@ const Stopped = 130
 
 func Begin() {}
 
-func Cancel(func()) (release func()) { return func() {} }
+// Cancel has the next signal call f until release is called.
+func Cancel(f func()) (release func()) {
+	if f == nil {
+		return func() {}
+	}
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		select {
+		case <-signals:
+			f()
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
+}
 
 func Wait() {}
 

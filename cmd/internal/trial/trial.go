@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
@@ -46,14 +48,19 @@ type Bench struct {
 // Prepare finds the runtimes that the experiment names, and the model of this host. Without one there are no
 // predictions.
 func (b *Bench) Prepare(ctx context.Context) error {
-	names := b.File.Runtimes()
+	names, real := b.File.Runtimes(), []string(nil)
 	for _, name := range names {
 		if name == scenario.Predicted || name == session.Simulation.Name {
 			continue
 		}
+		real = append(real, name)
 		if all := session.RuntimeNames(session.RealTime); !slices.Contains(all, name) {
 			return exit.Usagef("runtime %q: choose one of %s, %s or %s", name, strings.Join(all, ", "),
 				session.Simulation.Name, scenario.Predicted)
+		}
+		if session.OnNodes(name) {
+			return exit.Usagef("runtime %s: an experiment has its own clusters, and the nodes are those of an allocation "+
+				"there: choose docker or oci", name)
 		}
 		if err := session.Enter(name); err != nil {
 			return err
@@ -62,6 +69,10 @@ func (b *Bench) Prepare(ctx context.Context) error {
 		if b.Model, err = b.model(ctx, name); err != nil && !errors.Is(err, hostmodel.ErrNone) {
 			b.Say("the host model is not used: %v", err)
 		}
+	}
+	if len(real) != 1 && slices.Contains(names, scenario.Predicted) {
+		return exit.Usagef("runtime %s: name one runtime of containers beside it, whose model predicts: there are %d",
+			scenario.Predicted, len(real))
 	}
 	if b.Model == nil && slices.Contains(names, scenario.Predicted) {
 		if b.File.Runtime == "" {
@@ -140,8 +151,7 @@ const most = 3
 func (b *Bench) Perform(ctx context.Context, c *experiment.Cell, repetition int) (*experiment.Outcome, error) {
 	begun, spec := time.Now(), c.Spec(b.File, repetition)
 	out := &experiment.Outcome{Cell: c, Repetition: repetition, State: experiment.Done}
-	sum := sha256.Sum256([]byte(c.Key()))
-	name := fmt.Sprintf("%s-%s-%d", executor.EscapeName(b.File.Name), hex.EncodeToString(sum[:4]), repetition+1)
+	name := b.name(c, repetition)
 	for try := 1; ; try++ {
 		quiet, err := b.run(ctx, name, &spec, repetition, out)
 		out.Took = time.Since(begun)
@@ -155,9 +165,22 @@ func (b *Bench) Perform(ctx context.Context, c *experiment.Cell, repetition int)
 			out.State, out.Message = experiment.Failed, fmt.Sprintf("other programs used %.2f cores beside each of %d "+
 				"runs, more than %.2f (limit, busy): end them, or raise the limit", out.Values[len(out.Values)-1].Value,
 				most, b.File.Busy)
+			out.Values, out.Workflows, out.Series = nil, nil, nil
 			return out, nil
 		}
 	}
+}
+
+// name is the name of a run: that of the experiment as far as runs may have it, a digest of the cell, the repetition.
+func (b *Bench) name(c *experiment.Cell, repetition int) string {
+	plain := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("._-", r) || r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '-'
+	}, b.File.Name)
+	sum := sha256.Sum256([]byte(b.File.Name + "\x00" + c.Key()))
+	return fmt.Sprintf("%.60s-%s-%d", strings.TrimLeft(plain, "."), hex.EncodeToString(sum[:4]), repetition+1)
 }
 
 // run does the run, and takes its metrics. Quiet says that no other program disturbed it.
@@ -167,6 +190,10 @@ func (b *Bench) run(ctx context.Context, name string, spec *experiment.Spec, rep
 	meter, engine, own := calibrate.Meter(), engineCPU(), calibrate.OwnCPU()
 	// A signal is the run's while it is under way: its tasks may end.
 	restore := early.Cancel(nil)
+	if ctx.Err() != nil {
+		restore()
+		return false, context.Cause(ctx)
+	}
 	err = b.drive(context.WithoutCancel(ctx), name, set, spec)
 	restore()
 	switch code := exit.CodeOf(err); code {
@@ -183,7 +210,7 @@ func (b *Bench) run(ctx context.Context, name string, spec *experiment.Spec, rep
 	if err != nil || session.Capabilities(set.Runtime).Virtual {
 		return true, err
 	}
-	meter.Less(tasks + engineCPU() - engine + calibrate.OwnCPU() - own)
+	meter.Less(tasks + max(0, engineCPU()-engine) + calibrate.OwnCPU() - own)
 	busy, _ := meter.Read()
 	out.Values = append(out.Values, metrics.Value{Name: "busy_cores", Value: busy})
 	_, _, err = session.CleanFiles(ctx, b.Home, name, false)

@@ -17,6 +17,8 @@ type Record struct {
 	Found []*Found
 }
 
+var errOther = errors.New("it has another search: choose another --output, or remove it")
+
 type heading struct {
 	A string `json:"a"`
 	B string `json:"b"`
@@ -46,6 +48,9 @@ func (r *Record) read(s *Search) error {
 	for n := 0; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) { // of a line that a killed gantry began nothing counts
+			if n == 0 && !bytes.HasPrefix(first, line) {
+				return errOther
+			}
 			break
 		} else if err != nil {
 			return err
@@ -53,7 +58,7 @@ func (r *Record) read(s *Search) error {
 		whole += int64(len(line))
 		if line = bytes.TrimSpace(line); n == 0 {
 			if !bytes.Equal(line, first) {
-				return errors.New("it has another search: choose another --output, or remove it")
+				return errOther
 			}
 			continue
 		}
