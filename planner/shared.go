@@ -17,16 +17,21 @@ func (p *Platform) wire(a, b NodeID) wire {
 
 // Share has the copies on a link share its bandwidth, each an equal part of it.
 func (p *Platform) Share(a, b GroupID) {
-	if p.shared == nil {
-		p.shared = map[wire]bool{}
+	if p.Shared == nil {
+		p.Shared = make([][]bool, len(p.Groups))
 	}
-	p.shared[wire{min(a, b), max(a, b)}] = true
+	for _, ends := range [...][2]GroupID{{a, b}, {b, a}} {
+		if p.Shared[ends[0]] == nil {
+			p.Shared[ends[0]] = make([]bool, len(p.Groups))
+		}
+		p.Shared[ends[0]][ends[1]] = true
+	}
 }
 
 // SharedLink returns the number of the shared link between two nodes; false if theirs is not shared.
 func (p *Platform) SharedLink(a, b NodeID) (link [2]GroupID, ok bool) {
 	w := p.wire(a, b)
-	return w, a != b && p.shared[w]
+	return w, a != b && len(p.Shared) > 0 && p.Shared[w[0]] != nil && p.Shared[w[0]][w[1]]
 }
 
 // crowd has the copies that are under way on shared links: those of an attempt that is starting, one at a time, count
@@ -38,7 +43,7 @@ type crowd struct {
 }
 
 func newCrowd(p *Platform) *crowd {
-	if p.shared == nil {
+	if p.Shared == nil {
 		return nil
 	}
 	return &crowd{map[wire]int{}, map[AttemptID][]wire{}, map[copyKey]wire{}}

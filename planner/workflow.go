@@ -110,7 +110,8 @@ type Platform struct {
 	Latency   [][]int64 // nanoseconds
 	// Overlapped says that copies hold no slot: they begin when the file exists and its consumer has a planned place.
 	Overlapped bool
-	shared     map[wire]bool // links whose copies share the bandwidth; nil: none
+	// Shared, indexed as Bandwidth, has the links whose copies share the bandwidth; nil: none.
+	Shared [][]bool `json:",omitempty"`
 }
 
 // MoveTime returns how long the copy of size bytes from one node to another takes. Within a node it takes no time.

@@ -214,7 +214,9 @@ func (p *Profile) balance(k int) {
 		low.remove(p.dims, n/2, n)
 	case k > 0 && (n == 0 || n < width/4 && n+len(p.blocks[k-1].at) <= width*3/4):
 		low := &p.blocks[k-1]
-		low.at, low.loose = append(low.at, b.at...), true
+		if low.at, low.loose = append(low.at, b.at...), true; len(low.at) > 0 {
+			low.first = low.at[0] // low may have been empty
+		}
 		for _, d := range p.dims {
 			more := b.base[d] - low.base[d]
 			for _, used := range b.used[d] {

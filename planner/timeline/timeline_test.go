@@ -432,3 +432,40 @@ func FuzzProfile(f *testing.F) {
 		}
 	})
 }
+
+// A block that loses its only breakpoint takes in the short one behind it.
+func TestAnEmptyBlockTakesInTheNext(t *testing.T) {
+	one := unit.Vector{unit.CPU: 1}
+	p := timeline.New(unit.Vector{unit.CPU: 1000, unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited})
+	at := func(i int) unit.Time { return unit.Time(100 * i) }
+	const start, end = 63, 90 // breakpoints of one stay alone
+	for i := 1; i <= 96; i++ {
+		switch i {
+		case start:
+			p.Add(at(start), at(end), one)
+		case end:
+		default:
+			p.Add(at(i), unit.Never, one)
+		}
+	}
+	for i := range 20 { // the first block is too long to take in another
+		p.Add(at(i+1)+50, unit.Never, one)
+	}
+	for i := 32; i < start; i++ {
+		p.Remove(at(i), unit.Never, one)
+	}
+	for i := 64; i < 81; i++ {
+		p.Remove(at(i), unit.Never, one)
+	}
+	p.Remove(at(start), at(end), one)
+	want := p.Used(at(start) - 1)[unit.CPU]
+	for i := start; i < 81; i++ {
+		if got := p.Used(at(i) + 50)[unit.CPU]; got != want {
+			t.Errorf("%d in use at %d, want %d", got, at(i)+50, want)
+		}
+	}
+	p.Add(at(start)+50, unit.Never, one)
+	if got := p.Used(at(start) + 60)[unit.CPU]; got != want+1 {
+		t.Errorf("%d in use after another stay, want %d", got, want+1)
+	}
+}
