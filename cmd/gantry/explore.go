@@ -29,8 +29,8 @@ import (
 func exploreCommand() *cli.Command {
 	return &cli.Command{
 		Name: "explore", Usage: "try readings of a paper within declared bounds", ArgsUsage: "FILE",
-		Description: `FILE declares bounds: values of factors, and what may stand instead of policies. Each combination, or
-a Latin hypercube of some, is a reading. The experiments of FILE run under each with the seed of choose, and the
+		Description: `FILE declares bounds: values of factors, and what may stand instead of policies. Each combination,
+or a Latin hypercube of some, is a reading. The experiments of FILE run under each with the seed of choose, and the
 statements of a study are judged. The reading that most statements hold under runs again with the seed of report, whose
 count is the one to cite. The page has the matrix of statements and readings, the Pareto front, and the pairs of
 statements that no reading satisfies together. The same command continues an interrupted exploration.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// At a load of 0.2 nodes are busy for less than two fifths of the time, at 0.9 for more, and by no reading both. The same
-// command continues, and another seed reports. A sample of two has every value once.
+// At a load of 0.2 nodes are busy for less than two fifths of the time, at 0.9 for more, and by no reading both. The
+// same command continues, and another seed reports. A sample of two has every value once.
 func TestReadingsAreExplored(t *testing.T) {
 	const bounds = `study: s.yaml
 experiments: [few.yaml]

@@ -118,7 +118,8 @@ func TestABusyHostFailsARepetition(t *testing.T) {
 	if !strings.Contains(errs, "cores beside each of 3 runs, more than 0.00 (limit, busy)") {
 		t.Errorf("it says\n%s", errs)
 	}
-	if c := cellsOf(t, out, "runtime")["oci"]; len(c) != 1 || c[0].Count("failed") != 1 || len(c[0].Runs[0].Values) > 0 {
+	c := cellsOf(t, out, "runtime")["oci"]
+	if len(c) != 1 || c[0].Count("failed") != 1 || len(c[0].Runs[0].Values) > 0 {
 		t.Errorf("results: %v", c)
 	}
 }

@@ -59,8 +59,8 @@ func (b *Bench) Prepare(ctx context.Context) error {
 				session.Simulation.Name, scenario.Predicted)
 		}
 		if session.OnNodes(name) {
-			return exit.Usagef("runtime %s: an experiment has its own clusters, and the nodes are those of an allocation "+
-				"there: choose docker or oci", name)
+			return exit.Usagef("runtime %s: an experiment has its own clusters, and there nodes are those of an "+
+				"allocation: choose docker or oci", name)
 		}
 		if err := session.Enter(name); err != nil {
 			return err
