@@ -148,8 +148,8 @@ func TestRemediesFollowFromTheCause(t *testing.T) {
 		{without("memory"), true, []string{"memory is mounted", "mount -t cgroup -o memory cgroup"}},
 		{"mount --bind /sys/fs/cgroup/cpu /sys/fs/cgroup/cpu && mount -o remount,bind,ro /sys/fs/cgroup/cpu", true,
 			[]string{"cannot be made in /sys/fs/cgroup/cpu: read-only file system", "mount it read-write"}},
-		{"mkdir -p " + dir + "/runs && mount -t tmpfs -o size=64k none " + dir + "/runs && head -c 64k /dev/zero >" +
-			dir + "/runs/full; true", false,
+		{"mount -t tmpfs -o size=4k none /run && mount -t tmpfs -o size=4k none /dev/shm && " +
+			"mkdir -m 700 /run/gantry && head -c 4000 /dev/zero >/run/gantry/full", false,
 			[]string{"no space left on device", "(free space there)"}},
 	} {
 		if x.v1 && !v1 {

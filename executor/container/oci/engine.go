@@ -36,8 +36,9 @@ import (
 )
 
 // Engine is an OCI runtime of this host as a container.Engine. One file for each container outlives a restart of the
-// host, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory that this file
-// names, control/oci/bundles/ID:
+// host, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory in memory that this
+// file names (in the run directory where /run is not in memory). Nobody else can enter it: under sudo the run directory
+// is the caller's, who must not replace the bundle that root's runtime reads.
 //
 //	config.json  the bundle
 //	root         where its root is mounted
@@ -61,6 +62,8 @@ type Engine struct {
 	bpf   string // the compiled profile of system calls, once crun has left one
 	known map[string]*known
 	found map[string]*image.Image // by reference or ID
+	// bundles are directories for those of containers, which go at Close if they are empty
+	bundles map[string]string // by run directory
 }
 
 // known is this process's knowledge of a container.
@@ -88,16 +91,16 @@ type record struct {
 }
 
 const (
-	records = "control/oci"        // below the run directory
-	bundles = records + "/bundles" // directories of containers
-	state   = "state"              // of the runtime, beside these
+	records = "control/oci" // below the run directory
+	state   = "state"       // of the runtime, beside the directories of containers
 )
 
 // Open looks for an OCI runtime and for the other needs of containers on this host. The error wraps
 // container.ErrUnusable and names the remedy.
 func Open(cfg Config) (*Engine, error) {
 	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
-		found: map[string]*image.Image{}, apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
+		bundles: map[string]string{}, found: map[string]*image.Image{},
+		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
 	root := cmp.Or(cfg.CgroupRoot, userns.Groups(), cgroup.Root)
 	if below, ok := strings.CutPrefix(root, cgroup.Root); ok {
 		e.below = below
@@ -154,9 +157,8 @@ func (e *Engine) Close() error {
 		k.pid.close()
 	}
 	e.known = nil
-	for _, dir := range e.dirs { // if they are empty
-		_ = os.Remove(filepath.Join(dir, bundles, state))
-		_ = os.Remove(filepath.Join(dir, bundles))
+	for _, b := range e.bundles {
+		removeBundles(b)
 	}
 	if e.copied != nil {
 		e.copied.Close()
@@ -181,7 +183,7 @@ func (e *Engine) create(ctx context.Context, s *container.Spec, change func(*spe
 	if err := e.Remove(ctx, id); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(e.dirs[0], bundles, id)
+	dir := filepath.Join(e.bundlesOf(e.dirs[0]), id)
 	k := &known{file: filepath.Join(e.dirs[0], records, id), spec: s, record: record{Name: s.Name, Dir: dir,
 		Group: s.Group(id), Labels: s.Labels, Memory: s.Limits.Memory, Counts: s.CountsIO(), Boot: bootID()}}
 	var env []string
@@ -388,6 +390,7 @@ func (e *Engine) find(id string) (*known, error) {
 		}
 		if e.known != nil {
 			e.known[id] = k
+			e.bundles[dir] = filepath.Dir(k.record.Dir)
 		}
 		return k, nil
 	}
@@ -535,7 +538,7 @@ func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) 
 		}
 		s.Started = st.ModTime()
 	case p != nil: // somebody has just removed it
-	case k.record.Boot != bootID() && k.began(): // its files were not synced
+	case k.record.Boot != bootID() && k.began(): // its files in memory are gone
 	default:
 		return s, nil
 	}
@@ -671,7 +674,7 @@ func (e *Engine) Tidy() error {
 			}
 		}
 	}
-	top := filepath.Join(e.dirs[0], bundles)
+	top := e.bundlesOf(e.dirs[0])
 	entries, err = os.ReadDir(top)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -125,15 +125,17 @@ func (e *Engine) groups(context.Context) container.Fact {
 		Evidence: "control groups can be made, " + e.tree.Mode().String()}
 }
 
-// overlay mounts one, for a moment, over a directory that every host has: only this thread sees it.
+// overlay mounts one.
 func (e *Engine) overlay(context.Context) container.Fact {
-	const dir = "/dev"
-	err := e.threads.do(func() error {
-		err := mountRoot(dir, "", "")
-		if err == nil {
-			unmountRoot(dir)
-		}
-		return err
+	dir, err := os.MkdirTemp(memoryDir(), "overlay-")
+	if err != nil {
+		return container.Fact{Name: "overlay", Verdict: container.No,
+			Evidence: "there is no place to try overlayfs: " + err.Error(), Advice: container.Remedy(err.Error())}
+	}
+	defer os.Remove(dir)
+	err = e.threads.do(func() error {
+		defer unmountRoot(dir)
+		return mountRoot(dir, "", "")
 	})
 	if err != nil {
 		f := container.Fact{Name: "overlay", Verdict: container.No,
