@@ -114,15 +114,21 @@ func holm(findings []Finding) {
 	}
 }
 
-// read turns a comparison into that of a reading, and reports whether that changes anything.
+// read turns a comparison into that of a reading, and reports whether that changes anything. A comparison of two
+// experiments stays that of the text unless both have the reading.
 func (s *Study) read(c *Compare, r *Reading) (changes bool) {
 	if r == nil {
 		return false
 	}
-	for _, of := range []*string{&c.Of, &c.OfB} {
-		if s.declares(*of, r.Name) {
-			*of, changes = *of+"@"+r.Name, true
-		}
+	of, ofB := s.declares(c.Of, r.Name), s.declares(or(c.OfB, c.Of), r.Name)
+	if of != ofB {
+		return false
+	}
+	if of {
+		c.Of, changes = c.Of+"@"+r.Name, true
+	}
+	if of && c.OfB != "" {
+		c.OfB += "@" + r.Name
 	}
 	for _, m := range []*string{&c.Metric, &c.MetB} {
 		if other, has := r.Instead["metric"][*m]; has {

@@ -41,6 +41,7 @@ type sample struct {
 	stable, wieland, drift, judged int
 }
 
+// sample has no cells if one of the values that a selector lists has none: a mean over others is not comparable.
 func (d data) sample(of string, sel Selector, metric string) sample {
 	out := sample{values: map[int]float64{}}
 	set := d[of]
@@ -48,6 +49,13 @@ func (d data) sample(of string, sel Selector, metric string) sample {
 		return out
 	}
 	out.wanted = set.Repetitions
+	for param, values := range sel {
+		for _, v := range values {
+			if !slices.ContainsFunc(set.Cells, sel.with(Selector{param: {v}}).matches) {
+				return out
+			}
+		}
+	}
 	sums, counts := map[int]float64{}, map[int]int{}
 	for _, c := range set.Cells {
 		if !sel.matches(c) {

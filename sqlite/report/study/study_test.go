@@ -79,6 +79,7 @@ func TestVerdictsFollowFromTheData(t *testing.T) {
 		{"{of: x, at: {policy: c, load: 1}, claim: unstable}", "", "disagrees"},
 		{"{of: x, at: {policy: d, load: 1}, claim: unstable}", "3 cut off", "agrees"},
 		{"{of: x, at: {policy: none}, metric: m, claim: at-most, bound: 1}", "no results", "not measured"},
+		{"{of: x, at: {policy: [a, none]}, metric: m, claim: at-most, bound: 99}", "no results", "not measured"},
 	} {
 		text := page(t, "  - says: it\n    where: here\n    checks: ["+x.check+"]\n")
 		row := regexp.MustCompile(`(?m)^\| it .*$`).FindString(text)
@@ -157,6 +158,42 @@ func TestReadingsHaveColumns(t *testing.T) {
 		}
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// A comparison of two experiments of which one lacks the reading is that of the text.
+func TestReadingsCompareResultsOfTheReading(t *testing.T) {
+	text, err := os.ReadFile(measured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{measured}
+	for _, name := range []string{"y", "y@other"} {
+		path := filepath.Join(t.TempDir(), name+".jsonl")
+		of := strings.Replace(string(text), `"experiment":"x"`, `"experiment":"`+name+`"`, 1)
+		if name == "y@other" {
+			of = strings.NewReplacer(`"policy":"a"`, `"policy":"b"`, `"policy":"b"`, `"policy":"a"`).Replace(of)
+		}
+		if err := os.WriteFile(path, []byte(of), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	const head = "experiments: [{name: x}, {name: y, readings: [other]}]\nreadings: [{name: other, says: More.}]\n"
+	for of, want := range map[string]string{"of: x, of_b: y": "as by the text", "of: y, of_b: x": "as by the text",
+		"of: y, of_b: y": "identical: 8.0 ±1.3 against 8.0 ±1.3"} {
+		file := filepath.Join(t.TempDir(), "study.yaml")
+		if err := os.WriteFile(file, []byte("short: S\n"+head+"relations: [{says: it, where: here, checks: [{"+of+
+			", at: {policy: a, load: 1}, metric: m, label: identical, claim: identical}]}]\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := study.WritePage(t.Context(), []string{file}, paths, "", "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row := regexp.MustCompile(`(?m)^\| it .*$`).FindString(string(got)); !strings.Contains(row, want) {
+			t.Errorf("%s: no %q in %s", of, want, row)
 		}
 	}
 }
