@@ -277,16 +277,27 @@ func (w writer) Readings() string {
 	return b.String()
 }
 
-// Negatives lists what no reading satisfies.
+// Negatives lists what no reading satisfies. A reading that was fitted to a statement satisfies nothing of it.
 func (w writer) Negatives() string {
 	var b strings.Builder
 	for i := range w.s.Relations {
-		r, best := &w.s.Relations[i], Disagrees
+		r := &w.s.Relations[i]
+		var measured, others []Verdict
 		for _, reading := range w.readings() {
-			best = min(best, w.s.judge(w.d, r, reading).Verdict)
+			switch o := w.s.judge(w.d, r, reading); {
+			case o.Mark != "":
+			case o.Verdict == Unmeasured, o.Verdict == TooFew:
+				others = append(others, o.Verdict)
+			default:
+				measured = append(measured, o.Verdict)
+			}
 		}
-		if r.Mark == "" && best > Agrees {
-			fmt.Fprintf(&b, "- %s *(%s)*: **%s**. %s\n", cell(r.Says), cell(r.Where), best, cell(r.Note))
+		if len(measured) == 0 {
+			measured = others
+		}
+		if r.Mark == "" && slices.Min(measured) > Agrees {
+			fmt.Fprintf(&b, "- %s *(%s)*: **%s**. %s\n", cell(r.Says), cell(r.Where), slices.Min(measured),
+				cell(r.Note))
 		}
 	}
 	return b.String()

@@ -198,6 +198,38 @@ func TestReadingsCompareResultsOfTheReading(t *testing.T) {
 	}
 }
 
+// What no reading satisfies has the best verdict that was measured, but not by a reading that was fitted to it.
+func TestNegativesAreWhatWasMeasured(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"page.md": "{{.Negatives}}", "study.yaml": `short: S
+page: page.md
+experiments: [{name: x}]
+readings:
+  - {name: other, says: Others., instead: {policy: {a: b, c: none}}, fitted: [two]}
+relations:
+  - {says: one, where: here, checks: [{of: x, at: {policy: a, load: 1}, metric: m, claim: at-most, bound: 9}]}
+  - {says: two, where: here, checks: [{of: x, at: {policy: a, load: 1}, metric: m, claim: at-most, bound: 8.5}]}
+  - {says: three, where: here, checks: [{of: x, at: {policy: c, load: 1}, metric: m, claim: at-most, bound: 1}]}
+  - {says: four, where: here, checks: [{of: x, at: {policy: e, load: 1}, metric: m, claim: at-most, bound: 1}]}
+  - {says: five, where: here, mark: bound, checks: [{of: x, at: {policy: a}, metric: m, claim: at-most, bound: 1}]}
+  - {says: six, where: here, checks: [{of: x, at: {policy: a, load: 1}, metric: m, claim: at-most, bound: 9.5}]}
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "study.yaml")
+	got, err := study.WritePage(t.Context(), []string{file}, []string{measured}, "", "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "- one *(here)*: **not decided**. \n- two *(here)*: **disagrees**. \n- three *(here)*: **disagrees**. \n" +
+		"- four *(here)*: **not measured**. \n"
+	if string(got) != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 // An experiment that was interrupted before its first run is one without results.
 func TestAnExperimentMayHaveNoRunsYet(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.jsonl")
