@@ -360,9 +360,12 @@ func stability(f Finding, a *sample, claim string) Finding {
 }
 
 // region is where a claim holds.
-type region struct{ lo, hi float64 }
+type region struct {
+	lo, hi float64
+	strict bool // its bounds are not in it: an order of two means
+}
 
-func around(x, within float64) region { return region{x - within, x + within} }
+func around(x, within float64) region { return region{lo: x - within, hi: x + within} }
 
 // decide judges whether a mean lies in a region: it does if its interval does, and does not if its interval lies
 // outside. Equivalence takes two one-sided tests, and so an interval of 90 %.
@@ -377,9 +380,8 @@ func (f *Finding) decide(i report.Interval, r region, equivalence bool) {
 	if equivalence && inside > 0 {
 		half *= t.Quantile(1-level) / t.Quantile(1-level/2)
 	}
-	closed := equivalence || r.lo != 0 && r.hi != 0 // an order of two means is strict
 	switch {
-	case inside >= half && (inside > 0 || closed):
+	case inside >= half && (inside > 0 || !r.strict):
 		f.Verdict = Agrees
 	case outside > half:
 		if f.Verdict, f.P = Disagrees, 0; half > 0 {
@@ -397,9 +399,9 @@ func (f *Finding) decide(i report.Interval, r region, equivalence bool) {
 func (f *Finding) alone(i report.Interval, c *Compare) {
 	switch c.Claim {
 	case "at-most":
-		f.decide(i, region{math.Inf(-1), *c.Bound}, false)
+		f.decide(i, region{lo: math.Inf(-1), hi: *c.Bound}, false)
 	case "at-least":
-		f.decide(i, region{*c.Bound, math.Inf(1)}, false)
+		f.decide(i, region{lo: *c.Bound, hi: math.Inf(1)}, false)
 	default:
 		within := or0(c.Within, defaultNear) * math.Abs(*c.Paper)
 		if f.decide(i, around(*c.Paper, within), false); f.Verdict == Undecided && meets(i, c, within) {
@@ -438,9 +440,9 @@ func (f *Finding) between(diff, base, shown report.Interval, same bool, c *Compa
 		f.decide(diff, around(0, within), true)
 		return
 	case "above":
-		f.decide(diff, region{0, math.Inf(1)}, false)
+		f.decide(diff, region{0, math.Inf(1), true}, false)
 	default:
-		f.decide(diff, region{math.Inf(-1), 0}, false)
+		f.decide(diff, region{math.Inf(-1), 0, true}, false)
 	}
 	if c.Paper == nil || f.Verdict > Undecided {
 		return

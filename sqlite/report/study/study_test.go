@@ -69,6 +69,8 @@ func TestVerdictsFollowFromTheData(t *testing.T) {
 		{a1 + "claim: at-most, bound: 12}", "10.0 ±1.3", "agrees"},
 		{a1 + "claim: at-most, bound: 11}", "", "not decided"},
 		{a1 + "claim: at-least, bound: 12}", "", "disagrees"},
+		{"{of: x, at: {policy: a, load: 1}, metric: m-m, claim: at-most, bound: 0}", "0 ±0", "agrees"},
+		{aa + "claim: above}", "0 ±0", "not decided"}, // an order is strict
 		{a1 + "claim: near, paper: 12}", "", "agrees"},
 		{a1 + "claim: near, paper: 30}", "", "disagrees"},
 		{"{of: x, at: {policy: a, load: 1}, claim: stable}", "in 4 of 4 runs, by drift in 4; by both in 51 to 100 %",
