@@ -107,7 +107,9 @@ func holm(findings []Finding) {
 	for k, f := range against {
 		if f.P > level/float64(len(findings)-k) {
 			for _, f := range against[k:] {
-				f.Verdict = Undecided
+				t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(f.N - 1)}
+				wider := t.Quantile(1-level/float64(len(findings)-k)/2) / t.Quantile(1-level/2)
+				f.Verdict, f.Needed = Undecided, f.Needed*wider*wider
 			}
 			return
 		}
@@ -391,7 +393,7 @@ func (f *Finding) decide(i report.Interval, r region, equivalence bool) {
 		f.Verdict = Undecided
 	}
 	if distance := math.Abs(inside); distance > 0 {
-		f.Needed = math.Ceil(float64(i.N) * (half / distance) * (half / distance))
+		f.Needed = float64(i.N) * (half / distance) * (half / distance)
 	}
 }
 

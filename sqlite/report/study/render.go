@@ -366,7 +366,7 @@ func (o *Outcome) verdict() string {
 	case o.Needed > maxNeeded:
 		text += fmt.Sprintf("; more than %d repetitions would decide", maxNeeded)
 	default:
-		text += fmt.Sprintf("; %.0f repetitions would decide", max(o.Needed, float64(o.N+1)))
+		text += fmt.Sprintf("; %.0f repetitions would decide", max(math.Ceil(o.Needed), float64(o.N+1)))
 	}
 	if o.Missing > 0 && o.Verdict != Unmeasured {
 		text += fmt.Sprintf("; %d repetitions so far", o.N)
