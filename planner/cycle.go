@@ -21,6 +21,10 @@ var ErrUnsupported = errors.New("the policy cannot plan this load")
 // a note of TopicRefused, upon which they are cancelled.
 type Refuser interface{ RejectLate() }
 
+// SearchCounter is a policy that can count what searches of its plan look at, and leaves notes of TopicSearched then.
+// Counting takes time that planning without it does not.
+type SearchCounter interface{ CountSearches() }
+
 // Suspender is a policy that suspends tasks and lets them continue: a round in which another one suspends a task is an
 // error. Under policies that suspend none, tasks suspended before continue as soon as there is room.
 type Suspender interface{ Suspends() }

@@ -219,7 +219,8 @@ const (
 	// when a workflow that arrived is to be completed by the plan made then; the text says how that is to its deadline
 	TopicPredicted = "predicted"
 	TopicRefused   = "refused" // a workflow that arrived cannot meet its deadline and is withdrawn; see Refuser
-	// how many reservations a search resource by resource looks at to map a workflow that arrived: the text
+	// how many reservations a search resource by resource looks at to map a workflow that arrived: the text; see
+	// SearchCounter
 	TopicSearched = "searched"
 )
 

@@ -220,8 +220,9 @@ func (p *plan) runtime(c *Cell) error {
 		}
 		*to = x
 	}
-	if c.runtime != "" && (p.file.KeepTiming || p.file.KeepLoad) {
-		return p.fail(c, "runtime", errors.New("keep: timing and load are of simulations of ideal machines alone"))
+	if c.runtime != "" && (p.file.KeepTiming || p.file.KeepLoad || p.file.KeepSearches) {
+		return p.fail(c, "runtime", errors.New("keep: timing, load and searches are of simulations of ideal machines "+
+			"alone"))
 	}
 	if c.runtime != "" && c.charge > 0 {
 		return p.fail(c, "charge_planning", errors.New("charge_planning: planning takes its own time on a runtime"))

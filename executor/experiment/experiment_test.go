@@ -266,6 +266,22 @@ factors: {policy: cpp, "workload.arrivals": {process: batch}, workload.warm_up: 
 	}
 }
 
+// Searches are counted where a file asks, and decisions are the same.
+func TestSearchesAreCountedWhereAFileAsks(t *testing.T) {
+	const text = "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [fifo, cpp]}\n"
+	plain, counted := run(t, text, 2).results(), run(t, text+"keep: [searches]\n", 2).results()
+	for key, values := range counted {
+		n, has := values["searched_mean"]
+		if fifo := strings.Contains(key, "fifo"); has != fifo || fifo && n <= 0 {
+			t.Errorf("%s: searched_mean is %v", key, n)
+		}
+		delete(values, "searched_mean")
+	}
+	if !reflect.DeepEqual(plain, counted) {
+		t.Errorf("without counting\n%v, with\n%v", plain, counted)
+	}
+}
+
 func TestAnyParameterCanBeAFactor(t *testing.T) {
 	m := run(t, `workload: w.yaml
 factors:

@@ -69,6 +69,9 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	if err != nil {
 		return nil, err
 	}
+	if counter, ok := pol.(planner.SearchCounter); ok && x.KeepSearches {
+		counter.CountSearches()
+	}
 	model := c.errors
 	model.Seed = s
 	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt()}

@@ -742,7 +742,7 @@ func (p *keeper) admit(arrived []planner.WorkflowID) {
 		if !p.mapJob(j) {
 			p.missed(j)
 		}
-		if p.fresh(j) {
+		if p.counts && p.fresh(j) {
 			p.c.Note(planner.Note{Topic: planner.TopicSearched, Workflow: j.id, Task: planner.None, At: p.c.Now(),
 				Text: strconv.FormatInt(p.looked, 10)})
 		}

@@ -391,7 +391,7 @@ func (p *mapper) first(j *job, i int32, places []placement, est planner.Time, id
 // each, as the paper has it.
 func (p *mapper) look(from, until planner.Time) {
 	for k := range p.pools {
-		if from < until {
+		if p.counts && from < until {
 			p.looked += p.pools[k].usage.overlapping(from, until)
 		}
 	}

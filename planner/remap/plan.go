@@ -19,6 +19,7 @@ type plan struct {
 	indexOf []int32 // by node: its number in the pool
 	// each node is a pool: tasks run at different speeds on nodes of one speed, or have inputs that are copied ahead
 	apart   bool
+	counts  bool   // what searches look at; see planner.SearchCounter
 	jobs    []*job // by workflow; nil before and after its stay
 	present []*job
 	spans   []span // by position in present
@@ -174,7 +175,9 @@ func (p *plan) makePools() {
 		pool := &p.pools[k]
 		pool.layout = &layout{nodes: len(pool.nodes), capacity: c.Capacity(pool.nodes[0]), dims: []unit.Dim{unit.CPU}}
 		pool.usage, pool.idle = newUsage(pool.layout), newUsage(pool.layout)
-		pool.usage.begins = begins{}
+		if p.counts {
+			pool.usage.begins = begins{}
+		}
 	}
 }
 

@@ -78,6 +78,9 @@ func New(config Config) *Policy { return &Policy{keeper{mapper: mapper{Config: c
 // RejectLate makes the policy refuse jobs that it cannot map to meet their deadlines; see planner.Refuser.
 func (p *Policy) RejectLate() { p.reject = true }
 
+// CountSearches implements planner.SearchCounter.
+func (p *Policy) CountSearches() { p.counts = true }
+
 // Plan implements planner.Policy.
 func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
 	p.c = c

@@ -22,16 +22,22 @@ type Experiment struct {
 	Repetitions int
 	Seed        uint64     // 0: not said
 	Blocks      [][]Factor // the combinations of each block are run
+	Kept
+	InSystem int   // a run with more workflows in the system diverges, and is cut off
+	Events   int64 // a run with more events is cut off too
+	Search   *Search
+	Runtime  string  // of containers, on which all combinations run; "": they are simulated, or a factor says so
+	Busy     float64 // cores that other programs may use beside a run on containers: it is done again beyond that
+}
+
+// Kept is what is kept of runs.
+type Kept struct {
 	// KeepWorkflows and KeepSeries keep results beside the metrics of each run.
 	KeepWorkflows, KeepSeries bool
 	// KeepTiming times the rounds: the results are then no function of the files alone.
-	KeepTiming bool
-	KeepLoad   bool  // a description of the workflows: runtimes, branching, parallelism
-	InSystem   int   // a run with more workflows in the system diverges, and is cut off
-	Events     int64 // a run with more events is cut off too
-	Search     *Search
-	Runtime    string  // of containers, on which all combinations run; "": they are simulated, or a factor says so
-	Busy       float64 // cores that other programs may use beside a run on containers: it is done again beyond that
+	KeepTiming   bool
+	KeepLoad     bool // a description of the workflows: runtimes, branching, parallelism
+	KeepSearches bool // what searches of the plan look at; see planner.SearchCounter
 }
 
 // Predicted is the value of the factor runtime for a simulation as a host model says that this host runs containers.
@@ -111,7 +117,7 @@ const Utilisation = "workload.arrivals.utilisation"
 //	seed: 1                     # without it that of the workload file
 //	keep: [workflows, series]   # the time of every workflow; the number in system over time. Both by default. Also
 //	                            # timing: the CPU time of planning, which differs from run to run; load: a description
-//	                            # of the workflows
+//	                            # of the workflows; searches: how many reservations rm-dcwf and fifo look at
 //	limit: {in_system: 2000, events: 200000000}    # a run beyond either is cut off and counts as diverged
 //	runtime: oci                # all combinations run in containers, and simulated as this host runs containers
 //	factors:                    # a list of such mappings runs the combinations of each
@@ -123,7 +129,7 @@ const Utilisation = "workload.arrivals.utilisation"
 //	quick:                      # the values under --quick
 //	  repetitions: 2
 //	  factors: {workload.count: 300}
-//	readings:                   # the same for --reading NAME, with a seed: other readings of the text that it follows
+//	readings:                   # the same for --reading NAME, with seed and keep: other readings of the text
 //	  empty: {seed: 101, factors: {workload.warm_up: 0s}}
 //
 // Unknown keys are refused. The first fault is returned as an error with its line. The files it names are not opened.
@@ -131,8 +137,8 @@ const Utilisation = "workload.arrivals.utilisation"
 // reading have its name behind the experiment's: slowdown@empty.
 func ReadExperiment(r io.Reader, source string, quick bool, reading string) (*Experiment, error) {
 	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)),
-		Repetitions: 1, KeepWorkflows: true, KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents,
-		Busy: defaultBusy}
+		Repetitions: 1, Kept: Kept{KeepWorkflows: true, KeepSeries: true}, InSystem: defaultInSystem,
+		Events: defaultEvents, Busy: defaultBusy}
 	if err := read(r, "experiment", source, func(y *doc, root *reader.Node) {
 		y.experiment(x, root, quick, reading)
 	}); err != nil {
@@ -147,6 +153,7 @@ type variant struct {
 	seed        uint64
 	factors     []Factor
 	search      *Search
+	kept        *Kept
 }
 
 func (y *doc) variant(v *reader.Node, what string) *variant {
@@ -156,6 +163,7 @@ func (y *doc) variant(v *reader.Node, what string) *variant {
 		{"factors", func(v *reader.Node) { out.factors = y.factors(v) }},
 		{"search", func(v *reader.Node) { out.search = y.search(v) }},
 		{"seed", y.seed(&out.seed)},
+		{"keep", func(v *reader.Node) { out.kept = y.kept(v) }},
 	})
 	return out
 }
@@ -169,6 +177,9 @@ func (x *Experiment) take(v *variant) {
 	}
 	if v.search != nil {
 		x.Search = v.search
+	}
+	if v.kept != nil {
+		x.Kept = *v.kept
 	}
 	for i := range x.Blocks {
 		x.Blocks[i] = replace(x.Blocks[i], v.factors)
@@ -213,7 +224,7 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 		{"runtime", y.string(&x.Runtime)},
 		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
 		{"seed", y.seed(&x.Seed)},
-		{"keep", func(v *reader.Node) { y.kept(x, v) }},
+		{"keep", func(v *reader.Node) { x.Kept = *y.kept(v) }},
 		{"limit", func(v *reader.Node) {
 			events := int(x.Events)
 			y.keyed(v, "limit", []yamlKey{
@@ -269,16 +280,18 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 	y.checkExperiment(x, root)
 }
 
-func (y *doc) kept(x *Experiment, v *reader.Node) {
-	x.KeepWorkflows, x.KeepSeries = false, false
+func (y *doc) kept(v *reader.Node) *Kept {
+	x := &Kept{}
 	y.Sequence(v, "keep", func(v *reader.Node) {
 		what := ""
-		y.word(&what, "keep", "workflows", "series", "timing", "load")(v)
+		y.word(&what, "keep", "workflows", "series", "timing", "load", "searches")(v)
 		x.KeepWorkflows = x.KeepWorkflows || what == "workflows"
 		x.KeepSeries = x.KeepSeries || what == "series"
 		x.KeepTiming = x.KeepTiming || what == "timing"
 		x.KeepLoad = x.KeepLoad || what == "load"
+		x.KeepSearches = x.KeepSearches || what == "searches"
 	})
+	return x
 }
 
 // replace puts the factors of by in the place of those of the same name.

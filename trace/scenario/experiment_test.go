@@ -34,7 +34,7 @@ quick:
   repetitions: 2
   factors: {policy: gbf, workload.count: 300}
 readings:
-  empty: {seed: 101, repetitions: 30, factors: {utilisation: 0.5, workload.count: 3000}}
+  empty: {seed: 101, repetitions: 30, keep: [searches], factors: {utilisation: 0.5, workload.count: 3000}}
 `
 
 func asJSON(t *testing.T, text string) []byte {
@@ -62,7 +62,7 @@ func TestExperimentFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if x.Name != "slowdown" || x.Repetitions != 10 || x.Seed != 4 || x.KeepWorkflows || !x.KeepSeries ||
-		x.InSystem != 500 || x.Events != 1_000_000 {
+		x.KeepSearches || x.InSystem != 500 || x.Events != 1_000_000 {
 		t.Errorf("read as %+v", x)
 	}
 	values := func(block int) map[string][]string {
@@ -144,7 +144,7 @@ func TestAReadingReplacesValues(t *testing.T) {
 	}
 	x, err := read(false, "empty")
 	if err != nil || x.Name != "slowdown@empty" || x.Seed != 101 || x.Repetitions != 30 ||
-		value(x, "utilisation") != "0.5" || value(x, "workload.count") != "3000" ||
+		!x.KeepSearches || x.KeepSeries || value(x, "utilisation") != "0.5" || value(x, "workload.count") != "3000" ||
 		value(x, "policy") != "cpp fwp:xi=off" {
 		t.Errorf("read as %+v, %v", x, err)
 	}
