@@ -20,7 +20,7 @@ var trialFiles = map[string]string{
 		"factors: {policy: [cpp, heft]}\n",
 	"key.yaml": "name: a reading/two\nworkload: w.yaml\ncluster: c.yaml\nruntime: oci\ntime_scale: 0.002\n" +
 		"limit: {busy: 1000}\nfactors: {policy: cpp}\nreadings: {other: {factors: {policy: heft}}}\n",
-	"keep.yaml":  "workload: w.yaml\ncluster: c.yaml\nkeep: [timing]\nfactors: {policy: cpp, runtime: \"null\"}\n",
+	"keep.yaml":  "workload: w.yaml\ncluster: c.yaml\nkeep: [searches]\nfactors: {policy: cpp, runtime: \"null\"}\n",
 	"busy.yaml":  "workload: w.yaml\ncluster: c.yaml\ntime_scale: 0.002\nlimit: {busy: 0}\nfactors: {policy: cpp}\n",
 	"large.yaml": "nodes: [{name: n, cores: 10000, memory: 200MB}]\n",
 	"big.yaml":   "workload: w.yaml\ncluster: large.yaml\nfactors: {policy: cpp}\n",
@@ -163,7 +163,7 @@ func TestExperimentsThatNoHostCanDo(t *testing.T) {
 		{exitUsage, []string{`runtime "nul": choose one of`, "predicted"}, []string{"--runtime=nul", at("x.yaml")}},
 		{exitInput, []string{"time_scale 0.002: simulations of ideal machines are not scaled"},
 			[]string{"--runtime=sim", at("x.yaml")}},
-		{exitInput, []string{"keep: timing and load are of simulations"}, []string{at("keep.yaml")}},
+		{exitInput, []string{"keep: timing, load and searches are of simulations"}, []string{at("keep.yaml")}},
 		{exitUsage, []string{"--oversubscribe has no effect"}, []string{"--runtime=sim", "--oversubscribe",
 			at("sim.yaml")}},
 		{exitUsage, []string{"runtime slurm: an experiment has its own clusters"},
