@@ -263,7 +263,7 @@ func (s *search) write(page, tables string) error {
 	}
 	before, _, _ := strings.Cut(string(text), "## ")
 	note := fmt.Sprintf("Row over column: how many times the metric of the column's policy the row's policy has. "+
-		"%d of %d pairs are searched. %d policies have a ratio of %g or more against another; the instance of the "+
+		"%d of %d pairs are searched. %d rows have a ratio of %g or more somewhere; the instance of the "+
 		"largest lies here. In brackets are the ratios that the model of the host predicts, and those in containers: "+
 		"%d ran there, and %d have the predicted ratio within 10 %%.\n\n",
 		s.sought, s.asked, s.large, much, s.ran, s.held)
