@@ -55,7 +55,7 @@ func TestAnExperimentInContainers(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	runs := "--dir=" + at("runs")
 	experiment := []string{"experiment", "--runtime", "oci", runs, "-o", at("r.sqlite"), at("x.yaml")}
-	// It is interrupted by a signal and killed, and then goes on.
+	// A signal interrupts it, a kill ends it, and the same command continues it.
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGKILL} {
 		cmd := gantryProcess(t, experiment...)
 		if err := cmd.Start(); err != nil {

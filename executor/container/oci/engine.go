@@ -38,7 +38,7 @@ import (
 // Engine is an OCI runtime of this host as a container.Engine. One file for each container outlives a restart of the
 // host, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory in memory that this
 // file names (in the run directory where /run is not in memory). Nobody else can enter it: under sudo the run directory
-// is the caller's, who must not replace the bundle that root's runtime reads.
+// belongs to the caller, and a caller who replaced a bundle there would command root's runtime.
 //
 //	config.json  the bundle
 //	root         where its root is mounted
