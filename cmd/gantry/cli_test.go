@@ -67,8 +67,8 @@ A run that another gantry works on is left alone. Models
 that were trained on a run stay; estimates no longer learn
 from it. --before removes the runs that ended before a date,
 with all that was submitted to them. It also removes
-submissions that ended before it from the queue of a server
-that goes on; their tasks stay in its run.
+submissions that ended before it from the queue of a running
+server; their tasks stay in its run.
 
     gantry rm merry-bohr-6b14
     gantry rm --before 2026-11-01

@@ -79,8 +79,8 @@ func (s *Session) correctModel(ctx context.Context, m *hostmodel.Model, o Calibr
 	return err
 }
 
-// engineCPU is the CPU time that the Docker Engine has used since it began.
-func engineCPU() time.Duration {
+// EngineCPU is the CPU time that the Docker Engine has used since it began.
+func EngineCPU() time.Duration {
 	return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim")
 }
 
@@ -135,7 +135,7 @@ func (s *Session) measureHost(ctx context.Context, host hostmodel.Host, with Cal
 	if err != nil {
 		return nil, err
 	}
-	o := calibrate.Options{Host: host, Starts: s.Set.Starts, Quick: with.Quick, Before: before, Engine: engineCPU,
+	o := calibrate.Options{Host: host, Starts: s.Set.Starts, Quick: with.Quick, Before: before, Engine: EngineCPU,
 		Step: with.Step}
 	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
 		return nil, exit.With(exit.Host, err)

@@ -55,7 +55,7 @@ func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*host
 		if err != nil {
 			return exit.With(exit.Host, err)
 		}
-		busy = append(busy, calibrate.Others(ctx, engineCPU))
+		busy = append(busy, calibrate.Others(ctx, EngineCPU))
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", "run", "--quiet", "--no-prediction",
 			"--runtime", m.Host.Runtime, "--dir", home, "--name", w.Name, "--policy", w.Policy, "--cluster", cluster,
 			"--oversubscribe", "--estimator", "declared", "--host-model", model, path)

@@ -187,7 +187,7 @@ func (b *Bench) name(c *experiment.Cell, repetition int) string {
 func (b *Bench) run(ctx context.Context, name string, spec *experiment.Spec, repetition int,
 	out *experiment.Outcome) (quiet bool, err error) {
 	set := b.settings(spec, repetition)
-	meter, engine, own := calibrate.Meter(), engineCPU(), calibrate.OwnCPU()
+	meter, engine, own := calibrate.Meter(), session.EngineCPU(), calibrate.OwnCPU()
 	// A signal is the run's while it is under way: its tasks may end.
 	restore := early.Cancel(nil)
 	if ctx.Err() != nil {
@@ -210,16 +210,11 @@ func (b *Bench) run(ctx context.Context, name string, spec *experiment.Spec, rep
 	if err != nil || session.Capabilities(set.Runtime).Virtual {
 		return true, err
 	}
-	meter.Less(tasks + max(0, engineCPU()-engine) + calibrate.OwnCPU() - own)
+	meter.Less(tasks + max(0, session.EngineCPU()-engine) + calibrate.OwnCPU() - own)
 	busy, _ := meter.Read()
 	out.Values = append(out.Values, metrics.Value{Name: "busy_cores", Value: busy})
 	_, _, err = session.CleanFiles(ctx, b.Home, name, false)
 	return busy <= b.File.Busy, err
-}
-
-// engineCPU is the CPU time that programs of container engines have used.
-func engineCPU() time.Duration {
-	return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim", "crun")
 }
 
 // drive begins a run. One of this name, which an experiment did not measure to its end, is removed before: the time in
