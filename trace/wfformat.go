@@ -437,10 +437,10 @@ func (d *wfDocument) use(f wfFile, link string) {
 // file reads a file: in 1.5 an entry of specification.files, before that an entry of a task's files with its link.
 func (d *wfDocument) file(link *string) (f wfFile, err error) {
 	kind, line := d.j.Peek()
+	f.line = int32(line)
 	if kind != '{' {
 		return f, d.object(nil) // tells the fault
 	}
-	f.line = int32(line)
 	var name, path string
 	err = d.object(func(key string) error {
 		switch key {
