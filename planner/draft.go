@@ -36,6 +36,14 @@ type Segment struct {
 	kept unit.Vector // the hold of a frozen task while it is planned to continue
 }
 
+// use counts the stay in a profile: until a frozen task continues, it holds what its node keeps for it.
+func (s *Segment) use(count func(start, end Time, v unit.Vector)) {
+	count(s.Start, s.End, s.Hold)
+	if s.kept != (unit.Vector{}) {
+		count(0, s.Start, s.kept)
+	}
+}
+
 // Reasons to refuse an edit. A task that does not fit is a result, not a fault; the rest are mistakes of the policy.
 var (
 	ErrFull       = errors.New("the node has not enough free")
@@ -144,7 +152,7 @@ func (d *Draft) restart() {
 	for n := range d.queues {
 		for _, it := range d.queues[n].items {
 			if d.current(NodeID(n), it) {
-				d.put(it.task, d.unplanned(it.task))
+				d.put(it.task, d.without(it.task))
 			}
 		}
 		d.queues[n], d.ahead[n] = planQueue{}, nil
@@ -159,17 +167,6 @@ func (d *Draft) restart() {
 	d.looking, d.forgets, d.undo, d.lookFor = nil, 0, d.undo[:0], d.lookFor[:0]
 	clear(d.copies)
 	d.changes++
-}
-
-// unplanned is the segment of a planned task that nobody has planned.
-func (d *Draft) unplanned(t TaskID) Segment {
-	l := d.s.lives.at(t)
-	if l.phase == Running && d.s.attempts.at(l.attempt).Leaving == Suspend {
-		a := d.s.attempts.at(l.attempt)
-		return Segment{Task: t, Node: a.Node, Hold: a.Hold.Keep(d.s.platform.Nodes[a.Node].Keeps), Start: d.now,
-			End: unit.Never, Kind: Parked}
-	}
-	return d.without(t)
 }
 
 // refresh moves the ends of segments that run longer than estimated.
@@ -316,7 +313,7 @@ func (d *Draft) profile(n NodeID) *timeline.Profile {
 	d.ahead[n] = p
 	d.looking = append(d.looking, n)
 	for seg := range d.On(n) {
-		p.Add(seg.Start, seg.End, seg.Hold)
+		seg.use(p.Add)
 	}
 	d.refresh(n)
 	p.Prune(d.now)
@@ -428,15 +425,21 @@ func (d *Draft) releaseDescendants(t TaskID, out []TaskID) []TaskID {
 	return out
 }
 
-// without returns the rest of the segment of t when its plan is dropped: the parked stay of a suspended task, or
-// nothing.
+// without returns the rest of the segment of t when its plan is dropped: the parked stay of a task that is suspended or
+// about to be, or nothing.
 func (d *Draft) without(t TaskID) Segment {
 	l := d.s.lives.at(t)
-	if l.phase != Suspended {
+	if l.phase != Suspended && l.phase != Running {
 		return Segment{}
 	}
-	a := d.s.attempts.at(l.attempt)
-	return Segment{Task: t, Node: a.Node, Hold: d.s.holds(l.attempt), Start: a.Suspended, End: unit.Never, Kind: Parked}
+	a, since := d.s.attempts.at(l.attempt), d.now
+	if l.phase == Suspended {
+		since = a.Suspended
+	} else if a.Leaving != Suspend {
+		return Segment{}
+	}
+	return Segment{Task: t, Node: a.Node, Hold: a.Hold.Keep(d.s.platform.Nodes[a.Node].Keeps), Start: since,
+		End: unit.Never, Kind: Parked}
 }
 
 // Move shifts a planned segment to another start on its node; its duration stays.
@@ -664,7 +667,8 @@ func sameUse(a, b *Segment, from Time) bool {
 	if !usesA || !usesB {
 		return usesA == usesB
 	}
-	return a.Node == b.Node && a.End == b.End && a.Hold == b.Hold && max(a.Start, from) == max(b.Start, from)
+	return a.Node == b.Node && a.End == b.End && a.Hold == b.Hold && a.kept == b.kept &&
+		max(a.Start, from) == max(b.Start, from)
 }
 
 // Changes counts how often the usage from then on changed: the result of Usage stays true as long as it is the same.
@@ -677,9 +681,9 @@ func (d *Draft) account(seg *Segment, sign int) {
 	}
 	if p := d.ahead[seg.Node]; p != nil {
 		if sign > 0 {
-			p.Add(seg.Start, seg.End, seg.Hold)
+			seg.use(p.Add)
 		} else {
-			p.Remove(seg.Start, seg.End, seg.Hold)
+			seg.use(p.Remove)
 		}
 	}
 	if seg.Kind != Planned {

@@ -89,6 +89,8 @@ func checkDraft(p *planner.Planner, exact bool) error {
 				seg.End = max(d.ActiveEnd(seg.Task), v.Now())
 			} else if err := checkPrecedence(v, d, seg); err != nil {
 				return err
+			} else if v.Phase(seg.Task) == planner.Suspended {
+				stays = append(stays, planner.Segment{Hold: v.Holds(v.Current(seg.Task)), End: seg.Start})
 			}
 			stays = append(stays, seg)
 		}
