@@ -32,7 +32,6 @@ func (s *State) linkThrough(b *WorkflowArrived) {
 	for _, t := range slices.Backward(order) {
 		children.pass(t)
 	}
-	missing := make([]int, len(b.Tasks))
 	w.Tasks = make([]TaskID, 0, w.left)
 	for i := range b.Tasks {
 		t := first + TaskID(i)
@@ -46,17 +45,9 @@ func (s *State) linkThrough(b *WorkflowArrived) {
 		if c, ok := children.far[t]; ok {
 			s.below[t], task.Children = task.Children, c
 		}
-		if missing[i] = len(task.Parents); missing[i] == 0 {
-			w.Tasks = append(w.Tasks, t)
-		}
+		w.Tasks = append(w.Tasks, t)
 	}
-	for at := 0; at < len(w.Tasks); at++ { // the topological order is that of these links, too
-		for _, c := range s.tasks.of(w.Tasks[at]).Children {
-			if missing[c-first]--; missing[c-first] == 0 {
-				w.Tasks = append(w.Tasks, c)
-			}
-		}
-	}
+	w.Tasks = s.View().inOrder(w.Tasks) // it is that of these links, too
 }
 
 // through finds neighbours in one direction, beyond formal tasks.

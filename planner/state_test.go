@@ -94,6 +94,19 @@ func growth() *planner.WorkflowGrown {
 		Files: []planner.File{{ID: 1, Producer: 7}}}
 }
 
+// Tasks that were added are in the topological order where they would be if they had arrived with the others: g follows
+// those that nothing is before.
+func TestOrderOfAGrownWorkflowIsThatOfAWholeOne(t *testing.T) {
+	s := history(t)
+	body := &planner.WorkflowGrown{Tasks: []planner.Task{{ID: 7}, {ID: 8, Parents: []planner.TaskID{0}}}}
+	if err := s.Apply(planner.Event{Seq: nextSeq, At: second, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.View().Order(0), []planner.TaskID{0, 1, 2, 3, 4, 6, 7, 5, 8}; !slices.Equal(got, want) {
+		t.Errorf("order %v, not %v", got, want)
+	}
+}
+
 // wrongGrowths are tasks that cannot be added to a workflow.
 func wrongGrowths() map[string]planner.Body {
 	type grown = planner.WorkflowGrown

@@ -72,6 +72,33 @@ func (v View) Withdrawn(t TaskID) bool {
 	return v.s.lives.at(t).withdrawn || v.s.workflows[v.s.tasks.of(t).Workflow].cancelled
 }
 
+// Order returns the tasks of w in topological order, those that become free first in front: the same whether it grew or
+// arrived whole.
+func (v View) Order(w WorkflowID) []TaskID {
+	if v.Grown(w) {
+		return v.inOrder(slices.Sorted(slices.Values(v.Workflow(w).Tasks)))
+	}
+	return v.Workflow(w).Tasks
+}
+
+// inOrder returns tasks in that order, which are given by id.
+func (v View) inOrder(tasks []TaskID) []TaskID {
+	missing, order := make(map[TaskID]int, len(tasks)), make([]TaskID, 0, len(tasks))
+	for _, t := range tasks {
+		if missing[t] = len(v.Task(t).Parents); missing[t] == 0 {
+			order = append(order, t)
+		}
+	}
+	for at := 0; at < len(order); at++ {
+		for _, c := range v.Task(order[at]).Children {
+			if missing[c]--; missing[c] == 0 {
+				order = append(order, c)
+			}
+		}
+	}
+	return order
+}
+
 // Grown reports whether tasks were added to w after it had arrived.
 func (v View) Grown(w WorkflowID) bool { return v.s.workflows[w].grown }
 

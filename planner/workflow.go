@@ -52,7 +52,7 @@ type Workflow struct {
 	Due     Time // deadline; unit.Never if there is none
 	// RejectLate asks a Refuser to refuse it if it cannot meet its deadline, even if others are not refused.
 	RejectLate bool     `json:",omitempty"`
-	Tasks      []TaskID // topological order, those that become free first in front
+	Tasks      []TaskID // topological order, those that become free first in front; then those that were added
 }
 
 // Task is a rigid task: it runs on one node and holds Need there.

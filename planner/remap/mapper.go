@@ -151,7 +151,7 @@ func (p *mapper) budget(j *job) {
 	b := budget.Job{Start: j.start, Due: j.due, Tasks: make([]budget.Task, len(j.at))}
 	end := j.start
 	order := make([]int32, len(j.at))
-	for k, t := range p.c.Workflow(j.id).Tasks {
+	for k, t := range p.c.Order(j.id) {
 		order[k] = j.index(t)
 	}
 	for i := range b.Tasks {
