@@ -120,16 +120,16 @@ func (e *Engine) finished() bool {
 
 // turn takes the loop round once: all events of one instant, and their consequences.
 func (e *Engine) turn(ctx context.Context) error {
-	// 1. Wait until something happens. A run that was resumed with nothing under way has all to plan before anything
-	// can.
-	v := e.Planner.View()
-	resumed := v.UnderWayCount() == 0 && e.control == 0 && e.Planner.Due(v.Now())
-	var bodies []planner.Body
-	if !resumed {
-		var err error
-		if bodies, err = e.next(ctx, e.until(), v.UnderWayCount()); err != nil {
-			return err
-		}
+	// 1. Wait until something happens. A run that was resumed plans at once: nothing else may happen before, and no
+	// log has the wake that the policy asked for.
+	v, until := e.Planner.View(), e.until()
+	resumed := e.control == 0 && e.Planner.Due(v.Now())
+	if resumed {
+		until = e.Runtime.Now()
+	}
+	bodies, err := e.next(ctx, until, v.UnderWayCount())
+	if err != nil {
+		return err
 	}
 	// 2. Take all of it in: the policy is asked once, about the whole instant.
 	now := max(e.Runtime.Now(), v.Now())

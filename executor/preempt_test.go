@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
+	"gantry/executor/sim"
 	"gantry/planner"
+	"gantry/planner/predict"
 	"gantry/planner/retain"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
@@ -107,8 +110,86 @@ func TestPreemptionInEveryWayKeepsTheRules(t *testing.T) {
 }
 
 func TestRestartInTheMiddleOfAnyPreemption(t *testing.T) {
-	for seed := range seedtest.Same(t, 12) { // at 1406599171 this policy gives up by itself
+	for seed := range seedtest.Seeds(t, 12, 1406599171) {
 		restartWith(t, "juggler", func() planner.Policy { return juggler{3} }, seed)
+	}
+}
+
+// pauser starts a task, freezes it a second later, and has it continue 4 seconds later.
+type pauser struct{}
+
+func (pauser) Suspends() {}
+
+func (pauser) Plan(_ context.Context, c *planner.Cycle) error {
+	site, _ := c.Site(0, 0)
+	stay := planner.Segment{Hold: site.Need, Start: c.Now(), End: c.Now().Add(site.Dur)}
+	if c.WakeAt(5e9); c.Now() < 1e9 {
+		c.WakeAt(1e9)
+	}
+	switch phase := c.Phase(0); {
+	case phase == planner.Running && c.Now() >= 1e9 && c.Preemptions(0) == 0:
+		return c.Draft.Preempt(0, planner.Suspend)
+	case phase == planner.Ready, phase == planner.Suspended && c.Now() >= 5e9:
+		return c.Draft.Reserve(stay)
+	}
+	return nil
+}
+
+// No log has when a policy wants to be asked again, so a run plans once it is resumed: nothing else may ever happen, as
+// where all that is under way is frozen.
+func TestAResumedRunPlansAtOnce(t *testing.T) {
+	p := &planner.Platform{Groups: []string{""}, Nodes: []planner.Node{{Name: "n", Speed: 1,
+		Capacity: unit.Vector{1000, 1 << 30, unit.Unlimited}}}}
+	var log []executor.Batch
+	run := func(past []executor.Batch, subs ...executor.Submission) string {
+		var from planner.Time
+		if len(past) > 0 {
+			events := past[len(past)-1].Events
+			from = events[len(events)-1].At
+		}
+		declared := &predict.Declared{}
+		e := &executor.Engine{Arrivals: subs,
+			Planner: planner.New(p, planner.DefaultRetryRules(), pauser{}, declared, 1),
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+				Forget: declared.Forget},
+			Runtime: adopting{sim.New(sim.Config{Platform: p, Start: from})}}
+		var what string
+		see := func(events []planner.Event) {
+			for _, ev := range events {
+				switch ev.Body.(type) {
+				case planner.AttemptSuspended, planner.AttemptResumed:
+					what += fmt.Sprintf("%v %T, ", ev.At, ev.Body)
+				}
+			}
+		}
+		for _, b := range past {
+			if err := e.Replay(b); err != nil {
+				t.Fatal(err)
+			}
+			see(b.Events)
+		}
+		e.Watch = func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
+			if past == nil {
+				log = append(log, executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
+			}
+			see(events)
+		}
+		if past != nil {
+			if err := e.Recover(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := e.Run(t.Context()); err != nil {
+			t.Errorf("after %d batches: %v", len(past), err)
+		}
+		return what
+	}
+	whole := run(nil, executor.Submission{Name: "w", Workflow: &trace.Workflow{Tasks: []trace.Task{
+		{ID: "t", Kind: "k", Cores: 1, Runtime: 20 * time.Second, Retries: -1}}}})
+	for cut := 1; cut < len(log); cut++ {
+		if got := run(log[:cut]); got != whole {
+			t.Errorf("cut after %d of %d batches: %sand whole: %s", cut, len(log), got, whole)
+		}
 	}
 }
 
