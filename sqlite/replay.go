@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -201,6 +202,27 @@ func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Ad
 		}
 	}
 	return nil
+}
+
+// Spec is how a task of a run runs; nil if the log has not kept it.
+func (db *DB) Spec(ctx context.Context, l *Life) (*executor.TaskSpec, error) {
+	id, _, err := db.find(ctx, l.Run)
+	if err != nil {
+		return nil, err
+	}
+	var w int64
+	if err := db.one(ctx, "SELECT workflow FROM tasks WHERE run = ? AND task = ?", []any{id, l.ID}, &w); err != nil {
+		return nil, err
+	}
+	a, err := db.admission(ctx, id, w)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(a.Tasks, func(t *executor.TaskSpec) bool { return t.Name == l.Task })
+	if i < 0 {
+		return nil, nil
+	}
+	return a.Tasks[i], nil
 }
 
 // Info reads the RunInfo that CreateRun was given. The run is given as in Summary.

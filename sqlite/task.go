@@ -45,6 +45,10 @@ type Life struct {
 	Reuses []Reuse `json:"reuses"`
 	// Suspensions are the preemptions of its attempts, in order.
 	Suspensions []Suspension `json:"suspensions"`
+	// Command and files are as its workflow has them. Readers fill them in from Spec.
+	Command string   `json:"command"`
+	Inputs  []string `json:"inputs"`
+	Outputs []string `json:"outputs"`
 }
 
 // Last is the last attempt; nil if there was none.

@@ -46,12 +46,14 @@ type analysis struct {
 
 type firstFailure struct {
 	sqlite.Failure
+	Command string       `json:"command"`
 	Ended   *sqlite.Span `json:"ended_s"`
 	Blocked []string     `json:"blocked"` // WORKFLOW/TASK
 	Dir     string       `json:"work_directory,omitempty"`
 	Error   string       `json:"stderr_tail"`
 	Output  string       `json:"stdout_tail"`
 	Repeat  string       `json:"repeat,omitempty"` // a command
+	program string
 }
 
 func analyze(c *cli.Context) error {
@@ -89,10 +91,11 @@ func analyzeRun(c *cli.Context, db *sqlite.DB) error {
 
 func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firstFailure, error) {
 	first := &firstFailure{Failure: f}
-	life, err := db.Task(c.Context, run, f.Workflow+"/"+f.Task)
+	life, err := taskOf(c, db, run, f.Workflow+"/"+f.Task)
 	if err != nil {
-		return nil, session.LogError(err)
+		return nil, err
 	}
+	first.Command, first.program = life.Command, programText(life)
 	if first.Blocked, err = db.Blocked(c.Context, run, life.ID); err != nil {
 		return nil, session.LogError(err)
 	}
@@ -181,6 +184,9 @@ func (a *analysis) print(w io.Writer) {
 	fmt.Fprintf(w, "\n  %s\n", how(f.Outcome, f.ExitCode, f.Message))
 	if n := len(f.Blocked); n > 0 {
 		fmt.Fprintf(w, "  It blocked %s: %s\n", term.Plural(n, "task"), term.NamesOf(f.Blocked, mostNamed))
+	}
+	if f.program != "" {
+		fmt.Fprint(w, "\n", f.program)
 	}
 	for _, s := range []struct{ name, text string }{{"standard error", f.Error}, {"standard output", f.Output}} {
 		if s.text != "" {

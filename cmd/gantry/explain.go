@@ -64,6 +64,7 @@ const (
 
 // explain prints the state of a task and the reason for it, then its history. Name is that of the run or submission.
 func explain(w io.Writer, l *sqlite.Life, name string) {
+	program := programText(l)
 	shown.Names(l)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
@@ -84,7 +85,7 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 	if l.Image != "" {
 		fmt.Fprintf(&b, "  runs in %s\n", term.ImageName(l.Image, l.Digest))
 	}
-	b.WriteString("\n")
+	b.WriteString(program + "\n")
 
 	steps := []step{{l.Arrived, arrival, "its workflow " + l.Workflow + " arrived"}}
 	if l.Release > l.Arrived {
@@ -127,6 +128,20 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", name, l.Task)
 	}
 	_, _ = io.WriteString(w, b.String())
+}
+
+// programText is the command of a task and its files, of many the first.
+func programText(l *sqlite.Life) string {
+	text := ""
+	if l.Command != "" {
+		text = "  command: " + shown.Under(l.Command, "    ") + "\n"
+	}
+	for i, files := range [][]string{l.Inputs, l.Outputs} {
+		if len(files) > 0 {
+			text += "  " + []string{"reads ", "writes "}[i] + shown.Line(term.NamesOf(files, mostNamed)) + "\n"
+		}
+	}
+	return text
 }
 
 // reused says from which attempt a task took over results, or why from none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace/shown"
@@ -39,10 +41,12 @@ made visible (^[ for escape); in a pipe or a file, all bytes are as the task wro
    gantry logs RUN TASK
    gantry logs --follow TASK
    gantry logs --attempt 1 RUN TASK 2>/dev/null
+   gantry logs --command TASK               the command that it ran
 
 Exit codes: 0 printed, 2 wrong command line, 3 no such run, task or attempt, 4 the files cannot be read.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.IntFlag{Name: "attempt", Usage: "attempt `N` from 1 (default: the last)"},
+			&cli.BoolFlag{Name: "command", Usage: "print the command of the task instead, as its workflow has it"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the attempt has ended"},
 		},
 		Action: logs,
@@ -68,12 +72,33 @@ func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
 			return nil, nil, errors.Join(err, db.Close())
 		}
 	}
-	life, err := db.Task(c.Context, args[0], args[1])
+	life, err := taskOf(c, db, args[0], args[1])
 	if err == nil {
 		return db, life, nil
 	}
-	db.Close()
-	return nil, nil, session.LogError(err)
+	return nil, nil, errors.Join(err, db.Close())
+}
+
+// taskOf reads a task, with its command and its files.
+func taskOf(c *cli.Context, db *sqlite.DB, run, task string) (*sqlite.Life, error) {
+	life, err := db.Task(c.Context, run, task)
+	if err != nil {
+		return nil, session.LogError(err)
+	}
+	t, err := db.Spec(c.Context, life)
+	if err != nil || t == nil {
+		return life, session.LogError(err)
+	}
+	life.Command, life.Inputs, life.Outputs = container.Written(t), fileNames(t.Inputs), fileNames(t.Outputs)
+	return life, nil
+}
+
+func fileNames(files []*executor.FileSpec) []string {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.Name
+	}
+	return names
 }
 
 // onlyTask names the task of a submission that has only one, as the arguments of findTask.
@@ -105,6 +130,10 @@ func logs(c *cli.Context) error {
 		return err
 	}
 	defer db.Close()
+	if c.Bool("command") {
+		fmt.Fprintln(term.Screened(c.App.Writer, os.Stdout), cmp.Or(life.Command, "emulated"))
+		return nil
+	}
 	if !session.Capabilities(life.Runtime).Programs {
 		return exit.Inputf("run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
+	"gantry/executor/container"
 	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/sqlite/report/page"
@@ -20,7 +22,7 @@ import (
 
 // pageOptions has the parts of a page that are not in the log of the runs below home.
 func pageOptions(home string) page.Options {
-	return page.Options{Now: time.Now(),
+	return page.Options{Now: time.Now(), Command: container.Written,
 		Left: func(run, runtime string) bool {
 			return !session.Capabilities(runtime).Virtual && !session.Held(filepath.Join(home, run, "lock"))
 		},
@@ -78,6 +80,19 @@ func policyNames(text string) ([]string, error) {
 	return names, nil
 }
 
+// resultsFor finds the results of runs below home, with their addresses as seen from a page in a file.
+func resultsFor(home, file string) func(run string, flows []string) ([]page.Result, int) {
+	return func(run string, flows []string) ([]page.Result, int) {
+		dir := filepath.Join(home, run, "results")
+		at, err := filepath.Abs(filepath.Dir(file))
+		to, err2 := filepath.Abs(dir)
+		if rel, err3 := filepath.Rel(at, to); file != "-" && errors.Join(err, err2, err3) == nil {
+			return page.ResultsIn(dir, "./"+(&url.URL{Path: filepath.ToSlash(rel)}).EscapedPath()+"/", flows)
+		}
+		return page.ResultsIn(dir, "", flows)
+	}
+}
+
 // writePage writes the page of runs to a file, whole or not at all.
 func writePage(c *cli.Context, names []string, file string) error {
 	db, err := readLog(c)
@@ -99,6 +114,7 @@ func writePage(c *cli.Context, names []string, file string) error {
 	if err != nil {
 		return err
 	}
+	o.Results = resultsFor(c.String("dir"), file)
 	o.More = session.NewRehearsal(db, policies).More
 	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, o) }
 	if err := writeTo(c, file, write); err != nil {

@@ -86,14 +86,21 @@ func TestThePageOfARunInContainers(t *testing.T) {
 	page = open(t, file)
 	expectText(t, page, "#answer", "1 of 3")
 	expectText(t, page, "#answer", "1 / 1")
-	expectText(t, page, "#failures", "2 attempts did not end well")
+	expectText(t, page, "#failures", "1 attempt did not end well, and was tried again")
+	expectText(t, page, "#failures", "It blocked 1 task: c.")
+	expectText(t, page, "#failures pre", "echo the last words; echo '<b>no such option</b>' >&2; exit 3")
+	if first := ask[string](t, page, "document.querySelector('main section:not([hidden])').id"); first != "failures" {
+		t.Errorf("the page begins with %s, not with what failed", first)
+	}
+	expectText(t, page, "#failures", "gantry resume --with "+filepath.Join(dir, "f.json")+" f")
 	for _, words := range []string{"the last words", "<b>no such option</b>", "exit-code 3",
 		"gantry logs --attempt 2 f f/b"} {
 		expectText(t, page, "#failures", words)
 	}
 	expectText(t, page, "#about .command", filepath.Base(os.Args[0]))
 	// Limits asked and applied, and what was used, are those of the log.
-	do(t, page, chromedp.SendKeys(".tasks input", "f/a ", chromedp.ByQuery))
+	do(t, page, chromedp.Click(".tasks .tools button", chromedp.ByQuery),
+		chromedp.SendKeys(".tasks input", "f/a ", chromedp.ByQuery))
 	row := ask[[]string](t, page, "[...document.querySelectorAll('.tasks tr.row td')].map(d => d.textContent)")
 	head := ask[[]string](t, page,
 		"[...document.querySelectorAll('.tasks thead tr:last-child th')].map(d => d.textContent)")
@@ -107,6 +114,21 @@ func TestThePageOfARunInContainers(t *testing.T) {
 	}
 	explained(t, page, home, "f", "b")
 	explained(t, page, home, "f", "a")
+	expectText(t, page, ".timeline .detail pre", "test -e /gate/go")
+	expectText(t, page, ".timeline .detail", "gantry/busybox")
+	if red := ask[int](t, page, `(() => { const c = document.querySelector('.timeline canvas'), x = c.getContext('2d');
+		const p = x.getImageData(0, 0, c.width, c.height).data;
+		let n = 0;
+		for (let i = 0; i < p.length; i += 4) n += p[i] === 0xc6 && p[i + 1] === 0x28 && p[i + 2] === 0x28;
+		return n; })()`); red < 8 {
+		t.Errorf("of attempts that failed in no time %d pixels are to be seen", red)
+	}
+	expect(t, exitOK, []string{"command: true"}, "explain", "f", "c", "--dir", home)
+	if _, out, _ := invoke(t, "analyze", "f", "--dir", home); !strings.Contains(out, "  command: echo the last words") {
+		t.Errorf("gantry analyze lacks the command:\n%s", out)
+	}
+	expect(t, exitOK, []string{"echo the last words; echo '<b>no such option</b>' >&2; exit 3\n"}, "logs", "--command",
+		"f", "b", "--dir", home)
 }
 
 var instants = regexp.MustCompile(`(?m)^ +(\d+\.\d{3}) s  `)
@@ -165,9 +187,11 @@ func TestThePageShowsThePlanOfEachRound(t *testing.T) {
 		const at = {clientX: x, clientY: y, bubbles: true, pointerId: 1};
 		for (const e of ['pointerdown', 'pointerup']) c.dispatchEvent(new PointerEvent(e, at)); })()`, middle,
 		map[string]int{"node-1": 8, "node-2": 40}[node]), nil))
-	expectText(t, page, ".timeline .detail h4", longest)
+	expectText(t, page, ".timeline .detail dl", longest)
 	explained(t, page, home, "m", longest)
 
+	do(t, page, chromedp.Click("#more summary", chromedp.ByQuery), chromedp.WaitVisible("#policies .other",
+		chromedp.ByQuery))
 	// Three other policies, and the own one, replayed: it has the same makespan.
 	makespan := one[float64](t, home, "SELECT makespan_s FROM v_runs WHERE run = 'm'")
 	if n := ask[int](t, page, "document.querySelectorAll('#policies .other').length"); n != 5 {
@@ -178,7 +202,10 @@ func TestThePageShowsThePlanOfEachRound(t *testing.T) {
 		t.Errorf("the replay of the own policy has not its makespan of %g s: %s", makespan, replayed)
 	}
 	expect(t, exitOK, nil, "report", "m", "--dir", home, "--html", file, "--policies", "gbf")
-	expectText(t, open(t, file), "#policies", "greedy backfilling")
+	page = open(t, file)
+	do(t, page, chromedp.Click("#more summary", chromedp.ByQuery), chromedp.WaitVisible("#policies .other",
+		chromedp.ByQuery))
+	expectText(t, page, "#policies", "greedy backfilling")
 	expect(t, exitUsage, []string{"--policies"}, "report", "m", "--dir", home, "--html", file, "--policies", "fly")
 }
 
@@ -227,6 +254,8 @@ func TestPagesOfOddRuns(t *testing.T) {
 	expectText(t, stuck, "#answer", "No gantry works on this run: it was killed.")
 	expectText(t, stuck, "#subtitle", "Written 2")
 	expectText(t, stuck, "#failures", "the last words on standard error")
+	do(t, stuck, chromedp.Click("#more summary", chromedp.ByQuery), chromedp.WaitVisible("#policies .note",
+		chromedp.ByQuery))
 	expectText(t, stuck, "#policies", "once the run is over")
 }
 

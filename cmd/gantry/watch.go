@@ -204,6 +204,7 @@ type liveRun struct {
 	c         *cli.Context
 	db        *sqlite.DB
 	home, run string
+	ran       page.Ran
 	extra     *page.Extra // the plans as they were made last
 	due       time.Time   // when they may be made again
 }
@@ -252,7 +253,7 @@ func (l *liveRun) Data(ctx context.Context) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	o := pageOptions(l.home)
-	o.Live, o.More = true, l.more
+	o.Live, o.More, o.Ran, o.Results = true, l.more, &l.ran, resultsFor(l.home, "-")
 	// The driver hands each row over between two goroutines if it may have to stop in between.
 	return page.Data(context.WithoutCancel(ctx), l.db, l.run, o)
 }

@@ -298,6 +298,14 @@ func CommandLine(t *executor.TaskSpec) string {
 	return line
 }
 
+// Written is the command of a task as its workflow has it, of several lines if it is a script; "" for an emulated task.
+func Written(t *executor.TaskSpec) string {
+	if t.Shell && !t.Emulated() && t.Stdin+t.Stdout+t.Stderr == "" {
+		return strings.TrimSpace(t.Command[0])
+	}
+	return CommandLine(t)
+}
+
 // quoteLine is Quote with $'...', which bash reads, around an argument that would act on a terminal or begin a line.
 func quoteLine(argv []string) string {
 	words := make([]string, len(argv))

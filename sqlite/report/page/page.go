@@ -19,6 +19,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"gantry/executor"
 	"gantry/sqlite"
 )
 
@@ -27,7 +28,7 @@ var web embed.FS
 
 // modules are those of the page, each after those that it imports.
 var modules = []string{"text", "data", "detail", "chart", "answer", "timeline", "load", "table", "types", "dag",
-	"estimates", "deadlines", "others", "about", "live", "main"}
+	"estimates", "deadlines", "others", "about", "results", "live", "main"}
 
 // Options are the contents of a page besides those of the log. The zero value adds nothing.
 type Options struct {
@@ -37,6 +38,12 @@ type Options struct {
 	Left func(run, runtime string) bool
 	// Output returns the last lines that an attempt printed; nil if they are not known.
 	Output func(run, workflow, task string, try int) []string
+	// Command returns the command of a task.
+	Command func(*executor.TaskSpec) string
+	// Ran keeps the programs of a page between its polls; nil for none.
+	Ran *Ran
+	// Results returns the files that workflows of a run left, and how many more there are.
+	Results func(run string, workflows []string) ([]Result, int)
 	// More returns the computed part of the page of a run; nil for none.
 	More func(ctx context.Context, run string) (*Extra, error)
 }

@@ -55,6 +55,9 @@ type run struct {
 	Reused      []reused            `json:"reused"`
 	Notes       []note              `json:"notes"`
 	Edges       [2]column           `json:"edges"` // child, parent
+	Ran         []ran               `json:"ran"`   // by task; none of too many
+	Results     []Result            `json:"results"`
+	More        int                 `json:"more"` // results that are not listed
 	Waits       waits               `json:"waits"`
 	Answer      answer              `json:"answer"`
 	Warnings    []warning           `json:"warnings"`
@@ -88,6 +91,7 @@ type node struct {
 
 type workflow struct {
 	Name    string `json:"name"`
+	Source  string `json:"source"`
 	Tenant  string `json:"tenant,omitempty"`
 	Class   string `json:"class"`
 	State   string `json:"state"`
@@ -152,6 +156,14 @@ type waitColumns struct {
 	Reason column `json:"reason"`
 	Node   column `json:"node"`  // -1: none
 	Until  column `json:"until"` // less Since; 0: none
+}
+
+// ran is the program of a task.
+type ran struct {
+	Command string   `json:"command,omitempty"`
+	Image   string   `json:"image,omitempty"`
+	Inputs  []string `json:"inputs,omitempty"`
+	Outputs []string `json:"outputs,omitempty"`
 }
 
 // reused is a task that took over the outputs of an earlier attempt.

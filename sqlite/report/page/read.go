@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"gantry/executor"
+	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace/shown"
 )
@@ -130,7 +132,7 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	}
 	steps := []func() error{r.head, r.predicted, func() error { return r.goesOn(info.Started, o) }, r.nodes,
 		r.workflows, r.readTasks, r.edges, r.attempts, r.reused, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
-		func() error { return r.failures(o) }, r.metrics}
+		func() error { return r.failures(o) }, r.metrics, func() error { return r.programs(db, o) }}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
@@ -138,6 +140,15 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	}
 	r.answer()
 	r.columns()
+	if r.out.Results = []Result{}; o.Results != nil && (!o.Live || r.out.State != string(sqlite.Running)) {
+		flows := make([]string, len(r.out.Workflows))
+		for i := range flows {
+			flows[i] = r.out.Workflows[i].Name
+		}
+		if all, more := o.Results(info.Name, flows); len(all) > 0 {
+			r.out.Results, r.out.More = all, more
+		}
+	}
 	if o.More != nil {
 		x, err := o.More(ctx, info.Name)
 		if err != nil {
@@ -199,14 +210,15 @@ func (r *reader) workflows() error {
 	return r.each(func(scan sqlite.Scan) error {
 		var w workflow
 		var number int
-		err := scan(&number, &w.Name, &w.Tenant, &w.Class, &w.State, &w.Arrived, &w.Release, &w.Due, &w.Ended, &w.Tasks)
+		err := scan(&number, &w.Name, &w.Source, &w.Tenant, &w.Class, &w.State, &w.Arrived, &w.Release, &w.Due,
+			&w.Ended, &w.Tasks)
 		if err != nil {
 			return err
 		}
 		r.flows.add(number)
 		r.out.Workflows = append(r.out.Workflows, w)
 		return nil
-	}, `SELECT workflow, name, coalesce(tenant, ''), class, state, arrived_ns, coalesce(release_ns, 0), due_ns,
+	}, `SELECT workflow, name, source, coalesce(tenant, ''), class, state, arrived_ns, coalesce(release_ns, 0), due_ns,
 		ended_ns, tasks FROM workflows WHERE run = ? ORDER BY workflow`, r.id)
 }
 
@@ -419,7 +431,15 @@ func (r *reader) failures(o *Options) error {
 			failed = append(failed, i)
 		}
 	}
-	slices.SortStableFunc(failed, func(a, b int) int { return cmp.Compare(r.lives[a].ended, r.lives[b].ended) })
+	tried := func(i int) int { // in vain, but not for the last time
+		if t := &r.tasks[r.lives[i].task]; t.last == i && states[t.state] == "failed" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(failed, func(a, b int) int {
+		return cmp.Or(tried(a)-tried(b), cmp.Compare(r.lives[a].ended, r.lives[b].ended))
+	})
 	r.out.Failed = len(failed)
 	for _, i := range failed[:min(len(failed), maxFailures)] {
 		l := &r.lives[i]
@@ -436,6 +456,70 @@ func (r *reader) failures(o *Options) error {
 		r.out.Failures = append(r.out.Failures, f)
 	}
 	return nil
+}
+
+// Ran are the programs of a run.
+type Ran struct {
+	tasks int
+	by    map[planner.TaskID]ran
+}
+
+// Bounds of the programs that a page has, and of the length of one and of its list of files.
+const (
+	maxRan      = 20_000
+	maxLiveRan  = 3000
+	maxRanText  = 4 << 20
+	maxRanFiles = 20
+)
+
+// programs reads what tasks run.
+func (r *reader) programs(db *sqlite.DB, o *Options) error {
+	most := maxRan
+	if o.Live {
+		most = maxLiveRan
+	}
+	if o.Command == nil || len(r.tasks) > most {
+		return nil
+	}
+	kept := cmp.Or(o.Ran, new(Ran))
+	if kept.tasks != len(r.tasks) {
+		kept.tasks, kept.by = len(r.tasks), map[planner.TaskID]ran{}
+		text := 0
+		if err := db.Admissions(r.ctx, r.out.Name, func(a *executor.Admission) error {
+			for i, t := range a.Tasks {
+				x := ran{shown.Text(cut(o.Command(t), maxMessage)), t.Image, filesOf(t.Inputs), filesOf(t.Outputs)}
+				text += len(x.Command) + len(strings.Join(x.Inputs, "")) + len(strings.Join(x.Outputs, ""))
+				if text <= maxRanText {
+					kept.by[a.Arrived.Tasks[i].ID] = x
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	r.out.Ran = make([]ran, len(r.tasks))
+	for id, x := range kept.by {
+		if at := r.places.place(int(id)); at >= 0 {
+			r.out.Ran[at] = x
+		}
+	}
+	if len(kept.by) < len(r.tasks) {
+		r.out.Without = append(r.out.Without, fmt.Sprintf("The page has the commands of %d of %d tasks; gantry "+
+			"explain has all of them.", len(kept.by), len(r.tasks)))
+	}
+	return nil
+}
+
+// filesOf are the names of files, of many the first.
+func filesOf(files []*executor.FileSpec) (names []string) {
+	for i, f := range files {
+		if i == maxRanFiles {
+			return append(names, fmt.Sprintf("and %d more", len(files)-i))
+		}
+		names = append(names, shown.Line(cut(f.Name, maxMessage/maxRanFiles)))
+	}
+	return names
 }
 
 // notes are the notes of the policy.

@@ -1,23 +1,13 @@
-// Failures, warnings, and how the run was made.
-import {el, bytes, seconds, plural} from './text.js';
+// Warnings, and how the run was made.
+import {el, bytes, seconds, plural, quote, when} from './text.js';
 
-export function failures(run) {
+export function warnings(run) {
   const node = el('div');
-  return {node, empty: () => !run.failures.length && !run.warnings.length && !run.without.length, refresh() {
-    const out = [];
-    if (run.failures.length) {
-      out.push(el('p', {}, `${plural(run.failed, 'attempt')} did not end well` + (run.failed > run.failures.length ? `; the first ${run.failures.length}:` : ':')));
-      out.push(...run.failures.map(f => el('div', {class: 'detail'}, el('h4', {}, f.task, ' ', el('span', {class: 'bad'}, `try ${run.attempt.try[f.attempt]} on ${run.nodeName(f.attempt)}: ${f.outcome}${f.exit > 0 ? ' ' + f.exit : ''}`)),
-        f.message ? el('p', {}, f.message) : null, f.output.length ? el('pre', {tabindex: 0, 'aria-label': 'Last lines of its output'}, f.output.join('\n')) : null,
-        el('p', {class: 'note'}, el('code', {}, `gantry logs --attempt ${run.attempt.try[f.attempt]} ${run.name} ${f.task}`)))));
-    }
-    if (run.warnings.length) out.push(el('h3', {}, 'Warnings'), el('ul', {}, ...run.warnings.map(w => el('li', {}, w.message + (w.count > 1 ? ` (${w.count} times)` : '')))));
-    if (run.without.length) out.push(el('h3', {}, 'Left out of this page'), el('ul', {}, ...run.without.map(w => el('li', {}, w))));
-    node.replaceChildren(...out);
+  return {node, empty: () => !run.warnings.length && !run.without.length, refresh() {
+    node.replaceChildren(el('ul', {}, ...run.warnings.map(w => el('li', {}, w.message + (w.count > 1 ? ` (${w.count} times)` : ''))), ...run.without.map(w => el('li', {}, w))));
   }};
 }
 
-const quote = word => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 const facts = list => el('dl', {}, ...list.filter(([, v]) => v !== undefined && v !== null && v !== '').flatMap(([k, v]) => [el('dt', {}, k), el('dd', {}, v)]));
 const plain = v => typeof v === 'object' && v !== null ? JSON.stringify(v) : String(v);
 
@@ -27,13 +17,13 @@ export function about(run) {
     const command = (run.command || []).map((w, i) => quote(i === 0 ? w.split('/').pop() : w)).join(' '), h = run.host || {};
     const copy = navigator.clipboard ? el('button', {type: 'button', class: 'screen', on: {click: () => navigator.clipboard.writeText(command)}}, 'copy') : null;
     const cluster = run.settings?.cluster;
-    const parts = [el('p', {}, 'The command that repeats this run:'), el('div', {class: 'command'}, el('pre', {tabindex: 0}, command), copy),
-      facts([['policy', run.policy], ['runtime', run.runtime], ['started', run.started], ['seed', run.seed], ['time scale', run.time_scale], ['size scale', run.size_scale], ['resumed', run.resumes ? plural(run.resumes, 'time') : 'never'], ['gantry', run.version]])];
+    const parts = [el('p', {}, run.command?.[1] === 'serve' ? 'The command of this server:' : 'The command that repeats this run:'), el('div', {class: 'command'}, el('pre', {tabindex: 0}, command), copy),
+      facts([['policy', run.policy], ['runtime', run.runtime], ['started', when(run.started)], ['seed', run.seed], ['time scale', run.time_scale], ['size scale', run.size_scale], ['resumed', run.resumes ? plural(run.resumes, 'time') : 'never'], ['gantry', run.version]])];
     if (run.host) {
       parts.push(el('h3', {}, 'Host'), facts([['name', h.name], ['system', [h.system, h.release, h.architecture].filter(Boolean).join(' ')], ['processor', [h.model, h.cores && plural(h.cores, 'core'), h.mhz && `${h.mhz} MHz`].filter(Boolean).join(', ')],
         ['memory', h.memory_bytes && bytes(h.memory_bytes)], ['control groups', h.cgroup], ['Docker', h.docker]]));
     }
-    if (run.settings) parts.push(el('h3', {}, 'Settings'), facts(Object.entries(run.settings).filter(([k]) => k !== 'cluster').map(([k, v]) => k.endsWith('_ns') ? [k.slice(0, -3).replaceAll('_', ' '), seconds(v / 1e9)] : [k.replaceAll('_', ' '), plain(v)])));
+    if (run.settings) parts.push(el('h3', {}, 'Settings'), facts(Object.entries(run.settings).filter(([k]) => !['cluster', 'policy', 'seed', 'runtime', 'time_scale', 'size_scale'].includes(k)).map(([k, v]) => k.endsWith('_ns') ? [k.slice(0, -3).replaceAll('_', ' '), seconds(v / 1e9)] : [k.replaceAll('_', ' '), plain(v)])));
     const metrics = Object.entries(run.metrics).filter(([, v]) => v !== null);
     const raw = (title, value) => value && el('details', {}, el('summary', {}, title), el('pre', {tabindex: 0}, JSON.stringify(value, null, 2)));
     node.replaceChildren(...[...parts, raw('Cluster', cluster), raw('Metrics', metrics.length ? Object.fromEntries(metrics) : null)].filter(Boolean));

@@ -1,5 +1,5 @@
 // The graph of dependencies in layers; above some hundred tasks a node stands for all tasks of a type, and opens.
-import {el, svg, short, plural, choice, legend, ink, redraws} from './text.js';
+import {el, svg, short, outcomes, plural, choice, legend, ink, redraws} from './text.js';
 import {states} from './data.js';
 
 const most = 250, mostOpen = 300;
@@ -7,7 +7,7 @@ const most = 250, mostOpen = 300;
 export function dag(run) {
   let only = -1;
   const open = new Set(), body = el('div', {class: 'chart'}), tools = el('div', {class: 'tools'}), note = el('p', {class: 'note'}), key = el('div');
-  const frame = el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Graph of dependencies', style: {'max-height': '620px'}}, body);
+  const frame = el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Graph of dependencies', style: {'max-height': 'max(620px, 85vh)'}}, body);
 
   function members() {
     const out = [];
@@ -40,7 +40,7 @@ export function dag(run) {
     const nodes = new Map(), edges = new Map();
     for (const t of tasks) {
       const id = of[t], single = id[0] === 't';
-      if (!nodes.has(id)) nodes.set(id, {id, task: t, kind: run.task.kind[t], single, count: 0, bad: 0, layer: Infinity, parents: new Set(), critical: false, name: single ? run.names[t] : run.kinds[run.task.kind[t]]});
+      if (!nodes.has(id)) nodes.set(id, {id, task: t, kind: run.task.kind[t], single, count: 0, bad: 0, layer: Infinity, parents: new Set(), critical: false, name: single ? run.labels[t] : run.kinds[run.task.kind[t]]});
       const n = nodes.get(id);
       n.count++;
       n.bad += ['failed', 'skipped'].includes(states[run.task.state[t]]);
@@ -57,8 +57,8 @@ export function dag(run) {
         nodes.get(of[c]).parents.add(of[p]);
       }
       e.count++;
-      e.critical ||= critical.has(p) && critical.has(c);
     }
+    for (const [p, c] of run.path) { const e = edges.get(of[p] + ' ' + of[c]); if (e) e.critical = true; }
     const layers = new Map();
     for (const n of nodes.values()) { if (!layers.has(n.layer)) layers.set(n.layer, []); layers.get(n.layer).push(n); }
     const rows = [...layers.keys()].sort((x, y) => x - y).map(l => layers.get(l)), widest = Math.max(1, ...rows.map(r => r.length));
@@ -80,29 +80,29 @@ export function dag(run) {
       draw();
     };
     for (const n of nodes.values()) {
-      const about = n.single ? `${n.name} (${run.kinds[n.kind]}), ${run.stateOf(n.task)}` : `${n.name}: ${plural(n.count, 'task')}, closed; open it to see them`;
+      const about = n.single ? `${n.name} (${run.kinds[n.kind]}), ${run.stateOf(n.task)}` : `${n.name}: ${plural(n.count, 'task')}${n.bad ? `, ${n.bad} failed or skipped` : ''}, closed; open it to see them`;
       const text = labels || !n.single;
       g.append(svg('g', {class: 'node', tabindex: 0, role: 'button', 'aria-label': about + (n.critical ? ', on the critical path' : ''), 'aria-expanded': n.single ? null : 'false',
         on: {click: () => act(n), keydown: e => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); act(n); } }}}, svg('title', {}, about),
         !n.single && svg('rect', {x: n.x - w / 2 + 4, y: n.y - 9, width: w, height: 24, rx: 6, fill: run.hue(n.kind), 'fill-opacity': 0.4}),
-        svg('rect', {x: n.x - w / 2, y: n.y - 12, width: w, height: 24, rx: 6, fill: run.hue(n.kind), stroke: n.critical ? hot : n.bad ? '#c25450' : 'none', 'stroke-width': n.critical ? 3 : 2, 'stroke-dasharray': !n.critical && n.bad ? '4 2' : null}),
+        svg('rect', {x: n.x - w / 2, y: n.y - 12, width: w, height: 24, rx: 6, fill: n.single && n.bad ? outcomes[run.stateOf(n.task)] : run.hue(n.kind), 'fill-opacity': n.single && run.stateOf(n.task) === 'waiting' ? 0.55 : 1, stroke: n.critical ? hot : n.bad && !n.single ? outcomes.failed : 'none', 'stroke-width': n.critical ? 3 : 2}),
         text && svg('text', {x: n.x, y: n.y + 4, 'text-anchor': 'middle', 'font-size': 11, fill: '#fff'}, n.single ? short(n.name, Math.floor(w / 6.3)) : short(n.name, Math.floor(w / 6.3) - 2 - String(n.count).length) + ` ×${n.count}`)));
     }
     body.style.minWidth = Math.min(width, 6000) + 'px';
     g.style.maxWidth = width + 'px';
     body.replaceChildren(g);
-    note.textContent = (grouped ? `${plural(tasks.length, 'task')} of ${plural(seen.size, 'type')}: a node stands for the tasks of a type; click on one to open it. ` : `${plural(tasks.length, 'task')}. `) + 'Orange is the measured critical path; a dashed frame has tasks that failed or were skipped.' +
+    note.textContent = (grouped ? `${plural(tasks.length, 'task')} of ${plural(seen.size, 'type')}: a node stands for the tasks of a type; click on one to open it. ` : `${plural(tasks.length, 'task')}. `) + 'The orange line is the measured critical path.' +
       ([...open].some(k => seen.get(k) > mostOpen) ? ` Of a type that is open the first ${mostOpen} tasks stand alone.` : '');
     const flows = run.workflows.length > 1 ? [choice('of', [[-1, 'all workflows'], ...run.workflows.slice(0, 500).map((x, i) => [i, short(x.name, 60)])], v => { only = +v; open.clear(); draw(); })] : [];
     const close = el('button', {type: 'button', on: {click: () => { open.clear(); draw(); }}}, 'close all types');
     tools.replaceChildren(...flows, ...(open.size ? [close] : []));
     if (flows.length) tools.querySelector('select').value = only;
-    key.replaceChildren(legend([...seen.keys()].slice(0, 30).map(k => [run.kinds[k], run.hue(k)])));
+    key.replaceChildren(legend([...['failed', 'skipped'].filter(s => tasks.some(t => run.stateOf(t) === s)).map(s => [s, outcomes[s]]), ...[...seen.keys()].slice(0, 30).map(k => [run.kinds[k], run.hue(k)])]));
   }
   let drawn = '';
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
   return {node: el('div', {class: 'dag'}, tools, note, frame, key), refresh() {
-    const now = `${run.names.length} ${run.state} ${[...run.critical].join(' ')}`;
+    const now = `${run.names.length} ${run.task.state.join('')} ${[...run.critical].join(' ')}`;
     if (now !== drawn) { drawn = now; draw(); }
   }};
 }

@@ -47,7 +47,7 @@ function later(o, name, make) {
 }
 
 function prepare(r, hue) {
-  r.kinds ||= []; r.reused ||= []; r.nodes ||= []; r.workflows ||= [];
+  r.ran ||= []; r.results ||= []; r.kinds ||= []; r.reused ||= []; r.nodes ||= []; r.workflows ||= [];
   r.names = r.names.split('\n');
   r.names.pop();
   for (const k of ['task', 'attempt', 'wait']) r[k] = unpacked(r[k]);
@@ -80,11 +80,13 @@ function prepare(r, hue) {
   r.kind = i => r.task.kind[a.task[i]];
   r.kindName = i => r.kinds[r.kind(i)];
   r.nodeName = i => a.node[i] < 0 ? '–' : r.nodes[a.node[i]].name;
+  r.label = t => (r.workflows.length > 1 ? r.workflows[r.task.workflow[t]].name + '/' : '') + r.labels[t];
   r.taskOf = t => r.workflows[r.task.workflow[t]].name + '/' + r.names[t];
   r.fullName = i => r.taskOf(a.task[i]);
   r.secs = u => u * r.unit / 1e9; // rounded once, as gantry explain does
   r.knows = (i, what) => (a.known[i] & known[what]) > 0;
   r.outcome = i => r.outcomes[a.outcome[i]] || 'under way';
+  r.fails = i => !['ok', 'under way', 'preempted'].includes(r.outcome(i));
   r.estimate = i => a.error[i] + r.stop[i] - a.queued[i] - a.staging[i];
   r.reusedTask = new Set(r.reused.map(x => x.task));
   r.stateOf = t => r.reusedTask.has(t) ? 'reused' : states[r.task.state[t]];
@@ -92,10 +94,24 @@ function prepare(r, hue) {
   const first = r.workflows.length ? r.workflows.reduce((m, w) => Math.min(m, w.arrived), Infinity) : 0;
   r.arrival = first;
   r.begin = first < r.end / 50 ? 0 : first; // of the axes
+  // A task whose name is a number is known by its type and by its place among those of this type.
+  later(r, 'labels', () => {
+    const seen = new Map(), key = t => r.task.workflow[t] * r.kinds.length + r.task.kind[t];
+    r.names.forEach((_, t) => { if (!seen.has(key(t))) seen.set(key(t), []); seen.get(key(t)).push(t); });
+    const out = [];
+    for (const list of seen.values()) list.forEach((t, k) => {
+      const kind = r.kinds[r.task.kind[t]];
+      out[t] = !kind || !/^(id|task|job|node|n|t)?[_-]?\d+$/i.test(r.names[t]) ? r.names[t] : list.length > 1 ? `${kind} ${k + 1}` : kind;
+    });
+    return out;
+  });
+  later(r, 'childrenOf', () => { const out = new Map(); r.edges[0].forEach((c, e) => { const p = r.edges[1][e]; if (out.has(p)) out.get(p).push(c); else out.set(p, [c]); }); return out; });
+  // The critical path as pairs of tasks, one after the other.
+  later(r, 'path', () => { const tasks = r.answer.steps.map(s => a.task[s.attempt]); return tasks.slice(1).flatMap((t, k) => t === tasks[k] ? [] : [[tasks[k], t]]); });
   later(r, 'attemptsOf', () => group(a.task));
   later(r, 'waitsOf', () => group(r.wait.task));
   later(r, 'awayOf', () => group(r.away.attempt));
   later(r, 'parentsOf', () => { const out = new Map(); r.edges[0].forEach((c, e) => { if (out.has(c)) out.get(c).push(r.edges[1][e]); else out.set(c, [r.edges[1][e]]); }); return out; });
   later(r, 'oddOf', () => new Map(r.odd.map(o => [o.attempt, o])));
-  later(r, 'search', () => Array.from({length: n}, (_, i) => `${r.fullName(i)}\n${r.kindName(i)}\n${r.nodeName(i)}\n${r.outcome(i)}`.toLowerCase()));
+  later(r, 'search', () => Array.from({length: n}, (_, i) => `${r.fullName(i)}\n${r.labels[a.task[i]]}\n${r.kindName(i)}\n${r.nodeName(i)}\n${r.outcome(i)}`.toLowerCase()));
 }

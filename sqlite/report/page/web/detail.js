@@ -11,7 +11,7 @@ function holders(run, at) {
   for (let i = 0; i < run.n; i++) {
     if (a.queued[i] > at) break; // they are in the order of their orders
     if (a.node[i] < 0 || run.knows(i, 'end') && run.stop[i] <= at) continue;
-    if (names.length < 5) names.push(run.names[a.task[i]]); else more++;
+    if (names.length < 5) names.push(run.label(a.task[i])); else more++;
   }
   return names.length ? `; running then: ${names.join(', ')}${more ? ` and ${more} more` : ''}` : '';
 }
@@ -56,7 +56,7 @@ function history(run, t, need) {
   const parents = run.parentsOf.get(t) || [], ended = [];
   for (const p of parents) {
     const last = (run.attemptsOf.get(p) || []).at(-1);
-    if (last !== undefined && run.knows(last, 'end') && states[run.task.state[p]] === 'done') ended.push([run.stop[last], 1, `its parent ${run.names[p]} ended` + (a.node[last] < 0 ? '' : ` on ${run.nodeName(last)}`)]);
+    if (last !== undefined && run.knows(last, 'end') && states[run.task.state[p]] === 'done') ended.push([run.stop[last], 1, `its parent ${run.labels[p]} ended` + (a.node[last] < 0 ? '' : ` on ${run.nodeName(last)}`)]);
   }
   ended.sort((x, y) => x[0] - y[0]);
   if (ended.length === parents.length && ended.length) ended.at(-1)[2] += ': ready';
@@ -93,8 +93,9 @@ export function detail(run, i) {
   const need = {cores: run.task.cores[t], memory: run.task.memory[t] * 1000, disk: run.task.disk[t] * 1000};
   const needs = [cores(need.cores), need.memory && bytes(need.memory) + ' of memory', need.disk && perSecond(need.disk) + ' of disk', run.task.limit[t] && `at most ${s(run.task.limit[t])}`].filter(Boolean).join(', ');
   const imputed = run.imputations[run.task.imputed[t]], critical = run.critical.has(i);
-  return [el('h4', {}, run.fullName(i)), el('dl', {},
-    ...fact('type', run.kindName(i)), ...fact('state', states[run.task.state[t]] + (critical ? '; on the critical path' : '')),
+  const program = run.ran[t] || {}, files = list => (list || []).join('\n');
+  return [el('h4', {}, run.label(t)), program.command ? el('pre', {tabindex: 0, 'aria-label': 'Its command'}, program.command) : '', el('dl', {},
+    ...fact('name', run.fullName(i)), ...fact('image', program.image), ...fact('reads', files(program.inputs)), ...fact('writes', files(program.outputs)), ...fact('type', run.kindName(i)), ...fact('state', states[run.task.state[t]] + (critical ? '; on the critical path' : '')),
     ...fact('attempt', `${a.try[i]} of ${run.attemptsOf.get(t).length}: ${run.outcome(i)}` + (a.node[i] < 0 ? '' : ` on ${run.nodeName(i)}`)),
     ...fact('needs', needs + (imputed ? ` (not in the trace, imputed: ${imputed.replaceAll(',', ', ')})` : '')),
     ...fact('asked', asked(run, i)), ...fact('applied', applied(run, i)), ...fact('used', used(run, i)),

@@ -21,11 +21,11 @@ const least = (nodes, name) => nodes.some(n => n[name] === null) ? null : nodes.
 
 // resources are what nodes have: capacity, what tasks held, what they used, and how to write it.
 const resources = [
-  {name: 'Cores', hold: '#a9c7e3', use: '#3b78b5', used: 'CPU time used (mean of each attempt)', value: v => `${+v.toPrecision(3)} ${v === 1 ? 'core' : 'cores'}`, capacity: nodes => nodes.reduce((s, n) => s + n.millicores / 1000, 0),
+  {name: 'Cores', hold: '#3b78b566', use: '#3b78b5', used: 'CPU time used (mean of each attempt)', value: v => `${+v.toPrecision(3)} ${v === 1 ? 'core' : 'cores'}`, capacity: nodes => nodes.reduce((s, n) => s + n.millicores / 1000, 0),
     held: (run, i) => run.attempt.cores[i] / 1000, takes: (run, i) => run.knows(i, 'cpu') && run.attempt.run[i] > 0 ? run.attempt.cpu[i] / run.attempt.run[i] : 0},
-  {name: 'Memory', hold: '#bcdcc0', use: '#4f9d69', used: 'used (peak of each attempt)', value: bytes, capacity: nodes => least(nodes, 'memory'),
+  {name: 'Memory', hold: '#4f9d6966', use: '#4f9d69', used: 'used (peak of each attempt)', value: bytes, capacity: nodes => least(nodes, 'memory'),
     held: (run, i) => run.attempt.memory[i] * 1000, takes: (run, i) => run.knows(i, 'memory') ? run.attempt.peak[i] * 1000 : 0},
-  {name: 'Disk', hold: '#eccfa9', use: '#e39139', used: 'read and written (mean of each attempt)', value: perSecond, capacity: nodes => least(nodes, 'disk'),
+  {name: 'Disk', hold: '#e3913966', use: '#e39139', used: 'read and written (mean of each attempt)', value: perSecond, capacity: nodes => least(nodes, 'disk'),
     held: (run, i) => run.attempt.disk[i] * 1000, takes: (run, i) => run.knows(i, 'disk') && run.attempt.run[i] > 0 ? (run.attempt.read[i] + run.attempt.written[i]) * 1000 / run.secs(run.attempt.run[i]) : 0},
 ];
 

@@ -1,4 +1,4 @@
-import {el} from './text.js';
+import {el, when} from './text.js';
 import {embedded, unpack} from './data.js';
 import {answer} from './answer.js';
 import {timeline} from './timeline.js';
@@ -9,14 +9,17 @@ import {dag} from './dag.js';
 import {estimates} from './estimates.js';
 import {deadlines} from './deadlines.js';
 import {others, compare} from './others.js';
-import {failures, about} from './about.js';
+import {warnings, about} from './about.js';
+import {failures, results} from './results.js';
 import {follow} from './live.js';
 
-// The parts of the page, in their order: id, title, how to make it, and whether it needs tasks.
+// The parts of the page, in their order: id, title, how to make it, whether it needs tasks, and whether it is one of those
+// for researchers, which are folded.
 const sections = [
-  ['answer', 'Answer', answer, false], ['timeline', 'Timeline', timeline, true], ['utilisation', 'Utilisation', utilisation, true], ['waits', 'Why tasks waited', waiting, true],
-  ['tasks', 'Tasks', tasks, true], ['types', 'Task types', types, true], ['graph', 'Dependencies', dag, true], ['estimates', 'Estimates', estimates, true],
-  ['workflows', 'Workflows', deadlines, true], ['policies', 'Other policies', others, true], ['failures', 'Failures and warnings', failures, false], ['about', 'About this run', about, false],
+  ['failures', 'What failed', failures], ['answer', 'Summary', answer], ['results', 'What came out', results], ['timeline', 'Timeline', timeline, true], ['tasks', 'Tasks', tasks, true],
+  ['graph', 'Dependencies', dag, true], ['workflows', 'Workflows', deadlines, true], ['warnings', 'Warnings', warnings], ['about', 'About this run', about],
+  ['utilisation', 'Utilisation', utilisation, true, true], ['waits', 'Why tasks waited', waiting, true, true], ['types', 'Task types', types, true, true],
+  ['estimates', 'Estimates', estimates, true, true], ['policies', 'Other policies', others, true, true],
 ];
 
 const root = document.getElementById('page');
@@ -25,7 +28,7 @@ let page = null, parts = [];
 function heads() {
   const several = page.runs.length > 1, r = page.runs[0];
   document.getElementById('title').textContent = several ? `${page.runs.length} runs` : r.name;
-  document.getElementById('subtitle').textContent = (several ? '' : `${r.policy} on ${r.runtime}, started ${r.started}. `) + `Written ${page.written}.`;
+  document.getElementById('subtitle').textContent = (several ? '' : `${r.policy} on ${r.runtime}, started ${when(r.started)}. `) + `Written ${when(page.written)}.`;
 }
 
 // axis gives several runs one axis of time.
@@ -40,32 +43,34 @@ function build() {
   document.documentElement.classList.toggle('several', several);
   axis();
   parts = [];
-  const made = [];
-  const add = (id, title, list) => {
+  const made = [], more = [], fold = el('details', {id: 'more', on: {toggle: () => fold.open && refresh()}}, el('summary', {}, 'Scheduling: utilisation, waits, types, estimates, other policies'));
+  const add = (id, title, list, folded) => {
     const section = el('section', {id, 'aria-labelledby': id + '-title'}, el('h2', {id: id + '-title'}, title), el('div', {class: 'runs'}, ...list.map(p => p.frame || p.node)));
     const link = el('a', {href: '#' + id}, title);
-    made.push(section);
-    nav.append(link);
-    parts.push({section, link, list});
+    (folded ? more : made).push(section);
+    if (!folded) nav.append(link);
+    parts.push({section, link, list, fold: folded && fold});
   };
   nav.replaceChildren();
   if (several) add('compare', 'Runs', [compare(page)]);
-  for (const [id, title, make, needs] of sections) {
+  for (const [id, title, make, needs, folded] of sections) {
     add(id, title, page.runs.map(run => {
       const p = make(run, several ? run.view : page), name = several ? el('h3', {class: 'of'}, `${run.name} (${run.policy})`) : null;
       return {...p, empty: () => needs && !run.names.length || p.empty && p.empty(), frame: el('div', {class: 'run'}, name, p.node)};
-    }));
+    }), folded);
   }
-  root.replaceChildren(...made);
+  fold.append(...more);
+  nav.append(el('a', {href: '#more', on: {click: () => { fold.open = true; }}}, 'Scheduling'));
+  root.replaceChildren(...made, fold);
 }
 
 function refresh() {
   heads();
-  for (const {section, link, list} of parts) {
+  for (const {section, link, list, fold} of parts) {
     const shown = list.filter(p => !p.empty || !p.empty());
     section.hidden = link.hidden = !shown.length;
     for (const p of list) if (p.frame) p.frame.classList.toggle('nothing', !shown.includes(p));
-    for (const p of shown) p.refresh();
+    if (!fold || fold.open) for (const p of shown) p.refresh();
   }
   document.documentElement.dataset.updates = +(document.documentElement.dataset.updates || 0) + 1;
 }

@@ -4,7 +4,7 @@ export function el(tag, attributes, ...children) {
   const e = document.createElement(tag);
   for (const [k, v] of Object.entries(attributes || {})) {
     if (k === 'on') for (const [event, f] of Object.entries(v)) e.addEventListener(event, f);
-    else if (k === 'style') for (const [p, x] of Object.entries(v)) e.style.setProperty(p, x);
+    else if (k === 'style') for (const [p, x] of Object.entries(v || {})) e.style.setProperty(p, x);
     else if (v !== undefined && v !== null && v !== false) e.setAttribute(k, v === true ? '' : v);
   }
   e.append(...children.filter(c => c !== undefined && c !== null && c !== false));
@@ -55,9 +55,20 @@ export const cores = millicores => millicores === 1000 ? '1 core' : `${+(millico
 // short cuts a text for a label; the whole stands in tables and details.
 export const short = (s, n = 40) => s.length > n ? s.slice(0, Math.max(1, n - 1)) + '…' : s;
 
-// Colours of types: eight that people with any colour vision tell apart, then hues with other lightness.
-const palette = ['#3b78b5', '#e39139', '#4f9d69', '#c25450', '#8a6db5', '#937056', '#c96fa6', '#6c7a89', '#a8a132', '#2f9fae'];
-export const colour = i => i < palette.length ? palette[i] : `hsl(${Math.round(i * 137.5) % 360} 42% ${[42, 55, 65][i % 3]}%)`;
+// Colours of types that people with any colour vision tell apart, then hues with other lightness: none is like those of
+// failures and of the critical path.
+const palette = ['#3b78b5', '#a8a132', '#4f9d69', '#8a6db5', '#2f9fae', '#937056', '#6c7a89', '#c96fa6'];
+export const colour = i => i < palette.length ? palette[i] : `hsl(${50 + Math.round(i * 137.5) % 260} 42% ${[42, 55, 65][i % 3]}%)`;
+
+// Colours of the ends of attempts.
+export const outcomes = {ok: '#4f9d69', reused: '#2f9fae', 'under way': '#3b78b5', preempted: '#8a6db5', 'exit-code': '#c62828', 'out-of-memory': '#7b1fa2', 'timed-out': '#b26a00', killed: '#6d4c41',
+  lost: '#37474f', 'host-error': '#ad1457', 'output-missing': '#e0457b', 'out-of-disk': '#00838f', failed: '#c62828', skipped: '#8d99a5'};
+
+// when writes an instant in the zone of the reader.
+export const when = t => isNaN(new Date(t)) ? String(t) : new Date(t).toLocaleString('sv-SE', {timeZoneName: 'short'});
+
+export const quote = word => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+
 
 export function legend(items) {
   return el('div', {class: 'legend'}, ...items.map(([name, c, kind]) => el('span', {}, el('i', {class: kind, style: {'--c': c}}), short(name, 60))));

@@ -1,9 +1,9 @@
 // The timeline: a row for each slot of each node, the plan against what happened.
-import {el, seconds, colour, legend, ticks, clock, hint, ink, fit, short, bytes, button, choice, plural, redraws} from './text.js';
+import {el, seconds, colour, outcomes, legend, ticks, clock, hint, ink, fit, short, bytes, button, choice, plural, redraws} from './text.js';
 import {detail} from './detail.js';
 
 const phases = [['staging', '#b3a429'], ['container start', '#e39139'], ['running', '#3b78b5']];
-const outcomes = {ok: '#4f9d69', 'under way': '#3b78b5', preempted: '#8a6db5'}, bad = '#c25450', asleep = '#aab3bc';
+const bad = outcomes.failed, asleep = '#aab3bc', least = 4; // pixels of an attempt that failed
 const left = 132, top = 24, strip = 7;
 
 export function timeline(run, page) {
@@ -55,7 +55,7 @@ export function timeline(run, page) {
     count.textContent = found ? `${found.size} found` : '';
   }
 
-  const colourOf = i => by === 'type' ? run.hue(run.kind(i)) : by === 'workflow' ? run.flow(i) : by === 'outcome' ? outcomes[run.outcome(i)] || bad : phases[2][1];
+  const colourOf = i => run.fails(i) ? outcomes[run.outcome(i)] || bad : by === 'type' ? run.hue(run.kind(i)) : by === 'workflow' ? run.flow(i) : by === 'outcome' ? outcomes[run.outcome(i)] : phases[2][1];
   let wide = 1000; // of the canvas, as it was drawn last
   const at = t => left + (t - from) * (wide - left) / (to - from);
   const timeAt = px => from + (px - left) * (to - from) / (canvas.clientWidth - left);
@@ -96,7 +96,7 @@ export function timeline(run, page) {
       x.fillStyle = colourOf(i); x.globalAlpha = alpha * 0.4; x.fillRect(p, py, begin - p, tall); x.globalAlpha = alpha;
     }
     x.fillStyle = colourOf(i);
-    x.fillRect(begin, py, Math.max(0.5, end - begin), tall);
+    x.fillRect(begin, py, Math.max(run.fails(i) ? least : 0.5, end - begin), tall);
     if (run.awayOf.size) for (const k of run.awayOf.get(i) || []) {
       const s = at(run.away.since[k]), e = Math.min(end, at(run.away.until[k]));
       if (e <= s) continue;
@@ -120,7 +120,7 @@ export function timeline(run, page) {
     if (height >= 14 && end - begin > 34) {
       x.fillStyle = '#fff';
       x.font = '11px system-ui, sans-serif';
-      x.fillText(short(run.names[a.task[i]], Math.floor((Math.min(end, wide) - Math.max(begin, left) - 4) / 6.2)), Math.max(begin, left) + 3, py + tall / 2 + 4);
+      x.fillText(short(run.labels[a.task[i]], Math.floor((Math.min(end, wide) - Math.max(begin, left) - 4) / 6.2)), Math.max(begin, left) + 3, py + tall / 2 + 4);
       x.font = '12px system-ui, sans-serif';
     }
     if (i === chosen) { x.globalAlpha = 1; x.strokeStyle = ink('ink'); x.lineWidth = 2.5; x.strokeRect(p, py, Math.max(2, end - p), tall); x.lineWidth = 1; }
@@ -208,7 +208,7 @@ export function timeline(run, page) {
       if (s.changed === 'moved') x.setLineDash([4, 2]);
       x.strokeRect(p + 0.5, py + 0.5, Math.max(1, e - p - 1), tall - 1);
       x.setLineDash([]); x.lineWidth = 1;
-      if (height >= 14 && e - p > 34 && s.ahead) { x.fillStyle = ink('ink'); x.font = '11px system-ui, sans-serif'; x.fillText(short(run.names[s.task], Math.floor((e - Math.max(p, left) - 4) / 6.2)), Math.max(p, left) + 3, py + tall / 2 + 4); x.font = '12px system-ui, sans-serif'; }
+      if (height >= 14 && e - p > 34 && s.ahead) { x.fillStyle = ink('ink'); x.font = '11px system-ui, sans-serif'; x.fillText(short(run.labels[s.task], Math.floor((e - Math.max(p, left) - 4) / 6.2)), Math.max(p, left) + 3, py + tall / 2 + 4); x.font = '12px system-ui, sans-serif'; }
     }
     x.fillStyle = ink('mark');
     x.fillRect(now - 0.75, top - 6, 1.5, bottom - top + 4);
@@ -223,19 +223,22 @@ export function timeline(run, page) {
     x.beginPath(); x.rect(left, 0, width - left, bottom + 2); x.clip();
     plan = round >= 0 ? placed() : null;
     let drawn = 0;
+    const failed = []; // above all others
     for (const node of byLane) {
       for (const lane of node) {
         let last = -1;
         for (const i of lane) {
           const p = at(run.attempt.queued[i]), end = at(run.stop[i]);
-          if (end < left || p > width || end < last + 0.5) continue;
+          if (end < left || p > width || end < last + 0.5 && !run.fails(i)) continue;
           if (plan && run.attempt.queued[i] > plan.now) continue;
+          if (run.fails(i) && end < last + least && !plan) { failed.push([i, p, end]); drawn++; continue; }
           last = Math.max(end, p + 0.5);
           drawn++;
           if (plan && !(run.stop[i] <= plan.now)) { x.save(); x.beginPath(); x.rect(left, 0, at(plan.now) - left, bottom + 2); x.clip(); bar(x, i, p, end, 1); x.restore(); } else bar(x, i, p, end, 1);
         }
       }
     }
+    for (const [i, p, end] of failed) bar(x, i, p, end, 1);
     if (plan) drawPlan(x, width); else links(x);
     extras(x, width);
     x.restore();
@@ -243,6 +246,7 @@ export function timeline(run, page) {
     canvas.dataset.drawn = drawn;
     canvas.dataset.planned = plan ? plan.out.length : '';
     const marks = [];
+    if (by !== 'outcome') for (const o of new Set(run.failures.map(f => f.outcome))) marks.push([o, outcomes[o] || bad]);
     if (run.critical.size) marks.push(['on the critical path', ink('mark'), 'frame']);
     if (run.away.attempt.length) marks.push(['suspended', asleep, 'striped']);
     if (run.attempt.try.some(t => t > 1)) marks.push(['tried again', ink('ink'), 'notch']);
@@ -281,7 +285,7 @@ export function timeline(run, page) {
     return i >= 0 && run.stop[i] + slack >= t ? {attempt: i} : {};
   }
 
-  const brief = i => `${run.fullName(i)}${run.attempt.try[i] > 1 ? ` (try ${run.attempt.try[i]})` : ''}\n${run.kindName(i)} on ${run.nodeName(i)}: ${run.outcome(i)}\n` +
+  const brief = i => `${run.label(run.attempt.task[i])}${run.attempt.try[i] > 1 ? ` (try ${run.attempt.try[i]})` : ''}\n${run.kindName(i)} on ${run.nodeName(i)}: ${run.outcome(i)}\n` +
     `ordered at ${seconds(run.secs(run.attempt.queued[i]))}, waited ${seconds(run.secs(run.attempt.wait[i]))}, ran ${seconds(run.secs(run.attempt.run[i]))}`;
 
   function fill() {

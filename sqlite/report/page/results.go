@@ -1,0 +1,126 @@
+package page
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/color"
+	_ "image/gif" // pictures that results are
+	"image/jpeg"
+	_ "image/png"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"gantry/executor"
+)
+
+// Result is a file that a run left for its user.
+type Result struct {
+	Name  string `json:"name"` // WORKFLOW/FILE
+	Bytes int64  `json:"bytes"`
+	Link  string `json:"link,omitempty"`
+	Thumb string `json:"thumb,omitempty"` // a data URL of a small picture
+}
+
+// Bounds of the results that a page lists, of the pictures among them, and of what is read for these.
+const (
+	maxResults = 200
+	maxWalked  = 20_000
+	maxThumbs  = 12
+	thumbWidth = 360
+	maxPicture = 64 << 20 // bytes of a file
+	maxPixels  = 40 << 20
+)
+
+// ResultsIn lists the regular files below directories of workflows in dir, in the order of their names, and how many
+// more there are. Links begin with base, the address of dir; "" for none.
+func ResultsIn(dir, base string, flows []string) (all []Result, more int) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, 0
+	}
+	defer root.Close()
+	thumbs, walked := 0, 0
+	walk := func(name string, d fs.DirEntry, err error) error {
+		if walked++; walked > maxWalked {
+			return fs.SkipAll
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return nil // what cannot be read is left out
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil
+		}
+		if len(all) == maxResults {
+			more++
+			return nil
+		}
+		r := Result{Name: strings.ToValidUTF8(name, "�"), Bytes: info.Size()}
+		if base != "" {
+			r.Link = base + (&url.URL{Path: name}).EscapedPath()
+		}
+		if thumbs < maxThumbs && info.Size() <= maxPicture {
+			if r.Thumb = thumb(root, name); r.Thumb != "" {
+				thumbs++
+			}
+		}
+		all = append(all, r)
+		return nil
+	}
+	for _, flow := range flows {
+		_ = fs.WalkDir(root.FS(), executor.EscapeName(flow), walk)
+	}
+	return all, more
+}
+
+// thumb is a small picture of one that a program made, as a data URL; "" if the file is none.
+func thumb(root *os.Root, name string) string {
+	f, err := root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	size, _, err := image.DecodeConfig(f)
+	if err != nil || size.Width < 1 || size.Height < 1 || size.Width > maxPixels/size.Height {
+		return ""
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return ""
+	}
+	whole, _, err := image.Decode(f)
+	if err != nil {
+		return ""
+	}
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, shrunk(whole), &jpeg.Options{Quality: 82}); err != nil {
+		return ""
+	}
+	return "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+// shrunk is a picture of at most thumbWidth pixels each way, on white. A pixel is the mean of some of those that it
+// stands for.
+func shrunk(of image.Image) image.Image {
+	const looks = 4 // each way
+	from := of.Bounds()
+	scale := max(1, float64(max(from.Dx(), from.Dy()))/thumbWidth)
+	w, h := max(1, int(float64(from.Dx())/scale)), max(1, int(float64(from.Dy())/scale))
+	to := image.NewRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			var sum [3]uint32
+			for k := range looks * looks {
+				r, g, b, a := of.At(from.Min.X+int((float64(x)+(float64(k%looks)+0.5)/looks)*scale),
+					from.Min.Y+int((float64(y)+(float64(k/looks)+0.5)/looks)*scale)).RGBA()
+				sum[0], sum[1], sum[2] = sum[0]+r+0xffff-a, sum[1]+g+0xffff-a, sum[2]+b+0xffff-a
+			}
+			const each = looks * looks << 8
+			to.SetRGBA(x, y, color.RGBA{uint8(sum[0] / each), uint8(sum[1] / each), uint8(sum[2] / each), 255})
+		}
+	}
+	return to
+}

@@ -1,0 +1,75 @@
+package page_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gantry/sqlite/report/page"
+)
+
+// Results are listed with sizes, links and small pictures; nothing outside of the directory is, and no picture that
+// would take much memory is unpacked.
+func TestResultsAreListedWithPictures(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, text []byte) {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var picture bytes.Buffer
+	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 900, 3))); err != nil {
+		t.Fatal(err)
+	}
+	bomb := bytes.Clone(picture.Bytes())
+	binary.BigEndian.PutUint32(bomb[16:], 1<<30)
+	binary.BigEndian.PutUint32(bomb[20:], 1<<30)
+	binary.BigEndian.PutUint32(bomb[29:], crc32.ChecksumIEEE(bomb[12:29]))
+	write("flow/a #1?.png", picture.Bytes())
+	write("flow/bomb.png", bomb)
+	write("flow/cut.png", picture.Bytes()[:60])
+	write("flow/deep/t.txt", []byte("four"))
+	write("other/x", nil)
+	write("secret", []byte("outside"))
+	for name, to := range map[string]string{"flow/link": "../secret", "flow/out": "/etc"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, more := page.ResultsIn(dir, "./r/", []string{"flow", "../secret", "gone"})
+	var names []string
+	for _, r := range all {
+		names = append(names, r.Name)
+		pictured := strings.HasPrefix(r.Thumb, "data:image/jpeg;base64,")
+		if pictured != (r.Name == "flow/a #1?.png") {
+			t.Errorf("%s has a picture: %v", r.Name, pictured)
+		}
+	}
+	if got := strings.Join(names, " "); got != "flow/a #1?.png flow/bomb.png flow/cut.png flow/deep/t.txt" ||
+		more != 0 {
+		t.Fatalf("results are %s and %d more", got, more)
+	}
+	if got := all[0].Link; got != "./r/flow/a%20%231%3F.png" {
+		t.Errorf("the link of a picture is %s", got)
+	}
+	if all[3].Bytes != 4 {
+		t.Errorf("a text of 4 bytes has %d", all[3].Bytes)
+	}
+	for i := range 300 {
+		write("many/"+strconv.Itoa(i), nil)
+	}
+	if all, more = page.ResultsIn(dir, "", []string{"many"}); len(all) != 200 || more != 100 ||
+		all[0].Link != "" {
+		t.Errorf("of 300 results %d are listed, and %d are more (%q)", len(all), more, all[0].Link)
+	}
+}
