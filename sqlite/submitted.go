@@ -309,6 +309,7 @@ func (r *Run) settle(b *executor.Batch) error {
 type Outcome struct {
 	Submitted
 	Tasks, Done, Failed int           // of the workflow
+	Flow                string        // name of the workflow in the run, also of a task; "" until it arrived
 	Started, Ended      *planner.Time // on the axis of the run; nil: not yet
 	Exit                *int          // of a task that ended: the exit code of its program, if it had one
 	Attempt             LastAttempt   // of a task, or of a workflow of one
@@ -374,16 +375,17 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND " + ofWorkflow + " AND t.state "
 	query, args := "SELECT w.state, w.tasks, iif(w.state = 'done', w.tasks, "+of+"= 'done')), "+
 		"iif(w.state = 'done', 0, "+of+"IN ('failed', 'skipped'))), w.started_ns, "+
-		"w.ended_ns, NULL FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",
+		"w.ended_ns, NULL, w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",
 		[]any{s.Run, s.Workflow}
 	if s.Task != planner.None {
 		query, args = "SELECT t.state, 1, t.state = 'done', t.state IN ('failed', 'skipped'), "+
 			"t.queued_ns, t.ended_ns, (SELECT a.exit_code FROM attempts a WHERE a.run = t.run AND a.attempt = "+
-			"t.attempt) FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.task = ?",
+			"t.attempt), w.name FROM tasks t JOIN runs r ON r.id = t.run JOIN workflows w ON w.run = t.run AND " +
+			"w.workflow = t.workflow WHERE r.name = ? AND t.task = ?",
 			[]any{s.Run, s.Task}
 	}
 	if err := db.one(ctx, query, args, &o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started, &o.Ended,
-		&o.Exit); err != nil {
+		&o.Exit, &o.Flow); err != nil {
 		return nil, err
 	}
 	if o.Tasks != 1 {

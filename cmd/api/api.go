@@ -157,7 +157,9 @@ type Status struct {
 	Due       *time.Time `json:"due,omitempty"`
 	Started   *time.Time `json:"started,omitempty"`
 	Ended     *time.Time `json:"ended,omitempty"`
-	Expected  *Expected  `json:"expected,omitempty"`
+	// Results is where its results lie, from the gantry directory on; of a single task, where those of its workflow do.
+	Results  string    `json:"results,omitempty"`
+	Expected *Expected `json:"expected,omitempty"`
 }
 
 // Expected is when a submission is expected to start and end.

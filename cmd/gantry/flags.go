@@ -248,9 +248,11 @@ func resultsFlag() cli.Flag {
 		"such as '*.vcf' or 'calls/**' (may be repeated; default: files that no task reads)"}
 }
 
-func resultsDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "results-dir", Usage: "copy the results to `DIR` at the end, over those of earlier " +
-		"runs; of several workflows each to DIR/WORKFLOW"}
+// atEnd is when gantry run copies results.
+const atEnd = "at the end, over those of earlier runs; of several workflows each to DIR/WORKFLOW"
+
+func resultsDirFlag(when string) cli.Flag {
+	return &cli.StringFlag{Name: "results-dir", Usage: "copy the results to `DIR` " + when}
 }
 
 func onEndFlag() cli.Flag {

@@ -34,7 +34,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 				"default: as the run began)"},
 			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(), defineFlag(new(definitions)),
 			&cli.BoolFlag{Name: "repair", Usage: "with --with: repair the workflow as far as possible"},
-			maxInputFlag(new(byteSize)), resultsFlag(), resultsDirFlag(), onEndFlag(),
+			maxInputFlag(new(byteSize)), resultsFlag(), resultsDirFlag(atEnd), onEndFlag(),
 			&cli.StringFlag{Name: "slurm-job", Usage: "continue a run on Slurm in the allocation of job `ID` " +
 				"(default: its last one, else the one that gantry runs in, else one like that which it requested)"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -608,10 +610,21 @@ func waitCommand() *cli.Command {
 output. If the server is killed and started again meanwhile, the command continues by
 itself. A submission that ended is found in the log when no server is there.
 
+   gantry wait --results-dir montage 12
+
 Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wrong command line, 3 no such submission,
-or it was refused, 4 no server.`,
-		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
+or it was refused, 4 no server, or the results cannot be copied.`,
+		Flags: []cli.Flag{dirFlag(), resultsDirFlag("when it has ended, over files of their names; of a single task, " +
+			"those of its workflow"), quietFlag(), jsonFlag()},
 		Action: onSubmission(func(c *cli.Context, cl *api.Client, id int64) error {
+			set := &session.Settings{}
+			home, err := homeOf(c)
+			if err = cmp.Or(err, readResultsDir(c, set)); err == nil {
+				err = session.MakeResultsDir(home, set.ResultsDir)
+			}
+			if err != nil {
+				return err
+			}
 			st, err := cl.Wait(c.Context, id)
 			if errors.Is(err, api.ErrNoServer) {
 				st, err = loggedStatus(c, id, err)
@@ -621,9 +634,31 @@ or it was refused, 4 no server.`,
 			}
 			err = ended(c, st)
 			tellDoubts(c, st)
-			return err
+			if set.ResultsDir == "" || st.Results == "" { // it was refused
+				return err
+			}
+			return placeResults(c, filepath.Join(home, st.Results), set.ResultsDir, err)
 		}),
 	}
+}
+
+// placeResults copies the results of a submission that ended, with an error or without.
+func placeResults(c *cli.Context, from, to string, outcome error) error {
+	err, said := session.PlaceResults(from, to), "results are in "+term.ShortPath(to)
+	if _, missing := os.Lstat(from); errors.Is(missing, fs.ErrNotExist) {
+		err, said = nil, "it has no results"
+	}
+	if err != nil {
+		code := new(exit.Error)
+		if errors.As(outcome, &code) {
+			return exit.With(code.Code, err)
+		}
+		return exit.With(exit.Host, err)
+	}
+	if !c.Bool("quiet") {
+		fmt.Fprintln(c.App.ErrWriter, said)
+	}
+	return outcome
 }
 
 // tellDoubts names the tasks of a finished submission that may not have meant to succeed, as gantry run does at its

@@ -102,14 +102,24 @@ func TestSingleTasksOutliveTheirServer(t *testing.T) {
 	expect(t, exitOK, []string{"late done"}, "wait", "--dir", dir, late)
 	expect(t, exitOK, []string{"long cancelled"}, "cancel", "--dir", dir, long)
 	expect(t, exitTasksFailed, nil, "wait", "--dir", dir, long)
+	// Its user names the place of the results, while there is a server and afterwards.
+	place := filepath.Join(filepath.Dir(dir), "place")
+	results := func(code int, id string) {
+		t.Helper()
+		expect(t, code, nil, "wait", "--dir", dir, "--results-dir", place, id)
+	}
+	results(exitOK, two)
+	results(exitTasksFailed, fails)
+	expect(t, exitUsage, []string{"in the directory of all runs"}, "wait", "--dir", dir, "--results-dir",
+		filepath.Join(dir, "x"), two)
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
-	copies, err := filepath.Glob(filepath.Join(dir, runOf(t, dir), "results", "mine.*", "copy.txt"))
-	if err != nil || len(copies) != 1 {
-		t.Fatal(copies, err)
-	}
-	if text, err := os.ReadFile(copies[0]); err != nil || string(text) != "one\none\n" {
-		t.Errorf("%s has %q (%v)", copies[0], text, err)
+	results(exitOK, other)
+	results(exitTasksFailed, never)
+	for _, name := range []string{"two.txt", "copy.txt"} {
+		if text, err := os.ReadFile(filepath.Join(place, name)); err != nil || string(text) != "one\none\n" {
+			t.Errorf("%s has %q (%v)", name, text, err)
+		}
 	}
 	out := expect(t, exitOK, nil, "show", "--dir", dir, "--json")
 	var summary struct{ Tasks, Done, Attempts int }

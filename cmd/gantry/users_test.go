@@ -364,7 +364,9 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 	l.write(bob, filepath.Join(his, "Makeflow"), "out: secret\n\tcat secret >out; cat secret\n")
 	l.wants(bob, exitOK, []string{"1: Makeflow-1"}, "submit", "--image", "gantry/busybox", "--no-prediction",
 		"Makeflow")
-	l.wants(bob, exitOK, nil, "wait", "1")
+	l.wants(bob, exitOK, nil, "wait", "--results-dir", "place", "1")
+	l.belongs(bob, filepath.Join(his, "place", "out"))
+	l.wants(alice, exitHost, []string{"--results-dir", "permission denied"}, "wait", "--results-dir", his, "1")
 	results := filepath.Join(l.dir, "lab", "results", "Makeflow-1")
 	for _, path := range []string{results, filepath.Join(results, "out"),
 		filepath.Join(l.dir, "lab", "work", "Makeflow-1", "out-1", ".command.out")} {

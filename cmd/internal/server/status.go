@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -202,6 +203,9 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done,
 		Failed: o.Failed, Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended), Outcome: o.Attempt.Outcome,
 		Node: o.Attempt.Node, Peak: o.Attempt.Peak, CPU: o.Attempt.CPU, Signal: o.Attempt.Signal}
+	if o.Flow != "" {
+		st.Results = filepath.Join(o.Run, "results", executor.EscapeName(o.Flow))
+	}
 	more := readOptions(o.Options)
 	st.Labels, st.Workflow = more.Labels, more.Workflow
 	switch {

@@ -18,13 +18,13 @@ import (
 // LatestLink is the name of a link to the directory of the newest run.
 const LatestLink = "latest"
 
-// makeResultsDir makes the directory of --results-dir, before anything runs, and tries to write to it.
-func (s *Session) makeResultsDir() (err error) {
-	dir := s.Set.ResultsDir
+// MakeResultsDir makes the directory of --results-dir, before anything runs, and tries to write to it. Home is the
+// directory of all runs.
+func MakeResultsDir(home, dir string) (err error) {
 	if dir == "" {
 		return nil
 	}
-	if rel, err := filepath.Rel(s.Home, dir); err == nil && filepath.IsLocal(rel) {
+	if rel, err := filepath.Rel(home, dir); err == nil && filepath.IsLocal(rel) {
 		return exit.Usagef("--results-dir %s: it is in the directory of all runs (--dir): choose another", dir)
 	}
 	stage.Caller().Rights().Do(func() {
@@ -60,12 +60,20 @@ func (s *Session) placeResults() (err error) {
 		if several {
 			to = filepath.Join(dir, f.Name())
 		}
-		stage.Caller().Rights().Do(func() { err = copyResults(filepath.Join(from, f.Name()), to) })
-		if err != nil {
-			return fmt.Errorf("--results-dir: %w; the results are in %s", err, from)
+		if err := PlaceResults(filepath.Join(from, f.Name()), to); err != nil {
+			return err
 		}
 	}
 	s.View.Note("results are in %s", term.ShortPath(dir))
+	return nil
+}
+
+// PlaceResults copies the results of a workflow to a directory, with the rights of the calling user.
+func PlaceResults(from, to string) (err error) {
+	stage.Caller().Rights().Do(func() { err = copyResults(from, to) })
+	if err != nil {
+		return fmt.Errorf("--results-dir: %w; the results are in %s", err, from)
+	}
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (s *Session) recallSettings(ctx context.Context) error {
 }
 
 func (s *Session) resume(ctx context.Context, corrected []correction) error {
-	if err := s.makeResultsDir(); err != nil {
+	if err := MakeResultsDir(s.Home, s.Set.ResultsDir); err != nil {
 		return err
 	}
 	info := s.Log.Info()

@@ -114,7 +114,7 @@ func (s *Session) start(ctx context.Context, mode sqlite.Mode) (err error) {
 	if s.Name == LatestLink {
 		return exit.Usagef("--name %s: this is the link to the newest run: choose another name", s.Name)
 	}
-	if err := s.makeResultsDir(); err != nil {
+	if err := MakeResultsDir(s.Home, s.Set.ResultsDir); err != nil {
 		return err
 	}
 	if s.Dir, err = s.Set.place(filepath.Join(s.Home, s.Name)); err != nil {
