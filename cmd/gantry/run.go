@@ -57,7 +57,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: slices.Concat(planFlags(), readingFlags(), givenFlags(""), estimateFlags(runEstimator),
 			containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(atEnd),
-				noPredictionFlag(), &cli.BoolFlag{Name: "dry-run", Usage: "print the plan, with all commands, and start nothing"}},
+				noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
+					Usage: "print the plan, with all commands, and start nothing"}},
 			nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps " +
 				"run one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a " +
 				"step for each task)"}}),
