@@ -362,6 +362,14 @@ func (r *Run) flushSamples() error {
 	return err
 }
 
+// Warned reports whether an earlier run on the same host has a warning.
+func (r *Run) Warned(message string) (known bool, err error) {
+	err = r.db.one(context.Background(), `SELECT count(*) > 0 FROM warnings w JOIN runs e ON e.id = w.run JOIN runs r ON
+		r.id = ?1 WHERE w.run <> ?1 AND w.message = ?2 AND e.host ->> 'name' = r.host ->> 'name'`, []any{r.id, message},
+		&known)
+	return known, err
+}
+
 // Warn logs a warning of the run under a stable rule name; equal ones are counted.
 func (r *Run) Warn(rule, message string) error {
 	return r.db.change("INSERT INTO warnings(run, rule, message, count) VALUES (?,?,?,1) ON CONFLICT DO UPDATE SET "+

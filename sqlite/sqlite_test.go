@@ -608,3 +608,34 @@ func TestRunsAreFoundByNameAndPrefix(t *testing.T) {
 		}
 	}
 }
+
+// A host has a warning once for all runs there.
+func TestWarningsOfAHostAreKnown(t *testing.T) {
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, c := range []struct {
+		run, host, message string
+		known              bool
+	}{{"a", "calm", "no swap", false}, {"b", "calm", "no swap", true}, {"c", "calm", "no disk", false},
+		{"d", "busy", "no swap", false}} {
+		info := logtest.Info(c.run)
+		info.Host.Name = c.host
+		l := logtest.New(t, db, info)
+		known, err := l.Warned(c.message)
+		if err != nil || known != c.known {
+			t.Errorf("run %s on %s: %q is known: %v (%v)", c.run, c.host, c.message, known, err)
+		}
+		if err := l.Warn("rule", c.message); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := l.Warned(c.message); err != nil || again != c.known {
+			t.Errorf("run %s: its own warning is known: %v (%v)", c.run, again, err)
+		}
+		if err := l.Finish(t.Context(), sqlite.Finished, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

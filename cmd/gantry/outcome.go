@@ -44,7 +44,9 @@ func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool)
 			term.PrintJSON(w, summary)
 			return nil
 		}
-		printSummary(w, summary, "", o.Progress.Told(), false)
+		// People who run programs look at files and failures first.
+		tables := !session.Capabilities(summary.Runtime).Programs
+		printSummary(w, summary, "", o.Progress.Told(), tables, false)
 		return nil
 	case o.Result.Interrupted: // its metrics were not taken
 		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n", o.Run,

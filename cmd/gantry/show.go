@@ -111,7 +111,7 @@ func show(c *cli.Context, db *sqlite.DB) error {
 		submission = c.Args().First()
 		s.Log = filepath.Join(c.String("dir"), sqlite.FileName)
 	}
-	printSummary(c.App.Writer, s, submission, nil, c.Bool("all"))
+	printSummary(c.App.Writer, s, submission, nil, true, c.Bool("all"))
 	if s.State == sqlite.Running || s.State == crashed {
 		printPaused(c, s.Run, s.Runtime)
 	}

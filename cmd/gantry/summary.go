@@ -35,8 +35,8 @@ const maxSummaryFailures = 10
 const maxSummaryImages = 5
 
 // printSummary prints the outcome of a run, or of one submission to a server if that is named, without the warnings in
-// told: those were printed before. The errors of estimates are printed if all is asked for.
-func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool, all bool) {
+// told: those were printed before. Tables of types and nodes are printed with tables, the errors of estimates with all.
+func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool, tables, all bool) {
 	shown.Names(s)
 	most, name := term.RowsFor(s.Tasks, len(s.Deadlines) > 0), cmp.Or(submission, s.Run)
 	b := term.NewSheet(w)
@@ -45,17 +45,22 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 		fmt.Fprintf(b, "Its tasks are too many to be summed up at once: gantry show --all %s does that. Of a server, "+
 			"gantry queue --all lists submissions, and gantry show ID sums up one.\n\n", s.Run)
 	} else {
-		printWorkflows(b, s, most.Workflows)
+		if tables || s.Workflows > 1 {
+			printWorkflows(b, s, most.Workflows)
+		}
 		printDeadlines(b, s, most.Deadlines)
-		printTypes(b, s, most.Types)
-		printMemory(b, s.Memory)
+		if tables {
+			printTypes(b, s, most.Types)
+			printMemory(b, s.Memory)
+		}
 		if all {
 			printEstimates(b, s)
 		}
-		printNodes(b, s, most.Nodes)
+		if tables {
+			printNodes(b, s, most.Nodes)
+			printImages(b, s)
+		}
 		printSlowdowns(b, s)
-		printFailures(b, s, name)
-		printImages(b, s)
 	}
 	for _, x := range s.Warnings {
 		if told[x.Message] {
@@ -67,6 +72,9 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 		}
 		fmt.Fprintf(b, "warning: %s%s\n", shown.Under(x.Message, "  "), times)
 	}
+	if !tables {
+		fmt.Fprintf(b, "types of task, nodes: gantry show %s\n", name)
+	}
 	fmt.Fprintf(b, "tasks: gantry show --tasks %s\n", name)
 	dir := filepath.Join(filepath.Dir(s.Log), s.Run, "results")
 	if submission != "" && len(s.WorkflowRow) == 1 {
@@ -77,6 +85,9 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 	}
 	if submission == "" { // that of one is made for the answer, or not for its user to read
 		fmt.Fprintf(b, "log: %s\n", term.ShortPath(s.Log))
+	}
+	if !s.Brief {
+		printFailures(b, s, name) // last, where they are seen
 	}
 	_, _ = io.WriteString(w, b.String())
 }
@@ -274,17 +285,17 @@ func printFailures(b *term.Sheet, s *sqlite.Summary, name string) {
 		if n > maxLoud {
 			loud = append(loud[:maxLoud], fmt.Sprintf("and %d more", n-maxLoud))
 		}
-		fmt.Fprintf(b, "%s that succeeded wrote to standard error: %s: gantry logs %s TASK\n\n", term.Plural(n, "task"),
+		fmt.Fprintf(b, "\n%s that succeeded wrote to standard error: %s: gantry logs %s TASK\n", term.Plural(n, "task"),
 			strings.Join(loud, ", "), name)
 	}
 	for _, of := range []struct {
 		title string
 		tasks []sqlite.Failure
-	}{{"failed", s.Failures}, {"suspect", suspect}} {
+	}{{"suspect", suspect}, {"failed", s.Failures}} {
 		if len(of.tasks) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "%s:\n", of.title)
+		fmt.Fprintf(b, "\n%s:\n", of.title)
 		for i, f := range of.tasks {
 			if i == maxSummaryFailures {
 				fmt.Fprintf(b, "  ... %d more\n", len(of.tasks)-i)
@@ -292,7 +303,7 @@ func printFailures(b *term.Sheet, s *sqlite.Summary, name string) {
 			}
 			fmt.Fprintf(b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
 		}
-		fmt.Fprintf(b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n\n", name, name)
+		fmt.Fprintf(b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n", name, name)
 	}
 }
 

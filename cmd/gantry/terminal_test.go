@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
 )
@@ -72,5 +73,38 @@ func TestLogsShowsEscapesOnATerminalOnly(t *testing.T) {
 	}
 	if bytes.ContainsRune(all, 0x1b) {
 		t.Errorf("the terminal got an escape character: %q", all)
+	}
+}
+
+// On a terminal gantry's own words have colours, unless NO_COLOR is set; failures come last.
+func TestATerminalHasColoursAndFailuresLast(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) {
+		l := logtest.New(t, db, logtest.Info("red"))
+		id := l.Arrive(0, "flow", []string{"warning:\x1b[32mgreen"}, [][]int32{nil})
+		l.Exit(2*logtest.Second, l.Start(0, id, 1, 0, 1), planner.ExitCode, 3, "no such option")
+		if err := l.Finish(t.Context(), sqlite.Failed, 1); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, c := range []struct {
+		env  []string
+		want string
+	}{{nil, "\x1b[31;1mfailed:\x1b[0m"}, {[]string{"NO_COLOR=1"}, "\nfailed:"}} {
+		outer, inner := terminalPair(t)
+		show := gantryProcess(t, "show", "--dir", dir)
+		show.Stdout, show.Stderr, show.Env = inner, inner, append(os.Environ(), append(c.env, "TERM=xterm")...)
+		if err := show.Start(); err != nil {
+			t.Fatal(err)
+		}
+		inner.Close()
+		all, _ := io.ReadAll(outer) // ends with an error once nobody has the terminal open
+		if err := show.Wait(); err != nil {
+			t.Error(err)
+		}
+		text := string(all)
+		if !strings.Contains(text, c.want) || strings.Contains(text, "\x1b[32mgreen") ||
+			strings.Index(text, "failed:") < strings.Index(text, "log: ") {
+			t.Errorf("with %v the terminal got %q, which lacks %q, or has it not last", c.env, text, c.want)
+		}
 	}
 }

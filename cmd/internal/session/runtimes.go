@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -245,11 +246,18 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 		cfg.IO = append(cfg.IO, ioLimits(&s.Set.Cluster.Nodes[i]))
 	}
 	cfg.Warn = func(rule, message string) {
-		s.View.Warn("%s", message)
-		if s.Log != nil {
-			if err := s.Log.Warn(rule, message); err != nil {
-				s.View.Warn("%v", err)
-			}
+		if s.Log == nil {
+			s.View.Warn("%s", message)
+			return
+		}
+		known, err := s.Log.Warned(message)
+		if known { // people were told when they began to work on this host
+			s.View.Known(message)
+		} else {
+			s.View.Warn("%s", message)
+		}
+		if err = errors.Join(err, s.Log.Warn(rule, message)); err != nil {
+			s.View.Warn("%v", err)
 		}
 	}
 	if s.Log != nil {

@@ -2,16 +2,33 @@ package term
 
 import (
 	"io"
+	"regexp"
 
 	"gantry/trace/shown"
 )
 
 // plain keeps control characters from terminals: names in traces and output of programs could move the cursor, or
 // worse. Data, such as JSON, has none.
-type plain struct{ io.Writer }
+type plain struct {
+	io.Writer
+	colours bool
+}
+
+// paints are the colours of gantry's own words, which say how a line is meant.
+var paints = map[string]*regexp.Regexp{
+	"31;1": regexp.MustCompile(`(?m)^(?:gantry:|failed:)|^Run \S+: failed\b|it failed for good\b`),
+	"32;1": regexp.MustCompile(`(?m)^Run \S+: finished\b`),
+	"33":   regexp.MustCompile(`(?m)^(?:warning|suspect):`),
+}
 
 func (p plain) Write(b []byte) (int, error) {
-	if _, err := io.WriteString(p.Writer, shown.Text(string(b))); err != nil {
+	text := shown.Text(string(b))
+	if p.colours {
+		for colour, words := range paints {
+			text = words.ReplaceAllString(text, "\x1b["+colour+"m$0\x1b[0m")
+		}
+	}
+	if _, err := io.WriteString(p.Writer, text); err != nil {
 		return 0, err
 	}
 	return len(b), nil

@@ -306,6 +306,13 @@ func (p *Progress) Say(format string, args ...any) {
 	p.line(format, args...)
 }
 
+// Known is a warning that people were given before: it is not printed.
+func (p *Progress) Known(message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.warnings[shown.Under(message, "  ")] = true
+}
+
 // Warn prints a warning, once; the log has it too.
 func (p *Progress) Warn(format string, args ...any) {
 	p.mu.Lock()

@@ -98,7 +98,7 @@ func Hang(first, rest, words string, width int) string {
 func Unfolded(w io.Writer) io.Writer {
 	if p, ok := w.(plain); ok {
 		if f, ok := p.Writer.(folded); ok {
-			return plain{f.Writer}
+			return plain{Writer: f.Writer}
 		}
 	}
 	return w
@@ -113,7 +113,9 @@ func Raw(w io.Writer) io.Writer {
 }
 
 // Fitted writes text to a terminal, or to a file: without control characters, fitted to the width of f.
-func Fitted(w io.Writer, f *os.File) io.Writer { return plain{folded{w, Width(f)}} }
+func Fitted(w io.Writer, f *os.File) io.Writer {
+	return plain{folded{w, Width(f)}, Terminal(f) && os.Getenv("NO_COLOR") == ""}
+}
 
 // Columns implements columns.Limited.
 func (f folded) Columns() int { return f.width }
