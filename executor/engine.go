@@ -51,6 +51,7 @@ type Engine struct {
 	// it did by Wall: its orders begin only then, and events meanwhile are seen after it. The course of a simulation
 	// then depends on the machine. 0: none.
 	Charge float64
+	Faults *Faults // nil: none
 
 	specs    []*TaskSpec // by task
 	files    []*FileSpec // by file
@@ -139,6 +140,9 @@ func (e *Engine) turn(ctx context.Context) error {
 	}
 	if len(e.batch.Events)+len(e.batch.Settled) == 0 && e.control == 0 && !resumed {
 		e.answer(nil)
+		if err := e.endLost(ctx); err != nil {
+			return err
+		}
 		return e.prepare(ctx, now)
 	}
 	// 3. Plan.
@@ -161,6 +165,9 @@ func (e *Engine) turn(ctx context.Context) error {
 		return err
 	}
 	if err := e.killCancelled(ctx); err != nil {
+		return err
+	}
+	if err := e.endLost(ctx); err != nil {
 		return err
 	}
 	if withdrawn {
@@ -192,6 +199,9 @@ func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.
 		if err := e.withdraw(now); err != nil {
 			return true, err
 		}
+	}
+	if err := e.disturb(now); err != nil {
+		return withdrawn, err
 	}
 	if err := e.shrink(now); err != nil {
 		return withdrawn, err
@@ -246,7 +256,8 @@ func (e *Engine) until() planner.Time {
 	if len(e.Arrivals) > 0 && !e.full() {
 		until = min(until, e.Arrivals[0].At)
 	}
-	return until
+	idle := until == unit.Never && e.Planner.View().UnderWayCount()+e.Planner.Draft().Copying() == 0
+	return min(until, e.Faults.next(idle))
 }
 
 // full reports whether the next workflow has to wait outside.
@@ -392,6 +403,12 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 			e.exited = append(e.exited, x.Attempt)
 		}
 		t, unwell = att.Task, x.Outcome != planner.OK
+	case planner.AttemptStarted:
+		if e.Faults == nil || int(x.Attempt) >= v.Attempts() || v.Attempt(x.Attempt).Node == planner.None {
+			break
+		}
+		att := v.Attempt(x.Attempt)
+		e.Faults.started(now, x.Attempt, att, e.specs[att.Task].TrueRun(att.Node, v.Nodes()[att.Node].Speed))
 	}
 	var below []planner.TaskID
 	if unwell {

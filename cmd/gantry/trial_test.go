@@ -22,6 +22,8 @@ var trialFiles = map[string]string{
 		"limit: {busy: 1000}\nfactors: {policy: cpp}\nreadings: {other: {factors: {policy: heft}}}\n",
 	"keep.yaml":  "workload: w.yaml\ncluster: c.yaml\nkeep: [searches]\nfactors: {policy: cpp, runtime: \"null\"}\n",
 	"busy.yaml":  "workload: w.yaml\ncluster: c.yaml\ntime_scale: 0.002\nlimit: {busy: 0}\nfactors: {policy: cpp}\n",
+	"faulty.yaml": "workload: w.yaml\ncluster: c.yaml\nruntime: oci\ntime_scale: 0.01\nlimit: {busy: 1000}\n" +
+		"faults: {node_loss: {every: 100s, for: 10s}, task_failure: 0.3}\nfactors: {policy: cpp}\n",
 	"large.yaml": "nodes: [{name: n, cores: 10000, memory: 200MB}]\n",
 	"big.yaml":   "workload: w.yaml\ncluster: large.yaml\nfactors: {policy: cpp}\n",
 	"sim.yaml": "workload: w.yaml\ncluster: c.yaml\nlimit: {busy: 1000}\n" +
@@ -147,6 +149,25 @@ func TestExperimentsArePredicted(t *testing.T) {
 	for _, file := range []string{"x.yaml", "key.yaml", "sim.yaml"} {
 		code := map[bool]int{true: exitInput, false: exitOK}[file == "x.yaml"] // it needs --runtime
 		expect(t, code, nil, "check", at(file))
+	}
+}
+
+// Faults are brought about by real kills, and beside it in the simulation as this host runs containers.
+func TestFaultsInBothWorlds(t *testing.T) {
+	needsOCI(t)
+	dir := writeFiles(t, trialFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.Mkdir(at("runs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	keepModel(t, at("runs"), "oci", 0)
+	expect(t, exitOK, nil, "experiment", "--dir="+at("runs"), "-o", at("f.sqlite"), at("faulty.yaml"))
+	for runtime, cells := range cellsOf(t, at("f.sqlite"), "runtime") {
+		c := cells[0]
+		if n := c.Sample("retries"); len(cells) != 1 || len(n) != 1 || n[0] < 1 || c.Sample("work_lost")[0] <= 0 ||
+			c.Sample("failed")[0] != 0 || c.Sample("workflows")[0] != 2 {
+			t.Errorf("%s: retries %v, work lost %v, failed %v", runtime, n, c.Sample("work_lost"), c.Sample("failed"))
+		}
 	}
 }
 

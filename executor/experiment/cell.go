@@ -45,6 +45,7 @@ type Cell struct {
 	estimator predict.Spec
 	startup   time.Duration
 	charge    float64 // see executor.Engine.Charge
+	faults    *scenario.Faults
 	runtime   string  // "": ideal machines, simulated side by side
 	timeScale float64 // of runtime; so is sizeScale
 	sizeScale float64
@@ -58,6 +59,7 @@ type Spec struct {
 	TimeScale, SizeScale               float64
 	Seed                               uint64
 	Workload                           *scenario.Workload
+	Faults                             *scenario.Faults
 	Cluster                            *scenario.Cluster
 }
 
@@ -66,7 +68,7 @@ func (c *Cell) Spec(x *scenario.Experiment, repetition int) Spec {
 	w := c.load
 	return Spec{Runtime: c.runtime, Policy: c.policy, Errors: c.Get("errors"), Estimator: c.estimator.String(),
 		Startup: c.startup, TimeScale: c.timeScale, SizeScale: c.sizeScale, Seed: max(1, x.Seed, w.file.Seed),
-		Workload: w.file, Cluster: w.drawn(repetition)}
+		Faults: c.faults, Workload: w.file, Cluster: w.drawn(repetition)}
 }
 
 // Get returns the value of a parameter, "" if the cell does not have it.
@@ -190,11 +192,19 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 				"times what planning takes in CPU time", text))
 		}
 	}
+	if c.faults, err = scenario.ReadFaults(c.Get("faults")); err != nil {
+		return fail("faults", err)
+	}
 	if err := p.runtime(c); err != nil {
 		return nil, err
 	}
 	if c.load, err = p.workload(c); err != nil {
 		return nil, err
+	}
+	if c.faults != nil && c.faults.SlowShare > 0 && slices.ContainsFunc(c.load.file.Arrivals,
+		func(a scenario.Arrival) bool { return a.Costs != nil }) {
+		return fail("faults", errors.New("faults: slow_nodes: costs give the runtime on each node: there are no slow "+
+			"ones; leave out either"))
 	}
 	c.Inputs = c.load.digest
 	return c, nil

@@ -80,12 +80,13 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	if x.KeepLoad {
 		collector.DescribeLoad()
 	}
-	rt := sim.New(sim.Config{Platform: p, Startup: c.startup})
+	rt := sim.New(sim.Config{Platform: executor.SlowNodes(c.faults, s, p), Startup: c.startup})
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	limit := x.InSystem + atOnce(subs)
 	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, s), Runtime: rt, Admit: admit,
-		Arrivals: slices.Clone(subs)}
+		Arrivals: slices.Clone(subs), Faults: executor.NewFaults(c.faults, 1, s, p)}
+	collector.Faulty(c.faults != nil)
 	if x.KeepTiming || c.charge > 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

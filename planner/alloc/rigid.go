@@ -234,8 +234,12 @@ func push(c *planner.Cycle) {
 	for _, t := range c.News.Finished {
 		pushOutputs(c, t)
 	}
-	// After a restart some tasks are done, and added tasks may read older files.
-	for _, list := range [...][]planner.WorkflowID{c.News.Arrived, c.News.Grown} {
+	// After a restart some tasks are done, added tasks may read older files, and a node may be there again.
+	lists := [][]planner.WorkflowID{c.News.Arrived, c.News.Grown}
+	if c.News.Changed {
+		lists = [][]planner.WorkflowID{c.Present()}
+	}
+	for _, list := range lists {
 		for _, w := range list {
 			for _, t := range c.Workflow(w).Tasks {
 				if c.Phase(t) == planner.Done {

@@ -70,7 +70,7 @@ func (x *Experiment) Runtimes() (all []string) {
 // Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup,
 // charge_planning (simulated time advances by that factor times the time of planning; results then differ from run to
 // run), cluster, workload, utilisation (short for workload.arrivals.utilisation), runtime (of containers, sim or
-// Predicted), time_scale and size_scale of that runtime, or workload.KEY with a path of keys of the workload file.
+// Predicted), time_scale and size_scale of that runtime, faults (none, or a mapping; see Faults), or workload.KEY with a path of keys of the workload file.
 type Factor struct {
 	Name   string
 	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written
@@ -119,6 +119,7 @@ const Utilisation = "workload.arrivals.utilisation"
 //	                            # timing: the CPU time of planning, which differs from run to run; load: a description
 //	                            # of the workflows; searches: how many reservations rm-dcwf and fifo look at
 //	limit: {in_system: 2000, events: 200000000}    # a run beyond either is cut off and counts as diverged
+//	faults: {node_loss: {every: 1h, for: 5m}, task_failure: 0.01}    # see Faults
 //	runtime: oci                # all combinations run in containers, and simulated as this host runs containers
 //	factors:                    # a list of such mappings runs the combinations of each
 //	  policy: [cpp, fdws, "fwp:m=100"]
@@ -219,6 +220,9 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 		{"title", y.string(&x.Title)},
 		{"workload", one("workload")},
 		{"cluster", one("cluster")},
+		{"faults", func(v *reader.Node) {
+			fixed = append(fixed, Factor{"faults", []string{y.flow(v)}, []int{y.Line(v)}, y.Line(v)})
+		}},
 		{"time_scale", one("time_scale")},
 		{"size_scale", one("size_scale")},
 		{"runtime", y.string(&x.Runtime)},
@@ -410,7 +414,7 @@ func (y *doc) flow(v *reader.Node) string {
 
 func (y *doc) factorName(name string, line int) bool {
 	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload",
-		"utilisation", "runtime", "time_scale", "size_scale"}
+		"utilisation", "runtime", "time_scale", "size_scale", "faults"}
 	if slices.Contains(known, name) {
 		return true
 	}

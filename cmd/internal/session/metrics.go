@@ -46,6 +46,9 @@ func MeasureLog(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (*metr
 		return nil, metrics.Window{}, fmt.Errorf("settings of run %s: %w", info.Name, err)
 	}
 	collector, err := measure(ctx, log, info, set)
+	if err == nil {
+		collector.Faulty(set.Faults != nil)
+	}
 	return collector, metrics.Window{WarmUp: set.WarmUp, CoolDown: set.CoolDown}, err
 }
 

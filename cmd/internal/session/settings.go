@@ -100,6 +100,8 @@ type Settings struct {
 	Shared      string        `json:"shared,omitempty"`
 	NodeRuntime string        `json:"node_runtime,omitempty"`
 	Bundle      time.Duration `json:"bundle_ns,omitempty"`
+	// Faults go wrong in a repetition of an experiment; nil: none do.
+	Faults *scenario.Faults `json:"faults,omitempty"`
 	// Measured, of simulations, is the run whose measurements say how long programs run.
 	Measured string `json:"measured,omitempty"`
 }

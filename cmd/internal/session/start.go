@@ -133,7 +133,8 @@ func (s *Session) start(ctx context.Context, mode sqlite.Mode) (err error) {
 		}
 		return err
 	}
-	s.Engine = &executor.Engine{Runtime: rt, Planner: s.planner, Admit: s.admitter, Arrivals: s.subs}
+	s.Engine = &executor.Engine{Runtime: rt, Planner: s.planner, Admit: s.admitter, Arrivals: s.subs,
+		Faults: executor.NewFaults(s.Set.Faults, s.Set.TimeScale, s.Set.draws(), s.Platform)}
 	if err := s.care(ctx); err != nil {
 		rt.Close()
 		if s.Log != nil {

@@ -99,6 +99,7 @@ type Collector struct {
 	tenancy   tenancy
 	preempted preempted
 	searched  bool       // searches were counted
+	faulty    bool       // the experiment brings faults about
 	load      *loadStats // nil: not asked for
 	paths     [][]paths  // by workflow and admission, of workflows that have not ended
 }
@@ -111,6 +112,9 @@ func NewCollector(p *planner.Platform) *Collector {
 	}
 	return c
 }
+
+// Faulty says whether faults are brought about: the metrics then have how tasks fare under them.
+func (c *Collector) Faulty(yes bool) { c.faulty = yes }
 
 // Watch takes in a batch of events.
 func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {

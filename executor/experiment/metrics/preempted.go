@@ -10,6 +10,7 @@ import (
 type preempted struct {
 	orders [planner.Checkpoint + 1]int      // by way
 	kept   map[planner.TaskID]time.Duration // work that checkpoints stand for
+	again  int                              // attempts that ended badly, and not by order
 	lost   time.Duration                    // of attempts that did not end well, less the work that checkpoints kept
 }
 
@@ -20,6 +21,9 @@ func (p *preempted) ordered(k planner.OrderKind) {
 
 // ended takes in the end of an attempt, by the rules of planner.State.
 func (p *preempted) ended(att *planner.Attempt, b *planner.AttemptExited) {
+	if b.Outcome != planner.OK && b.Outcome != planner.Preempted {
+		p.again++
+	}
 	switch {
 	case b.Outcome == planner.OK:
 		delete(p.kept, att.Task)

@@ -61,7 +61,7 @@ func (c *Collector) Run(win Window) []Value {
 	put := func(name string, v float64) { out = append(out, Value{name, v}) }
 	put("workflows", float64(len(counted)))
 	failed, unfinished, refused := 0, 0, 0
-	var late []float64 // 1 or 0 of each workflow with a deadline that was not refused
+	var late, lateness []float64 // 1 or 0 of each workflow with a deadline that was not refused; seconds after it
 	first, last := c.bounds(win)
 	for i := first; i < last; i++ {
 		w := &c.workflows[i]
@@ -78,6 +78,9 @@ func (c *Collector) Run(win Window) []Value {
 		}
 		if w.Due != unit.Never {
 			late = append(late, truth(w.Late()))
+			if w.Ended != unit.Never {
+				lateness = append(lateness, w.Ended.Sub(w.Due).Seconds())
+			}
 		}
 	}
 	put("failed", float64(failed))
@@ -133,6 +136,12 @@ func (c *Collector) Run(win Window) []Value {
 	put("utilisation", ratio(busy, float64(cores)/1000*span))
 	c.tenancy.values(c, first, last, span, put)
 	c.preempted.values(put)
+	if c.faulty {
+		put("retries", float64(c.preempted.again))
+		if len(lateness) > 0 {
+			put("lateness_mean", Summarise(lateness).Mean)
+		}
+	}
 	put("in_system_mean", c.steps.Mean(from, to))
 	if to > from {
 		put("in_system_max", float64(c.steps.Max(from, to)))
