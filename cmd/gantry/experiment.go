@@ -62,8 +62,8 @@ The results are SQLite. Views: v_intervals (means with 95 % confidence intervals
 v_workflows.
 
 Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, runtime, time_scale,
-size_scale, faults (lost nodes, failed attempts, slow nodes), and workload.KEY with any path of keys of the workload file. The schema is
-trace/scenario/schema/experiment.schema.json.
+size_scale, faults (lost nodes, failed attempts, slow nodes), and workload.KEY with any path of keys of the workload
+file. The schema is trace/scenario/schema/experiment.schema.json.
 
 Exit codes: 0 all runs done, 1 some could not be done, 2 wrong command line, 3 invalid input, 4 the results cannot be
 written, 75 another gantry writes them, 130 interrupted and resumable.`,

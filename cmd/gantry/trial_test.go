@@ -20,8 +20,8 @@ var trialFiles = map[string]string{
 		"factors: {policy: [cpp, heft]}\n",
 	"key.yaml": "name: a reading/two\nworkload: w.yaml\ncluster: c.yaml\nruntime: oci\ntime_scale: 0.002\n" +
 		"limit: {busy: 1000}\nfactors: {policy: cpp}\nreadings: {other: {factors: {policy: heft}}}\n",
-	"keep.yaml":  "workload: w.yaml\ncluster: c.yaml\nkeep: [searches]\nfactors: {policy: cpp, runtime: \"null\"}\n",
-	"busy.yaml":  "workload: w.yaml\ncluster: c.yaml\ntime_scale: 0.002\nlimit: {busy: 0}\nfactors: {policy: cpp}\n",
+	"keep.yaml": "workload: w.yaml\ncluster: c.yaml\nkeep: [searches]\nfactors: {policy: cpp, runtime: \"null\"}\n",
+	"busy.yaml": "workload: w.yaml\ncluster: c.yaml\ntime_scale: 0.002\nlimit: {busy: 0}\nfactors: {policy: cpp}\n",
 	"faulty.yaml": "workload: w.yaml\ncluster: c.yaml\nruntime: oci\ntime_scale: 0.01\nlimit: {busy: 1000}\n" +
 		"faults: {node_loss: {every: 100s, for: 10s}, task_failure: 0.3}\nfactors: {policy: cpp}\n",
 	"large.yaml": "nodes: [{name: n, cores: 10000, memory: 200MB}]\n",

@@ -70,7 +70,8 @@ func (x *Experiment) Runtimes() (all []string) {
 // Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup,
 // charge_planning (simulated time advances by that factor times the time of planning; results then differ from run to
 // run), cluster, workload, utilisation (short for workload.arrivals.utilisation), runtime (of containers, sim or
-// Predicted), time_scale and size_scale of that runtime, faults (none, or a mapping; see Faults), or workload.KEY with a path of keys of the workload file.
+// Predicted), time_scale and size_scale of that runtime, faults (none, or a mapping; see Faults), or workload.KEY with
+// a path of keys of the workload file.
 type Factor struct {
 	Name   string
 	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written

@@ -44,8 +44,8 @@ func ReadFaults(text string) (*Faults, error) {
 						"{every: 1h, for: 5m}")
 				}
 			}},
-			{"task_failure", y.number(&f.TaskFailure, "task_failure", func(x float64) bool { return x >= 0 && x <= 0.9 },
-				"a probability from 0 to 0.9")},
+			{"task_failure", y.number(&f.TaskFailure, "task_failure",
+				func(x float64) bool { return x >= 0 && x <= 0.9 }, "a probability from 0 to 0.9")},
 			{"slow_nodes", func(v *reader.Node) {
 				y.keyed(v, "slow_nodes", []yamlKey{{"share", share(&f.SlowShare, "share", 0)},
 					{"speed", share(&f.SlowSpeed, "speed", 0.01)}})

@@ -9,7 +9,8 @@ import (
 )
 
 func TestFaultsAreRead(t *testing.T) {
-	f, err := scenario.ReadFaults("{node_loss: {every: 1h, for: 90s}, task_failure: 0.5, slow_nodes: {share: 1, speed: 0.25}}")
+	f, err := scenario.ReadFaults("{node_loss: {every: 1h, for: 90s}, task_failure: 0.5, " +
+		"slow_nodes: {share: 1, speed: 0.25}}")
 	if want := (scenario.Faults{LossEvery: time.Hour, LossFor: 90 * time.Second, TaskFailure: 0.5, SlowShare: 1,
 		SlowSpeed: 0.25}); err != nil || *f != want {
 		t.Errorf("%+v %v", f, err)

@@ -238,7 +238,8 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 		return nil, err
 	}
 	cfg := container.Config{Secrets: secrets, Run: s.Name,
-		Dir: s.Dir, Platform: executor.SlowNodes(s.Set.Faults, s.Set.draws(), s.Platform), Version: release.Build(), Seed: s.Set.Seed,
+		Dir: s.Dir, Platform: executor.SlowNodes(s.Set.Faults, s.Set.draws(), s.Platform),
+		Version: release.Build(), Seed: s.Set.Seed,
 		Starts: s.Set.Starts, Ahead: s.Set.Ahead, Grace: s.Set.Grace, MaxOutput: s.Set.MaxOutput, Disk: s.Set.Disk,
 		Tmp:   s.Set.Tmp,
 		Image: s.id, Origin: o.origin, Offset: o.offset, Strict: s.Set.Strict}
