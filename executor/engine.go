@@ -95,6 +95,7 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 	if e.Grace == 0 {
 		e.Grace = 10 * time.Second
 	}
+	defer func() { e.Planner.End() }()
 	err := e.killAgain(ctx)
 	for err == nil && !e.finished() {
 		err = e.turn(ctx)

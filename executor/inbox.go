@@ -279,6 +279,7 @@ func (in *Intake) ChangePolicy(policy string, pl *planner.Planner, adm *Admitter
 		return fmt.Errorf("change the policy: event %d was the last, and the log ends with %d", in.e.Planner.Seq(),
 			pl.Seq())
 	}
+	in.e.Planner.End()
 	in.e.Planner, in.e.Admit = pl, adm
 	return in.begins(policy)
 }

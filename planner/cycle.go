@@ -29,6 +29,10 @@ type SearchCounter interface{ CountSearches() }
 // error. Under policies that suspend none, tasks suspended before continue as soon as there is room.
 type Suspender interface{ Suspends() }
 
+// Ender is a policy with something outside the planner, such as a program, that ends when nobody asks the policy any
+// more. It may be asked again: then it begins anew.
+type Ender interface{ End() }
+
 // Estimator gives policies the estimated durations.
 type Estimator interface {
 	// Run estimates a whole run of t on n, the start of a container included, copies of inputs not.

@@ -42,6 +42,7 @@ func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint6
 
 // follow has a policy plan that has not planned yet.
 func (p *Planner) follow(policy Policy) {
+	p.End()
 	p.policy, p.wake, p.told = policy, unit.Never, nil
 	p.pol, _ = policy.(Observer)
 	p.rand = rand.New(rand.NewPCG(p.seed, 0x67616e747279))
@@ -52,6 +53,13 @@ func (p *Planner) follow(policy Policy) {
 		ExpectsOverrunsToEnd() (left time.Duration, ok bool)
 	}); ok {
 		p.draft.overrun, p.draft.impatient = x.ExpectsOverrunsToEnd()
+	}
+}
+
+// End ends what the policy has outside the planner.
+func (p *Planner) End() {
+	if x, ok := p.policy.(Ender); ok {
+		x.End()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"gantry/executor/container"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment"
+	"gantry/executor/own"
 	"gantry/planner/policy"
 	"gantry/trace"
 	"gantry/trace/reader"
@@ -304,7 +306,7 @@ func scenarioFile(file string, read trace.ReadOptions) (kind string, r *report) 
 	}
 	about, err := scenario.Check(kind, io.MultiReader(bytes.NewReader(head), f), file, read,
 		func(spec string) error {
-			_, err := policy.Parse(spec)
+			_, err := policy.Parse(own.In(filepath.Dir(file), spec))
 			return err
 		})
 	var combined error

@@ -202,7 +202,11 @@ func flagValues(flag, dir string) []entry {
 	case "policy", "against":
 		var terms []entry
 		for _, r := range policy.Table() {
-			terms = append(terms, entry{name: r.Name, meaning: r.Title})
+			name := r.Name
+			if r.Read != nil {
+				name += ":"
+			}
+			terms = append(terms, entry{name: name, meaning: r.Title})
 		}
 		return terms
 	case "replay":

@@ -50,6 +50,9 @@ func TestNumbersAtTheirBoundsAreSimulated(t *testing.T) {
 		}
 	}
 	for _, row := range policy.Table() {
+		if row.Read != nil {
+			continue // it is what its user makes of it
+		}
 		for _, n := range []string{"1", "1000000000", "3000000000"} {
 			try(row.Name, n, map[string]string{"w.json": fmt.Sprintf(`"runtime": %s, "files": [{"link": "output", `+
 				`"name": "f", "size": 9000000000000000}]`, n), "l.yaml": "deadline: 3153600000s, arrive: " + n + "s"})

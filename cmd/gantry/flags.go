@@ -19,7 +19,8 @@ const startsDefault = "as many as the host has cores, at least 3"
 func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp",
-			Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them)"},
+			Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them), or " +
+				"exec:./mine.py"},
 		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"},
 			Usage: "virtual nodes from `FILE` (default: this host is one node, less a tenth of its memory)"},
 		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "multiply runtimes of emulated tasks by `FACTOR`: 0.1 " +

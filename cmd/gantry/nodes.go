@@ -9,6 +9,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
+	"gantry/executor/own"
 	"gantry/trace/reader"
 	"gantry/trace/shown"
 )
@@ -110,7 +111,7 @@ Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no ser
 			case c.Args().First() != "set" || c.NArg() != 2:
 				return exit.Usagef("policy: write gantry policy set POLICY; gantry policies lists them")
 			}
-			set, err := cl.SetPolicy(c.Context, c.Args().Get(1))
+			set, err := cl.SetPolicy(c.Context, own.In(".", c.Args().Get(1)))
 			if err == nil && !c.Bool("quiet") {
 				fmt.Fprintf(c.App.Writer, "policy %s plans from now on; it was %s\n", set.Policy, set.Before)
 			}

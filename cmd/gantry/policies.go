@@ -19,6 +19,8 @@ func policiesCommand() *cli.Command {
 		Description: `NAME:KEY=VALUE sets a parameter, and NAME:KEY=VALUE,KEY=VALUE several. Values are divided by
 "|" or commas; the first one is the default, and 0..9 is a range.
 
+exec:PROGRAM is a program of your own (gantry policies exec).
+
    gantry policies rm-dcwf
    gantry simulate --policy rm-dcwf:config=pd-sl-tsp1 montage.dax
 

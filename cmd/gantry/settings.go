@@ -19,6 +19,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/slurm/allocation"
+	"gantry/executor/own"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner/predict"
 	"gantry/sqlite"
@@ -35,9 +36,9 @@ func readStarts(c *cli.Context, s *session.Settings) error {
 }
 
 func readSettings(c *cli.Context) (*session.Settings, error) {
-	s := &session.Settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"),
-		SizeScale: c.Float64("size-scale"),
-		Image:     c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"),
+	s := &session.Settings{Policy: own.In(".", c.String("policy")), Seed: c.Uint64("seed"),
+		TimeScale: c.Float64("time-scale"), SizeScale: c.Float64("size-scale"),
+		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"),
 		RejectLate: c.Bool("reject-late"), Retries: separated(c.StringSlice("retry")), Count: c.Int("count")}
 	if c.IsSet("count") && s.Count < 1 {
 		return nil, exit.Usagef("--count %d: at least one workflow", s.Count)

@@ -9,6 +9,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
+	"gantry/executor/own"
 	"gantry/sqlite"
 )
 
@@ -134,7 +135,10 @@ func replay(c *cli.Context, name string) error {
 	set.Runtime = session.Simulation.Name
 	was := string(set.Encode())
 	if c.IsSet("policy") {
-		set.Policy = c.String("policy")
+		set.Policy = own.In(".", c.String("policy"))
+	} else if own.Is(set.Policy) {
+		return exit.Usagef("--replay %s: its policy %s is a program, which is not started because a log names it: "+
+			"name it, or another policy, with --policy", info.Name, set.Policy)
 	}
 	if c.IsSet("seed") {
 		set.Seed = c.Uint64("seed")

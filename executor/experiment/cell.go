@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gantry/executor"
+	"gantry/executor/own"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/trace"
@@ -151,7 +152,7 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 		}
 		return spec + ":" + key + "=" + x.Value
 	}
-	base := c.Get("policy")
+	base := own.In(filepath.Dir(p.file.Source), c.Get("policy"))
 	spec := base
 	for _, x := range c.Params {
 		spec = with(spec, x)
@@ -207,6 +208,13 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 			"ones; leave out either"))
 	}
 	c.Inputs = c.load.digest
+	if path := own.Program(spec); path != "" { // a changed program is another policy
+		text, err := p.read(path)
+		if err != nil {
+			return fail("policy", fmt.Errorf("policy %s: %w", spec, err))
+		}
+		c.Inputs = fmt.Sprintf("%x", sha256.Sum256(append([]byte(c.Inputs), text...)))
+	}
 	return c, nil
 }
 

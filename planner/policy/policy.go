@@ -21,6 +21,8 @@ type Row struct {
 	Params []Param
 	Only   []Condition
 	New    func(Params) planner.Policy
+	// Read, if set, makes the policy of the text after the colon, in place of Params and New.
+	Read func(text string) (planner.Policy, error)
 	// Readings say how open points of the publication are read, and where the policy departs from it.
 	Readings []string
 }
@@ -97,11 +99,26 @@ func number(s string) float64 {
 
 // Table lists all policies, family by family.
 func Table() []Row {
-	table := slices.Concat(dynamic(), planned(), tenants(), deadlines(), mixed(), solved())
+	table := slices.Concat(dynamic(), planned(), tenants(), deadlines(), mixed(), solved(), registered)
 	for i := range table {
 		table[i].Readings = append(table[i].Readings, readingsOf(table[i].Name)...)
 	}
 	return table
+}
+
+// registered are the rows of Register.
+var registered []Row
+
+// Register adds a policy of another package or module to the table, before any is asked for. A name that another policy
+// has is a fault of the program.
+func Register(r Row) {
+	if r.Name == "" || strings.ContainsAny(r.Name, ":, \t\n") || r.New == nil && r.Read == nil {
+		panic(fmt.Sprintf("policy %q: it needs a name without colon, comma or space, and New", r.Name))
+	}
+	if _, err := Named(r.Name); err == nil {
+		panic(fmt.Sprintf("policy %s: there is one of that name", r.Name))
+	}
+	registered = append(registered, r)
 }
 
 // Parse makes the policy that spec names: "heft", or with parameters "gbf:pick=first". A word alone, as in "gbf:first",
@@ -111,6 +128,9 @@ func Parse(spec string) (planner.Policy, error) {
 	row, err := Named(name)
 	if err != nil {
 		return nil, err
+	}
+	if row.Read != nil {
+		return row.Read(rest)
 	}
 	params, given := Params{}, Params{}
 	for _, p := range row.Params {

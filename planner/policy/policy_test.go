@@ -86,7 +86,7 @@ func TestTheReadmeHasALineForEachPolicy(t *testing.T) {
 			t.Errorf("README.md has no line, or several, for policy %s", row.Name)
 		}
 	}
-	if want := fmt.Sprintf("| %d to choose from |", len(policy.Table())); !strings.Contains(string(text), want) {
+	if want := fmt.Sprintf("| %d to choose from, ", len(policy.Table())); !strings.Contains(string(text), want) {
 		t.Errorf("README.md does not say %q", want)
 	}
 }

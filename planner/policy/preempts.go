@@ -8,6 +8,8 @@ import (
 // Preempts reports whether a policy may take the place of a running task away.
 func Preempts(p planner.Policy) bool {
 	switch p := p.(type) {
+	case interface{ Preempts() bool }:
+		return p.Preempts()
 	case *tenancy:
 		return p.Allocate.(*alloc.Tenants).Room != alloc.Never
 	case *Mixed:

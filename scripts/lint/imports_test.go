@@ -42,6 +42,7 @@ var layers = []layer{
 	{"executor", "trace/reader trace trace/scenario planner/** executor/emulate",
 		"the engine knows runtimes and stores by their interfaces"},
 	{"executor/emulate", "", "it is a leaf"},
+	{"executor/own", "trace/reader planner/**", "programs of users are asked for plans, and know no runtime"},
 	{"executor/sim/hostmodel", "executor/emulate", "a host model is data, for the log and for simulations"},
 	{"executor/sim/**", "trace planner/** executor executor/emulate executor/sim/**",
 		"simulations know no containers, log or commands"},
@@ -52,7 +53,8 @@ var layers = []layer{
 		"executor/experiment/metrics executor/sim", "a search simulates"},
 	{"executor/experiment/metrics", "planner/** executor", "metrics know the engine's events"},
 	{"executor/experiment", "trace/reader trace trace/scenario planner/** executor executor/estimate " +
-		"executor/experiment/* executor/sim", "experiments simulate loads and measure; stores come by their interface"},
+		"executor/experiment/* executor/own executor/sim",
+		"experiments simulate loads and measure; stores come by their interface"},
 	{"executor/*test", "trace trace/scenario planner/** executor/**", "support of tests"},
 
 	{"executor/container/control", "", "it is a leaf"},

@@ -91,7 +91,7 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 	if d.Images, err = s.dryImages(ctx); err != nil {
 		return nil, err
 	}
-	p := &Prediction{Planning: &s.Planning}
+	p := &Prediction{Planning: &s.Planning, asks: true}
 	if len(s.wanted) > 0 {
 		if err := p.remember(ctx, db, ""); err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/forecast"
+	"gantry/executor/own"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/seed"
@@ -33,6 +34,7 @@ type Prediction struct {
 	programs  *programTimes      // measurements of its programs; nil: none
 	forecast  *forecast.Forecast // before it began; nil: none
 	follower  *follower          // expects its end while it is under way; nil: nobody does
+	asks      bool               // a program that is the policy, too
 }
 
 // NewPrediction predicts a run, as it is planned now.
@@ -60,7 +62,7 @@ func (p *Prediction) TakeMeasurements(of *Prediction) { p.programs = of.programs
 // bounds are those of the prediction before a run. Where nothing varies there is nothing to repeat.
 func (p *Prediction) bounds() forecast.Bounds {
 	b := forecast.Bounds{Repetitions: 100, Least: 40, Time: time.Second, Whole: 10 * time.Second, Share: forecastShare}
-	if p.basis() == basisDeclared && p.programs.empty() {
+	if p.basis() == basisDeclared && p.programs.empty() || own.Is(p.Set.Policy) {
 		b.Repetitions = 0
 	}
 	return b
@@ -94,6 +96,9 @@ func (p *Prediction) simulated(seed uint64) sim.Config {
 
 // Parts makes the parts of a repetition: its planner knows as much as that of the run knew when it began.
 func (p *Prediction) Parts(repetition int) (*forecast.Parts, error) {
+	if err := asked(p.Set.Policy); err != nil && !p.asks {
+		return nil, err
+	}
 	pl, adm, err := p.With(*p.Set).PlannerLike(context.Background(), p.Planning)
 	if err != nil {
 		return nil, err
@@ -101,6 +106,14 @@ func (p *Prediction) Parts(repetition int) (*forecast.Parts, error) {
 	cfg := p.simulated(seed.Repetition(0, repetition))
 	cfg.Drift = evenly(repetition)
 	return &forecast.Parts{Planner: pl, Admit: adm, Sim: cfg}, nil
+}
+
+// asked refuses a policy that is a program where its user has not named it for that.
+func asked(policy string) error {
+	if own.Is(policy) {
+		return fmt.Errorf("policy %s is a program, which is not started for this", policy)
+	}
+	return nil
 }
 
 // Simulate simulates a run from its past on; repetition 0 is without noise.

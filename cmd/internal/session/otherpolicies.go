@@ -105,6 +105,9 @@ func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Ext
 	}
 	p := rounds.Player{Planner: pl, Admit: adm,
 		Changed: func(policy string) (*planner.Planner, *executor.Admitter, error) {
+			if err := asked(policy); err != nil {
+				return nil, nil, err
+			}
 			own.Set.Policy = policy
 			return own.informed(ctx, r.log, info)
 		}}
@@ -200,6 +203,9 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 		switch {
 		case err == nil:
 		case errors.Is(err, context.DeadlineExceeded):
+			continue
+		case i == 0 && asked(info.Policy) != nil:
+			x.OtherNote = "The run's own policy is not simulated: " + err.Error() + "."
 			continue
 		case i == 0:
 			x.OtherNote = "Other policies cannot be simulated: " + err.Error() + "."

@@ -57,6 +57,8 @@ func planningOf(log *sqlite.DB, info *sqlite.RunInfo, policy string) (*Planning,
 	set.Runtime = Simulation.Name
 	if policy != "" {
 		set.Policy, set.RejectLate = policy, false
+	} else if err := asked(set.Policy); err != nil {
+		return nil, err
 	}
 	return &Planning{Set: set, DB: log, ideal: true, View: term.New(true), Platform: &info.Platform}, nil
 }

@@ -29,6 +29,7 @@ import (
 	crash "gantry/executor/container/fault"
 	"gantry/executor/container/slurm"
 	"gantry/executor/experiment/metrics"
+	"gantry/executor/own"
 	"gantry/executor/sim/calibrate"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -292,7 +293,7 @@ func (s *Session) broken(ctx context.Context, err error) error {
 		code = exit.Interrupted
 	}
 	unsupported := errors.Is(err, planner.ErrUnsupported)
-	if unsupported || errors.Is(err, executor.ErrTooLong) {
+	if unsupported || errors.Is(err, executor.ErrTooLong) || errors.Is(err, own.ErrProgram) {
 		code = exit.Input
 	}
 	if s.Log != nil {

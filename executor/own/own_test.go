@@ -1,0 +1,395 @@
+package own_test
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/executor/own"
+	"gantry/planner"
+	"gantry/planner/plannertest"
+	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
+	"gantry/trace/reader/readertest"
+)
+
+// asEnv says which program the test's own binary is.
+const asEnv = "GANTRY_TEST_PROGRAM"
+
+// TestMain makes the test's binary a program of a policy.
+func TestMain(m *testing.M) {
+	if as := os.Getenv(asEnv); as != "" {
+		program(as)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// message is the part of messages that programs here need.
+type message struct {
+	Type   string            `json:"type"`
+	Whole  bool              `json:"whole"`
+	Params map[string]string `json:"params"`
+	Ready  []struct {
+		Task int   `json:"task"`
+		Rank int64 `json:"rank_ns"`
+	} `json:"ready"`
+	Arrived []struct {
+		ID    int `json:"id"`
+		Tasks []struct {
+			ID   int   `json:"id"`
+			Rank int64 `json:"rank_ns"`
+		} `json:"tasks"`
+	} `json:"arrived"`
+	Started, Finished []struct {
+		Task int `json:"task"`
+	}
+}
+
+// program speaks the protocol as it is told to.
+func program(as string) {
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	var ready []int
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var m message
+		if as == "echo" {
+			said := "{}\n"
+			if strings.Contains(string(line[:16]), "begin") {
+				said = "{\"protocol\":1}\n"
+			}
+			os.Stdout.WriteString(said)
+			continue
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			panic(err)
+		}
+		if path := os.Getenv("GANTRY_TEST_HEARD"); path != "" {
+			f, _ := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			f.Write(line)
+			f.Close()
+		}
+		if m.Type == "begin" {
+			fmt.Println(`{"protocol":1}`)
+			continue
+		}
+		for _, r := range m.Ready {
+			ready = append(ready, r.Task)
+		}
+		for _, s := range m.Started {
+			ready = slices.DeleteFunc(ready, func(t int) bool { return t == s.Task })
+		}
+		slices.Sort(ready)
+		ready = slices.Compact(ready)
+		order, _ := json.Marshal(ready)
+		switch as {
+		case "first": // as gbf:first does, in workflows that arrive one after the other
+			fmt.Printf("{\"order\":%s}\n", order)
+		case "heft":
+			if len(m.Arrived) == 0 {
+				fmt.Println(`{"keep":true}`)
+				continue
+			}
+			tasks := m.Arrived[0].Tasks
+			slices.SortStableFunc(tasks, func(a, b struct {
+				ID   int   `json:"id"`
+				Rank int64 `json:"rank_ns"`
+			}) int {
+				return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.ID, b.ID))
+			})
+			var ids []int
+			for _, t := range tasks {
+				ids = append(ids, t.ID)
+			}
+			order, _ := json.Marshal(ids)
+			fmt.Printf("{\"order\":%s,\"place\":\"earliest-finish\"}\n", order)
+		case "late":
+			time.Sleep(time.Hour)
+		case "leaves":
+			fmt.Fprintln(os.Stderr, "I have\x1b no idea")
+			os.Exit(3)
+		case "child": // which holds the output and outlives it
+			p, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Files: []*os.File{nil,
+				os.Stdout, os.Stderr}})
+			if err != nil {
+				panic(err)
+			}
+			os.WriteFile(os.Getenv("GANTRY_TEST_CHILD"), []byte(fmt.Sprint(p.Pid)), 0o600)
+			fmt.Printf("{\"order\":%s}\n", order)
+		case "long":
+			text := strings.Repeat("x", 1<<20)
+			for range 70 {
+				fmt.Print(text)
+			}
+		default:
+			fmt.Println(as)
+		}
+	}
+}
+
+// spec is the policy of the test's program.
+func spec(t *testing.T, as string, more ...string) planner.Policy {
+	t.Helper()
+	t.Setenv(asEnv, as)
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := policy.Parse(strings.Join(append([]string{"exec:" + path}, more...), ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pol.(planner.Ender).End)
+	return pol
+}
+
+// draw draws a load.
+func draw(r *rand.Rand, flows int) string {
+	var b strings.Builder
+	b.WriteString([]string{"nodes 1 1\n", "nodes 2 3\n", "nodes 1 1*1/2 2\n"}[r.IntN(3)])
+	next := 'a'
+	for w := range flows {
+		fmt.Fprintf(&b, "W%d @%d", w, 2*w)
+		first := next
+		for range 4 + r.IntN(4) {
+			fmt.Fprintf(&b, " %c=%d", next, 1+r.IntN(4))
+			for p := first; p < next; p++ {
+				if r.IntN(3) == 0 {
+					fmt.Fprintf(&b, " %c>%c", p, next)
+				}
+			}
+			next++
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// Programs that give an order decide as policies of gantry with the same order and the same allocator.
+func TestOrdersArePlacedAsByPoliciesOfGantry(t *testing.T) {
+	for as, like := range map[string]string{"first": "gbf:first", "heft": "heft"} {
+		for seed := range seedtest.Seeds(t, 6) {
+			text := draw(rand.New(rand.NewPCG(seed, 3)), 1)
+			pol, err := policy.Parse(like)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := plannertest.New(t, pol, text).RunAll().Ran()
+			if got := plannertest.New(t, spec(t, as), text).RunAll().Ran(); got != want {
+				t.Fatalf("seed %d: the program %s ran\n%s\nand %s\n%s\nof\n%s", seed, as, got, like, want, text)
+			}
+		}
+	}
+}
+
+// What a program says wrongly, late or not at all ends the run, and the error names the field.
+func TestWhatProgramsSayWrongly(t *testing.T) {
+	for said, says := range map[string]string{
+		`{"start":[{"task":9,"node":0}]}`:                                 "start[0].task: there is no task 9",
+		`{"start":[{"task":-1,"node":0}]}`:                                "there is no task -1",
+		`{"start":[{"node":0}]}`:                                          "start[0].task is missing",
+		`{"start":[{"task":0}]}`:                                          "start[0].node is missing",
+		`{"start":[{"task":0,"node":7}]}`:                                 "start[0].node: there is no node 7",
+		`{"start":[{"task":2,"node":0}]}`:                                 "task 2 is not ready, it is waiting",
+		`{"start":[{"task":0,"node":0},{"task":0,"node":1}]}`:             "start[1].task: task 0 has a place already",
+		`{"start":[{"task":0,"node":0},{"task":1,"node":0}]}`:             "start[1].node: task 1 needs",
+		`{"start":[{"task":3,"node":0}]}`:                                 "start[0].node: task 3 needs",
+		`{"start":[{"task":0,"node":0,"start_ns":5}]}`:                    "start[0].start_ns: a task of start starts now",
+		`{"plan":[{"task":2,"node":0}]}`:                                  "a parent of task 2 has no place: plan parents first",
+		`{"plan":[{"task":0,"node":0,"start_ns":-5}]}`:                    "plan[0].start_ns: task 0",
+		`{"plan":[{"task":0,"node":0},{"task":2,"node":0,"start_ns":1}]}`: "a parent ends later",
+		`{"order":[0,9]}`:                                                 "order[1]: there is no task 9",
+		`{"order":[0,0]}`:                                                 "order[1]: task 0 is there twice",
+		`{"order":[0],"place":"best"}`:                                    `place: "best" is not known: choose now or`,
+		`{"preempt":[{"task":0}]}`:                                        "preempt[0].how: task 0 can only be frozen",
+		`{"preempt":[{"task":0,"how":"stop"}]}`:                           `preempt[0].how: "stop" is not known`,
+		`{"preempt":[{"task":0,"how":"restart"}]}`:                        "preempt[0].task: task 0: preempt: it does not run",
+		`{"wake_ns":0}`:                                                   "wake_ns: 0 is not after now",
+		`{"starts":[]}`:                                                   `unknown field "starts"`,
+		`{"order":[1.5]}`:                                                 "no message of the protocol",
+		`{} {}`:                                                           "more than one value",
+		`hello`:                                                           `it begins with "hello": standard output is for answers alone`,
+		` `:                                                               "no message of the protocol",
+		"late":                                                            "it does not answer within 300ms: make it faster",
+		"long":                                                            "a line has more than 64 MiB",
+		"leaves":                                                          "it has ended (exit status 3); its last words: I have",
+	} {
+		t.Run(said, func(t *testing.T) {
+			limit := "timeout=20s"
+			if said == "late" {
+				limit = "timeout=300ms"
+			}
+			b := plannertest.New(t, spec(t, said, limit), "nodes 1 1\nW a=3 b=2 c=1 a>c d=1x2")
+			b.Arrive()
+			_, err := b.Planner.Plan(t.Context(), 0)
+			if !errors.Is(err, own.ErrProgram) || !strings.Contains(err.Error(), says) ||
+				!strings.HasPrefix(err.Error(), "round 1 at 0s: ") {
+				t.Errorf("error %v does not say %q", err, says)
+			}
+		})
+	}
+}
+
+func TestSpecsAreChecked(t *testing.T) {
+	for text, says := range map[string]string{
+		"exec:":                  "name a program",
+		"exec:./nothing":         "no such file",
+		"exec:./own_test.go":     "chmod +x",
+		"exec:sh,x":              `"x" is no KEY=VALUE`,
+		"exec:sh,a=1,a=2":        "a is given twice",
+		"exec:sh,timeout=0s":     "timeout=\"0s\": give a time above 0",
+		"exec:sh,freeze=perhaps": "choose yes or no",
+		"exec":                   "name a program",
+		"exce:sh":                "did you mean exec?",
+	} {
+		if _, err := policy.Parse(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: error %v does not say %q", text, err, says)
+		}
+	}
+	if got := own.In("some/dir", "exec:../p.py,a=1"); !strings.HasSuffix(got, "/some/p.py,a=1") ||
+		!filepath.IsAbs(strings.TrimPrefix(got, "exec:")) {
+		t.Errorf("the path is %s", got)
+	}
+	for _, same := range []string{"exec:p.py", "exec:/p.py", "heft"} {
+		if got := own.In("dir", same); got != same {
+			t.Errorf("%s has become %s", same, got)
+		}
+	}
+}
+
+// The program and all that it started are gone once the run is over.
+func TestTheProcessGroupEndsWithTheRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	t.Setenv("GANTRY_TEST_CHILD", file)
+	b := plannertest.New(t, spec(t, "child"), "nodes 1\nW a=3").RunAll()
+	var pid int
+	text, err := os.ReadFile(file)
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &pid)
+	}
+	if err != nil || syscall.Kill(pid, 0) != nil {
+		t.Fatalf("there is no process %s: %v", text, err)
+	}
+	b.Planner.End()
+	for range 1000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d outlives the run", pid)
+}
+
+// Messages are as the schema says, and one that is begun anew hears of all that there is.
+func TestMessagesFollowTheSchema(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "heard")
+	t.Setenv("GANTRY_TEST_HEARD", file)
+	schema := readertest.Schema(t, "../../docs/own-policies.schema.json")
+	for _, text := range []string{"nodes 1*1/2 2/4\ngroups 1 1\nlink 1 0.5\nW due=90 a=3/1 b=2^ c=1x2 ab>c:5 >a:3@0\nV @1 d=2~",
+		"nodes 1 1\nlink 2 overlapped\nW a=3 b=2 c=0 ab>c:5 d=2 c>d"} {
+		b := plannertest.New(t, spec(t, "first"), text).Until(plannertest.Seconds(2))
+		b.Planner.End()
+		b.Planner.Restore()
+		b.RunAll()
+	}
+	heard, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := 0
+	for line := range strings.Lines(string(heard)) {
+		readertest.Validate(t, schema, []byte(line))
+		var m message
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Whole {
+			if whole++; whole%2 == 0 && len(m.Started)+len(m.Ready) == 0 {
+				t.Errorf("nothing is told of what runs: %s", line)
+			}
+		}
+	}
+	if whole != 4 {
+		t.Errorf("%d times the whole state, want 4", whole)
+	}
+}
+
+// Rounds with a program that answers at once: what gantry adds to the program's own time.
+func BenchmarkRound(b *testing.B) {
+	b.Setenv(asEnv, "echo")
+	path, err := os.Executable()
+	if p := os.Getenv("GANTRY_TEST_ECHO"); p != "" {
+		path = p
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	pol, err := policy.Parse("exec:" + path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := plannertest.New(b, pol, "nodes 1 1\nW a=3 b=2 c=1 a>c")
+	defer x.Planner.End()
+	x.Arrive()
+	for b.Loop() {
+		if _, err := x.Planner.Plan(b.Context(), 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A policy may listen on a socket, in a process that was there before.
+func TestAPolicyThatListens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ended := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			ended <- err
+			return
+		}
+		in := bufio.NewReader(conn)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				ended <- nil
+				return
+			}
+			said := `{"order":[0,1]}`
+			if strings.Contains(line, `"type":"begin"`) {
+				said = `{"protocol":1}`
+			}
+			fmt.Fprintln(conn, said)
+		}
+	}()
+	pol, err := policy.Parse("exec:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := plannertest.New(t, pol, "nodes 1\nW a=1 b=2").RunAll()
+	b.Want("n0 abb")
+	b.Planner.End()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
