@@ -10,7 +10,7 @@ import (
 	"gantry/executor/own"
 )
 
-// orderly is a program in the shell: it starts ready tasks in the order in which it hears of them, and fails in a round.
+// orderly is a program in the shell: it orders ready tasks by their numbers, and fails in a round.
 const orderly = `#!/bin/sh
 here=$(dirname "$0")
 echo started >>"$here/starts"
@@ -82,7 +82,7 @@ func TestProgramsInExperiments(t *testing.T) {
 	spec, starts, _ := program(t, "none")
 	path := strings.TrimPrefix(spec, "exec:")
 	files := map[string]string{
-		"w.yaml": "count: 2\nseed: 4\nmix: [{generator: montage}]\ntasks: 15\nfiles: false\narrivals: {process: fixed, interval: 1s}\n",
+		"w.yaml": trialFiles["w.yaml"],
 		"c.yaml": "nodes: [{name: n, cores: 1, memory: 2GB}]\n",
 		"x.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [\"exec:./mine.sh\"], policy.alpha: [1, 2]}\n",
 		"y.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [\"exec:./none.sh\"]}\n",
@@ -120,7 +120,8 @@ func TestExamplesOfOwnPolicies(t *testing.T) {
 		for _, more := range [][]string{{"../../examples/montage/montage-25.dax"},
 			{"--cluster=../../examples/heft/cluster.yaml", "../../examples/heft/workload.yaml"},
 			{"--cluster=../../examples/mows/cluster.yaml", "../../examples/mows/workload.yaml"}} {
-			expect(t, exitOK, nil, append([]string{"simulate", "-q", dir, "--host-model=none", "--policy", spec}, more...)...)
+			expect(t, exitOK, nil, append([]string{"simulate", "-q", dir, "--host-model=none", "--policy", spec},
+				more...)...)
 		}
 	}
 	if got := own.In(".", "exec:./x"); !filepath.IsAbs(strings.TrimPrefix(got, "exec:")) {
@@ -128,8 +129,9 @@ func TestExamplesOfOwnPolicies(t *testing.T) {
 	}
 	t.Run("containers", func(t *testing.T) {
 		needsDocker(t)
-		expect(t, exitOK, nil, "run", "-q", dir, "--name=c", "--policy=exec:../../examples/policies/learning.py,epsilon=0.3",
-			"--time-scale=0.01", "--size-scale=0.01", "../../examples/montage/montage-25.dax")
+		expect(t, exitOK, nil, "run", "-q", dir, "--name=c",
+			"--policy=exec:../../examples/policies/learning.py,epsilon=0.3", "--time-scale=0.01",
+			"--size-scale=0.01", "../../examples/montage/montage-25.dax")
 		expect(t, exitOK, []string{"25 tasks"}, "show", dir, "c")
 	})
 }

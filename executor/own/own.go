@@ -1,7 +1,7 @@
 // Package own has policies that are programs of the user's: exec:./mine.py in place of the name of a policy. A program
 // is started once for each run or simulation, in its first round, and speaks lines of JSON over its standard input and
-// output (docs/own-policies.md and its schema): Policy tells it the news of each round and carries its answer out in the
-// draft, which checks it as it checks every policy. What it decides is in the log as orders, so that nobody asks a
+// output (docs/own-policies.md and its schema): Policy tells it the news of each round and carries its answer out in
+// the draft, which checks it as it checks every policy. What it decides is in the log as orders, so that nobody asks a
 // program again about the past: one that is started in the middle of a run is told the whole state.
 //
 // Only a run or a simulation whose user named the program starts it. Predictions, pages and replays of a log do not.
