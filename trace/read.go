@@ -28,6 +28,8 @@ type ReadOptions struct {
 	Shell string
 	// Used, if set, gets the variables that makeflows use or set.
 	Used map[string]bool
+	// Seen, if set, is told of each workflow that is read.
+	Seen func(*Workflow, []Fault)
 	// MaxInput bounds the content of a compressed file, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its
 	// size.
 	MaxInput int64
@@ -173,6 +175,9 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	}
 	if b.wf.Format == Unknown {
 		return nil, b.faults.Sorted(), nil
+	}
+	if opt.Seen != nil {
+		opt.Seen(b.wf, b.faults.Sorted())
 	}
 	return b.wf, b.faults.Sorted(), nil
 }

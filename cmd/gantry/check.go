@@ -72,9 +72,6 @@ Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be 
 			o.read.Catalogs, o.read.Site = c.StringSlice("catalog"), c.String("site")
 			o.read.EnforceWalltime, o.inputs = c.Bool("enforce-walltime"), c.StringSlice("inputs")
 			o.idle = func(f *session.Facts) error {
-				if f.Workloads { // they name workflows of any kind
-					return nil
-				}
 				return refuseIdle(c, &session.Settings{Runtime: session.UsualRuntime.Name}, f)
 			}
 			return check(c.Args().Slice(), o, c.App.Writer, c.App.ErrWriter)
@@ -180,6 +177,10 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 	}
 	bad, total, f := 0, 0, &session.Facts{}
 	o.read.Used = map[string]bool{}
+	o.read.Seen = func(w *trace.Workflow, faults []trace.Fault) { // those that a workload file names, too
+		f.Workflow(&session.Settings{Image: "any"}, w)
+		f.Repaired = f.Repaired || trace.Repaired(faults)
+	}
 	for _, p := range paths {
 		files, skipped, err := trace.Find([]string{p})
 		for _, s := range skipped {
@@ -193,7 +194,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		}
 		for _, file := range files {
 			total++
-			r := inspect(file, o, f)
+			r := inspect(file, o)
 			if len(r.Errors) > 0 {
 				bad++
 			}
@@ -218,11 +219,13 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 }
 
 // inspect reads a file of any kind.
-func inspect(file string, o checkOptions, f *session.Facts) *report {
+func inspect(file string, o checkOptions) *report {
 	if kind, r := scenarioFile(file, o.read); kind != "" {
-		if f.Workloads = true; o.shows {
-			r.Errors = append(r.Errors, trace.Fault{Rule: "commands", Count: 1, Message: "--commands has no effect " +
-				"on a " + r.Format + ": name workflows, or give it to gantry run --dry-run"})
+		for option, given := range map[string]bool{"commands": o.shows, "inputs": len(o.inputs) > 0} {
+			if given {
+				r.Errors = append(r.Errors, trace.Fault{Rule: option, Count: 1, Message: "--" + option + " has no " +
+					"effect on this " + r.Format + ": name workflows, or give it to gantry run --dry-run"})
+			}
 		}
 		return r
 	}
@@ -230,11 +233,7 @@ func inspect(file string, o checkOptions, f *session.Facts) *report {
 	if err != nil {
 		return unreadable(file, err)
 	}
-	f.Repaired = f.Repaired || trace.Repaired(faults)
 	r := examine(file, w, faults)
-	if w != nil {
-		f.Workflow(&session.Settings{Image: "any"}, w)
-	}
 	if len(r.Errors) == 0 {
 		if r.needs(w, o.inputs); o.shows {
 			r.commands(w)

@@ -45,10 +45,7 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 			if req.To = to[verb]; req.To == "" || c.NArg() != 2 {
 				return exit.Usagef("node: write gantry node drain NAME, resume NAME or set NAME")
 			}
-			switch given := c.IsSet("cores") || c.IsSet("memory"); {
-			case given && verb != "set":
-				return exit.Usagef("node %s: --cores and --memory go with set", verb)
-			case !given && verb == "set":
+			if verb == "set" && !c.IsSet("cores") && !c.IsSet("memory") {
 				return exit.Usagef("node set: give --cores, --memory or both")
 			}
 			if req.Cores = c.Float64("cores"); c.IsSet("cores") && !(req.Cores >= 0.001 && req.Cores < 1e6) {

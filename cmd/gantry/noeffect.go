@@ -41,6 +41,8 @@ type idle struct {
 // idles are those of all commands. Options that only permit or bound something are not here: users may give them for
 // all workflows alike.
 var idles = []idle{
+	{"", []string{"catalog", "site", "enforce-walltime", "repair", "kilobytes"},
+		func(g given) bool { return g.Flows == 0 && !g.Workloads }, "no workflow is among these"},
 	{"", []string{"env", "env-file", "secret", "mount", "container-mounts", "pull", "disk", "max-output", "tmp",
 		"starts", "ahead", "startup", "host-model", "grace"}, given.containerless, "this runtime starts no containers"},
 	{"", []string{"inputs"}, given.containerless, "this runtime runs no programs: no file is read"},
@@ -72,6 +74,14 @@ var idles = []idle{
 		"no host model says how long containers take to start: add --host-model"},
 
 	{"run", []string{"watch", "port"}, with("dry-run"), "--dry-run starts nothing that a page could show"},
+	{"run", []string{"no-prediction"}, with("dry-run"), "--dry-run prints the plan that is predicted"},
+	{"doctor", []string{"slurm", "slurm-job", "shared", "node-runtime"}, func(g given) bool {
+		return !session.OnNodes(g.String("runtime"))
+	}, "it is for --runtime slurm"},
+	{"predict", []string{"model", "method", "held-out", "small", "log", "runtime", "latest", "no-keep"},
+		func(g given) bool { return slices.Contains([]string{"ls", "show"}, g.Args().First()) }, "nothing is learned"},
+	{"queue", []string{"all"}, with("tenants"), "--tenants lists no submissions"},
+	{"node", []string{"cores", "memory"}, func(g given) bool { return g.Args().First() != "set" }, "it goes with set"},
 	{"run resume serve", []string{"port"}, without("watch"), "no page is served without --watch"},
 	{"simulate", []string{"name"}, with("no-log"), "--no-log keeps no run that could have a name"},
 	{"show", []string{"all"}, with("tasks"), "--tasks lists all tasks"},
@@ -126,7 +136,7 @@ func ofResults(c *cli.Context) bool { return c.NArg() > 0 && isResults(c.Args().
 func refuseIdle(c *cli.Context, set *session.Settings, f *session.Facts) error {
 	code := exit.Usage
 	if f != nil {
-		if code = exit.Input; !f.Programs && !f.Emulated && !f.Workloads {
+		if code = exit.Input; f.Flows > 0 && !f.Programs && !f.Emulated && !f.Workloads {
 			return nil
 		}
 	}

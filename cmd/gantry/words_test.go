@@ -105,6 +105,8 @@ func TestDefineNeedsAVariable(t *testing.T) {
 func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 	flow := written(t, "letters.makeflow", lettersFlow)
 	dax := written(t, "one.dax", `<adag name="one"><job id="a" name="x" runtime="2"/></adag>`)
+	nodes := written(t, "nodes.yaml", "nodes: [{name: n, cores: 1}]")
+	load := written(t, "load.yaml", "workflows: [{trace: "+flow+"}]")
 	stream := written(t, "stream.yaml", "{count: 3, mix: [{generator: montage, tasks: 20}], seed: 1, "+
 		"arrivals: {process: poisson, interval: 10s}}")
 	dir := "--dir=" + t.TempDir()
@@ -134,6 +136,10 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 			[]string{"--time-scale=0.5", "--size-scale=2", "--checkpoint=1MB"}},
 		{input, []string{"check", flow}, "workflows of Pegasus", []string{"--site=local", "--enforce-walltime"}},
 		{input, []string{"check", dax}, "nothing to repair", []string{"--repair"}},
+		{input, []string{"check", nodes}, "no workflow is among these", []string{"--site=local", "--catalog=c.yml",
+			"--enforce-walltime", "--repair", "--kilobytes"}},
+		{input, []string{"check", load}, "workflows of Pegasus", []string{"--site=local", "--catalog=c.yml"}},
+		{input, []string{"check", nodes, load}, "nothing to repair", []string{"--repair"}},
 		{input, []string{"convert", flow}, "nothing to repair", []string{"--repair"}},
 		{input, append(simulated, dax, flow), "nothing to repair", []string{"--repair"}},
 		{input, append(simulated, dax, flow), "no more workflows", []string{"--count=2", "--count=30"}},
@@ -142,7 +148,15 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 			"--preempt=restart"}},
 		{input, append(null, "--policy=drf", dax), "preempts no task", []string{"--preempt=restart"}},
 		{usage, append(null, "--dry-run", dax), "starts nothing", []string{"--watch"}},
+		{usage, append(null, "--dry-run", dax), "that is predicted", []string{"--no-prediction"}},
 		{usage, append(null, dax), "without --watch", []string{"--port=0"}},
+		{usage, []string{"doctor", "--runtime=oci"}, "--runtime slurm",
+			[]string{"--slurm=-n1", "--slurm-job=1", "--shared=.", "--node-runtime=oci"}},
+		{usage, []string{"predict", "ls", dir}, "nothing is learned", []string{"--held-out=2", "--model=m"}},
+		{usage, []string{"predict", "show", dir, "m"}, "nothing is learned", []string{"--no-keep", "--latest=5"}},
+		{usage, []string{"queue", dir, "--tenants"}, "lists no submissions", []string{"--all"}},
+		{usage, []string{"node", dir}, "goes with set", []string{"--cores=1", "--memory=1GB"}},
+		{usage, []string{"node", dir, "drain", "n"}, "goes with set", []string{"--cores=1"}},
 		{usage, append(simulated, "--no-log", dax), "keeps no run", []string{"--name=n"}},
 		{input, []string{"serve", "--runtime", "null", dir}, "starts no containers",
 			[]string{"--env=A=b", "--tmp=1MB"}},
@@ -172,6 +186,15 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 				append(slices.Clone(c.command), option)...)
 		}
 	}
+	var out strings.Builder
+	if err := check([]string{nodes}, checkOptions{inputs: []string{"."}, shows: true}, &out, &out); err == nil ||
+		!strings.Contains(out.String(), "--inputs has no effect on this cluster file") ||
+		!strings.Contains(out.String(), "--commands has no effect on this cluster file") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	expect(t, exitOK, nil, "check", "--repair", written(t, "mended.yaml",
+		"workflows: [{trace: "+written(t, "loop.dax", `<adag name="odd">
+<job id="a" name="x" runtime="-1"/></adag>`)+"}]"))
 	for _, option := range []string{"--disk=", "--tmp=", "--max-output=", "--cluster=", "--name=", "--on-end="} {
 		name, _, _ := strings.Cut(option, "=")
 		expect(t, exitUsage, []string{name + ": its value is empty"}, "run", "--dry-run", dir, option, dax)

@@ -126,6 +126,7 @@ type Request struct {
 func (c *call) take(opts []given) error {
 	for _, o := range opts {
 		switch {
+		case o.refuse == noGPU && none(last(opts, o.long)):
 		case o.refuse != "":
 			return usagef("%s: %s", o.name(), o.refuse)
 		case o.report != "":
@@ -140,6 +141,24 @@ func (c *call) take(opts []given) error {
 		}
 	}
 	return nil
+}
+
+// last is the value of an option that counts: the one that was given last.
+func last(opts []given, name string) (text string) {
+	for _, o := range opts {
+		if o.long == name {
+			text = o.value
+		}
+	}
+	return text
+}
+
+// none reports whether a list of resources, such as gpu:0 or tesla:0, asks for none of any.
+func none(list string) bool {
+	return !slices.ContainsFunc(strings.Split(list, ","), func(one string) bool {
+		n := one[strings.LastIndexAny(one, ":=")+1:]
+		return one != "" && !strings.EqualFold(one, "none") && (n == "" || strings.Trim(n, "0") != "")
+	})
 }
 
 // UsageError is a command line that Slurm would not take either, or that asks for a feature that gantry lacks.

@@ -201,6 +201,12 @@ func TestWhatGantryCannotHonour(t *testing.T) {
 	for _, c := range []struct{ args, refused, noted string }{
 		{"--gres=gpu:1", "--gres", ""},
 		{"-G 1", "--gpus", ""},
+		{"-G tesla:0,kepler:1", "--gpus", ""},
+		{"-G0 -G1", "--gpus", ""},
+		{"-G1 -G0 --gres=gpu:00,fast:0 --gpus-per-task tesla:0 --gpus-per-node=0 --tres-per-task=gres/gpu=0", "", ""},
+		{"--gres=NONE --gpus=", "", ""},
+		{"--gres=gpu", "--gres", ""},
+		{"--gres=gpu:", "--gres", ""},
 		{"--begin=now+1hour", "--begin", ""},
 		{"-H", "--hold", ""},
 		{"--requeue", "--requeue", ""},

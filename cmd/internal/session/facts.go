@@ -13,6 +13,7 @@ import (
 
 // Facts are properties of the workflows that were read, as far as an option may need them.
 type Facts struct {
+	Flows     int  // workflows that were read
 	Programs  bool // a task runs a command
 	Emulated  bool // a task has none, or no image
 	Bare      bool // a task has a command, and no image of its own
@@ -53,7 +54,7 @@ func (f *Facts) Take(set *Settings, sub *executor.Submission) {
 
 // Workflow takes in a workflow.
 func (f *Facts) Workflow(set *Settings, w *trace.Workflow) {
-	f.formats[w.Format] = true
+	f.Flows, f.formats[w.Format] = f.Flows+1, true
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		runs := len(t.Command) > 0 && !set.Emulate
