@@ -44,7 +44,7 @@ UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
 .PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
-	reproduce reproduce-quick pages fidelity predictions adversary emulation-table clean
+	reproduce reproduce-quick pages fidelity predictions adversary containers containers-quick emulation-table clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -179,6 +179,13 @@ pages: build ## write the pages of examples/experiments again, from make reprodu
 
 fidelity: build images ## predict runs, run them, and write examples/fidelity/README.md; 15 minutes on a quiet host; resumable, FOR=110s does a part
 	$(AS_ROOT) go run ./scripts/fidelity $(if $(FOR),-for $(FOR)) $(if $(DIR),-dir $(DIR))
+
+containers: build images ## the papers' policies on real containers, and examples/containers; 3 hours on a quiet host; resumable
+	$(AS_ROOT) go run ./scripts/reproduce -suite examples/containers -dir containers -jobs 1
+	$(AS_ROOT) go run ./scripts/reproduce -suite examples/containers -dir containers -write
+
+containers-quick: build images ## the same in 10 minutes: one repetition, few policies; containers-quick/page.html
+	$(AS_ROOT) go run ./scripts/reproduce -suite examples/containers -dir containers-quick -quick -jobs 1
 
 adversary: build ## search for the worst instance of each policy against each other, and write examples/adversary; resumable; ARGS
 	go run ./scripts/adversary $(ARGS)

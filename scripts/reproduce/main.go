@@ -2,7 +2,7 @@
 // results. It shows the time left; interrupted, it continues with the same command. Results in short form beside the
 // experiments count: only the repetitions that they lack are run, after a sample of theirs came out the same.
 //
-//	reproduce [-quick] [-jobs N] [-dir DIR] [-write]
+//	reproduce [-suite DIR] [-quick] [-jobs N] [-dir DIR] [-write]
 package main
 
 import (
@@ -24,16 +24,14 @@ import (
 	"gantry/trace/scenario"
 )
 
-const (
-	examples = "examples/experiments"
-	// first is how many repetitions all experiments get before any gets more, so that a run that is ended early has
-	// intervals for everything.
-	first = 3
-)
+// first is how many repetitions all experiments get before any gets more, so that a run that is ended early has
+// intervals for everything.
+const first = 3
 
 // suite is the file reproduce.yaml.
 type suite struct {
-	Papers      []string   `yaml:"papers"` // directories with a study file
+	Runtime     string     `yaml:"runtime"` // of containers, for which the host is measured before; "": they are simulations
+	Papers      []string   `yaml:"papers"`  // directories with a study file
 	Experiments []runnable `yaml:"experiments"`
 }
 
@@ -46,6 +44,7 @@ type runnable struct {
 
 func main() {
 	r := &runner{}
+	flag.StringVar(&r.examples, "suite", "examples/experiments", "the directory of reproduce.yaml")
 	flag.BoolVar(&r.quick, "quick", false, "short streams and few repetitions, at most 15 minutes on two cores")
 	flag.IntVar(&r.jobs, "jobs", runtime.NumCPU(), "simulations at once")
 	flag.StringVar(&r.dir, "dir", "", "keep results in this directory (reproduce, reproduce-quick)")
@@ -66,9 +65,10 @@ func main() {
 }
 
 type runner struct {
-	quick bool
-	jobs  int
-	dir   string
+	examples string
+	quick    bool
+	jobs     int
+	dir      string
 	suite
 	done []float64     // seconds of results that there were at the beginning, by experiment
 	ran  float64       // seconds, as the suite has them, that were run now
@@ -76,7 +76,7 @@ type runner struct {
 }
 
 func (r *runner) read() error {
-	text, err := os.ReadFile(filepath.Join(examples, "reproduce.yaml"))
+	text, err := os.ReadFile(filepath.Join(r.examples, "reproduce.yaml"))
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (x *runnable) name() string {
 // scale.
 func (r *runner) short(x *runnable) string {
 	dir, name := filepath.Split(x.name())
-	path := filepath.Join(examples, dir, "results", name+".jsonl")
+	path := filepath.Join(r.examples, dir, "results", name+".jsonl")
 	if _, err := os.Stat(path); r.quick || err != nil {
 		return ""
 	}
@@ -116,7 +116,7 @@ func (r *runner) short(x *runnable) string {
 
 // wanted returns the repetitions of an experiment.
 func (r *runner) wanted(x *runnable) (int, error) {
-	path := filepath.Join(examples, x.File)
+	path := filepath.Join(r.examples, x.File)
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -141,6 +141,9 @@ func (r *runner) run(ctx context.Context) error {
 	wanted := make([]int, len(r.Experiments))
 	r.done = make([]float64, len(r.Experiments))
 	whole, left := 0.0, 0.0
+	if err := r.calibrate(ctx); err != nil {
+		return err
+	}
 	for i := range r.Experiments {
 		x := &r.Experiments[i]
 		n, err := r.wanted(x)
@@ -178,6 +181,21 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	return r.summary(ctx)
 }
+
+// calibrate measures the host for predictions, once.
+func (r *runner) calibrate(ctx context.Context) error {
+	mark := filepath.Join(r.dir, "calibrated")
+	if _, err := os.Stat(mark); r.Runtime == "" || err == nil {
+		return nil
+	}
+	if err := gantry(ctx, "calibrate", "--dir", r.runs(), "--runtime", r.Runtime); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o644)
+}
+
+// runs is the directory of the log, of experiments in containers.
+func (r *runner) runs() string { return filepath.Join(r.dir, "runs") }
 
 // say prints the next step, the part that is done, and the time left: by the runs made now, or by the CPU time of the
 // suite as long as they are few.
@@ -220,13 +238,16 @@ func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) e
 	if r.quick {
 		args = append(args, "--quick")
 	}
+	if r.Runtime != "" {
+		args = append(args, "--dir", r.runs())
+	}
 	if x.Reading != "" {
 		args = append(args, "--reading", x.Reading)
 	}
 	if short := r.short(x); short != "" {
 		args = append(args, "--earlier", short)
 	}
-	return gantry(ctx, append(args, filepath.Join(examples, x.File))...)
+	return gantry(ctx, append(args, filepath.Join(r.examples, x.File))...)
 }
 
 // gantry runs a command of gantry, and passes on its output.
@@ -243,7 +264,7 @@ func gantry(ctx context.Context, args ...string) error {
 func (r *runner) summary(ctx context.Context) error {
 	args := []string{"report"}
 	for _, p := range r.Papers {
-		args = append(args, "--study", filepath.Join(examples, p, "study.yaml"))
+		args = append(args, "--study", filepath.Join(r.examples, p, "study.yaml"))
 	}
 	args = append(args, "--html", filepath.Join(r.dir, "page.html"))
 	for i := range r.Experiments {
@@ -255,7 +276,7 @@ func (r *runner) summary(ctx context.Context) error {
 // pages writes the short forms of the results beside the experiments of each paper, and its page with figures.
 func (r *runner) pages(ctx context.Context) error {
 	for _, p := range r.Papers {
-		dir := filepath.Join(examples, p)
+		dir := filepath.Join(r.examples, p)
 		if err := os.MkdirAll(filepath.Join(dir, "results"), 0o755); err != nil {
 			return err
 		}

@@ -12,8 +12,9 @@ import (
 // The suite runs every experiment that a page rests on, its cost is known, and its files can be read.
 func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
 	t.Chdir("../..")
-	for _, quick := range []bool{false, true} {
-		r := &runner{quick: quick, dir: t.TempDir()}
+	for _, r := range []*runner{{examples: "examples/experiments"}, {examples: "examples/experiments", quick: true},
+		{examples: "examples/containers"}, {examples: "examples/containers", quick: true}} {
+		r.dir = t.TempDir()
 		if err := r.read(); err != nil {
 			t.Fatal(err)
 		}
@@ -29,14 +30,14 @@ func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
 				t.Errorf("%s: %v is done of what was never run", x.File, got)
 			}
 		}
-		if quick {
+		if r.quick {
 			if sum > 24*60 { // of 30 that two cores have in 15 minutes
 				t.Errorf("the quick variant takes %v s of CPU time, too much for 15 minutes on two cores", sum)
 			}
 			continue
 		}
 		for _, paper := range r.Papers {
-			s, err := study.Read(filepath.Join(examples, paper, "study.yaml"))
+			s, err := study.Read(filepath.Join(r.examples, paper, "study.yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}

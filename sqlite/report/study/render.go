@@ -221,9 +221,10 @@ func (w writer) readings() []*Reading {
 	return out
 }
 
-func (r *Reading) title() string {
+// title names the column of a reading.
+func (w writer) title(r *Reading) string {
 	if r == nil {
-		return "the paper's text"
+		return or(w.s.Column, "the paper's text")
 	}
 	return r.Name
 }
@@ -245,7 +246,7 @@ func (w writer) Summary() string {
 				count[o.Verdict]++
 			}
 		}
-		fmt.Fprintf(&b, "| %s |", reading.title())
+		fmt.Fprintf(&b, "| %s |", w.title(reading))
 		for _, n := range count {
 			fmt.Fprintf(&b, " %d |", n)
 		}
@@ -307,8 +308,12 @@ func (w writer) Negatives() string {
 func (w writer) Relations(places ...string) string {
 	var b strings.Builder
 	b.WriteString("| the paper says | the paper's figure |")
+	by := "ours, by "
+	if w.s.Column != "" {
+		by = ""
+	}
 	for _, reading := range w.readings() {
-		fmt.Fprintf(&b, " ours, by %s | verdict |", reading.title())
+		fmt.Fprintf(&b, " %s%s | verdict |", by, w.title(reading))
 	}
 	fmt.Fprintf(&b, "\n| --- | --- |%s\n", strings.Repeat(" --- | --- |", len(w.readings())))
 	for i := range w.s.Relations {

@@ -26,6 +26,7 @@ type Study struct {
 	// Experiments are those that it rests on, in the order of pages.
 	Experiments []Experiment       `yaml:"experiments"`
 	Readings    []Reading          `yaml:"readings"` // beside that of the text
+	Column      string             `yaml:"column"`   // that of the text is called so; "": the paper's text
 	Metrics     map[string]Metric  `yaml:"metrics"`
 	Params      map[string]Param   `yaml:"params"`
 	Tables      []Table            `yaml:"tables"`
