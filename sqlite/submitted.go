@@ -380,7 +380,7 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	if s.Task != planner.None {
 		query, args = "SELECT t.state, 1, t.state = 'done', t.state IN ('failed', 'skipped'), "+
 			"t.queued_ns, t.ended_ns, (SELECT a.exit_code FROM attempts a WHERE a.run = t.run AND a.attempt = "+
-			"t.attempt), w.name FROM tasks t JOIN runs r ON r.id = t.run JOIN workflows w ON w.run = t.run AND " +
+			"t.attempt), w.name FROM tasks t JOIN runs r ON r.id = t.run JOIN workflows w ON w.run = t.run AND "+
 			"w.workflow = t.workflow WHERE r.name = ? AND t.task = ?",
 			[]any{s.Run, s.Task}
 	}

@@ -30,7 +30,7 @@ const first = 3
 
 // suite is the file reproduce.yaml.
 type suite struct {
-	Runtime     string     `yaml:"runtime"` // of containers, for which the host is measured before; "": they are simulations
+	Runtime     string     `yaml:"runtime"` // of containers, for which the host is measured before; "": simulations
 	Papers      []string   `yaml:"papers"`  // directories with a study file
 	Experiments []runnable `yaml:"experiments"`
 }
