@@ -29,11 +29,11 @@ ALONE := . ./cmd/gantry/debian ./planner/... ./trace ./trace/generate ./trace/jx
 	./executor/sim ./executor/experiment/load ./executor/forecast ./sqlite/results ./sqlite/report ./sqlite/report/study ./sqlite/logtest
 # Tests that drive programs, which they build without the race detector.
 DRIVERS := $$(go list ./scripts/... ./docs ./examples | grep -v scripts/lint)
-# The engine's goroutine waits for requests while time passes by itself, which it does in no test of its own: those of cmd/gantry and of runtimes
+# The engine's goroutine waits for requests while time passes by itself, which it does in no test of its own: those of cmd and of runtimes
 # run it under the race detector, and those of executor/experiment simulate side by side.
 SIMULATED := ./executor
-# Tests of cmd/gantry in which goroutines share state: make test runs its others without the race detector (scripts/lint/goroutines_test.go).
-# GANTRY_TEST_RUN is -run for cmd/gantry alone.
+# Tests of cmd in which goroutines share state: make test runs its others without the race detector (scripts/lint/goroutines_test.go).
+# GANTRY_TEST_RUN is -run for cmd alone.
 RACED := TestADryRunStartsNothing TestAnImageThatIsSlowHoldsUpNobody TestAnInputThatIsSlowHoldsUpNobody \
 	TestAServerHoldsTenantsToTheirLimits TestScratchFilesGoEarly TestServeTakesWorkUntilItIsDrained \
 	TestSingleTasksArePredicted TestThePageOfARunInContainers
@@ -62,7 +62,7 @@ demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on 
 	@scripts/demo-slurm
 
 test: room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
-	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd/gantry $(DRIVERS) $(SIMULATED) $(ALONE)
+	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(DRIVERS) $(SIMULATED) $(ALONE)
 	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./scripts/lint)")
 
 test-long: room setup browser registry readers slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
@@ -89,10 +89,10 @@ slurm: ## the packages of Slurm, for the tests that bring a cluster of four virt
 setup: compiler engine ## a Docker Engine, crun and a C compiler; does nothing where they are
 
 compiler:
-	@bash cmd/gantry/setup.sh compiler
+	@bash cmd/setup.sh compiler
 
 engine:
-	@bash cmd/gantry/setup.sh runtime engine
+	@bash cmd/setup.sh runtime engine
 
 # Says which Go is needed, where that of go.mod is not there and cannot be had. Go 1.21 and later fetch it by themselves.
 go:

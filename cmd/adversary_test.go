@@ -1,0 +1,67 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/executor/experiment/adversary"
+)
+
+// The files of an instance simulate to the figures of the search.
+func TestTheWorstInstanceCanBeRepeated(t *testing.T) {
+	dir := t.TempDir()
+	for _, metric := range []string{"makespan", "lateness"} {
+		prefix := filepath.Join(dir, metric)
+		args := []string{"adversary", "--metric", metric, "--chains=2", "--steps=80", "--errors=random1:2", "--seed=3",
+			"--workflows=" + map[string]string{"makespan": "1", "lateness": "2"}[metric], "-o", prefix, "fifo", "edf"}
+		out := expect(t, exitOK, []string{"fifo has", "times the " + metric + " of edf"}, args...)
+		if again := expect(t, exitOK, nil, args...); again != out {
+			t.Errorf("the same command prints\n%s\nand then\n%s", out, again)
+		}
+		text, err := os.ReadFile(prefix + ".jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		worst := adversary.Found{A: 0, B: 1}
+		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+			f := adversary.Found{}
+			if err := json.Unmarshal([]byte(line), &f); err != nil {
+				t.Fatal(err)
+			}
+			if f.Ratio() > worst.Ratio() {
+				worst = f
+			}
+		}
+		for i, want := range []float64{worst.A, worst.B} {
+			command := strings.Split(strings.Split(out, "\n")[2+i], " ")[1:]
+			for k := range command {
+				command[k] = strings.Trim(command[k], "'")
+			}
+			home := "--dir=" + filepath.Join(dir, fmt.Sprint(metric, i))
+			shown := expect(t, exitOK, nil, append([]string{command[0], "--json", home}, command[1:]...)...)
+			var got struct {
+				Makespan float64 `json:"makespan_s"`
+			}
+			if err := json.Unmarshal([]byte(shown), &got); err != nil {
+				t.Fatal(err)
+			}
+			if metric == "makespan" && fmt.Sprintf("%.3f", got.Makespan) != fmt.Sprintf("%.3f", want) {
+				t.Errorf("%v: makespan %v, want %v", command, got.Makespan, want)
+			}
+			if metric == "lateness" && !strings.Contains(shown, `"late":true`) && want > 1 {
+				t.Errorf("%v: nothing is late, want %v:\n%s", command, want, shown)
+			}
+		}
+	}
+	expect(t, exitInput, []string{"another search"}, "adversary", "--steps=81", "-o",
+		filepath.Join(dir, "makespan"), "fifo", "edf")
+	for _, args := range [][]string{{"fifo"}, {"fifo", "best"}, {"--metric=speed", "fifo", "edf"},
+		{"--tasks=1", "fifo", "edf"}, {"--cores=0", "fifo", "edf"}, {"--tenants=2", "fifo", "edf"},
+		{"--errors=wrong", "fifo", "edf"}} {
+		expect(t, exitUsage, nil, append([]string{"adversary", "-o", filepath.Join(dir, "none")}, args...)...)
+	}
+}

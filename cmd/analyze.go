@@ -1,0 +1,214 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/sqlite"
+	"gantry/trace/shown"
+)
+
+func analyzeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "analyze",
+		Usage:     "show the first failure of a run and the tasks that it blocked: gantry show --failures",
+		ArgsUsage: "[RUN]",
+		Description: `   gantry analyze
+   gantry analyze --lines 50 RUN
+
+Exit codes: 0 no task failed, 1 tasks failed, 2 wrong command line, 3 no such run, 4 the log cannot be read.`,
+		Flags:  []cli.Flag{dirFlag(), linesFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
+		Action: analyze,
+	}
+}
+
+func linesFlag() cli.Flag {
+	return &cli.IntFlag{Name: "lines", Value: 20, Usage: "of failures: print the last `N` lines of each stream"}
+}
+
+// analysis is the output about the failures of a run.
+type analysis struct {
+	Run    string            `json:"run"`
+	State  sqlite.State      `json:"state"`
+	Tasks  sqlite.WorkCounts `json:"tasks"`
+	First  *firstFailure     `json:"first_failure"` // nil: none
+	Others []sqlite.Failure  `json:"other_failures"`
+}
+
+type firstFailure struct {
+	sqlite.Failure
+	Command string       `json:"command"`
+	Ended   *sqlite.Span `json:"ended_s"`
+	Blocked []string     `json:"blocked"` // WORKFLOW/TASK
+	Dir     string       `json:"work_directory,omitempty"`
+	Error   string       `json:"stderr_tail"`
+	Output  string       `json:"stdout_tail"`
+	Repeat  string       `json:"repeat,omitempty"` // a command
+	program string
+}
+
+func analyze(c *cli.Context) error {
+	if c.Int("lines") < 0 {
+		return exit.Usagef("--lines %d: give 0 or more", c.Int("lines"))
+	}
+	return taking(1, "name one run", onLog(analyzeRun))(c)
+}
+
+func analyzeRun(c *cli.Context, db *sqlite.DB) error {
+	stats, err := db.Statistics(c.Context, c.Args().First())
+	if err != nil {
+		return err
+	}
+	summary, err := db.Summary(c.Context, stats.Run)
+	if err != nil {
+		return err
+	}
+	failures := summary.Failures
+	a := &analysis{Run: stats.Run, State: stats.State, Tasks: stats.Tasks, Others: failures}
+	if len(failures) > 0 {
+		a.Others = failures[1:]
+		if a.First, err = firstOf(c, db, stats.Run, failures[0]); err != nil {
+			return err
+		}
+	}
+	if !asJSON(c, a) {
+		a.print(term.Unfolded(c.App.Writer))
+	}
+	if a.First != nil {
+		return exit.With(exit.TasksFailed, nil)
+	}
+	return nil
+}
+
+func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firstFailure, error) {
+	first := &firstFailure{Failure: f}
+	life, err := taskOf(c, db, run, f.Workflow+"/"+f.Task)
+	if err != nil {
+		return nil, err
+	}
+	first.Command, first.program = life.Command, programText(life)
+	if first.Blocked, err = db.Blocked(c.Context, run, life.ID); err != nil {
+		return nil, session.LogError(err)
+	}
+	last := life.Last()
+	if last == nil {
+		return first, nil
+	}
+	first.Ended = last.Ended
+	if !session.Capabilities(life.Runtime).Programs {
+		return first, nil
+	}
+	if first.Dir, err = filepath.Abs(workDir(c.String("dir"), run, life.Workflow, life.Task, last.Try)); err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	for name, to := range map[string]*string{".command.err": &first.Error, ".command.out": &first.Output} {
+		*to, err = tail(filepath.Join(first.Dir, name), c.Int("lines"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, exit.Hostf("read the output of task %s: %w", life.Task, err)
+		}
+	}
+	script := filepath.Join(first.Dir, ".command.run")
+	if _, err := os.Stat(script); err == nil {
+		first.Repeat = quoted(script)
+	}
+	return first, nil
+}
+
+// mostTail bounds the bytes that tail reads.
+const mostTail = 64 << 10
+
+// tail returns the last lines of a file.
+func tail(path string, lines int) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return "", err
+	}
+	text := make([]byte, min(size, mostTail))
+	if _, err := f.ReadAt(text, size-int64(len(text))); err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	all := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
+	return strings.TrimSuffix(strings.Join(all[max(0, len(all)-lines):], ""), "\n"), nil
+}
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// mostNamed bounds the tasks and failures that a text names; JSON has all.
+const mostNamed = 10
+
+func (a *analysis) print(w io.Writer) {
+	of := func(n int) string {
+		if a.Tasks.Total == 0 {
+			return "0"
+		}
+		return fmt.Sprintf("%d (%.1f %%)", n, 100*float64(n)/float64(a.Tasks.Total))
+	}
+	fmt.Fprintf(w, "%s: %s\n\n", a.Run, a.State)
+	fmt.Fprintf(w, "  tasks       %d\n  succeeded   %s\n  failed      %s\n  incomplete  %s\n\n", a.Tasks.Total,
+		of(a.Tasks.Succeeded), of(a.Tasks.Failed), of(a.Tasks.Incomplete))
+	f := a.First
+	shown.Names(&a.Others)
+	if f == nil {
+		fmt.Fprintln(w, "No task failed.")
+		return
+	}
+	shown.Names(&f.Failure)
+	shown.Names(&f.Blocked)
+	fmt.Fprintf(w, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, f.Kind, term.Plural(f.Attempts, "attempt"))
+	if f.Node != "" {
+		fmt.Fprintf(w, ", the last on %s", f.Node)
+	}
+	if f.Ended != nil {
+		fmt.Fprintf(w, ", ended at %s", term.Span(f.Ended))
+	}
+	fmt.Fprintf(w, "\n  %s\n", how(f.Outcome, f.ExitCode, f.Message))
+	if n := len(f.Blocked); n > 0 {
+		fmt.Fprintf(w, "  It blocked %s: %s\n", term.Plural(n, "task"), term.NamesOf(f.Blocked, mostNamed))
+	}
+	if f.program != "" {
+		fmt.Fprint(w, "\n", f.program)
+	}
+	for _, s := range []struct{ name, text string }{{"standard error", f.Error}, {"standard output", f.Output}} {
+		if s.text != "" {
+			fmt.Fprintf(w, "\n  The last lines of its %s:\n    %s\n", s.name,
+				strings.ReplaceAll(s.text, "\n", "\n    "))
+		}
+	}
+	fmt.Fprintln(w)
+	if f.Dir != "" {
+		fmt.Fprintf(w, "  work directory: %s\n", f.Dir)
+	}
+	if f.Repeat != "" {
+		fmt.Fprintf(w, "  repeat it:      %s\n", f.Repeat)
+	}
+	fmt.Fprintf(w, "  its history:    gantry explain %s %s\n", a.Run, quoted(f.Workflow+"/"+f.Task))
+	if n := len(a.Others); n > 0 {
+		fmt.Fprintf(w, "\n%s:\n", term.Plural(n, "further failure"))
+		for _, x := range a.Others[:min(n, mostNamed)] {
+			fmt.Fprintf(w, "  %s/%s: %s\n", x.Workflow, x.Task, how(x.Outcome, x.ExitCode, x.Message))
+		}
+		if n > mostNamed {
+			fmt.Fprintf(w, "  and %d more: gantry analyze --json %s\n", n-mostNamed, a.Run)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/executor/sim/calibrate"
+	"gantry/sqlite"
+)
+
+func calibrateCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "calibrate",
+		Usage: "measure this host, so that simulations and predictions fit it",
+		Description: `Runs containers of the task emulator for about a minute, with the limits and on the file
+system that runs use, and measures: the time and CPU time to prepare, start and end a container, alone, together with
+others, and on busy cores; rates of the disk with and without limits; the loss of programs to starts; the use of gantry
+and the container engine themselves. Then small workflows of its own run as users' do, and the model is corrected by the
+difference to their times.
+
+The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions
+take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: the model of a
+busy host is refused. --force stores it, with wider intervals; gantry show, ls and compare then call it busy. Ctrl-C
+leaves nothing behind and stores nothing.
+
+With --runtime slurm a job step on each node of an allocation (--slurm, --slurm-job, or the one around gantry) measures
+a core for half a second. The speeds, of which that of the median node is 1, are kept in slurm-speeds.json below --dir,
+and runs on Slurm take them from there, unless a --cluster file names the node.
+
+Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130
+stopped by a signal.`,
+		Flags: append(nodeFlags(), dirFlag(),
+			&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: "measure containers of " +
+				"`RUNTIME`; slurm: the cores of the nodes of an allocation"},
+			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about half of the time; intervals are wider"},
+			&cli.BoolFlag{Name: "force", Usage: "store the model of a busy host, too"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
+			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
+		),
+		Action: taking(0, "", func(c *cli.Context) error {
+			if session.OnNodes(c.String("runtime")) {
+				return calibrateNodes(c)
+			}
+			if err := readSlurm(c, &session.Settings{}, false); err != nil {
+				return err
+			}
+			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer release()
+			err := calibrateHost(ctx, c)
+			if ctx.Err() != nil {
+				return exit.Stoppedf("stopped: nothing is stored")
+			}
+			return err
+		}),
+	}
+}
+
+// calibrateHost measures this host and stores the model.
+func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
+	home, err := homeOf(c)
+	if err != nil {
+		return err
+	}
+	runtime := chosenRuntime(c)
+	if err := session.Enter(runtime); err != nil {
+		return err
+	}
+	host, err := session.Here(ctx, runtime, home)
+	if err != nil {
+		return err
+	}
+	var step func(doing string, done float64)
+	if !c.Bool("json") && !c.Bool("quiet") {
+		step = func(doing string, done float64) {
+			fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, doing)
+		}
+	}
+	m, row, err := session.Calibrate(ctx, home, host, session.Calibration{Quick: c.Bool("quick"), Busy: c.Bool("force"),
+		Step: step})
+	if err != nil {
+		return err
+	}
+	for _, w := range m.Measured.Warnings {
+		fmt.Fprintln(c.App.ErrWriter, "warning: "+w+": intervals are wider")
+	}
+	switch {
+	case c.Bool("json"):
+		term.PrintJSON(c.App.Writer, m)
+	case !c.Bool("quiet"):
+		w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
+		for _, r := range calibrate.Table(m) {
+			fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
+		}
+		w.Flush()
+		fmt.Fprintf(c.App.Writer, "\nMeasured %s (%s) with %d containers in %v. It is kept in %s.\n",
+			row.Host, row.Engine, m.Measured.Containers, time.Duration(m.Measured.TookNanos).Round(time.Second),
+			filepath.Join(home, sqlite.FileName))
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package cmd
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gantry/cmd/internal/session"
+	"gantry/executor/sim/hostmodel"
+	"gantry/sqlite"
+)
+
+// Models of other hosts, and damaged ones, are reported and not used, whatever was done to the log.
+func TestHostModelsThatAreNotUsed(t *testing.T) {
+	noDocker(t) // which engine there is is asked often
+	for _, c := range []struct {
+		name, change string // of the row in the log
+		want         error  // nil: it is used
+		says         string
+	}{
+		{"as it was measured", "", nil, ""},
+		{"of another host", "host = 'elsewhere', model = json_set(model, '$.host.name', 'elsewhere')",
+			hostmodel.ErrForeign, "elsewhere"},
+		{"of another kernel", "kernel = '2.4.1', model = json_set(model, '$.host.kernel', '2.4.1')",
+			hostmodel.ErrForeign, "2.4.1"},
+		{"of more cores", "cores = 999, model = json_set(model, '$.host.cores', 999)", hostmodel.ErrForeign, "999"},
+		{"of another file system", "model = json_set(model, '$.host.file_system', 'fat')", hostmodel.ErrForeign, "fat"},
+		{"with a row of its own mind", "host = 'elsewhere'", hostmodel.ErrDamaged, "elsewhere"},
+		{"of a later gantry", "model = json_set(model, '$.format', 99)", hostmodel.ErrDamaged, "99"},
+		{"cut short", "model = substr(model, 1, length(model) / 2)", hostmodel.ErrDamaged, "JSON"},
+		{"empty", "model = ''", hostmodel.ErrDamaged, "JSON"},
+		{"with a number that is none", "model = replace(model, '\"base_nanos\": 80000000', '\"base_nanos\": NaN')",
+			hostmodel.ErrDamaged, "'N'"},
+		{"with a number beyond all", "model = replace(model, '\"base_nanos\": 80000000', '\"base_nanos\": 1e999')",
+			hostmodel.ErrDamaged, "1e999"},
+		{"with a negative time", "model = json_set(model, '$.phases.start.wall.base_nanos', -1)", hostmodel.ErrDamaged,
+			"phases.start.wall.base_nanos"},
+		{"with a start of an hour", "model = json_set(model, '$.phases.start.wall.base_nanos', 3.6e12)",
+			hostmodel.ErrDamaged, "phases.start.wall.base_nanos"},
+		{"with an absurd rate", "model = json_set(model, '$.disk.read_bytes_per_second', 1e300)",
+			hostmodel.ErrDamaged, "disk.read_bytes_per_second"},
+		{"without a rate", "model = json_set(model, '$.disk.read_bytes_per_second', 0)",
+			hostmodel.ErrDamaged, "disk.read_bytes_per_second"},
+		{"with a text for a number", "model = json_set(model, '$.disk.read_bytes_per_second', 'much')",
+			hostmodel.ErrDamaged, "string"},
+		{"of yesterday", "created_wall = 'yesterday'", hostmodel.ErrDamaged, "yesterday"},
+		{"of long ago", "created_wall = '2019-05-06T07:08:09Z'", hostmodel.ErrOld, "days ago"},
+		{"of long ago that was refined", "created_wall = '2019-05-06T07:08:09Z', refined_wall = strftime('%FT%TZ')",
+			nil, "days ago"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, sqlite.FileName)
+		db, err := sqlite.Open(path, sqlite.Durable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := hostmodel.Example(4)
+		m.Measured.At = time.Now()
+		m.Host, _ = session.Here(t.Context(), session.UsualRuntime.Name, dir) // without an engine where there is none
+		if _, err := session.KeepHostModel(t.Context(), db, m); err != nil {
+			t.Fatal(err)
+		}
+		if c.change != "" {
+			raw, err := sql.Open("sqlite3", "file:"+path)
+			if err == nil {
+				_, err = raw.Exec("UPDATE host_models SET " + c.change)
+				raw.Close()
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		got, _, err := session.FindHostModel(t.Context(), db, session.UsualRuntime.Name, dir)
+		if !errors.Is(err, c.want) || (err == nil) != (got != nil) {
+			t.Errorf("a model %s: %v", c.name, err)
+		}
+		used, text, _ := session.DescribeHostModel(t.Context(), db, session.UsualRuntime.Name, dir)
+		if used != (c.want == nil) || !strings.Contains(text, c.says) {
+			t.Errorf("a model %s: doctor says %q", c.name, text)
+		}
+		// an older model of this host counts where a newer row does not fit
+		if _, err := session.KeepHostModel(t.Context(), db, m); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := session.FindHostModel(t.Context(), db, session.UsualRuntime.Name, dir); err != nil {
+			t.Errorf("a good model beside one %s: %v", c.name, err)
+		}
+		db.Close()
+	}
+}
+
+func TestCalibrate(t *testing.T) {
+	long(t)
+	t.Run("docker", func(t *testing.T) {
+		needsDocker(t)
+		testCalibrate(t, "docker")
+	})
+	t.Run("oci", func(t *testing.T) {
+		needsOCI(t)
+		noDocker(t)
+		testCalibrate(t, "oci")
+	})
+}
+
+// testCalibrate measures this host with the containers of a runtime.
+func testCalibrate(t *testing.T, runtime string) {
+	home := t.TempDir()
+	args := []string{"calibrate", "--quick", "--runtime", runtime, "--dir", home}
+	unquiet := somebodyElse(t, home)
+	code, _, errs := invoke(t, args...)
+	unquiet()
+	if code != exitHost || !strings.Contains(errs, "--force") || strings.Contains(errs, "wider") {
+		t.Fatalf("somebody else computed, and it ends with %d:\n%s", code, errs)
+	}
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
+		t.Errorf("%d models are stored, %v", len(rows), err)
+	}
+	args = append(args, "--force")
+	code, out, errs := invoke(t, args...)
+	for try := 2; try <= 3 && code == exitHost && strings.Contains(errs, "the host was too busy"); try++ {
+		nothingIsLeft(t, home) // other tests disturbed it
+		code, out, errs = invoke(t, args...)
+	}
+	if code != exitOK {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	for _, w := range []string{"to start its program", "programs lose", "It is kept in"} {
+		if !strings.Contains(out, w) {
+			t.Errorf("it does not say %q:\n%s", w, out)
+		}
+	}
+	m, row, err := session.FindHostModel(t.Context(), db, runtime, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row.Engine == "" || time.Since(row.Created) > time.Hour || m.Measured.Containers < 40 ||
+		m.Phases.Start.Wall.BaseNanos < 1e6 || m.Emulator.StartCPUNanos < 1e5 ||
+		len(m.Phases.Start.Slowdown.Factor) < 2 || m.Phases.Copy.Wall.FileNanos+m.Phases.Copy.Wall.ByteNanos == 0 ||
+		len(m.Interference.Factor) < 2 {
+		t.Errorf("%+v, %+v", row, m)
+	}
+	nothingIsLeft(t, home)
+}
+
+// somebodyElse keeps a core busy from when a calibration is in the midst of its work, until it is told to end.
+func somebodyElse(t *testing.T, home string) (end func()) {
+	t.Helper()
+	busy := exec.Command("sh", "-c", "while :; do :; done")
+	over := make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			if begun, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t9-1")); len(begun) > 0 {
+				if err := busy.Start(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+		}
+	})
+	return func() {
+		close(over)
+		work.Wait()
+		if busy.Process != nil {
+			_ = busy.Process.Kill()
+			_ = busy.Wait()
+		}
+	}
+}
+
+func nothingIsLeft(t *testing.T, home string) {
+	t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(home, "calibrate-*")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	out, err := exec.Command("docker", "ps", "-a", "--format", `{{.Label "gantry.dir"}}`).Output()
+	if err == nil && strings.Contains(string(out), home) {
+		t.Errorf("containers are left: %s", out)
+	}
+}
+
+func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
+	needsOCI(t)
+	needsTask(t)
+	beside(t)
+	home := t.TempDir()
+	cmd := gantryProcess(t, "calibrate", "--quick", "--runtime", "oci", "--dir", home)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	for begun := false; !begun; {
+		select {
+		case <-ended:
+			t.Fatalf("it ended before it could be interrupted: %s", said.String())
+		case <-time.After(10 * time.Millisecond):
+		}
+		in, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t2-1")) // in the midst of it
+		begun = len(in) > 0
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	if <-ended; cmd.ProcessState.ExitCode() != exitInterrupted {
+		t.Errorf("%v: %s", cmd.ProcessState, said.String())
+	}
+	nothingIsLeft(t, home)
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+func TestCalibrateRefusesWhatHasNoContainers(t *testing.T) {
+	expect(t, exitUsage, nil, "calibrate", "--runtime", "null", "--dir", t.TempDir())
+	expect(t, exitUsage, nil, "calibrate", "--runtime", "nonsense", "--dir", t.TempDir())
+	expect(t, exitUsage, nil, "calibrate", "something")
+}
+
+func TestRunsNameTheirHostModel(t *testing.T) {
+	home := t.TempDir()
+	flow := writePrograms(t, programTask{"long", "long", "true", 0.8, 0})
+	simulate := func(name string, more ...string) {
+		t.Helper()
+		expect(t, exitOK, []string{"host model "}, slices.Concat([]string{"simulate", "--dir", home, "--name", name},
+			more, []string{flow})...)
+	}
+	simulate("ideal")
+	if code, out, _ := invoke(t, "ls", "--dir", home); code != exitOK || strings.Contains(out, "host model") {
+		t.Errorf("there is no host model, and ls prints a column for it:\n%s", out)
+	}
+	keepModel(t, home, "docker", 0)
+	simulate("quiet")
+	busy := hostFile(t, func(m *hostmodel.Model) {
+		m.Host.Name, m.Measured.At = "noisy", time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+		m.Measured.Warnings = []string{"other programs used 1.2 of 4 cores"}
+	})
+	simulate("loud", "--host-model", busy)
+	const loud = "host model noisy 2031-02-03 04:05 (busy)"
+	expect(t, exitOK, []string{"host model none"}, "show", "--dir", home, "ideal")
+	expect(t, exitOK, []string{loud}, "show", "--dir", home, "loud")
+	expect(t, exitOK, []string{`"host_model":{"host":"noisy","cores":4,"measured":"2031-02-03T04:05:06Z",` +
+		`"warnings":["other programs used 1.2 of 4 cores"]}`}, "show", "--json", "--dir", home, "loud")
+	expect(t, exitOK, []string{`"host_model":{"host":"noisy"`, `"host_model":null`}, "ls", "--json", "--dir", home)
+	expect(t, exitOK, []string{"noisy 2031-02-03 04:05 (busy)", "none"}, "ls", "--dir", home)
+	expect(t, exitOK, []string{loud, "host model none"}, "compare", "--dir", home, "loud", "ideal")
+	expect(t, exitOK, []string{`"host_model":{"host":"noisy"`}, "compare", "--json", "--dir", home, "quiet", "loud")
+}

@@ -1,0 +1,152 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/executor/container"
+	"gantry/sqlite"
+)
+
+func doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "test which limits this host enforces",
+		Description: `Starts containers that try to exceed their limits of CPU, memory, processes and block I/O. It
+takes about ten seconds and leaves nothing behind; with --runtime oci it makes the directory of images if that is
+missing. The last lines show the model of this host by gantry calibrate, and whether it is used.
+
+With --runtime slurm it does that in a job step on each node of an allocation (--slurm, --slurm-job, or the one around
+gantry), and says which container runtime the node has, which limits Slurm holds, and whether the node sees the shared
+directory.
+
+Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
+not enforced).`,
+		Flags: append([]cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: "`RUNTIME`: whose containers to " +
+				"test: docker, oci, or slurm, those of the nodes of an allocation"},
+			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
+			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}}, nodeFlags()...),
+		Action: taking(0, "", func(c *cli.Context) error {
+			dir, err := homeOf(c)
+			if err != nil {
+				return err
+			}
+			binary, err := session.TaskBinary(c.Context)
+			if err != nil {
+				return err
+			}
+			if session.OnNodes(c.String("runtime")) {
+				return doctorSlurm(c)
+			}
+			runtime := chosenRuntime(c)
+			row := session.RuntimeNamed(runtime)
+			if row == nil || row.Engine == nil {
+				return exit.Usagef("--runtime %s makes no containers", runtime)
+			}
+			if err := session.Enter(row.Name); err != nil {
+				return err
+			}
+			facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
+				return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary,
+					Emulated: true})
+			}, dir, binary)
+			if row.Facts != nil {
+				facts = append(facts, row.Facts(c.Context)...)
+			}
+			facts = append(append(facts, otherRuntimes(c.Context, row)...), hostModelFacts(c.Context, dir)...)
+			lacking := printFacts(c, "", facts)
+			if err != nil {
+				return exit.With(exit.Host, err)
+			}
+			if lacking > 0 && c.Bool("strict") {
+				return exit.Hostf("%s not enforced by this host", term.Plural(lacking, "fact"))
+			}
+			return nil
+		}),
+	}
+}
+
+// printFacts prints facts, of a node of Slurm if one is named, and returns how many limits are not enforced.
+func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking int) {
+	var table strings.Builder // whole lines are folded to the terminal
+	w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
+	for _, f := range facts {
+		if f.Verdict == container.No {
+			lacking++
+		}
+		if c.Bool("json") {
+			object := map[string]string{"name": f.Name, "enforced": f.Verdict.String(), "evidence": f.Evidence,
+				"advice": f.Advice}
+			if node != "" {
+				object["node"] = node
+			}
+			term.PrintJSON(c.App.Writer, object)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, f.Verdict, f.Evidence)
+		if f.Advice != "" {
+			fmt.Fprintf(w, "\t\t→ %s\n", f.Advice)
+		}
+	}
+	w.Flush()
+	_, _ = io.WriteString(c.App.Writer, table.String())
+	return lacking
+}
+
+// otherRuntimes says which other runtimes make containers on this host. That they do not is no limit either.
+func otherRuntimes(ctx context.Context, but *session.Runtime) (facts []container.Fact) {
+	for i := range session.Runtimes {
+		r := &session.Runtimes[i]
+		if r.Engine == nil || r.Name == but.Name {
+			continue
+		}
+		f := container.Fact{Name: "runtime-" + r.Name, Verdict: container.Yes, Evidence: "--runtime " + r.Name +
+			" can be used here"}
+		if err := r.IsUsable(ctx); err != nil {
+			f.Verdict, f.Evidence = container.Unknown, err.Error()
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}
+
+// hostModelFacts describes the host models in the log. They are no limits: if one is missing the verdict is unknown.
+func hostModelFacts(ctx context.Context, dir string) (facts []container.Fact) {
+	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
+	if err == nil {
+		defer db.Close()
+	} else if !errors.Is(err, sqlite.ErrNoLog) {
+		return []container.Fact{{Name: "host-model", Evidence: err.Error()}}
+	}
+	for _, r := range session.Runtimes {
+		if r.Engine == nil {
+			continue
+		}
+		f := container.Fact{Name: "host-model"}
+		if r.Capabilities != session.UsualRuntime {
+			f.Name += "-" + r.Name
+		}
+		used, text, advice := false, session.NotMeasured, session.CalibrateAdvice
+		if db != nil {
+			used, text, advice = session.DescribeHostModel(ctx, db, r.Name, dir)
+		}
+		if f.Evidence, f.Advice = text, advice; used {
+			f.Verdict = container.Yes
+		} else if r.Capabilities != session.UsualRuntime && text == session.NotMeasured {
+			continue
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}

@@ -1,0 +1,85 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/trace/shown"
+)
+
+// tellCommand writes the command of a task in one line.
+func tellCommand(b *strings.Builder, task, command string) {
+	fmt.Fprintf(b, "%s: %s\n", shown.Line(task), shown.Line(cmp.Or(command, "emulated")))
+}
+
+// printDry prints the plan of a dry run.
+func printDry(c *cli.Context, d *session.DryRun) {
+	w := c.App.Writer
+	if c.Bool("json") {
+		term.PrintJSON(w, d)
+	}
+	if c.Bool("json") || c.Bool("quiet") {
+		return
+	}
+	fmt.Fprintf(w, "This run would start %s on %s, policy %s. Nothing is started.\n\n", term.Plural(len(d.Steps),
+		"task"),
+		d.Size, d.Policy)
+	t := term.NewTable(w, "-order", "workflow", "task", "node", "-starts", "-runs", "-ends", "-cores", "-memory",
+		"image")
+	for i, x := range d.Steps {
+		image := x.Image
+		if image == "" {
+			image = "emulated"
+		}
+		memory := "any"
+		if x.Memory > 0 {
+			memory = term.Size(&x.Memory)
+		}
+		t.Row(strconv.Itoa(i+1), x.Workflow, x.Task, x.Node, term.Span(x.Start), term.Span(x.Begin), term.Span(x.End),
+			fmt.Sprintf("%g", float64(x.Millicores)/1000), memory, image)
+	}
+	t.End()
+	t = term.NewTable(w, "image", "here as", "the run would")
+	for _, x := range d.Images {
+		id, does := "-", "use it"
+		if x.ID != "" {
+			id = strings.TrimPrefix(x.ID, "sha256:")[:12]
+		}
+		if x.Action != "present" {
+			does = x.Action + " it"
+		}
+		t.Row(x.Image, id, does)
+	}
+	t.End()
+	var commands strings.Builder
+	for _, x := range d.Steps {
+		if x.Command != "" {
+			tellCommand(&commands, x.Workflow+"/"+x.Task, x.Command)
+		}
+	}
+	if commands.Len() > 0 {
+		fmt.Fprintln(w, commands.String())
+	}
+	t = term.NewTable(w, "workflow", "input", "from", "-size")
+	for _, x := range d.Inputs {
+		from := x.Path
+		if from == "" {
+			from = "made up"
+		}
+		t.Row(x.Workflow, x.File, from, term.Size(&x.Bytes))
+	}
+	t.End()
+	fmt.Fprintln(w, d.Expected)
+	if d.Warning != "" {
+		fmt.Fprintf(w, "warning: %s\n", d.Warning)
+	}
+	if d.Reuse {
+		fmt.Fprintln(w, "With --reuse, some tasks may take over earlier results instead of running.")
+	}
+}

@@ -1,0 +1,335 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	release "gantry"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/gantry/early"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/cmd/internal/trial"
+	"gantry/executor/experiment"
+	"gantry/sqlite"
+	"gantry/sqlite/results"
+	"gantry/trace/reader"
+	"gantry/trace/scenario"
+)
+
+func experimentCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "experiment",
+		Usage:     "simulate or run all combinations of policies, loads, errors and other factors",
+		ArgsUsage: "FILE",
+		Description: `FILE names workloads, clusters and policies, and the parameters to vary. Every combination is
+simulated as often as FILE says, side by side on all cores. Repetitions differ in their seeds; combinations share them,
+so all policies meet the same workflows and errors. Results depend on the files alone, not on the order of the runs or
+on --jobs.
+
+   gantry experiment slowdown.yaml                writes slowdown.sqlite
+   gantry experiment --quick slowdown.yaml        the short variant, writes slowdown-quick.sqlite
+   gantry compare slowdown.sqlite                 policies side by side, with confidence intervals
+   gantry report slowdown.sqlite --out figures    tables and figures
+
+The same command continues an interrupted experiment, and keeps the runs that have ended. FILE may get more values or
+repetitions in the meantime. Runs whose system diverges are cut off at the limits of FILE, and counted.
+--earlier continues from the short form that gantry report --save writes. If other builds made it, a run of each policy
+on each load by each build is repeated first: only if all come out the same, digit for digit, the others count.
+
+--runtime runs the same in containers, one run after the other, and simulates each as this host runs containers (gantry
+calibrate measures it before): the factor runtime of the results is RUNTIME or predicted. Policies take turns, in every
+other repetition in reverse order. Runs are those of the log in --dir: gantry compare says where a run and its
+prediction differ. Metric busy_cores is the cores that other programs used meanwhile; beyond the limit busy of FILE
+(0.5) a run is done again, at most twice, and so is one that was interrupted. The keys time_scale and size_scale of FILE
+scale loads as those options of gantry run.
+
+   gantry experiment --runtime oci slowdown.yaml   writes slowdown-oci.sqlite
+
+The results are SQLite. Views: v_intervals (means with 95 % confidence intervals over repetitions), v_metrics,
+v_workflows.
+
+Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, runtime, time_scale,
+size_scale, faults (lost nodes, failed attempts, slow nodes), and workload.KEY with any path of keys of the workload
+file. The schema is trace/scenario/schema/experiment.schema.json.
+
+Exit codes: 0 all runs done, 1 some could not be done, 2 wrong command line, 3 invalid input, 4 the results cannot be
+written, 75 another gantry writes them, 130 interrupted and resumable.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "runtime", Usage: "run in containers by `RUNTIME` (docker, oci); sim only " +
+				"simulates", DefaultText: "that of FILE, else sim"},
+			&cli.BoolFlag{Name: "oversubscribe", Usage: "with --runtime: clusters may have more cores or memory than " +
+				"this host"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to `FILE`",
+				DefaultText: "NAME.sqlite"},
+			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once",
+				DefaultText: "one per core"},
+			&cli.IntFlag{Name: "repetitions", Usage: "run at most `N` repetitions now; the same command without it " +
+				"runs the rest", DefaultText: "those of FILE"},
+			&cli.StringFlag{Name: "earlier", Usage: "take runs over from `FILE`, results in short form; those of " +
+				"another build only if the runs that are repeated come out the same digit for digit"},
+			&cli.BoolFlag{Name: "quick", Usage: "the short variant, with the values below quick in FILE"},
+			&cli.StringFlag{Name: "reading", Usage: "the reading `NAME` of FILE: its values in the place of others; " +
+				"writes EXPERIMENT@NAME.sqlite"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return exit.Usagef("experiment: name one experiment file")
+			}
+			if c.IsSet("jobs") && c.Int("jobs") < 1 {
+				return exit.Usagef("--jobs %d: at least one", c.Int("jobs"))
+			}
+			if c.IsSet("repetitions") && c.Int("repetitions") < 1 {
+				return exit.Usagef("--repetitions %d: at least one", c.Int("repetitions"))
+			}
+			return runExperiment(c, c.Args().First())
+		},
+	}
+}
+
+func runExperiment(c *cli.Context, path string) error {
+	if os.Getenv("GOGC") == "" {
+		// Many short runs side by side, each with a load of its own: the limit for one simulation would keep the
+		// collector running.
+		debug.SetGCPercent(200)
+		reader.SetMemoryLimit(math.MaxInt64)
+	}
+	f, err := openText(path)
+	if err != nil {
+		return exit.Inputf("experiment: %w", err)
+	}
+	x, err := scenario.ReadExperiment(f, path, c.Bool("quick"), c.String("reading"))
+	f.Close()
+	if err != nil {
+		return exit.With(exit.Input, err)
+	}
+	view := &experimentView{out: c.App.ErrWriter, quiet: c.Bool("quiet"), begun: time.Now(),
+		next: time.Now().Add(plainEvery)}
+	bench, err := benchOf(c, x, view)
+	if err != nil {
+		return err
+	}
+	out := c.String("o")
+	if out == "" {
+		out = filepath.Base(x.Name)
+		if c.Bool("quick") {
+			out += "-quick"
+		}
+		if x.Runtime != "" {
+			out += "-" + x.Runtime
+		}
+		out += ".sqlite"
+	}
+	jobs := c.Int("jobs")
+	if jobs == 0 {
+		jobs = runtime.NumCPU()
+	}
+	r := &experiment.Runner{File: x, Jobs: jobs, Repetitions: c.Int("repetitions"), Report: view.report,
+		Perform: bench.Perform, Suits: bench.Suits}
+	if err := r.Check(); err != nil {
+		return exit.With(exit.Input, err)
+	}
+	info := results.Info{Name: x.Name, Title: x.Title, Source: path, Version: release.Build(), Settings: map[string]any{
+		"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events},
+		Repetitions: x.Repetitions}
+	earlier, err := earlierRuns(c, x, info, view)
+	if err != nil {
+		return err
+	}
+	db, err := results.Create(out, info)
+	switch {
+	case errors.Is(err, results.ErrHeld):
+		return exit.With(exit.Held, err)
+	case errors.Is(err, results.ErrOther):
+		return exit.With(exit.Input, err)
+	case err != nil:
+		return exit.With(exit.Host, err)
+	}
+	r.Store = db
+	ctx, stop := context.WithCancel(c.Context)
+	defer stop()
+	defer early.Cancel(stop)()
+	if earlier != nil {
+		err = takeOver(ctx, r, db, earlier, view)
+	}
+	if err == nil {
+		err = r.Run(ctx)
+	}
+	view.end()
+	err = errors.Join(err, db.Summarise(c.Context), db.Close())
+	p := view.last
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exit.Stoppedf("stopped after %d of %s; continue with the same command", p.Done,
+			term.Plural(p.Runs, "run"))
+	case sqlite.IsDisk(err):
+		return exit.With(exit.Host, err)
+	case err != nil:
+		return exit.With(exit.CodeOf(err), err)
+	}
+	view.line("%s: %s (%d kept from before, %d diverged), in %s", out, term.Plural(p.Done, "run"), p.Kept, p.Diverged,
+		time.Since(view.begun).Round(time.Millisecond))
+	if p.Failed > 0 {
+		return exit.With(exit.TasksFailed, fmt.Errorf("%s could not be done; the first: %s",
+			term.Plural(p.Failed, "run"), view.failed))
+	}
+	view.line("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
+	return nil
+}
+
+// benchOf makes what runs the experiment in containers, if it is to.
+func benchOf(c *cli.Context, x *scenario.Experiment, view *experimentView) (*trial.Bench, error) {
+	if c.IsSet("runtime") {
+		x.Runtime = c.String("runtime")
+	}
+	if x.Runtime == session.Simulation.Name {
+		x.On()
+		x.Runtime = ""
+	}
+	if c.IsSet("oversubscribe") && x.Runtime == "" && len(x.Runtimes()) == 0 {
+		return nil, exit.Usagef("--oversubscribe has no effect on simulations of ideal machines: add --runtime")
+	}
+	home, err := homeOf(c)
+	if err != nil {
+		return nil, err
+	}
+	b := &trial.Bench{Home: home, File: x, Any: c.Bool("oversubscribe"), Say: view.line}
+	b.Remove = func(ctx context.Context, run string) error {
+		db, err := session.OpenToWrite(home)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return remove(ctx, db, home, run, true)
+	}
+	if name := x.Runtime; name != "" {
+		x.On(scenario.Predicted, name)
+	}
+	return b, b.Prepare(c.Context)
+}
+
+// earlierRuns reads the results of --earlier; nil if there are none that count, and says why.
+func earlierRuns(c *cli.Context, x *scenario.Experiment, info results.Info,
+	view *experimentView) (*results.Earlier, error) {
+	name := c.String("earlier")
+	if name == "" {
+		return nil, nil
+	}
+	set, err := results.Load(c.Context, name)
+	if err != nil {
+		return nil, exit.With(exit.Input, err)
+	}
+	if x.Search != nil {
+		view.line("%s stays: a search begins again each time", name)
+		return nil, nil
+	}
+	e, err := results.NewEarlier(set, info)
+	if err != nil {
+		view.line("%s is left alone: %v", name, err)
+		return nil, nil
+	}
+	return e, nil
+}
+
+// takeOver repeats a sample of earlier runs, and has the others taken over if it came out the same.
+func takeOver(ctx context.Context, r *experiment.Runner, db *results.DB, e *results.Earlier,
+	view *experimentView) error {
+	if n := e.Samples(); n > 0 {
+		view.line("first %s that %s by another build", term.Plural(n, "run"), map[bool]string{true: "was made",
+			false: "were made"}[n == 1])
+		most := r.Repetitions
+		r.Only, r.Repetitions = e.Sample, 0
+		err := r.Run(ctx)
+		r.Only, r.Repetitions = nil, most
+		view.end()
+		view.again()
+		if err != nil {
+			return err
+		}
+	}
+	differs, err := db.TakeOver(ctx, e)
+	if err != nil {
+		return err
+	}
+	if differs != "" {
+		view.line("this build simulates otherwise, and runs everything: %s", differs)
+		return nil
+	}
+	// All earlier results are taken over at once, also those beyond --repetitions: a short form that is made again has
+	// to have them.
+	most, report := r.Repetitions, r.Report
+	r.Only, r.Repetitions, r.Report = e.Has, 0, nil
+	err = r.Run(ctx)
+	r.Only, r.Repetitions, r.Report = nil, most, report
+	return err
+}
+
+// experimentView prints the progress of an experiment: on a terminal one line that is redrawn, elsewhere a few plain
+// lines.
+type experimentView struct {
+	out    io.Writer
+	quiet  bool
+	bar    *progressbar.ProgressBar
+	begun  time.Time
+	last   experiment.Progress
+	next   time.Time // plain lines: when the next is due
+	failed string
+}
+
+const plainEvery = 15 * time.Second
+
+func (v *experimentView) line(format string, args ...any) {
+	if !v.quiet {
+		fmt.Fprintf(v.out, format+"\n", args...)
+	}
+}
+
+func (v *experimentView) report(p experiment.Progress) {
+	if p.Last != nil && p.Last.State == experiment.Failed && v.failed == "" {
+		v.failed = p.Last.Cell.String() + ": " + p.Last.Message
+	}
+	if v.last.Runs == 0 && !v.quiet {
+		v.line("%s to do", term.Plural(p.Runs, "run"))
+		if term.Terminal(os.Stderr) {
+			v.bar = term.NewBar(v.out, int64(p.Runs), true)
+		}
+	}
+	v.last = p
+	if v.quiet {
+		return
+	}
+	if v.bar != nil {
+		if p.Left > 0 {
+			v.bar.Describe("about " + p.Left.Round(time.Second).String() + " left")
+		}
+		_ = v.bar.Set(min(p.Done, max(p.Runs, 1)))
+		return
+	}
+	if now := time.Now(); now.After(v.next) && p.Done < p.Runs {
+		v.line("%d of %s, %d diverged, about %s left", p.Done, term.Plural(p.Runs, "run"), p.Diverged,
+			p.Left.Round(time.Second))
+		v.next = now.Add(plainEvery)
+	}
+}
+
+// again makes it ready for other runs of the same experiment.
+func (v *experimentView) again() { v.last, v.bar = experiment.Progress{}, nil }
+
+func (v *experimentView) end() {
+	if v.bar != nil {
+		_ = v.bar.Clear()
+	}
+}

@@ -1,0 +1,372 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/sqlite/results"
+)
+
+var experimentFiles = map[string]string{
+	"w.yaml": "count: 30\nmix: [{generator: montage}]\ntasks: 30\nfiles: false\narrivals: {process: poisson, " +
+		"utilisation: 0.8}\n",
+	"c.yaml": "nodes: [{name: n, count: 10}]\n",
+	"x.yaml": "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\nfactors: {policy: [cpp, fdws], errors: [none, " +
+		"\"random2:2\"]}\nquick: {repetitions: 1, factors: {errors: none}}\n",
+	"few.yaml": "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\nkeep: []\nfactors: {policy: [cpp, fdws]}\n" +
+		"quick: {repetitions: 1}\n",
+	"bad.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {polcy: cpp}\n",
+	"odd.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: best}\n",
+}
+
+func TestAnExperimentFromFileToFigures(t *testing.T) {
+	dir := writeFiles(t, experimentFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), at("x.yaml"))
+	if code != exitOK || !strings.Contains(errs, "8 runs (0 kept from before") {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	if code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), "--jobs=1", at("x.yaml")); code != exitOK ||
+		!strings.Contains(errs, "(8 kept from before") {
+		t.Errorf("again: code %d: %s", code, errs)
+	}
+	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("q.sqlite"), at("x.yaml")); code != exitOK ||
+		!strings.Contains(errs, "2 runs (0 ") {
+		t.Errorf("quick: code %d: %s", code, errs)
+	}
+	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("r.sqlite"), at("x.yaml")); code != exitInput ||
+		!strings.Contains(errs, "choose another file") {
+		t.Errorf("quick into the results of the whole: code %d: %s", code, errs)
+	}
+	code, out, errs := invoke(t, "compare", at("r.sqlite"), "--against", "cpp", "--json")
+	var got struct {
+		Experiment string
+		Tables     []struct {
+			Rows []struct {
+				Policy string
+				Values map[string]struct{ Mean *float64 }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
+		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	}
+	if got.Experiment != "x" || len(got.Tables) != 2 || len(got.Tables[0].Rows) != 2 ||
+		*got.Tables[0].Rows[0].Values["slowdown_mean"].Mean != 0 {
+		t.Errorf("compared: %s", out)
+	}
+	code, out, errs = invoke(t, "report", at("r.sqlite"), "--out", at("figures"))
+	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown-random2.svg") {
+		t.Errorf("code %d: %s%s", code, out, errs)
+	}
+	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 20 {
+		t.Errorf("%d figures, %v: %v", len(files), err, files)
+	}
+	expect(t, exitOK, []string{"RESPONSE_MAX", "x-response_max-by-errors.pdf"}, "report", at("r.sqlite"), "--out",
+		at("chosen"), "--metric", "response_max", "--x", "errors", "--title", "The longest")
+	expect(t, exitOK, []string{"Slowdown is response over the critical path at speed 1", "as differences to fdws",
+		"x-slowdown_mean-less-fdws-by-policy-errors-none.svg"}, "report", at("r.sqlite"), "--out", at("chosen"),
+		"--against", "fdws", "--metric", "slowdown_mean", "--x", "policy")
+	expect(t, exitUsage, []string{`no parameter "nix"`, "errors, policy"}, "report", at("r.sqlite"), "--out",
+		at("chosen"), "--x", "nix")
+	expect(t, exitUsage, []string{`no run has metric "nix"`}, "report", at("r.sqlite"), "--metric", "nix")
+	expect(t, exitUsage, []string{"--out DIR draws"}, "report", at("r.sqlite"), "--title", "The longest")
+	expect(t, exitUsage, []string{"pages and short files have all metrics"}, "report", at("r.sqlite"),
+		"--html", at("x.html"), "--x", "errors")
+	expect(t, exitUsage, []string{"one file of results", "--markdown"}, "report", at("r.sqlite"), at("q.sqlite"))
+	// A file of results needs no ending, wherever it is.
+	plain, err := os.ReadFile(at("q.sqlite"))
+	if err := errors.Join(err, os.WriteFile(at("plain"), plain, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	expect(t, exitOK, []string{"RESPONSE_MAX"}, "report", "plain", "--metrics", "response_max")
+	expect(t, exitOK, []string{"RESPONSE_MAX", "differences to cpp"}, "compare", "plain", "--metric", "response_max",
+		"--against", "cpp")
+	expect(t, exitUsage, []string{"no log"}, "compare", "plain", "--dir", "d")
+	csv, err := os.ReadFile(at("figures/x-slowdown-random2.csv"))
+	if err != nil || !strings.HasPrefix(string(csv), "panel,series,x,low_whisker,") ||
+		strings.Count(string(csv), "\n") != 5 {
+		t.Errorf("data of a figure: %v, %s", err, csv)
+	}
+	if code, _, errs = invoke(t, "report", at("r.sqlite"), "--html", at("page.html")); code != exitOK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	page, err := os.ReadFile(at("page.html"))
+	if err != nil || strings.Count(string(page), "<img src=\"data:image/svg+xml") != 5 ||
+		strings.Count(string(page), "<a download=") != 5 || !strings.Contains(string(page), " ±") {
+		t.Errorf("page: %v, %.300s", err, page)
+	}
+	if code, _, errs = invoke(t, "report", at("r.sqlite"), "--save", at("r.jsonl")); code != exitOK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	_, whole, _ := invoke(t, "report", at("r.sqlite"), "--markdown")
+	code, short, errs := invoke(t, "report", at("r.jsonl"), "--markdown")
+	cut := func(s string) string { return s[strings.Index(s, "\n## "):] }
+	if code != exitOK || cut(whole) != cut(short) || !strings.Contains(short, "| 2 | ") {
+		t.Errorf("code %d, %s: the short form has\n%s\nthe results\n%s", code, errs, short, whole)
+	}
+}
+
+func TestAnExperimentContinuesFromTheShortFormOfItsResults(t *testing.T) {
+	dir := writeFiles(t, experimentFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, x := range []struct {
+		says []string
+		args []string
+	}{
+		{[]string{"2 runs (0 kept from before"},
+			[]string{"experiment", "--repetitions=1", "-o", at("a.sqlite"), at("few.yaml")}},
+		{nil, []string{"report", at("a.sqlite"), "--save", at("a.jsonl")}},
+		{[]string{"4 runs (2 kept from before"},
+			[]string{"experiment", "-o", at("b.sqlite"), "--earlier", at("a.jsonl"), at("few.yaml")}},
+		{nil, []string{"report", at("b.sqlite"), "--save", at("b.jsonl")}},
+		{[]string{"2 runs (2 kept from before"},
+			[]string{"experiment", "--repetitions=1", "-o", at("c.sqlite"), "--earlier", at("b.jsonl"),
+				at("few.yaml")}},
+		{[]string{"4 runs (4 kept from before"}, []string{"experiment", "-o", at("c.sqlite"), at("few.yaml")}},
+		{[]string{"is left alone", "2 runs (0 kept from before"},
+			[]string{"experiment", "--quick", "-o", at("q.sqlite"), "--earlier", at("a.jsonl"), at("few.yaml")}},
+		{[]string{"is left alone", "8 runs (0 kept from before"},
+			[]string{"experiment", "-o", at("x.sqlite"), "--earlier", at("a.jsonl"), at("x.yaml")}},
+	} {
+		code, _, errs := invoke(t, x.args...)
+		for _, word := range x.says {
+			if !strings.Contains(errs, word) {
+				t.Errorf("%v: it should say %q: %s", x.args, word, errs)
+			}
+		}
+		if code != exitOK {
+			t.Fatalf("%v: code %d: %s", x.args, code, errs)
+		}
+	}
+}
+
+func TestExperimentsThatCannotBe(t *testing.T) {
+	dir := writeFiles(t, experimentFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	held, err := results.Create(at("held.sqlite"), results.Info{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	for _, x := range []struct {
+		want int
+		word string
+		args []string
+	}{
+		{exitUsage, "name one experiment file", []string{"experiment"}},
+		{exitUsage, "--jobs 0", []string{"experiment", "--jobs=0", at("x.yaml")}},
+		{exitInput, "missing.yaml", []string{"experiment", at("missing.yaml")}},
+		{exitInput, "did you mean policy?", []string{"experiment", at("bad.yaml")}},
+		{exitInput, `policy "best" is not known`, []string{"experiment", "-o", at("n.sqlite"), at("odd.yaml")}},
+		{exitInput, "no file of results", []string{"experiment", "-o", at("c.yaml"), at("x.yaml")}},
+		{exitHost, "no such file or directory", []string{"experiment", "-o", at("none/r.sqlite"), at("x.yaml")}},
+		{exitHeld, "another gantry", []string{"experiment", "-o", at("held.sqlite"), at("x.yaml")}},
+		{exitUsage, "name one file of results", []string{"report"}},
+		{exitInput, "no such file", []string{"report", at("none.sqlite")}},
+		{exitInput, "no file of results", []string{"report", at("c.yaml")}},
+		{exitUsage, "name files of results, or two runs", []string{"compare"}},
+		{exitUsage, "name two runs", []string{"compare", "a", "b", "c"}},
+		{exitInput, "no such file", []string{"compare", at("none.sqlite")}},
+	} {
+		code, out, errs := invoke(t, x.args...)
+		if code != x.want || !strings.Contains(errs, x.word) || out != "" {
+			t.Errorf("%v: code %d, want %d; %q should say %q; output %q", x.args, code, x.want, errs, x.word, out)
+		}
+	}
+	if _, err := os.Stat(at("n.sqlite")); err == nil {
+		t.Error("an experiment that cannot be made a file")
+	}
+}
+
+// A simulation that is replayed with what was measured in it is the same simulation.
+func TestAReplayRepeatsARun(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"w.yaml": "count: 4\nmix: [{generator: montage}]\ntasks: 30\narrivals: {process: fixed, interval: 40s}\n",
+		"c.yaml": "nodes: [{name: fast, count: 2, speed: 1.5, group: a}, {name: slow, count: 2, speed: 0.5, group: " +
+			"b}]\nlinks: [{from: a, to: b, bandwidth: 10MB/s}]\n"})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	do := func(args ...string) string {
+		t.Helper()
+		code, out, errs := invoke(t, append(args, home)...)
+		if code != exitOK {
+			t.Fatalf("%v: code %d: %s", args, code, errs)
+		}
+		return out
+	}
+	do("simulate", "--name=first", "--policy=fdws", "--errors=uniform:1", "--startup=2s", "--cluster",
+		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
+	do("simulate", "--name=again", "--replay=first")
+	do("simulate", "--name=other", "--replay=first", "--policy=gbf")
+	if out := do("simulate", "--replay=first", "--no-log"); !strings.Contains(out, "makespan ") ||
+		strings.Count(do("ls"), "finished") != 3 {
+		t.Errorf("a replay without a log prints\n%s\nand the log has\n%s", out, do("ls"))
+	}
+	var same, other struct {
+		MakespanError float64 `json:"makespan_error"`
+		OrderTau      float64 `json:"order_tau"`
+		StartTau      float64 `json:"start_tau"`
+		Swapped       int     `json:"swapped_pairs"`
+		SameNode      int     `json:"tasks_on_same_node"`
+		Only          [2]int  `json:"tasks_only_in"`
+		Workflows     []struct {
+			Error float64 `json:"makespan_error"`
+		}
+		Phases []struct {
+			Starting float64 `json:"starting_ns"`
+		} `json:"mean_phases"`
+		Tasks []struct{ Started [2]int64 }
+	}
+	if err := json.Unmarshal([]byte(do("compare", "first", "again", "--json")), &same); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(same.Tasks); n == 0 || same.SameNode != n || same.OrderTau != 1 || same.StartTau != 1 ||
+		same.Swapped != 0 || same.MakespanError != 0 || len(same.Workflows) != 4 {
+		t.Errorf("a replay differs: %+v", same)
+	}
+	for _, w := range same.Workflows {
+		if w.Error != 0 {
+			t.Errorf("the makespan of a workflow differs by %v", w.Error)
+		}
+	}
+	if len(same.Phases) != 2 || math.Abs(same.Phases[1].Starting-2e9) > 1 {
+		t.Errorf("starts take %+v, want 2 s", same.Phases)
+	}
+	if err := json.Unmarshal([]byte(do("compare", "first", "other", "--json")), &other); err != nil {
+		t.Fatal(err)
+	}
+	if other.Swapped == 0 || other.OrderTau >= 1 {
+		t.Errorf("another policy starts in the same order: %+v", other)
+	}
+	if text := do("compare", "first", "again"); !strings.Contains(text, "container start") ||
+		!strings.Contains(text, "tau 1.000") ||
+		!strings.Contains(text, "Where the time of their tasks went") {
+		t.Errorf("as text: %s", text)
+	}
+	for _, x := range []struct {
+		want int
+		word string
+		args []string
+	}{
+		{exitInput, `no run "none"`, []string{"simulate", "--replay=none"}},
+		{exitUsage, "--cluster has no effect here", []string{"simulate", "--replay=first", "--cluster=c.yaml"}},
+		{exitUsage, "cannot go with --no-log", []string{"simulate", "--replay=first", "--no-log", "--json"}},
+		{exitUsage, "--predict-memory needs a model", []string{"simulate", "--replay=first", "--predict-memory=lean"}},
+		{exitUsage, "name no others", []string{"simulate", "--replay=first", "w.yaml"}},
+		{exitInput, `no run "none"`, []string{"compare", "first", "none"}},
+		{exitUsage, "goes with files of results", []string{"compare", "first", "again", "--against=cpp"}},
+	} {
+		if code, _, errs := invoke(t, append(x.args, home)...); code != x.want || !strings.Contains(errs, x.word) {
+			t.Errorf("%v: code %d, want %d: %s", x.args, code, x.want, errs)
+		}
+	}
+}
+
+func TestTheMetricsOfARun(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	if code, _, errs := invoke(t, "simulate", home, "--name=r", "--startup=2s", "--cluster",
+		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
+		t.Fatal(errs)
+	}
+	code, out, errs := invoke(t, "report", "r", "--json", home)
+	var got struct {
+		Metrics   map[string]*float64
+		Workflows []struct {
+			Wait     float64 `json:"wait_s"`
+			Makespan float64 `json:"makespan_s"`
+			Response float64 `json:"response_s"`
+			Slowdown float64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
+		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	}
+	if w := got.Workflows; len(w) != 1 || w[0].Wait != 2 || w[0].Makespan != 2 || w[0].Response != 4 ||
+		w[0].Slowdown != 2 {
+		t.Errorf("the workflow: %+v", w)
+	}
+	for name, want := range map[string]float64{"slowdown_mean": 2, "utilisation": 0.5, "in_system_mean": 1, "span": 4,
+		"workflows": 1} {
+		if v := got.Metrics[name]; v == nil || *v != want {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+	if _, out, _ := invoke(t, "report", "r", home); !strings.Contains(out, "slowdown") ||
+		!strings.Contains(out, "utilisation") {
+		t.Errorf("as text: %s", out)
+	}
+	if code, _, errs := invoke(t, "report", "none", home); code != exitInput ||
+		!strings.Contains(errs, `no run "none"`) {
+		t.Errorf("no such run: code %d: %s", code, errs)
+	}
+}
+
+func TestTheMetricsOfSeveralRuns(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	for name, startup := range map[string]string{"x": "1s", "y": "3s"} {
+		if code, _, errs := invoke(t, "simulate", home, "--name="+name, "--startup="+startup, "--cluster",
+			filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	code, out, errs := invoke(t, "report", home, "--json", "x", "y")
+	var got []struct {
+		Policy  string
+		Runs    []string
+		Metrics map[string]struct {
+			N    int
+			Mean float64
+			Half float64 `json:"half_width_95"`
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil || len(got) != 1 {
+		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	}
+	// Means of 1 s and 3 s: Student's t of one degree of freedom is 12.706, times the standard error of 1 s.
+	if w := got[0].Metrics["wait_mean"]; got[0].Policy != "cpp" || len(got[0].Runs) != 2 || w.N != 2 || w.Mean != 2 ||
+		math.Abs(w.Half-12.706) > 0.001 {
+		t.Errorf("%+v", got)
+	}
+	expect(t, exitOK, []string{"cpp on sim, 2 runs", "wait_mean", "2 ±13"}, "report", home, "x", "y")
+	expect(t, exitUsage, []string{"named twice"}, "report", home, "x", "x")
+	figures := t.TempDir()
+	expect(t, exitOK, []string{"x-y-size.svg", "x-y-slowdown.png", "x-y-in-system.png"}, "report", home, "--out",
+		figures, "x", "y")
+	for _, kind := range []string{"csv", "pdf", "png", "svg"} {
+		files, _ := filepath.Glob(filepath.Join(figures, "x-y-*."+kind))
+		if len(files) != 4 { // in-system, size, slowdown and timeline
+			t.Errorf("figures %v", files)
+		}
+	}
+	expect(t, exitInput, []string{`no run "none"`}, "report", home, "x", "none")
+	expect(t, exitOK, []string{"x-y-wait_mean-by-policy.pdf"}, "report", home, "--out", figures, "--metric",
+		"wait_mean", "x", "y")
+	if data, err := os.ReadFile(filepath.Join(figures, "x-y-wait_mean-by-policy.csv")); err != nil ||
+		!strings.Contains(string(data), ",cpp,cpp,2,2,12.7") {
+		t.Errorf("a metric of two runs: %s, %v", data, err)
+	}
+	expect(t, exitUsage, []string{`no run has metric "nix"`}, "report", home, "--out", figures, "--metric", "nix", "x")
+	expect(t, exitUsage, []string{"--out DIR"}, "report", home, "--metric", "wait_mean", "x")
+	expect(t, exitUsage, []string{"goes with files of results"}, "report", home, "--against", "cpp", "x", "y")
+	// A name may have a dot, and a file may have the name of a run.
+	expect(t, exitOK, nil, "simulate", home, "--name=z.1", "--cluster", filepath.Join(dir, "c.yaml"),
+		filepath.Join(dir, "one.dax"))
+	t.Chdir(dir)
+	if err := os.WriteFile("x", []byte("no results"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"z.1", "x"} {
+		expect(t, exitOK, []string{run + ": cpp on sim"}, "report", home, run)
+		expect(t, exitOK, []string{run + "-wait_mean-by-policy.csv"}, "report", home, run, "--out", figures,
+			"--metrics", "wait_mean")
+	}
+	expect(t, exitOK, []string{"B  z.1: cpp"}, "compare", home, "x", "z.1")
+}

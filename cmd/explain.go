@@ -1,0 +1,414 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/term"
+	"gantry/sqlite"
+	"gantry/trace/shown"
+)
+
+func explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "explain",
+		Usage:     "show why a task waits or waited, failed, or ran where it did",
+		ArgsUsage: "[RUN] TASK",
+		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if
+several workflows have it, or #ID; gantry show --tasks lists them. Everything comes from the log, so it
+works during a run, after it and after a crash.
+
+Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log cannot be read.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
+		Action: func(c *cli.Context) error {
+			db, life, err := findTask(c)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			if asJSON(c, life) {
+				return nil
+			}
+			name := life.Run
+			if db.OfOne() {
+				name = c.Args().First()
+			}
+			explain(c.App.Writer, life, name)
+			return nil
+		},
+	}
+}
+
+// step is a line of a task's history. Lines of one instant are in the order of rank: an end is the reason for a wait or
+// a start.
+type step struct {
+	at   sqlite.Span
+	rank int
+	text string
+}
+
+const (
+	arrival = iota
+	ending
+	wait
+	order
+	start
+	instantEnding // of an attempt that took no time
+)
+
+// explain prints the state of a task and the reason for it, then its history. Name is that of the run or submission.
+func explain(w io.Writer, l *sqlite.Life, name string) {
+	program := programText(l)
+	shown.Names(l)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
+	need := term.Cores(l.CPU)
+	if l.Memory > 0 {
+		need += ", " + term.Size(&l.Memory) + " of memory"
+	}
+	if l.Disk > 0 {
+		need += ", " + term.Size(&l.Disk) + "/s of disk"
+	}
+	if l.TimeLimit != nil {
+		need += ", at most " + term.Span(l.TimeLimit)
+	}
+	if l.Imputed != "" {
+		need += " (not in the workflow, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
+	}
+	fmt.Fprintf(&b, "  needs %s\n", need)
+	if l.Image != "" {
+		fmt.Fprintf(&b, "  runs in %s\n", term.ImageName(l.Image, l.Digest))
+	}
+	b.WriteString(program + "\n")
+
+	steps := []step{{l.Arrived, arrival, "its workflow " + l.Workflow + " arrived"}}
+	if l.Release > l.Arrived {
+		steps = append(steps, step{l.Release, arrival, "its workflow was released"})
+	}
+	steps = append(steps, parentSteps(l)...)
+	for _, x := range l.Waits {
+		steps = append(steps, step{x.Since, wait, waiting(l, &x)})
+	}
+	for _, n := range l.Notes {
+		text := n.Topic
+		if !n.Task {
+			text += " of its workflow"
+		}
+		if n.Instant != nil && *n.Instant != n.At {
+			text += " " + term.Span(n.Instant)
+		}
+		if n.Text != "" {
+			text += ": " + n.Text
+		}
+		steps = append(steps, step{n.At, wait, text})
+	}
+	for i := range l.Reuses {
+		u := &l.Reuses[i]
+		steps = append(steps, step{u.At, arrival, reused(u)})
+	}
+	for i := range l.Attempts {
+		steps = append(steps, attemptSteps(l, &l.Attempts[i])...)
+	}
+	for i := range l.Suspensions {
+		steps = append(steps, suspensionSteps(l, &l.Suspensions[i])...)
+	}
+	slices.SortStableFunc(steps, func(x, y step) int {
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.rank, y.rank))
+	})
+	for _, s := range steps {
+		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
+	}
+	if last := l.Last(); last != nil && last.Outcome != "" && last.Outcome != "ok" {
+		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", name, l.Task)
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+// programText is the command of a task and its files, of many the first.
+func programText(l *sqlite.Life) string {
+	text := ""
+	if l.Command != "" {
+		text = "  command: " + shown.Under(l.Command, "    ") + "\n"
+	}
+	for i, files := range [][]string{l.Inputs, l.Outputs} {
+		if len(files) > 0 {
+			text += "  " + []string{"reads ", "writes "}[i] + shown.Line(term.NamesOf(files, mostNamed)) + "\n"
+		}
+	}
+	return text
+}
+
+// reused says from which attempt a task took over results, or why from none.
+func reused(u *sqlite.Reuse) string {
+	text := ""
+	if u.Continued {
+		text = "the run was continued: "
+	}
+	switch {
+	case u.Attempt == nil && u.Continued:
+		return text + "the task runs, as " + u.Reason
+	case u.Attempt == nil:
+		return "results are not reused: " + u.Reason
+	case u.Run == "":
+		return text + "its results stay"
+	}
+	from := "run " + u.Run
+	if u.Try != nil {
+		from = fmt.Sprintf("task %s of run %s, attempt %d", u.Task, u.Run, *u.Try)
+	}
+	return text + fmt.Sprintf("takes over the results of %s, which ran %s", from, term.Span(u.Ran))
+}
+
+// verdict is the state of the task in one line.
+func verdict(l *sqlite.Life) string {
+	last := l.Last()
+	switch l.State {
+	case "done":
+		if n := len(l.Reuses); n > 0 && l.Reuses[n-1].Run != "" {
+			return "done: " + reused(&l.Reuses[n-1])
+		}
+		if last == nil {
+			return "done"
+		}
+		if last.Node == "" {
+			return "done, in no time: a task without runtime and files takes no place"
+		}
+		took := last.Ran
+		if took != nil && last.Before != nil {
+			took = new(*took + *last.Before)
+		}
+		text := fmt.Sprintf("done on %s, in %s", last.Node, term.Span(took))
+		if n := len(l.Attempts); n > 1 {
+			text += fmt.Sprintf(", at attempt %d", last.Try)
+		}
+		return text
+	case "failed":
+		return fmt.Sprintf("failed, %s; the last on %s: %s", term.Plural(len(l.Attempts), "attempt"), last.Node,
+			how(last.Outcome, last.ExitCode, last.Message))
+	case "skipped":
+		if l.Flow == "cancelled" {
+			return "skipped: its workflow was cancelled"
+		}
+		if l.Flow == "refused" {
+			return "skipped: its workflow was refused, as it would have been late"
+		}
+		if len(l.Blame) > 0 {
+			return "skipped, because a task before it failed: " + relatives(l.Blame)
+		}
+		return "skipped: the run ended before it could start"
+	case "running", "starting", "suspended":
+		return fmt.Sprintf("%s on %s, attempt %d", l.State, last.Node, last.Try)
+	}
+	if left := slices.DeleteFunc(slices.Clone(l.Parents),
+		func(p sqlite.Relative) bool { return p.State == "done" }); len(left) > 0 {
+		return fmt.Sprintf("waits for %s: %s", term.Plural(len(left), "parent"), relatives(left))
+	}
+	if n := len(l.Waits); n > 0 {
+		return "waits: " + waiting(l, &l.Waits[n-1])
+	}
+	if l.RunState == sqlite.Running {
+		return "ready; the next round of planning decides"
+	}
+	return "was ready when the run was " + string(l.RunState)
+}
+
+// relatives lists tasks with their states.
+func relatives(all []sqlite.Relative) string {
+	const most = 5
+	var parts []string
+	for _, r := range all[:min(most, len(all))] {
+		state := r.State
+		if r.State == "failed" && r.Outcome != "" {
+			state = r.Outcome
+		}
+		parts = append(parts, r.Task+" ("+state+")")
+	}
+	return term.Named(len(all), parts)
+}
+
+// parentSteps are the ends of the parents; of many, only the last, for which the task waited longest.
+func parentSteps(l *sqlite.Life) []step {
+	var steps []step
+	var last *sqlite.Relative
+	done := 0
+	for i, p := range l.Parents {
+		if p.State == "done" && p.Ended != nil {
+			done++
+			last = &l.Parents[i]
+			if len(l.Parents) <= 5 {
+				steps = append(steps, step{*p.Ended, ending, fmt.Sprintf("its parent %s ended%s", p.Task, on(p.Node))})
+			}
+		}
+	}
+	switch {
+	case last == nil:
+		return nil
+	case len(l.Parents) > 5:
+		steps = []step{{*last.Ended, ending, fmt.Sprintf("%d of its %d parents had ended, the last %s%s", done,
+			len(l.Parents), last.Task, on(last.Node))}}
+	case done == len(l.Parents):
+		steps[len(steps)-1].text += ": ready"
+	}
+	return steps
+}
+
+// waiting puts a reason into words.
+func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
+	held := ""
+	if x.Holds > 0 {
+		when, names := "then", term.Named(x.Holds, x.Held)
+		if x.Now {
+			when = "now"
+		}
+		if len(x.Held) == 0 {
+			names = term.Plural(x.Holds, "task")
+		}
+		held = fmt.Sprintf("; running %s: %s", when, names)
+	}
+	switch x.Reason {
+	case "waits-for-parents":
+		return "not all of its parents have ended"
+	case "waits-for-files":
+		return "its input files do not all exist yet"
+	case "no-node-free":
+		short := map[string]string{"cpu": term.Cores(l.CPU), "memory": term.Size(&l.Memory) + " of memory",
+			"disk": term.Size(&l.Disk) + "/s of disk"}
+		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
+	case "planned-later":
+		text := fmt.Sprintf("policy %s has planned it for %s", l.Policy, term.Span(x.Until))
+		if x.Node != "" { // of nodes that are alike the one is chosen when the task starts
+			text += " on " + x.Node
+		}
+		return text
+	case "outranked":
+		return "policy " + l.Policy + " keeps free resources for tasks before it" + held
+	case "draining":
+		return "gantry was stopping and started no more tasks"
+	case "not-yet-released":
+		return "its workflow is released at " + term.Span(x.Until)
+	case "unplaced":
+		return "policy " + l.Policy + " gave it no place in this round"
+	case "no-node":
+		return "no node can take it now: those that could are drained, cut down or gone (gantry show, gantry node " +
+			"resume)"
+	case "tenant-limit":
+		return "tasks of its tenant hold all cores that the limit of the tenant lets them"
+	}
+	return x.Reason
+}
+
+// suspensionSteps are a preemption of the task, and its end.
+func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
+	effect := map[string]string{"freeze": "freezes it", "checkpoint": "stops it with a checkpoint",
+		"restart": "ends it, to start again"}[s.How]
+	steps := []step{{s.Ordered, order, fmt.Sprintf("attempt %d: policy %s preempts it: %s", s.Try, l.Policy, effect)}}
+	if s.Since == nil {
+		return steps
+	}
+	kept := "nothing is lost"
+	if s.Kept != nil && s.How == "checkpoint" {
+		kept = fmt.Sprintf("%.1f %% of the task is kept", 100**s.Kept)
+	}
+	if s.Lost != nil && *s.Lost > 0 {
+		kept = term.Span(s.Lost) + " of work is lost"
+	}
+	steps = append(steps, step{*s.Since, start, fmt.Sprintf("attempt %d: left %s (%s): %s", s.Try, s.Node, s.How,
+		kept)})
+	if s.How == "freeze" {
+		steps[1].text = fmt.Sprintf("attempt %d: frozen on %s: %s", s.Try, s.Node, kept)
+	}
+	if s.Until != nil {
+		steps = append(steps, step{*s.Until, start, fmt.Sprintf("attempt %d: its suspension of %s ended", s.Try,
+			term.Span(new(*s.Until-*s.Since)))})
+	}
+	return steps
+}
+
+// on is where something was; empty for a task that takes no place.
+func on(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " on " + node
+}
+
+// attemptSteps are the beginning and the end of an attempt.
+func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
+	if a.Node == "" && a.Ended != nil {
+		return []step{{*a.Ended, instantEnding, fmt.Sprintf("attempt %d: done at once", a.Try)}}
+	}
+	var steps []step
+	if a.Queued != nil {
+		text := fmt.Sprintf("attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
+		if a.Estimate != nil && a.Source == "default" {
+			text += ", planned as " + term.Span(a.Estimate) + ": its runtime is not known"
+		} else if a.Estimate != nil {
+			text += ", estimated " + term.Span(a.Estimate)
+			if a.Spread != nil {
+				text += " ± " + term.Span(a.Spread)
+			}
+			text += " (" + a.Source
+			if a.Samples != nil && *a.Samples > 0 {
+				text += fmt.Sprintf(", %s", term.Plural(*a.Samples, "sample"))
+			}
+			text += ")"
+		}
+		if a.HoldMemory != l.Memory && a.HoldMemory > 0 {
+			text += ", with " + term.Size(&a.HoldMemory) + " of memory"
+		}
+		steps = append(steps, step{*a.Queued, order, text})
+	}
+	if a.Started != nil {
+		text := fmt.Sprintf("attempt %d: the program runs", a.Try)
+		if a.Done != nil {
+			text += fmt.Sprintf(" on from a checkpoint, with %.1f %% of the task done", 100**a.Done)
+			if a.Moved != nil && *a.Moved > 0 {
+				text += " (" + term.Size(a.Moved) + " came from another node)"
+			}
+		}
+		if a.Copied != nil && *a.Copied > 0 {
+			text += ", after copying " + term.Size(a.Copied) + " from other nodes"
+		}
+		steps = append(steps, step{*a.Started, start, text})
+	}
+	if a.Ended != nil && a.Outcome != "" {
+		text := fmt.Sprintf("attempt %d: %s", a.Try, how(a.Outcome, a.ExitCode, ""))
+		if a.Outcome == "ok" || a.Ran != nil {
+			text += " after " + term.Span(a.Ran)
+		}
+		if a.Measured != nil && a.Estimate != nil && a.Source != "default" && a.Outcome == "ok" {
+			text += fmt.Sprintf(" (%s with container start, comparable to the estimate)", term.Span(a.Measured))
+		}
+		var used []string
+		if a.CPUUser != nil && a.CPUSystem != nil {
+			used = append(used, term.Span(new(*a.CPUUser+*a.CPUSystem))+" of CPU")
+		}
+		if a.PeakMemory != nil {
+			used = append(used, term.Size(a.PeakMemory)+" at most")
+		}
+		if a.AppliedMemory != nil {
+			used = append(used, "limit "+term.Size(a.AppliedMemory))
+		}
+		if a.Read != nil && a.Written != nil {
+			used = append(used, term.Size(a.Read)+" read", term.Size(a.Written)+" written")
+		}
+		if len(used) > 0 {
+			text += "; " + strings.Join(used, ", ")
+		}
+		if a.Message != "" {
+			text += "\n                " + strings.ReplaceAll(strings.TrimSpace(a.Message), "\n", "\n                ")
+		}
+		rank := ending
+		if a.Queued != nil && *a.Ended <= *a.Queued || a.Started != nil && *a.Ended <= *a.Started {
+			rank = instantEnding
+		}
+		steps = append(steps, step{*a.Ended, rank, text})
+	}
+	return steps
+}

@@ -1,0 +1,240 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	release "gantry"
+
+	"github.com/urfave/cli/v2"
+	"go.yaml.in/yaml/v3"
+
+	"gantry/cmd/internal/exit"
+	"gantry/executor/experiment"
+	"gantry/sqlite/report/study"
+	"gantry/sqlite/results"
+	"gantry/trace/scenario"
+)
+
+func exploreCommand() *cli.Command {
+	return &cli.Command{
+		Name: "explore", Usage: "try readings of a paper within declared bounds", ArgsUsage: "FILE",
+		Description: `FILE declares bounds: values of factors, and what may stand instead of policies. Each combination,
+or a Latin hypercube of some, is a reading. The experiments of FILE run under each with the seed of choose, and the
+statements of a study are judged. The reading that most statements hold under runs again with the seed of report, whose
+count is the one to cite. The page has the matrix of statements and readings, the Pareto front, and the pairs of
+statements that no reading satisfies together. The same command continues an interrupted exploration.
+
+   study: study.yaml
+   experiments: [fig9-13.yaml, fig19-23.yaml]
+   bounds: {workload.arrivals.population: [20, 26, 40], cluster: [cluster.yaml, shared.yaml]}
+   instead: [{}, {capacity: "capacity:elastic=no"}]
+   sample: 8                       # readings of a Latin hypercube; without it all combinations
+   choose: {seed: 1, repetitions: 3}
+   report: {seed: 101, repetitions: 10}`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "dir", Usage: "keep results in `DIR`", DefaultText: "NAME-explore"},
+			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once",
+				DefaultText: "one per core"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return exit.Usagef("explore: name one file")
+			}
+			x, err := readExploration(c.Args().First())
+			if err != nil {
+				return exit.Inputf("explore %s: %w", c.Args().First(), err)
+			}
+			if x.jobs = c.Int("jobs"); x.jobs < 1 {
+				x.jobs = runtime.NumCPU()
+			}
+			x.out = c.String("dir")
+			if base := filepath.Base(c.Args().First()); x.out == "" {
+				x.out = strings.TrimSuffix(base, filepath.Ext(base)) + "-explore"
+			}
+			if err := os.MkdirAll(x.out, 0o755); err != nil {
+				return exit.With(exit.Host, err)
+			}
+			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			var page bytes.Buffer
+			if err := x.run(ctx, &page); err != nil {
+				if ctx.Err() != nil {
+					return exit.Stoppedf("explore: stopped; continue with the same command")
+				}
+				return exit.With(exit.Input, err)
+			}
+			_, err = page.WriteTo(c.App.Writer)
+			return err
+		},
+	}
+}
+
+// split is the seed and the repetitions of a part of an exploration.
+type split struct {
+	Seed        uint64 `yaml:"seed"`
+	Repetitions int    `yaml:"repetitions"`
+}
+
+type exploration struct {
+	Study       string              `yaml:"study"`
+	Experiments []string            `yaml:"experiments"`
+	Bounds      map[string][]string `yaml:"bounds"`
+	Instead     []map[string]string `yaml:"instead"` // of policies
+	Sample      int                 `yaml:"sample"`
+	Choose      split               `yaml:"choose"`
+	Report      split               `yaml:"report"`
+
+	dir, out string
+	jobs     int
+	study    *study.Study
+}
+
+func readExploration(path string) (*exploration, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	x := &exploration{dir: filepath.Dir(path)}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(x); err != nil {
+		return nil, err
+	}
+	if len(x.Experiments) == 0 || x.Choose.Seed == 0 || x.Report.Seed == 0 || x.Choose.Seed == x.Report.Seed ||
+		x.Choose.Repetitions < 1 || x.Report.Repetitions < 1 {
+		return nil, fmt.Errorf("it needs experiments, and choose and report with two seeds and repetitions")
+	}
+	if len(x.Instead) == 0 {
+		x.Instead = []map[string]string{{}}
+	}
+	x.study, err = study.Read(filepath.Join(x.dir, x.Study))
+	return x, err
+}
+
+// possible is a reading: a combination of values within the bounds.
+type possible struct {
+	factors []scenario.Factor
+	instead map[string]string
+}
+
+func (r *possible) String() string {
+	var parts []string
+	for _, f := range r.factors {
+		parts = append(parts, f.Name+"="+f.Values[0])
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.instead)) {
+		parts = append(parts, r.instead[name]+" for "+name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// readings are all combinations, or as many as the sample says: of each dimension every part comes as often.
+func (x *exploration) readings() []possible {
+	names := slices.Sorted(maps.Keys(x.Bounds))
+	sizes := []int{len(x.Instead)}
+	total := len(x.Instead)
+	for _, name := range names {
+		sizes = append(sizes, len(x.Bounds[name]))
+		total *= len(x.Bounds[name])
+	}
+	n := total
+	if x.Sample > 0 {
+		n = min(x.Sample, total)
+	}
+	order := make([][]int, len(sizes)) // by dimension: the stratum of each reading
+	r := rand.New(rand.NewPCG(x.Choose.Seed, 0x6578706c6f7265))
+	for d := range order {
+		order[d] = r.Perm(n)
+	}
+	var out []possible
+	for i := range n {
+		rest := i
+		pick := func(d int) int {
+			if n < total {
+				return order[d][i] * sizes[d] / n
+			}
+			k := rest % sizes[d]
+			rest /= sizes[d]
+			return k
+		}
+		one := possible{instead: x.Instead[pick(0)]}
+		for d, name := range names {
+			one.factors = append(one.factors, scenario.Factor{Name: name, Lines: []int{0},
+				Values: []string{x.Bounds[name][pick(d+1)]}})
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
+	readings := x.readings()
+	var trials []study.Trial
+	for i := range readings {
+		t, err := x.try(ctx, &readings[i], x.Choose, fmt.Sprint(i+1))
+		if err != nil {
+			return err
+		}
+		trials = append(trials, t)
+	}
+	fmt.Fprintf(page, "# Readings of %s\n\nChosen with seed %d, %d repetitions.\n\n", x.study.Short, x.Choose.Seed,
+		x.Choose.Repetitions)
+	x.study.WriteTrials(page, trials)
+	best := study.Best(trials)
+	report, err := x.try(ctx, &readings[best], x.Report, "report")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(page, "\n## Reading %d with seed %d, %d repetitions\n\n", best+1, x.Report.Seed, x.Report.Repetitions)
+	x.study.WriteTrials(page, []study.Trial{report})
+	return nil
+}
+
+// try runs the experiments under a reading, and judges the statements.
+func (x *exploration) try(ctx context.Context, r *possible, s split, name string) (study.Trial, error) {
+	var sets []*results.Set
+	for _, file := range x.Experiments {
+		path := filepath.Join(x.dir, file)
+		f, err := os.Open(path)
+		if err != nil {
+			return study.Trial{}, err
+		}
+		e, err := scenario.ReadExperiment(f, path, false, "")
+		f.Close()
+		if err != nil {
+			return study.Trial{}, err
+		}
+		e.Read(s.Seed, s.Repetitions, r.factors, r.instead)
+		out := filepath.Join(x.out, name+"-"+strings.TrimSuffix(filepath.Base(file), ".yaml")+".sqlite")
+		db, err := results.Create(out, results.Info{Name: e.Name, Title: e.Title, Source: path,
+			Version: release.Build(), Settings: map[string]any{"reading": r.String(), "seed": s.Seed},
+			Repetitions: e.Repetitions})
+		if err != nil {
+			return study.Trial{}, err
+		}
+		err = (&experiment.Runner{File: e, Jobs: x.jobs, Store: db}).Run(ctx)
+		if end := db.Close(); err == nil {
+			err = end
+		}
+		if err != nil {
+			return study.Trial{}, err
+		}
+		set, err := results.Load(ctx, out)
+		if err != nil {
+			return study.Trial{}, err
+		}
+		sets = append(sets, set)
+	}
+	return x.study.Try(r.String(), sets, map[string]map[string]string{"policy": r.instead}), nil
+}

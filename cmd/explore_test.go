@@ -1,0 +1,47 @@
+package cmd
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// At a load of 0.2 nodes are busy for less than two fifths of the time, at 0.9 for more, and by no reading both. The
+// same command continues, and another seed reports. A sample of two has every value once.
+func TestReadingsAreExplored(t *testing.T) {
+	const bounds = `study: s.yaml
+experiments: [few.yaml]
+bounds: {utilisation: ["0.2", "0.9"]}
+instead: [{}, {fdws: gbf}]
+choose: {seed: 1, repetitions: 5}
+report: {seed: 101, repetitions: 3}
+`
+	files := map[string]string{"w.yaml": experimentFiles["w.yaml"], "c.yaml": experimentFiles["c.yaml"],
+		"few.yaml": experimentFiles["few.yaml"], "e.yaml": bounds, "sampled.yaml": bounds + "sample: 2\n",
+		"same.yaml": strings.Replace(bounds, "101", "1", 1), "s.yaml": `short: S
+experiments: [{name: few, file: few.yaml}]
+relations:
+  - {says: idle, checks: [{of: few, at: {policy: fdws}, metric: utilisation, claim: at-most, bound: 0.4}]}
+  - {says: busy, checks: [{of: few, at: {policy: fdws}, metric: utilisation, claim: at-least, bound: 0.4}]}
+`}
+	dir := writeFiles(t, files)
+	for range 2 {
+		code, out, errs := invoke(t, "explore", "--dir", filepath.Join(dir, "out"), filepath.Join(dir, "e.yaml"))
+		for _, want := range []string{"| idle | x | x |  |  |\n| busy |  |  | x | x |\n",
+			"2. utilisation=0.2, gbf for fdws: 1 statements", "Most statements: reading 1, 1 of 2.",
+			"Pareto front: 1 2 3 4.", "never together:\n\n- idle | busy\n", "with seed 101, 3 repetitions"} {
+			if code != exitOK || !strings.Contains(out, want) {
+				t.Errorf("code %d, no %q in\n%s%s", code, want, out, errs)
+			}
+		}
+	}
+	code, out, errs := invoke(t, "explore", "--dir", filepath.Join(dir, "some"), filepath.Join(dir, "sampled.yaml"))
+	if code != exitOK || strings.Count(out, "utilisation=0.2") < 1 || strings.Count(out, "utilisation=0.9") < 1 ||
+		!strings.Contains(out, "| statement | 1 | 2 |\n") {
+		t.Errorf("code %d, a sample gives\n%s%s", code, out, errs)
+	}
+	if code, _, errs := invoke(t, "explore", filepath.Join(dir, "same.yaml")); code != exitInput ||
+		!strings.Contains(errs, "two seeds") {
+		t.Errorf("one seed for both gives %d: %s", code, errs)
+	}
+}

@@ -1,0 +1,281 @@
+package cmd
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/executor/container/fetch"
+)
+
+// startsDefault is the help of the flag that readStarts reads.
+const startsDefault = "as many as the host has cores, at least 3"
+
+// planFlags are the flags of planning: those of run, simulate and serve.
+func planFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp",
+			Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them), or " +
+				"exec:./mine.py"},
+		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"},
+			Usage: "virtual nodes from `FILE` (default: this host is one node, less a tenth of its memory)"},
+		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "multiply runtimes of emulated tasks by `FACTOR`: 0.1 " +
+			"is ten times as fast"},
+		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by " +
+			"`FACTOR`"},
+		imageFlag(), emulateFlag(),
+		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
+			"one of " + session.RetryClasses() + " (may be repeated)"},
+		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
+			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
+		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival " +
+			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
+		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
+			"workflow"},
+		&cli.Uint64Flag{Name: "seed", Value: 1,
+			Usage: "`SEED` of all random choices (a workload file may set its own)"},
+		&cli.StringFlag{Name: "name", Usage: "`NAME` of the run (default: a new one)"},
+		dirFlag(),
+		quietRunFlag(),
+	}
+}
+
+// readingFlags are the flags about workflows of run and simulate. Users of a server give theirs to gantry submit.
+func readingFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
+		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
+			"a range A..B, or all: one run each"},
+		inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(), checkpointFlag(), preemptFlag(),
+		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
+			"independent branches continue)"},
+		repairFlag(), maxInputFlag(new(byteSize)), defineFlag(new(definitions)), jsonRunFlag(),
+	}
+}
+
+func quietRunFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"}
+}
+
+func jsonRunFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"}
+}
+
+// containerFlags are the flags of runs in containers. Only run takes nodes of Slurm.
+func containerFlags(onNodes bool) []cli.Flag {
+	starts := "how many containers may be starting at the same time"
+	if onNodes {
+		starts += " (with --runtime slurm the default is 4 per node)"
+	}
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
+		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
+		&cli.StringFlag{Name: "pull", Value: string(fetch.PullMissing),
+			Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"},
+		&cli.IntFlag{Name: "starts", DefaultText: startsDefault, Usage: starts},
+		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
+			"their parents have ended, at most as many as --starts"},
+		&cli.StringFlag{Name: "max-output", Value: "64MB",
+			Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
+		&cli.StringFlag{Name: "disk", Usage: "limit the work directory and /tmp of each task to `SIZE` on disk"},
+		&cli.StringFlag{Name: "tmp", Usage: "keep /tmp of each task in memory, of `SIZE` (default: on disk)"},
+		&cli.BoolFlag{Name: "reuse", Usage: "take over the outputs of earlier attempts in the log with the same " +
+			"command, image, environment and contents of inputs"},
+		&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
+			"ended well"},
+		onEndFlag(),
+		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
+			Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
+		&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
+			"for every task",
+			DefaultText: "as gantry calibrate measured for such a task, else " + dockerStartup.String()},
+		hostModelFlag(), watchFlag(), portFlag(),
+		&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: runtimeUsage(!onNodes)},
+	}
+}
+
+func dirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "dir", Value: "gantry-runs", EnvVars: []string{"GANTRY_DIR"},
+		Usage: "`DIR` with the log (gantry.sqlite) and a directory for each run"}
+}
+
+// homeOf is the directory of runs, as a path that holds anywhere.
+func homeOf(c *cli.Context) (string, error) {
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return "", exit.With(exit.Host, err)
+	}
+	return dir, nil
+}
+
+// givenFlags are those by which the user gives commands variables, secrets and directories of this host. Secrets are
+// for all commands of a server or a submission.
+func givenFlags(of string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "env", Usage: "set `NAME[=VALUE]` in the environment of all commands, over that " +
+			"of the workflow; without a value it is that of gantry's own environment (may be repeated)"},
+		&cli.StringSliceFlag{Name: "env-file", Usage: "set environment variables from a `FILE` of lines " +
+			"NAME[=VALUE]; --env overrides it (may be repeated)"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "`NAME[=FILE]`: give all commands " + of +
+			"a file /run/secrets/NAME with the content of FILE, or else the value of the environment " +
+			"variable NAME (may be repeated)"},
+		&cli.StringSliceFlag{Name: "mount", Usage: "`HOST:CONTAINER:ro`: let all commands read HOST, a file or " +
+			"directory of this host, at the path CONTAINER (may be repeated)"},
+		&cli.StringFlag{Name: "shell", Usage: "run commands of makeflows and WfFormat by `COMMAND` -c, such as " +
+			"'bash -euo pipefail', or sh for makeflow's own behaviour (default: as the workflow says, else strict: " +
+			"/bin/sh -e, with pipefail if it has that)"},
+	}
+}
+
+// estimateFlags choose the estimates of runtimes; run and simulate share them.
+func estimateFlags(usual string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "estimator", DefaultText: usual,
+			Usage: "`NAME` of the source of runtime estimates: declared (the trace), history[:N] (mean of up to N " +
+				"runs of the same task type, of this run and of earlier runs on the same runtime and scales; " +
+				"declared if none; N is 1000), learned[:N] (a model of the same runs, over the size of the " +
+				"input too, that each end of a task brings up to date; types that never ran take what is declared, " +
+				"or else the mean of all tasks), corrected[:M] (declared, times measured over declared of the last M " +
+				"tasks, on containers also those of earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of " +
+				"gantry predict, the latest by default; declared for unknown task types), oracle (the true runtime; " +
+				"simulate only)"},
+		&cli.StringFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks to the " +
+			"amount that costs least by the peaks that the model has seen. `AIM` says how bad it is that a task runs " +
+			"out of memory: lean (the least memory held and lost), balanced (as bad as if ten usual tasks had held " +
+			"their memory in vain; about one in a hundred fails) or safe (as if a hundred had). A task that failed " +
+			"gets the largest amount seen, then at least what is declared"},
+		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, " +
+			"static:F, random1:F (a factor for each workflow), random2:F (random seconds, scaled by --time-scale), " +
+			"or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; without " +
+			"--estimator they apply to all estimates"},
+	}
+}
+
+// Values of --host-model beside names of files.
+const (
+	hostModelNone = "none"
+	hostModelThis = "this"
+)
+
+func hostModelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "host-model", Usage: "take how containers start, run and end on a host from " +
+		"`MODEL`: this (as gantry calibrate measured), a file with a model, or none (default: this, if it was " +
+		"measured, the cluster is one that this host can be, and --startup is not given)"}
+}
+
+// catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
+func catalogFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "catalog", Usage: "`FILE` with catalogs or properties of " +
+		"Pegasus, which count before those of the workflow (may be repeated; default: replicas.yml, " +
+		"transformations.yml, sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
+}
+
+func imageFlag() cli.Flag {
+	return &cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"}
+}
+
+func emulateFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"}
+}
+
+func inputsFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
+		"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"}
+}
+
+func repairFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"}
+}
+
+func checkpointFlag() cli.Flag {
+	return &cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of " +
+		"the largest input), or none (default: as the workload says, else 4KiB)"}
+}
+
+func preemptFlag() cli.Flag {
+	return &cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
+		"restart, which loses their work (default: as the workload says, else freeze)"}
+}
+
+func siteFlag() cli.Flag {
+	return &cli.StringFlag{Name: "site", Usage: "take Pegasus transformations from `SITE` where " +
+		"catalogs have them on several (default: the first with a container)"}
+}
+
+func walltimeFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles " +
+		"(minutes) as a time limit of the task"}
+}
+
+func containerMountsFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
+		"directories of this host that they name"}
+}
+
+// nodeFlags say which nodes of Slurm are used, and how.
+func nodeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "slurm", Usage: "with --runtime slurm: request an allocation by `KEY=VALUE,...`, such " +
+			"as nodes=4,time=2h,partition=batch"},
+		&cli.StringFlag{Name: "slurm-job", Usage: "with --runtime slurm: use the allocation of job `ID` (default: " +
+			"the one that gantry runs in)"},
+		&cli.StringFlag{Name: "shared", Usage: "with --runtime slurm: `DIR` that all nodes share, for the files of " +
+			"runs (default: --dir)"},
+		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: the runtime of containers on " +
+			"nodes, `NAME`: oci or docker (default: oci, else docker, as the node has it)"},
+	}
+}
+
+// usersFlags are those of a server of several users.
+func usersFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "group", Usage: "let the members of `GROUP`, by name or number, hand in work, which " +
+			"runs with the rights of each (needs root; default: only the user who starts the server)"},
+		&cli.StringSliceFlag{Name: "tenant-limit", Usage: "bound a tenant, or with * in place of a name each that " +
+			"has no such bound of its own, `TENANT=waiting:N,cores:C,disk:SIZE`: tasks that wait, cores that its " +
+			"tasks hold together, space of its files (may be repeated; given at each start)"},
+		&cli.StringSliceFlag{Name: "tenant", Usage: "with --group: the work of a user counts for a tenant, " +
+			"`USER=TENANT`, by name or number; USER=* lets the user choose with submit --tenant (default: the " +
+			"tenant is the user; may be repeated)"},
+	}
+}
+
+func resultsFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "results", Usage: "`PATTERN`: files whose names it matches are results, too, " +
+		"such as '*.vcf' or 'calls/**' (may be repeated; default: files that no task reads)"}
+}
+
+// atEnd is when gantry run copies results.
+const atEnd = "at the end, over those of earlier runs; of several workflows each to DIR/WORKFLOW"
+
+func resultsDirFlag(when string) cli.Flag {
+	return &cli.StringFlag{Name: "results-dir", Usage: "copy the results to `DIR` " + when}
+}
+
+func onEndFlag() cli.Flag {
+	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, " +
+		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, " +
+		"GANTRY_RUN_DIR, GANTRY_DIR and GANTRY_LOG in its environment; its exit code changes nothing"}
+}
+
+func noPredictionFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "no-prediction", Usage: "do not simulate the run to predict its end"}
+}
+
+// runtimeDefault is the help of flags that chosenRuntime reads.
+const runtimeDefault = "docker; oci where no Docker Engine answers"
+
+// runtimeUsage is the help of a flag that takes one of the names; with here, of those that run tasks on this host.
+func runtimeUsage(here bool) string {
+	var text []string
+	for _, r := range session.Runtimes {
+		if session.RealTime(r.Capabilities) && !(here && r.Cluster != nil) {
+			text = append(text, r.Name+" ("+r.Does+")")
+		}
+	}
+	return "`RUNTIME`: where tasks run: " + strings.Join(text, ", ")
+}

@@ -1,0 +1,195 @@
+package cmd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/trace"
+	"gantry/trace/generate"
+)
+
+type generateOptions struct {
+	kind, format, out string
+	tasks             int
+	seed              uint64
+	total             time.Duration
+	params            generate.Parameters
+}
+
+func generateCommand() *cli.Command {
+	var o generateOptions
+	list := false
+	return &cli.Command{
+		Name:      "generate",
+		Usage:     "write a synthetic workflow as DAX or WfFormat",
+		ArgsUsage: "KIND",
+		Description: `KIND is one of --list:
+
+   an application  with the structure, runtimes and file sizes of the Pegasus WorkflowGenerator
+   an exemplar     a job of 3DSF's evaluation, such as terasort, pi or telecom
+   random          a layered DAG with the parameters of daggen
+   mapreduce       a job of N map tasks and a random number of reduce tasks
+   mixed           a DAG of tasks on several processors (Wang, MOWS); its costs by cluster need a workload file
+
+The same arguments and seed always give the same file. An application that cannot have exactly the number of tasks
+asked for gets slightly fewer, and a line on standard error says so.
+
+Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
+		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "list", Usage: "list the kinds: other names (ALSO), the fewest tasks (LEAST), and " +
+				"how many tasks a workflow has if N are asked for (TASKS)", Destination: &list},
+			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks", Destination: &o.tasks},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random choices", Destination: &o.seed},
+			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m",
+				DefaultText: "as generated", Destination: &o.total},
+			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: dax or wfformat", Destination: &o.format,
+				DefaultText: "by the ending of FILE, else dax"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-",
+				Usage: "write to `FILE`, - for standard output", Destination: &o.out},
+		}, parameterFlags()...),
+		Action: func(c *cli.Context) error {
+			if list {
+				if err := refuseBut(c, "--list generates nothing", "list"); err != nil {
+					return err
+				}
+				return listKinds(c.App.Writer)
+			}
+			if c.Args().Len() != 1 {
+				var names []string
+				for _, k := range generate.Kinds() {
+					names = append(names, k.Name)
+				}
+				return exit.Usagef("generate: name one kind of workflow: %s", strings.Join(names, ", "))
+			}
+			o.kind = c.Args().First()
+			k, err := generate.Find(o.kind)
+			if err != nil {
+				return exit.Usagef("generate: %w", err)
+			}
+			if !c.IsSet("tasks") {
+				return exit.Usagef("generate: say how many tasks with --tasks; %s takes %d or more", k.Name,
+					k.Least)
+			}
+			if c.IsSet("total-runtime") && o.total <= 0 {
+				return exit.Usagef("generate: --total-runtime is %v, but has to be above 0", o.total)
+			}
+			if o.params, err = parameters(c, &k); err != nil {
+				return exit.Usagef("generate: %w", err)
+			}
+			return writeGenerated(o, term.Raw(c.App.Writer), c.App.ErrWriter)
+		},
+	}
+}
+
+// parameterFlags are the parameters that kinds declare. Of one that two kinds share the usage has both.
+func parameterFlags() (flags []cli.Flag) {
+	for _, key := range generate.Keys() {
+		var usage, usual []string
+		var p *generate.Param
+		names := generate.KindsWith(key)
+		for _, name := range names {
+			k, _ := generate.Find(name)
+			p = k.Param(key)
+			about, value := p.About, p.Default
+			if len(names) > 1 {
+				about, value = name+": "+about, value+" ("+name+")"
+			}
+			usage, usual = append(usage, about), append(usual, value)
+		}
+		of, about := "parameters of "+strings.Join(names, " and "), strings.Join(usage, "; ")
+		switch {
+		case p.NoFlag:
+		case p.Switch:
+			flags = append(flags, &cli.BoolFlag{Name: p.Flag(), Category: of, Usage: about})
+		default:
+			flags = append(flags, &cli.StringFlag{Name: p.Flag(), Category: of, Usage: "`" + p.Value + "`: " + about,
+				DefaultText: strings.Join(usual, ", ")})
+		}
+	}
+	return flags
+}
+
+// parameters reads the flags of a kind.
+func parameters(c *cli.Context, k *generate.Kind) (generate.Parameters, error) {
+	choices := k.Choices()
+	for _, key := range generate.Keys() {
+		flag := strings.ReplaceAll(key, "_", "-")
+		if !c.IsSet(flag) {
+			continue
+		}
+		if k.Param(key) == nil {
+			return nil, fmt.Errorf("--%s is for %s, not for %s", flag, strings.Join(generate.KindsWith(key), " and "),
+				k.Name)
+		}
+		if err := choices.Set(key, fmt.Sprint(c.Value(flag))); err != nil {
+			return nil, errors.New("--" + strings.Replace(err.Error(), key, flag, 1))
+		}
+	}
+	if choices == nil {
+		return nil, nil
+	}
+	return choices.Parameters(rand.New(rand.NewPCG(0, 0))), nil
+}
+
+func listKinds(out io.Writer) error {
+	var table strings.Builder // whole lines are folded to the terminal
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "KIND\tALSO\tLEAST\tTASKS\tWHAT IT IS")
+	for _, k := range generate.Kinds() {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", k.Name, k.Also, k.Least, k.Count, k.About)
+	}
+	t.Flush()
+	_, err := io.WriteString(out, table.String())
+	return err
+}
+
+func writeGenerated(o generateOptions, out, notes io.Writer) error {
+	if o.format == "" {
+		o.format = "dax"
+		if strings.EqualFold(filepath.Ext(o.out), ".json") {
+			o.format = "wfformat"
+		}
+	}
+	write := map[string]func(io.Writer, *trace.Workflow) error{"dax": trace.WriteDAX,
+		"wfformat": trace.WriteWfFormat}[o.format]
+	if write == nil {
+		return exit.Usagef("unknown format %q: use one of dax, wfformat", o.format)
+	}
+	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Parameters: o.params})
+	if err != nil {
+		return exit.Usagef("generate: %w", err)
+	}
+	if o.total > 0 {
+		if err := generate.Rescale(w, o.total); err != nil {
+			return exit.Usagef("generate: %w", err)
+		}
+	}
+	if n := len(w.Tasks); n != o.tasks && !strings.EqualFold(o.kind, "mapreduce") {
+		fmt.Fprintf(notes, "gantry: %s asked for with %d tasks has %d\n", strings.ToLower(w.Name), o.tasks, n)
+	}
+	if o.out == "-" {
+		to := bufio.NewWriter(out)
+		if err = write(to, w); err == nil {
+			err = to.Flush()
+		}
+		if err != nil {
+			return exit.Hostf("writing %s: %w", w.Label, err)
+		}
+		return nil
+	}
+	if err := writeWhole(o.out, func(f io.Writer) error { return write(f, w) }); err != nil {
+		return exit.Hostf("writing %s: %w", o.out, err)
+	}
+	return nil
+}

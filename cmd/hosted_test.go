@@ -1,0 +1,158 @@
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/cmd/internal/session"
+	"gantry/executor/sim/hostmodel"
+	"gantry/sqlite"
+)
+
+// hostFile writes a model of a host with four cores.
+func hostFile(t *testing.T, change func(m *hostmodel.Model)) string {
+	t.Helper()
+	m := hostmodel.Example(4)
+	if change != nil {
+		change(m)
+	}
+	text, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "host.json")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The example adds 145 ms to the 10 s of a task without files: staging 10, create 20, start 80, end 30, publishing 5.
+func TestSimulateOnAHost(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"one.json": `{"name": "one", "schemaVersion": "1.5", "workflow": {
+		"specification": {"tasks": [{"name": "a", "id": "a", "children": [], "parents": []}]},
+		"execution": {"makespanInSeconds": 10, "executedAt": "2024-01-01T00:00:00Z",
+			"tasks": [{"id": "a", "runtimeInSeconds": 10}]}}}`})
+	trace, home := filepath.Join(dir, "one.json"), filepath.Join(dir, "runs")
+	makespan := func(args ...string) string {
+		return expect(t, exitOK, nil, append(append([]string{"simulate", "--no-log", "--dir", home}, args...),
+			trace)...)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "makespan 10s,"}, // nothing was measured here
+		{[]string{"--host-model", hostFile(t, nil)}, "makespan 10.145s,"},
+		{[]string{"--host-model", "none", "--startup", "1s"}, "makespan 11s,"},
+		{[]string{"--host-model", hostFile(t, nil), "--startup", "1s"}, "makespan 10.145s,"}, // of estimates only
+	} {
+		if out := makespan(c.args...); !strings.Contains(out, c.says) {
+			t.Errorf("simulate %s says %q, not %q", strings.Join(c.args, " "), out, c.says)
+		}
+	}
+	noisy := hostFile(t, func(m *hostmodel.Model) { m.Phases.Start.Spread = hostmodel.Spread{0.5, 1, 5} })
+	one, same, other := makespan("--host-model", noisy, "--noise"), makespan("--host-model", noisy, "--noise"),
+		makespan("--host-model", noisy, "--noise", "--seed", "2")
+	if one != same || one == other {
+		t.Errorf("noise: %q, %q; with another seed %q", one, same, other)
+	}
+
+	// what the log has of this host counts by itself
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := hostmodel.Example(4)
+	m.Host, _ = session.Here(t.Context(), session.UsualRuntime.Name, home) // without a Docker Engine all but that
+	keep := func(m *hostmodel.Model) {
+		t.Helper()
+		db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
+		if err == nil {
+			m.Measured.At = time.Now()
+			_, err = session.KeepHostModel(t.Context(), db, m)
+			db.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(m)
+	huge := filepath.Join(dir, "huge.yaml")
+	if err := os.WriteFile(huge, []byte("nodes:\n  - {name: n, cores: 5000, memory: 1GB}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "makespan 10.145s,"},
+		{[]string{"--host-model", "this"}, "makespan 10.145s,"},
+		{[]string{"--host-model", "none"}, "makespan 10s,"},
+		{[]string{"--startup", "2s"}, "makespan 12s,"},
+		{[]string{"--cluster", huge}, "makespan 10s,"}, // this host cannot be that
+	} {
+		if out := makespan(c.args...); !strings.Contains(out, c.says) {
+			t.Errorf("simulate %s says %q, not %q", strings.Join(c.args, " "), out, c.says)
+		}
+	}
+	foreign := hostmodel.Example(4)
+	foreign.Host.Name = "elsewhere"
+	home = filepath.Join(dir, "foreign")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	keep(foreign)
+	_, out, errs := invoke(t, "simulate", "--no-log", "--dir", home, trace)
+	if !strings.Contains(out, "makespan 10s,") || !strings.Contains(errs, "elsewhere") {
+		t.Errorf("a foreign model: %s%s", out, errs)
+	}
+	expect(t, exitInput, []string{"--host-model this", "elsewhere"}, "simulate", "--no-log", "--dir", home,
+		"--host-model", "this", trace)
+}
+
+// Ending and publishing take 35 ms in the example. What follows waits for that, and not from the end of the program on.
+func TestComparedRunsHaveWhatEndingTakes(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"two.json": `{"name": "two", "schemaVersion": "1.5", "workflow": {
+		"specification": {"tasks": [{"name": "a", "id": "a", "children": ["b"], "parents": []},
+			{"name": "b", "id": "b", "children": [], "parents": ["a"]}]},
+		"execution": {"makespanInSeconds": 10, "executedAt": "2024-01-01T00:00:00Z",
+			"tasks": [{"id": "a", "runtimeInSeconds": 10}, {"id": "b", "runtimeInSeconds": 10}]}}}`})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	for _, name := range []string{"x", "y"} {
+		expect(t, exitOK, nil, "simulate", home, "--quiet", "--name", name, "--host-model", hostFile(t, nil),
+			filepath.Join(dir, "two.json"))
+	}
+	var c struct {
+		Phases []struct {
+			Waiting int64 `json:"waiting_ns"`
+			Ending  int64 `json:"ending_ns"`
+		} `json:"mean_phases"`
+	}
+	out := expect(t, exitOK, nil, "compare", home, "--json", "x", "y")
+	if err := json.Unmarshal([]byte(out), &c); err != nil || len(c.Phases) != 2 || c.Phases[1].Ending != 35e6 ||
+		c.Phases[1].Waiting != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestHostModelsThatAreNone(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "bad.json": "{}"})
+	trace := filepath.Join(dir, "one.dax")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--host-model", filepath.Join(dir, "nowhere.json")}, "nowhere.json"},
+		{[]string{"--host-model", filepath.Join(dir, "bad.json")}, "damaged host model"},
+		{[]string{"--host-model", "this"}, "gantry calibrate"},
+	} {
+		expect(t, exitInput, []string{c.says}, append(append([]string{"simulate", "--no-log", "--dir",
+			filepath.Join(dir, "runs")}, c.args...), trace)...)
+	}
+	expect(t, exitUsage, []string{"--noise"}, "simulate", "--no-log", "--noise", "--dir",
+		filepath.Join(dir, "runs"), trace)
+}

@@ -1,0 +1,632 @@
+package cmd
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/planner/seed/seedtest"
+)
+
+// times repeats a text; a %d in it is the number of the repetition.
+func times(n int, text string) string {
+	var b strings.Builder
+	for i := range n {
+		if strings.Contains(text, "%") {
+			fmt.Fprintf(&b, strings.ReplaceAll(text, "%d", "%[1]d"), i)
+		} else {
+			b.WriteString(text)
+		}
+	}
+	return b.String()
+}
+
+func daxOf(body string) string { return "<adag>\n" + body + "</adag>\n" }
+func ymlOf(jobs string) string { return "pegasus: '5.0'\njobs:\n" + jobs }
+func wfOf(tasks string) string {
+	return `{"schemaVersion": "1.4", "workflow": {"tasks": [` + strings.TrimSuffix(strings.TrimSpace(tasks), ",") +
+		"]}}\n"
+}
+
+func utf16(order []byte, text string) string {
+	out := append([]byte{}, order...)
+	for _, c := range []byte(text) {
+		if order[0] == 0xff {
+			out = append(out, c, 0)
+		} else {
+			out = append(out, 0, c)
+		}
+	}
+	return string(out)
+}
+
+func gzipped(text, more string, n int) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write([]byte(text))
+	for range n {
+		z.Write([]byte(more))
+	}
+	z.Close()
+	return b.String()
+}
+
+func zipped(names []string, text string, n int) string {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range names {
+		w, _ := z.Create(name)
+		for range n {
+			w.Write([]byte(text))
+		}
+	}
+	z.Close()
+	return b.String()
+}
+
+// hostile are files by kind. Each is refused or taken, saying what is given here, within the bounds of docs/files.md.
+var hostile = []struct {
+	name string // of the file
+	text func() string
+	says string // in the output; "ok": it is taken
+}{
+	// YAML
+	{"flow-lists.yml", func() string { return "pegasus: '5.0'\njobs: " + times(200_000, "[") },
+		"line 2: bound: nested deeper than 100"},
+	{"flow-maps.yml", func() string { return "pegasus: '5.0'\njobs: " + times(200_000, "{") },
+		"bound: nested deeper than 100"},
+	{"flow-mixed.yml", func() string { return "pegasus: '5.0'\njobs: " + times(5_000, "[{a: ") }, "error"},
+	{"flow-closed.yml", func() string { return ymlOf("- " + times(5_000, "[") + times(5_000, "]") + "\n") },
+		"line 3: bound: nested deeper than 100"},
+	{"flow-lines.yml", func() string { return "pegasus: '5.0'\njobs: " + times(50_000, "[\n") },
+		"nested deeper than 100"},
+	{"dashes.yml", func() string { return "pegasus: '5.0'\njobs:\n" + times(200_000, "- ") },
+		"line 3: bound: nested deeper than 100"},
+	{"questions.yml", func() string { return "pegasus: '5.0'\njobs:\n" + times(200_000, "? ") },
+		"nested deeper than 100"},
+	{"indented.yml", func() string {
+		var b strings.Builder
+		for i := range 500 {
+			b.WriteString(strings.Repeat(" ", i) + "a:\n")
+		}
+		return "pegasus: '5.0'\njobs: []\nx:\n " + strings.ReplaceAll(b.String(), "\n", "\n ") +
+			strings.Repeat(" ", 500) +
+			"b\n"
+	}, "nested deeper than 100"},
+	{"chains.yml", func() string { return ymlOf(times(5_000, "- "+times(95, "[")+times(95, "]")+"\n")) },
+		" values"},
+	{"flow-values.yml", func() string { return "pegasus: '5.0'\njobs: [" + times(700_000, "a,") + "]\n" },
+		" values"},
+	{"flow-pairs.yml", func() string { return "pegasus: '5.0'\njobs: [" + times(300_000, "a: b, ") + "]\n" },
+		" values"},
+	{"flow-set.yml", func() string { return "pegasus: '5.0'\njobs: {" + times(700_000, "a,") + "}\n" },
+		" values"},
+	{"small-set.yml", func() string { return ymlOf("- {" + times(30_000, "k%d,") + "}\n") }, "more than 10000 keys"},
+	{"block-values.yml", func() string { return ymlOf(times(400_000, "- a\n")) }, " values"},
+	{"tiny-jobs.yml", func() string { return ymlOf(times(300_000, "- id: %d\n")) }, " values"},
+	{"jobs.yml", func() string {
+		return ymlOf(times(20_000, "- id: ID%d\n  name: a\n  type: job\n  arguments: [-i, f%d]\n"))
+	}, "ok"},
+	{"laughs.yml", func() string {
+		s := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+		for i := range 30 {
+			s += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(times(10, fmt.Sprintf("*a%d, ", i)),
+				", "))
+		}
+		return "pegasus: '5.0'\n" + s + "jobs: *a30\n"
+	}, "should be a mapping"},
+	{"merged-laughs.yml", func() string {
+		s := "a0: &a0 {id: x}\n"
+		for i := range 30 {
+			s += fmt.Sprintf("a%d: &a%d {<<: [%s]}\n", i+1, i+1, strings.TrimSuffix(times(10, fmt.Sprintf("*a%d, ", i)),
+				", "))
+		}
+		return "pegasus: '5.0'\n" + s + "jobs: [*a30]\n"
+	}, "aliases unfold to too many values"},
+	{"uses-again.yml", func() string {
+		return "pegasus: '5.0'\nx: &u [" + times(5_000, "{lfn: f%d, type: input}, ") + "]\njobs:\n" +
+			times(5_000, "- {id: a%d, name: a, uses: *u}\n")
+	}, "bound: "},
+	{"cyclic-alias.yml", func() string { return "pegasus: '5.0'\njobs: &j [*j, {id: a, <<: *j}]\n" }, "error"},
+	{"no-anchor.yml", func() string { return ymlOf("- *nothing\n") }, "unknown anchor"},
+	{"anchors.yml", func() string { return ymlOf(times(10_000, "- &a%d {id: a%d, name: x}\n")) }, "ok"},
+	{"keys.yml", func() string { return "pegasus: '5.0'\njobs: []\n" + times(100_000, "k%d: v\n") }, "more than"},
+	{"same-keys.yml", func() string { return ymlOf("- {id: a, name: x, " + times(20_000, "id: a, ") + "}\n") },
+		"more than 10000 keys"},
+	{"documents.yml", func() string {
+		return "pegasus: '5.0'\njobs: [{id: a, name: b}]\n" +
+			times(20_000, "---\na: b\n")
+	}, "line 3: documents: a second YAML document begins here"},
+	{"comments.yml", func() string {
+		return "pegasus: '5.0'\n" + times(300_000, "# c\n") +
+			"jobs: [{id: a, name: b}]\n"
+	}, "ok"},
+	{"long-plain.yml", func() string {
+		return "pegasus: '5.0'\nname: " + times(2_000_000, "x") + "\njobs: [{id: a, name: b}]\n"
+	}, "line 2: bound: a text of more than 1048576 bytes"},
+	{"long-quoted.yml", func() string {
+		return "pegasus: '5.0'\nname: \"" + times(400_000, "x\\n") + "\"\njobs: [{id: a, name: b}]\n"
+	}, "ok"},
+	{"long-literal.yml", func() string {
+		return "pegasus: '5.0'\nname: |\n" + times(400_000, "  x\n") + "jobs: [{id: a, name: b}]\n"
+	}, "ok"},
+	{"folded.yml", func() string {
+		return "pegasus: '5.0'\nname: " + times(200_000, "x\n  ") + "\njobs: [{id: a, name: b}]\n"
+	}, "ok"},
+	{"tags.yml", func() string { return ymlOf(times(100_000, "- !!str a\n")) }, "and 99980 more errors"},
+	{"open-quote.yml", func() string { return ymlOf("- {id: \"" + times(500_000, "a ")) }, "syntax"},
+	{"tabs.yml", func() string { return ymlOf(times(100_000, "\t- {id: a%d}\n")) }, "error"},
+	{"nul.yml", func() string { return ymlOf("- {id: a\x00}\n") }, "syntax"},
+	{"carriage-returns.yml", func() string {
+		return strings.ReplaceAll(ymlOf(times(10_000, "- {id: a%d, name: x}\n")),
+			"\n", "\r\n")
+	}, "ok"},
+	{"not-utf8.yml", func() string { return ymlOf(times(1000, "- {id: a%d, name: x}\n") + "- {id: \xff}\n") },
+		"line 1003: syntax: not YAML: the text is not UTF-8"},
+	{"bom.yml", func() string { return "\xef\xbb\xbf" + ymlOf("- {id: a, name: x}\n") }, "ok"},
+	{"same-ids.yml", func() string { return ymlOf(times(20_000, "- {id: a, name: x}\n")) }, "and 19979 more errors"},
+	{"profiles.yml", func() string {
+		return ymlOf("- {id: a, name: x, profiles: {env: {" + times(9_000, "k%d: v, ") + "}}}\n")
+	}, "line 3: bound: more than 100 profiles"},
+	{"arguments.yml", func() string { return ymlOf("- id: a\n  name: x\n  arguments:\n" + times(300_000, "  - a\n")) },
+		"bound: "},
+	{"children.yml", func() string {
+		return ymlOf("- {id: a, name: x}\n- {id: b, name: x}\njobDependencies:\n- id: a\n  children:\n" +
+			times(50_000, "  - b\n"))
+	}, "ok"},
+	{"json.yml", func() string {
+		return `{"pegasus": "5.0", "jobs": [` + times(20_000, `{"id": "a%d", "name": "x"},`) +
+			`{"id": "z", "name": "x"}]}`
+	}, "ok"},
+	{"json-open.yml", func() string { return `{"pegasus": "5.0", "jobs": ` + times(100_000, "[") },
+		"nested deeper than 100"},
+	// XML
+	{"attributes.dax", func() string { return daxOf("<job id='a' " + times(60_000, "a%d='' ") + "/>\n") },
+		"line 2: bound: more than 100 attributes"},
+	{"foreign-attributes.dax", func() string { return daxOf("<job id='a' " + times(50_000, "x:a%d='' ") + "/>\n") },
+		"more than 100 attributes"},
+	{"long-tag.dax", func() string { return daxOf("<job id='a' " + times(2_000_000, " ") + "/>\n") },
+		"line 2: bound: a text of more than 1048576 bytes"},
+	{"long-attribute.dax", func() string { return daxOf("<job id='a' name='" + times(900_000, "x") + "'/>\n") }, "ok"},
+	{"long-id.dax", func() string { return daxOf("<job id='" + times(900_000, "x") + "' name='x'/>\n") },
+		"line 2: bound: a name of more than 4096 bytes"},
+	{"long-file.dax", func() string {
+		return daxOf("<job id='a' name='x'><uses link='input' file='" + times(900_000, "x") + "'/></job>\n")
+	}, "line 2: bound: a name of more than 4096 bytes"},
+	{"long-element.dax", func() string { return daxOf("<" + times(900_000, "x") + "/>\n") },
+		"line 2: bound: a name of more than 4096 bytes"},
+	{"long-end.dax", func() string { return "<adag></" + times(900_000, "x") + ">\n" },
+		"bound: a name of more than 4096 bytes"},
+	{"long-attribute-name.dax", func() string { return daxOf("<job " + times(900_000, "x") + "='a'/>\n") },
+		"bound: a name of more than 4096 bytes"},
+	{"long-text.dax", func() string {
+		return daxOf("<job id='a'><argument>" + times(2_000_000, "x") +
+			"</argument></job>\n")
+	}, "a text of more than 1048576 bytes"},
+	{"text-in-parts.dax", func() string {
+		return daxOf("<job id='a'><argument>" + times(300_000, "x<b/>yz") + "</argument></job>\n")
+	}, "ok"},
+	{"names-in-argument.dax", func() string {
+		return daxOf("<job id='a'><argument>" + times(300, "<file name='"+times(4000, "n")+"'/>") +
+			"</argument></job>\n")
+	}, "a text of more than 1048576 bytes"},
+	{"long-cdata.dax", func() string {
+		return daxOf("<job id='a'><argument><![CDATA[" + times(2_000_000, "]") + "]]></argument></job>\n")
+	}, "a text of more than 1048576 bytes"},
+	{"long-comment.dax", func() string {
+		return daxOf("<!--" + times(2_000_000, "- ") +
+			"--><job id='a' name='b'/>\n")
+	}, "ok"},
+	{"open-comment.dax", func() string { return "<adag><!--" + times(2_000_000, "-> ") }, "truncated"},
+	{"deep.dax", func() string { return "<adag>" + times(200_000, "<a>") }, "bound: nested deeper than 100"},
+	{"deep-closed.dax", func() string { return daxOf(times(100_000, "<a>") + times(100_000, "</a>")) },
+		"bound: nested deeper than 100"},
+	{"entities.dax", func() string {
+		s := "<!DOCTYPE adag [<!ENTITY a0 'aaaaaaaaaa'>"
+		for i := range 30 {
+			s += fmt.Sprintf("<!ENTITY a%d '%s'>", i+1, times(10, fmt.Sprintf("&a%d;", i)))
+		}
+		return s + "]>" + daxOf("<job id='&a30;' name='b'/>\n")
+	}, "unknown entity &a30;"},
+	{"external-entity.dax", func() string {
+		return "<!DOCTYPE adag [<!ENTITY x SYSTEM 'file:///etc/passwd'>]>" + daxOf("<job id='&x;'/>\n")
+	}, "unknown entity &x;"},
+	{"entity-declarations.dax", func() string {
+		return "<!DOCTYPE adag [" + times(100_000, "<!ENTITY a%d 'b'>") + "]>" + daxOf("<job id='a' name='b'/>\n")
+	}, "ok"},
+	{"references.dax", func() string { return daxOf("<job id='a' name='" + times(150_000, "&#65;") + "'/>\n") }, "ok"},
+	{"no-reference.dax", func() string { return daxOf("<job id='a' name='" + times(500_000, "&") + "'/>\n") },
+		"begins no entity"},
+	{"not-utf8.dax", func() string { return daxOf("<job id='\xff' name='b'/>\n") }, "not UTF-8"},
+	{"controls.dax", func() string { return daxOf("<job id='\x1b[31m' name='b'/>\n") }, "control character"},
+	{"escapes.dax", func() string {
+		return daxOf("<job id='a' name='b'/><child ref='a'><parent ref='&#x9b;31m'/></child>\n")
+	}, `\u009b31m`},
+	{"utf16le.dax", func() string {
+		return utf16([]byte{0xff, 0xfe},
+			daxOf(times(5_000, "<job id='a%d' name='b'/>\n")))
+	}, "ok"},
+	{"utf16be.dax", func() string {
+		return utf16([]byte{0xfe, 0xff},
+			daxOf(times(5_000, "<job id='a%d' name='b'/>\n")))
+	}, "ok"},
+	{"utf16-odd.dax", func() string { return utf16([]byte{0xff, 0xfe}, daxOf("<job id='a' name='b'/>")) + "\xd8" },
+		"error"},
+	{"nuls.dax", func() string { return times(1_000_000, "\x00") }, "binary data"},
+	{"tiny-jobs.dax", func() string { return daxOf(times(400_000, "<job id='%d'/>")) },
+		"takes more memory than 20 times"},
+	{"jobs.dax", func() string {
+		return daxOf(times(30_000, "<job id='ID%d' name='x' runtime='3'><uses file='f%d' link='output' "+
+			"size='1'/></job>\n"))
+	}, "ok"},
+	{"same-ids.dax", func() string { return daxOf(times(100_000, "<job id='a' name='b'/>")) }, "and 99979 more errors"},
+	{"parents.dax", func() string {
+		return daxOf(times(20_000, "<job id='%d' name='b'/>") + "<child ref='0'>" +
+			times(20_000, "<parent ref='%d'/>") +
+			"</child>")
+	}, "self-edge"},
+	{"same-parents.dax", func() string {
+		return daxOf("<job id='a' name='b'/><job id='b' name='b'/><child ref='b'>" +
+			times(100_000, "<parent ref='a'/>") +
+			"</child>")
+	}, "duplicate-edge"},
+	{"unknown-parents.dax", func() string {
+		return daxOf("<job id='a' name='b'/><child ref='a'>" + times(100_000, "<parent ref='%d'/>") + "</child>")
+	}, "error"},
+	{"big-cycle.dax", func() string {
+		return daxOf(times(30_000, "<job id='%d' name='b'/>") +
+			times(29_999, "<child ref='%d'><parent ref='1%d'/></child>"))
+	}, "error"},
+	{"executables.dax", func() string {
+		return daxOf(times(100_000, "<executable name='%d'/>") +
+			"<job id='a' name='b'/>")
+	}, "ok"},
+	{"inherited.dax", func() string {
+		return daxOf("<executable name='x'>" + times(95, "<profile namespace='env' key='k%d'>v</profile>") +
+			"</executable>" + times(20_000, "<job id='%d' name='x'/>"))
+	}, "takes more memory than 20 times"},
+	{"profiles.dax", func() string { return daxOf("<job id='a' name='b'>" + times(100_000, "<profile/>") + "</job>") },
+		"more than 100 profiles"},
+	{"words.dax", func() string {
+		return daxOf("<job id='a' name='b'><argument>" + times(500_000, "a ") + "</argument></job>")
+	}, "ok"},
+	{"open-quotes.dax", func() string {
+		return daxOf(times(10_000,
+			"<job id='%d' name='b'><argument>'</argument></job>\n"))
+	}, "open-quote"},
+	{"truncated.dax", func() string { return "<adag>" + times(30_000, "<job id='%d' name='b'/>") + "<job id='x" },
+		"truncated"},
+	{"declaration.dax", func() string { return "<?xml version='1.0' encoding='" + times(900_000, "x") + "'?><adag/>" },
+		"ok"},
+	{"bang.dax", func() string { return daxOf("<!><job id='a'/>") }, "begins neither a comment nor a declaration"},
+	{"factor.dax", func() string { return daxOf("<job id='a' name='b' runtime='1" + times(100_000, "0") + "'/>") },
+		"bad-number"},
+	{"exponents.dax", func() string { return daxOf(times(20_000, "<job id='%d' name='b' runtime='1e999999999'/>")) },
+		"and 19980 more errors"},
+	{"negative.dax", func() string {
+		return daxOf("<job id='a' name='b'><uses file='f' link='input' size='-9223372036854775808'/></job>")
+	}, "error"},
+	// JSON
+	{"deep.json", func() string { return `{"workflow": ` + times(500_000, "[") }, "bound: nested deeper than 100"},
+	{"deep-objects.json", func() string { return times(200_000, `{"workflow":`) }, "nested deeper than 100"},
+	{"deep-unknown.json", func() string { return `{"x": ` + times(200_000, `{"a":[`) }, "nested deeper than 100"},
+	{"keys.json", func() string { return `{"workflow": {` + times(100_000, `"k%d": 1, `) + `"tasks": []}}` },
+		"line 1: bound: more than 10000 keys"},
+	{"task-keys.json", func() string { return wfOf(`{"name": "a", ` + times(50_000, `"k%d": 1, `) + `"id": "a"}`) },
+		"more than 10000 keys"},
+	{"same-keys.json", func() string { return wfOf(`{"name": "a"` + times(9_000, `, "name": "a"`) + `}`) },
+		"duplicate-key"},
+	{"env.json", func() string { return wfOf(`{"name": "a", "env": {` + times(20_000, `"k%d": "v", `) + `"z": ""}}`) },
+		"more than 10000 keys"},
+	{"long-key.json", func() string { return `{"workflow": {"` + times(1_000_000, "k") + `": 1}}` },
+		"a name of more than 4096 bytes"},
+	{"long-string.json", func() string { return `{"description": "` + times(2_000_000, "x") + `", "workflow": {}}` },
+		"no-tasks"},
+	{"long-escapes.json", func() string { return `{"description": "` + times(1_100_000, `\n`) + `", "workflow": {}}` },
+		"no-tasks"},
+	{"long-number.json", func() string { return wfOf(`{"name": "a", "runtime": ` + times(100_000, "9") + "}") },
+		"a number of more than 1000 characters"},
+	{"surrogates.json", func() string { return wfOf(`{"name": "` + times(100_000, `\ud800`) + `"}`) },
+		"surrogate"},
+	{"tiny-tasks.json", func() string { return wfOf(times(300_000, `{"name":"%d"},`)) },
+		"takes more memory than 20 times"},
+	{"tasks.json", func() string {
+		return wfOf(times(20_000,
+			`{"name": "ID%d", "runtime": 3, "files": [{"link": "input", "name": "f%d", "size": 3}]},`+"\n"))
+	}, "ok"},
+	{"parents.json", func() string {
+		return wfOf(`{"name": "a"}, {"name": "b", "parents": [` + times(400_000, `"a",`) + `"a"]}`)
+	}, "b"},
+	{"files.json", func() string { return wfOf(`{"name": "a", "inputFiles": [` + times(300_000, `"%d",`) + `"a"]}`) },
+		"takes more memory than 20 times"},
+	{"writers.json", func() string {
+		return wfOf(times(6_000, `{"name":"w%d","files":[{"link":"output","name":"f"}]},`) +
+			times(6_000, `{"name":"r%d","files":[{"link":"input","name":"f"}]},`))
+	}, "takes more memory than 20 times"},
+	{"unordered.json", func() string {
+		return `{"schemaVersion": "0.4", "workflow": {"jobs": [` +
+			times(5_000, `{"name":"w%d","files":[{"link":"output","name":"f"}]},`) +
+			times(5_000, `{"name":"r%d","files":[{"link":"input","name":"f"}]},`) + `{"name": "z"}]}}`
+	}, "unordered-input"},
+	{"executions.json", func() string {
+		return `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": []}, "execution": {"tasks": [` +
+			times(100_000, `{"id":"%d"},`) + `{"id":"z"}]}}}`
+	}, "ok, 1 warning"},
+	{"listed-files.json", func() string {
+		return `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a"}], ` +
+			`"files": [` +
+			times(100_000, `{"id":"%d"},`) + `{"id":"z"}]}}}`
+	}, "ok"},
+	{"nul.json", func() string { return "{\"workflow\": {\"name\": \"\x00\"}}" }, `invalid character '\x00'`},
+	{"not-utf8.json", func() string { return wfOf("{\"name\": \"\xff\"}") }, "not UTF-8"},
+	{"truncated.json", func() string {
+		return `{"workflow": {"tasks": [` + times(20_000, `{"name": "a%d"}, `) +
+			`{"name": "`
+	}, "truncated"},
+	{"infinite.json", func() string { return wfOf(`{"name": "a", "runtime": Infinity}`) }, "bad-number"},
+	{"shell.json", func() string {
+		return wfOf(`{"name": "a", "command": {"program": "x", "arguments": [` + times(200_000, `"a",`) + `"b"]}}`)
+	}, "ok"},
+	// compressed
+	{"bomb.json.gz", func() string { return gzipped(`{"workflow": {"tasks": [`, times(10_000, `{"name":"a"},`), 1000) },
+		"bound: "},
+	{"skipped-bomb.json.gz", func() string { return gzipped(`{"x": [`, times(10_000, `1, `), 4000) },
+		"its decompressed text is larger than"},
+	{"bomb.yml.gz", func() string { return gzipped(ymlOf(""), times(10_000, "- {id: a, name: b}\n"), 600) }, "bound: "},
+	{"bomb.dax.gz", func() string { return gzipped("<adag>", times(10_000, "<!-- comment by comment -->\n"), 400) },
+		"its decompressed text is larger than"},
+	{"bomb.zip", func() string {
+		return zipped([]string{"a.dax"}, times(10_000, "<!-- comment by comment -->\n"), 400)
+	}, "bound: "},
+	{"many.zip", func() string { return zipped(strings.Split(times(10_000, "%d.dax "), " ")[:10_000], "", 1) },
+		"a zip archive of 10000 files"},
+	{"nested.gz", func() string { return gzipped(gzipped(daxOf("<job id='a' name='b'/>"), "", 0), "", 0) }, "error"},
+	{"truncated.gz", func() string {
+		s := gzipped(daxOf(times(20_000, "<job id='%d' name='b'/>")), "", 0)
+		return s[:len(s)/2]
+	}, "truncated"},
+	{"damaged.gz", func() string {
+		s := []byte(gzipped(daxOf(times(20_000, "<job id='%d' name='b'/>")), "", 0))
+		s[len(s)/2] ^= 0xff
+		return string(s)
+	}, "error"},
+	{"jobs.dax.gz", func() string {
+		return gzipped(daxOf(times(5_000, "<job id='ID%d' name='x' runtime='3'/>\n")), "",
+			0)
+	}, "ok"},
+	// workload, cluster and experiment files
+	{"workflows.yaml", func() string {
+		return "workflows:\n" + times(60_000, "- {trace: a, name: w%d, arrive: 3s, tenant: alice}\n")
+	}, " values"},
+	{"tiny-workflows.yaml", func() string { return "workflows:\n" + times(200_000, "- trace: a\n") },
+		" values"},
+	{"copies.yaml", func() string { return "workflows:\n- {trace: a, name: x, copies: 1000000}\n" }, "missing-file"},
+	{"copies-of-many.yaml", func() string {
+		return "workflows:\n" +
+			times(5_000, "- {trace: a, name: x%d, copies: 1000000}\n")
+	}, "more than 1000000 workflows"},
+	{"mix.yaml", func() string { return "count: 3\nmix:\n" + times(40_000, "- {trace: a}\n") }, "bound: "},
+	{"tenants.yaml", func() string {
+		return "count: 3\nmix: [{generator: montage, tasks: 30}]\ntenants:\n" + times(10_000, "- {name: t%d}\n")
+	}, "ok"},
+	{"costs.yaml", func() string {
+		return "workflows:\n- trace: a\n  costs: {" + times(20_000, "t%d: {n: 1s}, ") +
+			"}\n"
+	}, "bound: "},
+	{"unknown-keys.yaml", func() string { return "workflows:\n" + times(40_000, "- {trase: a}\n") },
+		"and 79980 more errors"},
+	{"long-key.yaml", func() string { return "workflows: []\n? " + times(500_000, "k") + "\n: 1\n" },
+		"a name of more than 4096 bytes"},
+	{"nodes.yaml", func() string { return "nodes:\n" + times(60_000, "- {name: n%d, cores: 4, memory: 2GB}\n") },
+		" values"},
+	{"many-nodes.yaml", func() string { return "nodes:\n" + times(50, "- {name: n%d, count: 100000}\n") },
+		"more than 100000 nodes"},
+	{"links.yaml", func() string {
+		return "nodes: [{name: a, group: a}]\nlinks:\n" +
+			times(30_000, "- {from: a, to: a}\n")
+	}, " values"},
+	{"deep.yaml", func() string { return "nodes: " + times(100_000, "[") }, "line 1: bound: nested deeper than 100"},
+	{"factors.yaml", func() string {
+		return "workload: w\ncluster: c\nfactors:\n  policy:\n" + times(100_000, "  - p%d\n")
+	}, "missing-file"},
+	{"product.yaml", func() string {
+		return "workload: w\ncluster: c\nfactors:\n  policy: heft\n" +
+			times(20, "  workload.k%d: [1, 2, 3, 4, 5, 6, 7, 8, 9]\n")
+	}, "more than 10000000"},
+	{"laughing-factors.yaml", func() string {
+		s := "workload: w\ncluster: c\nfactors:\n  policy: heft\n  workload.a0: &a0 [x, x]\n"
+		for i := range 40 {
+			s += fmt.Sprintf("  workload.a%d: &a%d [[*a%d, 1], [*a%d, 2]]\n", i+1, i+1, i, i)
+		}
+		return s
+	}, "error"},
+	{"not-a-file.yaml", func() string { return "factors: *x\n" }, "error"},
+	// Makeflow
+	{"doubling.makeflow", func() string {
+		text := "A0=xxxxxxxx\n"
+		for i := range 40 {
+			text += fmt.Sprintf("A%d=$(A%d)$(A%d)\n", i+1, i, i)
+		}
+		return text + "o:\n\techo $(A40) > o\n"
+	}, "bound: a text of more than"},
+	{"rules.makeflow", func() string { return times(30_000, "o%d:\n\ttouch o\n") }, "takes more memory than 20 times"},
+	{"outputs.makeflow", func() string { return times(300_000, "x%d ") + ": in\n\ttouch x1\n" },
+		"takes more memory than 20 times"},
+	{"inputs.makeflow", func() string { return "o: " + times(400_000, "%d ") + "\n\ttouch o\n" },
+		"takes more memory than 20 times"},
+	{"continued.makeflow", func() string { return "o:\n\techo " + times(300_000, "a \\\n") + " > o\n" }, "ok"},
+	{"quotes.makeflow", func() string { return "o:\n\techo " + times(999_999, "'") + "\n" }, "open-quote"},
+	{"range.jx", func() string {
+		return `{"rules": [{"command": "touch o" + i, "outputs": ["o" + i]} for i in range(100000000)]}`
+	}, "takes more memory than 20 times"},
+	{"deep.jx", func() string { return `{"rules": ` + times(200_000, "[") }, "bound: nested deeper than 100"},
+	{"doubling.jx", func() string {
+		text := `{"define": {"b0": "xxxxxxxx"`
+		for i := range 40 {
+			text += fmt.Sprintf(`, "b%d": b%d + b%d`, i+1, i, i)
+		}
+		return text + `}, "rules": [{"command": b40, "outputs": ["o"]}]}`
+	}, "takes more memory than 20 times"},
+	// catalogs and properties of Pegasus, with --catalog
+	{"deep.catalog.yml", func() string { return "replicas: " + times(200_000, "[") }, "bound: "},
+	{"pfns.catalog.yml", func() string {
+		return "replicas:\n- lfn: in\n  pfns:\n" + times(60_000, "  - {pfn: /x/f%d}\n")
+	}, "bound: "},
+	{"patterns.catalog.yml", func() string {
+		return "replicas:\n" + times(2_000, "- {lfn: '(((a{9}){9}){9})%d', regex: true, pfns: [{pfn: /x}]}\n")
+	}, "bound: "},
+	{"sites.catalog.yml", func() string { return "sites:\n" + times(50_000, "- {name: s%d, directories: []}\n") },
+		"bound: "},
+	{"profiles.catalog.yml", func() string {
+		return "transformations:\n- {name: p, profiles: {env: {" + times(9_000, "k%d: v, ") + "}}, sites: []}\n"
+	}, "bound: "},
+	{"long-value.properties", func() string { return "a=" + times(3_000_000, "x") }, "1: a text of more than"},
+	{"continued.properties", func() string { return "a=" + times(400_000, "x\\\n") + "\n" }, "ok"},
+	{"endless.properties", func() string { return "a=" + times(1_000_000, "xx\\\n") }, "bound: "},
+	{"newlines.properties", func() string { return times(4_000_000, "\n") }, "ok"},
+	{"keys.properties", func() string { return times(200_000, "k%d=v\n") }, "more than 10000 properties"},
+	{"long-key.properties", func() string { return times(1_000_000, "k") }, "a name of more than 4096 bytes"},
+	{"itself.properties", func() string {
+		return "pegasus.catalog.replica = YAML\npegasus.catalog.replica.file = itself.properties\n"
+	}, "has none of the keys"},
+	{"as-text.properties", func() string { // each line is a replica, too
+		return "pegasus.catalog.replica File\npegasus.catalog.replica.file as-text.properties\n" +
+			"in /x\n" + times(9_000, "in /x%d\n")
+	}, "more than 1000 locations"},
+	// CSV, which a workload file names
+	{"times.csv", func() string { return times(400_000, "1\n") }, "ok"},
+	{"long-line.csv", func() string { return times(1_000_000, "1") }, "token too long"},
+	{"columns.csv", func() string { return times(200, times(300, "1,")+"\n") }, "say which column"},
+	{"costs.csv", func() string { return "task,node,seconds\n" + times(200_000, "%d,n,1\n") },
+		"takes more memory than 20 times"},
+	{"quotes.csv", func() string { return "task,node,seconds\n\"" + times(1_000_000, "a\n") }, "extraneous or missing"},
+	{"long-name.csv", func() string { return "task,node,seconds\n" + times(1_000_000, "a") + ",n,1\n" },
+		"a name of more than 4096 bytes"},
+	{"bare-quotes.csv", func() string { return "task,node,seconds\n" + times(50_000, "a\"b,n,1\n") }, `bare "`},
+	{"nuls.csv", func() string { return "task,node,seconds\n" + times(1_000_000, "\x00") }, "has other fields"},
+}
+
+// Every hostile file is read within memory and time in proportion to its size, and told with its line.
+func TestHostileFilesStayWithinTheBounds(t *testing.T) {
+	if len(hostile) < 60 {
+		t.Fatalf("%d files", len(hostile))
+	}
+	dir := t.TempDir()
+	if raceDetector {
+		t.Skip("the bounds are those of a build without the race detector")
+	}
+	least := filepath.Join(dir, "least.yml")
+	if err := os.WriteFile(least, []byte(ymlOf("- {type: job, name: p, id: A}\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, of := checkFile(t, least+".memory", "check", least)
+	small := of.memory
+	for i, h := range hostile {
+		if testing.Short() && i%12 != seedtest.Part(12) {
+			continue // make test-long runs it
+		}
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(dir, h.name)
+			text := h.text()
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			size := len(text)
+			if strings.HasSuffix(h.name, ".csv") {
+				load := "workflows: [{trace: x, costs: " + h.name + "}]\n"
+				if !strings.HasPrefix(text, "task") {
+					load = "count: 1\nmix: [{generator: montage, tasks: 20}]\narrivals: {process: trace, times: " +
+						h.name + "}\n"
+				}
+				path += ".yaml"
+				if err := os.WriteFile(path, []byte(load), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := []string{"check", path}
+			if catalog := path; strings.HasSuffix(path, ".properties") || strings.HasSuffix(path, ".catalog.yml") {
+				path += ".yml"
+				args = []string{"check", "--catalog", catalog, path}
+				w := ymlOf("- {type: job, name: p, id: A, uses: [{lfn: in, type: input}]}\n")
+				if err := os.WriteFile(path, []byte(w), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, used := checkFile(t, path+".memory", args...)
+			switch {
+			case h.says == "ok":
+				if used.code != 0 || !strings.Contains(out, ": ok") {
+					t.Errorf("exit code %d: %.600s", used.code, out)
+				}
+			case !strings.Contains(out, h.says):
+				t.Errorf("it does not say %q: %.600s", h.says, out)
+			case used.code != exitInput && strings.Contains(out, "bound: "):
+				t.Errorf("exit code %d: %.600s", used.code, out)
+			}
+			for line := range strings.Lines(out) {
+				if len(line) > 1000 {
+					t.Errorf("a line of %d bytes: %.200s", len(line), line)
+				}
+			}
+			most := small + int64(30*size+96_000_000)
+			for range 2 {
+				if used.memory > most {
+					_, again := checkFile(t, path+".memory", args...)
+					used.memory = min(used.memory, again.memory)
+				}
+			}
+			if used.memory > most {
+				t.Errorf("%d kB of memory for %d kB of text, wanted at most %d kB", used.memory/1000, size/1000,
+					most/1000)
+			}
+			// Loose, as on a busy host all takes longer. The square of the size would take minutes.
+			longest := 2*time.Second + time.Duration(size)*20*time.Microsecond
+			if !isCompressed(h.name) && used.time > longest {
+				t.Errorf("%v of CPU time for %d kB, wanted at most %v", used.time, size/1000, longest)
+			}
+		})
+	}
+}
+
+func isCompressed(name string) bool {
+	return strings.HasSuffix(name, "gz") || strings.HasSuffix(name, "zip")
+}
+
+type used struct {
+	code   int
+	memory int64 // bytes, at most
+	time   time.Duration
+}
+
+// checkFile runs gantry as a process of its own, which writes what memory it took to a file.
+func checkFile(t *testing.T, memory string, args ...string) (string, used) {
+	t.Helper()
+	cmd := gantryProcess(t, args...)
+	cmd.Env = append(os.Environ(), memoryFile+"="+memory)
+	out, err := cmd.CombinedOutput()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kilobytes int64
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	if _, err := fmt.Sscan(peak, &kilobytes); err != nil {
+		t.Fatal(err)
+	}
+	return string(out), used{cmd.ProcessState.ExitCode(), kilobytes * 1024, cmd.ProcessState.UserTime() +
+		cmd.ProcessState.SystemTime()}
+}
+
+// raceDetector is set in builds with it, which take several times the memory.
+var raceDetector bool

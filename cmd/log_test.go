@@ -1,0 +1,349 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+)
+
+// invoke runs gantry with args and returns its exit code and what it printed.
+func invoke(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	lasting := []string{"run", "resume", "wait", "serve", "calibrate", "drain"}
+	if env, ok := isApart(t); ok && (len(env) > 0 || slices.Contains(lasting, args[0])) {
+		var prints, says bytes.Buffer
+		cmd := gantryProcess(t, args...)
+		cmd.Stdout, cmd.Stderr = &prints, &says
+		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), prints.String(), says.String()
+	}
+	inHere.Lock()
+	defer inHere.Unlock()
+	dir := t.TempDir()
+	streams := [2]**os.File{&os.Stdout, &os.Stderr}
+	var files [2]*os.File
+	for i, s := range streams {
+		f, err := os.Create(filepath.Join(dir, []string{"out", "err"}[i]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		was := *s
+		*s, files[i] = f, f
+		defer func() { *s = was }()
+	}
+	code = run(append([]string{"gantry"}, args...))
+	var text [2]string
+	for i, f := range files {
+		b, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[i] = string(b)
+	}
+	return code, text[0], text[1]
+}
+
+// expect invokes gantry and wants an exit code and all of the words on the stream that belongs to it.
+func expect(t *testing.T, want int, words []string, args ...string) string {
+	t.Helper()
+	code, out, errs := invoke(t, args...)
+	if code != want {
+		t.Fatalf("gantry %s: exit %d, want %d\n%s%s", strings.Join(args, " "), code, want, out, errs)
+	}
+	text := out
+	if want != exitOK {
+		text = errs
+	}
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("gantry %s does not say %q:\n%s", strings.Join(args, " "), w, text)
+		}
+	}
+	return out
+}
+
+// newLog makes a log and returns its directory.
+func newLog(t *testing.T, fill func(db *sqlite.DB)) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// stuckLog has a run of three tasks under way: fail_0 failed for good, next_1 waits for it, wide_2 for memory.
+func stuckLog(t *testing.T, state sqlite.State) string {
+	return newLog(t, func(db *sqlite.DB) {
+		l := logtest.New(t, db, logtest.Info("stuck-run-1"))
+		first := l.Arrive(0, "w", []string{"fail", "next", "wide"}, [][]int32{nil, {0}, nil})
+		a := l.Start(0, first, 1, 0, time.Second)
+		l.Exit(2*logtest.Second, a, planner.ExitCode, 3, "the last words on standard error:\nno such option")
+		l.Plan(2*logtest.Second, planner.Wait{Task: first + 1, Reason: planner.Reason{Code: planner.WaitsForParents}},
+			planner.Wait{Task: first + 2, Reason: planner.Reason{Code: planner.NoNodeFree, Dim: unit.Memory}})
+		if state != sqlite.Running {
+			if err := l.Finish(context.Background(), state, exitTasksFailed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestLsListsTheNewestRunFirst(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) {
+		logtest.Diamond(t, db, "calm-hopper-1111")
+		logtest.New(t, db, logtest.Info("bold-turing-2222"))
+	})
+	out := expect(t, exitOK, []string{"calm-hopper-1111", "finished", "heft", "14.00 s", "bold-turing-2222", "crashed"},
+		"ls", "--dir", dir)
+	if strings.Index(out, "bold-turing") > strings.Index(out, "calm-hopper") {
+		t.Errorf("not the newest first:\n%s", out)
+	}
+	var runs []struct {
+		Run      string
+		Tasks    int
+		Makespan *float64 `json:"makespan_s"`
+	}
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "ls", "--json", "--dir", dir)), &runs); err != nil {
+		t.Fatal(err)
+	}
+	if len(runs) != 2 || runs[1].Tasks != 4 || *runs[1].Makespan != 14 || runs[0].Makespan != nil {
+		t.Errorf("%+v", runs)
+	}
+}
+
+func TestShowNamesTasksThatSucceededInDoubt(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) {
+		l := logtest.New(t, db, logtest.Info("r"))
+		first := l.Arrive(0, "w", []string{"good", "odd"}, [][]int32{nil, nil})
+		for i, message := range []string{"", "succeeded, although the kernel killed 1 process"} {
+			l.Exit(2*logtest.Second, l.Start(0, first+planner.TaskID(i), 1, 0, time.Second), planner.OK, 0, message)
+		}
+	})
+	out := expect(t, exitOK, []string{"suspect:\n  w/odd_1 on n1: succeeded, although the kernel killed 1 process\n"},
+		"show", "--dir", dir)
+	if strings.Contains(out, "good_0") || strings.Contains(out, "failed:") {
+		t.Errorf("more than the one in doubt:\n%s", out)
+	}
+}
+
+func TestShowSumsUpARun(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
+	expect(t, exitOK, []string{"Run calm-hopper-1111: finished, 4 tasks of 4 done", "makespan 14.00 s",
+		"5 attempts (4 ok, 1 out-of-memory)",
+		"split", "work", "join", "n1", "n2", "buffered writes", filepath.Join(dir, sqlite.FileName)}, "show", "--dir",
+		dir)
+	var s struct {
+		Kinds []struct {
+			Kind                         string
+			Tasks, Attempts              int
+			Estimated, Measured, Runtime *float64
+			EstimatedS                   *float64 `json:"estimated_s"`
+			MeasuredS                    *float64 `json:"measured_s"`
+			CPU                          *float64 `json:"cpu_s"`
+			Peak                         *int64   `json:"peak_memory_bytes"`
+			Read                         *int64   `json:"read_bytes"`
+		}
+		Nodes []struct {
+			Node string
+			Held *float64 `json:"held_percent"`
+		}
+	}
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "calm-hopper-1111", "--json", "--dir", dir)),
+		&s); err != nil {
+		t.Fatal(err)
+	}
+	k := s.Kinds[0]
+	// Two of work's three attempts were ok: staged 0.25 s after the order, ended 3 s and 4 s after it.
+	if k.Kind != "work" || k.Tasks != 2 || k.Attempts != 3 || *k.EstimatedS != 3 || *k.MeasuredS != 3.25 ||
+		*k.Peak != 50e6 || *k.Read != 6e6 {
+		t.Errorf("%+v", k)
+	}
+	// n1 was held for 2 + 3 + 5 core seconds of 2 cores times 14 s.
+	if h := *s.Nodes[0].Held; h < 35.7 || h > 35.8 {
+		t.Errorf("n1 was held for %v %%", h)
+	}
+}
+
+func TestWhatIsAskedForAndNotThereIsNamed(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) {
+		logtest.Diamond(t, db, "calm-hopper-1111")
+		logtest.Diamond(t, db, "calm-turing-2222")
+	})
+	for _, c := range []struct {
+		code  int
+		words []string
+		args  []string
+	}{
+		{exitInput, []string{"no log at"}, []string{"show", "--dir", t.TempDir()}},
+		{exitInput, []string{`no run "bold"`, "calm-hopper-1111", "calm-turing-2222"}, []string{"show", "bold", "--dir",
+			dir}},
+		{exitInput, []string{`no run "calm"`}, []string{"explain", "calm", "split_0", "--dir", dir}},
+		{exitInput, []string{`2 tasks of transformation "work"`, "work_1", "work_2"},
+			[]string{"explain", "work", "--dir", dir}},
+		{exitInput, []string{`no task "werk"`}, []string{"explain", "werk", "--dir", dir}},
+		{exitInput, []string{"attempt 2"}, []string{"logs", "split_0", "--attempt", "2", "--dir", dir}},
+		{exitInput, []string{"no workflow", "diamond"}, []string{"export", "--format", "wfformat", "--workflow", "x",
+			"--dir", dir}},
+		{exitUsage, []string{"csv, parquet, json, trace, wfformat"},
+			[]string{"export", "--format", "xml", "--dir", dir}},
+		{exitUsage, []string{"[RUN] TASK"}, []string{"explain", "--dir", dir}},
+	} {
+		expect(t, c.code, c.words, c.args...)
+	}
+}
+
+func TestExplainTellsWhyATaskWaitedFailedAndRan(t *testing.T) {
+	done := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
+	running, ended := stuckLog(t, sqlite.Running), stuckLog(t, sqlite.Failed)
+	for _, c := range []struct {
+		name, dir, task string
+		words           []string
+	}{
+		{"waited and was retried", done, "work_2", []string{"done on n2, in 3.50 s, at attempt 2",
+			"not all of its parents have ended", "its parent split_0 ended on n1: ready",
+			"no node has 67.11 MB of memory free", "running then: work_1",
+			"attempt 1: policy heft starts it on n2, estimated 3.00 s ± 300 ms (declared)",
+			"attempt 1: out-of-memory after", "1 oom_kill under a limit of 64 MiB", "no node has 1 core free",
+			"attempt 2: ok"}},
+		{"by number", done, "#3", []string{"diamond/join_3", "its parent work_1 ended on n1",
+			"its parent work_2 ended on n2: ready"}},
+		{"failed", running, "w/fail_0", []string{"failed, 1 attempt; the last on n1: exit code 3: the last words",
+			"no such option", "gantry logs stuck-run-1 fail_0"}},
+		{"waits for a parent", running, "next_1", []string{"waits for 1 parent: fail_0 (exit-code)"}},
+		{"waits for memory", running, "wide_2", []string{"waits: no node has 67.11 MB of memory free"}},
+		{"skipped", ended, "next_1", []string{"skipped, because a task before it failed: fail_0 (exit-code)"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, exitOK, c.words, "explain", c.task, "--dir", c.dir) })
+	}
+	var life struct {
+		State    string
+		Attempts []struct {
+			Outcome      string
+			CPUThrottled *float64 `json:"cpu_throttled_s"`
+		}
+	}
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "explain", "work_2", "--json", "--dir", done)),
+		&life); err != nil {
+		t.Fatal(err)
+	}
+	if life.State != "done" || len(life.Attempts) != 2 || life.Attempts[0].Outcome != "out-of-memory" ||
+		life.Attempts[0].CPUThrottled != nil {
+		t.Errorf("%+v", life)
+	}
+}
+
+func TestLogsPrintsWhatAnAttemptSaid(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
+	for try, text := range map[string]string{"1": "first", "2": "second"} {
+		work := filepath.Join(dir, "calm-hopper-1111", "work", "diamond", "work_2-"+try)
+		if err := os.MkdirAll(work, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, stream := range map[string]string{".command.out": " on out\n", ".command.err": " on err\n"} {
+			if err := os.WriteFile(filepath.Join(work, name), []byte(text+stream), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"work_2"}, "second"}, {[]string{"calm", "work_2", "-f"}, "second"},
+		{[]string{"--attempt", "1", "work_2"}, "first"}} {
+		code, out, errs := invoke(t, append([]string{"logs", "--dir", dir}, c.args...)...)
+		if code != exitOK || out != c.want+" on out\n" || errs != c.want+" on err\n" {
+			t.Errorf("%v: exit %d, %q, %q", c.args, code, out, errs)
+		}
+	}
+	expect(t, exitInput, []string{"left no output"}, "logs", "join_3", "--dir", dir)
+}
+
+func TestExportWritesEveryFormat(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
+	table, err := csv.NewReader(strings.NewReader(expect(t, exitOK, nil, "export", "--dir", dir))).ReadAll()
+	if err != nil || len(table) != 6 {
+		t.Errorf("%d lines of CSV: %v", len(table), err)
+	}
+	var all struct {
+		Runs            []struct{ Run string }
+		Tasks, Attempts []map[string]any
+	}
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "export", "--format", "json", "--dir", dir)),
+		&all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Runs) != 1 || all.Runs[0].Run != "calm-hopper-1111" || len(all.Tasks) != 4 || len(all.Attempts) != 5 ||
+		all.Attempts[0]["cpu_throttled_ns"] != nil {
+		t.Errorf("%+v", all)
+	}
+	into := t.TempDir()
+	for _, f := range []string{"csv", "json", "trace", "wfformat"} {
+		expect(t, exitOK, nil, "export", "calm", "--format", f, "-o", into, "--dir", dir)
+	}
+	for _, name := range []string{"tasks.csv", "attempts.csv", "attempts.json", "trace.txt", "diamond.json"} {
+		if b, err := os.ReadFile(filepath.Join(into, name)); err != nil || len(b) == 0 ||
+			bytes.HasPrefix(b, []byte("null")) {
+			t.Errorf("%s: %q %v", name, b, err)
+		}
+	}
+	single := filepath.Join(into, "new", "one.json")
+	expect(t, exitOK, nil, "export", "--format=wfformat", "-o", single, "--dir", dir)
+	expect(t, exitOK, []string{"4 of 3 types, 4 edges"}, "check", single)
+}
+
+// What programs read is one line per object where it is not for a person's eyes, and a full disk behind standard output
+// is an error.
+func TestOutputForProgramsIsALineAndIsWrittenOrTold(t *testing.T) {
+	home := t.TempDir()
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logtest.Diamond(t, db, "calm-hopper-4f2a")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"ls"}, {"show"}, {"explain", "work_2"}, {"export"}} {
+		args = append([]string{args[0], "--dir", home}, args[1:]...)
+		if args[0] != "export" {
+			_, out, _ := invoke(t, append(slices.Clone(args), "--json")...)
+			if !json.Valid([]byte(out)) || strings.Count(out, "\n") != 1 {
+				t.Errorf("gantry %s --json: %q", strings.Join(args, " "), out)
+			}
+		}
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := os.Stdout
+		os.Stdout = full
+		code := run(append([]string{"gantry"}, args...))
+		os.Stdout = was
+		full.Close()
+		if code != exitHost {
+			t.Errorf("gantry %s > /dev/full: exit %d, want %d", strings.Join(args, " "), code, exitHost)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package cmd
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/sqlite"
+)
+
+func lsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "ls",
+		Usage: "list the runs in the log, the newest first",
+		Description: `State "crashed": gantry was killed, the machine crashed, or the log could no longer be written,
+as on a full disk.
+State "host-error": the run could not continue because of the disk or the Docker Engine.
+gantry resume continues both, but for simulations, which are started again.
+
+Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "size", Usage: "also show how much disk the files of each " +
+			"run take; files that runs share count for each"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
+		Action: func(c *cli.Context) error {
+			return taking(0, "; gantry show "+c.Args().First()+" shows one run", onLog(listRuns))(c)
+		},
+	}
+}
+
+func listRuns(c *cli.Context, db *sqlite.DB) error {
+	runs, err := db.Runs(c.Context)
+	if err != nil {
+		return err
+	}
+	for i := range runs {
+		runs[i].State = stateNow(c.String("dir"), &runs[i])
+		if c.Bool("size") {
+			bytes := session.OnDisk(filepath.Join(c.String("dir"), runs[i].Run))
+			runs[i].Disk = &bytes
+		}
+	}
+	if asJSON(c, runs) {
+		return nil
+	}
+	if len(runs) == 0 {
+		fmt.Fprintln(c.App.ErrWriter, "gantry:", new(sqlite.UnknownRunError))
+	}
+	titles := []string{"run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows"}
+	if c.Bool("size") {
+		titles = slices.Insert(titles, 1, "-disk")
+	}
+	modelled := slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.HostModel != nil })
+	if modelled {
+		titles = append(titles, "host model")
+	}
+	t := term.NewTable(c.App.Writer, titles...)
+	for _, r := range runs {
+		started := r.Started
+		if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
+			started = units.HumanDuration(time.Since(at)) + " ago"
+		}
+		cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
+			strconv.Itoa(r.Failed + r.Skipped), term.Span(r.Makespan), started, term.Named(r.Workflows,
+				r.Names)}
+		if modelled {
+			cells = append(cells, r.HostModel.String())
+		}
+		if c.Bool("size") {
+			cells = slices.Insert(cells, 1, term.Size(r.Disk))
+		}
+		t.Row(cells...)
+	}
+	t.End()
+	if c.Bool("size") {
+		log := session.OnDisk(db.Path()) + session.OnDisk(db.Path()+"-wal")
+		fmt.Fprintf(c.App.Writer, "log: %s\n", term.Size(&log))
+	}
+	return nil
+}
+
+// States that the log does not have.
+const (
+	crashed   sqlite.State = "crashed"    // running in the log, although no gantry holds it
+	hostError sqlite.State = "host-error" // interrupted, though nobody asked for it
+)
+
+// stateNow is the state of a run as of now: the log alone cannot distinguish a run under way from one whose gantry was
+// killed.
+func stateNow(dir string, r *sqlite.Overview) sqlite.State {
+	if r.State == sqlite.Running && session.Capabilities(r.Runtime).Adopts && !session.Held(filepath.Join(dir, r.Run,
+		"lock")) {
+		return crashed
+	}
+	if r.State == sqlite.Interrupted && r.ExitCode != nil && *r.ExitCode == exit.Host {
+		return hostError
+	}
+	return r.State
+}

@@ -1,0 +1,205 @@
+// Package cmd is the command gantry: a file for each subcommand, with options, a call and output. Main is all of it,
+// for the main package of another module, too, whose policies join the table by policy.Register (docs/own-policies.md).
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	release "gantry"
+	"gantry/cgroup/thread"
+	"gantry/cmd/gantry/early"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/sqlite"
+	"gantry/trace/reader"
+	"gantry/trace/shown"
+)
+
+// Main is the command gantry. It does not return.
+func Main() { thread.Main(func() { os.Exit(gantry()) }) }
+
+func gantry() int {
+	if os.Getenv("GOGC") == "" {
+		// Collecting rarely makes simulations a third faster; the limit keeps large ones small.
+		debug.SetGCPercent(400)
+		reader.SetMemoryLimit(memoryLimit)
+		runtime.SetFinalizer(new(collection), makeRoom)
+	}
+	early.Begin()
+	args := os.Args
+	name := filepath.Base(args[0]) // of a command of Slurm's, by a link
+	if slices.ContainsFunc(slurmCommands(), func(c slurmCommand) bool { return c.name == name }) {
+		args = append([]string{"gantry", name}, args[1:]...)
+	}
+	return run(args)
+}
+
+// memoryLimit bounds the memory that the collector lets a process use, as long as live memory fits in it.
+const memoryLimit = 130 << 20
+
+// lasting says that the process lives for long: less garbage may lie about.
+var lasting atomic.Bool
+
+// Bounds of garbage, as shares of live memory: with less than the least, a process that is a little larger than the
+// limit spends a third of its time on collecting.
+const (
+	leastGarbage    = 0.3
+	mostGarbage     = 2.0
+	mostForALasting = 0.4
+)
+
+// mostUsed is the most memory that Go has used, in bytes.
+var mostUsed int64
+
+// collection is garbage from the beginning: its finalizer runs after each collection.
+type collection struct{ _ *byte } // a pointer, as objects without one may share memory with live ones
+
+// makeRoom raises the limit where live memory comes near it: the collector would run all the time and find nothing. The
+// more memory lives, the larger the share of garbage, as a collection costs more. Nearly as much as was used before may
+// be used again: that does not raise the peak.
+func makeRoom(*collection) {
+	if reader.SetMemoryLimit(-1) == math.MaxInt64 {
+		return // a command wants none
+	}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(sample)
+	live := float64(sample[0].Value.Uint64())
+	mostUsed = max(mostUsed, int64(sample[1].Value.Uint64()-sample[2].Value.Uint64()))
+	share := live / memoryLimit
+	most, again := mostGarbage, 0.95
+	if lasting.Load() {
+		most, again = mostForALasting, 0
+	}
+	limit := int64(live * (1 + min(most, max(leastGarbage, share*share/20))))
+	reader.SetMemoryLimit(max(memoryLimit, limit, int64(again*float64(mostUsed))))
+	runtime.SetFinalizer(new(collection), makeRoom)
+}
+
+func run(args []string) int {
+	stdout := &term.Checked{Writer: os.Stdout}
+	app := &cli.App{
+		Name:            "gantry",
+		Version:         release.Build(),
+		Usage:           "run and simulate scientific workflows with one planner",
+		HideHelpCommand: true,
+		Flags:           []cli.Flag{cli.HelpFlag}, // the library adds none to an app with a command help of its own
+		Writer:          term.Fitted(stdout, os.Stdout),
+		ErrWriter:       term.Fitted(os.Stderr, os.Stderr),
+		Description: `Gantry reads workflows (Pegasus DAX and YAML, WfCommons WfFormat, makeflows) and plans them online
+with a scheduling policy. It runs every task in a container under CPU, memory and block I/O limits: with the Docker
+Engine, without a daemon (oci), or on the nodes of a Slurm allocation (slurm). Or it simulates the same plan in virtual
+time. All measurements are kept in one SQLite log.
+
+   gantry check montage.dax                   the content of a trace, and its errors
+   gantry simulate --policy heft montage.dax  how long it would take here
+   gantry run --time-scale 0.1 montage.dax    run it, ten times as fast
+   gantry show                                the outcome of the latest run
+   gantry explain RUN TASK                    why a task waited, failed, or ran where it did
+   gantry resume                              continue after Ctrl-C or a crash
+   gantry experiment FILE                     simulate policies, loads and errors in all combinations
+   gantry compare RUN RUN                     the differences between two runs
+   gantry predict                             learn runtimes from earlier runs
+
+Exit codes:
+   0    all tasks succeeded
+   1    the run ended, tasks failed or were skipped
+   2    wrong command line
+   3    invalid or unsupported input
+   4    the host or Docker is not usable as asked
+   6    internal error
+   75   another gantry holds this run
+   130  stopped by a signal; continue with gantry resume`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return unknownCommand(c.App, c.Args().First())
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: commands(),
+		// Errors are printed once, below, with their exit code.
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+	app.DisableSliceFlagSeparator = true // values of variables and names of files may have commas
+	cli.HelpPrinter, cli.VersionPrinter = printHelp, printVersion
+	app.OnUsageError = usageError(app, args)
+	onSystem(runtime.GOOS, app.Commands)
+	for _, cmd := range app.Commands {
+		cmd.OnUsageError, cmd.HideHelpCommand = app.OnUsageError, true
+		for _, c := range append(cmd.Subcommands, cmd) {
+			if c.Before == nil {
+				c.Before = withinBounds
+			}
+		}
+	}
+	if len(args) > 1 && args[1] == completeWord {
+		complete(app, args[2:])
+		return exit.OK
+	}
+	err := app.RunContext(context.Background(), interspersed(args, app.Commands))
+	if err == nil && stdout.Err != nil {
+		err = exit.Hostf("standard output: %w", stdout.Err)
+	}
+	if err == nil {
+		return exit.OK
+	}
+	code := exit.CodeOf(err)
+	if code == exit.Internal && (sqlite.IsDisk(err) || errors.Is(err, syscall.ENOSPC)) {
+		code = exit.Host
+	}
+	if msg := err.Error(); msg != "" {
+		fmt.Fprintln(app.ErrWriter, "gantry: "+shown.Under(msg, "  "))
+	}
+	return code
+}
+
+// Groups of commands, as gantry --help lists them.
+const (
+	running  = "Run workflows"
+	looking  = "Look at runs"
+	serving  = "Serve several users and programs"
+	studying = "Study workflows and policies"
+	keeping  = "Upkeep"
+)
+
+// commands lists every command; each has a file of its own.
+func commands() []*cli.Command {
+	var slurm []*cli.Command
+	for _, s := range slurmCommands() {
+		slurm = append(slurm, s.command())
+	}
+	var all []*cli.Command
+	for _, g := range []struct {
+		title    string
+		commands []*cli.Command
+	}{
+		{running, []*cli.Command{runCommand(), simulateCommand(), resumeCommand(), checkCommand(), policiesCommand()}},
+		{looking, []*cli.Command{lsCommand(), showCommand(), watchCommand(), logsCommand(), explainCommand(),
+			shellCommand(), exportCommand(), reportCommand(), statisticsCommand(), analyzeCommand()}},
+		{serving, append([]*cli.Command{serveCommand(), submitCommand(), queueCommand(), waitCommand(),
+			cancelCommand(), drainCommand(), nodeCommand(), policyCommand(), slurmLinksCommand()}, slurm...)},
+		{studying, []*cli.Command{experimentCommand(), exploreCommand(), compareCommand(), adversaryCommand(),
+			generateCommand(), convertCommand(), predictCommand(), calibrateCommand()}},
+		{keeping, []*cli.Command{imageCommand(), setupCommand(), doctorCommand(), cleanCommand(), rmCommand(),
+			completionCommand(), manCommand(), helpCommand(), versionCommand(), slurmNodeCommand()}},
+	} {
+		for _, c := range g.commands {
+			c.Category = g.title
+		}
+		all = append(all, g.commands...)
+	}
+	return all
+}

@@ -1,0 +1,345 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/executor/experiment"
+	"gantry/executor/experiment/metrics"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+
+	tables "gantry/sqlite/report"
+	"gantry/sqlite/report/columns"
+	"gantry/sqlite/results"
+)
+
+// measuredRun has the metrics of a run of the log and of its workflows.
+type measuredRun struct {
+	info   sqlite.RunInfo
+	values []sqlite.Metric
+	flows  []sqlite.MeasuredWorkflow
+}
+
+// metricsOf are the metrics of a run: those that were kept when it was over; while it continues, those of now.
+func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun, err error) {
+	if m.info, err = log.Info(ctx, name); err != nil {
+		return m, exit.With(exit.Input, err)
+	}
+	if m.values, err = log.Metrics(ctx, m.info.Name); err != nil {
+		return m, session.LogError(err)
+	}
+	if m.flows, err = log.WorkflowMetrics(ctx, m.info.Name); err != nil {
+		return m, session.LogError(err)
+	}
+	if len(m.values) == 0 {
+		collector, window, err := session.MeasureLog(ctx, log, m.info)
+		if err != nil {
+			return m, exit.With(exit.Host, err)
+		}
+		m.values = session.RunMetrics(collector, window)
+		for _, w := range session.WorkflowMetrics(collector, window) {
+			m.flows = append(m.flows, measuredWorkflow(collector, &w))
+		}
+	}
+	return m, nil
+}
+
+// repetitions are runs of one policy on one runtime.
+type repetitions struct {
+	Policy  string                     `json:"policy"`
+	Runtime string                     `json:"runtime"`
+	Runs    []string                   `json:"runs"`
+	Metrics map[string]tables.Interval `json:"metrics"`
+
+	cell *results.Cell
+}
+
+// repeated groups runs: those of one policy on one runtime count as repetitions. It returns the metrics that there are,
+// too.
+func repeated(runs []measuredRun) (groups []*repetitions, known []string) {
+	for i := range runs {
+		info := &runs[i].info
+		k := slices.IndexFunc(groups, func(g *repetitions) bool {
+			return g.Policy == info.Policy && g.Runtime == info.Runtime
+		})
+		if k < 0 {
+			k = len(groups)
+			groups = append(groups, &repetitions{Policy: info.Policy, Runtime: info.Runtime,
+				Metrics: map[string]tables.Interval{},
+				cell:    &results.Cell{Params: map[string]string{"policy": info.Policy, "runtime": info.Runtime}}})
+		}
+		g := groups[k]
+		run := results.Run{Repetition: len(g.Runs), State: experiment.Done, Values: map[string]float64{}}
+		for _, v := range runs[i].values {
+			if run.Values[v.Name] = v.Value; !slices.Contains(known, v.Name) {
+				known = append(known, v.Name)
+			}
+		}
+		g.Runs, g.cell.Runs = append(g.Runs, info.Name), append(g.cell.Runs, run)
+	}
+	return groups, known
+}
+
+// reportRuns prints the means of the metrics of several runs, with intervals.
+func reportRuns(c *cli.Context, names []string) error {
+	log, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	var runs []measuredRun
+	for _, name := range names {
+		m, err := metricsOf(c.Context, log, name)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(runs, func(r measuredRun) bool { return r.info.Name == m.info.Name }) {
+			return exit.Usagef("report: run %s is named twice", m.info.Name)
+		}
+		runs = append(runs, m)
+	}
+	groups, metricNames := repeated(runs)
+	for _, g := range groups {
+		for _, name := range metricNames {
+			if sample := g.cell.Sample(name); sample != nil {
+				g.Metrics[name] = tables.Interval(metrics.Confidence(sample))
+			}
+		}
+	}
+	if asJSON(c, groups) {
+		return drawn(c, log, runs...)
+	}
+	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
+	t := columns.New(c.App.Writer, false)
+	for _, g := range groups {
+		fmt.Fprintf(t, "\t%s on %s, %s", g.Policy, g.Runtime, term.Plural(len(g.Runs), "run"))
+	}
+	fmt.Fprintln(t)
+	for _, name := range metricNames {
+		fmt.Fprint(t, name)
+		for _, g := range groups {
+			text := "-"
+			if i, ok := g.Metrics[name]; ok {
+				text = i.String()
+			}
+			fmt.Fprint(t, "\t"+text)
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.App.Writer, "\n"+tables.SlowdownNote)
+	return drawn(c, log, runs...)
+}
+
+// reportRun prints the metrics of a run of the log.
+func reportRun(c *cli.Context, name string) error {
+	log, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if log.OfOne() {
+		return exit.Usagef("report %s: these metrics are of a whole run, and %s is the number of a submission; "+
+			"gantry report RUN prints them (gantry ls lists runs), gantry show %s sums the submission up, --html FILE "+
+			"makes its page", name, name, name)
+	}
+	m, err := metricsOf(c.Context, log, name)
+	if err != nil {
+		return err
+	}
+	info, values, flows := &m.info, m.values, m.flows
+	if c.Bool("json") {
+		out := map[string]any{"run": info.Name, "runtime": info.Runtime, "policy": info.Policy, "workflows": flows}
+		numbers := map[string]*float64{}
+		for _, v := range values {
+			numbers[v.Name] = number(v.Value)
+		}
+		out["metrics"] = numbers
+		if _, several := numbers["jain"]; several {
+			shares, err := sharesOf(c.Context, log, m.info)
+			if err != nil {
+				return err
+			}
+			out["shares"] = shares
+		}
+		term.PrintJSON(c.App.Writer, out)
+		return drawn(c, log, m)
+	}
+	counted := 0
+	for i := range flows {
+		if flows[i].Counts {
+			counted++
+		}
+	}
+	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy,
+		info.Runtime, term.Plural(len(flows), "workflow"), counted)
+	if err := printMetrics(c.App.Writer, values); err != nil {
+		return err
+	}
+	return drawn(c, log, m)
+}
+
+// drawn draws the figures of runs, if they are asked for.
+func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
+	if c.String("out") == "" {
+		return nil
+	}
+	if of, chosen := choice(c); chosen {
+		return drawnMetrics(c, runs, of)
+	}
+	var all []tables.Figure
+	for _, m := range runs {
+		f := tables.Figure{Run: m.info.Name, Policy: m.info.Policy}
+		for _, w := range m.flows {
+			if w.Counts && w.Slowdown != nil && w.Critical > 0 {
+				f.Workflows = append(f.Workflows, results.Point{Tasks: float64(w.Tasks), Slowdown: *w.Slowdown,
+					Parallelism: w.Work / w.Critical})
+			}
+		}
+		collector, _, err := session.MeasureLog(c.Context, log, m.info)
+		if err != nil {
+			return exit.With(exit.Host, err)
+		}
+		f.InSystem = collector.InSystem().Thin(seriesPoints)
+		if slices.ContainsFunc(m.values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
+			f.Shares = collector.Shares()
+		}
+		if f.Timeline, err = tables.ReadTimeline(c.Context, log, m.info.Name); err != nil {
+			return session.LogError(err)
+		}
+		all = append(all, f)
+	}
+	files, err := tables.RunFigures(all, c.String("out"))
+	return listDrawn(c, files, err)
+}
+
+// drawnMetrics draws the metrics of runs that are chosen.
+func drawnMetrics(c *cli.Context, runs []measuredRun, of tables.Choice) error {
+	groups, known := repeated(runs)
+	for _, metric := range of.Metrics {
+		if !slices.Contains(known, metric) {
+			return exit.Usagef("report: no run has metric %q: there are %s", metric,
+				strings.Join(slices.Sorted(slices.Values(known)), ", "))
+		}
+	}
+	var names []string
+	for _, m := range runs[:min(len(runs), 4)] {
+		names = append(names, m.info.Name)
+	}
+	var cells []*results.Cell
+	for _, g := range groups {
+		cells = append(cells, g.cell)
+	}
+	return drawChosen(c, strings.Join(names, " "), cells, of)
+}
+
+// listDrawn lists the files of figures in --out.
+func listDrawn(c *cli.Context, files []string, err error) error {
+	if err != nil {
+		return exit.Hostf("report: %w", err)
+	}
+	if !c.Bool("json") {
+		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", term.Plural(len(files), "file"), c.String("out"),
+			strings.Join(files, "\n  "))
+	}
+	return nil
+}
+
+// seriesPoints bounds the points of a line over time.
+const seriesPoints = 2000
+
+// sharePoints bounds the points of a tenant's share over time in JSON.
+const sharePoints = 1000
+
+// sharesOf returns the dominant share of each tenant over time, as seconds and share.
+func sharesOf(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (map[string][][2]float64, error) {
+	collector, _, err := session.MeasureLog(ctx, log, info)
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	out := map[string][][2]float64{}
+	for _, s := range collector.Shares() {
+		points := [][2]float64{}
+		for _, p := range s.Thin(sharePoints).Points {
+			points = append(points, [2]float64{p.At.Seconds(), p.Share})
+		}
+		out[s.Tenant] = points
+	}
+	return out, nil
+}
+
+// printMetrics prints the metrics of a run: samples over workflows as a table, then single numbers.
+func printMetrics(to io.Writer, values []sqlite.Metric) error {
+	byName := map[string]float64{}
+	for _, v := range values {
+		byName[v.Name] = v.Value
+	}
+	text := func(name string) string {
+		if v, ok := byName[name]; ok && !math.IsNaN(v) {
+			return fmt.Sprintf("%.5g", v)
+		}
+		return "-"
+	}
+	t := columns.New(to, true)
+	fmt.Fprint(t, "\t")
+	statistics := []string{"mean", "sd", "min", "p5", "p25", "median", "p75", "p95", "p99", "max"}
+	for _, column := range statistics {
+		fmt.Fprint(t, column+"\t")
+	}
+	fmt.Fprintln(t)
+	for _, metric := range []string{"slowdown", "wait", "makespan", "response", "slr"} {
+		fmt.Fprint(t, metric+"\t")
+		for _, column := range statistics {
+			fmt.Fprint(t, text(metric+"_"+column)+"\t")
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(to, "\n%s\n\n", tables.SlowdownNote)
+	t = columns.New(to, false)
+	for _, v := range values {
+		of, column, _ := strings.Cut(v.Name, "_")
+		if _, inTable := byName[of+"_median"]; !inTable || !slices.Contains(statistics, column) {
+			fmt.Fprintf(t, "%s\t%s\n", v.Name, text(v.Name))
+		}
+	}
+	return t.Flush()
+}
+
+// measuredWorkflow is a workflow of a run that is not over, as the log would show it.
+func measuredWorkflow(collector *metrics.Collector, m *sqlite.WorkflowMetrics) sqlite.MeasuredWorkflow {
+	w := &collector.Workflows()[m.Workflow]
+	out := sqlite.MeasuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: m.Counts, Arrived: w.Arrived.Seconds(),
+		Work: w.Work.Seconds(), Critical: w.CriticalPath.Seconds()}
+	if w.Due != unit.Never {
+		out.Due = number(w.Due.Seconds())
+	}
+	if w.Done() {
+		out.Wait, out.Makespan, out.Response = number(w.Wait().Seconds()), number(w.Makespan().Seconds()),
+			number(w.Response().Seconds())
+		out.Slowdown, out.SLR = number(w.Slowdown()), number(w.ScheduleLengthRatio())
+	}
+	return out
+}
+
+// number is nil for NaN and infinities.
+func number(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

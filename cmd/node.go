@@ -1,0 +1,254 @@
+package cmd
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+
+	goruntime "runtime"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor/container"
+	"gantry/executor/container/fetch"
+	"gantry/executor/container/slurm"
+	"gantry/executor/container/slurm/node"
+)
+
+// slurmNodeCommand is the command of job steps of Slurm, by the name of gantry-task.
+func slurmNodeCommand() *cli.Command {
+	return &cli.Command{Name: "slurm-node", Hidden: true, Usage: "do the part of a node in a run on Slurm",
+		ArgsUsage: "[RUN-DIRECTORY CONTAINER]",
+		Description: `With --report it describes the node. Otherwise it runs a container as gantry
+has described it in the directory of the run.`,
+		Flags: []cli.Flag{&cli.StringFlag{Name: "runtime", Usage: "whose containers, `NAME`"},
+			&cli.BoolFlag{Name: "emulated", Usage: "the task emulator is needed"},
+			&cli.StringFlag{Name: "step", Usage: "`NAME` of this job step"},
+			&cli.BoolFlag{Name: "bundle", Usage: "run the containers that standard input names, too"},
+			&cli.StringFlag{Name: "report", Usage: "describe the node in `FILE`"},
+			&cli.BoolFlag{Name: "speed", Usage: "with --report: measure a core"},
+			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
+			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
+			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
+			&cli.BoolFlag{Name: "clear", Usage: "end the leftovers of the container by the job step of --step"},
+			&cli.BoolFlag{Name: "secrets", Usage: "standard input begins with secrets"},
+			&cli.BoolFlag{Name: "tidy", Usage: "remove control groups of the job that are empty"}},
+		Action: func(c *cli.Context) error {
+			switch {
+			case c.IsSet("report"):
+				return checkNode(c)
+			case c.Bool("tidy"):
+				if tree, err := cgroup.Open(cgroup.Root, false); err == nil {
+					node.Tidy(tree, true)
+				}
+				node.DropSecrets(c.Args().First(), "")
+				return nil
+			}
+			return runNode(c)
+		}}
+}
+
+// nodeEngine opens the engine of this node.
+func nodeEngine(c *cli.Context, name string, w session.EngineWants) (container.Engine, *cgroup.Tree, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.Binary = filepath.Join(filepath.Dir(self), "gantry-task")
+	row := session.RuntimeNamed(name)
+	if row == nil || row.Engine == nil {
+		return nil, nil, exit.Usagef("--runtime %s makes no containers", name)
+	}
+	e, err := row.Engine(c.Context, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := e.Host(c.Context)
+	if err == nil {
+		var tree *cgroup.Tree
+		if tree, err = cgroup.Open(cmp.Or(host.Groups, cgroup.Root), host.Systemd); err == nil {
+			return e, tree, nil
+		}
+	}
+	e.Close()
+	return nil, nil, err
+}
+
+func runNode(c *cli.Context) error {
+	if c.NArg() != 2 {
+		return exit.Usagef("node: name a run directory and a container")
+	}
+	stop, poke := make(chan os.Signal, 4), make(chan os.Signal, 4)
+	signal.Notify(stop, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	signal.Notify(poke, unix.SIGUSR1)
+	signal.Ignore(unix.SIGPIPE)
+	dir := filepath.Join(node.Steps(c.Args().Get(0)), c.String("step"))
+	w := session.EngineWants{Dirs: []string{dir}, Emulated: c.Bool("emulated")}
+	if c.Bool("clear") {
+		node.DropSecrets(c.Args().Get(0), c.String("step"))
+		e, _, err := nodeEngine(c, c.String("runtime"), w)
+		if err == nil {
+			defer e.Close()
+			err = node.Clear(c.Context, c.Args().Get(0), e, c.Args().Get(1))
+		}
+		if err != nil {
+			return exit.With(exit.Host, err)
+		}
+		return nil
+	}
+	if row := session.RuntimeNamed(c.String("runtime")); row != nil && row.Store {
+		var err error
+		if w.Store, err = session.OpenStore(); err != nil {
+			return exit.With(exit.Host, err)
+		}
+		defer w.Store.Close()
+	}
+	e, tree, err := nodeEngine(c, c.String("runtime"), w)
+	if err != nil {
+		return exit.With(exit.Host, err)
+	}
+	defer e.Close()
+	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
+		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle"),
+		Secrets: c.Bool("secrets")}
+	if self, err := os.Executable(); err == nil {
+		cfg.Task = filepath.Join(filepath.Dir(self), "gantry-task")
+	}
+	cfg.Group, _ = node.Within(tree)
+	if err := node.Run(c.Context, cfg, c.Args().Get(1)); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	return nil
+}
+
+// checkNode writes the abilities of this node where gantry looks for them.
+func checkNode(c *cli.Context) error {
+	r := &slurm.Report{Node: os.Getenv("SLURMD_NODENAME")}
+	wanted := session.NodeRuntimes
+	if name := c.String("runtime"); name != "" {
+		wanted = []string{name}
+	} else if c.Bool("speed") {
+		wanted = nil // a core has no runtime
+	}
+	var why []string
+	path := c.String("report")
+	place := filepath.Dir(path)
+	for _, name := range wanted {
+		w := session.EngineWants{Dirs: []string{place}, Emulated: c.Bool("emulated")}
+		e, tree, err := nodeEngine(c, name, w)
+		if err != nil {
+			why = append(why, err.Error())
+			continue
+		}
+		host, err := e.Host(c.Context)
+		e.Close()
+		if err != nil {
+			why = append(why, err.Error())
+			continue
+		}
+		r.Runtime = name
+		r.Facts = append(host.Facts, withinFact(tree))
+		if c.Bool("probe") {
+			r.Facts = append(append(node.Limits(), withinFact(tree)), probeNode(c, name, place)...)
+		}
+		if err := fetchOnNode(c, r, w); err != nil {
+			r.Failed = err.Error()
+			r.NoImage = errors.Is(err, fetch.ErrNoImage)
+		}
+		break
+	}
+	if r.Runtime == "" {
+		r.Failed = strings.Join(why, "; ")
+	}
+	if c.Bool("speed") {
+		goruntime.LockOSThread()
+		r.Rate = session.CoreRate()
+		goruntime.UnlockOSThread()
+	}
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = os.WriteFile(path+".part", text, 0o644)
+	}
+	if err == nil {
+		err = os.Rename(path+".part", path)
+	}
+	if err != nil {
+		return exit.With(exit.Host, err)
+	}
+	return nil
+}
+
+// probeNode tries which limits the containers of a runtime of this node keep.
+func probeNode(c *cli.Context, name, place string) []container.Fact {
+	self, err := os.Executable()
+	if err != nil {
+		return []container.Fact{{Name: "probe", Evidence: err.Error()}}
+	}
+	binary := filepath.Join(filepath.Dir(self), "gantry-task")
+	row := session.RuntimeNamed(name)
+	facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
+		return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary, Emulated: true})
+	}, place, binary)
+	if err != nil {
+		facts = append(facts, container.Fact{Name: "probe", Verdict: container.No, Evidence: err.Error()})
+	}
+	return facts
+}
+
+// withinFact says whether containers are below the limits of Slurm.
+func withinFact(tree *cgroup.Tree) container.Fact {
+	f := container.Fact{Name: "slurm-limits"}
+	group, reason := node.Within(tree)
+	defer node.Tidy(tree, false)
+	if group == "" {
+		f.Verdict, f.Evidence = container.No, "containers are not below the control group of their job step: "+reason
+		f.Advice = "gantry's own limits hold them, Slurm's do not"
+		return f
+	}
+	f.Verdict, f.Evidence = container.Yes, "containers are below the control group of their job step, "+group
+	return f
+}
+
+// fetchOnNode makes images present on this node.
+func fetchOnNode(c *cli.Context, r *slurm.Report, w session.EngineWants) error {
+	row := session.RuntimeNamed(r.Runtime)
+	var wanted []fetch.Wanted
+	if text := c.String("images"); text != "" {
+		if err := json.Unmarshal([]byte(text), &wanted); err != nil {
+			return fmt.Errorf("--images: %w", err)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	found, store, err := row.Images.Fetch(c.Context, c.String("pull"), wanted)
+	if err != nil {
+		return err
+	}
+	if w.Store = store; store != nil {
+		defer store.Close()
+	}
+	e, _, err := nodeEngine(c, r.Runtime, w)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	for _, i := range found {
+		env, err := e.Environment(c.Context, i.ID)
+		if err != nil {
+			return err
+		}
+		r.Images = append(r.Images, slurm.Image{Image: i, Env: env})
+	}
+	return nil
+}

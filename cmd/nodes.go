@@ -1,0 +1,118 @@
+package cmd
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor/own"
+	"gantry/trace/reader"
+	"gantry/trace/shown"
+)
+
+func nodeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "node",
+		Usage:     "list the nodes of the server of the directory, or change one",
+		ArgsUsage: "[drain|resume|set NAME]",
+		Description: `   gantry node                        list them
+   gantry node drain NAME             start nothing more on it; running tasks continue
+   gantry node resume NAME            all that it had when the run began
+   gantry node set --cores 2 NAME     a part of that
+
+The log has each change, and a server that is started again keeps to it.
+
+Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more than it had, 4 no server.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.Float64Flag{Name: "cores", Usage: "with set: `CORES` that tasks may hold"},
+			&cli.StringFlag{Name: "memory", Usage: "with set: `SIZE` of memory that tasks may hold"},
+			quietFlag(), jsonFlag()},
+		Action: onServer(func(c *cli.Context, cl *api.Client) (err error) {
+			if c.NArg() == 0 {
+				nodes, err := cl.Nodes(c.Context)
+				if err == nil {
+					printNodesNow(c, nodes)
+				}
+				return err
+			}
+			req := api.ChangeNode{}
+			verb, name := c.Args().First(), c.Args().Get(1)
+			to := map[string]string{"drain": api.NodeDrained, "resume": api.NodeWhole, "set": api.NodeSet}
+			if req.To = to[verb]; req.To == "" || c.NArg() != 2 {
+				return exit.Usagef("node: write gantry node drain NAME, resume NAME or set NAME")
+			}
+			if verb == "set" && !c.IsSet("cores") && !c.IsSet("memory") {
+				return exit.Usagef("node set: give --cores, --memory or both")
+			}
+			if req.Cores = c.Float64("cores"); c.IsSet("cores") && !(req.Cores >= 0.001 && req.Cores < 1e6) {
+				return exit.Usagef("--cores %v: give a number above 0", req.Cores)
+			}
+			if text := c.String("memory"); text != "" {
+				if req.Memory, err = reader.Bytes(text); err != nil || req.Memory < 1 {
+					return exit.Usagef("--memory %s: it has to be a size above 0, such as 4GB", text)
+				}
+			}
+			n, err := cl.ChangeNode(c.Context, name, req)
+			if err == nil && !c.Bool("quiet") {
+				printNodesNow(c, []api.Node{*n})
+			}
+			return err
+		}),
+	}
+}
+
+func printNodesNow(c *cli.Context, nodes []api.Node) {
+	if c.Bool("json") {
+		term.PrintJSON(c.App.Writer, nodes)
+		return
+	}
+	t := term.NewTable(c.App.Writer, "node", "-cores", "-memory", "-running", "state")
+	for _, n := range nodes {
+		memory, state := "-", "up"
+		if n.Memory > 0 {
+			memory = shown.Size(n.Memory)
+		}
+		if n.Drained {
+			state = "drained"
+		}
+		t.Row(n.Name, strconv.FormatFloat(n.Cores, 'g', -1, 64), memory, strconv.Itoa(n.Running), state)
+	}
+	t.End()
+}
+
+func policyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "policy",
+		Usage:     "show or change the policy of the server of the directory",
+		ArgsUsage: "[set POLICY]",
+		Description: `   gantry policy               the one that plans now
+   gantry policy set rm-dcwf   another one plans from the next round on; gantry policies lists them
+
+The new policy learns of all that has happened, so that it plans as if it had been there from the start. Running tasks
+continue. The log says when it was changed (table policies), and a server that is started again keeps to it.
+
+Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no server.`,
+		Flags: []cli.Flag{dirFlag(), quietFlag()},
+		Action: onServer(func(c *cli.Context, cl *api.Client) error {
+			switch {
+			case c.NArg() == 0:
+				about, err := cl.About(c.Context)
+				if err == nil {
+					fmt.Fprintln(c.App.Writer, about.Policy)
+				}
+				return err
+			case c.Args().First() != "set" || c.NArg() != 2:
+				return exit.Usagef("policy: write gantry policy set POLICY; gantry policies lists them")
+			}
+			set, err := cl.SetPolicy(c.Context, own.In(".", c.Args().Get(1)))
+			if err == nil && !c.Bool("quiet") {
+				fmt.Fprintf(c.App.Writer, "policy %s plans from now on; it was %s\n", set.Policy, set.Before)
+			}
+			return err
+		}),
+	}
+}

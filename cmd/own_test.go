@@ -1,0 +1,137 @@
+package cmd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/executor/own"
+)
+
+// orderly is a program in the shell: it orders ready tasks by their numbers, and fails in a round.
+const orderly = `#!/bin/sh
+here=$(dirname "$0")
+echo started >>"$here/starts"
+echo "I begin" >&2
+ready=
+while read -r line; do
+  case $line in
+  *'"begin"'*) echo '{"protocol":1}'; continue ;;
+  *'"round":'"$(cat "$here/fails")",*) echo '{"order":[99]}'; continue ;;
+  esac
+  new=$(printf %s "$line" | grep -o '"task":[0-9]*,"try"' | tr -dc '0-9\n')
+  ready=$(printf '%s\n%s\n' "$ready" "$new" | grep . | sort -nu)
+  echo "{\"order\":[$(printf %s "$ready" | tr '\n' ',')]}"
+done
+`
+
+// program writes the program, and returns how a policy names it, and how often it was started.
+func program(t *testing.T, fails string) (spec string, starts func() int, set func(fails string)) {
+	t.Helper()
+	dir := writeFiles(t, map[string]string{"mine.sh": orderly, "starts": ""})
+	path := filepath.Join(dir, "mine.sh")
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	set = func(fails string) {
+		if err := os.WriteFile(filepath.Join(dir, "fails"), []byte(fails), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(fails)
+	return "exec:" + path, func() int { return strings.Count(read(t, filepath.Join(dir, "starts")), "\n") }, set
+}
+
+// A run whose policy fails ends resumable and says why; mended, the program continues it. Nothing that looks at the log
+// starts the program.
+func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
+	spec, starts, set := program(t, "4")
+	dir := "--dir=" + t.TempDir()
+	run := []string{"run", dir, "--name=r", "--runtime=null", "--emulate", "--policy", spec, fan(t)}
+	code, _, errs := invoke(t, run...)
+	for _, says := range []string{"mine.sh: I begin", "gantry: round 4 at ", "order[0]: there is no task 99",
+		"continue with: gantry resume r"} {
+		if code != exitInput || !strings.Contains(errs, says) {
+			t.Errorf("exit %d, and it does not say %q:\n%s", code, says, errs)
+		}
+	}
+	set("none")
+	expect(t, exitOK, nil, "resume", dir, "r")
+	if n := starts(); n != 2 {
+		t.Errorf("the program was started %d times, want 2", n)
+	}
+	path := strings.TrimPrefix(spec, "exec:")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	expect(t, exitOK, []string{"mine.sh"}, "show", dir, "r")
+	expect(t, exitOK, []string{"mine.sh starts it on"}, "explain", dir, "r", "end")
+	expect(t, exitOK, nil, "report", dir, "r", "--html", page)
+	expect(t, exitUsage, []string{"which is not started because a log names it"}, "simulate", dir, "--replay", "r")
+	expect(t, exitOK, nil, "simulate", dir, "--replay", "r", "--policy", "cpp")
+	if n := starts(); n != 2 {
+		t.Errorf("the program was started %d times", n)
+	}
+}
+
+// A program plans simulations and experiments, whose files name it from where they are; checking one starts nothing.
+func TestProgramsInExperiments(t *testing.T) {
+	spec, starts, _ := program(t, "none")
+	path := strings.TrimPrefix(spec, "exec:")
+	files := map[string]string{
+		"w.yaml": trialFiles["w.yaml"],
+		"c.yaml": "nodes: [{name: n, cores: 1, memory: 2GB}]\n",
+		"x.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [\"exec:./mine.sh\"], policy.alpha: [1, 2]}\n",
+		"y.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [\"exec:./none.sh\"]}\n",
+	}
+	for name, text := range files {
+		write(t, filepath.Join(filepath.Dir(path), name), text)
+	}
+	at := func(name string) string { return filepath.Join(filepath.Dir(path), name) }
+	expect(t, exitOK, nil, "check", at("x.yaml"))
+	expect(t, exitInput, []string{"none.sh"}, "experiment", "-o", at("r.sqlite"), at("y.yaml"))
+	if n := starts(); n != 0 {
+		t.Errorf("the check started the program %d times", n)
+	}
+	expect(t, exitOK, nil, "experiment", "-o", at("r.sqlite"), at("x.yaml"))
+	expect(t, exitOK, nil, "experiment", "-o", at("r.sqlite"), at("x.yaml"))
+	if n := starts(); n != 2 {
+		t.Errorf("the experiment started the program %d times, want 2", n)
+	}
+	write(t, path, orderly+"\n# changed\n")
+	expect(t, exitOK, nil, "experiment", "-o", at("r.sqlite"), at("x.yaml"))
+	if n := starts(); n != 4 {
+		t.Errorf("the changed program was started %d times, want 4", n)
+	}
+}
+
+// The examples of policies in Python run in simulation, on one node and on several with copies, and in containers.
+func TestExamplesOfOwnPolicies(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("needs python3: the examples of policies are not run")
+	}
+	home := t.TempDir()
+	dir := "--dir=" + home
+	for _, name := range []string{"random_order", "shortest_first", "min_min", "peft", "learning"} {
+		spec := "exec:../examples/policies/" + name + ".py"
+		for _, more := range [][]string{{"../examples/montage/montage-25.dax"},
+			{"--cluster=../examples/heft/cluster.yaml", "../examples/heft/workload.yaml"},
+			{"--cluster=../examples/mows/cluster.yaml", "../examples/mows/workload.yaml"}} {
+			expect(t, exitOK, nil, append([]string{"simulate", "-q", dir, "--host-model=none", "--policy", spec},
+				more...)...)
+		}
+	}
+	if got := own.In(".", "exec:./x"); !filepath.IsAbs(strings.TrimPrefix(got, "exec:")) {
+		t.Error(got)
+	}
+	t.Run("containers", func(t *testing.T) {
+		needsDocker(t)
+		expect(t, exitOK, nil, "run", "-q", dir, "--name=c",
+			"--policy=exec:../examples/policies/learning.py,epsilon=0.3", "--time-scale=0.01",
+			"--size-scale=0.01", "../examples/montage/montage-25.dax")
+		expect(t, exitOK, []string{"25 tasks"}, "show", dir, "c")
+	})
+}

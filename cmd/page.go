@@ -1,0 +1,128 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/executor/container"
+	"gantry/planner/policy"
+	"gantry/sqlite"
+	"gantry/sqlite/report/page"
+)
+
+// pageOptions has the parts of a page that are not in the log of the runs below home.
+func pageOptions(home string) page.Options {
+	return page.Options{Now: time.Now(), Command: container.Written,
+		Left: func(run, runtime string) bool {
+			return !session.Capabilities(runtime).Virtual && !session.Held(filepath.Join(home, run, "lock"))
+		},
+		Output: func(run, workflow, task string, try int) []string {
+			dir := workDir(home, run, workflow, task, try)
+			return append(lastLines(filepath.Join(dir, ".command.out")),
+				lastLines(filepath.Join(dir, ".command.err"))...)
+		}}
+}
+
+// Bounds of the output that a page shows of an attempt that failed.
+const (
+	tailLines = 12
+	tailBytes = 4096
+)
+
+// lastLines are those of a file; nil if it cannot be read.
+func lastLines(path string) []string {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	begin := max(0, info.Size()-tailBytes)
+	text := make([]byte, info.Size()-begin)
+	n, _ := f.ReadAt(text, begin) // as much as there is
+	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text[:n]), "�"), "\n"), "\n")
+	if begin > 0 && len(lines) > 1 {
+		lines = lines[1:] // the first is cut
+	}
+	if len(lines) == 1 && lines[0] == "" {
+		return nil
+	}
+	return lines[max(0, len(lines)-tailLines):]
+}
+
+// policyNames reads the policies to simulate for a page; nil: they are chosen.
+func policyNames(text string) ([]string, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "none":
+		return []string{}, nil
+	}
+	names := strings.Split(text, ",")
+	for _, name := range names {
+		if _, err := policy.Parse(name); err != nil {
+			return nil, exit.Usagef("--policies: %w", err)
+		}
+	}
+	return names, nil
+}
+
+// resultsFor finds the results of runs below home, with their addresses as seen from a page in a file.
+func resultsFor(home, file string) func(run string, flows []string) ([]page.Result, int) {
+	return func(run string, flows []string) ([]page.Result, int) {
+		dir := filepath.Join(home, run, "results")
+		at, err := filepath.Abs(filepath.Dir(file))
+		to, err2 := filepath.Abs(dir)
+		if rel, err3 := filepath.Rel(at, to); file != "-" && errors.Join(err, err2, err3) == nil {
+			return page.ResultsIn(dir, "./"+(&url.URL{Path: filepath.ToSlash(rel)}).EscapedPath()+"/", flows)
+		}
+		return page.ResultsIn(dir, "", flows)
+	}
+}
+
+// writePage writes the page of runs to a file, whole or not at all.
+func writePage(c *cli.Context, names []string, file string) error {
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for i, name := range names {
+		info, err := db.Info(c.Context, name)
+		if _, ok := errors.AsType[*sqlite.UnknownRunError](err); ok {
+			return exit.Inputf("report: %w", err)
+		} else if err != nil {
+			return exit.Hostf("report: %w", err)
+		}
+		names[i] = info.Name
+	}
+	o := pageOptions(c.String("dir"))
+	policies, err := policyNames(c.String("policies"))
+	if err != nil {
+		return err
+	}
+	o.Results = resultsFor(c.String("dir"), file)
+	o.More = session.NewRehearsal(db, policies).More
+	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, o) }
+	if err := writeTo(c, file, write); err != nil {
+		return err
+	}
+	if file == "-" {
+		return nil
+	}
+	fmt.Fprintf(c.App.Writer, "wrote %s: open it in a browser\n", file)
+	return nil
+}

@@ -1,0 +1,338 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gantry/cmd/internal/session"
+
+	"github.com/urfave/cli/v2"
+
+	release "gantry"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/planner/predict"
+	"gantry/sqlite"
+)
+
+func predictCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "predict",
+		Usage:     "train models of runtimes and memory on measurements of earlier runs",
+		ArgsUsage: "[train | ls | show [MODEL]]",
+		Description: `Trains a model on the runs in the log, prints its errors on the latest runs when trained on the
+others, and keeps it in the log, trained on all, as the next version of its name. For every task type it tries the
+median (history), a line through the measurements of inputs of about that size, and from 16 measurements on ridge
+regression, beside the declared runtime. Ridge regression also knows cores, memory, the speed of the node, and the
+number of running tasks. It picks the one with the smallest cross-validated error; with fewer than 16 measurements, the
+one that predicts that of the largest input best by the others.
+
+   gantry predict                               train, evaluate and keep
+   gantry predict --held-out 3                  evaluate on the three latest runs
+   gantry predict --log other/gantry.sqlite     also learn from another log
+   gantry predict --small s1 --small s2         learn from two runs of samples; then
+   gantry run --dry-run --estimator trained w.dax    predicts the whole
+   gantry predict ls                            list the models of the log
+   gantry predict show [MODEL[@VERSION]]        training data and errors of a model
+   gantry run --estimator trained montage.dax   plan with the latest model
+
+Only runs on one runtime and at one time and size scale go together: those of the latest run, unless options say
+otherwise. Errors are means of |predicted - measured| / measured; "in 90 %" is the share of measurements within their
+predicted 90 % interval, "left at half" the error of the time that was left when half of a task's time was over. The
+method mean is the mean measurement of a type, to compare with. By task type: "runtime by", "left by" and
+"memory by" are the methods that were picked. In ls, "of declared" and "of the mean" are the runtime errors of these.
+
+Exit codes: 0 trained or listed, 2 wrong command line, 3 no log, no such model, nothing to learn from, 4 the log
+cannot be read or written.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "model", Value: "default", Usage: "`NAME` of the model"},
+			&cli.StringFlag{Name: "method", Value: string(predict.Auto),
+				Usage: "`METHOD`: auto (the best for each task type), declared, history, line or ridge"},
+			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
+			&cli.StringSliceFlag{Name: "small", Usage: "learn from `RUN` alone, a run of a sample of the input, to " +
+				"predict the whole; repeat it for further samples"},
+			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
+			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`, one of " +
+				strings.Join(session.RuntimeNames(session.AnyRuntime), ", ") + " (default: that of the latest run)"},
+			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
+			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate, keep nothing"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		},
+		Action: func(c *cli.Context) error {
+			switch verb := c.Args().First(); {
+			case verb == "" || verb == "train" && c.NArg() == 1:
+				return trainModel(c)
+			case verb == "ls" && c.NArg() == 1:
+				return onLog(listModels)(c)
+			case verb == "show" && c.NArg() <= 2:
+				return onLog(showModel)(c)
+			}
+			return exit.Usagef("gantry predict %s: write gantry predict train, ls or show MODEL",
+				strings.Join(c.Args().Slice(), " "))
+		},
+	}
+}
+
+func trainModel(c *cli.Context) error {
+	method, err := predict.ParseMethod(c.String("method"))
+	if err == nil && method == predict.ByDeclared {
+		err = errors.New("declared runtimes need no training: say --estimator declared")
+	}
+	name := c.String("model")
+	switch {
+	case err != nil:
+		return exit.Usagef("--method: %w", err)
+	case name != executor.EscapeName(name):
+		return exit.Usagef("--model %s: letters, digits, _, - and . only", name)
+	case c.Int("held-out") < 0:
+		return exit.Usagef("--held-out %d: give a number from 0", c.Int("held-out"))
+	case c.Int("latest") < 1:
+		return exit.Usagef("--latest %d: give a number from 1", c.Int("latest"))
+	case c.IsSet("runtime") && !slices.Contains(session.RuntimeNames(session.AnyRuntime), c.String("runtime")):
+		return exit.Usagef("--runtime %s: choose one of %s", c.String("runtime"),
+			strings.Join(session.RuntimeNames(session.AnyRuntime), ", "))
+	}
+	runs, left, err := trainingRuns(c)
+	if err != nil {
+		return err
+	}
+	held := c.Int("held-out")
+	if !c.IsSet("held-out") && len(runs) > 1 {
+		held = max(1, len(runs)/5)
+	}
+	if held >= len(runs) && held > 0 {
+		return exit.Usagef("--held-out %d: of %s to learn from one at least has to be left to train on",
+			held, term.Plural(len(runs), "run"))
+	}
+	split := len(runs) - held
+	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: release.Build(),
+		Runtime: runs[0].Runtime, TimeScale: runs[0].TimeScale,
+		SizeScale: runs[0].SizeScale, LeftOut: left, Runs: []string{}, HeldOut: []string{},
+		Scores: []predict.Score{}}
+	for _, r := range runs {
+		m.Runs = append(m.Runs, r.Name)
+	}
+	m.HeldOut = append(m.HeldOut, m.Runs[split:]...)
+	if held > 0 {
+		m.Scores = predict.Fit(samplesOf(runs[:split], c.Int("latest"))).Evaluate(samplesOf(runs[split:], 0))
+	}
+	all := samplesOf(runs, c.Int("latest"))
+	m.Samples, m.Model = len(all), predict.Fit(all).Model(method)
+	if !c.Bool("no-keep") {
+		db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.Durable)
+		if err != nil {
+			return exit.With(exit.Host, err)
+		}
+		defer db.Close()
+		if err := db.KeepModel(c.Context, m); err != nil {
+			return exit.With(exit.Host, err)
+		}
+	}
+	if asJSON(c, m) {
+		return nil
+	}
+	printModel(c, m)
+	if c.Bool("no-keep") {
+		fmt.Fprintln(c.App.Writer, "Not kept.")
+	} else {
+		fmt.Fprintf(c.App.Writer, "Kept as %s: gantry run --estimator trained:%s plans with it.\n", m.Reference(), name)
+	}
+	return nil
+}
+
+// trainingRuns reads the runs of the logs that go together: by time, on the runtime and at the scales of the latest
+// run.
+func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) {
+	var all []sqlite.TrainingRun
+	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {
+		runs, err := readTraining(c.Context, path, c.String("runtime"))
+		if err != nil {
+			return nil, nil, err
+		}
+		if i > 0 {
+			for k := range runs {
+				runs[k].Name = path + ":" + runs[k].Name
+			}
+		}
+		all = append(all, runs...)
+	}
+	if small := c.StringSlice("small"); len(small) > 0 {
+		of := slices.Clone(all)
+		all = nil
+		for _, name := range small {
+			i := slices.IndexFunc(of, func(r sqlite.TrainingRun) bool { return r.Name == name })
+			if i < 0 {
+				return nil, nil, exit.Inputf("--small %s: the log has no such run with attempts", name)
+			}
+			all = append(all, of[i])
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sqlite.TrainingRun) int { return a.Started.Compare(b.Started) })
+	left := map[string]int{}
+	var kept []sqlite.TrainingRun
+	for i := len(all) - 1; i >= 0; i-- {
+		r := all[i]
+		if len(kept) > 0 && (r.Runtime != kept[0].Runtime || r.TimeScale != kept[0].TimeScale ||
+			r.SizeScale != kept[0].SizeScale) {
+			left["are of runs on another runtime or at another scale"] += len(r.Samples)
+			continue
+		}
+		for why, n := range r.LeftOut {
+			left[why] += n
+		}
+		if len(r.Samples) > 0 {
+			kept = append(kept, r)
+		}
+	}
+	slices.Reverse(kept)
+	if len(kept) == 0 {
+		where := "the log has"
+		if on := c.String("runtime"); on != "" {
+			where = "of the runs on " + on + ", the log has"
+		}
+		return nil, nil, exit.Inputf("there is nothing to learn from: %s no attempt that ended well%s", where,
+			leftOut(left))
+	}
+	return kept, left, nil
+}
+
+func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingRun, error) {
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, session.LogError(err)
+	}
+	defer db.Close()
+	runs, err := db.Training(ctx, runtime)
+	return runs, session.LogError(err)
+}
+
+// samplesOf joins the samples of runs, of each kind at most the given number of latest ones; 0 is all.
+func samplesOf(runs []sqlite.TrainingRun, latest int) (out []predict.Sample) {
+	left := map[string]int{}
+	for _, r := range slices.Backward(runs) {
+		for _, s := range slices.Backward(r.Samples) {
+			if left[s.Kind]++; latest == 0 || left[s.Kind] <= latest {
+				out = append(out, s)
+			}
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// leftOut names attempts that tell nothing, and says why; "" if there are none.
+func leftOut(left map[string]int) string {
+	var parts []string
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		if left[why] > 0 {
+			parts = append(parts, fmt.Sprintf("%d that %s", left[why], why))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "; attempts left out or taken otherwise: " + strings.Join(parts, ", ")
+}
+
+func printModel(c *cli.Context, m *sqlite.TrainedModel) {
+	w := c.App.Writer
+	fmt.Fprintf(w, "Trained on %s of %s (%s, time scale %g, size scale %g)", term.Plural(m.Samples, "attempt"),
+		term.Plural(len(m.Runs), "run"), m.Runtime, m.TimeScale, m.SizeScale)
+	if len(m.HeldOut) > 0 {
+		fmt.Fprintf(w, ";\nevaluated on the latest %d of them, trained on the others: %s", len(m.HeldOut),
+			term.NamesOf(m.HeldOut, 5))
+	} else {
+		fmt.Fprint(w, "; to evaluate it on later runs there have to be some")
+	}
+	fmt.Fprint(w, leftOut(m.LeftOut))
+	fmt.Fprint(w, "\n\n")
+	t := term.NewTable(w, "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half",
+		"-memory error")
+	for _, s := range m.Scores {
+		t.Row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining),
+			tenths(s.Memory))
+	}
+	t.End()
+	if m.Model == nil {
+		return
+	}
+	t = term.NewTable(w, "type", "-attempts", "runtime by", "cross-validated errors", "left by",
+		"memory by")
+	for _, name := range m.Model.KindNames() {
+		k := m.Model.Kinds[name]
+		var errs []string
+		for _, method := range predict.Methods() {
+			if e, ok := k.Errors[method]; ok {
+				errs = append(errs, fmt.Sprintf("%s %.1f %%", method, e))
+			}
+		}
+		memory := string(k.MemoryPicked)
+		if memory == "" {
+			memory = "-"
+		}
+		t.Row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), string(k.RemainingPicked),
+			memory)
+	}
+	t.End()
+}
+
+func tenths(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", *p)
+}
+
+func listModels(c *cli.Context, db *sqlite.DB) error {
+	models, err := db.Models(c.Context)
+	if err != nil {
+		return err
+	}
+	if asJSON(c, models) {
+		return nil
+	}
+	t := term.NewTable(c.App.Writer, "model", "method", "-runs", "-attempts", "runtime",
+		"-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
+	for i := range models {
+		m := &models[i]
+		by := map[predict.Method]string{}
+		for _, s := range m.Scores {
+			by[s.By] = tenths(s.Runtime)
+		}
+		for _, k := range []predict.Method{m.Method, predict.ByDeclared, predict.MeanOf} {
+			if by[k] == "" {
+				by[k] = "-"
+			}
+		}
+		t.Row(m.Reference(), string(m.Method), strconv.Itoa(len(m.Runs)), strconv.Itoa(m.Samples), m.Runtime,
+			fmt.Sprint(m.TimeScale), strconv.Itoa(len(m.HeldOut)),
+			by[m.Method], by[predict.ByDeclared], by[predict.MeanOf], m.Created.Local().Format(time.DateTime))
+	}
+	t.End()
+	return nil
+}
+
+func showModel(c *cli.Context, db *sqlite.DB) error {
+	m, err := db.FindModel(c.Context, c.Args().Get(1))
+	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
+		return exit.With(exit.Input, err)
+	} else if err != nil {
+		return err
+	}
+	if asJSON(c, m) {
+		return nil
+	}
+	fmt.Fprintf(c.App.Writer, "Model %s, method %s, by gantry %s at %s\n", m.Reference(), m.Method, m.Gantry,
+		m.Created.Local().Format(time.DateTime))
+	fmt.Fprintf(c.App.Writer, "Features: %s\nRuns: %s\n", strings.Join(m.Model.Features, ", "), term.NamesOf(m.Runs, 5))
+	printModel(c, m)
+	return nil
+}

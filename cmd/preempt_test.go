@@ -1,0 +1,106 @@
+package cmd
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A long task of low priority, and an urgent one that cannot wait for it, on one core: in each way the log, show and
+// explain tell what was done, the replay repeats it, and a program that may not be restarted is frozen.
+func TestPreemptionIsToldAndReplayed(t *testing.T) {
+	trace := func(name string, runtime float64) string {
+		b, _ := json.Marshal(map[string]any{"name": name, "schemaVersion": "1.5", "workflow": map[string]any{
+			"specification": map[string]any{"tasks": []map[string]any{{"id": name, "name": name, "parents": []string{},
+				"children": []string{}}}},
+			"execution": map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z",
+				"tasks": []map[string]any{{"id": name, "runtimeInSeconds": runtime, "memoryInBytes": 100_000_000}}}}})
+		return string(b)
+	}
+	dir := writeFiles(t, map[string]string{"long.json": trace("long", 100), "urgent.json": trace("urgent", 10),
+		"c.yaml": "nodes: [{name: n, cores: 1, memory: 1GB}]\n",
+		"w.yaml": "workflows:\n  - {trace: long.json, class: low}\n  - {trace: urgent.json, arrive: 20s, class: " +
+			"deadline, deadline: 45s}\n"})
+	for _, c := range []struct {
+		name  string
+		flags []string
+		how   string
+		lost  float64
+		end   float64
+		says  string
+	}{
+		{"checkpoint", []string{"--policy=pds:room=leave", "--checkpoint=1MB"}, "checkpoint", 0, 110,
+			"20.0 % of the task is kept"},
+		{"freeze", []string{"--policy=pds:room=suspend"}, "freeze", 0, 110, "frozen on n: nothing is lost"},
+		{"only-freeze", []string{"--policy=pds:room=leave", "--checkpoint=none"}, "freeze", 0, 110,
+			"frozen on n: nothing is lost"},
+		{"restart", []string{"--policy=pds:room=leave", "--checkpoint=none", "--preempt=restart"}, "restart", 20, 130,
+			"20.00 s of work is lost"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			home := "--dir=" + filepath.Join(t.TempDir(), "runs")
+			do := func(args ...string) string {
+				t.Helper()
+				code, out, errs := invoke(t, append(args, home)...)
+				if code != exitOK {
+					t.Fatalf("%v: code %d: %s", args, code, errs)
+				}
+				return out
+			}
+			do(append([]string{"simulate", "--name=first", "--cluster=" + filepath.Join(dir, "c.yaml"),
+				filepath.Join(dir, "w.yaml")}, c.flags...)...)
+			do("simulate", "--name=again", "--replay=first")
+			for _, run := range []string{"first", "again"} {
+				var s struct {
+					Makespan    float64 `json:"makespan_s"`
+					Lost        float64 `json:"lost_s"`
+					Preemptions []struct {
+						How   string  `json:"how"`
+						Count int     `json:"count"`
+						Away  float64 `json:"away_s"`
+						Lost  float64 `json:"lost_s"`
+					} `json:"preemptions"`
+				}
+				if err := json.Unmarshal([]byte(do("show", "--json", run)), &s); err != nil {
+					t.Fatal(err)
+				}
+				if s.Makespan != c.end || s.Lost != c.lost || len(s.Preemptions) != 1 ||
+					s.Preemptions[0].How != c.how || s.Preemptions[0].Count != 1 ||
+					s.Preemptions[0].Lost != c.lost || s.Preemptions[0].Away != 10 {
+					t.Errorf("%s: %+v", run, s)
+				}
+				if text := do("explain", run, "long"); !strings.Contains(text, c.says) ||
+					!strings.Contains(text, "preempts it") {
+					t.Errorf("%s: explain says\n%s", run, text)
+				}
+				if text := do("show", run); !strings.Contains(text,
+					"1 preemption by "+c.how+" of 1 task, away for 10.00 s") {
+					t.Errorf("%s: show says\n%s", run, text)
+				}
+			}
+			var flow struct {
+				Workflow struct {
+					Execution struct {
+						Tasks []struct {
+							Runtime float64 `json:"runtimeInSeconds"`
+						} `json:"tasks"`
+					} `json:"execution"`
+				} `json:"workflow"`
+			}
+			if err := json.Unmarshal([]byte(do("export", "first", "--format=wfformat", "--workflow=long")),
+				&flow); err != nil {
+				t.Fatal(err)
+			}
+			if ts := flow.Workflow.Execution.Tasks; len(ts) != 1 || ts[0].Runtime != 100 {
+				t.Errorf("exported runtimes %+v, want 100", ts)
+			}
+		})
+	}
+	for _, flag := range []string{"--checkpoint=much", "--preempt=kill"} {
+		if code, _, errs := invoke(t, "simulate", flag, filepath.Join(dir, "w.yaml"),
+			"--dir="+t.TempDir()); code != exitUsage || !strings.Contains(errs, strings.SplitN(flag, "=", 2)[0]) {
+			t.Errorf("%s: code %d: %s", flag, code, errs)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
+
+	tables "gantry/sqlite/report"
+	"gantry/sqlite/results"
+)
+
+func reportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "report",
+		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
+		ArgsUsage: "RESULTS|RUN...",
+		Description: `RESULTS is a file of gantry experiment, also while the experiment writes it. --out draws the
+figures as SVG, PNG and PDF, each with its data as CSV, as far as the experiment has their data: slowdown (box plots;
+its standard deviation against the error factor; mean against utilisation and other parameters; against size in a panel
+for each policy), response, workflows in the system over time, the time of batches; with deadlines, the proportion of
+late workflows, turnaround and mapping time.
+
+--metrics, --x and --against choose the figure: a metric, with 95 % intervals, against a parameter of the experiment,
+a line for each policy; or the differences to a policy, repetition by repetition on the same load, as gantry compare
+--against prints them.
+
+   gantry report fig3.sqlite --out figures --metrics wait_mean,slowdown_p95 --x utilisation
+   gantry report fig3.sqlite --out figures --against heft --title "Less than HEFT"
+
+RUN is a run of the log. Of the workflows that count (without warm_up and cool_down of the workload) it prints wait,
+makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
+utilisation, the number of workflows in it, and its stability by Wieland's test and by the mean Lyapunov drift.
+Critical paths use measured runtimes, scaled to speed 1. --out draws the timeline (of several runs one below the other;
+the thin line below a bar ends where the plan had its end), the utilisation of cores and memory, slowdown, workflows in
+the system over time and, with several tenants, their dominant shares over time.
+
+Several runs: means with 95 % confidence intervals. Runs of one policy on one runtime count as repetitions.
+
+   gantry report fig3.sqlite --out figures
+   gantry report RUN --out figures
+   gantry report RUN RUN RUN
+
+Results with --markdown or --html FILE: tables and figures on one page, with intervals and the data of each figure.
+Each --study FILE names the statements of a paper and how each is computed from results; the page then has the paper's
+figure, ours with its interval, and a verdict that follows from the data. --save writes the data of the page to a short
+file that --markdown and --html take in place of results.
+
+   gantry report fig3.sqlite --html fig3.html
+   gantry report fig*.sqlite --study study.yaml --markdown --out figures
+
+Runs with --html FILE: one HTML file without a server or network. It shows why the run took as long as it did (the
+critical path that was measured), the timeline of every attempt against its plan and the plan as each round of
+planning left it, utilisation, why tasks waited, a table of all attempts, box plots by task type, the graph of
+dependencies, estimates against measurements, deadlines and tenants, failures and settings. It simulates the run with
+three other policies (--policies), for 10 s at most. Several runs appear side by side. Without RUN it is the latest run;
+the number of a submission to a server makes the page of that alone.
+
+   gantry report --html run.html
+   gantry report RUN RUN --html runs.html
+
+Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
+			&cli.StringFlag{Name: "metrics", Aliases: []string{"metric"}, Usage: "print and draw these `METRICS`, " +
+				"separated by commas; of runs: draw them"},
+			&cli.StringFlag{Name: "x", Usage: "draw metrics against `PARAMETER`, such as utilisation, " +
+				"workload.arrivals.rate or policy (default: the first that takes several values)"},
+			&cli.StringFlag{Name: "against", Usage: "results: print and draw the differences to `POLICY`"},
+			&cli.StringFlag{Name: "title", Usage: "draw the metrics that are chosen below this `TITLE`"},
+			&cli.StringFlag{Name: "html", Usage: "write the page of runs, or of results, to `FILE`"},
+			&cli.BoolFlag{Name: "markdown", Usage: "print the page of results as Markdown; --out draws its figures"},
+			&cli.StringSliceFlag{Name: "study", Usage: "hold results against the paper of study `FILE`; repeatable"},
+			&cli.StringFlag{Name: "save", Usage: "write results in short form, JSON Lines, to `FILE`; with --study " +
+				"the metrics that it needs"},
+			&cli.StringFlag{Name: "policies", Usage: "--html: simulate the run with `POLICIES`, comma separated, or " +
+				"none (default: three that fit)"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		},
+		Action: func(c *cli.Context) error {
+			switch {
+			case c.NArg() == 0 && c.IsSet("html") && !c.IsSet("study"):
+				return writePage(c, []string{""}, c.String("html"))
+			case c.NArg() == 0:
+				return exit.Usagef("report: name one file of results, or runs")
+			case c.IsSet("save"):
+				return saveResults(c)
+			case c.IsSet("markdown"), c.IsSet("study"), c.IsSet("html") && ofResults(c):
+				return writeStudy(c)
+			case c.IsSet("html"):
+				return writePage(c, c.Args().Slice(), c.String("html"))
+			case ofResults(c) && c.NArg() == 1:
+				return reportResults(c, c.Args().First())
+			case ofResults(c):
+				return exit.Usagef("report: name one file of results; --html or --markdown take several")
+			case c.NArg() == 1:
+				return reportRun(c, c.Args().First())
+			}
+			return reportRuns(c, c.Args().Slice())
+		},
+	}
+}
+
+// choice has the figures that the flags choose, if they choose some.
+func choice(c *cli.Context) (of tables.Choice, some bool) {
+	of = tables.Choice{X: c.String("x"), Against: c.String("against"), Title: c.String("title")}
+	if c.IsSet("metrics") {
+		of.Metrics = strings.Split(c.String("metrics"), ",")
+	}
+	return of, slices.ContainsFunc([]string{"metrics", "x", "against", "title"}, c.IsSet)
+}
+
+// drawChosen draws the figures that the flags choose into --out.
+func drawChosen(c *cli.Context, name string, cells []*results.Cell, of tables.Choice) error {
+	files, err := tables.Chosen(name, cells, of, c.String("out"))
+	if unknown := new(tables.UnknownParameterError); errors.As(err, &unknown) {
+		return exit.Usagef("report --x: %w", err)
+	}
+	if err == nil && len(files) == 0 {
+		return exit.Inputf("report: there is nothing to draw: no run has a value of these metrics, or none " +
+			"beside the policy of --against")
+	}
+	return listDrawn(c, files, err)
+}
+
+// reportResults prints the tables of an experiment, and draws its figures if they are asked for.
+func reportResults(c *cli.Context, path string) error {
+	db, err := results.Open(path)
+	if err != nil {
+		return exit.With(exit.Input, err)
+	}
+	defer db.Close()
+	about, err := db.About(c.Context)
+	if err != nil {
+		return exit.With(exit.Input, err)
+	}
+	cells, err := db.Cells(c.Context)
+	if err != nil {
+		return exit.With(exit.Input, err)
+	}
+	of, chosen := choice(c)
+	rows, err := tables.Tables(cells, of.Metrics, of.Against)
+	if err != nil {
+		return exit.Usagef("%s: %w", path, err)
+	}
+	if err := printTables(c, db, about, rows, of.Against); err != nil {
+		return err
+	}
+	switch {
+	case c.String("out") == "":
+		return nil
+	case chosen:
+		return drawChosen(c, about.Name, cells, of)
+	}
+	files, err := tables.Figures(c.Context, db, c.String("out"))
+	return listDrawn(c, files, err)
+}
+
+// printTables prints the tables of an experiment, its searches included.
+func printTables(c *cli.Context, db *results.DB, about results.Info, rows []tables.Table, against string) error {
+	searches, err := db.Searches(c.Context)
+	if err != nil {
+		return exit.With(exit.Input, err)
+	}
+	if c.Bool("json") {
+		term.PrintJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title,
+			"source":  about.Source,
+			"version": about.Version,
+			"against": against, "tables": rows, "searches": searches})
+		return nil
+	}
+	title := about.Name
+	if about.Title != "" {
+		title += ": " + about.Title
+	}
+	fmt.Fprintf(c.App.Writer, "%s\nMeans over repetitions with 95 %% confidence intervals", title)
+	if against != "" {
+		fmt.Fprintf(c.App.Writer, ", as differences to %s on the same load", against)
+	}
+	fmt.Fprint(c.App.Writer, "; times in seconds. WIELAND and DRIFT: runs that each test of stability finds "+
+		"stable.\n\n")
+	if err := tables.WriteText(c.App.Writer, rows); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	isSlowdown := func(metric string) bool { return strings.HasPrefix(metric, "slowdown") }
+	if len(rows) > 0 && slices.ContainsFunc(rows[0].Metrics, isSlowdown) {
+		fmt.Fprintln(c.App.Writer, "\n"+tables.SlowdownNote)
+	}
+	if len(searches) > 0 {
+		fmt.Fprintln(c.App.Writer)
+		return tables.WriteSearches(c.App.Writer, searches)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package cmd
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+)
+
+func resumeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "resume",
+		Usage:     "continue a run that was stopped or crashed",
+		ArgsUsage: "[RUN]",
+		Description: `Without RUN it continues the latest run. Finished tasks are kept, running
+containers are adopted, containers that ended meanwhile are logged, and lost tasks run again. All settings are those of
+the run.
+
+In a run that has failed, tasks that failed, were skipped or cancelled get fresh tries. A task that succeeded runs again
+only if an input file from outside has changed, or a task before it runs.
+
+   gantry resume RUN --with FILE   continues a run, whatever its state, with the corrected workflow
+
+Tasks that succeeded and are the same in FILE stay. New and changed tasks run, and all tasks after them; gantry says
+which and why. Running tasks of a run that was stopped are ended first. Catalogs are looked for beside FILE and in the
+working directory, as by gantry run; --catalog, --site, --define and the like are as the run began unless given again.
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run, one that succeeded, or invalid
+input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
+		Flags: []cli.Flag{dirFlag(),
+			quietRunFlag(), jsonRunFlag(), watchFlag(), portFlag(), noPredictionFlag(),
+			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
+			&cli.StringSliceFlag{Name: "inputs", Usage: "with --with: `DIR` with input files (may be repeated; " +
+				"default: as the run began)"},
+			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(), defineFlag(new(definitions)),
+			&cli.BoolFlag{Name: "repair", Usage: "with --with: repair the workflow as far as possible"},
+			maxInputFlag(new(byteSize)), resultsFlag(), resultsDirFlag(atEnd), onEndFlag(),
+			&cli.StringFlag{Name: "slurm-job", Usage: "continue a run on Slurm in the allocation of job `ID` " +
+				"(default: its last one, else the one that gantry runs in, else one like that which it requested)"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
+				"only warn (default: as the run began)"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return exit.Usagef("resume: name one run")
+			}
+			for _, flag := range []string{"inputs", "catalog", "site", "define", "enforce-walltime",
+				"container-mounts", "repair", "results"} {
+				if c.IsSet(flag) && c.String("with") == "" {
+					return exit.Usagef("--%s: it says how a corrected workflow is read: name that with --with FILE",
+						flag)
+				}
+			}
+			s, err := newSession(c, nil, "")
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			return s.Continue(c.Context, c.Args().First(), c.String("with"))
+		},
+	}
+}
+
+// changing takes over the options that hold for the process that continues a run.
+func changing(c *cli.Context) func(*session.Settings) error {
+	return func(set *session.Settings) error {
+		if c.IsSet("strict") {
+			set.Strict = c.Bool("strict")
+		}
+		if c.IsSet("on-end") {
+			set.OnEnd = c.String("on-end")
+		}
+		return readResultsDir(c, set)
+	}
+}

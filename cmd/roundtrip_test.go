@@ -1,0 +1,133 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
+)
+
+const unequalNodes = `name: unequal
+transfer: held
+nodes:
+  - {name: quick, cores: 3, speed: 1.7, memory: 600MB, group: rack}
+  - {name: slow_1, cores: 2, speed: 0.3, memory: 4GB, group: rack}
+  - {name: slow-1, cores: 2, speed: 1, memory: 2GB, group: rack}
+links:
+  - {from: rack, to: rack, bandwidth: 20MB/s, latency: 3ms}
+`
+
+// A fan with all that a round trip may lose: tasks without time, parts of cores, memory that is known of some tasks of
+// a type, needs above what is used, files without bytes and ids that the schema refuses.
+func fan(t *testing.T) string {
+	type object = map[string]any
+	spec := []object{{"name": "begin", "id": "begin", "parents": []string{}, "children": []string{}}}
+	ran := []object{{"id": "begin", "runtimeInSeconds": 0}}
+	files := []object{}
+	var middle, read []string
+	for i := range 14 {
+		id, file := fmt.Sprintf("work %d", i), fmt.Sprintf("part %d", i)
+		middle, read = append(middle, id), append(read, file)
+		spec = append(spec, object{"name": "work", "id": id, "parents": []string{"begin"}, "children": []string{"end"},
+			"outputFiles": []string{file}, "category": "work", "coreCount": []float64{0.5, 1, 2}[i%3]})
+		x := object{"id": id, "runtimeInSeconds": 3.7 + float64(i*i%11)*1.3}
+		if i%4 == 0 {
+			x["memoryInBytes"] = 450_000_000
+		}
+		ran = append(ran, x)
+		files = append(files, object{"id": file, "sizeInBytes": i % 2 * 7_000_001})
+	}
+	spec[0]["children"] = middle
+	spec = append(spec, object{"name": "end", "id": "end", "parents": middle, "children": []string{},
+		"inputFiles": read})
+	ran = append(ran, object{"id": "end", "runtimeInSeconds": 1.000000007})
+	text, err := json.Marshal(object{"name": "fan", "schemaVersion": "1.5", "workflow": object{
+		"specification": object{"tasks": spec, "files": files},
+		"execution":     object{"makespanInSeconds": 0, "executedAt": "unknown", "tasks": ran}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "fan.json")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// makespan is that of a run, in seconds.
+func makespan(t *testing.T, dir, run string) float64 {
+	t.Helper()
+	var c struct {
+		Makespan float64 `json:"makespan_s"`
+	}
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", dir, "--json", run)), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c.Makespan
+}
+
+func TestAnExportedRunSimulatesToTheSameMakespan(t *testing.T) {
+	dir, home := "--dir="+t.TempDir(), t.TempDir()
+	cluster := filepath.Join(home, "cluster.yaml")
+	if err := os.WriteFile(cluster, []byte(unequalNodes), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	simulate := func(name, policy, flow string, more ...string) float64 {
+		expect(t, exitOK, nil, append([]string{"simulate", "-q", dir, "--host-model=none", "--name", name, "--policy",
+			policy, "--cluster", cluster, flow}, more...)...)
+		return makespan(t, dir, name)
+	}
+	flows := map[string]string{"fan": fan(t), "montage": "../examples/montage/montage-25.dax"}
+	for _, p := range []string{"cpp", "heft", "gbf", "mrcp-rm", "owm-mp+backfilling"} {
+		for flow, path := range flows {
+			run := flow + "-" + strings.ReplaceAll(p, "+", "-")
+			first := simulate(run, p, path)
+			export := filepath.Join(home, run+".json")
+			expect(t, exitOK, nil, "export", dir, "--format", "wfformat", "-o", export, run)
+			if again := simulate(run+"-again", p, export); again != first {
+				t.Errorf("%s: %v s, and %v s from its export", run, first, again)
+			}
+		}
+	}
+	// The time around the programs is kept, too.
+	first := simulate("started", "cpp", flows["fan"], "--startup", "700ms")
+	export := filepath.Join(home, "started.json")
+	expect(t, exitOK, nil, "export", dir, "--format", "wfformat", "-o", export, "started")
+	if again := simulate("started-again", "cpp", export); again != first {
+		t.Errorf("with starts: %v s, and %v s from its export", first, again)
+	}
+	expect(t, exitOK, []string{"16 in both, 16 on the same node"}, "compare", dir, "started", "started-again")
+}
+
+func TestAReplayUnderTheSamePolicyHasTheSameMakespan(t *testing.T) {
+	dir, home := "--dir="+t.TempDir(), t.TempDir()
+	cluster := filepath.Join(home, "cluster.yaml")
+	if err := os.WriteFile(cluster, []byte(unequalNodes), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	flow := fan(t)
+	for i, row := range policy.Table() {
+		p := row.Name
+		if p == "pipeline" /* it has no defaults for its phases */ || row.Read != nil || !seedtest.Takes(i) {
+			continue
+		}
+		name := strings.ReplaceAll(p, "+", "-")
+		real, sim := "real-"+name, "sim-"+name
+		expect(t, exitOK, nil, "run", "-q", dir, "--name", real, "--runtime=null", "--emulate", "--policy", p,
+			"--cluster", cluster, flow)
+		expect(t, exitOK, nil, "simulate", "-q", dir, "--host-model=none", "--name", sim, "--policy", p, "--cluster",
+			cluster, "--errors", "random2:3", "--startup", "150ms", flow)
+		for _, run := range []string{real, sim} { // the second one with wrong estimates, and its own estimator named
+			expect(t, exitOK, nil, append([]string{"simulate", "-q", dir, "--name", run + "-again", "--replay", run},
+				map[string][]string{sim: {"--estimator=declared"}}[run]...)...)
+			if first, again := makespan(t, dir, run), makespan(t, dir, run+"-again"); first != again {
+				t.Errorf("%s: %v s, and %v s when it is replayed", run, first, again)
+			}
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package cmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/container/fetch"
+	"gantry/sqlite"
+	"gantry/trace/reader"
+	"gantry/trace/scenario"
+)
+
+// dockerStartup is the time that policies expect for starting a container: about that of the Docker Engine on a
+// workstation.
+const dockerStartup = 150 * time.Millisecond
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "run workflows in containers",
+		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
+		Description: `Reads the workflows, plans them with a policy as they arrive, and runs each task in a
+container of its own under CPU, memory, pids and block I/O limits. Tasks with a command and an image run as they are.
+Other tasks are emulated: a stand-in uses the CPU time and memory of the trace, and reads and writes files of the same
+sizes.
+
+   gantry run montage.dax                   one workflow on this host
+   gantry run --time-scale 0.1 montage.dax  the same, ten times as fast
+   gantry run --inputs data words.json      real programs on real files
+   gantry run --cluster nodes.yaml --policy heft workload.yaml
+   gantry run --time-scale 0.01 --count 3 stream.yaml  the first three workflows of a stream
+   gantry run --dry-run montage.dax         its plan; nothing is started
+
+Before the run, gantry simulates it and prints the expected makespan with an interval that has a probability of 80 %.
+Predictions influence no decision. --dry-run prints order, nodes, times, needs, images and inputs as well.
+
+Estimates come from earlier runs of the same task types in the log, else from the trace; see --estimator.
+
+Ctrl-C once lets running and frozen tasks end, twice stops them, three times kills them. gantry resume continues the
+run after any of these, and after a crash.
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 host or Docker not usable,
+6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
+		Flags: slices.Concat(planFlags(), readingFlags(), givenFlags(""), estimateFlags(runEstimator),
+			containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(atEnd),
+				noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
+					Usage: "print the plan, with all commands, and start nothing"}},
+			nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps " +
+				"run one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a " +
+				"step for each task)"}}),
+		Action: func(c *cli.Context) error {
+			set, err := readRunSettings(c)
+			if err == nil {
+				err = session.Enter(set.Runtime)
+			}
+			if err != nil {
+				return err
+			}
+			return begin(c, set, sqlite.Durable)
+		},
+	}
+}
+
+// runEstimator is the default of the estimator of runs.
+const runEstimator = "learned; declared with --runtime null or --errors"
+
+// readRunSettings reads the flags of a run on a runtime that is not simulated.
+func readRunSettings(c *cli.Context) (*session.Settings, error) {
+	set, err := readSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	set.Runtime, set.Strict, set.Grace = chosenRuntime(c), c.Bool("strict"), c.Duration("grace")
+	set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
+	set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
+	if err := errors.Join(readGiven(c, set), readResultsDir(c, set)); err != nil {
+		return nil, err
+	}
+	if set.Grace < 0 {
+		return nil, exit.Usagef("--grace %s: it cannot be negative", set.Grace)
+	}
+	able := session.Capabilities(set.Runtime)
+	if names := session.RuntimeNames(session.RealTime); !slices.Contains(names, set.Runtime) {
+		return nil, exit.Usagef("--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
+	}
+	for _, flag := range []string{"reuse", "scratch", "results", "results-dir"} {
+		if c.IsSet(flag) && !able.Programs {
+			return nil, exit.Usagef("--%s: there are no files on the %s runtime", flag, set.Runtime)
+		}
+	}
+	if c.IsSet("results") && set.Emulate {
+		return nil, exit.Usagef("--results has no effect with --emulate: the emulator writes " +
+			"made-up files; leave one of them out")
+	}
+	if able.Programs {
+		if set.Startup = c.Duration("startup"); set.Startup < 0 {
+			return nil, exit.Usagef("--startup %s: it cannot be negative", set.Startup)
+		}
+	}
+	elsewhere := session.OnNodes(set.Runtime)
+	if err := readSlurm(c, set, elsewhere); err != nil {
+		return nil, err
+	}
+	if able.Programs && !elsewhere {
+		if err := session.CheckHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
+			return nil, err
+		}
+		if err := readHostModel(c, set); err != nil {
+			return nil, err
+		}
+	}
+	for flag, to := range map[string]*int64{"max-output": &set.MaxOutput, "disk": &set.Disk,
+		"tmp": &set.Tmp} {
+		text := c.String(flag)
+		if text == "" {
+			continue
+		}
+		if *to, err = reader.Bytes(text); err != nil || *to < 1 {
+			return nil, exit.Usagef("--%s %s: it has to be a size above 0, such as 64MB", flag, text)
+		}
+	}
+	if set.Pull = c.String("pull"); !slices.Contains(fetch.Pulls(), set.Pull) {
+		return nil, exit.Usagef("--pull %s: choose one of %s", set.Pull, strings.Join(fetch.Pulls(), ", "))
+	}
+	if err := readStarts(c, set); err != nil {
+		return nil, err
+	}
+	if cores, _, err := session.HostSize(); err == nil { // else 0: as many as container.Runtime takes
+		set.Starts = cmp.Or(set.Starts, executor.Starts(cores))
+	}
+	usual := "declared"
+	if able.Learns {
+		usual = "learned"
+	}
+	if err := readEstimates(c, set, usual); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+// begin makes a new run and drives it; or several, one after the other, a repetition each.
+func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode) error {
+	first, last, err := repetitionRange(c.String("repetition"))
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	name := c.String("name")
+	if first == last {
+		_, err = beginOne(c, set, mode, first, name)
+		return err
+	}
+	if name == "" {
+		name = session.NewName()
+	}
+	var names []string
+	var failed error
+	for k := first; last == 0 || k <= last; k++ {
+		of, err := beginOne(c, set, mode, k, fmt.Sprintf("%s-%d", name, k))
+		// the others may do better
+		if exit.CodeOf(err) == exit.TasksFailed {
+			failed = err
+		} else if err != nil {
+			return err
+		}
+		names = append(names, fmt.Sprintf("%s-%d", name, k))
+		last = cmp.Or(last, of)
+	}
+	if len(names) > 1 && !c.Bool("no-log") && !c.Bool("quiet") {
+		fmt.Fprintln(c.App.Writer)
+		if err := reportRuns(c, names); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// repetitionRange reads "3", "2..5" or "all", whose last is 0.
+func repetitionRange(text string) (first, last int, err error) {
+	if text == "all" {
+		return 1, 0, nil
+	}
+	low, high, ok := strings.Cut(text, "..")
+	if !ok {
+		high = low
+	}
+	first, err = strconv.Atoi(low)
+	last, err2 := strconv.Atoi(high)
+	if err != nil || err2 != nil || first < 1 || last < first {
+		return 0, 0, fmt.Errorf("--repetition %s: give a number from 1 on, a range such as 1..3, or all", text)
+	}
+	return first, last, nil
+}
+
+// beginOne makes the run of one repetition, and returns how many the workload stands for.
+func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetition int, name string) (of int,
+	err error) {
+	whole := *given
+	set := &whole
+	set.Repetition = repetition
+	s, err := newSession(c, set, name)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
+	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Stdin: stdin})
+	if d != nil {
+		printDry(c, d)
+	}
+	return s.Repetitions(), err
+}
+
+// newSession makes a run as a command line asks for it.
+func newSession(c *cli.Context, set *session.Settings, name string) (*session.Session, error) {
+	o, err := sessionOptions(c, name)
+	return session.New(set, o), err
+}
+
+func sessionOptions(c *cli.Context, name string) (o session.Options, err error) {
+	home, err := homeOf(c)
+	return session.Options{Home: home, Name: name, View: term.New(c.Bool("quiet") || c.Bool("json")),
+		Predict: !c.Bool("no-prediction"), NoLog: c.Bool("no-log"), Page: pageOf(c), Ended: printOutcome(c),
+		ReadAs: func(set *session.Settings, in *session.Inputs) error {
+			in.Preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
+			in.All = c.String("repetition") == "all"
+			return readAs(c, set, in)
+		}, SlurmJob: c.String("slurm-job"), Dry: c.Bool("dry-run"),
+		Cluster: c.IsSet("cluster"), Starts: c.IsSet("starts"), Change: changing(c),
+		Refuse: func(set *session.Settings, f *session.Facts) error { return refuseIdle(c, set, f) }}, err
+}
+
+// preemption lets --checkpoint and --preempt overrule workloads.
+func preemption(c *cli.Context, subs []executor.Submission) error {
+	checkpoint, programs := c.IsSet("checkpoint"), c.IsSet("preempt")
+	if !checkpoint && !programs {
+		return nil
+	}
+	for i := range subs {
+		p := scenario.DefaultPreempt()
+		if said := subs[i].Preempt; said != nil {
+			p = *said
+		}
+		if checkpoint {
+			if err := p.SetCheckpoint(c.String("checkpoint")); err != nil {
+				return fmt.Errorf("--checkpoint: %w", err)
+			}
+		}
+		if programs {
+			if err := p.SetPrograms(c.String("preempt")); err != nil {
+				return fmt.Errorf("--preempt: %w", err)
+			}
+		}
+		subs[i].Preempt = &p
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/serve"
+	"gantry/cmd/internal/server"
+	"gantry/cmd/internal/session"
+	"gantry/trace/reader"
+)
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "serve",
+		Usage: "run workflows that are handed in while it runs",
+		Description: `Takes workflows from gantry submit, plans them online with one policy, and runs them as gantry
+run does. It is one run with one log. It ends when it is drained. Started again in the same directory it continues,
+after Ctrl-C, kill -9 or a crash too: all acknowledged work is in the log, running containers are adopted, and
+the settings are those of the run.
+
+   gantry serve --cluster nodes.yaml --policy rm-dcwf
+   gantry submit montage.dax      from another terminal, in the same directory
+   gantry queue                   work that runs and waits
+   gantry drain                   take no more work, end when all is done
+
+Only the user who started it may hand in work: the socket, gantry.sock in the gantry directory, is that user's. Started
+by root with --group NAME, it serves the members of that group, and runs the work of each with the rights of that user.
+
+Ctrl-C once lets running tasks end and starts no more, twice stops them, three times kills them.
+
+Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
+gantry serves the directory, 130 stopped, or drained at once with work left; start it again to continue.`,
+		Flags: slices.Concat(planFlags(), givenFlags(""), estimateFlags(runEstimator), containerFlags(false),
+			usersFlags()),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return exit.Usagef("serve takes no workflows: hand them in with gantry submit")
+			}
+			return serveDir(c)
+		},
+	}
+}
+
+func serveDir(c *cli.Context) error {
+	set, err := readRunSettings(c)
+	if err != nil {
+		return err
+	}
+	if session.OnNodes(set.Runtime) {
+		return exit.Usagef("--runtime %s: gantry serve runs tasks on this host; gantry run uses that runtime",
+			set.Runtime)
+	}
+	if err := refuseIdle(c, set, session.Anything()); err != nil {
+		return err
+	}
+	set.Serve = true
+	lasting.Store(true)
+	o, err := sessionOptions(c, c.String("name"))
+	if err != nil {
+		return err
+	}
+	if c.IsSet("group") && c.String("group") == "" {
+		return exit.Usagef("--group: name a group, or leave --group out to serve yourself")
+	}
+	with := serve.Options{Group: c.String("group"), Tenants: c.StringSlice("tenant"), Cluster: c.IsSet("cluster"),
+		Why: verdict, Differing: func(run string, kept *session.Settings) ([]string, error) {
+			return differing(c, run, set, kept)
+		}}
+	if with.Limits, err = readLimits(c); err != nil {
+		return err
+	}
+	return serve.Run(c.Context, set, o, with)
+}
+
+// readLimits reads the flags. It is nil if there are none.
+func readLimits(c *cli.Context) (server.Limits, error) {
+	var all server.Limits
+	for _, text := range c.StringSlice("tenant-limit") {
+		name, rest, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, exit.Usagef("--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
+		}
+		if all == nil {
+			all = server.Limits{}
+		}
+		l := all[name]
+		for _, one := range strings.Split(rest, ",") {
+			if err := readLimit(&l, one); err != nil {
+				return nil, exit.Usagef("--tenant-limit %s: %w", text, err)
+			}
+		}
+		all[name] = l
+	}
+	return all, nil
+}
+
+// readLimit reads one of the limits of a tenant.
+func readLimit(l *server.Limit, text string) error {
+	key, value, _ := strings.Cut(text, ":")
+	switch key {
+	case "waiting":
+		n, err := strconv.Atoi(value)
+		if l.Waiting = n; err != nil || n < 1 {
+			return fmt.Errorf("%q is no number of tasks", value)
+		}
+	case "cores":
+		n, err := strconv.ParseFloat(value, 64)
+		if l.Cores = int64(n*1000 + 0.5); err != nil || !(n >= 0.001 && n <= 1e6) {
+			return fmt.Errorf("%q is no number of cores", value)
+		}
+	case "disk":
+		n, err := reader.Bytes(value)
+		if l.Disk = n; err != nil || n < 1 {
+			return fmt.Errorf("%q is no size", value)
+		}
+	default:
+		return fmt.Errorf("%q is not waiting, cores or disk", key)
+	}
+	return nil
+}

@@ -1,0 +1,374 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/container/slurm/allocation"
+	"gantry/executor/own"
+	"gantry/executor/sim/hostmodel"
+	"gantry/planner/predict"
+	"gantry/sqlite"
+	"gantry/trace"
+	"gantry/trace/scenario"
+)
+
+// readStarts reads how many containers may be starting at once; 0 if nothing says so.
+func readStarts(c *cli.Context, s *session.Settings) error {
+	if s.Starts = c.Int("starts"); s.Starts < 1 && c.IsSet("starts") {
+		return exit.Usagef("--starts %d: at least one", s.Starts)
+	}
+	return nil
+}
+
+func readSettings(c *cli.Context) (*session.Settings, error) {
+	s := &session.Settings{Policy: own.In(".", c.String("policy")), Seed: c.Uint64("seed"),
+		TimeScale: c.Float64("time-scale"), SizeScale: c.Float64("size-scale"),
+		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"),
+		RejectLate: c.Bool("reject-late"), Retries: separated(c.StringSlice("retry")), Count: c.Int("count")}
+	if c.IsSet("count") && s.Count < 1 {
+		return nil, exit.Usagef("--count %d: at least one workflow", s.Count)
+	}
+	if !(s.TimeScale > 0) && c.Command.Name == "simulate" {
+		return nil, exit.Usagef("--time-scale %v: simulated tasks take time; give a number above 0", s.TimeScale)
+	}
+	for name, f := range map[string]float64{"time-scale": s.TimeScale, "size-scale": s.SizeScale} {
+		if !(f >= 0) || math.IsInf(f, 0) {
+			return nil, exit.Usagef("--%s %v: give a number of at least 0", name, f)
+		}
+	}
+	if n := c.Int("retries"); n < 0 {
+		return nil, exit.Usagef("--retries %d: give a number from 0", n)
+	}
+	if c.IsSet("retries") {
+		n := strconv.Itoa(c.Int("retries"))
+		s.Retries = append([]string{"exit-code=" + n, "output-missing=" + n}, s.Retries...)
+	}
+	if _, err := session.RetryRules(s.Retries); err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	cluster, err := readCluster(c.String("cluster"))
+	if err != nil {
+		return nil, err
+	}
+	s.Cluster = cluster.Draw(s.Seed)
+	return s, nil
+}
+
+// readCluster reads a cluster file, or makes one node of this host.
+func readCluster(path string) (*scenario.Cluster, error) {
+	if path == "" {
+		return session.HostCluster()
+	}
+	f, err := openText(path)
+	if err != nil {
+		return nil, exit.Inputf("cluster file: %w", err)
+	}
+	defer f.Close()
+	c, err := scenario.ReadCluster(f, path)
+	if err != nil {
+		return nil, exit.With(exit.Input, err)
+	}
+	executor.FillDisk(c)
+	return c, nil
+}
+
+// readGiven reads these flags into the settings. Of secrets these have the names only.
+func readGiven(c *cli.Context, s *session.Settings) (err error) {
+	env := []string{}
+	for _, file := range c.StringSlice("env-file") {
+		text, err := readText(file)
+		if err != nil {
+			return exit.Inputf("--env-file: %w", err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			line = strings.TrimLeft(strings.TrimSuffix(line, "\r"), " \t")
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			if line, err = variable(line); err != nil {
+				return exit.Inputf("--env-file: %s:%d: %w", file, i+1, err)
+			}
+			env = append(env, line)
+		}
+	}
+	for _, text := range c.StringSlice("env") {
+		if text, err = variable(text); err != nil {
+			return exit.Usagef("--env: %w", err)
+		}
+		env = append(env, text)
+	}
+	s.Env = executor.MergeEnv(nil, env)
+	for _, text := range c.StringSlice("mount") {
+		m, err := session.MountOf(text)
+		if err != nil {
+			return exit.Inputf("--mount %s: %w", text, err)
+		}
+		s.Mounts = append(s.Mounts, m)
+	}
+	for _, text := range c.StringSlice("secret") {
+		if text, err = session.SecretOf(text); err != nil {
+			return err
+		}
+		s.Secrets = append(s.Secrets, text)
+	}
+	if err := s.Targets(); err != nil {
+		return err
+	}
+	if s.Shell = c.String("shell"); c.IsSet("shell") {
+		if _, err := trace.ShellWords(s.Shell); err != nil {
+			return exit.Usagef("--shell %q: %w", s.Shell, err)
+		}
+	}
+	_, err = s.SecretValues()
+	return err
+}
+
+// variable completes an environment variable. The error does not repeat the value.
+func variable(text string) (string, error) {
+	name, _, ok := strings.Cut(text, "=")
+	if name == "" || strings.ContainsAny(name, " \t\x00") {
+		return "", errors.New("write NAME or NAME=VALUE")
+	}
+	if ok {
+		return text, nil
+	}
+	value, ok := os.LookupEnv(name)
+	if !ok {
+		return "", fmt.Errorf("%s is not set in gantry's environment: set it, or write %s=VALUE", name, name)
+	}
+	return name + "=" + value, nil
+}
+
+// readEstimates takes the flags over; usual is the estimator where nothing is said. Other settings stay as they are.
+func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
+	if c.IsSet("errors") || s.Errors == "" {
+		s.Errors = c.String("errors")
+	}
+	m, err := predict.ParseErrorModel(s.Errors)
+	if err != nil {
+		return exit.Usagef("--errors: %w", err)
+	}
+	s.Errors = m.String()
+	switch {
+	case c.IsSet("estimator"):
+		s.Estimator = c.String("estimator")
+	case c.IsSet("errors") && m.Kind != predict.NoError:
+		s.Estimator = "declared" // history would use its measurements instead
+	default:
+		s.Estimator = usual
+	}
+	e, err := predict.ParseSpec(s.Estimator)
+	if err != nil {
+		return exit.Usagef("--estimator: %w", err)
+	}
+	if e.Kind == predict.KindOracle && !session.Capabilities(s.Runtime).Virtual {
+		return exit.Usagef("--estimator oracle: only a simulation knows the true runtimes; use declared for " +
+			"those of the trace")
+	}
+	if c.IsSet("predict-memory") || s.Estimator != usual {
+		s.PredictMemory = c.String("predict-memory")
+	}
+	if _, err := predict.ParseAim(s.PredictMemory); err != nil && s.PredictMemory != "" {
+		return exit.Usagef("--predict-memory: %w", err)
+	}
+	if s.PredictMemory != "" && e.Kind != predict.KindTrained {
+		return exit.Usagef("--predict-memory needs a model: add --estimator trained")
+	}
+	return nil
+}
+
+// readHostModel finds the host model of a run or a simulation.
+func readHostModel(c *cli.Context, s *session.Settings) error {
+	s.StartupGiven = c.IsSet("startup")
+	switch name := c.String("host-model"); name {
+	case hostModelNone:
+		return nil
+	case "":
+		if s.StartupGiven || session.CheckHost(s.Cluster, c.Bool("oversubscribe")) != nil {
+			return nil
+		}
+		m, err := storedHostModel(c, s)
+		if err != nil && !errors.Is(err, hostmodel.ErrNone) {
+			term.New(c.Bool("quiet") || c.Bool("json")).Warn("the host model is not used: %v", err)
+		}
+		s.Host = m
+		return nil
+	case hostModelThis:
+		m, err := storedHostModel(c, s)
+		if err != nil {
+			return exit.Inputf("--host-model this: %w", err)
+		}
+		s.Host = m
+		return nil
+	default:
+		text, err := readText(name)
+		if err != nil {
+			return exit.Inputf("--host-model: %w", err)
+		}
+		m, err := hostmodel.Decode(text)
+		if err != nil {
+			return exit.Inputf("--host-model %s: %w", name, err)
+		}
+		if f := session.HostFacts(); !session.Capabilities(s.Runtime).Virtual {
+			if err := m.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores,
+				Runtime: s.Runtime}); err != nil {
+				return exit.Inputf("--host-model %s: %w", name, err)
+			}
+		}
+		s.Host = m
+		return nil
+	}
+}
+
+// storedHostModel is the model that the log has of this host with the runtime of the run, or of the run that is
+// simulated; else with the one that runs usually take, or with any other if that was never measured.
+func storedHostModel(c *cli.Context, s *session.Settings) (*hostmodel.Model, error) {
+	path := filepath.Join(c.String("dir"), sqlite.FileName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, hostmodel.ErrNone
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, hostmodel.ErrNone // of an older format, for one: a later reader says so
+	}
+	defer db.Close()
+	names := []string{s.Runtime}
+	if session.Capabilities(s.Runtime).Virtual {
+		names = append([]string{session.UsualRuntime.Name}, session.RuntimeNames(session.MakesContainers)...)
+		if run := c.String("measured"); run != "" {
+			if info, err := db.Info(c.Context, run); err == nil { // else a later reader says so
+				names = []string{info.Runtime}
+			}
+		}
+	}
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return nil, err
+	}
+	var m *hostmodel.Model
+	for _, name := range names {
+		if m, _, err = session.FindHostModel(c.Context, db, name, dir); !errors.Is(err, hostmodel.ErrNone) {
+			break
+		}
+	}
+	return m, err
+}
+
+// readAs takes over how workflows are to be read, as far as the command line says it.
+func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error) {
+	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
+	in.Repair = c.Bool("repair")
+	if in.Inputs, in.Dirs, err = session.InputsDirs(c.StringSlice("inputs")); err != nil {
+		return err
+	}
+	if c.IsSet("catalog") {
+		s.Catalogs = nil
+		for _, path := range c.StringSlice("catalog") {
+			path, err := filepath.Abs(path)
+			if err != nil {
+				return exit.With(exit.Input, err)
+			}
+			s.Catalogs = append(s.Catalogs, path)
+		}
+	}
+	if c.IsSet("results") {
+		s.Results = c.StringSlice("results")
+	}
+	in.Results = s.Results
+	if c.IsSet("site") {
+		s.Site = c.String("site")
+	}
+	if c.IsSet("enforce-walltime") {
+		s.EnforceWalltime = c.Bool("enforce-walltime")
+	}
+	if c.IsSet("container-mounts") {
+		s.ContainerMounts = c.Bool("container-mounts")
+	}
+	if s.Define == nil {
+		s.Define = map[string]string{}
+	}
+	in.Given, in.Used = *c.Generic("define").(*definitions), map[string]bool{}
+	maps.Copy(s.Define, in.Given)
+	in.Catalogs, in.Site, in.EnforceWalltime, in.Define, in.Shell = s.Catalogs, s.Site, s.EnforceWalltime, s.Define,
+		s.Shell
+	return nil
+}
+
+// readSlurm reads these flags.
+func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
+	for _, flag := range []string{"slurm", "slurm-job", "shared", "node-runtime", "bundle"} {
+		if c.IsSet(flag) && !on {
+			return exit.Usagef("--%s: it is for --runtime slurm", flag)
+		}
+	}
+	if c.IsSet("slurm") && c.IsSet("slurm-job") {
+		return exit.Usagef("--slurm requests an allocation, --slurm-job names one: give one of them")
+	}
+	s.Slurm, s.NodeRuntime, s.Bundle = c.String("slurm"), c.String("node-runtime"), c.Duration("bundle")
+	if s.Slurm != "" {
+		if _, err := allocation.ParseWants(s.Slurm); err != nil {
+			return exit.With(exit.Usage, err)
+		}
+	}
+	if s.NodeRuntime != "" && !slices.Contains(session.NodeRuntimes, s.NodeRuntime) {
+		return exit.Usagef("--node-runtime %s: programs run in containers: choose %s", s.NodeRuntime,
+			strings.Join(session.NodeRuntimes, " or "))
+	}
+	if s.Bundle < 0 {
+		return exit.Usagef("--bundle %s: it cannot be negative", s.Bundle)
+	}
+	var err error
+	if c.IsSet("shared") {
+		if s.Shared, err = filepath.Abs(c.String("shared")); err != nil {
+			return exit.With(exit.Host, err)
+		}
+		if st, err := os.Stat(s.Shared); err != nil {
+			return exit.Hostf("--shared: %w", trace.Plain(err))
+		} else if !st.IsDir() {
+			return exit.Hostf("--shared %s: it is no directory", s.Shared)
+		}
+	}
+	return nil
+}
+
+// readResultsDir reads --results-dir, if it is given.
+func readResultsDir(c *cli.Context, s *session.Settings) (err error) {
+	if !c.IsSet("results-dir") {
+		return nil
+	}
+	dir := c.String("results-dir")
+	if dir == "" {
+		return exit.Usagef("--results-dir: name a directory")
+	}
+	if s.ResultsDir, err = filepath.Abs(dir); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	return nil
+}
+
+// chosenRuntime is the one that the command line names, else one that this host has.
+func chosenRuntime(c *cli.Context) string {
+	if c.IsSet("runtime") {
+		return c.String("runtime")
+	}
+	name := session.HostRuntime(c.Context, session.UsualRuntime.Name)
+	if name != session.UsualRuntime.Name && os.Geteuid() == 0 && !c.Bool("quiet") { // else this process begins again
+		fmt.Fprintf(c.App.ErrWriter, "no Docker Engine answers: gantry takes --runtime %s\n", name)
+	}
+	return name
+}

@@ -1,0 +1,158 @@
+package cmd
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/executor/own"
+	"gantry/sqlite"
+)
+
+func simulateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "simulate",
+		Usage:     "plan and run workflows in virtual time, with the same planner as run",
+		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
+		Description: `Takes the same input as gantry run, and needs no Docker. A task lasts as long as its trace says,
+divided by the speed of its node, or as long as the cost matrix of the workload says. Copies between nodes take as long
+as the links of the cluster file allow.
+
+   gantry simulate --policy heft --cluster nodes.yaml montage.dax
+   gantry simulate --cluster nodes.yaml --count 500 --errors random1:2 stream.yaml
+
+run and simulate draw the same workflows from a stream in a workload file. Its warm_up and cool_down are excluded
+from the metrics of the run; gantry report RUN prints them.
+
+Machines are ideal, as in papers: containers start at once, or after --startup. Once gantry calibrate has measured this
+host, clusters that it can be (no more cores times speed, and no more memory, than it has) are simulated as it would
+run them: containers are staged, started, ended and published as measured, and share its cores and its disk.
+--host-model none keeps machines ideal. gantry experiment always does.
+
+--replay RUN simulates a run with its own workflows, settings and measurements: workflows arrive when they did, and
+each attempt takes as long to start and to run as it did. gantry compare RUN SIM shows the difference between the two.
+
+   gantry simulate --replay RUN                the same policy
+   gantry simulate --replay RUN --policy heft  the effect of another policy
+
+--measured RUN simulates a workflow of real programs that last as long as in RUN, on other nodes, under other limits or
+another policy. A program whose task was not in RUN lasts as the latest trained model predicts, else as the median of
+its type in RUN.
+
+   gantry simulate --measured RUN --cluster nodes.yaml --policy heft workflow.yml
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 the log cannot be written,
+6 internal error, 130 stopped.`,
+		Flags: slices.Concat(planFlags(), readingFlags(), estimateFlags("declared"), []cli.Flag{hostModelFlag(),
+			&cli.BoolFlag{Name: "noise", Usage: "with a host model: let phases of containers vary as measured, " +
+				"drawn by --seed (default: each takes its mean)"},
+			&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
+				Usage: "with a host model: how many containers may be starting at the same time"},
+			&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; with " +
+				"--host-model only estimates take it"},
+			&cli.BoolFlag{Name: "ahead", Usage: "with --startup or a host model: start containers ahead, as gantry " +
+				"run does (default: with a host model)"},
+			&cli.Float64Flag{Name: "charge-planning", Usage: "add `FACTOR` times the CPU time of planning to " +
+				"simulated time; no two such simulations are the same"},
+			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
+			&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
+			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
+		}),
+		Action: func(c *cli.Context) error {
+			if c.Bool("no-log") && c.Bool("json") {
+				return exit.Usagef("--json prints the summary of the log: it cannot go with --no-log")
+			}
+			if run := c.String("replay"); run != "" {
+				return replay(c, run)
+			}
+			set, err := readSettings(c)
+			if err != nil {
+				return err
+			}
+			set.Runtime, set.Startup = session.Simulation.Name, c.Duration("startup")
+			if set.Startup < 0 {
+				return exit.Usagef("--startup %s: give 0 or more", set.Startup)
+			}
+			set.Charge = c.Float64("charge-planning")
+			if !(set.Charge >= 0) || math.IsInf(set.Charge, 0) {
+				return exit.Usagef("--charge-planning %v: give a number of at least 0", set.Charge)
+			}
+			if err := readStarts(c, set); err != nil {
+				return err
+			}
+			if err := readHostModel(c, set); err != nil {
+				return err
+			}
+			if set.Noise = c.Bool("noise"); set.Noise && set.Host == nil {
+				return exit.Usagef("--noise: there is no host model that says how much varies: add --host-model")
+			}
+			if set.Ahead = c.Bool("ahead") || !c.IsSet("ahead") && set.Host != nil; set.Ahead && set.Host == nil &&
+				set.Startup == 0 {
+				return exit.Usagef("--ahead: starting a container takes no time here: add --startup or " +
+					"--host-model")
+			}
+			usual := "declared"
+			if set.Measured = c.String("measured"); set.Measured != "" {
+				usual = "learned"
+			}
+			if err := readEstimates(c, set, usual); err != nil {
+				return err
+			}
+			return begin(c, set, sqlite.Bulk)
+		},
+	}
+}
+
+// replay simulates a run of the log with its measurements: when workflows arrived, and for every attempt how long its
+// container took to start, how long it ran, and how it ended. Policy, seed and estimates are those of the run where no
+// flag says otherwise.
+func replay(c *cli.Context, name string) error {
+	if c.NArg() > 0 {
+		return exit.Usagef("--replay takes the workflows from the run: name no others")
+	}
+	if err := refuseBut(c, "--replay takes durations as they were measured, and all else as the run was", "replay",
+		"policy", "seed", "estimator", "predict-memory", "errors", "name", "dir", "quiet", "json",
+		"no-log"); err != nil {
+		return err
+	}
+	log, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	info, err := log.Info(c.Context, name)
+	if err != nil {
+		return exit.With(exit.Input, err)
+	}
+	set := &session.Settings{}
+	if err := json.Unmarshal(info.Settings, set); err != nil {
+		return exit.Internalf("settings of run %s: %w", info.Name, err)
+	}
+	set.Runtime = session.Simulation.Name
+	was := string(set.Encode())
+	if c.IsSet("policy") {
+		set.Policy = own.In(".", c.String("policy"))
+	} else if own.Is(set.Policy) {
+		return exit.Usagef("--replay %s: its policy %s is a program, which is not started because a log names it: "+
+			"name it, or another policy, with --policy", info.Name, set.Policy)
+	}
+	if c.IsSet("seed") {
+		set.Seed = c.Uint64("seed")
+	}
+	if c.IsSet("estimator") || c.IsSet("errors") || c.IsSet("predict-memory") {
+		if err := readEstimates(c, set, set.Estimator); err != nil {
+			return err
+		}
+	}
+	same := string(set.Encode()) == was
+	s, err := newSession(c, set, c.String("name"))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.Replay(c.Context, log, &info, same)
+}

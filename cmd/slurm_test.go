@@ -1,0 +1,219 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/executor/container/docker"
+)
+
+// fakeSlurm puts commands into PATH that print what those of Slurm 22.05 printed. In it allocation 1 of the caller has
+// the nodes v1 and v2. says sets what a command prints to standard output and standard error, and its exit code.
+func fakeSlurm(t *testing.T) (dir string, says func(command, out, err string, code int)) {
+	t.Helper()
+	dir = t.TempDir()
+	script, err := filepath.Abs("../executor/container/slurm/allocation/testdata/fake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []string{"squeue", "scontrol", "sinfo", "salloc", "srun", "scancel"} {
+		if err := os.Symlink(script, filepath.Join(dir, c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says = func(command, out, said string, code int) {
+		for suffix, text := range map[string]string{"out": out, "err": said, "rc": fmt.Sprint(code)} {
+			write(t, filepath.Join(dir, command+"."+suffix), text)
+		}
+	}
+	write(t, filepath.Join(dir, "slurm.conf"), "AuthType=auth/none\n")
+	t.Setenv("SLURM_CONF", filepath.Join(dir, "slurm.conf"))
+	t.Setenv("FAKE_SLURM", dir)
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	says("squeue", slurmJob(os.Getuid(), "RUNNING"), "", 0)
+	says("sinfo", "v1|mixed|2|4000\nv2|mixed|2|4000\n", "", 0)
+	says("hostnames", "v1\nv2\n", "", 0)
+	says("scontrol", "", "", 0)
+	return dir, says
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slurmJob is what squeue says of allocation 1.
+func slurmJob(uid int, state string) string {
+	return fmt.Sprintf("1|%s|%d|v[1-2]|2126-11-23T03:42:41|None\n", state, uid)
+}
+
+// srunThat replaces srun by a script, in which $report is the file that a check of a node is to write.
+func srunThat(t *testing.T, dir, does string) {
+	t.Helper()
+	path := filepath.Join(dir, "srun")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	text := "#!/bin/sh\necho \"srun $*\" >>\"$FAKE_SLURM/calls\"\nreport=${*##*--report }\nreport=${report%% *}\n" +
+		does + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {
+	if _, err := docker.FindTaskBinary(); err != nil {
+		t.Setenv(docker.TaskBinaryEnv, os.Args[0]) // it is never run
+	}
+	for _, c := range []struct {
+		name  string
+		setUp func(t *testing.T, dir string, says func(command, out, err string, code int))
+		args  []string
+		words []string
+	}{
+		{"no commands of Slurm", func(t *testing.T, _ string, _ func(string, string, string, int)) {
+			t.Setenv("PATH", t.TempDir())
+		}, nil, []string{"there is no command squeue here", "nothing was started"}},
+		{"munge does not run", func(t *testing.T, dir string, _ func(string, string, string, int)) {
+			write(t, filepath.Join(dir, "slurm.conf"), "AuthType=auth/munge\nAuthInfo=socket="+dir+"/munge.sock\n")
+		}, nil, []string{"munge does not run here", "start munged", "nothing was started"}},
+		{"slurmctld is away", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1)
+		}, nil, []string{"slurmctld) does not answer", "nothing was started"}},
+		{"another's allocation", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", slurmJob(os.Getuid()+7654321, "RUNNING"), "", 0)
+		}, nil, []string{"allocation 1 is not yours", "squeue --me", "nothing was started"}},
+		{"an allocation that has ended", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", slurmJob(os.Getuid(), "TIMEOUT"), "", 0)
+		}, nil, []string{"allocation 1 cannot be used: it reached its time limit", "nothing was started"}},
+		{"an unknown allocation", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", "", "slurm_load_jobs error: Invalid job id specified\n", 1)
+		}, nil, []string{"Slurm does not know it", "nothing was started"}},
+		{"an unknown partition", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("salloc", "", "salloc: error: invalid partition specified: nope\n"+
+				"salloc: error: Job submit/allocate failed: Invalid partition name specified\n", 1)
+			says("sinfo", "main: up to 1-infinite nodes, infinite, 4 in all\n", "", 0)
+		}, []string{"--slurm", "nodes=2,partition=nope"}, []string{"Invalid partition name specified",
+			"the partitions are main", "nothing was started"}},
+		{"a request that is refused", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("salloc", "", "salloc: error: Job submit/allocate failed: Requested node configuration is not "+
+				"available\n", 1)
+		}, []string{"--slurm", "nodes=200"}, []string{"Slurm refuses the allocation nodes=200",
+			"Requested node configuration is not available", "nothing was started"}},
+		{"a node without the runtime", func(t *testing.T, dir string, _ func(string, string, string, int)) {
+			srunThat(t, dir, `echo '{"node": "v1", "runtime": "", "failed": "no crun or runc on this host"}' `+
+				`>"$report"`)
+		}, nil, []string{"node v1 has no runtime for containers: no crun or runc on this host",
+			"install crun or runc there"}},
+		{"a node that does not see the directory", func(t *testing.T, dir string, _ func(string, string, string, int)) {
+			srunThat(t, dir, `echo "slurmstepd: error: execve(): gantry-task: No such file or directory" >&2; exit 2`)
+		}, nil, []string{"node v1 does not see ", "--shared"}},
+		{"a node that sees another directory", func(t *testing.T, dir string, _ func(string, string, string, int)) {
+			srunThat(t, dir, ":")
+		}, nil, []string{"node v1 writes to another directory", "--shared"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			slurm, says := fakeSlurm(t)
+			work := writeFiles(t, map[string]string{"one.dax": oneTask})
+			runs := filepath.Join(work, "runs")
+			c.setUp(t, slurm, says)
+			if c.args == nil {
+				c.args = []string{"--slurm-job", "1"}
+			}
+			args := append([]string{"run", "--runtime", "slurm", "--dir", runs, "--name", "refused"}, c.args...)
+			code, out, errs := invoke(t, append(args, filepath.Join(work, "one.dax"))...)
+			if code != exitHost {
+				t.Errorf("exit code %d, want %d\n%s%s", code, exitHost, out, errs)
+			}
+			for _, w := range c.words {
+				if !strings.Contains(errs, w) {
+					t.Errorf("does not say %q:\n%s", w, errs)
+				}
+			}
+			calls, _ := os.ReadFile(filepath.Join(slurm, "calls"))
+			for line := range strings.Lines(string(calls)) {
+				if strings.HasPrefix(line, "srun ") && !strings.Contains(line, "--job-name=gantry-check ") {
+					t.Errorf("a step was started: %s", line)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(runs, "refused")); !os.IsNotExist(err) {
+				t.Errorf("the run has a directory: %v", err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(runs, "gantry-check-*")); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// What is wrong with the workflow or the flags is said before an allocation is requested.
+func TestNoAllocationIsRequestedForWhatCannotRun(t *testing.T) {
+	request := []string{"--slurm", "nodes=2"}
+	for _, c := range []struct {
+		name string
+		file string // the workflow, "-" from standard input
+		text string
+		args []string
+		code int
+		says string
+	}{
+		{"a trace that is broken", "w.dax", "<adag", nil, exitInput, "w.dax"},
+		{"a trace that is not there", "w.dax", "", nil, exitInput, "w.dax"},
+		{"a trace from standard input that is broken", "-", "<adag", nil, exitInput, "-"},
+		{"a workload whose trace is not there", "w.yaml", "workflows: [{trace: no.dax}]\n", nil, exitInput, "no.dax"},
+		{"costs of no task", "w.yaml", "workflows: [{trace: one.dax, costs: costs.csv}]\n", nil, exitInput,
+			`has no task "other"`},
+		{"a program without an image", "Makeflow", "a:\n\ttrue >a\n", nil, exitInput, "no image to run it in"},
+		{"an input that is missing", "Makeflow", "a: b\n\tcp b a\n", []string{"--image", "x"}, exitInput, "b"},
+		{"an unknown policy", "one.dax", oneTask, []string{"--policy", "best"}, exitUsage, "best"},
+		{"an unknown estimator", "one.dax", oneTask, []string{"--estimator", "best"}, exitUsage, "best"},
+		{"a secret that is missing", "one.dax", oneTask, []string{"--secret", "NO_SUCH_SECRET"}, exitInput,
+			"NO_SUCH_SECRET"},
+		{"a name with a space", "one.dax", oneTask, []string{"--name", "a b"}, exitUsage, "--name a b"},
+		{"a name that is taken", "one.dax", oneTask, []string{"--name", "taken"}, exitInput,
+			`there is a run "taken" already`},
+		{"what can run", "one.dax", oneTask, nil, exitHost, "Slurm refuses the allocation"},
+		{"what can run, from standard input", "-", oneTask, nil, exitHost, "Slurm refuses the allocation"},
+		{"costs on nodes", "w.yaml", "workflows: [{trace: one.dax, costs: good.csv}]\n", nil, exitHost,
+			"Slurm refuses the allocation"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fake, says := fakeSlurm(t)
+			says("salloc", "", "salloc: error: Job submit/allocate failed: no\n", 1)
+			work := writeFiles(t, map[string]string{"one.dax": oneTask, "stdin": c.text,
+				"costs.csv": "task,node,seconds\nother,v1,2\n", "good.csv": "task,node,seconds\na,v1,2\n"})
+			runs, path := filepath.Join(work, "runs"), c.file
+			if path != "-" {
+				path = filepath.Join(work, path)
+				if c.text != "" {
+					write(t, path, c.text)
+				}
+			}
+			stdin, err := os.Open(filepath.Join(work, "stdin"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stdin.Close()
+			defer func(was *os.File) { os.Stdin = was }(os.Stdin)
+			os.Stdin = stdin
+			if code, _, errs := invoke(t, "run", "--runtime", "null", "--quiet", "--dir", runs, "--name", "taken",
+				filepath.Join(work, "one.dax")); code != 0 {
+				t.Fatal(errs)
+			}
+			args := append(append([]string{"run", "--runtime", "slurm", "--dir", runs}, request...), c.args...)
+			code, _, errs := invoke(t, append(args, path)...)
+			if code != c.code || !strings.Contains(errs, c.says) {
+				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, errs)
+			}
+			calls, _ := os.ReadFile(filepath.Join(fake, "calls"))
+			if asked := strings.Contains(string(calls), "salloc"); asked != (c.code == exitHost) {
+				t.Errorf("an allocation was requested: %v\n%s", asked, calls)
+			}
+		})
+	}
+}

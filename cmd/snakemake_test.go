@@ -1,0 +1,86 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestSnakemake runs Snakemake itself, with the profile of examples/snakemake, on a server. It needs the image
+// gantry/snakemake.
+func TestSnakemake(t *testing.T) {
+	needsBusybox(t)
+	snakemake, err := exec.LookPath("snakemake")
+	if err != nil {
+		t.Skip("needs Snakemake (apt-get install snakemake)")
+	}
+	if exec.Command("docker", "image", "inspect", "gantry/snakemake").Run() != nil {
+		t.Skip("needs the image gantry/snakemake (gantry image build gantry/snakemake snakemake)")
+	}
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	work, bin := filepath.Join(top, "work"), filepath.Join(top, "bin")
+	if err := os.CopyFS(work, os.DirFS("../examples/snakemake")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The user as whom Snakemake runs may not see where the test is.
+	self, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "gantry"), self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	runs := filepath.Join(top, "runs")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, snakemake, "--profile", "profile", "result/one.count")
+	if os.Geteuid() == 0 { // jobs of root's run as another user than Snakemake would
+		const nobody = 65534
+		t.Setenv("SUDO_UID", "65534")
+		t.Setenv("SUDO_GID", "65534")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		if err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, nobody, nobody)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serveIn(t, runs)
+	cmd.Dir = work
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+work, "GANTRY_DIR="+runs,
+		"GANTRY_IMAGE=gantry/snakemake", "GANTRY_WORKFLOW=words")
+	var says bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &says, &says
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("snakemake: %v\n%s", err, says.String())
+	}
+	data, err := os.ReadFile(filepath.Join(work, "result", "one.count"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(string(data)); len(got) < 4 || strings.Join(got[:4], " ") != "2 be 2 to" {
+		t.Errorf("the result begins with %q", got)
+	}
+	t.Setenv("GANTRY_DIR", runs)
+	expect(t, exitOK, []string{"|split|COMPLETED", "|count|COMPLETED"}, "sacct", "-a", "-P", "-o",
+		"JobID,JobName,State")
+}

@@ -1,0 +1,495 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/container/evidence"
+	"gantry/sqlite"
+	"gantry/trace/shown"
+)
+
+// maxLoud is how many tasks a summary names that wrote to standard error.
+const maxLoud = 5
+
+// maxSummaryFailures is how many failed tasks a summary names; show --json has all.
+const maxSummaryFailures = 10
+
+// maxSummaryImages is how many images a summary names.
+const maxSummaryImages = 5
+
+// printSummary prints the outcome of a run, or of one submission to a server if that is named, without the warnings in
+// told: those were printed before. Tables of types and nodes are printed with tables, the errors of estimates with all.
+func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool, tables, all bool) {
+	shown.Names(s)
+	most, name := term.RowsFor(s.Tasks, len(s.Deadlines) > 0), cmp.Or(submission, s.Run)
+	b := term.NewSheet(w)
+	printOverview(b, s)
+	if s.Brief {
+		fmt.Fprintf(b, "Its tasks are too many to be summed up at once: gantry show --all %s does that. Of a server, "+
+			"gantry queue --all lists submissions, and gantry show ID sums up one.\n\n", s.Run)
+	} else {
+		if tables || s.Workflows > 1 {
+			printWorkflows(b, s, most.Workflows)
+		}
+		printDeadlines(b, s, most.Deadlines)
+		if tables {
+			printTypes(b, s, most.Types)
+			printMemory(b, s.Memory)
+		}
+		if all {
+			printEstimates(b, s)
+		}
+		if tables {
+			printNodes(b, s, most.Nodes)
+			printImages(b, s)
+		}
+		printSlowdowns(b, s)
+	}
+	for _, x := range s.Warnings {
+		if told[x.Message] {
+			continue
+		}
+		times := ""
+		if x.Count > 1 {
+			times = fmt.Sprintf(" (%d times)", x.Count)
+		}
+		fmt.Fprintf(b, "warning: %s%s\n", shown.Under(x.Message, "  "), times)
+	}
+	if !tables {
+		fmt.Fprintf(b, "types of task, nodes: gantry show %s\n", name)
+	}
+	fmt.Fprintf(b, "tasks: gantry show --tasks %s\n", name)
+	dir := filepath.Join(filepath.Dir(s.Log), s.Run, "results")
+	if submission != "" && len(s.WorkflowRow) == 1 {
+		dir = filepath.Join(dir, executor.EscapeName(s.WorkflowRow[0].Name))
+	}
+	if isDirectory(dir) {
+		fmt.Fprintf(b, "results: %s\n", term.ShortPath(dir))
+	}
+	if submission == "" { // that of one is made for the answer, or not for its user to read
+		fmt.Fprintf(b, "log: %s\n", term.ShortPath(s.Log))
+	}
+	if !s.Brief {
+		printFailures(b, s, name) // last, where they are seen
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+// printOverview prints the run, its progress and its measures as a whole.
+func printOverview(b *term.Sheet, s *sqlite.Summary) {
+	fmt.Fprintf(b, "Run %s: %s, %s of %s done", s.Run, s.State, term.Plural(s.Done, "task"), strconv.Itoa(s.Tasks))
+	for _, n := range []struct {
+		n    int
+		name string
+	}{{s.Running, "running"}, {s.Failed, "failed"}, {s.Skipped, "skipped"}} {
+		if n.n > 0 {
+			fmt.Fprintf(b, ", %d %s", n.n, n.name)
+		}
+	}
+	fmt.Fprintf(b, "\n  policy %s on %s", s.Policy, s.Runtime)
+	for i := 1; i < len(s.Policies); i++ {
+		fmt.Fprintf(b, ", %s until %s", s.Policies[i-1].Policy, term.InstantOf(s.Policies[i].At))
+	}
+	if session.Capabilities(s.Runtime).Virtual || s.HostModel != nil {
+		fmt.Fprintf(b, ", host model %s", s.HostModel)
+	}
+	if s.TimeScale != 1 || s.SizeScale != 1 {
+		fmt.Fprintf(b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
+	}
+	if s.Makespan != nil {
+		fmt.Fprintf(b, ", makespan %s%s", term.Span(s.Makespan), predictedText(s))
+	} else {
+		fmt.Fprintf(b, ", %s so far", term.Span(&s.Clock))
+	}
+	if n := s.Attempts - s.Done + s.Reused; n > 0 && s.Attempts > 0 {
+		fmt.Fprintf(b, ", %s (%s)", term.Plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
+	}
+	if s.Reused > 0 {
+		fmt.Fprintf(b, ", %s reused (%s of runtime)", term.Plural(s.Reused, "task"), term.Span(&s.Saved))
+	}
+	if s.Starting != nil {
+		fmt.Fprintf(b, ", container starts took %s of the time for which tasks held their nodes",
+			term.Percent(s.Starting))
+	}
+	if s.PeakDisk != nil {
+		fmt.Fprintf(b, ", at most %s on disk", term.Size(s.PeakDisk))
+	}
+	if s.Locality != nil && len(s.Nodes) > 1 {
+		fmt.Fprintf(b, ", %s of input bytes local", term.Percent(s.Locality))
+	}
+	if s.Lost > 0 {
+		fmt.Fprintf(b, ", %s of work lost", term.Span(&s.Lost))
+	}
+	for _, p := range s.Preemptions {
+		fmt.Fprintf(b, "\n  %s by %s of %s, away for %s in all, %s of work lost", term.Plural(p.Count, "preemption"),
+			p.How,
+			term.Plural(p.Tasks, "task"), term.Span(&p.Away), term.Span(&p.Lost))
+	}
+	b.WriteString("\n\n")
+}
+
+// predictedText describes the prediction of the makespan.
+func predictedText(s *sqlite.Summary) string {
+	if len(s.Predictions) == 0 || s.Predictions[0].Scope != sqlite.ScopeRun {
+		return ""
+	}
+	p := &s.Predictions[0]
+	text := " (predicted " + term.Span(&p.Expected)
+	if p.High > p.Low {
+		text += fmt.Sprintf(", %s to %s", term.Span(&p.Low), term.Span(&p.High))
+	}
+	if p.At > 0 {
+		text += fmt.Sprintf(", when it was resumed at %s", term.Span(&p.At))
+	}
+	return text + ")"
+}
+
+// predicted has the predictions for workflows or types of task, by name; nil if there are none.
+func predicted(s *sqlite.Summary, scope string) map[string]*sqlite.Span {
+	var all map[string]*sqlite.Span
+	for i := range s.Predictions {
+		if p := &s.Predictions[i]; p.Scope == scope {
+			if all == nil {
+				all = map[string]*sqlite.Span{}
+			}
+			all[p.Name] = &p.Expected
+		}
+	}
+	return all
+}
+
+// withColumn inserts a cell, if its column is shown.
+func withColumn(shown bool, at int, cell string, cells ...string) []string {
+	if shown {
+		return slices.Insert(cells, at, cell)
+	}
+	return cells
+}
+
+// printWorkflows prints a table of at most most workflows.
+func printWorkflows(b *term.Sheet, s *sqlite.Summary, most int) {
+	expected := predicted(s, sqlite.ScopeWorkflow)
+	t := term.NewTable(b, withColumn(expected != nil, 5, "-predicted", "workflow", "state", "-tasks", "-done",
+		"-wait", "-makespan", "-response")...)
+	for i, f := range s.WorkflowRow {
+		if t.Full(i, most, len(s.WorkflowRow)) {
+			break
+		}
+		t.Row(withColumn(expected != nil, 5, term.Span(expected[f.Name]), f.Name, f.State, strconv.Itoa(f.Tasks),
+			strconv.Itoa(f.Done), term.Span(f.Wait), term.Span(f.Makespan), term.Span(f.Response))...)
+	}
+	t.End()
+}
+
+// printTypes prints a table of at most most types of task.
+func printTypes(b *term.Sheet, s *sqlite.Summary, most int) {
+	expected := predicted(s, sqlite.ScopeKind)
+	t := term.NewTable(b, withColumn(expected != nil, 3, "-predicted", "type", "-tasks", "-estimated",
+		"-measured",
+		"-min", "-max", "-CPU", "-peak memory", "-read", "-written")...)
+	for i, k := range s.Kinds {
+		if t.Full(i, most, len(s.Kinds)) {
+			break
+		}
+		t.Row(withColumn(expected != nil, 3, term.Span(expected[k.Kind]), k.Kind, strconv.Itoa(k.Tasks),
+			term.Span(k.Estimated),
+			term.Span(k.Measured), term.Span(k.Shortest), term.Span(k.Longest), term.Span(k.CPU),
+			term.Size(k.PeakMemory), term.Size(k.Read),
+			term.Size(k.Written))...)
+	}
+	t.End()
+}
+
+// printMemory prints how much of the memory that tasks held they used.
+func printMemory(b *term.Sheet, m *sqlite.MemorySummary) {
+	if m == nil {
+		return
+	}
+	fmt.Fprintf(b, "Memory: %.3g GB·h held, %.0f %% of it used", m.Held, 100*m.Used/m.Held)
+	if m.OutOfMemory > 0 {
+		fmt.Fprintf(b, "; %s ran out of it", term.Plural(m.OutOfMemory, "attempt"))
+	}
+	fmt.Fprint(b, "\n\n")
+}
+
+// printEstimates prints how wrong the estimates of each source were.
+func printEstimates(b *term.Sheet, s *sqlite.Summary) {
+	t := term.NewTable(b, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
+	for _, e := range s.Estimates {
+		t.Row(e.Source, strconv.Itoa(e.Attempts), term.Ratio(e.Ratio), term.Ratio(e.Lowest), term.Ratio(e.Highest),
+			term.Percent(e.Error))
+	}
+	t.End()
+}
+
+// printNodes prints a table of at most most nodes.
+func printNodes(b *term.Sheet, s *sqlite.Summary, most int) {
+	t := term.NewTable(b, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
+	for i, n := range s.Nodes {
+		if t.Full(i, most, len(s.Nodes)) {
+			break
+		}
+		cores := "unlimited"
+		if n.Cores != nil {
+			cores = fmt.Sprintf("%g", *n.Cores)
+		}
+		t.Row(n.Node, cores, fmt.Sprintf("%g", n.Speed), strconv.Itoa(n.Attempts), term.Percent(n.Held),
+			term.Percent(n.Used))
+	}
+	t.End()
+}
+
+// printSlowdowns prints slowdown and response of a run of several workflows.
+func printSlowdowns(b *term.Sheet, s *sqlite.Summary) {
+	if m := s.Metrics; m["workflows"] > 1 {
+		fmt.Fprintf(b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system "+
+			"(mean); gantry report %s\n", m["workflows"],
+			m["slowdown_mean"], m["slowdown_sd"], term.Meant(m["response_mean"]), term.Meant(m["response_sd"]),
+			m["in_system_mean"], s.Run)
+		if of := ofTenants(m); of != "" {
+			fmt.Fprintf(b, "  %s\n", of)
+		}
+		b.WriteString("\n")
+	}
+}
+
+// printFailures prints tasks that failed and tasks whose success is in doubt.
+func printFailures(b *term.Sheet, s *sqlite.Summary, name string) {
+	var suspect []sqlite.Failure
+	var loud []string
+	for _, f := range s.Doubts {
+		if f.Message == evidence.WroteStderr {
+			loud = append(loud, f.Workflow+"/"+f.Task)
+		} else {
+			suspect = append(suspect, f)
+		}
+	}
+	if n := len(loud); n > 0 {
+		if n > maxLoud {
+			loud = append(loud[:maxLoud], fmt.Sprintf("and %d more", n-maxLoud))
+		}
+		fmt.Fprintf(b, "\n%s that succeeded wrote to standard error: %s: gantry logs %s TASK\n", term.Plural(n, "task"),
+			strings.Join(loud, ", "), name)
+	}
+	for _, of := range []struct {
+		title string
+		tasks []sqlite.Failure
+	}{{"suspect", suspect}, {"failed", s.Failures}} {
+		if len(of.tasks) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\n%s:\n", of.title)
+		for i, f := range of.tasks {
+			if i == maxSummaryFailures {
+				fmt.Fprintf(b, "  ... %d more\n", len(of.tasks)-i)
+				break
+			}
+			fmt.Fprintf(b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
+		}
+		fmt.Fprintf(b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n", name, name)
+	}
+}
+
+// printImages prints the images that ran, with their digests.
+func printImages(b *term.Sheet, s *sqlite.Summary) {
+	for i, x := range s.Images {
+		if i == maxSummaryImages && len(s.Images) > i+1 {
+			fmt.Fprintf(b, "  ... %s\n", term.Plural(len(s.Images)-i, "more image"))
+			break
+		}
+		fmt.Fprintf(b, "image %s, %s\n", term.ImageName(x.Ref, x.Name()), x.Source)
+	}
+}
+
+// printDeadlines prints which deadlines were met, and how far the ends of tasks were from the plan.
+func printDeadlines(b *term.Sheet, s *sqlite.Summary, most int) {
+	if len(s.Deadlines) == 0 {
+		return
+	}
+	t := term.NewTable(b, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
+	late, refused, full := 0, 0, false
+	for i, d := range s.Deadlines {
+		if d.Late {
+			late++
+		}
+		if d.State == "refused" {
+			refused++
+		}
+		if full = full || t.Full(i, most, len(s.Deadlines)); full {
+			continue
+		}
+		verdict, spare := "", (*sqlite.Span)(nil)
+		switch {
+		case d.State == "failed" || d.State == "cancelled" || d.State == "refused":
+			verdict = d.State
+		case d.Ended != nil:
+			spare = new(d.Due - *d.Ended)
+			if verdict = "met"; d.Late {
+				verdict = "missed"
+			}
+		}
+		t.Row(d.Name, term.Span(&d.Due), term.Span(d.Predicted), term.Span(d.Ended), term.Span(spare), verdict)
+	}
+	t.End()
+	fmt.Fprintf(b, "  %d of %s late", late, term.Plural(len(s.Deadlines)-refused, "workflow"))
+	if refused > 0 {
+		fmt.Fprintf(b, ", %d refused", refused)
+	}
+	if len(s.Remappings) > 0 {
+		fmt.Fprintf(b, "; %s", outcomes(s.Remappings))
+	}
+	if p := s.Plan; p != nil {
+		fmt.Fprintf(b, "; tasks ended %s from the plan in the mean, at most %s", term.Span(p.Off), term.Span(p.Most))
+	}
+	b.WriteString("\n\n")
+}
+
+// how describes the end of an attempt in one line.
+func how(outcome string, exit *int, message string) string {
+	text := outcome
+	if outcome == "ok" && message != "" {
+		text = ""
+	}
+	if outcome == "exit-code" && exit != nil {
+		text = fmt.Sprintf("exit code %d", *exit)
+	}
+	if line, _, _ := strings.Cut(strings.TrimSpace(message), "\n"); strings.HasPrefix(line, text) {
+		text = line
+	} else if line != "" {
+		text += ": " + line
+	}
+	return text
+}
+
+func outcomes(counts []sqlite.Count) string {
+	var parts []string
+	for _, c := range counts {
+		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.Name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// readLog opens the log of the runs, or of the one submission, that the command line names.
+func readLog(c *cli.Context) (*sqlite.DB, error) {
+	db, err := openLog(c, c.Args().Slice()...)
+	if err == nil && db.OfOne() && c.NArg() > 1 {
+		return nil, errors.Join(exit.Usagef("%s: a submission is read alone: name its number and nothing else",
+			c.Command.Name), db.Close())
+	}
+	return db, err
+}
+
+// openLog opens the log below --dir for reading, or that of a submission alone if one of the names is its number.
+func openLog(c *cli.Context, names ...string) (*sqlite.DB, error) {
+	path := filepath.Join(c.String("dir"), sqlite.FileName)
+	if f, err := os.Open(path); errors.Is(err, fs.ErrPermission) {
+		return askForLog(c)
+	} else if err == nil {
+		f.Close()
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, session.LogError(err)
+	}
+	for _, name := range names {
+		// Commands about several runs take these as a whole.
+		whole := c.Command.Name == "compare" || c.Command.Name == "report" && c.NArg() > 1
+		one, err := submissionIn(c.Context, db, name, whole)
+		if err != nil || one != nil {
+			return one, errors.Join(err, db.Close())
+		}
+	}
+	return db, nil
+}
+
+// submissionIn returns the log of a submission alone if name is its number, and no run has that name; else nil. With
+// whole, nil too: the number then names the run that has it.
+func submissionIn(ctx context.Context, db *sqlite.DB, name string, whole bool) (*sqlite.DB, error) {
+	id, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || id < 1 {
+		return nil, nil
+	}
+	if _, err := db.State(ctx, name); err == nil {
+		return nil, nil
+	}
+	if whole {
+		_ = db.Name(ctx, id) // the caller reports an unknown number
+		return nil, nil
+	}
+	one, err := db.Extract(ctx, id)
+	unknown := new(sqlite.UnknownSubmissionError)
+	if errors.As(err, &unknown) {
+		return nil, nil // the caller reports an unknown number
+	} else if err != nil {
+		return nil, session.LogError(err)
+	}
+	return one, nil
+}
+
+// ofTenants prints the measures of loads with several tenants, as far as they are known.
+func ofTenants(m map[string]float64) string {
+	var parts []string
+	if x, ok := m["qos_rate"]; ok {
+		parts = append(parts, fmt.Sprintf("%.4g %% of jobs with a deadline in time", 100*x))
+	}
+	if x, ok := m["locality_rate"]; ok {
+		parts = append(parts, fmt.Sprintf("%.4g %% of bytes read locally", 100*x))
+	}
+	if x, ok := m["jain"]; ok {
+		parts = append(parts, fmt.Sprintf("%.4g job units/s, Jain's index of tenants %.3g", m["throughput"], x))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// askForLog gets the log of a submission from the server, for a user that may not read the whole.
+func askForLog(c *cli.Context) (*sqlite.DB, error) {
+	id := int64(0)
+	for _, arg := range c.Args().Slice() {
+		if n, err := strconv.ParseInt(arg, 10, 64); err == nil && n > 0 {
+			id = n
+			break
+		}
+	}
+	if id == 0 {
+		return nil, exit.Usagef("%s: the log in %s is of several users, and you may not read all of it: name one "+
+			"of your submissions by its number (gantry queue --all lists them)", c.Command.Name, c.String("dir"))
+	}
+	dir, err := homeOf(c)
+	if err != nil {
+		return nil, err
+	}
+	file, err := api.NewClient(dir).Log(c.Context, id)
+	if err != nil {
+		return nil, serverError(err)
+	}
+	at, err := os.MkdirTemp("", "gantry-submission-")
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	path := filepath.Join(at, sqlite.FileName)
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		return nil, exit.With(exit.Host, errors.Join(err, os.RemoveAll(at)))
+	}
+	db, err := sqlite.OpenExtract(path, id)
+	if err != nil {
+		return nil, exit.With(exit.Host, errors.Join(err, os.RemoveAll(at)))
+	}
+	return db, nil
+}

@@ -1,0 +1,259 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/api"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/sqlite"
+	"gantry/sqlite/export"
+	"gantry/sqlite/report/live"
+	"gantry/sqlite/report/page"
+)
+
+func watchCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "watch",
+		Usage:     "serve the page of a run while the run is under way",
+		ArgsUsage: "[RUN|ID]",
+		Description: `Without RUN it is the latest run; the number of a submission
+to a server shows that alone. It prints an address on this host: open it in a browser.
+The page is that of gantry report --html and follows the run. The address has a token: a request without it gets
+nothing, and no request can change anything. The command ends with the run, or with Ctrl-C, which does not affect
+the run.
+
+   gantry watch
+   gantry watch --metrics RUN
+   gantry run --watch montage.dax
+
+Exit codes: 0 the run has ended or Ctrl-C, 2 wrong command line, 3 no such run or it has ended, 4 the log cannot be
+read or the port is in use.`,
+		Flags: []cli.Flag{dirFlag(), portFlag(),
+			&cli.BoolFlag{Name: "metrics", Usage: "serve metrics for Prometheus as well, and print their address"}},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return exit.Usagef("watch: name one run")
+			}
+			return watch(c, c.Args().First())
+		},
+	}
+}
+
+func portFlag() cli.Flag {
+	return &cli.IntFlag{Name: "port", Usage: "serve the page at port `N` of this host (default: any that is free)",
+		Action: func(_ *cli.Context, port int) error {
+			if port < 0 || port > 65535 {
+				return exit.Usagef("--port %d: give a number from 0 to 65535", port)
+			}
+			return nil
+		}}
+}
+
+func watchFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "watch", Usage: "serve a page that follows the run, and print its address (see gantry " +
+		"watch)"}
+}
+
+// pageOf opens the server of --watch; nil without.
+func pageOf(c *cli.Context) func(db *sqlite.DB, run string) (*live.Server, error) {
+	if !c.Bool("watch") {
+		return nil
+	}
+	return func(db *sqlite.DB, run string) (*live.Server, error) { return listenLive(c, db, run) }
+}
+
+// watch serves the page of a run that another gantry works on.
+func watch(c *cli.Context, name string) error {
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if db.OfOne() {
+		return watchOne(c, db, name)
+	}
+	run, err := db.Info(c.Context, name)
+	if err != nil {
+		return session.LogError(err)
+	}
+	state, err := db.State(c.Context, run.Name)
+	if err != nil {
+		return session.LogError(err)
+	}
+	if state != sqlite.Running {
+		return exit.Inputf("run %s has ended (%s): gantry report %s --html FILE writes its page", run.Name, state,
+			run.Name)
+	}
+	if !session.Capabilities(run.Runtime).Virtual && !session.Held(filepath.Join(c.String("dir"), run.Name, "lock")) {
+		fmt.Fprintf(c.App.ErrWriter, "gantry: nobody works on run %s: it was killed; gantry resume %s continues it\n",
+			run.Name, run.Name)
+	}
+	server, err := listenLive(c, db, run.Name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
+	if c.Bool("metrics") {
+		fmt.Fprintf(c.App.Writer, "%smetrics\n", server.URL())
+	}
+	return serveUntilOver(c, server)
+}
+
+// serveUntilOver serves a page until its run or submission is over, or a signal comes.
+func serveUntilOver(c *cli.Context, server *live.Server) error {
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := server.Serve(ctx); err != nil {
+		return exit.Hostf("serve the page: %w", err)
+	}
+	return nil
+}
+
+// watchOne serves the page of one submission to a server.
+func watchOne(c *cli.Context, now *sqlite.DB, id string) error {
+	if c.Bool("metrics") {
+		return exit.Usagef("--metrics: metrics are of a whole run: name that, or leave --metrics out")
+	}
+	run, err := now.Info(c.Context, "")
+	if err != nil {
+		return session.LogError(err)
+	}
+	one := &liveOne{c: c, run: run.Name}
+	if one.id, err = strconv.ParseInt(id, 10, 64); err != nil {
+		return exit.Usagef("watch %s: name a run, or a submission by its number", id)
+	}
+	if over, err := one.Over(c.Context); err != nil {
+		return serverError(err)
+	} else if over {
+		return exit.Inputf("submission %s has ended: gantry report %s --html FILE writes its page", id, id)
+	}
+	server, err := live.Listen(c.Int("port"), one, nil)
+	if err != nil {
+		return exit.Hostf("serve the page: %w", err)
+	}
+	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
+	return serveUntilOver(c, server)
+}
+
+// liveOne is a submission as a source of pages. Each has the log of that submission as it is then, as far as the caller
+// may read it.
+type liveOne struct {
+	c   *cli.Context
+	id  int64
+	run string
+}
+
+func (l *liveOne) Page() ([]byte, string, error) { return page.Document(l.run) }
+
+// Over asks the log, or the server if that is not the caller's to read.
+func (l *liveOne) Over(ctx context.Context) (bool, error) {
+	db, err := sqlite.Open(filepath.Join(l.c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
+	if err == nil {
+		defer db.Close()
+		o, err := db.Outcome(ctx, l.id)
+		return err == nil && o.Over(), err
+	}
+	dir, err := filepath.Abs(l.c.String("dir"))
+	if err != nil {
+		return false, err
+	}
+	st, err := api.NewClient(dir).Status(ctx, l.id)
+	return err == nil && st.Over, err
+}
+
+func (l *liveOne) Data(ctx context.Context) ([]byte, bool, error) {
+	over, err := l.Over(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	db, err := readLog(l.c)
+	if err != nil {
+		return nil, false, err
+	}
+	defer db.Close()
+	whole := liveRun{c: l.c, db: db, home: l.c.String("dir"), run: l.run}
+	data, _, err := whole.Data(ctx)
+	return data, over, err
+}
+
+// listenLive opens the server of the page of a run.
+func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error) {
+	handlers := map[string]http.Handler{}
+	if c.Bool("metrics") {
+		handlers["metrics"] = export.MetricsHandler(db, run)
+	}
+	server, err := live.Listen(c.Int("port"), &liveRun{c: c, db: db, home: c.String("dir"), run: run}, handlers)
+	if err != nil {
+		return nil, exit.Hostf("serve the page: %w", err)
+	}
+	return server, nil
+}
+
+// liveRun is a run of the log as a source of pages.
+type liveRun struct {
+	c         *cli.Context
+	db        *sqlite.DB
+	home, run string
+	ran       page.Ran
+	extra     *page.Extra // the plans as they were made last
+	due       time.Time   // when they may be made again
+}
+
+// Bounds of the plans that a live page has.
+const (
+	livePlanned = 3000  // tasks of a run
+	planShare   = 0.002 // of the time that passes
+)
+
+// more makes the plans again, so rarely that it costs little.
+func (l *liveRun) more(ctx context.Context, run string) (*page.Extra, error) {
+	if time.Now().Before(l.due) {
+		return l.extra, nil
+	}
+	over, err := l.db.Overview(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if over.Tasks > livePlanned {
+		l.extra = &page.Extra{OtherNote: session.OtherLater,
+			PlanNote: fmt.Sprintf("The plans of runs of more than %d tasks are shown once the run is over: gantry "+
+				"report %s --html FILE.", livePlanned, run)}
+		l.due = time.Now().Add(time.Hour)
+		return l.extra, nil
+	}
+	began := time.Now()
+	r := session.NewRehearsal(l.db, []string{})
+	if l.extra, err = r.More(ctx, run); err == nil {
+		l.extra.OtherNote = session.OtherLater
+	}
+	l.due = time.Now().Add(time.Duration(float64(time.Since(began)) / planShare))
+	return l.extra, err
+}
+
+func (l *liveRun) Page() ([]byte, string, error) { return page.Document(l.run) }
+
+// Over reads one row.
+func (l *liveRun) Over(ctx context.Context) (bool, error) {
+	run, err := l.db.State(ctx, l.run)
+	return err == nil && run != sqlite.Running, err
+}
+
+func (l *liveRun) Data(ctx context.Context) ([]byte, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	o := pageOptions(l.home)
+	o.Live, o.More, o.Ran, o.Results = true, l.more, &l.ran, resultsFor(l.home, "-")
+	// The driver hands each row over between two goroutines if it may have to stop in between.
+	return page.Data(context.WithoutCancel(ctx), l.db, l.run, o)
+}
