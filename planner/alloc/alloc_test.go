@@ -108,3 +108,15 @@ func TestTenantsMakeRoom(t *testing.T) {
 		B @2  due=5 b=2`, `
 		n0 aabbaaaa`)
 }
+
+// An input from outside is copied once its reader has a place: b, which waits for the fast node, is allocated there when
+// a ends, 2 s before its input is there, though a copy that began when b came would have been there by then.
+func TestARigidTaskIsNotExpectedToFindACopyThatNobodyAskedFor(t *testing.T) {
+	run(t, "mows", `
+		nodes 1 1*4
+		link 1 overlapped
+		A     a=16
+		B @1  b=40 >b:2@0`, `
+		n0
+		n1 aaaa..bbbbbbbbbb`)
+}

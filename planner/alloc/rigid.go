@@ -318,9 +318,22 @@ func (r *Rigid) survey(c *planner.Cycle, t planner.TaskID, sites []site) {
 		w, s.fits = c.Site(t, planner.NodeID(n))
 		s.more, s.hold, s.from, s.dur = w.More, w.Need, w.From, w.Dur
 	}
-	if r.OnDemand || !c.Platform().Overlapped || c.Learns() || c.Phase(t) == planner.Suspended {
+	if r.OnDemand || !c.Platform().Overlapped || c.Learns() || c.Phase(t) == planner.Suspended || lacks(c, t, sites) {
 		r.known.outdate(t)
 	}
+}
+
+// lacks reports whether an input of t is on no way to a node that fits: a copy would begin later in a later round.
+func lacks(c *planner.Cycle, t planner.TaskID, sites []site) bool {
+	for n := range sites {
+		for _, f := range c.Task(t).Inputs {
+			_, underWay := c.Draft.CopyEnd(f, planner.NodeID(n))
+			if sites[n].fits && !underWay && !c.Has(planner.NodeID(n), f) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ready returns when the inputs of the task looked at are there, from now on.
