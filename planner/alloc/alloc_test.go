@@ -109,8 +109,8 @@ func TestTenantsMakeRoom(t *testing.T) {
 		n0 aabbaaaa`)
 }
 
-// An input from outside is copied once its reader has a place: b, which waits for the fast node, is allocated there when
-// a ends, 2 s before its input is there, though a copy that began when b came would have been there by then.
+// An input from outside is copied once its reader has a place: b, which waits for the fast node, gets its place when a
+// ends, and its input 2 s later. A copy that had begun when b came would be there by then.
 func TestARigidTaskIsNotExpectedToFindACopyThatNobodyAskedFor(t *testing.T) {
 	run(t, "mows", `
 		nodes 1 1*4
