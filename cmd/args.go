@@ -66,6 +66,11 @@ func interspersed(args []string, commands []*cli.Command) []string {
 // withinBounds refuses options whose numbers are too large to be computed with, whose texts are empty, and that have no
 // effect.
 func withinBounds(c *cli.Context) error {
+	if c.Command.Name == "run" {
+		if err := readDefaults(c); err != nil {
+			return err
+		}
+	}
 	for _, f := range c.Command.Flags {
 		name, x, most := f.Names()[0], 0.0, 1e9
 		switch f.(type) {

@@ -27,9 +27,11 @@ func printDry(c *cli.Context, d *session.DryRun) {
 	if c.Bool("json") || c.Bool("quiet") {
 		return
 	}
-	fmt.Fprintf(w, "This run would start %s on %s, policy %s. Nothing is started.\n\n", term.Plural(len(d.Steps),
-		"task"),
-		d.Size, d.Policy)
+	fmt.Fprintf(w, "This run would start %s on %s, policy %s", term.Plural(len(d.Steps), "task"), d.Size, d.Policy)
+	if len(d.Reused) > 0 {
+		fmt.Fprintf(w, ", and take over the results of %s", term.Plural(len(d.Reused), "task"))
+	}
+	fmt.Fprint(w, ". Nothing is started.\n\n")
 	t := term.NewTable(w, "-order", "workflow", "task", "node", "-starts", "-runs", "-ends", "-cores", "-memory",
 		"image")
 	for i, x := range d.Steps {
@@ -58,9 +60,19 @@ func printDry(c *cli.Context, d *session.DryRun) {
 	}
 	t.End()
 	var commands strings.Builder
+	for _, x := range d.Reused {
+		tellCommand(&commands, "reused  "+x.Workflow+"/"+x.Task+" (run "+x.Run+")", x.Command)
+	}
 	for _, x := range d.Steps {
-		if x.Command != "" {
-			tellCommand(&commands, x.Workflow+"/"+x.Task, x.Command)
+		task := x.Workflow + "/" + x.Task
+		if d.Reuse {
+			task = "run     " + task
+		}
+		if x.Reason != "" {
+			task += " (" + x.Reason + ")"
+		}
+		if x.Command != "" || d.Reuse {
+			tellCommand(&commands, task, x.Command)
 		}
 	}
 	if commands.Len() > 0 {
@@ -79,7 +91,7 @@ func printDry(c *cli.Context, d *session.DryRun) {
 	if d.Warning != "" {
 		fmt.Fprintf(w, "warning: %s\n", d.Warning)
 	}
-	if d.Reuse {
-		fmt.Fprintln(w, "With --reuse, some tasks may take over earlier results instead of running.")
+	if d.Reuse && len(d.Steps) > 0 {
+		fmt.Fprintln(w, "A task that makes what it made before lets those after it take over results, too.")
 	}
 }

@@ -20,8 +20,11 @@ type given struct {
 	*session.Facts
 }
 
-// has reports whether an option is given; one that is false is not.
-func (g given) has(name string) bool { return g.IsSet(name) && fmt.Sprint(g.Value(name)) != "false" }
+// has reports whether an option is given; one that is false is not, nor is a default of the folder.
+func (g given) has(name string) bool {
+	defaults, _ := g.App.Metadata[defaultsFile].([]string)
+	return g.IsSet(name) && fmt.Sprint(g.Value(name)) != "false" && !slices.Contains(defaults, name)
+}
 
 // containerless reports whether the run is neither simulated nor in containers.
 func (g given) containerless() bool {

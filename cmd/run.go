@@ -44,9 +44,13 @@ sizes.
    gantry run --cluster nodes.yaml --policy heft workload.yaml
    gantry run --time-scale 0.01 --count 3 stream.yaml  the first three workflows of a stream
    gantry run --dry-run montage.dax         its plan; nothing is started
+   gantry run --dry-run --reuse Makeflow    which tasks would run, which are reused, and why
 
 Before the run, gantry simulates it and prints the expected makespan with an interval that has a probability of 80 %.
 Predictions influence no decision. --dry-run prints order, nodes, times, needs, images and inputs as well.
+
+A file gantry.yaml in the working directory sets defaults of options, such as image: gantry/busybox, reuse: true or
+results: ['*.vcf']; options that show programs more of this host are not among them. GANTRY_REUSE=1 stands for --reuse.
 
 Estimates come from earlier runs of the same task types in the log, else from the trace; see --estimator.
 
@@ -86,7 +90,6 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 	}
 	set.Runtime, set.Strict, set.Grace = chosenRuntime(c), c.Bool("strict"), c.Duration("grace")
 	set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
-	set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
 	if err := errors.Join(readGiven(c, set), readResultsDir(c, set)); err != nil {
 		return nil, err
 	}
@@ -98,11 +101,12 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 		return nil, exit.Usagef("--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
 	}
 	for _, flag := range []string{"reuse", "scratch", "results", "results-dir"} {
-		if c.IsSet(flag) && !able.Programs {
+		if (given{Context: c}).has(flag) && !able.Programs {
 			return nil, exit.Usagef("--%s: there are no files on the %s runtime", flag, set.Runtime)
 		}
 	}
-	if c.IsSet("results") && set.Emulate {
+	set.Reuse, set.Scratch = c.Bool("reuse") && able.Programs, c.Bool("scratch") && able.Programs
+	if (given{Context: c}).has("results") && set.Emulate {
 		return nil, exit.Usagef("--results has no effect with --emulate: the emulator writes " +
 			"made-up files; leave one of them out")
 	}

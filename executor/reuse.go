@@ -8,7 +8,7 @@ import (
 )
 
 // Reuser finds results that need not be computed again. The engine asks it about each task once, when the task is
-// ready, before any policy hears of that. It handles files, as runtimes do, and is therefore no part of a simulation.
+// ready, before any policy hears of that. It handles files, as runtimes do; a simulation has one that only foresees.
 type Reuser interface {
 	// Reuse puts the outputs of an earlier attempt in place, and returns where they are from; nil if the task has to
 	// run. It may be repeated after a crash.

@@ -20,6 +20,7 @@ type Parts struct {
 	Planner *planner.Planner
 	Admit   *executor.Admitter
 	Sim     sim.Config
+	Reuse   executor.Reuser // nil: every task runs
 }
 
 // Maker makes the parts of a repetition. Repetition 0 is without noise.
@@ -246,7 +247,7 @@ func Simulate(ctx context.Context, make Maker, past *Past, repetition int) (*Cou
 	parts.Sim.Start = past.Now
 	w := &watcher{}
 	e := &executor.Engine{Planner: parts.Planner, Admit: parts.Admit, Arrivals: slices.Clone(past.Arrivals),
-		Watch: w.watch}
+		Watch: w.watch, Reuse: parts.Reuse}
 	v := parts.Planner.View()
 	under := map[planner.AttemptID]progress{}
 	if len(past.Batches) > 0 {

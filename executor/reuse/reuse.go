@@ -47,6 +47,7 @@ type Keeper struct {
 	Afar    bool
 	Warn    func(format string, args ...any)
 
+	made     map[[2]string]Sum // by workflow and file, those that tasks would take over; nil: it keeps files
 	warned   map[string]bool
 	contents sync.Map // of mounts, by their states: Sum to Sum
 }
@@ -217,7 +218,7 @@ func (k *Keeper) find(ctx context.Context, t planner.TaskID, spec *executor.Task
 	nearest := 0 // the reason is that of the one that is most alike
 	for i := range all {
 		x, why, alike, err := k.take(ctx, &all[i], spec, sums)
-		if x != nil && k.sees(spec) {
+		if x != nil && k.made == nil && k.sees(spec) {
 			k.Run.Identity(t, view.content)
 		}
 		if err != nil || x != nil {
@@ -256,6 +257,13 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 		var file string
 		var err error
 		switch {
+		case f.Produced && k.made != nil:
+			sum, ok := k.made[[2]string{spec.Workflow.Name, f.Name}]
+			if !ok {
+				return nil, fmt.Errorf("its input %s is made anew", f.Name)
+			}
+			sums[f.NodeName()] = sum
+			continue
 		case f.Produced:
 			n := at(f.ID)
 			if n == planner.None {
@@ -329,6 +337,17 @@ func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec
 			n = planner.NodeID(max(0, slices.IndexFunc(k.Nodes, named)))
 		}
 	}
+	from := c.Run
+	if c.From != "" {
+		from = c.From
+	}
+	x = &planner.TaskReused{Node: n, Run: from, Attempt: c.Attempt, Ran: time.Duration(c.Ran)}
+	if k.made != nil {
+		if err := old.foresee(spec); err != nil {
+			return nil, err.Error(), 3, nil
+		}
+		return x, "", 0, nil
+	}
 	var rows []Content
 	for _, f := range spec.Outputs {
 		if _, ok := had[f.NodeName()]; !ok {
@@ -350,11 +369,7 @@ func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec
 		}
 	}
 	k.Run.Contents(rows...)
-	from := c.Run
-	if c.From != "" {
-		from = c.From
-	}
-	return &planner.TaskReused{Node: n, Run: from, Attempt: c.Attempt, Ran: time.Duration(c.Ran)}, "", 0, nil
+	return x, "", 0, nil
 }
 
 func short(id string) string {

@@ -32,8 +32,9 @@ type DryRun struct {
 	Steps       []dryStep    `json:"steps"` // in the order of the starts
 	Images      []dryImage   `json:"images"`
 	Inputs      []dryInput   `json:"inputs"`
-	Size        string       `json:"-"` // of the platform
-	Expected    string       `json:"-"` // the makespan, or why there is none
+	Reused      []dryReused  `json:"reused"` // tasks that would take over results
+	Size        string       `json:"-"`      // of the platform
+	Expected    string       `json:"-"`      // the makespan, or why there is none
 	Warning     string       `json:"-"`
 	Reuse       bool         `json:"-"`
 }
@@ -51,6 +52,15 @@ type dryStep struct {
 	Memory     int64        `json:"memory_bytes"`
 	Image      string       `json:"image"`   // "" if it is emulated
 	Command    string       `json:"command"` // as container.CommandLine has it
+	Reason     string       `json:"reason"`  // for which it takes over no results; "" without --reuse
+}
+
+// dryReused is a task that would take over the results of an earlier run.
+type dryReused struct {
+	Workflow string `json:"workflow"`
+	Task     string `json:"task"`
+	Run      string `json:"from_run"`
+	Command  string `json:"command"`
 }
 
 // dryImage is an image that programs would run in.
@@ -87,7 +97,7 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 		defer db.Close()
 	}
 	d := &DryRun{Size: term.Describe(s.Platform), Reuse: s.Set.Reuse, Policy: s.Set.Policy, Runtime: s.Set.Runtime,
-		Tasks: s.tasks, Steps: []dryStep{}, Inputs: s.dryInputs()}
+		Tasks: s.tasks, Steps: []dryStep{}, Inputs: s.dryInputs(), Reused: []dryReused{}}
 	if d.Images, err = s.dryImages(ctx); err != nil {
 		return nil, err
 	}
@@ -103,8 +113,21 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 			return nil, err
 		}
 	}
+	ids := map[string]string{}
+	for _, x := range d.Images {
+		ids[x.Image] = x.ID
+	}
+	if p.reuse, err = s.foresee(ctx, db, func(name string) string { return ids[name] }); err != nil {
+		return nil, err
+	}
 	s.DB = db // of models; it is open for reading only
-	f, err := p.make(ctx, &forecast.Past{Arrivals: s.subs})
+	past := &forecast.Past{Arrivals: s.subs}
+	if p.reuse != nil { // which looks at files, however long that takes
+		if _, err := p.Simulate(ctx, past, 0); err != nil {
+			return nil, exit.With(exit.Input, err)
+		}
+	}
+	f, err := p.make(ctx, past)
 	s.DB = nil
 	if err != nil {
 		return nil, exit.With(exit.Input, err)
@@ -130,6 +153,14 @@ func (p *Prediction) describe(d *DryRun, f *forecast.Forecast) {
 	}
 	d.Makespan, d.Low, d.High = known(sure, int64(f.Makespan.Expected)), known(sure, int64(f.Makespan.Low)),
 		known(sure, int64(f.Makespan.High))
+	reasons := map[[2]string]string{}
+	if p.reuse != nil {
+		for _, x := range p.reuse.Decisions() {
+			if reasons[[2]string{x.Workflow, x.Task}] = x.Reason; x.From != nil {
+				d.Reused = append(d.Reused, dryReused{x.Workflow, x.Task, x.From.Run, container.CommandLine(x.Spec)})
+			}
+		}
+	}
 	starts, ends := p.Foreseen(f.Course)
 	for i := range f.Course.Attempts {
 		a := &f.Course.Attempts[i]
@@ -137,7 +168,7 @@ func (p *Prediction) describe(d *DryRun, f *forecast.Forecast) {
 			Node: p.Platform.Nodes[a.Node].Name, Start: known(starts[i], int64(a.Queued)),
 			Begin: known(starts[i], int64(a.Started)), End: known(ends[i], int64(a.Over)),
 			Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image,
-			Command: container.CommandLine(a.Task)})
+			Command: container.CommandLine(a.Task), Reason: reasons[[2]string{a.Task.Workflow.Name, a.Task.Name}]})
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/forecast"
 	"gantry/executor/own"
+	"gantry/executor/reuse"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/seed"
@@ -24,6 +27,7 @@ import (
 // Bounds of the cost of a prediction.
 const (
 	mostForecast  = 100_000 // tasks; runs of more are not predicted
+	mostForeseen  = 2000    // tasks; of more nobody asks beforehand which take over results
 	mostFollowed  = 20_000  // tasks; the expected end of runs of more is not kept up to date
 	forecastShare = 0.01    // of the makespan, and of the time while a run is under way
 )
@@ -33,6 +37,7 @@ type Prediction struct {
 	*Planning                    // of the run
 	programs  *programTimes      // measurements of its programs; nil: none
 	forecast  *forecast.Forecast // before it began; nil: none
+	reuse     *reuse.Foresight   // which tasks take over results; nil: none
 	follower  *follower          // expects its end while it is under way; nil: nobody does
 	asks      bool               // a program that is the policy, too
 }
@@ -105,7 +110,11 @@ func (p *Prediction) Parts(repetition int) (*forecast.Parts, error) {
 	}
 	cfg := p.simulated(seed.Repetition(0, repetition))
 	cfg.Drift = evenly(repetition)
-	return &forecast.Parts{Planner: pl, Admit: adm, Sim: cfg}, nil
+	parts := &forecast.Parts{Planner: pl, Admit: adm, Sim: cfg}
+	if p.reuse != nil {
+		parts.Reuse = p.reuse
+	}
+	return parts, nil
 }
 
 // asked refuses a policy that is a program where its user has not named it for that.
@@ -159,10 +168,42 @@ func (s *Session) predict(ctx context.Context) (err error) {
 		s.View.Note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
 		return nil
 	}
+	if s.tasks <= mostForeseen {
+		if p.reuse, err = s.foresee(ctx, s.DB, s.id); err != nil {
+			return err
+		}
+	}
 	if p.forecast = p.try(ctx, &forecast.Past{Arrivals: s.subs}); p.follower != nil {
 		p.follower.coming = slices.Clone(s.subs)
 	}
 	return nil
+}
+
+// foresee prepares to know which tasks would take over results of the log; nil if none would. IDs of images are by
+// name.
+func (s *Session) foresee(ctx context.Context, db *sqlite.DB, id func(string) string) (*reuse.Foresight, error) {
+	if !s.Set.Reuse || db == nil {
+		return nil, nil
+	}
+	k := &reuse.Keeper{Log: db, Home: s.Home, Nodes: s.Platform.Nodes, Seed: s.Set.Seed, Image: id,
+		Afar: s.slurm != nil, Warn: func(string, ...any) {}}
+	secrets, err := s.Set.SecretValues()
+	if err != nil {
+		return nil, err
+	}
+	key := filepath.Join(s.Home, secretsKey)
+	if _, err := os.Stat(key); len(secrets) > 0 && err == nil { // else there is nothing to compare them with
+		if k.Secrets, err = reuse.SecretSums(key, GiveToCaller, secrets); err != nil {
+			return nil, exit.With(exit.Host, err)
+		}
+	} else if len(secrets) > 0 {
+		return nil, nil
+	}
+	f := k.Foresee()
+	if err := k.HashInputs(ctx, inputPaths(s.subs)); err != nil {
+		return nil, exit.With(exit.Input, err)
+	}
+	return f, nil
 }
 
 // prediction prepares to predict a run of a number of tasks, if predictions are wanted.

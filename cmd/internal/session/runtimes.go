@@ -306,6 +306,9 @@ func ioLimits(n *scenario.ClusterNode) container.IOLimits {
 	return container.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS}
 }
 
+// secretsKey is the name of the file with the key of SecretSums.
+const secretsKey = "secrets.key"
+
 // keepFiles prepares to know the files of the run by their content.
 func (s *Session) keepFiles(secrets map[string]string) (err error) {
 	if s.upkeep == nil {
@@ -318,7 +321,7 @@ func (s *Session) keepFiles(secrets map[string]string) (err error) {
 		s.Log.Identify()
 		return nil
 	}
-	k.Secrets, err = reuse.SecretSums(filepath.Join(s.Home, "secrets.key"), GiveToCaller, secrets)
+	k.Secrets, err = reuse.SecretSums(filepath.Join(s.Home, secretsKey), GiveToCaller, secrets)
 	if err != nil && s.Set.Reuse { // else nothing is compared, now or later
 		return exit.With(exit.Host, err)
 	}

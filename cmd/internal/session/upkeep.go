@@ -227,7 +227,14 @@ func (s *Session) care(ctx context.Context) error {
 
 // HashInputs reads the input files of submissions to know their content.
 func (s *Session) HashInputs(ctx context.Context, subs []executor.Submission) error {
-	var paths []string
+	if err := s.upkeep.keeper.HashInputs(ctx, inputPaths(subs)); err != nil {
+		return exit.With(exit.Input, err)
+	}
+	return nil
+}
+
+// inputPaths are the input files of submissions.
+func inputPaths(subs []executor.Submission) (paths []string) {
 	for i := range subs {
 		for _, x := range subs[i].Sources {
 			if x.Path != "" {
@@ -236,8 +243,5 @@ func (s *Session) HashInputs(ctx context.Context, subs []executor.Submission) er
 		}
 	}
 	slices.Sort(paths)
-	if err := s.upkeep.keeper.HashInputs(ctx, slices.Compact(paths)); err != nil {
-		return exit.With(exit.Input, err)
-	}
-	return nil
+	return slices.Compact(paths)
 }
