@@ -28,6 +28,7 @@ func TestAFolderHasDefaults(t *testing.T) {
 	expect(t, exitOK, []string{"policy heft"}, append(dry, "one.dax")...) // in which image and reuse have no effect
 	for text, want := range map[string]string{
 		"image: x\nmount: /:/host:ro\n": "gantry.yaml:2: mount is no option that a file may set",
+		"policy: exec:./mine\n":         "gantry.yaml:1: policy: this one is a program of this host",
 		"secret: A\n":                   "gantry.yaml:1: secret is no option",
 		"on-end: touch x\n":             "gantry.yaml:1: on-end is no option",
 		"inputs: /root\n":               "gantry.yaml:1: inputs is no option",
