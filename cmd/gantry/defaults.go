@@ -27,13 +27,13 @@ const (
 	reuseVariable = "GANTRY_REUSE"
 )
 
-// defaultable are the options of gantry run that a file may set: none of them shows a program more of this host, or runs
-// anything on it, for a folder may come from others.
-var defaultable = strings.Fields("disk enforce-walltime estimator fail-fast grace image max-output no-prediction policy " +
-	"pull results results-dir retries retry reuse runtime scratch shell starts strict tmp")
+// defaultable are the options of gantry run that a file may set: none of them shows a program more of this host, or
+// runs anything on it, for a folder may come from others.
+var defaultable = strings.Fields("disk enforce-walltime estimator fail-fast grace image max-output no-prediction " +
+	"policy pull results results-dir retries retry reuse runtime scratch shell starts strict tmp")
 
-// readDefaults takes options from the environment and from the file gantry.yaml of the working directory. The command
-// line counts before the environment, and that before the file.
+// readDefaults takes options from the environment and from the file gantry.yaml of the working directory. The
+// command line counts before the environment, and that before the file.
 func readDefaults(c *cli.Context) error {
 	var taken []string
 	take := func(name string, values ...string) error {
@@ -106,15 +106,16 @@ func readDefaultsFile(take func(name string, values ...string) error) error {
 				if near := spelling.Nearest(key, defaultable); near != "" {
 					hint = "; did you mean " + near + "?"
 				}
-				faults.Fail("unknown-key", line, "", "%s is no option that a file may set: give it on the command line%s",
-					shown.Line(key), hint)
+				faults.Fail("unknown-key", line, "", "%s is no option that a file may set: give it on the command "+
+					"line%s", shown.Line(key), hint)
 			case y.IsList(v) && key != "results" && key != "retry":
 				faults.Fail("wrong-type", line, "", "%s has one value, not a list", key)
 			case key == "results-dir" && !ownDirectory(values[0]):
-				faults.Fail("path", line, "", "results-dir: name a directory in this one, without slashes, and no link; or "+
-					"give it on the command line")
+				faults.Fail("path", line, "", "results-dir: name a directory in this one, without slashes, and no "+
+					"link; or give it on the command line")
 			case key == "policy" && own.Is(values[0]):
-				faults.Fail("program", line, "", "policy: this one is a program of this host: give it on the command line")
+				faults.Fail("program", line, "", "policy: this one is a program of this host: give it on the "+
+					"command line")
 			default:
 				if err := take(key, values...); err != nil {
 					faults.Fail("value", line, "", "%s", err)
