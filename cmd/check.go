@@ -47,7 +47,8 @@ func checkCommand() *cli.Command {
 		Usage:     "show the content of a workflow, and every error of its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
 		Description: `Reads workflows: Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows.
-It also reads workload, cluster and experiment files, the traces that a workload file names, and looks for the other
+It also reads archives of jobs (SWF, sacct -P, Alibaba's batch_task, the Workflow Trace Archive), DOT graphs and traces
+of Nextflow, and workload, cluster and experiment files, the traces that a workload file names, and looks for the other
 files that they name. Formats are recognised by content, makeflows also by name. Text is UTF-8 or UTF-16, plain, gzip or
 zip. A directory stands for the workflow files below it, "-" for standard input.
 
@@ -141,6 +142,8 @@ type report struct {
 	Format       string             `json:"format"`
 	Version      string             `json:"version"`
 	Name         string             `json:"name"`
+	Workflows    int                `json:"workflows,omitempty"` // of an archive
+	Left         []trace.Imputation `json:"left_out,omitempty"`
 	Tasks        int                `json:"tasks"`
 	Types        int                `json:"types"`
 	Edges        int                `json:"edges"`
@@ -229,6 +232,9 @@ func inspect(file string, o checkOptions) *report {
 		}
 		return r
 	}
+	if file != "-" && trace.IsArchive(file) {
+		return inspectArchive(file, o.read)
+	}
 	w, faults, err := trace.Open(file, o.read)
 	if err != nil {
 		return unreadable(file, err)
@@ -237,6 +243,30 @@ func inspect(file string, o checkOptions) *report {
 	if len(r.Errors) == 0 {
 		if r.needs(w, o.inputs); o.shows {
 			r.commands(w)
+		}
+	}
+	return r
+}
+
+// inspectArchive reads an archive.
+func inspectArchive(file string, read trace.ReadOptions) *report {
+	a, faults, err := trace.OpenArchive(file, read)
+	if err != nil {
+		return unreadable(file, err)
+	}
+	r := examine(file, nil, faults)
+	r.Format, r.Workflows, r.Tasks = a.Format.String()+" file", a.Len(), a.Tasks()
+	r.about = []string{fmt.Sprintf("workflows      %d with %s, of %s", a.Len(), term.Plural(r.Tasks, "task"),
+		term.Plural(a.Users, "user")),
+		fmt.Sprintf("arrivals       over %s", seconds(a.Span().Seconds())),
+		fmt.Sprintf("work           %.4g core hours, up to %g cores each", a.Work.Hours(), a.MostCores)}
+	for _, i := range a.Left {
+		r.about = append(r.about, fmt.Sprintf("left out       %d: %s", i.Count, i.Rule))
+	}
+	if len(r.Errors) == 0 {
+		r.Imputed, r.Left = append(r.Imputed, a.Imputed...), a.Left
+		for _, i := range a.Imputed {
+			r.about = append(r.about, fmt.Sprintf("to be imputed  %s of %d: %s", i.Field, i.Count, i.Rule))
 		}
 	}
 	return r

@@ -59,6 +59,8 @@ const (
 	leastGarbage    = 0.3
 	mostGarbage     = 2.0
 	mostForALasting = 0.4
+
+	enoughGarbage = 400 << 20 // bytes: more than that hardly saves time
 )
 
 // mostUsed is the most memory that Go has used, in bytes.
@@ -84,7 +86,8 @@ func makeRoom(*collection) {
 	if lasting.Load() {
 		most, again = mostForALasting, 0
 	}
-	limit := int64(live * (1 + min(most, max(leastGarbage, share*share/20))))
+	garbage := min(most, share*share/20, enoughGarbage/live)
+	limit := int64(live * (1 + max(leastGarbage, garbage)))
 	reader.SetMemoryLimit(max(memoryLimit, limit, int64(again*float64(mostUsed))))
 	runtime.SetFinalizer(new(collection), makeRoom)
 }

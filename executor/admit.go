@@ -39,6 +39,7 @@ type Admitter struct {
 	Preempt scenario.Preempt
 	// Declare, if set, tells the estimator the declared runtimes of a task.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
+	Oracle  bool // it is told true runtimes where users gave estimates
 	// Forget tells it that the workflow of a task has ended; nil if nobody wants to know.
 	Forget func(t planner.TaskID)
 	// Lasts, if set, returns how long a task lasts on a node, alone there, if reading or writing holds it back:
@@ -142,6 +143,9 @@ func (a *Admitter) declare(adm *Admission) {
 			scale = 1
 		}
 		run, on := declaredRuns(&adm.Submission, i, scale)
+		if spec.Declared > 0 && !a.Oracle {
+			run = spec.Declared
+		}
 		if a.Lasts != nil && spec.Emulated() {
 			run, on = a.heldBack(&adm.Arrived.Tasks[i], spec, run, on)
 		}
@@ -278,7 +282,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	a.declare(adm)
 	if a.Actual != nil {
 		for i := range specs {
-			specs[i].Declared = specs[i].Run
+			specs[i].Declared = cmp.Or(specs[i].Declared, specs[i].Run)
 			specs[i].Run, specs[i].RunOn = a.Truth(arrived.Tasks[i].ID, specs[i].Run, specs[i].RunOn)
 		}
 	}
@@ -500,6 +504,9 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Overhead = scaled(t.Overhead, scale)
+	if spec.Emulated() {
+		spec.Declared = scaled(t.Estimate, scale)
+	}
 	spec.Inputs = pick(adm.Files, a.placed(t.Inputs))
 	spec.Outputs = pick(adm.Files, a.placed(t.Outputs))
 	need, memory, err := a.need(sub, t)

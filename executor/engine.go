@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -464,6 +465,12 @@ func (e *Engine) arrive(now planner.Time) error {
 		sub.delay(now)
 		e.Arrivals[0] = Submission{} // a large trace need not stay in memory once it was logged
 		e.Arrivals = e.Arrivals[1:]
+		if sub.Next != nil {
+			if next := sub.Next(); next != nil {
+				e.come(*next)
+			}
+			sub.Next = nil
+		}
 		if sub.Joins != nil {
 			e.held = append(e.held, sub)
 			continue
@@ -473,6 +480,14 @@ func (e *Engine) arrive(now planner.Time) error {
 		}
 	}
 	return nil
+}
+
+// come lets a submission arrive later, after those of the same instant.
+func (e *Engine) come(sub Submission) {
+	i, _ := slices.BinarySearchFunc(e.Arrivals, sub.At, func(s Submission, at planner.Time) int {
+		return cmp.Or(cmp.Compare(s.At, at), -1)
+	})
+	e.Arrivals = slices.Insert(e.Arrivals, i, sub)
 }
 
 // know keeps the specifications of the tasks and files of a workflow, for the runtime.

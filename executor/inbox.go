@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,10 +165,7 @@ func (in *Intake) Draining() bool { return in.e.control != 0 }
 // Arrive adds a submission to those that are to arrive; its instant is At, or now if that is past. One that cannot be
 // admitted then is settled as refused.
 func (in *Intake) Arrive(sub Submission) {
-	i, _ := slices.BinarySearchFunc(in.e.Arrivals, sub.At, func(s Submission, at planner.Time) int {
-		return cmp.Or(cmp.Compare(s.At, at), -1) // after those of the same instant
-	})
-	in.e.Arrivals = slices.Insert(in.e.Arrivals, i, sub)
+	in.e.come(sub)
 	in.e.Refer(sub.ID, Ref{Workflow: planner.None, Task: planner.None})
 }
 

@@ -77,8 +77,11 @@ type Submission struct {
 	Workflow *trace.Workflow
 	// Draw, if set, makes Workflow and Costs, which are not there before; each time the same. A long stream is mostly
 	// workflows that are still to come, or have been.
-	Draw    func(*Submission) error `json:"-"`
-	Name    string                  // unique within the run, safe as a file name
+	Draw func(*Submission) error `json:"-"`
+	// Next, if set, makes the submission that comes after it, no earlier, each time the same: those of an archive
+	// follow one after the other.
+	Next    func() *Submission `json:"-"`
+	Name    string             // unique within the run, safe as a file name
 	Tenant  string
 	Class   planner.Class
 	Release planner.Time

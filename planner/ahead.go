@@ -128,7 +128,7 @@ func (l *foreseer) consider(t TaskID) {
 		return
 	}
 	task := l.s.tasks.of(t)
-	at := max(l.now, l.s.workflows[task.Workflow].Release)
+	at := max(l.now, l.s.workflows.at(task.Workflow).Release)
 	if at > l.horizon {
 		return
 	}

@@ -61,7 +61,7 @@ func (s *State) check(e *Event) error {
 	case *PlanCommitted:
 		return s.checkPlan(b)
 	case WorkflowCancelled:
-		if b.Workflow < 0 || int(b.Workflow) >= len(s.workflows) {
+		if b.Workflow < 0 || int(b.Workflow) >= s.workflows.len() {
 			return fmt.Errorf("workflow %d was cancelled: it is not known", b.Workflow)
 		}
 		return nil
@@ -112,11 +112,11 @@ func (s *State) underWay(a AttemptID) bool {
 }
 
 func (s *State) checkContinued(b *WorkflowContinued) error {
-	if b.Workflow < 0 || int(b.Workflow) >= len(s.workflows) || b.Of < 0 || b.Of >= b.Workflow {
+	if b.Workflow < 0 || int(b.Workflow) >= s.workflows.len() || b.Of < 0 || b.Of >= b.Workflow {
 		return fmt.Errorf("workflow %d continues workflow %d: one of them is not known, or the first one came first",
 			b.Workflow, b.Of)
 	}
-	w, of := &s.workflows[b.Workflow], &s.workflows[b.Of]
+	w, of := s.workflows.at(b.Workflow), s.workflows.at(b.Of)
 	switch {
 	case of.left+of.formal > 0 || of.continued:
 		return fmt.Errorf("workflow %d continues workflow %d, which has not ended or is continued by another",
@@ -163,8 +163,8 @@ func (s *State) checkExit(b *AttemptExited) error {
 
 // checkArrival reports how a workflow does not continue the ids of the state, or is no DAG of its own tasks and files.
 func (s *State) checkArrival(b *WorkflowArrived) error {
-	if int(b.Workflow.ID) != len(s.workflows) {
-		return fmt.Errorf("expected id %d", len(s.workflows))
+	if int(b.Workflow.ID) != s.workflows.len() {
+		return fmt.Errorf("expected id %d", s.workflows.len())
 	}
 	own := &arrival{WorkflowArrived: b, first: TaskID(s.tasks.len()), file: FileID(s.files.len())}
 	up, down, err := s.checkParts(own)
@@ -314,7 +314,7 @@ func (s *State) checkPlan(b *PlanCommitted) error {
 		}
 	}
 	for i := range b.Notes {
-		if n := &b.Notes[i]; n.Workflow < None || int(n.Workflow) >= len(s.workflows) || n.Task < None ||
+		if n := &b.Notes[i]; n.Workflow < None || int(n.Workflow) >= s.workflows.len() || n.Task < None ||
 			int(n.Task) >= s.tasks.len() {
 			return fmt.Errorf("round %d: a note is about workflow %d, task %d", b.Round, n.Workflow, n.Task)
 		}

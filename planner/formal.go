@@ -9,7 +9,7 @@ import "slices"
 // linkThrough shows the tasks of a workflow that arrived without the formal ones among them: the neighbours of a formal
 // task are linked directly.
 func (s *State) linkThrough(b *WorkflowArrived) {
-	w := &s.workflows[b.Workflow.ID]
+	w := s.workflows.at(b.Workflow.ID)
 	first := w.parts[0].first
 	var formals []TaskID
 	for i := range b.Tasks {

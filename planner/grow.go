@@ -38,7 +38,7 @@ func (s *State) addFiles(files []File) {
 }
 
 func (s *State) grow(b *WorkflowGrown) {
-	w := &s.workflows[b.Workflow]
+	w := s.workflows.at(b.Workflow)
 	p := part{first: TaskID(s.tasks.len()), files: FileID(s.files.len())}
 	p.past, p.pastFiles = p.first+TaskID(len(b.Tasks)), p.files+FileID(len(b.Files))
 	w.add(p)
@@ -82,10 +82,10 @@ func (s *State) grow(b *WorkflowGrown) {
 
 // checkGrowth reports how tasks cannot be added to a workflow.
 func (s *State) checkGrowth(b *WorkflowGrown) error {
-	if b.Workflow < 0 || int(b.Workflow) >= len(s.workflows) {
+	if b.Workflow < 0 || int(b.Workflow) >= s.workflows.len() {
 		return errors.New("it is not known")
 	}
-	w := &s.workflows[b.Workflow]
+	w := s.workflows.at(b.Workflow)
 	switch {
 	case w.left+w.formal == 0:
 		return errors.New("it has ended")
@@ -131,7 +131,7 @@ func (s *State) hasTask(w WorkflowID, t TaskID) bool {
 
 // hasFile reports whether f is a file of a workflow that is there.
 func (s *State) hasFile(w WorkflowID, f FileID) bool {
-	_, ok := slices.BinarySearchFunc(s.workflows[w].parts, f, func(p part, f FileID) int {
+	_, ok := slices.BinarySearchFunc(s.workflows.at(w).parts, f, func(p part, f FileID) int {
 		switch {
 		case p.pastFiles <= f:
 			return -1

@@ -110,7 +110,7 @@ func (p *Planner) Apply(e Event) error {
 // workflow.
 func (p *Planner) Wake() Time {
 	if e := p.state.embargoed; len(e) > 0 {
-		return min(p.wake, p.state.workflows[e[0]].Release)
+		return min(p.wake, p.state.workflows.at(e[0]).Release)
 	}
 	return p.wake
 }
@@ -118,7 +118,7 @@ func (p *Planner) Wake() Time {
 // Released reports whether a workflow may start by then that was not released at the last event.
 func (p *Planner) Released(at Time) bool {
 	e := p.state.embargoed
-	return len(e) > 0 && p.state.workflows[e[0]].Release <= at
+	return len(e) > 0 && p.state.workflows.at(e[0]).Release <= at
 }
 
 // Due reports whether a round at that instant could differ from the last one.

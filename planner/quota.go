@@ -31,7 +31,7 @@ func (q *quotas) at(m TenantID) (held, pending *int64) {
 	return &q.held[m], &q.pending[m]
 }
 
-func (s *State) tenantOf(t TaskID) TenantID { return s.workflows[s.tasks.of(t).Workflow].Tenant }
+func (s *State) tenantOf(t TaskID) TenantID { return s.workflows.at(s.tasks.of(t).Workflow).Tenant }
 
 // charge adds millicores to the hold of attempts of t.
 func (s *State) charge(t TaskID, more int64) {

@@ -17,7 +17,7 @@ type State struct {
 	now      Time
 	applied  uint64 // sequence number of the last event
 
-	workflows []workflowState
+	workflows table[WorkflowID, workflowState]
 	tasks     tasks
 	lives     table[TaskID, life]
 	attempts  attempts
@@ -60,17 +60,17 @@ type News struct {
 }
 
 type workflowState struct {
-	Workflow         // as policies see it: without formal tasks
-	parts     []part // by id
-	grown     bool
-	left      int32 // tasks not ended, formal ones aside
-	formal    int32 // formal tasks not ended
-	failed    int32 // tasks failed or skipped
+	Workflow             // as policies see it: without formal tasks
+	parts     []part     // by id
+	left      int32      // tasks not ended, formal ones aside
+	formal    int32      // formal tasks not ended
+	failed    int32      // tasks failed or skipped
+	continues WorkflowID // the one that it continues; None if it is the first
 	started   Time
 	ended     Time
+	grown     bool
 	cancelled bool
-	continues WorkflowID // the one that it continues; None if it is the first
-	continued bool       // by another
+	continued bool // by another
 }
 
 // life is the changing part of a task.
@@ -174,9 +174,9 @@ func (s *State) Apply(e Event) error {
 func (s *State) arrive(b *WorkflowArrived, at Time) {
 	w := b.Workflow
 	first, firstFile := TaskID(s.tasks.len()), FileID(s.files.len())
-	s.workflows = append(s.workflows, workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never,
-		ended: unit.Never, continues: None})
-	s.workflows[w.ID].add(part{first, first + TaskID(len(b.Tasks)), firstFile, firstFile + FileID(len(b.Files))})
+	*s.workflows.push() = workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never,
+		continues: None}
+	s.workflows.at(w.ID).add(part{first, first + TaskID(len(b.Tasks)), firstFile, firstFile + FileID(len(b.Files))})
 	s.addFiles(b.Files)
 	for i := range b.Tasks {
 		s.tasks.push(&b.Tasks[i])
@@ -190,7 +190,7 @@ func (s *State) arrive(b *WorkflowArrived, at Time) {
 		s.open(w.ID)
 	} else {
 		i, _ := slices.BinarySearchFunc(s.embargoed, w.Release+1,
-			func(e WorkflowID, r Time) int { return cmp.Compare(s.workflows[e].Release, r) })
+			func(e WorkflowID, r Time) int { return cmp.Compare(s.workflows.at(e).Release, r) })
 		s.embargoed = slices.Insert(s.embargoed, i, w.ID)
 	}
 	if len(b.Tasks) == 0 {
@@ -201,7 +201,7 @@ func (s *State) arrive(b *WorkflowArrived, at Time) {
 // release opens the workflows whose earliest start has come.
 func (s *State) release(at Time) {
 	k := 0
-	for ; k < len(s.embargoed) && s.workflows[s.embargoed[k]].Release <= at; k++ {
+	for ; k < len(s.embargoed) && s.workflows.at(s.embargoed[k]).Release <= at; k++ {
 		s.open(s.embargoed[k])
 	}
 	s.embargoed = slices.Delete(s.embargoed, 0, k)
@@ -219,7 +219,7 @@ func (s *State) open(w WorkflowID) {
 // all yields the tasks of a workflow in topological order, then the formal ones.
 func (s *State) all(w WorkflowID) iter.Seq[TaskID] {
 	return func(yield func(TaskID) bool) {
-		for _, list := range [...][]TaskID{s.workflows[w].Tasks, s.formals[w]} {
+		for _, list := range [...][]TaskID{s.workflows.at(w).Tasks, s.formals[w]} {
 			for _, t := range list {
 				if !yield(t) {
 					return
@@ -239,7 +239,7 @@ func (s *State) attemptStarted(a AttemptID, at Time) {
 	for _, f := range task.Inputs {
 		s.place(f, att.Node)
 	}
-	if w := &s.workflows[task.Workflow]; w.started == unit.Never && !task.Formal {
+	if w := s.workflows.at(task.Workflow); w.started == unit.Never && !task.Formal {
 		w.started = at
 	}
 }
@@ -328,8 +328,8 @@ func (s *State) succeeded(t TaskID, n NodeID, at Time) {
 
 // continues numbers the tries of a workflow from those of the one that it continues.
 func (s *State) continues(b *WorkflowContinued) {
-	w := &s.workflows[b.Workflow]
-	w.continues, s.workflows[b.Of].continued = b.Of, true
+	w := s.workflows.at(b.Workflow)
+	w.continues, s.workflows.at(b.Of).continued = b.Of, true
 	s.continuations++
 	for i, n := range b.Tries {
 		s.lives.at(w.parts[0].first + TaskID(i)).tries = n
@@ -367,7 +367,8 @@ func (s *State) mayRetry(t TaskID, o Outcome) bool {
 	if s.lives.at(t).withdrawn {
 		return false
 	}
-	if s.workflows[s.tasks.of(t).Workflow].cancelled || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t),
+	cancelled := s.workflows.at(s.tasks.of(t).Workflow).cancelled
+	if cancelled || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t),
 		o) {
 		return false
 	}
@@ -397,7 +398,7 @@ func (s *State) skipDescendants(t TaskID, at Time) {
 }
 
 func (s *State) cancel(w WorkflowID, at Time) {
-	s.workflows[w].cancelled = true
+	s.workflows.at(w).cancelled = true
 	for t := range s.all(w) {
 		switch l := s.lives.at(t); l.phase {
 		case Ready:
@@ -522,7 +523,7 @@ func (s *State) dropReady(t TaskID) {
 // taskFailed takes note of a task that failed or was skipped.
 func (s *State) taskFailed(t TaskID, at Time) {
 	task := s.tasks.of(t)
-	s.workflows[task.Workflow].failed++
+	s.workflows.at(task.Workflow).failed++
 	if !task.Formal {
 		s.news.Ended = append(s.news.Ended, t)
 	}
@@ -531,7 +532,7 @@ func (s *State) taskFailed(t TaskID, at Time) {
 
 func (s *State) taskEnded(t TaskID, at Time) {
 	task := s.tasks.open(t)
-	w := &s.workflows[task.Workflow]
+	w := s.workflows.at(task.Workflow)
 	if task.Formal {
 		w.formal--
 	} else {
@@ -543,9 +544,9 @@ func (s *State) taskEnded(t TaskID, at Time) {
 }
 
 func (s *State) endWorkflow(w WorkflowID, at Time) {
-	s.workflows[w].ended = at
-	if s.workflows[w].started == unit.Never && s.workflows[w].failed == 0 { // nothing in it takes time
-		s.workflows[w].started = at
+	s.workflows.at(w).ended = at
+	if s.workflows.at(w).started == unit.Never && s.workflows.at(w).failed == 0 { // nothing in it takes time
+		s.workflows.at(w).started = at
 	}
 	s.ended++
 	for t := range s.all(w) {
@@ -558,7 +559,7 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 		}
 	}
 	delete(s.formals, w)
-	for _, p := range s.workflows[w].parts {
+	for _, p := range s.workflows.at(w).parts {
 		for f := p.files; f < p.pastFiles; f++ {
 			s.files.end(f)
 		}

@@ -37,10 +37,10 @@ func (v View) Task(t TaskID) *Task { return v.s.tasks.of(t) }
 func (v View) Tasks() int { return v.s.tasks.len() }
 
 // Workflow returns an admitted workflow, without its formal tasks. It must not be changed.
-func (v View) Workflow(w WorkflowID) *Workflow { return &v.s.workflows[w].Workflow }
+func (v View) Workflow(w WorkflowID) *Workflow { return &v.s.workflows.at(w).Workflow }
 
 // Workflows returns how many workflows were admitted.
-func (v View) Workflows() int { return len(v.s.workflows) }
+func (v View) Workflows() int { return v.s.workflows.len() }
 
 // Ended returns how many workflows have ended.
 func (v View) Ended() int { return v.s.ended }
@@ -51,7 +51,7 @@ func (v View) Present() []WorkflowID { return v.s.present }
 // All yields the ids of all tasks of w in ascending order, formal ones included.
 func (v View) All(w WorkflowID) iter.Seq[TaskID] {
 	return func(yield func(TaskID) bool) {
-		for _, p := range v.s.workflows[w].parts {
+		for _, p := range v.s.workflows.at(w).parts {
 			for t := p.first; t < p.past; t++ {
 				if !yield(t) {
 					return
@@ -62,14 +62,14 @@ func (v View) All(w WorkflowID) iter.Seq[TaskID] {
 }
 
 // First returns the first task with which w arrived.
-func (v View) First(w WorkflowID) TaskID { return v.s.workflows[w].parts[0].first }
+func (v View) First(w WorkflowID) TaskID { return v.s.workflows.at(w).parts[0].first }
 
 // Cancelled reports whether the unstarted tasks of w were withdrawn.
-func (v View) Cancelled(w WorkflowID) bool { return v.s.workflows[w].cancelled }
+func (v View) Cancelled(w WorkflowID) bool { return v.s.workflows.at(w).cancelled }
 
 // Withdrawn reports whether t was withdrawn, alone or with its workflow: once it has ended it is not tried again.
 func (v View) Withdrawn(t TaskID) bool {
-	return v.s.lives.at(t).withdrawn || v.s.workflows[v.s.tasks.of(t).Workflow].cancelled
+	return v.s.lives.at(t).withdrawn || v.s.workflows.at(v.s.tasks.of(t).Workflow).cancelled
 }
 
 // Order returns the tasks of w in topological order, those that become free first in front: the same whether it grew or
@@ -100,11 +100,11 @@ func (v View) inOrder(tasks []TaskID) []TaskID {
 }
 
 // Grown reports whether tasks were added to w after it had arrived.
-func (v View) Grown(w WorkflowID) bool { return v.s.workflows[w].grown }
+func (v View) Grown(w WorkflowID) bool { return v.s.workflows.at(w).grown }
 
 // Progress returns how many tasks of w, formal ones aside, have not ended, and how many failed or were skipped.
 func (v View) Progress(w WorkflowID) (left, failed int) {
-	return int(v.s.workflows[w].left), int(v.s.workflows[w].failed)
+	return int(v.s.workflows.at(w).left), int(v.s.workflows.at(w).failed)
 }
 
 // BecameReady returns the tasks that became ready since the last round, in that order. It must not be changed.
@@ -118,7 +118,7 @@ func (v View) Reused(t TaskID) *TaskReused { return v.s.reuses[t] }
 
 // Continues returns the workflow that w continues, None if it is the first, and whether another continues w.
 func (v View) Continues(w WorkflowID) (of WorkflowID, continued bool) {
-	return v.s.workflows[w].continues, v.s.workflows[w].continued
+	return v.s.workflows.at(w).continues, v.s.workflows.at(w).continued
 }
 
 // Continuations returns how many workflows continue others.
@@ -126,7 +126,7 @@ func (v View) Continuations() int { return v.s.continuations }
 
 // Times returns when the first task of w started and when its last one ended; unit.Never if it has not.
 func (v View) Times(w WorkflowID) (started, ended Time) {
-	return v.s.workflows[w].started, v.s.workflows[w].ended
+	return v.s.workflows.at(w).started, v.s.workflows.at(w).ended
 }
 
 // Phase returns where a task is in its life.

@@ -76,7 +76,7 @@ func label(source string) string {
 		ext := path.Ext(base)
 		switch strings.ToLower(ext) {
 		case ".gz", ".zip", ".xml", ".dax", ".adag", ".json", ".yml", ".yaml", ".makeflow", ".mf",
-			".jx":
+			".jx", ".swf", ".csv", ".tsv", ".txt", ".dot", ".parquet":
 			base = strings.TrimSuffix(base, ext)
 		default:
 			return base

@@ -41,6 +41,9 @@ type ReadOptions struct {
 	// EnforceWalltime takes the walltimes of profiles as time limits.
 	EnforceWalltime bool
 
+	// Instances makes each instance of a task of an archive a task.
+	Instances bool
+
 	sizeScale int64
 	near      bool // the source is a file: catalogs may lie beside it, and in the working directory
 }
@@ -166,6 +169,10 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 		b.readWfFormat()
 	case Makeflow:
 		b.readMakeflow()
+	case SWF, Sacct, Alibaba, WTA:
+		b.faults.Fail("archive", 1, "", "an archive (%s), which is many workflows: give it to gantry simulate, or "+
+			"name it as archive in a workload file (docs/archives.md)", b.wf.Format)
+		b.wf.Format = Unknown
 	}
 	if b.wf.Format != Unknown && !b.lacks {
 		b.resolve()
@@ -235,7 +242,11 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 	}
 	unknown := func(is string) (Format, error) {
 		return Unknown, &reader.FormatError{Rule: "unknown-format", Message: is +
-			"; gantry reads Pegasus DAX (XML), Pegasus 5 YAML, WfFormat (JSON) and makeflows"}
+			"; gantry reads Pegasus DAX (XML), Pegasus 5 YAML, WfFormat (JSON), makeflows, and what docs/files.md " +
+			"lists"}
+	}
+	if f := tableFormat(text, source); f != Unknown {
+		return f, nil
 	}
 	if IsMakeflow(source) && text[0] != '<' && bytes.IndexByte(text, 0) < 0 {
 		return Makeflow, nil

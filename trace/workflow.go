@@ -18,6 +18,12 @@ const (
 	PegasusYAML
 	WfFormat
 	Makeflow
+	SWF // archives, from here on; see Archive
+	Sacct
+	Alibaba
+	WTA
+	DOT
+	NextflowTrace
 )
 
 // Rename is another name that a file has in the directory of a task.
@@ -26,7 +32,11 @@ type Rename struct{ File, As string }
 // GlobMeta are the characters that make the name of an output a pattern, in WfFormat and Makeflow.
 const GlobMeta = "*?["
 
-var formats = [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat", "Makeflow"}
+var formats = [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat", "Makeflow", "SWF", "sacct",
+	"Alibaba batch_task", "Workflow Trace Archive", "DOT", "Nextflow trace"}
+
+// Formats is how many there are.
+const Formats = len(formats)
 
 func (f Format) String() string { return formats[f] }
 
@@ -118,6 +128,7 @@ type Task struct {
 	Outputs  []int32
 
 	Runtime      time.Duration // wall time on the machine of the trace, or at speed 1 if the trace tells its speed
+	Estimate     time.Duration // of the runtime, by its user; 0: none
 	Overhead     time.Duration // before and after it, as long as the machine was taken; 0: not said
 	Cores        float64
 	MemoryBytes  int64   // peak resident set

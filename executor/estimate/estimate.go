@@ -55,7 +55,7 @@ func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, m
 		}
 		return Made{Estimator: c, Corrected: c, declared: declared}
 	case predict.KindOracle:
-		declared.Model = predict.ErrorModel{}
+		declared.Model, adm.Oracle = predict.ErrorModel{}, true
 		adm.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
 			run, on = adm.Truth(t, run, on)
 			declared.Declare(t, run, on, planner.SourceOracle)

@@ -94,7 +94,14 @@ func Check(kind string, r io.Reader, source string, read trace.ReadOptions, poli
 		}
 		for i := range w.Arrivals {
 			a := &w.Arrivals[i]
-			named = append(named, path{a.Line, "trace", a.Trace, sound},
+			look := sound
+			if a.Archive {
+				look = func(path string) error {
+					_, faults, err := trace.OpenArchive(path, read)
+					return first(path, faults, err)
+				}
+			}
+			named = append(named, path{a.Line, "trace", a.Trace, look},
 				path{a.Line, "inputs", a.Inputs, exists})
 		}
 		if s := w.Stream; s != nil {
@@ -190,6 +197,11 @@ func exists(path string) error {
 // soundTrace reads a trace, and returns its first fault.
 func soundTrace(path string, read trace.ReadOptions) error {
 	_, faults, err := trace.Open(path, read)
+	return first(path, faults, err)
+}
+
+// first returns the first fault of a file.
+func first(path string, faults []trace.Fault, err error) error {
 	switch {
 	case err != nil:
 		return err

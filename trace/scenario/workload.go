@@ -36,26 +36,32 @@ type Workload struct {
 	Preempt    *Preempt // how tasks may be preempted; nil: not said
 	Results    []string // as those of Arrival, of all workflows
 	// Reuse lets tasks take over outputs of earlier attempts, where tasks really run.
-	Reuse bool
+	Reuse    bool
+	archives bool
 }
 
 // Arrival is the submission of a workflow, or of copies of it at once.
 type Arrival struct {
-	Trace    string // path of the trace, resolved against the directory of the workload file
-	Name     string // unique name of the workflow in the run; "" lets gantry choose. Copy makes those of copies of it
-	Copies   int    // how many of it arrive, at least 1
-	Arrive   time.Duration
-	Tenant   string
-	Class    string        // deadline, regular or low
-	Release  time.Duration // earliest start after the start of the run; 0: none
-	Deadline time.Duration // after the start of the run; 0: none
-	Inputs   string        // directory with the files from outside, resolved; "" if they are to be made up
-	Image    string        // container image of the tasks that name none
-	Results  []string      // patterns of files that are results, beside those that no task reads
-	Disk     int64         // block I/O that tasks ask for which do not say, bytes per second; 0: their share by cores
-	Data     *Data         // nil: as the workload says
-	Costs    *Costs        // nil: runtimes are those of the trace, divided by the speed of the node
-	Line     int
+	Trace string // path of the trace, resolved against the directory of the workload file
+	// Archive says that it is an archive, whose workflows arrive as they did: those from From on, for For; 0: to its
+	// end. Instances makes each instance of a task a task.
+	Archive   bool
+	Instances bool
+	From, For time.Duration
+	Name      string // unique name of the workflow in the run; "" lets gantry choose. Copy makes those of copies of it
+	Copies    int    // how many of it arrive, at least 1
+	Arrive    time.Duration
+	Tenant    string
+	Class     string        // deadline, regular or low
+	Release   time.Duration // earliest start after the start of the run; 0: none
+	Deadline  time.Duration // after the start of the run; 0: none
+	Inputs    string        // directory with the files from outside, resolved; "" if they are to be made up
+	Image     string        // container image of the tasks that name none
+	Results   []string      // patterns of files that are results, beside those that no task reads
+	Disk      int64         // block I/O that tasks ask for which do not say, bytes per second; 0: their share by cores
+	Data      *Data         // nil: as the workload says
+	Costs     *Costs        // nil: runtimes are those of the trace, divided by the speed of the node
+	Line      int
 }
 
 // Costs is the cost matrix of heterogeneous scheduling (Topcuoglu et al. 2002): the runtime of each task on each node,
@@ -86,6 +92,10 @@ func IsWorkload(text []byte) bool { return Kind(text) == "workload" }
 //	    results: ["*.vcf"]      # files that are results beside those that no task reads; at the top: of all workflows
 //	    disk: 20MB/s            # block I/O of tasks that do not ask for any themselves
 //	    copies: 1
+//	    archive: kth.swf.gz     # instead of trace: its workflows arrive as they did,
+//	    from: 24h               # those from a day after the first one on,
+//	    for: 1h                 # for an hour, the first at arrive
+//	    instances: true         # each instance of a task is a task
 //	    data: {replicas: 2}     # where its input files lie; see Data
 //	    costs: costs.csv        # header task,node,seconds; or in place {t1: {fast-1: 14s, slow: 16s}}
 //	seed: 7                     # without it --seed
@@ -171,6 +181,7 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 			}
 		}
 	}
+	w.ScaleTimes = w.ScaleTimes || w.archives && !scaleSaid
 	if y.Faults.HasErrors() {
 		return
 	}
@@ -197,9 +208,13 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 }
 
 func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
-	a := Arrival{Line: y.Line(v), Copies: 1}
+	a, archive := Arrival{Line: y.Line(v), Copies: 1}, ""
 	if !y.keyed(v, "a workflow", []yamlKey{
 		{"trace", y.string(&a.Trace)},
+		{"archive", func(v *reader.Node) { a.Archive = true; y.string(&archive)(v) }},
+		{"from", y.duration(&a.From, "from")},
+		{"for", y.duration(&a.For, "for")},
+		{"instances", y.bool(&a.Instances, "instances")},
 		{"name", y.string(&a.Name)},
 		{"arrive", y.duration(&a.Arrive, "arrive")},
 		{"tenant", y.string(&a.Tenant)},
@@ -215,6 +230,15 @@ func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
 		{"costs", func(v *reader.Node) { a.Costs = y.costs(v) }},
 	}) {
 		return
+	}
+	switch {
+	case a.Archive && (a.Trace != "" || a.Name != "" || a.Copies > 1 || a.Deadline+a.Release > 0 || a.Costs != nil):
+		y.Faults.Fail("bad-source", a.Line, "", "archive excludes trace, name, copies, release, deadline and costs: "+
+			"its workflows have names and times of their own")
+	case !a.Archive && (a.From+a.For > 0 || a.Instances):
+		y.Faults.Fail("bad-source", a.Line, "", "from, for and instances are for an archive")
+	case a.Archive:
+		a.Trace = archive
 	}
 	switch {
 	case a.Trace == "":
@@ -242,6 +266,7 @@ func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
 		a.Inputs = below(y.dir, a.Inputs)
 	}
 	y.keep(arrivalKept+len(a.Trace)+len(a.Inputs), v)
+	w.archives = w.archives || a.Archive
 	w.Arrivals = append(w.Arrivals, a)
 }
 

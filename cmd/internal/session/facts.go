@@ -23,7 +23,7 @@ type Facts struct {
 	Workloads bool // a workload file was read
 	More      bool // there are more workflows than --count takes
 	Repaired  bool // a fault was repaired
-	formats   [trace.Makeflow + 1]bool
+	formats   [trace.Formats]bool
 	unknown   map[string]bool // types of task with a command of which no runtime is declared
 }
 

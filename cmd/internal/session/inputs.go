@@ -95,6 +95,10 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		}
 		return in.workload(w, alone)
 	}
+	if path != "-" && trace.IsArchive(path) {
+		return in.workload(&scenario.Workload{Source: path, ScaleTimes: true,
+			Arrivals: []scenario.Arrival{{Trace: path, Archive: true, Copies: 1}}}, alone)
+	}
 	var w *trace.Workflow
 	if path == "-" {
 		var faults []trace.Fault
@@ -112,6 +116,7 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 
 // workload makes the submissions of a workload. If it is alone, it says how many of them metrics leave out.
 func (in *Inputs) workload(w *scenario.Workload, alone bool) ([]executor.Submission, error) {
+	in.Lean = in.Lean && alone
 	subs, err := in.Workload(w, in.repetition)
 	if err != nil {
 		return nil, err

@@ -169,26 +169,44 @@ const keptTasks = 100_000
 func (w *work) check(p *Planning, subs []executor.Submission, continues bool) error {
 	adm := p.Admitter()
 	for i := range subs {
-		sub := subs[i]
-		if err := sub.Make(); err != nil {
-			return exit.With(exit.Input, err)
+		if err := w.checkOne(p, adm, &subs[i], continues); err != nil {
+			return err
 		}
-		if err := adm.Check(&sub); err != nil {
-			return exit.With(exit.Input, err)
-		}
-		emulated, noImage := adm.Emulated(&sub)
-		w.emulated = w.emulated || emulated > 0
-		if !continues {
-			if err := Runnable(p.Set, &sub, noImage); err != nil {
+		for next := subs[i].Next; next != nil; {
+			sub := next()
+			if sub == nil {
+				break
+			}
+			next = sub.Next
+			if err := w.checkOne(p, adm, sub, continues); err != nil {
 				return err
 			}
 		}
-		adm.Images(&sub, w.Want)
-		w.facts.Take(p.Set, &sub)
-		w.tasks += len(sub.Workflow.Tasks)
-		if !Capabilities(p.Set.Runtime).Virtual || w.tasks <= keptTasks {
-			subs[i] = sub
+	}
+	return nil
+}
+
+// checkOne checks one submission, and keeps what it draws while that is little.
+func (w *work) checkOne(p *Planning, adm *executor.Admitter, kept *executor.Submission, continues bool) error {
+	sub := *kept
+	if err := sub.Make(); err != nil {
+		return exit.With(exit.Input, err)
+	}
+	if err := adm.Check(&sub); err != nil {
+		return exit.With(exit.Input, err)
+	}
+	emulated, noImage := adm.Emulated(&sub)
+	w.emulated = w.emulated || emulated > 0
+	if !continues {
+		if err := Runnable(p.Set, &sub, noImage); err != nil {
+			return err
 		}
+	}
+	adm.Images(&sub, w.Want)
+	w.facts.Take(p.Set, &sub)
+	w.tasks += len(sub.Workflow.Tasks)
+	if !Capabilities(p.Set.Runtime).Virtual || w.tasks <= keptTasks {
+		*kept = sub
 	}
 	return nil
 }

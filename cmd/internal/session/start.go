@@ -60,6 +60,7 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 	set := p.Set
 	in.Seed, in.repetition = set.Seed, set.Repetition-1
 	in.Platform, in.Count, in.Warn = p.Platform, set.Count, p.View.Warn
+	in.Lean = Capabilities(set.Runtime).Virtual
 	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
 	if err := o.ReadAs(set, in); err != nil {
 		return w, err

@@ -46,7 +46,9 @@ type Loader struct {
 	Count     int     // keep only this many workflows, the first to arrive; 0: all
 	More      bool    // set if there are more than these
 	Repaired  bool    // set if a trace was repaired
-	Warn      func(format string, args ...any)
+	// Lean lets the workflows of a long archive that is alone follow one submission, which takes little memory.
+	Lean bool
+	Warn func(format string, args ...any)
 
 	read  map[origin]*trace.Workflow // copies share their workflow
 	unmet map[string]error           // why a pattern of Results has matched nothing; nil: it has
@@ -98,6 +100,14 @@ func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Subm
 	subs := make([]executor.Submission, 0, w.Listed())
 	for i := range w.Arrivals {
 		a := &w.Arrivals[i]
+		if a.Archive {
+			more, err := l.archive(w, a)
+			if err != nil {
+				return nil, at(w, a.Line, err)
+			}
+			subs = append(subs, more...)
+			continue
+		}
 		var sub executor.Submission
 		if err := l.listed(&sub, a); err != nil {
 			return nil, at(w, a.Line, err)
@@ -120,16 +130,20 @@ func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Subm
 	for i := range subs {
 		subs[i].Preempt = w.Preempt
 	}
-	if w.ScaleTimes && l.TimeScale > 0 && l.TimeScale != 1 {
-		for i := range subs {
-			for _, t := range []*planner.Time{&subs[i].At, &subs[i].Release, &subs[i].Due} {
-				if *t > 0 { // 0 is none
-					*t = max(1, planner.Time(float64(*t)*l.TimeScale+0.5))
-				}
-			}
+	for i := range subs {
+		for _, t := range []*planner.Time{&subs[i].At, &subs[i].Release, &subs[i].Due} {
+			*t = l.scaled(w, *t)
 		}
 	}
 	return subs, nil
+}
+
+// scaled is a time of a workload by TimeScale, where it follows that; 0 is none.
+func (l *Loader) scaled(w *scenario.Workload, t planner.Time) planner.Time {
+	if !w.ScaleTimes || l.TimeScale <= 0 || l.TimeScale == 1 || t == 0 {
+		return t
+	}
+	return max(1, planner.Time(float64(t)*l.TimeScale+0.5))
 }
 
 // at reports an error with the line of a workload file.
@@ -268,6 +282,16 @@ func (l *Loader) Options() trace.ReadOptions {
 
 // Checked does the rest of Trace for a workflow that was read.
 func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (*trace.Workflow, error) {
+	if err := l.judged(path, faults); err != nil {
+		return nil, err
+	}
+	trace.Impute(w, trace.Defaults{})
+	l.keepResults(w)
+	return w, nil
+}
+
+// judged reports faults: errors as one, and warnings.
+func (l *Loader) judged(path string, faults []trace.Fault) error {
 	l.Repaired = l.Repaired || trace.Repaired(faults)
 	var wrong []string
 	for _, f := range faults {
@@ -286,11 +310,9 @@ func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (
 		if n := len(wrong) - maxShown; n > 0 {
 			wrong, more = wrong[:maxShown], fmt.Sprintf("\n  and %d more: gantry check shows all", n)
 		}
-		return nil, fmt.Errorf("%s cannot be run:\n  %s%s", path, strings.Join(wrong, "\n  "), more)
+		return fmt.Errorf("%s cannot be run:\n  %s%s", path, strings.Join(wrong, "\n  "), more)
 	}
-	trace.Impute(w, trace.Defaults{})
-	l.keepResults(w)
-	return w, nil
+	return nil
 }
 
 func (l *Loader) keepResults(w *trace.Workflow) {

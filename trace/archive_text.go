@@ -1,0 +1,361 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/trace/reader"
+)
+
+// tableFormat recognises archives and other tables by their first line.
+func tableFormat(text []byte, source string) Format {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	fields := func(sep string) [][]byte { return bytes.Split(bytes.TrimRight(line, "\r"), []byte(sep)) }
+	has := func(in [][]byte, name string) bool {
+		return slices.ContainsFunc(in, func(f []byte) bool { return strings.EqualFold(string(f), name) })
+	}
+	name := strings.TrimSuffix(strings.ToLower(source), ".gz")
+	switch {
+	case bytes.HasPrefix(text, []byte("PAR1")):
+		return WTA
+	case line[0] == ';', strings.HasSuffix(name, ".swf"), len(bytes.Fields(line)) == 18 && numeric(bytes.Fields(line)):
+		return SWF
+	case has(fields("|"), "JobID") && len(fields("|")) > 1:
+		return Sacct
+	case len(fields(",")) == 9 && (has(fields(","), "task_name") || batchState(fields(",")[4])):
+		return Alibaba
+	}
+	return Unknown
+}
+
+func numeric(fields [][]byte) bool {
+	return !slices.ContainsFunc(fields, func(f []byte) bool {
+		_, err := reader.Number(string(f))
+		return err != nil
+	})
+}
+
+// column is a number of a row: where it is, how it is called, and the largest that may be.
+type column struct {
+	field int
+	what  string
+	most  float64
+}
+
+// Columns of the standard workload format, version 2.2.
+var (
+	swfSubmit    = column{1, "submit time", 9e9} // after some beginning, or 1970
+	swfRun       = column{3, "run time", reader.MaxTime.Seconds()}
+	swfAllocated = column{4, "number of allocated processors", reader.MaxCores}
+	swfUsed      = column{6, "used memory", float64(reader.MaxBytes)}
+	swfRequested = column{7, "number of requested processors", reader.MaxCores}
+	swfEstimate  = column{8, "requested time", reader.MaxTime.Seconds()}
+	swfMemory    = column{9, "requested memory", float64(reader.MaxBytes)}
+	swfStatus    = column{10, "status", 5}
+	swfUser      = column{11, "user", 1e15}
+	swfProgram   = column{13, "executable", 1e15}
+)
+
+const swfFields = 18
+
+// swfRow reads the numbers of a row of SWF; -1 is unknown, and is read as 0. An error of one is a fault.
+type swfRow struct {
+	x  *archiver
+	t  *reader.Table
+	ok bool
+}
+
+func (r *swfRow) number(c column) float64 {
+	field := r.t.Fields[c.field]
+	if string(field) == "-1" {
+		return 0
+	}
+	n, err := reader.Float(field, c.most)
+	if err != nil && r.ok {
+		r.ok = false
+		r.x.faults.Judge(r.x.opt.Repair, "bad-number", r.t.Line, "", "the job is left out", "%s %q is %v", c.what,
+			field, err)
+	}
+	return n
+}
+
+// readSWF reads the standard workload format of the Parallel Workloads Archive: a job a line, 18 numbers, of which -1
+// is not known. Of a job that was checkpointed the line with all of it counts.
+func (x *archiver) readSWF() {
+	x.single, x.task = true, "job"
+	t := reader.NewTable(x.in, 0, &x.faults)
+	for t.Next() {
+		if t.Fields[0][0] == ';' || !t.Whole(swfFields, x.opt.Repair) {
+			continue
+		}
+		r := &swfRow{x, t, true}
+		id, ok := reader.Digits(t.Fields[0])
+		if !ok {
+			r.ok = false
+			x.faults.Judge(x.opt.Repair, "bad-number", t.Line, "", "the job is left out",
+				"job number %q is not a number", t.Fields[0])
+		}
+		submit, run, status := r.number(swfSubmit), r.number(swfRun), r.number(swfStatus)
+		row := archivedTask{run: seconds(run), estimate: seconds(r.number(swfEstimate))}
+		allocated, requested := r.number(swfAllocated), r.number(swfRequested)
+		row.cores = float32(requested)
+		if requested == 0 {
+			row.cores = float32(allocated)
+		}
+		memory := r.number(swfMemory)
+		if memory == 0 {
+			memory = r.number(swfUsed)
+		}
+		if bytes := memory * 1024 * max(1, float64(row.cores)); bytes <= float64(reader.MaxBytes) {
+			row.memory = int64(bytes)
+		} else if r.ok {
+			r.ok = false
+			x.faults.Judge(x.opt.Repair, "bad-number", t.Line, "", "the job is left out",
+				"%.4g KB on each of %g processors are %v bytes", memory, row.cores,
+				reader.Above(float64(reader.MaxBytes)))
+		}
+		user, program := r.number(swfUser), r.number(swfProgram)
+		switch {
+		case !r.ok:
+		case string(t.Fields[swfStatus.field]) != "-1" && status >= 2 && status <= 4:
+			x.leave("parts of jobs, whose whole has a line of its own")
+		case string(t.Fields[swfRun.field]) == "-1" || status == 5 && run == 0:
+			x.leave("jobs that never ran")
+		default:
+			var tenant int32
+			kind := []byte("job")
+			if user > 0 {
+				kind = append([]byte("user"), t.Fields[swfUser.field]...)
+				tenant = x.text(kind)
+			}
+			if program > 0 {
+				kind = append(append(kind, "-program"...), t.Fields[swfProgram.field]...)
+			}
+			row.kind = x.text(kind)
+			x.add(id, seconds(submit), tenant, row, t)
+		}
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// add adds a job of one task.
+func (x *archiver) add(id int64, at time.Duration, tenant int32, row archivedTask, t *reader.Table) {
+	job, fresh := x.job(id, at, tenant, t.Line)
+	if !fresh {
+		x.faults.Judge(x.opt.Repair, "duplicate-id", t.Line, "", "the later one is left out", "job %s is there twice",
+			x.textOf(id, ""))
+		return
+	}
+	row.job = job
+	x.row(row, t.Line)
+}
+
+// readSacct reads what sacct -P prints: a header, a job or step a line, and | between fields. Steps tell the memory of
+// their job.
+func (x *archiver) readSacct() {
+	x.single, x.task = true, "job"
+	t := reader.NewTable(x.in, '|', &x.faults)
+	if !t.Next() || !t.Header("JobID", "Submit|Eligible|Start", "Elapsed|ElapsedRaw|End", "AllocCPUS|ReqCPUS|NCPUS") {
+		return
+	}
+	columns := len(t.Fields)
+	for t.Next() {
+		if !t.Whole(columns, x.opt.Repair) {
+			continue
+		}
+		whole, _, step := bytes.Cut(t.Field("jobid"), []byte("."))
+		id := x.key(whole, "")
+		if step {
+			x.stepMemory(id, t)
+			continue
+		}
+		s := &sacctRow{x: x, t: t}
+		at, row := s.times(), archivedTask{}
+		row.run, row.estimate = s.run, s.span("timelimit", "timelimitraw", time.Minute)
+		row.cores = float32(s.number("alloccpus|ncpus", reader.MaxCores))
+		if row.cores == 0 {
+			row.cores = float32(s.number("reqcpus", reader.MaxCores))
+		}
+		row.memory = s.memory(float64(row.cores))
+		switch {
+		case s.bad:
+		case len(whole) == 0:
+			x.faults.Fail("missing-id", t.Line, "", "a job without JobID")
+		case !s.ran:
+			x.leave("jobs that have not run to their end")
+		default:
+			user := t.Field("user|uid")
+			name := t.Field("jobname")
+			if len(name) == 0 {
+				name = []byte("job")
+			}
+			row.kind = x.text(name)
+			x.add(id, at, x.text(user), row, t)
+		}
+	}
+}
+
+// stepMemory raises the memory of a job whose user asked for none to that of its step.
+func (x *archiver) stepMemory(id int64, t *reader.Table) {
+	k, ok := x.of[id]
+	n, err := slurmBytes(t.Field("maxrss"), 0)
+	if !ok || err != nil || int(k) >= len(x.rows) {
+		return // a step of a job that was left out
+	}
+	if row := &x.rows[k]; n > row.memory && len(t.Field("reqmem")) == 0 {
+		row.memory = n
+	}
+}
+
+// sacctRow reads the fields of a job.
+type sacctRow struct {
+	x        *archiver
+	t        *reader.Table
+	run      time.Duration
+	ran, bad bool
+}
+
+func (s *sacctRow) fail(what string, field []byte, err error) {
+	if !s.bad {
+		s.bad = true
+		s.x.faults.Judge(s.x.opt.Repair, "bad-number", s.t.Line, "", "the job is left out", "%s %q is %v", what, field,
+			err)
+	}
+}
+
+func (s *sacctRow) number(names string, most float64) float64 {
+	field := s.t.Field(names)
+	if len(field) == 0 {
+		return 0
+	}
+	n, err := reader.Float(field, most)
+	if err != nil {
+		s.fail(names, field, err)
+	}
+	return n
+}
+
+// times returns when the job was handed in, since 1970, and sets how long it ran, and whether it did to its end.
+func (s *sacctRow) times() time.Duration {
+	state, _, _ := strings.Cut(string(s.t.Field("state")), " ")
+	start, started := s.instant("start")
+	end, ended := s.instant("end")
+	s.run = s.span("elapsed", "elapsedraw", time.Second)
+	if s.run == 0 && started && ended && end > start {
+		s.run = end - start
+	}
+	unfinished := slices.Contains([]string{"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING"}, state)
+	s.ran = !unfinished && (s.run > 0 || started && state == "COMPLETED")
+	for _, name := range []string{"submit", "eligible", "start"} {
+		if at, ok := s.instant(name); ok {
+			return at
+		}
+	}
+	s.ran = false
+	return 0
+}
+
+// instant reads a time of Slurm; false where there is none.
+func (s *sacctRow) instant(name string) (time.Duration, bool) {
+	field := s.t.Field(name)
+	switch string(field) {
+	case "", "Unknown", "None", "N/A":
+		return 0, false
+	}
+	if n, ok := reader.Digits(field); ok && n < 9e9 { // SLURM_TIME_FORMAT=%s
+		return time.Duration(n) * time.Second, true
+	}
+	at, err := time.Parse("2006-01-02T15:04:05", string(field))
+	if err != nil || at.Year() < 1970 || at.Year() > 2200 {
+		s.fail(name, field, errors.New("not a time such as 2026-01-31T10:00:00"))
+		return 0, false
+	}
+	return time.Duration(at.Unix()) * time.Second, true
+}
+
+// span reads a time as [DD-]HH:MM:SS, or from another column as a number.
+func (s *sacctRow) span(names, raw string, unit time.Duration) time.Duration {
+	if field := s.t.Field(raw); len(field) > 0 {
+		if n, err := reader.Float(field, float64(reader.MaxTime/unit)); err == nil {
+			return time.Duration(n * float64(unit))
+		}
+	}
+	field := s.t.Field(names)
+	switch string(field) {
+	case "", "UNLIMITED", "Partition_Limit", "INVALID", "NOT_SET":
+		return 0
+	}
+	d, err := slurmTime(field)
+	if err != nil {
+		s.fail(names, field, err)
+	}
+	return d
+}
+
+// slurmTime reads [DD-]HH:MM:SS, HH:MM:SS.mmm or MM:SS.
+func slurmTime(field []byte) (time.Duration, error) {
+	wrong := errors.New("not a time such as 1-12:30:00")
+	days, clock, ok := bytes.Cut(field, []byte("-"))
+	if !ok {
+		days, clock = []byte("0"), field
+	}
+	d, err := reader.Float(days, 36500)
+	if err != nil {
+		return 0, wrong
+	}
+	parts := bytes.Split(clock, []byte(":"))
+	if len(parts) < 2 || len(parts) > 3 {
+		return 0, wrong
+	}
+	sum := 0.0
+	for _, p := range parts {
+		n, err := reader.Float(p, 876_000)
+		if err != nil {
+			return 0, wrong
+		}
+		sum = 60*sum + n
+	}
+	if sum += d * 86400; sum > reader.MaxTime.Seconds() {
+		return 0, reader.Above(reader.MaxTime.Seconds())
+	}
+	return seconds(sum), nil
+}
+
+// memory is what the job asked for, or else used.
+func (s *sacctRow) memory(cores float64) int64 {
+	for _, name := range []string{"reqmem", "maxrss"} {
+		field := s.t.Field(name)
+		n, err := slurmBytes(field, cores)
+		if err != nil {
+			s.fail(name, field, err)
+		}
+		if n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// slurmBytes reads an amount in units of 1024, as of 4000M, 4Gn of a node and 2Gc of each core.
+func slurmBytes(field []byte, cores float64) (int64, error) {
+	if len(field) == 0 {
+		return 0, nil
+	}
+	times := 1.0
+	switch field[len(field)-1] {
+	case 'c':
+		times = max(1, cores)
+		fallthrough
+	case 'n':
+		field = field[:len(field)-1]
+	}
+	n, err := reader.BinaryBytes(string(field), 1)
+	if err == nil && (n < 0 || float64(n)*times > float64(reader.MaxBytes)) {
+		err = errors.New("negative, or " + reader.Above(float64(reader.MaxBytes)).Error())
+	}
+	return int64(float64(n) * times), err
+}

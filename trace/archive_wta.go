@@ -1,0 +1,311 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"gantry/trace/reader"
+)
+
+// isWTA reports whether a directory is one of the Workflow Trace Archive: it has tasks in Parquet.
+func isWTA(dir string) bool { return len(wtaTasks(dir)) > 0 }
+
+// wtaTasks are the files of tasks below a directory, such as tasks/schema-1.0/part.0.parquet.
+func wtaTasks(dir string) []string {
+	var all []string
+	for _, pattern := range []string{"tasks/*.parquet", "tasks/*/*.parquet", "tasks.parquet"} {
+		found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
+		all = append(all, found...)
+	}
+	return all
+}
+
+func escapeGlob(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+// readWTA reads a directory of the Workflow Trace Archive.
+func readWTA(dir string, opt ReadOptions) (*Archive, []Fault, error) {
+	x := newArchiver(dir, opt)
+	files := wtaTasks(dir)
+	if len(files) == 0 {
+		x.faults.Fail("unknown-format", 0, "", "a directory without tasks/*/*.parquet of the Workflow Trace Archive")
+	}
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err == nil {
+			err = x.wtaFile(f)
+			f.Close()
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+	}
+	x.wtaLinks()
+	x.finish()
+	return x.Archive, x.faults.Sorted(), nil
+}
+
+// wtaRow is a task as the archive has it: -1 is not known.
+type wtaRow struct {
+	id, workflow, submit, runtime, user int64
+	cores                               float64
+	kind                                []byte
+	parents                             []int64
+	given                               map[string]bool
+}
+
+// wtaFile reads a file of tasks: milliseconds, and cores. What memory is given in differs from trace to trace, so that
+// it is not read.
+func (x *archiver) wtaFile(f *os.File) (err error) {
+	x.Format, x.task = WTA, "t"
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	// Parquet has numbers that its library believes, and panics at some.
+	defer func() {
+		if p := recover(); p != nil {
+			x.faults.Fail("bad-archive", 0, "", "%s: damaged Parquet: %v; get the file again", f.Name(), p)
+		}
+	}()
+	var end [8]byte
+	_, err = f.ReadAt(end[:], info.Size()-8)
+	if n := int64(binary.LittleEndian.Uint32(end[:])); err == nil && n > info.Size()-8 {
+		err = fmt.Errorf("metadata of %d bytes", n)
+	}
+	var file *parquet.File
+	if err == nil {
+		file, err = parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	}
+	if err != nil {
+		x.faults.Fail("bad-archive", 0, "", "%s: no Parquet, or damaged: %v; get the file again", f.Name(), err)
+		return nil
+	}
+	x.room += 12 * info.Size()
+	columns := file.Schema().Columns()
+	if !x.wtaSound(f, info.Size(), file, columns) {
+		return nil
+	}
+	for _, g := range file.RowGroups() {
+		rows, buffer := g.Rows(), make([]parquet.Row, 256)
+		for err == nil && !x.faults.Ended() {
+			var n int
+			n, err = rows.ReadRows(buffer)
+			for _, row := range buffer[:n] {
+				x.wtaTask(wtaOf(row, columns))
+			}
+		}
+		rows.Close()
+		if err != nil && !errors.Is(err, io.EOF) {
+			x.faults.Fail("bad-archive", 0, "", "%s: %v; get the file again", f.Name(), err)
+			return nil
+		}
+		err = nil
+	}
+	return nil
+}
+
+// wtaSound reports whether a file has the columns of tasks, and not more than its size lets expect.
+func (x *archiver) wtaSound(f *os.File, size int64, file *parquet.File, columns [][]string) bool {
+	most := max(reader.MaxInput, reader.MaxRatio*size)
+	if x.opt.MaxInput > 0 {
+		most = x.opt.MaxInput
+	}
+	for _, g := range file.Metadata().RowGroups {
+		for i := range g.Columns {
+			if err := wtaPages(f, &g.Columns[i].MetaData, &most); err != nil {
+				x.faults.Fail("bad-archive", 0, "", "%s: %v; get it again, or raise the bound by --max-input SIZE",
+					f.Name(), err)
+				return false
+			}
+		}
+	}
+	for _, needed := range []string{"id", "workflow_id", "ts_submit", "runtime", "parents"} {
+		if !slices.ContainsFunc(columns, func(c []string) bool { return c[0] == needed }) {
+			x.faults.Fail("missing-column", 0, "", "%s: there is no column %s: is it a file of tasks?", f.Name(),
+				needed)
+			return false
+		}
+	}
+	return true
+}
+
+// wtaPages checks the sizes of the pages of a column: the library takes as much memory as they claim, which may be no
+// more than most in all.
+func wtaPages(f io.ReaderAt, c *format.ColumnMetaData, most *int64) error {
+	at := c.DataPageOffset
+	if c.DictionaryPageOffset > 0 {
+		at = min(at, c.DictionaryPageOffset)
+	}
+	window := make([]byte, reader.Window)
+	for end := at + c.TotalCompressedSize; at < end; {
+		n, err := f.ReadAt(window[:min(int64(len(window)), end-at)], at)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		in, page := new(thrift.CompactProtocol).NewReaderFromBytes(window[:n]), format.PageHeader{}
+		if err := thrift.NewDecoder(in).Decode(&page); err != nil {
+			return fmt.Errorf("a page without its header: %w", err)
+		}
+		at += int64(n-in.Reader().(*bytes.Reader).Len()) + int64(page.CompressedPageSize)
+		values := int32(0)
+		if h := page.DataPageHeader; h.Valid {
+			values = h.V.NumValues
+		} else if h := page.DataPageHeaderV2; h.Valid {
+			values = h.V.NumValues
+		} else if h := page.DictionaryPageHeader; h.Valid {
+			values = h.V.NumValues
+		}
+		*most -= max(int64(page.UncompressedPageSize), int64(values))
+		if page.CompressedPageSize < 0 || at > end || page.UncompressedPageSize < 0 || values < 0 || *most < 0 {
+			return fmt.Errorf("a page of %d bytes, %d when it is unpacked, and %d values", page.CompressedPageSize,
+				page.UncompressedPageSize, values)
+		}
+	}
+	return nil
+}
+
+// wtaOf takes the values of a row that are known.
+func wtaOf(row parquet.Row, columns [][]string) wtaRow {
+	r := wtaRow{user: -1, cores: -1, submit: -1, runtime: -1, given: map[string]bool{}}
+	for _, v := range row {
+		if v.IsNull() || v.Column() >= len(columns) {
+			continue
+		}
+		name, n, x := columns[v.Column()][0], int64(0), 0.0
+		switch v.Kind() {
+		case parquet.Int32:
+			n = int64(v.Int32())
+			x = float64(n)
+		case parquet.Int64:
+			n = v.Int64()
+			x = float64(n)
+		case parquet.Float, parquet.Double:
+			if x = float64(v.Float()); v.Kind() == parquet.Double {
+				x = v.Double()
+			}
+			if math.Abs(x) < 1<<62 {
+				n = int64(x)
+			}
+		}
+		r.given[name] = true
+		switch name {
+		case "id":
+			r.id = n
+		case "workflow_id":
+			r.workflow = n
+		case "ts_submit":
+			r.submit = n
+		case "runtime":
+			r.runtime = n
+		case "user_id":
+			r.user = n
+		case "resource_amount_requested":
+			r.cores = x
+		case "type":
+			if v.Kind() == parquet.ByteArray {
+				r.kind = v.ByteArray()
+			}
+		case "parents":
+			r.parents = append(r.parents, n)
+		}
+	}
+	return r
+}
+
+// wtaTask adds a task.
+func (x *archiver) wtaTask(r wtaRow) {
+	const longest = int64(reader.MaxTime / time.Millisecond)
+	wrong := ""
+	switch {
+	case !r.given["id"] || !r.given["workflow_id"]:
+		wrong = "has no id, or no workflow"
+	case r.runtime > longest || r.submit > 9e12 || r.submit < -1:
+		wrong = fmt.Sprintf("runs for %d ms, or is submitted at %d ms: beyond 100 years", r.runtime, r.submit)
+	case math.IsNaN(r.cores) || r.cores > reader.MaxCores:
+		wrong = fmt.Sprintf("asks for %g cores: above the bound of %d", r.cores, reader.MaxCores)
+	case x.tasks[r.id] != 0:
+		wrong = "is there twice"
+	}
+	if wrong != "" {
+		x.faults.Judge(x.opt.Repair, "bad-row", 0, "", "the task is left out", "task %d of workflow %d %s", r.id,
+			r.workflow, wrong)
+		return
+	}
+	if r.runtime < 0 || r.submit < 0 {
+		x.leave("tasks without a runtime or an instant of submission")
+		return
+	}
+	var tenant int32
+	if r.user >= 0 {
+		tenant = x.text(fmt.Appendf(nil, "user%d", r.user))
+	}
+	if len(r.kind) == 0 {
+		r.kind = []byte("task")
+	}
+	job, _ := x.job(r.workflow, time.Duration(r.submit)*time.Millisecond, tenant, 0)
+	x.keep(jobKept+edgeKept*len(r.parents), 0)
+	if x.tasks == nil {
+		x.tasks = map[int64]int32{}
+	}
+	x.row(archivedTask{id: int64(len(x.rows)), run: time.Duration(r.runtime) * time.Millisecond,
+		cores: float32(max(0, r.cores)), kind: x.text(r.kind), job: job, instances: 1}, 0)
+	x.tasks[r.id] = int32(len(x.rows))
+	x.parents = append(x.parents, r.parents)
+}
+
+// wtaPlace is where a task is, by the order of the file: its workflow, and its place in that.
+type wtaPlace struct{ job, place int32 }
+
+// wtaLinks resolves the parents of tasks, which come in any order.
+func (x *archiver) wtaLinks() {
+	x.places = make([]wtaPlace, len(x.rows))
+	x.eachJob(func(from, to int) {
+		for i := from; i < to; i++ {
+			x.places[x.rows[i].id] = wtaPlace{x.rows[i].job, int32(i - from)}
+		}
+	})
+	x.eachJob(func(from, to int) {
+		back := false
+		for i := from; i < to; i++ {
+			back = x.wtaParents(&x.rows[i], int32(i-from)) || back
+		}
+		if back {
+			x.acyclic(from, to)
+		}
+	})
+	x.tasks, x.parents, x.places = nil, nil, nil
+	x.Imputed = append(x.Imputed, Imputation{"arrival", "submission of the first task", len(x.jobs)})
+}
+
+// wtaParents resolves those of one task, and reports whether one comes behind it in the file.
+func (x *archiver) wtaParents(row *archivedTask, place int32) (back bool) {
+	begin := len(x.edges)
+	for _, id := range x.parents[row.id] {
+		p := x.tasks[id] - 1
+		if p < 0 || x.places[p].job != row.job {
+			x.leave("dependencies on tasks that the workflow does not have")
+		} else if x.places[p].place != place {
+			x.edges = append(x.edges, x.places[p].place)
+			back = back || x.places[p].place > place
+		}
+	}
+	slices.Sort(x.edges[begin:])
+	x.edges = x.edges[:begin+len(slices.Compact(x.edges[begin:]))]
+	row.edges, row.id = int32(len(x.edges)), int64(place)+1
+	return back
+}

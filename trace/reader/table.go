@@ -1,0 +1,152 @@
+package reader
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Table reads lines of fields that stand between separators, without quotes.
+type Table struct {
+	Line   int      // of Fields, from 1 on
+	Fields [][]byte // valid until the next line is read
+
+	in      *Input
+	faults  *Faults
+	sep     byte // 0: any blanks
+	columns map[string]int
+	long    []byte
+}
+
+// NewTable reads the rest of a file. A separator of 0 is any blanks.
+func NewTable(in *Input, separator byte, faults *Faults) *Table {
+	return &Table{in: in, faults: faults, sep: separator}
+}
+
+// Next reads the next line that is not blank. It returns false at the end, and after a fault.
+func (t *Table) Next() bool {
+	for !t.faults.Ended() {
+		line, err := t.in.ReadSlice('\n')
+		for t.long = t.long[:0]; err == bufio.ErrBufferFull; line, err = t.in.ReadSlice('\n') {
+			if t.long = append(t.long, line...); len(t.long) > MaxText {
+				t.faults.Fail("bound", t.Line+1, "", "a line of more than %d bytes", MaxText)
+				return false
+			}
+		}
+		if len(t.long) > 0 {
+			t.long = append(t.long, line...)
+			line = t.long
+		}
+		if err != nil && err != io.EOF {
+			t.faults.Damage(err, t.Line+1)
+			return false
+		}
+		t.Line++
+		if line = bytes.TrimRight(line, "\r\n"); len(bytes.TrimSpace(line)) > 0 {
+			t.split(line)
+			return true
+		}
+		if err == io.EOF {
+			return false
+		}
+	}
+	return false
+}
+
+func (t *Table) split(line []byte) {
+	t.Fields = t.Fields[:0]
+	for t.sep == 0 {
+		line = bytes.TrimLeft(line, " \t")
+		if len(line) == 0 {
+			return
+		}
+		end := bytes.IndexAny(line, " \t")
+		if end < 0 {
+			end = len(line)
+		}
+		t.Fields = append(t.Fields, line[:end])
+		line = line[end:]
+	}
+	for {
+		end := bytes.IndexByte(line, t.sep)
+		if end < 0 {
+			t.Fields = append(t.Fields, bytes.TrimSpace(line))
+			return
+		}
+		t.Fields = append(t.Fields, bytes.TrimSpace(line[:end]))
+		line = line[end+1:]
+	}
+}
+
+// Header takes the line at hand as the names of columns, upper and lower case alike. It reports whether those that are
+// needed are there; one of "a|b" will do.
+func (t *Table) Header(needed ...string) bool {
+	t.columns = map[string]int{}
+	if len(t.Fields) > MaxKeys {
+		t.faults.Fail("bound", t.Line, "", "%s", tooManyKeys)
+		return false
+	}
+	for i, f := range t.Fields {
+		name := strings.ToLower(string(f))
+		if _, ok := t.columns[name]; ok && name != "" {
+			t.faults.Fail("duplicate-key", t.Line, "", "two columns are called %q", name)
+			t.faults.ended = true
+			return false
+		}
+		t.columns[name] = i
+	}
+	for _, names := range needed {
+		if t.has(names) < 0 {
+			t.faults.Fail("missing-column", t.Line, "", "there is no column %s", strings.ReplaceAll(names, "|", " or "))
+			t.faults.ended = true
+			return false
+		}
+	}
+	return true
+}
+
+// has is the column of the first of several names, "a|b", that there is; -1 if there is none.
+func (t *Table) has(names string) int {
+	for name := range strings.SplitSeq(strings.ToLower(names), "|") {
+		if i, ok := t.columns[name]; ok {
+			return i
+		}
+	}
+	return -1
+}
+
+// Field is that of a named column, the first of "a|b" that there is, or "".
+func (t *Table) Field(names string) []byte {
+	if i := t.has(names); i >= 0 && i < len(t.Fields) {
+		return t.Fields[i]
+	}
+	return nil
+}
+
+// Whole reports whether the line has as many fields as the first one, with a fault if not. The row then counts only if
+// the caller asked for repair.
+func (t *Table) Whole(columns int, repair bool) bool {
+	if len(t.Fields) == columns {
+		return true
+	}
+	t.faults.Judge(repair, "bad-row", t.Line, "", "the line is left out",
+		"a line of %d fields, where there have to be %d", len(t.Fields), columns)
+	return false
+}
+
+// Float reads a field from 0 to most.
+func Float(field []byte, most float64) (float64, error) {
+	if n, ok := Digits(field); ok && float64(n) <= most {
+		return float64(n), nil
+	}
+	x, err := Number(string(field))
+	switch {
+	case err == nil && x < 0:
+		err = fmt.Errorf("negative")
+	case err == nil && x > most:
+		err = Above(most)
+	}
+	return x, err
+}
