@@ -113,7 +113,8 @@ func TestALogReplaysUnderOtherLimitsOfTenants(t *testing.T) {
 func TestWhatALimitLeavesFreeIsForOthers(t *testing.T) {
 	for _, row := range policy.Table() {
 		switch row.Name {
-		case "wheft", "heft", "pds", "dla", "rm-dcwf", "fifo", "owm-mp", "owm-mp+preemptive", "owm-mp+all-eft",
+		case "wheft", "heft", "peft", "cpop", "lookahead", "min-min", "max-min",
+			"pds", "dla", "rm-dcwf", "fifo", "owm-mp", "owm-mp+preemptive", "owm-mp+all-eft",
 			"pipeline", "mrcp-rm":
 			continue
 		}

@@ -58,6 +58,41 @@ func planned() []Row {
 	}
 }
 
+// lists has list schedulers of other authors, for comparison.
+func lists() (rows []Row) {
+	for _, x := range []struct {
+		rule                       alloc.Rule
+		name, title, source, about string
+	}{
+		{alloc.PEFT, "peft", "predict earliest finish time", "Arabnejad and Barbosa, IEEE TPDS 25(3), 2014",
+			"Plans all tasks ahead by the mean of the optimistic cost table, each on the node where its finish and " +
+				"the optimistic rest of its workflow together are earliest"},
+		{alloc.CPOP, "cpop", "critical path on a processor", "Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002",
+			"Plans all tasks ahead by the sum of upward and downward rank; those of the critical path go to one " +
+				"node, the others where they finish earliest"},
+		{alloc.Lookahead, "lookahead", "HEFT with lookahead", "Bittencourt, Sakellariou and Madeira, PDP 2010",
+			"Plans all tasks ahead by upward rank, each on the node where the last of its children could finish " +
+				"earliest"},
+		{alloc.MinMin, "min-min", "min-min", "Ibarra and Kim, Journal of the ACM 24(2), 1977",
+			"Plans all tasks ahead: of those whose parents have places always the one that can finish first, where " +
+				"it does"},
+		{alloc.MaxMin, "max-min", "max-min", "Ibarra and Kim, Journal of the ACM 24(2), 1977",
+			"Plans all tasks ahead: of those whose parents have places always the one whose earliest finish is the " +
+				"latest"},
+	} {
+		rows = append(rows, Row{Name: x.name, Title: x.title, Source: x.source,
+			About: x.about + ". Fills gaps, follows the plan in order, and plans again as heft does.",
+			New: func(Params) planner.Policy {
+				queue := &order.Keyed{Members: order.Unplaced, Key: func(*planner.Cycle, planner.TaskID) order.Key {
+					return order.Key{}
+				}}
+				return &planner.Pipeline[alloc.Readmitting]{Retain: retain.Float{Requeue: queue}, Queue: queue,
+					Allocate: &alloc.Static{Rule: x.rule}}
+			}})
+	}
+	return rows
+}
+
 // punctual is a policy that starts tasks when their planned start has come, and not before.
 type punctual struct {
 	*planner.Pipeline[planner.Queue]

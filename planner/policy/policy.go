@@ -99,7 +99,7 @@ func number(s string) float64 {
 
 // Table lists all policies, family by family.
 func Table() []Row {
-	table := slices.Concat(dynamic(), planned(), tenants(), deadlines(), mixed(), solved(), registered)
+	table := slices.Concat(dynamic(), planned(), lists(), tenants(), deadlines(), mixed(), solved(), registered)
 	for i := range table {
 		table[i].Readings = append(table[i].Readings, readingsOf(table[i].Name)...)
 	}

@@ -31,6 +31,16 @@ var readings = map[string][]string{
 		"A task that runs longer than estimated is expected to run for another eighth of the time it has run, at " +
 			"least 1 ms. Other estimators than the declared times may know better.",
 	},
+	"peft": {plans, listed},
+	"cpop": {plans, listed,
+		"The critical path is that of one workflow: from a task without parents that has the highest priority, " +
+			"always the lowest child of the same. A node that cannot hold all of it is not taken; if none can, its " +
+			"tasks go where they finish first."},
+	"lookahead": {plans, listed,
+		"Each child is looked at alone, with those of its parents that have places: children do not hold back each " +
+			"other."},
+	"min-min": {plans, listed},
+	"max-min": {plans, listed},
 	"wheft": {plans,
 		"A task that runs longer than estimated counts as ending now: max(now, estimated end). Then a node that is " +
 			"about to be free is as good as an idle one. With overrun=soon it ends 1 ms later, and idle nodes come " +
@@ -132,6 +142,10 @@ var mixedReadings = []string{
 	"Remaining times (swf) are computed when a workflow arrives. A workflow has the system to itself then, beside " +
 		"what runs or is allocated. Copies begin when the file is written.",
 }
+
+const listed = "All workflows are planned as one list. Means are over the nodes that can hold the task, in whole " +
+	"nanoseconds. Ties go to the task of higher upward rank, then the lower one; to the node of the earlier finish, " +
+	"then the lower one."
 
 func readingsOf(name string) []string {
 	if name == "pipeline" || name == "mows" || strings.HasPrefix(name, "owm-mp") {
