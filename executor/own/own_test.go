@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -157,33 +158,11 @@ func spec(t *testing.T, as string, more ...string) planner.Policy {
 	return pol
 }
 
-// draw draws a load.
-func draw(r *rand.Rand, flows int) string {
-	var b strings.Builder
-	b.WriteString([]string{"nodes 1 1\n", "nodes 2 3\n", "nodes 1 1*1/2 2\n"}[r.IntN(3)])
-	next := 'a'
-	for w := range flows {
-		fmt.Fprintf(&b, "W%d @%d", w, 2*w)
-		first := next
-		for range 4 + r.IntN(4) {
-			fmt.Fprintf(&b, " %c=%d", next, 1+r.IntN(4))
-			for p := first; p < next; p++ {
-				if r.IntN(3) == 0 {
-					fmt.Fprintf(&b, " %c>%c", p, next)
-				}
-			}
-			next++
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
-
 // Programs that give an order decide as policies of gantry with the same order and the same allocator.
 func TestOrdersArePlacedAsByPoliciesOfGantry(t *testing.T) {
 	for as, like := range map[string]string{"first": "gbf:first", "heft": "heft"} {
 		for seed := range seedtest.Seeds(t, 6) {
-			text := draw(rand.New(rand.NewPCG(seed, 3)), 1)
+			text := plannertest.Draw(rand.New(rand.NewPCG(seed, 3)), 1)
 			pol, err := policy.Parse(like)
 			if err != nil {
 				t.Fatal(err)
@@ -193,6 +172,30 @@ func TestOrdersArePlacedAsByPoliciesOfGantry(t *testing.T) {
 				t.Fatalf("seed %d: the program %s ran\n%s\nand %s\n%s\nof\n%s", seed, as, got, like, want, text)
 			}
 		}
+	}
+}
+
+// Programs pass the generic tests of policies, and so do the examples.
+func TestProgramsArePolicies(t *testing.T) {
+	t.Run("in Go", func(t *testing.T) {
+		plannertest.TestPolicy(t, func() planner.Policy { return spec(t, "first") })
+	})
+	for _, name := range []string{"random_order", "shortest_first", "min_min", "peft", "learning"} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath("python3"); err != nil {
+				t.Skip("needs python3: the examples of policies are not run")
+			}
+			if testing.Short() && name != "peft" {
+				t.Skip("make test-long runs it")
+			}
+			plannertest.TestPolicy(t, func() planner.Policy {
+				pol, err := policy.Parse("exec:../../examples/policies/" + name + ".py")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return pol
+			})
+		})
 	}
 }
 

@@ -44,27 +44,12 @@ func TestAScenarioThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// Every policy passes the checks after every step of a scenario that has some of everything.
+// Every policy passes the generic tests.
 func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
 	for _, row := range policy.Table() {
-		for name, text := range map[string]string{
-			"exact": `
-				nodes 2 1*1/2 2
-				A      a=3 b=2 c=4 d=1 z=0 a>bc bc>d d>z
-				B @1   due=30 e=2 f=2 g=2 e>f:5 e>g:1
-				C @2   release=4 low h=6^~ i=1 h>i
-				D @2   due=12 j=3`,
-			"wrong": `
-				nodes 2 1
-				link  1 0.5
-				A      a=3(5) b=2(1) c=4 a>bc:3
-				B @5   due=40 e=2(6) f=2(2) e>f
-				C @5   h=6(1) i=1(3) h>i`,
-		} {
-			t.Run(row.Name+"/"+name, func(t *testing.T) {
-				plannertest.New(t, parse(t, row.Name), text).RunAll()
-			})
-		}
+		t.Run(row.Name, func(t *testing.T) {
+			plannertest.TestPolicy(t, func() planner.Policy { return parse(t, row.Name) })
+		})
 	}
 }
 
