@@ -739,7 +739,7 @@ func (a *Admitter) located(sub *Submission, g *grown) error {
 			continue
 		}
 		if f.Program && sub.Sources[f.File].Path == "" && !sub.Workflow.Files[f.File].Optional {
-			return a.refuse(sub, &sub.Workflow.Tasks[f.Task], "needs file %q, which was not found", f.Name)
+			return a.refuse(sub, &sub.Workflow.Tasks[f.Task], "needs file %s, which was not found", shown.Quote(f.Name))
 		}
 	}
 	return err
@@ -784,8 +784,9 @@ func (a *Admitter) apart(sub *Submission) error {
 			if !ok || w.Files[k].Producer == f.Producer && f.Producer >= 0 {
 				continue
 			}
-			return fmt.Errorf("workflow %s: %q, which %s, lies in %q, which %s: name the directory alone, or "+
-				"only files in it", sub.Name, f.Name, who(f), w.Files[k].Name, who(&w.Files[k]))
+			return fmt.Errorf("workflow %s: %s, which %s, lies in %s, which %s: name the directory alone, or "+
+				"only files in it", sub.Name, shown.Quote(f.Name), who(f), shown.Quote(w.Files[k].Name),
+				who(&w.Files[k]))
 		}
 	}
 	return nil
@@ -850,9 +851,10 @@ func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
 	case sub.Workflow.OpaqueNames:
 		return EscapeName(name), nil
 	case trace.ReservedName(name):
-		return "", fmt.Errorf("workflow %s: file %q has a name that gantry uses itself: rename it", sub.Name, name)
+		return "", fmt.Errorf("workflow %s: file %s has a name that gantry uses itself: rename it", sub.Name,
+			shown.Quote(name))
 	}
-	return "", fmt.Errorf("workflow %s: file name %q leaves the run directory: %s", sub.Name, name,
+	return "", fmt.Errorf("workflow %s: file name %s leaves the run directory: %s", sub.Name, shown.Quote(name),
 		trace.Inside)
 }
 

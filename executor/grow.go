@@ -8,6 +8,7 @@ import (
 
 	"gantry/planner"
 	"gantry/trace"
+	"gantry/trace/shown"
 )
 
 // Growth says that a submission adds its tasks to a workflow of the run that has not ended. They are listed parents
@@ -150,7 +151,8 @@ func (g *grown) check(sub *Submission) error {
 		}
 		for _, f := range t.Outputs {
 			if g.files[w.Files[f].Name] != nil {
-				return refuse(i, "would write %q, which its workflow has already: name it differently", w.Files[f].Name)
+				return refuse(i, "would write %s, which its workflow has already: name it differently",
+					shown.Quote(w.Files[f].Name))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gantry/trace/reader"
+	"gantry/trace/shown"
 )
 
 // builder collects the finds of a reader and resolves them into a Workflow. Readers of all formats feed the same one.
@@ -444,10 +445,10 @@ func (b *builder) resolveLate() {
 		case (!okC || !okP) && b.faults.Ended(): // it may be in the part that was not read
 		case !okC:
 			b.faults.Judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped",
-				"there is no task %q, which should depend on %q", l.child, l.parent)
+				"there is no task %s, which should depend on %s", shown.Quote(l.child), shown.Quote(l.parent))
 		case !okP:
 			b.faults.Judge(b.opt.Repair, "unknown-parent", l.line, l.child, "the dependency is dropped",
-				"task %s depends on %q, which is no task", l.child, l.parent)
+				"task %s depends on %s, which is no task", l.child, shown.Quote(l.parent))
 		default:
 			b.edges = append(b.edges, edge{p, c, int32(l.line)})
 		}
@@ -818,11 +819,11 @@ func (b *builder) unsafeNames() {
 			t = b.wf.Tasks[f.Producer]
 		}
 		if reserved {
-			b.faults.Fail("reserved-name", t.Line, t.ID, "file %q has a name that gantry uses itself in the task's "+
-				"directory: rename it", f.Name)
+			b.faults.Fail("reserved-name", t.Line, t.ID, "file %s has a name that gantry uses itself in the task's "+
+				"directory: rename it", shown.Quote(f.Name))
 		} else {
-			b.faults.Warn("unsafe-path", t.Line, t.ID, "file name %q leaves the task's directory: check and "+
-				"simulate go on, gantry run refuses the workflow; %s", f.Name, Inside)
+			b.faults.Warn("unsafe-path", t.Line, t.ID, "file name %s leaves the task's directory: check and "+
+				"simulate go on, gantry run refuses the workflow; %s", shown.Quote(f.Name), Inside)
 		}
 	}
 }

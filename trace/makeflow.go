@@ -13,6 +13,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"gantry/trace/reader"
+	"gantry/trace/shown"
 )
 
 // A makeflow, in the syntax like Make's or in JX, is a list of rules: files that a command writes, files that it reads,
@@ -190,8 +191,8 @@ func (b *builder) flowFile(f flowFile, read bool) string {
 	}
 	if as := b.cleaned(f.as); as != "" && as != name {
 		if !SafeName(as) || ReservedName(as) {
-			b.faults.Fail("unsafe-path", t.Line, t.ID, "the name %q, which %s has in the directory of task %s, is "+
-				"absolute, leaves the directory, or is one that gantry uses itself", f.as, name, t.ID)
+			b.faults.Fail("unsafe-path", t.Line, t.ID, "the name %s, which %s has in the directory of task %s, is "+
+				"absolute, leaves the directory, or is one that gantry uses itself", shown.Quote(f.as), name, t.ID)
 			return name
 		}
 		b.keep(40 + len(as))

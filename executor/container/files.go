@@ -11,6 +11,7 @@ import (
 	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
 	"gantry/planner"
+	"gantry/trace/shown"
 )
 
 // stage makes the work directory, with all inputs and the command of the task.
@@ -68,7 +69,7 @@ func (a *place) as(f func() error) error { return a.r.files.As(a.l.Spec.Workflow
 // Copy brings a file to a node in the background.
 func (r *Runtime) Copy(_ context.Context, c executor.Copy) error {
 	if c.Workflow == nil {
-		return fmt.Errorf("copy file %q: its workflow is not known", c.Spec.Name)
+		return fmt.Errorf("copy file %s: its workflow is not known", shown.Quote(c.Spec.Name))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -359,7 +359,7 @@ func (h *harvest) doubts() (said string) {
 	for _, f := range h.l.Spec.Outputs {
 		st, err := os.Lstat(h.r.files.Path(h.l.Node, h.l.Spec.Workflow, f))
 		if err == nil && st.Mode().IsRegular() && st.Size() == 0 && f.Name != h.l.Spec.Stderr {
-			empty = append(empty, strconv.Quote(f.Name))
+			empty = append(empty, shown.Quote(f.Name))
 		}
 	}
 	if n := len(empty); n > most {

@@ -56,6 +56,9 @@ var breaks = strings.NewReplacer("\n", "^J", "\t", "^I")
 // Line is a name, or another text that has to stay within its line.
 func Line(text string) string { return breaks.Replace(Text(text)) }
 
+// Quote is a name in quotes, within its line.
+func Quote(name string) string { return `"` + Line(name) + `"` }
+
 // Short is a text cut to at most so many characters.
 func Short(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {

@@ -9,6 +9,9 @@ import (
 )
 
 func TestNamesStayWithinTheirLine(t *testing.T) {
+	if got := Quote("a\nb"); got != `"a^Jb"` {
+		t.Errorf("in quotes it is %s", got)
+	}
 	for name, want := range map[string]string{
 		"plain":              "plain",
 		"größe 数 😀":          "größe 数 😀",

@@ -346,3 +346,20 @@ func TestProgramsReadTheirFilesWhateverTheUmask(t *testing.T) {
 		r.wants(r.exit(r.launch(r.emulated(), nil)), planner.OK)
 	})
 }
+
+// A name that a message has stays within its line.
+func TestNamesInMessagesStayWithinTheirLine(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ string) {
+		r := newRig(t, nil)
+		for script, want := range map[string]string{
+			"true >'a\nb'":         `left an empty output: "a^Jb"`,
+			"true":                 `output "a^Jb" was not written`,
+			"ln -s '/x\ty' 'a\nb'": `output "a^Jb" `,
+		} {
+			x := r.exit(r.launch(r.sh(script, r.file("a\nb")), nil))
+			if !strings.Contains(x.Message, want) || strings.ContainsAny(x.Message, "\n\t") {
+				t.Errorf("%q: %v, %q, want %q", script, x.Outcome, x.Message, want)
+			}
+		}
+	})
+}

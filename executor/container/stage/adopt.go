@@ -3,7 +3,6 @@ package stage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -12,6 +11,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/trace/shown"
 )
 
 // Adopt gives a file or a directory made by produce its place on a node, whole or not at all, and one among the results
@@ -33,7 +33,7 @@ func (s *Area) adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
-	err := s.arriveAll(context.Background(), w, []arrival{{at: to, what: fmt.Sprintf("adopt %q", f.Name), logged: true,
+	err := s.arriveAll(context.Background(), w, []arrival{{at: to, what: "adopt " + shown.Quote(f.Name), logged: true,
 		make: func(tmp string) (bool, error) {
 			if err := produce(tmp); err != nil {
 				return true, err

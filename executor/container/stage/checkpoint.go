@@ -12,6 +12,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
+	"gantry/trace/shown"
 )
 
 // The checkpoint of an attempt, and the outputs that it wrote whole, stay in its work directory, which nobody removes.
@@ -62,7 +63,7 @@ func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to strin
 			return err
 		}
 		if err := s.carry(ctx, l, filepath.Join(dir, name), filepath.Join(to, name), did); err != nil {
-			return fmt.Errorf("output %q of try %d: %w", f.Name, from.Try, err)
+			return fmt.Errorf("output %s of try %d: %w", shown.Quote(f.Name), from.Try, err)
 		}
 	}
 	did.Resumed = c
@@ -79,7 +80,7 @@ func (s *Area) keepCheckpoints(l *executor.Launch, dir string) error {
 		for try := l.Try - 1; try > 0; try-- {
 			kept, err := s.keepCheckpoint(l, f, s.WorkDir(l.Spec, try), dir)
 			if err != nil {
-				return fmt.Errorf("checkpoint %q of try %d: %w", f.Name, try, err)
+				return fmt.Errorf("checkpoint %s of try %d: %w", shown.Quote(f.Name), try, err)
 			}
 			if kept {
 				break

@@ -16,6 +16,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/trace/shown"
 )
 
 // Copy copies a file between nodes, over the link between their groups. It returns how many bytes were copied; none if
@@ -47,7 +48,8 @@ func (s *Area) copyAll(ctx context.Context, w *executor.WorkflowSpec, files []*e
 		}
 		src, p := s.Path(n, w, f), s.platform
 		all = append(all, arrival{at: s.Path(to, w, f), logged: true,
-			what: fmt.Sprintf("copy %q from node %s to node %s", f.Name, p.Nodes[n].Name, p.Nodes[to].Name),
+			what: fmt.Sprintf("copy %s from node %s to node %s", shown.Quote(f.Name), p.Nodes[n].Name,
+				p.Nodes[to].Name),
 			make: func(tmp string) (bool, error) {
 				rate, latency := s.link(n, to)
 				if err := Sleep(ctx, latency); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/trace/shown"
 )
 
 // Leaving is the error of a link that leads out of the directory that it has to stay in.
@@ -18,7 +20,7 @@ type Leaving struct {
 }
 
 func (l *Leaving) Error() string {
-	return fmt.Sprintf("the symbolic link %q leads outside, to %q", l.Link, l.To)
+	return fmt.Sprintf("the symbolic link %s leads outside, to %s", shown.Quote(l.Link), shown.Quote(l.To))
 }
 
 // mostLinks is how many links in a row the kernel follows.
@@ -63,8 +65,8 @@ func Follow(root *os.Root, top, path string) (real string, err error) {
 			return "", e
 		}
 		if links++; links > mostLinks {
-			return "", fmt.Errorf("the symbolic link %q leads to itself, or through too many others: %w", path,
-				unix.ELOOP)
+			return "", fmt.Errorf("the symbolic link %s leads to itself, or through too many others: %w",
+				shown.Quote(path), unix.ELOOP)
 		}
 		link = real
 		if text, e = root.Readlink(real); e != nil {

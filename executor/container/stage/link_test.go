@@ -311,7 +311,7 @@ func TestLinksThatAreRefused(t *testing.T) {
 		"out of an output":    {"d", []string{"d/x", "../file"}, []string{`"x"`, `"../file"`}},
 		"circle in an output": {"d", []string{"d/x", "y", "d/y", "x"}, []string{`"x"`, "leads to itself"}},
 		"nothing outside":     {"d", []string{"d/x", "none/../../y"}, []string{`"x"`, `"none/../../y"`}},
-		"what a line ends":    {"out", []string{"out", "/a\nb"}, []string{`"/a\nb"`}},
+		"what a line ends":    {"out", []string{"out", "/a\nb"}, []string{`"/a^Jb"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, dir := area(t, 0)

@@ -17,6 +17,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/fault"
 	"gantry/planner"
+	"gantry/trace/shown"
 )
 
 // Publish makes the outputs of an attempt that succeeded files of its node. Nothing is published unless all of it is
@@ -99,7 +100,7 @@ func (p *publication) check(note string) (missing string, err error) {
 			return "", err
 		}
 		if why != "" {
-			bad = append(bad, fmt.Sprintf("output %q %s", f.Name, why))
+			bad = append(bad, "output "+shown.Quote(f.Name)+" "+why)
 		} else if p.from[i] != "" {
 			found = append(found, p.from[i])
 		}
@@ -198,7 +199,7 @@ func (p *publication) move(i int, f *executor.FileSpec, dirs map[string]bool) (m
 		return "", nil
 	case from == "" || p.below(f) && there == nil && from != filepath.Join(p.dir, link):
 		if there != nil || !st.Mode().IsRegular() && !st.IsDir() {
-			return fmt.Sprintf("output %q is neither in the work directory nor on the node", f.Name), nil
+			return "output " + shown.Quote(f.Name) + " is neither in the work directory nor on the node", nil
 		}
 	default:
 		if err := p.mkdirOf(p.t.Workflow, filepath.Dir(to)); err != nil {
@@ -312,7 +313,7 @@ func (p *publication) find(root *os.Root, name string) (at, why string) {
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) && real != name {
-		return "", fmt.Sprintf("is a symbolic link to %q, which was not written", real)
+		return "", "is a symbolic link to " + shown.Quote(real) + ", which was not written"
 	} else if errors.Is(err, fs.ErrNotExist) {
 		return "", "was not written"
 	} else if err != nil {
@@ -364,7 +365,7 @@ func (p *publication) checkTree(root *os.Root, name string) (why string, _ error
 		case d.Type()&fs.ModeSymlink != 0:
 			return p.keepLink(root, name, at)
 		}
-		return fmt.Errorf("%q is %s", strings.TrimPrefix(at, name+"/"), describe(d.Type()))
+		return fmt.Errorf("%s is %s", shown.Quote(strings.TrimPrefix(at, name+"/")), describe(d.Type()))
 	})
 	return why, err
 }

@@ -28,6 +28,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace"
+	"gantry/trace/shown"
 )
 
 // Owner is the user and the group that own a file.
@@ -126,10 +127,10 @@ func (s *Area) WorkDir(t *executor.TaskSpec, try int32) string {
 // localName checks a logical file name once more after admission, and returns it as a relative path.
 func localName(name string) (string, error) {
 	if !trace.SafeName(name) || !filepath.IsLocal(filepath.FromSlash(name)) {
-		return "", fmt.Errorf("unsafe path: file %q is absolute or leaves its directory", name)
+		return "", fmt.Errorf("unsafe path: file %s is absolute or leaves its directory", shown.Quote(name))
 	}
 	if trace.ReservedName(name) {
-		return "", fmt.Errorf("unsafe path: file %q has a name that gantry uses itself", name)
+		return "", fmt.Errorf("unsafe path: file %s has a name that gantry uses itself", shown.Quote(name))
 	}
 	return filepath.FromSlash(path.Clean(name)), nil
 }
@@ -328,7 +329,8 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("input %q is not on node %s: %w", f.NodeName(), s.platform.Nodes[l.Node].Name, err)
+			return fmt.Errorf("input %s is not on node %s: %w", shown.Quote(f.NodeName()),
+				s.platform.Nodes[l.Node].Name, err)
 		}
 		did.Read += size
 		if f.Blocks > 0 {
@@ -342,7 +344,7 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			blocks = nil
 		}
 		if err := s.showInput(ctx, t, f, part, dir); err != nil {
-			return fmt.Errorf("input %q: %w", f.Name, err)
+			return fmt.Errorf("input %s: %w", shown.Quote(f.Name), err)
 		}
 	}
 	return nil
@@ -419,7 +421,7 @@ func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.No
 			return err
 		}
 		from, first = append(from, f), append(first, arrival{at: s.Path(homes(f, n)[0], w, f),
-			what: fmt.Sprintf("input %q from outside", f.Name),
+			what: "input " + shown.Quote(f.Name) + " from outside",
 			make: func(tmp string) (bool, error) { return s.outsideFile(ctx, w, f, tmp) }})
 	}
 	if err := s.arriveAll(ctx, w, first); err != nil {
@@ -549,7 +551,7 @@ func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, f *executor.F
 	for i, b := range blocks {
 		parts[i].path = b
 	}
-	return s.arriveAll(ctx, w, []arrival{{at: at, what: fmt.Sprintf("input %q", f.Name),
+	return s.arriveAll(ctx, w, []arrival{{at: at, what: "input " + shown.Quote(f.Name),
 		make: func(tmp string) (bool, error) { return true, copyWhole(ctx, tmp, 0, 0o644, parts...) }}})
 }
 

@@ -9,13 +9,13 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace"
+	"gantry/trace/shown"
 )
 
 // An output may be a directory, which its program decides, or a glob, which the trace says. A directory is published
@@ -219,7 +219,7 @@ func (p *publication) collect(root *os.Root, f *executor.FileSpec, skip map[stri
 	for _, name := range found {
 		from, why := p.find(root, name)
 		if why != "" {
-			return strconv.Quote(name) + " " + why, nil
+			return shown.Quote(name) + " " + why, nil
 		}
 		at := filepath.Join(to, name)
 		if err := mkdirs(p.dir, filepath.Dir(at), p.OwnerOf(p.t.Workflow)); err != nil {
