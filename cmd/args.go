@@ -40,6 +40,9 @@ func interspersed(args []string, commands []*cli.Command) []string {
 	for at := 2; at < len(args); at++ {
 		a := args[at]
 		if a == "--" {
+			if commands[i].HasName("run") && len(rest) == 0 {
+				rest = []string{commandWord}
+			}
 			rest = append(rest, args[at+1:]...)
 			break
 		}

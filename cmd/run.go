@@ -20,6 +20,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/fetch"
 	"gantry/sqlite"
+	"gantry/trace"
 	"gantry/trace/reader"
 	"gantry/trace/scenario"
 )
@@ -32,7 +33,7 @@ func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "run workflows in containers",
-		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
+		ArgsUsage: "TRACE|WORKLOAD|DIR|-...|-- COMMAND",
 		Description: `Reads the workflows, plans them with a policy as they arrive, and runs each task in a
 container of its own under CPU, memory, pids and block I/O limits. Tasks with a command and an image run as they are.
 Other tasks are emulated: a stand-in uses the CPU time and memory of the trace, and reads and writes files of the same
@@ -44,6 +45,7 @@ sizes.
    gantry run --cluster nodes.yaml --policy heft workload.yaml
    gantry run --time-scale 0.01 --count 3 stream.yaml  the first three workflows of a stream
    gantry run --dry-run montage.dax         its plan; nothing is started
+   gantry run --image gantry/busybox -- wc -l words.txt  one command, in this directory
    gantry run --dry-run --reuse Makeflow    which tasks would run, which are reused, and why
 
 Before the run, gantry simulates it and prints the expected makespan with an interval that has a probability of 80 %.
@@ -51,6 +53,9 @@ Predictions influence no decision. --dry-run prints order, nodes, times, needs, 
 
 A file gantry.yaml in the working directory sets defaults of options, such as image: gantry/busybox, reuse: true or
 results: ['*.vcf']; options that show programs more of this host are not among them. GANTRY_REUSE=1 stands for --reuse.
+
+After -- stands one command, which works in the current directory and may change it, with the limits of --cpus, --memory and
+--time-limit. Its output is printed as it comes, and nothing else; the run is in the log as all are.
 
 Estimates come from earlier runs of the same task types in the log, else from the trace; see --estimator.
 
@@ -63,7 +68,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(atEnd),
 				noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
 					Usage: "print the plan, with all commands, and start nothing"}},
-			nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps " +
+			singleFlags(), nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps " +
 				"run one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a " +
 				"step for each task)"}}),
 		Action: func(c *cli.Context) error {
@@ -73,6 +78,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			}
 			if err != nil {
 				return err
+			}
+			if ofCommand(c) {
+				return runSingle(c, set)
 			}
 			return begin(c, set, sqlite.Durable)
 		},
@@ -164,7 +172,7 @@ func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode) error {
 	}
 	name := c.String("name")
 	if first == last {
-		_, err = beginOne(c, set, mode, first, name)
+		_, err = beginOne(c, set, mode, first, name, nil)
 		return err
 	}
 	if name == "" {
@@ -173,7 +181,7 @@ func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode) error {
 	var names []string
 	var failed error
 	for k := first; last == 0 || k <= last; k++ {
-		of, err := beginOne(c, set, mode, k, fmt.Sprintf("%s-%d", name, k))
+		of, err := beginOne(c, set, mode, k, fmt.Sprintf("%s-%d", name, k), nil)
 		// the others may do better
 		if exit.CodeOf(err) == exit.TasksFailed {
 			failed = err
@@ -210,8 +218,8 @@ func repetitionRange(text string) (first, last int, err error) {
 }
 
 // beginOne makes the run of one repetition, and returns how many the workload stands for.
-func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetition int, name string) (of int,
-	err error) {
+func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetition int, name string,
+	single *trace.Workflow) (of int, err error) {
 	whole := *given
 	set := &whole
 	set.Repetition = repetition
@@ -221,7 +229,7 @@ func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetit
 	}
 	defer s.Close()
 	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
-	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Stdin: stdin})
+	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Single: single, Stdin: stdin})
 	if d != nil {
 		printDry(c, d)
 	}

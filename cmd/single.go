@@ -1,0 +1,122 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
+	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/container/stage"
+	"gantry/sqlite"
+	"gantry/trace"
+	"gantry/trace/reader"
+)
+
+// commandWord is the first argument of gantry run if a command follows.
+const commandWord = "--"
+
+func ofCommand(c *cli.Context) bool { return c.Args().First() == commandWord }
+
+// singleFlags are those of gantry run about the one command on its command line.
+func singleFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with -- COMMAND: `CORES` that it may use"},
+		&cli.StringFlag{Name: "memory", Usage: "with -- COMMAND: `SIZE` of memory that it may use, such as 1G (default: " +
+			"the share of this host by cores)"},
+		&cli.DurationFlag{Name: "time-limit", Usage: "with -- COMMAND: `TIME` after which it is ended, such as 2h"},
+	}
+}
+
+// single is the command of the command line as a workflow. It works in the current directory.
+func single(c *cli.Context, set *session.Settings) (*trace.Workflow, error) {
+	argv := c.Args().Tail()
+	if len(argv) == 0 || argv[0] == "" {
+		return nil, exit.Usagef("run --: a command is needed: gantry run --image IMAGE -- COMMAND")
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	here = withoutLinks(here)
+	user := stage.ProgramUser()
+	_, err = user.Rights().Directory(here, true)
+	writes := err == nil
+	if !writes {
+		if _, err := user.Rights().Directory(here, false); err != nil {
+			return nil, exit.Hostf("run -- in %s: %w", here, err)
+		}
+		fmt.Fprintf(c.App.ErrWriter, "warning: the command runs as user %d, who may only read %s\n", user.UID, here)
+	}
+	set.Mounts = append(set.Mounts, executor.InPlace(here, writes))
+	t := trace.Task{ID: cmp.Or(executor.EscapeName(filepath.Base(argv[0])), "command"), Cores: c.Float64("cpus"),
+		Retries: -1, TimeLimit: c.Duration("time-limit"), Known: trace.Cores | trace.Command,
+		Command: slices.Concat([]string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, here}, argv)}
+	t.Name, t.Kind = t.ID, t.ID
+	if !(t.Cores > 0) || t.TimeLimit < 0 {
+		return nil, exit.Usagef("--cpus and --time-limit are above 0")
+	}
+	if text := c.String("memory"); text != "" {
+		n, err := reader.Bytes(text)
+		if err != nil || n <= 0 {
+			return nil, exit.Usagef("--memory %s: write a size such as 1G", text)
+		}
+		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
+	}
+	w := &trace.Workflow{Name: "command", Label: "command", Source: "gantry run --", Tasks: []trace.Task{t}}
+	trace.Impute(w, trace.Defaults{})
+	return w, nil
+}
+
+// runSingle runs the command of the command line, and prints its output as it comes.
+func runSingle(c *cli.Context, set *session.Settings) error {
+	w, err := single(c, set)
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(c.String("name"), session.NewName())
+	if err := c.Set("quiet", "true"); err != nil { // what is printed is the command's
+		return exit.With(exit.Internal, err)
+	}
+	over, told := make(chan struct{}), sync.WaitGroup{}
+	told.Go(func() { tellOutput(c, name, w, over) })
+	_, err = beginOne(c, set, sqlite.Durable, 1, name, w)
+	close(over)
+	told.Wait()
+	return err
+}
+
+// tellOutput prints the output of all attempts of a command until they are over.
+func tellOutput(c *cli.Context, run string, w *trace.Workflow, over <-chan struct{}) {
+	to := []*stream{{to: term.Screened(c.App.Writer, os.Stdout)}, {to: term.Screened(c.App.ErrWriter, os.Stderr)}}
+	defer tellDropped(c, to, &sqlite.Attempt{})
+	for try, last := 1, false; !last; {
+		select {
+		case <-over:
+			last = true
+		case <-time.After(followEvery):
+		}
+		for next := true; next; {
+			_, err := os.Stat(workDir(c.String("dir"), run, w.Name, w.Tasks[0].ID, try+1))
+			next = err == nil
+			for i, file := range []string{".command.out", ".command.err"} {
+				to[i].path = filepath.Join(workDir(c.String("dir"), run, w.Name, w.Tasks[0].ID, try), file)
+				_ = to[i].more() // what cannot be read was not written
+				if next {
+					to[i].at = 0
+				}
+			}
+			if next {
+				try++
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// One command runs in the current directory, and its output is all that is printed.
+func TestRunTakesOneCommand(t *testing.T) {
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	here := filepath.Join(c.dir, "with a space")
+	if err := os.Mkdir(here, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := here; dir != os.TempDir(); dir = filepath.Dir(dir) { // for the user as whom programs run
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(here)
+	c.write("with a space/in", "one\ntwo\n")
+	for _, on := range []string{"oci", "docker"} {
+		out, errs := c.gantry(exitOK, "run", "--runtime", on, "--image", "gantry/busybox", "--memory", "64M", "--",
+			"sh", "-c", `wc -l <in; echo "$0" >made; echo warned >&2`, "--all words")
+		if out != "2\n" || errs != "warned\n" {
+			t.Errorf("on %s the output is %q and %q", on, out, errs)
+		}
+		if text, err := os.ReadFile("made"); err != nil || string(text) != "--all words\n" {
+			t.Errorf("on %s the command made %q (%v)", on, text, err)
+		}
+		if err := os.Remove("made"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errs := c.gantry(exitTasksFailed, "run", "--name", "bad", "--image", "gantry/busybox", "--", "sh", "-c",
+		"echo so far; exit 3")
+	if out != "so far\n" || !strings.Contains(errs, "gantry explain bad TASK") {
+		t.Errorf("a command that fails: %q and %q", out, errs)
+	}
+	c.gantry(exitOK, "logs", "bad", "sh")
+	for _, x := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{exitUsage, "a command is needed", []string{"run", "--"}},
+		{exitInput, "no image to run it in", []string{"run", "--", "true"}},
+		{exitUsage, "--memory much", []string{"run", "--image", "i", "--memory", "much", "--", "true"}},
+		{exitUsage, "--cpus has no effect here", []string{"run", "--cpus", "2", "in"}},
+		{exitUsage, "--results has no effect here", []string{"run", "--results", "a", "--image", "i", "--", "true"}},
+		{exitInput, "", []string{"run", "in", "--", "true"}}, // two files
+	} {
+		if _, errs := c.gantry(x.code, x.args...); !strings.Contains(errs, x.want) {
+			t.Errorf("%v: %q lacks %q", x.args, errs, x.want)
+		}
+	}
+	closed := filepath.Join(c.dir, "closed")
+	if err := os.Mkdir(closed, 0o755); err != nil || os.Getuid() != 0 {
+		return
+	}
+	t.Chdir(closed)
+	out, errs = c.gantry(exitOK, "run", "--image", "gantry/busybox", "--", "pwd")
+	if out != closed+"\n" || !strings.Contains(errs, "may only read "+closed) {
+		t.Errorf("in a directory that the user may only read: %q and %q", out, errs)
+	}
+}
