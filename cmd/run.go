@@ -54,8 +54,8 @@ Predictions influence no decision. --dry-run prints order, nodes, times, needs, 
 A file gantry.yaml in the working directory sets defaults of options, such as image: gantry/busybox, reuse: true or
 results: ['*.vcf']; options that show programs more of this host are not among them. GANTRY_REUSE=1 stands for --reuse.
 
-After -- stands one command, which works in the current directory and may change it, with the limits of --cpus, --memory and
---time-limit. Its output is printed as it comes, and nothing else; the run is in the log as all are.
+After -- stands one command, which works in the current directory and may change it, with the limits of --cpus,
+--memory and --time-limit. Its output is printed as it comes, and nothing else; the run is in the log as all are.
 
 Estimates come from earlier runs of the same task types in the log, else from the trace; see --estimator.
 
@@ -68,8 +68,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(atEnd),
 				noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
 					Usage: "print the plan, with all commands, and start nothing"}},
-			singleFlags(), nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps " +
-				"run one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a " +
+			singleFlags(), nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: " +
+				"let job steps run one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a " +
 				"step for each task)"}}),
 		Action: func(c *cli.Context) error {
 			set, err := readRunSettings(c)

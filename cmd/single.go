@@ -30,8 +30,8 @@ func ofCommand(c *cli.Context) bool { return c.Args().First() == commandWord }
 func singleFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with -- COMMAND: `CORES` that it may use"},
-		&cli.StringFlag{Name: "memory", Usage: "with -- COMMAND: `SIZE` of memory that it may use, such as 1G (default: " +
-			"the share of this host by cores)"},
+		&cli.StringFlag{Name: "memory", Usage: "with -- COMMAND: `SIZE` of memory that it may use, such as 1G " +
+			"(default: the share of this host by cores)"},
 		&cli.DurationFlag{Name: "time-limit", Usage: "with -- COMMAND: `TIME` after which it is ended, such as 2h"},
 	}
 }
