@@ -13,6 +13,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
+	"gantry/executor"
 	"gantry/sqlite"
 	"gantry/trace/shown"
 )
@@ -53,6 +54,7 @@ type firstFailure struct {
 	Error   string       `json:"stderr_tail"`
 	Output  string       `json:"stdout_tail"`
 	Repeat  string       `json:"repeat,omitempty"` // a command
+	Hint    string       `json:"hint,omitempty"`
 	program string
 }
 
@@ -115,6 +117,11 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, exit.Hostf("read the output of task %s: %w", life.Task, err)
 		}
+	}
+	if spec, err := db.Spec(c.Context, life); err != nil {
+		return nil, session.LogError(err)
+	} else if spec != nil && !spec.Network {
+		first.Hint = executor.NetworkHint(first.Error)
 	}
 	script := filepath.Join(first.Dir, ".command.run")
 	if _, err := os.Stat(script); err == nil {
@@ -193,6 +200,9 @@ func (a *analysis) print(w io.Writer) {
 			fmt.Fprintf(w, "\n  The last lines of its %s:\n    %s\n", s.name,
 				strings.ReplaceAll(s.text, "\n", "\n    "))
 		}
+	}
+	if f.Hint != "" {
+		fmt.Fprintf(w, "\n  %s\n", f.Hint)
 	}
 	fmt.Fprintln(w)
 	if f.Dir != "" {

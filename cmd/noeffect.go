@@ -46,11 +46,14 @@ type idle struct {
 var idles = []idle{
 	{"", []string{"catalog", "site", "enforce-walltime", "repair", "kilobytes"},
 		func(g given) bool { return g.Flows == 0 && !g.Workloads }, "no workflow is among these"},
-	{"", []string{"env", "env-file", "secret", "mount", "container-mounts", "pull", "disk", "max-output", "tmp",
-		"starts", "ahead", "startup", "host-model", "grace"}, given.containerless, "this runtime starts no containers"},
+	{"", []string{"env", "env-file", "secret", "mount", "network", "container-mounts", "pull", "disk", "max-output",
+		"tmp", "starts", "ahead", "startup", "host-model", "grace"}, given.containerless, "this runtime starts no containers"},
 	{"", []string{"inputs"}, given.containerless, "this runtime runs no programs: no file is read"},
-	{"", []string{"env", "env-file", "secret", "mount", "pull"}, func(g given) bool { return !g.Programs },
+	{"", []string{"env", "env-file", "secret", "mount", "network", "pull"}, func(g given) bool { return !g.Programs },
 		"no task runs a program, all are emulated"},
+	{"", []string{"network"}, func(g given) bool {
+		return !g.Networked && strings.Contains(strings.Join(g.set.Networks, " "), "outbound")
+	}, "it gives no command a network: its patterns are for names and types of tasks with commands"},
 	{"", []string{"shell"}, func(g given) bool { return !g.Shells }, "no task runs its command by a shell"},
 	{"", []string{"image"}, func(g given) bool { return !g.Bare }, "no task has a command and lacks an image"},
 	{"", []string{"time-scale"}, func(g given) bool { return !g.Emulated && !g.Workloads && g.set.TimeScale != 1 },

@@ -64,7 +64,8 @@ run after any of these, and after a crash.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
-		Flags: slices.Concat(planFlags(), readingFlags(), givenFlags(""), estimateFlags(runEstimator),
+		Flags: slices.Concat(planFlags(), readingFlags(), givenFlags(""), []cli.Flag{networkFlag()},
+			estimateFlags(runEstimator),
 			containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(atEnd),
 				noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
 					Usage: "print the plan, with all commands, and start nothing"}},

@@ -36,7 +36,8 @@ Ctrl-C once lets running tasks end and starts no more, twice stops them, three t
 
 Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
 gantry serves the directory, 130 stopped, or drained at once with work left; start it again to continue.`,
-		Flags: slices.Concat(planFlags(), givenFlags(""), estimateFlags(runEstimator), containerFlags(false),
+		Flags: slices.Concat(planFlags(), givenFlags(""), []cli.Flag{networkFlag()},
+			estimateFlags(runEstimator), containerFlags(false),
 			usersFlags()),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

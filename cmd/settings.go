@@ -120,6 +120,12 @@ func readGiven(c *cli.Context, s *session.Settings) (err error) {
 		}
 		s.Mounts = append(s.Mounts, m)
 	}
+	for _, rule := range c.StringSlice("network") {
+		if err := executor.CheckNetwork(rule); err != nil {
+			return exit.Usagef("--network %w", err)
+		}
+		s.Networks = append(s.Networks, rule)
+	}
 	for _, text := range c.StringSlice("secret") {
 		if text, err = session.SecretOf(text); err != nil {
 			return err

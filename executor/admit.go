@@ -32,6 +32,7 @@ type Admitter struct {
 	Env       []string // NAME=value, of all commands, over that of their trace
 	Shell     []string // words of the shell of commands whose trace names none; nil: trace.Strict
 	Mounts    []string // HOST:CONTAINER, read-only, of all commands
+	Networks  []string // rules as Networked takes them
 	SafeNames bool     // refuse file names that leave the run directory; simulation has no files
 	Fit       bool     // cut needs down to the largest node instead of refusing
 	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs
@@ -501,6 +502,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	} else if spec.Mounts = a.Mounts; t.Container > 0 {
 		spec.Mounts = slices.Concat(sub.Workflow.Containers[t.Container-1].Mounts, a.Mounts)
 	}
+	spec.Network = !spec.Emulated() && Networked(a.Networks, t)
 	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Overhead = scaled(t.Overhead, scale)

@@ -12,7 +12,8 @@ import (
 
 // Static plans whole workflows by a list: of the tasks whose parents have places, the one with the highest priority
 // goes to the node with the lowest score, into the earliest gap that is long enough. Among equals the task of higher
-// upward rank is taken, then the lower one, and the node where the task finishes first, then the lower one. Its priorities need not fall along edges. Times are whole nanoseconds, means rounded down.
+// upward rank is taken, then the lower one, and the node where the task finishes first, then the lower one. Its
+// priorities need not fall along edges. Times are whole nanoseconds, means rounded down.
 type Static struct {
 	Rule Rule
 

@@ -93,7 +93,7 @@ func (p *Planning) PlannerLike(ctx context.Context, other *Planning) (*planner.P
 func (p *Planning) Admitter() *executor.Admitter {
 	shell, _ := trace.ShellWords(p.Set.Shell) // was read before
 	return &executor.Admitter{Platform: p.Platform, TimeScale: p.Set.TimeScale, SizeScale: p.Set.SizeScale,
-		Image: p.Set.Image, Emulate: p.Set.Emulate, Env: p.Set.Env, Mounts: p.Set.Mounts,
+		Image: p.Set.Image, Emulate: p.Set.Emulate, Env: p.Set.Env, Mounts: p.Set.Mounts, Networks: p.Set.Networks,
 		SafeNames: Capabilities(p.Set.Runtime).Programs, Fit: p.Set.Fit, Preempt: scenario.DefaultPreempt(),
 		Memory: p.memory(), Shell: shell}
 }

@@ -39,6 +39,7 @@ type Settings struct {
 	Shell    string   `json:"shell,omitempty"` // of commands for a shell; "": as the workflow says, else trace.Strict
 	Mounts   []string `json:"mounts,omitempty"`
 	Secrets  []string `json:"secrets,omitempty"`
+	Networks []string `json:"networks,omitempty"` // rules as executor.Networked takes them
 	Emulate  bool     `json:"emulate,omitempty"`
 	Pull     string   `json:"pull,omitempty"` // fetch.Pull
 	Fit      bool     `json:"fit,omitempty"`
