@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,6 +128,38 @@ func TestExamplesOfOwnPolicies(t *testing.T) {
 	if got := own.In(".", "exec:./x"); !filepath.IsAbs(strings.TrimPrefix(got, "exec:")) {
 		t.Error(got)
 	}
+	t.Run("gym", func(t *testing.T) {
+		const script = `
+import sys
+sys.path.insert(0, "../examples/policies")
+from gym import Gym
+with Gym(sys.argv[2:], gantry=sys.argv[1]) as env:
+    for seed in (1, 1, 2):
+        seen, _ = env.reset(seed)
+        total, steps, done = 0, 0, False
+        while not done:
+            seen, reward, done, _, _ = env.step({"order": sorted(seen.ready)})
+            total, steps = total + reward, steps + 1
+        print(round(-total, 3), steps)
+    env.reset()
+    try:
+        env.step({"order": [99]})
+        print("nothing is wrong")
+    except RuntimeError as e:
+        print(e)
+`
+		flow := "../examples/montage/montage-25.dax"
+		cmd := exec.Command("python3", "-B", "-c", script, gantryLink(t), flow)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		expect(t, exitOK, nil, "simulate", "-q", dir, "--name=as-gym", "--host-model=none", "--policy=gbf:first", flow)
+		line := fmt.Sprintf("%v 26\n", makespan(t, dir, "as-gym"))
+		if !strings.HasPrefix(string(out), strings.Repeat(line, 3)) || !strings.Contains(string(out), "no task 99") {
+			t.Errorf("the episodes are\n%s\nnot three times %s and an error", out, line)
+		}
+	})
 	t.Run("containers", func(t *testing.T) {
 		needsDocker(t)
 		expect(t, exitOK, nil, "run", "-q", dir, "--name=c",
