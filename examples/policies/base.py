@@ -43,7 +43,7 @@ class Policy:
         self.capacity = [n["capacity"] for n in self.nodes]
         self.tasks, self.files, self.workflows = {}, {}, {}
         self.ready, self.running, self.suspended = {}, {}, set()  # running: task to (node, estimated end)
-        self.now, self.free, self.news = 0, [], {}
+        self.now, self.free, self.told, self.news = 0, [], {}, {}
         self.replan()
         self.begin()
 
@@ -131,7 +131,9 @@ class Policy:
 
     def hear(self, said):
         """Takes the news of a round in."""
-        self.news, self.now, self.free, self.answer = said, said["now_ns"], said["free"], {}
+        self.news, self.now, self.answer = said, said["now_ns"], {}
+        self.told.update((f["node"], f["free"]) for f in said.get("free", []))
+        self.free = [self.told[n] for n in range(len(self.nodes))]
         for flow in said.get("arrived", []) + said.get("grown", []):
             self.workflows[flow["id"]] = flow
             self.files.update((f["id"], f) for f in flow["files"])

@@ -77,7 +77,7 @@ type news struct {
 	Suspended []planner.TaskID `json:"suspended,omitempty"`
 	Appeared  []planner.FileID `json:"appeared,omitempty"`
 	Changed   []changedInfo    `json:"changed,omitempty"`
-	Free      []amounts        `json:"free"`
+	Free      []freeInfo       `json:"free,omitempty"`
 }
 
 type workflowInfo struct {
@@ -134,6 +134,11 @@ type endedInfo struct {
 type changedInfo struct {
 	Node     planner.NodeID `json:"node"`
 	Capacity amounts        `json:"capacity"`
+}
+
+type freeInfo struct {
+	Node planner.NodeID `json:"node"`
+	Free amounts        `json:"free"`
 }
 
 // answer is what a program says to a round.

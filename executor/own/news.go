@@ -19,6 +19,7 @@ func (p *Policy) introduction(c *planner.Cycle) *introduction {
 		n := &c.Nodes()[i]
 		m.Nodes = append(m.Nodes, nodeInfo{n.ID, n.Name, groups[n.Group], n.Speed, amounts(n.Capacity)})
 		p.capacity = append(p.capacity, n.Capacity)
+		p.free = append(p.free, n.Capacity)
 	}
 	for a, from := range groups {
 		for b, to := range groups {
@@ -68,7 +69,10 @@ func (p *Policy) news(c *planner.Cycle, whole bool) *news {
 			p.capacity[n] = now
 			m.Changed = append(m.Changed, changedInfo{node, amounts(now)})
 		}
-		m.Free = append(m.Free, amounts(c.Draft.Free(node)))
+		if free := c.Draft.Free(node); whole || free != p.free[n] {
+			p.free[n] = free
+			m.Free = append(m.Free, freeInfo{node, amounts(free)})
+		}
 	}
 	return m
 }

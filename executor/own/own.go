@@ -71,6 +71,7 @@ type Policy struct {
 	peer     *peer // nil: it is not started
 	ranks    *rank.Upward
 	capacity []unit.Vector    // by node: as the program knows it
+	free     []unit.Vector    // the same
 	due      []planner.TaskID // to start by the last round
 	promised map[planner.TaskID]bool
 	line     []byte
@@ -156,7 +157,8 @@ func (p *Policy) begin(ctx context.Context, c *planner.Cycle) (err error) {
 	if p.peer, err = start(p.path); err != nil {
 		return err
 	}
-	p.ranks, p.due, p.capacity, p.promised = &rank.Upward{}, nil, nil, map[planner.TaskID]bool{}
+	p.ranks, p.due, p.capacity, p.free = &rank.Upward{}, nil, nil, nil
+	p.promised = map[planner.TaskID]bool{}
 	said := greeting{}
 	if err := p.ask(ctx, p.introduction(c), &said); err != nil {
 		return fmt.Errorf("the first message: %w", err)

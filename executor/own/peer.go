@@ -103,6 +103,9 @@ func (p *peer) end() {
 
 // ask sends a message and reads the answer.
 func (p *Policy) ask(ctx context.Context, message, into any) error {
+	if p.peer.read.Buffered() > 0 {
+		return errors.New("it has said more than one line to a message")
+	}
 	limit := time.Now().Add(p.timeout)
 	line, err := json.Marshal(message)
 	if err != nil {
