@@ -133,9 +133,9 @@ func givenFlags(of string) []cli.Flag {
 
 // networkFlag lets commands have a network.
 func networkFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "network", Usage: "`[PATTERN=]outbound`: let all commands, or those of tasks whose " +
-		"name or type matches, connect to other hosts (none: not; may be repeated, the last that matches counts); with " +
-		"Docker alone", DefaultText: "none"}
+	return &cli.StringSliceFlag{Name: "network", Usage: "`[PATTERN=]outbound`: let all commands, or those of tasks " +
+		"whose name or type matches, connect to other hosts (none: not; may be repeated, the last that matches " +
+		"counts); with Docker alone", DefaultText: "none"}
 }
 
 // estimateFlags choose the estimates of runtimes; run and simulate share them.

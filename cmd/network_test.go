@@ -41,7 +41,9 @@ func TestTasksWithANetwork(t *testing.T) {
 		}
 	}()
 	host, port, _ := net.SplitHostPort(l.Addr().String())
-	rule := func(out string) string { return fmt.Sprintf("%s:\n\tnc -w 9 %s %s </dev/null >%s\n", out, host, port, out) }
+	rule := func(out string) string {
+		return fmt.Sprintf("%s:\n\tnc -w 9 %s %s </dev/null >%s\n", out, host, port, out)
+	}
 	dir := writeFiles(t, map[string]string{"n.makeflow": "CATEGORY=fetch-a\n" + rule("a") + "CATEGORY=fetch-b\n" +
 		rule("b") + "CATEGORY=plain\n" + rule("c")})
 	runs := "--dir=" + filepath.Join(dir, "runs")
@@ -51,7 +53,7 @@ func TestTasksWithANetwork(t *testing.T) {
 		t.Errorf("it says\n%s", out)
 	}
 	expect(t, exitOK, []string{"a"}, "show", runs, "--tasks", "n")
-	if _, out, _ := invoke(t, "analyze", runs, "n"); !strings.Contains(out, "have no network, unless --network outbound") {
+	if _, out, _ := invoke(t, "analyze", runs, "n"); !strings.Contains(out, "have no network, unless --network") {
 		t.Errorf("analyze says\n%s", out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "runs", "n", "results", "n", "a"))

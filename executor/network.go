@@ -8,15 +8,16 @@ import (
 	"gantry/trace"
 )
 
-// CheckNetwork reads a rule of networks: outbound or none, for all commands, or PATTERN=outbound, PATTERN=none for those
-// whose task or type has a name that matches the glob.
+// CheckNetwork reads a rule of networks: outbound or none, for all commands, or PATTERN=outbound, PATTERN=none for
+// those whose task or type has a name that matches the glob.
 func CheckNetwork(rule string) error {
 	pattern, network, of := strings.Cut(rule, "=")
 	if !of {
 		pattern, network = "*", rule
 	}
 	if network != "outbound" && network != "none" {
-		return fmt.Errorf("%q is outbound or none, or PATTERN=outbound with a pattern for names or types of tasks", rule)
+		return fmt.Errorf("%q is outbound or none, or PATTERN=outbound with a pattern for names or types of tasks",
+			rule)
 	}
 	if _, err := path.Match(pattern, ""); err != nil {
 		return fmt.Errorf("%q: %w of names: [a-z], ? and * are known", rule, err)
