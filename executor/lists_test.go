@@ -15,8 +15,8 @@ import (
 
 // The ten-task example of Arabnejad and Barbosa 2014, figure 1: costs by processor, and what each edge communicates.
 var (
-	peftCosts = [][]int64{{22, 21, 36}, {22, 18, 18}, {32, 27, 43}, {7, 10, 4}, {29, 27, 35}, {26, 17, 24}, {14, 25, 30},
-		{29, 23, 36}, {15, 21, 8}, {13, 16, 33}}
+	peftCosts = [][]int64{{22, 21, 36}, {22, 18, 18}, {32, 27, 43}, {7, 10, 4}, {29, 27, 35}, {26, 17, 24},
+		{14, 25, 30}, {29, 23, 36}, {15, 21, 8}, {13, 16, 33}}
 	peftEdges = [][3]int{{1, 2, 17}, {1, 3, 31}, {1, 4, 29}, {1, 5, 13}, {1, 6, 7}, {2, 8, 3}, {2, 9, 30}, {3, 7, 16},
 		{4, 8, 11}, {4, 9, 7}, {5, 9, 57}, {6, 8, 5}, {7, 10, 9}, {8, 10, 42},
 		{9, 10, 7}}
@@ -267,8 +267,8 @@ func TestListSchedulersAgainstTheirDefinitions(t *testing.T) {
 		for _, rule := range []string{"peft", "cpop", "lookahead", "min-min", "max-min"} {
 			o.stays, o.done, o.busy = make([]stay, n), make([]bool, n), make([][][2]float64, 3)
 			o.run(rule)
-			got, _ := simulate(t, heftPlatform(), rule, executor.Submission{Name: "w", Workflow: example(o.costs, edges),
-				Costs: seconds(o.costs)})
+			got, _ := simulate(t, heftPlatform(), rule, executor.Submission{Name: "w",
+				Workflow: example(o.costs, edges), Costs: seconds(o.costs)})
 			for i, want := range o.stays {
 				if got[fmt.Sprint(i+1)] != want {
 					t.Fatalf("%s, seed %d: task %d: %+v, by the definition %+v", rule, seed, i+1, got[fmt.Sprint(i+1)],
