@@ -89,6 +89,10 @@ func readFlags(o *trace.ReadOptions) []cli.Flag {
 		&cli.BoolFlag{Name: "kilobytes", Usage: "file sizes are in KB, as in instances of Makeflow",
 			Destination: &o.Kilobytes},
 		defineFlag((*definitions)(&o.Define)),
+		&cli.StringFlag{Name: "graph", Usage: "take the dependencies of processes in a trace of Nextflow from " +
+			"`FILE`, its dag.dot", Destination: &o.Graph},
+		&cli.Float64Flag{Name: "gflops", Usage: "sizes of tasks in DOT are operations, of which a node of speed 1 " +
+			"does `N` billion a second", DefaultText: "1", Destination: &o.GFlops},
 	}
 }
 

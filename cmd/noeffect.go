@@ -11,6 +11,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/planner/policy"
+	"gantry/trace"
 )
 
 // given is a command line, with settings and facts once the workflows are read.
@@ -71,6 +72,10 @@ var idles = []idle{
 		func(g given) bool { return !g.Pegasus() }, "it is for workflows of Pegasus, and none is among these"},
 	{"", []string{"enforce-walltime"}, func(g given) bool { return !g.Limited },
 		"no profile of these workflows has a maxwalltime"},
+	{"", []string{"graph"}, func(g given) bool { return !g.Read(trace.NextflowTrace) },
+		"it is for traces of Nextflow, and none is among these"},
+	{"", []string{"gflops"}, func(g given) bool { return !g.Read(trace.DOT) },
+		"it is for DOT graphs, and none is among these"},
 	{"", []string{"reject-late"}, func(g given) bool { return !g.Due },
 		"no workflow has a deadline: a workload file gives one"},
 	{"", []string{"repetition"}, func(g given) bool { return !g.Workloads }, "no workload file is among these"},
@@ -85,7 +90,7 @@ var idles = []idle{
 	{"doctor", []string{"slurm", "slurm-job", "shared", "node-runtime"}, func(g given) bool {
 		return !session.OnNodes(g.String("runtime"))
 	}, "it is for --runtime slurm"},
-	{"predict", []string{"model", "method", "held-out", "small", "log", "runtime", "latest", "no-keep"},
+	{"predict", []string{"model", "method", "held-out", "small", "log", "trace", "runtime", "latest", "no-keep"},
 		func(g given) bool { return slices.Contains([]string{"ls", "show"}, g.Args().First()) }, "nothing is learned"},
 	{"queue", []string{"all"}, with("tenants"), "--tenants lists no submissions"},
 	{"node", []string{"cores", "memory"}, func(g given) bool { return g.Args().First() != "set" }, "it goes with set"},

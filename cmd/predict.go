@@ -1,10 +1,13 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,8 +22,11 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/experiment/load"
 	"gantry/planner/predict"
+	"gantry/planner/unit"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 func predictCommand() *cli.Command {
@@ -38,6 +44,7 @@ one that predicts that of the largest input best by the others.
    gantry predict                               train, evaluate and keep
    gantry predict --held-out 3                  evaluate on the three latest runs
    gantry predict --log other/gantry.sqlite     also learn from another log
+   gantry predict --trace trace.txt             learn from a run of Nextflow
    gantry predict --small s1 --small s2         learn from two runs of samples; then
    gantry run --dry-run --estimator trained w.dax    predicts the whole
    gantry predict ls                            list the models of the log
@@ -60,6 +67,8 @@ cannot be read or written.`,
 			&cli.StringSliceFlag{Name: "small", Usage: "learn from `RUN` alone, a run of a sample of the input, to " +
 				"predict the whole; repeat it for further samples"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
+			&cli.StringSliceFlag{Name: "trace", Usage: "also learn from the runtimes and peaks in `FILE`, a trace of " +
+				"any format, such as trace.txt of Nextflow, or a directory of such files"},
 			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`, one of " +
 				strings.Join(session.RuntimeNames(session.AnyRuntime), ", ") + " (default: that of the latest run)"},
 			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
@@ -127,6 +136,9 @@ func trainModel(c *cli.Context) error {
 	all := samplesOf(runs, c.Int("latest"))
 	m.Samples, m.Model = len(all), predict.Fit(all).Model(method)
 	if !c.Bool("no-keep") {
+		if err := os.MkdirAll(c.String("dir"), 0o755); err != nil {
+			return exit.With(exit.Host, err)
+		}
 		db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.Durable)
 		if err != nil {
 			return exit.With(exit.Host, err)
@@ -152,7 +164,11 @@ func trainModel(c *cli.Context) error {
 // run.
 func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) {
 	var all []sqlite.TrainingRun
+	traces := c.StringSlice("trace")
 	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {
+		if _, err := os.Stat(path); i == 0 && len(traces) > 0 && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		runs, err := readTraining(c.Context, path, c.String("runtime"))
 		if err != nil {
 			return nil, nil, err
@@ -163,6 +179,13 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) 
 			}
 		}
 		all = append(all, runs...)
+	}
+	for _, path := range traces {
+		run, err := traceTraining(path, cmp.Or(c.String("runtime"), session.UsualRuntime.Name))
+		if err != nil {
+			return nil, nil, exit.With(exit.Input, err)
+		}
+		all = append(all, run)
 	}
 	if small := c.StringSlice("small"); len(small) > 0 {
 		of := slices.Clone(all)
@@ -202,6 +225,54 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) 
 			leftOut(left))
 	}
 	return kept, left, nil
+}
+
+// traceTraining takes what a trace, or a directory of them, measured as if it were a run: on nodes of speed 1.
+func traceTraining(path, runtime string) (run sqlite.TrainingRun, err error) {
+	run = sqlite.TrainingRun{Name: path, Runtime: runtime, TimeScale: 1, SizeScale: 1, LeftOut: map[string]int{}}
+	files, _, err := trace.Find([]string{path})
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return run, trace.Plain(err)
+		}
+		run.Started = info.ModTime()
+		if err := traceSamples(&run, file); err != nil {
+			return run, trace.Plain(err)
+		}
+	}
+	return run, trace.Plain(err)
+}
+
+func traceSamples(run *sqlite.TrainingRun, file string) error {
+	w, err := (&load.Loader{}).Trace(file)
+	if err != nil {
+		return err
+	}
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		input, sized := t.ReadBytes, t.Known.Has(trace.ReadBytes)
+		for k, f := range t.Inputs {
+			if k == 0 {
+				input, sized = 0, true
+			}
+			input, sized = input+w.Files[f].Size, sized && w.Files[f].Sized
+		}
+		switch {
+		case !t.Known.Has(trace.Runtime) || t.Runtime <= 0:
+			run.LeftOut[sqlite.Timeless]++
+			continue
+		case !sized:
+			input = 0
+		}
+		s := predict.Sample{Kind: t.Kind, Ran: t.Runtime, Features: predict.Features{Input: unit.Bytes(input),
+			CPU: int64(t.Cores * 1000), Speed: 1}}
+		if t.Known.Has(trace.Memory) {
+			s.Peak, s.Features.Memory = unit.Bytes(t.MemoryBytes), unit.Bytes(t.MemoryBytes)
+		}
+		run.Samples = append(run.Samples, s)
+	}
+	return nil
 }
 
 func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingRun, error) {

@@ -27,6 +27,11 @@ func tableFormat(text []byte, source string) Format {
 		return Sacct
 	case len(fields(",")) == 9 && (has(fields(","), "task_name") || batchState(fields(",")[4])):
 		return Alibaba
+	case dotBegins.Match(text), strings.HasSuffix(name, ".dot"), strings.HasSuffix(name, ".gv"):
+		return DOT
+	case (has(fields("\t"), "name") || has(fields("\t"), "process")) && (has(fields("\t"), "realtime") ||
+		has(fields("\t"), "duration") || has(fields("\t"), "complete")):
+		return NextflowTrace
 	}
 	return Unknown
 }

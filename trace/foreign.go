@@ -40,7 +40,6 @@ var foreign = []system{
 		regexp.MustCompile(`\A#!`)},
 	{"a Makefile", "if it is a makeflow (docs/makeflow.md), name it NAME.makeflow", "", "makefile .mk", nil},
 	{"a table", byHand, "", ".csv .tsv", nil},
-	{"a DOT graph", byHand, "", ".dot", regexp.MustCompile(`\Adigraph`)},
 }
 
 // ForeignKeys reports whether a JSON or YAML file with these keys belongs to another system.

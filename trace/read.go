@@ -41,6 +41,8 @@ type ReadOptions struct {
 	// EnforceWalltime takes the walltimes of profiles as time limits.
 	EnforceWalltime bool
 
+	GFlops float64 // of DOT: billions of operations a second of a node of speed 1; 0: 1
+	Graph  string  // of traces of Nextflow: a DOT file with the dependencies of its processes
 	// Instances makes each instance of a task of an archive a task.
 	Instances bool
 
@@ -169,6 +171,10 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 		b.readWfFormat()
 	case Makeflow:
 		b.readMakeflow()
+	case DOT:
+		b.readDOT()
+	case NextflowTrace:
+		b.readNextflow()
 	case SWF, Sacct, Alibaba, WTA:
 		b.faults.Fail("archive", 1, "", "an archive (%s), which is many workflows: give it to gantry simulate, or "+
 			"name it as archive in a workload file (docs/archives.md)", b.wf.Format)

@@ -1,5 +1,5 @@
-// Package trace reads, checks and writes workflow traces: Pegasus DAX, Pegasus 5 YAML and WfCommons WfFormat. It is a
-// leaf: it knows nothing of planning or execution.
+// Package trace reads, checks and writes workflow traces: Pegasus DAX, Pegasus 5 YAML, WfCommons WfFormat and others. It
+// is a leaf: it knows nothing of planning or execution.
 package trace
 
 import (

@@ -41,6 +41,9 @@ func Anything() *Facts {
 // Pegasus reports whether a workflow of Pegasus was read.
 func (f *Facts) Pegasus() bool { return f.formats[trace.DAX] || f.formats[trace.PegasusYAML] }
 
+// Read reports whether a workflow of a format was read.
+func (f *Facts) Read(format trace.Format) bool { return f.formats[format] }
+
 // Take takes in a submission.
 func (f *Facts) Take(set *Settings, sub *executor.Submission) {
 	f.Due = f.Due || sub.Due > 0

@@ -1,0 +1,23 @@
+package cmd
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// A trace of Nextflow trains a model, without a log before it; options for other formats are refused.
+func TestForeignTracesAreUsed(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"a.dot": "digraph { a -> b [size=1000] }",
+		"trace.txt": "name\tstatus\trealtime\tpeak_rss\trchar\nT (a)\tCOMPLETED\t1m\t20 MB\t1 KB\n" +
+			"T (b)\tCOMPLETED\t2m\t30 MB\t2 KB\nU\tCOMPLETED\t-\t-\t-\n"})
+	in := func(name string) string { return filepath.Join(dir, name) }
+	home := filepath.Join(t.TempDir(), "new")
+	expect(t, exitOK, []string{"Trained on 2 attempts of 1 run", "1 that have no runtime", "Kept as default"},
+		"predict", "--dir", home, "--trace", in("trace.txt"))
+	expect(t, exitOK, []string{"makespan"}, "simulate", "--dir", home, "--estimator", "trained", "--name", "s",
+		in("trace.txt"))
+	expect(t, exitInput, []string{"no such file"}, "predict", "--dir", home, "--trace", in("none.txt"))
+	expect(t, exitOK, []string{"DOT", "1 edge", "runtime of 2 tasks: default of 1s"}, "check", in("a.dot"))
+	expect(t, exitInput, []string{"--graph", "traces of Nextflow"}, "check", "--graph", in("a.dot"), in("a.dot"))
+	expect(t, exitInput, []string{"--gflops", "DOT"}, "check", "--gflops", "2", in("trace.txt"))
+}
