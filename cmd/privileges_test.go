@@ -116,6 +116,50 @@ func TestRootWithoutACapability(t *testing.T) {
 	}
 }
 
+// With the Docker Engine, root takes only the capabilities that files of other users need: without one of them nothing
+// starts, and it runs without all others. The program leaves files that nobody may read or change.
+func TestRootWithoutACapabilityOnDocker(t *testing.T) {
+	needsBusybox(t)
+	all, err := exec.Command("setpriv", "--list-caps").Output()
+	if err != nil || os.Geteuid() != 0 {
+		t.Skipf("needs root and setpriv: %v", err)
+	}
+	beside(t)
+	dir, gantry := t.TempDir(), gantryLink(t)
+	flow := filepath.Join(dir, "Makeflow")
+	if err := os.WriteFile(flow, []byte("d/out:\n\techo 1 >d/out; chmod 0 d/out; chmod 500 d\n"+
+		"end: d/out\n\tcat d/out >end\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	try := func(home, uid string, names ...string) (code int, said string) {
+		args := []string{"--runtime", "docker", "--dir", filepath.Join(dir, home)}
+		programs := append([]string{"env", "SUDO_UID=" + uid, "SUDO_GID=" + uid}, takenAway(names...)...)
+		code, said = under(t, gantry, programs, append([]string{"run", "-q", "--image", "gantry/busybox", flow},
+			args...)...)
+		if code == exitOK {
+			return code, said
+		}
+		_, again := under(t, gantry, programs, append([]string{"doctor"}, args...)...)
+		return code, said + again
+	}
+	var others []string
+	taken := []string{"chown", "dac_override", "fowner"}
+	for _, name := range strings.Fields(string(all)) {
+		if !slices.Contains(taken, name) {
+			others = append(others, name)
+			continue
+		}
+		code, said := try(name, "0", name)
+		why := "runs as root without CAP_" + strings.ToUpper(name)
+		if code != exitHost || strings.Count(said, why) < 2 {
+			t.Errorf("without %s: exit code %d: %s", name, code, said)
+		}
+	}
+	if code, said := try("others", "47001", others...); code != exitOK {
+		t.Errorf("without %v: exit code %d: %s", others, code, said)
+	}
+}
+
 // What a host lacks is named before anything starts, with a remedy that follows from that.
 func TestRemediesFollowFromTheCause(t *testing.T) {
 	needsOCI(t)

@@ -64,11 +64,10 @@ func (e *Engine) privileges(version string) container.Fact {
 		return f
 	}
 	if os.Geteuid() == 0 {
-		if lacking := lackingCapabilities(); len(lacking) > 0 {
-			return container.Fact{Name: "privileges", Verdict: container.No,
-				Evidence: "gantry runs as root without " + strings.Join(lacking, ", "),
-				Advice: "give it these capabilities (docker run --privileged; CapabilityBoundingSet= of a unit), " +
-					"or use --runtime docker"}
+		if lacks := container.RootLacks("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "MKNOD", "NET_ADMIN", "SETGID",
+			"SETPCAP", "SETUID", "SYS_ADMIN"); lacks != nil {
+			lacks.Advice += ", or use --runtime docker"
+			return *lacks
 		}
 		if why := lockedMemory(e.tree.Mode(), version); why != "" {
 			return container.Fact{Name: "privileges", Verdict: container.No, Evidence: why,
@@ -84,23 +83,6 @@ func (e *Engine) privileges(version string) container.Fact {
 	return container.Fact{Name: "privileges", Verdict: container.No,
 		Evidence: "containers without a daemon and without root: " + missing,
 		Advice:   "run gantry as root or by sudo, or use --runtime docker as a member of the group docker"}
-}
-
-// lackingCapabilities are those of root that containers take and this process does not have.
-func lackingCapabilities() (lacking []string) {
-	has := effective()
-	for _, c := range []struct {
-		name string
-		bit  int
-	}{{"CHOWN", unix.CAP_CHOWN}, {"DAC_OVERRIDE", unix.CAP_DAC_OVERRIDE}, {"FOWNER", unix.CAP_FOWNER},
-		{"KILL", unix.CAP_KILL}, {"MKNOD", unix.CAP_MKNOD}, {"NET_ADMIN", unix.CAP_NET_ADMIN},
-		{"SETGID", unix.CAP_SETGID}, {"SETPCAP", unix.CAP_SETPCAP}, {"SETUID", unix.CAP_SETUID},
-		{"SYS_ADMIN", unix.CAP_SYS_ADMIN}} {
-		if has&(1<<c.bit) == 0 {
-			lacking = append(lacking, "CAP_"+c.name)
-		}
-	}
-	return lacking
 }
 
 // groups tests whether control groups can be made, with the controllers without which no container starts.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
+	"gantry/executor/container"
 )
 
 // Programs have the limits of the Docker Engine's programs where systemd starts it, independently of the limits of the
@@ -75,7 +76,7 @@ var oomScore = sync.OnceValue(func() int {
 })
 
 // mayRaise reports whether this process may raise limits beyond its own.
-func mayRaise() bool { return effective()&(1<<unix.CAP_SYS_RESOURCE) != 0 && initial() }
+func mayRaise() bool { return container.Has("SYS_RESOURCE") && initial() }
 
 // lockedMemory says why the OCI runtime of that version cannot have the limit of locked memory that it takes to load
 // its program for devices of cgroup v2; "" if it can. crun before 1.14 starts no container without, but for those in
@@ -90,18 +91,6 @@ func lockedMemory(mode cgroup.Mode, version string) string {
 	}
 	return fmt.Sprintf("gantry runs as root without CAP_SYS_RESOURCE, and with a hard limit of %d kB of locked "+
 		"memory, which crun %d.%d has to raise", own.Max>>10, major, minor)
-}
-
-// effective are the capabilities of this process: its first thread never changes them.
-func effective() uint64 {
-	status, _ := os.ReadFile("/proc/self/status")
-	for line := range strings.Lines(string(status)) {
-		if set, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			caps, _ := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
-			return caps
-		}
-	}
-	return 0
 }
 
 // number reads a file with one number.
