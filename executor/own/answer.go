@@ -169,15 +169,17 @@ func (p *Policy) follow(ctx context.Context, c *planner.Cycle, said *answer) err
 	if !q.ahead && said.Place != "" && said.Place != "now" {
 		return fmt.Errorf("place: %q is not known: choose now or earliest-finish", said.Place)
 	}
-	seen := make(map[planner.TaskID]bool, len(said.Order))
+	if n := c.Tasks() - len(p.ordered); n > 0 {
+		p.ordered = append(p.ordered, make([]int64, n)...)
+	}
 	for i, t := range said.Order {
 		if t < 0 || int(t) >= c.Tasks() || c.Task(t).Formal {
 			return fmt.Errorf("order[%d]: there is no task %d", i, t)
 		}
-		if seen[t] {
+		if p.ordered[t] == c.Round() {
 			return fmt.Errorf("order[%d]: task %d is there twice", i, t)
 		}
-		seen[t] = true
+		p.ordered[t] = c.Round()
 	}
 	q.tasks = said.Order
 	if q.ahead {

@@ -20,6 +20,13 @@ func (p *Policy) introduction(c *planner.Cycle) *introduction {
 		m.Nodes = append(m.Nodes, nodeInfo{n.ID, n.Name, groups[n.Group], n.Speed, amounts(n.Capacity)})
 		p.capacity = append(p.capacity, n.Capacity)
 		p.free = append(p.free, n.Capacity)
+		first := slices.IndexFunc(c.Nodes()[:i], func(m planner.Node) bool {
+			return m.Speed == n.Speed && m.Capacity == n.Capacity
+		})
+		if first < 0 {
+			first = i
+		}
+		p.kinds = append(p.kinds, planner.NodeID(first))
 	}
 	for a, from := range groups {
 		for b, to := range groups {
@@ -83,10 +90,10 @@ func (p *Policy) dueOnes(c *planner.Cycle, m *news) {
 	slices.Sort(p.due)
 	left := p.due[:0]
 	for _, t := range slices.Compact(p.due) {
-		a := c.Current(t)
+		a := c.Last(t)
 		switch {
-		case a != planner.None:
-			m.Started = append(m.Started, started(c, a))
+		case a != planner.None && (c.Attempt(a).Ordered >= p.asked || !c.Attempt(a).Over):
+			m.Started = append(m.Started, started(c, a)) // it may have ended, too
 		case c.Phase(t) != planner.Ready: // it has ended
 		case p.promised[t] && !c.Unplaced(t):
 			left = append(left, t)
@@ -96,12 +103,16 @@ func (p *Policy) dueOnes(c *planner.Cycle, m *news) {
 		}
 		delete(p.promised, t)
 	}
-	p.due = left
+	p.due, p.asked = left, c.Now()
 }
 
 func started(c *planner.Cycle, a planner.AttemptID) startedInfo {
 	att := c.Attempt(a)
-	return startedInfo{att.Task, att.Node, att.Ordered, c.Draft.ActiveEnd(att.Task)}
+	m := startedInfo{att.Task, att.Node, att.Ordered, att.Until}
+	if !att.Over {
+		m.Until = c.Draft.ActiveEnd(att.Task)
+	}
+	return m
 }
 
 // workflow tells of a workflow, or of what was added to it.
@@ -163,31 +174,41 @@ func (p *Policy) rank(t *planner.Task) int64 { return int64(p.ranks.Time(t)) }
 
 // runs has the estimated runs of a task.
 func (p *Policy) runs(c *planner.Cycle, t *planner.Task) []byte {
+	alike := c.BySpeed(t)
+	runs := make([]time.Duration, len(p.kinds)) // of those that stand for others
 	return p.byNode(c, func(n planner.NodeID) (time.Duration, bool) {
 		node := &c.Nodes()[n]
-		return c.Est.Run(t, node).Run, t.Need.Fits(node.Capacity)
+		if first := p.kinds[n]; alike && first != n {
+			return runs[first], t.Need.Fits(node.Capacity)
+		}
+		runs[n] = c.Est.Run(t, node).Run
+		return runs[n], t.Need.Fits(node.Capacity)
 	})
 }
 
 // byNode is a number for all nodes, or a list with one for each; null is for nodes that cannot have the task.
 func (p *Policy) byNode(c *planner.Cycle, of func(planner.NodeID) (time.Duration, bool)) []byte {
-	var same []byte
-	out, alike := []byte{'['}, true
-	for n := range c.Nodes() {
-		text := []byte("null")
-		if d, ok := of(planner.NodeID(n)); ok {
-			text = strconv.AppendInt(text[:0], int64(d), 10)
+	all, alike := make([]time.Duration, len(c.Nodes())), true
+	for n := range all {
+		d, ok := of(planner.NodeID(n))
+		if all[n] = d; !ok {
+			all[n] = -1
 		}
+		alike = alike && all[n] == all[0]
+	}
+	if alike && all[0] >= 0 {
+		return strconv.AppendInt(nil, int64(all[0]), 10)
+	}
+	out := []byte{'['}
+	for n, d := range all {
 		if n > 0 {
 			out = append(out, ',')
-		} else {
-			same = text
 		}
-		alike = alike && string(text) == string(same)
-		out = append(out, text...)
-	}
-	if alike && len(same) > 0 && same[0] != 'n' {
-		return same
+		if d < 0 {
+			out = append(out, "null"...)
+		} else {
+			out = strconv.AppendInt(out, int64(d), 10)
+		}
 	}
 	return append(out, ']')
 }

@@ -74,6 +74,9 @@ type Policy struct {
 	free     []unit.Vector    // the same
 	due      []planner.TaskID // to start by the last round
 	promised map[planner.TaskID]bool
+	ordered  []int64          // by task: the last round in which it was in an order
+	asked    planner.Time     // when the last round was
+	kinds    []planner.NodeID // by node: the first one of its speed and capacity
 	line     []byte
 }
 
@@ -157,7 +160,7 @@ func (p *Policy) begin(ctx context.Context, c *planner.Cycle) (err error) {
 	if p.peer, err = start(p.path); err != nil {
 		return err
 	}
-	p.ranks, p.due, p.capacity, p.free = &rank.Upward{}, nil, nil, nil
+	p.ranks, p.due, p.capacity, p.free, p.kinds = &rank.Upward{}, nil, nil, nil, nil
 	p.promised = map[planner.TaskID]bool{}
 	said := greeting{}
 	if err := p.ask(ctx, p.introduction(c), &said); err != nil {
