@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,7 +72,10 @@ func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
 	expect(t, exitOK, []string{"mine.sh"}, "show", dir, "r")
 	expect(t, exitOK, []string{"mine.sh starts it on"}, "explain", dir, "r", "end")
 	expect(t, exitOK, nil, "report", dir, "r", "--html", page)
-	expect(t, exitUsage, []string{"which is not started because a log names it"}, "simulate", dir, "--replay", "r")
+	expect(t, exitOK, nil, "simulate", dir, "--name", "again", "--replay", "r")
+	if r, again := makespan(t, dir, "r"), makespan(t, dir, "again"); math.Abs(r-again) > 0.01*r {
+		t.Errorf("the replay takes %v s, and the run took %v s", again, r)
+	}
 	expect(t, exitOK, nil, "simulate", dir, "--replay", "r", "--policy", "cpp")
 	if n := starts(); n != 2 {
 		t.Errorf("the program was started %d times", n)

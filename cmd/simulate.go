@@ -136,9 +136,6 @@ func replay(c *cli.Context, name string) error {
 	was := string(set.Encode())
 	if c.IsSet("policy") {
 		set.Policy = own.In(".", c.String("policy"))
-	} else if own.Is(set.Policy) {
-		return exit.Usagef("--replay %s: its policy %s is a program, which is not started because a log names it: "+
-			"name it, or another policy, with --policy", info.Name, set.Policy)
 	}
 	if c.IsSet("seed") {
 		set.Seed = c.Uint64("seed")
@@ -154,5 +151,5 @@ func replay(c *cli.Context, name string) error {
 		return err
 	}
 	defer s.Close()
-	return s.Replay(c.Context, log, &info, same)
+	return s.Replay(c.Context, log, &info, same, c.IsSet("policy"))
 }

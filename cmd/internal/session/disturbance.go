@@ -68,7 +68,7 @@ func (p *Planning) disturbed(ctx context.Context, db *sqlite.DB, run string) (ma
 	if err != nil {
 		return nil, err
 	}
-	r, err := planningOf(db, &info, "")
+	r, err := planningOf(ctx, db, &info, "")
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (r *rehearsal) More(ctx context.Context, run string) (*page.Extra, error) {
 func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy string) (p *Planning, w work, err error) {
 	rec, err := r.recorded(ctx, info)
 	if err == nil {
-		p, err = planningOf(r.log, info, policy)
+		p, err = planningOf(ctx, r.log, info, policy)
 	}
 	if err == nil {
 		w, err = p.repeatOf(ctx, r.log, info, rec)
@@ -93,9 +93,13 @@ func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy stri
 
 // plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
 func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
-	own, err := planningOf(r.log, info, "")
+	err := asked(info.Policy)
+	var own *Planning
 	var pl *planner.Planner
 	var adm *executor.Admitter
+	if err == nil {
+		own, err = planningOf(ctx, r.log, info, "")
+	}
 	if err == nil {
 		pl, adm, err = own.informed(ctx, r.log, info)
 	}
@@ -203,9 +207,6 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 		switch {
 		case err == nil:
 		case errors.Is(err, context.DeadlineExceeded):
-			continue
-		case i == 0 && asked(info.Policy) != nil:
-			x.OtherNote = "The run's own policy is not simulated: " + err.Error() + "."
 			continue
 		case i == 0:
 			x.OtherNote = "Other policies cannot be simulated: " + err.Error() + "."

@@ -9,6 +9,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/emulate"
+	"gantry/executor/own"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -29,6 +30,8 @@ type Planning struct {
 	View     *term.Progress
 	Limit    func(*planner.Planner, *executor.Admitter) // has the planner keep limits of tenants; nil: there are none
 
+	decided *own.Recorded // plans in place of a program; nil: the policy does
+
 	// Of a simulation.
 	measured func(l *executor.Launch) (sim.Measured, bool) // nil: nothing was measured
 	turns    []planner.Time                                // when the run arrived and woke that is replayed
@@ -42,6 +45,9 @@ func (p *Planning) With(set Settings) *Planning {
 
 // Policy makes the policy of the settings.
 func (p *Planning) Policy() (planner.Policy, error) {
+	if p.decided != nil {
+		return new(*p.decided), nil
+	}
 	pol, err := policy.Parse(p.Set.Policy)
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)

@@ -11,6 +11,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/forecast"
+	"gantry/executor/own"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -23,9 +24,19 @@ type measuredKey struct {
 }
 
 // Replay simulates a run of the log with its own measurements. The same settings get their turns at the same instants.
-func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, same bool) error {
+// Unless the policy was named for this, a program is not asked again: its decisions are repeated.
+func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, same, named bool) error {
 	s.ideal, s.Platform = true, &info.Platform
 	var err error
+	if !named {
+		err = s.repeatProgram(ctx, log, info)
+	}
+	if err != nil {
+		return err
+	}
+	if s.decided != nil {
+		s.View.Note("the policy is a program: its decisions are repeated (--policy asks it again)")
+	}
 	if s.work, err = s.repeat(ctx, log, info); err != nil {
 		return err
 	}
@@ -35,6 +46,18 @@ func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunIn
 		}
 	}
 	return s.start(ctx, sqlite.Bulk)
+}
+
+// repeatProgram has a simulation repeat the decisions of a run, if its policy is a program.
+func (p *Planning) repeatProgram(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) error {
+	if !own.Is(p.Set.Policy) {
+		return nil
+	}
+	p.decided = &own.Recorded{}
+	return log.Events(ctx, info.Name, func(e planner.Event, _ *executor.Admission) error {
+		p.decided.Take(e)
+		return nil
+	})
 }
 
 // turns are the instants at which workflows of a run arrived, and at which it woke for a plan.
@@ -49,18 +72,18 @@ func turns(ctx context.Context, log *sqlite.DB, run string) (at []planner.Time, 
 
 // planningOf plans a run of the log, with that policy, or its own if none is named. It replays the measurements of the
 // run.
-func planningOf(log *sqlite.DB, info *sqlite.RunInfo, policy string) (*Planning, error) {
+func planningOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, policy string) (*Planning, error) {
 	set := &Settings{}
 	if err := json.Unmarshal(info.Settings, set); err != nil {
 		return nil, fmt.Errorf("settings of run %s: %w", info.Name, err)
 	}
 	set.Runtime = Simulation.Name
-	if policy != "" {
-		set.Policy, set.RejectLate = policy, false
-	} else if err := asked(set.Policy); err != nil {
-		return nil, err
+	p := &Planning{Set: set, DB: log, ideal: true, View: term.New(true), Platform: &info.Platform}
+	if policy == "" {
+		return p, p.repeatProgram(ctx, log, info)
 	}
-	return &Planning{Set: set, DB: log, ideal: true, View: term.New(true), Platform: &info.Platform}, nil
+	set.Policy, set.RejectLate = policy, false
+	return p, nil
 }
 
 // informed makes a planner that knows as much as that of a run of the log knew when the run began.

@@ -116,7 +116,7 @@ func sampleRun(ctx context.Context, log *sqlite.DB, name string) (*calibrate.Sam
 		r.Courses[k.Task] = at
 	}
 	r.Simulate = func(m *hostmodel.Model) (map[string]calibrate.Course, error) {
-		p, err := planningOf(log, &info, "")
+		p, err := planningOf(ctx, log, &info, "")
 		if err != nil {
 			return nil, err
 		}
