@@ -55,11 +55,23 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 	l.Event(2*logtest.Second, &planner.AttemptExited{Attempt: l.Start(0, first, 1, 1, time.Second), Ran: time.Second,
 		Outcome: planner.OK, Usage: planner.Usage{Started: logtest.Second / 2, Ended: 3 * logtest.Second / 2}})
 	l.Start(2*logtest.Second, first+1, 1, 0, time.Second)
+	// b reads 1000 bytes from another node, which takes a second by the link. The rest of the time around it stays.
+	linked := logtest.Info("linked")
+	linked.Platform.Join(0, 0, 1000, 0)
+	l = logtest.New(t, db, linked)
+	first = l.Arrive(0, "chain", []string{"a", "b", "c"}, [][]int32{nil, {0}, {0}})
+	l.Exit(2*logtest.Second, l.Start(0, first, 1, 1, time.Second), planner.OK, 0, "")
+	for i := range planner.TaskID(2) { // c finds the file there
+		at := planner.Time(2+4*i) * logtest.Second
+		l.Event(at+4*logtest.Second, &planner.AttemptExited{Attempt: l.Start(at, first+1+i, 1, 0, time.Second),
+			Ran: time.Second, Outcome: planner.OK, Usage: planner.Usage{Queued: at, Staged: at + 2*logtest.Second,
+				Started: at + 3*logtest.Second, Ended: at + 4*logtest.Second, CopiedBytes: 1000 * unit.Bytes(1-i)}})
+	}
 	for _, c := range []struct {
 		run, workflow string
 		executed      int
 		machines      int
-	}{{"calm", "diamond", 4, 2}, {"half", "odd name/ü", 1, 1}} {
+	}{{"calm", "diamond", 4, 2}, {"half", "odd name/ü", 1, 1}, {"linked", "chain", 3, 2}} {
 		var text bytes.Buffer
 		write, err := export.WfFormat(context.Background(), db, c.run, onDocker)
 		if err != nil {
@@ -109,6 +121,13 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 		e := f.Workflow.Execution
 		if len(e.Tasks) != c.executed || len(e.Machines) != c.machines {
 			t.Errorf("%s: %d tasks on %d machines", c.run, len(e.Tasks), len(e.Machines))
+		}
+		if c.run == "linked" {
+			if b, c := e.Tasks[1].Overhead, e.Tasks[2].Overhead; b != 2 || c != 3 {
+				t.Errorf("of 4 s, a program runs 1 and a copy takes 1: %v s are around it, and without the copy %v",
+					b, c)
+			}
+			continue
 		}
 		if c.run != "calm" {
 			if e.Tasks[0].Overhead != 1 {

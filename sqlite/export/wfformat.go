@@ -61,19 +61,19 @@ func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capab
 }
 
 // executedQuery has the tasks that succeeded. The time around the program until its end (heard: or later) belongs to an
-// attempt; copies between nodes do not, as they are simulated. A formal task took no time on no node.
+// attempt; of copies between nodes, what they took longer than in a simulation. A formal task took no time on no node.
 const executedQuery = `SELECT t.task, coalesce(a.attempt, -1), coalesce(a.node, -1), coalesce(a.queued_ns, t.ended_ns),
 	a.started_ns, coalesce(a.ended_ns, t.ended_ns), coalesce(a.hold_millicores, t.need_millicores),
 	coalesce(a.hold_memory_bytes, t.need_memory_bytes), iif(t.attempts = 0, 0, a.ran_ns),
-	a.ended_ns - a.ran_ns - iif(r.runtime = 'sim'
-		OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.staged_ns, a.queued_ns)
+	a.ended_ns - a.ran_ns - iif(r.runtime = 'sim' OR coalesce(a.moved_bytes, 0) > 0, a.staged_ns, a.queued_ns)
 		- coalesce((SELECT sum(s.until_ns - s.since_ns) FROM suspensions s
 			WHERE s.run = r.id AND s.attempt = a.attempt), 0),
-	a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
+	a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
+	iif(r.runtime <> 'sim' AND a.copied_bytes > 0, a.copied_bytes, 0)
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?1 AND t.state = 'done'
 	LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt AND a.outcome = 'ok'
 	WHERE r.name = ?2 AND (a.attempt IS NOT NULL OR t.attempts = 0 AND NOT EXISTS (
-		SELECT 1 FROM reuses u WHERE u.run = r.id AND u.task = t.task AND u.from_run <> ''))`
+		SELECT 1 FROM reuses u WHERE u.run = r.id AND u.task = t.task AND u.from_run <> '')) ORDER BY a.queued_ns`
 
 // execution returns a workflow of a run with the sizes and images that it had, and its measurements.
 func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission, heard map[int64]int64,
@@ -95,14 +95,14 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	if err != nil {
 		return nil, nil, err
 	}
-	used := make([]bool, len(info.Platform.Nodes))
+	used, at := make([]bool, len(info.Platform.Nodes)), whereabouts(a)
 	began, ended := int64(math.MaxInt64), int64(math.MinInt64)
 	if err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var task, attempt, node, hold, memory int64
+		var task, attempt, node, hold, memory, copied int64
 		var queued, start, end, ran, around *int64
 		var last part
 		if err := scan(&task, &attempt, &node, &queued, &start, &end, &hold, &memory, &ran, &around, &last.cpu,
-			&last.memory, &last.read, &last.written); err != nil {
+			&last.memory, &last.read, &last.written, &copied); err != nil {
 			return err
 		}
 		i, ok := place[task]
@@ -117,8 +117,12 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		}
 		x := last.execution()
 		x.Cores, x.Known = t.Cores, x.Known|trace.Cores
+		copying := at.bring(&info.Platform, &a.Arrived.Tasks[i], planner.NodeID(node))
 		if around != nil {
 			x.Overhead = time.Duration(max(0, *around+max(0, heard[attempt]-*end)))
+			if copied > 0 && !info.Platform.Overlapped {
+				x.Overhead = max(0, x.Overhead-copying)
+			}
 		}
 		if (t.Known | t.Imputed).Has(trace.Memory) {
 			x.MemoryNeeded = memory
@@ -161,6 +165,47 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		}
 	}
 	return flow, did, nil
+}
+
+// places has the files of a workflow, and the nodes where each is.
+type places map[planner.FileID]*stored
+
+type stored struct {
+	size unit.Bytes
+	on   []planner.NodeID // none: everywhere
+}
+
+func whereabouts(a *executor.Admission) places {
+	at := places{}
+	for i := range a.Arrived.Files {
+		f := &a.Arrived.Files[i]
+		at[f.ID] = &stored{f.Size, slices.Clone(f.Homes)}
+	}
+	return at
+}
+
+// bring puts the files of a task on a node, and returns how long a simulation takes to copy its inputs there.
+func (p places) bring(on *planner.Platform, t *planner.Task, n planner.NodeID) (copying time.Duration) {
+	if n < 0 {
+		return 0
+	}
+	for _, f := range t.Inputs {
+		at := p[f]
+		if at == nil || len(at.on) == 0 || slices.Contains(at.on, n) {
+			continue
+		}
+		least := on.MoveTime(at.size, at.on[0], n)
+		for _, from := range at.on[1:] {
+			least = min(least, on.MoveTime(at.size, from, n))
+		}
+		at.on, copying = append(at.on, n), copying+least
+	}
+	for _, f := range t.Outputs {
+		if at := p[f]; at != nil {
+			at.on = append(at.on, n)
+		}
+	}
+	return copying
 }
 
 // asRun is the trace of a workflow with the sizes that its files had, and the digests of its images: a tag may move, a
