@@ -14,7 +14,8 @@ import (
 )
 
 // settingOf names the settings whose flag is not called as they are in the log.
-var settingOf = map[string]string{"mount": "mounts", "network": "networks", "secret": "secrets",
+var settingOf = map[string]string{"mount": "mounts", "resource": "tokens", "need": "needs",
+	"network": "networks", "secret": "secrets",
 	"env-file": "env", "retry": "retries",
 	"startup": "startup_ns", "grace": "grace_ns", "max-output": "max_output_bytes", "disk": "disk_bytes",
 	"tmp":    "tmp_bytes",

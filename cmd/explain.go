@@ -297,6 +297,8 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	case "no-node":
 		return "no node can take it now: those that could are drained, cut down or gone (gantry show, gantry node " +
 			"resume)"
+	case "tokens-held":
+		return "others hold the tokens that it needs (--resource)"
 	case "tenant-limit":
 		return "tasks of its tenant hold all cores that the limit of the tenant lets them"
 	}

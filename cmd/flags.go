@@ -34,6 +34,10 @@ func planFlags() []cli.Flag {
 			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
 		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival " +
 			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
+		&cli.StringSliceFlag{Name: "resource", Usage: "`NAME=COUNT`: the run has so many of a resource of your own, " +
+			"such as licences (may be repeated)"},
+		&cli.StringSliceFlag{Name: "need", Usage: "`[PATTERN=]NAME[:COUNT]`: tasks, or those whose name or type " +
+			"matches, hold so many of a resource while they run (may be repeated; the last that matches counts)"},
 		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
 			"workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1,

@@ -53,6 +53,8 @@ var idles = []idle{
 	{"", []string{"inputs"}, given.containerless, "this runtime runs no programs: no file is read"},
 	{"", []string{"env", "env-file", "secret", "mount", "network", "pull"}, func(g given) bool { return !g.Programs },
 		"no task runs a program, all are emulated"},
+	{"", []string{"resource", "need"}, func(g given) bool { return !g.Tokens },
+		"no task needs one: --need PATTERN=NAME says which do, by names and types of tasks"},
 	{"", []string{"network"}, func(g given) bool {
 		return !g.Networked && strings.Contains(strings.Join(g.set.Networks, " "), "outbound")
 	}, "it gives no command a network: its patterns are for names and types of tasks with commands"},

@@ -259,7 +259,7 @@ func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit,
 	for element := range max(1, len(j.Array)) {
 		t := trace.Task{ID: executor.EscapeName(j.Name), Name: j.Name, Kind: sbatch.Kind(j.Name),
 			Cores: float64(j.CPUs), MemoryBytes: j.Memory, Command: j.Argv(x.me, element), Image: image,
-			Env: executor.MergeEnv(nil, j.Export), TimeLimit: j.Limit, Container: 1,
+			Env: executor.MergeEnv(nil, j.Export), TimeLimit: j.Limit, Container: 1, Tokens: j.Licenses,
 			Known: trace.Cores | trace.Command | trace.Image}
 		if t.ID == "" {
 			t.ID = "job"

@@ -21,6 +21,7 @@ import (
 	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/own"
 	"gantry/executor/sim/hostmodel"
+	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/sqlite"
 	"gantry/trace"
@@ -57,6 +58,9 @@ func readSettings(c *cli.Context) (*session.Settings, error) {
 	if c.IsSet("retries") {
 		n := strconv.Itoa(c.Int("retries"))
 		s.Retries = append([]string{"exit-code=" + n, "output-missing=" + n}, s.Retries...)
+	}
+	if err := readTokens(c, s); err != nil {
+		return nil, err
 	}
 	if _, err := session.RetryRules(s.Retries); err != nil {
 		return nil, exit.With(exit.Usage, err)
@@ -377,4 +381,27 @@ func chosenRuntime(c *cli.Context) string {
 		fmt.Fprintf(c.App.ErrWriter, "no Docker Engine answers: gantry takes --runtime %s\n", name)
 	}
 	return name
+}
+
+// readTokens reads the resources that the user declares, and the tasks that need them.
+func readTokens(c *cli.Context, s *session.Settings) error {
+	for _, text := range c.StringSlice("resource") {
+		x, err := executor.ReadToken(text)
+		if err != nil {
+			return exit.Usagef("--resource %w", err)
+		}
+		if slices.ContainsFunc(s.Tokens, func(y executor.Token) bool { return y.Name == x.Name }) {
+			return exit.Usagef("--resource %s is given twice", x.Name)
+		}
+		if s.Tokens = append(s.Tokens, x); len(s.Tokens) > planner.MostTokens {
+			return exit.Usagef("--resource: a run has at most %d of them", planner.MostTokens)
+		}
+	}
+	for _, rule := range c.StringSlice("need") {
+		if err := executor.CheckNeeds(rule); err != nil {
+			return exit.Usagef("--need %w", err)
+		}
+		s.Needs = append(s.Needs, rule)
+	}
+	return nil
 }

@@ -33,6 +33,8 @@ type Admitter struct {
 	Shell     []string // words of the shell of commands whose trace names none; nil: trace.Strict
 	Mounts    []string // HOST:CONTAINER, read-only, of all commands
 	Networks  []string // rules as Networked takes them
+	Tokens    []Token  // that there are
+	Needs     []string // rules of the tokens that tasks need
 	SafeNames bool     // refuse file names that leave the run directory; simulation has no files
 	Fit       bool     // cut needs down to the largest node instead of refusing
 	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs
@@ -263,11 +265,14 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		t := &arrived.Tasks[i]
 		t.ID, t.Workflow, t.Stage = a.tasks+planner.TaskID(i), adm.Spec.ID, stage[i]
 		t.Need, t.NextMemory = need, next
+		if t.Tokens, err = a.tokens(sub, &w.Tasks[i]); err != nil {
+			return nil, err
+		}
 		t.Parents, t.Children = a.parentsOf(&edges, sub, g, i), a.taskIDs(&edges, w.Tasks[i].Children)
 		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
 		t.Retries, t.Restartable = int32(w.Tasks[i].Retries), preempt.Restart && !specs[i].WritesInPlace()
 		if g == nil && a.formal(sub, i) {
-			t.Need, t.Formal = unit.Vector{}, true
+			t.Need, t.Tokens, t.Formal = unit.Vector{}, planner.Tokens{}, true
 			continue
 		}
 		if len(specs[i].Command) == 0 && !preempt.None {

@@ -11,10 +11,7 @@ import (
 // CheckNetwork reads a rule of networks: outbound or none, for all commands, or PATTERN=outbound, PATTERN=none for
 // those whose task or type has a name that matches the glob.
 func CheckNetwork(rule string) error {
-	pattern, network, of := strings.Cut(rule, "=")
-	if !of {
-		pattern, network = "*", rule
-	}
+	pattern, network := ruleOf(rule)
 	if network != "outbound" && network != "none" {
 		return fmt.Errorf("%q is outbound or none, or PATTERN=outbound with a pattern for names or types of tasks",
 			rule)
@@ -29,15 +26,8 @@ func CheckNetwork(rule string) error {
 // none.
 func Networked(rules []string, t *trace.Task) (yes bool) {
 	for _, rule := range rules {
-		pattern, network, of := strings.Cut(rule, "=")
-		if !of {
-			pattern, network = "*", rule
-		}
-		for _, name := range [...]string{t.ID, t.Name, t.Kind} {
-			if ok, _ := path.Match(pattern, name); ok || !of {
-				yes = network == "outbound"
-				break
-			}
+		if pattern, network := ruleOf(rule); matches(pattern, t) {
+			yes = network == "outbound"
 		}
 	}
 	return yes

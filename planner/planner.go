@@ -237,7 +237,7 @@ func (p *Planner) explain(t TaskID, r Reason) {
 		p.told = append(p.told, 0)
 	}
 	if p.draft.Limited(t) {
-		r = Reason{Code: TenantLimit, Node: None}
+		r = p.draft.WhyLimited(t)
 	}
 	if p.told[t] == r.Code {
 		return

@@ -40,6 +40,7 @@ type State struct {
 	continuations int      // workflows that continue others
 	reuses        map[TaskID]*TaskReused
 	quotas        *quotas // of tenants; nil: there are none
+	tokens        *tokens // nil: nobody has declared any
 	crowd         *crowd  // nil: no link is shared
 	sealed        []int   // pages of tasks packed since the draft packed its own
 	news          News
@@ -281,6 +282,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 			s.held[att.Node].Decrease(held)
 			s.charge(t, -held[unit.CPU])
 		}
+		s.spend(t, -1)
 		s.deactivate(att)
 		s.news.Freed = true
 	}
@@ -445,6 +447,7 @@ func (s *State) ordered(o *Order, at Time) {
 		s.underWayCount++
 		s.held[o.Node].Increase(&o.Hold)
 		s.charge(o.Task, o.Hold[unit.CPU])
+		s.spend(o.Task, +1)
 		s.stages(o.Attempt)
 	case OrderResume:
 		att := s.attempts.at(o.Attempt)

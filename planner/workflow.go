@@ -64,6 +64,7 @@ type Task struct {
 	Need     unit.Vector
 	// NextMemory is what a try after one that ran out of memory gets at least, if Need has less by a prediction.
 	NextMemory unit.Bytes `json:",omitempty"`
+	Tokens     Tokens     `json:",omitzero"`
 	Parents    []TaskID   // distinct; see Formal
 	Children   []TaskID
 	Inputs     []FileID

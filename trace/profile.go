@@ -63,7 +63,7 @@ var profileKeys = map[string]bool{"attribute:runtime": true, "pegasus:runtime": 
 	"pegasus:pmc_request_cpus": true, "attribute:memory": true, "pegasus:memory": true, "globus:maxmemory": true,
 	"pegasus:pmc_request_memory": true, "condor:request_memory": true, "globus:maxwalltime": true,
 	"pegasus:maxwalltime": true, "dagman:RETRY": true, "dagman:retry": true, "gantry:phase": true, "gantry:disk": true,
-	"gantry:time-limit":       true,
+	"gantry:time-limit": true, "condor:concurrency_limits": true,
 	"pegasus:container.image": true, "selector:execution.site": true, "hints:execution.site": true,
 	"hints:executionpool": true}
 
@@ -113,6 +113,13 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			t.Phase = int32(b.positive(t, "phase", p.value, maxPhase, p.line))
 		case "gantry:disk":
 			t.DiskBps = int64(b.positive(t, "disk", p.value, maxRate, p.line))
+		case "condor:concurrency_limits":
+			t.Tokens = strings.Map(func(r rune) rune {
+				if r == ' ' {
+					return -1
+				}
+				return r
+			}, b.same(p.value))
 		case "gantry:time-limit":
 			b.limit(t, p.key, p.value, time.Second, p.line)
 		case "pegasus:container.image":

@@ -1,5 +1,5 @@
-// Package trace reads, checks and writes workflow traces: Pegasus DAX, Pegasus 5 YAML, WfCommons WfFormat and others. It
-// is a leaf: it knows nothing of planning or execution.
+// Package trace reads, checks and writes workflow traces: Pegasus DAX, Pegasus 5 YAML, WfCommons WfFormat and others.
+// It is a leaf: it knows nothing of planning or execution.
 package trace
 
 import (
@@ -144,6 +144,7 @@ type Task struct {
 	TimeLimit             time.Duration // 0: none
 	DiskLimit             int64         // bytes that its work directory may take; 0: none
 	Retries               int           // -1: not said
+	Tokens                string        // NAME[:COUNT],...: that it holds while it runs; see executor.Token
 	DiskBps               int64         // block I/O it asks for, bytes per second; 0: not said
 	// execution phase, from 1 on (Lim et al. 2017, section on the model); 0: not said
 	Phase       int32

@@ -107,7 +107,7 @@ func (p *Policy) place(c *planner.Cycle, x placement, now bool) error {
 	case now && phase != planner.Ready && phase != planner.Suspended:
 		return fmt.Errorf("task: task %d is not ready, it is %s", t, phase)
 	case now && c.Draft.Limited(t):
-		c.Explain(t, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
+		c.Explain(t, c.Draft.WhyLimited(t))
 		return nil
 	case phase != planner.Suspended && !c.Task(t).Need.Fits(c.Capacity(*x.Node)):
 		return fmt.Errorf("node: task %d needs %v, and node %d has %v", t, c.Task(t).Need, *x.Node,

@@ -155,7 +155,7 @@ func unlimited(c *planner.Cycle, q planner.Queue) (planner.TaskID, bool) {
 		if !ok || !c.Draft.Limited(t) {
 			return t, ok
 		}
-		c.Explain(t, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
+		c.Explain(t, c.Draft.WhyLimited(t))
 		q.Defer(c, t)
 	}
 }

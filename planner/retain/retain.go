@@ -80,7 +80,7 @@ func follow(c *planner.Cycle, n planner.NodeID) error {
 		var err error
 		switch {
 		case c.Draft.Limited(seg.Task): // it claims nothing as long as its tenant has enough
-			c.Explain(seg.Task, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
+			c.Explain(seg.Task, c.Draft.WhyLimited(seg.Task))
 			continue
 		case seg.Start <= c.Now():
 			if seg.Hold.Fits(free) {
@@ -138,7 +138,7 @@ func (f Float) Retain(c *planner.Cycle) error {
 		for seg := range c.Draft.Planned(node) {
 			if c.Draft.Limited(seg.Task) { // it claims nothing as long as its tenant has enough
 				if c.Phase(seg.Task) == planner.Ready && seg.Hold.Fits(free) && !(f.Strict && seg.Start > c.Now()) {
-					c.Explain(seg.Task, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
+					c.Explain(seg.Task, c.Draft.WhyLimited(seg.Task))
 				}
 				continue
 			}

@@ -20,7 +20,7 @@ const (
 	noTopology = "gantry gives out shares of CPU time, not sockets, cores or threads"
 	noAccounts = "gantry has no such accounting"
 	noBuffers  = "gantry has no burst buffers"
-	noLicenses = "gantry counts no licenses"
+	noLicenses = "gantry show has what waits for them"
 	noSignals  = "scancel ends whole jobs: it sends no signals"
 	useJSON    = "gantry queue --json has all that gantry knows"
 	ownUser    = "a job runs as the user who submitted it"
@@ -40,7 +40,7 @@ var sbatchOptions = slices.Concat(
 		"sockets-per-node= threads-per-core="),
 	refused(noAccounts, "mcs-label="), reported(noAccounts, "qos,q= wckey="), refused(noBuffers, "bb= bbf="),
 	refused(noHold, "begin,b= hold,H"), reported(noMail, "mail-type= mail-user="), refused(ownUser, "gid= uid="),
-	reported(planned, "nice[=] priority="), reported(noSteps, "distribution,m="), refused(noLicenses, "licenses,L="),
+	reported(planned, "nice[=] priority="), reported(noSteps, "distribution,m="),
 	refused(cpuTime, "overcommit,O"), reported(cpuTime, "oversubscribe,s"),
 	refused("gantry sets no frequency", "cpu-freq="),
 	refused("gantry submit --deadline gives a workflow a deadline", "deadline="),
@@ -98,6 +98,7 @@ var sbatchOptions = slices.Concat(
 			return err
 		}),
 		into("mincpus=", func(c *call) *string { return &c.minCPUs }),
+		into("licenses,L=", func(c *call) *string { return &c.Job.Licenses }),
 		into("nodes,N=", func(c *call) *string { return &c.nodes }),
 		parsed("ntasks,n=", count, func(c *call) *int { return &c.Tasks }),
 		into("ntasks-per-node=", func(c *call) *string { return &c.tasksPerNode }),

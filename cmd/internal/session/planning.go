@@ -83,6 +83,9 @@ func (p *Planning) Planner(ctx context.Context) (*planner.Planner, *executor.Adm
 	if p.Limit != nil {
 		p.Limit(pl, adm)
 	}
+	if len(p.Set.Tokens) > 0 {
+		pl.LimitTokens(executor.TokensThere(p.Set.Tokens))
+	}
 	return pl, adm, nil
 }
 
@@ -100,6 +103,7 @@ func (p *Planning) Admitter() *executor.Admitter {
 	shell, _ := trace.ShellWords(p.Set.Shell) // was read before
 	return &executor.Admitter{Platform: p.Platform, TimeScale: p.Set.TimeScale, SizeScale: p.Set.SizeScale,
 		Image: p.Set.Image, Emulate: p.Set.Emulate, Env: p.Set.Env, Mounts: p.Set.Mounts, Networks: p.Set.Networks,
+		Tokens: p.Set.Tokens, Needs: p.Set.Needs,
 		SafeNames: Capabilities(p.Set.Runtime).Programs, Fit: p.Set.Fit, Preempt: scenario.DefaultPreempt(),
 		Memory: p.memory(), Shell: shell}
 }

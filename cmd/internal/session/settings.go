@@ -35,16 +35,18 @@ type Settings struct {
 	SizeScale float64 `json:"size_scale"`
 	Image     string  `json:"image,omitempty"`
 	// Env and Mounts are given to all commands: NAME=value, and HOST:CONTAINER. Secrets are NAME or NAME=FILE.
-	Env      []string `json:"env,omitempty"`
-	Shell    string   `json:"shell,omitempty"` // of commands for a shell; "": as the workflow says, else trace.Strict
-	Mounts   []string `json:"mounts,omitempty"`
-	Secrets  []string `json:"secrets,omitempty"`
-	Networks []string `json:"networks,omitempty"` // rules as executor.Networked takes them
-	Emulate  bool     `json:"emulate,omitempty"`
-	Pull     string   `json:"pull,omitempty"` // fetch.Pull
-	Fit      bool     `json:"fit,omitempty"`
-	Strict   bool     `json:"strict,omitempty"`
-	FailFast bool     `json:"fail_fast,omitempty"`
+	Env      []string         `json:"env,omitempty"`
+	Shell    string           `json:"shell,omitempty"` // "": as the workflow says, else trace.Strict
+	Mounts   []string         `json:"mounts,omitempty"`
+	Secrets  []string         `json:"secrets,omitempty"`
+	Tokens   []executor.Token `json:"tokens,omitempty"`   // that the run has
+	Needs    []string         `json:"needs,omitempty"`    // rules of the tokens that tasks need
+	Networks []string         `json:"networks,omitempty"` // rules as executor.Networked takes them
+	Emulate  bool             `json:"emulate,omitempty"`
+	Pull     string           `json:"pull,omitempty"` // fetch.Pull
+	Fit      bool             `json:"fit,omitempty"`
+	Strict   bool             `json:"strict,omitempty"`
+	FailFast bool             `json:"fail_fast,omitempty"`
 	// RejectLate refuses workflows that cannot meet their deadlines.
 	RejectLate bool          `json:"reject_late,omitempty"`
 	Startup    time.Duration `json:"startup_ns"`

@@ -31,6 +31,8 @@ func reasonText(reason, dim string) string {
 		return "the plan has it later"
 	case "outranked", "unplaced":
 		return "the policy holds it back"
+	case "tokens-held":
+		return "others hold the tokens that it needs"
 	case "tenant-limit":
 		return "its tenant is at its limit"
 	case "no-node":

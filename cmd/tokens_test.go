@@ -1,0 +1,42 @@
+package cmd
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+func TestResourcesOfOnesOwn(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"m.makeflow": "CATEGORY=lic\na:\n\ttrue >a\nb:\n\ttrue >b\nCATEGORY=free\nc:\n\ttrue >c\n",
+		"p.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"><profile namespace="condor" ` +
+			`key="concurrency_limits">LIC:2, db</profile></job><job id="ID2" name="x" runtime="3"/></adag>`,
+		"c.yaml":   "nodes: [{name: n, cores: 4, memory: 1GB}]\n",
+		"none.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"/></adag>`,
+	})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	runs := "--dir=" + at("runs")
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitOK, "makespan 2.00 s", []string{"--resource=l=1", "--need=lic=l", at("m.makeflow")}},
+		{exitOK, "makespan 1.00 s", []string{"--resource=l=2", "--need=lic=l", at("m.makeflow")}},
+		{exitOK, "makespan 1.00 s", []string{"--resource=l=1", "--need=l", "--need=lic=none", at("m.makeflow")}},
+		{exitOK, "makespan 3.00 s", []string{"--resource=LIC=2", "--resource=db=1", at("p.dax")}},
+		{exitInput, "task ID1 (" + at("p.dax") + ", line 1) needs 2 of LIC, of which there is none",
+			[]string{at("p.dax")}},
+		{exitInput, "needs 1 of db, of which there is none: --resource db=COUNT says how many there are", []string{
+			"--resource=LIC=2", at("p.dax")}},
+		{exitInput, "needs more of LIC than there are: --resource LIC=1", []string{"--resource=LIC=1",
+			"--resource=db=1", at("p.dax")}},
+		{exitInput, "--resource has no effect here: no task needs one", []string{"--resource=LIC=1", at("none.dax")}},
+		{exitUsage, "--resource a is given twice", []string{"--resource=a=1", "--resource=a=2", at("p.dax")}},
+		{exitUsage, `--resource "a=99999": write NAME=COUNT`, []string{"--resource=a=99999", at("p.dax")}},
+		{exitUsage, `--need "a:0": write NAME or NAME:COUNT`, []string{"--need=a:0", at("p.dax")}},
+		{exitUsage, "syntax error in pattern of names", []string{"--need=[=a", at("p.dax")}},
+	} {
+		expect(t, c.code, []string{c.says}, append([]string{"simulate", runs, "--cluster=" + at("c.yaml")},
+			c.args...)...)
+	}
+}
