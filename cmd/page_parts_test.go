@@ -300,6 +300,7 @@ func TestAPortInUseIsSaidBeforeAnythingRuns(t *testing.T) {
 	expect(t, exitUsage, []string{"--port has no effect", "without --watch"}, "run", "--runtime", "null", "--port",
 		port, "--dir", home, filepath.Join(dir, "one.dax"))
 	over := stuckLog(t, sqlite.Failed)
-	expect(t, exitInput, []string{"has ended (failed)", "gantry report stuck-run-1 --html"}, "watch", "--dir", over)
+	expect(t, exitInput, []string{"has ended (failed)", "gantry report stuck-run-1 --html"}, "watch", "stuck", "--dir",
+		over)
 	expect(t, exitInput, []string{"no run"}, "watch", "nothere", "--dir", over)
 }

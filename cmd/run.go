@@ -70,8 +70,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 				noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
 					Usage: "print the plan, with all commands, and start nothing"}},
 			singleFlags(), nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: " +
-				"let job steps run one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a " +
-				"step for each task)"}}),
+				"let job steps run one task after the other, as long as the next one comes within `TIME`, such as 2s " +
+				"(default: a step for each task)"}}),
 		Action: func(c *cli.Context) error {
 			set, err := readRunSettings(c)
 			if err == nil {

@@ -24,15 +24,16 @@ import (
 func watchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "watch",
-		Usage:     "serve the page of a run while the run is under way",
+		Usage:     "serve a page of all runs and submissions, or of a run while it is under way",
 		ArgsUsage: "[RUN|ID]",
-		Description: `Without RUN it is the latest run; the number of a submission
-to a server shows that alone. It prints an address on this host: open it in a browser.
-The page is that of gantry report --html and follows the run. The address has a token: a request without it gets
-nothing, and no request can change anything. The command ends with the run, or with Ctrl-C, which does not affect
-the run.
+		Description: `Without RUN it lists the runs of the directory, and the queue, tenants and nodes of its server. It
+has a page of each run and submission, and ends with Ctrl-C. The page of a run is that of gantry report --html and follows it; the
+number of a submission to a server shows that alone. Then the command ends with the run, or with Ctrl-C, which does not
+affect it. It prints an address on this host: open it in a browser. The address has a token: a request without it gets
+nothing, and no request can change anything.
 
-   gantry watch
+   gantry watch                             the directory
+   gantry watch RUN
    gantry watch --metrics RUN
    gantry run --watch montage.dax
 
@@ -69,11 +70,19 @@ func pageOf(c *cli.Context) func(db *sqlite.DB, run string) (*live.Server, error
 	if !c.Bool("watch") {
 		return nil
 	}
-	return func(db *sqlite.DB, run string) (*live.Server, error) { return listenLive(c, db, run) }
+	return func(db *sqlite.DB, run string) (*live.Server, error) {
+		if c.Command.Name == "serve" {
+			return listenAll(c, run)
+		}
+		return listenLive(c, db, run)
+	}
 }
 
 // watch serves the page of a run that another gantry works on.
 func watch(c *cli.Context, name string) error {
+	if name == "" && !c.Bool("metrics") {
+		return watchAll(c)
+	}
 	db, err := readLog(c)
 	if err != nil {
 		return err
@@ -109,6 +118,22 @@ func watch(c *cli.Context, name string) error {
 	return serveUntilOver(c, server)
 }
 
+// watchAll serves the page of the directory.
+func watchAll(c *cli.Context) error {
+	db, err := openLog(c)
+	if dir, e := homeOf(c); err != nil && (e != nil || !session.Held(filepath.Join(dir, api.LockName))) {
+		return err // no server has more to say
+	} else if err == nil {
+		db.Close()
+	}
+	server, err := listenAll(c, "")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
+	return serveUntilOver(c, server)
+}
+
 // serveUntilOver serves a page until its run or submission is over, or a signal comes.
 func serveUntilOver(c *cli.Context, server *live.Server) error {
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -128,7 +153,7 @@ func watchOne(c *cli.Context, now *sqlite.DB, id string) error {
 	if err != nil {
 		return session.LogError(err)
 	}
-	one := &liveOne{c: c, run: run.Name}
+	one := &liveOne{c: c, run: run.Name, open: func(context.Context) (*sqlite.DB, error) { return readLog(c) }}
 	if one.id, err = strconv.ParseInt(id, 10, 64); err != nil {
 		return exit.Usagef("watch %s: name a run, or a submission by its number", id)
 	}
@@ -148,9 +173,10 @@ func watchOne(c *cli.Context, now *sqlite.DB, id string) error {
 // liveOne is a submission as a source of pages. Each has the log of that submission as it is then, as far as the caller
 // may read it.
 type liveOne struct {
-	c   *cli.Context
-	id  int64
-	run string
+	c    *cli.Context
+	id   int64
+	run  string
+	open func(context.Context) (*sqlite.DB, error)
 }
 
 func (l *liveOne) Page() ([]byte, string, error) { return page.Document(l.run) }
@@ -176,7 +202,7 @@ func (l *liveOne) Data(ctx context.Context) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	db, err := readLog(l.c)
+	db, err := l.open(ctx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -1,4 +1,4 @@
-// Package live serves the page of a run while the run is under way: on the loopback, to clients with the token in the
+// Package live serves pages of runs while they are under way: on the loopback, to clients with the token in the
 // URL, read-only. It reads the log and nothing else, and only while somebody looks.
 package live
 
@@ -39,19 +39,35 @@ const (
 	Farewell = 3 * time.Second
 )
 
-// Server serves one source.
+// Server serves a source, and others below its address.
 type Server struct {
-	source   Source
+	*room    // at the address
 	listener net.Listener
 	http     *http.Server
 	token    string
 	handlers map[string]http.Handler
+	rate     limiter
+	// Open opens the source of two words below the address, such as run/NAME; nil: there are none. An error says that
+	// there is no such source.
+	Open func(ctx context.Context, path string) (Source, error)
+
+	mu    sync.Mutex
+	ctx   context.Context // of Serve
+	below map[string]*room
+}
+
+// maxRooms bounds the sources below an address that are followed at once.
+const maxRooms = 24
+
+// room serves one source to those that look at it.
+type room struct {
+	source Source
+	end    context.CancelFunc // of one below the address
 
 	share float64 // of a core that reading the source may take
 	least time.Duration
 
 	looking chan struct{} // somebody began to look
-	rate    limiter
 
 	mu      sync.Mutex
 	clients int // streams
@@ -65,6 +81,11 @@ type Server struct {
 	leave   sync.Once
 }
 
+func newRoom(source Source) *room {
+	return &room{source: source, share: 0.004, least: time.Second, looking: make(chan struct{}, 1),
+		news: make(chan struct{}), fetched: make(chan struct{})}
+}
+
 // Listen opens a server at a port of the loopback; port 0 is any that is free. Handlers are served below the token, by
 // name.
 func Listen(port int, source Source, handlers map[string]http.Handler) (*Server, error) {
@@ -76,10 +97,9 @@ func Listen(port int, source Source, handlers map[string]http.Handler) (*Server,
 	}
 	secret := make([]byte, 18)
 	_, _ = rand.Read(secret) // it never fails
-	s := &Server{source: source, listener: bounded{l, make(chan struct{}, maxConnections)},
-		token: base64.RawURLEncoding.EncodeToString(secret), handlers: handlers, share: 0.004, least: time.Second,
-		looking: make(chan struct{}, 1), news: make(chan struct{}), fetched: make(chan struct{}),
-		rate: limiter{most: maxRate}}
+	s := &Server{room: newRoom(source), listener: bounded{l, make(chan struct{}, maxConnections)},
+		token: base64.RawURLEncoding.EncodeToString(secret), handlers: handlers, rate: limiter{most: maxRate},
+		ctx: context.Background(), below: map[string]*room{}}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader}
 	return s, nil
@@ -90,6 +110,11 @@ func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + 
 
 // Serve serves until the source is over or ctx is done. Then clients have a moment to fetch the last data.
 func (s *Server) Serve(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx) // for those below, too
+	defer stop()
+	s.mu.Lock()
+	s.ctx = ctx
+	s.mu.Unlock()
 	closed := make(chan error, 1)
 	go func() { closed <- s.http.Serve(s.listener) }()
 	if s.follow(ctx) {
@@ -114,52 +139,52 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // follow reads the source again and again: while somebody looks, and so rarely that it costs the share of a core. It
 // reports whether nobody waits for the last data.
-func (s *Server) follow(ctx context.Context) (alone bool) {
+func (r *room) follow(ctx context.Context) (alone bool) {
 	for {
-		for !s.watched() {
+		for !r.watched() {
 			if ctx.Err() != nil {
 				return true
 			}
-			if over, err := s.source.Over(ctx); over && err == nil {
+			if over, err := r.source.Over(ctx); over && err == nil {
 				return true
 			}
-			s.sleep(ctx, s.least, s.looking)
+			r.sleep(ctx, r.least, r.looking)
 		}
 		spent := threadTime()
-		data, over, err := s.source.Data(ctx)
+		data, over, err := r.source.Data(ctx)
 		took := spent()
 		if ctx.Err() != nil {
-			s.publish(nil, true, nil)
+			r.publish(nil, true, nil)
 			return true
 		}
-		s.publish(data, over, err)
+		r.publish(data, over, err)
 		if over {
-			return !s.watched()
+			return !r.watched()
 		}
-		pause := max(s.least, time.Duration(float64(took)/s.share))
+		pause := max(r.least, time.Duration(float64(took)/r.share))
 		// The end of the run is shown at once, however long the pause.
 		for until := time.Now().Add(pause); time.Now().Before(until) && ctx.Err() == nil; {
-			if over, err := s.source.Over(ctx); over && err == nil {
+			if over, err := r.source.Over(ctx); over && err == nil {
 				break
 			}
-			s.sleep(ctx, min(s.least, time.Until(until)), s.looking)
+			r.sleep(ctx, min(r.least, time.Until(until)), r.looking)
 		}
 	}
 }
 
 // gone says that nobody waits for the last data.
-func (s *Server) gone() { s.leave.Do(func() { close(s.fetched) }) }
+func (r *room) gone() { r.leave.Do(func() { close(r.fetched) }) }
 
 // Hurry lets the server look at once whether the run is over.
-func (s *Server) Hurry() {
+func (r *room) Hurry() {
 	select {
-	case s.looking <- struct{}{}:
+	case r.looking <- struct{}{}:
 	default:
 	}
 }
 
 // sleep ends early if the context does or somebody begins to look.
-func (s *Server) sleep(ctx context.Context, span time.Duration, looking <-chan struct{}) {
+func (r *room) sleep(ctx context.Context, span time.Duration, looking <-chan struct{}) {
 	t := time.NewTimer(span)
 	defer t.Stop()
 	select {
@@ -169,22 +194,22 @@ func (s *Server) sleep(ctx context.Context, span time.Duration, looking <-chan s
 	}
 }
 
-func (s *Server) watched() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clients > 0
+func (r *room) watched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients > 0
 }
 
 // publish lets all streams hear of news.
-func (s *Server) publish(data []byte, over bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *room) publish(data []byte, over bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if data != nil {
-		s.data, s.version = data, s.version+1
+		r.data, r.version = data, r.version+1
 	}
-	s.over, s.failure, s.waiting = over, err, s.clients
-	close(s.news)
-	s.news = make(chan struct{})
+	r.over, r.failure, r.waiting = over, err, r.clients
+	close(r.news)
+	r.news = make(chan struct{})
 }
 
 // ServeHTTP implements http.Handler.
@@ -219,13 +244,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	at := s.room
+	if parts := strings.SplitN(name, "/", 3); len(parts) == 3 && s.Open != nil {
+		var err error
+		if at, err = s.enter(parts[0] + "/" + parts[1]); err != nil {
+			refuse(http.StatusNotFound, err.Error())
+			return
+		}
+		name = parts[2]
+	}
 	switch name {
 	case "":
-		s.servePage(w, r)
+		at.servePage(w)
 	case "data":
-		s.serveData(w)
+		at.serveData(w)
 	case "events":
-		s.serveEvents(w, r)
+		at.serveEvents(r.Context(), w)
 	default:
 		if x, ok := s.handlers[name]; ok {
 			x.ServeHTTP(w, r)
@@ -233,6 +267,39 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		http.NotFound(w, r)
 	}
+}
+
+// enter returns the room of a source below the address. One that nobody looks at makes room for it.
+func (s *Server) enter(path string) (*room, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.below[path]; r != nil {
+		return r, nil
+	}
+	for name, r := range s.below {
+		if len(s.below) >= maxRooms && !r.watched() {
+			r.end()
+			delete(s.below, name)
+		}
+	}
+	if len(s.below) >= maxRooms {
+		return nil, fmt.Errorf("%d pages are open, which is all: close one", maxRooms)
+	}
+	source, err := s.Open(s.ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	r := newRoom(source)
+	ctx, end := context.WithCancel(s.ctx)
+	r.end = end
+	s.below[path] = r
+	go func() {
+		data, over, err := source.Data(ctx) // also of a run that has ended
+		if r.publish(data, over, err); !over {
+			r.follow(ctx)
+		}
+	}()
+	return r, nil
 }
 
 // ours reports whether a request names this server, and comes from no page of another site.
@@ -249,8 +316,8 @@ func (s *Server) ours(r *http.Request) bool {
 	return from == "" || from == "none" || from == "same-origin"
 }
 
-func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
-	text, policy, err := s.source.Page()
+func (r *room) servePage(w http.ResponseWriter) {
+	text, policy, err := r.source.Page()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -260,37 +327,37 @@ func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text) // a client that does not read it misses it
 }
 
-func (s *Server) serveData(w http.ResponseWriter) {
-	s.mu.Lock()
-	data, failure := s.data, s.failure
-	s.mu.Unlock()
+func (r *room) serveData(w http.ResponseWriter) {
+	r.mu.Lock()
+	data, failure := r.data, r.failure
+	r.mu.Unlock()
 	if data == nil && failure != nil {
 		http.Error(w, failure.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", "application/gzip")
 	_, _ = w.Write(data)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over && s.waiting > 0 {
-		if s.waiting--; s.waiting == 0 {
-			s.gone()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over && r.waiting > 0 {
+		if r.waiting--; r.waiting == 0 {
+			r.gone()
 		}
 	}
 }
 
 // serveEvents sends a client each version of the data. One that does not read misses versions and, in the end, its
 // connection.
-func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	s.clients++
-	s.mu.Unlock()
+func (r *room) serveEvents(ctx context.Context, w http.ResponseWriter) {
+	r.mu.Lock()
+	r.clients++
+	r.mu.Unlock()
 	defer func() {
-		s.mu.Lock()
-		s.clients--
-		s.mu.Unlock()
+		r.mu.Lock()
+		r.clients--
+		r.mu.Unlock()
 	}()
-	s.Hurry()
+	r.Hurry()
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	say := func(text string) bool {
@@ -302,9 +369,9 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	told := int64(0)
 	for {
-		s.mu.Lock()
-		news, version, over, failure := s.news, s.version, s.over, s.failure
-		s.mu.Unlock()
+		r.mu.Lock()
+		news, version, over, failure := r.news, r.version, r.over, r.failure
+		r.mu.Unlock()
 		text := ""
 		if version > told {
 			told = version
@@ -323,7 +390,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		wake := time.NewTimer(beat)
 		select {
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			wake.Stop()
 			return
 		case <-news:

@@ -30,6 +30,9 @@ var web embed.FS
 var modules = []string{"text", "data", "detail", "chart", "answer", "timeline", "load", "table", "types", "dag",
 	"estimates", "deadlines", "others", "about", "results", "live", "main"}
 
+// listModules are those of the page of a directory.
+var listModules = []string{"text", "data", "live", "list"}
+
 // Options are the contents of a page besides those of the log. The zero value adds nothing.
 type Options struct {
 	Now  time.Time
@@ -59,7 +62,7 @@ func Write(ctx context.Context, w io.Writer, db *sqlite.DB, names []string, o Op
 		return err
 	}
 	text, _, err := document(base64.StdEncoding.EncodeToString(pack(data, thorough)),
-		strings.Join(names, ", "), false)
+		strings.Join(names, ", "), modules, false)
 	if err != nil {
 		return err
 	}
@@ -90,12 +93,25 @@ func Data(ctx context.Context, db *sqlite.DB, name string, o Options) (data []by
 }
 
 // Document returns a page without data, which asks the server that it came from for them, and its policy.
-func Document(title string) (text []byte, policy string, err error) { return document("", title, true) }
+func Document(title string) (text []byte, policy string, err error) {
+	return document("", title, modules, true)
+}
+
+// List returns the page of a directory of runs. Its data are an object, packed.
+func List(title string) (text []byte, policy string, err error) {
+	return document("", title, listModules, true)
+}
+
+// Packed returns a value as the data of a page.
+func Packed(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	return pack(text, gzip.BestSpeed), err
+}
 
 // document puts the page together. Its policy lets the browser run this script and this style only, and load nothing,
 // but for a live page the data from its server.
-func document(data, title string, live bool) (page []byte, policy string, err error) {
-	script, err := bundle()
+func document(data, title string, modules []string, live bool) (page []byte, policy string, err error) {
+	script, err := bundle(modules)
 	if err != nil {
 		return nil, "", err
 	}
@@ -138,7 +154,7 @@ var (
 
 // bundle joins the modules into one script, as a file that is opened from disk cannot import others. Each module
 // becomes a function that returns its exports.
-func bundle() (string, error) {
+func bundle(modules []string) (string, error) {
 	var b strings.Builder
 	b.WriteString("'use strict';\n")
 	for _, m := range modules {

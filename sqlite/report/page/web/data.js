@@ -20,9 +20,12 @@ const unpacked = (o, names = Object.keys(o)) => ({...o, ...Object.fromEntries(na
 
 export const embedded = () => raw(document.getElementById('data').textContent);
 
+export async function inflate(packed) {
+  return JSON.parse(await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).text());
+}
+
 export async function unpack(packed) {
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
-  const page = JSON.parse(await new Response(stream).text()), kinds = new Map();
+  const page = await inflate(packed), kinds = new Map();
   for (const r of page.runs) {
     for (const k of r.kinds || []) if (!kinds.has(k)) kinds.set(k, kinds.size);
     prepare(r, k => colour(kinds.get(r.kinds[k])));

@@ -1,9 +1,9 @@
 // A live page: it hears from its server when there is more to see.
 import {el} from './text.js';
-import {unpack} from './data.js';
 
-// follow calls show with each version of the data. It returns the line that says how fresh the page is.
-export function follow(show) {
+// follow calls show with each version of the data, as read reads it, until one is over. It returns the line that says how
+// fresh the page is.
+export function follow(show, read, last) {
   const text = el('span', {role: 'status'}, 'connecting…');
   let paused = false, missed = false, over = false, busy = false;
   const pause = el('button', {type: 'button', 'aria-pressed': 'false', on: {click: () => {
@@ -19,9 +19,9 @@ export function follow(show) {
     try {
       const answer = await fetch('data');
       if (!answer.ok) throw new Error(await answer.text());
-      const page = await unpack(new Uint8Array(await answer.arrayBuffer()));
+      const page = await read(new Uint8Array(await answer.arrayBuffer()));
       show(page);
-      const ended = page.runs[0].state !== 'running';
+      const ended = last(page);
       text.textContent = ended ? 'The run has ended: this page is complete, and follows nothing any more.' : `Live, as of ${new Date(page.written).toLocaleTimeString()}.`;
       if (ended) finish();
     } catch (e) {

@@ -97,7 +97,7 @@ function assign(run, fresh) {
 async function main() {
   try {
     if (document.getElementById('data').textContent) show(await unpack(embedded()));
-    else document.querySelector('header').append(follow(show));
+    else document.querySelector('header').append(follow(show, unpack, p => p.runs[0].state !== 'running'));
     root.removeAttribute('aria-busy');
     performance.mark('drawn');
     document.documentElement.dataset.ready = 'yes';
