@@ -38,8 +38,8 @@ type listing struct {
 	Notes   []string          `json:"notes"`
 }
 
-// liveAll is the directory of runs as a source of pages: its server, if there is one, and the runs in the log, as far as
-// the caller may read it.
+// liveAll is the directory of runs as a source of pages: its server, if there is one, and the runs in the log, as far
+// as the caller may read it.
 type liveAll struct {
 	c    *cli.Context
 	run  string // of the server that this process is; "": the page is never over

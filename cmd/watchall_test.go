@@ -38,7 +38,7 @@ func watching(t *testing.T, args ...string) string {
 func TestThePageOfADirectory(t *testing.T) {
 	needsBrowser(t)
 	dir := t.TempDir()
-	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", dir, "--name", "earlier", "../examples/montage/montage-25.dax")
+	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", dir, "--name", "earlier", montage)
 	s := serveIn(t, dir, "--runtime", "null", "--name", "srv", "--time-scale", "0")
 	count := 10_000
 	if testing.Short() {
@@ -80,8 +80,8 @@ func TestThePageOfADirectory(t *testing.T) {
 		do(t, one, chromedp.Poll(`document.querySelector('#answer') !== null`, nil))
 		expectText(t, one, "main", x.has)
 	}
-	for path, want := range map[string]string{"run/nothere/": "no run", "run/..%2f..%2fetc/": "no run", "x/y/": "no such page",
-		"submission/99999999/": "99999999"} {
+	for path, want := range map[string]string{"run/nothere/": "no run", "run/..%2f..%2fetc/": "no run",
+		"x/y/": "no such page", "submission/99999999/": "99999999"} {
 		r, err := http.Get(address + path)
 		if err != nil {
 			t.Fatal(err)
