@@ -189,7 +189,8 @@ func commands() []*cli.Command {
 		title    string
 		commands []*cli.Command
 	}{
-		{running, []*cli.Command{runCommand(), simulateCommand(), resumeCommand(), checkCommand(), policiesCommand()}},
+		{running, []*cli.Command{runCommand(), mapCommand(), simulateCommand(), resumeCommand(), checkCommand(),
+			policiesCommand()}},
 		{looking, []*cli.Command{lsCommand(), showCommand(), watchCommand(), logsCommand(), explainCommand(),
 			shellCommand(), exportCommand(), reportCommand(), statisticsCommand(), analyzeCommand()}},
 		{serving, append([]*cli.Command{serveCommand(), submitCommand(), queueCommand(), waitCommand(),

@@ -136,16 +136,8 @@ func trainModel(c *cli.Context) error {
 	all := samplesOf(runs, c.Int("latest"))
 	m.Samples, m.Model = len(all), predict.Fit(all).Model(method)
 	if !c.Bool("no-keep") {
-		if err := os.MkdirAll(c.String("dir"), 0o755); err != nil {
-			return exit.With(exit.Host, err)
-		}
-		db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.Durable)
-		if err != nil {
-			return exit.With(exit.Host, err)
-		}
-		defer db.Close()
-		if err := db.KeepModel(c.Context, m); err != nil {
-			return exit.With(exit.Host, err)
+		if err := storeModel(c, m); err != nil {
+			return err
 		}
 	}
 	if asJSON(c, m) {
@@ -160,32 +152,28 @@ func trainModel(c *cli.Context) error {
 	return nil
 }
 
+// storeModel keeps a model in the log.
+func storeModel(c *cli.Context, m *sqlite.TrainedModel) error {
+	if err := os.MkdirAll(c.String("dir"), 0o755); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		return exit.With(exit.Host, err)
+	}
+	defer db.Close()
+	if err := db.KeepModel(c.Context, m); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	return nil
+}
+
 // trainingRuns reads the runs of the logs that go together: by time, on the runtime and at the scales of the latest
 // run.
 func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) {
-	var all []sqlite.TrainingRun
-	traces := c.StringSlice("trace")
-	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {
-		if _, err := os.Stat(path); i == 0 && len(traces) > 0 && errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		runs, err := readTraining(c.Context, path, c.String("runtime"))
-		if err != nil {
-			return nil, nil, err
-		}
-		if i > 0 {
-			for k := range runs {
-				runs[k].Name = path + ":" + runs[k].Name
-			}
-		}
-		all = append(all, runs...)
-	}
-	for _, path := range traces {
-		run, err := traceTraining(path, cmp.Or(c.String("runtime"), session.UsualRuntime.Name))
-		if err != nil {
-			return nil, nil, exit.With(exit.Input, err)
-		}
-		all = append(all, run)
+	all, err := candidates(c)
+	if err != nil {
+		return nil, nil, err
 	}
 	if small := c.StringSlice("small"); len(small) > 0 {
 		of := slices.Clone(all)
@@ -225,6 +213,35 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) 
 			leftOut(left))
 	}
 	return kept, left, nil
+}
+
+// candidates reads all runs of the logs, and the traces.
+func candidates(c *cli.Context) ([]sqlite.TrainingRun, error) {
+	var all []sqlite.TrainingRun
+	traces := c.StringSlice("trace")
+	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {
+		if _, err := os.Stat(path); i == 0 && len(traces) > 0 && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		runs, err := readTraining(c.Context, path, c.String("runtime"))
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			for k := range runs {
+				runs[k].Name = path + ":" + runs[k].Name
+			}
+		}
+		all = append(all, runs...)
+	}
+	for _, path := range traces {
+		run, err := traceTraining(path, cmp.Or(c.String("runtime"), session.UsualRuntime.Name))
+		if err != nil {
+			return nil, exit.With(exit.Input, err)
+		}
+		all = append(all, run)
+	}
+	return all, nil
 }
 
 // traceTraining takes what a trace, or a directory of them, measured as if it were a run: on nodes of speed 1.

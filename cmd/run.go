@@ -64,14 +64,7 @@ run after any of these, and after a crash.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
-		Flags: slices.Concat(planFlags(), readingFlags(), givenFlags(""), []cli.Flag{networkFlag()},
-			estimateFlags(runEstimator),
-			containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(), resultsDirFlag(atEnd),
-				noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
-					Usage: "print the plan, with all commands, and start nothing"}},
-			singleFlags(), nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: " +
-				"let job steps run one task after the other, as long as the next one comes within `TIME`, such as 2s " +
-				"(default: a step for each task)"}}),
+		Flags: append(runFlags(), singleFlags("with -- COMMAND: ")...),
 		Action: func(c *cli.Context) error {
 			set, err := readRunSettings(c)
 			if err == nil {
@@ -86,6 +79,17 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			return begin(c, set, sqlite.Durable)
 		},
 	}
+}
+
+// runFlags are those of commands that run workflows in containers.
+func runFlags() []cli.Flag {
+	return slices.Concat(planFlags(), readingFlags(), givenFlags(""), []cli.Flag{networkFlag()},
+		estimateFlags(runEstimator), containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(),
+			resultsDirFlag(atEnd), noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
+				Usage: "print the plan, with all commands, and start nothing"}},
+		nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run " +
+			"one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a step for " +
+			"each task)"}})
 }
 
 // runEstimator is the default of the estimator of runs.

@@ -26,13 +26,13 @@ const commandWord = "--"
 
 func ofCommand(c *cli.Context) bool { return c.Args().First() == commandWord }
 
-// singleFlags are those of gantry run about the one command on its command line.
-func singleFlags() []cli.Flag {
+// singleFlags are the demands of commands that no workflow tells.
+func singleFlags(when string) []cli.Flag {
 	return []cli.Flag{
-		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with -- COMMAND: `CORES` that it may use"},
-		&cli.StringFlag{Name: "memory", Usage: "with -- COMMAND: `SIZE` of memory that it may use, such as 1G " +
+		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: when + "`CORES` that it may use"},
+		&cli.StringFlag{Name: "memory", Usage: when + "`SIZE` of memory that it may use, such as 1G " +
 			"(default: the share of this host by cores)"},
-		&cli.DurationFlag{Name: "time-limit", Usage: "with -- COMMAND: `TIME` after which it is ended, such as 2h"},
+		&cli.DurationFlag{Name: "time-limit", Usage: when + "`TIME` after which it is ended, such as 2h"},
 	}
 }
 
@@ -61,19 +61,27 @@ func single(c *cli.Context, set *session.Settings) (*trace.Workflow, error) {
 		Retries: -1, TimeLimit: c.Duration("time-limit"), Known: trace.Cores | trace.Command,
 		Command: slices.Concat([]string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, here}, argv)}
 	t.Name, t.Kind = t.ID, t.ID
-	if !(t.Cores > 0) || t.TimeLimit < 0 {
-		return nil, exit.Usagef("--cpus and --time-limit are above 0")
-	}
-	if text := c.String("memory"); text != "" {
-		n, err := reader.Bytes(text)
-		if err != nil || n <= 0 {
-			return nil, exit.Usagef("--memory %s: write a size such as 1G", text)
-		}
-		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
+	if err := readDemands(c, &t); err != nil {
+		return nil, err
 	}
 	w := &trace.Workflow{Name: "command", Label: "command", Source: "gantry run --", Tasks: []trace.Task{t}}
 	trace.Impute(w, trace.Defaults{})
 	return w, nil
+}
+
+// readDemands reads the flags of single commands.
+func readDemands(c *cli.Context, t *trace.Task) error {
+	if !(t.Cores > 0) || t.TimeLimit < 0 {
+		return exit.Usagef("--cpus and --time-limit are above 0")
+	}
+	if text := c.String("memory"); text != "" {
+		n, err := reader.Bytes(text)
+		if err != nil || n <= 0 {
+			return exit.Usagef("--memory %s: write a size such as 1G", text)
+		}
+		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
+	}
+	return nil
 }
 
 // runSingle runs the command of the command line, and prints its output as it comes.

@@ -39,7 +39,7 @@ var foreign = []system{
 	{"a script", "gantry sbatch FILE runs it as one job (docs/drive.md); or " + oneByOne, "", ".sh .bash",
 		regexp.MustCompile(`\A#!`)},
 	{"a Makefile", "if it is a makeflow (docs/makeflow.md), name it NAME.makeflow", "", "makefile .mk", nil},
-	{"a table", byHand, "", ".csv .tsv", nil},
+	{"a table", "gantry map runs a command for each row (docs/map.md)", "", ".csv .tsv", nil},
 }
 
 // ForeignKeys reports whether a JSON or YAML file with these keys belongs to another system.

@@ -33,7 +33,7 @@ func TestFilesOfOtherSystemsAreNamed(t *testing.T) {
 		{"run", "#!/bin/sh\necho hi\n", "a script", "sbatch"},
 		{"job", "#!/bin/bash\n#SBATCH -c 2\n", "a script of jobs", "sbatch"},
 		{"Makefile", "all: x\n", "a Makefile", "NAME.makeflow"},
-		{"s.csv", "a,b\n", "a table", "submit"},
+		{"s.csv", "a,b\n", "a table", "gantry map"},
 	} {
 		if kind := scenario.Kind([]byte(c.text)); kind != "" {
 			t.Errorf("%s: a %s file", c.text, kind)

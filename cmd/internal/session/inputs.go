@@ -19,7 +19,7 @@ type Inputs struct {
 	load.Loader
 	Paths      []string
 	Alone      *scenario.Workload // instead of Paths: a stream of it, whose repetitions nobody counts
-	Single     *trace.Workflow    // instead of Paths: the command of the command line
+	Single     *trace.Workflow    // instead of Paths: commands of the command line
 	Seed       uint64             // of streams whose file says none
 	repetition int                // of streams, counted from 0
 	// repetitions is how many a workload file stands for, the most if there are several files; 0 if none was read.
@@ -44,7 +44,14 @@ func (in *Inputs) Submissions() ([]executor.Submission, error) {
 		return in.Order(subs), nil
 	}
 	if in.Single != nil {
-		return []executor.Submission{{Workflow: in.Single, Name: in.Single.Label}}, nil
+		w, err := in.Checked(in.Single.Source, in.Single, nil)
+		if err == nil {
+			err = in.Unmet()
+		}
+		if err != nil {
+			return nil, exit.With(exit.Input, err)
+		}
+		return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs, Dirs: in.Dirs}}, nil
 	}
 	if len(in.Paths) == 0 {
 		return nil, exit.Usagef("no workflow given: name trace files, workload files or directories, or - for " +
