@@ -59,10 +59,18 @@ func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
 			t.Errorf("exit %d, and it does not say %q:\n%s", code, says, errs)
 		}
 	}
+	run[2] = "--name=p"
+	expect(t, exitInput, nil, run...)
+	expect(t, exitUsage, []string{`policy "hfet" is not known`}, "resume", dir, "--policy=hfet", "p")
+	expect(t, exitOK, nil, "resume", dir, "--policy=heft", "p")
+	expect(t, exitOK, []string{"policy heft on null", "mine.sh until "}, "show", dir, "p")
+	if starts() != 2 {
+		t.Error("the other policy started the program")
+	}
 	set("none")
 	expect(t, exitOK, nil, "resume", dir, "r")
-	if n := starts(); n != 2 {
-		t.Errorf("the program was started %d times, want 2", n)
+	if n := starts(); n != 3 {
+		t.Errorf("the program was started %d times, want 3", n)
 	}
 	path := strings.TrimPrefix(spec, "exec:")
 	if err := os.Remove(path); err != nil {
@@ -77,7 +85,7 @@ func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
 		t.Errorf("the replay takes %v s, and the run took %v s", again, r)
 	}
 	expect(t, exitOK, nil, "simulate", dir, "--replay", "r", "--policy", "cpp")
-	if n := starts(); n != 2 {
+	if n := starts(); n != 3 {
 		t.Errorf("the program was started %d times", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
+	"gantry/executor/own"
 )
 
 func resumeCommand() *cli.Command {
@@ -14,7 +15,7 @@ func resumeCommand() *cli.Command {
 		ArgsUsage: "[RUN]",
 		Description: `Without RUN it continues the latest run. Finished tasks are kept, running
 containers are adopted, containers that ended meanwhile are logged, and lost tasks run again. All settings are those of
-the run.
+the run, but --policy lets another policy plan the rest.
 
 In a run that has failed, tasks that failed, were skipped or cancelled get fresh tries. A task that succeeded runs again
 only if an input file from outside has changed, or a task before it runs.
@@ -29,6 +30,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no su
 input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: []cli.Flag{dirFlag(),
 			quietRunFlag(), jsonRunFlag(), watchFlag(), portFlag(), noPredictionFlag(),
+			&cli.StringFlag{Name: "policy", Usage: "`POLICY` that plans the rest (default: the one that planned last)"},
 			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
 			&cli.StringSliceFlag{Name: "inputs", Usage: "with --with: `DIR` with input files (may be repeated; " +
 				"default: as the run began)"},
@@ -64,6 +66,9 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 // changing takes over the options that hold for the process that continues a run.
 func changing(c *cli.Context) func(*session.Settings) error {
 	return func(set *session.Settings) error {
+		if c.IsSet("policy") {
+			set.Policy = own.In(".", c.String("policy"))
+		}
 		if c.IsSet("strict") {
 			set.Strict = c.Bool("strict")
 		}

@@ -746,6 +746,11 @@ func (e *Engine) Recover(ctx context.Context) error {
 	return e.repeatOrders(ctx, live)
 }
 
+// PlansBy notes for the log that another policy plans from now on a run that continues, of which it was told all.
+func (e *Engine) PlansBy(policy string) error {
+	return e.take(e.Planner.View().Now(), planner.PolicyChanged{Policy: policy})
+}
+
 // repeatOrders gives the orders once more that were logged and of which nothing was heard: gantry may have ended before
 // it carried them out. Order, checkpoint and end of a preempted attempt are three separate facts: the log has the order
 // (Attempt.Leaving), and the runtime judges its findings by the exit code and the file. So a crash between any two of

@@ -52,7 +52,7 @@ func (s *Session) recallSettings(ctx context.Context) error {
 		s.Set.Policy = changes[n-1].Policy
 	}
 	s.Platform = &info.Platform
-	if s.opts.Change != nil {
+	if s.planned = s.Set.Policy; s.opts.Change != nil {
 		return s.opts.Change(s.Set)
 	}
 	return nil
@@ -119,6 +119,9 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	}
 	err = s.Engine.Recover(ctx)
 	s.Engine.Store, s.Engine.Watch = interruptible{s.Log}, s.watch
+	if err == nil && s.Set.Policy != s.planned {
+		err = s.Engine.PlansBy(s.Set.Policy)
+	}
 	if err == nil {
 		err = s.care(ctx)
 	}

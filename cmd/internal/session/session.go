@@ -94,6 +94,7 @@ type Session struct {
 	page      *live.Server       // nil: nobody watches
 	slurm     *onSlurm           // nil: the nodes are this host's
 	resumes   bool               // it continues a run
+	planned   string             // the policy by which it was planned before
 }
 
 // New makes a run that is to begin or to continue. To continue, it finds its settings in the log.
