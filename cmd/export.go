@@ -49,6 +49,7 @@ var exporters = []struct {
 	{"rocrate", "Workflow Run RO-Crate of a container run, into a new directory, with inputs and results", nil,
 		(*exporting).rocrate},
 	{"chrome", "Trace Event Format, for Perfetto (ui.perfetto.dev) and chrome://tracing", nil, (*exporting).chrome},
+	{"otlp", "traces of OpenTelemetry in the JSON encoding of OTLP, a request in each line", nil, (*exporting).otlp},
 }
 
 func exportFormats() []string {
@@ -158,6 +159,8 @@ func (e *exporting) tables(format string, of *export.Format) error {
 }
 
 func (e *exporting) chrome() error { return e.write(e.info.Name+".trace.json", export.Chrome) }
+
+func (e *exporting) otlp() error { return e.write(e.info.Name+".otlp.jsonl", export.OTLP) }
 
 func (e *exporting) trace() error {
 	o := export.NextflowOptions{Raw: e.c.Bool("raw"), Extended: e.c.Bool("extended"),

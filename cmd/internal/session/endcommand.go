@@ -12,6 +12,7 @@ import (
 
 // atEnd runs the command of --on-end. Its output goes to standard error, as standard output has the summary only.
 func (s *Session) atEnd(state sqlite.State, code int) {
+	s.telemetry()
 	if s.Set.OnEnd == "" || s.DB == nil {
 		return
 	}

@@ -1,0 +1,75 @@
+package cmd
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+type sentSpan struct {
+	TraceID, SpanID, ParentSpanID, Name, StartTimeUnixNano, EndTimeUnixNano string
+	Status                                                                  struct{ Code int }
+}
+
+// A run sends its spans to the endpoint of the standard variables: itself, its tasks, their attempts.
+func TestRunsSendSpans(t *testing.T) {
+	var spans []sentSpan
+	var service, key string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			ResourceSpans []struct {
+				Resource   struct{ Attributes []struct{ Value struct{ StringValue string } } }
+				ScopeSpans []struct{ Spans []sentSpan }
+			}
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.URL.Path != "/v1/traces" {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		spans = append(spans, body.ResourceSpans[0].ScopeSpans[0].Spans...)
+		attributes := body.ResourceSpans[0].Resource.Attributes
+		service, key = attributes[len(attributes)-1].Value.StringValue, r.Header.Get("X-Key")
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	run := []string{"run", "--dir=" + dir, "--runtime=null", "--time-scale=0.001", "../examples/montage/montage-25.dax"}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b")
+	t.Setenv("OTEL_SERVICE_NAME", "pipelines")
+	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if _, _, errs := invoke(t, run...); strings.Contains(errs, "OpenTelemetry") {
+		t.Error(errs)
+	}
+	byID, children := map[string]sentSpan{}, map[string]int{}
+	for _, s := range spans {
+		byID[s.SpanID] = s
+		children[s.ParentSpanID]++
+		if s.TraceID != "0af7651916cd43dd8448eb211c80319c" || len(s.SpanID) != 16 || s.Status.Code != 1 ||
+			s.EndTimeUnixNano < s.StartTimeUnixNano || len(s.StartTimeUnixNano) != 19 {
+			t.Errorf("%+v", s)
+		}
+	}
+	root := spans[0]
+	if len(byID) != 51 || root.ParentSpanID != "b7ad6b7169203331" || children[root.SpanID] != 25 ||
+		service != "pipelines" || key != "a b" {
+		t.Errorf("%d spans of %s, %d tasks below %q, key %q", len(byID), service, children[root.SpanID], root.Name, key)
+	}
+	// A failure of the endpoint is a warning, and the run goes on.
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+"/other")
+	if code, _, errs := invoke(t, run...); code != exitOK || !strings.Contains(errs, "OpenTelemetry: "+server.URL+
+		"/other answers 400 Bad Request") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	if _, _, errs := invoke(t, run...); !strings.Contains(errs, "gantry speaks http/json") {
+		t.Error(errs)
+	}
+	sent := len(spans)
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	if _, _, errs := invoke(t, run...); strings.Contains(errs, "OpenTelemetry") || len(spans) != sent {
+		t.Error(errs)
+	}
+	expect(t, exitOK, []string{`"service.name"`}, "export", "--dir="+dir, "--format=otlp")
+}

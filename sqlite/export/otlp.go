@@ -1,0 +1,190 @@
+package export
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"gantry/sqlite"
+)
+
+// OTLP writes a run as traces of OpenTelemetry (OTLP 1, JSON encoding): lines that are an ExportTraceServiceRequest of
+// at most 1,000 spans each. The run is the parent of its tasks, a task that of its attempts. Identifiers are functions of
+// the run, so that a span that is sent twice is the same. The standard variables OTEL_SERVICE_NAME,
+// OTEL_RESOURCE_ATTRIBUTES and TRACEPARENT count. A task without an attempt has no span.
+func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+	info, err := db.Info(ctx, run)
+	if err != nil {
+		return err
+	}
+	o := &otlp{out: json.NewEncoder(w), run: info.Name, began: info.Started.UnixNano(),
+		trace: otlpID("trace", info.Name, info.Started.String())[:32]}
+	root := o.id("run")
+	var parent string
+	// version-trace-parent-flags (W3C Trace Context, section 3.2)
+	if x := strings.Split(os.Getenv("TRACEPARENT"), "-"); len(x) == 4 && len(x[1]) == 32 && len(x[2]) == 16 {
+		o.trace, parent = x[1], x[2]
+	}
+	var ended int64
+	var state string
+	var code *int64
+	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&ended, &state, &code) }, `SELECT
+		coalesce(r.ended_ns, k.at_ns, 0), r.state, r.exit_code FROM runs r LEFT JOIN clocks k ON k.run = r.id
+		WHERE r.name = ?`, info.Name)
+	if err != nil {
+		return err
+	}
+	o.span(root, parent, "gantry "+info.Name, 0, ended, code != nil && *code != 0, state,
+		otlpText("gantry.run", info.Name), otlpText("gantry.policy", info.Policy),
+		otlpText("gantry.runtime", info.Runtime))
+	err = db.Each(ctx, func(scan sqlite.Scan) error {
+		var flow, task, kind, state string
+		var from, to int64
+		if err := scan(&flow, &task, &kind, &state, &from, &to); err != nil {
+			return err
+		}
+		o.span(o.id("task", flow, task), root, task, from, to, state == "failed", state,
+			otlpText("gantry.workflow", flow), otlpText("gantry.task", task), otlpText("gantry.type", kind))
+		return nil
+	}, `SELECT v.workflow, v.task, v.kind, t.state, min(v.queued_ns), max(coalesce(v.ended_ns, v.started_ns, v.queued_ns))
+		FROM v_attempts v JOIN runs r ON r.name = v.run JOIN workflows w ON w.run = r.id AND w.name = v.workflow
+		JOIN tasks t ON t.run = r.id AND t.workflow = w.workflow AND t.name = v.task WHERE v.run = ?
+		GROUP BY t.task ORDER BY t.task`, info.Name)
+	if err != nil {
+		return err
+	}
+	err = db.Each(ctx, func(scan sqlite.Scan) error { return o.attempt(scan) }, `SELECT workflow, task, try,
+		coalesce(node, ''), coalesce(outcome, ''), coalesce(message, ''), queued_ns,
+		coalesce(ended_ns, started_ns, queued_ns), started_ns, exit_code, cpu_user_ns + cpu_system_ns, peak_memory_bytes
+		FROM v_attempts WHERE run = ? ORDER BY attempt`, info.Name)
+	if err != nil {
+		return err
+	}
+	return o.flush()
+}
+
+// otlp collects the spans of a run.
+type otlp struct {
+	out   *json.Encoder
+	run   string
+	began int64 // UTC, nanoseconds since 1970
+	trace string
+	spans []otlpSpan
+	err   error
+}
+
+type otlpSpan struct {
+	Trace      string        `json:"traceId"`
+	Span       string        `json:"spanId"`
+	Parent     string        `json:"parentSpanId,omitempty"`
+	Name       string        `json:"name"`
+	Kind       int           `json:"kind"` // 1: internal
+	From       string        `json:"startTimeUnixNano"`
+	To         string        `json:"endTimeUnixNano"`
+	Attributes []otlpPair    `json:"attributes"`
+	Events     []otlpEvent   `json:"events,omitempty"`
+	Status     otlpSpanState `json:"status"`
+}
+
+type otlpSpanState struct {
+	Code    int    `json:"code,omitempty"` // 1: ok, 2: error
+	Message string `json:"message,omitempty"`
+}
+
+type otlpEvent struct {
+	At   string `json:"timeUnixNano"`
+	Name string `json:"name"`
+}
+
+type otlpPair struct {
+	Key   string         `json:"key"`
+	Value map[string]any `json:"value"`
+}
+
+func otlpText(key, value string) otlpPair { return otlpPair{key, map[string]any{"stringValue": value}} }
+
+func otlpNumber(key string, value int64) otlpPair {
+	return otlpPair{key, map[string]any{"intValue": strconv.FormatInt(value, 10)}}
+}
+
+func otlpID(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// id is that of a span.
+func (o *otlp) id(parts ...string) string {
+	return otlpID(append([]string{o.run, strconv.FormatInt(o.began, 10)}, parts...)...)[:16]
+}
+
+func (o *otlp) at(ns int64) string { return strconv.FormatInt(o.began+ns, 10) }
+
+func (o *otlp) span(id, parent, name string, from, to int64, failed bool, message string, pairs ...otlpPair) {
+	if len(o.spans) == 1000 {
+		o.err = o.flush()
+	}
+	s := otlpSpan{Trace: o.trace, Span: id, Parent: parent, Name: name, Kind: 1, From: o.at(from), To: o.at(to),
+		Attributes: append(pairs, otlpText("gantry.state", message)), Status: otlpSpanState{Code: 1}}
+	if failed {
+		s.Status = otlpSpanState{2, message}
+	}
+	o.spans = append(o.spans, s)
+}
+
+func (o *otlp) attempt(scan sqlite.Scan) error {
+	var flow, task, node, outcome, message string
+	var try, from, to int64
+	var started, code, cpu, memory *int64
+	err := scan(&flow, &task, &try, &node, &outcome, &message, &from, &to, &started, &code, &cpu, &memory)
+	if err != nil {
+		return err
+	}
+	pairs := []otlpPair{otlpText("gantry.node", node), otlpNumber("gantry.try", try)}
+	for _, x := range []struct {
+		key   string
+		value *int64
+	}{{"process.exit.code", code}, {"gantry.cpu_ns", cpu}, {"gantry.peak_memory_bytes", memory}} {
+		if x.value != nil {
+			pairs = append(pairs, otlpNumber(x.key, *x.value))
+		}
+	}
+	if message == "" {
+		message = outcome
+	}
+	o.span(o.id("attempt", flow, task, strconv.FormatInt(try, 10)), o.id("task", flow, task),
+		task+", attempt "+strconv.FormatInt(try, 10), from, to, outcome != "ok" && outcome != "", message, pairs...)
+	if started != nil {
+		o.spans[len(o.spans)-1].Events = []otlpEvent{{o.at(*started), "program runs"}}
+	}
+	return o.err
+}
+
+// flush writes a request with the spans so far.
+func (o *otlp) flush() error {
+	if len(o.spans) == 0 || o.err != nil {
+		return o.err
+	}
+	service := os.Getenv("OTEL_SERVICE_NAME")
+	var resource []otlpPair
+	for _, pair := range strings.Split(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), ",") {
+		if key, value, ok := strings.Cut(pair, "="); ok && key != "service.name" {
+			resource = append(resource, otlpText(strings.TrimSpace(key), strings.TrimSpace(value)))
+		} else if ok && service == "" {
+			service = strings.TrimSpace(value)
+		}
+	}
+	if service == "" {
+		service = "gantry"
+	}
+	request := map[string]any{"resourceSpans": []any{map[string]any{
+		"resource":   map[string]any{"attributes": append(resource, otlpText("service.name", service))},
+		"scopeSpans": []any{map[string]any{"scope": map[string]any{"name": "gantry"}, "spans": o.spans}}}}}
+	err := o.out.Encode(request)
+	o.spans = o.spans[:0]
+	return err
+}
