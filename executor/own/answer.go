@@ -129,7 +129,11 @@ func (p *Policy) place(c *planner.Cycle, x placement, now bool) error {
 			return fmt.Errorf("node: task %d never fits node %d", t, site.Node)
 		}
 	}
-	err = c.Draft.Reserve(planner.Segment{Task: t, Node: site.Node, Hold: site.Need, Start: at, End: at.Add(site.Dur)})
+	reserve := c.Draft.Reserve
+	if !now {
+		reserve = c.Draft.Keep
+	}
+	err = reserve(planner.Segment{Task: t, Node: site.Node, Hold: site.Need, Start: at, End: at.Add(site.Dur)})
 	if errors.Is(err, planner.ErrFull) && at == c.Now() {
 		return fmt.Errorf("node: task %d needs %v, and node %d has %v free", t, site.More, site.Node,
 			c.Draft.Unclaimed(site.Node))

@@ -218,6 +218,8 @@ func TestWhatProgramsSayWrongly(t *testing.T) {
 		`{"preempt":[{"task":0,"how":"restart"}]}`:                        "preempt[0].task: task 0: preempt: it does not run",
 		`{"wake_ns":0}`:                                                   "wake_ns: 0 is not after now",
 		`{"starts":[]}`:                                                   `unknown field "starts"`,
+		`{"order":[5000000000]}`:                                          "order: number 5000000000 is of another type or size",
+		`{"start":{}}`:                                                    "start: object is of another type",
 		`{"order":[1.5]}`:                                                 "no message of the protocol",
 		`{} {}`:                                                           "more than one value",
 		`hello`:                                                           `it begins with "hello": standard output is for answers alone`,
@@ -437,6 +439,21 @@ func TestWhatAnAnswerAsksForIsDone(t *testing.T) {
 			}
 			plannertest.New(t, again, c.load).RunAll().Want(c.ran)
 		})
+	}
+}
+
+// A task that the limit of its tenant holds is ready again, and ends no run.
+func TestLimitsHoldTasksBack(t *testing.T) {
+	var heard []string
+	b := plannertest.New(t, listening(t, "", func(round int, said string) string {
+		heard = append(heard, said)
+		return []string{`{"start":[{"task":0,"node":0},{"task":1,"node":1}]}`,
+			`{"plan":[{"task":1,"node":0},{"task":2,"node":1}]}`, `{"order":[2,1]}`, `{}`}[round-1]
+	}), "nodes 1 1\nA a=1 b=1 c=1")
+	b.Planner.LimitTenants(func(planner.TenantID) int64 { return 1000 })
+	b.RunAll().Want("n0 abc\nn1")
+	if !strings.Contains(heard[1], `"ready":[{"task":1,"try":1,`) {
+		t.Errorf("the second round is %s", heard[1])
 	}
 }
 

@@ -3,6 +3,7 @@ package own
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,6 +130,9 @@ func (p *Policy) ask(ctx context.Context, message, into any) error {
 	d.DisallowUnknownFields()
 	if err = d.Decode(into); err == nil && d.More() {
 		err = errors.New("there is more than one value on the line")
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("%s: %s is of another type or size", cmp.Or(wrong.Field, "it"), wrong.Value)
 	}
 	if err != nil {
 		return fmt.Errorf("its answer is no message of the protocol: %w; it begins with %q: standard output is for "+

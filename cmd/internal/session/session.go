@@ -293,6 +293,9 @@ func (s *Session) broken(ctx context.Context, err error) error {
 	if errors.Is(err, slurm.ErrOver) { // as after a signal: another allocation continues it
 		code = exit.Interrupted
 	}
+	if errors.Is(err, executor.ErrStuck) && own.Is(s.Set.Policy) && s.decided == nil {
+		err = fmt.Errorf("%w %s may not have started them: %w", own.ErrProgram, s.Set.Policy, err)
+	}
 	unsupported := errors.Is(err, planner.ErrUnsupported)
 	if unsupported || errors.Is(err, executor.ErrTooLong) || errors.Is(err, own.ErrProgram) {
 		code = exit.Input
