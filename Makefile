@@ -34,7 +34,8 @@ DRIVERS := $$(go list ./scripts/... ./docs ./examples | grep -v scripts/lint)
 SIMULATED := ./executor
 # Tests of cmd in which goroutines share state: make test runs its others without the race detector (scripts/lint/goroutines_test.go).
 # GANTRY_TEST_RUN is -run for cmd alone.
-RACED := TestADryRunStartsNothing TestAnImageThatIsSlowHoldsUpNobody TestAnInputThatIsSlowHoldsUpNobody \
+RACED := TestADryRunStartsNothing TestRunTakesOneCommand TestAnImageThatIsSlowHoldsUpNobody \
+	TestAnInputThatIsSlowHoldsUpNobody \
 	TestAServerHoldsTenantsToTheirLimits TestScratchFilesGoEarly TestServeTakesWorkUntilItIsDrained \
 	TestSingleTasksArePredicted TestThePageOfARunInContainers
 empty :=

@@ -40,6 +40,7 @@ func TestPackagesTestedWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
 var raced = map[string]string{
 	"main.go":                          "TestServeTakesWorkUntilItIsDrained",
 	"run.go":                           "TestServeTakesWorkUntilItIsDrained",
+	"single.go":                        "TestRunTakesOneCommand",
 	"internal/session/expectations.go": "TestSingleTasksArePredicted",
 	"internal/session/forecast.go":     "TestADryRunStartsNothing",
 	"internal/session/images.go":       "TestAnImageThatIsSlowHoldsUpNobody",

@@ -14,8 +14,8 @@ import (
 )
 
 // OTLP writes a run as traces of OpenTelemetry (OTLP 1, JSON encoding): lines that are an ExportTraceServiceRequest of
-// at most 1,000 spans each. The run is the parent of its tasks, a task that of its attempts. Identifiers are functions of
-// the run, so that a span that is sent twice is the same. The standard variables OTEL_SERVICE_NAME,
+// at most 1,000 spans each. The run is the parent of its tasks, a task that of its attempts. Identifiers are functions
+// of the run, so that a span that is sent twice is the same. The standard variables OTEL_SERVICE_NAME,
 // OTEL_RESOURCE_ATTRIBUTES and TRACEPARENT count. A task without an attempt has no span.
 func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	info, err := db.Info(ctx, run)
@@ -51,7 +51,8 @@ func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 		o.span(o.id("task", flow, task), root, task, from, to, state == "failed", state,
 			otlpText("gantry.workflow", flow), otlpText("gantry.task", task), otlpText("gantry.type", kind))
 		return nil
-	}, `SELECT v.workflow, v.task, v.kind, t.state, min(v.queued_ns), max(coalesce(v.ended_ns, v.started_ns, v.queued_ns))
+	}, `SELECT v.workflow, v.task, v.kind, t.state, min(v.queued_ns),
+		max(coalesce(v.ended_ns, v.started_ns, v.queued_ns))
 		FROM v_attempts v JOIN runs r ON r.name = v.run JOIN workflows w ON w.run = r.id AND w.name = v.workflow
 		JOIN tasks t ON t.run = r.id AND t.workflow = w.workflow AND t.name = v.task WHERE v.run = ?
 		GROUP BY t.task ORDER BY t.task`, info.Name)
