@@ -220,7 +220,7 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 					c.Nodes()[home].Name, wait, c.Nodes()[to].Name, transfer)
 			})
 			c.Explain(task, planner.Reason{Code: planner.Outranked, Node: home})
-			c.WakeAt(release)
+			c.WakeAt(until(c, home, release))
 			a.missed = true
 			q.Return(c, task)
 		})

@@ -3,6 +3,7 @@ package alloc
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -57,6 +58,22 @@ func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
 	}
 	slices.SortStableFunc(r.ends, byEnd)
 	return r.ends
+}
+
+// until returns when to look again whether n has been released, as it was estimated to be then. A task that n is promised
+// to, and that is to be over at once, may have to wait itself: for one that still runs there, or for an event.
+func until(c *planner.Cycle, n planner.NodeID, release planner.Time) planner.Time {
+	if release.Sub(c.Now()) >= time.Millisecond {
+		return release
+	}
+	first := unit.Never
+	for _, a := range c.Active(n) {
+		t := c.Attempt(a).Task
+		if seg, ok := c.Draft.Of(t); ok && seg.Kind == planner.Active {
+			first = min(first, c.Draft.ActiveEnd(t))
+		}
+	}
+	return first
 }
 
 func byEnd(x, y release) int { return cmp.Compare(x.at, y.at) }
