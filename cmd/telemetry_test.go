@@ -20,7 +20,9 @@ func TestRunsSendSpans(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			ResourceSpans []struct {
-				Resource   struct{ Attributes []struct{ Value struct{ StringValue string } } }
+				Resource struct {
+					Attributes []struct{ Value struct{ StringValue string } }
+				}
 				ScopeSpans []struct{ Spans []sentSpan }
 			}
 		}
