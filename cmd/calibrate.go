@@ -41,7 +41,7 @@ and runs on Slurm take them from there, unless a --cluster file names the node.
 Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130
 stopped by a signal.`,
 		Flags: append(nodeFlags(), dirFlag(),
-			&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: "measure containers of " +
+			&cli.StringFlag{Name: "runtime", DefaultText: autoRuntime, Usage: "measure containers of " +
 				"`RUNTIME`; slurm: the cores of the nodes of an allocation"},
 			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about half of the time; intervals are wider"},
 			&cli.BoolFlag{Name: "force", Usage: "store the model of a busy host, too"},

@@ -33,7 +33,7 @@ directory.
 Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
 not enforced).`,
 		Flags: append([]cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: "`RUNTIME`: whose containers to " +
+			&cli.StringFlag{Name: "runtime", DefaultText: autoRuntime, Usage: "`RUNTIME`: whose containers to " +
 				"test: docker, oci, or slurm, those of the nodes of an allocation"},
 			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}}, nodeFlags()...),

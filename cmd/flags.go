@@ -72,7 +72,9 @@ func jsonRunFlag() cli.Flag {
 // containerFlags are the flags of runs in containers. Only run takes nodes of Slurm.
 func containerFlags(onNodes bool) []cli.Flag {
 	starts := "how many containers may be starting at the same time"
+	defaultText := runtimeDefault
 	if onNodes {
+		defaultText = autoRuntime
 		starts += " (with --runtime slurm the default is 4 per node)"
 	}
 	return []cli.Flag{
@@ -98,7 +100,8 @@ func containerFlags(onNodes bool) []cli.Flag {
 			"for every task",
 			DefaultText: "as gantry calibrate measured for such a task, else " + dockerStartup.String()},
 		hostModelFlag(), watchFlag(), portFlag(),
-		&cli.StringFlag{Name: "runtime", DefaultText: runtimeDefault, Usage: runtimeUsage(!onNodes)},
+		&cli.StringFlag{Name: "runtime", DefaultText: defaultText, Usage: runtimeUsage(!onNodes) + ", or auto (without " +
+			"a daemon where this host can, else docker)"},
 	}
 }
 

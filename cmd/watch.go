@@ -27,10 +27,10 @@ func watchCommand() *cli.Command {
 		Usage:     "serve a page of all runs and submissions, or of a run while it is under way",
 		ArgsUsage: "[RUN|ID]",
 		Description: `Without RUN it lists the runs of the directory, and the queue, tenants and nodes of its server. It
-has a page of each run and submission, and ends with Ctrl-C. The page of a run is that of gantry report --html and follows it; the
-number of a submission to a server shows that alone. Then the command ends with the run, or with Ctrl-C, which does not
-affect it. It prints an address on this host: open it in a browser. The address has a token: a request without it gets
-nothing, and no request can change anything.
+has a page of each run and submission, and ends with Ctrl-C. The page of a run is that of gantry report --html and
+follows it; the number of a submission to a server shows that alone. Then the command ends with the run, or with Ctrl-C,
+which does not affect it. It prints an address on this host: open it in a browser. The address has a token: a request
+without it gets nothing, and no request can change anything.
 
    gantry watch                             the directory
    gantry watch RUN

@@ -130,6 +130,16 @@ func HostRuntime(ctx context.Context, preferred string) string {
 	return preferred
 }
 
+// AutoRuntime is a runtime of containers without a daemon if this host can, else as HostRuntime has the usual one.
+func AutoRuntime(ctx context.Context) string {
+	for i := range Runtimes {
+		if r := &Runtimes[i]; r.Store && r.IsUsable(ctx) == nil {
+			return r.Name
+		}
+	}
+	return HostRuntime(ctx, UsualRuntime.Name)
+}
+
 // IsUsable says why this host cannot use a runtime that makes containers; nil if it can.
 func (r *Runtime) IsUsable(ctx context.Context) error {
 	if r.usable != nil {
