@@ -100,8 +100,8 @@ func containerFlags(onNodes bool) []cli.Flag {
 			"for every task",
 			DefaultText: "as gantry calibrate measured for such a task, else " + dockerStartup.String()},
 		hostModelFlag(), watchFlag(), portFlag(),
-		&cli.StringFlag{Name: "runtime", DefaultText: defaultText, Usage: runtimeUsage(!onNodes) + ", or auto (without " +
-			"a daemon where this host can, else docker)"},
+		&cli.StringFlag{Name: "runtime", DefaultText: defaultText, Usage: runtimeUsage(!onNodes) + ", or auto " +
+			"(without a daemon where this host can, else docker)"},
 	}
 }
 
