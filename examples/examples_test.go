@@ -128,3 +128,47 @@ func TestInputsOfWordsHaveTheSizesItSays(t *testing.T) {
 		}
 	}
 }
+
+// The Python module of examples/notebook: the block of its page, and what fails.
+func TestTheNotebookModule(t *testing.T) {
+	for _, needs := range []string{"python3", "../bin/gantry"} {
+		if _, err := exec.LookPath(needs); err != nil {
+			t.Skipf("needs %s: %v", needs, err)
+		}
+	}
+	page, err := os.ReadFile("notebook/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(here, filepath.Join(dir, "examples")); err != nil {
+		t.Fatal(err)
+	}
+	shell := func(script string) string {
+		t.Helper()
+		cmd := exec.Command("sh", "-ec", script)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GANTRY="+filepath.Join(here, "../bin/gantry"))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	if out := shell(block); !strings.Contains(out, "heft 80.0 ") || strings.Count(out, "\n") != 6 {
+		t.Errorf("the block prints\n%s", out)
+	}
+	if out := shell(`PYTHONPATH=examples/notebook python3 -c '
+import gantry
+try:
+    gantry.simulate("-none.json", dir="runs")
+except gantry.Failure as e:
+    print(e.code, e)'`); !strings.HasPrefix(out, "3 ") || !strings.Contains(out, "./-none.json: no such file") {
+		t.Errorf("a file that is not there: %s", out)
+	}
+}
