@@ -332,8 +332,7 @@ func (r *Runtime) Checkpoint(ctx context.Context, id planner.AttemptID, grace ti
 	if a == nil || a.state == staging {
 		return r.Kill(ctx, id, planner.Preempted, grace) // nothing was done since the last one
 	}
-	r.stand(a, r.now)
-	if a.whole > 0 {
+	if r.stand(a, r.now); a.whole > 0 && a.ran > 0 { // a fraction of what was done before may be rounded up
 		a.kept = min(1, float64(a.before+a.ran)/float64(a.whole))
 	}
 	return r.Kill(ctx, id, planner.Preempted, grace)

@@ -85,6 +85,33 @@ func TestSuspensionDelaysTheEnd(t *testing.T) {
 	}
 }
 
+// An attempt that leaves as it begins leaves no checkpoint: the earlier one is as far, and lies where it did.
+func TestNoCheckpointIsLeftWithoutProgress(t *testing.T) {
+	p := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(1), Speed: 1}}}
+	for i := range 20 {
+		r, done := sim.New(sim.Config{Platform: p}), float64(i+1)/31
+		err := r.Start(t.Context(), executor.Launch{Spec: &executor.TaskSpec{Run: 7 * time.Second},
+			From: &executor.Checkpoint{Done: done}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, leave := range []bool{false, true} {
+			if leave {
+				if err := r.Checkpoint(t.Context(), 0, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bodies, err := r.Next(t.Context(), 0)
+			if err != nil || len(bodies) != 1 {
+				t.Fatal(bodies, err)
+			}
+			if x, over := bodies[0].(*planner.AttemptExited); over != leave || over && x.Kept > 0 {
+				t.Errorf("with %v done: %+v", done, bodies[0])
+			}
+		}
+	}
+}
+
 // An attempt of 2 s that a run measured, with the usage that it reported. The clock wakes late, as it did in that run.
 func TestMeasuredAttemptsAndTurnsAreRepeated(t *testing.T) {
 	p := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(1), Speed: 1}}}
