@@ -16,6 +16,8 @@ A policy is a class with a method plan, which looks at what Policy knows and sta
 import json
 import sys
 
+NEVER = float("inf")
+
 
 class Task:
     """A task as gantry told of it. run, stay: nanoseconds by node, None where it cannot be; stay has its copies, too."""
@@ -65,9 +67,11 @@ class Policy:
         self.ready.pop(task.id, None)
 
     def plan_on(self, task, node):
-        """Plans a task as early as that node can have it, after its parents."""
-        self.answer.setdefault("plan", []).append({"task": task.id, "node": node})
-        self.book(task, node, *self.earliest(task, node))
+        """Plans a task as early as that node can have it, after its parents; not if these or the node are not there."""
+        end, start = self.earliest(task, node)
+        if end < NEVER and all(p in self.places or self.tasks[p].state == "done" for p in task.parents):
+            self.answer.setdefault("plan", []).append({"task": task.id, "node": node})
+            self.book(task, node, end, start)
 
     def replan(self):
         """Forgets the plan: only tasks that run have places."""
@@ -82,6 +86,8 @@ class Policy:
     def earliest(self, task, node):
         """When a task ends and starts if that node has it, in the first gap that is long enough; parents have places."""
         start, stay = self.now, task.stay[node]
+        if stay is None:
+            return NEVER, NEVER
         for parent in (p for p in task.parents if p in self.places):
             there, end = self.places[parent]
             copy = self.copy(self.tasks[parent], task, there, node)
@@ -91,6 +97,7 @@ class Policy:
             used = [n for s, e, n in stays if s < start + max(1, stay) and e > start]
             if self.fits(map(sum, zip(task.need, *used)), self.capacity[node]):
                 return start + stay, start
+        return NEVER, NEVER
 
     # What there is.
 
@@ -157,6 +164,8 @@ class Policy:
             self.drop(r["task"], "ready")
             task = self.ready[r["task"]] = self.tasks[r["task"]]
             task.rank = r["rank_ns"]
+            if r["try"] > 1:
+                self.places.pop(task.id, None)  # and with it the children lost theirs
             task.estimate(r["run_ns"], r["stay_ns"], len(self.nodes))
         for c in said.get("changed", []):
             self.capacity[c["node"]] = c["capacity"]

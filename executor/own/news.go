@@ -163,8 +163,11 @@ func (p *Policy) ready(c *planner.Cycle, id planner.TaskID) readyInfo {
 	m := readyInfo{Task: id, Try: c.Tries(id) + 1, Run: p.runs(c, t), Rank: p.rank(t)}
 	if m.Stay = m.Run; c.Copies(t) || c.Done(id) > 0 {
 		m.Stay = p.byNode(c, func(n planner.NodeID) (time.Duration, bool) {
-			site, ok := c.Site(id, n)
-			return site.From.Sub(c.Now()) + site.Dur, ok
+			if site, ok := c.Site(id, n); ok {
+				return site.From.Sub(c.Now()) + site.Dur, true
+			}
+			node := &c.Nodes()[n] // it may return
+			return c.Est.Run(t, node).Run, t.Need.Fits(node.Capacity)
 		})
 	}
 	return m
