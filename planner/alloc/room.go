@@ -60,8 +60,8 @@ func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
 	return r.ends
 }
 
-// until returns when to look again whether n has been released, as it was estimated to be then. A task that n is promised
-// to, and that is to be over at once, may have to wait itself: for one that still runs there, or for an event.
+// until returns when to look again whether n has been released, as it was estimated to be then. A task that n is
+// promised to, and that is to be over at once, may have to wait itself: for one that still runs there, or for an event.
 func until(c *planner.Cycle, n planner.NodeID, release planner.Time) planner.Time {
 	if release.Sub(c.Now()) >= time.Millisecond {
 		return release
