@@ -268,19 +268,16 @@ func traceSamples(run *sqlite.TrainingRun, file string) error {
 	}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
-		input, sized := t.ReadBytes, t.Known.Has(trace.ReadBytes)
-		for k, f := range t.Inputs {
-			if k == 0 {
-				input, sized = 0, true
-			}
-			input, sized = input+w.Files[f].Size, sized && w.Files[f].Sized
-		}
-		switch {
-		case !t.Known.Has(trace.Runtime) || t.Runtime <= 0:
+		if !t.Known.Has(trace.Runtime) || t.Runtime <= 0 {
 			run.LeftOut[sqlite.Timeless]++
 			continue
-		case !sized:
-			input = 0
+		}
+		input := int64(0)
+		for _, f := range t.Inputs {
+			input += w.Files[f].Size
+		}
+		if len(t.Inputs) == 0 {
+			input = t.ReadBytes
 		}
 		s := predict.Sample{Kind: t.Kind, Ran: t.Runtime, Features: predict.Features{Input: unit.Bytes(input),
 			CPU: int64(t.Cores * 1000), Speed: 1}}

@@ -32,6 +32,8 @@ func tableFormat(text []byte, source string) Format {
 	case (has(fields("\t"), "name") || has(fields("\t"), "process")) && (has(fields("\t"), "realtime") ||
 		has(fields("\t"), "duration") || has(fields("\t"), "complete")):
 		return NextflowTrace
+	case has(fields("\t"), "s") && has(fields("\t"), "h:m:s"):
+		return Benchmark
 	}
 	return Unknown
 }

@@ -173,6 +173,10 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 		b.readMakeflow()
 	case DOT:
 		b.readDOT()
+	case Benchmark:
+		b.readBenchmark()
+	case Metadata:
+		b.readMetadata()
 	case NextflowTrace:
 		b.readNextflow()
 	case SWF, Sacct, Alibaba, WTA:
@@ -277,6 +281,8 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 			return WfFormat, nil
 		case keys["rules"]:
 			return Makeflow, nil
+		case keys["rule"] && keys["starttime"]:
+			return Metadata, nil
 		case foreignFile(keys, nil, "") != "":
 			return unknown(foreignFile(keys, nil, ""))
 		case scenarioFile(keys) != "":

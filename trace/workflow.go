@@ -24,6 +24,8 @@ const (
 	WTA
 	DOT
 	NextflowTrace
+	Benchmark // of Snakemake
+	Metadata
 )
 
 // Rename is another name that a file has in the directory of a task.
@@ -33,7 +35,8 @@ type Rename struct{ File, As string }
 const GlobMeta = "*?["
 
 var formats = [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat", "Makeflow", "SWF", "sacct",
-	"Alibaba batch_task", "Workflow Trace Archive", "DOT", "Nextflow trace"}
+	"Alibaba batch_task", "Workflow Trace Archive", "DOT", "Nextflow trace",
+	"Snakemake benchmark", "Snakemake metadata"}
 
 // Formats is how many there are.
 const Formats = len(formats)
