@@ -40,7 +40,6 @@ var foreign = []system{
 		regexp.MustCompile(`\A#!.*python|(?m)^(from|import) airflow\b`)},
 	{"a script", "gantry sbatch FILE runs it as one job (docs/drive.md); or " + oneByOne, "", ".sh .bash",
 		regexp.MustCompile(`\A#!`)},
-	{"a Makefile", "if it is a makeflow (docs/makeflow.md), name it NAME.makeflow", "", "makefile .mk", nil},
 	{"a table", "gantry map runs a command for each row (docs/map.md)", "", ".csv .tsv", nil},
 }
 

@@ -36,7 +36,6 @@ func TestFilesOfOtherSystemsAreNamed(t *testing.T) {
 		{"run.sh", "echo hi\n", "a script", "submit"},
 		{"run", "#!/bin/sh\necho hi\n", "a script", "sbatch"},
 		{"job", "#!/bin/bash\n#SBATCH -c 2\n", "a script of jobs", "sbatch"},
-		{"Makefile", "all: x\n", "a Makefile", "NAME.makeflow"},
 		{"s.csv", "a,b\n", "a table", "gantry map"},
 	} {
 		if kind := scenario.Kind([]byte(c.text)); kind != "" {

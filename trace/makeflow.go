@@ -59,7 +59,7 @@ const flowResults = "MAKEFLOW_OUTPUTS"
 // defaultCategory is of rules that name none.
 const defaultCategory = "default"
 
-// IsMakeflow reports whether a file has the name of a makeflow.
+// IsMakeflow reports whether a file has the name of a makeflow, or of a Makefile.
 func IsMakeflow(source string) bool {
 	base := path.Base(source)
 	for _, zip := range []string{".gz", ".zip"} {
@@ -69,7 +69,7 @@ func IsMakeflow(source string) bool {
 	case ".makeflow", ".mf", ".jx":
 		return true
 	}
-	return base == "Makeflow"
+	return base == "Makeflow" || IsMakefile(source)
 }
 
 // readMakeflow reads a makeflow of either syntax.
@@ -85,6 +85,8 @@ func (b *builder) readMakeflow() {
 	if strings.HasPrefix(strings.TrimLeft(skipComments(text), " \t\n"), "{") {
 		b.wf.Version = "JX"
 		b.readJX(text)
+	} else if IsMakefile(b.wf.Source) {
+		b.readMakefile(text)
 	} else {
 		b.wf.Version = "Make"
 		b.readMake(text)

@@ -78,7 +78,7 @@ func Find(paths []string) (files, skipped []string, err error) {
 			switch f, err := sniffFile(path); {
 			case err != nil:
 				return err
-			case f == Unknown:
+			case f == Unknown, IsMakefile(path): // which mostly build programs: name it
 				skipped = append(skipped, path)
 			default:
 				files = append(files, path)

@@ -13,7 +13,8 @@ import (
 func TestWhatSnakemakeMeasuredIsRead(t *testing.T) {
 	const benchmark = "s\th:m:s\tmax_rss\tmax_vms\tio_in\tio_out\tmean_load\tcpu_time\n" +
 		"62.5\t0:01:02.500000\t10.5\t20\t1.00\t0.00\t150.5\t90\n3\t0:00:03\tNA\tNA\tNA\t-\t0.00\t1\n"
-	for source, kind := range map[string]string{"benchmarks/bwa/A.tsv": "bwa", "benchmarks/sort.A.tsv": "sort", "-": "job"} {
+	for source, kind := range map[string]string{"benchmarks/bwa/A.tsv": "bwa", "benchmarks/sort.A.tsv": "sort",
+		"-": "job"} {
 		w, faults, err := trace.Read(strings.NewReader(benchmark), source, trace.ReadOptions{})
 		if err != nil || len(faults) > 0 || len(w.Tasks) != 2 {
 			t.Fatal(faults, err)
@@ -31,8 +32,9 @@ func TestWhatSnakemakeMeasuredIsRead(t *testing.T) {
 	}
 	for text, says := range map[string]string{"s\th:m:s\nNaN\t1\n": "not a number", "s\th:m:s\n-1\t1\n": "runtime -1",
 		"s\th:m:s\n1e99\t1\n": "above the bound", "s\th:m:s\n1\n": "fields",
-		`{"rule": "a", "starttime": 1, "endtime": 1e300}`: "above the bound", `{"rule": 1, "starttime": 1}`: "not metadata",
-		`{"rule": "a", "starttime": 5, "endtime": 1}`: "runtime -4"} {
+		`{"rule": "a", "starttime": 1, "endtime": 1e300}`: "above the bound",
+		`{"rule": 1, "starttime": 1}`:                     "not metadata",
+		`{"rule": "a", "starttime": 5, "endtime": 1}`:     "runtime -4"} {
 		if _, faults, _ := trace.Read(strings.NewReader(text), "-", trace.ReadOptions{}); !strings.Contains(
 			fmt.Sprint(faults), says) {
 			t.Error(text, faults)
@@ -44,7 +46,8 @@ func TestWhatSnakemakeMeasuredIsRead(t *testing.T) {
 	}
 	path := filepath.Join(dir, ".snakemake", "metadata", "b3V0")
 	for name, text := range map[string]string{path: `{"version": 6, "rule": "bwa", "input": ["in.fq", "gone"],
-		"starttime": 1700000000.5, "endtime": 1700000002.25, "incomplete": false}`, filepath.Join(dir, "in.fq"): "data"} {
+		"starttime": 1700000000.5, "endtime": 1700000002.25, "incomplete": false}`,
+		filepath.Join(dir, "in.fq"): "data"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,519 @@
+package trace
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gantry/trace/reader"
+)
+
+// IsMakefile reports whether a file has the name of a Makefile.
+func IsMakefile(source string) bool {
+	base := path.Base(filepath.ToSlash(source))
+	return slices.Contains([]string{"Makefile", "makefile", "GNUmakefile"}, base) || strings.HasSuffix(base, ".mk")
+}
+
+// makefile is a plain Makefile, as far as it is a workflow: variables, rules, patterns and automatic variables. What
+// its first target needs is read as rules of a makeflow. What GNU Make does besides is refused.
+type makefile struct {
+	b        *builder
+	vars     map[string]makeVar
+	rules    map[string]*makeRule // by target
+	patterns []*makeRule
+	phony    map[string]bool
+	goal     string
+	made     map[string]bool // targets whose rules were taken
+	oneShell bool
+	room     int // bytes of expanded text that are left
+	tries    int // of patterns, that are left
+}
+
+type makeVar struct {
+	text   string
+	simple bool // expanded when it was set
+}
+
+// makeRule is a rule; recipes are not expanded.
+type makeRule struct {
+	line     int
+	targets  []string // of a pattern, or of a group
+	needs    []string
+	recipe   []string
+	has      bool // a recipe, even an empty one
+	static   string
+	grouping bool
+	closed   bool // it had a recipe when more was said of it
+}
+
+const makeDepth = 100
+
+// makeStop ends the reading; its fault was reported.
+type makeStop struct{}
+
+func (m *makefile) fail(line int, format string, args ...any) {
+	m.b.faults.Fail("makefile", line, "", format, args...)
+	panic(makeStop{})
+}
+
+var (
+	makeAssigns = regexp.MustCompile(`^([A-Za-z_.][\w.-]*)[ \t]*(::?=|\?=|\+=|=)[ \t]*(.*)$`)
+	makeRefused = regexp.MustCompile(`^-?(include|sinclude|ifeq|ifneq|ifdef|ifndef|else|endif|define|endef|export|` +
+		`override|vpath|unexport)\b`)
+	makeFunction = regexp.MustCompile(`^([a-z]+)[ \t]`)
+)
+
+// readMakefile reads a Makefile.
+func (b *builder) readMakefile(text string) {
+	m := &makefile{b: b, vars: map[string]makeVar{}, rules: map[string]*makeRule{}, phony: map[string]bool{},
+		made: map[string]bool{}, room: 1<<20 + 20*len(text),
+		tries: 20_000 + 20*len(text)}
+	b.wf.Version = "Makefile"
+	defer func() {
+		if x := recover(); x != nil {
+			if _, ok := x.(makeStop); !ok {
+				panic(x)
+			}
+		}
+	}()
+	m.statements(text)
+	if m.goal == "" {
+		m.fail(1, "it has no target")
+	}
+	m.take(m.goal, m.goal, 0, 0)
+}
+
+// statements reads all lines.
+func (m *makefile) statements(text string) {
+	var open []*makeRule // rules that recipe lines belong to
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		line, at := lines[i], i+1
+		recipe := strings.HasPrefix(line, "\t") && open != nil
+		for strings.HasSuffix(line, `\`) && i+1 < len(lines) {
+			i++
+			if recipe {
+				line += "\n" + strings.TrimPrefix(lines[i], "\t")
+			} else {
+				line = strings.TrimRight(line[:len(line)-1], " \t") + " " + strings.TrimLeft(lines[i], " \t")
+			}
+		}
+		if recipe {
+			for _, r := range open {
+				if r.closed {
+					m.fail(at, "%s has a recipe already, from line %d on", r.targets[0], r.line)
+				}
+				r.recipe, r.has = append(r.recipe, line[1:]), true
+			}
+			continue
+		}
+		if at := strings.IndexByte(line, '#'); at >= 0 {
+			line = line[:at]
+		}
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if a := makeAssigns.FindStringSubmatch(line); a != nil {
+			m.assign(a[1], a[2], a[3], at)
+			open = nil
+			continue
+		}
+		if word := makeRefused.FindString(line); word != "" {
+			m.fail(at, "%s is not read: gantry reads variables, rules and patterns; write it as a makeflow "+
+				"(docs/makeflow.md)", word)
+		}
+		open = m.rule(line, at)
+	}
+}
+
+func (m *makefile) assign(name, how, value string, line int) {
+	old, was := m.vars[name]
+	switch {
+	case how == "?=" && was:
+		return
+	case how == "+=" && was:
+		if old.simple {
+			value = m.expand(value, nil, line, 0)
+		}
+		value = strings.TrimSpace(old.text + " " + value)
+		m.vars[name] = makeVar{value, old.simple}
+	case how == ":=" || how == "::=":
+		m.vars[name] = makeVar{m.expand(value, nil, line, 0), true}
+	default:
+		m.vars[name] = makeVar{value, false}
+	}
+	m.spend(len(value), line)
+}
+
+func (m *makefile) spend(bytes, line int) {
+	if m.room -= bytes + 16; m.room < 0 {
+		m.b.faults.Fail("bound", line, "", "its variables make more text than 20 times its size and 1 MB")
+		panic(makeStop{})
+	}
+}
+
+// rule reads the line of a rule, and returns those that its recipe is of.
+func (m *makefile) rule(line string, at int) []*makeRule {
+	line, command, hasCommand := strings.Cut(line, ";")
+	line = m.expand(line, nil, at, 0)
+	left, right, ok := strings.Cut(line, ":")
+	if !ok {
+		m.fail(at, "neither a variable nor a rule: %q", line)
+	}
+	grouped := strings.HasSuffix(left, "&")
+	targets := strings.Fields(strings.TrimSuffix(left, "&"))
+	static := ""
+	if first, second, ok := strings.Cut(right, ":"); ok {
+		if strings.TrimSpace(first) == "" {
+			m.fail(at, "a rule with two colons is not read")
+		}
+		static, right = strings.TrimSpace(first), second
+	}
+	needs := strings.Fields(strings.ReplaceAll(right, "|", " ")) // order alone is a dependency, too
+	if len(targets) == 0 {
+		m.fail(at, "a rule without a target")
+	}
+	if strings.HasPrefix(targets[0], ".") && !strings.Contains(targets[0], "/") && strings.ToUpper(targets[0]) ==
+		targets[0] {
+		for _, name := range needs {
+			m.phony[name] = m.phony[name] || targets[0] == ".PHONY"
+		}
+		m.oneShell = m.oneShell || targets[0] == ".ONESHELL"
+		return []*makeRule{{}}
+	}
+	var rules []*makeRule
+	if strings.Contains(targets[0], "%") {
+		rules = []*makeRule{{line: at, targets: targets, needs: needs, grouping: true}}
+		m.patterns = append(m.patterns, rules...)
+	} else {
+		rules = m.explicit(targets, needs, static, grouped, at)
+	}
+	if hasCommand {
+		for _, r := range rules {
+			r.recipe, r.has = append(r.recipe, strings.TrimSpace(command)), true
+		}
+	}
+	return rules
+}
+
+// explicit adds needs to the rules of targets, which share one if they are grouped.
+func (m *makefile) explicit(targets, needs []string, static string, grouped bool, line int) (rules []*makeRule) {
+	if m.goal == "" {
+		m.goal = targets[0]
+	}
+	for i, target := range targets {
+		if grouped && i > 0 {
+			m.rules[target] = rules[0]
+			continue
+		}
+		r := m.rules[target]
+		if r == nil {
+			r = &makeRule{line: line, targets: []string{target}}
+			m.rules[target] = r
+		}
+		r.closed = r.has
+		r.needs = append(slices.Clip(r.needs), needs...)
+		if static != "" {
+			stem, ok := makeStem(static, target)
+			if !ok {
+				m.fail(line, "target %s does not match %s", target, static)
+			}
+			r.static = stem
+			for k := range r.needs {
+				r.needs[k] = strings.Replace(r.needs[k], "%", stem, 1)
+			}
+		}
+		if grouped {
+			r.targets, r.grouping = targets, true
+		}
+		rules = append(rules, r)
+		m.spend(len(target)*(1+len(needs)), line)
+	}
+	return rules
+}
+
+// makeStem is what % stands for in a pattern that matches a name.
+func makeStem(pattern, name string) (string, bool) {
+	before, after, ok := strings.Cut(pattern, "%")
+	if !ok || len(name) < len(before)+len(after) || !strings.HasPrefix(name, before) ||
+		!strings.HasSuffix(name, after) {
+		return "", ok && pattern == name
+	}
+	return name[len(before) : len(name)-len(after)], true
+}
+
+// find is the rule that makes a target, and what % stands for in it.
+func (m *makefile) find(target string, depth int) (*makeRule, string) {
+	r := m.rules[target]
+	if r != nil && (r.has || m.phony[target]) {
+		return r, r.static
+	}
+	for _, p := range m.patterns {
+		for _, pattern := range p.targets {
+			stem, ok := makeStem(pattern, target)
+			if !ok || stem == "" || depth > 3 {
+				continue
+			}
+			if m.tries--; m.tries < 0 {
+				m.b.faults.Fail("bound", p.line, "", "its patterns lead to each other in too many ways")
+				panic(makeStop{})
+			}
+			made := !slices.ContainsFunc(p.needs, func(need string) bool {
+				need = strings.Replace(need, "%", stem, 1)
+				if m.rules[need] != nil || m.exists(need) {
+					return false
+				}
+				other, _ := m.find(need, depth+1)
+				return other == nil
+			})
+			if made {
+				whole := &makeRule{line: p.line, needs: []string{}, recipe: p.recipe, has: true, grouping: true}
+				for _, t := range p.targets {
+					whole.targets = append(whole.targets, strings.Replace(t, "%", stem, 1))
+				}
+				for _, need := range p.needs {
+					whole.needs = append(whole.needs, strings.Replace(need, "%", stem, 1))
+				}
+				if r != nil {
+					whole.needs = append(whole.needs, r.needs...)
+				}
+				return whole, stem
+			}
+		}
+	}
+	return r, ""
+}
+
+// exists reports whether a file lies beside the Makefile.
+func (m *makefile) exists(name string) bool {
+	if !m.b.opt.near || !SafeName(name) {
+		return !m.b.opt.near // of a text alone nothing is known
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(m.b.wf.Source), name))
+	return err == nil
+}
+
+// take makes tasks of the rules that a target needs, and returns the files that it stands for.
+func (m *makefile) take(target, by string, line, depth int) []string {
+	if depth > makeDepth*10 {
+		m.fail(line, "targets need each other, %d deep: %s among them", makeDepth*10, target)
+	}
+	r, stem := m.find(target, 0)
+	switch {
+	case r == nil:
+		return []string{target}
+	case !r.has && m.made[target]: // gathered again
+	case m.made[target]:
+		return []string{target}
+	}
+	m.spend(len(target), r.line)
+	for _, t := range append(r.targets, target) {
+		m.made[t] = true
+	}
+	var inputs []string
+	for _, need := range r.needs {
+		for _, f := range m.take(need, target, r.line, depth+1) {
+			if !slices.Contains(inputs, f) {
+				inputs = append(inputs, f)
+			}
+		}
+		m.spend(len(need)+len(inputs), r.line)
+	}
+	if !r.has {
+		return inputs
+	}
+	rule := &flowRule{line: r.line, command: m.recipe(r, target, inputs, stem)}
+	if m.phony[target] {
+		if target != by {
+			m.fail(r.line, "%s is phony, has a recipe, and %s needs it: a task has to write a file that others "+
+				"wait for", target, by)
+		}
+	} else if r.grouping {
+		for _, t := range r.targets {
+			rule.outputs = append(rule.outputs, flowFile{name: t})
+		}
+	} else {
+		rule.outputs = []flowFile{{name: target}}
+	}
+	for _, f := range inputs {
+		rule.inputs = append(rule.inputs, flowFile{name: f})
+	}
+	m.b.rule(rule)
+	return []string{target}
+}
+
+// recipe is the command of a rule. Make has a shell for each line; a failure of one ends it.
+func (m *makefile) recipe(r *makeRule, target string, needs []string, stem string) string {
+	auto := map[string]string{"@": target, "^": strings.Join(needs, " "), "*": stem, "<": "", "|": ""}
+	if len(needs) > 0 {
+		auto["<"] = needs[0]
+	}
+	auto["+"], auto["?"] = auto["^"], auto["^"]
+	for _, name := range []string{"@", "<", "*"} {
+		auto[name+"D"], auto[name+"F"] = path.Dir(auto[name]), path.Base(auto[name])
+	}
+	var lines []string
+	for _, line := range r.recipe {
+		line = m.expand(line, auto, r.line, 0)
+		ignored := false
+		for ; line != "" && strings.IndexByte("@-+ \t", line[0]) >= 0; line = line[1:] {
+			ignored = ignored || line[0] == '-'
+		}
+		if line == "" {
+			continue
+		}
+		if !m.oneShell && len(r.recipe) > 1 {
+			line = "(" + line + "\n)"
+		}
+		if ignored {
+			line += " || :"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// expand puts values in place of variables.
+func (m *makefile) expand(text string, auto map[string]string, line, depth int) string {
+	if depth > makeDepth {
+		m.fail(line, "variables refer to each other more than %d deep", makeDepth)
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '$' || i+1 == len(text) {
+			b.WriteByte(text[i])
+			continue
+		}
+		i++
+		name, end := string(text[i]), i
+		switch text[i] {
+		case '$':
+			b.WriteByte('$')
+			continue
+		case '(', '{':
+			if end = matching(text, i); end < 0 {
+				m.fail(line, "a variable without its end: %q", text)
+			}
+			name = text[i+1 : end]
+		}
+		i = end
+		value := m.value(name, auto, line, depth)
+		m.spend(len(value), line)
+		b.WriteString(value)
+	}
+	return b.String()
+}
+
+// matching is where a bracket ends; -1 if it does not.
+func matching(text string, at int) int {
+	open, close := text[at], byte(')')
+	if open == '{' {
+		close = '}'
+	}
+	for i, deep := at, 0; i < len(text); i++ {
+		switch text[i] {
+		case open:
+			deep++
+		case close:
+			if deep--; deep == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// value is that of a variable, of $(X:.a=.b), or of a function.
+func (m *makefile) value(name string, auto map[string]string, line, depth int) string {
+	if v, ok := auto[name]; ok {
+		return v
+	}
+	if name != "" && strings.IndexByte("@<^*+?|%", name[0]) >= 0 && auto == nil {
+		m.fail(line, "$%s stands where there is no recipe", name)
+	}
+	if f := makeFunction.FindStringSubmatch(name); f != nil {
+		return m.function(f[1], strings.TrimLeft(name[len(f[0]):], " \t"), auto, line, depth)
+	}
+	if v, change, ok := strings.Cut(name, ":"); ok {
+		from, to, ok := strings.Cut(change, "=")
+		if !ok {
+			m.fail(line, "$(%s) is not read", name)
+		}
+		if !strings.Contains(from, "%") {
+			from, to = "%"+from, "%"+to
+		}
+		return makeSubstitute(from, to, m.value(v, auto, line, depth+1))
+	}
+	v := m.vars[name]
+	if given, ok := m.b.opt.Define[name]; ok {
+		v = makeVar{given, true}
+	}
+	if m.b.opt.uses(name); v.simple {
+		return v.text
+	}
+	return m.expand(v.text, auto, line, depth+1)
+}
+
+func makeSubstitute(from, to, text string) string {
+	words := strings.Fields(text)
+	for i, w := range words {
+		if stem, ok := makeStem(from, w); ok {
+			words[i] = strings.Replace(to, "%", stem, 1)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// function computes one of the functions of Make that only change names.
+func (m *makefile) function(name, text string, auto map[string]string, line, depth int) string {
+	args := strings.Split(text, ",")
+	for i := range args {
+		args[i] = m.expand(args[i], auto, line, depth+1)
+	}
+	each := func(text string, change func(string) string) string {
+		words := strings.Fields(text)
+		for i := range words {
+			words[i] = change(words[i])
+		}
+		return strings.Join(words, " ")
+	}
+	switch {
+	case name == "patsubst" && len(args) == 3:
+		return makeSubstitute(strings.TrimSpace(args[0]), strings.TrimSpace(args[1]), args[2])
+	case name == "addprefix" && len(args) == 2:
+		return each(args[1], func(w string) string { return args[0] + w })
+	case name == "addsuffix" && len(args) == 2:
+		return each(args[1], func(w string) string { return w + args[0] })
+	case name == "notdir":
+		return each(strings.Join(args, ","), path.Base)
+	case name == "basename":
+		return each(strings.Join(args, ","), func(w string) string { return strings.TrimSuffix(w, path.Ext(w)) })
+	case name == "wildcard":
+		return m.wildcard(strings.Join(args, ","), line)
+	}
+	m.fail(line, "$(%s …) is not read: gantry knows patsubst, addprefix, addsuffix, notdir, basename and "+
+		"wildcard", name)
+	return ""
+}
+
+// wildcard lists the files beside the Makefile that match patterns.
+func (m *makefile) wildcard(patterns string, line int) string {
+	var all []string
+	dir := filepath.Dir(m.b.wf.Source)
+	for _, p := range strings.Fields(patterns) {
+		if !m.b.opt.near || !SafeName(p) {
+			m.fail(line, "$(wildcard %s) needs files below the directory of the Makefile", p)
+		}
+		found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), p))
+		for _, f := range found {
+			if name, err := filepath.Rel(dir, f); err == nil && len(name) < reader.MaxName {
+				m.b.keep(fileKept + len(name))
+				all = append(all, filepath.ToSlash(name))
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}
