@@ -45,7 +45,7 @@ UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
 .PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
-	reproduce reproduce-quick pages fidelity predictions adversary containers containers-quick emulation-table clean
+	reproduce reproduce-quick figure pages fidelity predictions adversary containers containers-quick emulation-table clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -174,6 +174,9 @@ reproduce: build ## all tables and figures of the papers at full scale, resumabl
 
 reproduce-quick: build ## the same in 15 minutes on two cores: short streams, few repetitions; reproduce-quick/page.html
 	go run ./scripts/reproduce -quick $(if $(JOBS),-jobs $(JOBS))
+
+figure: build ## the experiments behind one figure or table of a paper: PAPER=ccgrid|rm-dcwf|mows|3dsf N=7 (tN is a table); QUICK=1, JOBS
+	go run ./scripts/reproduce -paper '$(PAPER)' -figure '$(N)' $(if $(QUICK),-quick) $(if $(JOBS),-jobs $(JOBS))
 
 pages: build ## write the pages of examples/experiments again, from make reproduce's results or those in short form
 	go run ./scripts/reproduce -write

@@ -2,7 +2,7 @@
 // results. It shows the time left; interrupted, it continues with the same command. Results in short form beside the
 // experiments count: only the repetitions that they lack are run, after a sample of theirs came out the same.
 //
-//	reproduce [-suite DIR] [-quick] [-jobs N] [-dir DIR] [-write]
+//	reproduce [-suite DIR] [-quick] [-jobs N] [-dir DIR] [-write] [-paper NAME -figure N]
 package main
 
 import (
@@ -49,6 +49,8 @@ func main() {
 	flag.IntVar(&r.jobs, "jobs", runtime.NumCPU(), "simulations at once")
 	flag.StringVar(&r.dir, "dir", "", "keep results in this directory (reproduce, reproduce-quick)")
 	write := flag.Bool("write", false, "run nothing: write the short forms of the results, and the pages of the papers")
+	paper := flag.String("paper", "", "of -figure: ccgrid, rm-dcwf, mows or 3dsf")
+	figure := flag.String("figure", "", "run what is behind this figure alone, such as 7 or 5-3; tN is table N")
 	measure.Main("reproduce", func(ctx context.Context) error {
 		if r.dir == "" && r.quick {
 			r.dir = "reproduce-quick"
@@ -56,6 +58,9 @@ func main() {
 		r.dir = cmp.Or(r.dir, "reproduce")
 		if err := r.read(); err != nil {
 			return err
+		}
+		if *figure != "" {
+			return r.figure(ctx, *paper, *figure)
 		}
 		if *write {
 			return r.pages(ctx)

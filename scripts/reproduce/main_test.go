@@ -54,3 +54,22 @@ func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
 		}
 	}
 }
+
+func TestFiguresAreFound(t *testing.T) {
+	for _, c := range []struct {
+		text, n string
+		want    bool
+	}{
+		{"figures 3, 4: homogeneous system, errors", "4", true}, {"figures 3, 4: homogeneous", "5", false},
+		{"figures 9 to 13: TeraSort", "11", true}, {"figures 9 to 13: TeraSort", "14", false},
+		{"figures 5-1, 5-2, 5-5 to 5-7, 5-10 to 5-12", "5-6", true}, {"figures 5-1, 5-2, 5-5 to 5-7", "5-3", false},
+		{"figures 5-1, 5-2", "1", false}, {"figure 18, table 10: against MRCP-RM", "t10", true},
+		{"figure 18, table 10: against MRCP-RM", "10", false}, {"figure 18, table 10: against MRCP-RM", "18", true},
+		{"tables 2, 3: LIGO and Genome", "t3", true}, {"figure 8: a batch of 1,000", "1", false},
+		{"section V-D: random error II in a batch", "5", false},
+	} {
+		if got := shows(c.text, c.n); got != c.want {
+			t.Errorf("%q shows %s: %v", c.text, c.n, got)
+		}
+	}
+}
