@@ -74,6 +74,8 @@ type Engine struct {
 	answers  []*request                     // taken in by this turn
 	kills    []planner.AttemptID            // of workflows cancelled on request
 	shrinks  map[planner.NodeID]unit.Vector // capacities that nodes get once their attempts have ended
+
+	recovered bool // from a log, and no turn was taken since
 }
 
 // Result is how a run ended.
@@ -126,8 +128,8 @@ func (e *Engine) turn(ctx context.Context) error {
 	// 1. Wait until something happens. A run that was resumed plans at once: nothing else may happen before, and no
 	// log has the wake that the policy asked for.
 	v, until := e.Planner.View(), e.until()
-	resumed := e.control == 0 && e.Planner.Due(v.Now())
-	if resumed {
+	resumed := e.control == 0 && (e.recovered || v.UnderWayCount() == 0) && e.Planner.Due(v.Now())
+	if e.recovered = false; resumed {
 		until = e.Runtime.Now()
 	}
 	bodies, err := e.next(ctx, until, v.UnderWayCount())
@@ -728,6 +730,7 @@ func (b Batch) replay(pl *planner.Planner, adm *Admitter, knows func(*Admission)
 // Recover ends a replay: the policy meets everything again, and the runtime gets the attempts that were under way.
 func (e *Engine) Recover(ctx context.Context) error {
 	e.Planner.Restore()
+	e.recovered = true
 	v := e.Planner.View()
 	var live []Launch
 	for a := range v.UnderWay() {
