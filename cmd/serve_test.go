@@ -145,17 +145,6 @@ func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
 	expect(t, exitOK, []string{"75/75", "finished"}, "ls", "--dir", dir)
 }
 
-// runOf is the one run of a directory.
-func runOf(t *testing.T, dir string) string {
-	t.Helper()
-	var runs []struct{ Run string }
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "ls", "--json", "--dir", dir)), &runs); err != nil ||
-		len(runs) != 1 {
-		t.Fatalf("%d runs (%v)", len(runs), err)
-	}
-	return runs[0].Run
-}
-
 // Commands that read a run take the number of a submission.
 func TestASubmissionIsReadLikeARun(t *testing.T) {
 	dir := t.TempDir()

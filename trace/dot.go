@@ -133,7 +133,7 @@ func (d *dotReader) text(open byte) {
 			}
 			return
 		case open == '"' && c == '\\':
-			if c, ok = d.byte(); c != '"' && c != '\n' {
+			if c, _ = d.byte(); c != '"' && c != '\n' {
 				b = append(b, '\\')
 			}
 			if c == '\n' {
