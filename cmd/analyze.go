@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
@@ -135,7 +136,7 @@ const mostTail = 64 << 10
 
 // tail returns the last lines of a file.
 func tail(path string, lines int) (string, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // programs may have put anything there
 	if err != nil {
 		return "", err
 	}

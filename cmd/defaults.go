@@ -73,8 +73,10 @@ func readDefaults(c *cli.Context) error {
 
 // readDefaultsFile gives the options of the file, if it is there.
 func readDefaultsFile(take func(name string, values ...string) error) error {
-	if _, err := os.Lstat(defaultsFile); errors.Is(err, fs.ErrNotExist) {
+	if st, err := os.Stat(defaultsFile); errors.Is(err, fs.ErrNotExist) {
 		return nil
+	} else if err == nil && !st.Mode().IsRegular() {
+		return fmt.Errorf("%s: it is no ordinary file", defaultsFile)
 	}
 	f, err := openText(defaultsFile)
 	if err != nil {

@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -46,6 +48,13 @@ func TestAFolderHasDefaults(t *testing.T) {
 		_ = os.Symlink("/etc", "link")
 		set(text)
 		expect(t, exitInput, []string{want}, append(dry, "Makeflow")...)
+	}
+	if err := errors.Join(os.Remove(defaultsFile), syscall.Mkfifo(defaultsFile, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitInput, []string{"gantry.yaml: it is no ordinary file"}, append(dry, "Makeflow")...)
+	if err := os.Remove(defaultsFile); err != nil {
+		t.Fatal(err)
 	}
 	set("")
 	expect(t, exitOK, []string{"policy cpp"}, append(dry, "Makeflow")...)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/sqlite/report/page"
+	"gantry/trace/shown"
 )
 
 // pageOptions has the parts of a page that are not in the log of the runs below home.
@@ -33,34 +33,20 @@ func pageOptions(home string) page.Options {
 		}}
 }
 
-// Bounds of the output that a page shows of an attempt that failed.
-const (
-	tailLines = 12
-	tailBytes = 4096
-)
+// tailLines and tailWidth are how much a page shows of each stream of an attempt that failed.
+const tailLines, tailWidth = 12, 340
 
 // lastLines are those of a file; nil if it cannot be read.
 func lastLines(path string) []string {
-	f, err := os.Open(path)
-	if err != nil {
+	text, err := tail(path, tailLines)
+	if err != nil || text == "" {
 		return nil
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
+	lines := strings.Split(shown.Text(text), "\n")
+	for i := range lines {
+		lines[i] = shown.Short(lines[i], tailWidth)
 	}
-	begin := max(0, info.Size()-tailBytes)
-	text := make([]byte, info.Size()-begin)
-	n, _ := f.ReadAt(text, begin) // as much as there is
-	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text[:n]), "�"), "\n"), "\n")
-	if begin > 0 && len(lines) > 1 {
-		lines = lines[1:] // the first is cut
-	}
-	if len(lines) == 1 && lines[0] == "" {
-		return nil
-	}
-	return lines[max(0, len(lines)-tailLines):]
+	return lines
 }
 
 // policyNames reads the policies to simulate for a page; nil: they are chosen.
