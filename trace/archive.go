@@ -84,7 +84,7 @@ func (f Format) IsArchive() bool { return f == SWF || f == Sacct || f == Alibaba
 
 // IsArchive reports whether a file is an archive by its beginning.
 func IsArchive(path string) bool {
-	if info, err := os.Stat(path); err != nil || info.IsDir() {
+	if info, err := os.Stat(path); err != nil || info.IsDir() || isWTA(path) {
 		return err == nil && isWTA(path)
 	}
 	f, err := os.Open(path)
@@ -100,7 +100,7 @@ func IsArchive(path string) bool {
 
 // OpenArchive reads an archive. The faults are as those of Read; with error faults it must not be used.
 func OpenArchive(path string, opt ReadOptions) (*Archive, []Fault, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if info, err := os.Stat(path); err == nil && info.IsDir() || isWTA(path) {
 		return readWTA(path, opt)
 	}
 	f, err := os.Open(path)
@@ -128,6 +128,8 @@ func ReadArchive(r io.Reader, source string, opt ReadOptions) (*Archive, []Fault
 		x.readSacct()
 	case Alibaba:
 		x.readAlibaba()
+	case WTA:
+		x.faults.Fail("unknown-format", 1, "", "Parquet is read from a file NAME.parquet, or from a directory of them")
 	}
 	x.finish()
 	if in.Err != nil {

@@ -244,6 +244,13 @@ func TestTheWorkflowTraceArchiveIsAStreamOfWorkflows(t *testing.T) {
 	if !trace.IsArchive(dir) || trace.IsArchive(t.TempDir()) {
 		t.Error("which directory is an archive?")
 	}
+	if files, _, err := trace.Find([]string{dir}); err != nil || len(files) != 1 || files[0] != dir {
+		t.Error(files, err)
+	}
+	one, _, err := trace.OpenArchive(filepath.Join(dir, "tasks", "schema-1.0", "part.0.parquet"), trace.ReadOptions{})
+	if err != nil || one.Len() != 2 {
+		t.Error(one, err)
+	}
 	a, faults, err := trace.OpenArchive(dir, trace.ReadOptions{})
 	if err != nil || len(faults) > 0 {
 		t.Fatal(faults, err)

@@ -20,11 +20,14 @@ import (
 	"gantry/trace/reader"
 )
 
-// isWTA reports whether a directory is one of the Workflow Trace Archive: it has tasks in Parquet.
+// isWTA reports whether a directory, or a file, is one of the Workflow Trace Archive: it has tasks in Parquet.
 func isWTA(dir string) bool { return len(wtaTasks(dir)) > 0 }
 
 // wtaTasks are the files of tasks below a directory, such as tasks/schema-1.0/part.0.parquet.
 func wtaTasks(dir string) []string {
+	if strings.HasSuffix(dir, ".parquet") {
+		return []string{dir}
+	}
 	var all []string
 	for _, pattern := range []string{"tasks/*.parquet", "tasks/*/*.parquet", "tasks.parquet"} {
 		found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))

@@ -63,7 +63,7 @@ func Find(paths []string) (files, skipped []string, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if !info.IsDir() {
+		if !info.IsDir() || isWTA(p) {
 			files = append(files, p)
 			continue
 		}

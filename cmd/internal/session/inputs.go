@@ -84,6 +84,10 @@ func (in *Inputs) Submissions() ([]executor.Submission, error) {
 }
 
 func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
+	if path != "-" && trace.IsArchive(path) {
+		return in.workload(&scenario.Workload{Source: path, ScaleTimes: true,
+			Arrivals: []scenario.Arrival{{Trace: path, Archive: true, Copies: 1}}}, alone)
+	}
 	text, workload, err := in.sniff(path)
 	if err != nil {
 		return nil, err
@@ -105,10 +109,6 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 				path, of)
 		}
 		return in.workload(w, alone)
-	}
-	if path != "-" && trace.IsArchive(path) {
-		return in.workload(&scenario.Workload{Source: path, ScaleTimes: true,
-			Arrivals: []scenario.Arrival{{Trace: path, Archive: true, Copies: 1}}}, alone)
 	}
 	var w *trace.Workflow
 	if path == "-" {
