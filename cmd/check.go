@@ -165,6 +165,7 @@ type report struct {
 	Imputed      []trace.Imputation `json:"imputed"`
 	Catalogs     []string           `json:"catalogs,omitempty"`
 	Reads        []string           `json:"reads,omitempty"`     // files of this host and addresses, for a run
+	Resources    []string           `json:"resources,omitempty"` // of the user's own, that tasks need
 	Mounts       []string           `json:"mounts,omitempty"`    // directories of this host that containers ask for
 	Obstacles    []string           `json:"obstacles,omitempty"` // why gantry run would refuse it
 	Commands     []taskCommand      `json:"commands,omitempty"`
@@ -291,6 +292,13 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 	for i := range w.Tasks {
 		if t := &w.Tasks[i]; t.SubWorkflow {
 			r.Obstacles = append(r.Obstacles, fmt.Sprintf("%s:%d: task %s is a sub-workflow", r.File, t.Line, t.ID))
+		}
+	}
+	for i := range w.Tasks {
+		for _, text := range strings.Split(w.Tasks[i].Tokens, ",") {
+			if name, _, _ := strings.Cut(text, ":"); name != "" && !slices.Contains(r.Resources, name) {
+				r.Resources = append(r.Resources, name)
+			}
 		}
 	}
 	for _, c := range w.Containers {
@@ -527,6 +535,9 @@ func (r *report) print(out io.Writer) error {
 		}
 	}
 	list(&b, "catalogs", r.Catalogs)
+	if len(r.Resources) > 0 {
+		list(&b, "needs", []string{strings.Join(r.Resources, ", ") + ": gantry run --resource NAME=COUNT of each"})
+	}
 	for _, kind := range []struct {
 		name  string
 		items []string

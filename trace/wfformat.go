@@ -80,6 +80,7 @@ const (
 	wfStdin
 	wfStdout
 	wfStderr
+	wfTokens
 	wfRetries
 	wfPhase
 	wfDisk
@@ -134,6 +135,7 @@ func init() { // its readers look into it
 		"container": (*wfDocument).container,
 		"stdin":     value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr),
 		"env":     (*wfDocument).env,
+		"tokens":  value(wfTokens),
 		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
 		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
 		"subWorkflow": (*wfDocument).subWorkflow,

@@ -416,6 +416,7 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	}
 	t.Stdin, t.Stdout, t.Stderr = cmp.Or(d.said(one[wfStdin]), t.Stdin), cmp.Or(d.said(one[wfStdout]), t.Stdout),
 		cmp.Or(d.said(one[wfStderr]), t.Stderr)
+	t.Tokens = cmp.Or(d.said(one[wfTokens]), t.Tokens)
 	if env != nil {
 		slices.Sort(env)
 		t.Env = env

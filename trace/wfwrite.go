@@ -234,7 +234,7 @@ func setKnown[T comparable](v object, key string, x T) {
 // extend adds the values that the schema has no place for.
 func extend(v object, t *Task) {
 	for key, s := range map[string]string{"stdin": t.Stdin, "stdout": t.Stdout, "stderr": t.Stderr, "category": t.Kind,
-		"image": t.Image} {
+		"image": t.Image, "tokens": t.Tokens} {
 		setKnown(v, key, s)
 	}
 	if len(t.Env) > 0 {
