@@ -412,7 +412,7 @@ var hostile = []struct {
 		return "workflows:\n" +
 			times(5_000, "- {trace: a, name: x%d, copies: 1000000}\n")
 	}, "more than 1000000 workflows"},
-	{"mix.yaml", func() string { return "count: 3\nmix:\n" + times(40_000, "- {trace: a}\n") }, "bound: "},
+	{"mix.yaml", func() string { return "count: 3\nmix:\n" + times(90_000, "- {trace: a}\n") }, "bound: "},
 	{"tenants.yaml", func() string {
 		return "count: 3\nmix: [{generator: montage, tasks: 30}]\ntenants:\n" + times(10_000, "- {name: t%d}\n")
 	}, "ok"},
