@@ -41,7 +41,7 @@ func TestAnImageArrivesBeforeItsTaskRuns(t *testing.T) {
 	}
 	dir := writeFiles(t, map[string]string{"w.json": flow(ref), "away.json": flow("127.0.0.1:1/x")})
 	runs := filepath.Join(dir, "runs")
-	run := []string{"run", "--dir", runs, filepath.Join(dir, "w.json")}
+	run := []string{"run", "--runtime=docker", "--dir", runs, filepath.Join(dir, "w.json")}
 	expect(t, exitUsage, []string{"--pull sometimes", "missing, always, never"}, append(run, "--pull=sometimes")...)
 	expect(t, exitInput, []string{"image " + ref, "--pull never", "nothing was started"},
 		append(run, "--pull=never")...)

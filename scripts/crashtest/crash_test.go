@@ -217,7 +217,7 @@ func makeRun(t *testing.T, binary, name string, runtime float64) *run {
 	if err := os.WriteFile(source, doc, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.args = []string{"--name", name, "--quiet", source}
+	r.args = []string{"--name", name, "--quiet", "--runtime", "docker", source}
 	r.events = watch(t, r.label())
 	t.Cleanup(r.removeContainers)
 	return r

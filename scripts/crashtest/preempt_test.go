@@ -44,9 +44,9 @@ links:
   - {from: a, to: b, bandwidth: 2MB/s, latency: 20ms}
 `)
 		way := []string{"freeze", "restart"}[rounds%2]
-		r.args = []string{"--name", name, "--quiet", "--cluster", filepath.Join(r.home, "nodes.yaml"), "--policy",
-			"pds:room=leave", "--preempt", way,
-			"--checkpoint", "100kB", filepath.Join(r.home, "load.yaml")}
+		r.args = []string{"--name", name, "--quiet", "--runtime", "docker", "--cluster",
+			filepath.Join(r.home, "nodes.yaml"), "--policy", "pds:room=leave", "--preempt", way, "--checkpoint",
+			 "100kB", filepath.Join(r.home, "load.yaml")}
 		r.preempts = true
 		return r
 	})
@@ -166,7 +166,8 @@ func suspendingRun(t *testing.T, binary, name, way string, slower int) *run {
 		"low}\n  - {trace: urgent.json, name: urgent, arrive: %.1fs, class: deadline, deadline: %.1fs}\n", arrive,
 		arrive+2.5))
 	write(t, filepath.Join(r.home, "node.yaml"), "nodes: [{name: n, cores: 1, memory: 200MB}]\n")
-	r.args = []string{"--name", name, "--quiet", "--cluster", filepath.Join(r.home, "node.yaml"), "--policy",
+	r.args = []string{"--name", name, "--quiet", "--runtime", "docker", "--cluster", filepath.Join(r.home, "node.yaml"),
+		"--policy",
 		"pds:room=leave", "--oversubscribe", filepath.Join(r.home, "load.yaml")}
 	switch way {
 	case "checkpoint":

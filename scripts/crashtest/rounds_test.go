@@ -306,7 +306,7 @@ func (f *field) newRun(t *testing.T, name string, round int64) *run {
 	r.args = []string{"--name", name, "--quiet", "--retry", "exit-code=20", "--retry", "output-missing=20", "--retry",
 		"host-error=20", "--oversubscribe"}
 	if f.engine != nil {
-		r.host = f.engine.host
+		r.args, r.host = append(r.args, "--runtime", "docker"), f.engine.host
 	} else {
 		r.args = append(r.args, "--runtime", "oci")
 		// No engine answers there, and each run unpacks its image.

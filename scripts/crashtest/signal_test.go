@@ -54,7 +54,7 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 					t.Fatal(e)
 				}
 			}
-			p := r.gantry("run", "--name", r.name, "--image", image, "--inputs", free, source)
+			p := r.gantry("run", "--name", r.name, "--runtime", "docker", "--image", image, "--inputs", free, source)
 			// Nobody reads what it prints.
 			read, write, err := os.Pipe()
 			if err != nil {
@@ -134,7 +134,7 @@ func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 	if err := os.WriteFile(source, doc, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p := r.gantry("run", "--name", r.name, "--image", image, source)
+	p := r.gantry("run", "--name", r.name, "--runtime", "docker", "--image", image, source)
 	p.cmd.Env = append(os.Environ(), "DOCKER_HOST=unix://"+socket)
 	p.start(t)
 	for end := time.Now().Add(patience); !r.runs(t); time.Sleep(50 * time.Millisecond) {
