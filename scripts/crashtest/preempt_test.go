@@ -46,7 +46,7 @@ links:
 		way := []string{"freeze", "restart"}[rounds%2]
 		r.args = []string{"--name", name, "--quiet", "--runtime", "docker", "--cluster",
 			filepath.Join(r.home, "nodes.yaml"), "--policy", "pds:room=leave", "--preempt", way, "--checkpoint",
-			 "100kB", filepath.Join(r.home, "load.yaml")}
+			"100kB", filepath.Join(r.home, "load.yaml")}
 		r.preempts = true
 		return r
 	})
