@@ -26,6 +26,14 @@ func TestRunsSendSpans(t *testing.T) {
 				ScopeSpans []struct{ Spans []sentSpan }
 			}
 		}
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/v1/traces", http.StatusTemporaryRedirect)
+			return
+		case "/partly":
+			w.Write([]byte(`{"partialSuccess": {"rejectedSpans": "3", "errorMessage": "bad"}}`))
+			return
+		}
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.URL.Path != "/v1/traces" {
 			http.Error(w, "no", http.StatusBadRequest)
 			return
@@ -59,10 +67,20 @@ func TestRunsSendSpans(t *testing.T) {
 		t.Errorf("%d spans of %s, %d tasks below %q, key %q", len(byID), service, children[root.SpanID], root.Name, key)
 	}
 	// A failure of the endpoint is a warning, and the run goes on.
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+"/other")
-	if code, _, errs := invoke(t, run...); code != exitOK || !strings.Contains(errs, "OpenTelemetry: "+server.URL+
-		"/other answers 400 Bad Request") {
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", strings.Replace(server.URL, "//", "//me:s3cret@", 1)+
+		"/other?key=s3cret")
+	if code, _, errs := invoke(t, run...); code != exitOK || !strings.Contains(errs, "OpenTelemetry: "+
+		strings.TrimPrefix(server.URL, "http://")+"/other answers 400 Bad Request") ||
+		strings.Contains(errs, "s3cret") {
 		t.Errorf("exit code %d: %s", code, errs)
+	}
+	// Neither does a redirection take the headers elsewhere, nor are spans lost without a word.
+	for path, says := range map[string]string{"/moved": "/moved answers 307 Temporary Redirect",
+		"/partly": `/partly has rejected 3 spans: "bad"`} {
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+path)
+		if _, _, errs := invoke(t, run...); !strings.Contains(errs, says) {
+			t.Errorf("%s: %s", path, errs)
+		}
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	if _, _, errs := invoke(t, run...); !strings.Contains(errs, "gantry speaks http/json") {

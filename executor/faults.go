@@ -22,7 +22,11 @@ type Faults struct {
 	nodes []nodeFault
 	ends  heap.Heap[attemptEnd]
 	lost  []planner.AttemptID // to be ended now
+	err   error
 }
+
+// mostTries is how often a task may be lost: with losses far more often than it takes, it would never be done.
+const mostTries = 10_000
 
 // nodeFault is how a node stands.
 type nodeFault struct {
@@ -92,6 +96,10 @@ func (f *Faults) loss(n int, from planner.Time) planner.Time {
 
 // started draws whether an attempt that starts now ends before its task is done, at any part of its runtime alike.
 func (f *Faults) started(now planner.Time, id planner.AttemptID, att *planner.Attempt, run time.Duration) {
+	if att.Try > mostTries {
+		f.err = fmt.Errorf("a task was lost %d times: nodes are lost more often than it takes; raise every of "+
+			"node_loss, or lower task_failure", mostTries)
+	}
 	x := seed.Mix(seed.Mix(f.seed^seed.Golden) + uint64(att.Task)<<16 + uint64(att.Try))
 	if seed.Fraction(x) < f.spec.TaskFailure {
 		part := seed.Fraction(seed.Mix(x))
@@ -117,11 +125,18 @@ func (f *Faults) next(idle bool) planner.Time {
 	return next
 }
 
+func (f *Faults) failure() error {
+	if f == nil {
+		return nil
+	}
+	return f.err
+}
+
 // disturb brings about the faults that are due.
 func (e *Engine) disturb(now planner.Time) error {
 	f := e.Faults
-	if f == nil {
-		return nil
+	if f == nil || f.err != nil {
+		return f.failure()
 	}
 	v := e.Planner.View()
 	for f.ends.Len() > 0 && f.ends.Items[0].at <= now {

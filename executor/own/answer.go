@@ -43,6 +43,12 @@ func (p *Policy) carryOut(ctx context.Context, c *planner.Cycle, said *answer) e
 		p.due = append(p.due, seg.Task)
 	}
 	c.WakeAt(c.Draft.NextStart())
+	if news := &c.News; said.Wake == nil || len(said.Start)+len(said.Plan)+len(said.Preempt)+len(said.Order) > 0 ||
+		len(news.Arrived)+len(news.Ready)+len(news.Finished)+len(news.Ended) > 0 {
+		p.idle = 0
+	} else if p.idle++; p.idle > mostIdle {
+		return fmt.Errorf("wake_ns: the program has asked for it %d times in a row, and nothing else", mostIdle)
+	}
 	if said.Wake != nil {
 		if *said.Wake <= c.Now() {
 			return fmt.Errorf("wake_ns: %d is not after now", *said.Wake)

@@ -78,7 +78,11 @@ type Policy struct {
 	asked    planner.Time     // when the last round was
 	kinds    []planner.NodeID // by node: the first one of its speed and capacity
 	line     []byte
+	idle     int // rounds without news in which it asked for a wake alone
 }
+
+// mostIdle bounds such rounds: a simulation would never end.
+const mostIdle = 100_000
 
 // freezing is a Policy that suspends tasks, and lets them continue itself.
 type freezing struct{ *Policy }

@@ -159,6 +159,10 @@ func (s *Static) place(c *planner.Cycle, x *reachable) planner.Segment {
 	case s.Rule == PEFT:
 		return s.best(c, x.task, func(seg *planner.Segment) planner.Time { return seg.End.Add(w.onward[seg.Node]) })
 	case s.Rule == Lookahead && len(c.Task(x.task).Children) > 0:
+		others := make([][]planner.Time, len(c.Task(x.task).Children))
+		for i, child := range c.Task(x.task).Children {
+			others[i] = arrivals(c, x.task, child)
+		}
 		return s.best(c, x.task, func(seg *planner.Segment) planner.Time {
 			mark := c.Draft.Mark()
 			defer c.Draft.Rollback(mark)
@@ -166,8 +170,8 @@ func (s *Static) place(c *planner.Cycle, x *reachable) planner.Segment {
 				return unit.Never
 			}
 			last := seg.End
-			for _, child := range c.Task(x.task).Children {
-				last = max(last, s.ahead(c, child))
+			for i, child := range c.Task(x.task).Children {
+				last = max(last, s.ahead(c, seg, child, others[i]))
 			}
 			return last
 		})
@@ -204,31 +208,53 @@ func (s *Static) on(c *planner.Cycle, t planner.TaskID, n planner.NodeID) planne
 	return planner.Segment{Node: planner.None, End: unit.Never}
 }
 
-// ahead is when a child could finish first, with those of its parents that have places.
-func (s *Static) ahead(c *planner.Cycle, t planner.TaskID) planner.Time {
-	least, task, w := unit.Never, c.Task(t), s.tasks[t]
+// arrivals are when, by node, a child has what its parents give that have places, but for one of them.
+func arrivals(c *planner.Cycle, but, child planner.TaskID) []planner.Time {
+	from := make([]planner.Time, len(c.Nodes()))
+	least := c.Now()
+	places := map[planner.TaskID]planner.Segment{}
+	for _, p := range c.Task(child).Parents {
+		if seg, ok := c.Draft.Of(p); ok && p != but {
+			places[p] = seg
+			least = max(least, seg.End)
+		}
+	}
+	for n := range from {
+		from[n] = least
+	}
+	for _, f := range c.Task(child).Inputs {
+		seg, ok := places[c.File(f).Producer]
+		for n := range from {
+			if ok {
+				from[n] = max(from[n], seg.End.Add(c.MoveTime(c.File(f).Size, seg.Node, planner.NodeID(n))))
+			}
+		}
+	}
+	return from
+}
+
+// ahead is when a child of a task with that stay could finish first; others are the arrivals from its other parents.
+func (s *Static) ahead(c *planner.Cycle, seg *planner.Segment, child planner.TaskID,
+	others []planner.Time) planner.Time {
+	least, task, w := unit.Never, c.Task(child), s.tasks[child]
 	if w == nil {
 		return 0 // it has ended: its results were there
+	}
+	var sizes []unit.Bytes
+	for _, f := range task.Inputs {
+		if c.File(f).Producer == seg.Task {
+			sizes = append(sizes, c.File(f).Size)
+		}
 	}
 	for n, run := range w.runs {
 		if run < 0 {
 			continue
 		}
-		from, node := c.Now(), planner.NodeID(n)
-		for _, p := range task.Parents {
-			seg, ok := c.Draft.Of(p)
-			if !ok {
-				continue
-			}
-			var moved time.Duration
-			for _, f := range task.Inputs {
-				if c.File(f).Producer == p {
-					moved = max(moved, c.MoveTime(c.File(f).Size, seg.Node, node))
-				}
-			}
-			from = max(from, seg.End.Add(moved))
+		from := max(others[n], seg.End)
+		for _, size := range sizes {
+			from = max(from, seg.End.Add(c.MoveTime(size, seg.Node, planner.NodeID(n))))
 		}
-		if start, ok := c.Draft.Earliest(node, task.Need, max(1, run), from); ok {
+		if start, ok := c.Draft.Earliest(planner.NodeID(n), task.Need, max(1, run), from); ok {
 			least = min(least, start.Add(run))
 		}
 	}

@@ -109,11 +109,11 @@ func (x *runnable) name() string {
 }
 
 // short is the file of the results of an experiment in short form that the repository has; "" if it has none of this
-// scale.
+// scale, or if no build could repeat them.
 func (r *runner) short(x *runnable) string {
 	dir, name := filepath.Split(x.name())
 	path := filepath.Join(r.examples, dir, "results", name+".jsonl")
-	if _, err := os.Stat(path); r.quick || err != nil {
+	if _, err := os.Stat(path); r.quick || r.Runtime != "" || err != nil {
 		return ""
 	}
 	return path

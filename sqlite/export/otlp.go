@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -173,10 +174,14 @@ func (o *otlp) flush() error {
 	service := os.Getenv("OTEL_SERVICE_NAME")
 	var resource []otlpPair
 	for _, pair := range strings.Split(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), ",") {
-		if key, value, ok := strings.Cut(pair, "="); ok && key != "service.name" {
-			resource = append(resource, otlpText(strings.TrimSpace(key), strings.TrimSpace(value)))
+		key, value, ok := strings.Cut(pair, "=")
+		if plain, err := url.PathUnescape(strings.TrimSpace(value)); err == nil {
+			value = plain
+		}
+		if key = strings.TrimSpace(key); ok && key != "service.name" {
+			resource = append(resource, otlpText(key, value))
 		} else if ok && service == "" {
-			service = strings.TrimSpace(value)
+			service = value
 		}
 	}
 	if service == "" {

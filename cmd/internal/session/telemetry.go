@@ -19,7 +19,8 @@ import (
 )
 
 // telemetry sends the spans of a run on containers to the endpoint that the standard variables of OpenTelemetry name,
-// by OTLP over HTTP in its JSON encoding. Without one it does nothing. A failure is a warning.
+// by OTLP over HTTP in its JSON encoding. Without one it does nothing. A failure is a warning, without the secrets that
+// an address may hold, and a signal gives it up.
 func (s *Session) telemetry() {
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	if base := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); endpoint == "" && base != "" {
@@ -30,7 +31,8 @@ func (s *Session) telemetry() {
 		return
 	}
 	if err := s.sendSpans(endpoint); err != nil {
-		s.View.Warn("OpenTelemetry: %v; gantry export --format otlp %s has the spans", err, s.Name)
+		fmt.Fprintf(os.Stderr, "warning: OpenTelemetry: %v; gantry export --format otlp %s has the spans\n", err,
+			s.Name)
 	}
 }
 
@@ -44,6 +46,13 @@ func (s *Session) sendSpans(endpoint string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
+	go func() {
+		select {
+		case <-s.control: // nothing else of the run is left to stop
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(export.OTLP(ctx, w, s.DB, s.Name)) }()
 	defer r.Close()
@@ -79,14 +88,30 @@ func post(ctx context.Context, endpoint string, body []byte) error {
 		}
 	}
 	req.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(req)
+	// Headers may be secrets, which no other host gets.
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(req)
+	if wrong := new(url.Error); errors.As(err, &wrong) {
+		err = fmt.Errorf("%s: %w", req.URL.Host, wrong.Err)
+	}
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode/100 != 2 {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
-		return fmt.Errorf("%s answers %s: %q", endpoint, answer.Status, text)
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	var partial struct {
+		PartialSuccess struct {
+			RejectedSpans json.Number
+			ErrorMessage  string
+		}
+	}
+	err = json.Unmarshal(text, &partial)
+	switch {
+	case answer.StatusCode/100 != 2:
+		return fmt.Errorf("%s%s answers %s: %.200q", req.URL.Host, req.URL.Path, answer.Status, text)
+	case err == nil && strings.Trim(partial.PartialSuccess.RejectedSpans.String(), "0") != "":
+		return fmt.Errorf("%s%s has rejected %s spans: %q", req.URL.Host, req.URL.Path,
+			partial.PartialSuccess.RejectedSpans, partial.PartialSuccess.ErrorMessage)
 	}
 	return nil
 }
