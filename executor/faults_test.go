@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,5 +131,19 @@ func TestSlowNodesAreAShareOfAll(t *testing.T) {
 	}
 	if len(seen) != 8 || p.Nodes[0].Speed != 2 {
 		t.Errorf("nodes %v are ever slow; the planner's platform has speed %v", seen, p.Nodes[0].Speed)
+	}
+}
+
+// A task that cannot be done between losses ends the run, and does not go on for ever.
+func TestLossesWithoutEndEndTheRun(t *testing.T) {
+	p := &planner.Platform{Groups: []string{"g"}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}},
+		Nodes: []planner.Node{{Name: "n", Capacity: unit.Vector{1000, 1 << 30, unit.Unlimited}, Speed: 1}}}
+	w := &trace.Workflow{Name: "w", Label: "w", Tasks: []trace.Task{{ID: "a", Kind: "k", Cores: 1, Retries: -1,
+		Runtime: time.Hour}}}
+	e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), executor.Submission{Name: "w", Workflow: w})
+	e.Store = nil
+	e.Faults = executor.NewFaults(&scenario.Faults{LossEvery: time.Second, LossFor: time.Second}, 1, 1, p)
+	if _, err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "a task was lost 10000 times") {
+		t.Errorf("it ends with %v", err)
 	}
 }
