@@ -46,7 +46,11 @@ func (p *pieces) piece(lo, hi int, at planner.Time) executor.Submission {
 			s.Grows = &executor.Growth{Of: p.id, After: make([][]planner.TaskID, hi-lo)}
 			for i, t := range p.ids { // unless a piece was refused
 				there := int(t) < p.e.Planner.View().Tasks()
-				if !there || p.e.Spec(t).Workflow.Name != p.name || p.e.Spec(t).Name != p.whole.Tasks[i].ID {
+				spec := (*executor.TaskSpec)(nil) // of another workflow, which has ended
+				if there {
+					spec = p.e.Spec(t)
+				}
+				if spec == nil || spec.Workflow.Name != p.name || spec.Name != p.whole.Tasks[i].ID {
 					return fmt.Errorf("a piece of workflow %s has failed", p.name)
 				}
 			}

@@ -68,6 +68,9 @@ func here() string {
 // Times is how many of n random instances a test tries: with -short a twelfth of many, and five of fewer, if that is no
 // more than a sixth.
 func Times(n int) int {
+	for _, name := range []string{"GANTRY_TEST_SEED", "GANTRY_TEST_INSTANCES"} {
+		os.Getenv(name) // go test keeps results by the variables that it sees tests read, not those of init
+	}
 	if testing.Short() {
 		n = max(1, n/12, min(n/6, 5))
 	}
