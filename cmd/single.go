@@ -54,7 +54,7 @@ func single(c *cli.Context, set *session.Settings) (*trace.Workflow, error) {
 		if _, err := user.Rights().Directory(here, false); err != nil {
 			return nil, exit.Hostf("run -- in %s: %w", here, err)
 		}
-		fmt.Fprintf(c.App.ErrWriter, "warning: the command runs as user %d, who may only read %s\n", user.UID, here)
+		fmt.Fprintf(c.App.ErrWriter, "warning: the command runs as user %d, and may only read %s\n", user.UID, here)
 	}
 	set.Mounts = append(set.Mounts, executor.InPlace(here, writes))
 	t := trace.Task{ID: cmp.Or(executor.EscapeName(filepath.Base(argv[0])), "command"), Cores: c.Float64("cpus"),
@@ -91,7 +91,7 @@ func runSingle(c *cli.Context, set *session.Settings) error {
 		return err
 	}
 	name := cmp.Or(c.String("name"), session.NewName())
-	if err := c.Set("quiet", "true"); err != nil { // what is printed is the command's
+	if err := c.Set("quiet", "true"); err != nil { // all output is that of the command
 		return exit.With(exit.Internal, err)
 	}
 	over, told := make(chan struct{}), sync.WaitGroup{}
@@ -117,7 +117,7 @@ func tellOutput(c *cli.Context, run string, w *trace.Workflow, over <-chan struc
 			next = err == nil
 			for i, file := range []string{".command.out", ".command.err"} {
 				to[i].path = filepath.Join(workDir(c.String("dir"), run, w.Name, w.Tasks[0].ID, try), file)
-				_ = to[i].more() // what cannot be read was not written
+				_ = to[i].more() // an output that cannot be read was not written
 				if next {
 					to[i].at = 0
 				}

@@ -125,18 +125,14 @@ func (f *Faults) next(idle bool) planner.Time {
 	return next
 }
 
-func (f *Faults) failure() error {
-	if f == nil {
-		return nil
-	}
-	return f.err
-}
-
 // disturb brings about the faults that are due.
 func (e *Engine) disturb(now planner.Time) error {
 	f := e.Faults
-	if f == nil || f.err != nil {
-		return f.failure()
+	if f == nil {
+		return nil
+	}
+	if f.err != nil {
+		return f.err
 	}
 	v := e.Planner.View()
 	for f.ends.Len() > 0 && f.ends.Items[0].at <= now {

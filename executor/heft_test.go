@@ -25,23 +25,7 @@ var (
 
 const second = int64(time.Second)
 
-func heftWorkflow() *trace.Workflow {
-	w := &trace.Workflow{Name: "heft"}
-	for i := range heftCosts {
-		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint(i + 1), Kind: fmt.Sprint("t", i+1), Cores: 1, Retries: -1})
-	}
-	for _, e := range heftEdges {
-		p, c := int32(e[0]-1), int32(e[1]-1)
-		w.Files = append(w.Files, trace.File{Name: fmt.Sprintf("f%d-%d", e[0], e[1]), Size: int64(e[2]) * 1000,
-			Sized: true, Producer: p})
-		f := int32(len(w.Files) - 1)
-		w.Tasks[p].Outputs = append(w.Tasks[p].Outputs, f)
-		w.Tasks[c].Inputs = append(w.Tasks[c].Inputs, f)
-		w.Tasks[p].Children = append(w.Tasks[p].Children, c)
-		w.Tasks[c].Parents = append(w.Tasks[c].Parents, p)
-	}
-	return w
-}
+func heftWorkflow() *trace.Workflow { return example(heftCosts, heftEdges) }
 
 func seconds(costs [][]int64) [][]int64 {
 	out := make([][]int64, len(costs))

@@ -49,7 +49,7 @@ func ResultsIn(dir, base string, flows []string) (all []Result, more int) {
 			return fs.SkipAll
 		}
 		if err != nil || !d.Type().IsRegular() {
-			return nil // what cannot be read is left out
+			return nil // an unreadable result is left out
 		}
 		info, err := d.Info()
 		if err != nil {
