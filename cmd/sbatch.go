@@ -44,7 +44,8 @@ func slurmCommands() []slurmCommand {
 --container IMAGE, or of the environment variable GANTRY_IMAGE. It works in the current directory, or that of --chdir,
 and can write to nothing else. GANTRY_READ names directories that it may read, divided by colons. GANTRY_DIR is the
 directory of the server. The job is a task of the workflow that --workflow or GANTRY_WORKFLOW names (default: nextflow
-for jobs of Nextflow, else sbatch), and starts after other jobs if --dependency says so.
+for jobs of Nextflow, else sbatch), and starts after other jobs if --dependency says so. --tail SECONDS says how long the
+jobs take that come after it and are not submitted yet: policies rank by it.
 
    sbatch --container gantry/busybox -c 2 --mem 1G -t 10 script.sh
    sbatch --container gantry/busybox --wrap 'sort big.txt >sorted.txt'
@@ -259,7 +260,7 @@ func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit,
 	for element := range max(1, len(j.Array)) {
 		t := trace.Task{ID: executor.EscapeName(j.Name), Name: j.Name, Kind: sbatch.Kind(j.Name),
 			Cores: float64(j.CPUs), MemoryBytes: j.Memory, Command: j.Argv(x.me, element), Image: image,
-			Env: executor.MergeEnv(nil, j.Export), TimeLimit: j.Limit, Container: 1, Tokens: j.Licenses,
+			Env: executor.MergeEnv(nil, j.Export), TimeLimit: j.Limit, Tail: j.Tail, Container: 1, Tokens: j.Licenses,
 			Known: trace.Cores | trace.Command | trace.Image}
 		if t.ID == "" {
 			t.ID = "job"

@@ -352,6 +352,39 @@ func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
 	}
 }
 
+// A server that knows nothing of the jobs to come ranks those it has by --tail.
+func TestSlurmJobsAreRankedByTheirTails(t *testing.T) {
+	needsOCI(t)
+	cluster := filepath.Join(t.TempDir(), "one-core.yaml")
+	if err := os.WriteFile(cluster, []byte("nodes:\n  - {name: one, cores: 1}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	work, _ := slurmServer(t, "--runtime", "oci", "--policy", "hr", "--cluster", cluster)
+	submit := func(name string, args ...string) {
+		expect(t, exitOK, nil, append(append([]string{"sbatch", "-J", name}, args...), "--wrap",
+			"echo "+name+" >>order; until test -e go; do sleep 0.1; done")...)
+	}
+	submit("first")
+	waitForFile(t, filepath.Join(work, "order"))
+	submit("short", "--tail", "10")
+	submit("long", "--tail", "3600.5")
+	submit("last")
+	expect(t, exitOK, nil, "sbatch", "-Q", "--wrap", "true", "--tail", "0")
+	for _, wrong := range []string{"-1", "NaN", "1e300", "ten", ""} {
+		if _, says := expectBoth(t, exitSlurm, "sbatch", "--tail="+wrong, "--wrap", "true"); !strings.Contains(says,
+			"not a number of seconds") {
+			t.Errorf("--tail=%s says %q", wrong, says)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitOK, nil, "drain")
+	if got := readAll(t, "order"); got != "first\nlong\nshort\nlast\n" {
+		t.Errorf("the jobs ran in the order %q", got)
+	}
+}
+
 // runtimesOf are Docker and oci; a short test has one of them.
 func runtimesOf(t *testing.T) []string {
 	t.Helper()

@@ -129,6 +129,17 @@ func TestInputsOfWordsHaveTheSizesItSays(t *testing.T) {
 	}
 }
 
+// The plugin orders jobs by upward rank, and says what comes after each.
+func TestTheSchedulerPluginOfSnakemake(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("needs Python")
+	}
+	if out, err := exec.Command(python, "-B", "snakemake/plugin/test_plugin.py").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // The Python module of examples/notebook: the block of its page, and what fails.
 func TestTheNotebookModule(t *testing.T) {
 	for _, needs := range []string{"python3", "../bin/gantry"} {

@@ -270,7 +270,8 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		}
 		t.Parents, t.Children = a.parentsOf(&edges, sub, g, i), a.taskIDs(&edges, w.Tasks[i].Children)
 		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
-		t.Retries, t.Restartable = int32(w.Tasks[i].Retries), preempt.Restart && !specs[i].WritesInPlace()
+		t.Retries, t.Tail = int32(w.Tasks[i].Retries), w.Tasks[i].Tail
+		t.Restartable = preempt.Restart && !specs[i].WritesInPlace()
 		if g == nil && a.formal(sub, i) {
 			t.Need, t.Tokens, t.Formal = unit.Vector{}, planner.Tokens{}, true
 			continue

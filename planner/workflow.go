@@ -65,11 +65,13 @@ type Task struct {
 	// NextMemory is what a try after one that ran out of memory gets at least, if Need has less by a prediction.
 	NextMemory unit.Bytes `json:",omitempty"`
 	Tokens     Tokens     `json:",omitzero"`
-	Parents    []TaskID   // distinct; see Formal
-	Children   []TaskID
-	Inputs     []FileID
-	Outputs    []FileID
-	Retries    int32 // further attempts after a failure of the program; None: by the run's rules
+	// Tail is how long the tasks after it take that nobody has submitted yet: it counts in upward ranks.
+	Tail     time.Duration `json:",omitempty"`
+	Parents  []TaskID      // distinct; see Formal
+	Children []TaskID
+	Inputs   []FileID
+	Outputs  []FileID
+	Retries  int32 // further attempts after a failure of the program; None: by the run's rules
 	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready,
 	// on no node. No policy ever meets one: tasks that one joins are linked directly, in all that a View shows of them.
 	Formal bool

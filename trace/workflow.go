@@ -145,6 +145,7 @@ type Task struct {
 	Renames               []Rename
 	Stdin, Stdout, Stderr string        // logical file names of redirections
 	TimeLimit             time.Duration // 0: none
+	Tail                  time.Duration // critical path of the tasks after it that are not submitted yet
 	DiskLimit             int64         // bytes that its work directory may take; 0: none
 	Retries               int           // -1: not said
 	Tokens                string        // NAME[:COUNT],...: that it holds while it runs; see executor.Token

@@ -386,7 +386,7 @@ func (u *Upward) resort(w *planner.Workflow, f *flow, changed []planner.TaskID) 
 func (u *Upward) rank(c *planner.Cycle, f *flow, t *planner.Task) {
 	run, weight := u.meanRun(c, t, u.whole())
 	f.weight = weight
-	best := exact.Number{}
+	best := nanoseconds(t.Tail).Times(u.scale)
 	communicates := u.communicates()
 	if communicates {
 		u.sizes(c, t)

@@ -27,7 +27,7 @@ const (
 	cpuTime    = "limits of CPU time always hold"
 )
 
-// sbatchOptions are all of sbatch of Slurm 22.05, --container as gantry means it, and gantry's own --workflow.
+// sbatchOptions are all of sbatch of Slurm 22.05, --container as gantry means it, and gantry's own --workflow and --tail.
 var sbatchOptions = slices.Concat(
 	asks(Help, "help,h usage"), asks(Version, "version,V"),
 	refused(oneHost, "cluster-constraint= clusters,M= constraint,C= exclude,x= nodefile,F= nodelist,w= reboot "+
@@ -113,6 +113,7 @@ var sbatchOptions = slices.Concat(
 		into("partition,p=", func(c *call) *string { return &c.Job.Partition }),
 		flag("quiet,Q", func(c *call) { c.Job.Quiet = true }),
 		honoured("signal=", func(c *call, text string) error { return c.Job.signal(text) }),
+		parsed("tail=", seconds, func(c *call) *time.Duration { return &c.Job.Tail }),
 		parsed("time,t=", Limit, func(c *call) *time.Duration { return &c.Job.Limit }),
 		flag("wait,W", func(c *call) { c.Wait = true }),
 		into("workflow=", func(c *call) *string { return &c.Workflow }),

@@ -126,6 +126,15 @@ func count(text string) (int, error) {
 	return int(n), nil
 }
 
+// seconds reads a time in seconds.
+func seconds(text string) (time.Duration, error) {
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(s >= 0 && s <= 1e9) {
+		return 0, fmt.Errorf("%q is not a number of seconds from 0 to 1e9", text)
+	}
+	return time.Duration(s * float64(time.Second)), nil
+}
+
 // clock writes a time as Slurm does: 0:03, 57:00, 2-03:00:00.
 func clock(d time.Duration) string {
 	s := int64(d / time.Second)

@@ -33,6 +33,7 @@ type Job struct {
 	Memory    int64         // bytes of the whole job; 0: not said
 	PerCPU    int64         // of --mem-per-cpu, bytes; 0: not said
 	Limit     time.Duration // 0: none
+	Tail      time.Duration // how long the jobs take that come after it and are not submitted yet
 	Licenses  string        // NAME[:COUNT],...; "": none
 	Output    string        // patterns of files; "" if not said
 	Error     string        // "": as Output

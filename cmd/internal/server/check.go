@@ -132,7 +132,7 @@ func checkTasks(w *trace.Workflow) error {
 			return fmt.Errorf("task %s depends on tasks that are not there, or on one twice", t.ID)
 		case !indices(t.Inputs, len(w.Files)), !indices(t.Outputs, len(w.Files)):
 			return fmt.Errorf("task %s has files that are not there, or one twice", t.ID)
-		case !inTime(t.Runtime, t.Estimate, t.Overhead, t.TimeLimit):
+		case !inTime(t.Runtime, t.Estimate, t.Overhead, t.TimeLimit, t.Tail):
 			return fmt.Errorf("task %s: its runtime, overhead or limit of time is out of range", t.ID)
 		case slices.ContainsFunc(numbers, func(x float64) bool { return !(x >= 0 && x <= 1e6) }): // NaN, too
 			return fmt.Errorf("task %s: its cores or its use of them are out of range", t.ID)
