@@ -44,8 +44,8 @@ func slurmCommands() []slurmCommand {
 --container IMAGE, or of the environment variable GANTRY_IMAGE. It works in the current directory, or that of --chdir,
 and can write to nothing else. GANTRY_READ names directories that it may read, divided by colons. GANTRY_DIR is the
 directory of the server. The job is a task of the workflow that --workflow or GANTRY_WORKFLOW names (default: nextflow
-for jobs of Nextflow, else sbatch), and starts after other jobs if --dependency says so. --tail SECONDS says how long the
-jobs take that come after it and are not submitted yet: policies rank by it.
+for jobs of Nextflow, else sbatch), and starts after other jobs if --dependency says so. --tail SECONDS says how long
+the jobs take that come after it and are not submitted yet: policies rank by it.
 
    sbatch --container gantry/busybox -c 2 --mem 1G -t 10 script.sh
    sbatch --container gantry/busybox --wrap 'sort big.txt >sorted.txt'

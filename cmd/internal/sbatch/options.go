@@ -27,7 +27,8 @@ const (
 	cpuTime    = "limits of CPU time always hold"
 )
 
-// sbatchOptions are all of sbatch of Slurm 22.05, --container as gantry means it, and gantry's own --workflow and --tail.
+// sbatchOptions are all of sbatch of Slurm 22.05, --container as gantry means it, and gantry's own: --workflow and
+// --tail.
 var sbatchOptions = slices.Concat(
 	asks(Help, "help,h usage"), asks(Version, "version,V"),
 	refused(oneHost, "cluster-constraint= clusters,M= constraint,C= exclude,x= nodefile,F= nodelist,w= reboot "+
