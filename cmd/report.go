@@ -157,7 +157,11 @@ func reportResults(c *cli.Context, path string) error {
 	case chosen:
 		return drawChosen(c, about.Name, cells, of)
 	}
-	files, err := tables.Figures(c.Context, db, c.String("out"))
+	set, err := results.Load(c.Context, path)
+	if err != nil {
+		return exit.With(exit.Input, err)
+	}
+	files, err := tables.Figures(set, c.String("out"))
 	return listDrawn(c, files, err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"io"
 	"reflect"
@@ -77,6 +78,21 @@ func RowsOf[T any](ctx context.Context, db Asked, query string, args ...any) ([]
 		return err
 	})
 	return all, err
+}
+
+// JSON is a column with JSON; NULL is the zero value.
+type JSON[T any] struct{ V T }
+
+// Scan implements sql.Scanner.
+func (j *JSON[T]) Scan(v any) error {
+	*j = JSON[T]{} // rows share no map or slice
+	switch text := v.(type) {
+	case string:
+		return json.Unmarshal([]byte(text), &j.V)
+	case []byte:
+		return json.Unmarshal(text, &j.V)
+	}
+	return nil
 }
 
 func placesOf(v reflect.Value) (places []any) {

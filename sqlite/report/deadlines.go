@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -21,8 +20,8 @@ var (
 
 // deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of
 // Lim et al. 2017) against each parameter that is swept.
-func (p *painter) deadlines(cells []*results.Cell) error {
-	return p.sweep(cells, swept, measure{kind: "late", metric: "late_share", title: "Proportion of late workflows",
+func (p *painter) deadlines(cells []*results.Cell) {
+	p.sweep(cells, swept, measure{kind: "late", metric: "late_share", title: "Proportion of late workflows",
 		axis: "proportion late P"},
 		measure{kind: "turnaround", metric: "turnaround_mean", title: "Mean turnaround from the earliest start",
 			axis: "mean turnaround T (s)"},
@@ -32,7 +31,7 @@ func (p *painter) deadlines(cells []*results.Cell) error {
 
 // sweeps draws, of loads without deadlines, mean slowdown and response against each parameter of the workload that
 // takes several values.
-func (p *painter) sweeps(cells []*results.Cell) error {
+func (p *painter) sweeps(cells []*results.Cell) {
 	var params []string
 	for _, c := range cells {
 		for _, param := range slices.Sorted(maps.Keys(c.Params)) {
@@ -42,7 +41,7 @@ func (p *painter) sweeps(cells []*results.Cell) error {
 			}
 		}
 	}
-	return p.sweep(cells, params, measure{kind: "mean-slowdown", metric: "slowdown_mean", title: "Mean slowdown",
+	p.sweep(cells, params, measure{kind: "mean-slowdown", metric: "slowdown_mean", title: "Mean slowdown",
 		axis: "mean slowdown"},
 		measure{kind: "mean-response", metric: "response_mean", title: "Mean response",
 			axis: "mean response (s)"})
@@ -54,19 +53,16 @@ func valueOf(param string) func(*results.Cell) string {
 }
 
 // sweep draws measures against each of some parameters, a figure for each combination of the others.
-func (p *painter) sweep(cells []*results.Cell, params []string, measures ...measure) error {
+func (p *painter) sweep(cells []*results.Cell, params []string, measures ...measure) {
 	for _, param := range params {
 		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
 		for _, g := range groups(cells, leftOut) {
 			for _, m := range measures {
 				file := strings.TrimPrefix(param, "workload.") + " " + g.title
-				if err := p.draw(g.cells, across{param: param, of: valueOf(param)}, m, g.title, file); err != nil {
-					return err
-				}
+				p.draw(g.cells, across{param: param, of: valueOf(param)}, m, g.title, file)
 			}
 		}
 	}
-	return nil
 }
 
 // Choice selects the figures that are drawn, in place of all that the results allow.
@@ -114,10 +110,7 @@ func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string
 	if names == nil {
 		names = usual(knownMetrics(cells))
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	p := &painter{dir: dir, name: name, taken: map[string]bool{}}
+	p := newPainter(dir, name)
 	leftOut := func(k string) bool { return isPolicy(k) || k == x || slices.Contains(follows, k) }
 	for _, g := range groups(cells, leftOut) {
 		for _, metric := range names {
@@ -128,11 +121,8 @@ func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string
 				m.title = cmp.Or(of.Title, m.axis+", on the same load")
 				m.kind += " less " + of.Against
 			}
-			by := across{param: x, of: valueOf(x), alone: true}
-			if err := p.draw(g.cells, by, m, g.title, "by "+x+" "+g.title); err != nil {
-				return p.files, err
-			}
+			p.draw(g.cells, across{param: x, of: valueOf(x), alone: true}, m, g.title, "by "+x+" "+g.title)
 		}
 	}
-	return p.files, nil
+	return p.files, p.err
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -16,69 +15,42 @@ import (
 	"gantry/sqlite/results"
 )
 
-// Source has the results of an experiment.
-type Source interface {
-	About(ctx context.Context) (results.Info, error)
-	Cells(ctx context.Context) ([]*results.Cell, error)
-	Slowdowns(ctx context.Context, cell int64) ([]results.Point, error)
-	Series(ctx context.Context, cell int64, repetition int) (metrics.Steps, error)
-}
-
-// painter draws the figures of an experiment.
+// painter draws figures until one has failed.
 type painter struct {
-	ctx   context.Context
-	db    Source
-	dir   string
-	name  string
-	files []string
-	taken map[string]bool
+	dir, name string
+	files     []string
+	taken     map[string]bool
+	err       error
 }
 
-// Figures draws all that the results allow into dir, each as SVG, PNG and PDF with its data as CSV, and returns the
-// files: box plots of slowdown and its standard deviation against the factor of each error model, the time that batches
-// take, slowdown against utilisation and against size, the number in system over time, and the metrics that depend
-// on other parameters.
-func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
-	cells, err := db.Cells(ctx)
-	if err != nil {
-		return nil, err
-	}
-	about, err := db.About(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	p := &painter{ctx: ctx, db: db, dir: dir, name: about.Name, taken: map[string]bool{}}
+func newPainter(dir, name string) *painter {
+	return &painter{dir: dir, name: name, taken: map[string]bool{}, err: os.MkdirAll(dir, 0o755)}
+}
+
+// Figures draws all that the results of an experiment allow into dir, each as SVG, PNG and PDF with its data as CSV,
+// and returns the files: box plots of slowdown and its standard deviation against the factor of each error model, the time
+// that batches take, slowdown against utilisation and against size, the number in system over time, and the metrics
+// that depend on other parameters.
+func Figures(set *results.Set, dir string) ([]string, error) {
+	p, cells := newPainter(dir, set.Name), set.Cells
 	for _, g := range groups(cells, func(k string) bool { return isPolicy(k) || k == "errors" }) {
-		for _, m := range []measure{{kind: "slowdown", boxes: true, axis: "slowdown", title: "Slowdown" + boxWords},
-			{kind: "deviation", metric: "slowdown_sd", title: "Standard deviation of slowdown",
-				axis: "standard deviation of slowdown"}} {
-			if err := p.byFactor(g, m); err != nil {
-				return p.files, err
-			}
-		}
-		if err := p.spans(g); err != nil {
-			return p.files, err
-		}
-		if err := p.scatter(g); err != nil {
-			return p.files, err
-		}
+		p.byFactor(g, measure{kind: "slowdown", boxes: true, axis: "slowdown", title: "Slowdown" + boxWords})
+		p.byFactor(g, measure{kind: "deviation", metric: "slowdown_sd", title: "Standard deviation of slowdown",
+			axis: "standard deviation of slowdown"})
+		p.spans(g)
+		p.scatter(g, set)
 	}
 	for _, g := range groups(cells, isPolicy) {
-		if err := p.inSystem(g); err != nil {
-			return p.files, err
-		}
+		p.inSystem(g, set)
 	}
-	if err := p.sweep(cells, []string{"utilisation"}, measure{metric: "slowdown_mean",
-		title: "Mean slowdown", axis: "mean slowdown"}); err != nil {
-		return p.files, err
-	}
+	p.sweep(cells, []string{"utilisation"}, measure{metric: "slowdown_mean", title: "Mean slowdown",
+		axis: "mean slowdown"})
 	if slices.ContainsFunc(cells, func(c *results.Cell) bool { return len(c.Sample("late_share")) > 0 }) {
-		return p.files, p.deadlines(cells)
+		p.deadlines(cells)
+	} else {
+		p.sweeps(cells)
 	}
-	return p.files, p.sweeps(cells)
+	return p.files, p.err
 }
 
 // boxWords explains a box in a title. Each number is the mean over repetitions.
@@ -88,37 +60,40 @@ const boxWords = " (box: quartiles, whiskers: 5 % to 95 %, dot: mean)"
 var formats = []string{"svg", "png", "pdf"}
 
 // chart draws a chart that has values.
-func (p *painter) chart(c *Chart, kind, title string) error {
-	if c.Empty() {
-		return nil
+func (p *painter) chart(c *Chart, kind, title string) {
+	if c.Empty() || p.err != nil {
+		return
 	}
 	f, err := c.figure()
 	if err != nil {
-		return fmt.Errorf("figure %s: %w", kind, err)
+		p.err = fmt.Errorf("figure %s: %w", kind, err)
+		return
 	}
-	return p.save(f, c.CSV(), kind, title)
+	p.save(f, c.CSV(), kind, title)
 }
 
 // save writes a figure in all formats, and its data.
-func (p *painter) save(f *figure, data []byte, kind, title string) error {
+func (p *painter) save(f *figure, data []byte, kind, title string) {
 	base := slug(p.name + " " + kind + " " + title)
 	for n := 2; p.taken[base]; n++ {
 		base = fmt.Sprintf("%s-%d", slug(p.name+" "+kind+" "+title), n)
 	}
 	p.taken[base] = true
-	for _, format := range formats {
+	for _, format := range append(formats, "csv") {
 		path := filepath.Join(p.dir, base+"."+format)
-		if err := f.draw(path, format); err != nil {
-			return fmt.Errorf("figure %s: %w", path, err)
+		switch {
+		case p.err != nil:
+			return
+		case format == "csv":
+			p.err = os.WriteFile(path, data, 0o644)
+		default:
+			p.err = f.draw(path, format)
+		}
+		if p.err != nil {
+			p.err = fmt.Errorf("figure %s: %w", path, p.err)
 		}
 		p.files = append(p.files, path)
 	}
-	path := filepath.Join(p.dir, base+".csv")
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		return fmt.Errorf("figure %s: %w", path, err)
-	}
-	p.files = append(p.files, path)
-	return nil
 }
 
 // slug makes a file name of a title.
@@ -256,7 +231,7 @@ type across struct {
 
 // draw draws a measure of cells against a parameter, a series for each policy. Where all values of the parameter are
 // numbers, these stand at their places; names stand side by side, in order of appearance.
-func (p *painter) draw(cells []*results.Cell, by across, m measure, title, file string) error {
+func (p *painter) draw(cells []*results.Cell, by across, m measure, title, file string) {
 	points := m.points(cells)
 	panel := Panel{XLabel: by.param, YLabel: m.axis, Numbers: !by.names}
 	for _, c := range cells {
@@ -271,7 +246,7 @@ func (p *painter) draw(cells []*results.Cell, by across, m measure, title, file 
 	case by.param == "policy" || by.alone && len(panel.Categories) == 1:
 		panel.XLabel, by.of, panel.Categories, panel.Numbers = "policy", policyOf, names, false
 	case len(panel.Categories) < 2:
-		return nil
+		return
 	case panel.Numbers:
 		slices.SortFunc(panel.Categories, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
 	}
@@ -293,12 +268,12 @@ func (p *painter) draw(cells []*results.Cell, by across, m measure, title, file 
 	if m.boxes {
 		chart.Title, chart.Kind = titled(m.title, title), "boxes"
 	}
-	return p.chart(chart, m.kind, file)
+	p.chart(chart, m.kind, file)
 }
 
 // byFactor draws a metric against the factor of each error model, or without errors by policy alone. Results without
 // errors stand at the left; factors stand side by side, whether there are such results or not.
-func (p *painter) byFactor(g group, m measure) error {
+func (p *painter) byFactor(g group, m measure) {
 	factorOf := func(c *results.Cell) string {
 		_, factor := errorOf(c)
 		if factor == 0 {
@@ -310,22 +285,18 @@ func (p *painter) byFactor(g group, m measure) error {
 	for _, model := range models {
 		m := m
 		m.title += ", " + errorsAs(model)
-		if err := p.draw(cellsOf[model], across{"error factor", factorOf, true, true}, m, g.title,
-			model+" "+g.title); err != nil {
-			return err
-		}
+		p.draw(cellsOf[model], across{"error factor", factorOf, true, true}, m, g.title, model+" "+g.title)
 	}
-	return nil
 }
 
 // spans draws how long batches take, against the factor of each error model.
-func (p *painter) spans(g group) error {
+func (p *painter) spans(g group) {
 	longest := 0.0
 	for _, c := range g.cells {
 		all := c.Sample("workflows")
 		for i, most := range c.Sample("in_system_max") {
 			if i >= len(all) || most < 2 || most != all[i] {
-				return nil // not all arrive at once, or not all count
+				return // not all arrive at once, or not all count
 			}
 		}
 		for _, s := range c.Sample("span") {
@@ -333,27 +304,23 @@ func (p *painter) spans(g group) error {
 		}
 	}
 	unit, seconds := timeUnit(longest)
-	return p.byFactor(g, measure{kind: "span", metric: "span", title: "Time that the whole batch takes",
+	p.byFactor(g, measure{kind: "span", metric: "span", title: "Time that the whole batch takes",
 		axis: "time from the arrival to the last end (" + unit + ")", unit: seconds})
 }
 
 // scatter draws slowdown against size, a panel per policy, without errors if there are such cells.
-func (p *painter) scatter(g group) error {
+func (p *painter) scatter(g group, set *results.Set) {
 	kinds, of := byErrors(g.cells)
 	cells := of[kinds[0]]
 	chart := &Chart{Kind: "scatter"}
 	for _, name := range policies(cells) {
 		c := ofPolicy(cells, name)
-		points, err := p.db.Slowdowns(p.ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		if len(points) > 0 {
+		if points := set.Dots[c.ID]; len(points) > 0 {
 			chart.Title = titled("Slowdown against size, "+errorsAs(cmp.Or(c.Params["errors"], "none")), g.title)
 			chart.Panels = append(chart.Panels, sizes(name, points))
 		}
 	}
-	return p.chart(chart, "size", g.title)
+	p.chart(chart, "size", g.title)
 }
 
 // sizes is a panel of slowdown against size, of one policy or run.
@@ -390,20 +357,16 @@ func system(name string, steps metrics.Steps) Series {
 }
 
 // inSystem draws the number of workflows in the system over time in the first repetition, a line per policy.
-func (p *painter) inSystem(g group) error {
+func (p *painter) inSystem(g group, set *results.Set) {
 	var all []Series
 	for _, name := range policies(g.cells) {
 		c := ofPolicy(g.cells, name)
-		series, err := p.db.Series(p.ctx, c.ID, 0)
-		if err != nil {
-			return err
-		}
 		if len(c.Runs) > 0 && c.Runs[0].Repetition == 0 && c.Runs[0].State == experiment.Diverged {
 			name += " (cut off)"
 		}
-		all = append(all, system(name, series))
+		all = append(all, system(name, set.Series[c.ID]))
 	}
-	return p.chart(overTime(titled("Workflows in the system over time, first repetition", g.title),
+	p.chart(overTime(titled("Workflows in the system over time, first repetition", g.title),
 		"workflows in the system", all...), "in-system", g.title)
 }
 
@@ -431,10 +394,6 @@ type Figure struct {
 // utilisation of each, a box of slowdowns for each, slowdown against size, the number of workflows in the system over
 // time, and the dominant share of each tenant.
 func RunFigures(runs []Figure, dir string) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	p := &painter{dir: dir, taken: map[string]bool{}}
 	var names []string
 	var over []Series
 	var timelines []*Timeline
@@ -453,35 +412,21 @@ func RunFigures(runs []Figure, dir string) ([]string, error) {
 		over = append(over, system(name, r.InSystem))
 		timelines = append(timelines, r.Timeline)
 	}
-	p.name = strings.Join(names[:min(len(names), 4)], " ")
-	if err := p.timelines(timelines); err != nil {
-		return p.files, err
-	}
-	if err := p.chart(scatter, "size", ""); err != nil {
-		return p.files, err
-	}
-	box := &Chart{Title: "Slowdown" + boxWords, Kind: "boxes", Panels: []Panel{boxes}}
-	if err := p.chart(box, "slowdown", ""); err != nil {
-		return p.files, err
-	}
-	if err := p.chart(overTime("Workflows in the system over time", "workflows in the system", over...), "in-system",
-		""); err != nil {
-		return p.files, err
-	}
+	p := newPainter(dir, strings.Join(names[:min(len(names), 4)], " "))
+	p.timelines(timelines)
+	p.chart(scatter, "size", "")
+	p.chart(&Chart{Title: "Slowdown" + boxWords, Kind: "boxes", Panels: []Panel{boxes}}, "slowdown", "")
+	p.chart(overTime("Workflows in the system over time", "workflows in the system", over...), "in-system", "")
 	for _, r := range runs {
 		p.name = r.Run
-		if err := p.utilisation(r.Timeline); err != nil {
-			return p.files, err
-		}
-		if err := p.shares(r); err != nil {
-			return p.files, err
-		}
+		p.utilisation(r.Timeline)
+		p.shares(r)
 	}
-	return p.files, nil
+	return p.files, p.err
 }
 
 // shares draws the dominant share of each tenant of a run over time.
-func (p *painter) shares(r Figure) error {
+func (p *painter) shares(r Figure) {
 	var all []Series
 	for _, of := range r.Shares {
 		s := Series{Name: of.Tenant}
@@ -490,5 +435,5 @@ func (p *painter) shares(r Figure) error {
 		}
 		all = append(all, s)
 	}
-	return p.chart(overTime("Dominant shares of tenants, "+r.Run, "dominant share", all...), "shares", "")
+	p.chart(overTime("Dominant shares of tenants, "+r.Run, "dominant share", all...), "shares", "")
 }

@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"context"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,21 +11,12 @@ import (
 	"testing"
 
 	"gantry/executor/experiment"
-	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/report"
 	"gantry/sqlite/results"
 )
 
-// source has the cells of an experiment that kept nothing else.
-type source []*results.Cell
-
-func (s source) Cells(context.Context) ([]*results.Cell, error)          { return s, nil }
-func (source) About(context.Context) (results.Info, error)               { return results.Info{Name: "x"}, nil }
-func (source) Slowdowns(context.Context, int64) ([]results.Point, error) { return nil, nil }
-func (source) Series(context.Context, int64, int) (metrics.Steps, error) { return nil, nil }
-
 // vary has a cell of two repetitions for each value of a parameter, under two policies.
-func vary(param string, values ...string) (s source) {
+func vary(param string, values ...string) (s []*results.Cell) {
 	for _, policy := range []string{"edf", "cpp"} {
 		for i, v := range values {
 			c := &results.Cell{Params: map[string]string{"policy": policy, param: v}}
@@ -40,10 +30,10 @@ func vary(param string, values ...string) (s source) {
 	return s
 }
 
-func drawn(t *testing.T, s source, name string) string {
+func drawn(t *testing.T, s []*results.Cell, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := report.Figures(t.Context(), s, dir); err != nil {
+	if _, err := report.Figures(&results.Set{Name: "x", Cells: s}, dir); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, name))

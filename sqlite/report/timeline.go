@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -361,7 +360,7 @@ func timelineHeight(rows int) float64 {
 }
 
 // timelines draws the timelines of runs one below the other, on one axis.
-func (p *painter) timelines(all []*Timeline) error {
+func (p *painter) timelines(all []*Timeline) {
 	end, rows := int64(1), 1
 	for _, t := range all {
 		end, rows = max(end, t.end), max(rows, t.rows())
@@ -410,7 +409,7 @@ func (p *painter) timelines(all []*Timeline) error {
 			data = append(data, t.row(&t.bars[i]))
 		}
 	}
-	return p.save(f, csvOf(data), "timeline", "")
+	p.save(f, csvOf(data), "timeline", "")
 }
 
 // row is an attempt in the data of a timeline; an unknown value is empty.
@@ -509,148 +508,70 @@ func (s stroke) Thumbnail(c *draw.Canvas) {
 
 // utilisation draws the cores and the memory of all nodes over time: the capacity, and the amounts that tasks held and
 // used.
-func (p *painter) utilisation(t *Timeline) error {
-	label, ns := axis(t.end)
-	f := &figure{title: "Utilisation of " + t.title(), legend: plot.NewLegend(), width: 24 * vg.Centimeter}
-	data := [][]string{{"series", label, "value"}}
-	averaged := false
+func (p *painter) utilisation(t *Timeline) {
+	chart := &Chart{Title: "Utilisation of " + t.title(), Kind: "steps"}
 	for k, of := range []struct {
-		name string
-		unit float64
-		all  func(n timelineNode) int64
-	}{{"cores", 1e3, func(n timelineNode) int64 { return n.millicores }},
-		{"memory, GB", 1e9, func(n timelineNode) int64 { return n.bytes }}} {
+		name, used string
+		unit       float64
+		all        func(n timelineNode) int64
+	}{{"cores", "used", 1e3, func(n timelineNode) int64 { return n.millicores }},
+		{"memory, GB", "peaks of tasks", 1e9, func(n timelineNode) int64 { return n.bytes }}} {
 		if k > 0 && len(t.held[k])+len(t.used[k]) == 0 {
 			continue // the tasks asked for no memory
 		}
-		pl := newPlot(label, of.name)
-		held, thinned := staircase(t.held[k], t.end, ns, of.unit)
-		used, more := staircase(t.used[k], t.end, ns, of.unit)
-		for _, x := range held {
-			data = append(data, []string{of.name + ", held by tasks", short(x.X), short(x.Y)})
-		}
-		for _, x := range used {
-			data = append(data, []string{of.name + ", used", short(x.X), short(x.Y)})
-		}
-		averaged = averaged || thinned || more
-		pl.Add(area{held, pale(colourOf(0))})
-		if len(t.used[k]) > 0 {
-			pl.Add(curve{used, draw.LineStyle{Color: colourOf(1), Width: vg.Points(1)}})
-		}
-		top := 0.0
-		for _, x := range slices.Concat(held, used) {
-			top = max(top, x.Y)
-		}
-		capacity := 0.0
+		series := []Series{{Name: "held by tasks", Points: course(t.held[k], t.end, of.unit)},
+			{Name: of.used, Points: course(t.used[k], t.end, of.unit)}}
+		capacity := Interval{}
 		for _, n := range t.nodes {
-			capacity += float64(of.all(n)) / of.unit
+			capacity.Mean += float64(of.all(n)) / of.unit
 			if of.all(n) == 0 {
-				capacity = math.NaN() // unlimited
+				capacity.Mean = math.NaN() // unlimited
 			}
 		}
-		if capacity > 0 {
-			top = max(top, capacity)
-			pl.Add(curve{plotter.XYs{{X: 0, Y: capacity}, {X: float64(t.end) / ns, Y: capacity}},
-				draw.LineStyle{Color: color.Black, Width: vg.Points(0.8), Dashes: []vg.Length{4, 3}}})
+		if capacity.Mean > 0 {
+			series = append(series, Series{Name: "capacity", Points: []ChartPoint{{Value: capacity},
+				{X: float64(t.end) / 1e9, Value: capacity}}})
 		}
-		pl.X.Min, pl.X.Max, pl.Y.Min, pl.Y.Max = 0, max(1, float64(t.end))/ns*1.01, 0, top*1.08
-		if top == 0 {
-			pl.Y.Max = 1
-		}
-		f.rows = append(f.rows, []*plot.Plot{pl})
-		f.height += 7 * vg.Centimeter
+		chart.Panels = append(chart.Panels, overTime("", of.name, series...).Panels...)
 	}
-	f.name("capacity", stroke{draw.LineStyle{Color: color.Black, Width: vg.Points(0.8), Dashes: []vg.Length{4, 3}}})
-	f.name("held by tasks", solid{pale(colourOf(0))})
-	if len(t.used[0])+len(t.used[1]) > 0 {
-		f.name("used (memory: peaks)", stroke{draw.LineStyle{Color: colourOf(1), Width: vg.Points(1)}})
-	}
-	if averaged {
-		f.title += "\nmeans over " + span(t.end/bins)
-	}
-	return p.save(f, csvOf(data), "utilisation", "")
+	p.chart(chart, "utilisation", "")
 }
 
-// bins bounds the points of a curve; beyond it, they are means over as many spans of equal length.
+// bins bounds the points of a course; beyond it, they are means over as many spans of equal length.
 const bins = 1000
 
-// staircase sums changes up, as the corners of a staircase.
-func staircase(changes []sqlite.Change, end int64, ns, unit float64) (out plotter.XYs, averaged bool) {
-	var sums []struct{ at, sum int64 }
-	sum := int64(0)
-	for _, c := range changes {
-		sum += c.By
-		if n := len(sums); n > 0 && sums[n-1].at == c.At {
-			sums[n-1].sum = sum
-			continue
-		}
-		sums = append(sums, struct{ at, sum int64 }{c.At, sum})
-	}
-	put := func(at, value float64) {
-		if n := len(out); n > 0 {
-			out = append(out, plotter.XY{X: at, Y: out[n-1].Y})
-		} else {
-			out = append(out, plotter.XY{X: at, Y: 0})
-		}
-		out = append(out, plotter.XY{X: at, Y: value})
-	}
-	if len(sums) > 2*bins {
-		wide := float64(end) / bins
-		means := make([]float64, bins)
-		for i, s := range sums {
-			until := float64(end)
-			if i+1 < len(sums) {
-				until = float64(sums[i+1].at)
-			}
-			for k := int(float64(s.at) / wide); k < bins && float64(k)*wide < until; k++ {
-				from, to := max(float64(s.at), float64(k)*wide), min(until, float64(k+1)*wide)
-				means[k] += float64(s.sum) * max(0, to-from) / wide
-			}
-		}
-		for k, m := range means {
-			put(float64(k)*wide/ns, m/unit)
-		}
-		averaged = true
-	} else {
-		for _, s := range sums {
-			put(float64(s.at)/ns, float64(s.sum)/unit)
+// course sums changes up, to the number from each instant on.
+func course(changes []sqlite.Change, end int64, unit float64) (points []ChartPoint) {
+	sum, last := int64(0), float64(end)/1e9
+	for i, c := range changes {
+		if sum += c.By; i+1 == len(changes) || changes[i+1].At != c.At {
+			points = append(points, ChartPoint{X: float64(c.At) / 1e9, Value: Interval{Mean: float64(sum) / unit}})
 		}
 	}
-	if n := len(out); n > 0 {
-		out = append(out, plotter.XY{X: float64(end) / ns, Y: out[n-1].Y})
+	if len(points) > 2*bins {
+		points = means(points, last)
 	}
-	return out, averaged
+	if n := len(points); n > 0 {
+		points = append(points, ChartPoint{X: last, Value: points[n-1].Value})
+	}
+	return points
 }
 
-// area fills the space below a curve.
-type area struct {
-	points plotter.XYs
-	color  color.Color
-}
-
-// Plot implements plot.Plotter.
-func (a area) Plot(c draw.Canvas, p *plot.Plot) {
-	if line := points(a.points, &c, p); len(line) > 0 {
-		_, y := p.Transforms(&c)
-		line = append(line, vg.Point{X: line[len(line)-1].X, Y: y(0)}, vg.Point{X: line[0].X, Y: y(0)})
-		c.FillPolygon(a.color, line)
+// means are the means of a course over spans of equal length.
+func means(points []ChartPoint, end float64) []ChartPoint {
+	wide, out := end/bins, make([]ChartPoint, bins)
+	for k := range out {
+		out[k].X = float64(k) * wide
 	}
-}
-
-// curve is a line.
-type curve struct {
-	points plotter.XYs
-	style  draw.LineStyle
-}
-
-// Plot implements plot.Plotter.
-func (l curve) Plot(c draw.Canvas, p *plot.Plot) { c.StrokeLines(l.style, points(l.points, &c, p)) }
-
-func points(all plotter.XYs, c *draw.Canvas, p *plot.Plot) []vg.Point {
-	x, y := p.Transforms(c)
-	out := make([]vg.Point, len(all))
-	for i, v := range all {
-		out[i] = vg.Point{X: x(v.X), Y: y(v.Y)}
+	for i, s := range points {
+		until := end
+		if i+1 < len(points) {
+			until = points[i+1].X
+		}
+		for k := int(s.X / wide); k < bins && out[k].X < until; k++ {
+			from, to := max(s.X, out[k].X), min(until, float64(k+1)*wide)
+			out[k].Value.Mean += s.Value.Mean * max(0, to-from) / wide
+		}
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
+	"gantry/sqlite"
 )
 
 // Check says that a sample of the runs of earlier builds was repeated by another one, and came out the same digit for
@@ -252,14 +253,12 @@ func (db *DB) takeOver(ctx context.Context, c *experiment.Cell, repetition int) 
 }
 
 func (db *DB) checks(ctx context.Context) (out []Check, err error) {
-	err = db.each(ctx, "SELECT earlier, version, runs FROM checks ORDER BY version, earlier", nil,
-		func(rows *sql.Rows) error {
-			var c Check
-			var earlier string
-			err := rows.Scan(&earlier, &c.Build, &c.Runs)
-			c.Earlier = strings.Split(earlier, ",")
-			out = append(out, c)
-			return err
-		})
+	rows, err := sqlite.RowsOf[struct {
+		Earlier, Build string
+		Runs           int
+	}](ctx, db, "SELECT earlier, version, runs FROM checks ORDER BY version, earlier")
+	for _, c := range rows {
+		out = append(out, Check{strings.Split(c.Earlier, ","), c.Build, c.Runs})
+	}
 	return out, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
+	"gantry/sqlite"
 )
 
 // About says whose results the file has.
@@ -69,56 +70,52 @@ func (c *Cell) Verdicts(test string) []bool {
 }
 
 // Cells returns the wanted combinations, in the order of the experiment.
-func (db *DB) Cells(ctx context.Context) ([]*Cell, error) {
-	var cells []*Cell
+func (db *DB) Cells(ctx context.Context) (cells []*Cell, err error) {
+	rows, err := sqlite.RowsOf[struct {
+		ID     int64
+		Params sqlite.JSON[map[string]string]
+		Inputs string
+	}](ctx, db, "SELECT cell, params, coalesce(key ->> '$.inputs', '') FROM cells WHERE wanted ORDER BY cell")
+	if err != nil {
+		return nil, err
+	}
+	runs, err := sqlite.RowsOf[struct {
+		Cell int64
+		Run  Run
+	}](ctx, db, "SELECT r.cell, r.repetition, state, message, coalesce(version, '') FROM runs r "+
+		"LEFT JOIN builds b ON b.cell = r.cell AND b.repetition = r.repetition ORDER BY r.cell, r.repetition")
+	if err != nil {
+		return nil, err
+	}
+	values, err := sqlite.RowsOf[struct {
+		Cell       int64
+		Repetition int
+		metrics.Value
+	}](ctx, db, "SELECT cell, repetition, metric, value FROM metrics WHERE value IS NOT NULL")
+	if err != nil {
+		return nil, err
+	}
 	byID := map[int64]*Cell{}
-	const wanted = "SELECT cell, params, coalesce(key ->> '$.inputs', '') FROM cells WHERE wanted ORDER BY cell"
-	err := db.each(ctx, wanted, nil, func(rows *sql.Rows) error {
-		c := &Cell{}
-		var params []byte
-		if err := rows.Scan(&c.ID, &params, &c.Inputs); err != nil {
-			return err
-		}
+	for _, r := range rows {
+		c := &Cell{ID: r.ID, Params: r.Params.V, Inputs: r.Inputs}
 		cells, byID[c.ID] = append(cells, c), c
-		return json.Unmarshal(params, &c.Params)
-	})
-	if err != nil {
-		return nil, err
 	}
-	err = db.each(ctx, "SELECT cell, repetition, state, message FROM runs ORDER BY cell, repetition", nil,
-		func(rows *sql.Rows) error {
-			var id int64
-			r := Run{Values: map[string]float64{}}
-			if err := rows.Scan(&id, &r.Repetition, &r.State, &r.Message); err != nil {
-				return err
-			}
-			if c := byID[id]; c != nil {
-				c.Runs = append(c.Runs, r)
-			}
-			return nil
-		})
-	if err != nil {
-		return nil, err
+	for _, r := range runs {
+		if c := byID[r.Cell]; c != nil {
+			r.Run.Values = map[string]float64{}
+			c.Runs = append(c.Runs, r.Run)
+		}
 	}
-	err = db.each(ctx, "SELECT cell, repetition, metric, value FROM metrics WHERE value IS NOT NULL", nil,
-		func(rows *sql.Rows) error {
-			var id int64
-			var rep int
-			var name string
-			var value float64
-			if err := rows.Scan(&id, &rep, &name, &value); err != nil {
-				return err
-			}
-			if c := byID[id]; c != nil {
-				for i := range c.Runs {
-					if c.Runs[i].Repetition == rep {
-						c.Runs[i].Values[name] = value
-					}
+	for _, v := range values {
+		if c := byID[v.Cell]; c != nil {
+			for i := range c.Runs {
+				if c.Runs[i].Repetition == v.Repetition {
+					c.Runs[i].Values[v.Name] = v.Value.Value
 				}
 			}
-			return nil
-		})
-	return cells, err
+		}
+	}
+	return cells, nil
 }
 
 // Point is the size of a workflow, in tasks, its slowdown, and its parallelism: its work over the length of its
@@ -126,28 +123,16 @@ func (db *DB) Cells(ctx context.Context) ([]*Cell, error) {
 type Point struct{ Tasks, Slowdown, Parallelism float64 }
 
 // Slowdowns returns the points of the workflows of a cell, of all repetitions; none if they were not kept.
-func (db *DB) Slowdowns(ctx context.Context, cell int64) (out []Point, err error) {
-	err = db.each(ctx, `SELECT tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns,
+func (db *DB) Slowdowns(ctx context.Context, cell int64) ([]Point, error) {
+	return sqlite.RowsOf[Point](ctx, db, `SELECT tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns,
 		1.0 * work_ns / critical_path_ns FROM workflows WHERE cell = ? AND critical_path_ns > 0
-		ORDER BY repetition, workflow`, []any{cell}, func(rows *sql.Rows) error {
-		var p Point
-		err := rows.Scan(&p.Tasks, &p.Slowdown, &p.Parallelism)
-		out = append(out, p)
-		return err
-	})
-	return out, err
+		ORDER BY repetition, workflow`, cell)
 }
 
 // Series returns the number of workflows in the system over time in one repetition; none if it was not kept.
-func (db *DB) Series(ctx context.Context, cell int64, repetition int) (out metrics.Steps, err error) {
-	err = db.each(ctx, "SELECT at_ns, in_system FROM series WHERE cell = ? AND repetition = ? ORDER BY at_ns",
-		[]any{cell, repetition}, func(rows *sql.Rows) error {
-			var s metrics.Step
-			err := rows.Scan(&s.At, &s.N)
-			out = append(out, s)
-			return err
-		})
-	return out, err
+func (db *DB) Series(ctx context.Context, cell int64, repetition int) (metrics.Steps, error) {
+	return sqlite.RowsOf[metrics.Step](ctx, db,
+		"SELECT at_ns, in_system FROM series WHERE cell = ? AND repetition = ? ORDER BY at_ns", cell, repetition)
 }
 
 // Search is the outcome of a search for the largest value of a parameter at which the system is stable.
@@ -159,38 +144,33 @@ type Search struct {
 
 // Searches returns the searches that have ended.
 func (db *DB) Searches(ctx context.Context) (out []Search, err error) {
-	err = db.each(ctx, "SELECT params, parameter, value FROM searches ORDER BY params", nil,
-		func(rows *sql.Rows) error {
-			var s Search
-			var params []byte
-			if err := rows.Scan(&params, &s.Parameter, &s.Value); err != nil {
-				return err
-			}
-			out = append(out, s)
-			return json.Unmarshal(params, &out[len(out)-1].Params)
-		})
-	return out, err
-}
-
-func (db *DB) values(ctx context.Context, cell int64, repetition int) (out []metrics.Value, err error) {
-	err = db.each(ctx, "SELECT metric, value FROM metrics WHERE cell = ? AND repetition = ? AND value IS NOT NULL",
-		[]any{cell, repetition}, func(rows *sql.Rows) error {
-			var v metrics.Value
-			err := rows.Scan(&v.Name, &v.Value)
-			out = append(out, v)
-			return err
-		})
-	return out, err
-}
-
-func (db *DB) each(ctx context.Context, query string, args []any, f func(*sql.Rows) error) error {
-	rows, err := db.sql.QueryContext(ctx, query, args...)
-	if err != nil {
-		return wrap("read", err)
+	rows, err := sqlite.RowsOf[struct {
+		Params    sqlite.JSON[map[string]string]
+		Parameter string
+		Value     *string
+	}](ctx, db, "SELECT params, parameter, value FROM searches ORDER BY params")
+	for _, r := range rows {
+		out = append(out, Search{r.Params.V, r.Parameter, r.Value})
 	}
+	return out, err
+}
+
+func (db *DB) values(ctx context.Context, cell int64, repetition int) ([]metrics.Value, error) {
+	return sqlite.RowsOf[metrics.Value](ctx, db,
+		"SELECT metric, value FROM metrics WHERE cell = ? AND repetition = ? AND value IS NOT NULL", cell, repetition)
+}
+
+// Query implements sqlite.Asked.
+func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := db.sql.QueryContext(ctx, query, args...)
+	return rows, wrap("read", err)
+}
+
+// EachOf implements sqlite.Asked.
+func (db *DB) EachOf(rows *sql.Rows, f func(sqlite.Scan) error) error {
 	defer rows.Close()
 	for rows.Next() {
-		if err := f(rows); err != nil {
+		if err := f(rows.Scan); err != nil {
 			return wrap("read", err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
+	"gantry/sqlite"
 )
 
 //go:embed schema.sql
@@ -313,19 +314,19 @@ func (db *DB) Summarise(ctx context.Context) error {
 		cell   int64
 		metric string
 	}
-	values := map[sample][]float64{}
-	err := db.each(ctx, `SELECT m.cell, m.metric, m.value FROM metrics m
+	rows, err := sqlite.RowsOf[struct {
+		Cell   int64
+		Metric string
+		Value  float64
+	}](ctx, db, `SELECT m.cell, m.metric, m.value FROM metrics m
 		JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
-		WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.repetition`, []any{experiment.Done},
-		func(rows *sql.Rows) error {
-			var s sample
-			var value float64
-			err := rows.Scan(&s.cell, &s.metric, &value)
-			values[s] = append(values[s], value)
-			return err
-		})
+		WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.repetition`, experiment.Done)
 	if err != nil {
 		return err
+	}
+	values := map[sample][]float64{}
+	for _, r := range rows {
+		values[sample{r.Cell, r.Metric}] = append(values[sample{r.Cell, r.Metric}], r.Value)
 	}
 	return wrap("summarise", db.transact(func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM intervals")

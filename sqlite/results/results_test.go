@@ -64,7 +64,7 @@ func read(t *testing.T, text string) *scenario.Experiment {
 
 func create(t *testing.T, path string) *results.DB {
 	t.Helper()
-	db, err := results.Create(path, results.Info{Name: "small", Settings: 1})
+	db, err := results.Create(path, results.Info{Name: "small", Settings: map[string]int{"seed": 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,11 +169,11 @@ func TestResultsCanBeQueried(t *testing.T) {
 func TestOneFileHasOneExperimentAndOneWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	db := create(t, path)
-	if _, err := results.Create(path, results.Info{Name: "small", Settings: 1}); !errors.Is(err, results.ErrHeld) {
+	if _, err := results.Create(path, results.Info{Name: "small", Settings: map[string]int{"seed": 1}}); !errors.Is(err, results.ErrHeld) {
 		t.Errorf("a second writer: %v", err)
 	}
 	db.Close()
-	if _, err := results.Create(path, results.Info{Name: "other", Settings: 1}); !errors.Is(err, results.ErrOther) {
+	if _, err := results.Create(path, results.Info{Name: "other", Settings: map[string]int{"seed": 1}}); !errors.Is(err, results.ErrOther) {
 		t.Errorf("another experiment: %v", err)
 	}
 	if _, err := results.Create(path, results.Info{Name: "small", Settings: 2}); !errors.Is(err, results.ErrOther) {
@@ -218,7 +218,7 @@ func TestFilesThatAreNoResults(t *testing.T) {
 func TestTablesAndFigures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	run(t, read(t, text), path)
-	all, db := cells(t, path)
+	all, _ := cells(t, path)
 	tables, err := report.Tables(all, report.DefaultMetrics, "")
 	if err != nil || len(tables) != 6 {
 		t.Fatalf("%d tables, %v", len(tables), err)
@@ -250,7 +250,7 @@ func TestTablesAndFigures(t *testing.T) {
 		t.Error("differences to a policy that was not run")
 	}
 	dir := filepath.Join(t.TempDir(), "figures")
-	files, err := report.Figures(t.Context(), db, dir)
+	files, err := report.Figures(load(t, path), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,8 +372,7 @@ factors:
   workload.tasks: [30, 40]
   policy: cpp
 `), path)
-	_, db := cells(t, path)
-	files, err := report.Figures(t.Context(), db, t.TempDir())
+	files, err := report.Figures(load(t, path), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,13 +471,13 @@ func TestRunsThatWereAllCutOffHaveATable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	run(t, read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {events: 10}\nrepetitions: 2\nfactors: {policy: [hr, "+
 		"cpp]}\n"), path)
-	all, db := cells(t, path)
+	all, _ := cells(t, path)
 	tables, err := report.Tables(all, nil, "")
 	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || tables[0].Rows[0].Diverged != 2 ||
 		tables[0].Rows[0].Values["slowdown_mean"].String() != "-" {
 		t.Errorf("%+v, %v", tables, err)
 	}
-	if _, err := report.Figures(t.Context(), db, t.TempDir()); err != nil {
+	if _, err := report.Figures(load(t, path), t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }
@@ -570,4 +569,14 @@ func TestFormatDocumentsResults(t *testing.T) {
 	if err := db.QueryRow(query).Scan(&policy, &metric, &pairs, &difference); err != nil || pairs != 3 {
 		t.Errorf("%s: %s %s: %d pairs, difference %v: %v", query, policy, metric, pairs, difference, err)
 	}
+}
+
+// load reads a file of results.
+func load(t *testing.T, path string) *results.Set {
+	t.Helper()
+	set, err := results.Load(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }

@@ -3,6 +3,7 @@ package results
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"gantry/executor/experiment"
+	"gantry/executor/experiment/metrics"
+	"gantry/sqlite"
 )
 
 // Set is the results of an experiment, in memory: of a file of results, or of its short form.
@@ -29,6 +32,7 @@ type Set struct {
 	Took                time.Duration // sum of the wall time of the runs
 	Cells               []*Cell       // the wanted ones, in the order of the experiment
 	Dots                map[int64][]Point
+	Series              map[int64]metrics.Steps // workflows in the system in the first repetition, where it was kept
 	Searches            []Search
 }
 
@@ -125,8 +129,12 @@ func (db *DB) set(ctx context.Context) (*Set, error) {
 	if err := db.built(ctx, s); err != nil {
 		return nil, err
 	}
+	s.Series = map[int64]metrics.Steps{}
 	for _, c := range s.Cells {
 		points, err := db.Slowdowns(ctx, c.ID)
+		if err == nil {
+			s.Series[c.ID], err = db.Series(ctx, c.ID, 0)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -138,51 +146,22 @@ func (db *DB) set(ctx context.Context) (*Set, error) {
 	return s, err
 }
 
-func (db *DB) built(ctx context.Context, s *Set) error {
-	byCell := map[int64]*Cell{}
-	for _, c := range s.Cells {
-		byCell[c.ID] = c
-	}
-	err := db.each(ctx, "SELECT cell, repetition, version FROM builds", nil, func(rows *sql.Rows) error {
-		var id int64
-		var rep int
-		var version string
-		if err := rows.Scan(&id, &rep, &version); err != nil {
-			return err
-		}
-		if c := byCell[id]; c != nil {
-			for i := range c.Runs {
-				if c.Runs[i].Repetition == rep {
-					c.Runs[i].Build = version
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
+// built reads which builds simulated the runs, and when.
+func (db *DB) built(ctx context.Context, s *Set) (err error) {
 	if s.Checks, err = db.checks(ctx); err != nil {
 		return err
 	}
-	err = db.each(ctx, `SELECT b.version, min(b.ended_wall), max(b.ended_wall) FROM builds b
-		JOIN cells c ON c.cell = b.cell WHERE c.wanted GROUP BY 1 ORDER BY 2`, nil, func(rows *sql.Rows) error {
-		var version, from, to string
-		if err := rows.Scan(&version, &from, &to); err != nil {
-			return err
-		}
-		s.Builds = append(s.Builds, version)
-		if s.From == "" {
-			s.From = from
-		}
-		s.To = max(s.To, to)
-		return nil
-	})
+	builds, err := sqlite.RowsOf[struct{ Version, From, To string }](ctx, db, `SELECT b.version, min(b.ended_wall),
+		max(b.ended_wall) FROM builds b JOIN cells c ON c.cell = b.cell WHERE c.wanted GROUP BY 1 ORDER BY 2`)
+	for _, b := range builds {
+		s.Builds, s.From, s.To = append(s.Builds, b.Version), cmp.Or(s.From, b.From), max(s.To, b.To)
+	}
 	if err != nil {
 		return err
 	}
-	return db.each(ctx, "SELECT repetitions FROM asked", nil,
-		func(rows *sql.Rows) error { return rows.Scan(&s.Repetitions) })
+	asked, err := sqlite.RowsOf[int](ctx, db, "SELECT repetitions FROM asked")
+	s.Repetitions = append(asked, 0)[0]
+	return err
 }
 
 // WriteShort writes the short form of results: JSON Lines with all runs, and of them the metrics that keep asks for;

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
+	"strconv"
 
 	"gantry/sqlite/results"
 )
@@ -60,15 +60,17 @@ func Best(trials []Trial) int {
 // front (the readings whose statements no other has all of, and more), and the pairs of statements that each hold under
 // some reading and together under none: the trials are all readings, so that is proven by enumeration.
 func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
-	fmt.Fprintf(w, "| statement |%s\n| --- |%s\n", numbers(len(trials)), strings.Repeat(" --- |", len(trials)))
+	rows := [][]string{{"statement"}}
 	for i := range s.Relations {
-		fmt.Fprintf(w, "| %s |", cell(s.Relations[i].Says))
-		for _, t := range trials {
-			fmt.Fprintf(w, " %s |", map[bool]string{true: "x"}[t.Holds[i]])
-		}
-		fmt.Fprintln(w)
+		rows = append(rows, []string{cell(s.Relations[i].Says)})
 	}
-	fmt.Fprintln(w)
+	for k, t := range trials {
+		rows[0] = append(rows[0], strconv.Itoa(k+1))
+		for i, holds := range t.Holds {
+			rows[i+1] = append(rows[i+1], map[bool]string{true: "x"}[holds])
+		}
+	}
+	fmt.Fprintln(w, grid(rows...))
 	for k, t := range trials {
 		fmt.Fprintf(w, "%d. %s: %d statements\n", k+1, t.Name, t.count())
 	}
@@ -96,12 +98,4 @@ func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
 			}
 		}
 	}
-}
-
-func numbers(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, " %d |", i+1)
-	}
-	return b.String()
 }

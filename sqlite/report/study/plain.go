@@ -2,13 +2,14 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
-	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/report"
 	"gantry/sqlite/results"
 )
@@ -55,7 +56,7 @@ func plain(ctx context.Context, b *bytes.Buffer, path, figures string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for _, t := range tables {
-		writeTable(b, &t)
+		b.WriteString(tableOf(&t))
 	}
 	if len(set.Searches) > 0 {
 		b.WriteString("\n```\n")
@@ -67,16 +68,7 @@ func plain(ctx context.Context, b *bytes.Buffer, path, figures string) error {
 	if figures == "" {
 		return nil
 	}
-	var source report.Source = memory{set}
-	if results.IsResults(path) {
-		db, err := results.Open(path)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		source = db
-	}
-	files, err := report.Figures(ctx, source, figures)
+	files, err := report.Figures(set, figures)
 	if err != nil {
 		return &OutputError{err}
 	}
@@ -103,42 +95,38 @@ var inWords = map[string]string{
 	"jain": "Jain's index of tenants",
 }
 
-func writeTable(b *bytes.Buffer, t *report.Table) {
+// tableOf is a table with its title.
+func tableOf(t *report.Table) string {
+	title := ""
 	if t.Title != "" {
-		fmt.Fprintf(b, "\n### %s\n", cell(t.Title))
+		title = fmt.Sprintf("\n### %s\n", cell(t.Title))
 	}
-	var heads []string
+	head := []string{"policy", "runs"}
 	for _, m := range t.Metrics {
-		if w, ok := inWords[m]; ok {
-			m = w
-		}
-		heads = append(heads, m)
+		head = append(head, cmp.Or(inWords[m], m))
 	}
-	fmt.Fprintf(b, "\n| policy | runs | %s | stable by Wieland's test | stable by drift | cut off |\n|%s\n",
-		strings.Join(heads, " | "), strings.Repeat(" --- |", len(t.Metrics)+5))
+	rows := [][]string{append(head, "stable by Wieland's test", "stable by drift", "cut off")}
 	for _, r := range t.Rows {
-		fmt.Fprintf(b, "| %s | %d |", cell(r.Policy), r.Runs)
+		row := []string{cell(r.Policy), strconv.Itoa(r.Runs)}
 		for _, m := range t.Metrics {
-			fmt.Fprintf(b, " %s |", r.Values[m])
+			row = append(row, r.Values[m].String())
 		}
-		fmt.Fprintf(b, " %s | %s | %d |\n", r.Wieland, r.Drift, r.Diverged)
+		rows = append(rows, append(row, r.Wieland.String(), r.Drift.String(), strconv.Itoa(r.Diverged)))
 	}
+	return title + "\n" + grid(rows...)
 }
 
-// memory draws figures of results in memory; they have no numbers over time.
-type memory struct{ set *results.Set }
-
-func (m memory) About(context.Context) (results.Info, error) {
-	return results.Info{Name: m.set.Name}, nil
+// grid is a table of Markdown, whose first row is its heading.
+func grid(rows ...[]string) string {
+	var b strings.Builder
+	for i, row := range rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			fmt.Fprintf(&b, "|%s\n", strings.Repeat(" --- |", len(row)))
+		}
+	}
+	return b.String()
 }
-
-func (m memory) Cells(context.Context) ([]*results.Cell, error) { return m.set.Cells, nil }
-
-func (m memory) Slowdowns(_ context.Context, cell int64) ([]results.Point, error) {
-	return m.set.Dots[cell], nil
-}
-
-func (m memory) Series(context.Context, int64, int) (metrics.Steps, error) { return nil, nil }
 
 // WritePage makes the page of studies, or of plain results without any: Markdown, whose figures are drawn into a
 // directory if one is given, or one HTML file that has them.

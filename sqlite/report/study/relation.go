@@ -122,7 +122,7 @@ func (s *Study) read(c *Compare, r *Reading) (changes bool) {
 	if r == nil {
 		return false
 	}
-	of, ofB := s.declares(c.Of, r.Name), s.declares(or(c.OfB, c.Of), r.Name)
+	of, ofB := s.declares(c.Of, r.Name), s.declares(cmp.Or(c.OfB, c.Of), r.Name)
 	if of != ofB {
 		return false
 	}
@@ -238,7 +238,7 @@ func (s *Study) find(d data, c *Compare) Finding {
 		f.alone(i, c)
 		return f
 	}
-	b := d.sample(or(c.OfB, c.Of), atB, or(c.MetB, c.Metric))
+	b := d.sample(cmp.Or(c.OfB, c.Of), atB, cmp.Or(c.MetB, c.Metric))
 	x, y := pair(&a, &b)
 	f.N = len(x)
 	if b.cells == 0 || len(x) == 0 {
@@ -300,7 +300,7 @@ func (s *Study) title(c *Compare, two bool) string {
 		}
 		return c.Label
 	}
-	label := or(s.Metrics[c.Metric].Label, c.Metric)
+	label := cmp.Or(s.Metrics[c.Metric].Label, c.Metric)
 	if c.Claim == "stable" || c.Claim == "unstable" {
 		label = ""
 	}
@@ -405,7 +405,7 @@ func (f *Finding) alone(i report.Interval, c *Compare) {
 	case "at-least":
 		f.decide(i, region{lo: *c.Bound, hi: math.Inf(1)}, false)
 	default:
-		within := or0(c.Within, defaultNear) * math.Abs(*c.Paper)
+		within := cmp.Or(c.Within, defaultNear) * math.Abs(*c.Paper)
 		if f.decide(i, around(*c.Paper, within), false); f.Verdict == Undecided && meets(i, c, within) {
 			f.Verdict = Agrees
 		}
@@ -418,13 +418,6 @@ func meets(i report.Interval, c *Compare, within float64) bool {
 	return off <= within || off <= i.Half
 }
 
-func or0(a, b float64) float64 {
-	if a != 0 {
-		return a
-	}
-	return b
-}
-
 // between judges a difference: its sign, then the paper's figure against the shown value.
 func (f *Finding) between(diff, base, shown report.Interval, same bool, c *Compare) {
 	switch c.Claim {
@@ -435,7 +428,7 @@ func (f *Finding) between(diff, base, shown report.Interval, same bool, c *Compa
 		}
 		return
 	case "same":
-		within := or0(c.Within, defaultSame)
+		within := cmp.Or(c.Within, defaultSame)
 		if c.As != "difference" {
 			within *= math.Abs(base.Mean)
 		}
@@ -449,7 +442,7 @@ func (f *Finding) between(diff, base, shown report.Interval, same bool, c *Compa
 	if c.Paper == nil || f.Verdict > Undecided {
 		return
 	}
-	within := or0(c.Within, defaultNear) * math.Abs(*c.Paper)
+	within := cmp.Or(c.Within, defaultNear) * math.Abs(*c.Paper)
 	if f.Verdict == Agrees {
 		if !meets(shown, c, within) {
 			f.Verdict = InSign

@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/base64"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -115,24 +117,22 @@ func (w writer) Command() string { return w.page.Command }
 
 // Sources is a table of the experiments: files, builds, repetitions, time.
 func (w writer) Sources() string {
-	var b strings.Builder
-	b.WriteString("| experiment | shows | repetitions | build | run (UTC) | simulated in |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
+	rows := [][]string{{"experiment", "shows", "repetitions", "build", "run (UTC)", "simulated in"}}
 	for _, x := range w.experiments() {
 		set := w.d[x.Name]
 		if set == nil {
-			fmt.Fprintf(&b, "| `%s` | %s | none yet | | | |\n", x.File, cell(x.Shows))
+			rows = append(rows, []string{"`" + x.File + "`", cell(x.Shows), "none yet", "", "", ""})
 			continue
 		}
 		scale := ""
 		if set.Quick {
 			scale = ", **quick scale**"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s%s | %s | %s | %s |\n", x.File, cell(x.Shows), repetitions(set), scale,
-			builds(set), strings.ReplaceAll(strings.Trim(span(set.From, set.To), "Z"), "T", " "),
-			set.Took.Round(time.Second))
+		rows = append(rows, []string{"`" + x.File + "`", cell(x.Shows), repetitions(set) + scale, builds(set),
+			strings.ReplaceAll(strings.Trim(span(set.From, set.To), "Z"), "T", " "),
+			set.Took.Round(time.Second).String()})
 	}
-	return b.String()
+	return grid(rows...)
 }
 
 // experiments are those of the study, each followed by its readings.
@@ -224,19 +224,18 @@ func (w writer) readings() []*Reading {
 // title names the column of a reading.
 func (w writer) title(r *Reading) string {
 	if r == nil {
-		return or(w.s.Column, "the paper's text")
+		return cmp.Or(w.s.Column, "the paper's text")
 	}
 	return r.Name
 }
 
 // Summary counts verdicts under each reading, those of marked statements apart.
 func (w writer) Summary() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d statements of the paper. %s\n\n| reading |", len(w.s.Relations), w.Complete())
+	head := []string{"reading"}
 	for v := Agrees; v <= Disagrees; v++ {
-		fmt.Fprintf(&b, " %s |", v)
+		head = append(head, v.String())
 	}
-	fmt.Fprintf(&b, " counted apart |\n|%s\n", strings.Repeat(" --- |", int(Disagrees)+3))
+	rows := [][]string{append(head, "counted apart")}
 	for _, reading := range w.readings() {
 		count, apart := make([]int, Disagrees+1), map[string]int{}
 		for i := range w.s.Relations {
@@ -246,9 +245,9 @@ func (w writer) Summary() string {
 				count[o.Verdict]++
 			}
 		}
-		fmt.Fprintf(&b, "| %s |", w.title(reading))
+		row := []string{w.title(reading)}
 		for _, n := range count {
-			fmt.Fprintf(&b, " %d |", n)
+			row = append(row, strconv.Itoa(n))
 		}
 		var parts []string
 		for _, mark := range marks {
@@ -256,9 +255,9 @@ func (w writer) Summary() string {
 				parts = append(parts, fmt.Sprintf("%s: %d", mark, apart[mark]))
 			}
 		}
-		fmt.Fprintf(&b, " %s |\n", strings.Join(parts, ", "))
+		rows = append(rows, append(row, strings.Join(parts, ", ")))
 	}
-	return b.String()
+	return fmt.Sprintf("%d statements of the paper. %s\n\n", len(w.s.Relations), w.Complete()) + grid(rows...)
 }
 
 // Readings says what each reading is, how it was chosen, and which sentences of the paper it gives up.
@@ -269,11 +268,11 @@ func (w writer) Readings() string {
 		if len(r.GivesUp) == 0 {
 			continue
 		}
-		b.WriteString("| sentence that it gives up | for the reading | against it |\n| --- | --- | --- |\n")
+		rows := [][]string{{"sentence that it gives up", "for the reading", "against it"}}
 		for _, g := range r.GivesUp {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", cell(g.Says), cell(g.For), cell(g.Against))
+			rows = append(rows, []string{cell(g.Says), cell(g.For), cell(g.Against)})
 		}
-		b.WriteString("\n")
+		b.WriteString(grid(rows...) + "\n")
 	}
 	return b.String()
 }
@@ -306,16 +305,14 @@ func (w writer) Negatives() string {
 
 // Relations is the table of all relations, or of those of which the place in the paper contains one of some texts.
 func (w writer) Relations(places ...string) string {
-	var b strings.Builder
-	b.WriteString("| the paper says | the paper's figure |")
-	by := "ours, by "
+	head, by := []string{"the paper says", "the paper's figure"}, "ours, by "
 	if w.s.Column != "" {
 		by = ""
 	}
 	for _, reading := range w.readings() {
-		fmt.Fprintf(&b, " %s%s | verdict |", by, w.title(reading))
+		head = append(head, by+w.title(reading), "verdict")
 	}
-	fmt.Fprintf(&b, "\n| --- | --- |%s\n", strings.Repeat(" --- | --- |", len(w.readings())))
+	rows := [][]string{head}
 	for i := range w.s.Relations {
 		r := &w.s.Relations[i]
 		in := func(place string) bool { return strings.Contains(r.Where, place) }
@@ -329,18 +326,18 @@ func (w writer) Relations(places ...string) string {
 		if r.Note != "" {
 			says += "<br>Note: " + cell(r.Note)
 		}
-		fmt.Fprintf(&b, "| %s | %s |", says, cell(r.Paper))
+		row := []string{says, cell(r.Paper)}
 		for _, reading := range w.readings() {
 			o := w.s.judge(w.d, r, reading)
 			if reading != nil && o.Same {
-				b.WriteString(" as by the text | |")
-				continue
+				row = append(row, "as by the text", "")
+			} else {
+				row = append(row, o.ours(), o.verdict())
 			}
-			fmt.Fprintf(&b, " %s | %s |", o.ours(), o.verdict())
 		}
-		b.WriteString("\n")
+		rows = append(rows, row)
 	}
-	return b.String()
+	return grid(rows...)
 }
 
 func (o *Outcome) ours() string {
@@ -418,10 +415,9 @@ func (w writer) table(t *Table) string {
 	if set == nil {
 		return fmt.Sprintf("*%s: no results of experiment %s.*\n", t.Title, t.Of)
 	}
-	var b strings.Builder
-	var head []string
+	title, head := "", []string(nil)
 	for _, p := range t.Rows {
-		head = append(head, or(w.s.Params[p].Label, p))
+		head = append(head, cmp.Or(w.s.Params[p].Label, p))
 	}
 	columns := Values{""}
 	if t.Columns != "" {
@@ -445,9 +441,9 @@ func (w writer) table(t *Table) string {
 		if t.Versus != nil {
 			what += fmt.Sprintf(", difference to %s in %%", w.s.describe(t.Versus))
 		}
-		fmt.Fprintf(&b, "%s%s.\n\n", t.Title, what)
+		title = fmt.Sprintf("%s%s.\n\n", t.Title, what)
 	}
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat(" --- |", len(head)))
+	rows := [][]string{head}
 	for _, row := range w.rows(set, t.At, t.Rows) {
 		var cells []string
 		for i, p := range t.Rows {
@@ -466,13 +462,13 @@ func (w writer) table(t *Table) string {
 				cells = append(cells, w.tableCell(t, at, m))
 			}
 		}
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		rows = append(rows, cells)
 	}
-	return b.String()
+	return title + grid(rows...)
 }
 
 func (w writer) tableCell(t *Table, at Selector, metric string) string {
-	scale := or0(w.s.Metrics[metric].Scale, 1)
+	scale := cmp.Or(w.s.Metrics[metric].Scale, 1)
 	a := w.d.sample(t.Of, at, metric)
 	if len(a.values) == 0 {
 		if a.cut > 0 {
@@ -501,9 +497,9 @@ func (w writer) tableCell(t *Table, at Selector, metric string) string {
 func (w writer) metric(name string) string {
 	m := w.s.Metrics[name]
 	if m.Unit != "" {
-		return or(m.Label, name) + ", " + m.Unit
+		return cmp.Or(m.Label, name) + ", " + m.Unit
 	}
-	return or(m.Label, name)
+	return cmp.Or(m.Label, name)
 }
 
 // valuesOf returns the values of a parameter in cells, as they appear.
@@ -634,7 +630,7 @@ func (w writer) categories(set *results.Set, p *Panel, out *report.Panel) (xs []
 	if len(p.X) == 1 && p.X[0] == "metric" {
 		for _, m := range p.Metrics {
 			xs = append(xs, category{nil, m})
-			out.Categories = append(out.Categories, or(w.s.Metrics[m].Label, m))
+			out.Categories = append(out.Categories, cmp.Or(w.s.Metrics[m].Label, m))
 		}
 		return xs
 	}
@@ -665,7 +661,7 @@ func (w writer) categories(set *results.Set, p *Panel, out *report.Panel) (xs []
 }
 
 func (w writer) point(kind, of string, at Selector, metric string, i int) (report.ChartPoint, bool) {
-	scale := or0(w.s.Metrics[metric].Scale, 1)
+	scale := cmp.Or(w.s.Metrics[metric].Scale, 1)
 	if kind != "boxes" {
 		s := w.d.sample(of, at, metric)
 		v := s.interval(scale)

@@ -183,7 +183,7 @@ func (s *Study) describe(sel Selector) string {
 			}
 		}
 		if len(values) > 3 {
-			values = []string{fmt.Sprintf("mean over %d", len(sel[k])), or(s.Params[k].Label, k)}
+			values = []string{fmt.Sprintf("mean over %d", len(sel[k])), cmp.Or(s.Params[k].Label, k)}
 			parts = append(parts, strings.Join(values, " "))
 			continue
 		}

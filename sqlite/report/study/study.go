@@ -4,6 +4,7 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -336,8 +337,8 @@ func (f *Figure) panels() []Panel {
 	for i := range out {
 		p, q := &out[i], &f.Panel
 		p.At = q.At.with(p.At)
-		p.Of, p.Metric = or(p.Of, q.Of), or(p.Metric, q.Metric)
-		p.XLabel, p.YLabel = or(p.XLabel, q.XLabel), or(p.YLabel, q.YLabel)
+		p.Of, p.Metric = cmp.Or(p.Of, q.Of), cmp.Or(p.Metric, q.Metric)
+		p.XLabel, p.YLabel = cmp.Or(p.XLabel, q.XLabel), cmp.Or(p.YLabel, q.YLabel)
 		p.X, p.Order, p.Series = orList(p.X, q.X), orList(p.Order, q.Order), orList(p.Series, q.Series)
 		p.Only, p.Metrics = orList(p.Only, q.Only), orList(p.Metrics, q.Metrics)
 		p.Log = p.Log || q.Log
@@ -346,13 +347,6 @@ func (f *Figure) panels() []Panel {
 		}
 	}
 	return out
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func orList(a, b Values) Values {
