@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/executor"
 	"gantry/executor/own"
 	"gantry/trace/reader"
 	"gantry/trace/shown"
@@ -115,6 +116,8 @@ func readDefaultsFile(take func(name string, values ...string) error) error {
 			case key == "results-dir" && !ownDirectory(values[0]):
 				faults.Fail("path", line, "", "results-dir: name a directory in this one, without slashes, and no "+
 					"link; or give it on the command line")
+			case key == "image" && values[0] == executor.HostImage:
+				faults.Fail("value", line, "", "image: host shows programs of this host: give it on the command line")
 			case key == "policy" && own.Is(values[0]):
 				faults.Fail("program", line, "", "policy: this one is a program of this host: give it on the "+
 					"command line")

@@ -31,6 +31,7 @@ func TestAFolderHasDefaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"image: x\nmount: /:/host:ro\n": "gantry.yaml:2: mount is no option that a file may set",
 		"policy: exec:./mine\n":         "gantry.yaml:1: policy: this one is a program of this host",
+		"image: host\n":                 "gantry.yaml:1: image: host shows programs of this host",
 		"secret: A\n":                   "gantry.yaml:1: secret is no option",
 		"on-end: touch x\n":             "gantry.yaml:1: on-end is no option",
 		"inputs: /root\n":               "gantry.yaml:1: inputs is no option",

@@ -189,7 +189,8 @@ func catalogFlag() cli.Flag {
 }
 
 func imageFlag() cli.Flag {
-	return &cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"}
+	return &cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none; host: the " +
+		"programs that are installed on this host (--runtime oci)"}
 }
 
 func emulateFlag() cli.Flag {

@@ -478,6 +478,9 @@ func MergeEnv(env, over []string) []string {
 	return slices.Sorted(maps.Values(of))
 }
 
+// HostImage is the image that is none: the programs that are installed on this host, shown read-only.
+const HostImage = "host"
+
 // runs reports whether a task has a program to run, and the image it runs in.
 func (a *Admitter) runs(t *trace.Task) (image string, ok bool) {
 	image = t.Image

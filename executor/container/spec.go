@@ -91,6 +91,9 @@ func (a *place) configure() {
 			a.hide(s, p.To)
 		}
 	}
+	if s.Image == executor.HostImage {
+		a.hide(s, "")
+	}
 	a.showTmp(s)
 	// the control directory belongs to the user that also runs the program: only this mount keeps the program out
 	if os.Geteuid() != 0 {
@@ -139,8 +142,8 @@ func (a *place) configure() {
 	a.spec = s
 }
 
-// hide puts an empty directory of root's over the gantry directory where that lies in a directory that a job
-// names: programs see neither the log nor the runs.
+// hide puts an empty directory of root's over the gantry directory where that lies in a directory that programs see:
+// they see neither the log nor the runs.
 func (a *place) hide(s *Spec, place string) {
 	if top := filepath.Dir(a.r.cfg.Dir); top == place || strings.HasPrefix(top, place+"/") {
 		s.Tmpfs[top] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
@@ -403,6 +406,10 @@ func (a *place) findImage() (script, pull string) {
 	if a.l.Spec.Emulated() {
 		return "image=" + emptyImage + "\n" + unless +
 			"head -c 1024 /dev/zero | docker import - \"$image\" >/dev/null || exit 125\n", "never"
+	}
+	if a.spec.Image == executor.HostImage {
+		return "echo 'it ran with the programs of its host, which Docker does not show: gantry shell opens a shell " +
+			"with them' >&2; exit 125\n", "never"
 	}
 	wanted := fetch.Wanted{Ref: a.l.Spec.Image}
 	name, archive := wanted.Name()

@@ -191,6 +191,11 @@ func (k *Keeper) warn(spec *executor.TaskSpec, reason string) {
 
 func (k *Keeper) find(ctx context.Context, t planner.TaskID, spec *executor.TaskSpec, at executor.Places) (
 	x *planner.TaskReused, reason string, err error) {
+	if len(spec.Command) > 0 && spec.Image == executor.HostImage {
+		reason = "it runs programs of this host (image host), of which nobody knows whether they changed"
+		k.warn(spec, reason)
+		return nil, reason, nil
+	}
 	identities := []Sum{spec.Identity()}
 	var view seen
 	if k.sees(spec) {

@@ -12,6 +12,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
+	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/executor/forecast"
@@ -226,6 +227,9 @@ func (s *Session) dryImages(ctx context.Context) ([]dryImage, error) {
 	for i, x := range found {
 		if x.Source == "local" {
 			x.Source = "present"
+		}
+		if x.Ref == executor.HostImage {
+			x.ID, x.Source = "", "show"
 		}
 		out = append(out, dryImage{names[i], x.ID, x.Source})
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
+	"gantry/executor"
 	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
@@ -240,7 +242,20 @@ func fetchOCI(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.
 	if _, err := e.Host(ctx); err != nil {
 		return nil, err
 	}
-	return fetchStored(ctx, f, wanted)
+	of := func(w fetch.Wanted) bool { return w.Ref == executor.HostImage }
+	host := slices.IndexFunc(wanted, of)
+	if host < 0 {
+		return fetchStored(ctx, f, wanted)
+	}
+	if err := e.Shows(); err != nil {
+		return nil, fmt.Errorf("--image host: %w", err)
+	}
+	found, err := fetchStored(ctx, f, slices.DeleteFunc(slices.Clone(wanted), of))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Insert(found, host, fetch.Image{Ref: executor.HostImage, ID: executor.HostImage,
+		Source: "local"}), nil
 }
 
 // fetchStored unpacks images in the store of this host, which stays open from then on.

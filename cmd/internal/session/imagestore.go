@@ -12,6 +12,7 @@ import (
 
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
+	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
 	"gantry/sqlite"
 )
@@ -59,7 +60,22 @@ func StoredImages() ([]image.Entry, *image.Store, error) {
 	return list, s, err
 }
 
-// storeFacts are those of the store of images, for gantry doctor.
+// ociFacts are those of images of containers without a daemon, for gantry doctor.
+func ociFacts(ctx context.Context) []container.Fact {
+	f := container.Fact{Name: "host-programs", Verdict: container.Yes,
+		Evidence: "--image host shows the programs of this host"}
+	e, err := oci.Open(oci.Config{})
+	if err == nil {
+		defer e.Close()
+		err = e.Shows()
+	}
+	if err != nil { // which is no limit
+		f.Verdict, f.Evidence = container.Unknown, "--image host: "+err.Error()
+	}
+	return append(storeFacts(ctx), f)
+}
+
+// storeFacts are those of the store of images.
 func storeFacts(ctx context.Context) []container.Fact {
 	f := container.Fact{Name: "image-store", Verdict: container.No,
 		Advice: "set " + image.DirEnv + " to a directory on a local disk (ext4, xfs, btrfs)"}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/container/oci"
 	"gantry/executor/emulate"
 	"gantry/executor/own"
 	"gantry/executor/sim"
@@ -224,8 +226,11 @@ func (w *work) checkOne(p *Planning, adm *executor.Admitter, kept *executor.Subm
 // Runnable refuses a workflow of which a command would not run: gantry never passes a task off as run. With --emulate
 // no command is to run.
 func Runnable(set *Settings, sub *executor.Submission, noImage []*trace.Task) error {
-	if set.Emulate || !Capabilities(set.Runtime).Programs || len(noImage) == 0 {
+	if set.Emulate || !Capabilities(set.Runtime).Programs {
 		return nil
+	}
+	if err := showable(set, sub); err != nil || len(noImage) == 0 {
+		return err
 	}
 	const most = 5
 	var names []string
@@ -239,4 +244,28 @@ func Runnable(set *Settings, sub *executor.Submission, noImage []*trace.Task) er
 	return exit.Inputf("workflow %s: %s: %s with a command but no image to run it in: %s; name an image with "+
 		"--image, or emulate all tasks with --emulate", sub.Name, sub.Workflow.Source,
 		term.Plural(len(noImage), "task"), term.Named(len(noImage), names))
+}
+
+// showable refuses a workflow that takes programs of this host, where the runtime does not show them, or the command
+// line does not say so.
+func showable(set *Settings, sub *executor.Submission) error {
+	for i := range sub.Workflow.Tasks {
+		t := &sub.Workflow.Tasks[i]
+		if len(t.Command) == 0 || cmp.Or(t.Image, set.Image) != executor.HostImage {
+			continue
+		}
+		if set.Image != executor.HostImage {
+			return exit.Inputf("workflow %s: %s: task %s asks for the programs of this host (image host), which only "+
+				"--image host allows, of gantry run or of the server", sub.Name, sub.Workflow.Source, t.ID)
+		}
+		if row := RuntimeNamed(set.Runtime); !row.Store {
+			why := ""
+			if err := RuntimeNamed(oci.Capabilities.Name).IsUsable(context.Background()); err != nil {
+				why = ", which cannot be used here: " + err.Error()
+			}
+			return exit.Hostf("--image host: containers of runtime %s show no programs of this host: take --runtime "+
+				"%s%s", set.Runtime, oci.Capabilities.Name, why)
+		}
+	}
+	return nil
 }

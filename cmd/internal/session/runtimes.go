@@ -105,7 +105,7 @@ var Runtimes = []Runtime{
 	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), Images: fetchDocker, Engine: dockerEngine,
 		Load: loadDocker, Label: labelDocker, shell: &dockerShells},
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), Images: fetchOCI, Engine: ociEngine, Store: true,
-		Load: loadStored, Label: labelStored, Facts: storeFacts, Enter: oci.Enter, usable: oci.Usable,
+		Load: loadStored, Label: labelStored, Facts: ociFacts, Enter: oci.Enter, usable: oci.Usable,
 		shell: &ociShells},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, Images: fetchOnNodes, Cluster: allocate,
 		Abandon: abandonSteps, shell: &dockerShells},

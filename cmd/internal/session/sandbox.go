@@ -448,6 +448,9 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 		Mounts: []container.Mount{{Source: b.work, Target: b.work},
 			{Source: b.nodeDir(), Target: b.nodeDir(), ReadOnly: true}},
 		Limits: b.limits()}
+	if s.Image == executor.HostImage { // which may show the log
+		s.Tmpfs[filepath.Dir(b.dir)] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
+	}
 	if tty {
 		s.Env = append(s.Env, "TERM="+os.Getenv("TERM"))
 	}

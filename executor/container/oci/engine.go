@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
+	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/control"
 	"gantry/executor/container/evidence"
@@ -187,7 +188,7 @@ func (e *Engine) create(ctx context.Context, s *container.Spec, change func(*spe
 	k := &known{file: filepath.Join(e.dirs[0], records, id), spec: s, record: record{Name: s.Name, Dir: dir,
 		Group: s.Group(id), Labels: s.Labels, Memory: s.Limits.Memory, Counts: s.CountsIO(), Boot: bootID()}}
 	var env []string
-	if s.Image != "" {
+	if s.Image != "" && s.Image != executor.HostImage {
 		i, err := e.image(s.Image)
 		if err != nil {
 			return "", err
@@ -276,10 +277,14 @@ func (e *Engine) rooted(k *known, f func() error) error {
 				return err
 			}
 		}
-		if err := mountRoot(root, layers, lower); err != nil {
-			return err
+		mount := func() error { return mountRoot(root, layers, lower) }
+		if k.spec.Image == executor.HostImage {
+			mount = func() error { return mountInstalled(root) }
 		}
 		defer unmountRoot(root)
+		if err := mount(); err != nil {
+			return err
+		}
 		if err := k.fillVolumes(root); err != nil {
 			return err
 		}
@@ -694,7 +699,7 @@ func (e *Engine) Tidy() error {
 
 // Environment is the environment in the image's configuration.
 func (e *Engine) Environment(_ context.Context, ref string) ([]string, error) {
-	if ref == "" {
+	if ref == "" || ref == executor.HostImage {
 		return nil, nil
 	}
 	i, err := e.image(ref)

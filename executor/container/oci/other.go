@@ -17,6 +17,8 @@ func Enter() error { return errors.ErrUnsupported }
 
 func Usable(context.Context) error { return errors.ErrUnsupported }
 
+func (e *Engine) Shows() error { return errors.ErrUnsupported }
+
 func Has(string, string) bool { return false }
 
 func (e *Engine) RemoveNamed(context.Context, string) error { return errors.ErrUnsupported }

@@ -1,0 +1,164 @@
+//go:build linux
+
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor/container/oci/userns"
+)
+
+// The root of a container of executor.HostImage has the directories of this host in which programs are installed, each
+// as the lower layer of an overlay of its own, and nothing else of the host. Through an overlay nothing is written, and
+// no socket, pipe or device of the host is used.
+
+// installed are the directories with programs, and with their libraries and settings.
+var installed = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix/store",
+	"/gnu/store"}
+
+// secret are the files below /etc that are hidden: these, and all that not everybody may read.
+var secret = sync.OnceValue(func() (hidden []string) {
+	always := []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private",
+		"/etc/pki/tls/private", "/etc/sudoers", "/etc/sudoers.d", "/etc/fstab", "/etc/crypttab", "/etc/krb5.keytab",
+		"/etc/docker", "/etc/kubernetes", "/etc/munge", "/etc/wireguard", "/etc/machine-id"}
+	_ = filepath.WalkDir("/etc", func(path string, d fs.DirEntry, err error) error {
+		info, err2 := d.Info()
+		if err == nil && err2 == nil && (d.Type() == fs.ModeSymlink || info.Mode()&0o4 != 0 &&
+			(!d.IsDir() || info.Mode()&0o1 != 0)) && !slices.Contains(always, path) {
+			return nil
+		}
+		if hidden = append(hidden, path); d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return hidden
+})
+
+// Shows says why containers of this host cannot have the directories of installed programs; nil if they can.
+func (e *Engine) Shows() error {
+	dir, err := os.MkdirTemp(memoryDir(), "host-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(dir)
+	return e.threads.do(func() error {
+		defer unmountRoot(dir)
+		return mountInstalled(dir)
+	})
+}
+
+// mountInstalled mounts such a root at dir.
+func mountInstalled(dir string) error {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=4m,mode=755"); err != nil {
+		return fmt.Errorf("mount %s: %w", dir, err)
+	}
+	if err := cover(dir); err != nil {
+		return fmt.Errorf("mount points of a container: %w", err)
+	}
+	for _, path := range secret() { // a device of this number hides files of the layers below
+		err := os.MkdirAll(filepath.Dir(dir+path), 0o755)
+		if err == nil {
+			err = unix.Mknod(dir+path, unix.S_IFCHR, 0)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("hide %s: %w", path, err)
+		}
+	}
+	for _, path := range installed {
+		if err := show(dir, path, path == "/etc"); err != nil {
+			return err
+		}
+	}
+	below, err := mountsBelow()
+	for _, path := range below {
+		if err == nil {
+			err = show(dir, path, false)
+		}
+	}
+	return err
+}
+
+// show shows a directory of the host, or a file that is mounted somewhere, at its own path below dir, with its masks
+// there if it has some. A link to one that is shown stays a link.
+func show(dir, path string, masked bool) error {
+	to, _ := os.Readlink(path)
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	info, err2 := os.Stat(path)
+	if err = errors.Join(err, err2); err == nil {
+		switch {
+		case to != "" && slices.ContainsFunc(installed, func(i string) bool { return strings.HasPrefix(real, i+"/") }):
+			err = os.Symlink(to, dir+path)
+		case info.IsDir():
+			top := dir + "/sys" // an overlay takes two layers or more; this one is empty
+			if masked {
+				top = dir + path
+			}
+			options := "lowerdir=" + escape(top) + ":" + escape(path)
+			if userns.Inside() {
+				options = "userxattr," + options
+			}
+			if err = os.MkdirAll(dir+path, 0o755); err == nil {
+				err = unix.Mount("overlay", dir+path, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, options)
+			}
+		case info.Mode().IsRegular():
+			if err = unix.Mount(path, dir+path, "", unix.MS_BIND, ""); err == nil {
+				err = unix.Mount("", dir+path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|
+					unix.MS_NODEV, "")
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s of this host cannot be shown in containers: %w (unmount the file systems at it and "+
+			"below it, or run the programs in an image)", path, err)
+	}
+	return nil
+}
+
+// mountsBelow are the places below these directories, but for /etc, at which other file systems are mounted, and which
+// everybody may enter, parents first.
+func mountsBelow() (places []string, err error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("mounts of this host: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		// 36 35 98:0 /root /mount/point options [fields...] - type source options
+		mount, kind, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(mount)
+		if len(fields) < 5 || strings.HasPrefix(kind, "autofs ") {
+			continue
+		}
+		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
+		if slices.ContainsFunc(installed, func(i string) bool { return i != "/etc" && strings.HasPrefix(at, i+"/") }) &&
+			entered(at) {
+			places = append(places, at)
+		}
+	}
+	slices.Sort(places)
+	return slices.Compact(places), nil
+}
+
+// entered reports whether everybody may enter the directories above a place, which is there.
+func entered(place string) bool {
+	_, err := os.Stat(place)
+	for at := filepath.Dir(place); at != "/" && err == nil; at = filepath.Dir(at) {
+		var info fs.FileInfo
+		if info, err = os.Stat(at); err == nil && info.Mode()&0o1 == 0 {
+			return false
+		}
+	}
+	return err == nil
+}
