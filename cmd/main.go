@@ -6,14 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
-	"runtime/metrics"
 	"slices"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -24,7 +20,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
-	"gantry/trace/reader"
 	"gantry/trace/shown"
 )
 
@@ -32,12 +27,6 @@ import (
 func Main() { thread.Main(func() { os.Exit(gantry()) }) }
 
 func gantry() int {
-	if os.Getenv("GOGC") == "" {
-		// Collecting rarely makes simulations a third faster; the limit keeps large ones small.
-		debug.SetGCPercent(400)
-		reader.SetMemoryLimit(memoryLimit)
-		runtime.SetFinalizer(new(collection), makeRoom)
-	}
 	early.Begin()
 	args := os.Args
 	name := filepath.Base(args[0]) // of a command of Slurm's, by a link
@@ -45,51 +34,6 @@ func gantry() int {
 		args = append([]string{"gantry", name}, args[1:]...)
 	}
 	return run(args)
-}
-
-// memoryLimit bounds the memory that the collector lets a process use, as long as live memory fits in it.
-const memoryLimit = 130 << 20
-
-// lasting says that the process lives for long: less garbage may lie about.
-var lasting atomic.Bool
-
-// Bounds of garbage, as shares of live memory: with less than the least, a process that is a little larger than the
-// limit spends a third of its time on collecting.
-const (
-	leastGarbage    = 0.3
-	mostGarbage     = 2.0
-	mostForALasting = 0.4
-
-	enoughGarbage = 400 << 20 // bytes: more than that hardly saves time
-)
-
-// mostUsed is the most memory that Go has used, in bytes.
-var mostUsed int64
-
-// collection is garbage from the beginning: its finalizer runs after each collection.
-type collection struct{ _ *byte } // a pointer, as objects without one may share memory with live ones
-
-// makeRoom raises the limit where live memory comes near it: the collector would run all the time and find nothing. The
-// more memory lives, the larger the share of garbage, as a collection costs more. Nearly as much as was used before may
-// be used again: that does not raise the peak.
-func makeRoom(*collection) {
-	if reader.SetMemoryLimit(-1) == math.MaxInt64 {
-		return // a command wants none
-	}
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"},
-		{Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(sample)
-	live := float64(sample[0].Value.Uint64())
-	mostUsed = max(mostUsed, int64(sample[1].Value.Uint64()-sample[2].Value.Uint64()))
-	share := live / memoryLimit
-	most, again := mostGarbage, 0.95
-	if lasting.Load() {
-		most, again = mostForALasting, 0
-	}
-	garbage := min(most, share*share/20, enoughGarbage/live)
-	limit := int64(live * (1 + max(leastGarbage, garbage)))
-	reader.SetMemoryLimit(max(memoryLimit, limit, int64(again*float64(mostUsed))))
-	runtime.SetFinalizer(new(collection), makeRoom)
 }
 
 func run(args []string) int {

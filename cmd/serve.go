@@ -61,7 +61,6 @@ func serveDir(c *cli.Context) error {
 		return err
 	}
 	set.Serve = true
-	lasting.Store(true)
 	o, err := sessionOptions(c, c.String("name"))
 	if err != nil {
 		return err

@@ -93,7 +93,6 @@ func IsArchive(path string) bool {
 	}
 	defer f.Close()
 	in := reader.Open(f, 0)
-	defer in.Close()
 	format, err := sniff(in.Reader, path)
 	return err == nil && format.IsArchive()
 }
@@ -114,7 +113,6 @@ func OpenArchive(path string, opt ReadOptions) (*Archive, []Fault, error) {
 // ReadArchive reads an archive of one file.
 func ReadArchive(r io.Reader, source string, opt ReadOptions) (*Archive, []Fault, error) {
 	in := reader.Open(r, opt.MaxInput)
-	defer in.Close()
 	x := newArchiver(source, opt)
 	x.in, x.texts.in = in, in
 	var err error

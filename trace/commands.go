@@ -211,7 +211,6 @@ func (l *CommandList) Read(r io.Reader, source string, maxInput int64) (*Workflo
 	b := &builder{wf: &Workflow{Source: source, Label: label(source), Name: label(source), Format: Makeflow},
 		names: newNames(), more: map[int32][]int32{}, line: 1}
 	in := reader.Open(r, maxInput)
-	defer in.Close()
 	b.in = in
 	if l.Comma == 0 {
 		l.lines(b)

@@ -172,7 +172,6 @@ func (n *nextflow) graph(path string) {
 	}
 	defer f.Close()
 	in := reader.Open(f, b.opt.MaxInput)
-	defer in.Close()
 	label, next := map[string]string{}, map[string][]string{}
 	d := &dotReader{in: in, faults: &reader.Faults{}}
 	d.node = func(id string, line int) { in.Keep(sameKept + len(id)) }

@@ -119,7 +119,6 @@ func sniffFile(path string) (Format, error) {
 	}
 	defer f.Close()
 	in := reader.Open(f, 0)
-	defer in.Close()
 	format, err := sniff(in.Reader, path)
 	if unknown := new(reader.FormatError); err != nil && !errors.As(err, &unknown) {
 		return DAX, nil // damaged archives are for Read to tell
@@ -156,7 +155,6 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	b := &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, names: newNames(),
 		more: map[int32][]int32{}}
 	in := reader.Open(r, opt.MaxInput)
-	defer in.Close()
 	b.in = in
 	var err error
 	if b.wf.Format, err = sniff(in.Reader, source); err != nil && !b.brokenYAML() {

@@ -16,7 +16,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,9 +32,6 @@ var ErrMore = errors.New("time is up; the same command continues")
 // more to do.
 func Main(name string, run func(context.Context) error) {
 	flag.Parse()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // as gantry
-	}
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err, code := run(ctx), 1
 	switch {

@@ -26,20 +26,17 @@ type Input struct {
 	text       int64 // of the text in it
 	compressed bool
 	used       int64 // bytes that the caller keeps of it
-	spared     int64 // of text, in the memory limit
-	tree       bool  // all of it is read: nodes of YAML take 40 times their text
 }
 
 // Open looks through compression and encodings. maxInput bounds the content of a compressed file; 0 is the usual bound.
-// A fault of the compression is an error of reading. Close ends the reading.
+// A fault of the compression is an error of reading.
 func Open(r io.Reader, maxInput int64) *Input {
-	in := &Input{most: maxInput, spared: -1}
+	in := &Input{most: maxInput}
 	if f, ok := r.(interface{ Stat() (os.FileInfo, error) }); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			in.whole = info.Size()
 		}
 	}
-	in.spare()
 	in.Reader = bufio.NewReaderSize(counter{r, in, false}, Window)
 	text, err := in.unpack()
 	if err != nil {
@@ -101,9 +98,6 @@ func (c counter) Read(p []byte) (int, error) {
 	}
 	if c.unpacked == in.compressed {
 		in.text += int64(n)
-		if in.text-in.spared > 1<<20 {
-			in.spare()
-		}
 	}
 	if most := in.mostText(); c.unpacked && in.text > most {
 		return 0, &FormatError{Rule: "bound", Message: fmt.Sprintf("its decompressed text is larger than %d bytes; "+
@@ -178,8 +172,6 @@ func (in *Input) All() (data []byte, err error) {
 	if err != io.EOF {
 		return nil, err
 	}
-	in.tree = true
-	in.spare()
 	return slices.Concat(parts...), nil
 }
 

@@ -24,7 +24,6 @@ type doc struct {
 // read reads a file and lets fill describe it.
 func read(r io.Reader, what, source string, fill func(y *doc, root *reader.Node)) error {
 	in := reader.Open(r, 0)
-	defer in.Close()
 	var faults reader.Faults
 	data, err := in.All()
 	switch {

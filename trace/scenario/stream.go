@@ -583,7 +583,6 @@ func readTimes(path string, column int) (out []time.Duration, err error) {
 	}
 	defer f.Close()
 	in := reader.Open(f, 0)
-	defer in.Close()
 	lines := bufio.NewScanner(in)
 	header := true
 	for i := 1; lines.Scan(); i++ {

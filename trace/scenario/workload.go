@@ -354,7 +354,6 @@ func readCosts(path string) (*Costs, error) {
 	}
 	defer f.Close()
 	in := reader.Open(f, 0)
-	defer in.Close()
 	c := &Costs{Source: path, Seconds: map[string]map[string]time.Duration{}}
 	names := map[string]string{}
 	r := csv.NewReader(in)
