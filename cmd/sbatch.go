@@ -277,8 +277,9 @@ func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit,
 		if err != nil {
 			return nil, err
 		}
-		req.Tasks = append(req.Tasks, api.Task{Workflow: name, Definition: definition, After: after,
-			Labels: jobLabels(j, element)})
+		task := api.Task{Workflow: name, Definition: definition, After: after, Labels: jobLabels(j, element)}
+		task.Reads, task.Writes = j.Files()
+		req.Tasks = append(req.Tasks, task)
 	}
 	return req, nil
 }

@@ -379,9 +379,47 @@ func TestSlurmJobsAreRankedByTheirTails(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, exitOK, nil, "drain")
+	expect(t, exitOK, nil, "drain", "--dir", os.Getenv("GANTRY_DIR"))
 	if got := readAll(t, "order"); got != "first\nlong\nshort\nlast\n" {
 		t.Errorf("the jobs ran in the order %q", got)
+	}
+}
+
+// A server learns from earlier jobs which kinds follow which: here from the links of Nextflow's scripts to the
+// directories of other jobs. In the next run the kind that much work waits for goes first.
+func TestSlurmJobsAreRankedByEarlierOnes(t *testing.T) {
+	needsOCI(t)
+	cluster := filepath.Join(t.TempDir(), "one-core.yaml")
+	if err := os.WriteFile(cluster, []byte("nodes:\n  - {name: one, cores: 1}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	work, _ := slurmServer(t, "--runtime", "oci", "--policy", "hr", "--cluster", cluster)
+	at := func(name string) string {
+		dir := filepath.Join(work, "work", name)
+		if err := errors.Join(os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	submit := func(kind, sample, script string, more ...string) {
+		dir := at(kind + sample)
+		expect(t, exitOK, nil, append([]string{"sbatch", "-J", "nf-" + kind + "_(" + sample + ")", "-D", dir, "--wrap",
+			script}, more...)...)
+	}
+	submit("quality", "1", "true", "--wait")
+	submit("trim", "1", "echo trimmed >out.fq", "--wait")
+	submit("align", "1", "ln -s "+at("trim1")+"/out.fq in.fq; sleep 3; test -h in.fq", "--wait")
+	t.Setenv("GANTRY_READ", work)
+	submit("block", "", "touch begun; until test -e "+work+"/go; do sleep 0.1; done")
+	waitForFile(t, filepath.Join(at("block"), "begun"))
+	submit("quality", "2", "date +%s >when; sleep 1.2")
+	submit("trim", "2", "date +%s >when; sleep 1.2")
+	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitOK, nil, "drain", "--dir", os.Getenv("GANTRY_DIR"))
+	if trim, quality := readAll(t, at("trim2")+"/when"), readAll(t, at("quality2")+"/when"); trim >= quality {
+		t.Errorf("trim starts at %s, quality at %s", trim, quality)
 	}
 }
 

@@ -22,6 +22,9 @@ const Prefix = "/v1"
 // MaxRequest bounds the body of a request, in bytes.
 const MaxRequest = 64 << 20
 
+// MaxPaths bounds the paths that a single task reads and writes.
+const MaxPaths = 100
+
 // MaxTogether bounds how many submissions one request has.
 const MaxTogether = 10_000
 
@@ -68,6 +71,10 @@ type Task struct {
 	Definition []byte       `json:"definition"`
 	After      []Dependency `json:"after,omitempty"`
 	Labels     Labels       `json:"labels,omitempty"` // the client's own, as of a Workflow
+	// Reads and Writes are absolute paths of the host that it reads and writes, as far as they are known, at most
+	// MaxPaths: from these the server learns which kinds of tasks follow which.
+	Reads  []string `json:"reads,omitempty"`
+	Writes []string `json:"writes,omitempty"`
 }
 
 // Dependency is a submission that has to end before a task starts.

@@ -507,3 +507,22 @@ func TestFieldsByName(t *testing.T) {
 		t.Errorf("sacct --format=all has the fields %s, want %s", title, want)
 	}
 }
+
+// The paths of jobs are those to which Nextflow links, and those that Snakemake lists.
+func TestFilesOfJobs(t *testing.T) {
+	for _, c := range []struct{ script, reads, writes string }{
+		{"#!/bin/bash\nnxf_stage() {\n    rm -f s1.bam\n    ln -s /w/3f/ab12/s1.bam s1.bam; ln -s '/w/3f/cd/x' \"x\"\n" +
+			"}\ncd /w/aa/own; cat /w/aa/own/in\n", "/bin/bash /w/3f/ab12/s1.bam /w/3f/cd/x", "/w/aa/own"},
+		{"#!/bin/sh\n# properties = {\"type\": \"single\", \"rule\": \"count\", \"input\": [\"result/one.words\", " +
+			"\"/ref/a\"], \"output\": [\"result/one.count\"], \"log\": []}\ncd /elsewhere && snakemake\n",
+			"/ref/a /w/aa/own/result/one.words", "/w/aa/own/result/one.count"},
+		{"#!/bin/sh\n# properties = {broken\necho /a//b/../c/\n", "/a/c /bin/sh", "/w/aa/own"},
+		{"", "", "/w/aa/own"},
+	} {
+		j := &sbatch.Job{Dir: "/w/aa/own", Script: []byte(c.script)}
+		reads, writes := j.Files()
+		if r, w := strings.Join(reads, " "), strings.Join(writes, " "); r != c.reads || w != c.writes {
+			t.Errorf("%q\nreads %q, want %q; writes %q, want %q", c.script, r, c.reads, w, c.writes)
+		}
+	}
+}

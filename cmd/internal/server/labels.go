@@ -18,6 +18,8 @@ type options struct {
 	AtMost   int                   `json:"at_most,omitempty"` // of its request that are under way at once
 	Labels   api.Labels            `json:"labels,omitempty"`
 	Secrets  string                `json:"secrets,omitempty"` // the key below which they are kept
+	Reads    []string              `json:"reads,omitempty"`   // absolute paths, as far as they are known
+	Writes   []string              `json:"writes,omitempty"`
 }
 
 // text is "" where there is nothing to keep.

@@ -101,6 +101,8 @@ type Server struct {
 	holders   map[string]int   // submissions that are not over, by the key of their secrets
 	loads     map[string]*load // by tenant
 	left      map[planner.WorkflowID]leftOf
+
+	tails tails // guarded by entering
 }
 
 // entry is a submission that is not over.

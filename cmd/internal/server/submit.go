@@ -73,6 +73,7 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 			more.Key = keyOf(sub, by)
 			sub.Joins = &executor.Join{Key: more.Key, After: more.After, AtMost: more.AtMost}
 			rows[i].Name, rows[i].Kind = sub.Workflow.Tasks[0].ID, sqlite.KindTask
+			s.tail(ctx, sub, more, by)
 		}
 		rows[i].Arrival, rows[i].Options = sub.At, more.text()
 		if rows[i].Definition, err = sqlite.EncodeSubmission(sub); err != nil {
@@ -112,7 +113,11 @@ func (s *Server) itemsOf(req *api.Submit, by Peer) (items []handed, err error) {
 		sub.RejectLate = sub.RejectLate || w.RejectLate
 	}
 	for _, t := range req.Tasks {
-		more := options{Workflow: cmp.Or(t.Workflow, DefaultWorkflow), AtMost: req.AtMost, Labels: t.Labels}
+		if len(t.Reads)+len(t.Writes) > api.MaxPaths {
+			return nil, invalidf("a task names at most %d paths that it reads or writes", api.MaxPaths)
+		}
+		more := options{Workflow: cmp.Or(t.Workflow, DefaultWorkflow), AtMost: req.AtMost, Labels: t.Labels,
+			Reads: t.Reads, Writes: t.Writes}
 		for _, d := range t.After {
 			more.After = append(more.After, executor.Dependency(d))
 		}
