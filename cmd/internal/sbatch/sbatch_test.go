@@ -511,7 +511,7 @@ func TestFieldsByName(t *testing.T) {
 // The paths of jobs are those to which Nextflow links, and those that Snakemake lists.
 func TestFilesOfJobs(t *testing.T) {
 	for _, c := range []struct{ script, reads, writes string }{
-		{"#!/bin/bash\nnxf_stage() {\n    rm -f s1.bam\n    ln -s /w/3f/ab12/s1.bam s1.bam; ln -s '/w/3f/cd/x' \"x\"\n" +
+		{"#!/bin/bash\nnxf_stage() {\n    rm -f s1\n    ln -s /w/3f/ab12/s1.bam s1.bam; ln -s '/w/3f/cd/x' \"x\"\n" +
 			"}\ncd /w/aa/own; cat /w/aa/own/in\n", "/bin/bash /w/3f/ab12/s1.bam /w/3f/cd/x", "/w/aa/own"},
 		{"#!/bin/sh\n# properties = {\"type\": \"single\", \"rule\": \"count\", \"input\": [\"result/one.words\", " +
 			"\"/ref/a\"], \"output\": [\"result/one.count\"], \"log\": []}\ncd /elsewhere && snakemake\n",

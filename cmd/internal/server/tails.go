@@ -19,7 +19,7 @@ const (
 
 // tails are learned from earlier single tasks: how long the tasks take that come after one of a kind. Workflow systems
 // hand in a task once it is ready, so its ancestors are known, and none of its descendants. But the next run of a
-// pipeline has the kinds of tasks of the last one: the graph of kinds, with their mean runtimes, has their upward ranks.
+// pipeline has the kinds of tasks of the last one: their graph, with mean runtimes, has their upward ranks.
 type tails struct {
 	learned time.Time
 	after   map[string]time.Duration // by kind, as kindOf names it
