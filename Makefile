@@ -45,7 +45,7 @@ UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
 .PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
-	reproduce reproduce-quick figure pages fidelity predictions adversary containers containers-quick emulation-table clean
+	reproduce reproduce-quick figure pages pictures fidelity predictions adversary containers containers-quick emulation-table clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -180,6 +180,9 @@ figure: build ## the experiments behind one figure or table of a paper: PAPER=cc
 
 pages: build ## write the pages of examples/experiments again, from make reproduce's results or those in short form
 	go run ./scripts/reproduce -write
+
+pictures: browser build ## run examples/pipeline, and take its pictures of pages
+	@examples/pipeline/pictures.sh
 
 fidelity: build images ## predict runs, run them, and write examples/fidelity/README.md; 15 minutes on a quiet host; resumable, FOR=110s does a part
 	$(AS_ROOT) go run ./scripts/fidelity $(if $(FOR),-for $(FOR)) $(if $(DIR),-dir $(DIR))

@@ -1,4 +1,4 @@
-// Package docs_test runs every command block of README.md and docs/*.md against the built gantry.
+// Package docs_test runs every command block of README.md, docs/*.md and examples/pipeline against the built gantry.
 package docs_test
 
 import (
@@ -66,12 +66,12 @@ func TestEveryCommandBlockRuns(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
-	for _, page := range append([]string{"../README.md"}, pages...) {
+	for _, page := range append([]string{"../README.md", "../examples/pipeline/README.md"}, pages...) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.Base(page), func(t *testing.T) {
+		t.Run(strings.ReplaceAll(strings.TrimPrefix(page, "../"), "/", "-"), func(t *testing.T) {
 			t.Parallel()
 			dir := checkout(t, root, bin)
 			for _, m := range indented.FindAllString(fence.ReplaceAllString(string(text), ""), -1) {
@@ -84,7 +84,7 @@ func TestEveryCommandBlockRuns(t *testing.T) {
 						query(t, filepath.Join(dir, "gantry-runs", "gantry.sqlite"), b.text)
 					case slices.Contains(contents, b.language):
 						t.Skipf("a block of %s is no command", b.language)
-					case strings.Contains(b.text, "examples/policies") && !hasPython():
+					case strings.Contains(b.text, "examples/policies") && !has("python3"):
 						t.Skip("needs python3")
 					case strings.Contains(b.text, "make test"):
 						t.Skip("make test runs this test")
@@ -92,6 +92,8 @@ func TestEveryCommandBlockRuns(t *testing.T) {
 						t.Errorf("a block of %q: commands are blocks of sh, which are run", b.language)
 					case needsDocker.MatchString(b.text) && !docker:
 						t.Skip("no Docker Engine answers: blocks with containers are not run")
+					case strings.Contains(b.text, "snakemake") && !has("snakemake"):
+						t.Skip("needs Snakemake (apt-get install snakemake)")
 					case strings.Contains(b.text, "scripts/slurm") && !canSlurm():
 						t.Skip("a Slurm cluster of virtual nodes takes root and Slurm's packages (make slurm)")
 					case strings.Contains(b.text, "--runtime oci") && os.Geteuid() != 0:
@@ -107,15 +109,14 @@ func TestEveryCommandBlockRuns(t *testing.T) {
 	}
 }
 
-func hasPython() bool {
-	_, err := exec.LookPath("python3")
+func has(program string) bool {
+	_, err := exec.LookPath(program)
 	return err == nil
 }
 
 // canSlurm reports whether this host can have a Slurm cluster of virtual nodes, without installing anything.
 func canSlurm() bool {
-	_, err := exec.LookPath("slurmctld")
-	return err == nil && os.Geteuid() == 0
+	return has("slurmctld") && os.Geteuid() == 0
 }
 
 // buildInto builds both binaries as make build does, unless $GANTRY_TEST_BIN is where they were just built.

@@ -89,7 +89,7 @@ func TestWorkflowsAreAsTheirGeneratorsWriteThem(t *testing.T) {
 	if err != nil {
 		t.Skip("needs Python")
 	}
-	for _, name := range []string{"mosaic", "variants"} {
+	for _, name := range []string{"mosaic", "variants", "pipeline"} {
 		dir := t.TempDir()
 		for _, file := range []string{"pegasus.py", filepath.Join(name, "generate.py")} {
 			text, err := os.ReadFile(file)
