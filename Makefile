@@ -41,6 +41,8 @@ RACED := TestADryRunStartsNothing TestRunTakesOneCommand TestAnImageThatIsSlowHo
 empty :=
 space := $(empty) $(empty)
 UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
+# Tests with bars that want a quiet host for minutes to hours.
+AT_LARGE := go test -count=1 -v -timeout 0
 # make check vets.
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
@@ -133,10 +135,10 @@ bench: build images ## the headline benchmarks, as ratios within one run
 	go test -run '^$$' -bench 'WHEFTPlan/.*/wheft' -benchtime 5x ./executor
 
 load: build ## a server with 100,000 waiting tasks and 1,000 submissions a minute, on the null runtime; 3 minutes
-	go run ./scripts/load
+	$(AT_LARGE) ./scripts/load -large
 
 scale: build ## simulate 100,000 tasks on 1,000 nodes under every greedy policy and fifo, time planner and log, and tiny tasks on Slurm; 10 minutes
-	go run ./scripts/scale
+	$(AT_LARGE) ./scripts/scale -large
 	scripts/tiny-steps
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
@@ -155,8 +157,8 @@ emulation-table: build ## what the task emulator is asked for and what it does: 
 	$(AS_ROOT) bin/emulation $(if $(FOR),-for $(FOR),-again)
 
 soak: build images ## a day of load, with plots in soak-results; ATTEMPTS (on the null runtime), CONTAINERS, STREAM, SEED
-	go build -o bin/soak ./scripts/soak
-	$(AS_ROOT) bin/soak -attempts $(or $(ATTEMPTS),10000000) -containers $(or $(CONTAINERS),10000) -stream $(or $(STREAM),100000) -seed $(or $(SEED),1)
+	GANTRY_TASK=$(CURDIR)/$(TASK) $(AT_LARGE) $(if $(AS_ROOT),-exec "$(AS_ROOT)") -run TestADayOfLoad ./scripts/soak -large -out $(CURDIR)/soak-results \
+		-attempts $(or $(ATTEMPTS),10000000) -containers $(or $(CONTAINERS),10000) -stream $(or $(STREAM),100000) -seed $(or $(SEED),1)
 
 test-v2: ## container tests in a virtual machine with cgroup v2: a subset of at most 15 minutes, or TESTS=all; DRIVERS
 	$(AS_ROOT) env $(if $(TESTS),GANTRY_VM_TESTS="$(TESTS)") $(if $(DRIVERS),GANTRY_VM_DRIVERS="$(DRIVERS)") scripts/vm/test

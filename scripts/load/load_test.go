@@ -1,8 +1,8 @@
-// Command load measures a server under load: the real binary, on the null runtime, is handed work over its socket at a
+// Package load measures a server under load: the real binary, on the null runtime, is handed work over its socket at a
 // steady rate until 100,000 tasks wait, then more of it while they do, and then the tasks run. It prints the time of
 // the answers, the cost of rounds and the memory of the server, and fails if a bar is missed. docs/serve.md has the
 // figures of a run.
-package main
+package load
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"gantry/cmd/api"
@@ -32,18 +33,29 @@ const (
 	mostLook   = time.Second           // of queue and show
 )
 
-func main() {
-	var l load
-	flag.StringVar(&l.gantry, "gantry", string(measure.Built), "the binary")
-	flag.IntVar(&l.waiting, "waiting", 100_000, "tasks that are to wait")
-	flag.IntVar(&l.size, "size", 100, "tasks of a workflow")
-	flag.IntVar(&l.rate, "rate", 1000, "submissions a minute")
-	flag.IntVar(&l.single, "single", 500, "submissions of one task while the others wait")
-	flag.StringVar(&l.policy, "policy", "cpp", "policy of the server")
-	flag.IntVar(&l.clients, "clients", 8, "that hand in side by side")
-	flag.IntVar(&l.attempts, "attempts", 0, "measure a log of that many attempts instead")
-	flag.StringVar(&l.dir, "dir", "", "with -attempts: keep the log in this directory")
-	measure.Main("load", l.run)
+var large = flag.Bool("large", false, "run the load")
+
+func init() {
+	flag.StringVar(&under.gantry, "gantry", filepath.Join("../..", string(measure.Built)), "the binary")
+	flag.IntVar(&under.waiting, "waiting", 100_000, "tasks that are to wait")
+	flag.IntVar(&under.size, "size", 100, "tasks of a workflow")
+	flag.IntVar(&under.rate, "rate", 1000, "submissions a minute")
+	flag.IntVar(&under.single, "single", 500, "submissions of one task while the others wait")
+	flag.StringVar(&under.policy, "policy", "cpp", "policy of the server")
+	flag.IntVar(&under.clients, "clients", 8, "that hand in side by side")
+	flag.IntVar(&under.attempts, "attempts", 0, "measure a log of that many attempts instead")
+	flag.StringVar(&under.dir, "dir", "", "with -attempts: keep the log in this directory")
+}
+
+var under load
+
+func TestLoad(t *testing.T) {
+	if !*large {
+		t.Skip("it takes minutes of a quiet host: make load runs it")
+	}
+	if err := under.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 type load struct {

@@ -1,8 +1,8 @@
-// Command scale simulates 100,000 tasks on 1,000 nodes, 100 of which end each second, under every greedy policy and
+// Package scale simulates 100,000 tasks on 1,000 nodes, 100 of which end each second, under every greedy policy and
 // fifo, and measures the cost of a run of that size in gantry: the time to plan a round, the time to log a turn, and
 // memory. It fails if a round takes longer than -most for each event in it, if the log could not keep up, or if memory
 // is not bounded. docs/scale.md has the figures of a run.
-package main
+package scale
 
 import (
 	"context"
@@ -14,8 +14,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"gantry/executor"
@@ -39,8 +41,12 @@ type options struct {
 	memory       int // MB
 }
 
-func main() {
-	var o options
+var (
+	large = flag.Bool("large", false, "simulate")
+	o     options
+)
+
+func init() {
 	flag.IntVar(&o.nodes, "nodes", 1000, "nodes, of four cores each")
 	flag.IntVar(&o.tasks, "tasks", 100_000, "tasks, of one core each")
 	flag.Float64Var(&o.rate, "rate", 100, "tasks that end in a second")
@@ -48,7 +54,16 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of runtimes and structures")
 	flag.DurationVar(&o.most, "most", 10*time.Millisecond, "the longest that planning may take for an event")
 	flag.IntVar(&o.memory, "memory", 1500, "the most memory, in MB")
-	measure.Main("scale", o.run)
+}
+
+func TestScale(t *testing.T) {
+	if !*large {
+		t.Skip("it takes ten minutes: make scale runs it")
+	}
+	debug.SetGCPercent(400) // as gantry
+	if err := o.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 const cores = 4 // of a node
