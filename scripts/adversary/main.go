@@ -12,13 +12,16 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"gantry/executor/experiment/adversary"
 	"gantry/scripts/measure"
+	"gantry/sqlite"
 )
 
 // much is the ratio from which an instance is kept beside the page, and runs in containers.
@@ -61,6 +64,7 @@ type search struct {
 	dir, instances, runtime         string
 	chains, steps                   string
 	asked, sought, large, ran, held int
+	why                             strings.Builder
 }
 
 func main() {
@@ -150,6 +154,9 @@ func (s *search) show(g *group, a, b string, p *pair, confirm bool) (text string
 		name = p.file + ".yaml"
 	}
 	s.large++
+	if err := s.explain(a, b, name); err != nil {
+		return "", err
+	}
 	text = fmt.Sprintf("[%.3g](%s)", p.ratio(), name)
 	if confirm {
 		more = s.parts.Once(s.ctx, p.file+"-run", func() (any, error) { return s.run(g, a, b, name) })
@@ -256,6 +263,73 @@ func (s *search) run(g *group, a, b, name string) (any, error) {
 	return &c, nil
 }
 
+// spent is where the time of a task goes, in seconds.
+type spent struct {
+	Flow, Task, Node       string
+	Speed, Wait, Copy, Run float64
+}
+
+// explain simulates an instance under both policies, and says for which task they differ most.
+func (s *search) explain(a, b, name string) error {
+	stem := filepath.Join(s.instances, strings.TrimSuffix(name, filepath.Ext(name)))
+	var under [2]map[string]spent
+	dir := filepath.Join(s.dir, "runs")
+	for i, policy := range []string{a, b} {
+		var out struct{ Run string }
+		if err := measure.Built.JSON(s.ctx, &out, "simulate", "--json", "--host-model", "none", "--policy", policy, "--dir",
+			dir, "--cluster", stem+".cluster.yaml", filepath.Join(s.instances, name)); err != nil {
+			return err
+		}
+		log, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		tasks, err := sqlite.RowsOf[spent](s.ctx, log, "SELECT t.workflow, t.task, t.node, (SELECT n.speed FROM "+
+			"nodes n JOIN runs r ON r.id = n.run WHERE r.name = t.run AND n.name = t.node), t.wait_s, (a.started_ns - a.queued_ns) / 1e9, a.ran_ns / 1e9 FROM v_tasks t JOIN v_attempts a "+
+			"ON a.run = t.run AND a.workflow = t.workflow AND a.task = t.task AND a.outcome = 'ok' WHERE t.run = ?", out.Run)
+		if err != nil {
+			return err
+		}
+		under[i] = map[string]spent{}
+		for _, t := range tasks {
+			under[i][t.Flow+" "+t.Task] = t
+		}
+	}
+	stem = filepath.Base(stem)
+	fmt.Fprintf(&s.why, "- [%s](%s): %s\n", stem, name, differ(stem, a, b, under))
+	return nil
+}
+
+// differ says for which task two schedules differ most. A wait follows from what others do, so it has to be twice as
+// long as any copy or run.
+func differ(stem, a, b string, under [2]map[string]spent) (why string) {
+	most := 0.0
+	for _, key := range slices.Sorted(maps.Keys(under[0])) {
+		x, y := under[0][key], under[1][key]
+		task := x.Task
+		if _, number, several := strings.Cut(x.Flow, stem+"-"); several {
+			task += " of workflow " + number
+		}
+		for _, d := range []struct {
+			by   float64
+			text string
+		}{
+			{x.Run - y.Run, fmt.Sprintf("%s runs %s on a node of speed %.2g for %.3g s, %s on one of speed %.2g for %.3g s.",
+				a, task, x.Speed, x.Run, b, y.Speed, y.Run)},
+			{x.Copy - y.Copy, fmt.Sprintf("%s copies the inputs of %s to another node for %.3g s, %s for %.3g s.", a, task,
+				x.Copy, b, y.Copy)},
+			{(x.Wait - y.Wait) / 2, fmt.Sprintf("%s waits %.3g s for a node under %s, %.3g s under %s.", task, x.Wait, a,
+				y.Wait, b)},
+		} {
+			if d.by > most {
+				most, why = d.by, d.text
+			}
+		}
+	}
+	return why
+}
+
 func (s *search) write(page, tables string) error {
 	text, err := os.ReadFile(page)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -267,5 +341,6 @@ func (s *search) write(page, tables string) error {
 		"largest lies here. In brackets are the ratios that the model of the host predicts, and those in containers: "+
 		"%d ran there, and %d have the predicted ratio within 10 %%.\n\n",
 		s.sought, s.asked, s.large, much, s.ran, s.held)
-	return os.WriteFile(page, []byte(before+"## Results\n\n"+note+strings.TrimSpace(tables)+"\n"), 0o644)
+	tables += "## What makes them hard\n\nOf each instance the largest difference between the two schedules.\n\n"
+	return os.WriteFile(page, []byte(before+"## Results\n\n"+note+tables+strings.TrimSpace(s.why.String())+"\n"), 0o644)
 }
