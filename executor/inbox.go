@@ -147,6 +147,9 @@ func (in *Intake) Spec(t planner.TaskID) *TaskSpec { return in.e.specs[t] }
 // Coming are the submissions that have not arrived, by arrival. They hold within the call only.
 func (in *Intake) Coming() []Submission { return in.e.Arrivals }
 
+// Held are the submissions that come after others which are not over. They hold within the call only.
+func (in *Intake) Held() []Submission { return in.e.held }
+
 // Throttled are the submissions that wait only since as many others of their array are under way as may be.
 func (in *Intake) Throttled() map[int64]bool {
 	all := map[int64]bool{}

@@ -311,7 +311,7 @@ func resultOf(home, run, workflow, file string) executor.Source {
 // Restore takes in accepted submissions that have not ended, once the log was read back.
 func (v *Server) Restore(ctx context.Context, s *session.Session) (err error) {
 	v.open(s)
-	if s.Engine.Arrivals, err = v.Server.Restore(ctx, s.Engine.Planner.View(), s.Engine.Admit.TenantName); err != nil {
+	if s.Engine.Arrivals, err = v.Server.Restore(ctx, s.Engine.Planner.View()); err != nil {
 		return exit.With(exit.Host, err)
 	}
 	if err := v.Enter(ctx, s.Engine); err != nil {

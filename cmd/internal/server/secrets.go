@@ -71,9 +71,6 @@ func (s *Server) holdLocked(row *sqlite.Submitted) {
 
 // overLocked takes out a submission that is over.
 func (s *Server) overLocked(e *entry) {
-	if !e.arrived {
-		s.loadOf(e.Tenant).coming -= e.tasks
-	}
 	delete(s.entries, e.ID)
 	key := readOptions(e.Options).Secrets
 	if key == "" || s.Secrets == nil {

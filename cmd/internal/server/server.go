@@ -98,9 +98,7 @@ type Server struct {
 	entries   map[int64]*entry // submissions that are not over
 	places    map[place]*entry // those that have arrived
 	waiters   map[int64]map[chan struct{}]bool
-	holders   map[string]int   // submissions that are not over, by the key of their secrets
-	loads     map[string]*load // by tenant
-	left      map[planner.WorkflowID]leftOf
+	holders   map[string]int // submissions that are not over, by the key of their secrets
 
 	tails tails // guarded by entering
 }
@@ -174,8 +172,7 @@ type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time
 // New returns a server. Restore adds the submissions in the log that are not over.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, places: map[place]*entry{},
-		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, loads: map[string]*load{},
-		left: map[planner.WorkflowID]leftOf{}}
+		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}}
 	if s.Fault == nil {
 		s.Fault = func(string) {}
 	}
@@ -220,9 +217,7 @@ type peerKey struct{}
 
 // Restore takes in the submissions in the log that are not over, before Serve. It returns those that have not arrived,
 // by arrival.
-func (s *Server) Restore(ctx context.Context, v planner.View, tenant func(planner.TenantID) string) (
-	[]executor.Submission, error) {
-	s.restoreLoads(v, tenant)
+func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submission, error) {
 	waiting, err := s.Run.Waiting(ctx)
 	if err != nil {
 		return nil, err
@@ -240,8 +235,12 @@ func (s *Server) Restore(ctx context.Context, v planner.View, tenant func(planne
 	if err != nil {
 		return nil, err
 	}
+	present := map[planner.WorkflowID]bool{}
+	for _, w := range v.Present() {
+		present[w] = true
+	}
 	for _, row := range entered {
-		if _, there := s.left[row.Workflow]; there && row.State == sqlite.Arrived {
+		if row.State == sqlite.Arrived && present[row.Workflow] {
 			s.addArrived(v, row)
 		}
 	}
@@ -274,7 +273,6 @@ func (s *Server) addArrived(v planner.View, row sqlite.Submitted) {
 func (s *Server) add(row sqlite.Submitted, sub *executor.Submission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.loadOf(row.Tenant).coming += len(sub.Workflow.Tasks)
 	s.entries[row.ID] = &entry{Submitted: row, flow: sub.Name, release: sub.Release, due: sub.Due, class: sub.Class,
 		tasks: len(sub.Workflow.Tasks), single: row.Kind == sqlite.KindTask}
 	s.holdLocked(&row)
@@ -434,18 +432,11 @@ func (s *Server) about(ctx context.Context, _ *http.Request, _ Peer) (any, error
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
 		about.Workflows, about.Running = len(v.Present())+len(in.Coming()), v.UnderWayCount()
-		for _, w := range v.Present() {
-			left, _ := v.Progress(w)
-			about.Waiting += left
+		for _, n := range waiting(in) {
+			about.Waiting += n
 		}
-		about.Waiting -= about.Running
 		return nil
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.loads { // those that are released later, or come after others, wait, too
-		about.Waiting += l.coming
-	}
 	return &about, err
 }
 

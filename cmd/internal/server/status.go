@@ -26,16 +26,12 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 		if e == nil {
 			continue
 		}
-		if !e.arrived {
-			s.loadOf(e.Tenant).coming -= e.tasks
-		}
 		e.arrived, e.State, e.Workflow = true, sqlite.Arrived, adm.Spec.ID
 		if e.single {
 			e.Task = adm.Arrived.Tasks[0].ID
 		}
 		s.places[e.place()] = e
 	}
-	s.watchLoads(v, events, admitted)
 	skips := false // tasks of which no event tells
 	for i := range events {
 		task := planner.TaskID(planner.None)

@@ -35,98 +35,41 @@ type Limit struct {
 	Disk    int64 // bytes of its files in the directory of the run, as measured when it hands something in
 }
 
-// load counts the tasks of a tenant at the server, for the limit of waiting tasks.
-type load struct {
-	coming  int // tasks of submissions that have not arrived
-	left    int // tasks that have arrived and not ended, formal ones aside
-	running int // of left: attempts under way
-}
-
-// loadOf is that of a tenant. The lock is held.
-func (s *Server) loadOf(tenant string) *load {
-	l := s.loads[tenant]
-	if l == nil {
-		l = &load{}
-		s.loads[tenant] = l
-	}
-	return l
-}
-
-// recount takes in how many tasks are left of a workflow.
-func (s *Server) recount(v planner.View, w planner.WorkflowID, tenant string) {
-	left, _ := v.Progress(w)
-	f := s.left[w]
-	if tenant == "" {
-		tenant = f.tenant
-	}
-	s.loadOf(tenant).left += left - f.tasks
-	if left == 0 {
-		delete(s.left, w)
-		return
-	}
-	s.left[w] = leftOf{tenant, left}
-}
-
-// leftOf is how many tasks of a workflow have not ended.
-type leftOf struct {
-	tenant string
-	tasks  int
-}
-
-// watchLoads updates the loads by a batch.
-func (s *Server) watchLoads(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-	for _, adm := range admitted {
-		s.recount(v, adm.Spec.ID, adm.Submission.Tenant)
-	}
-	tenant := func(t planner.TaskID) string { return s.left[v.Task(t).Workflow].tenant }
-	for i := range events {
-		switch b := events[i].Body.(type) {
-		case *planner.PlanCommitted:
-			for k := range b.Orders {
-				if o := &b.Orders[k]; o.Kind == planner.OrderStart && !v.Task(o.Task).Formal {
-					s.loadOf(tenant(o.Task)).running++
-				}
-			}
-		case *planner.AttemptExited:
-			t := v.Attempt(b.Attempt).Task
-			if !v.Task(t).Formal {
-				s.loadOf(tenant(t)).running--
-			}
-		}
-	}
-	for i := range events { // once all starts are counted
-		switch b := events[i].Body.(type) {
-		case *planner.AttemptExited:
-			s.recount(v, v.Task(v.Attempt(b.Attempt).Task).Workflow, "")
-		case *planner.TaskReused:
-			s.recount(v, v.Task(b.Task).Workflow, "")
-		case planner.WorkflowCancelled:
-			s.recount(v, b.Workflow, "")
-		case planner.TaskCancelled:
-			s.recount(v, v.Task(b.Task).Workflow, "")
-		}
-	}
-}
-
-// restoreLoads counts the loads after a restart.
-func (s *Server) restoreLoads(v planner.View, tenant func(planner.TenantID) string) {
+// waiting counts the tasks of tenants that have not started, also of submissions that have not arrived.
+func waiting(in *executor.Intake) map[string]int {
+	v, n := in.View(), map[string]int{}
 	for _, w := range v.Present() {
-		s.recount(v, w, tenant(v.Workflow(w).Tenant))
+		left, _ := v.Progress(w)
+		n[in.Tenant(v.Workflow(w).Tenant)] += left
 	}
 	for a := range v.UnderWay() {
-		s.loadOf(tenant(v.Workflow(v.Task(v.Attempt(a).Task).Workflow).Tenant)).running++
+		if t := v.Task(v.Attempt(a).Task); !t.Formal {
+			n[in.Tenant(v.Workflow(t.Workflow).Tenant)]--
+		}
 	}
+	for _, subs := range [][]executor.Submission{in.Coming(), in.Held()} {
+		for i := range subs {
+			n[subs[i].Tenant] += len(subs[i].Workflow.Tasks)
+		}
+	}
+	return n
 }
 
 // within returns an error if more tasks, by tenant, exceed the limits of tenants. It is called under s.entering, so
-// that no other request is checked before the loads count these tasks.
+// that no other request is checked before the engine has these tasks.
 func (s *Server) within(ctx context.Context, tasks map[string]int) error {
+	var there map[string]int
 	for _, t := range slices.Sorted(maps.Keys(tasks)) {
 		limit := s.Limits.Of(t)
-		s.mu.Lock()
-		l := *s.loadOf(t)
-		s.mu.Unlock()
-		if waits := l.coming + l.left - l.running; limit.Waiting > 0 && waits+tasks[t] > limit.Waiting {
+		if limit.Waiting > 0 && there == nil {
+			if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+				there = waiting(in)
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		if waits := there[t]; limit.Waiting > 0 && waits+tasks[t] > limit.Waiting {
 			return &api.Error{Code: api.Full, Message: fmt.Sprintf("%s may have %d waiting tasks, has %d, and "+
 				"would have %d more: hand them in once others have started, or cancel some", tenantName(t),
 				limit.Waiting, waits, tasks[t])}
@@ -230,9 +173,7 @@ func (s *Server) tenantsAt(in *executor.Intake, out *api.Tenants) {
 	for _, w := range v.Present() {
 		flow := v.Workflow(w)
 		x := of(in.Tenant(flow.Tenant))
-		left, _ := v.Progress(w)
 		x.Present++
-		x.Waiting += left
 		if started, _ := v.Times(w); started == unit.Never && !v.Cancelled(w) {
 			x.Oldest = max(x.Oldest, in.Now().Sub(max(flow.Arrived, flow.Release)))
 		}
@@ -241,11 +182,10 @@ func (s *Server) tenantsAt(in *executor.Intake, out *api.Tenants) {
 		att := v.Attempt(a)
 		x := of(in.Tenant(v.Workflow(v.Task(att.Task).Workflow).Tenant))
 		x.Running++
-		x.Waiting--
 		used[x.Name] = used[x.Name].Add(v.Holds(a))
 	}
-	for _, sub := range in.Coming() {
-		of(sub.Tenant).Waiting += len(sub.Workflow.Tasks)
+	for name, n := range waiting(in) {
+		of(name).Waiting = n
 	}
 	var total unit.Vector
 	for n := range v.Nodes() {
