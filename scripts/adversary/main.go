@@ -276,8 +276,8 @@ func (s *search) explain(a, b, name string) error {
 	dir := filepath.Join(s.dir, "runs")
 	for i, policy := range []string{a, b} {
 		var out struct{ Run string }
-		if err := measure.Built.JSON(s.ctx, &out, "simulate", "--json", "--host-model", "none", "--policy", policy, "--dir",
-			dir, "--cluster", stem+".cluster.yaml", filepath.Join(s.instances, name)); err != nil {
+		if err := measure.Built.JSON(s.ctx, &out, "simulate", "--json", "--host-model", "none", "--policy", policy,
+			"--dir", dir, "--cluster", stem+".cluster.yaml", filepath.Join(s.instances, name)); err != nil {
 			return err
 		}
 		log, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
@@ -286,8 +286,9 @@ func (s *search) explain(a, b, name string) error {
 		}
 		defer log.Close()
 		tasks, err := sqlite.RowsOf[spent](s.ctx, log, "SELECT t.workflow, t.task, t.node, (SELECT n.speed FROM "+
-			"nodes n JOIN runs r ON r.id = n.run WHERE r.name = t.run AND n.name = t.node), t.wait_s, (a.started_ns - a.queued_ns) / 1e9, a.ran_ns / 1e9 FROM v_tasks t JOIN v_attempts a "+
-			"ON a.run = t.run AND a.workflow = t.workflow AND a.task = t.task AND a.outcome = 'ok' WHERE t.run = ?", out.Run)
+			"nodes n JOIN runs r ON r.id = n.run WHERE r.name = t.run AND n.name = t.node), t.wait_s, "+
+			"(a.started_ns - a.queued_ns) / 1e9, a.ran_ns / 1e9 FROM v_tasks t JOIN v_attempts a ON a.run = t.run "+
+			"AND a.workflow = t.workflow AND a.task = t.task AND a.outcome = 'ok' WHERE t.run = ?", out.Run)
 		if err != nil {
 			return err
 		}
@@ -315,12 +316,12 @@ func differ(stem, a, b string, under [2]map[string]spent) (why string) {
 			by   float64
 			text string
 		}{
-			{x.Run - y.Run, fmt.Sprintf("%s runs %s on a node of speed %.2g for %.3g s, %s on one of speed %.2g for %.3g s.",
-				a, task, x.Speed, x.Run, b, y.Speed, y.Run)},
-			{x.Copy - y.Copy, fmt.Sprintf("%s copies the inputs of %s to another node for %.3g s, %s for %.3g s.", a, task,
-				x.Copy, b, y.Copy)},
-			{(x.Wait - y.Wait) / 2, fmt.Sprintf("%s waits %.3g s for a node under %s, %.3g s under %s.", task, x.Wait, a,
-				y.Wait, b)},
+			{x.Run - y.Run, fmt.Sprintf("%s runs %s on a node of speed %.2g for %.3g s, %s on one of speed %.2g for "+
+				"%.3g s.", a, task, x.Speed, x.Run, b, y.Speed, y.Run)},
+			{x.Copy - y.Copy, fmt.Sprintf("%s copies the inputs of %s to another node for %.3g s, %s for %.3g s.", a,
+				task, x.Copy, b, y.Copy)},
+			{(x.Wait - y.Wait) / 2, fmt.Sprintf("%s waits %.3g s for a node under %s, %.3g s under %s.", task, x.Wait,
+				a, y.Wait, b)},
 		} {
 			if d.by > most {
 				most, why = d.by, d.text
