@@ -24,76 +24,16 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 	}
 	// The rows to come continue from here.
 	p := newProjection()
-	err := ahead(ctx, func(ctx context.Context, give func(logged) error) error {
-		return r.db.replay(ctx, r.id, r.info.Name, 0, func(e planner.Event, a *executor.Admission) error {
-			if err := p.apply(&e, a); err != nil {
-				return err
-			}
-			return give(logged{e, a})
-		})
-	}, func(x logged) error { return each(x.Event, x.admission) })
+	err := r.db.replay(ctx, r.id, r.info.Name, 0, func(e planner.Event, a *executor.Admission) error {
+		if err := p.apply(&e, a); err != nil {
+			return err
+		}
+		return each(e, a)
+	})
 	if err == nil {
 		r.w.projection = p
 	}
 	return err
-}
-
-// logged is an event with the admission that it came with, if any.
-type logged struct {
-	planner.Event
-	admission *executor.Admission
-}
-
-// aheadTasks is how much is read before it is taken: events, and tasks of the workflows that arrive with them.
-const aheadTasks = 1000
-
-// ahead runs read in a goroutine of its own, and calls take for all that read gives, in the same order. Up to three
-// times aheadTasks are read and not taken. The first error ends both.
-func ahead(ctx context.Context, read func(ctx context.Context, give func(logged) error) error,
-	take func(logged) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	parts := make(chan []logged, 1)
-	var unread error // of read; it is there once parts is closed
-	go func() {
-		defer close(parts)
-		var part []logged
-		tasks := 0
-		send := func() error {
-			select {
-			case parts <- part:
-				part, tasks = make([]logged, 0, len(part)), 0
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		unread = read(ctx, func(x logged) error {
-			part = append(part, x)
-			if tasks++; x.admission != nil {
-				tasks += len(x.admission.Tasks)
-			}
-			if tasks < aheadTasks {
-				return nil
-			}
-			return send()
-		})
-		if err := send(); unread == nil {
-			unread = err
-		}
-	}()
-	var err error
-	for part := range parts {
-		for i := 0; i < len(part) && err == nil; i++ {
-			if err = take(part[i]); err != nil {
-				cancel()
-			}
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return unread
 }
 
 // ReplayAfter is Replay of the events after one, by its number, for readers that follow a run under way.
