@@ -4,12 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"time"
 
+	"gantry/executor"
 	"gantry/planner"
 )
 
@@ -490,4 +492,37 @@ func (db *DB) Doubts(ctx context.Context, id int64) (all []Failure, err error) {
 	}
 	return RowsOf[Failure](ctx, db, failures+"w.run = (SELECT id FROM runs WHERE name = ?) AND w.workflow = ? "+
 		"AND "+of+" AND "+doubted+" ORDER BY a.ended_ns", s.Run, s.Workflow)
+}
+
+// PolicyChange says which policy planned from an instant on.
+type PolicyChange struct {
+	Seq    uint64       `json:"seq"` // of the event
+	At     planner.Time `json:"at_ns"`
+	Policy string       `json:"policy"`
+}
+
+// notePolicy notes changes of the policy, within the transaction of a batch.
+func (r *Run) notePolicy(b *executor.Batch) error {
+	for i := range b.Events {
+		x, ok := b.Events[i].Body.(planner.PolicyChanged)
+		if !ok {
+			continue
+		}
+		if err := errors.Join(
+			r.db.exec("INSERT INTO policies(run, seq, at_ns, policy) VALUES (?, ?, ?, ?)", r.id, b.Events[i].Seq,
+				b.Events[i].At, x.Policy),
+			r.db.exec("UPDATE runs SET policy = ? WHERE id = ?", x.Policy, r.id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Policies returns the changes of the policy of a run, in order. The run is given as in Summary.
+func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return RowsOf[PolicyChange](ctx, db, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq", id)
 }

@@ -38,18 +38,14 @@ func TestPackagesTestedWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
 // raced has the files of commands and sessions in which goroutines share state, and a test of each that make test runs
 // under the race detector.
 var raced = map[string]string{
-	"run.go":                           "TestServeTakesWorkUntilItIsDrained",
-	"single.go":                        "TestRunTakesOneCommand",
-	"internal/session/expectations.go": "TestSingleTasksArePredicted",
-	"internal/session/forecast.go":     "TestADryRunStartsNothing",
-	"internal/session/images.go":       "TestAnImageThatIsSlowHoldsUpNobody",
-	"internal/session/pages.go":        "TestThePageOfARunInContainers",
-	"internal/session/sandbox.go":      "-", // what it starts only reads channels
-	"internal/session/serve.go":        "TestServeTakesWorkUntilItIsDrained",
-	"internal/session/session.go":      "TestThePageOfARunInContainers",
-	"internal/session/telemetry.go":    "-", // a pipe is all that it shares
-	"internal/session/tenants.go":      "TestAServerHoldsTenantsToTheirLimits",
-	"internal/session/upkeep.go":       "TestScratchFilesGoEarly",
+	"run.go":                        "TestServeTakesWorkUntilItIsDrained",
+	"single.go":                     "TestRunTakesOneCommand",
+	"internal/session/forecast.go":  "TestADryRunStartsNothing",
+	"internal/session/images.go":    "TestAnImageThatIsSlowHoldsUpNobody",
+	"internal/session/sandbox.go":   "-", // what it starts only reads channels
+	"internal/session/session.go":   "TestThePageOfARunInContainers",
+	"internal/session/telemetry.go": "-", // a pipe is all that it shares
+	"internal/session/upkeep.go":    "TestScratchFilesGoEarly",
 }
 
 func TestSharedStateOfGantryIsTestedUnderTheRaceDetector(t *testing.T) {

@@ -64,13 +64,15 @@ func read(t *testing.T, text string) *scenario.Experiment {
 
 func create(t *testing.T, path string) *results.DB {
 	t.Helper()
-	db, err := results.Create(path, results.Info{Name: "small", Settings: map[string]int{"seed": 1}})
+	db, err := results.Create(path, results.Info{Name: "small", Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
 	return db
 }
+
+var settings = map[string]int{"seed": 1}
 
 func run(t *testing.T, x *scenario.Experiment, path string) experiment.Progress {
 	t.Helper()
@@ -169,11 +171,11 @@ func TestResultsCanBeQueried(t *testing.T) {
 func TestOneFileHasOneExperimentAndOneWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	db := create(t, path)
-	if _, err := results.Create(path, results.Info{Name: "small", Settings: map[string]int{"seed": 1}}); !errors.Is(err, results.ErrHeld) {
+	if _, err := results.Create(path, results.Info{Name: "small", Settings: settings}); !errors.Is(err, results.ErrHeld) {
 		t.Errorf("a second writer: %v", err)
 	}
 	db.Close()
-	if _, err := results.Create(path, results.Info{Name: "other", Settings: map[string]int{"seed": 1}}); !errors.Is(err, results.ErrOther) {
+	if _, err := results.Create(path, results.Info{Name: "other", Settings: settings}); !errors.Is(err, results.ErrOther) {
 		t.Errorf("another experiment: %v", err)
 	}
 	if _, err := results.Create(path, results.Info{Name: "small", Settings: 2}); !errors.Is(err, results.ErrOther) {

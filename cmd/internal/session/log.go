@@ -2,8 +2,13 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor/container/stage"
@@ -75,4 +80,69 @@ func OpenToWrite(home string) (*sqlite.DB, error) {
 func noLog(home string) error {
 	return exit.Inputf("there is no log at %s: nothing was run there, or --dir names another directory",
 		filepath.Join(home, sqlite.FileName))
+}
+
+// hold takes the locks of a run: of its directory, and of the file lock in it, which names the process. They end with
+// the process, so that no stale lock is ever left.
+func hold(dir, run string) (locks []*os.File, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, exit.Hostf("run directory: %w (choose another --dir)", err)
+	}
+	GiveToCaller(dir)
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, exit.Hostf("lock run %s: %w", run, err)
+	}
+	GiveToCaller(f.Name())
+	d, err := os.Open(dir)
+	if err == nil {
+		if err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		}
+	}
+	if err != nil {
+		holder, _ := os.ReadFile(f.Name())
+		f.Close()
+		d.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, exit.Heldf("run %s is held by another gantry (process %s): wait until it has ended, or stop it",
+				run, holder)
+		}
+		return nil, exit.Hostf("lock run %s: %w", run, err)
+	}
+	if err := f.Truncate(0); err == nil {
+		fmt.Fprintf(f, "%d", os.Getpid())
+	}
+	return []*os.File{f, d}, nil
+}
+
+// Held reports whether a gantry works on the run whose lock file is lock. It locks the run directory too, since people
+// delete lock files.
+func Held(lock string) bool { return IsLocked(lock) || IsLocked(filepath.Dir(lock)) }
+
+// IsLocked reports whether a process has a lock on the file. It looks the lock up instead of trying it: a lock tried,
+// if only for a moment, would turn a gantry away that comes for it. Where the kernel does not say, a lock that exists
+// is taken as held.
+func IsLocked(lock string) bool {
+	var file unix.Stat_t
+	if err := unix.Stat(lock, &file); err != nil {
+		return false
+	}
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(text)) {
+		for _, field := range strings.Fields(line) {
+			// major:minor:inode; the device may differ from that of stat (overlay, btrfs), and two locks of one inode
+			// number are unlikely.
+			if device, inode, ok := strings.Cut(field, ":"); ok {
+				if _, inode, ok = strings.Cut(inode, ":"); ok && device != "" && inode == strconv.FormatUint(file.Ino,
+					10) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

@@ -2,15 +2,19 @@ package term
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mattn/go-isatty"
 	"golang.org/x/sys/unix"
 
 	"gantry/sqlite/report/columns"
+	"gantry/trace/shown"
 )
 
 // Width is how many columns a line written to f may have: $COLUMNS, else the width of the terminal; 0, any
@@ -122,3 +126,87 @@ func (f folded) Columns() int { return f.width }
 
 // Columns implements columns.Limited.
 func (p plain) Columns() int { return columns.Of(p.Writer) }
+
+// plain keeps control characters from terminals: names in traces and output of programs could move the cursor, or
+// worse. Data, such as JSON, has none.
+type plain struct {
+	io.Writer
+	colours bool
+}
+
+// paints are the colours of gantry's own words, which say how a line is meant.
+var paints = map[string]*regexp.Regexp{
+	"31;1": regexp.MustCompile(`(?m)^(?:gantry:|failed:)|^Run \S+: failed\b|it failed for good\b`),
+	"32;1": regexp.MustCompile(`(?m)^Run \S+: finished\b`),
+	"33":   regexp.MustCompile(`(?m)^(?:warning|suspect):`),
+}
+
+func (p plain) Write(b []byte) (int, error) {
+	text := shown.Text(string(b))
+	if p.colours {
+		for colour, words := range paints {
+			text = words.ReplaceAllString(text, "\x1b["+colour+"m$0\x1b[0m")
+		}
+	}
+	if _, err := io.WriteString(p.Writer, text); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Checked remembers the first error of writing, for all that prints without looking at it.
+type Checked struct {
+	io.Writer
+	Err error
+}
+
+func (c *Checked) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	if c.Err == nil {
+		c.Err = err
+	}
+	return n, err
+}
+
+// Visible shows characters that would act on a terminal, as package shown does. Line feeds and tabs stay.
+type Visible struct {
+	io.Writer
+	rest []byte // the beginning of a character whose end is still to come
+}
+
+func (v *Visible) Write(b []byte) (int, error) {
+	text := append(v.rest, b...)
+	out := make([]byte, 0, len(text)+len(text)/8)
+	for len(text) > 0 && utf8.FullRune(text) {
+		r, size := utf8.DecodeRune(text)
+		out = shown.Append(out, r, text[:size])
+		text = text[size:]
+	}
+	v.rest = append([]byte(nil), text...)
+	if _, err := v.Writer.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Flush shows the rest of a character that has no end.
+func (v *Visible) Flush() error {
+	var out []byte
+	for _, c := range v.rest {
+		out = fmt.Appendf(out, `\x%02x`, c)
+	}
+	v.rest = nil
+	_, err := v.Writer.Write(out)
+	return err
+}
+
+// Screened is a program's output as it may be shown on f: as it is if f is no terminal.
+func Screened(w io.Writer, f *os.File) io.Writer {
+	if p, ok := Unfolded(w).(plain); ok {
+		w = p.Writer
+	}
+	if isatty.IsTerminal(f.Fd()) {
+		return &Visible{Writer: w}
+	}
+	return w
+}
