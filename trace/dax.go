@@ -18,9 +18,6 @@ type daxReader struct {
 	children int      // <child> elements
 	listed   int      // files that are named before the jobs
 	given    profiles // of the job that is read
-	used     int      // files of the job that is read
-	files    [8]guess
-	refs     [8]guess
 }
 
 // readDAX reads DAX 1.8 to 3.6. A task's command is its executable (the file:// address of an <executable> of the same
@@ -43,7 +40,7 @@ func (b *builder) readDAX() {
 
 // known returns the names and values that exist already, so that each is kept once.
 func (d *daxReader) known(value []byte) (string, bool) {
-	if n, _, ok := d.b.find(borrowed(value)); ok {
+	if n, ok := d.b.numbers[string(value)]; ok {
 		return d.b.all[n].text, true
 	}
 	return "", false
@@ -310,7 +307,7 @@ func (d *daxReader) job() {
 	}
 	t.Name = cmp.Or(name, d.word("file"), t.Kind)
 	key := transformation{d.word("namespace"), name, d.word("version")}
-	d.given, d.used = d.given[:0], 0
+	d.given = d.given[:0]
 	for _, key := range [...]string{"runtime", "cores", "memory"} {
 		for i := range d.x.Attrs {
 			if a := &d.x.Attrs[i]; string(a.Name) == key {
@@ -373,17 +370,15 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 	b, line := d.b, d.x.Start
 	var link, keep, optional, size string
 	var name int32
-	near := &d.files[d.used%8]
-	d.used++
 	dontTransfer, sized, named := false, false, false
 	bytes, digits := int64(0), false
 	for i := range d.x.Attrs {
 		switch v := d.x.Attrs[i].Value; string(d.x.Attrs[i].Name) {
 		case "file":
-			name, named = b.numberNear(near, v), true
+			name, named = b.numberOf(v), true
 		case "name":
 			if !named {
-				name = b.numberNear(near, v)
+				name = b.numberOf(v)
 			}
 		case "link":
 			link = d.sameBytes(v)
@@ -459,10 +454,10 @@ func (d *daxReader) number(attr string) int32 {
 }
 
 // task returns the id that an attribute gives, "" without it, and the task that has it, -1 if none was read yet.
-func (d *daxReader) task(attr string, near *guess) (id string, task int32) {
+func (d *daxReader) task(attr string) (id string, task int32) {
 	for i := range d.x.Attrs {
 		if a := &d.x.Attrs[i]; string(a.Name) == attr {
-			if n, ok := d.b.found(near, a.Value); ok {
+			if n, ok := d.b.numbers[string(a.Value)]; ok {
 				return d.b.all[n].text, d.b.all[n].task
 			}
 			return string(a.Value), -1
@@ -472,8 +467,7 @@ func (d *daxReader) task(attr string, near *guess) (id string, task int32) {
 }
 
 func (d *daxReader) child() {
-	ref, me := d.task("ref", &d.refs[0])
-	parents := 0
+	ref, me := d.task("ref")
 	line := d.x.Start
 	d.children++
 	if ref == "" {
@@ -483,8 +477,7 @@ func (d *daxReader) child() {
 	}
 	d.each(func(name string) {
 		if name == "parent" {
-			parents++
-			switch p, task := d.task("ref", &d.refs[1+parents%7]); {
+			switch p, task := d.task("ref"); {
 			case task >= 0 && me >= 0:
 				d.b.follows(task, me, d.x.Start)
 				d.full()
