@@ -22,22 +22,23 @@ func ownHost(t *testing.T, setup string, args ...string) (code int, said string)
 }
 
 // programsSetup gives the host secrets, and file systems below its root, one with a socket and a pipe.
-const programsSetup = `mkdir $D/etc; cp -a /etc/. $D/etc; mount --bind $D/etc /etc; cd /etc; mkdir -p ssh
+const programsSetup = `mkdir $D/etc $D/place; echo mounted >$D/place/file; cp -a /etc/. $D/etc; mount --bind $D/etc /etc; cd /etc; mkdir -p ssh
 for f in shadow open ssh/open mine; do echo $f >$f; chmod 644 $f; done; chmod 640 mine
 mkdir deep; echo open >deep/open; chmod 700 deep; mkdir own; mount -t tmpfs none own; echo open >own/open
-mount -t tmpfs none /opt; cd /opt; mkdir tool 'a b' closed shared
+mount -t tmpfs -o mode=755 none /opt; cd /opt; mkdir tool 'a b' closed shared
 mount -t tmpfs none tool; printf '#!/bin/sh\necho tool\n' >tool/run; chmod 755 tool/run; mkdir -m 1777 tool/tmp
 mount -t tmpfs none 'a b'; echo blank >'a b/file'
-mkdir closed/in; mount -t tmpfs none closed/in; echo closed >closed/in/file; chmod 700 closed
+mkdir closed/in; mount -t tmpfs none closed/in; echo closed | tee closed/in/file >closed/file; chmod 700 closed
+mkdir -m 777 loose loose/in; mount -t tmpfs none loose/in; echo loose >loose/in/file
 mount --bind $D/shared shared; mknod shared/null c 1 3; mkfifo shared/pipe; chmod 666 shared/null shared/pipe
 echo below >file; echo above >$D/above; mount --bind $D/above file
 exec 9<>shared/pipe; mkdir log; mount --bind $D log; cd log`
 
 // look is the program of a task that tries to see and to change what it should not.
-const look = `exec 2>/dev/null; ls -m /opt; cat /etc/open /opt/file '/opt/a b/file'; /opt/tool/run; id -un
+const look = `exec 2>/dev/null; ls -m /opt; cat /etc/open /opt/file '/opt/a b/file' /opt/new/place/file; /opt/tool/run; id -un
 for d in home root run var mnt media srv boot tmp/ht work; do [ ! -e /$d ] || echo "sees /$d"; done
 for f in /etc/shadow /etc/ssh/open /etc/mine /etc/deep/open /etc/own/open /opt/shared/null /opt/closed/in/file \
-	/opt/log/runs/gantry.sqlite; do head -c 9 $f >/dev/null && echo "reads $f"; done
+	/opt/closed/file /opt/loose/in/file /opt/log/runs/gantry.sqlite; do head -c 9 $f >/dev/null && echo "reads $f"; done
 for f in /x /etc/x /opt/tool/tmp/x /opt/shared/x /opt/log/shared/x; do echo >$f && echo "writes $f"; done
 timeout 1 sh -c 'echo x >/opt/shared/pipe' && echo writes to the pipe
 perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0); print "connects\n" if connect(S, pack_sockaddr_un($ARGV[0]))' \
@@ -61,9 +62,10 @@ func TestProgramsOfTheHost(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Dir(socket), 0o777), os.Chmod(socket, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	code, said := ownHost(t, "D="+dir+"\n"+programsSetup, "run", "--image", "host", "--dir", "runs", "--name", "r", "h.mf")
+	code, said := ownHost(t, "D="+dir+"\n"+programsSetup, "run", "--image", "host", "--dir", "runs", "--name", "r",
+		"--mount", dir+"/place:/opt/new/place:ro", "--mount", dir+"/place:/opt/closed/new:ro", "h.mf")
 	got, err := os.ReadFile(filepath.Join(dir, "runs/r/results/h/out"))
-	want := "a b, closed, file, log, shared, tool\nopen\nabove\nblank\ntool\nnobody\n"
+	want := "a b, closed, file, log, loose, new, shared, tool\nopen\nabove\nblank\nmounted\ntool\nnobody\n"
 	if code != exitOK || string(got) != want {
 		t.Errorf("exit code %d, %v\n%s\nit printed\n%s", code, err, said, got)
 	}
@@ -73,16 +75,17 @@ func TestProgramsOfTheHost(t *testing.T) {
 func TestAHostThatCannotBeShown(t *testing.T) {
 	beside(t)
 	dir := writeFiles(t, map[string]string{"h.mf": "out:\n\ttrue >out\n"})
-	setup := "cd " + dir + "; mount -t tmpfs none /opt; mkdir -p /opt/a one none; " + // overlays have at most two floors
+	// Overlays have at most two floors.
+	setup := "cd " + dir + "; mount -t tmpfs -o mode=755 none /opt; mkdir -p /opt/a one none; " +
 		"mount -t overlay -o lowerdir=/usr/lib:none none one; mount -t overlay -o lowerdir=one:none none /opt/a"
 	for _, dry := range []string{"--dry-run", "--dry-run=false"} {
 		code, said := ownHost(t, setup, "run", "--image", "host", "--dir", dir, dry, "h.mf")
-		if code != exitHost || !strings.Contains(said, "--image host: /opt/a of this host cannot be shown in containers: ") ||
+		if code != exitHost || !strings.Contains(said, "--image host: /opt/a of this host cannot be shown in ") ||
 			!strings.Contains(said, "nothing was started") {
 			t.Errorf("%s: exit code %d\n%s", dry, code, said)
 		}
 	}
-	if _, said := ownHost(t, setup, "doctor", "--runtime", "oci"); !strings.Contains(said, "/opt/a of this host cannot") {
+	if _, said := ownHost(t, setup, "doctor", "--runtime", "oci"); !strings.Contains(said, "/opt/a of this host") {
 		t.Errorf("doctor says\n%s", said)
 	}
 }
@@ -101,8 +104,8 @@ transformationCatalog:
 	runs := []string{"run", "--dir", filepath.Join(dir, "runs")}
 	flow := filepath.Join(dir, "h.mf")
 	for _, runtime := range []string{"docker", "slurm"} {
-		expect(t, exitHost, []string{"--image host: containers of runtime " + runtime + " show no programs of this host: " +
-			"take --runtime oci"}, append(runs, "--runtime", runtime, "--image", "host", flow)...)
+		expect(t, exitHost, []string{"--image host: containers of runtime " + runtime + " show no programs of this " +
+			"host: take --runtime oci"}, append(runs, "--runtime", runtime, "--image", "host", flow)...)
 	}
 	needsOCI(t)
 	expect(t, exitInput, []string{"task a asks for the programs of this host", "--image host allows"},
@@ -130,8 +133,8 @@ func TestAServerShowsProgramsOfItsHost(t *testing.T) {
 			s.submit("--image", "host", flow)
 			expect(t, exitOK, []string{"done"}, "wait", "--dir", s.dir, "1")
 		} else {
-			expect(t, exitInput, []string{"which only --image host allows"}, "submit", "--dir", s.dir, "--image", "host",
-				flow)
+			expect(t, exitInput, []string{"which only --image host allows"}, "submit", "--dir", s.dir, "--image",
+				"host", flow)
 		}
 	}
 }

@@ -171,11 +171,13 @@ func TestResultsCanBeQueried(t *testing.T) {
 func TestOneFileHasOneExperimentAndOneWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	db := create(t, path)
-	if _, err := results.Create(path, results.Info{Name: "small", Settings: settings}); !errors.Is(err, results.ErrHeld) {
+	_, err := results.Create(path, results.Info{Name: "small", Settings: settings})
+	if !errors.Is(err, results.ErrHeld) {
 		t.Errorf("a second writer: %v", err)
 	}
 	db.Close()
-	if _, err := results.Create(path, results.Info{Name: "other", Settings: settings}); !errors.Is(err, results.ErrOther) {
+	_, err = results.Create(path, results.Info{Name: "other", Settings: settings})
+	if !errors.Is(err, results.ErrOther) {
 		t.Errorf("another experiment: %v", err)
 	}
 	if _, err := results.Create(path, results.Info{Name: "small", Settings: 2}); !errors.Is(err, results.ErrOther) {

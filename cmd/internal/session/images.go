@@ -247,7 +247,9 @@ func fetchOCI(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.
 	if _, err := e.Host(ctx); err != nil {
 		return nil, err
 	}
-	of := func(w fetch.Wanted) bool { return w.Ref == executor.HostImage }
+	of := func(w fetch.Wanted) bool { // once an image could have that name
+		return w.Ref == executor.HostImage && (w.ID == "" || w.ID == executor.HostImage)
+	}
 	host := slices.IndexFunc(wanted, of)
 	if host < 0 {
 		return fetchStored(ctx, f, wanted)

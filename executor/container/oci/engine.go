@@ -279,7 +279,7 @@ func (e *Engine) rooted(k *known, f func() error) error {
 		}
 		mount := func() error { return mountRoot(root, layers, lower) }
 		if k.spec.Image == executor.HostImage {
-			mount = func() error { return mountInstalled(root) }
+			mount = func() error { return mountInstalled(root, k.spec) }
 		}
 		defer unmountRoot(root)
 		if err := mount(); err != nil {

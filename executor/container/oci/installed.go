@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gantry/executor/container"
 	"gantry/executor/container/oci/userns"
 )
 
@@ -53,12 +54,12 @@ func (e *Engine) Shows() error {
 	defer os.Remove(dir)
 	return e.threads.do(func() error {
 		defer unmountRoot(dir)
-		return mountInstalled(dir)
+		return mountInstalled(dir, &container.Spec{})
 	})
 }
 
-// mountInstalled mounts such a root at dir.
-func mountInstalled(dir string) error {
+// mountInstalled mounts such a root at dir, with places for the mounts of a container.
+func mountInstalled(dir string, s *container.Spec) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=4m,mode=755"); err != nil {
 		return fmt.Errorf("mount %s: %w", dir, err)
 	}
@@ -74,23 +75,62 @@ func mountInstalled(dir string) error {
 			return fmt.Errorf("hide %s: %w", path, err)
 		}
 	}
-	for _, path := range installed {
-		if err := show(dir, path, path == "/etc"); err != nil {
-			return err
+	for _, m := range s.Mounts {
+		info, err := os.Stat(m.Source)
+		if err := makePlace(dir, m.Target, err != nil || info.IsDir()); err != nil {
+			return fmt.Errorf("place of the mount %s: %w", m.Target, err)
+		}
+	}
+	for path := range s.Tmpfs {
+		if err := makePlace(dir, path, true); err != nil {
+			return fmt.Errorf("place of the mount %s: %w", path, err)
 		}
 	}
 	below, err := mountsBelow()
-	for _, path := range below {
+	for _, path := range append(installed[:len(installed):len(installed)], below...) {
 		if err == nil {
-			err = show(dir, path, false)
+			err = show(dir, path)
 		}
 	}
 	return err
 }
 
-// show shows a directory of the host, or a file that is mounted somewhere, at its own path below dir, with its masks
-// there if it has some. A link to one that is shown stays a link.
-func show(dir, path string, masked bool) error {
+// makePlace makes the place of a mount in the layer above that of the host, in which it may lack, as nothing can be
+// made there later. Directories on the way keep modes and owners of the host: those of the highest layer count.
+func makePlace(dir, target string, isDir bool) error {
+	if !slices.ContainsFunc(installed, func(i string) bool { return strings.HasPrefix(target, i+"/") }) {
+		return nil
+	}
+	for i, c := range target + "/" {
+		if c != '/' || i == 0 {
+			continue
+		}
+		var st unix.Stat_t
+		at := target[:i]
+		err := unix.Lstat(at, &st)
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK { // the OCI runtime follows it
+			return nil
+		}
+		if at == target && !isDir {
+			_ = os.Remove(dir + at) // a mask
+			return os.WriteFile(dir+at, nil, 0o644)
+		}
+		if err := unix.Mkdir(dir+at, 0o755); err != nil && err != unix.EEXIST {
+			return err
+		}
+		if err == nil {
+			_ = unix.Lchown(dir+at, int(st.Uid), int(st.Gid)) // of others than those of a user namespace
+			if err := unix.Chmod(dir+at, st.Mode&0o7777); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// show shows a directory of the host, or a file that is mounted somewhere, at its own path below dir, below the layer
+// that is there. A link to one that is shown stays a link.
+func show(dir, path string) error {
 	to, _ := os.Readlink(path)
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,9 +142,9 @@ func show(dir, path string, masked bool) error {
 		case to != "" && slices.ContainsFunc(installed, func(i string) bool { return strings.HasPrefix(real, i+"/") }):
 			err = os.Symlink(to, dir+path)
 		case info.IsDir():
-			top := dir + "/sys" // an overlay takes two layers or more; this one is empty
-			if masked {
-				top = dir + path
+			top := dir + path
+			if !slices.Contains(installed, path) {
+				top = dir + "/sys" // it is empty: an overlay takes two layers or more
 			}
 			options := "lowerdir=" + escape(top) + ":" + escape(path)
 			if userns.Inside() {
@@ -127,8 +167,9 @@ func show(dir, path string, masked bool) error {
 	return nil
 }
 
-// mountsBelow are the places below these directories, but for /etc, at which other file systems are mounted, and which
-// everybody may enter, parents first.
+// mountsBelow are the places below these directories, but for /etc, at which root has mounted other file systems,
+// parents first. Those on a path that others may change or not enter are left out: a link there would lead the mount
+// elsewhere.
 func mountsBelow() (places []string, err error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -138,12 +179,12 @@ func mountsBelow() (places []string, err error) {
 		// 36 35 98:0 /root /mount/point options [fields...] - type source options
 		mount, kind, _ := strings.Cut(line, " - ")
 		fields := strings.Fields(mount)
-		if len(fields) < 5 || strings.HasPrefix(kind, "autofs ") {
-			continue
+		if len(fields) < 5 || strings.HasPrefix(kind, "autofs") || strings.HasPrefix(kind, "fuse") {
+			continue // of fuse the mounter decides over names, and over the time of an answer
 		}
 		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
 		if slices.ContainsFunc(installed, func(i string) bool { return i != "/etc" && strings.HasPrefix(at, i+"/") }) &&
-			entered(at) {
+			onlyRoots(filepath.Dir(at)) {
 			places = append(places, at)
 		}
 	}
@@ -151,14 +192,14 @@ func mountsBelow() (places []string, err error) {
 	return slices.Compact(places), nil
 }
 
-// entered reports whether everybody may enter the directories above a place, which is there.
-func entered(place string) bool {
-	_, err := os.Stat(place)
-	for at := filepath.Dir(place); at != "/" && err == nil; at = filepath.Dir(at) {
-		var info fs.FileInfo
-		if info, err = os.Stat(at); err == nil && info.Mode()&0o1 == 0 {
+// onlyRoots reports whether everybody may enter a directory and those above it, and nobody but root may change them.
+func onlyRoots(dir string) bool {
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o023 != 0o001 ||
+			st.Uid != 0 {
 			return false
 		}
 	}
-	return err == nil
+	return true
 }
