@@ -199,8 +199,8 @@ containers-quick: build images ## the same in 10 minutes: one repetition, few po
 adversary: build ## search for the worst instance of each policy against each other, and write examples/adversary; resumable; ARGS
 	go run ./scripts/adversary $(ARGS)
 
-predictions: ## measure predictions on data that others published, and write the tables of examples/predict; needs clones, see there
-	go run ./scripts/predictions
+predictions: build images ## measure predictions in containers and on data that others published, and write the tables of examples/predict
+	$(AS_ROOT) go run ./scripts/predictions -small $${TMPDIR:-/tmp}
 
 clean: ## remove what was built (runs stay)
 	rm -rf bin dist

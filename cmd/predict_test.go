@@ -238,7 +238,7 @@ func TestMemoryIsPredicted(t *testing.T) {
 		names[0], "--dir", home)
 	expect(t, exitInput, []string{"--small other: the log has no such run"}, "predict", "--small", "other", "--dir",
 		home)
-	expect(t, exitOK, []string{"GB·h held", "% of it used; 1 attempt ran out of it"}, "show", names[0], "--dir", home)
+	expect(t, exitOK, []string{"GB·h held", "of it (", "1 attempt ran out of it"}, "show", names[0], "--dir", home)
 	if n := one[int](t, home, "SELECT count(*) FROM v_memory WHERE kind = 'small' AND attempts = 20 AND "+
 		"out_of_memory = 1 AND abs(used_pct - 100 * used_gbh / held_gbh) < 1e-6 AND abs(held_gbh - used_gbh - "+
 		"wasted_gbh) < 1e-9"); n != 2 {
@@ -247,6 +247,16 @@ func TestMemoryIsPredicted(t *testing.T) {
 	c.gantry(exitOK, append(run, "--name", "predicted", "--estimator", "trained", "--predict-memory", "safe")...)
 	const held = "SELECT hold_memory_bytes FROM v_attempts WHERE run %s 'predicted' ORDER BY 1 DESC LIMIT 1"
 	before, now := one[float64](t, home, fmt.Sprintf(held, "<>")), one[float64](t, home, fmt.Sprintf(held, "="))
+	// What is saved is the difference to the declared half of the node, for as long as tasks held memory.
+	c.sql("UPDATE attempts SET peak_memory_bytes = 29e6 WHERE run = (SELECT id FROM runs WHERE name = 'predicted')")
+	if n := one[int](t, home, fmt.Sprintf("SELECT count(*) FROM v_memory WHERE run = 'predicted' AND abs(saved_pct - "+
+		"100 * (1 - %f / %f)) < 1e-6 AND saved_gbh > 0", now, before)); n != 1 {
+		t.Error("v_memory does not have what is saved")
+	}
+	expect(t, exitOK, []string{"saved against declared"}, "show", "predicted", "--dir", home)
+	if n := one[int](t, home, "SELECT count(*) FROM v_memory WHERE run <> 'predicted' AND saved_gbh = 0"); n != 2 {
+		t.Errorf("%d of 2 runs with declared memory save nothing", n)
+	}
 	if now >= before || now < peak || now > 1.5*peak {
 		t.Errorf("tasks that peaked at %g bytes and held %g may hold %g as predicted", peak, before, now)
 	}

@@ -223,7 +223,11 @@ func printMemory(b *term.Sheet, m *sqlite.MemorySummary) {
 	if m == nil {
 		return
 	}
-	fmt.Fprintf(b, "Memory: %.3g GB·h held, %.0f %% of it used", m.Held, 100*m.Used/m.Held)
+	fmt.Fprintf(b, "Memory: %.3g GB·h held, %.3g of it (%.0f %%) used, %.3g wasted", m.Held, m.Used,
+		100*m.Used/m.Held, m.Wasted)
+	if m.Saved != 0 {
+		fmt.Fprintf(b, "; %.3g (%.0f %%) saved against declared", m.Saved, 100*m.Saved/(m.Held+m.Saved))
+	}
 	if m.OutOfMemory > 0 {
 		fmt.Fprintf(b, "; %s ran out of it", term.Plural(m.OutOfMemory, "attempt"))
 	}

@@ -246,6 +246,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	if err := a.admitFiles(sub, g, adm); err != nil {
 		return nil, err
 	}
+	reads := a.reads(w, adm, order)
 	arrived.Tasks = make([]planner.Task, len(w.Tasks))
 	adm.Tasks = make([]*TaskSpec, len(w.Tasks))
 	specs := make([]TaskSpec, len(w.Tasks))
@@ -261,8 +262,13 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 			return nil, err
 		}
 		adm.Tasks[i] = &specs[i]
-		next := a.limitMemory(sub, &w.Tasks[i], &need)
+		declared := need[unit.Memory]
+		next := a.limitMemory(w.Tasks[i].Kind, &need, reads[i])
+		if need[unit.Memory] != declared {
+			specs[i].Declares = unit.Bytes(declared)
+		}
 		t := &arrived.Tasks[i]
+		specs[i].Reads, t.Reads = reads[i], reads[i]
 		t.ID, t.Workflow, t.Stage = a.tasks+planner.TaskID(i), adm.Spec.ID, stage[i]
 		t.Need, t.NextMemory = need, next
 		if t.Tokens, err = a.tokens(sub, &w.Tasks[i]); err != nil {
@@ -600,11 +606,11 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 
 // limitMemory sets the memory of need as Memory has it, and returns that of the next try if the declared memory is
 // more, else 0.
-func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector) (next unit.Bytes) {
+func (a *Admitter) limitMemory(kind string, need *unit.Vector, reads unit.Bytes) (next unit.Bytes) {
 	if a.Memory == nil {
 		return 0
 	}
-	m, next, ok := a.Memory(t.Kind, *need, a.inputSize(sub, t))
+	m, next, ok := a.Memory(kind, *need, reads)
 	if !ok {
 		return 0
 	}
@@ -616,24 +622,26 @@ func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector
 	return next
 }
 
-// inputSize is the sum of the sizes of a task's inputs.
-func (a *Admitter) inputSize(sub *Submission, t *trace.Task) (sum unit.Bytes) {
-	for _, i := range t.Inputs {
-		f := &sub.Workflow.Files[i]
-		size, external := a.scaledSize(f.Size), ""
-		if sub.Sources != nil {
-			external = sub.Sources[i].Path
-		} else if name, err := a.fileName(sub, f.Name); err == nil && sub.Inputs != "" {
-			external = path.Join(sub.Inputs, name)
+// reads returns the sum of the sizes of each task's inputs, as far as they are known beforehand. Of files that tasks
+// make, and that have no size in the trace, what their makers read stands in: it grows with them.
+func (a *Admitter) reads(w *trace.Workflow, adm *Admission, order []int32) []unit.Bytes {
+	var all unit.Bytes
+	for _, f := range adm.Files {
+		all += f.Size
+	}
+	out, counted := make([]unit.Bytes, len(w.Tasks)), make([]int32, len(w.Tasks))
+	for n, i := range order {
+		for _, f := range pick(adm.Files, a.placed(w.Tasks[i].Inputs)) {
+			out[i] += f.Size
 		}
-		if f.Producer < 0 {
-			if real, ok := realSize(f, external); ok {
-				size = unit.Bytes(real)
+		for _, f := range w.Tasks[i].Inputs {
+			if m := w.Files[f].Producer; m >= 0 && m != i && !w.Files[f].Sized && counted[m] != int32(n+1) {
+				counted[m] = int32(n + 1)
+				out[i] = min(out[i]+out[m], all) // ways that join again count twice
 			}
 		}
-		sum += size
 	}
-	return sum
+	return out
 }
 
 // realSize returns the size of a file from outside whose trace does not have it.

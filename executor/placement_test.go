@@ -214,3 +214,27 @@ func TestReplicasAreKnownToThePlanner(t *testing.T) {
 		t.Error("a file on a node that does not exist is taken")
 	}
 }
+
+// What a task reads is known beforehand also where the trace lacks the sizes of files between tasks: what their makers
+// read stands in, once for each maker.
+func TestFilesWithoutASizeCountAsWhatTheirMakersRead(t *testing.T) {
+	file := func(name string, size int64, producer int32) trace.File {
+		return trace.File{Name: name, Size: size, Sized: size > 0, Producer: producer}
+	}
+	task := func(id string, in, out []int32) trace.Task {
+		return trace.Task{ID: id, Kind: id, Cores: 1, Retries: -1, Runtime: time.Second, Known: trace.Runtime,
+			Inputs: in, Outputs: out}
+	}
+	w := &trace.Workflow{Name: "w", Label: "w", Files: []trace.File{file("a", 100, -1), file("b", 10, -1),
+		file("x", 0, 2), file("y", 0, 2), file("sized", 7, 2), file("z", 0, 1)},
+		Tasks: []trace.Task{task("last", []int32{1, 5, 2}, nil), task("middle", []int32{2, 3, 4}, []int32{5}),
+			task("first", []int32{0}, []int32{2, 3, 4})}}
+	w.Tasks[0].Parents, w.Tasks[1].Parents = []int32{1, 2}, []int32{2}
+	w.Tasks[1].Children, w.Tasks[2].Children = []int32{0}, []int32{0, 1}
+	adm := admit(t, racks(1), 1, executor.Submission{Name: "w", Workflow: w})
+	for i, want := range []unit.Bytes{117, 107, 100} { // the last would have 10, 107 and 100: more than all files are
+		if got := adm.Arrived.Tasks[i].Reads; got != want || adm.Tasks[i].Reads != want {
+			t.Errorf("%s reads %d bytes, want %d", w.Tasks[i].ID, got, want)
+		}
+	}
+}

@@ -202,6 +202,8 @@ type TaskSpec struct {
 	Cores     int64           // threads of the emulator
 	AvgCPU    float64         // percent of one core; 0: not known, taken as 100 per core
 	Memory    unit.Bytes      // memory that the emulator touches; 0: none
+	Declares  unit.Bytes      // of memory, where the planner's task needs another amount by a prediction; 0: none
+	Reads     unit.Bytes      // the sizes of its inputs, as of the planner's task
 	Declared  time.Duration   // declared runtime on a node of speed 1, time scale applied; 0: as Run
 	Run       time.Duration   // true runtime on a node of speed 1, time scale applied
 	RunOn     []time.Duration // true runtime by node, where the workload gives a cost matrix; else nil

@@ -71,7 +71,8 @@ type Task struct {
 	Children []TaskID
 	Inputs   []FileID
 	Outputs  []FileID
-	Retries  int32 // further attempts after a failure of the program; None: by the run's rules
+	Reads    unit.Bytes `json:",omitempty"` // sizes of its inputs, for estimates alone
+	Retries  int32      // further attempts after a failure of the program; None: by the run's rules
 	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready,
 	// on no node. No policy ever meets one: tasks that one joins are linked directly, in all that a View shows of them.
 	Formal bool

@@ -68,7 +68,7 @@ type fresh struct {
 
 func freshOf(a *executor.Admission, i int) fresh {
 	t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
-	x := fresh{spec: spec, parents: t.Parents, need: t.Need, input: inputBytes(a, t), id: t.ID, flow: t.Workflow,
+	x := fresh{spec: spec, parents: t.Parents, need: t.Need, input: int64(t.Reads), id: t.ID, flow: t.Workflow,
 		stage: t.Stage, runtime: runtimeKnown(a, i), formal: t.Formal}
 	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
 		t := &from.Tasks[i]

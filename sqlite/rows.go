@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -116,7 +115,8 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, more ...query) (*tables, err
 			"arrived_ns, release_ns, due_ns, first_task, definition, state, started_ns, ended_ns, tasks")},
 		{&t.growths, insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")},
 		{&t.tasks, insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, need_millicores, "+
-			"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, imputed, image, "+
+			"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, "+
+			"declared_memory_bytes, imputed, image, "+
 			"identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")},
 		{&t.files, insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")},
 		{&t.replicas, insertInto("INSERT", "replicas", "run, file, node, replica")},
@@ -227,7 +227,8 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	}
 	return t.tasks.add(append(t.values, int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage), parents,
 		p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0),
-		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input, imputedNames(p.imputed), message(spec.Image),
+		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input,
+		known(int64(spec.Declares), spec.Declares != 0), imputedNames(p.imputed), message(spec.Image),
 		identity, taskStates[x.state], x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
 		reached(ready), reached(x.queued), reached(x.ended))...)
 }
@@ -324,29 +325,6 @@ func (t *tables) dropSuspension(s *suspension) error {
 // diskShare stands beside the fields of a trace, of which hardly any has block I/O: it is the task's share of its
 // node.
 const diskShare trace.Fields = 1 << 8
-
-// inputBytes is the sum of the sizes of a task's inputs, as the planner knows them.
-func inputBytes(a *executor.Admission, t *planner.Task) (sum int64) {
-	for _, f := range t.Inputs {
-		if k := indexOf(a, f); k >= 0 {
-			sum += int64(a.Arrived.Files[k].Size)
-		} else if k := slices.IndexFunc(a.Files, func(s *executor.FileSpec) bool { return s.ID == f }); k >= 0 {
-			sum += int64(a.Files[k].Size) // the workflow had it before this task was added
-		}
-	}
-	return sum
-}
-
-// indexOf returns the position of a file among those that an admission brings; -1 if it was there.
-func indexOf(a *executor.Admission, f planner.FileID) int {
-	if len(a.Arrived.Files) == 0 || f < a.Arrived.Files[0].ID {
-		return -1
-	}
-	if k := int(f - a.Arrived.Files[0].ID); k < len(a.Arrived.Files) {
-		return k
-	}
-	return -1
-}
 
 // message is the message of an attempt at its end; NULL if there is none.
 func message(said string) driver.Value {

@@ -203,6 +203,8 @@ type KindSummary struct {
 type MemorySummary struct {
 	Held        float64 `json:"held_gbh"`
 	Used        float64 `json:"used_gbh"`
+	Wasted      float64 `json:"wasted_gbh"`
+	Saved       float64 `json:"saved_gbh"`     // against the memory that is declared
 	OutOfMemory int     `json:"out_of_memory"` // attempts
 }
 
@@ -434,12 +436,10 @@ func (s *Summary) sumUp(r *reading) {
 			CAST(read_mb * 1e6 + 0.5 AS INTEGER), CAST(written_mb * 1e6 + 0.5 AS INTEGER)
 		FROM v_kinds WHERE run = (SELECT name FROM runs WHERE id = ?) ORDER BY tasks DESC, kind`)
 	var memory MemorySummary
-	r.one(`SELECT total(hold_memory_bytes / 1e9 * hours),
-			total(iif(outcome = 'ok', min(peak_memory_bytes, hold_memory_bytes), 0) / 1e9 * hours),
-			coalesce(sum(outcome = 'out-of-memory'), 0)
-		FROM (SELECT *, (ended_ns - queued_ns) / 3.6e12 AS hours FROM attempts
-			WHERE run = ? AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL)`, &memory.Held, &memory.Used,
-		&memory.OutOfMemory)
+	r.one(`SELECT total(held_gbh), total(used_gbh), total(wasted_gbh), total(saved_gbh),
+			CAST(total(out_of_memory) AS INTEGER)
+		FROM v_memory WHERE run = (SELECT name FROM runs WHERE id = ?)`, &memory.Held, &memory.Used, &memory.Wasted,
+		&memory.Saved, &memory.OutOfMemory)
 	if memory.Held > 0 {
 		s.Memory = &memory
 	}

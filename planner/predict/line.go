@@ -11,8 +11,9 @@ import (
 // Line is local linear regression on the size of the input (Cleveland 1979): a line through the measurements, those of
 // inputs near the one asked for counting most. With a large Width it is hardly more than a line.
 type Line struct {
-	Width float64   // how far a measurement counts, as a share of the range of the inputs
-	X, Y  []float64 // inputs, ascending, and measurements
+	Width  float64   // how far a measurement counts, as a share of the range of the inputs
+	Square bool      `json:",omitempty"` // X has the squares of the inputs
+	X, Y   []float64 // inputs, ascending, and measurements
 }
 
 const (
@@ -20,7 +21,11 @@ const (
 	narrow = 0.05 // for curves
 )
 
-// fitLine keeps the measurements, and takes the width that predicts each of them better without itself.
+// minSquare is how many different inputs tell a square from a line.
+const minSquare = 5
+
+// fitLine keeps the measurements, and takes the width that predicts each of them better without itself, and the square
+// of the inputs where that does.
 func fitLine(x, y []float64) *Line {
 	order := make([]int, len(x))
 	for i := range order {
@@ -31,25 +36,43 @@ func fitLine(x, y []float64) *Line {
 	for _, i := range order {
 		l.X, l.Y = append(l.X, x[i]), append(l.Y, y[i])
 	}
-	if len(x) >= minRidge {
-		of := func(width float64) (sum float64) {
-			l.Width = width
-			for i := range l.X {
-				sum += math.Abs(l.at(l.X[i], i)-l.Y[i]) / l.Y[i]
-			}
-			return sum
+	inputs, squares := l.X, make([]float64, len(x))
+	for i, v := range l.X {
+		squares[i] = v * v
+	}
+	best, least := *l, math.Inf(1)
+	for _, c := range []struct {
+		width  float64
+		square bool
+		from   int // measurements
+	}{{wide, false, 0}, {narrow, false, minRidge}, {wide, true, minSquare}} {
+		if l.Width, l.Square, l.X = c.width, c.square, inputs; c.square {
+			l.X = squares
 		}
-		if of(narrow) >= of(wide) {
-			l.Width = wide
-		} else {
-			l.Width = narrow
+		sum := 0.0
+		for i := range l.X {
+			sum += math.Abs(l.near(l.X[i], i)-l.Y[i]) / l.Y[i]
+		}
+		if c.square {
+			sum *= 2 // noise looks like a curve, too
+		}
+		if len(x) >= c.from && sum < least {
+			least, best = sum, *l
 		}
 	}
-	return l
+	return &best
 }
 
 // at predicts the value at x without the measurement that is skipped.
 func (l *Line) at(x float64, skip int) float64 {
+	if l.Square {
+		x *= x
+	}
+	return l.near(x, skip)
+}
+
+// near is at, by a place among X.
+func (l *Line) near(x float64, skip int) float64 {
 	n := len(l.X)
 	first, last := l.X[0], l.X[n-1]
 	width := l.Width
@@ -79,11 +102,15 @@ func (l *Line) at(x float64, skip int) float64 {
 func (l *Line) unseen(x, y []float64) []float64 {
 	out := make([]float64, len(x))
 	for i := range x {
-		k, _ := slices.BinarySearch(l.X, x[i])
+		at := x[i]
+		if l.Square {
+			at *= at
+		}
+		k, _ := slices.BinarySearch(l.X, at)
 		for l.Y[k] != y[i] {
 			k++
 		}
-		out[i] = l.at(x[i], k)
+		out[i] = l.near(at, k)
 	}
 	return out
 }

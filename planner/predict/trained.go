@@ -91,10 +91,7 @@ func (t *Trained) Observe(v planner.View, e planner.Event) {
 		for int(task.ID) >= len(t.tasks)*pageSize {
 			t.tasks = append(t.tasks, make([]traits, pageSize))
 		}
-		x := traits{cpu: task.Need[unit.CPU], memory: task.Need[unit.Memory], kind: task.Kind}
-		for _, f := range task.Inputs {
-			x.input += v.File(f).Size
-		}
+		x := traits{input: task.Reads, cpu: task.Need[unit.CPU], memory: task.Need[unit.Memory], kind: task.Kind}
 		if t.same == nil {
 			t.same = map[traits]int32{}
 		}

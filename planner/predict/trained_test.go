@@ -179,7 +179,7 @@ func world(t *testing.T, inputs ...unit.Bytes) (planner.View, planner.Event) {
 	for i, size := range inputs {
 		a.Files = append(a.Files, planner.File{ID: planner.FileID(i), Size: size, Producer: planner.None})
 		a.Tasks = append(a.Tasks, planner.Task{ID: planner.TaskID(i), Need: unit.Vector{1000, 1 << 30, 0},
-			Inputs: []planner.FileID{planner.FileID(i)}})
+			Reads: size})
 	}
 	plannertest.Order(a)
 	e := planner.Event{Seq: 1, Body: a}
@@ -537,5 +537,30 @@ func BenchmarkFit(b *testing.B) {
 	samples := measured("k", 1000, 0.1, 1, func(gb float64) float64 { return 1 + 20*gb })
 	for b.Loop() {
 		predict.Fit(samples)
+	}
+}
+
+// A program that compares all with all takes four times as long on an input that is twice as large; one in proportion
+// to its input, with noise, is no such program.
+func TestSquaresAreKnownBeyondTheRange(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for name, seconds := range map[string]func(mb float64) float64{
+		"square": func(mb float64) float64 { return 0.5 + 2*mb*mb },
+		"line":   func(mb float64) float64 { return 0.5 + 20*mb },
+	} {
+		for _, n := range []int{6, 30} {
+			var samples []predict.Sample
+			for i := range n {
+				mb := 1 + 4*float64(i)/float64(n)
+				ran := time.Duration(seconds(mb) * math.Exp(0.03*r.NormFloat64()) * 1e9)
+				samples = append(samples, predict.Sample{Kind: name, Ran: ran,
+					Features: predict.Features{Input: unit.Bytes(mb * 1e6), CPU: 1000, Speed: 1}})
+			}
+			k := predict.Fit(samples).Model(predict.Auto).Kinds[name]
+			got := k.Runtime.Predict(&predict.Features{Input: 10e6, CPU: 1000, Speed: 1})
+			if want := seconds(10); math.Abs(got/want-1) > 0.15 {
+				t.Errorf("%s of %d: %.1f s, want %.1f s", name, n, got, want)
+			}
+		}
 	}
 }

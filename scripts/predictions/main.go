@@ -1,7 +1,7 @@
-// Command predictions measures gantry's predictions of runtimes and memory on data that others published, beside their
-// own methods on the same split, and writes the tables of examples/predict/README.md.
+// Command predictions measures gantry's predictions of runtimes and memory: of programs in containers, and on data that
+// others published, beside their own methods on the same split. It writes the tables of examples/predict/README.md.
 //
-//	predictions [-lotaru DIR] [-sizey DIR] [-page FILE]
+//	predictions [-small DIR] [-lotaru DIR] [-sizey DIR] [-page FILE]
 //
 // The data are clones of CRC-FONDA/Lotaru and dos-group/sizey. They have no licence, and so are not part of gantry.
 package main
@@ -17,17 +17,19 @@ import (
 func main() {
 	lotaruDir := flag.String("lotaru", os.Getenv("GANTRY_LOTARU"), "clone of github.com/CRC-FONDA/Lotaru")
 	sizeyDir := flag.String("sizey", os.Getenv("GANTRY_SIZEY"), "clone of github.com/dos-group/sizey")
+	small := flag.String("small", "", "directory for runs in containers")
 	page := flag.String("page", "examples/predict/README.md", "page whose tables are written again")
 	flag.Parse()
 	for _, part := range []struct {
-		heading, dir, variable, repository string
-		write                              func(w *bytes.Buffer, dir string) error
+		heading, dir, needs string
+		write               func(w *bytes.Buffer, dir string) error
 	}{
-		{"## Runtimes: the data of Lotaru", *lotaruDir, "GANTRY_LOTARU", "CRC-FONDA/Lotaru", writeLotaru},
-		{"## Memory: the data of Sizey", *sizeyDir, "GANTRY_SIZEY", "dos-group/sizey", writeSizey},
+		{"## Runtimes: the data of Lotaru", *lotaruDir, "GANTRY_LOTARU, a clone of CRC-FONDA/Lotaru", writeLotaru},
+		{"## Memory: the data of Sizey", *sizeyDir, "GANTRY_SIZEY, a clone of dos-group/sizey", writeSizey},
+		{"## From small runs to the full one", *small, "-small DIR", writeSmall},
 	} {
 		if part.dir == "" {
-			fmt.Printf("skipped %q: set %s to a clone of github.com/%s\n", part.heading, part.variable, part.repository)
+			fmt.Printf("skipped %q: give %s\n", part.heading, part.needs)
 			continue
 		}
 		var text bytes.Buffer

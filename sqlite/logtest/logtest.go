@@ -123,6 +123,7 @@ func Admission(flow planner.WorkflowID, task planner.TaskID, file planner.FileID
 		}
 		for _, f := range inputs {
 			p.Inputs = append(p.Inputs, a.Files[f].ID)
+			p.Reads += a.Files[f].Size
 			s.Inputs = append(s.Inputs, a.Files[f])
 			a.Files[f].Final = false
 		}

@@ -98,6 +98,7 @@ CREATE TABLE tasks (
   ended_ns          INTEGER,
   trace_runtime_ns  INTEGER,
   input_bytes       INTEGER,
+  declared_memory_bytes INTEGER,
   imputed           TEXT    NOT NULL,
   need_millicores   INTEGER NOT NULL,
   need_memory_bytes INTEGER NOT NULL,

@@ -152,10 +152,13 @@ FROM (
 
 CREATE VIEW v_memory AS
 SELECT x.run, x.kind, count(*) AS attempts, total(x.outcome = 'out-of-memory') AS out_of_memory, sum(x.held * x.hours) AS held_gbh,
-  total(x.used * x.hours) AS used_gbh, total((x.held - x.used) * x.hours) AS wasted_gbh, 100 * total(x.used * x.hours) / nullif(sum(x.held * x.hours), 0) AS used_pct
+  total(x.used * x.hours) AS used_gbh, total((x.held - x.used) * x.hours) AS wasted_gbh, 100 * total(x.used * x.hours) / nullif(sum(x.held * x.hours), 0) AS used_pct,
+  total((x.declared - x.held) * x.hours) AS saved_gbh, 100 * total((x.declared - x.held) * x.hours) / nullif(sum(x.declared * x.hours), 0) AS saved_pct
 FROM (
   SELECT r.name AS run, t.kind, a.outcome, a.hold_memory_bytes / 1e9 AS held, (a.ended_ns - a.queued_ns) / 3.6e12 AS hours,
-    iif(a.outcome = 'ok', min(a.peak_memory_bytes, a.hold_memory_bytes), 0) / 1e9 AS used -- what failed was held in vain
+    iif(a.outcome = 'ok', min(a.peak_memory_bytes, a.hold_memory_bytes), 0) / 1e9 AS used, -- what failed was held in vain
+    -- With the declared memory there would have been no try that ran out of less.
+    iif(t.declared_memory_bytes IS NULL, a.hold_memory_bytes, iif(a.outcome = 'out-of-memory' AND a.hold_memory_bytes < t.declared_memory_bytes, 0, t.declared_memory_bytes)) / 1e9 AS declared
   FROM runs r JOIN attempts a ON a.run = r.id AND a.ended_ns IS NOT NULL AND a.peak_memory_bytes IS NOT NULL
   JOIN tasks t ON t.run = r.id AND t.task = a.task
 ) x GROUP BY x.run, x.kind;

@@ -242,11 +242,7 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (m s
 	if p == nil || len(l.Spec.Command) == 0 && p.run == "" {
 		return m, false
 	}
-	var input unit.Bytes
-	for _, f := range l.Spec.Inputs {
-		input += f.Size
-	}
-	millicores := int64(float64(l.Hold[unit.CPU]) * positive(speed))
+	input, millicores := l.Spec.Reads, int64(float64(l.Hold[unit.CPU])*positive(speed))
 	r := rand.New(rand.NewPCG(seed, uint64(l.Task)<<16+uint64(l.Try)))
 	noisy := func(sd float64) (sim.Measured, bool) {
 		if seed != 0 {

@@ -39,6 +39,7 @@ type run struct {
 	End         int64               `json:"end"`      // of the last event
 	Makespan    *int64              `json:"makespan"` // of the run; null while it is under way
 	Predicted   *predicted          `json:"predicted,omitempty"`
+	Memory      []memory            `json:"memory"`
 	Nodes       []node              `json:"nodes"`
 	Kinds       []string            `json:"kinds"`
 	Workflows   []workflow          `json:"workflows"`
@@ -77,6 +78,15 @@ type predicted struct {
 	Low      int64 `json:"low"`
 	High     int64 `json:"high"`
 	Made     int64 `json:"made"` // 0: before the run
+}
+
+// memory has GB·h by type of task: v_memory.
+type memory struct {
+	Kind   string  `json:"kind"`
+	Held   float64 `json:"held"`
+	Used   float64 `json:"used"`
+	Wasted float64 `json:"wasted"`
+	Saved  float64 `json:"saved"` // against declared
 }
 
 type node struct {

@@ -130,7 +130,7 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 			return nil, err
 		}
 	}
-	steps := []func() error{r.head, r.predicted, func() error { return r.goesOn(info.Started, o) }, r.nodes,
+	steps := []func() error{r.head, r.predicted, r.memory, func() error { return r.goesOn(info.Started, o) }, r.nodes,
 		r.workflows, r.readTasks, r.edges, r.attempts, r.reused, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
 		func() error { return r.failures(o) }, r.metrics, func() error { return r.programs(db, o) }}
 	for _, step := range steps {
@@ -197,6 +197,13 @@ func (r *reader) goesOn(started time.Time, o *Options) error {
 		r.clock = max(r.clock, int64(o.Now.Sub(started)))
 	}
 	return nil
+}
+
+func (r *reader) memory() (err error) {
+	r.out.Memory, err = sqlite.RowsOf[memory](r.ctx, r.log, `SELECT kind, held_gbh, used_gbh, wasted_gbh, saved_gbh
+		FROM v_memory WHERE run = (SELECT name FROM runs WHERE id = ?) AND held_gbh > 0 ORDER BY held_gbh DESC
+		LIMIT 200`, r.id)
+	return err
 }
 
 func (r *reader) nodes() (err error) {

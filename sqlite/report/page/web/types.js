@@ -34,6 +34,15 @@ function axis(most, write) {
       svg('text', {x: x(t), y: 11, 'text-anchor': t === 0 ? 'start' : x(t) > wide - 26 ? 'end' : 'middle', 'font-size': 10.5, fill: 'currentColor', dx: t === 0 ? -pad + 2 : x(t) > wide - 26 ? pad - 2 : 0}, t === 0 ? '0' : write(t)))));
 }
 
+// memory is what tasks held, used and wasted by type, in GB·h, and what predicted limits saved against declared ones.
+function memory(rows) {
+  const sum = name => rows.reduce((s, m) => s + m[name], 0), all = {kind: 'all', held: sum('held'), used: sum('used'), wasted: sum('wasted'), saved: sum('saved')};
+  const number = v => String(+v.toPrecision(3)), share = (v, of) => of > 0 ? ` (${percent(v / of)})` : '';
+  return el('details', {}, el('summary', {}, `Memory: ${number(all.held)} GB·h held, ${number(all.used)} used${share(all.used, all.held)}, ${number(all.wasted)} wasted, ${number(all.saved)} saved against declared`),
+    box('Memory by type', 420, table([['type'], ['GB·h held', 1], ['used', 1], ['wasted', 1], ['saved against declared', 1]],
+      [all, ...rows].map(m => [short(m.kind, 60), number(m.held), number(m.used) + share(m.used, m.held), number(m.wasted), number(m.saved) + share(m.saved, m.held + m.saved)]))));
+}
+
 export function types(run) {
   let share = false;
   const body = el('div');
@@ -60,5 +69,5 @@ export function types(run) {
       rows.flatMap(r => r.all.flatMap((q, c) => q ? [[short(run.kinds[r.k], 60), measures[c].name, ...q.map(write(c))]] : []))))));
   }
   return {node: el('div', {class: 'types'}, el('div', {class: 'tools'}, choice('show', [['', 'in units'], ['share', 'as a share of what was asked']], v => { share = v !== ''; draw(); })),
-    el('p', {class: 'note'}, 'The box has the middle half of the attempts that ended well, the thick line is the median, the thin line has all of them.'), body), refresh: draw};
+    el('p', {class: 'note'}, 'The box has the middle half of the attempts that ended well, the thick line is the median, the thin line has all of them.'), body, run.memory.length > 0 && memory(run.memory)), refresh: draw};
 }
