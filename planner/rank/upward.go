@@ -30,13 +30,11 @@ type Upward struct {
 
 	round   int64 // of the last Update
 	scale   uint64
-	pages   []*[pageSize]ranked             // by task; nil if its tasks have ended
-	past    []int32                         // by page: tasks whose workflows have ended
-	odd     map[planner.TaskID]exact.Number // those that are no whole numbers below 2^128
-	flows   []flow                          // by workflow
-	kinds   []kind                          // of nodes
-	means   map[unit.Vector]*mean           // by need: over the nodes that can hold it
-	need    unit.Vector                     // the last one asked for
+	ranks   []ranked              // by task
+	flows   []flow                // by workflow
+	kinds   []kind                // of nodes
+	means   map[unit.Vector]*mean // by need: over the nodes that can hold it
+	need    unit.Vector           // the last one asked for
 	last    *mean
 	fixed   exact.Number // mean time of a copy, and of each of its bytes
 	perByte exact.Number
@@ -44,21 +42,18 @@ type Upward struct {
 	changed []planner.TaskID          // whose ranks are others since the last Update
 }
 
-const pageSize = 1 << 10
-
 // few is up to how many tasks are taken into a sorted list by themselves: it is sorted again for more.
 const few = 64
 
 // ranked has the rank of a task.
 type ranked struct {
-	hi, lo   uint64 // its rank, without the weight of its workflow
-	position int32  // how many generations of ancestors have its rank
+	exact.Number       // its rank, without the weight of its workflow
+	position     int32 // how many generations of ancestors have its rank
 }
 
 // flow has the ranks of a workflow.
 type flow struct {
 	known  bool
-	over   bool
 	ranked int              // tasks that have ranks: those in front in the workflow's list
 	weight uint64           // the factor of ranks between workflows
 	length exact.Number     // the highest rank, without the weight
@@ -95,44 +90,6 @@ func (u *Upward) Update(c *planner.Cycle) {
 	for _, w := range c.News.Grown {
 		u.workflow(c, c.Workflow(w))
 	}
-	u.end(c, c.News.Finished)
-	u.end(c, c.News.Ended)
-}
-
-// end gives back the ranks of workflows of which these are the last tasks.
-func (u *Upward) end(c *planner.Cycle, tasks []planner.TaskID) {
-	for _, t := range tasks {
-		w := c.Task(t).Workflow
-		if left, _ := c.Progress(w); left > 0 || int(w) >= len(u.flows) || u.flows[w].over {
-			continue
-		}
-		u.flows[w].over = true
-		for t := range c.All(w) {
-			k := int(t) / pageSize
-			if delete(u.odd, t); k >= len(u.past) {
-				continue
-			}
-			if u.past[k]++; u.past[k] == pageSize {
-				u.pages[k] = nil
-			}
-		}
-	}
-}
-
-// of returns the rank of a task; the zero value if it has ended.
-func (u *Upward) of(t planner.TaskID) ranked {
-	if page := u.pages[t/pageSize]; page != nil {
-		return page[t%pageSize]
-	}
-	return ranked{}
-}
-
-// at returns the rank of a task that has not ended, to be changed.
-func (u *Upward) at(t planner.TaskID) *ranked {
-	if u.pages[t/pageSize] == nil {
-		u.pages[t/pageSize] = new([pageSize]ranked)
-	}
-	return &u.pages[t/pageSize][t%pageSize]
 }
 
 // Changed returns the tasks to which the last Update gave other ranks, as tasks were added below them.
@@ -249,15 +206,7 @@ func (u *Upward) time(n exact.Number) time.Duration {
 
 // Unscaled returns the rank of t without the weight that all tasks of its workflow share: it compares tasks of one
 // workflow.
-func (u *Upward) Unscaled(t planner.TaskID) exact.Number {
-	if len(u.odd) > 0 {
-		if n, ok := u.odd[t]; ok {
-			return n
-		}
-	}
-	r := u.of(t)
-	return exact.Wide(r.hi, r.lo)
-}
+func (u *Upward) Unscaled(t planner.TaskID) exact.Number { return u.ranks[t].Number }
 
 // Weight returns the factor that makes ranks of w comparable with those of other workflows.
 func (u *Upward) Weight(w planner.WorkflowID) uint64 { return u.flows[w].weight }
@@ -270,7 +219,7 @@ func (u *Upward) Scale() uint64 { return u.scale }
 
 // Position breaks ties of rank between tasks of a workflow, before their ids do: parents come before children that take
 // no time.
-func (u *Upward) Position(t planner.TaskID) int32 { return u.of(t).position }
+func (u *Upward) Position(t planner.TaskID) int32 { return u.ranks[t].position }
 
 // Sorted returns the tasks of w by rank descending, ties by id, but parents first. It must not be changed.
 func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
@@ -283,19 +232,15 @@ func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
 }
 
 func (u *Upward) byRank(a, b planner.TaskID) int {
-	x, y := u.Unscaled(a), u.Unscaled(b)
-	if c := exact.Compare(&y, &x); c != 0 {
-		return c
-	}
-	return cmp.Or(cmp.Compare(u.Position(a), u.Position(b)), cmp.Compare(a, b))
+	return cmp.Or(u.Unscaled(b).Compare(u.Unscaled(a)), cmp.Compare(u.Position(a), u.Position(b)), cmp.Compare(a, b))
 }
 
 // Forget gives back the sorted list of a workflow that has ended.
 func (u *Upward) Forget(w planner.WorkflowID) { u.flows[w].sorted = nil }
 
 func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
-	for len(u.pages)*pageSize < c.View.Tasks() {
-		u.pages, u.past = append(u.pages, nil), append(u.past, 0)
+	if n := c.View.Tasks() - len(u.ranks); n > 0 {
+		u.ranks = append(u.ranks, make([]ranked, n)...)
 	}
 	if n := c.View.Workflows() - len(u.flows); n > 0 {
 		u.flows = append(u.flows, make([]flow, n)...)
@@ -335,11 +280,11 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 		fresh = w.Tasks // ties may be others anywhere
 	}
 	for _, t := range fresh {
-		at, own := u.at(t), u.Unscaled(t)
+		at := &u.ranks[t]
 		was := at.position
 		at.position = 0
 		for _, p := range c.Task(t).Parents {
-			if r := u.Unscaled(p); exact.Compare(&r, &own) == 0 {
+			if exact.Compare(&u.ranks[p].Number, &at.Number) == 0 {
 				at.position = max(at.position, u.Position(p)+1)
 			}
 		}
@@ -401,7 +346,7 @@ func (u *Upward) rank(c *planner.Cycle, f *flow, t *planner.Task) {
 		}
 	}
 	r := run.Plus(best)
-	u.put(t.ID, r)
+	u.ranks[t.ID].Number = r
 	if exact.Compare(&f.length, &r) < 0 {
 		f.length = r
 	}
@@ -412,20 +357,6 @@ func (u *Upward) rank(c *planner.Cycle, f *flow, t *planner.Task) {
 func (u *Upward) whole() bool { return u.Bound || u.communicates() }
 
 func (u *Upward) communicates() bool { return !u.Bound && (!u.fixed.Zero() || !u.perByte.Zero()) }
-
-func (u *Upward) put(t planner.TaskID, r exact.Number) {
-	hi, lo, whole := r.Words()
-	if !whole {
-		if u.odd == nil {
-			u.odd = map[planner.TaskID]exact.Number{}
-		}
-		u.odd[t] = r
-		return
-	}
-	delete(u.odd, t)
-	x := u.at(t)
-	x.hi, x.lo = hi, lo
-}
 
 // sizes finds the bytes that each child reads of the outputs of t.
 func (u *Upward) sizes(c *planner.Cycle, t *planner.Task) {
