@@ -52,7 +52,7 @@ func TestLabServesThreeUsers(t *testing.T) {
 	case os.Geteuid() != 0:
 		t.Skip("a server of several users needs root")
 	}
-	for _, needs := range []string{"setpriv", "docker", "../bin/gantry", "../bin/gantry-task"} {
+	for _, needs := range []string{"setpriv", "docker", "sqlite3", "../bin/gantry", "../bin/gantry-task"} {
 		if _, err := exec.LookPath(needs); err != nil {
 			t.Skipf("needs %s (make build): %v", needs, err)
 		}
