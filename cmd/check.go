@@ -212,7 +212,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		}
 	}
 	if bad == 0 {
-		if err := session.RefuseUnused(o.read.Define, o.read.Used); err != nil {
+		if err := session.RefuseUnused(o.read.Define, o.read.Site, o.read.Used); err != nil {
 			return err
 		}
 		if o.idle != nil {

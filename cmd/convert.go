@@ -14,6 +14,7 @@ import (
 type convertOptions struct {
 	to, out string
 	read    trace.ReadOptions
+	idle    func(*session.Facts) error // refuses options without an effect
 }
 
 func convertCommand() *cli.Command {
@@ -36,6 +37,9 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 			if c.Args().Len() != 1 {
 				return exit.Usagef("convert: name one workflow file, or - for standard input")
 			}
+			o.idle = func(f *session.Facts) error {
+				return refuseIdle(c, &session.Settings{Runtime: session.UsualRuntime.Name}, f)
+			}
 			return convert(c.Args().First(), o, term.Raw(c.App.Writer), c.App.ErrWriter)
 		},
 	}
@@ -48,7 +52,12 @@ func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 	o.read.Used = map[string]bool{}
 	w, err := openWorkflow(path, o.read, notes)
 	if err == nil {
-		err = session.RefuseUnused(o.read.Define, o.read.Used)
+		err = session.RefuseUnused(o.read.Define, "", o.read.Used)
+	}
+	if err == nil && o.idle != nil {
+		facts := session.Facts{Repaired: o.read.Repair}
+		facts.Workflow(&session.Settings{}, w)
+		err = o.idle(&facts)
 	}
 	if err != nil {
 		return err

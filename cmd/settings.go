@@ -312,7 +312,7 @@ func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error)
 	if s.Define == nil {
 		s.Define = map[string]string{}
 	}
-	in.Given, in.Used = *c.Generic("define").(*definitions), map[string]bool{}
+	in.Given, in.GivenSite, in.Used = *c.Generic("define").(*definitions), c.String("site"), map[string]bool{}
 	maps.Copy(s.Define, in.Given)
 	in.Catalogs, in.Site, in.EnforceWalltime, in.Define, in.Shell = s.Catalogs, s.Site, s.EnforceWalltime, s.Define,
 		s.Shell

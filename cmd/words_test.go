@@ -99,6 +99,13 @@ func TestDefineNeedsAVariable(t *testing.T) {
 		expect(t, exitOK, nil, with("--define", "TOP=5", jx)...)
 	}
 	expect(t, exitOK, nil, "check", "--define", "LIMIT=5", dax, flow) // one file uses it
+	sites := written(t, "sites.yml", `{pegasus: "5.0", name: w, jobs: [{type: job, id: a, name: p}], transformationCatalog: {transformations: [
+{name: p, sites: [{name: local, pfn: /bin/p, type: installed}, {name: hpc, pfn: /opt/p, type: installed}]}]}}`)
+	for _, command := range [][]string{{"check"}, {"simulate", "--quiet", dir}} {
+		expect(t, exitInput, []string{"--site hpcc has no effect here", "did you mean hpc?"},
+			append(command, "--site=hpcc", sites)...)
+		expect(t, exitOK, nil, append(command, "--site=hpc", sites)...)
+	}
 }
 
 // Options that have no effect on what they are given with are refused, with the reason.
@@ -141,6 +148,8 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{input, []string{"check", load}, "workflows of Pegasus", []string{"--site=local", "--catalog=c.yml"}},
 		{input, []string{"check", nodes, load}, "nothing to repair", []string{"--repair"}},
 		{input, []string{"convert", flow}, "nothing to repair", []string{"--repair"}},
+		{input, []string{"convert", flow}, "none is among these", []string{"--gflops=2", "--graph=dag.dot"}},
+		{input, []string{"run", "--quiet", "--dry-run", dir, "--emulate", flow}, "is in ", []string{"--inputs=."}},
 		{input, append(simulated, dax, flow), "nothing to repair", []string{"--repair"}},
 		{input, append(simulated, dax, flow), "no more workflows", []string{"--count=2", "--count=30"}},
 		{input, append(simulated, stream), "no more workflows", []string{"--count=3"}},

@@ -21,7 +21,11 @@ func parseArguments(text string) (words []*syntax.Word, err error) {
 	}
 	for _, w := range words {
 		syntax.Walk(w, func(n syntax.Node) bool {
-			switch n.(type) {
+			switch n := n.(type) {
+			case *syntax.ParamExp:
+				if name := n.Param.Value; name == "$" || name == "!" {
+					err = fmt.Errorf("$%s, the number of a process, which gantry does not know", name)
+				}
 			case *syntax.CmdSubst:
 				err = errors.New("a command substitution, which gantry does not run")
 			case *syntax.ProcSubst:
@@ -105,7 +109,7 @@ func ExpandArguments(text string, env []string, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]string{}
+	values := map[string]string{"?": "0", "#": "0"}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		values[name] = value

@@ -433,6 +433,7 @@ func (x *executable) at(site string, b *builder) *location {
 		return nil
 	}
 	for i := range x.sites {
+		b.opt.uses(UsedSite + x.sites[i].site)
 		if site != "" && x.sites[i].site == site {
 			return &x.sites[i]
 		}

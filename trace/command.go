@@ -81,13 +81,17 @@ func Bounds(argv, env []string) error {
 	all := 0
 	for i, s := range slices.Concat(argv, env) {
 		all += len(s) + 1 + 8 // and its address
-		text := utf8.ValidString(s)
-		if len(s) <= maxArgument && text {
+		text, ends := utf8.ValidString(s), strings.ContainsRune(s, 0)
+		if len(s) <= maxArgument && text && !ends {
 			continue
 		}
 		what := fmt.Sprintf("argument %d", i)
 		if name, _, _ := strings.Cut(s, "="); i >= len(argv) {
 			what = "the variable " + name[:min(len(name), 100)] + ", with its name,"
+		}
+		if ends {
+			return fmt.Errorf("%s has a NUL character, where the kernel ends it: leave it out, or hand it over in a "+
+				"file", what)
 		}
 		if !text {
 			return fmt.Errorf("%s is no UTF-8, and container engines take nothing else: convert it, or hand it "+

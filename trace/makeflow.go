@@ -128,12 +128,14 @@ func (b *builder) rule(r *flowRule) {
 	if t.Kind == defaultCategory {
 		t.Kind = b.same(program(r.command))
 	}
-	writes := map[string]bool{}
+	writes, seen := map[string]bool{}, map[string]string{}
 	for _, f := range r.outputs {
 		if b.keep(48); b.full(r.line) {
 			return
 		}
-		writes[b.flowFile(f, false)] = true
+		name := b.flowFile(f, false)
+		writes[name] = true
+		b.oneName(seen, f, name)
 	}
 	for _, f := range r.inputs {
 		if b.full(r.line) {
@@ -142,7 +144,9 @@ func (b *builder) rule(r *flowRule) {
 		if f.as == "" && path.IsAbs(f.name) && runs(r.command, f.name) {
 			continue // a program of the image
 		}
-		if name := b.flowFile(f, true); writes[name] {
+		name := b.flowFile(f, true)
+		b.oneName(seen, f, name)
+		if writes[name] {
 			b.faults.Fail("cycle", r.line, id, "the rule of %s reads %s, which it writes itself: it waits for itself",
 				id, name)
 		}
@@ -202,6 +206,20 @@ func (b *builder) flowFile(f flowFile, read bool) string {
 		t.Renames = append(t.Renames, Rename{name, as})
 	}
 	return name
+}
+
+// oneName refuses a file with two names in the directory of the last task, and a name of two files there. Seen has the
+// names that files have, and behind a NUL the files that names have.
+func (b *builder) oneName(seen map[string]string, f flowFile, name string) {
+	t, as := &b.wf.Tasks[len(b.wf.Tasks)-1], b.cleaned(cmp.Or(f.as, name))
+	b.keep(100)
+	for key, value := range map[string]string{name: as, "\x00" + as: name} {
+		if old, ok := seen[key]; ok && old != value {
+			b.faults.Fail("duplicate-name", t.Line, t.ID, "the rule of %s gives %s two names in its directory, or two "+
+				"files that name: write one NAME->OTHER for each, with different names", t.ID, shown.Quote(name))
+		}
+		seen[key] = value
+	}
 }
 
 // elsewhere adds a file that lies elsewhere on this host, and returns its name in the workflow.

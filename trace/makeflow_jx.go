@@ -293,9 +293,6 @@ func (r *jxReader) rule(o *jx.Object) {
 	case rule.command == "" && rule.nested == "":
 		fail(o.Line, "a rule without a command")
 		return
-	case strings.ContainsRune(rule.command, 0):
-		fail(o.Line, "a command with a NUL character")
-		return
 	}
 	env := map[string]string{}
 	maps.Copy(env, r.env)

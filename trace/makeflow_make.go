@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -430,6 +431,10 @@ func (l *lexer) single(out *strings.Builder, stays bool) {
 	quote(out, '\'', stays)
 }
 
+// samePair matches what means the same to a shell outside of quotes once makeflow has read it, and dollar signs, which
+// it has to have with a backslash: one backslash before a character that means nothing to a shell, and two before others.
+var samePair = regexp.MustCompile(`(?s)\\(?:[^\\ \t|&;<>()"'` + "`" + `*?\[\]{}~!#]|\\(?:\\.|[ \t|&;<>()*?\[\]{}~!#]))`)
+
 // escapes are the characters that stand for others behind a backslash, in values and double quotes.
 var escapes = map[byte]byte{'a': 7, 'b': 8, 'f': 12, 'n': 10, 'r': 13, 't': 9, 'v': 11}
 
@@ -525,6 +530,7 @@ func (l *lexer) arguments(out *strings.Builder) {
 		case c == '\n' && l.depth == 0:
 			return
 		case c == '#' && l.depth == 0:
+			l.dropped = l.dropped || !strings.ContainsAny(l.text[l.at-1:l.at], " \t;")
 			l.comment()
 			return
 		case c == ' ' || c == '\t':
@@ -543,7 +549,9 @@ func (l *lexer) arguments(out *strings.Builder) {
 		case c == '#' || c == '\n' || c == '\\' && l.at+1 == len(l.text):
 			out.WriteByte(l.next())
 		default:
+			from := l.at
 			l.escaped(out, literalEnds)
+			l.dropped = l.dropped || strings.Contains(samePair.ReplaceAllString(l.text[from:l.at], ""), `\`)
 		}
 	}
 }
@@ -617,9 +625,9 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 // tellDropped warns where a text changed for the shell, and shows it as it is now.
 func (l *lexer) tellDropped(what, text string, line int) {
 	if l.dropped {
-		l.b.faults.WarnUpTo(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash between quotes and "+
-			`in values, where \t outside of single quotes is a tab, and blanks behind a double quote: to keep a `+
-			`backslash, write two, to keep blanks, use single quotes; %s is now: %s`, what, text)
+		l.b.faults.WarnUpTo(reader.MaxErrors, "backslash", line, "", "makeflow drops a backslash everywhere, "+
+			`blanks behind a double quote, and all behind a # outside of quotes; in values and double quotes \t is `+
+			`a tab: to keep a backslash, write two, to keep others, use single quotes; %s is now: %s`, what, text)
 	}
 	l.dropped = false
 }

@@ -14,6 +14,9 @@ import (
 	"gantry/trace/reader"
 )
 
+// UsedSite is what names of sites stand behind in ReadOptions.Used.
+const UsedSite = "site "
+
 // ReadOptions are the switches of a reader.
 type ReadOptions struct {
 	// Repair turns faults that can be repaired into warnings: cycles lose the edges that lead back, a negative runtime
@@ -26,7 +29,7 @@ type ReadOptions struct {
 	Define map[string]string
 	// Shell runs the commands that are for a shell, instead of the shell that the file names; "": as the file says.
 	Shell string
-	// Used, if set, gets the variables that makeflows use or set.
+	// Used, if set, gets the variables that makeflows use or set, and behind UsedSite the sites of programs in catalogs.
 	Used map[string]bool
 	// Seen, if set, is told of each workflow that is read.
 	Seen func(*Workflow, []Fault)

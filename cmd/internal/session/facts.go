@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor"
@@ -72,9 +73,20 @@ func (f *Facts) Workflow(set *Settings, w *trace.Workflow) {
 	}
 }
 
-// RefuseUnused refuses a variable that no makeflow uses. Used has those that they do.
-func RefuseUnused(given map[string]string, used map[string]bool) error {
-	names := slices.Sorted(maps.Keys(used))
+// RefuseUnused refuses a variable that no makeflow uses, and a site that no catalog has. Used has those that they do.
+func RefuseUnused(given map[string]string, site string, used map[string]bool) error {
+	var names, sites []string
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if at, ok := strings.CutPrefix(name, trace.UsedSite); ok {
+			sites = append(sites, at)
+		} else {
+			names = append(names, name)
+		}
+	}
+	if site != "" && len(sites) > 0 && !slices.Contains(sites, site) {
+		return exit.Inputf("--site %s has no effect here: no catalog that was read has a program there; %s", site,
+			spelling.Hint(site, sites))
+	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		switch {
 		case used[name]:

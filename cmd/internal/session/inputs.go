@@ -40,6 +40,7 @@ type Inputs struct {
 	All         bool // repetitions are run
 	Preempt     func(subs []executor.Submission) error
 	Given       map[string]string // variables of makeflows that the command line has
+	GivenSite   string            // the site of catalogs that it has
 	// warmUp and coolDown count workflows that metrics leave out; they are of the one workload file that was given.
 	warmUp, coolDown int
 	Stdin            func() ([]byte, error) // reads standard input once; nil: it is read as it is
@@ -88,7 +89,7 @@ func (in *Inputs) Submissions() ([]executor.Submission, error) {
 	if err := in.Unmet(); err != nil {
 		return nil, exit.With(exit.Input, err)
 	}
-	if err := RefuseUnused(in.Given, in.Used); err != nil {
+	if err := RefuseUnused(in.Given, in.GivenSite, in.Used); err != nil {
 		return nil, err
 	}
 	return in.Order(subs), nil
@@ -205,6 +206,21 @@ func InputsDirs(dirs []string) (first string, more []string, err error) {
 		}
 	}
 	return first, more, nil
+}
+
+// idle refuses --inputs if none of its directories has a file that the workflows read from outside.
+func (in *Inputs) idle(subs []executor.Submission) error {
+	for _, dir := range append([]string{in.Inputs}, in.Dirs...) {
+		for i := range subs {
+			if dir == "" || slices.ContainsFunc(subs[i].Sources, func(x executor.Source) bool {
+				return strings.HasPrefix(x.Path, strings.TrimSuffix(dir, "/")+"/")
+			}) {
+				return nil
+			}
+		}
+	}
+	return exit.Inputf("--inputs has no effect here: no file that these workflows read from outside is in %s; leave it "+
+		"out", strings.Join(append([]string{in.Inputs}, in.Dirs...), ", "))
 }
 
 func inputsDir(dir string) (string, error) {

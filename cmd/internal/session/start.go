@@ -106,7 +106,10 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 		if err := CheckMounts(w.subs, set.Emulate || set.ContainerMounts); err != nil {
 			return w, err
 		}
-		return w, p.locate(ctx, w.subs)
+		if err := p.locate(ctx, w.subs); err != nil {
+			return w, err
+		}
+		return w, in.idle(w.subs)
 	}
 	return w, nil
 }
