@@ -248,7 +248,7 @@ var hostile = []struct {
 	{"controls.dax", func() string { return daxOf("<job id='\x1b[31m' name='b'/>\n") }, "control character"},
 	{"escapes.dax", func() string {
 		return daxOf("<job id='a' name='b'/><child ref='a'><parent ref='&#x9b;31m'/></child>\n")
-	}, `\u009b31m`},
+	}, "<U+009B>31m"},
 	{"utf16le.dax", func() string {
 		return utf16([]byte{0xff, 0xfe},
 			daxOf(times(5_000, "<job id='a%d' name='b'/>\n")))

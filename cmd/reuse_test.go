@@ -353,7 +353,7 @@ func TestMountsAndSecretsDecideOnReuse(t *testing.T) {
 	needsCheap(t)
 	c := cliTest{t, t.TempDir()}
 	in := filepath.Dir(c.write("in/text.txt", "to be\n"))
-	ref := filepath.Dir(c.write("ref/genome", "ACGT\n"))
+	ref := filepath.Dir(c.write("ref 12:/30/genome", "ACGT\n"))
 	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"),
 		shellTask{"both", "text.txt", "both.txt",
 			"cat text.txt /ref/genome >both.txt; wc -c </run/secrets/KEY >>both.txt"})
@@ -368,7 +368,7 @@ func TestMountsAndSecretsDecideOnReuse(t *testing.T) {
 	}{
 		{name: "same", secret: "a"},
 		{name: "content", secret: "a", why: "its mount " + ref + " changed at",
-			change: func() { c.write("ref/genome", "ACGA\n") }},
+			change: func() { c.write("ref 12:/30/genome", "ACGA\n") }},
 		{name: "touched", secret: "a",
 			change: func() { os.Chtimes(filepath.Join(ref, "genome"), time.Now(), time.Now()) }},
 		{name: "secret", secret: "b", why: "its mounts or secrets changed"},

@@ -16,14 +16,19 @@ type Mount struct {
 	Writable bool // InPlace
 }
 
-// ParseMount reads HOST:CONTAINER, which is read-only, or the text of InPlace.
+// ParseMount reads HOST:CONTAINER, which is read-only, or the text of InPlace. The last colon before a slash parts them,
+// as the name of a directory of the host may have others.
 func ParseMount(text string) (m Mount) {
 	rest, writable := strings.CutSuffix(text, ":rw")
 	readable := false
 	if !writable {
 		rest, readable = strings.CutSuffix(rest, ":in-place")
 	}
-	m.From, m.To, _ = strings.Cut(rest, ":")
+	if at := strings.LastIndex(rest, ":/"); at >= 0 {
+		m.From, m.To = rest[:at], rest[at+1:]
+	} else {
+		m.From, m.To, _ = strings.Cut(rest, ":")
+	}
 	m.Writable, m.InPlace = writable, writable || readable
 	// The name of a directory in place may have colons: it is there twice, and as long as half of the text.
 	if half := len(rest) / 2; m.InPlace && len(rest)%2 == 1 && rest[:half] == rest[half+1:] {

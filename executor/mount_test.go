@@ -17,7 +17,10 @@ func TestMountsInPlaceMayHaveAnyName(t *testing.T) {
 			}
 		}
 	}
-	if got, want := executor.ParseMount("/data:/in"), (executor.Mount{From: "/data", To: "/in"}); got != want {
-		t.Errorf("/data:/in is read as %+v", got)
+	for text, want := range map[string]executor.Mount{"/data:/in": {From: "/data", To: "/in"},
+		"/run 12:30/x:/in": {From: "/run 12:30/x", To: "/in"}, "/a:/b:/in": {From: "/a:/b", To: "/in"}} {
+		if got := executor.ParseMount(text); got != want {
+			t.Errorf("%s is read as %+v", text, got)
+		}
 	}
 }

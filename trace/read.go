@@ -29,7 +29,8 @@ type ReadOptions struct {
 	Define map[string]string
 	// Shell runs the commands that are for a shell, instead of the shell that the file names; "": as the file says.
 	Shell string
-	// Used, if set, gets the variables that makeflows use or set, and behind UsedSite the sites of programs in catalogs.
+	// Used, if set, gets the variables that makeflows use or set, and behind UsedSite the sites that programs of
+	// catalogs have.
 	Used map[string]bool
 	// Seen, if set, is told of each workflow that is read.
 	Seen func(*Workflow, []Fault)

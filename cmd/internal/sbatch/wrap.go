@@ -153,7 +153,7 @@ func (j *Job) fileName(pattern string) (string, error) {
 		return quote(path.Clean(path.Join(j.Dir, plain))), nil
 	}
 	if !path.IsAbs(pattern) {
-		pattern = path.Join(j.Dir, pattern)
+		pattern = path.Join(strings.ReplaceAll(j.Dir, "%", "%%"), pattern)
 	}
 	texts := map[byte]string{'%': "%", 's': "batch"}
 	words := map[byte]string{'N': `"$SLURMD_NODENAME"`, 'u': `"$SLURM_JOB_USER"`, 'x': `"$SLURM_JOB_NAME"`}

@@ -15,7 +15,7 @@ import (
 // there. It returns the directory and the exit code.
 func execute(t *testing.T, script string, element int, id string, args ...string) (dir string, code int) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "it's a dir")
+	dir = filepath.Join(t.TempDir(), "it's a dir, 100%j")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

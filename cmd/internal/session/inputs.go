@@ -387,8 +387,7 @@ func CheckMounts(subs []executor.Submission, consent bool) error {
 			"--container-mounts lets them read these", strings.Join(asked, "\n  "))
 	}
 	for _, m := range asked {
-		host, _, _ := strings.Cut(m, ":")
-		if _, err := os.Stat(host); err != nil {
+		if _, err := os.Stat(executor.ParseMount(m).From); err != nil {
 			return exit.Inputf("mount %s of a container: %w", m, err)
 		}
 	}

@@ -49,18 +49,18 @@ func mountTarget(to string) error {
 
 // MountOf checks HOST:CONTAINER[:ro], and returns it with an absolute HOST.
 func MountOf(text string) (string, error) {
-	parts := strings.Split(text, ":")
+	m := executor.ParseMount(strings.TrimSuffix(text, ":ro"))
 	switch {
-	case len(parts) == 3 && parts[2] != "ro":
+	case m.InPlace || strings.Contains(m.To, ":"):
 		return "", errors.New("directories of the host are read-only: write HOST:CONTAINER:ro")
-	case len(parts) != 2 && len(parts) != 3 || parts[0] == "":
+	case m.From == "" || m.To == "":
 		return "", errors.New("write HOST:CONTAINER:ro")
 	}
-	to := path.Clean(parts[1])
+	to := path.Clean(m.To)
 	if err := mountTarget(to); err != nil {
 		return "", err
 	}
-	from, err := filepath.Abs(parts[0])
+	from, err := filepath.Abs(m.From)
 	if err == nil {
 		from, err = filepath.EvalSymlinks(from)
 	}
@@ -121,7 +121,7 @@ func readAtMost(f io.Reader, most int64) (string, error) {
 func (s *Settings) Targets() error {
 	var seen []string
 	for _, m := range s.Mounts {
-		_, to, _ := strings.Cut(m, ":")
+		to := executor.ParseMount(m).To
 		if slices.Contains(seen, to) {
 			return exit.Usagef("--mount: two directories at %s", to)
 		}
