@@ -16,8 +16,8 @@ type Mount struct {
 	Writable bool // InPlace
 }
 
-// ParseMount reads HOST:CONTAINER, which is read-only, or the text of InPlace. The last colon before a slash parts them,
-// as the name of a directory of the host may have others.
+// ParseMount reads HOST:CONTAINER, which is read-only, or the text of InPlace. The last colon before a slash parts
+// them, as the name of a directory of the host may have others.
 func ParseMount(text string) (m Mount) {
 	rest, writable := strings.CutSuffix(text, ":rw")
 	readable := false

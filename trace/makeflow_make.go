@@ -432,8 +432,10 @@ func (l *lexer) single(out *strings.Builder, stays bool) {
 }
 
 // samePair matches what means the same to a shell outside of quotes once makeflow has read it, and dollar signs, which
-// it has to have with a backslash: one backslash before a character that means nothing to a shell, and two before others.
-var samePair = regexp.MustCompile(`(?s)\\(?:[^\\ \t|&;<>()"'` + "`" + `*?\[\]{}~!#]|\\(?:\\.|[ \t|&;<>()*?\[\]{}~!#]))`)
+// it has to have with a backslash: one backslash before a character that means nothing to a shell, and two before
+// others.
+var samePair = regexp.MustCompile(`(?s)\\(?:[^\\ \t|&;<>()"'` + "`*" + `?\[\]{}~!#]|` +
+	`\\(?:\\.|[ \t|&;<>()*?\[\]{}~!#]))`)
 
 // escapes are the characters that stand for others behind a backslash, in values and double quotes.
 var escapes = map[byte]byte{'a': 7, 'b': 8, 'f': 12, 'n': 10, 'r': 13, 't': 9, 'v': 11}

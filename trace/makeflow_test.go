@@ -184,25 +184,27 @@ func doubling() string {
 // A backslash that makeflow drops is told of, with the text as it is then.
 func TestDroppedBackslashesAreTold(t *testing.T) {
 	for text, says := range map[string]string{
-		"a:\n\tawk '{print $1\"\\t\"$2}' >a\n":                                       `2: the command is now: awk '{print $1"t"$2}' >a`,
-		"a:\n\tLOCAL grep -P '\\d+' >a\n":                                            `2: the command is now: grep -P 'd+' >a`,
-		"a:\n\techo \"x\\ty\" >a\n":                                                  "2: the command is now: echo \"x^Iy\" >a",
-		"S='s/\\./_/'\na:\n\tsed $S >a\n":                                            `1: the value of S is now: 's/./_/'`,
-		"P=\\d+\na:\n\tgrep $P >a\n":                                                 `1: the value of P is now: d+`,
-		"a: b\n@Q=\"\\w\"\n\tgrep $Q >a\n":                                           `2: the value of Q is now: "w"`,
-		"export E='\\s'\na:\n\techo >a\n":                                            `1: the value of E is now: 's'`,
-		"'a\\b': c\n\techo\n":                                                        `1: the list of files is now: ab: c`,
-		"S=a\\ b \\$x \\# c\na:\n\techo \\$HOME \\\\\\\\d a\\-b 'it' \"\\$x\" # c\n": "",
-		"a:\n\techo \\\\d >a\n":                                                      `2: the command is now: echo \d >a`,
-		"a:\n\tfind . \\( -name x \\) >a\n":                                          `2: the command is now: find . ( -name x ) >a`,
-		"a:\n\tgrep -c a\\ b c >a\n":                                                 `2: the command is now: grep -c a b c >a`,
-		"a:\n\tsed s#x#y# b >a\n":                                                    `2: the command is now: sed s`,
-		"a:\n\tprintf \"a\\\\nb \\\\d \\$x\\\n\" >a\n":                               "",
-		"a:\n\techo \"x\\\\\\$HOME\" >a\n":                                           `2: the command is now: echo "x\$HOME" >a`,
-		"a:\n\techo \"x\\\\\" >a\n":                                                  `2: the command is now: echo "x\" >a`,
-		"a:\n\tcut -d\" \" -f1 b >a\n":                                               `2: the command is now: cut -d"" -f1 b >a`,
-		"a:\n\techo \"x\\ y\" \" z\" >a\n":                                           `2: the command is now: echo "x y" "z" >a`,
-		"a:\n\tgrep -P '\\\\d+' \\\n\t  \"x\" >a\n":                                  `2: the command is now: grep -P '\d+'   "x" >a`,
+		"S=a\\ b \\$x \\# c\n" +
+			"a:\n\techo \\$HOME \\\\\\\\d a\\-b 'it' \"\\$x\" # c\n": "",
+
+		"a:\n\tawk '{print $1\"\\t\"$2}' >a\n":         `2: the command is now: awk '{print $1"t"$2}' >a`,
+		"a:\n\tLOCAL grep -P '\\d+' >a\n":              `2: the command is now: grep -P 'd+' >a`,
+		"a:\n\techo \"x\\ty\" >a\n":                    "2: the command is now: echo \"x^Iy\" >a",
+		"S='s/\\./_/'\na:\n\tsed $S >a\n":              `1: the value of S is now: 's/./_/'`,
+		"P=\\d+\na:\n\tgrep $P >a\n":                   `1: the value of P is now: d+`,
+		"a: b\n@Q=\"\\w\"\n\tgrep $Q >a\n":             `2: the value of Q is now: "w"`,
+		"export E='\\s'\na:\n\techo >a\n":              `1: the value of E is now: 's'`,
+		"'a\\b': c\n\techo\n":                          `1: the list of files is now: ab: c`,
+		"a:\n\techo \\\\d >a\n":                        `2: the command is now: echo \d >a`,
+		"a:\n\tfind . \\( -name x \\) >a\n":            `2: the command is now: find . ( -name x ) >a`,
+		"a:\n\tgrep -c a\\ b c >a\n":                   `2: the command is now: grep -c a b c >a`,
+		"a:\n\tsed s#x#y# b >a\n":                      `2: the command is now: sed s`,
+		"a:\n\tprintf \"a\\\\nb \\\\d \\$x\\\n\" >a\n": "",
+		"a:\n\techo \"x\\\\\\$HOME\" >a\n":             `2: the command is now: echo "x\$HOME" >a`,
+		"a:\n\techo \"x\\\\\" >a\n":                    `2: the command is now: echo "x\" >a`,
+		"a:\n\tcut -d\" \" -f1 b >a\n":                 `2: the command is now: cut -d"" -f1 b >a`,
+		"a:\n\techo \"x\\ y\" \" z\" >a\n":             `2: the command is now: echo "x y" "z" >a`,
+		"a:\n\tgrep -P '\\\\d+' \\\n\t  \"x\" >a\n":    `2: the command is now: grep -P '\d+'   "x" >a`,
 	} {
 		_, faults := flow(t, "Makeflow", text, nil)
 		got := ""

@@ -219,8 +219,8 @@ func (in *Inputs) idle(subs []executor.Submission) error {
 			}
 		}
 	}
-	return exit.Inputf("--inputs has no effect here: no file that these workflows read from outside is in %s; leave it "+
-		"out", strings.Join(append([]string{in.Inputs}, in.Dirs...), ", "))
+	return exit.Inputf("--inputs has no effect here: no file that these workflows read from outside is in %s; "+
+		"leave it out", strings.Join(append([]string{in.Inputs}, in.Dirs...), ", "))
 }
 
 func inputsDir(dir string) (string, error) {
