@@ -4,6 +4,7 @@
 //	null    gantry's own CPU time per task, with the log on, on the null runtime
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by
 //	        xargs, all with the same number in flight
+//	few     sixty trivial commands on two cores: gantry, snakemake, and "docker run" by xargs
 //	ways    trivial containers side by side at 1, 2, 4 and 8 in flight and as a chain: gantry with Docker and
 //	        without a daemon, a bare loop over the Engine API, and xargs, whose chains are one container after the
 //	        other
@@ -46,7 +47,7 @@ type bench struct {
 
 func main() {
 	var b bench
-	parts := flag.String("parts", "null,docker,ways,plan,stream,read,log", "what to measure")
+	parts := flag.String("parts", "null,docker,few,ways,plan,stream,read,log", "what to measure")
 	flag.StringVar(&b.gantry, "gantry", string(measure.Built), "the binary to measure")
 	flag.IntVar(&b.n, "n", 200, "containers per repetition of the part docker")
 	flag.IntVar(&b.inFlight, "c", 4, "containers in flight")
@@ -68,8 +69,8 @@ func main() {
 
 // run measures all parts: one that fails, as where there is no Docker Engine, keeps no other from being measured.
 func (b *bench) run(parts []string) error {
-	known := map[string]func() error{"null": b.null, "docker": b.docker, "ways": b.ways, "read": b.read, "log": b.log,
-		"plan": b.plan, "stream": b.stream, "before": b.before}
+	known := map[string]func() error{"null": b.null, "docker": b.docker, "few": b.few, "ways": b.ways,
+		"read": b.read, "log": b.log, "plan": b.plan, "stream": b.stream, "before": b.before}
 	for _, p := range parts {
 		if known[p] == nil {
 			return fmt.Errorf("unknown part %q: %s", p, strings.Join(slices.Sorted(maps.Keys(known)), ", "))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -48,6 +49,54 @@ func (b *bench) docker() error {
 	perTask := func(c measure.Cost) float64 { return c.CPU.Seconds() * 1000 / float64(b.n) }
 	fmt.Printf("  %-62s %10.4g ms\n", "CPU time per container of the bare loop", perTask(m[0]))
 	verdict("CPU time per container of gantry itself", perTask(m[1]), 4, "ms")
+	return nil
+}
+
+// few compares gantry with peers that have no limits, as people who have sixty commands start them: a rule a command.
+func (b *bench) few() error {
+	const n, snakefile = 60, "rule all:\n    input: expand('o{n}', n=range(60))\nrule t:\n    output: 'o{n}'\n" +
+		"    shell: 'echo {wildcards.n} >{output}'\n"
+	var rules strings.Builder
+	for i := range n {
+		fmt.Fprintf(&rules, "o%d:\n\techo %[1]d >o%[1]d\n", i)
+	}
+	in := func(args ...string) func() (measure.Cost, error) {
+		return func() (measure.Cost, error) {
+			dir, err := os.MkdirTemp(b.dir, "few")
+			for name, text := range map[string]string{"Makeflow": rules.String(), "Snakefile": snakefile} {
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+			}
+			if err != nil {
+				return measure.Cost{}, err
+			}
+			cmd := exec.CommandContext(b.ctx, args[0], args[1:]...)
+			cmd.Dir = dir
+			return measure.Of(cmd)
+		}
+	}
+	gantry, err := filepath.Abs(b.gantry)
+	if err != nil {
+		return err
+	}
+	xargs := b.xargs()
+	turns := []func() (measure.Cost, error){in(gantry, "run", "--quiet", "--image", image, "Makeflow"),
+		func() (measure.Cost, error) { return xargs.run(n, 2, false) }}
+	if _, err := exec.LookPath("snakemake"); err == nil {
+		turns = append(turns, in("snakemake", "-j2"))
+	}
+	m, err := measure.Turns(b.reps, turns...)
+	if err != nil {
+		return err
+	}
+	own := m[0].Wall.Seconds()
+	fmt.Printf("%d trivial commands: gantry run %.2f s, %s %.2f s\n", n, own, xargs.name, m[1].Wall.Seconds())
+	verdict("gantry / "+xargs.name+", wall time", own/m[1].Wall.Seconds(), 1./6, "")
+	if len(m) == 2 {
+		fmt.Println("  without snakemake: not installed (apt-get install snakemake)")
+		return nil
+	}
+	fmt.Printf("  snakemake -j2, without containers: %.2f s\n", m[2].Wall.Seconds())
+	verdict("gantry / snakemake -j2, wall time", own/m[2].Wall.Seconds(), 0.5, "")
 	return nil
 }
 
