@@ -162,9 +162,10 @@ func (w *Watcher) Final(key int64) Final {
 	}
 	if e.exact == 0 { // the thread has not come to it yet, or the group's end was missed
 		if live, there := w.procs(e); live < 0 && there {
-			w.end(e)
-		} else if live >= 0 {
+			w.end(e, e.want)
+		} else if live >= 0 { // its first process has ended, and the kernel ends this one, too
 			unix.Close(live)
+			w.end(e, e.want&OOM)
 		}
 	}
 	f := Final{Counters: e.got, Limits: e.limits, Exact: e.exact, Ended: e.over}
@@ -482,7 +483,7 @@ func (w *Watcher) ended(e *watch, now time.Time) {
 		return
 	}
 	e.last = last
-	w.end(e)
+	w.end(e, e.want)
 	e.over = now
 	select {
 	case e.ends <- struct{}{}:
@@ -493,8 +494,8 @@ func (w *Watcher) ended(e *watch, now time.Time) {
 }
 
 // end takes the last reading. Of a group that vanishes meanwhile it gives only some of the wanted counters.
-func (w *Watcher) end(e *watch) {
-	c := e.files.counters(e.want)
+func (w *Watcher) end(e *watch, want Set) {
+	c := e.files.counters(want)
 	if c.Got == 0 {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"gantry/cgroup"
@@ -159,8 +160,10 @@ func (h *harvest) measure() {
 	}
 	u.Applied = limitsOf(final.Limits)
 	h.x.Usage = *u
-	// Without the kernel's own count, Docker's flag needs a second witness: the peak has reached the limit.
-	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && c.OOMKilled && c.Memory > 0 && k.PeakMemory >= c.Memory-c.Memory/64 {
+	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then SIGKILL, or Docker's
+	// flag, needs a second witness: the peak has reached the limit.
+	killed := c.OOMKilled || c.ExitCode == 128+int(syscall.SIGKILL)
+	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && killed && c.Memory > 0 && k.PeakMemory >= c.Memory-c.Memory/64 {
 		h.x.Usage.OOMKills, e.EngineOOM = 1, true
 	}
 	e.OOMKills, e.PeakMemory, e.MemoryLimit = k.OOMKills, k.PeakMemory, c.Memory

@@ -39,7 +39,7 @@ type Evidence struct {
 	EngineDown bool   // the engine was stopped, killed or restarted at the time
 	EngineNew  bool   // it had just been started when it started the container
 	Loss       string // why it lost the container; "" if it does not say
-	EngineOOM  bool   // it reports an out-of-memory kill, and the peak reached the limit
+	EngineOOM  bool   // it reports SIGKILL or an out-of-memory kill, and the peak reached the limit
 
 	// Of the kernel.
 	Told        bool // it reported how the first process ended
@@ -251,8 +251,8 @@ func (e Evidence) oomKills() int64 {
 
 func (e Evidence) oom() string {
 	if e.OOMKills == 0 {
-		return fmt.Sprintf("the %s reports an out-of-memory kill, and the peak of %s reached the limit of %s: "+
-			"it needs more memory", e.Teller.Engine, shown.Size(e.PeakMemory), shown.Size(e.MemoryLimit))
+		return fmt.Sprintf("it was killed, and its peak of %s had reached the memory limit of %s: it needs more memory",
+			shown.Size(e.PeakMemory), shown.Size(e.MemoryLimit))
 	}
 	return fmt.Sprintf("the kernel killed %s at the memory limit of %s (peak %s): it needs more memory",
 		Plural(e.OOMKills, "process", "processes"), shown.Size(e.MemoryLimit), shown.Size(e.PeakMemory))
