@@ -105,13 +105,11 @@ func (r *Run) keepContents(b *executor.Batch) error {
 
 // Known returns the known content of a file of the run; ok is false if there is none.
 func (r *Run) Known(ctx context.Context, f planner.FileID) (c reuse.Content, ok bool, err error) {
-	all, err := collect(ctx, r.db, func(scan Scan) (c reuse.Content, err error) {
-		return c, scanContent(scan, &c, &c.Node)
+	err = r.db.Each(ctx, func(scan Scan) error {
+		ok = true
+		return scanContent(scan, &c, &c.Node)
 	}, "SELECT node, "+contentColumns+" FROM contents c WHERE run = ? AND file = ?", r.id, f)
-	if err != nil || len(all) == 0 {
-		return c, false, err
-	}
-	return all[0], true, nil
+	return c, ok, err
 }
 
 const contentColumns = "c.file, c.size_bytes, c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256, c.removed"
@@ -155,9 +153,8 @@ func (db *DB) Remember(s reuse.Stamp, sum reuse.Sum, hashed time.Time) error {
 // Candidates returns the attempts of all runs that ended well, or took over outputs of one, of tasks of that identity;
 // the latest run first. At most most of them.
 func (db *DB) Candidates(ctx context.Context, identity []byte, most int) ([]reuse.Candidate, error) {
-	return collect(ctx, db, func(scan Scan) (c reuse.Candidate, err error) {
-		return c, scan(&c.RunID, &c.Run, &c.Workflow, &c.Flow, &c.Task, &c.Attempt, &c.Ran, &c.From, &c.Image)
-	}, `SELECT r.id, r.name, w.workflow, w.name, x.task, x.attempt, x.ran_ns, x.from_run, coalesce(i.id, '') FROM (
+	return RowsOf[reuse.Candidate](ctx, db, `SELECT r.id, w.workflow, r.name, w.name, x.task, x.attempt, x.ran_ns,
+		x.from_run, coalesce(i.id, '') FROM (
 		SELECT t.run, t.task, t.workflow, t.image, a.attempt, a.ran_ns, '' AS from_run FROM tasks t
 			JOIN attempts a ON a.run = t.run
 			AND a.attempt = t.attempt AND a.task = t.task WHERE t.identity = ?1 AND a.outcome = 'ok'

@@ -61,18 +61,13 @@ func (p *Past) History(ctx context.Context, latest int) ([]predict.Sample, error
 	var out []predict.Sample
 	have := map[string]int{}
 	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		return true, db.Each(ctx, func(scan Scan) error {
-			var s predict.Sample
-			f := &s.Features
-			if err := scan(&s.Kind, &s.Ran, &s.Declared, &f.Speed, &f.Input, &f.CPU, &f.Memory); err != nil {
-				return err
-			}
+		return true, EachRow(ctx, db, func(s *predict.Sample) error {
 			if have[s.Kind]++; have[s.Kind] <= latest {
-				out = append(out, s)
+				out = append(out, *s)
 			}
 			return nil
-		}, `SELECT t.kind, `+wholeRun+`, coalesce(CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER), 0), n.speed,
-			coalesce(t.input_bytes, 0), a.hold_millicores, a.hold_memory_bytes FROM attempts a
+		}, `SELECT t.kind, coalesce(t.input_bytes, 0), a.hold_millicores, a.hold_memory_bytes, n.speed, 0,
+			coalesce(CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER), 0), `+wholeRun+` FROM attempts a
 			JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run AND n.node = a.node
 			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns > 0 ORDER BY a.ended_ns DESC, a.attempt DESC`, run)
 	})
@@ -186,27 +181,24 @@ const (
 // Training returns the measurements of attempts that ended well, in the runs on a kind of runtime ("": on all), in
 // order of time. Of a task that was preempted nothing is taken: its last attempt may be a part of it.
 func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, error) {
-	type row struct {
-		id  int64
-		run TrainingRun
-	}
-	rows, err := collect(ctx, db, func(scan Scan) (r row, err error) {
-		var started int64
-		err = scan(&r.id, &r.run.Name, &started, &r.run.Runtime, &r.run.TimeScale, &r.run.SizeScale)
-		r.run.Started = time.Unix(0, started).UTC()
-		return r, err
-	}, "SELECT id, name, started_unix_ns, runtime, time_scale, size_scale FROM runs WHERE ? IN ('', runtime) ORDER "+
-		"BY started_unix_ns, id", runtime)
+	rows, err := RowsOf[struct {
+		ID, Started          int64
+		Name, Runtime        string
+		TimeScale, SizeScale float64
+	}](ctx, db, "SELECT id, started_unix_ns, name, runtime, time_scale, size_scale FROM runs WHERE ? IN ('', runtime) "+
+		"ORDER BY started_unix_ns, id", runtime)
 	if err != nil {
 		return nil, err
 	}
 	var out []TrainingRun
 	for _, r := range rows {
-		if err := db.samples(ctx, r.id, &r.run); err != nil {
+		run := TrainingRun{Name: r.Name, Started: time.Unix(0, r.Started).UTC(), Runtime: r.Runtime,
+			TimeScale: r.TimeScale, SizeScale: r.SizeScale}
+		if err := db.samples(ctx, r.ID, &run); err != nil {
 			return nil, err
 		}
-		if len(r.run.Samples)+len(r.run.LeftOut) > 0 {
-			out = append(out, r.run)
+		if len(run.Samples)+len(run.LeftOut) > 0 {
+			out = append(out, run)
 		}
 	}
 	return out, nil

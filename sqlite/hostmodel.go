@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"time"
 )
@@ -45,18 +44,10 @@ func (db *DB) RefineHostModel(ctx context.Context, m *HostModel, at time.Time) e
 // be read are among them, as damaged.
 func (db *DB) HostModels(ctx context.Context, runtime string) ([]HostModel, error) {
 	return collect(ctx, db, func(scan Scan) (m HostModel, err error) {
-		var created, model string
-		var refined sql.NullString
-		if err := scan(&m.ID, &m.Runtime, &m.Host, &m.Kernel, &m.Engine, &m.Cores, &m.Gantry, &created, &m.Busy,
-			&refined, &m.Refinements, &model); err != nil {
-			m.Damaged = err
-			return m, nil
-		}
+		var model string
+		m.Damaged = scan(&m.ID, &m.Runtime, &m.Host, &m.Kernel, &m.Engine, &m.Cores, &m.Gantry, (*wall)(&m.Created),
+			&m.Busy, (*wall)(&m.Refined), &m.Refinements, &model)
 		m.Model = json.RawMessage(model)
-		if m.Created, err = time.Parse(time.RFC3339Nano, created); err == nil && refined.Valid {
-			m.Refined, err = time.Parse(time.RFC3339Nano, refined.String)
-		}
-		m.Damaged = err
 		return m, nil
 	}, `SELECT id, runtime, host, kernel, engine, cores, gantry, created_wall, busy, refined_wall, refinements, model
 		FROM host_models WHERE ? IN (runtime, '') ORDER BY id DESC`, runtime)

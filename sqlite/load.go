@@ -67,14 +67,8 @@ func (db *DB) Changes(ctx context.Context, run string, load Load, each func(Chan
 	if err != nil {
 		return err
 	}
-	return db.Each(ctx, func(scan Scan) error {
-		var c Change
-		if err := scan(&c.Node, &c.At, &c.By); err != nil {
-			return err
-		}
-		return each(c)
-	}, `SELECT node, at, sum(change) FROM (`+loads[load]+`) WHERE node >= 0
-		GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, id)
+	return EachRow(ctx, db, func(c *Change) error { return each(*c) },
+		`SELECT node, at, sum(change) FROM (`+loads[load]+`) WHERE node >= 0 GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, id)
 }
 
 // Slots places attempts in rows of their nodes, so that no two of one row overlap.

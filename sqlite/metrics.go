@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"math"
 	"time"
@@ -70,15 +69,17 @@ func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, db, func(scan Scan) (Metric, error) {
-		var m Metric
-		var value sql.NullFloat64
-		err := scan(&m.Name, &value)
-		if m.Value = value.Float64; !value.Valid {
-			m.Value = math.NaN()
+	rows, err := RowsOf[struct {
+		Name  string
+		Value *float64
+	}](ctx, db, "SELECT name, value FROM run_metrics WHERE run = ? ORDER BY position", id)
+	all := make([]Metric, len(rows))
+	for i, r := range rows {
+		if all[i] = (Metric{r.Name, math.NaN()}); r.Value != nil {
+			all[i].Value = *r.Value
 		}
-		return m, err
-	}, "SELECT name, value FROM run_metrics WHERE run = ? ORDER BY position", id)
+	}
+	return all, err
 }
 
 // MeasuredWorkflow is a workflow with its metrics. Nil is not reached or not defined.

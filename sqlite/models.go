@@ -114,21 +114,11 @@ func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]T
 		where = "ORDER BY id DESC"
 	}
 	return collect(ctx, db, func(scan Scan) (m TrainedModel, err error) {
-		var created string
 		var seed int64 // of models of older versions
-		var texts [4]string
-		if err := scan(&m.Name, &m.Version, &m.Method, &created, &m.Gantry, &m.Runtime, &m.TimeScale, &m.SizeScale,
-			&seed, &m.Samples, &texts[0],
-			&texts[1], &texts[2], &texts[3]); err != nil {
-			return m, err
-		}
-		if m.Created, err = time.Parse(time.RFC3339Nano, created); err != nil {
-			return m, err
-		}
-		for i, v := range []any{&m.Runs, &m.HeldOut, &m.Scores, &m.Model} {
-			if err := json.Unmarshal([]byte(texts[i]), v); err != nil {
-				return m, fmt.Errorf("model %s is damaged: %w", m.Reference(), err)
-			}
+		if err := scan(&m.Name, &m.Version, &m.Method, (*wall)(&m.Created), &m.Gantry, &m.Runtime, &m.TimeScale,
+			&m.SizeScale, &seed, &m.Samples, asJSON{&m.Runs}, asJSON{&m.HeldOut}, asJSON{&m.Scores},
+			asJSON{&m.Model}); err != nil {
+			return m, fmt.Errorf("model %s: %w", m.Reference(), err)
 		}
 		if m.Model.Kinds == nil {
 			m.Model = nil

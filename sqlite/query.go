@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"time"
 )
 
 // Scan reads the columns of a row.
@@ -44,40 +45,60 @@ func (db *DB) one(ctx context.Context, query string, args []any, columns ...any)
 	return db.wrap("read", db.readers.QueryRowContext(ctx, query, args...).Scan(columns...))
 }
 
-// collect reads the rows of a query.
-func collect[T any](ctx context.Context, db *DB, read func(Scan) (T, error), query string, args ...any) ([]T, error) {
-	all := []T{}
-	err := db.Each(ctx, func(scan Scan) error {
-		v, err := read(scan)
-		all = append(all, v)
-		return err
-	}, query, args...)
-	return all, err
-}
-
 // Asked is what queries are asked of: a DB or a Snapshot.
 type Asked interface {
 	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	EachOf(rows *sql.Rows, f func(Scan) error) error
 }
 
-// RowsOf reads the rows of a query: its columns are the first exported fields of T, in order, with those of structs
-// among them, or T itself.
-func RowsOf[T any](ctx context.Context, db Asked, query string, args ...any) ([]T, error) {
-	all := []T{}
+// EachRow calls f for each row of a query, in the same variable: its columns are the first exported fields of T, in
+// order, with those of structs and arrays among them, or T itself.
+func EachRow[T any](ctx context.Context, db Asked, f func(*T) error, query string, args ...any) error {
 	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	names, _ := rows.Columns() // they are open
 	var row T
 	columns := placesOf(reflect.ValueOf(&row).Elem())[:len(names)]
-	err = db.EachOf(rows, func(scan Scan) error {
-		err := scan(columns...)
-		all = append(all, row)
-		return err
+	return db.EachOf(rows, func(scan Scan) error {
+		if err := scan(columns...); err != nil {
+			return err
+		}
+		return f(&row)
 	})
+}
+
+// RowsOf reads the rows of a query as EachRow does.
+func RowsOf[T any](ctx context.Context, db Asked, query string, args ...any) ([]T, error) {
+	all := []T{}
+	err := EachRow(ctx, db, func(row *T) error {
+		all = append(all, *row)
+		return nil
+	}, query, args...)
 	return all, err
+}
+
+// MapOf reads the rows of a query whose first columns are the key of a map and whose others are its value.
+func MapOf[K comparable, V any](ctx context.Context, db Asked, query string, args ...any) (map[K]V, error) {
+	type row struct {
+		Key   K
+		Value V
+	}
+	all := map[K]V{}
+	return all, EachRow(ctx, db, func(r *row) error {
+		all[r.Key] = r.Value
+		return nil
+	}, query, args...)
+}
+
+// RowOf reads the row of a query; the zero value if there is none.
+func RowOf[T any](ctx context.Context, db Asked, query string, args ...any) (row T, err error) {
+	err = EachRow(ctx, db, func(r *T) error {
+		row = *r
+		return nil
+	}, query, args...)
+	return row, err
 }
 
 // JSON is a column with JSON; NULL is the zero value.
@@ -86,18 +107,49 @@ type JSON[T any] struct{ V T }
 // Scan implements sql.Scanner.
 func (j *JSON[T]) Scan(v any) error {
 	*j = JSON[T]{} // rows share no map or slice
+	return asJSON{&j.V}.Scan(v)
+}
+
+// asJSON is a column with JSON for a variable; NULL leaves that as it is.
+type asJSON struct{ to any }
+
+// Scan implements sql.Scanner.
+func (j asJSON) Scan(v any) error {
 	switch text := v.(type) {
 	case string:
-		return json.Unmarshal([]byte(text), &j.V)
+		return json.Unmarshal([]byte(text), j.to)
 	case []byte:
-		return json.Unmarshal(text, &j.V)
+		return json.Unmarshal(text, j.to)
 	}
 	return nil
 }
 
+// wall is a column with a time as RFC 3339; NULL is the zero time.
+type wall time.Time
+
+// Scan implements sql.Scanner.
+func (w *wall) Scan(v any) (err error) {
+	var t time.Time
+	if text, ok := v.(string); ok {
+		t, err = time.Parse(time.RFC3339Nano, text)
+	}
+	*w = wall(t)
+	return err
+}
+
 func placesOf(v reflect.Value) (places []any) {
-	if v.Kind() != reflect.Struct || v.Addr().Type().Implements(reflect.TypeFor[sql.Scanner]()) {
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		return []any{(*wall)(v.Addr().Interface().(*time.Time))}
+	}
+	scans := v.Addr().Type().Implements(reflect.TypeFor[sql.Scanner]())
+	if scans || v.Kind() != reflect.Struct && v.Kind() != reflect.Array {
 		return []any{v.Addr().Interface()}
+	}
+	if v.Kind() == reflect.Array {
+		for i := range v.Len() {
+			places = append(places, placesOf(v.Index(i))...)
+		}
+		return places
 	}
 	for i := range v.NumField() {
 		if f := v.Type().Field(i); f.IsExported() || f.Anonymous {
@@ -169,6 +221,12 @@ func (db *DB) queryInt(query string, args ...any) (n int64, err error) {
 func scanned(row []driver.Value) Scan {
 	return func(columns ...any) error {
 		for i, to := range columns {
+			if scanner, ok := to.(sql.Scanner); ok {
+				if err := scanner.Scan(row[i]); err != nil {
+					return err
+				}
+				continue
+			}
 			switch v := row[i].(type) {
 			case int64:
 				reflect.ValueOf(to).Elem().SetInt(v)
@@ -178,4 +236,15 @@ func scanned(row []driver.Value) Scan {
 		}
 		return nil
 	}
+}
+
+// collect reads the rows of a query by hand.
+func collect[T any](ctx context.Context, db *DB, read func(Scan) (T, error), query string, args ...any) ([]T, error) {
+	all := []T{}
+	err := db.Each(ctx, func(scan Scan) error {
+		v, err := read(scan)
+		all = append(all, v)
+		return err
+	}, query, args...)
+	return all, err
 }

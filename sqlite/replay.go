@@ -220,15 +220,8 @@ type Flow struct {
 // KnownEnds returns when gantry knew of the end of each attempt of a run, in nanoseconds on the axis of the run, by its
 // number.
 func (db *DB) KnownEnds(ctx context.Context, run string) (map[int64]int64, error) {
-	ends := map[int64]int64{}
-	err := db.Each(ctx, func(scan Scan) error {
-		var attempt, at int64
-		err := scan(&attempt, &at)
-		ends[attempt] = at
-		return err
-	}, `SELECT coalesce(e.body ->> 'attempt', 0), e.at_ns FROM runs r JOIN events e ON e.run = r.id AND e.kind = ?
-		WHERE r.name = ?`, int64(planner.KindAttemptExited), run)
-	return ends, err
+	return MapOf[int64, int64](ctx, db, `SELECT coalesce(e.body ->> 'attempt', 0), e.at_ns FROM runs r
+		JOIN events e ON e.run = r.id AND e.kind = ? WHERE r.name = ?`, int64(planner.KindAttemptExited), run)
 }
 
 // Flows lists the workflows of a run that have arrived, in order. The run is given as in Summary.

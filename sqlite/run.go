@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
@@ -214,22 +213,13 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 	}
 	info := RunInfo{Name: found}
 	var started int64
-	var texts [5]sql.NullString
 	if err := db.one(ctx, `SELECT runtime, policy, version, started_unix_ns, seed, time_scale, size_scale, command,
 		cluster, platform, host, settings FROM runs WHERE id = ?`, []any{id}, &info.Runtime, &info.Policy,
-		&info.Version,
-		&started, &info.Seed, &info.TimeScale, &info.SizeScale, &texts[0], &texts[1], &texts[2], &texts[3],
-		&texts[4]); err != nil {
-		return 0, RunInfo{}, err
+		&info.Version, &started, &info.Seed, &info.TimeScale, &info.SizeScale, asJSON{&info.Command},
+		asJSON{&info.Cluster}, asJSON{&info.Platform}, asJSON{&info.Host}, asJSON{&info.Settings}); err != nil {
+		return 0, RunInfo{}, fmt.Errorf("run %s: %w", found, err)
 	}
 	info.Started = time.Unix(0, started).UTC()
-	for i, v := range []any{&info.Command, &info.Cluster, &info.Platform, &info.Host, &info.Settings} {
-		if texts[i].Valid {
-			if err := json.Unmarshal([]byte(texts[i].String), v); err != nil {
-				return 0, RunInfo{}, fmt.Errorf("read log %s: run %s: %w", db.path, found, err)
-			}
-		}
-	}
 	images, err := db.images(ctx, id)
 	if len(images) > 0 {
 		info.Images = images

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -177,20 +179,12 @@ const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, 
 // submittedBy reads the rows of a request on the connection of the writer, so that it sees its own transaction.
 func (db *DB) submittedBy(key string) (out []Submitted, err error) {
 	err = db.written(func(row []driver.Value) error {
-		s, err := scanSubmitted(scanned(row))
+		var s Submitted
+		err := scanned(row)(placesOf(reflect.ValueOf(&s).Elem())[:len(row)]...)
 		out = append(out, s)
 		return err
 	}, submittedColumns+"WHERE s.key = ? ORDER BY s.position", key)
 	return out, err
-}
-
-func scanSubmitted(scan Scan) (s Submitted, err error) {
-	var wall string
-	if err = scan(&s.ID, &s.Run, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name, &s.Kind,
-		&wall, &s.At, &s.Arrival, &s.State, &s.Message, &s.Workflow, &s.Task, &s.Options); err == nil {
-		s.Wall, err = time.Parse(time.RFC3339Nano, wall)
-	}
-	return s, err
 }
 
 // UnknownSubmissionError is returned for an id that no submission has.
@@ -202,8 +196,7 @@ func (e *UnknownSubmissionError) Error() string {
 
 // Submitted returns a submission of any run of the log.
 func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
-	all, err := collect(ctx, db, scanSubmitted,
-		submittedColumns+"WHERE s.id = ?", id)
+	all, err := RowsOf[Submitted](ctx, db, submittedColumns+"WHERE s.id = ?", id)
 	if err != nil {
 		return nil, err
 	}
@@ -215,8 +208,7 @@ func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
 
 // SubmittedWith returns the submissions of a request; none if it was not accepted.
 func (db *DB) SubmittedWith(ctx context.Context, key string) ([]Submitted, error) {
-	return collect(ctx, db, scanSubmitted,
-		submittedColumns+"WHERE s.key = ? ORDER BY s.position", key)
+	return RowsOf[Submitted](ctx, db, submittedColumns+"WHERE s.key = ? ORDER BY s.position", key)
 }
 
 // SubmittedTo returns the latest submissions to any server of the log, the newest first, at most that many; of these
@@ -224,10 +216,10 @@ func (db *DB) SubmittedWith(ctx context.Context, key string) ([]Submitted, error
 func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []Submitted, err error) {
 	const order = "ORDER BY s.id DESC LIMIT ?"
 	if users == nil {
-		return collect(ctx, db, scanSubmitted, submittedColumns+order, most)
+		return RowsOf[Submitted](ctx, db, submittedColumns+order, most)
 	}
 	for _, user := range users { // one by one they are found by an index, in this order
-		of, err := collect(ctx, db, scanSubmitted, submittedColumns+"WHERE s.uid = ? "+order, user, most)
+		of, err := RowsOf[Submitted](ctx, db, submittedColumns+"WHERE s.uid = ? "+order, user, most)
 		if err != nil {
 			return nil, err
 		}
@@ -248,11 +240,9 @@ type SingleTask struct {
 
 // SingleTasks returns the latest of all runs, at most that many, the newest first.
 func (db *DB) SingleTasks(ctx context.Context, most int) ([]SingleTask, error) {
-	return collect(ctx, db, func(scan Scan) (t SingleTask, err error) {
-		return t, scan(&t.UID, &t.Options, &t.Kind, &t.Ran)
-	}, "SELECT s.uid, s.options, t.kind, a.ran_ns FROM submitted s JOIN tasks t ON t.run = s.run AND t.task = s.task "+
-		"JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt WHERE s.kind = 'task' AND a.outcome = 'ok' "+
-		"ORDER BY s.id DESC LIMIT ?", most)
+	return RowsOf[SingleTask](ctx, db, "SELECT s.uid, s.options, t.kind, a.ran_ns FROM submitted s "+
+		"JOIN tasks t ON t.run = s.run AND t.task = s.task JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
+		"WHERE s.kind = 'task' AND a.outcome = 'ok' ORDER BY s.id DESC LIMIT ?", most)
 }
 
 // ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end,
@@ -269,13 +259,8 @@ func (db *DB) ToServe(ctx context.Context) (string, error) {
 
 // Waiting returns the submissions to the run that have not arrived, by arrival, with their definitions.
 func (r *Run) Waiting(ctx context.Context) ([]Submitted, error) {
-	const query = "SELECT id, key, position, uid, gid, pid, user, tenant, name, kind, accepted_ns, at_ns, " +
-		"coalesce(options, ''), definition FROM submitted WHERE run = ? AND state = 'accepted' ORDER BY at_ns, id"
-	return collect(ctx, r.db, func(scan Scan) (s Submitted, err error) {
-		s.Run, s.State, s.Workflow, s.Task = r.info.Name, Accepted, planner.None, planner.None
-		return s, scan(&s.ID, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name, &s.Kind,
-			&s.At, &s.Arrival, &s.Options, &s.Definition)
-	}, query, r.id)
+	return RowsOf[Submitted](ctx, r.db, strings.Replace(submittedColumns, " FROM", ", s.definition FROM", 1)+
+		"WHERE s.run = ? AND s.state = 'accepted' ORDER BY s.at_ns, s.id", r.id)
 }
 
 // WorkflowName is the name of a workflow in a run.
@@ -293,7 +278,7 @@ func (db *DB) WorkflowsOf(ctx context.Context, run, tenant string) ([]string, er
 
 // Entered returns the submissions to the run that have arrived or were settled, in order.
 func (r *Run) Entered(ctx context.Context) ([]Submitted, error) {
-	return collect(ctx, r.db, scanSubmitted,
+	return RowsOf[Submitted](ctx, r.db,
 		submittedColumns+"WHERE s.run = ? AND s.state <> 'accepted' ORDER BY s.id", r.id)
 }
 
@@ -453,15 +438,13 @@ func (db *DB) insertSubmissions(run int64, subs []executor.Submission, blobs [][
 // still to come.
 func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission, error) {
 	var out []executor.Submission
-	err := r.db.Each(ctx, func(scan Scan) error {
-		var name string
-		var blob []byte
-		if err := scan(&name, &blob); err != nil {
-			return err
-		}
-		sub, err := decodeSubmission(blob, math.MaxInt, math.MaxInt)
+	err := EachRow(ctx, r.db, func(row *struct {
+		Name string
+		Blob []byte
+	}) error {
+		sub, err := decodeSubmission(row.Blob, math.MaxInt, math.MaxInt)
 		if err != nil {
-			return fmt.Errorf("read log %s: run %s, submission %s: %w", r.db.path, r.info.Name, name, err)
+			return fmt.Errorf("read log %s: run %s, submission %s: %w", r.db.path, r.info.Name, row.Name, err)
 		}
 		out = append(out, *sub)
 		return nil

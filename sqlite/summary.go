@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -262,19 +261,9 @@ const overviewQuery = `SELECT r.name, r.runtime, r.policy, r.state, r.started_wa
 	FROM runs r `
 
 func scanOverview(scan Scan) (o Overview, err error) {
-	var names, counts, model []byte
-	err = scan(&o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
-		&names, &counts, &model)
-	if err == nil {
-		err = json.Unmarshal(names, &o.Names)
-	}
-	if err == nil {
-		err = json.Unmarshal(model, &o.HostModel)
-	}
 	var n map[string]int
-	if err == nil {
-		err = json.Unmarshal(counts, &n)
-	}
+	err = scan(&o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
+		asJSON{&o.Names}, asJSON{&n}, asJSON{&o.HostModel})
 	for state, tasks := range n {
 		if state != "workflows" && state != taskStates[taskContinued] {
 			o.Tasks += tasks

@@ -459,13 +459,6 @@ func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) e
 	if err != nil {
 		return err
 	}
-	return db.Each(ctx, func(scan Scan) error {
-		var t TaskRow
-		if err := scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Outcome, &t.Node, &t.Attempts, &t.Wait,
-			&t.Runtime); err != nil {
-			return err
-		}
-		return each(t)
-	}, `SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s
-		FROM v_tasks WHERE run = ?`, name)
+	return EachRow(ctx, db, func(t *TaskRow) error { return each(*t) },
+		`SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s FROM v_tasks WHERE run = ?`, name)
 }

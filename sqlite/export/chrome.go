@@ -67,15 +67,17 @@ func Chrome(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 		return err
 	}
 	c := &chrome{ctx: ctx, db: db, run: info.Name, out: bufio.NewWriter(w)}
-	var state string
-	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&c.id, &c.clock, &state) },
-		`SELECT r.id, coalesce(k.at_ns, 0), r.state FROM runs r LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`,
-		info.Name)
+	row, err := sqlite.RowOf[struct {
+		ID, Clock int64
+		State     string
+	}](ctx, db, `SELECT r.id, coalesce(k.at_ns, 0), r.state FROM runs r LEFT JOIN clocks k ON k.run = r.id
+		WHERE r.name = ?`, info.Name)
 	if err != nil {
 		return err
 	}
+	c.id, c.clock = row.ID, row.Clock
 	head, err := json.Marshal(map[string]any{"run": info.Name, "policy": info.Policy, "runtime": info.Runtime,
-		"state": state, "started": info.Started, "version": info.Version, "time_scale": info.TimeScale})
+		"state": row.State, "started": info.Started, "version": info.Version, "time_scale": info.TimeScale})
 	if err != nil {
 		return err
 	}
@@ -154,55 +156,46 @@ type chromeAttempt struct {
 }
 
 func (c *chrome) attempts() error {
-	return c.db.Each(c.ctx, func(scan sqlite.Scan) error {
-		var a chromeAttempt
-		var task int
-		var node int
-		var queued int64
-		var staged, started, ended *int64
-		if err := scan(&task, &node, &a.Workflow, &a.Task, &a.Type, &a.Attempt, &a.Try, &a.Outcome, &a.ExitCode,
-			&a.Message, &a.Estimate, &a.Planned, &a.CPU, &a.Peak, &a.Read, &a.Written, &a.Cores, &a.Memory,
-			&queued, &staged, &started, &ended); err != nil {
-			return err
-		}
-		if node < 0 { // a task without time has no place
+	return sqlite.EachRow(c.ctx, c.db, func(r *struct {
+		Task, Node      int
+		A               chromeAttempt
+		Queued, Ended   int64
+		Staged, Started *int64
+	}) error {
+		if r.Node < 0 { // a task without time has no place
 			return nil
 		}
-		end := c.clock
-		if ended != nil {
-			end = *ended
-		}
-		end = max(end, queued)
-		p := place{queued, end, int32(node + 1), int32(c.slots.Take(node, queued, end) + 1), false}
-		c.slice(a.Task, a.Type, p, queued, end, &a)
-		c.phases(p, a.Attempt, staged, started)
-		p.ok = a.Outcome != nil && *a.Outcome == planner.OK.String()
-		for len(c.places) <= task {
+		end := max(r.Ended, r.Queued)
+		p := place{r.Queued, end, int32(r.Node + 1), int32(c.slots.Take(r.Node, r.Queued, end) + 1), false}
+		c.slice(r.A.Task, r.A.Type, p, r.Queued, end, &r.A)
+		c.phases(p, r.A.Attempt, r.Staged, r.Started)
+		p.ok = r.A.Outcome != nil && *r.A.Outcome == planner.OK.String()
+		for len(c.places) <= r.Task {
 			c.places = append(c.places, place{})
 		}
-		c.places[task] = p
+		c.places[r.Task] = p
 		return nil
 	}, `SELECT a.task, a.node, w.name, t.name, t.kind, a.attempt, a.try, a.outcome, a.exit_code, a.message,
 		a.estimate_ns / 1e9, a.planned_end_ns / 1e9, (a.cpu_user_ns + a.cpu_system_ns) / 1e9, a.peak_memory_bytes,
 		a.read_bytes, a.written_bytes, a.hold_millicores / 1e3, a.hold_memory_bytes,
-		a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns
+		a.queued_ns, coalesce(a.ended_ns, ?), a.staged_ns, a.started_ns
 		FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
 		CROSS JOIN workflows w ON w.run = a.run AND w.workflow = t.workflow
-		WHERE a.run = ? AND a.queued_ns IS NOT NULL ORDER BY a.attempt`, c.id)
+		WHERE a.run = ? AND a.queued_ns IS NOT NULL ORDER BY a.attempt`, c.clock, c.id)
 }
 
 // reused writes tasks that took over outputs of an earlier attempt as instants of their node.
 func (c *chrome) reused() error {
-	return c.db.Each(c.ctx, func(scan sqlite.Scan) error {
-		var at, node, attempt int64
-		var workflow, task, kind, run string
-		var ran *float64
-		if err := scan(&at, &node, &workflow, &task, &kind, &run, &attempt, &ran); err != nil {
-			return err
-		}
-		c.event(traceEvent{Name: task, Cat: "reused", Ph: "i", TS: micros(at), PID: int(node + 1), Scope: "p",
-			Args: map[string]any{"workflow": workflow, "task": task, "type": kind, "outcome": "reused",
-				"from_run": run, "from_attempt": attempt, "ran_s": ran}})
+	return sqlite.EachRow(c.ctx, c.db, func(r *struct {
+		At                        micros
+		Node                      int
+		Workflow, Task, Kind, Run string
+		Attempt                   int64
+		Ran                       *float64
+	}) error {
+		c.event(traceEvent{Name: r.Task, Cat: "reused", Ph: "i", TS: r.At, PID: r.Node + 1, Scope: "p",
+			Args: map[string]any{"workflow": r.Workflow, "task": r.Task, "type": r.Kind, "outcome": "reused",
+				"from_run": r.Run, "from_attempt": r.Attempt, "ran_s": r.Ran}})
 		return nil
 	}, `SELECT u.at_ns, coalesce(t.node, 0), w.name, t.name, t.kind, u.from_run, u.from_attempt, u.ran_ns / 1e9
 		FROM reuses u CROSS JOIN tasks t ON t.run = u.run AND t.task = u.task
@@ -241,11 +234,12 @@ func (c *chrome) phases(p place, attempt int64, staged, started *int64) {
 // frozen reads the suspensions of attempts that kept their places.
 func (c *chrome) frozen() error {
 	c.away = map[int64][][2]int64{}
-	return c.db.Each(c.ctx, func(scan sqlite.Scan) error {
-		var attempt, since, until int64
-		err := scan(&attempt, &since, &until)
-		c.away[attempt] = append(c.away[attempt], [2]int64{since, until})
-		return err
+	return sqlite.EachRow(c.ctx, c.db, func(x *struct {
+		Attempt int64
+		Span    [2]int64
+	}) error {
+		c.away[x.Attempt] = append(c.away[x.Attempt], x.Span)
+		return nil
 	}, `SELECT attempt, since_ns, coalesce(until_ns, ?) FROM suspensions
 		WHERE run = ? AND how = 'freeze' AND since_ns IS NOT NULL ORDER BY attempt, since_ns`, c.clock, c.id)
 }
@@ -253,24 +247,24 @@ func (c *chrome) frozen() error {
 // workflows writes them as asynchronous slices, since they overlap, and deadlines as instants.
 func (c *chrome) workflows() error {
 	pid := 0
-	return c.db.Each(c.ctx, func(scan sqlite.Scan) error {
-		var name, tenant, class, state string
-		var id, tasks, arrived, ended int64
-		var due *int64
-		if err := scan(&id, &name, &tenant, &class, &state, &tasks, &arrived, &ended, &due); err != nil {
-			return err
-		}
-		if id == 0 {
+	return sqlite.EachRow(c.ctx, c.db, func(w *struct {
+		ID                         int64
+		Name, Tenant, Class, State string
+		Tasks                      int64
+		Arrived, Ended             micros
+		Due                        *micros
+	}) error {
+		if w.ID == 0 {
 			c.process(pid, "workflows")
 		}
-		e := traceEvent{Name: name, Cat: "workflow", Ph: "b", TS: micros(arrived), PID: pid,
-			ID:   "workflow " + strconv.FormatInt(id, 10),
-			Args: map[string]any{"tenant": tenant, "class": class, "state": state, "tasks": tasks}}
+		e := traceEvent{Name: w.Name, Cat: "workflow", Ph: "b", TS: w.Arrived, PID: pid,
+			ID:   "workflow " + strconv.FormatInt(w.ID, 10),
+			Args: map[string]any{"tenant": w.Tenant, "class": w.Class, "state": w.State, "tasks": w.Tasks}}
 		c.event(e)
-		e.Ph, e.TS, e.Args = "e", micros(ended), nil
+		e.Ph, e.TS, e.Args = "e", w.Ended, nil
 		c.event(e)
-		if due != nil {
-			c.event(traceEvent{Name: "deadline of " + name, Cat: "deadline", Ph: "i", TS: micros(*due), PID: pid,
+		if w.Due != nil {
+			c.event(traceEvent{Name: "deadline of " + w.Name, Cat: "deadline", Ph: "i", TS: *w.Due, PID: pid,
 				Scope: "p"})
 		}
 		return nil

@@ -54,52 +54,46 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		model = h.Model
 	}
 	onHost := executor.HostName(info.Name, filepath.Join(filepath.Dir(db.Path()), info.Name))
-	if err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var attempt, try, cores, memory int64
-		var flow, task, kind, outcome string
-		var exit, queued, started, ended, cpu, peak, read, written, estimate, ready *int64
-		if err := scan(&attempt, &try, &flow, &task, &kind, &outcome, &exit, &queued, &started, &ended, &cpu,
-			&peak, &read, &written, &estimate, &ready, &cores, &memory); err != nil {
-			return err
-		}
+	if err := sqlite.EachRow(ctx, db, func(r *struct {
+		Attempt, Try, Cores, Memory                                             int64
+		Flow, Task, Kind, Outcome                                               string
+		Exit, Queued, Started, Ended, CPU, Peak, Read, Written, Estimate, Ready *int64
+	}) error {
 		native := "-"
 		if o.On.Attempts != "" {
-			native = fmt.Sprintf(o.On.Attempts, onHost, attempt)
+			native = fmt.Sprintf(o.On.Attempts, onHost, r.Attempt)
 		}
-		name := kind + " (" + task + ")"
-		if task == kind || kind == "" {
-			name = task
-		}
-		realtime := between(started, ended)
-		cells := []string{strconv.FormatInt(attempt+1, 10), hash(info.Name, flow, task, strconv.FormatInt(try, 10)),
-			native, name, status(outcome, started != nil), number(exit),
-			o.instant(info.Started, queued), o.duration(between(queued, ended)), o.duration(realtime),
-			o.load(cpu, realtime), o.memory(peak), "-", o.memory(read), o.memory(written), process(kind, task),
-			strconv.FormatInt((cores+999)/1000, 10), o.held(memory), o.instant(info.Started, started),
-			o.instant(info.Started, ended), model}
+		realtime := between(r.Started, r.Ended)
+		cells := []string{strconv.FormatInt(r.Attempt+1, 10),
+			hash(info.Name, r.Flow, r.Task, strconv.FormatInt(r.Try, 10)), native, fullName(r.Kind, r.Task),
+			status(r.Outcome, r.Started != nil), number(r.Exit), o.instant(info.Started, r.Queued),
+			o.duration(between(r.Queued, r.Ended)), o.duration(realtime), o.load(r.CPU, realtime), o.memory(r.Peak),
+			"-", o.memory(r.Read), o.memory(r.Written), process(r.Kind, r.Task),
+			strconv.FormatInt((r.Cores+999)/1000, 10), o.held(r.Memory), o.instant(info.Started, r.Started),
+			o.instant(info.Started, r.Ended), model}
 		if o.Extended {
-			class := outcome
+			class := r.Outcome
 			if class == "ok" || class == "" {
 				class = "-"
 			}
-			wait := between(ready, queued)
+			wait := between(r.Ready, r.Queued)
 			if wait != nil && *wait < 0 {
 				wait = nil // a parent was lost after this attempt and run again
 			}
-			cells = append(cells, o.duration(wait), o.duration(estimate), info.Policy, class)
+			cells = append(cells, o.duration(wait), o.duration(r.Estimate), info.Policy, class)
 		}
 		for i := range cells {
 			cells[i] = oneLine.Replace(cells[i])
 		}
 		fmt.Fprintln(out, strings.Join(cells, "\t"))
 		return nil
-	}, `SELECT a.attempt, a.try, w.name, t.name, t.kind, coalesce(a.outcome, ''), a.exit_code,
+	}, `SELECT a.attempt, a.try, a.hold_millicores, a.hold_memory_bytes, w.name, t.name, t.kind,
+		coalesce(a.outcome, ''), a.exit_code,
 		a.queued_ns, a.started_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes,
 		a.written_bytes, a.estimate_ns, coalesce((SELECT max(b.ended_ns) FROM attempts b
 		WHERE a.try > 1 AND b.run = a.run AND b.task = a.task AND b.attempt < a.attempt), (SELECT max(p.ended_ns)
 		FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-		WHERE d.run = a.run AND d.child = a.task), max(w.arrived_ns, w.release_ns)),
-		a.hold_millicores, a.hold_memory_bytes
+		WHERE d.run = a.run AND d.child = a.task), max(w.arrived_ns, w.release_ns))
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY a.attempt`,
 		info.Name); err != nil {
@@ -113,19 +107,14 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 
 // cached writes the tasks that took over outputs of other runs, as Nextflow does: they had no attempt.
 func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string, columns int) error {
-	return db.Each(ctx, func(scan sqlite.Scan) error {
-		var id int64
-		var flow, task, kind string
-		if err := scan(&id, &flow, &task, &kind); err != nil {
-			return err
-		}
-		name := kind + " (" + task + ")"
-		if task == kind || kind == "" {
-			name = task
-		}
+	return sqlite.EachRow(ctx, db, func(r *struct {
+		ID               int64
+		Flow, Task, Kind string
+	}) error {
 		cells := slices.Repeat([]string{"-"}, columns)
-		copy(cells, []string{strconv.FormatInt(id, 10), hash(run, flow, task, "0"), "-", name, "CACHED"})
-		cells[slices.Index(NextflowColumns, "process")] = process(kind, task)
+		copy(cells, []string{strconv.FormatInt(r.ID, 10), hash(run, r.Flow, r.Task, "0"), "-",
+			fullName(r.Kind, r.Task), "CACHED"})
+		cells[slices.Index(NextflowColumns, "process")] = process(r.Kind, r.Task)
 		for i := range cells {
 			cells[i] = oneLine.Replace(cells[i])
 		}
@@ -136,6 +125,14 @@ func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string, colum
 		FROM runs r JOIN reuses u ON u.run = r.id AND u.from_run <> ''
 		JOIN tasks t ON t.run = r.id AND t.task = u.task AND t.state <> 'continued'
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY t.task`, run)
+}
+
+// fullName is the name of a task with its type.
+func fullName(kind, task string) string {
+	if task == kind || kind == "" {
+		return task
+	}
+	return kind + " (" + task + ")"
 }
 
 // process is the type of a task; one without a type is the only one of its process.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,26 +32,24 @@ func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	if x := strings.Split(os.Getenv("TRACEPARENT"), "-"); len(x) == 4 && len(x[1]) == 32 && len(x[2]) == 16 {
 		o.trace, parent = x[1], x[2]
 	}
-	var ended int64
-	var state string
-	var code *int64
-	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&ended, &state, &code) }, `SELECT
-		coalesce(r.ended_ns, k.at_ns, 0), r.state, r.exit_code FROM runs r LEFT JOIN clocks k ON k.run = r.id
-		WHERE r.name = ?`, info.Name)
+	r, err := sqlite.RowOf[struct {
+		Ended  int64
+		State  string
+		Failed bool
+	}](ctx, db, `SELECT coalesce(r.ended_ns, k.at_ns, 0), r.state, coalesce(r.exit_code, 0) <> 0 FROM runs r
+		LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`, info.Name)
 	if err != nil {
 		return err
 	}
-	o.span(root, parent, "gantry "+info.Name, 0, ended, code != nil && *code != 0, state,
+	o.span(root, parent, "gantry "+info.Name, 0, r.Ended, r.Failed, r.State,
 		otlpText("gantry.run", info.Name), otlpText("gantry.policy", info.Policy),
 		otlpText("gantry.runtime", info.Runtime))
-	err = db.Each(ctx, func(scan sqlite.Scan) error {
-		var flow, task, kind, state string
-		var from, to int64
-		if err := scan(&flow, &task, &kind, &state, &from, &to); err != nil {
-			return err
-		}
-		o.span(o.id("task", flow, task), root, task, from, to, state == "failed", state,
-			otlpText("gantry.workflow", flow), otlpText("gantry.task", task), otlpText("gantry.type", kind))
+	err = sqlite.EachRow(ctx, db, func(t *struct {
+		Flow, Task, Kind, State string
+		From, To                int64
+	}) error {
+		o.span(o.id("task", t.Flow, t.Task), root, t.Task, t.From, t.To, t.State == "failed", t.State,
+			otlpText("gantry.workflow", t.Flow), otlpText("gantry.task", t.Task), otlpText("gantry.type", t.Kind))
 		return nil
 	}, `SELECT v.workflow, v.task, v.kind, t.state, min(v.queued_ns),
 		max(coalesce(v.ended_ns, v.started_ns, v.queued_ns))
@@ -60,10 +59,9 @@ func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	if err != nil {
 		return err
 	}
-	err = db.Each(ctx, func(scan sqlite.Scan) error { return o.attempt(scan) }, `SELECT workflow, task, try,
-		coalesce(node, ''), coalesce(outcome, ''), coalesce(message, ''), queued_ns,
-		coalesce(ended_ns, started_ns, queued_ns), started_ns, exit_code, cpu_user_ns + cpu_system_ns, peak_memory_bytes
-		FROM v_attempts WHERE run = ? ORDER BY attempt`, info.Name)
+	err = sqlite.EachRow(ctx, db, o.attempt, `SELECT workflow, task, coalesce(node, ''), coalesce(outcome, ''),
+		coalesce(message, ''), try, queued_ns, coalesce(ended_ns, started_ns, queued_ns), started_ns, exit_code,
+		cpu_user_ns + cpu_system_ns, peak_memory_bytes FROM v_attempts WHERE run = ? ORDER BY attempt`, info.Name)
 	if err != nil {
 		return err
 	}
@@ -138,30 +136,27 @@ func (o *otlp) span(id, parent, name string, from, to int64, failed bool, messag
 	o.spans = append(o.spans, s)
 }
 
-func (o *otlp) attempt(scan sqlite.Scan) error {
-	var flow, task, node, outcome, message string
-	var try, from, to int64
-	var started, code, cpu, memory *int64
-	err := scan(&flow, &task, &try, &node, &outcome, &message, &from, &to, &started, &code, &cpu, &memory)
-	if err != nil {
-		return err
-	}
-	pairs := []otlpPair{otlpText("gantry.node", node), otlpNumber("gantry.try", try)}
+type otlpAttempt struct {
+	Flow, Task, Node, Outcome, Message string
+	Try, From, To                      int64
+	Started, Code, CPU, Memory         *int64
+}
+
+func (o *otlp) attempt(a *otlpAttempt) error {
+	pairs := []otlpPair{otlpText("gantry.node", a.Node), otlpNumber("gantry.try", a.Try)}
 	for _, x := range []struct {
 		key   string
 		value *int64
-	}{{"process.exit.code", code}, {"gantry.cpu_ns", cpu}, {"gantry.peak_memory_bytes", memory}} {
+	}{{"process.exit.code", a.Code}, {"gantry.cpu_ns", a.CPU}, {"gantry.peak_memory_bytes", a.Memory}} {
 		if x.value != nil {
 			pairs = append(pairs, otlpNumber(x.key, *x.value))
 		}
 	}
-	if message == "" {
-		message = outcome
-	}
-	o.span(o.id("attempt", flow, task, strconv.FormatInt(try, 10)), o.id("task", flow, task),
-		task+", attempt "+strconv.FormatInt(try, 10), from, to, outcome != "ok" && outcome != "", message, pairs...)
-	if started != nil {
-		o.spans[len(o.spans)-1].Events = []otlpEvent{{o.at(*started), "program runs"}}
+	try := strconv.FormatInt(a.Try, 10)
+	o.span(o.id("attempt", a.Flow, a.Task, try), o.id("task", a.Flow, a.Task), a.Task+", attempt "+try, a.From, a.To,
+		a.Outcome != "ok" && a.Outcome != "", cmp.Or(a.Message, a.Outcome), pairs...)
+	if a.Started != nil {
+		o.spans[len(o.spans)-1].Events = []otlpEvent{{o.at(*a.Started), "program runs"}}
 	}
 	return o.err
 }

@@ -86,9 +86,7 @@ func Prometheus(ctx context.Context, w io.Writer, db *sqlite.DB, run string) err
 	if err != nil {
 		return err
 	}
-	var id int64
-	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&id) }, "SELECT id FROM runs WHERE name = ?",
-		info.Name)
+	id, err := sqlite.RowOf[int64](ctx, db, "SELECT id FROM runs WHERE name = ?", info.Name)
 	if err != nil {
 		return err
 	}

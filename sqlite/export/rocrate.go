@@ -257,34 +257,30 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 		names[int64(t.ID)] = a.Tasks[i]
 	}
 	images := map[string]entity{}
-	if err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var name, id, digest string
-		if err := scan(&name, &id, &digest); err != nil {
-			return err
-		}
-		images[name] = c.image(name, id, digest)
+	if err := sqlite.EachRow(ctx, db, func(i *[3]string) error {
+		images[i[0]] = c.image(i[0], i[1], i[2])
 		return nil
 	}, `SELECT i.image, i.id, coalesce(i.digest, '') FROM runs r JOIN images i ON i.run = r.id WHERE r.name = ?`,
 		info.Name); err != nil {
 		return 0, 0, "", err
 	}
 	first = -1
-	err = db.Each(ctx, func(scan sqlite.Scan) error {
-		var id, task, try, queued int64
-		var node, outcome, message string
-		var ended, cpu, peak, read, written, exit *int64
-		if err := scan(&id, &task, &try, &node, &outcome, &message, &queued, &ended, &cpu, &peak, &read, &written,
-			&exit, &state); err != nil {
-			return err
-		}
-		spec := names[task]
+	err = sqlite.EachRow(ctx, db, func(r *struct {
+		ID, Task, Try                         int64
+		Node, Outcome, Message                string
+		Queued                                int64
+		Ended, CPU, Peak, Read, Written, Exit *int64
+		State                                 string
+	}) error {
+		state = r.State
+		spec := names[r.Task]
 		if spec == nil {
 			return nil
 		}
 		if first < 0 {
-			first = queued
+			first = r.Queued
 		}
-		number := strconv.FormatInt(id, 10)
+		number := strconv.FormatInt(r.ID, 10)
 		if tool := local("tool", spec.Kind); !c.seen[tool] {
 			*tools = append(*tools, c.add(tool, "SoftwareApplication", entity{"name": spec.Kind}))
 		}
@@ -292,24 +288,24 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 			*steps = append(*steps, c.add(step, "HowToStep", entity{"name": spec.Name,
 				"position": strconv.Itoa(len(*steps)), "workExample": ref(local("tool", spec.Kind))}))
 		}
-		action := entity{"name": fmt.Sprintf("task %s, attempt %d, on node %s", spec.Name, try, node),
-			"instrument": ref(local("tool", spec.Kind)), "startTime": c.at(queued), "agent": agent,
+		action := entity{"name": fmt.Sprintf("task %s, attempt %d, on node %s", spec.Name, r.Try, r.Node),
+			"instrument": ref(local("tool", spec.Kind)), "startTime": c.at(r.Queued), "agent": agent,
 			"object": c.refs(spec.Inputs), "actionStatus": "https://schema.org/ActiveActionStatus"}
 		if len(spec.Command) > 0 {
 			action["description"] = strings.ToValidUTF8(strings.Join(spec.Command, " "), "\ufffd")
 		}
-		if ended != nil {
-			action["endTime"] = c.at(*ended)
-			last = max(last, *ended)
+		if r.Ended != nil {
+			action["endTime"] = c.at(*r.Ended)
+			last = max(last, *r.Ended)
 		}
-		switch outcome {
+		switch r.Outcome {
 		case "ok":
 			action["actionStatus"], action["result"] = "https://schema.org/CompletedActionStatus", c.refs(spec.Outputs)
 		case "":
 		default:
-			action["actionStatus"], action["error"] = "https://schema.org/FailedActionStatus", outcome+": "+message
-			if exit != nil && *exit >= 0 {
-				action["error"] = fmt.Sprintf("%s, exit code %d: %s", outcome, *exit, message)
+			action["actionStatus"], action["error"] = "https://schema.org/FailedActionStatus", r.Outcome+": "+r.Message
+			if r.Exit != nil && *r.Exit >= 0 {
+				action["error"] = fmt.Sprintf("%s, exit code %d: %s", r.Outcome, *r.Exit, r.Message)
 			}
 		}
 		if image, ok := images[spec.Image]; ok {
@@ -320,10 +316,10 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 			property, name, unit string
 			value                *int64
 			by                   float64
-		}{{"cpu_s", "CPU time", "http://qudt.org/vocab/unit/SEC", cpu, 1e9},
-			{"peak_memory_bytes", "peak memory", "http://qudt.org/vocab/unit/BYTE", peak, 1},
-			{"read_bytes", "bytes read", "http://qudt.org/vocab/unit/BYTE", read, 1},
-			{"written_bytes", "bytes written", "http://qudt.org/vocab/unit/BYTE", written, 1}} {
+		}{{"cpu_s", "CPU time", "http://qudt.org/vocab/unit/SEC", r.CPU, 1e9},
+			{"peak_memory_bytes", "peak memory", "http://qudt.org/vocab/unit/BYTE", r.Peak, 1},
+			{"read_bytes", "bytes read", "http://qudt.org/vocab/unit/BYTE", r.Read, 1},
+			{"written_bytes", "bytes written", "http://qudt.org/vocab/unit/BYTE", r.Written, 1}} {
 			if u.value != nil {
 				usage = append(usage, c.add(local("usage", number, u.property), "PropertyValue", entity{
 					"propertyID": u.property, "name": u.name, "unitCode": u.unit,

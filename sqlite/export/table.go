@@ -82,8 +82,8 @@ func both(ctx context.Context, db *sqlite.DB) (string, error) {
 
 // attemptColumns are those of v_attempts that a task does not have, and as many NULLs.
 func attemptColumns(ctx context.Context, db *sqlite.DB) (columns, nulls string, err error) {
-	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&columns, &nulls) }, attemptColumnsQuery)
-	return columns, nulls, err
+	of, err := sqlite.RowOf[[2]string](ctx, db, attemptColumnsQuery)
+	return of[0], of[1], err
 }
 
 func table(write func(ctx context.Context, w io.Writer, db *sqlite.DB, query string, runs []string) error,

@@ -62,14 +62,14 @@ func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capab
 
 // executedQuery has the tasks that succeeded. The time around the program until its end (heard: or later) belongs to an
 // attempt; of copies between nodes, what they took longer than in a simulation. A formal task took no time on no node.
-const executedQuery = `SELECT t.task, coalesce(a.attempt, -1), coalesce(a.node, -1), coalesce(a.queued_ns, t.ended_ns),
-	a.started_ns, coalesce(a.ended_ns, t.ended_ns), coalesce(a.hold_millicores, t.need_millicores),
-	coalesce(a.hold_memory_bytes, t.need_memory_bytes), iif(t.attempts = 0, 0, a.ran_ns),
+const executedQuery = `SELECT t.task, coalesce(a.attempt, -1), coalesce(a.node, -1),
+	coalesce(a.hold_millicores, t.need_millicores), coalesce(a.hold_memory_bytes, t.need_memory_bytes),
+	iif(r.runtime <> 'sim' AND a.copied_bytes > 0, a.copied_bytes, 0),
+	coalesce(a.queued_ns, t.ended_ns), a.started_ns, coalesce(a.ended_ns, t.ended_ns),
 	a.ended_ns - a.ran_ns - iif(r.runtime = 'sim' OR coalesce(a.moved_bytes, 0) > 0, a.staged_ns, a.queued_ns)
 		- coalesce((SELECT sum(s.until_ns - s.since_ns) FROM suspensions s
-			WHERE s.run = r.id AND s.attempt = a.attempt), 0),
-	a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
-	iif(r.runtime <> 'sim' AND a.copied_bytes > 0, a.copied_bytes, 0)
+			WHERE s.run = r.id AND s.attempt = a.attempt), 0), iif(t.attempts = 0, 0, a.ran_ns),
+	a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?1 AND t.state = 'done'
 	LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt AND a.outcome = 'ok'
 	WHERE r.name = ?2 AND (a.attempt IS NOT NULL OR t.attempts = 0 AND NOT EXISTS (
@@ -97,64 +97,59 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	}
 	used, at := make([]bool, len(info.Platform.Nodes)), whereabouts(a)
 	began, ended := int64(math.MaxInt64), int64(math.MinInt64)
-	if err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var task, attempt, node, hold, memory, copied int64
-		var queued, start, end, ran, around *int64
-		var last part
-		if err := scan(&task, &attempt, &node, &queued, &start, &end, &hold, &memory, &ran, &around, &last.cpu,
-			&last.memory, &last.read, &last.written, &copied); err != nil {
-			return err
-		}
-		i, ok := place[task]
-		if !ok || ran == nil {
+	if err := sqlite.EachRow(ctx, db, func(r *struct {
+		Task, Attempt, Node, Hold, Memory, Copied int64
+		Queued, Start, End, Around, Ran           *int64
+		Used                                      measured
+	}) error {
+		i, ok := place[r.Task]
+		if !ok || r.Ran == nil {
 			return nil
 		}
-		last.ran = *ran
+		last := part{*r.Ran, r.Used}
 		t := &flow.Tasks[i]
-		t.Cores, t.Known = float64(hold)/1000, t.Known|trace.Cores
-		if p := parts[task]; p != nil {
+		t.Cores, t.Known = float64(r.Hold)/1000, t.Known|trace.Cores
+		if p := parts[r.Task]; p != nil {
 			last.add(p)
 		}
 		x := last.execution()
 		x.Cores, x.Known = t.Cores, x.Known|trace.Cores
-		copying := at.bring(&info.Platform, &a.Arrived.Tasks[i], planner.NodeID(node))
-		if around != nil {
-			x.Overhead = time.Duration(max(0, *around+max(0, heard[attempt]-*end)))
-			if copied > 0 && !info.Platform.Overlapped {
+		copying := at.bring(&info.Platform, &a.Arrived.Tasks[i], planner.NodeID(r.Node))
+		if r.Around != nil {
+			x.Overhead = time.Duration(max(0, *r.Around+max(0, heard[r.Attempt]-*r.End)))
+			if r.Copied > 0 && !info.Platform.Overlapped {
 				x.Overhead = max(0, x.Overhead-copying)
 			}
 		}
 		if (t.Known | t.Imputed).Has(trace.Memory) {
-			x.MemoryNeeded = memory
+			x.MemoryNeeded = r.Memory
 		}
-		if node >= 0 && int(node) < len(info.Platform.Nodes) {
-			used[node], x.Machine = true, info.Platform.Nodes[node].Name
+		if r.Node >= 0 && int(r.Node) < len(info.Platform.Nodes) {
+			used[r.Node], x.Machine = true, info.Platform.Nodes[r.Node].Name
 		}
-		if start != nil {
-			x.ExecutedAt = info.Started.Add(time.Duration(*start))
+		if r.Start != nil {
+			x.ExecutedAt = info.Started.Add(time.Duration(*r.Start))
 		}
-		if queued != nil {
-			began = min(began, *queued)
+		if r.Queued != nil {
+			began = min(began, *r.Queued)
 		}
-		if end != nil {
-			ended = max(ended, *end)
+		if r.End != nil {
+			ended = max(ended, *r.End)
 		}
 		did.Tasks[i] = x
 		return nil
 	}, executedQuery, int64(a.Spec.ID), info.Name); err != nil {
 		return nil, nil, err
 	}
-	if err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var task int64
-		var from string
-		err := scan(&task, &from)
+	reused, err := sqlite.MapOf[int64, string](ctx, db, `SELECT u.task, u.from_run FROM runs r
+		JOIN reuses u ON u.run = r.id AND u.from_run <> '' WHERE r.name = ?`, info.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	for task, from := range reused {
 		if i, ok := place[task]; ok {
 			did.Tasks[i].ReusedFrom = from
 		}
-		return err
-	}, `SELECT u.task, u.from_run FROM runs r JOIN reuses u ON u.run = r.id AND u.from_run <> '' WHERE r.name = ?`,
-		info.Name); err != nil {
-		return nil, nil, err
 	}
 	if began != math.MaxInt64 && ended != math.MinInt64 {
 		did.Makespan, did.ExecutedAt = time.Duration(ended-began), info.Started.Add(time.Duration(began))
@@ -247,30 +242,33 @@ func machine(info *sqlite.RunInfo, n *planner.Node, on *executor.Capabilities) t
 
 // part has the measurements of attempts of a task whose work a checkpoint kept.
 type part struct {
-	ran                        int64
-	cpu, memory, read, written *int64
+	ran int64
+	measured
 }
+
+// measured are measurements; nil is not known.
+type measured struct{ CPU, Memory, Read, Written *int64 }
 
 // add adds the measurements of an earlier attempt. A sum is unknown if either term is.
 func (p *part) add(before *part) {
 	p.ran += before.ran
-	p.cpu, p.read, p.written = sum(p.cpu, before.cpu), sum(p.read, before.read), sum(p.written, before.written)
-	if p.memory != nil && before.memory != nil {
-		*p.memory = max(*p.memory, *before.memory)
+	p.CPU, p.Read, p.Written = sum(p.CPU, before.CPU), sum(p.Read, before.Read), sum(p.Written, before.Written)
+	if p.Memory != nil && before.Memory != nil {
+		*p.Memory = max(*p.Memory, *before.Memory)
 	}
 }
 
 // execution returns the measurements as WfFormat has them.
 func (p *part) execution() trace.TaskExecution {
 	x := trace.TaskExecution{Ran: true, Runtime: time.Duration(p.ran)}
-	if p.cpu != nil && p.ran > 0 {
-		x.AvgCPU, x.Known = 100*float64(*p.cpu)/float64(p.ran), trace.AvgCPU
+	if p.CPU != nil && p.ran > 0 {
+		x.AvgCPU, x.Known = 100*float64(*p.CPU)/float64(p.ran), trace.AvgCPU
 	}
 	for _, m := range []struct {
 		from, to *int64
 		field    trace.Fields
-	}{{p.memory, &x.MemoryBytes, trace.Memory}, {p.read, &x.ReadBytes, trace.ReadBytes},
-		{p.written, &x.WrittenBytes, trace.WrittenBytes}} {
+	}{{p.Memory, &x.MemoryBytes, trace.Memory}, {p.Read, &x.ReadBytes, trace.ReadBytes},
+		{p.Written, &x.WrittenBytes, trace.WrittenBytes}} {
 		if m.from != nil {
 			*m.to, x.Known = *m.from, x.Known|m.field
 		}
@@ -282,29 +280,26 @@ func (p *part) execution() trace.TaskExecution {
 // before the last one.
 func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (map[int64]*part, error) {
 	out := map[int64]*part{}
-	err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var task int64
-		var ran *int64
-		var p part
-		var kept *bool
-		var resumed bool
-		if err := scan(&task, &ran, &p.cpu, &p.memory, &p.read, &p.written, &kept, &resumed); err != nil {
-			return err
+	err := sqlite.EachRow(ctx, db, func(r *struct {
+		Task          int64
+		Ran           *int64
+		Used          measured
+		Kept, Resumed bool
+	}) error {
+		if !r.Resumed { // it began again: earlier attempts count no more
+			delete(out, r.Task)
 		}
-		if !resumed { // it began again: earlier attempts count no more
-			delete(out, task)
-		}
-		if kept == nil || !*kept || ran == nil {
+		if !r.Kept || r.Ran == nil {
 			return nil
 		}
-		p.ran = *ran
-		if before := out[task]; before != nil {
+		p := part{*r.Ran, r.Used}
+		if before := out[r.Task]; before != nil {
 			p.add(before)
 		}
-		out[task] = &p
+		out[r.Task] = &p
 		return nil
 	}, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes,
-		a.read_bytes, a.written_bytes, a.kept > coalesce(a.done, 0), a.done IS NOT NULL FROM runs r
+		a.read_bytes, a.written_bytes, coalesce(a.kept > coalesce(a.done, 0), 0), a.done IS NOT NULL FROM runs r
 		JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?
 		WHERE r.name = ? AND (a.kept IS NOT NULL OR a.done IS NULL) ORDER BY a.attempt`, workflow, run)
 	return out, err

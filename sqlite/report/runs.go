@@ -325,19 +325,8 @@ func renamed(rows map[[2]string]taskRow, flows [2]map[string][2]int64) (map[[2]s
 }
 
 func flowsOf(ctx context.Context, db *sqlite.DB, run string) (map[string][2]int64, error) {
-	out := map[string][2]int64{}
-	err := db.Each(ctx, func(scan sqlite.Scan) error {
-		var name string
-		var x [2]int64
-		if err := scan(&name, &x[0], &x[1]); err != nil {
-			return err
-		}
-		out[name] = x
-		return nil
-	}, `SELECT w.name, coalesce(w.ended_ns - w.started_ns, 0),
-		coalesce(w.ended_ns - w.arrived_ns, 0)
-		FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ?`, run)
-	return out, err
+	return sqlite.MapOf[string, [2]int64](ctx, db, `SELECT w.name, coalesce(w.ended_ns - w.started_ns, 0),
+		coalesce(w.ended_ns - w.arrived_ns, 0) FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ?`, run)
 }
 
 // Kendall returns Kendall's rank correlation tau-b of pairs of numbers, and how many of the pairs of pairs that are

@@ -31,15 +31,15 @@ type Timeline struct {
 }
 
 type timelineNode struct {
-	name              string
-	millicores, bytes int64 // 0: unlimited
+	Name              string
+	Millicores, Bytes int64 // 0: unlimited
 	rows              int   // attempts that were there at once
 	first             int   // row
 }
 
 type timelineFlow struct {
-	name string
-	due  int64 // -1: none
+	Name string
+	Due  int64 // -1: none
 }
 
 // bar is an attempt. Instants are nanoseconds since the run began; -1 is not known.
@@ -60,62 +60,29 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 	if err != nil {
 		return nil, err
 	}
-	t := &Timeline{Run: info.Name, Policy: info.Policy, makespan: -1}
-	read := func(query string, f func(sqlite.Scan) error) error { return db.Each(ctx, f, query, info.Name) }
-	if err := read(`SELECT coalesce(k.at_ns, 0), coalesce(r.makespan_ns, -1) FROM runs r
-		LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`,
-		func(scan sqlite.Scan) error { return scan(&t.end, &t.makespan) }); err != nil {
+	t := &Timeline{Run: info.Name, Policy: info.Policy}
+	clock, err := sqlite.RowOf[[2]int64](ctx, db, `SELECT coalesce(k.at_ns, 0), coalesce(r.makespan_ns, -1) FROM runs r
+		LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`, info.Name)
+	if err != nil {
 		return nil, err
 	}
-	if err := read(`SELECT n.name, coalesce(n.capacity_millicores, 0), coalesce(n.capacity_memory_bytes, 0)
-		FROM runs r JOIN nodes n ON n.run = r.id WHERE r.name = ? ORDER BY n.node`,
-		func(scan sqlite.Scan) error {
-			var n timelineNode
-			err := scan(&n.name, &n.millicores, &n.bytes)
-			n.name = visible(n.name)
-			t.nodes = append(t.nodes, n)
-			return err
-		}); err != nil {
+	t.end, t.makespan = clock[0], clock[1]
+	if t.nodes, err = sqlite.RowsOf[timelineNode](ctx, db, `SELECT n.name, coalesce(n.capacity_millicores, 0),
+		coalesce(n.capacity_memory_bytes, 0) FROM runs r JOIN nodes n ON n.run = r.id
+		WHERE r.name = ? ORDER BY n.node`, info.Name); err != nil {
 		return nil, err
 	}
-	if err := read(`SELECT w.name, coalesce(w.due_ns, -1) FROM runs r JOIN workflows w ON w.run = r.id
-		WHERE r.name = ? ORDER BY w.workflow`, func(scan sqlite.Scan) error {
-		var f timelineFlow
-		err := scan(&f.name, &f.due)
-		f.name = visible(f.name)
-		t.flows = append(t.flows, f)
-		return err
-	}); err != nil {
+	for i := range t.nodes {
+		t.nodes[i].Name = visible(t.nodes[i].Name)
+	}
+	if t.flows, err = sqlite.RowsOf[timelineFlow](ctx, db, `SELECT w.name, coalesce(w.due_ns, -1)
+		FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ? ORDER BY w.workflow`, info.Name); err != nil {
 		return nil, err
 	}
-	numbers := map[int64]int{}
-	var slots sqlite.Slots
-	if err := read(`SELECT a.attempt, a.node, t.name, t.kind, t.workflow, a.queued_ns, coalesce(a.started_ns, -1),
-		coalesce(a.ended_ns, -1), coalesce(a.planned_end_ns, -1), coalesce(a.outcome, '')
-		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
-		WHERE r.name = ? AND a.queued_ns IS NOT NULL AND a.node >= 0 ORDER BY a.attempt`,
-		func(scan sqlite.Scan) error {
-			var b bar
-			var id int64
-			if err := scan(&id, &b.node, &b.task, &b.kind, &b.flow, &b.from, &b.started, &b.to, &b.plannedTo,
-				&b.outcome); err != nil {
-				return err
-			}
-			if b.node >= len(t.nodes) || b.flow >= len(t.flows) {
-				return fmt.Errorf("attempt %d names node %d and workflow %d, which the run does not have: "+
-					"the log is damaged", id, b.node, b.flow)
-			}
-			b.task, b.kind = visible(b.task), visible(b.kind)
-			if b.open = b.to < 0; b.open {
-				b.to = t.end
-			}
-			b.to = max(b.to, b.from)
-			b.row = slots.Take(b.node, b.from, b.to)
-			t.nodes[b.node].rows = max(t.nodes[b.node].rows, b.row+1)
-			numbers[id] = len(t.bars)
-			t.bars = append(t.bars, b)
-			return nil
-		}); err != nil {
+	for i := range t.flows {
+		t.flows[i].Name = visible(t.flows[i].Name)
+	}
+	if err := t.readBars(ctx, db); err != nil {
 		return nil, err
 	}
 	row := 0
@@ -127,25 +94,6 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 	for i := range t.bars {
 		t.bars[i].row += t.nodes[t.bars[i].node].first
 	}
-	if err := read(`SELECT s.attempt, s.since_ns, coalesce(s.until_ns, -1)
-		FROM runs r JOIN suspensions s ON s.run = r.id
-		WHERE r.name = ? AND s.how = 'freeze' AND s.since_ns IS NOT NULL ORDER BY s.attempt, s.since_ns`,
-		func(scan sqlite.Scan) error {
-			var id, since, until int64
-			if err := scan(&id, &since, &until); err != nil {
-				return err
-			}
-			if i, ok := numbers[id]; ok {
-				b := &t.bars[i]
-				if until < 0 || until > b.to {
-					until = b.to
-				}
-				b.away = append(b.away, [2]int64{since, until})
-			}
-			return nil
-		}); err != nil {
-		return nil, err
-	}
 	for of, to := range map[sqlite.Load]*[]sqlite.Change{sqlite.CoresHeld: &t.held[0], sqlite.MemoryHeld: &t.held[1],
 		sqlite.CoresUsed: &t.used[0], sqlite.MemoryPeaks: &t.used[1]} {
 		if err := db.Changes(ctx, info.Name, of, func(c sqlite.Change) error {
@@ -156,6 +104,50 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 		}
 	}
 	return t, nil
+}
+
+// readBars reads the attempts of a run, and when they were suspended.
+func (t *Timeline) readBars(ctx context.Context, db *sqlite.DB) error {
+	away := map[int64][][2]int64{}
+	err := sqlite.EachRow(ctx, db, func(x *struct {
+		Attempt int64
+		Span    [2]int64
+	}) error {
+		away[x.Attempt] = append(away[x.Attempt], x.Span)
+		return nil
+	}, `SELECT s.attempt, s.since_ns, coalesce(s.until_ns, ?) FROM runs r JOIN suspensions s ON s.run = r.id
+		WHERE r.name = ? AND s.how = 'freeze' AND s.since_ns IS NOT NULL ORDER BY s.attempt, s.since_ns`, t.end, t.Run)
+	if err != nil {
+		return err
+	}
+	var slots sqlite.Slots
+	return sqlite.EachRow(ctx, db, func(a *struct {
+		ID                              int64
+		Node, Flow                      int
+		Task, Kind, Outcome             string
+		Queued, Started, Ended, Planned int64
+	}) error {
+		if a.Node >= len(t.nodes) || a.Flow >= len(t.flows) {
+			return fmt.Errorf("attempt %d names node %d and workflow %d, which the run does not have: "+
+				"the log is damaged", a.ID, a.Node, a.Flow)
+		}
+		b := bar{task: visible(a.Task), kind: visible(a.Kind), flow: a.Flow, node: a.Node, from: a.Queued,
+			started: a.Started, to: a.Ended, plannedTo: a.Planned, outcome: a.Outcome, open: a.Ended < 0}
+		if b.open {
+			b.to = t.end
+		}
+		b.to = max(b.to, b.from)
+		for _, x := range away[a.ID] {
+			b.away = append(b.away, [2]int64{x[0], min(x[1], b.to)})
+		}
+		b.row = slots.Take(b.node, b.from, b.to)
+		t.nodes[b.node].rows = max(t.nodes[b.node].rows, b.row+1)
+		t.bars = append(t.bars, b)
+		return nil
+	}, `SELECT a.attempt, a.node, t.workflow, t.name, t.kind, coalesce(a.outcome, ''), a.queued_ns,
+		coalesce(a.started_ns, -1), coalesce(a.ended_ns, -1), coalesce(a.planned_end_ns, -1)
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		WHERE r.name = ? AND a.queued_ns IS NOT NULL AND a.node >= 0 ORDER BY a.attempt`, t.Run)
 }
 
 // visible is a name without the characters that XML does not allow, or that turn the direction of a text.
@@ -211,8 +203,8 @@ func colouringOf(all []*Timeline) *colouring {
 	s := &colouring{}
 	for _, t := range all {
 		for _, f := range t.flows {
-			if !slices.Contains(s.names, f.name) && len(s.names) <= mostShades {
-				s.names = append(s.names, f.name)
+			if !slices.Contains(s.names, f.Name) && len(s.names) <= mostShades {
+				s.names = append(s.names, f.Name)
 			}
 		}
 	}
@@ -238,7 +230,7 @@ func colouringOf(all []*Timeline) *colouring {
 func (s *colouring) of(t *Timeline, b *bar) color.RGBA {
 	name := b.kind
 	if s.byFlow {
-		name = t.flows[b.flow].name
+		name = t.flows[b.flow].Name
 	}
 	if i := slices.Index(s.names, name); i >= 0 {
 		return colourOf(i)
@@ -337,10 +329,10 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	if l.colours.byFlow {
 		for i, f := range l.flows {
-			if f.due >= 0 && at(f.due) <= c.Max.X {
-				style := draw.LineStyle{Color: colourOf(slices.Index(l.colours.names, f.name)), Width: vg.Points(1.2),
+			if f.Due >= 0 && at(f.Due) <= c.Max.X {
+				style := draw.LineStyle{Color: colourOf(slices.Index(l.colours.names, f.Name)), Width: vg.Points(1.2),
 					Dashes: []vg.Length{vg.Points(4), vg.Points(2)}, DashOffs: vg.Points(float64(2 * i))}
-				c.StrokeLine2(style, at(f.due), c.Min.Y, at(f.due), c.Max.Y)
+				c.StrokeLine2(style, at(f.Due), c.Min.Y, at(f.Due), c.Max.Y)
 			}
 		}
 	}
@@ -418,7 +410,7 @@ func (t *Timeline) row(b *bar) []string {
 	if b.open {
 		to = -1
 	}
-	row := []string{t.Run, t.nodes[b.node].name, t.flows[b.flow].name, b.task, b.kind}
+	row := []string{t.Run, t.nodes[b.node].Name, t.flows[b.flow].Name, b.task, b.kind}
 	for _, ns := range []int64{b.from, b.started, to, b.plannedTo} {
 		text := ""
 		if ns >= 0 {
@@ -448,7 +440,7 @@ func (f *figure) marks(all []*Timeline, s *colouring) {
 	if seen(func(b *bar) bool { return b.plannedTo >= 0 }) {
 		f.name("as planned", stroke{draw.LineStyle{Color: color.Black, Width: vg.Points(1)}})
 	}
-	due := func(x timelineFlow) bool { return x.due >= 0 }
+	due := func(x timelineFlow) bool { return x.Due >= 0 }
 	if s.byFlow && slices.ContainsFunc(all, func(t *Timeline) bool { return slices.ContainsFunc(t.flows, due) }) {
 		f.name("deadline", stroke{draw.LineStyle{Color: color.Black, Width: vg.Points(1.2),
 			Dashes: []vg.Length{vg.Points(4), vg.Points(2)}}})
@@ -471,7 +463,7 @@ func (t *Timeline) nodeTicks() []plot.Tick {
 	for _, n := range t.nodes {
 		at := -float64(n.first) - float64(n.rows)/2
 		if last-at >= apart {
-			out = append(out, plot.Tick{Value: at, Label: shortened(n.name)})
+			out = append(out, plot.Tick{Value: at, Label: shortened(n.Name)})
 			last = at
 		}
 	}
@@ -514,8 +506,8 @@ func (p *painter) utilisation(t *Timeline) {
 		name, used string
 		unit       float64
 		all        func(n timelineNode) int64
-	}{{"cores", "used", 1e3, func(n timelineNode) int64 { return n.millicores }},
-		{"memory, GB", "peaks of tasks", 1e9, func(n timelineNode) int64 { return n.bytes }}} {
+	}{{"cores", "used", 1e3, func(n timelineNode) int64 { return n.Millicores }},
+		{"memory, GB", "peaks of tasks", 1e9, func(n timelineNode) int64 { return n.Bytes }}} {
 		if k > 0 && len(t.held[k])+len(t.used[k]) == 0 {
 			continue // the tasks asked for no memory
 		}

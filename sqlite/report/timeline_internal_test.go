@@ -144,7 +144,7 @@ func TestTimelineOfManyTasksStaysSmall(t *testing.T) {
 	x := &Timeline{Run: "many", Policy: "cpp", end: 1e12, makespan: 1e12, nodes: make([]timelineNode, 4),
 		flows: []timelineFlow{{"w", -1}}}
 	for i := range x.nodes {
-		x.nodes[i] = timelineNode{name: fmt.Sprint("n", i), millicores: 1000, rows: 1, first: i}
+		x.nodes[i] = timelineNode{Name: fmt.Sprint("n", i), Millicores: 1000, rows: 1, first: i}
 	}
 	for i := range 10_000 {
 		from := int64(i/4) * 4e8

@@ -72,7 +72,7 @@ func measure(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo, set *Sett
 		if a != nil {
 			for _, spec := range a.Tasks {
 				// A cost matrix stays: one measurement on one node cannot replace it.
-				if ran, ok := measured[measuredKey{workflow: a.Spec.Name, task: spec.Name}]; ok && spec.RunOn == nil {
+				if ran, ok := measured[measuredKey{Workflow: a.Spec.Name, Task: spec.Name}]; ok && spec.RunOn == nil {
 					spec.Run = ran
 				}
 			}
@@ -86,19 +86,10 @@ func measure(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo, set *Sett
 
 // measuredRuntimes returns for every task that ended well how long its program ran, brought to speed 1.
 func measuredRuntimes(ctx context.Context, log *sqlite.DB, run string) (map[measuredKey]time.Duration, error) {
-	out := map[measuredKey]time.Duration{}
-	err := log.Each(ctx, func(scan sqlite.Scan) error {
-		var k measuredKey
-		var ran float64
-		if err := scan(&k.workflow, &k.task, &ran); err != nil {
-			return err
-		}
-		out[k] = time.Duration(ran)
-		return nil
-	}, `SELECT w.name, t.name, a.ran_ns * n.speed FROM runs r JOIN tasks t ON t.run = r.id
+	return sqlite.MapOf[measuredKey, time.Duration](ctx, log, `SELECT w.name, t.name, 0,
+		CAST(a.ran_ns * n.speed AS INTEGER) FROM runs r JOIN tasks t ON t.run = r.id
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
 		JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL`, run)
-	return out, err
 }

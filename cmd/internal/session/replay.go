@@ -19,8 +19,8 @@ import (
 
 // measuredKey names an attempt across runs.
 type measuredKey struct {
-	workflow, task string
-	try            int32
+	Workflow, Task string
+	Try            int32
 }
 
 // Replay simulates a run of the log with its own measurements. The same settings get their turns at the same instants.
@@ -62,12 +62,8 @@ func (p *Planning) repeatProgram(ctx context.Context, log *sqlite.DB, info *sqli
 
 // turns are the instants at which workflows of a run arrived, and at which it woke for a plan.
 func turns(ctx context.Context, log *sqlite.DB, run string) (at []planner.Time, err error) {
-	err = log.Each(ctx, func(scan sqlite.Scan) error {
-		at = append(at, 0)
-		return scan(&at[len(at)-1])
-	}, `SELECT e.at_ns FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind IN (?, ?) ORDER BY e.seq`,
-		run, planner.KindWorkflowArrived, planner.KindWoke)
-	return at, err
+	return sqlite.RowsOf[planner.Time](ctx, log, `SELECT e.at_ns FROM runs r JOIN events e ON e.run = r.id
+		WHERE r.name = ? AND e.kind IN (?, ?) ORDER BY e.seq`, run, planner.KindWorkflowArrived, planner.KindWoke)
 }
 
 // planningOf plans a run of the log, with that policy, or its own if none is named. It replays the measurements of the
@@ -196,42 +192,38 @@ func measuredAttempts(ctx context.Context, log *sqlite.DB, run string) (map[meas
 		outcomes[o.String()] = o
 	}
 	out := map[measuredKey]measuredAttempt{}
-	err := log.Each(ctx, func(scan sqlite.Scan) error {
-		var k measuredKey
-		var outcome, node string
-		var queued, staged, started, ended, created, running, done, ran time.Duration
-		var copied, kept bool
-		if err := scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &created, &running,
-			&done, &ran, &copied, &kept, &node); err != nil {
-			return err
-		}
-		m := measuredAttempt{node: node, copied: copied, staging: max(0, staged-queued),
-			Measured: sim.Measured{Startup: max(0, started-staged), Run: max(0, ended-started),
-				Outcome: outcomes[outcome],
-				Reported: &sim.Reported{Created: started - created, Started: started - running, Ended: ended - done,
-					Ran: ran}}}
-		if next, ok := out[measuredKey{k.workflow, k.task, k.try + 1}]; ok && m.Outcome == planner.Preempted {
+	err := sqlite.EachRow(ctx, log, func(r *struct {
+		measuredKey
+		Outcome, Node                                               string
+		Queued, Staged, Started, Ended, Created, Running, Done, Ran time.Duration
+		Copied, Kept                                                bool
+	}) error {
+		m := measuredAttempt{node: r.Node, copied: r.Copied, staging: max(0, r.Staged-r.Queued),
+			Measured: sim.Measured{Startup: max(0, r.Started-r.Staged), Run: max(0, r.Ended-r.Started),
+				Outcome: outcomes[r.Outcome],
+				Reported: &sim.Reported{Created: r.Started - r.Created, Started: r.Started - r.Running,
+					Ended: r.Ended - r.Done, Ran: r.Ran}}}
+		if next, ok := out[measuredKey{r.Workflow, r.Task, r.Try + 1}]; ok && m.Outcome == planner.Preempted {
 			m.Outcome = next.Outcome
-			if !kept {
+			if !r.Kept {
 				m.Run = 0
 			}
 			m.Run += next.Run
 			m.Reported = nil
 		}
-		out[k] = m
+		out[r.measuredKey] = m
 		return nil
 	}, `WITH heard AS MATERIALIZED (
 			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) FILTER (WHERE e.kind = ?2) AS began,
 				max(e.at_ns) FILTER (WHERE e.kind = ?3) AS over
 			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ?1 AND e.kind IN (?2, ?3) GROUP BY 1)
-		SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
+		SELECT w.name, t.name, a.try, a.outcome, coalesce(n.name, ''), a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
 			coalesce(h.began, a.started_ns),
 			coalesce(h.over, a.ended_ns) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
 			coalesce(a.created_ns, a.started_ns), a.started_ns,
 			a.ended_ns - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
 			coalesce(a.ran_ns, a.ended_ns - a.started_ns),
-			r.runtime = 'sim' OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL,
-			coalesce(n.name, '')
+			r.runtime = 'sim' OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
 			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
@@ -293,17 +285,15 @@ func CausesOf(ctx context.Context, log *sqlite.DB, runName, simName string) (cau
 func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key]forecast.Happened, error) {
 	const exited = 5 // the kind of the event
 	out := map[forecast.Key]forecast.Happened{}
-	err := log.Each(ctx, func(scan sqlite.Scan) error {
-		var k forecast.Key
-		var h forecast.Happened
-		var staged, started, ran, ended, over time.Duration
-		if err := scan(&k.Workflow, &k.Task, &h.Node, &h.Speed, &h.Queued, &staged, &started, &ran, &ended,
-			&over); err != nil {
-			return err
-		}
-		h.Phases = forecast.Phases{Staging: max(0, staged-h.Queued), Start: max(0, started-staged),
-			Run: min(ran, max(0, ended-started)), End: max(0, over-ended)}
-		out[k] = h
+	err := sqlite.EachRow(ctx, log, func(r *struct {
+		Key                                       forecast.Key
+		Node                                      string
+		Speed                                     float64
+		Queued, Staged, Started, Ran, Ended, Over time.Duration
+	}) error {
+		out[r.Key] = forecast.Happened{Node: r.Node, Speed: r.Speed, Queued: r.Queued, Phases: forecast.Phases{
+			Staging: max(0, r.Staged-r.Queued), Start: max(0, r.Started-r.Staged),
+			Run: min(r.Ran, max(0, r.Ended-r.Started)), End: max(0, r.Over-r.Ended)}}
 		return nil
 	}, `WITH heard AS MATERIALIZED (
 			SELECT coalesce(body ->> 'attempt', 0) AS attempt, CAST(round(max(at_s) * 1e9) AS INTEGER) AS at_ns

@@ -289,8 +289,7 @@ func (b *Bench) measure(ctx context.Context, name string, out *experiment.Outcom
 	if b.File.KeepSeries {
 		out.Series = collector.InSystem().Thin(experiment.SeriesPoints)
 	}
-	err = db.Each(ctx, func(scan sqlite.Scan) error { return scan(&tasks) }, `SELECT
-		coalesce(sum(cpu_user_ns + cpu_system_ns), 0) FROM attempts WHERE run = (SELECT id FROM runs WHERE name = ?)`,
-		name)
+	tasks, err = sqlite.RowOf[time.Duration](ctx, db, `SELECT coalesce(sum(cpu_user_ns + cpu_system_ns), 0)
+		FROM attempts WHERE run = (SELECT id FROM runs WHERE name = ?)`, name)
 	return tasks, session.LogError(err)
 }

@@ -166,13 +166,11 @@ func (r *reader) each(f func(sqlite.Scan) error, query string, args ...any) erro
 
 func (r *reader) head() error {
 	o := r.out
-	found := false
 	err := r.each(func(scan sqlite.Scan) error {
-		found = true
 		return scan(&r.id, &o.State, &o.Started, &o.Resumes, &o.Makespan, &r.clock)
 	}, `SELECT r.id, r.state, r.started_wall, r.resumes, r.makespan_ns, coalesce(c.at_ns, 0) FROM runs r
 		LEFT JOIN clocks c ON c.run = r.id WHERE r.name = ?`, o.Name)
-	if err == nil && !found {
+	if err == nil && r.id == 0 {
 		err = fmt.Errorf("the log has no such run")
 	}
 	return err
@@ -214,16 +212,12 @@ func (r *reader) nodes() (err error) {
 }
 
 func (r *reader) workflows() error {
-	return r.each(func(scan sqlite.Scan) error {
-		var w workflow
-		var number int
-		err := scan(&number, &w.Name, &w.Source, &w.Tenant, &w.Class, &w.State, &w.Arrived, &w.Release, &w.Due,
-			&w.Ended, &w.Tasks)
-		if err != nil {
-			return err
-		}
-		r.flows.add(number)
-		r.out.Workflows = append(r.out.Workflows, w)
+	return sqlite.EachRow(r.ctx, r.log, func(w *struct {
+		Number   int
+		Workflow workflow
+	}) error {
+		r.flows.add(w.Number)
+		r.out.Workflows = append(r.out.Workflows, w.Workflow)
 		return nil
 	}, `SELECT workflow, name, source, coalesce(tenant, ''), class, state, arrived_ns, coalesce(release_ns, 0), due_ns,
 		ended_ns, tasks FROM workflows WHERE run = ? ORDER BY workflow`, r.id)
@@ -252,12 +246,8 @@ func (r *reader) readTasks() error {
 }
 
 func (r *reader) edges() error {
-	return r.each(func(scan sqlite.Scan) error {
-		var child, parent int
-		if err := scan(&child, &parent); err != nil {
-			return err
-		}
-		if child, parent = r.places.place(child), r.places.place(parent); child >= 0 && parent >= 0 {
+	return sqlite.EachRow(r.ctx, r.log, func(edge *[2]int) error {
+		if child, parent := r.places.place(edge[0]), r.places.place(edge[1]); child >= 0 && parent >= 0 {
 			t := &r.tasks[child]
 			if t.parents == 0 {
 				t.first = len(r.ancestors)
@@ -367,16 +357,12 @@ func (r *reader) numbers() map[int64]int {
 func (r *reader) ends() error {
 	const exited = 5 // the kind of the event
 	var number map[int64]int
-	return r.each(func(scan sqlite.Scan) error {
-		var id, at int64
-		if err := scan(&id, &at); err != nil {
-			return err
-		}
+	return sqlite.EachRow(r.ctx, r.log, func(end *struct{ ID, At int64 }) error {
 		if number == nil {
 			number = r.numbers()
 		}
-		if i, ok := number[id]; ok && r.lives[i].ended >= 0 {
-			r.lives[i].heard = max(at, r.lives[i].ended)
+		if i, ok := number[end.ID]; ok && r.lives[i].ended >= 0 {
+			r.lives[i].heard = max(end.At, r.lives[i].ended)
 		}
 		return nil
 	}, `SELECT coalesce(body ->> 'attempt', 0), at_ns FROM events WHERE run = ? AND kind = ?`, r.id, exited)
@@ -385,23 +371,18 @@ func (r *reader) ends() error {
 func (r *reader) suspensions() error {
 	o := r.out
 	var number map[int64]int
-	return r.each(func(scan sqlite.Scan) error {
-		var id, since, until int64
-		var how string
-		if err := scan(&id, &since, &until, &how); err != nil {
-			return err
-		}
-		if until < 0 {
-			until = r.clock
-		}
+	return sqlite.EachRow(r.ctx, r.log, func(s *struct {
+		ID, Since, Until int64
+		How              string
+	}) error {
 		if number == nil {
 			number = r.numbers()
 		}
-		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, int64(number[id])), append(o.Away.How, how)
-		o.Away.Since, o.Away.Until = append(o.Away.Since, since), append(o.Away.Until, until)
+		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, int64(number[s.ID])), append(o.Away.How, s.How)
+		o.Away.Since, o.Away.Until = append(o.Away.Since, s.Since), append(o.Away.Until, s.Until)
 		return nil
-	}, `SELECT attempt, since_ns, coalesce(until_ns, -1), how FROM suspensions WHERE run = ?
-		AND since_ns IS NOT NULL ORDER BY since_ns`, r.id)
+	}, `SELECT attempt, since_ns, coalesce(until_ns, ?), how FROM suspensions WHERE run = ?
+		AND since_ns IS NOT NULL ORDER BY since_ns`, r.clock, r.id)
 }
 
 func (r *reader) warnings() (err error) {
@@ -545,15 +526,10 @@ func (r *reader) notes() (err error) {
 	return err
 }
 
-func (r *reader) metrics() error {
-	r.out.Metrics = map[string]*float64{}
-	return r.each(func(scan sqlite.Scan) error {
-		var name string
-		var value *float64
-		err := scan(&name, &value)
-		r.out.Metrics[name] = value
-		return err
-	}, `SELECT name, value FROM run_metrics WHERE run = ? ORDER BY position`, r.id)
+func (r *reader) metrics() (err error) {
+	r.out.Metrics, err = sqlite.MapOf[string, *float64](r.ctx, r.log,
+		`SELECT name, value FROM run_metrics WHERE run = ?`, r.id)
+	return err
 }
 
 // unitOf is the time that columns count in: fine enough to draw, and coarse enough for a small page.
