@@ -1,4 +1,4 @@
-// Command benchmark measures gantry against the programs below it and its peers, in one run and in turns, so that a
+// Package benchmark measures gantry against the programs below it and its peers, in one run and in turns, so that a
 // busy machine is busy for all:
 //
 //	null    gantry's own CPU time per task, with the log on, on the null runtime
@@ -15,7 +15,7 @@
 //	stream  the paper's Workload I by each dynamic policy without a log; the cost of the log in it and in other
 //	        workloads and policies; the cost of a workflow in streams of 1,000 to 100,000 of them
 //	before  the same commands by this build and an earlier one in turns: times, memory, logs (-before FILE)
-package main
+package benchmark
 
 import (
 	"context"
@@ -29,6 +29,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"gantry/scripts/measure"
@@ -45,9 +46,13 @@ type bench struct {
 	each, attempts    int
 }
 
-func main() {
-	var b bench
-	parts := flag.String("parts", "null,docker,few,ways,plan,stream,read,log", "what to measure")
+var (
+	large = flag.Bool("large", false, "measure")
+	parts = flag.String("parts", "null,docker,ways,plan,stream,read,log", "what to measure")
+	b     bench
+)
+
+func init() {
 	flag.StringVar(&b.gantry, "gantry", string(measure.Built), "the binary to measure")
 	flag.IntVar(&b.n, "n", 200, "containers per repetition of the part docker")
 	flag.IntVar(&b.inFlight, "c", 4, "containers in flight")
@@ -57,14 +62,17 @@ func main() {
 	flag.StringVar(&b.other, "before", "",
 		"the gantry of an earlier build, with its gantry-task beside it, for the part before")
 	flag.StringVar(&b.only, "only", "", "of the part before only the rows that match this regular expression")
-	measure.Main("benchmark", func(ctx context.Context) (err error) {
-		b.ctx = ctx
-		if b.dir, err = os.MkdirTemp("", "gantry-bench"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(b.dir)
-		return b.run(strings.Split(*parts, ","))
-	})
+}
+
+func TestBars(t *testing.T) {
+	if !*large {
+		t.Skip("it takes a quiet host for half an hour: make bench runs it")
+	}
+	t.Chdir("../..")
+	b.ctx, b.dir = t.Context(), t.TempDir()
+	if err := b.run(strings.Split(*parts, ",")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // run measures all parts: one that fails, as where there is no Docker Engine, keeps no other from being measured.
