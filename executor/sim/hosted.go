@@ -37,13 +37,10 @@ import (
 //
 // Rates are whole numbers per second, times nanoseconds. The same input gives the same decisions.
 type Hosted struct {
-	cfg     Config
+	world
 	m       *hostmodel.Model
-	now     planner.Time
-	seq     uint64
 	queue   heap.Heap[*activity]
 	courses []*course // by attempt; nil: none yet
-	bodies  []planner.Body
 	dirty   bool
 
 	phases    [numPhases]*hostmodel.Phase
@@ -165,7 +162,7 @@ func For(cfg Config) Simulation {
 
 // NewHosted returns a runtime with nothing in it. cfg.Host is set.
 func NewHosted(cfg Config) *Hosted {
-	h := &Hosted{cfg: cfg, m: cfg.Host, now: cfg.Start, bringing: map[planner.FileID]*course{},
+	h := &Hosted{world: world{cfg: cfg, now: cfg.Start}, m: cfg.Host, bringing: map[planner.FileID]*course{},
 		queue: heap.Heap[*activity]{
 			Before: func(a, b **activity) bool {
 				return (*a).due < (*b).due || (*a).due == (*b).due && (*a).seq < (*b).seq
@@ -258,12 +255,6 @@ func (h *Hosted) burst(c *emulate.Cost, l emulate.Limits) {
 	}
 }
 
-// Now implements executor.Clock.
-func (h *Hosted) Now() planner.Time { return h.now }
-
-// Instant implements executor.Instant.
-func (h *Hosted) Instant() bool { return true }
-
 // Spend implements executor.Spender.
 func (h *Hosted) Spend(d time.Duration) {
 	until := h.now.Add(max(0, d))
@@ -272,12 +263,6 @@ func (h *Hosted) Spend(d time.Duration) {
 	}
 	h.now = until
 }
-
-// Close implements executor.Runtime.
-func (h *Hosted) Close() error { return nil }
-
-// Forget implements executor.Runtime.
-func (h *Hosted) Forget(ctx context.Context, id planner.AttemptID) error { return nil }
 
 // at returns an attempt that is under way; nil for any other.
 func (h *Hosted) at(id planner.AttemptID) *course {
@@ -748,15 +733,8 @@ func (h *Hosted) report(c *course) {
 	if c.usage.Ended == unit.Never {
 		c.usage.Ended = h.now
 	}
-	code := 0
-	if c.outcome != planner.OK {
-		code = -1
-		if c.outcome == planner.ExitCode {
-			code = 1
-		}
-	}
-	h.bodies = append(h.bodies, &planner.AttemptExited{Attempt: c.l.Attempt, Outcome: c.outcome, ExitCode: code,
-		Ran: c.ran, Kept: c.kept, Usage: c.usage})
+	h.bodies = append(h.bodies, &planner.AttemptExited{Attempt: c.l.Attempt, Outcome: c.outcome,
+		ExitCode: codeOf(c.outcome), Ran: c.ran, Kept: c.kept, Usage: c.usage})
 	if started {
 		h.remove()
 	}

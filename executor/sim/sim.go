@@ -76,14 +76,42 @@ type Measured struct {
 // ran, Ended before the one at which gantry knew of its end; Ran is its runtime.
 type Reported struct{ Created, Started, Ended, Ran time.Duration }
 
+// world is what both runtimes have.
+type world struct {
+	cfg    Config
+	now    planner.Time
+	seq    uint64
+	bodies []planner.Body
+}
+
+// Now implements executor.Clock.
+func (w *world) Now() planner.Time { return w.now }
+
+// Instant implements executor.Instant.
+func (w *world) Instant() bool { return true }
+
+// Forget implements executor.Runtime.
+func (w *world) Forget(context.Context, planner.AttemptID) error { return nil }
+
+// Close implements executor.Runtime.
+func (w *world) Close() error { return nil }
+
+// codeOf is the exit code of an attempt that ends so.
+func codeOf(o planner.Outcome) int {
+	switch o {
+	case planner.OK:
+		return 0
+	case planner.ExitCode:
+		return 1
+	}
+	return -1
+}
+
 // Runtime implements executor.Runtime in virtual time.
 type Runtime struct {
-	cfg      Config
-	now      planner.Time
-	seq      uint64
+	world
 	queue    heap.Heap[item]
-	attempts []*attempt // by their numbers; nil: not known yet
-	bodies   []planner.Body
+	attempts []*attempt                       // by their numbers; nil: not known yet
 	exits    []planner.AttemptExited          // memory for the next ones
 	ahead    map[executor.Likely]planner.Time // when containers that were started ahead are ready
 	wires    map[[2]planner.GroupID]*wire     // shared links
@@ -99,7 +127,7 @@ var (
 
 // New returns a runtime with nothing in it.
 func New(cfg Config) *Runtime {
-	return &Runtime{cfg: cfg, now: cfg.Start, queue: heap.Heap[item]{Before: (*item).less}}
+	return &Runtime{world: world{cfg: cfg, now: cfg.Start}, queue: heap.Heap[item]{Before: (*item).less}}
 }
 
 type state uint8
@@ -172,9 +200,6 @@ func (a *item) less(b *item) bool {
 	}
 	return a.seq < b.seq
 }
-
-// Now implements executor.Clock.
-func (r *Runtime) Now() planner.Time { return r.now }
 
 // Start implements executor.Runtime.
 func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
@@ -338,17 +363,8 @@ func (r *Runtime) Checkpoint(ctx context.Context, id planner.AttemptID, grace ti
 	return r.Kill(ctx, id, planner.Preempted, grace)
 }
 
-// Forget implements executor.Runtime.
-func (r *Runtime) Forget(ctx context.Context, id planner.AttemptID) error { return nil }
-
-// Instant implements executor.Instant.
-func (r *Runtime) Instant() bool { return true }
-
 // Spend implements executor.Spender.
 func (r *Runtime) Spend(d time.Duration) { r.now = r.now.Add(max(0, d)) }
-
-// Close implements executor.Runtime.
-func (r *Runtime) Close() error { return nil }
 
 // Next implements executor.Runtime: it jumps to the next thing that happens, or to until.
 func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
@@ -429,19 +445,12 @@ func (r *Runtime) happen(it *item) {
 		r.bodies = append(r.bodies, planner.AttemptResumed{Attempt: it.attempt})
 	case exited:
 		r.stand(a, it.at)
-		code := 0
-		if a.outcome != planner.OK {
-			code = -1
-			if a.outcome == planner.ExitCode {
-				code = 1
-			}
-		}
 		if len(r.exits) == 0 {
 			r.exits = make([]planner.AttemptExited, 32)
 		}
 		x := &r.exits[0]
 		r.exits = r.exits[1:]
-		x.Attempt, x.Outcome, x.ExitCode, x.Ran, x.Kept = it.attempt, a.outcome, code, a.ran, a.kept
+		x.Attempt, x.Outcome, x.ExitCode, x.Ran, x.Kept = it.attempt, a.outcome, codeOf(a.outcome), a.ran, a.kept
 		u := &x.Usage
 		u.Queued, u.Staged, u.Created, u.Started, u.Ended = a.queued, a.staged, a.begins, a.begins, it.at
 		if a.told != nil && it.version == 0 {

@@ -5,6 +5,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/exact"
+	"gantry/planner/heap"
 	"gantry/planner/rank"
 )
 
@@ -20,8 +21,8 @@ type Alternating struct {
 	next     int
 	stale    bool
 
-	lists   []rankedList // merge of the workflows, a heap by the rank of their next task
-	groupOf []int32      // by task: the group it is in, counted over all sequences
+	lists   heap.Heap[rankedList] // merge of the workflows, by the rank of their next task
+	groupOf []int32               // by task: the group it is in, counted over all sequences
 	group   int32
 	turns   [][]planner.TaskID // of the present group: by workflow, in order of arrival
 	turnOf  []int32            // by workflow: index in turns and one
@@ -71,19 +72,17 @@ func (q *Alternating) arrange(c *planner.Cycle) {
 	if n := c.View.Workflows() - len(q.turnOf); n > 0 {
 		q.turnOf = append(q.turnOf, make([]int32, n)...)
 	}
-	q.lists = q.lists[:0]
+	q.lists = heap.Heap[rankedList]{Before: (*rankedList).before, Items: q.lists.Items[:0]}
 	for _, w := range c.Present() {
 		l := rankedList{workflow: w, tasks: q.Ranks.Sorted(c.Workflow(w))}
 		if q.advance(c, &l) {
-			q.lists = append(q.lists, l)
+			q.lists.Items = append(q.lists.Items, l)
 		}
 	}
-	for i := len(q.lists)/2 - 1; i >= 0; i-- {
-		q.sink(i)
-	}
+	q.lists.Init()
 	q.group++
-	for len(q.lists) > 0 {
-		l := &q.lists[0]
+	for q.lists.Len() > 0 {
+		l := &q.lists.Items[0]
 		t := l.tasks[0]
 		for _, p := range c.Task(t).Parents {
 			if q.groupOf[p] == q.group {
@@ -95,11 +94,11 @@ func (q *Alternating) arrange(c *planner.Cycle) {
 		q.groupOf[t] = q.group
 		q.enter(l.workflow, t)
 		l.tasks = l.tasks[1:]
-		if !q.advance(c, l) {
-			q.lists[0] = q.lists[len(q.lists)-1]
-			q.lists = q.lists[:len(q.lists)-1]
+		if q.advance(c, l) {
+			q.lists.Fix(0)
+		} else {
+			q.lists.Pop()
 		}
-		q.sink(0)
 	}
 	q.takeTurns()
 }
@@ -114,20 +113,6 @@ func (q *Alternating) advance(c *planner.Cycle, l *rankedList) bool {
 	}
 	l.rank = q.Ranks.Of(c.Task(l.tasks[0]))
 	return true
-}
-
-func (q *Alternating) sink(i int) {
-	for {
-		k := 2*i + 1
-		if k+1 < len(q.lists) && q.lists[k+1].before(&q.lists[k]) {
-			k++
-		}
-		if k >= len(q.lists) || !q.lists[k].before(&q.lists[i]) {
-			return
-		}
-		q.lists[i], q.lists[k] = q.lists[k], q.lists[i]
-		i = k
-	}
 }
 
 // enter puts a task behind those of its workflow in the present group.

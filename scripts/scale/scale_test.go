@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +59,6 @@ func TestScale(t *testing.T) {
 	if !*large {
 		t.Skip("it takes ten minutes: make scale runs it")
 	}
-	debug.SetGCPercent(400) // as gantry
 	if err := o.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

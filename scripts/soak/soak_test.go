@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +50,6 @@ func TestADayOfLoad(t *testing.T) {
 	if !*large {
 		t.Skip("it takes hours: make soak runs it")
 	}
-	debug.SetGCPercent(400) // as gantry
 	day.examples = "../../examples"
 	if err := day.soak(t.Context()); err != nil {
 		t.Fatal(err)
