@@ -460,5 +460,6 @@ func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) e
 		return err
 	}
 	return EachRow(ctx, db, func(t *TaskRow) error { return each(*t) },
-		`SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s FROM v_tasks WHERE run = ?`, name)
+		`SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s
+		FROM v_tasks WHERE run = ?`, name)
 }

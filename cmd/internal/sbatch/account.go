@@ -36,12 +36,7 @@ const (
 
 // Fields are the names of the fields that sacct can print.
 func Fields() string {
-	var names []string
-	for _, c := range columns {
-		if c.account != "" {
-			names = append(names, c.account)
-		}
-	}
+	names := strings.Fields(known(func(c column) string { return c.account }))
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) })
 	return strings.Join(names, " ")
 }

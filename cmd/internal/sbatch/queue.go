@@ -249,49 +249,32 @@ type field struct {
 	right bool
 }
 
+// formatPart is a part of a format of squeue. Slurm leaves %% out.
+var formatPart = regexp.MustCompile(`(?s)%%|%(\.?)(\d*)(.?)|[^%]+`)
+
 // parseFormat reads a format such as "%.18i %t".
 func parseFormat(format string) (out []field, err error) {
-	literal := func(text string) {
-		if n := len(out); n > 0 && out[n-1].col == nil {
-			out[n-1].text += text
-			return
-		}
-		out = append(out, field{text: text})
-	}
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' {
-			literal(format[i : i+1])
+	for _, m := range formatPart.FindAllStringSubmatch(format, -1) {
+		if m[0] == "%%" {
+			continue
+		} else if m[0][0] != '%' {
+			out = append(out, field{text: m[0]})
 			continue
 		}
-		f, k := field{}, i+1
-		if k < len(format) && format[k] == '%' { // Slurm leaves both out
-			i = k
-			continue
+		f := field{right: m[1] != ""}
+		if f.width, err = strconv.Atoi("0" + m[2]); err != nil || f.width > 1<<16 {
+			return nil, usagef("--format: width %s is too large", m[2])
 		}
-		if k < len(format) && format[k] == '.' {
-			f.right = true
-			k++
-		}
-		digits := k
-		for k < len(format) && format[k] >= '0' && format[k] <= '9' {
-			k++
-		}
-		if k > digits {
-			if f.width, err = strconv.Atoi(format[digits:k]); err != nil || f.width > 1<<16 {
-				return nil, usagef("--format: width %s is too large", format[digits:k])
-			}
-		}
-		if k == len(format) {
+		if m[3] == "" {
 			return nil, usagef("--format %q ends in %%", format)
 		}
-		at := slices.IndexFunc(columns, func(c column) bool { return c.letter == "%"+format[k:k+1] })
+		at := slices.IndexFunc(columns, func(c column) bool { return c.letter == "%"+m[3] })
 		if at < 0 {
-			return nil, usagef("--format: %%%c is not known; known are %s", format[k],
+			return nil, usagef("--format: %%%s is not known; known are %s", m[3],
 				known(func(c column) string { return c.letter }))
 		}
 		f.col = &columns[at]
 		out = append(out, f)
-		i = k
 	}
 	return out, nil
 }
@@ -406,8 +389,10 @@ const (
 	OutOfMemory
 )
 
+type stateName struct{ long, compact string }
+
 // states are the names of states, long and compact. Those after the constants never happen here, but may be asked for.
-var states = []struct{ long, compact string }{
+var states = []stateName{
 	{"PENDING", "PD"}, {"RUNNING", "R"}, {"SUSPENDED", "S"}, {"COMPLETED", "CD"}, {"CANCELLED", "CA"}, {"FAILED", "F"},
 	{"TIMEOUT", "TO"}, {"NODE_FAIL", "NF"}, {"PREEMPTED", "PR"}, {"OUT_OF_MEMORY", "OOM"},
 	{"BOOT_FAIL", "BF"}, {"DEADLINE", "DL"}, {"COMPLETING", "CG"}, {"CONFIGURING", "CF"}, {"RESIZING", "RS"},
@@ -431,12 +416,7 @@ func stateSet(text string) (map[State]bool, error) {
 		if name == "ALL" {
 			return nil, nil
 		}
-		at := -1
-		for i, s := range states {
-			if name == s.long || name == s.compact {
-				at = i
-			}
-		}
+		at := slices.IndexFunc(states, func(s stateName) bool { return name == s.long || name == s.compact })
 		if at < 0 {
 			var all []string
 			for _, s := range states {

@@ -2,6 +2,7 @@ package sbatch
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,29 +71,21 @@ var layouts = map[byte]string{'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "Janua
 	'M': "04", 'p': "PM", 'P': "pm", 'r': "03:04:05 PM", 'R': "15:04", 'S': "05", 'T': "15:04:05", 'x': "01/02/06",
 	'X': "15:04:05", 'y': "06", 'Y': "2006", 'z': "-0700", 'Z': "MST"}
 
+var conversion = regexp.MustCompile(`(?s)%[-_0^]*[^-_0^]`)
+
 // strftime writes an instant as the C library does, with its flags - _ 0 and ^. Unknown conversions stay.
 func strftime(t time.Time, format string) string {
-	var b strings.Builder
-	for i := 0; i < len(format); i++ {
-		k := i + 1
-		for k < len(format)-1 && strings.IndexByte("-_0^", format[k]) >= 0 {
-			k++
-		}
-		text, known := "", false
-		if format[i] == '%' && k < len(format) {
-			text, known = converted(t, format[k])
-		}
+	return conversion.ReplaceAllStringFunc(format, func(part string) string {
+		last := len(part) - 1
+		text, known := converted(t, part[last])
 		if !known {
-			b.WriteByte(format[i])
-			continue
+			return part
 		}
-		for _, flag := range format[i+1 : k] {
+		for _, flag := range part[1:last] {
 			text = flagged(text, flag)
 		}
-		b.WriteString(text)
-		i = k
-	}
-	return b.String()
+		return text
+	})
 }
 
 // flagged is a converted text by a flag of strftime; three of them are for numbers.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 )
 
 // Source is the content of a server.
@@ -47,7 +48,7 @@ type Server struct {
 	http     *http.Server
 	token    string
 	handlers map[string]http.Handler
-	rate     limiter
+	rate     *rate.Limiter
 	// Open opens the source of two words below the address, such as run/NAME; nil: there are none. An error says that
 	// there is no such source.
 	Open func(ctx context.Context, path string) (Source, error)
@@ -99,8 +100,9 @@ func Listen(port int, source Source, handlers map[string]http.Handler) (*Server,
 	secret := make([]byte, 18)
 	_, _ = rand.Read(secret) // it never fails
 	s := &Server{room: newRoom(source), listener: bounded{l, make(chan struct{}, maxConnections)},
-		token: base64.RawURLEncoding.EncodeToString(secret), handlers: handlers, rate: limiter{most: maxRate},
-		ctx: context.Background(), below: map[string]*room{}}
+		token: base64.RawURLEncoding.EncodeToString(secret), handlers: handlers,
+		rate: rate.NewLimiter(maxRate, maxRate),
+		ctx:  context.Background(), below: map[string]*room{}}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader}
 	return s, nil
@@ -226,7 +228,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	switch {
-	case !s.rate.take(time.Now()):
+	case !s.rate.Allow():
 		h.Set("Retry-After", "1")
 		refuse(http.StatusTooManyRequests, "too many requests")
 		return
@@ -425,31 +427,6 @@ type slot struct {
 func (s *slot) Close() error {
 	defer s.free()
 	return s.Conn.Close()
-}
-
-// limiter is a bucket of requests that fills up with time.
-type limiter struct {
-	most float64 // requests a second, and at once
-
-	mu   sync.Mutex
-	have float64
-	at   time.Time
-}
-
-func (l *limiter) take(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.at.IsZero() {
-		l.have = l.most
-	} else {
-		l.have = min(l.most, l.have+now.Sub(l.at).Seconds()*l.most)
-	}
-	l.at = now
-	if l.have < 1 {
-		return false
-	}
-	l.have--
-	return true
 }
 
 // threadTime starts to count the CPU time of the caller on its thread, and returns the function that ends the count.
