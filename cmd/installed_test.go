@@ -121,6 +121,12 @@ transformationCatalog:
 	if out := expect(t, exitOK, nil, "explain", runs[1], runs[2], "again", "out"); !strings.Contains(out, why) {
 		t.Errorf("explain says\n%s", out)
 	}
+	crate := filepath.Join(dir, "crate")
+	expect(t, exitOK, nil, "export", runs[1], runs[2], "--format", "rocrate", "-o", crate, "first")
+	if text, err := os.ReadFile(filepath.Join(crate, "ro-crate-metadata.json")); err != nil ||
+		strings.Contains(string(text), "DockerImage") {
+		t.Errorf("the crate has an image: %v\n%s", err, text)
+	}
 }
 
 // A server shows programs of its host if it was told to, not if a submission wants it.

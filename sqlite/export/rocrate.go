@@ -258,7 +258,9 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 	}
 	images := map[string]entity{}
 	if err := sqlite.EachRow(ctx, db, func(i *[3]string) error {
-		images[i[0]] = c.image(i[0], i[1], i[2])
+		if i[1] != executor.HostImage { // which is none
+			images[i[0]] = c.image(i[0], i[1], i[2])
+		}
 		return nil
 	}, `SELECT i.image, i.id, coalesce(i.digest, '') FROM runs r JOIN images i ON i.run = r.id WHERE r.name = ?`,
 		info.Name); err != nil {
