@@ -3,8 +3,6 @@ package report
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -121,11 +119,10 @@ type Cause struct {
 
 // taskRow is the last attempt of a task that ended well.
 type taskRow struct {
-	workflow, task, kind, node   string
-	arrived, attempt             int64
-	ready, queued                sql.NullInt64
-	staged, started, ended, span sql.NullInt64
-	over                         sql.NullInt64 // when its end was known
+	Workflow, Task, Kind, Node                                    string
+	Arrived, Attempt, Ready, Queued, Staged, Started, Ended, Span int64                // below 0: not known
+	Parents                                                       sqlite.JSON[[]int64] // their attempts
+	over                                                          int64                // when its end was known
 }
 
 // CompareRuns compares two runs of the log.
@@ -164,12 +161,12 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 			c.Only[0]++
 			continue
 		}
-		p := TaskPair{Workflow: x.workflow, Task: x.task, Kind: x.kind}
+		p := TaskPair{Workflow: x.Workflow, Task: x.Task, Kind: x.Kind}
 		for i, r := range []taskRow{x, y} {
-			p.Node[i], p.attempt[i] = r.node, r.attempt
-			p.Started[i], p.Ended[i] = r.started.Int64-r.arrived, r.over.Int64-r.arrived
-			p.Phases[i] = Phases{between(r.ready, r.queued), between(r.queued, r.staged), between(r.staged, r.started),
-				known(r.span), between(r.ended, r.over)}
+			p.Node[i], p.attempt[i] = r.Node, r.Attempt
+			p.Started[i], p.Ended[i] = r.Started-r.Arrived, r.over-r.Arrived
+			p.Phases[i] = Phases{between(r.Ready, r.Queued), between(r.Queued, r.Staged), between(r.Staged, r.Started),
+				r.Span, between(r.Ended, r.over)}
 		}
 		c.Tasks = append(c.Tasks, p)
 	}
@@ -259,18 +256,11 @@ func relative(a, b int64) Number {
 	return Number(float64(b-a) / float64(a))
 }
 
-func between(a, b sql.NullInt64) int64 {
-	if !a.Valid || !b.Valid {
+func between(a, b int64) int64 {
+	if a < 0 || b < 0 {
 		return -1
 	}
-	return max(0, b.Int64-a.Int64)
-}
-
-func known(a sql.NullInt64) int64 {
-	if !a.Valid {
-		return -1
-	}
-	return a.Int64
+	return max(0, b-a)
 }
 
 func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
@@ -279,30 +269,22 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 		return nil, err
 	}
 	out := map[[2]string]taskRow{}
-	err = db.Each(ctx, func(scan sqlite.Scan) error {
-		var r taskRow
-		var parents []byte
-		if err := scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &parents,
-			&r.queued, &r.staged, &r.started, &r.ended, &r.span); err != nil {
-			return err
+	err = sqlite.EachRow(ctx, db, func(r *taskRow) error {
+		r.over = max(r.Ended, known[r.Attempt])
+		for _, a := range r.Parents.V { // a task is ready once gantry knows of the ends of its parents
+			if r.Ready >= 0 {
+				r.Ready = max(r.Ready, min(known[a], r.Queued))
+			}
 		}
-		r.over = sql.NullInt64{Int64: max(r.ended.Int64, known[r.attempt]), Valid: true}
-		var of []int64
-		if err := json.Unmarshal(parents, &of); err != nil {
-			return fmt.Errorf("read the parents of task %s of run %s: %w", r.task, run, err)
-		}
-		for _, a := range of { // a task is ready once gantry knows of the ends of its parents
-			r.ready.Int64 = max(r.ready.Int64, min(known[a], r.queued.Int64))
-		}
-		out[[2]string{r.workflow, r.task}] = r
+		out[[2]string{r.Workflow, r.Task}] = *r
 		return nil
 	}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
-		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d
+		coalesce(max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d
 		CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-			WHERE d.run = r.id AND d.child = t.task), 0)),
+			WHERE d.run = r.id AND d.child = t.task), 0)), -1), coalesce(a.queued_ns, -1), coalesce(a.staged_ns, -1),
+		a.started_ns, a.ended_ns, coalesce(a.ran_ns, -1),
 		(SELECT json_group_array(p.attempt) FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-			WHERE d.run = r.id AND d.child = t.task AND p.attempt IS NOT NULL),
-		a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns, a.ran_ns
+			WHERE d.run = r.id AND d.child = t.task AND p.attempt IS NOT NULL)
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ? AND a.outcome = 'ok' AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)

@@ -251,7 +251,7 @@ func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string
 	}
 	rt := sim.For(p.simulation(0))
 	defer rt.Close()
-	collector, line := metrics.NewCollector(p.Platform), &recorder{lanes: make([][]planner.Time, len(p.Platform.Nodes))}
+	collector, line := metrics.NewCollector(p.Platform), &recorder{lanes: make(sqlite.Slots, len(p.Platform.Nodes))}
 	engine := &executor.Engine{Runtime: rt, Planner: w.planner, Admit: w.admitter, Arrivals: w.subs,
 		Watch: func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 			collector.Watch(v, events, admitted)
@@ -284,8 +284,8 @@ func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string
 
 // recorder draws the small timeline of a simulation.
 type recorder struct {
-	kinds []string                  // by task
-	lanes [][]planner.Time          // by node: ends
+	kinds []string // by task
+	lanes sqlite.Slots
 	stays []stay                    // that are over
 	open  map[planner.AttemptID]int // index in stays
 	held  float64                   // core seconds
@@ -346,14 +346,7 @@ func (r *recorder) finish(o *page.Other, p *planner.Platform, begin planner.Time
 	o.Utilisation = r.held / max(1e-9, cores*o.Makespan.Seconds())
 	for i := range r.stays { // they are in the order of their orders
 		s := &r.stays[i]
-		ends := r.lanes[s.node]
-		s.lane = slices.IndexFunc(ends, func(t planner.Time) bool { return t <= s.from })
-		if s.lane < 0 {
-			s.lane = len(ends)
-			ends = append(ends, 0)
-		}
-		ends[s.lane] = max(s.to, s.from+1)
-		r.lanes[s.node] = ends
+		s.lane = r.lanes.Take(s.node, int64(s.from), int64(s.to))
 	}
 	for n := range r.lanes {
 		first[n] = o.Lanes
