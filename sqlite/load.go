@@ -68,7 +68,8 @@ func (db *DB) Changes(ctx context.Context, run string, load Load, each func(Chan
 		return err
 	}
 	return EachRow(ctx, db, func(c *Change) error { return each(*c) },
-		`SELECT node, at, sum(change) FROM (`+loads[load]+`) WHERE node >= 0 GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, id)
+		`SELECT node, at, sum(change) FROM (`+loads[load]+`) WHERE node >= 0
+		GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, id)
 }
 
 // Slots places attempts in rows of their nodes, so that no two of one row overlap.
