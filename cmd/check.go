@@ -21,7 +21,6 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
-	"gantry/executor/container"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment"
 	"gantry/executor/own"
@@ -282,7 +281,7 @@ func (r *report) commands(w *trace.Workflow) {
 	all := executor.Admitter{Image: "any"}
 	for i := range w.Tasks {
 		spec := all.Program(&w.Tasks[i])
-		r.Commands = append(r.Commands, taskCommand{spec.Name, container.CommandLine(&spec)})
+		r.Commands = append(r.Commands, taskCommand{spec.Name, executor.CommandLine(&spec)})
 	}
 }
 

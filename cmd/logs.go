@@ -18,7 +18,6 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
-	"gantry/executor/container"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace/shown"
@@ -89,7 +88,7 @@ func taskOf(c *cli.Context, db *sqlite.DB, run, task string) (*sqlite.Life, erro
 	if err != nil || t == nil {
 		return life, session.LogError(err)
 	}
-	life.Command, life.Inputs, life.Outputs = container.Written(t), fileNames(t.Inputs), fileNames(t.Outputs)
+	life.Command, life.Inputs, life.Outputs = executor.Written(t), fileNames(t.Inputs), fileNames(t.Outputs)
 	return life, nil
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
-	"gantry/executor/container"
+	"gantry/executor"
 	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/sqlite/report/page"
@@ -22,7 +22,7 @@ import (
 
 // pageOptions has the parts of a page that are not in the log of the runs below home.
 func pageOptions(home string) page.Options {
-	return page.Options{Now: time.Now(), Command: container.Written,
+	return page.Options{Now: time.Now(), Command: executor.Written,
 		Left: func(run, runtime string) bool {
 			return !session.Capabilities(runtime).Virtual && !session.Held(filepath.Join(home, run, "lock"))
 		},

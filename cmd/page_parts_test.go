@@ -129,6 +129,11 @@ func TestThePageOfARunInContainers(t *testing.T) {
 	}
 	expect(t, exitOK, []string{"echo the last words; echo '<b>no such option</b>' >&2; exit 3\n"}, "logs", "--command",
 		"f", "b", "--dir", home)
+	const command = "SELECT command FROM v_tasks WHERE run = 'f' AND task = 'b'"
+	if got := one[string](t, home, command); !strings.HasPrefix(got, "echo the last words; ") {
+		t.Errorf("the log has the command %q", got)
+	}
+	expect(t, exitOK, []string{",command,", "echo the last words"}, "export", "f", "--dir", home)
 }
 
 var instants = regexp.MustCompile(`(?m)^ +(\d+\.\d{3}) s  `)

@@ -117,7 +117,7 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, more ...query) (*tables, err
 		{&t.tasks, insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, need_millicores, "+
 			"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, "+
 			"declared_memory_bytes, imputed, image, "+
-			"identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")},
+			"command, identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")},
 		{&t.files, insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")},
 		{&t.replicas, insertInto("INSERT", "replicas", "run, file, node, replica")},
 		{&t.attempts, insertInto("INSERT OR REPLACE", "attempts", attemptColumns+columnsOf(always)+
@@ -217,19 +217,19 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 // addTask adds a task, as x has it by now, ready since an instant.
 func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	spec := p.spec
-	var parents, identity driver.Value
+	var parents, identity, command driver.Value
 	if len(p.parents) > 0 {
 		parents = listOf(p.parents)
 	}
 	if t.identify && !p.formal {
 		hash := spec.Identity()
-		identity = hash[:]
+		identity, command = hash[:], message(executor.Written(spec))
 	}
 	return t.tasks.add(append(t.values, int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage), parents,
 		p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0),
 		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input,
 		known(int64(spec.Declares), spec.Declares != 0), imputedNames(p.imputed), message(spec.Image),
-		identity, taskStates[x.state], x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
+		command, identity, taskStates[x.state], x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
 		reached(ready), reached(x.queued), reached(x.ended))...)
 }
 

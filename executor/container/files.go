@@ -60,7 +60,7 @@ func (a *place) writeCommand(spec *emulate.Spec, resumed bool) error {
 			return err
 		}
 	}
-	return stage.Write(a.dir, scriptFile, Script(a.l.Spec), 0o755)
+	return stage.Write(a.dir, executor.ScriptFile, Script(a.l.Spec), 0o755)
 }
 
 // as calls f, which does something in the work directory, with the rights of the owner of that directory.

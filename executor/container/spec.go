@@ -12,10 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
-
-	"mvdan.cc/sh/v3/syntax"
 
 	"gantry/cgroup"
 	"gantry/executor"
@@ -58,7 +54,7 @@ func (a *place) configure() {
 		Dir:     a.dir,
 		Network: t.Network,
 		// In the environment that the image gives.
-		Env: append([]string{home}, t.Env...),
+		Env: append([]string{executor.Home}, t.Env...),
 		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir,
 			LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
 			LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name,
@@ -157,7 +153,7 @@ func (a *place) volumes() string { return filepath.Join(string(a.ctl), "volumes"
 // argv is the task's own command.
 func (a *place) argv() []string {
 	if a.l.Spec.Shell {
-		return trace.ShellArgv(a.l.Spec.Command, scriptFile)
+		return trace.ShellArgv(a.l.Spec.Command, executor.ScriptFile)
 	}
 	if a.l.Spec.Expand {
 		return append(a.l.Spec.Command[:1:1], a.words...)
@@ -231,9 +227,6 @@ func (a *place) launchArgs(stdin, stdout, stderr string, argv ...string) []strin
 
 const specFile = ".command.json"
 
-// home is a variable of all programs.
-const home = "HOME=" + Tmp
-
 // emulation is the work of an emulated task on its node.
 func (a *place) emulation() (*emulate.Spec, error) {
 	r := a.r
@@ -249,9 +242,6 @@ func (a *place) emulation() (*emulate.Spec, error) {
 	return s, s.Validate()
 }
 
-// scriptFile is Script of the task, in its work directory.
-const scriptFile = "./.command.sh"
-
 // Script is the command of a task as a shell script: for people, and for shells if it is too long for an argument.
 func Script(t *executor.TaskSpec) string {
 	argv := t.Command
@@ -259,70 +249,14 @@ func Script(t *executor.TaskSpec) string {
 	case t.Emulated():
 		argv = []string{TaskProgram, specFile}
 	case t.Expand:
-		return "#!/bin/sh\nexec " + Quote(t.Command[:1]) + " " + t.Command[1] + "\n"
+		return "#!/bin/sh\nexec " + executor.Quote(t.Command[:1]) + " " + t.Command[1] + "\n"
 	case t.Shell:
-		argv = trace.ShellArgv(t.Command, scriptFile)
-		if argv[0] == "/bin/sh" || argv[len(argv)-1] == scriptFile {
+		argv = trace.ShellArgv(t.Command, executor.ScriptFile)
+		if argv[0] == "/bin/sh" || argv[len(argv)-1] == executor.ScriptFile {
 			return "#!/bin/sh\n" + trace.Script(t.Command) + "\n"
 		}
 	}
-	return "#!/bin/sh\nexec " + Quote(argv) + "\n"
-}
-
-// CommandLine is the command of a task as it is started, in one line for bash. It is "" for an emulated task. Arguments
-// that depend on files, or on variables that only the image may have, stay as the workflow has them.
-func CommandLine(t *executor.TaskSpec) string {
-	line := ""
-	switch {
-	case t.Emulated():
-		return ""
-	case t.Shell:
-		line = quoteLine(trace.ShellArgv(t.Command, scriptFile))
-	case t.Expand:
-		words, fixed, err := trace.FixedArguments(t.Command[1], append([]string{home}, t.Env...))
-		if line = quoteLine(append(t.Command[:1:1], words...)); !fixed || err != nil {
-			line = quoteLine(t.Command[:1]) + " " + t.Command[1]
-		}
-		if hidden(line) {
-			line = quoteLine([]string{"bash", "-c", line})
-		}
-	default:
-		line = quoteLine(t.Command)
-	}
-	for _, x := range []struct{ sign, file string }{{"<", t.Stdin}, {">", t.Stdout}, {"2>", t.Stderr}} {
-		switch {
-		case x.file == "":
-		case x.sign == "2>" && x.file == t.Stdout:
-			line += " 2>&1"
-		default:
-			line += " " + x.sign + quoteLine([]string{x.file})
-		}
-	}
-	return line
-}
-
-// Written is the command of a task as its workflow has it, of several lines if it is a script; "" for an emulated task.
-func Written(t *executor.TaskSpec) string {
-	if t.Shell && !t.Emulated() && t.Stdin+t.Stdout+t.Stderr == "" {
-		return strings.TrimSpace(t.Command[0])
-	}
-	return CommandLine(t)
-}
-
-// quoteLine is Quote with $'...', which bash reads, around an argument that would act on a terminal or begin a line.
-func quoteLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, s := range argv {
-		words[i] = Quote([]string{s})
-		if q, err := syntax.Quote(s, syntax.LangBash); hidden(s) && err == nil {
-			words[i] = q
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-func hidden(s string) bool {
-	return !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+	return "#!/bin/sh\nexec " + executor.Quote(argv) + "\n"
 }
 
 // emptyImage is an image without files, which .command.run makes for the emulator.
@@ -396,7 +330,7 @@ func (a *place) runScript() string {
 	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of %s for task %s of workflow %s, try %d, as a command for "+
 		"Docker.\n# It works in the directory of that try, and ends with the exit code of the program.\n%s"+
 		"exec %s \"$image\" %s\n", of, oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try, image,
-		Quote(args), Quote(s.Args[1:]))
+		executor.Quote(args), executor.Quote(s.Args[1:]))
 }
 
 // findImage is the part of runScript that finds the image: the one that the attempt had, if the Docker Engine has it,
@@ -413,7 +347,7 @@ func (a *place) findImage() (script, pull string) {
 	}
 	wanted := fetch.Wanted{Ref: a.l.Spec.Image}
 	name, archive := wanted.Name()
-	script, pull = "image="+Quote([]string{a.spec.Image})+"\n", "missing"
+	script, pull = "image="+executor.Quote([]string{a.spec.Image})+"\n", "missing"
 	if strings.HasPrefix(name, fetch.Own) {
 		pull = "never"
 	}
@@ -422,10 +356,10 @@ func (a *place) findImage() (script, pull string) {
 		if path, err := filepath.Abs(name); err == nil {
 			name = path
 		}
-		script += unless + "image=$(docker load --quiet --input " + Quote([]string{name}) +
+		script += unless + "image=$(docker load --quiet --input " + executor.Quote([]string{name}) +
 			" | sed -n 's/^Loaded image[^:]*: //p' | tail -n 1)\n"
 	case name != a.spec.Image:
-		script += unless + "image=" + Quote([]string{name}) + "\n"
+		script += unless + "image=" + executor.Quote([]string{name}) + "\n"
 	}
 	return script, pull
 }
@@ -436,22 +370,6 @@ func field(s string) string {
 		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}
 	return s
-}
-
-// Quote makes a shell command line of argv.
-func Quote(argv []string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("_-./:=,@%+", r)
-	}
-	var out []string
-	for _, s := range argv {
-		if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
-			s = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
-		out = append(out, s)
-	}
-	return strings.Join(out, " ")
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

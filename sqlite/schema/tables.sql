@@ -105,6 +105,7 @@ CREATE TABLE tasks (
   need_disk_bps     INTEGER NOT NULL,
   time_limit_ns     INTEGER,
   image             TEXT,
+  command           TEXT,
   identity          BLOB,
   PRIMARY KEY (run, task)
 ) STRICT, WITHOUT ROWID;

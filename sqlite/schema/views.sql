@@ -37,7 +37,7 @@ SELECT x.run, x.policy, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND 
   (x.ran_ns + coalesce(x.before_ns, 0)) / 1e9 AS runtime_s, (x.cpu_user_ns + x.cpu_system_ns) / 1e9 AS cpu_s, x.peak_memory_bytes / 1e6 AS peak_mb,
   x.read_bytes / 1e6 AS read_mb, x.written_bytes / 1e6 AS written_mb,
   x.estimate_ns / 1e9 AS estimate_s, x.estimate_source, x.trace_runtime_ns / 1e9 AS trace_runtime_s, x.imputed,
-  x.image, x.image_digest, iif(x.from_run <> '', x.from_run || ', attempt ' || x.from_attempt, NULL) AS reused_from, x.saved_ns / 1e9 AS saved_s
+  x.image, x.image_digest, x.command, iif(x.from_run <> '', x.from_run || ', attempt ' || x.from_attempt, NULL) AS reused_from, x.saved_ns / 1e9 AS saved_s
 FROM (
   SELECT r.name AS run, r.policy, w.name AS workflow, t.name AS task, t.kind, t.state, n.name AS node, t.attempts, t.queued_ns,
     (SELECT group_concat(DISTINCT y.reason) FROM waits y WHERE y.run = t.run AND y.task = t.task) AS waited_for,
@@ -45,7 +45,7 @@ FROM (
       WHERE p.run = t.run AND p.task = t.task AND p.reason = 'planned-later' ORDER BY p.seq DESC LIMIT 1), n.name) AS planned_node,
     coalesce((SELECT p.until_ns FROM waits p
       WHERE p.run = t.run AND p.task = t.task AND p.reason = 'planned-later' ORDER BY p.seq DESC LIMIT 1), t.queued_ns) AS planned_start_ns, a.planned_end_ns, a.estimate_source,
-    t.trace_runtime_ns, t.imputed, t.image, coalesce(i.digest, i.id) AS image_digest, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
+    t.trace_runtime_ns, t.imputed, t.image, coalesce(i.digest, i.id) AS image_digest, t.command, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
     a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns, u.from_run, u.from_attempt, u.ran_ns AS saved_ns,
     (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
     coalesce(t.ready_ns, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END

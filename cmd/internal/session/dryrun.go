@@ -13,7 +13,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
-	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/executor/forecast"
 	"gantry/planner/unit"
@@ -52,7 +51,7 @@ type dryStep struct {
 	Millicores int64        `json:"millicores"`
 	Memory     int64        `json:"memory_bytes"`
 	Image      string       `json:"image"`   // "" if it is emulated
-	Command    string       `json:"command"` // as container.CommandLine has it
+	Command    string       `json:"command"` // as executor.CommandLine has it
 	Reason     string       `json:"reason"`  // for which it takes over no results; "" without --reuse
 }
 
@@ -158,7 +157,7 @@ func (p *Prediction) describe(d *DryRun, f *forecast.Forecast) {
 	if p.reuse != nil {
 		for _, x := range p.reuse.Decisions() {
 			if reasons[[2]string{x.Workflow, x.Task}] = x.Reason; x.From != nil {
-				d.Reused = append(d.Reused, dryReused{x.Workflow, x.Task, x.From.Run, container.CommandLine(x.Spec)})
+				d.Reused = append(d.Reused, dryReused{x.Workflow, x.Task, x.From.Run, executor.CommandLine(x.Spec)})
 			}
 		}
 	}
@@ -169,7 +168,7 @@ func (p *Prediction) describe(d *DryRun, f *forecast.Forecast) {
 			Node: p.Platform.Nodes[a.Node].Name, Start: known(starts[i], int64(a.Queued)),
 			Begin: known(starts[i], int64(a.Started)), End: known(ends[i], int64(a.Over)),
 			Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image,
-			Command: container.CommandLine(a.Task), Reason: reasons[[2]string{a.Task.Workflow.Name, a.Task.Name}]})
+			Command: executor.CommandLine(a.Task), Reason: reasons[[2]string{a.Task.Workflow.Name, a.Task.Name}]})
 	}
 }
 
