@@ -23,13 +23,16 @@ func Has(capability string) bool {
 	return false
 }
 
+// ForFiles are the capabilities that files of other users take, with every runtime.
+var ForFiles = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+
 // RootLacks is the fact that gantry runs as root and lacks capabilities which it takes; nil if it does not. Files of
 // tasks are other users': root gives them away, writes beside them and makes them readable.
 func RootLacks(takes ...string) *Fact {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	lacking := slices.DeleteFunc(takes, Has)
+	lacking := slices.DeleteFunc(slices.Clone(takes), Has)
 	if len(lacking) == 0 {
 		return nil
 	}

@@ -152,7 +152,7 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 		return h, fmt.Errorf("%w: Docker Engine runs %s containers, gantry needs linux", container.ErrUnusable,
 			info.OSType)
 	}
-	if lacks := container.RootLacks("CHOWN", "DAC_OVERRIDE", "FOWNER"); lacks != nil {
+	if lacks := container.RootLacks(container.ForFiles...); lacks != nil {
 		h.Facts = append(h.Facts, *lacks)
 		return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, lacks.Evidence, lacks.Advice)
 	}

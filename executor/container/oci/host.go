@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,9 +65,11 @@ func (e *Engine) privileges(version string) container.Fact {
 		return f
 	}
 	if os.Geteuid() == 0 {
-		if lacks := container.RootLacks("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "MKNOD", "NET_ADMIN", "SETGID",
-			"SETPCAP", "SETUID", "SYS_ADMIN"); lacks != nil {
-			lacks.Advice += ", or use --runtime docker"
+		if lacks := container.RootLacks(append(slices.Clone(container.ForFiles), "KILL", "MKNOD", "NET_ADMIN", "SETGID",
+			"SETPCAP", "SETUID", "SYS_ADMIN")...); lacks != nil {
+			if container.RootLacks(container.ForFiles...) == nil {
+				lacks.Advice += ", or use --runtime docker"
+			}
 			return *lacks
 		}
 		if why := lockedMemory(e.tree.Mode(), version); why != "" {
