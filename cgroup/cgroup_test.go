@@ -487,6 +487,51 @@ func TestLongLivedGroupsAreSampled(t *testing.T) {
 	}
 }
 
+// A group may come and end before the thread of the watcher has looked at it once: on a busy host, or as here, where
+// the thread waits for somebody who takes a sample.
+func TestGroupsAreReadThatNobodyFound(t *testing.T) {
+	x, group := kernel(t)
+	taken, over := make(chan bool, 1), make(chan bool)
+	w, err := x.NewWatcher(cgroup.Device{}, func(cgroup.Sample) {
+		taken <- true
+		<-over
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	defer close(over)
+	lives := joined(x, group, "read line")
+	in, err := lives.StdinPipe()
+	if err == nil {
+		err = lives.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); lives.Wait() }()
+	if err := w.Watch(1, group, cgroup.Everything); err != nil {
+		t.Fatal(err)
+	}
+	<-taken
+	child := group + "/unseen"
+	if err := w.Watch(2, child, cgroup.Everything); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Create(child, cgroup.Limits{PIDs: 50}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := joined(x, child, "true").CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	if f := w.Final(2); f.Exact != cgroup.Everything || f.Limits.PIDs != 50 || f.CPU == 0 {
+		t.Errorf("%+v", f)
+	}
+	if err := x.Remove(child); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestGroupsAreFoundWithoutInotify(t *testing.T) {
 	x, group := kernel(t)
 	w, err := x.NewWatcher(cgroup.Device{}, nil)

@@ -161,6 +161,9 @@ func (w *Watcher) Final(key int64) Final {
 		return Final{}
 	}
 	if e.exact == 0 { // the thread has not come to it yet, or the group's end was missed
+		if e.files == nil { // nor to its beginning
+			e.files = w.tree.files(e.group)
+		}
 		if live, there := w.procs(e); live < 0 && there {
 			w.end(e, e.want)
 		} else if live >= 0 { // its first process has ended, and the kernel ends this one, too
