@@ -482,8 +482,8 @@ func TestLongLivedGroupsAreSampled(t *testing.T) {
 		}
 		last = s
 	}
-	if f := w.Final(5); f.Exact != 0 || f.CPU < last.CPU {
-		t.Errorf("of a group that lives there is no exact end: %+v", f)
+	if f := w.Final(5); f.Exact&^cgroup.OOM != 0 || f.CPU < last.CPU {
+		t.Errorf("of a group that lives nothing but kills for memory is exact: %+v", f)
 	}
 }
 
