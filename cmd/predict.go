@@ -33,7 +33,7 @@ func predictCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "predict",
 		Usage:     "train models of runtimes and memory on measurements of earlier runs",
-		ArgsUsage: "[train | ls | show [MODEL]]",
+		ArgsUsage: "[train | ls | show [MODEL] | [--] [OPTION OF RUN...] WORKFLOW]",
 		Description: `Trains a model on the runs in the log, prints its errors on the latest runs when trained on the
 others, and keeps it in the log, trained on all, as the next version of its name. For every task type it tries the
 median (history), a line through the measurements of inputs of about that size, and from 16 measurements on ridge
@@ -45,11 +45,15 @@ one that predicts that of the largest input best by the others.
    gantry predict --held-out 3                  evaluate on the three latest runs
    gantry predict --log other/gantry.sqlite     also learn from another log
    gantry predict --trace trace.txt             learn from a run of Nextflow
-   gantry predict --small s1 --small s2         learn from two runs of samples; then
-   gantry run --dry-run --estimator trained w.dax    predicts the whole
+   gantry predict --small s1 --small s2 w.dax   learn from two runs of samples, and
+                                                predict the whole
+   gantry predict --small s1 --policies heft,gbf --nodes 1,2,8 -- --inputs data --image biocontainers/bwa w.makeflow
    gantry predict ls                            list the models of the log
    gantry predict show [MODEL[@VERSION]]        training data and errors of a model
    gantry run --estimator trained montage.dax   plan with the latest model
+
+With --small and a workflow a table has the makespan to expect of the whole, with an interval of 80 %, by policy and
+number of nodes: those of the cluster file, or this host, again and again. Options of gantry run stand after "--".
 
 Only runs on one runtime and at one time and size scale go together: those of the latest run, unless options say
 otherwise. Errors are means of |predicted - measured| / measured; "in 90 %" is the share of measurements within their
@@ -66,6 +70,10 @@ cannot be read or written.`,
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "small", Usage: "learn from `RUN` alone, a run of a sample of the input, to " +
 				"predict the whole; repeat it for further samples"},
+			&cli.StringSliceFlag{Name: "policies", Usage: "with a workflow: predict it under each `POLICY` (may be " +
+				"repeated; default: cpp, heft and gbf)"},
+			&cli.StringSliceFlag{Name: "nodes", Usage: "with a workflow: predict it on each number `N` of nodes (may " +
+				"be repeated; default: 1, 2 and 4)"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
 			&cli.StringSliceFlag{Name: "trace", Usage: "also learn from the runtimes and peaks in `FILE`, a trace of " +
 				"any format, such as trace.txt of Nextflow, or a directory of such files"},
@@ -77,7 +85,7 @@ cannot be read or written.`,
 		},
 		Action: func(c *cli.Context) error {
 			switch verb := c.Args().First(); {
-			case verb == "" || verb == "train" && c.NArg() == 1:
+			case verb == "" || c.IsSet("small") || verb == "train" && c.NArg() == 1:
 				return trainModel(c)
 			case verb == "ls" && c.NArg() == 1:
 				return onLog(listModels)(c)
@@ -101,6 +109,11 @@ func trainModel(c *cli.Context) error {
 		return exit.Usagef("--method: %w", err)
 	case name != executor.EscapeName(name):
 		return exit.Usagef("--model %s: letters, digits, _, - and . only", name)
+	case c.IsSet("small") && c.NArg() > 0 && c.Bool("no-keep"):
+		return exit.Usagef("--no-keep: the whole is predicted with a model of the log; leave it out")
+	case (c.IsSet("policies") || c.IsSet("nodes")) && !(c.IsSet("small") && c.NArg() > 0):
+		return exit.Usagef("--policies and --nodes are for the whole: name runs of samples with --small, and its " +
+			"workflow")
 	case c.Int("held-out") < 0:
 		return exit.Usagef("--held-out %d: give a number from 0", c.Int("held-out"))
 	case c.Int("latest") < 1:
@@ -140,16 +153,111 @@ func trainModel(c *cli.Context) error {
 			return err
 		}
 	}
-	if asJSON(c, m) {
+	var whole []expected
+	if c.NArg() > 0 && c.IsSet("small") {
+		if whole, err = predictWhole(c, "trained:"+m.Reference()); err != nil {
+			return err
+		}
+	}
+	if asJSON(c, struct {
+		*sqlite.TrainedModel
+		Whole []expected `json:"whole,omitempty"`
+	}{m, whole}) {
 		return nil
 	}
 	printModel(c, m)
+	printChoices(c, whole)
 	if c.Bool("no-keep") {
 		fmt.Fprintln(c.App.Writer, "Not kept.")
 	} else {
 		fmt.Fprintf(c.App.Writer, "Kept as %s: gantry run --estimator trained:%s plans with it.\n", m.Reference(), name)
 	}
 	return nil
+}
+
+// expected is a policy and a number of nodes, and the makespan to expect with it.
+type expected struct {
+	Policy   string       `json:"policy"`
+	Nodes    int          `json:"nodes"`
+	Makespan *sqlite.Span `json:"makespan_s"` // null: not known
+	Low      *sqlite.Span `json:"makespan_low_s"`
+	High     *sqlite.Span `json:"makespan_high_s"`
+}
+
+// predictWhole predicts the run that the arguments name, as those of gantry run, by policy and number of nodes.
+func predictWhole(c *cli.Context, estimator string) (out []expected, err error) {
+	policies, numbers := []string{"cpp", "heft", "gbf"}, []string{"1", "2", "4"}
+	if c.IsSet("policies") {
+		policies = separated(c.StringSlice("policies"))
+	}
+	if c.IsSet("nodes") {
+		numbers = separated(c.StringSlice("nodes"))
+	}
+	run := runCommand()
+	run.Before, run.HideHelpCommand, run.OnUsageError = withinBounds, true, c.Command.OnUsageError
+	run.Action = func(rc *cli.Context) error {
+		set, err := readRunSettings(rc)
+		if err == nil {
+			err = session.Enter(set.Runtime)
+		}
+		if err != nil {
+			return err
+		}
+		for _, number := range numbers {
+			n, err := strconv.Atoi(number)
+			if err != nil || n < 1 || n > 10_000 {
+				return exit.Usagef("--nodes %s: give numbers from 1 to 10000", number)
+			}
+			for _, policy := range policies {
+				x, err := predictChoice(rc, set, policy, n)
+				if err != nil {
+					return fmt.Errorf("predict the whole under %s on %s: %w", policy, term.Plural(n, "node"), err)
+				}
+				out = append(out, x)
+			}
+		}
+		return nil
+	}
+	args := slices.Concat([]string{"", "run", "--dry-run", "--quiet", "--estimator", estimator, "--dir",
+		c.String("dir")}, c.Args().Slice())
+	own := cli.NewContext(c.App, nil, nil) // it gets the options of run
+	own.Context, own.Command = c.Context, run
+	err = run.Run(own, interspersed(args, []*cli.Command{run})[1:]...)
+	return out, err
+}
+
+func predictChoice(c *cli.Context, given *session.Settings, policy string, n int) (x expected, err error) {
+	set, cluster := *given, *given.Cluster
+	set.Policy, set.Cluster, cluster.Nodes = policy, &cluster, nil
+	for i := range n {
+		node := given.Cluster.Nodes[i%len(given.Cluster.Nodes)]
+		if turn := i / len(given.Cluster.Nodes); turn > 0 {
+			node.Name = fmt.Sprintf("%s-%d", node.Name, turn+1)
+		}
+		cluster.Nodes = append(cluster.Nodes, node)
+	}
+	s, err := newSession(c, &set, "")
+	if err != nil {
+		return x, err
+	}
+	defer s.Close()
+	d, err := s.Begin(c.Context, sqlite.Durable, &session.Inputs{Paths: c.Args().Slice()})
+	if err != nil {
+		return x, err
+	}
+	return expected{policy, n, d.Makespan, d.Low, d.High}, nil
+}
+
+// printChoices prints what to expect of the whole.
+func printChoices(c *cli.Context, of []expected) {
+	if len(of) == 0 {
+		return
+	}
+	t := term.NewTable(c.App.Writer, "-nodes", "policy", "-makespan", "-80 %: from", "-to")
+	for _, x := range of {
+		t.Row(strconv.Itoa(x.Nodes), x.Policy, term.Span(x.Makespan), term.Span(x.Low), term.Span(x.High))
+	}
+	t.End()
 }
 
 // storeModel keeps a model in the log.

@@ -162,6 +162,46 @@ func TestARunLearnsFromEarlierOnes(t *testing.T) {
 	}
 }
 
+// The whole is predicted from runs of samples, by policy and number of nodes.
+func TestTheWholeIsPredictedByPolicyAndNodes(t *testing.T) {
+	dir, home := growing(t, 1), t.TempDir()
+	cluster := filepath.Join(dir, "c.yaml")
+	expect(t, exitOK, nil, "simulate", "--name", "small", "--dir", home, "--quiet", "--cluster", cluster,
+		filepath.Join(dir, "w.yaml"))
+	learn := []string{"predict", "--dir", home, "--small", "small"}
+	whole := append(learn, "--policies", "cpp,heft", "--nodes", "1", "--nodes", "3", "--", "--runtime", "null",
+		"--cluster", cluster, filepath.Join(dir, "g.dax"))
+	expect(t, exitOK, []string{"3  heft"}, whole...)
+	var got struct {
+		Version int
+		Whole   []struct {
+			Policy   string
+			Nodes    int
+			Makespan float64 `json:"makespan_s"`
+		}
+	}
+	text := expect(t, exitOK, nil, append([]string{"predict", "--json"}, whole[1:]...)...)
+	if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Whole) != 4 || got.Version != 2 {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	one, three := got.Whole[0], got.Whole[2] // 21 tasks of 10 s on four cores, and on twelve
+	if one.Policy != "cpp" || one.Nodes != 1 || one.Makespan != 60 || three.Nodes != 3 || three.Makespan != 20 {
+		t.Errorf("%+v", got.Whole)
+	}
+	if n := strings.Count(expect(t, exitOK, nil, "ls", "--dir", home), "finished"); n != 1 {
+		t.Errorf("%d runs, want 1: nothing is started", n)
+	}
+	for said, args := range map[string][]string{
+		"give numbers from 1":          {"--nodes", "0", filepath.Join(dir, "g.dax")},
+		"under nope on 1 node":         {"--policies", "nope", "--", "--runtime", "null", filepath.Join(dir, "g.dax")},
+		"are for the whole":            {"--policies", "cpp"},
+		"with a model of the log":      {"--no-keep", filepath.Join(dir, "g.dax")},
+		"gantry run has no option --x": {"--", "--x", filepath.Join(dir, "g.dax")},
+	} {
+		expect(t, exitUsage, []string{said}, append(learn, args...)...)
+	}
+}
+
 func TestModelsLearnFromSeveralLogs(t *testing.T) {
 	var homes []string
 	for seed := range uint64(2) {
