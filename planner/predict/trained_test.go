@@ -534,9 +534,13 @@ func BenchmarkTrainedRun(b *testing.B) {
 
 // Training on a kind of 1000 samples, cross-validation and all.
 func BenchmarkFit(b *testing.B) {
-	samples := measured("k", 1000, 0.1, 1, func(gb float64) float64 { return 1 + 20*gb })
+	var samples []predict.Sample // of ten types
+	for i := range 10 {
+		samples = append(samples, measured(fmt.Sprint("k", i), 1000, 0.1, 1,
+			func(gb float64) float64 { return 1 + 20*gb })...)
+	}
 	for b.Loop() {
-		predict.Fit(samples)
+		predict.Fit(samples).Model(predict.Auto)
 	}
 }
 
