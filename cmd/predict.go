@@ -147,6 +147,9 @@ func trainModel(c *cli.Context) error {
 		m.Scores = predict.Fit(samplesOf(runs[:split], c.Int("latest"))).Evaluate(samplesOf(runs[split:], 0))
 	}
 	all := samplesOf(runs, c.Int("latest"))
+	for why, n := range predict.Doubts(all) {
+		left[why] += n
+	}
 	m.Samples, m.Model = len(all), predict.Fit(all).Model(method)
 	if !c.Bool("no-keep") {
 		if err := storeModel(c, m); err != nil {

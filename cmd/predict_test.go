@@ -302,6 +302,17 @@ func TestMemoryIsPredicted(t *testing.T) {
 	}
 }
 
+// Two programs of one type are no reason to be silent.
+func TestProgramsThatShareATypeAreCounted(t *testing.T) {
+	c := cliTest{t, t.TempDir()}
+	c.gantry(exitOK, "run", "--runtime", "null", "--quiet", "--image", "gantry/busybox", c.write("w.makeflow",
+		"CATEGORY=same\na:\n\tbwa index x >a\nb:\n\tbwa mem y >b\n"+
+			"CATEGORY=other\nc:\n\t/usr/bin/tr a b >c\nd:\n\ttr c d >d\n"))
+	c.sql("UPDATE attempts SET ran_ns = 1e9")
+	expect(t, exitOK, []string{"Trained on 4 attempts", "2 that are of types that several programs share"}, "predict",
+		"--dir", filepath.Join(c.dir, "runs"))
+}
+
 func TestAResumedRunKeepsItsModel(t *testing.T) {
 	needsOCI(t)
 	needsTask(t)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
+	"gantry/executor"
 	"gantry/planner/heap"
 	"gantry/planner/predict"
 	"gantry/planner/queueing"
@@ -175,8 +178,15 @@ const (
 	Partly   = "were preempted, or are of tasks that were"
 	Timeless = "have no runtime"
 	Unsized  = "have no size of their inputs"
-	AtLimit  = "reached their memory limit, so that their peak counts without a margin" // these are not left out
+	Resized  = "read inputs of another size than was known beforehand"
+	// These are not left out.
+	AtLimit = "reached their memory limit, so that their peak counts without a margin"
+	Held    = "were held back by their CPU limit, and tell of nodes of that speed"
+	Mixed   = "are of types that several programs share: give each a type of its own"
 )
+
+// heldBack is the share of its time from which on a CPU limit counts as one that held the attempt back.
+const heldBack = 0.1
 
 // Training returns the measurements of attempts that ended well, in the runs on a kind of runtime ("": on all), in
 // order of time. Of a task that was preempted nothing is taken: its last attempt may be a part of it.
@@ -197,6 +207,9 @@ func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, erro
 		if err := db.samples(ctx, r.ID, &run); err != nil {
 			return nil, err
 		}
+		if err := db.countMixed(ctx, r.ID, &run); err != nil {
+			return nil, err
+		}
 		if len(run.Samples)+len(run.LeftOut) > 0 {
 			out = append(out, run)
 		}
@@ -209,6 +222,7 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 	type attempt struct {
 		Kind                                      string
 		Queued, Ended, Ran, Declared, Input, Peak sql.NullInt64
+		Read, Held                                sql.NullInt64
 		CPU, Memory                               int64
 		Speed                                     float64
 		Well, Whole                               bool
@@ -216,7 +230,8 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 	// A runtime that a rule filled in is nobody's declaration.
 	all, err := RowsOf[attempt](ctx, db, `SELECT t.kind, a.queued_ns, a.ended_ns, a.ran_ns,
 		iif(instr(','||t.imputed||',', ',runtime,'), NULL, t.trace_runtime_ns), t.input_bytes,
-		a.peak_memory_bytes, a.hold_millicores, a.hold_memory_bytes, n.speed, coalesce(a.outcome = 'ok', 0),
+		a.peak_memory_bytes, iif(t.parents IS NULL, a.input_bytes, NULL), a.cpu_throttled_ns,
+		a.hold_millicores, a.hold_memory_bytes, n.speed, coalesce(a.outcome = 'ok', 0),
 		NOT EXISTS (SELECT 1 FROM attempts b
 			WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task AND b.outcome = 'preempted')
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run
@@ -224,6 +239,14 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 		WHERE a.run = ? AND a.queued_ns IS NOT NULL ORDER BY a.queued_ns, a.attempt`, run)
 	if err != nil {
 		return err
+	}
+	resized := map[string]int{} // above 0: most attempts of the type; a workflow may declare what it likes
+	for i := range all {
+		if a := &all[i]; a.Well && a.Read.Valid && a.Read.Int64 != a.Input.Int64 {
+			resized[a.Kind]++
+		} else if a.Well {
+			resized[a.Kind]--
+		}
 	}
 	underWay := heap.Smallest[int64]()
 	to.LeftOut = map[string]int{}
@@ -244,7 +267,12 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 				to.LeftOut[Timeless]++
 			case !a.Input.Valid || a.Input.Int64 < 0:
 				to.LeftOut[Unsized]++
+			case a.Read.Valid && a.Read.Int64 != a.Input.Int64 && resized[a.Kind] <= 0:
+				to.LeftOut[Resized]++
 			default:
+				if float64(a.Held.Int64) > heldBack*float64(a.Ran.Int64) {
+					to.LeftOut[Held]++
+				}
 				if a.Peak.Int64 >= a.Memory-a.Memory/100 && a.Memory > 0 {
 					to.LeftOut[AtLimit]++
 				}
@@ -264,4 +292,51 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 		}
 	}
 	return nil
+}
+
+// countMixed counts the samples of types that have tasks of several programs. Of a run that cannot be admitted again it
+// counts none.
+func (db *DB) countMixed(ctx context.Context, run int64, r *TrainingRun) error {
+	var some bool
+	if err := db.one(ctx, "SELECT EXISTS (SELECT 1 FROM tasks WHERE run = ? AND image IS NOT NULL)", []any{run},
+		&some); err != nil || !some {
+		return err
+	}
+	programs := map[string]string{} // by type; "" if there are several
+	_ = db.Admissions(ctx, r.Name, func(a *executor.Admission) error {
+		for _, t := range a.Tasks {
+			if t.Emulated() {
+				continue
+			}
+			if is, known := programs[t.Kind]; !known {
+				programs[t.Kind] = programOf(t)
+			} else if is != programOf(t) {
+				programs[t.Kind] = ""
+			}
+		}
+		return nil
+	})
+	for i := range r.Samples {
+		if is, known := programs[r.Samples[i].Kind]; known && is == "" {
+			r.LeftOut[Mixed]++
+		}
+	}
+	return ctx.Err()
+}
+
+// programOf is the program of a command, with its second word where that may be a command of it, as in bwa mem.
+func programOf(t *executor.TaskSpec) string {
+	words := t.Command
+	if t.Shell || t.Expand {
+		words = strings.Fields(strings.Join(t.Command, " "))
+	}
+	name := ""
+	for i, w := range words[:min(2, len(words))] {
+		if i == 0 {
+			name = path.Base(w)
+		} else if len(w) > 2 && strings.Trim(w, "abcdefghijklmnopqrstuvwxyz") == "" {
+			name += " " + w
+		}
+	}
+	return name
 }

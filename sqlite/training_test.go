@@ -69,8 +69,21 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	if _, err := raw.Exec("UPDATE tasks SET imputed = 'runtime,cores' WHERE kind = 'join'"); err != nil {
+	// The input of one task grew meanwhile, and a CPU limit held one back.
+	if _, err := raw.Exec(`UPDATE tasks SET imputed = 'runtime,cores' WHERE kind = 'join';
+		UPDATE attempts SET input_bytes = (SELECT t.input_bytes FROM tasks t WHERE t.run = attempts.run AND
+			t.task = attempts.task);
+		UPDATE tasks SET kind = 'b' WHERE kind = 'c';
+		UPDATE attempts SET input_bytes = 2000 WHERE run = 2 AND task = 1;
+		UPDATE attempts SET cpu_throttled_ns = ran_ns / 2 WHERE run = 2 AND task = 2`); err != nil {
 		t.Fatal(err)
+	}
+	all, err := db.Training(t.Context(), "sim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := all[0]; len(r.Samples) != 2 || r.LeftOut[sqlite.Resized] != 1 || r.LeftOut[sqlite.Held] != 1 {
+		t.Errorf("with an input that grew and a limit that held one back: %d samples, %v", len(r.Samples), r.LeftOut)
 	}
 	docker, err := db.Training(t.Context(), "docker")
 	if err != nil {

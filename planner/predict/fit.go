@@ -397,7 +397,7 @@ func usual(samples []Sample) float64 {
 
 func fitKind(all []*Sample) kindFits {
 	k := kindFits{samples: len(all)}
-	all = thinned(all)
+	all = thinned(sized(all))
 	machines, of, work := machinesOf(all)
 	var features []Features
 	var declared []float64
@@ -426,6 +426,35 @@ func fitKind(all []*Sample) kindFits {
 		k.memory = fitAll(withPeak, peaks, nil)
 	}
 	return k
+}
+
+// sized leaves out the samples whose inputs have no size where most have one.
+func sized(all []*Sample) []*Sample {
+	with := slices.DeleteFunc(slices.Clone(all), func(s *Sample) bool { return s.Features.Input <= 0 })
+	if 2*len(with) <= len(all) {
+		return all
+	}
+	return with
+}
+
+// Doubts counts samples that tell less than they might, by the reason.
+func Doubts(samples []Sample) map[string]int {
+	by, out := map[string][]*Sample{}, map[string]int{}
+	for i := range samples {
+		by[samples[i].Kind] = append(by[samples[i].Kind], &samples[i])
+	}
+	for _, of := range by {
+		with := sized(of)
+		if without := len(of) - len(with); without > 0 {
+			out["read nothing, unlike most of their type"] += without
+		}
+		size := func(a, b *Sample) int { return cmp.Compare(a.Features.Input, b.Features.Input) }
+		least, most := slices.MinFunc(with, size), slices.MaxFunc(with, size)
+		if size(least, most) == 0 && least.Features.Input > 0 {
+			out["are of types with one size of input alone, which tells nothing of others"] += len(with)
+		}
+	}
+	return out
 }
 
 // thinned takes evenly spaced samples where there are too many of them.

@@ -544,6 +544,32 @@ func BenchmarkFit(b *testing.B) {
 	}
 }
 
+// Inputs without a size among others that have one are left out, and types with one size alone are said to be so.
+func TestDoubtfulSizesAreCounted(t *testing.T) {
+	samples := measured("k", 40, 0.05, 1, func(gb float64) float64 { return 1 + 20*gb })
+	want := predict.Fit(samples).Model(predict.Auto).Kinds["k"].Runtime
+	for i := range 7 {
+		s := samples[i]
+		s.Features.Input = []unit.Bytes{0, -1}[i%2]
+		samples = append(samples, s)
+	}
+	for range 3 {
+		samples = append(samples, predict.Sample{Kind: "one", Ran: time.Second, Features: predict.Features{Input: 5}},
+			predict.Sample{Kind: "none", Ran: time.Second})
+	}
+	counts := map[int]int{}
+	for _, n := range predict.Doubts(samples) {
+		counts[n]++
+	}
+	if len(counts) != 2 || counts[7] != 1 || counts[3] != 1 {
+		t.Errorf("%v", predict.Doubts(samples))
+	}
+	f := &predict.Features{Input: 5e8, CPU: 1000, Memory: 1 << 30, Speed: 1}
+	if got := predict.Fit(samples).Model(predict.Auto).Kinds["k"].Runtime; got.Predict(f) != want.Predict(f) {
+		t.Errorf("%v, without those %v", got.Predict(f), want.Predict(f))
+	}
+}
+
 // A program that compares all with all takes four times as long on an input that is twice as large; one in proportion
 // to its input, with noise, is no such program.
 func TestSquaresAreKnownBeyondTheRange(t *testing.T) {

@@ -256,6 +256,9 @@ No fine buys 75 %% for mag: two thirds of its memory-time are one type, BUSCO, t
 the input does not tell how much. Whoever gives all of them 12 GB uses half of it; whoever gives them less fails with
 one in ten, and pays for both tries.
 
+Limits that rise with time are not there: these data have no memory over time, and a node has to keep the peak free for
+the time to come all the same.
+
 | point predictions | test tasks | median error of runtime | of memory | runtimes in their 90 %% interval | fit |
 | --- | --- | --- | --- | --- | --- |
 %s
