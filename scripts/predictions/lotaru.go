@@ -285,10 +285,10 @@ intervals, inside and outside of the range of sizes of the small runs.
 	}
 	fmt.Fprintln(w, `
 With the factor of each task and machine that only the full runs tell, the median error on others would be some 7 %;
-micro-benchmarks do not know it, and one small run there tells much of it. A factor for
-each kind of task (CPU-bound or not by the share of its cores that it used, and much or little I/O by its bytes a second)
-won nothing: 16.2 to 17.1 % after six small runs, where one speed for each machine has 16.0 %. Two constants of the intervals were chosen by this
-table: the usual deviation of 14 %, and the growth of a tenth.`)
+micro-benchmarks do not know it, and one small run there tells much of it. A factor for each kind of task (CPU-bound
+or not by the share of its cores that it used, and much or little I/O by its bytes a second) won nothing: 16.2 to 17.1
+% after six small runs, where one speed for each machine has 16.0 %. Two constants of the intervals were chosen by
+this table: the usual deviation of 14 %, and the growth of a tenth.`)
 	return nil
 }
 
