@@ -75,6 +75,9 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 	if l.Disk > 0 {
 		need += ", " + term.Size(&l.Disk) + "/s of disk"
 	}
+	if l.GPUs > 0 {
+		need += ", " + term.Plural(int(l.GPUs), "GPU")
+	}
 	if l.TimeLimit != nil {
 		need += ", at most " + term.Span(l.TimeLimit)
 	}
@@ -278,7 +281,7 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 		return "its input files do not all exist yet"
 	case "no-node-free":
 		short := map[string]string{"cpu": term.Cores(l.CPU), "memory": term.Size(&l.Memory) + " of memory",
-			"disk": term.Size(&l.Disk) + "/s of disk"}
+			"disk": term.Size(&l.Disk) + "/s of disk", "gpu": "as many GPUs"}
 		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
 	case "planned-later":
 		text := fmt.Sprintf("policy %s has planned it for %s", l.Policy, term.Span(x.Until))

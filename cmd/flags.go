@@ -22,7 +22,8 @@ func planFlags() []cli.Flag {
 			Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them), or " +
 				"exec:./mine.py"},
 		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"},
-			Usage: "virtual nodes from `FILE` (default: this host is one node, less a tenth of its memory)"},
+			Usage: "virtual nodes from `FILE` (default: this host is one node, with its GPUs, less a tenth of its " +
+				"memory)"},
 		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "multiply runtimes of emulated tasks by `FACTOR`: 0.1 " +
 			"is ten times as fast"},
 		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by " +
@@ -38,6 +39,8 @@ func planFlags() []cli.Flag {
 			"such as licences (may be repeated)"},
 		&cli.StringSliceFlag{Name: "need", Usage: "`[PATTERN=]NAME[:COUNT]`: tasks, or those whose name or type " +
 			"matches, hold so many of a resource while they run (may be repeated; the last that matches counts)"},
+		&cli.StringSliceFlag{Name: "gpus", Usage: "`[PATTERN=]N`: tasks of which their workflow does not say it, or " +
+			"those whose name or type matches, hold N GPUs (may be repeated; the last that matches counts)"},
 		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
 			"workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1,
@@ -94,6 +97,8 @@ func containerFlags(onNodes bool) []cli.Flag {
 		&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
 			"ended well"},
 		onEndFlag(),
+		&cli.StringSliceFlag{Name: "cdi-dir", Usage: "find the GPUs of this host in files of CDI in `DIR` (may be " +
+			"repeated; default: /etc/cdi and /var/run/cdi)"},
 		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 			Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 		&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +

@@ -48,13 +48,15 @@ var idles = []idle{
 	{"", []string{"catalog", "site", "enforce-walltime", "repair", "kilobytes"},
 		func(g given) bool { return g.Flows == 0 && !g.Workloads }, "no workflow is among these"},
 	{"", []string{"env", "env-file", "secret", "mount", "network", "container-mounts", "pull", "disk", "max-output",
-		"tmp", "starts", "ahead", "startup", "host-model", "grace"}, given.containerless,
+		"tmp", "starts", "ahead", "startup", "host-model", "grace", "cdi-dir"}, given.containerless,
 		"this runtime starts no containers"},
 	{"", []string{"inputs"}, given.containerless, "this runtime runs no programs: no file is read"},
 	{"", []string{"env", "env-file", "secret", "mount", "network", "pull"}, func(g given) bool { return !g.Programs },
 		"no task runs a program, all are emulated"},
 	{"", []string{"resource", "need"}, func(g given) bool { return !g.Tokens },
 		"no task needs one: --need PATTERN=NAME says which do, by names and types of tasks"},
+	{"", []string{"gpus"}, func(g given) bool { return !g.GPUs },
+		"no task holds one: --gpus N, or PATTERN=N with a pattern for names or types of tasks"},
 	{"", []string{"network"}, func(g given) bool {
 		return !g.Networked && strings.Contains(strings.Join(g.set.Networks, " "), "outbound")
 	}, "it gives no command a network: its patterns are for names and types of tasks with commands"},

@@ -261,6 +261,7 @@ func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit,
 		t := trace.Task{ID: executor.EscapeName(j.Name), Name: j.Name, Kind: sbatch.Kind(j.Name),
 			Cores: float64(j.CPUs), MemoryBytes: j.Memory, Command: j.Argv(x.me, element), Image: image,
 			Env: executor.MergeEnv(nil, j.Export), TimeLimit: j.Limit, Tail: j.Tail, Container: 1, Tokens: j.Licenses,
+			GPUs:  int32(j.GPUs),
 			Known: trace.Cores | trace.Command | trace.Image}
 		if t.ID == "" {
 			t.ID = "job"

@@ -263,7 +263,8 @@ func TestSlurmLimitsAndRefusals(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"sbatch", "--gres=gpu:1", "--wrap", "true"}, "--gres"},
+		{[]string{"sbatch", "--gres=gpu:1", "--wrap", "true"}, "needs GPUs: 1, and no node"},
+		{[]string{"sbatch", "--gres=gpu:a100:1", "--wrap", "true"}, "--gres"},
 		{[]string{"sbatch", "-o", "/etc/x", "--wrap", "true"}, "outside"},
 		{[]string{"sbatch", "-D", "/etc", "--wrap", "true"}, "own"},
 		{[]string{"sbatch", "-D", os.Getenv("GANTRY_DIR"), "--wrap", "true"}, "gantry's own directory"},

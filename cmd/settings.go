@@ -65,7 +65,14 @@ func readSettings(c *cli.Context) (*session.Settings, error) {
 	if _, err := session.RetryRules(s.Retries); err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
-	cluster, err := readCluster(c.String("cluster"))
+	for _, dir := range c.StringSlice("cdi-dir") {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, exit.With(exit.Host, err)
+		}
+		s.CDI = append(s.CDI, dir)
+	}
+	cluster, err := readCluster(c.String("cluster"), s.CDI)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +81,9 @@ func readSettings(c *cli.Context) (*session.Settings, error) {
 }
 
 // readCluster reads a cluster file, or makes one node of this host.
-func readCluster(path string) (*scenario.Cluster, error) {
+func readCluster(path string, cdi []string) (*scenario.Cluster, error) {
 	if path == "" {
-		return session.HostCluster()
+		return session.HostCluster(cdi)
 	}
 	f, err := openText(path)
 	if err != nil {
@@ -390,7 +397,7 @@ func chosenRuntime(c *cli.Context) string {
 	return name
 }
 
-// readTokens reads the resources that the user declares, and the tasks that need them.
+// readTokens reads the resources that the user declares, and the tasks that need them or GPUs.
 func readTokens(c *cli.Context, s *session.Settings) error {
 	for _, text := range c.StringSlice("resource") {
 		x, err := executor.ReadToken(text)
@@ -409,6 +416,12 @@ func readTokens(c *cli.Context, s *session.Settings) error {
 			return exit.Usagef("--need %w", err)
 		}
 		s.Needs = append(s.Needs, rule)
+	}
+	for _, rule := range c.StringSlice("gpus") {
+		if err := executor.CheckGPUs(rule); err != nil {
+			return exit.Usagef("--gpus %w", err)
+		}
+		s.GPUs = append(s.GPUs, rule)
 	}
 	return nil
 }

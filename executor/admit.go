@@ -35,8 +35,11 @@ type Admitter struct {
 	Networks  []string // rules as Networked takes them
 	Tokens    []Token  // that there are
 	Needs     []string // rules of the tokens that tasks need
-	SafeNames bool     // refuse file names that leave the run directory; simulation has no files
-	Fit       bool     // cut needs down to the largest node instead of refusing
+	GPUs      []string // rules of the GPUs of tasks, as CheckGPUs takes them
+	// NoGPUs, if set, says why no node has a GPU.
+	NoGPUs    func() string
+	SafeNames bool // refuse file names that leave the run directory; simulation has no files
+	Fit       bool // cut needs down to the largest node instead of refusing
 	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs
 	// never do.
 	Preempt scenario.Preempt
@@ -62,11 +65,11 @@ type Admitter struct {
 	files     planner.FileID
 	kinds     map[string]planner.KindID
 	tenants   map[string]planner.TenantID
-	called    []string                    // names of tenants, by id
-	shares    map[unit.Vector]unit.Vector // by need: the result of share
-	slowest   float64                     // speed of a node
-	narrowest float64                     // bytes per second of a link or a disk
-	biggest   map[int64]*planner.Node     // by millicores: the result of largest
+	called    []string                      // names of tenants, by id
+	shares    map[unit.Vector]unit.Vector   // by need: the result of share
+	slowest   float64                       // speed of a node
+	narrowest float64                       // bytes per second of a link or a disk
+	biggest   map[unit.Vector]*planner.Node // by cores and GPUs: the result of largest
 	// of the workflow at hand: where each file of its trace begins; empty: at its own position
 	blocks []int32
 }
@@ -125,7 +128,7 @@ func (a *Admitter) TenantName(m planner.TenantID) string {
 func (a *Admitter) prepare() {
 	if a.kinds == nil {
 		a.kinds, a.tenants = map[string]planner.KindID{}, map[string]planner.TenantID{}
-		a.shares, a.biggest = map[unit.Vector]unit.Vector{}, map[int64]*planner.Node{}
+		a.shares, a.biggest = map[unit.Vector]unit.Vector{}, map[unit.Vector]*planner.Node{}
 		a.slowness()
 	}
 }
@@ -564,15 +567,17 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 			reader.Above(reader.MaxTime.Seconds()))
 	}
 	need = unit.Vector{unit.CPU: int64(math.Ceil(cores * 1000))}
-	largest := a.largest(need[unit.CPU])
-	if largest == nil {
+	if a.largest(need) == nil {
 		if !a.Fit {
 			return need, 0, a.refuse(sub, t, "needs %g cores: the largest node has %g; "+lessOrFit,
 				cores, float64(a.mostCores())/1000)
 		}
 		need[unit.CPU] = a.mostCores()
-		largest = a.largest(need[unit.CPU])
 	}
+	if err := a.gpus(sub, t, &need); err != nil {
+		return need, 0, err
+	}
+	largest := a.largest(need)
 	_, runs := a.runs(t)
 	switch {
 	case t.MemoryBytes > 0 && runs:
@@ -592,7 +597,7 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	}
 	if t.DiskBps > 0 {
 		need[unit.Disk] = t.DiskBps
-		if most := a.mostDisk(need); t.DiskBps > most {
+		if most := a.most(unit.Disk, need); t.DiskBps > most {
 			if !a.Fit {
 				return need, 0, a.refuse(sub, t, "needs %.1f MB/s of block I/O: no node that has its cores and "+
 					"memory gives more than %.1f MB/s; "+lessOrFit,
@@ -615,7 +620,7 @@ func (a *Admitter) limitMemory(kind string, need *unit.Vector, reads unit.Bytes)
 		return 0
 	}
 	was := need[unit.Memory]
-	need[unit.Memory] = min(max(int64(m), MinMemory), a.largest(need[unit.CPU]).Capacity[unit.Memory])
+	need[unit.Memory] = min(max(int64(m), MinMemory), a.largest(*need).Capacity[unit.Memory])
 	if 0 < was && was <= need[unit.Memory] {
 		return 0
 	}
@@ -912,27 +917,28 @@ func (a *Admitter) shareOf(need unit.Vector) unit.Vector {
 	return need
 }
 
-// largest returns the node with most memory among those with that many millicores; nil if there is none.
-func (a *Admitter) largest(millicores int64) (best *planner.Node) {
-	if known, ok := a.biggest[millicores]; ok {
+// largest returns the node with most memory among those with the cores and GPUs of need; nil if there is none.
+func (a *Admitter) largest(need unit.Vector) (best *planner.Node) {
+	need = need.Keep(unit.Of(unit.CPU, unit.GPU))
+	if known, ok := a.biggest[need]; ok {
 		return known
 	}
-	defer func() { a.biggest[millicores] = best }()
+	defer func() { a.biggest[need] = best }()
 	for i := range a.Platform.Nodes {
 		n := &a.Platform.Nodes[i]
-		if n.Capacity[unit.CPU] >= millicores && (best == nil || n.Capacity[unit.Memory] > best.Capacity[unit.Memory]) {
+		if need.Fits(n.Capacity) && (best == nil || n.Capacity[unit.Memory] > best.Capacity[unit.Memory]) {
 			best = n
 		}
 	}
 	return best
 }
 
-// mostDisk returns the most block I/O that a node gives among those that have the cores and memory of need.
-func (a *Admitter) mostDisk(need unit.Vector) (most int64) {
-	need[unit.Disk] = 0
+// most returns the most of a resource that a node gives among those that have all else of need.
+func (a *Admitter) most(d unit.Dim, need unit.Vector) (most int64) {
+	need[d] = 0
 	for i := range a.Platform.Nodes {
 		if c := a.Platform.Nodes[i].Capacity; need.Fits(c) {
-			most = max(most, c[unit.Disk])
+			most = max(most, c[d])
 		}
 	}
 	return most

@@ -42,7 +42,9 @@ func (e *Engine) prepare(ctx context.Context, now planner.Time) error {
 			Guess: a.wrong < guessesTried || a.right >= a.wrong})
 		a.next = look.Next
 		for i := range look.Starts {
-			a.preparations = append(a.preparations, e.preparation(&look.Starts[i]))
+			if look.Starts[i].Hold[unit.GPU] == 0 { // the order says which GPUs
+				a.preparations = append(a.preparations, e.preparation(&look.Starts[i]))
+			}
 		}
 	}
 	if len(a.preparations) == 0 && !a.listed {

@@ -672,8 +672,8 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 	v := e.Planner.View()
 	att := v.Attempt(a)
-	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered,
-		Spec: e.specs[att.Task], Ahead: att.Ahead,
+	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, GPUs: att.GPUs,
+		Queued: att.Ordered, Spec: e.specs[att.Task], Ahead: att.Ahead,
 		Started: att.Started != unit.Never, Suspended: v.Phase(att.Task) == planner.Suspended, Since: att.Suspended,
 		Paused: att.Paused, Leaving: att.Leaving}
 	task := v.Task(att.Task)
@@ -793,9 +793,9 @@ func (e *Engine) leftOver() string {
 	s := fmt.Sprintf("tasks left: %d (workflows: %d)", left, len(v.Present()))
 	for _, t := range v.Ready() {
 		need := v.Task(t).Need
-		s += fmt.Sprintf(", among them task %s of workflow %s, which needs CPU %g, memory %.1f MB and disk %.1f "+
-			"MB/s", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
-			float64(need[unit.Memory])/1e6, float64(need[unit.Disk])/1e6)
+		s += fmt.Sprintf(", among them task %s of workflow %s, which needs CPU %g, memory %.1f MB, disk %.1f "+
+			"MB/s and %d GPUs", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
+			float64(need[unit.Memory])/1e6, float64(need[unit.Disk])/1e6, need[unit.GPU])
 		break
 	}
 	for n := range v.Nodes() {

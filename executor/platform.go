@@ -33,7 +33,8 @@ func FillDisk(c *scenario.Cluster) {
 	}
 }
 
-// PlatformOf makes the planner's view of a cluster. A suspended task keeps its memory, as a frozen container does.
+// PlatformOf makes the planner's view of a cluster. A suspended task keeps its memory and its GPUs, as a frozen
+// container does.
 func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 	p := &planner.Platform{Overlapped: c.Overlapped}
 	groups := map[string]planner.GroupID{}
@@ -45,7 +46,7 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 			p.Groups = append(p.Groups, n.Group)
 		}
 		capacity := unit.Vector{unit.CPU: int64(math.Round(n.Cores * 1000)), unit.Memory: n.Memory,
-			unit.Disk: unit.Unlimited}
+			unit.Disk: unit.Unlimited, unit.GPU: n.GPUs}
 		if n.Memory == 0 {
 			capacity[unit.Memory] = unit.Unlimited
 		}
@@ -53,7 +54,7 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 			capacity[unit.Disk] = d
 		}
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: n.Name, Group: g, Capacity: capacity,
-			Speed: n.Speed, Keeps: unit.Of(unit.Memory)})
+			Speed: n.Speed, Keeps: unit.Of(unit.Memory, unit.GPU), Devices: n.Devices})
 	}
 	for _, l := range c.Links {
 		from, ok := groups[l.From]

@@ -138,7 +138,8 @@ type Launch struct {
 	Task    planner.TaskID
 	Try     int32 // 1 for the first attempt of the task
 	Node    planner.NodeID
-	Hold    unit.Vector  // resources that it may use; the limits are derived from it
+	Hold    unit.Vector // resources that it may use; the limits are derived from it
+	GPUs    planner.Devices
 	Queued  planner.Time // when it was ordered
 	Fetch   []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
 	From    *Checkpoint  // checkpoint that the program continues from; nil if it starts again

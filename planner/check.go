@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"gantry/planner/unit"
 )
 
 // check reports why an event cannot have happened in this state; nil if it can. It changes nothing, so that Apply
@@ -339,7 +341,10 @@ func (s *State) checkOrder(o *Order, next AttemptID) error {
 		case o.Node == None && s.tasks.of(o.Task).Formal:
 			return nil
 		}
-		return s.checkNode(o.Node)
+		if err := s.checkNode(o.Node); err != nil || o.Hold[unit.GPU] == 0 && o.GPUs == 0 {
+			return err
+		}
+		return s.checkGPUs(o)
 	case OrderResume:
 		if err := s.checkAttempt(o.Attempt, Suspended); err != nil {
 			return err

@@ -206,6 +206,7 @@ type Order struct {
 	Est     Estimate    `json:"estimate"` // start: the policy's estimate, kept to be compared with the measurement
 	File    FileID      `json:"file"`     // copy
 	From    NodeID      `json:"from"`     // copy
+	GPUs    Devices     `json:"gpus"`     // start: those of its node that it holds until it ends
 }
 
 // Wait says why a task does not start now.

@@ -55,7 +55,8 @@ func (d *Draft) orders(est Estimator) []Order {
 		}
 		t := d.s.tasks.open(it.task)
 		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold,
-			Try: l.tries + 1, Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
+			Try: l.tries + 1, Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node]),
+			GPUs: d.s.freeGPUs(seg.Node, seg.Hold[unit.GPU], out)})
 		next++
 	}
 	for _, it := range starts {

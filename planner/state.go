@@ -24,6 +24,7 @@ type State struct {
 	files     files
 	ahead     map[TaskID][]stock      // copied for tasks that have not started since
 	held      []unit.Vector           // by node: held by attempts under way
+	gpus      []Devices               // by node: held by attempts under way
 	capacity  []unit.Vector           // by node, as NodeChanged left it
 	active    [][]AttemptID           // by node: attempts under way, in no particular but a deterministic order
 	formals   map[WorkflowID][]TaskID // of workflows present, where there are any
@@ -96,6 +97,7 @@ type Attempt struct {
 	Task      TaskID
 	Node      NodeID // None for a formal task
 	Hold      unit.Vector
+	GPUs      Devices
 	Ordered   Time
 	Started   Time // Never until it runs
 	Until     Time // planned end
@@ -117,6 +119,7 @@ func NewState(p *Platform, rules RetryRules) *State {
 	s.crowd = newCrowd(p)
 	s.held = make([]unit.Vector, len(p.Nodes))
 	s.active = make([][]AttemptID, len(p.Nodes))
+	s.gpus = make([]Devices, len(p.Nodes))
 	s.capacity = make([]unit.Vector, len(p.Nodes))
 	for i := range p.Nodes {
 		s.capacity[i] = p.Nodes[i].Capacity
@@ -283,6 +286,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 			s.charge(t, -held[unit.CPU])
 		}
 		s.spend(t, -1)
+		s.gpus[att.Node] &^= att.GPUs
 		s.deactivate(att)
 		s.news.Freed = true
 	}
@@ -436,7 +440,7 @@ func (s *State) ordered(o *Order, at Time) {
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
 		a := s.attempts.push()
-		a.Task, a.Node, a.Hold, a.Try, a.Done = o.Task, o.Node, o.Hold, o.Try, l.done
+		a.Task, a.Node, a.Hold, a.GPUs, a.Try, a.Done = o.Task, o.Node, o.Hold, o.GPUs, o.Try, l.done
 		a.Ordered, a.Started, a.Until, a.Suspended = at, unit.Never, o.Until, unit.Never
 		if o.Node == None { // a formal task
 			return
@@ -446,6 +450,7 @@ func (s *State) ordered(o *Order, at Time) {
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
 		s.held[o.Node].Increase(&o.Hold)
+		s.gpus[o.Node] |= o.GPUs
 		s.charge(o.Task, o.Hold[unit.CPU])
 		s.spend(o.Task, +1)
 		s.stages(o.Attempt)

@@ -101,6 +101,7 @@ type Node struct {
 	Capacity unit.Vector
 	Speed    float64   // 1 = reference
 	Keeps    unit.Mask // resources that a suspended task still holds here
+	Devices  []string  `json:",omitempty"` // names of its GPUs; nil: they have none, as in simulation
 }
 
 // Platform is the virtual cluster.

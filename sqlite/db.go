@@ -180,7 +180,10 @@ func (db *DB) create() error {
 		if err != nil {
 			return db.wrap("open", err)
 		}
-		return db.understood(have)
+		if err = db.understood(have); err == nil {
+			err = db.addColumns()
+		}
+		return err
 	}
 	return db.transact(func() error {
 		if n, err := db.queryInt(made); err != nil || n > 0 { // another gantry has made them meanwhile
@@ -196,6 +199,23 @@ func (db *DB) create() error {
 			}
 		}
 		return nil
+	})
+}
+
+// addColumns gives a log of an earlier build the columns that are new since.
+func (db *DB) addColumns() error {
+	lacks := func() (bool, error) {
+		n, err := db.queryInt("SELECT count(*) FROM pragma_table_info('attempts') WHERE name = 'gpus'")
+		return n == 0 && err == nil, err
+	}
+	if some, err := lacks(); !some {
+		return err
+	}
+	return db.transact(func() error {
+		if some, err := lacks(); !some { // another gantry has added them meanwhile
+			return err
+		}
+		return db.exec("ALTER TABLE attempts ADD COLUMN gpus TEXT")
 	})
 }
 

@@ -14,28 +14,36 @@ import (
 )
 
 // logJSON is how the log has events and submissions as JSON: members by their json tags, those that are zero left out.
-// An order and a wait are arrays of their numbers, as there are many.
+// An order and a wait are arrays of their numbers, as there are many. Vectors may lack dimensions that are younger.
 var logJSON = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowInvalidUTF8(true),
 	jsonv1.FormatDurationAsNano(true),
 	json.WithMarshalers(json.JoinMarshalers(
 		json.MarshalToFunc(func(to *jsontext.Encoder, o planner.Order) error {
-			return json.MarshalEncode(to, numbersOfOrder(&o))
+			n := numbersOfOrder(&o)
+			if n[withoutGPUs] == 0 && n[withoutGPUs+1] == 0 {
+				return json.MarshalEncode(to, n[:withoutGPUs])
+			}
+			return json.MarshalEncode(to, n)
 		}),
 		json.MarshalToFunc(func(to *jsontext.Encoder, w planner.Wait) error {
 			return json.MarshalEncode(to, numbersOf(w))
 		}))),
 	json.WithUnmarshalers(json.JoinUnmarshalers(
 		json.UnmarshalFromFunc(func(from *jsontext.Decoder, o *planner.Order) error {
-			var n [15]int64
-			if err := json.UnmarshalDecode(from, &n); err != nil {
+			var n [withoutGPUs + 2]int64
+			if err := numbersFrom(from, n[:]); err != nil {
 				return err
 			}
 			*o = planner.Order{Kind: planner.OrderKind(n[0]), Attempt: planner.AttemptID(n[1]),
-				Task: planner.TaskID(n[2]), Node: planner.NodeID(n[3]), Try: int32(n[4]), Hold: unit.Vector(n[5:8]),
+				Task: planner.TaskID(n[2]), Node: planner.NodeID(n[3]), Try: int32(n[4]),
+				Hold:  unit.Vector{n[5], n[6], n[7], n[withoutGPUs]},
 				Until: planner.Time(n[8]), Est: planner.Estimate{Run: time.Duration(n[9]), Spread: time.Duration(n[10]),
 					Samples: int32(n[11]), Source: planner.Source(n[12])},
-				File: planner.FileID(n[13]), From: planner.NodeID(n[14])}
+				File: planner.FileID(n[13]), From: planner.NodeID(n[14]), GPUs: planner.Devices(n[withoutGPUs+1])}
 			return fitting(n, numbersOfOrder(o))
+		}),
+		json.UnmarshalFromFunc(func(from *jsontext.Decoder, v *unit.Vector) error {
+			return numbersFrom(from, v[:])
 		}),
 		json.UnmarshalFromFunc(func(from *jsontext.Decoder, w *planner.Wait) error {
 			var n [5]int64
@@ -47,10 +55,24 @@ var logJSON = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowIn
 			return fitting(n, numbersOf(*w))
 		}))))
 
-func numbersOfOrder(o *planner.Order) [15]int64 {
-	return [15]int64{int64(o.Kind), int64(o.Attempt), int64(o.Task), int64(o.Node), int64(o.Try), o.Hold[0], o.Hold[1],
+// numbersFrom reads as many numbers or fewer: those at the end may be younger than a log.
+func numbersFrom(from *jsontext.Decoder, to []int64) error {
+	n := to[:0]
+	err := json.UnmarshalDecode(from, &n)
+	if err == nil && (len(n) < len(to)-2 || len(n) > len(to)) {
+		err = fmt.Errorf("there are %d numbers, where %d are expected", len(n), len(to))
+	}
+	copy(to, n)
+	return err
+}
+
+// withoutGPUs is how many numbers an order has that gives no GPU.
+const withoutGPUs = 15
+
+func numbersOfOrder(o *planner.Order) [withoutGPUs + 2]int64 {
+	return [...]int64{int64(o.Kind), int64(o.Attempt), int64(o.Task), int64(o.Node), int64(o.Try), o.Hold[0], o.Hold[1],
 		o.Hold[2], int64(o.Until), int64(o.Est.Run), int64(o.Est.Spread), int64(o.Est.Samples), int64(o.Est.Source),
-		int64(o.File), int64(o.From)}
+		int64(o.File), int64(o.From), o.Hold[unit.GPU], int64(o.GPUs)}
 }
 
 func numbersOf(w planner.Wait) [5]int64 {

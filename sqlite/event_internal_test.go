@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gantry/planner"
+	"gantry/planner/unit"
 )
 
 // Every text that can be read as the body of an event is written so that it is read as the same again.
@@ -36,4 +37,41 @@ func FuzzBodies(f *testing.F) {
 			t.Fatalf("%s\nis read as   %+v\nwritten as   %s\nread again as %+v, %v", text, body, written, again, err)
 		}
 	})
+}
+
+// A log of an earlier build has no GPUs: vectors and orders have fewer numbers there, as orders without GPUs still do.
+func TestBodiesFromBeforeThereWereGPUs(t *testing.T) {
+	for text, want := range map[string]planner.Body{
+		`{"capacity":[1,2,3]}`:   planner.NodeChanged{Capacity: unit.Vector{1, 2, 3}},
+		`{"capacity":[1,2,3,4]}`: planner.NodeChanged{Capacity: unit.Vector{1, 2, 3, 4}},
+		`{"orders":[[1,0,3,0,1,1000,0,0,9,4,0,0,1,0,0]]}`: &planner.PlanCommitted{Orders: []planner.Order{{
+			Kind: planner.OrderStart, Task: 3, Try: 1, Hold: unit.Cores(1), Until: 9,
+			Est: planner.Estimate{Run: 4, Source: 1}}}},
+		`{"orders":[[1,0,3,0,1,1000,0,0,9,4,0,0,1,0,0,2,5]]}`: &planner.PlanCommitted{Orders: []planner.Order{{
+			Kind: planner.OrderStart, Task: 3, Try: 1, Hold: unit.Vector{1000, 0, 0, 2}, Until: 9,
+			Est: planner.Estimate{Run: 4, Source: 1}, GPUs: 0b101}}},
+		`{"capacity":[1]}`:         nil,
+		`{"capacity":[1,2,3,4,5]}`: nil,
+		`{"orders":[[1,0,3]]}`:     nil,
+	} {
+		kind := planner.KindNodeChanged
+		if text[2] == 'o' {
+			kind = planner.KindPlanCommitted
+		}
+		got, err := decodeBody(kind, 0, []byte(text))
+		if (err == nil) != (want != nil) || err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v, %v", text, got, err)
+		}
+		if err != nil {
+			continue
+		}
+		var buf bytes.Buffer
+		if err := encodeBody(&buf, 0, got); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := decodeBody(kind, 0, buf.Bytes()); err != nil || !reflect.DeepEqual(again, want) ||
+			kind == planner.KindPlanCommitted && buf.String() != text {
+			t.Errorf("%s is written as %s, %v", text, &buf, err)
+		}
+	}
 }

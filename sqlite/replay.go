@@ -8,6 +8,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/unit"
 )
 
 // Replay gives the events of the run in the order in which they were appended, to rebuild its state. With the arrival
@@ -162,6 +163,7 @@ func (db *DB) Spec(ctx context.Context, l *Life) (*executor.TaskSpec, error) {
 	if i < 0 {
 		return nil, nil
 	}
+	l.GPUs = a.Arrived.Tasks[i].Need[unit.GPU]
 	return a.Tasks[i], nil
 }
 

@@ -22,6 +22,7 @@ type tables struct {
 	// definitions are those of the workflows that arrive or grow next.
 	definitions [][]byte
 	identify    bool // tasks get an identity
+	nodes       []planner.Node
 
 	statements                                               // all of them
 	workflows, growths, tasks, files, replicas, notes, waits *statement
@@ -97,7 +98,7 @@ func appendCounters(v []driver.Value, counters []counter, u *planner.Usage, ende
 }
 
 const attemptColumns = "run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps, " +
-	"planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, estimate_source, outcome, exit_code, " +
+	"planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, estimate_source, gpus, outcome, exit_code, " +
 	"message, done, before_ns, kept, lost_ns, ran_ns"
 
 // rowWidth is more than any row has columns.
@@ -253,7 +254,7 @@ func (t *tables) addAttempt(a *attempt) error {
 	v := append(t.values, int64(x.Attempt), int64(x.Task), int64(x.Try), int64(x.Node), x.Hold[unit.CPU],
 		x.Hold[unit.Memory], x.Hold[unit.Disk], reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0),
 		known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0),
-		name(x.Est.Source))
+		name(x.Est.Source), t.gpus(x))
 	if b := a.exit; b != nil {
 		usage = &b.Usage
 		l := &a.tally
@@ -268,6 +269,19 @@ func (t *tables) addAttempt(a *attempt) error {
 		return t.unmeasured.add(v...)
 	}
 	return t.attempts.add(appendCounters(v, measured, usage, a.exit != nil)...)
+}
+
+// gpus names the GPUs of an attempt: those of a real node as CDI does, others by their number.
+func (t *tables) gpus(x *planner.Order) driver.Value {
+	var names []string
+	for g := range x.GPUs.Each {
+		if int(x.Node) < len(t.nodes) && g < len(t.nodes[x.Node].Devices) {
+			names = append(names, t.nodes[x.Node].Devices[g])
+		} else {
+			names = append(names, strconv.Itoa(g))
+		}
+	}
+	return message(strings.Join(names, ","))
 }
 
 func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {

@@ -182,6 +182,9 @@ func (db *DB) newRun(id int64, info RunInfo) (r *Run, err error) {
 	} else {
 		r.w, err = newWriter(db.conn, id, false)
 	}
+	if r.w != nil {
+		r.w.rows.nodes = info.Platform.Nodes
+	}
 	if err != nil {
 		return nil, db.wrap("write", err)
 	}

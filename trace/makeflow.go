@@ -299,7 +299,7 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 				t.ID)
 		case flowGPUs:
 			b.positive(t, key, v.text, reader.MaxCores, v.line)
-			b.ungiven(v.line, "", "GPUs", key, v.text, 0)
+			b.gpus(t, "", key, v.text, v.line)
 		case flowMPI:
 			b.positive(t, key, v.text, reader.MaxCores, v.line)
 			b.ungiven(v.line, "", "several MPI processes", key, v.text, 1)
@@ -325,7 +325,7 @@ func (r *flowRule) flowEnvironment() {
 	}
 	add("OMP_NUM_THREADS", cmp.Or(given[flowCores], told[flowCores].text, "1"))
 	add(flowCores, cmp.Or(told[flowCores].text, given["OMP_NUM_THREADS"], "1"))
-	for _, key := range []string{flowMemory, flowDisk, flowWallTime} {
+	for _, key := range []string{flowMemory, flowDisk, flowGPUs, flowWallTime} {
 		add(key, told[key].text)
 	}
 }

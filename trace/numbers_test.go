@@ -115,11 +115,11 @@ func inBounds(t *testing.T, text string, w *trace.Workflow, faults []trace.Fault
 
 // What one host cannot give is refused by name; to ask for none of it is fine.
 func TestRequestsThatOneHostCannotGrantAreRefused(t *testing.T) {
-	for at, refused := range map[string]bool{"pegasus: {gpus: '2'}": true, "condor: {request_gpus: '1'}": true,
+	for at, refused := range map[string]bool{"pegasus: {gpus: '2'}": false, "condor: {require_gpus: Capability}": true,
 		"condor: {request_gpus: TARGET.n}": true, "pegasus: {nodes: '4'}": true, "globus: {host_count: '2'}": true,
 		"pegasus: {gpus: '0'}": false, "pegasus: {nodes: '1'}": false, "condor: {priority: '5'}": false,
-		"condor: {Request_GPUs: '1'}": true, "condor: {requirements: 'TARGET.CUDACapability > 7'}": true,
-		"condor: {requirements: 'OpSys == \"LINUX\"'}": false, "condor: {universe: parallel}": true,
+		"condor: {requirements: 'TARGET.CUDACapability > 7'}": true,
+		"condor: {requirements: 'OpSys == \"LINUX\"'}":        false, "condor: {universe: parallel}": true,
 		"condor: {universe: vanilla}": false, "condor: {machine_count: '3'}": true, "globus: {jobtype: mpi}": true,
 		"pegasus: {container.arguments: --network host}": true, "pegasus: {glite.arguments: '--gres=gpu:1'}": true,
 		"env: {GPUS: '2'}": false, "pegasus: {container.image: 'nvidia/cuda'}": false} {
@@ -130,8 +130,8 @@ func TestRequestsThatOneHostCannotGrantAreRefused(t *testing.T) {
 	}
 }
 
-// Each value is named once, however many tasks have it.
-func TestRequestsForGPUsAreRefusedInAllFormats(t *testing.T) {
+// GPUs are read from all formats. What is no number of them is refused by name, once for each value.
+func TestGPUsAreReadFromAllFormats(t *testing.T) {
 	wf := func(facts string) string {
 		return `{"name":"w","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
 {"id":"a","name":"a","parents":[],"children":[],` + facts + `}],"files":[]}}}`
@@ -141,27 +141,37 @@ func TestRequestsForGPUsAreRefusedInAllFormats(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, text string
+		gpus       int32  // of the first task
 		says       string // "": it is not refused
 	}{
-		{"w.makeflow", "CATEGORY=c\nGPUS=3\na:\n\techo >a\nb:\n\techo >b\n",
-			`w.makeflow:2: GPUS "3" asks for GPUs, which gantry does not give`},
-		{"w.makeflow", "GPUS=0\na:\n\techo >a\n", ""},
-		{"w.json", `{"rules":[{"outputs":["a"],"command":"x","resources":{"gpus":1}}]}`, `GPUS "1" asks for GPUs`},
-		{"w.json", wf(`"gpus": 2`), `w.json:2: task a: gpus "2" asks for GPUs`},
-		{"w.json", wf(`"gpu": "1"`), `task a: gpus "1" asks for GPUs`},
-		{"w.json", wf(`"gpu": {"model": "a100"}`), `task a: gpus "some" asks for GPUs`},
-		{"w.json", wf(`"gpu": 0, "gpus": null`), ""},
-		{"w.dax", dax("<profile namespace='condor' key='request_gpus'>1</profile>"),
-			`task a: profile condor.request_gpus "1" asks for GPUs`},
-		{"w.dax", dax("<profile namespace='pegasus' key='gpus'>0</profile>"), ""},
+		{"w.makeflow", "CATEGORY=c\nGPUS=3\na:\n\techo >a\nb:\n\techo >b\n", 3, ""},
+		{"w.makeflow", "CATEGORY=c\nGPUS=1.5\na:\n\techo >a\nb:\n\techo >b\n", 0,
+			`w.makeflow:2: GPUS "1.5" is no number of GPUs: gantry gives out whole ones`},
+		{"w.makeflow", "GPUS=0\na:\n\techo >a\n", 0, ""},
+		{"w.makeflow", "GPUS=1\na:\n@GPUS=2\n\techo >a\n", 2, ""},
+		{"w.json", `{"rules":[{"outputs":["a"],"command":"x","resources":{"gpus":1}}]}`, 1, ""},
+		{"w.json", wf(`"gpus": 2`), 2, ""},
+		{"w.json", wf(`"gpu": "1"`), 1, ""},
+		{"w.json", wf(`"gpuCount": 4`), 4, ""},
+		{"w.json", wf(`"gpu": {"model": "a100"}`), 0, `w.json:2: task a: gpus "some" is no number of GPUs`},
+		{"w.json", wf(`"gpu": 0, "gpus": null`), 0, ""},
+		{"w.json", wf(`"gpus": -1`), 0, `gpus "-1" is no number`},
+		{"w.dax", dax("<profile namespace='condor' key='request_gpus'>1</profile>"), 1, ""},
+		{"w.dax", dax("<profile namespace='condor' key='Request_GPUs'>1</profile>"), 1, ""},
+		{"w.dax", dax("<profile namespace='pegasus' key='gpus'>0</profile>"), 0, ""},
+		{"w.dax", dax("<profile namespace='condor' key='request_gpus'>2</profile>" +
+			"<profile namespace='pegasus' key='gpus'>1</profile>"), 2, ""},
+		{"w.dax", dax("<profile namespace='condor' key='request_gpus'>TARGET.n</profile>"), 0,
+			`task a: profile condor.request_gpus "TARGET.n" is no number of GPUs`},
 	} {
 		w, faults, err := trace.Read(strings.NewReader(c.text), c.name, trace.ReadOptions{})
 		if err != nil || len(faults) > 0 {
 			t.Fatal(c.text, err, faults)
 		}
 		if got := strings.Join(w.Obstacles, "\n"); (got == "") != (c.says == "") || !strings.Contains(got, c.says) ||
-			strings.Contains(got, "\n") {
-			t.Errorf("%s\nis refused by %q, want %q", c.text, got, c.says)
+			strings.Contains(got, "\n") || w.Tasks[0].GPUs != c.gpus {
+			t.Errorf("%s\nhas %d GPUs, want %d, and is refused by %q, want %q", c.text, w.Tasks[0].GPUs, c.gpus, got,
+				c.says)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -127,6 +128,8 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 		default:
 			what, has := p.demand()
 			switch {
+			case what == gpuDemand && (strings.EqualFold(p.key, "gpus") || strings.EqualFold(p.key, "request_gpus")):
+				b.gpus(t, t.ID, "profile "+p.namespace+"."+p.key, p.value, p.line)
 			case what != "":
 				b.ungiven(p.line, t.ID, what, "profile "+p.namespace+"."+p.key, p.value, has)
 			case p.namespace == "env" && p.key != "":
@@ -167,6 +170,9 @@ func (p profile) weight() int {
 	return 0
 }
 
+// gpuDemand is the demand for GPUs of a kind.
+const gpuDemand = "GPUs"
+
 // demand is a kind of thing that a profile asks for, and how many of them one host has at most; "" for a profile that
 // asks for none.
 func (p profile) demand() (what string, has float64) {
@@ -176,7 +182,7 @@ func (p profile) demand() (what string, has float64) {
 	switch {
 	case !slices.Contains([]string{"pegasus", "condor", "globus"}, p.namespace):
 	case strings.Contains(key, "gpu"), listed && (strings.Contains(value, "gpu") || strings.Contains(value, "cuda")):
-		return "GPUs", 0
+		return gpuDemand, 0
 	case key == "nodes", key == "hostcount", key == "host_count", key == "machine_count", key == "node_count":
 		return "several hosts", 1
 	case key == "universe" && slices.Contains([]string{"parallel", "mpi", "vm"}, value),
@@ -186,6 +192,19 @@ func (p profile) demand() (what string, has float64) {
 		return "options of containers", 0
 	}
 	return "", 0
+}
+
+// gpus reads how many GPUs a task asks for. It refuses by name, with that of the task if it is given, what is no number
+// of whole ones.
+func (b *builder) gpus(t *Task, task, by, value string, line int) {
+	switch x, err := reader.Number(value); {
+	case strings.TrimSpace(value) == "":
+	case err != nil || x < 0 || x > reader.MaxCores || x != math.Trunc(x):
+		b.obstacle(line, task, "%s %q is no number of GPUs: gantry gives out whole ones, and knows no kinds", by,
+			value)
+	default:
+		t.GPUs = int32(x)
+	}
 }
 
 // ungiven refuses a value that asks for more of something than one host has.

@@ -440,7 +440,7 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 		t.DiskLimit, _ = b.amount(t, "diskLimitInBytes", d.said(v), 1, int(v.line))
 	}
 	if v := one[wfGPUs]; v.text != 0 {
-		b.ungiven(int(v.line), t.ID, "GPUs", "gpus", d.said(v), 0)
+		b.gpus(t, t.ID, "gpus", d.said(v), int(v.line))
 	}
 	t.SubWorkflow = t.SubWorkflow || d.said(one[wfSubWorkflow]) == "true"
 }

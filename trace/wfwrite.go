@@ -249,6 +249,7 @@ func extend(v object, t *Task) {
 		v["retries"] = t.Retries
 	}
 	setKnown(v, "phase", t.Phase)
+	setKnown(v, "gpus", t.GPUs)
 	setKnown(v, "diskBytesPerSecond", t.DiskBps)
 	setKnown(v, "timeLimitInSeconds", t.TimeLimit.Seconds())
 	setKnown(v, "diskLimitInBytes", t.DiskLimit)

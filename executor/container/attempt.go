@@ -20,6 +20,7 @@ import (
 	"gantry/executor/container/evidence"
 	"gantry/executor/container/fault"
 	"gantry/executor/container/fetch"
+	"gantry/executor/container/gpu"
 	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -48,6 +49,8 @@ type place struct {
 	group  string      // the container's control group
 	spec   *Spec       // nil if it is adopted
 	words  []string    // of arguments that had to be expanded
+	gpus   []string    // names of the GPUs that it holds
+	edits  *gpu.Edits  // by which its container gets them; nil if it has none
 	usage  planner.Usage
 	notes  []string
 	disk   atomic.Int64 // the most bytes that its work directory was seen to take
@@ -261,6 +264,9 @@ func (a *place) groupOf(id string) string {
 
 // create makes the container. A kill in the meantime is seen before it starts.
 func (a *attempt) create() (id string, err error) {
+	if err := a.findGPUs(); err != nil {
+		return "", err
+	}
 	a.configure()
 	if err := a.makePlaces(); err != nil {
 		return "", err

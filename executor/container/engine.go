@@ -12,6 +12,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor/container/evidence"
+	"gantry/executor/container/gpu"
 )
 
 // Engine makes and runs containers: the Docker Engine, or gantry itself with an OCI runtime. It keeps its knowledge of
@@ -68,6 +69,7 @@ type Host struct {
 	Systemd     bool   // control groups are slices of systemd
 	Groups      string // the directory of the control groups for containers; "": cgroup.Root
 	TakesGroup  bool   // a container is put into the group that it is given, and not into one below it
+	Hooks       bool   // it runs the hooks of devices
 	LimitsSwap  bool
 	LimitsTasks bool   // memory, CPU quota and pids
 	Facts       []Fact // for gantry doctor
@@ -98,6 +100,8 @@ type Spec struct {
 	// Group is the control group of the container with the given id.
 	Group  func(id string) string `json:"-"`
 	Limits cgroup.Limits
+	GPUs   []string   `json:",omitempty"` // names of its devices
+	Edits  *gpu.Edits `json:",omitempty"` // by which it gets them; their variables are in Env
 }
 
 // Mount shows a file or directory of the host.

@@ -61,6 +61,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container/control"
+	"gantry/executor/container/gpu"
 	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
 	"gantry/planner"
@@ -145,6 +146,9 @@ type Config struct {
 	Patience   time.Duration
 	CgroupRoot string // "": the engine's, else cgroup.Root
 	Strict     bool   // a limit that the host cannot enforce is an error
+	// CDI has the directories of files that describe devices; nil: the usual ones.
+	CDI  []string
+	GPUs bool // a task holds a GPU: those that tasks could not have are an error
 	// Warn receives, once per rule, the inabilities of the host; it may be called from any goroutine. Nil drops them.
 	Warn func(rule, message string)
 	// Milestone receives the milestones of attempts, from any goroutine. Nil drops them.
@@ -171,6 +175,7 @@ type Runtime struct {
 	// ungrouped says why it may not
 	ungrouped error
 	files     *stage.Area
+	gpus      *gpu.Host // nil if no node has a GPU
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
@@ -307,6 +312,9 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	}
 	if r.tree, err = cgroup.Open(cmp.Or(r.cfg.CgroupRoot, r.host.Groups, cgroup.Root), r.host.Systemd); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if err := r.openGPUs(); err != nil {
+		return fmt.Errorf("%w: GPUs: %w", ErrUnusable, err)
 	}
 	if err := r.makeSecrets(); err != nil {
 		return fmt.Errorf("%w: files of secrets: %w", ErrUnusable, err)

@@ -66,6 +66,10 @@ func (a *place) configure() {
 		Group:  a.groupOf,
 		Limits: cgroup.Limits{PIDs: r.cfg.PIDs, Device: r.device},
 	}
+	s.GPUs, s.Edits = a.gpus, a.edits
+	if a.edits != nil { // over those of the image and of the task, which could ask for other GPUs
+		s.Env = append(s.Env, a.edits.Env...)
+	}
 	if r.cfg.Image != nil {
 		s.Image = cmp.Or(r.cfg.Image(t.Image), t.Image)
 	}
@@ -202,12 +206,21 @@ func (a *place) containerName() string {
 func (a *place) user() string {
 	u := a.r.files.UserOf(a.l.Spec.Workflow)
 	text := fmt.Sprintf("%d:%d", u.UID, u.GID)
+	var groups []int
 	if by := a.l.Spec.Workflow.By; by != nil {
-		separator := ":"
-		for _, g := range by.Groups {
-			text += separator + strconv.Itoa(g)
-			separator = ","
+		groups = by.Groups
+	}
+	if a.edits != nil { // that may use its devices
+		for _, g := range a.edits.AdditionalGIDs {
+			if g > 0 {
+				groups = append(groups[:len(groups):len(groups)], int(g))
+			}
 		}
+	}
+	separator := ":"
+	for _, g := range groups {
+		text += separator + strconv.Itoa(g)
+		separator = ","
 	}
 	return text
 }

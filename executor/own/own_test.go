@@ -470,7 +470,7 @@ func TestALostNodeEndsThePlan(t *testing.T) {
 	b.Apply(planner.NodeChanged{Node: 1})
 	b.Round()
 	b.Round()
-	if b.Planner.Draft().Plans() != 0 || !strings.Contains(heard[1], `"changed":[{"node":1,"capacity":[0,0,0]}]`) {
+	if b.Planner.Draft().Plans() != 0 || !strings.Contains(heard[1], `"changed":[{"node":1,"capacity":[0,0,0,0]}]`) {
 		t.Errorf("%d tasks are planned after %s", b.Planner.Draft().Plans(), heard[1])
 	}
 }

@@ -52,7 +52,7 @@ func (p *profile) earliest(need unit.Vector, run time.Duration, from unit.Time) 
 		if s.at >= end {
 			break
 		}
-		if s.used[0] > limit[0] || s.used[1] > limit[1] || s.used[2] > limit[2] {
+		if s.used[0] > limit[0] || s.used[1] > limit[1] || s.used[2] > limit[2] || s.used[3] > limit[3] {
 			start = unit.Never
 			if k+1 < len(p.steps) {
 				start = p.steps[k+1].at

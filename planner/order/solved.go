@@ -442,10 +442,13 @@ func (q *Solved) house(on int32, start, end unit.Time) planner.NodeID {
 	return slots[k].node
 }
 
+// mostNeeds bounds the needs that slots are counted for, in a vector of counts.
+const mostNeeds = 3
+
 // needsOf lists the needs of a model, as many as slots can be counted for and one more.
 func needsOf(p *cp.Problem) (needs []unit.Vector) {
 	add := func(v unit.Vector) {
-		if len(needs) <= int(unit.Dims) && !slices.Contains(needs, v) {
+		if len(needs) <= mostNeeds && !slices.Contains(needs, v) {
 			needs = append(needs, v)
 		}
 	}
@@ -551,7 +554,7 @@ func slotsOn(capacity, need unit.Vector) int64 {
 
 // slotsOf returns how many tasks of each need all nodes hold at once; false if the needs are in each other's way.
 func slotsOf(c *planner.Cycle, needs []unit.Vector) (slots unit.Vector, ok bool) {
-	if len(needs) > int(unit.Dims) {
+	if len(needs) > mostNeeds {
 		return slots, false
 	}
 	for n := range c.Nodes() {

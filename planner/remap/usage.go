@@ -175,7 +175,7 @@ func (u *usage) rearrange(now planner.Time) {
 
 // scarcely returns the capacity of so many nodes in the dimensions that can be short.
 func (l *layout) scarcely(nodes int64) unit.Vector {
-	v := unit.Vector{unit.Unlimited, unit.Unlimited, unit.Unlimited}
+	v := unit.Vector{unit.Unlimited, unit.Unlimited, unit.Unlimited, unit.Unlimited}
 	for _, d := range l.dims {
 		v[d] = l.capacity[d] * nodes
 	}

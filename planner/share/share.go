@@ -60,8 +60,10 @@ type Rule struct {
 	Dims unit.Mask
 }
 
-// Enhanced is the rule of 3DSF at a level.
-func Enhanced(level int) Rule { return Rule{level, unit.Of(unit.CPU, unit.Memory, unit.Disk)} }
+// Enhanced is the rule of 3DSF at a level; GPUs count where there are any.
+func Enhanced(level int) Rule {
+	return Rule{level, unit.Of(unit.CPU, unit.Memory, unit.Disk, unit.GPU)}
+}
 
 // Naive is the rule of two dimensions, which lets disk I/O through unseen.
 func Naive() Rule { return Rule{1, unit.Of(unit.CPU, unit.Memory)} }

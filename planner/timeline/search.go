@@ -15,7 +15,9 @@ type query struct {
 
 // ask prepares a query; it reports whether need fits an idle node.
 func (p *Profile) ask(q *query, need *unit.Vector) bool {
-	q.dims = q.pick[:0]
+	if q.dims = q.pick[:0]; need[unit.GPU] > p.capacity[unit.GPU] {
+		return false
+	}
 	for _, d := range p.dims {
 		if need[d] > p.capacity[d] {
 			return false

@@ -50,7 +50,7 @@ func New(capacity unit.Vector) *Profile {
 func (p *Profile) Reset(capacity unit.Vector) {
 	p.capacity, p.dims = capacity, p.dims[:0]
 	for d := range unit.Dims {
-		if capacity[d] != unit.Unlimited {
+		if capacity[d] != unit.Unlimited && (d != unit.GPU || capacity[d] > 0) { // most nodes have no GPU to count
 			p.dims = append(p.dims, d)
 		}
 	}

@@ -53,10 +53,11 @@ const (
 	CPU    Dim = iota // millicores: 1000 is one CPU
 	Memory            // bytes
 	Disk              // block I/O, bytes per second
+	GPU               // whole ones
 	Dims
 )
 
-func (d Dim) String() string { return [...]string{"cpu", "memory", "disk"}[d] }
+func (d Dim) String() string { return [...]string{"cpu", "memory", "disk", "gpu"}[d] }
 
 // Unlimited is the amount that no need exceeds.
 const Unlimited int64 = math.MaxInt64
@@ -155,7 +156,11 @@ func (v Vector) String() string {
 		}
 		return fmt.Sprintf("%d %s", x, unit)
 	}
-	return fmt.Sprintf("<%s, %s, %s>", f(v[CPU], "millicores"), f(v[Memory], "B"), f(v[Disk], "B/s"))
+	text := fmt.Sprintf("<%s, %s, %s", f(v[CPU], "millicores"), f(v[Memory], "B"), f(v[Disk], "B/s"))
+	if v[GPU] != 0 {
+		text += fmt.Sprintf(", %d GPUs", v[GPU])
+	}
+	return text + ">"
 }
 
 // Mask is a set of dimensions.

@@ -62,10 +62,11 @@ var layers = []layer{
 	{"executor/container/fetch", "", "it is a leaf"},
 	{"executor/container/launch/first", "", "it runs before Go does"},
 	{"executor/container/launch", "executor/container/control", "the launcher stays small"},
+	{"executor/container/gpu", "", "it is a leaf"},
 	{"executor/container/oci/userns", "", "it is a leaf"},
 	{"executor/container/oci/image", "executor/container/fetch", "it is a store of its own"},
 	{"executor/container/oci", "planner/** cgroup executor executor/container executor/container/evidence " +
-		"executor/container/control executor/container/fault executor/container/fetch " +
+		"executor/container/control executor/container/fault executor/container/fetch executor/container/gpu " +
 		"executor/container/oci/*", engines},
 	{"executor/container/docker/**", "planner/** cgroup executor executor/emulate executor/container " +
 		"executor/container/stage executor/container/evidence executor/container/control " +
@@ -79,7 +80,7 @@ var layers = []layer{
 		"executor/container/fetch executor/container/slurm/*", engines},
 	{"executor/container", "trace planner/** cgroup executor executor/emulate executor/container/stage " +
 		"executor/container/evidence executor/container/control executor/container/fault executor/container/fetch " +
-		"executor/container/launch", "containers know no engine that makes them"},
+		"executor/container/launch executor/container/gpu", "containers know no engine that makes them"},
 	{"executor/container/**", "trace planner/** cgroup executor executor/emulate executor/container/*",
 		"files and outcomes of containers know no log and no commands"},
 	{"executor/*", "trace planner/** executor executor/emulate executor/container/stage " +

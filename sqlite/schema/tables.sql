@@ -159,6 +159,7 @@ CREATE TABLE attempts (
   applied_write_bps         INTEGER,
   applied_read_iops         INTEGER,
   applied_write_iops        INTEGER,
+  gpus                      TEXT,
   PRIMARY KEY (run, attempt)
 ) STRICT, WITHOUT ROWID;
 

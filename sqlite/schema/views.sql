@@ -22,7 +22,7 @@ SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.t
   a.read_ops, a.write_ops, a.input_bytes, a.copied_bytes, a.moved_bytes, a.oom_kills, a.dropped_bytes,
   a.hold_millicores, a.hold_memory_bytes, a.hold_disk_bps,
   a.applied_cpu_millicores, a.applied_memory_bytes, a.applied_memory_swap_bytes, a.applied_pids,
-  a.applied_read_bps, a.applied_write_bps, a.applied_read_iops, a.applied_write_iops, a.message
+  a.applied_read_bps, a.applied_write_bps, a.applied_read_iops, a.applied_write_iops, a.gpus, a.message
 FROM runs r
 JOIN attempts a ON a.run = r.id
 JOIN tasks t ON t.run = r.id AND t.task = a.task

@@ -16,6 +16,7 @@ import (
 const (
 	maxNodes = 100_000
 	maxSpeed = 1e6
+	maxGPUs  = 64 // planner.MostGPUs
 	// leastCores is the unit in which cores are counted.
 	leastCores = 0.001
 	// LeastMemory is the least memory limit of a container.
@@ -58,6 +59,8 @@ type ClusterNode struct {
 	WriteBps  int64
 	ReadIOPS  int64
 	WriteIOPS int64
+	GPUs      int64    `json:",omitempty"`
+	Devices   []string `json:",omitempty"` // names in CDI of the GPUs; nil: gantry takes GPUs of the host
 }
 
 // Link joins two groups, in both directions; From == To is the link between the nodes of one group.
@@ -87,7 +90,7 @@ func (c *Cluster) Draw(seed uint64) *Cluster {
 //	transfer: held              # or overlapped
 //	nodes:
 //	  - {name: fast, count: 2, cores: 1, speed: 1.0, memory: 2GB, read: 100MB/s, write: 100MB/s,
-//	     read_iops: 1000, write_iops: 1000, group: a}
+//	     read_iops: 1000, write_iops: 1000, gpus: 1, group: a}
 //	links:
 //	  - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms, shared: true}   # copies share the bandwidth
 //
@@ -95,7 +98,8 @@ func (c *Cluster) Draw(seed uint64) *Cluster {
 // seed.
 //
 // A node has a name; with a count above 1 they are name-1, name-2, and so on. cores are 1 and speed 1 where they are
-// not said, the memory and the I/O of a node are then not limited by the file. Amounts take decimal units (2GB is
+// not said, the memory and the I/O of a node are then not limited by the file. gpus are a number, or a list of
+// their names in CDI; 0 where nothing is said. Amounts take decimal units (2GB is
 // 2·10^9 bytes) and binary ones (2GiB is 2·2^30); rates are amounts with "/s"; latencies are Go durations. Two groups
 // without a link, and the nodes of one group, are joined without limit or latency. Unknown keys are refused. The first
 // fault is returned as an error with its line.
@@ -169,6 +173,7 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 		{"write", y.amount(&n.WriteBps, "write", "/s")},
 		{"read_iops", y.whole(&n.ReadIOPS, "read_iops")},
 		{"write_iops", y.whole(&n.WriteIOPS, "write_iops")},
+		{"gpus", y.gpus(&n)},
 		{"group", y.string(&n.Group)},
 	}) {
 		return
@@ -180,6 +185,10 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 	if n.Memory > 0 && n.Memory < LeastMemory {
 		y.Faults.Fail("bad-number", y.Line(v), "", "node %s has %d bytes of memory, and a task takes at least %d: "+
 			"add a unit, such as 2GB", n.Name, n.Memory, LeastMemory)
+	}
+	if count > 1 && n.Devices != nil {
+		y.Faults.Fail("bad-value", y.Line(v), "", "nodes %s have the same GPUs: give each node its own, or a number",
+			n.Name)
 	}
 	groups[n.Group] = true
 	if len(c.Nodes)+int(count) > maxNodes {
@@ -263,6 +272,25 @@ func (y *doc) whole(to *int64, what string) func(*reader.Node) {
 			return
 		}
 		*to = n
+	}
+}
+
+// gpus reads a number of GPUs, or a list of their names.
+func (y *doc) gpus(n *ClusterNode) func(*reader.Node) {
+	return func(v *reader.Node) {
+		count := -1.0
+		if list := y.Value(v); list != nil && len(list.Content) > 0 {
+			y.Sequence(v, "gpus", func(v *reader.Node) { n.Devices = append(n.Devices, y.Text(v)) })
+			count = float64(len(n.Devices))
+		} else if x, err := reader.Number(y.Text(v)); err == nil && x == math.Trunc(x) {
+			count = x
+		}
+		if count < 0 || count > maxGPUs {
+			y.Faults.Fail("bad-number", y.Line(v), "", "gpus is %q, but has to be a whole number up to %d, or a list "+
+				"of names such as nvidia.com/gpu=0", y.Text(v), maxGPUs)
+			return
+		}
+		n.GPUs = int64(count)
 	}
 }
 

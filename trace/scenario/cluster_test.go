@@ -23,6 +23,8 @@ nodes:
   - name: slow
     speed: 0.5
     group: b
+    gpus: 2
+  - {name: named, gpus: [nvidia.com/gpu=1], group: b}
 links:
   - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms}
 `
@@ -37,7 +39,8 @@ func TestClusterFileIsRead(t *testing.T) {
 	fast2 := fast
 	fast2.Name = "fast-2"
 	want := &scenario.Cluster{Name: "lab", Overlapped: true, Nodes: []scenario.ClusterNode{fast, fast2,
-		{Name: "slow", Group: "b", Cores: 1, Speed: 0.5}},
+		{Name: "slow", Group: "b", Cores: 1, Speed: 0.5, GPUs: 2},
+		{Name: "named", Group: "b", Cores: 1, Speed: 1, GPUs: 1, Devices: []string{"nvidia.com/gpu=1"}}},
 		Links: []scenario.Link{{From: "a", To: "b", Bandwidth: 5e7, Latency: time.Millisecond}}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("%+v\nwant %+v", c, want)
@@ -78,9 +81,15 @@ func TestClusterFilesThatCannotBeAreRefused(t *testing.T) {
 		"nodes:\n- {name: n, memory: 0}":     "not above 0",
 		"nodes:\n- {name: n}\n- {name: m, memory: 64}": "line 3: node m has 64 bytes of memory, and a task takes " +
 			"at least 6291456: add a unit",
-		"nodes:\n- {name: n, memry: 2GB}":         `unknown key "memry"; did you mean memory?`,
-		"nodes:\n- {name: n, zzzzzz: 2GB}":        "known are name, count, cores",
-		"nodes:\n- {name: n, cores: 1, cores: 2}": "cores",
+		"nodes:\n- {name: n, gpus: 1.5}":           `line 2: gpus is "1.5", but has to be a whole number up to 64`,
+		"nodes:\n- {name: n, gpus: -1}":            "whole number",
+		"nodes:\n- {name: n, gpus: 65}":            "whole number",
+		"nodes:\n- {name: n, gpus: many}":          "or a list of names",
+		"nodes:\n- {name: n, gpus: {a: b}}":        "gpus should be a list",
+		"nodes:\n- {name: n, count: 2, gpus: [a]}": "have the same GPUs",
+		"nodes:\n- {name: n, memry: 2GB}":          `unknown key "memry"; did you mean memory?`,
+		"nodes:\n- {name: n, zzzzzz: 2GB}":         "known are name, count, cores",
+		"nodes:\n- {name: n, cores: 1, cores: 2}":  "cores",
 		"nodes: 5":                           "nodes should be a list",
 		"nodes:\n- 5":                        "a node should be a mapping",
 		node + "transfer: fast":              "held or overlapped",

@@ -3,6 +3,7 @@ package sbatch
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -111,6 +112,7 @@ type call struct {
 	now  time.Time
 	// Values that only mean something together.
 	mem, memPerCPU, nodes, tasksPerNode, minCPUs string
+	gpus, gpusPerNode, gpusPerTask, gres         int
 	format                                       string
 	parse                                        func(format string) ([]field, error)
 }
@@ -159,6 +161,24 @@ func none(list string) bool {
 		n := one[strings.LastIndexAny(one, ":=")+1:]
 		return one != "" && !strings.EqualFold(one, "none") && (n == "" || strings.Trim(n, "0") != "")
 	})
+}
+
+// gpus reads how many GPUs a list asks for: N, or gpu and gpu:N of generic resources.
+func gpus(list string) (all int, err error) {
+	for one := range strings.SplitSeq(list, ",") {
+		n, err := 1, error(nil)
+		if one != "gpu" {
+			n, err = strconv.Atoi(strings.TrimPrefix(one, "gpu:"))
+		}
+		switch {
+		case none(one):
+		case err != nil || n < 0 || n > 1<<20:
+			return 0, fmt.Errorf("%q: %s", one, noGPU)
+		default:
+			all += n
+		}
+	}
+	return all, nil
 }
 
 // UsageError is a command line that Slurm would not take either, or that asks for a feature that gantry lacks.

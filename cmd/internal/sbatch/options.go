@@ -12,7 +12,7 @@ import (
 // Reasons that several options share.
 const (
 	oneHost    = "gantry runs on one host, and its planner chooses the virtual node"
-	noGPU      = "gantry gives out no GPUs and no generic resources"
+	noGPU      = "gantry gives out whole GPUs of one kind: --gpus=N or --gres=gpu:N says how many"
 	planned    = "the policy of the server decides the order"
 	noSteps    = "gantry has no job steps"
 	noHold     = "gantry holds no jobs back: use --dependency, or submit later"
@@ -34,8 +34,8 @@ var sbatchOptions = slices.Concat(
 	refused(oneHost, "cluster-constraint= clusters,M= constraint,C= exclude,x= nodefile,F= nodelist,w= reboot "+
 		"reservation="),
 	reported(oneHost, "contiguous delay-boot= no-kill,k[=] power= spread-job switches= use-min-nodes wait-all-nodes="),
-	refused(noGPU, "cpus-per-gpu= gpu-bind= gpu-freq= gpus,G= gpus-per-node= gpus-per-socket= gpus-per-task= gres= "+
-		"gres-flags= mem-per-gpu= ntasks-per-gpu= tres-per-task="),
+	refused(noGPU, "cpus-per-gpu= gpu-bind= gpu-freq= gpus-per-socket= gres-flags= mem-per-gpu= ntasks-per-gpu= "+
+		"tres-per-task="),
 	refused(noTopology, "core-spec,S= thread-spec="),
 	reported(noTopology, "cores-per-socket= extra-node-info,B= hint= mem-bind= ntasks-per-core= ntasks-per-socket= "+
 		"sockets-per-node= threads-per-core="),
@@ -100,6 +100,10 @@ var sbatchOptions = slices.Concat(
 		}),
 		into("mincpus=", func(c *call) *string { return &c.minCPUs }),
 		into("licenses,L=", func(c *call) *string { return &c.Job.Licenses }),
+		parsed("gpus,G=", gpus, func(c *call) *int { return &c.gpus }),
+		parsed("gpus-per-node=", gpus, func(c *call) *int { return &c.gpusPerNode }),
+		parsed("gpus-per-task=", gpus, func(c *call) *int { return &c.gpusPerTask }),
+		parsed("gres=", gpus, func(c *call) *int { return &c.gres }),
 		into("nodes,N=", func(c *call) *string { return &c.nodes }),
 		parsed("ntasks,n=", count, func(c *call) *int { return &c.Tasks }),
 		into("ntasks-per-node=", func(c *call) *string { return &c.tasksPerNode }),

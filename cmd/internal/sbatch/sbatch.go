@@ -35,6 +35,7 @@ type Job struct {
 	Limit     time.Duration // 0: none
 	Tail      time.Duration // how long the jobs take that come after it and are not submitted yet
 	Licenses  string        // NAME[:COUNT],...; "": none
+	GPUs      int           // of the whole job
 	Output    string        // patterns of files; "" if not said
 	Error     string        // "": as Output
 	Input     string        // "": nothing to read
@@ -244,7 +245,7 @@ func (j *Job) output() string {
 	return "slurm-%j.out"
 }
 
-// cpus works out how many the job wants.
+// cpus works out how many CPUs and GPUs the job wants.
 func (c *call) cpus() error {
 	optional := func(option, text string) (n int, err error) {
 		if text == "" {
@@ -275,6 +276,9 @@ func (c *call) cpus() error {
 	}
 	if j.CPUs = max(max(j.Tasks, 1)*max(j.PerTask, 1), atLeast); j.CPUs > 1<<20 {
 		return usagef("%d CPUs are more than any host has", j.CPUs)
+	}
+	if j.GPUs = max(c.gpus, c.gpusPerNode, c.gres, c.gpusPerTask*max(j.Tasks, 1)); j.GPUs > 1<<20 {
+		return usagef("%d GPUs are more than any host has", j.GPUs)
 	}
 	return nil
 }

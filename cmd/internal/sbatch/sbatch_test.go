@@ -199,13 +199,13 @@ func recordedRow(t *testing.T, line string) (r sbatch.Row, now time.Time) {
 // TestWhatGantryCannotHonour is refused by name, or reported.
 func TestWhatGantryCannotHonour(t *testing.T) {
 	for _, c := range []struct{ args, refused, noted string }{
-		{"--gres=gpu:1", "--gres", ""},
-		{"-G 1", "--gpus", ""},
-		{"-G tesla:0,kepler:1", "--gpus", ""},
-		{"-G0 -G1", "--gpus", ""},
-		{"-G1 -G0 --gres=gpu:00,fast:0 --gpus-per-task tesla:0 --gpus-per-node=0 --tres-per-task=gres/gpu=0", "", ""},
+		{"--gres=gpu:tesla:1", "--gres", ""},
+		{"-G tesla:1,kepler:1", "--gpus", ""},
+		{"--cpus-per-gpu=2", "--cpus-per-gpu", ""},
+		{"--gres=fast:1", "--gres", ""},
+		{"-G -1", "--gpus", ""},
+		{"--gpus-per-task=1000000 -n 2", "more than any host", ""},
 		{"--gres=NONE --gpus=", "", ""},
-		{"--gres=gpu", "--gres", ""},
 		{"--gres=gpu:", "--gres", ""},
 		{"--begin=now+1hour", "--begin", ""},
 		{"-H", "--hold", ""},
@@ -523,6 +523,19 @@ func TestFilesOfJobs(t *testing.T) {
 		reads, writes := j.Files()
 		if r, w := strings.Join(reads, " "), strings.Join(writes, " "); r != c.reads || w != c.writes {
 			t.Errorf("%q\nreads %q, want %q; writes %q, want %q", c.script, r, c.reads, w, c.writes)
+		}
+	}
+}
+
+// GPUs are counted whatever option asks for them; of one option the last counts, of several the largest.
+func TestJobsAskForGPUs(t *testing.T) {
+	for args, want := range map[string]int{"": 0, "--gres=gpu": 1, "--gres=gpu:2": 2, "-G 3": 3, "-G1 -G0": 0,
+		"-G0 -G1 --gres=gpu:00,fast:0": 1, "-G tesla:0,kepler:0 --gpus-per-task tesla:0": 0, "--gpus-per-node=2": 2,
+		"--gpus-per-task=2 -n 3": 6, "--gpus-per-task=1": 1, "--gpus=4 --gres=gpu:2": 4,
+		"--tres-per-task=gres/gpu=0": 0} {
+		j, err := sbatch.Parse(append(strings.Fields(args), "--wrap", "true"), host(nil, ""))
+		if err != nil || j.GPUs != want {
+			t.Errorf("%q: %+v GPUs, %v; want %d", args, j, err, want)
 		}
 	}
 }

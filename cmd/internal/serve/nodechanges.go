@@ -89,5 +89,8 @@ func amounts(v unit.Vector) string {
 	if v[unit.Disk] != unit.Unlimited {
 		text += ", " + term.Size(&v[unit.Disk]) + "/s of disk"
 	}
+	if v[unit.GPU] > 0 {
+		text += ", " + term.Plural(int(v[unit.GPU]), "GPU")
+	}
 	return text
 }

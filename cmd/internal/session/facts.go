@@ -19,6 +19,7 @@ type Facts struct {
 	Emulated  bool // a task has none, or no image
 	Bare      bool // a task has a command, and no image of its own
 	Tokens    bool // a task needs some
+	GPUs      bool // a task holds some
 	Networked bool // a command has a network
 	Shells    bool // a task runs its command by a shell
 	Limited   bool // a task has a time limit
@@ -32,8 +33,8 @@ type Facts struct {
 
 // Anything has the members of workflows of which nothing is known yet.
 func Anything() *Facts {
-	f := &Facts{Programs: true, Emulated: true, Bare: true, Shells: true, Networked: true, Tokens: true, Limited: true,
-		Due: true, Workloads: true, More: true, Repaired: true}
+	f := &Facts{Programs: true, Emulated: true, Bare: true, Shells: true, Networked: true, Tokens: true, GPUs: true,
+		Limited: true, Due: true, Workloads: true, More: true, Repaired: true}
 	for i := range f.formats {
 		f.formats[i] = true
 	}
@@ -68,6 +69,7 @@ func (f *Facts) Workflow(set *Settings, w *trace.Workflow) {
 		runs = runs && cmp.Or(t.Image, set.Image) != ""
 		f.Shells = f.Shells || runs && t.Shell
 		f.Tokens = f.Tokens || executor.NeedsTokens(set.Needs, t)
+		f.GPUs = f.GPUs || executor.GPUs(set.GPUs, t) > 0
 		f.Networked = f.Networked || runs && executor.Networked(set.Networks, t)
 		f.Programs, f.Emulated, f.Limited = f.Programs || runs, f.Emulated || !runs, f.Limited || t.TimeLimit > 0
 	}

@@ -108,7 +108,7 @@ func (p *Planning) Admitter() *executor.Admitter {
 	shell, _ := trace.ShellWords(p.Set.Shell) // was read before
 	return &executor.Admitter{Platform: p.Platform, TimeScale: p.Set.TimeScale, SizeScale: p.Set.SizeScale,
 		Image: p.Set.Image, Emulate: p.Set.Emulate, Env: p.Set.Env, Mounts: p.Set.Mounts, Networks: p.Set.Networks,
-		Tokens: p.Set.Tokens, Needs: p.Set.Needs,
+		Tokens: p.Set.Tokens, Needs: p.Set.Needs, GPUs: p.Set.GPUs, NoGPUs: p.Set.noGPUs,
 		SafeNames: Capabilities(p.Set.Runtime).Programs, Fit: p.Set.Fit, Preempt: scenario.DefaultPreempt(),
 		Memory: p.memory(), Shell: shell}
 }

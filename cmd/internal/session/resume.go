@@ -189,8 +189,8 @@ func (s *Session) wantRest(specs []*executor.TaskSpec) {
 // with.
 func (s *Session) Open(ctx context.Context, run string, kept func() error) (err error) {
 	if run == "" {
-		if s.Platform, err = executor.PlatformOf(s.Set.Cluster); err != nil {
-			return exit.With(exit.Input, err)
+		if err := s.makePlatform(); err != nil {
+			return err
 		}
 		s.emulated = true
 		if s.planner, s.admitter, err = s.Planner(ctx); err != nil {

@@ -251,7 +251,7 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 		Dir: s.Dir, Platform: executor.SlowNodes(s.Set.Faults, s.Set.draws(), s.Platform),
 		Version: release.Build(), Seed: s.Set.Seed,
 		Starts: s.Set.Starts, Ahead: s.Set.Ahead, Grace: s.Set.Grace, MaxOutput: s.Set.MaxOutput, Disk: s.Set.Disk,
-		Tmp:   s.Set.Tmp,
+		Tmp: s.Set.Tmp, CDI: s.Set.CDI, GPUs: s.facts.GPUs,
 		Image: s.id, Origin: o.origin, Offset: o.offset, Strict: s.Set.Strict}
 	for i := range s.Set.Cluster.Nodes {
 		cfg.IO = append(cfg.IO, ioLimits(&s.Set.Cluster.Nodes[i]))

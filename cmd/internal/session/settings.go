@@ -19,6 +19,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/container/gpu"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/planner/seed"
@@ -41,6 +42,8 @@ type Settings struct {
 	Secrets  []string         `json:"secrets,omitempty"`
 	Tokens   []executor.Token `json:"tokens,omitempty"`   // that the run has
 	Needs    []string         `json:"needs,omitempty"`    // rules of the tokens that tasks need
+	GPUs     []string         `json:"gpus,omitempty"`     // rules as executor.GPUs takes them
+	CDI      []string         `json:"cdi_dir,omitempty"`  // directories of gpu.Open, absolute; nil: the usual ones
 	Networks []string         `json:"networks,omitempty"` // rules as executor.Networked takes them
 	Emulate  bool             `json:"emulate,omitempty"`
 	Pull     string           `json:"pull,omitempty"` // fetch.Pull
@@ -160,14 +163,16 @@ func RetryRules(given []string) (planner.RetryRules, error) {
 // hostMargin is the share of the host's memory that is left to the host, Docker and gantry itself.
 const hostMargin = 0.1
 
-// HostCluster is this host as one node.
-func HostCluster() (*scenario.Cluster, error) {
+// HostCluster is this host as one node, with the GPUs that files in directories describe; see gpu.Open.
+func HostCluster(cdi []string) (*scenario.Cluster, error) {
 	cores, memory, err := HostSize()
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
+	gpus := gpu.Open(cdi).GPUs()
+	gpus = gpus[:min(len(gpus), planner.MostGPUs)]
 	c := &scenario.Cluster{Name: "host", Nodes: []scenario.ClusterNode{{Name: "host", Cores: float64(cores), Speed: 1,
-		Memory: int64(float64(memory) * (1 - hostMargin))}}}
+		Memory: int64(float64(memory) * (1 - hostMargin)), GPUs: int64(len(gpus)), Devices: gpus}}}
 	executor.FillDisk(c)
 	return c, nil
 }

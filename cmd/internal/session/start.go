@@ -41,8 +41,8 @@ func (s *Session) Begin(ctx context.Context, mode sqlite.Mode, in *Inputs) (d *D
 			return nil, err
 		}
 	}
-	if s.Platform, err = executor.PlatformOf(s.Set.Cluster); err != nil {
-		return nil, exit.With(exit.Input, err)
+	if err := s.makePlatform(); err != nil {
+		return nil, err
 	}
 	if s.work, err = s.read(ctx, in, &s.opts); err != nil {
 		return nil, err

@@ -97,7 +97,8 @@ type Engine struct {
 	cli        *client.Client
 	patience   time.Duration
 	taskBinary string
-	podman     bool // it is Podman, by Host
+	podman     bool   // it is Podman, by Host
+	runtime    string // of containers, by Host; "": the engine's
 
 	declared sync.Map // volumes of images, map[string]struct{} by the image
 
@@ -143,6 +144,10 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	e.name(ctx, &h)
 	h.Version = info.ServerVersion
 	h.Systemd, h.LimitsSwap = info.CgroupDriver == "systemd", info.SwapLimit
+	h.Hooks = len(info.CDISpecDirs) > 0
+	if _, plain := info.Runtimes["runc"]; plain && info.DefaultRuntime == "nvidia" { // which gives GPUs on its own
+		e.runtime = "runc"
+	}
 	h.LimitsTasks = info.MemoryLimit && info.CPUCfsQuota && info.PidsLimit
 	h.Facts = []container.Fact{{Name: "docker-engine", Verdict: container.Yes,
 		Evidence: fmt.Sprintf("%s, version %s, kernel %s, %d CPUs, %d MB, storage driver %s", h.Name,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +35,7 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (id string, err 
 		}
 	}
 	config, host := configure(s)
+	host.Runtime = e.runtime
 	if !emulated {
 		if host.Mounts, err = e.withVolumes(ctx, host.Mounts, s); err != nil {
 			return "", err
@@ -85,6 +87,7 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target,
 			ReadOnly: m.ReadOnly})
 	}
+	giveGPUs(h, s)
 	device := func(rate int64) []*blkiodev.ThrottleDevice {
 		if rate <= 0 {
 			return nil
@@ -94,6 +97,24 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 	h.BlkioDeviceReadBps, h.BlkioDeviceWriteBps = device(l.ReadBps), device(l.WriteBps)
 	h.BlkioDeviceReadIOps, h.BlkioDeviceWriteIOps = device(l.ReadIOPS), device(l.WriteIOPS)
 	return c, h
+}
+
+// giveGPUs gives a container its GPUs. An engine whose containers are not given hooks by gantry has the devices itself.
+func giveGPUs(h *types.HostConfig, s *container.Spec) {
+	switch {
+	case s.Edits == nil:
+	case len(s.Edits.Hooks) > 0:
+		h.DeviceRequests = []types.DeviceRequest{{Driver: "cdi", DeviceIDs: s.GPUs}}
+	default:
+		for _, d := range s.Edits.DeviceNodes {
+			h.Devices = append(h.Devices, types.DeviceMapping{PathOnHost: cmp.Or(d.HostPath, d.Path),
+				PathInContainer: d.Path, CgroupPermissions: cmp.Or(d.Permissions, "rwm")})
+		}
+		for _, m := range s.Edits.Mounts {
+			h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.HostPath, Target: m.ContainerPath,
+				ReadOnly: slices.Contains(m.Options, "ro")})
+		}
+	}
 }
 
 // withVolumes adds the volumes that the image declares. They are the engine's, which fills them with the files that the

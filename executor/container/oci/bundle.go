@@ -17,6 +17,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor/container"
+	"gantry/executor/container/gpu"
 	"gantry/executor/container/oci/userns"
 )
 
@@ -67,6 +68,11 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string
 		mounts = append(mounts, specs.Mount{Destination: path, Type: "bind", Source: s.Volume(n),
 			Options: []string{"rbind", "rprivate"}})
 	}
+	var gpus specs.Spec
+	if err := gpu.Apply(s.Edits, &gpus); err != nil {
+		return nil, err
+	}
+	mounts = append(mounts, gpus.Mounts...)
 	for path, options := range s.Tmpfs {
 		mounts = append(mounts, specs.Mount{Destination: path, Type: "tmpfs", Source: "tmpfs",
 			Options: append([]string{"noexec", "rprivate"}, strings.Split(options, ",")...)})
@@ -93,6 +99,10 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string
 			Namespaces: []specs.LinuxNamespace{{Type: specs.MountNamespace}, {Type: specs.NetworkNamespace},
 				{Type: specs.UTSNamespace}, {Type: specs.PIDNamespace}, {Type: specs.IPCNamespace}},
 			MaskedPaths: masked, ReadonlyPaths: readOnly}}
+	if c.Hooks = gpus.Hooks; gpus.Linux != nil && gpus.Linux.Resources != nil {
+		c.Linux.Devices = gpus.Linux.Devices
+		c.Linux.Resources.Devices = append(c.Linux.Resources.Devices, gpus.Linux.Resources.Devices...)
+	}
 	if e.tree.Mode() == cgroup.Unified {
 		c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.CgroupNamespace})
 	}

@@ -23,6 +23,8 @@ func reasonText(reason, dim string) string {
 			return "no memory is free"
 		case "disk":
 			return "no disk bandwidth is free"
+		case "gpu":
+			return "no GPU is free"
 		}
 		return "no node is free"
 	case "waits-for-files":

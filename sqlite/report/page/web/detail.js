@@ -2,7 +2,8 @@
 import {el, seconds, bytes, perSecond, cores, percent, plural} from './text.js';
 import {states} from './data.js';
 
-const shortages = {cpu: t => cores(t.cores), memory: t => bytes(t.memory) + ' of memory', disk: t => perSecond(t.disk) + ' of disk'};
+const shortages = {cpu: t => cores(t.cores), memory: t => bytes(t.memory) + ' of memory', disk: t => perSecond(t.disk) + ' of disk',
+  gpu: () => 'as many GPUs'};
 
 // holders are the tasks that were on nodes at an instant.
 function holders(run, at) {

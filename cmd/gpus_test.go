@@ -1,0 +1,193 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/sqlite"
+)
+
+func TestGPUsInSimulations(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"m.makeflow": "CATEGORY=gpu\nGPUS=1\na:\n\ttrue >a\nb:\n\ttrue >b\nc:\n\ttrue >c\n" +
+			"CATEGORY=cpu\nd:\n\ttrue >d\n",
+		"p.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"/><job id="ID2" name="x" runtime="3"/>` +
+			`<job id="ID3" name="y" runtime="3"/></adag>`,
+		"none.yaml":  "nodes: [{name: n, cores: 8, memory: 1GB}]\n",
+		"two.yaml":   "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 2}]\n",
+		"three.yaml": "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 1}, {name: m, cores: 1, memory: 1GB, gpus: 2}]\n",
+	})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	runs := "--dir=" + at("runs")
+	for _, c := range []struct {
+		code    int
+		says    string
+		cluster string
+		args    []string
+	}{
+		{exitOK, "makespan 2.00 s", "two.yaml", []string{"--name=two", at("m.makeflow")}},
+		{exitOK, "makespan 2.00 s", "three.yaml", []string{at("m.makeflow")}}, // node m has one core
+		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--gpus=y=1"}},
+		{exitOK, "makespan 9.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2"}},
+		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--gpus=1"}},
+		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2", "--gpus=x=1", "--gpus=y=0"}},
+		{exitOK, "makespan 1.00 s", "none.yaml", []string{at("m.makeflow"), "--fit"}},
+		{exitInput, "task a (" + at("m.makeflow") + ", line 3) needs GPUs: 1, and no node that has its cores has " +
+			"more than 0 (key gpus of a cluster file gives nodes some)", "none.yaml", []string{at("m.makeflow")}},
+		{exitInput, "needs GPUs: 3, and no node that has its cores has more than 2; ask for less", "two.yaml",
+			[]string{at("p.dax"), "--gpus=3"}},
+		{exitInput, "--gpus has no effect here: no task holds one", "two.yaml", []string{at("p.dax"), "--gpus=z=1"}},
+		{exitUsage, `--gpus "many": write N or PATTERN=N`, "two.yaml", []string{at("p.dax"), "--gpus=many"}},
+	} {
+		expect(t, c.code, []string{c.says}, append([]string{"simulate", runs, "--cluster=" + at(c.cluster)},
+			c.args...)...)
+	}
+	expect(t, exitOK, []string{"needs 1 core", ", 1 GPU", "no node has as many GPUs free"}, "explain", runs, "two", "c")
+	expect(t, exitOK, []string{"gpus"}, "export", runs, "--format=csv", "two")
+}
+
+// madeUpGPUs makes devices, copies of the null device, and a file that describes them.
+func madeUpGPUs(t *testing.T, count int) (cdi string) {
+	t.Helper()
+	cdi = t.TempDir()
+	text := "cdiVersion: 0.6.0\nkind: example.com/gpu\ndevices:\n"
+	for i := range count {
+		node := filepath.Join(cdi, fmt.Sprint("node", i))
+		if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+			t.Skipf("needs the right to make devices: %v", err)
+		}
+		text += fmt.Sprintf("- {name: '%d', containerEdits: {deviceNodes: [{path: /dev/madeup%d, hostPath: %s}]}}\n", i,
+			i, node)
+	}
+	if err := os.WriteFile(filepath.Join(cdi, "madeup.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return cdi
+}
+
+// Tasks get GPUs of their node alone. Nodes whose GPUs this host does not have are refused before anything starts.
+func TestGPUsOfNodes(t *testing.T) {
+	needsBusybox(t)
+	cdi := madeUpGPUs(t, 3)
+	dir := writeFiles(t, map[string]string{
+		"g.makeflow": "GPUS=1\na:\n\tls /dev | grep madeup >a; sleep 1\nb:\n\tls /dev | grep madeup >b; sleep 1\n",
+		"c.yaml": "nodes: [{name: none, cores: 0.5, memory: 64MB}, {name: one, cores: 0.5, memory: 64MB, " +
+			"gpus: [example.com/gpu=1]}, {name: two, cores: 0.5, memory: 64MB, gpus: 1}]\n",
+		"half.makeflow": "GPUS=1\nCORES=0.5\nMEMORY=16\na:\n\tls /dev | grep madeup >a; sleep 1\nb:\n\tls /dev | " +
+			"grep madeup >b; sleep 1\n",
+		"many.yaml":    "nodes: [{name: n, memory: 64MB, gpus: 5}]\n",
+		"unknown.yaml": "nodes: [{name: n, memory: 64MB, gpus: [example.com/gpu=9]}]\n",
+		"twice.yaml": "nodes: [{name: n, memory: 64MB, gpus: [example.com/gpu=1]}, {name: m, cores: 0.1, " +
+			"memory: 64MB, gpus: [example.com/gpu=1]}]\n",
+	})
+	bad := writeFiles(t, map[string]string{
+		"madeup.json": `{"cdiVersion":"0.6.0","kind":"example.com/gpu","devices":[{"name":"0"}]}`})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	runs := "--dir=" + at("runs")
+	for _, runtime := range runtimesOf(t) {
+		args := []string{"run", runs, "--runtime=" + runtime, "--image=gantry/busybox"}
+		expect(t, exitOK, nil, append(args, "--name="+runtime, "--cdi-dir="+cdi, "--cluster="+at("c.yaml"),
+			at("half.makeflow"))...)
+		var saw []string
+		for _, file := range []string{"a", "b"} {
+			text, err := os.ReadFile(filepath.Join(dir, "runs", runtime, "results", "half", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			saw = append(saw, string(text))
+		}
+		if all := strings.Join(saw, ""); all != "madeup1\nmadeup0\n" && all != "madeup0\nmadeup1\n" {
+			t.Errorf("%s: tasks saw %q", runtime, saw)
+		}
+		if got := gpusOf(t, at("runs"), runtime); got != "one:example.com/gpu=1 two:example.com/gpu=0" {
+			t.Errorf("%s: the log has %q", runtime, got)
+		}
+		for _, c := range []struct {
+			code int
+			says string
+			args []string
+		}{
+			{exitHost, "the cluster asks for 5 GPUs, this host has 3", []string{"--cdi-dir=" + cdi,
+				"--cluster=" + at("many.yaml"), at("g.makeflow")}},
+			{exitHost, "node n: this host has no GPU example.com/gpu=9: it has example.com/gpu=0, ", []string{
+				"--cdi-dir=" + cdi, "--cluster=" + at("unknown.yaml"), at("g.makeflow")}},
+			{exitInput, "node m has the GPU example.com/gpu=1, which is one of node n, too", []string{
+				"--cdi-dir=" + cdi, "--cluster=" + at("twice.yaml"), at("g.makeflow")}},
+			{exitInput, "needs GPUs: 1, and no node that has its cores has more than 0 (key gpus of a cluster file " +
+				"gives nodes some; no file in " + at("no") + " describes one", []string{"--cdi-dir=" + at("no"),
+				at("g.makeflow")}},
+			{exitInput, "nodes some; file " + filepath.Join(bad, "madeup.json") + ": invalid CDI Spec", []string{
+				"--cdi-dir=" + bad, at("g.makeflow")}},
+			{exitHost, "the cluster asks for 5 GPUs, this host has 0: file " + bad, []string{"--cdi-dir=" + bad,
+				"--cluster=" + at("many.yaml"), at("g.makeflow")}},
+		} {
+			expect(t, c.code, []string{c.says}, append(args, c.args...)...)
+		}
+	}
+}
+
+// gpusOf lists the GPUs that attempts of a run held, with their nodes.
+func gpusOf(t *testing.T, dir, run string) string {
+	t.Helper()
+	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var all []string
+	err = db.Each(context.Background(), func(scan sqlite.Scan) error {
+		var text string
+		err := scan(&text)
+		all = append(all, text)
+		return err
+	}, "SELECT node || ':' || gpus FROM v_attempts WHERE run = ? ORDER BY 1", run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+// A server that was killed knows which GPUs the jobs hold that it adopts.
+func TestGPUsOutliveAServer(t *testing.T) {
+	runtime := runtimesOf(t)[0]
+	cdi := madeUpGPUs(t, 3)
+	work, s := slurmServer(t, "--runtime", runtime, "--cdi-dir", cdi, "--name", "gpus")
+	job := func(gpus, name string) {
+		t.Helper()
+		expectBoth(t, exitOK, "sbatch", gpus, "-c1", "--mem=16M", "-o", name, "--wrap",
+			"ls /dev | grep madeup; until [ -e go ]; do sleep 0.1; done")
+	}
+	saw := func(name, want string) {
+		t.Helper()
+		text := []byte(nil)
+		for until := time.Now().Add(time.Minute); len(text) == 0 && time.Now().Before(until); {
+			text, _ = os.ReadFile(filepath.Join(work, name))
+			time.Sleep(20 * time.Millisecond)
+		}
+		if string(text) != want {
+			t.Errorf("job %s saw %q, want %q", name, text, want)
+		}
+	}
+	job("--gres=gpu:1", "first")
+	saw("first", "madeup0\n")
+	s.kill()
+	serveIn(t, s.dir, "--runtime", runtime, "--cdi-dir", cdi, "--name", "gpus")
+	if _, says := expectBoth(t, exitSlurm, "sbatch", "--gpus=4", "--wrap", "true"); !strings.Contains(says,
+		"needs GPUs: 4, and no node that has its cores has more than 3") {
+		t.Errorf("it says %q", says)
+	}
+	job("--gpus=2", "second")
+	saw("second", "madeup1\nmadeup2\n")
+	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expectBoth(t, exitOK, "sbatch", "-W", "-G3", "--mem=16M", "-o", "third", "--wrap", "ls /dev | grep madeup")
+	saw("third", "madeup0\nmadeup1\nmadeup2\n")
+}

@@ -1,0 +1,57 @@
+package executor
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// CheckGPUs reads a rule of GPUs: N, for all tasks whose workflow says nothing of GPUs, or PATTERN=N for those whose
+// name or type matches.
+func CheckGPUs(rule string) error {
+	pattern, count := ruleOf(rule)
+	if n, err := strconv.ParseUint(count, 10, 8); err != nil || n > planner.MostGPUs {
+		return fmt.Errorf("%q: write N or PATTERN=N, with a whole number up to %d", rule, planner.MostGPUs)
+	}
+	if _, err := path.Match(pattern, ""); err != nil {
+		return fmt.Errorf("%q: %w of names: [a-z], ? and * are known", rule, err)
+	}
+	return nil
+}
+
+// GPUs is how many GPUs a task holds: as its trace says, else by the last rule that matches it.
+func GPUs(rules []string, t *trace.Task) int64 {
+	if t.GPUs > 0 {
+		return int64(t.GPUs)
+	}
+	gpus := int64(0)
+	for _, rule := range rules {
+		if pattern, count := ruleOf(rule); matches(pattern, t) {
+			gpus, _ = strconv.ParseInt(count, 10, 64) // CheckGPUs has read it
+		}
+	}
+	return gpus
+}
+
+// gpus adds the GPUs of a task to its need of cores.
+func (a *Admitter) gpus(sub *Submission, t *trace.Task, need *unit.Vector) error {
+	need[unit.GPU] = GPUs(a.GPUs, t)
+	if need[unit.GPU] == 0 || a.largest(*need) != nil {
+		return nil
+	}
+	most := a.most(unit.GPU, *need)
+	if !a.Fit {
+		why := ""
+		if most == 0 && a.NoGPUs != nil {
+			why = " (" + a.NoGPUs() + ")"
+		}
+		return a.refuse(sub, t, "needs GPUs: %d, and no node that has its cores has more than %d%s; "+lessOrFit,
+			need[unit.GPU], most, why)
+	}
+	need[unit.GPU] = most
+	return nil
+}

@@ -1,0 +1,172 @@
+package executor_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gantry/executor"
+	"gantry/executor/enginetest"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/seed/seedtest"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// No more GPUs are held on a node than it has, each by one attempt, whatever the policy, and every task is done in the
+// end. The engine checks the state after each batch.
+func TestEveryPolicyKeepsToTheGPUs(t *testing.T) {
+	for seed := range seedtest.Seeds(t, 12) {
+		for _, row := range policy.Table() {
+			r := rand.New(rand.NewPCG(seed, 5))
+			p := randomPlatform(r)
+			for n := range p.Nodes {
+				p.Nodes[n].Capacity[unit.GPU], p.Nodes[n].Keeps = int64(r.IntN(4)), unit.Of(unit.Memory, unit.GPU)
+			}
+			p.Nodes[0].Capacity[unit.GPU] = 2
+			e := enginetest.New(t, p, enginetest.Policy(t, row.Name))
+			e.Admit.GPUs = []string{"k0=1", "k1=2", "t7=0"}
+			var rec record
+			e.Watch = func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
+				rec.note(events)
+				for _, a := range admitted {
+					rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
+				}
+			}
+			for i := range 3 {
+				w := randomWorkflow(r, 12)
+				w.Tasks[5].GPUs = 1 // which counts above the rules
+				e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9, Name: fmt.Sprint("w", i),
+					Workflow: w, Tenant: fmt.Sprint(i % 2), Class: planner.Class(i % 2)})
+			}
+			if res, err := e.Run(t.Context()); err != nil || len(res.Refused) > 0 {
+				t.Fatalf("%s, seed %d: %v %v", row.Name, seed, err, res.Refused)
+			}
+			verify(t, row.Name, seed, p, &rec)
+			var needs []int64
+			for i := range 12 {
+				needs = append(needs, rec.tasks[i].Need[unit.GPU])
+			}
+			if want := []int64{1, 2, 0, 1, 2, 1, 1, 0, 0, 1, 2, 0}; !reflect.DeepEqual(needs, want) {
+				t.Errorf("%s, seed %d: tasks need the GPUs %v, want %v", row.Name, seed, needs, want)
+			}
+		}
+	}
+}
+
+// GPUs are planned as memory is: tasks that need GPUs run as tasks do that need as many GB of nodes with as many.
+func TestGPUsArePlannedAsMemoryIs(t *testing.T) {
+	for seed := range seedtest.Seeds(t, 12) {
+		for _, row := range policy.Table() {
+			spec := row.Name
+			if spec == "capacity" { // it counts memory, unless it is told otherwise
+				spec = "capacity:by=dominant"
+			}
+			var ran [2]string
+			for i, d := range []unit.Dim{unit.Memory, unit.GPU} {
+				r := rand.New(rand.NewPCG(seed, 6))
+				p := randomPlatform(r)
+				for n := range p.Nodes {
+					node, count := &p.Nodes[n], int64(2+r.IntN(3))
+					node.Keeps = unit.Of(unit.Memory, unit.GPU)
+					node.Capacity = unit.Vector{unit.CPU: node.Capacity[unit.CPU], unit.Memory: unit.Unlimited,
+						unit.Disk: unit.Unlimited}
+					if node.Capacity[d] = count; d == unit.Memory {
+						node.Capacity[d] <<= 30
+					}
+				}
+				e := enginetest.New(t, p, enginetest.Policy(t, spec))
+				for k := range 3 {
+					w := randomWorkflow(r, 12)
+					for i := range w.Tasks {
+						give(&w.Tasks[i], d, int32(1+r.IntN(2)))
+					}
+					e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(k) * 7e9,
+						Name: fmt.Sprint("w", k), Workflow: w, Tenant: fmt.Sprint(k % 2), Class: planner.Class(k % 2)})
+				}
+				e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
+					for _, ev := range events {
+						if b, ok := ev.Body.(*planner.PlanCommitted); ok {
+							for _, o := range b.Orders {
+								ran[i] += fmt.Sprintf("%v: %s task %d on %d\n", ev.At, o.Kind, o.Task, o.Node)
+							}
+						}
+					}
+				}
+				if res, err := e.Run(t.Context()); err != nil || len(res.Refused) > 0 {
+					t.Fatalf("%s, seed %d: %v %v", spec, seed, err, res.Refused)
+				}
+			}
+			if ran[0] != ran[1] {
+				a, b := strings.Split(ran[0], "\n"), strings.Split(ran[1], "\n")
+				k := 0
+				for k < min(len(a), len(b)) && a[k] == b[k] {
+					k++
+				}
+				t.Errorf("%s, seed %d: after %d like orders\n%s\nwith memory, and with GPUs\n%s", spec, seed, k,
+					strings.Join(a[k:min(k+3, len(a))], "\n"), strings.Join(b[k:min(k+3, len(b))], "\n"))
+			}
+		}
+	}
+}
+
+// give has a task need so many GPUs, or GB of memory.
+func give(t *trace.Task, d unit.Dim, count int32) {
+	if t.MemoryBytes = 0; d == unit.GPU {
+		t.GPUs = count
+	} else {
+		t.MemoryBytes = int64(count)<<30 - executor.EmulatorMemory
+	}
+}
+
+// A task that asks for more GPUs than any node has is refused before anything starts, with the reason, or cut.
+func TestTooManyGPUsAreRefused(t *testing.T) {
+	p := &planner.Platform{Groups: []string{""}, Nodes: []planner.Node{
+		{Name: "large", Capacity: unit.Vector{8000, 64 << 30, unit.Unlimited}, Speed: 1},
+		{ID: 1, Name: "gpus", Capacity: unit.Vector{2000, 4 << 30, unit.Unlimited, 2}, Speed: 1}}}
+	for _, c := range []struct {
+		cores float64
+		gpus  int32
+		fit   bool
+		says  string
+		need  unit.Vector
+	}{
+		{1, 2, false, "", unit.Vector{1000, 2 << 30, 0, 2}}, // its share of memory is that of the node with GPUs
+		{1, 3, false, "task a needs GPUs: 3, and no node that has its cores has more than 2; ask for less",
+			unit.Vector{}},
+		{4, 1, false, "no node that has its cores has more than 0 (no CDI); ask for less", unit.Vector{}},
+		{1, 3, true, "", unit.Vector{1000, 2 << 30, 0, 2}},
+		{4, 1, true, "", unit.Vector{4000, 32 << 30, 0, 0}},
+	} {
+		a := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Fit: c.fit,
+			NoGPUs: func() string { return "no CDI" }}
+		sub := &executor.Submission{Name: "w", Workflow: &trace.Workflow{Tasks: []trace.Task{{ID: "a", Runtime: 1e9,
+			Cores: c.cores, GPUs: c.gpus}}}}
+		err := a.Check(sub)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		adm, err := a.Admit(sub, 0)
+		if err != nil || adm.Arrived.Tasks[0].Need != c.need {
+			t.Errorf("%+v: needs %v, %v", c, adm.Arrived.Tasks[0].Need, err)
+		}
+	}
+	for _, rule := range []string{"", "x", "-1", "65", "1.5", "a=", "[=1"} {
+		if executor.CheckGPUs(rule) == nil {
+			t.Errorf("rule %q is taken", rule)
+		}
+	}
+	if !slices.Equal([]int64{executor.GPUs([]string{"1", "m*=2", "mDiff=0"}, &trace.Task{ID: "x", Kind: "mDiff"}),
+		executor.GPUs([]string{"1", "m*=2"}, &trace.Task{ID: "x", Kind: "mAdd"}),
+		executor.GPUs([]string{"1"}, &trace.Task{ID: "x", GPUs: 3})}, []int64{0, 2, 3}) {
+		t.Error("the last rule that matches counts, and the trace above all")
+	}
+}
