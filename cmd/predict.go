@@ -23,6 +23,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/experiment/load"
+	"gantry/executor/own"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/sqlite"
@@ -85,8 +86,10 @@ cannot be read or written.`,
 		},
 		Action: func(c *cli.Context) error {
 			switch verb := c.Args().First(); {
-			case verb == "" || c.IsSet("small") || verb == "train" && c.NArg() == 1:
-				return trainModel(c)
+			case verb == "" || verb == "train" && c.NArg() == 1:
+				return trainModel(c, nil)
+			case c.IsSet("small"):
+				return trainModel(c, c.Args().Slice())
 			case verb == "ls" && c.NArg() == 1:
 				return onLog(listModels)(c)
 			case verb == "show" && c.NArg() <= 2:
@@ -98,7 +101,8 @@ cannot be read or written.`,
 	}
 }
 
-func trainModel(c *cli.Context) error {
+// trainModel trains, and predicts the whole that the arguments name, if any.
+func trainModel(c *cli.Context, of []string) error {
 	method, err := predict.ParseMethod(c.String("method"))
 	if err == nil && method == predict.ByDeclared {
 		err = errors.New("declared runtimes need no training: say --estimator declared")
@@ -109,9 +113,9 @@ func trainModel(c *cli.Context) error {
 		return exit.Usagef("--method: %w", err)
 	case name != executor.EscapeName(name):
 		return exit.Usagef("--model %s: letters, digits, _, - and . only", name)
-	case c.IsSet("small") && c.NArg() > 0 && c.Bool("no-keep"):
+	case of != nil && c.Bool("no-keep"):
 		return exit.Usagef("--no-keep: the whole is predicted with a model of the log; leave it out")
-	case (c.IsSet("policies") || c.IsSet("nodes")) && !(c.IsSet("small") && c.NArg() > 0):
+	case of == nil && (c.IsSet("policies") || c.IsSet("nodes")):
 		return exit.Usagef("--policies and --nodes are for the whole: name runs of samples with --small, and its " +
 			"workflow")
 	case c.Int("held-out") < 0:
@@ -157,8 +161,8 @@ func trainModel(c *cli.Context) error {
 		}
 	}
 	var whole []expected
-	if c.NArg() > 0 && c.IsSet("small") {
-		if whole, err = predictWhole(c, "trained:"+m.Reference()); err != nil {
+	if of != nil {
+		if whole, err = predictWhole(c, "trained:"+m.Reference(), of); err != nil {
 			return err
 		}
 	}
@@ -185,10 +189,11 @@ type expected struct {
 	Makespan *sqlite.Span `json:"makespan_s"` // null: not known
 	Low      *sqlite.Span `json:"makespan_low_s"`
 	High     *sqlite.Span `json:"makespan_high_s"`
+	Why      string       `json:"why,omitempty"` // it is not known
 }
 
 // predictWhole predicts the run that the arguments name, as those of gantry run, by policy and number of nodes.
-func predictWhole(c *cli.Context, estimator string) (out []expected, err error) {
+func predictWhole(c *cli.Context, estimator string, of []string) (out []expected, err error) {
 	policies, numbers := []string{"cpp", "heft", "gbf"}, []string{"1", "2", "4"}
 	if c.IsSet("policies") {
 		policies = separated(c.StringSlice("policies"))
@@ -222,16 +227,16 @@ func predictWhole(c *cli.Context, estimator string) (out []expected, err error) 
 		return nil
 	}
 	args := slices.Concat([]string{"", "run", "--dry-run", "--quiet", "--estimator", estimator, "--dir",
-		c.String("dir")}, c.Args().Slice())
-	own := cli.NewContext(c.App, nil, nil) // it gets the options of run
-	own.Context, own.Command = c.Context, run
-	err = run.Run(own, interspersed(args, []*cli.Command{run})[1:]...)
+		c.String("dir")}, of)
+	fresh := cli.NewContext(c.App, nil, c) // it gets the options of run
+	fresh.Command = run
+	err = run.Run(fresh, interspersed(args, []*cli.Command{run})[1:]...)
 	return out, err
 }
 
 func predictChoice(c *cli.Context, given *session.Settings, policy string, n int) (x expected, err error) {
 	set, cluster := *given, *given.Cluster
-	set.Policy, set.Cluster, cluster.Nodes = policy, &cluster, nil
+	set.Policy, set.Cluster, cluster.Nodes = own.In(".", policy), &cluster, nil
 	for i := range n {
 		node := given.Cluster.Nodes[i%len(given.Cluster.Nodes)]
 		if turn := i / len(given.Cluster.Nodes); turn > 0 {
@@ -248,7 +253,11 @@ func predictChoice(c *cli.Context, given *session.Settings, policy string, n int
 	if err != nil {
 		return x, err
 	}
-	return expected{policy, n, d.Makespan, d.Low, d.High}, nil
+	x = expected{policy, n, d.Makespan, d.Low, d.High, ""}
+	if x.Makespan == nil {
+		x.Why = d.Expected
+	}
+	return x, nil
 }
 
 // printChoices prints what to expect of the whole.
@@ -261,6 +270,9 @@ func printChoices(c *cli.Context, of []expected) {
 		t.Row(strconv.Itoa(x.Nodes), x.Policy, term.Span(x.Makespan), term.Span(x.Low), term.Span(x.High))
 	}
 	t.End()
+	if why := of[0].Why; why != "" {
+		fmt.Fprintln(c.App.Writer, why)
+	}
 }
 
 // storeModel keeps a model in the log.

@@ -184,6 +184,7 @@ func TestTheWholeIsPredictedByPolicyAndNodes(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Whole) != 4 || got.Version != 2 {
 		t.Fatalf("%v: %+v", err, got)
 	}
+	expect(t, exitOK, []string{"Kept as default@3"}, append([]string{"predict", "train"}, learn[1:]...)...)
 	one, three := got.Whole[0], got.Whole[2] // 21 tasks of 10 s on four cores, and on twelve
 	if one.Policy != "cpp" || one.Nodes != 1 || one.Makespan != 60 || three.Nodes != 3 || three.Makespan != 20 {
 		t.Errorf("%+v", got.Whole)
