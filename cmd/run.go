@@ -111,7 +111,8 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 	}
 	able := session.Capabilities(set.Runtime)
 	if names := session.RuntimeNames(session.RealTime); !slices.Contains(names, set.Runtime) {
-		return nil, exit.Usagef("--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
+		return nil, exit.Usagef("--runtime %s: choose one of %s", set.Runtime,
+			strings.Join(append([]string{autoRuntime}, names...), ", "))
 	}
 	for _, flag := range []string{"reuse", "scratch", "results", "results-dir"} {
 		if (given{Context: c}).has(flag) && !able.Programs {
