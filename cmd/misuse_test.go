@@ -53,7 +53,8 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 			[]string{"run", home, "--runtime=slurm", "--slurm-job=abc", montage}},
 		{exitUsage, "--node-runtime none: programs run in containers: choose oci or docker",
 			[]string{"run", home, "--runtime=slurm", "--slurm=nodes=2", "--node-runtime=none", montage}},
-		{exitUsage, "--runtime dockr: choose one of auto, docker, oci", []string{"run", home, "--runtime=dockr", montage}},
+		{exitUsage, "--runtime dockr: choose one of auto, docker, oci",
+			[]string{"run", home, "--runtime=dockr", montage}},
 		{exitInput, "needs 1.034 GB of memory: the largest node that has its cores has 8 MB", []string{"simulate", home,
 			"--cluster", cliTest{t, t.TempDir()}.write("c.yaml", "nodes: [{name: n, cores: 1, memory: 8MB}]\n"),
 			cliTest{t, t.TempDir()}.write("m.json", `{"name": "m", "schemaVersion": "1.4", "workflow": {"makespan": 1, `+
