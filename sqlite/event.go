@@ -42,9 +42,7 @@ var logJSON = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowIn
 				File: planner.FileID(n[13]), From: planner.NodeID(n[14]), GPUs: planner.Devices(n[withoutGPUs+1])}
 			return fitting(n, numbersOfOrder(o))
 		}),
-		json.UnmarshalFromFunc(func(from *jsontext.Decoder, v *unit.Vector) error {
-			return numbersFrom(from, v[:])
-		}),
+		readVector,
 		json.UnmarshalFromFunc(func(from *jsontext.Decoder, w *planner.Wait) error {
 			var n [5]int64
 			if err := json.UnmarshalDecode(from, &n); err != nil {
@@ -54,6 +52,10 @@ var logJSON = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowIn
 				Dim: unit.Dim(n[2]), Node: planner.NodeID(n[3]), At: planner.Time(n[4])}}
 			return fitting(n, numbersOf(*w))
 		}))))
+
+var readVector = json.UnmarshalFromFunc(func(from *jsontext.Decoder, v *unit.Vector) error {
+	return numbersFrom(from, v[:])
+})
 
 // numbersFrom reads as many numbers or fewer: those at the end may be younger than a log.
 func numbersFrom(from *jsontext.Decoder, to []int64) error {

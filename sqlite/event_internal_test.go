@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -41,6 +43,11 @@ func FuzzBodies(f *testing.F) {
 
 // A log of an earlier build has no GPUs: vectors and orders have fewer numbers there, as orders without GPUs still do.
 func TestBodiesFromBeforeThereWereGPUs(t *testing.T) {
+	var d definition
+	if err := json.Unmarshal([]byte(`{"Arrived":{"Tasks":[{"Need":[1,2,3]}]}}`), &d, submissionJSON); err != nil ||
+		d.Arrived.Tasks[0].Need != (unit.Vector{1, 2, 3}) {
+		t.Errorf("a definition is read as %+v, %v", d.Arrived, err)
+	}
 	for text, want := range map[string]planner.Body{
 		`{"capacity":[1,2,3]}`:   planner.NodeChanged{Capacity: unit.Vector{1, 2, 3}},
 		`{"capacity":[1,2,3,4]}`: planner.NodeChanged{Capacity: unit.Vector{1, 2, 3, 4}},

@@ -118,7 +118,8 @@ var submissionJSON = jsonv2.JoinOptions(logJSON, jsontext.AllowInvalidUTF8(false
 		}
 		return jsonv2.MarshalEncode(to, [1][]byte{[]byte(s)})
 	})),
-	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(func(from *jsontext.Decoder, s *string) error {
+	jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(readVector, jsonv2.UnmarshalFromFunc(func(from *jsontext.Decoder,
+		s *string) error {
 		if from.PeekKind() != '[' {
 			return errors.ErrUnsupported
 		}
@@ -126,7 +127,7 @@ var submissionJSON = jsonv2.JoinOptions(logJSON, jsontext.AllowInvalidUTF8(false
 		err := jsonv2.UnmarshalDecode(from, &b)
 		*s = string(b[0])
 		return err
-	})))
+	}))))
 
 // Accept keeps the submissions of one request, whole or not at all: once it returned without an error a crash
 // loses none of it. It numbers the rows. Named, if not nil, then gives each its name. A request whose key is there
