@@ -18,8 +18,8 @@ type Part struct{ Name, Value string }
 // Members of TaskSpec that decide nothing of it, those of emulated tasks only, and those that other words name better.
 // Every member that is not here is a part.
 var (
-	noParts = []string{"Workflow", "Name", "Kind", "TimeLimit", "DiskLimit", "Declared", "Overhead", "Unknown",
-		"Image", "Inputs", "Outputs"}
+	noParts = []string{"Workflow", "Name", "Kind", "TimeLimit", "DiskLimit", "Declares", "Reads", "Declared",
+		"Overhead", "Unknown", "Image", "Inputs", "Outputs"}
 	emulatedOnly = []string{"Cores", "AvgCPU", "Memory", "Run", "RunOn"}
 	partNames    = map[string]string{"Env": "environment", "Shell": "use of a shell",
 		"Expand": "way to parse its arguments", "Stdin": "standard input", "Stdout": "standard output",
