@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/container/stage"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
@@ -116,7 +116,7 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		return nil, exit.With(exit.Host, err)
 	}
 	for name, to := range map[string]*string{".command.err": &first.Error, ".command.out": &first.Output} {
-		*to, err = tail(filepath.Join(first.Dir, name), c.Int("lines"))
+		*to, err = stage.Last(first.Dir, name, c.Int("lines"))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, exit.Hostf("read the output of task %s: %w", life.Task, err)
 		}
@@ -131,28 +131,6 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		first.Repeat = quoted(script)
 	}
 	return first, nil
-}
-
-// mostTail bounds the bytes that tail reads.
-const mostTail = 64 << 10
-
-// tail returns the last lines of a file.
-func tail(path string, lines int) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // programs may have put anything there
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return "", err
-	}
-	text := make([]byte, min(size, mostTail))
-	if _, err := f.ReadAt(text, size-int64(len(text))); err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	all := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
-	return strings.TrimSuffix(strings.Join(all[max(0, len(all)-lines):], ""), "\n"), nil
 }
 
 // quoted is a word as a shell reads it.

@@ -14,6 +14,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/executor"
+	"gantry/executor/container/stage"
 	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/sqlite/report/page"
@@ -28,17 +29,16 @@ func pageOptions(home string) page.Options {
 		},
 		Output: func(run, workflow, task string, try int) []string {
 			dir := workDir(home, run, workflow, task, try)
-			return append(lastLines(filepath.Join(dir, ".command.out")),
-				lastLines(filepath.Join(dir, ".command.err"))...)
+			return append(lastLines(dir, ".command.out"), lastLines(dir, ".command.err")...)
 		}}
 }
 
 // tailLines and tailWidth are how much a page shows of each stream of an attempt that failed.
 const tailLines, tailWidth = 12, 340
 
-// lastLines are those of a file; nil if it cannot be read.
-func lastLines(path string) []string {
-	text, err := tail(path, tailLines)
+// lastLines are those of a file in a work directory; nil if it cannot be read.
+func lastLines(dir, name string) []string {
+	text, err := stage.Last(dir, name, tailLines)
 	if err != nil || text == "" {
 		return nil
 	}

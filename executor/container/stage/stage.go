@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"gantry/executor"
@@ -625,26 +627,38 @@ func (o *once) claim(paths []string) (m *making, mine []int, others map[*making]
 	return m, mine, others
 }
 
-// Tail returns the last lines of a file in a work directory, made harmless for terminals; "" if there is none.
-func Tail(dir, name string, lines int) string {
+// mostTail bounds the bytes that Last reads.
+const mostTail = 64 << 10
+
+// Last returns the last lines of a regular file in a work directory, in whose place a program may have put anything.
+func Last(dir, name string, lines int) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer root.Close()
-	name = filepath.FromSlash(name)
-	st, err := root.Lstat(name)
-	if err != nil || !st.Mode().IsRegular() {
-		return ""
-	}
-	f, err := root.Open(name)
+	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer f.Close()
-	buf := make([]byte, min(st.Size(), 4096))
-	n, _ := f.ReadAt(buf, st.Size()-int64(len(buf)))
-	text := strings.Map(func(c rune) rune {
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return "", err
+	}
+	text := make([]byte, min(st.Size(), mostTail))
+	n, err := f.ReadAt(text, st.Size()-int64(len(text)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	all := strings.Split(strings.TrimRight(string(text[:n]), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n"), nil
+}
+
+// Tail is Last in one line, made harmless for terminals; "" if there is nothing to be read.
+func Tail(dir, name string, lines int) string {
+	text, _ := Last(dir, name, lines)
+	all := strings.Split(strings.Trim(strings.Map(func(c rune) rune {
 		if c == '\n' || c >= ' ' && c != 0x7f && c != 0xfffd && (c < 0x80 || c > 0x9f) {
 			return c
 		}
@@ -652,9 +666,7 @@ func Tail(dir, name string, lines int) string {
 			return ' '
 		}
 		return -1
-	}, string(buf[:n]))
-	all := strings.Split(strings.Trim(text, "\n"), "\n")
-	all = all[max(0, len(all)-lines):]
+	}, text), "\n"), "\n")
 	for i, l := range all {
 		if len(l) > 300 {
 			all[i] = strings.ToValidUTF8(l[:300], "") + "..."

@@ -1,0 +1,39 @@
+package stage_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"gantry/executor/container/stage"
+)
+
+// A program may put anything in the place of a file of its output: nothing outside its directory is read.
+func TestTheLastLinesAreOfAFileInTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(t.TempDir(), "secret")
+	for path, text := range map[string]string{secret: "secret\n", filepath.Join(dir, "out"): "a\nb\tb\x1b\nc\n\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.Symlink(secret, filepath.Join(dir, "link")), syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"out": "b\tb\x1b\nc", "link": "", "pipe": "", "none": ""} {
+		text, err := stage.Last(dir, name, 2)
+		if text != want || (err != nil) != (name == "link" || name == "none") {
+			t.Errorf("the last lines of %s are %q (%v), want %q", name, text, err, want)
+		}
+	}
+	if _, err := stage.Last(filepath.Join(dir, "gone"), "out", 2); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory that is gone: %v", err)
+	}
+	if text := stage.Tail(dir, "out", 2); text != "b b | c" {
+		t.Errorf("in a line: %q", text)
+	}
+}
