@@ -232,10 +232,7 @@ func (d *Draft) Planned(n NodeID) iter.Seq[Segment] {
 
 // Free returns the resources of node n that tasks may hold that start now, if the future is left out of account.
 func (d *Draft) Free(n NodeID) unit.Vector {
-	free := d.s.capacity[n]
-	free.Decrease(&d.s.held[n])
-	free.Decrease(&d.pending[n])
-	return free
+	return d.s.capacity[n].Sub(d.s.held[n]).Sub(d.pending[n])
 }
 
 // ActiveEnd returns when the attempt of t that is under way is estimated to end: in the future or, by an impatient
@@ -695,13 +692,11 @@ func (d *Draft) account(seg *Segment, sign int) {
 		d.room.touch(seg.Node)
 		pending := &d.pending[seg.Node]
 		if sign > 0 {
-			pending.Increase(&seg.Hold)
-			pending.Decrease(&seg.kept)
+			*pending = pending.Add(seg.Hold).Sub(seg.kept)
 			d.charge(seg.Task, seg.Hold[unit.CPU])
 			d.starts = append(d.starts, planItem{seg.Start, seg.seq, seg.Task})
 		} else {
-			pending.Decrease(&seg.Hold)
-			pending.Increase(&seg.kept)
+			*pending = pending.Sub(seg.Hold).Add(seg.kept)
 			d.charge(seg.Task, -seg.Hold[unit.CPU])
 		}
 		return

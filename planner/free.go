@@ -52,33 +52,13 @@ func (f *freeIndex) touch(n NodeID) {
 	}
 }
 
-// Vectors are compared and changed where they lie, number by number: as values they would be copied at every step,
-// which takes longer than all the rest.
-
 func (f *freeIndex) refresh(d *Draft) {
 	for _, n := range f.dirty {
 		f.stale[n] = false
 		i := f.half + int(f.place[n])
-		leaf, has, held, pending := &f.tree[i], &d.s.capacity[n], &d.s.held[n], &d.pending[n]
-		changed := false
-		for k := range leaf { // as Free
-			free := has[k]
-			if free != unit.Unlimited {
-				free -= held[k] + pending[k]
-			}
-			if leaf[k] != free {
-				leaf[k], changed = free, true
-			}
-		}
-		for changed && i > 1 {
+		for most := d.Free(n); i > 0 && f.tree[i] != most; most = f.tree[2*i].Max(f.tree[2*i+1]) {
+			f.tree[i] = most
 			i /= 2
-			changed = false
-			above, a, b := &f.tree[i], &f.tree[2*i], &f.tree[2*i+1]
-			for k := range above {
-				if most := max(a[k], b[k]); above[k] != most {
-					above[k], changed = most, true
-				}
-			}
 		}
 	}
 	f.dirty = f.dirty[:0]
@@ -86,10 +66,8 @@ func (f *freeIndex) refresh(d *Draft) {
 
 // first returns the first leaf below i that has room for need, in order or against it; -1 if there is none.
 func (f *freeIndex) first(i int, need *unit.Vector, step int) int {
-	for k, free := range &f.tree[i] { // as Fits
-		if need[k] > free && need[k] > 0 {
-			return -1
-		}
+	if !need.Fits(f.tree[i]) {
+		return -1
 	}
 	if i >= f.half {
 		return i - f.half

@@ -38,15 +38,14 @@ func (d *Draft) orders(est Estimator) []Order {
 			extra = extra.Sub(d.s.holds(l.attempt))
 		}
 		free := d.s.capacity[seg.Node]
-		free.Decrease(&d.s.held[seg.Node])
-		free.Decrease(&d.taken[seg.Node])
+		free = free.Sub(d.s.held[seg.Node]).Sub(d.taken[seg.Node])
 		if (l.phase != Ready && l.phase != Suspended) || !extra.Fits(free) {
 			later := *seg
 			later.due = false
 			d.put(it.task, later)
 			continue
 		}
-		d.taken[seg.Node].Increase(&extra)
+		d.taken[seg.Node] = d.taken[seg.Node].Add(extra)
 		seg.seq = 0 // ordered: a rollback may have left a second item of the same reservation
 		if l.phase == Suspended {
 			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node,

@@ -280,9 +280,9 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 	if att.Node != None {
 		if held := &att.Hold; frozen && !att.Resuming {
 			keeps := held.Keep(s.platform.Nodes[att.Node].Keeps)
-			s.held[att.Node].Decrease(&keeps)
+			s.held[att.Node] = s.held[att.Node].Sub(keeps)
 		} else {
-			s.held[att.Node].Decrease(held)
+			s.held[att.Node] = s.held[att.Node].Sub(*held)
 			s.charge(t, -held[unit.CPU])
 		}
 		s.spend(t, -1)
@@ -449,7 +449,7 @@ func (s *State) ordered(o *Order, at Time) {
 		delete(s.ahead, o.Task)
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
-		s.held[o.Node].Increase(&o.Hold)
+		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
 		s.gpus[o.Node] |= o.GPUs
 		s.charge(o.Task, o.Hold[unit.CPU])
 		s.spend(o.Task, +1)

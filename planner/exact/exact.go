@@ -57,10 +57,7 @@ func (n Number) Float() float64 {
 func (n Number) Zero() bool { return n.rat == nil && n.hi|n.lo == 0 }
 
 // Compare returns -1, 0 or 1 as n is below, equal to or above m.
-func (n Number) Compare(m Number) int { return Compare(&n, &m) }
-
-// Compare is Number.Compare of numbers where they lie, without copies of them.
-func Compare(n, m *Number) int {
+func (n Number) Compare(m Number) int {
 	switch {
 	case n.rat != nil || m.rat != nil:
 		return n.Rat().Cmp(m.Rat())

@@ -80,7 +80,7 @@ func (e *entry) less(f *entry) bool {
 	if e.key.Major != f.key.Major {
 		return e.key.Major < f.key.Major
 	}
-	if c := exact.Compare(&f.key.Rank, &e.key.Rank); c != 0 {
+	if c := f.key.Rank.Compare(e.key.Rank); c != 0 {
 		return c < 0
 	}
 	if e.key.Minor != f.key.Minor {

@@ -284,7 +284,7 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 		was := at.position
 		at.position = 0
 		for _, p := range c.Task(t).Parents {
-			if exact.Compare(&u.ranks[p].Number, &at.Number) == 0 {
+			if u.Unscaled(p).Compare(at.Number) == 0 {
 				at.position = max(at.position, u.Position(p)+1)
 			}
 		}
@@ -341,13 +341,13 @@ func (u *Upward) rank(c *planner.Cycle, f *flow, t *planner.Task) {
 		if bytes, shares := u.sent[child]; communicates && shares {
 			r = r.Plus(u.fixed).Plus(u.perByte.Times(bytes))
 		}
-		if exact.Compare(&best, &r) < 0 {
+		if best.Compare(r) < 0 {
 			best = r
 		}
 	}
 	r := run.Plus(best)
 	u.ranks[t.ID].Number = r
-	if exact.Compare(&f.length, &r) < 0 {
+	if f.length.Compare(r) < 0 {
 		f.length = r
 	}
 }

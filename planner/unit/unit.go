@@ -86,34 +86,14 @@ func (v Vector) Sub(w Vector) Vector {
 	return v
 }
 
-// Increase is Add where v lies, without copies of it.
-func (v *Vector) Increase(w *Vector) {
-	for i := range v {
-		v[i] = add(v[i], w[i])
-	}
-}
-
-// Decrease is Sub where v lies, without copies of it.
-func (v *Vector) Decrease(w *Vector) {
-	for i := range v {
-		if v[i] != Unlimited {
-			v[i] -= w[i]
-		}
-	}
-}
-
 // Fits reports whether every component of v is at most that of w. A component that needs nothing always fits, even
 // where w is overdrawn.
 func (v Vector) Fits(w Vector) bool {
-	for i := range v {
-		if v[i] > w[i] && v[i] > 0 {
-			return false
-		}
-	}
-	return true
+	_, misfit := v.Misfit(w)
+	return !misfit
 }
 
-// Misfit returns the first dimension in which v exceeds w, and whether there is one.
+// Misfit returns the first dimension in which v exceeds w, and whether there is one: see Fits.
 func (v Vector) Misfit(w Vector) (Dim, bool) {
 	for i := range v {
 		if v[i] > w[i] && v[i] > 0 {

@@ -150,7 +150,7 @@ func (t *tenancy) changed(v planner.View, e *planner.Event) {
 			t.settle()
 			t.moving = m
 		}
-		t.moved.Increase(change)
+		t.moved = t.moved.Add(*change)
 	}
 }
 
@@ -174,7 +174,7 @@ func (t *tenancy) settle() {
 	}
 	m := t.moving
 	used, share := &t.used[m], 0.0
-	used.Increase(&t.moved)
+	*used = used.Add(t.moved)
 	for d := range used {
 		t.held[d] += float64(t.moved[d])
 		if t.total[d] > 0 && t.total[d] != unit.Unlimited {
