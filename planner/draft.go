@@ -96,8 +96,6 @@ type Draft struct {
 	room    freeIndex
 	changes uint64
 	taken   []unit.Vector // by node: scratch of orders
-	spare   []planItem    // memory of the last round's starts
-	arena   []Order       // memory for orders of this round and later ones
 	// impatient says that the policy expects a task that runs longer than estimated to end after overrun, which may be
 	// at once.
 	impatient bool

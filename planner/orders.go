@@ -18,15 +18,7 @@ func (d *Draft) orders(est Estimator) []Order {
 	d.vacated = d.vacated[:0]
 	next := AttemptID(d.s.attempts.len())
 	starts := d.starts
-	d.starts = d.spare[:0]
-	if n := len(starts); out == nil && n > 0 {
-		if cap(d.arena)-len(d.arena) < n {
-			d.arena = make([]Order, 0, max(n, 64))
-		}
-		at := len(d.arena)
-		d.arena = d.arena[:at+n]
-		out = d.arena[at : at : at+n]
-	}
+	d.starts = nil
 	for _, it := range starts {
 		seg := d.segs.open(it.task)
 		if !it.stands(seg) || !seg.due {
@@ -61,7 +53,6 @@ func (d *Draft) orders(est Estimator) []Order {
 	for _, it := range starts {
 		d.taken[d.segs.open(it.task).Node] = unit.Vector{}
 	}
-	d.spare = starts
 	if d.s.platform.Overlapped {
 		out = d.copyAhead(out)
 	}

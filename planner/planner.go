@@ -25,8 +25,7 @@ type Planner struct {
 	pol    Observer // the policy, if it learns
 	learn  Observer // the estimator, if it learns
 	cycle  Cycle
-	idle   PlanCommitted   // of rounds without an outcome
-	rounds []PlanCommitted // memory for the outcomes of this round and later ones
+	idle   PlanCommitted // of rounds without an outcome
 	seed   uint64
 }
 
@@ -169,12 +168,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 		p.idle.Round = p.round
 		return &p.idle, nil // most rounds; nobody keeps it
 	}
-	if len(p.rounds) == 0 {
-		p.rounds = make([]PlanCommitted, 32)
-	}
-	pc := &p.rounds[0]
-	p.rounds = p.rounds[1:]
-	pc.Round, pc.Orders = p.round, orders
+	pc := &PlanCommitted{Round: p.round, Orders: orders}
 	if len(p.waits) > 0 {
 		pc.Reasons = slices.Clone(p.waits)
 	}

@@ -112,7 +112,6 @@ type Runtime struct {
 	world
 	queue    heap.Heap[item]
 	attempts []*attempt                       // by their numbers; nil: not known yet
-	exits    []planner.AttemptExited          // memory for the next ones
 	ahead    map[executor.Likely]planner.Time // when containers that were started ahead are ready
 	wires    map[[2]planner.GroupID]*wire     // shared links
 }
@@ -445,11 +444,7 @@ func (r *Runtime) happen(it *item) {
 		r.bodies = append(r.bodies, planner.AttemptResumed{Attempt: it.attempt})
 	case exited:
 		r.stand(a, it.at)
-		if len(r.exits) == 0 {
-			r.exits = make([]planner.AttemptExited, 32)
-		}
-		x := &r.exits[0]
-		r.exits = r.exits[1:]
+		x := &planner.AttemptExited{}
 		x.Attempt, x.Outcome, x.ExitCode, x.Ran, x.Kept = it.attempt, a.outcome, codeOf(a.outcome), a.ran, a.kept
 		u := &x.Usage
 		u.Queued, u.Staged, u.Created, u.Started, u.Ended = a.queued, a.staged, a.begins, a.begins, it.at

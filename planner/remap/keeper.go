@@ -118,7 +118,7 @@ func (p *keeper) relieve() {
 		return
 	}
 	p.refresh()
-	list := p.plannedBefore(p.horizon, 0, p.work.waiting[:0])
+	list := p.plannedBefore(p.horizon, 0, nil)
 	slices.SortFunc(list, func(a, b start) int {
 		return cmp.Or(cmp.Compare(a.j.at[a.i].start, b.j.at[b.i].start), cmp.Compare(a.j.id, b.j.id),
 			cmp.Compare(a.i, b.i))
@@ -136,7 +136,6 @@ func (p *keeper) relieve() {
 		p.put(s.j, s.i, at)
 		p.push(s.j, s.i)
 	}
-	p.work.waiting = list[:0]
 }
 
 // plannedBefore appends the tasks that are planned to start before an instant, of the jobs from a point of the heap on.
@@ -186,7 +185,7 @@ func (p *keeper) ended(t planner.TaskID) {
 // repeatAll gives the tasks whose attempts ended badly other places, by id: in which order ends of one instant are
 // reported decides nothing.
 func (p *keeper) repeatAll() {
-	list := p.work.waiting[:0]
+	var list []start
 	for _, t := range p.c.News.Ready {
 		if j, i := p.of(t); j != nil && j.at[i].stage == active {
 			list = append(list, start{j, i})
@@ -196,7 +195,6 @@ func (p *keeper) repeatAll() {
 	for _, s := range list {
 		p.repeat(s.j, s.i)
 	}
-	p.work.waiting = list[:0]
 }
 
 // repeat gives a task whose attempt ended badly another place.
@@ -384,8 +382,8 @@ func (p *keeper) startDue() error {
 // for it: that of the pool or, in a packed pool, of its node. A task whose inputs are on the way delays no due task.
 func (p *keeper) startReady(k int) error {
 	h, packed := &p.ready[k], p.pools[k].packed
-	waits := p.work.waits[:0]
-	blocked := p.work.blocked[:0]
+	var waits []item
+	var blocked []int32
 	for h.Len() > 0 {
 		x := h.Items[0]
 		at := &x.j.at[x.i]
@@ -411,8 +409,6 @@ func (p *keeper) startReady(k int) error {
 	for _, x := range waits {
 		h.Push(x)
 	}
-	clear(waits)
-	p.work.waits, p.work.blocked = waits[:0], blocked[:0]
 	return nil
 }
 
@@ -478,7 +474,7 @@ func (p *keeper) startStill() error {
 // until they end.
 func (p *keeper) moveUp() error {
 	now := p.c.Now()
-	kept, able := p.waiting[:0], p.work.waiting[:0]
+	kept, able := p.waiting[:0], []start(nil)
 	for _, s := range p.waiting {
 		at := &s.j.at[s.i]
 		if at.stage != planned && at.stage != due {
@@ -491,7 +487,6 @@ func (p *keeper) moveUp() error {
 	}
 	clear(p.waiting[len(kept):])
 	p.waiting, p.kept = kept, len(kept)
-	defer func() { p.work.waiting = able[:0] }()
 	if !p.c.Draft.AnyFree() {
 		return nil
 	}
@@ -725,7 +720,7 @@ func (p *follow) leave(j *job) {
 
 // admit maps jobs that have arrived. The job queue is in order of deadlines.
 func (p *keeper) admit(arrived []planner.WorkflowID) {
-	fresh := p.work.fresh[:0]
+	var fresh []*job
 	for _, w := range arrived {
 		if left, _ := p.c.Progress(w); left > 0 {
 			fresh = append(fresh, p.newJob(w))
@@ -752,8 +747,6 @@ func (p *keeper) admit(arrived []planner.WorkflowID) {
 			p.predict(j)
 		}
 	}
-	clear(fresh)
-	p.work.fresh = fresh[:0]
 }
 
 // fresh reports whether a job arrives now: others were promised something when they did.

@@ -182,26 +182,22 @@ func (p *mapper) order(j *job) []int32 {
 
 // sweep appends the tasks for which open holds in that order.
 func (p *mapper) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
-	w := &p.work
-	w.missing = append(w.missing[:0], make([]int32, len(j.at))...)
-	if w.now.Before == nil {
-		w.now, w.later = heap.Smallest[int32](), heap.Smallest[int32]()
-	}
+	missing, now, later := make([]int32, len(j.at)), heap.Smallest[int32](), heap.Smallest[int32]() // ranks
 	for _, i := range j.byRun {
 		if !open(i) {
 			continue
 		}
 		for _, parent := range j.parents[i] {
 			if open(parent) {
-				w.missing[i]++
+				missing[i]++
 			}
 		}
-		if w.missing[i] == 0 {
-			w.now.Push(j.rank[i])
+		if missing[i] == 0 {
+			now.Push(j.rank[i])
 		}
 	}
-	for w.now.Len() > 0 {
-		at := w.now.Pop()
+	for now.Len() > 0 {
+		at := now.Pop()
 		i := j.byRun[at]
 		queue = append(queue, i)
 		for _, child := range j.tasks[i].Children {
@@ -209,17 +205,17 @@ func (p *mapper) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 			if !open(k) {
 				continue
 			}
-			if w.missing[k]--; w.missing[k] > 0 {
+			if missing[k]--; missing[k] > 0 {
 				continue
 			}
 			if j.rank[k] > at || p.Restart {
-				w.now.Push(j.rank[k])
+				now.Push(j.rank[k])
 			} else {
-				w.later.Push(j.rank[k])
+				later.Push(j.rank[k])
 			}
 		}
-		if w.now.Len() == 0 {
-			w.now, w.later = w.later, w.now
+		if now.Len() == 0 {
+			now, later = later, now
 		}
 	}
 	return queue
@@ -438,26 +434,25 @@ func (p *mapper) anchored(j *job, i int32, places []placement, est planner.Time)
 }
 
 // sampleSchedule schedules a whole job on the empty system (SET_j^R) or, if loaded, beside all that is planned
-// (SET_j^R_PL), the longest ready tasks first, each as early as possible. The result holds until the next call.
+// (SET_j^R_PL), the longest ready tasks first, each as early as possible.
 func (p *mapper) sampleSchedule(j *job, loaded bool) []placement {
 	from := j.start
 	if loaded {
 		from = max(from, p.c.Now())
 	}
-	places := append(p.work.sample[:0], make([]placement, len(j.at))...)
-	p.work.sample = places
+	places := make([]placement, len(j.at))
 	for k := range p.pools {
 		p.pools[k].idle.reset()
 	}
-	p.work.order = p.sweep(j, p.work.order[:0], func(int32) bool { return true })
-	for _, i := range p.work.order {
+	order := p.sweep(j, nil, func(int32) bool { return true })
+	for _, i := range order {
 		places[i] = p.first(j, i, places, p.after(j, i, places, from), !loaded)
 		if at := &places[i]; at.pool != nowhere && at.start < at.end && !j.dummy(i) {
 			at.slot = p.usage(int(at.pool), !loaded).add(at.start, at.end, &j.needs[i], at.slot, false)
 		}
 	}
 	if loaded {
-		for _, i := range p.work.order {
+		for _, i := range order {
 			if at := &places[i]; at.pool != nowhere && at.start < at.end && !j.dummy(i) {
 				p.pools[at.pool].usage.remove(at.slot, at.start, at.end, &j.needs[i])
 			}

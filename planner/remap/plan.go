@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gantry/planner"
-	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -33,8 +32,6 @@ type plan struct {
 	touched   []*job  // their nextAt may have changed
 	sought    []start // tasks whose inputs may have to be copied ahead: another place, or new files
 	mappedNow []*job  // of these all tasks
-
-	work scratch
 }
 
 type span struct{ begin, end planner.Time }
@@ -277,20 +274,6 @@ func (p *plan) estimateTask(j *job, i int32) {
 		}
 	}
 	j.longer[i] = shortest
-}
-
-// scratch is memory that is used again.
-type scratch struct {
-	missing    []int32
-	now, later heap.Heap[int32] // ranks
-	tasks      []planner.TaskID
-	fresh      []*job
-	flows      []planner.WorkflowID
-	sample     []placement
-	order      []int32
-	waiting    []start
-	waits      []item
-	blocked    []int32
 }
 
 // pool is a set of nodes of one capacity, speed and group.

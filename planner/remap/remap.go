@@ -32,6 +32,7 @@ package remap
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gantry/planner"
@@ -92,7 +93,7 @@ func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
 		}
 		p.regrow()
 		p.hear()
-		p.admit(append(p.work.flows, c.News.Arrived...))
+		p.admit(slices.Concat(c.News.Grown, c.News.Arrived))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -134,23 +135,22 @@ func (p *Policy) rebuild() {
 	p.present, p.spans, p.follow = p.present[:0], p.spans[:0], newFollow(len(p.pools), p.adrift)
 	p.touched, p.sought, p.mappedNow = nil, nil, nil
 	clear(p.jobs)
+	var unordered []planner.TaskID // by the last round
 	for n := range p.c.Nodes() {
-		for seg := range p.c.Draft.Planned(planner.NodeID(n)) { // tasks that the last round could not order
-			p.work.tasks = append(p.work.tasks, seg.Task)
+		for seg := range p.c.Draft.Planned(planner.NodeID(n)) {
+			unordered = append(unordered, seg.Task)
 		}
 	}
-	for _, t := range p.work.tasks {
+	for _, t := range unordered {
 		p.c.Draft.Release(t)
 	}
-	p.work.tasks = p.work.tasks[:0]
 	p.admit(p.c.Present())
 }
 
 // regrow takes jobs out of the plan that have got further tasks: they are mapped again as if they arrived, but for
 // running tasks.
 func (p *Policy) regrow() {
-	p.work.flows = append(p.work.flows[:0], p.c.News.Grown...)
-	for _, w := range p.work.flows {
+	for _, w := range p.c.News.Grown {
 		if int(w) >= len(p.jobs) || p.jobs[w] == nil {
 			continue
 		}
