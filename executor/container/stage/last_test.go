@@ -20,7 +20,8 @@ func TestTheLastLinesAreOfAFileInTheDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(os.Symlink(secret, filepath.Join(dir, "link")), syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	err := errors.Join(os.Symlink(secret, filepath.Join(dir, "link")),
+		syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
