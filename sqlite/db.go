@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +35,8 @@ const (
 
 //go:embed schema/*.sql
 var schema embed.FS
+
+var schemas = [...]string{"schema/tables.sql", "schema/views.sql"}
 
 // Mode is how a log is opened.
 type Mode uint8
@@ -107,6 +111,9 @@ func Open(path string, mode Mode) (*DB, error) {
 		db.closeWriter()
 		return nil, err
 	}
+	if err := db.sameTables(); err != nil {
+		return nil, errors.Join(err, db.readers.Close(), db.closeWriter())
+	}
 	return db, nil
 }
 
@@ -180,17 +187,14 @@ func (db *DB) create() error {
 		if err != nil {
 			return db.wrap("open", err)
 		}
-		if err = db.understood(have); err == nil {
-			err = db.addColumns()
-		}
-		return err
+		return db.understood(have)
 	}
 	return db.transact(func() error {
 		if n, err := db.queryInt(made); err != nil || n > 0 { // another gantry has made them meanwhile
 			return err
 		}
-		for _, name := range [...]string{"tables.sql", "views.sql"} {
-			text, err := schema.ReadFile("schema/" + name)
+		for _, name := range schemas {
+			text, err := schema.ReadFile(name)
 			if err == nil {
 				err = db.exec(string(text))
 			}
@@ -199,23 +203,6 @@ func (db *DB) create() error {
 			}
 		}
 		return nil
-	})
-}
-
-// addColumns gives a log of an earlier build the columns that are new since.
-func (db *DB) addColumns() error {
-	lacks := func() (bool, error) {
-		n, err := db.queryInt("SELECT count(*) FROM pragma_table_info('attempts') WHERE name = 'gpus'")
-		return n == 0 && err == nil, err
-	}
-	if some, err := lacks(); !some {
-		return err
-	}
-	return db.transact(func() error {
-		if some, err := lacks(); !some { // another gantry has added them meanwhile
-			return err
-		}
-		return db.exec("ALTER TABLE attempts ADD COLUMN gpus TEXT")
 	})
 }
 
@@ -234,6 +221,24 @@ func (db *DB) understood(have [2]int64) error {
 	}
 	return fmt.Errorf("open log %s: a gantry before release 0.1.0 wrote it, which this one cannot read: move it away",
 		db.path)
+}
+
+// creates matches a statement of the schema, as SQLite keeps it, and the name of the thing.
+var creates = regexp.MustCompile(`(?ms)^(CREATE \w+ (\w+).*?);$`)
+
+// sameTables refuses a log without a table or view of this build: formats between two releases have no numbers.
+func (db *DB) sameTables() error {
+	has, err := RowsOf[string](context.Background(), db, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
+	for _, name := range schemas {
+		text, _ := schema.ReadFile(name) // it is embedded
+		for _, s := range creates.FindAllSubmatch(text, -1) {
+			if err == nil && !slices.Contains(has, string(s[1])) {
+				err = fmt.Errorf("open log %s: its %s is of another build of gantry: use that build, or another "+
+					"directory with --dir", db.path, s[2])
+			}
+		}
+	}
+	return err
 }
 
 func (db *DB) openReaders() error {
