@@ -416,7 +416,7 @@ func TestGroupWithProcessesIsNotRemoved(t *testing.T) {
 }
 
 // TestFinalCountersOutliveTheGroup does as runc does: it makes a group, lets processes come and go in it, and removes
-// it at once.
+// it at once. On a busy host the watcher may be too late for some, and says so.
 func TestFinalCountersOutliveTheGroup(t *testing.T) {
 	x, group := kernel(t)
 	w, err := x.NewWatcher(cgroup.Device{}, nil)
@@ -424,6 +424,7 @@ func TestFinalCountersOutliveTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
+	missed := 0
 	for i := range 10 {
 		child := fmt.Sprintf("%s/c%d", group, i)
 		if err := w.Watch(int64(i), child, cgroup.Everything); err != nil {
@@ -446,6 +447,12 @@ func TestFinalCountersOutliveTheGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := w.Final(int64(i))
+		if f.Exact == 0 {
+			if missed++; missed > 5 {
+				t.Fatalf("%d of %d groups were missed", missed, i+1)
+			}
+			continue
+		}
 		if f.Exact != whole.Got {
 			t.Errorf("%d: exact %b, not %b", i, f.Exact, whole.Got)
 		}
