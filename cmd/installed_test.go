@@ -29,6 +29,7 @@ mount -t tmpfs -o mode=755 none /opt; cd /opt; mkdir tool 'a b' closed shared
 mount -t tmpfs none tool; printf '#!/bin/sh\necho tool\n' >tool/run; chmod 755 tool/run; mkdir -m 1777 tool/tmp
 mount -t tmpfs none 'a b'; echo blank >'a b/file'
 mkdir closed/in; mount -t tmpfs none closed/in; echo closed | tee closed/in/file >closed/file; chmod 700 closed
+mkdir priv; mount -t tmpfs -o mode=750 none priv; echo priv >priv/file
 mkdir -m 777 loose loose/in; mount -t tmpfs none loose/in; echo loose >loose/in/file
 mount --bind $D/shared shared; mknod shared/null c 1 3; mkfifo shared/pipe; chmod 666 shared/null shared/pipe
 echo below >file; echo above >$D/above; mount --bind $D/above file
@@ -38,7 +39,7 @@ exec 9<>shared/pipe; mkdir log; mount --bind $D log; cd log`
 const look = `exec 2>/dev/null; ls -m /opt; cat /etc/open /opt/file '/opt/a b/file' /opt/new/place/file; /opt/tool/run; id -un
 for d in home root run var mnt media srv boot tmp/ht work; do [ ! -e /$d ] || echo "sees /$d"; done
 for f in /etc/shadow /etc/ssh/open /etc/mine /etc/deep/open /etc/own/open /opt/shared/null /opt/closed/in/file \
-	/opt/closed/file /opt/loose/in/file /opt/log/runs/gantry.sqlite; do head -c 9 $f >/dev/null && echo "reads $f"; done
+	/opt/closed/file /opt/loose/in/file /opt/priv/file /opt/log/runs/gantry.sqlite; do head -c 9 $f >/dev/null && echo "reads $f"; done
 for f in /x /etc/x /opt/tool/tmp/x /opt/shared/x /opt/log/shared/x; do echo >$f && echo "writes $f"; done
 timeout 1 sh -c 'echo x >/opt/shared/pipe' && echo writes to the pipe
 perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0); print "connects\n" if connect(S, pack_sockaddr_un($ARGV[0]))' \
@@ -65,7 +66,7 @@ func TestProgramsOfTheHost(t *testing.T) {
 	code, said := ownHost(t, "D="+dir+"\n"+programsSetup, "run", "--image", "host", "--dir", "runs", "--name", "r",
 		"--mount", dir+"/place:/opt/new/place:ro", "--mount", dir+"/place:/opt/closed/new:ro", "h.mf")
 	got, err := os.ReadFile(filepath.Join(dir, "runs/r/results/h/out"))
-	want := "a b, closed, file, log, loose, new, shared, tool\nopen\nabove\nblank\nmounted\ntool\nnobody\n"
+	want := "a b, closed, file, log, loose, new, priv, shared, tool\nopen\nabove\nblank\nmounted\ntool\nnobody\n"
 	if code != exitOK || string(got) != want {
 		t.Errorf("exit code %d, %v\n%s\nit printed\n%s", code, err, said, got)
 	}

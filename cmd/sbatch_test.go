@@ -409,7 +409,7 @@ func TestSlurmJobsAreRankedByEarlierOnes(t *testing.T) {
 	}
 	submit("quality", "1", "true", "--wait")
 	submit("trim", "1", "echo trimmed >out.fq", "--wait")
-	submit("align", "1", "ln -s "+at("trim1")+"/out.fq in.fq; sleep 3; test -h in.fq", "--wait")
+	submit("align", "1", "ln -s "+at("trim1")+"/out.fq in.fq; sleep 6; test -h in.fq", "--wait")
 	t.Setenv("GANTRY_READ", work)
 	submit("block", "", "touch begun; until test -e "+work+"/go; do sleep 0.1; done")
 	waitForFile(t, filepath.Join(at("block"), "begun"))
@@ -419,6 +419,16 @@ func TestSlurmJobsAreRankedByEarlierOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, exitOK, nil, "drain", "--dir", os.Getenv("GANTRY_DIR"))
+	long := "cat"
+	for i := range 400 {
+		long += fmt.Sprintf(" /%d%s", i, strings.Repeat("/x", i))
+	}
+	serveIn(t, os.Getenv("GANTRY_DIR"), "--runtime", "oci")
+	submit("long", "", long)
+	const longest = "SELECT length(options) FROM submitted WHERE options LIKE '%nf-long%'"
+	if n := one[int](t, os.Getenv("GANTRY_DIR"), longest); n > 10_000 {
+		t.Errorf("the log keeps %d bytes of the paths of a job", n)
+	}
 	if trim, quality := readAll(t, at("trim2")+"/when"), readAll(t, at("quality2")+"/when"); trim >= quality {
 		t.Errorf("trim starts at %s, quality at %s", trim, quality)
 	}

@@ -22,6 +22,7 @@ type tables struct {
 	// definitions are those of the workflows that arrive or grow next.
 	definitions [][]byte
 	identify    bool // tasks get an identity
+	commands    bool // and their command: programs run
 	nodes       []planner.Node
 
 	statements                                               // all of them
@@ -219,12 +220,15 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	spec := p.spec
 	var parents, identity, command driver.Value
+	if t.commands {
+		command = message(executor.Written(spec))
+	}
 	if len(p.parents) > 0 {
 		parents = listOf(p.parents)
 	}
 	if t.identify && !p.formal {
 		hash := spec.Identity()
-		identity, command = hash[:], message(executor.Written(spec))
+		identity = hash[:]
 	}
 	return t.tasks.add(append(t.values, int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage), parents,
 		p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0),

@@ -286,9 +286,9 @@ func (r *Run) catchUp(next []planner.Event) error {
 	return r.Replay(context.Background(), func(planner.Event, *executor.Admission) error { return nil })
 }
 
-// Identify has the log keep the identities of tasks, so that other runs can reuse their results. It comes before the
-// first batch.
-func (r *Run) Identify() { r.w.rows.identify = true }
+// Identify has the log keep the commands of tasks and, if told, their identities, so that other runs can reuse their
+// results. It comes before the first batch.
+func (r *Run) Identify(identities bool) { r.w.rows.commands, r.w.rows.identify = true, identities }
 
 // OnDisk takes in how much the files of the run take on disk now; the log keeps the most. It may be called from any
 // goroutine.

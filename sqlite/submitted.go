@@ -233,17 +233,16 @@ func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []
 
 // SingleTask is a single task of any run that ended well.
 type SingleTask struct {
-	UID     int
 	Options string
 	Kind    string
 	Ran     time.Duration
 }
 
-// SingleTasks returns the latest of all runs, at most that many, the newest first.
-func (db *DB) SingleTasks(ctx context.Context, most int) ([]SingleTask, error) {
-	return RowsOf[SingleTask](ctx, db, "SELECT s.uid, s.options, t.kind, a.ran_ns FROM submitted s "+
+// SingleTasks returns the latest of a user in all runs, at most that many, the newest first.
+func (db *DB) SingleTasks(ctx context.Context, uid, most int) ([]SingleTask, error) {
+	return RowsOf[SingleTask](ctx, db, "SELECT s.options, t.kind, a.ran_ns FROM submitted s "+
 		"JOIN tasks t ON t.run = s.run AND t.task = s.task JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
-		"WHERE s.kind = 'task' AND a.outcome = 'ok' ORDER BY s.id DESC LIMIT ?", most)
+		"WHERE s.uid = ? AND s.kind = 'task' AND a.outcome = 'ok' ORDER BY s.id DESC LIMIT ?", uid, most)
 }
 
 // ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end,

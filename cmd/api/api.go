@@ -22,8 +22,11 @@ const Prefix = "/v1"
 // MaxRequest bounds the body of a request, in bytes.
 const MaxRequest = 64 << 20
 
-// MaxPaths bounds the paths that a single task reads and writes.
-const MaxPaths = 100
+// MaxPaths bounds the paths that a single task reads, and those that it writes; LongestPath is the bytes of each.
+const (
+	MaxPaths    = 16
+	LongestPath = 256
+)
 
 // MaxTogether bounds how many submissions one request has.
 const MaxTogether = 10_000

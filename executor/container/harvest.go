@@ -160,9 +160,14 @@ func (h *harvest) measure() {
 	}
 	u.Applied = limitsOf(final.Limits)
 	h.x.Usage = *u
-	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then SIGKILL, or Docker's
-	// flag, needs a second witness: the peak has reached the limit.
-	killed := c.OOMKilled || c.ExitCode == 128+int(syscall.SIGKILL)
+	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then Docker's flag, or
+	// SIGKILL while gantry was there, needs a second witness: the peak, of which the page cache is a part, has reached
+	// the limit.
+	killed := c.ExitCode == 128+int(syscall.SIGKILL) && !(e.Told && e.Exited)
+	if e.End.Over {
+		killed = e.End.Signal == syscall.SIGKILL
+	}
+	killed = c.OOMKilled || killed && !h.adopted
 	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && killed && c.Memory > 0 && k.PeakMemory >= c.Memory-c.Memory/64 {
 		h.x.Usage.OOMKills, e.EngineOOM = 1, true
 	}

@@ -9,8 +9,11 @@ import (
 	"strings"
 )
 
-// mostFiles bounds the paths of a job that Files returns, each way.
-const mostFiles = 50
+// Bounds of the paths of a job that Files returns, each way.
+const (
+	mostFiles = 16
+	longest   = 256 // bytes of each
+)
 
 // absolute is a path in a script, as far as it has no character that shells treat specially.
 var absolute = regexp.MustCompile("/[^\\s'\"|;&<>()$*?{}=,:`\\\\\\[\\]]+")
@@ -31,7 +34,7 @@ func (j *Job) Files() (reads, writes []string) {
 			reads = append(reads, p)
 		}
 	}
-	return j.absolute(reads), []string{j.Dir}
+	return j.absolute(reads), j.absolute([]string{j.Dir})
 }
 
 // absolute returns paths as seen from the directory of the job, distinct and in order.
@@ -40,7 +43,9 @@ func (j *Job) absolute(paths []string) (all []string) {
 		if !path.IsAbs(p) {
 			p = path.Join(j.Dir, p)
 		}
-		all = append(all, p)
+		if p = path.Clean(p); len(p) <= longest {
+			all = append(all, p)
+		}
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)

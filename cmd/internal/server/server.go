@@ -100,7 +100,7 @@ type Server struct {
 	waiters   map[int64]map[chan struct{}]bool
 	holders   map[string]int // submissions that are not over, by the key of their secrets
 
-	tails tails // guarded by entering
+	tails map[int]tails // by user; guarded by entering
 }
 
 // entry is a submission that is not over.
@@ -172,7 +172,7 @@ type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time
 // New returns a server. Restore adds the submissions in the log that are not over.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, places: map[place]*entry{},
-		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}}
+		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, tails: map[int]tails{}}
 	if s.Fault == nil {
 		s.Fault = func(string) {}
 	}

@@ -114,8 +114,8 @@ func (s *Server) itemsOf(req *api.Submit, by Peer) (items []handed, err error) {
 		sub.RejectLate = sub.RejectLate || w.RejectLate
 	}
 	for _, t := range req.Tasks {
-		if len(t.Reads)+len(t.Writes) > api.MaxPaths {
-			return nil, invalidf("a task names at most %d paths that it reads or writes", api.MaxPaths)
+		if err := errors.Join(checkPaths(t.Reads), checkPaths(t.Writes)); err != nil {
+			return nil, err
 		}
 		more := options{Workflow: cmp.Or(t.Workflow, DefaultWorkflow), AtMost: req.AtMost, Labels: t.Labels,
 			Reads: t.Reads, Writes: t.Writes}

@@ -4,16 +4,16 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"strconv"
 	"time"
 
+	"gantry/cmd/api"
 	"gantry/executor"
 	"gantry/sqlite"
 )
 
 const (
-	mostEarlier = 2000            // single tasks that tails are learned from: the latest
-	relearn     = 2 * time.Second // after which they are learned again
+	mostEarlier = 2000            // single tasks of a user that tails are learned from: the latest
+	relearn     = 5 * time.Second // after which they are learned again
 	deepest     = 6               // directories above a path that are looked for among those that tasks write
 )
 
@@ -22,15 +22,11 @@ const (
 // pipeline has the kinds of tasks of the last one: their graph, with mean runtimes, has their upward ranks.
 type tails struct {
 	learned time.Time
-	after   map[string]time.Duration // by kind, as kindOf names it
+	after   map[kind]time.Duration
 }
 
-// kindOf names a kind of tasks of a user's workflow.
-func kindOf(uid int, workflow, kind string) string {
-	return fmt.Sprintf("%d/%s/%s", uid, workflow, kind)
-}
-
-func placeOf(uid int, path string) string { return strconv.Itoa(uid) + path }
+// kind is a kind of tasks of a user's workflow.
+type kind struct{ workflow, name string }
 
 // tail gives a single task the tail of its kind, unless its user gave it one. A fault of the log is no reason to refuse
 // a task: it is ranked by itself then.
@@ -39,72 +35,87 @@ func (s *Server) tail(ctx context.Context, sub *executor.Submission, more *optio
 	if task.Tail > 0 || len(more.Reads)+len(more.Writes) == 0 {
 		return
 	}
-	if now := time.Now(); now.Sub(s.tails.learned) > relearn {
-		earlier, err := s.DB.SingleTasks(ctx, mostEarlier)
-		if err != nil {
+	known := s.tails[by.UID]
+	if now := time.Now(); now.Sub(known.learned) > relearn {
+		earlier, err := s.DB.SingleTasks(ctx, by.UID, mostEarlier)
+		if err == nil {
+			known = tails{now, afterKinds(earlier)}
+			s.tails[by.UID] = known
+		} else if ctx.Err() == nil {
 			s.Fault(fmt.Sprintf("earlier tasks: %v: tasks are ranked without those to come", err))
 		}
-		s.tails = tails{now, afterKinds(earlier)}
 	}
-	task.Tail = s.tails.after[kindOf(by.UID, more.Workflow, task.Kind)]
+	task.Tail = known.after[kind{more.Workflow, task.Kind}]
+}
+
+// checkPaths refuses more or longer paths than gantry's own clients send.
+func checkPaths(paths []string) error {
+	if len(paths) > api.MaxPaths {
+		return invalidf("a task names at most %d paths that it reads or writes", api.MaxPaths)
+	}
+	for _, p := range paths {
+		if !path.IsAbs(p) || len(p) > api.LongestPath || path.Clean(p) != p {
+			return invalidf("a task names a path that it reads or writes which is not absolute, or has more than %d "+
+				"bytes", api.LongestPath)
+		}
+	}
+	return nil
 }
 
 // afterKinds returns the longest path below each kind, by mean runtimes of the kinds on it.
-func afterKinds(earlier []sqlite.SingleTask) map[string]time.Duration {
-	type kind struct {
+func afterKinds(earlier []sqlite.SingleTask) map[kind]time.Duration {
+	type stats struct {
 		sum      time.Duration
 		runs     int
-		children map[string]bool
+		children map[kind]bool
 	}
-	kinds, writers := map[string]*kind{}, map[string]string{} // by user and path
+	kinds, writers := map[kind]*stats{}, map[string]kind{} // by path
 	all := make([]options, len(earlier))
 	for i := range earlier {
-		t := &earlier[i]
-		all[i] = readOptions(t.Options)
-		name := kindOf(t.UID, all[i].Workflow, t.Kind)
-		k := kinds[name]
+		all[i] = readOptions(earlier[i].Options)
+		own := kind{all[i].Workflow, earlier[i].Kind}
+		k := kinds[own]
 		if k == nil {
-			k = &kind{children: map[string]bool{}}
-			kinds[name] = k
+			k = &stats{children: map[kind]bool{}}
+			kinds[own] = k
 		}
-		k.sum, k.runs = k.sum+t.Ran, k.runs+1
+		k.sum, k.runs = k.sum+earlier[i].Ran, k.runs+1
 		for _, p := range all[i].Writes {
-			at := placeOf(t.UID, p)
-			if was, written := writers[at]; written && was != name {
-				writers[at] = "" // of several kinds: it tells nothing
+			if was, written := writers[p]; written && was != own {
+				writers[p] = kind{} // of several kinds: it tells nothing
 				continue
 			}
-			writers[at] = name
+			writers[p] = own
 		}
 	}
 	for i := range earlier {
-		name := kindOf(earlier[i].UID, all[i].Workflow, earlier[i].Kind)
+		own := kind{all[i].Workflow, earlier[i].Kind}
 		for _, p := range all[i].Reads {
 			for range deepest {
-				if parent := writers[placeOf(earlier[i].UID, p)]; parent != "" && parent != name {
-					kinds[parent].children[name] = true
+				if parent := kinds[writers[p]]; parent != nil && writers[p] != own {
+					parent.children[own] = true
 				}
 				p = path.Dir(p)
 			}
 		}
 	}
-	after := map[string]time.Duration{}
-	var visit func(name string) time.Duration
-	visit = func(name string) time.Duration {
-		if tail, known := after[name]; known {
+	after := map[kind]time.Duration{}
+	var visit func(of kind) time.Duration
+	visit = func(of kind) time.Duration {
+		if tail, known := after[of]; known {
 			return tail
 		}
-		after[name] = 0 // in a circle of kinds, the first one is not below itself
+		after[of] = 0 // in a circle of kinds, the first one is not below itself
 		longest := time.Duration(0)
-		for child := range kinds[name].children {
+		for child := range kinds[of].children {
 			k := kinds[child]
 			longest = max(longest, k.sum/time.Duration(k.runs)+visit(child))
 		}
-		after[name] = longest
+		after[of] = longest
 		return longest
 	}
-	for name := range kinds {
-		visit(name)
+	for of := range kinds {
+		visit(of)
 	}
 	return after
 }

@@ -327,8 +327,8 @@ func (s *Session) keepFiles(secrets map[string]string) (err error) {
 	k := &reuse.Keeper{Log: s.DB, Run: s.Log, Home: s.Home, Nodes: s.Platform.Nodes, Seed: s.Set.Seed,
 		Now: func() planner.Time { return s.Engine.Runtime.Now() }, Warn: s.View.Warn, Afar: s.slurm != nil}
 	s.upkeep.keeper = k
-	if len(secrets) == 0 { // else the identity of a task alone says too little
-		s.Log.Identify()
+	s.Log.Identify(len(secrets) == 0) // else the identity of a task alone says too little
+	if len(secrets) == 0 {
 		return nil
 	}
 	k.Secrets, err = reuse.SecretSums(filepath.Join(s.Home, secretsKey), GiveToCaller, secrets)

@@ -26,24 +26,45 @@ import (
 var installed = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix/store",
 	"/gnu/store"}
 
-// secret are the files below /etc that are hidden: these, and all that not everybody may read.
-var secret = sync.OnceValue(func() (hidden []string) {
-	always := []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private",
-		"/etc/pki/tls/private", "/etc/sudoers", "/etc/sudoers.d", "/etc/fstab", "/etc/crypttab", "/etc/krb5.keytab",
-		"/etc/docker", "/etc/kubernetes", "/etc/munge", "/etc/wireguard", "/etc/machine-id"}
+// always are files that are hidden, whatever their modes are, also those that come later.
+var always = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private",
+	"/etc/pki/tls/private", "/etc/sudoers", "/etc/sudoers.d", "/etc/fstab", "/etc/crypttab", "/etc/krb5.keytab",
+	"/etc/docker", "/etc/kubernetes", "/etc/munge", "/etc/wireguard", "/etc/machine-id"}
+
+// closed are the other files below /etc that are hidden: all that not everybody may read.
+var closed = sync.OnceValue(func() (hidden []string) {
 	_ = filepath.WalkDir("/etc", func(path string, d fs.DirEntry, err error) error {
-		info, err2 := d.Info()
-		if err == nil && err2 == nil && (d.Type() == fs.ModeSymlink || info.Mode()&0o4 != 0 &&
-			(!d.IsDir() || info.Mode()&0o1 != 0)) && !slices.Contains(always, path) {
+		known := slices.Contains(always, path)
+		if d.Type() == fs.ModeSymlink || err == nil && open(path) && !known {
 			return nil
 		}
-		if hidden = append(hidden, path); d.IsDir() {
+		if !known {
+			hidden = append(hidden, path)
+		}
+		if d.IsDir() {
 			return fs.SkipDir
 		}
 		return nil
 	})
 	return hidden
 })
+
+// acl is the attribute with the access control list of a file.
+const acl = "system.posix_acl_access"
+
+// open reports whether everybody may read a file, and enter a directory: no group and no list takes that from anybody.
+func open(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	need := fs.FileMode(0o044)
+	if info.IsDir() {
+		need = 0o055
+	}
+	_, err = unix.Getxattr(path, acl, nil)
+	return info.Mode()&need == need && err != nil
+}
 
 // Shows says why containers of this host cannot have the directories of installed programs; nil if they can.
 func (e *Engine) Shows() error {
@@ -66,7 +87,10 @@ func mountInstalled(dir string, s *container.Spec) error {
 	if err := cover(dir); err != nil {
 		return fmt.Errorf("mount points of a container: %w", err)
 	}
-	for _, path := range secret() { // a device of this number hides files of the layers below
+	for _, path := range slices.Concat(always, closed()) { // a device of this number hides files of the layers below
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			continue
+		}
 		err := os.MkdirAll(filepath.Dir(dir+path), 0o755)
 		if err == nil {
 			err = unix.Mknod(dir+path, unix.S_IFCHR, 0)
@@ -123,13 +147,27 @@ func makePlace(dir, target string, isDir bool) error {
 			if err := unix.Chmod(dir+at, st.Mode&0o7777); err != nil {
 				return err
 			}
+			if err := copyACL(at, dir+at); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+// copyACL gives a file the access control list of another one, if that has one.
+func copyACL(from, to string) error {
+	list := make([]byte, 64<<10) // the kernel's bound
+	n, err := unix.Lgetxattr(from, acl, list)
+	if err != nil {
+		return nil
+	}
+	return unix.Lsetxattr(to, acl, list[:n], 0)
+}
+
 // show shows a directory of the host, or a file that is mounted somewhere, at its own path below dir, below the layer
-// that is there. A link to one that is shown stays a link.
+// that is there. A link to one that is shown stays a link. A directory that not everybody may read is not shown: the
+// root of an overlay has the mode of the layer above.
 func show(dir, path string) error {
 	to, _ := os.Readlink(path)
 	real, err := filepath.EvalSymlinks(path)
@@ -141,6 +179,7 @@ func show(dir, path string) error {
 		switch {
 		case to != "" && slices.ContainsFunc(installed, func(i string) bool { return strings.HasPrefix(real, i+"/") }):
 			err = os.Symlink(to, dir+path)
+		case info.IsDir() && !open(path):
 		case info.IsDir():
 			top := dir + path
 			if !slices.Contains(installed, path) {
@@ -167,6 +206,11 @@ func show(dir, path string) error {
 	return nil
 }
 
+// unshown are the beginnings of kinds of file systems that are not shown: of those of FUSE the mounter decides over
+// names, and over the time of an answer; the others have no programs.
+var unshown = []string{"autofs", "fuse", "proc", "sysfs", "dev", "cgroup", "mqueue", "securityfs", "debugfs", "tracefs",
+	"bpf"}
+
 // mountsBelow are the places below these directories, but for /etc, at which root has mounted other file systems,
 // parents first. Those on a path that others may change or not enter are left out: a link there would lead the mount
 // elsewhere.
@@ -179,8 +223,9 @@ func mountsBelow() (places []string, err error) {
 		// 36 35 98:0 /root /mount/point options [fields...] - type source options
 		mount, kind, _ := strings.Cut(line, " - ")
 		fields := strings.Fields(mount)
-		if len(fields) < 5 || strings.HasPrefix(kind, "autofs") || strings.HasPrefix(kind, "fuse") {
-			continue // of fuse the mounter decides over names, and over the time of an answer
+		if len(fields) < 6 || slices.ContainsFunc(unshown, func(k string) bool { return strings.HasPrefix(kind, k) }) ||
+			slices.Contains(strings.Split(fields[5], ","), "noexec") {
+			continue
 		}
 		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
 		if slices.ContainsFunc(installed, func(i string) bool { return i != "/etc" && strings.HasPrefix(at, i+"/") }) &&
