@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -421,7 +422,7 @@ func TestSlurmJobsAreRankedByEarlierOnes(t *testing.T) {
 	expect(t, exitOK, nil, "drain", "--dir", os.Getenv("GANTRY_DIR"))
 	long := "cat"
 	for i := range 400 {
-		long += fmt.Sprintf(" /%d%s", i, strings.Repeat("/x", i))
+		long += " /" + strconv.Itoa(i) + strings.Repeat("/x", i)
 	}
 	serveIn(t, os.Getenv("GANTRY_DIR"), "--runtime", "oci")
 	submit("long", "", long)
