@@ -22,7 +22,8 @@ func ownHost(t *testing.T, setup string, args ...string) (code int, said string)
 }
 
 // programsSetup gives the host secrets, and file systems below its root, one with a socket and a pipe.
-const programsSetup = `mkdir $D/etc $D/place; echo mounted >$D/place/file; cp -a /etc/. $D/etc; mount --bind $D/etc /etc; cd /etc; mkdir -p ssh
+const programsSetup = `mkdir $D/etc $D/place; echo mounted >$D/place/file; cp -a /etc/. $D/etc
+mount --bind $D/etc /etc; cd /etc; mkdir -p ssh
 for f in shadow open ssh/open mine; do echo $f >$f; chmod 644 $f; done; chmod 640 mine
 mkdir deep; echo open >deep/open; chmod 700 deep; mkdir own; mount -t tmpfs none own; echo open >own/open
 mount -t tmpfs -o mode=755 none /opt; cd /opt; mkdir tool 'a b' closed shared
@@ -36,10 +37,12 @@ echo below >file; echo above >$D/above; mount --bind $D/above file
 exec 9<>shared/pipe; mkdir log; mount --bind $D log; cd log`
 
 // look is the program of a task that tries to see and to change what it should not.
-const look = `exec 2>/dev/null; ls -m /opt; cat /etc/open /opt/file '/opt/a b/file' /opt/new/place/file; /opt/tool/run; id -un
+const look = `exec 2>/dev/null; ls -m /opt; cat /etc/open /opt/file '/opt/a b/file' /opt/new/place/file
+/opt/tool/run; id -un
 for d in home root run var mnt media srv boot tmp/ht work; do [ ! -e /$d ] || echo "sees /$d"; done
 for f in /etc/shadow /etc/ssh/open /etc/mine /etc/deep/open /etc/own/open /opt/shared/null /opt/closed/in/file \
-	/opt/closed/file /opt/loose/in/file /opt/priv/file /opt/log/runs/gantry.sqlite; do head -c 9 $f >/dev/null && echo "reads $f"; done
+	/opt/closed/file /opt/loose/in/file /opt/priv/file /opt/log/runs/gantry.sqlite; do
+	head -c 9 $f >/dev/null && echo "reads $f"; done
 for f in /x /etc/x /opt/tool/tmp/x /opt/shared/x /opt/log/shared/x; do echo >$f && echo "writes $f"; done
 timeout 1 sh -c 'echo x >/opt/shared/pipe' && echo writes to the pipe
 perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0); print "connects\n" if connect(S, pack_sockaddr_un($ARGV[0]))' \

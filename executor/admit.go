@@ -627,8 +627,8 @@ func (a *Admitter) limitMemory(kind string, need *unit.Vector, reads unit.Bytes)
 	return next
 }
 
-// reads returns the sum of the sizes of each task's inputs, as far as they are known beforehand. Of files that tasks
-// make, and that have no size in the trace, what their makers read stands in: it grows with them.
+// reads returns the sum of the sizes of each task's inputs, as far as they are known beforehand. For a file
+// without a size in the trace the inputs of the task that makes it stand in: its size grows with them.
 func (a *Admitter) reads(w *trace.Workflow, adm *Admission, order []int32) []unit.Bytes {
 	var all unit.Bytes
 	for _, f := range adm.Files {

@@ -215,8 +215,8 @@ func TestReplicasAreKnownToThePlanner(t *testing.T) {
 	}
 }
 
-// What a task reads is known beforehand also where the trace lacks the sizes of files between tasks: what their makers
-// read stands in, once for each maker.
+// The size of a task's inputs is known beforehand also where the trace lacks the sizes of files between tasks: the
+// inputs of the tasks that make them stand in, once for each.
 func TestFilesWithoutASizeCountAsWhatTheirMakersRead(t *testing.T) {
 	file := func(name string, size int64, producer int32) trace.File {
 		return trace.File{Name: name, Size: size, Sized: size > 0, Producer: producer}

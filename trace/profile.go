@@ -194,8 +194,8 @@ func (p profile) demand() (what string, has float64) {
 	return "", 0
 }
 
-// gpus reads how many GPUs a task asks for. It refuses by name, with that of the task if it is given, what is no number
-// of whole ones.
+// gpus reads how many GPUs a task asks for. It refuses a value that is no whole number by name, with the
+// task if there is one.
 func (b *builder) gpus(t *Task, task, by, value string, line int) {
 	switch x, err := reader.Number(value); {
 	case strings.TrimSpace(value) == "":

@@ -24,7 +24,7 @@ import (
 )
 
 // madeUp describes three GPUs that nobody makes, copies of the null device, for node n0. Each has an alias, and all
-// have one together. More is what their file has besides.
+// have one together. Their file ends with more.
 func madeUp(t *testing.T, c *container.Config, more string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,13 +41,13 @@ func madeUp(t *testing.T, c *container.Config, more string) {
 		edit := fmt.Sprintf(`{"path":"/dev/madeup%d","hostPath":%q}`, i, node)
 		all = strings.TrimPrefix(all+","+edit, ",")
 		for _, name := range []string{fmt.Sprint(i), fmt.Sprint("GPU-", i)} {
-			devices = append(devices, fmt.Sprintf(`{"name":%q,"containerEdits":{"deviceNodes":[%s],"env":["MADEUP_%d=1"]}}`,
-				name, edit, i))
+			devices = append(devices, fmt.Sprintf(`{"name":%q,"containerEdits":{"deviceNodes":[%s],
+				"env":["MADEUP_%d=1"]}}`, name, edit, i))
 		}
 	}
 	devices = append(devices, fmt.Sprintf(`{"name":"all","containerEdits":{"deviceNodes":[%s]}}`, all))
-	write(t, filepath.Join(dir, "madeup.json"), fmt.Sprintf(`{"cdiVersion":"0.7.0","kind":"example.com/gpu","devices":[%s],
-		"containerEdits":{"env":["VISIBLE=void"],"additionalGids":[4321],"mounts":[{"hostPath":%q,
+	write(t, filepath.Join(dir, "madeup.json"), fmt.Sprintf(`{"cdiVersion":"0.7.0","kind":"example.com/gpu",
+		"devices":[%s],"containerEdits":{"env":["VISIBLE=void"],"additionalGids":[4321],"mounts":[{"hostPath":%q,
 		"containerPath":"/opt/madeup/lib.so","options":["ro","bind","nosuid"]}]%s}}`, strings.Join(devices, ","),
 		filepath.Join(dir, "lib"), more))
 	write(t, filepath.Join(dir, "lib"), "library\n")
@@ -105,8 +105,8 @@ func TestHooksOfGPUs(t *testing.T) {
 	}
 	seen := filepath.Join(t.TempDir(), "state")
 	hooked := func(c *container.Config) {
-		madeUp(t, c, fmt.Sprintf(`,"hooks":[{"hookName":"createContainer","path":"/bin/sh","args":["sh","-c","cat >%s"]}]`,
-			seen))
+		madeUp(t, c, fmt.Sprintf(`,"hooks":[{"hookName":"createContainer","path":"/bin/sh",
+			"args":["sh","-c","cat >%s"]}]`, seen))
 	}
 	if !daemonless(t) {
 		cfg := settings(t, hooked)
@@ -136,7 +136,7 @@ func TestGPUsThatTasksCouldNotHaveAreRefused(t *testing.T) {
 	if onOne(t, TestGPUsThatTasksCouldNotHaveAreRefused) {
 		return
 	}
-	for what, c := range map[string]struct {
+	for fault, c := range map[string]struct {
 		spoil func(c *container.Config)
 		says  string
 	}{
@@ -157,7 +157,7 @@ func TestGPUsThatTasksCouldNotHaveAreRefused(t *testing.T) {
 		e := (&rig{t: t, config: cfg}).engine()
 		if _, err := container.New(t.Context(), e, cfg); !errors.Is(err, container.ErrUnusable) ||
 			!strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", what, err, c.says)
+			t.Errorf("%s: %v, want %q", fault, err, c.says)
 		}
 	}
 }
@@ -175,7 +175,8 @@ func TestAnEngineWithCDIIsGivenNames(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch body, _ := io.ReadAll(r.Body); {
 		case strings.HasSuffix(r.URL.Path, "/info"):
-			fmt.Fprint(w, `{"OSType":"linux","CDISpecDirs":["/etc/cdi"],"DefaultRuntime":"nvidia","Runtimes":{"runc":{}}}`)
+			fmt.Fprint(w, `{"OSType":"linux","CDISpecDirs":["/etc/cdi"],"DefaultRuntime":"nvidia",
+				"Runtimes":{"runc":{}}}`)
 		case strings.HasSuffix(r.URL.Path, "/containers/create"):
 			if err := json.Unmarshal(body, &made); err != nil {
 				t.Error(err)
