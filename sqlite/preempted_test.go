@@ -3,11 +3,13 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
 )
@@ -139,5 +141,23 @@ func eachRow(t *testing.T, db *sqlite.DB, q string, row func(scan func(...any)))
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The second attempt was taken over by another gantry, which knows neither when it was staged nor when its container was
+// created.
+func TestStartsCountForAttemptsTakenOver(t *testing.T) {
+	const s = logtest.Second
+	db := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	l := logtest.New(t, db, logtest.Info("r"))
+	first := l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, nil})
+	for i, u := range []planner.Usage{{Staged: 1 * s, Created: 2 * s, Started: 3 * s, Ended: 10 * s},
+		{Staged: unit.Never, Created: unit.Never, Started: 2 * s, Ended: 12 * s}} {
+		a := l.Start(0, first+planner.TaskID(i), 1, 0, 10*time.Second)
+		l.Event(u.Ended, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Ran: u.Ended.Sub(u.Started), Usage: u})
+	}
+	sum, err := db.Summary(t.Context(), "r")
+	if err != nil || sum.Starting == nil || math.Abs(*sum.Starting-100*4/22.0) > 1e-9 {
+		t.Errorf("starts took %v of the time, want 4 of 22 s: %v", sum.Starting, err)
 	}
 }

@@ -415,11 +415,10 @@ func (s *Summary) sumUp(r *reading) {
 	r.one("SELECT count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ?", &s.Attempts, &s.Lost)
 	r.one(`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
 		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, &s.Locality)
-	r.one(`SELECT 100.0 * total(a.started_ns - coalesce(a.staged_ns, a.queued_ns)) / nullif(total(a.ended_ns -
-		a.queued_ns
-			- max(0, a.ended_ns - a.started_ns - a.ran_ns)), 0)
-		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ? AND a.ended_ns IS NOT NULL
-			AND a.started_ns IS NOT NULL AND a.created_ns IS NOT NULL AND a.created_ns < a.started_ns`, &s.Starting)
+	// An attempt that gantry took over has no time of creation.
+	r.one(`SELECT 100.0 * nullif(total(started_ns - coalesce(staged_ns, queued_ns)), 0) /
+			nullif(total(ended_ns - queued_ns - max(0, ended_ns - started_ns - coalesce(ran_ns, ended_ns - started_ns))), 0)
+		FROM attempts WHERE run = ? AND ended_ns IS NOT NULL AND started_ns IS NOT NULL`, &s.Starting)
 	into(r, &s.Kinds, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s,
 			measured_min_s, measured_max_s, runtime_s, cpu_total_s, CAST(peak_mb * 1e6 + 0.5 AS INTEGER),
 			CAST(read_mb * 1e6 + 0.5 AS INTEGER), CAST(written_mb * 1e6 + 0.5 AS INTEGER)
