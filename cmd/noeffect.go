@@ -45,7 +45,7 @@ type idle struct {
 // idles are those of all commands. Options that only permit or bound something are not here: users may give them for
 // all workflows alike.
 var idles = []idle{
-	{"", []string{"catalog", "site", "enforce-walltime", "repair", "kilobytes"},
+	{"", []string{"catalog", "enforce-walltime", "repair", "kilobytes"},
 		func(g given) bool { return g.Flows == 0 && !g.Workloads }, "no workflow is among these"},
 	{"", []string{"env", "env-file", "secret", "mount", "network", "container-mounts", "pull", "disk", "max-output",
 		"tmp", "starts", "ahead", "startup", "host-model", "grace", "cdi-dir"}, given.containerless,
@@ -72,7 +72,7 @@ var idles = []idle{
 		pol, err := policy.Parse(g.set.Policy) // that of a server may be changed
 		return g.Command.Name != "submit" && err == nil && !policy.Preempts(pol)
 	}, "this policy preempts no task (gantry policies says which do)"},
-	{"", []string{"catalog", "site", "enforce-walltime", "container-mounts"},
+	{"", []string{"catalog", "enforce-walltime", "container-mounts"},
 		func(g given) bool { return !g.Pegasus() }, "it is for workflows of Pegasus, and none is among these"},
 	{"", []string{"enforce-walltime"}, func(g given) bool { return !g.Limited },
 		"no profile of these workflows has a maxwalltime"},

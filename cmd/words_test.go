@@ -105,6 +105,9 @@ func TestDefineNeedsAVariable(t *testing.T) {
 		expect(t, exitInput, []string{"--site hpcc has no effect here", "did you mean hpc?"},
 			append(command, "--site=hpcc", sites)...)
 		expect(t, exitOK, nil, append(command, "--site=hpc", sites)...)
+		expect(t, exitInput, []string{"--site has no effect here: no program of these workflows comes from a catalog"},
+			append(slices.Clone(command), "--site=hpc", dax)...)
+		expect(t, exitInput, []string{"--site has no effect here"}, append(slices.Clone(command), "--site=hpc", flow)...)
 	}
 }
 
@@ -130,7 +133,7 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 			"--max-output=1MB", "--mount=/etc/hosts:/e:ro", "--startup=1s", "--pull=never"}},
 		{input, append(null, flow), "no file is read", []string{"--inputs=."}},
 		{input, append(null, dax), "no task runs its command by a shell", []string{"--shell=sh"}},
-		{input, append(simulated, flow), "workflows of Pegasus", []string{"--site=local", "--catalog=c.yml",
+		{input, append(simulated, flow), "workflows of Pegasus", []string{"--catalog=c.yml",
 			"--enforce-walltime"}},
 		{input, []string{"run", "--quiet", "--dry-run", dir, "--emulate", flow}, "workflows of Pegasus",
 			[]string{"--container-mounts"}},
@@ -141,11 +144,11 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{input, append(simulated, "--policy=mrcp-rm", dax), "no workflow has a deadline", []string{"--reject-late"}},
 		{input, append(simulated, "--image=some", flow), "no task is emulated",
 			[]string{"--time-scale=0.5", "--size-scale=2", "--checkpoint=1MB"}},
-		{input, []string{"check", flow}, "workflows of Pegasus", []string{"--site=local", "--enforce-walltime"}},
+		{input, []string{"check", flow}, "workflows of Pegasus", []string{"--enforce-walltime"}},
 		{input, []string{"check", dax}, "nothing to repair", []string{"--repair"}},
-		{input, []string{"check", nodes}, "no workflow is among these", []string{"--site=local", "--catalog=c.yml",
+		{input, []string{"check", nodes}, "no workflow is among these", []string{"--catalog=c.yml",
 			"--enforce-walltime", "--repair", "--kilobytes"}},
-		{input, []string{"check", load}, "workflows of Pegasus", []string{"--site=local", "--catalog=c.yml"}},
+		{input, []string{"check", load}, "workflows of Pegasus", []string{"--catalog=c.yml"}},
 		{input, []string{"check", nodes, load}, "nothing to repair", []string{"--repair"}},
 		{input, []string{"convert", flow}, "nothing to repair", []string{"--repair"}},
 		{input, []string{"convert", flow}, "none is among these", []string{"--gflops=2", "--graph=dag.dot"}},

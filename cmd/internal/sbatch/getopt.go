@@ -203,13 +203,16 @@ func fromEnv(table []option, variables string, env func(string) (string, bool)) 
 	return opts
 }
 
-// only reads a command line that has options and no arguments.
+// only reads a command line that has options and no arguments; a question for help counts behind an argument, too.
 func only(table []option, args []string) ([]given, error) {
 	opts, rest, err := getopt(table, args)
-	if err == nil && len(rest) > 0 {
-		err = usagef("%q is no option", rest[0])
+	if err != nil || len(rest) == 0 {
+		return opts, err
 	}
-	return opts, err
+	if more, err := only(table, rest[1:]); err == nil && has(more, "help") {
+		return more, nil
+	}
+	return opts, usagef("%q is no option", rest[0])
 }
 
 // given is an option with its value.

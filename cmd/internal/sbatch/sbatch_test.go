@@ -334,6 +334,12 @@ func TestQueueTellsWhenJobsStart(t *testing.T) {
 			t.Errorf("squeue %s: %v\n%s\nwant\n%s", args, err, b.String(), want)
 		}
 	}
+	if q, err := sbatch.ParseQueue([]string{"word", "--help"}, "root", noEnv); err != nil || q.Ask != sbatch.Help {
+		t.Errorf("squeue word --help: %v", err)
+	}
+	if _, err := sbatch.ParseQueue([]string{"word", "-h"}, "root", noEnv); err == nil {
+		t.Error("squeue takes a word")
+	}
 }
 
 func TestAccountPrints(t *testing.T) {
