@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"io/fs"
 	"os"
@@ -49,12 +48,12 @@ func TestSnakemake(t *testing.T) {
 	runs := filepath.Join(top, "runs")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, snakemake, "--profile", "profile", "result/one.count")
+	var as *syscall.SysProcAttr
 	if os.Geteuid() == 0 { // jobs of root's run as another user than Snakemake would
 		const nobody = 65534
 		t.Setenv("SUDO_UID", "65534")
 		t.Setenv("SUDO_GID", "65534")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		if err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -65,14 +64,17 @@ func TestSnakemake(t *testing.T) {
 		}
 	}
 	serveIn(t, runs)
-	cmd.Dir = work
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+work, "GANTRY_DIR="+runs,
-		"GANTRY_IMAGE=gantry/snakemake", "GANTRY_WORKFLOW=words")
-	var says bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &says, &says
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("snakemake: %v\n%s", err, says.String())
+	call := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(ctx, snakemake, append([]string{"--profile", "profile"}, args...)...)
+		cmd.Dir, cmd.SysProcAttr = work, as
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+work, "GANTRY_DIR="+runs,
+			"GANTRY_IMAGE=gantry/snakemake", "GANTRY_WORKFLOW=words")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("snakemake: %v\n%s", err, out)
+		}
 	}
+	call("result/one.count")
 	data, err := os.ReadFile(filepath.Join(work, "result", "one.count"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,4 +85,12 @@ func TestSnakemake(t *testing.T) {
 	t.Setenv("GANTRY_DIR", runs)
 	expect(t, exitOK, []string{"|split|COMPLETED", "|count|COMPLETED"}, "sacct", "-a", "-P", "-o",
 		"JobID,JobName,State")
+	call("--immediate-submit", "--notemp")
+	if n := one[int](t, runs, "SELECT count(*) FROM edges"); n != 5 { // 2 of counts, 2 of the report, 1 of all
+		t.Errorf("the server has seen %d dependencies of jobs that had not ended, want 5", n)
+	}
+	expect(t, exitOK, nil, "drain")
+	if _, err := os.Stat(filepath.Join(work, "result", "report.txt")); err != nil {
+		t.Error(err)
+	}
 }

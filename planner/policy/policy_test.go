@@ -5,7 +5,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"gantry/planner/plannertest"
 	"gantry/planner/policy"
 )
 
@@ -88,5 +90,30 @@ func TestTheReadmeHasALineForEachPolicy(t *testing.T) {
 	}
 	if want := fmt.Sprintf("| %d to choose from, ", len(policy.Table())); !strings.Contains(string(text), want) {
 		t.Errorf("README.md does not say %q", want)
+	}
+}
+
+// A server that is handed each job of a graph once it is ready, with its tail, ranks ready jobs as one that has the
+// whole graph. Policies that plan ahead decide otherwise: they keep the wide node for b, which comes after a.
+func TestTailsRankReadyTasksAndWholeGraphsAreForPlans(t *testing.T) {
+	const nodes = "nodes 1 2\nscale 10\n"
+	for name, want := range map[string][2]string{
+		"hr":   {"n0 a\nn1 ccbbb\n..bbb", "n0 a\nn1 ccbbb\n..bbb"},
+		"heft": {"n0 acc\nn1 .bbb\n.bbb", "n0 a\nn1 ccbbb\n..bbb"},
+	} {
+		for k, flows := range []string{"W a=10 b=30x2 a>b c=20", "W a=10 c=20\nX @10 b=30x2"} {
+			s, err := plannertest.Parse(nodes + flows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k == 1 {
+				s.Flows[0].Tasks[0].Tail = 30 * time.Second
+			}
+			pol, err := policy.Parse(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Bench(t, pol).RunAll().Want(want[k])
+		}
 	}
 }
