@@ -8,8 +8,6 @@ import (
 	"gantry/executor"
 	"gantry/executor/enginetest"
 	"gantry/planner"
-	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -46,19 +44,8 @@ type stay struct {
 func simulate(t *testing.T, p *planner.Platform, spec string, subs ...executor.Submission) (map[string]stay,
 	executor.Result) {
 	t.Helper()
-	return simulateWith(t, p, spec, predict.ErrorModel{}, subs...)
-}
-
-func simulateWith(t *testing.T, p *planner.Platform, spec string, errors predict.ErrorModel,
-	subs ...executor.Submission) (map[string]stay, executor.Result) {
-	t.Helper()
-	pol, err := policy.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := &predict.Declared{Model: errors}
 	got := map[string]stay{}
-	e := enginetest.With(t, p, pol, declared, subs...)
+	e := enginetest.New(t, p, enginetest.Policy(t, spec), subs...)
 	var names []string
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 		for _, a := range admitted {

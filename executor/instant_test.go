@@ -3,6 +3,8 @@ package executor_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,46 @@ import (
 	"gantry/planner/unit"
 	"gantry/trace"
 )
+
+// dag reads "a=2 b=3; a>b": tasks with their runtimes in seconds, then edges.
+func dag(name, text string) *trace.Workflow {
+	w := &trace.Workflow{Name: name, Label: name}
+	tasks, edges, _ := strings.Cut(text, ";")
+	at := map[string]int32{}
+	for i, f := range strings.Fields(tasks) {
+		id, run, _ := strings.Cut(f, "=")
+		seconds, err := strconv.ParseFloat(run, 64)
+		if err != nil {
+			panic(err)
+		}
+		at[id] = int32(i)
+		w.Tasks = append(w.Tasks, trace.Task{ID: id, Kind: id, Cores: 1, Retries: -1,
+			Runtime: time.Duration(seconds * 1e9)})
+	}
+	for _, e := range strings.Fields(edges) {
+		from, to, _ := strings.Cut(e, ">")
+		p, c := at[from], at[to]
+		w.Tasks[p].Children = append(w.Tasks[p].Children, c)
+		w.Tasks[c].Parents = append(w.Tasks[c].Parents, p)
+	}
+	return w
+}
+
+func single(speeds ...float64) *planner.Platform {
+	p := &planner.Platform{Groups: []string{""}}
+	for i, s := range speeds {
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("P", i+1), Speed: s,
+			Capacity: unit.Vector{1000, unit.Unlimited, unit.Unlimited}})
+	}
+	return p
+}
+
+// slots is one node of several cores.
+func slots(cores int64) *planner.Platform {
+	return &planner.Platform{Groups: []string{""},
+		Nodes: []planner.Node{{Name: "P", Speed: 1, Capacity: unit.Vector{1000 * cores, unit.Unlimited,
+			unit.Unlimited}}}}
+}
 
 // chain is a workflow of tasks one after another, of the given seconds each; 0 is a task without time.
 func chain(name string, runs ...int) *trace.Workflow {

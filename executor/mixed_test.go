@@ -558,27 +558,6 @@ func TestPreemptedTasksLoseNoWork(t *testing.T) {
 	}
 }
 
-// At 10 s, C is ready: it finishes at 40 s in the place of L, and at 90 s behind it. No rearrangement of the queue may
-// hide that it can preempt.
-func TestEveryRearrangementLetsTasksPreemptOnAFullMachine(t *testing.T) {
-	for _, arrange := range []string{"none", "easy", "conservative", "priority"} {
-		expectStays(t, clusters(true, 3), "pipeline:sws,rank-hybd,"+arrange+",aa,lower-rank",
-			"L R1[0,10] P R1[0,10] C R1[10,40] D R1[40,140] L R1[40,90]",
-			[]float64{140}, rigid("w", "P 1 10 L 2 60 C 3 30:P D 1 100:C", 0))
-	}
-}
-
-// At 10 s, t takes the place of v. Then v, whose rank is 60, stands in the queue before u (30), and continues where
-// there is room (figure 3-10: Q = Q + {t_r}). Conservative backfilling arranges the queue by estimated starts before,
-// so that u comes before t.
-func TestPreemptedTasksEnterTheQueueAtOnce(t *testing.T) {
-	for _, arrange := range []string{"none", "easy", "priority"} {
-		expectStays(t, clusters(true, 2, 3), "pipeline:sws,rank-hybd,"+arrange+",aa,lower-rank",
-			"p R1[0,10] v R2[0,10] t R2[10,30] v R1[10,60] d R2[30,130] u R2[30,60]", []float64{130},
-			rigid("w", "p 2 10,10 v 2 60,60 u 2 30,30 t 3 20,20:p d 1 100,100:t", 0))
-	}
-}
-
 // When c arrives, at 20 s, the file of a1 is on its way since 2 s and there at 22 s: what is left of a is a2 on R1,
 // which x holds until 30 s. By a copy that begins at 20 s it would take until 45 s, longer than b.
 func TestRemainingTimeCountsOnCopiesUnderWay(t *testing.T) {

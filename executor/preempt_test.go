@@ -429,3 +429,32 @@ func (w *wayPolicy) Plan(ctx context.Context, c *planner.Cycle) error {
 	}
 	return nil
 }
+
+// On random loads regular tasks are suspended, more than a few, and continue where they were; tasks of deadline jobs
+// never are.
+func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
+	for _, spec := range []string{"pds", "3dsf", "pds:leave,late=ahead"} {
+		left := 0
+		for seed := range seedtest.Seeds(t, 160) {
+			rec := runRandom(t, spec, seed)
+			for _, ev := range rec.events {
+				switch b := ev.Body.(type) {
+				case *planner.PlanCommitted:
+					for _, o := range b.Orders {
+						switch o.Kind {
+						case planner.OrderSuspend, planner.OrderCheckpoint, planner.OrderKill:
+							left++
+							if rec.classes[rec.tasks[o.Task].Workflow] == planner.Deadline {
+								t.Fatalf("%s, seed %d: %s of task %d, whose job has a deadline", spec, seed, o.Kind,
+									o.Task)
+							}
+						}
+					}
+				}
+			}
+		}
+		if left < seedtest.Times(160)/32 {
+			t.Errorf("%s: %d tasks made room on the loads: they do not test it", spec, left)
+		}
+	}
+}

@@ -13,20 +13,6 @@ import (
 	"gantry/trace"
 )
 
-// Both chains have a rank of 16 s at the mean speed of 3/2: 12 + 4 and 8 + 8. As sums of float64 they differ, and the
-// second starts first.
-func TestEqualRanksOnNodesOfDifferentSpeedsAreTies(t *testing.T) {
-	for _, spec := range []string{"cpp", "owm", "fdws", "hr", "fwp", "heft", "wheft"} {
-		got, _ := simulate(t, single(2, 1), spec, executor.Submission{Name: "w",
-			Workflow: dag("w", "a=18 b=6 c=12 d=12; a>b c>d")})
-		for task, w := range schedule("a@1[0,9] c@2[0,12] b@1[9,12] d@1[12,18]") {
-			if got[task] != w {
-				t.Errorf("%s: task %s: %+v, want %+v", spec, task, got[task], w)
-			}
-		}
-	}
-}
-
 // t00 and t02 have one rank, 56/3 s: ids decide between them, and the order in which CPWS lets them enter decides where
 // t00 runs.
 func TestEqualRanksOnSeveralClustersAreTies(t *testing.T) {

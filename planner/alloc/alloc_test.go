@@ -120,3 +120,35 @@ func TestARigidTaskIsNotExpectedToFindACopyThatNobodyAskedFor(t *testing.T) {
 		n0
 		n1 aaaa..bbbbbbbbbb`)
 }
+
+// At 10 s, c is ready: it finishes at 40 s in the place of l, and at 90 s behind it. No rearrangement of the queue may
+// hide that it can preempt.
+func TestEveryRearrangementLetsTasksPreemptOnAFullMachine(t *testing.T) {
+	for _, arrange := range []string{"none", "easy", "conservative", "priority"} {
+		run(t, "pipeline:sws,rank-hybd,"+arrange+",aa,lower-rank", `
+			nodes 3
+			scale 10
+			W p=10 l=60x2^ c=30x3 d=100 p>c c>d`, `
+			n0 pccclllll
+			   lccclllll
+			   lcccdddddddddd`)
+	}
+}
+
+// At 10 s, t takes the place of v. Then v, whose rank is 60, stands in the queue before u (30), and continues where
+// there is room (figure 3-10: Q = Q + {t_r}). Conservative backfilling arranges the queue by estimated starts before,
+// so that u comes before t.
+func TestPreemptedTasksEnterTheQueueAtOnce(t *testing.T) {
+	for _, arrange := range []string{"none", "easy", "priority"} {
+		run(t, "pipeline:sws,rank-hybd,"+arrange+",aa,lower-rank", `
+			nodes 2 3
+			groups 1 1
+			scale 10
+			W p=10x2 v=60x2^ u=30x2 t=20x3 d=100 p>t t>d`, `
+			n0 pvvvvv
+			   pvvvvv
+			n1 vttuuu
+			   vttuuu
+			   .ttdddddddddd`)
+	}
+}

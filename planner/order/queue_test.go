@@ -1,11 +1,6 @@
 package order_test
 
-import (
-	"testing"
-
-	"gantry/planner/plannertest"
-	"gantry/planner/policy"
-)
+import "testing"
 
 // The order in which each queue serves what waits behind a on one core.
 func TestQueuesServeInTheirOrder(t *testing.T) {
@@ -23,24 +18,16 @@ func TestQueuesServeInTheirOrder(t *testing.T) {
 		"hr":            "n0 aadebbbcfffff",
 		"pipeline:fcfs": "n0 aabbbdfffffce", // as they became ready
 	} {
-		pol, err := policy.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(spec, func(t *testing.T) { plannertest.New(t, pol, scenario).RunAll().Want(want) })
+		t.Run(spec, func(t *testing.T) { run(t, spec, scenario).Want(want) })
 	}
 }
 
 // The tenant with the least share is served next.
 func TestTenantsTakeTurns(t *testing.T) {
-	pol, err := policy.Parse("drf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plannertest.New(t, pol, `
+	run(t, "drf", `
 		nodes 2
 		A  tenant=0 a=2 b=2 c=2
-		B  tenant=1 d=2 e=2 f=2`).RunAll().Want(`
+		B  tenant=1 d=2 e=2 f=2`).Want(`
 		n0 aabbcc
 		   ddeeff`)
 }

@@ -5,6 +5,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/plannertest"
+	"gantry/planner/policy"
 	"gantry/planner/rank"
 )
 
@@ -36,5 +37,19 @@ func TestUpwardRanks(t *testing.T) {
 				t.Errorf("%s\nrank of %s is %v, want %v", c.scenario, name, got, want)
 			}
 		}
+	}
+}
+
+// Both chains have a rank of 16 s at the mean speed of 3/2: 12 + 4 and 8 + 8. As sums of float64 they differ, and the
+// second starts first.
+func TestEqualRanksOnNodesOfDifferentSpeedsAreTies(t *testing.T) {
+	for _, spec := range []string{"cpp", "owm", "fdws", "hr", "fwp", "heft", "wheft"} {
+		pol, err := policy.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plannertest.New(t, pol, "nodes 1*2 1\nA a=18 b=6 c=12 d=12 a>b c>d").RunAll().Want(`
+			n0 aaaaaaaaabbbdddddd
+			n1 cccccccccccc`)
 	}
 }

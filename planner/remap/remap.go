@@ -16,7 +16,7 @@
 //     first node with room at the wanted instant. If no node has room, a search moves planned stays to other nodes, at
 //     their times (pack.go). The search is complete, so that no existing room is refused, until its steps are used up
 //     or too many stays would have to move. Then each stay goes to the node where it can be first. Small pools are
-//     exact; the oracles in package executor compare them with a search that tries all ways.
+//     exact; the oracles beside the policies compare them with a search that tries all ways.
 //
 // The paper lets estimates be exact. This package adds its own rules for wrong ones (keeper.go): the plan bends, and a
 // job whose deadline gets into danger is remapped. As long as everything ends at its estimated end none of these rules

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -321,5 +322,54 @@ func TestBisectionFindsTheBorder(t *testing.T) {
 	broken := errors.New("broken")
 	if _, err := metrics.Bisect(9, func(int) (bool, error) { return false, broken }); !errors.Is(err, broken) {
 		t.Errorf("the error is lost: %v", err)
+	}
+}
+
+// Two tenants, two nodes: what each metric of 3DSF says, computed by hand.
+func TestMetricsOfTenants(t *testing.T) {
+	p := platform(1, 1)
+	for i := range p.Nodes {
+		p.Nodes[i].Capacity = unit.Vector{2000, 10e9, 100e6}
+	}
+	p.Join(0, 0, 1e6, 0)
+	job := func(name string, at, due planner.Time, memory, disk int64) executor.Submission {
+		w := workflow(name, "t=10")
+		t := &w.Tasks[0]
+		t.Cores, t.MemoryBytes, t.DiskBps = 2, memory-executor.EmulatorMemory, disk
+		s := executor.Submission{Name: name, Workflow: w, Tenant: name[:1], At: at * 1e9, Due: due * 1e9}
+		if due > 0 {
+			s.Class = planner.Deadline
+		}
+		return s
+	}
+	// Its block of 5 MB lies on one of the nodes only, so that it is copied in 5 s or not.
+	last := job("b2", 21, 0, 1e9, 20e6)
+	last.Workflow.Files = []trace.File{{Name: "in", Size: 5e6, Sized: true, Producer: -1}}
+	last.Workflow.Tasks[0].Inputs = []int32{0}
+	last.Data = &executor.Placement{Rule: executor.Random, Block: 1 << 30, Replicas: 1, Seed: 1}
+	collector := simulate(t, "drf", p, sim.Config{}, job("a1", 0, 11, 5e9, 50e6), job("a2", 0, 11, 5e9, 50e6),
+		job("b1", 5, 16, 10e9, 20e6), last)
+	got := values(collector, metrics.Window{})
+	// a1 and a2 run 0 to 10, b1 10 to 20, b2 21 to 31 on its node or 26 to 36 on the other.
+	end, local := 31.0, 1.0
+	if got["completion_time"] > 31 {
+		end, local = 36, 0
+	}
+	held := end - 21
+	for name, want := range map[string]float64{
+		"qos_rate": 2. / 3, "completion_time": end, "throughput": 400 / end, "throughput_sojourn": (10 + 10 + 15 +
+			held) * 10 / end, "locality_rate": local,
+		"utilisation_memory": (2*5*10 + 10*10 + 1*held) / (20 * end), "utilisation_disk": (2*50*10 + 20*10 +
+			20*held) / (200 * end),
+		"utilisation": (4*10 + 2*10 + 2*held) / (4 * end),
+		// Both have jobs from 5 to 10, when a has all and b nothing.
+		"jain": 0.5, "share_a": 10 / end, "share_b": (10*0.5 + 0.5*held) / end,
+	} {
+		near(t, name, got[name], want)
+	}
+	shares := collector.Shares()
+	if len(shares) != 2 || shares[0].Tenant != "a" ||
+		!slices.Equal(shares[0].Points, []metrics.SharePoint{{At: 0, Share: 1}, {At: 10e9, Share: 0}}) {
+		t.Errorf("shares over time: %+v", shares)
 	}
 }

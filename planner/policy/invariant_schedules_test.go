@@ -1,4 +1,4 @@
-package executor_test
+package policy_test
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package executor_test
+package alloc_test
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"gantry/executor"
 	"gantry/executor/enginetest"
 	"gantry/planner"
-	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -303,35 +302,6 @@ func TestLateJobsAreFoundAnywhereInTheQueue(t *testing.T) {
 		added.Name, added.Grows = "last", &executor.Growth{Of: 2, After: [][]planner.TaskID{{2}}}
 		expect(t, only(serveAll(t, spec, p, slices.Insert(jobs(30), 3, added)...), "start"), "0 start busy n1",
 			"12 start last n1", "42 start more n1", "90 start next n1", "215 start wide n1")
-	}
-}
-
-// On random loads regular tasks are suspended, more than a few, and continue where they were; tasks of deadline jobs
-// never are.
-func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
-	for _, spec := range []string{"pds", "3dsf", "pds:leave,late=ahead"} {
-		left := 0
-		for seed := range seedtest.Seeds(t, 160) {
-			rec := runRandom(t, spec, seed)
-			for _, ev := range rec.events {
-				switch b := ev.Body.(type) {
-				case *planner.PlanCommitted:
-					for _, o := range b.Orders {
-						switch o.Kind {
-						case planner.OrderSuspend, planner.OrderCheckpoint, planner.OrderKill:
-							left++
-							if rec.classes[rec.tasks[o.Task].Workflow] == planner.Deadline {
-								t.Fatalf("%s, seed %d: %s of task %d, whose job has a deadline", spec, seed, o.Kind,
-									o.Task)
-							}
-						}
-					}
-				}
-			}
-		}
-		if left < seedtest.Times(160)/32 {
-			t.Errorf("%s: %d tasks made room on the loads: they do not test it", spec, left)
-		}
 	}
 }
 

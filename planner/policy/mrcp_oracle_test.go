@@ -1,4 +1,4 @@
-package executor_test
+package policy_test
 
 import (
 	"encoding/binary"
@@ -6,9 +6,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
@@ -632,5 +634,43 @@ func TestMRCPLosesToNobodyOnABatch(t *testing.T) {
 	}
 	if won < seedtest.Times(100)/16 {
 		t.Errorf("mrcp-rm had fewer late than all others only %d times", won)
+	}
+}
+
+// The model has all tasks over by 9 s; the plan, which has the copy of what one of them reads, by 12 s.
+func TestMRCPPredictsCopies(t *testing.T) {
+	const s = time.Second
+	writes := Task{Run: 6 * s, Copy: 6 * s, Cores: 1000, Stage: 1}
+	course, err := Simulate(Instance{Held: true,
+		Nodes: []Node{{Cores: 1000, Speed: 1}, {Cores: 1000, Speed: 1}},
+		Workflows: []Workflow{{Due: 11e9, Tasks: []Task{writes, writes,
+			{Run: 3 * s, Cores: 1000, Stage: 2, Parents: []int{0, 1}}}}}}, "mrcp-rm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := course.Stays[2].End; end != 12e9 || len(course.Notes) != 1 || course.Notes[0].At != end ||
+		!strings.Contains(course.Notes[0].Text, "missed by 1s") {
+		t.Errorf("it ends at %v: %+v", end, course.Notes)
+	}
+}
+
+// The reduce tasks of the first workflow run beside the map tasks of the second, one at a time.
+func TestMRCPPlansMapAndReduceSlotsApart(t *testing.T) {
+	const s = time.Second
+	maps := func(run time.Duration) Task {
+		return Task{Run: run, Cores: 1000, Memory: executor.EmulatorMemory + 1, Stage: 1}
+	}
+	reduces := func(run time.Duration) Task {
+		return Task{Run: run, Cores: 1, Memory: executor.EmulatorMemory + 1e9, Stage: 2, Parents: []int{0}}
+	}
+	course, err := Simulate(Instance{Nodes: []Node{{Cores: 1001, Memory: 1100e6, Speed: 1}},
+		Workflows: []Workflow{{Due: 16e9, Tasks: []Task{maps(4 * s), reduces(6 * s), reduces(6 * s)}},
+			{Due: 100e9, Tasks: []Task{maps(5 * s), reduces(3 * s)}}}}, "mrcp-rm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := Difference(course.Stays, []Stay{{0, 0, 0, 0, 4e9}, {0, 1, 0, 4e9, 10e9}, {0, 2, 0, 10e9, 16e9},
+		{1, 0, 0, 4e9, 9e9}, {1, 1, 0, 16e9, 19e9}}, true); d != "" {
+		t.Error(d)
 	}
 }

@@ -9,7 +9,7 @@
 //		return Difference(course.Stays, myOracle(i), true), nil
 //	})
 
-package executor_test
+package policy_test
 
 import (
 	"cmp"

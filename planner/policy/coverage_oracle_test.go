@@ -1,4 +1,4 @@
-package executor_test
+package policy_test
 
 import (
 	"fmt"
@@ -166,7 +166,7 @@ func TestOraclesCoverWhatTheTableSays(t *testing.T) {
 	for _, f := range features {
 		row += " " + f.name + " |"
 	}
-	text, err := os.ReadFile("../CONTRIBUTING.md")
+	text, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}

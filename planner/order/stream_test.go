@@ -1,0 +1,175 @@
+package order_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gantry/planner"
+	"gantry/planner/alloc"
+	"gantry/planner/plannertest"
+	"gantry/planner/policy"
+)
+
+// run has a policy serve a scenario, and returns what happened.
+func run(t *testing.T, spec, scenario string) *plannertest.Bench {
+	t.Helper()
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plannertest.New(t, pol, scenario).RunAll()
+}
+
+// stream is the worked example of the online policies: a diamond, a chain and a fork, some seconds apart.
+func stream(nodes string, apart int) string {
+	return fmt.Sprintf(`
+		nodes %s
+		X     a=2 b=3 c=4 d=2 a>bc bc>d
+		Y @%d e=3 f=1 e>f
+		Z @%d g=1 h=1 i=1 k=1 l=1 g>hik hik>l`, nodes, apart, 2*apart)
+}
+
+// columns has the tasks of each second of a picture, on whichever core they are.
+func columns(picture string) (out []string) {
+	for line := range strings.SplitSeq(picture, "\n") {
+		for i, task := range strings.TrimSpace(line[2:]) {
+			if i == len(out) {
+				out = append(out, "")
+			}
+			letters := []byte(strings.Trim(out[i]+string(task), "."))
+			slices.Sort(letters)
+			out[i] = string(letters)
+		}
+	}
+	return out
+}
+
+func TestPoliciesOnAStreamOfThreeWorkflows(t *testing.T) {
+	for _, c := range []struct {
+		policy string
+		apart  int
+		want   string
+	}{
+		{"gbf:first", 1, "n0 aabbbfghddl\nn1 .eeeccccik"},
+		{"cpp", 1, "n0 aaccccfddil\nn1 .eeebbbghk"},
+		{"owm:order=highest", 1, "n0 aaccccgddkl\nn1 .eeebbbhif"},
+		{"owm", 1, "n0 aaghfklbbbdd\nn1 .eeeicccc"},
+		{"fdws", 1, "n0 aaghilccccdd\nn1 .eeekfbbb"},
+		{"hr", 1, "n0 aaghfklbbbdd\nn1 .eeeicccc"},
+		{"fwp", 1, "n0 aaccccilbbbdd\nn1 .eeeghkf"},
+		{"wheft", 0, "n0 aaccccfddkl\nn1 eeegbbbhi"},
+	} {
+		t.Run(c.policy, func(t *testing.T) {
+			two := run(t, c.policy, stream("1 1", c.apart))
+			two.Want(c.want)
+			if one := run(t, c.policy, stream("2", c.apart)); !slices.Equal(columns(one.Ran()), columns(two.Ran())) {
+				t.Errorf("on one node of two cores:\n%s\nand on two nodes:\n%s", one.Ran(), two.Ran())
+			}
+		})
+	}
+}
+
+// The mean speed is 1. At 6 s the slowdown of C, which has waited for its second half, is (6 + 9) / 12 = 1.25, and that
+// of E (2 + 9) / 9 = 1.22. By the mean run times, 4/3 as long, E would come first: 1.17 against 1.13.
+func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testing.T) {
+	run(t, "fwp", `
+		nodes 1*3/2 1*1/2
+		A     a=9
+		C     c=3 d=9 c>d
+		E @4  e=9`).Want(`
+		n0 aaaaaadddddd
+		n1 cccccceeeeeeeeeeeeeeeeee`)
+}
+
+// At 5 s both nodes are past the ends they were estimated to have, and so about to be free, whatever they have run: b
+// takes the first.
+func TestWorkloadHEFTExpectsOverrunsToEndAtOnce(t *testing.T) {
+	run(t, "wheft", `
+		nodes 1 1
+		C     c=2(20)
+		A @1  a=1(10)
+		B @5  b=1(10)`).Want(`
+		n0 ccccccccccccccccccccbbbbbbbbbb
+		n1 .aaaaaaaaaa`)
+}
+
+// At 5 s the first node runs a task that should have ended, and so is as soon free as the second, which is idle: of
+// equal finishes the lower node has b. With overrun=soon it is free a millisecond later.
+func TestWorkloadHEFTTakesOverrunsAsEndingNow(t *testing.T) {
+	for spec, want := range map[string]string{"wheft": "n0 ccccccccccccccccccccbbbbbbbbbb\nn1",
+		"wheft:overrun=soon": "n0 cccccccccccccccccccc\nn1 .....bbbbbbbbbb"} {
+		run(t, spec, "nodes 1 1\nC c=2(20)\nB @5 b=1(10)").Want(want)
+	}
+}
+
+// a and b have one rank; b becomes free first.
+func TestPlansTakeTasksOfOneRankByTheirIDs(t *testing.T) {
+	for _, spec := range []string{"heft", "wheft"} {
+		run(t, spec, "nodes 1\nW x=1 y=2 a=1 b=1 x>b y>a").Want("n0 yyxab")
+	}
+}
+
+// One fast and one slow node: the long task waits for the fast one though the slow one is idle, and its workflow waits
+// with it.
+func TestOWMWaitsForAFasterBusyNode(t *testing.T) {
+	run(t, "owm:order=highest", `
+		nodes 1*3/2 1*1/2
+		U     a=6 b=3
+		V     e=6 f=1.5 e>f`).Want(`
+		n0 eeeeaaaaf
+		n1 ....bbbbbb`)
+}
+
+// At 0 s there is no room for b, and so c starts; at 3 s there is.
+func TestTasksPassedOverAreLookedAtAgain(t *testing.T) {
+	for _, spec := range []string{"gbf:pick=first", "owm", "fdws", "hr", "fwp"} {
+		run(t, spec, "nodes 1 4\nA a=3x4\nB b=9x4 c=6").Want("n0 cccccc\nn1" +
+			strings.Repeat(" aaabbbbbbbbb\n", 4))
+	}
+}
+
+// probe notes the distances of workflows from FWP's target before its first choice of every instant.
+type probe struct {
+	planner.Allocator[alloc.Skipper]
+	fwp  *policy.FWP
+	seen map[planner.Time][]float64
+}
+
+func (p *probe) Allocate(ctx context.Context, c *planner.Cycle, q alloc.Skipper) error {
+	if p.seen[c.Now()] == nil {
+		for w := range planner.WorkflowID(c.Workflows()) {
+			d := math.NaN()
+			if left, _ := c.Progress(w); left > 0 {
+				d = p.fwp.Distance(c, w)
+			}
+			p.seen[c.Now()] = append(p.seen[c.Now()], d)
+		}
+	}
+	return p.Allocator.Allocate(ctx, c, q)
+}
+
+func TestFWPComparesSlowdownsWithItsTarget(t *testing.T) {
+	pol, err := policy.Parse("fwp:k=4,m=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fwp := pol.(*policy.FWP)
+	pr := &probe{fwp.Allocate, fwp, map[planner.Time][]float64{}}
+	fwp.Allocate = pr
+	plannertest.New(t, fwp, stream("1 1", 1)).RunAll()
+	gone := math.NaN()
+	for at, want := range map[planner.Time][]float64{2e9: {0, -0.5, 0}, 4e9: {0.125, 0, 2. / 3},
+		5e9: {0.25, 0.25, 2. / 3}, 6e9: {0.375, 0.5, 1},
+		7e9: {0.5, 0.75, 1}, 8e9: {-0.25, gone, gone}} {
+		for w := range want {
+			got := pr.seen[at][w]
+			if math.Abs(got-want[w]) > 1e-9 || math.IsNaN(got) != math.IsNaN(want[w]) {
+				t.Errorf("at %v workflow %d is %v from the target, want %v", at, w, got, want[w])
+			}
+		}
+	}
+}
