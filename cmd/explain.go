@@ -403,6 +403,12 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 		if a.Read != nil && a.Written != nil {
 			used = append(used, term.Size(a.Read)+" read", term.Size(a.Written)+" written")
 		}
+		if a.GPU != nil {
+			used = append(used, term.Span(a.GPU)+" of GPU")
+		}
+		if a.PeakGPUMemory != nil {
+			used = append(used, term.Size(a.PeakGPUMemory)+" of GPU memory at most")
+		}
 		if len(used) > 0 {
 			text += "; " + strings.Join(used, ", ")
 		}

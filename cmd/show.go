@@ -33,7 +33,7 @@ It works during a run.
 
 Task types: "estimated" is the mean estimate of the policy; "measured" is the mean time from inputs in place to the
 end, with the start of the container (of tasks that succeeded). CPU time, bytes read and written are sums over all
-attempts; peak memory is the largest. "-" means not measured.
+attempts, as is the time in which kernels ran on GPUs; peaks of memory are the largest. "-" means not measured.
 
 Estimates (--all), by source: estimated over measured, and the mean error in percent of measured.
 

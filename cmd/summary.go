@@ -202,18 +202,26 @@ func printWorkflows(b *term.Sheet, s *sqlite.Summary, most int) {
 // printTypes prints a table of at most most types of task.
 func printTypes(b *term.Sheet, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeKind)
-	t := term.NewTable(b, withColumn(expected != nil, 3, "-predicted", "type", "-tasks", "-estimated",
-		"-measured",
-		"-min", "-max", "-CPU", "-peak memory", "-read", "-written")...)
+	head := []string{"type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read",
+		"-written"}
+	gpus := slices.ContainsFunc(s.Kinds, func(k sqlite.KindSummary) bool {
+		return k.GPU != nil || k.PeakGPUMemory != nil
+	})
+	if gpus {
+		head = append(head, "-GPU", "-peak GPU memory")
+	}
+	t := term.NewTable(b, withColumn(expected != nil, 3, "-predicted", head...)...)
 	for i, k := range s.Kinds {
 		if t.Full(i, most, len(s.Kinds)) {
 			break
 		}
-		t.Row(withColumn(expected != nil, 3, term.Span(expected[k.Kind]), k.Kind, strconv.Itoa(k.Tasks),
-			term.Span(k.Estimated),
-			term.Span(k.Measured), term.Span(k.Shortest), term.Span(k.Longest), term.Span(k.CPU),
-			term.Size(k.PeakMemory), term.Size(k.Read),
-			term.Size(k.Written))...)
+		row := []string{k.Kind, strconv.Itoa(k.Tasks), term.Span(k.Estimated), term.Span(k.Measured),
+			term.Span(k.Shortest), term.Span(k.Longest), term.Span(k.CPU), term.Size(k.PeakMemory), term.Size(k.Read),
+			term.Size(k.Written)}
+		if gpus {
+			row = append(row, term.Span(k.GPU), term.Size(k.PeakGPUMemory))
+		}
+		t.Row(withColumn(expected != nil, 3, term.Span(expected[k.Kind]), row...)...)
 	}
 	t.End()
 }

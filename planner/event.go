@@ -273,8 +273,8 @@ func Outcomes() []Outcome {
 // reached.
 //
 // A member is a counter of the log: its json tag names it in event bodies and names its column in table attempts. The
-// tag missing names the flag of Missing that makes the column NULL; a counter without this tag is always known. To add
-// a counter, add a member here.
+// tag missing names the flag of Missing that makes the column NULL. A counter without this tag is always known, unless
+// it is a pointer: nil makes the column NULL. To add a counter, add a member here.
 type Usage struct {
 	Queued  Time `json:"queued_ns"`  // ordered by the planner
 	Staged  Time `json:"staged_ns"`  // inputs in place
@@ -298,7 +298,10 @@ type Usage struct {
 	OOMKills     int64      `json:"oom_kills"`
 	DroppedBytes unit.Bytes `json:"dropped_bytes"` // of standard output and error, beyond the kept part of each
 	Signal       int64      `json:"signal"`        // that ended the program; 0: none did, or nobody knows
-	Missing      Counters   `json:"missing"`       // counters that could not be read: unknown, not zero
+	// of all its GPUs together: the time in which kernels ran, and the most memory that was used
+	GPUTime       *time.Duration `json:"gpu_ns"`
+	PeakGPUMemory *unit.Bytes    `json:"peak_gpu_memory_bytes"`
+	Missing       Counters       `json:"missing"` // counters that could not be read: unknown, not zero
 	// read back from the kernel; a zero field was not applied or not readable
 	Applied Limits `json:"applied"`
 }

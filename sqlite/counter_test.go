@@ -26,6 +26,11 @@ func columnsOfUsage(v reflect.Value, prefix string, next *int64, columns map[str
 		case v.Field(i).Type() == reflect.TypeFor[planner.Counters]():
 		case v.Field(i).Kind() == reflect.Struct:
 			columnsOfUsage(v.Field(i), "applied_", next, columns)
+		case v.Field(i).Kind() == reflect.Pointer:
+			*next++
+			v.Field(i).Set(reflect.New(v.Field(i).Type().Elem()))
+			v.Field(i).Elem().SetInt(*next)
+			columns[name] = *next
 		default:
 			*next++
 			v.Field(i).SetInt(*next)
@@ -75,6 +80,7 @@ func TestEveryCounterOfUsageIsAColumn(t *testing.T) {
 			}
 		}
 		if null := query[int](t, path, "SELECT count(*) FROM attempts WHERE attempt = 1 AND cpu_user_ns IS NULL AND "+
+			"gpu_ns IS NULL AND peak_gpu_memory_bytes IS NULL AND "+
 			"read_ops IS NULL AND applied_pids IS NULL AND staged_ns IS NULL"); null != 1 {
 			t.Error("what was not measured is not NULL")
 		}

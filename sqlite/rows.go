@@ -87,6 +87,13 @@ func appendCounters(v []driver.Value, counters []counter, u *planner.Usage, ende
 		if len(c.index) > 1 {
 			member = member.Field(c.index[1])
 		}
+		if member.Kind() == reflect.Pointer {
+			if member.IsNil() {
+				v = append(v, nil)
+				continue
+			}
+			member = member.Elem()
+		}
 		n := member.Int()
 		switch {
 		case c.instant:

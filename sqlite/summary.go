@@ -178,8 +178,8 @@ type PlanSummary struct {
 
 // KindSummary is all tasks of one type. Estimated, Measured and Runtime are means over the attempts that succeeded:
 // Estimated as the policy estimated at the start unless it took a default, Measured its equal (from inputs in place to
-// the end, so the start of the container is in both), Runtime the program alone. CPU, Read and Written are sums over
-// all attempts, PeakMemory is the largest.
+// the end, so the start of the container is in both), Runtime the program alone. CPU, GPU, Read and Written are sums
+// over all attempts, PeakMemory and PeakGPUMemory are the largest.
 type KindSummary struct {
 	Kind       string `json:"kind"`
 	Tasks      int    `json:"tasks"`
@@ -195,6 +195,9 @@ type KindSummary struct {
 	PeakMemory *int64 `json:"peak_memory_bytes"`
 	Read       *int64 `json:"read_bytes"`
 	Written    *int64 `json:"written_bytes"`
+
+	GPU           *Span  `json:"gpu_s"`
+	PeakGPUMemory *int64 `json:"peak_gpu_memory_bytes"`
 }
 
 // MemorySummary is the memory-time of attempts that ended, in GB·h: Used is their peaks if they ended well, for as
@@ -421,7 +424,8 @@ func (s *Summary) sumUp(r *reading) {
 		FROM attempts WHERE run = ? AND ended_ns IS NOT NULL AND started_ns IS NOT NULL`, &s.Starting)
 	into(r, &s.Kinds, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s,
 			measured_min_s, measured_max_s, runtime_s, cpu_total_s, CAST(peak_mb * 1e6 + 0.5 AS INTEGER),
-			CAST(read_mb * 1e6 + 0.5 AS INTEGER), CAST(written_mb * 1e6 + 0.5 AS INTEGER)
+			CAST(read_mb * 1e6 + 0.5 AS INTEGER), CAST(written_mb * 1e6 + 0.5 AS INTEGER),
+			gpu_total_s, CAST(peak_gpu_mb * 1e6 + 0.5 AS INTEGER)
 		FROM v_kinds WHERE run = (SELECT name FROM runs WHERE id = ?) ORDER BY tasks DESC, kind`)
 	var memory MemorySummary
 	r.one(`SELECT total(held_gbh), total(used_gbh), total(wasted_gbh), total(saved_gbh),

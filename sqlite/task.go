@@ -123,6 +123,9 @@ type Attempt struct {
 	PeakMemory     *int64   `json:"peak_memory_bytes"`
 	Read           *int64   `json:"read_bytes"`
 	Written        *int64   `json:"written_bytes"`
+	GPUs           string   `json:"gpus"` // names, comma separated
+	GPU            *Span    `json:"gpu_s"`
+	PeakGPUMemory  *int64   `json:"peak_gpu_memory_bytes"`
 	Copied         *int64   `json:"copied_bytes"`
 	Moved          *int64   `json:"moved_bytes"`
 	Done           *float64 `json:"done"`     // fraction of the task, before the attempt
@@ -317,8 +320,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 			v.measured_ns,
 			v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''), v.planned_end_ns,
 			v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns,
-			v.peak_memory_bytes,
-			v.read_bytes, v.written_bytes, v.copied_bytes, v.moved_bytes, v.done, v.before_ns, v.kept, v.lost_ns,
+			v.peak_memory_bytes, v.read_bytes, v.written_bytes, coalesce(v.gpus, ''), v.gpu_ns,
+			v.peak_gpu_memory_bytes, v.copied_bytes, v.moved_bytes, v.done, v.before_ns, v.kept, v.lost_ns,
 			v.oom_kills, v.dropped_bytes, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps,
 			v.applied_write_bps
 		FROM runs r CROSS JOIN attempts a ON a.run = r.id JOIN v_attempts v ON v.run = r.name AND v.attempt = a.attempt

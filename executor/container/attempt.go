@@ -79,6 +79,7 @@ type attempt struct {
 	// doubtful: the engine was asked to start it and did not say that it had, but the program began
 	doubtful bool
 	asked    string        // name of the container that the engine was asked to create
+	used     *gpu.Use      // of its GPUs; nil: nobody measures it
 	final    *cgroup.Final // nil until the watcher was asked
 	told     chan struct{} // closed when the engine, which had not, has noted the end; nil if it had
 
@@ -323,6 +324,9 @@ func (a *attempt) running(since time.Time, lives bool) {
 		return
 	}
 	a.limitTime(since)
+	if a.gpus != nil {
+		a.used = r.meter.Begin(a.gpus)
+	}
 	if a.diskLimit() > 0 && !r.watchingDisk && !r.closing {
 		r.watchingDisk = true
 		r.work.Add(1)

@@ -159,6 +159,8 @@ func (h *harvest) measure() {
 		u.Missing |= planner.CounterIO
 	}
 	u.Applied = limitsOf(final.Limits)
+	busy, memory := h.used.End()
+	u.GPUTime, u.PeakGPUMemory = busy, (*unit.Bytes)(memory)
 	h.x.Usage = *u
 	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then Docker's flag, or
 	// SIGKILL while gantry was there, needs a second witness: the peak, of which the page cache is a part, has reached

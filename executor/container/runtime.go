@@ -176,6 +176,7 @@ type Runtime struct {
 	ungrouped error
 	files     *stage.Area
 	gpus      *gpu.Host // nil if no node has a GPU
+	meter     *gpu.Meter
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
@@ -253,6 +254,7 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 	}
 	// Not ctx: an attempt continues when the call that began it has ended.
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.meter = gpu.NewMeter(r.ctx)
 	for range 2 {
 		r.work.Add(1)
 		go r.remover()

@@ -151,6 +151,8 @@ type chromeAttempt struct {
 	Peak     *int64   `json:"peak_memory_bytes"`
 	Read     *int64   `json:"read_bytes"`
 	Written  *int64   `json:"written_bytes"`
+	GPU      *float64 `json:"gpu_s,omitempty"`
+	GPUPeak  *int64   `json:"peak_gpu_memory_bytes,omitempty"`
 	Cores    float64  `json:"held_cores"`
 	Memory   int64    `json:"held_memory_bytes"`
 }
@@ -177,7 +179,8 @@ func (c *chrome) attempts() error {
 		return nil
 	}, `SELECT a.task, a.node, w.name, t.name, t.kind, a.attempt, a.try, a.outcome, a.exit_code, a.message,
 		a.estimate_ns / 1e9, a.planned_end_ns / 1e9, (a.cpu_user_ns + a.cpu_system_ns) / 1e9, a.peak_memory_bytes,
-		a.read_bytes, a.written_bytes, a.hold_millicores / 1e3, a.hold_memory_bytes,
+		a.read_bytes, a.written_bytes, a.gpu_ns / 1e9, a.peak_gpu_memory_bytes, a.hold_millicores / 1e3,
+		a.hold_memory_bytes,
 		a.queued_ns, coalesce(a.ended_ns, ?), a.staged_ns, a.started_ns
 		FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
 		CROSS JOIN workflows w ON w.run = a.run AND w.workflow = t.workflow

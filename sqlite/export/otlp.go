@@ -61,7 +61,8 @@ func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	}
 	err = sqlite.EachRow(ctx, db, o.attempt, `SELECT workflow, task, coalesce(node, ''), coalesce(outcome, ''),
 		coalesce(message, ''), try, queued_ns, coalesce(ended_ns, started_ns, queued_ns), started_ns, exit_code,
-		cpu_user_ns + cpu_system_ns, peak_memory_bytes FROM v_attempts WHERE run = ? ORDER BY attempt`, info.Name)
+		cpu_user_ns + cpu_system_ns, peak_memory_bytes, gpu_ns, peak_gpu_memory_bytes FROM v_attempts
+		WHERE run = ? ORDER BY attempt`, info.Name)
 	if err != nil {
 		return err
 	}
@@ -140,6 +141,7 @@ type otlpAttempt struct {
 	Flow, Task, Node, Outcome, Message string
 	Try, From, To                      int64
 	Started, Code, CPU, Memory         *int64
+	GPU, GPUMemory                     *int64
 }
 
 func (o *otlp) attempt(a *otlpAttempt) error {
@@ -147,7 +149,8 @@ func (o *otlp) attempt(a *otlpAttempt) error {
 	for _, x := range []struct {
 		key   string
 		value *int64
-	}{{"process.exit.code", a.Code}, {"gantry.cpu_ns", a.CPU}, {"gantry.peak_memory_bytes", a.Memory}} {
+	}{{"process.exit.code", a.Code}, {"gantry.cpu_ns", a.CPU}, {"gantry.peak_memory_bytes", a.Memory},
+		{"gantry.gpu_ns", a.GPU}, {"gantry.peak_gpu_memory_bytes", a.GPUMemory}} {
 		if x.value != nil {
 			pairs = append(pairs, otlpNumber(x.key, *x.value))
 		}

@@ -272,6 +272,7 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 		Node, Outcome, Message                string
 		Queued                                int64
 		Ended, CPU, Peak, Read, Written, Exit *int64
+		GPU, GPUPeak                          *int64
 		State                                 string
 	}) error {
 		state = r.State
@@ -321,7 +322,9 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 		}{{"cpu_s", "CPU time", "http://qudt.org/vocab/unit/SEC", r.CPU, 1e9},
 			{"peak_memory_bytes", "peak memory", "http://qudt.org/vocab/unit/BYTE", r.Peak, 1},
 			{"read_bytes", "bytes read", "http://qudt.org/vocab/unit/BYTE", r.Read, 1},
-			{"written_bytes", "bytes written", "http://qudt.org/vocab/unit/BYTE", r.Written, 1}} {
+			{"written_bytes", "bytes written", "http://qudt.org/vocab/unit/BYTE", r.Written, 1},
+			{"gpu_s", "GPU time", "http://qudt.org/vocab/unit/SEC", r.GPU, 1e9},
+			{"peak_gpu_memory_bytes", "peak GPU memory", "http://qudt.org/vocab/unit/BYTE", r.GPUPeak, 1}} {
 			if u.value != nil {
 				usage = append(usage, c.add(local("usage", number, u.property), "PropertyValue", entity{
 					"propertyID": u.property, "name": u.name, "unitCode": u.unit,
@@ -337,7 +340,7 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 		return nil
 	}, `SELECT a.attempt, a.task, a.try, coalesce(n.name, ''), coalesce(a.outcome, ''), coalesce(a.message, ''),
 		a.queued_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
-		a.exit_code, w.state
+		a.exit_code, a.gpu_ns, a.peak_gpu_memory_bytes, w.state
 		FROM runs r JOIN workflows w ON w.run = r.id AND w.workflow = ?2
 		JOIN tasks t ON t.run = r.id AND t.workflow = w.workflow
 		JOIN attempts a ON a.run = r.id AND a.task = t.task LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node

@@ -160,6 +160,8 @@ CREATE TABLE attempts (
   applied_read_iops         INTEGER,
   applied_write_iops        INTEGER,
   gpus                      TEXT,
+  gpu_ns                    INTEGER,
+  peak_gpu_memory_bytes     INTEGER,
   PRIMARY KEY (run, attempt)
 ) STRICT, WITHOUT ROWID;
 

@@ -19,7 +19,7 @@ SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.t
   a.done, a.before_ns, a.kept, a.lost_ns,
   a.planned_end_ns, a.estimate_ns, a.estimate_spread_ns, a.estimate_samples, a.estimate_source,
   a.cpu_user_ns, a.cpu_system_ns, a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
-  a.read_ops, a.write_ops, a.input_bytes, a.copied_bytes, a.moved_bytes, a.oom_kills, a.dropped_bytes,
+  a.read_ops, a.write_ops, a.input_bytes, a.copied_bytes, a.moved_bytes, a.oom_kills, a.dropped_bytes, a.gpu_ns, a.peak_gpu_memory_bytes,
   a.hold_millicores, a.hold_memory_bytes, a.hold_disk_bps,
   a.applied_cpu_millicores, a.applied_memory_bytes, a.applied_memory_swap_bytes, a.applied_pids,
   a.applied_read_bps, a.applied_write_bps, a.applied_read_iops, a.applied_write_iops, a.gpus, a.message
@@ -35,7 +35,7 @@ SELECT x.run, x.policy, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND 
   max(0, CASE WHEN x.queued_ns IS NOT NULL THEN x.queued_ns WHEN x.state = 'waiting' THEN x.clock_ns END - x.ready_ns) / 1e9 AS wait_s, x.waited_for,
   x.planned_node, x.planned_start_ns / 1e9 AS planned_start_s, x.planned_end_ns / 1e9 AS planned_end_s,
   (x.ran_ns + coalesce(x.before_ns, 0)) / 1e9 AS runtime_s, (x.cpu_user_ns + x.cpu_system_ns) / 1e9 AS cpu_s, x.peak_memory_bytes / 1e6 AS peak_mb,
-  x.read_bytes / 1e6 AS read_mb, x.written_bytes / 1e6 AS written_mb,
+  x.read_bytes / 1e6 AS read_mb, x.written_bytes / 1e6 AS written_mb, x.gpu_ns / 1e9 AS gpu_s, x.peak_gpu_memory_bytes / 1e6 AS peak_gpu_mb,
   x.estimate_ns / 1e9 AS estimate_s, x.estimate_source, x.trace_runtime_ns / 1e9 AS trace_runtime_s, x.imputed,
   x.image, x.image_digest, x.command, iif(x.from_run <> '', x.from_run || ', attempt ' || x.from_attempt, NULL) AS reused_from, x.saved_ns / 1e9 AS saved_s
 FROM (
@@ -46,7 +46,7 @@ FROM (
     coalesce((SELECT p.until_ns FROM waits p
       WHERE p.run = t.run AND p.task = t.task AND p.reason = 'planned-later' ORDER BY p.seq DESC LIMIT 1), t.queued_ns) AS planned_start_ns, a.planned_end_ns, a.estimate_source,
     t.trace_runtime_ns, t.imputed, t.image, coalesce(i.digest, i.id) AS image_digest, t.command, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
-    a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns, u.from_run, u.from_attempt, u.ran_ns AS saved_ns,
+    a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.gpu_ns, a.peak_gpu_memory_bytes, a.estimate_ns, u.from_run, u.from_attempt, u.ran_ns AS saved_ns,
     (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
     coalesce(t.ready_ns, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END
       FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value)) AS ready_ns -- of one that was never queued
@@ -92,10 +92,11 @@ SELECT r.name AS run, json_extract(k.value, '$[0]') AS kind, json_extract(k.valu
   json_extract(k.value, '$[9]') / 1e9 AS measured_min_s, json_extract(k.value, '$[10]') / 1e9 AS measured_max_s,
   1.0 * json_extract(k.value, '$[11]') / json_extract(k.value, '$[12]') / 1e9 AS runtime_s, 1.0 * json_extract(k.value, '$[13]') / json_extract(k.value, '$[14]') / 1e9 AS cpu_s,
   json_extract(k.value, '$[15]') / 1e9 AS cpu_total_s, json_extract(k.value, '$[16]') / 1e9 AS throttled_s,
-  json_extract(k.value, '$[17]') / 1e6 AS peak_mb, json_extract(k.value, '$[18]') / 1e6 AS read_mb, json_extract(k.value, '$[19]') / 1e6 AS written_mb
+  json_extract(k.value, '$[17]') / 1e6 AS peak_mb, json_extract(k.value, '$[18]') / 1e6 AS read_mb, json_extract(k.value, '$[19]') / 1e6 AS written_mb,
+  json_extract(k.value, '$[20]') / 1e9 AS gpu_total_s, json_extract(k.value, '$[21]') / 1e6 AS peak_gpu_mb
 FROM runs r CROSS JOIN json_each((
   SELECT json_group_array(json_array(y.kind, y.tasks, y.succeeded, y.failed, y.attempts, y.estimated, y.estimates, y.measured, y.measurements,
-    y.shortest, y.longest, y.ran, y.runs, y.cpu, y.cpus, y.cpu_total, y.throttled, y.peak, y.bytes_read, y.bytes_written))
+    y.shortest, y.longest, y.ran, y.runs, y.cpu, y.cpus, y.cpu_total, y.throttled, y.peak, y.bytes_read, y.bytes_written, y.gpu, y.gpu_peak))
   FROM (
     SELECT x.kind, count(x.state) AS tasks, count(*) FILTER (WHERE x.state = 'done') AS succeeded, count(*) FILTER (WHERE x.state = 'failed') AS failed, count(x.attempt) AS attempts,
       sum(x.estimate_ns) FILTER (WHERE x.outcome = 'ok') AS estimated, count(x.estimate_ns) FILTER (WHERE x.outcome = 'ok') AS estimates,
@@ -104,15 +105,16 @@ FROM runs r CROSS JOIN json_each((
       sum(x.ran_ns) FILTER (WHERE x.outcome = 'ok') AS ran, count(x.ran_ns) FILTER (WHERE x.outcome = 'ok') AS runs,
       sum(x.cpu_ns) FILTER (WHERE x.outcome = 'ok') AS cpu, count(x.cpu_ns) FILTER (WHERE x.outcome = 'ok') AS cpus,
       sum(x.cpu_ns) AS cpu_total, sum(x.cpu_throttled_ns) AS throttled,
-      max(x.peak_memory_bytes) AS peak, sum(x.read_bytes) AS bytes_read, sum(x.written_bytes) AS bytes_written
+      max(x.peak_memory_bytes) AS peak, sum(x.read_bytes) AS bytes_read, sum(x.written_bytes) AS bytes_written,
+      sum(x.gpu_ns) AS gpu, max(x.peak_gpu_memory_bytes) AS gpu_peak
     FROM (
       SELECT t.kind, t.state, NULL AS attempt, NULL AS outcome, NULL AS estimate_ns, NULL AS measured_ns, NULL AS ran_ns, NULL AS cpu_ns,
-        NULL AS cpu_throttled_ns, NULL AS peak_memory_bytes, NULL AS read_bytes, NULL AS written_bytes
+        NULL AS cpu_throttled_ns, NULL AS peak_memory_bytes, NULL AS read_bytes, NULL AS written_bytes, NULL AS gpu_ns, NULL AS peak_gpu_memory_bytes
       FROM tasks t WHERE t.run = r.id AND t.state <> 'continued'
       UNION ALL
       SELECT t.kind, NULL, a.attempt, a.outcome, a.estimate_ns, a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
           - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)), a.ran_ns, a.cpu_user_ns + a.cpu_system_ns,
-        a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
+        a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.gpu_ns, a.peak_gpu_memory_bytes
       FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = r.id
     ) x GROUP BY x.kind HAVING count(x.state) > 0
   ) y)) k;

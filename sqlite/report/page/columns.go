@@ -70,7 +70,7 @@ func (r *reader) columns() {
 		c.all(&o.Reused[i].At, &o.Reused[i].Ran)
 	}
 	for i := range o.Odd {
-		c.all(o.Odd[i].Before, o.Odd[i].Lost)
+		c.all(o.Odd[i].Before, o.Odd[i].Lost, o.Odd[i].GPU)
 	}
 	for i := range o.Away.Since {
 		c.all(&o.Away.Since[i], &o.Away.Until[i])

@@ -150,6 +150,8 @@ type odd struct {
 	Kept    *float64 `json:"kept,omitempty"`
 	Before  *int64   `json:"before,omitempty"`
 	Lost    *int64   `json:"lost,omitempty"`
+	GPU     *int64   `json:"gpu,omitempty"`      // time of GPUs
+	GPUPeak *int64   `json:"gpu_peak,omitempty"` // bytes
 }
 
 type awayColumns struct {

@@ -48,6 +48,7 @@ function used(run, i) {
   return [run.knows(i, 'cpu') && `${seconds(run.secs(a.cpu[i]))} of CPU time`, run.knows(i, 'throttled') && a.throttled[i] > 0 && `throttled for ${seconds(run.secs(a.throttled[i]))}`,
     run.knows(i, 'memory') && `${bytes(a.peak[i] * 1000)} of memory at most`, run.knows(i, 'disk') && `${bytes(a.read[i] * 1000)} read, ${bytes(a.written[i] * 1000)} written`,
     a.copied[i] > 0 && `${bytes(a.copied[i] * 1000)} of inputs from other nodes`, odd.moved && `${bytes(odd.moved)} of its checkpoint and outputs moved`,
+    odd.gpu !== undefined && `${seconds(run.secs(odd.gpu))} of GPU time`, odd.gpu_peak !== undefined && `${bytes(odd.gpu_peak)} of GPU memory at most`,
     odd.oom && plural(odd.oom, 'out-of-memory kill'), odd.dropped && `${bytes(odd.dropped)} of output not kept`].filter(Boolean).join(', ');
 }
 

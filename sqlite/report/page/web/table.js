@@ -9,6 +9,7 @@ const limit = (v, write) => v ? write(v) : v === 0 ? 'none' : '–';
 function columnsOf(run) {
   const when = (i, what, v) => run.knows(i, what) ? v : null, a = () => run.attempt, s = name => i => run.secs(run.attempt[name][i]);
   const number = v => String(+v.toPrecision(4)), rate = v => limit(v, perSecond);
+  const odd = (i, what, write) => run.oddOf.get(i)?.[what] === undefined ? null : write(run.oddOf.get(i)[what]);
   return [
     ['', 'task', i => run.label(run.attempt.task[i])], ['', 'type', i => run.kindName(i)], ['', 'try', i => a().try[i]], ['', 'node', i => run.nodeName(i)], ['', 'outcome', i => run.outcome(i)],
     ['when', 'ordered', s('queued'), seconds], ['when', 'waited', s('wait'), seconds], ['-when', 'staging', s('staging'), seconds], ['-when', 'start', s('begin'), seconds], ['when', 'ran', s('run'), seconds],
@@ -16,6 +17,7 @@ function columnsOf(run) {
     ['cores', 'asked', i => a().cores[i] / 1000, number], ['-cores', 'applied', i => a().applied_cores[i] / 1000, v => limit(v, number)],
     ['cores', 'used', i => when(i, 'cpu', a().run[i] > 0 ? a().cpu[i] / a().run[i] : 0), number], ['-cores', 'CPU time', i => when(i, 'cpu', run.secs(a().cpu[i])), seconds],
     ['memory', 'asked', i => /memory/.test(run.imputations[run.task.imputed[a().task[i]]]) ? null : a().memory[i] * 1000, bytes], ['-memory', 'applied', i => a().applied_memory[i] * 1000, v => limit(v, bytes)], ['memory', 'peak', i => when(i, 'memory', a().peak[i] * 1000), bytes],
+    ['-GPU', 'time', i => odd(i, 'gpu', run.secs), seconds], ['-GPU', 'peak', i => odd(i, 'gpu_peak', v => v), bytes],
     ['-disk', 'asked', i => a().disk[i] * 1000, rate], ['-disk', 'read limit', i => a().applied_read[i] * 1000, rate], ['-disk', 'write limit', i => a().applied_write[i] * 1000, rate],
     ['disk', 'read', i => when(i, 'disk', a().read[i] * 1000), bytes], ['disk', 'written', i => when(i, 'disk', a().written[i] * 1000), bytes],
   ];

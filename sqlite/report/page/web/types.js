@@ -1,14 +1,18 @@
 // Box plots of attempts that ended well, by type of task.
 import {el, svg, seconds, bytes, perSecond, percent, short, choice, table, box, ticks, clock} from './text.js';
 
-// measures are the columns: in units, and as a share of what was asked. A value is undefined if it was not measured.
-const measures = [
+// every has the columns: in units, and as a share of what was asked. A value is undefined if it was not measured. A rare
+// one is shown if an attempt has it.
+const every = [
   {name: 'time', write: seconds, axis: clock, value: (r, i) => r.secs(r.attempt.run[i]), share: (r, i) => r.knows(i, 'estimate') && r.estimate(i) > 0 ? (r.stop[i] - r.attempt.queued[i] - r.attempt.staging[i]) / r.estimate(i) : undefined, of: 'of the estimate'},
   {name: 'CPU time', write: seconds, axis: clock, value: (r, i) => r.knows(i, 'cpu') ? r.secs(r.attempt.cpu[i]) : undefined,
     share: (r, i) => r.knows(i, 'cpu') && r.attempt.run[i] > 0 && r.attempt.cores[i] > 0 ? r.attempt.cpu[i] / (r.attempt.run[i] * r.attempt.cores[i] / 1000) : undefined, of: 'of the cores asked'},
   {name: 'peak memory', write: bytes, value: (r, i) => r.knows(i, 'memory') ? r.attempt.peak[i] * 1000 : undefined, share: (r, i) => r.knows(i, 'memory') && r.attempt.memory[i] > 0 ? r.attempt.peak[i] / r.attempt.memory[i] : undefined, of: 'of the memory asked'},
   {name: 'I/O', write: bytes, value: (r, i) => r.knows(i, 'disk') ? (r.attempt.read[i] + r.attempt.written[i]) * 1000 : undefined,
     share: (r, i) => r.knows(i, 'disk') && r.attempt.run[i] > 0 && r.attempt.disk[i] > 0 ? (r.attempt.read[i] + r.attempt.written[i]) / r.secs(r.attempt.run[i]) / r.attempt.disk[i] : undefined, of: 'of the bandwidth asked'},
+  {name: 'GPU time', rare: 'gpu', write: seconds, axis: clock, value: (r, i) => r.oddOf.get(i)?.gpu === undefined ? undefined : r.secs(r.oddOf.get(i).gpu),
+    share: (r, i) => r.attempt.run[i] > 0 ? r.oddOf.get(i)?.gpu / r.attempt.run[i] : undefined, of: 'of the time'},
+  {name: 'peak GPU memory', rare: 'gpu_peak', write: bytes, value: (r, i) => r.oddOf.get(i)?.gpu_peak, share: () => undefined, of: ''},
 ];
 
 function quartiles(values) {
@@ -47,7 +51,7 @@ export function types(run) {
   let share = false;
   const body = el('div');
   function draw() {
-    const groups = new Map();
+    const measures = every.filter(m => !m.rare || run.odd.some(o => o[m.rare] !== undefined)), groups = new Map();
     for (let i = 0; i < run.n; i++) {
       if (run.outcome(i) !== 'ok' || run.attempt.node[i] < 0) continue;
       const k = run.kind(i);
