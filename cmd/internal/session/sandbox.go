@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
+	"gantry/executor/container/gpu"
 	"gantry/executor/container/oci"
 	"gantry/executor/container/stage"
 	"gantry/planner"
@@ -56,6 +58,9 @@ func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Lif
 		return err
 	}
 	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node}
+	if err := box.findGPUs(info.Settings); err != nil {
+		return exit.With(exit.Host, fmt.Errorf("GPUs of the shell: %w", err))
+	}
 	defer box.remove()
 	if err := box.prepare(); err != nil {
 		return exit.With(exit.Host, err)
@@ -115,6 +120,56 @@ type sandbox struct {
 	work string // "" until it was made
 	name string // of the container
 	lock *os.File
+
+	gpus  []string   // names of its GPUs
+	edits *gpu.Edits // by which it gets them; nil if it has none
+}
+
+// findGPUs finds out how the shell gets the GPUs that the last attempt held. Until the run is over, other tasks may
+// hold them.
+func (b *sandbox) findGPUs(settings []byte) error {
+	a := b.life.Last()
+	if a == nil || a.GPUs == "" {
+		return nil
+	}
+	if b.life.RunState == sqlite.Running {
+		fmt.Fprintf(os.Stderr, "the shell has no GPU: until run %s is over, other tasks may hold %s\n", b.life.Run,
+			a.GPUs)
+		return nil
+	}
+	set := new(Settings)
+	err := json.Unmarshal(settings, set)
+	if err == nil {
+		b.gpus = strings.Split(a.GPUs, ",")
+		b.edits, err = gpu.Open(set.CDI).Edits(b.gpus)
+	}
+	return err
+}
+
+// gpuFlags are the flags of the docker command for GPUs. Docker itself has to know those with hooks.
+func (b *sandbox) gpuFlags() (out []string) {
+	if b.edits == nil {
+		return nil
+	}
+	for _, e := range b.edits.Env {
+		out = append(out, "--env", e)
+	}
+	if len(b.edits.Hooks) > 0 {
+		for _, name := range b.gpus {
+			out = append(out, "--device", name)
+		}
+		return out
+	}
+	for _, d := range b.edits.DeviceNodes {
+		out = append(out, "--device", cmp.Or(d.HostPath, d.Path)+":"+d.Path+":"+cmp.Or(d.Permissions, "rwm"))
+	}
+	for _, m := range b.edits.Mounts {
+		out = append(out, "--mount", "type=bind,source="+m.HostPath+",target="+m.ContainerPath+",readonly")
+	}
+	for _, id := range b.edits.AdditionalGIDs {
+		out = append(out, "--group-add", strconv.Itoa(int(id)))
+	}
+	return out
 }
 
 // nodeDir is where the files of the task's workflow lie.
@@ -247,6 +302,7 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	for _, e := range b.spec.Env {
 		out = append(out, "--env", e)
 	}
+	out = append(out, b.gpuFlags()...)
 	return append(out, "--entrypoint", program, b.image())
 }
 
@@ -448,6 +504,9 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 		Mounts: []container.Mount{{Source: b.work, Target: b.work},
 			{Source: b.nodeDir(), Target: b.nodeDir(), ReadOnly: true}},
 		Limits: b.limits()}
+	if s.GPUs, s.Edits = b.gpus, b.edits; b.edits != nil {
+		s.Env = append(s.Env, b.edits.Env...)
+	}
 	if s.Image == executor.HostImage { // which may show the log
 		s.Tmpfs[filepath.Dir(b.dir)] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
 	}

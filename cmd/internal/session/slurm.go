@@ -249,6 +249,10 @@ func clusterOf(id string, nodes []allocation.Node, file *scenario.Cluster, given
 				x, matched = file.Nodes[at], true
 			}
 		}
+		if x.GPUs > 0 {
+			return nil, exit.Inputf("--cluster: node %s has key gpus, but gantry does not give out GPUs of Slurm's "+
+				"nodes: leave it out", n.Name)
+		}
 		x.Cores, x.MostCores, x.Memory = float64(n.Cores), 0, n.Memory
 		out.Nodes = append(out.Nodes, x)
 	}

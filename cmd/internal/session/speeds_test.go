@@ -33,6 +33,10 @@ func TestSpeedsOfNodesOfSlurm(t *testing.T) {
 			t.Errorf("with a file %v: speeds %v and %v", c.given, n[0].Speed, n[1].Speed)
 		}
 	}
+	file.Nodes[0].GPUs = 1
+	if _, err := clusterOf("1", nodes, file, true, nil); err == nil || !strings.Contains(err.Error(), "GPUs of Slurm") {
+		t.Errorf("GPUs of a node are taken: %v", err)
+	}
 	dir := t.TempDir()
 	for _, text := range []string{"{", `{"v1": 0}`, `{"v1": -1}`, `[]`} {
 		if err := os.WriteFile(speedsFile(dir), []byte(text), 0o644); err != nil {
