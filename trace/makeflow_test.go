@@ -141,19 +141,12 @@ func TestMakeflowFaults(t *testing.T) {
 		"JX circle":         {"w.jx", rule(`A`), "bound", 1, "circle"},
 		"JX quote":          {"w.jx", "{\"rules\":\n[{\"command\": \"x}]}", "open-quote", 2, "not closed"},
 		"JX ends":           {"w.jx", "{\"rules\":\n[", "truncated", 2, "the end of the file"},
-		"JX function":       {"w.jx", rule(`rang(3)`), "expression", 2, "did you mean range?"},
-		"JX fetch":          {"w.jx", rule(`fetch("/etc/passwd")`), "expression", 2, "refused"},
 		"JX leaves":         {"w.jx", rule(`join(listdir("../.."))`), "expression", 2, "escapes"},
-		"JX operator":       {"w.jx", rule(`[1] - 2`), "expression", 2, "does not apply"},
-		"JX division":       {"w.jx", rule(`"x" + 1/0`), "expression", 2, "division by zero"},
-		"JX template":       {"w.jx", rule(`template("{a b}")`), "expression", 2, "not the name"},
 		"JX no command":     {"w.jx", jx(`{"outputs": ["o"]}`), "wrong-type", 2, "without a command"},
 		"JX both":           {"w.jx", jx(`{"command": "x", "workflow": "y"}`), "wrong-type", 2, "one of them"},
 		"JX resource":       {"w.jx", jx(`{"command": "x", "resources": {"core": 1}}`), "unknown-key", 2, "cores"},
 		"JX many":           {"w.jx", rule(`join([""+i for i in range(1000000000)])`), "bound", 2, "memory"},
-		"JX long": {"w.jx", rule(`len([1 for a in range(3000) for b in range(3000) if false])`), "bound", 2,
-			"memory"},
-		"JX doubled": {"w.jx", `{"define": {` + doubling() + `}, "rules": [{"command": S40}]}`, "bound", 1, "memory"},
+		"JX doubled":        {"w.jx", `{"define": {` + doubling() + `}, "rules": [{"command": S40}]}`, "bound", 1, "memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, faults := flow(t, c.file, c.text, nil)
