@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"gantry/cmd/api"
-	"gantry/executor"
-	"gantry/sqlite"
-	"gantry/trace"
 )
 
 // Limits of tenants protect a server: what exceeds them is refused when it is handed in, and counts again after a
@@ -89,41 +86,4 @@ func TestAServerBoundsTheDiskOfTenants(t *testing.T) {
 			t.Fatalf("what was removed makes no room:\n%s", said)
 		}
 	}
-}
-
-// A request that is repeated, as its answer was lost, is the same submission: neither a limit that it has filled itself
-// nor a drain refuses it.
-func TestARepeatedRequestIsNotRefused(t *testing.T) {
-	dir := t.TempDir()
-	s := serveIn(t, dir, "--runtime", "null", "--tenant-limit", "*=waiting:3")
-	flow := &trace.Workflow{Name: "w", Label: "w"}
-	for _, id := range []string{"a", "b"} {
-		flow.Tasks = append(flow.Tasks, trace.Task{ID: id, Kind: "k", Cores: 1, Retries: -1, Runtime: 1})
-	}
-	definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "w", Workflow: flow, Tenant: "t", At: 3600e9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	request := func(key string) (*api.Accepted, error) {
-		return api.NewClient(dir).Submit(t.Context(), &api.Submit{Key: key,
-			Workflows: []api.Workflow{{Name: "w", Definition: definition}}})
-	}
-	again := func(when string) {
-		t.Helper()
-		if a, err := request("one"); err != nil || len(a.IDs) != 1 || a.IDs[0] != 1 || a.Names[0] != "w-1" {
-			t.Errorf("%s the request is answered %+v (%v)", when, a, err)
-		}
-	}
-	again("at first")
-	if a, err := request("two"); err == nil {
-		t.Errorf("beyond the limit %+v was accepted", a)
-	}
-	again("with its limit filled")
-	s.kill()
-	serveIn(t, dir, "--runtime", "null", "--tenant-limit", "*=waiting:3")
-	again("after a restart")
-	if err := api.NewClient(dir).Drain(t.Context(), api.Drain{}); err != nil {
-		t.Fatal(err)
-	}
-	again("while the server takes no more work")
 }
