@@ -1,4 +1,4 @@
-// Package executor runs workflows: one engine over a Runtime (docker, sim, null) and a Store. Everything a policy
+// Package executor runs workflows: one engine over a Runtime (container, sim, null) and a Store. Everything a policy
 // decides comes from package planner; everything that really happens comes back as events.
 package executor
 

@@ -154,7 +154,8 @@ func TestStartsCountForAttemptsTakenOver(t *testing.T) {
 	for i, u := range []planner.Usage{{Staged: 1 * s, Created: 2 * s, Started: 3 * s, Ended: 10 * s},
 		{Staged: unit.Never, Created: unit.Never, Started: 2 * s, Ended: 12 * s}} {
 		a := l.Start(0, first+planner.TaskID(i), 1, 0, 10*time.Second)
-		l.Event(u.Ended, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Ran: u.Ended.Sub(u.Started), Usage: u})
+		l.Event(u.Ended, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Ran: u.Ended.Sub(u.Started),
+			Usage: u})
 	}
 	sum, err := db.Summary(t.Context(), "r")
 	if err != nil || sum.Starting == nil || math.Abs(*sum.Starting-100*4/22.0) > 1e-9 {

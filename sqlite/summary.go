@@ -420,7 +420,8 @@ func (s *Summary) sumUp(r *reading) {
 		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, &s.Locality)
 	// An attempt that gantry took over has no time of creation.
 	r.one(`SELECT 100.0 * nullif(total(started_ns - coalesce(staged_ns, queued_ns)), 0) /
-			nullif(total(ended_ns - queued_ns - max(0, ended_ns - started_ns - coalesce(ran_ns, ended_ns - started_ns))), 0)
+			nullif(total(ended_ns - queued_ns
+				- max(0, ended_ns - started_ns - coalesce(ran_ns, ended_ns - started_ns))), 0)
 		FROM attempts WHERE run = ? AND ended_ns IS NOT NULL AND started_ns IS NOT NULL`, &s.Starting)
 	into(r, &s.Kinds, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s,
 			measured_min_s, measured_max_s, runtime_s, cpu_total_s, CAST(peak_mb * 1e6 + 0.5 AS INTEGER),

@@ -162,14 +162,14 @@ func (h *harvest) measure() {
 	busy, memory := h.used.End()
 	u.GPUTime, u.PeakGPUMemory = busy, (*unit.Bytes)(memory)
 	h.x.Usage = *u
-	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then Docker's flag, or
-	// SIGKILL while gantry was there, needs a second witness: the peak, of which the page cache is a part, has reached
-	// the limit.
-	killed := c.ExitCode == 128+int(syscall.SIGKILL) && !(e.Told && e.Exited)
+	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then Docker's flag, or the
+	// code of SIGKILL, which shells return for a child too, while gantry was there, needs a second witness: the peak, of
+	// which the page cache is a part, has reached the limit.
+	code := c.ExitCode
 	if e.End.Over {
-		killed = e.End.Signal == syscall.SIGKILL
+		code = e.End.Code
 	}
-	killed = c.OOMKilled || killed && !h.adopted
+	killed := c.OOMKilled || code == 128+int(syscall.SIGKILL) && !h.adopted
 	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && killed && c.Memory > 0 && k.PeakMemory >= c.Memory-c.Memory/64 {
 		h.x.Usage.OOMKills, e.EngineOOM = 1, true
 	}

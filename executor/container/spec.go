@@ -33,7 +33,7 @@ const (
 	undeclaredOut, undeclaredErr = ".command.out", ".command.err"
 	// TaskProgram is where the emulator lies in containers of emulated tasks.
 	TaskProgram = "/gantry-task"
-	// minMemory is the least memory limit that the Docker Engine takes.
+	// minMemory is the least memory limit that the Docker Engine takes; it holds for all engines.
 	minMemory = 6 << 20
 	// taskPeriod is short, so that the quota of a slow node bites in tasks of some ten milliseconds, too.
 	taskPeriod = 20 * time.Millisecond

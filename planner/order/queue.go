@@ -31,7 +31,8 @@ type Keyed struct {
 	Members Members
 	// Prepare is called with each round's news before keys are asked for; it may be nil.
 	Prepare func(c *planner.Cycle)
-	// Key is asked once for each entry of a task, and again for those that Changed has after Prepare; it may be nil.
+	// Key is asked once for each entry of a task, and again for those that Changed has after Prepare.
+	// Changed may be nil.
 	Key     func(c *planner.Cycle, t planner.TaskID) Key
 	Changed func() []planner.TaskID
 

@@ -1,4 +1,4 @@
-// Package export writes runs out of the log for other programs: CSV, JSON, Nextflow's trace.txt and WfFormat.
+// Package export writes runs out of the log for other programs: tables as CSV, JSON and Parquet, WfFormat, and traces.
 package export
 
 import (

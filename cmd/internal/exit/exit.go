@@ -1,4 +1,4 @@
-// Package exit gives errors the code with which gantry exits. README.md and gantry help list the codes.
+// Package exit gives errors the code with which gantry exits. docs/running.md and gantry --help list the codes.
 package exit
 
 import (
