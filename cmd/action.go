@@ -127,7 +127,7 @@ func interspersed(args []string, commands []*cli.Command) []string {
 // withinBounds refuses options whose numbers are too large to be computed with, whose texts are empty, and that have no
 // effect.
 func withinBounds(c *cli.Context) error {
-	if c.Command.Name == "run" {
+	if c.Command.Name == "run" || c.Command.Name == "map" {
 		if err := readDefaults(c); err != nil {
 			return err
 		}

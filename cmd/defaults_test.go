@@ -10,7 +10,8 @@ import (
 
 // A folder sets defaults of options, which the command line overrules; it cannot show programs more of the host.
 func TestAFolderHasDefaults(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"Makeflow": "a:\n\techo a >a\nb: a\n\tcat a >b\n", "one.dax": oneTask})
+	dir := writeFiles(t, map[string]string{"Makeflow": "a:\n\techo a >a\nb: a\n\tcat a >b\n", "one.dax": oneTask,
+		"list": "echo a\n"})
 	t.Chdir(dir)
 	set := func(text string) {
 		t.Helper()
@@ -26,6 +27,9 @@ func TestAFolderHasDefaults(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	expect(t, exitOK, []string{"policy cpp"}, append(dry, "-p", "cpp", "Makeflow")...)
+	set("image: some/image\npolicy: heft\n")
+	expect(t, exitOK, []string{"policy heft"}, "map", "--dry-run", "--runtime", "null", "--dir", t.TempDir(), "--commands",
+		"list")
 	set("image: some/image\npolicy: heft\nreuse: true\n")
 	expect(t, exitOK, []string{"policy heft"}, append(dry, "one.dax")...) // in which image and reuse have no effect
 	for text, want := range map[string]string{

@@ -31,7 +31,7 @@ from the metrics of the run; gantry report RUN prints them.
 Machines are ideal, as in papers: containers start at once, or after --startup. Once gantry calibrate has measured this
 host, clusters that it can be (no more cores times speed, and no more memory, than it has) are simulated as it would
 run them: containers are staged, started, ended and published as measured, and share its cores and its disk.
---host-model none keeps machines ideal. gantry experiment always does.
+--host-model none keeps machines ideal; gantry experiment always does, but for its runtime predicted.
 
 --replay RUN simulates a run with its own workflows, settings and measurements: workflows arrive when they did, and
 each attempt takes as long to start and to run as it did. gantry compare RUN SIM shows the difference between the two.

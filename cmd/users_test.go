@@ -376,6 +376,10 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 		t.Errorf("his log has %q", out)
 	}
 	l.wants(alice, exitHost, []string{"another user"}, "logs", "1", "out")
+	for _, archive := range []string{"file://", "docker-archive:", "oci-archive:"} { // root would open them
+		l.wants(bob, exitInput, []string{"takes no archives"}, "submit", "--image", archive+file, "--no-prediction",
+			"Makeflow")
+	}
 
 	// What changes while gantry looks at it: now hers, now his.
 	stop, stopped := make(chan bool), make(chan bool)

@@ -352,8 +352,12 @@ func (m *makefile) recipe(r *makeRule, target string, needs []string, stem strin
 		auto["<"] = needs[0]
 	}
 	auto["+"], auto["?"] = auto["^"], auto["^"]
-	for _, name := range []string{"@", "<", "*"} {
-		auto[name+"D"], auto[name+"F"] = path.Dir(auto[name]), path.Base(auto[name])
+	for _, name := range []string{"@", "<", "*", "^", "+", "?"} {
+		var dirs, files []string
+		for word := range strings.FieldsSeq(auto[name]) {
+			dirs, files = append(dirs, path.Dir(word)), append(files, path.Base(word))
+		}
+		auto[name+"D"], auto[name+"F"] = strings.Join(dirs, " "), strings.Join(files, " ")
 	}
 	var lines []string
 	for _, line := range r.recipe {

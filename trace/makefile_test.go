@@ -48,7 +48,7 @@ out/%.up: %.in | note
 	  > $@
 sum: $(OUT)
 	-false
-	cat $^ >$@; echo "$$((1+1)) $(@F) $(MORE)" >>$@
+	cat $^ >$@; echo "$$((1+1)) $(@F) $(^D) $(^F) $(MORE)" >>$@
 note: ; echo $@ >$@
 a.done b.done: %.done: %.in
 	echo $* >$@

@@ -20,6 +20,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/fetch"
 	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -144,7 +145,7 @@ func ownImages(sub *executor.Submission) error {
 		names = append(names, c.Image)
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, "file:") {
+		if _, archive := (&fetch.Wanted{Ref: name}).Name(); archive {
 			return fmt.Errorf("workflow %s: image %s: a server of several users takes no archives, as an image is the "+
 				"same for all: have it loaded into the engine, or name one of a registry", sub.Name, name)
 		}
