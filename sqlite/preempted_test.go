@@ -144,14 +144,13 @@ func eachRow(t *testing.T, db *sqlite.DB, q string, row func(scan func(...any)))
 	}
 }
 
-// The second attempt was taken over by another gantry, which knows neither when it was staged nor when its container was
-// created.
+// The second attempt was taken over by another gantry, which does not know when it was staged and its container made.
 func TestStartsCountForAttemptsTakenOver(t *testing.T) {
 	const s = logtest.Second
 	db := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
 	l := logtest.New(t, db, logtest.Info("r"))
 	first := l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, nil})
-	for i, u := range []planner.Usage{{Staged: 1 * s, Created: 2 * s, Started: 3 * s, Ended: 10 * s},
+	for i, u := range []planner.Usage{{Staged: s, Created: 2 * s, Started: 3 * s, Ended: 10 * s},
 		{Staged: unit.Never, Created: unit.Never, Started: 2 * s, Ended: 12 * s}} {
 		a := l.Start(0, first+planner.TaskID(i), 1, 0, 10*time.Second)
 		l.Event(u.Ended, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Ran: u.Ended.Sub(u.Started),

@@ -61,7 +61,7 @@ func TestAPlainMakefileIsAWorkflow(t *testing.T) {
 	want := "note after []: echo note >note\n" +
 		"out/a.up after [0]: cat a.in | tr a-z A-Z \\\n  > out/a.up\n" +
 		"out/b.up after [0]: cat b.in | tr a-z A-Z \\\n  > out/b.up\n" +
-		"sum after [1 2]: (false\n) || :\n(cat out/a.up out/b.up >sum; echo \"$((1+1)) sum a.up b.up\" >>sum\n)\n"
+		"sum after [1 2]: (false\n) || :\n(cat out/a.up out/b.up >sum; echo \"$((1+1)) sum out out a.up b.up a.up b.up\" >>sum\n)\n"
 	if shown != want || faults != "[]" {
 		t.Fatalf("got\n%swant\n%s%s", shown, want, faults)
 	}
