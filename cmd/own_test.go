@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/cmd/internal/session"
 	"gantry/executor/own"
+	"gantry/sqlite"
 )
 
 // orderly is a program in the shell: it orders ready tasks by their numbers, and fails in a round.
@@ -19,6 +21,7 @@ echo started >>"$here/starts"
 echo "I begin" >&2
 ready=
 while read -r line; do
+  printf '%s\n' "$line" >>"$here/heard"
   case $line in
   *'"begin"'*) echo '{"protocol":1}'; continue ;;
   *'"round":'"$(cat "$here/fails")",*) echo '{"order":[99]}'; continue ;;
@@ -85,8 +88,46 @@ func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
 		t.Errorf("the replay takes %v s, and the run took %v s", again, r)
 	}
 	expect(t, exitOK, nil, "simulate", dir, "--replay", "r", "--policy", "cpp")
+	heard := read(t, filepath.Join(filepath.Dir(path), "heard"))
+	for _, name := range []string{`"name":"fan","tenant":0,"tenant_name":"","tenant_limit":null,`,
+		`"name":"work 3","kind":1,"type":"work",`} {
+		if !strings.Contains(heard, name) {
+			t.Errorf("the program does not hear of %s:\n%.2000s", name, heard)
+		}
+	}
 	if n := starts(); n != 3 {
 		t.Errorf("the program was started %d times", n)
+	}
+}
+
+// The log has the plans of a program, and a page shows them. A workflow that takes no time disturbs neither.
+func TestAPageShowsThePlansOfPrograms(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"plans.sh": `#!/bin/sh
+while read -r line; do
+  case $line in
+  *'"begin"'*) echo '{"protocol":1}' ;;
+  *'"whole":true'*) echo '{"order":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],"place":"earliest-finish"}' ;;
+  *) echo '{"keep":true}' ;;
+  esac
+done
+`, "none.dax": daxOf("<job id='x' name='x' runtime='0'/>")})
+	if err := os.Chmod(filepath.Join(dir, "plans.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitOK, nil, "simulate", "--dir", dir, "--policy", "exec:"+filepath.Join(dir, "plans.sh"), fan(t),
+		filepath.Join(dir, "none.dax"))
+	n := one[int](t, dir, "SELECT count(*) FROM v_notes WHERE topic = 'planned' AND task = 'end' AND instant_s > 0")
+	if n != 1 {
+		t.Errorf("%d notes say when the last task is planned, want 1", n)
+	}
+	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	x, err := session.NewRehearsal(db, []string{"cpp"}).More(t.Context(), "")
+	if err != nil || x.PlanNote != "" || len(x.Plans) < 5 || len(x.Plans[0].Segments) != 15 {
+		t.Errorf("the plans of the page are %+v: %v", x, err)
 	}
 }
 

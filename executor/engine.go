@@ -99,6 +99,7 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 		e.Grace = 10 * time.Second
 	}
 	defer func() { e.Planner.End() }()
+	e.Planner.Call(called{e})
 	err := e.killAgain(ctx)
 	for err == nil && !e.finished() {
 		err = e.turn(ctx)
@@ -115,6 +116,28 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 	left := len(v.Present()) + len(e.Arrivals) + len(e.held)
 	return Result{Ended: v.Now(), Interrupted: e.control != 0 && left > 0, Refused: e.rejected}, err
 }
+
+// called has the names of what the engine runs.
+type called struct{ e *Engine }
+
+// OfTask implements planner.Names.
+func (c called) OfTask(t planner.TaskID) (name, kind string) {
+	if s := c.e.specs[t]; s != nil {
+		return s.Name, s.Kind
+	}
+	return "", "" // its workflow has ended
+}
+
+// OfWorkflow implements planner.Names.
+func (c called) OfWorkflow(w planner.WorkflowID) string {
+	if s := c.e.specs[c.e.Planner.View().First(w)]; s != nil {
+		return s.Workflow.Name
+	}
+	return ""
+}
+
+// OfTenant implements planner.Names.
+func (c called) OfTenant(m planner.TenantID) string { return c.e.Admit.TenantName(m) }
 
 // finished reports whether nothing is left to do, or to wait for once nothing more starts.
 func (e *Engine) finished() bool {

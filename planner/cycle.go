@@ -70,6 +70,13 @@ type Observer interface {
 	Observe(v View, e Event)
 }
 
+// Names says how people call what is planned. Programs are told; no policy of gantry's decides by it.
+type Names interface {
+	OfTask(TaskID) (name, kind string)
+	OfWorkflow(WorkflowID) string
+	OfTenant(TenantID) string
+}
+
 // Cycle is one round: the state that a policy may read, and the draft that it may edit. There is one at each instant,
 // after all that happens at it.
 type Cycle struct {
@@ -78,6 +85,7 @@ type Cycle struct {
 	Draft *Draft
 	Est   Estimator
 	Rand  *rand.Rand
+	Names Names
 
 	now     Time
 	round   int64

@@ -46,7 +46,7 @@ func (p *Planner) follow(policy Policy) {
 	p.pol, _ = policy.(Observer)
 	p.rand = rand.New(rand.NewPCG(p.seed, 0x67616e747279))
 	p.cycle = Cycle{View: p.View(), Draft: p.draft, Est: p.est, Rand: p.rand, learns: p.learn != nil,
-		explain: p.explain}
+		explain: p.explain, Names: p.cycle.Names}
 	p.draft.overrun, p.draft.impatient = 0, false
 	if x, ok := policy.(interface {
 		ExpectsOverrunsToEnd() (left time.Duration, ok bool)
@@ -54,6 +54,9 @@ func (p *Planner) follow(policy Policy) {
 		p.draft.overrun, p.draft.impatient = x.ExpectsOverrunsToEnd()
 	}
 }
+
+// Call has policies know names. It is called before the first round.
+func (p *Planner) Call(n Names) { p.cycle.Names = n }
 
 // End ends what the policy has outside the planner.
 func (p *Planner) End() {

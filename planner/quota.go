@@ -52,6 +52,14 @@ func (d *Draft) charge(t TaskID, more int64) {
 // Limits reports whether tenants have limits, or tasks need tokens.
 func (d *Draft) Limits() bool { return d.s.quotas != nil || d.s.tokens != nil }
 
+// TenantLimit is how many millicores a tenant may hold; 0: there is no limit.
+func (d *Draft) TenantLimit(m TenantID) int64 {
+	if d.s.quotas == nil {
+		return 0
+	}
+	return d.s.quotas.limit(m)
+}
+
 // Limited reports whether the limit of its tenant, or a lack of tokens, keeps t from starting, or from continuing, now.
 func (d *Draft) Limited(t TaskID) bool {
 	if d.ShortOfTokens(t) {

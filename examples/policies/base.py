@@ -24,6 +24,7 @@ class Task:
 
     def __init__(self, said, nodes):
         self.id, self.kind, self.need = said["id"], said["kind"], said["need"]
+        self.name, self.type = said["name"], said["type"]
         self.parents, self.inputs, self.outputs = said["parents"], said["inputs"], said["outputs"]
         self.children, self.state, self.rank = [], said.get("state", "waiting"), said["rank_ns"]
         self.estimate(said["run_ns"], said["run_ns"], nodes)

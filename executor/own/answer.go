@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"gantry/planner"
@@ -42,6 +43,9 @@ func (p *Policy) carryOut(ctx context.Context, c *planner.Cycle, said *answer) e
 	for seg := range c.Draft.Due() {
 		p.due = append(p.due, seg.Task)
 	}
+	if !said.Keep || c.News.Changed || len(said.Plan)+len(said.Order) > 0 {
+		p.note(c)
+	}
 	c.WakeAt(c.Draft.NextStart())
 	if news := &c.News; said.Wake == nil || len(said.Start)+len(said.Plan)+len(said.Preempt)+len(said.Order) > 0 ||
 		len(news.Arrived)+len(news.Ready)+len(news.Finished)+len(news.Ended) > 0 {
@@ -72,6 +76,35 @@ func (p *Policy) retain(c *planner.Cycle, keep bool) error {
 		}
 	}
 	return retain.Drop{Requeue: p}.Retain(c)
+}
+
+// topicPlanned is the topic of notes on tasks that a program plans for later. The text is the node; none: the task has
+// lost its place. One without a task is about all tasks.
+const topicPlanned = "planned"
+
+func planned(t planner.TaskID, at planner.Time, node string) planner.Note {
+	return planner.Note{Topic: topicPlanned, Workflow: planner.None, Task: t, At: at, Text: node}
+}
+
+// note leaves notes on tasks that are planned for later on another node than before, or not any more. A time alone that
+// moves is no news.
+func (p *Policy) note(c *planner.Cycle) {
+	was := p.planned
+	p.planned = make(map[planner.TaskID]planner.NodeID, c.Draft.Plans())
+	for n := range c.Nodes() {
+		node := &c.Nodes()[n]
+		for seg := range c.Draft.Planned(node.ID) {
+			p.planned[seg.Task] = node.ID
+			if before, there := was[seg.Task]; !there || before != node.ID {
+				c.Note(planned(seg.Task, seg.Start, node.Name))
+			}
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(was)) {
+		if _, still := p.planned[t]; !still && c.Unstarted(t) {
+			c.Note(planned(t, unit.Never, ""))
+		}
+	}
 }
 
 // promise notes that a task is to start as soon as its place and its inputs are there.

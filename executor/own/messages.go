@@ -82,7 +82,10 @@ type news struct {
 
 type workflowInfo struct {
 	ID      planner.WorkflowID `json:"id"`
+	Name    string             `json:"name"`
 	Tenant  planner.TenantID   `json:"tenant"`
+	Called  string             `json:"tenant_name"`
+	Limit   *int64             `json:"tenant_limit"` // null: none
 	Class   string             `json:"class"`
 	Arrived planner.Time       `json:"arrived_ns"`
 	Release planner.Time       `json:"release_ns"`
@@ -93,7 +96,9 @@ type workflowInfo struct {
 
 type taskInfo struct {
 	ID      planner.TaskID   `json:"id"`
+	Name    string           `json:"name"`
 	Kind    planner.KindID   `json:"kind"`
+	Type    string           `json:"type"`
 	Need    amounts          `json:"need"`
 	Parents []planner.TaskID `json:"parents"`
 	Inputs  []planner.FileID `json:"inputs"`

@@ -118,8 +118,11 @@ func started(c *planner.Cycle, a planner.AttemptID) startedInfo {
 // workflow tells of a workflow, or of what was added to it.
 func (p *Policy) workflow(c *planner.Cycle, id planner.WorkflowID) workflowInfo {
 	w := c.Workflow(id)
-	m := workflowInfo{ID: id, Tenant: w.Tenant, Class: w.Class.String(), Arrived: w.Arrived, Release: w.Release,
-		Tasks: []taskInfo{}, Files: []fileInfo{}}
+	m := workflowInfo{ID: id, Name: c.Names.OfWorkflow(id), Tenant: w.Tenant, Called: c.Names.OfTenant(w.Tenant),
+		Class: w.Class.String(), Arrived: w.Arrived, Release: w.Release, Tasks: []taskInfo{}, Files: []fileInfo{}}
+	if limit := c.Draft.TenantLimit(w.Tenant); limit > 0 {
+		m.Limit = &limit
+	}
 	if w.Due != unit.Never {
 		m.Due = &w.Due
 	}
@@ -128,6 +131,7 @@ func (p *Policy) workflow(c *planner.Cycle, id planner.WorkflowID) workflowInfo 
 		t := c.Task(id)
 		info := taskInfo{ID: id, Kind: t.Kind, Need: amounts(t.Need), Parents: list(t.Parents), Inputs: list(t.Inputs),
 			Outputs: list(t.Outputs), Run: p.runs(c, t), Rank: p.rank(t)}
+		info.Name, info.Type = c.Names.OfTask(id)
 		if c.Phase(id).Ended() {
 			info.State = c.Phase(id).String()
 		}

@@ -74,9 +74,10 @@ type Policy struct {
 	free     []unit.Vector    // the same
 	due      []planner.TaskID // to start by the last round
 	promised map[planner.TaskID]bool
-	ordered  []int64          // by task: the last round in which it was in an order
-	asked    planner.Time     // when the last round was
-	kinds    []planner.NodeID // by node: the first one of its speed and capacity
+	planned  map[planner.TaskID]planner.NodeID // for later, as the log has it
+	ordered  []int64                           // by task: the last round in which it was in an order
+	asked    planner.Time                      // when the last round was
+	kinds    []planner.NodeID                  // by node: the first one of its speed and capacity
 	line     []byte
 	idle     int // rounds without news in which it asked for a wake alone
 }
@@ -166,6 +167,9 @@ func (p *Policy) begin(ctx context.Context, c *planner.Cycle) (err error) {
 	}
 	p.ranks, p.due, p.capacity, p.free, p.kinds = &rank.Upward{}, nil, nil, nil, nil
 	p.promised = map[planner.TaskID]bool{}
+	if p.planned = nil; c.Round() > 1 { // the log may have plans of a program that was there before
+		c.Note(planned(planner.None, unit.Never, ""))
+	}
 	said := greeting{}
 	if err := p.ask(ctx, p.introduction(c), &said); err != nil {
 		return fmt.Errorf("the first message: %w", err)

@@ -442,6 +442,48 @@ func TestWhatAnAnswerAsksForIsDone(t *testing.T) {
 	}
 }
 
+// The log has the plans of a program for later, as far as they are news, and they can be shown again.
+func TestPlansForLaterAreInTheLog(t *testing.T) {
+	const load = "nodes 1 1\nA a=1 b=2 c=1 d=2 a>b"
+	b := plannertest.New(t, listening(t, "", func(round int, _ string) string {
+		return []string{
+			`{"plan":[{"task":0,"node":0},{"task":1,"node":0},{"task":2,"node":0},{"task":3,"node":0}]}`,
+			`{"plan":[{"task":1,"node":0},{"task":2,"node":0},{"task":3,"node":1,"start_ns":2000000000}]}`,
+			`{"keep":true}`, `{"start":[{"task":2,"node":0}]}`, `{}`, `{}`}[round-1]
+	}), load).RunAll()
+	b.Want("n0 abbc\nn1 ..dd")
+	again, got := &own.Recorded{Shows: true}, ""
+	for _, e := range b.Events {
+		again.Take(e)
+		if pc, ok := e.Body.(*planner.PlanCommitted); ok {
+			for _, n := range pc.Notes {
+				got += fmt.Sprintf("%v %s %s %s %v\n", e.At, n.Topic, b.Names[n.Task], n.Text, n.At)
+			}
+		}
+	}
+	if want := "0s planned b n0 1s\n0s planned c n0 3s\n0s planned d n0 4s\n1s planned d n1 2s\n"; got != want {
+		t.Errorf("the log has\n%s, want\n%s", got, want)
+	}
+	r := plannertest.New(t, again, load)
+	r.Arrive()
+	r.Round()
+	r.WantPlan("n0 abbcdd\nn1")
+	r.RunAll().Want("n0 abbc\nn1 ..dd")
+}
+
+// A program that is started anew in the middle of a run takes back what the log has of its plan.
+func TestAPlanEndsWithItsProgram(t *testing.T) {
+	b := plannertest.New(t, spec(t, "{}"), "nodes 1\nA a=1")
+	b.Arrive()
+	b.Round()
+	b.Planner.End()
+	b.Planner.Restore()
+	pc, err := b.Planner.Plan(t.Context(), plannertest.Seconds(0.5))
+	if err != nil || len(pc.Notes) != 1 || pc.Notes[0].Task != planner.None || pc.Notes[0].Text != "" {
+		t.Errorf("the notes are %v, %v", pc, err)
+	}
+}
+
 // A task that the limit of its tenant holds is ready again, and ends no run.
 func TestLimitsHoldTasksBack(t *testing.T) {
 	var heard []string
@@ -452,8 +494,9 @@ func TestLimitsHoldTasksBack(t *testing.T) {
 	}), "nodes 1 1\nA a=1 b=1 c=1")
 	b.Planner.LimitTenants(func(planner.TenantID) int64 { return 1000 })
 	b.RunAll().Want("n0 abc\nn1")
-	if !strings.Contains(heard[1], `"ready":[{"task":1,"try":1,`) {
-		t.Errorf("the second round is %s", heard[1])
+	if !strings.Contains(heard[0], `"name":"w0","tenant":0,"tenant_name":"m0","tenant_limit":1000,`) ||
+		!strings.Contains(heard[1], `"ready":[{"task":1,"try":1,`) {
+		t.Errorf("the first rounds are %s", heard[:2])
 	}
 }
 

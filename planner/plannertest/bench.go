@@ -95,10 +95,21 @@ func New(t testing.TB, pol planner.Policy, scenario string) *Bench {
 // Bench makes a planner for s.
 func (s *Scenario) Bench(t testing.TB, pol planner.Policy) *Bench {
 	est := Runs(slices.Clone(s.Est))
-	return &Bench{Scenario: s, Est: &est, Planner: planner.New(s.Platform, planner.DefaultRetryRules(), pol, &est, 1),
+	b := &Bench{Scenario: s, Est: &est, Planner: planner.New(s.Platform, planner.DefaultRetryRules(), pol, &est, 1),
 		t:      t,
 		Rounds: map[planner.Time]int{}, left: map[planner.AttemptID]running{}, exact: slices.Equal(s.Est, s.Run)}
+	b.Planner.Call(b)
+	return b
 }
+
+// OfTask implements planner.Names: tasks are of types by name.
+func (b *Bench) OfTask(t planner.TaskID) (name, kind string) { return b.Names[t], b.Names[t] }
+
+// OfWorkflow implements planner.Names.
+func (b *Bench) OfWorkflow(w planner.WorkflowID) string { return fmt.Sprint("w", w) }
+
+// OfTenant implements planner.Names.
+func (b *Bench) OfTenant(m planner.TenantID) string { return fmt.Sprint("m", m) }
 
 // View is the planner's knowledge of the run.
 func (b *Bench) View() planner.View { return b.Planner.View() }

@@ -12,6 +12,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/experiment/metrics"
 	"gantry/executor/forecast/rounds"
+	"gantry/executor/own"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -38,9 +39,11 @@ func NewRehearsal(log *sqlite.DB, policies []string) *rehearsal {
 const (
 	replayTime  = 10 * time.Second // of all runs of a page together
 	mostPlanned = 20_000           // tasks of a run whose plans are made again
-	alternate   = 3                // other policies
-	barPixels   = 900              // of a small timeline: shorter bars are joined
-	mostBars    = 12_000           // of a small timeline: with more, pixels are larger
+	// of a run whose plans the log has: each round places all that are planned
+	mostRecorded = 1000
+	alternate    = 3      // other policies
+	barPixels    = 900    // of a small timeline: shorter bars are joined
+	mostBars     = 12_000 // of a small timeline: with more, pixels are larger
 )
 
 // OtherLater says when there are other policies.
@@ -66,8 +69,12 @@ func (r *rehearsal) More(ctx context.Context, run string) (*page.Extra, error) {
 		x.OtherNote = whole + info.Name + " --html FILE simulates the whole run with other policies."
 		return x, nil
 	}
-	if over.Tasks > mostPlanned {
-		x.PlanNote = fmt.Sprintf("The plans are not made again for runs of more than %d tasks.", mostPlanned)
+	most := mostPlanned
+	if own.Is(info.Policy) {
+		most = mostRecorded
+	}
+	if over.Tasks > most {
+		x.PlanNote = fmt.Sprintf("The plans are not made again for runs of more than %d tasks.", most)
 	} else {
 		r.plans(ctx, &info, x)
 	}
@@ -93,15 +100,14 @@ func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy stri
 
 // plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
 func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
-	err := asked(info.Policy)
-	var own *Planning
 	var pl *planner.Planner
 	var adm *executor.Admitter
+	planning, err := planningOf(ctx, r.log, info, "")
 	if err == nil {
-		own, err = planningOf(ctx, r.log, info, "")
-	}
-	if err == nil {
-		pl, adm, err = own.informed(ctx, r.log, info)
+		if planning.decided != nil {
+			planning.decided.Shows = true
+		}
+		pl, adm, err = planning.informed(ctx, r.log, info)
 	}
 	if err != nil {
 		x.PlanNote = "The plans cannot be made again: " + err.Error() + "."
@@ -112,8 +118,8 @@ func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Ext
 			if err := asked(policy); err != nil {
 				return nil, nil, err
 			}
-			own.Set.Policy = policy
-			return own.informed(ctx, r.log, info)
+			planning.Set.Policy, planning.decided = policy, nil
+			return planning.informed(ctx, r.log, info)
 		}}
 	err = r.log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error { return p.Take(ctx, e, a) })
 	if err != nil {
