@@ -39,9 +39,9 @@ func Calibrate(ctx context.Context, home string, host hostmodel.Host, o Calibrat
 	if err := s.OpenLog(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
 		return nil, nil, err
 	}
-	m, err := s.measureHost(ctx, host, o)
+	m, err := measureHost(ctx, s, host, o)
 	if err == nil {
-		err = s.correctModel(ctx, m, o)
+		err = correctModel(ctx, home, s.DB, m, o)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -55,11 +55,11 @@ func Calibrate(ctx context.Context, home string, host hostmodel.Host, o Calibrat
 }
 
 // correctModel corrects a model by sample runs, in a directory of their own, which is gone afterwards.
-func (s *Session) correctModel(ctx context.Context, m *hostmodel.Model, o Calibration) (err error) {
+func correctModel(ctx context.Context, home string, db *sqlite.DB, m *hostmodel.Model, o Calibration) (err error) {
 	if o.Step != nil {
 		o.Step("sample runs", calibrate.MeasureShare)
 	}
-	home, err := os.MkdirTemp(s.Home, "calibrate-")
+	home, err = os.MkdirTemp(home, "calibrate-")
 	if err != nil {
 		return exit.Hostf("directory for sample runs: %w (choose another --dir)", err)
 	}
@@ -73,7 +73,7 @@ func (s *Session) correctModel(ctx context.Context, m *hostmodel.Model, o Calibr
 			err = errors.Join(err, exit.With(exit.Host, e))
 		}
 	}()
-	before, err := earlierHostModels(ctx, s.DB, &m.Host)
+	before, err := earlierHostModels(ctx, db, &m.Host)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func EngineCPU() time.Duration {
 }
 
 // measureHost runs the measurements in a run directory of their own, which is gone afterwards.
-func (s *Session) measureHost(ctx context.Context, host hostmodel.Host, with Calibration) (m *hostmodel.Model,
+func measureHost(ctx context.Context, s *Session, host hostmodel.Host, with Calibration) (m *hostmodel.Model,
 	err error) {
 	s.Dir, err = os.MkdirTemp(s.Home, "calibrate-")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment/load"
+	"gantry/executor/reuse"
 	"gantry/planner"
 	"gantry/sqlite"
 )
@@ -25,32 +26,38 @@ type correction struct {
 	inputs bool
 }
 
-// corrections finds the workflows to be continued and checks their new versions, before anything is changed: those that
-// have not succeeded, or with a corrected file those that are in it.
-func (s *Session) corrections(ctx context.Context, with string) ([]correction, error) {
-	flows, err := s.DB.Flows(ctx, s.Name)
+// corrector finds the workflows of a run that are to be continued.
+type corrector struct {
+	*Planning
+	opts      *Options
+	name, dir string // of the run
+}
+
+// find finds the workflows to be continued and checks their new versions, before anything is changed: those that have
+// not succeeded, or with a corrected file those that are in it, and the images that these want.
+func (c *corrector) find(ctx context.Context, with string) (all []correction, wanted map[string]bool, err error) {
+	flows, err := c.DB.Flows(ctx, c.name)
 	if err != nil {
-		return nil, LogError(err)
+		return nil, nil, LogError(err)
 	}
-	var all []correction
 	if with == "" {
 		for _, f := range flows {
 			if f.State != "done" {
 				all = append(all, correction{of: f})
-				if err := s.warnEdited(ctx, f); err != nil {
-					return nil, err
+				if err := c.warnEdited(ctx, f); err != nil {
+					return nil, nil, err
 				}
 			}
 		}
-	} else if all, err = s.readCorrected(with, flows); err != nil {
-		return nil, err
+	} else if all, err = c.read(with, flows); err != nil {
+		return nil, nil, err
 	}
 	subs := make([]executor.Submission, len(all))
 	for i := range all {
 		x := &all[i]
-		was, err := s.DB.Admission(ctx, s.Name, x.of.ID)
+		was, err := c.DB.Admission(ctx, c.name, x.of.ID)
 		if err != nil {
-			return nil, LogError(err)
+			return nil, nil, LogError(err)
 		}
 		old := was.Submission
 		if with == "" {
@@ -67,50 +74,50 @@ func (s *Session) corrections(ctx context.Context, with string) ([]correction, e
 		subs[i] = x.sub
 	}
 	var w work // tasks that are not to run must not count twice
-	if err := w.check(&s.Planning, subs, false); err != nil {
-		return nil, err
+	if err := w.check(c.Planning, subs, false); err != nil {
+		return nil, nil, err
 	}
 	if with != "" {
-		s.wanted = w.wanted
+		wanted = w.wanted
 	}
-	if Capabilities(s.Set.Runtime).Programs {
-		if err := CheckMounts(subs, s.Set.Emulate || s.Set.ContainerMounts); err != nil {
-			return nil, err
+	if Capabilities(c.Set.Runtime).Programs {
+		if err := CheckMounts(subs, c.Set.Emulate || c.Set.ContainerMounts); err != nil {
+			return nil, nil, err
 		}
-		if err := s.locate(ctx, subs); err != nil {
-			return nil, err
+		if err := c.locate(ctx, subs); err != nil {
+			return nil, nil, err
 		}
-		if err := s.FetchSources(ctx, s.Dir, subs); err != nil {
-			return nil, err
+		if err := c.FetchSources(ctx, c.dir, subs); err != nil {
+			return nil, nil, err
 		}
 	}
 	for i := range all {
 		all[i].sub = subs[i]
 	}
-	return all, nil
+	return all, wanted, nil
 }
 
 // warnEdited warns that the file of a workflow was written after the workflow failed: without --with, the workflow
 // continues as it was read.
-func (s *Session) warnEdited(ctx context.Context, f sqlite.Flow) error {
-	info, err := s.DB.Info(ctx, s.Name)
+func (c *corrector) warnEdited(ctx context.Context, f sqlite.Flow) error {
+	info, err := c.DB.Info(ctx, c.name)
 	if err != nil {
 		return LogError(err)
 	}
 	st, err := os.Stat(f.Source)
 	if err == nil && st.Mode().IsRegular() && st.ModTime().After(info.Started.Add(time.Duration(f.Ended))) {
-		s.View.Warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
-			"continues with the file as it is now", f.Source, f.Name, s.Name, f.Source)
+		c.View.Warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
+			"continues with the file as it is now", f.Source, f.Name, c.name, f.Source)
 	}
 	return nil
 }
 
-// readCorrected reads a file with corrected workflows of the run.
-func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correction, err error) {
-	in := &Inputs{Paths: []string{with}, Seed: s.Set.Seed, repetition: max(1, s.Set.Repetition) - 1,
-		Loader: load.Loader{Platform: s.Platform, TimeScale: max(s.Set.TimeScale, math.SmallestNonzeroFloat64),
-			Count: s.Set.Count, Warn: s.View.Warn}}
-	if err := s.opts.ReadAs(s.Set, in); err != nil {
+// read reads a file with corrected workflows of the run.
+func (c *corrector) read(with string, flows []sqlite.Flow) (all []correction, err error) {
+	in := &Inputs{Paths: []string{with}, Seed: c.Set.Seed, repetition: max(1, c.Set.Repetition) - 1,
+		Loader: load.Loader{Platform: c.Platform, TimeScale: max(c.Set.TimeScale, math.SmallestNonzeroFloat64),
+			Count: c.Set.Count, Warn: c.View.Warn}}
+	if err := c.opts.ReadAs(c.Set, in); err != nil {
 		return nil, err
 	}
 	subs, err := in.Submissions()
@@ -119,9 +126,9 @@ func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correct
 	}
 	facts := Facts{Workloads: in.workloads, Repaired: in.Repaired}
 	for i := range subs {
-		facts.Take(s.Set, &subs[i])
+		facts.Take(c.Set, &subs[i])
 	}
-	if err := s.opts.Refuse(s.Set, &facts); err != nil {
+	if err := c.opts.Refuse(c.Set, &facts); err != nil {
 		return nil, err
 	}
 	if len(subs) == 1 && len(flows) == 1 {
@@ -145,7 +152,7 @@ func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correct
 				names = append(names, f.Name)
 			}
 			return nil, exit.Inputf("--with %s: workflow %s is not one that has arrived in run %s, or not the "+
-				"only one of its name: the run has %s", with, sub.Name, s.Name, strings.Join(names, ", "))
+				"only one of its name: the run has %s", with, sub.Name, c.name, strings.Join(names, ", "))
 		}
 		taken[fits[0].ID] = true
 		all = append(all, correction{fits[0], sub, in.Inputs != ""})
@@ -156,16 +163,19 @@ func (s *Session) readCorrected(with string, flows []sqlite.Flow) (all []correct
 // maxChangesShown is how many tasks that run again are named; gantry explain has the reason of each.
 const maxChangesShown = 20
 
-// continueWith lets corrected workflows take the place of those that the run has had, and says which tasks run again.
-func (s *Session) continueWith(ctx context.Context, all []correction) error {
-	if len(all) == 0 {
-		return nil
-	}
-	s.View.Silence(false)
-	if err := s.Engine.Quiesce(ctx); err != nil {
-		return err
-	}
-	s.upkeep.settle()
+// continuing lets workflows of a run take the place of earlier ones.
+type continuing struct {
+	engine *executor.Engine
+	log    *sqlite.Run
+	db     *sqlite.DB
+	files  *stage.Area // nil: the runtime has none
+	keeper *reuse.Keeper
+	view   *term.Progress
+}
+
+// with lets corrected workflows take the place of those that the run has had, and says which tasks run again.
+func (c *continuing) with(ctx context.Context, all []correction) error {
+	run := c.log.Info().Name
 	list := make([]executor.Continuation, len(all))
 	type outcome struct {
 		was     *executor.Admission
@@ -176,12 +186,12 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 	outcomes := make([]outcome, len(all))
 	var failed error
 	for i, x := range all {
-		was, err := s.DB.Admission(ctx, s.Name, x.of.ID)
+		was, err := c.db.Admission(ctx, run, x.of.ID)
 		if err != nil {
 			return err
 		}
 		keep := func(adm *executor.Admission) []executor.Kept {
-			kept, changes := executor.Keep(was, adm, s.Engine.Planner.View(), s.upkeep.keeper)
+			kept, changes := executor.Keep(was, adm, c.engine.Planner.View(), c.keeper)
 			o := &outcomes[i]
 			o.was, o.adm, o.changes = was, adm, changes
 			for _, k := range kept {
@@ -189,24 +199,24 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 					o.stay++
 				}
 			}
-			if err := s.dropInputs(was, adm); err != nil {
+			if err := c.dropInputs(was, adm); err != nil {
 				failed = err
 			}
 			return kept
 		}
 		list[i] = executor.Continuation{Of: x.of.ID, Submission: x.sub, Keep: keep}
 	}
-	if err := s.Engine.Continue(ctx, list); err != nil {
+	if err := c.engine.Continue(ctx, list); err != nil {
 		return err
 	}
 	if failed != nil {
 		return failed
 	}
 	for _, o := range outcomes {
-		if err := s.linkResults(ctx, o.was, o.adm); err != nil {
+		if err := c.linkResults(ctx, o.was, o.adm); err != nil {
 			return err
 		}
-		s.View.Note("%s: %s kept, %d to run", o.adm.Spec.Name, term.Plural(o.stay, "task"), len(o.changes))
+		c.view.Note("%s: %s kept, %d to run", o.adm.Spec.Name, term.Plural(o.stay, "task"), len(o.changes))
 		at := map[string]planner.TaskID{}
 		for i, t := range o.adm.Tasks {
 			at[t.Name] = o.adm.Arrived.Tasks[i].ID
@@ -217,11 +227,11 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 				if ch.Done {
 					again = " again"
 				}
-				s.View.Note("  %s runs%s: %s", ch.Task, again, ch.Why)
+				c.view.Note("  %s runs%s: %s", ch.Task, again, ch.Why)
 			} else if i == maxChangesShown {
-				s.View.Note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, s.Name)
+				c.view.Note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, run)
 			}
-			if err := s.Log.NotReused(at[ch.Task], s.Engine.Runtime.Now(), ch.Why); err != nil {
+			if err := c.log.NotReused(at[ch.Task], c.engine.Runtime.Now(), ch.Why); err != nil {
 				return err
 			}
 		}
@@ -230,18 +240,18 @@ func (s *Session) continueWith(ctx context.Context, all []correction) error {
 }
 
 // linkResults makes outputs of tasks that stay appear among the results: they may be results only now.
-func (s *Session) linkResults(ctx context.Context, was, adm *executor.Admission) error {
-	v, old := s.Engine.Planner.View(), map[string]planner.FileID{}
+func (c *continuing) linkResults(ctx context.Context, was, adm *executor.Admission) error {
+	v, old := c.engine.Planner.View(), map[string]planner.FileID{}
 	for _, f := range was.Files {
 		old[f.NodeName()] = f.ID
 	}
 	for i, t := range adm.Tasks {
 		x := v.Reused(adm.Arrived.Tasks[i].ID)
-		if x == nil || x.Node == planner.None || s.area() == nil {
+		if x == nil || x.Node == planner.None || c.files == nil {
 			continue
 		}
 		for _, f := range t.Outputs {
-			if err := s.upkeep.keeper.LinkResult(ctx, adm.Spec, f, x.Node, f.ID, old[f.NodeName()]); err != nil {
+			if err := c.keeper.LinkResult(ctx, adm.Spec, f, x.Node, f.ID, old[f.NodeName()]); err != nil {
 				return fmt.Errorf("result %s of workflow %s: %w", f.Name, adm.Spec.Name, err)
 			}
 		}
@@ -249,9 +259,9 @@ func (s *Session) linkResults(ctx context.Context, was, adm *executor.Admission)
 	return nil
 }
 
-// area is the files of the run, if its runtime has any.
-func (s *Session) area() *stage.Area {
-	if r, ok := s.Engine.Runtime.(interface{ Files() *stage.Area }); ok {
+// filesOf are the files of a runtime; nil if it has none.
+func filesOf(rt executor.Runtime) *stage.Area {
+	if r, ok := rt.(interface{ Files() *stage.Area }); ok {
 		return r.Files()
 	}
 	return nil
@@ -259,9 +269,8 @@ func (s *Session) area() *stage.Area {
 
 // dropInputs deletes the run's copies of files from outside that have changed, so that they are brought again. That
 // comes before the log says so: without the copies the tasks that read them run again in any case.
-func (s *Session) dropInputs(was, now *executor.Admission) error {
-	area := s.area()
-	if area == nil {
+func (c *continuing) dropInputs(was, now *executor.Admission) error {
+	if c.files == nil {
 		return nil
 	}
 	old := map[string]*executor.FileSpec{}
@@ -272,13 +281,13 @@ func (s *Session) dropInputs(was, now *executor.Admission) error {
 		if f.Produced {
 			continue
 		}
-		if o := old[f.NodeName()]; o != nil && !o.Produced && !s.upkeep.keeper.Changed(was.Spec, o, f) {
+		if o := old[f.NodeName()]; o != nil && !o.Produced && !c.keeper.Changed(was.Spec, o, f) {
 			continue
 		}
 		whole := *f
 		whole.Blocks = 0
 		for _, x := range []*executor.FileSpec{f, &whole} {
-			if _, err := area.Remove(was.Spec, x); err != nil {
+			if _, err := c.files.Remove(was.Spec, x); err != nil {
 				return fmt.Errorf("input %s changed: delete its copy: %w", f.Name, err)
 			}
 		}
@@ -288,11 +297,11 @@ func (s *Session) dropInputs(was, now *executor.Admission) error {
 
 // dropStale deletes outputs of tasks that are to run again in continued workflows and have not begun to: a former life
 // of the run may have left them. It may be repeated.
-func (s *Session) dropStale() error {
-	area, v := s.area(), s.Engine.Planner.View()
-	if area == nil {
+func (c *continuing) dropStale() error {
+	if c.files == nil {
 		return nil
 	}
+	v := c.engine.Planner.View()
 	for _, w := range v.Present() {
 		if of, _ := v.Continues(w); of == planner.None {
 			continue
@@ -301,9 +310,9 @@ func (s *Session) dropStale() error {
 			if v.Last(t) != planner.None || v.Phase(t).Ended() {
 				continue
 			}
-			spec := s.Engine.Spec(t)
+			spec := c.engine.Spec(t)
 			for _, f := range spec.Outputs {
-				if _, err := area.Remove(spec.Workflow, f); err != nil {
+				if _, err := c.files.Remove(spec.Workflow, f); err != nil {
 					return fmt.Errorf("task %s of workflow %s runs again: delete its output %s: %w", spec.Name,
 						spec.Workflow.Name, f.Name, err)
 				}

@@ -81,7 +81,7 @@ type dryInput struct {
 // dry predicts the course of a run. It starts no container, writes no log, fetches nothing, and refuses the same
 // workflows as a run does, with the same exit codes.
 func (s *Session) dry(ctx context.Context) (*DryRun, error) {
-	if err := s.checkName(); err != nil {
+	if err := checkName(s.Name); err != nil {
 		return nil, err
 	}
 	if Capabilities(s.Set.Runtime).Programs {
@@ -89,7 +89,7 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 			return nil, err
 		}
 	}
-	db, err := s.past(ctx)
+	db, err := earlier(ctx, s.Home, s.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 		defer db.Close()
 	}
 	d := &DryRun{Size: term.Describe(s.Platform), Reuse: s.Set.Reuse, Policy: s.Set.Policy, Runtime: s.Set.Runtime,
-		Tasks: s.tasks, Steps: []dryStep{}, Inputs: s.dryInputs(), Reused: []dryReused{}}
-	if d.Images, err = s.dryImages(ctx); err != nil {
+		Tasks: s.tasks, Steps: []dryStep{}, Inputs: s.outside(s.Set.SizeScale), Reused: []dryReused{}}
+	if d.Images, err = s.look(ctx, &s.Planning, s.wanted); err != nil {
 		return nil, err
 	}
 	p := &Prediction{Planning: &s.Planning, asks: true}
@@ -117,7 +117,7 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 	for _, x := range d.Images {
 		ids[x.Image] = x.ID
 	}
-	if p.reuse, err = s.foresee(ctx, db, func(name string) string { return ids[name] }); err != nil {
+	if p.reuse, err = s.foresee(ctx, db, s.subs, func(name string) string { return ids[name] }, s.slurm != nil); err != nil {
 		return nil, err
 	}
 	s.DB = db // of models; it is open for reading only
@@ -172,9 +172,10 @@ func (p *Prediction) describe(d *DryRun, f *forecast.Forecast) {
 	}
 }
 
-// past opens the log that the run would be kept in, for reading; nil if there is none yet.
-func (s *Session) past(ctx context.Context) (*sqlite.DB, error) {
-	path := filepath.Join(s.Home, sqlite.FileName)
+// earlier opens the log that a run would be kept in, for reading; nil if there is none yet. It refuses a name that the
+// log has.
+func earlier(ctx context.Context, home, run string) (*sqlite.DB, error) {
+	path := filepath.Join(home, sqlite.FileName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -182,17 +183,17 @@ func (s *Session) past(ctx context.Context) (*sqlite.DB, error) {
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
-	if info, err := db.Info(ctx, s.Name); s.Name != "" && err == nil && info.Name == s.Name {
+	if info, err := db.Info(ctx, run); run != "" && err == nil && info.Name == run {
 		db.Close()
-		return nil, exit.With(exit.Input, sqlite.Taken(s.Name))
+		return nil, exit.With(exit.Input, sqlite.Taken(run))
 	}
 	return db, nil
 }
 
-// dryImages looks at the images of programs, and at the engine that makes their containers.
-func (s *Session) dryImages(ctx context.Context) ([]dryImage, error) {
+// look looks at the images of programs, and at the engine that makes their containers.
+func (i *images) look(ctx context.Context, p *Planning, programs map[string]bool) ([]dryImage, error) {
 	out := []dryImage{}
-	row := RuntimeNamed(s.Set.Runtime)
+	row := RuntimeNamed(p.Set.Runtime)
 	if !row.Programs {
 		return out, nil
 	}
@@ -203,7 +204,7 @@ func (s *Session) dryImages(ctx context.Context) ([]dryImage, error) {
 	if err != nil {
 		return nil, exit.Hostf("%w\nnothing was started", err)
 	}
-	names := slices.Sorted(maps.Keys(s.wanted))
+	names := slices.Sorted(maps.Keys(programs))
 	if row.Cluster != nil { // each node looks for itself when the run begins
 		for _, name := range names {
 			out = append(out, dryImage{Image: name, Action: "look for"})
@@ -214,23 +215,23 @@ func (s *Session) dryImages(ctx context.Context) ([]dryImage, error) {
 		return out, nil
 	}
 	wanted := make([]fetch.Wanted, len(names))
-	for i, name := range names {
-		wanted[i].Ref = name
+	for k, name := range names {
+		wanted[k].Ref = name
 	}
-	f := s.fetching(s.View.Arriving("image", "pulling"))
+	f := i.fetching(p.Set.Pull, p.View.Arriving("image", "pulling"))
 	f.Look = true
 	found, err := row.Images(ctx, f, wanted)
 	if err != nil {
 		return nil, notFetched(err)
 	}
-	for i, x := range found {
+	for k, x := range found {
 		if x.Source == "local" {
 			x.Source = "present"
 		}
 		if x.Ref == executor.HostImage {
 			x.ID, x.Source = "", "show"
 		}
-		out = append(out, dryImage{names[i], x.ID, x.Source})
+		out = append(out, dryImage{names[k], x.ID, x.Source})
 	}
 	return out, nil
 }
@@ -246,17 +247,17 @@ func checkEngine(ctx context.Context, open openEngine, binary string) error {
 	return err
 }
 
-// dryInputs lists the files from outside.
-func (s *Session) dryInputs() []dryInput {
+// outside lists the files from outside.
+func (w *work) outside(scale float64) []dryInput {
 	out := []dryInput{}
-	for i := range s.subs {
-		sub := &s.subs[i]
+	for i := range w.subs {
+		sub := &w.subs[i]
 		for k := range sub.Workflow.Files {
 			f := &sub.Workflow.Files[k]
 			if f.Producer >= 0 {
 				continue
 			}
-			in := dryInput{Workflow: sub.Name, File: f.Name, Bytes: int64(float64(f.Size) * s.Set.SizeScale)}
+			in := dryInput{Workflow: sub.Name, File: f.Name, Bytes: int64(float64(f.Size) * scale)}
 			if sub.Sources != nil {
 				if src := &sub.Sources[k]; src.Path != "" {
 					in.Path, in.Bytes = src.Path, src.Size

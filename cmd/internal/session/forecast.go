@@ -150,48 +150,48 @@ func (p *Prediction) remember(ctx context.Context, db *sqlite.DB, run string) (e
 }
 
 // predict predicts the run before it is in the log, and prepares to keep the expected end up to date.
-func (s *Session) predict(ctx context.Context) (err error) {
-	if s.prediction(s.tasks); s.Prediction == nil {
+func (p *Prediction) predict(ctx context.Context, w *work, i *images) (err error) {
+	if p == nil {
 		return nil
 	}
-	p := s.Prediction
-	if len(s.wanted) > 0 {
-		if err := p.remember(ctx, s.DB, ""); err != nil {
+	if len(w.wanted) > 0 {
+		if err := p.remember(ctx, p.DB, ""); err != nil {
 			return err
 		}
 	}
-	p.learned, err = p.recollect(ctx, s.DB.Before(s.Set.Runtime, s.Set.TimeScale, s.Set.SizeScale), false)
+	p.learned, err = p.recollect(ctx, p.DB.Before(p.Set.Runtime, p.Set.TimeScale, p.Set.SizeScale), false)
 	if err != nil {
 		return err
 	}
-	if s.tasks > mostForecast {
-		s.View.Note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
+	if w.tasks > mostForecast {
+		p.View.Note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
 		return nil
 	}
-	if s.tasks <= mostForeseen {
-		if p.reuse, err = s.foresee(ctx, s.DB, s.id); err != nil {
+	if w.tasks <= mostForeseen {
+		if p.reuse, err = p.foresee(ctx, p.DB, w.subs, i.id, i.slurm != nil); err != nil {
 			return err
 		}
 	}
-	if p.forecast = p.try(ctx, &forecast.Past{Arrivals: s.subs}); p.follower != nil {
-		p.follower.coming = slices.Clone(s.subs)
+	if p.forecast = p.try(ctx, &forecast.Past{Arrivals: w.subs}); p.follower != nil {
+		p.follower.coming = slices.Clone(w.subs)
 	}
 	return nil
 }
 
 // foresee prepares to know which tasks would take over results of the log; nil if none would. IDs of images are by
-// name.
-func (s *Session) foresee(ctx context.Context, db *sqlite.DB, id func(string) string) (*reuse.Foresight, error) {
-	if !s.Set.Reuse || db == nil {
+// name; afar says that files are on other hosts.
+func (p *Planning) foresee(ctx context.Context, db *sqlite.DB, subs []executor.Submission, id func(string) string,
+	afar bool) (*reuse.Foresight, error) {
+	if !p.Set.Reuse || db == nil {
 		return nil, nil
 	}
-	k := &reuse.Keeper{Log: db, Home: s.Home, Nodes: s.Platform.Nodes, Seed: s.Set.Seed, Image: id,
-		Afar: s.slurm != nil, Warn: func(string, ...any) {}}
-	secrets, err := s.Set.SecretValues()
+	k := &reuse.Keeper{Log: db, Home: p.Home, Nodes: p.Platform.Nodes, Seed: p.Set.Seed, Image: id, Afar: afar,
+		Warn: func(string, ...any) {}}
+	secrets, err := p.Set.SecretValues()
 	if err != nil {
 		return nil, err
 	}
-	key := filepath.Join(s.Home, secretsKey)
+	key := filepath.Join(p.Home, secretsKey)
 	if _, err := os.Stat(key); len(secrets) > 0 && err == nil { // else there is nothing to compare them with
 		if k.Secrets, err = reuse.SecretSums(key, GiveToCaller, secrets); err != nil {
 			return nil, exit.With(exit.Host, err)
@@ -200,36 +200,36 @@ func (s *Session) foresee(ctx context.Context, db *sqlite.DB, id func(string) st
 		return nil, nil
 	}
 	f := k.Foresee()
-	if err := k.HashInputs(ctx, inputPaths(s.subs)); err != nil {
+	if err := k.HashInputs(ctx, inputPaths(subs)); err != nil {
 		return nil, exit.With(exit.Input, err)
 	}
 	return f, nil
 }
 
-// prediction prepares to predict a run of a number of tasks, if predictions are wanted.
-func (s *Session) prediction(tasks int) {
-	if !s.opts.Predict || !Capabilities(s.Set.Runtime).Programs {
-		return
+// prediction prepares to predict a run of a number of tasks; nil if no prediction is wanted.
+func (p *Planning) prediction(o *Options, run string, tasks int) *Prediction {
+	if !o.Predict || !Capabilities(p.Set.Runtime).Programs {
+		return nil
 	}
-	s.Prediction = &Prediction{Planning: &s.Planning}
+	out := &Prediction{Planning: p}
 	if tasks <= mostFollowed {
-		s.Prediction.follower = &follower{p: s.Prediction, run: s.Name, end: unit.Never, stop: make(chan struct{})}
+		out.follower = &follower{p: out, run: run, end: unit.Never, stop: make(chan struct{})}
 	}
+	return out
 }
 
 // predictRest predicts the rest of a run that is resumed.
-func (s *Session) predictRest(ctx context.Context, now planner.Time) error {
-	p := s.Prediction
+func (p *Prediction) predictRest(ctx context.Context, w *work, log *sqlite.Run, now planner.Time) error {
 	if p == nil || p.follower == nil {
 		return nil
 	}
-	if len(s.wanted) > 0 {
-		if err := p.remember(ctx, s.DB, ""); err != nil {
+	if len(w.wanted) > 0 {
+		if err := p.remember(ctx, p.DB, ""); err != nil {
 			return err
 		}
 	}
 	p.forecast = p.try(ctx, &forecast.Past{Batches: p.follower.batches, Now: now, Arrivals: p.follower.coming})
-	return p.keep(s.Log)
+	return p.keep(log)
 }
 
 // keep writes the prediction to the log, if there is one.

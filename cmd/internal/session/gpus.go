@@ -11,13 +11,13 @@ import (
 
 // makePlatform makes the nodes of the run. Nodes on this host get their GPUs, in the order of both, unless their
 // cluster file names some.
-func (s *Session) makePlatform() (err error) {
-	if row := RuntimeNamed(s.Set.Runtime); row.Engine != nil {
-		if err := s.Set.assignGPUs(); err != nil {
+func (p *Planning) makePlatform() (err error) {
+	if row := RuntimeNamed(p.Set.Runtime); row.Engine != nil {
+		if err := p.Set.assignGPUs(); err != nil {
 			return err
 		}
 	}
-	if s.Platform, err = executor.PlatformOf(s.Set.Cluster); err != nil {
+	if p.Platform, err = executor.PlatformOf(p.Set.Cluster); err != nil {
 		err = exit.With(exit.Input, err)
 	}
 	return err

@@ -252,40 +252,39 @@ func (r *refining) watch(events []planner.Event) {
 
 // refine lets a run that went well refine the host model of its runtime. A bad model does not make the run fail: gantry
 // doctor reports it.
-func (s *Session) refine(ctx context.Context) {
-	r := s.refining
+func (r *refining) refine(ctx context.Context, p *Planning) {
 	if r == nil || r.count == 0 {
 		return
 	}
-	rows, err := s.DB.HostModels(ctx, s.Set.Runtime)
+	rows, err := p.DB.HostModels(ctx, p.Set.Runtime)
 	if err != nil || len(rows) == 0 {
 		return
 	}
-	home, err := filepath.Abs(s.Home)
+	home, err := filepath.Abs(p.Home)
 	if err != nil {
 		return
 	}
-	m, row, err := FindHostModel(ctx, s.DB, s.Set.Runtime, home)
+	m, row, err := FindHostModel(ctx, p.DB, p.Set.Runtime, home)
 	if err != nil {
 		return
 	}
 	r.load.Less(r.tasks + calibrate.OwnCPU() - r.own)
 	r.load.Less(time.Duration(m.PerContainer.EngineNanos * crowded * float64(r.count)))
 	busy, _ := r.load.Read()
-	if !calibrate.Refine(m, r.ended, busy, s.Set.Starts) {
+	if !calibrate.Refine(m, r.ended, busy, p.Set.Starts) {
 		return
 	}
-	if err := s.storeRefined(ctx, m, row); err != nil {
-		s.View.Warn("the host model is not refined: %v", err)
+	if err := storeRefined(ctx, p.DB, m, row); err != nil {
+		p.View.Warn("the host model is not refined: %v", err)
 	}
 }
 
 // storeRefined replaces a host model by the refined one.
-func (s *Session) storeRefined(ctx context.Context, m *hostmodel.Model, row *sqlite.HostModel) error {
+func storeRefined(ctx context.Context, db *sqlite.DB, m *hostmodel.Model, row *sqlite.HostModel) error {
 	text, err := m.Encode()
 	if err != nil {
 		return errors.Join(errors.New("it became one that cannot be"), err)
 	}
 	row.Model = text
-	return s.DB.RefineHostModel(ctx, row, time.Now())
+	return db.RefineHostModel(ctx, row, time.Now())
 }

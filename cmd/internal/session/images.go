@@ -32,6 +32,7 @@ type images struct {
 	found  []sqlite.Image           // unless the log has them
 	coming map[string]chan struct{} // by name, those that somebody fetches; closed when that is over
 	store  *image.Store             // nil: the runtime needs none, or it is not open yet
+	slurm  *onSlurm                 // nil: the nodes are this host's
 }
 
 // id is the ID of the image of that name; "" if it is not known.
@@ -95,12 +96,12 @@ func OpenStore() (*image.Store, error) {
 	return image.Open(dir)
 }
 
-// keepImages notes that the run needs the images of its store, also after this process was killed.
-func (s *Session) keepImages(ctx context.Context) error {
-	if s.store == nil || s.Log == nil {
+// keep notes that a run of the log needs the images of its store, also after this process was killed.
+func (i *images) keep(ctx context.Context, log *sqlite.Run, dir string) error {
+	if i.store == nil || log == nil {
 		return nil
 	}
-	return s.store.Keep(ctx, s.Dir)
+	return i.store.Keep(ctx, dir)
 }
 
 // FetchWanted makes images present for a submission to a server. It waits for these images, also for those that another
@@ -109,9 +110,9 @@ func (s *Session) FetchWanted(ctx context.Context, wanted map[string]bool) error
 	for len(wanted) > 0 {
 		mine, others := s.claim(wanted)
 		if len(mine) > 0 {
-			err := s.fetchImages(ctx, mine)
+			err := s.fetch(ctx, &s.Planning, s.Log, mine)
 			if err == nil {
-				err = s.keepImages(ctx)
+				err = s.keep(ctx, s.Log, s.Dir)
 			}
 			s.release(mine)
 			if err != nil {
@@ -131,16 +132,16 @@ func (s *Session) FetchWanted(ctx context.Context, wanted map[string]bool) error
 	return nil
 }
 
-// fetchImages makes wanted images present before any task of the run is started, and keeps the images that their names
+// fetch makes wanted images present before any task of the run is started, and keeps the images that their names
 // stand for: for a run that continues these are the images that it began with. In a server, several goroutines may do
 // so.
-func (s *Session) fetchImages(ctx context.Context, names map[string]bool) error {
-	row := RuntimeNamed(s.Set.Runtime)
+func (i *images) fetch(ctx context.Context, p *Planning, log *sqlite.Run, names map[string]bool) error {
+	row := RuntimeNamed(p.Set.Runtime)
 	var before []sqlite.Image
-	if s.Log != nil {
-		s.mu.RLock()
-		before = s.Log.Info().Images
-		s.mu.RUnlock()
+	if log != nil {
+		i.mu.RLock()
+		before = log.Info().Images
+		i.mu.RUnlock()
 	}
 	// A run that was killed may have left images half unpacked, even if nothing is to be started any more.
 	if row == nil || row.Images == nil || len(names)+len(before) == 0 && row.Cluster == nil {
@@ -148,53 +149,53 @@ func (s *Session) fetchImages(ctx context.Context, names map[string]bool) error 
 	}
 	var wanted []fetch.Wanted
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if s.id(name) == "" {
+		if i.id(name) == "" {
 			wanted = append(wanted, fetch.Wanted{Ref: name})
 		}
 	}
 	if len(wanted) == 0 && row.Cluster == nil {
 		return nil
 	}
-	for i := range wanted {
-		name := wanted[i].Ref
+	for w := range wanted {
+		name := wanted[w].Ref
 		if k := slices.IndexFunc(before, func(b sqlite.Image) bool { return b.Ref == name }); k >= 0 {
-			wanted[i].ID, wanted[i].Digest = before[k].ID, before[k].Digest
+			wanted[w].ID, wanted[w].Digest = before[k].ID, before[k].Digest
 		}
 	}
-	show := s.View.Arriving("image", "pulling")
-	found, err := row.Images(ctx, s.fetching(show), wanted)
+	show := p.View.Arriving("image", "pulling")
+	found, err := row.Images(ctx, i.fetching(p.Set.Pull, show), wanted)
 	show.Close()
 	if err != nil {
 		return notFetched(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ids == nil {
-		s.ids = map[string]string{}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ids == nil {
+		i.ids = map[string]string{}
 	}
 	var fresh []sqlite.Image
-	for i, x := range found {
-		s.ids[x.Ref] = x.ID
-		if wanted[i].ID == "" {
+	for k, x := range found {
+		i.ids[x.Ref] = x.ID
+		if wanted[k].ID == "" {
 			fresh = append(fresh, sqlite.Image{Ref: x.Ref, ID: x.ID, Digest: x.Digest, Platform: x.Platform,
 				Bytes: x.Bytes, Source: x.Source, Took: sqlite.Span(x.Took)})
 		}
 	}
-	if s.Log == nil {
-		s.found = append(s.found, fresh...)
+	if log == nil {
+		i.found = append(i.found, fresh...)
 	} else if len(fresh) > 0 {
-		return s.Log.AddImages(fresh)
+		return log.AddImages(fresh)
 	}
 	return nil
 }
 
-// fetchFirst is fetchImages for all images of the run, before anything is started. The first signal ends it, and
+// fetchFirst is fetch for all images of the run, before anything is started. The first signal ends it, and
 // nothing stays of an image that was being unpacked.
 func (s *Session) fetchFirst(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer early.Cancel(stop)()
-	err := s.fetchImages(ctx, s.wanted)
+	err := s.fetch(ctx, &s.Planning, s.Log, s.wanted)
 	if ctx.Err() == nil {
 		return err
 	}
@@ -216,20 +217,13 @@ func notFetched(err error) error {
 type fetching struct {
 	fetch.Options
 	images *images
-	slurm  *onSlurm // nil: images are fetched on this host
 }
 
-// newFetching fetches images as pull says, and shows that.
-func newFetching(pull string, i *images, show *term.Arrival) *fetching {
+// fetching fetches images as pull says, and shows that.
+func (i *images) fetching(pull string, show *term.Arrival) *fetching {
 	return &fetching{images: i, Options: fetch.Options{Pull: fetch.Pull(pull), Open: stage.Caller().Rights().Open,
 		Begin:    func(ref, doing string) { show.Begin(doing + " image " + ref) },
 		Progress: show.Update, End: show.End}}
-}
-
-func (s *Session) fetching(show *term.Arrival) *fetching {
-	f := newFetching(s.Set.Pull, &s.images, show)
-	f.slurm = s.slurm
-	return f
 }
 
 // fetchDocker makes images present in the Docker Engine.
@@ -296,7 +290,7 @@ func fetchStored(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fet
 func (get fetcher) Fetch(ctx context.Context, pull string, wanted []fetch.Wanted) ([]fetch.Image, *image.Store,
 	error) {
 	var i images
-	found, err := get(ctx, newFetching(pull, &i, term.New(true).Arriving("image", "pulling")), wanted)
+	found, err := get(ctx, i.fetching(pull, term.New(true).Arriving("image", "pulling")), wanted)
 	if err != nil && i.store != nil {
 		i.store.Close()
 	}

@@ -43,18 +43,15 @@ func MakeResultsDir(home, dir string) (err error) {
 }
 
 // placeResults copies the results of the run to the directory of --results-dir, with the rights of the calling user.
-func (s *Session) placeResults() (err error) {
-	dir := s.Set.ResultsDir
+func placeResults(runDir, dir string, several bool, view *term.Progress) error {
 	if dir == "" {
 		return nil
 	}
-	from := filepath.Join(s.Dir, "results")
+	from := filepath.Join(runDir, "results")
 	flows, err := os.ReadDir(from)
 	if err != nil {
 		return fmt.Errorf("--results-dir: %w", err)
 	}
-	v := s.Engine.Planner.View()
-	several := v.Workflows()-v.Continuations()+len(s.Engine.Arrivals) > 1
 	for _, f := range flows {
 		to := dir
 		if several {
@@ -64,7 +61,7 @@ func (s *Session) placeResults() (err error) {
 			return err
 		}
 	}
-	s.View.Note("results are in %s", term.ShortPath(dir))
+	view.Note("results are in %s", term.ShortPath(dir))
 	return nil
 }
 
@@ -156,16 +153,16 @@ func copyTo(root *os.Root, from, to string, st fs.FileInfo) error {
 }
 
 // linkLatest has a link in the directory of runs lead to this one.
-func (s *Session) linkLatest() {
-	tmp := filepath.Join(s.Home, "."+LatestLink+"-"+strings.ToLower(rand.Text()))
-	err := os.Symlink(s.Name, tmp)
+func linkLatest(home, run string, view *term.Progress) {
+	tmp := filepath.Join(home, "."+LatestLink+"-"+strings.ToLower(rand.Text()))
+	err := os.Symlink(run, tmp)
 	if err == nil {
 		GiveToCaller(tmp)
-		err = os.Rename(tmp, filepath.Join(s.Home, LatestLink))
+		err = os.Rename(tmp, filepath.Join(home, LatestLink))
 	}
 	if err != nil {
 		_ = os.Remove(tmp)
-		s.View.Warn("the link to the newest run is not made: %v", err)
+		view.Warn("the link to the newest run is not made: %v", err)
 	}
 }
 

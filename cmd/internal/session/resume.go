@@ -20,11 +20,11 @@ func (s *Session) Continue(ctx context.Context, name, with string) (failed error
 	if err != nil {
 		return err
 	}
-	if err := s.openPage(); err != nil {
+	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
 		return err
 	}
 	if OnNodes(s.Set.Runtime) {
-		if err := s.reallocate(ctx); err != nil {
+		if err := reallocate(ctx, s); err != nil {
 			return err
 		}
 		defer func() { s.slurm.leave(failed) }()
@@ -67,11 +67,11 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	if err != nil {
 		return err
 	}
-	if err := s.recall(ctx); err != nil {
+	if err := s.recall(ctx, s.Log.Past()); err != nil {
 		return err
 	}
-	s.Engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, s.newUpkeep()
-	s.prediction(0)
+	s.Engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s.Dir, s.Set.Scratch, s.Log, s.View)
+	s.Prediction = s.prediction(&s.opts, s.Name, 0)
 	s.View.Silence(len(corrected) > 0) // earlier failures are known
 	specs, err := s.readBack(ctx)
 	if err != nil {
@@ -84,7 +84,8 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	left := len(v.Present()) + len(s.Engine.Arrivals) + v.UnderWayCount()
 	if s.opts.Server == nil && len(corrected) == 0 && left == 0 {
 		// it ended, and a gantry that was to continue it was killed
-		if corrected, err = s.corrections(ctx, ""); err != nil {
+		c := corrector{&s.Planning, &s.opts, s.Name, s.Dir}
+		if corrected, _, err = c.find(ctx, ""); err != nil {
 			return err
 		}
 	}
@@ -97,7 +98,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	if err != nil {
 		return err
 	}
-	s.wantRest(specs)
+	s.wantRest(s.Engine, specs)
 	if p := s.Prediction; p != nil && p.follower != nil {
 		p.follower.coming = slices.Clone(s.Engine.Arrivals)
 	}
@@ -125,14 +126,20 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	if err == nil {
 		err = s.care(ctx)
 	}
+	c := continuing{engine: s.Engine, log: s.Log, db: s.DB, files: filesOf(s.Engine.Runtime), keeper: s.upkeep.keeper,
+		view: s.View}
 	if err == nil && len(corrected) > 0 {
-		err = s.continueWith(ctx, corrected)
+		s.View.Silence(false)
+		if err = s.Engine.Quiesce(ctx); err == nil {
+			s.upkeep.settle()
+			err = c.with(ctx, corrected)
+		}
 	}
 	if err == nil {
-		err = s.dropStale()
+		err = c.dropStale()
 	}
 	if err == nil {
-		err = s.predictRest(ctx, at)
+		err = s.Prediction.predictRest(ctx, &s.work, s.Log, at)
 	}
 	if err != nil {
 		s.Engine.Runtime.Close()
@@ -168,19 +175,19 @@ func (s *Session) readBack(ctx context.Context) (specs []*executor.TaskSpec, err
 }
 
 // wantRest notes the images of the tasks that are still to run.
-func (s *Session) wantRest(specs []*executor.TaskSpec) {
-	v := s.Engine.Planner.View()
+func (w *work) wantRest(e *executor.Engine, specs []*executor.TaskSpec) {
+	v := e.Planner.View()
 	want := func(spec *executor.TaskSpec, t planner.TaskID) {
 		if spec != nil && spec.Image != "" && v.Phase(t) != planner.Done {
-			s.Want(spec.Image)
+			w.Want(spec.Image)
 		}
 	}
 	for t, spec := range specs {
 		want(spec, planner.TaskID(t))
 	}
-	for _, w := range v.Present() {
-		for t := range v.All(w) {
-			want(s.Engine.Spec(t), t)
+	for _, flow := range v.Present() {
+		for t := range v.All(flow) {
+			want(e.Spec(t), t)
 		}
 	}
 }
@@ -205,7 +212,7 @@ func (s *Session) Open(ctx context.Context, run string, kept func() error) (err 
 	if err := kept(); err != nil {
 		return err
 	}
-	if err := s.openPage(); err != nil {
+	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
 		return err
 	}
 	return s.resume(ctx, nil)

@@ -212,7 +212,7 @@ func (s *Session) openRuntime(ctx context.Context, o opening) (executor.Runtime,
 		return nil, exit.Inputf("run %s is on the %s runtime, which this gantry does not have", s.Name,
 			s.Set.Runtime)
 	}
-	if err := s.keepImages(ctx); err != nil {
+	if err := s.keep(ctx, s.Log, s.Dir); err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
 	if row.Store && s.opts.Server != nil { // its images come while it runs
@@ -322,7 +322,7 @@ const secretsKey = "secrets.key"
 // keepFiles prepares to know the files of the run by their content.
 func (s *Session) keepFiles(secrets map[string]string) (err error) {
 	if s.upkeep == nil {
-		s.upkeep = s.newUpkeep()
+		s.upkeep = newUpkeep(s.Dir, s.Set.Scratch, s.Log, s.View)
 	}
 	k := &reuse.Keeper{Log: s.DB, Run: s.Log, Home: s.Home, Nodes: s.Platform.Nodes, Seed: s.Set.Seed,
 		Now: func() planner.Time { return s.Engine.Runtime.Now() }, Warn: s.View.Warn, Afar: s.slurm != nil}

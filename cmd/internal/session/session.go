@@ -78,6 +78,7 @@ type Session struct {
 	Planning
 	work
 	images
+	controls
 	Prediction *Prediction // nil: the run is not simulated beside its course
 	Name       string
 	Dir        string      // of the run
@@ -86,24 +87,20 @@ type Session struct {
 	Started    time.Time // origin of the axis of the run
 
 	opts      Options
-	control   chan executor.Control
 	locks     []*os.File         // of the run
 	upkeep    *upkeep            // looks after the files of the run; nil without a log
 	refining  *refining          // compares the run with the model of the host; nil: it does not
 	collector *metrics.Collector // nil: metrics are taken from the log
 	page      *live.Server       // nil: nobody watches
-	slurm     *onSlurm           // nil: the nodes are this host's
 	resumes   bool               // it continues a run
 	planned   string             // the policy by which it was planned before
 }
 
 // New makes a run that is to begin or to continue. To continue, it finds its settings in the log.
 func New(set *Settings, o Options) *Session {
-	return &Session{Planning: Planning{Set: set, Home: o.Home, View: o.View}, Name: o.Name, opts: o}
+	return &Session{Planning: Planning{Set: set, Home: o.Home, View: o.View}, Name: o.Name, opts: o,
+		controls: make(controls, 3)}
 }
-
-// Repetitions is how many streams the workload file stands for; the run is one of them.
-func (s *Session) Repetitions() int { return s.repetitions }
 
 // Close closes the log and lets the locks of the run go.
 func (s *Session) Close() {
@@ -158,7 +155,7 @@ func (s *Session) drive(ctx context.Context) error {
 		ctx, release = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer release()
 	} else {
-		defer s.listen(func() {
+		defer s.listen(s.Engine.Runtime, s.View, func() {
 			left.Store(true)
 			cancel()
 		})()
@@ -168,7 +165,7 @@ func (s *Session) drive(ctx context.Context) error {
 		defer runtime.UnlockOSThread()
 	}
 	s.equip(virtual)
-	defer s.serveLive(ctx)()
+	defer serveLive(ctx, s.page, s.View)()
 	if err := s.beginClock(); err != nil {
 		return s.broken(ctx, errors.Join(err, s.Engine.Runtime.Close()))
 	}
@@ -210,8 +207,8 @@ func (s *Session) drive(ctx context.Context) error {
 func (s *Session) equip(virtual bool) {
 	e := s.Engine
 	e.FailFast, e.Grace, e.Watch = s.Set.FailFast, s.Set.Grace, s.watch
-	if s.control != nil {
-		e.Control = s.control
+	if !virtual {
+		e.Control = s.controls
 	}
 	if s.Log != nil { // only the log keeps the time of planning
 		begun := time.Now()
@@ -324,7 +321,7 @@ func (s *Session) verdict(ctx context.Context, res executor.Result) error {
 	if serves && !s.opts.Server.Drained() {
 		res.Interrupted = true // more may be handed in
 	}
-	_, failed := s.counts()
+	_, failed := counted(v)
 	switch {
 	case res.Interrupted:
 		state, code = sqlite.Interrupted, exit.Interrupted
@@ -336,14 +333,16 @@ func (s *Session) verdict(ctx context.Context, res executor.Result) error {
 	if err := s.finish(context.WithoutCancel(ctx), state, code); err != nil {
 		return exit.With(exit.Host, err)
 	}
-	placing := s.placeResults()
+	several := v.Workflows()-v.Continuations()+len(s.Engine.Arrivals) > 1
+	placing := placeResults(s.Dir, s.Set.ResultsDir, several, s.View)
 	if placing != nil && code == exit.OK {
 		code = exit.Host
 	}
+	o := Outcome{Run: s.Name, Policy: s.Set.Policy, View: v, Result: res, Failed: failed, Server: serves, Log: s.DB,
+		Progress: s.View, Measured: s.collector != nil}
 	var err error
 	if s.opts.Ended != nil {
-		err = s.opts.Ended(ctx, Outcome{Run: s.Name, Policy: s.Set.Policy, View: v, Result: res, Failed: failed,
-			Server: serves, Log: s.DB, Progress: s.View, Measured: s.collector != nil})
+		err = s.opts.Ended(ctx, o)
 	}
 	s.atEnd(state, code)
 	switch {
@@ -354,12 +353,11 @@ func (s *Session) verdict(ctx context.Context, res executor.Result) error {
 	case code == exit.OK, serves && code == exit.TasksFailed: // users of a server hear of their own tasks
 		return nil
 	}
-	return exit.With(code, s.epilogue(res, failed))
+	return exit.With(code, o.epilogue(Capabilities(s.Set.Runtime).Adopts))
 }
 
-// counts counts the tasks of the run, and those that failed or were skipped.
-func (s *Session) counts() (tasks, failed int) {
-	v := s.Engine.Planner.View()
+// counted counts the tasks of a run, and those that failed or were skipped.
+func counted(v planner.View) (tasks, failed int) {
 	for w := range v.Workflows() {
 		if _, continued := v.Continues(planner.WorkflowID(w)); continued {
 			continue
@@ -382,7 +380,7 @@ func (s *Session) finish(ctx context.Context, state sqlite.State, code int) erro
 		return err
 	}
 	if state == sqlite.Finished {
-		s.refine(ctx)
+		s.refining.refine(ctx, &s.Planning)
 	}
 	if state == sqlite.Interrupted || s.opts.Server != nil && s.Engine.Planner.View().Tasks() > mostForecast {
 		return nil
@@ -410,28 +408,28 @@ type Outcome struct {
 }
 
 // epilogue is the last line of a run that did not succeed; nil if the summary suffices.
-func (s *Session) epilogue(res executor.Result, failed int) error {
-	if len(res.Refused) > 0 {
-		return errors.Join(res.Refused...)
-	}
-	if res.Interrupted && s.opts.Server != nil {
-		return fmt.Errorf("stopped; submissions are kept: gantry serve continues run %s", s.Name)
-	}
-	if res.Interrupted && Capabilities(s.Set.Runtime).Adopts {
-		return fmt.Errorf("stopped; continue with: gantry resume %s", s.Name)
-	}
-	if res.Interrupted {
+func (o *Outcome) epilogue(resumable bool) error {
+	switch {
+	case len(o.Result.Refused) > 0:
+		return errors.Join(o.Result.Refused...)
+	case o.Result.Interrupted && o.Server:
+		return fmt.Errorf("stopped; submissions are kept: gantry serve continues run %s", o.Run)
+	case o.Result.Interrupted && resumable:
+		return fmt.Errorf("stopped; continue with: gantry resume %s", o.Run)
+	case o.Result.Interrupted:
 		return errors.New("stopped")
 	}
-	return fmt.Errorf("%s failed or skipped; for the reason: gantry explain %s TASK", term.Plural(failed, "task"),
-		s.Name)
+	return fmt.Errorf("%s failed or skipped; for the reason: gantry explain %s TASK", term.Plural(o.Failed, "task"),
+		o.Run)
 }
+
+// controls are what the engine is asked to do.
+type controls chan executor.Control
 
 // listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and
 // so does SIGHUP, when the terminal is gone; under nohup there is none. Where a Docker Engine that does not answer
 // cannot kill, it leaves.
-func (s *Session) listen(leave func()) (stop func()) {
-	s.control = make(chan executor.Control, 3)
+func (c controls) listen(rt executor.Runtime, view *term.Progress, leave func()) (stop func()) {
 	signals := early.Loop()
 	done := make(chan struct{})
 	go func() {
@@ -444,18 +442,18 @@ func (s *Session) listen(leave func()) (stop func()) {
 				if level++; sig != os.Interrupt && level < executor.Stop {
 					level = executor.Stop
 				}
-				if r, ok := s.Engine.Runtime.(executor.Remote); ok && level >= executor.Abort && r.Away() {
-					s.View.Note("%s", "the Docker Engine does not answer: running containers are left as they are")
+				if r, ok := rt.(executor.Remote); ok && level >= executor.Abort && r.Away() {
+					view.Note("%s", "the Docker Engine does not answer: running containers are left as they are")
 					leave()
 					continue
 				}
 				if level > executor.Abort {
 					continue
 				}
-				s.View.Note("%s", [...]string{"",
+				view.Note("%s", [...]string{"",
 					"stopping: running tasks may end, no task is started (Ctrl-C again stops them)",
 					"stopping running tasks (Ctrl-C again kills them)", "killing running tasks"}[level])
-				s.control <- level
+				c <- level
 			}
 		}
 	}()
@@ -463,39 +461,39 @@ func (s *Session) listen(leave func()) (stop func()) {
 }
 
 // Drain has the engine start nothing more.
-func (s *Session) Drain() {
+func (c controls) Drain() {
 	select {
-	case s.control <- executor.Drain:
+	case c <- executor.Drain:
 	default: // it was asked for more than once
 	}
 }
 
-// openPage opens the server of the page of the run, if somebody is to watch.
-func (s *Session) openPage() (err error) {
-	if s.opts.Page != nil {
-		s.page, err = s.opts.Page(s.DB, s.Name)
+// openPage opens the server of the page of a run; nil if nobody is to watch.
+func (o *Options) openPage(db *sqlite.DB, run string) (*live.Server, error) {
+	if o.Page == nil {
+		return nil, nil
 	}
-	return err
+	return o.Page(db, run)
 }
 
 // serveLive serves the page of the run that this process works on, until the returned function is called, which lets
-// clients have the last data. Without --watch it does nothing.
-func (s *Session) serveLive(ctx context.Context) (end func()) {
-	if s.page == nil {
+// clients have the last data. Without a page it does nothing.
+func serveLive(ctx context.Context, page *live.Server, view *term.Progress) (end func()) {
+	if page == nil {
 		return func() {}
 	}
-	s.View.Say("watch this run at %s", s.page.URL())
+	view.Say("watch this run at %s", page.URL())
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := s.page.Serve(ctx); err != nil {
-			s.View.Warn("the page of the run is not served any more: %v", err)
+		if err := page.Serve(ctx); err != nil {
+			view.Warn("the page of the run is not served any more: %v", err)
 		}
 	}()
 	return func() {
 		defer cancel()
-		s.page.Hurry()
+		page.Hurry()
 		select {
 		case <-done:
 		case <-time.After(2 * live.Farewell):

@@ -28,7 +28,6 @@ import (
 	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/sqlite"
 	"gantry/trace/scenario"
 )
 
@@ -73,17 +72,24 @@ func allocate(ctx context.Context, s *Session) (err error) {
 	return nil
 }
 
-func (s *Session) onSlurm() *onSlurm { return &onSlurm{set: s.Set, home: s.Home, view: s.View} }
+func (p *Planning) onSlurm() *onSlurm { return &onSlurm{set: p.Set, home: p.Home, view: p.View} }
 
-// readUnplaced refuses workflows that cannot run in any allocation before one is requested. Tasks count as if they fit.
-func (s *Session) readUnplaced(ctx context.Context, in *Inputs) error {
-	if err := s.checkName(); err != nil {
+// readUnplaced refuses workflows that cannot run in any allocation before one is requested, and the name of a run that
+// the log has. Tasks count as if they fit.
+func (p *Planning) readUnplaced(ctx context.Context, in *Inputs, o *Options) error {
+	if err := checkName(o.Name); err != nil {
 		return err
 	}
-	if err := s.unused(ctx); err != nil {
-		return err
+	if o.Name != "" && !o.NoLog && !o.Dry {
+		db, err := earlier(ctx, p.Home, o.Name)
+		if db != nil {
+			db.Close()
+		}
+		if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Input { // others are left to its writer
+			return err
+		}
 	}
-	if _, err := s.Set.SecretValues(); err != nil {
+	if _, err := p.Set.SecretValues(); err != nil {
 		return err
 	}
 	roomy, err := executor.PlatformOf(&scenario.Cluster{Nodes: []scenario.ClusterNode{{Name: "any", Cores: 1 << 20,
@@ -91,28 +97,11 @@ func (s *Session) readUnplaced(ctx context.Context, in *Inputs) error {
 	if err != nil {
 		return err
 	}
-	p := s.With(*s.Set)
-	p.Platform, p.View = roomy, s.View
+	like := p.With(*p.Set)
+	like.Platform, like.View = roomy, p.View
 	in.Unplaced = true
-	_, err = p.read(ctx, in, &s.opts)
+	_, err = like.read(ctx, in, o)
 	return err
-}
-
-// unused refuses the name of a run that the log has. Other errors of the log are left to its writer.
-func (s *Session) unused(ctx context.Context) error {
-	path := filepath.Join(s.Home, sqlite.FileName)
-	if _, err := os.Stat(path); err != nil || s.Name == "" || s.opts.NoLog || s.opts.Dry {
-		return nil
-	}
-	db, err := sqlite.Open(path, sqlite.ReadOnly)
-	if err != nil {
-		return nil
-	}
-	defer db.Close()
-	if info, err := db.Info(ctx, s.Name); err == nil && info.Name == s.Name {
-		return exit.With(exit.Input, sqlite.Taken(s.Name))
-	}
-	return nil
 }
 
 // lastAllocation is the allocation that a run used last.
@@ -134,7 +123,7 @@ func (o *onSlurm) remember(runDir string) error {
 
 // reallocate finds an allocation for a run that continues: the one that is named, the last one, the one around gantry,
 // or a new one like that. Its nodes take the places of those that the run began with.
-func (s *Session) reallocate(ctx context.Context) (err error) {
+func reallocate(ctx context.Context, s *Session) (err error) {
 	o := s.onSlurm()
 	if err := o.findAgain(ctx, s.opts.SlurmJob, s.Dir); err != nil {
 		return slurmError(err)
@@ -287,7 +276,7 @@ func (o *onSlurm) check(args ...string) (c slurm.Check, done func(), err error) 
 
 // fetchOnNodes asks all nodes whether they can run the tasks, and has them fetch the images.
 func fetchOnNodes(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error) {
-	o := f.slurm
+	o := f.images.slurm
 	c, done, err := o.check("--pull", o.set.Pull)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ import (
 func (s *Session) Begin(ctx context.Context, mode sqlite.Mode, in *Inputs) (d *DryRun, err error) {
 	first, release := ctx, func() {} // until the run exists: a signal before leaves nothing
 	if find := RuntimeNamed(s.Set.Runtime).Cluster; find != nil {
-		if err := s.readUnplaced(ctx, &Inputs{Paths: in.Paths, Stdin: in.Stdin}); err != nil {
+		if err := s.readUnplaced(ctx, &Inputs{Paths: in.Paths, Stdin: in.Stdin}, &s.opts); err != nil {
 			return nil, err
 		}
 		var stop func()
@@ -118,7 +118,7 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 func (s *Session) start(ctx context.Context, mode sqlite.Mode) (err error) {
 	if s.Name == "" {
 		s.Name = NewName()
-	} else if err := s.checkName(); err != nil {
+	} else if err := checkName(s.Name); err != nil {
 		return err
 	}
 	if s.Name == LatestLink {
@@ -156,7 +156,7 @@ func (s *Session) start(ctx context.Context, mode sqlite.Mode) (err error) {
 }
 
 // enter enters the run in the log, with its prediction.
-func (s *Session) enter(ctx context.Context, mode sqlite.Mode) error {
+func (s *Session) enter(ctx context.Context, mode sqlite.Mode) (err error) {
 	set, able := s.Set, Capabilities(s.Set.Runtime)
 	if err := s.OpenLog(mode); err != nil {
 		return err
@@ -173,10 +173,11 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) error {
 			return err
 		}
 	}
-	if err := s.openPage(); err != nil {
+	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
 		return err
 	}
-	if err := s.predict(ctx); err != nil {
+	s.Prediction = s.prediction(&s.opts, s.Name, s.tasks)
+	if err := s.Prediction.predict(ctx, &s.work, &s.images); err != nil {
 		return err
 	}
 	s.Started = time.Now()
@@ -184,7 +185,6 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) error {
 	if able.Adopts {
 		resumable = s.subs
 	}
-	var err error
 	s.Log, err = s.DB.CreateRun(ctx, sqlite.RunInfo{Name: s.Name, Runtime: set.Runtime, Policy: set.Policy,
 		Command: os.Args, Version: release.Build(), Started: s.Started, Seed: int64(set.Seed), TimeScale: set.TimeScale,
 		SizeScale: set.SizeScale, Cluster: set.Cluster, Platform: *s.Platform, Host: HostFacts(),
@@ -195,9 +195,9 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) error {
 		return exit.With(exit.Input, err)
 	}
 	if !able.Virtual {
-		s.linkLatest()
+		linkLatest(s.Home, s.Name, s.View)
 	}
-	if err := s.recall(ctx); err != nil {
+	if err := s.recall(ctx, s.Log.Past()); err != nil {
 		return err
 	}
 	if err := s.Prediction.keep(s.Log); err != nil {
@@ -207,20 +207,20 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) error {
 }
 
 // recall gives the policy and the estimator the measurements of earlier runs, before this one begins or continues.
-func (s *Session) recall(ctx context.Context) (err error) {
-	if s.Set.Measured != "" { // it learned of the runs on containers
+func (p *Planning) recall(ctx context.Context, past *sqlite.Past) (err error) {
+	if p.Set.Measured != "" { // it learned of the runs on containers
 		return nil
 	}
-	s.learned, err = s.recollect(ctx, s.Log.Past(), Capabilities(s.Set.Runtime).Virtual)
+	p.learned, err = p.recollect(ctx, past, Capabilities(p.Set.Runtime).Virtual)
 	if err == nil {
-		s.learn(s.learned)
+		p.learn(p.learned)
 	}
 	return err
 }
 
-func (s *Session) checkName() error {
-	if s.Name != "" && s.Name != executor.EscapeName(s.Name) {
-		return exit.Usagef("--name %s: letters, digits, _, - and . only", s.Name)
+func checkName(run string) error {
+	if run != "" && run != executor.EscapeName(run) {
+		return exit.Usagef("--name %s: letters, digits, _, - and . only", run)
 	}
 	return nil
 }
@@ -264,7 +264,8 @@ func (s *Session) existing(ctx context.Context, name, with string) (all []correc
 		return nil, err
 	}
 	if s.opts.Server == nil && (over.State == sqlite.Failed || with != "") {
-		if all, err = s.corrections(ctx, with); err != nil {
+		c := corrector{&s.Planning, &s.opts, s.Name, s.Dir}
+		if all, s.wanted, err = c.find(ctx, with); err != nil {
 			return nil, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"gantry/executor"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
 )
@@ -24,22 +25,21 @@ import (
 // telemetry sends the spans of a run on containers to the endpoint that the standard variables of OpenTelemetry name,
 // by OTLP over HTTP in its JSON encoding. Without one it does nothing. A failure is a warning, without the secrets that
 // an address may hold, and a signal gives it up.
-func (s *Session) telemetry() {
+func telemetry(db *sqlite.DB, run string, stop <-chan executor.Control) {
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	if base := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); endpoint == "" && base != "" {
 		endpoint = strings.TrimSuffix(base, "/") + "/v1/traces"
 	}
 	off := strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none"
-	if endpoint == "" || off || s.DB == nil || Capabilities(s.Set.Runtime).Virtual {
+	if endpoint == "" || off {
 		return
 	}
-	if err := s.sendSpans(endpoint); err != nil {
-		fmt.Fprintf(os.Stderr, "warning: OpenTelemetry: %v; gantry export --format otlp %s has the spans\n", err,
-			s.Name)
+	if err := sendSpans(endpoint, db, run, stop); err != nil {
+		fmt.Fprintf(os.Stderr, "warning: OpenTelemetry: %v; gantry export --format otlp %s has the spans\n", err, run)
 	}
 }
 
-func (s *Session) sendSpans(endpoint string) error {
+func sendSpans(endpoint string, db *sqlite.DB, run string, stop <-chan executor.Control) error {
 	if otel("PROTOCOL") == "grpc" {
 		return errors.New("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and gantry speaks http/json")
 	}
@@ -51,13 +51,13 @@ func (s *Session) sendSpans(endpoint string) error {
 	defer cancel()
 	go func() {
 		select {
-		case <-s.control: // nothing else of the run is left to stop
+		case <-stop: // nothing else of the run is left to stop
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(export.OTLP(ctx, w, s.DB, s.Name)) }()
+	go func() { w.CloseWithError(export.OTLP(ctx, w, db, run)) }()
 	defer r.Close()
 	for lines := json.NewDecoder(r); ; {
 		var request json.RawMessage
@@ -121,11 +121,13 @@ func post(ctx context.Context, endpoint string, body []byte) error {
 
 // atEnd runs the command of --on-end. Its output goes to standard error, as standard output has the summary only.
 func (s *Session) atEnd(state sqlite.State, code int) {
-	s.telemetry()
+	if s.DB != nil && !Capabilities(s.Set.Runtime).Virtual {
+		telemetry(s.DB, s.Name, s.controls)
+	}
 	if s.Set.OnEnd == "" || s.DB == nil {
 		return
 	}
-	tasks, failed := s.counts()
+	tasks, failed := counted(s.Engine.Planner.View())
 	c := exec.Command("/bin/sh", "-c", s.Set.OnEnd)
 	c.Stdout, c.Stderr = os.Stderr, os.Stderr
 	c.Env = append(os.Environ(), "GANTRY_RUN="+s.Name, "GANTRY_STATE="+string(state),

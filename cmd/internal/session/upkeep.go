@@ -45,8 +45,8 @@ type pastFile struct {
 	done chan<- struct{} // if not nil: there is no file, but somebody waits for all before it
 }
 
-func (s *Session) newUpkeep() *upkeep {
-	return &upkeep{dir: s.Dir, scratch: s.Set.Scratch, log: s.Log, view: s.View,
+func newUpkeep(dir string, scratch bool, log *sqlite.Run, view *term.Progress) *upkeep {
+	return &upkeep{dir: dir, scratch: scratch, log: log, view: view,
 		specs: map[planner.TaskID]*executor.TaskSpec{}, readers: map[planner.FileID]int{},
 		counted: map[planner.FileID]bool{}}
 }
@@ -217,7 +217,7 @@ func (s *Session) care(ctx context.Context) error {
 	}
 	k := s.upkeep.keeper
 	k.Image, k.Hash = s.id, s.Set.Reuse
-	s.upkeep.begin(s.area(), s.resumes)
+	s.upkeep.begin(filesOf(s.Engine.Runtime), s.resumes)
 	if !s.Set.Reuse {
 		return nil
 	}
