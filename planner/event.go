@@ -16,7 +16,7 @@ type Event struct {
 
 // Body is the fact itself: one of the types below, and no other. The large ones (workflow arrived or grown, attempt
 // exited, plan committed) travel as pointers and are never changed once numbered. The json tags name members in the
-// log: add, never rename.
+// log: add, never rename. The member without a name is the subject of the event, which has a column there.
 type Body interface{ Kind() EventKind }
 
 // EventKind numbers the types of Body. The numbers are part of the log's format: append, never renumber.
@@ -64,19 +64,19 @@ type (
 	}
 	// AttemptStarted says that the inputs are in place and the program runs.
 	AttemptStarted struct {
-		Attempt AttemptID `json:"attempt"`
+		Attempt AttemptID `json:"-"`
 	}
 	// AttemptSuspended says that the attempt makes no progress and holds only the resources that its node keeps for it.
 	AttemptSuspended struct {
-		Attempt AttemptID `json:"attempt"`
+		Attempt AttemptID `json:"-"`
 	}
 	// AttemptResumed ends a suspension.
 	AttemptResumed struct {
-		Attempt AttemptID `json:"attempt"`
+		Attempt AttemptID `json:"-"`
 	}
 	// AttemptExited ends an attempt, in any way.
 	AttemptExited struct {
-		Attempt  AttemptID     `json:"attempt"`
+		Attempt  AttemptID     `json:"-"`
 		Outcome  Outcome       `json:"outcome"`
 		ExitCode int           `json:"exit_code"` // of the program; -1 if it has none
 		Ran      time.Duration `json:"ran_ns"`    // from AttemptStarted to the end, suspensions not counted
@@ -90,12 +90,12 @@ type (
 	}
 	// FileAppeared says that a copy of a file is complete on a node.
 	FileAppeared struct {
-		File FileID `json:"file"`
+		File FileID `json:"-"`
 		Node NodeID `json:"node"`
 	}
 	// NodeChanged gives a node a new capacity; zero if it was lost.
 	NodeChanged struct {
-		Node     NodeID      `json:"node"`
+		Node     NodeID      `json:"-"`
 		Capacity unit.Vector `json:"capacity"`
 		// Shrinks says that the node is to have To in the end: Capacity includes the holds until they end.
 		Shrinks bool        `json:"shrinks"`
@@ -105,7 +105,7 @@ type (
 	Woke struct{}
 	// PlanCommitted is the outcome of one round: the orders, why other tasks wait, and further notes of the policy.
 	PlanCommitted struct {
-		Round   int64         `json:"round"`
+		Round   int64         `json:"-"`
 		Took    time.Duration `json:"took_ns"` // of the policy, by the wall clock; outside the decisions
 		Orders  []Order       `json:"orders"`
 		Reasons []Wait        `json:"waits"`
@@ -113,16 +113,16 @@ type (
 	}
 	// WorkflowCancelled withdraws the tasks of a workflow that have not started.
 	WorkflowCancelled struct {
-		Workflow WorkflowID `json:"workflow"`
+		Workflow WorkflowID `json:"-"`
 	}
 	// TaskCancelled withdraws a task: it starts no more, and is not tried again.
 	TaskCancelled struct {
-		Task TaskID `json:"task"`
+		Task TaskID `json:"-"`
 	}
 	// WorkflowContinued says that a workflow that arrived at this instant, and of which nothing has happened, takes the
 	// place of one that has ended: the same one again, or a corrected one.
 	WorkflowContinued struct {
-		Workflow WorkflowID `json:"workflow"`
+		Workflow WorkflowID `json:"-"`
 		Of       WorkflowID `json:"of"`
 		// Tries has for each task, by position, how many attempts at it there were: those to come are numbered from
 		// there on, and count for no limit.
@@ -131,7 +131,7 @@ type (
 	// TaskReused ends a ready task without an attempt: it takes over the outputs of an earlier attempt, which lie on
 	// Node.
 	TaskReused struct {
-		Task TaskID `json:"task"`
+		Task TaskID `json:"-"`
 		Node NodeID `json:"node"` // None if it writes no file
 		// Attempt is the earlier one, and Run the name of its run; "" for this run, whose workflow was continued.
 		Attempt AttemptID     `json:"attempt"`

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/trace"
 )
 
 const (
@@ -52,7 +54,8 @@ func admits(body planner.Body) bool {
 	return kind == planner.KindWorkflowArrived || kind == planner.KindWorkflowGrown
 }
 
-// definition is an admission as JSON. All that admission decided is kept: on replay nothing is decided again.
+// definition is an admission as JSON. All that admission decided is kept: on replay nothing is decided again. Children
+// of tasks are left out, as their parents tell them, and numbers of tasks but for the first.
 type definition struct {
 	Submission *executor.Submission
 	Arrived    *planner.WorkflowArrived
@@ -66,11 +69,66 @@ type definition struct {
 type definedTask struct {
 	*executor.TaskSpec
 	Workflow        struct{} `json:",omitzero"` // that of the definition
+	Name, Kind      string   // "": the id and the type in the trace
 	Inputs, Outputs []int
 }
 
+// parentsOnly are the parts of an admission that name children, without what else tells.
+func parentsOnly(a *executor.Admission) (executor.Submission, planner.WorkflowArrived) {
+	submission, arrived := a.Submission, a.Arrived
+	if w := a.Submission.Workflow; w != nil {
+		flow := *w
+		flow.Tasks = slices.Clone(w.Tasks)
+		for i := range flow.Tasks {
+			flow.Tasks[i].Children = nil
+		}
+		submission.Workflow = &flow
+	}
+	arrived.Tasks = slices.Clone(a.Arrived.Tasks)
+	for i := range arrived.Tasks {
+		t := &arrived.Tasks[i]
+		if t.Children, t.Workflow = nil, 0; i > 0 {
+			t.ID = 0
+		}
+	}
+	return submission, arrived
+}
+
+// withChildren reverses parentsOnly.
+func withChildren(a *executor.Admission) error {
+	if w := a.Submission.Workflow; w != nil {
+		for i := range w.Tasks {
+			for _, p := range w.Tasks[i].Parents {
+				if p < 0 || int(p) >= len(w.Tasks) {
+					return fmt.Errorf("task %s has parent %d of %d", w.Tasks[i].ID, p, len(w.Tasks))
+				}
+				w.Tasks[p].Children = append(w.Tasks[p].Children, int32(i))
+			}
+		}
+	}
+	tasks := a.Arrived.Tasks
+	for i := range tasks {
+		tasks[i].ID, tasks[i].Workflow = tasks[0].ID+planner.TaskID(i), a.Spec.ID
+		for _, p := range tasks[i].Parents {
+			if k := p - tasks[0].ID; k >= 0 && int(k) < len(tasks) { // parents of a growth may be earlier tasks
+				tasks[k].Children = append(tasks[k].Children, tasks[i].ID)
+			}
+		}
+	}
+	return nil
+}
+
+// taskIn is task i as its trace has it; one without members if there is no trace.
+func taskIn(a *executor.Admission, i int) *trace.Task {
+	if w := a.Submission.Workflow; w != nil && i < len(w.Tasks) {
+		return &w.Tasks[i]
+	}
+	return new(trace.Task)
+}
+
 func encodeAdmission(a *executor.Admission) ([]byte, error) {
-	d := definition{Submission: &a.Submission, Arrived: &a.Arrived, Spec: a.Spec, Files: a.Files, Kinds: a.Kinds,
+	submission, arrived := parentsOnly(a)
+	d := definition{Submission: &submission, Arrived: &arrived, Spec: a.Spec, Files: a.Files, Kinds: a.Kinds,
 		Tasks: make([]definedTask, len(a.Tasks))}
 	place := make(map[*executor.FileSpec]int, len(a.Files))
 	for i, f := range a.Files {
@@ -80,7 +138,10 @@ func encodeAdmission(a *executor.Admission) ([]byte, error) {
 		if t.Workflow != a.Spec {
 			return nil, fmt.Errorf("task %s is not the workflow's", t.Name)
 		}
-		x := definedTask{TaskSpec: t}
+		x := definedTask{TaskSpec: t, Name: t.Name, Kind: t.Kind}
+		if from := taskIn(a, i); t.Name == from.ID && t.Kind == from.Kind {
+			x.Name, x.Kind = "", ""
+		}
 		for files, places := range map[*[]*executor.FileSpec]*[]int{&t.Inputs: &x.Inputs, &t.Outputs: &x.Outputs} {
 			for _, f := range *files {
 				at, ok := place[f]
@@ -157,8 +218,8 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 		if x.TaskSpec == nil {
 			return nil, fmt.Errorf("task %d has no members", i)
 		}
-		t := x.TaskSpec
-		t.Workflow = a.Spec
+		t, from := x.TaskSpec, taskIn(a, i)
+		t.Workflow, t.Name, t.Kind = a.Spec, cmp.Or(x.Name, from.ID), cmp.Or(x.Kind, from.Kind)
 		for files, places := range map[*[]*executor.FileSpec][]int{&t.Inputs: x.Inputs, &t.Outputs: x.Outputs} {
 			for _, at := range places {
 				if at < 0 || at >= len(a.Files) {
@@ -169,5 +230,5 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 		}
 		a.Tasks[i] = t
 	}
-	return a, nil
+	return a, withChildren(a)
 }

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
+	"database/sql/driver"
 	"fmt"
 	"time"
 
@@ -14,38 +16,37 @@ import (
 )
 
 // logJSON is how the log has events and submissions as JSON: members by their json tags, those that are zero left out.
-// An order and a wait are arrays of their numbers, as there are many. Vectors may lack dimensions that are younger.
+// An order and a wait are arrays of their numbers, as there are many. These and vectors leave out zeros at their end.
 var logJSON = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowInvalidUTF8(true),
 	jsonv1.FormatDurationAsNano(true),
 	json.WithMarshalers(json.JoinMarshalers(
 		json.MarshalToFunc(func(to *jsontext.Encoder, o planner.Order) error {
 			n := numbersOfOrder(&o)
-			if n[withoutGPUs] == 0 && n[withoutGPUs+1] == 0 {
-				return json.MarshalEncode(to, n[:withoutGPUs])
-			}
-			return json.MarshalEncode(to, n)
+			return numbersTo(to, n[:])
 		}),
 		json.MarshalToFunc(func(to *jsontext.Encoder, w planner.Wait) error {
-			return json.MarshalEncode(to, numbersOf(w))
-		}))),
+			n := numbersOf(w)
+			return numbersTo(to, n[:])
+		}),
+		json.MarshalToFunc(func(to *jsontext.Encoder, v unit.Vector) error { return numbersTo(to, v[:]) }))),
 	json.WithUnmarshalers(json.JoinUnmarshalers(
 		json.UnmarshalFromFunc(func(from *jsontext.Decoder, o *planner.Order) error {
-			var n [withoutGPUs + 2]int64
+			var n [17]int64
 			if err := numbersFrom(from, n[:]); err != nil {
 				return err
 			}
 			*o = planner.Order{Kind: planner.OrderKind(n[0]), Attempt: planner.AttemptID(n[1]),
 				Task: planner.TaskID(n[2]), Node: planner.NodeID(n[3]), Try: int32(n[4]),
-				Hold:  unit.Vector{n[5], n[6], n[7], n[withoutGPUs]},
-				Until: planner.Time(n[8]), Est: planner.Estimate{Run: time.Duration(n[9]), Spread: time.Duration(n[10]),
-					Samples: int32(n[11]), Source: planner.Source(n[12])},
-				File: planner.FileID(n[13]), From: planner.NodeID(n[14]), GPUs: planner.Devices(n[withoutGPUs+1])}
+				Hold:  unit.Vector{n[5], n[6], n[7], n[15]},
+				Until: planner.Time(n[8]), Est: planner.Estimate{Run: time.Duration(n[9]),
+					Source: planner.Source(n[10]), Spread: time.Duration(n[11]), Samples: int32(n[12])},
+				File: planner.FileID(n[13]), From: planner.NodeID(n[14]), GPUs: planner.Devices(n[16])}
 			return fitting(n, numbersOfOrder(o))
 		}),
 		readVector,
 		json.UnmarshalFromFunc(func(from *jsontext.Decoder, w *planner.Wait) error {
 			var n [5]int64
-			if err := json.UnmarshalDecode(from, &n); err != nil {
+			if err := numbersFrom(from, n[:]); err != nil {
 				return err
 			}
 			*w = planner.Wait{Task: planner.TaskID(n[0]), Reason: planner.Reason{Code: planner.ReasonCode(n[1]),
@@ -57,23 +58,29 @@ var readVector = json.UnmarshalFromFunc(func(from *jsontext.Decoder, v *unit.Vec
 	return numbersFrom(from, v[:])
 })
 
-// numbersFrom reads as many numbers or fewer: those at the end may be younger than a log.
+// numbersTo writes an array without the zeros at its end.
+func numbersTo(to *jsontext.Encoder, n []int64) error {
+	for len(n) > 0 && n[len(n)-1] == 0 {
+		n = n[:len(n)-1]
+	}
+	return json.MarshalEncode(to, n)
+}
+
+// numbersFrom reads what numbersTo wrote.
 func numbersFrom(from *jsontext.Decoder, to []int64) error {
 	n := to[:0]
 	err := json.UnmarshalDecode(from, &n)
-	if err == nil && (len(n) < len(to)-2 || len(n) > len(to)) {
-		err = fmt.Errorf("there are %d numbers, where %d are expected", len(n), len(to))
+	if err == nil && len(n) > len(to) {
+		err = fmt.Errorf("there are %d numbers, where at most %d are expected", len(n), len(to))
 	}
 	copy(to, n)
 	return err
 }
 
-// withoutGPUs is how many numbers an order has that gives no GPU.
-const withoutGPUs = 15
-
-func numbersOfOrder(o *planner.Order) [withoutGPUs + 2]int64 {
+// numbersOfOrder has those at the end that most orders lack.
+func numbersOfOrder(o *planner.Order) [17]int64 {
 	return [...]int64{int64(o.Kind), int64(o.Attempt), int64(o.Task), int64(o.Node), int64(o.Try), o.Hold[0], o.Hold[1],
-		o.Hold[2], int64(o.Until), int64(o.Est.Run), int64(o.Est.Spread), int64(o.Est.Samples), int64(o.Est.Source),
+		o.Hold[2], int64(o.Until), int64(o.Est.Run), int64(o.Est.Source), int64(o.Est.Spread), int64(o.Est.Samples),
 		int64(o.File), int64(o.From), o.Hold[unit.GPU], int64(o.GPUs)}
 }
 
@@ -97,65 +104,105 @@ func plainUsage(at planner.Time, ran time.Duration) planner.Usage {
 	return planner.Usage{Queued: t, Staged: t, Created: t, Started: t, Ended: at, Missing: planner.CountersAll}
 }
 
-// encodeBody writes the body of an event. A WorkflowArrived is its id; workflows.definition has the rest, and
-// growths.definition that of a WorkflowGrown.
-func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) error {
-	var v any = body
+// encodeBody returns the subject of an event, and writes the rest of its body: nothing if there is no more. Of a
+// WorkflowArrived workflows.definition has the rest, and of a WorkflowGrown growths.definition.
+func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) (subject driver.Value, err error) {
+	var rest any = body
 	switch b := body.(type) {
 	case *planner.WorkflowArrived:
-		v = planner.WorkflowCancelled{Workflow: b.Workflow.ID}
+		return int64(b.Workflow.ID), nil
+	case planner.WorkflowCancelled:
+		return int64(b.Workflow), nil
+	case planner.TaskCancelled:
+		return int64(b.Task), nil
+	case planner.AttemptStarted:
+		return int64(b.Attempt), nil
+	case planner.AttemptSuspended:
+		return int64(b.Attempt), nil
+	case planner.AttemptResumed:
+		return int64(b.Attempt), nil
 	case *planner.WorkflowGrown:
-		v = bodyOfGrowth(b)
+		subject, rest = int64(b.Workflow), grownBody{b.Tasks[0].ID}
+	case *planner.WorkflowContinued:
+		subject = int64(b.Workflow)
 	case *planner.AttemptExited:
+		short := *b
 		if b.Usage == plainUsage(at, b.Ran) {
-			short := *b
 			short.Usage = planner.Usage{}
-			v = &short
 		}
+		if b.Outcome == planner.OK {
+			short.Outcome = 0
+		}
+		subject, rest = int64(b.Attempt), &short
+	case planner.FileAppeared:
+		subject = int64(b.File)
+	case planner.NodeChanged:
+		subject = int64(b.Node)
+	case *planner.PlanCommitted:
+		subject = b.Round
+	case *planner.TaskReused:
+		subject = int64(b.Task)
+	case planner.Woke:
+		return nil, nil
 	}
-	return json.MarshalWrite(to, v, logJSON)
+	return subject, json.MarshalWrite(to, rest, logJSON)
 }
 
-// decodeBody reads the text of encodeBody. Of a WorkflowArrived it gives the id only, of a WorkflowGrown also that of
+// decodeBody reads what encodeBody wrote. Of a WorkflowArrived it gives the id only, of a WorkflowGrown also that of
 // the first task.
-func decodeBody(kind planner.EventKind, at planner.Time, text []byte) (planner.Body, error) {
+func decodeBody(kind planner.EventKind, at planner.Time, subject int64, text []byte) (planner.Body, error) {
+	n := int32(subject)
+	if kind != planner.KindPlanCommitted && int64(n) != subject {
+		return nil, fmt.Errorf("its subject %d is too large", subject)
+	}
 	switch kind {
 	case planner.KindWorkflowArrived:
-		b, err := decode[planner.WorkflowCancelled](text)
-		return &planner.WorkflowArrived{Workflow: planner.Workflow{ID: b.Workflow}}, err
+		return &planner.WorkflowArrived{Workflow: planner.Workflow{ID: planner.WorkflowID(n)}}, nil
+	case planner.KindWorkflowCancelled:
+		return planner.WorkflowCancelled{Workflow: planner.WorkflowID(n)}, nil
+	case planner.KindTaskCancelled:
+		return planner.TaskCancelled{Task: planner.TaskID(n)}, nil
 	case planner.KindAttemptStarted:
-		return decodeValue[planner.AttemptStarted](text)
+		return planner.AttemptStarted{Attempt: planner.AttemptID(n)}, nil
 	case planner.KindAttemptSuspended:
-		return decodeValue[planner.AttemptSuspended](text)
+		return planner.AttemptSuspended{Attempt: planner.AttemptID(n)}, nil
 	case planner.KindAttemptResumed:
-		return decodeValue[planner.AttemptResumed](text)
+		return planner.AttemptResumed{Attempt: planner.AttemptID(n)}, nil
+	case planner.KindWorkflowGrown:
+		b, err := decode[grownBody](text)
+		return &planner.WorkflowGrown{Workflow: planner.WorkflowID(n), Tasks: []planner.Task{{ID: b.First}}}, err
+	case planner.KindWorkflowContinued:
+		b, err := decode[planner.WorkflowContinued](text)
+		b.Workflow = planner.WorkflowID(n)
+		return b, err
 	case planner.KindAttemptExited:
 		b, err := decode[planner.AttemptExited](text)
+		b.Attempt, b.Outcome = planner.AttemptID(n), cmp.Or(b.Outcome, planner.OK)
 		if b.Usage == (planner.Usage{}) {
 			b.Usage = plainUsage(at, b.Ran)
 		}
 		return b, err
 	case planner.KindFileAppeared:
-		return decodeValue[planner.FileAppeared](text)
+		b, err := decode[planner.FileAppeared](text)
+		b.File = planner.FileID(n)
+		return *b, err
 	case planner.KindNodeChanged:
-		return decodeValue[planner.NodeChanged](text)
+		b, err := decode[planner.NodeChanged](text)
+		b.Node = planner.NodeID(n)
+		return *b, err
 	case planner.KindWoke:
-		return decodeValue[planner.Woke](text)
+		return planner.Woke{}, nil
 	case planner.KindPlanCommitted:
-		return decode[planner.PlanCommitted](text)
-	case planner.KindWorkflowCancelled:
-		return decodeValue[planner.WorkflowCancelled](text)
-	case planner.KindTaskCancelled:
-		return decodeValue[planner.TaskCancelled](text)
-	case planner.KindWorkflowContinued:
-		return decode[planner.WorkflowContinued](text)
+		b, err := decode[planner.PlanCommitted](text)
+		b.Round = subject
+		return b, err
 	case planner.KindPolicyChanged:
-		return decodeValue[planner.PolicyChanged](text)
+		b, err := decode[planner.PolicyChanged](text)
+		return *b, err
 	case planner.KindTaskReused:
-		return decode[planner.TaskReused](text)
-	case planner.KindWorkflowGrown:
-		b, err := decode[grownBody](text)
-		return &planner.WorkflowGrown{Workflow: b.Workflow, Tasks: []planner.Task{{ID: b.First}}}, err
+		b, err := decode[planner.TaskReused](text)
+		b.Task = planner.TaskID(n)
+		return b, err
 	}
 	return nil, fmt.Errorf("kind %d is not known to this gantry: use the newer one that wrote it", kind)
 }
@@ -163,9 +210,4 @@ func decodeBody(kind planner.EventKind, at planner.Time, text []byte) (planner.B
 func decode[T any](text []byte) (*T, error) {
 	v := new(T)
 	return v, json.Unmarshal(text, v, logJSON)
-}
-
-func decodeValue[T planner.Body](text []byte) (T, error) {
-	v, err := decode[T](text)
-	return *v, err
 }

@@ -112,8 +112,14 @@ func (db *DB) fill(from string, s *Submitted) error {
 		// Without statistics SQLite takes the primary key for as good as an index: that is named where it matters.
 		copyRows := func(where string, tables ...string) {
 			for _, table := range tables {
+				var columns string // without those that are computed
+				if err == nil {
+					err = db.one(context.Background(), "SELECT group_concat(name) FROM pragma_table_info(?)",
+						[]any{table}, &columns)
+				}
 				if err == nil { // both logs have the same format
-					err = db.exec("INSERT OR IGNORE INTO main."+table+" SELECT * FROM whole."+table+" "+where, run)
+					err = db.exec(fmt.Sprintf("INSERT OR IGNORE INTO main.%s(%s) SELECT %[2]s FROM whole.%[1]s %[3]s",
+						table, columns, where), run)
 				}
 			}
 		}
@@ -150,7 +156,7 @@ func (db *DB) fill(from string, s *Submitted) error {
 		// The last event is the clock of the run. It may be of another submission: its time alone is taken.
 		copyRows("WHERE run = ?1 AND seq = (SELECT max(seq) FROM whole.events WHERE run = ?1)", "events")
 		if err == nil {
-			err = db.exec("UPDATE main.events SET kind = ?, body = '{}'", planner.KindPlanCommitted)
+			err = db.exec("UPDATE main.events SET kind = ?, subject = 0, body = '{}'", planner.KindPlanCommitted)
 		}
 		if err != nil {
 			return err

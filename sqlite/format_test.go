@@ -249,6 +249,43 @@ func TestATaskIsFoundByItsName(t *testing.T) {
 	}
 }
 
+// Numbers stand for names that most rows have: tables compute these.
+func TestNamesAreComputedFromTheirNumbers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	open(t, path, sqlite.Durable)
+	raw := rawDB(t, path)
+	ask := func(insert string, number int, query string) (name sql.NullString) {
+		t.Helper()
+		if _, err := raw.Exec("DELETE FROM tasks; DELETE FROM attempts; "+insert, number); err != nil {
+			t.Fatal(err)
+		}
+		if err := raw.QueryRow(query).Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for i, want := range append([]string{""}, names(planner.Source.String)...) {
+		if got := ask("INSERT INTO attempts(run, attempt, task, try, node, hold_millicores, hold_memory_bytes, "+
+			"hold_disk_bps, estimate_source_code) VALUES (1, 0, 0, 1, 0, 0, 0, 0, ?)", i,
+			"SELECT estimate_source FROM attempts"); got.String != want || got.Valid != (want != "") {
+			t.Errorf("source %d is %+v, want %q", i, got, want)
+		}
+	}
+	const disk = 256
+	for bits := range 2 * disk {
+		fields := trace.Fields(bits) & (trace.Runtime | trace.Cores | trace.Memory | trace.AvgCPU | trace.Command)
+		want := fields.String()
+		if bits&disk != 0 {
+			want = strings.TrimPrefix(want+",disk", ",")
+		}
+		if got := ask("INSERT INTO tasks(run, task, workflow, name, kind, stage, imputed_bits, need_millicores, "+
+			"need_memory_bytes, need_disk_bps) VALUES (1, 0, 0, '', '', 0, ?, 0, 0, 0)", bits,
+			"SELECT imputed FROM tasks"); got.String != want || !got.Valid {
+			t.Errorf("%d is %+v, want %q", bits, got, want)
+		}
+	}
+}
+
 // names lists what the values of an enumeration from 1 on are called.
 func names[E ~uint8](name func(E) string) (all []string) {
 	defer func() { _ = recover() }() // there is no further one

@@ -10,14 +10,9 @@ import (
 	"gantry/trace"
 )
 
-// grownBody is a WorkflowGrown in the log; growths.definition has the rest.
+// grownBody is the body of a WorkflowGrown in the log; growths.definition has the rest.
 type grownBody struct {
-	Workflow planner.WorkflowID `json:"workflow"`
-	First    planner.TaskID     `json:"first_task"`
-}
-
-func bodyOfGrowth(b *planner.WorkflowGrown) grownBody {
-	return grownBody{b.Workflow, b.Tasks[0].ID}
+	First planner.TaskID `json:"first_task"`
 }
 
 // ofWorkflow is the condition on a row t of tasks that it is of workflow w. The tasks with which a workflow arrived are
@@ -62,14 +57,15 @@ func (p *projection) grown(a *executor.Admission) error {
 }
 
 // growth reads tasks that were added to a workflow, by the first of them, as they were admitted.
-func (db *DB) growth(ctx context.Context, run int64, b grownBody) (*executor.Admission, error) {
+func (db *DB) growth(ctx context.Context, run int64, w planner.WorkflowID, first planner.TaskID) (*executor.Admission,
+	error) {
 	a, err := db.defined(ctx, "SELECT definition FROM growths WHERE run = ? AND workflow = ? AND first_task = ?", run,
-		int64(b.Workflow), int64(b.First))
+		int64(w), int64(first))
 	if err == nil && len(a.Arrived.Tasks) == 0 {
 		err = errors.New("its definition has no task")
 	}
 	if err == nil {
-		a.Submission.Grows = &executor.Growth{Of: b.Workflow}
+		a.Submission.Grows = &executor.Growth{Of: w}
 	}
 	return a, err
 }
@@ -84,7 +80,7 @@ func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission)
 	}
 	m := newMerger(a)
 	for _, first := range firsts {
-		more, err := db.growth(ctx, run, grownBody{a.Spec.ID, first})
+		more, err := db.growth(ctx, run, a.Spec.ID, first)
 		if err != nil {
 			return err
 		}

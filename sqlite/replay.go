@@ -58,9 +58,10 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 	*executor.Admission) error) error {
 	return db.Each(ctx, func(scan Scan) error {
 		var at, kind int64
+		var subject sql.NullInt64
 		var e planner.Event
 		var body sql.RawBytes // until the next row
-		if err := scan(&e.Seq, &at, &kind, &body); err != nil {
+		if err := scan(&e.Seq, &at, &kind, &subject, &body); err != nil {
 			return err
 		}
 		bad := func(format string, args ...any) error {
@@ -74,7 +75,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 		}
 		last, e.At = e.Seq, planner.Time(at)
 		var err error
-		if e.Body, err = decodeBody(planner.EventKind(kind), e.At, body); err != nil {
+		if e.Body, err = decodeBody(planner.EventKind(kind), e.At, subject.Int64, body); err != nil {
 			return bad("%w", err)
 		}
 		var admission *executor.Admission
@@ -84,7 +85,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 				return bad("workflow %d: %w", b.Workflow.ID, err)
 			}
 		case *planner.WorkflowGrown:
-			if admission, err = db.growth(ctx, id, bodyOfGrowth(b)); err != nil {
+			if admission, err = db.growth(ctx, id, b.Workflow, b.Tasks[0].ID); err != nil {
 				return bad("tasks of workflow %d from %d on: %w", b.Workflow, b.Tasks[0].ID, err)
 			}
 		}
@@ -92,7 +93,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 			e.Body = admission.Event()
 		}
 		return each(e, admission)
-	}, "SELECT seq, at_ns, kind, body FROM events WHERE run = ? AND seq > ? ORDER BY seq", id, int64(last))
+	}, "SELECT seq, at_ns, kind, subject, body FROM events WHERE run = ? AND seq > ? ORDER BY seq", id, int64(last))
 }
 
 // admission reads a workflow as it was admitted, with all tasks that were added to it.
@@ -222,7 +223,7 @@ type Flow struct {
 // KnownEnds returns when gantry knew of the end of each attempt of a run, in nanoseconds on the axis of the run, by its
 // number.
 func (db *DB) KnownEnds(ctx context.Context, run string) (map[int64]int64, error) {
-	return MapOf[int64, int64](ctx, db, `SELECT coalesce(e.body ->> 'attempt', 0), e.at_ns FROM runs r
+	return MapOf[int64, int64](ctx, db, `SELECT e.subject, e.at_ns FROM runs r
 		JOIN events e ON e.run = r.id AND e.kind = ? WHERE r.name = ?`, int64(planner.KindAttemptExited), run)
 }
 

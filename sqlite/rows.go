@@ -106,8 +106,8 @@ func appendCounters(v []driver.Value, counters []counter, u *planner.Usage, ende
 }
 
 const attemptColumns = "run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps, " +
-	"planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, estimate_source, gpus, outcome, exit_code, " +
-	"message, done, before_ns, kept, lost_ns, ran_ns"
+	"planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, estimate_source_code, gpus, outcome, " +
+	"exit_code, message, done, before_ns, kept, lost_ns, ran_ns"
 
 // rowWidth is more than any row has columns.
 const rowWidth = 64
@@ -125,7 +125,7 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, more ...query) (*tables, err
 		{&t.growths, insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")},
 		{&t.tasks, insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, need_millicores, "+
 			"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, "+
-			"declared_memory_bytes, imputed, image, "+
+			"declared_memory_bytes, imputed_bits, image, "+
 			"command, identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")},
 		{&t.files, insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")},
 		{&t.replicas, insertInto("INSERT", "replicas", "run, file, node, replica")},
@@ -240,7 +240,7 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	return t.tasks.add(append(t.values, int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage), parents,
 		p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0),
 		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input,
-		known(int64(spec.Declares), spec.Declares != 0), imputedNames(p.imputed), message(spec.Image),
+		known(int64(spec.Declares), spec.Declares != 0), int64(p.imputed), message(spec.Image),
 		command, identity, taskStates[x.state], x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
 		reached(ready), reached(x.queued), reached(x.ended))...)
 }
@@ -265,9 +265,13 @@ func (t *tables) addAttempt(a *attempt) error {
 	v := append(t.values, int64(x.Attempt), int64(x.Task), int64(x.Try), int64(x.Node), x.Hold[unit.CPU],
 		x.Hold[unit.Memory], x.Hold[unit.Disk], reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0),
 		known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0),
-		name(x.Est.Source), t.gpus(x))
+		known(int64(x.Est.Source), x.Est.Source != 0), t.gpus(x))
 	if b := a.exit; b != nil {
-		usage = &b.Usage
+		u := b.Usage
+		if u.Created == u.Started {
+			u.Created = unit.Never // there was no container
+		}
+		usage = &u
 		l := &a.tally
 		v = append(v, b.Outcome.String(), known(int64(b.ExitCode), b.ExitCode != -1), message(b.Message),
 			fraction(l.before.done), known(l.before.ran, l.before.done > 0), fraction(l.kept), l.lost,
@@ -351,7 +355,7 @@ func (t *tables) dropSuspension(s *suspension) error {
 // node.
 const diskShare trace.Fields = 1 << 8
 
-// message is the message of an attempt at its end; NULL if there is none.
+// message is a text; NULL if there is none.
 func message(said string) driver.Value {
 	if said == "" {
 		return nil
@@ -378,22 +382,6 @@ func known(v int64, ok bool) driver.Value {
 
 // reached is NULL for an instant that was not reached.
 func reached(t planner.Time) driver.Value { return known(int64(t), t != unit.Never) }
-
-func name(s planner.Source) driver.Value {
-	if s == 0 {
-		return nil
-	}
-	return s.String()
-}
-
-// imputedNames lists imputed fields, comma separated.
-func imputedNames(f trace.Fields) string {
-	text := f.String()
-	if f.Has(diskShare) {
-		text = strings.TrimPrefix(text+",disk", ",")
-	}
-	return text
-}
 
 // fraction is NULL for none.
 func fraction(f float64) driver.Value {

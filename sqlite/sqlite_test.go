@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -112,6 +113,23 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
+// link draws which of n tasks are whose parents: their children follow from that.
+func link[I ~int32](t *rapid.T, n int, of func(int) (parents, children *[]I)) {
+	for i := range n {
+		parents, children := of(i)
+		*parents, *children = nil, nil
+	}
+	for i := range n {
+		for p := range n {
+			if i != p && rapid.Bool().Draw(t, "parent") {
+				parents, _ := of(i)
+				_, children := of(p)
+				*parents, *children = append(*parents, I(p)), append(*children, I(i))
+			}
+		}
+	}
+}
+
 // fillAdmission sets all there is in an admission whose tasks and files are numbered from 0.
 func fillAdmission(t *rapid.T) *executor.Admission {
 	a := new(executor.Admission)
@@ -119,6 +137,7 @@ func fillAdmission(t *rapid.T) *executor.Admission {
 	if a.Spec == nil {
 		a.Spec = new(executor.WorkflowSpec)
 	}
+	a.Spec.ID = 0
 	for i := range a.Files {
 		a.Files[i] = new(executor.FileSpec)
 		fill(t, reflect.ValueOf(a.Files[i]).Elem())
@@ -126,6 +145,7 @@ func fillAdmission(t *rapid.T) *executor.Admission {
 	a.Arrived.Workflow.ID, a.Arrived.Workflow.Class = 0, drawInt[planner.Class](t, 0, 2)
 	if w := a.Submission.Workflow; w != nil {
 		w.Format = drawInt[trace.Format](t, 0, 3)
+		link(t, len(w.Tasks), func(i int) (_, _ *[]int32) { return &w.Tasks[i].Parents, &w.Tasks[i].Children })
 	}
 	if d := a.Submission.Data; d != nil {
 		d.Rule = executor.Random
@@ -133,6 +153,9 @@ func fillAdmission(t *rapid.T) *executor.Admission {
 	for i := range a.Arrived.Files {
 		a.Arrived.Files[i].ID, a.Arrived.Files[i].Homes = planner.FileID(i), nil
 	}
+	link(t, len(a.Arrived.Tasks), func(i int) (_, _ *[]planner.TaskID) {
+		return &a.Arrived.Tasks[i].Parents, &a.Arrived.Tasks[i].Children
+	})
 	a.Tasks = make([]*executor.TaskSpec, len(a.Arrived.Tasks))
 	for i := range a.Tasks {
 		task, spec := &a.Arrived.Tasks[i], new(executor.TaskSpec)
@@ -140,6 +163,10 @@ func fillAdmission(t *rapid.T) *executor.Admission {
 		task.Inputs = nil
 		fill(t, reflect.ValueOf(spec).Elem())
 		spec.Workflow = a.Spec
+		spec.Name, spec.Kind = cmp.Or(spec.Name, "task"), cmp.Or(spec.Kind, "kind")
+		if w := a.Submission.Workflow; w != nil && i < len(w.Tasks) && rapid.Bool().Draw(t, "named in the trace") {
+			w.Tasks[i].ID, w.Tasks[i].Kind = spec.Name, spec.Kind
+		}
 		for _, refs := range []*[]*executor.FileSpec{&spec.Inputs, &spec.Outputs} {
 			if len(a.Files) == 0 || len(*refs) == 0 {
 				*refs = nil

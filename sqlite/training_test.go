@@ -70,7 +70,7 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 	}
 	defer raw.Close()
 	// The input of one task grew meanwhile, and a CPU limit held one back.
-	if _, err := raw.Exec(`UPDATE tasks SET imputed = 'runtime,cores' WHERE kind = 'join';
+	if _, err := raw.Exec(`UPDATE tasks SET imputed_bits = 3 WHERE kind = 'join';
 		UPDATE attempts SET input_bytes = (SELECT t.input_bytes FROM tasks t WHERE t.run = attempts.run AND
 			t.task = attempts.task);
 		UPDATE tasks SET kind = 'b' WHERE kind = 'c';

@@ -27,7 +27,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64, late bool) (*writer, error) 
 	w.late = late
 	var err error
 	w.rows, err = newTables(conn, run,
-		query{&w.events, insertInto("INSERT", "events", "run, seq, at_ns, kind, body")},
+		query{&w.events, insertInto("INSERT", "events", "run, seq, at_ns, kind, subject, body")},
 		query{&w.sample, insertInto("INSERT OR REPLACE", "samples",
 			"run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes")})
 	return w, err
@@ -39,7 +39,8 @@ func (w *writer) append(b *encodedBatch) error {
 	arrival := 0
 	for i := range b.Events {
 		ev := &b.Events[i]
-		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), b.bodies[i]); err != nil {
+		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), b.subjects[i],
+			b.bodies[i]); err != nil {
 			return err
 		}
 		var admission *executor.Admission
@@ -89,21 +90,25 @@ func (w *writer) insertSamples(rows []Sample) error {
 // encodedBatch is a batch with the texts that are encoded before its transaction begins.
 type encodedBatch struct {
 	executor.Batch
-	bodies      []string // of events
+	subjects    []driver.Value // of events
+	bodies      []driver.Value // also
 	definitions [][]byte
 }
 
 func encode(b executor.Batch) (*encodedBatch, error) {
-	out := &encodedBatch{Batch: b, bodies: make([]string, len(b.Events))}
+	out := &encodedBatch{Batch: b, subjects: make([]driver.Value, len(b.Events)),
+		bodies: make([]driver.Value, len(b.Events))}
 	var buf bytes.Buffer
+	var err error
 	for i, ev := range b.Events {
 		buf.Reset()
-		if err := encodeBody(&buf, ev.At, ev.Body); err != nil {
+		if out.subjects[i], err = encodeBody(&buf, ev.At, ev.Body); err != nil {
 			return out, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
-		out.bodies[i] = buf.String()
+		if buf.Len() > 0 {
+			out.bodies[i] = buf.String()
+		}
 	}
-	var err error
 	out.definitions, err = definitionsOf(b)
 	return out, err
 }

@@ -99,7 +99,10 @@ CREATE TABLE tasks (
   trace_runtime_ns  INTEGER,
   input_bytes       INTEGER,
   declared_memory_bytes INTEGER,
-  imputed           TEXT    NOT NULL,
+  imputed_bits      INTEGER NOT NULL,
+  imputed           TEXT AS (substr(iif(imputed_bits & 1, ',runtime', '') || iif(imputed_bits & 2, ',cores', '') ||
+    iif(imputed_bits & 4, ',memory', '') || iif(imputed_bits & 8, ',avg-cpu', '') ||
+    iif(imputed_bits & 64, ',command', '') || iif(imputed_bits & 256, ',disk', ''), 2)),
   need_millicores   INTEGER NOT NULL,
   need_memory_bytes INTEGER NOT NULL,
   need_disk_bps     INTEGER NOT NULL,
@@ -123,7 +126,10 @@ CREATE TABLE attempts (
   estimate_ns               INTEGER,
   estimate_spread_ns        INTEGER,
   estimate_samples          INTEGER,
-  estimate_source           TEXT,
+  estimate_source_code      INTEGER,
+  estimate_source           TEXT AS (CASE estimate_source_code WHEN 1 THEN 'declared' WHEN 2 THEN 'history'
+    WHEN 3 THEN 'trained' WHEN 4 THEN 'oracle' WHEN 5 THEN 'default' WHEN 6 THEN 'erroneous' WHEN 7 THEN 'corrected'
+    WHEN 8 THEN 'learned' END),
   queued_ns                 INTEGER,
   staged_ns                 INTEGER,
   created_ns                INTEGER,
@@ -254,11 +260,12 @@ CREATE TABLE policies (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE events (
-  run   INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-  seq   INTEGER NOT NULL,
-  at_ns INTEGER NOT NULL,
-  kind  INTEGER NOT NULL,
-  body  TEXT    NOT NULL,
+  run     INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  seq     INTEGER NOT NULL,
+  at_ns   INTEGER NOT NULL,
+  kind    INTEGER NOT NULL,
+  subject INTEGER,
+  body    TEXT,
   PRIMARY KEY (run, seq)
 ) STRICT, WITHOUT ROWID;
 

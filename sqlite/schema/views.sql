@@ -215,10 +215,10 @@ CREATE VIEW edges AS
 SELECT t.run, t.task AS child, p.value AS parent FROM tasks t, json_each(t.parents) p;
 
 CREATE VIEW v_events AS
-SELECT r.name AS run, e.seq, e.at_ns / 1e9 AS at_s, e.kind, e.body FROM runs r JOIN events e ON e.run = r.id;
+SELECT r.name AS run, e.seq, e.at_ns / 1e9 AS at_s, e.kind, e.subject, e.body FROM runs r JOIN events e ON e.run = r.id;
 
 CREATE VIEW v_plans AS
-SELECT r.name AS run, json_extract(e.body, '$.round') AS round, e.at_ns / 1e9 AS at_s,
+SELECT r.name AS run, e.subject AS round, e.at_ns / 1e9 AS at_s,
   coalesce(json_array_length(e.body, '$.orders'), 0) AS orders,
   (SELECT count(*) FROM json_each(e.body, '$.orders') o WHERE json_extract(o.value, '$[0]') = 1) AS starts,
   coalesce(json_array_length(e.body, '$.waits'), 0) AS waits, coalesce(json_extract(e.body, '$.took_ns'), 0) / 1e9 AS took_s

@@ -214,7 +214,7 @@ func measuredAttempts(ctx context.Context, log *sqlite.DB, run string) (map[meas
 		out[r.measuredKey] = m
 		return nil
 	}, `WITH heard AS MATERIALIZED (
-			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) FILTER (WHERE e.kind = ?2) AS began,
+			SELECT e.subject AS attempt, max(e.at_ns) FILTER (WHERE e.kind = ?2) AS began,
 				max(e.at_ns) FILTER (WHERE e.kind = ?3) AS over
 			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ?1 AND e.kind IN (?2, ?3) GROUP BY 1)
 		SELECT w.name, t.name, a.try, a.outcome, coalesce(n.name, ''), a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
@@ -296,7 +296,7 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 			Run: min(r.Ran, max(0, r.Ended-r.Started)), End: max(0, r.Over-r.Ended)}}
 		return nil
 	}, `WITH heard AS MATERIALIZED (
-			SELECT coalesce(body ->> 'attempt', 0) AS attempt, CAST(round(max(at_s) * 1e9) AS INTEGER) AS at_ns
+			SELECT subject AS attempt, CAST(round(max(at_s) * 1e9) AS INTEGER) AS at_ns
 			FROM v_events WHERE run = ?1 AND kind = ?2 GROUP BY 1)
 		SELECT w.name, t.name, n.name, n.speed, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
 			a.started_ns, a.ran_ns, a.ended_ns, max(a.ended_ns, coalesce(h.at_ns, 0))

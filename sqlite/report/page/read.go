@@ -365,7 +365,7 @@ func (r *reader) ends() error {
 			r.lives[i].heard = max(end.At, r.lives[i].ended)
 		}
 		return nil
-	}, `SELECT coalesce(body ->> 'attempt', 0), at_ns FROM events WHERE run = ? AND kind = ?`, r.id, exited)
+	}, `SELECT subject, at_ns FROM events WHERE run = ? AND kind = ?`, r.id, exited)
 }
 
 func (r *reader) suspensions() error {
