@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,6 +36,7 @@ type makefile struct {
 type makeVar struct {
 	text   string
 	simple bool // expanded when it was set
+	line   int
 }
 
 // makeRule is a rule; recipes are not expanded.
@@ -49,7 +51,12 @@ type makeRule struct {
 	closed   bool // it had a recipe when more was said of it
 }
 
-const makeDepth = 100
+const (
+	makeDepth = 100
+	makeGoal  = ".DEFAULT_GOAL"
+	makeFlags = ".SHELLFLAGS"
+	makeOrder = "|" // before a need that $^ does not have
+)
 
 // makeStop ends the reading; its fault was reported.
 type makeStop struct{}
@@ -80,8 +87,15 @@ func (b *builder) readMakefile(text string) {
 		}
 	}()
 	m.statements(text)
+	line := max(1, m.vars[makeGoal].line)
+	if goal := strings.TrimSpace(m.value(makeGoal, nil, line, 0)); goal != "" {
+		m.goal = goal
+	}
 	if m.goal == "" {
-		m.fail(1, "it has no target")
+		m.fail(line, "it has no target")
+	}
+	if r, _ := m.find(m.goal, 0); r == nil {
+		m.fail(line, "no rule makes %s, which %s names", m.goal, makeGoal)
 	}
 	m.take(m.goal, m.goal, 0, 0)
 }
@@ -110,10 +124,7 @@ func (m *makefile) statements(text string) {
 			}
 			continue
 		}
-		if at := strings.IndexByte(line, '#'); at >= 0 {
-			line = line[:at]
-		}
-		if line = strings.TrimSpace(line); line == "" {
+		if line = strings.TrimSpace(uncommented(line)); line == "" {
 			continue
 		}
 		if a := makeAssigns.FindStringSubmatch(line); a != nil {
@@ -129,9 +140,30 @@ func (m *makefile) statements(text string) {
 	}
 }
 
+// uncommented is a line without its comment. A # behind a backslash begins none.
+func uncommented(line string) string {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(line, "#")
+		if !found {
+			return out.String() + before
+		}
+		kept := strings.TrimRight(before, `\`)
+		slashes := len(before) - len(kept)
+		out.WriteString(kept + strings.Repeat(`\`, slashes/2))
+		if slashes%2 == 0 {
+			return out.String()
+		}
+		out.WriteByte('#')
+		line = after
+	}
+}
+
 func (m *makefile) assign(name, how, value string, line int) {
 	old, was := m.vars[name]
 	switch {
+	case name == ".RECIPEPREFIX" || name == "VPATH":
+		m.fail(line, "%s is not read: begin recipes with a tab, and name files with their directories", name)
 	case how == "?=" && was:
 		return
 	case how == "+=" && was:
@@ -139,11 +171,11 @@ func (m *makefile) assign(name, how, value string, line int) {
 			value = m.expand(value, nil, line, 0)
 		}
 		value = strings.TrimSpace(old.text + " " + value)
-		m.vars[name] = makeVar{value, old.simple}
+		m.vars[name] = makeVar{value, old.simple, line}
 	case how == ":=" || how == "::=":
-		m.vars[name] = makeVar{m.expand(value, nil, line, 0), true}
+		m.vars[name] = makeVar{m.expand(value, nil, line, 0), true, line}
 	default:
-		m.vars[name] = makeVar{value, false}
+		m.vars[name] = makeVar{value, false, line}
 	}
 	m.spend(len(value), line)
 }
@@ -165,6 +197,9 @@ func (m *makefile) rule(line string, at int) []*makeRule {
 	}
 	grouped := strings.HasSuffix(left, "&")
 	targets := strings.Fields(strings.TrimSuffix(left, "&"))
+	if makeAssigns.MatchString(strings.TrimSpace(right)) {
+		m.fail(at, "a variable of one target is not read: write its value into the recipe")
+	}
 	static := ""
 	if first, second, ok := strings.Cut(right, ":"); ok {
 		if strings.TrimSpace(first) == "" {
@@ -172,9 +207,16 @@ func (m *makefile) rule(line string, at int) []*makeRule {
 		}
 		static, right = strings.TrimSpace(first), second
 	}
-	needs := strings.Fields(strings.ReplaceAll(right, "|", " ")) // order alone is a dependency, too
+	right, order, _ := strings.Cut(right, "|")
+	needs := strings.Fields(right)
+	for _, need := range strings.Fields(strings.ReplaceAll(order, "|", " ")) {
+		needs = append(needs, makeOrder+need)
+	}
 	if len(targets) == 0 {
 		m.fail(at, "a rule without a target")
+	}
+	if slices.Contains([]string{".DEFAULT", ".EXPORT_ALL_VARIABLES", ".IGNORE", ".SECONDEXPANSION"}, targets[0]) {
+		m.fail(at, "%s is not read: it changes what other rules mean; write them out", targets[0])
 	}
 	if strings.HasPrefix(targets[0], ".") && !strings.Contains(targets[0], "/") && strings.ToUpper(targets[0]) ==
 		targets[0] {
@@ -201,7 +243,7 @@ func (m *makefile) rule(line string, at int) []*makeRule {
 
 // explicit adds needs to the rules of targets, which share one if they are grouped.
 func (m *makefile) explicit(targets, needs []string, static string, grouped bool, line int) (rules []*makeRule) {
-	if m.goal == "" {
+	if m.goal == "" && (targets[0][0] != '.' || strings.Contains(targets[0], "/")) {
 		m.goal = targets[0]
 	}
 	for i, target := range targets {
@@ -262,7 +304,7 @@ func (m *makefile) find(target string, depth int) (*makeRule, string) {
 				panic(makeStop{})
 			}
 			made := !slices.ContainsFunc(p.needs, func(need string) bool {
-				need = strings.Replace(need, "%", stem, 1)
+				need = strings.TrimPrefix(strings.Replace(need, "%", stem, 1), makeOrder)
 				if m.rules[need] != nil || m.exists(need) {
 					return false
 				}
@@ -313,19 +355,29 @@ func (m *makefile) take(target, by string, line, depth int) []string {
 	for _, t := range append(r.targets, target) {
 		m.made[t] = true
 	}
-	var inputs []string
+	var needs, order []string
 	for _, need := range r.needs {
-		for _, f := range m.take(need, target, r.line, depth+1) {
-			if !slices.Contains(inputs, f) {
-				inputs = append(inputs, f)
-			}
+		need, ordered := strings.CutPrefix(need, makeOrder)
+		to := &needs
+		if ordered {
+			to = &order
 		}
-		m.spend(len(need)+len(inputs), r.line)
+		*to = append(*to, m.take(need, target, r.line, depth+1)...)
+		m.spend(len(need)+len(needs)+len(order), r.line)
 	}
-	if !r.has {
+	seen := map[string]bool{}
+	again := func(f string) bool { was := seen[f]; seen[f] = true; return was }
+	inputs := slices.DeleteFunc(slices.Clone(needs), again)
+	auto := map[string]string{"@": target, "^": strings.Join(inputs, " "), "+": strings.Join(needs, " "), "*": stem}
+	order = slices.DeleteFunc(order, again)
+	auto["|"] = strings.Join(order, " ")
+	if len(needs) > 0 {
+		auto["<"] = needs[0]
+	}
+	if inputs = append(inputs, order...); !r.has {
 		return inputs
 	}
-	rule := &flowRule{line: r.line, command: m.recipe(r, target, inputs, stem)}
+	rule := &flowRule{line: r.line, command: m.recipe(r, auto), shell: m.shell(r)}
 	if m.phony[target] {
 		if target != by {
 			m.fail(r.line, "%s is phony, has a recipe, and %s needs it: a task has to write a file that others "+
@@ -345,13 +397,31 @@ func (m *makefile) take(target, by string, line, depth int) []string {
 	return []string{target}
 }
 
-// recipe is the command of a rule. Make has a shell for each line; a failure of one ends it.
-func (m *makefile) recipe(r *makeRule, target string, needs []string, stem string) string {
-	auto := map[string]string{"@": target, "^": strings.Join(needs, " "), "*": stem, "<": "", "|": ""}
-	if len(needs) > 0 {
-		auto["<"] = needs[0]
+// shell is that of recipes, "" if the Makefile names none. Make gives it the command behind its flags.
+func (m *makefile) shell(r *makeRule) string {
+	value := func(name string) (text string, line int) {
+		return strings.TrimSpace(m.value(name, nil, r.line, 0)), max(1, m.vars[name].line)
 	}
-	auto["+"], auto["?"] = auto["^"], auto["^"]
+	shell, _ := value(flowShell)
+	flags, line := value(makeFlags)
+	if shell == "" && flags == "" {
+		return ""
+	}
+	words := strings.Fields(cmp.Or(shell, "/bin/sh"))
+	if name := path.Base(words[len(words)-1]); len(r.recipe) > 1 && !m.oneShell && !slices.Contains([]string{"ash",
+		"bash", "dash", "ksh", "sh", "zsh"}, name) {
+		m.fail(r.line, "a recipe of several lines for %s: gantry joins lines for shells alone; write .ONESHELL:", name)
+	}
+	flags, ok := strings.CutSuffix(cmp.Or(flags, "-c"), "c")
+	if last := flags[strings.LastIndexAny(flags, " \t")+1:]; !ok || !strings.HasPrefix(last, "-") {
+		m.fail(line, "%s is read if it ends with -c, or with options and a c, such as -ec", makeFlags)
+	}
+	return strings.TrimSuffix(strings.Join(words, " ")+" "+flags, " -")
+}
+
+// recipe is the command of a rule. Make has a shell for each line; a failure of one ends it.
+func (m *makefile) recipe(r *makeRule, auto map[string]string) string {
+	auto["?"] = auto["^"]
 	for _, name := range []string{"@", "<", "*", "^", "+", "?"} {
 		var dirs, files []string
 		for word := range strings.FieldsSeq(auto[name]) {
@@ -377,7 +447,10 @@ func (m *makefile) recipe(r *makeRule, target string, needs []string, stem strin
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(lines, "\n")
+	if m.oneShell {
+		return strings.Join(lines, "\n")
+	}
+	return strings.Join(lines, "\n(exit $?) || exit\n") // "(a) && (b)" would take -e from a
 }
 
 // expand puts values in place of variables.
@@ -453,7 +526,7 @@ func (m *makefile) value(name string, auto map[string]string, line, depth int) s
 	}
 	v := m.vars[name]
 	if given, ok := m.b.opt.Define[name]; ok {
-		v = makeVar{given, true}
+		v = makeVar{given, true, line}
 	}
 	if m.b.opt.uses(name); v.simple {
 		return v.text

@@ -42,13 +42,16 @@ TOOL ?= cat
 OUT := $(SAMPLES:%=out/%.up) # names
 MORE = $(patsubst %.in,%.up,$(notdir $(wildcard *.in)))
 .PHONY: all
-all: $(OUT) sum
+all: $(OUT) sum order
 out/%.up: %.in | note
 	@$(TOOL) $< | tr a-z A-Z \
 	  > $@
 sum: $(OUT)
 	-false
 	cat $^ >$@; echo "$$((1+1)) $(@F) $(^D) $(^F) $(MORE)" >>$@
+order: \#x a.in a.in | a.in note
+	echo "$^ - $+ - $| $(HASH)" >$@
+HASH = a\#b# a comment
 note: ; echo $@ >$@
 a.done b.done: %.done: %.in
 	echo $* >$@
@@ -57,11 +60,13 @@ clean:
 `
 
 func TestAPlainMakefileIsAWorkflow(t *testing.T) {
-	w, shown, faults := made(t, makes, "a.in", "b.in")
+	w, shown, faults := made(t, makes, "a.in", "b.in", "#x")
 	want := "note after []: echo note >note\n" +
 		"out/a.up after [0]: cat a.in | tr a-z A-Z \\\n  > out/a.up\n" +
 		"out/b.up after [0]: cat b.in | tr a-z A-Z \\\n  > out/b.up\n" +
-		"sum after [1 2]: (false\n) || :\n(cat out/a.up out/b.up >sum; echo \"$((1+1)) sum out out a.up b.up a.up b.up\" >>sum\n)\n"
+		"sum after [1 2]: (false\n) || :\n(exit $?) || exit\n" +
+		"(cat out/a.up out/b.up >sum; echo \"$((1+1)) sum out out a.up b.up a.up b.up\" >>sum\n)\n" +
+		"order after [0]: echo \"#x a.in - #x a.in a.in - note a#b\" >order\n"
 	if shown != want || faults != "[]" {
 		t.Fatalf("got\n%swant\n%s%s", shown, want, faults)
 	}
@@ -72,7 +77,8 @@ func TestAPlainMakefileIsAWorkflow(t *testing.T) {
 	var results [2]string
 	for i := range results {
 		dir := t.TempDir()
-		for name, text := range map[string]string{"Makefile": makes, "a.in": "one\n", "b.in": "two\n", "out/x": ""} {
+		for name, text := range map[string]string{"Makefile": makes, "a.in": "one\n", "b.in": "two\n", "#x": "",
+			"out/x": ""} {
 			_ = os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -92,14 +98,49 @@ func TestAPlainMakefileIsAWorkflow(t *testing.T) {
 				t.Fatalf("%s: %s", err, out)
 			}
 		}
-		data, err := os.ReadFile(filepath.Join(dir, "sum"))
-		if err != nil {
-			t.Fatal(err)
+		for _, name := range []string{"sum", "order"} {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			results[i] += string(data)
 		}
-		results[i] = string(data)
 	}
 	if results[0] != results[1] {
 		t.Errorf("make gives %q, the tasks %q", results[0], results[1])
+	}
+}
+
+// A Makefile chooses its goal and its shell.
+func TestSettingsOfMakefiles(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{".DEFAULT_GOAL := b\na:\n\tx\nb:\n\ty\n", `b: ["y"]`},
+		{"G = b\n.DEFAULT_GOAL = $(G)\na:\n\tx\nb:\n\ty\n", `b: ["y"]`},
+		{".DEFAULT_GOAL =\n.c.o:\n\tx\n.DELETE_ON_ERROR:\na:\n\ty\n", `a: ["y"]`},
+		{"SHELL = /bin/bash\na:\n\tx\n", `a: ["x" "/bin/bash"]`},
+		{"B = bash\nSHELL := /usr/bin/env $(B)\n.SHELLFLAGS = -eu -o pipefail -c\na:\n\tx\n",
+			`a: ["x" "/usr/bin/env" "bash" "-eu" "-o" "pipefail"]`},
+		{".SHELLFLAGS = -ec\na:\n\tx\n", `a: ["x" "/bin/sh" "-e"]`},
+		{"SHELL = python3\n.ONESHELL:\na:\n\tx\n\ty\n", `a: ["x\ny" "python3"]`},
+	} {
+		w, _, faults := made(t, c.text)
+		if faults != "[]" || len(w.Tasks) != 1 {
+			t.Errorf("%s: %s", c.text, faults)
+		} else if got := fmt.Sprintf("%s: %q", w.Tasks[0].ID, w.Tasks[0].Command); got != c.want {
+			t.Errorf("%s: %s, want %s", c.text, got, c.want)
+		}
+	}
+}
+
+// The failure of a line ends its recipe, and the failure of a program within a line counts as the shell has it.
+func TestALineThatFailsEndsItsRecipe(t *testing.T) {
+	w, _, _ := made(t, "a:\n\techo one; false; echo two; exit 0\n\t-exit 3\n\texit 7\n\techo three\n")
+	for _, c := range []struct{ shell, want string }{{"sh", "one\ntwo\n"}, {"strict", "one\n"}} {
+		argv := trace.ShellArgv([]string{w.Tasks[0].Command[0], c.shell}, "")
+		out, err := exec.Command(argv[0], argv[1:]...).Output()
+		if string(out) != c.want || err == nil || c.shell == "sh" && err.Error() != "exit status 7" {
+			t.Errorf("by %s: %q, %v", c.shell, out, err)
+		}
 	}
 }
 
@@ -115,6 +156,14 @@ func TestMakefilesThatGantryDoesNotRead(t *testing.T) {
 		{"a: b\n\tx >a\n.PHONY: b\nb:\n\ty\n", "is phony, has a recipe"},
 		{"a: b\n\tx >a\na: c\n\ty >a\n", "has a recipe already"},
 		{"x = 1\n", "no target"},
+		{".DEFAULT_GOAL = b\na:\n\tx\n", "line 1: error makefile: no rule makes b"},
+		{"a:\n\tx\n.SHELLFLAGS = -x\n", "line 3: error makefile: .SHELLFLAGS is read if"},
+		{"SHELL = perl\na:\n\tx\n\ty\n", "line 2: error makefile: a recipe of several lines for perl"},
+		{"\nVPATH = src\n", "line 2: error makefile: VPATH is not read"},
+		{".RECIPEPREFIX = >\n", ".RECIPEPREFIX is not read"},
+		{".IGNORE:\n", ".IGNORE is not read"},
+		{".SECONDEXPANSION:\n", ".SECONDEXPANSION is not read"},
+		{"a: x := 1\n", "a variable of one target"},
 		{"hello\n", "neither a variable nor a rule"},
 		{"a: $(b\n", "without its end"},
 		{"x0 := " + strings.Repeat("y", 1000) + "\n" + strings.Repeat("x0 := $(x0)$(x0)\n", 40) +
