@@ -218,7 +218,7 @@ func (l *CommandList) Read(r io.Reader, source string, maxInput int64) (*Workflo
 		l.rows(b)
 	}
 	if len(b.wf.Tasks) == 0 && !b.faults.HasErrors() {
-		b.faults.Fail("no-tasks", 1, "", "the list has no command")
+		b.faults.Warn("no-tasks", 1, "", "the list has no command: nothing runs")
 	}
 	b.resolve()
 	if in.Err != nil {

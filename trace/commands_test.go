@@ -114,7 +114,7 @@ func TestTemplatesAndTablesThatCannotBeAreRefused(t *testing.T) {
 		{"a\n1\n", "echo {a} >x; echo >x", "[]"},
 		{"a\n1\n2\n", "echo {a} >x", "also written by the command on line 2"},
 		{"a\nb\x00c\n", "echo {a}", "zero byte"},
-		{"a\n", "echo {a}", "no command"},
+		{"a\n", "echo {a}", "[line 1: warning no-tasks: the list has no command"},
 		{"", "echo", "empty"},
 	} {
 		readertest.Bounded(t, len(c.table), func() {
