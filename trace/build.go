@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"path"
@@ -257,9 +258,9 @@ func (b *builder) bytes(f int32, n int64, produced bool, line int) {
 	u := &b.uses[f]
 	if (u.hasOut && u.out != n || u.hasIn && u.in != n) && !u.differs {
 		u.differs = true
-		b.faults.Warn("size-differs", line, id, "file %s is said to have %d bytes, and another size elsewhere: its "+
+		b.faults.Warn("size-differs", line, id, "file %s is said to have %s, and another size elsewhere: its "+
 			"producer's size is taken, for a "+
-			"file from outside the largest", b.wf.Files[f].Name, n)
+			"file from outside the largest", b.wf.Files[f].Name, shown.Size(n))
 	}
 	switch {
 	case !produced:
@@ -321,6 +322,16 @@ func (b *builder) positive(t *Task, what, text string, most float64, line int) f
 	}
 	if err != nil {
 		b.badNumber(t, what, text, err, line)
+		return 0
+	}
+	return x
+}
+
+// whole is positive of a whole number.
+func (b *builder) whole(t *Task, what, text string, most float64, line int) float64 {
+	x := b.positive(t, what, text, most, line)
+	if x != math.Trunc(x) {
+		b.badNumber(t, what, text, errors.New("not a whole number"), line)
 		return 0
 	}
 	return x

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"gantry/trace/reader"
+	"gantry/trace/shown"
 )
 
 // maxCatalog bounds a catalog, in bytes.
@@ -158,7 +159,7 @@ func (b *builder) readCatalog(path string) (data []byte, err error) {
 	}
 	data, err = io.ReadAll(io.LimitReader(f, maxCatalog+1))
 	if err == nil && len(data) > maxCatalog {
-		err = fmt.Errorf("it has more than %d MB", maxCatalog>>20)
+		err = fmt.Errorf("it has more than %s", shown.Size(maxCatalog))
 	}
 	return data, err
 }

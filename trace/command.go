@@ -112,7 +112,13 @@ func (t *Task) Bounded(env []string) error {
 	case t.Shell:
 		return Bounds(ShellArgv(t.Command, ""), env)
 	case t.Expand:
-		return Bounds(t.Command[:1], env)
+		argv := t.Command[:1:1]
+		words, _ := parseArguments(t.Command[1]) // its fault was told
+		for _, w := range words {
+			word, _ := staticWord(w)
+			argv = append(argv, word) // "" for one that is known when it runs
+		}
+		return Bounds(argv, env)
 	}
 	return Bounds(t.Command, env)
 }

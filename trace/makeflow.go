@@ -50,8 +50,11 @@ const (
 	flowGPUs     = "GPUS"
 	flowWallTime = "WALL_TIME"
 	flowMPI      = "MPI_PROCESSES"
+	flowNeeds    = "NEEDS"
 	flowShell    = "SHELL"
 )
+
+var flowKeys = []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI, flowNeeds}
 
 // flowResults is a variable with patterns of files that are results, as makeflow's own garbage collection has it.
 const flowResults = "MAKEFLOW_OUTPUTS"
@@ -244,16 +247,22 @@ func (b *builder) elsewhere(place string) string {
 	return name
 }
 
-// runs reports whether a command for a shell starts a program by that path.
+// runs reports whether a command for a shell starts a program by that path, or one of a directory such as /usr/bin by
+// its name or as the argument of another program.
 func runs(command, program string) (found bool) {
 	parsed, err := syntax.NewParser().Parse(strings.NewReader(command), "")
 	if err != nil {
 		return false
 	}
+	program = path.Clean(program)
+	usual := strings.HasSuffix(path.Dir(program), "bin")
 	syntax.Walk(parsed, func(n syntax.Node) bool {
-		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			word, err := expand.Literal(nil, call.Args[0])
-			found = found || err == nil && path.Clean(word) == path.Clean(program)
+		if call, ok := n.(*syntax.CallExpr); ok {
+			for i, arg := range call.Args {
+				word, err := expand.Literal(nil, arg)
+				found = found || err == nil && (i == 0 || usual) && path.Clean(word) == program ||
+					usual && i == 0 && word == path.Base(program)
+			}
 		}
 		return !found
 	})
@@ -277,7 +286,7 @@ func program(command string) string {
 }
 
 func (b *builder) flowResources(t *Task, r *flowRule) {
-	for _, key := range []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI} {
+	for _, key := range flowKeys {
 		v, ok := r.resources[key]
 		if !ok || v.text == "" {
 			continue
@@ -303,6 +312,8 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 		case flowMPI:
 			b.positive(t, key, v.text, reader.MaxCores, v.line)
 			b.ungiven(v.line, "", "several MPI processes", key, v.text, 1)
+		case flowNeeds:
+			t.Tokens = b.same(strings.ReplaceAll(v.text, " ", ""))
 		}
 	}
 	r.flowEnvironment()

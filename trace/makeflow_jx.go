@@ -178,6 +178,11 @@ func (r *jxReader) common(root *jx.Node) {
 				for _, p := range x.Pairs {
 					if o, ok := p.Value.(*jx.Object); ok {
 						r.cats[p.Key] = o
+						for _, of := range o.Pairs {
+							if !slices.Contains(categoryKeys, of.Key) {
+								r.unknown(of.Key, of.Line, categoryKeys)
+							}
+						}
 						continue
 					}
 					r.b.faults.Fail("wrong-type", p.Line, "", "category %s has to be an object", p.Key)
@@ -233,7 +238,7 @@ func (r *jxReader) resources(to map[string]flowValue, v any, line int) {
 		i := slices.IndexFunc(jxResources, func(x struct{ key, resource string }) bool { return x.key == p.Key })
 		if i < 0 {
 			r.b.faults.Fail("unknown-key", p.Line, "", "unknown resource %q: there are cores, memory, disk, gpus, "+
-				"wall-time and mpi-processes", p.Key)
+				"wall-time and mpi-processes; what the run counts stands in \"needs\"", p.Key)
 			continue
 		}
 		text, ok := jx.Text(p.Value)
@@ -245,8 +250,26 @@ func (r *jxReader) resources(to map[string]flowValue, v any, line int) {
 	}
 }
 
-var ruleKeys = []string{"command", "workflow", "args", "inputs", "outputs", "local_job", "category", "resources",
-	"allocation", "environment", "shell"}
+// needs adds the resources that the run counts, as the syntax like Make's has them.
+func (r *jxReader) needs(to map[string]flowValue, v any, line int) {
+	o, ok := v.(*jx.Object)
+	if !ok {
+		r.b.faults.Fail("wrong-type", line, "", `"needs" has to be an object, such as {"licence": 1}`)
+		return
+	}
+	var all []string
+	for _, p := range o.Pairs {
+		count, _ := jx.Text(p.Value)
+		all = append(all, p.Key+":"+count)
+	}
+	to[flowNeeds] = flowValue{strings.Join(all, ","), line}
+}
+
+var (
+	ruleKeys = []string{"command", "workflow", "args", "inputs", "outputs", "local_job", "category", "resources",
+		"needs", "allocation", "environment", "shell"}
+	categoryKeys = []string{"resources", "needs", "environment", "allocation"}
+)
 
 func (r *jxReader) rule(o *jx.Object) {
 	rule := flowRule{line: o.Line, category: r.usual, shell: r.shell, resources: map[string]flowValue{}}
@@ -275,7 +298,7 @@ func (r *jxReader) rule(o *jx.Object) {
 			r.files(&rule.inputs, p)
 		case "outputs", "output": // a slip that published makeflows have
 			r.files(&rule.outputs, p)
-		case "environment", "resources":
+		case "environment", "resources", "needs":
 			// over those of the category, below
 		case "local_job", "local job", "local-job", "args", "allocation":
 			// all commands run in containers, on this host
@@ -300,6 +323,9 @@ func (r *jxReader) rule(o *jx.Object) {
 		if v, ok := c.Get("resources"); ok {
 			r.resources(rule.resources, v, c.Line)
 		}
+		if v, ok := c.Get("needs"); ok {
+			r.needs(rule.resources, v, c.Line)
+		}
 		if v, ok := c.Get("environment"); ok {
 			if e, ok := v.(*jx.Object); ok {
 				r.environment(env, e)
@@ -310,6 +336,9 @@ func (r *jxReader) rule(o *jx.Object) {
 	}
 	if v, ok := o.Get("resources"); ok {
 		r.resources(rule.resources, v, o.Line)
+	}
+	if v, ok := o.Get("needs"); ok {
+		r.needs(rule.resources, v, o.Line)
 	}
 	if own != nil {
 		if e, ok := own.Value.(*jx.Object); ok {

@@ -813,11 +813,11 @@ func (l *lexer) directive(name string, line int) {
 	case key == "MODE":
 		l.b.faults.Warn("not-honoured", line, "", ".MAKEFLOW MODE is not honoured: gantry gives tasks what they "+
 			"ask for")
-	case slices.Contains([]string{"CATEGORY", flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI}, key):
+	case key == "CATEGORY" || slices.Contains(flowKeys, key):
 		l.set(key, value, '=', line)
 	default:
-		l.fail("syntax", line, ".MAKEFLOW %s is unknown: %s", key, spelling.Hint(key, []string{"CATEGORY", flowCores,
-			flowMemory, flowDisk, flowWallTime, flowMPI, "MODE"}))
+		l.fail("syntax", line, ".MAKEFLOW %s is unknown: %s", key, spelling.Hint(key, append([]string{"CATEGORY",
+			"MODE"}, flowKeys...)))
 	}
 }
 
@@ -854,7 +854,7 @@ func (r *makeReader) finish() {
 		rule := &r.rules[i]
 		// The last value of a resource counts for a category; programs see the value set before their rule.
 		rule.resources, rule.told = map[string]flowValue{}, map[string]flowValue{}
-		for _, key := range []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI} {
+		for _, key := range flowKeys {
 			v, ok := r.local[i][key]
 			if !ok {
 				v, ok = r.lookup(key, rule.category, nil, len(r.rules))

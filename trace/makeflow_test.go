@@ -213,6 +213,36 @@ func TestDroppedBackslashesAreTold(t *testing.T) {
 	}
 }
 
+// What a run counts is needed by categories and rules in either syntax. Unknown keys of categories are told.
+func TestNeedsOfMakeflows(t *testing.T) {
+	for name, text := range map[string]string{
+		"w.makeflow": "a:\n\tx\nCATEGORY=c\nNEEDS=\"licence:2, writer\"\nb:\n\tx\nc:\n@NEEDS=none\n\tx\n",
+		"w.jx": `{"categories": {"c": {"needs": {"licence": 2, "writer": 1}, "allocation": "max"}}, "rules": [
+			{"command": "x", "outputs": ["a"]}, {"command": "x", "outputs": ["b"], "category": "c"},
+			{"command": "x", "outputs": ["c"], "category": "c", "needs": {}}]}`,
+	} {
+		w, faults := flow(t, name, text, nil)
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		got := fmt.Sprintf("%q %q %q", w.Tasks[0].Tokens, w.Tasks[1].Tokens, w.Tasks[2].Tokens)
+		if got != `"" "licence:2,writer" "none"` && got != `"" "licence:2,writer:1" ""` {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	for text, says := range map[string]string{
+		`{"categories": {"c": {"resorces": {}}}, "rules": []}`:             `"resorces" is ignored: did you mean resources?`,
+		`{"categories": {"c": {"network": true}}, "rules": []}`:            `key "network" is ignored`,
+		`{"rules": [{"command": "x", "outputs": ["a"], "needs": 1}]}`:      `"needs" has to be an object`,
+		`{"rules": [{"command": "x", "resources": {"licence": 1}}]}`:       `the run counts stands in "needs"`,
+		`{"rules": [{"command": "x", "resources": {"cores": 1, "x": 1}}]}`: `unknown resource "x"`,
+	} {
+		if _, faults := flow(t, "w.jx", text, nil); len(faults) != 1 || !strings.Contains(faults[0].Message, says) {
+			t.Errorf("%s: %v", text, faults)
+		}
+	}
+}
+
 // In the directory of a task a file has one name, and a name is that of one file.
 func TestNamesInADirectoryAreOfOneFile(t *testing.T) {
 	for text, bad := range map[string]bool{
@@ -308,8 +338,15 @@ func TestFilesOutsideOfTheDirectory(t *testing.T) {
 		places[".outside/up/x/y"] != filepath.Join(dir, "x/y") || len(w.Tasks[0].Inputs) != 3 {
 		t.Errorf("%v, inputs %v", places, w.Tasks[0].Inputs)
 	}
+	for _, command := range []string{"perl x.pl", "env N=1 /usr/bin/perl x.pl", "cat a | time -p /usr/bin//perl x.pl"} {
+		_, faults := flow(t, "w.makeflow", "out: /usr/bin/perl x.pl\n\t"+command+" >out\n", nil)
+		if len(faults) > 0 {
+			t.Errorf("%s: %v", command, faults)
+		}
+	}
 	for _, wrong := range []string{"out: /data/ref\n\tcat /data/ref >out\n", "out: ../x\n\tcat ../x >out\n",
-		"/tmp/out: in\n\t/tmp/out\n", "out: /bin/sed\n\techo /bin/sed >out\n"} {
+		"/tmp/out: in\n\t/tmp/out\n", "out: /data/sed\n\techo /data/sed >out\n", "out: /bin/sed\n\techo sed >out\n",
+		"out: /data/sed\n\tsed x >out\n"} {
 		_, faults := flow(t, "w.makeflow", wrong, nil)
 		if len(faults) != 1 || !strings.Contains(faults[0].Message, "--mount DIR:/path:ro") {
 			t.Errorf("%q: %v", wrong, faults)
@@ -328,6 +365,8 @@ func TestArgumentsBeyondTheKernel(t *testing.T) {
 	for _, c := range []struct{ name, text, obstacle string }{
 		{"w.yml", yaml(most), ""},
 		{"w.yml", yaml(long), "argument 1 has 131072 bytes, and the kernel takes 131071"},
+		{"w.yml", yaml("$HOME/*, '" + long + "'"), "argument 2 has 131072 bytes, and the kernel takes 131071"},
+		{"w.yml", yaml("$HOME, " + most), ""},
 		{"w.yml", yaml(many), "its arguments and environment take"},
 		{"w.makeflow", "a:\n\techo " + long + " >a\n", ""},
 		{"w.makeflow", "a:\n\techo caf\xe9 >a\n", ""},

@@ -107,11 +107,11 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 				b.noEffect(p.namespace + "." + p.key + " (--enforce-walltime)")
 			}
 		case "dagman:RETRY", "dagman:retry":
-			if n := b.positive(t, "retries", p.value, reader.MaxRetries, p.line); n > 0 || isNumber(p.value) {
+			if n := b.whole(t, "retries", p.value, reader.MaxRetries, p.line); n > 0 || isNumber(p.value) {
 				t.Retries = int(n)
 			}
 		case "gantry:phase":
-			t.Phase = int32(b.positive(t, "phase", p.value, maxPhase, p.line))
+			t.Phase = int32(b.whole(t, "phase", p.value, maxPhase, p.line))
 		case "gantry:disk":
 			t.DiskBps = int64(b.positive(t, "disk", p.value, maxRate, p.line))
 		case "condor:concurrency_limits":

@@ -103,7 +103,7 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 			trace.Error, "bad-number", 3, "above the bound of ", true},
 		{"DAX: sizes differ", dax("<job id='a'><uses name='f' link='output' size='7'/></job>\n<job id='b'><uses " +
 			"name='f' link='input' size='8'/></job>"),
-			trace.Warning, "size-differs", 3, "producer", true},
+			trace.Warning, "size-differs", 3, "said to have 8 B, and another size elsewhere: its producer", true},
 		{"DAX: two producers", dax("<job id='a'><uses name='f' link='output'/></job>\n<job id='b'><uses name='f' " +
 			"link='output'/></job>"),
 			trace.Warning, "several-producers", 3, "a and b", true},
@@ -149,6 +149,13 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 			`runtime "NaN" of task a is not a number`, true},
 		{"WfFormat: infinite", wf(`{"name": "a",` + "\n" + `"memory":` + "\n" + `-Infinity}`), trace.Error,
 			"bad-number", 4, `memory "-Infinity" of task a`, true},
+		{"WfFormat: retries", wf(`{"name": "a",` + "\n" + `"retries": 2.7}`), trace.Error, "bad-number", 3,
+			`retries "2.7" of task a is not a whole number`, true},
+		{"WfFormat: phase", wf(`{"name": "a", "phase": 1.5}`), trace.Error, "bad-number", 2, "not a whole number", true},
+		{"YAML: retries", yml("- {id: a, name: x, profiles: {dagman: {retry: '0.5'}}}\n"), trace.Error, "bad-number", 4,
+			`retries "0.5" of task a is not a whole number`, true},
+		{"WfFormat: network", wf(`{"name": "a", "network": {"mode": "host"}}`), trace.Warning, "no-effect", 0,
+			"network (--network)", true},
 		{"WfFormat: half a value", wf(`{"name": "a", "runtime": Na}`), trace.Error, "syntax", 2, "invalid character 'N'",
 			false},
 		{"WfFormat: key twice", wf(`{"name": "a", "runtime": 1,` + "\n" + `"runtime": 2}`), trace.Error,

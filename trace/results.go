@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gantry/trace/shown"
 	"gantry/trace/spelling"
 )
 
@@ -69,6 +70,12 @@ func (w *Workflow) KeepResults(pattern string) error {
 		return fmt.Errorf("%q is no pattern: a [ is not closed", pattern)
 	}
 	slices.Sort(written)
+	for _, name := range written {
+		if Matches(name, pattern) || strings.HasPrefix(path.Clean(pattern), name+"/") {
+			return fmt.Errorf("%q is a part of %s, which a task declares as one output: patterns are compared with "+
+				"the names that tasks declare; name that", pattern, shown.Quote(name))
+		}
+	}
 	if near := spelling.Nearest(pattern, written); near == "" && len(written) > mostNamed {
 		written = append(written[:mostNamed], "...")
 	}

@@ -73,6 +73,8 @@ func TestMakeflowsNameResults(t *testing.T) {
 		"c.makeflow": {"MAKEFLOW_OUTPUTS=in.txt\na: in.txt\n\tx\n", `"in.txt" matches no file`, 1},
 		"d.makeflow": {"MAKEFLOW_OUTPUTS=out.tx\nout.txt: in\n\tx\n", "did you mean out.txt?", 1},
 		"e.makeflow": {"MAKEFLOW_OUTPUTS=a[\na: in\n\tx\n", "a [ is not closed", 1},
+		"f.makeflow": {"MAKEFLOW_OUTPUTS=parts/a*.txt\nparts/*.txt: in\n\tx\n", "is a part of \"parts/*.txt\"", 1},
+		"g.makeflow": {"MAKEFLOW_OUTPUTS=d/x.vcf\nd/: in\n\tx\n", "\"d/x.vcf\" is a part of \"d\"", 1},
 		"b.jx":       {jx + `["b"]}`, `"b" matches no file`, 2},
 		"c.jx":       {jx + `"a"}`, "wrong type", 2},
 		"d.jx":       {jx + `[1]}`, "wrong type", 2},

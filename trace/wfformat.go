@@ -134,8 +134,12 @@ func init() { // its readers look into it
 		"command":   (*wfDocument).command,
 		"container": (*wfDocument).container,
 		"stdin":     value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr),
-		"env":     (*wfDocument).env,
-		"tokens":  value(wfTokens),
+		"env":    (*wfDocument).env,
+		"tokens": value(wfTokens),
+		"network": func(d *wfDocument) error {
+			d.b.noEffect("network (--network)")
+			return d.j.Skip()
+		},
 		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
 		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
 		"subWorkflow": (*wfDocument).subWorkflow,
@@ -154,7 +158,8 @@ func init() { // its readers look into it
 //	container   the same as an object {"type": "docker", "image" or "name": …}
 //	stdin, stdout, stderr   file names of redirections
 //	env         object of environment variables
-//	retries     number
+//	tokens      NAME[:COUNT],... of resources that the run counts
+//	retries     whole number
 //	phase       number from 1 on, the execution phase
 //	timeLimitInSeconds
 //	diskLimitInBytes     the most that the work directory of the task may take on disk

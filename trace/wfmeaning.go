@@ -421,17 +421,17 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 		slices.Sort(env)
 		t.Env = env
 	}
-	number := func(kind wfKind, what string, most float64) float64 {
-		return b.positive(t, what, d.said(one[kind]), most, int(one[kind].line))
+	whole := func(kind wfKind, what string, most float64) float64 {
+		return b.whole(t, what, d.said(one[kind]), most, int(one[kind].line))
 	}
 	if one[wfRetries].text != 0 {
-		t.Retries = int(number(wfRetries, "retries", reader.MaxRetries))
+		t.Retries = int(whole(wfRetries, "retries", reader.MaxRetries))
 	}
 	if one[wfPhase].text != 0 {
-		t.Phase = int32(number(wfPhase, "phase", maxPhase))
+		t.Phase = int32(whole(wfPhase, "phase", maxPhase))
 	}
 	if one[wfDisk].text != 0 {
-		t.DiskBps = int64(number(wfDisk, "diskBytesPerSecond", maxRate))
+		t.DiskBps = int64(b.positive(t, "diskBytesPerSecond", d.said(one[wfDisk]), maxRate, int(one[wfDisk].line)))
 	}
 	if v := one[wfTimeLimit]; v.text != 0 {
 		b.limit(t, "timeLimitInSeconds", d.said(v), 1e9, int(v.line))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gantry/trace/reader"
+	"gantry/trace/shown"
 )
 
 const (
@@ -183,8 +184,8 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 		return
 	}
 	if n.Memory > 0 && n.Memory < LeastMemory {
-		y.Faults.Fail("bad-number", y.Line(v), "", "node %s has %d bytes of memory, and a task takes at least %d: "+
-			"add a unit, such as 2GB", n.Name, n.Memory, LeastMemory)
+		y.Faults.Fail("bad-number", y.Line(v), "", "node %s has %s of memory, and a task takes at least %s: "+
+			"add a unit, such as 2GB", n.Name, shown.Size(n.Memory), shown.Size(LeastMemory))
 	}
 	if count > 1 && n.Devices != nil {
 		y.Faults.Fail("bad-value", y.Line(v), "", "nodes %s have the same GPUs: give each node its own, or a number",

@@ -79,8 +79,8 @@ func TestClusterFilesThatCannotBeAreRefused(t *testing.T) {
 		"nodes:\n- {name: n, memory: lots}":  "not an amount of bytes",
 		"nodes:\n- {name: n, memory: -5GB}":  "not an amount of bytes",
 		"nodes:\n- {name: n, memory: 0}":     "not above 0",
-		"nodes:\n- {name: n}\n- {name: m, memory: 64}": "line 3: node m has 64 bytes of memory, and a task takes " +
-			"at least 6291456: add a unit",
+		"nodes:\n- {name: n}\n- {name: m, memory: 64}": "line 3: node m has 64 B of memory, and a task takes " +
+			"at least 6.291 MB: add a unit",
 		"nodes:\n- {name: n, gpus: 1.5}":           `line 2: gpus is "1.5", but has to be a whole number up to 64`,
 		"nodes:\n- {name: n, gpus: -1}":            "whole number",
 		"nodes:\n- {name: n, gpus: 65}":            "whole number",
