@@ -28,8 +28,8 @@ func TestAFolderHasDefaults(t *testing.T) {
 	}
 	expect(t, exitOK, []string{"policy cpp"}, append(dry, "-p", "cpp", "Makeflow")...)
 	set("image: some/image\npolicy: heft\n")
-	expect(t, exitOK, []string{"policy heft"}, "map", "--dry-run", "--runtime", "null", "--dir", t.TempDir(), "--commands",
-		"list")
+	expect(t, exitOK, []string{"policy heft"}, "map", "--dry-run", "--runtime", "null", "--dir", t.TempDir(),
+		"--commands", "list")
 	set("image: some/image\npolicy: heft\nreuse: true\n")
 	expect(t, exitOK, []string{"policy heft"}, append(dry, "one.dax")...) // in which image and reuse have no effect
 	for text, want := range map[string]string{

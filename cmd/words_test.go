@@ -107,7 +107,8 @@ func TestDefineNeedsAVariable(t *testing.T) {
 		expect(t, exitOK, nil, append(command, "--site=hpc", sites)...)
 		expect(t, exitInput, []string{"--site has no effect here: no program of these workflows comes from a catalog"},
 			append(slices.Clone(command), "--site=hpc", dax)...)
-		expect(t, exitInput, []string{"--site has no effect here"}, append(slices.Clone(command), "--site=hpc", flow)...)
+		expect(t, exitInput, []string{"--site has no effect here"},
+			append(slices.Clone(command), "--site=hpc", flow)...)
 	}
 }
 

@@ -162,9 +162,9 @@ func (h *harvest) measure() {
 	busy, memory := h.used.End()
 	u.GPUTime, u.PeakGPUMemory = busy, (*unit.Bytes)(memory)
 	h.x.Usage = *u
-	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then Docker's flag, or the
-	// code of SIGKILL, which shells return for a child too, while gantry was there, needs a second witness: the peak, of
-	// which the page cache is a part, has reached the limit.
+	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then Docker's flag, or
+	// the code of SIGKILL, which shells return for a child too, while gantry was there, needs a second witness: the
+	// peak, of which the page cache is a part, has reached the limit.
 	code := c.ExitCode
 	if e.End.Over {
 		code = e.End.Code

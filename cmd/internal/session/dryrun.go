@@ -117,7 +117,8 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 	for _, x := range d.Images {
 		ids[x.Image] = x.ID
 	}
-	if p.reuse, err = s.foresee(ctx, db, s.subs, func(name string) string { return ids[name] }, s.slurm != nil); err != nil {
+	id := func(name string) string { return ids[name] }
+	if p.reuse, err = s.foresee(ctx, db, s.subs, id, s.slurm != nil); err != nil {
 		return nil, err
 	}
 	s.DB = db // of models; it is open for reading only

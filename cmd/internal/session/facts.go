@@ -88,8 +88,8 @@ func RefuseUnused(given map[string]string, site string, used map[string]bool) er
 	switch {
 	case site == "" || slices.Contains(sites, site):
 	case len(sites) == 0:
-		return exit.Inputf("--site has no effect here: no program of these workflows comes from a catalog of Pegasus; " +
-			"add --catalog, or leave it out")
+		return exit.Inputf("--site has no effect here: no program of these workflows comes from a catalog of " +
+			"Pegasus; add --catalog, or leave it out")
 	default:
 		return exit.Inputf("--site %s has no effect here: no catalog that was read has a program there; %s", site,
 			spelling.Hint(site, sites))
