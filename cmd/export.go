@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/container/stage"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
 )
@@ -188,8 +190,18 @@ func (e *exporting) rocrate() error {
 		return exit.Usagef("--format rocrate needs a new directory: -o DIR")
 	}
 	home := filepath.Join(e.c.String("dir"), e.info.Name)
-	o := export.ROCrateOptions{Workflow: names[0], On: on,
-		Results: filepath.Join(home, "results", executor.EscapeName(names[0]))}
+	results := filepath.Join(home, "results", executor.EscapeName(names[0]))
+	o := export.ROCrateOptions{Workflow: names[0], On: on}
+	o.Open = func(f *executor.FileSpec, by *executor.User) (*os.File, error) {
+		user := stage.Caller().Rights()
+		switch {
+		case f.Produced:
+			return stage.OpenIn(results, path.Clean("/" + f.Name)[1:])
+		case by != nil:
+			user = stage.User(*by)
+		}
+		return user.Open(f.External)
+	}
 	if st, err := os.Stat(home); err == nil {
 		if owner, ok := st.Sys().(*syscall.Stat_t); ok {
 			if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -278,6 +280,35 @@ func TestLogsPrintsWhatAnAttemptSaid(t *testing.T) {
 		}
 	}
 	expect(t, exitInput, []string{"left no output"}, "logs", "join_3", "--dir", dir)
+}
+
+// A program may put a link or a pipe in the place of what it leaves: nothing outside is printed or exported.
+func TestWhatAProgramLeftLeadsNowhere(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
+	work := filepath.Join(dir, "calm-hopper-1111", "work", "diamond", "work_2-2")
+	results := filepath.Join(dir, "calm-hopper-1111", "results", "diamond", "out")
+	outside := filepath.Join(t.TempDir(), "outside")
+	err := errors.Join(os.MkdirAll(work, 0o755), os.MkdirAll(results, 0o755),
+		os.WriteFile(outside, []byte("a secret"), 0o600), os.Symlink(outside, filepath.Join(work, ".command.out")),
+		syscall.Mkfifo(filepath.Join(work, ".command.err"), 0o600),
+		os.Symlink(outside, filepath.Join(results, "3.dat")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitHost, []string{"read the output of task work_2", ".command.out"}, "logs", "work_2", "--dir", dir)
+	if err := os.Remove(filepath.Join(work, ".command.out")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitHost, []string{".command.err is no regular file"}, "logs", "work_2", "--dir", dir)
+	crate := filepath.Join(t.TempDir(), "crate")
+	expect(t, exitOK, nil, "export", "--format", "rocrate", "-o", crate, "--dir", dir)
+	text, err := os.ReadFile(filepath.Join(crate, "ro-crate-metadata.json"))
+	if err != nil || !strings.Contains(string(text), "#file/out%2F3.dat") {
+		t.Errorf("%v: the crate has not the name of the result alone:\n%s", err, text)
+	}
+	if text, err := os.ReadFile(filepath.Join(crate, "results", "out", "3.dat")); err == nil {
+		t.Errorf("the crate has %q", text)
+	}
 }
 
 func TestExportWritesEveryFormat(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace/shown"
@@ -154,13 +155,12 @@ func logs(c *cli.Context) error {
 		}
 	}
 	dir := workDir(c.String("dir"), life.Run, life.Workflow, life.Task, attempt.Try)
-	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: term.Screened(c.App.Writer, os.Stdout)},
-		{path: filepath.Join(dir, ".command.err"), to: term.Screened(c.App.ErrWriter, os.Stderr)}}
+	streams := streamsTo(c)
 	defer tellDropped(c, streams, &attempt)
 	if !c.Bool("follow") {
 		missing := 0
 		for _, s := range streams {
-			if err := s.more(); errors.Is(err, os.ErrNotExist) {
+			if err := s.more(dir); errors.Is(err, os.ErrNotExist) {
 				missing++
 			} else if err != nil {
 				return exit.Hostf("read the output of task %s: %w", life.Task, err)
@@ -193,7 +193,7 @@ func logs(c *cli.Context) error {
 			return err
 		}
 		for _, s := range streams {
-			if err := s.more(); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := s.more(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return exit.Hostf("read the output of task %s: %w", life.Task, err)
 			}
 		}
@@ -236,14 +236,20 @@ func attemptEnded(c *cli.Context, db *sqlite.DB, life *sqlite.Life, attempt int6
 
 // stream is a file that is printed as it grows.
 type stream struct {
-	path string
+	name string
 	to   io.Writer
 	at   int64
 }
 
-// more prints the bytes added since.
-func (s *stream) more() error {
-	f, err := os.Open(s.path)
+// streamsTo are standard output and error of a task.
+func streamsTo(c *cli.Context) []*stream {
+	return []*stream{{name: ".command.out", to: term.Screened(c.App.Writer, os.Stdout)},
+		{name: ".command.err", to: term.Screened(c.App.ErrWriter, os.Stderr)}}
+}
+
+// more prints the bytes added since, of the file in a work directory.
+func (s *stream) more(dir string) error {
+	f, err := stage.OpenIn(dir, s.name)
 	if err != nil {
 		return err
 	}

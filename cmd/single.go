@@ -13,7 +13,6 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
-	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
@@ -104,7 +103,7 @@ func runSingle(c *cli.Context, set *session.Settings) error {
 
 // tellOutput prints the output of all attempts of a command until they are over.
 func tellOutput(c *cli.Context, run string, w *trace.Workflow, over <-chan struct{}) {
-	to := []*stream{{to: term.Screened(c.App.Writer, os.Stdout)}, {to: term.Screened(c.App.ErrWriter, os.Stderr)}}
+	to := streamsTo(c)
 	defer tellDropped(c, to, &sqlite.Attempt{})
 	for try, last := 1, false; !last; {
 		select {
@@ -115,11 +114,11 @@ func tellOutput(c *cli.Context, run string, w *trace.Workflow, over <-chan struc
 		for next := true; next; {
 			_, err := os.Stat(workDir(c.String("dir"), run, w.Name, w.Tasks[0].ID, try+1))
 			next = err == nil
-			for i, file := range []string{".command.out", ".command.err"} {
-				to[i].path = filepath.Join(workDir(c.String("dir"), run, w.Name, w.Tasks[0].ID, try), file)
-				_ = to[i].more() // an output that cannot be read was not written
+			for _, s := range to {
+				// An output that cannot be read was not written.
+				_ = s.more(workDir(c.String("dir"), run, w.Name, w.Tasks[0].ID, try))
 				if next {
-					to[i].at = 0
+					s.at = 0
 				}
 			}
 			if next {

@@ -287,7 +287,7 @@ func (h *harvest) truncated() string {
 	}
 	var kept int64
 	for _, name := range []string{undeclaredOut, undeclaredErr} {
-		if st, err := os.Stat(filepath.Join(h.dir, name)); err == nil {
+		if st, err := os.Lstat(filepath.Join(h.dir, name)); err == nil {
 			kept += st.Size()
 		}
 	}

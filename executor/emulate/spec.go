@@ -5,8 +5,10 @@ package emulate
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -170,14 +172,19 @@ type Phases struct {
 	WallNanos    int64 `json:"wall_nanos"` // from the start of the program
 }
 
+// mostReport bounds the bytes of a report.
+const mostReport = 1 << 20
+
 // ReadReport reads the report from the directory where the emulator ran.
 func ReadReport(dir string) (*Report, error) {
-	b, err := os.ReadFile(filepath.Join(dir, ReportFile))
+	const flags = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK // whose directory it is may have replaced it
+	f, err := os.OpenFile(filepath.Join(dir, ReportFile), flags, 0)
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
 	r := new(Report)
-	if err := json.Unmarshal(b, r); err != nil {
+	if err := json.NewDecoder(io.LimitReader(f, mostReport)).Decode(r); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ReportFile), err)
 	}
 	return r, nil

@@ -23,9 +23,10 @@ import (
 // ROCrateOptions says where the files of a run are, and names the user that ran it.
 type ROCrateOptions struct {
 	Workflow string
-	Results  string                 // directory with the results of the workflow
 	Agent    string                 // name of the user that ran it; "": not known
 	On       *executor.Capabilities // of the run's runtime, which runs programs
+	// Open opens an input from outside, or a result, for the user of the workflow; nil: gantry's own user.
+	Open func(f *executor.FileSpec, by *executor.User) (*os.File, error)
 }
 
 // profiles are the profiles of RO-Crate that a crate conforms to, with their versions.
@@ -110,7 +111,7 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 		conforms = append(conforms, c.add(p[0], "CreativeWork", entity{"name": p[1], "version": p[2]}))
 	}
 	for _, f := range a.Files {
-		if err := c.file(f, o.Results); err != nil {
+		if err := c.file(f, func() (*os.File, error) { return o.Open(f, a.Submission.By) }); err != nil {
 			return err
 		}
 	}
@@ -195,28 +196,30 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 }
 
 // file copies a file into the crate, if it is still there, and adds its entity.
-func (c *crate) file(f *executor.FileSpec, results string) error {
+func (c *crate) file(f *executor.FileSpec, open func() (*os.File, error)) error {
 	name := f.NodeName()
 	about := entity{"name": name}
 	if f.Sized {
 		about["contentSize"] = strconv.FormatInt(int64(f.Size), 10)
 	}
-	from, to := f.External, "inputs"
+	to, kept := "inputs", f.External != ""
 	if f.Produced {
-		from, to = "", "results"
-		if f.Final {
-			from = filepath.Join(results, filepath.FromSlash(path.Clean("/"+f.Name)))
-		}
+		to, kept = "results", f.Final
 	}
-	if st, err := os.Stat(from); from == "" || err != nil || !st.Mode().IsRegular() {
+	var in *os.File
+	var err error
+	if kept {
+		in, err = open()
+	}
+	if !kept || err != nil {
 		c.files[name] = local("file", name)
 		c.add(c.files[name], "CreativeWork", about)
 		return nil
 	}
 	place := path.Join(to, path.Clean("/"+f.Name)) // never out of the crate
-	sum, size, err := copyFile(from, filepath.Join(c.dir, filepath.FromSlash(place)))
+	sum, size, err := copyFile(in, filepath.Join(c.dir, filepath.FromSlash(place)))
 	if err != nil {
-		return fmt.Errorf("copy %s into the crate: %w", from, err)
+		return fmt.Errorf("copy %s into the crate: %w", in.Name(), err)
 	}
 	id := (&url.URL{Path: place}).String()
 	c.files[name] = id
@@ -230,11 +233,7 @@ func (c *crate) file(f *executor.FileSpec, results string) error {
 	return nil
 }
 
-func copyFile(from, to string) (sum string, size int64, err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return "", 0, err
-	}
+func copyFile(in *os.File, to string) (sum string, size int64, err error) {
 	defer in.Close()
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return "", 0, err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gantry/executor"
 	"gantry/planner"
 	"gantry/sqlite/export"
 	"gantry/sqlite/logtest"
@@ -168,7 +169,10 @@ func TestCrateHasWhatTheProfilesDemand(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(results, "out", "3.dat"), []byte("result"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	o := export.ROCrateOptions{Workflow: "diamond", Results: results, Agent: "ada", On: onDocker}
+	o := export.ROCrateOptions{Workflow: "diamond", Agent: "ada", On: onDocker,
+		Open: func(f *executor.FileSpec, _ *executor.User) (*os.File, error) {
+			return os.Open(filepath.Join(results, f.Name))
+		}}
 	dir := t.TempDir()
 	if err := export.ROCrate(t.Context(), dir, db, "calm", o); err != nil {
 		t.Fatal(err)

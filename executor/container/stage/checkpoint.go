@@ -23,12 +23,7 @@ const ResumeFile = ".command.resume"
 
 // Checkpoint reads the checkpoint that an attempt left in its work directory.
 func Checkpoint(dir string, spec *emulate.Spec) (*emulate.Checkpoint, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.Open(emulate.CheckpointFile)
+	f, err := OpenIn(dir, emulate.CheckpointFile)
 	if err != nil {
 		return nil, err
 	}

@@ -630,20 +630,33 @@ func (o *once) claim(paths []string) (m *making, mine []int, others map[*making]
 // mostTail bounds the bytes that Last reads.
 const mostTail = 64 << 10
 
-// Last returns the last lines of a regular file in a work directory, in whose place a program may have put anything.
-func Last(dir, name string, lines int) (string, error) {
+// OpenIn opens a regular file below a directory. A program may have put anything in its place: a link that leads out of
+// the directory is not followed, and a pipe or a device is not opened.
+func OpenIn(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer root.Close()
 	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is no regular file: a program replaced it", f.Name()), f.Close())
+	}
+	return f, nil
+}
+
+// Last returns the last lines of a regular file in a work directory.
+func Last(dir, name string, lines int) (string, error) {
+	f, err := OpenIn(dir, name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
+	if err != nil {
 		return "", err
 	}
 	text := make([]byte, min(st.Size(), mostTail))

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 
 	"gantry/executor"
 )
@@ -79,7 +80,7 @@ func ResultsIn(dir, base string, flows []string) (all []Result, more int) {
 
 // thumb is a small picture of one that a program made, as a data URL; "" if the file is none.
 func thumb(root *os.Root, name string) string {
-	f, err := root.Open(name)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may be there by now
 	if err != nil {
 		return ""
 	}
