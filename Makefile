@@ -64,11 +64,11 @@ endif
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
 	@scripts/demo-slurm
 
-test: room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
+test: go room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(DRIVERS) $(SIMULATED) $(ALONE)
 	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./scripts/lint)")
 
-test-long: room setup browser registry readers slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
+test-long: go room setup browser registry readers slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)
 
 room:

@@ -487,12 +487,8 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	if r.Format != "unknown" && !strings.HasSuffix(r.Format, " file") {
-		version := r.Version
-		if version == "" {
-			version = "(no version)"
-		}
-		version = fmt.Sprintf("%.80s", version)
-		fmt.Fprintf(&b, "  format         %s %s%s\n", r.Format, version, inQuotes(", workflow ", r.Name))
+		version := cmp.Or(r.Version, "(no version)")
+		fmt.Fprintf(&b, "  format         %s %s%s\n", r.Format, shown.Line(fmt.Sprintf("%.80s", version)), inQuotes(", workflow ", r.Name))
 		byFiles := ""
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
@@ -511,7 +507,7 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.Runtime), path)
 		sizes := "none with a size"
 		if r.Sized > 0 {
-			sizes = fmt.Sprintf("%d with a size: %d B (%s)", r.Sized, r.Bytes, shown.Size(r.Bytes))
+			sizes = fmt.Sprintf("%d with a size: %s", r.Sized, shown.Size(r.Bytes))
 		}
 		fmt.Fprintf(&b, "  files          %d, %s\n", r.Files, sizes)
 		var known, missing []string

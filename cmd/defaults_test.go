@@ -27,7 +27,7 @@ func TestAFolderHasDefaults(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	expect(t, exitOK, []string{"policy cpp"}, append(dry, "-p", "cpp", "Makeflow")...)
-	set("image: some/image\npolicy: heft\n")
+	set("image: some/image\npolicy: heft\nresults: ['*.vcf']\n") // which no task writes
 	expect(t, exitOK, []string{"policy heft"}, "map", "--dry-run", "--runtime", "null", "--dir", t.TempDir(),
 		"--commands", "list")
 	set("image: some/image\npolicy: heft\nreuse: true\n")

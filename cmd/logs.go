@@ -216,7 +216,7 @@ func tellDropped(c *cli.Context, streams []*stream, a *sqlite.Attempt) {
 		}
 	}
 	if a.Dropped != nil && *a.Dropped > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "gantry: %d more bytes were not kept (gantry run --max-output)\n", *a.Dropped)
+		fmt.Fprintf(c.App.ErrWriter, "gantry: %s more were not kept (gantry run --max-output)\n", term.Size(a.Dropped))
 	}
 }
 

@@ -89,8 +89,8 @@ var idles = []idle{
 	{"", []string{"starts"}, func(g given) bool { return g.simulated() && g.set.Host == nil },
 		"no host model says how long containers take to start: add --host-model"},
 
-	{"run", []string{"watch", "port"}, with("dry-run"), "--dry-run starts nothing that a page could show"},
-	{"run", []string{"no-prediction"}, with("dry-run"), "--dry-run prints the plan that is predicted"},
+	{"run map", []string{"watch", "port"}, with("dry-run"), "--dry-run starts nothing that a page could show"},
+	{"run map", []string{"no-prediction"}, with("dry-run"), "--dry-run prints the plan that is predicted"},
 	{"doctor", []string{"slurm", "slurm-job", "shared", "node-runtime"}, func(g given) bool {
 		return !session.OnNodes(g.String("runtime"))
 	}, "it is for --runtime slurm"},
@@ -102,7 +102,7 @@ var idles = []idle{
 		func(g given) bool { return !ofCommand(g.Context) }, "it is for gantry run -- COMMAND"},
 	{"run", []string{"inputs", "results", "results-dir", "repetition", "count", "reuse"},
 		func(g given) bool { return ofCommand(g.Context) }, "a command works in the current directory"},
-	{"run resume serve", []string{"port"}, without("watch"), "no page is served without --watch"},
+	{"run map resume serve", []string{"port"}, without("watch"), "no page is served without --watch"},
 	{"simulate", []string{"name"}, with("no-log"), "--no-log keeps no run that could have a name"},
 	{"show", []string{"all"}, with("tasks"), "--tasks lists all tasks"},
 	{"show", []string{"tasks", "all", "statistics"}, with("failures"), "--failures shows one section alone"},

@@ -307,6 +307,8 @@ func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error)
 		s.Results = c.StringSlice("results")
 	}
 	in.Results = s.Results
+	defaults, _ := c.App.Metadata[defaultsFile].([]string)
+	in.Lenient = slices.Contains(defaults, "results")
 	if c.IsSet("site") {
 		s.Site = c.String("site")
 	}

@@ -89,6 +89,10 @@ func runSingle(c *cli.Context, set *session.Settings) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool("dry-run") {
+		_, err = beginOne(c, set, sqlite.Durable, 1, c.String("name"), w)
+		return err
+	}
 	name := cmp.Or(c.String("name"), session.NewName())
 	if err := c.Set("quiet", "true"); err != nil { // all output is that of the command
 		return exit.With(exit.Internal, err)

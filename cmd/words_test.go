@@ -99,6 +99,8 @@ func TestDefineNeedsAVariable(t *testing.T) {
 		expect(t, exitOK, nil, with("--define", "TOP=5", jx)...)
 	}
 	expect(t, exitOK, nil, "check", "--define", "LIMIT=5", dax, flow) // one file uses it
+	expect(t, exitInput, []string{"--define A has no effect here"}, "map", "--quiet", "--runtime", "null", dir,
+		"--define=A=1", "--commands", flow)
 	sites := written(t, "sites.yml", `{pegasus: "5.0", name: w, jobs: [{type: job, id: a, name: p}], transformationCatalog: {transformations: [
 {name: p, sites: [{name: local, pfn: /bin/p, type: installed}, {name: hpc, pfn: /opt/p, type: installed}]}]}}`)
 	for _, command := range [][]string{{"check"}, {"simulate", "--quiet", dir}} {
@@ -163,6 +165,10 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{usage, append(null, "--dry-run", dax), "starts nothing", []string{"--watch"}},
 		{usage, append(null, "--dry-run", dax), "that is predicted", []string{"--no-prediction"}},
 		{usage, append(null, dax), "without --watch", []string{"--port=0"}},
+		{input, []string{"map", "--quiet", "--runtime", "null", dir, "--commands", flow}, "catalog of Pegasus",
+			[]string{"--site=s"}},
+		{usage, []string{"map", "--dry-run", "--runtime", "null", dir, "--commands", flow}, "starts nothing",
+			[]string{"--watch"}},
 		{usage, []string{"doctor", "--runtime=oci"}, "--runtime slurm",
 			[]string{"--slurm=-n1", "--slurm-job=1", "--shared=.", "--node-runtime=oci"}},
 		{usage, []string{"predict", "ls", dir}, "nothing is learned", []string{"--held-out=2", "--model=m"}},

@@ -599,9 +599,8 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 		need[unit.Disk] = t.DiskBps
 		if most := a.most(unit.Disk, need); t.DiskBps > most {
 			if !a.Fit {
-				return need, 0, a.refuse(sub, t, "needs %.1f MB/s of block I/O: no node that has its cores and "+
-					"memory gives more than %.1f MB/s; "+lessOrFit,
-					float64(t.DiskBps)/1e6, float64(most)/1e6)
+				return need, 0, a.refuse(sub, t, "needs %s/s of block I/O: no node that has its cores and "+
+					"memory gives more than %s/s; "+lessOrFit, shown.Size(t.DiskBps), shown.Size(most))
 			}
 			need[unit.Disk] = most
 		}

@@ -11,6 +11,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace/reader"
+	"gantry/trace/shown"
 )
 
 // Control asks a running engine to end early. Each leaves the run resumable.
@@ -816,9 +817,9 @@ func (e *Engine) leftOver() string {
 	s := fmt.Sprintf("tasks left: %d (workflows: %d)", left, len(v.Present()))
 	for _, t := range v.Ready() {
 		need := v.Task(t).Need
-		s += fmt.Sprintf(", among them task %s of workflow %s, which needs CPU %g, memory %.1f MB, disk %.1f "+
-			"MB/s and %d GPUs", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
-			float64(need[unit.Memory])/1e6, float64(need[unit.Disk])/1e6, need[unit.GPU])
+		s += fmt.Sprintf(", among them task %s of workflow %s, which needs CPU %g, memory %s, disk %s/s "+
+			"and %d GPUs", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
+			shown.Size(need[unit.Memory]), shown.Size(need[unit.Disk]), need[unit.GPU])
 		break
 	}
 	for n := range v.Nodes() {

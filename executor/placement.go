@@ -7,6 +7,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/trace/shown"
 )
 
 // Placement says how the files from outside of a workflow lie on the nodes: in blocks, each with replicas on some of
@@ -98,8 +99,8 @@ func (p *Placement) draw(r *rand.Rand, platform *planner.Platform) []planner.Nod
 func (a *Admitter) split(sub *Submission, spec FileSpec, size int64, r *rand.Rand) ([]FileSpec, error) {
 	n := sub.Data.blocks(size)
 	if n > maxBlocks {
-		return nil, fmt.Errorf("workflow %s: file %s of %d MB has more than %d blocks of %d bytes: give a larger block",
-			sub.Name, spec.Name, size/1e6, maxBlocks, sub.Data.Block)
+		return nil, fmt.Errorf("workflow %s: file %s of %s has more than %d blocks of %s: give a larger block",
+			sub.Name, spec.Name, shown.Size(size), maxBlocks, shown.Size(int64(sub.Data.Block)))
 	}
 	out := make([]FileSpec, n)
 	for k := range out {

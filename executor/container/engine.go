@@ -70,6 +70,8 @@ type Host struct {
 	Groups      string // the directory of the control groups for containers; "": cgroup.Root
 	TakesGroup  bool   // a container is put into the group that it is given, and not into one below it
 	Hooks       bool   // it runs the hooks of devices
+	Bridge      bool   // it has a network for containers
+	Ordered     bool   // it makes gantry's own mounts after all others
 	LimitsSwap  bool
 	LimitsTasks bool   // memory, CPU quota and pids
 	Facts       []Fact // for gantry doctor
@@ -90,6 +92,7 @@ type Spec struct {
 	Network bool
 	Labels  map[string]string
 	Mounts  []Mount
+	Nested  bool              // mounts that are Given may lie in others, at their own paths
 	Tmpfs   map[string]string // options by path
 	Shm     int64             // bytes that /dev/shm may have
 	// Volumes is a directory, not made yet, for those that the image declares as volumes; "" leaves that to the engine.

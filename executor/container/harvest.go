@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -294,7 +295,7 @@ func (h *harvest) truncated() string {
 	if kept < h.r.cfg.MaxOutput {
 		said += " (they could not be written: the file system of the run may be full)"
 	} else {
-		said += fmt.Sprintf(" (--max-output %d)", h.r.cfg.MaxOutput)
+		said += fmt.Sprintf(" (--max-output: %s)", shown.Size(h.r.cfg.MaxOutput))
 	}
 	h.say("%s", said)
 	return said
@@ -359,6 +360,17 @@ func (h *harvest) full(words string) (said string) {
 	return said
 }
 
+// bare reports whether a directory has no entry.
+func bare(dir string) bool {
+	d, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	_, err = d.Readdirnames(1)
+	return err == io.EOF
+}
+
 // doubts names possible failures of a program that ended well: output on standard error, and empty outputs.
 func (h *harvest) doubts() (said string) {
 	const most = 5
@@ -367,8 +379,15 @@ func (h *harvest) doubts() (said string) {
 		said = evidence.WroteStderr
 	}
 	for _, f := range h.l.Spec.Outputs {
-		st, err := os.Lstat(h.r.files.Path(h.l.Node, h.l.Spec.Workflow, f))
-		if err == nil && st.Mode().IsRegular() && st.Size() == 0 && f.Name != h.l.Spec.Stderr {
+		path := h.r.files.Path(h.l.Node, h.l.Spec.Workflow, f)
+		st, err := os.Lstat(path)
+		switch {
+		case err != nil:
+		case f.Name == h.l.Spec.Stderr:
+			if st.Size() > 0 {
+				said = evidence.WroteStderr
+			}
+		case st.Mode().IsRegular() && st.Size() == 0, st.IsDir() && bare(path):
 			empty = append(empty, shown.Quote(f.Name))
 		}
 	}

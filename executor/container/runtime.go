@@ -146,6 +146,7 @@ type Config struct {
 	Patience   time.Duration
 	CgroupRoot string // "": the engine's, else cgroup.Root
 	Strict     bool   // a limit that the host cannot enforce is an error
+	Networks   bool   // a task may have a network
 	// CDI has the directories of files that describe devices; nil: the usual ones.
 	CDI  []string
 	GPUs bool // a task holds a GPU: those that tasks could not have are an error
@@ -291,6 +292,10 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	var err error
 	if r.host, err = r.engine.Host(ctx); err != nil {
 		return err
+	}
+	if r.cfg.Networks && !r.host.Bridge {
+		return fmt.Errorf("%w: --network: the %s has no network bridge: it was started without one (dockerd --bridge "+
+			"none)", ErrUnusable, r.host.Name)
 	}
 	if s, ok := r.engine.(Seer); ok {
 		if err := s.Sees(ctx, r.cfg.Dir); err != nil {

@@ -63,6 +63,7 @@ func (a *place) configure() {
 		Shm:   a.sharedMemory(),
 		Mounts: []Mount{{Source: a.dir, Target: a.dir}, {Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
 			{Source: string(a.ctl), Target: controlDir}},
+		Nested: t.Workflow.By == nil || r.host.Ordered,
 		Group:  a.groupOf,
 		Limits: cgroup.Limits{PIDs: r.cfg.PIDs, Device: r.device},
 	}
@@ -86,7 +87,8 @@ func (a *place) configure() {
 	}
 	for _, m := range t.Mounts {
 		p := executor.ParseMount(m)
-		s.Mounts = append(s.Mounts, Mount{Source: p.From, Target: p.To, ReadOnly: !p.Writable, Given: true})
+		s.Mounts = append(s.Mounts, Mount{Source: p.From, Target: p.To, ReadOnly: !p.Writable,
+			Given: !submittedSecret(p)})
 		if p.InPlace {
 			a.hide(s, p.To)
 		}

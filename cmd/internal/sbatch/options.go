@@ -202,7 +202,7 @@ var squeueOptions = slices.Concat(
 		}),
 	})
 
-const squeueVariables = `SQUEUE_ACCOUNT account SQUEUE_FORMAT format SQUEUE_NAMES name SQUEUE_PARTITION partition
+const squeueVariables = `SQUEUE_ACCOUNT account SQUEUE_FORMAT format SQUEUE_FORMAT2 Format SQUEUE_NAMES name SQUEUE_PARTITION partition
 SQUEUE_STATES states SQUEUE_USERS user SQUEUE_SORT sort SLURM_CLUSTERS clusters`
 
 var scancelOptions = slices.Concat(

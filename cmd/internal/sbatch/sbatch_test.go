@@ -337,6 +337,13 @@ func TestQueueTellsWhenJobsStart(t *testing.T) {
 	if q, err := sbatch.ParseQueue([]string{"word", "--help"}, "root", noEnv); err != nil || q.Ask != sbatch.Help {
 		t.Errorf("squeue word --help: %v", err)
 	}
+	q, err := sbatch.ParseQueue([]string{"-h"}, "root", func(name string) (string, bool) {
+		return "JobID:4", name == "SQUEUE_FORMAT2"
+	})
+	var b bytes.Buffer
+	if err != nil || q.Print(&b, rows[:1], at) != nil || strings.TrimSpace(b.String()) != "19" {
+		t.Errorf("SQUEUE_FORMAT2: %q, %v", b.String(), err)
+	}
 	if _, err := sbatch.ParseQueue([]string{"word", "-h"}, "root", noEnv); err == nil {
 		t.Error("squeue takes a word")
 	}

@@ -63,6 +63,9 @@ func (in *Inputs) Submissions() ([]executor.Submission, error) {
 		if err != nil {
 			return nil, exit.With(exit.Input, err)
 		}
+		if err := RefuseUnused(in.Given, in.GivenSite, in.Used); err != nil {
+			return nil, err
+		}
 		return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs, Dirs: in.Dirs}}, nil
 	}
 	if len(in.Paths) == 0 {

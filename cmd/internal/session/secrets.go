@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"gantry/cmd/internal/exit"
@@ -117,23 +116,27 @@ func readAtMost(f io.Reader, most int64) (string, error) {
 	return string(text), err
 }
 
-// Targets refuses two mounts at one place.
+// Targets refuses two mounts at one place, and one in the other.
 func (s *Settings) Targets() error {
 	var seen []string
 	for _, m := range s.Mounts {
 		to := executor.ParseMount(m).To
-		if slices.Contains(seen, to) {
-			return exit.Usagef("--mount: two directories at %s", to)
+		for _, was := range seen {
+			if within(to, was) || within(was, to) {
+				return exit.Usagef("--mount: the directories at %s and %s are one in the other: mount one elsewhere", was, to)
+			}
 		}
 		seen = append(seen, to)
 	}
 	return nil
 }
 
+// within reports whether path is dir, or in it.
+func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
 // Mountable says why containers of a submission to the server of a directory cannot have a mount.
 func Mountable(home string, sub *executor.Submission, text string) error {
 	m := executor.ParseMount(text)
-	inside := m.From == home || strings.HasPrefix(m.From, home+"/")
 	rights := RightsOf(sub, stage.ProgramUser())
 	switch {
 	case !m.InPlace && sub.By == nil:
@@ -141,8 +144,10 @@ func Mountable(home string, sub *executor.Submission, text string) error {
 		return err
 	case m.InPlace && m.From != m.To:
 		return errors.New("a directory of a job is at its own path")
-	case inside:
+	case within(m.From, home), within(m.To, home):
 		return fmt.Errorf("it is in %s, gantry's own directory", home)
+	case within(home, m.To) && m.From != m.To:
+		return fmt.Errorf("it hides %s, gantry's own directory", home)
 	case m.InPlace:
 		_, err := rights.Directory(m.From, m.Writable)
 		return err

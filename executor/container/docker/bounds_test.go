@@ -44,7 +44,7 @@ func TestOutputIsKeptUpToABound(t *testing.T) {
 			if got := int64(x.Usage.DroppedBytes); got != c.dropped && !(c.dropped < 0 && got > 0) {
 				t.Errorf("%d bytes were dropped, want %d", got, c.dropped)
 			}
-			if says := strings.Contains(x.Message, "--max-output 1000"); says != (c.dropped != 0) {
+			if says := strings.Contains(x.Message, "--max-output: 1 kB"); says != (c.dropped != 0) {
 				t.Errorf("message %q", x.Message)
 			}
 		})

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
 
@@ -101,6 +103,7 @@ type Engine struct {
 	runtime    string // of containers, by Host; "": the engine's
 
 	declared sync.Map // volumes of images, map[string]struct{} by the image
+	files    sync.Map // of images, *sync.Map by the image: file by the path
 
 	mu    sync.Mutex
 	image string // of the emulator; "" until it is needed
@@ -142,6 +145,8 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 		return h, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
 	}
 	e.name(ctx, &h)
+	_, err = e.cli.NetworkInspect(ctx, "bridge", network.InspectOptions{})
+	h.Bridge = e.podman || !errdefs.IsNotFound(err)
 	h.Version = info.ServerVersion
 	h.Systemd, h.LimitsSwap = info.CgroupDriver == "systemd", info.SwapLimit
 	h.Hooks = len(info.CDISpecDirs) > 0

@@ -117,12 +117,10 @@ func giveGPUs(h *types.HostConfig, s *container.Spec) {
 	}
 }
 
-// withVolumes adds the volumes that the image declares. They are the engine's, which fills them with the files that the
-// image has there and forgets them with the container, and lie where the container is to have them.
+// withVolumes adds the volumes that the image declares, once all mounts have been found to be safe. They are the engine's,
+// which fills them with the files that the image has there and forgets them with the container, and lie where the
+// container is to have them.
 func (e *Engine) withVolumes(ctx context.Context, mounts []mount.Mount, s *container.Spec) ([]mount.Mount, error) {
-	if s.Volumes == "" {
-		return mounts, nil
-	}
 	declared, known := e.declared.Load(s.Image)
 	if !known {
 		i, err := e.cli.ImageInspect(ctx, s.Image)
@@ -138,7 +136,11 @@ func (e *Engine) withVolumes(ctx context.Context, mounts []mount.Mount, s *conta
 		}
 		e.declared.Store(s.Image, declared)
 	}
-	for n, path := range s.Declared(declared.(map[string]struct{})) {
+	volumes := s.Declared(declared.(map[string]struct{}))
+	if err := e.land(ctx, s, volumes); err != nil || s.Volumes == "" {
+		return mounts, err
+	}
+	for n, path := range volumes {
 		dir := s.Volume(n)
 		if err := os.RemoveAll(dir); err != nil { // of a request whose answer was lost
 			return nil, err

@@ -177,6 +177,8 @@ func TestAnEngineWithCDIIsGivenNames(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/info"):
 			fmt.Fprint(w, `{"OSType":"linux","CDISpecDirs":["/etc/cdi"],"DefaultRuntime":"nvidia",
 				"Runtimes":{"runc":{}}}`)
+		case strings.HasSuffix(r.URL.Path, "/images/i/json"):
+			fmt.Fprint(w, "{}")
 		case strings.HasSuffix(r.URL.Path, "/containers/create"):
 			if err := json.Unmarshal(body, &made); err != nil {
 				t.Error(err)

@@ -95,8 +95,8 @@ func FindTaskBinary() (string, error) {
 			dir = up
 		}
 	}
-	return "", fmt.Errorf("task emulator gantry-task is neither beside gantry nor in bin/: build it (make build), "+
-		"or set %s to its path",
+	return "", fmt.Errorf("task emulator gantry-task is neither beside gantry nor in bin/: install gantry "+
+		"whole (make build in its sources), or set %s to its path",
 		TaskBinaryEnv)
 }
 
@@ -108,7 +108,7 @@ func CheckTaskBinary(ctx context.Context, path string) error {
 	if got := strings.TrimSpace(string(said)); err == nil && got != emulate.Protocol ||
 		errors.As(err, new(*exec.ExitError)) {
 		return fmt.Errorf("%w: task emulator %s is of another build than this gantry, and would fail every task: "+
-			"build both (make build), or set %s to the right one",
+			"install both of one build (make build), or set %s to the right one",
 			container.ErrUnusable, path, TaskBinaryEnv)
 	}
 	if err != nil {
@@ -213,7 +213,7 @@ func checkStatic(program []byte) error {
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return errors.New("needs shared libraries, which its image does not have: build it as make build does")
+			return errors.New("needs shared libraries, which its image does not have: take the one that is installed with gantry (make build)")
 		}
 	}
 	return nil

@@ -362,3 +362,63 @@ func TestAProgramMayKillAllItSees(t *testing.T) {
 		}
 	})
 }
+
+// An image cannot lead a mount of gantry's, or one of the user's, to another place: its program would begin as root in
+// place of the launcher, or write its own verdict.
+func TestAnImageDoesNotChooseThePlacesOfMounts(t *testing.T) {
+	t.Parallel()
+	engine(t)
+	needOCI(t)
+	pull := exec.Command("sh", "-c", `id=$(docker create "$1" none) && docker export "$id"; docker rm "$id" >&2`, "sh",
+		busybox)
+	root, err := pull.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(entries ...[2]string) []byte {
+		first := packed(t, entries...)
+		return append(first[:len(first)-1024:len(first)-1024], root...)
+	}
+	own := [2]string{"v/l 0755", "#!/bin/sh\nid >/.gantry/control/stolen\n"}
+	for _, c := range []struct {
+		name, says string
+		image      []byte
+		changes    string
+		mounts     []string // HOST is a directory of the host's
+	}{
+		{"link to a volume", "has a link on the way to /.gantry-task", add([2]string{".gantry-task", "-> /v/l"}, own),
+			`VOLUME ["/v"]`, nil},
+		{"link in place of the control directory", "has a link on the way to /.gantry/control",
+			add([2]string{".gantry", "-> /v"}, own), `LABEL a=b`, nil},
+		{"volume for the control directory", "declares a volume at /.gantry/control/publishing",
+			add(), `VOLUME ["/.gantry/control/publishing"]`, nil},
+		{"volume by a link", "declares a volume at /x/control", add([2]string{"x", "-> .gantry"}), `VOLUME ["/x/control"]`,
+			nil},
+		{"mount by a link", "the mount at /a/.gantry-task hides /.gantry-task", add([2]string{"a", "-> b/../.."},
+			[2]string{"b/", ""}), `LABEL a=b`, []string{"HOST:/a/.gantry-task"}},
+		{"mount in a mount", "one is in the other", add(), `LABEL a=b`, []string{"HOST:/a", "HOST:/a/x/.gantry-task"}},
+		{"mount at the root", "the mount at /a hides /", add([2]string{"a", "-> /"}), `LABEL a=b`,
+			[]string{"HOST:/a"}},
+		{"harmless", "", add([2]string{"run/ 0755", ""}, [2]string{"var/run", "-> ../run"}), `VOLUME ["/var/run/sockets"]`,
+			[]string{"HOST:/var/run/data"}},
+	} {
+		names := imported(t, c.image, c.changes)
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			onBoth(t, func(t *testing.T, engine string) {
+				r := newRig(t, nil)
+				s := r.sh("ls -d /run/sockets /run/data")
+				s.Image = names[engine]
+				host := t.TempDir()
+				for _, m := range c.mounts {
+					s.Mounts = append(s.Mounts, strings.ReplaceAll(m, "HOST", host))
+				}
+				a := r.launch(s, nil)
+				if x := r.exit(a); c.says == "" {
+					r.wants(x, planner.OK)
+				} else {
+					r.wants(x, planner.HostError, c.says)
+				}
+			})
+		})
+	}
+}

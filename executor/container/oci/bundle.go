@@ -77,7 +77,10 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string
 		mounts = append(mounts, specs.Mount{Destination: path, Type: "tmpfs", Source: "tmpfs",
 			Options: append([]string{"noexec", "rprivate"}, strings.Split(options, ",")...)})
 	}
-	slices.SortFunc(mounts, func(a, b specs.Mount) int { // parents before the mounts below them
+	slices.SortFunc(mounts, func(a, b specs.Mount) int { // parents before the mounts below them, gantry's own last
+		if last := container.Reserved(a.Destination); last != container.Reserved(b.Destination) {
+			return map[bool]int{false: -1, true: 1}[last]
+		}
 		depth := func(m specs.Mount) int { return strings.Count(filepath.Clean(m.Destination), "/") }
 		if d := depth(a) - depth(b); d != 0 {
 			return d

@@ -285,6 +285,9 @@ func (e *Engine) rooted(k *known, f func() error) error {
 		if err := mount(); err != nil {
 			return err
 		}
+		if err := k.spec.Land(k.volumes, lookIn(root)); err != nil {
+			return err
+		}
 		if err := k.fillVolumes(root); err != nil {
 			return err
 		}
@@ -295,6 +298,20 @@ func (e *Engine) rooted(k *known, f func() error) error {
 		defer undo()
 		return f()
 	})
+}
+
+// lookIn looks at the files of an image, which are at root and do not change.
+func lookIn(root string) container.Look {
+	return func(path string) (link string, found bool, err error) {
+		link, err = os.Readlink(root + path)
+		switch {
+		case errors.Is(err, unix.EINVAL): // no link
+			return "", true, nil
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+			return "", false, nil
+		}
+		return link, err == nil, err
+	}
 }
 
 // compiled is the profile of system calls that crun compiled for a container, in base64; "" if there is none, as with

@@ -32,8 +32,9 @@ type Loader struct {
 	Repair bool              // repair traces where a rule allows it
 	Define map[string]string // variables of makeflows
 	Used   map[string]bool   // if set, it gets those that makeflows use
-	// Results are patterns: files whose names they match are results. Each has to match one of a trace.
+	// Results are patterns: files whose names they match are results. Each has to match one of a trace, unless Lenient.
 	Results  []string
+	Lenient  bool
 	MaxInput int64 // bound of compressed traces; see trace.ReadOptions
 	// Catalogs, Site, EnforceWalltime and Shell are those of trace.ReadOptions.
 	Catalogs        []string
@@ -327,8 +328,11 @@ func (l *Loader) keepResults(w *trace.Workflow) {
 	}
 }
 
-// Unmet returns why a pattern of Results has matched no file of any trace.
+// Unmet returns why a pattern of Results has matched no file of any trace, unless they are Lenient.
 func (l *Loader) Unmet() error {
+	if l.Lenient {
+		return nil
+	}
 	for _, pattern := range l.Results {
 		if err := l.unmet[pattern]; err != nil {
 			return fmt.Errorf("--results: %w", err)
