@@ -21,7 +21,7 @@ func (a *place) stage(ctx context.Context) error {
 	case !t.Emulated() && t.Image == "":
 		return errors.New("it has a command but no image: name one with --image")
 	case r.cfg.TaskBinary == "":
-		return errors.New("the task emulator's binary, which starts commands, was not found: install gantry "+
+		return errors.New("the task emulator's binary, which starts commands, was not found: install gantry " +
 			"whole, or set GANTRY_TASK")
 	}
 	var spec *emulate.Spec
