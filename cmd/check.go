@@ -488,7 +488,8 @@ func (r *report) print(out io.Writer) error {
 	}
 	if r.Format != "unknown" && !strings.HasSuffix(r.Format, " file") {
 		version := cmp.Or(r.Version, "(no version)")
-		fmt.Fprintf(&b, "  format         %s %s%s\n", r.Format, shown.Line(fmt.Sprintf("%.80s", version)), inQuotes(", workflow ", r.Name))
+		fmt.Fprintf(&b, "  format         %s %s%s\n", r.Format, shown.Line(fmt.Sprintf("%.80s", version)),
+			inQuotes(", workflow ", r.Name))
 		byFiles := ""
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)

@@ -282,7 +282,7 @@ func TestLogsPrintsWhatAnAttemptSaid(t *testing.T) {
 	expect(t, exitInput, []string{"left no output"}, "logs", "join_3", "--dir", dir)
 }
 
-// A program may put a link or a pipe in the place of what it leaves: nothing outside is printed or exported.
+// A program may put a link or a pipe in the place of its files: nothing outside is printed or exported.
 func TestWhatAProgramLeftLeadsNowhere(t *testing.T) {
 	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
 	work := filepath.Join(dir, "calm-hopper-1111", "work", "diamond", "work_2-2")

@@ -70,7 +70,7 @@ type Observer interface {
 	Observe(v View, e Event)
 }
 
-// Names says how people call what is planned. Programs are told; no policy of gantry's decides by it.
+// Names has the names of workflows and tasks. Programs are told; no policy of gantry's decides by it.
 type Names interface {
 	OfTask(TaskID) (name, kind string)
 	OfWorkflow(WorkflowID) string

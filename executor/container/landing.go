@@ -9,9 +9,9 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// An engine follows links of the image, and of directories that are mounted already, to where a mount is to be. Whoever
-// makes the image or such a directory could thus put it over the launcher, which begins as root, or over the control
-// directory. So an engine looks first where each mount lands.
+// An engine follows links of the image, and of directories that are mounted already, to where a mount is to be. The
+// owner of the image or of such a directory could thus put it over the launcher, which begins as root, or over the
+// control directory. So an engine looks first where each mount lands.
 
 // Look returns the target of a link in an image, "" for other files, and whether there is one at all. The directories
 // on the way to path are no links.
@@ -76,7 +76,7 @@ func (s *Spec) Land(volumes []string, look Look) error {
 			if i == k || !g.Given || !inside(m.at, g.at) && !inside(g.at, m.at) || m.Source == "" {
 				continue
 			}
-			// Whoever may write in the outer one chooses the place of the inner one.
+			// The owner of the outer one chooses the place of the inner one.
 			within := inside(m.at, g.at) && g.own() && (!m.Given || g.ReadOnly && s.Nested && m.own()) ||
 				m.Given && inside(g.at, m.at) && m.own() && m.ReadOnly && s.Nested && g.own()
 			if !within {

@@ -202,8 +202,8 @@ var squeueOptions = slices.Concat(
 		}),
 	})
 
-const squeueVariables = `SQUEUE_ACCOUNT account SQUEUE_FORMAT format SQUEUE_FORMAT2 Format SQUEUE_NAMES name SQUEUE_PARTITION partition
-SQUEUE_STATES states SQUEUE_USERS user SQUEUE_SORT sort SLURM_CLUSTERS clusters`
+const squeueVariables = `SQUEUE_ACCOUNT account SQUEUE_FORMAT format SQUEUE_FORMAT2 Format SQUEUE_NAMES name
+SQUEUE_PARTITION partition SQUEUE_STATES states SQUEUE_USERS user SQUEUE_SORT sort SLURM_CLUSTERS clusters`
 
 var scancelOptions = slices.Concat(
 	asks(Help, "help usage"), asks(Version, "version,V"),

@@ -123,7 +123,8 @@ func (s *Settings) Targets() error {
 		to := executor.ParseMount(m).To
 		for _, was := range seen {
 			if within(to, was) || within(was, to) {
-				return exit.Usagef("--mount: the directories at %s and %s are one in the other: mount one elsewhere", was, to)
+				return exit.Usagef("--mount: the directories at %s and %s are one in the other: mount one "+
+					"elsewhere", was, to)
 			}
 		}
 		seen = append(seen, to)

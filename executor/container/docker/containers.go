@@ -117,9 +117,9 @@ func giveGPUs(h *types.HostConfig, s *container.Spec) {
 	}
 }
 
-// withVolumes adds the volumes that the image declares, once all mounts have been found to be safe. They are the engine's,
-// which fills them with the files that the image has there and forgets them with the container, and lie where the
-// container is to have them.
+// withVolumes adds the volumes that the image declares, once all mounts have been found to be safe. They are the
+// engine's, which fills them with the files that the image has there and forgets them with the container, and lie where
+// the container is to have them.
 func (e *Engine) withVolumes(ctx context.Context, mounts []mount.Mount, s *container.Spec) ([]mount.Mount, error) {
 	declared, known := e.declared.Load(s.Image)
 	if !known {

@@ -213,7 +213,8 @@ func checkStatic(program []byte) error {
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return errors.New("needs shared libraries, which its image does not have: take the one that is installed with gantry (make build)")
+			return errors.New("needs shared libraries, which its image does not have: take the one that is " +
+				"installed with gantry (make build)")
 		}
 	}
 	return nil

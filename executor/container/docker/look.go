@@ -12,7 +12,7 @@ import (
 	"gantry/executor/container"
 )
 
-// file is what an image has at a path.
+// file is a file of an image, if there is one at a path.
 type file struct {
 	link  string
 	found bool

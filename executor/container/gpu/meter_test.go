@@ -40,7 +40,7 @@ func lines(dir, file string) []string {
 	return strings.Fields(string(text))
 }
 
-// told writes what is measured of some devices once nvidia-smi has told of them a few times more.
+// told writes measurements of some devices once nvidia-smi has told of them a few times more.
 func told(m *gpu.Meter, dir string, names ...string) string {
 	u, before := m.Begin(names), len(lines(dir, "told"))
 	began := time.Now()
