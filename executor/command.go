@@ -18,17 +18,22 @@ const Home = "HOME=/tmp"
 
 // CommandLine is the command of a task as it is started, in one line for bash. It is "" for an emulated task. Arguments
 // that depend on files, or on variables that only the image may have, stay as the workflow has them.
-func CommandLine(t *TaskSpec) string {
+func CommandLine(t *TaskSpec) string { return commandLine(t, true) }
+
+func commandLine(t *TaskSpec, expand bool) string {
 	line := ""
 	switch {
 	case t.Emulated():
 		return ""
 	case t.Shell:
 		line = quoteLine(trace.ShellArgv(t.Command, ScriptFile))
-	case t.Expand:
-		words, fixed, err := trace.FixedArguments(t.Command[1], append([]string{Home}, t.Env...))
-		if line = quoteLine(append(t.Command[:1:1], words...)); !fixed || err != nil {
-			line = quoteLine(t.Command[:1]) + " " + t.Command[1]
+	case t.Expand && len(t.Command) > 1:
+		line = quoteLine(t.Command[:1]) + " " + t.Command[1]
+		if expand {
+			words, fixed, err := trace.FixedArguments(t.Command[1], append([]string{Home}, t.Env...))
+			if fixed && err == nil {
+				line = quoteLine(append(t.Command[:1:1], words...))
+			}
 		}
 		if hidden(line) {
 			line = quoteLine([]string{"bash", "-c", line})
@@ -49,11 +54,12 @@ func CommandLine(t *TaskSpec) string {
 }
 
 // Written is the command of a task as its workflow has it, of several lines if it is a script; "" for an emulated task.
+// It takes no more than the text itself.
 func Written(t *TaskSpec) string {
 	if t.Shell && !t.Emulated() && t.Stdin+t.Stdout+t.Stderr == "" {
 		return strings.TrimSpace(t.Command[0])
 	}
-	return CommandLine(t)
+	return commandLine(t, false)
 }
 
 // quoteLine is Quote with $'...', which bash reads, around an argument that would act on a terminal or begin a line.

@@ -10,19 +10,46 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// Bounds of a text of arguments. The parser calls itself for each nested parenthesis, and Go ends a process whose stack
+// is too large. Braces take the square of the length of their word, for each word that they become.
+const (
+	mostText     = 64 << 10 // bytes that are parsed
+	mostBraces   = 20       // outside of quotes
+	mostBraced   = 4096     // bytes of a word with braces
+	mostExpanded = 4 << 20  // bytes of words, and of values of variables
+)
+
 // parseArguments parses a text as bash does the arguments of a command. The error says in a few words which action of
 // bash gantry does not do: run another program, or redirect.
 func parseArguments(text string) (words []*syntax.Word, err error) {
+	if len(text) > mostText {
+		return nil, fmt.Errorf("%d bytes with quotes, variables or patterns, and gantry expands %d: hand them over "+
+			"in a file", len(text), mostText)
+	}
 	for w, err := range syntax.NewParser(syntax.KeepComments(false)).WordsSeq(strings.NewReader(text)) {
 		if err != nil {
 			return nil, argumentsError(text, err)
 		}
 		words = append(words, w)
 	}
+	braces := 0
 	for _, w := range words {
+		before := braces
+		for _, part := range w.Parts {
+			if lit, ok := part.(*syntax.Lit); ok {
+				braces += strings.Count(lit.Value, "{")
+			}
+		}
+		if braces > mostBraces || braces > before && w.End().Offset()-w.Pos().Offset() > mostBraced {
+			return nil, fmt.Errorf("more than %d braces outside of quotes, or a word of %d bytes with one: quote them",
+				mostBraces, mostBraced)
+		}
 		syntax.Walk(w, func(n syntax.Node) bool {
 			switch n := n.(type) {
 			case *syntax.ParamExp:
+				if n.Repl != nil {
+					err = errors.New("a replacement in a variable, which gantry does not do")
+				}
 				if name := n.Param.Value; name == "$" || name == "!" {
 					err = fmt.Errorf("$%s, the number of a process, which gantry does not know", name)
 				}
@@ -58,7 +85,7 @@ func argumentsError(text string, err error) error {
 }
 
 // FixedArguments returns the words of a text, and whether they are the same in every directory and environment that has
-// the variables of env.
+// the variables of env. Words of braces, which may be many, are not.
 func FixedArguments(text string, env []string) (words []string, fixed bool, err error) {
 	if !strings.ContainsAny(text, "\\\"'$`|&;<>()#*?[~{!\n") { // most
 		return strings.Fields(text), true, nil
@@ -94,11 +121,13 @@ func FixedArguments(text string, env []string) (words []string, fixed bool, err 
 	}
 	for _, w := range parsed {
 		syntax.Walk(w, look)
+		split := *w
+		fixed = fixed && !syntax.SplitBraces(&split)
 	}
 	if !fixed {
 		return nil, false, nil
 	}
-	words, err = expand.Fields(&expand.Config{Env: values}, parsed...)
+	words, err = expanded(&expand.Config{Env: values}, parsed)
 	return words, true, err
 }
 
@@ -119,5 +148,35 @@ func ExpandArguments(text string, env []string, dir string) ([]string, error) {
 	for name, value := range values {
 		pairs = append(pairs, name+"="+value)
 	}
-	return expand.Fields(&expand.Config{Env: expand.ListEnviron(pairs...), ReadDir2: os.ReadDir}, parsed...)
+	return expanded(&expand.Config{Env: expand.ListEnviron(pairs...), ReadDir2: os.ReadDir}, parsed)
+}
+
+func expanded(c *expand.Config, parsed []*syntax.Word) (words []string, err error) {
+	all, env := 0, &boundedEnv{Environ: c.Env}
+	c.Env = env
+	for word, err := range expand.FieldsSeq(c, parsed...) {
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, word)
+		if all += len(word) + 1; max(all, env.taken) > mostExpanded {
+			return nil, fmt.Errorf("they or their variables take more than %d bytes: hand them over in a file",
+				mostExpanded)
+		}
+	}
+	return words, nil
+}
+
+// boundedEnv is an environment whose variables are empty once mostExpanded bytes of values were taken.
+type boundedEnv struct {
+	expand.Environ
+	taken int
+}
+
+func (e *boundedEnv) Get(name string) expand.Variable {
+	v := e.Environ.Get(name)
+	if e.taken += len(v.String()); e.taken > mostExpanded {
+		return expand.Variable{}
+	}
+	return v
 }

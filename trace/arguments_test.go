@@ -44,3 +44,29 @@ b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`,
 		}
 	}
 }
+
+// A text of 1 MiB, which a catalog and a submission may have, can become terabytes, or nest until the stack ends, which
+// nothing in Go survives.
+func TestArgumentsThatWouldTakeAllMemoryAreRefused(t *testing.T) {
+	const most = 1 << 20
+	env := []string{"A=" + strings.Repeat("a", 100_000)}
+	for name, text := range map[string]string{
+		"many long words":   strings.Repeat("x", most-10) + "{1..16384}",
+		"long words":        strings.Repeat("x", 4000) + "{1..16384}",
+		"many braces":       strings.Repeat("{a,}", 1000),
+		"words with braces": strings.Repeat("{a,b} ", 1000),
+		"braces inside":     strings.Repeat("{a,", 1000) + strings.Repeat("}", 1000),
+		"one long word":     strings.Repeat("$A", 30_000),
+		"a replacement":     "${A//a/" + strings.Repeat("b", 60_000) + "}",
+		"parentheses":       "$((" + strings.Repeat("(", most/2) + "1" + strings.Repeat(")", most/2) + "))",
+		"expressions":       strings.Repeat("$((", most/5) + strings.Repeat("))", most/5),
+		"indices":           strings.Repeat("${A[", most/6) + strings.Repeat("]}", most/6),
+	} {
+		if words, err := trace.ExpandArguments(text, env, "/"); err == nil {
+			t.Errorf("%s: %d words", name, len(words))
+		}
+		if words, fixed, err := trace.FixedArguments(text, env); fixed && err == nil {
+			t.Errorf("%s: %d words before it runs", name, len(words))
+		}
+	}
+}

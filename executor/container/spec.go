@@ -179,7 +179,7 @@ func (a *place) expand(ctx context.Context) error {
 	}
 	if err = a.as(func() (err error) {
 		env := append(env[:len(env):len(env)], a.spec.Env...)
-		if a.words, err = trace.ExpandArguments(t.Command[1], env, a.dir); err != nil {
+		if a.words, err = trace.ExpandArguments(strings.Join(t.Command[1:], " "), env, a.dir); err != nil {
 			return fmt.Errorf("%w: %w", errArguments, err)
 		}
 		if err = trace.Bounds(a.argv(), env); err != nil {

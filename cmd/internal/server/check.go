@@ -145,6 +145,8 @@ func checkTasks(w *trace.Workflow) error {
 			return fmt.Errorf("task %s: its retries or its phase are out of range", t.ID)
 		case t.Container < 0 || int(t.Container) > len(w.Containers):
 			return fmt.Errorf("task %s runs in container %d of %d", t.ID, t.Container, len(w.Containers))
+		case t.Expand && len(t.Command) != 2:
+			return fmt.Errorf("task %s: its command is not a program and one text of arguments", t.ID)
 		case slices.ContainsFunc(slices.Concat(t.Command, t.Env, []string{t.Image, t.Kind, t.Name}), hasZero):
 			return fmt.Errorf("task %s: its command has a zero byte", t.ID)
 		case slices.ContainsFunc(t.Env, func(s string) bool { return strings.IndexByte(s, '=') < 1 }):

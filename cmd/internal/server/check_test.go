@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"gantry/cmd/internal/server"
@@ -30,5 +31,22 @@ func TestNoNumberOfATaskIsTakenUnchecked(t *testing.T) {
 				t.Errorf("%s is %v", field.Name, v)
 			}
 		}
+	}
+}
+
+// A command that is expanded is a program and one text.
+func TestACommandWithoutATextToExpandIsRefused(t *testing.T) {
+	for _, command := range [][]string{{"x"}, {}, nil, {"x", "y", "z"}} {
+		task := trace.Task{ID: "a", Retries: -1, Expand: true, Command: command}
+		if err := server.CheckSubmission(&executor.Submission{Name: "w",
+			Workflow: &trace.Workflow{Tasks: []trace.Task{task}}}, 1); err == nil {
+			t.Errorf("%q is taken", command)
+		}
+		executor.CommandLine(&executor.TaskSpec{Expand: true, Command: command}) // of a log that has it already
+	}
+	text := strings.Repeat("$A", 40)
+	if line := executor.Written(&executor.TaskSpec{Expand: true, Command: []string{"x", text},
+		Env: []string{"A=" + strings.Repeat("a", 100_000)}}); line != "x "+text {
+		t.Errorf("the log would have %d bytes of the command", len(line))
 	}
 }
