@@ -329,6 +329,7 @@ type TaskState struct {
 	Started planner.Time   // unit.Never: not yet
 	Until   planner.Time   // its planned end
 	Hold    unit.Vector
+	GPUs    planner.Devices
 }
 
 // Snapshot returns the state of all that has not ended; nil if that has more than most tasks.
@@ -358,7 +359,7 @@ func (in *Intake) Snapshot(most int) *Snapshot {
 			if a := v.Last(t); a != planner.None {
 				att := v.Attempt(a)
 				x.Node, x.Ordered, x.Started, x.Hold = att.Node, att.Ordered, att.Started, att.Hold
-				x.Until = att.Until
+				x.Until, x.GPUs = att.Until, att.GPUs
 			}
 			if spec := in.e.specs[t]; spec != nil {
 				f.Name = spec.Workflow.Name

@@ -171,7 +171,7 @@ func (l *live) flow(admit *executor.Admitter, f *executor.FlowState, sub executo
 func (l *live) order(t planner.TaskID, x executor.TaskState) *planner.PlanCommitted {
 	v := l.pl.View()
 	return &planner.PlanCommitted{
-		Orders: []planner.Order{{Kind: planner.OrderStart, Task: t, Node: x.Node, Hold: x.Hold,
+		Orders: []planner.Order{{Kind: planner.OrderStart, Task: t, Node: x.Node, Hold: x.Hold, GPUs: x.GPUs,
 			Attempt: planner.AttemptID(v.Attempts()), Try: 1, Until: x.Until}},
 	}
 }
