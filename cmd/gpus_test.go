@@ -20,9 +20,11 @@ func TestGPUsInSimulations(t *testing.T) {
 			"CATEGORY=cpu\nd:\n\ttrue >d\n",
 		"p.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"/><job id="ID2" name="x" runtime="3"/>` +
 			`<job id="ID3" name="y" runtime="3"/></adag>`,
-		"none.yaml":  "nodes: [{name: n, cores: 8, memory: 1GB}]\n",
-		"two.yaml":   "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 2}]\n",
-		"three.yaml": "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 1}, {name: m, cores: 1, memory: 1GB, gpus: 2}]\n",
+		"none.yaml":   "nodes: [{name: n, cores: 8, memory: 1GB}]\n",
+		"two.yaml":    "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 2}]\n",
+		"shares.yaml": "nodes: [{name: n, cores: 8, memory: 1GB, gpus: [x/gpu=1, x/gpu=1]}]\n",
+		"three.yaml": "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 1}, " +
+			"{name: m, cores: 1, memory: 1GB, gpus: 2}]\n",
 	})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	runs := "--dir=" + at("runs")
@@ -33,6 +35,7 @@ func TestGPUsInSimulations(t *testing.T) {
 		args    []string
 	}{
 		{exitOK, "makespan 2.00 s", "two.yaml", []string{"--name=two", at("m.makeflow")}},
+		{exitOK, "makespan 2.00 s", "shares.yaml", []string{at("m.makeflow")}},
 		{exitOK, "makespan 2.00 s", "three.yaml", []string{at("m.makeflow")}}, // node m has one core
 		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--gpus=y=1"}},
 		{exitOK, "makespan 9.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2"}},

@@ -50,6 +50,7 @@ type place struct {
 	spec   *Spec       // nil if it is adopted
 	words  []string    // of arguments that had to be expanded
 	gpus   []string    // names of the GPUs that it holds
+	shared bool        // others may have them, too
 	edits  *gpu.Edits  // by which its container gets them; nil if it has none
 	usage  planner.Usage
 	notes  []string
@@ -324,7 +325,7 @@ func (a *attempt) running(since time.Time, lives bool) {
 		return
 	}
 	a.limitTime(since)
-	if a.gpus != nil {
+	if a.gpus != nil && !a.shared {
 		a.used = r.meter.Begin(a.gpus)
 	}
 	if a.diskLimit() > 0 && !r.watchingDisk && !r.closing {

@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -45,11 +46,17 @@ func (r *Runtime) editsOf(names []string) (*gpu.Edits, error) {
 
 // findGPUs finds out how the container gets the GPUs that the attempt holds.
 func (a *place) findGPUs() (err error) {
-	a.gpus, a.edits = nil, nil
+	a.gpus, a.shared, a.edits = nil, false, nil
+	of := a.r.cfg.Platform.Nodes[a.l.Node].Devices
 	for g := range a.l.GPUs.Each {
-		if of := a.r.cfg.Platform.Nodes[a.l.Node].Devices; g < len(of) {
+		if g >= len(of) {
+			continue
+		}
+		same := func(name string) bool { return a.r.gpus.Key(name) == a.r.gpus.Key(of[g]) }
+		if !slices.ContainsFunc(a.gpus, same) {
 			a.gpus = append(a.gpus, of[g])
 		}
+		a.shared = a.shared || slices.ContainsFunc(of[:g], same) || slices.ContainsFunc(of[g+1:], same)
 	}
 	if a.gpus != nil {
 		a.edits, err = a.r.editsOf(a.gpus)
