@@ -236,10 +236,21 @@ func inspect(file string, o checkOptions) *report {
 		}
 		return r
 	}
-	if file != "-" && trace.IsArchive(file) {
-		return inspectArchive(file, o.read)
+	std, archive := io.Reader(os.Stdin), trace.IsArchive(file)
+	if file == "-" {
+		std, archive = trace.Archived(std, file)
 	}
-	w, faults, err := trace.Open(file, o.read)
+	if archive {
+		return inspectArchive(file, std, o.read)
+	}
+	var w *trace.Workflow
+	var faults []trace.Fault
+	var err error
+	if file == "-" {
+		w, faults, err = trace.Read(std, file, o.read)
+	} else {
+		w, faults, err = trace.Open(file, o.read)
+	}
 	if err != nil {
 		return unreadable(file, err)
 	}
@@ -253,8 +264,8 @@ func inspect(file string, o checkOptions) *report {
 }
 
 // inspectArchive reads an archive.
-func inspectArchive(file string, read trace.ReadOptions) *report {
-	a, faults, err := trace.OpenArchive(file, read)
+func inspectArchive(file string, std io.Reader, read trace.ReadOptions) *report {
+	a, faults, err := trace.OpenArchive(file, std, read)
 	if err != nil {
 		return unreadable(file, err)
 	}

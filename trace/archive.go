@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -92,13 +94,24 @@ func IsArchive(path string) bool {
 		return false
 	}
 	defer f.Close()
-	in := reader.Open(f, 0)
-	format, err := sniff(in.Reader, path)
-	return err == nil && format.IsArchive()
+	_, archive := Archived(f, path)
+	return archive
 }
 
-// OpenArchive reads an archive. The faults are as those of Read; with error faults it must not be used.
-func OpenArchive(path string, opt ReadOptions) (*Archive, []Fault, error) {
+// Archived looks at the beginning of a text. It returns all of it again, and whether it is an archive.
+func Archived(r io.Reader, source string) (io.Reader, bool) {
+	in := bufio.NewReaderSize(r, reader.Window)
+	head, _ := in.Peek(reader.Window) // errors come again
+	format, err := sniff(reader.Open(bytes.NewReader(head), 0).Reader, source)
+	return in, err == nil && format.IsArchive()
+}
+
+// OpenArchive reads an archive, from std if path is "-". The faults are as those of Read; with error faults it must not
+// be used.
+func OpenArchive(path string, std io.Reader, opt ReadOptions) (*Archive, []Fault, error) {
+	if path == "-" {
+		return ReadArchive(std, path, opt)
+	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() || isWTA(path) {
 		return readWTA(path, opt)
 	}
@@ -127,7 +140,8 @@ func ReadArchive(r io.Reader, source string, opt ReadOptions) (*Archive, []Fault
 	case Alibaba:
 		x.readAlibaba()
 	case WTA:
-		x.faults.Fail("unknown-format", 1, "", "Parquet is read from a file NAME.parquet, or from a directory of them")
+		x.faults.Fail("unknown-format", 1, "", "Parquet has its index at its end, so that it is not read from "+
+			"standard input: name a file NAME.parquet, or a directory of the Workflow Trace Archive")
 	}
 	x.finish()
 	if in.Err != nil {

@@ -247,11 +247,11 @@ func TestTheWorkflowTraceArchiveIsAStreamOfWorkflows(t *testing.T) {
 	if files, _, err := trace.Find([]string{dir}); err != nil || len(files) != 1 || files[0] != dir {
 		t.Error(files, err)
 	}
-	one, _, err := trace.OpenArchive(filepath.Join(dir, "tasks", "schema-1.0", "part.0.parquet"), trace.ReadOptions{})
+	one, _, err := trace.OpenArchive(filepath.Join(dir, "tasks", "schema-1.0", "part.0.parquet"), nil, trace.ReadOptions{})
 	if err != nil || one.Len() != 2 {
 		t.Error(one, err)
 	}
-	a, faults, err := trace.OpenArchive(dir, trace.ReadOptions{})
+	a, faults, err := trace.OpenArchive(dir, nil, trace.ReadOptions{})
 	if err != nil || len(faults) > 0 {
 		t.Fatal(faults, err)
 	}
@@ -276,7 +276,7 @@ func TestTheWorkflowTraceArchiveIsAStreamOfWorkflows(t *testing.T) {
 		{"above the bound", []wtaTask{{ID: 1, Cores: 1e300}, {ID: 2}}},
 		{"above the bound", []wtaTask{{ID: 1, Cores: math.NaN()}, {ID: 2}}},
 	} {
-		if _, faults, err := trace.OpenArchive(wta(t, c.tasks...), trace.ReadOptions{}); err != nil ||
+		if _, faults, err := trace.OpenArchive(wta(t, c.tasks...), nil, trace.ReadOptions{}); err != nil ||
 			!strings.Contains(fmt.Sprint(faults), c.says) {
 			t.Error(c.says, faults, err)
 		}
@@ -301,7 +301,7 @@ func TestDamagedParquetIsAFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		readertest.Bounded(t, len(whole), func() {
-			if _, faults, err := trace.OpenArchive(dir, trace.ReadOptions{}); err != nil {
+			if _, faults, err := trace.OpenArchive(dir, nil, trace.ReadOptions{}); err != nil {
 				t.Fatal(i, faults, err)
 			}
 		})

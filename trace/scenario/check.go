@@ -97,7 +97,7 @@ func Check(kind string, r io.Reader, source string, read trace.ReadOptions, poli
 			look := sound
 			if a.Archive {
 				look = func(path string) error {
-					_, faults, err := trace.OpenArchive(path, read)
+					_, faults, err := trace.OpenArchive(path, nil, read)
 					return first(path, faults, err)
 				}
 			}

@@ -99,11 +99,20 @@ func (in *Inputs) Submissions() ([]executor.Submission, error) {
 }
 
 func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
-	if path != "-" && trace.IsArchive(path) {
+	var archive bool
+	var std io.Reader // standard input
+	var err error
+	if path != "-" {
+		archive = trace.IsArchive(path)
+	} else if std, archive, err = in.standard(); err != nil {
+		return nil, err
+	}
+	if archive {
+		in.Standard = std
 		return in.workload(&scenario.Workload{Source: path, ScaleTimes: true,
 			Arrivals: []scenario.Arrival{{Trace: path, Archive: true, Copies: 1}}}, alone)
 	}
-	text, workload, err := in.sniff(path)
+	text, workload, err := sniffWorkload(path, std)
 	if err != nil {
 		return nil, err
 	}
@@ -161,36 +170,43 @@ func (in *Inputs) workload(w *scenario.Workload, alone bool) ([]executor.Submiss
 	return subs, nil
 }
 
-// sniff is sniffWorkload, but standard input can be read again.
-func (in *Inputs) sniff(path string) (text []byte, workload bool, err error) {
-	if path != "-" || in.Stdin == nil {
-		return sniffWorkload(path)
+// standard is standard input, or the text that was read of it before, and whether it is an archive.
+func (in *Inputs) standard() (r io.Reader, archive bool, err error) {
+	r = os.Stdin
+	if in.Stdin != nil {
+		text, err := in.Stdin()
+		if err != nil {
+			return nil, false, err
+		}
+		r = bytes.NewReader(text)
 	}
-	text, err = in.Stdin()
-	return text, scenario.IsWorkload(text[:min(len(text), sniffed)]), err
+	r, archive = trace.Archived(r, "-")
+	return r, archive, nil
 }
 
 // sniffed is how much of a text distinguishes a workload from a trace.
 const sniffed = 1 << 16
 
-// sniffWorkload distinguishes a workload from a trace by the beginning of its text. The text is whole for a workload
-// and for standard input.
-func sniffWorkload(path string) (text []byte, workload bool, err error) {
+// sniffWorkload distinguishes a workload from a trace by the beginning of its text, which it opens if it is not open.
+// The text is whole for a workload and for standard input.
+func sniffWorkload(path string, open io.Reader) (text []byte, workload bool, err error) {
 	if trace.IsMakeflow(path) {
 		return nil, false, nil
 	}
-	f := os.Stdin
-	if path != "-" {
-		if f, err = os.Open(path); err != nil {
+	r := open
+	if r == nil {
+		f, err := os.Open(path)
+		if err != nil {
 			return nil, false, err
 		}
 		defer f.Close()
+		r = f
 	}
-	head, err := io.ReadAll(io.LimitReader(f, sniffed))
+	head, err := io.ReadAll(io.LimitReader(r, sniffed))
 	workload = scenario.IsWorkload(head)
-	if err == nil && (workload || path == "-") {
+	if err == nil && (workload || open != nil) {
 		var rest []byte
-		rest, err = io.ReadAll(f)
+		rest, err = io.ReadAll(r)
 		head = append(head, rest...)
 	}
 	return head, workload, err

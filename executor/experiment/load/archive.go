@@ -1,8 +1,11 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -17,7 +20,7 @@ const longArchive = 100_000
 func (l *Loader) archive(w *scenario.Workload, a *scenario.Arrival) ([]executor.Submission, error) {
 	opt := l.Options()
 	opt.Instances = a.Instances
-	all, faults, err := trace.OpenArchive(a.Trace, opt)
+	all, faults, err := trace.OpenArchive(a.Trace, cmp.Or[io.Reader](l.Standard, os.Stdin), opt)
 	if err != nil {
 		return nil, err
 	}

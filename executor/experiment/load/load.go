@@ -5,6 +5,7 @@ package load
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -47,6 +48,8 @@ type Loader struct {
 	Count     int     // keep only this many workflows, the first to arrive; 0: all
 	More      bool    // set if there are more than these
 	Repaired  bool    // set if a trace was repaired
+	// Standard is standard input for an archive; nil: as it is.
+	Standard io.Reader
 	// Lean lets the workflows of a long archive that is alone follow one submission, which takes little memory.
 	Lean bool
 	Warn func(format string, args ...any)
