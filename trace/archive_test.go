@@ -247,7 +247,8 @@ func TestTheWorkflowTraceArchiveIsAStreamOfWorkflows(t *testing.T) {
 	if files, _, err := trace.Find([]string{dir}); err != nil || len(files) != 1 || files[0] != dir {
 		t.Error(files, err)
 	}
-	one, _, err := trace.OpenArchive(filepath.Join(dir, "tasks", "schema-1.0", "part.0.parquet"), nil, trace.ReadOptions{})
+	part := filepath.Join(dir, "tasks", "schema-1.0", "part.0.parquet")
+	one, _, err := trace.OpenArchive(part, nil, trace.ReadOptions{})
 	if err != nil || one.Len() != 2 {
 		t.Error(one, err)
 	}
