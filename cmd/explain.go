@@ -68,26 +68,6 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 	shown.Names(l)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
-	need := term.Cores(l.CPU)
-	if l.Memory > 0 {
-		need += ", " + term.Size(&l.Memory) + " of memory"
-	}
-	if l.Disk > 0 {
-		need += ", " + term.Size(&l.Disk) + "/s of disk"
-	}
-	if l.GPUs > 0 {
-		need += ", " + term.Plural(int(l.GPUs), "GPU")
-	}
-	if l.TimeLimit != nil {
-		need += ", at most " + term.Span(l.TimeLimit)
-	}
-	if l.Imputed != "" {
-		need += " (not in the workflow, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
-	}
-	fmt.Fprintf(&b, "  needs %s\n", need)
-	if l.Image != "" {
-		fmt.Fprintf(&b, "  runs in %s\n", term.ImageName(l.Image, l.Digest))
-	}
 	b.WriteString(program + "\n")
 
 	steps := []step{{l.Arrived, arrival, "its workflow " + l.Workflow + " arrived"}}
@@ -133,9 +113,28 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// programText is the command of a task and its files, of many the first.
+// programText has the needs of a task, its image, its command and its files, of many the first.
 func programText(l *sqlite.Life) string {
-	text := ""
+	need := term.Cores(l.CPU)
+	if l.Memory > 0 {
+		need += ", " + term.Size(&l.Memory) + " of memory"
+	}
+	if l.Disk > 0 {
+		need += ", " + term.Size(&l.Disk) + "/s of disk"
+	}
+	if l.GPUs > 0 {
+		need += ", " + term.Plural(int(l.GPUs), "GPU")
+	}
+	if l.TimeLimit != nil {
+		need += ", at most " + term.Span(l.TimeLimit)
+	}
+	if l.Imputed != "" {
+		need += " (not in the workflow, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
+	}
+	text := "  needs " + need + "\n"
+	if l.Image != "" {
+		text += "  runs in " + shown.Line(term.ImageName(l.Image, l.Digest)) + "\n"
+	}
 	if l.Command != "" {
 		text = "  command: " + shown.Under(l.Command, "    ") + "\n"
 	}

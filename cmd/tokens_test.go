@@ -40,3 +40,20 @@ func TestResourcesOfOnesOwn(t *testing.T) {
 			c.args...)...)
 	}
 }
+
+// An export asks for the GPUs and resources that the command line gave the tasks of its run.
+func TestExportsAskForWhatTasksHeld(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"p.dax":  `<adag name="p"><job id="ID1" name="x" runtime="3"/><job id="ID2" name="x" runtime="3"/></adag>`,
+		"c.yaml": "nodes: [{name: n, cores: 4, memory: 1GB, gpus: 1}]\n"})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	runs := "--dir=" + at("runs")
+	for _, c := range []struct{ by, again []string }{{[]string{"--gpus=1"}, nil},
+		{[]string{"--resource=l=1", "--need=l"}, []string{"--resource=l=1"}}} {
+		expect(t, exitOK, []string{"makespan 6.00 s"}, append([]string{"simulate", runs, "--cluster=" + at("c.yaml"),
+			at("p.dax")}, c.by...)...)
+		expect(t, exitOK, nil, "export", runs, "--format=wfformat", "-o", at("p.json"))
+		expect(t, exitOK, []string{"makespan 6.00 s"}, append([]string{"simulate", runs, "--cluster=" + at("c.yaml"),
+			at("p.json")}, c.again...)...)
+	}
+}

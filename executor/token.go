@@ -79,7 +79,7 @@ func readNeeds(text string) (needs []Token, err error) {
 
 // tokens are those that a task needs: by the last rule that matches it, else as its trace says.
 func (a *Admitter) tokens(sub *Submission, t *trace.Task) (out planner.Tokens, err error) {
-	text := neededBy(a.Needs, t)
+	text := NeededTokens(a.Needs, t)
 	if text == "" {
 		return out, nil
 	}
@@ -111,16 +111,19 @@ func (a *Admitter) tokens(sub *Submission, t *trace.Task) (out planner.Tokens, e
 
 // NeedsTokens reports whether a task needs tokens by rules, or as its trace says.
 func NeedsTokens(rules []string, t *trace.Task) bool {
-	text := neededBy(rules, t)
-	return text != "" && text != "none"
+	return NeededTokens(rules, t) != ""
 }
 
-func neededBy(rules []string, t *trace.Task) string {
+// NeededTokens are those needs, as a trace writes them.
+func NeededTokens(rules []string, t *trace.Task) string {
 	text := t.Tokens
 	for _, rule := range rules {
 		if pattern, needs := ruleOf(rule); matches(pattern, t) {
 			text = needs
 		}
+	}
+	if text == "none" {
+		return ""
 	}
 	return text
 }

@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -213,8 +214,12 @@ func asRun(info *sqlite.RunInfo, a *executor.Admission) *trace.Workflow {
 		flow.Files[i].Imputed = false
 	}
 	flow.Tasks = append([]trace.Task(nil), flow.Tasks...)
+	var set struct{ Needs []string } // of the command line
+	_ = json.Unmarshal(info.Settings, &set)
 	for i, t := range a.Tasks {
 		flow.Tasks[i].TimeLimit = t.TimeLimit
+		flow.Tasks[i].GPUs = int32(a.Arrived.Tasks[i].Need[unit.GPU])
+		flow.Tasks[i].Tokens = executor.NeededTokens(set.Needs, &flow.Tasks[i])
 		for _, m := range info.Images {
 			if t.Image == m.Ref && m.Digest != "" {
 				flow.Tasks[i].Image = m.Digest
