@@ -13,6 +13,7 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/executor"
 	"gantry/executor/container/stage"
+	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace"
 	"gantry/trace/reader"
@@ -24,6 +25,9 @@ func taskFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with --task: `CORES` that it may use"},
 		&cli.StringFlag{Name: "memory", Usage: "with --task: `SIZE` of memory that it may use, such as 1G (default: " +
 			"the share of a node by cores)"},
+		&cli.IntFlag{Name: "gpus", Usage: "with --task: `N` GPUs that it holds"},
+		&cli.StringSliceFlag{Name: "need", Usage: "with --task: `NAME[:COUNT]` of a --resource of the server that it " +
+			"needs (may be repeated)"},
 		&cli.StringSliceFlag{Name: "after", Usage: "with --task: start it once submission `ID` has succeeded; with " +
 			"ID:ended once that has ended in any way, with ID:failed once it has failed (may be repeated)"},
 		&cli.StringSliceFlag{Name: "input", Usage: "with --task: `FILE` that it reads: an output of an earlier task " +
@@ -133,6 +137,11 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 		}
 		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
 	}
+	n := c.Int("gpus")
+	if n < 0 || n > planner.MostGPUs {
+		return nil, exit.Usagef("--gpus %d: give a number from 0 to %d", n, planner.MostGPUs)
+	}
+	t.GPUs, t.Tokens = int32(n), strings.Join(c.StringSlice("need"), ",")
 	h := &handing{Settings: &session.Settings{}, retries: -1}
 	if err := h.read(c); err != nil {
 		return nil, err

@@ -57,3 +57,24 @@ func TestExportsAskForWhatTasksHeld(t *testing.T) {
 			at("p.json")}, c.again...)...)
 	}
 }
+
+func TestASingleTaskAsksForGPUsAndResources(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"c.yaml": "nodes: [{name: n, cores: 4, memory: 1GB, gpus: 1}]\n"})
+	runs := filepath.Join(dir, "runs")
+	serveIn(t, runs, "--runtime", "null", "--cluster", filepath.Join(dir, "c.yaml"), "--resource", "l=2")
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitOK, "1", []string{"--gpus=1", "--need=l:2"}},
+		{exitInput, "needs GPUs: 2, and no node", []string{"--gpus=2"}},
+		{exitInput, "needs more of l than there are", []string{"--need=l", "--need=l:2"}},
+		{exitInput, "needs 1 of m, of which there is none", []string{"--need=m"}},
+		{exitUsage, "--gpus -1: give a number", []string{"--gpus=-1"}},
+	} {
+		expect(t, c.code, []string{c.says}, append(append([]string{"submit", "--dir", runs, "--task", "t", "--image", "i",
+			"--no-prediction"}, c.args...), "--", "true")...)
+	}
+	expect(t, exitOK, nil, "drain", "--dir", runs)
+}
