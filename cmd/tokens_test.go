@@ -73,8 +73,8 @@ func TestASingleTaskAsksForGPUsAndResources(t *testing.T) {
 		{exitInput, "needs 1 of m, of which there is none", []string{"--need=m"}},
 		{exitUsage, "--gpus -1: give a number", []string{"--gpus=-1"}},
 	} {
-		expect(t, c.code, []string{c.says}, append(append([]string{"submit", "--dir", runs, "--task", "t", "--image", "i",
-			"--no-prediction"}, c.args...), "--", "true")...)
+		expect(t, c.code, []string{c.says}, append(append([]string{"submit", "--dir", runs, "--task", "t", "--image",
+			"i", "--no-prediction"}, c.args...), "--", "true")...)
 	}
 	expect(t, exitOK, nil, "drain", "--dir", runs)
 }
