@@ -16,6 +16,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"gantry/trace/shown"
 )
 
 // source is where an image comes from.
@@ -327,7 +329,7 @@ func (s *Store) spooled(ctx context.Context, in io.Reader) (*os.File, error) {
 		return nil, err
 	}
 	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most,
-		over: fmt.Errorf("%w: it is larger than the %d MB that are free in %s", errFull, most>>20, s.dir)}
+		over: fmt.Errorf("%w: it is larger than the %s that are free in %s", errFull, shown.Size(most), s.dir)}
 	if _, err := io.Copy(struct{ io.Writer }{sp.writer(ctx, f)}, plain); err != nil {
 		f.Close()
 		return nil, cause(packed, plain, err)

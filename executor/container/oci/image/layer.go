@@ -15,6 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sys/unix"
+
+	"gantry/trace/shown"
 )
 
 // blob is a layer as an archive or a registry has it.
@@ -181,7 +183,7 @@ func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b 
 		return err
 	}
 	var bytes int64
-	over := fmt.Errorf("%w: it is larger than the %d MB that are free in %s", errFull, most>>20, s.dir)
+	over := fmt.Errorf("%w: it is larger than the %s that are free in %s", errFull, shown.Size(most), s.dir)
 	err = b.read(ctx, d, most, over, told, func(r io.Reader) (err error) {
 		bytes, err = unpack(ctx, r, fs, sp)
 		return err

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/trace/shown"
 )
 
 // Bounds of one layer.
@@ -97,7 +99,7 @@ func unpack(ctx context.Context, r io.Reader, dir string, sp *space) (bytes int6
 	if n, err := io.Copy(io.Discard, io.LimitReader(r, maxTail+1)); err != nil {
 		return 0, err
 	} else if n > maxTail {
-		return 0, damaged("more than %d MB follow its end", maxTail>>20)
+		return 0, damaged("more than %s follow its end", shown.Size(maxTail))
 	}
 	return u.bytes, u.finishDirs()
 }
@@ -552,7 +554,7 @@ func (s *space) writer(ctx context.Context, f *os.File) io.Writer {
 				return 0, err
 			}
 			if _, free, err := diskOf(s.dir); err == nil && free < s.reserve {
-				return 0, fmt.Errorf("%w: %d MB are left in %s", errFull, free>>20, filepath.Clean(s.dir))
+				return 0, fmt.Errorf("%w: %s are left in %s", errFull, shown.Size(free), filepath.Clean(s.dir))
 			}
 		}
 		return f.Write(b)
