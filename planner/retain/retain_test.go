@@ -64,3 +64,24 @@ func TestStrictPlansKeepToPlannedStarts(t *testing.T) {
 	bench(t, "wheft:start=planned", scenario).RunAll().Want("n0 a..bb")
 	bench(t, "wheft:start=planned", "nodes 1\n A a=3(5) b=2 a>b").RunAll().Want("n0 aaaaabb")
 }
+
+// c and e read what a writes, of 2 MB and 1 MB: a copy takes a second and one for each megabyte. n1 is promised to c,
+// which was chosen first, and nobody runs there before it, though the file of e could be there earlier.
+func TestDropKeepsPromisedPlaces(t *testing.T) {
+	bench(t, "gbf:first", `
+		nodes 1 1
+		link  1 1 overlapped
+		A     a=1 b=8 c=2 e=2 a>b a>c:2 a>e:1`).RunAll().Want(`
+		n0 abbbbbbbb
+		n1 ....cc..ee`)
+}
+
+// c has its place on n1 while its file of 2 MB is on the way there, which begins as a ends, at 2 s or earlier than
+// estimated.
+func TestAllocatedTasksWaitForTheirInputs(t *testing.T) {
+	const rest = " b=6 c=3 a>b a>c:2"
+	for scenario, want := range map[string]string{"A a=2": "n0 aabbbbbb\nn1 ....ccc",
+		"A a=2(1)": "n0 abbbbbb\nn1 ...ccc"} {
+		bench(t, "mows", "nodes 1 1\nlink 1 overlapped\n"+scenario+rest).RunAll().Want(want)
+	}
+}
