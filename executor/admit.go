@@ -2,6 +2,7 @@ package executor
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"math"
@@ -1067,7 +1068,8 @@ func EscapeName(name string) string {
 		return "%"
 	}
 	if len(s) > 120 {
-		return fmt.Sprintf("%s%%%016x", s[:100], hash(name))
+		sum := sha256.Sum256([]byte(name)) // who makes up a name must not hit another one's directory
+		return fmt.Sprintf("%s%%%x", s[:100], sum[:16])
 	}
 	return s
 }

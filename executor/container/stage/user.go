@@ -2,6 +2,7 @@ package stage
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -82,7 +83,16 @@ func (s *Area) makeOwn(w *executor.WorkflowSpec) error {
 		s.own = map[string]bool{}
 	}
 	make := func(dir string, mode fs.FileMode, o Owner) error {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		switch err := os.Mkdir(dir, 0o700); {
+		case errors.Is(err, fs.ErrExist): // of the same run before, which may have ended before it gave it away
+			var was unix.Stat_t
+			if err := unix.Lstat(dir, &was); err != nil {
+				return fmt.Errorf("directory %s: %w", dir, err)
+			}
+			if was.Mode&unix.S_IFMT != unix.S_IFDIR || int(was.Uid) != o.UID && int(was.Uid) != os.Geteuid() {
+				return fmt.Errorf("%s is not a directory of user %d: rename it, then resume the run", dir, o.UID)
+			}
+		case err != nil:
 			return err
 		}
 		// In this order: the directory is never another user's with more rights than its own.
