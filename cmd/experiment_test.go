@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/sqlite/results"
 )
@@ -188,7 +189,7 @@ func TestExperimentsThatCannotBe(t *testing.T) {
 // A simulation that is replayed with what was measured in it is the same simulation.
 func TestAReplayRepeatsARun(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
-		"w.yaml": "count: 4\nmix: [{generator: montage}]\ntasks: 30\narrivals: {process: fixed, interval: 40s}\n",
+		"w.yaml": "count: 4\nmix: [{generator: montage}]\ntasks: 30\narrivals: {process: poisson, utilisation: 2}\n",
 		"c.yaml": "nodes: [{name: fast, count: 2, speed: 1.5, group: a}, {name: slow, count: 2, speed: 0.5, group: " +
 			"b}]\nlinks: [{from: a, to: b, bandwidth: 10MB/s}]\n"})
 	home := "--dir=" + filepath.Join(dir, "runs")
@@ -204,9 +205,10 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
 	do("simulate", "--name=again", "--replay=first")
 	do("simulate", "--name=other", "--replay=first", "--policy=gbf")
-	if out := do("simulate", "--replay=first", "--no-log"); !strings.Contains(out, "makespan ") ||
+	took := time.Duration(makespan(t, home, "first") * 1e9).Round(time.Millisecond) // since the first arrival
+	if out := do("simulate", "--replay=first", "--no-log"); !strings.Contains(out, "makespan "+took.String()+",") ||
 		strings.Count(do("ls"), "finished") != 3 {
-		t.Errorf("a replay without a log prints\n%s\nand the log has\n%s", out, do("ls"))
+		t.Errorf("a replay without a log prints\n%s\nthe run took %v, and the log has\n%s", out, took, do("ls"))
 	}
 	var same, other struct {
 		MakespanError float64 `json:"makespan_error"`

@@ -122,7 +122,12 @@ func TestAReplayUnderTheSamePolicyHasTheSameMakespan(t *testing.T) {
 			"--cluster", cluster, flow)
 		expect(t, exitOK, nil, "simulate", "-q", dir, "--host-model=none", "--name", sim, "--policy", p, "--cluster",
 			cluster, "--errors", "random2:3", "--startup", "150ms", flow)
-		for _, run := range []string{real, sim} { // the second one with wrong estimates, and its own estimator named
+		learned := "learned-" + name
+		expect(t, exitOK, nil, "simulate", "-q", dir, "--host-model=none", "--name", learned, "--policy", p,
+			"--cluster", cluster, "--errors", "uniform:1", "--estimator", "learned", flow)
+		// The first learns as it goes, the second has wrong estimates and its own estimator named, and the third learns
+		// from runtimes unlike the declared ones, and from those of earlier runs.
+		for _, run := range []string{real, sim, learned} {
 			expect(t, exitOK, nil, append([]string{"simulate", "-q", dir, "--name", run + "-again", "--replay", run},
 				map[string][]string{sim: {"--estimator=declared"}}[run]...)...)
 			if first, again := makespan(t, dir, run), makespan(t, dir, run+"-again"); first != again {

@@ -521,14 +521,18 @@ func printOutcome(c *cli.Context) func(context.Context, session.Outcome) error {
 }
 
 func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool) error {
-	v, ended := o.View, time.Duration(o.Result.Ended).Round(time.Millisecond)
+	v, span := o.View, time.Duration(o.Result.Ended)
+	if v.Workflows() > 0 { // as the log counts
+		span = o.Result.Ended.Sub(v.Workflow(0).Arrived)
+	}
+	span = span.Round(time.Millisecond)
 	tasks, flows := term.Plural(v.Tasks(), "task"), term.Plural(v.Workflows(), "workflow")
 	switch {
 	case o.Server:
 		o.Progress.Note("%s: %s, %s, %d failed or skipped", o.Run, flows, tasks, o.Failed)
 		return nil
 	case o.Log == nil:
-		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", ended, tasks, flows, o.Failed)
+		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", span, tasks, flows, o.Failed)
 		return nil
 	case !o.Measured || v.Tasks() <= manyTasks || asJSON:
 		summary, err := o.Log.Summary(ctx, o.Run)
@@ -545,14 +549,14 @@ func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool)
 		return nil
 	case o.Result.Interrupted: // its metrics were not taken
 		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n", o.Run,
-			term.Plural(o.Progress.Done(), "task"), v.Tasks(), o.Policy, ended)
+			term.Plural(o.Progress.Done(), "task"), v.Tasks(), o.Policy, span)
 	default:
 		values, err := o.Log.Metrics(ctx, o.Run)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. Times in seconds:\n\n",
-			o.Run, tasks, flows, o.Failed, o.Policy, ended)
+			o.Run, tasks, flows, o.Failed, o.Policy, span)
 		if err := printMetrics(w, values); err != nil {
 			return err
 		}
