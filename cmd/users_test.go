@@ -457,6 +457,39 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 	}
 }
 
+// A shell that root opens for a member's task has the member's rights: on files, too, which may have changed since.
+func TestAShellHasTheRightsOfTheMember(t *testing.T) {
+	beside(t)
+	needsBusybox(t)
+	l := newLab(t, "--runtime", runtimesOf(t)[0], "--oversubscribe")
+	hers, his := l.home(alice), l.home(bob)
+	file := l.write(bob, filepath.Join(his, "secret"), "his secret")
+	l.write(alice, filepath.Join(hers, "own"), "her own")
+	l.write(alice, filepath.Join(hers, "Makeflow"), "out: own\n\tcat own >out\n")
+	l.wants(alice, exitOK, nil, "submit", "--image", "gantry/busybox", "--no-prediction", "Makeflow")
+	l.wants(alice, exitOK, nil, "wait", "1")
+	shell := func() (int, string) {
+		cmd := exec.Command(l.self, "shell", "--dir", l.dir, "lab", "out")
+		cmd.Stdin = strings.NewReader("id -u; cat own; cat .command.sh\n")
+		said, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(said)
+	}
+	if code, said := shell(); code != exitOK || !strings.HasPrefix(said, "47001\nher own") {
+		t.Errorf("the shell ended with %d: %q", code, said)
+	}
+	err := errors.Join(os.Remove(filepath.Join(l.dir, "lab", "nodes", "host", "Makeflow-1", "own")),
+		os.Remove(filepath.Join(hers, "own")), os.Symlink(file, filepath.Join(hers, "own")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, said := shell(); code != exitHost || !strings.Contains(said, "you may not read it") {
+		t.Errorf("a link to another one's file ended with %d: %q", code, said)
+	}
+}
+
 // A submission's secrets are seen by its programs alone: not in the log, not by other users, and not once it is over.
 func TestSecretsOfASubmissionAreItsOwn(t *testing.T) {
 	beside(t)

@@ -100,6 +100,8 @@ func checkFiles(s *executor.Submission) error {
 			return fmt.Errorf("file %q has %d bytes", f.Name, f.Size)
 		case f.Producer < -1 || int(f.Producer) >= len(w.Tasks):
 			return fmt.Errorf("file %q is written by task %d of %d", f.Name, f.Producer, len(w.Tasks))
+		case f.Program() != "" && (!trace.SafeName(f.Program()) || trace.ReservedName(f.Program())):
+			return fmt.Errorf("file %q is program %q, which is no name in the directory of a task", f.Name, f.Program())
 		case f.Keep > trace.KeepNever:
 			return fmt.Errorf("file %q is kept in way %d", f.Name, f.Keep)
 		}

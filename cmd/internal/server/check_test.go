@@ -10,6 +10,18 @@ import (
 	"gantry/trace"
 )
 
+// The name of a program is a path in the directory of a task, into which gantry copies the program.
+func TestNoProgramLeavesTheDirectoryOfItsTask(t *testing.T) {
+	for name, right := range map[string]bool{"bin/tool": true, "": true, "../tool": false, "/etc/cron.d/x": false,
+		".command.sh": false} {
+		file := trace.File{Name: "f", Producer: -1, Origin: &trace.Origin{Program: name}}
+		s := &executor.Submission{Name: "w", Workflow: &trace.Workflow{Files: []trace.File{file}}}
+		if err := server.CheckSubmission(s, 1); (err == nil) != right {
+			t.Errorf("program %q: %v", name, err)
+		}
+	}
+}
+
 // A client may send any number. None of a task may be far out of range, whatever it means.
 func TestNoNumberOfATaskIsTakenUnchecked(t *testing.T) {
 	for field := range reflect.TypeFor[trace.Task]().Fields() {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -57,12 +56,16 @@ func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Lif
 	if err := Enter(row.Name); err != nil {
 		return err
 	}
-	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node}
+	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node, user: stage.ProgramUser(),
+		rights: stage.Caller().Rights()}
+	if by := spec.Workflow.By; by != nil {
+		box.user, box.rights = stage.Owner{UID: by.UID, GID: by.GID}, stage.User(*by)
+	}
 	if err := box.findGPUs(info.Settings); err != nil {
 		return exit.With(exit.Host, fmt.Errorf("GPUs of the shell: %w", err))
 	}
 	defer box.remove()
-	if err := box.prepare(); err != nil {
+	if err := box.prepare(ctx); err != nil {
 		return exit.With(exit.Host, err)
 	}
 	if tty {
@@ -121,6 +124,9 @@ type sandbox struct {
 	name string // of the container
 	lock *os.File
 
+	user   stage.Owner // of the task's programs
+	rights stage.User  // by which files are read, and written where that user can change names
+
 	gpus  []string   // names of its GPUs
 	edits *gpu.Edits // by which it gets them; nil if it has none
 }
@@ -178,10 +184,16 @@ func (b *sandbox) nodeDir() string {
 }
 
 // prepare makes a directory like that of an attempt.
-func (b *sandbox) prepare() error {
+func (b *sandbox) prepare(ctx context.Context) error {
+	if err := stage.CheckNames(b.spec); err != nil {
+		return err
+	}
 	container.UsualUmask()
 	above := filepath.Join(b.dir, "work", executor.EscapeName(b.spec.Workflow.Name))
 	for _, dir := range []string{above, b.nodeDir()} { // a task may not have begun
+		if b.spec.Workflow.By != nil { // the directories of other users are made when the first task begins
+			break
+		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("directory of the shell: %w", err)
 		}
@@ -190,10 +202,25 @@ func (b *sandbox) prepare() error {
 	if err != nil {
 		return fmt.Errorf("directory of the shell: %w", err)
 	}
-	b.work, b.name = work, "gantry-shell-"+strings.TrimPrefix(filepath.Ext(work), ".")
-	if b.lock, err = lockFile(filepath.Join(work, shellMark), b.name); err != nil {
+	b.work, b.name = work, shellName(work)
+	if b.lock, err = lockFile(filepath.Join(work, shellMark)); err != nil {
 		return fmt.Errorf("directory of the shell: %w", err)
 	}
+	if b.rights.UID != 0 && os.Geteuid() == 0 {
+		if err := os.Lchown(work, b.user.UID, b.user.GID); err != nil {
+			return err
+		}
+	}
+	if b.rights.Do(func() { err = b.fill(ctx) }); err != nil || b.rights.UID != 0 {
+		return err
+	}
+	return filepath.WalkDir(work, func(p string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(p, b.user.UID, b.user.GID))
+	})
+}
+
+// fill makes the files of a task.
+func (b *sandbox) fill(ctx context.Context) error {
 	outputs := map[string]bool{}
 	for _, f := range b.spec.Outputs {
 		outputs[f.Name] = true
@@ -215,10 +242,7 @@ func (b *sandbox) prepare() error {
 			}
 			at = f.External
 		}
-		if f.Program != "" {
-			name = f.Program
-		}
-		if err := b.show(at, name, f, outputs[f.Name]); err != nil {
+		if err := b.show(ctx, at, cmp.Or(f.Program, name), f, outputs[f.Name]); err != nil {
 			return fmt.Errorf("input %s: %w", f.Name, err)
 		}
 	}
@@ -227,47 +251,23 @@ func (b *sandbox) prepare() error {
 			return err
 		}
 	}
-	script := []byte(container.Script(b.spec))
-	if err := os.WriteFile(filepath.Join(b.work, ".command.sh"), script, 0o755); err != nil {
-		return err
-	}
-	user := stage.ProgramUser()
-	return filepath.WalkDir(b.work, func(p string, _ fs.DirEntry, err error) error {
-		if err == nil && os.Geteuid() == 0 {
-			err = os.Lchown(p, user.UID, user.GID)
-		}
-		return err
-	})
+	return os.WriteFile(filepath.Join(b.work, ".command.sh"), []byte(container.Script(b.spec)), 0o755)
 }
 
 // show makes an input appear: as a link if the container can only read it, or as a copy that can be changed or run.
-func (b *sandbox) show(at, name string, f *executor.FileSpec, changes bool) error {
+func (b *sandbox) show(ctx context.Context, at, name string, f *executor.FileSpec, changes bool) error {
 	to := filepath.Join(b.work, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
 	inside := strings.HasPrefix(at, b.nodeDir()+string(filepath.Separator))
-	if inside && !changes && f.Program == "" {
-		return os.Symlink(at, to)
-	}
-	in, err := os.Open(at)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if st, err := in.Stat(); err != nil || st.IsDir() {
-		return errors.Join(err, os.CopyFS(to, os.DirFS(at)))
-	}
 	mode := fs.FileMode(0o644)
 	if f.Program != "" {
 		mode = 0o755
+	} else if inside && !changes {
+		return os.Symlink(at, to)
 	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return b.rights.Copy(ctx, to, at, mode, stage.Owner{UID: b.rights.UID, GID: b.rights.GID})
 }
 
 // remove deletes the directory and lets its lock go.
@@ -282,9 +282,9 @@ func (b *sandbox) remove() {
 
 // args are those of the docker command, up to the program.
 func (b *sandbox) args(terminal bool, program string) []string {
-	l, user := b.life, stage.ProgramUser()
+	l := b.life
 	out := []string{"run", "--rm", "--interactive", "--name", b.name, "--label", "gantry.shell=" + l.Run,
-		"--user", fmt.Sprintf("%d:%d", user.UID, user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
+		"--user", fmt.Sprintf("%d:%d", b.user.UID, b.user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,exec,nosuid,nodev,mode=1777",
 		"--env", "HOME=/tmp", "--mount", "type=bind,source=" + b.work + ",target=" + b.work,
 		"--mount", "type=bind,source=" + b.nodeDir() + ",target=" + b.nodeDir() + ",readonly"}
@@ -365,19 +365,16 @@ func limitFlags(l cgroup.Limits) []string {
 	return out
 }
 
-// shellMark is a file in the directory of a shell: it has the name of the container, and whose shell it is locks it.
+// shellMark is a file in the directory of a shell: whose shell it is locks it.
 const shellMark = ".command.shell"
 
 // lockFile makes a file that this process locks until it ends.
-func lockFile(path, text string) (*os.File, error) {
+func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		_, err = f.WriteString(text)
-	}
-	if err != nil {
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -390,21 +387,26 @@ func CleanShells(ctx context.Context, home, run string) (removed []string, err e
 	marks, err := fs.Glob(os.DirFS(home), path.Join(cmp.Or(run, "*"), "work", "*", "*-shell.*", shellMark))
 	for _, mark := range marks {
 		mark = filepath.Join(home, mark)
-		name, e := os.ReadFile(mark)
-		if e != nil || IsLocked(mark) || !shellName.Match(name) {
+		name := shellName(filepath.Dir(mark))
+		if !isShell.MatchString(name) || IsLocked(mark) {
 			continue
 		}
-		if e := removeShell(ctx, filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(mark)))), string(name)); e != nil {
+		if e := removeShell(ctx, filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(mark)))), name); e != nil {
 			err = errors.Join(err, fmt.Errorf("remove container %s: %w", name, e))
 			continue
 		}
 		err = errors.Join(err, os.RemoveAll(filepath.Dir(mark)))
-		removed = append(removed, string(name))
+		removed = append(removed, name)
 	}
 	return removed, err
 }
 
-var shellName = regexp.MustCompile(`^gantry-shell-[0-9]+$`)
+// shellName is the name of the container of a shell in a directory of that shell alone.
+func shellName(dir string) string {
+	return "gantry-shell-" + strings.TrimPrefix(filepath.Ext(dir), ".")
+}
+
+var isShell = regexp.MustCompile(`^gantry-shell-[0-9]+$`)
 
 // removeShell removes the container of a shell, by whichever runtime has it.
 func removeShell(ctx context.Context, dir, name string) error {
@@ -518,9 +520,8 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true,
 			Given: true})
 	}
-	user := stage.ProgramUser()
 	stop := func() {}
-	code, err := e.Shell(ctx, s, user.UID, user.GID, tty, func(id string) {
+	code, err := e.Shell(ctx, s, b.user.UID, b.user.GID, tty, func(id string) {
 		stop = onSignal(func() { _ = e.Signal(context.WithoutCancel(ctx), id, "SIGKILL") })
 	})
 	stop()

@@ -186,7 +186,7 @@ func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec
 
 // Clear makes the empty work directory of an attempt, and the directory of its workflow on its node.
 func (s *Area) Clear(l *executor.Launch) error {
-	if err := checkNames(l.Spec); err != nil {
+	if err := CheckNames(l.Spec); err != nil {
 		return err
 	}
 	if err := s.makeWork(l.Spec, l.Try); err != nil {
@@ -264,14 +264,14 @@ func (s *Area) dropTries(l *executor.Launch) error {
 	return nil
 }
 
-// checkNames refuses a task with file names that are not safe to use.
-func checkNames(t *executor.TaskSpec) error {
+// CheckNames refuses a task with file names that are not safe to use.
+func CheckNames(t *executor.TaskSpec) error {
 	names := []string{t.Stdin, t.Stdout, t.Stderr}
 	for _, r := range t.Renames {
 		names = append(names, r.As)
 	}
 	for _, f := range slices.Concat(t.Inputs, t.Outputs) {
-		names = append(names, f.Name)
+		names = append(names, f.Name, f.Program)
 	}
 	for _, name := range names {
 		if _, err := localName(name); name != "" && err != nil {
@@ -511,7 +511,7 @@ func (s *Area) outsideFile(ctx context.Context, w *executor.WorkflowSpec, f *exe
 		return false, makeUp(ctx, to, f, s.seed)
 	}
 	if st, err := os.Stat(f.External); err == nil && st.IsDir() {
-		return true, s.copyOutside(ctx, w, to, f.External)
+		return true, s.rights(w, s.Owner).Copy(ctx, to, f.External, 0o644, s.OwnerOf(w))
 	}
 	// it is the run's own
 	if filepath.Dir(f.External) == filepath.Join(s.dir, FetchedDir) && f.Blocks == 0 && w.By == nil {

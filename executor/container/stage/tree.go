@@ -104,15 +104,20 @@ func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.
 	})
 }
 
-// copyOutside copies a directory from outside, with the rights of its workflow.
-func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, from string) error {
-	user := s.rights(w, s.Owner)
-	_, all, err := user.Tree(from)
+// Copy copies a file or a directory from outside that u may read. The copies belong to o.
+func (u User) Copy(ctx context.Context, to, from string, mode fs.FileMode, o Owner) error {
+	all := []Entry{{Name: "."}}
+	f, err := u.Open(from)
+	if err == nil {
+		f.Close()
+	} else if errors.Is(err, errDirectory) {
+		_, all, err = u.Tree(from)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
-	return build(to, all, s.OwnerOf(w), func(name, at string) error {
-		return copyWhole(ctx, at, 0, 0o644, extent{path: filepath.Join(from, name), open: user.Open})
+	return build(to, all, o, func(name, at string) error {
+		return copyWhole(ctx, at, 0, mode, extent{path: filepath.Join(from, name), open: u.Open})
 	})
 }
 
