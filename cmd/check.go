@@ -306,7 +306,8 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 	}
 	for i := range w.Tasks {
 		for _, text := range strings.Split(w.Tasks[i].Tokens, ",") {
-			if name, _, _ := strings.Cut(text, ":"); name != "" && !slices.Contains(r.Resources, name) {
+			if name, _, _ := strings.Cut(text, ":"); name != "" && name != "none" &&
+				!slices.Contains(r.Resources, name) {
 				r.Resources = append(r.Resources, name)
 			}
 		}

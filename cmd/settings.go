@@ -59,9 +59,6 @@ func readSettings(c *cli.Context) (*session.Settings, error) {
 		n := strconv.Itoa(c.Int("retries"))
 		s.Retries = append([]string{"exit-code=" + n, "output-missing=" + n}, s.Retries...)
 	}
-	if err := readTokens(c, s); err != nil {
-		return nil, err
-	}
 	if _, err := session.RetryRules(s.Retries); err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
@@ -76,8 +73,8 @@ func readSettings(c *cli.Context) (*session.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Cluster = cluster.Draw(s.Seed)
-	return s, nil
+	s.Cluster, s.Tokens = cluster.Draw(s.Seed), cluster.Resources
+	return s, readTokens(c, s)
 }
 
 // readCluster reads a cluster file, or makes one node of this host.
@@ -407,7 +404,7 @@ func readTokens(c *cli.Context, s *session.Settings) error {
 			return exit.Usagef("--resource %w", err)
 		}
 		if slices.ContainsFunc(s.Tokens, func(y executor.Token) bool { return y.Name == x.Name }) {
-			return exit.Usagef("--resource %s is given twice", x.Name)
+			return exit.Usagef("--resource %s is given twice, or also by the cluster file", x.Name)
 		}
 		if s.Tokens = append(s.Tokens, x); len(s.Tokens) > planner.MostTokens {
 			return exit.Usagef("--resource: a run has at most %d of them", planner.MostTokens)

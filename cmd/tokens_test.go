@@ -11,6 +11,7 @@ func TestResourcesOfOnesOwn(t *testing.T) {
 		"p.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"><profile namespace="condor" ` +
 			`key="concurrency_limits">LIC:2, db</profile></job><job id="ID2" name="x" runtime="3"/></adag>`,
 		"c.yaml":   "nodes: [{name: n, cores: 4, memory: 1GB}]\n",
+		"l.yaml":   "nodes: [{name: n, cores: 4, memory: 1GB}]\nresources: {l: 1}\n",
 		"none.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"/></adag>`,
 	})
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -23,6 +24,10 @@ func TestResourcesOfOnesOwn(t *testing.T) {
 		{exitOK, "makespan 2.00 s", []string{"--resource=l=1", "--need=lic=l", at("m.makeflow")}},
 		{exitOK, "makespan 1.00 s", []string{"--resource=l=2", "--need=lic=l", at("m.makeflow")}},
 		{exitOK, "makespan 1.00 s", []string{"--resource=l=1", "--need=l", "--need=lic=none", at("m.makeflow")}},
+		{exitOK, "makespan 2.00 s", []string{"--cluster=" + at("l.yaml"), "--need=lic=l", at("m.makeflow")}},
+		{exitOK, "makespan 1.00 s", []string{"--cluster=" + at("l.yaml"), at("m.makeflow")}},
+		{exitUsage, "--resource l is given twice, or also by the cluster file", []string{
+			"--cluster=" + at("l.yaml"), "--resource=l=2", at("m.makeflow")}},
 		{exitOK, "makespan 3.00 s", []string{"--resource=LIC=2", "--resource=db=1", at("p.dax")}},
 		{exitInput, "task ID1 (" + at("p.dax") + ", line 1) needs 2 of LIC, of which there is none",
 			[]string{at("p.dax")}},

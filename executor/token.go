@@ -9,28 +9,22 @@ import (
 
 	"gantry/planner"
 	"gantry/trace"
+	"gantry/trace/scenario"
 	"gantry/trace/spelling"
 )
 
-// Token is a resource of which a user declares that a run has so many, such as licences.
-type Token struct {
-	Name  string `json:"name"`
-	Count uint16 `json:"count"`
-}
+// Token is a resource of which a user declares that a run has so many.
+type Token = scenario.Token
 
 // ReadToken reads NAME=COUNT.
 func ReadToken(text string) (x Token, err error) {
 	name, count, _ := strings.Cut(text, "=")
 	n, err := strconv.ParseUint(count, 10, 16)
-	if err != nil || n == 0 || !tokenName(name) {
+	if err != nil || n == 0 || !scenario.TokenName(name) {
 		return x, fmt.Errorf("%q: write NAME=COUNT, with letters, digits, -, _ and ., and a count from 1 to 65535",
 			text)
 	}
-	return Token{name, uint16(n)}, nil
-}
-
-func tokenName(name string) bool {
-	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
+	return Token{Name: name, Count: uint16(n)}, nil
 }
 
 // CheckNeeds reads a rule of needs: [PATTERN=]NAME[:COUNT][,NAME...], or PATTERN=none.
@@ -69,10 +63,10 @@ func readNeeds(text string) (needs []Token, err error) {
 		if counted {
 			n, err = strconv.ParseUint(count, 10, 16)
 		}
-		if err != nil || n == 0 || !tokenName(name) {
+		if err != nil || n == 0 || !scenario.TokenName(name) {
 			return nil, fmt.Errorf("%q: write NAME or NAME:COUNT, several with commas, or none", part)
 		}
-		needs = append(needs, Token{name, uint16(n)})
+		needs = append(needs, Token{Name: name, Count: uint16(n)})
 	}
 	return needs, nil
 }

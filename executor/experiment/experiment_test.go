@@ -33,6 +33,8 @@ func read(t *testing.T, text string) *scenario.Experiment {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"w.yaml": workload, "c.yaml": "nodes: [{name: n, count: 10}]\n",
+		"needs.yaml": "nodes: [{name: n, cores: 4}]\nresources: {licence: 1}\n",
+		"list.yaml":  "name: l\nworkflows: [{trace: t.json, arrive: 0s}]\n", "t.json": needy,
 		"fast.yaml": "nodes: [{name: n, count: 5, speed: 1.5}, {name: m, count: 5, speed: 0.5}]\n", "x.yaml": text} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -267,6 +269,22 @@ factors: {policy: cpp, "workload.arrivals": {process: batch}, workload.warm_up: 
 }
 
 // Searches are counted where a file asks, and decisions are the same.
+const needy = `{"schemaVersion": "1.5", "workflow": {"tasks": [
+	{"id": "a", "name": "a", "runtime": 5, "tokens": "licence"}, {"id": "b", "name": "b", "runtime": 5, "tokens": "licence"}]}}`
+
+// A cluster file declares resources of which tasks hold some, in experiments too.
+func TestExperimentsHaveTheResourcesOfTheirCluster(t *testing.T) {
+	m := run(t, "workload: list.yaml\ncluster: needs.yaml\nfactors: {policy: fifo}\n", 1)
+	for cell, values := range m.results() {
+		if values["span"] != 10 {
+			t.Errorf("%s: %v", cell, values)
+		}
+	}
+	if len(m.kept) != 1 {
+		t.Error(m.kept)
+	}
+}
+
 func TestSearchesAreCountedWhereAFileAsks(t *testing.T) {
 	const text = "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [fifo, cpp]}\n"
 	plain, counted := run(t, text, 2).results(), run(t, text+"keep: [searches]\n", 2).results()

@@ -74,7 +74,8 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	}
 	model := c.errors
 	model.Seed = s
-	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt()}
+	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt(),
+		Tokens: c.load.cluster.Resources}
 	est := estimate.Make(c.estimator, c.startup, model, nil, admit).Estimator
 	collector := metrics.NewCollector(p)
 	if x.KeepLoad {
@@ -84,7 +85,11 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	limit := x.InSystem + atOnce(subs)
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, s), Runtime: rt, Admit: admit,
+	pl := planner.New(p, planner.DefaultRetryRules(), pol, est, s)
+	if len(admit.Tokens) > 0 {
+		pl.LimitTokens(executor.TokensThere(admit.Tokens))
+	}
+	e := &executor.Engine{Planner: pl, Runtime: rt, Admit: admit,
 		Arrivals: slices.Clone(subs), Faults: executor.NewFaults(c.faults, 1, s, p)}
 	collector.Faulty(c.faults != nil)
 	if x.KeepTiming || c.charge > 0 {

@@ -18,6 +18,7 @@ const (
 	maxNodes = 100_000
 	maxSpeed = 1e6
 	maxGPUs  = 64 // planner.MostGPUs
+	maxTypes = 8  // planner.MostTokens
 	// leastCores is the unit in which cores are counted.
 	leastCores = 0.001
 	// LeastMemory is the least memory limit of a container.
@@ -46,6 +47,18 @@ type Cluster struct {
 	// of its consumer is planned, and hold no slot. Otherwise a task holds its place on the node while its inputs are
 	// copied in.
 	Overlapped bool
+	Resources  []Token `json:",omitempty"`
+}
+
+// Token is a resource of which a user declares that a run has so many, such as licences.
+type Token struct {
+	Name  string `json:"name"`
+	Count uint16 `json:"count"`
+}
+
+// TokenName reports whether a resource may have that name.
+func TokenName(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
 
 // ClusterNode is one virtual node after counts were expanded.
@@ -94,6 +107,7 @@ func (c *Cluster) Draw(seed uint64) *Cluster {
 //	     read_iops: 1000, write_iops: 1000, gpus: 1, group: a}
 //	links:
 //	  - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms, shared: true}   # copies share the bandwidth
+//	resources: {licence: 3}    # as --resource declares them
 //
 // The cores of a node may be a range such as 50..70, drawn for each node, run and repetition of an experiment by the
 // seed.
@@ -128,6 +142,17 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 		}},
 		{"links", func(v *reader.Node) {
 			links = v
+		}},
+		{"resources", func(v *reader.Node) {
+			y.Mapping(v, "resources", func(name string, v *reader.Node) {
+				if count := 0; !TokenName(name) || len(c.Resources) == maxTypes {
+					y.Faults.Fail("bad-value", y.KeyLine, "", "resource %q: there are at most %d, with names of "+
+						"letters, digits, -, _ and .", name, maxTypes)
+				} else {
+					y.count(&count, name, 1, math.MaxUint16)(v)
+					c.Resources = append(c.Resources, Token{name, uint16(count)})
+				}
+			})
 		}},
 	})
 	joined := map[[2]string]bool{}

@@ -27,6 +27,7 @@ nodes:
   - {name: named, gpus: [nvidia.com/gpu=1], group: b}
 links:
   - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms}
+resources: {licence: 3}
 `
 
 func TestClusterFileIsRead(t *testing.T) {
@@ -41,7 +42,8 @@ func TestClusterFileIsRead(t *testing.T) {
 	want := &scenario.Cluster{Name: "lab", Overlapped: true, Nodes: []scenario.ClusterNode{fast, fast2,
 		{Name: "slow", Group: "b", Cores: 1, Speed: 0.5, GPUs: 2},
 		{Name: "named", Group: "b", Cores: 1, Speed: 1, GPUs: 1, Devices: []string{"nvidia.com/gpu=1"}}},
-		Links: []scenario.Link{{From: "a", To: "b", Bandwidth: 5e7, Latency: time.Millisecond}}}
+		Links:     []scenario.Link{{From: "a", To: "b", Bandwidth: 5e7, Latency: time.Millisecond}},
+		Resources: []scenario.Token{{Name: "licence", Count: 3}}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("%+v\nwant %+v", c, want)
 	}
@@ -81,6 +83,14 @@ func TestClusterFilesThatCannotBeAreRefused(t *testing.T) {
 		"nodes:\n- {name: n, memory: 0}":     "not above 0",
 		"nodes:\n- {name: n}\n- {name: m, memory: 64}": "line 3: node m has 64 B of memory, and a task takes " +
 			"at least 6.291 MB: add a unit",
+		"nodes: [{name: n}]\nresources: {a: 0}": `line 2: a is "0", but has to be a whole number from 1 to ` +
+			"65535",
+		"nodes: [{name: n}]\nresources: {a b: 1}": `line 2: resource "a b": there are at most 8, with names ` +
+			"of letters",
+		"nodes: [{name: n}]\nresources: {a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1}": "resource " +
+			`"i": there`,
+		"nodes: [{name: n}]\nresources: 3": "resources should be a " +
+			"mapping",
 		"nodes:\n- {name: n, gpus: 1.5}":           `line 2: gpus is "1.5", but has to be a whole number up to 64`,
 		"nodes:\n- {name: n, gpus: -1}":            "whole number",
 		"nodes:\n- {name: n, gpus: 65}":            "whole number",
