@@ -112,13 +112,7 @@ func (t *Task) Bounded(env []string) error {
 	case t.Shell:
 		return Bounds(ShellArgv(t.Command, ""), env)
 	case t.Expand:
-		argv := t.Command[:1:1]
-		words, _ := parseArguments(t.Command[1]) // its fault was told
-		for _, w := range words {
-			word, _ := staticWord(w)
-			argv = append(argv, word) // "" for one that is known when it runs
-		}
-		return Bounds(argv, env)
+		return Bounds(t.Command[:1], env)
 	}
 	return Bounds(t.Command, env)
 }
