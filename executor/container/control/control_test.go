@@ -5,8 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,5 +61,90 @@ func TestAFullDiskHidesNoEnd(t *testing.T) {
 	var where *fs.PathError
 	if err := next.Make(false); !errors.Is(err, syscall.ENOSPC) || !errors.As(err, &where) {
 		t.Errorf("an attempt whose end cannot be noted: %v", err)
+	}
+}
+
+// Whoever claims an attempt first has it for ever.
+func TestAClaimIsMadeOnce(t *testing.T) {
+	d := Dir(filepath.Join(t.TempDir(), "a"))
+	if err := d.Make(false); err != nil {
+		t.Fatal(err)
+	}
+	if by, _, err := d.Claimed(); by != Nobody || err != nil {
+		t.Errorf("before it is claimed by %v (%v)", by, err)
+	}
+	if err := d.Claim(Launcher, time.Unix(5, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Claim(Gantry, time.Now()); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the second claim: %v", err)
+	}
+	if by, at, err := d.Claimed(); by != Launcher || by.String() != "launcher" || at.UnixNano() != 5e9+7 || err != nil {
+		t.Errorf("claimed by %v at %v (%v)", by, at, err)
+	}
+}
+
+// A container that was started ahead becomes that of an attempt, and its launcher is told what was not known before.
+func TestAReleaseIsReadAsItWasWritten(t *testing.T) {
+	top := t.TempDir()
+	d, of := Dir(filepath.Join(top, "ahead-1")), Dir(filepath.Join(top, "a7"))
+	if err := d.Make(true); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a gantry that continues waits again
+		pipe, err := d.Await()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pipe.Close()
+	}
+	if _, ok, err := d.Released(); ok || err != nil {
+		t.Errorf("released before: %v (%v)", ok, err)
+	}
+	for _, r := range []Release{{Read: 1, Copied: 2, Moved: 3, Staged: 4}, {Words: []string{"a b", "", "\n"}}} {
+		if err := d.Release(r); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok, err := d.Released(); !ok || err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("%+v, %v (%v), want %+v", got, ok, err, r)
+		}
+	}
+	if _, ok := of.Bound(); ok {
+		t.Error("it is bound before")
+	}
+	if err := d.Bind(of); err != nil {
+		t.Fatal(err)
+	}
+	if to, ok := of.Bound(); !ok || to != d {
+		t.Errorf("bound to %s, want %s", to, d)
+	}
+	for _, id := range []ID{{1, 2}, {3, 4}} {
+		if err := d.Expect("/in", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(d.places()); err != nil || string(text) != "1 2 /in\x003 4 /in\x00" {
+		t.Errorf("places %q (%v)", text, err)
+	}
+}
+
+// The launcher's account, a line cut off at its end left out.
+func TestTheAccountOfAnEnd(t *testing.T) {
+	for text, want := range map[string]End{
+		"":                          {},
+		"signal 15 1\nkilled 9 2\n": {Over: true, Code: 137, Signal: 9, Outside: 15, At: time.Unix(0, 2)},
+		"exit 3 4\nsignal 15 5\n":   {Over: true, Code: 3, At: time.Unix(0, 4)},
+		"refused 2 1\n":             {Refused: syscall.ENOENT},
+		"again 0 0\nexit 0 1":       {Again: true},
+		"dropped-1 5 0\nnonsense\ndropped-2 6 0\n": {Truncated: true, Dropped: 11},
+		"full-tmp 7 0\nfull-shm 8 0\n":             {FullTmp: 7, FullShm: 8},
+	} {
+		d := Dir(t.TempDir())
+		if err := os.WriteFile(filepath.Join(string(d), "end"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.End(); err != nil || got != want {
+			t.Errorf("%q: %+v (%v), want %+v", text, got, err, want)
+		}
 	}
 }
