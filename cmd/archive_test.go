@@ -54,8 +54,8 @@ func piped(t *testing.T, text []byte, code int, says []string, args ...string) {
 	expect(t, code, says, args...)
 }
 
-// Archives come through pipes, too, also compressed ones, and those that a workload file takes a part of. A workflow from
-// standard input is a workflow as before.
+// Archives come through pipes, too, also compressed ones, and those that a workload file takes a part of. A workflow
+// from standard input is a workflow as before.
 func TestArchivesComeFromStandardInput(t *testing.T) {
 	var swf strings.Builder
 	for i := range 3000 { // more than a look at the beginning

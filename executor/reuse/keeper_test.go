@@ -82,7 +82,8 @@ func (a area) Path(_ planner.NodeID, w *executor.WorkflowSpec, f *executor.FileS
 	return filepath.Join(a.dir, "nodes", "n0", w.Name, f.NodePath())
 }
 
-func (a area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID, produce func(string) error) error {
+func (a area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
+	produce func(string) error) error {
 	path := a.Path(n, w, f)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -138,6 +139,9 @@ func (d *desk) at(name string) string {
 	return d.old.Path(0, d.spec.Workflow, &executor.FileSpec{Name: name})
 }
 
+// in is the input, outside of all runs.
+func (d *desk) in() string { return d.spec.Inputs[0].External }
+
 func (d *desk) write(path, text string) {
 	d.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -159,7 +163,7 @@ func TestResultsOfATaskAreTakenOver(t *testing.T) {
 	for _, hash := range []bool{true, false} {
 		d := newDesk(t, hash)
 		k := d.keeper("new", true)
-		if err := k.HashInputs(t.Context(), []string{d.spec.Inputs[0].External}); err != nil {
+		if err := k.HashInputs(t.Context(), []string{d.in()}); err != nil {
 			t.Fatal(err)
 		}
 		x, err := k.Reuse(t.Context(), 0, d.spec, nil)
@@ -189,8 +193,8 @@ func TestResultsOfATaskAreTakenOver(t *testing.T) {
 // The reason for which a task runs is the first difference to the one that is most alike.
 func TestAChangeIsNamed(t *testing.T) {
 	for want, change := range map[string]func(d *desk){
-		"compared with run old: its input in changed":             func(d *desk) { d.write(d.spec.Inputs[0].External, "c\n") },
-		"its input in cannot be read":                             func(d *desk) { os.Remove(d.spec.Inputs[0].External) },
+		"compared with run old: its input in changed":             func(d *desk) { d.write(d.in(), "c\n") },
+		"its input in cannot be read":                             func(d *desk) { os.Remove(d.in()) },
 		"compared with run old: its output out was deleted there": func(d *desk) { os.Remove(d.at("out")) },
 		"it has 5 bytes in place of 2":                            func(d *desk) { d.write(d.at("out"), "other") },
 		"its output out was changed there since":                  func(d *desk) { d.write(d.at("out"), "z\n") },
@@ -230,7 +234,7 @@ func TestResultsAreForeseen(t *testing.T) {
 	for _, x := range []struct {
 		change func()
 		reason string
-	}{{func() {}, ""}, {func() { d.write(d.spec.Inputs[0].External, "c\n") }, "its input out is made anew"}} {
+	}{{func() {}, ""}, {func() { d.write(d.in(), "c\n") }, "its input out is made anew"}} {
 		x.change()
 		f := d.keeper("new", true).Foresee()
 		for i, spec := range []*executor.TaskSpec{d.spec, next, next} {
@@ -239,7 +243,8 @@ func TestResultsAreForeseen(t *testing.T) {
 			}
 		}
 		all := f.Decisions()
-		if len(all) != 2 || all[1].Task != "next" || all[1].Reason != x.reason || (all[1].From == nil) == (x.reason == "") {
+		if len(all) != 2 || all[1].Task != "next" || all[1].Reason != x.reason ||
+			(all[1].From == nil) == (x.reason == "") {
 			t.Errorf("%+v, want %q", all[len(all)-1], x.reason)
 		}
 	}
