@@ -98,6 +98,7 @@ func TestTheReadmeHasALineForEachPolicy(t *testing.T) {
 func TestTailsRankReadyTasksAndWholeGraphsAreForPlans(t *testing.T) {
 	const nodes = "nodes 1 2\nscale 10\n"
 	for name, want := range map[string][2]string{
+		"cpp":  {"n0 a\nn1 ccbbb\n..bbb", "n0 a\nn1 ccbbb\n..bbb"},
 		"hr":   {"n0 a\nn1 ccbbb\n..bbb", "n0 a\nn1 ccbbb\n..bbb"},
 		"heft": {"n0 acc\nn1 .bbb\n.bbb", "n0 a\nn1 ccbbb\n..bbb"},
 	} {
