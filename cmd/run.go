@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -234,8 +231,7 @@ func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetit
 		return 0, err
 	}
 	defer s.Close()
-	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
-	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Single: single, Stdin: stdin})
+	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Single: single})
 	if d != nil {
 		printDry(c, d)
 	}

@@ -43,7 +43,7 @@ type Inputs struct {
 	GivenSite   string            // the site of catalogs that it has
 	// warmUp and coolDown count workflows that metrics leave out; they are of the one workload file that was given.
 	warmUp, coolDown int
-	Stdin            func() ([]byte, error) // reads standard input once; nil: it is read as it is
+	Stdin            func() ([]byte, error) // reads standard input, which is read twice; nil: it is read once
 }
 
 // Submissions reads all workflows before anything runs: one that is wrong stops everything.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	release "gantry"
@@ -26,6 +28,7 @@ import (
 func (s *Session) Begin(ctx context.Context, mode sqlite.Mode, in *Inputs) (d *DryRun, err error) {
 	first, release := ctx, func() {} // until the run exists: a signal before leaves nothing
 	if find := RuntimeNamed(s.Set.Runtime).Cluster; find != nil {
+		in.Stdin = sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
 		if err := s.readUnplaced(ctx, &Inputs{Paths: in.Paths, Stdin: in.Stdin}, &s.opts); err != nil {
 			return nil, err
 		}
