@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,11 +57,11 @@ func TestGPUsInSimulations(t *testing.T) {
 	expect(t, exitOK, []string{"gpus"}, "export", runs, "--format=csv", "two")
 }
 
-// madeUpGPUs makes devices, copies of the null device, and a file that describes them.
-func madeUpGPUs(t *testing.T, count int) (cdi string) {
+// madeUpGPUs makes devices, copies of the null device, and a file that describes them as those of a vendor.
+func madeUpGPUs(t *testing.T, vendor string, count int) (cdi string) {
 	t.Helper()
 	cdi = t.TempDir()
-	text := "cdiVersion: 0.6.0\nkind: example.com/gpu\ndevices:\n"
+	text := "cdiVersion: 0.6.0\nkind: " + vendor + "/gpu\ndevices:\n"
 	for i := range count {
 		node := filepath.Join(cdi, fmt.Sprint("node", i))
 		if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
@@ -78,13 +79,16 @@ func madeUpGPUs(t *testing.T, count int) (cdi string) {
 // Tasks get GPUs of their node alone. Nodes whose GPUs this host does not have are refused before anything starts.
 func TestGPUsOfNodes(t *testing.T) {
 	needsBusybox(t)
-	cdi := madeUpGPUs(t, 3)
+	cdi := madeUpGPUs(t, "example.com", 3)
 	dir := writeFiles(t, map[string]string{
 		"g.makeflow": "GPUS=1\na:\n\tls /dev | grep madeup >a; sleep 1\nb:\n\tls /dev | grep madeup >b; sleep 1\n",
 		"c.yaml": "nodes: [{name: none, cores: 0.5, memory: 64MB}, {name: one, cores: 0.5, memory: 64MB, " +
 			"gpus: [example.com/gpu=1]}, {name: two, cores: 0.5, memory: 64MB, gpus: 1}]\n",
 		"half.makeflow": "GPUS=1\nCORES=0.5\nMEMORY=16\na:\n\tls /dev | grep madeup >a; sleep 1\nb:\n\tls /dev | " +
 			"grep madeup >b; sleep 1\n",
+		"shares.yaml": "nodes: [{name: one, cores: 1, memory: 64MB, gpus: [example.com/gpu=1, example.com/gpu=1]}]\n",
+		"shares.makeflow": "CORES=0.5\nMEMORY=16\nCATEGORY=one\nGPUS=1\na:\n\tls /dev | grep madeup >a\n" +
+			"b:\n\tls /dev | grep madeup >b\nCATEGORY=two\nGPUS=2\nc: a b\n\tls /dev | grep madeup | cat - a b >c\n",
 		"many.yaml":    "nodes: [{name: n, memory: 64MB, gpus: 5}]\n",
 		"unknown.yaml": "nodes: [{name: n, memory: 64MB, gpus: [example.com/gpu=9]}]\n",
 		"twice.yaml": "nodes: [{name: n, memory: 64MB, gpus: [example.com/gpu=1]}, {name: m, cores: 0.1, " +
@@ -111,6 +115,34 @@ func TestGPUsOfNodes(t *testing.T) {
 		}
 		if got := gpusOf(t, at("runs"), runtime); got != "one:example.com/gpu=1 two:example.com/gpu=0" {
 			t.Errorf("%s: the log has %q", runtime, got)
+		}
+		shell := func(run, task string) (out, says string) {
+			var stderr strings.Builder
+			c := exec.Command(gantryLink(t), "shell", runs, run, task)
+			c.Stdin, c.Stderr = strings.NewReader("ls /dev | grep madeup; true\n"), &stderr
+			text, err := c.Output()
+			if err != nil {
+				t.Errorf("%s: the shell ends with %v: %s", runtime, err, stderr.String())
+			}
+			return string(text), stderr.String()
+		}
+		if out, _ := shell(runtime, "a"); out != saw[0] {
+			t.Errorf("%s: the shell sees %q, its task saw %q", runtime, out, saw[0])
+		}
+		cliTest{t, dir}.sql("UPDATE runs SET state = 'running' WHERE name = '" + runtime + "'")
+		if out, says := shell(runtime, "a"); out != "" || !strings.Contains(says, "the shell has no GPU: until run ") {
+			t.Errorf("%s: while the run is under way the shell sees %q, and says %s", runtime, out, says)
+		}
+		shares := runtime + "-shares"
+		expect(t, exitOK, nil, append(args, "--name="+shares, "--cdi-dir="+cdi, "--cluster="+at("shares.yaml"),
+			at("shares.makeflow"))...)
+		text, err := os.ReadFile(filepath.Join(dir, "runs", shares, "results", "shares", "c"))
+		if out, _ := shell(shares, "c"); err != nil || out+out+out != string(text) || out != "madeup1\n" {
+			t.Errorf("%s: tasks with shares saw %q, %v, and a shell %q", runtime, text, err, out)
+		}
+		if got, one := gpusOf(t, at("runs"), shares), "one:example.com/gpu=1"; got != one+" "+one+" "+one+
+			",example.com/gpu=1" {
+			t.Errorf("%s: of shares the log has %q", runtime, got)
 		}
 		for _, c := range []struct {
 			code int
@@ -139,6 +171,12 @@ func TestGPUsOfNodes(t *testing.T) {
 // gpusOf lists the GPUs that attempts of a run held, with their nodes.
 func gpusOf(t *testing.T, dir, run string) string {
 	t.Helper()
+	return textsOf(t, dir, run, "SELECT node || ':' || gpus FROM v_attempts WHERE run = ? ORDER BY 1")
+}
+
+// textsOf returns the texts that a query of a run finds.
+func textsOf(t *testing.T, dir, run, query string) string {
+	t.Helper()
 	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {
 		t.Fatal(err)
@@ -150,17 +188,58 @@ func gpusOf(t *testing.T, dir, run string) string {
 		err := scan(&text)
 		all = append(all, text)
 		return err
-	}, "SELECT node || ':' || gpus FROM v_attempts WHERE run = ? ORDER BY 1", run)
+	}, query, run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(all, " ")
 }
 
+// Samples of nvidia-smi are the time and the memory of the GPUs that an attempt holds, and no others.
+func TestGPUsAreMeasured(t *testing.T) {
+	needsBusybox(t)
+	cdi := madeUpGPUs(t, "nvidia.com", 3)
+	dir := writeFiles(t, map[string]string{
+		"g.makeflow": "CORES=0.1\nMEMORY=16\nCATEGORY=two\nGPUS=2\na:\n\tsleep 3 && touch a\nCATEGORY=none\nGPUS=0\n" +
+			"b: a\n\ttouch b\nCATEGORY=one\nGPUS=1\nc: b\n\tsleep 2; exit 3\n",
+		"shares.yaml": "nodes: [{name: n, cores: 1, memory: 64MB, gpus: [nvidia.com/gpu=0, nvidia.com/gpu=0]}]\n",
+		"s.makeflow":  "CORES=0.1\nMEMORY=16\nGPUS=1\na:\n\tsleep 2; touch a\n",
+		"nvidia-smi": "#!/bin/sh\nwhile echo 'GPU-a, 0, 50, 1000'; do\necho 'GPU-b, 1, 100, 24'\n" +
+			"echo 'GPU-c, 2, 7, 9'\nsleep 0.2\ndone\n"})
+	if err := os.Chmod(filepath.Join(dir, "nvidia-smi"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	runs := "--dir=" + filepath.Join(dir, "runs")
+	for _, runtime := range runtimesOf(t) {
+		expect(t, exitTasksFailed, nil, "run", runs, "--runtime="+runtime, "--image=gantry/busybox", "--name="+runtime,
+			"--cdi-dir="+cdi, "--retries=0", filepath.Join(dir, "g.makeflow"))
+		got := textsOf(t, filepath.Join(dir, "runs"), runtime, "SELECT task || ' ' || coalesce(round(gpu_ns / 1.0 / "+
+			"ran_ns, 1), 'no') || ' ' || coalesce(peak_gpu_memory_bytes >> 20, 'no') FROM v_attempts "+
+			"WHERE run = ? ORDER BY 1")
+		if got != "a 1.5 1024 b no no c 0.5 1000" {
+			t.Errorf("%s: tasks used %q", runtime, got)
+		}
+		expect(t, exitOK, nil, "run", runs, "--runtime="+runtime, "--image=gantry/busybox", "--name="+runtime+"-shares",
+			"--cdi-dir="+cdi, "--cluster="+filepath.Join(dir, "shares.yaml"), filepath.Join(dir, "s.makeflow"))
+		if got := textsOf(t, filepath.Join(dir, "runs"), runtime+"-shares", "SELECT gpus || "+
+			"coalesce(gpu_ns, ' no') || coalesce(peak_gpu_memory_bytes, ' no') FROM v_attempts "+
+			"WHERE run = ?"); got != "nvidia.com/gpu=0 no no" {
+			t.Errorf("%s: of a shared GPU the log has %q", runtime, got)
+		}
+		expect(t, exitOK, []string{" of GPU, 1.049 GB of GPU memory at most"}, "explain", runs, runtime, "c")
+		expect(t, exitOK, []string{"GPU", "peak GPU memory", "1.074 GB"}, "show", runs, runtime)
+		for format, says := range map[string]string{"otlp": "gantry.peak_gpu_memory_bytes", "chrome": `"gpu_s":`,
+			"csv": "gpu_ns,peak_gpu_memory_bytes"} {
+			expect(t, exitOK, []string{says}, "export", runs, "--format="+format, runtime)
+		}
+	}
+}
+
 // A server that was killed knows which GPUs the jobs hold that it adopts.
 func TestGPUsOutliveAServer(t *testing.T) {
 	runtime := runtimesOf(t)[0]
-	cdi := madeUpGPUs(t, 3)
+	cdi := madeUpGPUs(t, "example.com", 3)
 	work, s := slurmServer(t, "--runtime", runtime, "--cdi-dir", cdi, "--name", "gpus")
 	job := func(gpus, name string) {
 		t.Helper()

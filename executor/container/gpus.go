@@ -53,12 +53,11 @@ func (a *place) findGPUs() (err error) {
 			continue
 		}
 		same := func(name string) bool { return a.r.gpus.Key(name) == a.r.gpus.Key(of[g]) }
-		if !slices.ContainsFunc(a.gpus, same) {
-			a.gpus = append(a.gpus, of[g])
-		}
+		a.gpus = append(a.gpus, of[g])
 		a.shared = a.shared || slices.ContainsFunc(of[:g], same) || slices.ContainsFunc(of[g+1:], same)
 	}
 	if a.gpus != nil {
+		a.gpus = a.r.gpus.Distinct(a.gpus)
 		a.edits, err = a.r.editsOf(a.gpus)
 	}
 	return err

@@ -146,8 +146,9 @@ func (b *sandbox) findGPUs(settings []byte) error {
 	set := new(Settings)
 	err := json.Unmarshal(settings, set)
 	if err == nil {
-		b.gpus = strings.Split(a.GPUs, ",")
-		b.edits, err = gpu.Open(set.CDI).Edits(b.gpus)
+		host := gpu.Open(set.CDI)
+		b.gpus = host.Distinct(strings.Split(a.GPUs, ","))
+		b.edits, err = host.Edits(b.gpus)
 	}
 	return err
 }
