@@ -133,7 +133,7 @@ func (p *Past) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
 // ProgramRun has the time of a real program that ended well, and the conditions under which it ran.
 type ProgramRun struct {
 	Run, Workflow, Task, Kind string
-	Identity                  string        // hash of all that decides its results; "" in older logs
+	Identity                  string        // hash of all that decides its results; "" if it is not known
 	Input                     unit.Bytes    // sum of the sizes of its inputs, as far as they were known beforehand
 	Ran                       time.Duration // the program alone, suspensions not counted
 	CPU                       time.Duration // that it used; -1: not measured

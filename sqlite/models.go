@@ -62,15 +62,15 @@ func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 		}
 		m.Version = int(last) + 1
 		return db.exec(`INSERT INTO models(name, version, method, created_wall, gantry, runtime, time_scale,
-			size_scale, seed, runs, samples, features, held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+			size_scale, runs, samples, features, held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			m.Name, m.Version, m.Method, m.Created.UTC().Format(time.RFC3339Nano), m.Gantry, m.Runtime, m.TimeScale,
-			m.SizeScale, 0, texts[0], m.Samples, texts[1], texts[2], texts[3], texts[4])
+			m.SizeScale, texts[0], m.Samples, texts[1], texts[2], texts[3], texts[4])
 	})
 }
 
 // Models lists the models of the log, the latest first, each with a nil Model.
 func (db *DB) Models(ctx context.Context) ([]TrainedModel, error) {
-	return db.models(ctx, "'{}'", "")
+	return db.models(ctx, "'{}'", "ORDER BY id DESC")
 }
 
 // FindModel returns a model: NAME@VERSION, the latest version of NAME, or the latest model if name is "".
@@ -110,13 +110,9 @@ func (db *DB) FindModel(ctx context.Context, name string) (*TrainedModel, error)
 }
 
 func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]TrainedModel, error) {
-	if where == "" {
-		where = "ORDER BY id DESC"
-	}
 	return collect(ctx, db, func(scan Scan) (m TrainedModel, err error) {
-		var seed int64 // of models of older versions
 		if err := scan(&m.Name, &m.Version, &m.Method, (*wall)(&m.Created), &m.Gantry, &m.Runtime, &m.TimeScale,
-			&m.SizeScale, &seed, &m.Samples, asJSON{&m.Runs}, asJSON{&m.HeldOut}, asJSON{&m.Scores},
+			&m.SizeScale, &m.Samples, asJSON{&m.Runs}, asJSON{&m.HeldOut}, asJSON{&m.Scores},
 			asJSON{&m.Model}); err != nil {
 			return m, fmt.Errorf("model %s: %w", m.Reference(), err)
 		}
@@ -124,7 +120,6 @@ func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]T
 			m.Model = nil
 		}
 		return m, nil
-	}, `SELECT name, version, method, created_wall, gantry, runtime, time_scale, size_scale, seed, samples, runs,
-		held_out, scores, `+model+
-		` FROM models `+where, args...)
+	}, `SELECT name, version, method, created_wall, gantry, runtime, time_scale, size_scale, samples, runs, held_out,
+		scores, `+model+` FROM models `+where, args...)
 }

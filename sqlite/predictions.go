@@ -76,8 +76,7 @@ func (i *Image) Name() string {
 func (db *DB) insertImages(run int64, images []Image) error {
 	for _, i := range images {
 		if err := db.exec("INSERT OR REPLACE INTO images(run, image, id, digest, platform, size_bytes, source, "+
-			"took_ns) "+
-			"VALUES (?,?,?,?,?,?,?,?)", run, i.Ref, i.ID, message(i.Digest), i.Platform, i.Bytes, i.Source,
+			"took_ns) VALUES (?,?,?,?,?,?,?,?)", run, i.Ref, i.ID, message(i.Digest), i.Platform, i.Bytes, i.Source,
 			i.Took); err != nil {
 			return err
 		}

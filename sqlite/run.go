@@ -166,8 +166,7 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 		return nil, fmt.Errorf("run %q is a simulation, which cannot be resumed: start it again", name)
 	}
 	if err = db.change("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, ended_wall = "+
-		"NULL, "+
-		"ended_ns = NULL, makespan_ns = NULL, counts = NULL WHERE id = ?", id); err != nil {
+		"NULL, ended_ns = NULL, makespan_ns = NULL, counts = NULL WHERE id = ?", id); err != nil {
 		return nil, err
 	}
 	return db.newRun(id, info)
@@ -390,8 +389,7 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 				}
 			}
 			return r.db.exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = "+
-				"?, "+
-				"counts = (SELECT n.counts FROM run_counts n WHERE n.run = runs.id) WHERE id = ?",
+				"?, counts = (SELECT n.counts FROM run_counts n WHERE n.run = runs.id) WHERE id = ?",
 				state, exit, time.Now().UTC().Format(time.RFC3339Nano), known(int64(p.at), p.seq > 0),
 				known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id)
 		})

@@ -336,8 +336,7 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 	r.one("SELECT seed, time_scale, size_scale FROM runs WHERE id = ?1", &s.Seed, &s.TimeScale, &s.SizeScale)
 	into(r, &s.Warnings, "SELECT rule, message, count FROM warnings WHERE run = ?1 ORDER BY rowid")
 	into(r, &s.Policies, "SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND EXISTS (SELECT 1 "+
-		"FROM "+
-		"policies WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq")
+		"FROM policies WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq")
 	if s.Brief = s.Tasks > most; s.Brief {
 		return s, r.err
 	}

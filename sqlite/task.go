@@ -414,8 +414,7 @@ func (db *DB) latestAt(ctx context.Context, run int64, at Span) (from, to int64,
 		middle := (low + high) / 2
 		var later bool
 		err := db.one(ctx, "SELECT queued_ns > ? FROM attempts WHERE run = ? AND attempt >= ? AND queued_ns IS NOT "+
-			"NULL "+
-			"ORDER BY attempt LIMIT 1", []any{int64(at), run, middle}, &later)
+			"NULL ORDER BY attempt LIMIT 1", []any{int64(at), run, middle}, &later)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return 0, 0, err
 		}

@@ -239,12 +239,10 @@ func (c *checker) compare(id int64, run string, m *model) {
 	same(c, run, "task", m.tasks, rows[row[planner.TaskID, taskModel]](c, "SELECT task, workflow, state, attempts, "+
 		"coalesce(attempt, -1) FROM tasks WHERE run = ?", id))
 	same(c, run, "attempt", m.attempts, rows[row[planner.AttemptID, attemptModel]](c, "SELECT attempt, task, node, "+
-		"try, "+
-		"coalesce(started_ns, -1), coalesce(ended_ns, -1), coalesce(outcome, ''), coalesce(message, ''), "+
+		"try, coalesce(started_ns, -1), coalesce(ended_ns, -1), coalesce(outcome, ''), coalesce(message, ''), "+
 		"coalesce(exit_code, -1) FROM attempts WHERE run = ?", id))
 	same(c, run, "reuse", m.reused, rows[row[planner.TaskID, string]](c, "SELECT task, from_run || ' ' || "+
-		"from_attempt "+
-		"FROM reuses WHERE run = ? AND from_attempt IS NOT NULL", id))
+		"from_attempt FROM reuses WHERE run = ? AND from_attempt IS NOT NULL", id))
 	same(c, run, "workflow", m.workflows, rows[row[planner.WorkflowID, workflowModel]](c, "SELECT workflow, tasks, "+
 		"CASE WHEN state IN ('cancelled', 'refused') THEN 'cancelled' WHEN state = 'continued' THEN state ELSE '' END "+
 		"FROM workflows WHERE run = ?", id))

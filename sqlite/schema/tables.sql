@@ -377,7 +377,6 @@ CREATE TABLE models (
   runtime      TEXT    NOT NULL,
   time_scale   REAL    NOT NULL,
   size_scale   REAL    NOT NULL,
-  seed         INTEGER NOT NULL,
   runs         TEXT    NOT NULL,
   samples      INTEGER NOT NULL,
   features     TEXT    NOT NULL,
