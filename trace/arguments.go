@@ -3,7 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -132,8 +132,10 @@ func FixedArguments(text string, env []string) (words []string, fixed bool, err 
 }
 
 // ExpandArguments returns the words of a text of arguments as bash does in an environment and a directory. The
-// environment has entries NAME=value, of which the last of a name counts.
-func ExpandArguments(text string, env []string, dir string) ([]string, error) {
+// environment has entries NAME=value, of which the last of a name counts. List lists the directories that patterns may
+// match in; nil: patterns stay as they are.
+func ExpandArguments(text string, env []string, dir string, list func(path string) ([]fs.DirEntry, error)) ([]string,
+	error) {
 	parsed, err := parseArguments(text)
 	if err != nil {
 		return nil, err
@@ -148,7 +150,7 @@ func ExpandArguments(text string, env []string, dir string) ([]string, error) {
 	for name, value := range values {
 		pairs = append(pairs, name+"="+value)
 	}
-	return expanded(&expand.Config{Env: expand.ListEnviron(pairs...), ReadDir2: os.ReadDir}, parsed)
+	return expanded(&expand.Config{Env: expand.ListEnviron(pairs...), ReadDir2: list}, parsed)
 }
 
 func expanded(c *expand.Config, parsed []*syntax.Word) (words []string, err error) {

@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"os"
 	"os/exec"
 	"reflect"
 	"strings"
@@ -28,7 +29,7 @@ b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`,
 			t.Fatalf("%s: %v", text, err)
 		}
 		want := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-		got, err := trace.ExpandArguments(text, env, dir)
+		got, err := trace.ExpandArguments(text, env, dir, os.ReadDir)
 		if len(got) == 0 {
 			got = []string{""} // printf prints one empty word then
 		}
@@ -39,7 +40,7 @@ b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`,
 	for _, text := range []string{"`id`", "$(id)", `"$(id)"`,
 		"<(id)", "a > b", "a | b", "a; b", "a & b", "(a)", "'a", `"a`,
 		"${", "$((", "x.$$", `"$!"`} {
-		if got, err := trace.ExpandArguments(text, env, dir); err == nil {
+		if got, err := trace.ExpandArguments(text, env, dir, os.ReadDir); err == nil {
 			t.Errorf("%s: %q, want an error", text, got)
 		}
 	}
@@ -62,7 +63,7 @@ func TestArgumentsThatWouldTakeAllMemoryAreRefused(t *testing.T) {
 		"expressions":       strings.Repeat("$((", most/5) + strings.Repeat("))", most/5),
 		"indices":           strings.Repeat("${A[", most/6) + strings.Repeat("]}", most/6),
 	} {
-		if words, err := trace.ExpandArguments(text, env, "/"); err == nil {
+		if words, err := trace.ExpandArguments(text, env, "/", nil); err == nil {
 			t.Errorf("%s: %d words", name, len(words))
 		}
 		if words, fixed, err := trace.FixedArguments(text, env); fixed && err == nil {

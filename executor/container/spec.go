@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container/fetch"
+	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
 	"gantry/trace"
@@ -179,7 +181,8 @@ func (a *place) expand(ctx context.Context) error {
 	}
 	if err = a.as(func() (err error) {
 		env := append(env[:len(env):len(env)], a.spec.Env...)
-		if a.words, err = trace.ExpandArguments(strings.Join(t.Command[1:], " "), env, a.dir); err != nil {
+		if a.words, err = trace.ExpandArguments(strings.Join(t.Command[1:], " "), env, a.dir,
+			func(path string) ([]fs.DirEntry, error) { return stage.List(path, a.dir, a.nodeFiles()) }); err != nil {
 			return fmt.Errorf("%w: %w", errArguments, err)
 		}
 		if err = trace.Bounds(a.argv(), env); err != nil {

@@ -90,6 +90,12 @@ func TestEndsAreClasses(t *testing.T) {
 			s.Env = []string{"PART=" + strings.Repeat("p", 100_000)}
 			return s
 		}, nil, planner.ExitCode, 126, []string{"argument list too long", "take 31"}},
+		{"patterns match files of the task alone", func() *executor.TaskSpec {
+			s := r.sh("")
+			s.Command, s.Shell, s.Expand = []string{"sh", `-c 'echo "$0" "$@" >&2; exit 3' /et[c]/passwd /* .command.s*`},
+				false, true
+			return s
+		}, nil, planner.ExitCode, 3, []string{"/et[c]/passwd /* .command.sh"}},
 		{"crash", func() *executor.TaskSpec { return r.sh("sh -c 'kill -SEGV $$'; exit $?") }, nil, planner.ExitCode,
 			139, []string{"segmentation"}},
 		{"out of memory", func() *executor.TaskSpec { return r.sh("exec tail -c 200000000 /dev/zero") }, limited,

@@ -84,6 +84,36 @@ func Follow(root *os.Root, top, path string) (real string, err error) {
 	return real, err
 }
 
+// List lists a directory below the first of these directories, or below a later one to which links lead from there. All
+// others are empty to it.
+func List(path string, tops ...string) ([]fs.DirEntry, error) {
+	if len(tops) == 0 {
+		return nil, nil
+	}
+	name, below := strings.CutPrefix(path+"/", tops[0]+"/")
+	if !below {
+		return List(path, tops[1:]...)
+	}
+	root, err := os.OpenRoot(tops[0])
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	real, err := Follow(root, tops[0], name)
+	if leaves, ok := errors.AsType[*Leaving](err); ok {
+		return List(filepath.Clean(leaves.At), tops[1:]...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	dir, err := root.OpenFile(real, os.O_RDONLY|unix.O_DIRECTORY, 0) // which does not wait for a pipe
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.ReadDir(-1)
+}
+
 // parts are the names of a path but for those that lead nowhere else.
 func parts(path string) (names []string) {
 	for name := range strings.SplitSeq(path, "/") {

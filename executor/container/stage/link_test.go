@@ -54,6 +54,30 @@ func readable(mode fs.FileMode) fs.FileMode {
 	return mode | 0o444
 }
 
+// Patterns in arguments match files of the task, and none of the host, whatever leads there.
+func TestOnlyDirectoriesOfATaskAreListed(t *testing.T) {
+	dir := t.TempDir()
+	work, node, host := filepath.Join(dir, "work"), filepath.Join(dir, "node"), filepath.Join(dir, "host")
+	err := errors.Join(os.MkdirAll(filepath.Join(work, "own", "file"), 0o755), os.MkdirAll(node+"/in/file", 0o755),
+		os.MkdirAll(host+"/file", 0o755), os.Symlink(node+"/in", work+"/in"), os.Symlink(host, work+"/out"),
+		os.Symlink(host, node+"/out"), os.Symlink("../host", work+"/up"), syscall.Mkfifo(work+"/pipe", 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{work + "/own": 1, work + "/in": 1, node + "/in": 1, work: 5, host: 0,
+		work + "/out": 0, node + "/out": 0, work + "/up": 0, work + "/../host": 0, "/": 0, "/etc": 0,
+		work + "/own/../../host": 0} {
+		if all, err := stage.List(path, work, node); err != nil || len(all) != want {
+			t.Errorf("%s has %d entries (%v), want %d", path, len(all), err, want)
+		}
+	}
+	for path, want := range map[string]error{work + "/pipe": syscall.ENOTDIR, work + "/none": fs.ErrNotExist} {
+		if _, err := stage.List(path, work, node); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+}
+
 // A program that only its owner may execute, or a file that only its owner may read, is such for all tasks as an input.
 func TestInputsCanBeExecutedWhateverTheirModes(t *testing.T) {
 	s, _ := area(t, 1<<40)
