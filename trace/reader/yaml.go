@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -271,9 +272,7 @@ func (y *YAML) mapping(n *Node, what string, outer map[string]bool, f func(key s
 			f(key, value)
 		}
 	}
-	for key := range outer {
-		seen[key] = true
-	}
+	maps.Copy(seen, outer)
 	for _, m := range merges {
 		if y.IsList(m) {
 			y.Sequence(m, "what << merges", func(m *Node) { y.mapping(m, "what << merges", seen, f) })
@@ -281,6 +280,7 @@ func (y *YAML) mapping(n *Node, what string, outer map[string]bool, f func(key s
 			y.mapping(m, "what << merges", seen, f)
 		}
 	}
+	maps.Copy(outer, seen) // of several mappings that << merges the first counts
 	return true
 }
 

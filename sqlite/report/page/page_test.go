@@ -94,8 +94,8 @@ func TestTheAnswerIsTheMeasuredCriticalPath(t *testing.T) {
 	if r.Makespan*r.Unit != 14e9 || r.Answer.Bound*r.Unit != 9.5e9 || len(r.Answer.Parts) != 5 {
 		t.Errorf("%+v", r)
 	}
-	if want := "Faster tasks would have shortened the run most: 9.5 s of the 14 s of the critical path (67 %) went into " +
-		"computing, 4.5 s of them into tasks of type join."; r.Answer.Advice != want {
+	if want := "Faster tasks would have shortened the run most: 9.5 s of the 14 s of the critical path (67 %) went " +
+		"into computing, 4.5 s of them into tasks of type join."; r.Answer.Advice != want {
 		t.Errorf("it advises: %s", r.Answer.Advice)
 	}
 	var why []string
