@@ -38,7 +38,6 @@ func TestPackagesTestedWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
 // raced has the files of commands and sessions in which goroutines share state, and a test of each that make test runs
 // under the race detector.
 var raced = map[string]string{
-	"run.go":                        "TestServeTakesWorkUntilItIsDrained",
 	"single.go":                     "TestRunTakesOneCommand",
 	"internal/session/forecast.go":  "TestADryRunStartsNothing",
 	"internal/session/images.go":    "TestAnImageThatIsSlowHoldsUpNobody",

@@ -43,7 +43,7 @@ type Inputs struct {
 	GivenSite   string            // the site of catalogs that it has
 	// warmUp and coolDown count workflows that metrics leave out; they are of the one workload file that was given.
 	warmUp, coolDown int
-	Stdin            func() ([]byte, error) // reads standard input, which is read twice; nil: it is read once
+	Stdin            []byte // standard input, where it is read twice; nil: it is read once
 }
 
 // Submissions reads all workflows before anything runs: one that is wrong stops everything.
@@ -101,11 +101,10 @@ func (in *Inputs) Submissions() ([]executor.Submission, error) {
 func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	var archive bool
 	var std io.Reader // standard input
-	var err error
 	if path != "-" {
 		archive = trace.IsArchive(path)
-	} else if std, archive, err = in.standard(); err != nil {
-		return nil, err
+	} else {
+		std, archive = in.standard()
 	}
 	if archive {
 		in.Standard = std
@@ -171,17 +170,11 @@ func (in *Inputs) workload(w *scenario.Workload, alone bool) ([]executor.Submiss
 }
 
 // standard is standard input, or the text that was read of it before, and whether it is an archive.
-func (in *Inputs) standard() (r io.Reader, archive bool, err error) {
-	r = os.Stdin
+func (in *Inputs) standard() (r io.Reader, archive bool) {
 	if in.Stdin != nil {
-		text, err := in.Stdin()
-		if err != nil {
-			return nil, false, err
-		}
-		r = bytes.NewReader(text)
+		return trace.Archived(bytes.NewReader(in.Stdin), "-")
 	}
-	r, archive = trace.Archived(r, "-")
-	return r, archive, nil
+	return trace.Archived(os.Stdin, "-")
 }
 
 // sniffed is how much of a text distinguishes a workload from a trace.

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	release "gantry"
@@ -28,7 +27,11 @@ import (
 func (s *Session) Begin(ctx context.Context, mode sqlite.Mode, in *Inputs) (d *DryRun, err error) {
 	first, release := ctx, func() {} // until the run exists: a signal before leaves nothing
 	if find := RuntimeNamed(s.Set.Runtime).Cluster; find != nil {
-		in.Stdin = sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
+		if slices.Contains(in.Paths, "-") {
+			if in.Stdin, err = io.ReadAll(os.Stdin); err != nil {
+				return nil, exit.With(exit.Input, err)
+			}
+		}
 		if err := s.readUnplaced(ctx, &Inputs{Paths: in.Paths, Stdin: in.Stdin}, &s.opts); err != nil {
 			return nil, err
 		}
