@@ -103,8 +103,9 @@ func TestFilesAreReadThroughTheirWrapping(t *testing.T) {
 	g.Close()
 	for name, text := range map[string]string{
 		"plain": "grün", "mark": "\xef\xbb\xbfgrün", "little": "\xff\xfeg\x00r\x00\xfc\x00n\x00",
-		"big": "\xfe\xff\x00g\x00r\x00\xfc\x00n", "no mark": "g\x00r\x00\xfc\x00n\x00", "no mark, big": "\x00g\x00r\x00\xfc\x00n",
-		"zip": zipped.String(), "gzip": gzipped.String(),
+		"big": "\xfe\xff\x00g\x00r\x00\xfc\x00n", "no mark": "g\x00r\x00\xfc\x00n\x00",
+		"no mark, big": "\x00g\x00r\x00\xfc\x00n",
+		"zip":          zipped.String(), "gzip": gzipped.String(),
 	} {
 		if got, err := reader.Open(strings.NewReader(text), 0).All(); err != nil || string(got) != "grün" {
 			t.Errorf("%s: %q (%v)", name, got, err)
@@ -143,8 +144,8 @@ func TestTablesHaveTheirColumnsByName(t *testing.T) {
 		sep           byte
 		cells, faults string
 	}{
-		{"a,B\n\n1, 2\r\n3,4,5\n6,7", ',', "3:2 5:7 ", "line 4: warning bad-row: a line of 3 fields, where there have " +
-			"to be 2: repaired, the line is left out"},
+		{"a,B\n\n1, 2\r\n3,4,5\n6,7", ',', "3:2 5:7 ", "line 4: warning bad-row: a line of 3 fields, where there " +
+			"have to be 2: repaired, the line is left out"},
 		{" c  a\n x\ty\n", 0, "2:x ", ""},
 		{"a,a\n", ',', "", `line 1: error duplicate-key: two columns are called "a"`},
 		{"x,y\n", ',', "", "line 1: error missing-column: there is no column A"},
