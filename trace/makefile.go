@@ -524,6 +524,9 @@ func (m *makefile) value(name string, auto map[string]string, line, depth int) s
 		}
 		return makeSubstitute(from, to, m.value(v, auto, line, depth+1))
 	}
+	if name == "MAKE" {
+		m.fail(line, "$(MAKE) is not read: a task starts no make of its own; run its Makefile as a workflow")
+	}
 	v := m.vars[name]
 	if given, ok := m.b.opt.Define[name]; ok {
 		v = makeVar{given, true, line}

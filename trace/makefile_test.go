@@ -163,6 +163,7 @@ func TestMakefilesThatGantryDoesNotRead(t *testing.T) {
 		{".RECIPEPREFIX = >\n", ".RECIPEPREFIX is not read"},
 		{".IGNORE:\n", ".IGNORE is not read"},
 		{".SECONDEXPANSION:\n", ".SECONDEXPANSION is not read"},
+		{"a:\n\t$(MAKE) -C sub\n", "line 1: error makefile: $(MAKE) is not read"},
 		{"a: x := 1\n", "a variable of one target"},
 		{"hello\n", "neither a variable nor a rule"},
 		{"a: $(b\n", "without its end"},
