@@ -307,7 +307,10 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 			b.faults.Warn("not-honoured", v.line, t.ID, "%s of task %s is no limit without --enforce-walltime", key,
 				t.ID)
 		case flowGPUs:
-			b.positive(t, key, v.text, reader.MaxCores, v.line)
+			if _, err := reader.Number(v.text); err != nil {
+				b.badNumber(t, key, v.text, err, v.line)
+				continue
+			}
 			b.gpus(t, "", key, v.text, v.line)
 		case flowMPI:
 			b.positive(t, key, v.text, reader.MaxCores, v.line)

@@ -26,13 +26,15 @@ func numericFields() map[string][]string {
 			profile("pegasus: {memory: '@'}"),
 			profile("condor: {request_cpus: '@'}"), profile("condor: {request_memory: '@'}"),
 			profile("globus: {count: '@'}"), profile("globus: {maxmemory: '@'}"), profile("globus: {maxwalltime: '@'}"),
-			profile("pegasus: {maxwalltime: '@'}"), profile("dagman: {retry: '@'}"), profile("gantry: {disk: '@'}"),
+			profile("pegasus: {maxwalltime: '@'}"), profile("dagman: {retry: '@'}"),
+			profile("pegasus: {gpus: '@'}"), profile("gantry: {disk: '@'}"),
 			profile("gantry: {phase: '@'}"), profile("gantry: {time-limit: '@'}"),
 			profile("pegasus: {pmc_request_memory: '@ GB'}"),
 			yml("- {id: a, name: x, uses: [{lfn: f, type: output, size: '@'}]}\n")},
 		"w.json": {task(`"runtime": @`), task(`"runtimeInSeconds": "@"`), task(`"cores": @`), task(`"coreCount": "@"`),
 			task(`"avgCPU": @`), task(`"memory": @`), task(`"memoryInBytes": "@"`), task(`"bytesRead": @`),
-			task(`"writtenBytes": "@"`), task(`"retries": @`), task(`"phase": "@"`), task(`"diskBytesPerSecond": @`),
+			task(`"writtenBytes": "@"`), task(`"retries": @`), task(`"gpus": @`), task(`"phase": "@"`),
+			task(`"diskBytesPerSecond": @`),
 			task(`"timeLimitInSeconds": "@"`), task(`"diskLimitInBytes": @`),
 			task(`"files": [{"link": "output", "name": "f", "size": @}]`),
 			`{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a",
@@ -102,7 +104,8 @@ func inBounds(t *testing.T, text string, w *trace.Workflow, faults []trace.Fault
 			"read": {float64(k.ReadBytes), float64(reader.MaxBytes)}, "phase": {float64(k.Phase), 1e6},
 			"written": {float64(k.WrittenBytes), float64(reader.MaxBytes)}, "disk": {float64(k.DiskBps), 1e15},
 			"disk limit": {float64(k.DiskLimit), float64(reader.MaxBytes)},
-			"retries":    {float64(k.Retries + 1), reader.MaxRetries + 1}} {
+			"retries":    {float64(k.Retries + 1), reader.MaxRetries + 1},
+			"gpus":       {float64(k.GPUs), reader.MaxCores}} {
 			if !(x[0] >= 0 && x[0] <= x[1]) {
 				t.Errorf("%s\n%s is %v", text, what, x[0])
 			}
@@ -155,7 +158,6 @@ func TestGPUsAreReadFromAllFormats(t *testing.T) {
 		{"w.json", wf(`"gpuCount": 4`), 4, ""},
 		{"w.json", wf(`"gpu": {"model": "a100"}`), 0, `w.json:2: task a: gpus "some" is no number of GPUs`},
 		{"w.json", wf(`"gpu": 0, "gpus": null`), 0, ""},
-		{"w.json", wf(`"gpus": -1`), 0, `gpus "-1" is no number`},
 		{"w.dax", dax("<profile namespace='condor' key='request_gpus'>1</profile>"), 1, ""},
 		{"w.dax", dax("<profile namespace='condor' key='Request_GPUs'>1</profile>"), 1, ""},
 		{"w.dax", dax("<profile namespace='pegasus' key='gpus'>0</profile>"), 0, ""},

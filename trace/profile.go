@@ -199,11 +199,11 @@ func (p profile) demand() (what string, has float64) {
 func (b *builder) gpus(t *Task, task, by, value string, line int) {
 	switch x, err := reader.Number(value); {
 	case strings.TrimSpace(value) == "":
-	case err != nil || x < 0 || x > reader.MaxCores || x != math.Trunc(x):
+	case err != nil || x != math.Trunc(x):
 		b.obstacle(line, task, "%s %q is no number of GPUs: gantry gives out whole ones, and knows no kinds", by,
 			value)
 	default:
-		t.GPUs = int32(x)
+		t.GPUs = int32(b.positive(t, by, value, reader.MaxCores, line))
 	}
 }
 
