@@ -319,10 +319,10 @@ func (h *harvest) lastWords() (last string) {
 		name = h.l.Spec.Stderr
 	}
 	_ = h.as(func() error {
-		last = stage.Tail(h.dir, name, 5)
+		last = stage.Tail(h.dir, name, 5, h.masked)
 		return nil
 	})
-	return h.masked(last)
+	return last
 }
 
 // saveLogs fetches the output of the emulator into the files of standard output and error.

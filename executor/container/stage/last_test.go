@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -34,7 +35,27 @@ func TestTheLastLinesAreOfAFileInTheDirectory(t *testing.T) {
 	if _, err := stage.Last(filepath.Join(dir, "gone"), "out", 2); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory that is gone: %v", err)
 	}
-	if text := stage.Tail(dir, "out", 2); text != "b b | c" {
+	if text := stage.Tail(dir, "out", 2, strings.ToLower); text != "b b | c" {
 		t.Errorf("in a line: %q", text)
+	}
+}
+
+// Of a secret no part is left where lines are cut, where the end of a file begins, or where bytes are replaced.
+func TestSecretsAreMaskedBeforeAnythingIsCut(t *testing.T) {
+	const secret = "se\tcret"
+	dir := t.TempDir()
+	mask := func(text string) string { return strings.ReplaceAll(text, secret, "***") }
+	long := strings.Repeat("x", 300-len("se"))
+	for _, c := range []struct{ text, want string }{
+		{long + secret, long + "**..."}, {"a " + secret, "a ***"},
+		{strings.Repeat("x", 100) + secret + strings.Repeat("y", 64<<10-len("cret")) + "\nlast", "last"},
+		{strings.Repeat("x", 100) + secret + strings.Repeat("y", 64<<10-len("cret")), ""},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "out"), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text := stage.Tail(dir, "out", 5, mask); text != c.want {
+			t.Errorf("%.20q is %q, want %q", c.text, text, c.want)
+		}
 	}
 }

@@ -650,27 +650,42 @@ func OpenIn(dir, name string) (*os.File, error) {
 
 // Last returns the last lines of a regular file in a work directory.
 func Last(dir, name string, lines int) (string, error) {
+	text, _, err := end(dir, name)
+	return lastOf(text, lines), err
+}
+
+func lastOf(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// end returns the end of a regular file in a work directory; whole is false if it has more.
+func end(dir, name string) (text string, whole bool, err error) {
 	f, err := OpenIn(dir, name)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	text := make([]byte, min(st.Size(), mostTail))
-	n, err := f.ReadAt(text, st.Size()-int64(len(text)))
+	b := make([]byte, min(st.Size(), mostTail))
+	n, err := f.ReadAt(b, st.Size()-int64(len(b)))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
+		return "", false, err
 	}
-	all := strings.Split(strings.TrimRight(string(text[:n]), "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n"), nil
+	return string(b[:n]), st.Size() <= mostTail, nil
 }
 
-// Tail is Last in one line, made harmless for terminals; "" if there is nothing to be read.
-func Tail(dir, name string, lines int) string {
-	text, _ := Last(dir, name, lines)
+// Tail is Last in one line, made harmless for terminals; "" if there is nothing to be read. Mask takes out what has to
+// stay secret: it sees whole lines, as the program wrote them, before anything is cut.
+func Tail(dir, name string, lines int, mask func(string) string) string {
+	text, whole, _ := end(dir, name)
+	if !whole { // the first line may begin within a secret
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	text = lastOf(mask(text), lines)
 	all := strings.Split(strings.Trim(strings.Map(func(c rune) rune {
 		if c == '\n' || c >= ' ' && c != 0x7f && c != 0xfffd && (c < 0x80 || c > 0x9f) {
 			return c
