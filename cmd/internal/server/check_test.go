@@ -62,3 +62,17 @@ func TestACommandWithoutATextToExpandIsRefused(t *testing.T) {
 		t.Errorf("the log would have %d bytes of the command", len(line))
 	}
 }
+
+// A log keeps parents only: children that these do not tell would change with a restart.
+func TestChildrenFollowFromParents(t *testing.T) {
+	for _, c := range []struct {
+		children []int32
+		right    bool
+	}{{[]int32{1, 2}, true}, {[]int32{2, 1}, false}, {[]int32{1}, false}, {nil, false}} {
+		w := &trace.Workflow{Tasks: []trace.Task{{ID: "a", Children: c.children}, {ID: "b", Parents: []int32{0}},
+			{ID: "c", Parents: []int32{0}}}}
+		if err := server.CheckSubmission(&executor.Submission{Name: "w", Workflow: w}, 1); (err == nil) != c.right {
+			t.Errorf("children %v: %v", c.children, err)
+		}
+	}
+}
