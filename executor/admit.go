@@ -1068,7 +1068,7 @@ func EscapeName(name string) string {
 		return "%"
 	}
 	if len(s) > 120 {
-		sum := sha256.Sum256([]byte(name)) // who makes up a name must not hit another one's directory
+		sum := sha256.Sum256([]byte(name)) // a made-up name must not hit the directory of another
 		return fmt.Sprintf("%s%%%x", s[:100], sum[:16])
 	}
 	return s

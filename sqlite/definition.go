@@ -73,7 +73,7 @@ type definedTask struct {
 	Inputs, Outputs []int
 }
 
-// parentsOnly are the parts of an admission that name children, without what else tells.
+// parentsOnly are the parts of an admission that name children, and no others.
 func parentsOnly(a *executor.Admission) (executor.Submission, planner.WorkflowArrived) {
 	submission, arrived := a.Submission, a.Arrived
 	if w := a.Submission.Workflow; w != nil {

@@ -66,7 +66,7 @@ func numbersTo(to *jsontext.Encoder, n []int64) error {
 	return json.MarshalEncode(to, n)
 }
 
-// numbersFrom reads what numbersTo wrote.
+// numbersFrom reads the numbers of numbersTo.
 func numbersFrom(from *jsontext.Decoder, to []int64) error {
 	n := to[:0]
 	err := json.UnmarshalDecode(from, &n)
