@@ -94,10 +94,15 @@ func (b *builder) readMakefile(text string) {
 	if m.goal == "" {
 		m.fail(line, "it has no target")
 	}
-	if r, _ := m.find(m.goal, 0); r == nil {
+	r, _ := m.find(m.goal, 0)
+	if r == nil {
 		m.fail(line, "no rule makes %s, which %s names", m.goal, makeGoal)
 	}
-	m.take(m.goal, m.goal, 0, 0)
+	for _, name := range m.take(m.goal, m.goal, 0, 0) {
+		if !m.made[name] && !m.exists(name) {
+			m.fail(r.line, "%s needs %s, which is no file, and no rule makes it", m.goal, name)
+		}
+	}
 }
 
 // statements reads all lines.

@@ -164,6 +164,7 @@ func TestMakefilesThatGantryDoesNotRead(t *testing.T) {
 		{".IGNORE:\n", ".IGNORE is not read"},
 		{".SECONDEXPANSION:\n", ".SECONDEXPANSION is not read"},
 		{"a:\n\t$(MAKE) -C sub\n", "line 1: error makefile: $(MAKE) is not read"},
+		{"\nall: in x\nin: ; y\n", "line 2: error makefile: all needs x, which is no file"},
 		{"a: x := 1\n", "a variable of one target"},
 		{"hello\n", "neither a variable nor a rule"},
 		{"a: $(b\n", "without its end"},
