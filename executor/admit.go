@@ -376,6 +376,7 @@ func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 		r = rand.New(rand.NewPCG(sub.Data.Seed, placementStream))
 	}
 	read := make([]bool, len(w.Files))
+	split := 0
 	inPlace := make([]bool, len(w.Files)) // a task rewrites its input: the first version comes from outside
 	for i := range w.Tasks {
 		for _, f := range w.Tasks[i].Inputs {
@@ -417,7 +418,7 @@ func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 			} else if sub.Inputs != "" {
 				spec.External = path.Join(sub.Inputs, name)
 			}
-			if real, ok := realSize(f, spec.External); ok {
+			if real, ok := realSize(sub, i, spec.External); ok {
 				size, spec.Size, spec.Sized = real, unit.Bytes(real), true
 			}
 		}
@@ -425,6 +426,10 @@ func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 			blocks, err := a.split(sub, *spec, size, r)
 			if err != nil {
 				return err
+			}
+			if split += len(blocks); split > maxBlocksOfAll {
+				return fmt.Errorf("workflow %s: its files have more than %d blocks of %s: give a larger block",
+					sub.Name, maxBlocksOfAll, shown.Size(int64(sub.Data.Block)))
 			}
 			for k := range blocks {
 				adm.Files = append(adm.Files, &blocks[k])
@@ -649,10 +654,14 @@ func (a *Admitter) reads(w *trace.Workflow, adm *Admission, order []int32) []uni
 	return out
 }
 
-// realSize returns the size of a file from outside whose trace does not have it.
-func realSize(f *trace.File, external string) (size int64, ok bool) {
-	if f.Sized && !f.Imputed || external == "" {
+// realSize returns the size of a file from outside whose trace does not have it, as it was found, or as it is here if
+// no sources were looked for.
+func realSize(sub *Submission, file int, external string) (size int64, ok bool) {
+	if f := &sub.Workflow.Files[file]; f.Sized && !f.Imputed || external == "" {
 		return 0, false
+	}
+	if sub.Sources != nil {
+		return sub.Sources[file].Size, true
 	}
 	st, err := os.Stat(external)
 	if err != nil || st.IsDir() {

@@ -40,7 +40,7 @@ func (p *Placement) blocks(size int64) int32 {
 	if p.Block <= 0 || size <= int64(p.Block) {
 		return 1
 	}
-	return int32((size + int64(p.Block) - 1) / int64(p.Block))
+	return int32(min((size-1)/int64(p.Block)+1, maxBlocks+1))
 }
 
 // draw returns the nodes of one block.
@@ -121,5 +121,8 @@ func (a *Admitter) split(sub *Submission, spec FileSpec, size int64, r *rand.Ran
 	return out, nil
 }
 
-// maxBlocks bounds the blocks of a file.
-const maxBlocks = 100_000
+// Bounds of the blocks of a file, and of all files of a workflow.
+const (
+	maxBlocks      = 100_000
+	maxBlocksOfAll = 1_000_000
+)

@@ -2,8 +2,11 @@ package executor_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +122,34 @@ func TestBlocksCoverTheFile(t *testing.T) {
 
 // Two racks of one node each and a file of two blocks of 3 MB, one replica each: a task has to fetch what is not on its
 // node, 1 MB/s.
+// The blocks of all files together are bounded, by the sizes that files really have: a sparse file takes no disk.
+func TestBlocksOfAllFilesAreBounded(t *testing.T) {
+	for _, size := range []int64{100_000, 1 << 60} {
+		sub := executor.Submission{Name: "w", Workflow: &trace.Workflow{}, Data: &executor.Placement{Block: 1}}
+		for i := range 11 {
+			sub.Workflow.Files = append(sub.Workflow.Files, trace.File{Name: fmt.Sprint(i), Producer: -1})
+			sub.Sources = append(sub.Sources, executor.Source{Path: fmt.Sprint("/", i), Size: size})
+		}
+		if _, err := (&executor.Admitter{Platform: racks(1), TimeScale: 1, SizeScale: 1}).Admit(&sub, 0); err == nil ||
+			!strings.Contains(err.Error(), "give a larger block") {
+			t.Errorf("11 files of %d blocks: %v", size, err)
+		}
+	}
+}
+
+// The size of a file is the one that was found: nobody looks for it again, perhaps with other rights.
+func TestSizesAreThoseOfSources(t *testing.T) {
+	here := filepath.Join(t.TempDir(), "here")
+	if err := os.WriteFile(here, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sub := executor.Submission{Name: "w", Workflow: reader(0), Sources: []executor.Source{{Path: here, Size: 7}}}
+	sub.Workflow.Files[0].Sized = false
+	if f := admit(t, racks(1), 1, sub).Files[0]; f.Size != 7 || !f.Sized {
+		t.Errorf("the file has %d bytes (known: %t), want those of its source", f.Size, f.Sized)
+	}
+}
+
 func TestWhatIsNotLocalIsCopied(t *testing.T) {
 	for _, overlapped := range []bool{false, true} {
 		p := racks(1, 1)

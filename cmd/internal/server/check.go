@@ -47,6 +47,8 @@ func CheckSubmission(s *executor.Submission, nodes int) error {
 		return bad("%d tasks have costs for %d", len(w.Tasks), len(s.Costs))
 	case s.Sources != nil && len(s.Sources) != len(w.Files):
 		return bad("%d files have sources for %d", len(w.Files), len(s.Sources))
+	case s.Sources == nil && s.Inputs != "" && len(w.Files) > 0:
+		return bad("its files have no sources, and the server looks for none")
 	case s.Preempt != nil && (s.Preempt.Checkpoint < 0 || s.Preempt.Checkpoint > most):
 		return bad("its checkpoints have %d bytes", s.Preempt.Checkpoint)
 	case !w.Format.Exists():
@@ -90,7 +92,6 @@ func inTime(all ...time.Duration) bool {
 func checkFiles(s *executor.Submission) error {
 	w := s.Workflow
 	seen := make(map[string]bool, len(w.Files))
-	blocks := int64(0)
 	for i := range w.Files {
 		f := &w.Files[i]
 		switch {
@@ -106,18 +107,25 @@ func checkFiles(s *executor.Submission) error {
 			return fmt.Errorf("file %q is kept in way %d", f.Name, f.Keep)
 		}
 		seen[f.Name] = true
-		size := f.Size
-		if s.Sources != nil {
-			size = max(size, s.Sources[i].Size)
-		}
-		if s.Data != nil && s.Data.Block > 0 {
-			blocks += size / int64(s.Data.Block)
-		}
 	}
-	if d := s.Data; d != nil && (d.Block < 0 || d.Replicas < 0 || blocks > mostBlocks) {
+	if d := s.Data; d != nil && (d.Block < 0 || d.Replicas < 0 || blocksOf(s) > mostBlocks) {
 		return errors.New("its files are split into too many blocks")
 	}
 	return nil
+}
+
+// blocksOf counts the blocks of files by the sizes that the client gives, until they are too many.
+func blocksOf(s *executor.Submission) (n int64) {
+	for i := range s.Workflow.Files {
+		size := s.Workflow.Files[i].Size
+		if s.Sources != nil {
+			size = max(size, s.Sources[i].Size)
+		}
+		if s.Data != nil && s.Data.Block > 0 && n <= mostBlocks {
+			n += size / int64(s.Data.Block)
+		}
+	}
+	return n
 }
 
 func checkTasks(w *trace.Workflow) error {

@@ -76,3 +76,15 @@ func TestChildrenFollowFromParents(t *testing.T) {
 		}
 	}
 }
+
+// Clients look for files, with the rights of their users: the server never does.
+func TestFilesWithoutSourcesAreRefused(t *testing.T) {
+	s := &executor.Submission{Name: "w", Inputs: "/root", Workflow: &trace.Workflow{
+		Files: []trace.File{{Name: "secret", Producer: -1}}}}
+	if err := server.CheckSubmission(s, 1); err == nil || !strings.Contains(err.Error(), "no sources") {
+		t.Errorf("it is taken: %v", err)
+	}
+	if s.Sources = make([]executor.Source, 1); server.CheckSubmission(s, 1) != nil {
+		t.Error("a file that is not there is refused")
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -98,7 +99,8 @@ type Server struct {
 	entries   map[int64]*entry // submissions that are not over
 	places    map[place]*entry // those that have arrived
 	waiters   map[int64]map[chan struct{}]bool
-	holders   map[string]int // submissions that are not over, by the key of their secrets
+	holders   map[string]int        // submissions that are not over, by the key of their secrets
+	underWay  map[int]sqlite.Amount // requests that hand in work, by user
 
 	tails map[int]tails // by user; guarded by entering
 }
@@ -172,7 +174,8 @@ type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time
 // New returns a server. Restore adds the submissions in the log that are not over.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, places: map[place]*entry{},
-		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, tails: map[int]tails{}}
+		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, tails: map[int]tails{},
+		underWay: map[int]sqlite.Amount{}}
 	if s.Fault == nil {
 		s.Fault = func(string) {}
 	}
@@ -395,6 +398,59 @@ func read(r *http.Request, into any) error {
 		return invalidf("the request cannot be read: %v", err)
 	}
 	return nil
+}
+
+// taking returns a function that notes how much a request takes in memory, and refuses more than one user may have
+// under way. Done gives all of it back.
+func (s *Server) taking(by Peer) (take func(sqlite.Amount) error, done func()) {
+	var own sqlite.Amount
+	return func(a sqlite.Amount) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			own, s.underWay[by.UID] = own.Plus(a), s.underWay[by.UID].Plus(a)
+			bound := fmt.Sprintf("%d MiB, %d objects or %d texts and lists of JSON", sqlite.Most.Bytes>>20,
+				sqlite.Most.Objects, sqlite.Most.Elements)
+			switch {
+			case !own.Within(sqlite.Most):
+				return invalidf("one request may take %s at most: hand in less at once", bound)
+			case !s.underWay[by.UID].Within(sqlite.Most):
+				return &api.Error{Code: api.Full, Message: fmt.Sprintf("your requests under way may take %s at most "+
+					"in all: hand this one in again when the others are answered", bound)}
+			}
+			return nil
+		}, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.underWay[by.UID] = s.underWay[by.UID].Minus(own); s.underWay[by.UID] == (sqlite.Amount{}) {
+				delete(s.underWay, by.UID)
+			}
+		}
+}
+
+// readWork reads the body of a request that hands in work.
+func readWork(r *http.Request, take func(sqlite.Amount) error) (req api.Submit, err error) {
+	n := r.ContentLength
+	if n < 0 || n > api.MaxRequest {
+		n = api.MaxRequest
+	}
+	if err := take(sqlite.Amount{Bytes: int(n)}); err != nil {
+		return req, err
+	}
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return req, invalidf("the request cannot be read: %v", err)
+	}
+	amount, err := sqlite.AmountOf(text)
+	if err != nil {
+		return req, invalidf("the request cannot be read: %v", err)
+	}
+	if err := take(amount); err != nil {
+		return req, err
+	}
+	if err := json.Unmarshal(text, &req); err != nil {
+		return req, invalidf("the request cannot be read: %v", err)
+	}
+	return req, nil
 }
 
 func (s *Server) drain(_ context.Context, r *http.Request, by Peer) (any, error) {

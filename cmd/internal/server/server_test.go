@@ -14,6 +14,7 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/executor"
+	"gantry/planner"
 )
 
 // Who asks for what panics gets an answer at once, and the operator gets what was asked and where it failed. The server
@@ -128,5 +129,48 @@ func TestAServerThatHasEnded(t *testing.T) {
 	}
 	if len(said) != 1 || !strings.Contains(said[0], "the server does not answer") {
 		t.Errorf("meanwhile it says %q", said)
+	}
+}
+
+// The requests of one user together take a bounded memory, whatever they claim, until they are answered.
+func TestWhatAUserHandsInAtOnceIsBounded(t *testing.T) {
+	list := []byte(`{"Name":"w","Workflow":{"Tasks":[{"ID":"a","Command":["x"` + strings.Repeat(`,""`, 9<<20) + `]}]}}`)
+	s, refused := New(Config{Platform: &planner.Platform{}}), new(api.Error)
+	hand := func(by Peer, n int) (done func(), err error) {
+		take, done := s.taking(by)
+		req := &api.Submit{Key: "k"}
+		for range n {
+			req.Workflows = append(req.Workflows, api.Workflow{Name: "w", Definition: list})
+		}
+		_, err = s.itemsOf(req, by, take)
+		return done, err
+	}
+	done, err := hand(Peer{UID: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := hand(Peer{UID: 1}, 1)
+	if !errors.As(err, &refused) || refused.Code != api.Full {
+		t.Errorf("a second request under way: %v", err)
+	}
+	end()
+	if end, err = hand(Peer{UID: 2}, 1); err != nil {
+		t.Errorf("a request of another user: %v", err)
+	}
+	end()
+	done()
+	if end, err = hand(Peer{UID: 1}, 2); !errors.As(err, &refused) || refused.Code != api.Invalid {
+		t.Errorf("two at once: %v", err)
+	}
+	end()
+	if len(s.underWay) > 0 {
+		t.Errorf("at the end %v is under way", s.underWay)
+	}
+	many := `{"workflows":[{}` + strings.Repeat(",{}", 3<<20) + "]}"
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(many))
+	take, done := s.taking(Peer{})
+	defer done()
+	if _, err := readWork(r, take); !errors.As(err, &refused) || refused.Code != api.Invalid {
+		t.Errorf("a request of three million workflows: %v", err)
 	}
 }

@@ -31,14 +31,16 @@ type handed struct {
 
 // submit takes the submissions of a request, all or none.
 func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, error) {
-	var req api.Submit
-	if err := read(r, &req); err != nil {
+	take, done := s.taking(by)
+	defer done()
+	req, err := readWork(r, take)
+	if err != nil {
 		return nil, err
 	}
 	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil {
 		return a, err
 	}
-	items, err := s.itemsOf(&req, by)
+	items, err := s.itemsOf(&req, by, take)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,8 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 }
 
 // itemsOf reads the submissions of a request, and refuses one that is wrong whatever the state of the run is.
-func (s *Server) itemsOf(req *api.Submit, by Peer) (items []handed, err error) {
+func (s *Server) itemsOf(req *api.Submit, by Peer, amount func(sqlite.Amount) error) (items []handed,
+	err error) {
 	n := len(req.Tasks) + len(req.Workflows)
 	switch {
 	case req.Key == "" || len(req.Key) > 64:
@@ -99,12 +102,18 @@ func (s *Server) itemsOf(req *api.Submit, by Peer) (items []handed, err error) {
 			"at once", api.MaxTogether, n, req.AtMost)
 	}
 	take := func(h handed, name string, definition []byte) error {
-		if h.sub, err = sqlite.DecodeSubmission(definition); err != nil {
+		if h.sub, err = sqlite.DecodeSubmission(definition, amount); err != nil {
+			if refused := new(api.Error); errors.As(err, &refused) {
+				return err
+			}
 			return invalidf("workflow %q cannot be read: %v; is the server another version of gantry?", name, err)
 		}
 		h.sub.Name = executor.EscapeName(name)
 		items = append(items, h)
-		return s.checkItem(h, by)
+		if err := s.checkItem(h, by); err != nil {
+			return err
+		}
+		return amount(sqlite.Amount{Objects: int(blocksOf(h.sub))})
 	}
 	for _, w := range req.Workflows {
 		if err := take(handed{more: options{Labels: w.Labels}}, w.Name, w.Definition); err != nil {
