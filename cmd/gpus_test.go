@@ -133,6 +133,16 @@ func TestGPUsOfNodes(t *testing.T) {
 		if out, says := shell(runtime, "a"); out != "" || !strings.Contains(says, "the shell has no GPU: until run ") {
 			t.Errorf("%s: while the run is under way the shell sees %q, and says %s", runtime, out, says)
 		}
+		if err := os.Rename(filepath.Join(cdi, "madeup.yaml"), filepath.Join(cdi, "aside")); err != nil {
+			t.Fatal(err)
+		}
+		cliTest{t, dir}.sql("UPDATE runs SET state = 'finished' WHERE name = '" + runtime + "'")
+		if out, says := shell(runtime, "a"); out != "" || !strings.Contains(says, "the shell has no GPU: device ") {
+			t.Errorf("%s: without the GPU the shell sees %q, and says %s", runtime, out, says)
+		}
+		if err := os.Rename(filepath.Join(cdi, "aside"), filepath.Join(cdi, "madeup.yaml")); err != nil {
+			t.Fatal(err)
+		}
 		shares := runtime + "-shares"
 		expect(t, exitOK, nil, append(args, "--name="+shares, "--cdi-dir="+cdi, "--cluster="+at("shares.yaml"),
 			at("shares.makeflow"))...)
@@ -214,8 +224,8 @@ func TestGPUsAreMeasured(t *testing.T) {
 	for _, runtime := range runtimesOf(t) {
 		expect(t, exitTasksFailed, nil, "run", runs, "--runtime="+runtime, "--image=gantry/busybox", "--name="+runtime,
 			"--cdi-dir="+cdi, "--retries=0", filepath.Join(dir, "g.makeflow"))
-		got := textsOf(t, filepath.Join(dir, "runs"), runtime, "SELECT task || ' ' || coalesce(round(gpu_ns / 1.0 / "+
-			"ran_ns, 1), 'no') || ' ' || coalesce(peak_gpu_memory_bytes >> 20, 'no') FROM v_attempts "+
+		got := textsOf(t, filepath.Join(dir, "runs"), runtime, "SELECT task || ' ' || coalesce(round(gpu_ns * 2.0 / "+
+			"ran_ns) / 2, 'no') || ' ' || coalesce(peak_gpu_memory_bytes >> 20, 'no') FROM v_attempts "+
 			"WHERE run = ? ORDER BY 1")
 		if got != "a 1.5 1024 b no no c 0.5 1000" {
 			t.Errorf("%s: tasks used %q", runtime, got)

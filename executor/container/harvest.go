@@ -160,7 +160,7 @@ func (h *harvest) measure() {
 		u.Missing |= planner.CounterIO
 	}
 	u.Applied = limitsOf(final.Limits)
-	busy, memory := h.used.End()
+	busy, memory := h.used.End(c.Finished)
 	u.GPUTime, u.PeakGPUMemory = busy, (*unit.Bytes)(memory)
 	h.x.Usage = *u
 	// On cgroup v1 the kernel's own count vanishes with the group, perhaps before it is read. Then Docker's flag, or

@@ -61,9 +61,7 @@ func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Lif
 	if by := spec.Workflow.By; by != nil {
 		box.user, box.rights = stage.Owner{UID: by.UID, GID: by.GID}, stage.User(*by)
 	}
-	if err := box.findGPUs(info.Settings); err != nil {
-		return exit.With(exit.Host, fmt.Errorf("GPUs of the shell: %w", err))
-	}
+	box.findGPUs(info.Settings)
 	defer box.remove()
 	if err := box.prepare(ctx); err != nil {
 		return exit.With(exit.Host, err)
@@ -131,26 +129,26 @@ type sandbox struct {
 	edits *gpu.Edits // by which it gets them; nil if it has none
 }
 
-// findGPUs finds out how the shell gets the GPUs that the last attempt held. Until the run is over, other tasks may
-// hold them.
-func (b *sandbox) findGPUs(settings []byte) error {
+// findGPUs finds out how the shell gets the GPUs that the last attempt held, or says why it has none. Until the run is
+// over, other tasks may hold them.
+func (b *sandbox) findGPUs(settings []byte) {
 	a := b.life.Last()
 	if a == nil || a.GPUs == "" {
-		return nil
-	}
-	if b.life.RunState == sqlite.Running {
-		fmt.Fprintf(os.Stderr, "the shell has no GPU: until run %s is over, other tasks may hold %s\n", b.life.Run,
-			a.GPUs)
-		return nil
+		return
 	}
 	set := new(Settings)
 	err := json.Unmarshal(settings, set)
+	if b.life.RunState == sqlite.Running {
+		err = fmt.Errorf("until run %s is over, other tasks may hold %s", b.life.Run, a.GPUs)
+	}
 	if err == nil {
 		host := gpu.Open(set.CDI)
 		b.gpus = host.Distinct(strings.Split(a.GPUs, ","))
 		b.edits, err = host.Edits(b.gpus)
 	}
-	return err
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "the shell has no GPU: %v\n", err)
+	}
 }
 
 // gpuFlags are the flags of the docker command for GPUs. Docker itself has to know those with hooks.

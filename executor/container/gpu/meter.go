@@ -66,9 +66,10 @@ func (m *Meter) Begin(names []string) *Use {
 	return u
 }
 
-// End returns for how long kernels ran on the devices, and the most bytes of memory that were used, each added up over
-// the devices. Nil is not measured, as all of a nil Use is.
-func (u *Use) End() (busy *time.Duration, memory *int64) {
+// End ends a use that was over at an instant, by the zero Time now. It returns for how long kernels ran on the devices,
+// and the most bytes of memory that were used, each added up over the devices. Nil is not measured, as all of a nil Use
+// is.
+func (u *Use) End(over time.Time) (busy *time.Duration, memory *int64) {
 	if u == nil {
 		return nil, nil
 	}
@@ -76,10 +77,13 @@ func (u *Use) End() (busy *time.Duration, memory *int64) {
 	defer u.meter.mu.Unlock()
 	u.meter.left = time.Now()
 	delete(u.meter.uses, u)
+	if over.IsZero() {
+		over = time.Now()
+	}
 	busy, memory = new(time.Duration), new(int64)
 	for i := range u.devices {
 		d := &u.devices[i]
-		rest := time.Since(d.last)
+		rest := over.Sub(d.last) // below 0: a sample came later
 		if !d.known || d.gap || rest > mostGap {
 			return nil, nil
 		}
@@ -90,7 +94,7 @@ func (u *Use) End() (busy *time.Duration, memory *int64) {
 			memory = nil
 		}
 		if busy != nil {
-			*busy += d.busy + rest*time.Duration(d.load)/100
+			*busy += max(0, d.busy+rest*time.Duration(d.load)/100)
 		}
 		if memory != nil {
 			*memory += d.memory

@@ -22,6 +22,7 @@ func TestGapsBetweenSamples(t *testing.T) {
 		{[]time.Duration{1 * s, 2 * s}, 3 * s, 500 * time.Millisecond, 2},
 		{[]time.Duration{50 * time.Millisecond, 2 * s}, 2 * s, 400 * time.Millisecond, 2},
 		{[]time.Duration{10 * s, 20 * s}, 30 * s, 5 * s, 2},
+		{[]time.Duration{1 * s, 2 * s, 4 * s}, 3 * s, 600 * time.Millisecond, 3},
 		{[]time.Duration{11 * s, 12 * s}, 13 * s, -1, 0},
 		{[]time.Duration{1 * s, 12 * s, 13 * s}, 13 * s, -1, 0},
 		{[]time.Duration{1 * s}, 12 * s, -1, 0},
@@ -36,7 +37,7 @@ func TestGapsBetweenSamples(t *testing.T) {
 				m.sample(time.Now(), strings.Split(fmt.Sprintf("GPU-a, 0, %d, %d", 10*(i+1), i+1), ","))
 			}
 			time.Sleep(c.end - time.Since(began))
-			busy, memory := u.End()
+			busy, memory := u.End(began.Add(c.end))
 			if (busy == nil) != (c.busy < 0) || busy != nil && (*busy != c.busy || *memory>>20 != c.mib) {
 				t.Errorf("samples at %v: %v, %v, want %v, %d MiB", c.at, busy, memory, c.busy, c.mib)
 			}

@@ -47,7 +47,7 @@ func told(m *gpu.Meter, dir string, names ...string) string {
 	for until := began.Add(10 * time.Second); len(lines(dir, "told")) < before+5 && time.Now().Before(until); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	busy, memory := u.End()
+	busy, memory := u.End(time.Time{})
 	text := "time not measured"
 	if busy != nil {
 		text = fmt.Sprintf("busy %.0f %%", 100*busy.Seconds()/time.Since(began).Seconds())
@@ -119,14 +119,14 @@ func TestNvidiaSmiMayFail(t *testing.T) {
 			m := gpu.NewMeter(ctx)
 			u := m.Begin([]string{"nvidia.com/gpu=0"})
 			eventually(t, "it starts", func() bool { return len(lines(dir, "started")) == 1 })
-			if busy, memory := u.End(); busy != nil || memory != nil {
+			if busy, memory := u.End(time.Time{}); busy != nil || memory != nil {
 				t.Errorf("it measured %v, %v", busy, memory)
 			}
 			if name == "hangs" || name == "deaf" {
 				end()
 			} else {
 				eventually(t, "it starts again", func() bool {
-					m.Begin(nil).End()
+					m.Begin(nil).End(time.Time{})
 					return len(lines(dir, "started")) > 1
 				})
 			}
@@ -142,7 +142,7 @@ func TestNvidiaSmiMayFail(t *testing.T) {
 func TestWithoutNvidiaSmiNothingIsMeasured(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	u := gpu.NewMeter(t.Context()).Begin([]string{"nvidia.com/gpu=0"})
-	if busy, memory := u.End(); busy != nil || memory != nil {
+	if busy, memory := u.End(time.Time{}); busy != nil || memory != nil {
 		t.Errorf("it measured %v, %v", busy, memory)
 	}
 }
