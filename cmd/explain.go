@@ -136,7 +136,7 @@ func programText(l *sqlite.Life) string {
 		text += "  runs in " + shown.Line(term.ImageName(l.Image, l.Digest)) + "\n"
 	}
 	if l.Command != "" {
-		text = "  command: " + shown.Under(l.Command, "    ") + "\n"
+		text += "  command: " + shown.Under(l.Command, "    ") + "\n"
 	}
 	for i, files := range [][]string{l.Inputs, l.Outputs} {
 		if len(files) > 0 {
