@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gantry/cmd/api"
+	"gantry/sqlite"
 )
 
 // task hands in one task and returns its number.
@@ -56,6 +57,16 @@ func TestSingleTasksComeAfterOthers(t *testing.T) {
 	expect(t, exitOK, nil, "cancel", "--dir", dir, id)
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
+	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for bytes, want := range map[int]int{20 << 10: 4, 10: 0} { // those with long options take long to read
+		if all, err := db.SingleTasks(t.Context(), os.Getuid(), 100, bytes); err != nil || len(all) != want {
+			t.Errorf("%d tasks with options of %d bytes are read, want %d (%v)", len(all), bytes, want, err)
+		}
+	}
 }
 
 // What was acknowledged before a kill runs once after it, in the order of the dependencies, on what earlier tasks

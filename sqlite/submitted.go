@@ -289,11 +289,13 @@ type SingleTask struct {
 	Ran     time.Duration
 }
 
-// SingleTasks returns the latest of a user in all runs, at most that many, the newest first.
-func (db *DB) SingleTasks(ctx context.Context, uid, most int) ([]SingleTask, error) {
+// SingleTasks returns the latest of a user in all runs, at most that many, the newest first, without those
+// whose options have more bytes.
+func (db *DB) SingleTasks(ctx context.Context, uid, most, bytes int) ([]SingleTask, error) {
 	return RowsOf[SingleTask](ctx, db, "SELECT s.options, t.kind, a.ran_ns FROM submitted s "+
 		"JOIN tasks t ON t.run = s.run AND t.task = s.task JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
-		"WHERE s.uid = ? AND s.kind = 'task' AND a.outcome = 'ok' ORDER BY s.id DESC LIMIT ?", uid, most)
+		"WHERE s.uid = ? AND s.kind = 'task' AND a.outcome = 'ok' AND "+
+		"octet_length(s.options) <= ? ORDER BY s.id DESC LIMIT ?", uid, bytes, most)
 }
 
 // ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end,

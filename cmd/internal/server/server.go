@@ -102,7 +102,7 @@ type Server struct {
 	holders   map[string]int        // submissions that are not over, by the key of their secrets
 	underWay  map[int]sqlite.Amount // requests that hand in work, by user
 
-	tails map[int]tails // by user; guarded by entering
+	tails map[int]tails // by user; guarded by mu
 }
 
 // entry is a submission that is not over.

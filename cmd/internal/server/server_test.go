@@ -15,6 +15,8 @@ import (
 	"gantry/cmd/api"
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // Who asks for what panics gets an answer at once, and the operator gets what was asked and where it failed. The server
@@ -172,5 +174,50 @@ func TestWhatAUserHandsInAtOnceIsBounded(t *testing.T) {
 	defer done()
 	if _, err := readWork(r, take); !errors.As(err, &refused) || refused.Code != api.Invalid {
 		t.Errorf("a request of three million workflows: %v", err)
+	}
+}
+
+// Ten thousand tasks may come after the same ten thousand: each of those is looked up once, and no more than that, and
+// files are not looked for among the results of all of them.
+func TestDependenciesOfARequestAreBounded(t *testing.T) {
+	s, by := New(Config{}), Peer{UID: 1} // without a log: who asks that panics
+	known := &earlier{outcomes: map[int64]*sqlite.Outcome{}}
+	var after []executor.Dependency
+	for id := range int64(api.MaxTogether) {
+		o := &sqlite.Outcome{Submitted: sqlite.Submitted{ID: id, UID: 1, State: "running"}}
+		known.outcomes[id], after = o, append(after, executor.Dependency{ID: id})
+	}
+	sub := &executor.Submission{Sources: make([]executor.Source, 5), Workflow: &trace.Workflow{}}
+	refused := new(api.Error)
+	for i := range 3 {
+		left, err := s.dependencies(t.Context(), after, sub, by, known)
+		if i < 2 && (err != nil || len(left) != len(after)) {
+			t.Errorf("%d are left, %v", len(left), err)
+		} else if i == 2 && (!errors.As(err, &refused) || refused.Code != api.Invalid) {
+			t.Errorf("files are looked for %d times: %v", known.lookups, err)
+		}
+	}
+	_, err := s.dependencies(t.Context(), []executor.Dependency{{ID: 1 << 40}}, &executor.Submission{}, by,
+		&earlier{outcomes: known.outcomes})
+	if !errors.As(err, &refused) || refused.Code != api.Invalid {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+// What earlier tasks tell is read while nobody else waits, and not again at once.
+func TestTailsAreReadOutsideOfTheLock(t *testing.T) {
+	s, by := New(Config{}), Peer{UID: 1} // without a log: who asks that panics
+	k := kind{"w", "k"}
+	s.tails[1] = tails{time.Now(), map[kind]time.Duration{k: time.Hour}}
+	s.entering.Lock()
+	defer s.entering.Unlock()
+	h := handed{single: true, more: options{Workflow: "w", Reads: []string{"/x"}},
+		sub: &executor.Submission{Workflow: &trace.Workflow{Tasks: []trace.Task{{ID: "a", Kind: "k"}}}}}
+	if got := s.tailsFor(t.Context(), []handed{h}, by); got[k] != time.Hour {
+		t.Errorf("it learns %v", got)
+	}
+	h.more.Reads = nil
+	if got := s.tailsFor(t.Context(), []handed{h}, by); got != nil {
+		t.Errorf("it learns %v, which no task needs", got)
 	}
 }

@@ -45,12 +45,14 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		return nil, err
 	}
 	tasks := map[string]int{} // by tenant
+	known := &earlier{outcomes: map[int64]*sqlite.Outcome{}}
 	for i := range items {
-		if err := s.possible(ctx, &items[i], by); err != nil {
+		if err := s.possible(ctx, &items[i], by, known); err != nil {
 			return nil, err
 		}
 		tasks[items[i].sub.Tenant] += len(items[i].sub.Workflow.Tasks)
 	}
+	tails := s.tailsFor(ctx, items, by)
 	s.entering.Lock()
 	defer s.entering.Unlock()
 	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil { // meanwhile
@@ -76,7 +78,9 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 			more.Key = keyOf(sub, by)
 			sub.Joins = &executor.Join{Key: more.Key, After: more.After, AtMost: more.AtMost}
 			rows[i].Name, rows[i].Kind = sub.Workflow.Tasks[0].ID, sqlite.KindTask
-			s.tail(ctx, sub, more, by)
+			if t := &sub.Workflow.Tasks[0]; items[i].wantsTail() {
+				t.Tail = tails[kind{more.Workflow, t.Kind}]
+			}
 		}
 		rows[i].Arrival, rows[i].Options = sub.At, more.text()
 		if rows[i].Definition, err = sqlite.EncodeSubmission(sub); err != nil {
@@ -160,7 +164,7 @@ func (s *Server) checkItem(h handed, by Peer) error {
 
 // possible refuses a submission that cannot run here as things are. Input files of a single task may be written by
 // others.
-func (s *Server) possible(ctx context.Context, h *handed, by Peer) (err error) {
+func (s *Server) possible(ctx context.Context, h *handed, by Peer, known *earlier) (err error) {
 	if h.sub.RejectLate && !s.Deadlines(s.policy()) {
 		return invalidf("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo",
 			s.policy())
@@ -168,7 +172,7 @@ func (s *Server) possible(ctx context.Context, h *handed, by Peer) (err error) {
 	if !h.single {
 		return s.Check(ctx, h.sub, by)
 	}
-	if h.more.After, err = s.dependencies(ctx, h.more.After, h.sub, by); err != nil {
+	if h.more.After, err = s.dependencies(ctx, h.more.After, h.sub, by, known); err != nil {
 		return err
 	}
 	trial, w := *h.sub, *h.sub.Workflow
@@ -339,15 +343,50 @@ func userName(uid int) string {
 	return u.Username
 }
 
+// earlier are submissions that those of a request come after.
+type earlier struct {
+	outcomes map[int64]*sqlite.Outcome
+	lookups  int // of files among their results
+}
+
+// mostLookups bounds the files that are looked for among the results of earlier submissions, now or by the engine.
+const mostLookups = 100_000
+
+// outcome is how an earlier submission stands. Tasks of one request often come after the same ones.
+func (k *earlier) outcome(ctx context.Context, db *sqlite.DB, id int64) (*sqlite.Outcome, error) {
+	if o := k.outcomes[id]; o != nil {
+		return o, nil
+	}
+	if len(k.outcomes) >= api.MaxTogether {
+		return nil, invalidf("the tasks of one request may come after %d others: hand in fewer at once",
+			api.MaxTogether)
+	}
+	o, err := db.Outcome(ctx, id)
+	if err == nil {
+		k.outcomes[id] = o
+	}
+	return o, err
+}
+
 // dependencies says which of the submissions that a task comes after are still to be waited for. Input files that the
 // others left are found here.
-func (s *Server) dependencies(ctx context.Context, after []executor.Dependency, sub *executor.Submission, by Peer) (
-	left []executor.Dependency, err error) {
+func (s *Server) dependencies(ctx context.Context, after []executor.Dependency, sub *executor.Submission, by Peer,
+	known *earlier) (left []executor.Dependency, err error) {
 	if len(after) > api.MaxTogether {
 		return nil, invalidf("a task may come after %d others, not %d", api.MaxTogether, len(after))
 	}
+	for i := range sub.Sources {
+		if sub.Sources[i].Path == "" {
+			known.lookups += len(after)
+		}
+	}
+	if known.lookups > mostLookups {
+		return nil, invalidf("gantry would look for files of this request %d times among results of earlier tasks, "+
+			"and does so %d times at most: hand in fewer tasks at once, or tasks with fewer files or --after",
+			known.lookups, mostLookups)
+	}
 	for _, d := range after {
-		o, err := s.DB.Outcome(ctx, d.ID)
+		o, err := known.outcome(ctx, s.DB, d.ID)
 		unknown := new(sqlite.UnknownSubmissionError)
 		switch {
 		case errors.As(err, &unknown):

@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"gantry/cmd/api"
-	"gantry/executor"
 	"gantry/sqlite"
 )
 
 const (
 	mostEarlier = 2000            // single tasks of a user that tails are learned from: the latest
+	mostOptions = 20 << 10        // bytes of the options of one: those with thousands of dependencies have more
 	relearn     = 5 * time.Second // after which they are learned again
 	deepest     = 6               // directories above a path that are looked for among those that tasks write
 )
@@ -22,30 +23,47 @@ const (
 // pipeline has the kinds of tasks of the last one: their graph, with mean runtimes, has their upward ranks.
 type tails struct {
 	learned time.Time
-	after   map[kind]time.Duration
+	after   map[kind]time.Duration // never changed
 }
 
 // kind is a kind of tasks of a user's workflow.
 type kind struct{ workflow, name string }
 
-// tail gives a single task the tail of its kind, unless its user gave it one. A fault of the log is no reason to refuse
-// a task: it is ranked by itself then.
-func (s *Server) tail(ctx context.Context, sub *executor.Submission, more *options, by Peer) {
-	task := &sub.Workflow.Tasks[0]
-	if task.Tail > 0 || len(more.Reads)+len(more.Writes) == 0 {
-		return
+// tailsFor returns the tails of the kinds of a user's tasks, if any of these submissions needs one. They are read
+// without a lock: the submissions of others do not wait. A fault of the log is no reason to refuse a task: it is ranked
+// by itself then.
+func (s *Server) tailsFor(ctx context.Context, items []handed, by Peer) map[kind]time.Duration {
+	if !slices.ContainsFunc(items, func(h handed) bool { return h.wantsTail() }) {
+		return nil
 	}
+	now := time.Now()
+	s.mu.Lock()
 	known := s.tails[by.UID]
-	if now := time.Now(); now.Sub(known.learned) > relearn {
-		earlier, err := s.DB.SingleTasks(ctx, by.UID, mostEarlier)
-		if err == nil {
-			known = tails{now, afterKinds(earlier)}
-			s.tails[by.UID] = known
-		} else if ctx.Err() == nil {
+	fresh := now.Sub(known.learned) <= relearn
+	if !fresh {
+		s.tails[by.UID] = tails{now, known.after} // requests meanwhile do not read them, too
+	}
+	s.mu.Unlock()
+	if fresh {
+		return known.after
+	}
+	tasks, err := s.DB.SingleTasks(ctx, by.UID, mostEarlier, mostOptions)
+	if err != nil {
+		if ctx.Err() == nil {
 			s.Fault(fmt.Sprintf("earlier tasks: %v: tasks are ranked without those to come", err))
 		}
+		return known.after
 	}
-	task.Tail = known.after[kind{more.Workflow, task.Kind}]
+	after := afterKinds(tasks)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tails[by.UID] = tails{now, after}
+	return after
+}
+
+// wantsTail reports whether it is a single task whose tail can be known and was not given by its user.
+func (h *handed) wantsTail() bool {
+	return h.single && h.sub.Workflow.Tasks[0].Tail == 0 && len(h.more.Reads)+len(h.more.Writes) > 0
 }
 
 // checkPaths refuses more or longer paths than gantry's own clients send.
