@@ -73,7 +73,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	s.Engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s.Dir, s.Set.Scratch, s.Log, s.View)
 	s.Prediction = s.prediction(&s.opts, s.Name, 0)
 	s.View.Silence(len(corrected) > 0) // earlier failures are known
-	specs, err := s.readBack(ctx)
+	images, err := s.readBack(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	if err != nil {
 		return err
 	}
-	s.wantRest(s.Engine, specs)
+	s.wantRest(s.Engine, images)
 	if p := s.Prediction; p != nil && p.follower != nil {
 		p.follower.coming = slices.Clone(s.Engine.Arrivals)
 	}
@@ -148,17 +148,18 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	return s.drive(ctx)
 }
 
-// readBack reads the events of the run from its log. It returns the tasks that they admit; of a server, which forgets
-// workflows that have ended, none.
-func (s *Session) readBack(ctx context.Context) (specs []*executor.TaskSpec, err error) {
+// readBack reads the events of the run from its log. It returns the tasks that they admit, by image; of a server, which
+// forgets workflows that have ended, none.
+func (s *Session) readBack(ctx context.Context) (images map[string][]planner.TaskID, err error) {
+	images = map[string][]planner.TaskID{}
 	err = s.Log.Replay(ctx, func(e planner.Event, a *executor.Admission) error {
 		b := executor.Batch{Events: []planner.Event{e}}
 		if a != nil {
 			b.Admissions = []*executor.Admission{a}
-			if s.opts.Server == nil {
-				specs = append(specs, a.Tasks...)
-			}
-			for _, t := range a.Tasks {
+			for i, t := range a.Tasks {
+				if s.opts.Server == nil && t.Image != "" {
+					images[t.Image] = append(images[t.Image], a.Arrived.Tasks[i].ID)
+				}
 				s.emulated = s.emulated || len(t.Command) == 0
 			}
 		}
@@ -171,23 +172,23 @@ func (s *Session) readBack(ctx context.Context) (specs []*executor.TaskSpec, err
 	if err != nil {
 		return nil, exit.With(exit.Internal, err)
 	}
-	return specs, nil
+	return images, nil
 }
 
 // wantRest notes the images of the tasks that are still to run.
-func (w *work) wantRest(e *executor.Engine, specs []*executor.TaskSpec) {
+func (w *work) wantRest(e *executor.Engine, images map[string][]planner.TaskID) {
 	v := e.Planner.View()
-	want := func(spec *executor.TaskSpec, t planner.TaskID) {
-		if spec != nil && spec.Image != "" && v.Phase(t) != planner.Done {
-			w.Want(spec.Image)
+	open := func(t planner.TaskID) bool { return v.Phase(t) != planner.Done }
+	for image, tasks := range images {
+		if slices.ContainsFunc(tasks, open) {
+			w.Want(image)
 		}
 	}
-	for t, spec := range specs {
-		want(spec, planner.TaskID(t))
-	}
-	for _, flow := range v.Present() {
+	for _, flow := range v.Present() { // of a server, too
 		for t := range v.All(flow) {
-			want(e.Spec(t), t)
+			if spec := e.Spec(t); spec != nil && spec.Image != "" && open(t) {
+				w.Want(spec.Image)
+			}
 		}
 	}
 }
