@@ -97,6 +97,13 @@ func (db *DB) Name(ctx context.Context, id int64) error {
 	return err
 }
 
+// shownSettings are the settings of a run that its submissions may see: those that plan them. The others are the
+// operator's, such as variables, directories and commands of the host.
+const shownSettings = `'policy', 'seed', 'time_scale', 'size_scale', 'image', 'tokens', 'needs', 'gpus', 'emulate',
+	'fit', 'strict', 'fail_fast', 'reject_late', 'startup_ns', 'startup_given', 'host_model', 'noise', 'enforce_walltime',
+	'charge_planning', 'grace_ns', 'starts', 'ahead', 'max_output_bytes', 'disk_bytes', 'tmp_bytes', 'reuse',
+	'scratch', 'retries', 'errors', 'estimator', 'predict_memory', 'count', 'cluster', 'runtime', 'serve'`
+
 // fill copies the rows of a submission from another log. No statement looks at more of that than the submission has:
 // all is found by number, and by indexes.
 func (db *DB) fill(from string, s *Submitted) error {
@@ -132,7 +139,7 @@ func (db *DB) fill(from string, s *Submitted) error {
 		workflow := fmt.Sprintf("WHERE run = ?1 AND workflow = %d", s.Workflow)
 		notes := "INDEXED BY notes_by_workflow " + workflow
 		copyRows("WHERE id = ?1", "runs")
-		copyRows("WHERE run = ?1", "nodes", "images", "policies")
+		copyRows("WHERE run = ?1", "nodes", "policies")
 		copyRows(workflow, "workflows", "workflow_metrics")
 		if task := fmt.Sprint(s.Task); s.Task != planner.None {
 			copyRows(workflow+" AND task = "+task, "submitted")
@@ -144,6 +151,7 @@ func (db *DB) fill(from string, s *Submitted) error {
 			copyRows(notes, "notes")
 		}
 		copyRows(find(db.tasksOf), "tasks")
+		copyRows("WHERE run = ?1 AND image IN (SELECT image FROM main.tasks)", "images")
 		// An attempt that is not the last one of its task did not end well.
 		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.tasks UNION ALL SELECT a.attempt FROM "+
 			"main.tasks t CROSS JOIN whole.attempts a INDEXED BY attempts_not_ok ON a.run = ?1 AND "+
@@ -161,7 +169,9 @@ func (db *DB) fill(from string, s *Submitted) error {
 		if err != nil {
 			return err
 		}
-		return db.exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
+		return db.exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL, command = '[]',
+			settings = iif(settings IS NULL, NULL, (SELECT json_group_object(s.key, json(runs.settings -> s.fullkey))
+				FROM json_each(runs.settings) s WHERE s.key IN (` + shownSettings + `))),
 			counts = (SELECT json_group_object(x.state, x.n) FROM (
 				SELECT t.state, count(*) AS n FROM main.tasks t GROUP BY t.state
 				UNION ALL SELECT 'workflows', 1) x),

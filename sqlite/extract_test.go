@@ -16,7 +16,10 @@ import (
 func TestExtractHasAllOfASubmission(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.sqlite")
 	db := open(t, path, sqlite.Durable)
-	l := logtest.New(t, db, logtest.Info("r"))
+	info := logtest.Info("r")
+	info.Settings = []byte(`{"policy":"heft","env":["KEY=secret"],"cdi_dir":["/root/cdi"],"on_end":"notify",` +
+		`"later":"of the operator, too","cluster":{"nodes":[{"name":"n1"}]},"emulate":true}`)
+	l := logtest.New(t, db, info)
 	for i, name := range []string{"other", "mine", "last"} {
 		at := planner.Time(i) * 10 * logtest.Second
 		first := l.Arrive(at, name, []string{"a", "b"}, [][]int32{nil, {0}})
@@ -42,6 +45,11 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 		"iif(x.value = 7, NULL, x.value - 5) FROM runs, json_each('[7, 9, 10]') x"); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := raw.Exec("UPDATE tasks SET image = iif(task IN (2, 3), 'mine', 'theirs'); " +
+		"INSERT INTO images(run, image, id, platform, size_bytes, source, took_ns) SELECT 1, value, value, '', " +
+		"0, '', 0 FROM json_each('[\"mine\", \"theirs\"]')"); err != nil {
+		t.Fatal(err)
+	}
 	if err := raw.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +68,9 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 		"SELECT count(*) || ' ' || max(at_ns) FROM events":  "1 22000000000",
 		"SELECT group_concat(id) FROM submitted":            "7",
 		"SELECT counts ->> '$.done' FROM runs":              "1",
+		"SELECT command || settings FROM runs": `[]{"policy":"heft","cluster":{"nodes":[{"name":"n1"}]},` +
+			`"emulate":true}`,
+		"SELECT group_concat(image) FROM images": "mine",
 	} {
 		rows, err := one.Query(t.Context(), query)
 		if err != nil {
