@@ -111,6 +111,7 @@ func TestDiskIsLimited(t *testing.T) {
 		{"beyond it, and over at once", "dd if=/dev/zero of=a bs=1M count=6 2>/dev/null", planner.OutOfDisk},
 		{"beyond it, and failed", "dd if=/dev/zero of=a bs=1M count=6 2>/dev/null; exit 3", planner.OutOfDisk},
 		{"many files", "mkdir d; for i in $(seq 1500); do echo $i >d/$i; done; sleep 100", planner.OutOfDisk},
+		{"too deep", "for i in $(seq 200); do mkdir d; cd d; done; sleep 100", planner.OutOfDisk},
 		{"beyond its own", "dd if=/dev/zero of=a bs=1M count=3 2>/dev/null; sleep 100", planner.OutOfDisk},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 
 // DiskUse is how many bytes the files below dir take on disk: holes take none, and a file with several names counts
 // once. It follows no links, as a program may change the directory meanwhile; files that are gone when it looks count
-// nothing.
-func DiskUse(dir string) (bytes int64, err error) {
+// nothing. Beyond a number of files, or too deep, nothing counts, and the error is ErrTooMany.
+func DiskUse(dir string, most int) (bytes int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
@@ -18,7 +18,12 @@ func DiskUse(dir string) (bytes int64, err error) {
 	defer root.Close()
 	type file struct{ device, inode uint64 }
 	seen := map[file]bool{}
-	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+	tooMany := false
+	err = walk(root, ".", most, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, ErrTooMany) {
+			tooMany = true
+			return nil
+		}
 		if err != nil {
 			if path == "." {
 				return err
@@ -42,5 +47,8 @@ func DiskUse(dir string) (bytes int64, err error) {
 		bytes += st.Blocks * 512
 		return nil
 	})
+	if tooMany {
+		err = ErrTooMany
+	}
 	return bytes, err
 }

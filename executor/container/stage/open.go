@@ -160,7 +160,7 @@ func tree(dir string) (size int64, entries []Entry, err error) {
 		return 0, nil, reason(err)
 	}
 	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+	err = walk(root, ".", MostFiles, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, reason(err))
 		}

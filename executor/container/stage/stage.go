@@ -678,8 +678,8 @@ func end(dir, name string) (text string, whole bool, err error) {
 	return string(b[:n]), st.Size() <= mostTail, nil
 }
 
-// Tail is Last in one line, made harmless for terminals; "" if there is nothing to be read. Mask takes out what has to
-// stay secret: it sees whole lines, as the program wrote them, before anything is cut.
+// Tail is Last in one line, made harmless for terminals; "" if there is nothing to be read. Mask takes secrets
+// out: it sees whole lines, as the program wrote them, before anything is cut.
 func Tail(dir, name string, lines int, mask func(string) string) string {
 	text, whole, _ := end(dir, name)
 	if !whole { // the first line may begin within a secret

@@ -214,6 +214,9 @@ func (p *publication) keepLink(root *os.Root, name, at string) error {
 // published. It skips files that the attempt reads.
 func (p *publication) collect(root *os.Root, f *executor.FileSpec, skip map[string]bool) (why string, err error) {
 	found, err := glob(root, f.Name, skip)
+	if errors.Is(err, ErrTooMany) {
+		return "is in a directory with " + err.Error(), nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -241,7 +244,7 @@ func (p *publication) collect(root *os.Root, f *executor.FileSpec, skip map[stri
 // match no slash and no dot that a name begins with; ** matches any directories.
 func glob(root *os.Root, pattern string, skip map[string]bool) (found []string, err error) {
 	taken := "" // a directory that was matched, with a slash
-	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+	err = walk(root, ".", MostFiles, func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || p == ".":
 			return err

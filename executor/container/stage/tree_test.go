@@ -105,6 +105,12 @@ func TestOutputsThatCannotBePublished(t *testing.T) {
 		"below a link": {glob("up/*"), func(work string) error {
 			return errors.Join(os.Remove(work+"/up"), os.Symlink("/etc", work+"/up"))
 		}, "matches no file"},
+		"too deep": {&executor.FileSpec{Name: "d"}, func(work string) error {
+			return os.MkdirAll(work+"/d"+strings.Repeat("/d", 200), 0o755)
+		}, "directories in each other"},
+		"too deep to look for": {glob("**/x"), func(work string) error {
+			return os.MkdirAll(work+strings.Repeat("/d", 200), 0o755)
+		}, "directories in each other"},
 		"pipe": {glob("*"), func(work string) error { return syscall.Mkfifo(work+"/pipe", 0o644) }, "a pipe"},
 	} {
 		t.Run(name, func(t *testing.T) {
