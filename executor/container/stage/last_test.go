@@ -59,3 +59,32 @@ func TestSecretsAreMaskedBeforeAnythingIsCut(t *testing.T) {
 		}
 	}
 }
+
+// Whoever acts for a user has no capability of root's, by which files escape quotas. All others keep theirs.
+func TestRightsOfAUserHaveNoCapabilities(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const none = "CapEff:\t0000000000000000"
+	look := func() string {
+		text, err := os.ReadFile("/proc/thread-self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	u := stage.User{UID: 12345, GID: 12345, Groups: []int{}}
+	u.Do(func() {
+		if text := look(); !strings.Contains(text, none) {
+			t.Errorf("the user has capabilities: %s", text)
+		}
+		u.Do(func() {
+			if text := look(); !strings.Contains(text, none) {
+				t.Errorf("within itself it has others: %s", text)
+			}
+		})
+	})
+	if text := look(); strings.Contains(text, none) {
+		t.Error("root has no capabilities any more")
+	}
+}

@@ -65,9 +65,14 @@ func (u User) become() {
 		panic(fmt.Sprintf("setgroups: %v", e))
 	}
 	_, _ = unix.SetfsgidRetGid(u.GID)
-	_, _ = unix.SetfsuidRetUid(u.UID) // from root to another: the capabilities that override rights on files go, too
+	_, _ = unix.SetfsuidRetUid(u.UID)
 	if now, _ := unix.SetfsuidRetUid(-1); now != u.UID {
 		panic(fmt.Sprintf("setfsuid %d: it is %d", u.UID, now))
+	}
+	// Without capabilities the thread is under quotas, and takes no blocks that are reserved for root.
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		panic(fmt.Sprintf("capset: %v", err))
 	}
 }
 
