@@ -70,17 +70,22 @@ func TestRunsSendSpans(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", strings.Replace(server.URL, "//", "//me:s3cret@", 1)+
 		"/other?key=s3cret")
 	if code, _, errs := invoke(t, run...); code != exitOK || !strings.Contains(errs, "OpenTelemetry: "+
-		strings.TrimPrefix(server.URL, "http://")+"/other answers 400 Bad Request") ||
-		strings.Contains(errs, "s3cret") {
+		strings.TrimPrefix(server.URL, "http://")+" answers 400 Bad Request") ||
+		strings.Contains(errs, "s3cret") || strings.Contains(errs, "other") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	// Neither does a redirection take the headers elsewhere, nor are spans lost without a word.
-	for path, says := range map[string]string{"/moved": "/moved answers 307 Temporary Redirect",
-		"/partly": `/partly has rejected 3 spans: "bad"`} {
+	for path, says := range map[string]string{"/moved": " answers 307 Temporary Redirect",
+		"/partly": ` has rejected 3 spans: "bad"`} {
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+path)
 		if _, _, errs := invoke(t, run...); !strings.Contains(errs, says) {
 			t.Errorf("%s: %s", path, errs)
 		}
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://me:s3cret@127.0.0.1:none/s3cret")
+	if _, _, errs := invoke(t, run...); !strings.Contains(errs, "the address is none") ||
+		strings.Contains(errs, "s3cret") {
+		t.Error(errs)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	if _, _, errs := invoke(t, run...); !strings.Contains(errs, "gantry speaks http/json") {

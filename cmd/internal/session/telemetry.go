@@ -79,8 +79,8 @@ func otel(name string) string {
 
 func post(ctx context.Context, endpoint string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, bytes.NewReader(body))
-	if err != nil {
-		return err
+	if err != nil { // it has the address, which may have a password
+		return errors.New("the address is none: set OTEL_EXPORTER_OTLP_ENDPOINT to http://HOST:PORT or https://HOST")
 	}
 	for _, pair := range strings.Split(otel("HEADERS"), ",") {
 		if key, value, ok := strings.Cut(pair, "="); ok {
@@ -111,10 +111,10 @@ func post(ctx context.Context, endpoint string, body []byte) error {
 	err = json.Unmarshal(text, &partial)
 	switch {
 	case answer.StatusCode/100 != 2:
-		return fmt.Errorf("%s%s answers %s: %.200q", req.URL.Host, req.URL.Path, answer.Status, text)
+		return fmt.Errorf("%s answers %s: %.200q", req.URL.Host, answer.Status, text)
 	case err == nil && strings.Trim(partial.PartialSuccess.RejectedSpans.String(), "0") != "":
-		return fmt.Errorf("%s%s has rejected %s spans: %q", req.URL.Host, req.URL.Path,
-			partial.PartialSuccess.RejectedSpans, partial.PartialSuccess.ErrorMessage)
+		return fmt.Errorf("%s has rejected %s spans: %q", req.URL.Host, partial.PartialSuccess.RejectedSpans,
+			partial.PartialSuccess.ErrorMessage)
 	}
 	return nil
 }
