@@ -99,10 +99,11 @@ func (db *DB) Name(ctx context.Context, id int64) error {
 
 // shownSettings are the settings of a run that its submissions may see: those that plan them. The others are the
 // operator's, such as variables, directories and commands of the host.
-const shownSettings = `'policy', 'seed', 'time_scale', 'size_scale', 'image', 'tokens', 'needs', 'gpus', 'emulate',
-	'fit', 'strict', 'fail_fast', 'reject_late', 'startup_ns', 'startup_given', 'host_model', 'noise', 'enforce_walltime',
-	'charge_planning', 'grace_ns', 'starts', 'ahead', 'max_output_bytes', 'disk_bytes', 'tmp_bytes', 'reuse',
-	'scratch', 'retries', 'errors', 'estimator', 'predict_memory', 'count', 'cluster', 'runtime', 'serve'`
+const shownSettings = `'policy', 'seed', 'time_scale', 'size_scale', 'image', 'tokens', 'needs', 'gpus',
+	'emulate', 'fit', 'strict', 'fail_fast', 'reject_late', 'startup_ns', 'startup_given', 'host_model',
+	'noise', 'enforce_walltime', 'charge_planning', 'grace_ns', 'starts', 'ahead', 'max_output_bytes',
+	'disk_bytes', 'tmp_bytes', 'reuse', 'scratch', 'retries', 'errors', 'estimator', 'predict_memory',
+	'count', 'cluster', 'runtime', 'serve'`
 
 // fill copies the rows of a submission from another log. No statement looks at more of that than the submission has:
 // all is found by number, and by indexes.

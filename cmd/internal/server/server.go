@@ -101,6 +101,9 @@ type Server struct {
 	waiters   map[int64]map[chan struct{}]bool
 	holders   map[string]int        // submissions that are not over, by the key of their secrets
 	underWay  map[int]sqlite.Amount // requests that hand in work, by user
+	connected map[net.Conn]int      // users of connections
+	open      map[int]int           // connections, by user
+	reading   map[int]chan struct{} // a place for each log that is sent, by user
 
 	tails map[int]tails // by user; guarded by mu
 }
@@ -175,7 +178,8 @@ type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, places: map[place]*entry{},
 		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, tails: map[int]tails{},
-		underWay: map[int]sqlite.Amount{}}
+		underWay: map[int]sqlite.Amount{}, connected: map[net.Conn]int{}, open: map[int]int{},
+		reading: map[int]chan struct{}{}}
 	if s.Fault == nil {
 		s.Fault = func(string) {}
 	}
@@ -201,10 +205,12 @@ func New(cfg Config) *Server {
 	handle("POST "+api.Prefix+"/policy", s.setPolicy)
 	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.admit(w, r)
+		readWithin(w, 0)
 		mux.ServeHTTP(w, r)
 	})
 	s.http.ReadHeaderTimeout, s.http.ReadTimeout = 10*time.Second, 5*time.Minute
 	s.http.MaxHeaderBytes = 16 << 10
+	s.http.ConnState = s.count
 	s.http.ErrorLog = log.New(faults(s.Fault), "", 0)
 	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		by, err := peerOf(c)
@@ -217,6 +223,67 @@ func New(cfg Config) *Server {
 }
 
 type peerKey struct{}
+
+// Bounds of each user.
+const (
+	mostOpen    = 1000 // connections
+	mostReading = 2    // logs that are sent at once
+)
+
+// count closes connections that a user has beyond its bound.
+func (s *Server) count(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		by, err := peerOf(c)
+		if err != nil {
+			by.UID = -1 // it is refused whatever it asks
+		}
+		s.connected[c] = by.UID
+		if s.open[by.UID]++; s.open[by.UID] > mostOpen {
+			_ = c.Close()
+		}
+	case http.StateClosed:
+		uid := s.connected[c]
+		delete(s.connected, c)
+		if s.open[uid]--; s.open[uid] == 0 {
+			delete(s.open, uid)
+		}
+	}
+}
+
+// turn waits until a user may read one more log. Done gives the place back; it is nil if the request ends before.
+func (s *Server) turn(ctx context.Context, uid int) (done func()) {
+	s.mu.Lock()
+	places := s.reading[uid]
+	if places == nil {
+		places = make(chan struct{}, mostReading)
+		s.reading[uid] = places
+	}
+	s.mu.Unlock()
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// readWithin lets a client take that long to read the answer; 0 is as long as it likes.
+func readWithin(w http.ResponseWriter, d time.Duration) {
+	at := time.Time{}
+	if d > 0 {
+		at = time.Now().Add(d)
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(at) // tests answer to no connection
+}
+
+// How long clients may take to read answers, and logs.
+const (
+	answerTime = time.Minute
+	logTime    = 5 * time.Minute
+)
 
 // Restore takes in the submissions in the log that are not over, before Serve. It returns those that have not arrived,
 // by arrival.
@@ -382,6 +449,7 @@ func answer(w http.ResponseWriter, status int, out any) {
 	if err != nil {
 		panic(fmt.Errorf("write the answer: %w", err)) // nothing of it is under way
 	}
+	readWithin(w, answerTime)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // a client that is gone asks again

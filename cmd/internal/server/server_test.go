@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -219,5 +220,58 @@ func TestTailsAreReadOutsideOfTheLock(t *testing.T) {
 	h.more.Reads = nil
 	if got := s.tailsFor(t.Context(), []handed{h}, by); got != nil {
 		t.Errorf("it learns %v, which no task needs", got)
+	}
+}
+
+// A user has a bounded number of connections, and others have theirs.
+func TestConnectionsOfAUserAreBounded(t *testing.T) {
+	s, open := New(Config{}), func(c net.Conn) bool { return c.SetDeadline(time.Now()) == nil }
+	var all []net.Conn
+	for range mostOpen + 2 {
+		c, _ := net.Pipe()
+		defer c.Close()
+		s.count(c, http.StateNew)
+		all = append(all, c)
+	}
+	if !open(all[mostOpen-1]) || open(all[mostOpen]) {
+		t.Error("another number of connections is open")
+	}
+	for _, c := range all {
+		s.count(c, http.StateClosed)
+	}
+	if len(s.open)+len(s.connected) > 0 {
+		t.Errorf("at the end %v are open", s.open)
+	}
+}
+
+// deadlined notes until when an answer may be read.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(at time.Time) error {
+	d.until = at
+	return nil
+}
+
+// Clients that do not read their answers hold neither the answers nor a place of others.
+func TestClientsThatDoNotReadAreLeft(t *testing.T) {
+	s, w := New(Config{}), &deadlined{ResponseRecorder: httptest.NewRecorder()}
+	if answer(w, http.StatusOK, 1); time.Until(w.until) <= 0 {
+		t.Error("an answer may take for ever to be read")
+	}
+	for range mostReading {
+		if s.turn(t.Context(), 1) == nil {
+			t.Fatal("there is no place")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if s.turn(ctx, 1) != nil {
+		t.Error("a user reads one log more than it may")
+	}
+	if s.turn(t.Context(), 2) == nil {
+		t.Error("another user waits for it")
 	}
 }

@@ -616,6 +616,11 @@ func (s *Server) sendLog(w http.ResponseWriter, r *http.Request) {
 	}
 	var one *sqlite.DB
 	if err == nil {
+		done := s.turn(r.Context(), by.UID)
+		if done == nil {
+			return
+		}
+		defer done()
 		one, err = s.DB.Extract(r.Context(), id)
 	}
 	if err != nil {
@@ -632,5 +637,6 @@ func (s *Server) sendLog(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
+	readWithin(w, logTime)
 	http.ServeFile(w, r, filepath.Join(dir, sqlite.FileName))
 }
