@@ -380,6 +380,10 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 		l.wants(bob, exitInput, []string{"takes no archives"}, "submit", "--image", archive+file, "--no-prediction",
 			"Makeflow")
 	}
+	for _, image := range []string{"127.0.0.1:1/x", "gantry/no-such-image"} { // root would say how a host answers
+		l.wants(bob, exitInput, []string{"is not on this host, and cannot be had: name another one, or ask root"},
+			"submit", "--image", image, "--no-prediction", "Makeflow")
+	}
 
 	// What changes while gantry looks at it: now hers, now his.
 	stop, stopped := make(chan bool), make(chan bool)

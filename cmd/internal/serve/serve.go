@@ -239,6 +239,10 @@ func (v *Server) admissible(ctx context.Context, sub *executor.Submission, _ ser
 	}
 	if err == nil {
 		err = v.run.FetchWanted(ctx, wanted)
+		if err != nil && sub.By != nil { // the reason would tell about hosts that root alone reaches
+			err = fmt.Errorf("workflow %s: an image of it is not on this host, and cannot be had: name another one, "+
+				"or ask root to pull it", sub.Name)
+		}
 	}
 	if err == nil && v.run.Engine.Reuse != nil {
 		v.hashing.Lock()
