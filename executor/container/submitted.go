@@ -68,19 +68,27 @@ func (s *SubmittedSecrets) Keep(key string, by stage.Owner, values map[string][]
 	return mounts, true, errors.Join(os.Chmod(temporary, 0o711), os.Rename(temporary, dir))
 }
 
-// top makes the directory of all submissions. Others may write beside it, and must not have made it.
+// top makes the directory of all submissions. Others may write beside it. What one of them has put in its place root
+// removes, and again if it is there again.
 func (s *SubmittedSecrets) top() error {
-	if err := os.Mkdir(s.dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	for range 100 {
+		err := os.Mkdir(s.dir, 0o711)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		info, err := os.Lstat(s.dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		} else if err == nil {
+			if sys, ok := info.Sys().(*syscall.Stat_t); ok && info.IsDir() && int(sys.Uid) == os.Geteuid() {
+				return os.Chmod(s.dir, 0o711)
+			}
+		}
+		if os.RemoveAll(s.dir) != nil {
+			break
+		}
 	}
-	info, err := os.Lstat(s.dir)
-	if err != nil {
-		return err
-	}
-	if sys, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(sys.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s is not a directory of the server's: remove it", s.dir)
-	}
-	return os.Chmod(s.dir, 0o711)
+	return fmt.Errorf("%s is not a directory of the server's: remove it", s.dir)
 }
 
 // Drop removes the values below a key. Containers that run still have theirs.

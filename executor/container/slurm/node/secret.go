@@ -46,7 +46,7 @@ func (s *step) keepSecrets() (remove func(), err error) {
 	}
 	dir := secretsOf(s.RunDir) + s.Step
 	remove = func() { _ = os.RemoveAll(dir) }
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil { // no other step has this name
 		return remove, err
 	}
 	for name, value := range secrets.Values {
