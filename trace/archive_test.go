@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 
 	"gantry/trace"
 	"gantry/trace/reader/readertest"
@@ -306,5 +307,47 @@ func TestDamagedParquetIsAFault(t *testing.T) {
 				t.Fatal(i, faults, err)
 			}
 		})
+	}
+}
+
+// A page may claim to be small: it is unpacked up to its claim before the library unpacks all of it.
+func TestPagesHaveNoMoreBytesThanTheyClaim(t *testing.T) {
+	for name, codec := range map[string]compress.Codec{"snappy": &parquet.Snappy, "gzip": &parquet.Gzip,
+		"zstd": &parquet.Zstd, "brotli": &parquet.Brotli} {
+		path := filepath.Join(t.TempDir(), "tasks.parquet")
+		if err := parquet.WriteFile(path, []wtaTask{{ID: 1, Type: strings.Repeat("x", 4000), Workflow: 1}},
+			parquet.Compression(codec)); err != nil {
+			t.Fatal(err)
+		}
+		read := func() []trace.Fault {
+			_, faults, err := trace.OpenArchive(path, nil, trace.ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return faults
+		}
+		if faults := read(); name != "brotli" && len(faults) > 0 {
+			t.Errorf("%s: %v", name, faults)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parquet.OpenFile(bytes.NewReader(text), int64(len(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range f.Metadata().RowGroups[0].Columns { // the size is the second number of a page's header
+			if size := text[f.Metadata().RowGroups[0].Columns[i].MetaData.DataPageOffset+3:]; size[1]&0x80 == 0 &&
+				size[0]&0x80 != 0 && size[1] > 0x20 {
+				copy(size, []byte{0x82, 0x00})
+			}
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if faults := read(); len(faults) != 1 || faults[0].Rule != "bad-archive" {
+			t.Errorf("%s: %v, want a refusal", name, faults)
+		}
 	}
 }

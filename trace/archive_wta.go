@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -165,11 +168,12 @@ func wtaPages(f io.ReaderAt, c *format.ColumnMetaData, most *int64) error {
 			return fmt.Errorf("a page without its header: %w", err)
 		}
 		at += int64(n-in.Reader().(*bytes.Reader).Len()) + int64(page.CompressedPageSize)
-		values := int32(0)
+		values, plain, packed := int32(0), int64(0), true
 		if h := page.DataPageHeader; h.Valid {
 			values = h.V.NumValues
 		} else if h := page.DataPageHeaderV2; h.Valid {
-			values = h.V.NumValues
+			values, packed = h.V.NumValues, !h.V.IsCompressed.Valid || h.V.IsCompressed.V
+			plain = int64(h.V.RepetitionLevelsByteLength) + int64(h.V.DefinitionLevelsByteLength)
 		} else if h := page.DictionaryPageHeader; h.Valid {
 			values = h.V.NumValues
 		}
@@ -178,8 +182,46 @@ func wtaPages(f io.ReaderAt, c *format.ColumnMetaData, most *int64) error {
 			return fmt.Errorf("a page of %d bytes, %d when it is unpacked, and %d values", page.CompressedPageSize,
 				page.UncompressedPageSize, values)
 		}
+		size, claim := int64(page.CompressedPageSize)-plain, int64(page.UncompressedPageSize)-plain
+		if min(plain, size, claim) < 0 {
+			return fmt.Errorf("a page of %d bytes with %d of levels", page.CompressedPageSize, plain)
+		}
+		if packed {
+			if err := wtaUnpacked(io.NewSectionReader(f, at-size, size), c.Codec, claim); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// wtaUnpacked checks that a page has no more bytes than it claims once it is unpacked: the library unpacks all.
+func wtaUnpacked(in io.Reader, codec format.CompressionCodec, claim int64) error {
+	n, err := int64(0), error(nil)
+	switch codec {
+	case format.Uncompressed:
+		return nil
+	case format.Snappy:
+		var size uint64
+		size, err = binary.ReadUvarint(bufio.NewReader(in))
+		n = int64(min(size, math.MaxInt64))
+	case format.Gzip:
+		if in, err = gzip.NewReader(in); err == nil {
+			n, err = io.Copy(io.Discard, io.LimitReader(in, claim+1))
+		}
+	case format.Zstd:
+		var z *zstd.Decoder
+		if z, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true)); err == nil {
+			n, err = io.Copy(io.Discard, io.LimitReader(z, claim+1))
+			z.Close()
+		}
+	default:
+		return fmt.Errorf("pages are compressed by %v: gantry reads snappy, gzip and zstd", codec)
+	}
+	if err == nil && n > claim {
+		err = fmt.Errorf("a page claims %d bytes, and has more when it is unpacked", claim)
+	}
+	return err
 }
 
 // wtaOf takes the values of a row that are known.
