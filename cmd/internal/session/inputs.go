@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -290,6 +291,9 @@ func checkArchives(ctx context.Context, set *Settings, w *trace.Workflow) error 
 // Remote reports whether a file is at an address, and was not fetched yet.
 func Remote(x executor.Source) bool { return x.URL != "" && x.Path == "" }
 
+// spareOfUsers is how much of the disk files that users have fetched leave free.
+const spareOfUsers = 1 << 30
+
 // FetchSources fetches the files that are at addresses, before the run is in the log, and refuses a run whose inputs do
 // not fit on the disk.
 func (p *Planning) FetchSources(ctx context.Context, dir string, subs []executor.Submission) error {
@@ -297,6 +301,9 @@ func (p *Planning) FetchSources(ctx context.Context, dir string, subs []executor
 	show := p.View.Arriving("input file", "fetching")
 	get := &stage.Fetcher{Dir: filepath.Join(dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
 		Begin: func(url string) { show.Begin("fetching " + url) }, Progress: show.Update}
+	if len(subs) == 1 && subs[0].By != nil { // a file that is fetched again is that of the same user
+		get.Dir, get.Spare = filepath.Join(get.Dir, strconv.Itoa(subs[0].By.UID)), spareOfUsers
+	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for i := range subs {

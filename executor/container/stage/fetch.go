@@ -14,6 +14,10 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/trace/shown"
 )
 
 // Fetcher brings files from http(s) addresses to a directory, each address once.
@@ -23,6 +27,7 @@ type Fetcher struct {
 	Begin    func(url string)
 	Progress func(url string, done, total int64) // bytes; total is 0 if the server does not say it
 	Wait     func(ctx context.Context, d time.Duration) error
+	Spare    int64         // bytes of the disk that stay free, if a server sends without end
 	Patience time.Duration // how long a server may send nothing; 0: a minute
 
 	fetched map[string]result
@@ -131,11 +136,12 @@ func (x *Fetcher) save(path, address string, answer *http.Response, heard func()
 		return err
 	}
 	defer os.Remove(f.Name())
-	_, err = io.Copy(&meter{f, 0, func(done int64) {
+	_, err = io.Copy(&meter{f, 0, func(done int64) error {
 		heard()
 		if x.Progress != nil {
 			x.Progress(address, done, max(0, answer.ContentLength))
 		}
+		return x.room(f)
 	}}, answer.Body)
 	if err == nil {
 		err = f.Sync()
@@ -149,16 +155,25 @@ func (x *Fetcher) save(path, address string, answer *http.Response, heard func()
 	return os.Rename(f.Name(), path)
 }
 
+// room refuses more of a file that would take the last of the disk.
+func (x *Fetcher) room(f *os.File) error {
+	var disk unix.Statfs_t
+	if x.Spare == 0 || unix.Fstatfs(int(f.Fd()), &disk) != nil ||
+		float64(disk.Bavail)*float64(disk.Bsize) > float64(x.Spare) {
+		return nil
+	}
+	return fmt.Errorf("%w: less than %s would be free", syscall.ENOSPC, shown.Size(x.Spare))
+}
+
 // meter reports the bytes that were written.
 type meter struct {
 	io.Writer
 	done int64
-	tell func(done int64)
+	tell func(done int64) error
 }
 
 func (m *meter) Write(p []byte) (int, error) {
 	n, err := m.Writer.Write(p)
 	m.done += int64(n)
-	m.tell(m.done)
-	return n, err
+	return n, errors.Join(err, m.tell(m.done))
 }

@@ -2,9 +2,12 @@ package stage_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,5 +30,26 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 	_, err := x.Fetch(t.Context(), server.URL)
 	if err == nil || !strings.Contains(err.Error(), "the server sends nothing for 200ms") || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
+// A server that sends without end fills no disk to the last block, and leaves nothing behind.
+func TestAServerThatSendsWithoutEnd(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range 1 << 10 { // a gigabyte, if nobody stops it
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	x := &stage.Fetcher{Dir: t.TempDir(), Own: func(string) error { return nil }, Spare: 1 << 60,
+		Wait: func(context.Context, time.Duration) error { return nil }}
+	_, err := x.Fetch(t.Context(), server.URL)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("it is fetched: %v", err)
+	}
+	if left, err := os.ReadDir(x.Dir); err != nil || len(left) > 0 {
+		t.Errorf("%v are left (%v)", left, err)
 	}
 }
