@@ -505,7 +505,8 @@ func TestALostJobIsNotRunAgain(t *testing.T) {
 	id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--wrap", "echo try >>tries; sleep 600"))
 	waitForFile(t, filepath.Join(work, "tries"))
 	server.kill()
-	out, err := exec.Command("docker", "ps", "-q", "--no-trunc", "--filter", "label=gantry.run=lost").Output()
+	// The engine may not know yet that the program began.
+	out, err := exec.Command("docker", "ps", "-aq", "--no-trunc", "--filter", "label=gantry.run=lost").Output()
 	if err != nil || len(out) == 0 {
 		t.Fatalf("no container: %v", err)
 	}
