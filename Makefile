@@ -22,7 +22,7 @@ PREFIX ?= /usr/local
 export PREFIX DESTDIR
 # Packages tested at once. Container tests wait for the engine, which leaves a core to a third package.
 PACKAGES ?= 3
-# Packages that start no goroutine: the race detector finds nothing there and takes several times as long. make check tests them.
+# Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
 ALONE := . ./cmd/gantry/debian ./planner/... ./trace ./trace/generate ./trace/jx ./trace/scenario ./trace/shown \
 	./trace/spelling ./cmd/internal/sbatch ./sqlite/report/columns \
 	./executor/experiment/metrics ./executor/sim/hostmodel ./executor/container/evidence \
@@ -46,7 +46,7 @@ AT_LARGE := go test -count=1 -v -timeout 0
 # make check vets.
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
-.PHONY: help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: static help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick figure pages pictures fidelity predictions adversary containers containers-quick emulation-table clean
 
 help: ## list the targets
@@ -64,8 +64,8 @@ endif
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
 	@scripts/demo-slurm
 
-test: go room setup browser registry slurm build images check ## the tests of each landing, container tests included; sets up everything first; SEED
-	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(DRIVERS)
+test: go room setup browser registry slurm build images static ## the tests of each landing, container tests included; sets up everything first; SEED
+	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(DRIVERS) $(SIMULATED) $(ALONE)
 	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./scripts/lint)")
 
 test-long: go room setup browser registry readers slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
@@ -118,7 +118,10 @@ images: setup build ## the images of the examples with real tools (gantry builds
 		$(BUILD_IMAGE) gantry/nextflow bash coreutils procps || \
 		echo "images: without these, tests of examples/mosaic, examples/variants and of Nextflow's scripts are skipped"
 
-check: ## format, vet, staticcheck, types on macOS, dead code, spelling, directions of imports, known vulnerabilities, tests without containers and what they reach
+check: static ## format, vet, staticcheck, types on macOS, dead code, spelling, directions of imports, known vulnerabilities, packages with few own tests
+	@scripts/coverage
+
+static:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
@@ -128,7 +131,6 @@ check: ## format, vet, staticcheck, types on macOS, dead code, spelling, directi
 	@git ls-files | grep -vE '\.(svg|png|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest,ouput
 	go test -count=1 ./scripts/lint
 	@scripts/govulncheck.sh
-	@scripts/coverage
 
 bench: export CGO_CFLAGS = -O2
 bench: build images ## the headline benchmarks, as ratios within one run
