@@ -536,7 +536,8 @@ func (w *Watcher) timers(now time.Time) []Sample {
 			e.next = now.Add(min(probe<<min(e.probes/2, 8), 250*time.Millisecond))
 			continue
 		}
-		if !w.ahead && e.limits == (Limits{}) {
+		if !w.ahead && e.limits == (Limits{}) && e.looks < 3 { // a group may have none
+			e.looks++
 			w.readLimits(e)
 			e.next = now.Add(e.every)
 			continue
