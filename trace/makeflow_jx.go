@@ -238,7 +238,7 @@ func (r *jxReader) resources(to map[string]flowValue, v any, line int) {
 		i := slices.IndexFunc(jxResources, func(x struct{ key, resource string }) bool { return x.key == p.Key })
 		if i < 0 {
 			r.b.faults.Fail("unknown-key", p.Line, "", "unknown resource %q: there are cores, memory, disk, gpus, "+
-				"wall-time and mpi-processes; what the run counts stands in \"needs\"", p.Key)
+				"wall-time and mpi-processes; counted resources stand in \"needs\"", p.Key)
 			continue
 		}
 		text, ok := jx.Text(p.Value)

@@ -213,7 +213,7 @@ func TestDroppedBackslashesAreTold(t *testing.T) {
 	}
 }
 
-// What a run counts is needed by categories and rules in either syntax. Unknown keys of categories are told.
+// Categories and rules need counted resources in either syntax. Unknown keys of categories are told.
 func TestNeedsOfMakeflows(t *testing.T) {
 	for name, text := range map[string]string{
 		"w.makeflow": "a:\n\tx\nCATEGORY=c\nNEEDS=\"licence:2, writer\"\nb:\n\tx\nc:\n@NEEDS=none\n\tx\n",

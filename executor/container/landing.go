@@ -70,18 +70,15 @@ func (s *Spec) Land(volumes []string, look Look) error {
 		}
 	}
 	for i := range mounts {
-		g := &mounts[i]
 		for k := range mounts {
-			m := &mounts[k]
-			if i == k || !g.Given || !inside(m.at, g.at) && !inside(g.at, m.at) || m.Source == "" {
+			outer, inner := &mounts[i], &mounts[k]
+			if i == k || !inside(inner.at, outer.at) || !outer.Given && !inner.Given || outer.Source == "" {
 				continue
 			}
 			// The owner of the outer one chooses the place of the inner one.
-			within := inside(m.at, g.at) && g.own() && (!m.Given || g.ReadOnly && s.Nested && m.own()) ||
-				m.Given && inside(g.at, m.at) && m.own() && m.ReadOnly && s.Nested && g.own()
-			if !within {
-				return refusal("of the mounts at %s and %s one is in the other: mount one elsewhere", g.Target,
-					m.Target)
+			if !outer.Given || !outer.own() || inner.Given && !(s.Nested && outer.ReadOnly && inner.own()) {
+				return refusal("of the mounts at %s and %s one is in the other: mount one elsewhere", outer.Target,
+					inner.Target)
 			}
 		}
 	}
@@ -90,10 +87,8 @@ func (s *Spec) Land(volumes []string, look Look) error {
 		if err != nil {
 			return err
 		}
-		taken := func(m landed) bool { return inside(at, m.at) }
-		if Reserved(at) || slices.ContainsFunc(mounts, taken) || slices.ContainsFunc(system, func(dir string) bool {
-			return inside(at, dir)
-		}) {
+		if Reserved(at) || slices.ContainsFunc(mounts, func(m landed) bool { return inside(at, m.at) }) ||
+			slices.ContainsFunc(system, func(dir string) bool { return inside(at, dir) }) {
 			return refusal("the image declares a volume at %s, where there is a mount", v)
 		}
 	}

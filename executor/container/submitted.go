@@ -68,8 +68,8 @@ func (s *SubmittedSecrets) Keep(key string, by stage.Owner, values map[string][]
 	return mounts, true, errors.Join(os.Chmod(temporary, 0o711), os.Rename(temporary, dir))
 }
 
-// top makes the directory of all submissions. Others may write beside it. What one of them has put in its place root
-// removes, and again if it is there again.
+// top makes the directory of all submissions. Others may write beside it. Root removes a file of theirs in its place,
+// also if it comes again.
 func (s *SubmittedSecrets) top() error {
 	for range 100 {
 		err := os.Mkdir(s.dir, 0o711)

@@ -57,7 +57,7 @@ func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 func TestMRCPRefusesModelsBeyondItsBound(t *testing.T) {
 	for says, before := range map[string]string{
 		"4 tasks (workflows: 1)": "",
-		"4 tasks (workflows: 2)": "B e=5 f=5\n", // what the last model had is running by then
+		"4 tasks (workflows: 2)": "B e=5 f=5\n", // the tasks of the last model run by then
 	} {
 		pol, err := policy.Parse("mrcp-rm:tasks=3")
 		if err != nil {

@@ -181,7 +181,7 @@ func TestWhatAUserHandsInAtOnceIsBounded(t *testing.T) {
 // Ten thousand tasks may come after the same ten thousand: each of those is looked up once, and no more than that, and
 // files are not looked for among the results of all of them.
 func TestDependenciesOfARequestAreBounded(t *testing.T) {
-	s, by := New(Config{}), Peer{UID: 1} // without a log: who asks that panics
+	s, by := New(Config{}), Peer{UID: 1} // without a log, a query of which panics
 	known := &earlier{outcomes: map[int64]*sqlite.Outcome{}}
 	var after []executor.Dependency
 	for id := range int64(api.MaxTogether) {
@@ -205,9 +205,9 @@ func TestDependenciesOfARequestAreBounded(t *testing.T) {
 	}
 }
 
-// What earlier tasks tell is read while nobody else waits, and not again at once.
+// Earlier tasks are read while nobody else waits, and not again at once.
 func TestTailsAreReadOutsideOfTheLock(t *testing.T) {
-	s, by := New(Config{}), Peer{UID: 1} // without a log: who asks that panics
+	s, by := New(Config{}), Peer{UID: 1} // without a log, a query of which panics
 	k := kind{"w", "k"}
 	s.tails[1] = tails{time.Now(), map[kind]time.Duration{k: time.Hour}}
 	s.entering.Lock()

@@ -64,7 +64,7 @@ func TestAFullDiskHidesNoEnd(t *testing.T) {
 	}
 }
 
-// Whoever claims an attempt first has it for ever.
+// The first claim of an attempt holds for ever.
 func TestAClaimIsMadeOnce(t *testing.T) {
 	d := Dir(filepath.Join(t.TempDir(), "a"))
 	if err := d.Make(false); err != nil {
@@ -84,7 +84,7 @@ func TestAClaimIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A container that was started ahead becomes that of an attempt, and its launcher is told what was not known before.
+// A container that was started ahead becomes that of an attempt: its launcher is told the copies and the words.
 func TestAReleaseIsReadAsItWasWritten(t *testing.T) {
 	top := t.TempDir()
 	d, of := Dir(filepath.Join(top, "ahead-1")), Dir(filepath.Join(top, "a7"))

@@ -311,12 +311,7 @@ func TestVolumesOfAnImageBelongToTheAttempt(t *testing.T) {
 	t.Parallel()
 	engine(t)
 	needOCI(t)
-	pull := exec.Command("sh", "-c", `id=$(docker create "$1" none) && docker export "$id"; docker rm "$id" >&2`, "sh",
-		busybox)
-	root, err := pull.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := filesOfBusybox(t)
 	// Entries after the end of the archive would not be read.
 	seeded := packed(t, [2]string{"scratch/ 1777", ""}, [2]string{"scratch/seed 0640", "seed"},
 		[2]string{"scratch/sub/ 0700", ""}, [2]string{"scratch/sub/more", "more"}, [2]string{"scratch/link", "-> seed"})
@@ -363,18 +358,24 @@ func TestAProgramMayKillAllItSees(t *testing.T) {
 	})
 }
 
+// filesOfBusybox is an archive of the files of the image.
+func filesOfBusybox(t *testing.T) []byte {
+	t.Helper()
+	root, err := exec.Command("sh", "-c", `id=$(docker create "$1" none) && docker export "$id"; docker rm "$id" >&2`,
+		"sh", busybox).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
 // An image cannot lead a mount of gantry's, or one of the user's, to another place: its program would begin as root in
 // place of the launcher, or write its own verdict.
 func TestAnImageDoesNotChooseThePlacesOfMounts(t *testing.T) {
 	t.Parallel()
 	engine(t)
 	needOCI(t)
-	pull := exec.Command("sh", "-c", `id=$(docker create "$1" none) && docker export "$id"; docker rm "$id" >&2`, "sh",
-		busybox)
-	root, err := pull.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := filesOfBusybox(t)
 	add := func(entries ...[2]string) []byte {
 		first := packed(t, entries...)
 		return append(first[:len(first)-1024:len(first)-1024], root...)
@@ -392,15 +393,15 @@ func TestAnImageDoesNotChooseThePlacesOfMounts(t *testing.T) {
 			add([2]string{".gantry", "-> /v"}, own), `LABEL a=b`, nil},
 		{"volume for the control directory", "declares a volume at /.gantry/control/publishing",
 			add(), `VOLUME ["/.gantry/control/publishing"]`, nil},
-		{"volume by a link", "declares a volume at /x/control", add([2]string{"x", "-> .gantry"}), `VOLUME ["/x/control"]`,
-			nil},
+		{"volume by a link", "declares a volume at /x/control", add([2]string{"x", "-> .gantry"}),
+			`VOLUME ["/x/control"]`, nil},
 		{"mount by a link", "the mount at /a/.gantry-task hides /.gantry-task", add([2]string{"a", "-> b/../.."},
 			[2]string{"b/", ""}), `LABEL a=b`, []string{"HOST:/a/.gantry-task"}},
 		{"mount in a mount", "one is in the other", add(), `LABEL a=b`, []string{"HOST:/a", "HOST:/a/x/.gantry-task"}},
 		{"mount at the root", "the mount at /a hides /", add([2]string{"a", "-> /"}), `LABEL a=b`,
 			[]string{"HOST:/a"}},
-		{"harmless", "", add([2]string{"run/ 0755", ""}, [2]string{"var/run", "-> ../run"}), `VOLUME ["/var/run/sockets"]`,
-			[]string{"HOST:/var/run/data"}},
+		{"harmless", "", add([2]string{"run/ 0755", ""}, [2]string{"var/run", "-> ../run"}),
+			`VOLUME ["/var/run/sockets"]`, []string{"HOST:/var/run/data"}},
 	} {
 		names := imported(t, c.image, c.changes)
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

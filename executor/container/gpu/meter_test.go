@@ -26,11 +26,11 @@ func fake(t *testing.T, script string) (dir string) {
 	return dir
 }
 
-func eventually(t *testing.T, what string, f func() bool) {
+func eventually(t *testing.T, fault string, f func() bool) {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatal(what)
+			t.Fatal(fault)
 		}
 	}
 }

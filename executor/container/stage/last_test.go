@@ -60,7 +60,7 @@ func TestSecretsAreMaskedBeforeAnythingIsCut(t *testing.T) {
 	}
 }
 
-// Whoever acts for a user has no capability of root's, by which files escape quotas. All others keep theirs.
+// A thread that acts for a user has no capability of root's, by which files escape quotas. All others keep theirs.
 func TestRightsOfAUserHaveNoCapabilities(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

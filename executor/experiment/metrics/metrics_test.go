@@ -325,7 +325,7 @@ func TestBisectionFindsTheBorder(t *testing.T) {
 	}
 }
 
-// Two tenants, two nodes: what each metric of 3DSF says, computed by hand.
+// Two tenants, two nodes: the metrics of 3DSF, computed by hand.
 func TestMetricsOfTenants(t *testing.T) {
 	p := platform(1, 1)
 	for i := range p.Nodes {
