@@ -46,13 +46,20 @@ func TestResourcesOfOnesOwn(t *testing.T) {
 	}
 }
 
-// An export asks for the GPUs and resources that the command line gave the tasks of its run.
+// An export asks for the memory that tasks of its run held, and the GPUs and resources that the command line gave them.
 func TestExportsAskForWhatTasksHeld(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
-		"p.dax":  `<adag name="p"><job id="ID1" name="x" runtime="3"/><job id="ID2" name="x" runtime="3"/></adag>`,
-		"c.yaml": "nodes: [{name: n, cores: 4, memory: 1GB, gpus: 1}]\n"})
+		"p.dax":      `<adag name="p"><job id="ID1" name="x" runtime="3"/><job id="ID2" name="x" runtime="3"/></adag>`,
+		"c.yaml":     "nodes: [{name: n, cores: 4, memory: 1GB, gpus: 1}]\n",
+		"small.yaml": "nodes: [{name: n, cores: 1, memory: 240MB}]\n",
+		"m.json": `{"name": "m", "schemaVersion": "1.4", "workflow": {"tasks": [{"id": "a", "name": "a", ` +
+			`"runtimeInSeconds": 3, "memoryInBytes": 200000000}]}}`})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	runs := "--dir=" + at("runs")
+	for _, x := range [][2]string{{"m.json", "n.json"}, {"n.json", "o.json"}, {"o.json", "p.json"}} {
+		expect(t, exitOK, []string{"makespan 3.00 s"}, "simulate", runs, "--cluster="+at("small.yaml"), at(x[0]))
+		expect(t, exitOK, nil, "export", runs, "--format=wfformat", "-o", at(x[1]))
+	}
 	for _, c := range []struct{ by, again []string }{{[]string{"--gpus=1"}, nil},
 		{[]string{"--resource=l=1", "--need=l"}, []string{"--resource=l=1"}}} {
 		expect(t, exitOK, []string{"makespan 6.00 s"}, append([]string{"simulate", runs, "--cluster=" + at("c.yaml"),

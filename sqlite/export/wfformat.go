@@ -123,7 +123,9 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 			}
 		}
 		if (t.Known | t.Imputed).Has(trace.Memory) {
-			x.MemoryNeeded = r.Memory
+			if x.MemoryNeeded = r.Memory; a.Tasks[i].Emulated() { // an admission adds it again
+				x.MemoryNeeded = max(1, x.MemoryNeeded-executor.EmulatorMemory)
+			}
 		}
 		if r.Node >= 0 && int(r.Node) < len(info.Platform.Nodes) {
 			used[r.Node], x.Machine = true, info.Platform.Nodes[r.Node].Name
