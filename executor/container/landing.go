@@ -20,11 +20,11 @@ type Look func(path string) (link string, found bool, err error)
 // Reserved reports whether a path of a container is gantry's own: no mount goes there through a link, and an engine
 // that can makes the mounts there after all others.
 func Reserved(path string) bool {
-	return inside(path, controlTop) || inside(path, Launcher) || inside(path, TaskProgram)
+	return Inside(path, controlTop) || Inside(path, Launcher) || Inside(path, TaskProgram)
 }
 
-// inside reports whether path is dir, or in it.
-func inside(path, dir string) bool {
+// Inside reports whether path is dir, or in it.
+func Inside(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
@@ -72,7 +72,7 @@ func (s *Spec) Land(volumes []string, look Look) error {
 	for i := range mounts {
 		for k := range mounts {
 			outer, inner := &mounts[i], &mounts[k]
-			if i == k || !inside(inner.at, outer.at) || !outer.Given && !inner.Given || outer.Source == "" {
+			if i == k || !Inside(inner.at, outer.at) || !outer.Given && !inner.Given || outer.Source == "" {
 				continue
 			}
 			// The owner of the outer one chooses the place of the inner one.
@@ -87,8 +87,8 @@ func (s *Spec) Land(volumes []string, look Look) error {
 		if err != nil {
 			return err
 		}
-		if Reserved(at) || slices.ContainsFunc(mounts, func(m landed) bool { return inside(at, m.at) }) ||
-			slices.ContainsFunc(system, func(dir string) bool { return inside(at, dir) }) {
+		if Reserved(at) || slices.ContainsFunc(mounts, func(m landed) bool { return Inside(at, m.at) }) ||
+			slices.ContainsFunc(system, func(dir string) bool { return Inside(at, dir) }) {
 			return refusal("the image declares a volume at %s, where there is a mount", v)
 		}
 	}

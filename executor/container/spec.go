@@ -149,7 +149,7 @@ func (a *place) configure() {
 // hide puts an empty directory of root's over the gantry directory where that lies in a directory that programs see:
 // they see neither the log nor the runs.
 func (a *place) hide(s *Spec, place string) {
-	if top := filepath.Dir(a.r.cfg.Dir); top == place || strings.HasPrefix(top, place+"/") {
+	if top := filepath.Dir(a.r.cfg.Dir); Inside(top, place) {
 		s.Tmpfs[top] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
 	}
 }

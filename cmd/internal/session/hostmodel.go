@@ -14,6 +14,7 @@ import (
 	release "gantry"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
+	"gantry/executor/container"
 	"gantry/executor/sim/calibrate"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
@@ -79,7 +80,7 @@ func fileSystem(dir string) string {
 			continue
 		}
 		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
-		if (dir == at || at == "/" || strings.HasPrefix(dir, at+"/")) && len(at) >= longest {
+		if container.Inside(dir, at) && len(at) >= longest {
 			longest, kind = len(at), types[0]
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/container/stage"
 	"gantry/trace"
 )
@@ -38,7 +39,7 @@ var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)
 // mountTarget refuses paths at which a container can have no directory of the host.
 func mountTarget(to string) error {
 	for _, taken := range []string{"/proc", "/sys", "/dev", "/tmp", "/.gantry", "/.gantry-task", "/run/secrets"} {
-		if to == "/" || !path.IsAbs(to) || to == taken || strings.HasPrefix(to, taken+"/") {
+		if to == "/" || !path.IsAbs(to) || container.Inside(to, taken) {
 			return errors.New("CONTAINER has to be an absolute path, outside of /proc, /sys, /dev, /tmp, /.gantry " +
 				"and /run/secrets")
 		}
@@ -122,7 +123,7 @@ func (s *Settings) Targets() error {
 	for _, m := range s.Mounts {
 		to := executor.ParseMount(m).To
 		for _, was := range seen {
-			if within(to, was) || within(was, to) {
+			if container.Inside(to, was) || container.Inside(was, to) {
 				return exit.Usagef("--mount: the directories at %s and %s are one in the other: mount one "+
 					"elsewhere", was, to)
 			}
@@ -131,9 +132,6 @@ func (s *Settings) Targets() error {
 	}
 	return nil
 }
-
-// within reports whether path is dir, or in it.
-func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
 // Mountable says why containers of a submission to the server of a directory cannot have a mount.
 func Mountable(home string, sub *executor.Submission, text string) error {
@@ -145,9 +143,9 @@ func Mountable(home string, sub *executor.Submission, text string) error {
 		return err
 	case m.InPlace && m.From != m.To:
 		return errors.New("a directory of a job is at its own path")
-	case within(m.From, home), within(m.To, home):
+	case container.Inside(m.From, home), container.Inside(m.To, home):
 		return fmt.Errorf("it is in %s, gantry's own directory", home)
-	case within(home, m.To) && m.From != m.To:
+	case container.Inside(home, m.To) && m.From != m.To:
 		return fmt.Errorf("it hides %s, gantry's own directory", home)
 	case m.InPlace:
 		_, err := rights.Directory(m.From, m.Writable)
