@@ -234,7 +234,7 @@ func TestNeedsOfMakeflows(t *testing.T) {
 		`{"categories": {"c": {"resorces": {}}}, "rules": []}`:             `"resorces" is ignored: did you mean resources?`,
 		`{"categories": {"c": {"network": true}}, "rules": []}`:            `key "network" is ignored`,
 		`{"rules": [{"command": "x", "outputs": ["a"], "needs": 1}]}`:      `"needs" has to be an object`,
-		`{"rules": [{"command": "x", "resources": {"licence": 1}}]}`:       `the run counts stands in "needs"`,
+		`{"rules": [{"command": "x", "resources": {"licence": 1}}]}`:       `counted resources stand in "needs"`,
 		`{"rules": [{"command": "x", "resources": {"cores": 1, "x": 1}}]}`: `unknown resource "x"`,
 	} {
 		if _, faults := flow(t, "w.jx", text, nil); len(faults) != 1 || !strings.Contains(faults[0].Message, says) {
