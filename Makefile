@@ -12,6 +12,8 @@ export CGO_CFLAGS ?= -O1
 # Compiled packages do not depend on the folder then: a fresh clone takes them from the cache.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 FUZZTIME ?= 20s
+# A program under the race detector sleeps for a second before it ends: so do all that tests start.
+export GORACE := atexit_sleep_ms=0
 # The first seed of tests of random instances: 16 bits of the commit, above 16 that count instances.
 SEED ?= $(shell h=$$(git rev-parse --verify -q HEAD 2>/dev/null | cut -c1-4); echo $$((0x$${h:-0} << 16)))
 export GANTRY_TEST_SEED := $(SEED)
