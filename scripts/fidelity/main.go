@@ -117,7 +117,7 @@ func (x *harness) measure() error {
 			}
 		}
 	}
-	return x.late()
+	return nil
 }
 
 // setAside renames the directory if its measurements are of other workflows or another gantry: one page never mixes the

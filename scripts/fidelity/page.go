@@ -153,9 +153,6 @@ func (x *harness) text() (string, error) {
 	table(&b, rows)
 	causes(&b, rows)
 	order(&b, rows)
-	if err := x.lateText(&b); err != nil {
-		return "", err
-	}
 	replays(&b, rows)
 	return b.String(), nil
 }

@@ -89,32 +89,3 @@ func TestWorkflowsFitOnASmallDisk(t *testing.T) {
 		t.Error("workflows differ from call to call")
 	}
 }
-
-func TestThePageComparesEstimates(t *testing.T) {
-	x := measured(t, map[string]float64{"cpu gbf": 3}, map[string]float64{"cpu gbf": 3})
-	for _, r := range []lateRun{
-		{Policy: "wheft", Repetition: 1, Workflows: 6, Late: 4, Makespan: 10},
-		{Policy: "wheft", Repetition: 2, Workflows: 6, Late: 3, Makespan: 11},
-		{Policy: "wheft", Calibrated: true, Repetition: 1, Workflows: 6, Late: 1, Makespan: 10.5, Lateness: 0.25},
-		{Policy: "wheft", Calibrated: true, Repetition: 2, Workflows: 6, Late: 2, Makespan: 12},
-		{Policy: "mows", Calibrated: true, Repetition: 1, Workflows: 6, Late: 2, Makespan: 12}, // alone
-	} {
-		if err := x.parts.Once(t.Context(), r.name(), func() (any, error) { return r, nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := x.text()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"late of 6 |", "| wheft | the constant 150 ms | 4, 3 | 0.00, 0.00 | 10.00, 11.00 |",
-		"| wheft | the host model | 1, 2 | 0.25, 0.00 | 10.50, 12.00 |",
-		"- wheft with the host model: late workflows: fewer; makespan: no further apart than runs"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page does not say %q:\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "- mows with") {
-		t.Error("the page compares with what was not measured")
-	}
-}
