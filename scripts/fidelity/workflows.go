@@ -15,7 +15,7 @@ type workflow struct {
 	name string
 	what string // for the page
 	// One of these: tasks made here, an application that gantry generate knows, or a file of programs.
-	tasks    []task
+	tasks    []calibrate.SampleTask
 	generate []string
 	file     string
 	// sizeScale is the factor by which gantry multiplies sizes of files; 0: 1. Applications have inputs of tens of
@@ -23,24 +23,15 @@ type workflow struct {
 	sizeScale float64
 }
 
-// task is one of a small workflow that is written here.
-type task struct {
-	kind    string
-	seconds float64 // on the fast node
-	cpu     float64 // percent of a core
-	read    int64   // bytes of an input from outside
-	write   int64   // bytes of its output
-	after   []int
-}
-
 const mb = 1_000_000
 
 // level adds n tasks that follow all of after, with runtimes drawn around a mean, and returns their positions.
-func level(to *[]task, r *rand.Rand, kind string, n int, seconds, cpu float64, read, write int64,
+func level(to *[]calibrate.SampleTask, r *rand.Rand, kind string, n int, seconds, cpu float64, read, write int64,
 	after ...int) (at []int) {
 	for range n {
 		at = append(at, len(*to))
-		*to = append(*to, task{kind, seconds * (0.7 + 0.6*r.Float64()), cpu, read, write, after})
+		*to = append(*to, calibrate.SampleTask{Kind: kind, Seconds: seconds * (0.7 + 0.6*r.Float64()), CPU: cpu,
+			Reads: read, Bytes: write, After: after})
 	}
 	return at
 }
@@ -49,7 +40,7 @@ func level(to *[]task, r *rand.Rand, kind string, n int, seconds, cpu float64, r
 // four policies, three times each, all fit into 15 minutes.
 func workflows() []workflow {
 	r := rand.New(rand.NewPCG(17, 17))
-	var cpu, disk, short, long, idle, fan, chain, mixed []task
+	var cpu, disk, short, long, idle, fan, chain, mixed []calibrate.SampleTask
 	level(&cpu, r, "reduce", 1, 0.5, 100, 0, mb/10, level(&cpu, r, "compute", 4, 0.5, 100, mb/10, mb/10)...)
 	level(&disk, r, "merge", 1, 0.3, 20, 0, 10*mb, level(&disk, r, "copy", 3, 0.5, 15, 20*mb, 15*mb)...)
 	level(&short, r, "last", 1, 0.05, 80, 0, 1000, level(&short, r, "short", 10, 0.05, 80, 1000, 1000)...)
@@ -104,17 +95,5 @@ func (w *workflow) write(x *harness) (string, error) {
 		_, err := x.gantry(append(append([]string{"generate"}, w.generate...), "--output", path)...)
 		return path, err
 	}
-	sample, read := calibrate.SampleWorkflow{Name: w.name}, map[*calibrate.SampleTask]int64{}
-	for _, t := range w.tasks {
-		sample.Tasks = append(sample.Tasks, calibrate.SampleTask{Kind: t.kind, Seconds: t.seconds, CPU: t.cpu,
-			Bytes: t.write, After: t.after})
-	}
-	for i := range sample.Tasks {
-		read[&sample.Tasks[i]] = w.tasks[i].read
-	}
-	text, err := sample.WfFormat(20*mb, func(t *calibrate.SampleTask) int64 { return read[t] })
-	if err != nil {
-		return "", err
-	}
-	return path, os.WriteFile(path, text, 0o644)
+	return path, (&calibrate.SampleWorkflow{Name: w.name, Tasks: w.tasks}).Write(path, 20*mb)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -248,7 +249,7 @@ func (d *lotaru) predict(machine, flow, label string, speed float64, runs, there
 // before has the figures of gantry 5f1d06c7: median errors on the same and on other machines, with six and ten runs.
 var before = map[string]string{"6 local": "90.3 %", "6 other": "87.9 %", "10 local": "6.2 %", "10 other": "16.2 %"}
 
-func writeLotaru(w *bytes.Buffer, dir string) error {
+func writeLotaru(_ context.Context, w *bytes.Buffer, dir string) error {
 	d, err := readLotaru(dir)
 	if err != nil {
 		return err

@@ -8,10 +8,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
+
+	"gantry/scripts/measure"
 )
 
 func main() {
@@ -19,30 +22,31 @@ func main() {
 	sizeyDir := flag.String("sizey", os.Getenv("GANTRY_SIZEY"), "clone of github.com/dos-group/sizey")
 	small := flag.String("small", "", "directory for runs in containers")
 	page := flag.String("page", "examples/predict/README.md", "page whose tables are written again")
-	flag.Parse()
-	for _, part := range []struct {
-		heading, dir, needs string
-		write               func(w *bytes.Buffer, dir string) error
-	}{
-		{"## Runtimes: the data of Lotaru", *lotaruDir, "GANTRY_LOTARU, a clone of CRC-FONDA/Lotaru", writeLotaru},
-		{"## Memory: the data of Sizey", *sizeyDir, "GANTRY_SIZEY, a clone of dos-group/sizey", writeSizey},
-		{"## From small runs to the full one", *small, "-small DIR", writeSmall},
-	} {
-		if part.dir == "" {
-			fmt.Printf("skipped %q: give %s\n", part.heading, part.needs)
-			continue
+	measure.Main("predictions", func(ctx context.Context) error {
+		for _, part := range []struct {
+			heading, dir, needs string
+			write               func(ctx context.Context, w *bytes.Buffer, dir string) error
+		}{
+			{"## Runtimes: the data of Lotaru", *lotaruDir, "GANTRY_LOTARU, a clone of CRC-FONDA/Lotaru", writeLotaru},
+			{"## Memory: the data of Sizey", *sizeyDir, "GANTRY_SIZEY, a clone of dos-group/sizey", writeSizey},
+			{"## From small runs to the full one", *small, "-small DIR", writeSmall},
+		} {
+			if part.dir == "" {
+				fmt.Printf("skipped %q: give %s\n", part.heading, part.needs)
+				continue
+			}
+			var text bytes.Buffer
+			err := part.write(ctx, &text, part.dir)
+			if err == nil {
+				err = replace(*page, part.heading, text.String())
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%s\n\n%s\n", part.heading, text.String())
 		}
-		var text bytes.Buffer
-		err := part.write(&text, part.dir)
-		if err == nil {
-			err = replace(*page, part.heading, text.String())
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "predictions:", err)
-			os.Exit(1)
-		}
-		fmt.Printf("%s\n\n%s\n", part.heading, text.String())
-	}
+		return nil
+	})
 }
 
 // replace puts a text between the heading and the next one, or the end of the page.

@@ -8,9 +8,10 @@ import (
 	"gantry/executor"
 	"gantry/executor/sim"
 	"gantry/planner"
-	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
+	"gantry/scripts/measure"
+	"gantry/sqlite"
 	"gantry/trace"
 )
 
@@ -29,20 +30,17 @@ func replay(test []predict.Sample, model *predict.Model, threads int64) (time.Du
 	}
 	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
 	p.Nodes = []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{threads * 1000, 128 << 30, unit.Unlimited}}}
-	pol, err := policy.Parse("gbf")
+	e, err := measure.Engine(&sqlite.RunInfo{Policy: "gbf", Seed: 1, Platform: *p, TimeScale: 1, SizeScale: 1})
 	if err != nil {
 		return 0, err
 	}
-	declared := &predict.Declared{}
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-		Arrivals: []executor.Submission{{Name: "w", Workflow: flow}},
-		Runtime: sim.New(sim.Config{Platform: p, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
-			if int64(test[l.Task].Peak) > l.Hold[unit.Memory] {
-				return planner.OutOfMemory, 1
-			}
-			return planner.OK, 0
-		}})}
+	e.Arrivals = []executor.Submission{{Name: "w", Workflow: flow}}
+	e.Runtime = sim.New(sim.Config{Platform: p, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+		if int64(test[l.Task].Peak) > l.Hold[unit.Memory] {
+			return planner.OutOfMemory, 1
+		}
+		return planner.OK, 0
+	}})
 	if model != nil {
 		e.Admit.Memory = func(kind string, need unit.Vector, reads unit.Bytes) (limit, next unit.Bytes, ok bool) {
 			declared := unit.Bytes(need[unit.Memory])

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -175,7 +176,7 @@ func rules(train, test []predict.Sample) map[string]*bill {
 // former is the MAQ of gantry 5f1d06c7.
 var former = []float64{61.9, 47.4, 34.2, 59.6, 42.2, 33.5}
 
-func writeSizey(w *bytes.Buffer, dir string) error {
+func writeSizey(_ context.Context, w *bytes.Buffer, dir string) error {
 	type row struct {
 		name   string
 		maq    []float64

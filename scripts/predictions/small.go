@@ -3,14 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"gantry/scripts/measure"
 )
 
 // program is a workflow of one real program on three inputs; more joins what comes out.
@@ -106,21 +107,8 @@ type span struct {
 	High     float64 `json:"makespan_high_s"`
 }
 
-func gantryDoes(out any, args ...string) error {
-	cmd := exec.Command("bin/gantry", args...)
-	cmd.Stderr = os.Stderr
-	text, err := cmd.Output()
-	if err == nil && out != nil {
-		err = json.Unmarshal(text, out)
-	}
-	if err != nil {
-		return fmt.Errorf("gantry %s: %w: %s", strings.Join(args, " "), err, text)
-	}
-	return nil
-}
-
 // writeSmall runs each workflow on three samples of its input, predicts two full runs, and does them.
-func writeSmall(w *bytes.Buffer, dir string) error {
+func writeSmall(ctx context.Context, w *bytes.Buffer, dir string) error {
 	home, err := os.MkdirTemp(dir, "gantry-small-")
 	if err != nil {
 		return err
@@ -157,22 +145,22 @@ Sizes of files between programs are not declared.
 			run := append([]string{"run", "--quiet", "--dir", home, "--name", name}, args...)
 			if scale <= 3 {
 				learn = append(learn, "--small", name)
-				if err := gantryDoes(nil, run...); err != nil {
+				if _, err := measure.Built.Run(ctx, run...); err != nil {
 					return err
 				}
 				continue
 			}
-			if err := gantryDoes(nil, learn...); err != nil {
-				return err
-			}
+			_, err = measure.Built.Run(ctx, learn...)
 			var predicted, measured span
 			dry := []string{"run", "--dry-run", "--json", "--estimator", "trained", "--dir", home}
-			err = gantryDoes(&predicted, append(dry, args...)...)
 			if err == nil {
-				err = gantryDoes(nil, run...)
+				err = measure.Built.JSON(ctx, &predicted, append(dry, args...)...)
 			}
 			if err == nil {
-				err = gantryDoes(&measured, "show", "--json", "--dir", home, name)
+				_, err = measure.Built.Run(ctx, run...)
+			}
+			if err == nil {
+				err = measure.Built.JSON(ctx, &measured, "show", "--json", "--dir", home, name)
 			}
 			if err != nil {
 				return err

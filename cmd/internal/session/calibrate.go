@@ -173,16 +173,7 @@ func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*host
 	var busy []float64
 	for _, w := range calibrate.SampleWorkflows(quick) {
 		path := filepath.Join(home, w.Name+".json")
-		text, err := w.WfFormat(10_000_000, func(t *calibrate.SampleTask) int64 {
-			if len(t.After) > 0 {
-				return 0
-			}
-			return t.Bytes
-		})
-		if err == nil {
-			err = os.WriteFile(path, text, 0o600)
-		}
-		if err != nil {
+		if err := w.Write(path, 10_000_000); err != nil {
 			return exit.With(exit.Host, err)
 		}
 		busy = append(busy, calibrate.Others(ctx, EngineCPU))

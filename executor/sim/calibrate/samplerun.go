@@ -2,14 +2,16 @@ package calibrate
 
 import (
 	"cmp"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"time"
 
 	"gantry/executor/sim/hostmodel"
+	"gantry/trace"
 )
 
 // SampleTask is a task of a workflow that calibration runs as users run theirs.
@@ -17,8 +19,9 @@ type SampleTask struct {
 	Kind    string
 	Seconds float64 // on a node of speed 1
 	CPU     float64 // percent of a core
-	Bytes   int64   // of its output, and of an input from outside if it has no parents
+	Bytes   int64   // of its output
 	After   []int   // positions of its parents
+	Reads   int64   // of a file from outside; 0: it has none
 }
 
 // SampleWorkflow is a workflow of calibration, and the policy that it runs under.
@@ -30,24 +33,30 @@ type SampleWorkflow struct {
 // SampleWorkflows are small, and of several shapes: containers start alone and beside others that start, run and end,
 // ahead and not, for guesses that are right and wrong. Each takes one to two seconds on two cores.
 func SampleWorkflows(quick bool) []SampleWorkflow {
+	one := func(kind string, seconds, cpu float64, bytes int64, after ...int) SampleTask {
+		t := SampleTask{kind, seconds, cpu, bytes, after, 0}
+		if len(after) == 0 {
+			t.Reads = bytes
+		}
+		return t
+	}
 	burst := []SampleTask{}
 	for i := range 7 {
-		burst = append(burst, SampleTask{"burst", 0.06 + 0.02*float64(i%4), 60, 2000, nil})
+		burst = append(burst, one("burst", 0.06+0.02*float64(i%4), 60, 2000))
 	}
 	all := []SampleWorkflow{
 		{"burst", "gbf", burst},
-		{"chain", "heft", []SampleTask{{"link", 0.25, 50, 50_000, nil}, {"link", 0.3, 90, 50_000, []int{0}},
-			{"link", 0.2, 20, 50_000, []int{1}}}},
-		{"fork", "cpp", []SampleTask{{"split", 0.2, 80, 500_000, nil}, {"part", 0.25, 70, 50_000, []int{0}},
-			{"part", 0.35, 70, 50_000, []int{0}}, {"part", 0.2, 70, 50_000, []int{0}},
-			{"part", 0.3, 70, 50_000, []int{0}}, {"join", 0.15, 80, 50_000, []int{1, 2, 3, 4}}}},
-		{"uneven", "gbf", []SampleTask{{"long", 0.8, 100, 1_000_000, nil}, {"little", 0.15, 40, 1000, nil},
-			{"little", 0.1, 90, 1000, nil}, {"little", 0.2, 10, 1000, nil}}},
-		{"ladder", "mows", []SampleTask{{"left", 0.3, 90, 5_000_000, nil}, {"right", 0.3, 5, 5_000_000, nil},
-			{"left", 0.25, 60, 100_000, []int{0}}, {"right", 0.2, 60, 100_000, []int{1}},
-			{"last", 0.1, 90, 1000, []int{2, 3}}}},
-		{"pair", "heft", []SampleTask{{"first", 0.1, 90, 100_000, nil}, {"one", 0.4, 90, 100_000, []int{0}},
-			{"other", 0.3, 90, 100_000, []int{0}}}},
+		{"chain", "heft", []SampleTask{one("link", 0.25, 50, 50_000), one("link", 0.3, 90, 50_000, 0),
+			one("link", 0.2, 20, 50_000, 1)}},
+		{"fork", "cpp", []SampleTask{one("split", 0.2, 80, 500_000), one("part", 0.25, 70, 50_000, 0),
+			one("part", 0.35, 70, 50_000, 0), one("part", 0.2, 70, 50_000, 0), one("part", 0.3, 70, 50_000, 0),
+			one("join", 0.15, 80, 50_000, 1, 2, 3, 4)}},
+		{"uneven", "gbf", []SampleTask{one("long", 0.8, 100, 1_000_000), one("little", 0.15, 40, 1000),
+			one("little", 0.1, 90, 1000), one("little", 0.2, 10, 1000)}},
+		{"ladder", "mows", []SampleTask{one("left", 0.3, 90, 5_000_000), one("right", 0.3, 5, 5_000_000),
+			one("left", 0.25, 60, 100_000, 0), one("right", 0.2, 60, 100_000, 1), one("last", 0.1, 90, 1000, 2, 3)}},
+		{"pair", "heft", []SampleTask{one("first", 0.1, 90, 100_000), one("one", 0.4, 90, 100_000, 0),
+			one("other", 0.3, 90, 100_000, 0)}},
 	}
 	if quick {
 		return all[:3]
@@ -55,40 +64,33 @@ func SampleWorkflows(quick bool) []SampleWorkflow {
 	return append(all, SampleWorkflow{"burst-again", "cpp", burst}, SampleWorkflow{"fork-again", "gbf", all[2].Tasks})
 }
 
-// WfFormat is the workflow as a WfFormat file. Its tasks may hold that many bytes of memory, and read says how many
-// bytes one reads from outside; 0: it has no such file.
-func (w *SampleWorkflow) WfFormat(memory int64, read func(t *SampleTask) int64) ([]byte, error) {
-	type object = map[string]any
-	var tasks, runs, files []object
-	id := func(i int) string { return fmt.Sprintf("%s-%02d", w.Tasks[i].Kind, i) }
-	file := func(name string, size int64) string {
-		files = append(files, object{"id": name, "sizeInBytes": size})
-		return name
+// Write writes the workflow as a WfFormat file. Its tasks may hold that many bytes of memory.
+func (w *SampleWorkflow) Write(path string, memory int64) error {
+	wf := &trace.Workflow{Name: w.Name, Tasks: make([]trace.Task, len(w.Tasks))}
+	file := func(name string, size int64, producer int) []int32 {
+		wf.Files = append(wf.Files, trace.File{Name: name, Size: size, Sized: true, Producer: int32(producer)})
+		return []int32{int32(len(wf.Files) - 1)}
 	}
-	children := make([][]string, len(w.Tasks))
-	for i, t := range w.Tasks {
-		for _, p := range t.After {
-			children[p] = append(children[p], id(i))
+	for i, x := range w.Tasks {
+		t := &wf.Tasks[i]
+		*t = trace.Task{ID: fmt.Sprintf("%s-%02d", x.Kind, i), Name: x.Kind, Retries: -1, Cores: 1, AvgCPU: x.CPU,
+			Runtime: time.Duration(x.Seconds * 1e9), MemoryBytes: memory,
+			Known: trace.Runtime | trace.Cores | trace.AvgCPU | trace.Memory}
+		if x.Reads > 0 {
+			t.Inputs = file(t.ID+".in", x.Reads, -1)
 		}
+		for _, p := range x.After {
+			from := &wf.Tasks[p]
+			from.Children = append(from.Children, int32(i))
+			t.Parents, t.Inputs = append(t.Parents, int32(p)), append(t.Inputs, from.Outputs...)
+		}
+		t.Outputs = file(t.ID+".out", x.Bytes, i)
 	}
-	for i := range w.Tasks {
-		t := &w.Tasks[i]
-		in, parents := []string{}, []string{}
-		if size := read(t); size > 0 {
-			in = append(in, file(id(i)+".in", size))
-		}
-		for _, p := range t.After {
-			in, parents = append(in, id(p)+".out"), append(parents, id(p))
-		}
-		tasks = append(tasks, object{"id": id(i), "name": t.Kind, "parents": parents,
-			"children": append([]string{}, children[i]...), "inputFiles": in,
-			"outputFiles": []string{file(id(i)+".out", t.Bytes)}})
-		runs = append(runs, object{"id": id(i), "runtimeInSeconds": t.Seconds, "coreCount": 1, "avgCPU": t.CPU,
-			"memoryInBytes": memory})
+	f, err := os.Create(path)
+	if err != nil {
+		return err
 	}
-	return json.Marshal(object{"name": w.Name, "schemaVersion": "1.5", "workflow": object{
-		"specification": object{"tasks": tasks, "files": files},
-		"execution":     object{"makespanInSeconds": 0, "executedAt": "unknown", "tasks": runs}}})
+	return errors.Join(trace.WriteWfFormat(f, wf), f.Close())
 }
 
 // Course is how an attempt of a sample run went, really or in a simulation. Instants are since the run began.
