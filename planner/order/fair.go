@@ -14,12 +14,11 @@ import (
 )
 
 // Fair is the ordering of Fair Workflow Prioritization (Ilyushkin and Epema, CCGrid 2018, section III-H): workflows
-// whose slowdown is furthest above the target come first.
+// whose slowdown is furthest above the target come first. The target is the mean slowdown of the workflows that ended
+// last, the same for all: no decision depends on it.
 type Fair struct {
 	Ranks *rank.Upward
 
-	slowdowns  []float64 // of the workflows that ended last: a ring
-	ended      int       // workflows
 	correction *predict.Ratio
 	standings  []standing // by workflow
 	endings    []ending
@@ -38,20 +37,17 @@ type standing struct {
 	ahead             int32   // the first task by rank that has not started
 }
 
-// ending is a completed task, or a completed workflow.
+// ending is a completed task.
 type ending struct {
-	at       planner.Time
-	task     planner.TaskID
-	node     planner.NodeID
-	ran      time.Duration
-	workflow bool
-	response time.Duration
+	at   planner.Time
+	task planner.TaskID
+	node planner.NodeID
+	ran  time.Duration
 }
 
-// NewFair returns an ordering whose target slowdown is the mean of the last k workflows, and which corrects estimates
-// by the last m tasks.
-func NewFair(ranks *rank.Upward, k, m int) *Fair {
-	return &Fair{Ranks: ranks, slowdowns: make([]float64, 0, k), correction: predict.NewRatio(m)}
+// NewFair returns an ordering that corrects estimates by the last m tasks.
+func NewFair(ranks *rank.Upward, m int) *Fair {
+	return &Fair{Ranks: ranks, correction: predict.NewRatio(m)}
 }
 
 // Observe implements planner.Observer.
@@ -65,28 +61,17 @@ func (f *Fair) Observe(v planner.View, e planner.Event) {
 	if u := &x.Usage; u.Staged > 0 && u.Started >= u.Staged && u.Started != unit.Never {
 		end.ran += u.Started.Sub(u.Staged) // estimates include the start of a container
 	}
-	w := v.Workflow(v.Task(att.Task).Workflow)
-	if left, _ := v.Progress(w.ID); left == 0 {
-		end.workflow, end.response = true, e.At.Sub(w.Arrived)
-	}
 	f.endings = append(f.endings, end)
 }
 
 // Update takes in the observations since the last round.
 func (f *Fair) Update(c *planner.Cycle) {
-	if n := c.View.Workflows() - len(f.standings); n > 0 {
-		f.standings = append(f.standings, make([]standing, n)...)
-	}
+	f.standings = planner.Extend(f.standings, c.Workflows())
 	slices.SortFunc(f.endings, func(a, b ending) int { // as they were reported at one instant decides nothing
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.task, b.task))
 	})
 	for _, end := range f.endings {
 		f.correction.Add(end.ran, f.Ranks.Estimated(c, c.Task(end.task), end.node))
-	}
-	for _, end := range f.endings {
-		if end.workflow {
-			f.closed(c, c.Task(end.task).Workflow, end.response)
-		}
 	}
 	if len(f.endings) > 0 || f.xi == 0 {
 		f.endings, f.xi, f.exact = f.endings[:0], f.correction.Value(), false
@@ -100,36 +85,6 @@ func (f *Fair) Update(c *planner.Cycle) {
 		}
 	}
 }
-
-// closed keeps the slowdown of a workflow that ended.
-func (f *Fair) closed(c *planner.Cycle, w planner.WorkflowID, response time.Duration) {
-	f.Ranks.Forget(w)
-	length := f.Ranks.Length(w).Float() * float64(f.Ranks.Weight(w)) * f.correction.Value() / float64(f.Ranks.Scale())
-	if length == 0 {
-		return
-	}
-	if len(f.slowdowns) < cap(f.slowdowns) {
-		f.slowdowns = append(f.slowdowns, 0)
-	}
-	f.slowdowns[f.ended%len(f.slowdowns)] = float64(response) / length
-	f.ended++
-}
-
-// Target is s_t: the mean slowdown of the workflows that ended last, 1 if none has. It is the same for all workflows,
-// so that no decision depends on it.
-func (f *Fair) Target() float64 {
-	if len(f.slowdowns) == 0 {
-		return 1
-	}
-	sum := 0.0
-	for _, s := range f.slowdowns {
-		sum += s
-	}
-	return sum / float64(len(f.slowdowns))
-}
-
-// Correction is ξ: the measured runtimes of the tasks that ended last over the estimated ones, 1 if none has.
-func (f *Fair) Correction() float64 { return f.correction.Value() }
 
 // Settle takes in which tasks of w have started by now: one that waits for its copies has not.
 func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
@@ -184,10 +139,4 @@ func (f *Fair) Compare(c *planner.Cycle, v, w planner.WorkflowID) int {
 		return f.believed.Times(uint64(c.Now().Sub(s.arrived))).Plus(f.measured.Mul(s.remaining).Times(s.weight))
 	}
 	return numerator(a).Mul(b.length).Times(b.weight).Compare(numerator(b).Mul(a.length).Times(a.weight))
-}
-
-// Distance is r_b: how far w's slowdown is above the target.
-func (f *Fair) Distance(c *planner.Cycle, w planner.WorkflowID) float64 {
-	f.Settle(c, w)
-	return f.Near(c, w) - f.Target()
 }

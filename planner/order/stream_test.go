@@ -1,15 +1,11 @@
 package order_test
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
-	"gantry/planner"
-	"gantry/planner/alloc"
 	"gantry/planner/plannertest"
 	"gantry/planner/policy"
 )
@@ -129,47 +125,5 @@ func TestTasksPassedOverAreLookedAtAgain(t *testing.T) {
 	for _, spec := range []string{"gbf:pick=first", "owm", "fdws", "hr", "fwp"} {
 		run(t, spec, "nodes 1 4\nA a=3x4\nB b=9x4 c=6").Want("n0 cccccc\nn1" +
 			strings.Repeat(" aaabbbbbbbbb\n", 4))
-	}
-}
-
-// probe notes the distances of workflows from FWP's target before its first choice of every instant.
-type probe struct {
-	planner.Allocator[alloc.Skipper]
-	fwp  *policy.FWP
-	seen map[planner.Time][]float64
-}
-
-func (p *probe) Allocate(ctx context.Context, c *planner.Cycle, q alloc.Skipper) error {
-	if p.seen[c.Now()] == nil {
-		for w := range planner.WorkflowID(c.Workflows()) {
-			d := math.NaN()
-			if left, _ := c.Progress(w); left > 0 {
-				d = p.fwp.Distance(c, w)
-			}
-			p.seen[c.Now()] = append(p.seen[c.Now()], d)
-		}
-	}
-	return p.Allocator.Allocate(ctx, c, q)
-}
-
-func TestFWPComparesSlowdownsWithItsTarget(t *testing.T) {
-	pol, err := policy.Parse("fwp:k=4,m=3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fwp := pol.(*policy.FWP)
-	pr := &probe{fwp.Allocate, fwp, map[planner.Time][]float64{}}
-	fwp.Allocate = pr
-	plannertest.New(t, fwp, stream("1 1", 1)).RunAll()
-	gone := math.NaN()
-	for at, want := range map[planner.Time][]float64{2e9: {0, -0.5, 0}, 4e9: {0.125, 0, 2. / 3},
-		5e9: {0.25, 0.25, 2. / 3}, 6e9: {0.375, 0.5, 1},
-		7e9: {0.5, 0.75, 1}, 8e9: {-0.25, gone, gone}} {
-		for w := range want {
-			got := pr.seen[at][w]
-			if math.Abs(got-want[w]) > 1e-9 || math.IsNaN(got) != math.IsNaN(want[w]) {
-				t.Errorf("at %v workflow %d is %v from the target, want %v", at, w, got, want[w])
-			}
-		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"gantry/planner/retain"
 )
 
-// FWP is a pipeline that learns, and reports its target.
-type FWP struct {
+// fair is a pipeline that learns.
+type fair struct {
 	planner.Pipeline[alloc.Skipper]
 	*order.Fair
 }
@@ -107,15 +107,11 @@ func dynamic() []Row {
 			About: "Of every workflow the eligible task with the highest upward rank; of these the one whose " +
 				"workflow's present slowdown, by estimates corrected by what completed tasks took, is furthest " +
 				"above the mean slowdown of completed workflows.",
-			Params: []Param{
-				{"k", []string{"300", "1..1000000"}, "completed workflows whose mean slowdown is the target (the " +
-					"same for all, so that it changes no decision)"},
-				{"m", []string{"1000", "1..1000000"}, "completed tasks that correct the estimates"},
-			},
+			Params: []Param{{"m", []string{"1000", "1..1000000"}, "completed tasks that correct the estimates"}},
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				fair := order.NewFair(ranks, int(p.Number("k")), int(p.Number("m")))
-				return &FWP{*greedy(&order.Joint{Ranks: ranks, Moving: fair, Prepare: fair.Update}), fair}
+				f := order.NewFair(ranks, int(p.Number("m")))
+				return &fair{*greedy(&order.Joint{Ranks: ranks, Moving: f, Prepare: f.Update}), f}
 			},
 		},
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestParametersAreChecked(t *testing.T) {
-	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000",
+	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:m=1000",
 		"fwp:m=1", "wheft", "heft", "rm-dcwf", "rm-dcwf:ed-tl-tsp2",
 		"rm-dcwf:config=pd-sl-tsp1,max_remap_attempts=0,contained", "fifo", "edf",
 		"pipeline", "pipeline:lower-rank,easy,swf,limit=0,floor=1,copy=allocated,all-eft,sws",
@@ -33,11 +33,11 @@ func TestParametersAreChecked(t *testing.T) {
 		"gbf:choose=x":  "it has pick=random|first",
 		"gbf:last":      "it has pick=random|first",
 		"cpp:k=1":       "it has none",
-		"fwp:k=0":       "1..1000000",
-		"fwp:k=many":    "1..1000000",
+		"fwp:m=0":       "1..1000000",
+		"fwp:m=many":    "1..1000000",
 		"fwp:m=1.5":     "1..1000000",
 		"fwp:m=":        "1..1000000",
-		"fwp:k=NaN":     "1..1000000",
+		"fwp:m=NaN":     "1..1000000",
 
 		"heft:":         "a parameter is missing",
 		"pipeline:sws,": "a parameter is missing",

@@ -21,7 +21,7 @@ var readings = map[string][]string{
 			"which never run. Tasks that take no time do not count at all."},
 	"hr": {online, promised},
 	"fwp": {online, promised,
-		"The target slowdown is the same for all workflows, and so k changes no decision.",
+		"The target slowdown is the same for all workflows. It changes no decision, and is left out.",
 		"The estimate of a completed task is that on its node. Of tasks that complete at one instant the one of the " +
 			"lower number comes first. Before any task has completed, the correction is 1.",
 		"A task that waits for its copies, where they overlap other work, has not started. Tasks that never run, as " +

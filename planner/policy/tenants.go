@@ -307,12 +307,8 @@ func (s *suite) needs(tasks []planner.Task) {
 
 // servers is how many tasks of the mean need the cluster holds: the n of the model.
 func (s *suite) servers(c *planner.Cycle) int {
-	var total unit.Vector
-	for n := range c.Nodes() {
-		total = total.Add(c.Capacity(planner.NodeID(n)))
-	}
 	servers := -1.0
-	for d, x := range total {
+	for d, x := range c.Total() {
 		if mean := s.need[d] / max(1, s.tasks); x != unit.Unlimited && mean > 0 && (servers < 0 ||
 			float64(x)/mean < servers) {
 			servers = float64(x) / mean

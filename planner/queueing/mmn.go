@@ -39,48 +39,6 @@ func (q MMn) Waits() float64 {
 	return b / (1 - q.Utilisation()*(1-b))
 }
 
-// Empty is p₀, the probability that nobody is there.
-func (q MMn) Empty() float64 { return q.Holds(0) }
-
-// Holds is p_k, the probability that k jobs are in the system.
-func (q MMn) Holds(k int) float64 {
-	switch {
-	case !q.Stable() || k < 0:
-		return 0
-	case q.Arrival == 0:
-		if k == 0 {
-			return 1
-		}
-		return 0
-	}
-	// C(n, a) = p_n/(1-ρ), and p_k follows from p_n.
-	n := q.Servers
-	pn := q.Waits() * (1 - q.Utilisation())
-	if k >= n {
-		return pn * math.Pow(q.Utilisation(), float64(k-n))
-	}
-	nf, _ := math.Lgamma(float64(n) + 1)
-	kf, _ := math.Lgamma(float64(k) + 1)
-	return pn * math.Exp(nf-kf-float64(n-k)*math.Log(q.Load()))
-}
-
-// Queue is E(L_wai) = C·ρ/(1-ρ), the mean number of jobs that wait.
-func (q MMn) Queue() float64 {
-	if !q.Stable() {
-		return math.Inf(1)
-	}
-	return q.Waits() * q.Utilisation() / (1 - q.Utilisation())
-}
-
-// QueueVariance is σ² of the number of jobs that wait: L((1+ρ)/(1-ρ) - L).
-func (q MMn) QueueVariance() float64 {
-	l, rho := q.Queue(), q.Utilisation()
-	return l * ((1+rho)/(1-rho) - l)
-}
-
-// System is E(L_sys), the mean number of jobs that wait or are served.
-func (q MMn) System() float64 { return q.Queue() + q.Load() }
-
 // Wait is E(W_wai), the mean time that a job waits.
 func (q MMn) Wait() float64 {
 	if !q.Stable() {
@@ -89,31 +47,10 @@ func (q MMn) Wait() float64 {
 	return q.Waits() / (float64(q.Servers)*q.Service - q.Arrival)
 }
 
-// Sojourn is E(W_soj), the mean time from arrival to end.
-func (q MMn) Sojourn() float64 { return q.Wait() + 1/q.Service }
-
 // WaitsLonger is P(W_wai > x) = C·e^(-(nμ-λ)x). The paper's last form of it has a slip in the exponent.
 func (q MMn) WaitsLonger(x float64) float64 {
 	if !q.Stable() {
 		return 1
 	}
 	return q.Waits() * math.Exp(-(float64(q.Servers)*q.Service-q.Arrival)*x)
-}
-
-// SojournsLonger is P(W_soj > x).
-func (q MMn) SojournsLonger(x float64) float64 {
-	if !q.Stable() {
-		return 1
-	}
-	mx := q.Service * x
-	d := float64(q.Servers) - 1 - q.Load()
-	return math.Exp(-mx) * (1 + q.Waits()*growth(d, mx))
-}
-
-// growth is (1-e^(-dx))/d, which is x at d = 0.
-func growth(d, x float64) float64 {
-	if d == 0 {
-		return x
-	}
-	return -math.Expm1(-d*x) / d
 }
