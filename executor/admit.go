@@ -112,9 +112,7 @@ func (a *Admitter) Resume(adm *Admission) {
 // tenantIs numbers a tenant.
 func (a *Admitter) tenantIs(name string, m planner.TenantID) {
 	a.tenants[name] = m
-	for int(m) >= len(a.called) {
-		a.called = append(a.called, "")
-	}
+	a.called = planner.Extend(a.called, int(m)+1)
 	a.called[m] = name
 }
 

@@ -822,8 +822,8 @@ func (e *Engine) leftOver() string {
 			shown.Size(need[unit.Memory]), shown.Size(need[unit.Disk]), need[unit.GPU])
 		break
 	}
-	for n := range v.Nodes() {
-		if v.Capacity(planner.NodeID(n)) == (unit.Vector{}) {
+	for n := range v.NodeCount() {
+		if v.Capacity(n) == (unit.Vector{}) {
 			s += fmt.Sprintf("; node %s takes no tasks (drained: gantry node resume %s of a server)", v.Nodes()[n].Name,
 				v.Nodes()[n].Name)
 		}

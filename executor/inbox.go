@@ -336,8 +336,8 @@ type TaskState struct {
 func (in *Intake) Snapshot(most int) *Snapshot {
 	v := in.View()
 	s := &Snapshot{Now: in.now, Coming: slices.Concat(in.e.Arrivals, in.e.held), Refs: map[int64]Ref{}}
-	for n := range v.Nodes() {
-		s.Capacity = append(s.Capacity, v.Capacity(planner.NodeID(n)))
+	for n := range v.NodeCount() {
+		s.Capacity = append(s.Capacity, v.Capacity(n))
 	}
 	total := 0
 	for i := range s.Coming {

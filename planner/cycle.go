@@ -151,7 +151,7 @@ func (c *Cycle) From(t *Task) (Time, bool) {
 		if seg == nil || seg.Kind == Parked {
 			return 0, false
 		}
-		from = max(from, c.believedEnd(seg))
+		from = max(from, c.Draft.ActiveEnd(p))
 	}
 	return from, true
 }
@@ -215,13 +215,6 @@ func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	return site, true
 }
 
-func (c *Cycle) believedEnd(seg *Segment) Time {
-	if seg.Kind == Active {
-		return c.Draft.ActiveEnd(seg.Task)
-	}
-	return seg.End
-}
-
 // arrival returns when file f can be on node n if its copy begins as soon as it exists, and how long the copy takes.
 func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
 	if from := c.Nearest(f, n); from != None {
@@ -238,7 +231,7 @@ func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
 	if p := c.File(f).Producer; p != None {
 		if seg := c.Draft.stay(p); seg != nil {
 			d := c.MoveTime(c.File(f).Size, seg.Node, n)
-			return c.believedEnd(seg).Add(d), d
+			return c.Draft.ActiveEnd(p).Add(d), d
 		}
 	}
 	return c.now, 0
@@ -247,8 +240,8 @@ func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
 // Sites returns every way to house t, by node.
 func (c *Cycle) Sites(t TaskID) []Site {
 	var out []Site
-	for n := range c.Nodes() {
-		if s, ok := c.Site(t, NodeID(n)); ok {
+	for n := range c.NodeCount() {
+		if s, ok := c.Site(t, n); ok {
 			out = append(out, s)
 		}
 	}

@@ -234,9 +234,9 @@ func (d *Draft) Free(n NodeID) unit.Vector {
 }
 
 // ActiveEnd returns when the attempt of t that is under way is estimated to end: in the future or, by an impatient
-// policy, now.
+// policy, now. Of a task with another segment it is the end of that.
 func (d *Draft) ActiveEnd(t TaskID) Time {
-	seg := *d.segs.at(t)
+	seg := d.segs.at(t)
 	if seg.Kind != Active || seg.End > d.now {
 		return seg.End
 	}
@@ -360,7 +360,7 @@ func (d *Draft) reserve(seg Segment, later bool) error {
 	if now && d.impatient && (phase == Waiting || !hold.Fits(d.Unclaimed(seg.Node))) {
 		now = false // it follows a task that is estimated to end now, and has not
 	}
-	if now && d.s.platform.Overlapped && !d.inputsOn(t, seg.Node) {
+	if now && d.s.platform.Overlapped && !d.s.View().HasAll(seg.Node, t.Inputs) {
 		return ErrMissing
 	}
 	if now && !hold.Fits(d.Free(seg.Node)) {
@@ -468,7 +468,7 @@ func (d *Draft) StartNow(t TaskID) error {
 	if d.s.lives.at(t).phase != Ready && d.s.lives.at(t).phase != Suspended {
 		return fmt.Errorf("task %d: start now: it is %s", t, d.s.lives.at(t).phase)
 	}
-	if d.s.platform.Overlapped && !d.inputsOn(d.s.tasks.of(t), seg.Node) {
+	if d.s.platform.Overlapped && !d.s.View().HasAll(seg.Node, d.s.tasks.of(t).Inputs) {
 		return ErrMissing
 	}
 	more := seg.Hold
@@ -608,17 +608,6 @@ func (d *Draft) NextStart() Time {
 		}
 	}
 	return next
-}
-
-// inputsOn reports whether all inputs of t lie on n.
-func (d *Draft) inputsOn(t *Task, n NodeID) bool {
-	v := d.s.View()
-	for _, f := range t.Inputs {
-		if !v.Has(n, f) {
-			return false
-		}
-	}
-	return true
 }
 
 // set changes the segment of t and remembers the old one.

@@ -230,9 +230,7 @@ func (p *Planner) Told(t TaskID) ReasonCode {
 
 // explain keeps a reason for the log if it is news.
 func (p *Planner) explain(t TaskID, r Reason) {
-	for int(t) >= len(p.told) {
-		p.told = append(p.told, 0)
-	}
+	p.told = Extend(p.told, int(t)+1)
 	if p.draft.Limited(t) {
 		r = p.draft.WhyLimited(t)
 	}
@@ -264,8 +262,8 @@ func (p *Planner) whyNot(c *Cycle, t TaskID) Reason {
 	if n := p.draft.Fastest(need); n != None {
 		return Reason{Code: Unplaced, Node: n}
 	}
-	for n := range c.Nodes() {
-		if need.Fits(c.Capacity(NodeID(n))) {
+	for n := range c.NodeCount() {
+		if need.Fits(c.Capacity(n)) {
 			return Reason{Code: NoNodeFree, Dim: p.draft.Short(need), Node: None}
 		}
 	}

@@ -25,9 +25,7 @@ func (p *Planner) LimitTenants(limit func(TenantID) int64) {
 
 // at returns the numbers of a tenant.
 func (q *quotas) at(m TenantID) (held, pending *int64) {
-	for int(m) >= len(q.held) {
-		q.held, q.pending = append(q.held, 0), append(q.pending, 0)
-	}
+	q.held, q.pending = Extend(q.held, int(m)+1), Extend(q.pending, int(m)+1)
 	return &q.held[m], &q.pending[m]
 }
 

@@ -2,6 +2,9 @@ package planner
 
 import "gantry/planner/unit"
 
+// Extend returns a list of at least n elements: s, and as many zero ones as it lacks.
+func Extend[T any](s []T, n int) []T { return append(s, make([]T, max(0, n-len(s)))...) }
+
 // table is a growing list in pages, by id: growing moves nothing, which for tables of all tasks of a long run is most
 // of the cost. Ids of another kind do not index it. Pages of ended elements are packed.
 type table[I ~int32, T any] struct {
@@ -50,9 +53,7 @@ func (t *table[I, T]) unpacked(i I) *T {
 
 // pack keeps a full page in little memory. It is not written to any more.
 func (t *table[I, T]) pack(k int) {
-	for len(t.packed) <= k {
-		t.packed = append(t.packed, packed{})
-	}
+	t.packed = Extend(t.packed, k+1)
 	t.packed[k] = pack(words(t.pages[k][:]), pageSize)
 	t.pages[k] = nil
 }
@@ -77,9 +78,7 @@ type attempts struct {
 // end takes in that an attempt is over: nothing of it changes any more.
 func (x *attempts) end(a AttemptID) {
 	k := int(a >> pageBits)
-	for len(x.over) <= k {
-		x.over = append(x.over, 0)
-	}
+	x.over = Extend(x.over, k+1)
 	if x.over[k]++; x.over[k] == pageSize {
 		x.pack(k)
 	}
@@ -105,9 +104,7 @@ type pastTask struct {
 
 func (x *tasks) push(t *Task) {
 	*x.table.push() = *t
-	for len(x.left) < len(x.pages) {
-		x.left, x.past.pages = append(x.left, 0), append(x.past.pages, nil)
-	}
+	x.left, x.past.pages = Extend(x.left, len(x.pages)), Extend(x.past.pages, len(x.pages))
 	x.left[t.ID>>pageBits]++
 }
 

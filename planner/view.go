@@ -23,6 +23,17 @@ func (v View) Platform() *Platform { return v.s.platform }
 // Nodes returns the virtual nodes, by id.
 func (v View) Nodes() []Node { return v.s.platform.Nodes }
 
+// NodeCount is the number of nodes, to loop over their ids.
+func (v View) NodeCount() NodeID { return NodeID(len(v.s.platform.Nodes)) }
+
+// Total returns the present capacity of all nodes together.
+func (v View) Total() (total unit.Vector) {
+	for _, c := range v.s.capacity {
+		total = total.Add(c)
+	}
+	return total
+}
+
 // Capacity returns the present capacity of node n: zero once it was lost.
 func (v View) Capacity(n NodeID) unit.Vector { return v.s.capacity[n] }
 
@@ -272,6 +283,11 @@ func (v View) Has(n NodeID, f FileID) bool {
 	p := v.s.files.of(f)
 	return p.home == n || p.home == everywhere || p.home != None && (slices.Contains(p.Homes, n) ||
 		len(v.s.files.more) > 0 && slices.Contains(v.s.files.more[f], n))
+}
+
+// HasAll reports whether all of some files lie on node n.
+func (v View) HasAll(n NodeID, files []FileID) bool {
+	return !slices.ContainsFunc(files, func(f FileID) bool { return !v.Has(n, f) })
 }
 
 // Nearest returns the node that file f is best copied from to node n (least time, then lowest id); None if it exists

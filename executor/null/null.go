@@ -71,9 +71,7 @@ func (r *Runtime) end(l *executor.Launch) {
 
 // know notes an attempt, and reports whether it was known.
 func (r *Runtime) know(a planner.AttemptID) bool {
-	for int(a) >= len(r.known) {
-		r.known = append(r.known, false)
-	}
+	r.known = planner.Extend(r.known, int(a)+1)
 	was := r.known[a]
 	r.known[a] = true
 	return was

@@ -68,8 +68,8 @@ func (p *Policy) retain(c *planner.Cycle, keep bool) error {
 		changed := func(c *planner.Cycle) bool { return c.News.Changed }
 		return retain.Float{Requeue: p, Outdated: changed}.Retain(c)
 	}
-	for n := range c.Nodes() {
-		for _, seg := range slices.Collect(c.Draft.Planned(planner.NodeID(n))) {
+	for n := range c.NodeCount() {
+		for _, seg := range slices.Collect(c.Draft.Planned(n)) {
 			if !p.promised[seg.Task] {
 				c.Draft.Release(seg.Task)
 			}
@@ -215,9 +215,7 @@ func (p *Policy) follow(ctx context.Context, c *planner.Cycle, said *answer) err
 	if !q.ahead && said.Place != "" && said.Place != "now" {
 		return fmt.Errorf("place: %q is not known: choose now or earliest-finish", said.Place)
 	}
-	if n := c.Tasks() - len(p.ordered); n > 0 {
-		p.ordered = append(p.ordered, make([]int64, n)...)
-	}
+	p.ordered = planner.Extend(p.ordered, c.Tasks())
 	for i, t := range said.Order {
 		if t < 0 || int(t) >= c.Tasks() || c.Task(t).Formal {
 			return fmt.Errorf("order[%d]: there is no task %d", i, t)

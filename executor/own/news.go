@@ -70,14 +70,13 @@ func (p *Policy) news(c *planner.Cycle, whole bool) *news {
 			m.Ready = append(m.Ready, p.ready(c, t))
 		}
 	}
-	for n := range c.Nodes() {
-		node := planner.NodeID(n)
-		if now := c.Capacity(node); now != p.capacity[n] {
-			p.capacity[n] = now
+	for node := range c.NodeCount() {
+		if now := c.Capacity(node); now != p.capacity[node] {
+			p.capacity[node] = now
 			m.Changed = append(m.Changed, changedInfo{node, amounts(now)})
 		}
-		if free := c.Draft.Free(node); whole || free != p.free[n] {
-			p.free[n] = free
+		if free := c.Draft.Free(node); whole || free != p.free[node] {
+			p.free[node] = free
 			m.Free = append(m.Free, freeInfo{node, amounts(free)})
 		}
 	}

@@ -274,9 +274,7 @@ func (h *Hosted) at(id planner.AttemptID) *course {
 
 // begin makes the course of a launch; nil if there was one.
 func (h *Hosted) begin(l executor.Launch) *course {
-	if n := int(l.Attempt) + 1 - len(h.courses); n > 0 {
-		h.courses = append(h.courses, make([]*course, n)...)
-	}
+	h.courses = planner.Extend(h.courses, int(l.Attempt)+1)
 	if h.courses[l.Attempt] != nil {
 		return nil
 	}
@@ -348,10 +346,7 @@ func (h *Hosted) stage(c *course) {
 	if files > 0 {
 		c.waiters = []*course{}
 	}
-	p := h.phases[pBring]
-	bring := func() {
-		h.phase(c, pBring, p.Wall.Nanos(files, bytes), p.CPU.Nanos(files, bytes), func() { h.brought(c) })
-	}
+	bring := func() { h.phase(c, pBring, files, bytes, func() { h.brought(c) }) }
 	if files == 0 {
 		bring = func() { h.brought(c) }
 	}
@@ -392,16 +387,12 @@ func (h *Hosted) copies(c *course) {
 		cpu += p.CPU.Nanos(1, int64(from.Size))
 		c.usage.MovedBytes = from.Size
 	}
-	show := func() {
-		s := h.phases[pStage]
-		n := len(c.l.Spec.Inputs)
-		h.phase(c, pStage, s.Wall.Nanos(n, 0), s.CPU.Nanos(n, 0), func() { h.staged(c) })
-	}
+	show := func() { h.phase(c, pStage, len(c.l.Spec.Inputs), 0, func() { h.staged(c) }) }
 	if wall == 0 {
 		show()
 		return
 	}
-	h.phase(c, pCopy, wall, cpu, show)
+	h.lasting(c, pCopy, wall, cpu, show)
 }
 
 // copyTime is the time of a copy on a host at rest: that of the link, or of the disk if that is longer.
@@ -431,20 +422,17 @@ func (h *Hosted) place(c *course) {
 func (h *Hosted) create(c *course) {
 	c.place = true
 	h.held++
-	p := h.phases[pCreate]
-	h.phase(c, pCreate, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() {
+	h.phase(c, pCreate, 0, 0, func() {
 		c.usage.Created = h.now
 		if h.thrownAway(c) {
 			return
 		}
-		p := h.phases[pStart]
-		h.phase(c, pStart, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() {
+		h.phase(c, pStart, 0, 0, func() {
 			if c.l.Attempt != planner.None {
 				c.usage.Started = h.now
 				h.run(c)
 			}
-			p := h.phases[pAnswer]
-			h.phase(c, pAnswer, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() { h.answer(c) })
+			h.phase(c, pAnswer, 0, 0, func() { h.answer(c) })
 		})
 	})
 }
@@ -487,8 +475,14 @@ func (h *Hosted) release(c *course) {
 	}
 }
 
-// phase begins a phase. After a kill it never ends.
-func (h *Hosted) phase(c *course, which int, wall, cpu float64, then func()) {
+// phase begins a phase with some files and bytes. After a kill it never ends.
+func (h *Hosted) phase(c *course, which, files int, bytes int64, then func()) {
+	p := h.phases[which]
+	h.lasting(c, which, p.Wall.Nanos(files, bytes), p.CPU.Nanos(files, bytes), then)
+}
+
+// lasting begins a phase of known times, alone on a host at rest.
+func (h *Hosted) lasting(c *course, which int, wall, cpu float64, then func()) {
 	p := h.phases[which]
 	a := &activity{c: c, kind: aPhase, which: which, since: h.now, then: then}
 	a.left = wall * h.drawn(p.Spread, c.l.Task, c.l.Try, which) * h.drift[which]
@@ -702,17 +696,16 @@ func (h *Hosted) dropProgram(c *course) {
 // wind takes an attempt whose program has ended to the report of that.
 func (h *Hosted) wind(c *course) {
 	c.step = cEnds
-	end, publish := h.phases[pEnd], h.phases[pPublish]
-	h.phase(c, pEnd, end.Wall.Nanos(0, 0), end.CPU.Nanos(0, 0), func() {
+	h.phase(c, pEnd, 0, 0, func() {
 		if c.outcome != planner.OK {
 			h.report(c)
 			return
 		}
-		files, bytes := len(c.l.Spec.Outputs), int64(0)
+		bytes := int64(0)
 		for _, f := range c.l.Spec.Outputs {
 			bytes += int64(f.Size)
 		}
-		h.phase(c, pPublish, publish.Wall.Nanos(files, bytes), publish.CPU.Nanos(files, bytes), func() { h.report(c) })
+		h.phase(c, pPublish, len(c.l.Spec.Outputs), bytes, func() { h.report(c) })
 	})
 }
 

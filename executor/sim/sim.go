@@ -202,9 +202,7 @@ func (a *item) less(b *item) bool {
 
 // Start implements executor.Runtime.
 func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
-	if n := int(l.Attempt) + 1 - len(r.attempts); n > 0 {
-		r.attempts = append(r.attempts, make([]*attempt, n)...)
-	}
+	r.attempts = planner.Extend(r.attempts, int(l.Attempt)+1)
 	if r.attempts[l.Attempt] != nil {
 		return nil
 	}

@@ -125,8 +125,7 @@ func (e *EarliestFinish) place(c *planner.Cycle, t *planner.Task) (best planner.
 			return best, fits
 		}
 	}
-	for n := range c.Nodes() {
-		node := planner.NodeID(n)
+	for node := range c.NodeCount() {
 		if !t.Need.Fits(c.Capacity(node)) {
 			continue
 		}

@@ -75,8 +75,8 @@ func (l *Locality) within(c *planner.Cycle, n planner.NodeID, f planner.FileID) 
 	if l.Hops > 1 {
 		return true
 	}
-	for m := range c.Nodes() {
-		if c.Nodes()[m].Group == c.Nodes()[n].Group && c.Has(planner.NodeID(m), f) {
+	for m := range c.NodeCount() {
+		if c.Nodes()[m].Group == c.Nodes()[n].Group && c.Has(m, f) {
 			return true
 		}
 	}
@@ -190,18 +190,17 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 	}
 	home, release := planner.NodeID(planner.None), unit.Never
 	most := unit.Bytes(1)
-	for n := range c.Nodes() {
-		if node := planner.NodeID(n); t.Need.Fits(c.Capacity(node)) {
+	for node := range c.NodeCount() {
+		if t.Need.Fits(c.Capacity(node)) {
 			most = max(most, l.local(c, t, node))
 		}
 	}
 	l.near = append(l.near[:0], make([]bool, len(c.Platform().Groups))...)
-	for n := range c.Nodes() {
-		node := planner.NodeID(n)
+	for node := range c.NodeCount() {
 		if !t.Need.Fits(c.Capacity(node)) || l.local(c, t, node) < most {
 			continue
 		}
-		if g := c.Nodes()[n].Group; int(g) < len(l.near) {
+		if g := c.Nodes()[node].Group; int(g) < len(l.near) {
 			l.near[g] = true
 		}
 		if at := a.release(c, node, t); !a.closed[node] && at < release {
@@ -253,8 +252,8 @@ func (l *Locality) neighbour(c *planner.Cycle, a *Tenants, t *planner.Task) plan
 		}
 		return cmp.Or(cmp.Compare(near(n), near(m)), -cmp.Compare(idleness(c, n), idleness(c, m))) < 0
 	}
-	for i := range c.Nodes() {
-		if n := planner.NodeID(i); a.open(c, n, t) && (best == planner.None || better(n, best)) {
+	for n := range c.NodeCount() {
+		if a.open(c, n, t) && (best == planner.None || better(n, best)) {
 			best = n
 		}
 	}
@@ -273,9 +272,7 @@ func (l *Locality) transfer(c *planner.Cycle, t *planner.Task, n planner.NodeID)
 
 // note notes a verdict once.
 func (l *Locality) note(c *planner.Cycle, t planner.TaskID, v verdict, text func() string) {
-	if n := int(t) + 1 - len(l.told); n > 0 {
-		l.told = append(l.told, make([]verdict, n)...)
-	}
+	l.told = planner.Extend(l.told, int(t)+1)
 	if l.told[t] != v {
 		l.told[t] = v
 		c.Note(planner.Note{Topic: "data", Workflow: c.Task(t).Workflow, Task: t, At: c.Now(), Text: text()})

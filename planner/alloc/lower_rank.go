@@ -56,9 +56,7 @@ func (p *Preemption) Observe(v planner.View, e planner.Event) {
 }
 
 func (p *Preemption) begins(v planner.View, a planner.AttemptID, at planner.Time) {
-	if n := v.Workflows() - len(p.running); n > 0 {
-		p.running = append(p.running, make([][]planner.AttemptID, n)...)
-	}
+	p.running = planner.Extend(p.running, v.Workflows())
 	p.grow(v)
 	t := v.Attempt(a).Task
 	list := &p.running[v.Task(t).Workflow]
@@ -78,10 +76,8 @@ func (p *Preemption) ends(v planner.View, a planner.AttemptID) {
 }
 
 func (p *Preemption) grow(v planner.View) {
-	if n := v.Tasks() - len(p.began); n > 0 {
-		p.began = append(p.began, make([]planner.Time, n)...)
-		p.ready = append(p.ready, make([]planner.Time, n)...)
-	}
+	p.began = planner.Extend(p.began, v.Tasks())
+	p.ready = planner.Extend(p.ready, v.Tasks())
 }
 
 // concerns reports whether tasks of the workflow of t run.

@@ -65,12 +65,12 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 		b.now, b.round, b.need, b.due, b.full = c.Now(), c.Round(), need, 0, false
 		b.count(c)
 		b.busy, b.from = planner.None, unit.Never
-		for n := range c.Nodes() {
+		for n := range c.NodeCount() {
 			soonest := unit.Never // no room before
-			for _, a := range c.Active(planner.NodeID(n)) {
+			for _, a := range c.Active(n) {
 				soonest = min(soonest, max(c.Attempt(a).Until, c.Now()))
 			}
-			b.consider(c, planner.NodeID(n), soonest)
+			b.consider(c, n, soonest)
 		}
 	}
 	// Busy nodes stay busy, and have room as soon; tasks that are about to start make other nodes busy.

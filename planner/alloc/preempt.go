@@ -26,12 +26,11 @@ type victim struct {
 func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 	task := c.Task(t)
 	slack, _ := q.Slack(c, t)
-	total := totalOf(c)
+	total := c.Total()
 	like := share.Dominant(task.Need, total)
 	waitFor, soon, first := planner.NodeID(planner.None), unit.Never, planner.NodeID(planner.None)
 	fits := unit.Never
-	for i := range c.Nodes() {
-		n := planner.NodeID(i)
+	for n := range c.NodeCount() {
 		if a.closed[n] || !task.Need.Fits(c.Capacity(n)) {
 			continue
 		}
@@ -84,8 +83,7 @@ func (a *Tenants) ways() []Room {
 func (a *Tenants) least(c *planner.Cycle, need unit.Vector, like unit.Dim, total unit.Vector,
 	way Room) (at planner.NodeID, best []victim) {
 	at = planner.None
-	for i := range c.Nodes() {
-		n := planner.NodeID(i)
+	for n := range c.NodeCount() {
 		if a.closed[n] || a.rests[n] || !need.Fits(c.Capacity(n)) {
 			continue
 		}
@@ -169,11 +167,4 @@ func cheaper(v, w []victim) bool {
 		return hv < hw
 	}
 	return len(v) < len(w)
-}
-
-func totalOf(c *planner.Cycle) (total unit.Vector) {
-	for n := range c.Nodes() {
-		total = total.Add(c.Capacity(planner.NodeID(n)))
-	}
-	return total
 }

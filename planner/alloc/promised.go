@@ -33,14 +33,18 @@ func idle(c *planner.Cycle, t *planner.Task, n planner.NodeID) bool {
 
 // fastest returns the fastest node that is idle for t, the lowest id among equals; None if there is none.
 func fastest(c *planner.Cycle, t *planner.Task) planner.NodeID {
+	return fastestOf(c, t, func(n planner.NodeID) bool { return idle(c, t, n) })
+}
+
+// fastestOf is fastest of the nodes that are open to t, all of which have room for it.
+func fastestOf(c *planner.Cycle, t *planner.Task, open func(planner.NodeID) bool) planner.NodeID {
 	n := c.Draft.Fastest(t.Need)
-	if n == planner.None || idle(c, t, n) {
+	if n == planner.None || open(n) {
 		return n
 	}
 	best := planner.NodeID(planner.None)
-	for i := range c.Nodes() {
-		n := planner.NodeID(i)
-		if (best == planner.None || c.Nodes()[n].Speed > c.Nodes()[best].Speed) && idle(c, t, n) {
+	for n := range c.NodeCount() {
+		if (best == planner.None || c.Nodes()[n].Speed > c.Nodes()[best].Speed) && open(n) {
 			best = n
 		}
 	}
@@ -53,8 +57,8 @@ func slowest(c *planner.Cycle, t *planner.Task) float64 {
 		return c.Nodes()[c.Draft.Slowest(t.Need)].Speed
 	}
 	least := c.Draft.TopSpeed()
-	for i := range c.Nodes() {
-		if s := c.Nodes()[i].Speed; s < least && idle(c, t, planner.NodeID(i)) {
+	for i := range c.NodeCount() {
+		if s := c.Nodes()[i].Speed; s < least && idle(c, t, i) {
 			least = s
 		}
 	}
@@ -103,25 +107,17 @@ func (w *crowd) fastest(c *planner.Cycle, t *planner.Task) planner.NodeID {
 		nodes = breathers(c, t.Need)
 		w.needs[t.Need] = nodes
 	}
-	best := planner.NodeID(planner.None)
-	for i := range nodes {
-		if ends > nodes[i].until && copied < nodes[i].again {
-			continue
-		}
-		n := planner.NodeID(i)
-		if (best == planner.None || c.Nodes()[n].Speed > c.Nodes()[best].Speed) && idle(c, t, n) {
-			best = n
-		}
-	}
-	return best
+	return fastestOf(c, t, func(n planner.NodeID) bool {
+		return (ends <= nodes[n].until || copied >= nodes[n].again) && idle(c, t, n)
+	})
 }
 
 // know finds the fastest node, and the bounds of copies.
 func (w *crowd) know(c *planner.Cycle) {
 	w.needs = map[unit.Vector][]breather{}
-	for i := range c.Nodes() {
+	for i := range c.NodeCount() {
 		if c.Nodes()[i].Speed > c.Nodes()[w.fast].Speed {
-			w.fast = planner.NodeID(i)
+			w.fast = i
 		}
 	}
 	p := c.Platform()

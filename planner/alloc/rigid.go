@@ -140,10 +140,8 @@ func (r *Rigid) begin(c *planner.Cycle, q WaitingQueue) {
 		r.sketch, r.free = make([]timeline.Profile, len(c.Nodes())), make([]unit.Vector, len(c.Nodes()))
 		r.shown = math.MaxUint64
 	}
-	if n := c.View.Tasks() - len(r.known.slots); n > 0 {
-		r.known.slots = append(r.known.slots, make([]int32, n)...)
-		r.fresh = append(r.fresh, make([]int64, n)...)
-	}
+	r.known.slots = planner.Extend(r.known.slots, c.Tasks())
+	r.fresh = planner.Extend(r.fresh, c.Tasks())
 	for _, f := range c.News.Appeared {
 		if c.File(f).Producer == planner.None {
 			continue
@@ -257,8 +255,8 @@ func pushOutputs(c *planner.Cycle, t planner.TaskID) {
 			if c.Phase(child) > planner.Ready || !slices.Contains(c.Task(child).Inputs, f) {
 				continue
 			}
-			for n := range c.Nodes() {
-				if node := planner.NodeID(n); c.Task(child).Need.Fits(c.Capacity(node)) {
+			for node := range c.NodeCount() {
+				if c.Task(child).Need.Fits(c.Capacity(node)) {
 					c.Draft.Copy(f, node, child)
 				}
 			}

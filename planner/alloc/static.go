@@ -186,8 +186,8 @@ func (s *Static) earliest(c *planner.Cycle, t planner.TaskID) planner.Segment {
 // best is the stay with the lowest score over the nodes.
 func (s *Static) best(c *planner.Cycle, t planner.TaskID, score func(*planner.Segment) planner.Time) planner.Segment {
 	best, least := planner.Segment{Node: planner.None, End: unit.Never}, unit.Never
-	for n := range c.Nodes() {
-		seg := s.on(c, t, planner.NodeID(n))
+	for n := range c.NodeCount() {
+		seg := s.on(c, t, n)
 		if seg.Node == planner.None {
 			continue
 		}
@@ -375,7 +375,7 @@ func (s *Static) criticalPath(c *planner.Cycle, order []planner.TaskID) {
 		}
 	}
 	best, least := planner.NodeID(planner.None), time.Duration(math.MaxInt64)
-	for n := range c.Nodes() {
+	for n := range c.NodeCount() {
 		var sum time.Duration
 		for _, t := range path {
 			if run := s.tasks[t].runs[n]; run < 0 {
@@ -386,7 +386,7 @@ func (s *Static) criticalPath(c *planner.Cycle, order []planner.TaskID) {
 			}
 		}
 		if sum < least {
-			best, least = planner.NodeID(n), sum
+			best, least = n, sum
 		}
 	}
 	for _, t := range path {

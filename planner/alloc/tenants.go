@@ -261,11 +261,9 @@ func (a *Tenants) free(c *planner.Cycle) (free unit.Vector) {
 // tasks must not overtake it for ever (3DSF, section 7.3: suspended jobs before regular ones).
 func (a *Tenants) keep(c *planner.Cycle, t *planner.Task) {
 	first, from := planner.NodeID(planner.None), unit.Never
-	for i := range c.Nodes() {
-		if n := planner.NodeID(i); !a.closed[n] {
-			if at := a.release(c, n, t); at < from {
-				first, from = n, at
-			}
+	for n := range c.NodeCount() {
+		if at := a.release(c, n, t); !a.closed[n] && at < from {
+			first, from = n, at
 		}
 	}
 	if first != planner.None {
@@ -289,18 +287,7 @@ func (a *Tenants) misfit(c *planner.Cycle, t planner.TaskID) {
 
 // fastest returns the fastest open node that is idle for t, the lowest id among equals; None if there is none.
 func (a *Tenants) fastest(c *planner.Cycle, t *planner.Task) planner.NodeID {
-	n := c.Draft.Fastest(t.Need)
-	if n == planner.None || a.open(c, n, t) {
-		return n
-	}
-	best := planner.NodeID(planner.None)
-	for i := range c.Nodes() {
-		n := planner.NodeID(i)
-		if (best == planner.None || c.Nodes()[n].Speed > c.Nodes()[best].Speed) && a.open(c, n, t) {
-			best = n
-		}
-	}
-	return best
+	return fastestOf(c, t, func(n planner.NodeID) bool { return a.open(c, n, t) })
 }
 
 // open reports whether n is idle for t, and not kept for others.
@@ -358,11 +345,11 @@ func (a *Tenants) inTurn(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 		s := t
 		if !a.Blind {
 			s = q.Sibling(c, t, func(s planner.TaskID) bool {
-				return holdsAll(c, c.Task(s), n) && a.open(c, n, c.Task(s))
+				return c.HasAll(n, c.Task(s).Inputs) && a.open(c, n, c.Task(s))
 			})
 		}
 		ok, err := begin(c, s, n)
-		if a.One && !holdsAll(c, c.Task(s), n) {
+		if a.One && !c.HasAll(n, c.Task(s).Inputs) {
 			a.rest(n)
 		}
 		switch {
@@ -379,15 +366,6 @@ func (a *Tenants) inTurn(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 		return nil
 	}
 	return nil
-}
-
-func holdsAll(c *planner.Cycle, t *planner.Task, n planner.NodeID) bool {
-	for _, f := range t.Inputs {
-		if !c.Has(n, f) {
-			return false
-		}
-	}
-	return true
 }
 
 // resume lets a suspended task continue. One that has no room yet keeps tasks after it off the resources that become

@@ -6,10 +6,10 @@ package budget
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 
+	"gantry/planner/exact"
 	"gantry/planner/unit"
 )
 
@@ -59,9 +59,8 @@ func CompareNormalized(laxity, sample, laxity2, sample2 time.Duration) int {
 		return c
 	}
 	// laxity/sample < laxity2/sample2, both lengths being positive
-	hi, lo := bits.Mul64(magnitude(laxity), uint64(sample2))
-	hi2, lo2 := bits.Mul64(magnitude(laxity2), uint64(sample))
-	return sign(laxity) * cmp.Or(cmp.Compare(hi, hi2), cmp.Compare(lo, lo2))
+	a, b := magnitude(laxity).Times(uint64(sample2)), magnitude(laxity2).Times(uint64(sample))
+	return sign(laxity) * a.Compare(b)
 }
 
 // infinite returns the sign of a normalized laxity that is infinite, else 0.
@@ -77,12 +76,7 @@ func infinite(laxity, sample time.Duration) int {
 
 func sign(d time.Duration) int { return cmp.Compare(d, 0) }
 
-func magnitude(d time.Duration) uint64 {
-	if d < 0 {
-		return -uint64(d)
-	}
-	return uint64(d)
-}
+func magnitude(d time.Duration) exact.Number { return exact.Int(uint64(max(d, -d))) }
 
 // SubDeadlines returns when each task should have ended at the latest: sd_t = SCT_t + CL_t (equation 2), where SCT_t is
 // its end in the sample schedule and CL_t the share of the laxity that it and the tasks before it may use. Parents of a
@@ -156,10 +150,5 @@ func (j *Job) phases(order []int32) (of []int32, count int32) {
 // scale returns d*part/whole, exact and rounded towards zero, for 0 <= part <= whole.
 func scale(d time.Duration, part, whole int64) time.Duration {
 	part = min(max(part, 0), whole)
-	hi, lo := bits.Mul64(magnitude(d), uint64(part))
-	q, _ := bits.Div64(hi, lo, uint64(whole)) // at most size, as part is at most whole
-	if d < 0 {
-		return -time.Duration(q)
-	}
-	return time.Duration(q)
+	return time.Duration(int64(sign(d)) * magnitude(d).Times(uint64(part)).Floor(uint64(whole)))
 }

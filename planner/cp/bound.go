@@ -3,7 +3,10 @@ package cp
 import (
 	"cmp"
 	"slices"
+	"time"
 
+	"gantry/planner/exact"
+	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -45,19 +48,19 @@ func (s *solver) bounds() {
 // order of deadlines, the largest so far whenever it does not fit.
 func (s *solver) crowded(dim int) (most int) {
 	p := s.p
-	needed := make([]energy, len(p.Jobs))
+	needed := make([]exact.Number, len(p.Jobs))
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
-		needed[t.Job] = needed[t.Job].plus(energyOf(t.Need[dim], t.Run))
+		needed[t.Job] = needed[t.Job].Plus(energyOf(t.Need[dim], t.Run))
 	}
 	type demand struct {
 		release, due unit.Time
-		energy       energy
+		energy       exact.Number
 	}
 	var demands []demand
 	var releases []unit.Time
 	for j := range p.Jobs {
-		if due := p.Jobs[j].Due; due != unit.Never && s.shapes[j].earliest <= due && needed[j] != (energy{}) {
+		if due := p.Jobs[j].Due; due != unit.Never && s.shapes[j].earliest <= due && !needed[j].Zero() {
 			r := max(p.Now, p.Jobs[j].Release)
 			demands = append(demands, demand{r, due, needed[j]})
 			releases = append(releases, r)
@@ -73,15 +76,15 @@ func (s *solver) crowded(dim int) (most int) {
 	for _, r := range releases {
 		room := s.room(dim, r)
 		taken.Items = taken.Items[:0]
-		sum, dropped := energy{}, 0
+		sum, dropped := exact.Number{}, 0
 		for _, d := range demands {
 			if d.release < r {
 				continue
 			}
 			taken.Push(d.energy)
-			sum = sum.plus(d.energy)
-			for left := room(d.due); sum.compare(left) > 0; dropped++ {
-				sum = sum.minus(taken.Pop())
+			sum = sum.Plus(d.energy)
+			for left := room(d.due); sum.Compare(left) > 0; dropped++ {
+				sum = sum.Minus(taken.Pop())
 			}
 		}
 		most = max(most, dropped)
@@ -89,11 +92,21 @@ func (s *solver) crowded(dim int) (most int) {
 	return most
 }
 
+// energyOf is an amount for a time; neither is negative.
+func energyOf(n int64, d time.Duration) exact.Number {
+	return exact.Int(uint64(max(0, n))).Times(uint64(max(0, d)))
+}
+
+// largest returns an empty heap with the largest number in front.
+func largest() heap.Heap[exact.Number] {
+	return heap.Heap[exact.Number]{Before: func(a, b *exact.Number) bool { return a.Compare(*b) > 0 }}
+}
+
 // maxReleases bounds the work on bounds: of jobs that may all start now there is one release.
 const maxReleases = 16
 
 // room returns how much of a dimension started tasks leave between r and a later instant; asked for ascending instants.
-func (s *solver) room(dim int, r unit.Time) func(unit.Time) energy {
+func (s *solver) room(dim int, r unit.Time) func(unit.Time) exact.Number {
 	fixed := slices.Clone(s.p.Fixed)
 	fixed = slices.DeleteFunc(fixed, func(f Stay) bool { return f.End <= r || f.Hold[dim] == 0 })
 	slices.SortFunc(fixed, func(a, b Stay) int { return cmp.Compare(a.End, b.End) })
@@ -101,16 +114,16 @@ func (s *solver) room(dim int, r unit.Time) func(unit.Time) energy {
 	for _, f := range fixed {
 		held += f.Hold[dim]
 	}
-	c, at, total := s.p.Capacity[dim], r, energy{}
-	return func(until unit.Time) energy {
+	c, at, total := s.p.Capacity[dim], r, exact.Number{}
+	return func(until unit.Time) exact.Number {
 		for len(fixed) > 0 && fixed[0].End <= until {
-			total = total.plus(energyOf(c-held, fixed[0].End.Sub(at)))
+			total = total.Plus(energyOf(c-held, fixed[0].End.Sub(at)))
 			at = fixed[0].End
 			held -= fixed[0].Hold[dim]
 			fixed = fixed[1:]
 		}
 		if until > at {
-			total = total.plus(energyOf(c-held, until.Sub(at)))
+			total = total.Plus(energyOf(c-held, until.Sub(at)))
 			at = until
 		}
 		return total

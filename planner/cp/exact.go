@@ -2,9 +2,11 @@ package cp
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
+	"gantry/planner/exact"
 	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
@@ -12,7 +14,7 @@ import (
 // fewestLate searches for schedules with fewer late jobs than the best so far, until there are none. It reports
 // whether that is certain, or the steps are used up.
 func (s *solver) fewestLate() bool {
-	x := &exact{solver: s, tail: make([]time.Duration, len(s.p.Tasks)), children: make([][]int32, len(s.p.Tasks)),
+	x := &complete{solver: s, tail: make([]time.Duration, len(s.p.Tasks)), children: make([][]int32, len(s.p.Tasks)),
 		seen: map[uint32][]moment{}, taken: largest()}
 	for i := len(s.p.Tasks) - 1; i >= 0; i-- {
 		x.tail[i] += s.p.Tasks[i].Run
@@ -36,17 +38,17 @@ func (s *solver) fewestLate() bool {
 	return true
 }
 
-// exact places tasks in the order of their starts, those only of jobs that will be on time. Every set of jobs that
+// complete places tasks in the order of their starts, those only of jobs that will be on time. Every set of jobs that
 // can be on time together is found: if the tasks of any schedule of theirs are placed in the order of their starts,
 // each at its earliest instant not before the one placed before it, none starts later than there.
-type exact struct {
+type complete struct {
 	*solver
 	most     int             // late jobs
 	tail     []time.Duration // by task: from its start until its job can end at the earliest
 	children [][]int32
 	seen     map[uint32][]moment // by tasks placed
 	byDue    []int32
-	taken    heap.Heap[energy]
+	taken    heap.Heap[exact.Number]
 }
 
 // moment is a partial schedule, from which no further was found.
@@ -58,7 +60,7 @@ type moment struct {
 
 // branch continues a partial schedule of the tasks in done, in which nothing starts before last any more. It reports
 // whether it has found one with few enough late jobs, which it keeps then.
-func (x *exact) branch(done uint32, last unit.Time) bool {
+func (x *complete) branch(done uint32, last unit.Time) bool {
 	hopeful, missing := x.hopeful(done, last)
 	switch {
 	case hopeful == nil:
@@ -132,7 +134,7 @@ type hope struct {
 
 // hopeful returns which jobs may be on time, and how many more of them have to be placed whole; nil if there is no
 // use in going on.
-func (x *exact) hopeful(done uint32, last unit.Time) (jobs []hope, missing int) {
+func (x *complete) hopeful(done uint32, last unit.Time) (jobs []hope, missing int) {
 	n := len(x.p.Jobs)
 	jobs = make([]hope, n)
 	ends := make([]unit.Time, len(x.p.Tasks)) // of those that are open: no earlier
@@ -182,56 +184,56 @@ func (x *exact) hopeful(done uint32, last unit.Time) (jobs []hope, missing int) 
 // crowd returns how many of the jobs that are open and may be on time can be at most, by the energy that is left of
 // one dimension from last on until each deadline: those to give up are found as Moore and Hodgson do, but jobs that
 // were begun are not given up; -1 if they do not fit.
-func (x *exact) crowd(dim int, jobs []hope, open []bool, done uint32, last unit.Time) int {
-	needed := make([]energy, len(jobs))
+func (x *complete) crowd(dim int, jobs []hope, open []bool, done uint32, last unit.Time) int {
+	needed := make([]exact.Number, len(jobs))
 	for i := range x.p.Tasks {
 		if t := &x.p.Tasks[i]; done&(1<<i) == 0 {
-			needed[t.Job] = needed[t.Job].plus(energyOf(t.Need[dim], t.Run))
+			needed[t.Job] = needed[t.Job].Plus(energyOf(t.Need[dim], t.Run))
 		}
 	}
-	sum, fixed := energy{}, energy{} // fixed is the part of jobs that were begun
+	sum, fixed := exact.Number{}, exact.Number{} // fixed is the part of jobs that were begun
 	x.taken.Items = x.taken.Items[:0]
 	count := 0
 	for _, j := range x.byDue {
 		if !jobs[j].is || !open[j] {
 			continue
 		}
-		sum = sum.plus(needed[j])
+		sum = sum.Plus(needed[j])
 		if count++; jobs[j].begun {
-			fixed = fixed.plus(needed[j])
+			fixed = fixed.Plus(needed[j])
 		} else {
 			x.taken.Push(needed[j])
 		}
 		room := x.free(dim, done, last, x.p.Jobs[j].Due)
-		if fixed.compare(room) > 0 {
+		if fixed.Compare(room) > 0 {
 			return -len(jobs)
 		}
-		for ; sum.compare(room) > 0; count-- {
-			sum = sum.minus(x.taken.Pop())
+		for ; sum.Compare(room) > 0; count-- {
+			sum = sum.Minus(x.taken.Pop())
 		}
 	}
 	return count
 }
 
 // free returns how much of one dimension the placed and the fixed tasks leave between last and until.
-func (x *exact) free(dim int, done uint32, last, until unit.Time) energy {
+func (x *complete) free(dim int, done uint32, last, until unit.Time) exact.Number {
 	if until == unit.Never {
-		return energy{^uint64(0), 0}
+		return exact.Wide(math.MaxUint64, 0)
 	}
 	free := energyOf(x.p.Capacity[dim], until.Sub(last))
 	for _, f := range x.p.Fixed {
-		free = free.minus(energyOf(f.Hold[dim], min(f.End, until).Sub(last)))
+		free = free.Minus(energyOf(f.Hold[dim], min(f.End, until).Sub(last)))
 	}
 	for i := range x.p.Tasks {
 		if t := &x.p.Tasks[i]; done&(1<<i) != 0 {
-			free = free.minus(energyOf(t.Need[dim], min(x.over(int32(i)), until).Sub(last)))
+			free = free.Minus(energyOf(t.Need[dim], min(x.over(int32(i)), until).Sub(last)))
 		}
 	}
 	return free
 }
 
 // sameNode reports whether node n is in use as one before it is that is alike for a task: that one is as good.
-func (x *exact) sameNode(n int32, t *Task) bool {
+func (x *complete) sameNode(n int32, t *Task) bool {
 	for m := range n {
 		if t.RunOn[m] == t.RunOn[n] && x.p.Nodes[m] == x.p.Nodes[n] && slices.Equal(x.nodes[m].steps,
 			x.nodes[n].steps) {
@@ -242,7 +244,7 @@ func (x *exact) sameNode(n int32, t *Task) bool {
 }
 
 // twin reports whether a task is like one of its job before it that is open, too: that one goes first.
-func (x *exact) twin(done uint32, i int32) bool {
+func (x *complete) twin(done uint32, i int32) bool {
 	t := &x.p.Tasks[i]
 	for k := i - 1; k >= 0 && x.p.Tasks[k].Job == t.Job; k-- {
 		q := &x.p.Tasks[k]
@@ -257,7 +259,7 @@ func (x *exact) twin(done uint32, i int32) bool {
 
 // known reports whether a partial schedule from which nothing was found is as good: with the same tasks, none of
 // which ends later, as far as that matters from last on.
-func (x *exact) known(done uint32, last unit.Time) bool {
+func (x *complete) known(done uint32, last unit.Time) bool {
 	ends := x.ends(done, last)
 	return slices.ContainsFunc(x.seen[done], func(m moment) bool {
 		if m.last > last {
@@ -273,7 +275,7 @@ func (x *exact) known(done uint32, last unit.Time) bool {
 }
 
 // ends returns when the tasks that are placed end, by task; 0 if that is no later than last.
-func (x *exact) ends(done uint32, last unit.Time) []unit.Time {
+func (x *complete) ends(done uint32, last unit.Time) []unit.Time {
 	ends := make([]unit.Time, len(x.p.Tasks))
 	for i := range x.p.Tasks {
 		if done&(1<<i) != 0 {
@@ -285,7 +287,7 @@ func (x *exact) ends(done uint32, last unit.Time) []unit.Time {
 	return ends
 }
 
-func (x *exact) fail(done uint32, last unit.Time) bool {
+func (x *complete) fail(done uint32, last unit.Time) bool {
 	if x.left > 0 {
 		x.seen[done] = append(x.seen[done], moment{last, x.ends(done, last), slices.Clone(x.on)})
 	}
@@ -293,7 +295,7 @@ func (x *exact) fail(done uint32, last unit.Time) bool {
 }
 
 // finish places the other jobs after those that are on time, the shortest first, and keeps the schedule.
-func (x *exact) finish(done uint32) {
+func (x *complete) finish(done uint32) {
 	var others []int32
 	for j := range x.p.Jobs {
 		end, whole := max(x.p.Now, x.p.Jobs[j].Floor), true

@@ -79,6 +79,18 @@ func (n Number) Plus(m Number) Number {
 	return Rat(new(big.Rat).Add(n.Rat(), m.Rat()))
 }
 
+// Minus returns n - m, or 0 if m is above n.
+func (n Number) Minus(m Number) Number {
+	if n.Compare(m) <= 0 {
+		return Number{}
+	}
+	if n.rat == nil && m.rat == nil {
+		lo, borrow := bits.Sub64(n.lo, m.lo, 0)
+		return Number{hi: n.hi - m.hi - borrow, lo: lo}
+	}
+	return Rat(n.Rat().Sub(n.Rat(), m.Rat()))
+}
+
 // Times returns n m.
 func (n Number) Times(m uint64) Number {
 	if n.rat == nil {
@@ -133,6 +145,9 @@ type Fraction struct {
 	Num Number
 	Den uint64
 }
+
+// Float returns f rounded.
+func (f Fraction) Float() float64 { return f.Num.Float() / float64(f.Den) }
 
 // Compare returns -1, 0 or 1 as f is below, equal to or above g.
 func (f Fraction) Compare(g Fraction) int {

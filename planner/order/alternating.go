@@ -48,11 +48,6 @@ func (q *Alternating) Add(*planner.Cycle, planner.TaskID) { q.stale = true }
 // Update implements planner.Queue.
 func (q *Alternating) Update(c *planner.Cycle) {
 	q.Ranks.Update(c)
-	for _, t := range c.News.Finished {
-		if left, _ := c.Progress(c.Task(t).Workflow); left == 0 {
-			q.Ranks.Forget(c.Task(t).Workflow)
-		}
-	}
 	q.stale = q.stale || len(c.News.Arrived)+len(c.News.Grown) > 0 || c.News.Changed
 	for _, t := range c.News.Ready {
 		q.stale = q.stale || c.Unplaced(t)
@@ -66,12 +61,8 @@ func (q *Alternating) Update(c *planner.Cycle) {
 // arrange makes the sequence.
 func (q *Alternating) arrange(c *planner.Cycle) {
 	q.sequence, q.next = q.sequence[:0], 0
-	if n := c.View.Tasks() - len(q.groupOf); n > 0 {
-		q.groupOf = append(q.groupOf, make([]int32, n)...)
-	}
-	if n := c.View.Workflows() - len(q.turnOf); n > 0 {
-		q.turnOf = append(q.turnOf, make([]int32, n)...)
-	}
+	q.groupOf = planner.Extend(q.groupOf, c.Tasks())
+	q.turnOf = planner.Extend(q.turnOf, c.Workflows())
 	q.lists = heap.Heap[rankedList]{Before: (*rankedList).before, Items: q.lists.Items[:0]}
 	for _, w := range c.Present() {
 		l := rankedList{workflow: w, tasks: q.Ranks.Sorted(c.Workflow(w))}

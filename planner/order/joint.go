@@ -98,12 +98,8 @@ func (q *Joint) Update(c *planner.Cycle) {
 	if q.Prepare != nil {
 		q.Prepare(c)
 	}
-	if n := c.View.Tasks() - len(q.queued); n > 0 {
-		q.queued = append(q.queued, make([]bool, n)...)
-	}
-	if n := c.View.Workflows() - len(q.groupOf); n > 0 {
-		q.groupOf = append(q.groupOf, make([]int32, n)...)
-	}
+	q.queued = planner.Extend(q.queued, c.Tasks())
+	q.groupOf = planner.Extend(q.groupOf, c.Workflows())
 	q.misfits, q.exhausted, q.sifted = q.misfits[:0], false, false
 	q.updates++
 	q.skipped = false
@@ -422,9 +418,7 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 
 // Skip implements alloc.Skipper.
 func (q *Joint) Skip(c *planner.Cycle, t planner.TaskID) {
-	if n := c.View.Tasks() - len(q.skips); n > 0 {
-		q.skips = append(q.skips, make([]int64, n)...)
-	}
+	q.skips = planner.Extend(q.skips, c.Tasks())
 	q.skips[t], q.skipped = q.updates, true
 	q.settleFrom(c, q.front, q.groups[q.front].best) // all before it are passed over already
 }

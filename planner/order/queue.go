@@ -109,9 +109,7 @@ func (q *Keyed) Update(c *planner.Cycle) {
 	if q.Prepare != nil {
 		q.Prepare(c)
 	}
-	if n := c.View.Tasks() - len(q.queued); n > 0 {
-		q.queued = append(q.queued, make([]bool, n)...)
-	}
+	q.queued = planner.Extend(q.queued, c.Tasks())
 	if q.Changed != nil {
 		q.rekey(c, q.Changed())
 	}

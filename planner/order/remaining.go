@@ -32,9 +32,7 @@ func (r *RemainingTimes) Of(w planner.WorkflowID) time.Duration { return r.of[w]
 
 // Update computes the times of all workflows present.
 func (r *RemainingTimes) Update(c *planner.Cycle, ranks *rank.Upward) {
-	if n := c.View.Workflows() - len(r.of); n > 0 {
-		r.of = append(r.of, make([]time.Duration, n)...)
-	}
+	r.of = planner.Extend(r.of, c.Workflows())
 	if r.base == nil {
 		r.base, r.sketch = make([]timeline.Profile, len(c.Nodes())), make([]timeline.Profile, len(c.Nodes()))
 	}
@@ -51,9 +49,7 @@ func (r *RemainingTimes) workflow(c *planner.Cycle, ranks *rank.Upward, w *plann
 		r.sketch[n].Copy(&r.base[n])
 	}
 	last := c.Now()
-	if n := c.View.Tasks() - len(r.ends); n > 0 {
-		r.ends = append(r.ends, make([]end, n)...)
-	}
+	r.ends = planner.Extend(r.ends, c.Tasks())
 	for _, t := range ranks.Sorted(w) { // parents come before their children
 		e := &r.ends[t]
 		*e = end{c.Now(), planner.None}

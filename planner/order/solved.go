@@ -92,8 +92,8 @@ func (q *Solved) Outdated(c *planner.Cycle) bool {
 // endangered reports whether a planned task that should have started delays a workflow past its deadline, as far as is
 // known by now.
 func (q *Solved) endangered(c *planner.Cycle) (found bool) {
-	for n := range c.Nodes() {
-		for seg := range c.Draft.Planned(planner.NodeID(n)) {
+	for n := range c.NodeCount() {
+		for seg := range c.Draft.Planned(n) {
 			if seg.Start >= c.Now() {
 				break
 			}
@@ -132,9 +132,8 @@ func (q *Solved) Update(c *planner.Cycle) {
 		return
 	}
 	q.wanted, q.next = false, 0
-	for len(q.ends) < c.Workflows() {
-		q.ends, q.retried, q.refused = append(q.ends, 0), append(q.retried, false), append(q.refused, false)
-	}
+	q.ends = planner.Extend(q.ends, c.Workflows())
+	q.retried, q.refused = planner.Extend(q.retried, c.Workflows()), planner.Extend(q.refused, c.Workflows())
 	for len(q.index) < c.Tasks() {
 		q.index, q.on = append(q.index, 0), append(q.on, planner.None)
 	}
@@ -216,10 +215,8 @@ func (q *Solved) Planned(c *planner.Cycle) {
 		}
 		q.ends[w] = 1
 		for _, t := range c.Workflow(w).Tasks {
-			if seg, ok := c.Draft.Of(t); ok && seg.Kind == planner.Active {
+			if _, ok := c.Draft.Of(t); ok {
 				q.ends[w] = max(q.ends[w], c.Draft.ActiveEnd(t))
-			} else if ok {
-				q.ends[w] = max(q.ends[w], seg.End)
 			}
 		}
 	}
@@ -303,9 +300,9 @@ func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time, 
 func (q *Solved) model(c *planner.Cycle) (p *cp.Problem, tasks []planner.TaskID, workflows []planner.WorkflowID) {
 	p = &cp.Problem{Now: c.Now()}
 	q.speeds = q.speeds[:0]
-	for n := range c.Nodes() {
-		if c.Capacity(planner.NodeID(n)) != (unit.Vector{}) {
-			q.add(c, planner.NodeID(n))
+	for n := range c.NodeCount() {
+		if c.Capacity(n) != (unit.Vector{}) {
+			q.add(c, n)
 		}
 	}
 	for _, w := range c.Present() {
@@ -356,8 +353,8 @@ func (q *Solved) byNode(c *planner.Cycle, p *cp.Problem, tasks []planner.TaskID)
 			return false
 		}
 	}
-	for n := range c.Nodes() {
-		p.Nodes = append(p.Nodes, c.Capacity(planner.NodeID(n)))
+	for n := range c.NodeCount() {
+		p.Nodes = append(p.Nodes, c.Capacity(n))
 		p.Capacity = p.Capacity.Add(p.Nodes[n])
 	}
 	for i, t := range tasks {
@@ -400,7 +397,7 @@ func (q *Solved) pool(p *cp.Problem) {
 			first, q.slots = append(first, n), append(q.slots, nil)
 		}
 		in[n] = int32(k)
-		for range min(slotsOn(p.Nodes[n], needs[0]), int64(len(p.Tasks)+len(p.Fixed))) {
+		for range min(needs[0].Into(p.Nodes[n]), int64(len(p.Tasks)+len(p.Fixed))) {
 			q.slots[k] = append(q.slots[k], slot{node: planner.NodeID(n)})
 		}
 	}
@@ -521,13 +518,10 @@ func (q *Solved) run(c *planner.Cycle, t *planner.Task) time.Duration {
 func summed(c *planner.Cycle, p *cp.Problem) {
 	needs := needsOf(p)
 	slots, ok := slotsOf(c, needs)
-	if !ok {
-		for n := range c.Nodes() {
-			p.Capacity = p.Capacity.Add(c.Capacity(planner.NodeID(n)))
-		}
+	if p.Capacity = slots; !ok {
+		p.Capacity = c.Total()
 		return
 	}
-	p.Capacity = slots
 	one := func(v *unit.Vector) {
 		k := slices.Index(needs, *v)
 		*v = unit.Vector{}
@@ -541,27 +535,16 @@ func summed(c *planner.Cycle, p *cp.Problem) {
 	}
 }
 
-// slotsOn returns how many tasks of a need a node holds at once.
-func slotsOn(capacity, need unit.Vector) int64 {
-	count := int64(1 << 30)
-	for d := range need {
-		if need[d] > 0 && capacity[d] != unit.Unlimited {
-			count = min(count, capacity[d]/need[d])
-		}
-	}
-	return count
-}
-
 // slotsOf returns how many tasks of each need all nodes hold at once; false if the needs are in each other's way.
 func slotsOf(c *planner.Cycle, needs []unit.Vector) (slots unit.Vector, ok bool) {
 	if len(needs) > mostNeeds {
 		return slots, false
 	}
-	for n := range c.Nodes() {
-		capacity := c.Capacity(planner.NodeID(n))
+	for n := range c.NodeCount() {
+		capacity := c.Capacity(n)
 		all := unit.Vector{}
 		for k, need := range needs {
-			count := slotsOn(capacity, need)
+			count := need.Into(capacity)
 			for d := range need {
 				if capacity[d] != unit.Unlimited {
 					all[d] += count * need[d]

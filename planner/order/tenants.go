@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/heap"
 	"gantry/planner/rank"
 	"gantry/planner/share"
@@ -123,9 +124,7 @@ func (q *Tenants) Update(c *planner.Cycle) {
 		q.ledger.Add(g.member, unit.Vector{}.Sub(g.amount))
 		return true
 	})
-	if n := c.View.Tasks() - len(q.waits); n > 0 {
-		q.waits = append(q.waits, make([]wait, n)...)
-	}
+	q.waits = planner.Extend(q.waits, c.Tasks())
 	q.parked = slices.DeleteFunc(q.parked, func(t planner.TaskID) bool {
 		gone := !q.wantsBack(c, t)
 		if gone {
@@ -183,10 +182,7 @@ func (q *Tenants) demote(c *planner.Cycle) {
 
 // know keeps the total of the nodes and makes the ledger when it is first needed.
 func (q *Tenants) know(v planner.View) {
-	var total unit.Vector
-	for n := range v.Nodes() {
-		total = total.Add(v.Capacity(planner.NodeID(n)))
-	}
+	total := v.Total()
 	switch {
 	case q.Rule == nil:
 	case q.ledger == nil:
@@ -306,7 +302,7 @@ func (q *Tenants) capped(c *planner.Cycle, m planner.TenantID, lane int) bool {
 		weight = q.Weight(m)
 	}
 	f := q.Rule.Of(q.ledger.Used(m).Add(c.Task(q.lanes[lane].heap.Items[0]).Need), q.total)
-	return f.Compare(share.Fraction{Num: weight, Den: q.weights}) > 0
+	return f.Compare(exact.Fraction{Num: exact.Int(uint64(weight)), Den: uint64(q.weights)}) > 0
 }
 
 // Next implements planner.Queue.
@@ -450,7 +446,7 @@ func (q *Tenants) give(c *planner.Cycle, t planner.TaskID, sign int) {
 }
 
 // Share returns the share of a member, as its rule has it.
-func (q *Tenants) Share(m planner.TenantID) share.Fraction { return q.ledger.Share(m) }
+func (q *Tenants) Share(m planner.TenantID) exact.Fraction { return q.ledger.Share(m) }
 
 // Observe implements planner.Observer: holds are known from events, so that a replay brings them back.
 func (q *Tenants) Observe(v planner.View, e planner.Event) {
@@ -474,9 +470,7 @@ func (q *Tenants) Observe(v planner.View, e planner.Event) {
 }
 
 func (q *Tenants) park(v planner.View, t planner.TaskID) {
-	if n := v.Tasks() - len(q.waits); n > 0 {
-		q.waits = append(q.waits, make([]wait, n)...)
-	}
+	q.waits = planner.Extend(q.waits, v.Tasks())
 	if w := &q.waits[t]; !w.parked {
 		w.parked = true
 		q.parked = append(q.parked, t)

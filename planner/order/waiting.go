@@ -76,9 +76,7 @@ func (q *Waiting) Observe(v planner.View, e planner.Event) {
 	if q.Order != FirstCome {
 		return
 	}
-	if n := v.Tasks() - len(q.ready); n > 0 {
-		q.ready = append(q.ready, make([]planner.Time, n)...)
-	}
+	q.ready = planner.Extend(q.ready, v.Tasks())
 	switch b := e.Body.(type) {
 	case *planner.WorkflowGrown:
 		for i := range b.Tasks {
@@ -98,15 +96,11 @@ func (q *Waiting) Observe(v planner.View, e planner.Event) {
 func (q *Waiting) Update(c *planner.Cycle) {
 	ranks := q.Entry.Ranks
 	ranks.Update(c)
-	if n := c.View.Tasks() - len(q.queued); n > 0 {
-		q.queued = append(q.queued, make([]bool, n)...)
-		if q.Order == FirstCome {
-			q.ready = append(q.ready, make([]planner.Time, max(0, c.View.Tasks()-len(q.ready)))...)
-		}
+	q.queued = planner.Extend(q.queued, c.Tasks())
+	if q.Order == FirstCome {
+		q.ready = planner.Extend(q.ready, c.Tasks())
 	}
-	if n := c.View.Workflows() - len(q.count); n > 0 {
-		q.count = append(q.count, make([]int32, n)...)
-	}
+	q.count = planner.Extend(q.count, c.Workflows())
 	if q.needs == nil {
 		q.needs, q.least = map[int64]int{}, unit.Unlimited
 	}
@@ -127,11 +121,6 @@ func (q *Waiting) Update(c *planner.Cycle) {
 		q.frozen = append(q.frozen, t)
 	}
 	q.enter(c)
-	for _, t := range c.News.Finished {
-		if left, _ := c.Progress(c.Task(t).Workflow); left == 0 {
-			ranks.Forget(c.Task(t).Workflow)
-		}
-	}
 	q.direct()
 }
 

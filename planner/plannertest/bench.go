@@ -60,7 +60,7 @@ type Bench struct {
 	next   int // index of the next workflow to arrive
 	agenda []happening
 	left   map[planner.AttemptID]running
-	pieces []piece
+	pieces []planner.Segment // parts of the runs of attempts
 	exact  bool
 }
 
@@ -75,11 +75,6 @@ type happening struct {
 type running struct {
 	since planner.Time
 	left  time.Duration
-}
-
-// piece is a part of an attempt's run.
-type piece struct {
-	planner.Segment
 }
 
 // New makes a planner for a scenario: estimates are those of the scenario, and of draws there is one seed.
@@ -220,8 +215,8 @@ func (b *Bench) happen(body planner.Body) {
 			return
 		}
 		att := v.Attempt(a)
-		b.pieces = append(b.pieces, piece{planner.Segment{Task: att.Task, Node: att.Node, Hold: att.Hold,
-			Start: r.since, End: b.Now}})
+		b.pieces = append(b.pieces, planner.Segment{Task: att.Task, Node: att.Node, Hold: att.Hold,
+			Start: r.since, End: b.Now})
 		b.left[a] = running{b.Now, r.left - b.Now.Sub(r.since)}
 	}
 	resume := func(a planner.AttemptID) {
@@ -341,8 +336,8 @@ func (b *Bench) Ran() string {
 	for a := range b.View().UnderWay() {
 		att := b.View().Attempt(a)
 		if r, ok := b.left[a]; ok && b.View().Phase(att.Task) == planner.Running {
-			pieces = append(pieces, piece{planner.Segment{Task: att.Task, Node: att.Node, Hold: att.Hold,
-				Start: r.since, End: b.Now}})
+			pieces = append(pieces, planner.Segment{Task: att.Task, Node: att.Node, Hold: att.Hold,
+				Start: r.since, End: b.Now})
 		}
 	}
 	return b.draw(pieces)
@@ -350,11 +345,11 @@ func (b *Bench) Ran() string {
 
 // Plan is the picture of the draft from now on: running tasks are shown from their start.
 func (b *Bench) Plan() string {
-	var pieces []piece
+	var pieces []planner.Segment
 	for n := range b.Platform.Nodes {
 		for seg := range b.Planner.Draft().On(planner.NodeID(n)) {
 			if seg.Kind != planner.Parked {
-				pieces = append(pieces, piece{seg})
+				pieces = append(pieces, seg)
 			}
 		}
 	}
@@ -407,8 +402,8 @@ func row(node, cells string) string {
 
 // draw gives every piece the first rows of its node that are free. A piece that begins or ends within a column is drawn
 // as "!".
-func (b *Bench) draw(pieces []piece) string {
-	slices.SortStableFunc(pieces, func(x, y piece) int {
+func (b *Bench) draw(pieces []planner.Segment) string {
+	slices.SortStableFunc(pieces, func(x, y planner.Segment) int {
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.Task, y.Task))
 	})
 	var lines []string

@@ -22,12 +22,12 @@ func Check(p *planner.Planner, exact bool) error {
 func checkState(v planner.View) error {
 	underWay := 0
 	current := map[planner.TaskID]planner.AttemptID{}
-	for n := range v.Nodes() {
+	for n := range v.NodeCount() {
 		var held unit.Vector
 		var gpus planner.Devices
-		for _, a := range v.Active(planner.NodeID(n)) {
+		for _, a := range v.Active(n) {
 			att := v.Attempt(a)
-			if att.Over || int(att.Node) != n || v.Current(att.Task) != a {
+			if att.Over || att.Node != n || v.Current(att.Task) != a {
 				return fmt.Errorf("attempt %d of task %d is listed as under way on node %d", a, att.Task, n)
 			}
 			if b, twice := current[att.Task]; twice {
@@ -48,10 +48,10 @@ func checkState(v planner.View) error {
 			}
 			underWay++
 		}
-		if held != v.Held(planner.NodeID(n)) {
-			return fmt.Errorf("attempts hold %v on node %d, and the state has %v", held, n, v.Held(planner.NodeID(n)))
+		if held != v.Held(n) {
+			return fmt.Errorf("attempts hold %v on node %d, and the state has %v", held, n, v.Held(n))
 		}
-		if c := v.Capacity(planner.NodeID(n)); c == v.Nodes()[n].Capacity && !held.Fits(c) {
+		if c := v.Capacity(n); c == v.Nodes()[n].Capacity && !held.Fits(c) {
 			return fmt.Errorf("node %d has %v, and %v is held", n, c, held)
 		}
 	}
@@ -90,12 +90,11 @@ func checkPhases(v planner.View, current map[planner.TaskID]planner.AttemptID) e
 
 func checkDraft(p *planner.Planner, exact bool) error {
 	v, d := p.View(), p.Draft()
-	for n := range v.Nodes() {
-		node := planner.NodeID(n)
+	for node := range v.NodeCount() {
 		var stays []planner.Segment
 		for seg := range d.On(node) {
 			if seg.Node != node {
-				return fmt.Errorf("the stay of task %d on node %d is listed on node %d", seg.Task, seg.Node, n)
+				return fmt.Errorf("the stay of task %d on node %d is listed on node %d", seg.Task, seg.Node, node)
 			}
 			if seg.Kind != planner.Planned {
 				seg.End = max(d.ActiveEnd(seg.Task), v.Now())
@@ -106,7 +105,7 @@ func checkDraft(p *planner.Planner, exact bool) error {
 			}
 			stays = append(stays, seg)
 		}
-		if !exact || v.Capacity(node) != v.Nodes()[n].Capacity {
+		if !exact || v.Capacity(node) != v.Nodes()[node].Capacity {
 			continue
 		}
 		slices.SortStableFunc(stays, func(a, b planner.Segment) int { return cmp.Compare(a.Start, b.Start) })
@@ -119,7 +118,7 @@ func checkDraft(p *planner.Planner, exact bool) error {
 				}
 			}
 			if !used.Fits(v.Capacity(node)) {
-				return fmt.Errorf("node %d has %v, and %v is planned at %v", n, v.Capacity(node), used, at)
+				return fmt.Errorf("node %d has %v, and %v is planned at %v", node, v.Capacity(node), used, at)
 			}
 		}
 	}

@@ -1,9 +1,7 @@
 package predict
 
 import (
-	"math"
 	"math/big"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -80,66 +78,30 @@ type Ratio struct {
 	size  int
 	next  int
 
-	measured, estimated total
+	measured, estimated exact.Number
 
 	// Of the pairs that AddAt added last, those of one instant: their tasks, ascending.
 	instant planner.Time
 	tasks   []planner.TaskID
 }
 
-type pair struct{ measured, high, low uint64 } // high and low are the estimate
-
-// total is a sum of numbers below 2^128, fewer than 2^64 of them: its words, the lowest first.
-type total [3]uint64
-
-func (t *total) add(high, low uint64) {
-	var carry uint64
-	t[0], carry = bits.Add64(t[0], low, 0)
-	t[1], carry = bits.Add64(t[1], high, carry)
-	t[2] += carry
-}
-
-func (t *total) sub(high, low uint64) {
-	var borrow uint64
-	t[0], borrow = bits.Sub64(t[0], low, 0)
-	t[1], borrow = bits.Sub64(t[1], high, borrow)
-	t[2] -= borrow
-}
-
-func (t *total) zero() bool { return t[0]|t[1]|t[2] == 0 }
-
-func (t *total) float() float64 {
-	return float64(t[2])*(1<<64)*(1<<64) + float64(t[1])*(1<<64) + float64(t[0])
-}
-
-func (t *total) number() exact.Number {
-	n := exact.Wide(t[1], t[0])
-	if t[2] > 0 {
-		n = n.Plus(exact.Wide(1<<63, 0).Times(2).Times(t[2]))
-	}
-	return n
-}
+type pair struct{ measured, estimated exact.Number }
 
 // NewRatio returns the ratio of the last m pairs.
 func NewRatio(m int) *Ratio { return &Ratio{size: max(1, m)} }
 
-// Add takes in a pair; the oldest leaves. The estimate is in any unit, a whole number below 2^128.
+// Add takes in a pair; the oldest leaves. The estimate is in any unit.
 func (r *Ratio) Add(measured time.Duration, estimated exact.Number) {
-	high, low, _ := estimated.Words()
-	p := pair{uint64(max(0, measured)), high, low}
+	p := pair{exact.Int(uint64(max(0, measured))), estimated}
 	if len(r.pairs) < r.size {
 		r.pairs = append(r.pairs, p)
 	} else {
 		old := &r.pairs[r.next]
-		r.measured.sub(0, old.measured)
-		r.estimated.sub(old.high, old.low)
+		r.measured, r.estimated = r.measured.Minus(old.measured), r.estimated.Minus(old.estimated)
 		*old = p
 	}
-	if r.next++; r.next == r.size {
-		r.next = 0
-	}
-	r.measured.add(0, p.measured)
-	r.estimated.add(p.high, p.low)
+	r.next = (r.next + 1) % r.size
+	r.measured, r.estimated = r.measured.Plus(p.measured), r.estimated.Plus(p.estimated)
 }
 
 // AddAt takes in the pair of a task that ended at an instant, no earlier than those before. Those that end together are
@@ -172,36 +134,30 @@ func (r *Ratio) Len() int { return len(r.pairs) }
 
 // Sums returns both sums; 1 and 1 where the ratio is 1, as there is no pair or one of the sums is zero.
 func (r *Ratio) Sums() (measured, estimated exact.Number) {
-	if r.measured.zero() || r.estimated.zero() {
+	if r.measured.Zero() || r.estimated.Zero() {
 		return exact.Int(1), exact.Int(1)
 	}
-	return r.measured.number(), r.estimated.number()
+	return r.measured, r.estimated
 }
 
 // Value returns the ratio, rounded.
 func (r *Ratio) Value() float64 {
-	if r.measured.zero() || r.estimated.zero() {
+	if r.measured.Zero() || r.estimated.Zero() {
 		return 1
 	}
-	return r.measured.float() / r.estimated.float()
+	return r.measured.Float() / r.estimated.Float()
 }
 
 // Of returns d times the ratio, to the nearest nanosecond.
 func (r *Ratio) Of(d time.Duration) time.Duration {
-	if d <= 0 || r.measured.zero() || r.estimated.zero() {
+	if d <= 0 || r.measured.Zero() || r.estimated.Zero() {
 		return d
 	}
-	if m, e := r.measured, r.estimated; m[1]|m[2]|e[1]|e[2] == 0 {
-		hi, lo := bits.Mul64(uint64(d), m[0])
-		lo, carry := bits.Add64(lo, e[0]/2, 0)
-		if hi += carry; hi < e[0] {
-			q, _ := bits.Div64(hi, lo, e[0])
-			return time.Duration(min(q, math.MaxInt64))
-		}
-		return math.MaxInt64
+	m, e := r.measured.Times(uint64(d)), r.estimated
+	if high, low, whole := e.Words(); whole && high == 0 {
+		return time.Duration(m.Plus(exact.Int(low / 2)).Floor(low))
 	}
-	m, e := r.Sums()
-	x := m.Times(uint64(d)).Rat()
+	x := m.Rat()
 	x.Add(x.Quo(x, e.Rat()), big.NewRat(1, 2))
 	return time.Duration(exact.Rat(x).Floor(1))
 }

@@ -65,9 +65,7 @@ func (h *History) Learn(k planner.KindID, ran time.Duration, speed float64) {
 }
 
 func (h *History) kind(k planner.KindID) *measured {
-	for int(k) >= len(h.kinds) {
-		h.kinds = append(h.kinds, measured{})
-	}
+	h.kinds = planner.Extend(h.kinds, int(k)+1)
 	return &h.kinds[k]
 }
 

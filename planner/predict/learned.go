@@ -62,9 +62,7 @@ func (l *Learned) Prior(s Sample) {
 // Name says which kind has that name: it begins with the samples of that name that Prior took in.
 func (l *Learned) Name(k planner.KindID, name string) {
 	l.Trained.Name(k, name)
-	for int(k) >= len(l.seen) {
-		l.seen = append(l.seen, learning{})
-	}
+	l.seen = planner.Extend(l.seen, int(k)+1)
 	l.seen[k] = learning{samples: l.prior[name]}
 	l.seen[k].count(len(l.prior[name]))
 }

@@ -70,9 +70,7 @@ var (
 
 // Name says which kind has that name.
 func (t *Trained) Name(k planner.KindID, name string) {
-	for int(k) >= len(t.kinds) {
-		t.kinds = append(t.kinds, nil)
-	}
+	t.kinds = planner.Extend(t.kinds, int(k)+1)
 	t.kinds[k] = t.Model.Kinds[name]
 }
 

@@ -22,12 +22,8 @@ func (e *Entry) Update(c *planner.Cycle, enter func(t planner.TaskID)) {
 		}
 		return
 	}
-	if n := c.View.Tasks() - len(e.entered); n > 0 {
-		e.entered = append(e.entered, make([]bool, n)...)
-	}
-	if n := c.View.Workflows() - len(e.next); n > 0 {
-		e.next = append(e.next, make([]int32, n)...)
-	}
+	e.entered = planner.Extend(e.entered, c.Tasks())
+	e.next = planner.Extend(e.next, c.Workflows())
 	for _, w := range c.News.Arrived {
 		e.advance(c, w, enter)
 	}

@@ -90,6 +90,11 @@ func (u *Upward) Update(c *planner.Cycle) {
 	for _, w := range c.News.Grown {
 		u.workflow(c, c.Workflow(w))
 	}
+	for _, t := range c.News.Finished {
+		if left, _ := c.Progress(c.Task(t).Workflow); left == 0 {
+			u.flows[c.Task(t).Workflow].sorted = nil // nobody asks for it any more
+		}
+	}
 }
 
 // Changed returns the tasks to which the last Update gave other ranks, as tasks were added below them.
@@ -98,8 +103,8 @@ func (u *Upward) Changed() []planner.TaskID { return u.changed }
 // survey takes in the nodes of the platform.
 func (u *Upward) survey(c *planner.Cycle) {
 	u.kinds = u.kinds[:0]
-	for i := range c.Nodes() {
-		n, capacity := &c.Nodes()[i], c.Capacity(planner.NodeID(i))
+	for i := range c.NodeCount() {
+		n, capacity := &c.Nodes()[i], c.Capacity(i)
 		k := slices.IndexFunc(u.kinds, func(k kind) bool { return k.speed == n.Speed && k.capacity == capacity })
 		if k < 0 {
 			k = len(u.kinds)
@@ -235,16 +240,9 @@ func (u *Upward) byRank(a, b planner.TaskID) int {
 	return cmp.Or(u.Unscaled(b).Compare(u.Unscaled(a)), cmp.Compare(u.Position(a), u.Position(b)), cmp.Compare(a, b))
 }
 
-// Forget gives back the sorted list of a workflow that has ended.
-func (u *Upward) Forget(w planner.WorkflowID) { u.flows[w].sorted = nil }
-
 func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
-	if n := c.View.Tasks() - len(u.ranks); n > 0 {
-		u.ranks = append(u.ranks, make([]ranked, n)...)
-	}
-	if n := c.View.Workflows() - len(u.flows); n > 0 {
-		u.flows = append(u.flows, make([]flow, n)...)
-	}
+	u.ranks = planner.Extend(u.ranks, c.Tasks())
+	u.flows = planner.Extend(u.flows, c.Workflows())
 	f := &u.flows[w.ID]
 	if f.known && f.ranked == len(w.Tasks) {
 		return // a restart makes everything news; ranks computed at arrival stay
@@ -394,8 +392,8 @@ func (u *Upward) leastRun(c *planner.Cycle, t *planner.Task) exact.Number {
 			}
 		}
 	} else {
-		for n := range c.Nodes() {
-			if t.Need.Fits(c.Capacity(planner.NodeID(n))) {
+		for n := range c.NodeCount() {
+			if t.Need.Fits(c.Capacity(n)) {
 				least = min(least, c.Est.Run(t, &c.Nodes()[n]).Run)
 			}
 		}
@@ -439,9 +437,9 @@ func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task, whole bool) (run exa
 	}
 	var sum exact.Number
 	if ranker == nil || !ranker.BySpeed(t) {
-		for n := range c.Nodes() {
-			if t.Need.Fits(c.Capacity(planner.NodeID(n))) {
-				sum = sum.Plus(on(planner.NodeID(n)))
+		for n := range c.NodeCount() {
+			if t.Need.Fits(c.Capacity(n)) {
+				sum = sum.Plus(on(n))
 			}
 		}
 		return m.unit.Mul(sum), weight

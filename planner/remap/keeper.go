@@ -805,9 +805,7 @@ func (p *keeper) newJob(w planner.WorkflowID) *job {
 		j.copies = j.copies || len(c.Nodes()) > 1 && len(j.tasks[i].Inputs) > 0
 		j.fetches = j.fetches || p.fetches(j.tasks[i])
 	}
-	for int(w) >= len(p.jobs) {
-		p.jobs = append(p.jobs, nil)
-	}
+	p.jobs = planner.Extend(p.jobs, int(w)+1)
 	p.jobs[w] = j
 	p.present = append(p.present, j)
 	p.spans = append(p.spans, span{unit.Never, 0})

@@ -107,9 +107,7 @@ func (u *usage) rearrangeFor(new *stay) (int32, bool) {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.need[unit.CPU], a.need[unit.CPU]),
 			cmp.Compare(a.id, b.id))
 	})
-	for len(s.holds) < u.nodes {
-		s.holds, s.pinned = append(s.holds, nil), append(s.pinned, false)
-	}
+	s.holds, s.pinned = planner.Extend(s.holds, u.nodes), planner.Extend(s.pinned, u.nodes)
 	for n := range s.holds {
 		s.holds[n] = s.holds[n][:0]
 	}

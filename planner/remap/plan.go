@@ -163,10 +163,10 @@ func (p *plan) restore() {
 func (p *plan) makePools() {
 	c := p.c
 	p.pools, p.poolOf, p.indexOf = nil, make([]int16, len(c.Nodes())), make([]int32, len(c.Nodes()))
-	for n := range c.Nodes() {
-		k := p.alike(planner.NodeID(n))
+	for n := range c.NodeCount() {
+		k := p.alike(n)
 		p.poolOf[n], p.indexOf[n] = int16(k), int32(len(p.pools[k].nodes))
-		p.pools[k].nodes = append(p.pools[k].nodes, planner.NodeID(n))
+		p.pools[k].nodes = append(p.pools[k].nodes, n)
 	}
 	for k := range p.pools {
 		pool := &p.pools[k]

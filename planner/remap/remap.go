@@ -136,8 +136,8 @@ func (p *Policy) rebuild() {
 	p.touched, p.sought, p.mappedNow = nil, nil, nil
 	clear(p.jobs)
 	var unordered []planner.TaskID // by the last round
-	for n := range p.c.Nodes() {
-		for seg := range p.c.Draft.Planned(planner.NodeID(n)) {
+	for n := range p.c.NodeCount() {
+		for seg := range p.c.Draft.Planned(n) {
 			unordered = append(unordered, seg.Task)
 		}
 	}

@@ -2,11 +2,11 @@ package remap
 
 import (
 	"maps"
-	"math/bits"
 	"slices"
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
@@ -46,7 +46,7 @@ func (l *layout) learn(need unit.Vector) (changed bool) {
 	if k := l.kind(&need); k >= 0 {
 		l.kinds[k].pure = l.kinds[k].pure && l.kinds[k].need == need
 	} else {
-		l.kinds = append(l.kinds, kind{need, true, l.each(need)})
+		l.kinds = append(l.kinds, kind{need, true, need.Into(l.scarcely(1))})
 	}
 	mixed := changed && slices.ContainsFunc(l.kinds, func(k kind) bool { return !k.pure })
 	l.packed = mixed || len(l.kinds) > maxKinds || !l.sideBySide()
@@ -61,20 +61,8 @@ func (l *layout) scarce(need unit.Vector, d unit.Dim) bool {
 	if l.capacity[d] == unit.Unlimited || need[d] <= 0 {
 		return false
 	}
-	ahi, alo := bits.Mul64(uint64(need[d]), uint64(l.capacity[unit.CPU]))
-	bhi, blo := bits.Mul64(uint64(need[unit.CPU]), uint64(l.capacity[d]))
-	return ahi > bhi || ahi == bhi && alo > blo
-}
-
-// each returns how many of a need a node holds.
-func (l *layout) each(need unit.Vector) int64 {
-	n := int64(1 << 30)
-	for _, d := range l.dims {
-		if need[d] > 0 && l.capacity[d] != unit.Unlimited {
-			n = min(n, l.capacity[d]/need[d])
-		}
-	}
-	return n
+	part := func(d unit.Dim) exact.Number { return exact.Int(uint64(need[d])) }
+	return part(d).Times(uint64(l.capacity[unit.CPU])).Compare(part(unit.CPU).Times(uint64(l.capacity[d]))) > 0
 }
 
 // kind returns which kind a need is of; -1 if it is a new one.
@@ -326,9 +314,7 @@ func (u *usage) save() {
 
 // copied copies profiles into the memory of others.
 func copied(to, from []timeline.Profile) []timeline.Profile {
-	for len(to) < len(from) {
-		to = append(to, timeline.Profile{})
-	}
+	to = planner.Extend(to, len(from))
 	for k := range from {
 		to[k].Copy(&from[k])
 	}

@@ -56,9 +56,9 @@ func (a *Allocated) Retain(c *planner.Cycle) error {
 			return err
 		}
 	}
-	for n := range c.Nodes() {
-		node := planner.NodeID(n)
-		early, free := a.offPlan != nil && a.offPlan[n], c.Draft.Free(node) // nothing changes while tasks are gathered
+	for node := range c.NodeCount() {
+		early := a.offPlan != nil && a.offPlan[node]
+		free := c.Draft.Free(node) // nothing changes while tasks are gathered
 		a.tasks = a.tasks[:0]
 		for seg := range c.Draft.Planned(node) {
 			switch p := c.Phase(seg.Task); {
@@ -104,12 +104,5 @@ func (a *Allocated) start(c *planner.Cycle, t planner.TaskID) error {
 
 // there reports whether nothing is missing on the node of seg that its task needs to start.
 func there(c *planner.Cycle, seg planner.Segment) bool {
-	if c.Platform().Overlapped {
-		for _, f := range c.Task(seg.Task).Inputs {
-			if !c.Has(seg.Node, f) {
-				return false
-			}
-		}
-	}
-	return true
+	return !c.Platform().Overlapped || c.HasAll(seg.Node, c.Task(seg.Task).Inputs)
 }

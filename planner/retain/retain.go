@@ -29,18 +29,18 @@ type Requeuer interface {
 func (d Drop) Retain(c *planner.Cycle) error {
 	overlapped := c.Platform().Overlapped
 	if overlapped { // an overrunning task is expected to end, again and again, from its first planned end on
-		for n := range c.Nodes() {
-			c.Draft.LookAhead(planner.NodeID(n))
+		for n := range c.NodeCount() {
+			c.Draft.LookAhead(n)
 		}
 	}
 	if c.Draft.Plans() == 0 {
 		return nil
 	}
 	var lost, waiting []planner.TaskID
-	for n := range c.Nodes() {
-		for seg := range c.Draft.Planned(planner.NodeID(n)) {
+	for n := range c.NodeCount() {
+		for seg := range c.Draft.Planned(n) {
 			promised := d.Promised && !c.News.Changed && seg.Start <= c.Now()
-			gone := c.News.Changed && !seg.Hold.Fits(c.Capacity(planner.NodeID(n)))
+			gone := c.News.Changed && !seg.Hold.Fits(c.Capacity(n))
 			if (overlapped && !gone || promised) && c.Phase(seg.Task) == planner.Ready {
 				waiting = append(waiting, seg.Task)
 			} else {
@@ -55,8 +55,8 @@ func (d Drop) Retain(c *planner.Cycle) error {
 		}
 	}
 	if overlapped {
-		for n := range c.Nodes() {
-			if err := follow(c, planner.NodeID(n)); err != nil {
+		for n := range c.NodeCount() {
+			if err := follow(c, n); err != nil {
 				return err
 			}
 		}
@@ -128,8 +128,7 @@ func (f Float) Retain(c *planner.Cycle) error {
 	if c.Draft.Plans() == 0 {
 		return nil
 	}
-	for n := range c.Nodes() {
-		node := planner.NodeID(n)
+	for node := range c.NodeCount() {
 		free := c.Draft.Free(node)
 		if free[0] <= 0 {
 			continue
@@ -178,8 +177,8 @@ func Broken(c *planner.Cycle) bool {
 
 func (f Float) drop(c *planner.Cycle) {
 	var lost []planner.TaskID
-	for n := range c.Nodes() {
-		for seg := range c.Draft.Planned(planner.NodeID(n)) {
+	for n := range c.NodeCount() {
+		for seg := range c.Draft.Planned(n) {
 			lost = append(lost, seg.Task)
 		}
 	}

@@ -2,6 +2,7 @@ package share_test
 
 import (
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/share"
 	"gantry/planner/unit"
 )
@@ -9,7 +10,7 @@ import (
 // step is one decision of fill.
 type step struct {
 	Tenant   planner.TenantID
-	Share    share.Fraction // of the tenant after it
+	Share    exact.Fraction // of the tenant after it
 	Consumed unit.Vector    // by all
 }
 

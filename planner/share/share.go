@@ -5,10 +5,10 @@ package share
 
 import (
 	"math"
-	"math/big"
 	"math/bits"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
@@ -20,36 +20,6 @@ const (
 	Stop OnMisfit = iota // the cluster is full, as Algorithm 1 returns
 	Skip                 // the tenant is passed over, the others continue
 )
-
-// Fraction is an exact share, Num of Den. Den is above 0.
-type Fraction struct {
-	Num, Den int64
-	parts    int64 // a divisor beside Den, if their product is above 2^63; else 0
-}
-
-// Compare returns -1, 0 or 1 as f is below, equal to or above g. Shares are never negative.
-func (f Fraction) Compare(g Fraction) int {
-	if f.parts != 0 || g.parts != 0 {
-		return f.rat().Cmp(g.rat())
-	}
-	h1, l1 := bits.Mul64(uint64(f.Num), uint64(g.Den))
-	h2, l2 := bits.Mul64(uint64(g.Num), uint64(f.Den))
-	switch {
-	case h1 < h2 || h1 == h2 && l1 < l2:
-		return -1
-	case h1 > h2 || l1 > l2:
-		return 1
-	}
-	return 0
-}
-
-func (f Fraction) rat() *big.Rat {
-	den := big.NewInt(f.Den)
-	return new(big.Rat).SetFrac(big.NewInt(f.Num), den.Mul(den, big.NewInt(max(1, f.parts))))
-}
-
-// Value is for people; comparing is exact.
-func (f Fraction) Value() float64 { return float64(f.Num) / float64(f.Den) / float64(max(1, f.parts)) }
 
 // Rule defines a tenant's share.
 type Rule struct {
@@ -69,14 +39,14 @@ func Enhanced(level int) Rule {
 func Naive() Rule { return Rule{1, unit.Of(unit.CPU, unit.Memory)} }
 
 // Of returns the share that v is of total.
-func (r Rule) Of(v, total unit.Vector) Fraction {
-	var all [unit.Dims]Fraction // descending
+func (r Rule) Of(v, total unit.Vector) exact.Fraction {
+	var all [unit.Dims]exact.Fraction // descending
 	n := 0
 	for d := range v {
 		if r.Dims&(1<<d) == 0 || total[d] == unit.Unlimited || total[d] <= 0 {
 			continue
 		}
-		f := Fraction{Num: max(0, v[d]), Den: total[d]}
+		f := shareOf(v[d], total[d])
 		i := n
 		for ; i > 0 && all[i-1].Compare(f) < 0; i-- {
 			all[i] = all[i-1]
@@ -85,19 +55,24 @@ func (r Rule) Of(v, total unit.Vector) Fraction {
 		n++
 	}
 	if n == 0 {
-		return Fraction{Den: 1}
+		return exact.Fraction{Den: 1}
 	}
 	return all[max(0, min(r.Level, n)-1)]
 }
 
+// shareOf is the share that an amount is of a total above 0.
+func shareOf(v, total int64) exact.Fraction {
+	return exact.Fraction{Num: exact.Int(uint64(max(0, v))), Den: uint64(total)}
+}
+
 // Dominant returns the dimension that v has the largest share of, the first of equals (3DSF, section 7.3).
 func Dominant(v, total unit.Vector) unit.Dim {
-	best, most := unit.CPU, Fraction{Den: 1}
+	best, most := unit.CPU, exact.Fraction{Den: 1}
 	for d := range v {
 		if total[d] == unit.Unlimited || total[d] <= 0 {
 			continue
 		}
-		if f := (Fraction{Num: max(0, v[d]), Den: total[d]}); f.Compare(most) > 0 {
+		if f := shareOf(v[d], total[d]); f.Compare(most) > 0 {
 			best, most = unit.Dim(d), f
 		}
 	}
@@ -124,9 +99,9 @@ type claim struct {
 type account struct {
 	used   unit.Vector
 	next   unit.Vector // demand of the next task
-	share  Fraction
-	ask    Fraction // share of the next demand alone
-	weight int64    // the divisor of shares; 0: 1
+	share  exact.Fraction
+	ask    exact.Fraction // share of the next demand alone
+	weight int64          // the divisor of shares; 0: 1
 }
 
 // New returns a ledger in which nobody has anything of total.
@@ -149,7 +124,7 @@ func (l *Ledger) Resize(total unit.Vector) {
 	}
 	for i := range l.heap.Items {
 		x := &l.heap.Items[i]
-		x.share = l.tenants[x.tenant].share.Value()
+		x.share = l.tenants[x.tenant].share.Float()
 	}
 	l.heap.Init()
 }
@@ -161,7 +136,7 @@ func (l *Ledger) Used(m planner.TenantID) unit.Vector { return l.at(m).used }
 func (l *Ledger) Wants(m planner.TenantID) unit.Vector { return l.at(m).next }
 
 // Share returns the share of tenant m.
-func (l *Ledger) Share(m planner.TenantID) Fraction { return l.at(m).share }
+func (l *Ledger) Share(m planner.TenantID) exact.Fraction { return l.at(m).share }
 
 // Weigh says that tenant m is entitled to weight times as much as one of weight 1: its shares are divided by that.
 // Weights are from 1 to a million, and stay.
@@ -172,14 +147,12 @@ func (l *Ledger) Weigh(m planner.TenantID, weight int64) {
 	l.fix(m)
 }
 
-func (l *Ledger) of(a *account, v unit.Vector) Fraction {
+func (l *Ledger) of(a *account, v unit.Vector) exact.Fraction {
 	f := l.rule.Of(v, l.total)
-	if a.weight > 1 {
-		if hi, lo := bits.Mul64(uint64(f.Den), uint64(a.weight)); hi == 0 && lo <= math.MaxInt64 {
-			f.Den = int64(lo)
-		} else { // of amounts above 2^43
-			f.parts = a.weight
-		}
+	if hi, den := bits.Mul64(f.Den, uint64(max(1, a.weight))); hi == 0 {
+		f.Den = den
+	} else { // of amounts above 2^44
+		f.Num = f.Num.Over(uint64(a.weight))
 	}
 	return f
 }
@@ -199,7 +172,7 @@ func (l *Ledger) Want(m planner.TenantID, demand unit.Vector) {
 	}
 	a.want(demand, l)
 	if l.pos[m] < 0 {
-		l.heap.Push(claim{a.share.Value(), m})
+		l.heap.Push(claim{a.share.Float(), m})
 	} else {
 		l.fix(m)
 	}
@@ -243,7 +216,8 @@ func (l *Ledger) Least() (planner.TenantID, bool) {
 
 func (l *Ledger) at(m planner.TenantID) *account {
 	for int(m) >= len(l.tenants) {
-		l.tenants, l.pos = append(l.tenants, account{share: Fraction{Den: 1}, ask: Fraction{Den: 1}}), append(l.pos, -1)
+		none := exact.Fraction{Den: 1}
+		l.tenants, l.pos = append(l.tenants, account{share: none, ask: none}), append(l.pos, -1)
 	}
 	return &l.tenants[m]
 }
@@ -270,7 +244,7 @@ func (l *Ledger) less(x, y *claim) bool {
 // fix puts the claim of a tenant where it belongs, if it has one.
 func (l *Ledger) fix(m planner.TenantID) {
 	if at := l.pos[m]; at >= 0 {
-		l.heap.Items[at].share = l.tenants[m].share.Value()
+		l.heap.Items[at].share = l.tenants[m].share.Float()
 		l.heap.Fix(int(at))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/share"
 	"gantry/planner/unit"
@@ -17,6 +18,8 @@ var (
 	paper   = unit.Vector{24, 36, 54}
 	demands = []unit.Vector{{2, 4, 3}, {3, 2, 6}, {1, 3, 6}}
 )
+
+func fraction(num, den uint64) exact.Fraction { return exact.Fraction{Num: exact.Int(num), Den: den} }
 
 func letters(steps []step) string {
 	var s []byte
@@ -31,12 +34,12 @@ func TestPapersExampleStepByStep(t *testing.T) {
 	if !slices.Equal(tasks, []int{4, 3, 4}) || letters(steps) != "acbacbacbac" {
 		t.Fatalf("tasks %v in the order %s; the paper has 4, 3, 4 in the order acbacbacbac", tasks, letters(steps))
 	}
-	shares := [][2]int64{{1, 9}, {1, 9}, {1, 8}, {2, 9}, {2, 9}, {1, 4}, {1, 3}, {1, 3}, {3, 8}, {4, 9}, {4, 9}}
+	shares := [][2]uint64{{1, 9}, {1, 9}, {1, 8}, {2, 9}, {2, 9}, {1, 4}, {1, 3}, {1, 3}, {3, 8}, {4, 9}, {4, 9}}
 	totals := []unit.Vector{{2, 4, 3}, {3, 7, 9}, {6, 9, 15}, {8, 13, 18}, {9, 16, 24}, {12, 18, 30}, {14, 22, 33},
 		{15, 25, 39}, {18, 27, 45},
 		{20, 31, 48}, {21, 34, 54}}
 	for i, s := range steps {
-		if s.Share.Compare(share.Fraction{Num: shares[i][0], Den: shares[i][1]}) != 0 || s.Consumed != totals[i] {
+		if s.Share.Compare(fraction(shares[i][0], shares[i][1])) != 0 || s.Consumed != totals[i] {
 			t.Errorf("step %d: share %v, consumed %v; expected %v, %v", i+1, s.Share, s.Consumed, shares[i], totals[i])
 		}
 	}
@@ -74,7 +77,7 @@ func TestGhodsisExample(t *testing.T) {
 		t.Fatalf("tasks %v in the order %s; expected 3, 2 in the order ababa", tasks, letters(steps))
 	}
 	last := steps[len(steps)-1]
-	if last.Share.Compare(share.Fraction{Num: 2, Den: 3}) != 0 || last.Consumed[unit.CPU] != 9 ||
+	if last.Share.Compare(fraction(2, 3)) != 0 || last.Consumed[unit.CPU] != 9 ||
 		last.Consumed[unit.Memory] != 14 {
 		t.Errorf("shares %v, consumed %v; expected 2/3, 9 CPUs and 14 GB", last.Share, last.Consumed)
 	}
@@ -112,7 +115,7 @@ func TestWeightsDivideShares(t *testing.T) {
 	huge := share.New(unit.Vector{0, 1 << 62, 0}, share.Enhanced(1))
 	huge.Weigh(1, 1_000_000)
 	huge.Add(1, unit.Vector{0, 1 << 61, 0})
-	if got := huge.Share(1).Value(); got < 0.4e-6 || got > 0.6e-6 {
+	if got := huge.Share(1).Float(); got < 0.4e-6 || got > 0.6e-6 {
 		t.Errorf("share of half at weight a million is %v", got)
 	}
 }
@@ -217,9 +220,9 @@ func TestFillKeepsSharesTogether(t *testing.T) {
 		tasks, _ := fill(total, demands, rule, share.Stop)
 		for i, d := range demands {
 			for j := range demands {
-				mine := rule.Of(times(d, tasks[i]), total).Value()
-				theirs := rule.Of(times(demands[j], tasks[j]), total).Value()
-				if mine-theirs > rule.Of(d, total).Value()+1e-12 {
+				mine := rule.Of(times(d, tasks[i]), total).Float()
+				theirs := rule.Of(times(demands[j], tasks[j]), total).Float()
+				if mine-theirs > rule.Of(d, total).Float()+1e-12 {
 					t.Fatalf("tenant %d has %v, tenant %d %v: more than one task apart", i, mine, j, theirs)
 				}
 			}

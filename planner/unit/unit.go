@@ -93,6 +93,17 @@ func (v Vector) Fits(w Vector) bool {
 	return !misfit
 }
 
+// Into returns how many of v together a capacity holds.
+func (v Vector) Into(capacity Vector) int64 {
+	n := int64(1 << 30)
+	for d := range v {
+		if v[d] > 0 && capacity[d] != Unlimited {
+			n = min(n, capacity[d]/v[d])
+		}
+	}
+	return n
+}
+
 // Misfit returns the first dimension in which v exceeds w, and whether there is one: see Fits.
 func (v Vector) Misfit(w Vector) (Dim, bool) {
 	for i := range v {

@@ -187,10 +187,7 @@ func (s *Server) tenantsAt(in *executor.Intake, out *api.Tenants) {
 	for name, n := range waiting(in) {
 		of(name).Waiting = n
 	}
-	var total unit.Vector
-	for n := range v.Nodes() {
-		total = total.Add(v.Capacity(planner.NodeID(n)))
-	}
+	total := v.Total()
 	sum, squares, active := 0.0, 0.0, 0
 	for name, x := range at {
 		for d, held := range used[name] {

@@ -245,9 +245,7 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 
 // newPaths makes room for those of n tasks that are admitted together, and returns it.
 func (c *Collector) newPaths(id planner.WorkflowID, first planner.TaskID, n int) [][2]time.Duration {
-	for int(id) >= len(c.paths) {
-		c.paths = append(c.paths, nil)
-	}
+	c.paths = planner.Extend(c.paths, int(id)+1)
 	ends := make([][2]time.Duration, n)
 	c.paths[id] = append(c.paths[id], paths{first, ends})
 	return ends

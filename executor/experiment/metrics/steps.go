@@ -67,18 +67,22 @@ func (s Steps) Max(from, to planner.Time) int {
 }
 
 // Thin returns at most n steps: the number at equal distances of time, the first and the last step included.
-func (s Steps) Thin(n int) Steps {
-	if len(s) <= n || n < 2 {
-		return s
+func (s Steps) Thin(n int) Steps { return thin(s, n, func(p *Step) *planner.Time { return &p.At }) }
+
+// thin returns at most n points at equal distances of time, the first and the last one included.
+func thin[P any](all []P, n int, at func(*P) *planner.Time) []P {
+	if len(all) <= n || n < 2 {
+		return all
 	}
-	first, last := s[0].At, s[len(s)-1].At
-	var out Steps
-	for i := range n {
-		at := first + planner.Time(float64(last-first)*float64(i)/float64(n-1))
+	first, last := *at(&all[0]), *at(&all[len(all)-1])
+	out := make([]P, n)
+	for i := range out {
+		now := first + planner.Time(float64(last-first)*float64(i)/float64(n-1))
 		if i == n-1 {
-			at = last
+			now = last
 		}
-		out = append(out, Step{at, s.At(at)})
+		out[i] = all[sort.Search(len(all), func(k int) bool { return *at(&all[k]) > now })-1]
+		*at(&out[i]) = now
 	}
 	return out
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"sort"
 	"time"
 
 	"gantry/executor"
@@ -27,20 +26,7 @@ type Shares struct {
 
 // Thin returns at most n points: the share at equal distances of time, the first and the last point included.
 func (s Shares) Thin(n int) Shares {
-	if len(s.Points) <= n || n < 2 {
-		return s
-	}
-	first, last := s.Points[0].At, s.Points[len(s.Points)-1].At
-	out := Shares{Tenant: s.Tenant}
-	for i := range n {
-		at := first + planner.Time(float64(last-first)*float64(i)/float64(n-1))
-		if i == n-1 {
-			at = last
-		}
-		k := sort.Search(len(s.Points), func(k int) bool { return s.Points[k].At > at }) - 1
-		out.Points = append(out.Points, SharePoint{at, s.Points[k].Share})
-	}
-	return out
+	return Shares{s.Tenant, thin(s.Points, n, func(p *SharePoint) *planner.Time { return &p.At })}
 }
 
 // tenancy measures the criteria of 3DSF (section 9): holdings of tenants, service, locality, utilisation in all
@@ -100,9 +86,7 @@ func (t *tenancy) pass(now planner.Time) {
 func (t *tenancy) grow(adm *executor.Admission) {
 	for i := range adm.Arrived.Tasks {
 		task := &adm.Arrived.Tasks[i]
-		for int(task.ID) >= len(t.later) {
-			t.later = append(t.later, false)
-		}
+		t.later = planner.Extend(t.later, int(task.ID)+1)
 		t.later[task.ID] = len(task.Parents) > 0
 	}
 }
