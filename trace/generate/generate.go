@@ -37,9 +37,6 @@ type Kind struct {
 	usual  func() Parameters // nil: it has none
 }
 
-// perSplit is how jobs of 3DSF's applications grow.
-const perSplit = "as asked: a map task for each split and one reduce task"
-
 var kinds = []Kind{
 	{Name: "montage", About: "mosaic of images of the sky", Least: 13, Count: "as asked", title: "Montage",
 		make: montage},
@@ -57,22 +54,14 @@ var kinds = []Kind{
 	{Name: "mapreduce", About: "MapReduce job, as recalled of the load of MRCP-RM", Least: 1, Most: 1000,
 		Count: "that many map tasks, and 1 to as many reduce tasks", title: "MapReduce", make: mapReduce,
 		Params: mapReduceParams(), usual: func() Parameters { m := DefaultMapReduce; return &m }},
-	{Name: "terasort", About: "TeraSort of 3DSF, intensive in I/O and CPU", Least: 2, Count: perSplit,
-		title: "TeraSort", make: hadoop(teraSort)},
-	{Name: "pi", About: "Pi estimator of 3DSF, intensive in CPU", Least: 2, Count: perSplit, title: "Pi",
-		make: hadoop(pi)},
-	{Name: "malloc", About: "Malloc of 3DSF, intensive in memory", Least: 2, Count: perSplit, title: "Malloc",
-		make: hadoop(malloc)},
-	{Name: "readwrite", About: "Read/Write file of 3DSF, intensive in I/O", Least: 2, Count: perSplit,
-		title: "ReadWrite", make: hadoop(readWrite)},
-	{Name: "telecom", About: "case 1 of 3DSF: analysis of calls, intensive in all", Least: 2, Count: perSplit,
-		title: "Telecom", make: hadoop(telecom)},
-	{Name: "plates", About: "case 2 of 3DSF: number plates, intensive in CPU", Least: 2, Count: perSplit,
-		title: "Plates", make: hadoop(plates)},
-	{Name: "logsearch", About: "case 3 of 3DSF: search in logs, intensive in memory", Least: 2, Count: perSplit,
-		title: "LogSearch", make: hadoop(logSearch)},
-	{Name: "migration", About: "case 4 of 3DSF: migration of data, intensive in I/O", Least: 2, Count: perSplit,
-		title: "Migration", make: hadoop(migration)},
+	hadoop("TeraSort", "TeraSort of 3DSF, intensive in I/O and CPU", teraSort),
+	hadoop("Pi", "Pi estimator of 3DSF, intensive in CPU", pi),
+	hadoop("Malloc", "Malloc of 3DSF, intensive in memory", malloc),
+	hadoop("ReadWrite", "Read/Write file of 3DSF, intensive in I/O", readWrite),
+	hadoop("Telecom", "case 1 of 3DSF: analysis of calls, intensive in all", telecom),
+	hadoop("Plates", "case 2 of 3DSF: number plates, intensive in CPU", plates),
+	hadoop("LogSearch", "case 3 of 3DSF: search in logs, intensive in memory", logSearch),
+	hadoop("Migration", "case 4 of 3DSF: migration of data, intensive in I/O", migration),
 	{Name: "mixed", About: "tasks over several processors, costs by cluster", Least: 1, Most: 100_000,
 		Count: "as asked", title: "Mixed", make: mixed,
 		Params: mixedParams(), usual: func() Parameters { m := DefaultMixed; return &m }},

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"fmt"
 	"time"
 
 	"gantry/trace"
@@ -43,27 +44,47 @@ var (
 	migration = application{"migration", work{2.7, 0.5, 1.1e9, 65e6}, work{2.7, 0.5, 1.1e9, 65e6}, 64e6, 1, 1}
 )
 
-// hadoop makes jobs of an application: every map task reads a split of its own, a reduce task the outputs of all map
-// tasks. Times vary by a tenth (standard deviation over mean).
-func hadoop(a application) func(g *dag, n int, p Parameters) {
-	return func(g *dag, n int, _ Parameters) {
-		g.tick = time.Millisecond
-		task := func(kind string, w work, phase int32) int32 {
-			t := g.task(kind, g.normal(w.seconds, w.seconds*w.seconds/100))
-			x := &g.tasks[t]
-			x.Known |= trace.Cores | trace.Memory
-			x.Cores, x.MemoryBytes, x.DiskBps, x.Phase = w.cores, w.memory, w.disk, phase
-			return t
-		}
-		maps := n - 1
-		for range maps {
-			task(a.name+"-map", a.maps, 1)
-		}
-		reduce := task(a.name+"-reduce", a.reduces, 2)
-		for i := range int32(maps) {
-			g.reads(i, g.n("split-").int(int64(i)).file(int64(a.split)))
-			g.link(i, reduce, g.n("part-").int(int64(i)).file(int64(a.split*a.kept)))
-		}
-		g.writes(reduce, g.n("result").file(int64(float64(maps)*a.split*a.kept*a.result)))
+// hadoop is the kind of the jobs of an application.
+func hadoop(title, about string, a application) Kind {
+	k := Kind{Name: a.name, About: about, Least: 2, title: title, make: hadoopJob,
+		Count: "as asked: a map task for each split and one reduce task",
+		usual: func() Parameters { return &Hadoop{a, a.kept} }}
+	if a.kept < 1 {
+		k.Params = []Param{Param{Key: "kept", About: "bytes that a map task writes over bytes that it reads",
+			Default: fmt.Sprint(a.kept), way: fixed, set: func(p Parameters, x, _ float64) { p.(*Hadoop).kept = x },
+		}.numbers(0, 1000, "a number from 0 to 1000")}
 	}
+	return k
+}
+
+// Hadoop has the parameters of a job of an application.
+type Hadoop struct {
+	application
+	usual float64 // kept
+}
+
+func (h *Hadoop) String() string { return flag("kept", h.kept, h.usual) }
+
+// hadoopJob: every map task reads a split of its own, a reduce task the outputs of all map tasks. Times vary by a tenth
+// (standard deviation over mean).
+func hadoopJob(g *dag, n int, p Parameters) {
+	a := p.(*Hadoop)
+	g.tick = time.Millisecond
+	task := func(kind string, w work, phase int32) int32 {
+		t := g.task(kind, g.normal(w.seconds, w.seconds*w.seconds/100))
+		x := &g.tasks[t]
+		x.Known |= trace.Cores | trace.Memory
+		x.Cores, x.MemoryBytes, x.DiskBps, x.Phase = w.cores, w.memory, w.disk, phase
+		return t
+	}
+	maps := n - 1
+	for range maps {
+		task(a.name+"-map", a.maps, 1)
+	}
+	reduce := task(a.name+"-reduce", a.reduces, 2)
+	for i := range int32(maps) {
+		g.reads(i, g.n("split-").int(int64(i)).file(int64(a.split)))
+		g.link(i, reduce, g.n("part-").int(int64(i)).file(int64(a.split*a.kept)))
+	}
+	g.writes(reduce, g.n("result").file(int64(float64(maps)*a.split*a.kept*a.result)))
 }

@@ -12,7 +12,7 @@ import (
 	"gantry/trace/reader"
 )
 
-// Parameters are those that workflows of a kind are made by: *Daggen, *MapReduce or *Mixed.
+// Parameters are those that workflows of a kind are made by: *Daggen, *Hadoop, *MapReduce or *Mixed.
 type Parameters interface {
 	fmt.Stringer // the values that differ from the defaults, as flags
 }

@@ -37,6 +37,11 @@ func TestParametersAreReadAsTheirKindDeclaresThem(t *testing.T) {
 			func(p generate.Parameters) bool { return p.(*generate.MapReduce).LongestMap == 10*time.Second }},
 		{"mapreduce", "slots", []string{"true"},
 			func(p generate.Parameters) bool { return p.(*generate.MapReduce).Slots }},
+		{"logsearch", "kept", []string{"1"},
+			func(p generate.Parameters) bool {
+				w, err := generate.New("logsearch", 3, 1, generate.Options{Parameters: p})
+				return err == nil && w.Files[w.Tasks[0].Outputs[0]].Size == 64e6 && strings.HasSuffix(p.String(), " --kept 1")
+			}},
 		{"mixed", "processors", []string{"2 .. 5"},
 			func(p generate.Parameters) bool { return p.(*generate.Mixed).Processors == [2]int{2, 5} }},
 		{"mixed", "processors", []string{"3"},
@@ -62,6 +67,8 @@ func TestParametersAreReadAsTheirKindDeclaresThem(t *testing.T) {
 		{"mixed", "wdag", "nan", "a range such as 100..1000"},
 		{"mapreduce", "map_time", "soon", "a duration from 1s"},
 		{"mapreduce", "slots", "some", "true or false"},
+		{"plates", "kept", "-1", "a number from 0 to 1000"},
+		{"migration", "kept", "1", "migration workflows have no parameter kept"},
 	} {
 		k, err := generate.Find(c.kind)
 		if err != nil {
