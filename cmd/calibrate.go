@@ -34,27 +34,16 @@ take it from there, and later runs refine it. gantry doctor shows it. Nothing el
 busy host is refused. --force stores it, with wider intervals; gantry show, ls and compare then call it busy. Ctrl-C
 leaves nothing behind and stores nothing.
 
-With --runtime slurm a job step on each node of an allocation (--slurm, --slurm-job, or the one around gantry) measures
-a core for half a second. The speeds, of which that of the median node is 1, are kept in slurm-speeds.json below --dir,
-and runs on Slurm take them from there, unless a --cluster file names the node.
-
 Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130
 stopped by a signal.`,
-		Flags: append(nodeFlags(), dirFlag(),
-			&cli.StringFlag{Name: "runtime", DefaultText: autoRuntime, Usage: "measure containers of " +
-				"`RUNTIME`; slurm: the cores of the nodes of an allocation"},
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "runtime", DefaultText: autoRuntime, Usage: "measure containers of `RUNTIME`"},
 			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about half of the time; intervals are wider"},
 			&cli.BoolFlag{Name: "force", Usage: "store the model of a busy host, too"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
-		),
+		},
 		Action: taking(0, "", func(c *cli.Context) error {
-			if session.OnNodes(c.String("runtime")) {
-				return calibrateNodes(c)
-			}
-			if err := readSlurm(c, &session.Settings{}, false); err != nil {
-				return err
-			}
 			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer release()
 			err := calibrateHost(ctx, c)
@@ -106,31 +95,6 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 		fmt.Fprintf(c.App.Writer, "\nMeasured %s (%s) with %d containers in %v. It is kept in %s.\n",
 			row.Host, row.Engine, m.Measured.Containers, time.Duration(m.Measured.TookNanos).Round(time.Second),
 			filepath.Join(home, sqlite.FileName))
-	}
-	return nil
-}
-
-// calibrateNodes measures the cores of the nodes of an allocation by a job step on each.
-func calibrateNodes(c *cli.Context) error {
-	set := &session.Settings{}
-	if err := readSlurm(c, set, true); err != nil {
-		return err
-	}
-	home, err := homeOf(c)
-	if err != nil {
-		return err
-	}
-	view := term.New(c.Bool("quiet") || c.Bool("json"))
-	reports, measured, err := session.MeasureNodes(c.Context, home, set, c.String("slurm-job"), view)
-	if err != nil {
-		return err
-	}
-	if asJSON(c, measured) {
-		return nil
-	}
-	for _, r := range reports {
-		fmt.Fprintf(c.App.Writer, "node %s: speed %v (%.0f MB/s of SHA-256 on a core)\n", r.Node, measured[r.Node],
-			r.Rate/1e6)
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 
-	goruntime "runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -36,7 +35,6 @@ has described it in the directory of the run.`,
 			&cli.StringFlag{Name: "step", Usage: "`NAME` of this job step"},
 			&cli.BoolFlag{Name: "bundle", Usage: "run the containers that standard input names, too"},
 			&cli.StringFlag{Name: "report", Usage: "describe the node in `FILE`"},
-			&cli.BoolFlag{Name: "speed", Usage: "with --report: measure a core"},
 			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
 			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
@@ -137,8 +135,6 @@ func checkNode(c *cli.Context) error {
 	wanted := session.NodeRuntimes
 	if name := c.String("runtime"); name != "" {
 		wanted = []string{name}
-	} else if c.Bool("speed") {
-		wanted = nil // a core has no runtime
 	}
 	var why []string
 	path := c.String("report")
@@ -169,11 +165,6 @@ func checkNode(c *cli.Context) error {
 	}
 	if r.Runtime == "" {
 		r.Failed = strings.Join(why, "; ")
-	}
-	if c.Bool("speed") {
-		goruntime.LockOSThread()
-		r.Rate = session.CoreRate()
-		goruntime.UnlockOSThread()
 	}
 	text, err := json.Marshal(r)
 	if err == nil {

@@ -112,8 +112,6 @@ var idles = []idle{
 		"the list is that of the images kept unpacked"},
 	{"image", []string{"json"}, func(g given) bool { return g.Args().First() == "build" }, "build prints no list"},
 	{"image", []string{"force", "runtime"}, with("archive"), "the archive is always built, and for all runtimes"},
-	{"calibrate", []string{"quick", "force"}, func(g given) bool { return session.OnNodes(g.String("runtime")) },
-		"of nodes nothing but a core is measured, for half a second"},
 	{"export", []string{"workflow"}, func(g given) bool {
 		return g.String("format") != "wfformat" && g.String("format") != "rocrate"
 	}, "it needs --format wfformat or rocrate"},

@@ -185,7 +185,6 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{usage, []string{"image", "build", "a", "b", "--archive=a.tar"}, "always built", []string{"--force"}},
 		{usage, []string{"generate", "--list"}, "generates nothing",
 			[]string{"--tasks=3", "--seed=2", "--output=f", "--fat=0.5"}},
-		{usage, []string{"calibrate", "--runtime=slurm", "--slurm-job=1"}, "nothing but a core", []string{"--quick"}},
 		{usage, []string{"export", dir}, "--format wfformat", []string{"--workflow=w"}},
 		{usage, []string{"export", dir, "--format=json"}, "--format trace", []string{"--raw", "--extended"}},
 		{usage, []string{"report", "--save=s", "r.sqlite"}, "short form alone",

@@ -26,8 +26,6 @@ type Report struct {
 	// Failed says why there is no runtime, or, with NoImage, why an image is missing.
 	Failed  string `json:"failed,omitempty"`
 	NoImage bool   `json:"no_image,omitempty"`
-	// Rate is how many bytes a core hashes in a second of its time; 0: it was not measured.
-	Rate float64 `json:"rate,omitempty"`
 }
 
 // Image is an image that a node has.
