@@ -291,8 +291,7 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 	}
 	s.kill()
 	for _, w := range []string{"--policy: run lab continues with rm-dcwf; gantry policy set heft changes it",
-		"--cluster: run lab continues with the nodes that it began with, as far as they are still there; gantry " +
-			"node changes them",
+		"--cluster: run lab continues with the nodes that it began with; gantry node changes them",
 		"--retries: run lab continues with what it began with",
 		"run lab was begun by gantry v0.0.1, and continues with " + release.Build()} {
 		if !strings.Contains(s.err.String(), w) {

@@ -71,7 +71,7 @@ func serveDir(c *cli.Context) error {
 	if c.IsSet("group") && c.String("group") == "" {
 		return exit.Usagef("--group: name a group, or leave --group out to serve yourself")
 	}
-	with := serve.Options{Group: c.String("group"), Tenants: c.StringSlice("tenant"), Cluster: c.IsSet("cluster"),
+	with := serve.Options{Group: c.String("group"), Tenants: c.StringSlice("tenant"),
 		Why: verdict, Differing: func(run string, kept *session.Settings) ([]string, error) {
 			return differing(c, run, set, kept)
 		}}
@@ -168,7 +168,7 @@ func differing(c *cli.Context, run string, given, kept *session.Settings) (all [
 		case "policy":
 			text += fmt.Sprintf("%s; gantry policy set %s changes it", kept.Policy, given.Policy)
 		case "cluster":
-			text += "the nodes that it began with, as far as they are still there; gantry node changes them"
+			text += "the nodes that it began with; gantry node changes them"
 		default:
 			text += "what it began with"
 			switch v := of[1][key].(type) {

@@ -24,7 +24,6 @@ import (
 	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/planner/policy"
-	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/trace"
 )
@@ -42,7 +41,6 @@ type Server struct {
 	hashing        sync.Mutex         // held while inputs are read whole to know their content
 	tenants        map[string]string  // that users count for whose tenant is another one; *: any
 	foretell       *foreteller
-	nodes          map[planner.NodeID]unit.Vector // their capacities by another cluster file
 }
 
 // Options are those of a server.
@@ -50,7 +48,6 @@ type Options struct {
 	Group   string        // whose members may hand in work; "": only the user that starts the server
 	Tenants []string      // USER=TENANT
 	Limits  server.Limits // nil: none
-	Cluster bool          // a cluster file is given
 	// Differing says which options a run under way does not follow.
 	Differing func(run string, kept *session.Settings) ([]string, error)
 	// Why says in one line why a task waits.
@@ -98,11 +95,11 @@ func Run(ctx context.Context, set *session.Settings, o session.Options, with Opt
 		return exit.Usagef("--name %s: the directory has run %s, which has not ended: leave --name out, or use "+
 			"another --dir", s.Name, run)
 	}
-	return s.Open(ctx, run, func() error { return v.continues(s, set) })
+	return s.Open(ctx, run, func() error { return v.continues(s) })
 }
 
-// continues says in which settings a run differs from the given ones, and follows changes of its nodes.
-func (v *Server) continues(s *session.Session, given *session.Settings) error {
+// continues says in which settings a run differs from the given ones.
+func (v *Server) continues(s *session.Session) error {
 	all, err := v.with.Differing(s.Name, s.Set)
 	if err != nil {
 		return exit.Internalf("settings of run %s: %w", s.Name, err)
@@ -112,9 +109,6 @@ func (v *Server) continues(s *session.Session, given *session.Settings) error {
 	}
 	if was := s.Log.Info().Version; was != release.Build() {
 		s.View.Warn("run %s was begun by gantry %s, and continues with %s", s.Name, was, release.Build())
-	}
-	if v.with.Cluster {
-		return v.follow(s, given)
 	}
 	return nil
 }
@@ -333,7 +327,6 @@ func (v *Server) Begin(s *session.Session) (end func()) {
 		v.open(s)
 	}
 	s.Engine.Inbox, s.Engine.OnSettled = v.inbox, v.Settled
-	v.changeNodes()
 	s.Engine.Results = func(workflow, file string) executor.Source { return resultOf(s.Home, s.Name, workflow, file) }
 	done := make(chan struct{})
 	go func() {
