@@ -62,8 +62,6 @@ type Runtime struct {
 	Enter func() error
 	// usable says why this host cannot use the runtime, nil if it can; entered or not. nil: opening the engine tells
 	usable func(ctx context.Context) error
-	// shell opens shells in containers like those of tasks; nil: there are none
-	shell *sheller
 }
 
 // fetcher makes images present that a run wants.
@@ -105,12 +103,11 @@ func ociEngine(_ context.Context, w EngineWants) (container.Engine, error) {
 // its Capabilities and the constructor.
 var Runtimes = []Runtime{
 	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), Images: fetchDocker, Engine: dockerEngine,
-		Load: loadDocker, Label: labelDocker, shell: &dockerShells},
+		Load: loadDocker, Label: labelDocker},
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), Images: fetchOCI, Engine: ociEngine, Store: true,
-		Load: loadStored, Label: labelStored, Facts: ociFacts, Enter: oci.Enter, usable: oci.Usable,
-		shell: &ociShells},
+		Load: loadStored, Label: labelStored, Facts: ociFacts, Enter: oci.Enter, usable: oci.Usable},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, Images: fetchOnNodes, Cluster: allocate,
-		Abandon: abandonSteps, shell: &dockerShells},
+		Abandon: abandonSteps},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *Session, o opening) (executor.Runtime, error) {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
 	}},

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,7 +24,6 @@ import (
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/gpu"
-	"gantry/executor/container/oci"
 	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -47,17 +44,19 @@ func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Lif
 	if err != nil {
 		return LogError(err)
 	}
-	row := RuntimeNamed(info.Runtime)
-	if row == nil || row.shell == nil {
+	if !Capabilities(info.Runtime).Programs {
 		return exit.Usagef("runs on the %s runtime have no shell: read gantry logs %s %s", info.Runtime, life.Run,
 			life.Task)
 	}
-	row = RuntimeNamed(HostRuntime(ctx, info.Runtime))
+	row := RuntimeNamed(HostRuntime(ctx, info.Runtime))
+	if row.Engine == nil {
+		return exit.Hostf("no runtime here makes containers: gantry doctor says why")
+	}
 	if err := Enter(row.Name); err != nil {
 		return err
 	}
 	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node, user: stage.ProgramUser(),
-		rights: stage.Caller().Rights()}
+		rights: stage.Caller().Rights(), runtime: row}
 	if by := spec.Workflow.By; by != nil {
 		box.user, box.rights = stage.Owner{UID: by.UID, GID: by.GID}, stage.User(*by)
 	}
@@ -70,20 +69,15 @@ func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Lif
 		fmt.Fprintf(os.Stderr, "task %s of run %s in %s; its command is .command.sh; exit leaves nothing behind\n",
 			life.Task, life.Run, spec.Image)
 	}
-	return row.shell.enter(ctx, box, program, tty)
+	return box.enter(ctx, program, tty)
 }
 
-// sheller is how a runtime opens shells.
-type sheller struct {
-	enter func(ctx context.Context, b *sandbox, program string, tty bool) error
-	// remove removes the container of a shell of a run, whose directory is dir, if it exists.
-	remove func(ctx context.Context, dir, name string) error
+// sheller is an engine that opens shells in containers.
+type sheller interface {
+	// Shell runs a container with the standard streams of this process as a user, and returns its exit code.
+	Shell(ctx context.Context, s *container.Spec, uid, gid int, terminal bool, begun func(id string)) (int, error)
+	RemoveNamed(ctx context.Context, name string) error
 }
-
-var (
-	dockerShells = sheller{enterDocker, removeDockerShell}
-	ociShells    = sheller{enterOCI, removeOCIShell}
-)
 
 // taskOf is a task as it was admitted, and the name of the node whose files it would see.
 func taskOf(ctx context.Context, db *sqlite.DB, life *sqlite.Life) (*executor.TaskSpec, string, error) {
@@ -119,8 +113,10 @@ type sandbox struct {
 	spec *executor.TaskSpec
 	node string
 	work string // "" until it was made
-	name string // of the container
-	lock *os.File
+	name string // of the container, which a runtime of this host makes
+
+	runtime *Runtime
+	lock    *os.File
 
 	user   stage.Owner // of the task's programs
 	rights stage.User  // by which files are read, and written where that user can change names
@@ -151,32 +147,6 @@ func (b *sandbox) findGPUs(settings []byte) {
 	}
 }
 
-// gpuFlags are the flags of the docker command for GPUs. Docker itself has to know those with hooks.
-func (b *sandbox) gpuFlags() (out []string) {
-	if b.edits == nil {
-		return nil
-	}
-	for _, e := range b.edits.Env {
-		out = append(out, "--env", e)
-	}
-	if len(b.edits.Hooks) > 0 {
-		for _, name := range b.gpus {
-			out = append(out, "--device", name)
-		}
-		return out
-	}
-	for _, d := range b.edits.DeviceNodes {
-		out = append(out, "--device", cmp.Or(d.HostPath, d.Path)+":"+d.Path+":"+cmp.Or(d.Permissions, "rwm"))
-	}
-	for _, m := range b.edits.Mounts {
-		out = append(out, "--mount", "type=bind,source="+m.HostPath+",target="+m.ContainerPath+",readonly")
-	}
-	for _, id := range b.edits.AdditionalGIDs {
-		out = append(out, "--group-add", strconv.Itoa(int(id)))
-	}
-	return out
-}
-
 // nodeDir is where the files of the task's workflow lie.
 func (b *sandbox) nodeDir() string {
 	return filepath.Join(b.dir, "nodes", executor.EscapeName(b.node), executor.EscapeName(b.spec.Workflow.Name))
@@ -202,7 +172,10 @@ func (b *sandbox) prepare(ctx context.Context) error {
 		return fmt.Errorf("directory of the shell: %w", err)
 	}
 	b.work, b.name = work, shellName(work)
-	if b.lock, err = lockFile(filepath.Join(work, shellMark)); err != nil {
+	if b.lock, err = lockFile(filepath.Join(work, shellMark)); err == nil {
+		_, err = b.lock.WriteString(b.runtime.Name)
+	}
+	if err != nil {
 		return fmt.Errorf("directory of the shell: %w", err)
 	}
 	if b.rights.UID != 0 && os.Geteuid() == 0 {
@@ -279,35 +252,6 @@ func (b *sandbox) remove() {
 	}
 }
 
-// args are those of the docker command, up to the program.
-func (b *sandbox) args(terminal bool, program string) []string {
-	l := b.life
-	out := []string{"run", "--rm", "--interactive", "--name", b.name, "--label", "gantry.shell=" + l.Run,
-		"--user", fmt.Sprintf("%d:%d", b.user.UID, b.user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
-		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,exec,nosuid,nodev,mode=1777",
-		"--env", "HOME=/tmp", "--mount", "type=bind,source=" + b.work + ",target=" + b.work,
-		"--mount", "type=bind,source=" + b.nodeDir() + ",target=" + b.nodeDir() + ",readonly"}
-	if terminal {
-		out = append(out, "--tty", "--env", "TERM="+os.Getenv("TERM"))
-	}
-	if !b.spec.Network {
-		out = append(out, "--network", "none")
-	}
-	out = append(out, limitFlags(b.limits())...)
-	for _, m := range b.spec.Mounts {
-		p := executor.ParseMount(m) // a task may have written to it: nothing that happens in a shell stays
-		out = append(out, "--mount", "type=bind,source="+p.From+",target="+p.To+",readonly")
-	}
-	for _, e := range b.spec.Env {
-		out = append(out, "--env", e)
-	}
-	out = append(out, b.gpuFlags()...)
-	return append(out, "--entrypoint", program, b.image())
-}
-
-// image is the one that the task had, else the one that it would have.
-func (b *sandbox) image() string { return cmp.Or(b.life.ImageID, b.spec.Image) }
-
 // limits are those that the last attempt had, else those of the task.
 func (b *sandbox) limits() (out cgroup.Limits) {
 	l := b.life
@@ -344,27 +288,7 @@ func (b *sandbox) limits() (out cgroup.Limits) {
 	return out
 }
 
-// limitFlags are the flags of the docker command for limits.
-func limitFlags(l cgroup.Limits) []string {
-	out := []string{"--pids-limit", strconv.FormatInt(l.PIDs, 10)}
-	if l.CPUQuota > 0 {
-		out = append(out, "--cpu-period", strconv.FormatInt(l.CPUPeriod.Microseconds(), 10), "--cpu-quota",
-			strconv.FormatInt(l.CPUQuota.Microseconds(), 10))
-	}
-	if l.Memory > 0 {
-		text := strconv.FormatInt(l.Memory, 10)
-		out = append(out, "--memory", text, "--memory-swap", text)
-	}
-	if l.ReadBps > 0 {
-		out = append(out, "--device-read-bps", fmt.Sprintf("%s:%d", l.Device.Path, l.ReadBps))
-	}
-	if l.WriteBps > 0 {
-		out = append(out, "--device-write-bps", fmt.Sprintf("%s:%d", l.Device.Path, l.WriteBps))
-	}
-	return out
-}
-
-// shellMark is a file in the directory of a shell: whose shell it is locks it.
+// shellMark is a file in the directory of a shell, with the name of its runtime: whose shell it is locks it.
 const shellMark = ".command.shell"
 
 // lockFile makes a file that this process locks until it ends.
@@ -390,7 +314,7 @@ func CleanShells(ctx context.Context, home, run string) (removed []string, err e
 		if !isShell.MatchString(name) || IsLocked(mark) {
 			continue
 		}
-		if e := removeShell(ctx, filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(mark)))), name); e != nil {
+		if e := removeShell(ctx, filepath.Dir(mark), name); e != nil {
 			err = errors.Join(err, fmt.Errorf("remove container %s: %w", name, e))
 			continue
 		}
@@ -407,36 +331,19 @@ func shellName(dir string) string {
 
 var isShell = regexp.MustCompile(`^gantry-shell-[0-9]+$`)
 
-// removeShell removes the container of a shell, by whichever runtime has it.
-func removeShell(ctx context.Context, dir, name string) error {
-	var failed error
-	for _, s := range []sheller{dockerShells, ociShells} {
-		failed = errors.Join(failed, s.remove(ctx, dir, name))
+// removeShell removes the container of a shell in a directory, by the runtime that made it.
+func removeShell(ctx context.Context, work, name string) error {
+	runtime, err := stage.Last(work, shellMark, 1)
+	row := RuntimeNamed(runtime)
+	if err != nil || row == nil || row.Engine == nil {
+		return err
 	}
-	return failed
-}
-
-func removeDockerShell(ctx context.Context, _, name string) error {
-	out, err := exec.CommandContext(ctx, "docker", "rm", "--force", name).CombinedOutput()
-	said := strings.TrimSpace(string(out))
-	if err == nil || errors.Is(err, exec.ErrNotFound) || strings.Contains(said, "No such container") ||
-		strings.Contains(said, "is already in progress") {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", err, said)
-}
-
-// removeOCIShell looks at nothing but the run: without containers there nobody needs an OCI runtime.
-func removeOCIShell(ctx context.Context, dir, name string) error {
-	if !oci.Has(dir, name) {
-		return nil
-	}
-	e, err := oci.Open(oci.Config{Dirs: []string{dir}})
+	e, err := row.Engine(ctx, EngineWants{Dirs: []string{filepath.Dir(filepath.Dir(filepath.Dir(work)))}})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	return e.RemoveNamed(ctx, name)
+	return e.(sheller).RemoveNamed(ctx, name)
 }
 
 // onSignal calls end at SIGTERM and SIGHUP until stop is called. A terminal sends Ctrl-C to the shell, too, which
@@ -463,66 +370,29 @@ func onSignal(end func()) (stop func()) {
 	}
 }
 
-// enterDocker runs the shell by the docker command until it ends.
-func enterDocker(ctx context.Context, b *sandbox, program string, tty bool) error {
-	c := exec.CommandContext(ctx, "docker", b.args(tty, program)...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	defer onSignal(func() { _ = exec.Command("docker", "kill", b.name).Run() })()
-	defer func() { _ = removeDockerShell(context.WithoutCancel(ctx), b.dir, b.name) }() // mostly it is gone
-	err := c.Run()
-	ended := new(exec.ExitError)
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		return exit.Hostf("gantry shell needs the command docker on the PATH: %w", err)
-	case errors.As(err, &ended):
-		if ended.ExitCode() == 125 { // docker itself failed, and has said why
-			return exit.Hostf("the container of the shell could not be started")
-		}
-		return exit.With(ended.ExitCode(), nil)
-	case err != nil:
-		return exit.Hostf("docker: %w", err)
-	}
-	return nil
-}
-
-// enterOCI runs the shell in a container without a daemon until it ends.
-func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
-	found, store, err := fetcher(fetchOCI).Fetch(ctx, string(fetch.PullMissing),
+// enter runs the shell until it ends.
+func (b *sandbox) enter(ctx context.Context, program string, tty bool) error {
+	found, store, err := b.runtime.Images.Fetch(ctx, string(fetch.PullMissing),
 		[]fetch.Wanted{{Ref: b.spec.Image, ID: b.life.ImageID}})
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
-	defer store.Close()
-	e, err := oci.Open(oci.Config{Dirs: []string{b.dir}, Images: store})
+	if store != nil {
+		defer store.Close()
+	}
+	e, err := b.runtime.Engine(ctx, EngineWants{Dirs: []string{b.dir}, Store: store})
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
 	defer e.Close()
-	s := &container.Spec{Name: b.name, Image: found[0].ID, Args: []string{program}, Dir: b.work,
-		Network: b.spec.Network,
-		Env:     append([]string{"HOME=/tmp"}, b.spec.Env...), Labels: map[string]string{"gantry.shell": b.life.Run},
-		Tmpfs: map[string]string{"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
-		Mounts: []container.Mount{{Source: b.work, Target: b.work},
-			{Source: b.nodeDir(), Target: b.nodeDir(), ReadOnly: true}},
-		Limits: b.limits()}
-	if s.GPUs, s.Edits = b.gpus, b.edits; b.edits != nil {
-		s.Env = append(s.Env, b.edits.Env...)
-	}
-	if s.Image == executor.HostImage { // which may show the log
-		s.Tmpfs[filepath.Dir(b.dir)] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
-	}
-	if tty {
-		s.Env = append(s.Env, "TERM="+os.Getenv("TERM"))
-	}
-	for _, m := range b.spec.Mounts {
-		p := executor.ParseMount(m) // a task may have written to it: nothing that happens in a shell stays
-		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true,
-			Given: true})
+	if _, err := e.Host(ctx); err != nil {
+		return exit.With(exit.Host, err)
 	}
 	stop := func() {}
-	code, err := e.Shell(ctx, s, b.user.UID, b.user.GID, tty, func(id string) {
-		stop = onSignal(func() { _ = e.Signal(context.WithoutCancel(ctx), id, "SIGKILL") })
-	})
+	code, err := e.(sheller).Shell(ctx, b.container(found[0].ID, program, tty), b.user.UID, b.user.GID, tty,
+		func(id string) {
+			stop = onSignal(func() { _ = e.Signal(context.WithoutCancel(ctx), id, "SIGKILL") })
+		})
 	stop()
 	if err != nil {
 		return exit.Hostf("the container of the shell: %w", err)
@@ -531,4 +401,29 @@ func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
 		return exit.With(code, nil)
 	}
 	return nil
+}
+
+// container says how the container is to be. A task may have written to its mounts: nothing that happens in a shell
+// stays.
+func (b *sandbox) container(image, program string, tty bool) *container.Spec {
+	s := &container.Spec{Name: b.name, Image: image, Args: []string{program}, Dir: b.work, Network: b.spec.Network,
+		Env: append([]string{executor.Home}, b.spec.Env...), Labels: map[string]string{"gantry.shell": b.life.Run},
+		Tmpfs: map[string]string{"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
+		Mounts: []container.Mount{{Source: b.work, Target: b.work},
+			{Source: b.nodeDir(), Target: b.nodeDir(), ReadOnly: true}},
+		Limits: b.limits(), GPUs: b.gpus, Edits: b.edits}
+	if b.edits != nil {
+		s.Env = append(s.Env, b.edits.Env...)
+	}
+	if image == executor.HostImage { // which may show the log
+		s.Tmpfs[filepath.Dir(b.dir)] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
+	}
+	if tty {
+		s.Env = append(s.Env, "TERM="+os.Getenv("TERM"))
+	}
+	for _, m := range b.spec.Mounts {
+		p := executor.ParseMount(m)
+		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true, Given: true})
+	}
+	return s
 }

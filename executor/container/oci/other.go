@@ -19,8 +19,6 @@ func Usable(context.Context) error { return errors.ErrUnsupported }
 
 func (e *Engine) Shows() error { return errors.ErrUnsupported }
 
-func Has(string, string) bool { return false }
-
 func (e *Engine) RemoveNamed(context.Context, string) error { return errors.ErrUnsupported }
 
 func (e *Engine) Shell(context.Context, *container.Spec, int, int, bool, func(string)) (int, error) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -44,12 +43,6 @@ func (e *Engine) Shell(ctx context.Context, s *container.Spec, uid, gid int, ter
 		}
 	}
 	return 0, err
-}
-
-// Has reports whether a run, whose directory is dir, has a container of that name.
-func Has(dir, name string) bool {
-	_, err := os.Lstat(filepath.Join(dir, records, idOf(name)))
-	return err == nil
 }
 
 // RemoveNamed removes the container of a name, if there is one.
