@@ -40,25 +40,32 @@ func StampOf(path string) (Stamp, error) {
 		return stampOf(st, path)
 	}
 	var all Stamp
-	digest := sha256.New()
-	err = eachFile(path, func(name string, d fs.DirEntry) error {
-		fmt.Fprintf(digest, "%q\n", name)
-		if d.Type() == fs.ModeSymlink {
-			return addLink(digest, filepath.Join(path, name))
-		} else if d.IsDir() {
-			return nil
-		}
-		s, err := StampOf(filepath.Join(path, name))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(digest, "%d %d %d\n", s.Size, s.Modified, s.Inode)
+	sum, err := digestOf(path, func(to io.Writer, at string) error {
+		s, err := StampOf(at)
+		fmt.Fprintf(to, "%d %d %d\n", s.Size, s.Modified, s.Inode)
 		all.Size, all.Device = all.Size+s.Size, s.Device
 		all.Modified, all.Changed = max(all.Modified, s.Modified), max(all.Changed, s.Changed)
-		return nil
+		return err
 	})
-	all.Inode = binary.BigEndian.Uint64(digest.Sum(nil))
+	all.Inode = binary.BigEndian.Uint64(sum[:])
 	return all, err
+}
+
+// digestOf digests the names of all that is below a directory, and where links lead; file adds a file.
+func digestOf(dir string, file func(to io.Writer, at string) error) (Sum, error) {
+	digest := sha256.New()
+	err := eachFile(dir, func(name string, d fs.DirEntry) error {
+		fmt.Fprintf(digest, "%q\n", name)
+		switch at := filepath.Join(dir, name); {
+		case d.Type() == fs.ModeSymlink:
+			return addLink(digest, at)
+		case d.IsDir():
+			return nil
+		default:
+			return file(digest, at)
+		}
+	})
+	return Sum(digest.Sum(nil)), err
 }
 
 // addLink adds to a digest where a link leads.
@@ -110,55 +117,43 @@ type Memory interface {
 // change is hashed again, as a change since then might not show.
 const granularity = 20 * time.Millisecond
 
-// Hasher hashes files, each content once.
-type Hasher struct {
-	Memory Memory
-	Hashed int64 // files that were read
-}
-
-// Sum returns the hash of a regular file, or of the names and contents in a directory, and its stamp.
-func (h *Hasher) Sum(ctx context.Context, path string) (Sum, Stamp, error) {
+// hash returns the hash of a regular file, or of the names and contents in a directory, and its stamp. It reads each
+// content once.
+func (k *Keeper) hash(ctx context.Context, path string) (Sum, Stamp, error) {
 	now, err := StampOf(path)
 	if err != nil {
 		return Sum{}, Stamp{}, err
 	}
 	if st, err := os.Lstat(path); err == nil && st.IsDir() {
-		digest := sha256.New()
-		err := eachFile(path, func(name string, d fs.DirEntry) error {
-			fmt.Fprintf(digest, "%q\n", name)
-			if d.Type() == fs.ModeSymlink {
-				return addLink(digest, filepath.Join(path, name))
-			} else if d.IsDir() {
-				return nil
-			}
-			sum, _, err := h.Sum(ctx, filepath.Join(path, name))
-			digest.Write(sum[:])
+		sum, err := digestOf(path, func(to io.Writer, at string) error {
+			sum, _, err := k.hash(ctx, at)
+			to.Write(sum[:])
 			return err
 		})
-		return Sum(digest.Sum(nil)), now, err
+		return sum, now, err
 	}
-	was, sum, hashed, ok, err := h.Memory.Remembered(ctx, now)
+	was, sum, hashed, ok, err := k.Log.Remembered(ctx, now)
 	if err != nil {
 		return Sum{}, Stamp{}, err
 	}
 	if ok && was == now && hashed.Sub(time.Unix(0, now.Modified)) > granularity {
 		return sum, now, nil
 	}
-	return h.read(ctx, path)
+	return k.read(ctx, path)
 }
 
-// outside is Sum of a file or a directory of the user's, which links may lead to.
-func (h *Hasher) outside(ctx context.Context, path string) (Sum, error) {
+// outside is hash of a file or a directory of the user's, which links may lead to.
+func (k *Keeper) outside(ctx context.Context, path string) (Sum, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return Sum{}, err
 	}
-	sum, _, err := h.Sum(ctx, path)
+	sum, _, err := k.hash(ctx, path)
 	return sum, err
 }
 
 // read hashes a file, again if it changes meanwhile.
-func (h *Hasher) read(ctx context.Context, path string) (Sum, Stamp, error) {
+func (k *Keeper) read(ctx context.Context, path string) (Sum, Stamp, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe may be there by now
 	if err != nil {
 		return Sum{}, Stamp{}, err
@@ -184,9 +179,8 @@ func (h *Hasher) read(ctx context.Context, path string) (Sum, Stamp, error) {
 		if !before.Same(after) {
 			continue
 		}
-		h.Hashed++
 		sum := Sum(hash.Sum(nil))
-		return sum, after, h.Memory.Remember(after, sum, begun)
+		return sum, after, k.Log.Remember(after, sum, begun)
 	}
 	return Sum{}, Stamp{}, fmt.Errorf("hash %s: somebody writes to it", path)
 }

@@ -101,8 +101,7 @@ func (k *Keeper) content(ctx context.Context, w *executor.WorkflowSpec, f *execu
 		c.Stamp, err = StampOf(k.at(w, f, n))
 		return c, err
 	}
-	h := Hasher{Memory: k.Log}
-	sum, stamp, err := h.Sum(ctx, k.at(w, f, n))
+	sum, stamp, err := k.hash(ctx, k.at(w, f, n))
 	c.Sum, c.Stamp = &sum, stamp
 	return c, err
 }
@@ -138,21 +137,19 @@ func (k *Keeper) Changed(w *executor.WorkflowSpec, was, now *executor.FileSpec) 
 	if len(was.Homes) > 0 {
 		home = was.Homes[0]
 	}
-	h := Hasher{Memory: k.Log}
 	ctx := context.Background()
-	old, _, err := h.Sum(ctx, k.at(w, was, home))
+	old, _, err := k.hash(ctx, k.at(w, was, home))
 	if err != nil {
 		return true
 	}
-	sum, err := h.outside(ctx, now.External)
+	sum, err := k.outside(ctx, now.External)
 	return err != nil || sum != old
 }
 
 // HashInputs hashes the files from outside that tasks read, so that nobody waits for that later.
 func (k *Keeper) HashInputs(ctx context.Context, files []string) error {
-	h := Hasher{Memory: k.Log}
 	for _, f := range files {
-		if _, err := h.outside(ctx, f); err != nil {
+		if _, err := k.outside(ctx, f); err != nil {
 			return fmt.Errorf("hash an input: %w", err)
 		}
 	}
@@ -256,7 +253,6 @@ func (k *Keeper) find(ctx context.Context, t planner.TaskID, spec *executor.Task
 
 // inputs returns the hashes of the inputs of a task, by name on the node.
 func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executor.Places) (map[string]Sum, error) {
-	h := Hasher{Memory: k.Log}
 	sums := make(map[string]Sum, len(spec.Inputs))
 	for _, f := range spec.Inputs {
 		var file string
@@ -284,7 +280,7 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 				return nil, fmt.Errorf("its input %s cannot be read: %w", f.Name, err)
 			}
 		}
-		sum, _, err := h.Sum(ctx, file)
+		sum, _, err := k.hash(ctx, file)
 		if errors.Is(err, errNoFile) {
 			return nil, fmt.Errorf("its input %s is no regular file", f.Name)
 		} else if err != nil {
@@ -408,8 +404,7 @@ func (e *earlier) sum(ctx context.Context, f *executor.FileSpec) (sum Sum, why s
 	if content.Sum != nil {
 		return *content.Sum, "", nil
 	}
-	h := Hasher{Memory: e.Log}
-	sum, now, err := h.Sum(ctx, e.path(f))
+	sum, now, err := e.hash(ctx, e.path(f))
 	switch {
 	case ctx.Err() != nil:
 		return sum, "", ctx.Err()
@@ -439,8 +434,7 @@ func (e *earlier) unchanged(ctx context.Context, f *executor.FileSpec) (why stri
 	case now.Size != content.Stamp.Size:
 		return fmt.Sprintf("was changed there since: it has %d bytes in place of %d", now.Size, content.Stamp.Size), nil
 	}
-	h := Hasher{Memory: e.Log}
-	sum, _, err := h.Sum(ctx, e.path(f))
+	sum, _, err := e.hash(ctx, e.path(f))
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()

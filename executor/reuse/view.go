@@ -136,14 +136,7 @@ func stateOf(path string) (s state, err error) {
 		return s, err
 	}
 	digest := sha256.New()
-	err = filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		st, err := d.Info()
-		if err != nil {
-			return err
-		}
+	err = eachEntry(at, func(p string, st fs.FileInfo) error {
 		if s.files++; s.files > mostFiles {
 			return fmt.Errorf("it has more than %d files", mostFiles)
 		}
@@ -159,6 +152,20 @@ func stateOf(path string) (s state, err error) {
 	})
 	s.sum = Sum(digest.Sum(nil))
 	return s, err
+}
+
+// eachEntry calls each with a file or a directory, and with all that is below it.
+func eachEntry(top string, each func(path string, st fs.FileInfo) error) error {
+	return filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		st, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return each(p, st)
+	})
 }
 
 // addEntry adds to a digest a file, a directory or a link of a mount; a file by its size, or by the sum of content.
@@ -193,17 +200,10 @@ func (k *Keeper) contentOf(ctx context.Context, s state) (Sum, error) {
 	if err != nil {
 		return Sum{}, err
 	}
-	digest, h := sha256.New(), Hasher{Memory: k.Log}
-	err = filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		st, err := d.Info()
-		if err != nil {
-			return err
-		}
+	digest := sha256.New()
+	err = eachEntry(at, func(p string, st fs.FileInfo) error {
 		return addEntry(digest, at, p, st, func() (Sum, error) {
-			sum, _, err := h.Sum(ctx, p)
+			sum, _, err := k.hash(ctx, p)
 			return sum, err
 		})
 	})

@@ -284,12 +284,8 @@ func (c *continuing) dropInputs(was, now *executor.Admission) error {
 		if o := old[f.NodeName()]; o != nil && !o.Produced && !c.keeper.Changed(was.Spec, o, f) {
 			continue
 		}
-		whole := *f
-		whole.Blocks = 0
-		for _, x := range []*executor.FileSpec{f, &whole} {
-			if _, err := c.files.Remove(was.Spec, x); err != nil {
-				return fmt.Errorf("input %s changed: delete its copy: %w", f.Name, err)
-			}
+		if _, err := c.files.Remove(was.Spec, f); err != nil {
+			return fmt.Errorf("input %s changed: delete its copy: %w", f.Name, err)
 		}
 	}
 	return nil

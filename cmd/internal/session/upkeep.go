@@ -98,15 +98,6 @@ func (u *upkeep) end() {
 
 func (u *upkeep) remove(area *stage.Area, x pastFile) {
 	freed, err := area.Remove(x.flow, x.file)
-	if x.file.Blocks > 0 { // tasks saw the whole
-		whole := *x.file
-		whole.Blocks = 0
-		more, e := area.Remove(x.flow, &whole)
-		freed += more
-		if err == nil {
-			err = e
-		}
-	}
 	if err != nil {
 		u.view.Warn("--scratch: delete file %s of workflow %s: %v", x.file.Name, x.flow.Name, err)
 		return

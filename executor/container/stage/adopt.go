@@ -49,7 +49,7 @@ func (s *Area) adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 }
 
 // Remove deletes a file or a directory of a workflow from all nodes and from the results, and returns how many bytes of
-// disk that freed. It is no error if it is not there.
+// disk that freed; with a block goes the whole that tasks saw. It is no error if it is not there.
 func (s *Area) Remove(w *executor.WorkflowSpec, f *executor.FileSpec) (freed int64, err error) {
 	if _, err := localName(f.Name); err != nil {
 		return 0, err
@@ -64,6 +64,11 @@ func (s *Area) Remove(w *executor.WorkflowSpec, f *executor.FileSpec) (freed int
 			}
 		}
 		paths = append(paths, at)
+		if f.Blocks > 0 {
+			whole := *f
+			whole.Blocks = 0
+			paths = append(paths, s.Path(planner.NodeID(n), w, &whole))
+		}
 	}
 	for _, p := range paths {
 		e := s.As(w, func() error {
