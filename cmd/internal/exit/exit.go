@@ -38,6 +38,14 @@ func (e *Error) Unwrap() error { return e.Err }
 // With gives err a code.
 func With(code int, err error) error { return &Error{code, err} }
 
+// Or gives err a code, unless it has one or is nil.
+func Or(code int, err error) error {
+	if _, coded := errors.AsType[*Error](err); coded || err == nil {
+		return err
+	}
+	return With(code, err)
+}
+
 // Usagef is the error of a wrong command line.
 func Usagef(format string, args ...any) error { return With(Usage, fmt.Errorf(format, args...)) }
 

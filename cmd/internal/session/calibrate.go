@@ -187,9 +187,9 @@ func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*host
 		}
 		names = append(names, w.Name)
 	}
-	log, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
+	log, err := readLog(home)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return err
 	}
 	defer log.Close()
 	var runs []calibrate.SampleRun
@@ -201,10 +201,7 @@ func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*host
 		r.Busy = busy[i]
 		runs = append(runs, *r)
 	}
-	if err := calibrate.Correct(m, before, runs); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
+	return exit.Or(exit.Host, calibrate.Correct(m, before, runs))
 }
 
 // settle waits until the measurements leave nothing behind: files that are still written back, and containers that are

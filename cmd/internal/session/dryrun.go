@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -102,16 +100,8 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 		return nil, err
 	}
 	p := &Prediction{Planning: &s.Planning, asks: true}
-	if len(s.wanted) > 0 {
-		if err := p.remember(ctx, db, ""); err != nil {
-			return nil, err
-		}
-	}
-	if db != nil {
-		past := db.Before(s.Set.Runtime, s.Set.TimeScale, s.Set.SizeScale)
-		if s.learned, err = s.recollect(ctx, past, Capabilities(s.Set.Runtime).Virtual); err != nil {
-			return nil, err
-		}
+	if err := p.inform(ctx, db, &s.work); err != nil {
+		return nil, err
 	}
 	ids := map[string]string{}
 	for _, x := range d.Images {
@@ -122,14 +112,15 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 		return nil, err
 	}
 	s.DB = db // of models; it is open for reading only
+	defer func() { s.DB = nil }()
 	past := &forecast.Past{Arrivals: s.subs}
 	if p.reuse != nil { // which looks at files, however long that takes
-		if _, err := p.Simulate(ctx, past, 0); err != nil {
-			return nil, exit.With(exit.Input, err)
-		}
+		_, err = p.Simulate(ctx, past, 0)
 	}
-	f, err := p.make(ctx, past)
-	s.DB = nil
+	var f *forecast.Forecast
+	if err == nil {
+		f, err = p.make(ctx, past)
+	}
 	if err != nil {
 		return nil, exit.With(exit.Input, err)
 	}
@@ -176,13 +167,11 @@ func (p *Prediction) describe(d *DryRun, f *forecast.Forecast) {
 // earlier opens the log that a run would be kept in, for reading; nil if there is none yet. It refuses a name that the
 // log has.
 func earlier(ctx context.Context, home, run string) (*sqlite.DB, error) {
-	path := filepath.Join(home, sqlite.FileName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	db, err := readLog(home)
+	if errors.Is(err, sqlite.ErrNoLog) {
 		return nil, nil
-	}
-	db, err := sqlite.Open(path, sqlite.ReadOnly)
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
+	} else if err != nil {
+		return nil, err
 	}
 	if info, err := db.Info(ctx, run); run != "" && err == nil && info.Name == run {
 		db.Close()

@@ -138,15 +138,26 @@ func evenly(repetition int) float64 {
 	return x
 }
 
+// inform reads from a log, if there is one, the knowledge of the planner of a run that begins, and how long programs
+// ran.
+func (p *Prediction) inform(ctx context.Context, db *sqlite.DB, w *work) (err error) {
+	if len(w.wanted) > 0 {
+		err = p.remember(ctx, db, "")
+	}
+	if err == nil && db != nil {
+		past := db.Before(p.Set.Runtime, p.Set.TimeScale, p.Set.SizeScale)
+		p.learned, err = p.recollect(ctx, past, Capabilities(p.Set.Runtime).Virtual)
+	}
+	return err
+}
+
 // remember reads the measurements of programs, of one run if it is named. Without a log there are none.
 func (p *Prediction) remember(ctx context.Context, db *sqlite.DB, run string) (err error) {
 	if p.programs = new(programTimes); db == nil {
 		return nil
 	}
-	if p.programs, err = programsOf(ctx, db, p.Set, run, p.undisturbed(ctx, db)); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
+	p.programs, err = programsOf(ctx, db, p.Set, run, p.undisturbed(ctx, db))
+	return exit.Or(exit.Host, err)
 }
 
 // predict predicts the run before it is in the log, and prepares to keep the expected end up to date.
@@ -154,13 +165,7 @@ func (p *Prediction) predict(ctx context.Context, w *work, i *images) (err error
 	if p == nil {
 		return nil
 	}
-	if len(w.wanted) > 0 {
-		if err := p.remember(ctx, p.DB, ""); err != nil {
-			return err
-		}
-	}
-	p.learned, err = p.recollect(ctx, p.DB.Before(p.Set.Runtime, p.Set.TimeScale, p.Set.SizeScale), false)
-	if err != nil {
+	if err := p.inform(ctx, p.DB, w); err != nil {
 		return err
 	}
 	if w.tasks > mostForecast {

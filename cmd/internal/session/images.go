@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -325,14 +324,10 @@ func HasStore() bool {
 
 // StoredImages lists the images of the store, and opens nothing that is not there.
 func StoredImages() ([]image.Entry, *image.Store, error) {
-	dir, err := image.DefaultDir()
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	if !HasStore() {
 		return nil, nil, nil
 	}
-	s, err := image.Open(dir)
+	s, err := OpenStore()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -357,30 +352,23 @@ func ociFacts(ctx context.Context) []container.Fact {
 
 // storeFacts are those of the store of images.
 func storeFacts(ctx context.Context) []container.Fact {
-	f := container.Fact{Name: "image-store", Verdict: container.No,
-		Advice: "set " + image.DirEnv + " to a directory on a local disk (ext4, xfs, btrfs)"}
+	var list []image.Entry
+	var free int64
 	dir, err := image.DefaultDir()
-	if err != nil {
-		f.Evidence = err.Error()
-		return []container.Fact{f}
+	if err == nil {
+		err = withStore(func(s *image.Store) error {
+			if free, err = s.Try(ctx); err != nil {
+				return fmt.Errorf("%s does not take what images have: %w", dir, err)
+			}
+			list, err = s.List()
+			return err
+		})
 	}
-	s, err := image.Open(dir)
 	if err != nil {
-		f.Evidence = err.Error()
-		return []container.Fact{f}
+		return []container.Fact{{Name: "image-store", Verdict: container.No, Evidence: err.Error(),
+			Advice: "set " + image.DirEnv + " to a directory on a local disk (ext4, xfs, btrfs)"}}
 	}
-	defer s.Close()
-	free, err := s.Try(ctx)
-	if err != nil {
-		f.Evidence = fmt.Sprintf("%s does not take what images have: %v", dir, err)
-		return []container.Fact{f}
-	}
-	list, err := s.List()
-	if err != nil {
-		f.Evidence = err.Error()
-		return []container.Fact{f}
-	}
-	return []container.Fact{{Name: f.Name, Verdict: container.Yes,
+	return []container.Fact{{Name: "image-store", Verdict: container.Yes,
 		Evidence: fmt.Sprintf("%s takes what images have; %s, space for %s", dir, term.Plural(len(list), "image"),
 			term.Size(&free))}}
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,10 +82,8 @@ func (in *Inputs) Submissions() ([]executor.Submission, error) {
 	var subs []executor.Submission
 	for _, f := range files {
 		more, err := in.file(f, len(files) == 1)
-		if _, ok := errors.AsType[*exit.Error](err); ok {
-			return nil, err
-		} else if err != nil {
-			return nil, exit.With(exit.Input, err)
+		if err != nil {
+			return nil, exit.Or(exit.Input, err)
 		}
 		subs = append(subs, more...)
 	}
@@ -209,8 +206,11 @@ func sniffWorkload(path string, open io.Reader) (text []byte, workload bool, err
 // InputsDirs are the directories of --inputs as paths that hold anywhere.
 func InputsDirs(dirs []string) (first string, more []string, err error) {
 	for i, dir := range dirs {
-		if dir, err = inputsDir(dir); err != nil {
-			return "", nil, err
+		if dir, err = filepath.Abs(dir); err != nil {
+			return "", nil, exit.With(exit.Input, err)
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return "", nil, exit.Inputf("--inputs %s: it is not a directory", dir)
 		}
 		if i == 0 {
 			first = dir
@@ -234,17 +234,6 @@ func (in *Inputs) idle(subs []executor.Submission) error {
 	}
 	return exit.Inputf("--inputs has no effect here: no file that these workflows read from outside is in %s; "+
 		"leave it out", strings.Join(append([]string{in.Inputs}, in.Dirs...), ", "))
-}
-
-func inputsDir(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", exit.With(exit.Input, err)
-	}
-	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return "", exit.Inputf("--inputs %s: it is not a directory", abs)
-	}
-	return abs, nil
 }
 
 // maxMissing is how many missing files an error lists.
@@ -299,7 +288,7 @@ const spareOfUsers = 1 << 30
 func (p *Planning) FetchSources(ctx context.Context, dir string, subs []executor.Submission) error {
 	adm, owner := p.Admitter(), stage.Caller()
 	show := p.View.Arriving("input file", "fetching")
-	get := &stage.Fetcher{Dir: filepath.Join(dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
+	get := &stage.Fetcher{Dir: filepath.Join(dir, stage.FetchedDir), Own: owner.Takes, Wait: stage.Sleep,
 		Begin: func(url string) { show.Begin("fetching " + url) }, Progress: show.Update}
 	if len(subs) == 1 && subs[0].By != nil { // a file that is fetched again is that of the same user
 		get.Dir, get.Spare = filepath.Join(get.Dir, strconv.Itoa(subs[0].By.UID)), spareOfUsers
@@ -374,16 +363,6 @@ func (p *Planning) checkRoom(dir string, subs []executor.Submission) error {
 	}
 	return exit.Hostf("the inputs have %s, and the disk of %s has room for %s: %s; nothing was started",
 		shown.Size(int64(copied+madeUp)), dir, shown.Size(int64(free)), advice)
-}
-
-// giveTo changes the owner of a file that root made for the caller.
-func giveTo(o stage.Owner) func(path string) error {
-	return func(path string) error {
-		if os.Geteuid() != 0 || o.UID == 0 {
-			return nil
-		}
-		return os.Lchown(path, o.UID, o.GID)
-	}
 }
 
 // CheckMounts refuses directories of the host that containers of catalogs ask for, unless the user consents.

@@ -41,9 +41,7 @@ func openLog(home string, mode sqlite.Mode) (*sqlite.DB, error) {
 // GiveToCaller changes the owner of a file created under sudo to the invoking user: the next command may run
 // without sudo.
 func GiveToCaller(path string) {
-	if o := stage.Caller(); o.UID != os.Geteuid() {
-		_ = os.Lchown(path, o.UID, o.GID) // where that cannot be it stays root's
-	}
+	_ = stage.Caller().Takes(path) // where that cannot be it stays root's
 }
 
 // readLog opens the log below home for reading.
@@ -55,13 +53,10 @@ func readLog(home string) (*sqlite.DB, error) {
 // LogError gives an error of reading the log its exit code, unless it has one.
 func LogError(err error) error {
 	run, task, none := new(sqlite.UnknownRunError), new(sqlite.UnknownTaskError), new(sqlite.NotArrivedError)
-	switch _, coded := errors.AsType[*exit.Error](err); {
-	case err == nil || coded:
-		return err
-	case errors.As(err, &run), errors.As(err, &task), errors.As(err, &none), errors.Is(err, sqlite.ErrNoLog):
-		return exit.With(exit.Input, err)
+	if errors.As(err, &run) || errors.As(err, &task) || errors.As(err, &none) || errors.Is(err, sqlite.ErrNoLog) {
+		return exit.Or(exit.Input, err)
 	}
-	return exit.With(exit.Host, err)
+	return exit.Or(exit.Host, err)
 }
 
 // OpenToWrite opens the log below home, which has to be there.

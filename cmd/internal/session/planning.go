@@ -373,10 +373,7 @@ func (e *estimates) recollect(ctx context.Context, past *sqlite.Past, virtual bo
 	if err == nil && (e.history != nil || e.online != nil) {
 		l.history, err = past.History(ctx, e.window)
 	}
-	if err != nil {
-		return l, exit.With(exit.Host, err)
-	}
-	return l, nil
+	return l, exit.Or(exit.Host, err)
 }
 
 // learn gives the policy and the estimator the past, before the run begins or continues.

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -18,9 +17,6 @@ func (s *Session) Continue(ctx context.Context, name, with string) (failed error
 	s.resumes = true
 	all, err := s.existing(ctx, name, with)
 	if err != nil {
-		return err
-	}
-	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
 		return err
 	}
 	if OnNodes(s.Set.Runtime) {
@@ -59,7 +55,11 @@ func (s *Session) recallSettings(ctx context.Context) error {
 }
 
 func (s *Session) resume(ctx context.Context, corrected []correction) error {
-	if err := MakeResultsDir(s.Home, s.Set.ResultsDir); err != nil {
+	err := MakeResultsDir(s.Home, s.Set.ResultsDir)
+	if err == nil {
+		s.page, err = s.opts.openPage(s.DB, s.Name)
+	}
+	if err != nil {
 		return err
 	}
 	info := s.Log.Info()
@@ -103,22 +103,21 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 		p.follower.coming = slices.Clone(s.Engine.Arrivals)
 	}
 	if err := s.fetchFirst(ctx); err != nil {
-		code := exit.Host
-		if e, ok := errors.AsType[*exit.Error](err); ok {
-			code = e.Code
-		}
-		_ = s.Log.Finish(ctx, sqlite.Interrupted, code)
-		return err
+		return s.halted(ctx, err)
 	}
 	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on
 	// in it.
 	now := time.Now()
 	s.Started = info.Started
 	at := max(v.Now()+1, planner.Time(now.Sub(info.Started)))
-	if s.Engine.Runtime, err = s.openRuntime(ctx, opening{origin: now, offset: at, emulated: s.emulated}); err != nil {
-		return err
-	}
-	err = s.Engine.Recover(ctx)
+	return s.launch(ctx, opening{origin: now, offset: at, emulated: s.emulated}, func(ctx context.Context) error {
+		return s.takeUp(ctx, corrected, at)
+	})
+}
+
+// takeUp continues what the engine finds of a run, with corrected workflows if there are any.
+func (s *Session) takeUp(ctx context.Context, corrected []correction, at planner.Time) error {
+	err := s.Engine.Recover(ctx)
 	s.Engine.Store, s.Engine.Watch = interruptible{s.Log}, s.watch
 	if err == nil && s.Set.Policy != s.planned {
 		err = s.Engine.PlansBy(s.Set.Policy)
@@ -141,11 +140,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	if err == nil {
 		err = s.Prediction.predictRest(ctx, &s.work, s.Log, at)
 	}
-	if err != nil {
-		s.Engine.Runtime.Close()
-		return exit.With(exit.Host, err)
-	}
-	return s.drive(ctx)
+	return err
 }
 
 // readBack reads the events of the run from its log. It returns the tasks that they admit, by image; of a server, which
@@ -211,9 +206,6 @@ func (s *Session) Open(ctx context.Context, run string, kept func() error) (err 
 		return err
 	}
 	if err := kept(); err != nil {
-		return err
-	}
-	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
 		return err
 	}
 	return s.resume(ctx, nil)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"io"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -142,23 +140,30 @@ func (s *Session) start(ctx context.Context, mode sqlite.Mode) (err error) {
 			return err
 		}
 	}
-	rt, err := s.openRuntime(ctx, opening{origin: s.Started, emulated: s.emulated})
-	if err != nil {
-		if s.Log != nil {
-			_ = s.Log.Finish(ctx, sqlite.Interrupted, exit.Host)
-		}
-		return err
-	}
-	s.Engine = &executor.Engine{Runtime: rt, Planner: s.planner, Admit: s.admitter, Arrivals: s.subs,
+	s.Engine = &executor.Engine{Planner: s.planner, Admit: s.admitter, Arrivals: s.subs,
 		Faults: executor.NewFaults(s.Set.Faults, s.Set.TimeScale, s.Set.draws(), s.Platform)}
-	if err := s.care(ctx); err != nil {
-		rt.Close()
-		if s.Log != nil {
-			_ = s.Log.Finish(ctx, sqlite.Interrupted, exit.Input)
-		}
-		return err
+	return s.launch(ctx, opening{origin: s.Started, emulated: s.emulated}, s.care)
+}
+
+// launch opens the runtime of a run, lets it get ready, and drives it.
+func (s *Session) launch(ctx context.Context, o opening, ready func(context.Context) error) (err error) {
+	if s.Engine.Runtime, err = s.openRuntime(ctx, o); err != nil {
+		return s.halted(ctx, err)
+	}
+	if err := ready(ctx); err != nil {
+		s.Engine.Runtime.Close()
+		return s.halted(ctx, err)
 	}
 	return s.drive(ctx)
+}
+
+// halted notes in the log that a run does not begin or continue now: it can later.
+func (s *Session) halted(ctx context.Context, err error) error {
+	err = exit.Or(exit.Host, err)
+	if s.Log != nil {
+		_ = s.Log.Finish(ctx, sqlite.Interrupted, exit.CodeOf(err))
+	}
+	return err
 }
 
 // enter enters the run in the log, with its prediction.
@@ -206,10 +211,7 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) (err error) {
 	if err := s.recall(ctx, s.Log.Past()); err != nil {
 		return err
 	}
-	if err := s.Prediction.keep(s.Log); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
+	return exit.Or(exit.Host, s.Prediction.keep(s.Log))
 }
 
 // recall gives the policy and the estimator the measurements of earlier runs, before this one begins or continues.
@@ -233,11 +235,10 @@ func checkName(run string) error {
 
 // existing opens a run of the log to continue it, with a corrected workflow if a file is named.
 func (s *Session) existing(ctx context.Context, name, with string) (all []correction, err error) {
-	if _, err := os.Stat(filepath.Join(s.Home, sqlite.FileName)); errors.Is(err, fs.ErrNotExist) {
-		return nil, noLog(s.Home)
-	}
-	if err := s.OpenLog(sqlite.Durable); err != nil {
-		return nil, err
+	if s.DB == nil {
+		if s.DB, err = OpenToWrite(s.Home); err != nil {
+			return nil, err
+		}
 	}
 	info, err := s.DB.Info(ctx, name)
 	if err != nil {

@@ -219,10 +219,7 @@ func (s *Session) care(ctx context.Context) error {
 
 // HashInputs reads the input files of submissions to know their content.
 func (s *Session) HashInputs(ctx context.Context, subs []executor.Submission) error {
-	if err := s.upkeep.keeper.HashInputs(ctx, inputPaths(subs)); err != nil {
-		return exit.With(exit.Input, err)
-	}
-	return nil
+	return exit.Or(exit.Input, s.upkeep.keeper.HashInputs(ctx, inputPaths(subs)))
 }
 
 // inputPaths are the input files of submissions.

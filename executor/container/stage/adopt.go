@@ -39,7 +39,7 @@ func (s *Area) adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 				return true, err
 			}
 			return true, filepath.WalkDir(tmp, func(p string, _ fs.DirEntry, err error) error {
-				return errors.Join(err, s.OwnerOf(w).takes(p))
+				return errors.Join(err, s.OwnerOf(w).Takes(p))
 			})
 		}}})
 	if err != nil {

@@ -117,7 +117,7 @@ func (s *Area) keepCheckpoint(l *executor.Launch, f *executor.FileSpec, from, to
 	if err = errors.Join(err, out.Close()); err != nil {
 		return false, err
 	}
-	return true, s.UserOf(l.Spec.Workflow).takes(path)
+	return true, s.UserOf(l.Spec.Workflow).Takes(path)
 }
 
 // carry links a file of an earlier attempt, or copies it if that ran on another node.
@@ -135,5 +135,5 @@ func (s *Area) carry(ctx context.Context, l *executor.Launch, src, dst string, d
 		return err
 	}
 	did.Moved += unit.Bytes(st.Size())
-	return s.UserOf(l.Spec.Workflow).takes(dst)
+	return s.UserOf(l.Spec.Workflow).Takes(dst)
 }

@@ -36,8 +36,8 @@ import (
 // Owner is the user and the group that own a file.
 type Owner struct{ UID, GID int }
 
-// takes gives a file to o. Only root can, and has to.
-func (o Owner) takes(path string) error {
+// Takes gives a file to o. Only root can, and has to.
+func (o Owner) Takes(path string) error {
 	if os.Geteuid() != 0 || o == (Owner{}) {
 		return nil
 	}
@@ -162,7 +162,7 @@ func mkdirs(base, dir string, o Owner) error {
 	if err != nil {
 		return err
 	}
-	return o.takes(dir)
+	return o.Takes(dir)
 }
 
 // Staged is the account of Stage.
@@ -302,7 +302,7 @@ func (s *Area) makeWork(t *executor.TaskSpec, try int32) error {
 	if err != nil {
 		return err
 	}
-	return s.UserOf(t.Workflow).takes(dir)
+	return s.UserOf(t.Workflow).Takes(dir)
 }
 
 // inputs brings the inputs of an attempt to its node and shows them in its work directory.
@@ -490,7 +490,7 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []ar
 		for i, k := range mine {
 			a := all[k]
 			dirs[filepath.Dir(a.at)] = dirs[filepath.Dir(a.at)] || a.logged
-			err := errors.Join(s.mkdirOf(w, filepath.Dir(a.at)), s.OwnerOf(w).takes(tmps[i]))
+			err := errors.Join(s.mkdirOf(w, filepath.Dir(a.at)), s.OwnerOf(w).Takes(tmps[i]))
 			if err == nil {
 				err = os.Rename(tmps[i], a.at)
 			}

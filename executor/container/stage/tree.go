@@ -83,7 +83,7 @@ func build(to string, all []Entry, o Owner, file func(name, at string) error) er
 			err = file(e.Name, at)
 		}
 		if err == nil {
-			err = o.takes(at)
+			err = o.Takes(at)
 		}
 		if err != nil {
 			return err
