@@ -56,7 +56,7 @@ func serverError(err error) error {
 		return exit.With(exit.Host, err)
 	}
 	switch refused.Code {
-	case api.Invalid, api.Unknown, api.Late:
+	case api.Invalid, api.Unknown:
 		return exit.With(exit.Input, err)
 	case api.Failed:
 		return exit.With(exit.Internal, err)
@@ -533,9 +533,6 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	fmt.Fprintf(w, "Run %s, policy %s on %s%s: %s, %s running, %d waiting\n", q.Server.Run, q.Server.Policy,
 		q.Server.Runtime, draining, term.Plural(q.Server.Workflows, "workflow"), term.Plural(q.Server.Running, "task"),
 		q.Server.Waiting)
-	if q.Server.Trouble != "" {
-		fmt.Fprintf(w, "warning: %s\n", q.Server.Trouble)
-	}
 	if len(q.Submissions) == 0 {
 		return
 	}

@@ -5,13 +5,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -182,25 +180,9 @@ var submissionJSON = jsonv2.JoinOptions(logJSON, jsontext.AllowInvalidUTF8(false
 	}))))
 
 // Accept keeps the submissions of one request, whole or not at all: once it returned without an error a crash
-// loses none of it. It numbers the rows. Named, if not nil, then gives each its name. A request whose key is there
-// already is the same request again: its rows are returned as they are, and nothing is changed.
-func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) (again bool, err error) {
-	if len(rows) == 0 {
-		return false, errors.New("nothing is handed in")
-	}
-	err = r.db.transact(func() error {
-		was, err := r.db.submittedBy(rows[0].Key)
-		if err != nil {
-			return err
-		}
-		if len(was) > 0 {
-			again = true
-			if len(was) != len(rows) {
-				return fmt.Errorf("request %s was one of %d submissions", rows[0].Key, len(was))
-			}
-			copy(rows, was)
-			return nil
-		}
+// loses none of it. It numbers the rows. Named then gives each its name.
+func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) error {
+	return r.db.transact(func() (err error) {
 		for i := range rows {
 			s := &rows[i]
 			if s.ID, err = r.db.queryInt("INSERT INTO submitted(run, key, position, uid, gid, pid, user, tenant, "+
@@ -211,9 +193,6 @@ func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) (again bool, er
 				return err
 			}
 			s.Run, s.Position, s.State, s.Workflow, s.Task = r.info.Name, i, Accepted, planner.None, planner.None
-			if named == nil {
-				continue
-			}
 			named(s)
 			if err := r.db.exec("UPDATE submitted SET name = ? WHERE id = ?", s.Name, s.ID); err != nil {
 				return err
@@ -221,23 +200,11 @@ func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) (again bool, er
 		}
 		return nil
 	})
-	return again, err
 }
 
 const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, s.pid, s.user, s.tenant, s.name, " +
 	"s.kind, s.accepted_wall, s.accepted_ns, s.at_ns, s.state, coalesce(s.message, ''), coalesce(s.workflow, -1), " +
 	"coalesce(s.task, -1), coalesce(s.options, '') FROM submitted s JOIN runs r ON r.id = s.run "
-
-// submittedBy reads the rows of a request on the connection of the writer, so that it sees its own transaction.
-func (db *DB) submittedBy(key string) (out []Submitted, err error) {
-	err = db.written(func(row []driver.Value) error {
-		var s Submitted
-		err := scanned(row)(placesOf(reflect.ValueOf(&s).Elem())[:len(row)]...)
-		out = append(out, s)
-		return err
-	}, submittedColumns+"WHERE s.key = ? ORDER BY s.position", key)
-	return out, err
-}
 
 // UnknownSubmissionError is returned for an id that no submission has.
 type UnknownSubmissionError struct{ ID int64 }

@@ -42,7 +42,6 @@ const (
 	Draining Code = "draining" // the server takes no more work
 	Ending   Code = "ending"   // the server is about to end; another one may take over
 	Failed   Code = "failed"   // a fault of the server's own
-	Late     Code = "late"     // the deadline would not be met, and was to be
 )
 
 // Error is the answer to a request that was refused.
@@ -260,10 +259,9 @@ type Server struct {
 	// Platform is the nodes as the planner knows them, for workloads whose load depends on them.
 	Platform  json.RawMessage `json:"platform,omitempty"`
 	Draining  bool            `json:"draining,omitempty"`
-	Trouble   string          `json:"trouble,omitempty"` // why nothing can be logged at the moment
-	Workflows int             `json:"workflows"`         // present
-	Waiting   int             `json:"waiting"`           // tasks that have not started
-	Running   int             `json:"running"`           // attempts under way
+	Workflows int             `json:"workflows"` // present
+	Waiting   int             `json:"waiting"`   // tasks that have not started
+	Running   int             `json:"running"`   // attempts under way
 }
 
 // Doing is the work that delays the answers of a server, with its duration so far; "" if the server knows of none.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -29,24 +28,18 @@ var ErrNoServer = errors.New("no gantry serves this directory")
 // Client talks to the server of a gantry directory. It connects for each request, and repeats requests whose answer
 // did not come: a server that was killed and started again continues them.
 type Client struct {
-	// Patience is how long a request is repeated while a server that was there does not answer; 0 is Patience.
+	// Patience is how long a request is repeated while a server that was there does not answer.
 	Patience time.Duration
 	// Notify is told, once per request, that the server does not answer; nil: nobody is. It may be called from another
 	// goroutine.
 	Notify func(message string)
-	// Silence is how long a server may take for an answer before Notify is told; 0 is Silence.
+	// Silence is how long a server may take for an answer before Notify is told: to fetch images and inputs takes long.
 	Silence time.Duration
 
 	dir      string
 	http     http.Client
 	answered atomic.Bool // a server was there
 }
-
-// Patience is how long clients wait for a server that does not answer.
-const Patience = 60 * time.Second
-
-// Silence is how long a server may take for an answer before somebody is told. Fetching images and inputs takes long.
-const Silence = 15 * time.Second
 
 // starting is how long a server may take until its socket is there, if both are started together.
 const starting = 2 * time.Second
@@ -63,7 +56,7 @@ const (
 
 // NewClient returns a client of the server of a gantry directory. It does not connect yet.
 func NewClient(dir string) *Client {
-	c := &Client{dir: dir}
+	c := &Client{Patience: 60 * time.Second, Silence: 15 * time.Second, dir: dir}
 	c.http.Transport = &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir) }}
 	return c
@@ -103,17 +96,12 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 			return fmt.Errorf("ask the server: %w", err)
 		}
 	}
-	patience := c.Patience
-	if patience == 0 {
-		patience = Patience
-	}
 	if c.Notify != nil && !strings.Contains(path, "wait=") {
-		silence := cmp.Or(c.Silence, Silence)
 		asking, answered := context.WithCancel(ctx)
 		defer answered()
-		defer time.AfterFunc(silence, func() {
+		defer time.AfterFunc(c.Silence, func() {
 			if why := c.why(asking); why != "" && asking.Err() == nil {
-				c.Notify(fmt.Sprintf("the server has not answered for %v: %s; waiting", silence, why))
+				c.Notify(fmt.Sprintf("the server has not answered for %v: %s; waiting", c.Silence, why))
 			}
 		}).Stop()
 	}
@@ -149,7 +137,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 			return fmt.Errorf("%w: %s is not there; start one with gantry serve, or name its directory with --dir",
 				ErrNoServer, filepath.Join(c.dir, SocketName))
 		}
-		wait, gone := patience, c.gone(err)
+		wait, gone := c.Patience, c.gone(err)
 		if gone {
 			wait = min(wait, restarting)
 		}
@@ -263,31 +251,33 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 	return nil
 }
 
+// get sends a request, and returns its answer.
+func get[T any](ctx context.Context, c *Client, method, path string, in any) (*T, error) {
+	out := new(T)
+	return out, c.Do(ctx, method, path, in, out)
+}
+
 // Submit hands in work. It sets the key if there is none.
 func (c *Client) Submit(ctx context.Context, s *Submit) (*Accepted, error) {
 	if s.Key == "" {
 		s.Key = NewKey()
 	}
-	var a Accepted
-	return &a, c.Do(ctx, http.MethodPost, "/submissions", s, &a)
+	return get[Accepted](ctx, c, http.MethodPost, "/submissions", s)
 }
 
 // About describes the server.
 func (c *Client) About(ctx context.Context) (*Server, error) {
-	var s Server
-	return &s, c.Do(ctx, http.MethodGet, "/server", nil, &s)
+	return get[Server](ctx, c, http.MethodGet, "/server", nil)
 }
 
 // Queue lists submissions.
 func (c *Client) Queue(ctx context.Context, of QueueOf) (*Queue, error) {
-	var q Queue
-	return &q, c.Do(ctx, http.MethodGet, "/submissions?"+of.query().Encode(), nil, &q)
+	return get[Queue](ctx, c, http.MethodGet, "/submissions?"+of.query().Encode(), nil)
 }
 
 // Tenants says how the tenants stand.
 func (c *Client) Tenants(ctx context.Context) (*Tenants, error) {
-	var t Tenants
-	return &t, c.Do(ctx, http.MethodGet, "/tenants", nil, &t)
+	return get[Tenants](ctx, c, http.MethodGet, "/tenants", nil)
 }
 
 // waitStep is how long the server keeps one request to wait.
@@ -296,30 +286,30 @@ const waitStep = 20 * time.Second
 // Wait returns once a submission is over.
 func (c *Client) Wait(ctx context.Context, id int64) (*Status, error) {
 	for {
-		var s Status
-		path := fmt.Sprintf("/submissions/%d?wait=%s", id, waitStep)
-		if err := c.Do(ctx, http.MethodGet, path, nil, &s); err != nil || s.Over {
-			return &s, err
+		s, err := c.status(ctx, http.MethodGet, id, "?wait="+waitStep.String())
+		if err != nil || s.Over {
+			return s, err
 		}
 	}
 }
 
+func (c *Client) status(ctx context.Context, method string, id int64, rest string) (*Status, error) {
+	return get[Status](ctx, c, method, fmt.Sprintf("/submissions/%d%s", id, rest), nil)
+}
+
 // Status is how a submission stands now.
 func (c *Client) Status(ctx context.Context, id int64) (*Status, error) {
-	var s Status
-	return &s, c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d", id), nil, &s)
+	return c.status(ctx, http.MethodGet, id, "")
 }
 
 // Cancel withdraws a submission: its waiting tasks never start, its running ones are ended.
 func (c *Client) Cancel(ctx context.Context, id int64) (*Status, error) {
-	var s Status
-	return &s, c.Do(ctx, http.MethodDelete, fmt.Sprintf("/submissions/%d", id), nil, &s)
+	return c.status(ctx, http.MethodDelete, id, "")
 }
 
 // Expected returns when a submission is expected to start and end. It waits a moment for a prediction that knows it.
 func (c *Client) Expected(ctx context.Context, id int64) (*Status, error) {
-	var s Status
-	return &s, c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d/expected", id), nil, &s)
+	return c.status(ctx, http.MethodGet, id, "/expected")
 }
 
 // Log returns the log of one submission, as a file of SQLite.
@@ -329,22 +319,19 @@ func (c *Client) Log(ctx context.Context, id int64) (file []byte, err error) {
 }
 
 // Nodes lists the nodes.
-func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
-	var all []Node
-	err := c.Do(ctx, http.MethodGet, "/nodes", nil, &all)
+func (c *Client) Nodes(ctx context.Context) (all []Node, err error) {
+	err = c.Do(ctx, http.MethodGet, "/nodes", nil, &all)
 	return all, err
 }
 
 // ChangeNode changes a node.
 func (c *Client) ChangeNode(ctx context.Context, name string, to ChangeNode) (*Node, error) {
-	var n Node
-	return &n, c.Do(ctx, http.MethodPost, "/nodes/"+url.PathEscape(name), to, &n)
+	return get[Node](ctx, c, http.MethodPost, "/nodes/"+url.PathEscape(name), to)
 }
 
 // SetPolicy has another policy plan.
 func (c *Client) SetPolicy(ctx context.Context, policy string) (*PolicySet, error) {
-	var p PolicySet
-	return &p, c.Do(ctx, http.MethodPost, "/policy", SetPolicy{policy}, &p)
+	return get[PolicySet](ctx, c, http.MethodPost, "/policy", SetPolicy{policy})
 }
 
 // Drain asks the server to end.

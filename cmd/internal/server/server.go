@@ -53,8 +53,6 @@ type Config struct {
 	Check func(ctx context.Context, sub *executor.Submission, by Peer) error
 	// Stop has the engine start nothing more.
 	Stop func()
-	// Trouble is why nothing can be logged at the moment, "" if it can.
-	Trouble func() string
 	// SetPolicy has another policy plan; the error is an *api.Error if there is no such policy.
 	SetPolicy func(ctx context.Context, policy string) error
 	// Expect predicts when workflows and single tasks start and end, as of an instant after since if that can be had
@@ -182,9 +180,6 @@ func New(cfg Config) *Server {
 		reading: map[int]chan struct{}{}}
 	if s.Fault == nil {
 		s.Fault = func(string) {}
-	}
-	if s.Trouble == nil {
-		s.Trouble = func() string { return "" }
 	}
 	mux := http.NewServeMux()
 	handle := func(pattern string, f func(ctx context.Context, r *http.Request, by Peer) (any, error)) {
@@ -552,7 +547,7 @@ func (s *Server) about(ctx context.Context, _ *http.Request, _ Peer) (any, error
 	s.mu.Lock()
 	about := s.About
 	s.mu.Unlock()
-	about.Draining, about.Trouble = s.Drained(), s.Trouble()
+	about.Draining = s.Drained()
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
 		about.Workflows, about.Running = len(v.Present())+len(in.Coming()), v.UnderWayCount()

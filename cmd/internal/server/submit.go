@@ -264,8 +264,7 @@ func restored(row *sqlite.Submitted) (*executor.Submission, error) {
 	return sub, nil
 }
 
-// accept logs submissions, which get their numbers thereby, and gives them to the engine. A request that comes again
-// from the same user changes nothing: its answer is that to the first one.
+// accept logs submissions, which get their numbers thereby, and gives them to the engine.
 func (s *Server) accept(rows []sqlite.Submitted, items []handed) (any, error) {
 	s.intake.RLock()
 	defer s.intake.RUnlock()
@@ -273,11 +272,7 @@ func (s *Server) accept(rows []sqlite.Submitted, items []handed) (any, error) {
 		return nil, &api.Error{Code: api.Draining,
 			Message: "the server takes no more work: it ends once what it has is done"}
 	}
-	if why := s.Trouble(); why != "" {
-		return nil, &api.Error{Code: api.Full, Message: why}
-	}
-	by := rows[0].UID
-	again, err := s.Run.Accept(rows, func(row *sqlite.Submitted) {
+	err := s.Run.Accept(rows, func(row *sqlite.Submitted) {
 		if row.Kind == sqlite.KindWorkflow {
 			row.Name = fmt.Sprintf("%s-%d", row.Name, row.ID)
 		}
@@ -286,13 +281,8 @@ func (s *Server) accept(rows []sqlite.Submitted, items []handed) (any, error) {
 		return nil, &api.Error{Code: api.Full, Message: fmt.Sprintf("the log cannot be written (%s): nothing of the "+
 			"request is kept; free space in the gantry directory, then hand it in again", fault)}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case again && rows[0].UID != by:
-		return nil, errKeyTaken
-	case again:
-		return acceptedAs(rows), nil
 	}
 	for i := range rows {
 		rows[i].Definition = nil
@@ -316,9 +306,6 @@ func acceptedAs(rows []sqlite.Submitted) *api.Accepted {
 	return a
 }
 
-var errKeyTaken error = &api.Error{Code: api.Denied,
-	Message: "the key of this request is that of another user's: choose another"}
-
 // repeated is the answer to a request that was accepted before, whose client did not hear so: no limit, and no drain,
 // takes that back. nil: it is a new one.
 func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.Accepted, error) {
@@ -327,7 +314,8 @@ func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.A
 	case err != nil || len(rows) == 0:
 		return nil, err
 	case rows[0].UID != by.UID:
-		return nil, errKeyTaken
+		return nil, &api.Error{Code: api.Denied,
+			Message: "the key of this request is that of another user's: choose another"}
 	case len(rows) != len(req.Workflows)+len(req.Tasks):
 		return nil, invalidf("request %s was one of %d submissions", req.Key, len(rows))
 	}
