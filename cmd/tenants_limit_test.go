@@ -2,11 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"gantry/cmd/api"
 )
@@ -42,48 +38,5 @@ func TestAServerHoldsTenantsToTheirLimits(t *testing.T) {
 	for _, bad := range []string{"lab", "lab=waiting:0", "lab=cores:x", "lab=time:3"} {
 		expect(t, exitUsage, []string{"--tenant-limit"}, "serve", "--dir", t.TempDir(), "--runtime", "null",
 			"--tenant-limit", bad)
-	}
-}
-
-// What a tenant's files take of the disk is measured when it hands something in, each file once, and what was removed
-// makes room. Other tenants have their own.
-func TestAServerBoundsTheDiskOfTenants(t *testing.T) {
-	beside(t)
-	needsCheap(t)
-	c := cliTest{t, t.TempDir()}
-	dir := filepath.Join(c.dir, "runs")
-	flow := c.write("Makeflow", "big:\n\tdd if=/dev/zero of=big bs=1M count=6\n")
-	s := serveIn(t, dir, "--runtime", "oci", "--name", "lab", "--image", "gantry/busybox", "--tenant-limit",
-		"a=disk:10MB", "--tenant-limit", "*=disk:1GB")
-	for _, id := range []string{"1", "2"} { // results and nodes have one file under two names: 6 MiB and then 12
-		if got := s.submit("--tenant", "a", flow); got != id {
-			t.Fatalf("number %q, want %s", got, id)
-		}
-		expect(t, exitOK, []string{"1 of 1 task done"}, "wait", "--dir", dir, id)
-	}
-	expect(t, exitHost, []string{"the files of tenant a take 12.6 MB of the disk, and its limit is 10 MB"}, "submit",
-		"--dir", dir, "--tenant", "a", flow)
-	s.submit("--tenant", "b", flow)
-	gone, err := filepath.Glob(filepath.Join(dir, "lab", "nodes", "*", "*-1"))
-	if err != nil || len(gone) != 1 {
-		t.Fatalf("files of the first submission on nodes: %v (%v)", gone, err)
-	}
-	results, err := filepath.Glob(filepath.Join(dir, "lab", "results", "*-1"))
-	if err != nil || len(results) != 1 {
-		t.Fatalf("results of the first submission: %v (%v)", results, err)
-	}
-	for _, path := range slices.Concat(gone, results) {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) { // it is measured now and then
-		code, _, said := invoke(t, "submit", "-q", "--dir", dir, "--tenant", "a", flow)
-		if code == exitOK {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("what was removed makes no room:\n%s", said)
-		}
 	}
 }

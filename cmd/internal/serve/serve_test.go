@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -210,7 +211,7 @@ func TestARepeatedRequestIsNotRefused(t *testing.T) {
 	again("while the server takes no more work")
 }
 
-// A file counts once, however many names it has.
+// A file counts once, however many names it has, and what was removed makes room.
 func TestTheFilesOfATenantAreBounded(t *testing.T) {
 	l := newLab(t, "cpp", "{name: a, cores: 1}")
 	l.with.Limits = server.Limits{"lab": {Disk: 3e6}, "*": {Disk: 1e9}}
@@ -234,6 +235,11 @@ func TestTheFilesOfATenantAreBounded(t *testing.T) {
 	}
 	l.says(err, "the files of tenant lab take 3.154 MB of the disk, and its limit is 3 MB")
 	_, err = l.submit("other", 1, of("other"))
+	l.must(err)
+	l.must(os.Remove(filepath.Join(node, "y")))
+	for err = errors.New("full"); err != nil && l.Context().Err() == nil; {
+		_, err = l.submit("again", 1, of("lab"))
+	}
 	l.must(err)
 }
 
