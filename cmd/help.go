@@ -91,7 +91,7 @@ var optionGroups = [][2]string{
 	{"Commands and files", "env env-file secret mount shell pull results results-dir reuse scratch max-output disk " +
 		"tmp"},
 	{"Estimates and predictions", "estimator predict-memory errors host-model startup no-prediction noise replay " +
-		"measured charge-planning"},
+		"measured"},
 	{"Slurm", "slurm slurm-job shared node-runtime bundle"},
 	{"Other options", ""},
 }

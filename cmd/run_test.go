@@ -81,8 +81,6 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 			at("good.dax")}},
 		{exitUsage, []string{"--reject-late", "edf", "rm-dcwf, mrcp-rm or fifo"}, []string{"simulate", home,
 			"--reject-late", "--policy", "edf", at("good.dax")}},
-		{exitUsage, []string{"--charge-planning -1"}, []string{"simulate", home, "--charge-planning=-1",
-			at("good.dax")}},
 		{exitUsage, []string{"--retry flood=1"}, []string{"simulate", home, "--retry", "flood=1", at("good.dax")}},
 		{exitUsage, []string{"--name"}, []string{"simulate", home, "--name", "../x", at("good.dax")}},
 		{exitInput, []string{"missing.dax"}, []string{"simulate", home, at("missing.dax")}},

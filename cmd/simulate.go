@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -56,8 +55,6 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 				"--host-model only estimates take it"},
 			&cli.BoolFlag{Name: "ahead", Usage: "with --startup or a host model: start containers ahead, as gantry " +
 				"run does (default: with a host model)"},
-			&cli.Float64Flag{Name: "charge-planning", Usage: "add `FACTOR` times the CPU time of planning to " +
-				"simulated time; no two such simulations are the same"},
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
 			&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
 			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
@@ -76,10 +73,6 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			set.Runtime, set.Startup = session.Simulation.Name, c.Duration("startup")
 			if set.Startup < 0 {
 				return exit.Usagef("--startup %s: give 0 or more", set.Startup)
-			}
-			set.Charge = c.Float64("charge-planning")
-			if !(set.Charge >= 0) || math.IsInf(set.Charge, 0) {
-				return exit.Usagef("--charge-planning %v: give a number of at least 0", set.Charge)
 			}
 			if err := readStarts(c, set); err != nil {
 				return err

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -160,10 +159,6 @@ func (s *Session) drive(ctx context.Context) error {
 			cancel()
 		})()
 	}
-	if s.Set.Charge > 0 {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-	}
 	s.equip(virtual)
 	defer serveLive(ctx, s.page, s.View)()
 	if err := s.beginClock(); err != nil {
@@ -217,9 +212,6 @@ func (s *Session) equip(virtual bool) {
 		if !s.resumes && !virtual {
 			s.refining = &refining{load: calibrate.Meter(), own: calibrate.OwnCPU()}
 		}
-	}
-	if s.Set.Charge > 0 {
-		e.Wall, e.Charge = executor.ThreadTime, s.Set.Charge
 	}
 	// The metrics of a simulation can be taken as it goes: its tasks take the time that they are known to take, and
 	// nothing of the run happened before this process.

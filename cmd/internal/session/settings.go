@@ -66,15 +66,13 @@ type Settings struct {
 	Site            string   `json:"site,omitempty"`
 	EnforceWalltime bool     `json:"enforce_walltime,omitempty"`
 	// Define has variables of makeflows.
-	Define map[string]string `json:"define,omitempty"`
-	// of simulations: the factor by which planning time counts as simulated time
-	Charge    float64       `json:"charge_planning,omitempty"`
-	Grace     time.Duration `json:"grace_ns"`
-	Starts    int           `json:"starts,omitempty"`
-	Ahead     bool          `json:"ahead,omitempty"`            // containers are started ahead, as many as Starts
-	MaxOutput int64         `json:"max_output_bytes,omitempty"` // of runs on docker; 0: container.DefaultMaxOutput
-	Disk      int64         `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
-	Tmp       int64         `json:"tmp_bytes,omitempty"`        // of /tmp of each attempt, in memory; 0: on disk
+	Define    map[string]string `json:"define,omitempty"`
+	Grace     time.Duration     `json:"grace_ns"`
+	Starts    int               `json:"starts,omitempty"`
+	Ahead     bool              `json:"ahead,omitempty"`            // containers are started ahead, as many as Starts
+	MaxOutput int64             `json:"max_output_bytes,omitempty"` // of runs on docker; 0: container.DefaultMaxOutput
+	Disk      int64             `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
+	Tmp       int64             `json:"tmp_bytes,omitempty"`        // of /tmp of each attempt, in memory; 0: on disk
 	// Reuse lets tasks take over outputs of earlier attempts; Scratch deletes files as soon as nobody needs them.
 	Reuse   bool `json:"reuse,omitempty"`
 	Scratch bool `json:"scratch,omitempty"`
