@@ -134,7 +134,7 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	var w *trace.Workflow
 	if path == "-" {
 		var faults []trace.Fault
-		if w, faults, err = trace.Read(bytes.NewReader(text), "-", in.Options()); err == nil {
+		if w, faults, err = trace.Read(bytes.NewReader(text), "-", in.ReadOptions); err == nil {
 			w, err = in.Checked(path, w, faults)
 		}
 	} else {

@@ -59,7 +59,7 @@ func TestTheBoardExpectsTheEndOfThePlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			loader := load.Loader{Platform: platform, TimeScale: 1, MaxInput: 1 << 20, Warn: t.Logf}
+			loader := load.Loader{Platform: platform, TimeScale: 1, Warn: t.Logf}
 			w, err := loader.Trace("../../../examples/montage/montage-25.dax")
 			if err != nil {
 				t.Fatal(err)

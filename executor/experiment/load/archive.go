@@ -18,7 +18,7 @@ const longArchive = 100_000
 
 // archive makes the submissions of an archive, each of which makes its workflow when it arrives.
 func (l *Loader) archive(w *scenario.Workload, a *scenario.Arrival) ([]executor.Submission, error) {
-	opt := l.Options()
+	opt := l.ReadOptions
 	opt.Instances = a.Instances
 	all, faults, err := trace.OpenArchive(a.Trace, cmp.Or[io.Reader](l.Standard, os.Stdin), opt)
 	if err != nil {

@@ -24,24 +24,16 @@ const maxShown = 10
 
 // Loader makes submissions. Only a workload with a cost matrix or an imposed utilisation needs the Platform.
 type Loader struct {
+	trace.ReadOptions
 	Platform *planner.Platform
 	// Unplaced says that the nodes are not known yet: Platform stands for them, and costs on nodes are not looked up.
 	Unplaced bool
 	// directory of the files from outside, where the workload does not say; "" if they are to be made up
 	Inputs string
-	Dirs   []string          // further such directories
-	Repair bool              // repair traces where a rule allows it
-	Define map[string]string // variables of makeflows
-	Used   map[string]bool   // if set, it gets those that makeflows use
+	Dirs   []string // further such directories
 	// Results are patterns: files whose names they match are results. Each has to match one of a trace, unless Lenient.
-	Results  []string
-	Lenient  bool
-	MaxInput int64 // bound of compressed traces; see trace.ReadOptions
-	// Catalogs, Site, EnforceWalltime and Shell are those of trace.ReadOptions.
-	Catalogs        []string
-	Site            string
-	EnforceWalltime bool
-	Shell           string
+	Results []string
+	Lenient bool
 	// TimeScale is the factor of the runtimes of emulated tasks; arrivals, releases and deadlines follow where the
 	// workload says so.
 	TimeScale float64 // 0: 1
@@ -271,17 +263,11 @@ func (l *Loader) trace(from origin) (*trace.Workflow, error) {
 
 // Trace reads the trace of a file, reports its warnings, and fills in missing values by the rules of trace.Impute.
 func (l *Loader) Trace(path string) (*trace.Workflow, error) {
-	w, faults, err := trace.Open(path, l.Options())
+	w, faults, err := trace.Open(path, l.ReadOptions)
 	if err != nil {
 		return nil, err
 	}
 	return l.Checked(path, w, faults)
-}
-
-// Options are those with which traces are read.
-func (l *Loader) Options() trace.ReadOptions {
-	return trace.ReadOptions{Repair: l.Repair, MaxInput: l.MaxInput, Catalogs: l.Catalogs, Site: l.Site,
-		EnforceWalltime: l.EnforceWalltime, Define: l.Define, Used: l.Used, Shell: l.Shell}
 }
 
 // Checked does the rest of Trace for a workflow that was read.
