@@ -55,7 +55,7 @@ type Attempt struct {
 // Workflow is a workflow of a simulated course.
 type Workflow struct {
 	Name           string
-	Arrived        planner.Time
+	Arrived, Due   planner.Time
 	Started, Ended planner.Time // of its first attempt, of its last; unit.Never if there is none, or it never ends
 }
 
@@ -363,7 +363,8 @@ func (w *watcher) watch(v planner.View, events []planner.Event, admitted []*exec
 		}
 		at := a.Arrived.Workflow.Arrived
 		w.course.Begin = min(w.course.Begin, at)
-		w.course.Workflows = append(w.course.Workflows, Workflow{a.Spec.Name, at, unit.Never, at})
+		w.course.Workflows = append(w.course.Workflows, Workflow{a.Spec.Name, at, a.Arrived.Workflow.Due,
+			unit.Never, at})
 	}
 	for i := range events {
 		switch b := events[i].Body.(type) {

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/experiment/metrics"
+	"gantry/executor/forecast"
 	"gantry/executor/forecast/rounds"
 	"gantry/executor/own"
-	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/unit"
@@ -255,28 +254,20 @@ func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string
 	if err != nil {
 		return nil, err
 	}
-	rt := sim.For(p.simulation(0))
-	defer rt.Close()
-	collector, line := metrics.NewCollector(p.Platform), &recorder{lanes: make(sqlite.Slots, len(p.Platform.Nodes))}
-	engine := &executor.Engine{Runtime: rt, Planner: w.planner, Admit: w.admitter, Arrivals: w.subs,
-		Watch: func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-			collector.Watch(v, events, admitted)
-			line.watch(v, events, admitted)
-		}}
-	if _, err := engine.Run(ctx); err != nil {
+	c, err := w.course(ctx, p.simulation(0))
+	if err != nil {
 		return nil, err
 	}
-	o := &page.Other{Policy: cmp.Or(name, info.Policy), Own: name == ""}
+	o := &page.Other{Policy: cmp.Or(name, info.Policy), Own: name == "", Makespan: c.Makespan()}
 	if row, err := policy.Named(strings.Split(o.Policy, ":")[0]); err == nil {
 		o.Title = row.Title
 	}
-	begin := unit.Never
-	for _, w := range collector.Workflows() {
-		begin = min(begin, w.Arrived)
+	for i := range c.Workflows {
+		w := &c.Workflows[i]
 		if w.Due == unit.Never {
 			continue
 		}
-		if o.Due++; w.Ended != unit.Never && w.Ended > w.Due {
+		if o.Due++; w.Ended > w.Due {
 			o.Late++
 			o.Lateness += w.Ended.Sub(w.Due)
 		}
@@ -284,94 +275,41 @@ func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string
 	if o.Late > 0 {
 		o.Lateness /= time.Duration(o.Late)
 	}
-	line.finish(o, p.Platform, begin)
+	draw(o, c, p.Platform)
 	return o, nil
 }
 
-// recorder draws the small timeline of a simulation.
-type recorder struct {
-	kinds []string // by task
-	lanes sqlite.Slots
-	stays []stay                    // that are over
-	open  map[planner.AttemptID]int // index in stays
-	held  float64                   // core seconds
-}
-
-type stay struct {
-	kind       string
-	workflow   int
-	node, lane int
-	from, to   planner.Time
-}
-
-func (r *recorder) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-	if r.open == nil {
-		r.open = map[planner.AttemptID]int{}
+// draw draws the small timeline of a course.
+func draw(o *page.Other, c *forecast.Course, p *planner.Platform) {
+	slots, stays := make(sqlite.Slots, len(p.Nodes)), make([]page.Bar, len(c.Attempts))
+	var held, cores float64 // core seconds, cores
+	for i := range c.Attempts {
+		a := &c.Attempts[i]
+		stays[i] = page.Bar{Lane: slots.Take(int(a.Node), int64(a.Queued), int64(a.Over)), Kind: a.Task.Kind,
+			Workflow: int(a.Task.Workflow.ID), From: a.Queued.Sub(c.Begin), To: a.Over.Sub(c.Begin)}
+		held += float64(a.Hold[unit.CPU]) * a.Over.Sub(a.Queued).Seconds()
 	}
-	for _, a := range admitted {
-		for _, t := range a.Tasks {
-			r.kinds = append(r.kinds, t.Kind)
-		}
-	}
-	for i := range events {
-		switch b := events[i].Body.(type) {
-		case *planner.PlanCommitted:
-			for _, o := range b.Orders {
-				if o.Kind == planner.OrderStart && o.Node != planner.None {
-					r.open[o.Attempt] = len(r.stays)
-					r.stays = append(r.stays, stay{r.kinds[o.Task], int(v.Task(o.Task).Workflow), int(o.Node), 0,
-						events[i].At, events[i].At})
-				}
-			}
-		case *planner.AttemptExited:
-			if k, ok := r.open[b.Attempt]; ok {
-				s := &r.stays[k]
-				s.to = events[i].At
-				r.held += float64(v.Attempt(b.Attempt).Hold[unit.CPU]) * s.to.Sub(s.from).Seconds()
-				delete(r.open, b.Attempt)
-			}
-		}
-	}
-}
-
-// finish gives the stays their lanes and joins those of one pixel.
-func (r *recorder) finish(o *page.Other, p *planner.Platform, begin planner.Time) {
-	end := planner.Time(0)
-	for i := range r.stays {
-		end = max(end, r.stays[i].to)
-	}
-	if len(r.stays) == 0 {
-		return
-	}
-	o.Makespan = end.Sub(begin)
-	var cores float64
-	first := make([]int, len(r.lanes))
-	for n := range p.Nodes {
+	first := make([]int, len(slots))
+	for n := range slots {
 		cores += float64(p.Nodes[n].Capacity[unit.CPU])
-	}
-	o.Utilisation = r.held / max(1e-9, cores*o.Makespan.Seconds())
-	for i := range r.stays { // they are in the order of their orders
-		s := &r.stays[i]
-		s.lane = r.lanes.Take(s.node, int64(s.from), int64(s.to))
-	}
-	for n := range r.lanes {
 		first[n] = o.Lanes
-		o.Lanes += max(1, len(r.lanes[n]))
+		o.Lanes += max(1, len(slots[n]))
 	}
-	for pixels := int64(barPixels); ; pixels /= 2 {
-		if o.Bars = r.bars(begin, time.Duration(int64(o.Makespan)/pixels), first, o.Lanes); len(o.Bars) <= mostBars {
+	o.Utilisation = held / max(1e-9, cores*o.Makespan.Seconds())
+	for i := range stays {
+		stays[i].Lane += first[c.Attempts[i].Node]
+	}
+	for pixels := int64(barPixels); pixels > 0; pixels /= 2 {
+		if o.Bars = joined(stays, time.Duration(int64(o.Makespan)/pixels), o.Lanes); len(o.Bars) <= mostBars {
 			break
 		}
 	}
 }
 
-// bars makes the bars of a timeline, and joins those within one pixel.
-func (r *recorder) bars(begin planner.Time, pixel time.Duration, first []int, lanes int) (out []page.Bar) {
+// joined are the bars of a timeline, with those within one pixel of a lane as one.
+func joined(stays []page.Bar, pixel time.Duration, lanes int) (out []page.Bar) {
 	last := make([]int, lanes) // 1 + the last bar of each lane
-	for i := range r.stays {
-		s := &r.stays[i]
-		b := page.Bar{Lane: first[s.node] + s.lane, Kind: s.kind, Workflow: s.workflow,
-			From: s.from.Sub(begin), To: s.to.Sub(begin)}
+	for _, b := range stays {
 		if k := last[b.Lane]; k > 0 && b.To-out[k-1].From < pixel {
 			out[k-1].To = b.To
 			continue
