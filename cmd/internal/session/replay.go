@@ -182,6 +182,35 @@ type measuredAttempt struct {
 	staging time.Duration
 }
 
+// attemptTimes are the instants of an attempt that ran, as the runtime reported them. Began and Over are when gantry
+// knew that it ran and that it had ended.
+type attemptTimes struct {
+	measuredKey
+	Outcome, Node                                             string
+	Speed                                                     float64
+	Queued, Staged, Created, Started, Ended, Ran, Began, Over time.Duration
+	Copied, Kept                                              bool
+}
+
+// eachAttempt calls f with the attempts of a run, the last first.
+func eachAttempt(ctx context.Context, log *sqlite.DB, run string, f func(r *attemptTimes) error) error {
+	return sqlite.EachRow(ctx, log, f, `WITH heard AS MATERIALIZED (
+			SELECT e.subject AS attempt, max(e.at_ns) FILTER (WHERE e.kind = ?2) AS began,
+				max(e.at_ns) FILTER (WHERE e.kind = ?3) AS over
+			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ?1 AND e.kind IN (?2, ?3) GROUP BY 1)
+		SELECT w.name, t.name, a.try, a.outcome, coalesce(n.name, ''), coalesce(n.speed, 1.0), a.queued_ns,
+			coalesce(a.staged_ns, a.queued_ns), coalesce(a.created_ns, a.started_ns), a.started_ns, a.ended_ns,
+			coalesce(a.ran_ns, a.ended_ns - a.started_ns), coalesce(h.began, a.started_ns),
+			coalesce(h.over, a.ended_ns),
+			r.runtime = 'sim' OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
+			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
+		WHERE r.name = ?1 AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
+			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, planner.KindAttemptStarted,
+		planner.KindAttemptExited)
+}
+
 // measuredAttempts reads how the attempts of a run went. It starts and ends when gantry knew that it did, as its place
 // was taken until then and policies decide then; copies to another node than that of the run, and suspensions, are
 // simulated. A preempted attempt would have run on: its task still had the work of its next attempt to do, and all of
@@ -192,17 +221,13 @@ func measuredAttempts(ctx context.Context, log *sqlite.DB, run string) (map[meas
 		outcomes[o.String()] = o
 	}
 	out := map[measuredKey]measuredAttempt{}
-	err := sqlite.EachRow(ctx, log, func(r *struct {
-		measuredKey
-		Outcome, Node                                               string
-		Queued, Staged, Started, Ended, Created, Running, Done, Ran time.Duration
-		Copied, Kept                                                bool
-	}) error {
+	err := eachAttempt(ctx, log, run, func(r *attemptTimes) error {
+		after := max(0, r.Ended-r.Started-r.Ran) // the program had ended
 		m := measuredAttempt{node: r.Node, copied: r.Copied, staging: max(0, r.Staged-r.Queued),
-			Measured: sim.Measured{Startup: max(0, r.Started-r.Staged), Run: max(0, r.Ended-r.Started),
+			Measured: sim.Measured{Startup: max(0, r.Began-r.Staged), Run: max(0, r.Over-after-r.Began),
 				Outcome: outcomes[r.Outcome],
-				Reported: &sim.Reported{Created: r.Started - r.Created, Started: r.Started - r.Running,
-					Ended: r.Ended - r.Done, Ran: r.Ran}}}
+				Reported: &sim.Reported{Created: r.Began - r.Created, Started: r.Began - r.Started,
+					Ended: r.Over - r.Ended, Ran: r.Ran}}}
 		if next, ok := out[measuredKey{r.Workflow, r.Task, r.Try + 1}]; ok && m.Outcome == planner.Preempted {
 			m.Outcome = next.Outcome
 			if !r.Kept {
@@ -213,23 +238,7 @@ func measuredAttempts(ctx context.Context, log *sqlite.DB, run string) (map[meas
 		}
 		out[r.measuredKey] = m
 		return nil
-	}, `WITH heard AS MATERIALIZED (
-			SELECT e.subject AS attempt, max(e.at_ns) FILTER (WHERE e.kind = ?2) AS began,
-				max(e.at_ns) FILTER (WHERE e.kind = ?3) AS over
-			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ?1 AND e.kind IN (?2, ?3) GROUP BY 1)
-		SELECT w.name, t.name, a.try, a.outcome, coalesce(n.name, ''), a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
-			coalesce(h.began, a.started_ns),
-			coalesce(h.over, a.ended_ns) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
-			coalesce(a.created_ns, a.started_ns), a.started_ns,
-			a.ended_ns - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
-			coalesce(a.ran_ns, a.ended_ns - a.started_ns),
-			r.runtime = 'sim' OR coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL
-		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
-		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
-			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
-		WHERE r.name = ?1 AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
-			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, planner.KindAttemptStarted,
-		planner.KindAttemptExited)
+	})
 	return out, err
 }
 
@@ -281,30 +290,18 @@ func CausesOf(ctx context.Context, log *sqlite.DB, runName, simName string) (cau
 	return causes, "", nil
 }
 
-// happened reads how the attempts of a run went.
+// happened reads how the attempts of a run went that ended well.
 func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key]forecast.Happened, error) {
-	const exited = 5 // the kind of the event
 	out := map[forecast.Key]forecast.Happened{}
-	err := sqlite.EachRow(ctx, log, func(r *struct {
-		Key                                       forecast.Key
-		Node                                      string
-		Speed                                     float64
-		Queued, Staged, Started, Ran, Ended, Over time.Duration
-	}) error {
-		out[r.Key] = forecast.Happened{Node: r.Node, Speed: r.Speed, Queued: r.Queued, Phases: forecast.Phases{
-			Staging: max(0, r.Staged-r.Queued), Start: max(0, r.Started-r.Staged),
-			Run: min(r.Ran, max(0, r.Ended-r.Started)), End: max(0, r.Over-r.Ended)}}
+	err := eachAttempt(ctx, log, run, func(r *attemptTimes) error {
+		if r.Outcome == planner.OK.String() {
+			out[forecast.Key{Workflow: r.Workflow, Task: r.Task}] = forecast.Happened{Node: r.Node, Speed: r.Speed,
+				Queued: r.Queued, Phases: forecast.Phases{Staging: max(0, r.Staged-r.Queued),
+					Start: max(0, r.Started-r.Staged), Run: min(r.Ran, max(0, r.Ended-r.Started)),
+					End: max(0, r.Over-r.Ended)}}
+		}
 		return nil
-	}, `WITH heard AS MATERIALIZED (
-			SELECT subject AS attempt, CAST(round(max(at_s) * 1e9) AS INTEGER) AS at_ns
-			FROM v_events WHERE run = ?1 AND kind = ?2 GROUP BY 1)
-		SELECT w.name, t.name, n.name, n.speed, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
-			a.started_ns, a.ran_ns, a.ended_ns, max(a.ended_ns, coalesce(h.at_ns, 0))
-		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
-		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow JOIN nodes n ON n.run = r.id AND n.node = a.node
-		LEFT JOIN heard h ON h.attempt = a.attempt
-		WHERE r.name = ?1 AND a.outcome = 'ok' AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
-			AND a.ended_ns IS NOT NULL`, run, exited)
+	})
 	return out, err
 }
 
