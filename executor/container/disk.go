@@ -3,7 +3,6 @@ package container
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"gantry/executor/container/stage"
@@ -39,16 +38,7 @@ func (a *place) overDisk() bool {
 	if limit <= 0 {
 		return false
 	}
-	bytes, err := stage.DiskUse(a.dir, stage.MostFiles)
-	for _, dir := range []string{a.volumes(), a.tmp()} {
-		if err == nil {
-			var more int64
-			if more, err = stage.DiskUse(dir, stage.MostFiles); errors.Is(err, fs.ErrNotExist) {
-				err = nil
-			}
-			bytes += more
-		}
-	}
+	bytes, err := stage.DiskUse(stage.MostFiles, a.dir, a.volumes(), a.tmp())
 	if errors.Is(err, stage.ErrTooMany) { // files that are not counted may take anything
 		bytes = max(bytes, limit+1)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -265,42 +266,18 @@ func (d *diskUse) of(ctx context.Context, tenant string) (int64, error) {
 		return 0, err
 	}
 	nodes, _ := os.ReadDir(filepath.Join(d.dir, "nodes")) // it may not be there yet
-	seen := map[[2]uint64]bool{}
-	sum := int64(0)
+	var dirs []string
 	for _, name := range names {
 		name = executor.EscapeName(name)
-		dirs := []string{filepath.Join(d.dir, "results", name)}
+		dirs = append(dirs, filepath.Join(d.dir, "results", name))
 		for _, n := range nodes {
 			dirs = append(dirs, filepath.Join(d.dir, "nodes", n.Name(), name))
 		}
-		for _, dir := range dirs {
-			sum += spaceOf(dir, seen)
-		}
 	}
+	sum, _ := stage.DiskUse(math.MaxInt32, dirs...) // unreadable files count nothing
 	if d.last == nil {
 		d.last = map[string]measured{}
 	}
 	d.last[tenant] = measured{time.Now(), time.Since(began), sum}
 	return sum, nil
-}
-
-// spaceOf is the space that a directory takes. A file with several names counts once, and a file that cannot be read,
-// or vanishes meanwhile, not at all.
-func spaceOf(dir string, seen map[[2]uint64]bool) (sum int64) {
-	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		info, err := e.Info()
-		if err != nil {
-			return nil
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if id := [2]uint64{uint64(st.Dev), st.Ino}; ok && !seen[id] {
-			seen[id] = true
-			sum += st.Blocks * 512
-		}
-		return nil
-	})
-	return sum
 }

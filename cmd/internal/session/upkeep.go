@@ -55,7 +55,7 @@ func newUpkeep(dir string, scratch bool, log *sqlite.Run, view *term.Progress) *
 // begin comes when the runtime exists and the log was read back. The area is nil if the runtime has no files.
 func (u *upkeep) begin(area *stage.Area, resumes bool) {
 	if resumes {
-		u.used, _ = stage.DiskUse(u.dir, math.MaxInt32) // unreadable files count nothing
+		u.used, _ = stage.DiskUse(math.MaxInt32, u.dir) // unreadable files count nothing
 	}
 	u.ready = true
 	if !u.scratch || area == nil {
@@ -190,7 +190,7 @@ func OnDisk(path string) int64 {
 		return 0
 	}
 	if st.IsDir() {
-		bytes, _ := stage.DiskUse(path, math.MaxInt32)
+		bytes, _ := stage.DiskUse(math.MaxInt32, path)
 		return bytes
 	}
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {

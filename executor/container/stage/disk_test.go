@@ -26,7 +26,7 @@ func TestDiskUseHasBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		bytes, err := stage.DiskUse(dir, c.deep+10)
+		bytes, err := stage.DiskUse(c.deep+10, dir)
 		if !errors.Is(err, c.err) || c.files < 10 && bytes < int64(c.files)*4096 {
 			t.Errorf("%d deep and %d files: %d bytes, %v; want %v", c.deep, c.files, bytes, err, c.err)
 		}
