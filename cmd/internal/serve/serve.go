@@ -225,9 +225,9 @@ func (v *Server) learnedPolicy(ctx context.Context, with *session.Planning) erro
 
 // admissible says why a submission cannot run here, and makes present its images and files. Others do not wait for
 // that.
-func (v *Server) admissible(ctx context.Context, sub *executor.Submission, _ server.Peer) error {
+func (v *Server) admissible(ctx context.Context, sub *executor.Submission, single bool) error {
 	wanted := map[string]bool{}
-	err := v.runnable(sub, wanted)
+	err := v.runnable(sub, single, wanted)
 	if err == nil && session.Capabilities(v.run.Set.Runtime).Programs {
 		err = v.run.FetchSources(ctx, v.run.Dir, []executor.Submission{*sub})
 	}
@@ -250,14 +250,14 @@ func (v *Server) admissible(ctx context.Context, sub *executor.Submission, _ ser
 }
 
 // runnable returns an error if a submission cannot run here, and notes the images that it wants.
-func (v *Server) runnable(sub *executor.Submission, wanted map[string]bool) error {
+func (v *Server) runnable(sub *executor.Submission, single bool, wanted map[string]bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	fetched := *sub // files at addresses are not there yet, which is no reason to refuse it
-	w := *sub.Workflow
+	// Files at addresses, and those that other tasks write, are not there yet, which is no reason to refuse it.
+	fetched, w := *sub, *sub.Workflow
 	w.Files = slices.Clone(w.Files)
 	for i, x := range sub.Sources {
-		w.Files[i].Optional = w.Files[i].Optional || session.Remote(x)
+		w.Files[i].Optional = w.Files[i].Optional || session.Remote(x) || single && x.Path == ""
 	}
 	fetched.Workflow = &w
 	if err := v.check.Check(&fetched); err != nil {

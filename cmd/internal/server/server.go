@@ -49,8 +49,8 @@ type Config struct {
 	About    api.Server          // the server, but for its numbers and states
 	Now      func() planner.Time // on the axis of the run
 	// Check returns an error if a submission cannot run here. It fetches images and other files of the submission,
-	// which may take long. It may be called for several at once.
-	Check func(ctx context.Context, sub *executor.Submission, by Peer) error
+	// which may take long. Input files of a single task may be written by others. It may be called for several at once.
+	Check func(ctx context.Context, sub *executor.Submission, single bool) error
 	// Stop has the engine start nothing more.
 	Stop func()
 	// SetPolicy has another policy plan; the error is an *api.Error if there is no such policy.

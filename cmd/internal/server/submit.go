@@ -162,28 +162,19 @@ func (s *Server) checkItem(h handed, by Peer) error {
 	return s.attribute(h.sub, by)
 }
 
-// possible refuses a submission that cannot run here as things are. Input files of a single task may be written by
-// others.
+// possible refuses a submission that cannot run here as things are.
 func (s *Server) possible(ctx context.Context, h *handed, by Peer, known *earlier) (err error) {
 	if h.sub.RejectLate && !s.Deadlines(s.policy()) {
 		return invalidf("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo",
 			s.policy())
 	}
-	if !h.single {
-		return s.Check(ctx, h.sub, by)
+	if h.single {
+		h.more.After, err = s.dependencies(ctx, h.more.After, h.sub, by, known)
 	}
-	if h.more.After, err = s.dependencies(ctx, h.more.After, h.sub, by, known); err != nil {
+	if err != nil {
 		return err
 	}
-	trial, w := *h.sub, *h.sub.Workflow
-	w.Files = slices.Clone(w.Files)
-	for i := range w.Files {
-		if h.sub.Sources != nil && h.sub.Sources[i].Path == "" {
-			w.Files[i].Optional = true
-		}
-	}
-	trial.Workflow = &w
-	return s.Check(ctx, &trial, by)
+	return s.Check(ctx, h.sub, h.single)
 }
 
 // date has the instants of a submission count from the beginning of the run.
