@@ -174,7 +174,7 @@ $entry
 // traps, files that say that it began and how it ended, links to inputs in other directories, output that goes to three
 // files. Then one whose task fails, and one that scancel ends, which has to leave its exit code, too.
 func TestNextflowScriptRunsWhole(t *testing.T) {
-	work, _ := slurmServer(t)
+	work, _ := slurmServer(t, "--grace", "2m") // on a busy host bash is slow to leave its exit code
 	const image = "gantry/nextflow"
 	if exec.Command("docker", "image", "inspect", image).Run() != nil {
 		t.Skipf("needs the image %s (gantry image build %s bash coreutils procps)", image, image)
