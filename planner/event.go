@@ -194,19 +194,20 @@ func (k OrderKind) Vacates() Vacate {
 	return 0
 }
 
-// Order is derived from the difference between the draft and the running tasks; no policy issues one.
+// Order is derived from the difference between the draft and the running tasks; no policy issues one. The log has an
+// order and a wait as their numbers, in this order: append, never move.
 type Order struct {
-	Kind    OrderKind   `json:"kind"`
-	Attempt AttemptID   `json:"attempt"` // start: the new attempt; suspend, resume, kill, checkpoint: the attempt meant
-	Task    TaskID      `json:"task"`
-	Node    NodeID      `json:"node"`
-	Hold    unit.Vector `json:"hold"`
-	Try     int32       `json:"try"`      // start: 1 for the first attempt of the task
-	Until   Time        `json:"until_ns"` // start: the planned end
-	Est     Estimate    `json:"estimate"` // start: the policy's estimate, kept to be compared with the measurement
-	File    FileID      `json:"file"`     // copy
-	From    NodeID      `json:"from"`     // copy
-	GPUs    Devices     `json:"gpus"`     // start: those of its node that it holds until it ends
+	Kind    OrderKind
+	Attempt AttemptID // start: the new attempt; suspend, resume, kill, checkpoint: the attempt meant
+	Task    TaskID
+	Node    NodeID
+	Try     int32 // start: 1 for the first attempt of the task
+	Hold    unit.Vector
+	Until   Time     // start: the planned end
+	Est     Estimate // start: the policy's estimate, kept to be compared with the measurement
+	File    FileID   // copy
+	From    NodeID   // copy
+	GPUs    Devices  // start: those of its node that it holds until it ends
 }
 
 // Wait says why a task does not start now.
@@ -337,10 +338,10 @@ type Limits struct {
 
 // Estimate is the estimate of a run for a policy: the start of a container included.
 type Estimate struct {
-	Run     time.Duration `json:"run_ns"`    // mean on the node in question
-	Spread  time.Duration `json:"spread_ns"` // standard deviation; 0 if not known
-	Samples int32         `json:"samples"`   // number of samples it rests on; 0 for a declared value
-	Source  Source        `json:"source"`
+	Run     time.Duration // mean on the node in question
+	Source  Source
+	Spread  time.Duration // standard deviation; 0 if not known
+	Samples int32         // number of samples it rests on; 0 for a declared value
 }
 
 // Source is where an estimate comes from. The numbers are part of the log's format.

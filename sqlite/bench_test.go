@@ -44,7 +44,7 @@ func BenchmarkAppend(b *testing.B) {
 			for i := range kinds {
 				kinds[i] = "k"
 			}
-			a := logtest.Admission(0, 0, 0, "w", kinds, parents)
+			a := logtest.Admission("w", kinds, parents)
 			if err := run.Append(context.Background(),
 				executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived}},
 					Admissions: []*executor.Admission{a}}); err != nil {
@@ -110,7 +110,7 @@ func BenchmarkAdmit(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		a := logtest.Admission(0, 0, 0, "w", kinds, parents)
+		a := logtest.Admission("w", kinds, parents)
 		b.StartTimer()
 		began := cpu(b)
 		if err := run.Append(context.Background(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived}},

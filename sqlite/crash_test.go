@@ -27,7 +27,7 @@ func crashAdmission() *executor.Admission {
 	for i := range kinds {
 		kinds[i] = "k"
 	}
-	return logtest.Admission(0, 0, 0, "w", kinds, parents)
+	return logtest.Admission("w", kinds, parents)
 }
 
 // crashEvent gives event seq of a run: the arrival, then three events per task. It depends on nothing else.

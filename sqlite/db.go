@@ -6,7 +6,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
@@ -20,8 +19,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"gantry/sqlite/sqlite3"
 )
 
 // FileName is the base name of the log in gantry's directory.
@@ -76,14 +73,17 @@ func Taken(name string) error {
 // DB is an open log. Its methods may be called from several goroutines; there is one writer connection, and a pool of
 // readers that never block it.
 type DB struct {
+	Reader
 	path    string
 	mode    Mode
 	readers *sql.DB
 
-	mu   sync.Mutex // guards the writer connection
-	conn *sqlite3.SQLiteConn
-	open *pending // while there is a writer connection
-	runs map[*Run]struct{}
+	mu     sync.Mutex // guards the writer connection
+	writer *sql.DB    // of conn alone
+	conn   *sql.Conn
+	own    Reader   // asks conn
+	open   *pending // while there is a writer connection
+	runs   map[*Run]struct{}
 
 	remove  string            // a directory that goes with Close; "": none
 	aliases map[string]string // further names of runs
@@ -129,11 +129,14 @@ func (db *DB) openWriter() error {
 	} else {
 		query += "&_foreign_keys=1&_synchronous=FULL"
 	}
-	c, err := (&sqlite3.SQLiteDriver{}).Open(dsn(db.path, query))
-	if err != nil {
+	var err error
+	if db.writer, err = sql.Open("sqlite3", dsn(db.path, query)); err != nil {
 		return db.wrap("open", err)
 	}
-	db.conn = c.(*sqlite3.SQLiteConn)
+	if db.conn, err = db.writer.Conn(context.Background()); err != nil {
+		return db.wrap("open", errors.Join(err, db.writer.Close()))
+	}
+	db.own = Reader{db.conn, func(err error) error { return err }}
 	if err = db.setUp(); err == nil {
 		err = db.create()
 	}
@@ -183,8 +186,7 @@ func (db *DB) create() error {
 	}
 	if n > 0 {
 		var have [2]int64
-		err := db.written(func(row []driver.Value) error { return scanned(row)(&have[0], &have[1]) }, pragmas)
-		if err != nil {
+		if err := db.own.one(context.Background(), pragmas, nil, &have[0], &have[1]); err != nil {
 			return db.wrap("open", err)
 		}
 		return db.understood(have)
@@ -250,12 +252,11 @@ func (db *DB) openReaders() error {
 		if err := pool.QueryRow(pragmas).Scan(&have[0], &have[1]); err != nil {
 			return have, errors.Join(err, pool.Close())
 		}
-		db.readers = pool
+		db.readers, db.Reader = pool, Reader{pool, func(err error) error { return db.wrap("read", err) }}
 		return have, nil
 	}
 	have, err := open("")
-	if code := new(sqlite3.Error); errors.As(err, code) && (code.Code == sqlite3.ErrCantOpen ||
-		code.Code == sqlite3.ErrReadonly) && db.mode == ReadOnly {
+	if code, _ := fault(err); (code == errCantOpen || code == errReadOnly) && db.mode == ReadOnly {
 		// A closed log in a directory that this user may not write to: nobody can be writing without the -wal file
 		// beside it.
 		if _, walErr := os.Stat(db.path + "-wal"); errors.Is(walErr, os.ErrNotExist) {
@@ -299,15 +300,15 @@ func (db *DB) closeWriter() error {
 	if db.conn == nil {
 		return nil
 	}
-	if db.open == nil {
-		err := db.conn.Close()
-		db.conn = nil
-		return err
+	if db.open != nil {
+		// This leaves little work for the moment at which nobody can begin to read.
+		_ = db.exec("PRAGMA wal_checkpoint")
+		db.open.release()
 	}
-	// This leaves little work for the moment at which nobody can begin to read.
-	_ = db.exec("PRAGMA wal_checkpoint")
-	db.open.release()
-	err := errors.Join(db.conn.Close(), db.open.close())
+	err := errors.Join(db.conn.Close(), db.writer.Close())
+	if db.open != nil {
+		err = errors.Join(err, db.open.close())
+	}
 	db.conn, db.open = nil, nil
 	return err
 }
@@ -327,12 +328,9 @@ func (db *DB) transact(f func() error) error {
 		err = db.exec("COMMIT")
 	}
 	if err != nil {
-		if !db.conn.AutoCommit() { // SQLite itself rolls back on some errors
-			err = errors.Join(err, db.exec("ROLLBACK"))
-		}
-		return db.wrap("write", err)
+		_ = db.exec("ROLLBACK") // it fails where SQLite itself has rolled back
 	}
-	return nil
+	return db.wrap("write", err)
 }
 
 // wrap adds the file and the remedy to an error.
@@ -340,26 +338,8 @@ func (db *DB) wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	advice := ""
-	if code := new(sqlite3.Error); errors.As(err, code) {
-		switch code.Code {
-		case sqlite3.ErrFull:
-			advice = ": the disk or the quota is full; what was logged before is kept: free space there, then " +
-				"continue with gantry resume, or with gantry serve if it was a server"
-		case sqlite3.ErrIoErr:
-			advice = fmt.Sprintf(" (%v): the disk does not take or give the data; what was logged before is kept: "+
-				"look at its space and health, then continue it with gantry resume",
-				code.SystemErrno)
-		case sqlite3.ErrBusy, sqlite3.ErrLocked:
-			advice = ": another process has written to it for 30 s without a pause: end that, or use another --dir"
-		case sqlite3.ErrNotADB, sqlite3.ErrCorrupt:
-			advice = ": the file is damaged or not a log of gantry's: move it away, or recover what is in it with " +
-				"sqlite3's .recover"
-		case sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm:
-			advice = ": see that the directory exists and that you may write to it, or use another --dir"
-		}
-	}
-	return fmt.Errorf("%s log %s: %w%s", doing, db.path, err, advice)
+	code, _ := fault(err)
+	return fmt.Errorf("%s log %s: %w%s", doing, db.path, err, faults[code].advice)
 }
 
 // find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
@@ -400,29 +380,6 @@ func list(names []string, n int) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), more)
 	}
 	return strings.Join(names, ", ")
-}
-
-// DiskFault is SQLite's message about the place where the log lies, "" if err does not come from there (see IsDisk).
-func DiskFault(err error) string {
-	if code := new(sqlite3.Error); IsDisk(err) && errors.As(err, code) {
-		return code.Error()
-	}
-	return ""
-}
-
-// IsDisk reports whether err comes from the place where the log lies rather than from the data: no space, no
-// permission, a fault of the device, a damaged file.
-func IsDisk(err error) bool {
-	code := new(sqlite3.Error)
-	if !errors.As(err, code) {
-		return false
-	}
-	switch code.Code {
-	case sqlite3.ErrFull, sqlite3.ErrIoErr, sqlite3.ErrReadonly, sqlite3.ErrCantOpen, sqlite3.ErrPerm,
-		sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
-		return true
-	}
-	return false
 }
 
 // A connection that may write, such as that of the sqlite3 program, finds out when it closes whether it is the last
@@ -469,21 +426,16 @@ const reserved = 128 << 10
 // can still be logged. It is a file without a name: it goes with the process, however that ends.
 type reserve struct{ file *os.File }
 
-// newReserve takes the space; one of nil if there is none to be had.
+// newReserve takes the space; nil if there is none to be had.
 func newReserve(path string) *reserve {
-	dir := filepath.Dir(path)
-	file, err := nameless(dir)
-	if err != nil { // a file system that has no such files
-		if file, err = os.CreateTemp(dir, ".gantry-reserve-"); err != nil {
-			return nil
-		}
-		_ = os.Remove(file.Name())
+	file, err := os.CreateTemp(filepath.Dir(path), ".gantry-reserve-")
+	if err != nil {
+		return nil
 	}
-	if err := allocate(file, reserved); err != nil {
-		if _, err = file.Write(make([]byte, reserved)); err != nil {
-			file.Close()
-			return nil
-		}
+	_ = os.Remove(file.Name())
+	if _, err := file.Write(make([]byte, reserved)); err != nil {
+		file.Close()
+		return nil
 	}
 	return &reserve{file}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,50 +17,26 @@ import (
 )
 
 // logJSON is how the log has events and submissions as JSON: members by their json tags, those that are zero left out.
-// An order and a wait are arrays of their numbers, as there are many. These and vectors leave out zeros at their end.
+// Orders and waits are arrays of their numbers, as there are many, and vectors are.
 var logJSON = json.JoinOptions(json.OmitZeroStructFields(true), jsontext.AllowInvalidUTF8(true),
 	jsonv1.FormatDurationAsNano(true),
-	json.WithMarshalers(json.JoinMarshalers(
-		json.MarshalToFunc(func(to *jsontext.Encoder, o planner.Order) error {
-			n := numbersOfOrder(&o)
-			return numbersTo(to, n[:])
-		}),
-		json.MarshalToFunc(func(to *jsontext.Encoder, w planner.Wait) error {
-			n := numbersOf(w)
-			return numbersTo(to, n[:])
-		}),
-		json.MarshalToFunc(func(to *jsontext.Encoder, v unit.Vector) error { return numbersTo(to, v[:]) }))),
-	json.WithUnmarshalers(json.JoinUnmarshalers(
-		json.UnmarshalFromFunc(func(from *jsontext.Decoder, o *planner.Order) error {
-			var n [17]int64
-			if err := numbersFrom(from, n[:]); err != nil {
-				return err
-			}
-			*o = planner.Order{Kind: planner.OrderKind(n[0]), Attempt: planner.AttemptID(n[1]),
-				Task: planner.TaskID(n[2]), Node: planner.NodeID(n[3]), Try: int32(n[4]),
-				Hold:  unit.Vector{n[5], n[6], n[7], n[15]},
-				Until: planner.Time(n[8]), Est: planner.Estimate{Run: time.Duration(n[9]),
-					Source: planner.Source(n[10]), Spread: time.Duration(n[11]), Samples: int32(n[12])},
-				File: planner.FileID(n[13]), From: planner.NodeID(n[14]), GPUs: planner.Devices(n[16])}
-			return fitting(n, numbersOfOrder(o))
-		}),
-		readVector,
-		json.UnmarshalFromFunc(func(from *jsontext.Decoder, w *planner.Wait) error {
-			var n [5]int64
-			if err := numbersFrom(from, n[:]); err != nil {
-				return err
-			}
-			*w = planner.Wait{Task: planner.TaskID(n[0]), Reason: planner.Reason{Code: planner.ReasonCode(n[1]),
-				Dim: unit.Dim(n[2]), Node: planner.NodeID(n[3]), At: planner.Time(n[4])}}
-			return fitting(n, numbersOf(*w))
-		}))))
+	json.WithMarshalers(json.JoinMarshalers(json.MarshalToFunc(numbersTo[planner.Order]),
+		json.MarshalToFunc(numbersTo[planner.Wait]), json.MarshalToFunc(numbersTo[unit.Vector]))),
+	json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(numbersFrom[planner.Order]),
+		json.UnmarshalFromFunc(numbersFrom[planner.Wait]), readVector)))
 
-var readVector = json.UnmarshalFromFunc(func(from *jsontext.Decoder, v *unit.Vector) error {
-	return numbersFrom(from, v[:])
-})
+var readVector = json.UnmarshalFromFunc(numbersFrom[unit.Vector])
 
-// numbersTo writes an array without the zeros at its end.
-func numbersTo(to *jsontext.Encoder, n []int64) error {
+// numbersTo writes the numbers of a value without the zeros at their end.
+func numbersTo[T any](to *jsontext.Encoder, x T) error {
+	n := make([]int64, 0, 32)
+	eachNumber(reflect.ValueOf(&x).Elem(), func(v reflect.Value) {
+		if v.CanUint() {
+			n = append(n, int64(v.Uint()))
+		} else {
+			n = append(n, v.Int())
+		}
+	})
 	for len(n) > 0 && n[len(n)-1] == 0 {
 		n = n[:len(n)-1]
 	}
@@ -67,34 +44,45 @@ func numbersTo(to *jsontext.Encoder, n []int64) error {
 }
 
 // numbersFrom reads the numbers of numbersTo.
-func numbersFrom(from *jsontext.Decoder, to []int64) error {
-	n := to[:0]
-	err := json.UnmarshalDecode(from, &n)
-	if err == nil && len(n) > len(to) {
-		err = fmt.Errorf("there are %d numbers, where at most %d are expected", len(n), len(to))
+func numbersFrom[T any](from *jsontext.Decoder, x *T) error {
+	var n []int64
+	if err := json.UnmarshalDecode(from, &n); err != nil {
+		return err
 	}
-	copy(to, n)
-	return err
-}
-
-// numbersOfOrder has those at the end that most orders lack.
-func numbersOfOrder(o *planner.Order) [17]int64 {
-	return [...]int64{int64(o.Kind), int64(o.Attempt), int64(o.Task), int64(o.Node), int64(o.Try), o.Hold[0], o.Hold[1],
-		o.Hold[2], int64(o.Until), int64(o.Est.Run), int64(o.Est.Source), int64(o.Est.Spread), int64(o.Est.Samples),
-		int64(o.File), int64(o.From), o.Hold[unit.GPU], int64(o.GPUs)}
-}
-
-func numbersOf(w planner.Wait) [5]int64 {
-	r := &w.Reason
-	return [5]int64{int64(w.Task), int64(r.Code), int64(r.Dim), int64(r.Node), int64(r.At)}
-}
-
-// fitting refuses numbers that were cut when they were read.
-func fitting[N comparable](read, kept N) error {
-	if read != kept {
-		return fmt.Errorf("an order or a wait has a number that is too large: %v", read)
+	all, k, fits := len(n), 0, true
+	eachNumber(reflect.ValueOf(x).Elem(), func(v reflect.Value) {
+		var to int64
+		if k < all {
+			to = n[k]
+		}
+		if k++; v.CanUint() {
+			fits = fits && !v.OverflowUint(uint64(to))
+			v.SetUint(uint64(to))
+		} else {
+			fits = fits && !v.OverflowInt(to)
+			v.SetInt(to)
+		}
+	})
+	if all > k || !fits {
+		return fmt.Errorf("a number of %v is too large, or there are more than %d", n, k)
 	}
 	return nil
+}
+
+// eachNumber calls f for the numbers within a value, in order.
+func eachNumber(v reflect.Value, f func(reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			eachNumber(v.Field(i), f)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			eachNumber(v.Index(i), f)
+		}
+	default:
+		f(v)
+	}
 }
 
 // plainUsage is that of an attempt of which nothing was measured and which ran as soon as it was ordered, as most of
@@ -104,27 +92,49 @@ func plainUsage(at planner.Time, ran time.Duration) planner.Usage {
 	return planner.Usage{Queued: t, Staged: t, Created: t, Started: t, Ended: at, Missing: planner.CountersAll}
 }
 
-// encodeBody returns the subject of an event, and writes the rest of its body: nothing if there is no more. Of a
-// WorkflowArrived workflows.definition has the rest, and of a WorkflowGrown growths.definition.
+// form is how the log has the bodies of a kind.
+type form struct {
+	of      planner.Body
+	subject []int // the field with the number that has a column of its own; nil: none
+	body    bool  // there is more, which is JSON
+}
+
+var first = []int{0}
+
+// forms are those of all kinds. Of a WorkflowArrived workflows.definition has the rest, and of a WorkflowGrown
+// growths.definition.
+var forms = formsOf(
+	form{of: &planner.WorkflowArrived{}, subject: []int{0, 0}},
+	form{of: &planner.WorkflowGrown{}, subject: first, body: true},
+	form{of: planner.WorkflowCancelled{}, subject: first},
+	form{of: &planner.WorkflowContinued{}, subject: first, body: true},
+	form{of: planner.TaskCancelled{}, subject: first},
+	form{of: &planner.TaskReused{}, subject: first, body: true},
+	form{of: planner.AttemptStarted{}, subject: first},
+	form{of: planner.AttemptSuspended{}, subject: first},
+	form{of: planner.AttemptResumed{}, subject: first},
+	form{of: &planner.AttemptExited{}, subject: first, body: true},
+	form{of: planner.FileAppeared{}, subject: first, body: true},
+	form{of: planner.NodeChanged{}, subject: first, body: true},
+	form{of: planner.Woke{}},
+	form{of: &planner.PlanCommitted{}, subject: first, body: true},
+	form{of: planner.PolicyChanged{}, body: true},
+)
+
+func formsOf(all ...form) map[planner.EventKind]form {
+	by := map[planner.EventKind]form{}
+	for _, f := range all {
+		by[f.of.Kind()] = f
+	}
+	return by
+}
+
+// encodeBody returns the subject of an event, and writes the rest of its body: nothing if there is no more.
 func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) (subject driver.Value, err error) {
 	var rest any = body
 	switch b := body.(type) {
-	case *planner.WorkflowArrived:
-		return int64(b.Workflow.ID), nil
-	case planner.WorkflowCancelled:
-		return int64(b.Workflow), nil
-	case planner.TaskCancelled:
-		return int64(b.Task), nil
-	case planner.AttemptStarted:
-		return int64(b.Attempt), nil
-	case planner.AttemptSuspended:
-		return int64(b.Attempt), nil
-	case planner.AttemptResumed:
-		return int64(b.Attempt), nil
 	case *planner.WorkflowGrown:
-		subject, rest = int64(b.Workflow), grownBody{b.Tasks[0].ID}
-	case *planner.WorkflowContinued:
-		subject = int64(b.Workflow)
+		rest = grownBody{b.Tasks[0].ID}
 	case *planner.AttemptExited:
 		short := *b
 		if b.Usage == plainUsage(at, b.Ran) {
@@ -133,81 +143,57 @@ func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) (subject d
 		if b.Outcome == planner.OK {
 			short.Outcome = 0
 		}
-		subject, rest = int64(b.Attempt), &short
-	case planner.FileAppeared:
-		subject = int64(b.File)
-	case planner.NodeChanged:
-		subject = int64(b.Node)
-	case *planner.PlanCommitted:
-		subject = b.Round
-	case *planner.TaskReused:
-		subject = int64(b.Task)
-	case planner.Woke:
-		return nil, nil
+		rest = &short
 	}
-	return subject, json.MarshalWrite(to, rest, logJSON)
+	f := forms[body.Kind()]
+	if f.subject != nil {
+		subject = reflect.Indirect(reflect.ValueOf(body)).FieldByIndex(f.subject).Int()
+	}
+	if f.body {
+		err = json.MarshalWrite(to, rest, logJSON)
+	}
+	return subject, err
 }
 
-// decodeBody reads what encodeBody wrote. Of a WorkflowArrived it gives the id only, of a WorkflowGrown also that of
-// the first task.
+// decodeBody reads what encodeBody wrote.
 func decodeBody(kind planner.EventKind, at planner.Time, subject int64, text []byte) (planner.Body, error) {
-	n := int32(subject)
-	if kind != planner.KindPlanCommitted && int64(n) != subject {
-		return nil, fmt.Errorf("its subject %d is too large", subject)
+	f, known := forms[kind]
+	if !known {
+		return nil, fmt.Errorf("kind %d is not known to this gantry: use the newer one that wrote it", kind)
 	}
-	switch kind {
-	case planner.KindWorkflowArrived:
-		return &planner.WorkflowArrived{Workflow: planner.Workflow{ID: planner.WorkflowID(n)}}, nil
-	case planner.KindWorkflowCancelled:
-		return planner.WorkflowCancelled{Workflow: planner.WorkflowID(n)}, nil
-	case planner.KindTaskCancelled:
-		return planner.TaskCancelled{Task: planner.TaskID(n)}, nil
-	case planner.KindAttemptStarted:
-		return planner.AttemptStarted{Attempt: planner.AttemptID(n)}, nil
-	case planner.KindAttemptSuspended:
-		return planner.AttemptSuspended{Attempt: planner.AttemptID(n)}, nil
-	case planner.KindAttemptResumed:
-		return planner.AttemptResumed{Attempt: planner.AttemptID(n)}, nil
-	case planner.KindWorkflowGrown:
-		b, err := decode[grownBody](text)
-		return &planner.WorkflowGrown{Workflow: planner.WorkflowID(n), Tasks: []planner.Task{{ID: b.First}}}, err
-	case planner.KindWorkflowContinued:
-		b, err := decode[planner.WorkflowContinued](text)
-		b.Workflow = planner.WorkflowID(n)
-		return b, err
-	case planner.KindAttemptExited:
-		b, err := decode[planner.AttemptExited](text)
-		b.Attempt, b.Outcome = planner.AttemptID(n), cmp.Or(b.Outcome, planner.OK)
+	t := reflect.TypeOf(f.of)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	v := reflect.New(t)
+	if f.subject != nil {
+		to := v.Elem().FieldByIndex(f.subject)
+		if to.OverflowInt(subject) {
+			return nil, fmt.Errorf("its subject %d is too large", subject)
+		}
+		to.SetInt(subject)
+	}
+	var grown grownBody
+	rest := v.Interface()
+	if kind == planner.KindWorkflowGrown {
+		rest = &grown
+	}
+	if f.body {
+		if err := json.Unmarshal(text, rest, logJSON); err != nil {
+			return nil, err
+		}
+	}
+	switch b := v.Interface().(type) {
+	case *planner.WorkflowGrown:
+		b.Tasks = []planner.Task{{ID: grown.First}}
+	case *planner.AttemptExited:
+		b.Outcome = cmp.Or(b.Outcome, planner.OK)
 		if b.Usage == (planner.Usage{}) {
 			b.Usage = plainUsage(at, b.Ran)
 		}
-		return b, err
-	case planner.KindFileAppeared:
-		b, err := decode[planner.FileAppeared](text)
-		b.File = planner.FileID(n)
-		return *b, err
-	case planner.KindNodeChanged:
-		b, err := decode[planner.NodeChanged](text)
-		b.Node = planner.NodeID(n)
-		return *b, err
-	case planner.KindWoke:
-		return planner.Woke{}, nil
-	case planner.KindPlanCommitted:
-		b, err := decode[planner.PlanCommitted](text)
-		b.Round = subject
-		return b, err
-	case planner.KindPolicyChanged:
-		b, err := decode[planner.PolicyChanged](text)
-		return *b, err
-	case planner.KindTaskReused:
-		b, err := decode[planner.TaskReused](text)
-		b.Task = planner.TaskID(n)
-		return b, err
 	}
-	return nil, fmt.Errorf("kind %d is not known to this gantry: use the newer one that wrote it", kind)
-}
-
-func decode[T any](text []byte) (*T, error) {
-	v := new(T)
-	return v, json.Unmarshal(text, v, logJSON)
+	if reflect.TypeOf(f.of) == t {
+		v = v.Elem()
+	}
+	return v.Interface().(planner.Body), nil
 }

@@ -15,8 +15,7 @@ func FuzzBodies(f *testing.F) {
 		7: `{"capacity":[1,2,3]}`, 8: `{}`, 10: `{}`, 13: `{"first_task":40}`,
 		5: `{"outcome":2,"exit_code":-1,"ran_ns":5,"kept":0.25,"final":true,` +
 			`"usage":{"cpu_user_ns":1,"missing":15,"applied":{"pids":9}},"message":"<a>"}`,
-		9: `{"orders":[[1,0,3,0,1,1000,0,0,9,4,1]],` +
-			`"waits":[[1,3,0,-1,9]],"notes":[{"topic":"t","text":"x"}]}`} {
+		9: `{"orders":[[1,0,3,0,1,1000,0,0,0,9,4,1]],"waits":[[1,3,0,-1,9]],"notes":[{"topic":"t","text":"x"}]}`} {
 		f.Add(kind, int64(7), []byte(text))
 	}
 	f.Add(uint8(2), int64(1)<<40, []byte(`{}`))
@@ -50,16 +49,17 @@ func TestBodiesLeaveOutZerosAtTheEndOfNumbers(t *testing.T) {
 	for text, want := range map[string]planner.Body{
 		`{"capacity":[1]}`:       planner.NodeChanged{Capacity: unit.Vector{1}},
 		`{"capacity":[1,2,3,4]}`: planner.NodeChanged{Capacity: unit.Vector{1, 2, 3, 4}},
-		`{"orders":[[1,0,3,0,1,1000,0,0,9,4,1]],"waits":[[3,2]]}`: &planner.PlanCommitted{Orders: []planner.Order{{
+		`{"orders":[[1,0,3,0,1,1000,0,0,0,9,4,1]],"waits":[[3,2]]}`: &planner.PlanCommitted{Orders: []planner.Order{{
 			Kind: planner.OrderStart, Task: 3, Try: 1, Hold: unit.Cores(1), Until: 9,
 			Est: planner.Estimate{Run: 4, Source: 1}}},
 			Reasons: []planner.Wait{{Task: 3, Reason: planner.Reason{Code: 2}}}},
-		`{"orders":[[1,0,3,0,1,1000,0,0,9,4,1,0,0,0,0,2,5]]}`: &planner.PlanCommitted{Orders: []planner.Order{{
+		`{"orders":[[1,0,3,0,1,1000,0,0,2,9,4,1,0,0,0,0,5]]}`: &planner.PlanCommitted{Orders: []planner.Order{{
 			Kind: planner.OrderStart, Task: 3, Try: 1, Hold: unit.Vector{1000, 0, 0, 2}, Until: 9,
 			Est: planner.Estimate{Run: 4, Source: 1}, GPUs: 0b101}}},
 		`{"ran_ns":5}`:              &planner.AttemptExited{Outcome: planner.OK, Ran: 5, Usage: plainUsage(0, 5)},
 		`{"capacity":[1,2,3,4,5]}`:  nil,
 		`{"waits":[[1,2,3,4,5,6]]}`: nil,
+		`{"waits":[[1,300]]}`:       nil,
 	} {
 		kind := planner.KindNodeChanged
 		switch text[2] {

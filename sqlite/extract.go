@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -226,9 +225,8 @@ func (db *DB) alone(s *Submitted) error {
 
 // definitions reads admissions on the writer connection.
 func (db *DB) definitions(query string) (all []*executor.Admission, err error) {
-	err = db.written(func(row []driver.Value) error {
-		blob, _ := row[0].([]byte)
-		a, err := decodeAdmission(blob)
+	err = EachRow(context.Background(), &db.own, func(blob *[]byte) error {
+		a, err := decodeAdmission(*blob)
 		if err != nil {
 			return fmt.Errorf("its definition is damaged: %w", err)
 		}

@@ -26,7 +26,7 @@ func (t *tables) addGrowth(a *executor.Admission) error {
 	if t == nil {
 		return nil
 	}
-	if err := t.growths.add(int64(a.Spec.ID), int64(a.Arrived.Tasks[0].ID), int64(len(a.Arrived.Tasks)),
+	if err := t.exec(insertGrowth, int64(a.Spec.ID), int64(a.Arrived.Tasks[0].ID), int64(len(a.Arrived.Tasks)),
 		t.definition()); err != nil {
 		return err
 	}

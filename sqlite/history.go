@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -16,46 +17,39 @@ import (
 	"gantry/planner/unit"
 )
 
-// Parts that queries of the past share: the runs r that are earlier than the run own, as Past says, and how long the
-// program of an attempt a that ended well takes from its beginning, though it may have continued from a checkpoint.
-const (
-	earlierRuns = ` own JOIN runs r ON r.id < own.id AND r.runtime = own.runtime
-		AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale`
-	wholeRun = `CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER)`
-)
+// wholeRun is how long the program of an attempt a that ended well takes from its beginning, though it may have
+// continued from a checkpoint.
+const wholeRun = `CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER)`
 
 // Past has the runs that a run can learn from: those before it on the same kind of runtime and at the same time and
 // size scale. A simulation teaches nothing about containers, and an emulated second is no other scale's second. The
 // same run always gets the same, unless an earlier one was still continuing when it asked first.
 type Past struct {
-	db   *DB
-	own  string // its row
-	args []any
-}
-
-func (db *DB) pastOf(id int64) *Past {
-	return &Past{db, "(SELECT id, runtime, time_scale, size_scale FROM runs WHERE id = ?)", []any{id}}
+	db                   *DB
+	before               int64 // number of a run
+	runtime              string
+	timeScale, sizeScale float64
 }
 
 // Past is that of a run.
-func (r *Run) Past() *Past { return r.db.pastOf(r.id) }
+func (r *Run) Past() *Past {
+	return &Past{r.db, r.id, r.info.Runtime, r.info.TimeScale, r.info.SizeScale}
+}
 
 // PastOf is that of the run of that name.
 func (db *DB) PastOf(ctx context.Context, run string) (*Past, error) {
-	id, _, err := db.find(ctx, run)
-	return db.pastOf(id), err
+	id, info, err := db.runInfo(ctx, run)
+	return &Past{db, id, info.Runtime, info.TimeScale, info.SizeScale}, err
 }
 
 // On is the same of the runs on another runtime, so that a simulation can learn from containers.
 func (p *Past) On(runtime string) *Past {
-	return &Past{p.db, "(SELECT id, ? AS runtime, time_scale, size_scale FROM (SELECT * FROM " + p.own + "))",
-		append([]any{runtime}, p.args...)}
+	return &Past{p.db, p.before, runtime, p.timeScale, p.sizeScale}
 }
 
 // Before is that of a run which is still to be made.
 func (db *DB) Before(runtime string, timeScale, sizeScale float64) *Past {
-	return &Past{db, "(SELECT 9223372036854775807 AS id, ? AS runtime, ? AS time_scale, ? AS size_scale)",
-		[]any{runtime, timeScale, sizeScale}}
+	return &Past{db, math.MaxInt64, runtime, timeScale, sizeScale}
 }
 
 // History returns what was measured of attempts that ended well, at most a given number of each kind of task, the
@@ -80,7 +74,8 @@ func (p *Past) History(ctx context.Context, latest int) ([]predict.Sample, error
 
 // each calls f for the runs, the latest first, until it returns false.
 func (p *Past) each(ctx context.Context, f func(db *DB, run int64) (more bool, err error)) error {
-	runs, err := RowsOf[int64](ctx, p.db, `SELECT r.id FROM `+p.own+earlierRuns+` ORDER BY r.id DESC`, p.args...)
+	runs, err := RowsOf[int64](ctx, p.db, `SELECT id FROM runs WHERE id < ? AND runtime = ? AND time_scale = ?
+		AND size_scale = ? ORDER BY id DESC`, p.before, p.runtime, p.timeScale, p.sizeScale)
 	for i := 0; i < len(runs) && err == nil; i++ {
 		var more bool
 		if more, err = f(p.db, runs[i]); !more {

@@ -29,7 +29,7 @@ func (db *DB) KeepHostModel(ctx context.Context, m *HostModel) error {
 		var err error
 		m.ID, err = db.queryInt(`INSERT INTO host_models(runtime, host, kernel, engine, cores, gantry, created_wall,
 			busy, refinements, model) VALUES (?,?,?,?,?,?,?,?,0,?) RETURNING id`, m.Runtime, m.Host, m.Kernel, m.Engine,
-			m.Cores, m.Gantry, m.Created.UTC().Format(time.RFC3339Nano), m.Busy, string(m.Model))
+			m.Cores, m.Gantry, wall(m.Created), m.Busy, string(m.Model))
 		return err
 	})
 }
@@ -37,7 +37,7 @@ func (db *DB) KeepHostModel(ctx context.Context, m *HostModel) error {
 // RefineHostModel stores a refined host model, unless another gantry refined it since m was read: then it does nothing.
 func (db *DB) RefineHostModel(ctx context.Context, m *HostModel, at time.Time) error {
 	return db.change(`UPDATE host_models SET model = ?, refined_wall = ?, refinements = refinements + 1
-		WHERE id = ? AND refinements = ?`, string(m.Model), at.UTC().Format(time.RFC3339Nano), m.ID, m.Refinements)
+		WHERE id = ? AND refinements = ?`, string(m.Model), wall(at), m.ID, m.Refinements)
 }
 
 // HostModels lists the host models of a runtime, the newest first; of all runtimes if its name is "". Rows that cannot

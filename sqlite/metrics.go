@@ -33,33 +33,23 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 				return err
 			}
 		}
-		var values, flows *statement
-		statements, err := prepare(r.db.conn, r.id,
-			query{&values, insertInto("INSERT", "run_metrics", "run, position, name, value")},
-			query{&flows, insertInto("INSERT", "workflow_metrics", "run, workflow, counts, wait_ns, makespan_ns, "+
-				"response_ns, work_ns, critical_path_ns, lowest_ns")})
-		if err != nil {
-			return err
-		}
-		defer statements.close()
 		for i, m := range run {
 			var value driver.Value = m.Value
 			if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
 				value = nil
 			}
-			if err := values.add(int64(i), m.Name, value); err != nil {
+			if err := r.db.exec("INSERT INTO run_metrics VALUES (?,?,?,?)", r.id, i, m.Name, value); err != nil {
 				return err
 			}
 		}
 		for _, m := range workflows {
-			if err := flows.add(int64(m.Workflow), m.Counts, known(int64(m.Wait), m.Wait >= 0), known(int64(m.Makespan),
-				m.Makespan >= 0),
-				known(int64(m.Response), m.Response >= 0), int64(m.Work), int64(m.CriticalPath),
-				int64(m.Lowest)); err != nil {
+			if err := r.db.exec("INSERT INTO workflow_metrics VALUES (?,?,?,?,?,?,?,?,?)", r.id, m.Workflow, m.Counts,
+				known(int64(m.Wait), m.Wait >= 0), known(int64(m.Makespan), m.Makespan >= 0),
+				known(int64(m.Response), m.Response >= 0), m.Work, m.CriticalPath, m.Lowest); err != nil {
 				return err
 			}
 		}
-		return statements.flush()
+		return nil
 	})
 }
 

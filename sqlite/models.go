@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,14 +46,6 @@ func (e *UnknownModelError) Error() string {
 
 // KeepModel stores a model as the next version of its name, which it sets.
 func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
-	var texts [5]string
-	for i, v := range []any{m.Runs, m.Model.Features, m.HeldOut, m.Scores, m.Model} {
-		text, err := json.Marshal(v)
-		if err != nil {
-			return fmt.Errorf("keep model %s: %w", m.Name, err)
-		}
-		texts[i] = string(text)
-	}
 	return db.transact(func() error {
 		last, err := db.queryInt("SELECT coalesce(max(version), 0) FROM models WHERE name = ?", m.Name)
 		if err != nil {
@@ -63,8 +54,8 @@ func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 		m.Version = int(last) + 1
 		return db.exec(`INSERT INTO models(name, version, method, created_wall, gantry, runtime, time_scale,
 			size_scale, runs, samples, features, held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-			m.Name, m.Version, m.Method, m.Created.UTC().Format(time.RFC3339Nano), m.Gantry, m.Runtime, m.TimeScale,
-			m.SizeScale, texts[0], m.Samples, texts[1], texts[2], texts[3], texts[4])
+			m.Name, m.Version, m.Method, wall(m.Created), m.Gantry, m.Runtime, m.TimeScale, m.SizeScale, asJSON{m.Runs},
+			m.Samples, asJSON{m.Model.Features}, asJSON{m.HeldOut}, asJSON{m.Scores}, asJSON{m.Model})
 	})
 }
 

@@ -1,8 +1,9 @@
 package sqlite
 
 import (
+	"database/sql/driver"
+
 	"gantry/planner"
-	"gantry/planner/unit"
 )
 
 // places follows the preemptions of a run and its checkpoints, and forgets those of tasks that have ended.
@@ -10,17 +11,6 @@ type places struct {
 	chains  map[planner.TaskID]chain             // of tasks that have a checkpoint
 	leaving map[planner.AttemptID]planner.Vacate // ordered to leave their place, or frozen
 	away    map[planner.TaskID]planner.AttemptID // tasks that left their place, and the attempt that did
-	open    map[planner.AttemptID][]*suspension
-}
-
-// suspension is a row of table suspensions that will change.
-type suspension struct {
-	attempt        planner.AttemptID
-	seq            uint64
-	how            planner.Vacate
-	ordered, since planner.Time // since is unit.Never: it has not taken effect
-	until          planner.Time // unit.Never: not yet
-	lost           int64
 }
 
 // chain is the content of the checkpoint of a task: the fraction done, and how long that ran.
@@ -38,7 +28,30 @@ type tally struct {
 
 func newPlaces() places {
 	return places{map[planner.TaskID]chain{}, map[planner.AttemptID]planner.Vacate{},
-		map[planner.TaskID]planner.AttemptID{}, map[planner.AttemptID][]*suspension{}}
+		map[planner.TaskID]planner.AttemptID{}}
+}
+
+// step is a change of the rows of suspensions of an attempt.
+type step int
+
+const (
+	ordered   step = iota // with the number of the event, the instant and the way
+	leaves                // takes effect: with the instant and the work that was lost
+	returns               // ends: with the instant and the work that was lost, NULL for what that was before
+	overtaken             // does not take effect
+)
+
+var steps = [...]string{
+	ordered: "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how) VALUES (?,?,?,?,?)",
+	leaves:  "UPDATE suspensions SET since_ns = ?3, lost_ns = ?4 WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL",
+	returns: "UPDATE suspensions SET until_ns = ?3, lost_ns = coalesce(?4, lost_ns) " +
+		"WHERE run = ?1 AND attempt = ?2 AND since_ns IS NOT NULL AND until_ns IS NULL",
+	overtaken: "DELETE FROM suspensions WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL",
+}
+
+// suspension changes the rows of an attempt.
+func (t *tables) suspension(s step, a planner.AttemptID, values ...driver.Value) error {
+	return t.exec(steps[s], append([]driver.Value{int64(a)}, values...)...)
 }
 
 // tally folds the end of an attempt into the chain of its task, by the rules of planner.State.
@@ -67,73 +80,18 @@ func (p *places) planned(out *tables, ev *planner.Event, orders []planner.Order)
 			continue
 		}
 		a := orders[i].Attempt
-		s := &suspension{attempt: a, seq: ev.Seq, how: how, ordered: ev.At, since: unit.Never, until: unit.Never}
-		p.leaving[a], p.open[a] = how, append(p.open[a], s)
-		if err := out.putSuspension(s); err != nil {
+		p.leaving[a] = how
+		if err := out.suspension(ordered, a, int64(ev.Seq), int64(ev.At), how.String()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// left records that an attempt has left its place, and the work that was lost.
-func (p *places) left(out *tables, a planner.AttemptID, at planner.Time, lost int64) error {
-	for _, s := range p.open[a] {
-		if s.since != unit.Never {
-			continue
-		}
-		s.since, s.lost = at, lost
-		if err := out.putSuspension(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// back ends the suspensions of an attempt that took effect.
-func (p *places) back(out *tables, a planner.AttemptID, at planner.Time, lost func(*suspension)) error {
-	var kept []*suspension
-	for _, s := range p.open[a] {
-		if s.since == unit.Never {
-			kept = append(kept, s)
-			continue
-		}
-		s.until = at
-		lost(s)
-		if err := out.putSuspension(s); err != nil {
-			return err
-		}
-	}
-	p.keep(a, kept)
-	return nil
-}
-
-// overtaken forgets the suspensions of an attempt that never took effect.
-func (p *places) overtaken(out *tables, a planner.AttemptID) error {
-	var kept []*suspension
-	for _, s := range p.open[a] {
-		if s.since != unit.Never {
-			kept = append(kept, s)
-		} else if err := out.dropSuspension(s); err != nil {
-			return err
-		}
-	}
-	p.keep(a, kept)
-	return nil
-}
-
-func (p *places) keep(a planner.AttemptID, open []*suspension) {
-	if p.open[a] = open; len(open) == 0 {
-		delete(p.open, a)
-	}
-}
-
-func asItWas(*suspension) {}
 
 // resumed takes in that a frozen attempt continues.
 func (p *places) resumed(out *tables, ev *planner.Event, a planner.AttemptID) error {
 	delete(p.leaving, a)
-	return p.back(out, a, ev.At, func(s *suspension) { s.lost = 0 })
+	return out.suspension(returns, a, int64(ev.At), int64(0))
 }
 
 // started takes in that an attempt of t runs, perhaps the next one of a task that had left its place.
@@ -143,7 +101,7 @@ func (p *places) started(out *tables, ev *planner.Event, t planner.TaskID) error
 		return nil
 	}
 	delete(p.away, t)
-	return p.back(out, a, ev.At, asItWas)
+	return out.suspension(returns, a, int64(ev.At), nil)
 }
 
 // exited takes in the end of an attempt of t, which may have been ordered to leave its place, or was frozen.
@@ -156,10 +114,10 @@ func (p *places) exited(out *tables, ev *planner.Event, t planner.TaskID, b *pla
 	delete(p.leaving, b.Attempt)
 	if how != planner.Suspend && b.Outcome == planner.Preempted {
 		p.away[t] = b.Attempt
-		return l, p.left(out, b.Attempt, ev.At, l.lost)
+		return l, out.suspension(leaves, b.Attempt, int64(ev.At), l.lost)
 	}
-	if err := p.overtaken(out, b.Attempt); err != nil || how != planner.Suspend {
+	if err := out.suspension(overtaken, b.Attempt); err != nil || how != planner.Suspend {
 		return l, err
 	}
-	return l, p.back(out, b.Attempt, ev.At, func(s *suspension) { s.lost = l.lost })
+	return l, out.suspension(returns, b.Attempt, int64(ev.At), l.lost)
 }

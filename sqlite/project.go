@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,10 +26,9 @@ type projection struct {
 	last     planner.Time // end of an attempt; unit.Never: none
 	flows    []*flow      // by workflow; nil once it is over and written
 	flowOf   []planner.WorkflowID
-	taskOf   []planner.TaskID     // by attempt
-	attempts []*attempt           // from next on; nil once over and written
-	next     planner.AttemptID    // the first one that may be under way
-	refused  []planner.WorkflowID // by the last round
+	ordered  planner.AttemptID              // the number of the next attempt
+	attempts map[planner.AttemptID]*attempt // until they are over and written
+	refused  []planner.WorkflowID           // by the last round
 	places   places
 
 	changedFlows    []*flow    // since they were written
@@ -178,7 +178,8 @@ type attempt struct {
 }
 
 func newProjection() *projection {
-	return &projection{first: unit.Never, last: unit.Never, places: newPlaces()}
+	return &projection{first: unit.Never, last: unit.Never, attempts: map[planner.AttemptID]*attempt{},
+		places: newPlaces()}
 }
 
 // apply takes in the next event; a is the admission of a workflow that arrived, else nil.
@@ -213,7 +214,7 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
 		if x == nil {
 			return err
 		}
-		return p.places.left(p.out, b.Attempt, ev.At, 0)
+		return p.out.suspension(leaves, b.Attempt, int64(ev.At), int64(0))
 	case planner.AttemptResumed:
 		x, err := p.becomes(b.Attempt, taskRunning)
 		if x == nil {
@@ -252,13 +253,10 @@ func (p *projection) flowOfTask(t planner.TaskID) (*flow, int, error) {
 
 // attempt returns an attempt; nil if it is over.
 func (p *projection) attempt(a planner.AttemptID) (*attempt, error) {
-	if a < 0 || int(a) >= len(p.taskOf) || p.taskOf[a] == planner.None {
+	if a < 0 || a >= p.ordered {
 		return nil, fmt.Errorf("attempt %d was not ordered", a)
 	}
-	if a < p.next {
-		return nil, nil
-	}
-	return p.attempts[a-p.next], nil
+	return p.attempts[a], nil
 }
 
 // touchTask returns a task of f that is about to change.
@@ -357,16 +355,11 @@ func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 		if err != nil {
 			return err
 		}
-		if x.Attempt < 0 || int(x.Attempt) < len(p.taskOf) {
-			return fmt.Errorf("attempt %d of task %d: expected number %d", x.Attempt, x.Task, len(p.taskOf))
-		}
-		for len(p.taskOf) < int(x.Attempt) {
-			p.taskOf = append(p.taskOf, planner.None)
-			p.attempts = append(p.attempts, nil)
+		if x.Attempt < p.ordered {
+			return fmt.Errorf("attempt %d of task %d: expected number %d", x.Attempt, x.Task, p.ordered)
 		}
 		a := &attempt{order: x, queued: ev.At, started: unit.Never}
-		p.taskOf = append(p.taskOf, x.Task)
-		p.attempts = append(p.attempts, a)
+		p.ordered, p.attempts[x.Attempt] = x.Attempt+1, a
 		p.touchAttempt(a)
 		if f == nil {
 			continue
@@ -432,8 +425,7 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 	}
 	p.touchAttempt(x)
 	if p.out == nil {
-		p.attempts[b.Attempt-p.next] = nil
-		p.forgetEnded()
+		delete(p.attempts, b.Attempt)
 	}
 	if f == nil {
 		return nil
@@ -584,10 +576,8 @@ func (p *projection) write() error {
 // writeAll is write, also for the workflows that a simulation leaves open.
 func (p *projection) writeAll() error {
 	p.changedAttempts = p.changedAttempts[:0]
-	for _, x := range p.attempts {
-		if x != nil {
-			p.changedAttempts = append(p.changedAttempts, x)
-		}
+	for _, a := range slices.Sorted(maps.Keys(p.attempts)) {
+		p.changedAttempts = append(p.changedAttempts, p.attempts[a])
 	}
 	for _, f := range p.flows {
 		if f != nil {
@@ -599,12 +589,14 @@ func (p *projection) writeAll() error {
 
 func (p *projection) writeIf(of func(*flow) bool) error {
 	for _, x := range p.changedAttempts {
-		if err := p.writeAttempt(x); err != nil {
+		if x.changed = false; x.exit != nil {
+			delete(p.attempts, x.order.Attempt)
+		}
+		if err := p.out.addAttempt(x); err != nil {
 			return err
 		}
 	}
 	p.changedAttempts = emptied(p.changedAttempts)
-	p.forgetEnded()
 	return p.writeFlows(of)
 }
 
@@ -612,22 +604,6 @@ func (p *projection) writeIf(of func(*flow) bool) error {
 func emptied[T any](s []T) []T {
 	clear(s)
 	return s[:0]
-}
-
-func (p *projection) writeAttempt(x *attempt) error {
-	x.changed = false
-	if x.exit != nil {
-		p.attempts[x.order.Attempt-p.next] = nil
-	}
-	return p.out.addAttempt(x)
-}
-
-func (p *projection) forgetEnded() {
-	n := 0
-	for n < len(p.attempts) && p.attempts[n] == nil {
-		n++
-	}
-	p.attempts, p.next = p.attempts[n:], p.next+planner.AttemptID(n)
 }
 
 func (p *projection) writeFlows(of func(*flow) bool) error {
@@ -639,9 +615,6 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 		if err := p.writeTasks(f); err != nil {
 			return err
 		}
-	}
-	if err := p.out.flush(); err != nil { // rows that are changed have to be there
-		return err
 	}
 	for _, f := range p.changedFlows {
 		if !f.changed {
@@ -687,11 +660,6 @@ func (p *projection) writeTasks(f *flow) error {
 			f.rows++
 		}
 		f.fresh = nil
-	}
-	if len(f.dirty) > 0 {
-		if err := p.out.tasks.flush(); err != nil {
-			return err
-		}
 	}
 	for _, i := range f.dirty {
 		f.tasks[i].dirty = false

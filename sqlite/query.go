@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
-	"errors"
-	"io"
 	"reflect"
 	"time"
 )
@@ -14,38 +12,47 @@ import (
 // Scan reads the columns of a row.
 type Scan func(columns ...any) error
 
-// Query asks the log something of one's own. It cannot write.
-func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	rows, err := db.readers.QueryContext(ctx, query, args...)
-	return rows, db.wrap("read", err)
+// Reader asks a database: its pool of connections, one of these, or a transaction.
+type Reader struct {
+	From interface {
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}
+	Failed func(error) error // says of an error what was being done; nil stays nil
+}
+
+// Query asks something of one's own. It cannot write.
+func (r *Reader) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := r.From.QueryContext(ctx, query, args...)
+	return rows, r.Failed(err)
 }
 
 // Each calls f for each row of a query of one's own (Query).
-func (db *DB) Each(ctx context.Context, f func(Scan) error, query string, args ...any) error {
-	rows, err := db.Query(ctx, query, args...)
+func (r *Reader) Each(ctx context.Context, f func(Scan) error, query string, args ...any) error {
+	rows, err := r.Query(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	return db.EachOf(rows, f)
+	return r.EachOf(rows, f)
 }
 
 // EachOf calls f for each of the rows, and closes them.
-func (db *DB) EachOf(rows *sql.Rows, f func(Scan) error) error {
+func (r *Reader) EachOf(rows *sql.Rows, f func(Scan) error) error {
 	defer rows.Close()
 	for rows.Next() {
-		if err := f(func(columns ...any) error { return db.wrap("read", rows.Scan(columns...)) }); err != nil {
+		if err := f(func(columns ...any) error { return r.Failed(rows.Scan(columns...)) }); err != nil {
 			return err
 		}
 	}
-	return db.wrap("read", rows.Err())
+	return r.Failed(rows.Err())
 }
 
 // one reads the columns of a query that has one row: sql.ErrNoRows is the error if it has none.
-func (db *DB) one(ctx context.Context, query string, args []any, columns ...any) error {
-	return db.wrap("read", db.readers.QueryRowContext(ctx, query, args...).Scan(columns...))
+func (r *Reader) one(ctx context.Context, query string, args []any, columns ...any) error {
+	return r.Failed(r.From.QueryRowContext(ctx, query, args...).Scan(columns...))
 }
 
-// Asked is what queries are asked of: a DB or a Snapshot.
+// Asked is something with a Reader.
 type Asked interface {
 	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	EachOf(rows *sql.Rows, f func(Scan) error) error
@@ -124,8 +131,17 @@ func (j asJSON) Scan(v any) error {
 	return nil
 }
 
-// wall is a column with a time as RFC 3339; NULL is the zero time.
+// Value implements driver.Valuer.
+func (j asJSON) Value() (driver.Value, error) {
+	text, err := json.Marshal(j.to)
+	return string(text), err
+}
+
+// wall is a column with a time as RFC 3339, in UTC; NULL is the zero time.
 type wall time.Time
+
+// Value implements driver.Valuer.
+func (w wall) Value() (driver.Value, error) { return time.Time(w).UTC().Format(time.RFC3339Nano), nil }
 
 // Scan implements sql.Scanner.
 func (w *wall) Scan(v any) (err error) {
@@ -161,10 +177,7 @@ func placesOf(v reflect.Value) (places []any) {
 
 // exec runs a statement on the connection of the writer, within a transaction.
 func (db *DB) exec(query string, args ...any) error {
-	values, err := valuesOf(args)
-	if err == nil {
-		_, err = db.conn.Exec(query, values)
-	}
+	_, err := db.conn.ExecContext(context.Background(), query, args...)
 	return err
 }
 
@@ -173,69 +186,9 @@ func (db *DB) change(query string, args ...any) error {
 	return db.transact(func() error { return db.exec(query, args...) })
 }
 
-func valuesOf(args []any) (values []driver.Value, err error) {
-	for _, a := range args {
-		v, err := driver.DefaultParameterConverter.ConvertValue(a)
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, v)
-	}
-	return values, nil
-}
-
-// written calls f for each row of a query on the connection of the writer, so that it sees its own transaction.
-func (db *DB) written(f func([]driver.Value) error, query string, args ...any) error {
-	values, err := valuesOf(args)
-	if err != nil {
-		return err
-	}
-	rows, err := db.conn.Query(query, values)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	row := make([]driver.Value, len(rows.Columns()))
-	for {
-		if err = rows.Next(row); err == nil {
-			err = f(row)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-}
-
-// queryInt reads one number on the connection of the writer.
-func (db *DB) queryInt(query string, args ...any) (n int64, err error) {
-	err = db.written(func(row []driver.Value) error {
-		n, _ = row[0].(int64)
-		return nil
-	}, query, args...)
-	return n, err
-}
-
-// scanned is the Scan of a row of numbers and texts as the driver has it. NULL leaves a variable as it is.
-func scanned(row []driver.Value) Scan {
-	return func(columns ...any) error {
-		for i, to := range columns {
-			if scanner, ok := to.(sql.Scanner); ok {
-				if err := scanner.Scan(row[i]); err != nil {
-					return err
-				}
-				continue
-			}
-			switch v := row[i].(type) {
-			case int64:
-				reflect.ValueOf(to).Elem().SetInt(v)
-			case string:
-				reflect.ValueOf(to).Elem().SetString(v)
-			}
-		}
-		return nil
-	}
+// queryInt reads one number on the connection of the writer, so that it sees its own transaction.
+func (db *DB) queryInt(query string, args ...any) (int64, error) {
+	return RowOf[int64](context.Background(), &db.own, query, args...)
 }
 
 // collect reads the rows of a query by hand.

@@ -20,7 +20,7 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 			return fmt.Errorf("log run %s: %w", r.info.Name, err)
 		}
 	}
-	if r.w == nil || r.w.seq > 0 {
+	if r.bulk != nil || r.w.seq > 0 {
 		return r.db.replay(ctx, r.id, r.info.Name, 0, each)
 	}
 	// The rows to come continue from here.
@@ -177,7 +177,7 @@ func (db *DB) Info(ctx context.Context, run string) (RunInfo, error) {
 // Snapshot is the log as it was at the first query of the snapshot: later writes do not show. It holds space in the
 // log's files until it is closed.
 type Snapshot struct {
-	db *DB
+	Reader
 	tx *sql.Tx
 }
 
@@ -187,25 +187,7 @@ func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, db.wrap("read", err)
 	}
-	return &Snapshot{db, tx}, nil
-}
-
-// Query is that of DB.
-func (s *Snapshot) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	rows, err := s.tx.QueryContext(ctx, query, args...)
-	return rows, s.db.wrap("read", err)
-}
-
-// EachOf is that of DB.
-func (s *Snapshot) EachOf(rows *sql.Rows, f func(Scan) error) error { return s.db.EachOf(rows, f) }
-
-// Each is that of DB.
-func (s *Snapshot) Each(ctx context.Context, f func(Scan) error, query string, args ...any) error {
-	rows, err := s.Query(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	return s.EachOf(rows, f)
+	return &Snapshot{Reader{tx, db.Failed}, tx}, nil
 }
 
 // Close ends the snapshot.

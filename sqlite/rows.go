@@ -2,13 +2,12 @@ package sqlite
 
 import (
 	"cmp"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"reflect"
 	"strconv"
 	"strings"
-
-	"gantry/sqlite/sqlite3"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -18,18 +17,15 @@ import (
 
 // tables writes the rows of a run. A nil *tables writes none.
 type tables struct {
-	values []driver.Value // memory of a row
+	conn   *sql.Conn
+	run    int64
+	made   map[string]*statement // by text: prepared when it is used first
+	values []driver.Value        // memory of a row
 	// definitions are those of the workflows that arrive or grow next.
 	definitions [][]byte
 	identify    bool // tasks get an identity
 	commands    bool // and their command: programs run
 	nodes       []planner.Node
-
-	statements                                               // all of them
-	workflows, growths, tasks, files, replicas, notes, waits *statement
-	attempts, unmeasured                                     *statement // unmeasured: without counters
-	flowChanged, taskChanged, suspended, overtaken           *statement
-	flowContinued, flowSuperseded, taskReused                *statement
 }
 
 // counter is a column of table attempts that holds a member of planner.Usage.
@@ -41,11 +37,9 @@ type counter struct {
 	missing planner.Counters // NULL if one of these is missing
 }
 
-// What a simulation knows of an attempt, and what only a container has.
-var always, measured = counters()
+var counters = countersOf(reflect.TypeFor[planner.Usage]())
 
-func counters() (always, measured []counter) {
-	usage := reflect.TypeFor[planner.Usage]()
+func countersOf(usage reflect.Type) (all []counter) {
 	for i := range usage.NumField() {
 		f := usage.Field(i)
 		c := counter{column: f.Tag.Get("json"), index: f.Index, instant: f.Type == reflect.TypeFor[planner.Time]()}
@@ -54,20 +48,18 @@ func counters() (always, measured []counter) {
 				c.missing = 1 << k
 			}
 		}
-		switch {
-		case f.Type == reflect.TypeFor[planner.Limits]():
+		switch f.Type {
+		case reflect.TypeFor[planner.Limits]():
 			for j := range f.Type.NumField() {
-				measured = append(measured, counter{column: "applied_" + f.Type.Field(j).Tag.Get("json"),
-					index: []int{i, j}, limit: true})
+				all = append(all, counter{column: "applied_" + f.Type.Field(j).Tag.Get("json"), index: []int{i, j},
+					limit: true})
 			}
-		case f.Type == reflect.TypeFor[planner.Counters]():
-		case c.missing != 0:
-			measured = append(measured, c)
+		case reflect.TypeFor[planner.Counters]():
 		default:
-			always = append(always, c)
+			all = append(all, c)
 		}
 	}
-	return always, measured
+	return all
 }
 
 func columnsOf(counters []counter) (names string) {
@@ -79,7 +71,7 @@ func columnsOf(counters []counter) (names string) {
 
 // appendCounters appends the counters of an attempt. One that is not known is NULL, never 0; of an attempt under way
 // only instants are known.
-func appendCounters(v []driver.Value, counters []counter, u *planner.Usage, ended bool) []driver.Value {
+func appendCounters(v []driver.Value, u *planner.Usage, ended bool) []driver.Value {
 	usage := reflect.ValueOf(u).Elem()
 	for i := range counters {
 		c := &counters[i]
@@ -105,53 +97,40 @@ func appendCounters(v []driver.Value, counters []counter, u *planner.Usage, ende
 	return v
 }
 
-const attemptColumns = "run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps, " +
-	"planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, estimate_source_code, gpus, outcome, " +
-	"exit_code, message, done, before_ns, kept, lost_ns, ran_ns"
-
 // rowWidth is more than any row has columns.
 const rowWidth = 64
 
-// newTables prepares to write the rows of a run.
-func newTables(conn *sqlite3.SQLiteConn, run int64, more ...query) (*tables, error) {
-	if conn == nil {
-		return nil, errors.New("it was opened for reading only")
-	}
-	t := &tables{values: make([]driver.Value, 0, rowWidth)}
-	var err error
-	t.statements, err = prepare(conn, run, append([]query{
-		{&t.workflows, insertInto("INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, "+
-			"arrived_ns, release_ns, due_ns, first_task, definition, state, started_ns, ended_ns, tasks")},
-		{&t.growths, insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")},
-		{&t.tasks, insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, need_millicores, "+
-			"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, "+
-			"declared_memory_bytes, imputed_bits, image, "+
-			"command, identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")},
-		{&t.files, insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")},
-		{&t.replicas, insertInto("INSERT", "replicas", "run, file, node, replica")},
-		{&t.attempts, insertInto("INSERT OR REPLACE", "attempts", attemptColumns+columnsOf(always)+
-			columnsOf(measured))},
-		{&t.unmeasured, insertInto("INSERT OR REPLACE", "attempts", attemptColumns+columnsOf(always))},
-		{&t.notes, insertInto("INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, "+
-			"text")},
-		{&t.waits, insertInto("INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns")},
-		{&t.flowChanged, "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, tasks = ?5 " +
-			"WHERE run = ?1 AND workflow = ?6"},
-		{&t.taskChanged, "UPDATE tasks SET state = ?2, attempts = ?3, node = ?4, attempt = ?5, ready_ns = " +
-			"coalesce(ready_ns, iif(?6 IS NULL, NULL, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN " +
-			"max(?9, coalesce(max(p.ended_ns), 0)) END FROM json_each(tasks.parents) d CROSS JOIN tasks p ON " +
-			"p.run = ?1 AND p.task = d.value))), queued_ns = ?6, ended_ns = ?7 WHERE run = ?1 AND task = ?8"},
-		{&t.suspended, insertInto("INSERT OR REPLACE", "suspensions", "run, attempt, seq, ordered_ns, how, since_ns, "+
-			"until_ns, lost_ns")},
-		{&t.overtaken, "DELETE FROM suspensions WHERE run = ?1 AND attempt = ?2 AND seq = ?3"},
-		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = " +
-			"iif(workflow = ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
-		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
-			"task >= (SELECT first_task FROM workflows WHERE run = ?1 AND workflow = ?2)"},
-		{&t.taskReused, insertInto("INSERT OR REPLACE", "reuses", "run, task, at_ns, from_run, from_attempt, ran_ns")},
-	}, more...)...)
-	return t, err
-}
+// Statements that change rows.
+var (
+	insertFlow = insertInto("INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, "+
+		"arrived_ns, release_ns, due_ns, first_task, definition, state, started_ns, ended_ns, tasks")
+	insertGrowth = insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")
+	insertTask   = insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, need_millicores, "+
+		"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, declared_memory_bytes, "+
+		"imputed_bits, image, command, identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")
+	insertFile    = insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")
+	insertReplica = insertInto("INSERT", "replicas", "run, file, node, replica")
+	insertAttempt = insertInto("INSERT OR REPLACE", "attempts", "run, attempt, task, try, node, hold_millicores, "+
+		"hold_memory_bytes, hold_disk_bps, planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, "+
+		"estimate_source_code, gpus, outcome, exit_code, message, done, before_ns, kept, lost_ns, ran_ns"+
+		columnsOf(counters))
+	insertNote  = insertInto("INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, text")
+	insertWait  = insertInto("INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns")
+	insertReuse = insertInto("INSERT OR REPLACE", "reuses", "run, task, at_ns, from_run, from_attempt, ran_ns")
+)
+
+const (
+	changeFlow = "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, tasks = ?5 " +
+		"WHERE run = ?1 AND workflow = ?6"
+	changeTask = "UPDATE tasks SET state = ?2, attempts = ?3, node = ?4, attempt = ?5, ready_ns = " +
+		"coalesce(ready_ns, iif(?6 IS NULL, NULL, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN " +
+		"max(?9, coalesce(max(p.ended_ns), 0)) END FROM json_each(tasks.parents) d CROSS JOIN tasks p ON " +
+		"p.run = ?1 AND p.task = d.value))), queued_ns = ?6, ended_ns = ?7 WHERE run = ?1 AND task = ?8"
+	continueFlow = "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = " +
+		"iif(workflow = ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"
+	supersedeTasks = "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
+		"task >= (SELECT first_task FROM workflows WHERE run = ?1 AND workflow = ?2)"
+)
 
 // addFlow adds a workflow that arrived and its files.
 func (t *tables) addFlow(f *flow, a *executor.Admission) error {
@@ -166,7 +145,7 @@ func (t *tables) addFlow(f *flow, a *executor.Admission) error {
 	if len(a.Arrived.Tasks) > 0 {
 		first = a.Arrived.Tasks[0].ID
 	}
-	if err := t.workflows.add(append([]driver.Value{int64(flow.ID), sub.Name, from.Label, from.Source,
+	if err := t.exec(insertFlow, append([]driver.Value{int64(flow.ID), sub.Name, from.Label, from.Source,
 		from.Format.String(), sub.Tenant, flow.Class.String(), int64(flow.Arrived), int64(flow.Release),
 		reached(flow.Due), int64(first), t.definition()}, f.values()...)...); err != nil {
 		return err
@@ -182,12 +161,12 @@ func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) err
 		if i < len(specs) {
 			fileName, sized = specs[i].NodeName(), specs[i].Sized
 		}
-		if err := t.files.add(int64(f.ID), int64(a.Arrived.Workflow.ID), fileName, known(int64(f.Size), sized),
+		if err := t.exec(insertFile, int64(f.ID), int64(a.Arrived.Workflow.ID), fileName, known(int64(f.Size), sized),
 			known(int64(f.Producer), f.Producer != planner.None)); err != nil {
 			return err
 		}
 		for k, n := range f.Homes {
-			if err := t.replicas.add(int64(f.ID), int64(n), int64(k+1)); err != nil {
+			if err := t.exec(insertReplica, int64(f.ID), int64(n), int64(k+1)); err != nil {
 				return err
 			}
 		}
@@ -196,7 +175,7 @@ func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) err
 }
 
 func (t *tables) changeFlow(f *flow) error {
-	return t.flowChanged.exec(append(f.values(), int64(f.id))...)
+	return t.exec(changeFlow, append(f.values(), int64(f.id))...)
 }
 
 // values are the columns of the row of a workflow that change.
@@ -206,21 +185,12 @@ func (f *flow) values() []driver.Value {
 
 // addContinued says that a workflow stands for another.
 func (t *tables) addContinued(b *planner.WorkflowContinued) error {
-	if t == nil {
-		return nil
-	}
-	if err := t.flush(); err != nil { // rows that are changed have to be there
-		return err
-	}
-	return errors.Join(t.flowContinued.exec(int64(b.Workflow), int64(b.Of)), t.flowSuperseded.exec(int64(b.Of)))
+	return errors.Join(t.exec(continueFlow, int64(b.Workflow), int64(b.Of)), t.exec(supersedeTasks, int64(b.Of)))
 }
 
 // addReused says where the outputs of a task are from.
 func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
-	if t == nil {
-		return nil
-	}
-	return t.taskReused.exec(int64(b.Task), int64(ev.At), b.Run, int64(b.Attempt), int64(b.Ran))
+	return t.exec(insertReuse, int64(b.Task), int64(ev.At), b.Run, int64(b.Attempt), int64(b.Ran))
 }
 
 // addTask adds a task, as x has it by now, ready since an instant.
@@ -237,8 +207,9 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 		hash := spec.Identity()
 		identity = hash[:]
 	}
-	return t.tasks.add(append(t.values, int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage), parents,
-		p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0),
+	return t.exec(insertTask, append(t.values, int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage),
+		parents, p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
+		known(int64(spec.TimeLimit), spec.TimeLimit != 0),
 		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input,
 		known(int64(spec.Declares), spec.Declares != 0), int64(p.imputed), message(spec.Image),
 		command, identity, taskStates[x.state], x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
@@ -248,7 +219,7 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 // changeTask updates the task at position i of a workflow.
 func (t *tables) changeTask(f *flow, i int) error {
 	x := &f.tasks[i]
-	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last),
+	return t.exec(changeTask, taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last),
 		x.last != planner.None), reached(x.queued), reached(x.ended), int64(f.task(i)), int64(f.ready))
 }
 
@@ -279,11 +250,7 @@ func (t *tables) addAttempt(a *attempt) error {
 	} else {
 		v = append(v, nil, nil, nil, nil, nil, nil, nil, nil)
 	}
-	v = appendCounters(v, always, usage, a.exit != nil)
-	if usage.Missing == planner.CountersAll && usage.Applied == (planner.Limits{}) {
-		return t.unmeasured.add(v...)
-	}
-	return t.attempts.add(appendCounters(v, measured, usage, a.exit != nil)...)
+	return t.exec(insertAttempt, appendCounters(v, usage, a.exit != nil)...)
 }
 
 // gpus names the GPUs of an attempt: those of a real node as CDI does, others by their number.
@@ -300,15 +267,13 @@ func (t *tables) gpus(x *planner.Order) driver.Value {
 }
 
 func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {
-	if t == nil {
-		return nil
-	}
 	why, dim := wait.Reason, ""
 	if why.Code == planner.NoNodeFree {
 		dim = why.Dim.String()
 	}
 	node, until := whereAndWhen(why)
-	return t.waits.add(int64(wait.Task), int64(ev.Seq), int64(ev.At), why.Code.String(), message(dim), node, until)
+	return t.exec(insertWait, int64(wait.Task), int64(ev.Seq), int64(ev.At), why.Code.String(), message(dim), node,
+		until)
 }
 
 // whereAndWhen are the node that a task waits for, and until when it does, of the reasons that have them.
@@ -323,32 +288,14 @@ func whereAndWhen(why planner.Reason) (node, until driver.Value) {
 }
 
 func (t *tables) addNotes(ev *planner.Event, notes []planner.Note) error {
-	if t == nil {
-		return nil
-	}
 	for i, n := range notes {
-		if err := t.notes.add(int64(ev.Seq), int64(i), int64(ev.At), n.Topic, known(int64(n.Workflow),
-			n.Workflow != planner.None),
-			known(int64(n.Task), n.Task != planner.None), reached(n.At), n.Text); err != nil {
+		if err := t.exec(insertNote, int64(ev.Seq), int64(i), int64(ev.At), n.Topic, known(int64(n.Workflow),
+			n.Workflow != planner.None), known(int64(n.Task), n.Task != planner.None), reached(n.At),
+			n.Text); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (t *tables) putSuspension(s *suspension) error {
-	if t == nil {
-		return nil
-	}
-	return t.suspended.exec(int64(s.attempt), int64(s.seq), int64(s.ordered), s.how.String(), reached(s.since),
-		reached(s.until), known(s.lost, s.since != unit.Never))
-}
-
-func (t *tables) dropSuspension(s *suspension) error {
-	if t == nil {
-		return nil
-	}
-	return t.overtaken.exec(int64(s.attempt), int64(s.seq))
 }
 
 // diskShare stands beside the fields of a trace, of which hardly any has block I/O: it is the task's share of its

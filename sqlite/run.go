@@ -59,42 +59,24 @@ type RunInfo struct {
 }
 
 // Run is the log of one run, open for writing. It is an executor.Store. Append and Finish are called from one
-// goroutine; Sample and Warn from any.
+// goroutine; Sample, Warn and the like from any.
 type Run struct {
 	db   *DB
 	id   int64
 	info RunInfo
-	w    *writer // of a real run
-	bulk *bulk   // of a simulation
+	w    *writer
+	bulk *bulk // of a simulation: writes by w
 
-	samples struct {
-		sync.Mutex
-		rows []Sample
-		err  error
-	}
-	noted                    // guarded by samples
-	onDisk, onDiskKept int64 // the most bytes that files took; guarded by samples
-	reserve            *reserve
-	stop               chan struct{}
-	stopped            sync.WaitGroup
-	closing            sync.Once
+	mu      sync.Mutex // guards the two that follow
+	aside   aside
+	most    int64    // bytes that files took on disk
+	reserve *reserve // nil of a simulation
+	stop    chan struct{}
+	stopped sync.WaitGroup
+	closing sync.Once
 }
 
 var _ executor.Store = (*Run)(nil)
-
-// Sample is one reading of the counters of a running attempt. Counters in Missing were not readable.
-type Sample struct {
-	Attempt planner.AttemptID
-	At      planner.Time
-	CPU     time.Duration // user and system since the start
-	Memory  unit.Bytes    // now
-	Read    unit.Bytes    // since the start
-	Written unit.Bytes
-	Missing planner.Counters
-}
-
-// sampleEvery is how long a sample waits at most until it can be read from the log.
-const sampleEvery = time.Second
 
 // CreateRun begins the log of a run and keeps, in the same transaction, its submissions, by arrival: a workflow that
 // has not arrived when gantry dies still arrives when the run is resumed. The name of the run must be new.
@@ -103,19 +85,6 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 		return nil, err
 	}
 	var id int64
-	texts := make([]driver.Value, 5)
-	for i, v := range []any{info.Command, info.Cluster, info.Platform, info.Host, info.Settings} {
-		text, err := json.Marshal(v)
-		if err != nil {
-			return nil, fmt.Errorf("log run %s: %w", info.Name, err)
-		}
-		if string(text) != "null" {
-			texts[i] = string(text)
-		}
-	}
-	if texts[0] == nil {
-		texts[0] = "[]"
-	}
 	blobs, err := encodeSubmissions(subs)
 	if err != nil {
 		return nil, fmt.Errorf("log run %s: %w", info.Name, err)
@@ -129,9 +98,10 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 		var err error
 		if id, err = db.queryInt(`INSERT INTO runs(name, runtime, policy, command, version, started_wall,
 			started_unix_ns, seed, time_scale, size_scale, cluster, platform, host, settings)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id`, info.Name, info.Runtime, info.Policy, texts[0],
-			info.Version, info.Started.UTC().Format(time.RFC3339Nano), info.Started.UnixNano(), info.Seed,
-			info.TimeScale, info.SizeScale, texts[1], texts[2], texts[3], texts[4]); err != nil {
+			VALUES (?,?,?,?,?,?,?,?,?,?,nullif(?,'null'),?,nullif(?,'null'),nullif(?,'null')) RETURNING id`,
+			info.Name, info.Runtime, info.Policy, asJSON{append([]string{}, info.Command...)}, info.Version,
+			wall(info.Started), info.Started.UnixNano(), info.Seed, info.TimeScale, info.SizeScale,
+			asJSON{info.Cluster}, asJSON{info.Platform}, asJSON{info.Host}, asJSON{info.Settings}); err != nil {
 			return err
 		}
 		for _, n := range info.Platform.Nodes {
@@ -176,34 +146,17 @@ func (db *DB) newRun(id int64, info RunInfo) (r *Run, err error) {
 	r = &Run{db: db, id: id, info: info, stop: make(chan struct{})}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.mode == Bulk {
-		r.bulk, err = newBulk(db, id)
-	} else {
-		r.w, err = newWriter(db.conn, id, false)
-	}
-	if r.w != nil {
-		r.w.rows.nodes = info.Platform.Nodes
-	}
-	if err != nil {
+	if r.w, err = newWriter(db.conn, id, db.mode == Bulk); err != nil {
 		return nil, db.wrap("write", err)
 	}
+	r.w.rows.nodes = info.Platform.Nodes
 	db.runs[r] = struct{}{}
-	if r.w == nil { // nothing is sampled in a simulation
+	if db.mode == Bulk {
+		r.bulk = &bulk{db: db, w: r.w}
 		return r, nil
 	}
 	r.reserve = newReserve(db.path)
-	r.stopped.Go(func() {
-		tick := time.NewTicker(sampleEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				r.flushSamples()
-			case <-r.stop:
-				return
-			}
-		}
-	})
+	r.stopped.Go(r.writeAside)
 	return r, nil
 }
 
@@ -235,7 +188,7 @@ func (r *Run) Info() RunInfo { return r.info }
 // Began says when the run began, where that is later than it was created.
 func (r *Run) Began(at time.Time) error {
 	return r.db.change("UPDATE runs SET started_wall = ?, started_unix_ns = ? WHERE id = ?",
-		at.UTC().Format(time.RFC3339Nano), at.UnixNano(), r.id)
+		wall(at), at.UnixNano(), r.id)
 }
 
 // Append makes a batch durable. It does not heed the cancellation of ctx: events are logged even while gantry is being
@@ -255,22 +208,10 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	if err != nil {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
-	samples, noted := r.takeSamples(), r.takeNoted()
-	err = r.db.transact(func() error {
-		if err := errors.Join(r.w.append(encoded), r.settle(&b), r.notePolicy(&b)); err != nil {
-			return err
-		}
-		if err := errors.Join(r.insertNoted(noted), r.keepContents(&b), r.putOnDisk()); err != nil {
-			return err
-		}
-		return r.w.insertSamples(samples)
-	})
-	if err != nil {
+	if err := r.with(func() error { return errors.Join(r.w.append(encoded), r.settle(&b)) }, b.Events); err != nil {
 		r.db.mu.Lock()
 		r.w.undone()
 		r.db.mu.Unlock()
-		r.returnSamples(samples, nil)
-		r.returnNoted(noted)
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
 	return nil
@@ -288,71 +229,6 @@ func (r *Run) catchUp(next []planner.Event) error {
 // Identify has the log keep the commands of tasks and, if told, their identities, so that other runs can reuse their
 // results. It comes before the first batch.
 func (r *Run) Identify(identities bool) { r.w.rows.commands, r.w.rows.identify = true, identities }
-
-// OnDisk takes in how much the files of the run take on disk now; the log keeps the most. It may be called from any
-// goroutine.
-func (r *Run) OnDisk(bytes int64) {
-	r.samples.Lock()
-	r.onDisk = max(r.onDisk, bytes)
-	r.samples.Unlock()
-}
-
-// putOnDisk writes the most that was taken on disk, within a transaction.
-func (r *Run) putOnDisk() error {
-	r.samples.Lock()
-	most := r.onDisk
-	r.samples.Unlock()
-	if most == r.onDiskKept {
-		return nil
-	}
-	r.onDiskKept = most
-	return r.db.exec("UPDATE runs SET peak_disk_bytes = max(coalesce(peak_disk_bytes, 0), ?) WHERE id = ?", most, r.id)
-}
-
-// Sample takes a reading; it is in the log within a second. It never waits for the disk.
-func (r *Run) Sample(s Sample) {
-	r.samples.Lock()
-	r.samples.rows = append(r.samples.rows, s)
-	r.samples.Unlock()
-}
-
-func (r *Run) takeSamples() []Sample {
-	r.samples.Lock()
-	defer r.samples.Unlock()
-	rows := r.samples.rows
-	r.samples.rows = nil
-	return rows
-}
-
-// returnSamples keeps samples that could not be written for the next time, within reason.
-func (r *Run) returnSamples(rows []Sample, err error) {
-	r.samples.Lock()
-	defer r.samples.Unlock()
-	r.samples.err = err
-	const most = 100_000
-	r.samples.rows = append(rows, r.samples.rows...)
-	if drop := len(r.samples.rows) - most; drop > 0 {
-		r.samples.rows = r.samples.rows[drop:]
-	}
-}
-
-func (r *Run) flushSamples() error {
-	rows, noted := r.takeSamples(), r.takeNoted()
-	if len(rows)+len(noted.contents)+len(noted.identities) == 0 || r.w == nil { // nothing is sampled in a simulation
-		return nil
-	}
-	err := r.db.transact(func() error {
-		if err := errors.Join(r.insertNoted(noted), r.putOnDisk()); err != nil {
-			return err
-		}
-		return r.w.insertSamples(rows)
-	})
-	if err != nil {
-		r.returnSamples(rows, err)
-		r.returnNoted(noted)
-	}
-	return err
-}
 
 // Warned reports whether an earlier run on the same host has a warning.
 func (r *Run) Warned(message string) (known bool, err error) {
@@ -374,12 +250,10 @@ func (r *Run) Warn(rule, message string) error {
 func (r *Run) Finish(_ context.Context, state State, exit int) error {
 	over := state != Interrupted && state != Running
 	var written error
-	var p *projection
 	if r.bulk != nil {
-		written, p = r.bulk.end(over), r.bulk.w.projection
+		written = r.bulk.end(over)
 	} else {
-		written = errors.Join(r.flushSamples(), r.catchUp(nil))
-		p = r.w.projection
+		written = errors.Join(r.with(nil, nil), r.catchUp(nil))
 	}
 	finish := func() error {
 		return r.db.transact(func() error {
@@ -388,9 +262,10 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 					return err
 				}
 			}
+			p := r.w.projection
 			return r.db.exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = "+
 				"?, counts = (SELECT n.counts FROM run_counts n WHERE n.run = runs.id) WHERE id = ?",
-				state, exit, time.Now().UTC().Format(time.RFC3339Nano), known(int64(p.at), p.seq > 0),
+				state, exit, wall(time.Now()), known(int64(p.at), p.seq > 0),
 				known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id)
 		})
 	}
@@ -398,7 +273,6 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 	if IsDisk(err) && r.reserve.release() {
 		r.w.undone()
 		if err = r.catchUp(nil); err == nil {
-			p = r.w.projection
 			err = finish()
 		}
 	}
@@ -415,16 +289,14 @@ func (r *Run) Close() error {
 			if r.bulk.err == nil {
 				err = r.bulk.end(false)
 			}
-			r.bulk.close()
+			r.bulk.wait()
 		} else {
-			err = r.flushSamples()
+			err = r.with(nil, nil)
 		}
 		r.db.mu.Lock()
 		defer r.db.mu.Unlock()
-		if r.w != nil {
-			r.w.rows.close()
-			r.reserve.release()
-		}
+		r.w.rows.close()
+		r.reserve.release()
 		delete(r.db.runs, r)
 	})
 	return err

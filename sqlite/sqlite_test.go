@@ -217,7 +217,7 @@ func TestADamagedDefinitionIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admission := logtest.Admission(0, 0, 0, "w", []string{"a", "b", "a"}, [][]int32{nil, {0}, {0, 1}})
+	admission := logtest.Admission("w", []string{"a", "b", "a"}, [][]int32{nil, {0}, {0, 1}})
 	if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}},
 		Admissions: []*executor.Admission{admission}}); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestEveryBodyComesBackAsItWasAppended(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer run.Close()
-		admission := logtest.Admission(0, 0, 0, "w", []string{"a", "b", "a"}, [][]int32{nil, {0}, {0, 1}})
+		admission := logtest.Admission("w", []string{"a", "b", "a"}, [][]int32{nil, {0}, {0, 1}})
 		events := []planner.Event{{Seq: 1, Body: &admission.Arrived},
 			{Seq: 2, Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart}}}}}
 		// Attempt 0 of task 0 is all there is: what else a body says may be anything.

@@ -188,7 +188,7 @@ func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) error {
 			if s.ID, err = r.db.queryInt("INSERT INTO submitted(run, key, position, uid, gid, pid, user, tenant, "+
 				"name, kind, accepted_wall, accepted_ns, at_ns, options, definition) VALUES "+
 				"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?) RETURNING id", r.id, s.Key, i, s.UID, s.GID,
-				s.PID, s.User, s.Tenant, s.Name, s.Kind, s.Wall.UTC().Format(time.RFC3339Nano), s.At, s.Arrival,
+				s.PID, s.User, s.Tenant, s.Name, s.Kind, wall(s.Wall), s.At, s.Arrival,
 				s.Options, s.Definition); err != nil {
 				return err
 			}

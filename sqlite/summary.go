@@ -3,14 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
-	"gantry/executor"
 	"gantry/planner"
 )
 
@@ -441,21 +438,6 @@ func (s *Summary) sumUp(r *reading) {
 				- max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))), 0) AS ratio
 			FROM attempts a WHERE a.run = ? AND a.outcome = 'ok' AND a.estimate_ns IS NOT NULL)
 		GROUP BY source ORDER BY 2 DESC, 1`)
-	if slices.ContainsFunc(s.Estimates, func(e EstimateSummary) bool { return e.Source == "default" }) {
-		var kinds []struct { // without default estimates
-			Kind      string
-			Estimated *Span
-		}
-		into(r, &kinds, `SELECT t.kind, avg(CASE WHEN a.estimate_source <> 'default' THEN a.estimate_ns END) / 1e9
-			FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
-			WHERE a.run = ? AND a.outcome = 'ok' GROUP BY t.kind`)
-		for _, x := range kinds {
-			i := slices.IndexFunc(s.Kinds, func(k KindSummary) bool { return k.Kind == x.Kind })
-			if i >= 0 {
-				s.Kinds[i].Estimated = x.Estimated
-			}
-		}
-	}
 	into(r, &s.Nodes, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation
 		WHERE run = (SELECT name FROM runs WHERE id = ?)`)
 	into(r, &s.Failures, failures+"t.run = ?1 AND t.state = 'failed' ORDER BY a.ended_ns")
@@ -491,23 +473,6 @@ type PolicyChange struct {
 	Seq    uint64       `json:"seq"` // of the event
 	At     planner.Time `json:"at_ns"`
 	Policy string       `json:"policy"`
-}
-
-// notePolicy notes changes of the policy, within the transaction of a batch.
-func (r *Run) notePolicy(b *executor.Batch) error {
-	for i := range b.Events {
-		x, ok := b.Events[i].Body.(planner.PolicyChanged)
-		if !ok {
-			continue
-		}
-		if err := errors.Join(
-			r.db.exec("INSERT INTO policies(run, seq, at_ns, policy) VALUES (?, ?, ?, ?)", r.id, b.Events[i].Seq,
-				b.Events[i].At, x.Policy),
-			r.db.exec("UPDATE runs SET policy = ? WHERE id = ?", x.Policy, r.id)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Policies returns the changes of the policy of a run, in order. The run is given as in Summary.

@@ -4,34 +4,39 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"gantry/executor"
 	"gantry/planner"
-	"gantry/sqlite/sqlite3"
 )
 
 // writer is the log of a run on its way.
 type writer struct {
 	*projection
-	rows           *tables
-	events, sample *statement
+	rows *tables
 }
 
 // newWriter makes the writer of a run whose rows follow each batch or, late, are written once they have ended.
-func newWriter(conn *sqlite3.SQLiteConn, run int64, late bool) (*writer, error) {
-	w := &writer{projection: newProjection()}
+func newWriter(conn *sql.Conn, run int64, late bool) (*writer, error) {
+	if conn == nil {
+		return nil, errors.New("it was opened for reading only")
+	}
+	w := &writer{newProjection(), &tables{conn: conn, run: run, made: map[string]*statement{},
+		values: make([]driver.Value, 0, rowWidth)}}
 	w.late = late
-	var err error
-	w.rows, err = newTables(conn, run,
-		query{&w.events, insertInto("INSERT", "events", "run, seq, at_ns, kind, subject, body")},
-		query{&w.sample, insertInto("INSERT OR REPLACE", "samples",
-			"run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes")})
-	return w, err
+	return w, nil
 }
+
+var (
+	insertEvent  = insertInto("INSERT", "events", "run, seq, at_ns, kind, subject, body")
+	insertSample = insertInto("INSERT OR REPLACE", "samples",
+		"run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes")
+)
 
 // append writes a batch within the transaction that the caller opened.
 func (w *writer) append(b *encodedBatch) error {
@@ -39,7 +44,7 @@ func (w *writer) append(b *encodedBatch) error {
 	arrival := 0
 	for i := range b.Events {
 		ev := &b.Events[i]
-		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), b.subjects[i],
+		if err := w.rows.exec(insertEvent, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), b.subjects[i],
 			b.bodies[i]); err != nil {
 			return err
 		}
@@ -69,7 +74,6 @@ func (w *writer) end() error {
 
 // undone forgets a batch that is not in the log, and all else: the log is read back before the next one.
 func (w *writer) undone() {
-	w.rows.reset()
 	late := w.late
 	w.projection = newProjection()
 	w.late = late
@@ -77,14 +81,15 @@ func (w *writer) undone() {
 
 func (w *writer) insertSamples(rows []Sample) error {
 	for _, s := range rows {
-		if err := w.sample.add(int64(s.Attempt), int64(s.At), known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
+		if err := w.rows.exec(insertSample, int64(s.Attempt), int64(s.At),
+			known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
 			known(int64(s.Memory), s.Missing&planner.CounterMemory == 0),
 			known(int64(s.Read), s.Missing&planner.CounterIO == 0),
 			known(int64(s.Written), s.Missing&planner.CounterIO == 0)); err != nil {
 			return err
 		}
 	}
-	return w.sample.flush()
+	return nil
 }
 
 // encodedBatch is a batch with the texts that are encoded before its transaction begins.
@@ -143,11 +148,6 @@ type bulk struct {
 	written chan error
 	events  []planner.Event // of that batch: memory that is used again
 	err     error           // the first one: nothing is written after it
-}
-
-func newBulk(db *DB, run int64) (*bulk, error) {
-	w, err := newWriter(db.conn, run, true)
-	return &bulk{db: db, w: w}, err
 }
 
 // write encodes a batch and writes it.
@@ -218,143 +218,61 @@ func (b *bulk) end(over bool) error {
 	})
 }
 
-func (b *bulk) close() {
-	b.wait()
-	b.w.rows.close()
-}
-
-// chunk is how many rows are inserted together.
-const chunk = 32
-
-// statement inserts rows of a run, or changes them. Of the driver's two ways to run it, Exec takes a call from Go to C
-// for each value, and Query one for all values: docs/decisions/0013-rows-go-to-sqlite-in-chunks.md has what that saves.
-type statement struct {
-	one, many driver.Stmt         // for a row; for a chunk of rows, nil unless it inserts
-	args      []driver.NamedValue // of a chunk; each row begins with the run
-	width     int                 // of a row
-	rows      int                 // that wait for the others of their chunk
-}
-
-// query is a statement to be made, which returns no rows. Its first argument is the run.
-type query struct {
-	to   **statement
-	text string
-}
-
 // insertInto is INSERT or, where the last row of a key counts, INSERT OR REPLACE.
 func insertInto(verb, table, columns string) string {
 	return verb + " INTO " + table + "(" + columns + ") VALUES (?" + strings.Repeat(",?", strings.Count(columns, ",")) +
 		")"
 }
 
-// statements write in this order.
-type statements []*statement
-
-func prepare(c *sqlite3.SQLiteConn, run int64, queries ...query) (all statements, err error) {
-	for _, q := range queries {
-		s, err := newStatement(c, run, q.text)
-		if err != nil {
-			all.close()
-			return nil, err
-		}
-		*q.to, all = s, append(all, s)
-	}
-	return all, nil
+// statement is prepared, with places for its arguments: the first is the run.
+type statement struct {
+	driver.Stmt
+	args []driver.NamedValue
 }
 
-func newStatement(c *sqlite3.SQLiteConn, run int64, text string) (*statement, error) {
-	one, err := c.Prepare(text)
-	if err != nil {
-		return nil, err
-	}
-	s := &statement{one: one, width: one.NumInput()}
-	s.args = make([]driver.NamedValue, chunk*s.width)
-	for i := range s.args {
-		if s.args[i].Ordinal = i + 1; i%s.width == 0 {
-			s.args[i].Value = run
-		}
-	}
-	_, row, inserts := strings.Cut(text, " VALUES ")
-	if !inserts {
-		return s, nil
-	}
-	if s.many, err = c.Prepare(text + strings.Repeat(", "+row, chunk-1)); err != nil {
-		s.one.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *statement) close() {
-	s.one.Close()
-	if s.many != nil {
-		s.many.Close()
-	}
-}
-
-func (all statements) close() {
-	for _, s := range all {
-		s.close()
-	}
-}
-
-func (all statements) flush() error {
-	for _, s := range all {
-		if err := s.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reset forgets rows, after a failure too: the transaction they belong to is undone.
-func (all statements) reset() {
-	for _, s := range all {
-		s.rows = 0
-	}
-}
-
-// add takes a row; it is inserted at the latest by flush.
-func (s *statement) add(values ...driver.Value) error {
-	s.put(values)
-	if s.rows++; s.rows < chunk {
+// exec runs a statement that returns no rows. Of the driver's two ways, Exec takes a call from Go to C for each value,
+// and Query one for all values.
+func (t *tables) exec(text string, values ...driver.Value) error {
+	if t == nil {
 		return nil
 	}
-	s.rows = 0
-	return run(s.many, s.args)
-}
-
-// exec runs the statement for a row at once. No row waits.
-func (s *statement) exec(values ...driver.Value) error {
-	s.put(values)
-	return run(s.one, s.args[:s.width])
-}
-
-func (s *statement) put(values []driver.Value) {
-	row := s.args[s.rows*s.width:]
-	for i, v := range values {
-		row[i+1].Value = v
-	}
-}
-
-// flush inserts the rows taken.
-func (s *statement) flush() error {
-	for i := range s.rows {
-		for k := range s.width { // in the place of the first, which is inserted
-			s.args[k].Value = s.args[i*s.width+k].Value
-		}
-		if err := run(s.one, s.args[:s.width]); err != nil {
+	s := t.made[text]
+	if s == nil {
+		var err error
+		if s, err = t.prepare(text); err != nil {
 			return err
 		}
+		t.made[text] = s
 	}
-	s.rows = 0
-	return nil
-}
-
-func run(stmt driver.Stmt, args []driver.NamedValue) error {
-	rows, err := stmt.(driver.StmtQueryContext).QueryContext(context.Background(), args)
+	for i, v := range values {
+		s.args[i+1].Value = v
+	}
+	rows, err := s.Stmt.(driver.StmtQueryContext).QueryContext(context.Background(), s.args)
 	if err != nil {
 		return err
 	}
 	return rows.Close()
+}
+
+func (t *tables) prepare(text string) (*statement, error) {
+	s := new(statement)
+	if err := t.conn.Raw(func(conn any) (err error) {
+		s.Stmt, err = conn.(driver.Conn).Prepare(text)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	s.args = make([]driver.NamedValue, s.NumInput())
+	for i := range s.args {
+		s.args[i].Ordinal = i + 1
+	}
+	s.args[0].Value = t.run
+	return s, nil
+}
+
+func (t *tables) close() {
+	for _, s := range t.made {
+		s.Close()
+	}
+	clear(t.made)
 }

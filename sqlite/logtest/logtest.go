@@ -35,11 +35,9 @@ func Info(name string) sqlite.RunInfo {
 type Log struct {
 	*sqlite.Run
 	tb       testing.TB
+	admit    *executor.Admitter
 	seq      uint64
 	attempts planner.AttemptID
-	tasks    planner.TaskID
-	files    planner.FileID
-	flows    planner.WorkflowID
 	queued   map[planner.AttemptID]planner.Time
 }
 
@@ -50,7 +48,8 @@ func New(tb testing.TB, db *sqlite.DB, info sqlite.RunInfo) *Log {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &Log{Run: run, tb: tb, queued: map[planner.AttemptID]planner.Time{}}
+	return &Log{Run: run, tb: tb, admit: &executor.Admitter{Platform: &info.Platform, TimeScale: 1, SizeScale: 1},
+		queued: map[planner.AttemptID]planner.Time{}}
 }
 
 // Event appends one event.
@@ -67,70 +66,41 @@ func (l *Log) Event(at planner.Time, body planner.Body, admissions ...*executor.
 // <kind>_<i>, needs one core and writes one file that its children read; the first task reads a file from outside.
 func (l *Log) Arrive(at planner.Time, name string, kinds []string, parents [][]int32) planner.TaskID {
 	l.tb.Helper()
-	a := Admission(l.flows, l.tasks, l.files, name, kinds, parents)
-	a.Submission.At, a.Arrived.Workflow.Arrived, a.Arrived.Workflow.Release = at, at, at
-	first := l.tasks
-	l.flows, l.tasks, l.files = l.flows+1, l.tasks+planner.TaskID(len(kinds)), l.files+planner.FileID(len(a.Files))
+	a := admission(l.admit, at, name, kinds, parents)
 	l.Event(at, &a.Arrived, a)
-	return first
+	return a.Arrived.Tasks[0].ID
 }
 
-// Admission makes the admission of Arrive, with ids from those given.
-func Admission(flow planner.WorkflowID, task planner.TaskID, file planner.FileID, name string, kinds []string,
+// Admission makes the admission of Arrive at the beginning of a run.
+func Admission(name string, kinds []string, parents [][]int32) *executor.Admission {
+	platform := Info("").Platform
+	return admission(&executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1}, 0, name, kinds, parents)
+}
+
+func admission(by *executor.Admitter, at planner.Time, name string, kinds []string,
 	parents [][]int32) *executor.Admission {
-	n := len(kinds)
 	w := &trace.Workflow{Name: name, Label: name, Source: name + ".dax", Format: trace.DAX, Version: "3.6",
-		Tasks: make([]trace.Task, n)}
-	w.Files = append(w.Files, trace.File{Name: "in.dat", Size: 1000, Sized: true, Producer: -1})
-	a := &executor.Admission{Submission: executor.Submission{Workflow: w, Name: name, Tenant: "alice", Due: unit.Never}}
-	a.Spec = &executor.WorkflowSpec{ID: flow, Name: name, Label: name}
-	a.Files = append(a.Files, &executor.FileSpec{ID: file, Name: "in.dat", Size: 1000, Sized: true})
-	a.Arrived.Workflow = planner.Workflow{ID: flow, Due: unit.Never}
-	a.Arrived.Files = append(a.Arrived.Files, planner.File{ID: file, Size: 1000, Producer: planner.None})
-	seen := map[string]planner.KindID{}
-	level := make([]int32, n)
+		Tasks: make([]trace.Task, len(kinds)),
+		Files: []trace.File{{Name: "in.dat", Size: 1000, Sized: true, Producer: -1}}}
 	for i, kind := range kinds {
-		if _, ok := seen[kind]; !ok {
-			seen[kind] = planner.KindID(len(seen))
-			a.Kinds = append(a.Kinds, kind)
-		}
-		out := trace.File{Name: fmt.Sprintf("out/%d.dat", i), Size: int64(i+1) * 1000, Sized: true, Producer: int32(i)}
-		w.Files = append(w.Files, out)
-		spec := &executor.FileSpec{ID: file + planner.FileID(i) + 1, Name: out.Name, Size: unit.Bytes(out.Size),
-			Sized: true, Produced: true, Final: true}
-		a.Files = append(a.Files, spec)
-		a.Arrived.Files = append(a.Arrived.Files, planner.File{ID: spec.ID, Size: spec.Size, Producer: task +
-			planner.TaskID(i)})
-		t := trace.Task{ID: fmt.Sprintf("%s_%d", kind, i), Name: kind, Kind: kind, Parents: parents[i],
-			Outputs: []int32{int32(i) + 1},
-			Retries: -1, Runtime: time.Duration(i+1) * time.Second, Cores: 1, Known: trace.Runtime | trace.Cores,
-			Imputed: trace.Memory, MemoryBytes: 64 << 20}
-		p := planner.Task{ID: task + planner.TaskID(i), Workflow: flow, Kind: seen[kind],
-			Need:    unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
-			Outputs: []planner.FileID{spec.ID}, Retries: planner.None}
-		s := &executor.TaskSpec{Workflow: a.Spec, Name: t.ID, Kind: kind, Cores: 1, Memory: 64 << 20, Run: t.Runtime,
-			Outputs: []*executor.FileSpec{spec}}
-		inputs := []int32{0}
-		if len(parents[i]) > 0 {
-			inputs = nil
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprintf("out/%d.dat", i), Size: int64(i+1) * 1000, Sized: true,
+			Producer: int32(i)})
+		t := &w.Tasks[i]
+		*t = trace.Task{ID: fmt.Sprintf("%s_%d", kind, i), Name: kind, Kind: kind, Parents: parents[i],
+			Outputs: []int32{int32(i) + 1}, Retries: -1, Runtime: time.Duration(i+1) * time.Second, Cores: 1,
+			MemoryBytes: 32 << 20, Known: trace.Runtime | trace.Cores, Imputed: trace.Memory}
+		if len(parents[i]) == 0 {
+			t.Inputs = []int32{0}
 		}
 		for _, q := range parents[i] {
-			inputs = append(inputs, q+1)
-			p.Parents = append(p.Parents, task+planner.TaskID(q))
+			t.Inputs = append(t.Inputs, q+1)
 			w.Tasks[q].Children = append(w.Tasks[q].Children, int32(i))
-			a.Arrived.Tasks[q].Children = append(a.Arrived.Tasks[q].Children, p.ID)
-			level[i] = max(level[i], level[q]+1)
 		}
-		for _, f := range inputs {
-			p.Inputs = append(p.Inputs, a.Files[f].ID)
-			p.Reads += a.Files[f].Size
-			s.Inputs = append(s.Inputs, a.Files[f])
-			a.Files[f].Final = false
-		}
-		t.Inputs, p.Stage = inputs, level[i]
-		w.Tasks[i] = t
-		a.Arrived.Tasks, a.Tasks = append(a.Arrived.Tasks, p), append(a.Tasks, s)
-		a.Arrived.Workflow.Tasks = append(a.Arrived.Workflow.Tasks, p.ID)
+	}
+	a, err := by.Admit(&executor.Submission{Workflow: w, Name: name, Tenant: "alice", At: at, Release: at,
+		Due: unit.Never}, at)
+	if err != nil {
+		panic(err) // any host can run it
 	}
 	return a
 }

@@ -112,7 +112,7 @@ FROM runs r CROSS JOIN json_each((
         NULL AS cpu_throttled_ns, NULL AS peak_memory_bytes, NULL AS read_bytes, NULL AS written_bytes, NULL AS gpu_ns, NULL AS peak_gpu_memory_bytes
       FROM tasks t WHERE t.run = r.id AND t.state <> 'continued'
       UNION ALL
-      SELECT t.kind, NULL, a.attempt, a.outcome, a.estimate_ns, a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
+      SELECT t.kind, NULL, a.attempt, a.outcome, iif(a.estimate_source = 'default', NULL, a.estimate_ns), a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
           - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)), a.ran_ns, a.cpu_user_ns + a.cpu_system_ns,
         a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.gpu_ns, a.peak_gpu_memory_bytes
       FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = r.id
