@@ -44,8 +44,6 @@ on --jobs.
 
 The same command continues an interrupted experiment, and keeps the runs that have ended. FILE may get more values or
 repetitions in the meantime. Runs whose system diverges are cut off at the limits of FILE, and counted.
---earlier continues from the short form that gantry report --save writes. If other builds made it, a run of each policy
-on each load by each build is repeated first: only if all come out the same, digit for digit, the others count.
 
 --runtime runs the same in containers, one run after the other, and simulates each as this host runs containers (gantry
 calibrate measures it before): the factor runtime of the results is RUNTIME or predicted. Policies take turns, in every
@@ -76,8 +74,6 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 				DefaultText: "one per core"},
 			&cli.IntFlag{Name: "repetitions", Usage: "run at most `N` repetitions now; the same command without it " +
 				"runs the rest", DefaultText: "those of FILE"},
-			&cli.StringFlag{Name: "earlier", Usage: "take runs over from `FILE`, results in short form; those of " +
-				"another build only if the runs that are repeated come out the same digit for digit"},
 			&cli.BoolFlag{Name: "quick", Usage: "the short variant, with the values below quick in FILE"},
 			&cli.StringFlag{Name: "reading", Usage: "the reading `NAME` of FILE: its values in the place of others; " +
 				"writes EXPERIMENT@NAME.sqlite"},
@@ -140,10 +136,6 @@ func runExperiment(c *cli.Context, path string) error {
 	info := results.Info{Name: x.Name, Title: x.Title, Source: path, Version: release.Build(), Settings: map[string]any{
 		"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events},
 		Repetitions: x.Repetitions}
-	earlier, err := earlierRuns(c, x, info, view)
-	if err != nil {
-		return err
-	}
 	db, err := results.Create(out, info)
 	switch {
 	case errors.Is(err, results.ErrHeld):
@@ -157,12 +149,7 @@ func runExperiment(c *cli.Context, path string) error {
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	defer early.Cancel(stop)()
-	if earlier != nil {
-		err = takeOver(ctx, r, db, earlier, view)
-	}
-	if err == nil {
-		err = r.Run(ctx)
-	}
+	err = r.Run(ctx)
 	view.end()
 	err = errors.Join(err, db.Summarise(c.Context), db.Close())
 	p := view.last
@@ -216,62 +203,6 @@ func benchOf(c *cli.Context, x *scenario.Experiment, view *experimentView) (*tri
 	return b, b.Prepare(c.Context)
 }
 
-// earlierRuns reads the results of --earlier; nil if there are none that count, and says why.
-func earlierRuns(c *cli.Context, x *scenario.Experiment, info results.Info,
-	view *experimentView) (*results.Earlier, error) {
-	name := c.String("earlier")
-	if name == "" {
-		return nil, nil
-	}
-	set, err := results.Load(c.Context, name)
-	if err != nil {
-		return nil, exit.With(exit.Input, err)
-	}
-	if x.Search != nil {
-		view.line("%s stays: a search begins again each time", name)
-		return nil, nil
-	}
-	e, err := results.NewEarlier(set, info)
-	if err != nil {
-		view.line("%s is left alone: %v", name, err)
-		return nil, nil
-	}
-	return e, nil
-}
-
-// takeOver repeats a sample of earlier runs, and has the others taken over if it came out the same.
-func takeOver(ctx context.Context, r *experiment.Runner, db *results.DB, e *results.Earlier,
-	view *experimentView) error {
-	if n := e.Samples(); n > 0 {
-		view.line("first %s that %s by another build", term.Plural(n, "run"), map[bool]string{true: "was made",
-			false: "were made"}[n == 1])
-		most := r.Repetitions
-		r.Only, r.Repetitions = e.Sample, 0
-		err := r.Run(ctx)
-		r.Only, r.Repetitions = nil, most
-		view.end()
-		view.again()
-		if err != nil {
-			return err
-		}
-	}
-	differs, err := db.TakeOver(ctx, e)
-	if err != nil {
-		return err
-	}
-	if differs != "" {
-		view.line("this build simulates otherwise, and runs everything: %s", differs)
-		return nil
-	}
-	// All earlier results are taken over at once, also those beyond --repetitions: a short form that is made again has
-	// to have them.
-	most, report := r.Repetitions, r.Report
-	r.Only, r.Repetitions, r.Report = e.Has, 0, nil
-	err = r.Run(ctx)
-	r.Only, r.Repetitions, r.Report = nil, most, report
-	return err
-}
-
 // experimentView prints the progress of an experiment: on a terminal one line that is redrawn, elsewhere a few plain
 // lines.
 type experimentView struct {
@@ -319,9 +250,6 @@ func (v *experimentView) report(p experiment.Progress) {
 		v.next = now.Add(plainEvery)
 	}
 }
-
-// again makes it ready for other runs of the same experiment.
-func (v *experimentView) again() { v.last, v.bar = experiment.Progress{}, nil }
 
 func (v *experimentView) end() {
 	if v.bar != nil {

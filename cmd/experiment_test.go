@@ -114,40 +114,6 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	}
 }
 
-func TestAnExperimentContinuesFromTheShortFormOfItsResults(t *testing.T) {
-	dir := writeFiles(t, experimentFiles)
-	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, x := range []struct {
-		says []string
-		args []string
-	}{
-		{[]string{"2 runs (0 kept from before"},
-			[]string{"experiment", "--repetitions=1", "-o", at("a.sqlite"), at("few.yaml")}},
-		{nil, []string{"report", at("a.sqlite"), "--save", at("a.jsonl")}},
-		{[]string{"4 runs (2 kept from before"},
-			[]string{"experiment", "-o", at("b.sqlite"), "--earlier", at("a.jsonl"), at("few.yaml")}},
-		{nil, []string{"report", at("b.sqlite"), "--save", at("b.jsonl")}},
-		{[]string{"2 runs (2 kept from before"},
-			[]string{"experiment", "--repetitions=1", "-o", at("c.sqlite"), "--earlier", at("b.jsonl"),
-				at("few.yaml")}},
-		{[]string{"4 runs (4 kept from before"}, []string{"experiment", "-o", at("c.sqlite"), at("few.yaml")}},
-		{[]string{"is left alone", "2 runs (0 kept from before"},
-			[]string{"experiment", "--quick", "-o", at("q.sqlite"), "--earlier", at("a.jsonl"), at("few.yaml")}},
-		{[]string{"is left alone", "8 runs (0 kept from before"},
-			[]string{"experiment", "-o", at("x.sqlite"), "--earlier", at("a.jsonl"), at("x.yaml")}},
-	} {
-		code, _, errs := invoke(t, x.args...)
-		for _, word := range x.says {
-			if !strings.Contains(errs, word) {
-				t.Errorf("%v: it should say %q: %s", x.args, word, errs)
-			}
-		}
-		if code != exitOK {
-			t.Fatalf("%v: code %d: %s", x.args, code, errs)
-		}
-	}
-}
-
 func TestExperimentsThatCannotBe(t *testing.T) {
 	dir := writeFiles(t, experimentFiles)
 	at := func(name string) string { return filepath.Join(dir, name) }

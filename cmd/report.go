@@ -133,57 +133,38 @@ func drawChosen(c *cli.Context, name string, cells []*results.Cell, of tables.Ch
 
 // reportResults prints the tables of an experiment, and draws its figures if they are asked for.
 func reportResults(c *cli.Context, path string) error {
-	db, err := results.Open(path)
-	if err != nil {
-		return exit.With(exit.Input, err)
-	}
-	defer db.Close()
-	about, err := db.About(c.Context)
-	if err != nil {
-		return exit.With(exit.Input, err)
-	}
-	cells, err := db.Cells(c.Context)
+	set, err := results.Load(c.Context, path)
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
 	of, chosen := choice(c)
-	rows, err := tables.Tables(cells, of.Metrics, of.Against)
+	rows, err := tables.Tables(set.Cells, of.Metrics, of.Against)
 	if err != nil {
 		return exit.Usagef("%s: %w", path, err)
 	}
-	if err := printTables(c, db, about, rows, of.Against); err != nil {
+	if err := printTables(c, set, rows, of.Against); err != nil {
 		return err
 	}
 	switch {
 	case c.String("out") == "":
 		return nil
 	case chosen:
-		return drawChosen(c, about.Name, cells, of)
-	}
-	set, err := results.Load(c.Context, path)
-	if err != nil {
-		return exit.With(exit.Input, err)
+		return drawChosen(c, set.Name, set.Cells, of)
 	}
 	files, err := tables.Figures(set, c.String("out"))
 	return listDrawn(c, files, err)
 }
 
 // printTables prints the tables of an experiment, its searches included.
-func printTables(c *cli.Context, db *results.DB, about results.Info, rows []tables.Table, against string) error {
-	searches, err := db.Searches(c.Context)
-	if err != nil {
-		return exit.With(exit.Input, err)
-	}
+func printTables(c *cli.Context, set *results.Set, rows []tables.Table, against string) error {
 	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title,
-			"source":  about.Source,
-			"version": about.Version,
-			"against": against, "tables": rows, "searches": searches})
+		term.PrintJSON(c.App.Writer, map[string]any{"experiment": set.Name, "title": set.Title, "source": set.Source,
+			"version": set.Version, "against": against, "tables": rows, "searches": set.Searches})
 		return nil
 	}
-	title := about.Name
-	if about.Title != "" {
-		title += ": " + about.Title
+	title := set.Name
+	if set.Title != "" {
+		title += ": " + set.Title
 	}
 	fmt.Fprintf(c.App.Writer, "%s\nMeans over repetitions with 95 %% confidence intervals", title)
 	if against != "" {
@@ -198,9 +179,9 @@ func printTables(c *cli.Context, db *results.DB, about results.Info, rows []tabl
 	if len(rows) > 0 && slices.ContainsFunc(rows[0].Metrics, isSlowdown) {
 		fmt.Fprintln(c.App.Writer, "\n"+tables.SlowdownNote)
 	}
-	if len(searches) > 0 {
+	if len(set.Searches) > 0 {
 		fmt.Fprintln(c.App.Writer)
-		return tables.WriteSearches(c.App.Writer, searches)
+		return tables.WriteSearches(c.App.Writer, set.Searches)
 	}
 	return nil
 }

@@ -35,17 +35,12 @@ var trialFiles = map[string]string{
 // cellsOf reads the results of an experiment, by the values of a factor.
 func cellsOf(t *testing.T, path, factor string) map[string][]*results.Cell {
 	t.Helper()
-	db, err := results.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	cells, err := db.Cells(t.Context())
+	set, err := results.Load(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := map[string][]*results.Cell{}
-	for _, c := range cells {
+	for _, c := range set.Cells {
 		out[c.Params[factor]] = append(out[c.Params[factor]], c)
 	}
 	return out

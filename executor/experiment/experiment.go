@@ -42,9 +42,7 @@ type Runner struct {
 	Jobs  int // runs at once; 0: one per core
 	// Repetitions, if above 0, are the most that are run of each combination, even if File asks for more.
 	Repetitions int
-	// Only, if set, says which runs are run; the others are left alone. A search takes no notice of it.
-	Only   func(c *Cell, repetition int) bool
-	Report func(Progress)
+	Report      func(Progress)
 	// Perform runs a repetition of a cell on its runtime; one at a time.
 	Perform func(ctx context.Context, c *Cell, repetition int) (*Outcome, error)
 	// Suits says why this host cannot perform a cell; nil: it can.
@@ -89,9 +87,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	var jobs []job
 	for rep := range r.repetitions() {
 		for _, c := range cells {
-			if r.Only == nil || r.Only(c, rep) {
-				jobs = append(jobs, job{c, rep})
-			}
+			jobs = append(jobs, job{c, rep})
 		}
 	}
 	// Runs of the same load follow one another: it is drawn once for them.

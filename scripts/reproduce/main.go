@@ -1,6 +1,5 @@
 // Command reproduce runs the experiments behind the tables and figures of the papers, and makes a page of their
-// results. It shows the time left; interrupted, it continues with the same command. Results in short form beside the
-// experiments count: only the repetitions that they lack are run, after a sample of theirs came out the same.
+// results. It shows the time left; interrupted, it continues with the same command.
 //
 //	reproduce [-suite DIR] [-quick] [-jobs N] [-dir DIR] [-write] [-paper NAME -figure N]
 package main
@@ -77,7 +76,7 @@ type runner struct {
 	suite
 	done []float64     // seconds of results that there were at the beginning, by experiment
 	ran  float64       // seconds, as the suite has them, that were run now
-	took time.Duration // for that; comparing samples of earlier results does not count
+	took time.Duration // for that
 }
 
 func (r *runner) read() error {
@@ -106,17 +105,6 @@ func (x *runnable) name() string {
 		name += "@" + x.Reading
 	}
 	return name
-}
-
-// short is the file of the results of an experiment in short form that the repository has; "" if it has none of this
-// scale, or if no build could repeat them.
-func (r *runner) short(x *runnable) string {
-	dir, name := filepath.Split(x.name())
-	path := filepath.Join(r.examples, dir, "results", name+".jsonl")
-	if _, err := os.Stat(path); r.quick || r.Runtime != "" || err != nil {
-		return ""
-	}
-	return path
 }
 
 // wanted returns the repetitions of an experiment.
@@ -157,7 +145,7 @@ func (r *runner) run(ctx context.Context) error {
 		}
 		wanted[i] = n
 		cost := r.cost(x, n, n)
-		r.done[i] = cost * max(r.share(ctx, r.out(x), n), r.share(ctx, r.short(x), n))
+		r.done[i] = cost * r.share(ctx, r.out(x), n)
 		whole += cost
 		left += cost - r.done[i]
 	}
@@ -248,9 +236,6 @@ func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) e
 	}
 	if x.Reading != "" {
 		args = append(args, "--reading", x.Reading)
-	}
-	if short := r.short(x); short != "" {
-		args = append(args, "--earlier", short)
 	}
 	return gantry(ctx, append(args, filepath.Join(r.examples, x.File))...)
 }

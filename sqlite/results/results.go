@@ -9,11 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	_ "github.com/mattn/go-sqlite3" // the driver
@@ -48,13 +48,12 @@ type Info struct {
 	Repetitions int
 }
 
-// DB is a file of results. The methods of a writer are called from one goroutine at a time.
+// DB is a file of results that is open for writing. Its methods are called from one goroutine at a time.
 type DB struct {
 	sql     *sql.DB
 	lock    *os.File
 	cells   map[string]int64 // by key
 	version string           // of the build that writes
-	earlier *Earlier         // runs of which are taken over; nil: none
 }
 
 var _ experiment.Store = (*DB)(nil)
@@ -93,25 +92,8 @@ func Create(path string, info Info) (*DB, error) {
 	return db, nil
 }
 
-// Open opens a file of results for reading, also while it is written.
-func Open(path string) (*DB, error) {
-	fail := func(err error) (*DB, error) { return nil, fmt.Errorf("results %s: %w", path, err) }
-	if _, err := os.Stat(path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return fail(errors.New("there is no such file: gantry experiment makes one"))
-		}
-		return fail(err)
-	}
-	d, err := open(path, "mode=ro&_query_only=1&_busy_timeout=30000")
-	if err != nil {
-		return fail(err)
-	}
-	if err := known(d); err != nil {
-		d.Close()
-		return fail(err)
-	}
-	return &DB{sql: d}, nil
-}
+// toRead are the options of a connection that only reads, also while the file is written.
+const toRead = "mode=ro&_query_only=1&_busy_timeout=30000"
 
 func open(path, query string) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
@@ -121,9 +103,13 @@ func open(path, query string) (*sql.DB, error) {
 	return sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: abs, RawQuery: query}).String())
 }
 
+func readerOf(d *sql.DB) *sqlite.Reader {
+	return &sqlite.Reader{From: d, Failed: func(err error) error { return wrap("read", err) }}
+}
+
 // IsResults reports whether a file has results of an experiment.
 func IsResults(path string) bool {
-	d, err := open(path, "mode=ro&_query_only=1")
+	d, err := open(path, toRead)
 	if err != nil {
 		return false
 	}
@@ -133,17 +119,14 @@ func IsResults(path string) bool {
 
 func known(d *sql.DB) error {
 	var id, version int
-	if err := d.QueryRow("PRAGMA application_id").Scan(&id); err != nil {
-		return fmt.Errorf("it is no file of results; the short form of --save works with --markdown and --html: %w",
-			err)
-	}
-	if id != applicationID {
+	err := d.QueryRow("SELECT a.application_id, v.user_version FROM pragma_application_id a, pragma_user_version v").
+		Scan(&id, &version)
+	switch {
+	case err != nil:
+		return fmt.Errorf("it is no file of results: %w", err)
+	case id != applicationID:
 		return errors.New("it is no file of results of gantry experiment")
-	}
-	if err := d.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	if version != schemaVersion {
+	case version != schemaVersion:
 		return fmt.Errorf("it has format %d, this gantry knows %d", version, schemaVersion)
 	}
 	return nil
@@ -188,11 +171,7 @@ func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // Close ends the use of the file.
 func (db *DB) Close() error {
-	err := db.sql.Close()
-	if db.lock != nil {
-		err = errors.Join(err, db.lock.Close())
-	}
-	return err
+	return errors.Join(db.sql.Close(), db.lock.Close())
 }
 
 func (db *DB) transact(f func(tx *sql.Tx) error) error {
@@ -242,61 +221,41 @@ func (db *DB) Kept(ctx context.Context, c *experiment.Cell, repetition int) (*ex
 		"<> ?", id, repetition,
 		experiment.Failed).Scan(&o.State, &o.Message)
 	if errors.Is(err, sql.ErrNoRows) {
-		return db.takeOver(ctx, c, repetition)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, wrap("look up a run", err)
 	}
-	if o.Values, err = db.values(ctx, id, repetition); err != nil {
-		return nil, wrap("look up a run", err)
-	}
-	return o, nil
+	o.Values, err = sqlite.RowsOf[metrics.Value](ctx, readerOf(db.sql),
+		"SELECT metric, value FROM metrics WHERE cell = ? AND repetition = ? AND value IS NOT NULL", id, repetition)
+	return o, err
 }
 
 // Keep implements experiment.Store.
 func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
-	return db.keep(ctx, o, db.version, now())
-}
-
-// keep keeps an outcome of a build that was there at an instant of the wall clock.
-func (db *DB) keep(ctx context.Context, o *experiment.Outcome, version, ended string) error {
 	id, rep := db.cells[o.Cell.Key()], o.Repetition
 	err := db.transact(func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE cell = ? AND repetition = ?; "+
+		_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE cell = ? AND repetition = ?; "+
 			"INSERT INTO runs VALUES (?,?,?,?,?); INSERT INTO builds VALUES (?,?,?,?)", id, rep, id, rep, o.State,
-			o.Message, int64(o.Took), id, rep, version, ended); err != nil {
-			return err
+			o.Message, int64(o.Took), id, rep, db.version, now())
+		insert := func(table string, values ...any) {
+			if err == nil {
+				_, err = tx.ExecContext(ctx, "INSERT INTO "+table+" VALUES (?"+strings.Repeat(",?", len(values)+1)+")",
+					append([]any{id, rep}, values...)...)
+			}
 		}
-		insert := func(text string, n int, row func(i int) []any) error {
-			if n == 0 {
-				return nil
-			}
-			stmt, err := tx.PrepareContext(ctx, text)
-			if err != nil {
-				return err
-			}
-			defer stmt.Close()
-			for i := range n {
-				if _, err := stmt.ExecContext(ctx, row(i)...); err != nil {
-					return err
-				}
-			}
-			return nil
+		for _, v := range o.Values {
+			insert("metrics", v.Name, sql.NullFloat64{Float64: v.Value, Valid: !math.IsNaN(v.Value) &&
+				!math.IsInf(v.Value, 0)})
 		}
-		return errors.Join(
-			insert("INSERT INTO metrics VALUES (?,?,?,?)", len(o.Values), func(i int) []any {
-				v := &o.Values[i]
-				return []any{id, rep, v.Name, sql.NullFloat64{Float64: v.Value, Valid: !math.IsNaN(v.Value) &&
-					!math.IsInf(v.Value, 0)}}
-			}),
-			insert("INSERT INTO workflows VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", len(o.Workflows), func(i int) []any {
-				w := &o.Workflows[i]
-				return []any{id, rep, w.ID, w.Label, w.Tenant, w.Tasks, int64(w.Arrived), int64(w.Started),
-					int64(w.Ended), int64(w.Work), int64(w.CriticalPath), int64(w.Lowest)}
-			}),
-			insert("INSERT INTO series VALUES (?,?,?,?)", len(o.Series), func(i int) []any {
-				return []any{id, rep, int64(o.Series[i].At), o.Series[i].N}
-			}))
+		for _, w := range o.Workflows {
+			insert("workflows", w.ID, w.Label, w.Tenant, w.Tasks, w.Arrived, w.Started, w.Ended, w.Work, w.CriticalPath,
+				w.Lowest)
+		}
+		for _, s := range o.Series {
+			insert("series", s.At, s.N)
+		}
+		return err
 	})
 	return wrap("keep a run", err)
 }
@@ -318,7 +277,7 @@ func (db *DB) Summarise(ctx context.Context) error {
 		Cell   int64
 		Metric string
 		Value  float64
-	}](ctx, db, `SELECT m.cell, m.metric, m.value FROM metrics m
+	}](ctx, readerOf(db.sql), `SELECT m.cell, m.metric, m.value FROM metrics m
 		JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
 		WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.repetition`, experiment.Done)
 	if err != nil {

@@ -1,7 +1,6 @@
 package results_test
 
 import (
-	"context"
 	"database/sql"
 	"encoding/csv"
 	"encoding/xml"
@@ -86,26 +85,13 @@ func run(t *testing.T, x *scenario.Experiment, path string) experiment.Progress 
 	return last
 }
 
-func cells(t *testing.T, path string) ([]*results.Cell, *results.DB) {
-	t.Helper()
-	db, err := results.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	cells, err := db.Cells(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cells, db
-}
-
 func TestWhatIsKeptIsReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	if p := run(t, read(t, text), path); p.Done != 36 || p.Kept != 0 || p.Failed != 0 {
 		t.Fatalf("first run: %+v", p)
 	}
-	all, db := cells(t, path)
+	set := load(t, path)
+	all := set.Cells
 	if len(all) != 12 {
 		t.Fatalf("%d cells", len(all))
 	}
@@ -113,9 +99,9 @@ func TestWhatIsKeptIsReadBack(t *testing.T) {
 		if len(c.Runs) != 3 || c.Count(experiment.Done) != 3 {
 			t.Fatalf("%v: %d runs, %d done", c.Params, len(c.Runs), c.Count(experiment.Done))
 		}
-		points, err := db.Slowdowns(t.Context(), c.ID)
-		if err != nil || len(points) != 150 {
-			t.Fatalf("%v: %d workflows, %v", c.Params, len(points), err)
+		points := set.Dots[c.ID]
+		if len(points) != 150 {
+			t.Fatalf("%v: %d workflows", c.Params, len(points))
 		}
 		var slowdowns [3][]float64
 		for i, p := range points {
@@ -128,9 +114,9 @@ func TestWhatIsKeptIsReadBack(t *testing.T) {
 				t.Errorf("%v: deviation %v by workflows, %v by runs", c.Params, got, want)
 			}
 		}
-		series, err := db.Series(t.Context(), c.ID, 1)
-		if err != nil || len(series) < 2 || float64(series.Max(0, unit.Never)) != c.Runs[1].Values["in_system_max"] {
-			t.Errorf("%v: series of %d up to %d, %v", c.Params, len(series), series.Max(0, unit.Never), err)
+		series := set.Series[c.ID]
+		if len(series) < 2 || float64(series.Max(0, unit.Never)) < c.Runs[0].Values["in_system_max"] {
+			t.Errorf("%v: series of %d up to %d", c.Params, len(series), series.Max(0, unit.Never))
 		}
 	}
 	if p := run(t, read(t, text), path); p.Kept != 36 {
@@ -141,7 +127,7 @@ func TestWhatIsKeptIsReadBack(t *testing.T) {
 	if p := run(t, read(t, more), path); p.Done != 48 || p.Kept != 18 {
 		t.Errorf("with more values: %+v", p)
 	}
-	if all, _ := cells(t, path); len(all) != 12 || all[0].Params["utilisation"] == "0.7" {
+	if all := load(t, path).Cells; len(all) != 12 || all[0].Params["utilisation"] == "0.7" {
 		t.Errorf("%d cells, the first %v", len(all), all[0].Params)
 	}
 }
@@ -201,7 +187,7 @@ func TestFilesThatAreNoResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{text, other, filepath.Join(dir, "none")} {
-		if _, err := results.Open(path); err == nil {
+		if _, err := results.Load(t.Context(), path); err == nil {
 			t.Errorf("%s was opened", path)
 		}
 		if results.IsResults(path) {
@@ -222,7 +208,7 @@ func TestFilesThatAreNoResults(t *testing.T) {
 func TestTablesAndFigures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	run(t, read(t, text), path)
-	all, _ := cells(t, path)
+	all := load(t, path).Cells
 	tables, err := report.Tables(all, report.DefaultMetrics, "")
 	if err != nil || len(tables) != 6 {
 		t.Fatalf("%d tables, %v", len(tables), err)
@@ -306,7 +292,7 @@ func labelsAreLevel(t *testing.T, path string, labels ...string) {
 func TestChosenFigures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	run(t, read(t, text), path)
-	all, _ := cells(t, path)
+	all := load(t, path).Cells
 	draw := func(of report.Choice) map[string][][]string {
 		t.Helper()
 		files, err := report.Chosen("mine", all, of, filepath.Join(t.TempDir(), "new"))
@@ -458,16 +444,16 @@ func TestTheEndOfASearchIsKept(t *testing.T) {
 	if p := run(t, x, path); p.Kept == 0 || p.Kept != p.Done {
 		t.Errorf("again: %+v", p)
 	}
-	all, db := cells(t, path)
-	for _, c := range all {
+	set := load(t, path)
+	for _, c := range set.Cells {
 		if place := c.Params["policy"] == "cpp"; place != (c.ID <= 5) || c.ID > 10 { // 5 values each
 			t.Errorf("cell %d is %v: its number depends on when the search came to it", c.ID, c.Params)
 		}
 	}
-	found, err := db.Searches(context.Background())
-	if err != nil || len(found) != 2 || found[0].Value == nil || found[0].Params["policy"] != "cpp" ||
+	found := set.Searches
+	if len(found) != 2 || found[0].Value == nil || found[0].Params["policy"] != "cpp" ||
 		found[0].Parameter != "utilisation" {
-		t.Errorf("searches %+v, %v", found, err)
+		t.Errorf("searches %+v", found)
 	}
 }
 
@@ -475,7 +461,7 @@ func TestRunsThatWereAllCutOffHaveATable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	run(t, read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {events: 10}\nrepetitions: 2\nfactors: {policy: [hr, "+
 		"cpp]}\n"), path)
-	all, _ := cells(t, path)
+	all := load(t, path).Cells
 	tables, err := report.Tables(all, nil, "")
 	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || tables[0].Rows[0].Diverged != 2 ||
 		tables[0].Rows[0].Values["slowdown_mean"].String() != "-" {
@@ -491,7 +477,7 @@ func TestIntervalsAreInTheFile(t *testing.T) {
 	x := read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {in_system: 30}\nrepetitions: 3\nfactors: {policy: hr, "+
 		"utilisation: [0.8, 9]}\n")
 	run(t, x, path)
-	all, _ := cells(t, path)
+	all := load(t, path).Cells
 	raw, err := sql.Open("sqlite3", path)
 	if err != nil {
 		t.Fatal(err)

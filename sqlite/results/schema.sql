@@ -109,11 +109,3 @@ CREATE TABLE builds (
 CREATE TABLE asked (
   repetitions INTEGER NOT NULL
 ) STRICT;
-
--- Runs by earlier builds were taken over from the short form of results after a later build had repeated a sample of them, with the same digits.
-CREATE TABLE checks (
-  earlier TEXT NOT NULL,         -- builds, separated by commas
-  version TEXT NOT NULL,         -- the build that repeated the sample
-  runs    INTEGER NOT NULL,      -- in the sample
-  PRIMARY KEY (earlier, version)
-) STRICT, WITHOUT ROWID;

@@ -1,18 +1,13 @@
 package results
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"math"
+	"io/fs"
 	"os"
-	"slices"
-	"strconv"
 	"time"
 
 	"gantry/executor/experiment"
@@ -23,254 +18,223 @@ import (
 // Set is the results of an experiment, in memory: of a file of results, or of its short form.
 type Set struct {
 	Name, Title, Source string
+	Version             string // of the gantry that wrote last
 	Quick               bool
 	Repetitions         int           // that the experiment asks for, of each cell; 0: unknown
 	Settings            string        // JSON: settings that all runs share, the limits among them; "": unknown
 	Builds              []string      // the builds that simulated the runs, by first use
-	Checks              []Check       // of runs by earlier builds
+	Checks              []Check       // of runs by earlier builds; a file of results has none
 	From, To            string        // when the first and the last run ended, UTC; "": unknown
 	Took                time.Duration // sum of the wall time of the runs
 	Cells               []*Cell       // the wanted ones, in the order of the experiment
 	Dots                map[int64][]Point
 	Series              map[int64]metrics.Steps // workflows in the system in the first repetition, where it was kept
-	Searches            []Search
+	Searches            []Search                // that have ended
 }
 
-// shortForm marks the first line of the short form.
-const shortForm = "gantry-results-1"
-
-// maxShort bounds the short form, bytes.
-const maxShort = 1 << 30
-
-// head is the first line of the short form, line a cell. Metrics have a value for each repetition, null if it has none.
-type head struct {
-	Format      string          `json:"format"`
-	Experiment  string          `json:"experiment"`
-	Title       string          `json:"title"`
-	Source      string          `json:"source"`
-	Quick       bool            `json:"quick,omitempty"`
-	Repetitions int             `json:"repetitions"`
-	Settings    json.RawMessage `json:"settings,omitempty"`
-	Builds      []string        `json:"builds"`
-	Checks      []Check         `json:"checks,omitempty"`
-	From        string          `json:"from"`
-	To          string          `json:"to"`
-	TookSeconds float64         `json:"took_seconds"`
-	Searches    []Search        `json:"searches,omitempty"`
+// Cell is a combination of parameters with its runs.
+type Cell struct {
+	ID     int64
+	Params map[string]string
+	Inputs string // digest of the files it is made from; "": unknown
+	Runs   []Run  // by repetition
 }
 
-type line struct {
-	Params      map[string]string    `json:"params"`
-	Inputs      string               `json:"inputs,omitempty"` // digest of the files
-	Repetitions []int                `json:"repetitions"`
-	States      []experiment.State   `json:"states"`
-	Built       []int                `json:"built,omitempty"` // index of the build of each repetition; none: the first
-	Metrics     map[string][]*number `json:"metrics"`
-	Dots        [][3]number          `json:"dots,omitempty"` // tasks, slowdown, parallelism
+// Run is one repetition.
+type Run struct {
+	Repetition int
+	State      experiment.State
+	Message    string
+	Build      string // that simulated it; "": unknown
+	Values     map[string]float64
 }
 
-// number has seven digits, which is more than an interval lets one trust.
-type number float64
+// Point is the size of a workflow, in tasks, its slowdown, and its parallelism: its work over the length of its
+// critical path.
+type Point struct{ Tasks, Slowdown, Parallelism float64 }
 
-// MarshalJSON implements json.Marshaler.
-func (n number) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(n), 'g', 7, 64), nil
+// Search is the outcome of a search for the largest value of a parameter at which the system is stable.
+type Search struct {
+	Params    map[string]string `json:"params"`
+	Parameter string            `json:"parameter"`
+	Value     *string           `json:"value"` // nil: it is stable at none
+}
+
+// Check says that a build repeated a sample of the runs of earlier builds, and that these came out the same digit for
+// digit.
+type Check struct {
+	Earlier []string `json:"earlier"`
+	Build   string   `json:"build"`
+	Runs    int      `json:"runs"`
+}
+
+// Sample returns a metric of all runs that were not cut off and have it.
+func (c *Cell) Sample(metric string) []float64 {
+	var out []float64
+	for i := range c.Runs {
+		if v, ok := c.Runs[i].Values[metric]; ok && c.Runs[i].State == experiment.Done {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Count returns how many runs ended so.
+func (c *Cell) Count(s experiment.State) int {
+	n := 0
+	for i := range c.Runs {
+		if c.Runs[i].State == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Verdicts returns the verdicts of a test of stability on the runs, those that diverged included.
+func (c *Cell) Verdicts(test string) []bool {
+	var out []bool
+	for i := range c.Runs {
+		if v, ok := c.Runs[i].Values[test]; ok {
+			out = append(out, v == 1)
+		}
+	}
+	return out
 }
 
 // Load reads the results of an experiment: a file of gantry experiment, also while it is written, or its short form.
 func Load(ctx context.Context, path string) (*Set, error) {
-	if f, err := os.Open(path); err == nil {
-		defer f.Close()
-		first := make([]byte, 1)
-		if n, _ := f.Read(first); n == 1 && first[0] == '{' {
-			if _, err := f.Seek(0, io.SeekStart); err != nil {
-				return nil, fmt.Errorf("results %s: %w", path, err)
-			}
-			s, err := readShort(f)
-			if err != nil {
-				return nil, fmt.Errorf("results %s: %w", path, err)
-			}
-			return s, nil
-		}
-	}
-	db, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	s, err := db.set(ctx)
+	s, err := load(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("results %s: %w", path, err)
 	}
 	return s, nil
 }
 
-func (db *DB) set(ctx context.Context) (*Set, error) {
-	s := &Set{Dots: map[int64][]Point{}}
-	about, err := db.About(ctx)
+func load(ctx context.Context, path string) (*Set, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no such file: gantry experiment makes one")
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	first := make([]byte, 1)
+	if n, _ := f.ReadAt(first, 0); n == 1 && first[0] == '{' {
+		return readShort(f)
+	}
+	d, err := open(path, toRead)
 	if err != nil {
 		return nil, err
 	}
-	s.Name, s.Title, s.Source = about.Name, about.Title, about.Source
+	defer d.Close()
+	if err := known(d); err != nil {
+		return nil, err
+	}
+	return read(ctx, readerOf(d))
+}
+
+// read reads a file of results.
+func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
+	s := &Set{Dots: map[int64][]Point{}, Series: map[int64]metrics.Steps{}}
 	var settings struct{ Quick bool }
-	if err := json.Unmarshal(about.Settings.(json.RawMessage), &settings); err != nil {
-		return nil, err
-	}
-	s.Quick, s.Settings = settings.Quick, string(about.Settings.(json.RawMessage))
-	var took sql.NullInt64
-	if err := db.sql.QueryRowContext(ctx, `SELECT sum(r.took_ns) FROM runs r JOIN cells c ON c.cell = r.cell
-		WHERE c.wanted`).Scan(&took); err != nil {
-		return nil, wrap("read", err)
-	}
-	s.Took = time.Duration(took.Int64)
-	if s.Cells, err = db.Cells(ctx); err != nil {
-		return nil, err
-	}
-	if err := db.built(ctx, s); err != nil {
-		return nil, err
-	}
-	s.Series = map[int64]metrics.Steps{}
-	for _, c := range s.Cells {
-		points, err := db.Slowdowns(ctx, c.ID)
-		if err == nil {
-			s.Series[c.ID], err = db.Series(ctx, c.ID, 0)
-		}
-		if err != nil {
+	cells := map[int64]*Cell{}
+	for _, part := range []func() error{
+		func() error {
+			about, err := sqlite.RowOf[struct {
+				Name, Title, Source, Version, Settings string
+				Took                                   time.Duration
+				Repetitions                            int
+			}](ctx, db, `SELECT name, title, source, version, settings, (SELECT coalesce(sum(r.took_ns), 0) FROM runs r
+				JOIN cells c ON c.cell = r.cell WHERE c.wanted), coalesce((SELECT repetitions FROM asked), 0)
+				FROM experiment`)
+			s.Name, s.Title, s.Source, s.Version = about.Name, about.Title, about.Source, about.Version
+			s.Settings, s.Took, s.Repetitions = about.Settings, about.Took, about.Repetitions
+			return errors.Join(err, json.Unmarshal([]byte(cmp.Or(about.Settings, "{}")), &settings))
+		},
+		func() error {
+			return sqlite.EachRow(ctx, db, func(b *struct{ Version, From, To string }) error {
+				s.Builds, s.From, s.To = append(s.Builds, b.Version), cmp.Or(s.From, b.From), max(s.To, b.To)
+				return nil
+			}, `SELECT b.version, min(b.ended_wall), max(b.ended_wall) FROM builds b JOIN cells c ON c.cell = b.cell
+				WHERE c.wanted GROUP BY 1 ORDER BY 2`)
+		},
+		func() error {
+			return sqlite.EachRow(ctx, db, func(r *struct {
+				ID     int64
+				Params sqlite.JSON[map[string]string]
+				Inputs string
+			}) error {
+				cells[r.ID] = &Cell{ID: r.ID, Params: r.Params.V, Inputs: r.Inputs}
+				s.Cells = append(s.Cells, cells[r.ID])
+				return nil
+			}, "SELECT cell, params, coalesce(key ->> '$.inputs', '') FROM cells WHERE wanted ORDER BY cell")
+		},
+		func() error { return runs(ctx, db, cells) },
+		func() error {
+			return sqlite.EachRow(ctx, db, func(r *struct {
+				Cell int64
+				Point
+			}) error {
+				s.Dots[r.Cell] = append(s.Dots[r.Cell], r.Point)
+				return nil
+			}, `SELECT cell, tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns, 1.0 * work_ns / critical_path_ns
+				FROM workflows WHERE critical_path_ns > 0 ORDER BY cell, repetition, workflow`)
+		},
+		func() error {
+			return sqlite.EachRow(ctx, db, func(r *struct {
+				Cell int64
+				metrics.Step
+			}) error {
+				s.Series[r.Cell] = append(s.Series[r.Cell], r.Step)
+				return nil
+			}, "SELECT cell, at_ns, in_system FROM series WHERE repetition = 0 ORDER BY cell, at_ns")
+		},
+		func() error {
+			return sqlite.EachRow(ctx, db, func(r *struct {
+				Params    sqlite.JSON[map[string]string]
+				Parameter string
+				Value     *string
+			}) error {
+				s.Searches = append(s.Searches, Search{r.Params.V, r.Parameter, r.Value})
+				return nil
+			}, "SELECT params, parameter, value FROM searches ORDER BY params")
+		},
+	} {
+		if err := part(); err != nil {
 			return nil, err
 		}
-		if len(points) > 0 {
-			s.Dots[c.ID] = points
-		}
 	}
-	s.Searches, err = db.Searches(ctx)
-	return s, err
-}
-
-// built reads which builds simulated the runs, and when.
-func (db *DB) built(ctx context.Context, s *Set) (err error) {
-	if s.Checks, err = db.checks(ctx); err != nil {
-		return err
-	}
-	builds, err := sqlite.RowsOf[struct{ Version, From, To string }](ctx, db, `SELECT b.version, min(b.ended_wall),
-		max(b.ended_wall) FROM builds b JOIN cells c ON c.cell = b.cell WHERE c.wanted GROUP BY 1 ORDER BY 2`)
-	for _, b := range builds {
-		s.Builds, s.From, s.To = append(s.Builds, b.Version), cmp.Or(s.From, b.From), max(s.To, b.To)
-	}
-	if err != nil {
-		return err
-	}
-	asked, err := sqlite.RowsOf[int](ctx, db, "SELECT repetitions FROM asked")
-	s.Repetitions = append(asked, 0)[0]
-	return err
-}
-
-// WriteShort writes the short form of results: JSON Lines with all runs, and of them the metrics that keep asks for;
-// of workflows at most dots for each combination.
-func (s *Set) WriteShort(w io.Writer, keep func(metric string) bool, dots int) error {
-	e := json.NewEncoder(w)
-	if err := e.Encode(head{shortForm, s.Name, s.Title, s.Source, s.Quick, s.Repetitions,
-		json.RawMessage(s.Settings), s.Builds, s.Checks, s.From, s.To,
-		math.Round(s.Took.Seconds()), s.Searches}); err != nil {
-		return err
-	}
-	for _, c := range s.Cells {
-		l := line{Params: c.Params, Inputs: c.Inputs, Repetitions: []int{}, States: []experiment.State{},
-			Metrics: map[string][]*number{}}
-		for i := range c.Runs {
-			l.Repetitions = append(l.Repetitions, c.Runs[i].Repetition)
-			l.States = append(l.States, c.Runs[i].State)
-			if len(s.Builds) > 1 {
-				l.Built = append(l.Built, max(0, slices.Index(s.Builds, c.Runs[i].Build)))
-			}
-			for name, v := range c.Runs[i].Values {
-				if !keep(name) {
-					continue
-				}
-				if l.Metrics[name] == nil {
-					l.Metrics[name] = make([]*number, len(c.Runs))
-				}
-				n := number(v)
-				l.Metrics[name][i] = &n
-			}
-		}
-		points := s.Dots[c.ID]
-		step := max(1, (len(points)+dots-1)/max(1, dots))
-		for i := 0; i < len(points); i += step {
-			l.Dots = append(l.Dots, [3]number{number(points[i].Tasks), number(points[i].Slowdown),
-				number(points[i].Parallelism)})
-		}
-		if err := e.Encode(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func readShort(r io.Reader) (*Set, error) {
-	in := bufio.NewScanner(io.LimitReader(r, maxShort))
-	in.Buffer(make([]byte, 1<<16), maxShort)
-	var h head
-	s := &Set{Dots: map[int64][]Point{}}
-	for n := 1; in.Scan(); n++ {
-		text := in.Bytes()
-		fail := func(err error) (*Set, error) { return nil, fmt.Errorf("line %d: %w", n, err) }
-		if n == 1 {
-			if err := json.Unmarshal(text, &h); err != nil {
-				return fail(err)
-			}
-			if h.Format != shortForm {
-				return fail(fmt.Errorf("its format is %q, but has to be %q", h.Format, shortForm))
-			}
-			s.Name, s.Title, s.Source, s.Quick, s.Repetitions = h.Experiment, h.Title, h.Source, h.Quick, h.Repetitions
-			s.Builds, s.From, s.To, s.Searches = h.Builds, h.From, h.To, h.Searches
-			s.Settings, s.Checks = string(h.Settings), h.Checks
-			s.Took = time.Duration(h.TookSeconds * float64(time.Second))
-			continue
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		var l line
-		if err := json.Unmarshal(text, &l); err != nil {
-			return fail(err)
-		}
-		if len(l.States) != len(l.Repetitions) {
-			return fail(fmt.Errorf("%d states of %d repetitions", len(l.States), len(l.Repetitions)))
-		}
-		if len(l.Built) > 0 && len(l.Built) != len(l.Repetitions) || len(h.Builds) == 0 && len(l.Repetitions) > 0 {
-			return fail(fmt.Errorf("%d builds of %d repetitions", len(l.Built), len(l.Repetitions)))
-		}
-		c := &Cell{ID: int64(n), Params: l.Params, Inputs: l.Inputs}
-		for i, rep := range l.Repetitions {
-			run := Run{Repetition: rep, State: l.States[i], Build: h.Builds[0], Values: map[string]float64{}}
-			if len(l.Built) > 0 {
-				if l.Built[i] < 0 || l.Built[i] >= len(h.Builds) {
-					return fail(fmt.Errorf("build %d of %d", l.Built[i], len(h.Builds)))
-				}
-				run.Build = h.Builds[l.Built[i]]
-			}
-			for name, values := range l.Metrics {
-				if len(values) != len(l.Repetitions) {
-					return fail(fmt.Errorf("metric %s has %d values of %d repetitions", name, len(values),
-						len(l.Repetitions)))
-				}
-				if values[i] != nil {
-					run.Values[name] = float64(*values[i])
-				}
-			}
-			c.Runs = append(c.Runs, run)
-		}
-		slices.SortFunc(c.Runs, func(a, b Run) int { return a.Repetition - b.Repetition })
-		for _, d := range l.Dots {
-			s.Dots[c.ID] = append(s.Dots[c.ID], Point{float64(d[0]), float64(d[1]), float64(d[2])})
-		}
-		s.Cells = append(s.Cells, c)
-	}
-	if err := in.Err(); err != nil {
-		return nil, err
-	}
-	if h.Format == "" {
-		return nil, fmt.Errorf("it is empty")
-	}
+	s.Quick = settings.Quick
 	return s, nil
+}
+
+// runs reads the runs of cells.
+func runs(ctx context.Context, db sqlite.Asked, cells map[int64]*Cell) error {
+	if err := sqlite.EachRow(ctx, db, func(r *struct {
+		Cell int64
+		Run
+	}) error {
+		if c := cells[r.Cell]; c != nil {
+			r.Values = map[string]float64{}
+			c.Runs = append(c.Runs, r.Run)
+		}
+		return nil
+	}, "SELECT r.cell, r.repetition, state, message, coalesce(version, '') FROM runs r LEFT JOIN builds b "+
+		"ON b.cell = r.cell AND b.repetition = r.repetition ORDER BY r.cell, r.repetition"); err != nil {
+		return err
+	}
+	return sqlite.EachRow(ctx, db, func(v *struct {
+		Cell       int64
+		Repetition int
+		metrics.Value
+	}) error {
+		if c := cells[v.Cell]; c != nil {
+			for i := range c.Runs {
+				if c.Runs[i].Repetition == v.Repetition {
+					c.Runs[i].Values[v.Name] = v.Value.Value
+				}
+			}
+		}
+		return nil
+	}, "SELECT cell, repetition, metric, value FROM metrics WHERE value IS NOT NULL")
 }
