@@ -177,7 +177,7 @@ func listImages(c *cli.Context) error {
 		e := &list[i]
 		state := "whole"
 		if !e.Whole {
-			state = "being unpacked, or cut off"
+			state = "damaged"
 		}
 		t.Row(strings.Join(session.ShownNames(e), " "), e.ID[7:19], e.Platform, term.Size(&e.Bytes),
 			strconv.Itoa(len(e.Runs)),

@@ -96,11 +96,11 @@ func OpenStore() (*image.Store, error) {
 }
 
 // keep notes that a run of the log needs the images of its store, also after this process was killed.
-func (i *images) keep(ctx context.Context, log *sqlite.Run, dir string) error {
+func (i *images) keep(log *sqlite.Run, dir string) error {
 	if i.store == nil || log == nil {
 		return nil
 	}
-	return i.store.Keep(ctx, dir)
+	return i.store.Keep(dir)
 }
 
 // FetchWanted makes images present for a submission to a server. It waits for these images, also for those that another
@@ -111,7 +111,7 @@ func (s *Session) FetchWanted(ctx context.Context, wanted map[string]bool) error
 		if len(mine) > 0 {
 			err := s.fetch(ctx, &s.Planning, s.Log, mine)
 			if err == nil {
-				err = s.keep(ctx, s.Log, s.Dir)
+				err = s.keep(s.Log, s.Dir)
 			}
 			s.release(mine)
 			if err != nil {

@@ -211,7 +211,7 @@ func (s *Session) openRuntime(ctx context.Context, o opening) (executor.Runtime,
 		return nil, exit.Inputf("run %s is on the %s runtime, which this gantry does not have", s.Name,
 			s.Set.Runtime)
 	}
-	if err := s.keep(ctx, s.Log, s.Dir); err != nil {
+	if err := s.keep(s.Log, s.Dir); err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
 	if row.Store && s.opts.Server != nil { // its images come while it runs

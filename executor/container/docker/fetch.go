@@ -172,7 +172,7 @@ func (x *fetcher) inspect(ctx context.Context, ref string) (fetch.Image, error) 
 		return fetch.Image{}, err
 	}
 	i := fetch.Image{ID: a.ID, Platform: a.Os + "/" + a.Architecture, Bytes: a.Size, Source: "local"}
-	if !x.runs(a.Os, a.Architecture) {
+	if !fetch.Runs(x.platform, a.Os, a.Architecture) {
 		return i, fetch.Unusable(ref, "it is for "+i.Platform+", this host is "+x.platform,
 			"docker pull --platform "+x.platform+" "+ref+", or name another image")
 	}
@@ -192,20 +192,6 @@ func digestOf(ref string, all []string) (digest string) {
 		}
 	}
 	return digest
-}
-
-// runs reports whether the host can run programs of a platform.
-func (x *fetcher) runs(system, arch string) bool {
-	if system+"/"+arch == x.platform || arch == "" {
-		return true
-	}
-	if system != "linux" {
-		return false
-	}
-	if arch == "386" && x.platform == "linux/amd64" || arch == "arm" && x.platform == "linux/arm64" {
-		return true
-	}
-	return fetch.Emulated(arch)
 }
 
 // pull fetches an image from its registry.

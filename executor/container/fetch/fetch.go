@@ -146,8 +146,22 @@ func (o *Options) OpenArchive(shown, path string) (*os.File, os.FileInfo, error)
 	return f, st, nil
 }
 
-// Emulated reports whether the kernel knows an emulator of a processor, named as images do.
-func Emulated(arch string) bool {
+// Runs reports whether a host, whose platform is such as linux/amd64, can run programs of an image for another one. An
+// image that names no processor is for all.
+func Runs(host, system, arch string) bool {
+	switch {
+	case system+"/"+arch == host, arch == "":
+		return true
+	case system != "linux":
+		return false
+	case arch == "386" && host == "linux/amd64", arch == "arm" && host == "linux/arm64":
+		return true
+	}
+	return emulated(arch)
+}
+
+// emulated reports whether the kernel knows an emulator of a processor, named as images do.
+func emulated(arch string) bool {
 	names := map[string]string{"arm64": "aarch64", "amd64": "x86_64", "386": "i386"}
 	if n := names[arch]; n != "" {
 		arch = n

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -316,11 +317,7 @@ func (s *Store) spooled(ctx context.Context, in io.Reader) (*os.File, error) {
 		return nil, err
 	}
 	defer z.Close()
-	dir, err := s.tmpDir()
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.CreateTemp(dir, "archive-")
+	f, err := os.CreateTemp(filepath.Join(s.dir, "tmp"), "archive-")
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +52,12 @@ const unpackers = 3
 // Nothing is left of an image that could not be unpacked.
 func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]*Image, error) {
 	f.Options = f.Started(DefaultPatience)
-	if !f.Look {
-		s.tidy() // it takes space
-	}
 	x := &fetcher{f, s, make(chan struct{}, unpackers)}
 	out, errs := make([]*Image, len(wanted)), make([]error, len(wanted))
+	end, err := x.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var work sync.WaitGroup
 	for i := range wanted {
 		work.Go(func() {
@@ -69,13 +71,38 @@ func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]*I
 		})
 	}
 	work.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	if err = ctx.Err(); err == nil {
+		err = errors.Join(errs...)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if end(out, err); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// begin has others remove nothing until this process has brought images, and then until a use of them is noted. End is
+// told how that went: nothing is left of an image that failed.
+func (x *fetcher) begin(ctx context.Context) (end func(got []*Image, err error), err error) {
+	if x.Look {
+		return func([]*Image, error) {}, nil
+	}
+	free, err := x.lock(ctx, changes, false)
+	if err != nil {
+		return nil, err
+	}
+	return func(got []*Image, err error) {
+		if err != nil {
+			free()
+			x.tidy()
+			return
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.holds = append(x.holds, free)
+		for _, i := range got {
+			x.fetched = append(x.fetched, i.ID)
+		}
+	}, nil
 }
 
 // fetch brings one image.
@@ -107,13 +134,9 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (*Image, err
 			return i, x.named(full, i, err)
 		}
 		away = err
-		if n, ok := x.name(full); ok {
-			if i, err := x.have(ctx, n.ID, n.Digest); i != nil || err != nil {
-				return i, err
-			}
-		}
-		if i, err := x.have(ctx, ref, ""); i != nil || err != nil {
-			return i, err
+		n, _ := x.name(full)
+		if i := cmp.Or(x.have(n.ID, n.Digest), x.have(ref, "")); i != nil {
+			return i, nil
 		}
 	}
 	where := "neither the Docker Engine nor the store of images has it"
@@ -148,23 +171,14 @@ func (x *fetcher) named(full string, i *Image, err error) error {
 	return nil
 }
 
-// have returns an image that the store has whole, and notes that the run needs it; nil if it does not.
-func (x *fetcher) have(ctx context.Context, id, digestName string) (*Image, error) {
-	if i, err := x.Image(id); err != nil {
-		return nil, nil
-	} else if x.Look {
-		i.Digest = digestName
-		return i, nil
-	}
-	if err := x.hold(ctx, x.self, digest.Digest(id), nil); err != nil {
-		return nil, err
-	}
+// have returns an image that the store has whole; nil if it does not.
+func (x *fetcher) have(id, digestName string) *Image {
 	i, err := x.Image(id)
-	if err != nil { // somebody has removed it before
-		return nil, nil
+	if err != nil {
+		return nil
 	}
 	i.Digest = digestName
-	return i, nil
+	return i
 }
 
 // errAway says that there is no Docker Engine to ask.
@@ -183,10 +197,8 @@ func (x *fetcher) fromEngine(ctx context.Context, shown, ref string) (*Image, er
 	}
 	// an engine with containerd's image store has other IDs than that of the configuration
 	known := "docker-engine:" + id
-	for _, have := range []string{id, x.idOf(known)} {
-		if i, err := x.have(ctx, have, digestName); i != nil || err != nil {
-			return i, err
-		}
+	if i := cmp.Or(x.have(id, digestName), x.have(x.idOf(known), digestName)); i != nil {
+		return i, nil
 	}
 	if x.Look {
 		return &Image{Image: fetch.Image{Source: "unpack"}}, nil
@@ -243,10 +255,8 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 	if unix.Fstat(int(f.Fd()), &sys) == nil { // touch sets none of these back
 		version += fmt.Sprintf(".%d.%d.%d", sys.Ctim.Nano(), sys.Dev, sys.Ino)
 	}
-	if x.Pull != fetch.PullAlways {
-		if i, err := x.have(ctx, x.idOf(version), ""); i != nil || err != nil {
-			return i, err
-		}
+	if i := x.have(x.idOf(version), ""); i != nil && x.Pull != fetch.PullAlways {
+		return i, nil
 	}
 	i, err := x.unpackArchive(ctx, shown, f)
 	if err == nil && !x.Look {
@@ -285,11 +295,15 @@ func (s *Store) Load(ctx context.Context, o fetch.Options, ref string, archive *
 		return fetch.NoImage(ref, err.Error(), "write it as NAME:TAG")
 	}
 	x := &fetcher{Fetch{Options: o.Started(DefaultPatience)}, s, make(chan struct{}, unpackers)}
+	end, err := x.begin(ctx)
+	if err != nil {
+		return err
+	}
 	i, err := x.unpackArchive(ctx, ref, archive)
 	if err == nil {
 		err = x.setName(name{reference.TagNameOnly(named).String(), i.ID, ""})
 	}
-	if err != nil {
+	if end([]*Image{i}, err); err != nil {
 		return x.explain(ref, err, "try again")
 	}
 	return nil
@@ -338,8 +352,8 @@ func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named)
 
 // same brings the image that ran before under the name.
 func (x *fetcher) same(ctx context.Context, w *fetch.Wanted, name string, archive bool) (*Image, error) {
-	if i, err := x.have(ctx, w.ID, w.Digest); i != nil || err != nil {
-		return i, err
+	if i := x.have(w.ID, w.Digest); i != nil {
+		return i, nil
 	}
 	const remedy = "start a new run with gantry run, or bring that image back with docker load"
 	gone := "the image that this run began with, " + w.ID + ", is no longer on this host"
@@ -381,7 +395,7 @@ func accept(src *source) (*v1.Image, error) {
 		return nil, damaged("its configuration names %d layers, and there are %d", len(c.RootFS.DiffIDs),
 			len(src.layers))
 	}
-	if !runs(c.Platform) {
+	if !fetch.Runs(platform(host()), c.OS, c.Architecture) {
 		return nil, fmt.Errorf("%w: %s, this one is %s", errPlatform, platform(c.Platform), platform(host()))
 	}
 	return c, nil
@@ -394,11 +408,18 @@ func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image
 		return nil, err
 	}
 	_, missing := x.Image(string(src.id))
-	if err := x.hold(ctx, x.self, src.id, src.config); err != nil {
+	tmp, err := x.scratch() // by which another knows if this process is killed on the way
+	if err != nil {
 		return nil, err
 	}
-	if err := x.unpackAll(ctx, shown, c.RootFS.DiffIDs, src.layers); err != nil {
-		return nil, errors.Join(err, x.abandon(src.id))
+	defer removeAll(tmp)
+	if err := x.unpackAll(ctx, shown, tmp, c.RootFS.DiffIDs, src.layers); err != nil {
+		return nil, err
+	}
+	if missing != nil {
+		if err := x.put(filepath.Join("images", src.id.Encoded()+".json"), src.config); err != nil {
+			return nil, err
+		}
 	}
 	i, err := x.Image(string(src.id))
 	if err != nil {
@@ -410,8 +431,8 @@ func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image
 	return i, nil
 }
 
-// unpackAll unpacks layers, some at once. The first error ends all.
-func (x *fetcher) unpackAll(ctx context.Context, shown string, ids []digest.Digest, layers []blob) error {
+// unpackAll unpacks layers below tmp, some at once. The first error ends all.
+func (x *fetcher) unpackAll(ctx context.Context, shown, tmp string, ids []digest.Digest, layers []blob) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var total, done atomic.Int64
@@ -438,28 +459,13 @@ func (x *fetcher) unpackAll(ctx context.Context, shown string, ids []digest.Dige
 				x.Progress(shown, done.Add(n-before), total.Load())
 				before = n
 			}
-			if err := x.ensureLayer(ctx, d, layers[k], told, waits); err != nil {
+			if err := x.ensureLayer(ctx, tmp, d, layers[k], told, waits); err != nil {
 				cancel(err)
 			}
 		})
 	}
 	work.Wait()
 	return context.Cause(ctx)
-}
-
-// runs reports whether this host can run programs of a platform.
-func runs(p v1.Platform) bool {
-	h := host()
-	arch := p.Architecture
-	switch {
-	case arch == "" && p.OS == "":
-		return true
-	case p.OS != h.OS:
-		return false
-	case arch == h.Architecture, arch == "386" && h.Architecture == "amd64", arch == "arm" && h.Architecture == "arm64":
-		return true
-	}
-	return fetch.Emulated(arch)
 }
 
 // explain returns the reason why an image that was found cannot be unpacked, and the remedy.

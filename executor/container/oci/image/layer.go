@@ -83,8 +83,9 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ensureLayer unpacks a layer, if the store does not have it, and if nobody else is about it.
-func (s *Store) ensureLayer(ctx context.Context, d digest.Digest, b blob, told func(int64), waits func()) error {
+// ensureLayer unpacks a layer below tmp, if the store does not have it, and if nobody else is about it.
+func (s *Store) ensureLayer(ctx context.Context, tmp string, d digest.Digest, b blob, told func(int64),
+	waits func()) error {
 	if _, ok := s.layerBytes(d); ok {
 		return b.check(ctx, d, told)
 	}
@@ -100,14 +101,7 @@ func (s *Store) ensureLayer(ctx context.Context, d digest.Digest, b blob, told f
 	if _, ok := s.layerBytes(d); ok {
 		return b.check(ctx, d, told)
 	}
-	tmp, err := s.scratch()
-	if err == nil {
-		err = s.unpackLayer(ctx, tmp, d, b, told)
-		if left := removeAll(tmp); err == nil {
-			err = left
-		}
-	}
-	if err != nil {
+	if err := s.unpackLayer(ctx, filepath.Join(tmp, d.Encoded()), d, b, told); err != nil {
 		return fmt.Errorf("layer %s: %w", d, err)
 	}
 	return nil
@@ -169,13 +163,13 @@ func (b *blob) read(ctx context.Context, d digest.Digest, most int64, over error
 	return nil
 }
 
-// unpackLayer unpacks a layer below tmp, verifies it, and gives it its place.
+// unpackLayer unpacks a layer at tmp, verifies it, and gives it its place.
 func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b blob, told func(int64)) error {
 	sp, most, err := newSpace(s.dir)
 	if err != nil {
 		return err
 	}
-	fs := filepath.Join(tmp, "layer", "fs")
+	fs := filepath.Join(tmp, "fs")
 	if err := os.MkdirAll(fs, 0o700); err != nil {
 		return err
 	}
@@ -192,10 +186,10 @@ func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b 
 		return err
 	}
 	size := []byte(strconv.FormatInt(bytes, 10))
-	if err := os.WriteFile(filepath.Join(tmp, "layer", "bytes"), size, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tmp, "bytes"), size, 0o600); err != nil {
 		return err
 	}
-	return s.publish(filepath.Join(tmp, "layer"), d)
+	return s.publish(tmp, d)
 }
 
 // publish gives a layer its place, once it is on disk whole.

@@ -49,7 +49,7 @@ func DefaultDir() (string, error) {
 
 // Store keeps images below a directory that only its user can enter:
 //
-//	images/HEX.json   the configuration of an image, by its digest
+//	images/HEX.json   the configuration of an image, by its digest; all of its layers are there
 //	layers/HEX/fs     a layer, by the digest of its uncompressed archive; layers/HEX/bytes is the size of its files
 //	l/HEX             a link to fs with a short name
 //	names/HEX.json    the image that a reference stood for
@@ -57,51 +57,48 @@ func DefaultDir() (string, error) {
 //	tmp/              files that are being unpacked
 //	lock              see Store.lock
 //
-// Several processes may use a store at once.
+// Several processes may use a store at once. One that brings images shares the lock of changes until the uses of its
+// run are noted. A process that has the lock alone may remove all of tmp, and all that no image or no run needs.
 type Store struct {
-	dir  string
-	self string // the name of this process in uses
+	dir string
 
-	mu    sync.Mutex
-	tmp   string // of this process, below tmp; made when needed
-	holds []func()
-	wants map[digest.Digest]int // how often this process holds an image
+	mu      sync.Mutex
+	fetched []string // IDs of images that no use notes yet
+	holds   []func() // the lock that keeps them
 }
-
-// process begins the names of processes in uses.
-const process = "process "
 
 // Open opens the store in a directory, and makes it. Remains of killed processes are removed. The caller closes the
 // store when its run no longer needs the images.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir, self: fmt.Sprintf(process+"%d-%d", os.Getpid(), time.Now().UnixNano()),
-		wants: map[digest.Digest]int{}}
+	s := &Store{dir: dir}
 	for _, sub := range []string{"images", "layers", "l", "names", "uses", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("%w: store of images: %w (set %s to another directory)", fetch.ErrUnusable, err,
 				DirEnv)
 		}
 	}
-	s.tidy()
+	if left, _ := s.entries("tmp"); len(left) > 0 {
+		s.tidy()
+	}
 	return s, nil
 }
 
 // Dir is the directory of the store.
 func (s *Store) Dir() string { return s.dir }
 
-// Close gives up the images that the store holds for this process, and removes remains of killed processes.
+// Close lets others remove the images that no use notes.
 func (s *Store) Close() {
-	s.tidy()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	os.Remove(filepath.Join(s.dir, s.useFile(s.self)))
-	if s.tmp != "" {
-		_ = removeAll(s.tmp)
+	s.release()
+}
+
+// release lets others remove the images that no use notes. s.mu is held.
+func (s *Store) release() {
+	for _, free := range s.holds {
+		free()
 	}
-	for _, give := range s.holds {
-		give()
-	}
-	s.holds, s.tmp = nil, ""
+	s.fetched, s.holds = nil, nil
 }
 
 // again is the time between two attempts to take a lock that another process holds.
@@ -148,104 +145,28 @@ func lockOf(name string, exclusive bool) unix.Flock_t {
 	return l
 }
 
-// changes is the name of the lock for registering uses and removing images.
+// changes is the name of the lock of all that is brought and removed.
 const changes = "changes"
 
-// tmpDir is the directory in which this process unpacks.
-func (s *Store) tmpDir() (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tmp != "" {
-		return s.tmp, nil
-	}
-	// the lock comes before the directory: nobody takes it for one that was left
-	name := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
-	free, err := s.tryLock("tmp/"+name, true)
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(s.dir, "tmp", name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		free()
-		return "", err
-	}
-	s.tmp, s.holds = dir, append(s.holds, free)
-	return s.tmp, nil
-}
+// patience is how long a removal waits for others that bring images.
+const patience = 10 * time.Second
 
-// tidyPatience is how long tidy waits for others that change the store. It is not needed for anything but space.
-const tidyPatience = 10 * time.Second
-
-// tidy removes remains of processes that were killed while they unpacked: layers of no image, images without all of
-// their layers, and notes of uses by these processes. Files that others work on stay.
+// tidy removes layers of no image: processes left them that were killed, or that failed, while they unpacked. It does
+// nothing while others bring images.
 func (s *Store) tidy() {
-	files, _ := s.entries("uses")
-	dirs, _ := s.entries("tmp")
-	killed := slices.ContainsFunc(files, func(f string) bool { return processUses(f) && s.free("uses/"+f) })
-	dirs = slices.DeleteFunc(dirs, func(d string) bool { return !s.free("tmp/" + d) })
-	if !killed && len(dirs) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), tidyPatience)
-	defer cancel()
-	free, err := s.lock(ctx, changes, true)
-	if err != nil {
-		return
-	}
-	err = s.removeLeft()
-	free()
-	for _, d := range dirs { // last: another tidies if this process is killed here
-		if err == nil && s.free("tmp/"+d) {
-			_ = removeAll(filepath.Join(s.dir, "tmp", d))
-		}
+	if free, err := s.tryLock(changes, true); err == nil {
+		defer free()
+		_, _ = s.sweep()
 	}
 }
 
-// free reports whether no process holds a lock.
-func (s *Store) free(name string) bool {
-	f, err := os.Open(filepath.Join(s.dir, "lock"))
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	defer f.Close()
-	l := lockOf(name, true)
-	return unix.FcntlFlock(f.Fd(), getLock, &l) == nil && l.Type == unix.F_UNLCK
-}
-
-// removeLeft removes images that are not whole and that no process works on, layers of no image, and notes of uses by
-// killed processes. The caller holds the lock of changes.
-func (s *Store) removeLeft() error {
-	uses, err := s.uses()
-	if err != nil {
-		return err
-	}
-	images, err := s.entries("images")
-	for _, file := range images {
-		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
-		if _, e := s.Image(string(id)); e != nil && !slices.ContainsFunc(uses, func(u use) bool {
-			return u.live && slices.Contains(u.Images, string(id))
-		}) {
-			err = errors.Join(err, os.Remove(s.configFile(id)))
-		}
-	}
-	if err == nil {
-		_, err = s.sweep()
-	}
-	for _, u := range uses { // last, see tidy
-		if err == nil && !u.live && strings.HasPrefix(u.Dir, process) {
-			err = os.Remove(u.path)
-		}
-	}
-	return err
-}
-
-// scratch returns a new directory to unpack into.
+// scratch returns a new directory to unpack into. The caller has a share in the lock of changes.
 func (s *Store) scratch() (string, error) {
-	dir, err := s.tmpDir()
+	dir, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), "")
 	if err != nil {
-		return "", err
+		err = fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
-	return os.MkdirTemp(dir, "")
+	return dir, err
 }
 
 // removeAll removes a tree, and makes directories in it writable first if it must.
@@ -265,11 +186,7 @@ func removeAll(dir string) error {
 
 // put writes a small file whole or not at all.
 func (s *Store) put(name string, content []byte) error {
-	dir, err := s.tmpDir()
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, "file-")
+	f, err := os.CreateTemp(filepath.Join(s.dir, "tmp"), "file-")
 	if err != nil {
 		return err
 	}
@@ -356,139 +273,30 @@ func (s *Store) layerBytes(d digest.Digest) (bytes int64, ok bool) {
 
 // use is the images that a run needs.
 type use struct {
-	Dir    string // the run directory, or Store.self
+	Dir    string // the run directory
 	Images []string
-
-	path string
-	live bool // the process that noted it is there
 }
 
-// useFile is the file with the images that a run, or this process, uses.
-func (s *Store) useFile(dir string) string {
-	if dir == s.self {
-		return filepath.Join("uses", strings.ReplaceAll(dir, " ", "-")+".json")
-	}
-	return filepath.Join("uses", key(dir))
-}
-
-// processUses reports whether a name is one that useFile gives to the file of a process.
-func processUses(file string) bool { return strings.HasPrefix(file, strings.TrimSpace(process)) }
-
-// uses returns the uses of runs and processes.
-func (s *Store) uses() (all []use, err error) {
-	files, err := s.entries("uses")
-	for _, file := range files {
-		u := use{path: filepath.Join(s.dir, "uses", file)}
-		if text, err := os.ReadFile(u.path); err == nil && json.Unmarshal(text, &u) == nil {
-			u.live = !s.free("uses/" + file)
-			all = append(all, u)
-		}
-	}
-	return all, err
-}
-
-// Keep notes that the run in a directory needs the images that this store has fetched. Nobody removes them as long as
-// the store is open, or the run is not over.
-func (s *Store) Keep(ctx context.Context, dir string) error {
-	text, err := os.ReadFile(filepath.Join(s.dir, s.useFile(s.self)))
-	if errors.Is(err, fs.ErrNotExist) {
+// Keep notes that the run in a directory needs the images that this store has fetched. Nobody removes them before the
+// run is over.
+func (s *Store) Keep(dir string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.fetched) == 0 {
 		return nil
 	}
-	var mine use
-	if err == nil {
-		err = json.Unmarshal(text, &mine)
-	}
-	for _, id := range mine.Images {
-		if err == nil {
-			err = s.hold(ctx, dir, digest.Digest(id), nil)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
-	}
-	return nil
-}
-
-// hold notes that a run, or this process, needs an image, before it is unpacked, and its configuration.
-func (s *Store) hold(ctx context.Context, dir string, id digest.Digest, config []byte) error {
-	free, err := s.lock(ctx, changes, true)
-	if err != nil {
-		return err
-	}
-	defer free()
-	file := s.useFile(dir)
-	mine, err := s.lock(ctx, file, false)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.holds = append(s.holds, mine)
-	if dir == s.self {
-		s.wants[id]++
-	}
-	s.mu.Unlock()
-	u := use{Dir: dir}
+	file, u := filepath.Join("uses", key(dir)), use{Dir: dir}
 	if text, err := os.ReadFile(filepath.Join(s.dir, file)); err == nil {
 		_ = json.Unmarshal(text, &u)
 	}
-	if !slices.Contains(u.Images, string(id)) {
-		u.Images = append(u.Images, string(id))
-		text, _ := json.Marshal(u)
-		if err := s.put(file, text); err != nil {
-			return err
-		}
+	u.Images = append(u.Images, s.fetched...)
+	slices.Sort(u.Images)
+	u.Images = slices.Compact(u.Images)
+	text, _ := json.Marshal(u)
+	if err := s.put(file, text); err != nil {
+		return fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
 	}
-	if _, err := s.config(id); err == nil || config == nil {
-		return nil
-	}
-	return s.put(filepath.Join("images", id.Encoded()+".json"), config)
-}
-
-// abandon takes back hold's note of an image that could not be unpacked, and its unpacked layers. They stay if this
-// process has the same image from elsewhere, or is about to.
-func (s *Store) abandon(id digest.Digest) error {
-	free, err := s.lock(context.Background(), changes, true)
-	if err != nil {
-		return err
-	}
-	defer free()
-	s.mu.Lock()
-	s.wants[id]--
-	left := s.wants[id]
-	s.mu.Unlock()
-	if left > 0 {
-		return nil
-	}
-	uses, err := s.uses()
-	if err != nil {
-		return err
-	}
-	_, missing := s.Image(string(id))
-	others := false
-	for _, u := range uses {
-		if slices.Contains(u.Images, string(id)) && u.Dir != s.self {
-			others = others || u.live || missing == nil // a half image serves no run that may continue
-		}
-	}
-	if !others {
-		if err := os.Remove(s.configFile(id)); err != nil {
-			return err
-		}
-		if _, err := s.sweep(); err != nil {
-			return err
-		}
-	}
-	for _, u := range uses { // last: another tidies if this process is killed before
-		at := slices.Index(u.Images, string(id))
-		if u.Dir != s.self || at < 0 {
-			continue
-		}
-		if u.Images = slices.Delete(u.Images, at, at+1); len(u.Images) == 0 {
-			return os.Remove(u.path)
-		}
-		text, _ := json.Marshal(u)
-		return s.put(s.useFile(s.self), text)
-	}
+	s.release()
 	return nil
 }
 
@@ -579,17 +387,25 @@ func (s *Store) texts(sub string) (texts [][]byte) {
 	return texts
 }
 
-// Remove removes the images that no run needs: none that works on now, and none in whose directory needed reports
-// that it is not over. It returns them, and the bytes of layers that nothing else needs.
+// Remove removes the images that no run needs: none in whose directory needed reports that it is not over. It returns
+// them, and the bytes of layers that nothing else needs.
 func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (removed []Entry, freed int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	free, err := s.lock(ctx, changes, true)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: store of images: another gantry brings images just now: try again when it has ended",
+			fetch.ErrUnusable)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
 	defer free()
-	if _, err := s.tmpDir(); err != nil { // by which another knows if this process is killed on the way
+	mark, err := s.scratch() // by which another knows if this process is killed on the way
+	if err != nil {
 		return nil, 0, err
 	}
+	defer os.Remove(mark)
 	list, err := s.List()
 	if err != nil {
 		return nil, 0, err
@@ -619,13 +435,19 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 	return removed, freed, err
 }
 
-// sweep removes the layers of no image, and returns the size of their files. The caller holds the lock of changes.
+// sweep removes the layers of no image, and all of tmp. It returns the size of the files of the layers. The caller has
+// the lock of changes alone.
 func (s *Store) sweep() (freed int64, err error) {
 	trash, err := s.scratch()
 	if err != nil {
-		return 0, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, removeAll(trash)) }()
+	defer func() {
+		left, _ := s.entries("tmp")
+		for _, name := range left {
+			err = errors.Join(err, removeAll(filepath.Join(s.dir, "tmp", name)))
+		}
+	}()
 	keep := map[string]bool{}
 	images, err := s.entries("images")
 	if err != nil {
@@ -672,13 +494,9 @@ func (s *Store) needs(needed func(dir string) bool) (images map[string]bool, err
 			os.Remove(path)
 			continue
 		}
-		free, err := s.tryLock(filepath.Join("uses", file), true)
-		if err == nil {
-			free()
-			if !needed(u.Dir) {
-				os.Remove(path)
-				continue
-			}
+		if !needed(u.Dir) {
+			os.Remove(path)
+			continue
 		}
 		for _, id := range u.Images {
 			images[id] = true

@@ -4,10 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"fmt"
 	"os"
-
-	"gantry/executor/container/fetch"
 )
 
 // Try unpacks a small layer, to see whether the file system of the store takes all that images have, and returns how
@@ -17,9 +14,14 @@ func (s *Store) Try(ctx context.Context) (free int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	unlock, err := s.lock(ctx, changes, false)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
 	dir, err := s.scratch()
 	if err != nil {
-		return 0, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
+		return 0, err
 	}
 	defer removeAll(dir)
 	var b bytes.Buffer
