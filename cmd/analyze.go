@@ -126,9 +126,9 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 	} else if spec != nil && !spec.Network {
 		first.Hint = executor.NetworkHint(first.Error)
 	}
-	script := filepath.Join(first.Dir, ".command.run")
-	if _, err := os.Stat(script); err == nil {
-		first.Repeat = quoted(script)
+	if life.Command != "" {
+		first.Repeat = fmt.Sprintf("echo 'sh .command.sh' | gantry shell %s %s", quoted(run),
+			quoted(life.Workflow+"/"+life.Task))
 	}
 	return first, nil
 }

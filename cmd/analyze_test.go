@@ -65,7 +65,7 @@ func TestAnalyzeNamesTheFirstFailureAndWhatItBlocked(t *testing.T) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{".command.run": "#!/bin/sh\n", ".command.out": "",
+	for name, text := range map[string]string{".command.out": "",
 		".command.err": strings.Repeat("early\n", 20_000) + "late\x1b[2J\nlast\n"} {
 		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestAnalyzeNamesTheFirstFailureAndWhatItBlocked(t *testing.T) {
 	for _, want := range []string{"failed      2 (40.0 %)", "incomplete  2 (40.0 %)",
 		"First failure: flow/b_1 (b), 2 attempts, the last on n1, ended at 6.00 s\n  exit code 3",
 		"It blocked 2 tasks: flow/c_2, flow/d_3\n", "standard error:\n    late", "\n    last\n",
-		"repeat it:      " + work + "/.command.run", "gantry explain broken flow/b_1",
+		"gantry explain broken flow/b_1",
 		"1 further failure:\n  flow/e_4: timed-out: over its limit"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -53,7 +53,8 @@ func TestTasksWithANetwork(t *testing.T) {
 		t.Errorf("it says\n%s", out)
 	}
 	expect(t, exitOK, []string{"a"}, "show", runs, "--tasks", "n")
-	if _, out, _ := invoke(t, "analyze", runs, "n"); !strings.Contains(out, "have no network, unless --network") {
+	if _, out, _ := invoke(t, "analyze", runs, "n"); !strings.Contains(out, "have no network, unless --network") ||
+		!strings.Contains(out, "repeat it:      echo 'sh .command.sh' | gantry shell n ") {
 		t.Errorf("analyze says\n%s", out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "runs", "n", "results", "n", "a"))

@@ -86,9 +86,8 @@ func runNode(c *cli.Context) error {
 	if c.NArg() != 2 {
 		return exit.Usagef("node: name a run directory and a container")
 	}
-	stop, poke := make(chan os.Signal, 4), make(chan os.Signal, 4)
+	stop := make(chan os.Signal, 4)
 	signal.Notify(stop, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	signal.Notify(poke, unix.SIGUSR1)
 	signal.Ignore(unix.SIGPIPE)
 	dir := filepath.Join(node.Steps(c.Args().Get(0)), c.String("step"))
 	w := session.EngineWants{Dirs: []string{dir}, Emulated: c.Bool("emulated")}
@@ -117,7 +116,7 @@ func runNode(c *cli.Context) error {
 	}
 	defer e.Close()
 	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
-		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle"),
+		Out: os.Stdout, Stop: stop, Bundle: c.Bool("bundle"),
 		Secrets: c.Bool("secrets")}
 	if self, err := os.Executable(); err == nil {
 		cfg.Task = filepath.Join(filepath.Dir(self), "gantry-task")
@@ -155,7 +154,7 @@ func checkNode(c *cli.Context) error {
 		r.Runtime = name
 		r.Facts = append(host.Facts, withinFact(tree))
 		if c.Bool("probe") {
-			r.Facts = append(append(node.Limits(), withinFact(tree)), probeNode(c, name, place)...)
+			r.Facts = append([]container.Fact{withinFact(tree)}, probeNode(c, name, place)...)
 		}
 		if err := fetchOnNode(c, r, w); err != nil {
 			r.Failed = err.Error()

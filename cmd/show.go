@@ -1,12 +1,9 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"math"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -14,9 +11,7 @@ import (
 
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
-	"gantry/executor/container"
 	"gantry/sqlite"
-	"gantry/trace/shown"
 )
 
 // mostSummed bounds the tasks that are summed up unless somebody asks for it: of more an answer takes longer than a
@@ -112,36 +107,7 @@ func show(c *cli.Context, db *sqlite.DB) error {
 		s.Log = filepath.Join(c.String("dir"), sqlite.FileName)
 	}
 	printSummary(c.App.Writer, s, submission, nil, true, c.Bool("all"))
-	if s.State == sqlite.Running || s.State == crashed {
-		printPaused(c, s.Run, s.Runtime)
-	}
 	return nil
-}
-
-// printPaused lists the paused tasks of a run that is under way. A Docker Engine that does not answer is no reason to
-// show nothing else.
-func printPaused(c *cli.Context, run, runtime string) {
-	dir, err := filepath.Abs(filepath.Join(c.String("dir"), run))
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
-	defer cancel()
-	row := session.RuntimeNamed(runtime)
-	if row == nil || row.Engine == nil {
-		return
-	}
-	e, err := row.Engine(ctx, session.EngineWants{Dirs: []string{dir}})
-	if err != nil {
-		return
-	}
-	tasks, err := container.Paused(ctx, e, run, dir)
-	if err != nil {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(tasks)) {
-		fmt.Fprintf(c.App.Writer, "paused: task %s (container %s)\n", shown.Line(tasks[name]), name)
-	}
 }
 
 // showTasks lists the tasks of a run.

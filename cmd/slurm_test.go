@@ -49,7 +49,7 @@ func write(t *testing.T, path, text string) {
 
 // slurmJob is what squeue says of allocation 1.
 func slurmJob(uid int, state string) string {
-	return fmt.Sprintf("1|%s|%d|v[1-2]|2126-11-23T03:42:41|None\n", state, uid)
+	return fmt.Sprintf("1|%s|%d|v[1-2]|None\n", state, uid)
 }
 
 // srunThat replaces srun by a script, in which $report is the file that a check of a node is to write.

@@ -46,7 +46,7 @@ func newAhead() (ahead, error) {
 
 // Prepares implements executor.Preparer.
 func (r *Runtime) Prepares() executor.Preparing {
-	if !r.cfg.Ahead {
+	if !r.cfg.Ahead || r.far != nil { // an order to a container that waits would have to cross the network
 		return executor.Preparing{}
 	}
 	r.mu.Lock()

@@ -536,7 +536,7 @@ func (a *attempt) stop(grace time.Duration) {
 	a.wantPaused = false // a frozen program cannot take a signal
 	a.r.mu.Unlock()
 	a.applyPause(false)
-	a.letGo()
+	a.thaw()
 	end := time.Now().Add(grace)
 	wait := func(d time.Duration) (over bool) {
 		select {

@@ -31,6 +31,18 @@ func (r *Runtime) watchDisk() {
 	}
 }
 
+// live are the attempts that run.
+func (r *Runtime) live() (live []*attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.attempts {
+		if a.phase == running {
+			live = append(live, a)
+		}
+	}
+	return live
+}
+
 // overDisk measures the work directory, /tmp and the volumes of the image, and reports whether they were ever beyond
 // the limit.
 func (a *place) overDisk() bool {

@@ -158,7 +158,6 @@ func (c *State) Over() bool { return c.Status == evidence.Exited || c.Status == 
 type Listed struct {
 	ID, Name string
 	Status   evidence.Container
-	Paused   bool
 	Labels   map[string]string
 }
 

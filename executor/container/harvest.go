@@ -431,18 +431,11 @@ func (h *harvest) late() string {
 // leave writes the files for people into the work directory.
 func (h *harvest) leave() {
 	x := h.x
-	failed := x.Outcome != planner.OK
-	if failed && h.spec == nil && h.r.cfg.TaskBinary != "" { // an earlier process made it
-		h.configure()
-	}
 	_ = h.as(func() error {
 		if x.ExitCode >= 0 {
 			_ = stage.Write(h.dir, ".exitcode", strconv.Itoa(x.ExitCode), 0o644) // as Nextflow does, without a line end
 		}
-		if failed { // most end well: some files less
-			if h.spec != nil {
-				_ = stage.Write(h.dir, ".command.run", h.runScript(), 0o755)
-			}
+		if x.Outcome != planner.OK {
 			h.say("%s, exit code %d, ran %v: %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
 		}
 		if len(h.notes) > 0 {

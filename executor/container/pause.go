@@ -9,16 +9,13 @@ import (
 
 	"github.com/containerd/errdefs"
 
-	"gantry/executor"
-	"gantry/executor/container/stage"
 	"gantry/planner"
 )
 
 // clock is the clock of a time limit, which stands still while the container is frozen. Under Runtime.mu.
 type clock struct {
 	wantPaused bool
-	paused     bool      // by gantry
-	held       bool      // by somebody else
+	paused     bool
 	stopped    time.Time // since when it stands still; zero if it goes
 	frozenFor  time.Duration
 	limit      *time.Timer // nil: none
@@ -112,7 +109,6 @@ func (a *attempt) applyPause(announce bool) {
 		}
 		r.mu.Lock()
 		if a.phase == running {
-			a.hold(false) // even if somebody else paused it: from here on it is gantry's
 			a.paused = want
 			var news planner.Body = planner.AttemptResumed{Attempt: a.l.Attempt}
 			if want {
@@ -149,96 +145,9 @@ func (a *attempt) freeze(want bool) error {
 	}
 }
 
-// pauseEvery is how often gantry looks whether somebody else has paused a container.
-const pauseEvery = time.Second
-
-// watchPauses looks for containers that somebody else has paused, or let continue. Any other act of others on a
-// container ends its program, and is judged then.
-func (r *Runtime) watchPauses() {
-	for stage.Sleep(r.ctx, pauseEvery) == nil {
-		for _, a := range r.live() {
-			frozen := r.tree.Frozen(a.group)
-			r.mu.Lock()
-			known := frozen == (a.paused || a.held)
-			r.mu.Unlock()
-			if !known {
-				a.lookAtPause()
-			}
-		}
+// thaw has a container continue that somebody else has paused, so that it can end.
+func (a *attempt) thaw() {
+	if a.r.tree.Frozen(a.group) && a.freeze(false) != nil { // not by the engine
+		_ = a.r.tree.Freeze(a.r.ctx, a.group, false)
 	}
-}
-
-// live are the attempts that run.
-func (r *Runtime) live() (live []*attempt) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.attempts {
-		if a.phase == running {
-			live = append(live, a)
-		}
-	}
-	return live
-}
-
-// lookAtPause looks once more, beside no pause of gantry's own.
-func (a *attempt) lookAtPause() {
-	a.pausing.Lock()
-	defer a.pausing.Unlock()
-	frozen := a.r.tree.Frozen(a.group)
-	a.r.mu.Lock()
-	defer a.r.mu.Unlock()
-	if a.phase == running && !a.paused && !a.wantPaused {
-		a.hold(frozen)
-	}
-}
-
-// hold notes that somebody else has paused the container, or let it continue. r.mu is held.
-func (a *attempt) hold(paused bool) {
-	if paused == a.held {
-		return
-	}
-	a.held = paused
-	rule, text := "continued", fmt.Sprintf("%s continues after a pause by somebody else", a)
-	if paused {
-		a.stopClock(time.Now())
-		how := fmt.Sprintf(": thaw the control group %s to continue it", a.group)
-		if cmd := a.r.host.Command; cmd != "" {
-			how = fmt.Sprintf(" (%s pause): %s unpause "+AttemptName+" continues it", cmd, cmd, a.r.name, a.l.Attempt)
-		}
-		rule, text = "paused", fmt.Sprintf("%s is paused by somebody else%s", a, how)
-	} else {
-		a.startClock(time.Now())
-	}
-	a.say("%s", text)
-	if a.r.cfg.Warn != nil { // each time, and not while r.mu is held
-		go a.r.cfg.Warn(fmt.Sprintf("%s-a%d", rule, a.l.Attempt), text)
-	}
-}
-
-// letGo unpauses a container that somebody else has paused, so that it can end.
-func (a *attempt) letGo() {
-	a.r.mu.Lock()
-	held := a.held
-	a.r.mu.Unlock()
-	if held && (a.freeze(false) == nil || a.r.tree.Freeze(a.r.ctx, a.group, false) == nil) { // not by the engine
-		a.r.mu.Lock()
-		a.hold(false)
-		a.r.mu.Unlock()
-	}
-}
-
-// Paused lists the tasks of a run whose containers are paused, by the names of the containers.
-func Paused(ctx context.Context, engine Engine, run, dir string) (map[string]string, error) {
-	defer engine.Close()
-	all, err := engine.List(ctx, LabelHostName, executor.HostName(run, dir))
-	if err != nil {
-		return nil, fmt.Errorf("list paused containers of run %s: %w", run, err)
-	}
-	tasks := map[string]string{}
-	for _, c := range all {
-		if c.Paused {
-			tasks[c.Name] = c.Labels[LabelTask]
-		}
-	}
-	return tasks, nil
 }

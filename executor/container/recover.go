@@ -253,27 +253,22 @@ func (a *attempt) settled() (c State, err error) {
 	return c, err
 }
 
-// adoptPause makes a container as frozen as the log has it, silently.
+// adoptPause makes a container as frozen as the log has it, silently. Somebody else may have paused it meanwhile.
 func (a *attempt) adoptPause(c State) {
 	r, now := a.r, time.Now()
 	frozen := c.Paused
-	// gantry ordered no such thing
-	others := frozen && !a.l.Suspended && a.l.Leaving != planner.Suspend
-	if c.running() && !others && frozen != a.l.Suspended && a.freeze(a.l.Suspended) == nil {
+	if c.running() && frozen != a.l.Suspended && a.freeze(a.l.Suspended) == nil {
 		frozen = a.l.Suspended
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.frozenFor = a.l.Paused
-	switch {
-	case others:
-		a.hold(true)
-	case frozen && a.l.Suspended:
-		a.paused = true
-		a.stopClock(now.Add(-r.Now().Sub(a.l.Since)))
-	case frozen:
+	if frozen {
 		a.paused = true
 		a.stopClock(now)
+	}
+	if frozen && a.l.Suspended {
+		a.stopped = now.Add(-r.Now().Sub(a.l.Since))
 	}
 }
 

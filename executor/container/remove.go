@@ -244,9 +244,7 @@ func Clean(ctx context.Context, engine Engine, dir, run string, waits bool) (Cle
 		}) {
 			break
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
+		if stage.Sleep(ctx, 100*time.Millisecond) != nil {
 			return out, fmt.Errorf("clean: %w", context.Cause(ctx))
 		}
 	}

@@ -228,14 +228,10 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 		return nil, fmt.Errorf("containers: I/O limits of %d nodes for a platform of %d", len(cfg.IO),
 			len(cfg.Platform.Nodes))
 	}
-	orElse(&cfg.Starts, executor.Starts(goruntime.NumCPU()))
-	orElse(&cfg.PIDs, DefaultPIDs)
-	orElse(&cfg.Grace, DefaultGrace)
-	orElse(&cfg.MaxOutput, DefaultMaxOutput)
-	if cfg.Origin.IsZero() {
-		cfg.Origin = time.Now()
-	}
-	orElse(&cfg.Patience, DefaultPatience)
+	cfg.Starts = cmp.Or(cfg.Starts, executor.Starts(goruntime.NumCPU()))
+	cfg.PIDs, cfg.Grace = cmp.Or(cfg.PIDs, DefaultPIDs), cmp.Or(cfg.Grace, DefaultGrace)
+	cfg.MaxOutput, cfg.Patience = cmp.Or(cfg.MaxOutput, DefaultMaxOutput), cmp.Or(cfg.Patience, DefaultPatience)
+	cfg.Origin = cmp.Or(cfg.Origin, time.Now())
 	r := &Runtime{cfg: cfg, engine: engine, starts: make(chan struct{}, cfg.Starts),
 		attempts: map[planner.AttemptID]*attempt{},
 		news:     make(chan struct{}, 1), warned: map[string]bool{}, absent: map[int]bool{}}
@@ -260,19 +256,10 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 		r.work.Add(1)
 		go r.remover()
 	}
-	if r.far == nil {
-		r.work.Go(r.watchPauses)
-	} else {
+	if r.far != nil {
 		r.work.Go(r.followNodes)
 	}
 	return r, nil
-}
-
-func orElse[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // minAddressSpace is the address space that gantry's threads may need. The C library reserves some 130 MB for each, and
@@ -671,23 +658,18 @@ func (r *Runtime) Close() error {
 	r.mu.Unlock()
 
 	// The remaining removals first, while the engine can be waited for, but not for ever.
-	done := make(chan struct{})
-	go func() {
-		r.mu.Lock()
-		for len(r.trash) > 0 || r.removing > 0 {
-			r.dump.Wait()
-		}
-		r.mu.Unlock()
-		close(done)
-	}()
 	patience := r.cfg.Patience / 2
 	if r.Away() {
 		patience = min(patience, 2*time.Second)
 	}
 	var err error
-	select {
-	case <-done:
-	case <-time.After(patience):
+	if !within(patience, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for len(r.trash) > 0 || r.removing > 0 {
+			r.dump.Wait()
+		}
+	}) {
 		err = fmt.Errorf("%w: containers of run %s are over and left, since the %s does not remove them: restart "+
 			"that, or the host if its log says that something is busy, and gantry resume or gantry clean removes them",
 			ErrUnusable, r.cfg.Run, r.host.Name)
@@ -788,10 +770,8 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 			hint = " (gantry setup starts it)"
 		}
 		r.warn("docker-away", "the "+r.host.Name+" does not answer; gantry waits for it"+hint)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(delay):
+		if err := stage.Sleep(ctx, delay); err != nil {
+			return err
 		}
 	}
 }

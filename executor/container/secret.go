@@ -35,24 +35,7 @@ func (r *Runtime) makeSecrets() error {
 	if len(r.cfg.Secrets) == 0 {
 		return nil
 	}
-	dir := r.secretDir()
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	for name, value := range r.cfg.Secrets {
-		if err := stage.Write(dir, name, value, 0o400); err != nil {
-			return err
-		}
-		if os.Geteuid() == 0 {
-			if err := os.Lchown(filepath.Join(dir, name), r.files.User.UID, r.files.User.GID); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return stage.Secrets(r.secretDir(), r.files.User, r.cfg.Secrets)
 }
 
 // removeSecrets removes the files of secrets. Containers that run still have theirs.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
-	"gantry/executor/container/fetch"
 	"gantry/executor/container/stage"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
@@ -276,121 +274,6 @@ func Script(t *executor.TaskSpec) string {
 	}
 	return "#!/bin/sh\nexec " + executor.Quote(argv) + "\n"
 }
-
-// emptyImage is an image without files, which .command.run makes for the emulator.
-const emptyImage = "gantry/task:empty"
-
-// runScript is a docker command by which people run the task as gantry does, with any engine of the run. Docker's own
-// command cannot switch the network off as cheaply as the API; --network none is equal but for that. The control
-// directory is one in the memory of the container.
-func (a *place) runScript() string {
-	s, l := a.spec, a.spec.Limits
-	args := []string{"docker", "run", "--rm", "--user", "0:0", "--workdir", s.Dir, "--read-only", "--cap-drop", "ALL"}
-	for _, c := range LauncherCapabilities {
-		args = append(args, "--cap-add", c)
-	}
-	args = append(args, "--security-opt", "no-new-privileges", "--pids-limit", strconv.FormatInt(l.PIDs, 10), "--tmpfs",
-		controlDir+":rw,nosuid,nodev,noexec,size=64k,mode=0700")
-	args = append(args, "--shm-size", strconv.FormatInt(s.Shm, 10))
-	if s.Tmpfs[Tmp] == "" {
-		args = append(args, "--tmpfs", Tmp+":rw,exec,nosuid,nodev,mode=1777")
-	}
-	for _, path := range slices.Sorted(maps.Keys(s.Tmpfs)) {
-		if path != controlTop {
-			args = append(args, "--tmpfs", path+":"+s.Tmpfs[path])
-		}
-	}
-	if !s.Network {
-		args = append(args, "--network", "none")
-	}
-	if l.CPUQuota > 0 {
-		args = append(args, "--cpu-period", strconv.FormatInt(l.CPUPeriod.Microseconds(), 10), "--cpu-quota",
-			strconv.FormatInt(l.CPUQuota.Microseconds(), 10))
-	}
-	if l.Memory > 0 {
-		args = append(args, "--memory", strconv.FormatInt(l.Memory, 10), "--memory-swap",
-			strconv.FormatInt(l.MemorySwap, 10))
-	}
-	for _, d := range []struct {
-		flag string
-		rate int64
-	}{{"--device-read-bps", l.ReadBps}, {"--device-write-bps", l.WriteBps}, {"--device-read-iops", l.ReadIOPS},
-		{"--device-write-iops", l.WriteIOPS}} {
-		if d.rate > 0 {
-			args = append(args, d.flag, fmt.Sprintf("%s:%d", l.Device.Path, d.rate))
-		}
-	}
-	mounts := s.Mounts
-	if a.l.Spec.Emulated() {
-		mounts = append(mounts[:len(mounts):len(mounts)], Mount{Source: a.r.cfg.TaskBinary, Target: TaskProgram,
-			ReadOnly: true})
-	}
-	for _, m := range mounts {
-		// which are gone with the attempt, or with the run
-		if m.Target == controlDir || m.Source == a.tmp() || strings.HasPrefix(m.Target, SecretsIn+"/") {
-			continue
-		}
-		mount := "type=bind," + field("source="+m.Source) + "," + field("target="+m.Target)
-		if m.ReadOnly {
-			mount += ",readonly"
-		}
-		args = append(args, "--mount", mount)
-	}
-	for _, e := range s.Env {
-		args = append(args, "--env", e)
-	}
-	image, pull := a.findImage()
-	args = append(args, "--pull", pull, "--entrypoint", s.Args[0])
-	of := "the " + a.r.host.Name
-	if a.r.far != nil {
-		of = "node " + a.r.cfg.Platform.Nodes[a.l.Node].Name + ", in a job step,"
-	}
-	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of %s for task %s of workflow %s, try %d, as a command for "+
-		"Docker.\n# It works in the directory of that try, and ends with the exit code of the program.\n%s"+
-		"exec %s \"$image\" %s\n", of, oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try, image,
-		executor.Quote(args), executor.Quote(s.Args[1:]))
-}
-
-// findImage is the part of runScript that finds the image: the one that the attempt had, if the Docker Engine has it,
-// else the image that has its name today. docker run pulls that as pull says.
-func (a *place) findImage() (script, pull string) {
-	const unless = "docker image inspect \"$image\" >/dev/null 2>&1 ||\n\t"
-	if a.l.Spec.Emulated() {
-		return "image=" + emptyImage + "\n" + unless +
-			"head -c 1024 /dev/zero | docker import - \"$image\" >/dev/null || exit 125\n", "never"
-	}
-	if a.spec.Image == executor.HostImage {
-		return "echo 'it ran with the programs of its host, which Docker does not show: gantry shell opens a shell " +
-			"with them' >&2; exit 125\n", "never"
-	}
-	wanted := fetch.Wanted{Ref: a.l.Spec.Image}
-	name, archive := wanted.Name()
-	script, pull = "image="+executor.Quote([]string{a.spec.Image})+"\n", "missing"
-	if strings.HasPrefix(name, fetch.Own) {
-		pull = "never"
-	}
-	switch {
-	case archive:
-		if path, err := filepath.Abs(name); err == nil {
-			name = path
-		}
-		script += unless + "image=$(docker load --quiet --input " + executor.Quote([]string{name}) +
-			" | sed -n 's/^Loaded image[^:]*: //p' | tail -n 1)\n"
-	case name != a.spec.Image:
-		script += unless + "image=" + executor.Quote([]string{name}) + "\n"
-	}
-	return script, pull
-}
-
-// field is a part of a list with commas, as docker reads one.
-func field(s string) string {
-	if strings.ContainsAny(s, ",\"\n\r") {
-		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
-	}
-	return s
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // nodeFiles is the directory of the workflow's files on the attempt's node.
 func (a *place) nodeFiles() string { return a.r.files.NodeDir(a.l.Node, a.l.Spec.Workflow) }

@@ -50,19 +50,8 @@ func (s *SubmittedSecrets) Keep(key string, by stage.Owner, values map[string][]
 		return nil, false, err
 	}
 	defer os.RemoveAll(temporary)
-	if err := errors.Join(os.RemoveAll(temporary), os.Mkdir(temporary, 0o700)); err != nil {
+	if err := stage.Secrets(temporary, by, values); err != nil {
 		return nil, false, err
-	}
-	for name, value := range values {
-		path := filepath.Join(temporary, name)
-		if err := os.WriteFile(path, value, 0o400); err != nil {
-			return nil, false, err
-		}
-		if os.Geteuid() == 0 {
-			if err := os.Lchown(path, by.UID, by.GID); err != nil {
-				return nil, false, err
-			}
-		}
 	}
 	// Its user comes as far as the files, and cannot replace them.
 	return mounts, true, errors.Join(os.Chmod(temporary, 0o711), os.Rename(temporary, dir))

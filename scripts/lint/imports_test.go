@@ -75,9 +75,10 @@ var layers = []layer{
 	{"executor/container/slurm/allocation", "cgroup", "an allocation knows nothing of runs"},
 	{"executor/container/slurm/slurmtest", "", "it is a leaf"},
 	{"executor/container/slurm/node", "cgroup executor/container executor/container/evidence " +
-		"executor/container/control executor/container/fetch", "a node's side knows no Slurm"},
+		"executor/container/control executor/container/fetch executor/container/stage",
+		"a node's side knows no Slurm"},
 	{"executor/container/slurm", "planner/** cgroup executor executor/container executor/container/evidence " +
-		"executor/container/fetch executor/container/slurm/*", engines},
+		"executor/container/fetch executor/container/stage executor/container/slurm/*", engines},
 	{"executor/container", "trace planner/** cgroup executor executor/emulate executor/container/stage " +
 		"executor/container/evidence executor/container/control executor/container/fault executor/container/fetch " +
 		"executor/container/launch executor/container/gpu", "containers know no engine that makes them"},

@@ -371,13 +371,9 @@ func openSlurm(ctx context.Context, s *Session, o opening) (executor.Runtime, er
 			}
 		}
 	}
-	r, err := newContainers(ctx, s, o, func(context.Context, EngineWants) (container.Engine, error) {
+	return newContainers(ctx, s, o, func(context.Context, EngineWants) (container.Engine, error) {
 		return slurm.Open(cfg)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return slurm.Runtime{Inner: r.(slurm.Inner)}, nil
 }
 
 // abandonSteps ends the job steps of the run in a directory, if its allocation exists.

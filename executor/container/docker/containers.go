@@ -225,7 +225,7 @@ func (e *Engine) List(ctx context.Context, label, value string) ([]container.Lis
 	var out []container.Listed
 	for _, c := range all {
 		out = append(out, container.Listed{ID: c.ID, Name: strings.TrimPrefix(cmp.Or(c.Names...), "/"),
-			Status: statusOf(c.State), Paused: c.State == types.StatePaused, Labels: c.Labels})
+			Status: statusOf(c.State), Labels: c.Labels})
 	}
 	return out, err
 }

@@ -2,8 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -11,18 +9,18 @@ import (
 	"gantry/executor/container"
 )
 
-// transport carries requests over a unix socket, and gives the engine a time for each part of its answer.
-type transport struct {
-	*http.Transport
-	patience time.Duration
-}
+// transport carries requests over a unix socket, and gives the engine a time to begin its answer.
+type transport struct{ hasty, patient *http.Transport }
 
 // newTransport keeps the connections of all requests that are made at once.
 func newTransport(path string, patience time.Duration) *transport {
-	return &transport{&http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000,
+	t := &transport{patient: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000,
 		IdleConnTimeout: 30 * time.Second, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}}, patience}
+		}}}
+	t.hasty = t.patient.Clone()
+	t.hasty.ResponseHeaderTimeout = patience
+	return t
 }
 
 type patiently struct{}
@@ -32,48 +30,23 @@ func patient(ctx context.Context) context.Context { return context.WithValue(ctx
 
 // RoundTrip makes a request.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	by := t.hasty
 	if req.Context().Value(patiently{}) != nil {
-		return t.Transport.RoundTrip(req)
+		by = t.patient
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
-	a := &answer{ctx: ctx, cancel: cancel, patience: t.patience, timer: time.AfterFunc(t.patience, func() {
-		cancel(container.ErrNoAnswer)
-	})}
-	resp, err := t.Transport.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		t.CloseIdleConnections() // they are of the same engine, which may have ended
-		return nil, a.end(err)
+	resp, err := by.RoundTrip(req)
+	if err == nil {
+		return resp, nil
 	}
-	a.ReadCloser, resp.Body = resp.Body, a
-	return resp, nil
-}
-
-// answer is the body of a response.
-type answer struct {
-	io.ReadCloser
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	patience time.Duration
-	timer    *time.Timer
-}
-
-func (a *answer) Read(p []byte) (int, error) {
-	a.timer.Reset(a.patience)
-	n, err := a.ReadCloser.Read(p)
-	if err != nil {
-		err = a.end(err)
-	}
-	return n, err
-}
-
-func (a *answer) Close() error { return a.end(a.ReadCloser.Close()) }
-
-// end lets go of what a request holds, and returns the reason of an error.
-func (a *answer) end(err error) error {
-	a.timer.Stop()
-	if err != nil && errors.Is(context.Cause(a.ctx), container.ErrNoAnswer) {
+	t.CloseIdleConnections() // they are of the same engine, which may have ended
+	if late, ok := err.(net.Error); ok && late.Timeout() && req.Context().Err() == nil {
 		err = container.ErrNoAnswer
 	}
-	a.cancel(nil)
-	return err
+	return nil, err
+}
+
+// CloseIdleConnections lets go of the connections.
+func (t *transport) CloseIdleConnections() {
+	t.hasty.CloseIdleConnections()
+	t.patient.CloseIdleConnections()
 }

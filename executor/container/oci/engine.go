@@ -47,8 +47,7 @@ import (
 //	pid          of the first process, written by the runtime
 //	out, err     output of the runtime and of the first process
 type Engine struct {
-	program    string   // path of crun or runc
-	copied     *os.File // a copy of it in memory, which is run in its place; nil if there is none
+	program    string // path of crun or runc
 	dirs       []string
 	taskBinary string
 	images     Images
@@ -56,7 +55,7 @@ type Engine struct {
 	root       string // of the tree
 	below      string // where that lies below cgroup.Root; "" if it is that
 	apparmor   string
-	threads    *inside
+	threads    inside
 	seccomp    func() (*specs.LinuxSeccomp, error)
 
 	mu    sync.Mutex
@@ -114,11 +113,9 @@ func Open(cfg Config) (*Engine, error) {
 	if e.program, err = findRuntime(); err != nil {
 		return nil, err
 	}
-	if e.tree.Mode() != cgroup.Hybrid {
-		root = ""
+	if e.tree.Mode() == cgroup.Hybrid {
+		e.threads.unified = filepath.Join(root, "unified")
 	}
-	e.threads = newInside(root)
-	e.copied, _ = sealed(e.program) // without it the program costs more
 	return e, nil
 }
 
@@ -149,9 +146,8 @@ func findRuntime() (string, error) {
 		"its path)", container.ErrUnusable, strings.Join(names, " or "), RuntimeEnv)
 }
 
-// Close ends the threads.
+// Close lets go of the containers. They run on.
 func (e *Engine) Close() error {
-	e.threads.close()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, k := range e.known {
@@ -160,9 +156,6 @@ func (e *Engine) Close() error {
 	e.known = nil
 	for _, b := range e.bundles {
 		removeBundles(b)
-	}
-	if e.copied != nil {
-		e.copied.Close()
 	}
 	return nil
 }
@@ -371,9 +364,6 @@ func (e *Engine) command(ctx context.Context, dir, id string, command ...string)
 	c := exec.CommandContext(ctx, e.program, append(args, "--bundle", dir, "--pid-file", filepath.Join(dir, "pid"),
 		id)...)
 	c.Dir, c.Env = "/", []string{defaultPath}
-	if e.copied != nil {
-		c.Path = "/proc/self/fd/" + strconv.Itoa(int(e.copied.Fd()))
-	}
 	return c
 }
 
@@ -651,7 +641,7 @@ func (e *Engine) List(ctx context.Context, label, value string) ([]container.Lis
 				return nil, err
 			}
 			out = append(out, container.Listed{ID: entry.Name(), Name: k.name(), Status: s.Status,
-				Paused: s.Paused, Labels: k.record.Labels})
+				Labels: k.record.Labels})
 		}
 	}
 	return out, nil

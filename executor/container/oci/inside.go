@@ -13,14 +13,12 @@ import (
 )
 
 // inside runs functions on threads of their own, each with a mount namespace of its own, and programs that they start
-// get both. Nobody else sees their mounts, which are gone with the threads: gantry may be killed at any time. On a
-// hybrid host they do not see the empty hierarchy of cgroup v2.
+// get both. Nobody else sees their mounts, which are gone with the threads: gantry may be killed at any time.
 type inside struct {
-	jobs   chan func()
-	groups string // where the hierarchies of a hybrid host are mounted; "" on others
+	// unified is where a hybrid host has the empty hierarchy of cgroup v2, which is hidden: crun would make directories
+	// there that nobody removes. "" on others.
+	unified string
 }
-
-func newInside(groups string) *inside { return &inside{jobs: make(chan func()), groups: groups} }
 
 // usualNice is the nice value of this process before it raises its own priority, and at least 0: programs get no
 // priority over others.
@@ -40,40 +38,22 @@ func usual() {
 }
 
 // do runs f on a thread that nothing else uses.
-func (x *inside) do(f func() error) error {
+func (x inside) do(f func() error) error {
 	done := make(chan error, 1)
-	job := func() { done <- f() }
-	select {
-	case x.jobs <- job:
-	default:
-		ready := make(chan error, 1)
-		thread.Go(func() { x.thread(job, ready) })
-		if err := <-ready; err != nil {
-			return err
+	thread.Go(func() {
+		usual()
+		err := x.enter()
+		if err == nil {
+			err = f()
 		}
-	}
+		done <- err
+	})
 	return <-done
-}
-
-// close ends the threads once they are idle.
-func (x *inside) close() { close(x.jobs) }
-
-func (x *inside) thread(first func(), ready chan<- error) {
-	usual()
-	if err := x.enter(); err != nil {
-		ready <- err
-		return
-	}
-	ready <- nil
-	first()
-	for job := range x.jobs {
-		job()
-	}
 }
 
 const usualSlack = 50_000 // nanoseconds, of timers
 
-func (x *inside) enter() error {
+func (x inside) enter() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
@@ -81,11 +61,12 @@ func (x *inside) enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
-	if x.groups == "" {
+	if x.unified == "" {
 		return nil
 	}
-	if err := showHierarchies(x.groups); err != nil {
-		return fmt.Errorf("mount namespace: hierarchies of control groups: %w", err)
+	err := unix.Mount("tmpfs", x.unified, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	if err != nil {
+		return fmt.Errorf("mount namespace: hide %s: %w", x.unified, err)
 	}
 	return nil
 }

@@ -20,9 +20,7 @@ func TestAProgramHasTheUsualPriority(t *testing.T) {
 		t.Skip(err)
 	}
 	for range 2 { // the second thread begins with the priority that this process has by then
-		x := newInside("")
-		defer x.close()
-		err := x.do(func() error {
+		err := inside{}.do(func() error {
 			w, err := tree.NewWatcher(cgroup.Device{}, nil)
 			if err != nil {
 				return err
@@ -45,9 +43,7 @@ func TestTheFirstThreadKeepsItsNamespaces(t *testing.T) {
 		t.Skip("makes mount namespaces: needs root")
 	}
 	threadtest.Keeps(t, func() {
-		x := newInside("")
-		defer x.close()
-		if err := x.do(func() error { return nil }); err != nil {
+		if err := (inside{}).do(func() error { return nil }); err != nil {
 			t.Error(err)
 		}
 	})

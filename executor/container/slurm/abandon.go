@@ -9,6 +9,7 @@ import (
 
 	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/container/slurm/node"
+	"gantry/executor/container/stage"
 )
 
 // abandonTime is how long job steps may take to end.
@@ -46,10 +47,8 @@ func Abandon(ctx context.Context, runDir string, a *allocation.Allocation) (ende
 		if time.Since(begun) > abandonTime {
 			return nil, fmt.Errorf("job step %s does not end: scancel %s, then try again", all[0].ID, all[0].ID)
 		}
-		select {
-		case <-ctx.Done():
+		if stage.Sleep(ctx, 200*time.Millisecond) != nil {
 			return nil, context.Cause(ctx)
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 	if a.Requested() {

@@ -636,8 +636,7 @@ func (e *Engine) List(ctx context.Context, label, value string) ([]container.Lis
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, container.Listed{ID: j.id, Name: j.launch.Spec.Name, Status: s.Status, Paused: s.Paused,
-			Labels: labels})
+		out = append(out, container.Listed{ID: j.id, Name: j.launch.Spec.Name, Status: s.Status, Labels: labels})
 	}
 	return out, nil
 }
@@ -912,7 +911,12 @@ func (e *Engine) order(ctx context.Context, id, verb string) error {
 		}
 		return err
 	}
-	e.poke(ctx, j)
+	e.mu.Lock()
+	s := j.step
+	e.mu.Unlock()
+	if s != nil { // else its node looks for orders each second
+		_, _ = fmt.Fprintln(s.run.Stdin(), "poke")
+	}
 	begun := time.Now()
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		acks, err := j.dir.Acks()
@@ -954,21 +958,4 @@ func outcome(id, text string) error {
 		return fmt.Errorf("container %.12s: %s: %w", id, text, errdefs.ErrConflict)
 	}
 	return fmt.Errorf("container %.12s: %s", id, text)
-}
-
-// poke says to the step of a container that there is an order: through its standard input, or else by a signal.
-func (e *Engine) poke(ctx context.Context, j *job) {
-	e.mu.Lock()
-	s := j.step
-	e.mu.Unlock()
-	if s != nil {
-		if _, err := fmt.Fprintln(s.run.Stdin(), "poke"); err == nil {
-			return
-		}
-	}
-	if name, err := j.dir.Step(); err == nil && name != "" {
-		if id, _ := e.stepID(ctx, name); id != "" {
-			_ = e.cfg.Allocation.CancelStep(ctx, id, "USR1")
-		}
-	}
 }

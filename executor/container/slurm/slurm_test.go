@@ -131,13 +131,13 @@ func (r *rig) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	inner, err := container.New(r.t.Context(), e, r.config)
+	runtime, err := container.New(r.t.Context(), e, r.config)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.engine, r.Runtime = e, slurm.Runtime{Inner: inner}
+	r.engine, r.Runtime = e, runtime
 	r.t.Cleanup(func() {
-		if err := inner.Close(); err != nil {
+		if err := runtime.Close(); err != nil {
 			r.t.Error(err)
 		}
 	})

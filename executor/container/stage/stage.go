@@ -718,3 +718,17 @@ func Write(dir, name, text string, mode fs.FileMode) error {
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
 }
+
+// Secrets writes files that only o can read into a new directory that only the user of this process can enter.
+func Secrets[T string | []byte](dir string, o Owner, values map[string]T) error {
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+		return err
+	}
+	for name, value := range values {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, []byte(value), 0o400), o.Takes(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

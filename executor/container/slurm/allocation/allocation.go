@@ -33,16 +33,10 @@ type Change struct {
 	Over  bool
 	Why   string // why it is over
 	Nodes []Node // those of the beginning, also if they have left the allocation
-	Ends  time.Time
-	Near  bool // its time limit is less than Warning away
 }
 
-const (
-	// Warning is how long before its time limit an allocation is said to be near it.
-	Warning = 5 * time.Minute
-	// Patience is how long slurmctld may give no answer before an allocation that is watched counts as over.
-	Patience = 30 * time.Minute
-)
+// Patience is how long slurmctld may give no answer before an allocation that is watched counts as over.
+const Patience = 30 * time.Minute
 
 // Allocation is a job of Slurm whose nodes gantry uses. It is safe for concurrent use.
 type Allocation struct {
@@ -51,7 +45,6 @@ type Allocation struct {
 	mu        sync.Mutex
 	requested bool
 	nodes     []Node
-	ends      time.Time
 	why       string // not "": it is over
 	away      time.Time
 	ended     bool
@@ -79,13 +72,6 @@ func (a *Allocation) Nodes() []Node {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.nodes)
-}
-
-// Ends returns when the time limit is reached; zero: there is none.
-func (a *Allocation) Ends() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.ends
 }
 
 // Away reports whether slurmctld did not answer when it was last asked.
@@ -157,11 +143,11 @@ func Inside(ctx context.Context) (*Allocation, bool, error) {
 
 // job is a row of squeue.
 type job struct {
-	state, uid, nodes, end, reason string
+	state, uid, nodes, reason string
 }
 
 // jobFormat has nothing that a user can write, but the reason, which is last.
-const jobFormat = "%A|%T|%U|%N|%e|%r"
+const jobFormat = "%A|%T|%U|%N|%r"
 
 // find asks squeue about a job. It returns false if Slurm does not know it, or not any more.
 func find(ctx context.Context, id string) (job, bool, error) {
@@ -173,12 +159,12 @@ func find(ctx context.Context, id string) (job, bool, error) {
 		return job{}, false, err
 	}
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimSpace(line), "|", 6)
-		if len(f) != 6 {
-			return job{}, false, fmt.Errorf("squeue printed %q, which has no six fields", clip(line, 100))
+		f := strings.SplitN(strings.TrimSpace(line), "|", 5)
+		if len(f) != 5 {
+			return job{}, false, fmt.Errorf("squeue printed %q, which has no five fields", clip(line, 100))
 		}
 		if f[0] == id {
-			return job{f[1], f[2], f[3], f[4], clip(f[5], 200)}, true, nil
+			return job{f[1], f[2], f[3], clip(f[4], 200)}, true, nil
 		}
 	}
 	return job{}, false, nil
@@ -227,7 +213,7 @@ func (a *Allocation) Look(ctx context.Context) (Change, error) {
 	a.away = time.Time{}
 	if c.Over {
 		a.why = c.Why
-		c.Nodes, c.Ends = slices.Clone(a.nodes), a.ends
+		c.Nodes = slices.Clone(a.nodes)
 		return c, nil
 	}
 	if a.nodes == nil {
@@ -243,7 +229,6 @@ func (a *Allocation) Look(ctx context.Context) (Change, error) {
 			}
 		}
 	}
-	a.ends = c.Ends
 	c.Nodes = slices.Clone(a.nodes)
 	return c, nil
 }
@@ -267,15 +252,8 @@ func (a *Allocation) look(ctx context.Context) (Change, error) {
 	if why := j.over(); why != "" {
 		return Change{Over: true, Why: why}, nil
 	}
-	c := Change{}
-	if t, err := time.ParseInLocation("2006-01-02T15:04:05", j.end, time.Local); err == nil {
-		c.Ends = t
-		c.Near = time.Until(t) < Warning
-	}
-	if c.Nodes, err = a.describe(ctx, j.nodes); err != nil {
-		return Change{}, err
-	}
-	return c, nil
+	nodes, err := a.describe(ctx, j.nodes)
+	return Change{Nodes: nodes}, err
 }
 
 // share is a node's share in an allocation: "Nodes=n[1-2] CPU_IDs=0-1,4 Mem=4000".
@@ -423,8 +401,7 @@ func (a *Allocation) watch(ctx context.Context, every, patience time.Duration, h
 				continue
 			}
 		}
-		if last == nil || last.Over != c.Over || last.Near != c.Near || !last.Ends.Equal(c.Ends) ||
-			!slices.Equal(last.Nodes, c.Nodes) {
+		if last == nil || last.Over != c.Over || !slices.Equal(last.Nodes, c.Nodes) {
 			heard(c)
 		}
 		if last = &c; c.Over || !pause(ctx, every) {

@@ -75,9 +75,6 @@ func TestWithSlurm(t *testing.T) {
 		if len(nodes) != 2 || !a.Requested() || !nodes[0].Up || !nodes[1].Up {
 			t.Fatalf("nodes %v, requested %v", nodes, a.Requested())
 		}
-		if left := time.Until(a.Ends()); left > time.Hour || left < 50*time.Minute {
-			t.Errorf("it ends in %v", left)
-		}
 		r := cat(t, a, nodes[1].Name, "step|of a")
 		steps, err := a.Steps(t.Context())
 		want := []allocation.Step{{ID: a.ID() + ".0", Name: "step|of a", Node: nodes[1].Name}}

@@ -29,13 +29,12 @@ type Config struct {
 	Group  string // below which containers are to be; "": where the engine likes
 	// In has a line for each order: "run ID" and "poke", which says that there are orders for the container that runs.
 	// Out gets "started ID", "acked ID", "result ID JSON" and "ended ID" lines. Only files count: gantry may be gone.
-	In  io.Reader
-	Out io.Writer
-	// Poke says the same as the line, Stop that Slurm ends the step.
-	Poke, Stop <-chan os.Signal
-	Bundle     bool   // it runs one container after the other until In ends
-	Task       string // gantry-task on this node, which launches programs
-	Secrets    bool   // In has a line "secrets JSON" before all others
+	In      io.Reader
+	Out     io.Writer
+	Stop    <-chan os.Signal // Slurm ends the step
+	Bundle  bool             // it runs one container after the other until In ends
+	Task    string           // gantry-task on this node, which launches programs
+	Secrets bool             // In has a line "secrets JSON" before all others
 }
 
 // step is a job step at work.
@@ -151,14 +150,12 @@ func (s *step) listen(queue chan<- string) {
 
 // obey hears of orders and of the end of the step in other ways.
 func (s *step) obey(ctx context.Context, cancel func()) {
-	tick := time.NewTicker(time.Second) // a poke may be lost
+	tick := time.NewTicker(time.Second) // an order of another gantry than started the step pokes nobody
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.Poke:
-			s.look()
 		case <-tick.C:
 			s.look()
 		case <-s.Stop:

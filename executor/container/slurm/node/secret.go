@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gantry/executor/container"
+	"gantry/executor/container/stage"
 )
 
 // Secrets are values that programs get as files. They come through the standard input of the step and lie in the memory
@@ -45,22 +46,8 @@ func (s *step) keepSecrets() (remove func(), err error) {
 		return nil, fmt.Errorf("this node has no file system in memory at %s for secrets", memory)
 	}
 	dir := secretsOf(s.RunDir) + s.Step
-	remove = func() { _ = os.RemoveAll(dir) }
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil { // no other step has this name
-		return remove, err
-	}
-	for name, value := range secrets.Values {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(value), 0o400); err != nil {
-			return remove, err
-		}
-		if os.Geteuid() == 0 {
-			if err := os.Lchown(path, secrets.UID, secrets.GID); err != nil {
-				return remove, err
-			}
-		}
-	}
-	return remove, nil
+	return func() { _ = os.RemoveAll(dir) }, // no other step has this name
+		stage.Secrets(dir, stage.Owner{UID: secrets.UID, GID: secrets.GID}, secrets.Values)
 }
 
 // showSecrets has the mounts of secrets lead to those of this node.
