@@ -320,7 +320,8 @@ func jobLabels(j *sbatch.Job, element int) api.Labels {
 // jobOf is a submission as a job.
 func jobOf(st *api.Status) sbatch.Row {
 	r := sbatch.Row{ID: st.ID, Name: st.Name, User: st.User, UID: st.UID, Node: st.Node, CPUs: 1, Peak: st.Peak,
-		CPUTime: st.CPU, Submitted: st.Submitted, Reason: st.Reason, Account: st.Tenant, Partition: "main"}
+		CPUTime: st.CPU, Submitted: st.Submitted, Reason: st.Reason, Account: st.Tenant, Partition: "main",
+		By: st.CancelledBy}
 	if r.User == "" {
 		r.User = strconv.Itoa(st.UID)
 	}

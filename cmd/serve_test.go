@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -301,7 +302,10 @@ func TestOneOfManyIsFound(t *testing.T) {
 	for _, job := range []string{"1", "1100"} {
 		expect(t, exitOK, []string{job + " PD\n"}, "squeue", "-h", "-o", "%i %t", "-j", job)
 		expect(t, exitOK, nil, "scancel", job)
-		expect(t, exitOK, []string{"CANCELLED"}, "sacct", "-n", "-X", "-o", "State", "-j", job)
+		by := fmt.Sprintf("CANCELLED by %d\n", os.Geteuid())
+		expect(t, exitOK, []string{by}, "sacct", "-nXPo", "State", "-j", job)
+		expect(t, exitOK, []string{"CANCELLED+ \n"}, "sacct", "-nXo", "State", "-j", job)
+		expect(t, exitOK, []string{"CANCELLED\n"}, "squeue", "-ho", "%T", "-t", "all", "-j", job)
 	}
 	for _, unknown := range [][]string{{"squeue", "-j", "1101"}, {"scancel", "1101"}, {"scancel", "7_1"}} {
 		expectBoth(t, exitSlurm, unknown...)

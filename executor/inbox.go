@@ -192,8 +192,8 @@ func (in *Intake) CancelWorkflow(w planner.WorkflowID) error {
 	return nil
 }
 
-// CancelComing withdraws a submission that has not arrived. It reports whether there was one.
-func (in *Intake) CancelComing(id int64) bool {
+// CancelComing withdraws for a user a submission that has not arrived. It reports whether there was one.
+func (in *Intake) CancelComing(id int64, by int) bool {
 	i := slices.IndexFunc(in.e.Arrivals, func(s Submission) bool { return s.ID == id })
 	switch k := slices.IndexFunc(in.e.held, func(s Submission) bool { return s.ID == id }); {
 	case i >= 0:
@@ -203,7 +203,7 @@ func (in *Intake) CancelComing(id int64) bool {
 	default:
 		return false
 	}
-	in.e.settle(Settled{id, in.now, SettledCancelled, OnRequest})
+	in.e.settle(Settled{id, in.now, SettledCancelled, OnRequest, &by})
 	return true
 }
 

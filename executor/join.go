@@ -202,7 +202,7 @@ func (e *Engine) joins(now planner.Time) (any bool, err error) {
 			ready, why := e.join(&sub)
 			switch {
 			case why != "":
-				e.settle(Settled{sub.ID, now, SettledCancelled, why})
+				e.settle(Settled{ID: sub.ID, At: now, State: SettledCancelled, Message: why})
 				again = true
 			case !ready:
 				kept = append(kept, sub)
@@ -226,7 +226,7 @@ func (e *Engine) enter(sub *Submission, now planner.Time) error {
 	refused, ok := err.(*refusedError)
 	switch {
 	case ok && sub.ID != 0:
-		e.settle(Settled{sub.ID, now, SettledRefused, refused.Error()})
+		e.settle(Settled{ID: sub.ID, At: now, State: SettledRefused, Message: refused.Error()})
 	case ok:
 		e.rejected = append(e.rejected, refused.error)
 	case err != nil:
@@ -282,14 +282,15 @@ func (e *Engine) submittedBelow(t planner.TaskID) (all []planner.TaskID) {
 func (e *Engine) cancelBelow(now planner.Time, t planner.TaskID, below []planner.TaskID) {
 	for _, c := range below {
 		if id := e.ids[c]; id != 0 && e.Planner.View().Phase(c) == planner.Skipped {
-			e.settle(Settled{id, now, SettledCancelled,
-				fmt.Sprintf("it comes after submission %d, which did not end well", e.ids[t])})
+			e.settle(Settled{ID: id, At: now, State: SettledCancelled,
+				Message: fmt.Sprintf("it comes after submission %d, which did not end well", e.ids[t])})
 		}
 	}
 }
 
-// CancelTask withdraws a single task: it does not start any more, or is ended, and so are those that come after it.
-func (in *Intake) CancelTask(id int64) error {
+// CancelTask withdraws a single task for a user: it does not start any more, or is ended, and so are those that come
+// after it.
+func (in *Intake) CancelTask(id int64, by int) error {
 	e, v := in.e, in.View()
 	r, ok := e.refs[id]
 	if !ok || r.Task == planner.None || v.Phase(r.Task).Ended() {
@@ -301,6 +302,6 @@ func (in *Intake) CancelTask(id int64) error {
 	if err := e.take(in.now, planner.TaskCancelled{Task: r.Task}); err != nil {
 		return err
 	}
-	e.settle(Settled{id, in.now, SettledCancelled, OnRequest})
+	e.settle(Settled{id, in.now, SettledCancelled, OnRequest, &by})
 	return nil
 }

@@ -37,6 +37,7 @@ type Settled struct {
 	ID             int64
 	At             planner.Time
 	State, Message string // SettledRefused and why, or SettledCancelled
+	By             *int   // the user that cancelled it; nil: nobody did
 }
 
 // Admission is a workflow as it was admitted: the trace it came from, and its tasks and files. Of tasks that are added

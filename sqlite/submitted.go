@@ -319,8 +319,8 @@ func (r *Run) settle(b *executor.Batch) error {
 	}
 	for _, s := range b.Settled {
 		if err := r.db.exec("UPDATE submitted SET state = ?, message = nullif(?, ''), definition = NULL, options = "+
-			"json_set(coalesce(options, '{}'), '$.settled_ns', ?) WHERE id = ?", s.State, s.Message, s.At,
-			s.ID); err != nil {
+			"json_patch(coalesce(options, '{}'), json_object('settled_ns', ?, 'cancelled_by', ?)) WHERE id = ?",
+			s.State, s.Message, s.At, s.By, s.ID); err != nil {
 			return err
 		}
 	}

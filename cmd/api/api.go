@@ -143,8 +143,10 @@ type Status struct {
 	// State is accepted, waiting, running, suspended, done, failed, refused, cancelled, continued or skipped.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"` // why it was refused
-	Reason  string `json:"reason,omitempty"`  // why it waits
-	Over    bool   `json:"over"`              // nothing more will happen to it
+	// CancelledBy is the user that withdrew it, if that was a single task or had not arrived.
+	CancelledBy *int   `json:"cancelled_by,omitempty"`
+	Reason      string `json:"reason,omitempty"` // why it waits
+	Over        bool   `json:"over"`             // nothing more will happen to it
 	// Of a single task: the exit code of its program, and the signal that ended it, 0 for none. Exit is 128 and the
 	// signal then, but a program may return such a code itself.
 	Exit   *int `json:"exit,omitempty"`

@@ -103,7 +103,13 @@ var columns = []column{
 	{"%r", "reason", "REASON", "Reason", 22, func(r *Row, _ view) string { return cmp.Or(r.Reason, "None") }},
 	{"%S", "starttime", "START_TIME", "", 0, func(r *Row, v view) string { return v.stamp(r.Started, r.Begins) }},
 	{"", "", "", "Start", 19, func(r *Row, v view) string { return v.stamp(r.Started) }},
-	{"%T", "state", "STATE", "State", 10, func(r *Row, _ view) string { return r.State.String() }},
+	{"%T", "state", "STATE", "", 0, func(r *Row, _ view) string { return r.State.String() }},
+	{"", "", "", "State", 10, func(r *Row, _ view) string {
+		if r.State == Cancelled && r.By != nil {
+			return fmt.Sprintf("%s by %d", r.State, *r.By)
+		}
+		return r.State.String()
+	}},
 	{"%t", "statecompact", "ST", "", 0, func(r *Row, _ view) string { return r.State.Compact() }},
 	{"%V", "submittime", "SUBMIT_TIME", "Submit", 19, func(r *Row, v view) string { return v.stamp(r.Submitted) }},
 	{"", "", "", "TotalCPU", 10, func(r *Row, _ view) string { return longClock(r.CPUTime) }},

@@ -22,6 +22,7 @@ type Row struct {
 	UID     int
 	Group   string
 	State   State
+	By      *int           // the user that cancelled it; nil: nobody did
 	Reason  string         // why it waits, or ended so; "" if there is nothing to say
 	Node    string         // "" before it starts
 	Exit    int            // code that its program returned

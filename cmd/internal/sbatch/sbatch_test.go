@@ -427,6 +427,35 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestCancelledJobs have, in sacct alone, the number of the user who cancelled them.
+func TestCancelledJobs(t *testing.T) {
+	root, member := 0, 4294967
+	for _, c := range []struct {
+		by           *int
+		format, want string
+	}{
+		{&root, "-nPo state", "CANCELLED by 0\n"}, {&member, "-nPo state", "CANCELLED by 4294967\n"},
+		{&root, "-no state", "CANCELLED+ \n"}, {&root, "-no state%20", "      CANCELLED by 0 \n"},
+		{&member, "-no state%-16", "CANCELLED by 42+ \n"}, {nil, "-no state", " CANCELLED \n"},
+	} {
+		a, err := sbatch.ParseAccount(append(strings.Fields(c.format), "-a"), "", noEnv, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := sbatch.ParseQueue([]string{"-hO", "state:9", "-t", "all"}, "", noEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said, listed bytes.Buffer
+		rows := []sbatch.Row{{State: sbatch.Cancelled, By: c.by, Ended: time.Now()}}
+		err = errors.Join(a.Print(&said, rows, time.Now()), q.Print(&listed, rows, time.Now()))
+		if err != nil || said.String() != c.want || listed.String() != "CANCELLED\n" {
+			t.Errorf("%s: sacct prints %q, want %q; squeue %q: %v", c.format, said.String(), c.want, listed.String(),
+				err)
+		}
+	}
+}
+
 // TestTimesAreWrittenAsAsked by SLURM_TIME_FORMAT, as date does that with the formats of strftime.
 func TestTimesAreWrittenAsAsked(t *testing.T) {
 	now := time.Date(2027, 1, 3, 15, 4, 5, 0, time.Local) // a Sunday, of the last week of 2026

@@ -204,7 +204,7 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 		st.Results = filepath.Join(o.Run, "results", executor.EscapeName(o.Flow))
 	}
 	more := readOptions(o.Options)
-	st.Labels, st.Workflow = more.Labels, more.Workflow
+	st.Labels, st.Workflow, st.CancelledBy = more.Labels, more.Workflow, more.By
 	switch {
 	case o.State == sqlite.Arrived:
 		st.State = "waiting"
@@ -581,7 +581,7 @@ func (s *Server) cancel(ctx context.Context, r *http.Request, by Peer) (any, err
 	}
 	coming := false
 	if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
-		if coming = in.CancelComing(id); coming {
+		if coming = in.CancelComing(id, by.UID); coming {
 			return nil
 		}
 		s.mu.Lock()
@@ -591,7 +591,7 @@ func (s *Server) cancel(ctx context.Context, r *http.Request, by Peer) (any, err
 			return nil // it is over
 		}
 		if e.single {
-			return in.CancelTask(id)
+			return in.CancelTask(id, by.UID)
 		}
 		return in.CancelWorkflow(e.Workflow)
 	}); err != nil {

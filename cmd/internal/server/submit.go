@@ -455,6 +455,7 @@ type options struct {
 	Secrets  string                `json:"secrets,omitempty"` // the key below which they are kept
 	Reads    []string              `json:"reads,omitempty"`   // absolute paths, as far as they are known
 	Writes   []string              `json:"writes,omitempty"`
+	By       *int                  `json:"cancelled_by,omitempty"` // as the log notes it
 }
 
 // text is "" where there is nothing to keep.
