@@ -275,14 +275,15 @@ func TestVariablesSecretsAndMounts(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"vars": "# comment\nA=file\nB=file\n", "key": "second-secret-55\n",
 		"Makeflow": `export C=flow
 out:
-	(env; cat /run/secrets/TOKEN /run/secrets/key /ref/data.txt; id -u; ls -l /run/secrets) > out
+	(env; cat /run/secrets/TOKEN /ref/key /ref/data.txt; id -u; ls -l /run/secrets) > out
 
 bad:
 	cat /run/secrets/TOKEN >&2; touch /ref/x; exit 3
 `})
 	runs := filepath.Join(dir, "runs")
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "ref"), 0o755),
-		os.WriteFile(filepath.Join(dir, "ref", "data.txt"), []byte("reference\n"), 0o644)); err != nil {
+		os.WriteFile(filepath.Join(dir, "ref", "data.txt"), []byte("reference\n"), 0o644),
+		os.Symlink("/run/secrets/key", filepath.Join(dir, "ref", "key"))); err != nil { // where the container has it
 		t.Fatal(err)
 	}
 	expect(t, exitTasksFailed, nil, "run", "--dir", runs, "--name", "r", "--image", "gantry/busybox", "--env-file",
@@ -326,6 +327,7 @@ bad:
 		{exitInput, "read-only", []string{"--mount", dir + ":/x:rw"}},
 		{exitInput, "no such file", []string{"--mount", dir + "/none:/x:ro"}},
 		{exitInput, "absolute path", []string{"--mount", dir + ":/proc/x"}},
+		{exitInput, "below /dev, where nothing is read", []string{"--mount", "/:/host"}},
 	} {
 		expect(t, c.code, []string{c.says}, append([]string{"run", "--dir", runs, "--name", "n", "--image",
 			"gantry/busybox", filepath.Join(dir, "Makeflow")}, c.args...)...)

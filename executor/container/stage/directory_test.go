@@ -4,10 +4,53 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gantry/executor/container/stage"
 )
+
+// Links and closed files are no reason not to show a directory; pipes and file systems of the kernel's are.
+func TestShown(t *testing.T) {
+	top := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := top; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
+		must(os.Chmod(at, 0o755))
+	}
+	u := stage.User{UID: 4711, GID: 4711}
+	if os.Getuid() != 0 {
+		u = stage.User{UID: os.Getuid(), GID: os.Getgid()}
+	}
+	must(os.MkdirAll(filepath.Join(top, "sub", "closed"), 0o755))
+	must(os.WriteFile(filepath.Join(top, "shadow"), nil, 0o000))
+	must(os.Chmod(filepath.Join(top, "sub", "closed"), 0))
+	for name, to := range map[string]string{"out": "/etc/passwd", "up": "../..", "round": "round", "none": "none/x",
+		"proc": "/proc/self", "device": "/dev/null"} {
+		must(os.Symlink(to, filepath.Join(top, "sub", name)))
+	}
+	if err := u.Shown(top); err != nil {
+		t.Error(err)
+	}
+	must(syscall.Mkfifo(filepath.Join(top, "sub", "pipe"), 0o666))
+	for path, says := range map[string]string{
+		top:                               "pipe\": not a regular file",
+		"/":                               "/dev",
+		"/proc/self":                      "/proc",
+		filepath.Join(top, "shadow"):      "may not read",
+		filepath.Join(top, "sub/closed"):  "may not read",
+		filepath.Join(top, "sub/pipe"):    "not a regular file",
+		filepath.Join(top, "sub/missing"): "no such file",
+	} {
+		if err := u.Shown(path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v; want an error with %q", path, err, says)
+		}
+	}
+}
 
 func TestDirectory(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())

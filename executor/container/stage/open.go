@@ -17,6 +17,7 @@ import (
 	"gantry/cgroup/thread"
 	"gantry/executor"
 	"gantry/executor/container/control"
+	"gantry/trace/shown"
 )
 
 // User is the user whose rights count.
@@ -132,6 +133,29 @@ func (u User) Visible(path string) (id control.ID, err error) {
 		id = control.ID{Device: uint64(s.Dev), Inode: s.Ino}
 	})
 	return id, err
+}
+
+// Shown checks a file, or a directory with all that is in it, that programs of u are to see at another path. Links lead
+// where they do in the container, and files that u may not read stay closed there. Sockets, pipes and devices are
+// refused: programs could use them by a mount that is read-only, too.
+func (u User) Shown(path string) error {
+	_, err := u.Visible(path)
+	if err != nil {
+		return err
+	}
+	u.Do(func() {
+		err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.Type().IsRegular() || d.Type()&fs.ModeSymlink != 0 {
+				return nil
+			}
+			f, _, err := find(p)
+			if err != nil {
+				return fmt.Errorf("%s: %w", shown.Quote(p), err)
+			}
+			return f.Close()
+		})
+	})
+	return err
 }
 
 var errDirectory = errors.New("a directory, not a file")
