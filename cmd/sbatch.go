@@ -45,7 +45,8 @@ func slurmCommands() []slurmCommand {
 and can write to nothing else. GANTRY_READ names directories that it may read, divided by colons. GANTRY_DIR is the
 directory of the server. The job is a task of the workflow that --workflow or GANTRY_WORKFLOW names (default: nextflow
 for jobs of Nextflow, else sbatch), and starts after other jobs if --dependency says so. --tail SECONDS says how long
-the jobs take that come after it and are not submitted yet: policies rank by it.
+the jobs take that come after it and are not submitted yet: policies rank by it. --retries N says that the job may run
+again, and tries it N times more if its program fails.
 
    sbatch --container gantry/busybox -c 2 --mem 1G -t 10 script.sh
    sbatch --container gantry/busybox --wrap 'sort big.txt >sorted.txt'
@@ -261,7 +262,7 @@ func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit,
 		t := trace.Task{ID: executor.EscapeName(j.Name), Name: j.Name, Kind: sbatch.Kind(j.Name),
 			Cores: float64(j.CPUs), MemoryBytes: j.Memory, Command: j.Argv(x.me, element), Image: image,
 			Env: executor.MergeEnv(nil, j.Export), TimeLimit: j.Limit, Tail: j.Tail, Container: 1, Tokens: j.Licenses,
-			GPUs:  int32(j.GPUs),
+			GPUs: int32(j.GPUs), Retries: j.Retries,
 			Known: trace.Cores | trace.Command | trace.Image}
 		if t.ID == "" {
 			t.ID = "job"

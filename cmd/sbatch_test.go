@@ -485,6 +485,26 @@ func TestAJobRunsOnce(t *testing.T) {
 	})
 }
 
+// A job that may run again does so where its program fails or its container is lost, and gets no more memory.
+func TestAJobRunsAgainIfItMay(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, work string, _ *served) {
+		for _, j := range []struct{ name, does, wrote, account string }{
+			{"third", "[ $(wc -l <third) = 3 ] || exit 3", "try\ntry\ntry\n", "COMPLETED|0:0"},
+			{"never", "exit 4", "try\ntry\ntry\n", "FAILED|4:0"},
+			{"memory", "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}", "try\n",
+				"OUT_OF_MEMORY|0:125"},
+		} {
+			id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--mem=20M", "--retries=2", "--wrap",
+				"echo try >>"+j.name+"; "+j.does))
+			_, _, _ = invoke(t, "wait", id)
+			if got := readAll(t, filepath.Join(work, j.name)); got != j.wrote {
+				t.Errorf("%s: the job wrote %q, want %q", j.name, got, j.wrote)
+			}
+			expect(t, exitOK, []string{j.account}, "sacct", "-nXPj", id, "-o", "state,exitcode")
+		}
+	})
+}
+
 // waitForFile waits until a file is there.
 func waitForFile(t *testing.T, path string) {
 	t.Helper()

@@ -279,7 +279,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		t.Parents, t.Children = a.parentsOf(&edges, sub, g, i), a.taskIDs(&edges, w.Tasks[i].Children)
 		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
 		t.Retries, t.Tail = int32(w.Tasks[i].Retries), w.Tasks[i].Tail
-		t.Restartable = preempt.Restart && !specs[i].WritesInPlace()
+		t.Restartable = preempt.Restart && !specs[i].Once(planner.Preempted)
 		if g == nil && a.formal(sub, i) {
 			t.Need, t.Tokens, t.Formal = unit.Vector{}, planner.Tokens{}, true
 			continue
@@ -525,6 +525,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 		spec.Mounts = slices.Concat(sub.Workflow.Containers[t.Container-1].Mounts, a.Mounts)
 	}
 	spec.Network = !spec.Emulated() && Networked(a.Networks, t)
+	spec.Repeats = t.Retries > 0
 	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Overhead = scaled(t.Overhead, scale)

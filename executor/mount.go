@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"gantry/planner"
 	"gantry/trace"
 )
 
@@ -45,9 +46,11 @@ func InPlace(dir string, writable bool) string {
 	return dir + ":" + dir + ":in-place"
 }
 
-// WritesInPlace reports whether a task may change directories of the host.
-func (t *TaskSpec) WritesInPlace() bool {
-	return slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).Writable })
+// Once reports whether a task that ended so is not to begin again: it may change directories of the host, and its user
+// did not say that it may do so several times. It never gets more memory.
+func (t *TaskSpec) Once(o planner.Outcome) bool {
+	return (!t.Repeats || o == planner.OutOfMemory) &&
+		slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).Writable })
 }
 
 // AddMounts gives all programs of a workflow more mounts, beside those of their containers; name is that of the

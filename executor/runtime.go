@@ -213,6 +213,7 @@ type TaskSpec struct {
 	Shell     bool
 	Expand    bool // Command is a program and the text of its arguments, which are parsed as bash does
 	Network   bool
+	Repeats   bool // its user wants further tries, though it may change directories of the host
 }
 
 // FileSpec is the truth of a file. A large workflow has many: members stand in an order that takes little memory.

@@ -390,7 +390,7 @@ func (a *attempt) end(x *planner.AttemptExited) {
 			x.Final, x.Message = true, evidence.Join(x.Message, why)
 		}
 	}
-	x.Final = x.Final || x.Outcome != planner.OK && a.l.Spec.WritesInPlace() && a.everBegan()
+	x.Final = x.Final || x.Outcome != planner.OK && a.l.Spec.Once(x.Outcome) && a.everBegan()
 	x.Message = strings.ToValidUTF8(x.Message, "\uFFFD") // it may have words of the program
 	a.r.emit(x)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,8 +28,8 @@ const (
 	cpuTime    = "limits of CPU time always hold"
 )
 
-// sbatchOptions are all of sbatch of Slurm 22.05, --container as gantry means it, and gantry's own: --workflow and
-// --tail.
+// sbatchOptions are all of sbatch of Slurm 22.05, --container as gantry means it, and gantry's own: --workflow,
+// --tail and --retries.
 var sbatchOptions = slices.Concat(
 	asks(Help, "help,h usage"), asks(Version, "version,V"),
 	refused(oneHost, "cluster-constraint= clusters,M= constraint,C= exclude,x= nodefile,F= nodelist,w= reboot "+
@@ -49,7 +50,7 @@ var sbatchOptions = slices.Concat(
 	refused("name the variables with --export=NAME=VALUE", "export-file="),
 	refused("a job has the environment of its image", "get-user-env[=]"),
 	refused("containers of jobs have no network", "network="),
-	refused("a job has one try: let the workflow system submit it again", "requeue"),
+	refused("a job has one try, unless --retries N, gantry's own option, gives it more", "requeue"),
 	refused("gantry submit prints when a task is expected to start", "test-only"),
 	refused("gantry sets no disk space aside", "tmp="),
 	reported("gantry always measures: gantry show", "profile="),
@@ -118,6 +119,13 @@ var sbatchOptions = slices.Concat(
 		into("partition,p=", func(c *call) *string { return &c.Job.Partition }),
 		flag("quiet,Q", func(c *call) { c.Job.Quiet = true }),
 		honoured("signal=", func(c *call, text string) error { return c.Job.signal(text) }),
+		honoured("retries=", func(c *call, text string) error {
+			n, err := strconv.ParseUint(text, 10, 15)
+			if c.Retries = int(n); err != nil {
+				return fmt.Errorf("%q is not a whole number from 0 to 32767", text)
+			}
+			return nil
+		}),
 		parsed("tail=", seconds, func(c *call) *time.Duration { return &c.Job.Tail }),
 		parsed("time,t=", Limit, func(c *call) *time.Duration { return &c.Job.Limit }),
 		flag("wait,W", func(c *call) { c.Wait = true }),

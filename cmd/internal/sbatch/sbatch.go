@@ -36,6 +36,7 @@ type Job struct {
 	Tail      time.Duration // how long the jobs take that come after it and are not submitted yet
 	Licenses  string        // NAME[:COUNT],...; "": none
 	GPUs      int           // of the whole job
+	Retries   int           // further tries after its program failed
 	Output    string        // patterns of files; "" if not said
 	Error     string        // "": as Output
 	Input     string        // "": nothing to read
