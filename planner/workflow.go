@@ -57,10 +57,10 @@ type Workflow struct {
 
 // Task is a rigid task: it runs on one node and holds Need there.
 type Task struct {
-	ID       TaskID
-	Workflow WorkflowID
-	Kind     KindID // transformation: estimates are learned per kind
-	Stage    int32  // execution phase; the level where the trace gives none
+	ID       TaskID     `json:"-"` // the log has the first of a workflow
+	Workflow WorkflowID `json:"-"`
+	Kind     KindID     // transformation: estimates are learned per kind
+	Stage    int32      // execution phase; the level where the trace gives none
 	Need     unit.Vector
 	// NextMemory is what a try after one that ran out of memory gets at least, if Need has less by a prediction.
 	NextMemory unit.Bytes `json:",omitempty"`
@@ -68,7 +68,7 @@ type Task struct {
 	// Tail is how long the tasks after it take that nobody has submitted yet: it counts in upward ranks.
 	Tail     time.Duration `json:",omitempty"`
 	Parents  []TaskID      // distinct; see Formal
-	Children []TaskID
+	Children []TaskID      `json:"-"`
 	Inputs   []FileID
 	Outputs  []FileID
 	Reads    unit.Bytes `json:",omitempty"` // sizes of its inputs, for estimates alone

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/go-json-experiment/json"
 	"github.com/klauspost/compress/s2"
@@ -54,11 +55,11 @@ func admits(body planner.Body) bool {
 	return kind == planner.KindWorkflowArrived || kind == planner.KindWorkflowGrown
 }
 
-// definition is an admission as JSON. All that admission decided is kept: on replay nothing is decided again. Children
-// of tasks are left out, as their parents tell them, and numbers of tasks but for the first.
+// definition is an admission as JSON. All that admission decided is kept: on replay nothing is decided again.
 type definition struct {
 	Submission *executor.Submission
 	Arrived    *planner.WorkflowArrived
+	First      planner.TaskID // the others follow it
 	Spec       *executor.WorkflowSpec
 	Files      []*executor.FileSpec
 	Tasks      []definedTask
@@ -73,44 +74,22 @@ type definedTask struct {
 	Inputs, Outputs []int
 }
 
-// parentsOnly are the parts of an admission that name children, and no others.
-func parentsOnly(a *executor.Admission) (executor.Submission, planner.WorkflowArrived) {
-	submission, arrived := a.Submission, a.Arrived
+// link gives the tasks of an admission their children, as their parents tell them. Parents of tasks that were added to a
+// workflow may be elsewhere.
+func link(a *executor.Admission) error {
 	if w := a.Submission.Workflow; w != nil {
-		flow := *w
-		flow.Tasks = slices.Clone(w.Tasks)
-		for i := range flow.Tasks {
-			flow.Tasks[i].Children = nil
-		}
-		submission.Workflow = &flow
-	}
-	arrived.Tasks = slices.Clone(a.Arrived.Tasks)
-	for i := range arrived.Tasks {
-		t := &arrived.Tasks[i]
-		if t.Children, t.Workflow = nil, 0; i > 0 {
-			t.ID = 0
-		}
-	}
-	return submission, arrived
-}
-
-// withChildren reverses parentsOnly.
-func withChildren(a *executor.Admission) error {
-	if w := a.Submission.Workflow; w != nil {
-		for i := range w.Tasks {
-			for _, p := range w.Tasks[i].Parents {
-				if p < 0 || int(p) >= len(w.Tasks) {
-					return fmt.Errorf("task %s has parent %d of %d", w.Tasks[i].ID, p, len(w.Tasks))
-				}
-				w.Tasks[p].Children = append(w.Tasks[p].Children, int32(i))
-			}
+		if err := w.Link(); err != nil {
+			return err
 		}
 	}
 	tasks := a.Arrived.Tasks
 	for i := range tasks {
-		tasks[i].ID, tasks[i].Workflow = tasks[0].ID+planner.TaskID(i), a.Spec.ID
+		tasks[i].Children = nil
+	}
+	for i := range tasks {
 		for _, p := range tasks[i].Parents {
-			if k := p - tasks[0].ID; k >= 0 && int(k) < len(tasks) { // parents of a growth may be earlier tasks
+			k := sort.Search(len(tasks), func(k int) bool { return tasks[k].ID >= p })
+			if k < len(tasks) && tasks[k].ID == p {
 				tasks[k].Children = append(tasks[k].Children, tasks[i].ID)
 			}
 		}
@@ -127,9 +106,11 @@ func taskIn(a *executor.Admission, i int) *trace.Task {
 }
 
 func encodeAdmission(a *executor.Admission) ([]byte, error) {
-	submission, arrived := parentsOnly(a)
-	d := definition{Submission: &submission, Arrived: &arrived, Spec: a.Spec, Files: a.Files, Kinds: a.Kinds,
+	d := definition{Submission: &a.Submission, Arrived: &a.Arrived, Spec: a.Spec, Files: a.Files, Kinds: a.Kinds,
 		Tasks: make([]definedTask, len(a.Tasks))}
+	if len(a.Arrived.Tasks) > 0 {
+		d.First = a.Arrived.Tasks[0].ID
+	}
 	place := make(map[*executor.FileSpec]int, len(a.Files))
 	for i, f := range a.Files {
 		place[f] = i
@@ -142,8 +123,9 @@ func encodeAdmission(a *executor.Admission) ([]byte, error) {
 		if from := taskIn(a, i); t.Name == from.ID && t.Kind == from.Kind {
 			x.Name, x.Kind = "", ""
 		}
-		for files, places := range map[*[]*executor.FileSpec]*[]int{&t.Inputs: &x.Inputs, &t.Outputs: &x.Outputs} {
-			for _, f := range *files {
+		for k, files := range [...][]*executor.FileSpec{t.Inputs, t.Outputs} {
+			places := [...]*[]int{&x.Inputs, &x.Outputs}[k]
+			for _, f := range files {
 				at, ok := place[f]
 				if !ok {
 					return nil, fmt.Errorf("task %s refers to a file that is not the workflow's", t.Name)
@@ -220,7 +202,8 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 		}
 		t, from := x.TaskSpec, taskIn(a, i)
 		t.Workflow, t.Name, t.Kind = a.Spec, cmp.Or(x.Name, from.ID), cmp.Or(x.Kind, from.Kind)
-		for files, places := range map[*[]*executor.FileSpec][]int{&t.Inputs: x.Inputs, &t.Outputs: x.Outputs} {
+		for k, places := range [...][]int{x.Inputs, x.Outputs} {
+			files := [...]*[]*executor.FileSpec{&t.Inputs, &t.Outputs}[k]
 			for _, at := range places {
 				if at < 0 || at >= len(a.Files) {
 					return nil, fmt.Errorf("task %s refers to file %d of %d", t.Name, at, len(a.Files))
@@ -229,6 +212,7 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 			}
 		}
 		a.Tasks[i] = t
+		a.Arrived.Tasks[i].ID, a.Arrived.Tasks[i].Workflow = d.First+planner.TaskID(i), a.Spec.ID
 	}
-	return a, withChildren(a)
+	return a, link(a)
 }

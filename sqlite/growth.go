@@ -86,7 +86,7 @@ func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission)
 		}
 		m.merge(more)
 	}
-	return nil
+	return link(a)
 }
 
 // Rest returns the rest of a workflow of a run to which tasks were added, as a submission: the parts that came with the
@@ -119,6 +119,9 @@ func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks 
 			}
 		}
 		m.merge(more)
+	}
+	if err := link(all); err != nil {
+		return nil, nil, err
 	}
 	ids := make([]planner.TaskID, len(all.Arrived.Tasks))
 	for i := range ids {
@@ -175,15 +178,6 @@ func (m *merger) merge(more *executor.Admission) {
 	a.Arrived.Workflow.Tasks = append(slices.Clip(a.Arrived.Workflow.Tasks), more.Arrived.Workflow.Tasks...)
 	a.Arrived.Tasks = append(a.Arrived.Tasks, more.Arrived.Tasks...)
 	m.trace(more.Submission.Workflow, more, base)
-	for i := range more.Arrived.Tasks {
-		t := &more.Arrived.Tasks[i]
-		for _, p := range t.Parents {
-			if at, ok := m.tasks[p]; ok && at < base {
-				above := &a.Arrived.Tasks[at]
-				above.Children = append(slices.Clip(above.Children), t.ID)
-			}
-		}
-	}
 	a.Kinds = append(a.Kinds, more.Kinds...)
 }
 
@@ -227,15 +221,6 @@ func (m *merger) trace(w *trace.Workflow, more *executor.Admission, base int32) 
 		for _, p := range more.Arrived.Tasks[i].Parents {
 			if at, ok := m.tasks[p]; ok {
 				t.Parents = append(t.Parents, at)
-			}
-		}
-		t.Children = slices.Clone(t.Children)
-		for k := range t.Children {
-			t.Children[k] += base
-		}
-		for _, p := range t.Parents {
-			if p < base {
-				to.Tasks[p].Children = append(slices.Clip(to.Tasks[p].Children), base+int32(i))
 			}
 		}
 		to.Tasks = append(to.Tasks, t)

@@ -153,7 +153,11 @@ func decodeSubmission(blob []byte) (*executor.Submission, error) {
 
 func readSubmission(text []byte) (*executor.Submission, error) {
 	s := new(executor.Submission)
-	if err := jsonv2.Unmarshal(text, s, submissionJSON, jsonv2.RejectUnknownMembers(true)); err != nil {
+	err := jsonv2.Unmarshal(text, s, submissionJSON, jsonv2.RejectUnknownMembers(true))
+	if err == nil && s.Workflow != nil {
+		err = s.Workflow.Link()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -514,7 +514,6 @@ func distinct(s []int32) []int32 {
 func (b *builder) link(edges []edge) {
 	edges = byChild(edges, len(b.wf.Tasks))
 	tasks, kept := b.wf.Tasks, edges[:0]
-	fanout := make([]int32, len(tasks))
 	b.forward = true
 	for _, e := range edges {
 		if e.parent == e.child {
@@ -530,20 +529,12 @@ func (b *builder) link(edges []edge) {
 			continue
 		}
 		kept = append(kept, e)
-		fanout[e.parent]++
 		b.forward = b.forward && e.parent < e.child
 	}
 	b.edges = kept
-	parents, children := make([]int32, len(kept)), make([]int32, len(kept))
-	next, at := make([]int32, len(tasks)), int32(0) // where the next child of a task goes
-	for i, n := range fanout {
-		next[i] = at
-		at += n
-	}
+	parents := make([]int32, len(kept))
 	for i, e := range kept {
 		parents[i] = e.parent
-		children[next[e.parent]] = e.child
-		next[e.parent]++
 	}
 	from := 0
 	for i := range tasks {
@@ -551,15 +542,13 @@ func (b *builder) link(edges []edge) {
 		for to < len(kept) && kept[to].child == int32(i) {
 			to++
 		}
-		t.Parents, t.Children = nil, nil
+		t.Parents = nil
 		if to > from {
 			t.Parents = parents[from:to:to]
 		}
-		if end := next[i]; fanout[i] > 0 {
-			t.Children = children[end-fanout[i] : end : end]
-		}
 		from = to
 	}
+	_ = b.wf.Link() // edges are of tasks
 }
 
 // byChild sorts edges by child, parent and line: first by counting the children, which are many.

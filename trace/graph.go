@@ -1,9 +1,36 @@
 package trace
 
 import (
+	"fmt"
 	"math"
 	"strings"
 )
+
+// Link gives each task the children whose parent it is, in order. The error is of a parent that is not there.
+func (w *Workflow) Link() error {
+	fanout, edges := make([]int32, len(w.Tasks)), 0
+	for i := range w.Tasks {
+		for _, p := range w.Tasks[i].Parents {
+			if p < 0 || int(p) >= len(w.Tasks) {
+				return fmt.Errorf("task %s has parent %d of %d", w.Tasks[i].ID, p, len(w.Tasks))
+			}
+			fanout[p]++
+			edges++
+		}
+	}
+	children := make([]int32, edges)
+	for i, n := range fanout {
+		if w.Tasks[i].Children = nil; n > 0 {
+			w.Tasks[i].Children, children = children[:0:n], children[n:]
+		}
+	}
+	for i := range w.Tasks {
+		for _, p := range w.Tasks[i].Parents {
+			w.Tasks[p].Children = append(w.Tasks[p].Children, int32(i))
+		}
+	}
+	return nil
+}
 
 // levels returns the level of every task, the number of edges on the longest path to it from a task without parents,
 // and whether the graph is cyclic. A task on or behind a cycle has the level that its parents outside give it, -1 if it

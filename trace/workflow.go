@@ -126,7 +126,7 @@ type Task struct {
 	Line int    // in the source, 0 if it has no lines
 
 	Parents  []int32 // indices into Workflow.Tasks, distinct, ascending
-	Children []int32
+	Children []int32 `json:"-"` // they follow from Parents: see Link
 	Inputs   []int32 // indices into Workflow.Files, distinct
 	Outputs  []int32
 

@@ -130,7 +130,6 @@ func blocksOf(s *executor.Submission) (n int64) {
 
 func checkTasks(w *trace.Workflow) error {
 	seen := make(map[string]bool, len(w.Tasks))
-	children := make([][]int32, len(w.Tasks)) // as a log that is read back has them
 	written := 0
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
@@ -138,7 +137,7 @@ func checkTasks(w *trace.Workflow) error {
 		switch {
 		case t.ID == "" || seen[t.ID] || !utf8.ValidString(t.ID):
 			return fmt.Errorf("the id of task %d, %q, is none or that of another one", i, t.ID)
-		case !indices(t.Parents, len(w.Tasks)), !indices(t.Children, len(w.Tasks)):
+		case !indices(t.Parents, len(w.Tasks)):
 			return fmt.Errorf("task %s depends on tasks that are not there, or on one twice", t.ID)
 		case !indices(t.Inputs, len(w.Files)), !indices(t.Outputs, len(w.Files)):
 			return fmt.Errorf("task %s has files that are not there, or one twice", t.ID)
@@ -163,20 +162,12 @@ func checkTasks(w *trace.Workflow) error {
 			return fmt.Errorf("task %s: its environment has a variable without a name or a value", t.ID)
 		}
 		seen[t.ID] = true
-		for _, p := range t.Parents {
-			children[p] = append(children[p], int32(i))
-		}
 		for _, f := range t.Outputs {
 			if w.Files[f].Producer != int32(i) {
 				return fmt.Errorf("task %s writes a file that another one writes", t.ID)
 			}
 		}
 		written += len(t.Outputs)
-	}
-	for i := range w.Tasks {
-		if !slices.Equal(w.Tasks[i].Children, children[i]) {
-			return fmt.Errorf("task %s does not have the children, in order, whose parent it is", w.Tasks[i].ID)
-		}
 	}
 	for i := range w.Files {
 		if w.Files[i].Producer >= 0 {

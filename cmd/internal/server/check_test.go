@@ -63,20 +63,6 @@ func TestACommandWithoutATextToExpandIsRefused(t *testing.T) {
 	}
 }
 
-// A log keeps parents only: children that these do not tell would change with a restart.
-func TestChildrenFollowFromParents(t *testing.T) {
-	for _, c := range []struct {
-		children []int32
-		right    bool
-	}{{[]int32{1, 2}, true}, {[]int32{2, 1}, false}, {[]int32{1}, false}, {nil, false}} {
-		w := &trace.Workflow{Tasks: []trace.Task{{ID: "a", Children: c.children}, {ID: "b", Parents: []int32{0}},
-			{ID: "c", Parents: []int32{0}}}}
-		if err := server.CheckSubmission(&executor.Submission{Name: "w", Workflow: w}, 1); (err == nil) != c.right {
-			t.Errorf("children %v: %v", c.children, err)
-		}
-	}
-}
-
 // Clients look for files, with the rights of their users: the server never does.
 func TestFilesWithoutSourcesAreRefused(t *testing.T) {
 	s := &executor.Submission{Name: "w", Inputs: "/root", Workflow: &trace.Workflow{
