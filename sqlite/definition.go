@@ -74,8 +74,8 @@ type definedTask struct {
 	Inputs, Outputs []int
 }
 
-// link gives the tasks of an admission their children, as their parents tell them. Parents of tasks that were added to a
-// workflow may be elsewhere.
+// link gives the tasks of an admission their children, as their parents tell them. Parents of tasks that were added to
+// a workflow may be elsewhere.
 func link(a *executor.Admission) error {
 	if w := a.Submission.Workflow; w != nil {
 		if err := w.Link(); err != nil {
