@@ -31,8 +31,12 @@ func (everywhere) Allocate(_ context.Context, c *planner.Cycle, q planner.Queue)
 			return nil
 		}
 		best := planner.Segment{Node: planner.None}
-		for _, s := range c.Sites(t) {
-			start, ok := c.Draft.Earliest(s.Node, s.Need, s.Dur, s.From)
+		for n := range c.NodeCount() {
+			s, ok := c.Site(t, n)
+			if !ok {
+				continue
+			}
+			start, ok := c.Draft.Earliest(n, s.Need, s.Dur, s.From)
 			if end := start.Add(s.Dur); ok && (best.Node == planner.None || end < best.End) {
 				best = planner.Segment{Task: t, Node: s.Node, Hold: s.Need, Start: start, End: end}
 			}

@@ -236,14 +236,3 @@ func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
 	}
 	return c.now, 0
 }
-
-// Sites returns every way to house t, by node.
-func (c *Cycle) Sites(t TaskID) []Site {
-	var out []Site
-	for n := range c.NodeCount() {
-		if s, ok := c.Site(t, n); ok {
-			out = append(out, s)
-		}
-	}
-	return out
-}

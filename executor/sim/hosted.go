@@ -956,8 +956,8 @@ func (h *Hosted) balance() {
 		}
 	}
 	for range 4 {
-		paced := cpu.paced
-		busy := float64(cpu.busy()) / second
+		paced := cpu.sum((*pool).atPace)
+		busy := float64(cpu.sum((*pool).busy)) / second
 		var slow [numPhases]float64
 		var taken float64
 		for _, a := range h.timed {
@@ -977,11 +977,11 @@ func (h *Hosted) balance() {
 		if i := &h.m.Interference; len(i.Together) > 0 {
 			// A part that fell behind its pace catches up on cores that are idle: its loss counts against the rate that
 			// it could use, not against its pace.
-			all, lost = min(h.cores, cpu.most), taken*(i.At(float64(h.held), busy)-1)
+			all, lost = min(h.cores, cpu.sum((*pool).greatest)), taken*(i.At(float64(h.held), busy)-1)
 		}
 		cpu.capacity = max(all/2, all-int64(lost))
 		cpu.share(h.set)
-		if cpu.paced == paced {
+		if cpu.sum((*pool).atPace) == paced {
 			break
 		}
 	}
@@ -1008,7 +1008,9 @@ func (h *Hosted) setUp(cpu *resource) {
 		}
 		if pool.capacity > 0 {
 			most := pool.capacity * int64(starting) / int64(starting+1)
-			cpu.take(pool, min(int64(rate), most))
+			if taken := min(int64(rate), most); pool.taken != taken {
+				pool.taken, pool.touched = taken, true
+			}
 		}
 	}
 }

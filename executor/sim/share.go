@@ -90,10 +90,7 @@ func ceil(nanos float64) time.Duration {
 type resource struct {
 	capacity int64 // of the host, in a second; 0: without limit
 	pools    []pool
-	want     int64 // sum over the pools
-	most     int64 // the same if all parts were behind their pace
-	paced    int64 // the same if all parts kept their pace
-	crowded  bool  // they want more than there is
+	crowded  bool // they want more than there is
 	fresh    []*activity
 }
 
@@ -102,8 +99,7 @@ type pool struct {
 	capacity int64 // 0: without limit
 	taken    int64 // of it, by containers of the node that are set up, which are no parts
 	parts    []*activity
-	demand   int64
-	want     int64 // the lesser of the two
+	demand   int64 // sum of the rates that parts want
 	most     int64 // sum of the parts' greatest rates
 	paced    int64 // sum of the parts' paces
 	crowded  bool
@@ -114,7 +110,7 @@ func (r *resource) add(a *activity) {
 	p := &r.pools[a.node]
 	a.place = len(p.parts)
 	p.parts = append(p.parts, a)
-	r.change(p, a.wants(), a.most, a.pace)
+	p.change(a.wants(), a.most, a.pace)
 	r.fresh = append(r.fresh, a)
 }
 
@@ -125,54 +121,41 @@ func (r *resource) remove(a *activity) {
 	p.parts[a.place].place = a.place
 	p.parts[last] = nil
 	p.parts = p.parts[:last]
-	r.change(p, -a.wants(), -a.most, -a.pace)
+	p.change(-a.wants(), -a.most, -a.pace)
 }
 
 // turn has a part be behind, or catch up.
 func (r *resource) turn(a *activity, behind bool) {
 	before := a.wants()
 	a.behind = behind
-	r.change(&r.pools[a.node], a.wants()-before, 0, 0)
+	r.pools[a.node].change(a.wants()-before, 0, 0)
 	r.fresh = append(r.fresh, a)
 }
 
-func (r *resource) change(p *pool, by, most, pace int64) {
-	r.most -= p.atMost(p.most)
-	r.paced -= p.atMost(p.paced)
-	p.most += most
-	p.paced += pace
-	r.most += p.atMost(p.most)
-	r.paced += p.atMost(p.paced)
-	p.demand += by
-	p.touched = true
-	want := p.atMost(p.demand)
-	r.want += want - p.want
-	p.want = want
+func (p *pool) change(by, most, pace int64) {
+	p.demand, p.most, p.paced, p.touched = p.demand+by, p.most+most, p.paced+pace, true
 }
 
-// take has something else use a part of a pool.
-func (r *resource) take(p *pool, rate int64) {
-	if p.taken == rate {
-		return
-	}
-	r.most -= p.atMost(p.most)
-	r.paced -= p.atMost(p.paced)
-	p.taken = rate
-	r.most += p.atMost(p.most)
-	r.paced += p.atMost(p.paced)
-	r.change(p, 0, 0, 0)
-}
-
-// busy is the rate that parts use at their paces, or would use if no container were set up on their node.
-func (r *resource) busy() (sum int64) {
+// sum adds up a rate over the pools.
+func (r *resource) sum(of func(p *pool) int64) (sum int64) {
 	for i := range r.pools {
-		if p := &r.pools[i]; p.capacity > 0 {
-			sum += min(p.paced, p.capacity)
-		} else {
-			sum += p.paced
-		}
+		sum += of(&r.pools[i])
 	}
 	return sum
+}
+
+// want is the rate that the parts want and can have; greatest is the same if all were behind their pace, and atPace if
+// all kept it.
+func (p *pool) want() int64     { return p.atMost(p.demand) }
+func (p *pool) greatest() int64 { return p.atMost(p.most) }
+func (p *pool) atPace() int64   { return p.atMost(p.paced) }
+
+// busy is the rate that parts use at their paces, or would use if no container were set up on their node.
+func (p *pool) busy() int64 {
+	if p.capacity > 0 {
+		return min(p.paced, p.capacity)
+	}
+	return p.paced
 }
 
 // atMost is the part of a rate that the pool can have.
@@ -188,21 +171,21 @@ func (r *resource) share(set func(a *activity, rate int64)) {
 	for again := true; again; {
 		again = false
 		was := r.crowded
-		r.crowded = r.capacity > 0 && r.want > r.capacity
+		r.crowded = r.capacity > 0 && r.sum((*pool).want) > r.capacity
 		switch {
 		case r.crowded:
 			level := r.level()
 			for i := range r.pools {
-				again = r.refill(&r.pools[i], min(r.pools[i].want, level), set) || again
+				again = r.refill(&r.pools[i], min(r.pools[i].want(), level), set) || again
 			}
 		case was:
 			for i := range r.pools {
-				again = r.refill(&r.pools[i], r.pools[i].want, set) || again
+				again = r.refill(&r.pools[i], r.pools[i].want(), set) || again
 			}
 		default:
 			for i := range r.pools {
-				if p := &r.pools[i]; p.touched && (p.crowded || p.demand > p.want) {
-					again = r.refill(p, p.want, set) || again
+				if p := &r.pools[i]; p.touched && (p.crowded || p.demand > p.want()) {
+					again = r.refill(p, p.want(), set) || again
 				}
 			}
 			for _, a := range r.fresh {
@@ -222,7 +205,7 @@ func (r *resource) share(set func(a *activity, rate int64)) {
 func (r *resource) level() int64 {
 	wants := make([]int64, 0, len(r.pools))
 	for i := range r.pools {
-		if w := r.pools[i].want; w > 0 {
+		if w := r.pools[i].want(); w > 0 {
 			wants = append(wants, w)
 		}
 	}

@@ -67,9 +67,6 @@ type Solution struct {
 	Complete bool
 }
 
-// Optimal reports whether no schedule has fewer late jobs.
-func (s *Solution) Optimal() bool { return s.Complete || s.Late == s.Bound }
-
 // Options of Solve.
 type Options struct {
 	Steps int    // search steps: tasks placed beyond the list schedules; 0 or less: none

@@ -109,26 +109,6 @@ func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
 	return nil
 }
 
-// Stay is a task in the plan: planned to run, running, or over.
-type Stay struct {
-	Task       planner.TaskID
-	Start, End planner.Time
-}
-
-// Schedule returns the plan, task by task: all of the workflows that have not ended.
-func (p *Policy) Schedule() []Stay {
-	var out []Stay
-	for _, j := range p.jobs {
-		if j == nil {
-			continue
-		}
-		for i := range j.at {
-			out = append(out, Stay{j.task(int32(i)), j.at[i].start, j.at[i].end})
-		}
-	}
-	return out
-}
-
 // rebuild plans all jobs again, as after a restart or when a node changed.
 func (p *Policy) rebuild() {
 	p.makePools()

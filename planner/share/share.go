@@ -178,14 +178,6 @@ func (l *Ledger) Want(m planner.TenantID, demand unit.Vector) {
 	}
 }
 
-// Serve is Add and Want at once, for a tenant that wants something.
-func (l *Ledger) Serve(m planner.TenantID, given, next unit.Vector) {
-	a := l.at(m)
-	a.add(given, l)
-	a.want(next, l)
-	l.fix(m)
-}
-
 func (a *account) add(v unit.Vector, l *Ledger) {
 	a.used = a.used.Add(v)
 	a.share = l.of(a, a.used)

@@ -176,7 +176,8 @@ func TestLedgerFindsTheLeastShare(t *testing.T) {
 				if _, wants := next[m]; wants {
 					v := vector()
 					next[m] = vector()
-					l.Serve(m, v, next[m])
+					l.Add(m, v)
+					l.Want(m, next[m])
 					used[m] = used[m].Add(v)
 				}
 			case 5:
@@ -250,7 +251,8 @@ func BenchmarkDecision(b *testing.B) {
 			}
 			for i := 0; b.Loop(); i++ {
 				m, _ := l.Least()
-				l.Serve(m, demand(i), demand(i+1))
+				l.Add(m, demand(i))
+				l.Want(m, demand(i+1))
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"gantry/executor"
 	"gantry/executor/estimate"
 	"gantry/executor/experiment/metrics"
@@ -147,31 +149,25 @@ func (m Metric) of(c *metrics.Collector) float64 {
 
 // Run does the chains from 0 to n that done does not have, side by side on jobs cores, and keeps each.
 func (s *Search) Run(ctx context.Context, n, jobs int, done map[int]bool, keep func(*Found) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, jobs)
+	g, all := errgroup.WithContext(ctx)
+	g.SetLimit(jobs)
 	for chain := range n {
 		if done[chain] {
 			continue
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			f, err := s.Chain(ctx, chain)
+		g.Go(func() error {
+			f, err := s.Chain(all, chain)
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil && ctx.Err() == nil {
+			if err = cmp.Or(err, all.Err()); err == nil {
 				err = keep(f)
 			}
-			if err != nil {
-				cancel(err)
-			}
+			return err
 		})
 	}
-	wg.Wait()
-	return context.Cause(ctx)
+	err := g.Wait()
+	return cmp.Or(context.Cause(ctx), err)
 }
 
 // Text is a value of the metric for people.
