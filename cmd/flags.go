@@ -147,7 +147,7 @@ func givenFlags(of string) []cli.Flag {
 func networkFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "network", Usage: "`[PATTERN=]outbound`: let all commands, or those of tasks " +
 		"whose name or type matches, connect to other hosts (none: not; may be repeated, the last that matches " +
-		"counts); with Docker alone", DefaultText: "none"}
+		"counts); without a daemon it takes slirp4netns", DefaultText: "none"}
 }
 
 // estimateFlags choose the estimates of runtimes; run and simulate share them.

@@ -2,12 +2,19 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup/thread"
+	"gantry/executor/container/oci"
 )
 
 // bridged listens on the host's address in the network of Docker's containers.
@@ -27,9 +34,60 @@ func bridged(t *testing.T) net.Listener {
 	return nil
 }
 
-// Tasks have no network. Those that the user names have one, by the last pattern that matches.
-func TestTasksWithANetwork(t *testing.T) {
-	l := bridged(t)
+// outside listens in a network namespace of its own, to which a pair of devices leads from this host.
+func outside(t *testing.T) (l net.Listener, here string) {
+	t.Helper()
+	needsOCI(t)
+	if why := oci.NoNetwork(); why != "" {
+		t.Skip(why)
+	}
+	n := os.Getpid() % 60 * 4
+	here, there, device := fmt.Sprint("198.51.100.", n+1), fmt.Sprint("198.51.100.", n+2), fmt.Sprint("gt", os.Getpid())
+	var ns *os.File
+	opened := make(chan error)
+	thread.Go(func() {
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			ns, err = os.Open("/proc/thread-self/ns/net")
+		}
+		if err == nil {
+			l, err = net.Listen("tcp4", ":0")
+		}
+		opened <- err
+	})
+	if err := <-opened; err != nil {
+		t.Skipf("needs a network namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		l.Close()
+		ns.Close()
+		_ = exec.Command("ip", "link", "del", device).Run()
+	})
+	at := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.Fd())
+	for _, command := range []string{"ip link add " + device + " type veth peer name eth0 netns " + at,
+		"ip addr add " + here + "/30 dev " + device, "ip link set " + device + " up",
+		"nsenter --net=" + at + " ip addr add " + there + "/30 dev eth0",
+		"nsenter --net=" + at + " ip link set eth0 up"} {
+		words := strings.Fields(command)
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("%s: %v: %s", command, err, out)
+		}
+	}
+	return &elsewhere{l, there}, here
+}
+
+// elsewhere is a listener that others reach at an address.
+type elsewhere struct {
+	net.Listener
+	at string
+}
+
+func (e *elsewhere) Addr() net.Addr {
+	return &net.TCPAddr{IP: net.ParseIP(e.at), Port: e.Listener.Addr().(*net.TCPAddr).Port}
+}
+
+// says has a listener say that it was reached.
+func says(l net.Listener) (host, port string) {
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -40,14 +98,28 @@ func TestTasksWithANetwork(t *testing.T) {
 			c.Close()
 		}
 	}()
-	host, port, _ := net.SplitHostPort(l.Addr().String())
+	host, port, _ = net.SplitHostPort(l.Addr().String())
+	return host, port
+}
+
+// Tasks have no network. Those that the user names have one, by the last pattern that matches.
+func TestTasksWithANetwork(t *testing.T) {
+	t.Run("docker", func(t *testing.T) { tasksWithANetwork(t, "docker", bridged(t)) })
+	t.Run("oci", func(t *testing.T) {
+		l, _ := outside(t)
+		tasksWithANetwork(t, "oci", l)
+	})
+}
+
+func tasksWithANetwork(t *testing.T, runtime string, l net.Listener) {
+	host, port := says(l)
 	rule := func(out string) string {
 		return fmt.Sprintf("%s:\n\tnc -w 9 %s %s </dev/null >%s\n", out, host, port, out)
 	}
 	dir := writeFiles(t, map[string]string{"n.makeflow": "CATEGORY=fetch-a\n" + rule("a") + "CATEGORY=fetch-b\n" +
 		rule("b") + "CATEGORY=plain\n" + rule("c")})
 	runs := "--dir=" + filepath.Join(dir, "runs")
-	out := expect(t, exitTasksFailed, nil, "run", runs, "--runtime=docker", "--name=n", "--image=gantry/busybox",
+	out := expect(t, exitTasksFailed, nil, "run", runs, "--runtime="+runtime, "--name=n", "--image=gantry/busybox",
 		"--network=fetch-*=outbound", "--network=fetch-b=none", filepath.Join(dir, "n.makeflow"))
 	if !strings.Contains(out, "1 task of 3 done, 2 failed") {
 		t.Errorf("it says\n%s", out)
@@ -60,6 +132,119 @@ func TestTasksWithANetwork(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "runs", "n", "results", "n", "a"))
 	if err != nil || string(text) != "from outside\n" {
 		t.Errorf("the task with a network read %q: %v", text, err)
+	}
+}
+
+// Without a daemon a task with a network looks up names by the servers of this host, which may listen on its loopback,
+// and reaches nothing else of this host.
+func TestANetworkWithoutADaemonDoesNotReachThisHost(t *testing.T) {
+	_, here := outside(t)
+	names, err := net.ListenPacket("udp4", "127.0.0.53:53")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer names.Close()
+	go answerNames(names)
+	l, err := net.Listen("tcp4", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port := says(l)
+	var reach strings.Builder
+	for _, to := range []string{"127.0.0.1", "127.0.0.53", "10.0.2.2", "10.0.2.3", "0.0.0.0", "255.255.255.255", here} {
+		fmt.Fprintf(&reach, "nc -w 3 %s %s </dev/null >>own 2>/dev/null || true; ", to, port)
+	}
+	dir := writeFiles(t, map[string]string{"resolv.conf": "nameserver 127.0.0.53\nsearch lab.example\n",
+		"n.makeflow": "name:\n\tnslookup -type=a data >name\nown:\n\t: >own; " + reach.String() + "\n"})
+	if c, err := net.Dial("tcp", net.JoinHostPort(here, port)); err != nil {
+		t.Fatal(err)
+	} else {
+		c.Close()
+	}
+	before := helpers(t)
+	code, said := under(t, gantryLink(t), []string{"unshare", "--mount", "--propagation", "private", "sh", "-ec",
+		`mount --bind "$0" /etc/resolv.conf; exec "$@"`, filepath.Join(dir, "resolv.conf")}, "run", "--dir",
+		filepath.Join(dir, "runs"), "--runtime=oci", "--name=n", "--image=gantry/busybox", "--network=outbound",
+		filepath.Join(dir, "n.makeflow"))
+	if code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	results := filepath.Join(dir, "runs", "n", "results", "n")
+	if got := readAll(t, results+"/own"); got != "" {
+		t.Errorf("the task reached this host: %q", got)
+	}
+	if got := readAll(t, results+"/name"); !strings.Contains(got, "192.0.2.77") ||
+		!strings.Contains(got, "data.lab.example") {
+		t.Errorf("the task looked a name up: %q", got)
+	}
+	noHelpers(t, before)
+}
+
+// answerNames says of all names that they have one address.
+func answerNames(c net.PacketConn) {
+	for b := make([]byte, 512); ; {
+		n, from, err := c.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		answer := append([]byte{}, b[:n]...)
+		answer[2], answer[3], answer[7] = 0x81, 0x80, 1
+		answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 77)
+		_, _ = c.WriteTo(answer, from)
+	}
+}
+
+// helpers are the processes that give containers a network.
+func helpers(t *testing.T) map[string]bool {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, at := range names {
+		if comm, _ := os.ReadFile(at); string(comm) == "slirp4netns\n" {
+			out[at] = true
+		}
+	}
+	return out
+}
+
+// noHelpers waits until those that were not there before are gone.
+func noHelpers(t *testing.T, before map[string]bool) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		now := helpers(t)
+		maps.DeleteFunc(now, func(at string, _ bool) bool { return before[at] })
+		if len(now) == 0 {
+			return
+		} else if time.Now().After(until) {
+			t.Fatalf("still there: %v", now)
+		}
+	}
+}
+
+// A container keeps its network while no gantry is there, and the program that makes it ends with the container.
+func TestANetworkOutlivesGantry(t *testing.T) {
+	l, _ := outside(t)
+	host, port := says(l)
+	before := helpers(t)
+	options := []string{"--runtime", "oci", "--network", "outbound", "--name", "net"}
+	_, server := slurmServer(t, options...)
+	id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--wrap", fmt.Sprintf(
+		": >begun; until [ -e go ]; do sleep 0.1; done; nc -w 9 %s %s </dev/null >got", host, port)))
+	waitForFile(t, "begun")
+	server.kill()
+	if err := os.WriteFile("go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	waitForFile(t, "got")
+	noHelpers(t, before) // before anybody looks after the container
+	serveIn(t, os.Getenv("GANTRY_DIR"), options...)
+	expect(t, exitOK, nil, "wait", id)
+	if got := readAll(t, "got"); got != "from outside\n" {
+		t.Errorf("the job read %q", got)
 	}
 }
 
@@ -77,9 +262,33 @@ func TestNetworksThatCannotBe(t *testing.T) {
 			"--image=x"}},
 		{exitInput, "--network has no effect here: no task runs a program", []string{"--network=outbound",
 			"--emulate"}},
-		{exitHost, "containers of runtime oci have no network: take --runtime docker", []string{"--network=outbound",
-			"--image=x", "--runtime=oci"}},
 	} {
 		expect(t, c.code, []string{c.says}, append(append([]string{"run", runs}, c.args...), file)...)
 	}
+}
+
+// Without slirp4netns a run with a network ends before anything starts, or takes Docker.
+func TestANetworkWithoutTheProgramForIt(t *testing.T) {
+	needsBusybox(t)
+	needsOCI(t)
+	crun, err := exec.LookPath("crun")
+	if err != nil {
+		t.Skip(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(crun, filepath.Join(bin, "crun")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	dir := writeFiles(t, map[string]string{"n.makeflow": "a:\n\ttrue >a\n"})
+	file, runs := filepath.Join(dir, "n.makeflow"), "--dir="+filepath.Join(dir, "runs")
+	const lacking = "which this host does not have (apt install slirp4netns, or use --runtime docker)"
+	expect(t, exitHost, []string{"--network: ", lacking}, "run", runs, "--network=outbound", "--image=gantry/busybox",
+		"--runtime=oci", file)
+	if left, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "work", "*")); len(left) > 0 {
+		t.Errorf("it has begun: %v", left)
+	}
+	expect(t, exitOK, []string{lacking}, "doctor", "--runtime=oci", runs)
+	noDocker(t)
+	expect(t, exitHost, []string{lacking}, "run", runs, "--network=outbound", "--image=gantry/busybox", file)
 }

@@ -381,13 +381,13 @@ func readResultsDir(c *cli.Context, s *session.Settings) (err error) {
 const autoRuntime = "auto"
 
 // chosenRuntime is the one that the command line names, else one that this host has. Servers and images that are built
-// are for many: they take what others can see. Only the Docker Engine has networks.
+// are for many: they take what others can see.
 func chosenRuntime(c *cli.Context) string {
 	auto := c.String("runtime") == autoRuntime || c.Command.Name != "serve" && c.Command.Name != "image"
 	if c.IsSet("runtime") && c.String("runtime") != autoRuntime {
 		return c.String("runtime")
-	} else if auto && !c.IsSet("network") {
-		return session.AutoRuntime(c.Context)
+	} else if auto {
+		return session.AutoRuntime(c.Context, c.IsSet("network"))
 	}
 	name := session.HostRuntime(c.Context, session.UsualRuntime.Name)
 	if name != session.UsualRuntime.Name && os.Geteuid() == 0 && !c.Bool("quiet") { // else this process begins again

@@ -70,7 +70,7 @@ type Host struct {
 	Groups      string // the directory of the control groups for containers; "": cgroup.Root
 	TakesGroup  bool   // a container is put into the group that it is given, and not into one below it
 	Hooks       bool   // it runs the hooks of devices
-	Bridge      bool   // it has a network for containers
+	NoNetwork   string // why containers can have no network; "" if they can
 	Ordered     bool   // it makes gantry's own mounts after all others
 	LimitsSwap  bool
 	LimitsTasks bool   // memory, CPU quota and pids

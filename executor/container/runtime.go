@@ -280,9 +280,8 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	if r.host, err = r.engine.Host(ctx); err != nil {
 		return err
 	}
-	if r.cfg.Networks && !r.host.Bridge {
-		return fmt.Errorf("%w: --network: the %s has no network bridge: it was started without one (dockerd --bridge "+
-			"none)", ErrUnusable, r.host.Name)
+	if r.cfg.Networks && r.host.NoNetwork != "" {
+		return fmt.Errorf("%w: --network: %s", ErrUnusable, r.host.NoNetwork)
 	}
 	if s, ok := r.engine.(Seer); ok {
 		if err := s.Sees(ctx, r.cfg.Dir); err != nil {

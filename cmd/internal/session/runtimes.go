@@ -129,10 +129,11 @@ func HostRuntime(ctx context.Context, preferred string) string {
 	return preferred
 }
 
-// AutoRuntime is a runtime of containers without a daemon if this host can, else as HostRuntime has the usual one.
-func AutoRuntime(ctx context.Context) string {
+// AutoRuntime is a runtime of containers without a daemon if this host can, also with a network if that is asked for,
+// else as HostRuntime has the usual one.
+func AutoRuntime(ctx context.Context, network bool) string {
 	for i := range Runtimes {
-		if r := &Runtimes[i]; r.Store && r.IsUsable(ctx) == nil {
+		if r := &Runtimes[i]; r.Store && (!network || oci.NoNetwork() == "") && r.IsUsable(ctx) == nil {
 			return r.Name
 		}
 	}

@@ -104,8 +104,8 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 	}
 	if able := Capabilities(set.Runtime); able.Programs {
 		if w.facts.Networked && !able.Networks {
-			return w, exit.Hostf("--network: containers of runtime %s have no network: take --runtime docker",
-				able.Name)
+			return w, exit.Hostf("--network: containers of runtime %s have no network: take --runtime oci "+
+				"or docker", able.Name)
 		}
 		if err := CheckMounts(w.subs, set.Emulate || set.ContainerMounts); err != nil {
 			return w, err

@@ -145,8 +145,9 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 		return h, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
 	}
 	e.name(ctx, &h)
-	_, err = e.cli.NetworkInspect(ctx, "bridge", network.InspectOptions{})
-	h.Bridge = e.podman || !errdefs.IsNotFound(err)
+	if _, err = e.cli.NetworkInspect(ctx, "bridge", network.InspectOptions{}); !e.podman && errdefs.IsNotFound(err) {
+		h.NoNetwork = "the " + h.Name + " has no network bridge: it was started without one (dockerd --bridge none)"
+	}
 	h.Version = info.ServerVersion
 	h.Systemd, h.LimitsSwap = info.CgroupDriver == "systemd", info.SwapLimit
 	h.Hooks = len(info.CDISpecDirs) > 0

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
@@ -130,6 +131,26 @@ func onBoth(t *testing.T, test func(t *testing.T, engine string)) {
 	needOCI(t)
 	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) { test(t, engine) })
+	}
+}
+
+// A container has a way out if its task is to have a network, also without root.
+func TestWaysOut(t *testing.T) {
+	if on(t, TestWaysOut, engines[1:]) { // the Docker Engine has a bridge
+		return
+	}
+	if why := oci.NoNetwork(); why != "" {
+		t.Skip(why)
+	}
+	r := newRig(t, func(cfg *container.Config) { cfg.Networks = true })
+	for _, network := range []bool{true, false} {
+		task := r.sh("grep -q '^tap0.00000000' /proc/net/route && grep 10.0.2.3 /etc/resolv.conf")
+		task.Network = network
+		want := planner.ExitCode
+		if network {
+			want = planner.OK
+		}
+		r.wants(r.exit(r.launch(task, nil)), want)
 	}
 }
 

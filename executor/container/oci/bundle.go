@@ -4,14 +4,12 @@ package oci
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -37,16 +35,20 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 // bundle is the configuration of a container for an OCI runtime: the same container that the Docker Engine makes of s.
 // Volumes are those of its image.
 func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string) (*specs.Spec, error) {
+	host, files, network := id[:12], map[string]string{}, specs.LinuxNamespace{Type: specs.NetworkNamespace}
 	if s.Network {
-		return nil, fmt.Errorf("%w: it needs a network, which containers of this runtime do not have "+
-			"(--runtime docker)", errdefs.ErrInvalidArgument)
+		files, network.Path = networkFiles(host), filepath.Join(dir, "net")
 	}
-	host := id[:12]
-	if err := os.WriteFile(filepath.Join(dir, "hostname"), []byte(host+"\n"), 0o644); err != nil {
-		return nil, err
+	files["hostname"] = host + "\n"
+	var mounts []specs.Mount
+	for name, text := range files {
+		at := filepath.Join(dir, name)
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, specs.Mount{Destination: "/etc/" + name, Type: "bind", Source: at,
+			Options: []string{"rbind", "ro", "rprivate"}})
 	}
-	mounts := []specs.Mount{{Destination: "/etc/hostname", Type: "bind", Source: filepath.Join(dir, "hostname"),
-		Options: []string{"rbind", "ro", "rprivate"}}}
 	for i, m := range s.Mounts {
 		o := []string{"rbind", "rprivate"}
 		if m.ReadOnly {
@@ -99,8 +101,8 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string
 			Resources: resources(e.tree, &s.Limits),
 			Sysctl: map[string]string{"net.ipv4.ip_unprivileged_port_start": "0",
 				"net.ipv4.ping_group_range": pingers()},
-			Namespaces: []specs.LinuxNamespace{{Type: specs.MountNamespace}, {Type: specs.NetworkNamespace},
-				{Type: specs.UTSNamespace}, {Type: specs.PIDNamespace}, {Type: specs.IPCNamespace}},
+			Namespaces: []specs.LinuxNamespace{{Type: specs.MountNamespace}, network, {Type: specs.UTSNamespace},
+				{Type: specs.PIDNamespace}, {Type: specs.IPCNamespace}},
 			MaskedPaths: masked, ReadonlyPaths: readOnly}}
 	if c.Hooks = gpus.Hooks; gpus.Linux != nil && gpus.Linux.Resources != nil {
 		c.Linux.Devices = gpus.Linux.Devices

@@ -46,6 +46,7 @@ import (
 //	lock         held by the runtime, and by the first process, until the program has begun
 //	pid          of the first process, written by the runtime
 //	out, err     output of the runtime and of the first process
+//	net          where the runtime finds the network of the container
 type Engine struct {
 	program    string // path of crun or runc
 	dirs       []string
@@ -74,6 +75,7 @@ type known struct {
 	image  *image.Image    // nil if it has none, or another process made it
 	// volumes are the paths of those of the image, unless another process made it
 	volumes []string
+	alive   *os.File // that its network lasts as long as; nil if it has none
 	pid     *process // nil until it runs
 }
 
@@ -244,7 +246,7 @@ func (e *Engine) Start(_ context.Context, id string) error {
 	if k.spec == nil {
 		return fmt.Errorf("%w: container %.12s was made by another gantry", errdefs.ErrConflict, id)
 	}
-	if err := e.rooted(k, func() error { return e.run(k.record.Dir, id) }); err != nil {
+	if err := e.rooted(k, func() error { return e.run(k, id) }); err != nil {
 		return covered(k.spec, err)
 	}
 	p, err := e.process(k, id)
@@ -289,6 +291,14 @@ func (e *Engine) rooted(k *known, f func() error) error {
 			return err
 		}
 		defer undo()
+		if k.spec.Network {
+			alive, undo, err := connect(k.record.Dir)
+			if err != nil {
+				return fmt.Errorf("network of container %s: %w", k.record.Name, err)
+			}
+			defer undo()
+			k.alive = alive
+		}
 		return f()
 	})
 }
@@ -318,7 +328,8 @@ func compiled(stateDir string) string {
 }
 
 // run has the OCI runtime start a container: it ends when the program is about to begin.
-func (e *Engine) run(dir, id string) error {
+func (e *Engine) run(k *known, id string) error {
+	dir := k.record.Dir
 	open := func(name string) (*os.File, error) {
 		return os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	}
@@ -338,8 +349,8 @@ func (e *Engine) run(dir, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), container.DefaultPatience)
 	defer cancel()
-	c := e.command(ctx, dir, id, "run", "--detach")
-	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], files[:1]
+	c := e.command(ctx, k, id, "run", "--detach")
+	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], append(c.ExtraFiles, files[0])
 	// A session of its own: a Ctrl-C is not for it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err := c.Run()
@@ -359,11 +370,16 @@ func (e *Engine) run(dir, id string) error {
 }
 
 // command is the OCI runtime, to do something with a container.
-func (e *Engine) command(ctx context.Context, dir, id string, command ...string) *exec.Cmd {
+func (e *Engine) command(ctx context.Context, k *known, id string, command ...string) *exec.Cmd {
+	dir := k.record.Dir
 	args := append([]string{"--root", filepath.Join(filepath.Dir(dir), state)}, command...)
+	var held []*os.File
+	if k.alive != nil {
+		args, held = append(args, "--preserve-fds", "1"), append(held, k.alive)
+	}
 	c := exec.CommandContext(ctx, e.program, append(args, "--bundle", dir, "--pid-file", filepath.Join(dir, "pid"),
 		id)...)
-	c.Dir, c.Env = "/", []string{defaultPath}
+	c.Dir, c.Env, c.ExtraFiles = "/", []string{defaultPath}, held
 	return c
 }
 

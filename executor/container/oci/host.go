@@ -36,6 +36,8 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 			return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, f.Evidence, f.Advice)
 		}
 	}
+	h.NoNetwork = NoNetwork()
+	h.Facts = append(h.Facts, networkFact(h.NoNetwork))
 	return h, nil
 }
 

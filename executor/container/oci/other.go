@@ -19,6 +19,8 @@ func Usable(context.Context) error { return errors.ErrUnsupported }
 
 func (e *Engine) Shows() error { return errors.ErrUnsupported }
 
+func NoNetwork() string { return errors.ErrUnsupported.Error() }
+
 func (e *Engine) RemoveNamed(context.Context, string) error { return errors.ErrUnsupported }
 
 func (e *Engine) Shell(context.Context, *container.Spec, int, int, bool, func(string)) (int, error) {

@@ -33,7 +33,7 @@ func (e *Engine) Shell(ctx context.Context, s *container.Spec, uid, gid int, ter
 	}
 	begun(id)
 	err = e.rooted(k, func() error {
-		c := e.command(ctx, k.record.Dir, id, "run")
+		c := e.command(ctx, k, id, "run")
 		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 		return c.Run()
 	})

@@ -560,6 +560,7 @@ static int launch(int n, char **args, char **env)
 		return REDIRECT;
 	}
 	slices(shortest);
+	fcntl(3, F_SETFD, FD_CLOEXEC); // the network of the container lasts as long as this process holds it, if it has one
 	// Before all else: the first process of a container does not hear of others. Blocked ones wait.
 	static const int passed[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGCONT, SIGWINCH, SIGCHLD};
 	sigset_t heard, before;

@@ -1,0 +1,178 @@
+//go:build linux
+
+package oci
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup/thread"
+	"gantry/executor/container"
+)
+
+// A container with a network has a namespace of its own, whose only way out is slirp4netns: a process of this host that
+// takes packets from a device there, and makes connections of its own. It ends when nobody holds a pipe any more, whose
+// last holder is the launcher: with the container, also where gantry was killed.
+
+const slirp = "slirp4netns"
+
+// NoNetwork says why containers can have no network here; "" if they can.
+func NoNetwork() string {
+	if _, err := exec.LookPath(slirp); err != nil {
+		return "containers without a daemon get a network by " + slirp + ", which this host does not have (apt " +
+			"install " + slirp + ", or use --runtime docker)"
+	}
+	tun, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+	if err != nil {
+		return "containers without a daemon get a network by the device tun: " + err.Error() + " (modprobe tun, or " +
+			"use --runtime docker)"
+	}
+	tun.Close()
+	return ""
+}
+
+// networkFact says whether containers can have a network, for gantry doctor.
+func networkFact(lacking string) container.Fact {
+	if lacking != "" {
+		return container.Fact{Name: "network", Evidence: "--network: " + lacking}
+	}
+	return container.Fact{Name: "network", Verdict: container.Yes, Evidence: "--network gives tasks one by " + slirp}
+}
+
+// networkFiles are those of a container with a network: slirp4netns asks the servers of this host for names.
+func networkFiles(host string) map[string]string {
+	servers := "nameserver 10.0.2.3\n"
+	text, _ := os.ReadFile("/etc/resolv.conf")
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "search") || strings.HasPrefix(line, "options") {
+			servers += line
+		}
+	}
+	return map[string]string{"resolv.conf": servers, "hosts": "127.0.0.1\tlocalhost " + host + "\n"}
+}
+
+// connect makes the network of a container, to which the file "net" of its directory leads on this thread until undo.
+// The network is there as long as somebody holds alive. Below the mount, the file has the messages of slirp4netns.
+func connect(dir string) (alive *os.File, undo func(), err error) {
+	at := filepath.Join(dir, "net")
+	said, err := os.Create(at)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer said.Close()
+	var ns *os.File
+	onThread(func() { ns, err = closedNetwork() })
+	if err != nil {
+		return nil, nil, err
+	}
+	defer ns.Close()
+	ready, tells, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer ready.Close()
+	over, alive, err := os.Pipe()
+	if err != nil {
+		tells.Close()
+		return nil, nil, err
+	}
+	c := exec.Command(slirp, "--configure", "--mtu=65520", "--disable-host-loopback", "--enable-sandbox",
+		"--enable-seccomp", "--ready-fd=3", "--exit-fd=4", "--netns-type=path", "/proc/self/fd/5", "tap0")
+	c.Dir, c.Env, c.Stdout, c.Stderr = "/", []string{defaultPath}, said, said
+	c.ExtraFiles, c.SysProcAttr = []*os.File{tells, over, ns}, &syscall.SysProcAttr{Setsid: true}
+	onThread(func() {
+		usual()
+		err = c.Start()
+	})
+	tells.Close()
+	over.Close()
+	if err == nil {
+		go func() { _ = c.Wait() }()
+		_ = ready.SetReadDeadline(time.Now().Add(container.DefaultPatience))
+		if _, e := ready.Read(make([]byte, 1)); e != nil {
+			text, _ := os.ReadFile(at)
+			err = fmt.Errorf("%s: %w: %s", slirp, e, lastLine(string(text)))
+		}
+	}
+	if err == nil {
+		err = unix.Mount(fmt.Sprintf("/proc/self/fd/%d", ns.Fd()), at, "", unix.MS_BIND, "")
+	}
+	if err != nil {
+		alive.Close()
+		return nil, nil, err
+	}
+	return alive, func() {
+		alive.Close()
+		_ = unix.Unmount(at, unix.MNT_DETACH)
+	}, nil
+}
+
+// onThread calls f on a thread of its own.
+func onThread(f func()) {
+	done := make(chan struct{})
+	thread.Go(func() {
+		defer close(done)
+		f()
+	})
+	<-done
+}
+
+// closedNetwork makes a network namespace for this thread, in which nothing leads to an address of this host.
+func closedNetwork() (*os.File, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err == nil {
+		err = unix.Unshare(unix.CLONE_NEWNET)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("network namespace: %w", err)
+	}
+	for _, a := range addresses {
+		if own, ok := a.(*net.IPNet); ok && own.IP.To4() != nil {
+			if err := refuseAddress([4]byte(own.IP.To4())); err != nil {
+				return nil, fmt.Errorf("network namespace: route to %v: %w", own.IP, err)
+			}
+		}
+	}
+	return os.Open("/proc/thread-self/ns/net")
+}
+
+// refuseAddress adds a route, in the network namespace of this thread, by which the kernel refuses an address.
+func refuseAddress(to [4]byte) error {
+	var request struct {
+		unix.NlMsghdr
+		unix.RtMsg
+		unix.RtAttr
+		To [4]byte
+	}
+	request.NlMsghdr = unix.NlMsghdr{Len: uint32(binary.Size(request)), Type: unix.RTM_NEWROUTE,
+		Flags: unix.NLM_F_REQUEST | unix.NLM_F_CREATE | unix.NLM_F_REPLACE | unix.NLM_F_ACK}
+	request.RtMsg = unix.RtMsg{Family: unix.AF_INET, Dst_len: 32, Table: unix.RT_TABLE_MAIN,
+		Protocol: unix.RTPROT_STATIC, Type: unix.RTN_UNREACHABLE}
+	request.RtAttr, request.To = unix.RtAttr{Len: 8, Type: unix.RTA_DST}, to
+	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	text, err := binary.Append(nil, binary.NativeEndian, request)
+	if err == nil {
+		err = unix.Sendto(s, text, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	}
+	answer := make([]byte, 1024)
+	if err == nil {
+		_, _, err = unix.Recvfrom(s, answer, 0)
+	}
+	if code := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); err == nil && code != 0 {
+		err = unix.Errno(-code)
+	}
+	return err
+}
