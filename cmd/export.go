@@ -89,8 +89,6 @@ written.`,
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"},
 				Usage: "write to `FILE`, or into a directory (default: standard output)"},
 			&cli.StringFlag{Name: "workflow", Usage: "wfformat, rocrate: only the workflow `NAME`"},
-			&cli.BoolFlag{Name: "raw", Usage: "trace: write milliseconds and bytes"},
-			&cli.BoolFlag{Name: "extended", Usage: "trace: add queue_wait, pred_realtime, policy and fail_class"},
 		},
 		Action: exportRun,
 	}
@@ -165,10 +163,8 @@ func (e *exporting) chrome() error { return e.write(e.info.Name+".trace.json", e
 func (e *exporting) otlp() error { return e.write(e.info.Name+".otlp.jsonl", export.OTLP) }
 
 func (e *exporting) trace() error {
-	o := export.NextflowOptions{Raw: e.c.Bool("raw"), Extended: e.c.Bool("extended"),
-		On: session.Capabilities(e.info.Runtime)}
 	return e.write("trace.txt", func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-		return export.Nextflow(ctx, w, db, run, o)
+		return export.Nextflow(ctx, w, db, run, session.Capabilities(e.info.Runtime))
 	})
 }
 

@@ -115,8 +115,6 @@ var idles = []idle{
 	{"export", []string{"workflow"}, func(g given) bool {
 		return g.String("format") != "wfformat" && g.String("format") != "rocrate"
 	}, "it needs --format wfformat or rocrate"},
-	{"export", []string{"raw", "extended"}, func(g given) bool { return g.String("format") != "trace" },
-		"it needs --format trace"},
 	{"report", []string{"out", "html", "markdown", "policies", "json"}, with("save"),
 		"--save writes the short form alone"},
 	{"report", []string{"markdown", "out"}, with("html"), "--html has the figures in its file"},

@@ -186,7 +186,6 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{usage, []string{"generate", "--list"}, "generates nothing",
 			[]string{"--tasks=3", "--seed=2", "--output=f", "--fat=0.5"}},
 		{usage, []string{"export", dir}, "--format wfformat", []string{"--workflow=w"}},
-		{usage, []string{"export", dir, "--format=json"}, "--format trace", []string{"--raw", "--extended"}},
 		{usage, []string{"report", "--save=s", "r.sqlite"}, "short form alone",
 			[]string{"--out=d", "--json", "--html=f"}},
 		{usage, []string{"report", "--html=f", "run"}, "figures in its file", []string{"--out=d", "--markdown"}},

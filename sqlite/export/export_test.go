@@ -152,9 +152,9 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 
 func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 	db := diamond(t)
-	rows := func(run string, o export.NextflowOptions) [][]string {
+	rows := func(run string) [][]string {
 		var text strings.Builder
-		if err := export.Nextflow(context.Background(), &text, db, run, withRuntime(o)); err != nil {
+		if err := export.Nextflow(context.Background(), &text, db, run, onDocker); err != nil {
 			t.Fatal(err)
 		}
 		var rows [][]string
@@ -163,9 +163,9 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 		}
 		return rows
 	}
-	check := func(o export.NextflowOptions, row int, want string) {
+	check := func(row int, want string) {
 		t.Helper()
-		got := rows("calm", o)[row]
+		got := rows("calm")[row]
 		hash := regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{6}$`)
 		if row > 0 {
 			if !hash.MatchString(got[1]) {
@@ -180,27 +180,16 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 	}
 	const head = "task_id|hash|native_id|name|status|exit|submit|duration|realtime|%cpu|peak_rss|peak_vmem|rchar|" +
 		"wchar|process|cpus|memory|start|complete|cpu_model"
-	check(export.NextflowOptions{}, 0, head)
-	check(export.NextflowOptions{}, 1, "1|HASH|gantry-calm-DIR-a0|split (split_0)|COMPLETED|0|2026-11-21 "+
+	check(0, head)
+	check(1, "1|HASH|gantry-calm-DIR-a0|split (split_0)|COMPLETED|0|2026-11-21 "+
 		"10:30:00.250|2s|1.5s|87.5%|47.7 MB|-|1.9 MB|976.6 KB|split|1|64 MB|"+
 		"2026-11-21 10:30:00.750|2026-11-21 10:30:02.250|AMD EPYC 7763")
-	check(export.NextflowOptions{Raw: true}, 3, "3|HASH|gantry-calm-DIR-a2|work "+
-		"(work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|work|1|67108864|1795257003750|"+
-		"1795257004250|AMD EPYC 7763")
-	check(export.NextflowOptions{Extended: true}, 0, head+"|queue_wait|pred_realtime|policy|fail_class")
 	l := logtest.New(t, db, logtest.Info("boundless"))
 	l.Event(0, &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart,
 		Task: l.Arrive(0, "w", []string{"a"}, [][]int32{nil}), Hold: unit.Vector{unit.CPU: 500}, Try: 1}}})
-	for _, raw := range []bool{false, true} {
-		row := rows("boundless", export.NextflowOptions{Raw: raw})[1]
-		if row[15] != "1" || row[16] != "-" {
-			t.Errorf("half a core without a bound of memory is %v", row)
-		}
+	if row := rows("boundless")[1]; row[15] != "1" || row[16] != "-" {
+		t.Errorf("half a core without a bound of memory is %v", row)
 	}
-	check(export.NextflowOptions{Extended: true, Raw: true}, 3,
-		"3|HASH|gantry-calm-DIR-a2|work "+
-			"(work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|work|1|67108864|"+
-			"1795257003750|1795257004250|AMD EPYC 7763|1000|3000|heft|out-of-memory")
 }
 
 func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
@@ -220,7 +209,7 @@ func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
 		l.Exit(planner.Time(d), l.Start(0, first+planner.TaskID(i), 1, 0, 0), planner.OK, 0, "")
 	}
 	var text strings.Builder
-	if err := export.Nextflow(context.Background(), &text, db, "", withRuntime(export.NextflowOptions{})); err != nil {
+	if err := export.Nextflow(context.Background(), &text, db, "", onDocker); err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range strings.Split(strings.TrimSpace(text.String()), "\n")[1:] {
@@ -256,8 +245,3 @@ func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 
 // onDocker is what the exports depend on of the runtime that the runs of the tests were on.
 var onDocker = &executor.Capabilities{Name: "docker", Programs: true, Attempts: "gantry-%s-a%d"}
-
-func withRuntime(o export.NextflowOptions) export.NextflowOptions {
-	o.On = onDocker
-	return o
-}

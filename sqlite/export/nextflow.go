@@ -23,65 +23,40 @@ var NextflowColumns = []string{"task_id", "hash", "native_id", "name", "status",
 	"realtime", "%cpu", "peak_rss", "peak_vmem", "rchar", "wchar", "process", "cpus", "memory", "start", "complete",
 	"cpu_model"}
 
-// ExtendedColumns are gantry's own, at the end.
-var ExtendedColumns = []string{"queue_wait", "pred_realtime", "policy", "fail_class"}
-
-// NextflowOptions says how a trace.txt is written.
-type NextflowOptions struct {
-	Raw      bool                   // milliseconds and bytes instead of units for people
-	Extended bool                   // with ExtendedColumns
-	On       *executor.Capabilities // of the run's runtime
-}
-
-// Nextflow writes a trace.txt: a row for each attempt that was ordered, in their order, with Nextflow's columns and
-// units. Instants are UTC. rchar and wchar are the bytes that the kernel's block I/O counters show, for gantry has none
-// of read and write calls; peak_vmem is not measured. native_id is the name of the container. process is the type of
-// the task; cpus, a whole number as Nextflow's are, and memory are those that the attempt held; cpu_model is that of
-// the host.
-func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o NextflowOptions) error {
+// Nextflow writes a trace.txt of a run on a runtime: a row for each attempt that was ordered, in their order, with
+// Nextflow's columns and units. Instants are UTC. rchar and wchar are the bytes that the kernel's block I/O counters
+// show, for gantry has none of read and write calls; peak_vmem is not measured. native_id is the name of the container.
+// process is the type of the task; cpus, a whole number as Nextflow's are, and memory are those that the attempt held;
+// cpu_model is that of the host.
+func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, on *executor.Capabilities) error {
 	info, err := db.Info(ctx, run)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriter(w)
-	columns := NextflowColumns
-	if o.Extended {
-		columns = append(columns[:len(columns):len(columns)], ExtendedColumns...)
-	}
-	fmt.Fprintln(out, strings.Join(columns, "\t"))
+	fmt.Fprintln(out, strings.Join(NextflowColumns, "\t"))
 	model := "-"
-	if h := info.Host; h != nil && o.On.Programs && h.Model != "" {
+	if h := info.Host; h != nil && on.Programs && h.Model != "" {
 		model = h.Model
 	}
 	onHost := executor.HostName(info.Name, filepath.Join(filepath.Dir(db.Path()), info.Name))
 	if err := sqlite.EachRow(ctx, db, func(r *struct {
-		Attempt, Try, Cores, Memory                                             int64
-		Flow, Task, Kind, Outcome                                               string
-		Exit, Queued, Started, Ended, CPU, Peak, Read, Written, Estimate, Ready *int64
+		Attempt, Try, Cores, Memory                            int64
+		Flow, Task, Kind, Outcome                              string
+		Exit, Queued, Started, Ended, CPU, Peak, Read, Written *int64
 	}) error {
 		native := "-"
-		if o.On.Attempts != "" {
-			native = fmt.Sprintf(o.On.Attempts, onHost, r.Attempt)
+		if on.Attempts != "" {
+			native = fmt.Sprintf(on.Attempts, onHost, r.Attempt)
 		}
 		realtime := between(r.Started, r.Ended)
 		cells := []string{strconv.FormatInt(r.Attempt+1, 10),
 			hash(info.Name, r.Flow, r.Task, strconv.FormatInt(r.Try, 10)), native, fullName(r.Kind, r.Task),
-			status(r.Outcome, r.Started != nil), number(r.Exit), o.instant(info.Started, r.Queued),
-			o.duration(between(r.Queued, r.Ended)), o.duration(realtime), o.load(r.CPU, realtime), o.memory(r.Peak),
-			"-", o.memory(r.Read), o.memory(r.Written), process(r.Kind, r.Task),
-			strconv.FormatInt((r.Cores+999)/1000, 10), o.held(r.Memory), o.instant(info.Started, r.Started),
-			o.instant(info.Started, r.Ended), model}
-		if o.Extended {
-			class := r.Outcome
-			if class == "ok" || class == "" {
-				class = "-"
-			}
-			wait := between(r.Ready, r.Queued)
-			if wait != nil && *wait < 0 {
-				wait = nil // a parent was lost after this attempt and run again
-			}
-			cells = append(cells, o.duration(wait), o.duration(r.Estimate), info.Policy, class)
-		}
+			status(r.Outcome, r.Started != nil), number(r.Exit), instant(info.Started, r.Queued),
+			duration(between(r.Queued, r.Ended)), duration(realtime), load(r.CPU, realtime), memory(r.Peak),
+			"-", memory(r.Read), memory(r.Written), process(r.Kind, r.Task),
+			strconv.FormatInt((r.Cores+999)/1000, 10), held(r.Memory), instant(info.Started, r.Started),
+			instant(info.Started, r.Ended), model}
 		for i := range cells {
 			cells[i] = oneLine.Replace(cells[i])
 		}
@@ -90,28 +65,24 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 	}, `SELECT a.attempt, a.try, a.hold_millicores, a.hold_memory_bytes, w.name, t.name, t.kind,
 		coalesce(a.outcome, ''), a.exit_code,
 		a.queued_ns, a.started_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes,
-		a.written_bytes, a.estimate_ns, coalesce((SELECT max(b.ended_ns) FROM attempts b
-		WHERE a.try > 1 AND b.run = a.run AND b.task = a.task AND b.attempt < a.attempt), (SELECT max(p.ended_ns)
-		FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-		WHERE d.run = a.run AND d.child = a.task), max(w.arrived_ns, w.release_ns))
-		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		a.written_bytes FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY a.attempt`,
 		info.Name); err != nil {
 		return err
 	}
-	if err := cached(ctx, out, db, info.Name, len(columns)); err != nil {
+	if err := cached(ctx, out, db, info.Name); err != nil {
 		return err
 	}
 	return out.Flush()
 }
 
 // cached writes the tasks that took over outputs of other runs, as Nextflow does: they had no attempt.
-func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string, columns int) error {
+func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string) error {
 	return sqlite.EachRow(ctx, db, func(r *struct {
 		ID               int64
 		Flow, Task, Kind string
 	}) error {
-		cells := slices.Repeat([]string{"-"}, columns)
+		cells := slices.Repeat([]string{"-"}, len(NextflowColumns))
 		copy(cells, []string{strconv.FormatInt(r.ID, 10), hash(run, r.Flow, r.Task, "0"), "-",
 			fullName(r.Kind, r.Task), "CACHED"})
 		cells[slices.Index(NextflowColumns, "process")] = process(r.Kind, r.Task)
@@ -139,11 +110,11 @@ func fullName(kind, task string) string {
 func process(kind, task string) string { return cmp.Or(kind, task) }
 
 // held is the memory that an attempt held, "-" if that is no bound.
-func (o NextflowOptions) held(b int64) string {
+func held(b int64) string {
 	if b == 0 {
 		return "-"
 	}
-	return o.memory(&b)
+	return memory(&b)
 }
 
 var oneLine = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
@@ -187,26 +158,20 @@ func number(v *int64) string {
 	return strconv.FormatInt(*v, 10)
 }
 
-func (o NextflowOptions) instant(began time.Time, at *int64) string {
+func instant(began time.Time, at *int64) string {
 	if at == nil {
 		return "-"
 	}
-	t := began.Add(time.Duration(*at)).UTC()
-	if o.Raw {
-		return strconv.FormatInt(t.UnixMilli(), 10)
-	}
-	return t.Format("2006-01-02 15:04:05.000")
+	return began.Add(time.Duration(*at)).UTC().Format("2006-01-02 15:04:05.000")
 }
 
 // duration is in Nextflow's form: 345ms, 1.2s, 4m 19s, 1h 2m 3s.
-func (o NextflowOptions) duration(ns *int64) string {
+func duration(ns *int64) string {
 	if ns == nil {
 		return "-"
 	}
 	ms := (*ns + 500_000) / 1_000_000
 	switch {
-	case o.Raw:
-		return strconv.FormatInt(ms, 10)
 	case ms < 1000:
 		return strconv.FormatInt(ms, 10) + "ms"
 	case ms < 60_000:
@@ -227,24 +192,20 @@ func (o NextflowOptions) duration(ns *int64) string {
 }
 
 // load is in percent of one core.
-func (o NextflowOptions) load(cpu, realtime *int64) string {
+func load(cpu, realtime *int64) string {
 	if cpu == nil || realtime == nil || *realtime <= 0 {
 		return "-"
 	}
-	text := strconv.FormatFloat(100*float64(*cpu)/float64(*realtime), 'f', 1, 64)
-	if o.Raw {
-		return text
-	}
-	return text + "%"
+	return strconv.FormatFloat(100*float64(*cpu)/float64(*realtime), 'f', 1, 64) + "%"
 }
 
 // memory is in Nextflow's form: units of 1024, one decimal at most, 0 for nothing.
-func (o NextflowOptions) memory(b *int64) string {
+func memory(b *int64) string {
 	if b == nil {
 		return "-"
 	}
-	if o.Raw || *b == 0 {
-		return strconv.FormatInt(*b, 10)
+	if *b == 0 {
+		return "0"
 	}
 	v := float64(*b)
 	for _, unit := range []string{"B", "KB", "MB", "GB", "TB"} {
