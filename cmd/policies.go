@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/term"
 	"gantry/planner/policy"
 )
 
@@ -27,19 +26,6 @@ exec:PROGRAM is a program of your own (gantry policies exec).
 Exit codes: 0 listed, 2 no such policy.`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
-			type param struct {
-				Name   string   `json:"name"`
-				Values []string `json:"values"`
-				About  string   `json:"about"`
-			}
-			type row struct {
-				Name     string   `json:"name"`
-				Title    string   `json:"title"`
-				About    string   `json:"about"`
-				Source   string   `json:"source"`
-				Params   []param  `json:"params"`
-				Readings []string `json:"readings"`
-			}
 			rows := policy.Table()
 			if names := c.Args().Slice(); len(names) > 0 {
 				rows = nil
@@ -52,12 +38,8 @@ Exit codes: 0 listed, 2 no such policy.`,
 				}
 			}
 			for _, r := range rows {
-				if c.Bool("json") {
-					out := row{r.Name, r.Title, r.About, r.Source, []param{}, append([]string{}, r.Readings...)}
-					for _, p := range r.Params {
-						out.Params = append(out.Params, param(p))
-					}
-					term.PrintJSON(c.App.Writer, out)
+				r.Params, r.Readings = append([]policy.Param{}, r.Params...), append([]string{}, r.Readings...)
+				if asJSON(c, r) {
 					continue
 				}
 				fmt.Fprintf(c.App.Writer, "%s: %s\n    %s\n    %s\n", r.Name, r.Title, r.About, r.Source)

@@ -14,17 +14,17 @@ import (
 
 // Row is one policy.
 type Row struct {
-	Name   string
-	Title  string
-	Source string // the publication it follows
-	About  string // its method, in a sentence or two
-	Params []Param
-	Only   []Condition
-	New    func(Params) planner.Policy
+	Name   string                      `json:"name"`
+	Title  string                      `json:"title"`
+	About  string                      `json:"about"`  // its method, in a sentence or two
+	Source string                      `json:"source"` // the publication it follows
+	Params []Param                     `json:"params"`
+	Only   []Condition                 `json:"-"`
+	New    func(Params) planner.Policy `json:"-"`
 	// Read, if set, makes the policy of the text after the colon, in place of Params and New.
-	Read func(text string) (planner.Policy, error)
+	Read func(text string) (planner.Policy, error) `json:"-"`
 	// Readings say how open points of the publication are read, and where the policy departs from it.
-	Readings []string
+	Readings []string `json:"readings"`
 }
 
 // Condition says that a parameter means nothing unless another one has some value.
@@ -33,9 +33,9 @@ type Condition struct{ Param, Other, Value string }
 // Param is a parameter of a policy. Values has the choices, the default first: words, or a number and the range
 // "min..max" that it is from; "N/N/…" is a list of whole numbers from 1 to a million.
 type Param struct {
-	Name   string
-	Values []string
-	About  string
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+	About  string   `json:"about"`
 }
 
 // Check says whether v may be chosen.
