@@ -1,8 +1,11 @@
 package cmd
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -11,6 +14,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
+	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace/reader"
 )
@@ -29,13 +33,7 @@ func onLog(read func(c *cli.Context, db *sqlite.DB) error) cli.ActionFunc {
 
 // onServer is the action of a command that asks the server of --dir.
 func onServer(ask func(c *cli.Context, cl *api.Client) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		cl, err := client(c)
-		if err != nil {
-			return err
-		}
-		return serverError(ask(c, cl))
-	}
+	return func(c *cli.Context) error { return serverError(ask(c, client(c))) }
 }
 
 // onSubmission is the action of a command that asks the server about one submission, by its number.
@@ -124,8 +122,19 @@ func interspersed(args []string, commands []*cli.Command) []string {
 	return slices.Concat(args[:2], flags, []string{"--"}, rest)
 }
 
-// withinBounds refuses options whose numbers are too large to be computed with, whose texts are empty, and that have no
-// effect.
+// bounds are those of options whose values are numbers, from the least to the most; 0 is no bound above.
+var bounds = []struct {
+	flags       string
+	least, most float64
+}{
+	{"lines held-out time-scale size-scale grace startup bundle time-limit estimate", 0, 0},
+	{"count starts jobs repetitions latest", 1, 0},
+	{"retries", 0, math.MaxInt16}, {"gpus", 0, planner.MostGPUs}, {"port", 0, math.MaxUint16},
+	{"cpus", 0.001, 1e6}, {"workflows tenants", 1, 100}, {"nodes", 1, 50}, {"chains", 1, 1e5}, {"steps", 1, 1e7},
+}
+
+// withinBounds refuses options whose numbers are outside of their bounds or too large to be computed with, whose texts
+// are empty, and that have no effect.
 func withinBounds(c *cli.Context) error {
 	if c.Command.Name == "run" || c.Command.Name == "map" {
 		if err := readDefaults(c); err != nil {
@@ -134,6 +143,9 @@ func withinBounds(c *cli.Context) error {
 	}
 	for _, f := range c.Command.Flags {
 		name, x, most := f.Names()[0], 0.0, 1e9
+		if !c.IsSet(name) {
+			continue
+		}
 		switch f.(type) {
 		case *cli.IntFlag:
 			x = float64(c.Int(name))
@@ -142,14 +154,66 @@ func withinBounds(c *cli.Context) error {
 		case *cli.DurationFlag:
 			x, most = c.Duration(name).Seconds(), reader.MaxTime.Seconds()
 		case *cli.StringFlag: // an empty GANTRY_DIR holds for all commands alike
-			if c.IsSet(name) && c.String(name) == "" && name != "dir" {
-				return exit.Usagef("--%s: its value is empty, as of a variable that is not set; leave it out for the "+
-					"default", name)
+			if c.String(name) == "" && name != "dir" {
+				return exit.Usagef("--%s: %w", name, errEmpty)
 			}
+			continue
+		default:
+			continue
 		}
 		if !(math.Abs(x) <= most) { // NaN, too
 			return exit.Usagef("--%s %v: %w", name, c.Value(name), reader.Above(most))
 		}
+		for _, b := range bounds {
+			if slices.Contains(strings.Fields(b.flags), name) && (x < b.least || b.most > 0 && x > b.most) {
+				upTo := ""
+				if b.most > 0 {
+					upTo = fmt.Sprintf(" to %.0f", b.most)
+				}
+				return exit.Usagef("--%s %v: give a number from %g%s", name, c.Value(name), b.least, upTo)
+			}
+		}
 	}
 	return refuseIdle(c, nil, nil)
 }
+
+// errEmpty refuses the empty value of an option.
+var errEmpty = errors.New("its value is empty, as of a variable that is not set; leave it out for the default")
+
+// byteSize is the value of an option that is an amount of bytes above 0; 0 is none.
+type byteSize int64
+
+// Set reads an amount such as 2GB.
+func (b *byteSize) Set(text string) error {
+	if text == "" {
+		return errEmpty
+	}
+	n, err := reader.Bytes(text)
+	if err == nil && n <= 0 {
+		err = errors.New("it has to be a size above 0, such as 64MB")
+	}
+	*b = byteSize(n)
+	return err
+}
+
+func (b *byteSize) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*b), 10)
+}
+
+// Get implements flag.Getter.
+func (b *byteSize) Get() any { return int64(*b) }
+
+// sizeFlag is an option of an amount of bytes. Its default is that of the text; "": there is none.
+func sizeFlag(name, usual, usage string) *cli.GenericFlag {
+	f := &cli.GenericFlag{Name: name, Value: new(byteSize), DefaultText: usual, Usage: usage}
+	if usual != "" {
+		_ = f.Value.Set(usual) // it is one
+	}
+	return f
+}
+
+// sizeOf is the value of an option of an amount of bytes; 0: none is given.
+func sizeOf(c *cli.Context, name string) int64 { return int64(*c.Generic(name).(*byteSize)) }

@@ -84,14 +84,8 @@ func readSearch(c *cli.Context) (*adversary.Search, error) {
 	if !slices.Contains(adversary.Metrics, s.Metric) {
 		return nil, exit.Usagef("--metric %s: choose makespan, slowdown or lateness", s.Metric)
 	}
-	for _, of := range []struct {
-		flag        string
-		least, most int
-	}{{"workflows", 1, 100}, {"tasks", 2, 200}, {"nodes", 1, 50}, {"tenants", 1, 100}, {"chains", 1, 100_000},
-		{"steps", 1, 10_000_000}} {
-		if n := c.Int(of.flag); n < of.least || n > of.most {
-			return nil, exit.Usagef("--%s %d: give a number from %d to %d", of.flag, n, of.least, of.most)
-		}
+	if s.Tasks < 2 || s.Tasks > 200 {
+		return nil, exit.Usagef("--tasks %d: give a number from 2 to 200", s.Tasks)
 	}
 	if !c.IsSet("cores") {
 		s.Cores = float64(min(2, runtime.NumCPU()))

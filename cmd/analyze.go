@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,27 +16,8 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
-	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
-
-func analyzeCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "analyze",
-		Usage:     "show the first failure of a run and the tasks that it blocked: gantry show --failures",
-		ArgsUsage: "[RUN]",
-		Description: `   gantry analyze
-   gantry analyze --lines 50 RUN
-
-Exit codes: 0 no task failed, 1 tasks failed, 2 wrong command line, 3 no such run, 4 the log cannot be read.`,
-		Flags:  []cli.Flag{dirFlag(), linesFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
-		Action: analyze,
-	}
-}
-
-func linesFlag() cli.Flag {
-	return &cli.IntFlag{Name: "lines", Value: 20, Usage: "of failures: print the last `N` lines of each stream"}
-}
 
 // analysis is the output about the failures of a run.
 type analysis struct {
@@ -62,9 +42,6 @@ type firstFailure struct {
 }
 
 func analyze(c *cli.Context) error {
-	if c.Int("lines") < 0 {
-		return exit.Usagef("--lines %d: give 0 or more", c.Int("lines"))
-	}
 	return taking(1, "name one run", onLog(analyzeRun))(c)
 }
 
@@ -112,9 +89,7 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 	if !session.Capabilities(life.Runtime).Programs {
 		return first, nil
 	}
-	if first.Dir, err = filepath.Abs(workDir(c.String("dir"), run, life.Workflow, life.Task, last.Try)); err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
+	first.Dir = workDir(homeOf(c), run, life.Workflow, life.Task, last.Try)
 	for name, to := range map[string]*string{".command.err": &first.Error, ".command.out": &first.Output} {
 		*to, err = stage.Last(first.Dir, name, c.Int("lines"))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -127,18 +102,10 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		first.Hint = executor.NetworkHint(first.Error)
 	}
 	if life.Command != "" {
-		first.Repeat = fmt.Sprintf("echo 'sh .command.sh' | gantry shell %s %s", quoted(run),
-			quoted(life.Workflow+"/"+life.Task))
+		first.Repeat = fmt.Sprintf("echo 'sh .command.sh' | gantry shell %s %s", executor.Quote([]string{run}),
+			executor.Quote([]string{life.Workflow + "/" + life.Task}))
 	}
 	return first, nil
-}
-
-// quoted is a word as a shell reads it.
-func quoted(word string) string {
-	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%") == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // mostNamed bounds the tasks and failures that a text names; JSON has all.
@@ -192,7 +159,8 @@ func (a *analysis) print(w io.Writer) {
 	if f.Repeat != "" {
 		fmt.Fprintf(w, "  repeat it:      %s\n", f.Repeat)
 	}
-	fmt.Fprintf(w, "  its history:    gantry explain %s %s\n", a.Run, quoted(f.Workflow+"/"+f.Task))
+	fmt.Fprintf(w, "  its history:    gantry explain %s %s\n", a.Run,
+		executor.Quote([]string{f.Workflow + "/" + f.Task}))
 	if n := len(a.Others); n > 0 {
 		fmt.Fprintf(w, "\n%s:\n", term.Plural(n, "further failure"))
 		for _, x := range a.Others[:min(n, mostNamed)] {
@@ -201,19 +169,6 @@ func (a *analysis) print(w io.Writer) {
 		if n > mostNamed {
 			fmt.Fprintf(w, "  and %d more: gantry analyze --json %s\n", n-mostNamed, a.Run)
 		}
-	}
-}
-
-func statisticsCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "statistics",
-		Usage:     "print the numbers of pegasus-statistics: gantry show --statistics",
-		ArgsUsage: "[RUN...]",
-		Description: `gantry show --help explains them.
-
-Exit codes: 0 printed, 2 wrong command line, 3 no such run, 4 the log cannot be read.`,
-		Flags:  []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
-		Action: onLog(statistics),
 	}
 }
 
@@ -237,47 +192,37 @@ func statistics(c *cli.Context, db *sqlite.DB) error {
 		if i > 0 {
 			fmt.Fprintln(c.App.Writer)
 		}
-		if err := printStatistics(c.App.Writer, s); err != nil {
-			return err
-		}
+		printStatistics(c.App.Writer, s)
 	}
 	return nil
 }
 
-func printStatistics(w io.Writer, s *sqlite.Statistics) error {
+func printStatistics(w io.Writer, s *sqlite.Statistics) {
 	fmt.Fprintf(w, "%s: %s\n\n", s.Run, s.State)
-	t := columns.New(w, true)
-	fmt.Fprintln(t, "TYPE\tSUCCEEDED\tFAILED\tINCOMPLETE\tTOTAL\tRETRIES\tTOTAL+RETRIES\t")
+	t := term.NewTable(w, "TYPE|-SUCCEEDED|-FAILED|-INCOMPLETE|-TOTAL|-RETRIES|-TOTAL+RETRIES")
 	for _, row := range []struct {
 		name string
 		of   sqlite.WorkCounts
 	}{{"Tasks", s.Tasks}, {"Jobs", s.Jobs}, {"Workflows", s.Workflows}} {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", row.name, row.of.Succeeded, row.of.Failed, row.of.Incomplete,
-			row.of.Total, row.of.Retries, row.of.Total+row.of.Retries)
+		t.Row(row.name, row.of.Succeeded, row.of.Failed, row.of.Incomplete, row.of.Total, row.of.Retries,
+			row.of.Total+row.of.Retries)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	t = columns.New(w, false)
+	t.End()
 	for _, row := range []struct {
 		name string
 		of   *sqlite.Span
 	}{{"Workflow wall time", s.WallTime}, {"Cumulative job wall time", &s.JobTime},
 		{"Cumulative job wall time, submit side", &s.SubmitTime}, {"Cumulative job badput wall time", &s.Badput},
 		{"Cumulative job badput wall time, submit side", &s.SubmitBadput}} {
-		fmt.Fprintf(t, "%s\t%s\n", row.name, term.Span(row.of))
+		fmt.Fprintf(w, "  %-44s  %s\n", row.name, term.Span(row.of))
 	}
-	if err := t.Flush(); err != nil || len(s.Transformations) == 0 {
-		return err
+	if len(s.Transformations) > 0 {
+		fmt.Fprintln(w, "\nSeconds by transformation:")
 	}
-	fmt.Fprintln(w, "\nSeconds by transformation:")
-	t = columns.New(w, true)
-	fmt.Fprintln(t, "TRANSFORMATION\tCOUNT\tSUCCEEDED\tFAILED\tMIN\tMAX\tMEAN\tTOTAL\t")
 	seconds := func(s sqlite.Span) string { return fmt.Sprintf("%.3f", time.Duration(s).Seconds()) }
-	for _, x := range s.Transformations {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", x.Name, x.Count, x.Succeeded, x.Failed, seconds(x.Min),
-			seconds(x.Max), seconds(x.Mean), seconds(x.Total))
-	}
-	return t.Flush()
+	term.List(w, s.Transformations, 0, "TRANSFORMATION|-COUNT|-SUCCEEDED|-FAILED|-MIN|-MAX|-MEAN|-TOTAL",
+		func(x sqlite.Transformation) []any {
+			return []any{x.Name, x.Count, x.Succeeded, x.Failed, seconds(x.Min), seconds(x.Max), seconds(x.Mean),
+				seconds(x.Total)}
+		})
 }

@@ -51,11 +51,11 @@ func TestStatisticsAreThoseOfTheLog(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	expect(t, exitOK, []string{"Tasks          1       2           2      5        1              6",
+	expect(t, exitOK, []string{"Tasks              1       2           2      5        1              6",
 		"Cumulative job badput wall time               7.50 s"}, "statistics", "broken", "--dir", dir)
 	expect(t, exitInput, []string{`no run "x"`}, "statistics", "x", "--dir", dir)
 	empty := newLog(t, func(db *sqlite.DB) { logtest.New(t, db, logtest.Info("bare")) })
-	expect(t, exitOK, []string{"Tasks          0"}, "statistics", "--dir", empty)
+	expect(t, exitOK, []string{"Tasks              0"}, "statistics", "--dir", empty)
 	expect(t, exitOK, []string{"No task failed."}, "analyze", "--dir", empty)
 }
 

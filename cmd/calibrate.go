@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -17,6 +16,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor/sim/calibrate"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 )
 
 func calibrateCommand() *cli.Command {
@@ -57,10 +57,7 @@ stopped by a signal.`,
 
 // calibrateHost measures this host and stores the model.
 func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
-	home, err := homeOf(c)
-	if err != nil {
-		return err
-	}
+	home := homeOf(c)
 	runtime := chosenRuntime(c)
 	if err := session.Enter(runtime); err != nil {
 		return err
@@ -87,11 +84,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	case c.Bool("json"):
 		term.PrintJSON(c.App.Writer, m)
 	case !c.Bool("quiet"):
-		w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
-		for _, r := range calibrate.Table(m) {
-			fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
-		}
-		w.Flush()
+		_ = columns.Print(c.App.Writer, 0, "", calibrate.Table(m), nil)
 		fmt.Fprintf(c.App.Writer, "\nMeasured %s (%s) with %d containers in %v. It is kept in %s.\n",
 			row.Host, row.Engine, m.Measured.Containers, time.Duration(m.Measured.TookNanos).Round(time.Second),
 			filepath.Join(home, sqlite.FileName))

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -52,9 +50,7 @@ files that they name. Formats are recognised by content, makeflows also by name.
 zip. A directory stands for the workflow files below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be.
-Warnings say which rule is then followed. --repair turns repairable errors into warnings: the edges that close a
-cycle are dropped, with the files they stand for, a negative runtime is 0, a number that cannot be is unknown, a
-dependency on an unknown task is dropped.
+Warnings say which rule is then followed. --repair turns repairable errors into warnings (docs/files.md).
 
 Of workflows with commands it lists the files of this host that gantry run reads ("reads"), the directories that
 containers ask for ("mounts"), and why gantry run refuses it ("cannot run"): missing inputs, and demands that one host
@@ -64,7 +60,7 @@ cannot meet. Such a workflow can still be simulated and emulated.
 that bash reads. gantry run --dry-run prints them with the options of a run.
 
 Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be read.`,
-		Flags: append(readFlags(&o.read), catalogFlag(), siteFlag(), walltimeFlag(),
+		Flags: append(append(readFlags(&o.read), shared("catalog site enforce-walltime")...),
 			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files, as for gantry run"},
 			&cli.BoolFlag{Name: "commands", Usage: "print the final command of every task", Destination: &o.shows},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object per file", Destination: &o.json}),
@@ -118,48 +114,22 @@ func defineFlag(to *definitions) cli.Flag {
 		"in JX the value is JSON, else a text (may be repeated)"}
 }
 
-// byteSize is a flag whose value is an amount of bytes above 0.
-type byteSize int64
-
-// Set reads an amount such as 2GB.
-func (b *byteSize) Set(text string) error {
-	n, err := reader.Bytes(text)
-	if err == nil && n <= 0 {
-		err = errors.New("not above 0")
-	}
-	*b = byteSize(n)
-	return err
-}
-
-func (b *byteSize) String() string { return strconv.FormatInt(int64(*b), 10) }
-
 func maxInputFlag(to *byteSize) cli.Flag {
-	return &cli.GenericFlag{Name: "max-input", Usage: "read compressed files that hold up to `SIZE` of text, such " +
-		"as 2GB", Value: to,
-		DefaultText: fmt.Sprintf("%s, or %d times the file", shown.Size(reader.MaxInput), reader.MaxRatio)}
+	f := sizeFlag("max-input", "", "read compressed files that hold up to `SIZE` of text, such as 2GB")
+	f.Value, f.DefaultText = to, fmt.Sprintf("%s, or %d times the file", shown.Size(reader.MaxInput), reader.MaxRatio)
+	return f
 }
 
 // report is the output of check about one file. Seconds are null where a cycle leaves them undefined.
 type report struct {
-	File         string             `json:"file"`
-	Format       string             `json:"format"`
-	Version      string             `json:"version"`
-	Name         string             `json:"name"`
-	Workflows    int                `json:"workflows,omitempty"` // of an archive
-	Left         []trace.Imputation `json:"left_out,omitempty"`
-	Tasks        int                `json:"tasks"`
-	Types        int                `json:"types"`
-	Edges        int                `json:"edges"`
-	FileEdges    int                `json:"file_edges"`
-	Levels       int                `json:"levels"`
-	Width        int                `json:"width"`
-	Components   int                `json:"components"`
-	Runtime      float64            `json:"runtime_s"`
+	File      string             `json:"file"`
+	Format    string             `json:"format"`
+	Version   string             `json:"version"`
+	Name      string             `json:"name"`
+	Workflows int                `json:"workflows,omitempty"` // of an archive
+	Left      []trace.Imputation `json:"left_out,omitempty"`
+	trace.Stats
 	CriticalPath *float64           `json:"critical_path_s"`
-	Files        int                `json:"files"`
-	Sized        int                `json:"sized_files"`
-	Bytes        int64              `json:"bytes"`
-	Known        map[string]int     `json:"known"`
 	Missing      map[string]int     `json:"missing"`
 	Imputed      []trace.Imputation `json:"imputed"`
 	Catalogs     []string           `json:"catalogs,omitempty"`
@@ -432,8 +402,8 @@ func readText(path string) ([]byte, error) {
 }
 
 func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
-	r := &report{File: file, Format: "unknown", Known: map[string]int{}, Missing: map[string]int{},
-		Imputed: []trace.Imputation{}, Errors: []trace.Fault{}, Warnings: []trace.Fault{}}
+	r := &report{File: file, Format: "unknown", Stats: trace.Stats{Known: map[string]int{}},
+		Missing: map[string]int{}, Imputed: []trace.Imputation{}, Errors: []trace.Fault{}, Warnings: []trace.Fault{}}
 	for _, f := range faults {
 		if f.Severity == trace.Error {
 			r.Errors = append(r.Errors, f)
@@ -444,18 +414,15 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 	if w == nil {
 		return r
 	}
-	s := w.Stats()
-	r.Format, r.Version, r.Name = w.Format.String(), w.Version, w.Name
-	r.Tasks, r.Types, r.Edges, r.FileEdges = s.Tasks, s.Kinds, s.Edges, s.FileEdges
-	r.Levels, r.Width, r.Components = s.Levels, s.Width, s.Components
-	r.Runtime, r.Files, r.Sized, r.Bytes = s.RuntimeSeconds, s.Files, s.Sized, s.Bytes
-	if !math.IsNaN(s.CriticalPathSeconds) {
-		r.CriticalPath = &s.CriticalPathSeconds
+	r.Stats, r.Format, r.Version, r.Name = w.Stats(), w.Format.String(), w.Version, w.Name
+	if !r.Cyclic {
+		r.CriticalPath = &r.CriticalPathSeconds
 	}
 	for _, f := range trace.Fields(0).Each() {
-		r.Known[f.String()], r.Missing[f.String()] = s.Known[f], s.Tasks-s.Known[f]
+		name := f.String()
+		r.Missing[name] = r.Tasks - r.Known[name]
 	}
-	r.Missing["file-size"] = s.Files - s.Sized
+	r.Missing["file-size"] = r.Files - r.Sized
 	if len(r.Errors) == 0 {
 		r.Imputed = append(r.Imputed, trace.Impute(w, trace.Defaults{})...)
 		// These depend on where the workflow runs.
@@ -509,7 +476,7 @@ func (r *report) print(out io.Writer) error {
 		if r.Tasks == 0 {
 			fmt.Fprintln(&b, "  tasks          0")
 		} else {
-			fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, term.Plural(r.Types, "type"),
+			fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, term.Plural(r.Kinds, "type"),
 				term.Plural(r.Edges, "edge"), byFiles, term.Plural(r.Components, "component"))
 		}
 		fmt.Fprintf(&b, "  shape          %s, width %d\n", term.Plural(r.Levels, "level"), r.Width)
@@ -517,7 +484,7 @@ func (r *report) print(out io.Writer) error {
 		if r.CriticalPath != nil {
 			path = seconds(*r.CriticalPath)
 		}
-		fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.Runtime), path)
+		fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.RuntimeSeconds), path)
 		sizes := "none with a size"
 		if r.Sized > 0 {
 			sizes = fmt.Sprintf("%d with a size: %s", r.Sized, shown.Size(r.Bytes))

@@ -60,10 +60,7 @@ func clean(c *cli.Context) error {
 	if c.Bool("keep-reuse") && !c.Bool("files") {
 		return exit.Usagef("--keep-reuse works only with --files: add --files")
 	}
-	dir, err := homeOf(c)
-	if err != nil {
-		return err
-	}
+	dir := homeOf(c)
 	ctx, run := c.Context, c.Args().First()
 	for _, r := range session.Runtimes {
 		if r.Enter != nil && (c.Bool("images") && session.HasStore() || session.RanOn(ctx, dir, run, r.Name)) {

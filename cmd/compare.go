@@ -64,17 +64,14 @@ func compareAction(c *cli.Context) error {
 		return exit.Usagef("compare: name two runs, or files of results; gantry report RUN... has the means of " +
 			"several")
 	}
-	db, err := readLog(c)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
+	return onLog(compareRuns)(c)
+}
+
+func compareRuns(c *cli.Context, db *sqlite.DB) error {
 	got, err := tables.CompareRuns(c.Context, db, c.Args().Get(0), c.Args().Get(1))
-	var unknown *sqlite.UnknownRunError
-	switch {
-	case errors.As(err, &unknown):
-		return exit.With(exit.Input, err)
-	case err != nil:
+	if errors.As(err, new(*sqlite.UnknownRunError)) {
+		return err
+	} else if err != nil {
 		return exit.Inputf("compare: %w", err)
 	}
 	causes, why, err := session.CausesOf(c.Context, db, got.Runs[0].Run, got.Runs[1].Run)

@@ -159,7 +159,7 @@ func completeCommand(app *cli.App, command *cli.Command, before []string, last s
 			return taskNames(dir, before[len(before)-1])
 		}
 		return runNames(dir)
-	case "show", "resume", "export", "clean", "rm", "statistics", "analyze":
+	case "show", "resume", "export", "clean", "rm":
 		return runNames(dir)
 	case "report", "compare":
 		return append(runNames(dir), files...)

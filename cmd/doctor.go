@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
@@ -21,6 +18,7 @@ import (
 	"gantry/executor/container/slurm"
 	"gantry/executor/container/slurm/allocation"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 )
 
 func doctorCommand() *cli.Command {
@@ -43,10 +41,6 @@ not enforced).`,
 			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}}, nodeFlags()...),
 		Action: taking(0, "", func(c *cli.Context) error {
-			dir, err := homeOf(c)
-			if err != nil {
-				return err
-			}
 			binary, err := session.TaskBinary(c.Context)
 			if err != nil {
 				return err
@@ -65,11 +59,11 @@ not enforced).`,
 			facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
 				return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary,
 					Emulated: true})
-			}, dir, binary)
+			}, homeOf(c), binary)
 			if row.Facts != nil {
 				facts = append(facts, row.Facts(c.Context)...)
 			}
-			facts = append(append(facts, otherRuntimes(c.Context, row)...), hostModelFacts(c.Context, dir)...)
+			facts = append(append(facts, otherRuntimes(c.Context, row)...), hostModelFacts(c.Context, homeOf(c))...)
 			lacking := printFacts(c, "", facts)
 			if err != nil {
 				return exit.With(exit.Host, err)
@@ -84,8 +78,7 @@ not enforced).`,
 
 // printFacts prints facts, of a node of Slurm if one is named, and returns how many limits are not enforced.
 func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking int) {
-	var table strings.Builder // whole lines are folded to the terminal
-	w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
+	var rows [][]string
 	for _, f := range facts {
 		if f.Verdict == container.No {
 			lacking++
@@ -99,13 +92,12 @@ func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking in
 			term.PrintJSON(c.App.Writer, object)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, f.Verdict, f.Evidence)
+		rows = append(rows, []string{f.Name, f.Verdict.String(), f.Evidence})
 		if f.Advice != "" {
-			fmt.Fprintf(w, "\t\t→ %s\n", f.Advice)
+			rows = append(rows, []string{"", "", "→ " + f.Advice})
 		}
 	}
-	w.Flush()
-	_, _ = io.WriteString(c.App.Writer, table.String())
+	_ = columns.Print(c.App.Writer, 0, "", rows, nil) // whole lines are folded to the terminal
 	return lacking
 }
 
@@ -159,10 +151,6 @@ func hostModelFacts(ctx context.Context, dir string) (facts []container.Fact) {
 // doctorSlurm asks each node of an allocation for the limits that it enforces. Nodes are asked one after the other,
 // since virtual ones share a host, whose load would disturb the measurements.
 func doctorSlurm(c *cli.Context) error {
-	home, err := homeOf(c)
-	if err != nil {
-		return err
-	}
 	set := &session.Settings{}
 	if err := readSlurm(c, set, true); err != nil {
 		return err
@@ -172,7 +160,8 @@ func doctorSlurm(c *cli.Context) error {
 	c.Context, stop = signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	asked, err := session.AskNodes(c.Context, home, set, c.String("slurm-job"), term.New(c.Bool("json")), "--probe")
+	view := term.New(c.Bool("json"))
+	asked, err := session.AskNodes(c.Context, homeOf(c), set, c.String("slurm-job"), view, "--probe")
 	if c.Context.Err() != nil && asked == nil {
 		return exit.Stoppedf("stopped")
 	} else if err != nil {

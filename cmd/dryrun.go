@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -32,22 +31,17 @@ func printDry(c *cli.Context, d *session.DryRun) {
 		fmt.Fprintf(w, ", and take over the results of %s", term.Plural(len(d.Reused), "task"))
 	}
 	fmt.Fprint(w, ". Nothing is started.\n\n")
-	t := term.NewTable(w, "-order", "workflow", "task", "node", "-starts", "-runs", "-ends", "-cores", "-memory",
-		"image")
+	t := term.NewTable(w, "-order|workflow|task|node|-starts|-runs|-ends|-cores|-memory|image")
 	for i, x := range d.Steps {
-		image := x.Image
-		if image == "" {
-			image = "emulated"
-		}
-		memory := "any"
+		memory := any("any")
 		if x.Memory > 0 {
-			memory = term.Size(&x.Memory)
+			memory = &x.Memory
 		}
-		t.Row(strconv.Itoa(i+1), x.Workflow, x.Task, x.Node, term.Span(x.Start), term.Span(x.Begin), term.Span(x.End),
-			fmt.Sprintf("%g", float64(x.Millicores)/1000), memory, image)
+		t.Row(i+1, x.Workflow, x.Task, x.Node, x.Start, x.Begin, x.End, float64(x.Millicores)/1000, memory,
+			cmp.Or(x.Image, "emulated"))
 	}
 	t.End()
-	t = term.NewTable(w, "image", "here as", "the run would")
+	t = term.NewTable(w, "image|here as|the run would")
 	for _, x := range d.Images {
 		id, does := "-", "use it"
 		if x.ID != "" {
@@ -78,13 +72,9 @@ func printDry(c *cli.Context, d *session.DryRun) {
 	if commands.Len() > 0 {
 		fmt.Fprintln(w, commands.String())
 	}
-	t = term.NewTable(w, "workflow", "input", "from", "-size")
+	t = term.NewTable(w, "workflow|input|from|-size")
 	for _, x := range d.Inputs {
-		from := x.Path
-		if from == "" {
-			from = "made up"
-		}
-		t.Row(x.Workflow, x.File, from, term.Size(&x.Bytes))
+		t.Row(x.Workflow, x.File, cmp.Or(x.Path, "made up"), &x.Bytes)
 	}
 	t.End()
 	fmt.Fprintln(w, d.Expected)

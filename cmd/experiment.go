@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 
 	release "gantry"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/gantry/early"
@@ -46,16 +44,11 @@ The same command continues an interrupted experiment, and keeps the runs that ha
 repetitions in the meantime. Runs whose system diverges are cut off at the limits of FILE, and counted.
 
 --runtime runs the same in containers, one run after the other, and simulates each as this host runs containers (gantry
-calibrate measures it before): the factor runtime of the results is RUNTIME or predicted. Policies take turns, in every
-other repetition in reverse order. Runs are those of the log in --dir: gantry compare says where a run and its
-prediction differ. Metric busy_cores is the cores that other programs used meanwhile; beyond the limit busy of FILE
-(0.5) a run is done again, at most twice, and so is one that was interrupted. The keys time_scale and size_scale of FILE
-scale loads as those options of gantry run.
+calibrate measures it before): the factor runtime of the results is RUNTIME or predicted. Runs are those of the log in
+--dir: gantry compare says where a run and its prediction differ. A run beside which other programs used more cores than
+the limit busy of FILE (0.5) is done again, at most twice (docs/experiments.md).
 
    gantry experiment --runtime oci slowdown.yaml   writes slowdown-oci.sqlite
-
-The results are SQLite. Views: v_intervals (means with 95 % confidence intervals over repetitions), v_metrics,
-v_workflows.
 
 Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, runtime, time_scale,
 size_scale, faults (lost nodes, failed attempts, slow nodes), and workload.KEY with any path of keys of the workload
@@ -83,12 +76,6 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 			if c.NArg() != 1 {
 				return exit.Usagef("experiment: name one experiment file")
 			}
-			if c.IsSet("jobs") && c.Int("jobs") < 1 {
-				return exit.Usagef("--jobs %d: at least one", c.Int("jobs"))
-			}
-			if c.IsSet("repetitions") && c.Int("repetitions") < 1 {
-				return exit.Usagef("--repetitions %d: at least one", c.Int("repetitions"))
-			}
 			return runExperiment(c, c.Args().First())
 		},
 	}
@@ -107,8 +94,7 @@ func runExperiment(c *cli.Context, path string) error {
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
-	view := &experimentView{out: c.App.ErrWriter, quiet: c.Bool("quiet"), begun: time.Now(),
-		next: time.Now().Add(plainEvery)}
+	view := &experimentView{Progress: term.New(c.Bool("quiet")), begun: time.Now()}
 	bench, err := benchOf(c, x, view)
 	if err != nil {
 		return err
@@ -150,7 +136,7 @@ func runExperiment(c *cli.Context, path string) error {
 	defer stop()
 	defer early.Cancel(stop)()
 	err = r.Run(ctx)
-	view.end()
+	view.End()
 	err = errors.Join(err, db.Summarise(c.Context), db.Close())
 	p := view.last
 	switch {
@@ -162,13 +148,13 @@ func runExperiment(c *cli.Context, path string) error {
 	case err != nil:
 		return exit.With(exit.CodeOf(err), err)
 	}
-	view.line("%s: %s (%d kept from before, %d diverged), in %s", out, term.Plural(p.Done, "run"), p.Kept, p.Diverged,
+	view.Note("%s: %s (%d kept from before, %d diverged), in %s", out, term.Plural(p.Done, "run"), p.Kept, p.Diverged,
 		time.Since(view.begun).Round(time.Millisecond))
 	if p.Failed > 0 {
 		return exit.With(exit.TasksFailed, fmt.Errorf("%s could not be done; the first: %s",
 			term.Plural(p.Failed, "run"), view.failed))
 	}
-	view.line("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
+	view.Note("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
 	return nil
 }
 
@@ -184,11 +170,8 @@ func benchOf(c *cli.Context, x *scenario.Experiment, view *experimentView) (*tri
 	if c.IsSet("oversubscribe") && x.Runtime == "" && len(x.Runtimes()) == 0 {
 		return nil, exit.Usagef("--oversubscribe has no effect on simulations of ideal machines: add --runtime")
 	}
-	home, err := homeOf(c)
-	if err != nil {
-		return nil, err
-	}
-	b := &trial.Bench{Home: home, File: x, Any: c.Bool("oversubscribe"), Say: view.line}
+	home := homeOf(c)
+	b := &trial.Bench{Home: home, File: x, Any: c.Bool("oversubscribe"), Say: view.Note}
 	b.Remove = func(ctx context.Context, run string) error {
 		db, err := session.OpenToWrite(home)
 		if err != nil {
@@ -203,56 +186,23 @@ func benchOf(c *cli.Context, x *scenario.Experiment, view *experimentView) (*tri
 	return b, b.Prepare(c.Context)
 }
 
-// experimentView prints the progress of an experiment: on a terminal one line that is redrawn, elsewhere a few plain
-// lines.
+// experimentView shows the progress of an experiment.
 type experimentView struct {
-	out    io.Writer
-	quiet  bool
-	bar    *progressbar.ProgressBar
+	*term.Progress
 	begun  time.Time
 	last   experiment.Progress
-	next   time.Time // plain lines: when the next is due
 	failed string
-}
-
-const plainEvery = 15 * time.Second
-
-func (v *experimentView) line(format string, args ...any) {
-	if !v.quiet {
-		fmt.Fprintf(v.out, format+"\n", args...)
-	}
 }
 
 func (v *experimentView) report(p experiment.Progress) {
 	if p.Last != nil && p.Last.State == experiment.Failed && v.failed == "" {
 		v.failed = p.Last.Cell.String() + ": " + p.Last.Message
 	}
-	if v.last.Runs == 0 && !v.quiet {
-		v.line("%s to do", term.Plural(p.Runs, "run"))
-		if term.Terminal(os.Stderr) {
-			v.bar = term.NewBar(v.out, int64(p.Runs), true)
-		}
+	if v.last.Runs == 0 {
+		v.Note("%s to do", term.Plural(p.Runs, "run"))
 	}
-	v.last = p
-	if v.quiet {
-		return
-	}
-	if v.bar != nil {
-		if p.Left > 0 {
-			v.bar.Describe("about " + p.Left.Round(time.Second).String() + " left")
-		}
-		_ = v.bar.Set(min(p.Done, max(p.Runs, 1)))
-		return
-	}
-	if now := time.Now(); now.After(v.next) && p.Done < p.Runs {
-		v.line("%d of %s, %d diverged, about %s left", p.Done, term.Plural(p.Runs, "run"), p.Diverged,
-			p.Left.Round(time.Second))
-		v.next = now.Add(plainEvery)
-	}
-}
-
-func (v *experimentView) end() {
-	if v.bar != nil {
-		_ = v.bar.Clear()
+	if v.last = p; p.Done < p.Runs {
+		v.Meter(fmt.Sprintf("%d of %s, %d diverged, about %s left", p.Done, term.Plural(p.Runs, "run"), p.Diverged,
+			p.Left.Round(time.Second)), int64(p.Done), int64(p.Runs))
 	}
 }

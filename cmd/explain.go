@@ -274,10 +274,6 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 		held = fmt.Sprintf("; running %s: %s", when, names)
 	}
 	switch x.Reason {
-	case "waits-for-parents":
-		return "not all of its parents have ended"
-	case "waits-for-files":
-		return "its input files do not all exist yet"
 	case "no-node-free":
 		short := map[string]string{"cpu": term.Cores(l.CPU), "memory": term.Size(&l.Memory) + " of memory",
 			"disk": term.Size(&l.Disk) + "/s of disk", "gpu": "as many GPUs"}
@@ -290,21 +286,23 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 		return text
 	case "outranked":
 		return "policy " + l.Policy + " keeps free resources for tasks before it" + held
-	case "draining":
-		return "gantry was stopping and started no more tasks"
 	case "not-yet-released":
 		return "its workflow is released at " + term.Span(x.Until)
 	case "unplaced":
 		return "policy " + l.Policy + " gave it no place in this round"
-	case "no-node":
-		return "no node can take it now: those that could are drained, cut down or gone (gantry show, gantry node " +
-			"resume)"
-	case "tokens-held":
-		return "others hold the tokens that it needs (--resource)"
-	case "tenant-limit":
-		return "tasks of its tenant hold all cores that the limit of the tenant lets them"
 	}
-	return x.Reason
+	return cmp.Or(plainReasons[x.Reason], x.Reason)
+}
+
+// plainReasons are reasons for waiting that depend on nothing else.
+var plainReasons = map[string]string{
+	"waits-for-parents": "not all of its parents have ended",
+	"waits-for-files":   "its input files do not all exist yet",
+	"draining":          "gantry was stopping and started no more tasks",
+	"no-node": "no node can take it now: those that could are drained, cut down or gone (gantry show, gantry node " +
+		"resume)",
+	"tokens-held":  "others hold the tokens that it needs (--resource)",
+	"tenant-limit": "tasks of its tenant hold all cores that the limit of the tenant lets them",
 }
 
 // suspensionSteps are a preemption of the task, and its end.

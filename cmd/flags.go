@@ -2,22 +2,71 @@ package cmd
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/executor/container/fetch"
 )
 
-// startsDefault is the help of the flag that readStarts reads.
+// startsDefault is the help of --starts.
 const startsDefault = "as many as the host has cores, at least 3"
+
+// shared are options that several commands take, by their names.
+func shared(names string) (out []cli.Flag) {
+	all := []cli.Flag{
+		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none; host: the programs " +
+			"that are installed on this host (--runtime oci)"},
+		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
+		&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
+			"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"},
+		&cli.StringSliceFlag{Name: "catalog", Usage: "`FILE` with catalogs or properties of Pegasus, which count " +
+			"before those of the workflow (may be repeated; default: replicas.yml, transformations.yml, sites.yml " +
+			"and pegasus.properties, beside the workflow or in the working directory)"},
+		&cli.StringFlag{Name: "site", Usage: "take Pegasus transformations from `SITE` where catalogs have them on " +
+			"several (default: the first with a container)"},
+		&cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles (minutes) as a time " +
+			"limit of the task"},
+		&cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the directories of " +
+			"this host that they name"},
+		&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of the " +
+			"largest input), or none (default: as the workload says, else 4KiB)"},
+		&cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
+			"restart, which loses their work (default: as the workload says, else freeze)"},
+		&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
+		maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
+		&cli.StringSliceFlag{Name: "network", Usage: "`[PATTERN=]outbound`: let all commands, or those of tasks " +
+			"whose name or type matches, connect to other hosts (none: not; may be repeated, the last that " +
+			"matches counts); without a daemon it takes slirp4netns", DefaultText: "none"},
+		&cli.StringSliceFlag{Name: "results", Usage: "`PATTERN`: files whose names it matches are results, too, such " +
+			"as '*.vcf' or 'calls/**' (may be repeated; default: files that no task reads)"},
+		resultsDirFlag("at the end, over those of earlier runs; of several workflows each to DIR/WORKFLOW"),
+		&cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, with " +
+			"GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, " +
+			"GANTRY_RUN_DIR, GANTRY_DIR and GANTRY_LOG in its environment; its exit code changes nothing"},
+		&cli.BoolFlag{Name: "no-prediction", Usage: "do not simulate the run to predict its end"},
+		&cli.StringFlag{Name: "host-model", Usage: "take how containers start, run and end on a host from `MODEL`: " +
+			"this (as gantry calibrate measured), a file with a model, or none (default: this, if it was measured, " +
+			"the cluster is one that this host can be, and --startup is not given)"},
+		&cli.BoolFlag{Name: "watch", Usage: "serve a page that follows the run, and print its address (see gantry " +
+			"watch)"},
+		&cli.IntFlag{Name: "port", Usage: "serve the page at port `N` of this host (default: any that is free)"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
+		&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
+	}
+	for name := range strings.FieldsSeq(names) {
+		i := slices.IndexFunc(all, func(f cli.Flag) bool { return f.Names()[0] == name })
+		out = append(out, all[i])
+	}
+	return out
+}
 
 // planFlags are the flags of planning: those of run, simulate and serve.
 func planFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp",
 			Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them), or " +
 				"exec:./mine.py"},
@@ -28,7 +77,6 @@ func planFlags() []cli.Flag {
 			"is ten times as fast"},
 		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by " +
 			"`FACTOR`"},
-		imageFlag(), emulateFlag(),
 		&cli.StringSliceFlag{Name: "retry", Usage: "`CLASS=N`: retry N times after an attempt that ended as CLASS, " +
 			"one of " + session.RetryClasses() + " (may be repeated)"},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
@@ -47,29 +95,18 @@ func planFlags() []cli.Flag {
 			Usage: "`SEED` of all random choices (a workload file may set its own)"},
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of the run (default: a new one)"},
 		dirFlag(),
-		quietRunFlag(),
-	}
+	}, shared("image emulate quiet")...)
 }
 
 // readingFlags are the flags about workflows of run and simulate. Users of a server give theirs to gantry submit.
 func readingFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
 		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
 			"a range A..B, or all: one run each"},
-		inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(), checkpointFlag(), preemptFlag(),
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
 			"independent branches continue)"},
-		repairFlag(), maxInputFlag(new(byteSize)), defineFlag(new(definitions)), jsonRunFlag(),
-	}
-}
-
-func quietRunFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"}
-}
-
-func jsonRunFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"}
+	}, shared("inputs catalog site enforce-walltime checkpoint preempt repair max-input define json")...)
 }
 
 // containerFlags are the flags of runs in containers. Only run takes nodes of Slurm.
@@ -80,7 +117,7 @@ func containerFlags(onNodes bool) []cli.Flag {
 		defaultText = autoRuntime
 		starts += " (with --runtime slurm the default is 4 per node)"
 	}
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
 		&cli.StringFlag{Name: "pull", Value: string(fetch.PullMissing),
@@ -88,15 +125,14 @@ func containerFlags(onNodes bool) []cli.Flag {
 		&cli.IntFlag{Name: "starts", DefaultText: startsDefault, Usage: starts},
 		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
 			"their parents have ended, at most as many as --starts"},
-		&cli.StringFlag{Name: "max-output", Value: "64MB",
-			Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
-		&cli.StringFlag{Name: "disk", Usage: "limit the work directory and /tmp of each task to `SIZE` on disk"},
-		&cli.StringFlag{Name: "tmp", Usage: "keep /tmp of each task in memory, of `SIZE` (default: on disk)"},
+		sizeFlag("max-output", "64MB", "keep the first `SIZE` of standard output and of standard error of each "+
+			"attempt"),
+		sizeFlag("disk", "", "limit the work directory and /tmp of each task to `SIZE` on disk"),
+		sizeFlag("tmp", "", "keep /tmp of each task in memory, of `SIZE` (default: on disk)"),
 		&cli.BoolFlag{Name: "reuse", Usage: "take over the outputs of earlier attempts in the log with the same " +
 			"command, image, environment and contents of inputs"},
 		&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
 			"ended well"},
-		onEndFlag(),
 		&cli.StringSliceFlag{Name: "cdi-dir", Usage: "find the GPUs of this host in files of CDI in `DIR` (may be " +
 			"repeated; default: /etc/cdi and /var/run/cdi)"},
 		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
@@ -104,10 +140,9 @@ func containerFlags(onNodes bool) []cli.Flag {
 		&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
 			"for every task",
 			DefaultText: "as gantry calibrate measured for such a task, else " + dockerStartup.String()},
-		hostModelFlag(), watchFlag(), portFlag(),
 		&cli.StringFlag{Name: "runtime", DefaultText: defaultText, Usage: runtimeUsage(!onNodes) + ", or auto " +
 			"(without a daemon where this host can, else docker)"},
-	}
+	}, shared("on-end host-model watch port")...)
 }
 
 func dirFlag() cli.Flag {
@@ -116,12 +151,12 @@ func dirFlag() cli.Flag {
 }
 
 // homeOf is the directory of runs, as a path that holds anywhere.
-func homeOf(c *cli.Context) (string, error) {
-	dir, err := filepath.Abs(c.String("dir"))
-	if err != nil {
-		return "", exit.With(exit.Host, err)
+func homeOf(c *cli.Context) string {
+	dir := c.String("dir")
+	if path, err := filepath.Abs(dir); err == nil { // else a relative one has to do
+		return path
 	}
-	return dir, nil
+	return dir
 }
 
 // givenFlags are those by which the user gives commands variables, secrets and directories of this host. Secrets are
@@ -141,13 +176,6 @@ func givenFlags(of string) []cli.Flag {
 			"'bash -euo pipefail', or sh for makeflow's own behaviour (default: as the workflow says, else strict: " +
 			"/bin/sh -e, with pipefail if it has that)"},
 	}
-}
-
-// networkFlag lets commands have a network.
-func networkFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "network", Usage: "`[PATTERN=]outbound`: let all commands, or those of tasks " +
-		"whose name or type matches, connect to other hosts (none: not; may be repeated, the last that matches " +
-		"counts); without a daemon it takes slirp4netns", DefaultText: "none"}
 }
 
 // estimateFlags choose the estimates of runtimes; run and simulate share them.
@@ -172,68 +200,6 @@ func estimateFlags(usual string) []cli.Flag {
 			"or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; without " +
 			"--estimator they apply to all estimates"},
 	}
-}
-
-// Values of --host-model beside names of files.
-const (
-	hostModelNone = "none"
-	hostModelThis = "this"
-)
-
-func hostModelFlag() cli.Flag {
-	return &cli.StringFlag{Name: "host-model", Usage: "take how containers start, run and end on a host from " +
-		"`MODEL`: this (as gantry calibrate measured), a file with a model, or none (default: this, if it was " +
-		"measured, the cluster is one that this host can be, and --startup is not given)"}
-}
-
-// catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
-func catalogFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "catalog", Usage: "`FILE` with catalogs or properties of " +
-		"Pegasus, which count before those of the workflow (may be repeated; default: replicas.yml, " +
-		"transformations.yml, sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
-}
-
-func imageFlag() cli.Flag {
-	return &cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none; host: the " +
-		"programs that are installed on this host (--runtime oci)"}
-}
-
-func emulateFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"}
-}
-
-func inputsFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows (may be repeated; " +
-		"default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"}
-}
-
-func repairFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"}
-}
-
-func checkpointFlag() cli.Flag {
-	return &cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of " +
-		"the largest input), or none (default: as the workload says, else 4KiB)"}
-}
-
-func preemptFlag() cli.Flag {
-	return &cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
-		"restart, which loses their work (default: as the workload says, else freeze)"}
-}
-
-func siteFlag() cli.Flag {
-	return &cli.StringFlag{Name: "site", Usage: "take Pegasus transformations from `SITE` where " +
-		"catalogs have them on several (default: the first with a container)"}
-}
-
-func walltimeFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles " +
-		"(minutes) as a time limit of the task"}
-}
-
-func containerMountsFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
-		"directories of this host that they name"}
 }
 
 // nodeFlags say which nodes of Slurm are used, and how.
@@ -264,26 +230,8 @@ func usersFlags() []cli.Flag {
 	}
 }
 
-func resultsFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "results", Usage: "`PATTERN`: files whose names it matches are results, too, " +
-		"such as '*.vcf' or 'calls/**' (may be repeated; default: files that no task reads)"}
-}
-
-// atEnd is when gantry run copies results.
-const atEnd = "at the end, over those of earlier runs; of several workflows each to DIR/WORKFLOW"
-
 func resultsDirFlag(when string) cli.Flag {
 	return &cli.StringFlag{Name: "results-dir", Usage: "copy the results to `DIR` " + when}
-}
-
-func onEndFlag() cli.Flag {
-	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, " +
-		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, " +
-		"GANTRY_RUN_DIR, GANTRY_DIR and GANTRY_LOG in its environment; its exit code changes nothing"}
-}
-
-func noPredictionFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "no-prediction", Usage: "do not simulate the run to predict its end"}
 }
 
 // runtimeDefault is the help of flags that chosenRuntime reads.

@@ -7,14 +7,15 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
+	"gantry/sqlite/report/columns"
 	"gantry/trace"
 	"gantry/trace/generate"
 )
@@ -143,15 +144,11 @@ func parameters(c *cli.Context, k *generate.Kind) (generate.Parameters, error) {
 }
 
 func listKinds(out io.Writer) error {
-	var table strings.Builder // whole lines are folded to the terminal
-	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "KIND\tALSO\tLEAST\tTASKS\tWHAT IT IS")
+	rows := [][]string{{"KIND", "ALSO", "LEAST", "TASKS", "WHAT IT IS"}}
 	for _, k := range generate.Kinds() {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", k.Name, k.Also, k.Least, k.Count, k.About)
+		rows = append(rows, []string{k.Name, k.Also, strconv.Itoa(k.Least), k.Count, k.About})
 	}
-	t.Flush()
-	_, err := io.WriteString(out, table.String())
-	return err
+	return columns.Print(out, 0, "", rows, nil) // whole lines are folded to the terminal
 }
 
 func writeGenerated(o generateOptions, out, notes io.Writer) error {

@@ -438,47 +438,23 @@ func roff(text string) string {
 	return text
 }
 
-// writeMan writes a page in the macros of man(7).
+// writeMan writes a page in the macros of man(7). Its text is that of --help.
 func writeMan(w io.Writer, p helpPage) error {
-	var b strings.Builder
-	name := strings.ReplaceAll(p.name, " ", "-")
-	fmt.Fprintf(&b, ".TH \"%s\" 1 \"\" \"gantry %s\" \"User Commands\"\n", strings.ToUpper(roff(name)),
-		roff(release.Build()))
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n", roff(name), roff(p.usage),
-		roff(p.synopsis))
-	for i, paragraph := range paragraphs(p.text) {
-		if i > 0 {
-			b.WriteString(".PP\n")
-		}
-		for _, l := range paragraph {
-			switch {
-			case !l.example:
-				b.WriteString(roff(l.text) + "\n")
-			case l.comment == "":
-				fmt.Fprintf(&b, ".RS\n.nf\n%s\n.fi\n.RE\n", roff(l.text))
-			default:
-				fmt.Fprintf(&b, ".RS\n.TP\n.B %s\n%s\n.RE\n", roff(l.text), roff(l.comment))
-			}
-		}
+	var b, help strings.Builder
+	name := roff(strings.ReplaceAll(p.name, " ", "-"))
+	fmt.Fprintf(&b, ".TH \"%s\" 1 \"\" \"gantry %s\" \"User Commands\"\n.SH NAME\n%s \\- %s\n.SH DESCRIPTION\n.nf\n",
+		strings.ToUpper(name), roff(release.Build()), name, roff(p.usage))
+	writeHelp(&help, p, 72)
+	_, text, _ := strings.Cut(help.String(), "\n\n") // the first paragraph is the name
+	for line := range strings.Lines(text) {
+		b.WriteString(roff(line))
 	}
-	for _, part := range []struct {
-		title string
-		terms []entry
-	}{{"COMMANDS", p.commands}, {"OPTIONS", p.options}} {
-		if len(part.terms) > 0 {
-			fmt.Fprintf(&b, ".SH %s\n", part.title)
+	b.WriteString(".fi\n")
+	for i, t := range p.commands {
+		if i == 0 {
+			b.WriteString(".SH SEE ALSO\n")
 		}
-		for _, t := range part.terms {
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(t.name), roff(t.meaning))
-		}
-	}
-	if len(p.commands) > 0 {
-		b.WriteString(".SH SEE ALSO\n")
-		var also []string
-		for _, t := range p.commands {
-			also = append(also, roff("gantry-"+t.name)+"(1)")
-		}
-		b.WriteString(strings.Join(also, ", ") + "\n")
+		b.WriteString(roff("gantry-"+t.name) + "(1)\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -172,17 +171,12 @@ func listImages(c *cli.Context) error {
 		fmt.Fprintln(out, "no images are kept unpacked; docker images lists those of the Docker Engine")
 		return nil
 	}
-	t := term.NewTable(out, "image", "id", "platform", "-size", "-runs", "state")
-	for i := range list {
-		e := &list[i]
+	term.List(out, list, 0, "image|id|platform|-size|-runs|state", func(e image.Entry) []any {
 		state := "whole"
 		if !e.Whole {
 			state = "damaged"
 		}
-		t.Row(strings.Join(session.ShownNames(e), " "), e.ID[7:19], e.Platform, term.Size(&e.Bytes),
-			strconv.Itoa(len(e.Runs)),
-			state)
-	}
-	t.End()
+		return []any{strings.Join(session.ShownNames(&e), " "), e.ID[7:19], e.Platform, &e.Bytes, len(e.Runs), state}
+	})
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/docker/go-units"
@@ -53,32 +52,20 @@ func listRuns(c *cli.Context, db *sqlite.DB) error {
 	if len(runs) == 0 {
 		fmt.Fprintln(c.App.ErrWriter, "gantry:", new(sqlite.UnknownRunError))
 	}
-	titles := []string{"run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows"}
-	if c.Bool("size") {
-		titles = slices.Insert(titles, 1, "-disk")
-	}
 	modelled := slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.HostModel != nil })
-	if modelled {
-		titles = append(titles, "host model")
-	}
-	t := term.NewTable(c.App.Writer, titles...)
-	for _, r := range runs {
+	const titles = "run|?-disk|state|on|policy|-tasks|-failed|-makespan|started|workflows|?host model"
+	term.List(c.App.Writer, runs, 0, titles, func(r sqlite.Overview) []any {
 		started := r.Started
 		if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
 			started = units.HumanDuration(time.Since(at)) + " ago"
 		}
-		cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
-			strconv.Itoa(r.Failed + r.Skipped), term.Span(r.Makespan), started, term.Named(r.Workflows,
-				r.Names)}
+		model := ""
 		if modelled {
-			cells = append(cells, r.HostModel.String())
+			model = r.HostModel.String()
 		}
-		if c.Bool("size") {
-			cells = slices.Insert(cells, 1, term.Size(r.Disk))
-		}
-		t.Row(cells...)
-	}
-	t.End()
+		return []any{r.Run, r.Disk, r.State, r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
+			r.Failed + r.Skipped, r.Makespan, started, term.Named(r.Workflows, r.Names), model}
+	})
 	if c.Bool("size") {
 		log := session.OnDisk(db.Path()) + session.OnDisk(db.Path()+"-wal")
 		fmt.Fprintf(c.App.Writer, "log: %s\n", term.Size(&log))

@@ -96,6 +96,9 @@ Exit codes:
 		complete(app, args[2:])
 		return exit.OK
 	}
+	if len(args) > 1 && sections[args[1]] != "" {
+		args = slices.Insert(slices.Clone(args), 2, sections[args[1]])
+	}
 	err := app.RunContext(context.Background(), interspersed(args, app.Commands))
 	if err == nil && stdout.Err != nil {
 		err = exit.Hostf("standard output: %w", stdout.Err)
@@ -112,6 +115,9 @@ Exit codes:
 	}
 	return code
 }
+
+// sections are options of gantry show, by its other names.
+var sections = map[string]string{"analyze": "--failures", "statistics": "--statistics"}
 
 // Groups of commands, as gantry --help lists them.
 const (
@@ -136,7 +142,7 @@ func commands() []*cli.Command {
 		{running, []*cli.Command{runCommand(), mapCommand(), simulateCommand(), resumeCommand(), checkCommand(),
 			policiesCommand()}},
 		{looking, []*cli.Command{lsCommand(), showCommand(), watchCommand(), logsCommand(), explainCommand(),
-			shellCommand(), exportCommand(), reportCommand(), statisticsCommand(), analyzeCommand()}},
+			shellCommand(), exportCommand(), reportCommand()}},
 		{serving, append([]*cli.Command{serveCommand(), submitCommand(), queueCommand(), waitCommand(),
 			cancelCommand(), drainCommand(), nodeCommand(), policyCommand(), slurmLinksCommand()}, slurm...)},
 		{studying, []*cli.Command{experimentCommand(), exploreCommand(), compareCommand(), adversaryCommand(),

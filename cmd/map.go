@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/session"
 	"gantry/sqlite"
 	"gantry/trace"
 )
@@ -40,10 +39,7 @@ of --outputs are results. Options are those of gantry run, and so are its exit c
 			&cli.StringSliceFlag{Name: "outputs", Usage: "with a table: each command writes `NAME`, a template, too " +
 				"(may be repeated)"}),
 		Action: func(c *cli.Context) error {
-			set, err := readRunSettings(c)
-			if err == nil {
-				err = session.Enter(set.Runtime)
-			}
+			set, err := enter(c)
 			if err != nil {
 				return err
 			}
@@ -76,9 +72,7 @@ func mapped(c *cli.Context) (*trace.Workflow, error) {
 	case l.Comma != 0 && c.NArg() != 1:
 		return nil, exit.Usagef("map: give one template, in quotes: gantry map --csv FILE 'COMMAND {COLUMN}'")
 	}
-	if err := readDemands(c, &l.Task); err != nil {
-		return nil, err
-	}
+	readMemory(c, &l.Task)
 	dirs := append(c.StringSlice("inputs"), filepath.Dir(path))
 	l.Exists = func(name string) bool {
 		for _, dir := range dirs {
@@ -93,7 +87,7 @@ func mapped(c *cli.Context) (*trace.Workflow, error) {
 		return nil, exit.With(exit.Input, err)
 	}
 	defer f.Close()
-	w, faults, err := l.Read(f, path, int64(*c.Generic("max-input").(*byteSize)))
+	w, faults, err := l.Read(f, path, sizeOf(c, "max-input"))
 	if err != nil {
 		return nil, exit.With(exit.Input, err)
 	}

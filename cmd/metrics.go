@@ -19,7 +19,6 @@ import (
 	"gantry/sqlite"
 
 	tables "gantry/sqlite/report"
-	"gantry/sqlite/report/columns"
 	"gantry/sqlite/results"
 )
 
@@ -91,12 +90,7 @@ func repeated(runs []measuredRun) (groups []*repetitions, known []string) {
 }
 
 // reportRuns prints the means of the metrics of several runs, with intervals.
-func reportRuns(c *cli.Context, names []string) error {
-	log, err := readLog(c)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
+func reportRuns(c *cli.Context, log *sqlite.DB, names []string) error {
 	var runs []measuredRun
 	for _, name := range names {
 		m, err := metricsOf(c.Context, log, name)
@@ -120,36 +114,28 @@ func reportRuns(c *cli.Context, names []string) error {
 		return drawn(c, log, runs...)
 	}
 	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
-	t := columns.New(c.App.Writer, false)
+	titles := ""
 	for _, g := range groups {
-		fmt.Fprintf(t, "\t%s on %s, %s", g.Policy, g.Runtime, term.Plural(len(g.Runs), "run"))
+		titles += fmt.Sprintf("|%s on %s, %s", g.Policy, g.Runtime, term.Plural(len(g.Runs), "run"))
 	}
-	fmt.Fprintln(t)
-	for _, name := range metricNames {
-		fmt.Fprint(t, name)
+	term.List(c.App.Writer, metricNames, 0, titles, func(name string) []any {
+		row := []any{name}
 		for _, g := range groups {
 			text := "-"
 			if i, ok := g.Metrics[name]; ok {
 				text = i.String()
 			}
-			fmt.Fprint(t, "\t"+text)
+			row = append(row, text)
 		}
-		fmt.Fprintln(t)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(c.App.Writer, "\n"+tables.SlowdownNote)
+		return row
+	})
+	fmt.Fprintln(c.App.Writer, tables.SlowdownNote)
 	return drawn(c, log, runs...)
 }
 
 // reportRun prints the metrics of a run of the log.
-func reportRun(c *cli.Context, name string) error {
-	log, err := readLog(c)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
+func reportRun(c *cli.Context, log *sqlite.DB) error {
+	name := c.Args().First()
 	if log.OfOne() {
 		return exit.Usagef("report %s: these metrics are of a whole run, and %s is the number of a submission; "+
 			"gantry report RUN prints them (gantry ls lists runs), gantry show %s sums the submission up, --html FILE "+
@@ -185,9 +171,7 @@ func reportRun(c *cli.Context, name string) error {
 	}
 	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy,
 		info.Runtime, term.Plural(len(flows), "workflow"), counted)
-	if err := printMetrics(c.App.Writer, values); err != nil {
-		return err
-	}
+	printMetrics(c.App.Writer, values)
 	return drawn(c, log, m)
 }
 
@@ -281,7 +265,7 @@ func sharesOf(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (map[str
 }
 
 // printMetrics prints the metrics of a run: samples over workflows as a table, then single numbers.
-func printMetrics(to io.Writer, values []sqlite.Metric) error {
+func printMetrics(to io.Writer, values []sqlite.Metric) {
 	byName := map[string]float64{}
 	for _, v := range values {
 		byName[v.Name] = v.Value
@@ -292,32 +276,22 @@ func printMetrics(to io.Writer, values []sqlite.Metric) error {
 		}
 		return "-"
 	}
-	t := columns.New(to, true)
-	fmt.Fprint(t, "\t")
 	statistics := []string{"mean", "sd", "min", "p5", "p25", "median", "p75", "p95", "p99", "max"}
-	for _, column := range statistics {
-		fmt.Fprint(t, column+"\t")
-	}
-	fmt.Fprintln(t)
-	for _, metric := range []string{"slowdown", "wait", "makespan", "response", "slr"} {
-		fmt.Fprint(t, metric+"\t")
-		for _, column := range statistics {
-			fmt.Fprint(t, text(metric+"_"+column)+"\t")
-		}
-		fmt.Fprintln(t)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(to, "\n%s\n\n", tables.SlowdownNote)
-	t = columns.New(to, false)
-	for _, v := range values {
+	term.List(to, []string{"slowdown", "wait", "makespan", "response", "slr"}, 0, "|-"+strings.Join(statistics, "|-"),
+		func(metric string) []any {
+			row := []any{metric}
+			for _, column := range statistics {
+				row = append(row, text(metric+"_"+column))
+			}
+			return row
+		})
+	fmt.Fprintf(to, "%s\n\n", tables.SlowdownNote)
+	single := slices.DeleteFunc(slices.Clone(values), func(v sqlite.Metric) bool {
 		of, column, _ := strings.Cut(v.Name, "_")
-		if _, inTable := byName[of+"_median"]; !inTable || !slices.Contains(statistics, column) {
-			fmt.Fprintf(t, "%s\t%s\n", v.Name, text(v.Name))
-		}
-	}
-	return t.Flush()
+		_, inTable := byName[of+"_median"]
+		return inTable && slices.Contains(statistics, column)
+	})
+	term.List(to, single, 0, "metric|value", func(v sqlite.Metric) []any { return []any{v.Name, text(v.Name)} })
 }
 
 // measuredWorkflow is a workflow of a run that is not over, as the log would show it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -56,13 +57,15 @@ has described it in the directory of the run.`,
 		}}
 }
 
+// taskProgram is the task emulator beside this program.
+func taskProgram() string {
+	self, _ := os.Executable() // Linux knows
+	return filepath.Join(filepath.Dir(self), "gantry-task")
+}
+
 // nodeEngine opens the engine of this node.
 func nodeEngine(c *cli.Context, name string, w session.EngineWants) (container.Engine, *cgroup.Tree, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
-	w.Binary = filepath.Join(filepath.Dir(self), "gantry-task")
+	w.Binary = taskProgram()
 	row := session.RuntimeNamed(name)
 	if row == nil || row.Engine == nil {
 		return nil, nil, exit.Usagef("--runtime %s makes no containers", name)
@@ -117,10 +120,7 @@ func runNode(c *cli.Context) error {
 	defer e.Close()
 	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
 		Out: os.Stdout, Stop: stop, Bundle: c.Bool("bundle"),
-		Secrets: c.Bool("secrets")}
-	if self, err := os.Executable(); err == nil {
-		cfg.Task = filepath.Join(filepath.Dir(self), "gantry-task")
-	}
+		Secrets: c.Bool("secrets"), Task: taskProgram()}
 	cfg.Group, _ = node.Within(tree)
 	if err := node.Run(c.Context, cfg, c.Args().Get(1)); err != nil {
 		return exit.With(exit.Host, err)
@@ -165,14 +165,7 @@ func checkNode(c *cli.Context) error {
 	if r.Runtime == "" {
 		r.Failed = strings.Join(why, "; ")
 	}
-	text, err := json.Marshal(r)
-	if err == nil {
-		err = os.WriteFile(path+".part", text, 0o644)
-	}
-	if err == nil {
-		err = os.Rename(path+".part", path)
-	}
-	if err != nil {
+	if err := writeWhole(path, func(to io.Writer) error { return json.NewEncoder(to).Encode(r) }); err != nil {
 		return exit.With(exit.Host, err)
 	}
 	return nil
@@ -180,11 +173,7 @@ func checkNode(c *cli.Context) error {
 
 // probeNode tries which limits the containers of a runtime of this node keep.
 func probeNode(c *cli.Context, name, place string) []container.Fact {
-	self, err := os.Executable()
-	if err != nil {
-		return []container.Fact{{Name: "probe", Evidence: err.Error()}}
-	}
-	binary := filepath.Join(filepath.Dir(self), "gantry-task")
+	binary := taskProgram()
 	row := session.RuntimeNamed(name)
 	facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
 		return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary, Emulated: true})

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/urfave/cli/v2"
 
@@ -10,8 +9,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor/own"
-	"gantry/trace/reader"
-	"gantry/trace/shown"
 )
 
 func nodeCommand() *cli.Command {
@@ -29,9 +26,9 @@ The log has each change, and a server that is started again keeps to it.
 Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more than it had, 4 no server.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.Float64Flag{Name: "cores", Usage: "with set: `CORES` that tasks may hold"},
-			&cli.StringFlag{Name: "memory", Usage: "with set: `SIZE` of memory that tasks may hold"},
+			sizeFlag("memory", "", "with set: `SIZE` of memory that tasks may hold"),
 			quietFlag(), jsonFlag()},
-		Action: onServer(func(c *cli.Context, cl *api.Client) (err error) {
+		Action: onServer(func(c *cli.Context, cl *api.Client) error {
 			if c.NArg() == 0 {
 				nodes, err := cl.Nodes(c.Context)
 				if err == nil {
@@ -39,7 +36,7 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 				}
 				return err
 			}
-			req := api.ChangeNode{}
+			req := api.ChangeNode{Memory: sizeOf(c, "memory")}
 			verb, name := c.Args().First(), c.Args().Get(1)
 			to := map[string]string{"drain": api.NodeDrained, "resume": api.NodeWhole, "set": api.NodeSet}
 			if req.To = to[verb]; req.To == "" || c.NArg() != 2 {
@@ -50,11 +47,6 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 			}
 			if req.Cores = c.Float64("cores"); c.IsSet("cores") && !(req.Cores >= 0.001 && req.Cores < 1e6) {
 				return exit.Usagef("--cores %v: give a number above 0", req.Cores)
-			}
-			if text := c.String("memory"); text != "" {
-				if req.Memory, err = reader.Bytes(text); err != nil || req.Memory < 1 {
-					return exit.Usagef("--memory %s: it has to be a size above 0, such as 4GB", text)
-				}
 			}
 			n, err := cl.ChangeNode(c.Context, name, req)
 			if err == nil && !c.Bool("quiet") {
@@ -70,18 +62,16 @@ func printNodesNow(c *cli.Context, nodes []api.Node) {
 		term.PrintJSON(c.App.Writer, nodes)
 		return
 	}
-	t := term.NewTable(c.App.Writer, "node", "-cores", "-memory", "-running", "state")
-	for _, n := range nodes {
-		memory, state := "-", "up"
+	term.List(c.App.Writer, nodes, 0, "node|-cores|-memory|-running|state", func(n api.Node) []any {
+		memory, state := any("-"), "up"
 		if n.Memory > 0 {
-			memory = shown.Size(n.Memory)
+			memory = &n.Memory
 		}
 		if n.Drained {
 			state = "drained"
 		}
-		t.Row(n.Name, strconv.FormatFloat(n.Cores, 'g', -1, 64), memory, strconv.Itoa(n.Running), state)
-	}
-	t.End()
+		return []any{n.Name, n.Cores, memory, n.Running, state}
+	})
 }
 
 func policyCommand() *cli.Command {

@@ -79,19 +79,13 @@ func resultsFor(home, file string) func(run string, flows []string) ([]page.Resu
 	}
 }
 
-// writePage writes the page of runs to a file, whole or not at all.
-func writePage(c *cli.Context, names []string, file string) error {
-	db, err := readLog(c)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	for i, name := range names {
-		info, err := db.Info(c.Context, name)
-		if _, ok := errors.AsType[*sqlite.UnknownRunError](err); ok {
-			return exit.Inputf("report: %w", err)
-		} else if err != nil {
-			return exit.Hostf("report: %w", err)
+// writePage writes the page of runs to the file of --html, whole or not at all.
+func writePage(c *cli.Context, db *sqlite.DB) error {
+	file, names := c.String("html"), make([]string, max(1, c.NArg()))
+	for i := range names {
+		info, err := db.Info(c.Context, c.Args().Get(i))
+		if err != nil {
+			return err
 		}
 		names[i] = info.Name
 	}

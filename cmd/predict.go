@@ -118,10 +118,6 @@ func trainModel(c *cli.Context, of []string) error {
 	case of == nil && (c.IsSet("policies") || c.IsSet("nodes")):
 		return exit.Usagef("--policies and --nodes are for the whole: name runs of samples with --small, and its " +
 			"workflow")
-	case c.Int("held-out") < 0:
-		return exit.Usagef("--held-out %d: give a number from 0", c.Int("held-out"))
-	case c.Int("latest") < 1:
-		return exit.Usagef("--latest %d: give a number from 1", c.Int("latest"))
 	case c.IsSet("runtime") && !slices.Contains(session.RuntimeNames(session.AnyRuntime), c.String("runtime")):
 		return exit.Usagef("--runtime %s: choose one of %s", c.String("runtime"),
 			strings.Join(session.RuntimeNames(session.AnyRuntime), ", "))
@@ -204,10 +200,7 @@ func predictWhole(c *cli.Context, estimator string, of []string) (out []expected
 	run := runCommand()
 	run.Before, run.HideHelpCommand, run.OnUsageError = withinBounds, true, c.Command.OnUsageError
 	run.Action = func(rc *cli.Context) error {
-		set, err := readRunSettings(rc)
-		if err == nil {
-			err = session.Enter(set.Runtime)
-		}
+		set, err := enter(rc)
 		if err != nil {
 			return err
 		}
@@ -244,10 +237,7 @@ func predictChoice(c *cli.Context, given *session.Settings, policy string, n int
 		}
 		cluster.Nodes = append(cluster.Nodes, node)
 	}
-	s, err := newSession(c, &set, "")
-	if err != nil {
-		return x, err
-	}
+	s := newSession(c, &set, "")
 	defer s.Close()
 	d, err := s.Begin(c.Context, sqlite.Durable, &session.Inputs{Paths: c.Args().Slice()})
 	if err != nil {
@@ -265,11 +255,9 @@ func printChoices(c *cli.Context, of []expected) {
 	if len(of) == 0 {
 		return
 	}
-	t := term.NewTable(c.App.Writer, "-nodes", "policy", "-makespan", "-80 %: from", "-to")
-	for _, x := range of {
-		t.Row(strconv.Itoa(x.Nodes), x.Policy, term.Span(x.Makespan), term.Span(x.Low), term.Span(x.High))
-	}
-	t.End()
+	term.List(c.App.Writer, of, 0, "-nodes|policy|-makespan|-80 %: from|-to", func(x expected) []any {
+		return []any{x.Nodes, x.Policy, x.Makespan, x.Low, x.High}
+	})
 	if why := of[0].Why; why != "" {
 		fmt.Fprintln(c.App.Writer, why)
 	}
@@ -462,19 +450,15 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	}
 	fmt.Fprint(w, leftOut(m.LeftOut))
 	fmt.Fprint(w, "\n\n")
-	t := term.NewTable(w, "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half",
-		"-memory error")
-	for _, s := range m.Scores {
-		t.Row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining),
-			tenths(s.Memory))
-	}
-	t.End()
+	term.List(w, m.Scores, 0, "predicted by|-tasks|-runtime error|-in 90 %|-left at half|-memory error",
+		func(s predict.Score) []any {
+			return []any{s.By, s.Samples, tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining), tenths(s.Memory)}
+		})
 	if m.Model == nil {
 		return
 	}
-	t = term.NewTable(w, "type", "-attempts", "runtime by", "cross-validated errors", "left by",
-		"memory by")
-	for _, name := range m.Model.KindNames() {
+	const titles = "type|-attempts|runtime by|cross-validated errors|left by|memory by"
+	term.List(w, m.Model.KindNames(), 0, titles, func(name string) []any {
 		k := m.Model.Kinds[name]
 		var errs []string
 		for _, method := range predict.Methods() {
@@ -482,14 +466,9 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 				errs = append(errs, fmt.Sprintf("%s %.1f %%", method, e))
 			}
 		}
-		memory := string(k.MemoryPicked)
-		if memory == "" {
-			memory = "-"
-		}
-		t.Row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), string(k.RemainingPicked),
-			memory)
-	}
-	t.End()
+		return []any{name, k.Samples, k.Picked, strings.Join(errs, ", "), k.RemainingPicked,
+			cmp.Or(k.MemoryPicked, "-")}
+	})
 }
 
 func tenths(p *float64) string {
@@ -507,24 +486,16 @@ func listModels(c *cli.Context, db *sqlite.DB) error {
 	if asJSON(c, models) {
 		return nil
 	}
-	t := term.NewTable(c.App.Writer, "model", "method", "-runs", "-attempts", "runtime",
-		"-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
-	for i := range models {
-		m := &models[i]
-		by := map[predict.Method]string{}
+	term.List(c.App.Writer, models, 0, "model|method|-runs|-attempts|runtime|-time scale|-held out|-runtime error|"+
+		"-of declared|-of the mean|trained", func(m sqlite.TrainedModel) []any {
+		by := map[predict.Method]*float64{}
 		for _, s := range m.Scores {
-			by[s.By] = tenths(s.Runtime)
+			by[s.By] = s.Runtime
 		}
-		for _, k := range []predict.Method{m.Method, predict.ByDeclared, predict.MeanOf} {
-			if by[k] == "" {
-				by[k] = "-"
-			}
-		}
-		t.Row(m.Reference(), string(m.Method), strconv.Itoa(len(m.Runs)), strconv.Itoa(m.Samples), m.Runtime,
-			fmt.Sprint(m.TimeScale), strconv.Itoa(len(m.HeldOut)),
-			by[m.Method], by[predict.ByDeclared], by[predict.MeanOf], m.Created.Local().Format(time.DateTime))
-	}
-	t.End()
+		return []any{m.Reference(), m.Method, len(m.Runs), m.Samples, m.Runtime, m.TimeScale, len(m.HeldOut),
+			tenths(by[m.Method]), tenths(by[predict.ByDeclared]), tenths(by[predict.MeanOf]),
+			m.Created.Local().Format(time.DateTime)}
+	})
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
+	"gantry/sqlite"
 	tables "gantry/sqlite/report"
 	"gantry/sqlite/report/study"
 	"gantry/sqlite/results"
@@ -24,48 +25,30 @@ func reportCommand() *cli.Command {
 		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
 		ArgsUsage: "RESULTS|RUN...",
 		Description: `RESULTS is a file of gantry experiment, also while the experiment writes it. --out draws the
-figures as SVG, PNG and PDF, each with its data as CSV, as far as the experiment has their data: slowdown (box plots;
-its standard deviation against the error factor; mean against utilisation and other parameters; against size in a panel
-for each policy), response, workflows in the system over time, the time of batches; with deadlines, the proportion of
-late workflows, turnaround and mapping time.
-
---metrics, --x and --against choose the figure: a metric, with 95 % intervals, against a parameter of the experiment,
-a line for each policy; or the differences to a policy, repetition by repetition on the same load, as gantry compare
---against prints them.
+figures that it has data for, as SVG, PNG and PDF, each with its data as CSV. --metrics, --x and --against choose the
+figure: a metric, with 95 % intervals, against a parameter of the experiment, a line for each policy; or the differences
+to a policy, repetition by repetition on the same load. --markdown and --html FILE make one page of tables and figures,
+with --study against the statements of a paper. --save writes the data of the page to a short file, which --markdown and
+--html take in place of results (docs/experiments.md).
 
    gantry report fig3.sqlite --out figures --metrics wait_mean,slowdown_p95 --x utilisation
    gantry report fig3.sqlite --out figures --against heft --title "Less than HEFT"
+   gantry report fig*.sqlite --study study.yaml --markdown --out figures
 
 RUN is a run of the log. Of the workflows that count (without warm_up and cool_down of the workload) it prints wait,
 makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
-utilisation, the number of workflows in it, and its stability by Wieland's test and by the mean Lyapunov drift.
-Critical paths use measured runtimes, scaled to speed 1. --out draws the timeline (of several runs one below the other;
-the thin line below a bar ends where the plan had its end), the utilisation of cores and memory, slowdown, workflows in
-the system over time and, with several tenants, their dominant shares over time.
+utilisation, the number of workflows in it, and its stability by Wieland's test and by the mean Lyapunov drift. --out
+draws timeline, utilisation, slowdown, workflows in the system and shares of tenants over time. Several runs: means with
+95 % confidence intervals. Runs of one policy on one runtime count as repetitions.
 
-Several runs: means with 95 % confidence intervals. Runs of one policy on one runtime count as repetitions.
-
-   gantry report fig3.sqlite --out figures
    gantry report RUN --out figures
    gantry report RUN RUN RUN
 
-Results with --markdown or --html FILE: tables and figures on one page, with intervals and the data of each figure.
-Each --study FILE names the statements of a paper and how each is computed from results; the page then has the paper's
-figure, ours with its interval, and a verdict that follows from the data. --save writes the data of the page to a short
-file that --markdown and --html take in place of results.
-
-   gantry report fig3.sqlite --html fig3.html
-   gantry report fig*.sqlite --study study.yaml --markdown --out figures
-
-Runs with --html FILE: one HTML file without a server or network. It shows why the run took as long as it did (the
-critical path that was measured), the timeline of every attempt against its plan and the plan as each round of
-planning left it, utilisation, why tasks waited, a table of all attempts, box plots by task type, the graph of
-dependencies, estimates against measurements, deadlines and tenants, failures and settings. It simulates the run with
-three other policies (--policies), for 10 s at most. Several runs appear side by side. Without RUN it is the latest run;
-the number of a submission to a server makes the page of that alone.
+Runs with --html FILE: one HTML file without a server or network, which shows why the run took as long as it did
+(docs/page.md). It simulates the run with three other policies (--policies), for 10 s at most. Without RUN it is the
+latest run; the number of a submission to a server makes the page of that alone.
 
    gantry report --html run.html
-   gantry report RUN RUN --html runs.html
 
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
 		Flags: []cli.Flag{dirFlag(),
@@ -87,24 +70,22 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 		},
 		Action: func(c *cli.Context) error {
 			switch {
-			case c.NArg() == 0 && c.IsSet("html") && !c.IsSet("study"):
-				return writePage(c, []string{""}, c.String("html"))
-			case c.NArg() == 0:
+			case c.NArg() == 0 && (!c.IsSet("html") || c.IsSet("study")):
 				return exit.Usagef("report: name one file of results, or runs")
 			case c.IsSet("save"):
 				return saveResults(c)
 			case c.IsSet("markdown"), c.IsSet("study"), c.IsSet("html") && ofResults(c):
 				return writeStudy(c)
 			case c.IsSet("html"):
-				return writePage(c, c.Args().Slice(), c.String("html"))
+				return onLog(writePage)(c)
 			case ofResults(c) && c.NArg() == 1:
 				return reportResults(c, c.Args().First())
 			case ofResults(c):
 				return exit.Usagef("report: name one file of results; --html or --markdown take several")
 			case c.NArg() == 1:
-				return reportRun(c, c.Args().First())
+				return onLog(reportRun)(c)
 			}
-			return reportRuns(c, c.Args().Slice())
+			return onLog(func(c *cli.Context, db *sqlite.DB) error { return reportRuns(c, db, c.Args().Slice()) })(c)
 		},
 	}
 }

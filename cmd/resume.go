@@ -28,20 +28,18 @@ working directory, as by gantry run; --catalog, --site, --define and the like ar
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run, one that succeeded, or invalid
 input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
-		Flags: []cli.Flag{dirFlag(),
-			quietRunFlag(), jsonRunFlag(), watchFlag(), portFlag(), noPredictionFlag(),
+		Flags: append([]cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "policy", Usage: "`POLICY` that plans the rest (default: the one that planned last)"},
 			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
 			&cli.StringSliceFlag{Name: "inputs", Usage: "with --with: `DIR` with input files (may be repeated; " +
 				"default: as the run began)"},
-			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(), defineFlag(new(definitions)),
 			&cli.BoolFlag{Name: "repair", Usage: "with --with: repair the workflow as far as possible"},
-			maxInputFlag(new(byteSize)), resultsFlag(), resultsDirFlag(atEnd), onEndFlag(),
 			&cli.StringFlag{Name: "slurm-job", Usage: "continue a run on Slurm in the allocation of job `ID` " +
 				"(default: its last one, else the one that gantry runs in, else one like that which it requested)"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
 				"only warn (default: as the run began)"},
-		},
+		}, shared("quiet json watch port no-prediction catalog site enforce-walltime container-mounts define "+
+			"max-input results results-dir on-end")...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return exit.Usagef("resume: name one run")
@@ -53,10 +51,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 						flag)
 				}
 			}
-			s, err := newSession(c, nil, "")
-			if err != nil {
-				return err
-			}
+			s := newSession(c, nil, "")
 			defer s.Close()
 			return s.Continue(c.Context, c.Args().First(), c.String("with"))
 		},

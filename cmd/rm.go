@@ -43,10 +43,7 @@ gantry works on a run.`,
 			if (c.NArg() == 0) != c.IsSet("before") {
 				return exit.Usagef("rm: name the runs to remove (gantry ls lists them), or say --before DATE")
 			}
-			home, err := homeOf(c)
-			if err != nil {
-				return err
-			}
+			home := homeOf(c)
 			db, err := session.OpenToWrite(home)
 			if err != nil {
 				return err
@@ -145,16 +142,25 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 
 // instantBefore reads a date, or how long ago something was.
 func instantBefore(text string, now time.Time) (time.Time, error) {
-	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", time.DateTime, time.RFC3339} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return at, nil
-		}
+	if at, ok := dateOf(text); ok {
+		return at, nil
 	}
 	d, err := durationOf(text)
 	if err != nil || d < 0 {
 		return time.Time{}, errors.New("it is no date such as 2026-11-01, and no duration such as 30d or 12h")
 	}
 	return now.Add(-d), nil
+}
+
+// dateOf reads a date, with a time of day or without.
+func dateOf(text string) (at time.Time, ok bool) {
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.DateTime,
+		time.RFC3339} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, true
+		}
+	}
+	return at, false
 }
 
 // durationOf reads a duration, such as 90m or 2d.

@@ -18,7 +18,6 @@ import (
 	"gantry/executor/container/fetch"
 	"gantry/sqlite"
 	"gantry/trace"
-	"gantry/trace/reader"
 	"gantry/trace/scenario"
 )
 
@@ -63,10 +62,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: append(runFlags(), singleFlags("with -- COMMAND: ")...),
 		Action: func(c *cli.Context) error {
-			set, err := readRunSettings(c)
-			if err == nil {
-				err = session.Enter(set.Runtime)
-			}
+			set, err := enter(c)
 			if err != nil {
 				return err
 			}
@@ -80,13 +76,12 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 
 // runFlags are those of commands that run workflows in containers.
 func runFlags() []cli.Flag {
-	return slices.Concat(planFlags(), readingFlags(), givenFlags(""), []cli.Flag{networkFlag()},
-		estimateFlags(runEstimator), containerFlags(true), []cli.Flag{containerMountsFlag(), resultsFlag(),
-			resultsDirFlag(atEnd), noPredictionFlag(), &cli.BoolFlag{Name: "dry-run",
-				Usage: "print the plan, with all commands, and start nothing"}},
-		nodeFlags(), []cli.Flag{&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run " +
-			"one task after the other, as long as the next one comes within `TIME`, such as 2s (default: a step for " +
-			"each task)"}})
+	return slices.Concat(planFlags(), readingFlags(), givenFlags(""),
+		estimateFlags(runEstimator), containerFlags(true),
+		shared("network container-mounts results results-dir no-prediction"), nodeFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan, with all commands, and start nothing"},
+			&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one task after the " +
+				"other, as long as the next one comes within `TIME`, such as 2s (default: a step for each task)"}})
 }
 
 // runEstimator is the default of the estimator of runs.
@@ -103,9 +98,6 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 	if err := errors.Join(readGiven(c, set), readResultsDir(c, set)); err != nil {
 		return nil, err
 	}
-	if set.Grace < 0 {
-		return nil, exit.Usagef("--grace %s: it cannot be negative", set.Grace)
-	}
 	able := session.Capabilities(set.Runtime)
 	if names := session.RuntimeNames(session.RealTime); !slices.Contains(names, set.Runtime) {
 		return nil, exit.Usagef("--runtime %s: choose one of %s", set.Runtime,
@@ -121,10 +113,8 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 		return nil, exit.Usagef("--results has no effect with --emulate: the emulator writes " +
 			"made-up files; leave one of them out")
 	}
-	if able.Programs {
-		if set.Startup = c.Duration("startup"); set.Startup < 0 {
-			return nil, exit.Usagef("--startup %s: it cannot be negative", set.Startup)
-		}
+	if !able.Programs {
+		set.Startup = 0
 	}
 	elsewhere := session.OnNodes(set.Runtime)
 	if err := readSlurm(c, set, elsewhere); err != nil {
@@ -138,21 +128,9 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 			return nil, err
 		}
 	}
-	for flag, to := range map[string]*int64{"max-output": &set.MaxOutput, "disk": &set.Disk,
-		"tmp": &set.Tmp} {
-		text := c.String(flag)
-		if text == "" {
-			continue
-		}
-		if *to, err = reader.Bytes(text); err != nil || *to < 1 {
-			return nil, exit.Usagef("--%s %s: it has to be a size above 0, such as 64MB", flag, text)
-		}
-	}
+	set.MaxOutput, set.Disk, set.Tmp = sizeOf(c, "max-output"), sizeOf(c, "disk"), sizeOf(c, "tmp")
 	if set.Pull = c.String("pull"); !slices.Contains(fetch.Pulls(), set.Pull) {
 		return nil, exit.Usagef("--pull %s: choose one of %s", set.Pull, strings.Join(fetch.Pulls(), ", "))
-	}
-	if err := readStarts(c, set); err != nil {
-		return nil, err
 	}
 	if cores, _, err := session.HostSize(); err == nil { // else 0: as many as container.Runtime takes
 		set.Starts = cmp.Or(set.Starts, executor.Starts(cores))
@@ -165,6 +143,15 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 		return nil, err
 	}
 	return set, nil
+}
+
+// enter reads the flags of a run, and readies this process for its runtime.
+func enter(c *cli.Context) (*session.Settings, error) {
+	set, err := readRunSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	return set, session.Enter(set.Runtime)
 }
 
 // begin makes a new run and drives it; or several, one after the other, a repetition each.
@@ -196,7 +183,8 @@ func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode) error {
 	}
 	if len(names) > 1 && !c.Bool("no-log") && !c.Bool("quiet") {
 		fmt.Fprintln(c.App.Writer)
-		if err := reportRuns(c, names); err != nil {
+		report := func(c *cli.Context, db *sqlite.DB) error { return reportRuns(c, db, names) }
+		if err := onLog(report)(c); err != nil {
 			return err
 		}
 	}
@@ -226,10 +214,7 @@ func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetit
 	whole := *given
 	set := &whole
 	set.Repetition = repetition
-	s, err := newSession(c, set, name)
-	if err != nil {
-		return 0, err
-	}
+	s := newSession(c, set, name)
 	defer s.Close()
 	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Single: single})
 	if d != nil {
@@ -239,14 +224,12 @@ func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetit
 }
 
 // newSession makes a run as a command line asks for it.
-func newSession(c *cli.Context, set *session.Settings, name string) (*session.Session, error) {
-	o, err := sessionOptions(c, name)
-	return session.New(set, o), err
+func newSession(c *cli.Context, set *session.Settings, name string) *session.Session {
+	return session.New(set, sessionOptions(c, name))
 }
 
-func sessionOptions(c *cli.Context, name string) (o session.Options, err error) {
-	home, err := homeOf(c)
-	return session.Options{Home: home, Name: name, View: term.New(c.Bool("quiet") || c.Bool("json")),
+func sessionOptions(c *cli.Context, name string) session.Options {
+	return session.Options{Home: homeOf(c), Name: name, View: term.New(c.Bool("quiet") || c.Bool("json")),
 		Predict: !c.Bool("no-prediction"), NoLog: c.Bool("no-log"), Page: pageOf(c), Ended: printOutcome(c),
 		ReadAs: func(set *session.Settings, in *session.Inputs) error {
 			in.Preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
@@ -254,7 +237,7 @@ func sessionOptions(c *cli.Context, name string) (o session.Options, err error) 
 			return readAs(c, set, in)
 		}, SlurmJob: c.String("slurm-job"), Dry: c.Bool("dry-run"),
 		Cluster: c.IsSet("cluster"), Starts: c.IsSet("starts"), Change: changing(c),
-		Refuse: func(set *session.Settings, f *session.Facts) error { return refuseIdle(c, set, f) }}, err
+		Refuse: func(set *session.Settings, f *session.Facts) error { return refuseIdle(c, set, f) }}
 }
 
 // preemption lets --checkpoint and --preempt overrule workloads.

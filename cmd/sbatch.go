@@ -558,13 +558,7 @@ func slurmLinks(c *cli.Context, dir string) error {
 	if err != nil {
 		return exit.Hostf("links to gantry: %w", err)
 	}
-	served, err := homeOf(c)
-	if err != nil {
-		return exit.With(exit.Host, err)
-	}
-	fmt.Fprintf(c.App.Writer, "export PATH=%s:\"$PATH\" GANTRY_DIR=%s\n", shellWord(dir), shellWord(served))
+	fmt.Fprintf(c.App.Writer, "export PATH=%s:\"$PATH\" GANTRY_DIR=%s\n", executor.Quote([]string{dir}),
+		executor.Quote([]string{homeOf(c)}))
 	return nil
 }
-
-// shellWord quotes a text for a shell.
-func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

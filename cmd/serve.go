@@ -39,9 +39,8 @@ Ctrl-C once lets running tasks end and starts no more, twice stops them, three t
 
 Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
 gantry serves the directory, 130 stopped, or drained at once with work left; start it again to continue.`,
-		Flags: slices.Concat(planFlags(), givenFlags(""), []cli.Flag{networkFlag()},
-			estimateFlags(runEstimator), containerFlags(false),
-			usersFlags()),
+		Flags: slices.Concat(planFlags(), givenFlags(""), shared("network"), estimateFlags(runEstimator),
+			containerFlags(false), usersFlags()),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return exit.Usagef("serve takes no workflows: hand them in with gantry submit")
@@ -64,10 +63,6 @@ func serveDir(c *cli.Context) error {
 		return err
 	}
 	set.Serve = true
-	o, err := sessionOptions(c, c.String("name"))
-	if err != nil {
-		return err
-	}
 	if c.IsSet("group") && c.String("group") == "" {
 		return exit.Usagef("--group: name a group, or leave --group out to serve yourself")
 	}
@@ -78,7 +73,7 @@ func serveDir(c *cli.Context) error {
 	if with.Limits, err = readLimits(c); err != nil {
 		return err
 	}
-	return serve.Run(c.Context, set, o, with)
+	return serve.Run(c.Context, set, sessionOptions(c, c.String("name")), with)
 }
 
 // readLimits reads the flags. It is nil if there are none.

@@ -3,9 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,32 +26,14 @@ import (
 	"gantry/trace/scenario"
 )
 
-// readStarts reads how many containers may be starting at once; 0 if nothing says so.
-func readStarts(c *cli.Context, s *session.Settings) error {
-	if s.Starts = c.Int("starts"); s.Starts < 1 && c.IsSet("starts") {
-		return exit.Usagef("--starts %d: at least one", s.Starts)
-	}
-	return nil
-}
-
 func readSettings(c *cli.Context) (*session.Settings, error) {
 	s := &session.Settings{Policy: own.In(".", c.String("policy")), Seed: c.Uint64("seed"),
 		TimeScale: c.Float64("time-scale"), SizeScale: c.Float64("size-scale"),
 		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"),
-		RejectLate: c.Bool("reject-late"), Retries: separated(c.StringSlice("retry")), Count: c.Int("count")}
-	if c.IsSet("count") && s.Count < 1 {
-		return nil, exit.Usagef("--count %d: at least one workflow", s.Count)
-	}
-	if !(s.TimeScale > 0) && c.Command.Name == "simulate" {
-		return nil, exit.Usagef("--time-scale %v: simulated tasks take time; give a number above 0", s.TimeScale)
-	}
-	for name, f := range map[string]float64{"time-scale": s.TimeScale, "size-scale": s.SizeScale} {
-		if !(f >= 0) || math.IsInf(f, 0) {
-			return nil, exit.Usagef("--%s %v: give a number of at least 0", name, f)
-		}
-	}
-	if n := c.Int("retries"); n < 0 {
-		return nil, exit.Usagef("--retries %d: give a number from 0", n)
+		RejectLate: c.Bool("reject-late"), Retries: separated(c.StringSlice("retry")), Count: c.Int("count"),
+		Starts: c.Int("starts"), Startup: c.Duration("startup")}
+	if s.TimeScale == 0 && c.Command.Name == "simulate" {
+		return nil, exit.Usagef("--time-scale 0: simulated tasks take time; give a number above 0")
 	}
 	if c.IsSet("retries") {
 		n := strconv.Itoa(c.Int("retries"))
@@ -210,7 +190,7 @@ func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
 func readHostModel(c *cli.Context, s *session.Settings) error {
 	s.StartupGiven = c.IsSet("startup")
 	switch name := c.String("host-model"); name {
-	case hostModelNone:
+	case "none":
 		return nil
 	case "":
 		if s.StartupGiven || session.CheckHost(s.Cluster, c.Bool("oversubscribe")) != nil {
@@ -222,7 +202,7 @@ func readHostModel(c *cli.Context, s *session.Settings) error {
 		}
 		s.Host = m
 		return nil
-	case hostModelThis:
+	case "this":
 		m, err := storedHostModel(c, s)
 		if err != nil {
 			return exit.Inputf("--host-model this: %w", err)
@@ -252,11 +232,7 @@ func readHostModel(c *cli.Context, s *session.Settings) error {
 // storedHostModel is the model that the log has of this host with the runtime of the run, or of the run that is
 // simulated; else with the one that runs usually take, or with any other if that was never measured.
 func storedHostModel(c *cli.Context, s *session.Settings) (*hostmodel.Model, error) {
-	path := filepath.Join(c.String("dir"), sqlite.FileName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, hostmodel.ErrNone
-	}
-	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {
 		return nil, hostmodel.ErrNone // of an older format, for one: a later reader says so
 	}
@@ -270,13 +246,9 @@ func storedHostModel(c *cli.Context, s *session.Settings) (*hostmodel.Model, err
 			}
 		}
 	}
-	dir, err := filepath.Abs(c.String("dir"))
-	if err != nil {
-		return nil, err
-	}
 	var m *hostmodel.Model
 	for _, name := range names {
-		if m, _, err = session.FindHostModel(c.Context, db, name, dir); !errors.Is(err, hostmodel.ErrNone) {
+		if m, _, err = session.FindHostModel(c.Context, db, name, homeOf(c)); !errors.Is(err, hostmodel.ErrNone) {
 			break
 		}
 	}
@@ -285,7 +257,7 @@ func storedHostModel(c *cli.Context, s *session.Settings) (*hostmodel.Model, err
 
 // readAs takes over how workflows are to be read, as far as the command line says it.
 func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error) {
-	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
+	in.MaxInput = sizeOf(c, "max-input")
 	in.Repair = c.Bool("repair")
 	if in.Inputs, in.Dirs, err = session.InputsDirs(c.StringSlice("inputs")); err != nil {
 		return err
@@ -344,9 +316,6 @@ func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
 	if s.NodeRuntime != "" && !slices.Contains(session.NodeRuntimes, s.NodeRuntime) {
 		return exit.Usagef("--node-runtime %s: programs run in containers: choose %s", s.NodeRuntime,
 			strings.Join(session.NodeRuntimes, " or "))
-	}
-	if s.Bundle < 0 {
-		return exit.Usagef("--bundle %s: it cannot be negative", s.Bundle)
 	}
 	var err error
 	if c.IsSet("shared") {

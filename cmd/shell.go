@@ -40,10 +40,6 @@ func shell(c *cli.Context) error {
 		return err
 	}
 	defer db.Close()
-	home, err := homeOf(c)
-	if err != nil {
-		return err
-	}
 	tty := term.Terminal(os.Stdin) && term.Terminal(os.Stdout)
-	return session.OpenShell(c.Context, home, db, life, c.String("shell"), tty)
+	return session.OpenShell(c.Context, homeOf(c), db, life, c.String("shell"), tty)
 }

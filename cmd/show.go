@@ -2,9 +2,10 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -21,6 +22,7 @@ const mostSummed = 200_000
 func showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
+		Aliases:   slices.Sorted(maps.Keys(sections)),
 		Usage:     "sum up a run: workflows, task types, outcomes, utilisation, warnings, failures",
 		ArgsUsage: "[RUN...]",
 		Description: `Without RUN it is the latest run; the beginning of a name is enough if no other run has it.
@@ -61,7 +63,7 @@ read.`,
 			&cli.BoolFlag{Name: "statistics", Usage: "print the numbers of pegasus-statistics"},
 			&cli.BoolFlag{Name: "failures", Usage: "show the first failure, the tasks that it blocked, and how to " +
 				"repeat it"},
-			linesFlag(),
+			&cli.IntFlag{Name: "lines", Value: 20, Usage: "of failures: print the last `N` lines of each stream"},
 			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks, with the names that gantry explain and gantry logs " +
 				"take"},
 			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show the errors of estimates, too, and sum up a run of "+
@@ -112,8 +114,7 @@ func show(c *cli.Context, db *sqlite.DB) error {
 
 // showTasks lists the tasks of a run.
 func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
-	t := term.NewTable(c.App.Writer, "task", "type", "state", "node", "-attempts", "-wait",
-		"-runtime")
+	t := term.NewTable(c.App.Writer, "task|type|state|node|-attempts|-wait|-runtime")
 	seconds := func(s *float64) string {
 		if s == nil {
 			return "-"
@@ -132,8 +133,7 @@ func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 		if x.Outcome != nil && *x.Outcome == "reused" {
 			state = *x.Outcome
 		}
-		t.Row(x.Workflow+"/"+x.Task, x.Kind, state, node, strconv.Itoa(x.Attempts), seconds(x.Wait),
-			seconds(x.Runtime))
+		t.Row(x.Workflow+"/"+x.Task, x.Kind, state, node, x.Attempts, seconds(x.Wait), seconds(x.Runtime))
 		return nil
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ its type in RUN.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 the log cannot be written,
 6 internal error, 130 stopped.`,
-		Flags: slices.Concat(planFlags(), readingFlags(), estimateFlags("declared"), []cli.Flag{hostModelFlag(),
+		Flags: slices.Concat(planFlags(), readingFlags(), estimateFlags("declared"), shared("host-model"), []cli.Flag{
 			&cli.BoolFlag{Name: "noise", Usage: "with a host model: let phases of containers vary as measured, " +
 				"drawn by --seed (default: each takes its mean)"},
 			&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
@@ -70,13 +70,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if err != nil {
 				return err
 			}
-			set.Runtime, set.Startup = session.Simulation.Name, c.Duration("startup")
-			if set.Startup < 0 {
-				return exit.Usagef("--startup %s: give 0 or more", set.Startup)
-			}
-			if err := readStarts(c, set); err != nil {
-				return err
-			}
+			set.Runtime = session.Simulation.Name
 			if err := readHostModel(c, set); err != nil {
 				return err
 			}
@@ -112,14 +106,13 @@ func replay(c *cli.Context, name string) error {
 		"no-log"); err != nil {
 		return err
 	}
-	log, err := readLog(c)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
+	return onLog(func(c *cli.Context, log *sqlite.DB) error { return replayRun(c, log, name) })(c)
+}
+
+func replayRun(c *cli.Context, log *sqlite.DB, name string) error {
 	info, err := log.Info(c.Context, name)
 	if err != nil {
-		return exit.With(exit.Input, err)
+		return err
 	}
 	set := &session.Settings{}
 	if err := json.Unmarshal(info.Settings, set); err != nil {
@@ -139,10 +132,7 @@ func replay(c *cli.Context, name string) error {
 		}
 	}
 	same := string(set.Encode()) == was
-	s, err := newSession(c, set, c.String("name"))
-	if err != nil {
-		return err
-	}
+	s := newSession(c, set, c.String("name"))
 	defer s.Close()
 	return s.Replay(c.Context, log, &info, same, c.IsSet("policy"))
 }

@@ -17,7 +17,6 @@ import (
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
 	"gantry/trace"
-	"gantry/trace/reader"
 )
 
 // commandWord is the first argument of gantry run if a command follows.
@@ -29,8 +28,8 @@ func ofCommand(c *cli.Context) bool { return c.Args().First() == commandWord }
 func singleFlags(when string) []cli.Flag {
 	return []cli.Flag{
 		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: when + "`CORES` that it may use"},
-		&cli.StringFlag{Name: "memory", Usage: when + "`SIZE` of memory that it may use, such as 1G " +
-			"(default: the share of this host by cores)"},
+		sizeFlag("memory", "", when+"`SIZE` of memory that it may use, such as 1G (default: the share of this host by "+
+			"cores)"),
 		&cli.DurationFlag{Name: "time-limit", Usage: when + "`TIME` after which it is ended, such as 2h"},
 	}
 }
@@ -60,27 +59,17 @@ func single(c *cli.Context, set *session.Settings) (*trace.Workflow, error) {
 		Retries: -1, TimeLimit: c.Duration("time-limit"), Known: trace.Cores | trace.Command,
 		Command: slices.Concat([]string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, here}, argv)}
 	t.Name, t.Kind = t.ID, t.ID
-	if err := readDemands(c, &t); err != nil {
-		return nil, err
-	}
+	readMemory(c, &t)
 	w := &trace.Workflow{Name: "command", Label: "command", Source: "gantry run --", Tasks: []trace.Task{t}}
 	trace.Impute(w, trace.Defaults{})
 	return w, nil
 }
 
-// readDemands reads the flags of single commands.
-func readDemands(c *cli.Context, t *trace.Task) error {
-	if !(t.Cores > 0) || t.TimeLimit < 0 {
-		return exit.Usagef("--cpus and --time-limit are above 0")
+// readMemory gives a task the memory of the command line, if that says it.
+func readMemory(c *cli.Context, t *trace.Task) {
+	if t.MemoryBytes = sizeOf(c, "memory"); t.MemoryBytes > 0 {
+		t.Known |= trace.Memory
 	}
-	if text := c.String("memory"); text != "" {
-		n, err := reader.Bytes(text)
-		if err != nil || n <= 0 {
-			return exit.Usagef("--memory %s: write a size such as 1G", text)
-		}
-		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
-	}
-	return nil
 }
 
 // runSingle runs the command of the command line, and prints its output as it comes.

@@ -31,27 +31,20 @@ import (
 )
 
 // client returns the client of the server of --dir.
-func client(c *cli.Context) (*api.Client, error) {
-	dir, err := homeOf(c)
-	if err != nil {
-		return nil, err
-	}
-	cl := api.NewClient(dir)
+func client(c *cli.Context) *api.Client {
+	cl := api.NewClient(homeOf(c))
 	if !c.Bool("quiet") {
 		cl.Notify = func(message string) { fmt.Fprintln(c.App.ErrWriter, "gantry: "+message) }
 	}
-	return cl, nil
+	return cl
 }
 
 // serverError gives an error of a request its exit code.
 func serverError(err error) error {
 	refused := new(api.Error)
-	coded := new(exit.Error)
-	switch {
+	switch coded := new(exit.Error); {
 	case err == nil, errors.As(err, &coded):
 		return err
-	case errors.Is(err, api.ErrNoServer):
-		return exit.With(exit.Host, err)
 	case !errors.As(err, &refused):
 		return exit.With(exit.Host, err)
 	}
@@ -102,91 +95,14 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 				"once)"},
 			&cli.BoolFlag{Name: "reject-late", Usage: "have it refused if the policy finds no plan that meets its " +
 				"deadline"},
-			checkpointFlag(), preemptFlag(),
 			&cli.BoolFlag{Name: "no-prediction", Usage: "do not wait for a prediction of its start and end"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the workflow (default: that of its file)"},
-			imageFlag(), emulateFlag(), inputsFlag(), catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(),
-			repairFlag(), maxInputFlag(new(byteSize)), defineFlag(new(definitions)), resultsFlag(),
 			&cli.StringFlag{Name: "task", Usage: "hand in one task of that `NAME`: the command after --"},
 			quietFlag(), jsonFlag(),
-		}, taskFlags()),
+		}, shared("image emulate inputs catalog site enforce-walltime container-mounts checkpoint preempt repair "+
+			"max-input define results"), taskFlags()),
 		Action: onServer(submit),
 	}
-}
-
-// handedIn reads the workflows on the command line of gantry submit, with the rights of the caller.
-func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
-	set := &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Runtime: about.Runtime}
-	view, read := term.New(c.Bool("quiet")), &session.Facts{}
-	platform := &planner.Platform{}
-	if err := json.Unmarshal(about.Platform, platform); err != nil {
-		return nil, exit.Internalf("the nodes of the server: %w", err)
-	}
-	if err := readGiven(c, set); err != nil {
-		return nil, err
-	}
-	in := &session.Inputs{Paths: c.Args().Slice(), Seed: 1, Loader: load.Loader{Platform: platform, Warn: view.Warn,
-		TimeScale: max(about.TimeScale, math.SmallestNonzeroFloat64)}}
-	if err := readAs(c, set, in); err != nil {
-		return nil, err
-	}
-	subs, err := in.Submissions()
-	if err != nil {
-		return nil, err
-	}
-	if err := preemption(c, subs); err != nil {
-		return nil, exit.With(exit.Usage, err)
-	}
-	h := &handing{Settings: set, retries: -1}
-	if err := h.read(c); err != nil {
-		return nil, err
-	}
-	for i := range subs {
-		if err := subs[i].Make(); err != nil {
-			return nil, exit.With(exit.Input, err)
-		}
-		read.Take(set, &subs[i])
-	}
-	read.Due, read.Repaired = true, in.Repaired // --deadline gives one
-	if err := refuseIdle(c, set, read); err != nil {
-		return nil, err
-	}
-	programs := session.Capabilities(set.Runtime).Programs
-	if programs {
-		if err := session.CheckMounts(subs, set.Emulate || set.ContainerMounts); err != nil {
-			return nil, err
-		}
-	}
-	for i := range subs {
-		if err := h.settle(&subs[i]); err != nil {
-			return nil, err
-		}
-	}
-	if !programs {
-		return subs, nil
-	}
-	return subs, locateFor(c.Context, subs)
-}
-
-// submitSecrets reads the values of secrets, which go to the server and not into the workflow.
-func submitSecrets(c *cli.Context) (map[string][]byte, error) {
-	set := &session.Settings{}
-	for _, text := range c.StringSlice("secret") {
-		text, err := session.SecretOf(text)
-		if err != nil {
-			return nil, err
-		}
-		set.Secrets = append(set.Secrets, text)
-	}
-	values, err := set.SecretValues()
-	if err != nil || len(values) == 0 {
-		return nil, err
-	}
-	all := map[string][]byte{}
-	for name, value := range values {
-		all[name] = []byte(value)
-	}
-	return all, nil
 }
 
 // handing has the options of gantry submit about workflows.
@@ -199,8 +115,14 @@ type handing struct {
 	retries           int // -1: not said
 }
 
-func (h *handing) read(c *cli.Context) (err error) {
-	h.name, h.tenant, h.late = c.String("name"), c.String("tenant"), c.Bool("reject-late")
+// readHanding reads the options, with the rights of the caller.
+func readHanding(c *cli.Context, about *api.Server) (*handing, error) {
+	h := &handing{Settings: &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"),
+		Runtime: about.Runtime}, name: c.String("name"), tenant: c.String("tenant"), late: c.Bool("reject-late"),
+		retries: -1}
+	if c.IsSet("retries") {
+		h.retries = c.Int("retries")
+	}
 	if text := c.String("class"); text != "" {
 		classes := map[string]planner.Class{
 			"deadline": planner.Deadline,
@@ -209,34 +131,83 @@ func (h *handing) read(c *cli.Context) (err error) {
 		}
 		class, ok := classes[text]
 		if !ok {
-			return exit.Usagef("--class %s: choose deadline, regular or low", text)
+			return nil, exit.Usagef("--class %s: choose deadline, regular or low", text)
 		}
 		h.class = &class
 	}
 	now := time.Now()
 	for flag, to := range map[string]*planner.Time{"deadline": &h.deadline, "release": &h.release} {
-		text := c.String(flag)
-		if text == "" {
-			continue
+		if text := c.String(flag); text != "" {
+			d, err := fromNow(text, now)
+			if err != nil {
+				return nil, exit.Usagef("--%s %s: %w", flag, text, err)
+			}
+			*to = planner.Time(d)
 		}
-		d, err := fromNow(text, now)
-		if err != nil {
-			return exit.Usagef("--%s %s: %w", flag, text, err)
-		}
-		*to = planner.Time(d)
 	}
 	if h.deadline > 0 && h.deadline <= h.release {
-		return exit.Usagef("--deadline %s: it is not after --release %s",
-			c.String("deadline"),
-			c.String("release"),
-		)
+		return nil, exit.Usagef("--deadline %s: it is not after --release %s", c.String("deadline"),
+			c.String("release"))
 	}
-	if c.IsSet("retries") {
-		if h.retries = c.Int("retries"); h.retries < 0 || h.retries > math.MaxInt16 {
-			return exit.Usagef("--retries %d: give a number from 0 to %d", h.retries, math.MaxInt16)
+	return h, readGiven(c, h.Settings)
+}
+
+// workflows reads the workflows on the command line.
+func (h *handing) workflows(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
+	view, read := term.New(c.Bool("quiet")), &session.Facts{}
+	platform := &planner.Platform{}
+	if err := json.Unmarshal(about.Platform, platform); err != nil {
+		return nil, exit.Internalf("the nodes of the server: %w", err)
+	}
+	in := &session.Inputs{Paths: c.Args().Slice(), Seed: 1, Loader: load.Loader{Platform: platform, Warn: view.Warn,
+		TimeScale: max(about.TimeScale, math.SmallestNonzeroFloat64)}}
+	if err := readAs(c, h.Settings, in); err != nil {
+		return nil, err
+	}
+	subs, err := in.Submissions()
+	if err != nil {
+		return nil, err
+	}
+	if err := preemption(c, subs); err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	for i := range subs {
+		if err := subs[i].Make(); err != nil {
+			return nil, exit.With(exit.Input, err)
+		}
+		read.Take(h.Settings, &subs[i])
+	}
+	read.Due, read.Repaired = true, in.Repaired // --deadline gives one
+	if err := refuseIdle(c, h.Settings, read); err != nil {
+		return nil, err
+	}
+	programs := session.Capabilities(h.Runtime).Programs
+	if programs {
+		if err := session.CheckMounts(subs, h.Emulate || h.ContainerMounts); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	late := h.late
+	for i := range subs {
+		if err := h.settle(&subs[i]); err != nil {
+			return nil, err
+		}
+		late = late && subs[i].Due == 0
+	}
+	if late {
+		return nil, exit.Usagef("--reject-late: no workflow has a deadline; give one with --deadline")
+	}
+	for i := range subs {
+		if !programs {
+			break
+		}
+		if missing, err := locate(c.Context, &subs[i]); err != nil {
+			return nil, err
+		} else if len(missing) > 0 {
+			return nil, exit.Inputf("%s", session.NotFound(subs[i].Name, missing))
+		}
+	}
+	return subs, nil
 }
 
 // fromNow reads an instant to come: a duration such as 2h, a time of day, the next one, or a date with a time.
@@ -256,13 +227,11 @@ func fromNow(text string, now time.Time) (time.Duration, error) {
 			return at.Sub(now), nil
 		}
 	}
-	for _, layout := range []string{"2006-01-02 15:04", "2006-01-02T15:04", time.DateTime, time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			if !t.After(now) {
-				return 0, errors.New("it is past")
-			}
-			return t.Sub(now), nil
+	if t, ok := dateOf(text); ok {
+		if !t.After(now) {
+			return 0, errors.New("it is past")
 		}
+		return t.Sub(now), nil
 	}
 	return 0, errors.New("give a duration such as 90m, 2h or 3d, a time such as 18:00, or 2026-12-24 18:00")
 }
@@ -322,25 +291,18 @@ func (h *handing) settle(sub *executor.Submission) error {
 	return nil
 }
 
-// locateFor finds the files from outside as the caller may read them.
-func locateFor(ctx context.Context, subs []executor.Submission) error {
+// locate finds the files from outside of a workflow, as the caller may read them.
+func locate(ctx context.Context, sub *executor.Submission) (missing []stage.Missing, err error) {
 	adm := &executor.Admitter{SafeNames: true, TimeScale: 1, SizeScale: 1}
-	search := stage.Search{User: stage.Caller().Rights()}
-	for i := range subs {
-		files, err := adm.Outside(&subs[i])
-		if err != nil {
-			return exit.With(exit.Input, err)
-		}
-		sources, missing, err := search.Locate(ctx, &subs[i], files)
-		if err != nil {
-			return exit.With(exit.Interrupted, err)
-		}
-		if len(missing) > 0 {
-			return exit.Inputf("%s", session.NotFound(subs[i].Name, missing))
-		}
-		subs[i].Sources = sources
+	files, err := adm.Outside(sub)
+	if err != nil {
+		return nil, exit.With(exit.Input, err)
 	}
-	return nil
+	search := stage.Search{User: stage.Caller().Rights()}
+	if sub.Sources, missing, err = search.Locate(ctx, sub, files); err != nil {
+		return nil, exit.With(exit.Interrupted, err)
+	}
+	return missing, nil
 }
 
 func submit(c *cli.Context, cl *api.Client) error {
@@ -351,34 +313,45 @@ func submit(c *cli.Context, cl *api.Client) error {
 	if err != nil {
 		return err
 	}
-	if c.IsSet("task") {
-		return submitTask(c, cl, about)
-	}
-	subs, err := handedIn(c, about)
+	h, err := readHanding(c, about)
 	if err != nil {
 		return err
 	}
-	if c.Bool("reject-late") && !slices.ContainsFunc(subs, func(s executor.Submission) bool { return s.Due > 0 }) {
-		return exit.Usagef("--reject-late: no workflow has a deadline; give one with --deadline")
+	req, sizes := &api.Submit{Secrets: map[string][]byte{}}, []int{}
+	if c.IsSet("task") {
+		task, err := h.task(c)
+		if err != nil {
+			return err
+		}
+		req.Tasks = []api.Task{*task}
+	} else {
+		subs, err := h.workflows(c, about)
+		if err != nil {
+			return err
+		}
+		for i := range subs {
+			definition, err := sqlite.EncodeSubmission(&subs[i])
+			if err != nil {
+				return exit.Internalf("workflow %s: %w", subs[i].Name, err)
+			}
+			req.Workflows = append(req.Workflows, api.Workflow{Name: subs[i].Name, Definition: definition})
+			sizes = append(sizes, len(subs[i].Workflow.Tasks))
+		}
 	}
-	req := &api.Submit{}
-	if req.Secrets, err = submitSecrets(c); err != nil {
+	secrets, err := h.SecretValues()
+	if err != nil {
 		return err
 	}
-	for i := range subs {
-		definition, err := sqlite.EncodeSubmission(&subs[i])
-		if err != nil {
-			return exit.Internalf("workflow %s: %w", subs[i].Name, err)
-		}
-		req.Workflows = append(req.Workflows, api.Workflow{Name: subs[i].Name, Definition: definition})
+	for name, value := range secrets {
+		req.Secrets[name] = []byte(value)
 	}
 	a, err := cl.Submit(c.Context, req)
 	if err != nil {
 		return err
 	}
-	titles := make([]string, len(a.IDs))
-	for i := range titles {
-		titles[i] = a.Names[i] + ", " + term.Plural(len(subs[i].Workflow.Tasks), "task")
+	titles := slices.Clone(a.Names)
+	for i, n := range sizes {
+		titles[i] += ", " + term.Plural(n, "task")
 	}
 	return acknowledge(c, cl, a, titles)
 }
@@ -533,41 +506,35 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	fmt.Fprintf(w, "Run %s, policy %s on %s%s: %s, %s running, %d waiting\n", q.Server.Run, q.Server.Policy,
 		q.Server.Runtime, draining, term.Plural(q.Server.Workflows, "workflow"), term.Plural(q.Server.Running, "task"),
 		q.Server.Waiting)
-	if len(q.Submissions) == 0 {
-		return
-	}
-	t := term.NewTable(w, "-id", "name", "user", "tenant", "state", "-tasks", "-done", "-running", "-failed", "start",
-		"end", "due", "why")
-	for _, s := range q.Submissions {
-		start, end, why := clockOf(s.Started), clockOf(s.Ended), s.Reason
-		if x := s.Expected; x != nil && !x.End.IsZero() {
-			end = "~" + clockOf(&x.End)
-		}
-		if x := s.Expected; x != nil && x.Start != nil {
-			start = "~" + clockOf(x.Start)
-		}
-		due := clockOf(s.Due)
-		if x := s.Expected; x != nil && x.Late != nil && *x.Late {
-			due += " (late)"
-		}
-		if s.Message != "" {
-			why = s.Message
-		}
-		who := cmp.Or(s.User, strconv.Itoa(s.UID))
-		if s.Veiled {
-			t.Row(strconv.FormatInt(s.ID, 10), s.Name, who, "-", s.State, "-", "-", "-", "-", "-", "-", "-", "")
-			continue
-		}
-		t.Row(strconv.FormatInt(s.ID, 10), s.Name, who, s.Tenant, s.State, strconv.Itoa(s.Tasks), strconv.Itoa(s.Done),
-			strconv.Itoa(s.Running), strconv.Itoa(s.Failed), start, end, due, why)
-	}
-	t.End()
+	term.List(w, q.Submissions, 0, "-id|name|user|tenant|state|-tasks|-done|-running|-failed|start|end|due|why", queued)
 	if q.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", q.More)
 	}
 	if q.Older {
 		fmt.Fprintln(w, "Older ones are not listed: gantry show ID shows one.")
 	}
+}
+
+// queued is the row of a submission.
+func queued(s api.Status) []any {
+	who := cmp.Or(s.User, strconv.Itoa(s.UID))
+	if s.Veiled {
+		return []any{s.ID, s.Name, who, "-", s.State, "-", "-", "-", "-", "-", "-", "-", ""}
+	}
+	start, end, due := clockOf(s.Started), clockOf(s.Ended), clockOf(s.Due)
+	if x := s.Expected; x != nil {
+		if !x.End.IsZero() {
+			end = "~" + clockOf(&x.End)
+		}
+		if x.Start != nil {
+			start = "~" + clockOf(x.Start)
+		}
+		if x.Late != nil && *x.Late {
+			due += " (late)"
+		}
+	}
+	return []any{s.ID, s.Name, who, s.Tenant, s.State, s.Tasks, s.Done, s.Running, s.Failed, start, end, due,
+		cmp.Or(s.Message, s.Reason)}
 }
 
 // clockOf is an instant for people: the time of today, else the date, too.
@@ -614,12 +581,11 @@ or it was refused, 4 no server, or the results cannot be copied.`,
 		Flags: []cli.Flag{dirFlag(), resultsDirFlag("when it has ended, over files of their names; of a single task, " +
 			"those of its workflow"), quietFlag(), jsonFlag()},
 		Action: onSubmission(func(c *cli.Context, cl *api.Client, id int64) error {
-			set := &session.Settings{}
-			home, err := homeOf(c)
-			if err = cmp.Or(err, readResultsDir(c, set)); err == nil {
-				err = session.MakeResultsDir(home, set.ResultsDir)
+			set, home := &session.Settings{}, homeOf(c)
+			if err := readResultsDir(c, set); err != nil {
+				return err
 			}
-			if err != nil {
+			if err := session.MakeResultsDir(home, set.ResultsDir); err != nil {
 				return err
 			}
 			st, err := cl.Wait(c.Context, id)
@@ -765,14 +731,11 @@ Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
 }
 
 func drain(c *cli.Context, cl *api.Client) error {
-	dir, err := homeOf(c)
-	if err == nil {
-		err = cl.Drain(c.Context, api.Drain{Now: c.Bool("now")})
-	}
+	err := cl.Drain(c.Context, api.Drain{Now: c.Bool("now")})
 	if err != nil || c.Bool("no-wait") {
 		return err
 	}
-	for session.IsLocked(filepath.Join(dir, api.LockName)) {
+	for session.IsLocked(filepath.Join(homeOf(c), api.LockName)) {
 		select {
 		case <-c.Context.Done():
 			return exit.With(exit.Interrupted, c.Context.Err())
@@ -785,11 +748,11 @@ func drain(c *cli.Context, cl *api.Client) error {
 // printTenants lists how the tenants stand.
 func printTenants(c *cli.Context, q *api.Tenants) {
 	w := c.App.Writer
-	t := term.NewTable(w, "tenant", "-workflows", "-present", "-waiting", "-running", "-cores",
-		"-memory",
-		"-share", "of", "-mean wait", "-longest", "-oldest", "limits")
-	for i := range q.Tenants {
-		x := &q.Tenants[i]
+	term.List(w, q.Tenants, 0, "tenant|-workflows|-present|-waiting|-running|-cores|-memory|-share|of|-mean wait|"+
+		"-longest|-oldest|limits", func(x api.Tenant) []any {
+		if x.Others {
+			return []any{"(others)", "", x.Present, x.Waiting, x.Running, x.Cores, &x.Memory, "", "", "", "", "", ""}
+		}
 		var limits []string
 		if x.MaxWaiting > 0 {
 			limits = append(limits, fmt.Sprintf("waiting %d", x.MaxWaiting))
@@ -800,21 +763,10 @@ func printTenants(c *cli.Context, q *api.Tenants) {
 		if x.MaxDisk > 0 {
 			limits = append(limits, "disk "+term.Size(&x.MaxDisk))
 		}
-		name := x.Name
-		if name == "" {
-			name = "-"
-		}
-		if x.Others {
-			t.Row("(others)", "", strconv.Itoa(x.Present), strconv.Itoa(x.Waiting), strconv.Itoa(x.Running),
-				fmt.Sprintf("%g", x.Cores), term.Size(&x.Memory), "", "", "", "", "", "")
-			continue
-		}
-		t.Row(name, strconv.Itoa(x.Workflows), strconv.Itoa(x.Present), strconv.Itoa(x.Waiting),
-			strconv.Itoa(x.Running), fmt.Sprintf("%g", x.Cores), term.Size(&x.Memory), fmt.Sprintf("%.1f %%",
-				100*x.Share),
-			x.Dominant, waitText(x.MeanWait), waitText(x.MaxWait), waitText(x.Oldest), strings.Join(limits, ", "))
-	}
-	t.End()
+		return []any{cmp.Or(x.Name, "-"), x.Workflows, x.Present, x.Waiting, x.Running, x.Cores, &x.Memory,
+			fmt.Sprintf("%.1f %%", 100*x.Share), x.Dominant, waitText(x.MeanWait), waitText(x.MaxWait),
+			waitText(x.Oldest), strings.Join(limits, ", ")}
+	})
 	if q.Jain > 0 {
 		fmt.Fprintf(w, "Jain's index of the dominant shares: %.3f\n", q.Jain)
 	}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,68 +161,34 @@ func predictedText(s *sqlite.Summary) string {
 	return text + ")"
 }
 
-// predicted has the predictions for workflows or types of task, by name; nil if there are none.
+// predicted has the predictions for workflows or types of task, by name.
 func predicted(s *sqlite.Summary, scope string) map[string]*sqlite.Span {
-	var all map[string]*sqlite.Span
+	all := map[string]*sqlite.Span{}
 	for i := range s.Predictions {
 		if p := &s.Predictions[i]; p.Scope == scope {
-			if all == nil {
-				all = map[string]*sqlite.Span{}
-			}
 			all[p.Name] = &p.Expected
 		}
 	}
 	return all
 }
 
-// withColumn inserts a cell, if its column is shown.
-func withColumn(shown bool, at int, cell string, cells ...string) []string {
-	if shown {
-		return slices.Insert(cells, at, cell)
-	}
-	return cells
-}
-
 // printWorkflows prints a table of at most most workflows.
 func printWorkflows(b *term.Sheet, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeWorkflow)
-	t := term.NewTable(b, withColumn(expected != nil, 5, "-predicted", "workflow", "state", "-tasks", "-done",
-		"-wait", "-makespan", "-response")...)
-	for i, f := range s.WorkflowRow {
-		if t.Full(i, most, len(s.WorkflowRow)) {
-			break
-		}
-		t.Row(withColumn(expected != nil, 5, term.Span(expected[f.Name]), f.Name, f.State, strconv.Itoa(f.Tasks),
-			strconv.Itoa(f.Done), term.Span(f.Wait), term.Span(f.Makespan), term.Span(f.Response))...)
-	}
-	t.End()
+	term.List(b, s.WorkflowRow, most, "workflow|state|-tasks|-done|-wait|?-predicted|-makespan|-response",
+		func(f sqlite.WorkflowSummary) []any {
+			return []any{f.Name, f.State, f.Tasks, f.Done, f.Wait, expected[f.Name], f.Makespan, f.Response}
+		})
 }
 
 // printTypes prints a table of at most most types of task.
 func printTypes(b *term.Sheet, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeKind)
-	head := []string{"type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read",
-		"-written"}
-	gpus := slices.ContainsFunc(s.Kinds, func(k sqlite.KindSummary) bool {
-		return k.GPU != nil || k.PeakGPUMemory != nil
+	term.List(b, s.Kinds, most, "type|-tasks|-estimated|?-predicted|-measured|-min|-max|-CPU|-peak memory|-read|"+
+		"-written|?-GPU|?-peak GPU memory", func(k sqlite.KindSummary) []any {
+		return []any{k.Kind, k.Tasks, k.Estimated, expected[k.Kind], k.Measured, k.Shortest, k.Longest, k.CPU,
+			k.PeakMemory, k.Read, k.Written, k.GPU, k.PeakGPUMemory}
 	})
-	if gpus {
-		head = append(head, "-GPU", "-peak GPU memory")
-	}
-	t := term.NewTable(b, withColumn(expected != nil, 3, "-predicted", head...)...)
-	for i, k := range s.Kinds {
-		if t.Full(i, most, len(s.Kinds)) {
-			break
-		}
-		row := []string{k.Kind, strconv.Itoa(k.Tasks), term.Span(k.Estimated), term.Span(k.Measured),
-			term.Span(k.Shortest), term.Span(k.Longest), term.Span(k.CPU), term.Size(k.PeakMemory), term.Size(k.Read),
-			term.Size(k.Written)}
-		if gpus {
-			row = append(row, term.Span(k.GPU), term.Size(k.PeakGPUMemory))
-		}
-		t.Row(withColumn(expected != nil, 3, term.Span(expected[k.Kind]), row...)...)
-	}
-	t.End()
 }
 
 // printMemory prints how much of the memory that tasks held they used.
@@ -244,29 +209,23 @@ func printMemory(b *term.Sheet, m *sqlite.MemorySummary) {
 
 // printEstimates prints how wrong the estimates of each source were.
 func printEstimates(b *term.Sheet, s *sqlite.Summary) {
-	t := term.NewTable(b, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
-	for _, e := range s.Estimates {
-		t.Row(e.Source, strconv.Itoa(e.Attempts), term.Ratio(e.Ratio), term.Ratio(e.Lowest), term.Ratio(e.Highest),
-			term.Percent(e.Error))
-	}
-	t.End()
+	term.List(b, s.Estimates, 0, "estimates|-tasks|-estimated/measured|-min|-max|-mean error",
+		func(e sqlite.EstimateSummary) []any {
+			return []any{e.Source, e.Attempts, term.Ratio(e.Ratio), term.Ratio(e.Lowest), term.Ratio(e.Highest),
+				term.Percent(e.Error)}
+		})
 }
 
 // printNodes prints a table of at most most nodes.
 func printNodes(b *term.Sheet, s *sqlite.Summary, most int) {
-	t := term.NewTable(b, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
-	for i, n := range s.Nodes {
-		if t.Full(i, most, len(s.Nodes)) {
-			break
-		}
-		cores := "unlimited"
-		if n.Cores != nil {
-			cores = fmt.Sprintf("%g", *n.Cores)
-		}
-		t.Row(n.Node, cores, fmt.Sprintf("%g", n.Speed), strconv.Itoa(n.Attempts), term.Percent(n.Held),
-			term.Percent(n.Used))
-	}
-	t.End()
+	term.List(b, s.Nodes, most, "node|-cores|-speed|-attempts|-cores held|-cores used",
+		func(n sqlite.NodeSummary) []any {
+			cores := any("unlimited")
+			if n.Cores != nil {
+				cores = *n.Cores
+			}
+			return []any{n.Node, cores, n.Speed, n.Attempts, term.Percent(n.Held), term.Percent(n.Used)}
+		})
 }
 
 // printSlowdowns prints slowdown and response of a run of several workflows.
@@ -336,31 +295,29 @@ func printDeadlines(b *term.Sheet, s *sqlite.Summary, most int) {
 	if len(s.Deadlines) == 0 {
 		return
 	}
-	t := term.NewTable(b, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
-	late, refused, full := 0, 0, false
-	for i, d := range s.Deadlines {
+	late, refused := 0, 0
+	for _, d := range s.Deadlines {
 		if d.Late {
 			late++
 		}
 		if d.State == "refused" {
 			refused++
 		}
-		if full = full || t.Full(i, most, len(s.Deadlines)); full {
-			continue
-		}
-		verdict, spare := "", (*sqlite.Span)(nil)
-		switch {
-		case d.State == "failed" || d.State == "cancelled" || d.State == "refused":
-			verdict = d.State
-		case d.Ended != nil:
-			spare = new(d.Due - *d.Ended)
-			if verdict = "met"; d.Late {
-				verdict = "missed"
-			}
-		}
-		t.Row(d.Name, term.Span(&d.Due), term.Span(d.Predicted), term.Span(d.Ended), term.Span(spare), verdict)
 	}
-	t.End()
+	term.List(b, s.Deadlines, most, "deadline of|-due|-predicted end|-end|-to spare|",
+		func(d sqlite.DeadlineSummary) []any {
+			verdict, spare := "", (*sqlite.Span)(nil)
+			switch {
+			case d.State == "failed" || d.State == "cancelled" || d.State == "refused":
+				verdict = d.State
+			case d.Ended != nil:
+				spare = new(d.Due - *d.Ended)
+				if verdict = "met"; d.Late {
+					verdict = "missed"
+				}
+			}
+			return []any{d.Name, &d.Due, d.Predicted, d.Ended, spare, verdict}
+		})
 	fmt.Fprintf(b, "  %d of %s late", late, term.Plural(len(s.Deadlines)-refused, "workflow"))
 	if refused > 0 {
 		fmt.Fprintf(b, ", %d refused", refused)
@@ -484,11 +441,7 @@ func askForLog(c *cli.Context) (*sqlite.DB, error) {
 		return nil, exit.Usagef("%s: the log in %s is of several users, and you may not read all of it: name one "+
 			"of your submissions by its number (gantry queue --all lists them)", c.Command.Name, c.String("dir"))
 	}
-	dir, err := homeOf(c)
-	if err != nil {
-		return nil, err
-	}
-	file, err := api.NewClient(dir).Log(c.Context, id)
+	file, err := api.NewClient(homeOf(c)).Log(c.Context, id)
 	if err != nil {
 		return nil, serverError(err)
 	}
@@ -548,7 +501,7 @@ func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool)
 		printSummary(w, summary, "", o.Progress.Told(), tables, false)
 		return nil
 	case o.Result.Interrupted: // its metrics were not taken
-		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n", o.Run,
+		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\n", o.Run,
 			term.Plural(o.Progress.Done(), "task"), v.Tasks(), o.Policy, span)
 	default:
 		values, err := o.Log.Metrics(ctx, o.Run)
@@ -557,10 +510,8 @@ func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool)
 		}
 		fmt.Fprintf(w, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. Times in seconds:\n\n",
 			o.Run, tasks, flows, o.Failed, o.Policy, span)
-		if err := printMetrics(w, values); err != nil {
-			return err
-		}
+		printMetrics(w, values)
 	}
-	fmt.Fprintf(w, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", o.Run, term.ShortPath(o.Log.Path()))
+	fmt.Fprintf(w, "types of task, nodes, estimates: gantry show %s\nlog: %s\n", o.Run, term.ShortPath(o.Log.Path()))
 	return nil
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,19 +13,16 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/executor"
-	"gantry/executor/container/stage"
-	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace"
-	"gantry/trace/reader"
 )
 
 // taskFlags are those of gantry submit that say something of a single task only.
 func taskFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with --task: `CORES` that it may use"},
-		&cli.StringFlag{Name: "memory", Usage: "with --task: `SIZE` of memory that it may use, such as 1G (default: " +
-			"the share of a node by cores)"},
+		sizeFlag("memory", "", "with --task: `SIZE` of memory that it may use, such as 1G (default: the share of a "+
+			"node by cores)"),
 		&cli.IntFlag{Name: "gpus", Usage: "with --task: `N` GPUs that it holds"},
 		&cli.StringSliceFlag{Name: "need", Usage: "with --task: `NAME[:COUNT]` of a --resource of the server that it " +
 			"needs (may be repeated)"},
@@ -66,30 +64,6 @@ func checkTaskFlags(c *cli.Context) error {
 	return nil
 }
 
-// submitTask hands in one task.
-func submitTask(c *cli.Context, cl *api.Client, about *api.Server) error {
-	sub, err := singleTask(c, about)
-	if err != nil {
-		return err
-	}
-	task := api.Task{Workflow: c.String("workflow")}
-	if task.After, err = dependencies(separated(c.StringSlice("after"))); err != nil {
-		return err
-	}
-	if task.Definition, err = sqlite.EncodeSubmission(sub); err != nil {
-		return exit.Internalf("task %s: %w", c.String("task"), err)
-	}
-	secrets, err := submitSecrets(c)
-	if err != nil {
-		return err
-	}
-	a, err := cl.Submit(c.Context, &api.Submit{Tasks: []api.Task{task}, Secrets: secrets})
-	if err != nil {
-		return err
-	}
-	return acknowledge(c, cl, a, a.Names)
-}
-
 // dependencies reads ID, ID:ended and ID:failed.
 func dependencies(all []string) (out []api.Dependency, err error) {
 	for _, text := range all {
@@ -104,53 +78,25 @@ func dependencies(all []string) (out []api.Dependency, err error) {
 	return out, nil
 }
 
-// singleTask makes the submission of the task on the command line.
-func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error) {
-	name := c.String("task")
+// task makes the submission of the task on the command line.
+func (h *handing) task(c *cli.Context) (*api.Task, error) {
+	name, programs := c.String("task"), session.Capabilities(h.Runtime).Programs
 	if name == "" || c.NArg() == 0 || c.Args().First() == "" {
 		return nil, exit.Usagef("submit --task NAME: the name and the command of the task are needed: " +
 			"gantry submit --task NAME --image IMAGE -- COMMAND")
 	}
-	if c.String("image") == "" && !c.Bool("emulate") && session.Capabilities(about.Runtime).Programs {
+	if h.Image == "" && !h.Emulate && programs {
 		return nil, exit.Usagef("submit --task %s: name the image that its command runs in with --image", name)
 	}
-	kind := c.String("kind")
-	if kind == "" {
-		kind = name
-	}
-	t := trace.Task{ID: name, Name: name, Kind: kind, Command: c.Args().Slice(), Image: c.String("image"),
-		Cores: c.Float64("cpus"), Retries: -1, TimeLimit: c.Duration("time-limit"), Runtime: c.Duration("estimate"),
+	t := trace.Task{ID: name, Name: name, Kind: cmp.Or(c.String("kind"), name), Command: c.Args().Slice(),
+		Image: h.Image, Cores: c.Float64("cpus"), Retries: h.retries, TimeLimit: c.Duration("time-limit"), Env: h.Env,
+		Runtime: c.Duration("estimate"), GPUs: int32(c.Int("gpus")), Tokens: strings.Join(c.StringSlice("need"), ","),
 		Known: trace.Cores | trace.Command}
-	if t.Cores <= 0 {
-		return nil, exit.Usagef("--cpus %g: give a number of cores above 0", t.Cores)
-	}
-	if t.TimeLimit < 0 || t.Runtime < 0 {
-		return nil, exit.Usagef("--time-limit and --estimate are above 0")
-	}
 	if t.Runtime > 0 {
 		t.Known |= trace.Runtime
 	}
-	if text := c.String("memory"); text != "" {
-		n, err := reader.Bytes(text)
-		if err != nil || n <= 0 {
-			return nil, exit.Usagef("--memory %s: write a size such as 1G", text)
-		}
-		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
-	}
-	n := c.Int("gpus")
-	if n < 0 || n > planner.MostGPUs {
-		return nil, exit.Usagef("--gpus %d: give a number from 0 to %d", n, planner.MostGPUs)
-	}
-	t.GPUs, t.Tokens = int32(n), strings.Join(c.StringSlice("need"), ",")
-	h := &handing{Settings: &session.Settings{}, retries: -1}
-	if err := h.read(c); err != nil {
-		return nil, err
-	}
-	if err := readGiven(c, h.Settings); err != nil {
-		return nil, err
-	}
-	t.Retries, t.Env = h.retries, h.Env
-	if c.Bool("emulate") {
+	readMemory(c, &t)
+	if h.Emulate {
 		t.Command, t.Image = nil, ""
 	}
 	w := &trace.Workflow{Name: c.String("workflow"), Label: c.String("workflow"), Source: "gantry submit --task"}
@@ -167,10 +113,20 @@ func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error)
 		return nil, err
 	}
 	sub.At, sub.Release = sub.Release, 0 // until then it is in no workflow
-	if !session.Capabilities(about.Runtime).Programs {
-		return sub, nil
+	if programs {
+		if err := locateInputs(c, sub); err != nil {
+			return nil, err
+		}
 	}
-	return sub, locateInputs(c, sub)
+	after, err := dependencies(separated(c.StringSlice("after")))
+	if err != nil {
+		return nil, err
+	}
+	task := &api.Task{Workflow: w.Name, After: after}
+	if task.Definition, err = sqlite.EncodeSubmission(sub); err != nil {
+		return nil, exit.Internalf("task %s: %w", name, err)
+	}
+	return task, nil
 }
 
 // taskFiles gives a task its files.
@@ -225,14 +181,8 @@ func locateInputs(c *cli.Context, sub *executor.Submission) error {
 		return exit.With(exit.Host, err)
 	}
 	sub.Inputs = here
-	adm := &executor.Admitter{SafeNames: true, TimeScale: 1, SizeScale: 1}
-	files, err := adm.Outside(sub)
-	if err != nil {
-		return exit.With(exit.Input, err)
-	}
-	search := stage.Search{User: stage.Caller().Rights()}
-	if sub.Sources, _, err = search.Locate(c.Context, sub, files); err != nil {
-		return exit.With(exit.Interrupted, err)
+	if _, err := locate(c.Context, sub); err != nil {
+		return err
 	}
 	sub.Inputs = ""
 	if len(c.StringSlice("after")) > 0 || c.String("workflow") != "" {

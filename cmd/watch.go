@@ -42,8 +42,8 @@ without it gets nothing, and no request can change anything.
 
 Exit codes: 0 the run has ended or Ctrl-C, 2 wrong command line, 3 no such run or it has ended, 4 the log cannot be
 read or the port is in use.`,
-		Flags: []cli.Flag{dirFlag(), portFlag(),
-			&cli.BoolFlag{Name: "metrics", Usage: "serve metrics for Prometheus as well, and print their address"}},
+		Flags: append(shared("port"), dirFlag(),
+			&cli.BoolFlag{Name: "metrics", Usage: "serve metrics for Prometheus as well, and print their address"}),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return exit.Usagef("watch: name one run")
@@ -51,21 +51,6 @@ read or the port is in use.`,
 			return watch(c, c.Args().First())
 		},
 	}
-}
-
-func portFlag() cli.Flag {
-	return &cli.IntFlag{Name: "port", Usage: "serve the page at port `N` of this host (default: any that is free)",
-		Action: func(_ *cli.Context, port int) error {
-			if port < 0 || port > 65535 {
-				return exit.Usagef("--port %d: give a number from 0 to 65535", port)
-			}
-			return nil
-		}}
-}
-
-func watchFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "watch", Usage: "serve a page that follows the run, and print its address (see gantry " +
-		"watch)"}
 }
 
 // pageOf opens the server of --watch; nil without.
@@ -92,7 +77,7 @@ func watch(c *cli.Context, name string) error {
 	}
 	defer db.Close()
 	if db.OfOne() {
-		return watchOne(c, db, name)
+		return watchOne(c, name)
 	}
 	run, err := db.Info(c.Context, name)
 	if err != nil {
@@ -111,6 +96,23 @@ func watch(c *cli.Context, name string) error {
 			run.Name, run.Name)
 	}
 	server, err := listenLive(c, db, run.Name)
+	return serveUntilOver(c, server, err)
+}
+
+// watchAll serves the page of the directory.
+func watchAll(c *cli.Context) error {
+	db, err := openLog(c)
+	if err == nil {
+		db.Close()
+	} else if !session.Held(filepath.Join(homeOf(c), api.LockName)) {
+		return err // no server has more to say
+	}
+	server, err := listenAll(c, "")
+	return serveUntilOver(c, server, err)
+}
+
+// serveUntilOver prints the address of a page, and serves it until its run or submission is over, or a signal comes.
+func serveUntilOver(c *cli.Context, server *live.Server, err error) error {
 	if err != nil {
 		return err
 	}
@@ -118,27 +120,6 @@ func watch(c *cli.Context, name string) error {
 	if c.Bool("metrics") {
 		fmt.Fprintf(c.App.Writer, "%smetrics\n", server.URL())
 	}
-	return serveUntilOver(c, server)
-}
-
-// watchAll serves the page of the directory.
-func watchAll(c *cli.Context) error {
-	db, err := openLog(c)
-	if dir, e := homeOf(c); err != nil && (e != nil || !session.Held(filepath.Join(dir, api.LockName))) {
-		return err // no server has more to say
-	} else if err == nil {
-		db.Close()
-	}
-	server, err := listenAll(c, "")
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
-	return serveUntilOver(c, server)
-}
-
-// serveUntilOver serves a page until its run or submission is over, or a signal comes.
-func serveUntilOver(c *cli.Context, server *live.Server) error {
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := server.Serve(ctx); err != nil {
@@ -148,29 +129,30 @@ func serveUntilOver(c *cli.Context, server *live.Server) error {
 }
 
 // watchOne serves the page of one submission to a server.
-func watchOne(c *cli.Context, now *sqlite.DB, id string) error {
+func watchOne(c *cli.Context, id string) error {
 	if c.Bool("metrics") {
 		return exit.Usagef("--metrics: metrics are of a whole run: name that, or leave --metrics out")
 	}
-	run, err := now.Info(c.Context, "")
+	one, err := newLiveOne(c.Context, c, id, func(context.Context, int64) (*sqlite.DB, error) { return readLog(c) })
 	if err != nil {
 		return session.LogError(err)
-	}
-	one := &liveOne{c: c, run: run.Name, open: func(context.Context) (*sqlite.DB, error) { return readLog(c) }}
-	if one.id, err = strconv.ParseInt(id, 10, 64); err != nil {
-		return exit.Usagef("watch %s: name a run, or a submission by its number", id)
 	}
 	if over, err := one.Over(c.Context); err != nil {
 		return serverError(err)
 	} else if over {
 		return exit.Inputf("submission %s has ended: gantry report %s --html FILE writes its page", id, id)
 	}
-	server, err := live.Listen(c.Int("port"), one, nil)
+	server, err := listen(c, one, nil)
+	return serveUntilOver(c, server, err)
+}
+
+// listen opens the server of a page.
+func listen(c *cli.Context, of live.Source, handlers map[string]http.Handler) (*live.Server, error) {
+	server, err := live.Listen(c.Int("port"), of, handlers)
 	if err != nil {
-		return exit.Hostf("serve the page: %w", err)
+		return nil, exit.Hostf("serve the page: %w", err)
 	}
-	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
-	return serveUntilOver(c, server)
+	return server, nil
 }
 
 // liveOne is a submission as a source of pages. Each has the log of that submission as it is then, as far as the caller
@@ -179,7 +161,22 @@ type liveOne struct {
 	c    *cli.Context
 	id   int64
 	run  string
-	open func(context.Context) (*sqlite.DB, error)
+	open func(ctx context.Context, id int64) (*sqlite.DB, error)
+}
+
+func newLiveOne(ctx context.Context, c *cli.Context, number string,
+	open func(context.Context, int64) (*sqlite.DB, error)) (*liveOne, error) {
+	id, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return nil, exit.Usagef("%s is no number of a submission", shown.Line(number))
+	}
+	first, err := open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer first.Close()
+	run, err := first.Info(ctx, "")
+	return &liveOne{c, id, run.Name, open}, err
 }
 
 func (l *liveOne) Page() ([]byte, string, error) { return page.Document(l.run) }
@@ -192,11 +189,7 @@ func (l *liveOne) Over(ctx context.Context) (bool, error) {
 		o, err := db.Outcome(ctx, l.id)
 		return err == nil && o.Over(), err
 	}
-	dir, err := filepath.Abs(l.c.String("dir"))
-	if err != nil {
-		return false, err
-	}
-	st, err := api.NewClient(dir).Status(ctx, l.id)
+	st, err := api.NewClient(homeOf(l.c)).Status(ctx, l.id)
 	return err == nil && st.Over, err
 }
 
@@ -205,7 +198,7 @@ func (l *liveOne) Data(ctx context.Context) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	db, err := l.open(ctx)
+	db, err := l.open(ctx, l.id)
 	if err != nil {
 		return nil, false, err
 	}
@@ -221,11 +214,7 @@ func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error)
 	if c.Bool("metrics") {
 		handlers["metrics"] = export.MetricsHandler(db, run)
 	}
-	server, err := live.Listen(c.Int("port"), &liveRun{c: c, db: db, home: c.String("dir"), run: run}, handlers)
-	if err != nil {
-		return nil, exit.Hostf("serve the page: %w", err)
-	}
-	return server, nil
+	return listen(c, &liveRun{c: c, db: db, home: c.String("dir"), run: run}, handlers)
 }
 
 // liveRun is a run of the log as a source of pages.
@@ -378,9 +367,9 @@ func (l *liveAll) readRuns(ctx context.Context, x *listing) error {
 
 // askServer asks the server of the directory, if there is one.
 func (l *liveAll) askServer(ctx context.Context, x *listing) (err error) {
-	dir, err := homeOf(l.c)
-	if err != nil || !session.Held(filepath.Join(dir, api.LockName)) {
-		return err
+	dir := homeOf(l.c)
+	if !session.Held(filepath.Join(dir, api.LockName)) {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -409,38 +398,25 @@ func (l *liveAll) source(ctx context.Context, path string) (live.Source, error) 
 		}
 		return &liveRun{c: l.c, db: db, home: l.c.String("dir"), run: name}, nil
 	case "submission":
-		defer db.Close()
-		id, err := strconv.ParseInt(name, 10, 64)
-		if err != nil {
-			return nil, exit.Usagef("%s is no number of a submission", shown.Line(name))
-		}
-		one := &liveOne{c: l.c, id: id, open: func(ctx context.Context) (*sqlite.DB, error) {
+		db.Close()
+		return newLiveOne(ctx, l.c, name, func(ctx context.Context, id int64) (*sqlite.DB, error) {
 			db, err := l.open()
 			if err != nil {
 				return nil, err
 			}
 			defer db.Close()
 			return db.Extract(ctx, id)
-		}}
-		first, err := one.open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer first.Close()
-		run, err := first.Info(ctx, "")
-		one.run = run.Name
-		return one, err
+		})
 	}
-	return nil, exit.Usagef("there is no such page")
+	return nil, errors.Join(exit.Usagef("there is no such page"), db.Close())
 }
 
 // listenAll opens the server of the page of a directory. Run is that of the gantry serve that this process is.
 func listenAll(c *cli.Context, run string) (*live.Server, error) {
 	all := &liveAll{c: c, run: run}
-	server, err := live.Listen(c.Int("port"), all, nil)
-	if err != nil {
-		return nil, exit.Hostf("serve the page: %w", err)
+	server, err := listen(c, all, nil)
+	if err == nil {
+		server.Open = all.source
 	}
-	server.Open = all.source
-	return server, nil
+	return server, err
 }

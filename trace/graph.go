@@ -158,17 +158,21 @@ func (w *Workflow) backEdges() []edge {
 
 // Stats are the figures of a workflow.
 type Stats struct {
-	Tasks, Kinds     int
-	Edges, FileEdges int // FileEdges of the Edges are only implied by files
+	Tasks     int `json:"tasks"`
+	Kinds     int `json:"types"`
+	Edges     int `json:"edges"`
+	FileEdges int `json:"file_edges"` // of the Edges: only implied by files
 	// number of levels, and of tasks on the largest; of a cyclic graph, without tasks that only cycles lead to
-	Levels, Width       int
-	Components          int
-	Cyclic              bool
-	RuntimeSeconds      float64 // sum over the tasks that have one
-	CriticalPathSeconds float64 // longest path by runtime; NaN where the graph is cyclic
-	Files, Sized        int
-	Bytes               int64 // sum over the files that have a size; saturating
-	Known, Imputed      map[Fields]int
+	Levels              int            `json:"levels"`
+	Width               int            `json:"width"`
+	Components          int            `json:"components"`
+	Cyclic              bool           `json:"-"`
+	RuntimeSeconds      float64        `json:"runtime_s"` // sum over the tasks that have one
+	CriticalPathSeconds float64        `json:"-"`         // longest path by runtime; NaN where the graph is cyclic
+	Files               int            `json:"files"`
+	Sized               int            `json:"sized_files"`
+	Bytes               int64          `json:"bytes"` // sum over the files that have a size; saturating
+	Known               map[string]int `json:"known"` // tasks, by field
 }
 
 // fieldNames are the names of fields, wherever gantry prints or logs them, from the lowest flag on.
@@ -196,8 +200,10 @@ func (f Fields) String() string {
 
 // Stats computes the figures in time proportional to tasks and edges.
 func (w *Workflow) Stats() Stats {
-	s := Stats{Tasks: len(w.Tasks), FileEdges: w.FileEdges, Files: len(w.Files), Known: map[Fields]int{},
-		Imputed: map[Fields]int{}}
+	s := Stats{Tasks: len(w.Tasks), FileEdges: w.FileEdges, Files: len(w.Files), Known: map[string]int{}}
+	for _, name := range fieldNames {
+		s.Known[name] = 0
+	}
 	kinds := map[string]bool{}
 	var total float64 // of nanoseconds: whole numbers, exact up to 104 days, then to 16 digits
 	for i := range w.Tasks {
@@ -205,12 +211,9 @@ func (w *Workflow) Stats() Stats {
 		kinds[t.Kind] = true
 		s.Edges += len(t.Parents)
 		total += float64(t.Runtime)
-		for _, f := range Fields(0).Each() {
-			if t.Known.Has(f) {
-				s.Known[f]++
-			}
-			if t.Imputed.Has(f) {
-				s.Imputed[f]++
+		for i, name := range fieldNames {
+			if t.Known.Has(1 << i) {
+				s.Known[name]++
 			}
 		}
 	}

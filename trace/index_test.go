@@ -138,11 +138,11 @@ func TestEveryTraceOfTheCollectionHasItsIndexedFigures(t *testing.T) {
 			}
 			same("files", s.Files, "files")
 			same("files with a size", s.Sized, "sized")
-			same("tasks with a runtime", s.Known[trace.Runtime], "with_rt")
-			same("tasks with a command", s.Known[trace.Command], "cmd")
-			same("tasks with cores", s.Known[trace.Cores], "cores")
+			same("tasks with a runtime", s.Known[trace.Runtime.String()], "with_rt")
+			same("tasks with a command", s.Known[trace.Command.String()], "cmd")
+			same("tasks with cores", s.Known[trace.Cores.String()], "cores")
 			if !w.OpaqueNames { // memory 0 in Nextflow's instances is "not sampled"
-				same("tasks with memory", s.Known[trace.Memory], "mem")
+				same("tasks with memory", s.Known[trace.Memory.String()], "mem")
 			}
 			if r["fbytes"] != "" && exceptions[r["file"]]["fbytes"] == "" {
 				want := int64(r.num(t, "fbytes"))

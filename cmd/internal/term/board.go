@@ -3,7 +3,6 @@ package term
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -21,23 +20,18 @@ import (
 // board is the progress of a run on a terminal: a line for each node, and one for the run, which are redrawn. Its
 // methods are called with the lock of the progress.
 type board struct {
-	out     io.Writer // the terminal
-	rows    int       // of the terminal
-	columns int       // of the terminal; 0: any number
-	origin  time.Time // of the axis of the run
-	nodes   []boardNode
-	of      map[planner.AttemptID]boardTask
-	draft   *planner.Draft
-	// simulated, if set, is the end of the run by a simulation of the remaining work; unit.Never: not known.
-	simulated func() planner.Time
+	out      io.Writer // the terminal
+	rows     int       // of the terminal
+	columns  int       // of the terminal; 0: any number
+	origin   time.Time // of the axis of the run
+	nodes    []boardNode
+	known    map[planner.AttemptID]bool // attempts whose end is estimated by what is known
+	running  int
+	expected func() planner.Time // the end of the run by a simulation of what is left; unit.Never: not known
 
 	done, total, failed int
-	work, worked        time.Duration // declared, of tasks that were admitted and of those that ended
-	unknown             bool          // there are programs of which nothing is declared
-	asked               time.Time     // when the end was estimated last
-	end                 planner.Time  // of the run, estimated; unit.Never: not known
-	drawn               int           // lines
-	last                time.Time     // when they were drawn
+	drawn               int       // lines
+	last                time.Time // when they were drawn
 	stop                chan struct{}
 }
 
@@ -48,8 +42,6 @@ type boardNode struct {
 }
 
 type boardTask struct {
-	attempt planner.AttemptID
-	node    planner.NodeID
 	name    string
 	cores   float64
 	until   planner.Time
@@ -63,14 +55,15 @@ const (
 	redrawMost  = time.Second // remaining times are counted down
 )
 
-func newBoard(out io.Writer, p *planner.Platform, draft *planner.Draft, origin time.Time) *board {
-	b := &board{out: out, rows: 24, origin: origin, of: map[planner.AttemptID]boardTask{}, draft: draft,
-		end: unit.Never, stop: make(chan struct{})}
+func newBoard(out io.Writer, r *Begun) *board {
+	b := &board{out: out, rows: 24, origin: r.Started, known: map[planner.AttemptID]bool{}, expected: r.Expected,
+		stop: make(chan struct{})}
 	if size, err := unix.IoctlGetWinsize(int(os.Stderr.Fd()), unix.TIOCGWINSZ); err == nil && size.Row > 0 {
 		b.rows, b.columns = int(size.Row), int(size.Col)
 	}
-	for i := range p.Nodes {
-		b.nodes = append(b.nodes, boardNode{name: p.Nodes[i].Name, cores: coresOf(p.Nodes[i].Capacity)})
+	for i := range r.Platform.Nodes {
+		n := &r.Platform.Nodes[i]
+		b.nodes = append(b.nodes, boardNode{name: n.Name, cores: coresOf(n.Capacity)})
 	}
 	return b
 }
@@ -97,137 +90,32 @@ func (b *board) tick(mu *sync.Mutex) {
 	}
 }
 
-// add adds the declared times of admitted tasks.
-func (b *board) add(names []*executor.TaskSpec, tasks []planner.Task) {
-	for k := range tasks {
-		t := tasks[k].ID
-		b.work += declared(names, t)
-		b.unknown = b.unknown || int(t) < len(names) && names[t] != nil && names[t].Unknown
-	}
-}
-
-// take updates the board by a batch of events.
+// take takes in what runs after a batch of events; of a run that is continued there are none.
 func (b *board) take(v planner.View, events []planner.Event, names []*executor.TaskSpec) {
 	for i := range events {
 		switch e := events[i].Body.(type) {
-		case *planner.WorkflowArrived:
-			b.add(names, e.Tasks)
-		case *planner.WorkflowGrown:
-			b.add(names, e.Tasks)
 		case *planner.PlanCommitted:
-			for k := range e.Orders {
-				if o := &e.Orders[k]; o.Kind == planner.OrderStart && o.Node != planner.None && names[o.Task] != nil {
-					b.put(boardTask{o.Attempt, o.Node, names[o.Task].Name, coresOf(o.Hold), o.Until, false,
-						names[o.Task].Unknown && o.Est.Source == planner.SourceDefault})
+			for _, o := range e.Orders {
+				if o.Kind == planner.OrderStart && o.Est.Source != planner.SourceDefault {
+					b.known[o.Attempt] = true
 				}
 			}
-		case planner.AttemptSuspended, planner.AttemptResumed:
-			b.suspend(v, e)
 		case *planner.AttemptExited:
-			if t, ok := b.of[e.Attempt]; ok {
-				n := &b.nodes[t.node]
-				n.running = slices.DeleteFunc(n.running, func(x boardTask) bool { return x.attempt == e.Attempt })
-				delete(b.of, e.Attempt)
-			}
-			if e.Outcome == planner.OK {
-				b.worked += declared(names, v.Attempt(e.Attempt).Task)
-			}
+			delete(b.known, e.Attempt)
 		}
 	}
-	if time.Since(b.asked) >= redrawMost {
-		b.asked = time.Now()
-		b.end = b.expect(v)
+	b.running = 0
+	for i := range b.nodes {
+		b.nodes[i].running = b.nodes[i].running[:0]
 	}
-}
-
-// resume takes in a run that is continued as it is.
-func (b *board) resume(v planner.View, names []*executor.TaskSpec) {
 	for a := range v.UnderWay() {
 		if t := v.Attempt(a); t.Node != planner.None && names[t.Task] != nil {
-			b.put(boardTask{a, t.Node, names[t.Task].Name, coresOf(t.Hold), t.Until, t.Suspended != unit.Never,
-				names[t.Task].Unknown})
+			n := &b.nodes[t.Node]
+			n.running = append(n.running, boardTask{names[t.Task].Name, coresOf(t.Hold), t.Until,
+				t.Suspended != unit.Never, names[t.Task].Unknown && !b.known[a]})
+			b.running++
 		}
 	}
-	for t := range names {
-		d := declared(names, planner.TaskID(t))
-		b.unknown = b.unknown || names[t] != nil && names[t].Unknown
-		b.work += d
-		if d > 0 && v.Phase(planner.TaskID(t)) == planner.Done {
-			b.worked += d
-		}
-	}
-}
-
-func declared(names []*executor.TaskSpec, t planner.TaskID) time.Duration {
-	if int(t) >= len(names) || names[t] == nil {
-		return 0
-	}
-	return max(names[t].Declared, names[t].Run)
-}
-
-func (b *board) put(t boardTask) {
-	b.of[t.attempt] = t
-	b.nodes[t.node].running = append(b.nodes[t.node].running, t)
-}
-
-func (b *board) suspend(v planner.View, e planner.Body) {
-	var a planner.AttemptID
-	frozen := false
-	switch e := e.(type) {
-	case planner.AttemptSuspended:
-		a, frozen = e.Attempt, true
-	case planner.AttemptResumed:
-		a = e.Attempt
-	}
-	if t, ok := b.of[a]; ok {
-		for i := range b.nodes[t.node].running {
-			if x := &b.nodes[t.node].running[i]; x.attempt == a {
-				x.frozen, x.until = frozen, v.Attempt(a).Until
-			}
-		}
-	}
-}
-
-// expect estimates the end of the workflows that have arrived: by a simulation of the remaining work; else by the plan,
-// put off by the longest delay of a planned start; or, if the policy does not plan ahead, by the declared work at the
-// rate so far.
-func (b *board) expect(v planner.View) planner.Time {
-	if b.simulated != nil {
-		if end := b.simulated(); end != unit.Never {
-			return end
-		}
-	}
-	if b.unknown {
-		return unit.Never
-	}
-	now, end, left := v.Now(), planner.Time(0), 0
-	for _, w := range v.Present() {
-		n, _ := v.Progress(w)
-		left += n
-	}
-	for _, t := range b.of {
-		end = max(end, t.until, now)
-	}
-	if b.draft != nil && b.draft.Plans() > 0 && b.draft.Plans()+len(b.of) >= left {
-		var late time.Duration
-		for n := range b.nodes {
-			for s := range b.draft.Planned(planner.NodeID(n)) {
-				late = max(late, now.Sub(s.Start))
-				end = max(end, s.End)
-			}
-		}
-		return end.Add(late)
-	}
-	if left <= len(b.of) {
-		return end
-	}
-	if b.done > 0 && b.worked > 0 && now > 0 {
-		rest := float64(now) * float64(b.work-b.worked) / float64(b.worked)
-		if rest < math.MaxInt64/4 {
-			return max(end, now.Add(time.Duration(rest)))
-		}
-	}
-	return unit.Never
 }
 
 // changed redraws the board if it was not just now.
@@ -280,25 +168,30 @@ func (b *board) lines(now planner.Time) []string {
 	if b.failed > 0 {
 		text += fmt.Sprintf(", %d failed", b.failed)
 	}
-	text += fmt.Sprintf(", %d running, %s", len(b.of), rough(time.Duration(now)))
-	switch {
-	case b.end == unit.Never:
-	case b.end > now:
-		text += fmt.Sprintf("; ends about %s, in %s", b.origin.Add(time.Duration(b.end)).Format("15:04:05"),
-			rough(b.end.Sub(now)))
+	text += fmt.Sprintf(", %d running, %s", b.running, rough(time.Duration(now)))
+	switch end := b.expected(); {
+	case end == unit.Never:
+	case end > now:
+		text += fmt.Sprintf("; ends about %s, in %s", b.origin.Add(time.Duration(end)).Format("15:04:05"),
+			rough(end.Sub(now)))
 	case b.overdue(now) == 0:
 		text += "; about to end"
 	}
 	const widest, least = 24, 5
-	bar := widest
+	wide = widest
 	if b.columns > 0 { // the text comes first
-		bar = min(widest, b.columns-len(text)-1)
+		wide = min(widest, b.columns-len(text)-1)
 	}
-	if bar >= least {
-		full := bar * b.done / max(1, b.total)
-		text = strings.Repeat("█", full) + strings.Repeat("░", bar-full) + " " + text
+	if wide >= least {
+		text = bar(wide, int64(b.done), int64(b.total)) + " " + text
 	}
 	return append(out, text)
+}
+
+// bar is a line that is full as far as something is done.
+func bar(wide int, done, total int64) string {
+	full := int(int64(wide) * min(done, total) / max(1, total))
+	return strings.Repeat("█", full) + strings.Repeat("░", wide-full)
 }
 
 // overdueAfter is how much longer than expected a task may run without a word.

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"gantry/executor"
 	"gantry/executor/container/fetch"
 	"gantry/planner"
@@ -23,22 +21,24 @@ import (
 // Progress prints the progress of a run: on a terminal one line that is redrawn, elsewhere a few plain lines, nothing
 // with --quiet. It writes to standard error; standard output has the summary only.
 type Progress struct {
-	mu     sync.Mutex
-	out    io.Writer
-	quiet  bool                     // no progress, no notes; warnings of inputs neither
-	bar    *progressbar.ProgressBar // of a simulation; nil where lines are not redrawn
-	board  *board                   // of a run; nil where lines are not redrawn
-	ends   func() time.Time         // of a run, as a simulation expects it; zero: not known
-	begun  time.Time
-	total  int
-	done   int
-	failed int
-	silent bool                 // failures are not printed
-	former int                  // Tasks of workflows that others continue
-	names  []*executor.TaskSpec // by task
-	shown  int                  // failures printed
-	told   int                  // predictions printed
-	next   int                  // plain lines: percent at which the next is due
+	mu      sync.Mutex
+	out     io.Writer
+	quiet   bool             // no progress, no notes; warnings of inputs neither
+	drawn   time.Time        // when a bar was drawn; zero: there is none
+	board   *board           // of a run; nil where lines are not redrawn
+	ends    func() time.Time // of a run, as a simulation expects it; zero: not known
+	begun   time.Time
+	virtual bool
+	total   int
+	done    int
+	failed  int
+	silent  bool                 // failures are not printed
+	former  int                  // Tasks of workflows that others continue
+	names   []*executor.TaskSpec // by task
+	shown   int                  // failures printed
+	told    int                  // predictions printed
+	next    int                  // plain lines: percent at which the next is due
+	due     time.Time            // plain lines of a meter: when the next is due
 	// Warnings has those that were printed.
 	warnings map[string]bool
 }
@@ -75,6 +75,7 @@ func (p *Progress) Begin(r Begun) {
 	defer p.mu.Unlock()
 	p.begun = time.Now()
 	p.total += r.Tasks
+	p.virtual = r.Virtual
 	if p.quiet {
 		return
 	}
@@ -96,26 +97,47 @@ func (p *Progress) Begin(r Begun) {
 		return r.Started.Add(time.Duration(end))
 	}
 	if Terminal(os.Stderr) && !r.Virtual {
-		p.board = newBoard(os.Stderr, r.Platform, r.Planner.Draft(), r.Started)
-		p.board.simulated = r.Expected
-		p.board.resume(r.Planner.View(), p.names)
+		p.board = newBoard(os.Stderr, &r)
+		p.board.take(r.Planner.View(), nil, p.names)
 		go p.board.tick(&p.mu)
 	} else if Terminal(os.Stderr) {
-		p.bar = NewBar(os.Stderr, int64(p.total), true)
-		p.bar.Describe("starting")
+		p.draw("starting", 0, int64(p.total))
 	}
 }
 
-// NewBar makes a line that is redrawn: a bar, with counts and the time that has passed if they are wanted.
-func NewBar(out io.Writer, most int64, counts bool) *progressbar.ProgressBar {
-	options := []progressbar.Option{progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
-		progressbar.OptionThrottle(200 * time.Millisecond), progressbar.OptionSetElapsedTime(counts),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(),
-		progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionUseANSICodes(true)}
-	if counts {
-		options = append(options, progressbar.OptionShowCount())
+// meterStep is the time between two plain lines of a meter.
+const meterStep = 10 * time.Second
+
+// Meter shows how far something is: on a terminal a line that is redrawn, elsewhere a line now and then.
+func (p *Progress) Meter(text string, done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch now := time.Now(); {
+	case p.quiet:
+	case Terminal(os.Stderr):
+		p.draw(text, done, total)
+	case p.due.IsZero():
+		p.due = now.Add(meterStep)
+	case now.After(p.due):
+		p.due = now.Add(meterStep)
+		p.line("%s", text)
 	}
-	return progressbar.NewOptions64(max(most, 1), options...)
+}
+
+// draw draws a bar with a text in place of the last one.
+func (p *Progress) draw(text string, done, total int64) {
+	if time.Since(p.drawn) >= redrawLeast {
+		p.drawn = time.Now()
+		fmt.Fprintf(os.Stderr, "\r\x1b[?7l%s %s\x1b[K\x1b[?7h", bar(24, done, total), text)
+	}
+}
+
+// clear takes the bar away, so that lines can be printed in its place.
+func (p *Progress) clear() {
+	if !p.drawn.IsZero() {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		p.drawn = time.Time{}
+	}
 }
 
 // Watch is the engine's: it sees every batch.
@@ -176,9 +198,9 @@ func (p *Progress) Watch(v planner.View, events []planner.Event, admitted []*exe
 	if !changed || p.begun.IsZero() { // the log of a run that is resumed is read
 		return
 	}
-	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("%d running, %d failed", v.UnderWayCount(), p.failed))
-		_ = p.bar.Set(min(p.done, p.total))
+	if p.virtual && Terminal(os.Stderr) {
+		p.draw(fmt.Sprintf("%d of %d done, %d running, %d failed", p.done, p.total, v.UnderWayCount(), p.failed),
+			int64(min(p.done, p.total)), int64(p.total))
 		return
 	}
 	for percent := 100 * p.done / max(p.total, 1); percent >= p.next; p.next += plainStep {
@@ -331,9 +353,7 @@ func (p *Progress) Warn(format string, args ...any) {
 
 // line prints a line above the bar.
 func (p *Progress) line(format string, args ...any) {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-	}
+	p.clear()
 	if p.board != nil {
 		p.board.clear()
 		defer p.board.draw()
@@ -353,10 +373,7 @@ func (p *Progress) line(format string, args ...any) {
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil {
-		_ = p.bar.Clear()
-		p.bar = nil
-	}
+	p.clear()
 	if p.board != nil {
 		p.board.clear()
 		close(p.board.stop)
@@ -364,33 +381,21 @@ func (p *Progress) End() {
 	}
 }
 
-// Arrival shows how images and files arrive: on a terminal one line that is redrawn, elsewhere a line every ten
-// seconds.
+// Arrival shows how images and files arrive.
 type Arrival struct {
 	*Progress
 	noun, doing string
 	mu          sync.Mutex
 	parts       map[string][2]int64 // bytes done and known of, by image
-	next        time.Time           // plain lines: when the next is due
 }
 
-// Arrival shows how things of a kind arrive, such as images.
+// Arriving shows how things of a kind arrive, such as images.
 func (p *Progress) Arriving(noun, doing string) *Arrival {
 	return &Arrival{Progress: p, noun: noun, doing: doing, parts: map[string][2]int64{}}
 }
 
-// pullStep is the time between two plain lines.
-const pullStep = 10 * time.Second
-
 // Begin notes that something is fetched.
-func (p *Arrival) Begin(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.next.IsZero() {
-		p.next = time.Now().Add(pullStep)
-	}
-	p.Note("%s", text)
-}
+func (p *Arrival) Begin(text string) { p.Note("%s", text) }
 
 // Update takes in how many bytes of a thing are here.
 func (p *Arrival) Update(ref string, done, total int64) {
@@ -401,36 +406,12 @@ func (p *Arrival) Update(ref string, done, total int64) {
 	for _, part := range p.parts {
 		done, total = done+part[0], total+part[1]
 	}
-	p.draw(done, total)
-}
-
-// draw shows the sum over all images.
-func (p *Arrival) draw(done, total int64) {
-	p.Progress.mu.Lock()
-	defer p.Progress.mu.Unlock()
-	if p.quiet {
-		return
-	}
-	so := fmt.Sprintf("%s %s: %s of %s", p.doing, Plural(len(p.parts), p.noun), shown.Size(done), shown.Size(total))
-	if !Terminal(os.Stderr) {
-		if now := time.Now(); now.After(p.next) {
-			p.next = now.Add(pullStep)
-			p.line("%s", so)
-		}
-		return
-	}
-	if p.bar == nil {
-		p.bar = NewBar(os.Stderr, total, false)
-	}
-	p.bar.Describe(so)
-	p.bar.ChangeMax64(total)
-	_ = p.bar.Set64(done)
+	p.Meter(fmt.Sprintf("%s %s: %s of %s", p.doing, Plural(len(p.parts), p.noun), shown.Size(done),
+		shown.Size(total)), done, total)
 }
 
 // End notes that an image is here.
 func (p *Arrival) End(i fetch.Image) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.Note("%s image %s (%s, %s)", i.Source, ImageName(i.Ref, i.Digest), shown.Size(i.Bytes),
 		i.Took.Round(100*time.Millisecond))
 }

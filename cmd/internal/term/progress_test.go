@@ -94,7 +94,7 @@ func TestWarningsArePrintedOnce(t *testing.T) {
 		a := p.Arriving("image", "pulling")
 		a.Begin("pulling image x")
 		a.Update("x", 1e6, 2e6)
-		a.next = time.Now().Add(-time.Second)
+		a.due = time.Now().Add(-time.Second)
 		a.Update("y", 1e6, 2e6)
 		a.End(fetch.Image{Ref: "x", Source: "pulled", Bytes: 2e6, Took: time.Second})
 		a.Close()

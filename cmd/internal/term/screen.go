@@ -1,7 +1,6 @@
 package term
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"github.com/mattn/go-isatty"
 	"golang.org/x/sys/unix"
 
-	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
@@ -32,34 +30,48 @@ func Width(f *os.File) int {
 // minWidth is the least width that output is fitted to.
 const minWidth = 40
 
-// folded fits text to the width of a terminal: it breaks longer lines between words. Words longer than a line stay
-// whole, as most are paths.
-type folded struct {
+// fitted writes text to a terminal or a file. It keeps control characters from terminals: names in traces and output of
+// programs could move the cursor, or worse. It breaks lines that are too long between words; words longer than a line
+// stay whole, as most are paths.
+type fitted struct {
 	io.Writer
-	width int
+	width   int // 0: any
+	colours bool
 }
 
-func (f folded) Write(b []byte) (int, error) {
-	if f.width == 0 || !tooWide(b, f.width) {
-		return f.Writer.Write(b)
+// Fitted writes text to a terminal, or to a file: without control characters, fitted to the width of f.
+func Fitted(w io.Writer, f *os.File) io.Writer {
+	return fitted{w, Width(f), Terminal(f) && os.Getenv("NO_COLOR") == ""}
+}
+
+// Columns implements columns.Limited.
+func (f fitted) Columns() int { return f.width }
+
+// paints are the colours of gantry's own words, which say how a line is meant.
+var paints = map[string]*regexp.Regexp{
+	"31;1": regexp.MustCompile(`(?m)^(?:gantry:|failed:)|^Run \S+: failed\b|it failed for good\b`),
+	"32;1": regexp.MustCompile(`(?m)^Run \S+: finished\b`),
+	"33":   regexp.MustCompile(`(?m)^(?:warning|suspect):`),
+}
+
+func (f fitted) Write(b []byte) (int, error) {
+	text := shown.Text(string(b))
+	if f.colours {
+		for colour, words := range paints {
+			text = words.ReplaceAllString(text, "\x1b["+colour+"m$0\x1b[0m")
+		}
 	}
-	var out strings.Builder
-	for line := range strings.Lines(string(b)) {
-		out.WriteString(fold(line, f.width))
+	if f.width > 0 {
+		var out strings.Builder
+		for line := range strings.Lines(text) {
+			out.WriteString(fold(line, f.width))
+		}
+		text = out.String()
 	}
-	if _, err := io.WriteString(f.Writer, out.String()); err != nil {
+	if _, err := io.WriteString(f.Writer, text); err != nil {
 		return 0, err
 	}
 	return len(b), nil
-}
-
-func tooWide(b []byte, width int) bool {
-	for line := range bytes.Lines(b) {
-		if len(line) > width && utf8.RuneCount(bytes.TrimRight(line, "\n")) > width {
-			return true
-		}
-	}
-	return false
 }
 
 // fold breaks a line into lines of at most width runes. Those after the first are indented four columns further.
@@ -100,58 +112,18 @@ func Hang(first, rest, words string, width int) string {
 
 // Unfolded is where a command writes data: its lines are not broken.
 func Unfolded(w io.Writer) io.Writer {
-	if p, ok := w.(plain); ok {
-		if f, ok := p.Writer.(folded); ok {
-			return plain{Writer: f.Writer}
-		}
+	if f, ok := w.(fitted); ok {
+		return fitted{Writer: f.Writer}
 	}
 	return w
 }
 
 // Raw is where a command writes the bytes of programs and files, as they are.
 func Raw(w io.Writer) io.Writer {
-	if p, ok := Unfolded(w).(plain); ok {
-		return p.Writer
+	if f, ok := w.(fitted); ok {
+		return f.Writer
 	}
 	return w
-}
-
-// Fitted writes text to a terminal, or to a file: without control characters, fitted to the width of f.
-func Fitted(w io.Writer, f *os.File) io.Writer {
-	return plain{folded{w, Width(f)}, Terminal(f) && os.Getenv("NO_COLOR") == ""}
-}
-
-// Columns implements columns.Limited.
-func (f folded) Columns() int { return f.width }
-
-// Columns implements columns.Limited.
-func (p plain) Columns() int { return columns.Of(p.Writer) }
-
-// plain keeps control characters from terminals: names in traces and output of programs could move the cursor, or
-// worse. Data, such as JSON, has none.
-type plain struct {
-	io.Writer
-	colours bool
-}
-
-// paints are the colours of gantry's own words, which say how a line is meant.
-var paints = map[string]*regexp.Regexp{
-	"31;1": regexp.MustCompile(`(?m)^(?:gantry:|failed:)|^Run \S+: failed\b|it failed for good\b`),
-	"32;1": regexp.MustCompile(`(?m)^Run \S+: finished\b`),
-	"33":   regexp.MustCompile(`(?m)^(?:warning|suspect):`),
-}
-
-func (p plain) Write(b []byte) (int, error) {
-	text := shown.Text(string(b))
-	if p.colours {
-		for colour, words := range paints {
-			text = words.ReplaceAllString(text, "\x1b["+colour+"m$0\x1b[0m")
-		}
-	}
-	if _, err := io.WriteString(p.Writer, text); err != nil {
-		return 0, err
-	}
-	return len(b), nil
 }
 
 // Checked remembers the first error of writing, for all that prints without looking at it.
@@ -202,11 +174,8 @@ func (v *Visible) Flush() error {
 
 // Screened is a program's output as it may be shown on f: as it is if f is no terminal.
 func Screened(w io.Writer, f *os.File) io.Writer {
-	if p, ok := Unfolded(w).(plain); ok {
-		w = p.Writer
-	}
 	if isatty.IsTerminal(f.Fd()) {
-		return &Visible{Writer: w}
+		return &Visible{Writer: Raw(w)}
 	}
-	return w
+	return Raw(w)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,24 +56,30 @@ func ShortPath(path string) string {
 // Meant writes a number of seconds for people.
 func Meant(seconds float64) string { return Span(new(sqlite.Span(seconds * 1e9))) }
 
-// Table is a table with headings; columns whose title begins with "-" are aligned to the right.
+// Table is a table with headings. Columns whose title begins with "-" are aligned to the right, those with "?" are left
+// out if no cell has a value.
 type Table struct {
-	to    io.Writer
-	width int // 0: any
-	right []bool
-	rows  [][]string
+	to     io.Writer
+	titles []string
+	rows   [][]string
 }
 
-// NewTable makes a table that fits the width of its writer.
-func NewTable(to io.Writer, titles ...string) *Table {
-	t := &Table{to: to, width: columns.Of(to)}
-	head := make([]string, len(titles))
-	for i, title := range titles {
-		name, right := strings.CutPrefix(title, "-")
-		head[i], t.right = name, append(t.right, right)
+// NewTable makes a table that fits the width of its writer. Titles have "|" between them.
+func NewTable(to io.Writer, titles string) *Table {
+	return &Table{to: to, titles: strings.Split(titles, "|")}
+}
+
+// List prints a table with a row for each thing, of many the first most; 0 is all.
+func List[T any](to io.Writer, things []T, most int, titles string, row func(T) []any) {
+	t := NewTable(to, titles)
+	for i, x := range things {
+		if n := len(things); most > 0 && i == most && n > most+1 {
+			t.Row(fmt.Sprintf("... %d more", n-i))
+			break
+		}
+		t.Row(row(x)...)
 	}
-	t.Row(head...)
-	return t
+	t.End()
 }
 
 // Sheet is a text for a writer of some width.
@@ -87,21 +94,20 @@ func NewSheet(to io.Writer) *Sheet { return &Sheet{width: columns.Of(to)} }
 // Columns implements columns.Limited.
 func (s *Sheet) Columns() int { return s.width }
 
-// Row adds a row.
-func (t *Table) Row(cells ...string) {
-	for i := range cells {
-		cells[i] = shown.Short(shown.Line(cells[i]), mostShown)
+// Row adds a row. Spans and amounts of bytes are written for people.
+func (t *Table) Row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		text := fmt.Sprint(cell)
+		switch x := cell.(type) {
+		case *sqlite.Span:
+			text = Span(x)
+		case *int64:
+			text = Size(x)
+		}
+		row[i] = shown.Short(shown.Line(text), mostShown)
 	}
-	t.rows = append(t.rows, cells)
-}
-
-// Full is whether row i of n is one too many, and then adds how many there are more. One row more than most fits.
-func (t *Table) Full(i, most, n int) bool {
-	if i != most || n == most+1 {
-		return false
-	}
-	t.Row(fmt.Sprintf("... %d more", n-i))
-	return true
+	t.rows = append(t.rows, row)
 }
 
 // mostShown is how many characters a cell may have.
@@ -109,10 +115,25 @@ const mostShown = 120
 
 // End prints the table and a blank line; without rows it prints nothing.
 func (t *Table) End() {
-	if len(t.rows) > 1 {
-		_ = columns.Print(t.to, t.width, "  ", t.rows, t.right)
-		fmt.Fprintln(t.to)
+	if len(t.rows) == 0 {
+		return
 	}
+	rows, right := make([][]string, len(t.rows)+1), []bool{}
+	for i, title := range t.titles {
+		title, spare := strings.CutPrefix(title, "?")
+		if spare && !slices.ContainsFunc(t.rows, func(r []string) bool {
+			return i < len(r) && r[i] != "" && r[i] != "-"
+		}) {
+			continue
+		}
+		title, toRight := strings.CutPrefix(title, "-")
+		right, rows[0] = append(right, toRight), append(rows[0], title)
+		for k, row := range t.rows {
+			rows[k+1] = append(rows[k+1], row[min(i, len(row)):min(i+1, len(row))]...)
+		}
+	}
+	_ = columns.Print(t.to, columns.Of(t.to), "  ", rows, right)
+	fmt.Fprintln(t.to)
 }
 
 // Span writes a duration for people, with about four digits; "-" if it is not known.

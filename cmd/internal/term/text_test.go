@@ -72,7 +72,7 @@ func TestTextFitsItsReader(t *testing.T) {
 	said("\x1b[2J")
 	PrintJSON(w, map[string]string{"a": "<" + strings.Repeat("x ", 30)})
 	said(`{"a":"<` + strings.Repeat("x ", 30) + "\"}\n")
-	plain{&b, true}.Write([]byte("warning: odd\nRun r: finished\n"))
+	fitted{&b, 0, true}.Write([]byte("warning: odd\nRun r: finished\n"))
 	said("\x1b[33mwarning:\x1b[0m odd\n\x1b[32;1mRun r: finished\x1b[0m\n")
 
 	v := &Visible{Writer: &b}
@@ -92,17 +92,14 @@ func TestTextFitsItsReader(t *testing.T) {
 
 func TestTablesSayHowMuchIsLeftOut(t *testing.T) {
 	var b bytes.Buffer
-	table := NewTable(&b, "task", "-runs")
-	table.End()
-	for i := range 5 {
-		if table.Full(i, 2, 5) {
-			break
-		}
-		table.Row("t\n"+strings.Repeat("x", i), strings.Repeat("1", i+1))
-	}
-	table.End()
-	want := "  task        runs\n  t^J            1\n  t^Jx          11\n  ... 3 more\n\n"
-	if b.String() != want || NewTable(&b, "x").Full(2, 2, 3) {
+	row := func(i int) []any { return []any{"t\n" + strings.Repeat("x", i), "-", (*sqlite.Span)(nil), 1 + 10*i} }
+	const titles = "task|?none|?-wait|-runs"
+	List(&b, nil, 2, titles, row)
+	List(&b, []int{0, 1, 2, 3, 4}, 2, titles, row)
+	List(&b, []int{0, 1, 2}, 2, titles, row)
+	want := "  task        runs\n  t^J            1\n  t^Jx          11\n  ... 3 more\n\n" +
+		"  task   runs\n  t^J       1\n  t^Jx     11\n  t^Jxx    21\n\n"
+	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }

@@ -655,9 +655,9 @@ func uncertainty(m *hostmodel.Model) (factor float64, warnings []string) {
 }
 
 // Table describes a model in rows of a few words each, for people.
-func Table(m *hostmodel.Model) (rows [][2]string) {
+func Table(m *hostmodel.Model) (rows [][]string) {
 	add := func(what, format string, args ...any) {
-		rows = append(rows, [2]string{what, fmt.Sprintf(format, args...)})
+		rows = append(rows, []string{what, fmt.Sprintf(format, args...)})
 	}
 	ms := func(nanos float64) string { return fmt.Sprintf("%.3g ms", nanos/1e6) }
 	rate := func(r float64) string { return fmt.Sprintf("%.4g MB/s", r/1e6) }
