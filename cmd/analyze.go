@@ -16,6 +16,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
@@ -199,7 +200,7 @@ func statistics(c *cli.Context, db *sqlite.DB) error {
 
 func printStatistics(w io.Writer, s *sqlite.Statistics) {
 	fmt.Fprintf(w, "%s: %s\n\n", s.Run, s.State)
-	t := term.NewTable(w, "TYPE|-SUCCEEDED|-FAILED|-INCOMPLETE|-TOTAL|-RETRIES|-TOTAL+RETRIES")
+	t := columns.New(w, "TYPE|-SUCCEEDED|-FAILED|-INCOMPLETE|-TOTAL|-RETRIES|-TOTAL+RETRIES")
 	for _, row := range []struct {
 		name string
 		of   sqlite.WorkCounts
@@ -220,7 +221,7 @@ func printStatistics(w io.Writer, s *sqlite.Statistics) {
 		fmt.Fprintln(w, "\nSeconds by transformation:")
 	}
 	seconds := func(s sqlite.Span) string { return fmt.Sprintf("%.3f", time.Duration(s).Seconds()) }
-	term.List(w, s.Transformations, 0, "TRANSFORMATION|-COUNT|-SUCCEEDED|-FAILED|-MIN|-MAX|-MEAN|-TOTAL",
+	columns.List(w, s.Transformations, 0, "TRANSFORMATION|-COUNT|-SUCCEEDED|-FAILED|-MIN|-MAX|-MEAN|-TOTAL",
 		func(x sqlite.Transformation) []any {
 			return []any{x.Name, x.Count, x.Succeeded, x.Failed, seconds(x.Min), seconds(x.Max), seconds(x.Mean),
 				seconds(x.Total)}

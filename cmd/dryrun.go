@@ -9,6 +9,7 @@ import (
 
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
+	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
@@ -31,7 +32,7 @@ func printDry(c *cli.Context, d *session.DryRun) {
 		fmt.Fprintf(w, ", and take over the results of %s", term.Plural(len(d.Reused), "task"))
 	}
 	fmt.Fprint(w, ". Nothing is started.\n\n")
-	t := term.NewTable(w, "-order|workflow|task|node|-starts|-runs|-ends|-cores|-memory|image")
+	t := columns.New(w, "-order|workflow|task|node|-starts|-runs|-ends|-cores|-memory|image")
 	for i, x := range d.Steps {
 		memory := any("any")
 		if x.Memory > 0 {
@@ -41,7 +42,7 @@ func printDry(c *cli.Context, d *session.DryRun) {
 			cmp.Or(x.Image, "emulated"))
 	}
 	t.End()
-	t = term.NewTable(w, "image|here as|the run would")
+	t = columns.New(w, "image|here as|the run would")
 	for _, x := range d.Images {
 		id, does := "-", "use it"
 		if x.ID != "" {
@@ -72,7 +73,7 @@ func printDry(c *cli.Context, d *session.DryRun) {
 	if commands.Len() > 0 {
 		fmt.Fprintln(w, commands.String())
 	}
-	t = term.NewTable(w, "workflow|input|from|-size")
+	t = columns.New(w, "workflow|input|from|-size")
 	for _, x := range d.Inputs {
 		t.Row(x.Workflow, x.File, cmp.Or(x.Path, "made up"), &x.Bytes)
 	}

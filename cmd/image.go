@@ -16,6 +16,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
+	"gantry/sqlite/report/columns"
 )
 
 func imageCommand() *cli.Command {
@@ -171,7 +172,7 @@ func listImages(c *cli.Context) error {
 		fmt.Fprintln(out, "no images are kept unpacked; docker images lists those of the Docker Engine")
 		return nil
 	}
-	term.List(out, list, 0, "image|id|platform|-size|-runs|state", func(e image.Entry) []any {
+	columns.List(out, list, 0, "image|id|platform|-size|-runs|state", func(e image.Entry) []any {
 		state := "whole"
 		if !e.Whole {
 			state = "damaged"

@@ -13,6 +13,7 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 )
 
 func lsCommand() *cli.Command {
@@ -54,7 +55,7 @@ func listRuns(c *cli.Context, db *sqlite.DB) error {
 	}
 	modelled := slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.HostModel != nil })
 	const titles = "run|?-disk|state|on|policy|-tasks|-failed|-makespan|started|workflows|?host model"
-	term.List(c.App.Writer, runs, 0, titles, func(r sqlite.Overview) []any {
+	columns.List(c.App.Writer, runs, 0, titles, func(r sqlite.Overview) []any {
 		started := r.Started
 		if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
 			started = units.HumanDuration(time.Since(at)) + " ago"

@@ -19,6 +19,7 @@ import (
 	"gantry/sqlite"
 
 	tables "gantry/sqlite/report"
+	"gantry/sqlite/report/columns"
 	"gantry/sqlite/results"
 )
 
@@ -118,7 +119,7 @@ func reportRuns(c *cli.Context, log *sqlite.DB, names []string) error {
 	for _, g := range groups {
 		titles += fmt.Sprintf("|%s on %s, %s", g.Policy, g.Runtime, term.Plural(len(g.Runs), "run"))
 	}
-	term.List(c.App.Writer, metricNames, 0, titles, func(name string) []any {
+	columns.List(c.App.Writer, metricNames, 0, titles, func(name string) []any {
 		row := []any{name}
 		for _, g := range groups {
 			text := "-"
@@ -277,21 +278,23 @@ func printMetrics(to io.Writer, values []sqlite.Metric) {
 		return "-"
 	}
 	statistics := []string{"mean", "sd", "min", "p5", "p25", "median", "p75", "p95", "p99", "max"}
-	term.List(to, []string{"slowdown", "wait", "makespan", "response", "slr"}, 0, "|-"+strings.Join(statistics, "|-"),
-		func(metric string) []any {
-			row := []any{metric}
-			for _, column := range statistics {
-				row = append(row, text(metric+"_"+column))
-			}
-			return row
-		})
+	sampled, titles := []string{"slowdown", "wait", "makespan", "response", "slr"}, "|-"+strings.Join(statistics, "|-")
+	columns.List(to, sampled, 0, titles, func(metric string) []any {
+		row := []any{metric}
+		for _, column := range statistics {
+			row = append(row, text(metric+"_"+column))
+		}
+		return row
+	})
 	fmt.Fprintf(to, "%s\n\n", tables.SlowdownNote)
 	single := slices.DeleteFunc(slices.Clone(values), func(v sqlite.Metric) bool {
 		of, column, _ := strings.Cut(v.Name, "_")
 		_, inTable := byName[of+"_median"]
 		return inTable && slices.Contains(statistics, column)
 	})
-	term.List(to, single, 0, "metric|value", func(v sqlite.Metric) []any { return []any{v.Name, text(v.Name)} })
+	columns.List(to, single, 0, "metric|value", func(v sqlite.Metric) []any {
+		return []any{v.Name, text(v.Name)}
+	})
 }
 
 // measuredWorkflow is a workflow of a run that is not over, as the log would show it.

@@ -9,6 +9,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor/own"
+	"gantry/sqlite/report/columns"
 )
 
 func nodeCommand() *cli.Command {
@@ -62,7 +63,7 @@ func printNodesNow(c *cli.Context, nodes []api.Node) {
 		term.PrintJSON(c.App.Writer, nodes)
 		return
 	}
-	term.List(c.App.Writer, nodes, 0, "node|-cores|-memory|-running|state", func(n api.Node) []any {
+	columns.List(c.App.Writer, nodes, 0, "node|-cores|-memory|-running|state", func(n api.Node) []any {
 		memory, state := any("-"), "up"
 		if n.Memory > 0 {
 			memory = &n.Memory

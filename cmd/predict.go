@@ -27,6 +27,7 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 	"gantry/trace"
 )
 
@@ -255,7 +256,7 @@ func printChoices(c *cli.Context, of []expected) {
 	if len(of) == 0 {
 		return
 	}
-	term.List(c.App.Writer, of, 0, "-nodes|policy|-makespan|-80 %: from|-to", func(x expected) []any {
+	columns.List(c.App.Writer, of, 0, "-nodes|policy|-makespan|-80 %: from|-to", func(x expected) []any {
 		return []any{x.Nodes, x.Policy, x.Makespan, x.Low, x.High}
 	})
 	if why := of[0].Why; why != "" {
@@ -450,7 +451,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	}
 	fmt.Fprint(w, leftOut(m.LeftOut))
 	fmt.Fprint(w, "\n\n")
-	term.List(w, m.Scores, 0, "predicted by|-tasks|-runtime error|-in 90 %|-left at half|-memory error",
+	columns.List(w, m.Scores, 0, "predicted by|-tasks|-runtime error|-in 90 %|-left at half|-memory error",
 		func(s predict.Score) []any {
 			return []any{s.By, s.Samples, tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining), tenths(s.Memory)}
 		})
@@ -458,7 +459,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 		return
 	}
 	const titles = "type|-attempts|runtime by|cross-validated errors|left by|memory by"
-	term.List(w, m.Model.KindNames(), 0, titles, func(name string) []any {
+	columns.List(w, m.Model.KindNames(), 0, titles, func(name string) []any {
 		k := m.Model.Kinds[name]
 		var errs []string
 		for _, method := range predict.Methods() {
@@ -486,7 +487,7 @@ func listModels(c *cli.Context, db *sqlite.DB) error {
 	if asJSON(c, models) {
 		return nil
 	}
-	term.List(c.App.Writer, models, 0, "model|method|-runs|-attempts|runtime|-time scale|-held out|-runtime error|"+
+	columns.List(c.App.Writer, models, 0, "model|method|-runs|-attempts|runtime|-time scale|-held out|-runtime error|"+
 		"-of declared|-of the mean|trained", func(m sqlite.TrainedModel) []any {
 		by := map[predict.Method]*float64{}
 		for _, s := range m.Scores {

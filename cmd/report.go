@@ -153,15 +153,12 @@ func printTables(c *cli.Context, set *results.Set, rows []tables.Table, against 
 	}
 	fmt.Fprint(c.App.Writer, "; times in seconds. WIELAND and DRIFT: runs that each test of stability finds "+
 		"stable.\n\n")
-	if err := tables.WriteText(c.App.Writer, rows); err != nil {
-		return exit.With(exit.Host, err)
-	}
+	tables.WriteText(c.App.Writer, rows)
 	isSlowdown := func(metric string) bool { return strings.HasPrefix(metric, "slowdown") }
 	if len(rows) > 0 && slices.ContainsFunc(rows[0].Metrics, isSlowdown) {
-		fmt.Fprintln(c.App.Writer, "\n"+tables.SlowdownNote)
+		fmt.Fprint(c.App.Writer, tables.SlowdownNote, "\n\n")
 	}
 	if len(set.Searches) > 0 {
-		fmt.Fprintln(c.App.Writer)
 		return tables.WriteSearches(c.App.Writer, set.Searches)
 	}
 	return nil

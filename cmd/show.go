@@ -13,6 +13,7 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 )
 
 // mostSummed bounds the tasks that are summed up unless somebody asks for it: of more an answer takes longer than a
@@ -114,7 +115,7 @@ func show(c *cli.Context, db *sqlite.DB) error {
 
 // showTasks lists the tasks of a run.
 func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
-	t := term.NewTable(c.App.Writer, "task|type|state|node|-attempts|-wait|-runtime")
+	t := columns.New(c.App.Writer, "task|type|state|node|-attempts|-wait|-runtime")
 	seconds := func(s *float64) string {
 		if s == nil {
 			return "-"

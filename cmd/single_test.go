@@ -58,7 +58,8 @@ func TestRunTakesOneCommand(t *testing.T) {
 	}{
 		{exitUsage, "a command is needed", []string{"run", "--"}},
 		{exitInput, "no image to run it in", []string{"run", "--", "true"}},
-		{exitUsage, "for --memory: not an amount of bytes", []string{"run", "--image", "i", "--memory", "much", "--", "true"}},
+		{exitUsage, "for --memory: not an amount of bytes",
+			[]string{"run", "--image", "i", "--memory", "much", "--", "true"}},
 		{exitUsage, "--cpus has no effect here", []string{"run", "--cpus", "2", "in"}},
 		{exitUsage, "--results has no effect here", []string{"run", "--results", "a", "--image", "i", "--", "true"}},
 		{exitInput, "", []string{"run", "in", "--", "true"}}, // two files

@@ -27,6 +27,7 @@ import (
 	"gantry/executor/experiment/load"
 	"gantry/planner"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
@@ -506,7 +507,8 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	fmt.Fprintf(w, "Run %s, policy %s on %s%s: %s, %s running, %d waiting\n", q.Server.Run, q.Server.Policy,
 		q.Server.Runtime, draining, term.Plural(q.Server.Workflows, "workflow"), term.Plural(q.Server.Running, "task"),
 		q.Server.Waiting)
-	term.List(w, q.Submissions, 0, "-id|name|user|tenant|state|-tasks|-done|-running|-failed|start|end|due|why", queued)
+	const titles = "-id|name|user|tenant|state|-tasks|-done|-running|-failed|start|end|due|why"
+	columns.List(w, q.Submissions, 0, titles, queued)
 	if q.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", q.More)
 	}
@@ -748,7 +750,7 @@ func drain(c *cli.Context, cl *api.Client) error {
 // printTenants lists how the tenants stand.
 func printTenants(c *cli.Context, q *api.Tenants) {
 	w := c.App.Writer
-	term.List(w, q.Tenants, 0, "tenant|-workflows|-present|-waiting|-running|-cores|-memory|-share|of|-mean wait|"+
+	columns.List(w, q.Tenants, 0, "tenant|-workflows|-present|-waiting|-running|-cores|-memory|-share|of|-mean wait|"+
 		"-longest|-oldest|limits", func(x api.Tenant) []any {
 		if x.Others {
 			return []any{"(others)", "", x.Present, x.Waiting, x.Running, x.Cores, &x.Memory, "", "", "", "", "", ""}

@@ -22,6 +22,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/evidence"
 	"gantry/sqlite"
+	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
@@ -175,7 +176,7 @@ func predicted(s *sqlite.Summary, scope string) map[string]*sqlite.Span {
 // printWorkflows prints a table of at most most workflows.
 func printWorkflows(b *term.Sheet, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeWorkflow)
-	term.List(b, s.WorkflowRow, most, "workflow|state|-tasks|-done|-wait|?-predicted|-makespan|-response",
+	columns.List(b, s.WorkflowRow, most, "workflow|state|-tasks|-done|-wait|?-predicted|-makespan|-response",
 		func(f sqlite.WorkflowSummary) []any {
 			return []any{f.Name, f.State, f.Tasks, f.Done, f.Wait, expected[f.Name], f.Makespan, f.Response}
 		})
@@ -184,7 +185,7 @@ func printWorkflows(b *term.Sheet, s *sqlite.Summary, most int) {
 // printTypes prints a table of at most most types of task.
 func printTypes(b *term.Sheet, s *sqlite.Summary, most int) {
 	expected := predicted(s, sqlite.ScopeKind)
-	term.List(b, s.Kinds, most, "type|-tasks|-estimated|?-predicted|-measured|-min|-max|-CPU|-peak memory|-read|"+
+	columns.List(b, s.Kinds, most, "type|-tasks|-estimated|?-predicted|-measured|-min|-max|-CPU|-peak memory|-read|"+
 		"-written|?-GPU|?-peak GPU memory", func(k sqlite.KindSummary) []any {
 		return []any{k.Kind, k.Tasks, k.Estimated, expected[k.Kind], k.Measured, k.Shortest, k.Longest, k.CPU,
 			k.PeakMemory, k.Read, k.Written, k.GPU, k.PeakGPUMemory}
@@ -209,7 +210,7 @@ func printMemory(b *term.Sheet, m *sqlite.MemorySummary) {
 
 // printEstimates prints how wrong the estimates of each source were.
 func printEstimates(b *term.Sheet, s *sqlite.Summary) {
-	term.List(b, s.Estimates, 0, "estimates|-tasks|-estimated/measured|-min|-max|-mean error",
+	columns.List(b, s.Estimates, 0, "estimates|-tasks|-estimated/measured|-min|-max|-mean error",
 		func(e sqlite.EstimateSummary) []any {
 			return []any{e.Source, e.Attempts, term.Ratio(e.Ratio), term.Ratio(e.Lowest), term.Ratio(e.Highest),
 				term.Percent(e.Error)}
@@ -218,7 +219,7 @@ func printEstimates(b *term.Sheet, s *sqlite.Summary) {
 
 // printNodes prints a table of at most most nodes.
 func printNodes(b *term.Sheet, s *sqlite.Summary, most int) {
-	term.List(b, s.Nodes, most, "node|-cores|-speed|-attempts|-cores held|-cores used",
+	columns.List(b, s.Nodes, most, "node|-cores|-speed|-attempts|-cores held|-cores used",
 		func(n sqlite.NodeSummary) []any {
 			cores := any("unlimited")
 			if n.Cores != nil {
@@ -304,7 +305,7 @@ func printDeadlines(b *term.Sheet, s *sqlite.Summary, most int) {
 			refused++
 		}
 	}
-	term.List(b, s.Deadlines, most, "deadline of|-due|-predicted end|-end|-to spare|",
+	columns.List(b, s.Deadlines, most, "deadline of|-due|-predicted end|-end|-to spare|",
 		func(d sqlite.DeadlineSummary) []any {
 			verdict, spare := "", (*sqlite.Span)(nil)
 			switch {

@@ -88,7 +88,7 @@ var layers = []layer{
 		"executor/container/fault",
 		"runtimes know the engine, never each other, the log or the commands"},
 
-	{"sqlite/report/columns", "", "it is a leaf"},
+	{"sqlite/report/columns", "sqlite", "tables know the spans of the log"},
 	{"sqlite/**", "trace trace/scenario planner/** executor executor/experiment executor/experiment/metrics " +
 		"executor/reuse executor/sim/hostmodel sqlite/**", "the log knows the engine's events, and no runtime"},
 

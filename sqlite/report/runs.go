@@ -366,7 +366,7 @@ func inversions(v, spare [][2]int64) (count int64) {
 const maxShown = 15
 
 // WriteText prints a comparison for people.
-func (c *Comparison) WriteText(w io.Writer) error {
+func (c *Comparison) WriteText(w io.Writer) {
 	for i, r := range c.Runs {
 		fmt.Fprintf(w, "%c  %s: %s on %s, %s", 'A'+i, r.Run, r.Policy, r.Runtime, r.State)
 		if r.HostModel != nil || r.Runtime == "sim" {
@@ -388,95 +388,54 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		c.SameNode, c.Only[0], c.Only[1])
 	fmt.Fprintf(w, "Order of starts: Kendall's tau %s as ordered (%d of %d pairs swapped), %s as begun.\n\n",
 		c.OrderTau, c.Swapped, c.Pairs, c.StartTau)
-	t := columns.New(w, true)
-	fmt.Fprintln(t, "mean per task\tA\tB\tB - A\t")
+	t := columns.New(w, "mean per task|-A|-B|-B - A")
 	for k, name := range phaseNames {
 		a, b := c.Phases[0].all()[k], c.Phases[1].all()[k]
 		difference := "-"
 		if a >= 0 && b >= 0 {
 			difference = span(b - a)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", name, span(a), span(b), difference)
+		t.Row(name, span(a), span(b), difference)
 	}
 	a, b := c.Phases[0].sum(), c.Phases[1].sum()
-	fmt.Fprintf(t, "in all\t%s\t%s\t%s\t\n", span(a), span(b), span(b-a))
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	if err := c.writeCauses(w); err != nil {
-		return err
-	}
-	t = columns.New(w, true)
-	fmt.Fprintln(t, "workflow\ttasks\tmakespan A\tB\terror\tresponse A\tB\ttau ordered\tbegun\t")
-	for i, f := range c.Workflows {
-		if i == maxShown && len(c.Workflows) > maxShown+1 {
-			fmt.Fprintf(t, "... %d more\t\t\t\t\t\t\t\t\t\n", len(c.Workflows)-i)
-			break
-		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Workflow, f.Tasks, span(f.Makespan[0]),
-			span(f.Makespan[1]), percent(f.MakespanError),
-			span(f.Response[0]), span(f.Response[1]), f.OrderTau, f.StartTau)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nWhere the time of their tasks went, mean per task:")
-	t = columns.New(w, true)
-	fmt.Fprintln(t, "workflow\t"+phaseColumns)
-	for i, f := range c.Workflows {
-		if i == maxShown && len(c.Workflows) > maxShown+1 {
-			break
-		}
-		fmt.Fprintf(t, "%s\t", f.Workflow)
-		f.Phases[0].write(t, f.Phases[1])
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nTasks that end furthest apart, counted from the arrival of their workflow:")
-	apart := make([]int, len(c.Tasks))
-	for i := range apart {
-		apart[i] = i
-	}
-	distance := func(i int) int64 { d := c.Tasks[i].Ended[1] - c.Tasks[i].Ended[0]; return max(d, -d) }
-	slices.SortStableFunc(apart, func(x, y int) int { return cmp.Compare(distance(y), distance(x)) })
-	t = columns.New(w, true)
-	fmt.Fprintln(t, "workflow\ttask\torder A\tB\tended A\tB\t"+phaseColumns)
-	for _, i := range apart[:min(maxShown, len(apart))] {
-		x := &c.Tasks[i]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t", x.Workflow, x.Task, x.Order[0], x.Order[1], span(x.Ended[0]),
-			span(x.Ended[1]))
-		x.Phases[0].write(t, x.Phases[1])
-	}
-	return t.Flush()
+	t.Row("in all", span(a), span(b), span(b-a))
+	t.End()
+	c.writeCauses(w)
+	columns.List(w, c.Workflows, maxShown, "workflow|-tasks|-makespan A|-B|-error|-response A|-B|-tau ordered|-begun",
+		func(f WorkflowPair) []any {
+			return []any{f.Workflow, f.Tasks, span(f.Makespan[0]), span(f.Makespan[1]), percent(f.MakespanError),
+				span(f.Response[0]), span(f.Response[1]), f.OrderTau, f.StartTau}
+		})
+	fmt.Fprintln(w, "Where the time of their tasks went, mean per task:")
+	columns.List(w, c.Workflows, maxShown, "workflow"+phaseColumns, func(f WorkflowPair) []any {
+		return append([]any{f.Workflow}, f.Phases[0].beside(f.Phases[1])...)
+	})
+	fmt.Fprintln(w, "Tasks that end furthest apart, counted from the arrival of their workflow:")
+	apart := slices.Clone(c.Tasks)
+	distance := func(x TaskPair) int64 { d := x.Ended[1] - x.Ended[0]; return max(d, -d) }
+	slices.SortStableFunc(apart, func(x, y TaskPair) int { return cmp.Compare(distance(y), distance(x)) })
+	columns.List(w, apart[:min(maxShown, len(apart))], 0, "workflow|task|-order A|-B|-ended A|-B"+phaseColumns,
+		func(x TaskPair) []any {
+			return append([]any{x.Workflow, x.Task, x.Order[0], x.Order[1], span(x.Ended[0]), span(x.Ended[1])},
+				x.Phases[0].beside(x.Phases[1])...)
+		})
 }
 
 // writeCauses prints why the makespan of A is longer than that of B.
-func (c *Comparison) writeCauses(w io.Writer) error {
+func (c *Comparison) writeCauses(w io.Writer) {
 	if c.Unsplit != "" {
 		fmt.Fprintf(w, "The difference of the makespans is not split by cause: %s.\n\n", c.Unsplit)
 	}
 	if len(c.Causes) == 0 || c.Runs[0].Makespan == nil {
-		return nil
+		return
 	}
-	t := columns.New(w, true)
-	fmt.Fprintln(t, "cause\tA longer than B by\tof the makespan of A\t")
-	var sum int64
-	whole := *c.Runs[0].Makespan
-	row := func(name string, ns int64) {
-		fmt.Fprintf(t, "%s\t%s\t%s\t\n", name, spanOf(ns), percent(Number(float64(ns)/float64(max(1, whole)))))
-	}
+	all := Cause{Name: "in all"}
 	for _, x := range c.Causes {
-		row(x.Name, x.Took)
-		sum += x.Took
+		all.Took += x.Took
 	}
-	row("in all", sum)
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	return nil
+	whole := float64(max(1, *c.Runs[0].Makespan))
+	columns.List(w, append(slices.Clone(c.Causes), all), 0, "cause|-A longer than B by|-of the makespan of A",
+		func(x Cause) []any { return []any{x.Name, spanOf(x.Took), percent(Number(float64(x.Took) / whole))} })
 }
 
 // spanOf prints nanoseconds that may be below 0.
@@ -487,15 +446,15 @@ func spanOf(ns int64) string {
 	return span(ns)
 }
 
-// phaseColumns are the headings of the columns that write prints.
-const phaseColumns = "waiting A\tB\tstaging A\tB\tstart A\tB\trunning A\tB\tending A\tB\tin all A\tB\t"
+// phaseColumns are the headings of the columns of beside.
+const phaseColumns = "|-waiting A|-B|-staging A|-B|-start A|-B|-running A|-B|-ending A|-B|-in all A|-B"
 
-// write prints the phases of a task in two runs, side by side, and ends the line.
-func (p Phases) write(to io.Writer, other Phases) {
+// beside has the phases of a task in two runs, side by side.
+func (p Phases) beside(other Phases) (cells []any) {
 	for k := range phaseNames {
-		fmt.Fprintf(to, "%s\t%s\t", span(p.all()[k]), span(other.all()[k]))
+		cells = append(cells, span(p.all()[k]), span(other.all()[k]))
 	}
-	fmt.Fprintf(to, "%s\t%s\t\n", span(p.sum()), span(other.sum()))
+	return append(cells, span(p.sum()), span(other.sum()))
 }
 
 // sum is the time from the moment at which a task was ready to the end; unknown phases count for nothing.

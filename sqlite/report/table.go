@@ -287,37 +287,25 @@ func (v Verdict) String() string {
 }
 
 // WriteText prints tables for people.
-func WriteText(w io.Writer, tables []Table) error {
-	for i, t := range tables {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
+func WriteText(w io.Writer, tables []Table) {
+	for _, t := range tables {
 		if t.Title != "" {
 			fmt.Fprintln(w, t.Title)
 		}
-		tw := columns.New(w, false)
-		fmt.Fprint(tw, "POLICY\tRUNS")
-		for _, m := range t.Metrics {
-			fmt.Fprint(tw, "\t"+strings.ToUpper(m))
-		}
-		fmt.Fprintln(tw, "\tWIELAND\tDRIFT\tDIVERGED")
-		for _, r := range t.Rows {
-			fmt.Fprintf(tw, "%s\t%d", r.Policy, r.Runs)
+		titles := strings.ToUpper(strings.Join(append([]string{"policy|-runs"}, t.Metrics...), "|"))
+		columns.List(w, t.Rows, 0, titles+"|WIELAND|DRIFT|-DIVERGED", func(r Row) []any {
+			row := []any{r.Policy, r.Runs}
 			for _, m := range t.Metrics {
-				fmt.Fprint(tw, "\t"+r.Values[m].String())
+				row = append(row, r.Values[m])
 			}
-			fmt.Fprintf(tw, "\t%s\t%s\t%d\n", r.Wieland, r.Drift, r.Diverged)
-		}
-		if err := tw.Flush(); err != nil {
-			return err
-		}
+			return append(row, r.Wieland, r.Drift, r.Diverged)
+		})
 	}
-	return nil
 }
 
 // WriteSearches prints the ends of searches for people.
 func WriteSearches(w io.Writer, searches []results.Search) error {
-	tw := columns.New(w, false)
+	var rows [][]string
 	// Parameters with one value in all searches are left out.
 	all := map[string]bool{"policy": true}
 	for _, s := range searches {
@@ -338,17 +326,18 @@ func WriteSearches(w io.Writer, searches []results.Search) error {
 	})
 	for i, s := range searches {
 		if i == 0 {
-			fmt.Fprintf(tw, "%s\tSTABLE UP TO %s\n", strings.ToUpper(strings.Join(keys, "\t")),
-				strings.ToUpper(s.Parameter))
+			titles := strings.ToUpper(strings.Join(keys, "|") + "|stable up to " + s.Parameter)
+			rows = append(rows, strings.Split(titles, "|"))
 		}
+		var row []string
 		for _, k := range keys {
-			fmt.Fprint(tw, s.Params[k]+"\t")
+			row = append(row, s.Params[k])
 		}
-		if s.Value == nil {
-			fmt.Fprintln(tw, "none")
-		} else {
-			fmt.Fprintln(tw, *s.Value)
+		value := "none"
+		if s.Value != nil {
+			value = *s.Value
 		}
+		rows = append(rows, append(row, value))
 	}
-	return tw.Flush()
+	return columns.Print(w, columns.Of(w), "", rows, nil)
 }

@@ -25,9 +25,9 @@ type board struct {
 	columns  int       // of the terminal; 0: any number
 	origin   time.Time // of the axis of the run
 	nodes    []boardNode
-	known    map[planner.AttemptID]bool // attempts whose end is estimated by what is known
+	known    map[planner.AttemptID]bool // attempts whose estimate is no default
 	running  int
-	expected func() planner.Time // the end of the run by a simulation of what is left; unit.Never: not known
+	expected func() planner.Time // the end of the run by a simulation of the rest; unit.Never: not known
 
 	done, total, failed int
 	drawn               int       // lines
@@ -90,7 +90,7 @@ func (b *board) tick(mu *sync.Mutex) {
 	}
 }
 
-// take takes in what runs after a batch of events; of a run that is continued there are none.
+// take takes in the tasks under way after a batch of events; of a run that is continued there are none.
 func (b *board) take(v planner.View, events []planner.Event, names []*executor.TaskSpec) {
 	for i := range events {
 		switch e := events[i].Body.(type) {

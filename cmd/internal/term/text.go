@@ -7,9 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/mattn/go-isatty"
 
@@ -56,32 +54,6 @@ func ShortPath(path string) string {
 // Meant writes a number of seconds for people.
 func Meant(seconds float64) string { return Span(new(sqlite.Span(seconds * 1e9))) }
 
-// Table is a table with headings. Columns whose title begins with "-" are aligned to the right, those with "?" are left
-// out if no cell has a value.
-type Table struct {
-	to     io.Writer
-	titles []string
-	rows   [][]string
-}
-
-// NewTable makes a table that fits the width of its writer. Titles have "|" between them.
-func NewTable(to io.Writer, titles string) *Table {
-	return &Table{to: to, titles: strings.Split(titles, "|")}
-}
-
-// List prints a table with a row for each thing, of many the first most; 0 is all.
-func List[T any](to io.Writer, things []T, most int, titles string, row func(T) []any) {
-	t := NewTable(to, titles)
-	for i, x := range things {
-		if n := len(things); most > 0 && i == most && n > most+1 {
-			t.Row(fmt.Sprintf("... %d more", n-i))
-			break
-		}
-		t.Row(row(x)...)
-	}
-	t.End()
-}
-
 // Sheet is a text for a writer of some width.
 type Sheet struct {
 	strings.Builder
@@ -94,68 +66,8 @@ func NewSheet(to io.Writer) *Sheet { return &Sheet{width: columns.Of(to)} }
 // Columns implements columns.Limited.
 func (s *Sheet) Columns() int { return s.width }
 
-// Row adds a row. Spans and amounts of bytes are written for people.
-func (t *Table) Row(cells ...any) {
-	row := make([]string, len(cells))
-	for i, cell := range cells {
-		text := fmt.Sprint(cell)
-		switch x := cell.(type) {
-		case *sqlite.Span:
-			text = Span(x)
-		case *int64:
-			text = Size(x)
-		}
-		row[i] = shown.Short(shown.Line(text), mostShown)
-	}
-	t.rows = append(t.rows, row)
-}
-
-// mostShown is how many characters a cell may have.
-const mostShown = 120
-
-// End prints the table and a blank line; without rows it prints nothing.
-func (t *Table) End() {
-	if len(t.rows) == 0 {
-		return
-	}
-	rows, right := make([][]string, len(t.rows)+1), []bool{}
-	for i, title := range t.titles {
-		title, spare := strings.CutPrefix(title, "?")
-		if spare && !slices.ContainsFunc(t.rows, func(r []string) bool {
-			return i < len(r) && r[i] != "" && r[i] != "-"
-		}) {
-			continue
-		}
-		title, toRight := strings.CutPrefix(title, "-")
-		right, rows[0] = append(right, toRight), append(rows[0], title)
-		for k, row := range t.rows {
-			rows[k+1] = append(rows[k+1], row[min(i, len(row)):min(i+1, len(row))]...)
-		}
-	}
-	_ = columns.Print(t.to, columns.Of(t.to), "  ", rows, right)
-	fmt.Fprintln(t.to)
-}
-
 // Span writes a duration for people, with about four digits; "-" if it is not known.
-func Span(s *sqlite.Span) string {
-	if s == nil {
-		return "-"
-	}
-	d := time.Duration(*s)
-	switch {
-	case d < 0:
-		return "-" + Span(new(-*s))
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
-	case d < 100*time.Second:
-		return fmt.Sprintf("%.2f s", d.Seconds())
-	case d < 1000*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	return d.Round(time.Second).String()
-}
+func Span(s *sqlite.Span) string { return columns.Span(s) }
 
 // Size writes an amount of data for people; "-" if it is not known.
 func Size(b *int64) string {

@@ -89,17 +89,3 @@ func TestTextFitsItsReader(t *testing.T) {
 		t.Errorf("%v, and %v is kept", err, c.Err)
 	}
 }
-
-func TestTablesSayHowMuchIsLeftOut(t *testing.T) {
-	var b bytes.Buffer
-	row := func(i int) []any { return []any{"t\n" + strings.Repeat("x", i), "-", (*sqlite.Span)(nil), 1 + 10*i} }
-	const titles = "task|?none|?-wait|-runs"
-	List(&b, nil, 2, titles, row)
-	List(&b, []int{0, 1, 2, 3, 4}, 2, titles, row)
-	List(&b, []int{0, 1, 2}, 2, titles, row)
-	want := "  task        runs\n  t^J            1\n  t^Jx          11\n  ... 3 more\n\n" +
-		"  task   runs\n  t^J       1\n  t^Jx     11\n  t^Jxx    21\n\n"
-	if b.String() != want {
-		t.Errorf("%q, want %q", b.String(), want)
-	}
-}

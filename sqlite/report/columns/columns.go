@@ -2,13 +2,18 @@
 package columns
 
 import (
-	"bytes"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"gantry/sqlite"
+	"gantry/trace/shown"
 )
 
-// gap is between two columns.
+// gap is between two
 const gap = "  "
 
 // Limited is a writer whose lines should have at most Columns runes; 0 is any number.
@@ -22,7 +27,7 @@ func Of(w io.Writer) int {
 	return 0
 }
 
-// Print writes rows of cells, the first of which may be a heading, as aligned columns. right says which columns are
+// Print writes rows of cells, the first of which may be a heading, as aligned  right says which columns are
 // aligned to the right; those beyond it are as the last. Columns that do not fit width (0: any) go into further tables
 // below, each with the first column again; a cell wider than half of it is cut.
 func Print(w io.Writer, width int, indent string, rows [][]string, right []bool) error {
@@ -90,47 +95,93 @@ func cut(rows [][]string, most int) [][]string {
 	return out
 }
 
-// Table takes text with tabs between cells, and prints it as a table when it is flushed.
+// Table is a table with headings. Columns whose title begins with "-" are aligned to the right, those with "?" are left
+// out if no cell has a value.
 type Table struct {
-	to    io.Writer
-	right bool
-	text  bytes.Buffer
+	to     io.Writer
+	titles []string
+	rows   [][]string
 }
 
-// New makes a table that goes to w, and fits it if it is Limited. right aligns the cells that a tab follows to the
-// right.
-func New(w io.Writer, right bool) *Table { return &Table{to: w, right: right} }
+// New makes a table that fits the width of its writer. Titles have "|" between them.
+func New(to io.Writer, titles string) *Table {
+	return &Table{to: to, titles: strings.Split(titles, "|")}
+}
 
-func (t *Table) Write(b []byte) (int, error) { return t.text.Write(b) }
-
-// Flush prints the text written since the last time. A line without a tab divides tables.
-func (t *Table) Flush() error {
-	indent := ""
-	if t.right {
-		indent = gap
-	}
-	text := t.text.String()
-	t.text.Reset()
-	var rows [][]string
-	flush := func() error {
-		if len(rows) == 0 {
-			return nil
+// List prints a table with a row for each thing, of many the first most; 0 is all.
+func List[T any](to io.Writer, things []T, most int, titles string, row func(T) []any) {
+	t := New(to, titles)
+	for i, x := range things {
+		if n := len(things); most > 0 && i == most && n > most+1 {
+			t.Row(fmt.Sprintf("... %d more", n-i))
+			break
 		}
-		err := Print(t.to, Of(t.to), indent, rows, []bool{t.right})
-		rows = nil
-		return err
+		t.Row(row(x)...)
 	}
-	for line := range strings.Lines(text) {
-		if cells := strings.TrimSuffix(strings.TrimRight(line, "\n"), "\t"); strings.Contains(line, "\t") {
-			rows = append(rows, strings.Split(cells, "\t"))
+	t.End()
+}
+
+// Row adds a row. Spans and amounts of bytes are written for people.
+func (t *Table) Row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		text := fmt.Sprint(cell)
+		switch x := cell.(type) {
+		case *sqlite.Span:
+			text = Span(x)
+		case *int64:
+			if text = "-"; x != nil {
+				text = shown.Size(*x)
+			}
+		}
+		row[i] = shown.Short(shown.Line(text), mostShown)
+	}
+	t.rows = append(t.rows, row)
+}
+
+// mostShown is how many characters a cell may have.
+const mostShown = 120
+
+// End prints the table and a blank line; without rows it prints nothing.
+func (t *Table) End() {
+	if len(t.rows) == 0 {
+		return
+	}
+	rows, right := make([][]string, len(t.rows)+1), []bool{}
+	for i, title := range t.titles {
+		title, spare := strings.CutPrefix(title, "?")
+		if spare && !slices.ContainsFunc(t.rows, func(r []string) bool {
+			return i < len(r) && r[i] != "" && r[i] != "-"
+		}) {
 			continue
 		}
-		if err := flush(); err != nil {
-			return err
-		}
-		if _, err := io.WriteString(t.to, line); err != nil {
-			return err
+		title, toRight := strings.CutPrefix(title, "-")
+		right, rows[0] = append(right, toRight), append(rows[0], title)
+		for k, row := range t.rows {
+			rows[k+1] = append(rows[k+1], row[min(i, len(row)):min(i+1, len(row))]...)
 		}
 	}
-	return flush()
+	_ = Print(t.to, Of(t.to), "  ", rows, right)
+	fmt.Fprintln(t.to)
+}
+
+// Span writes a duration for people, with about four digits; "-" if it is not known.
+func Span(s *sqlite.Span) string {
+	if s == nil {
+		return "-"
+	}
+	d := time.Duration(*s)
+	switch {
+	case d < 0:
+		return "-" + Span(new(-*s))
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d < 1000*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
 }

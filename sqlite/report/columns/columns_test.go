@@ -1,10 +1,10 @@
 package columns_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
+	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
 )
 
@@ -67,13 +67,25 @@ func (n *narrow) Columns() int { return n.columns }
 
 func TestATableFitsItsWriter(t *testing.T) {
 	w := &narrow{columns: 24}
-	table := columns.New(w, true)
-	fmt.Fprint(table, "task\tordered\tstarted\tended\t\na\t1s\t2s\t30s\t\n\nThat was all.\n")
-	if err := table.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	const want = "  task  ordered  started\n     a       1s       2s\n\n  task  ended\n     a    30s\n\nThat was all.\n"
+	table := columns.New(w, "-task|-ordered|-started|-ended")
+	table.Row("a", "1s", "2s", new(sqlite.Span(30e9)))
+	table.End()
+	const want = "  task  ordered  started\n     a       1s       2s\n\n  task    ended\n     a  30.00 s\n\n"
 	if w.String() != want {
 		t.Errorf("%q, want %q", w.String(), want)
+	}
+}
+
+func TestTablesSayHowMuchIsLeftOut(t *testing.T) {
+	var b strings.Builder
+	row := func(i int) []any { return []any{"t\n" + strings.Repeat("x", i), "-", (*sqlite.Span)(nil), 1 + 10*i} }
+	const titles = "task|?none|?-wait|-runs"
+	columns.List(&b, nil, 2, titles, row)
+	columns.List(&b, []int{0, 1, 2, 3, 4}, 2, titles, row)
+	columns.List(&b, []int{0, 1, 2}, 2, titles, row)
+	want := "  task        runs\n  t^J            1\n  t^Jx          11\n  ... 3 more\n\n" +
+		"  task   runs\n  t^J       1\n  t^Jx     11\n  t^Jxx    21\n\n"
+	if b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
