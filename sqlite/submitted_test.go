@@ -64,7 +64,10 @@ func TestDecodingASubmissionIsBounded(t *testing.T) {
 		t.Errorf("two million objects of the log: %v", err)
 	}
 	for text, says := range map[string]string{`{"Name":"\xff"}`: "invalid", "{\"Name\":\"\xff\"}": "UTF-8",
-		`{"Nam":"w"}`: "Nam", `{"Name":["dw==","dw=="]}`: "array", `{"Name":["-"]}`: "base64"} {
+		`{"Nam":"w"}`: "Nam", `{"Name":["dw==","dw=="]}`: "array", `{"Name":["-"]}`: "base64",
+		`{"Workflow":{"Tasks":[{"ID":"a","Parents":[7]}]}}`:     "parent 7 of 1",
+		`{"Workflow":{"Tasks":[{"ID":"a","Parents":[-1]}]}}`:    "parent -1 of 1",
+		`{"Workflow":{"Tasks":[{"ID":"a","Children":[null]}]}}`: "Children"} {
 		if s, err := sqlite.DecodeSubmission([]byte(text), within); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %+v, %v, which does not name %s", text, s, err, says)
 		}
