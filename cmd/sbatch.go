@@ -291,23 +291,14 @@ const slurmLabel = "slurm"
 
 // jobNote is the value of the label.
 type jobNote struct {
-	Name      string        `json:"name"`
-	Partition string        `json:"partition,omitempty"`
-	Account   string        `json:"account,omitempty"`
-	Comment   string        `json:"comment,omitempty"`
-	Command   string        `json:"command,omitempty"`
-	Dir       string        `json:"dir"`
-	CPUs      int           `json:"cpus"`
-	Memory    int64         `json:"memory,omitempty"`
-	Limit     time.Duration `json:"limit,omitempty"`
-	After     []string      `json:"after,omitempty"`
-	Element   *int          `json:"element,omitempty"` // position in the array
-	Index     int           `json:"index,omitempty"`   // number in the array
+	sbatch.About
+	After   []string `json:"after,omitempty"`
+	Element *int     `json:"element,omitempty"` // position in the array
+	Index   int      `json:"index,omitempty"`   // number in the array
 }
 
 func jobLabels(j *sbatch.Job, element int) api.Labels {
-	n := jobNote{Name: j.Name, Partition: j.Partition, Account: j.Account, Comment: j.Comment, Command: j.Path,
-		Dir: j.Dir, CPUs: j.CPUs, Memory: j.Memory, Limit: j.Limit}
+	n := jobNote{About: j.About}
 	for _, a := range j.After {
 		n.After = append(n.After, a.String())
 	}
@@ -320,23 +311,16 @@ func jobLabels(j *sbatch.Job, element int) api.Labels {
 
 // jobOf is a submission as a job.
 func jobOf(st *api.Status) sbatch.Row {
-	r := sbatch.Row{ID: st.ID, Name: st.Name, User: st.User, UID: st.UID, Node: st.Node, CPUs: 1, Peak: st.Peak,
-		CPUTime: st.CPU, Submitted: st.Submitted, Reason: st.Reason, Account: st.Tenant, Partition: "main",
-		By: st.CancelledBy}
-	if r.User == "" {
-		r.User = strconv.Itoa(st.UID)
-	}
+	r := sbatch.Row{ID: st.ID, User: cmp.Or(st.User, strconv.Itoa(st.UID)), UID: st.UID, Node: st.Node, Peak: st.Peak,
+		CPUTime: st.CPU, Submitted: st.Submitted, Reason: st.Reason, By: st.CancelledBy,
+		About: sbatch.About{Name: st.Name, Account: st.Tenant, CPUs: 1}}
 	var n jobNote
 	if text := st.Labels[slurmLabel]; text != "" && json.Unmarshal([]byte(text), &n) == nil {
-		r.Name, r.Account, r.Comment, r.Command, r.Dir = n.Name, n.Account, n.Comment, n.Command, n.Dir
-		r.CPUs, r.Memory, r.Limit, r.After = n.CPUs, n.Memory, n.Limit, n.After
-		if n.Partition != "" {
-			r.Partition = n.Partition
-		}
-		if n.Element != nil {
+		if r.About, r.After = n.About, n.After; n.Element != nil {
 			r.ArrayID, r.Index = st.ID-int64(*n.Element), n.Index
 		}
 	}
+	r.Partition = cmp.Or(r.Partition, "main")
 	shown.Names(&r)
 	for to, at := range map[*time.Time]*time.Time{&r.Started: st.Started, &r.Ended: st.Ended} {
 		if at != nil {

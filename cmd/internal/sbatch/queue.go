@@ -14,10 +14,10 @@ import (
 
 // Row is a job as squeue and sacct show it.
 type Row struct {
+	About
 	ID      int64
 	ArrayID int64 // 0: not an element of an array
 	Index   int   // in the array
-	Name    string
 	User    string
 	UID     int
 	Group   string
@@ -28,14 +28,9 @@ type Row struct {
 	Exit    int            // code that its program returned
 	Signal  syscall.Signal // that ended its program, which returned none then; 0: none
 
-	Partition, Account, Comment, Command, Dir string
-
-	CPUs      int
-	Memory    int64 // limit, bytes; 0: not said
 	Peak      int64 // memory that was used, bytes; 0: not known
 	CPUTime   time.Duration
-	Limit     time.Duration // 0: none
-	After     []string      // its dependencies, such as afterok:12
+	After     []string // its dependencies, such as afterok:12
 	Submitted time.Time
 	Started   time.Time // zero: not yet
 	Ended     time.Time // zero: not yet

@@ -19,20 +19,28 @@ import (
 // MaxScript bounds the bytes of a script, well below the kernel's limit for the arguments of a program.
 const MaxScript = 1 << 20
 
+// About is what the commands that list jobs show of one as it was submitted.
+type About struct {
+	Name      string        `json:"name"`
+	Partition string        `json:"partition,omitempty"`
+	Account   string        `json:"account,omitempty"`
+	Comment   string        `json:"comment,omitempty"`
+	Command   string        `json:"command,omitempty"` // the script as it was given; "": by standard input or --wrap
+	Dir       string        `json:"dir"`               // absolute: it runs there, and may write to nothing else
+	CPUs      int           `json:"cpus"`              // of the whole job
+	Memory    int64         `json:"memory,omitempty"`  // bytes of the whole job; 0: not said
+	Limit     time.Duration `json:"limit,omitempty"`   // 0: none
+}
+
 // Job is a job to submit.
 type Job struct {
-	Name   string
+	About
 	Script []byte   // with its first line, which names the interpreter
 	Args   []string // of the script
-	Path   string   // of the script as it was given; "" if it came by standard input or --wrap
-	Dir    string   // absolute: where it runs, and the only directory that it may write to
 
-	CPUs      int           // of the whole job
 	PerTask   int           // of --cpus-per-task; 0: not said
 	Tasks     int           // of --ntasks; 0: not said
-	Memory    int64         // bytes of the whole job; 0: not said
 	PerCPU    int64         // of --mem-per-cpu, bytes; 0: not said
-	Limit     time.Duration // 0: none
 	Tail      time.Duration // how long the jobs take that come after it and are not submitted yet
 	Licenses  string        // NAME[:COUNT],...; "": none
 	GPUs      int           // of the whole job
@@ -44,13 +52,12 @@ type Job struct {
 	Warning   string        // signal before Limit; "": none
 	WarnAhead time.Duration
 
-	Partition, Account, Comment string
-	Workflow                    string   // that it belongs to; "" if not said
-	Container                   string   // image; "" if not said
-	Array                       []int    // nil: no array
-	AtMost                      int      // elements of it that run at once; 0: no bound
-	After                       []After  // jobs that have to end before
-	Export                      []string // NAME=VALUE
+	Workflow  string   // that it belongs to; "" if not said
+	Container string   // image; "" if not said
+	Array     []int    // nil: no array
+	AtMost    int      // elements of it that run at once; 0: no bound
+	After     []After  // jobs that have to end before
+	Export    []string // NAME=VALUE
 
 	Parsable, Quiet, Wait bool
 	Request
@@ -104,7 +111,7 @@ func Parse(args []string, host Host) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Dir: host.Dir}
+	j := &Job{About: About{Dir: host.Dir}}
 	c := &call{Request: &j.Request, Job: j, host: host}
 	if at := slices.IndexFunc(opts, func(o given) bool {
 		return slices.Contains([]string{"help", "usage", "version"}, o.long)
@@ -141,8 +148,8 @@ func has(opts []given, name string) bool {
 // where is how messages call the script.
 func (j *Job) where() string {
 	switch {
-	case j.Path != "":
-		return j.Path
+	case j.Command != "":
+		return j.Command
 	case j.Name == "wrap":
 		return "--wrap"
 	}
@@ -159,8 +166,8 @@ func (j *Job) script(opts []given, rest []string, host Host) (err error) {
 		j.Name, j.Script = "wrap", []byte("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"+
 			opts[wrapped].value+"\n")
 	case len(rest) > 0:
-		j.Path, j.Args, j.Name = rest[0], rest[1:], path.Base(rest[0])
-		if j.Script, err = host.Read(j.Path); err != nil {
+		j.Command, j.Args, j.Name = rest[0], rest[1:], path.Base(rest[0])
+		if j.Script, err = host.Read(j.Command); err != nil {
 			return fmt.Errorf("open the script: %w", err)
 		}
 	default:

@@ -88,7 +88,7 @@ func TestJobsAreReadAsSlurmReadsThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := sbatch.Row{ID: 7, Name: j.Name, CPUs: j.CPUs, Memory: j.Memory, Limit: j.Limit, Comment: j.Comment}
+			r := sbatch.Row{ID: 7, About: j.About}
 			if strings.Contains(text, "mem-per-cpu") {
 				r.Memory = j.PerCPU // as Slurm shows it
 			}
@@ -276,7 +276,8 @@ func TestLevels(t *testing.T) {
 }
 
 func TestCancelReads(t *testing.T) {
-	rows := []sbatch.Row{{ID: 1, Name: "a", User: "ann", UID: 1000}, {ID: 2, Name: "b", User: "bob", UID: 1001},
+	rows := []sbatch.Row{{ID: 1, User: "ann", UID: 1000}, {ID: 2, About: sbatch.About{Name: "b"}, User: "bob",
+		UID: 1001},
 		{ID: 3, ArrayID: 3, Index: 0, User: "ann"}, {ID: 4, ArrayID: 3, Index: 1, User: "ann", State: sbatch.Running}}
 	for _, c := range []struct {
 		args, want string
@@ -310,11 +311,12 @@ func TestCancelReads(t *testing.T) {
 // What Slurm 22.05 prints of a running job and two that wait, the later number to begin first.
 func TestQueueTellsWhenJobsStart(t *testing.T) {
 	at := time.Date(2026, 11, 28, 22, 12, 59, 0, time.Local)
+	job := sbatch.About{Name: "s.sh", Partition: "main"}
 	rows := []sbatch.Row{
-		{ID: 19, Name: "s.sh", User: "root", Partition: "main", State: sbatch.Running, Started: at.Add(-time.Minute)},
-		{ID: 20, Name: "s.sh", User: "root", Partition: "main", Reason: "Priority", Begins: at.Add(time.Second)},
-		{ID: 21, Name: "s.sh", User: "root", Partition: "main", Reason: "Resources", Begins: at},
-		{ID: 22, Name: "s.sh", User: "root", Partition: "main", Reason: "Dependency"},
+		{ID: 19, About: job, User: "root", State: sbatch.Running, Started: at.Add(-time.Minute)},
+		{ID: 20, About: job, User: "root", Reason: "Priority", Begins: at.Add(time.Second)},
+		{ID: 21, About: job, User: "root", Reason: "Resources", Begins: at},
+		{ID: 22, About: job, User: "root", Reason: "Dependency"},
 	}
 	for args, want := range map[string]string{
 		"--start": strings.ReplaceAll(strings.ReplaceAll(`             JOBID PARTITION     NAME     USER ST          START_TIME  NODES >NODELIST(REASON)
@@ -352,11 +354,12 @@ func TestQueueTellsWhenJobsStart(t *testing.T) {
 func TestAccountPrints(t *testing.T) {
 	at := time.Date(2026, 11, 23, 10, 0, 0, 0, time.Local)
 	rows := []sbatch.Row{
-		{ID: 7, Name: "align-a-long-name", User: "ann", State: sbatch.Completed, CPUs: 2, Node: "n1", Memory: 1 << 30,
-			Submitted: at, Started: at.Add(time.Second), Ended: at.Add(62 * time.Second), Peak: 5000},
-		{ID: 8, ArrayID: 8, Index: 3, Name: "call", User: "ann", State: sbatch.Failed, Exit: 3, CPUs: 1,
-			Submitted: at, Started: at, Ended: at.Add(time.Hour)},
-		{ID: 9, Name: "other", User: "bob", State: sbatch.Pending, CPUs: 1, Submitted: at},
+		{About: sbatch.About{Name: "align-a-long-name", CPUs: 2, Memory: 1 << 30}, ID: 7, User: "ann", Node: "n1",
+			State: sbatch.Completed, Submitted: at, Started: at.Add(time.Second), Ended: at.Add(62 * time.Second),
+			Peak: 5000},
+		{About: sbatch.About{Name: "call", CPUs: 1}, ID: 8, ArrayID: 8, Index: 3, User: "ann", State: sbatch.Failed,
+			Exit: 3, Submitted: at, Started: at, Ended: at.Add(time.Hour)},
+		{About: sbatch.About{Name: "other", CPUs: 1}, ID: 9, User: "bob", State: sbatch.Pending, Submitted: at},
 	}
 	for _, c := range []struct{ args, want string }{
 		{"-j 7,8,9 -P -n -b", "7|COMPLETED|0:0\n8_3|FAILED|3:0\n"},
@@ -519,7 +522,8 @@ func TestTimesAreWrittenAsAsked(t *testing.T) {
 
 // TestFieldsByName: squeue --Format and sacct --format=ALL have the fields that the letters have.
 func TestFieldsByName(t *testing.T) {
-	rows := []sbatch.Row{{ID: 9, ArrayID: 7, Index: 2, Name: "call", User: "ann", State: sbatch.Running, CPUs: 4}}
+	rows := []sbatch.Row{{About: sbatch.About{Name: "call", CPUs: 4}, ID: 9, ArrayID: 7, Index: 2, User: "ann",
+		State: sbatch.Running}}
 	for _, c := range []struct{ args, want string }{
 		{"-hO JobID:5,State:.10,|Name", ""},
 		{"-h -O JobID:5,State:.10,Name:6|,JobArrayID:4,numcpus:.3", "9       RUNNINGcall  |7_2   4\n"},
@@ -561,7 +565,7 @@ func TestFilesOfJobs(t *testing.T) {
 		{"#!/bin/sh\n# properties = {broken\necho /a//b/../c/\n", "/a/c /bin/sh", "/w/aa/own"},
 		{"", "", "/w/aa/own"},
 	} {
-		j := &sbatch.Job{Dir: "/w/aa/own", Script: []byte(c.script)}
+		j := &sbatch.Job{About: sbatch.About{Dir: "/w/aa/own"}, Script: []byte(c.script)}
 		reads, writes := j.Files()
 		if r, w := strings.Join(reads, " "), strings.Join(writes, " "); r != c.reads || w != c.writes {
 			t.Errorf("%q\nreads %q, want %q; writes %q, want %q", c.script, r, c.reads, w, c.writes)
