@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"gantry/executor"
@@ -41,9 +39,9 @@ func WorkflowMetrics(collector *metrics.Collector, window metrics.Window) []sqli
 
 // MeasureLog takes the metrics of a run from its log, of the window that its workload says.
 func MeasureLog(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (*metrics.Collector, metrics.Window, error) {
-	set := &Settings{}
-	if err := json.Unmarshal(info.Settings, set); err != nil {
-		return nil, metrics.Window{}, fmt.Errorf("settings of run %s: %w", info.Name, err)
+	set, err := settingsOf(&info)
+	if err != nil {
+		return nil, metrics.Window{}, err
 	}
 	collector, err := measure(ctx, log, info, set)
 	if err == nil {

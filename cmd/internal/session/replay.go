@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -69,9 +68,9 @@ func turns(ctx context.Context, log *sqlite.DB, run string) (at []planner.Time, 
 // planningOf plans a run of the log, with that policy, or its own if none is named. It replays the measurements of the
 // run.
 func planningOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, policy string) (*Planning, error) {
-	set := &Settings{}
-	if err := json.Unmarshal(info.Settings, set); err != nil {
-		return nil, fmt.Errorf("settings of run %s: %w", info.Name, err)
+	set, err := settingsOf(info)
+	if err != nil {
+		return nil, err
 	}
 	set.Runtime = Simulation.Name
 	p := &Planning{Set: set, DB: log, ideal: true, View: term.New(true), Platform: &info.Platform}

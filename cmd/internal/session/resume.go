@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -36,9 +35,8 @@ func (s *Session) recallSettings(ctx context.Context) error {
 	if err != nil {
 		return LogError(err)
 	}
-	s.Set = &Settings{}
-	if err := json.Unmarshal(info.Settings, s.Set); err != nil {
-		return exit.Internalf("settings of run %s: %w", s.Name, err)
+	if s.Set, err = settingsOf(&info); err != nil {
+		return err
 	}
 	changes, err := s.DB.Policies(ctx, s.Name)
 	if err != nil {

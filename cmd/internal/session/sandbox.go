@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,7 +59,7 @@ func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Lif
 	if by := spec.Workflow.By; by != nil {
 		box.user, box.rights = stage.Owner{UID: by.UID, GID: by.GID}, stage.User(*by)
 	}
-	box.findGPUs(info.Settings)
+	box.findGPUs(&info)
 	defer box.remove()
 	if err := box.prepare(ctx); err != nil {
 		return exit.With(exit.Host, err)
@@ -127,13 +126,12 @@ type sandbox struct {
 
 // findGPUs finds out how the shell gets the GPUs that the last attempt held, or says why it has none. Until the run is
 // over, other tasks may hold them.
-func (b *sandbox) findGPUs(settings []byte) {
+func (b *sandbox) findGPUs(info *sqlite.RunInfo) {
 	a := b.life.Last()
 	if a == nil || a.GPUs == "" {
 		return
 	}
-	set := new(Settings)
-	err := json.Unmarshal(settings, set)
+	set, err := settingsOf(info)
 	if b.life.RunState == sqlite.Running {
 		err = fmt.Errorf("until run %s is over, other tasks may hold %s", b.life.Run, a.GPUs)
 	}

@@ -117,6 +117,15 @@ func (s *Settings) Encode() json.RawMessage {
 	return text
 }
 
+// settingsOf are those of a run of the log.
+func settingsOf(info *sqlite.RunInfo) (*Settings, error) {
+	set := &Settings{}
+	if err := json.Unmarshal(info.Settings, set); err != nil {
+		return nil, exit.Internalf("settings of run %s: %w", info.Name, err)
+	}
+	return set, nil
+}
+
 // starts is that number, or the usual one of the host that is simulated.
 func (s *Settings) starts() int {
 	cores := 0
