@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -219,39 +218,6 @@ func TestAStaleSocket(t *testing.T) {
 	expect(t, exitHost, []string{"no socket"}, "serve", "--dir", filepath.Dir(file), "--runtime", "null")
 	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
 		t.Errorf("the file that was there is %q (%v)", text, err)
-	}
-}
-
-// Who waits for a server that is stuck hears of it.
-func TestAServerThatIsSilent(t *testing.T) {
-	beside(t)
-	dir := t.TempDir()
-	s := serveIn(t, dir, "--runtime", "null")
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	for stopped := false; !stopped; time.Sleep(time.Millisecond) { // or it answers first
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		stopped = bytes.Contains(stat, []byte(") T "))
-	}
-	cl, said := api.NewClient(dir), make(chan string, 1)
-	cl.Silence, cl.Notify = time.Millisecond, func(text string) { said <- text }
-	ended := make(chan error, 1)
-	go func() {
-		_, err := cl.About(t.Context())
-		ended <- err
-	}()
-	if text := <-said; !strings.Contains(text, "has not answered for 1ms: it reads its log back") {
-		t.Errorf("it says %q", text)
-	}
-	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 

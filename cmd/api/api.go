@@ -266,13 +266,6 @@ type Server struct {
 	Running   int             `json:"running"`   // attempts under way
 }
 
-// Doing is the work that delays the answers of a server, with its duration so far; "" if the server knows of none.
-// Clients ask for it while another request has no answer.
-type Doing struct {
-	What string        `json:"what,omitempty"`
-	For  time.Duration `json:"for,omitempty"`
-}
-
 // Tenants is how the tenants stand.
 type Tenants struct {
 	Tenants []Tenant `json:"tenants"`

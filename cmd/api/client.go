@@ -96,12 +96,12 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 			return fmt.Errorf("ask the server: %w", err)
 		}
 	}
+	var gone atomic.Bool // which is said
 	if c.Notify != nil && !strings.Contains(path, "wait=") {
-		asking, answered := context.WithCancel(ctx)
-		defer answered()
 		defer time.AfterFunc(c.Silence, func() {
-			if why := c.why(asking); why != "" && asking.Err() == nil {
-				c.Notify(fmt.Sprintf("the server has not answered for %v: %s; waiting", c.Silence, why))
+			if !gone.Load() {
+				c.Notify(fmt.Sprintf("the server has not answered for %v: it fetches what a submission needs, reads "+
+					"its log, or plans; or its host is busy, or it is stuck; waiting", c.Silence))
 			}
 		}).Stop()
 	}
@@ -137,8 +137,9 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 			return fmt.Errorf("%w: %s is not there; start one with gantry serve, or name its directory with --dir",
 				ErrNoServer, filepath.Join(c.dir, SocketName))
 		}
-		wait, gone := c.Patience, c.gone(err)
-		if gone {
+		gone.Store(true)
+		wait, left := c.Patience, c.left(err)
+		if left {
 			wait = min(wait, restarting)
 		}
 		now := time.Now()
@@ -149,7 +150,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 		if since.IsZero() {
 			since = now
 			text := fmt.Sprintf("the server does not answer (%v): trying for %v", plain(err), wait)
-			if gone {
+			if left {
 				text = fmt.Sprintf("no gantry serves %s any more, though it left its socket: waiting %v for the next "+
 					"one", c.dir, wait)
 			}
@@ -171,27 +172,10 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	}
 }
 
-// why says why a server does not answer, as far as that can be known; "" if nobody is there, which the caller says.
-func (c *Client) why(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, starting)
-	defer cancel()
-	var doing Doing
-	err := c.once(ctx, http.MethodGet, "/doing", nil, &doing)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return ""
-	case err != nil && !errors.As(err, new(*Error)): // one of an older version has an answer of that kind
-		return "it reads its log back, which takes minutes if that is long, or its host is busy, or it is stuck"
-	case doing.What != "":
-		return fmt.Sprintf("for %v it %s", doing.For.Round(time.Second), doing.What)
-	}
-	return "it is there, and fetches what a submission needs, or plans"
-}
-
-// gone reports whether the server that made the socket has ended, and no other one has the directory: the kernel
+// left reports whether the server that made the socket has ended, and no other one has the directory: the kernel
 // refuses connections at once then, and the lock of the server is free. Where that lock is not the client's to see it
 // counts as free.
-func (c *Client) gone(err error) bool {
+func (c *Client) left(err error) bool {
 	if c.answered.Load() || !errors.Is(err, syscall.ECONNREFUSED) {
 		return false
 	}

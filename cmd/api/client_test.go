@@ -185,7 +185,7 @@ func TestAClientWaitsForTheNextServer(t *testing.T) {
 			close(slow)
 			<-free
 		}
-		fmt.Fprint(w, `{"what":"fetches","for":3000000000}`)
+		fmt.Fprint(w, "{}")
 	})
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -197,7 +197,7 @@ func TestAClientWaitsForTheNextServer(t *testing.T) {
 		done <- err
 	}()
 	<-slow
-	if text := <-told; text != "the server has not answered for 1ms: for 3s it fetches; waiting" {
+	if text := <-told; !strings.Contains(text, "the server has not answered for 1ms: it fetches") {
 		t.Errorf("it says %q", text)
 	}
 	close(free)

@@ -33,10 +33,14 @@ func SecretsOfSubmissions(run, runDir string) *SubmittedSecrets {
 
 func submittedDirOf(hostName string) string { return secretDirOf(hostName) + ".submitted" }
 
-// Keep writes the values below a key, which is a file name that nobody can guess, for programs of a user. It returns
-// the mounts by which programs find them; made is false if they were there.
-func (s *SubmittedSecrets) Keep(key string, by stage.Owner, values map[string][]byte) (mounts []string, made bool,
+// Keep writes the values below a key, which is a file name that nobody can guess, for programs of a user (nil:
+// the server's). It returns the mounts by which programs find them; made is false if they were there.
+func (s *SubmittedSecrets) Keep(key string, by *executor.User, values map[string][]byte) (mounts []string, made bool,
 	err error) {
+	of := stage.ProgramUser()
+	if by != nil {
+		of = stage.Owner{UID: by.UID, GID: by.GID}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dir, temporary := filepath.Join(s.dir, key), filepath.Join(s.dir, "."+key)
@@ -50,7 +54,7 @@ func (s *SubmittedSecrets) Keep(key string, by stage.Owner, values map[string][]
 		return nil, false, err
 	}
 	defer os.RemoveAll(temporary)
-	if err := stage.Secrets(temporary, by, values); err != nil {
+	if err := stage.Secrets(temporary, of, values); err != nil {
 		return nil, false, err
 	}
 	// Its user comes as far as the files, and cannot replace them.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/container/stage"
 )
 
 // Any user of the host may write where secrets lie, and take the place of their directory: root takes it back.
@@ -19,7 +19,7 @@ func TestTheDirectoryOfSecretsCannotBeOccupied(t *testing.T) {
 	s := container.SecretsOfSubmissions("occupied", t.TempDir())
 	keep := func() string {
 		t.Helper()
-		mounts, _, err := s.Keep("key", stage.Owner{UID: 12345, GID: 12345}, map[string][]byte{"token": []byte("x")})
+		mounts, _, err := s.Keep("key", &executor.User{UID: 12345, GID: 12345}, map[string][]byte{"token": []byte("x")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,6 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/planner"
-	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/trace"
 )
@@ -129,7 +128,6 @@ func (v *Server) open(s *session.Session) {
 		Expect:    v.foretell.expect,
 		Why:       v.why,
 		Fault:     func(message string) { s.View.Say("fault: %s", message) },
-		Deadlines: plansDeadlines,
 		Owner:     stage.Caller().UID,
 		Shared:    v.group != server.OwnerOnly,
 		Tenant:    v.tenant,
@@ -157,13 +155,6 @@ func (v *Server) why(ctx context.Context, t planner.TaskID, others *server.Under
 		w.Held, w.Holds, w.Now = others.Names, others.Count, true
 	}
 	return life.Task + ": " + v.with.Why(life)
-}
-
-// plansDeadlines reports whether a policy plans for deadlines.
-func plansDeadlines(name string) bool {
-	pol, err := policy.Parse(name)
-	_, ok := pol.(planner.Refuser)
-	return err == nil && ok
 }
 
 // setPolicy lets another policy plan, as if it had seen all that is in the log.

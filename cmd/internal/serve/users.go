@@ -192,23 +192,12 @@ func (v *Server) tenant(user string) string {
 	}
 }
 
-// submittedSecrets keeps secrets of submissions for the programs of their users.
-type submittedSecrets struct{ *container.SubmittedSecrets }
-
 // secretsOf are those of submissions; nil where no programs run.
 func secretsOf(s *session.Session) server.Secrets {
 	if !session.Capabilities(s.Set.Runtime).Programs {
 		return nil
 	}
-	return submittedSecrets{container.SecretsOfSubmissions(s.Name, s.Dir)}
-}
-
-func (x submittedSecrets) Keep(key string, by *executor.User, values map[string][]byte) ([]string, bool, error) {
-	of := stage.ProgramUser()
-	if by != nil {
-		of = stage.Owner{UID: by.UID, GID: by.GID}
-	}
-	return x.SubmittedSecrets.Keep(key, of, values)
+	return container.SecretsOfSubmissions(s.Name, s.Dir)
 }
 
 // limitCores has the planner keep the limits of cores.

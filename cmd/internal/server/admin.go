@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"gantry/cmd/api"
 	"gantry/executor"
@@ -163,18 +162,7 @@ func (s *Server) setPolicy(ctx context.Context, r *http.Request, by Peer) (any, 
 func (s *Server) next(policy string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.About.Next, s.nextSince = policy, time.Now()
-}
-
-// doing returns the work that may delay other answers. The engine has no part in it.
-func (s *Server) doing(context.Context, *http.Request, Peer) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.About.Next == "" {
-		return &api.Doing{}, nil
-	}
-	return &api.Doing{What: "reads its log, so that policy " + s.About.Next + " can plan from then on; tasks run on",
-		For: time.Since(s.nextSince)}, nil
+	s.About.Next = policy
 }
 
 // policy is the one that plans now.

@@ -59,10 +59,8 @@ type Config struct {
 	// before the end of ctx. The note says why nothing is predicted. nil: nothing ever is.
 	Expect func(ctx context.Context, since time.Time) (all Expectations, note string, err error)
 	// Why says why a task that could start does not, while others are under way; nil: nobody knows.
-	Why func(ctx context.Context, t planner.TaskID, others *UnderWay) string
-	// Deadlines reports whether a policy plans for deadlines.
-	Deadlines func(policy string) bool
-	Owner     int // the user of the server
+	Why   func(ctx context.Context, t planner.TaskID, others *UnderWay) string
+	Owner int // the user of the server
 	// Shared says that submissions run with the rights of their users. Else they have those of the server.
 	Shared bool
 	// Tenant says which tenant a user counts for that hands something in; nil, or "": whichever it names.
@@ -93,7 +91,6 @@ type Server struct {
 	faulty   atomic.Int64 // requests whose handler panicked
 
 	mu        sync.Mutex
-	nextSince time.Time        // About.Next is the policy to be
 	entries   map[int64]*entry // submissions that are not over
 	places    map[place]*entry // those that have arrived
 	waiters   map[int64]map[chan struct{}]bool
@@ -186,7 +183,6 @@ func New(cfg Config) *Server {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
 	}
 	handle("GET "+api.Prefix+"/server", s.about)
-	handle("GET "+api.Prefix+"/doing", s.doing)
 	handle("POST "+api.Prefix+"/submissions", s.submit)
 	handle("GET "+api.Prefix+"/submissions", s.queue)
 	handle("GET "+api.Prefix+"/submissions/{id}", s.status)

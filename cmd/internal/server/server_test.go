@@ -62,49 +62,6 @@ func TestAnAnswerThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Who has to wait while the log is read for another policy hears that it is so.
-func TestWhoWaitsForAnotherPolicyIsTold(t *testing.T) {
-	dir := t.TempDir()
-	l, err := Listen(dir, OwnerOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Release()
-	reading, read := make(chan struct{}), make(chan struct{})
-	s := New(Config{Owner: os.Geteuid(), About: api.Server{Policy: "cpp"},
-		SetPolicy: func(context.Context, string) error {
-			close(reading)
-			<-read
-			return nil
-		}})
-	go func() { _ = s.Serve(l) }()
-	defer s.Close()
-	set := make(chan error, 2)
-	ask := func(cl *api.Client) {
-		_, err := cl.SetPolicy(t.Context(), "heft")
-		set <- err
-	}
-	go ask(api.NewClient(dir))
-	<-reading
-	other, said := api.NewClient(dir), make(chan string, 1)
-	other.Silence, other.Notify = time.Millisecond, func(text string) { said <- text }
-	go ask(other)
-	want := "has not answered for 1ms: for 0s it reads its log, so that policy heft can plan from then on"
-	if text := <-said; !strings.Contains(text, want) {
-		t.Errorf("it says %q", text)
-	}
-	close(read)
-	for range 2 {
-		if err := <-set; err != nil {
-			t.Error(err)
-		}
-	}
-	var doing api.Doing
-	if err := other.Do(t.Context(), http.MethodGet, "/doing", nil, &doing); err != nil || doing != (api.Doing{}) {
-		t.Errorf("afterwards it does %+v (%v)", doing, err)
-	}
-}
-
 // A client whose server said why it ends says so when no other one comes.
 func TestAServerThatHasEnded(t *testing.T) {
 	dir := t.TempDir()

@@ -16,6 +16,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/policy"
 	"gantry/sqlite"
 )
 
@@ -164,9 +165,11 @@ func (s *Server) checkItem(h handed, by Peer) error {
 
 // possible refuses a submission that cannot run here as things are.
 func (s *Server) possible(ctx context.Context, h *handed, by Peer, known *earlier) (err error) {
-	if h.sub.RejectLate && !s.Deadlines(s.policy()) {
-		return invalidf("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo",
-			s.policy())
+	if pol, _ := policy.Parse(s.policy()); h.sub.RejectLate {
+		if _, plans := pol.(planner.Refuser); !plans {
+			return invalidf("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo",
+				s.policy())
+		}
 	}
 	if h.single {
 		h.more.After, err = s.dependencies(ctx, h.more.After, h.sub, by, known)
