@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -17,7 +16,7 @@ const SocketName = "gantry.sock"
 const LockName = "gantry.sock.lock"
 
 // Prefix begins every path; its last element changes when an older client could misunderstand a server.
-const Prefix = "/v1"
+const Prefix = "/v2"
 
 // MaxRequest bounds the body of a request, in bytes.
 const MaxRequest = 64 << 20
@@ -191,53 +190,30 @@ type Expected struct {
 
 // QueueOf says which submissions a list is to have. The zero value is those that are not over.
 type QueueOf struct {
-	All   bool    // also the latest of those that are over
-	IDs   []int64 // only these and others of the same requests, of any age; at most MaxAsked
-	Users []int   // only those of these users, by number
-	Brief bool    // nothing is predicted, and no reason explained
+	All   bool    `json:"all,omitempty"`   // also the latest of those that are over
+	IDs   []int64 `json:"ids,omitempty"`   // only these and others of the same requests, of any age; at most MaxAsked
+	Users []int   `json:"users,omitempty"` // only those of these users, by number
+	Brief bool    `json:"brief,omitempty"` // nothing is predicted, and no reason explained
 }
 
 // MaxAsked bounds the ids and the users of a QueueOf.
 const MaxAsked = 500
 
-func (q QueueOf) query() url.Values {
-	v := url.Values{}
-	if q.All {
-		v.Set("all", "1")
-	}
-	if q.Brief {
-		v.Set("brief", "1")
-	}
-	for _, id := range q.IDs {
-		v.Add("id", strconv.FormatInt(id, 10))
-	}
-	for _, uid := range q.Users {
-		v.Add("user", strconv.Itoa(uid))
-	}
-	return v
+// query is the query of a request.
+func (q QueueOf) query() string {
+	text, _ := json.Marshal(q) // numbers can be written
+	return url.Values{"of": {string(text)}}.Encode()
 }
 
 // ReadQueueOf reads the query of a request.
 func ReadQueueOf(v url.Values) (q QueueOf, err error) {
-	q.All, q.Brief = v.Get("all") != "", v.Get("brief") != ""
-	if n := len(v["id"]) + len(v["user"]); n > MaxAsked {
-		return q, fmt.Errorf("it asks for %d submissions and users, and may for %d", n, MaxAsked)
+	if text := v.Get("of"); text != "" {
+		err = json.Unmarshal([]byte(text), &q)
 	}
-	for _, text := range v["id"] {
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return q, fmt.Errorf("%q is no number of a submission", text)
-		}
-		q.IDs = append(q.IDs, id)
+	if n := len(q.IDs) + len(q.Users); err == nil && n > MaxAsked {
+		err = fmt.Errorf("it asks for %d submissions and users, and may for %d", n, MaxAsked)
 	}
-	for _, text := range v["user"] {
-		uid, err := strconv.Atoi(text)
-		if err != nil {
-			return q, fmt.Errorf("%q is no number of a user", text)
-		}
-		q.Users = append(q.Users, uid)
-	}
-	return q, nil
+	return q, err
 }
 
 // Queue is the answer to a question for submissions.

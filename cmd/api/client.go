@@ -256,7 +256,7 @@ func (c *Client) About(ctx context.Context) (*Server, error) {
 
 // Queue lists submissions.
 func (c *Client) Queue(ctx context.Context, of QueueOf) (*Queue, error) {
-	return get[Queue](ctx, c, http.MethodGet, "/submissions?"+of.query().Encode(), nil)
+	return get[Queue](ctx, c, http.MethodGet, "/submissions?"+of.query(), nil)
 }
 
 // Tenants says how the tenants stand.

@@ -38,11 +38,11 @@ func TestAHandlerThatPanics(t *testing.T) {
 		_, err := api.NewClient(dir).Status(t.Context(), 7)
 		refused := new(api.Error)
 		if !errors.As(err, &refused) || refused.Code != api.Failed ||
-			!strings.HasPrefix(refused.Message, "GET /v1/submissions/7 failed by a fault of gantry's own") {
+			!strings.HasPrefix(refused.Message, "GET /v2/submissions/7 failed by a fault of gantry's own") {
 			t.Fatalf("the client gets %v", err)
 		}
 		text := <-told
-		for _, want := range []string{"GET /v1/submissions/7 of user ", "no such shelf", "TestAHandlerThatPanics"} {
+		for _, want := range []string{"GET /v2/submissions/7 of user ", "no such shelf", "TestAHandlerThatPanics"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the operator is not told %q:\n%s", want, text)
 			}
@@ -52,7 +52,7 @@ func TestAHandlerThatPanics(t *testing.T) {
 
 // What cannot be written as JSON is a fault like any other, and never an answer that went well.
 func TestAnAnswerThatCannotBeWritten(t *testing.T) {
-	s, w, r := New(Config{}), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/server", nil)
+	s, w, r := New(Config{}), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v2/server", nil)
 	func() {
 		defer s.admit(w, r)
 		answer(w, http.StatusOK, json.RawMessage("{"))
