@@ -50,24 +50,27 @@ func (t *task) look() {
 
 // sizeOf returns the bytes of a file, or of all files in a directory.
 func sizeOf(path string) (total int64, err error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return 0, err
-	}
-	if !st.IsDir() {
-		return st.Size(), nil
-	}
-	err = filepath.WalkDir(path+"/", func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		st, err := d.Info()
+	err = eachFile(path, func(path string) error {
+		st, err := os.Stat(path)
 		if err == nil {
 			total += st.Size()
 		}
 		return err
 	})
 	return total, err
+}
+
+// eachFile calls f with a file, or with all files in a directory.
+func eachFile(path string, f func(path string) error) error {
+	if st, err := os.Stat(path); err != nil || !st.IsDir() {
+		return f(path)
+	}
+	return filepath.WalkDir(path+"/", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return f(path)
+	})
 }
 
 // due lets the work wait until a part of it is due, and reports whether it is to continue.
@@ -112,15 +115,9 @@ func (t *task) read() {
 
 // readFile reads a file, or all files in a directory.
 func (t *task) readFile(path string) (total int64, err error) {
-	if st, err := os.Stat(path); err != nil || !st.IsDir() {
-		return t.readOne(path)
-	}
-	err = filepath.WalkDir(path+"/", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			var n int64
-			n, err = t.readOne(path)
-			total += n
-		}
+	err = eachFile(path, func(path string) error {
+		n, err := t.readOne(path)
+		total += n
 		return err
 	})
 	return total, err

@@ -177,7 +177,7 @@ func (j *Job) script(opts []given, rest []string, host Host) (err error) {
 		}
 	}
 	fault := ""
-	switch {
+	switch program, _ := j.shebang(); {
 	case len(j.Script) == 0:
 		fault = "the script is empty"
 	case len(j.Script) > MaxScript:
@@ -188,7 +188,7 @@ func (j *Job) script(opts []given, rest []string, host Host) (err error) {
 		fault = "the script has line ends of DOS (\\r\\n): convert it, as with dos2unix"
 	case bytes.IndexByte(j.Script, 0) >= 0:
 		fault = "the script has a null byte: it is no text"
-	case j.interpreter() == "":
+	case !strings.HasPrefix(program, "/"):
 		fault = "the first line of the script names no interpreter by an absolute path"
 	}
 	if fault != "" {

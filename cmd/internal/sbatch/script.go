@@ -79,15 +79,6 @@ func words(text string) (out []string, err error) {
 	return out, nil
 }
 
-// interpreter is the program that the first line of the script names, "" if it names none.
-func (j *Job) interpreter() string {
-	program, _ := j.shebang()
-	if !strings.HasPrefix(program, "/") {
-		return ""
-	}
-	return program
-}
-
 // shebang is the program of the first line and the one argument that the kernel would give it.
 func (j *Job) shebang() (program, argument string) {
 	line, _, _ := bytes.Cut(j.Script, []byte("\n"))
