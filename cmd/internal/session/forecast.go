@@ -386,20 +386,10 @@ func (p *Prediction) startsNote(f *forecast.Forecast) string {
 	return text + fmt.Sprintf(": with --time-scale %s it would take %.0f %%", roundUp(scale), 100*startsSmall)
 }
 
-// roundUp rounds to one digit, upwards.
+// roundUp rounds a number above 0 to one digit, upwards.
 func roundUp(x float64) string {
-	unit := 1.0
-	for x >= 10*unit {
-		unit *= 10
-	}
-	for x < unit && unit > 1e-12 {
-		unit /= 10
-	}
-	n := 1.0
-	for n < 10 && n*unit < x {
-		n++
-	}
-	return fmt.Sprintf("%.4g", n*unit)
+	digit := math.Pow(10, math.Floor(math.Log10(x)))
+	return fmt.Sprintf("%.4g", math.Ceil(x/digit-1e-9)*digit)
 }
 
 // rows are those of the forecast for the log.
