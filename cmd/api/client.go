@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,13 +75,6 @@ func dial(ctx context.Context, dir string) (net.Conn, error) {
 // AddressIn is the address of the socket in an open directory, of any length of path.
 func AddressIn(dir *os.File) string {
 	return "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + SocketName
-}
-
-// NewKey returns a key for a submission.
-func NewKey() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return hex.EncodeToString(b[:])
 }
 
 // Do sends a request and reads its answer into out, unless out is nil. Every request of this interface may be sent
@@ -244,7 +236,7 @@ func get[T any](ctx context.Context, c *Client, method, path string, in any) (*T
 // Submit hands in work. It sets the key if there is none.
 func (c *Client) Submit(ctx context.Context, s *Submit) (*Accepted, error) {
 	if s.Key == "" {
-		s.Key = NewKey()
+		s.Key = rand.Text()
 	}
 	return get[Accepted](ctx, c, http.MethodPost, "/submissions", s)
 }

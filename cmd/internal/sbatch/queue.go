@@ -311,18 +311,13 @@ func (q *Queue) line(b *strings.Builder, show func(*column) string) {
 
 // fit makes a text as wide as a column; 0 leaves it as it is.
 func fit(s string, width int, right bool) string {
-	runes := []rune(s)
 	switch {
 	case width == 0:
 		return s
-	case len(runes) > width:
-		return string(runes[:width])
+	case right:
+		return fmt.Sprintf("%*.*s", width, width, s)
 	}
-	pad := strings.Repeat(" ", width-len(runes))
-	if right {
-		return pad + s
-	}
-	return s + pad
+	return fmt.Sprintf("%-*.*s", width, width, s)
 }
 
 // oneLine keeps names of others from writing lines, or commands for the terminal.
