@@ -98,11 +98,13 @@ func parameterFlags() (flags []cli.Flag) {
 	for _, key := range generate.Keys() {
 		var usage, usual []string
 		var p *generate.Param
+		var truth bool
 		names := generate.KindsWith(key)
 		for _, name := range names {
 			k, _ := generate.Find(name)
 			p = k.Param(key)
-			about, value := p.About, p.Default
+			about, value := p.About, ""
+			value, truth = k.Default(p)
 			if len(names) > 1 {
 				about, value = name+": "+about, value+" ("+name+")"
 			}
@@ -111,7 +113,7 @@ func parameterFlags() (flags []cli.Flag) {
 		of, about := "parameters of "+strings.Join(names, " and "), strings.Join(usage, "; ")
 		switch {
 		case p.NoFlag:
-		case p.Switch:
+		case truth:
 			flags = append(flags, &cli.BoolFlag{Name: p.Flag(), Category: of, Usage: about})
 		default:
 			flags = append(flags, &cli.StringFlag{Name: p.Flag(), Category: of, Usage: "`" + p.Value + "`: " + about,

@@ -11,21 +11,16 @@ import (
 	"gantry/trace"
 )
 
-// pair is an edge (parent, child) or the use of a file (task, file).
-type pair struct{ a, b int32 }
-
-// dag collects a workflow. Ids and names are written into one text each, edges and uses into one list each, and become
-// slices of one array at the end: a workflow of any size costs about twenty allocations.
+// dag collects a workflow.
 type dag struct {
 	*rand.Rand
-	bare    bool
-	tick    time.Duration // resolution of runtimes
-	tasks   []trace.Task
-	edges   []pair
-	in, out []pair
-	files   []trace.File
-	text    []byte // names of the files, and of the next one
-	ends    []int  // in text, of the names of files
+	bare  bool
+	tick  time.Duration // resolution of runtimes
+	tasks []trace.Task
+	files []trace.File
+	text  []byte     // name of the next file
+	edges [][2]int32 // from parent to child, which may be a task that is made later
+	in    [][2]int32 // task and file
 }
 
 // normal is a normal value of the given mean and VARIANCE, drawn again until it is within half the mean of the mean;
@@ -150,7 +145,7 @@ func (g *dag) int(i int64) *dag {
 
 func (g *dag) id(task int32) *dag {
 	if !g.bare {
-		g.text = trace.AppendDigits(append(g.text, "ID"...), int64(task))
+		g.text = fmt.Appendf(g.text, "ID%05d", task)
 	}
 	return g
 }
@@ -158,7 +153,7 @@ func (g *dag) id(task int32) *dag {
 // digits writes five digits.
 func (g *dag) digits(i int64) *dag {
 	if !g.bare {
-		g.text = trace.AppendDigits(g.text, i)
+		g.text = fmt.Appendf(g.text, "%05d", i)
 	}
 	return g
 }
@@ -168,18 +163,15 @@ func (g *dag) file(size int64) int32 {
 	if g.bare {
 		return -1
 	}
-	g.files = append(g.files, trace.File{Size: size, Sized: true, Producer: -1})
-	g.ends = append(g.ends, len(g.text))
+	g.files = append(g.files, trace.File{Name: string(g.text), Size: size, Sized: true, Producer: -1})
+	g.text = g.text[:0]
 	return int32(len(g.files) - 1)
 }
 
 func (g *dag) reads(task int32, files ...int32) {
-	if g.bare {
-		return
-	}
 	for _, f := range files {
 		if f >= 0 {
-			g.in = append(g.in, pair{task, f})
+			g.in = append(g.in, [2]int32{task, f})
 		}
 	}
 }
@@ -188,72 +180,47 @@ func (g *dag) writes(task int32, files ...int32) {
 	for _, f := range files {
 		if f >= 0 && g.files[f].Producer < 0 {
 			g.files[f].Producer = task
-			g.out = append(g.out, pair{task, f})
+			g.tasks[task].Outputs = append(g.tasks[task].Outputs, f)
 		}
 	}
 }
 
 // link passes files from a task to one that depends on it.
 func (g *dag) link(parent, child int32, files ...int32) {
-	g.edges = append(g.edges, pair{parent, child})
+	g.edges = append(g.edges, [2]int32{parent, child})
 	g.writes(parent, files...)
 	g.reads(child, files...)
 }
 
 // workflow returns the workflow that g has collected.
 func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
-	w := &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1",
+	children, parents, inputs := group(len(g.tasks), g.edges, 0), group(len(g.tasks), g.edges, 1),
+		group(len(g.tasks), g.in, 0)
+	for i := range g.tasks {
+		t := &g.tasks[i]
+		t.ID, t.Children, t.Parents, t.Inputs = fmt.Sprintf("ID%05d", i), children[i], parents[i], inputs[i]
+		slices.Sort(t.Parents)
+		slices.Sort(t.Children)
+	}
+	return &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1",
 		Tasks: g.tasks, Files: g.files}
-	trace.Number(g.tasks)
-	each(g.text, g.ends, func(i int, name string) { g.files[i].Name = name })
-	group(len(g.tasks), g.edges, false,
-		func(t int, children []int32) { slices.Sort(children); g.tasks[t].Children = children })
-	group(len(g.tasks), g.edges, true,
-		func(t int, parents []int32) { slices.Sort(parents); g.tasks[t].Parents = parents })
-	group(len(g.tasks), g.in, false, func(t int, files []int32) { g.tasks[t].Inputs = files })
-	group(len(g.tasks), g.out, false, func(t int, files []int32) { g.tasks[t].Outputs = files })
-	return w
+}
+
+// group lists the other ends of the pairs of each of n numbers, which are the first or the second ends.
+func group(n int, pairs [][2]int32, by int) [][]int32 {
+	counts, out, all := make([]int32, n), make([][]int32, n), make([]int32, len(pairs))
+	for _, p := range pairs {
+		counts[p[by]]++
+	}
+	for i, count := range counts {
+		if count > 0 {
+			out[i], all = all[:0:count], all[count:]
+		}
+	}
+	for _, p := range pairs {
+		out[p[by]] = append(out[p[by]], p[1-by])
+	}
+	return out
 }
 
 func label(name string, tasks int) string { return fmt.Sprint(name, "_", tasks) }
-
-// each gives the pieces of a text.
-func each(text []byte, ends []int, f func(i int, piece string)) {
-	s, from := string(text), 0
-	for i, to := range ends {
-		f(i, s[from:to])
-		from = to
-	}
-}
-
-// group gives the bs of every a in the order of pairs, or by swap the as of every b.
-func group(n int, pairs []pair, swap bool, f func(a int, bs []int32)) {
-	if len(pairs) == 0 {
-		return
-	}
-	next := make([]int32, n+1) // where the next b of each a goes: first its first place, then that of the next a
-	for _, p := range pairs {
-		if swap {
-			p.a = p.b
-		}
-		next[p.a+1]++
-	}
-	for i := range n {
-		next[i+1] += next[i]
-	}
-	all := make([]int32, len(pairs))
-	for _, p := range pairs {
-		if swap {
-			p.a, p.b = p.b, p.a
-		}
-		all[next[p.a]] = p.b
-		next[p.a]++
-	}
-	from := int32(0)
-	for i, to := range next[:n] {
-		if from < to {
-			f(i, all[from:to:to])
-		}
-		from = to
-	}
-}

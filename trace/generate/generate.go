@@ -53,7 +53,7 @@ var kinds = []Kind{
 		make: sipht},
 	{Name: "mapreduce", About: "MapReduce job, as recalled of the load of MRCP-RM", Least: 1, Most: 1000,
 		Count: "that many map tasks, and 1 to as many reduce tasks", title: "MapReduce", make: mapReduce,
-		Params: mapReduceParams(), usual: func() Parameters { m := DefaultMapReduce; return &m }},
+		Params: mapReduceParams, usual: func() Parameters { m := DefaultMapReduce; return &m }},
 	hadoop("TeraSort", "TeraSort of 3DSF, intensive in I/O and CPU", teraSort),
 	hadoop("Pi", "Pi estimator of 3DSF, intensive in CPU", pi),
 	hadoop("Malloc", "Malloc of 3DSF, intensive in memory", malloc),
@@ -64,9 +64,9 @@ var kinds = []Kind{
 	hadoop("Migration", "case 4 of 3DSF: migration of data, intensive in I/O", migration),
 	{Name: "mixed", About: "tasks over several processors, costs by cluster", Least: 1, Most: 100_000,
 		Count: "as asked", title: "Mixed", make: mixed,
-		Params: mixedParams(), usual: func() Parameters { m := DefaultMixed; return &m }},
+		Params: mixedParams, usual: func() Parameters { m := DefaultMixed; return &m }},
 	{Name: "random", Also: "daggen", About: "layered random DAG", Least: 1, Count: "as asked", title: "Random",
-		make: random, Params: daggenParams(), usual: func() Parameters { d := DefaultDaggen; return &d }},
+		make: random, Params: daggenParams, usual: func() Parameters { d := DefaultDaggen; return &d }},
 }
 
 // MostTasks is the largest number of tasks to ask for.
@@ -129,7 +129,7 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 				return nil, err
 			}
 		}
-		source += p.String()
+		source += k.flags(p)
 	}
 	g := &dag{Rand: rand.New(rand.NewPCG(seed, structureStream)), bare: o.Bare, tick: 10 * time.Millisecond,
 		tasks: make([]trace.Task, 0, n)}
@@ -159,13 +159,6 @@ func montage(g *dag, n int, _ Parameters) {
 	diffs := rest - 2*images
 	degree := math.Sqrt(float64(images) / 50)
 	p, d := float64(images), float64(diffs)
-	g.edges = make([]pair, 0, 3*(images+diffs)+8)
-	if !g.bare {
-		g.in, g.out = make([]pair, 0, 8*images+7*diffs+16), make([]pair, 0, 4*images+2*diffs+16)
-		g.files, g.ends = make([]trace.File, 0, 5*images+2*diffs+16), make([]int, 0, 5*images+2*diffs+16)
-		g.text = make([]byte, 0, 160*images+32*diffs+512)
-	}
-
 	region := g.n("region.hdr").file(304)
 	project := make([]int32, images)
 	projected, area := make([]int32, images), make([]int32, images)

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"fmt"
 	"time"
 
 	"gantry/trace"
@@ -50,9 +49,8 @@ func hadoop(title, about string, a application) Kind {
 		Count: "as asked: a map task for each split and one reduce task",
 		usual: func() Parameters { return &Hadoop{a, a.kept} }}
 	if a.kept < 1 {
-		k.Params = []Param{Param{Key: "kept", About: "bytes that a map task writes over bytes that it reads",
-			Default: fmt.Sprint(a.kept), way: fixed, set: func(p Parameters, x, _ float64) { p.(*Hadoop).kept = x },
-		}.numbers(0, 1000, "a number from 0 to 1000")}
+		k.Params = []Param{{Key: "kept", About: "bytes that a map task writes over bytes that it reads", Value: "N",
+			way: fixed, most: 1000, must: "a number from 0 to 1000", field: "Kept"}}
 	}
 	return k
 }
@@ -60,10 +58,8 @@ func hadoop(title, about string, a application) Kind {
 // Hadoop has the parameters of a job of an application.
 type Hadoop struct {
 	application
-	usual float64 // kept
+	Kept float64 // instead of that of the application
 }
-
-func (h *Hadoop) String() string { return flag("kept", h.kept, h.usual) }
 
 // hadoopJob: every map task reads a split of its own, a reduce task the outputs of all map tasks. Times vary by a tenth
 // (standard deviation over mean).
@@ -84,7 +80,7 @@ func hadoopJob(g *dag, n int, p Parameters) {
 	reduce := task(a.name+"-reduce", a.reduces, 2)
 	for i := range int32(maps) {
 		g.reads(i, g.n("split-").int(int64(i)).file(int64(a.split)))
-		g.link(i, reduce, g.n("part-").int(int64(i)).file(int64(a.split*a.kept)))
+		g.link(i, reduce, g.n("part-").int(int64(i)).file(int64(a.split*a.Kept)))
 	}
-	g.writes(reduce, g.n("result").file(int64(float64(maps)*a.split*a.kept*a.result)))
+	g.writes(reduce, g.n("result").file(int64(float64(maps)*a.split*a.Kept*a.result)))
 }

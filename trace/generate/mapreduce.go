@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"fmt"
 	"time"
 
 	"gantry/trace"
@@ -24,16 +23,6 @@ var DefaultMapReduce = MapReduce{LongestMap: 50 * time.Second}
 // ReduceMemory is the memory of a reduce task where reduce slots are apart, in bytes.
 const ReduceMemory = 1_000_000_000
 
-func (m *MapReduce) String() (s string) {
-	if m.LongestMap != DefaultMapReduce.LongestMap {
-		s += fmt.Sprintf(" --map-time %v", m.LongestMap)
-	}
-	if m.Slots {
-		s += " --slots"
-	}
-	return s
-}
-
 // mapReduce: n map tasks, and as many reduce tasks or fewer, all equally likely, each of which needs all of the map
 // tasks. A reduce task takes three times its share of the map times and DU[1,10] seconds.
 func mapReduce(g *dag, n int, p Parameters) {
@@ -45,7 +34,6 @@ func mapReduce(g *dag, n int, p Parameters) {
 		g.tasks[g.task("map", seconds)].Phase = 1
 	}
 	reduces := int32(g.between(1, int64(n)+1))
-	g.edges = make([]pair, 0, n*int(reduces))
 	for r := range reduces {
 		t := g.task("reduce", 3*total/float64(reduces)+float64(g.between(1, 11)))
 		g.tasks[t].Phase = 2

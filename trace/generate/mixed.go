@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -29,17 +28,6 @@ var DefaultMixed = Mixed{Shape: 1, OutDegree: 3, CCR: 1, BRange: 0.5, WDAG: 550,
 // their CCR says.
 const MixedRate = 1_000_000
 
-// String writes the parameters that differ from the defaults as flags; BRange is applied to clusters, not to workflows.
-func (m *Mixed) String() string {
-	u := DefaultMixed
-	s := flag("shape", m.Shape, u.Shape) + flag("out-degree", m.OutDegree, u.OutDegree) + flag("ccr", m.CCR, u.CCR) +
-		flag("wdag", m.WDAG, u.WDAG)
-	if m.Processors != u.Processors {
-		s += fmt.Sprintf(" --processors %d..%d", m.Processors[0], m.Processors[1])
-	}
-	return s
-}
-
 // mixed: an entry task, levels of tasks of which each passes data to some of the next level, and an exit task. The
 // number of levels is uniform with mean √n/shape, their widths are uniform with mean √n·shape as far as the number of
 // tasks lets them be. A task that no other chose as a descendant gets the one with the fewest in the level before as
@@ -58,9 +46,9 @@ func mixed(g *dag, n int, p Parameters) {
 	}
 	children := make([]int, n)
 	parented := make([]bool, n)
-	var edges []pair
+	var edges [][2]int32
 	link := func(p, c int32) {
-		edges = append(edges, pair{p, c})
+		edges = append(edges, [2]int32{p, c})
 		children[p]++
 		parented[c] = true
 	}
@@ -98,7 +86,7 @@ func mixed(g *dag, n int, p Parameters) {
 		if size := int64(math.Round(2 * mean * work.Float64())); size > 0 {
 			f = g.n("data-").int(int64(i)).file(size)
 		}
-		g.link(e.a, e.b, f)
+		g.link(e[0], e[1], f)
 	}
 }
 

@@ -1,9 +1,12 @@
 package generate
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,28 +16,57 @@ import (
 )
 
 // Parameters are those that workflows of a kind are made by: *Daggen, *Hadoop, *MapReduce or *Mixed.
-type Parameters interface {
-	fmt.Stringer // the values that differ from the defaults, as flags
-}
+type Parameters any
 
 // Param is a parameter of a kind of workflow, as a workload file or a flag gives it.
 type Param struct {
-	Key     string // in a workload file; the flag has dashes for underscores
-	About   string // for people
-	Default string
-	Value   string // placeholder for its value in help: N, or a unit
-	NoFlag  bool   // it is for workload files only
-	Switch  bool   // true or false
+	Key    string // in a workload file; the flag has dashes for underscores
+	About  string // for people
+	Value  string // placeholder for its value in help: N, or a unit
+	NoFlag bool   // it is for workload files only
 
-	way  way
-	must string // the condition on its values, for messages
-	read func(text string) (float64, error)
-	ok   func(x float64) bool
-	set  func(p Parameters, low, high float64) // equal, but of a range
+	way         way
+	least, most float64
+	must        string // the condition on its values, for messages; "": a whole number from least to most
+	field       string // of Parameters
 }
 
 // Flag is the name of the parameter's flag.
 func (p *Param) Flag() string { return strings.ReplaceAll(p.Key, "_", "-") }
+
+// of is its value among others.
+func (p *Param) of(all Parameters) reflect.Value {
+	return reflect.ValueOf(all).Elem().FieldByName(p.field)
+}
+
+// text is its value among others, as its flag takes it.
+func (p *Param) text(of Parameters) string {
+	v := p.of(of)
+	if v.Kind() == reflect.Array {
+		return fmt.Sprintf("%v..%v", v.Index(0), v.Index(1))
+	}
+	return fmt.Sprint(v)
+}
+
+// Default is the usual value of a parameter, and whether it is true or false.
+func (k *Kind) Default(p *Param) (text string, is bool) {
+	return p.text(k.usual()), p.of(k.usual()).Kind() == reflect.Bool
+}
+
+// flags are those parameters whose values differ from the usual ones, as flags.
+func (k *Kind) flags(p Parameters) (text string) {
+	for i := range k.Params {
+		x := &k.Params[i]
+		switch usual, is := k.Default(x); {
+		case x.NoFlag || x.text(p) == usual:
+		case is:
+			text += " --" + x.Flag()
+		default:
+			text += " --" + x.Flag() + " " + x.text(p)
+		}
+	}
+	return text
+}
 
 // way says how a parameter is drawn from the given values.
 type way uint8
@@ -42,37 +74,46 @@ type way uint8
 const (
 	oneOf   way = iota // one of several values
 	uniform            // from a range
-	fixed              // as given, which may be a range where set takes one
+	fixed              // as given, which may be a range where it is one
 )
 
-func whole(x float64) bool { return x == math.Trunc(x) }
-
-// numbers completes a parameter that is a number from least to most.
-func (p Param) numbers(least, most float64, must string) Param {
-	p.read, p.must, p.Value = reader.Number, must, "N"
-	p.ok = func(x float64) bool { return x >= least && x <= most }
-	return p
-}
-
-// wholes completes a parameter that is a whole number from least to most.
-func (p Param) wholes(least, most int) Param {
-	p = p.numbers(float64(least), float64(most), fmt.Sprintf("a whole number from %d to %d", least, most))
-	in := p.ok
-	p.ok = func(x float64) bool { return in(x) && whole(x) }
-	return p
-}
-
-func readDuration(text string) (float64, error) {
-	d, err := reader.Duration(text)
-	return float64(d), err
-}
-
-func readTruth(text string) (float64, error) {
-	yes, err := strconv.ParseBool(text)
-	if yes {
-		return 1, err
+// read reads one of its values; true is 1.
+func (p *Param) read(like reflect.Value, text string) (float64, error) {
+	switch like.Interface().(type) {
+	case time.Duration:
+		d, err := reader.Duration(text)
+		return p.within(float64(d), err)
+	case bool:
+		yes, err := strconv.ParseBool(text)
+		return map[bool]float64{true: 1}[yes], err
 	}
-	return 0, err
+	x, err := reader.Number(text)
+	if x != math.Trunc(x) && like.Kind() != reflect.Float64 {
+		err = errors.New("not a whole number")
+	}
+	return p.within(x, err)
+}
+
+func (p *Param) within(x float64, err error) (float64, error) {
+	if err == nil && (x < p.least || x > p.most) {
+		err = errors.New("out of range")
+	}
+	return x, err
+}
+
+// set gives it a value, which is from low to high of a range.
+func (p *Param) set(to Parameters, low, high float64) {
+	switch v := p.of(to); v.Kind() {
+	case reflect.Float64:
+		v.SetFloat(low)
+	case reflect.Bool:
+		v.SetBool(low == 1)
+	case reflect.Array:
+		v.Index(0).SetInt(int64(low))
+		v.Index(1).SetInt(int64(high))
+	default:
+		v.SetInt(int64(low))
+	}
 }
 
 // Choices are the lists and ranges from which the parameters of the workflows of one kind are drawn. Parameters without
@@ -130,6 +171,7 @@ func (c *Choices) Set(key string, texts ...string) error {
 	if p == nil {
 		return fmt.Errorf("%s workflows have no parameter %s", k.Name, key)
 	}
+	must := cmp.Or(p.must, fmt.Sprintf("a whole number from %.0f to %.0f", p.least, p.most))
 	if p.way != oneOf {
 		if len(texts) == 1 {
 			low, high, ok := strings.Cut(texts[0], "..")
@@ -139,14 +181,14 @@ func (c *Choices) Set(key string, texts ...string) error {
 			texts = []string{low, high}
 		}
 		if len(texts) != 2 {
-			return fmt.Errorf("%s has to be %s", key, p.must)
+			return fmt.Errorf("%s has to be %s", key, must)
 		}
 	}
 	var xs []float64
 	for _, text := range texts {
-		x, err := p.read(strings.TrimSpace(text))
-		if err != nil || !p.ok(x) {
-			return fmt.Errorf("%s is %q, but has to be %s", key, text, p.must)
+		x, err := p.read(p.of(k.usual()), strings.TrimSpace(text))
+		if err != nil {
+			return fmt.Errorf("%s is %q, but has to be %s", key, text, must)
 		}
 		xs = append(xs, x)
 	}
@@ -186,64 +228,37 @@ func (c *Choices) Parameters(r *rand.Rand) Parameters {
 	return to
 }
 
-// daggenParams are those of random workflows.
-func daggenParams() []Param {
-	param := func(key, about string, usual any, set func(d *Daggen, x float64)) Param {
-		return Param{Key: key, About: about, Default: fmt.Sprint(usual),
-			set: func(p Parameters, x, _ float64) { set(p.(*Daggen), x) }}
-	}
-	u, unit := &DefaultDaggen, "from 0 to 1"
-	return []Param{
-		param("fat", "width: a level has about tasks^fat tasks, 0 to 1", u.Fat,
-			func(d *Daggen, x float64) { d.Fat = x }).numbers(0, 1, unit),
-		param("density", "share of the level before that a task may depend on, 0 to 1", u.Density,
-			func(d *Daggen, x float64) { d.Density = x }).numbers(0, 1, unit),
-		param("regular", "1: levels of one size, 0: up to twice as large or tiny", u.Regular,
-			func(d *Daggen, x float64) { d.Regular = x }).numbers(0, 1, unit),
-		param("jump", "number of levels that a dependency may span", u.Jump,
-			func(d *Daggen, x float64) { d.Jump = int(x) }).wholes(1, 1_000_000),
-		param("ccr", "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix", u.CCR,
-			func(d *Daggen, x float64) { d.CCR = int(x) }).wholes(0, 3),
-	}
+var daggenParams = []Param{
+	{Key: "fat", About: "width: a level has about tasks^fat tasks, 0 to 1", Value: "N", most: 1, must: "from 0 to 1",
+		field: "Fat"},
+	{Key: "density", About: "share of the level before that a task may depend on, 0 to 1", Value: "N", most: 1,
+		must: "from 0 to 1", field: "Density"},
+	{Key: "regular", About: "1: levels of one size, 0: up to twice as large or tiny", Value: "N", most: 1,
+		must: "from 0 to 1", field: "Regular"},
+	{Key: "jump", About: "number of levels that a dependency may span", Value: "N", least: 1, most: 1e6, field: "Jump"},
+	{Key: "ccr", About: "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix", Value: "N", most: 3,
+		field: "CCR"},
 }
 
-// mapReduceParams are those of MapReduce jobs.
-func mapReduceParams() []Param {
-	return []Param{
-		{Key: "map_time", About: "longest map time: whole seconds up to it are equally likely",
-			Default: DefaultMapReduce.LongestMap.String(), Value: "DURATION", way: fixed, read: readDuration,
-			ok:   func(x float64) bool { return x >= 1e9 && x <= 1e15 },
-			must: "a duration from 1s to 1000000s, such as 50s",
-			set:  func(p Parameters, x, _ float64) { p.(*MapReduce).LongestMap = time.Duration(x) }},
-		{Key: "slots", About: "reduce tasks take memory and map tasks a core: slots of their own", Switch: true,
-			way: fixed, read: readTruth, ok: whole, must: "true or false",
-			set: func(p Parameters, x, _ float64) { p.(*MapReduce).Slots = x == 1 }},
-	}
+var mapReduceParams = []Param{
+	{Key: "map_time", About: "longest map time: whole seconds up to it are equally likely", Value: "DURATION",
+		way: fixed, least: 1e9, most: 1e15, must: "a duration from 1s to 1000000s, such as 50s",
+		field: "LongestMap"},
+	{Key: "slots", About: "reduce tasks take memory and map tasks a core: slots of their own", way: fixed,
+		must: "true or false", field: "Slots"},
 }
 
-// mixedParams are those of mixed-parallel workflows.
-func mixedParams() []Param {
-	param := func(key, about string, usual any, set func(m *Mixed, low, high float64)) Param {
-		return Param{Key: key, About: about, Default: fmt.Sprint(usual),
-			set: func(p Parameters, low, high float64) { set(p.(*Mixed), low, high) }}
-	}
-	u := &DefaultMixed
-	brange := param("brange", "", u.BRange, func(m *Mixed, x, _ float64) { m.BRange = x }).numbers(0, 2, "")
-	brange.NoFlag, brange.must = true, "from 0 to below 2"
-	brange.ok = func(x float64) bool { return x >= 0 && x < 2 }
-	shape := param("shape", "above 1 short with many tasks side by side, below 1 long", u.Shape,
-		func(m *Mixed, x, _ float64) { m.Shape = x }).numbers(0, 1000, "above 0 and up to 1000")
-	shape.ok = func(x float64) bool { return x > 0 && x <= 1000 }
-	wdag := param("wdag", "mean cost of the tasks", u.WDAG, func(m *Mixed, x, _ float64) { m.WDAG = x }).
-		numbers(1, 1e8, "a number, or a range such as 100..1000, from 1 to 1e+08")
-	wdag.way, wdag.Value = uniform, "SECONDS"
-	processors := param("processors", "number of processors of a task, such as 4 or 1..4",
-		fmt.Sprintf("%d..%d", u.Processors[0], u.Processors[1]),
-		func(m *Mixed, low, high float64) { m.Processors = [2]int{int(low), int(high)} }).wholes(1, 1_000_000)
-	processors.way, processors.must = fixed, "a whole number, or a range of them such as 1..4, from 1 to 1000000"
-	return []Param{shape, param("out_degree", "most immediate descendants of a task", u.OutDegree,
-		func(m *Mixed, x, _ float64) { m.OutDegree = int(x) }).wholes(1, 1_000_000),
-		param("ccr", "mean communication cost (at 1 MB/s) over mean computation cost", u.CCR,
-			func(m *Mixed, x, _ float64) { m.CCR = x }).numbers(0, 1e6, "a number from 0 to 1000000"),
-		brange, wdag, processors}
+var mixedParams = []Param{
+	{Key: "shape", About: "above 1 short with many tasks side by side, below 1 long", Value: "N",
+		least: math.SmallestNonzeroFloat64, most: 1000, must: "above 0 and up to 1000", field: "Shape"},
+	{Key: "out_degree", About: "most immediate descendants of a task", Value: "N", least: 1, most: 1e6,
+		field: "OutDegree"},
+	{Key: "ccr", About: "mean communication cost (at 1 MB/s) over mean computation cost", Value: "N", most: 1e6,
+		must: "a number from 0 to 1000000", field: "CCR"},
+	{Key: "brange", NoFlag: true, most: math.Nextafter(2, 0), must: "from 0 to below 2", field: "BRange"},
+	{Key: "wdag", About: "mean cost of the tasks", Value: "SECONDS", way: uniform, least: 1, most: 1e8,
+		must: "a number, or a range such as 100..1000, from 1 to 1e+08", field: "WDAG"},
+	{Key: "processors", About: "number of processors of a task, such as 4 or 1..4", Value: "N", way: fixed, least: 1,
+		most: 1e6, must: "a whole number, or a range of them such as 1..4, from 1 to 1000000",
+		field: "Processors"},
 }

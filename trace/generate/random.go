@@ -36,21 +36,6 @@ func (d *Daggen) fits(n int) error {
 	return nil
 }
 
-// String writes the parameters that differ from the defaults as flags.
-func (d *Daggen) String() string {
-	u := DefaultDaggen
-	return flag("fat", d.Fat, u.Fat) + flag("density", d.Density, u.Density) + flag("regular", d.Regular, u.Regular) +
-		flag("jump", d.Jump, u.Jump) + flag("ccr", d.CCR, u.CCR)
-}
-
-// flag is a parameter as a flag, with a blank before it; "" if it has its usual value.
-func flag[T comparable](name string, x, usual T) string {
-	if x == usual {
-		return ""
-	}
-	return fmt.Sprintf(" --%s %v", name, x)
-}
-
 // flops is the speed of the machine on which the work of a random task becomes a runtime: a runtime in nanoseconds is
 // its work in operations.
 const flops = 1e9

@@ -163,10 +163,9 @@ func (x *Instance) Workflow(i int) *trace.Workflow {
 	f := &x.Flows[i]
 	w := &trace.Workflow{Name: fmt.Sprint("w", i+1), Label: fmt.Sprint("w", i+1), Format: trace.WfFormat,
 		Tasks: make([]trace.Task, len(f.Tasks))}
-	trace.Number(w.Tasks)
 	for k := range f.Tasks {
 		t := &w.Tasks[k]
-		t.Name, t.Kind, t.Retries = fmt.Sprint("t", k+1), fmt.Sprint("t", k+1), -1
+		t.ID, t.Name, t.Kind, t.Retries = fmt.Sprintf("ID%05d", k), fmt.Sprint("t", k+1), fmt.Sprint("t", k+1), -1
 		t.Runtime, t.Cores, t.MemoryBytes = time.Duration(f.Tasks[k].Runtime)*time.Millisecond, 1, taskMemory
 		t.Known = trace.Runtime | trace.Cores | trace.Memory
 		for j, bytes := range f.Tasks[k].Reads {
